@@ -1,0 +1,42 @@
+"""Where the tensors live: one choice, made once, overridable from outside."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+
+def device(name: str | None = None) -> torch.device:
+    """The device to compute on: ``name``, else ``BDL_DEVICE``, else cuda, mps, cpu in that order.
+
+    Args:
+        name: ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``; ``None`` or ``""`` to choose.
+
+    Raises:
+        ValueError: if the device is unknown or this machine does not have it.
+    """
+    wanted = name or os.environ.get("BDL_DEVICE", "")
+    if not wanted:
+        return torch.device(_available()[0])
+    try:
+        chosen = torch.device(wanted)
+    except RuntimeError as error:
+        raise ValueError(_message(wanted, "is not a device name")) from error
+    if chosen.type not in _available():
+        raise ValueError(_message(wanted, "is not available on this machine"))
+    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
+        raise ValueError(_message(wanted, f"does not exist: {torch.cuda.device_count()} GPU(s)"))
+    return chosen
+
+
+def _available() -> list[str]:
+    found = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    return [kind for kind, present in found.items() if present] + ["cpu"]
+
+
+def _message(wanted: str, trouble: str) -> str:
+    return (
+        f"device {wanted!r} {trouble}. Available here: {', '.join(_available())}. "
+        "Set BDL_DEVICE to one of these, or unset it to let the package choose."
+    )
