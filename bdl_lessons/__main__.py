@@ -1,0 +1,64 @@
+"""The command line: ``python -m bdl_lessons --help``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Build, check and measure the lessons.", no_args_is_help=True, add_completion=False
+)
+
+
+@app.callback()
+def _main() -> None:
+    pass
+
+
+@app.command()
+def rebuild(
+    lessons: Annotated[
+        list[str] | None, typer.Argument(help="Two-digit numbers; default: all")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; fail if a lesson would change")
+    ] = False,
+) -> None:
+    """Execute lessons in order, clean and guard them; running it twice changes nothing."""
+    from bdl_lessons.tools import notebook
+    from bdl_lessons.tools.rebuild import rebuild as rebuild_one
+
+    try:
+        chosen = notebook.paths(lessons)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    failed = False
+    for path in chosen:
+        wrong, seconds = rebuild_one(path, check=check)
+        failed = failed or bool(wrong)
+        typer.echo(f"{'WRONG' if wrong else 'ok   '} {path.name} ({seconds:.1f} s)")
+        for line in wrong:
+            typer.echo(f"    {line}")
+    raise typer.Exit(int(failed))
+
+
+@app.command("panel-data")
+def panel_data(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Panel modules; default: every one with arrays")
+    ] = None,
+) -> None:
+    """Compute the precomputed arrays of panels and write them to data/panels."""
+    from bdl_lessons.panels import arrays
+
+    for name in names or arrays.makers():
+        try:
+            path = arrays.make(name)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
+        typer.echo(f"{path.name}: {path.stat().st_size / 1e3:.0f} kB")
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,1 @@
+"""The panels of the lessons, one module each: a scene, its controls and its precomputed arrays."""
