@@ -20,9 +20,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import PIL.Image
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from PIL import Image
 
 from bdl_lessons.plots import new_figure, style
 
@@ -166,17 +166,12 @@ class Panel:
     @cached_property
     def widget(self):
         """The live view: controls, picture, readout."""
-        from ipywidgets import HTML, Button, HBox, Layout, VBox
-        from ipywidgets import Image as ImageWidget
+        from ipywidgets import Button, HBox, Layout, VBox
 
         reset = Button(
             description="Reset", tooltip="Back to the start", layout=Layout(width="72px")
         )
         reset.on_click(lambda _: self.reset())
-        self._image = ImageWidget(
-            format="png", layout=Layout(width="100%", max_width=f"{100 * self.size[0]:.0f}px")
-        )
-        self._readout = HTML()
         for control in self._inputs.values():
             control.observe(self._schedule, names="value")
         self._refresh()
@@ -186,6 +181,19 @@ class Panel:
     @cached_property
     def _inputs(self) -> dict[str, Any]:
         return {name: control.widget() for name, control in self.controls.items()}
+
+    @cached_property
+    def _image(self):
+        from ipywidgets import Image, Layout
+
+        width = f"{100 * self.size[0]:.0f}px"
+        return Image(format="png", layout=Layout(width="100%", max_width=width))
+
+    @cached_property
+    def _readout(self):
+        from ipywidgets import HTML
+
+        return HTML()
 
     @cached_property
     def _stage(self) -> _Stage:
@@ -210,7 +218,6 @@ class Panel:
 
     def _refresh(self) -> None:
         self._pending, self.error = None, None
-        _ = self.widget
         try:
             picture = self.render(**self.values)
         except Exception as error:
@@ -235,7 +242,7 @@ class Strip:
     """Pictures one below the other, for readers without a kernel and for print."""
 
     def __init__(self, pngs: Sequence[bytes], text: str) -> None:
-        frames = [np.asarray(Image.open(io.BytesIO(png)).convert("RGB")) for png in pngs]
+        frames = [np.asarray(PIL.Image.open(io.BytesIO(png)).convert("RGB")) for png in pngs]
         self.png, self.text = _encode(np.concatenate(frames)), text
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict[str, str]:
@@ -266,5 +273,5 @@ class _Stage:
 
 def _encode(pixels: np.ndarray) -> bytes:
     buffer = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, "PNG", compress_level=1)
+    PIL.Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, "PNG", compress_level=1)
     return buffer.getvalue()

@@ -10,7 +10,7 @@ from bdl_lessons.masks import all_masks, mask_probs
 
 
 def mask_prob(mask: Tensor, p_drop: float) -> Tensor:
-    """The probability of one mask ``(N,)``: keep for each kept unit, p_drop for each dropped one."""
+    """The probability of one mask ``(N,)``: keep for a kept unit, p_drop for a dropped one."""
     keep = 1 - p_drop
     return torch.where(mask == 1, keep, p_drop).prod()
 

@@ -50,6 +50,7 @@ def execute(notebook: NotebookNode, cell_timeout_s: int = 180) -> NotebookNode:
         resources={"metadata": {"path": str(NOTEBOOKS)}},
         coalesce_streams=True,
         record_timing=False,
+        extra_arguments=["--log-level=ERROR"],
     )
     client.execute(env={**os.environ, "PYTHONPATH": here, "PYDEVD_DISABLE_FILE_VALIDATION": "1"})
     return notebook

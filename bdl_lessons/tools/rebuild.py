@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
 from bdl_lessons.tools import guards, notebook
 
 
@@ -20,11 +22,14 @@ def rebuild(path: Path, check: bool = False) -> tuple[list[str], float]:
 
     Returns:
         What is wrong (empty if nothing is) and the seconds that execution took. A lesson with
-        anything wrong is not written.
+        anything wrong, or one that stops with an error, is not written.
     """
     stored = notebook.read(path)
     began = time.perf_counter()
-    fresh = notebook.clean(notebook.execute(deepcopy(stored)))
+    try:
+        fresh = notebook.clean(notebook.execute(deepcopy(stored)))
+    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        return [_stopped(path, error)], time.perf_counter() - began
     seconds = time.perf_counter() - began
     wrong = guards.problems(fresh, path)
     before, after = path.read_text(encoding="utf-8"), notebook.text(fresh)
@@ -33,6 +38,12 @@ def rebuild(path: Path, check: bool = False) -> tuple[list[str], float]:
     if not check and not wrong and before != after:
         notebook.write(path, after)
     return wrong, seconds
+
+
+def _stopped(path: Path, error: Exception) -> str:
+    if isinstance(error, CellExecutionError):
+        error = f"{error.ename}: {error.evalue}\n{error.traceback}"
+    return f"{path.name} stopped: {error}"
 
 
 def _difference(before: str, after: str, most: int = 12) -> Iterator[str]:
