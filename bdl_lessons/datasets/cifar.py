@@ -110,6 +110,8 @@ def cifar10_jpeg(n_train: int | None = None, n_test: int | None = None) -> Class
         with reading(path):
             if (np.diff(offsets) <= 0).any() or offsets[0] != 0 or offsets[-1] != len(stream):
                 raise ValueError(f"{prefix}_offsets do not cut up the {len(stream)} bytes")
+            if len(offsets) != len(y) + 1:
+                raise ValueError(f"{len(offsets) - 1} {prefix} images but {len(y)} labels")
         n = first_rows(n, len(y))
         images = _decode(stream, offsets[: n + 1], path)
         return image_part(images, y[: len(images)], 10, None, path)

@@ -12,11 +12,11 @@ class DatasetError(RuntimeError):
     """A data set cannot be used; the message names the file and the remedy."""
 
 
-class DatasetUnavailable(DatasetError):  # noqa: N818
+class DatasetUnavailable(DatasetError):
     """A file is not on this machine and could not be downloaded."""
 
 
-class DatasetCorrupt(DatasetError):  # noqa: N818
+class DatasetCorrupt(DatasetError):
     """A file is there, but it is not what its name says: wrong hash, truncated, wrong layout."""
 
 
