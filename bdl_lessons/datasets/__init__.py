@@ -1,0 +1,122 @@
+"""Data sets: found on this machine or fetched from their official address, hashes checked.
+
+=====================  ==============================  ==========================================
+name                   loader                          content
+=====================  ==============================  ==========================================
+mnist                  ``mnist()``                     60000 + 10000 digits, 28×28
+fashion-mnist          ``fashion_mnist()``             60000 + 10000 articles of clothing, 28×28
+notmnist-small         ``notmnist()``                  10000 letters, test part only, 28×28
+cifar10                ``cifar10()``                   50000 + 10000 colour images, 32×32
+cifar100               ``cifar100()``                  50000 + 10000 colour images, 32×32
+cifar10-subset         ``cifar10_subset()``            4000 + 1000, exact pixels
+cifar10-jpeg           ``cifar10_jpeg()``              50000 + 10000, lossy pixels
+svhn                   ``svhn()``                      73257 + 26032 house-number digits, 32×32
+stl10                  ``stl10()``                     5000 + 8000 colour images, 96×96
+bostonHousing, …       ``uci(name)``                   the eight UCI regression sets (``UCI``)
+co2, co2-noaa          ``co2()``, ``co2_noaa()``       monthly CO2 at Mauna Loa
+digits                 ``digits()``                    1797 digits, 8×8 (scikit-learn)
+diabetes               ``diabetes()``                  442×10 regression (scikit-learn)
+(made up)              ``two_moons()``, ``gap()``,     classification in the plane; regression
+                       ``cubic()``,                    with a gap, on a cubic, on two clusters
+                       ``origin_clusters()``
+=====================  ==============================  ==========================================
+
+Loaders return a ``Classification`` or a ``Regression``. ``load(name)`` calls the loader of a set by
+name, ``status()`` says which sets are on this machine, and ``standardised_split`` gives one of the
+20 standard splits of a regression set. A file is looked for in ``BDL_DATA_DIR``, in ``data/``, in
+the user's cache, and then downloaded; every failure is a ``DatasetError`` that names the remedy.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from bdl_lessons.datasets.cifar import cifar10, cifar10_jpeg, cifar10_subset, cifar100
+from bdl_lessons.datasets.co2 import CO2, GAL_SPAN, DetrendedCO2, co2, co2_noaa, detrended
+from bdl_lessons.datasets.containers import Classification, Regression
+from bdl_lessons.datasets.errors import DatasetCorrupt, DatasetError, DatasetUnavailable
+from bdl_lessons.datasets.fetch import fetch
+from bdl_lessons.datasets.idx import fashion_mnist, mnist, notmnist
+from bdl_lessons.datasets.registry import entry, names
+from bdl_lessons.datasets.report import Status, info, status
+from bdl_lessons.datasets.splits import (
+    StandardisedSplit,
+    Standardiser,
+    splits,
+    standardised_split,
+)
+from bdl_lessons.datasets.stl10 import stl10
+from bdl_lessons.datasets.svhn import svhn
+from bdl_lessons.datasets.synthetic import cubic, gap, gap_mean, origin_clusters, two_moons
+from bdl_lessons.datasets.toy import diabetes, digits
+from bdl_lessons.datasets.uci import UCI, uci
+
+__all__ = [
+    "CO2",
+    "GAL_SPAN",
+    "UCI",
+    "Classification",
+    "DatasetCorrupt",
+    "DatasetError",
+    "DatasetUnavailable",
+    "DetrendedCO2",
+    "Regression",
+    "StandardisedSplit",
+    "Standardiser",
+    "Status",
+    "cifar10",
+    "cifar10_jpeg",
+    "cifar10_subset",
+    "cifar100",
+    "co2",
+    "co2_noaa",
+    "cubic",
+    "detrended",
+    "diabetes",
+    "digits",
+    "entry",
+    "fashion_mnist",
+    "fetch",
+    "gap",
+    "gap_mean",
+    "info",
+    "load",
+    "mnist",
+    "names",
+    "notmnist",
+    "origin_clusters",
+    "splits",
+    "standardised_split",
+    "status",
+    "stl10",
+    "svhn",
+    "two_moons",
+    "uci",
+]
+
+_LOADERS = {
+    "mnist": mnist,
+    "fashion-mnist": fashion_mnist,
+    "notmnist-small": notmnist,
+    "cifar10": cifar10,
+    "cifar100": cifar100,
+    "cifar10-subset": cifar10_subset,
+    "cifar10-jpeg": cifar10_jpeg,
+    "svhn": svhn,
+    "stl10": stl10,
+    **{name: partial(uci, name) for name in UCI},
+    "co2": co2,
+    "co2-noaa": co2_noaa,
+    "digits": digits,
+    "diabetes": diabetes,
+}
+
+
+def load(name: str, **options) -> Classification | Regression | CO2:
+    """The data set called ``name``; ``options`` go to its loader (``n_train=``, ``n_test=``, …).
+
+    Raises:
+        ValueError: if there is no such data set; the message lists the known ones.
+        DatasetError: if it cannot be had or read.
+    """
+    return _LOADERS[entry(name).name](**options)

@@ -1,0 +1,138 @@
+"""CIFAR-10 and CIFAR-100 from the official binary archives, and two small stand-ins.
+
+The binary version holds one record per image: one label byte (CIFAR-100: coarse, then fine) and
+3072 pixel bytes, red plane first, each plane row by row. The better known "python version" holds
+pickles, which can run any code when read; it is not used here.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from bdl_lessons.datasets.archives import read_members, read_npz, read_records
+from bdl_lessons.datasets.containers import Classification, first_rows, image_part
+from bdl_lessons.datasets.errors import reading, unknown
+from bdl_lessons.datasets.fetch import fetch
+
+CLASSES_10 = (
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+)
+PIXELS = 3 * 32 * 32
+
+
+def cifar10(n_train: int | None = None, n_test: int | None = None) -> Classification:
+    """CIFAR-10: x ``(50000, 3, 32, 32)`` and ``(10000, 3, 32, 32)``, RGB, official order."""
+    path = fetch("cifar10", "cifar-10-binary.tar.gz")
+    batches = [f"cifar-10-batches-bin/data_batch_{i}.bin" for i in range(1, 6)]
+    test_batch = "cifar-10-batches-bin/test_batch.bin"
+    content = read_members(path, dict.fromkeys([*batches, test_batch], 10_000 * (PIXELS + 1)))
+
+    def part(members: list[str], n: int | None):
+        rows = read_records(b"".join(content[name] for name in members), PIXELS + 1, path)
+        return image_part(rows[:, 1:].reshape(-1, 3, 32, 32), rows[:, 0], 10, n, path)
+
+    return Classification(
+        "cifar10", *part(batches, n_train), *part([test_batch], n_test), CLASSES_10
+    )
+
+
+def cifar100(
+    n_train: int | None = None,
+    n_test: int | None = None,
+    labels: Literal["fine", "coarse"] = "fine",
+) -> Classification:
+    """CIFAR-100: x ``(50000, 3, 32, 32)`` and ``(10000, 3, 32, 32)``; 100 classes, or 20 coarse."""
+    columns = {"coarse": 0, "fine": 1}
+    if labels not in columns:
+        raise unknown("labels", labels, columns)
+    path = fetch("cifar100", "cifar-100-binary.tar.gz")
+    train, test = "cifar-100-binary/train.bin", "cifar-100-binary/test.bin"
+    names = f"cifar-100-binary/{labels}_label_names.txt"
+    sizes = {train: 50_000 * (PIXELS + 2), test: 10_000 * (PIXELS + 2), names: 10_000}
+    content = read_members(path, sizes)
+    classes = tuple(content[names].decode("ascii", "replace").split())
+
+    def part(member: str, n: int | None):
+        rows = read_records(content[member], PIXELS + 2, path)
+        images, y = rows[:, 2:].reshape(-1, 3, 32, 32), rows[:, columns[labels]]
+        return image_part(images, y, len(classes), n, path)
+
+    return Classification("cifar100", *part(train, n_train), *part(test, n_test), classes)
+
+
+def cifar10_subset(n_train: int | None = None, n_test: int | None = None) -> Classification:
+    """The first 4000 training and 1000 test images of CIFAR-10, exact pixels."""
+    path = fetch("cifar10-subset", "cifar10_subset.npz")
+    keys = ("x_train", "y_train", "x_test", "y_test")
+    x_train, y_train, x_test, y_test = read_npz(path, dict.fromkeys(keys, np.uint8))
+
+    def part(images: np.ndarray, y: np.ndarray, n: int | None):
+        _require_shape(images, path)
+        return image_part(images.transpose(0, 3, 1, 2), y, 10, n, path)
+
+    return Classification(
+        "cifar10-subset",
+        *part(x_train, y_train, n_train),
+        *part(x_test, y_test, n_test),
+        CLASSES_10,
+    )
+
+
+def cifar10_jpeg(n_train: int | None = None, n_test: int | None = None) -> Classification:
+    """All of CIFAR-10 after JPEG compression of quality 75: full size, but lossy.
+
+    The pixels are not the official ones (mean PSNR 30.5 dB against them): numbers obtained on this
+    set must not be compared with published ones.
+    """
+    path = fetch("cifar10-jpeg", "cifar10_jpeg.npz")
+
+    def part(prefix: str, n: int | None):
+        dtypes = {
+            f"{prefix}_jpeg": np.uint8,
+            f"{prefix}_offsets": np.int64,
+            f"y_{prefix}": np.uint8,
+        }
+        stream, offsets, y = read_npz(path, dtypes)
+        with reading(path):
+            if (np.diff(offsets) <= 0).any() or offsets[0] != 0 or offsets[-1] != len(stream):
+                raise ValueError(f"{prefix}_offsets do not cut up the {len(stream)} bytes")
+            if len(offsets) != len(y) + 1:
+                raise ValueError(f"{len(offsets) - 1} {prefix} images but {len(y)} labels")
+        n = first_rows(n, len(y))
+        images = _decode(stream, offsets[: n + 1], path)
+        return image_part(images, y[: len(images)], 10, None, path)
+
+    return Classification(
+        "cifar10-jpeg", *part("train", n_train), *part("test", n_test), CLASSES_10
+    )
+
+
+def _decode(stream: np.ndarray, offsets: np.ndarray, path: Path) -> np.ndarray:
+    from PIL import Image
+
+    images = np.empty((len(offsets) - 1, 32, 32, 3), np.uint8)
+    with reading(path):
+        for i, (start, end) in enumerate(itertools.pairwise(offsets)):
+            with Image.open(io.BytesIO(stream[start:end].tobytes()), formats=["JPEG"]) as image:
+                images[i] = np.asarray(image.convert("RGB"))
+    return images.transpose(0, 3, 1, 2)
+
+
+def _require_shape(images: np.ndarray, path: Path) -> None:
+    with reading(path):
+        if images.shape[1:] != (32, 32, 3):
+            raise ValueError(f"images should be (N, 32, 32, 3), are {images.shape}")

@@ -1,0 +1,125 @@
+"""Atmospheric CO2 at Mauna Loa, and the form in which Gal and Ghahramani (2016) fitted it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from bdl_lessons.datasets.errors import reading
+from bdl_lessons.datasets.fetch import fetch
+from bdl_lessons.datasets.splits import Standardiser
+
+GAL_SPAN = (1958.0, 1981.25)
+"""March 1958 to March 1981: the 272 months of Gal and Ghahramani (2016), figure 2."""
+
+
+@dataclass(frozen=True)
+class CO2:
+    """Monthly means: ``times`` in decimal years and ``ppm``, both float64 ``(N,)``, increasing."""
+
+    name: str
+    times: torch.Tensor
+    ppm: torch.Tensor
+
+
+@dataclass(frozen=True)
+class DetrendedCO2:
+    """Standardised time ``x`` ``(N, 1)`` and linearly detrended, standardised ``y`` ``(N,)``.
+
+    ``y = (ppm - level - slope * x) / residual_std``; ``x`` and ``y`` are float64 with mean 0 and
+    standard deviation 1. Nothing is lost: ``to_ppm`` and ``to_years`` lead back.
+    """
+
+    x: torch.Tensor
+    y: torch.Tensor
+    time_scale: Standardiser
+    level: float
+    slope: float
+    residual_std: float
+
+    def to_x(self, years: torch.Tensor) -> torch.Tensor:
+        """Decimal years of any shape -> standardised time."""
+        return self.time_scale.apply(years)
+
+    def to_years(self, x: torch.Tensor) -> torch.Tensor:
+        """Standardised time of any shape -> decimal years."""
+        return self.time_scale.undo(x)
+
+    def to_y(self, x: torch.Tensor, ppm: torch.Tensor) -> torch.Tensor:
+        """CO2 in ppm at standardised times ``x`` -> detrended and standardised."""
+        return (ppm - self.level - self.slope * x) / self.residual_std
+
+    def to_ppm(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """Detrended and standardised ``y`` at times ``x`` -> ppm."""
+        return self.level + self.slope * x + self.residual_std * y
+
+
+def co2() -> CO2:
+    """The committed series, 1958-03 to 2001-12: 521 months.
+
+    Each point averages the weekly values of one calendar month, and its time is the average of
+    the dates of the same weeks, so a month with few weeks is not shifted against the season. Five
+    months have no value and are left out, not interpolated: June and October 1958, February to
+    April 1964. Made by ``make_co2.py``; source: Keeling and Whorf (2004).
+    """
+    path = fetch("co2", "co2_mauna_loa_monthly.csv")
+    with reading(path):
+        table = np.loadtxt(path, delimiter=",", skiprows=_header_rows(path), ndmin=2)
+        return _series("co2", table[:, 2], table[:, 3])
+
+
+def co2_noaa() -> CO2:
+    """NOAA's monthly means since 1958-03, from ``co2_mm_mlo.txt``; times are mid-month.
+
+    NOAA has interpolated the missing months here and revises old values slightly, so the numbers
+    depend on the day of the download.
+    """
+    path = fetch("co2-noaa", "co2_mm_mlo.txt")
+    with reading(path):
+        table = np.loadtxt(path, comments="#", usecols=(2, 3), ndmin=2)
+        table = table[table[:, 1] > 0]  # older files mark a missing month by -99.99
+        return _series("co2-noaa", table[:, 0], table[:, 1])
+
+
+def detrended(series: CO2, start: float = -np.inf, end: float = np.inf) -> DetrendedCO2:
+    """The months with ``start <= time < end``, standardised as in Gal and Ghahramani (2016).
+
+    With ``detrended(co2(), *GAL_SPAN)`` one gets the 272 months of their figure 2. Their file
+    (``co2_regression/data/train.h5``) uses the running number of the month instead of its date,
+    which closes the gaps of the five missing months; the values agree to a correlation of 0.998.
+
+    Raises:
+        ValueError: if fewer than 3 months are left, or ``start`` or ``end`` is NaN.
+    """
+    if not start < end:
+        raise ValueError(f"start must be below end, got {start} and {end}")
+    chosen = (series.times >= start) & (series.times < end)
+    times, ppm = series.times[chosen], series.ppm[chosen]
+    if len(times) < 3:
+        raise ValueError(
+            f"only {len(times)} months of {series.name!r} lie in [{start}, {end}); it covers "
+            f"{series.times[0]:.2f} to {series.times[-1]:.2f}"
+        )
+    time_scale = Standardiser.fit(times)
+    x = time_scale.apply(times)
+    level, slope = ppm.mean(), (x * ppm).mean()  # least squares: x has mean 0 and variance 1
+    residual = ppm - level - slope * x
+    std = residual.std(correction=0)
+    return DetrendedCO2(
+        x[:, None], residual / std, time_scale, level.item(), slope.item(), std.item()
+    )
+
+
+def _series(name: str, times: np.ndarray, ppm: np.ndarray) -> CO2:
+    if len(times) == 0 or not (np.isfinite(times).all() and np.isfinite(ppm).all()):
+        raise ValueError("the series is empty or has values that are not finite")
+    if (np.diff(times) <= 0).any():
+        raise ValueError("the times do not increase")
+    return CO2(name, torch.from_numpy(times.copy()), torch.from_numpy(ppm.copy()))
+
+
+def _header_rows(path) -> int:
+    with path.open(encoding="utf-8") as lines:
+        return 1 + sum(line.startswith("#") for line in lines)

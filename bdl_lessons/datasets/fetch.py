@@ -1,0 +1,185 @@
+"""Find a data file, or download it: ``BDL_DATA_DIR``, ``data/``, the cache, the network.
+
+The first two folders belong to the user: a file there with a wrong hash is an error and is left
+alone. The cache is ours: a damaged file there is replaced by a fresh download.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import sys
+import time
+from pathlib import Path
+
+from bdl_lessons.datasets.errors import DatasetCorrupt, DatasetUnavailable, reading
+from bdl_lessons.datasets.files import Entry, RemoteFile
+from bdl_lessons.datasets.registry import entry
+
+REPOSITORY_DATA = Path(__file__).resolve().parents[2] / "data"
+ROUNDS = 3
+"""How often all addresses of a file are tried; between rounds we wait 1 s, then 2 s."""
+
+
+def fetch(dataset: str, file_name: str) -> Path:
+    """The path of one file of a data set, its hash checked; downloads it if need be.
+
+    Args:
+        dataset: a name of the registry, e.g. ``"mnist"``.
+        file_name: one of its files, e.g. ``"t10k-labels-idx1-ubyte.gz"``; the path may end without
+            ``.gz`` if the user has put the unpacked file there.
+
+    Raises:
+        DatasetUnavailable: if it is nowhere and cannot be downloaded (no network, 404, a download
+            with a wrong hash, a cache folder one cannot write to), or if ``BDL_DATA_DIR`` names
+            no folder.
+        DatasetCorrupt: if the file in ``BDL_DATA_DIR`` or ``data/`` has a wrong hash.
+        ValueError: if the data set is unknown.
+    """
+    item = entry(dataset)
+    file = item.file(file_name)
+    for root in user_roots().values():
+        found = find_in(root / item.folder, file)
+        if found:
+            path, expected = found
+            if not matches(path, expected):
+                raise DatasetCorrupt(_wrong_hash(path, expected))
+            return path
+    cached = find_in(cache_dir() / item.folder, file)
+    if cached and matches(*cached):
+        return cached[0]
+    return _download(item, file)
+
+
+def user_roots() -> dict[str, Path]:
+    """The folders that belong to the user, in the order in which they are searched.
+
+    Raises:
+        DatasetUnavailable: if ``BDL_DATA_DIR`` is set but names no folder.
+    """
+    roots = {"data/": REPOSITORY_DATA}
+    named = os.environ.get("BDL_DATA_DIR", "")
+    if named:
+        folder = Path(named).expanduser()
+        if not folder.is_dir():
+            raise DatasetUnavailable(
+                f"BDL_DATA_DIR is {named!r}, which is not a folder.\n"
+                "  Set it to the folder that holds the data sets (mnist/, uci/, ...), or unset it."
+            )
+        roots = {"BDL_DATA_DIR": folder, **roots}
+    return roots
+
+
+def cache_dir() -> Path:
+    """The user's cache folder, e.g. ``~/.cache/bdl_lessons``; nothing is created."""
+    import pooch
+
+    return Path(pooch.os_cache("bdl_lessons"))
+
+
+def find_in(folder: Path, file: RemoteFile) -> tuple[Path, str | None] | None:
+    """The file in this folder and the hash expected of it, or ``None`` if it is not there."""
+    for name, expected in file.on_disk():
+        if (folder / name).is_file():
+            return folder / name, expected
+    return None
+
+
+def matches(path: Path, expected: str | None) -> bool:
+    """Whether the file has the hash ``"algorithm:hex"``; always true if none is known."""
+    return expected is None or _hash(path, expected) == expected
+
+
+def place_by_hand(item: Entry) -> str:
+    """The folders in which a file of this set may be put by hand, in words."""
+    folders = [str(cache_dir() / item.folder)]
+    named = os.environ.get("BDL_DATA_DIR", "")
+    base = Path(named).expanduser() / item.folder if named else f"$BDL_DATA_DIR/{item.folder}"
+    return " or ".join([str(base), *folders])
+
+
+def _download(item: Entry, file: RemoteFile) -> Path:
+    if not file.urls:
+        raise DatasetUnavailable(_unavailable(item, file, [item.source]))
+    import filelock
+
+    folder = cache_dir() / item.folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # One process at a time downloads; the others wait here and then find the file.
+        with filelock.FileLock(folder / ".lock"):
+            for leftover in folder.glob("tmp????????"):  # pooch's name for a half-written file
+                leftover.unlink()
+            path, troubles = _try_addresses(folder, file)
+    except OSError as error:
+        trouble = f"cannot write to the cache folder {folder}: {error}"
+        raise DatasetUnavailable(_unavailable(item, file, [trouble])) from error
+    if path is None:
+        raise DatasetUnavailable(_unavailable(item, file, troubles))
+    return path
+
+
+def _try_addresses(folder: Path, file: RemoteFile) -> tuple[Path | None, list[str]]:
+    """Ask each address in turn, and those that did not answer once more, ``ROUNDS`` times."""
+    import pooch
+    import requests
+
+    bar = sys.stderr.isatty()
+    downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=2**16)
+    troubles: dict[str, str] = {}
+    urls = list(file.urls)
+    for attempt in range(ROUNDS):
+        time.sleep(attempt)
+        for url in list(urls):
+            try:
+                path = pooch.retrieve(url, file.hash, file.name, folder, downloader=downloader)
+                return Path(path), []
+            except requests.HTTPError as error:
+                troubles[url] = f"{url}: the server says {error.response.status_code}"
+                if error.response.status_code < 500:
+                    urls.remove(url)
+            except requests.RequestException as error:
+                troubles[url] = f"{url}: no connection ({type(error).__name__})"
+            except ValueError:
+                troubles[url] = f"{url}: sent a file with a wrong hash (expected {file.hash})"
+                urls.remove(url)
+    return None, list(troubles.values())
+
+
+def _unavailable(item: Entry, file: RemoteFile, troubles: list[str]) -> str:
+    lines = [f"{item.name}: the file {file.name!r} is not on this machine"]
+    cached = find_in(cache_dir() / item.folder, file)
+    if cached:
+        lines = [f"{item.name}: no usable {file.name!r}. {_wrong_hash(*cached)}"]
+    lines += [f"  {trouble}" for trouble in troubles]
+    if file.urls:
+        lines += ["  Official addresses:", *(f"    {url}" for url in file.urls)]
+    lines += [
+        f"  By hand: put it, unchanged, into {place_by_hand(item)}",
+        f"  Expected hash: {file.hash or 'none known'}",
+    ]
+    return "\n".join(lines)
+
+
+def _wrong_hash(path: Path, expected: str) -> str:
+    return (
+        f"{path} is not the official file:\n"
+        f"  expected {expected}\n"
+        f"  found    {_hash(path, expected)}\n"
+        "  It was probably cut off or altered on its way. It has been left as it is: replace it by "
+        "a fresh copy, or move it away to let the package download one."
+    )
+
+
+def _hash(path: Path, like: str) -> str:
+    algorithm = like.partition(":")[0]
+    status = path.stat()
+    return f"{algorithm}:{_digest(path, algorithm, status.st_size, status.st_mtime_ns)}"
+
+
+@functools.lru_cache(maxsize=256)
+def _digest(path: Path, algorithm: str, size: int, mtime_ns: int) -> str:
+    """Hash once per process and version of the file: STL-10 is 2.6 GB."""
+    with reading(path), path.open("rb") as stream:
+        return hashlib.file_digest(stream, algorithm).hexdigest()

@@ -1,0 +1,92 @@
+"""The idx format of MNIST, and the sets that come in it.
+
+An idx file is a header and then the raw bytes: two zero bytes, a type code (8 = unsigned byte),
+the number of dimensions, each dimension as a big-endian 32-bit integer, the array in C order.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from bdl_lessons.datasets.containers import Classification, image_part
+from bdl_lessons.datasets.errors import reading
+from bdl_lessons.datasets.fetch import fetch
+
+DIGITS = tuple("0123456789")
+CLOTHES = (
+    "T-shirt/top",
+    "trouser",
+    "pullover",
+    "dress",
+    "coat",
+    "sandal",
+    "shirt",
+    "sneaker",
+    "bag",
+    "ankle boot",
+)
+LETTERS = tuple("ABCDEFGHIJ")
+
+
+def mnist(n_train: int | None = None, n_test: int | None = None) -> Classification:
+    """MNIST: x ``(60000, 1, 28, 28)`` and ``(10000, 1, 28, 28)``; the first rows if limited."""
+    return _train_and_test("mnist", DIGITS, n_train, n_test)
+
+
+def fashion_mnist(n_train: int | None = None, n_test: int | None = None) -> Classification:
+    """Fashion-MNIST: x ``(60000, 1, 28, 28)`` and ``(10000, 1, 28, 28)``."""
+    return _train_and_test("fashion-mnist", CLOTHES, n_train, n_test)
+
+
+def notmnist(n_test: int | None = None) -> Classification:
+    """notMNIST, 1000 of each letter A–J: x_test ``(10000, 1, 28, 28)``, no training rows.
+
+    It is there to be out of distribution for a network trained on MNIST.
+    """
+    x_test, y_test = _part("notmnist-small", "t10k", len(LETTERS), n_test)
+    x_train, y_train = x_test.new_empty(0, *x_test.shape[1:]), y_test.new_empty(0)
+    return Classification("notmnist-small", x_train, y_train, x_test, y_test, LETTERS)
+
+
+def read_idx(path: Path) -> np.ndarray:
+    """The array of an idx file of unsigned bytes, plain or ``.gz``.
+
+    Raises:
+        DatasetCorrupt: if the file is truncated, or its header does not describe what follows.
+    """
+    opened = gzip.open if path.suffix == ".gz" else open
+    with reading(path):
+        with opened(path, "rb") as stream:
+            content = stream.read()
+        if content[:3] != b"\0\0\x08":
+            raise ValueError(f"an idx file of bytes starts with 0 0 8, this one: {content[:3]!r}")
+        start = 4 + 4 * content[3]
+        shape = np.frombuffer(content[4:start], ">u4").tolist()
+        if math.prod(shape) != len(content) - start:
+            raise ValueError(
+                f"the header promises {shape}, {len(content) - start} bytes of data follow"
+            )
+        return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+
+
+def _train_and_test(
+    name: str, classes: tuple[str, ...], n_train: int | None, n_test: int | None
+) -> Classification:
+    train = _part(name, "train", len(classes), n_train)
+    test = _part(name, "t10k", len(classes), n_test)
+    return Classification(name, *train, *test, classes)
+
+
+def _part(name: str, part: str, n_classes: int, n: int | None) -> tuple[torch.Tensor, torch.Tensor]:
+    images_path = fetch(name, f"{part}-images-idx3-ubyte.gz")
+    labels_path = fetch(name, f"{part}-labels-idx1-ubyte.gz")
+    images, labels = read_idx(images_path), read_idx(labels_path)
+    with reading(images_path):
+        if images.ndim != 3 or labels.ndim != 1:
+            raise ValueError(f"expected images and labels, got {images.shape} and {labels.shape}")
+    return image_part(images[:, None], labels, n_classes, n, labels_path)

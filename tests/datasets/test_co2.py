@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import importlib.util
+import zlib
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from bdl_lessons import datasets
+from bdl_lessons.datasets import GAL_SPAN, DatasetCorrupt, DatasetUnavailable, detrended, make_co2
+
+from .conftest import REAL_DATA_DIR, fetching
+
+NAME = "co2_mauna_loa_monthly.csv"
+COMMITTED = fetching.REPOSITORY_DATA / "co2" / NAME
+
+
+@pytest.fixture
+def series():
+    return datasets.co2()
+
+
+def test_the_committed_file_is_what_the_script_makes():
+    if importlib.util.find_spec("statsmodels") is None:
+        pytest.skip("statsmodels is not installed: cannot regenerate the CO2 series")
+    assert make_co2.render(make_co2.weekly_source()).encode() == COMMITTED.read_bytes()
+
+
+def test_the_command_writes_the_same_bytes(tmp_path, monkeypatch, capsys):
+    if importlib.util.find_spec("statsmodels") is None:
+        pytest.skip("statsmodels is not installed: cannot regenerate the CO2 series")
+    monkeypatch.setattr(make_co2, "REPOSITORY_DATA", tmp_path)
+    make_co2.main()
+    assert (tmp_path / "co2" / NAME).read_bytes() == COMMITTED.read_bytes()
+    assert [p.name for p in (tmp_path / "co2").iterdir()] == [NAME]
+    assert datasets.entry("co2").file(NAME).hash.removeprefix("sha256:") in capsys.readouterr().out
+
+
+def test_another_source_is_refused(tmp_path, monkeypatch):
+    source = tmp_path / "statsmodels" / "datasets" / "co2" / "co2.csv"
+    source.parent.mkdir(parents=True)
+    source.write_text("date,co2\n19580329,316.1\n")
+    spec = importlib.util.spec_from_file_location("statsmodels", tmp_path / "statsmodels/x.py")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
+    with pytest.raises(ValueError, match="expected 16695fa2"):
+        make_co2.weekly_source()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match="pip install statsmodels"):
+        make_co2.weekly_source()
+
+
+def test_monthly_means_by_hand():
+    weekly = "date,co2\n20000129,10\n20000205,20\n20000212,\n20000219,40\n20000304,\n"
+    january, february = make_co2.monthly_means(weekly)
+    assert january == (2000, 1, 2000 + 28.5 / 366, 10, 1)
+    assert february[:2] == (2000, 2)
+    assert february[2] == pytest.approx(2000 + (35.5 + 49.5) / 2 / 366)
+    assert february[3:] == (30, 2)
+
+
+def test_decimal_years_count_leap_days():
+    assert make_co2.decimal_year(date(1999, 1, 1)) == 1999 + 0.5 / 365
+    assert make_co2.decimal_year(date(2000, 12, 31)) == 2000 + 365.5 / 366
+
+
+def test_a_straight_line_stays_a_straight_line_whatever_weeks_are_missing():
+    days = [date.fromordinal(date(1999, 1, 2).toordinal() + 7 * k) for k in range(104)]
+    rows = [f"{d:%Y%m%d},{100 + 2 * make_co2.decimal_year(d):.12f}" for d in days if d.day % 3]
+    for _, _, time, ppm, _ in make_co2.monthly_means("date,co2\n" + "\n".join(rows)):
+        assert ppm == pytest.approx(100 + 2 * time, abs=1e-6)
+
+
+def test_the_series(series):
+    assert series.times.dtype == series.ppm.dtype == torch.float64
+    assert series.times.shape == series.ppm.shape == (521,)
+    assert (series.times.diff() > 0).all()
+    gaps = (series.times.diff() > 1.5 / 12).nonzero().ravel()
+    assert [round(series.times[i].item(), 1) for i in gaps] == [1958.4, 1958.7, 1964.0]
+    assert series.ppm[0] == 316.1
+    assert 370 < series.ppm[-1] < 372
+
+
+def test_the_season_peaks_in_may(series):
+    season = series.ppm - series.ppm.mean()
+    residual = season[300:420] - torch.from_numpy(
+        np.polyval(np.polyfit(series.times[300:420], season[300:420], 2), series.times[300:420])
+    )
+    peak = series.times[300:420][residual.argmax()] % 1
+    assert 0.29 < peak < 0.5
+
+
+@pytest.mark.filterwarnings("ignore:loadtxt")
+def test_a_damaged_series(folders):
+    content = COMMITTED.read_text()
+    lines = content.splitlines(keepends=True)
+    for damaged in (
+        content[:-3] + "x\n",
+        "".join(lines[:20] + lines[19:]),
+        "".join([*lines[:20], "1959,03,nan,300,4\n", *lines[20:]]),
+        "".join(lines[:9]),
+    ):
+        path = folders.put("co2", NAME, damaged.encode())
+        with pytest.raises(DatasetCorrupt) as caught:
+            datasets.co2()
+        assert str(path) in str(caught.value)
+
+
+def test_an_edited_series_is_refused(folders):
+    folders.place("co2", NAME, COMMITTED.read_bytes().replace(b"316.100", b"316.200"))
+    with pytest.raises(DatasetCorrupt, match="not the official file"):
+        datasets.co2()
+
+
+def test_detrended_is_standardised_without_trend_and_invertible(series):
+    d = detrended(series, 1970, 1990)
+    assert d.x.shape == (240, 1)
+    x = d.x[:, 0]
+    for value, expected in ((x.mean(), 0), (d.y.mean(), 0), ((x * d.y).mean(), 0)):
+        assert value.item() == pytest.approx(expected, abs=1e-10)
+    assert x.square().mean().item() == pytest.approx(1)
+    assert d.y.square().mean().item() == pytest.approx(1)
+    chosen = (series.times >= 1970) & (series.times < 1990)
+    torch.testing.assert_close(d.to_years(x), series.times[chosen])
+    torch.testing.assert_close(d.to_ppm(x, d.y), series.ppm[chosen])
+    torch.testing.assert_close(d.to_y(x, series.ppm[chosen]), d.y)
+    torch.testing.assert_close(d.to_x(series.times[chosen]), x)
+
+
+def test_the_slope_is_that_of_least_squares(series):
+    d = detrended(series)
+    slope, level = np.polyfit(d.x[:, 0], series.ppm, 1)
+    assert d.slope == pytest.approx(slope)
+    assert d.level == pytest.approx(level)
+
+
+@pytest.mark.parametrize(
+    ("span", "said"),
+    [
+        ((1990, 1970), "below"),
+        ((1990, 1990.1), "only 1 months"),
+        ((float("nan"), 1990), "below"),
+        ((2050, 2060), "covers 1958.24 to 2001.95"),
+    ],
+)
+def test_bad_spans(series, span, said):
+    with pytest.raises(ValueError, match=said):
+        detrended(series, *span)
+
+
+def test_gal_span_are_the_272_months_of_the_paper(series):
+    d = detrended(series, *GAL_SPAN)
+    assert len(d.x) == 272
+    assert d.to_years(d.x)[-1].item() == pytest.approx(1981 + 2.5 / 12, abs=0.02)
+
+
+def test_the_set_up_agrees_with_the_file_of_the_paper(series):
+    path = Path(REAL_DATA_DIR) / "co2" / "gal2015_co2_train.h5"
+    if not REAL_DATA_DIR or not path.is_file():
+        pytest.skip("gal2015_co2_train.h5 is not in BDL_DATA_DIR")
+    published = torch.from_numpy(_labels_of_hdf5(path.read_bytes()).astype(np.float64))
+    d = detrended(series, *GAL_SPAN)
+    agreement = torch.corrcoef(torch.stack([d.y, published]))[0, 1]
+    assert agreement > 0.998
+    # Their input is the number of the month: with that, the agreement is closer still.
+    months = series.times.new_tensor(range(272))
+    chosen = series.times < GAL_SPAN[1]
+    by_number = detrended(datasets.CO2("by number", months, series.ppm[chosen]))
+    assert torch.corrcoef(torch.stack([by_number.y, published]))[0, 1] > 0.999
+
+
+def _labels_of_hdf5(content: bytes) -> np.ndarray:
+    """The one zlib stream of 272 float32 values in the file (bytes shuffled or not)."""
+    for start in (i for i in range(len(content)) if content[i] == 0x78):
+        try:
+            data = zlib.decompressobj().decompress(content[start:])
+        except zlib.error:
+            continue
+        if len(data) == 272 * 4:
+            plain = np.frombuffer(data, "<f4")
+            shuffled = np.frombuffer(data, np.uint8).reshape(4, 272).T.copy().view("<f4").ravel()
+            return next(a for a in (plain, shuffled) if abs(a.std() - 1) < 1e-3)
+    raise AssertionError("no such stream")
+
+
+@pytest.mark.filterwarnings("ignore:loadtxt")
+def test_noaa_text_of_old_and_new_layout(folders):
+    new = b"# comment\n 1958  3  1958.2027  315.71  314.44  -1  -9.99  -0.99\n"
+    new += b"1958 4 1958.2877 317.45 1 2 3 4\n"
+    folders.put("co2-noaa", "co2_mm_mlo.txt", new)
+    series = datasets.co2_noaa()
+    assert series.times.tolist() == [1958.2027, 1958.2877]
+    assert series.ppm.tolist() == [315.71, 317.45]
+    old = b"# comment\n1964 2 1964.125 -99.99 320.0 320.1 -1\n1964 5 1964.375 322.26 1 2 3\n"
+    folders.put("co2-noaa", "co2_mm_mlo.txt", old)
+    assert datasets.co2_noaa().ppm.tolist() == [322.26]
+    for damaged in (b"", b"# only comments\n", b"<html>404</html>"):
+        folders.put("co2-noaa", "co2_mm_mlo.txt", damaged)
+        with pytest.raises(DatasetCorrupt, match="co2_mm_mlo"):
+            datasets.co2_noaa()
+
+
+def test_noaa_missing_is_unavailable(folders):
+    folders.register("co2-noaa", "co2_mm_mlo.txt")
+    with pytest.raises(DatasetUnavailable):
+        datasets.co2_noaa()
+
+
+def test_two_sources_of_the_same_air_agree(real, series):
+    real("co2-noaa")
+    noaa = datasets.co2_noaa()
+    assert len(noaa.ppm) >= 815
+    interpolated = np.interp(series.times, noaa.times, noaa.ppm)
+    difference = series.ppm.numpy() - interpolated
+    assert abs(difference.mean()) < 0.25
+    assert difference.std() < 0.3

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+
+from bdl_lessons import datasets
+
+from .conftest import fetching, sha256
+
+DATA = fetching.REPOSITORY_DATA
+NOT_HASHED = ("README.md", ".gitattributes", "results/")
+
+
+def recorded() -> dict[str, str]:
+    """Path below data/ -> sha256, from the rows of the table."""
+    rows = re.findall(r"^\| `([^`]+)` \|.*\| `([0-9a-f]{64})` \|$", text(), re.MULTILINE)
+    return dict(rows)
+
+
+def text() -> str:
+    return (DATA / "README.md").read_text(encoding="utf-8")
+
+
+def committed() -> list[str]:
+    run = subprocess.run(["git", "ls-files", "."], cwd=DATA, capture_output=True, text=True)
+    if run.returncode:
+        pytest.skip("not a git repository: committed files unknown")
+    return [path for path in run.stdout.splitlines() if not path.startswith(NOT_HASHED)]
+
+
+def test_every_committed_file_has_a_row_with_its_hash():
+    rows, problems = recorded(), []
+    for path in committed():
+        digest = sha256((DATA / path).read_bytes()).removeprefix("sha256:")
+        if rows.get(path) != digest:
+            problems.append(f"`{path}` should have `{digest}`, data/README.md has {rows.get(path)}")
+    assert not problems, "\n".join(problems)
+
+
+def test_no_row_without_a_file():
+    assert [path for path in recorded() if not (DATA / path).is_file()] == []
+
+
+def test_rows_name_command_source_and_licence():
+    lines = [line for line in text().splitlines() if line.startswith("| `")]
+    assert len(lines) == len(recorded()), "a row without a hash"
+    for line in lines:
+        assert all(cell.strip() for cell in line.strip("|").split("|"))
+
+
+def test_registry_and_readme_record_the_same_co2_hash():
+    name = "co2_mauna_loa_monthly.csv"
+    assert datasets.entry("co2").file(name).hash == f"sha256:{recorded()[f'co2/{name}']}"

@@ -1,0 +1,274 @@
+"""CIFAR, SVHN and STL-10 on made-up files of the official layouts, and on real data if present."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from scipy.io import savemat
+
+from bdl_lessons import datasets
+from bdl_lessons.datasets import DatasetCorrupt
+
+from .conftest import tar_gz
+
+GENERATOR = np.random.default_rng(0)
+
+
+def images(n: int, side: int = 32) -> np.ndarray:
+    """uint8 (n, 3, side, side), every pixel different from its neighbours."""
+    return GENERATOR.integers(0, 256, (n, 3, side, side), np.uint8)
+
+
+def same_pixels(x: torch.Tensor, expected: np.ndarray) -> bool:
+    assert x.dtype == torch.float32
+    return np.array_equal(np.round(x.numpy() * 255), expected)
+
+
+def cifar10_archive(batches: list[np.ndarray], labels: list[np.ndarray]) -> bytes:
+    names = [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]
+    records = [
+        np.concatenate([y[:, None], x.reshape(len(x), -1)], axis=1).astype(np.uint8).tobytes()
+        for x, y in zip(batches, labels, strict=True)
+    ]
+    members = dict(zip((f"cifar-10-batches-bin/{n}" for n in names), records, strict=True))
+    return tar_gz({"cifar-10-batches-bin/readme.html": b"", **members})
+
+
+def test_cifar10(folders):
+    batches = [images(4) for _ in range(6)]
+    labels = [np.arange(4) + i for i in range(6)]
+    folders.put("cifar10", "cifar-10-binary.tar.gz", cifar10_archive(batches, labels))
+    data = datasets.cifar10()
+    assert same_pixels(data.x_train, np.concatenate(batches[:5]))
+    assert same_pixels(data.x_test, batches[5])
+    assert data.y_train.tolist() == np.concatenate(labels[:5]).tolist()
+    assert data.classes[data.y_test[0]] == "dog"
+    limited = datasets.cifar10(n_train=6, n_test=2)
+    assert torch.equal(limited.x_train, data.x_train[:6])
+    assert torch.equal(limited.y_test, data.y_test[:2])
+
+
+def test_cifar10_with_a_label_out_of_range_or_half_a_record(folders):
+    batches, labels = [images(2) for _ in range(6)], [np.array([0, 1]) for _ in range(6)]
+    labels[2][1] = 10
+    path = folders.put("cifar10", "cifar-10-binary.tar.gz", cifar10_archive(batches, labels))
+    with pytest.raises(DatasetCorrupt, match=r"0\.\.10") as caught:
+        datasets.cifar10()
+    assert str(path) in str(caught.value)
+    labels[2][1] = 1
+    whole = cifar10_archive(batches, labels)
+    folders.put("cifar10", "cifar-10-binary.tar.gz", whole[: len(whole) // 2])
+    with pytest.raises(DatasetCorrupt, match=r"EOFError|ReadError"):
+        datasets.cifar10()
+
+
+def cifar100_archive(x, coarse, fine) -> bytes:
+    rows = np.concatenate([coarse[:, None], fine[:, None], x.reshape(len(x), -1)], axis=1)
+    return tar_gz(
+        {
+            "cifar-100-binary/coarse_label_names.txt": b"fish\nflowers\n",
+            "cifar-100-binary/fine_label_names.txt": b"shark\ntrout\nrose\n\n",
+            "cifar-100-binary/train.bin": rows.astype(np.uint8).tobytes(),
+            "cifar-100-binary/test.bin": rows[::-1].astype(np.uint8).tobytes(),
+        }
+    )
+
+
+def test_cifar100_fine_and_coarse(folders):
+    x, coarse, fine = images(3), np.array([0, 0, 1]), np.array([1, 0, 2])
+    folders.put("cifar100", "cifar-100-binary.tar.gz", cifar100_archive(x, coarse, fine))
+    data = datasets.cifar100()
+    assert same_pixels(data.x_train, x)
+    assert same_pixels(data.x_test, x[::-1])
+    assert [data.classes[y] for y in data.y_train] == ["trout", "shark", "rose"]
+    data = datasets.cifar100(labels="coarse")
+    assert [data.classes[y] for y in data.y_test] == ["flowers", "fish", "fish"]
+    with pytest.raises(ValueError, match=r"unknown labels 'course'\. Did you mean 'coarse'"):
+        datasets.cifar100(labels="course")
+
+
+def test_cifar10_subset_npz(folders):
+    x_train, x_test = images(3), images(2)
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        x_train=x_train.transpose(0, 2, 3, 1),
+        y_train=np.array([9, 0, 1], np.uint8),
+        x_test=x_test.transpose(0, 2, 3, 1),
+        y_test=np.array([5, 5], np.uint8),
+    )
+    path = folders.put("cifar10-subset", "cifar10_subset.npz", buffer.getvalue())
+    data = datasets.cifar10_subset()
+    assert same_pixels(data.x_train, x_train)
+    assert same_pixels(data.x_test, x_test)
+    assert data.y_train.tolist() == [9, 0, 1]
+    path.write_bytes(buffer.getvalue()[:5000])
+    with pytest.raises(DatasetCorrupt, match=r"cifar10_subset\.npz"):
+        datasets.cifar10_subset()
+
+
+def test_cifar10_subset_with_the_axes_of_torch_is_refused(folders):
+    buffer, y = io.BytesIO(), np.zeros(2, np.uint8)
+    np.savez(buffer, x_train=images(2), y_train=y, x_test=images(2), y_test=y)
+    folders.put("cifar10-subset", "cifar10_subset.npz", buffer.getvalue())
+    with pytest.raises(DatasetCorrupt, match=r"should be \(N, 32, 32, 3\)"):
+        datasets.cifar10_subset()
+
+
+def jpeg_npz(pixels: np.ndarray, **changes) -> bytes:
+    """pixels (N, 32, 32, 3)."""
+    files = []
+    for image in pixels:
+        buffer = io.BytesIO()
+        Image.fromarray(image).save(buffer, "JPEG", quality=75)
+        files.append(np.frombuffer(buffer.getvalue(), np.uint8))
+    stream = np.concatenate(files)
+    offsets = np.concatenate([[0], np.cumsum([len(f) for f in files])]).astype(np.int64)
+    y = np.arange(len(files), dtype=np.uint8)
+    arrays = {f"{p}_jpeg": stream for p in ("train", "test")}
+    arrays |= {f"{p}_offsets": offsets for p in ("train", "test")}
+    arrays |= {f"y_{p}": y for p in ("train", "test")}
+    buffer = io.BytesIO()
+    np.savez(buffer, **(arrays | changes))
+    return buffer.getvalue()
+
+
+def flat_colours(n: int) -> np.ndarray:
+    """Images of one colour each: JPEG keeps those to within a few grey levels."""
+    return np.broadcast_to(
+        GENERATOR.integers(0, 256, (n, 1, 1, 3), np.uint8), (n, 32, 32, 3)
+    ).copy()
+
+
+def test_cifar10_jpeg(folders):
+    pixels = flat_colours(4)
+    folders.put("cifar10-jpeg", "cifar10_jpeg.npz", jpeg_npz(pixels))
+    data = datasets.cifar10_jpeg(n_train=2)
+    assert data.x_train.shape == (2, 3, 32, 32)
+    assert data.x_test.shape == (4, 3, 32, 32)
+    expected = torch.from_numpy(pixels.transpose(0, 3, 1, 2) / 255).float()
+    torch.testing.assert_close(data.x_test, expected, atol=5 / 255, rtol=0)
+    assert torch.equal(data.x_train, data.x_test[:2])
+    assert data.y_test.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"train_offsets": np.array([0, 10, 5, 20, 30])}, "do not cut up"),
+        ({"train_offsets": np.array([0, 1, 2, 3, 10**9])}, "do not cut up"),
+        ({"y_train": np.zeros(3, np.uint8)}, "4 train images but 3 labels"),
+        ({"y_test": np.full(4, 77, np.uint8)}, r"found 77\.\.77"),
+        ({"test_jpeg": np.zeros(3000, np.uint8), "test_offsets": np.arange(5) * 750}, "identify"),
+    ],
+    ids=["offsets fall", "offsets beyond", "labels short", "labels high", "no jpeg"],
+)
+def test_damaged_jpeg_sets(folders, changes, said):
+    folders.put("cifar10-jpeg", "cifar10_jpeg.npz", jpeg_npz(flat_colours(4), **changes))
+    with pytest.raises(DatasetCorrupt, match=said):
+        datasets.cifar10_jpeg()
+
+
+def mat_bytes(x: np.ndarray, y) -> bytes:
+    buffer = io.BytesIO()
+    savemat(buffer, {"X": x, "y": np.asarray(y)[:, None]}, do_compression=True)
+    return buffer.getvalue()
+
+
+def put_svhn(folders, x, y) -> None:
+    for part in ("train", "test"):
+        folders.put("svhn", f"{part}_32x32.mat", mat_bytes(x.transpose(2, 3, 1, 0), y))
+
+
+def test_svhn(folders):
+    x = images(3)
+    put_svhn(folders, x, [10, 1, 9])
+    data = datasets.svhn()
+    assert same_pixels(data.x_train, x)
+    assert data.y_train.tolist() == [0, 1, 9]
+    assert [data.classes[y] for y in data.y_test] == ["0", "1", "9"]
+    assert same_pixels(datasets.svhn(n_train=2).x_train, x[:2])
+
+
+@pytest.mark.parametrize("label", [0, 11])
+def test_svhn_labels_out_of_range(folders, label):
+    put_svhn(folders, images(3), [1, label, 2])
+    with pytest.raises(DatasetCorrupt, match=r"labels should lie in 1\.\.10"):
+        datasets.svhn()
+
+
+def test_svhn_damaged(folders):
+    content = mat_bytes(images(3).transpose(2, 3, 1, 0), [1, 2, 3])
+    for damaged in (content[:-200], content[:100], b"", b"<html>" * 100):
+        path = folders.put("svhn", "train_32x32.mat", damaged)
+        with pytest.raises(DatasetCorrupt) as caught:
+            datasets.svhn()
+        assert str(path) in str(caught.value)
+    folders.put("svhn", "train_32x32.mat", mat_bytes(images(3), [1, 2, 3]))
+    with pytest.raises(DatasetCorrupt, match=r"should be uint8 \(32, 32, 3, N\)"):
+        datasets.svhn()
+
+
+def stl10_archive(x: np.ndarray, y) -> bytes:
+    pixels, labels = x.transpose(0, 1, 3, 2).tobytes(), np.asarray(y, np.uint8).tobytes()
+    return tar_gz(
+        {
+            "stl10_binary/test_X.bin": pixels,
+            "stl10_binary/test_y.bin": labels,
+            "stl10_binary/train_X.bin": pixels,
+            "stl10_binary/train_y.bin": labels,
+            "stl10_binary/unlabeled_X.bin": b"never read",
+        }
+    )
+
+
+def test_stl10_planes_are_stored_by_columns(folders):
+    x = images(3, side=96)
+    folders.put("stl10", "stl10_binary.tar.gz", stl10_archive(x, [1, 10, 4]))
+    data = datasets.stl10()
+    assert same_pixels(data.x_train, x)
+    assert [data.classes[y] for y in data.y_train] == ["airplane", "truck", "cat"]
+    assert same_pixels(datasets.stl10(n_test=1).x_test, x[:1])
+
+
+def test_stl10_unlabelled_images_are_not_taken_for_class_minus_one(folders):
+    folders.put("stl10", "stl10_binary.tar.gz", stl10_archive(images(3, side=96), [1, 0, 4]))
+    with pytest.raises(DatasetCorrupt, match=r"found -1\.\.3"):
+        datasets.stl10()
+
+
+def test_the_real_subset(real):
+    real("cifar10-subset")
+    data = datasets.cifar10_subset()
+    assert torch.bincount(data.y_train).tolist() == [
+        396,
+        366,
+        420,
+        384,
+        422,
+        393,
+        414,
+        385,
+        407,
+        413,
+    ]
+    assert torch.bincount(data.y_test).tolist() == [103, 89, 100, 103, 90, 86, 112, 102, 106, 109]
+    assert (data.x_train[0, :, 0, 0] * 255).round().tolist() == [59, 62, 63]
+    assert (data.x_test[0, :, 0, 0] * 255).round().tolist() == [158, 112, 49]
+
+
+def test_the_real_jpegs_are_the_same_images_30_db_away(real):
+    real("cifar10-subset")
+    real("cifar10-jpeg")
+    exact = datasets.cifar10_subset(n_train=500, n_test=100)
+    lossy = datasets.cifar10_jpeg(n_train=500, n_test=100)
+    for part in ("train", "test"):
+        assert torch.equal(getattr(exact, f"y_{part}"), getattr(lossy, f"y_{part}"))
+        error = getattr(exact, f"x_{part}") - getattr(lossy, f"x_{part}")
+        psnr = -10 * error.square().mean(dim=(1, 2, 3)).log10()
+        assert psnr.min() > 23
+        assert psnr.mean().item() == pytest.approx(30.5, abs=0.5)
