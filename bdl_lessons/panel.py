@@ -243,7 +243,7 @@ class Strip:
 
     def __init__(self, pngs: Sequence[bytes], text: str) -> None:
         frames = [np.asarray(PIL.Image.open(io.BytesIO(png)).convert("RGB")) for png in pngs]
-        self.png, self.text = _encode(np.concatenate(frames)), text
+        self.png, self.text = _encode(np.concatenate(frames), compress_level=9), text
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict[str, str]:
         return {"image/png": base64.b64encode(self.png).decode(), "text/plain": self.text}
@@ -271,7 +271,9 @@ class _Stage:
         return Picture(_encode(np.asarray(self.canvas.buffer_rgba())[..., :3]), readout)
 
 
-def _encode(pixels: np.ndarray) -> bytes:
+def _encode(pixels: np.ndarray, compress_level: int = 1) -> bytes:
     buffer = io.BytesIO()
-    PIL.Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, "PNG", compress_level=1)
+    PIL.Image.fromarray(np.ascontiguousarray(pixels)).save(
+        buffer, "PNG", compress_level=compress_level
+    )
     return buffer.getvalue()

@@ -1,0 +1,62 @@
+"""What this machine has: versions, device, data. The first cell that a reader runs."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+from bdl_lessons.datasets import status
+from bdl_lessons.device import device
+from bdl_lessons.panels import dropout_rate
+
+PACKAGES = ("torch", "numpy", "matplotlib", "ipywidgets", "gpytorch", "jupyterlab", "nbval")
+
+
+def report() -> str:
+    """One line for each thing a lesson may need, with the remedy where something is missing.
+
+    Never raises for what a machine lacks: no GPU, no data and no test tools are normal.
+    """
+    return "\n".join([*_software(), "", *_speed(), "", *_data()])
+
+
+def _software() -> Iterator[str]:
+    yield f"Python {platform.python_version()} on {platform.system()}"
+    for name in PACKAGES:
+        try:
+            yield f"ok       {name} {version(name)}"
+        except PackageNotFoundError:
+            yield f"missing  {name}: run `make lab` once, or pip install -r requirements.lock"
+
+
+def _speed() -> Iterator[str]:
+    try:
+        chosen = device()
+        yield f"ok       device {chosen}, {torch.get_num_threads()} CPU threads"
+        if chosen.type == "cpu":
+            yield "         no GPU is needed; every lesson runs on the CPU in under a minute"
+    except ValueError as error:
+        yield f"missing  {error}"
+    panel = dropout_rate.panel()
+    panel.render()
+    began = time.perf_counter()
+    panel.render(p_drop=0.3)
+    yield f"ok       a slider move takes {1e3 * (time.perf_counter() - began):.0f} ms"
+
+
+def _data() -> Iterator[str]:
+    for item in status():
+        if item.found:
+            yield f"ok       {item.name}: {item.where}"
+        else:
+            yield f"optional {item.name}: {_short(item.remedy)}"
+    yield "The lessons themselves need none of the optional sets; paper-scale experiments do."
+
+
+def _short(text: str) -> str:
+    return text.replace(str(Path.home()), "~").replace(str(Path.cwd()), ".")
