@@ -6,7 +6,6 @@ import platform
 import time
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 import torch
 
@@ -50,13 +49,12 @@ def _speed() -> Iterator[str]:
 
 
 def _data() -> Iterator[str]:
-    for item in status():
-        if item.found:
-            yield f"ok       {item.name}: {item.where}"
-        else:
-            yield f"optional {item.name}: {_short(item.remedy)}"
-    yield "The lessons themselves need none of the optional sets; paper-scale experiments do."
-
-
-def _short(text: str) -> str:
-    return text.replace(str(Path.home()), "~").replace(str(Path.cwd()), ".")
+    sets = status()
+    yield f"ok       data on this machine: {', '.join(item.name for item in sets if item.found)}"
+    absent = [item for item in sets if not item.found]
+    if absent:
+        yield f"optional data: {', '.join(item.name for item in absent)}"
+        yield "         No lesson needs these; experiments at paper scale do, and fetch what they can."
+        yield (
+            "         Offline, bdl_lessons.datasets.info(NAME).remedy says which file to put where."
+        )

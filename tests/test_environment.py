@@ -1,0 +1,26 @@
+from importlib.metadata import PackageNotFoundError
+
+from bdl_lessons import environment
+
+
+def test_reports_versions_device_and_data():
+    text = environment.report()
+    assert "ok       torch" in text
+    assert "ok       device" in text
+    assert "digits" in text
+
+
+def test_what_is_missing_comes_with_its_remedy(monkeypatch):
+    def absent(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(environment, "version", absent)
+    monkeypatch.setenv("BDL_DEVICE", "abacus")
+    text = environment.report()
+    assert "missing  torch: run `make lab` once" in text
+    assert "missing  device 'abacus'" in text
+
+
+def test_a_wrong_data_folder_does_not_break_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("BDL_DATA_DIR", str(tmp_path / "nowhere"))
+    assert "optional data:" in environment.report()

@@ -1,0 +1,42 @@
+import pytest
+from typer.testing import CliRunner
+
+from bdl_lessons.__main__ import app
+from bdl_lessons.panels import arrays
+from bdl_lessons.tools import notebook
+from bdl_lessons.tools import rebuild as rebuilding
+
+run = CliRunner().invoke
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["rebuild", "77"], "no lesson '77'"), (["panel-data", "nothing"], "no panel 'nothing'")],
+)
+def test_an_unknown_name_is_refused(arguments, message):
+    result = run(app, arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.replace("│", " ").split())
+
+
+def test_rebuild_fails_when_a_lesson_is_wrong(monkeypatch):
+    monkeypatch.setattr(rebuilding, "rebuild", lambda path, check: (["it is wrong"], 0.1))
+    result = run(app, ["rebuild", "--check", "01"])
+    assert result.exit_code == 1
+    assert "it is wrong" in result.output
+
+
+def test_rebuild_succeeds_when_all_is_well(monkeypatch):
+    seen = []
+    monkeypatch.setattr(rebuilding, "rebuild", lambda path, check: (seen.append(path) or [], 0.1))
+    assert run(app, ["rebuild"]).exit_code == 0
+    assert seen == notebook.paths()
+
+
+def test_panel_data_are_written(monkeypatch, tmp_path):
+    written = tmp_path / "x.npz"
+    written.write_bytes(b"1234")
+    monkeypatch.setattr(arrays, "make", lambda name: written)
+    result = run(app, ["panel-data", "dropout_rate"])
+    assert result.exit_code == 0
+    assert "x.npz" in result.output

@@ -1,0 +1,93 @@
+"""pyproject, the lock, environment.yml, the Makefile and the README tell one story."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from bdl_lessons import course
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+LOCK = {
+    canonicalize_name(line.partition("==")[0]): Version(line.partition("==")[2])
+    for line in (ROOT / "requirements.lock").read_text().splitlines()
+}
+
+
+def wanted():
+    extras = PROJECT["optional-dependencies"]
+    return [Requirement(r) for r in [*PROJECT["dependencies"], *extras["dev"]]]
+
+
+def test_the_lock_pins_every_direct_dependency_within_its_range():
+    for requirement in wanted():
+        assert LOCK[canonicalize_name(requirement.name)] in requirement.specifier, requirement
+
+
+def test_the_lock_pins_torch_for_every_platform():
+    assert LOCK["torch"] == Version("2.13.0")
+    assert all(version.local is None for version in LOCK.values())
+
+
+def test_ranges_stay_wide():
+    ranges = {requirement.name: requirement.specifier for requirement in wanted()}
+    assert Version("2.6.0") in ranges["torch"]
+    assert all("==" not in str(specifier) for specifier in ranges.values())
+    assert PROJECT["requires-python"] == ">=3.11,<3.14"
+
+
+def test_what_is_installed_is_what_is_locked():
+    from importlib.metadata import version
+
+    for requirement in wanted():
+        installed = Version(version(requirement.name)).public
+        assert installed == str(LOCK[canonicalize_name(requirement.name)]), requirement
+
+
+def test_conda_leads_to_the_same_lock():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    python, pip, extra = environment["dependencies"]
+    assert (
+        Version(python.removeprefix("python="))
+        in Requirement(f"python{PROJECT['requires-python']}").specifier
+    )
+    assert pip == "pip"
+    assert extra["pip"] == ["-r requirements.lock", "--no-build-isolation", "-e ."]
+
+
+def test_every_import_is_declared():
+    declared = {canonicalize_name(requirement.name) for requirement in wanted()}
+    aliases = {
+        "pil": "pillow",
+        "sklearn": "scikit-learn",
+        "contourpy": "matplotlib",
+        "cycler": "matplotlib",
+        "ipython": "jupyterlab",
+        "linear-operator": "gpytorch",
+    }
+    for path in (ROOT / "bdl_lessons").rglob("*.py"):
+        for name in re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), re.M):
+            top = canonicalize_name(name)
+            top = aliases.get(top, top)
+            known = top in declared or name in sys.stdlib_module_names or name == "bdl_lessons"
+            assert known, f"{path.name} imports {name}"
+
+
+def test_the_readme_lists_the_lessons_as_they_are():
+    assert course.table(link="notebooks/") in (ROOT / "README.md").read_text()
+
+
+def test_importing_the_package_is_light():
+    code = (
+        "import sys, torch, numpy, matplotlib; before = set(sys.modules); import bdl_lessons; "
+        "print(*sorted({m.partition('.')[0] for m in set(sys.modules) - before}))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["bdl_lessons"]
