@@ -74,7 +74,7 @@ def co2_noaa() -> CO2:
     """NOAA's monthly means since 1958-03, from ``co2_mm_mlo.txt``; times are mid-month.
 
     NOAA has interpolated the missing months here and revises old values slightly, so the numbers
-    depend on the day of the download.
+    depend on the day of the download. A file once in the cache is kept; delete it to renew it.
     """
     path = fetch("co2-noaa", "co2_mm_mlo.txt")
     with reading(path):

@@ -35,7 +35,7 @@ def fetch(dataset: str, file_name: str) -> Path:
             with a wrong hash, a cache folder one cannot write to), or if ``BDL_DATA_DIR`` names
             no folder.
         DatasetCorrupt: if the file in ``BDL_DATA_DIR`` or ``data/`` has a wrong hash.
-        ValueError: if the data set is unknown.
+        ValueError: if the data set is unknown, or has no such file.
     """
     item = entry(dataset)
     file = item.file(file_name)
@@ -93,10 +93,9 @@ def matches(path: Path, expected: str | None) -> bool:
 
 def place_by_hand(item: Entry) -> str:
     """The folders in which a file of this set may be put by hand, in words."""
-    folders = [str(cache_dir() / item.folder)]
     named = os.environ.get("BDL_DATA_DIR", "")
     base = Path(named).expanduser() / item.folder if named else f"$BDL_DATA_DIR/{item.folder}"
-    return " or ".join([str(base), *folders])
+    return f"{base} or {cache_dir() / item.folder}"
 
 
 def _download(item: Entry, file: RemoteFile) -> Path:
@@ -140,7 +139,7 @@ def _try_addresses(folder: Path, file: RemoteFile) -> tuple[Path | None, list[st
                 if error.response.status_code < 500:
                     urls.remove(url)
             except requests.RequestException as error:
-                troubles[url] = f"{url}: no connection ({type(error).__name__})"
+                troubles[url] = f"{url}: the connection failed ({type(error).__name__})"
             except ValueError:
                 troubles[url] = f"{url}: sent a file with a wrong hash (expected {file.hash})"
                 urls.remove(url)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bdl_lessons.datasets.errors import unknown
+
 
 @dataclass(frozen=True)
 class RemoteFile:
@@ -44,5 +46,8 @@ class Entry:
     download_mb: float = 0
 
     def file(self, name: str) -> RemoteFile:
-        """The file called ``name``; ``KeyError`` if the set has none of that name."""
-        return {file.name: file for file in self.files}[name]
+        """The file called ``name``; ``ValueError`` if the set has none of that name."""
+        by_name = {file.name: file for file in self.files}
+        if name not in by_name:
+            raise unknown(f"file of {self.name}", name, by_name)
+        return by_name[name]

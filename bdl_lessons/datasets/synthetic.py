@@ -66,8 +66,8 @@ def origin_clusters(
 
     x ``(N, 2)``, half of the points in each cluster, ``spread_std`` per coordinate. The target is
     a random function plus noise of ``noise_std``: one draw of a ReLU network with 50 hidden units
-    from its prior (weight std 4/sqrt(fan_in), bias std 1), the prior Foong et al. (2020, section 4)
-    fit with. A set of the same law as their "origin" set, not their points.
+    from its prior, weight std 4/sqrt(fan_in), bias std 1. Inputs, noise and prior are those of the
+    "origin" set of Foong et al. (2020, section 4); the points are not theirs.
     """
     _positive(n_train=n_train)
     _not_negative(spread_std=spread_std, noise_std=noise_std)

@@ -94,7 +94,7 @@ def test_no_network(folders, monkeypatch):
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/{FILE}"
     folders.register("notmnist-small", FILE, urls=[url], hash=sha256(CONTENT))
-    with pytest.raises(DatasetUnavailable, match="no connection"):
+    with pytest.raises(DatasetUnavailable, match="the connection failed"):
         load()
     assert not cached(folders).exists()
 
@@ -109,7 +109,7 @@ def test_a_download_with_a_wrong_hash_is_not_kept(folders, remote):
 def test_a_connection_cut_in_the_middle_is_not_kept_even_without_a_hash(folders, remote):
     folders.register("notmnist-small", FILE, urls=[f"{remote.url}/{FILE}"])
     remote.promised["/" + FILE] = len(CONTENT) + 10
-    with pytest.raises(DatasetUnavailable, match="no connection"):
+    with pytest.raises(DatasetUnavailable, match="the connection failed"):
         load()
     assert list(cached(folders).parent.glob("[!.]*")) == []
 
@@ -131,10 +131,12 @@ def test_a_hand_placed_file_with_a_wrong_hash_is_an_error_and_stays(folders, rem
 
 
 def test_a_repaired_file_is_hashed_anew(folders, remote):
-    path = folders.place("notmnist-small", FILE, CONTENT[:-1])
+    path = folders.place("notmnist-small", FILE, b"!" + CONTENT[1:])
+    os.utime(path, ns=(0, 10**18))
     with pytest.raises(DatasetCorrupt):
         load()
     path.write_bytes(CONTENT)
+    os.utime(path, ns=(0, 10**18 + 1))
     assert load() == path
 
 
@@ -227,6 +229,11 @@ def test_two_processes_at_once_end_with_one_correct_file(folders, remote, monkey
         assert child.exitcode == 0
     assert cached(folders).read_bytes() == CONTENT
     assert remote.requests["/" + FILE] == 1, "the second waits for the first"
+
+
+def test_a_file_the_set_does_not_have():
+    with pytest.raises(ValueError, match=r"unknown file of mnist 'train.gz'.*t10k-labels"):
+        fetch("mnist", "train.gz")
 
 
 def test_every_failure_is_a_dataset_error():
