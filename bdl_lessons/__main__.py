@@ -60,5 +60,31 @@ def panel_data(
         typer.echo(f"{path.name}: {path.stat().st_size / 1e3:.0f} kB")
 
 
+@app.command()
+def readme() -> None:
+    """Bring the lesson table and the picture of README.md up to date."""
+    from bdl_lessons.tools import readme as tool
+
+    tool.update()
+    typer.echo(f"{tool.README.name} and {tool.PICTURE.name} are up to date")
+
+
+@app.command()
+def bench(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Benchmarks; default: all of them")
+    ] = None,
+) -> None:
+    """Measure speed as ratios within one run, on a machine that does nothing else."""
+    from bdl_lessons.tools import bench as tool
+
+    for name in names or tool.names():
+        try:
+            rows = tool.run(name)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
+        typer.echo(f"\n{name}\n{tool.table(rows)}")
+
+
 if __name__ == "__main__":
     app()

@@ -54,7 +54,7 @@ def _data() -> Iterator[str]:
     absent = [item for item in sets if not item.found]
     if absent:
         yield f"optional data: {', '.join(item.name for item in absent)}"
-        yield "         No lesson needs these; experiments at paper scale do, and fetch what they can."
+        yield "         No lesson needs these. Experiments at paper scale do, and fetch them."
         yield (
             "         Offline, bdl_lessons.datasets.info(NAME).remedy says which file to put where."
         )

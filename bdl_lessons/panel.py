@@ -147,6 +147,10 @@ class Panel:
         if self.error is not None:
             raise self.error
 
+    def forget(self) -> None:
+        """Drop the pictures drawn so far; the next move draws anew."""
+        self._pictures.clear()
+
     def reset(self) -> None:
         """Put every control back to where it started."""
         self.set(**self.start)

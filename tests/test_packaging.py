@@ -1,6 +1,6 @@
 """pyproject, the lock, environment.yml, the Makefile and the README tell one story."""
 
-import re
+import ast
 import subprocess
 import sys
 import tomllib
@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from bdl_lessons import course
+from bdl_lessons.tools import readme
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -64,24 +64,34 @@ def test_conda_leads_to_the_same_lock():
 
 def test_every_import_is_declared():
     declared = {canonicalize_name(requirement.name) for requirement in wanted()}
-    aliases = {
-        "pil": "pillow",
+    brought_by = {
+        "PIL": "pillow",
         "sklearn": "scikit-learn",
         "contourpy": "matplotlib",
         "cycler": "matplotlib",
-        "ipython": "jupyterlab",
-        "linear-operator": "gpytorch",
+        "IPython": "jupyterlab",
+        "linear_operator": "gpytorch",
     }
     for path in (ROOT / "bdl_lessons").rglob("*.py"):
-        for name in re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), re.M):
-            top = canonicalize_name(name)
-            top = aliases.get(top, top)
-            known = top in declared or name in sys.stdlib_module_names or name == "bdl_lessons"
+        for name in imports(path) - sys.stdlib_module_names - {"bdl_lessons"}:
+            known = canonicalize_name(brought_by.get(name, name)) in declared
             assert known, f"{path.name} imports {name}"
 
 
+def imports(path):
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module.partition(".")[0])
+    return found
+
+
 def test_the_readme_lists_the_lessons_as_they_are():
-    assert course.table(link="notebooks/") in (ROOT / "README.md").read_text()
+    assert readme.TABLE.search(readme.README.read_text())
+    assert readme.text() == readme.README.read_text(), "run: python -m bdl_lessons readme"
+    assert readme.PICTURE.exists()
 
 
 def test_importing_the_package_is_light():

@@ -49,7 +49,7 @@ def test_a_picture_depends_on_the_parameters_alone(panel):
     fresh = Panel("line", scene, list(panel.controls.values()), (3, 2)).render(height=0.5)
     for height in RATES:
         panel.render(height=height)
-    panel._pictures.clear()
+    panel.forget()
     assert panel.render(height=0.5) == fresh
 
 

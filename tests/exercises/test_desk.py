@@ -87,5 +87,5 @@ def test_an_unknown_exercise_lists_the_known_ones(number):
 
 
 def test_checking_before_handing_in():
-    with pytest.raises(ValueError, match="nothing was handed in for 00.1"):
+    with pytest.raises(ValueError, match=r"nothing was handed in for 00\.1"):
         autocheck("00.1")

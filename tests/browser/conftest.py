@@ -1,0 +1,99 @@
+"""JupyterLab on a copy of the lessons, and a headless Chromium looking at it."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = (
+    os.environ.get("BDL_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+)
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory):
+    """The address of a running JupyterLab whose root is a copy of the notebooks."""
+    if not CHROMIUM:
+        pytest.skip("no chromium on the PATH")
+    home = tmp_path_factory.mktemp("lab")
+    shutil.copytree(ROOT / "notebooks", home / "notebooks")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "jupyterlab",
+            "--no-browser",
+            f"--port={port}",
+            "--allow-root",
+            "--ServerApp.port_retries=0",
+            "--IdentityProvider.token=",
+            "--LabApp.news_url=",
+            "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+            "--LabApp.collaborative=False",
+            f"--ServerApp.root_dir={home / 'notebooks'}",
+        ],
+        cwd=home,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "JUPYTER_CONFIG_DIR": str(home / "config"),
+            "JUPYTER_DATA_DIR": str(home / "data"),
+            "JUPYTERLAB_SETTINGS_DIR": str(home / "set"),
+            "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
+        },
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        wait_for(address, process)
+        yield address
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+def wait_for(address, process, seconds=60):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            urllib.request.urlopen(f"{address}/api", timeout=2).close()
+        except OSError:
+            time.sleep(0.3)
+        else:
+            return
+    raise RuntimeError("JupyterLab did not start")
+
+
+@pytest.fixture
+def page(lab):
+    """A browser page that remembers every error on its console."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.errors = []
+        page.on("pageerror", lambda error: page.errors.append(str(error)))
+        page.on("console", lambda m: page.errors.append(m.text) if m.type == "error" else None)
+        yield page
+        browser.close()

@@ -1,0 +1,55 @@
+"""Every panel of every lesson, as a reader meets it: run the lesson, press an arrow key, look."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bdl_lessons.course import lessons
+
+pytestmark = pytest.mark.browser
+
+PICTURES = os.environ.get("BDL_SCREENSHOTS")
+
+
+@pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.number)
+def test_the_slider_moves_and_the_picture_follows(lab, page, lesson):
+    page.goto(f"{lab}/lab/tree/{lesson.path.name}?reset")
+    page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+    page.wait_for_function(
+        "document.querySelector('.jp-NotebookPanel .jp-Toolbar')?.innerText.includes('Python 3')"
+    )
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_text("Run All Cells", exact=True).click()
+
+    images = page.locator(".jp-OutputArea img.widget-image")
+    page.wait_for_function(
+        "document.querySelectorAll('.jp-OutputArea .widget-image').length"
+        f" >= {lesson.count('panel')}",
+        timeout=180_000,
+    )
+    assert images.count() == lesson.count("panel")
+    for index in range(images.count()):
+        image = images.nth(index)
+        image.scroll_into_view_if_needed()
+        panel = image.locator("xpath=ancestor::div[contains(@class, 'widget-vbox')][1]")
+        handle = panel.locator(".noUi-handle").first
+        before, readout = image.get_attribute("src"), panel.locator(".widget-html").inner_text()
+        handle.focus()
+        page.keyboard.press("ArrowRight")
+        page.wait_for_function(
+            "([image, old]) => image.src !== old", arg=[image.element_handle(), before]
+        )
+        page.wait_for_function(
+            "([panel, old]) => panel.querySelector('.widget-html').innerText !== old",
+            arg=[panel.element_handle(), readout],
+        )
+        if PICTURES:
+            page.screenshot(path=Path(PICTURES) / f"{lesson.number}-panel{index}.png")
+        panel.get_by_role("button", name="Reset").click()
+        page.wait_for_function(
+            "([panel, old]) => panel.querySelector('.widget-html').innerText === old",
+            arg=[panel.element_handle(), readout],
+        )
+    relevant = [error for error in page.errors if "favicon" not in error]
+    assert relevant == []
