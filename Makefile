@@ -1,10 +1,11 @@
 # Needs only Python 3.11–3.13 and make. Every target installs what it needs into .venv first.
+# Tests run on two workers of one thread each; small tensors gain nothing from more.
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
 RECIPE := requirements.lock pyproject.toml
 
-export PYTHONHASHSEED := 0
+TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses=2 --dist=loadscope
 
 .PHONY: lab test lint unit notebooks test-browser rebuild bench site slides install clean
 
@@ -18,10 +19,10 @@ lint: install
 	$(BIN)/ruff format --check .
 
 unit: install
-	$(BIN)/python -m pytest tests --ignore=tests/browser -q
+	$(TEST) tests --ignore=tests/browser
 
 notebooks: install
-	$(BIN)/python -m pytest -q --nbval --nbval-current-env --nbval-cell-timeout=180 \
+	$(TEST) --nbval --nbval-current-env --nbval-cell-timeout=180 \
 	    --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks
 
 test-browser: install

@@ -57,8 +57,8 @@ class Slider:
             options=[(self.show(value), value) for value in self.values],
             value=self.value,
             description=self.label,
-            style={"description_width": "initial"},
-            layout=Layout(width="340px"),
+            style={"description_width": "max-content"},
+            layout=Layout(width="420px"),
         )
 
 
@@ -75,7 +75,7 @@ class Choice(Slider):
             options=[(self.show(value), value) for value in self.values],
             value=self.value,
             description=self.label,
-            style={"description_width": "initial"},
+            style={"description_width": "max-content"},
             layout=Layout(width="max-content"),
         )
 
