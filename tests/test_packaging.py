@@ -59,7 +59,7 @@ def test_conda_leads_to_the_same_lock():
         in Requirement(f"python{PROJECT['requires-python']}").specifier
     )
     assert pip == "pip"
-    assert extra["pip"] == ["-r requirements.lock", "--no-build-isolation", "-e ."]
+    assert extra["pip"] == ["-r requirements.lock", "-e ."]
 
 
 def test_every_import_is_declared():
