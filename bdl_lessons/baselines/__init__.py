@@ -1,0 +1,1 @@
+"""Models that the dropout posteriors are measured against."""

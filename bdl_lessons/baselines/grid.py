@@ -1,0 +1,86 @@
+"""A posterior over two weights by brute force: evaluate it everywhere, then add up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+class GridPosterior:
+    r"""The posterior of a two-weight model on a rectangular grid.
+
+    .. math:: p(D) \approx \sum_g p(D, w_g)\, a, \qquad p(w_g \mid D) = p(D, w_g) / p(D)
+
+    with ``a`` the area of a cell. For a smooth density that has died out at the border the error
+    of this sum falls faster than any power of the spacing, so a few hundred points a side are
+    exact for every purpose. The price is the number of points: ``n`` to the power of the number
+    of weights, which is why it ends at two or three.
+
+    Args:
+        log_joint: ``(P, 2)`` weights to ``(P,)`` values of ``log p(D, w)`` in nats.
+        low, high: corners of the rectangle, two numbers each.
+        n: points a side.
+
+    Attributes:
+        points ``(n * n, 2)``; log_density ``(n * n,)`` of the posterior; probs ``(n * n,)``, the
+        probability of each cell; log_evidence 0-dim, nats; axes, two tensors ``(n,)``.
+
+    Raises:
+        ValueError: if the rectangle is empty, ``log_joint`` gives a NaN, or more than a millionth
+            of the posterior lies on the border of the grid: then the rectangle cuts it off.
+    """
+
+    def __init__(
+        self,
+        log_joint: Callable[[Tensor], Tensor],
+        low: tuple[float, float],
+        high: tuple[float, float],
+        n: int = 200,
+    ):
+        if n < 3 or not all(a < b for a, b in zip(low, high, strict=True)):
+            raise ValueError(f"need low < high and n >= 3, got low={low}, high={high}, n={n}")
+        self.n = n
+        self.axes = [
+            torch.linspace(a, b, n, dtype=torch.float64) for a, b in zip(low, high, strict=True)
+        ]
+        self.points = torch.cartesian_prod(*self.axes)
+        self.log_cell = sum(math.log((b - a) / (n - 1)) for a, b in zip(low, high, strict=True))
+        log_joint_values = log_joint(self.points)
+        if log_joint_values.isnan().any():
+            raise ValueError("log_joint is NaN on the grid")
+        self.log_evidence = log_joint_values.logsumexp(0) + self.log_cell
+        self.log_density = log_joint_values - self.log_evidence
+        self.probs = (self.log_density + self.log_cell).exp()
+        inside = self.probs.view(n, n)[1:-1, 1:-1].sum()
+        if not 1 - inside < 1e-6:
+            raise ValueError(
+                f"the grid cuts the posterior off: {1 - inside:.1e} of it lies on the border "
+                f"of low={low}, high={high}; widen the rectangle"
+            )
+
+    def expect(self, values: Tensor) -> Tensor:
+        """Posterior mean of ``values``, ``(n * n, ...)`` to ``(...)``."""
+        return torch.tensordot(self.probs, values, dims=1)
+
+    @property
+    def mean(self) -> Tensor:
+        """Posterior mean of the weights, ``(2,)``."""
+        return self.expect(self.points)
+
+    @property
+    def cov(self) -> Tensor:
+        """Posterior covariance of the weights, ``(2, 2)``."""
+        centred = self.points - self.mean
+        return (self.probs[:, None] * centred).mT @ centred
+
+    def sample(self, n_samples: int, generator: torch.Generator) -> Tensor:
+        """Grid points drawn from the posterior, ``(n_samples, 2)``."""
+        drawn = torch.multinomial(self.probs, n_samples, replacement=True, generator=generator)
+        return self.points[drawn]
+
+    def kl_from(self, log_q: Tensor) -> Tensor:
+        """``KL(q || posterior)`` in nats, from ``log q`` at ``points``, ``(n * n,)``."""
+        return ((log_q + self.log_cell).exp() * (log_q - self.log_density)).sum()

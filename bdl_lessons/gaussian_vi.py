@@ -1,0 +1,109 @@
+"""Fit a Gaussian to any posterior over a few weights by climbing the evidence lower bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+LogJoint = Callable[[Tensor], Tensor]
+
+
+def gauss_hermite(n_nodes: int, dim: int) -> tuple[Tensor, Tensor]:
+    """Nodes ``(S, dim)`` and weights ``(S,)`` with ``sum_s weights_s f(nodes_s) = E[f(N(0, I))]``.
+
+    ``S = n_nodes ** dim``. Exact for polynomials of degree below ``2 * n_nodes`` in each variable;
+    float64.
+    """
+    if n_nodes < 1 or dim < 1:
+        raise ValueError(f"n_nodes and dim must be at least 1, got {n_nodes} and {dim}")
+    x, w = (torch.from_numpy(a) for a in np.polynomial.hermite_e.hermegauss(n_nodes))
+    nodes = torch.cartesian_prod(*[x] * dim).view(-1, dim)
+    weights = torch.cartesian_prod(*[w / w.sum()] * dim).view(-1, dim).prod(-1)
+    return nodes, weights
+
+
+def gaussian_elbo(
+    log_joint: LogJoint, mean: Tensor, scale_tril: Tensor, nodes: Tensor, weights: Tensor
+) -> Tensor:
+    r"""Evidence lower bound of ``q = N(mean, L L')``, ``L = scale_tril``, 0-dim, nats.
+
+    .. math:: \mathbb{E}_q[\log p(D, w)] + H(q), \qquad
+              H(q) = \tfrac{K}{2}\log 2\pi e + \sum_i \log |L_{ii}|
+
+    The expectation is taken over :math:`w_s = \mu + L \epsilon_s`: the noise stays where it is and
+    the parameters of ``q`` move it, so the bound is a smooth function of them.
+
+    Args:
+        log_joint: ``(S, K)`` weights to ``(S,)`` values of ``log p(D, w)``.
+        mean: ``(K,)``.
+        scale_tril: ``(K, K)``, lower triangular.
+        nodes, weights: ``(S, K)`` and ``(S,)``, standard normal nodes from ``gauss_hermite``, or
+            draws with weights ``1 / S``.
+    """
+    entropy = 0.5 * len(mean) * math.log(2 * math.pi * math.e)
+    entropy = entropy + scale_tril.diagonal().abs().log().sum()
+    return weights @ log_joint(mean + nodes @ scale_tril.mT) + entropy
+
+
+def fit_gaussian(
+    log_joint: LogJoint,
+    mean: Tensor,
+    scale: Tensor,
+    *,
+    mean_field: bool = False,
+    n_nodes: int = 20,
+    n_steps: int = 200,
+) -> tuple[Tensor, Tensor]:
+    """The Gaussian ``q`` with the largest ELBO, found by L-BFGS from ``N(mean, diag(scale ** 2))``.
+
+    Args:
+        log_joint: as in ``gaussian_elbo``; must be differentiable.
+        mean, scale: ``(K,)`` each; where to start. Start inside the bulk of the posterior.
+        mean_field: keep the covariance diagonal.
+        n_nodes: quadrature nodes per weight (``n_nodes ** K`` evaluations per step).
+        n_steps: most steps to take.
+
+    Returns:
+        mean ``(K,)`` and ``scale_tril`` ``(K, K)``, without gradients.
+
+    Raises:
+        ValueError: if ``scale`` is not positive or does not fit ``mean``.
+        RuntimeError: if the bound is not finite or its gradient is not 0 at the end.
+    """
+    if mean.dim() != 1 or scale.shape != mean.shape or not (scale > 0).all():
+        raise ValueError("mean and scale must be vectors of one length, scale positive")
+    nodes, weights = (t.to(mean) for t in gauss_hermite(n_nodes, len(mean)))
+    mean = mean.detach().clone().requires_grad_()
+    log_diag = scale.detach().log().requires_grad_()
+    below = torch.zeros(len(mean), len(mean)).to(mean).requires_grad_(not mean_field)
+    leaves = [mean, log_diag] if mean_field else [mean, log_diag, below]
+
+    def scale_tril() -> Tensor:
+        return below.tril(-1) + log_diag.exp().diag()
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        value = -gaussian_elbo(log_joint, mean, scale_tril(), nodes, weights)
+        value.backward()
+        return value
+
+    optimizer = torch.optim.LBFGS(
+        leaves,
+        max_iter=n_steps,
+        tolerance_grad=1e-9,
+        tolerance_change=0.0,
+        line_search_fn="strong_wolfe",
+    )
+    optimizer.step(loss)
+    value = loss()
+    largest = max(leaf.grad.abs().max().item() for leaf in leaves)
+    if not (value.isfinite() and largest < 1e-4):
+        raise RuntimeError(
+            f"the bound is {-value.item():g} with a gradient of {largest:g} after {n_steps} steps; "
+            "start closer to the posterior or allow more steps"
+        )
+    return mean.detach(), scale_tril().detach()
