@@ -27,7 +27,7 @@ def kl(mean_q: Tensor, var_q: Tensor, mean_p: Tensor, var_p: Tensor) -> Tensor:
 
 
 def elbo_of_a_table(q: Tensor, likelihood: Tensor, prior: Tensor) -> Tensor:
-    """The ELBO of a distribution ``q`` over M settings of the weights, equation (11).
+    """The ELBO of a distribution ``q`` over M settings of the weights, equation (10).
 
     ``likelihood`` is ``p(y | w_m)`` and ``prior`` is ``p(w_m)``, all ``(M,)``. A setting with
     ``q_m = 0`` adds nothing. Returns a 0-dim tensor.
@@ -263,7 +263,7 @@ EXERCISES = (
             ),
         ),
         hints=(
-            "Equation (11) with a sum in place of the integral.",
+            "Equation (10) with a sum in place of the integral.",
             "For each setting: q_m · (log joint_m − log q_m), joint = likelihood · prior.",
             "Drop the settings with q_m = 0 before taking logarithms.",
         ),

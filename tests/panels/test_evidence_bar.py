@@ -93,3 +93,9 @@ def test_the_picture_does_not_depend_on_the_way_there(panel):
     fresh = evidence_bar.panel()
     fresh.render(posterior=BIOASSAY, scale=2.0)
     assert fresh.render(shift_1=1.0).png == before
+
+
+def test_the_setting_named_in_the_lesson_leaves_about_a_tenth_of_a_nat():
+    target = evidence_bar.bioassay_target()
+    data_term, kl_prior = target.bound(*target.place(0.0, 0.0, 0.85, 0.5))
+    assert target.log_evidence - (data_term - kl_prior) == pytest.approx(0.12, abs=0.01)
