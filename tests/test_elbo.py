@@ -96,7 +96,7 @@ def test_total_kl_adds_layers_and_keeps_the_gradient():
 
 def test_total_kl_counts_shared_and_nested_modules_once():
     shared = Fixed(1.0)
-    assert total_kl(nn.Sequential(shared, shared)) == 3
+    assert total_kl(nn.Sequential(shared, nn.Sequential(shared))) == 3
     assert total_kl(nn.Sequential(Fixed(1.0, inner=Fixed(100.0)))) == 3
     assert total_kl(Fixed(1.0)) == 3
 
