@@ -30,6 +30,8 @@ from typing import Literal, get_args
 
 from torch import Tensor
 
+from bdl_lessons.masks import valid_p_drop
+
 DataTerm = Literal["nll", "half_squared_error", "squared_error", "mse"]
 Scaling = Literal["classic", "inverted"]
 
@@ -135,9 +137,7 @@ def _prior_precision(lengthscale: float) -> float:
 
 def _keep_factor(p_drop: float, scaling: Scaling) -> float:
     _one_of("scaling", scaling, Scaling)
-    if not 0 <= p_drop < 1:
-        raise ValueError(f"p_drop must be in [0, 1), got {p_drop}")
-    keep = 1 - p_drop
+    keep = 1 - valid_p_drop(p_drop)
     return keep if scaling == "classic" else 1 / keep
 
 
