@@ -11,7 +11,7 @@ from bdl_lessons.masks import all_masks, mask_probs
 
 
 def masked_weights(M: Tensor, z: Tensor) -> Tensor:
-    """The weights that masks on the inputs stand for, equation (7).
+    """The weights that masks on the inputs stand for, equation (11).
 
     ``M`` is ``(L, K)``, ``z`` is ``(B, K)``, one mask for each of B examples.
     Returns ``(B, L, K)``: W_b = M diag(z_b).
@@ -159,7 +159,7 @@ EXERCISES = (
                     mixture_kl(*dropout_mixture(_M + 2, 0.2), 1e-4, 3.0**-2)
                     - mixture_kl(*dropout_mixture(_M + 1, 0.2), 1e-4, 3.0**-2),
                 ),
-                "equation (10): keep, a half, and the precision of the prior",
+                "equation (16): keep, a half, and the precision of the prior",
             ),
             Property(
                 "with p_drop = 0 weights and biases pay alike",
@@ -281,7 +281,7 @@ EXERCISES = (
             ),
         ),
         hints=(
-            "Start from equation (11) and change one habit at a time: the half, the two of "
+            "Start from equation (18) and change one habit at a time: the half, the two of "
             "weight_decay, the stored weights, the units.",
             "No half: times 2. Inverted dropout: keep becomes 1/keep. Standardised y: tau becomes "
             "tau · y_std².",

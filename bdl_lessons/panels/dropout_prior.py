@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from scipy.special import roots_hermitenorm, xlogy
 
 from bdl_lessons.panel import Panel, Slider, Update
-from bdl_lessons.plots import BLUE, GREY, INK, ORANGE, VERMILLION, tint
+from bdl_lessons.plots import BLUE, GREY, INK, ORANGE, VERMILLION
 from bdl_lessons.weight_decay import implied_tau
 
 RATES = tuple(round(0.05 * step, 2) for step in range(19))
@@ -64,14 +64,13 @@ def scene(figure: Figure) -> Update:
     (posterior,) = middle.plot(W, W, color=BLUE, ls="-", animated=True)
     middle.legend([posterior, prior], ["q(w)", "prior"], loc="upper right", ncols=2)
 
-    right.set(xscale="log", xlim=(1, 2e-4), ylim=(-2, 12))
+    right.set(xscale="log", xlim=(1, 2e-4), ylim=(-3.5, 12))
     right.set(xlabel="s (towards dropout →)", ylabel="KL(q ‖ prior), nats")
     right.set_title("What this weight costs")
-    right.axhline(0, color=tint(GREY, 0.6), lw=0.8, ls="-")
     (exact,) = right.plot(CURVE_S, CURVE_S, color=BLUE, ls="-", animated=True)
     (formula,) = right.plot(CURVE_S, CURVE_S, color=VERMILLION, ls="--", animated=True)
     here = right.scatter([], [], s=60, c=BLUE, edgecolor=INK, zorder=3, animated=True)
-    right.legend([exact, formula], ["exact", "equation (9)"], loc="lower right")
+    right.legend([exact, formula], ["exact", "equation (15)"], loc="lower right")
 
     def update(p_drop: float, lengthscale: float, n_train: int, s_std: float) -> str:
         assumed = {
@@ -131,7 +130,7 @@ def exact_kl(m: float, p_drop: float, lengthscale: float, s_std: np.ndarray | fl
 def separated_kl(
     m: float, p_drop: float, lengthscale: float, s_std: np.ndarray | float
 ) -> np.ndarray:
-    """Equation (9) for one weight: the same divergence if the two spikes do not overlap."""
+    """Equation (15) for one weight: the same divergence if the two spikes do not overlap."""
     precision, keep = lengthscale**2, 1 - p_drop
     entropy = -xlogy(keep, keep) - xlogy(p_drop, p_drop)
     spike = precision * np.square(s_std) - 1 - np.log(precision * np.square(s_std))
