@@ -1,0 +1,220 @@
+"""Kernels of infinitely wide networks: Gaussian expectations of nonlinearities, layer by layer.
+
+A hidden layer turns a Gaussian pair of pre-activations ``(u, v)`` with variances ``kxx``, ``kyy``
+and covariance ``kxy`` into the covariance ``E[sigma(u) sigma(v)]``. The three functions below are
+that map for three nonlinearities; the kernels apply it once per layer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import gpytorch
+import torch
+from gpytorch.constraints import Positive
+from torch import Tensor
+
+
+def relu_expectation(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> Tensor:
+    r"""``E[relu(u) relu(v)]`` for a zero-mean Gaussian pair (Cho & Saul 2009, eq. 6, n = 1).
+
+    .. math:: \frac{1}{2\pi}\left(s + (\pi - \theta)\,k_{xy}\right), \qquad
+              s = \sqrt{k_{xx}k_{yy} - k_{xy}^2}, \quad \theta = \operatorname{atan2}(s, k_{xy})
+
+    This is *half* of Cho & Saul's ``k_1``, which carries a factor 2. Nothing is divided, so zero
+    vectors and equal inputs are ordinary cases. The gradients are in closed form as well (Price's
+    theorem) and finite at equal inputs, where differentiating the formula term by term gives
+    ``inf - inf``.
+
+    Args:
+        kxx, kyy: variances of ``u`` and ``v``, >= 0; broadcast against ``kxy``.
+        kxy: covariances, ``kxy^2 <= kxx kyy``.
+
+    Raises:
+        TypeError: if an argument is not a floating-point tensor.
+        ValueError: if a value is NaN or the three are not the entries of a covariance matrix.
+    """
+    return _ReLUExpectation.apply(*_gaussian_pair(kxx, kyy, kxy))
+
+
+def erf_expectation(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> Tensor:
+    r"""``E[erf(u) erf(v)]`` for a zero-mean Gaussian pair (Williams 1998, eq. 11).
+
+    .. math:: \frac{2}{\pi}\arcsin\frac{2k_{xy}}{\sqrt{(1 + 2k_{xx})(1 + 2k_{yy})}}
+
+    written with ``atan2``, whose gradient stays finite when the fraction tends to 1 (saturated
+    units). Arguments, shapes and errors as in :func:`relu_expectation`.
+    """
+    kxx, kyy, kxy = _gaussian_pair(kxx, kyy, kxy)
+    adjacent = (1 + 2 * (kxx + kyy) + 4 * (kxx * kyy - kxy.square())).clamp(min=1).sqrt()
+    return 2 / math.pi * torch.atan2(2 * kxy, adjacent)
+
+
+def cos_expectation(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> Tensor:
+    r"""``E[cos(u + c) cos(v + c)]`` with one phase ``c ~ U[0, 2 pi]`` (Rahimi & Recht 2007).
+
+    .. math:: \tfrac12 \exp\left(k_{xy} - \tfrac12(k_{xx} + k_{yy})\right)
+
+    For ``u = w'x`` with ``w ~ N(0, I / lengthscale^2)`` the exponent is
+    ``-|x - x'|^2 / (2 lengthscale^2)``: half the squared-exponential kernel. Arguments, shapes and
+    errors as in :func:`relu_expectation`.
+    """
+    kxx, kyy, kxy = _gaussian_pair(kxx, kyy, kxy)
+    return 0.5 * torch.exp(kxy - 0.5 * (kxx + kyy))
+
+
+class NNGPKernel(gpytorch.kernels.Kernel):
+    r"""Covariance of an infinitely wide network with ``depth`` hidden layers (Lee et al. 2018).
+
+    .. math::
+        K^0(x, x') = \sigma_b^2 + \sigma_w^2\, \frac{x^\top x'}{d}, \qquad
+        K^l(x, x') = \sigma_b^2 + \sigma_w^2\, F(K^{l-1}(x,x), K^{l-1}(x',x'), K^{l-1}(x,x'))
+
+    ``F`` is the Gaussian expectation of the nonlinearity and ``K^depth`` the covariance of the
+    network's output (their eqs. 4 and 5). All layers share ``weight_var`` and ``bias_var``. Inputs
+    are ``(..., N, d)`` and ``(..., M, d)``, the result is ``(..., N, M)``, or ``(..., N)`` with
+    ``diag=True``. Use a subclass, which supplies ``F``. Parameters are float64: the Cholesky factor
+    of a smooth kernel needs it.
+
+    Args:
+        depth: number of hidden layers, >= 1.
+        weight_var: initial ``sigma_w^2`` > 0; shape broadcastable to ``(*batch_shape, 1)``.
+        bias_var: initial ``sigma_b^2`` >= 0; exactly 0 stays 0 when fitted.
+        batch_shape, active_dims: as in every GPyTorch kernel. There is no ARD.
+
+    Raises:
+        ValueError: if ``depth`` is no integer >= 1, a variance is out of range, or inputs are not
+            finite.
+        TypeError: if ``ard_num_dims`` or another unknown option is given.
+    """
+
+    expectation: Callable[[Tensor, Tensor, Tensor], Tensor]
+
+    def __init__(
+        self,
+        depth: int = 1,
+        *,
+        weight_var: float | Tensor = 1.0,
+        bias_var: float | Tensor = 1.0,
+        batch_shape: torch.Size | None = None,
+        active_dims: tuple[int, ...] | None = None,
+    ):
+        super().__init__(batch_shape=batch_shape, active_dims=active_dims)
+        if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
+            raise ValueError(f"depth must be an integer >= 1 (hidden layers), got {depth!r}")
+        self.depth = depth
+        for name in ("weight_var", "bias_var"):
+            raw = torch.nn.Parameter(torch.zeros(*self.batch_shape, 1, dtype=torch.float64))
+            self.register_parameter(f"raw_{name}", raw)
+            self.register_constraint(f"raw_{name}", Positive())
+        self.weight_var = weight_var
+        self.bias_var = bias_var
+
+    @property
+    def weight_var(self) -> Tensor:
+        """``sigma_w^2``, shape ``(*batch_shape, 1)``."""
+        return self.raw_weight_var_constraint.transform(self.raw_weight_var)
+
+    @weight_var.setter
+    def weight_var(self, value: float | Tensor) -> None:
+        value = torch.as_tensor(value, dtype=self.raw_weight_var.dtype).to(
+            self.raw_weight_var.device
+        )
+        if not ((value > 0) & value.isfinite()).all():
+            raise ValueError(f"weight_var must be positive and finite, got {value.tolist()}")
+        self.initialize(raw_weight_var=self.raw_weight_var_constraint.inverse_transform(value))
+
+    @property
+    def bias_var(self) -> Tensor:
+        """``sigma_b^2``, shape ``(*batch_shape, 1)``."""
+        return self.raw_bias_var_constraint.transform(self.raw_bias_var)
+
+    @bias_var.setter
+    def bias_var(self, value: float | Tensor) -> None:
+        value = torch.as_tensor(value, dtype=self.raw_bias_var.dtype).to(self.raw_bias_var.device)
+        if not ((value >= 0) & value.isfinite()).all():
+            raise ValueError(f"bias_var must be >= 0 and finite, got {value.tolist()}")
+        self.initialize(raw_bias_var=self.raw_bias_var_constraint.inverse_transform(value))
+
+    def forward(
+        self,
+        x1: Tensor,
+        x2: Tensor,
+        diag: bool = False,
+        last_dim_is_batch: bool = False,
+        **params,
+    ) -> Tensor:
+        if not (x1.isfinite().all() and x2.isfinite().all()):
+            raise ValueError("inputs x1, x2 of the kernel must be finite, got NaN or infinity")
+        if last_dim_is_batch:
+            x1, x2 = x1.mT.unsqueeze(-1), x2.mT.unsqueeze(-1)
+        x1, x2 = x1 / math.sqrt(x1.shape[-1]), x2 / math.sqrt(x2.shape[-1])
+        kxx, kyy = x1.square().sum(-1), x2.square().sum(-1)
+        weight_var, bias_var = self.weight_var, self.bias_var
+        if diag:
+            kxy = (x1 * x2).sum(-1)
+        else:
+            kxx, kyy, kxy = kxx.unsqueeze(-1), kyy.unsqueeze(-2), x1 @ x2.mT
+            weight_var, bias_var = weight_var.unsqueeze(-1), bias_var.unsqueeze(-1)
+
+        kxx, kyy, kxy = (bias_var + weight_var * k for k in (kxx, kyy, kxy))
+        for _ in range(self.depth):
+            kxx, kyy, kxy = (
+                bias_var + weight_var * self.expectation(*pair)
+                for pair in ((kxx, kxx, kxx), (kyy, kyy, kyy), (kxx, kyy, kxy))
+            )
+        return kxy
+
+
+class ReLUKernel(NNGPKernel):
+    """ReLU network; ``weight_var=2, bias_var=0`` keeps the prior variance at every depth."""
+
+    expectation = staticmethod(relu_expectation)
+
+
+class ErfKernel(NNGPKernel):
+    """Network of error functions: saturating units, so the prior variance stays bounded."""
+
+    expectation = staticmethod(erf_expectation)
+
+
+class CosKernel(NNGPKernel):
+    """Network of cosines with uniform phases; at depth 1 a squared exponential plus a constant."""
+
+    expectation = staticmethod(cos_expectation)
+
+
+class _ReLUExpectation(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, kxx: Tensor, kyy: Tensor, kxy: Tensor) -> Tensor:
+        ctx.save_for_backward(kxx, kyy, kxy)
+        s, angle = _sine_and_angle(kxx, kyy, kxy)
+        return 0.5 * kxy + (s - angle * kxy) / (2 * math.pi)
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        kxx, kyy, kxy = ctx.saved_tensors
+        s, angle = _sine_and_angle(kxx, kyy, kxy)
+        d_kxx, d_kyy = (
+            torch.where(k > 0, s / torch.where(k > 0, k, 1), 0) / (4 * math.pi) for k in (kxx, kyy)
+        )
+        return grad * d_kxx, grad * d_kyy, grad * (math.pi - angle) / (2 * math.pi)
+
+
+def _sine_and_angle(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> tuple[Tensor, Tensor]:
+    s = (kxx * kyy - kxy.square()).clamp(min=0).sqrt()
+    return s, torch.atan2(s, kxy)
+
+
+def _gaussian_pair(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> tuple[Tensor, ...]:
+    for name, k in (("kxx", kxx), ("kyy", kyy), ("kxy", kxy)):
+        if not (isinstance(k, Tensor) and k.is_floating_point()):
+            raise TypeError(f"{name} must be a floating-point tensor, got {type(k).__name__}")
+    kxx, kyy, kxy = torch.broadcast_tensors(kxx, kyy, kxy)
+    for name, k in (("kxx", kxx), ("kyy", kyy)):
+        if not (k >= 0).all():
+            raise ValueError(f"{name} is a variance and must be >= 0, got {k.min().item():.4g}")
+    if not (kxy.abs() <= (1 + 1e-4) * kxx.sqrt() * kyy.sqrt()).all():
+        raise ValueError("kxy must satisfy kxy^2 <= kxx kyy: the entries of a covariance matrix")
+    return kxx, kyy, kxy
