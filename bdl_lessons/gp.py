@@ -110,11 +110,7 @@ class GaussianProcess(gpytorch.models.ExactGP):
 
     def log_evidence(self) -> Tensor:
         """Log marginal likelihood of the targets in nats, original units of ``y``, 0-dim."""
-        self.train()
-        with _exact():
-            prior = self.likelihood(self(*self.train_inputs))
-            log_evidence = prior.log_prob(self.train_targets)
-        return log_evidence - len(self.train_targets) * self.y_std.log()
+        return self._log_evidence().detach()
 
     def fit(self, n_steps: int = 50) -> GaussianProcess:
         """Maximise the log evidence over kernel and noise parameters by L-BFGS; returns ``self``.
@@ -134,7 +130,7 @@ class GaussianProcess(gpytorch.models.ExactGP):
 
         def closure() -> Tensor:
             optimizer.zero_grad()
-            loss = -self.log_evidence() / len(self.train_targets)
+            loss = -self._log_evidence() / len(self.train_targets)
             if not loss.isfinite():
                 raise FloatingPointError("log evidence is not finite: start from other parameters")
             loss.backward()
@@ -163,6 +159,13 @@ class GaussianProcess(gpytorch.models.ExactGP):
             posterior = self(x)
             variance = posterior.lazy_covariance_matrix.diagonal(dim1=-1, dim2=-2).clamp(min=0)
         return self.y_mean + self.y_std * posterior.mean, self.y_std**2 * variance
+
+    def _log_evidence(self) -> Tensor:
+        self.train()
+        with _exact():
+            prior = self.likelihood(self(*self.train_inputs))
+            log_evidence = prior.log_prob(self.train_targets)
+        return log_evidence - len(self.train_targets) * self.y_std.log()
 
 
 def _cholesky(k_train: Tensor, y: Tensor, noise_var: float) -> Tensor:

@@ -127,14 +127,9 @@ def test_fit_raises_the_evidence_to_a_stationary_point(kernel_class):
     x, y = toy()
     gp = GaussianProcess(x, y, kernel_class(), noise_var=20.0)
     before = gp.log_evidence().item()
-    gp.fit(100)
-    after = gp.log_evidence()
-    assert after.item() > before + 1
-    after.backward()
-    gradients = torch.cat([p.grad.flatten() for p in gp.parameters()]) / len(y)
-    for p in gp.parameters():
-        p.grad = None
-    assert gradients.abs().max() < 2e-2
+    after = gp.fit(100).log_evidence().item()
+    assert after > before + 1
+    assert gp.fit(100).log_evidence().item() < after + 0.02
     assert 0.3 < gp.noise_var.item() < 3  # the data were made with variance 1
 
 
