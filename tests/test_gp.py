@@ -120,6 +120,10 @@ def test_wrapper_is_exact_above_the_size_where_gpytorch_turns_stochastic():
     k = gp.kernel(x.unsqueeze(-1)).to_dense().detach() * y.var(correction=0)
     evidence = gp_log_evidence(k, y - y.mean(), 1.0)
     assert gp.log_evidence().item() == pytest.approx(evidence.item(), abs=1e-6)
+    mean, cov = gp_posterior(k, k[:, :50], k[:50, :50], y - y.mean(), 1.0)
+    predicted_mean, predicted_var = gp.predict(x[:50])
+    assert torch.allclose(predicted_mean, mean + y.mean(), atol=1e-7)
+    assert torch.allclose(predicted_var, cov.diagonal(), atol=1e-7)
 
 
 @pytest.mark.parametrize("kernel_class", KERNELS)

@@ -8,7 +8,7 @@ the noise: a wider network has more columns, and those it had stay.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +28,17 @@ KERNELS = {"relu": ReLUKernel, "erf": ErfKernel, "cos": CosKernel}
 WEIGHT_VAR, BIAS_VAR = 2.0, 0.2
 GRID = torch.linspace(-2.5, 2.5, 41, dtype=torch.float64)
 N_DRAWS = 4
+
+
+class Noise(NamedTuple):
+    """Standard normals of the hidden units ``(depth, N, width)``, of ``N_DRAWS`` last layers
+    ``(N_DRAWS, width)`` and their biases ``(N_DRAWS, 1)``; and uniform phases ``(width,)``.
+    """
+
+    units: Tensor
+    phases: Tensor
+    last: Tensor
+    bias: Tensor
 
 
 class Network(NamedTuple):
@@ -60,6 +71,12 @@ def scene(figure: Figure) -> Update:
     left, middle, right, curve = figure.subplots(1, 4, width_ratios=(1.45, 1, 1, 1.05))
     figure.subplots_adjust(0.055, 0.17, 0.985, 0.88, wspace=0.34)
     x = GRID.numpy()
+    noise = draw_noise(seed=5)
+    networks = {
+        (nonlinearity, depth): [sample(nonlinearity, depth, width, noise) for width in WIDTHS]
+        for nonlinearity in KERNELS
+        for depth in DEPTHS
+    }
 
     left.set(xlim=(x[0], x[-1]), ylim=(-6, 6), xlabel="input x", ylabel="output f(x)")
     left.set_title("Four last layers")
@@ -68,7 +85,7 @@ def scene(figure: Figure) -> Update:
     left.add_collection(lines)
 
     images = []
-    for axes, name in ((middle, "network, ΦΦ′"), (right, "closed form")):
+    for axes, name in ((middle, "covariance: network"), (right, "closed form")):
         images.append(
             axes.imshow(
                 np.zeros((len(x), len(x))),
@@ -77,7 +94,7 @@ def scene(figure: Figure) -> Update:
                 animated=True,
             )
         )
-        axes.set(xlabel="x′", xticks=(-2, 0, 2), yticks=(-2, 0, 2))
+        axes.set(xlabel="input x′", ylabel="input x", xticks=(-2, 0, 2), yticks=(-2, 0, 2))
         axes.set_title(name)
 
     curve.set(xscale="log", yscale="log", xlim=(0.8, 5500), ylim=(3e-3, 4), xlabel="width K")
@@ -92,15 +109,15 @@ def scene(figure: Figure) -> Update:
 
     def update(width: int, nonlinearity: str, depth: int) -> str:
         exact = closed_form(nonlinearity, depth)
-        networks = all_widths(nonlinearity, depth)
-        network = networks[WIDTHS.index(width)]
+        seen = networks[nonlinearity, depth]
+        network = seen[WIDTHS.index(width)]
         std = exact.diagonal().sqrt().numpy()
         band.set_data(x, -2 * std, 2 * std)
         lines.set_segments([np.stack([x, draw], 1) for draw in network.draws.numpy()])
         for image, k in zip(images, (network.covariance, exact), strict=True):
             image.set_data(k.numpy())
             image.set_clim(exact.min().item(), exact.max().item())
-        relative = [_relative_error(n.covariance, exact) for n in networks]
+        relative = [_relative_error(n.covariance, exact) for n in seen]
         errors.set_data(WIDTHS, relative)
         here.set_data([width], [relative[WIDTHS.index(width)]])
         return (
@@ -113,31 +130,28 @@ def scene(figure: Figure) -> Update:
     return update
 
 
-@lru_cache
-def all_widths(nonlinearity: str, depth: int) -> list[Network]:
-    """One network, seen at every width of the slider."""
-    return [sample(nonlinearity, depth, width, seed=5) for width in WIDTHS]
-
-
-@torch.no_grad()
-def sample(nonlinearity: str, depth: int, width: int, seed: int) -> Network:
-    """A random network of ``depth`` hidden layers of ``width`` units, on the grid."""
+def draw_noise(seed: int) -> Noise:
+    """The random numbers of one network, for the largest width and depth of the panel."""
     generator = torch.Generator().manual_seed(seed)
-    n, widest = len(GRID), max(WIDTHS)
+    normal = partial(torch.randn, generator=generator, dtype=torch.float64)
+    return Noise(
+        normal(max(DEPTHS), len(GRID), max(WIDTHS)),
+        2 * torch.pi * torch.rand(max(WIDTHS), generator=generator, dtype=torch.float64),
+        normal(N_DRAWS, max(WIDTHS)),
+        normal(N_DRAWS, 1),
+    )
 
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
+def sample(nonlinearity: str, depth: int, width: int, noise: Noise) -> Network:
+    """A random network of ``depth`` hidden layers of ``width`` units, on the grid."""
     covariance = BIAS_VAR + WEIGHT_VAR * GRID[:, None] * GRID
-    for _ in range(depth):
-        units = _root(covariance) @ normal(widest, n).mT[:, :width]
+    for layer in range(depth):
+        units = _root(covariance) @ noise.units[layer, :, :width]
         if nonlinearity == "cos":
-            phases = torch.rand(widest, generator=generator, dtype=torch.float64)
-            units = units + 2 * torch.pi * phases[:width]
+            units = units + noise.phases[:width]
         phi = NONLINEARITIES[nonlinearity](units) / width**0.5
         covariance = BIAS_VAR + WEIGHT_VAR * phi @ phi.mT
-    last, bias = normal(N_DRAWS, widest)[:, :width], normal(N_DRAWS, 1)
-    draws = WEIGHT_VAR**0.5 * last @ phi.mT + BIAS_VAR**0.5 * bias
+    draws = WEIGHT_VAR**0.5 * noise.last[:, :width] @ phi.mT + BIAS_VAR**0.5 * noise.bias
     return Network(covariance, draws)
 
 
