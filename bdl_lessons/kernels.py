@@ -17,7 +17,7 @@ from torch import Tensor
 
 
 def relu_expectation(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> Tensor:
-    r"""``E[relu(u) relu(v)]`` for a zero-mean Gaussian pair (Cho & Saul 2009, eq. 6, n = 1).
+    r"""``E[relu(u) relu(v)]`` for a zero-mean Gaussian pair (Cho & Saul 2009, order 1).
 
     .. math:: \frac{1}{2\pi}\left(s + (\pi - \theta)\,k_{xy}\right), \qquad
               s = \sqrt{k_{xx}k_{yy} - k_{xy}^2}, \quad \theta = \operatorname{atan2}(s, k_{xy})
@@ -39,7 +39,7 @@ def relu_expectation(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> Tensor:
 
 
 def erf_expectation(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> Tensor:
-    r"""``E[erf(u) erf(v)]`` for a zero-mean Gaussian pair (Williams 1998, eq. 11).
+    r"""``E[erf(u) erf(v)]`` for a zero-mean Gaussian pair (Rasmussen & Williams 2006, 4.29).
 
     .. math:: \frac{2}{\pi}\arcsin\frac{2k_{xy}}{\sqrt{(1 + 2k_{xx})(1 + 2k_{yy})}}
 

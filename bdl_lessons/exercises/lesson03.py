@@ -277,7 +277,7 @@ EXERCISES = (
                     torch.stack(answer(_PARTS[0], 0 * _PARTS[1], _PARTS[2], _Y, 2.0)),
                     torch.stack([torch.zeros(2).double(), _PARTS[2].diagonal()]),
                 ),
-                "with K* = 0 the mean is 0 and the variance is that of K**",
+                "with C* = 0 the mean is 0 and the variance is that of C**",
             ),
         ),
         mistakes=(
@@ -287,7 +287,7 @@ EXERCISES = (
             ),
             Mistake(
                 _wrong_noise(lambda n, tau: 1 / tau),
-                "K + 1/tau adds the noise to every entry, as if all targets shared one error. "
+                "C + 1/tau adds the noise to every entry, as if all targets shared one error. "
                 "Independent noise goes on the diagonal: multiply by the identity.",
             ),
             Mistake(
@@ -305,8 +305,8 @@ EXERCISES = (
         ),
         hints=(
             "Equation (3) has one matrix to invert; solve against it instead.",
-            "torch.linalg.solve(A, k_cross) is A⁻¹ K*. The mean and the covariance both use it.",
-            "A = k_train + torch.eye(len(y)) / tau; the variance is diag(K** − K*' A⁻¹ K*).",
+            "torch.linalg.solve(A, k_cross) is A⁻¹ C*. The mean and the covariance both use it.",
+            "A = k_train + torch.eye(len(y)) / tau; the variance is diag(C** − C*' A⁻¹ C*).",
         ),
     ),
     Exercise(

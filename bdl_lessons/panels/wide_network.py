@@ -28,6 +28,7 @@ KERNELS = {"relu": ReLUKernel, "erf": ErfKernel, "cos": CosKernel}
 WEIGHT_VAR, BIAS_VAR = 2.0, 0.2
 GRID = torch.linspace(-2.5, 2.5, 41, dtype=torch.float64)
 N_DRAWS = 4
+SEED = 2  # of 0..15 the one whose error curves are closest to the root mean square of all
 
 
 class Noise(NamedTuple):
@@ -71,7 +72,7 @@ def scene(figure: Figure) -> Update:
     left, middle, right, curve = figure.subplots(1, 4, width_ratios=(1.45, 1, 1, 1.05))
     figure.subplots_adjust(0.055, 0.17, 0.985, 0.88, wspace=0.34)
     x = GRID.numpy()
-    noise = draw_noise(seed=5)
+    noise = draw_noise(SEED)
     networks = {
         (nonlinearity, depth): [sample(nonlinearity, depth, width, noise) for width in WIDTHS]
         for nonlinearity in KERNELS
@@ -79,7 +80,7 @@ def scene(figure: Figure) -> Update:
     }
 
     left.set(xlim=(x[0], x[-1]), ylim=(-6, 6), xlabel="input x", ylabel="output f(x)")
-    left.set_title("Four last layers")
+    left.set_title("Four functions")
     band = left.fill_between(x, 0 * x, 0 * x, color=tint(GREY, 0.35), lw=0, animated=True)
     lines = LineCollection([], colors=CYCLE[:N_DRAWS], linewidths=1.6, animated=True)
     left.add_collection(lines)
@@ -103,7 +104,7 @@ def scene(figure: Figure) -> Update:
     curve.minorticks_off()
     slope = np.array(WIDTHS, dtype=float) ** -0.5
     curve.plot(WIDTHS, 1.6 * slope, color=GREY, linestyle="--", lw=1.2)
-    curve.text(9, 1.1, "1/√K", color=INK)
+    curve.text(300, 0.5, "1/√K", color=INK)
     (errors,) = curve.plot([], [], color=BLUE, linestyle="-", animated=True)
     (here,) = curve.plot([], [], "o", color=VERMILLION, ms=8, animated=True)
 

@@ -58,6 +58,14 @@ def test_the_widest_network_is_close_to_the_closed_form(nonlinearity, depth):
     assert errors[0] > 5 * errors[1]
 
 
+def test_about_300_relu_units_are_right_to_ten_percent():
+    """The lesson's answer to its second question."""
+    exact = closed_form("relu", 1)
+    networks = [sample("relu", 1, 256, draw_noise(seed)) for seed in range(12)]
+    gaps = torch.stack([(n.covariance - exact).norm() / exact.norm() for n in networks])
+    assert 0.07 < gaps.square().mean().sqrt() < 0.16
+
+
 @pytest.mark.parametrize("nonlinearity", KERNELS)
 def test_sampled_functions_have_the_law_of_sampled_weights(nonlinearity):
     """Mean and spread over networks of a covariance entry, sampled on the grid and by weights."""
