@@ -28,7 +28,7 @@ KERNELS = {"relu": ReLUKernel, "erf": ErfKernel, "cos": CosKernel}
 WEIGHT_VAR, BIAS_VAR = 2.0, 0.2
 GRID = torch.linspace(-2.5, 2.5, 41, dtype=torch.float64)
 N_DRAWS = 4
-SEED = 2  # of 0..15 the one whose error curves are closest to the root mean square of all
+SEED = 14  # a typical one: its error curves stay close to the root mean square of 16 seeds
 
 
 class Noise(NamedTuple):
@@ -117,7 +117,7 @@ def scene(figure: Figure) -> Update:
         lines.set_segments([np.stack([x, draw], 1) for draw in network.draws.numpy()])
         for image, k in zip(images, (network.covariance, exact), strict=True):
             image.set_data(k.numpy())
-            image.set_clim(exact.min().item(), exact.max().item())
+            image.set_clim(min(0.0, exact.min().item()), exact.max().item())
         relative = [_relative_error(n.covariance, exact) for n in seen]
         errors.set_data(WIDTHS, relative)
         here.set_data([width], [relative[WIDTHS.index(width)]])
