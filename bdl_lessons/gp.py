@@ -86,7 +86,7 @@ class GaussianProcess(gpytorch.models.ExactGP):
         if not y.isfinite().all():
             raise ValueError("y must be finite, got NaN or infinity")
         y_mean, y_std = y.mean(), y.std(correction=0)
-        if not y_std > 0:
+        if y.min() == y.max():
             raise ValueError("y must not be constant: its standard deviation is the unit used")
         if not noise_var > self._NOISE_FLOOR * y_std**2:
             raise ValueError(

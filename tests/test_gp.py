@@ -187,7 +187,7 @@ def test_two_input_columns():
     [
         ({"y": torch.ones(4)}, r"y must be \(N,\) with N = 5"),
         ({"y": torch.ones(5, 1)}, r"y must be \(N,\)"),
-        ({"y": torch.ones(5)}, "constant"),
+        ({"y": torch.full((5,), 0.1)}, "constant"),
         ({"y": torch.tensor([1.0, 2, 3, 4, math.nan])}, "y must be finite"),
         ({"x": torch.tensor([1.0, 2, 3, 4, math.inf])}, "x must be finite"),
         ({"noise_var": 0.0}, "noise_var must be >"),
