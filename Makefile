@@ -1,6 +1,7 @@
 # Needs only Python 3.11–3.13 and make. Every target installs what it needs into .venv first.
 # Tests run on two workers of one thread each; small tensors gain nothing from more.
 PYTHON ?= python3
+LAB_FLAGS ?=
 BIN := .venv/bin
 STAMP := .venv/installed
 RECIPE := requirements.lock pyproject.toml
@@ -10,7 +11,7 @@ TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses=2 --dist=loa
 .PHONY: lab test lint unit notebooks test-browser rebuild bench site slides install clean
 
 lab: install
-	$(BIN)/jupyter lab notebooks/00_start_here.ipynb
+	$(BIN)/jupyter lab $(LAB_FLAGS) notebooks/00_start_here.ipynb
 
 test: lint unit notebooks
 
