@@ -6,6 +6,7 @@ import platform
 import time
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
+from textwrap import fill
 
 import torch
 
@@ -53,7 +54,8 @@ def _data() -> Iterator[str]:
     yield f"ok       data on this machine: {', '.join(item.name for item in sets if item.found)}"
     absent = [item for item in sets if not item.found]
     if absent:
-        yield f"optional data: {', '.join(item.name for item in absent)}"
+        names = ", ".join(item.name for item in absent)
+        yield fill(f"optional data: {names}", width=88, subsequent_indent=" " * 9)
         yield "         No lesson needs these. Experiments at paper scale do, and fetch them."
         yield (
             "         Offline, bdl_lessons.datasets.info(NAME).remedy says which file to put where."
