@@ -20,7 +20,8 @@ class GridPosterior:
     of weights, which is why it ends at two or three.
 
     Args:
-        log_joint: ``(P, 2)`` weights to ``(P,)`` values of ``log p(D, w)`` in nats.
+        log_joint: ``(P, 2)`` weights to ``(P,)`` values of ``log p(D, w)`` in nats; it is given
+            float64 tensors on the CPU.
         low, high: corners of the rectangle, two numbers each.
         n: points a side.
 
