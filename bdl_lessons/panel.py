@@ -179,7 +179,10 @@ class Panel:
         for control in self._inputs.values():
             control.observe(self._schedule, names="value")
         self._refresh()
-        row = HBox([*self._inputs.values(), reset], layout=Layout(flex_flow="row wrap"))
+        row = HBox(
+            [*self._inputs.values(), reset],
+            layout=Layout(flex_flow="row wrap", padding="0 0 0 8px"),
+        )
         return VBox([row, self._image, self._readout])
 
     @cached_property

@@ -16,6 +16,7 @@ bostonHousing, …       ``uci(name)``                   the eight UCI regressio
 co2, co2-noaa          ``co2()``, ``co2_noaa()``       monthly CO2 at Mauna Loa
 digits                 ``digits()``                    1797 digits, 8×8 (scikit-learn)
 diabetes               ``diabetes()``                  442×10 regression (scikit-learn)
+bioassay               ``bioassay.load()``             20 animals, 4 doses, deaths (Racine 1986)
 (made up)              ``two_moons()``, ``gap()``,     classification in the plane; regression
                        ``cubic()``,                    with a gap, on a cubic, on two clusters
                        ``origin_clusters()``

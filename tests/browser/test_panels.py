@@ -34,6 +34,9 @@ def test_the_slider_moves_and_the_picture_follows(lab, page, lesson):
         image.scroll_into_view_if_needed()
         panel = image.locator("xpath=ancestor::div[contains(@class, 'widget-vbox')][1]")
         handle = panel.locator(".noUi-handle").first
+        page.wait_for_function(
+            "panel => panel.querySelector('.widget-html')?.innerText", arg=panel.element_handle()
+        )
         before, readout = image.get_attribute("src"), panel.locator(".widget-html").inner_text()
         handle.focus()
         page.keyboard.press("ArrowRight")
