@@ -1,0 +1,59 @@
+"""What every layer with random weights offers, whatever the law of its weights."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+Sampling = Literal["example", "function", "mean"]
+
+
+class StochasticLayer(nn.Module):
+    """A layer whose weights have a law: it can draw from it and knows its KL to the prior.
+
+    ``forward`` says what is drawn; ``train()`` and ``eval()`` do not matter:
+
+    - ``"example"``: a fresh draw of the weights for every row of the batch. Training.
+    - ``"function"``: one draw shared by all rows. A sample of the function.
+    - ``"mean"``: no draw, the mean weights. Weight scaling.
+
+    Inputs are ``(B, K)``, or ``(S, B, K)`` with a sample axis; ``"function"`` then makes one draw
+    for each of the ``S`` (for a convolution put ``C, H, W`` in place of ``K``).
+    """
+
+    @property
+    def is_random(self) -> bool:
+        """Whether two draws can differ."""
+        raise NotImplementedError
+
+    def forward(
+        self, x: Tensor, sampling: Sampling, generator: torch.Generator | None = None
+    ) -> Tensor:
+        raise NotImplementedError
+
+    def draw(self, n_samples: int, generator: torch.Generator) -> Tensor:
+        """``n_samples`` draws of the layer's noise, first axis S, for :meth:`apply_draw`."""
+        raise NotImplementedError
+
+    def apply_draw(self, x: Tensor, draw: Tensor) -> Tensor:
+        """The layer under given draws: ``x`` is ``(S, B, ...)``, ``draw`` of :meth:`draw`."""
+        raise NotImplementedError
+
+    def kl(self) -> Tensor:
+        """KL from the law of the weights to the prior: a positive sum in nats, 0-dim."""
+        raise NotImplementedError
+
+
+def check_sampling(sampling: str, generator: torch.Generator | None) -> None:
+    """Raise unless ``sampling`` is known and, where something is drawn, a generator is given."""
+    if sampling not in get_args(Sampling):
+        raise ValueError(
+            f"sampling must be one of {', '.join(map(repr, get_args(Sampling)))}, got {sampling!r}"
+        )
+    if sampling != "mean" and not isinstance(generator, torch.Generator):
+        raise TypeError(
+            f"sampling={sampling!r} draws random numbers: give generator=torch.Generator(), "
+            f"got {type(generator).__name__}"
+        )
