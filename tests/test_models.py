@@ -1,0 +1,58 @@
+import pytest
+import torch
+from torch import nn
+
+from bdl_lessons.layers import BinaryDropout
+from bdl_lessons.models import Network, lenet5, mlp
+
+PLAIN, DROP = BinaryDropout(0.0), BinaryDropout(0.5)
+
+
+def test_mlp_layers_and_shapes():
+    model = mlp((3, 7, 5, 2), [PLAIN, DROP, DROP], nn.Tanh)
+    assert [type(module).__name__ for module in model] == [
+        *["UnitNoiseLinear", "Tanh"] * 2,
+        "UnitNoiseLinear",
+    ]
+    assert model(torch.randn(11, 3), "mean").shape == (11, 2)
+    assert [module.is_random for module in model[::2]] == [False, True, True]
+
+
+def test_lenet5_is_caffes():
+    model = lenet5([PLAIN, PLAIN, PLAIN, DROP])
+    assert sum(parameter.numel() for parameter in model.parameters()) == 431_080
+    assert sum(isinstance(module, nn.ReLU) for module in model) == 1
+    x = torch.randn(4, 1, 28, 28)
+    assert model(x, "mean").shape == (4, 10)
+    assert model(x, "function", torch.Generator()).shape == (4, 10)
+
+
+def test_mean_matches_a_plain_network():
+    model = mlp((3, 7, 2), DROP)
+    x = torch.randn(5, 3)
+    by_hand = torch.relu(x @ model[0].weight.T + model[0].bias) @ model[2].weight.T + model[2].bias
+    torch.testing.assert_close(model(x, "mean"), by_hand)
+
+
+def test_kl_is_the_sum_over_layers_and_has_gradients():
+    model = mlp((3, 7, 2), [PLAIN, DROP])
+    torch.testing.assert_close(model.kl(), model[0].kl() + model[2].kl())
+    model.kl().backward()
+    torch.testing.assert_close(model[2].weight.grad, model[2].weight.detach() / 0.5)
+
+
+def test_a_network_without_random_layers_has_no_kl():
+    assert Network(nn.Linear(2, 2)).kl() == 0
+
+
+@pytest.mark.parametrize("widths", [(), (3,)])
+def test_too_few_widths_are_refused(widths):
+    with pytest.raises(ValueError, match="widths"):
+        mlp(widths, DROP)
+
+
+def test_a_wrong_number_of_factories_is_refused():
+    with pytest.raises(ValueError, match="one factory or 2, got 3"):
+        mlp((3, 7, 2), [DROP] * 3)
+    with pytest.raises(ValueError, match="one factory or 4, got 2"):
+        lenet5([DROP] * 2)
