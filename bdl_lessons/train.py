@@ -1,0 +1,135 @@
+"""Fitting a network by minimising ``nll_mean + kl_weight * kl / n_train``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+from bdl_lessons.layers.stochastic import Sampling
+from bdl_lessons.models import Network
+
+NegativeLogLikelihood = Callable[[Tensor, Tensor], Tensor]
+MakeOptimizer = Callable[[Iterable[nn.Parameter]], Optimizer]
+
+_CHECK_EVERY = 100
+
+
+def fit(
+    model: Network,
+    x: Tensor,
+    y: Tensor,
+    nll: NegativeLogLikelihood,
+    *,
+    n_steps: int,
+    generator: torch.Generator,
+    optimizer: MakeOptimizer,
+    batch_size: int | None = None,
+    kl_weight: float = 1.0,
+    sampling: Sampling = "example",
+    schedule: Callable[[int], float] | None = None,
+) -> Tensor:
+    """Train ``model`` in place; returns the loss before each step, ``(n_steps,)``, nats a row.
+
+    Args:
+        x, y: the training set, ``(N, ...)`` each, on the model's device.
+        nll: mean negative log likelihood of a minibatch, ``nll(output, y)``: for instance
+            ``gaussian_nll(tau)`` or ``torch.nn.functional.cross_entropy``.
+        generator: draws the minibatches and the weights. Its device is where noise is drawn.
+        optimizer: makes the optimiser from the parameters: ``adam(1e-3)``, ``sgd(1e-2)``.
+        batch_size: rows in a minibatch, without replacement within an epoch; ``None``: all rows.
+        kl_weight: factor on the KL; 0 is maximum likelihood.
+        sampling: which draw of the weights a step uses.
+        schedule: factor on the learning rate at step i, e.g. ``inverse_decay(1e-4, 0.25)``.
+
+    Raises:
+        ValueError: if lengths differ, or ``n_steps`` or ``batch_size`` cannot be.
+        FloatingPointError: if the loss is NaN or infinite; the message names the step.
+    """
+    n_train = len(x)
+    if len(y) != n_train or n_train == 0:
+        raise ValueError(f"x and y must have the same number of rows > 0, got {len(x)}, {len(y)}")
+    if n_steps < 1:
+        raise ValueError(f"n_steps must be >= 1, got {n_steps}")
+    stepper = optimizer(model.parameters())
+    scheduler = LambdaLR(stepper, schedule) if schedule else None
+    losses: list[Tensor] = []
+    for rows in _minibatches(n_train, batch_size, n_steps, generator):
+        inputs, targets = (x, y) if rows is None else (x[rows], y[rows])
+        loss = nll(model(inputs, sampling, generator), targets)
+        if kl_weight:
+            loss = loss + kl_weight / n_train * model.kl()
+        stepper.zero_grad(set_to_none=True)
+        loss.backward()
+        stepper.step()
+        if scheduler:
+            scheduler.step()
+        losses.append(loss.detach())
+        if len(losses) % _CHECK_EVERY == 0 or len(losses) == n_steps:
+            _raise_if_diverged(losses)
+    return torch.stack(losses)
+
+
+def gaussian_nll(tau: float) -> NegativeLogLikelihood:
+    """``-log N(y; f, I/tau)`` summed over outputs, averaged over rows, in nats.
+
+    Raises:
+        ValueError: if ``tau`` is not finite and > 0.
+    """
+    if not (tau > 0 and math.isfinite(tau)):
+        raise ValueError(f"tau must be a precision: finite and > 0, got {tau}")
+
+    def nll(output: Tensor, y: Tensor) -> Tensor:
+        if output.shape != y.shape:
+            raise ValueError(f"y must have shape {tuple(output.shape)}, got {tuple(y.shape)}")
+        squared = tau * (y - output).square() + math.log(2 * math.pi / tau)
+        return squared.sum(-1).mean() / 2
+
+    return nll
+
+
+def adam(lr: float) -> MakeOptimizer:
+    """Adam in its fused form."""
+    return lambda parameters: torch.optim.Adam(parameters, lr=lr, fused=True)
+
+
+def sgd(lr: float, momentum: float = 0.9) -> MakeOptimizer:
+    """Gradient descent with momentum in its fused form."""
+    return lambda parameters: torch.optim.SGD(parameters, lr=lr, momentum=momentum, fused=True)
+
+
+def inverse_decay(gamma: float, power: float) -> Callable[[int], float]:
+    """Caffe's ``inv`` policy: the factor ``(1 + gamma * step) ** -power`` on the learning rate."""
+    return lambda step: (1 + gamma * step) ** -power
+
+
+def _minibatches(
+    n_train: int, batch_size: int | None, n_steps: int, generator: torch.Generator
+) -> Iterator[Tensor | None]:
+    """``n_steps`` index tensors, a new permutation each epoch; ``None`` stands for all rows."""
+    if batch_size is None or batch_size == n_train:
+        yield from [None] * n_steps
+        return
+    if not 1 <= batch_size <= n_train:
+        raise ValueError(f"batch_size must be in 1..{n_train}, got {batch_size}")
+    done = 0
+    while done < n_steps:
+        order = torch.randperm(n_train, generator=generator, device=generator.device)
+        full_batches = order[: n_train // batch_size * batch_size].split(batch_size)
+        yield from full_batches[: n_steps - done]
+        done += len(full_batches)
+
+
+def _raise_if_diverged(losses: list[Tensor]) -> None:
+    recent = torch.stack(losses[-_CHECK_EVERY:])
+    bad = (~torch.isfinite(recent)).nonzero()
+    if len(bad):
+        step = len(losses) - len(recent) + int(bad[0])
+        raise FloatingPointError(
+            f"the loss became {recent[bad[0]].item()} at step {step}: lower the learning rate, "
+            "or look for NaN in x and y"
+        )
