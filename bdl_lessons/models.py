@@ -89,6 +89,24 @@ def lenet5(layers: LayerFactory | Sequence[LayerFactory], n_classes: int = 10) -
     )
 
 
+def initialise(network: Network, generator: torch.Generator, weight_var: float = 2.0) -> Network:
+    """Draw fresh weights from ``generator``: uniform, mean 0, variance ``weight_var / fan_in``.
+
+    ``weight_var = 2`` keeps the scale of ReLU activations from layer to layer (He et al. 2015), 1
+    that of tanh, and is the ``U(-sqrt(3/fan_in), sqrt(3/fan_in))`` of Gal & Ghahramani. Biases
+    become 0. Returns ``network``.
+    """
+    for module in network:
+        if isinstance(module, nn.Linear | nn.Conv2d):
+            fan_in = module.weight[0].numel()
+            uniform = torch.rand(module.weight.shape, generator=generator, device=generator.device)
+            scale = (3 * weight_var / fan_in) ** 0.5
+            with torch.no_grad():
+                module.weight.copy_((2 * uniform - 1) * scale)
+                module.bias.zero_()
+    return network
+
+
 def _one_each(
     layers: LayerFactory | Sequence[LayerFactory], n_layers: int
 ) -> Sequence[LayerFactory]:

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from bdl_lessons.layers import BinaryDropout
-from bdl_lessons.models import Network, lenet5, mlp
+from bdl_lessons.models import Network, initialise, lenet5, mlp
 
 PLAIN, DROP = BinaryDropout(0.0), BinaryDropout(0.5)
 
@@ -43,6 +43,17 @@ def test_kl_is_the_sum_over_layers_and_has_gradients():
 
 def test_a_network_without_random_layers_has_no_kl():
     assert Network(nn.Linear(2, 2)).kl() == 0
+
+
+def test_initial_weights_have_their_variance_and_come_from_the_generator():
+    first, again = (
+        initialise(lenet5(DROP), torch.Generator().manual_seed(3), weight_var=2.0) for _ in range(2)
+    )
+    for layer, fan_in in ((first[2], 20 * 25), (first[5], 800)):
+        assert layer.weight.var().item() == pytest.approx(2 / fan_in, rel=0.03)
+        assert layer.weight.abs().max() <= (6 / fan_in) ** 0.5
+        assert not layer.bias.any()
+    assert all(torch.equal(*pair) for pair in zip(first.parameters(), again.parameters()))
 
 
 @pytest.mark.parametrize("widths", [(), (3,)])
