@@ -52,9 +52,15 @@ def test_ece_is_the_gap_in_the_reliability_diagram(seed, n_bins, scale):
 def test_certain_predictions_are_in_the_last_bin():
     """The example of torchmetrics issue 3510: without the clamp the answer is 0.525."""
     probs = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.95, 0.05], [0.95, 0.05]])
-    y = torch.tensor([0, 1, 0, 1])
+    y = torch.tensor([1, 1, 0, 0])
     assert ece(probs, y, n_bins=10) == pytest.approx(0.475, abs=1e-5)
     assert reliability_bins(probs, y, 10).count[-1] == 4
+
+
+def test_a_confidence_on_an_edge_belongs_to_the_bin_above():
+    probs, y = torch.tensor([[0.5, 0.25, 0.25], [0.75, 0.125, 0.125]]), torch.tensor([1, 0])
+    assert reliability_bins(probs, y, n_bins=4).count.tolist() == [0, 0, 1, 1]
+    assert ece(probs, y, n_bins=4) == pytest.approx((0.5 + 0.25) / 2, abs=1e-6)
 
 
 def test_perfect_calibration_has_no_error():

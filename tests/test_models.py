@@ -53,7 +53,9 @@ def test_initial_weights_have_their_variance_and_come_from_the_generator():
         assert layer.weight.var().item() == pytest.approx(2 / fan_in, rel=0.03)
         assert layer.weight.abs().max() <= (6 / fan_in) ** 0.5
         assert not layer.bias.any()
-    assert all(torch.equal(*pair) for pair in zip(first.parameters(), again.parameters()))
+    assert all(
+        torch.equal(*pair) for pair in zip(first.parameters(), again.parameters(), strict=True)
+    )
 
 
 @pytest.mark.parametrize("widths", [(), (3,)])

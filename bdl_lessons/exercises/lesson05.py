@@ -143,6 +143,15 @@ EXERCISES = (
                 "check the constant ½ log(tau / 2π) and its sign",
             ),
             Property(
+                "between two draws that are far apart the density is low",
+                lambda answer: close(
+                    answer(torch.tensor([[-5.0], [5.0]]), torch.zeros(1), 1.0),
+                    [-12.5 - 0.5 * math.log(2 * math.pi)],
+                    1e-4,
+                ),
+                "with draws at −5 and 5 hardly anything happens at 0: add densities, not moments",
+            ),
+            Property(
                 "far from every draw it is finite",
                 lambda answer: bool(
                     torch.isfinite(answer(torch.zeros(3, 1), torch.tensor([200.0]), 1.0)).all()
@@ -198,6 +207,11 @@ EXERCISES = (
                 "every row sums to one",
                 lambda answer: close(answer(_LOGITS).sum(-1), torch.ones(4)),
                 "average over the draws, axis 0, and keep the classes on the last axis",
+            ),
+            Property(
+                "draws that agree give their probabilities back",
+                lambda answer: close(answer(_SAME), _SAME[0].softmax(-1)),
+                "one softmax on every draw, and a plain mean after it",
             ),
             Property(
                 "two draws that are sure of different classes make ½ and ½",

@@ -28,7 +28,7 @@ DRAWS = (2, 5, 10, 20, 50, 100)
 TAUS = (0.25, 0.5, 1.0, 2.0, 4.0, 10.0, 25.0, 100.0)
 START, END, HORIZON = 1975.25, 1981.25, 1984.75
 WIDTH, N_HIDDEN, TRAIN_TAU = 128, 3, 25.0
-N_STEPS = 2500
+LESSON_RATE = 0.05
 
 
 def panel() -> Panel:
@@ -37,7 +37,7 @@ def panel() -> Panel:
         "mc-dropout-co2",
         scene,
         [
-            Slider("p_drop", "p_drop, drop probability", RATES, 0.1),
+            Slider("p_drop", "p_drop, drop probability", RATES, LESSON_RATE),
             Slider("n_samples", "T, number of draws", DRAWS, 20),
             Slider("tau", "τ, noise precision (1/ppm²)", TAUS, 4.0),
         ],
@@ -68,12 +68,13 @@ def scene(figure: Figure) -> Update:
         test_years, test_ppm, "x", color=VERMILLION, ms=4, animated=True, zorder=4
     )
     left.axvline(END, color=INK, lw=0.8, ls="--")
-    left.set(xlim=(START, HORIZON), ylim=(320, 358), xlabel="year", ylabel="CO2 (ppm)")
+    left.set(xlim=(START, HORIZON), ylim=(322, 358), xlabel="year", ylabel="CO2 (ppm)")
     left.set_title("Mean ± 2 predictive standard deviations")
     left.legend(
-        [seen, hidden, mean], ["training months", "later months", "mean of T draws"],
-        loc="upper left", ncols=3, handlelength=1.2, columnspacing=1.0,
-    )  # fmt: skip
+        [seen, hidden, mean],
+        ["training months", "later months", "mean of T draws"],
+        loc="lower right",
+    )
 
     (spread_line,) = right.plot([], [], color=BLUE, ls="--", animated=True)
     (noise_line,) = right.plot([], [], color=GREEN, ls=":", animated=True)
@@ -103,9 +104,8 @@ def scene(figure: Figure) -> Update:
             [torch.from_numpy(np.interp(test_years, years, draw)) for draw in ppm[..., 0]]
         )
         score = log_predictive_likelihood(at_test[..., None], test_ppm[:, None], tau).mean()
-        inside = (
-            (test_ppm - at_test.mean(0)).abs() <= 2 * np.interp(test_years, years, std)
-        ).double()
+        test_std = torch.from_numpy(np.interp(test_years, years, std))
+        inside = ((test_ppm - at_test.mean(0)).abs() <= 2 * test_std).double()
         return (
             f"Spread of the draws: <b>{spread[years < END].mean():.2f} ppm</b> on average over the "
             f"training months, <b>{spread[-1]:.2f} ppm</b> at the end. Later months inside the "
@@ -120,9 +120,7 @@ def six_years() -> DetrendedCO2:
     return detrended(co2(), START, END)
 
 
-def start_network(
-    p_drop: float, activation: type[nn.Module], generator: torch.Generator
-) -> Network:
+def untrained(p_drop: float, activation: type[nn.Module], generator: torch.Generator) -> Network:
     """Three hidden layers of 128 units with fresh weights; dropout after every hidden layer.
 
     The units of the first layer switch at places spread over the data, with steep slopes. From
@@ -139,7 +137,7 @@ def start_network(
     return net
 
 
-def train(net: Network, generator: torch.Generator, n_steps: int = N_STEPS) -> Network:
+def train(net: Network, generator: torch.Generator, n_steps: int) -> Network:
     """Fit ``net`` to the six years by Adam, with a learning rate that falls to 0; returns it."""
     data, device = six_years(), net[0].weight.device
     fit(
@@ -155,14 +153,31 @@ def train(net: Network, generator: torch.Generator, n_steps: int = N_STEPS) -> N
     return net
 
 
+def trained(activation: type[nn.Module]) -> Network:
+    """The stored network with ``nn.ReLU`` or ``nn.Tanh``, trained at ``LESSON_RATE``."""
+    net = untrained(LESSON_RATE, activation, torch.Generator())
+    weights = torch.from_numpy(arrays.load("mc_dropout_co2")[activation.__name__])
+    with torch.no_grad():
+        nn.utils.vector_to_parameters(weights.float(), net.parameters())
+    return net
+
+
 def make_arrays(n_steps: int = 6000) -> dict[str, np.ndarray]:
-    """Train one network for each rate and return 100 functions of each on a grid of times."""
+    """Train a ReLU network for each rate and return 100 functions of each on a grid of times.
+
+    With them come the weights of the two networks that the lesson itself asks: the ReLU network at
+    ``LESSON_RATE`` and one with tanh.
+    """
     data = six_years()
     x = torch.linspace(data.x.min(), data.to_x(torch.tensor(HORIZON)), 180)
-    draws = []
-    for p_drop in RATES:
-        generator = torch.Generator().manual_seed(1)
-        net = train(start_network(p_drop, nn.ReLU, generator), generator, n_steps)
-        functions = predict(net, x[:, None], max(DRAWS), "function", generator=generator)
-        draws.append(functions[..., 0])
-    return {"x": x.double().numpy(), "draws": torch.stack(draws).half().numpy()}
+    draws, weights = [], {}
+    for p_drop, activation in [*((rate, nn.ReLU) for rate in RATES), (LESSON_RATE, nn.Tanh)]:
+        generator = torch.Generator().manual_seed(3)
+        net = train(untrained(p_drop, activation, generator), generator, n_steps)
+        if p_drop == LESSON_RATE:
+            flat = nn.utils.parameters_to_vector(net.parameters())
+            weights[activation.__name__] = flat.detach().half().numpy()
+        if activation is nn.ReLU:
+            functions = predict(net, x[:, None], max(DRAWS), "function", generator=generator)
+            draws.append(functions[..., 0])
+    return {"x": x.double().numpy(), "draws": torch.stack(draws).half().numpy(), **weights}

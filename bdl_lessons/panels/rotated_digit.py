@@ -7,7 +7,7 @@ import math
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import affine_grid, cross_entropy, grid_sample
 
 from bdl_lessons.datasets import digits
@@ -22,7 +22,7 @@ from bdl_lessons.train import adam, fit
 
 RATES = (0.05, 0.1, 0.25, 0.5, 0.7)
 ANGLES = tuple(range(0, 181, 5))
-N_SAMPLES = 100
+N_SAMPLES, LESSON_RATE, WIDTH = 100, 0.5, 128
 
 
 def panel() -> Panel:
@@ -32,7 +32,7 @@ def panel() -> Panel:
         scene,
         [
             Slider("angle", "rotation (degrees)", ANGLES, 40),
-            Slider("p_drop", "p_drop, drop probability", RATES, 0.5),
+            Slider("p_drop", "p_drop, drop probability", RATES, LESSON_RATE),
         ],
         size=(9.6, 3.3),
     )
@@ -103,7 +103,7 @@ def the_one() -> Tensor:
 
 
 def rotated(image: Tensor, degrees: float | Tensor) -> Tensor:
-    """8x8 images turned anticlockwise, bilinear: image ``(64,)``, ``(A,)`` angles, ``(A, 8, 8)``."""
+    """The image ``(64,)`` turned anticlockwise by each of A angles, bilinear: ``(A, 8, 8)``."""
     angle = torch.as_tensor(degrees, dtype=image.dtype).reshape(-1).deg2rad()
     zero = torch.zeros_like(angle)
     turn = torch.stack([angle.cos(), -angle.sin(), zero, angle.sin(), angle.cos(), zero], -1)
@@ -112,17 +112,9 @@ def rotated(image: Tensor, degrees: float | Tensor) -> Tensor:
     return grid_sample(pixels, grid, align_corners=False)[:, 0]
 
 
-def train(
-    p_drop: float,
-    x: Tensor,
-    y: Tensor,
-    generator: torch.Generator,
-    n_steps: int = 1000,
-    width: int = 128,
-) -> Network:
-    """A digit classifier 64-width-width-10 with dropout after both hidden layers."""
-    plain, drop = BinaryDropout(0.0, 0.1), BinaryDropout(p_drop, 0.1)
-    net = initialise(mlp((64, width, width, 10), [plain, drop, drop]), generator).to(x.device)
+def train(p_drop: float, x: Tensor, y: Tensor, generator: torch.Generator, n_steps: int) -> Network:
+    """A digit classifier 64-128-128-10 with dropout after both hidden layers."""
+    net = _untrained(p_drop, generator).to(x.device)
     fit(
         net,
         x,
@@ -136,14 +128,34 @@ def train(
     return net
 
 
-def make_arrays(n_steps: int = 3000) -> dict[str, np.ndarray]:
-    """Train one classifier for each rate; logits of 100 draws at every angle."""
+def trained() -> Network:
+    """The stored network, trained at ``LESSON_RATE``."""
+    net = _untrained(LESSON_RATE, torch.Generator())
+    with torch.no_grad():
+        weights = torch.from_numpy(arrays.load("rotated_digit")["weights"]).float()
+        nn.utils.vector_to_parameters(weights, net.parameters())
+    return net
+
+
+def make_arrays(n_steps: int = 1500) -> dict[str, np.ndarray]:
+    """Train one classifier for each rate; logits of 100 draws at every angle.
+
+    With them come the weights of the network that the lesson itself asks.
+    """
     data = digits(seed=0)
     turned = rotated(the_one(), torch.tensor(ANGLES)).flatten(1)
-    logits = []
+    logits, stored = [], {}
     for p_drop in RATES:
         generator = torch.Generator().manual_seed(2)
         net = train(p_drop, data.x_train, data.y_train, generator, n_steps)
         draws = predict(net, turned, N_SAMPLES, "function", generator=generator)
         logits.append(draws.transpose(0, 1))
-    return {"logits": torch.stack(logits).half().numpy()}
+        if p_drop == LESSON_RATE:
+            weights = nn.utils.parameters_to_vector(net.parameters())
+            stored["weights"] = weights.detach().half().numpy()
+    return {"logits": torch.stack(logits).half().numpy(), **stored}
+
+
+def _untrained(p_drop: float, generator: torch.Generator) -> Network:
+    plain, drop = BinaryDropout(0.0, 0.1), BinaryDropout(p_drop, 0.1)
+    return initialise(mlp((64, WIDTH, WIDTH, 10), [plain, drop, drop]), generator)
