@@ -86,8 +86,8 @@ def turning_digit(figure: Figure, angles: Tensor, images: Tensor, logits: Tensor
         place = (angles + 0.28 * width * (number - 1) + jitter[:, None]).ravel()
         for axis, values in ((inputs, logits), (outputs, probs)):
             axis.scatter(
-                place.numpy(), values[..., c].ravel().numpy(), s=5, alpha=0.5, lw=0, color=colour, marker=marker,
-                label=f"class {c}",
+                place.numpy(), values[..., c].ravel().numpy(), s=5, alpha=0.5, lw=0,
+                color=colour, marker=marker, label=f"class {c}",
             )  # fmt: skip
     inputs.set(ylabel="softmax input", xlim=(angles[0] - width / 2, angles[-1] + width / 2))
     inputs.legend(ncols=3, loc="lower right", bbox_to_anchor=(1, 0.95), markerscale=2)
