@@ -36,24 +36,24 @@ DataTerm = Literal["nll", "half_squared_error", "squared_error", "mse"]
 Scaling = Literal["classic", "inverted"]
 
 
-def l2_kl(weight: Tensor, lengthscale: float, p_drop: float, scaling: Scaling) -> Tensor:
+def l2_kl(weight: Tensor, length_scale: float, p_drop: float, scaling: Scaling) -> Tensor:
     """The part of ``KL(q || p)`` that depends on ``weight``: a positive sum in nats, 0-dim.
 
     Args:
         weight: any shape, as stored: ``M`` for ``"classic"``, ``keep * M`` for ``"inverted"``.
-        lengthscale: l of the prior ``N(0, l^-2)``, > 0.
+        length_scale: l of the prior ``N(0, l^-2)``, > 0.
         p_drop: probability that an input of this layer is dropped; 0 for a bias.
 
     Raises:
         ValueError: for a value outside its range.
     """
-    factor = _keep_factor(p_drop, scaling) * _prior_precision(lengthscale)
+    factor = _keep_factor(p_drop, scaling) * _prior_precision(length_scale)
     return 0.5 * factor * weight.square().sum()
 
 
 def weight_decay(
     tau: float,
-    lengthscale: float,
+    length_scale: float,
     n_train: int,
     p_drop: float,
     *,
@@ -70,7 +70,7 @@ def weight_decay(
 
     Args:
         tau: noise precision in original units of y, > 0.
-        lengthscale: l of the prior ``N(0, l^-2)``, > 0.
+        length_scale: l of the prior ``N(0, l^-2)``, > 0.
         n_train: size of the training set.
         p_drop: probability that an input of this layer is dropped, in [0, 1); 0 for a bias.
         data_term: a mean over examples of ``-log p(y|x)``, ``||y - y_pred||^2 / 2`` or
@@ -85,12 +85,12 @@ def weight_decay(
     """
     _positive("n_train", n_train)
     scale = _loss_per_nat(tau, data_term, n_outputs, y_std)
-    return scale * _keep_factor(p_drop, scaling) * _prior_precision(lengthscale) / n_train
+    return scale * _keep_factor(p_drop, scaling) * _prior_precision(length_scale) / n_train
 
 
 def implied_tau(
     weight_decay: float,
-    lengthscale: float,
+    length_scale: float,
     n_train: int,
     p_drop: float,
     *,
@@ -113,7 +113,7 @@ def implied_tau(
         raise ValueError("data_term='nll' already contains tau: its weight decay implies none")
     _positive("n_train", n_train)
     scale = _loss_per_nat(1.0, data_term, n_outputs, y_std) / weight_decay
-    return scale * _keep_factor(p_drop, scaling) * _prior_precision(lengthscale) / n_train
+    return scale * _keep_factor(p_drop, scaling) * _prior_precision(length_scale) / n_train
 
 
 def _loss_per_nat(tau: float, data_term: DataTerm, n_outputs: int, y_std: float) -> float:
@@ -130,9 +130,9 @@ def _loss_per_nat(tau: float, data_term: DataTerm, n_outputs: int, y_std: float)
     }[data_term]
 
 
-def _prior_precision(lengthscale: float) -> float:
-    _positive("lengthscale", lengthscale)
-    return lengthscale**2
+def _prior_precision(length_scale: float) -> float:
+    _positive("length_scale", length_scale)
+    return length_scale**2
 
 
 def _keep_factor(p_drop: float, scaling: Scaling) -> float:

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from torch.distributions import Normal
 from torch.nn import functional
 
+from bdl_lessons.layers import BinaryDropout
 from bdl_lessons.weight_decay import implied_tau, l2_kl, weight_decay
 
 DATA_TERMS = ("nll", "half_squared_error", "squared_error", "mse")
 N, Q, K, D = 7, 4, 5, 2
-TAU, LENGTHSCALE, P_IN, P_HIDDEN, Y_STD = 1.7, 0.6, 0.25, 0.4, 3.0
+TAU, LENGTH_SCALE, P_IN, P_HIDDEN, Y_STD = 1.7, 0.6, 0.25, 0.4, 3.0
 
 
 def normal(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -45,7 +46,7 @@ def minus_elbo(M1, b, M2, z1, z2, x, y) -> torch.Tensor:
     hidden = torch.relu(torch.einsum("nkq,nq->nk", W1, x) + b)
     f = torch.einsum("ndk,nk->nd", W2, hidden)
     log_likelihood = gaussian(f * Y_STD, TAU**-0.5).log_prob(y * Y_STD).sum()
-    prior = gaussian(0.0, 1 / LENGTHSCALE)
+    prior = gaussian(0.0, 1 / LENGTH_SCALE)
     cross_entropy = -sum(
         (1 - p) * prior.log_prob(M).sum() + p * prior.log_prob(torch.zeros_like(M)).sum()
         for M, p in ((M1, P_IN), (b, 0.0), (M2, P_HIDDEN))
@@ -66,7 +67,7 @@ def test_one_sgd_step_with_weight_decay_is_one_step_on_the_elbo(data_term, scali
     loss = data_loss((hidden * z2 / keeps[2]) @ W2.T, y, data_term)
     options = {"data_term": data_term, "scaling": scaling, "n_outputs": D, "y_std": Y_STD}
     groups = [
-        {"params": [p], "weight_decay": weight_decay(TAU, LENGTHSCALE, N, p_drop, **options)}
+        {"params": [p], "weight_decay": weight_decay(TAU, LENGTH_SCALE, N, p_drop, **options)}
         for p, p_drop in zip(stored, (P_IN, 0.0, P_HIDDEN), strict=True)
     ]
     optimizer = torch.optim.SGD(groups, lr=1.0)
@@ -90,19 +91,19 @@ def test_l2_kl_is_the_expected_log_prior_over_every_mask(scaling):
     """Cross-entropy E_q[-log p(W)] by enumeration, minus its value at M = 0."""
     stored, p_drop = normal(3, 4), 0.3
     M = stored / (1 - p_drop) if scaling == "inverted" else stored
-    prior = gaussian(0.0, 1 / LENGTHSCALE)
+    prior = gaussian(0.0, 1 / LENGTH_SCALE)
     expected = 0.0
     for z in itertools.product((0.0, 1.0), repeat=4):
         probability = math.prod(1 - p_drop if kept else p_drop for kept in z)
         W = M * torch.tensor(z, dtype=torch.float64)
         expected -= probability * (prior.log_prob(W) - prior.log_prob(torch.zeros(()))).sum()
-    torch.testing.assert_close(l2_kl(stored, LENGTHSCALE, p_drop, scaling), expected)
+    torch.testing.assert_close(l2_kl(stored, LENGTH_SCALE, p_drop, scaling), expected)
 
 
 def test_l2_kl_is_the_m_dependent_part_of_the_mixture_kl():
     """One weight, KL(keep N(m, s^2) + p N(0, s^2) || N(0, l^-2)) by quadrature, at two m."""
     s, p_drop, grid = 0.02, 0.3, torch.linspace(-1, 4, 400_001, dtype=torch.float64)
-    log_prior = gaussian(0.0, 1 / LENGTHSCALE).log_prob(grid)
+    log_prior = gaussian(0.0, 1 / LENGTH_SCALE).log_prob(grid)
 
     def kl(m: float) -> torch.Tensor:
         log_q = torch.logaddexp(
@@ -112,22 +113,22 @@ def test_l2_kl_is_the_m_dependent_part_of_the_mixture_kl():
         return torch.trapezoid(log_q.exp() * (log_q - log_prior), grid)
 
     far, near = (torch.tensor(m, dtype=torch.float64) for m in (3.0, 1.0))
-    penalty = [l2_kl(m, LENGTHSCALE, p_drop, "classic") for m in (far, near)]
+    penalty = [l2_kl(m, LENGTH_SCALE, p_drop, "classic") for m in (far, near)]
     torch.testing.assert_close(kl(3.0) - kl(1.0), penalty[0] - penalty[1], rtol=0, atol=1e-9)
 
 
 @given(
     tau=st.floats(1e-3, 1e3),
     p_drop=st.floats(0, 0.95),
-    lengthscale=st.floats(1e-2, 1e2),
+    length_scale=st.floats(1e-2, 1e2),
     n_train=st.integers(1, 10**6),
     data_term=st.sampled_from(DATA_TERMS[1:]),
     scaling=st.sampled_from(["classic", "inverted"]),
 )
-def test_implied_tau_inverts_weight_decay(tau, p_drop, lengthscale, n_train, data_term, scaling):
+def test_implied_tau_inverts_weight_decay(tau, p_drop, length_scale, n_train, data_term, scaling):
     options = {"data_term": data_term, "scaling": scaling, "n_outputs": 3, "y_std": 2.0}
-    decay = weight_decay(tau, lengthscale, n_train, p_drop, **options)
-    assert implied_tau(decay, lengthscale, n_train, p_drop, **options) == pytest.approx(tau)
+    decay = weight_decay(tau, length_scale, n_train, p_drop, **options)
+    assert implied_tau(decay, length_scale, n_train, p_drop, **options) == pytest.approx(tau)
 
 
 def test_equation_7_and_the_factors_around_it():
@@ -153,7 +154,7 @@ def test_equation_7_and_the_factors_around_it():
     [
         ("tau", 0.0),
         ("tau", math.nan),
-        ("lengthscale", -1.0),
+        ("length_scale", -1.0),
         ("n_train", 0),
         ("p_drop", 1.0),
         ("p_drop", -0.1),
@@ -166,7 +167,7 @@ def test_equation_7_and_the_factors_around_it():
 def test_bad_input_names_the_argument(name, value):
     arguments = {
         "tau": 1.0,
-        "lengthscale": 1.0,
+        "length_scale": 1.0,
         "n_train": 10,
         "p_drop": 0.5,
         "data_term": "mse",
@@ -185,3 +186,10 @@ def test_bad_input_names_the_argument(name, value):
 def test_a_likelihood_loss_implies_no_tau():
     with pytest.raises(ValueError, match="implies none"):
         implied_tau(1e-4, 1.0, 100, 0.5, data_term="nll", scaling="classic")
+
+
+@pytest.mark.parametrize("p_drop", [0.0, 0.1, 0.5])
+def test_the_dropout_layers_charge_the_same(p_drop):
+    layer = BinaryDropout(p_drop, length_scale=0.3).linear(4, 3)
+    expected = l2_kl(layer.weight, 0.3, p_drop, "inverted") + l2_kl(layer.bias, 0.3, 0.0, "classic")
+    torch.testing.assert_close(layer.kl(), expected)

@@ -19,18 +19,18 @@ def masked_weights(M: Tensor, z: Tensor) -> Tensor:
     return M * z[:, None, :]
 
 
-def kl_penalty(M: Tensor, b: Tensor, p_drop: float, lengthscale: float) -> Tensor:
+def kl_penalty(M: Tensor, b: Tensor, p_drop: float, length_scale: float) -> Tensor:
     """The part of KL(q || p) of one layer that depends on ``M`` and ``b``, in nats.
 
     ``M`` is ``(L, K)``, stored without rescaling; its K inputs are dropped with probability
-    ``p_drop``, the bias ``b`` ``(L,)`` never is. The prior of every entry is N(0, lengthscale^-2).
+    ``p_drop``, the bias ``b`` ``(L,)`` never is. The prior of every entry is N(0, length_scale^-2).
     """
     keep = 1 - p_drop
-    return 0.5 * lengthscale**2 * (keep * (M**2).sum() + (b**2).sum())
+    return 0.5 * length_scale**2 * (keep * (M**2).sum() + (b**2).sum())
 
 
 def decay_for_mse(
-    tau: float, lengthscale: float, n_train: int, p_drop: float, y_std: float
+    tau: float, length_scale: float, n_train: int, p_drop: float, y_std: float
 ) -> float:
     """``weight_decay`` for ``nn.MSELoss`` (one output), ``nn.Dropout`` and ``torch.optim.SGD``.
 
@@ -38,7 +38,7 @@ def decay_for_mse(
     """
     keep = 1 - p_drop
     tau_standardised = tau * y_std**2
-    return 2 * lengthscale**2 / (keep * n_train * tau_standardised)
+    return 2 * length_scale**2 / (keep * n_train * tau_standardised)
 
 
 def mask_noise(losses: Tensor, probs: Tensor) -> Tensor:
@@ -61,7 +61,7 @@ _Z = torch.tensor([[1, 0, 1], [0, 0, 1], [1, 1, 0], [1, 1, 1]], dtype=torch.floa
 _MASKS = all_masks(3)
 _PROBS = mask_probs(_MASKS, 0.3)
 _LOSSES = (_MASKS @ _M @ _X.mT - 1) ** 2
-_PLAN = {"tau": 3e-4, "lengthscale": 0.5, "n_train": 400, "p_drop": 0.2, "y_std": 70.0}
+_PLAN = {"tau": 3e-4, "length_scale": 0.5, "n_train": 400, "p_drop": 0.2, "y_std": 70.0}
 
 
 def _sgd_step_fits(answer) -> bool:
@@ -73,7 +73,7 @@ def _sgd_step_fits(answer) -> bool:
     decay = answer(**{**_PLAN, "n_train": 4})
     (step,) = torch.autograd.grad(loss, stored)
     tau = _PLAN["tau"] * _PLAN["y_std"] ** 2
-    log_prior = -0.5 * _PLAN["lengthscale"] ** 2 * keep * (mean**2).sum()
+    log_prior = -0.5 * _PLAN["length_scale"] ** 2 * keep * (mean**2).sum()
     elbo = -0.5 * tau * ((y - (_X * _Z) @ mean.mT) ** 2).sum() + log_prior
     (ascent,) = torch.autograd.grad(elbo, mean)
     return close(step + decay * start, -2 / (4 * tau) * ascent / keep)
@@ -176,37 +176,37 @@ EXERCISES = (
         ),
         mistakes=(
             Mistake(
-                lambda M, b, p_drop, lengthscale: -kl_penalty(M, b, p_drop, lengthscale),
+                lambda M, b, p_drop, length_scale: -kl_penalty(M, b, p_drop, length_scale),
                 "the sign of the slides: minus. A KL is not negative, and large weights are far "
                 "from the prior, so they must cost more.",
             ),
             Mistake(
-                lambda M, b, p_drop, lengthscale: (
-                    0.5 * lengthscale**2 * (p_drop * (M**2).sum() + (b**2).sum())
+                lambda M, b, p_drop, length_scale: (
+                    0.5 * length_scale**2 * (p_drop * (M**2).sum() + (b**2).sum())
                 ),
                 "p_drop stands where keep belongs: a column pays when it is kept. The papers' p "
                 "is the probability to keep.",
             ),
             Mistake(
-                lambda M, b, p_drop, lengthscale: (
-                    0.5 * (1 - p_drop) * lengthscale**2 * ((M**2).sum() + (b**2).sum())
+                lambda M, b, p_drop, length_scale: (
+                    0.5 * (1 - p_drop) * length_scale**2 * ((M**2).sum() + (b**2).sum())
                 ),
                 "the bias got the factor keep as well, but a bias is never dropped.",
             ),
             Mistake(
-                lambda M, b, p_drop, lengthscale: 2 * kl_penalty(M, b, p_drop, lengthscale),
+                lambda M, b, p_drop, length_scale: 2 * kl_penalty(M, b, p_drop, length_scale),
                 "the half of the Gaussian exponent is missing.",
             ),
             Mistake(
-                lambda M, b, p_drop, lengthscale: (
-                    0.5 * lengthscale**2 * ((1 - p_drop) * M.norm() + b.norm())
+                lambda M, b, p_drop, length_scale: (
+                    0.5 * length_scale**2 * ((1 - p_drop) * M.norm() + b.norm())
                 ),
                 "norms without the square, as the slides print them. The exponent of a Gaussian "
                 "is quadratic.",
             ),
             Mistake(
-                lambda M, b, p_drop, lengthscale: (
-                    0.5 / lengthscale**2 * ((1 - p_drop) * (M**2).sum() + (b**2).sum())
+                lambda M, b, p_drop, length_scale: (
+                    0.5 / length_scale**2 * ((1 - p_drop) * (M**2).sum() + (b**2).sum())
                 ),
                 "divided by l² where it should be multiplied: the prior is N(0, l^-2), so l² is "
                 "its precision.",
@@ -216,7 +216,7 @@ EXERCISES = (
             "Only E_q[-log p(W)] depends on M. What is -log p of a kept column, of a dropped one?",
             "A kept column m costs l²/2 ||m||² more than a dropped one, and is kept with "
             "probability keep.",
-            "0.5 * lengthscale**2 * (keep * (M**2).sum() + (b**2).sum())",
+            "0.5 * length_scale**2 * (keep * (M**2).sum() + (b**2).sum())",
         ),
     ),
     Exercise(
@@ -285,7 +285,7 @@ EXERCISES = (
             "weight_decay, the stored weights, the units.",
             "No half: times 2. Inverted dropout: keep becomes 1/keep. Standardised y: tau becomes "
             "tau · y_std².",
-            "2 * lengthscale**2 / (keep * n_train * tau * y_std**2)",
+            "2 * length_scale**2 / (keep * n_train * tau * y_std**2)",
         ),
     ),
     Exercise(

@@ -28,13 +28,13 @@ NODES, NODE_WEIGHTS = roots_hermitenorm(64)
 
 
 def panel() -> Panel:
-    """The panel of lesson 04: ``p_drop``, ``lengthscale``, ``n_train`` and the width ``s_std``."""
+    """The panel of lesson 04: ``p_drop``, ``length_scale``, ``n_train`` and the width ``s_std``."""
     return Panel(
         "dropout-prior",
         scene,
         [
             Slider("p_drop", "p_drop, drop probability", RATES, 0.2, "{:.2f}".format),
-            Slider("lengthscale", "l, prior std is 1/l", LENGTHSCALES, 1.0),
+            Slider("length_scale", "l, prior std is 1/l", LENGTHSCALES, 1.0),
             Slider("n_train", "N, training examples", N_TRAINS, 353, "{:,}".format),
             Slider("s_std", "s, width of a spike", S_STDS, 0.1),
         ],
@@ -72,11 +72,11 @@ def scene(figure: Figure) -> Update:
     here = right.scatter([], [], s=60, c=BLUE, edgecolor=INK, zorder=3, animated=True)
     right.legend([exact, formula], ["exact", "equation (15)"], loc="lower right")
 
-    def update(p_drop: float, lengthscale: float, n_train: int, s_std: float) -> str:
+    def update(p_drop: float, length_scale: float, n_train: int, s_std: float) -> str:
         assumed = {
             scaling: implied_tau(
                 DECAY,
-                lengthscale,
+                length_scale,
                 n_train,
                 p_drop,
                 data_term="half_squared_error",
@@ -90,19 +90,19 @@ def scene(figure: Figure) -> Update:
         typed.set_offsets([[DECAY, tau]])
 
         posterior.set_ydata(np.exp(log_q(W, M, p_drop, s_std)))
-        prior.set_ydata(np.exp(_log_normal(W, 0.0, 1 / lengthscale)))
-        exact.set_ydata(exact_kl(M, p_drop, lengthscale, CURVE_S))
-        formula.set_ydata(separated_kl(M, p_drop, lengthscale, CURVE_S))
-        kl = float(exact_kl(M, p_drop, lengthscale, s_std))
+        prior.set_ydata(np.exp(_log_normal(W, 0.0, 1 / length_scale)))
+        exact.set_ydata(exact_kl(M, p_drop, length_scale, CURVE_S))
+        formula.set_ydata(separated_kl(M, p_drop, length_scale, CURVE_S))
+        kl = float(exact_kl(M, p_drop, length_scale, s_std))
         here.set_offsets([[s_std, kl]])
 
         step = 1e-4 * s_std
-        up, down = (exact_kl(M + sign * step, p_drop, lengthscale, s_std) for sign in (1, -1))
+        up, down = (exact_kl(M + sign * step, p_drop, length_scale, s_std) for sign in (1, -1))
         return (
             f"<code>weight_decay=1e-4</code> with <code>nn.Dropout({p_drop:g})</code> assumes "
             f"τ = <b>{tau:.3g}</b>, noise of standard deviation <b>{tau**-0.5:.3g}</b>. "
             f"KL = <b>{kl:.2f}</b> nats; its slope in m is <b>{(up - down) / (2 * step):.3f}</b>, "
-            f"in the limit keep·l²·m = <b>{(1 - p_drop) * lengthscale**2 * M:.3f}</b>."
+            f"in the limit keep·l²·m = <b>{(1 - p_drop) * length_scale**2 * M:.3f}</b>."
         )
 
     return update
@@ -116,22 +116,22 @@ def log_q(w: np.ndarray, m: float, p_drop: float, s_std: np.ndarray | float) -> 
     return np.logaddexp(kept, np.log(p_drop) + _log_normal(w, 0.0, s_std))
 
 
-def exact_kl(m: float, p_drop: float, lengthscale: float, s_std: np.ndarray | float) -> np.ndarray:
+def exact_kl(m: float, p_drop: float, length_scale: float, s_std: np.ndarray | float) -> np.ndarray:
     """``KL(q || N(0, l^-2))`` of one weight in nats, by quadrature; the shape of ``s_std``."""
     s_std = np.asarray(s_std, dtype=float)[..., None]
     total = 0.0
     for share, centre in ((1 - p_drop, m), (p_drop, 0.0)):
         w = centre + s_std * NODES
-        log_ratio = log_q(w, m, p_drop, s_std) - _log_normal(w, 0.0, 1 / lengthscale)
+        log_ratio = log_q(w, m, p_drop, s_std) - _log_normal(w, 0.0, 1 / length_scale)
         total = total + share * (log_ratio @ NODE_WEIGHTS) / np.sqrt(2 * np.pi)
     return total
 
 
 def separated_kl(
-    m: float, p_drop: float, lengthscale: float, s_std: np.ndarray | float
+    m: float, p_drop: float, length_scale: float, s_std: np.ndarray | float
 ) -> np.ndarray:
     """Equation (15) for one weight: the same divergence if the two spikes do not overlap."""
-    precision, keep = lengthscale**2, 1 - p_drop
+    precision, keep = length_scale**2, 1 - p_drop
     entropy = -xlogy(keep, keep) - xlogy(p_drop, p_drop)
     spike = precision * np.square(s_std) - 1 - np.log(precision * np.square(s_std))
     return 0.5 * (keep * precision * m**2 + spike) - entropy

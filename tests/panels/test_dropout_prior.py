@@ -18,13 +18,13 @@ from bdl_lessons.panels.dropout_prior import (
 @pytest.mark.parametrize("p_drop", [0.0, 0.2, 0.9])
 @pytest.mark.parametrize("s_std", [1.0, 0.3, 0.02])
 def test_the_kl_is_the_integral(p_drop, s_std):
-    m, lengthscale = 1.0, 2.0
+    m, length_scale = 1.0, 2.0
     w = np.linspace(-8, 9, 100_001)
-    prior = -0.5 * (w * lengthscale) ** 2 + np.log(lengthscale) - 0.5 * np.log(2 * np.pi)
+    prior = -0.5 * (w * length_scale) ** 2 + np.log(length_scale) - 0.5 * np.log(2 * np.pi)
     density = np.exp(log_q(w, m, p_drop, s_std))
     assert np.trapezoid(density, w) == pytest.approx(1, abs=1e-9)
     integral = np.trapezoid(density * (log_q(w, m, p_drop, s_std) - prior), w)
-    assert exact_kl(m, p_drop, lengthscale, s_std) == pytest.approx(integral, abs=2e-3)
+    assert exact_kl(m, p_drop, length_scale, s_std) == pytest.approx(integral, abs=2e-3)
 
 
 def test_the_kl_is_that_of_the_package_within_its_standard_error():
@@ -56,28 +56,28 @@ def numbers(shown, **params) -> list[float]:
 
 def test_every_control_moves_the_picture_and_the_readout(shown):
     start = shown.render()
-    for move in ({"p_drop": 0.5}, {"lengthscale": 2.0}, {"n_train": 100_000}, {"s_std": 0.01}):
+    for move in ({"p_drop": 0.5}, {"length_scale": 2.0}, {"n_train": 100_000}, {"s_std": 0.01}):
         moved = shown.render(**move)
         assert moved.png != start.png
         assert moved.readout != start.readout
 
 
 def test_the_slope_of_the_kl_reaches_its_limit(shown):
-    *_, slope, limit = numbers(shown, s_std=0.01, p_drop=0.4, lengthscale=2.0)
+    *_, slope, limit = numbers(shown, s_std=0.01, p_drop=0.4, length_scale=2.0)
     assert slope == pytest.approx(limit, abs=2e-3)
     assert limit == pytest.approx(0.6 * 4)
 
 
 def test_the_noise_in_the_readout_is_equation_7_for_inverted_dropout(shown):
-    tau, noise_std, *_ = numbers(shown, p_drop=0.5, lengthscale=2.0, n_train=1000)
+    tau, noise_std, *_ = numbers(shown, p_drop=0.5, length_scale=2.0, n_train=1000)
     assert tau == pytest.approx(2.0**2 / (0.5 * 1000 * 1e-4))
     assert noise_std == pytest.approx(tau**-0.5, rel=1e-2)
 
 
 def test_the_readout_is_finite_at_the_corners(shown):
     for p_drop in (RATES[0], RATES[-1]):
-        for lengthscale in (LENGTHSCALES[0], LENGTHSCALES[-1]):
+        for length_scale in (LENGTHSCALES[0], LENGTHSCALES[-1]):
             for s_std in (1.0, 0.001):
-                found = numbers(shown, p_drop=p_drop, lengthscale=lengthscale, s_std=s_std)
+                found = numbers(shown, p_drop=p_drop, length_scale=length_scale, s_std=s_std)
                 assert len(found) == 5
                 assert np.isfinite(found).all()
