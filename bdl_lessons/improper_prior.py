@@ -74,9 +74,9 @@ def decades_to_half(z_score: float, delta: float = 0.1) -> float:
 
 def _higher_terms(z_score: float, x: Tensor) -> Tensor:
     """The terms n >= 1 of the series, summed until they are past their peak near n = t**2 / 2."""
-    if z_score == 0:
-        return torch.zeros_like(x)
     t2 = z_score**2
+    if t2 == 0:
+        return torch.zeros_like(x)
     n = torch.arange(1, int(t2 / 2 + 12 * math.sqrt(t2 + 1) + 30), dtype=torch.float64)
     log_factor = n * math.log(2 * t2) - (2 * n + 1).lgamma() + n.lgamma()
     return (log_factor.exp() * torch.special.gammaincc(n, x[..., None])).sum(-1)

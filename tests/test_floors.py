@@ -8,8 +8,8 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "bdl_lessons"
 HOUSE = [
     {"check", "device", "require", "plots", "panel", "datasets"},
-    {"masks", "kl", "kernels", "random_features"},
-    {"noise"},
+    {"masks", "kl", "kernels", "random_features", "improper_prior", "quantised_kl"},
+    {"noise", "dropout_moments"},
     {"gaussian_vi", "baselines", "gp", "layers"},
     {"models"},
     {"elbo", "weight_decay", "train", "predict", "predictive"},
