@@ -78,8 +78,8 @@ def scene(figure: Figure) -> Update:
         if halvings:
             text += f" The last halving added {kl - kls[law][halvings - 1]:.3f}."
         missing = MISSING[LAWS.index(law)]
-        share = missing * math.log(2)
-        return f"{text} Missing dimensions: {missing}; log 2 for each is <b>{share:.3f}</b>."
+        rise = missing * math.log(2)
+        return f"{text} Missing dimensions: {missing}, times log 2: <b>{rise:.3f}</b>."
 
     return update
 
