@@ -1,10 +1,20 @@
 """Layers whose weights have a law; one posterior per module."""
 
+from bdl_lessons.layers.bayes_by_backprop import BayesByBackprop
 from bdl_lessons.layers.binary_dropout import BernoulliNoise, BinaryDropout, binary_dropout_kl
 from bdl_lessons.layers.stochastic import Sampling, StochasticLayer, check_sampling
 from bdl_lessons.layers.unit_noise import UnitNoise, UnitNoiseConv2d, UnitNoiseLinear
+from bdl_lessons.layers.weight_noise import (
+    AdditiveNoise,
+    WeightNoise,
+    WeightNoiseConv2d,
+    WeightNoiseLayer,
+    WeightNoiseLinear,
+)
 
 __all__ = [
+    "AdditiveNoise",
+    "BayesByBackprop",
     "BernoulliNoise",
     "BinaryDropout",
     "Sampling",
@@ -12,6 +22,10 @@ __all__ = [
     "UnitNoise",
     "UnitNoiseConv2d",
     "UnitNoiseLinear",
+    "WeightNoise",
+    "WeightNoiseConv2d",
+    "WeightNoiseLayer",
+    "WeightNoiseLinear",
     "binary_dropout_kl",
     "check_sampling",
 ]

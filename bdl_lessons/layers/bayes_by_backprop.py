@@ -1,0 +1,46 @@
+"""Bayes by backprop: Gaussian weights under a Gaussian prior (Blundell et al., ICML 2015)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from bdl_lessons.kl import gaussian_kl_to_prior
+from bdl_lessons.layers.weight_noise import AdditiveNoise, WeightNoiseConv2d, WeightNoiseLinear
+
+
+@dataclass(frozen=True)
+class BayesByBackprop:
+    """Layer factory: ``q(w) = N(mu, sigma**2)`` with the prior ``N(0, prior_var)``.
+
+    Args:
+        prior_var: variance of the prior of one weight.
+        init_log_sigma2: where the posterior's log variances start. Small: a network that starts
+            as noise does not learn.
+
+    Raises:
+        ValueError: if ``prior_var`` is not finite and > 0 or ``init_log_sigma2`` is not finite.
+    """
+
+    prior_var: float = 1.0
+    init_log_sigma2: float = -6.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.prior_var < math.inf:
+            raise ValueError(f"prior_var must be finite and > 0, got {self.prior_var}")
+        if not math.isfinite(self.init_log_sigma2):
+            raise ValueError(f"init_log_sigma2 must be finite, got {self.init_log_sigma2}")
+
+    def linear(self, in_features: int, out_features: int) -> WeightNoiseLinear:
+        noise = AdditiveNoise((out_features, in_features), self.init_log_sigma2)
+        return WeightNoiseLinear(in_features, out_features, noise, self._kl)
+
+    def conv2d(self, in_channels: int, out_channels: int, kernel_size: int) -> WeightNoiseConv2d:
+        shape = (out_channels, in_channels, kernel_size, kernel_size)
+        noise = AdditiveNoise(shape, self.init_log_sigma2)
+        return WeightNoiseConv2d(in_channels, out_channels, kernel_size, noise, self._kl)
+
+    def _kl(self, noise: AdditiveNoise, mu: Tensor) -> Tensor:
+        return gaussian_kl_to_prior(mu, noise.log_sigma2, self.prior_var)

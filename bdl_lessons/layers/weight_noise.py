@@ -1,0 +1,181 @@
+r"""The weight-noise family: every weight of a layer has its own independent Gaussian.
+
+.. math:: w_{ij} \sim \mathcal N(\mu_{ij}, \sigma_{ij}^2)
+
+For a row ``a`` of inputs the activation ``b = a W`` is then Gaussian too, and independent over the
+output units:
+
+.. math:: b_j \sim \mathcal N(\gamma_j, \delta_j), \qquad \gamma_j = \sum_i a_i \mu_{ij}, \qquad
+          \delta_j = \sum_i a_i^2 \sigma_{ij}^2
+
+Drawing ``b`` instead of ``W`` is the local reparameterization trick (Kingma, Salimans and Welling,
+NeurIPS 2015, section 2.3): a fresh draw for every row at the price of two matrix products. Members
+of the family differ only in how the variance is parametrised and in the KL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from bdl_lessons.layers.stochastic import Sampling, StochasticLayer, check_sampling
+
+
+class WeightNoise(nn.Module):
+    """How the variance of the weights is parametrised."""
+
+    def var(self, mu: Tensor) -> Tensor:
+        """The variance of each weight, in the shape of the means ``mu``: ``(L, K, ...)``."""
+        raise NotImplementedError
+
+
+class AdditiveNoise(WeightNoise):
+    """``w = mu + sigma * eps`` with a free ``log_sigma2`` for each weight.
+
+    Args:
+        shape: that of the weights, ``(L, K)`` or ``(L, C, k, k)``.
+        init_log_sigma2: where every ``log_sigma2`` starts.
+    """
+
+    def __init__(self, shape: tuple[int, ...], init_log_sigma2: float) -> None:
+        super().__init__()
+        self.log_sigma2 = nn.Parameter(torch.full(shape, float(init_log_sigma2)))
+
+    def var(self, mu: Tensor) -> Tensor:
+        return self.log_sigma2.exp()
+
+
+WeightNoiseKL = Callable[[WeightNoise, Tensor], Tensor]
+"""``kl(noise, mu)``: a positive sum in nats over the weights, which have means ``mu``."""
+
+
+class WeightNoiseLayer(StochasticLayer):
+    """What the linear and the convolutional layer share.
+
+    ``"example"`` is the local reparameterization trick; ``"function"`` draws the weights. With a
+    sample axis of length B and batches of one row, ``layer(x[:, None], "function", g)[:, 0]``,
+    every row gets its own draw of the weights: the law of ``"example"`` without the trick, at
+    ``B * L * K`` random numbers.
+
+    The mean weights are stored as ``weight``, as in the plain layer, and are also called ``mu``.
+    The bias is a plain parameter without noise.
+    """
+
+    noise: WeightNoise
+    prior_kl: WeightNoiseKL
+    _unit_dims: int  # axes of x from K on
+
+    @property
+    def is_random(self) -> bool:
+        return True
+
+    @property
+    def mu(self) -> nn.Parameter:
+        return self.weight
+
+    def forward(
+        self, x: Tensor, sampling: Sampling, generator: torch.Generator | None = None
+    ) -> Tensor:
+        check_sampling(sampling, generator)
+        if sampling == "mean":
+            return self._map(x, self.mu, self.bias)
+        if sampling == "example":
+            mean, var = self.activation_moments(x)
+            return mean + _safe_sqrt(var) * _standard_normal(var.shape, generator, var)
+        if x.dim() == self._unit_dims + 1:
+            return self.apply_draw(x[None], self.draw(1, generator))[0]
+        return self.apply_draw(x, self.draw(len(x), generator))
+
+    def activation_moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean gamma and variance delta of each activation, given the inputs: ``(..., B, L)``."""
+        mean = self._map(x, self.mu, self.bias)
+        return mean, self._map(x.square(), self.noise.var(self.mu), None)
+
+    def draw(self, n_samples: int, generator: torch.Generator) -> Tensor:
+        """``n_samples`` draws of the weights themselves: ``(S, L, K)`` or ``(S, L, C, k, k)``."""
+        eps = _standard_normal((n_samples, *self.mu.shape), generator, self.mu)
+        return self.mu + _safe_sqrt(self.noise.var(self.mu)) * eps
+
+    def kl(self) -> Tensor:
+        return self.prior_kl(self.noise, self.mu)
+
+    def _map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        raise NotImplementedError
+
+
+class WeightNoiseLinear(WeightNoiseLayer, nn.Linear):
+    """``y = x W + b`` with ``x`` of shape ``(..., B, K)`` and ``y`` ``(..., B, L)``.
+
+    Given ``x``, ``"example"`` has exactly the law of one weight draw per row.
+    """
+
+    _unit_dims = 1
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        noise: WeightNoise,
+        prior_kl: WeightNoiseKL,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(in_features, out_features, bias)
+        self.noise, self.prior_kl = noise, prior_kl
+
+    def apply_draw(self, x: Tensor, draw: Tensor) -> Tensor:
+        y = x @ draw.mT
+        return y if self.bias is None else y + self.bias
+
+    def _map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return linear(x, weight, bias)
+
+
+class WeightNoiseConv2d(WeightNoiseLayer, nn.Conv2d):
+    """``y = conv(x, W) + b`` with ``x`` of shape ``(..., B, C, H, W)``.
+
+    ``"example"`` is an approximation here. One filter slides over the image, so activations at
+    different places share its noise and are correlated; the trick draws each place on its own.
+    Mean and variance of every activation are right, covariances between places are not (they are
+    set to 0). ``"function"`` with a sample axis has them, see :class:`WeightNoiseLayer`.
+    """
+
+    _unit_dims = 3
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int,
+        noise: WeightNoise,
+        prior_kl: WeightNoiseKL,
+        bias: bool = True,
+        stride: int = 1,
+        padding: int = 0,
+    ) -> None:
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride=stride, padding=padding, bias=bias
+        )
+        self.noise, self.prior_kl = noise, prior_kl
+
+    def apply_draw(self, x: Tensor, draw: Tensor) -> Tensor:
+        return torch.vmap(lambda images, w: self._conv_forward(images, w, self.bias))(x, draw)
+
+    def _map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        if x.dim() <= 4:
+            return self._conv_forward(x, weight, bias)
+        y = self._conv_forward(x.flatten(0, -4), weight, bias)
+        return y.unflatten(0, x.shape[:-3])
+
+
+def _safe_sqrt(var: Tensor) -> Tensor:
+    """The square root, with gradient 0 where ``var`` is 0 (a row of zeros) instead of infinite."""
+    return var.clamp_min(torch.finfo(var.dtype).tiny).sqrt()
+
+
+def _standard_normal(shape: tuple[int, ...], generator: torch.Generator, like: Tensor) -> Tensor:
+    """Drawn where the generator lives, then moved: a CPU generator gives one law on any device."""
+    noise = torch.randn(shape, generator=generator, device=generator.device, dtype=like.dtype)
+    return noise.to(like.device)
