@@ -141,8 +141,8 @@ def regression_parts(
 
     With ``w ~ N(mu, diag(var))`` the errors :math:`e_i = x_i^\top (w - \mu)` are jointly Gaussian
     with covariance :math:`\Delta_{ij} = \sum_k x_{ik} x_{jk} \sigma_k^2`, so every moment is
-    elementary. For one row and ``tau = 2`` this is the variance of the gradient of
-    :math:`(b - t)^2`.
+    elementary; means over pairs of rows become products of means over rows. For one row and
+    ``tau = 2`` this is the variance of the gradient of :math:`(b - t)^2`.
 
     Args:
         x: ``(N, K)``. y: ``(N,)``. mu, var: ``(K,)``, mean and variance of the weights.
@@ -156,28 +156,30 @@ def regression_parts(
     _one_of("quantity", quantity, Quantity)
     if _one_of("estimator", estimator, Estimator) == "no noise":
         raise ValueError("estimator must draw weights; without noise only the data part is left")
-    r, delta = y - x @ mu, (x * var) @ x.T
+    r, delta = y - x @ mu, x.square() @ var
+    xr, xx = (x * r[:, None]).mean(0), x.T @ x / len(x)
+    covered = xx.square() @ var  # mean over i, j of x_ik x_jk Delta_ij
     if quantity == "loss":
-        mean = (tau / 2 * (r.square() + delta.diagonal()))[:, None]
-        cov = tau**2 * (r.outer(r) * delta + delta.square() / 2)[None]
+        mean = tau / 2 * (r.square() + delta)
+        noise = tau**2 * (r.square() * delta + delta.square() / 2)
+        shared = tau**2 * (xr.square() @ var + covered @ var / 2)
     elif quantity == "mu":
         mean = -tau * x * r[:, None]
-        cov = tau**2 * _pairs(x) * delta
+        noise = tau**2 * x.square() * delta[:, None]
+        shared = tau**2 * covered
     else:
+        r2, d = r.square()[:, None], delta[:, None]
         mean = tau / 2 * var * x.square()
-        sigma2 = var[:, None, None]
-        cov = tau**2 / 4 * sigma2 * _pairs(x) * (r.outer(r) + delta + sigma2 * _pairs(x))
-    noise = cov.diagonal(dim1=1, dim2=2)
-    if quantity == "log_sigma2" and estimator == "local":
-        d = delta.diagonal()
-        noise = mean.T.square() * (r.square() + 2 * d) / d
-    shared = cov.mean().item() if estimator == "per minibatch" else 0.0
-    return VarianceParts(mean.var(0, correction=0).mean().item(), noise.mean().item(), shared)
-
-
-def _pairs(x: Tensor) -> Tensor:
-    """``x_ik x_jk`` as ``(K, N, N)``."""
-    return x.T[:, :, None] * x.T[:, None, :]
+        if estimator == "local":
+            noise = mean.square() * (r2 / d + 2)
+        else:
+            noise = tau**2 / 4 * var * x.square() * (r2 + d + var * x.square())
+        shared = tau**2 / 4 * var * (xr.square() + covered + var * xx.diagonal().square())
+    return VarianceParts(
+        data=mean.var(0, correction=0).mean().item(),
+        noise=noise.mean().item(),
+        shared=shared.mean().item() if estimator == "per minibatch" else 0.0,
+    )
 
 
 def _one_of(name: str, value: str, literal: object) -> str:
