@@ -108,7 +108,8 @@ def parts_from_draws(values: Tensor) -> VarianceParts:
     """Estimate the parts from ``values[s, i]``: row i's term under noise draw s.
 
     Unbiased for each part (a two-way analysis of variance in which the rows are the whole data
-    set). Trailing axes are parameters; the parts are averaged over them.
+    set). Trailing axes are parameters; the parts are averaged over them. Under noise that rows do
+    not share, ``shared`` has mean ``noise / N`` instead of 0: a pair may be one row twice.
 
     Args:
         values: ``(S, N, ...)``, S >= 2 draws, each shared by all N rows.

@@ -8,25 +8,29 @@ from torch import Tensor
 from bdl_lessons.exercises.engine import Exercise, Mistake, Property, close
 
 
-def local_draw(a: Tensor, mu: Tensor, sigma2: Tensor, zeta: Tensor) -> Tensor:
-    """One draw of the activations of a layer with independent Gaussian weights, equation (7).
+def local_draw(
+    a: Tensor, mu: Tensor, sigma2: Tensor, bias_mu: Tensor, bias_sigma2: Tensor, zeta: Tensor
+) -> Tensor:
+    """One draw of the activations of a layer whose weights *and* biases are Gaussian.
 
-    ``a`` is ``(M, K)``, ``mu`` and ``sigma2`` are ``(K, L)``, ``zeta`` is ``(M, L)`` standard
-    normal noise. Returns b ``(M, L)``.
+    ``a`` is ``(M, K)``, ``mu`` and ``sigma2`` are ``(K, L)``, ``bias_mu`` and ``bias_sigma2``
+    ``(L,)``, ``zeta`` is ``(M, L)`` standard normal noise. Returns b ``(M, L)``. A bias is the
+    weight of an input that is always 1.
     """
-    gamma = a @ mu
-    delta = a**2 @ sigma2
+    gamma = a @ mu + bias_mu
+    delta = a**2 @ sigma2 + bias_sigma2
     return gamma + delta.sqrt() * zeta
 
 
-def local_gradient(g: Tensor, a: Tensor, sigma2: Tensor, zeta: Tensor) -> Tensor:
-    """The gradient of a summed loss for ``sigma2`` by the local trick, equation (9).
+def input_gradient(g: Tensor, a: Tensor, mu: Tensor, sigma2: Tensor, zeta: Tensor) -> Tensor:
+    """The gradient for the inputs of a layer, through a local draw.
 
-    ``g[m, j]`` is dL/db_mj, ``(M, L)``; ``a`` is ``(M, K)``, ``sigma2`` ``(K, L)``, ``zeta``
-    ``(M, L)``. Returns ``(K, L)``.
+    ``g[m, j]`` is dL/db_mj, ``(M, L)``; ``a`` is ``(M, K)``, ``mu`` and ``sigma2`` are ``(K, L)``,
+    ``zeta`` is ``(M, L)``. Returns ``(M, K)``. The second term is the mean of the weights' noise
+    given the activations: the weights themselves were never drawn.
     """
     delta = a**2 @ sigma2
-    return (a**2).T @ (g * zeta / (2 * delta.sqrt()))
+    return g @ mu.T + a * ((g * zeta / delta.sqrt()) @ sigma2.T)
 
 
 def minibatch_variance(var: float, cov: float, n_train: int, batch_size: int) -> float:
@@ -50,7 +54,8 @@ def _normal(*shape: int) -> Tensor:
 
 
 _A, _MU, _ZETA, _G = _normal(5, 3), _normal(3, 2), _normal(5, 2), _normal(5, 2)
-_SIGMA2 = _normal(3, 2).exp()
+_SIGMA2, _BIAS_MU, _BIAS_SIGMA2 = _normal(3, 2).exp(), _normal(2), _normal(2).exp()
+_LAYER = (_MU, _SIGMA2, _BIAS_MU, _BIAS_SIGMA2)
 _ZEROS = torch.zeros(5, 2, dtype=torch.float64)
 _GRADIENTS = torch.tensor([1.0, -30.0, 5.0]).double() + _normal(40, 3) * torch.tensor([1, 2, 3])
 
@@ -59,30 +64,30 @@ def _delta(a: Tensor, sigma2: Tensor) -> Tensor:
     return a**2 @ sigma2
 
 
-def _autograd(a: Tensor, sigma2: Tensor, zeta: Tensor, g: Tensor) -> Tensor:
+def _autograd(a: Tensor, g: Tensor, zeta: Tensor) -> Tensor:
     """The same gradient by automatic differentiation of sum(g * b)."""
-    sigma2 = sigma2.clone().requires_grad_()
-    b = _delta(a, sigma2).sqrt() * zeta
-    return torch.autograd.grad((g * b).sum(), sigma2)[0]
+    a = a.clone().requires_grad_()
+    b = a @ _MU + _delta(a, _SIGMA2).sqrt() * zeta
+    return torch.autograd.grad((g * b).sum(), a)[0]
 
 
 EXERCISES = (
     Exercise(
         number="06.1",
-        title="a draw of the activations",
+        title="a local draw with a noisy bias",
         solution=local_draw,
-        trial=lambda answer: answer(_A, _MU, _SIGMA2, _ZETA),
+        trial=lambda answer: answer(_A, *_LAYER, _ZETA),
         properties=(
             Property(
                 "without noise it is the mean activation",
-                lambda answer: close(answer(_A, _MU, _SIGMA2, _ZEROS), _A @ _MU),
-                "with zeta = 0 only gamma = a @ mu is left",
+                lambda answer: close(answer(_A, *_LAYER, _ZEROS), _A @ _MU + _BIAS_MU),
+                "with zeta = 0 only gamma = a @ mu + bias_mu is left",
             ),
             Property(
                 "its variance is that of a sum of independent weights",
                 lambda answer: close(
-                    (answer(_A, _MU, _SIGMA2, _ZEROS + 1) - _A @ _MU) ** 2,
-                    torch.einsum("mk,kl->ml", _A**2, _SIGMA2),
+                    (answer(_A, *_LAYER, _ZEROS + 1) - _A @ _MU - _BIAS_MU) ** 2,
+                    torch.einsum("mk,kl->ml", _A**2, _SIGMA2) + _BIAS_SIGMA2,
                 ),
                 "Var[a_1 w_1 + a_2 w_2] = a_1² Var[w_1] + a_2² Var[w_2]; zeta multiplies its root",
             ),
@@ -90,110 +95,117 @@ EXERCISES = (
                 "every row has its own noise",
                 lambda answer: (
                     not close(
-                        answer(_A[[0, 0]], _MU, _SIGMA2, _ZETA[:2])[0],
-                        answer(_A[[0, 0]], _MU, _SIGMA2, _ZETA[:2])[1],
+                        answer(_A[[0, 0]], *_LAYER, _ZETA[:2])[0],
+                        answer(_A[[0, 0]], *_LAYER, _ZETA[:2])[1],
                     )
                 ),
                 "the same input twice must give two activations: use zeta[m, j] for row m",
             ),
             Property(
-                "twice the input, twice the deviation",
+                "a row of zeros still has the noise of the bias",
                 lambda answer: close(
-                    answer(2 * _A, _MU, _SIGMA2, _ZETA), 2 * answer(_A, _MU, _SIGMA2, _ZETA)
+                    answer(0 * _A, *_LAYER, _ZEROS + 1) - _BIAS_MU,
+                    _BIAS_SIGMA2.sqrt().expand(5, 2),
                 ),
-                "delta is quadratic in a, its square root is linear",
+                "the bias is the weight of an input that is always 1",
             ),
         ),
         mistakes=(
             Mistake(
-                lambda a, mu, sigma2, zeta: a @ mu + _delta(a, sigma2) * zeta,
+                lambda a, mu, sigma2, bias_mu, bias_sigma2, zeta: (
+                    a @ mu + bias_mu + (_delta(a, sigma2) + bias_sigma2) * zeta
+                ),
                 "delta is a variance. The noise is multiplied by its square root.",
             ),
             Mistake(
-                lambda a, mu, sigma2, zeta: a @ mu + (a @ sigma2.sqrt()) * zeta,
-                "standard deviations were added. Of independent terms the variances add: "
-                "a² @ sigma2, then the root.",
+                lambda a, mu, sigma2, bias_mu, bias_sigma2, zeta: (
+                    a @ mu + bias_mu + (_delta(a, sigma2).sqrt() + bias_sigma2.sqrt()) * zeta
+                ),
+                "standard deviations were added. Of independent terms the variances add; take the "
+                "root of the sum.",
             ),
             Mistake(
-                lambda a, mu, sigma2, zeta: a @ mu + _delta(a, sigma2).sqrt() * zeta[:1],
-                "all rows share one draw of the noise. That is the covariance the trick removes.",
+                lambda a, mu, sigma2, bias_mu, bias_sigma2, zeta: (
+                    a @ mu
+                    + bias_mu
+                    + _delta(a, sigma2).sqrt() * zeta
+                    + bias_sigma2.sqrt() * zeta[:1]
+                ),
+                "the bias has one draw for all rows. That is the covariance which the trick "
+                "removes; let its variance enter delta.",
             ),
             Mistake(
-                lambda a, mu, sigma2, zeta: a @ mu + (a.abs() @ sigma2).sqrt() * zeta,
+                lambda a, mu, sigma2, bias_mu, bias_sigma2, zeta: (
+                    a @ mu + bias_mu + (a.abs() @ sigma2 + bias_sigma2).sqrt() * zeta
+                ),
                 "the inputs enter the variance squared: Var[a w] = a² Var[w].",
             ),
         ),
         hints=(
-            "b_mj is Gaussian. Which mean, which variance?",
-            "gamma = a @ mu and delta = a**2 @ sigma2.",
-            "gamma + delta.sqrt() * zeta",
+            "b_mj is Gaussian. Which mean, which variance? Append a column of ones to a.",
+            "gamma = a @ mu + bias_mu, and bias_sigma2 adds to delta.",
+            "delta = a**2 @ sigma2 + bias_sigma2; return gamma + delta.sqrt() * zeta",
         ),
     ),
     Exercise(
         number="06.2",
-        title="the gradient through a local draw",
-        solution=local_gradient,
-        trial=lambda answer: answer(_G, _A, _SIGMA2, _ZETA),
+        title="the gradient for the layer below",
+        solution=input_gradient,
+        trial=lambda answer: answer(_G, _A, _MU, _SIGMA2, _ZETA),
         properties=(
             Property(
                 "it is what automatic differentiation gives",
-                lambda answer: close(
-                    answer(_G, _A, _SIGMA2, _ZETA), _autograd(_A, _SIGMA2, _ZETA, _G)
-                ),
-                "b_mj = gamma_mj + sqrt(delta_mj) zeta_mj; use the chain rule through delta",
+                lambda answer: close(answer(_G, _A, _MU, _SIGMA2, _ZETA), _autograd(_A, _G, _ZETA)),
+                "b_mj = gamma_mj + sqrt(delta_mj) zeta_mj; both gamma and delta depend on a",
             ),
             Property(
-                "there is one entry for each weight",
-                lambda answer: answer(_G, _A, _SIGMA2, _ZETA).shape == (3, 2),
-                "sigma2 is (K, L), and so is its gradient; the rows are summed over",
+                "without noise it is that of a plain layer",
+                lambda answer: close(answer(_G, _A, _MU, _SIGMA2, _ZEROS), _G @ _MU.T),
+                "with zeta = 0 only g @ mu.T is left",
             ),
             Property(
-                "a batch given twice has twice the gradient",
+                "it does not change if inputs and noise change sign and the means are zero",
                 lambda answer: close(
-                    answer(
-                        torch.cat([_G, _G]),
-                        torch.cat([_A, _A]),
-                        _SIGMA2,
-                        torch.cat([_ZETA, _ZETA]),
-                    ),
-                    2 * answer(_G, _A, _SIGMA2, _ZETA),
+                    answer(_G, -_A, 0 * _MU, _SIGMA2, -_ZETA),
+                    answer(_G, _A, 0 * _MU, _SIGMA2, _ZETA),
                 ),
-                "the loss is a sum over rows: do not divide by M",
+                "a enters the second term once, and so does zeta",
             ),
             Property(
-                "an input that is zero has no say",
+                "twice the standard deviations, twice the noise term",
                 lambda answer: close(
-                    answer(_G, _A * torch.tensor([1.0, 0.0, 1.0]), _SIGMA2, _ZETA)[1],
-                    torch.zeros(2),
+                    answer(_G, _A, 0 * _MU, 4 * _SIGMA2, _ZETA),
+                    2 * answer(_G, _A, 0 * _MU, _SIGMA2, _ZETA),
                 ),
-                "a_mi² is a factor of term m",
+                "sigma2 over the root of delta",
             ),
         ),
         mistakes=(
             Mistake(
-                lambda g, a, sigma2, zeta: (a**2).T @ (g * zeta / _delta(a, sigma2).sqrt()),
-                "a factor ½ is missing: the derivative of √δ is 1/(2√δ).",
+                lambda g, a, mu, sigma2, zeta: g @ mu.T,
+                "delta depends on a as well: the noise grows with the input.",
             ),
             Mistake(
-                lambda g, a, sigma2, zeta: a.T @ (g * zeta / (2 * _delta(a, sigma2).sqrt())),
-                "∂δ_mj/∂σ²_ij is a_mi², not a_mi.",
-            ),
-            Mistake(
-                lambda g, a, sigma2, zeta: (
-                    (a**2).T @ (g * zeta / (2 * _delta(a, sigma2).sqrt())) / len(a)
+                lambda g, a, mu, sigma2, zeta: (
+                    g @ mu.T + a / 2 * ((g * zeta / _delta(a, sigma2).sqrt()) @ sigma2.T)
                 ),
-                "this is the mean over rows; the loss is a sum.",
+                "the ½ of the square root cancels against the 2 of ∂δ/∂a = 2 a σ².",
             ),
             Mistake(
-                lambda g, a, sigma2, zeta: a.T @ (g * zeta) / (2 * sigma2.sqrt()),
-                "this is the form for sampled weights, with ζ in the place of ε. Here the noise "
-                "enters through √δ.",
+                lambda g, a, mu, sigma2, zeta: g @ mu.T + a * ((g * zeta) @ sigma2.T),
+                "the derivative of √δ is 1/(2√δ): a division by √δ is missing.",
+            ),
+            Mistake(
+                lambda g, a, mu, sigma2, zeta: (
+                    g @ mu.T + (g * zeta / _delta(a, sigma2).sqrt()) @ sigma2.T
+                ),
+                "∂δ_mj/∂a_mi = 2 a_mi σ²_ij: the factor a_mi is missing.",
             ),
         ),
         hints=(
-            "σ² enters b only through δ. Three factors: ∂L/∂b, ∂b/∂δ, ∂δ/∂σ².",
-            "∂b/∂δ = ζ/(2√δ) and ∂δ_mj/∂σ²_ij = a_mi².",
-            "(a**2).T @ (g * zeta / (2 * delta.sqrt()))",
+            "a enters b twice, through γ and through δ.",
+            "∂γ_mj/∂a_mi = μ_ij, ∂√δ_mj/∂a_mi = a_mi σ²_ij / √δ_mj. Sum over j.",
+            "g @ mu.T + a * ((g * zeta / delta.sqrt()) @ sigma2.T)",
         ),
     ),
     Exercise(

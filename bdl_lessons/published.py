@@ -1,0 +1,23 @@
+"""Tables of papers, as printed: the reference column beside our own measurements."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parents[1] / "data" / "published"
+
+
+def table(name: str) -> list[dict[str, str | float]]:
+    """The rows of ``data/published/<name>.csv``; the first column is text, the others numbers.
+
+    Raises:
+        ValueError: if there is no such table; the message names those there are.
+    """
+    path = FOLDER / f"{name}.csv"
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem for p in FOLDER.glob("*.csv")))
+        raise ValueError(f"there is no published table {name!r}; there are {known}")
+    with path.open(encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    return [dict(zip(header, [row[0], *map(float, row[1:])], strict=True)) for row in rows]
