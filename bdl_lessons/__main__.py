@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -84,6 +85,53 @@ def bench(
         except ValueError as error:
             raise typer.BadParameter(str(error)) from error
         typer.echo(f"\n{name}\n{tool.table(rows)}")
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(help="An experiment, e.g. co2_mc_dropout")],
+    scale: Annotated[
+        str, typer.Option(help="quick: seconds. paper: the published architecture, hours")
+    ] = "paper",
+    jobs: Annotated[int, typer.Option(help="Local processes of one thread each")] = 1,
+    folder: Annotated[
+        Path | None, typer.Option(help="Where the records are; default: data/results")
+    ] = None,
+) -> None:
+    """Measure a published table or figure again: run the units that are not recorded yet."""
+    from bdl_lessons import experiments, results
+    from bdl_lessons.experiments import runner
+
+    try:
+        outcome = runner.reproduce(experiments.load(name), scale, jobs, folder or results.FOLDER)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    typer.echo(
+        f"{name}: {outcome.recorded} units recorded, {outcome.skipped} were there before, "
+        f"{len(outcome.failed)} failed"
+    )
+    for line in outcome.failed:
+        typer.echo(f"    {line}", err=True)
+    raise typer.Exit(int(bool(outcome.failed)))
+
+
+@app.command()
+def report(
+    scale: Annotated[str, typer.Option(help="quick or paper")] = "paper",
+    folder: Annotated[
+        Path | None, typer.Option(help="Where the records are; default: data/results")
+    ] = None,
+) -> None:
+    """Write the tables and figures of the recorded experiments to data/results."""
+    from bdl_lessons import results
+    from bdl_lessons.experiments import report as tool
+
+    try:
+        written = tool.write(scale, folder or results.FOLDER)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    for path in written:
+        typer.echo(path.name)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,210 @@
+"""Gal and Ghahramani (2016), figure 2: MC dropout on the CO2 of Mauna Loa.
+
+Deep networks of 1024 units a layer see 272 months and are asked about the years after. Published,
+as pictures only: weight averaging is confident everywhere; the spread of a ReLU network grows away
+from the data, that of a tanh network stays bounded (drawn there with 8 standard deviations).
+"""
+
+from __future__ import annotations
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+from bdl_lessons.datasets import GAL_SPAN, co2, detrended
+from bdl_lessons.device import device
+from bdl_lessons.experiments.experiment import Experiment, Measured, Unit
+from bdl_lessons.layers import BinaryDropout
+from bdl_lessons.models import Network, initialise, mlp
+from bdl_lessons.plots import BLUE, INK, VERMILLION, new_figure, style, tint
+from bdl_lessons.predict import predict
+from bdl_lessons.results import Record
+from bdl_lessons.train import adam, fit, gaussian_nll
+
+ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
+BEYOND = [n / 100 for n in range(175, 371, 3)]
+"""Standardised times after the last month (1.73), to where the published figure ends."""
+
+SPANS = {272: GAL_SPAN, 72: (1975.25, 1981.25)}
+"""Number of months -> first and last date; 272 are the published ones."""
+
+_PAPER = {"width": 1024, "batch_size": 68, "n_samples": 1000}
+_QUICK = {"width": 16, "batch_size": 68, "n_samples": 20}
+_STEPS = {"quick": (30,), "paper": (1500, 20_000)}
+_RELU = {"activation": "relu", "learning_rate": 1e-3, "slope": 2.0}
+_TANH = {"activation": "tanh", "learning_rate": 3e-4, "slope": 20.0}
+_NETWORKS = (
+    {**_TANH, "n_hidden": 4, "p_drop": 0.1, "n_months": 272},
+    {**_RELU, "n_hidden": 4, "p_drop": 0.1, "n_months": 272},
+    {**_RELU, "n_hidden": 4, "p_drop": 0.1, "n_months": 72},
+    {**_TANH, "n_hidden": 4, "p_drop": 0.2, "n_months": 272},
+    {**_RELU, "n_hidden": 3, "p_drop": 0.1, "n_months": 272},
+    {**_TANH, "n_hidden": 3, "p_drop": 0.1, "n_months": 272},
+)
+
+
+def units(scale: str) -> list[Unit]:
+    """The published networks of 4 hidden layers, then of 3; all of them briefly, then longer."""
+    common = _PAPER if scale == "paper" else _QUICK
+    return [
+        Unit({**network, **common, "n_steps": n_steps}, seed=0)
+        for n_steps in _STEPS[scale]
+        for network in _NETWORKS
+    ]
+
+
+def run(unit: Unit) -> Measured:
+    """Train one network and draw functions from it.
+
+    Metrics, all in units of the standardised CO2: ``train_rmse`` of the mean of the draws,
+    ``train_rmse_mean_weights`` of weight scaling, ``std_inside`` (the spread of the draws averaged
+    over the training months), ``std_at_2.5``, ``std_at_3.7``, ``ratio = std_at_3.7 / std_inside``.
+    """
+    config, on = unit.config, device()
+    data = detrended(co2(), *SPANS[config["n_months"]])
+    x, y = data.x.float().to(on), data.y.float()[:, None].to(on)
+    generator = torch.Generator(on).manual_seed(unit.seed)
+    net = make_network(config, generator)
+    n_steps = config["n_steps"]
+    fit(
+        net,
+        x,
+        y,
+        gaussian_nll(1.0),
+        n_steps=n_steps,
+        generator=generator,
+        optimizer=adam(config["learning_rate"]),
+        batch_size=config["batch_size"],
+        kl_weight=0.0,
+        schedule=lambda step: 1 - step / n_steps,
+    )
+    points = torch.cat([x, torch.tensor(BEYOND, device=on)[:, None]])
+    draws = predict(net, points, config["n_samples"], "function", generator=generator)[..., 0]
+    mean, std = draws.mean(0), draws.std(0, correction=0)
+    with torch.no_grad():
+        scaled = net(points, "mean")[:, 0]
+    seen, beyond = slice(0, len(x)), std[len(x) :]
+    inside, end = std[seen].mean(), beyond[-1]
+    return Measured(
+        {
+            "train_rmse": _rmse(mean[seen], y[:, 0]),
+            "train_rmse_mean_weights": _rmse(scaled[seen], y[:, 0]),
+            "std_inside": inside.item(),
+            "std_at_2.5": beyond[BEYOND.index(2.5)].item(),
+            "std_at_3.7": end.item(),
+            "ratio": (end / inside).item(),
+        },
+        {
+            "x": _rounded(points[:, 0]),
+            "mean": _rounded(mean),
+            "std": _rounded(std),
+            "mean_weights": _rounded(scaled),
+        },
+    )
+
+
+def make_network(config: dict, generator: torch.Generator) -> Network:
+    """Dropout after every hidden layer, none on the input; weights drawn from ``generator``.
+
+    The first layer's units switch at places spread over the data, with slopes of ``slope`` to
+    three times that. From the published zero biases all of them switch at 0, and 23 seasons take
+    very many more steps.
+    """
+    n_hidden, width = config["n_hidden"], config["width"]
+    plain, drop = BinaryDropout(0.0), BinaryDropout(config["p_drop"])
+    activation = ACTIVATIONS[config["activation"]]
+    net = mlp((1, *[width] * n_hidden, 1), [plain, *[drop] * n_hidden], activation)
+    net.to(generator.device)
+    initialise(net, generator, weight_var=2.0 if activation is nn.ReLU else 1.0)
+    steepness, sign, place = torch.rand(3, width, generator=generator, device=generator.device)
+    slope = config["slope"] * (1 + 2 * steepness) * torch.where(sign < 0.5, -1.0, 1.0)
+    with torch.no_grad():
+        net[0].weight.copy_(slope[:, None])
+        net[0].bias.copy_(-slope * (3.6 * place - 1.8))
+    return net
+
+
+def table(records: list[Record]) -> str:
+    """Our spreads, and what can be said of the published pictures."""
+    lines = [
+        "| network | steps | train RMSE | weight scaling | spread on data | at x = 2.5 "
+        "| at x = 3.7 | ratio |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for record in _ordered(records):
+        config, m = record["config"], record["metrics"]
+        lines.append(
+            f"| {_label(config)} | {config['n_steps']:,} | {m['train_rmse']:.3f} "
+            f"| {m['train_rmse_mean_weights']:.3f} | {m['std_inside']:.3f} | {m['std_at_2.5']:.2f} "
+            f"| {m['std_at_3.7']:.2f} | {m['ratio']:.1f} |"
+        )
+    return "\n".join([*lines, "", _DIFFERENCES])
+
+
+def figure(records: list[Record]) -> Figure:
+    """One row a network: mean and spread of the draws, and the months."""
+    records = _ordered(records)
+    data = detrended(co2(), *GAL_SPAN)
+    picture = new_figure(7.2, 2.1 * len(records) + 0.4, layout="constrained")
+    with style():
+        rows = picture.subplots(len(records), 1, sharex=True, squeeze=False)[:, 0]
+        for axes, record in zip(rows, records, strict=True):
+            curve = {name: torch.tensor(values) for name, values in record["arrays"].items()}
+            _draw(axes, curve, data.x[:, 0], data.y)
+            axes.set_title(
+                f"{_label(record['config'])}: spread {record['metrics']['ratio']:.1f} times as "
+                "wide at x = 3.7 as on the data"
+            )
+        rows[0].legend(loc="lower left", ncols=4, columnspacing=1.2, handlelength=1.5)
+        rows[-1].set_xlabel("standardised time")
+        picture.supylabel("detrended CO2, standardised", fontsize=10)
+    return picture
+
+
+EXPERIMENT = Experiment(
+    "co2_mc_dropout",
+    "MC dropout on CO2 (Gal and Ghahramani 2016, figure 2)",
+    units,
+    run,
+    table,
+    figure,
+)
+
+
+_DIFFERENCES = "TODO"
+
+
+def _draw(axes: Axes, curve: dict[str, Tensor], x: Tensor, y: Tensor) -> None:
+    grid, mean, std = curve["x"], curve["mean"], curve["std"]
+    axes.fill_between(
+        grid, mean - 2 * std, mean + 2 * std, color=tint(BLUE, 0.3), lw=0, label="± 2 spreads"
+    )
+    axes.plot(grid, mean, color=BLUE, ls="-", label="mean of the draws")
+    axes.plot(grid, curve["mean_weights"], color=VERMILLION, ls="--", label="weight scaling")
+    axes.plot(x, y, ".", color=INK, ms=2.5, label="months")
+    axes.axvline(x[-1], color=INK, lw=0.8, ls="--")
+    axes.set(xlim=(-1.8, BEYOND[-1]), ylim=(-6, 6))
+
+
+def _ordered(records: list[Record]) -> list[Record]:
+    """In the order of the units, not in that in which they happened to finish."""
+    order = [(n["activation"], n["n_hidden"], n["p_drop"]) for n in _NETWORKS]
+    return sorted(records, key=lambda record: order.index(_network(record["config"])))
+
+
+def _network(config: dict) -> tuple[str, int, float]:
+    return config["activation"], config["n_hidden"], config["p_drop"]
+
+
+def _label(config: dict) -> str:
+    activation = {"relu": "ReLU", "tanh": "tanh"}[config["activation"]]
+    return f"{activation}, {config['n_hidden']} × {config['width']}, p_drop {config['p_drop']:g}"
+
+
+def _rmse(a: Tensor, b: Tensor) -> float:
+    return (a - b).square().mean().sqrt().item()
+
+
+def _rounded(values: Tensor) -> list[float]:
+    return [round(value, 6) for value in values.tolist()]

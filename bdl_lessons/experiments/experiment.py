@@ -1,0 +1,51 @@
+"""What an experiment is: a grid of independent units, and how their records are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from bdl_lessons.results import Record
+
+SCALES = ("quick", "paper")
+"""``"quick"``: seconds, to see that everything works. ``"paper"``: the published architecture."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One run: a configuration of plain JSON values and a seed. It needs nothing of other units."""
+
+    config: Mapping[str, Any]
+    seed: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a unit returns: named numbers, and named lists of numbers for figures."""
+
+    metrics: Mapping[str, float]
+    arrays: Mapping[str, list] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One published table or figure.
+
+    Args:
+        name: name of the module and of the file of records.
+        title: what is measured again, with its source.
+        units: scale -> the units, most important first.
+        run: measures a unit. A module-level function, so that it reaches other processes.
+        table: records of one scale -> Markdown: ours beside published, and what differs.
+        figure: the same records -> a figure.
+    """
+
+    name: str
+    title: str
+    units: Callable[[str], Sequence[Unit]]
+    run: Callable[[Unit], Measured]
+    table: Callable[[Sequence[Record]], str]
+    figure: Callable[[Sequence[Record]], Figure]

@@ -1,0 +1,84 @@
+"""Render the records: one Markdown page for all experiments, one figure for each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bdl_lessons import experiments, results
+from bdl_lessons.experiments.experiment import Experiment
+from bdl_lessons.experiments.runner import records_path
+from bdl_lessons.results import Record
+
+_HEAD = """# Recorded experiments
+
+Written by `python -m bdl_lessons report` from the records in this folder. Do not edit: a test
+compares this page with the records. Each line of a `.jsonl` file is one unit with its
+configuration, seed, metrics, wall time, device and versions.
+"""
+
+
+def text(scale: str = "paper", folder: Path = results.FOLDER) -> str:
+    """The page as the records give it.
+
+    Raises:
+        ValueError: if there is no such scale, or a file holds a line that is not a record.
+    """
+    sections = [_section(experiments.load(name), scale, folder) for name in experiments.names()]
+    return "\n".join([_HEAD, *sections])
+
+
+def write(scale: str = "paper", folder: Path = results.FOLDER) -> list[Path]:
+    """Write the page and the figures beside the records; returns their paths."""
+    page = records_path("README", scale, folder).with_suffix(".md")
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(text(scale, folder), encoding="utf-8")
+    written = [page]
+    for name in experiments.names():
+        experiment = experiments.load(name)
+        records = _current(experiment, scale, folder)
+        if records:
+            picture = records_path(name, scale, folder).with_suffix(".png")
+            experiment.figure(records).savefig(picture, metadata={"Software": None})
+            written.append(picture)
+    return written
+
+
+def _section(experiment: Experiment, scale: str, folder: Path) -> str:
+    units = experiment.units(scale)
+    records = _current(experiment, scale, folder)
+    option = "" if scale == "paper" else f" --scale {scale}"
+    command = f"python -m bdl_lessons reproduce {experiment.name}{option}"
+    lines = [
+        f"## {experiment.title}",
+        "",
+        f"{len(records)} of {len(units)} units are recorded. The command that runs the others: "
+        f"`{command}`.",
+        "",
+    ]
+    if records:
+        lines += [
+            f"![{experiment.title}]({experiment.name}.png)",
+            "",
+            experiment.table(records),
+            "",
+            _how(records),
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _current(experiment: Experiment, scale: str, folder: Path) -> list[Record]:
+    """Records of the units as they are defined now, in their order; older settings are left out."""
+    found = {r["key"]: r for r in results.load(records_path(experiment.name, scale, folder))}
+    keys = [results.unit_key(unit.config, unit.seed) for unit in experiment.units(scale)]
+    return [found[key] for key in keys if key in found]
+
+
+def _how(records: list[Record]) -> str:
+    devices = sorted({f"{r['device']}, {r['threads']} thread(s)" for r in records})
+    torches = sorted({r["versions"]["torch"] for r in records})
+    minutes = [r["seconds"] / 60 for r in records]
+    return (
+        f"Run on {'; '.join(devices)}; torch {', '.join(torches)}; {min(minutes):.0f} to "
+        f"{max(minutes):.0f} minutes a unit, other work on the machine included."
+    )

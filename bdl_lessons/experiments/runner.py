@@ -1,0 +1,140 @@
+"""Run the units of an experiment that are not recorded yet."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+from bdl_lessons import results
+from bdl_lessons.device import device
+from bdl_lessons.experiments.experiment import SCALES, Experiment, Unit
+from bdl_lessons.results import Record
+
+
+@dataclass
+class Outcome:
+    """How many units were recorded now and before, and the messages of those that failed."""
+
+    recorded: int = 0
+    skipped: int = 0
+    failed: list[str] = field(default_factory=list)
+
+
+def records_path(name: str, scale: str, folder: Path = results.FOLDER) -> Path:
+    """Where the records of an experiment are; quick ones are kept apart from measured ones.
+
+    Raises:
+        ValueError: if there is no such scale.
+    """
+    if scale not in SCALES:
+        raise ValueError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
+    return (folder if scale == "paper" else folder / scale) / f"{name}.jsonl"
+
+
+def reproduce(
+    experiment: Experiment,
+    scale: str = "paper",
+    jobs: int = 1,
+    folder: Path = results.FOLDER,
+    executor: Executor | None = None,
+) -> Outcome:
+    """Run what is missing and append each unit's record as soon as it is there.
+
+    Killing the process loses the units that are running and nothing else. A unit that raises, or
+    whose metrics are not finite, is reported in the outcome and not recorded; the others go on.
+
+    Args:
+        jobs: number of local processes of one thread each. With 1 everything runs in this process.
+        executor: where to run instead: anything with the interface of ``concurrent.futures``.
+
+    Raises:
+        ValueError: if there is no such scale or ``jobs`` is below 1.
+    """
+    path = records_path(experiment.name, scale, folder)
+    if jobs < 1:
+        raise ValueError(f"jobs must be >= 1, got {jobs}")
+    known = {record["key"] for record in results.load(path)}
+    units = experiment.units(scale)
+    waiting = [unit for unit in units if results.unit_key(unit.config, unit.seed) not in known]
+    outcome = Outcome(skipped=len(units) - len(waiting))
+    bar = tqdm(total=len(units), initial=outcome.skipped, desc=experiment.name, disable=None)
+    with bar, _executor(jobs, executor) as pool:
+        for unit, future in _finished(pool, experiment, scale, waiting):
+            try:
+                outcome.recorded += results.append(path, future.result())
+            except Exception as error:
+                outcome.failed.append(f"{dict(unit.config)}, seed {unit.seed}: {error!r}")
+            bar.update()
+    return outcome
+
+
+def measure(experiment: Experiment, scale: str, unit: Unit) -> Record:
+    """Run one unit and make its record."""
+    began = time.perf_counter()
+    measured = experiment.run(unit)
+    return results.make_record(
+        experiment.name,
+        scale,
+        unit.config,
+        unit.seed,
+        measured.metrics,
+        arrays=measured.arrays,
+        seconds=time.perf_counter() - began,
+        device=device(),
+    )
+
+
+class _ThisProcess(Executor):
+    """Runs a call where it stands."""
+
+    def submit(self, function, /, *args) -> Future:
+        future: Future = Future()
+        try:
+            future.set_result(function(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+@contextmanager
+def _executor(jobs: int, given: Executor | None) -> Iterator[Executor]:
+    if given is not None or jobs == 1:
+        yield given or _ThisProcess()
+        return
+    spawn = multiprocessing.get_context("spawn")  # a forked CUDA or OpenMP does not work
+    with ProcessPoolExecutor(jobs, spawn, initializer=_start_worker) as pool:
+        yield pool
+
+
+def _finished(
+    pool: Executor, experiment: Experiment, scale: str, units: list[Unit]
+) -> Iterator[tuple[Unit, Future]]:
+    """Units with their futures, each as soon as it is done."""
+    if isinstance(pool, _ThisProcess):
+        for unit in units:
+            yield unit, pool.submit(measure, experiment, scale, unit)
+        return
+    submitted = {pool.submit(measure, experiment, scale, unit): unit for unit in units}
+    for future in as_completed(submitted):
+        yield submitted[future], future
+
+
+def _start_worker() -> None:
+    torch.set_num_threads(1)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work forever."""
+    multiprocessing.parent_process().join()
+    os._exit(1)

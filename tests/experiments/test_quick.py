@@ -1,0 +1,82 @@
+"""Every experiment from the command line at its smallest."""
+
+import math
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from bdl_lessons import datasets, experiments, results
+from bdl_lessons.__main__ import app
+
+command = CliRunner().invoke
+
+
+@pytest.fixture
+def few_digits(monkeypatch):
+    """MNIST's shape without its files: noise, with labels that have ones among them."""
+
+    def mnist(n_train, n_test):
+        generator = torch.Generator().manual_seed(0)
+        x = torch.rand(n_train + n_test, 1, 28, 28, generator=generator)
+        y = torch.arange(n_train + n_test) % 10
+        return datasets.Classification(
+            "mnist", x[:n_train], y[:n_train], x[n_train:], y[n_train:], tuple("0123456789")
+        )
+
+    monkeypatch.setattr("bdl_lessons.experiments.rotated_digit.mnist", mnist)
+
+
+@pytest.mark.parametrize("name", experiments.names())
+def test_an_experiment_runs_and_is_reported(name, tmp_path, few_digits):
+    arguments = ["reproduce", name, "--scale", "quick", "--folder", str(tmp_path)]
+    first = command(app, arguments)
+    assert first.exit_code == 0, first.output
+    n_units = len(experiments.load(name).units("quick"))
+    assert f"{name}: {n_units} units recorded, 0 were there before, 0 failed" in first.output
+    again = command(app, arguments)
+    assert f"{name}: 0 units recorded, {n_units} were there before" in again.output
+    for record in results.load(tmp_path / "quick" / f"{name}.jsonl"):
+        assert all(math.isfinite(value) for value in record["metrics"].values())
+    reported = command(app, ["report", "--scale", "quick", "--folder", str(tmp_path)])
+    assert reported.exit_code == 0, reported.output
+    assert f"{name}.png" in reported.output
+    page = (tmp_path / "quick" / "README.md").read_text(encoding="utf-8")
+    assert experiments.load(name).title in page
+
+
+@pytest.mark.parametrize("name", experiments.names())
+def test_units_of_a_scale_are_different_units(name):
+    for scale in experiments.SCALES:
+        units = experiments.load(name).units(scale)
+        assert len({results.unit_key(unit.config, unit.seed) for unit in units}) == len(units)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["reproduce", "nothing"], "no experiment 'nothing'; there are"),
+        (["reproduce", "co2_mc_dropout", "--scale", "huge"], "scale must be one of quick, paper"),
+        (["reproduce", "co2_mc_dropout", "--jobs", "0"], "jobs must be >= 1, got 0"),
+        (["report", "--scale", "huge"], "scale must be one of quick, paper"),
+    ],
+)
+def test_what_does_not_exist_is_refused(arguments, message, tmp_path):
+    result = command(app, [*arguments, "--folder", str(tmp_path)])
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.replace("│", " ").split())
+
+
+def test_a_diverged_unit_fails_and_is_not_recorded(monkeypatch, tmp_path):
+    monkeypatch.setattr("bdl_lessons.experiments.co2_mc_dropout.adam", lambda lr: _explode)
+    result = command(
+        app, ["reproduce", "co2_mc_dropout", "--scale", "quick", "--folder", str(tmp_path)]
+    )
+    assert result.exit_code == 1
+    assert "6 failed" in result.output
+    assert "the loss became" in result.output
+    assert results.load(tmp_path / "quick" / "co2_mc_dropout.jsonl") == []
+
+
+def _explode(parameters):
+    return torch.optim.SGD(parameters, lr=1e30)

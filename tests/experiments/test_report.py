@@ -1,0 +1,74 @@
+import pytest
+
+from bdl_lessons import experiments, results
+from bdl_lessons.experiments import report, runner
+
+from . import toy
+
+
+@pytest.fixture
+def toys(monkeypatch):
+    monkeypatch.setattr(experiments, "names", lambda: ["toy"])
+    monkeypatch.setattr(experiments, "load", lambda name: toy.make())
+
+
+def test_the_committed_page_is_what_the_records_give():
+    page = results.FOLDER / "README.md"
+    assert page.read_text(encoding="utf-8") == report.text(), (
+        "data/results/README.md is out of date: run `python -m bdl_lessons report`"
+    )
+
+
+@pytest.mark.parametrize("name", experiments.names())
+def test_every_experiment_with_records_has_its_figure(name):
+    if results.load(results.FOLDER / f"{name}.jsonl"):
+        assert (results.FOLDER / f"{name}.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("name", experiments.names())
+def test_every_committed_record_names_its_unit(name):
+    for record in results.load(results.FOLDER / f"{name}.jsonl"):
+        assert record["key"] == results.unit_key(record["config"], record["seed"])
+        assert record["experiment"] == name
+        assert record["scale"] == "paper"
+
+
+def test_the_page_tells_what_is_recorded_and_how_to_run_the_rest(toys, tmp_path):
+    empty = report.text(folder=tmp_path)
+    assert "0 of 4 units are recorded" in empty
+    assert "`python -m bdl_lessons reproduce toy`" in empty
+    runner.reproduce(toy.make(), "quick", folder=tmp_path)
+    text = report.text("quick", tmp_path)
+    assert "2 of 2 units are recorded" in text
+    assert "| 1 | 1.0 |" in text
+    assert "reproduce toy --scale quick" in text
+
+
+def test_a_record_more_changes_the_page(toys, tmp_path):
+    runner.reproduce(toy.make(toy.run_with_failures), folder=tmp_path)
+    before = report.text(folder=tmp_path)
+    runner.reproduce(toy.make(), folder=tmp_path)
+    assert report.text(folder=tmp_path) != before
+
+
+def test_the_order_of_the_file_does_not_matter(toys, tmp_path):
+    runner.reproduce(toy.make(), folder=tmp_path)
+    text, path = report.text(folder=tmp_path), tmp_path / "toy.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(reversed(lines)))
+    assert report.text(folder=tmp_path) == text
+
+
+def test_records_of_other_settings_are_left_out(toys, tmp_path):
+    old = results.make_record(
+        "toy", "paper", {"n": 77}, 0, {"square": 1.0}, seconds=0, device=results.torch.device("cpu")
+    )
+    results.append(tmp_path / "toy.jsonl", old)
+    assert "0 of 4 units" in report.text(folder=tmp_path)
+
+
+def test_page_and_figures_are_written(toys, tmp_path):
+    runner.reproduce(toy.make(), folder=tmp_path)
+    written = report.write(folder=tmp_path)
+    assert [path.name for path in written] == ["README.md", "toy.png"]
+    assert written[0].read_text(encoding="utf-8") == report.text(folder=tmp_path)

@@ -1,0 +1,152 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from bdl_lessons import experiments, results
+from bdl_lessons.experiments import runner
+
+from . import toy
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def squares(path):
+    return [r["metrics"]["square"] for r in results.load(path)]
+
+
+def test_every_unit_is_recorded_and_then_skipped(tmp_path):
+    first = runner.reproduce(toy.make(), folder=tmp_path)
+    assert (first.recorded, first.skipped, first.failed) == (4, 0, [])
+    again = runner.reproduce(toy.make(), folder=tmp_path)
+    assert (again.recorded, again.skipped, again.failed) == (0, 4, [])
+    assert squares(tmp_path / "toy.jsonl") == [0, 1, 4, 9]
+
+
+def test_a_recorded_unit_is_not_run_again(tmp_path):
+    runner.reproduce(toy.make(), "quick", folder=tmp_path)
+    (tmp_path / "quick" / "toy.jsonl").rename(tmp_path / "toy.jsonl")
+    ran = []
+
+    def run(unit):
+        ran.append(unit.config["n"])
+        return toy.run(unit)
+
+    runner.reproduce(toy.make(run), "paper", folder=tmp_path)
+    assert ran == [2, 3]
+
+
+def test_quick_records_are_kept_apart(tmp_path):
+    runner.reproduce(toy.make(), "quick", folder=tmp_path)
+    assert squares(tmp_path / "quick" / "toy.jsonl") == [0, 1]
+    assert not (tmp_path / "toy.jsonl").exists()
+
+
+def test_failed_units_are_reported_not_recorded_and_tried_again(tmp_path):
+    outcome = runner.reproduce(toy.make(toy.run_with_failures), folder=tmp_path)
+    assert outcome.recorded == 2
+    raised, not_finite = outcome.failed
+    assert "{'n': 1}, seed 0" in raised
+    assert "the loss became nan at step 3" in raised
+    assert "error is not finite" in not_finite
+    assert squares(tmp_path / "toy.jsonl") == [0, 9]
+    assert runner.reproduce(toy.make(), folder=tmp_path).recorded == 2
+
+
+def test_worker_processes_give_the_same_records(tmp_path):
+    outcome = runner.reproduce(toy.make(toy.run_with_failures), jobs=2, folder=tmp_path)
+    assert outcome.recorded == 2
+    assert len(outcome.failed) == 2
+    records = results.load(tmp_path / "toy.jsonl")
+    assert sorted(r["metrics"]["square"] for r in records) == [0, 9]
+    assert {r["threads"] for r in records} == {1}
+
+
+def test_any_executor_will_do(tmp_path):
+    with ThreadPoolExecutor(2) as pool:
+        assert runner.reproduce(toy.make(), folder=tmp_path, executor=pool).recorded == 4
+
+
+def test_bad_arguments_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="scale must be one of quick, paper, got 'huge'"):
+        runner.reproduce(toy.make(), "huge", folder=tmp_path)
+    with pytest.raises(ValueError, match="jobs must be >= 1, got 0"):
+        runner.reproduce(toy.make(), jobs=0, folder=tmp_path)
+    with pytest.raises(ValueError, match="no experiment 'nothing'; there are co2_mc_dropout, rot"):
+        experiments.load("nothing")
+
+
+KILLED = """
+import sys
+from functools import partial
+from pathlib import Path
+from bdl_lessons.experiments import runner
+from tests.experiments import toy
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    experiment = toy.make(toy.train_slowly, partial(toy.units, folder=str(folder)))
+    runner.reproduce(experiment, jobs=int(sys.argv[2]), folder=folder)
+"""
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_killing_loses_only_what_was_running_and_leaves_no_worker(tmp_path, jobs):
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path), str(jobs)], env=environment, cwd=tmp_path
+    )
+    path = tmp_path / "toy.jsonl"
+    try:
+        wait_for(lambda: (tmp_path / "began-2").exists() and len(results.load(path)) == 2)
+        workers = children(process.pid)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    wait_for(lambda: not any(map(alive, workers)))
+    assert len(results.load(path)) == 2
+    (tmp_path / "go-on").touch()
+    experiment = toy.make(toy.train_slowly, partial(toy.units, folder=str(tmp_path)))
+    outcome = runner.reproduce(experiment, folder=tmp_path)
+    assert (outcome.recorded, outcome.skipped) == (2, 2)
+
+    uninterrupted = tmp_path / "uninterrupted"
+    runner.reproduce(experiment, folder=uninterrupted)
+    assert comparable(path) == comparable(uninterrupted / "toy.jsonl")
+
+
+def wait_for(condition, seconds=60):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "waited too long"
+        time.sleep(0.02)
+
+
+def children(pid):
+    tasks = Path(f"/proc/{pid}/task")
+    if not tasks.is_dir():
+        return []  # no /proc on this system: the children are not checked
+    found = [(task / "children").read_text().split() for task in tasks.iterdir()]
+    return [int(child) for group in found for child in group]
+
+
+def alive(pid):
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def comparable(path):
+    """Records without what may differ between two runs: time, and the order of finishing."""
+    kept = ("key", "config", "seed", "metrics", "arrays")
+    records = [{name: r[name] for name in kept} for r in results.load(path)]
+    return sorted(records, key=lambda r: r["key"])

@@ -1,0 +1,52 @@
+"""A small experiment whose units a test can slow down or break from outside."""
+
+import math
+import time
+from pathlib import Path
+
+import torch
+from matplotlib.figure import Figure
+
+from bdl_lessons.experiments import Experiment, Measured, Unit
+
+
+def units(scale, **config):
+    return [Unit({"n": n, **config}, seed=0) for n in range(4 if scale == "paper" else 2)]
+
+
+def run(unit):
+    return Measured({"square": float(unit.config["n"] ** 2)}, {"curve": [0.0, 1.0]})
+
+
+def run_with_failures(unit):
+    if unit.config["n"] == 1:
+        raise FloatingPointError("the loss became nan at step 3")
+    if unit.config["n"] == 2:
+        return Measured({"error": math.nan})
+    return run(unit)
+
+
+def table(records):
+    return "\n".join(f"| {r['config']['n']} | {r['metrics']['square']} |" for r in records)
+
+
+def figure(records):
+    return Figure()
+
+
+def make(run=run, units=units):
+    return Experiment("toy", "A toy", units, run, table, figure)
+
+
+def train_slowly(unit):
+    """Trains a little; says when it has begun and waits until a file allows it to go on."""
+    folder = Path(unit.config["folder"])
+    generator = torch.Generator().manual_seed(unit.seed)
+    weight = torch.randn(50, 50, generator=generator) / 8
+    state = torch.ones(50) * unit.config["n"]
+    for _ in range(100):
+        state = torch.tanh(weight @ state) + 0.1 * torch.randn(50, generator=generator)
+    (folder / f"began-{unit.config['n']}").touch()
+    while unit.config["n"] >= 2 and not (folder / "go-on").exists():
+        time.sleep(0.01)
+    return Measured({"norm": state.norm().item()}, {"state": state.tolist()})
