@@ -47,12 +47,12 @@ def _section(experiment: Experiment, scale: str, folder: Path) -> str:
     units = experiment.units(scale)
     records = _current(experiment, scale, folder)
     option = "" if scale == "paper" else f" --scale {scale}"
-    command = f"python -m bdl_lessons reproduce {experiment.name}{option}"
+    command = f"`python -m bdl_lessons reproduce {experiment.name}{option}`"
+    missing = "" if len(records) == len(units) else " The same command runs the others."
     lines = [
         f"## {experiment.title}",
         "",
-        f"{len(records)} of {len(units)} units are recorded. The command that runs the others: "
-        f"`{command}`.",
+        f"{len(records)} of {len(units)} units are recorded, by {command}.{missing}",
         "",
     ]
     if records:
@@ -79,6 +79,6 @@ def _how(records: list[Record]) -> str:
     torches = sorted({r["versions"]["torch"] for r in records})
     minutes = [r["seconds"] / 60 for r in records]
     return (
-        f"Run on {'; '.join(devices)}; torch {', '.join(torches)}; {min(minutes):.0f} to "
-        f"{max(minutes):.0f} minutes a unit, other work on the machine included."
+        f"Run on {'; '.join(devices)}; torch {', '.join(torches)}; {min(minutes):.1f} to "
+        f"{max(minutes):.1f} minutes a unit, other work on the machine included."
     )

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import torch
@@ -112,8 +113,14 @@ def _executor(jobs: int, given: Executor | None) -> Iterator[Executor]:
         yield given or _ThisProcess()
         return
     spawn = multiprocessing.get_context("spawn")  # a forked CUDA or OpenMP does not work
-    with ProcessPoolExecutor(jobs, spawn, initializer=_start_worker) as pool:
-        yield pool
+    lifeline, ours = spawn.Pipe(duplex=False)
+    with ProcessPoolExecutor(jobs, spawn, _start_worker, (lifeline,)) as pool:
+        try:
+            yield pool
+        except BaseException:  # Ctrl-C: what waits is not begun, what runs is ended
+            ours.close()
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def _finished(
@@ -129,12 +136,12 @@ def _finished(
         yield submitted[future], future
 
 
-def _start_worker() -> None:
+def _start_worker(lifeline: Connection) -> None:
     torch.set_num_threads(1)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(lifeline: Connection) -> None:
     """A worker whose parent was killed would wait for work forever."""
-    multiprocessing.parent_process().join()
+    lifeline.poll(None)  # nothing is ever sent: returns when the other end is closed
     os._exit(1)

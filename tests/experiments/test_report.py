@@ -36,10 +36,11 @@ def test_every_committed_record_names_its_unit(name):
 def test_the_page_tells_what_is_recorded_and_how_to_run_the_rest(toys, tmp_path):
     empty = report.text(folder=tmp_path)
     assert "0 of 4 units are recorded" in empty
-    assert "`python -m bdl_lessons reproduce toy`" in empty
+    assert "`python -m bdl_lessons reproduce toy`. The same command runs the others." in empty
     runner.reproduce(toy.make(), "quick", folder=tmp_path)
     text = report.text("quick", tmp_path)
     assert "2 of 2 units are recorded" in text
+    assert "runs the others" not in text
     assert "| 1 | 1.0 |" in text
     assert "reproduce toy --scale quick" in text
 

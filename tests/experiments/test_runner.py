@@ -95,8 +95,10 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_killing_loses_only_what_was_running_and_leaves_no_worker(tmp_path, jobs):
+@pytest.mark.parametrize(
+    ("jobs", "ending"), [(1, signal.SIGKILL), (2, signal.SIGKILL), (2, signal.SIGINT)]
+)
+def test_killing_loses_only_what_was_running_and_leaves_no_worker(tmp_path, jobs, ending):
     script = tmp_path / "killed.py"
     script.write_text(KILLED)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -108,8 +110,8 @@ def test_killing_loses_only_what_was_running_and_leaves_no_worker(tmp_path, jobs
         wait_for(lambda: (tmp_path / "began-2").exists() and len(results.load(path)) == 2)
         workers = children(process.pid)
     finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.send_signal(ending)
+        process.wait(60)
     wait_for(lambda: not any(map(alive, workers)))
     assert len(results.load(path)) == 2
     (tmp_path / "go-on").touch()
