@@ -1,9 +1,11 @@
 import json
 import math
 import multiprocessing
+import threading
 
 import pytest
 import torch
+from filelock import FileLock
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -106,6 +108,17 @@ def test_a_complete_line_that_is_no_record_is_an_error(path, line):
         with pytest.raises(ValueError, match="is not a record"):
             results.append(path, record(seed=1))
         assert path.read_bytes() == content
+
+
+def test_an_append_waits_for_the_lock(path):
+    with FileLock(path.with_suffix(".lock")):
+        waiting = threading.Thread(target=results.append, args=(path, record()))
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive()
+        assert not path.exists()
+    waiting.join(60)
+    assert results.load(path) == [record()]
 
 
 def test_two_processes_that_append_at_once_lose_nothing(path):

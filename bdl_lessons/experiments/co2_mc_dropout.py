@@ -37,8 +37,8 @@ _TANH = {"activation": "tanh", "learning_rate": 3e-4, "slope": 20.0}
 _NETWORKS = (
     {**_TANH, "n_hidden": 4, "p_drop": 0.1, "n_months": 272},
     {**_RELU, "n_hidden": 4, "p_drop": 0.1, "n_months": 272},
-    {**_RELU, "n_hidden": 4, "p_drop": 0.1, "n_months": 72},
     {**_TANH, "n_hidden": 4, "p_drop": 0.2, "n_months": 272},
+    {**_RELU, "n_hidden": 4, "p_drop": 0.1, "n_months": 72},
     {**_RELU, "n_hidden": 3, "p_drop": 0.1, "n_months": 272},
     {**_TANH, "n_hidden": 3, "p_drop": 0.1, "n_months": 272},
 )
@@ -157,7 +157,7 @@ def figure(records: list[Record]) -> Figure:
                 f"{_label(config)}, {config['n_months']} months, {config['n_steps']:,} steps: "
                 f"spread × {ratio:.1f} at x = 3.7"
             )
-        rows[0].legend(loc="lower left", ncols=4, columnspacing=1.2, handlelength=1.5)
+        rows[0].legend(loc="lower left", ncols=2, labelspacing=0.2)
         rows[-1].set_xlabel("standardised time")
         picture.supylabel("detrended CO2, standardised", fontsize=10)
     return picture
@@ -175,8 +175,8 @@ EXPERIMENT = Experiment(
 
 _READING = """\
 All numbers are in standard deviations of the detrended series; spread is the standard deviation of
-1000 function draws, without noise. Read the train RMSE first: the best parabola has {parabolas}, so
-a network near that has learnt the curvature and none of the seasons."""
+the function draws, without noise. Read the train RMSE first: the best parabola has {parabolas}.
+A network near that has learnt the curvature and none of the seasons."""
 
 _PUBLISHED = """\
 Published, as pictures without numbers: weight averaging is sure of itself far from the data; the
@@ -185,9 +185,9 @@ looks the same with p_drop 0.1 and 0.2. Networks with fewer layers did not fit.
 
 Set-up that differs: Adam with a learning rate that falls linearly to 0, on 68 months a step, not
 1,000,000 steps of gradient descent with momentum on 200 months a step; no weight decay, not 1e-6
-(ReLU), 5e-7 and 0 (tanh); the units of the first layer switch at places spread over the data, not
-all at 0; times are dates, not the running number of the month. The rows with 72 months see only the
-last six years, to have fewer seasons to learn."""
+(ReLU), 5e-7 and 0 (tanh); the units of the first layer start with steep slopes and switch at places
+spread over the data, not all at 0; times are dates, not the running number of the month. A row with
+72 months sees only the last six years, to have fewer seasons to learn."""
 
 
 def _draw(axes: Axes, record: Record) -> None:
