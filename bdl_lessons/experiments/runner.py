@@ -74,7 +74,9 @@ def reproduce(
             try:
                 outcome.recorded += results.append(path, future.result())
             except Exception as error:
-                outcome.failed.append(f"{dict(unit.config)}, seed {unit.seed}: {error!r}")
+                outcome.failed.append(
+                    f"{dict(unit.config)}, seed {unit.seed}: {type(error).__name__}: {error}"
+                )
             bar.update()
     return outcome
 
