@@ -1,0 +1,172 @@
+r"""The price of multiplicative Gaussian noise under the log-uniform prior.
+
+Variational dropout (Kingma, Salimans and Welling, NeurIPS 2015, section 3.3) gives a weight the
+posterior ``N(theta, alpha theta**2)`` and the prior ``p(|w|) ~ 1/|w|``. Their divergence depends on
+``alpha`` alone, up to a constant that the improper prior leaves open. Here the constant is chosen
+so that the divergence vanishes as ``alpha`` grows:
+
+.. math:: \mathrm{KL}(\alpha) = -\tfrac12 \log \alpha
+          + \mathbb{E}_{\varepsilon \sim \mathcal N(0, 1)} \log |1 + \sqrt{\alpha}\, \varepsilon|
+          + \tfrac12 (\gamma_E + \log 2)
+
+Then it is positive and falls in ``alpha``. The functions here are elementwise: they return the
+divergence of *each* weight in nats, and sums are left to the layers.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import softplus
+
+EULER_GAMMA = 0.5772156649015329
+KL_OFFSET = (EULER_GAMMA + math.log(2)) / 2
+"""``KL(alpha) + log(alpha) / 2`` as alpha goes to 0: what fixes the open constant, 0.635."""
+
+KINGMA = (1.161451241083230, -1.502041176441722, 0.586299206427007)
+"""``c1, c2, c3`` of the cubic, from the authors' code."""
+
+MOLCHANOV = (0.63576, 1.87320, 1.48695)
+"""``k1, k2, k3`` of the sigmoid (Molchanov, Ashukha and Vetrov, ICML 2017)."""
+
+
+def loguniform_kl(log_alpha: Tensor) -> Tensor:
+    r"""The exact divergence of each weight, and its exact gradient.
+
+    With the mean number of events :math:`\lambda = 1/(2\alpha)` and Dawson's function F,
+
+    .. math:: \mathrm{KL} &= \sum_{k \ge 0} \mathrm{Poisson}(k; \lambda)
+              \Big( 1 + \tfrac13 + \tfrac15 + \dots + \tfrac1{2k-1} \Big)
+              = 2 \int_0^{\sqrt\lambda} F(u)\, du \\
+              \frac{d\,\mathrm{KL}}{d \log \alpha} &= -\sqrt\lambda\, F(\sqrt\lambda),
+              \quad \text{between } -\tfrac12 \text{ and } 0
+
+    No term of the sum is negative, so no digit is lost. For small alpha, where the sum is long, it
+    is replaced by :math:`\texttt{KL\_OFFSET} - \tfrac12 \log\alpha - \tfrac12 \sum_{n \ge 1}
+    (2n-1)!!\, \alpha^n / n`. The relative error is at most 4e-7 in float32 and 2e-14 in float64
+    for ``log_alpha`` between -20 and 20, of the value and of the gradient; beyond, nothing
+    overflows.
+
+    Args:
+        log_alpha: any shape, float32 or float64.
+
+    Returns:
+        The shape of ``log_alpha``, in nats per weight; differentiable once.
+
+    Raises:
+        TypeError: if ``log_alpha`` is not a float32 or float64 tensor.
+        ValueError: if it has a NaN.
+    """
+    return _LogUniformKL.apply(_checked(log_alpha))
+
+
+def loguniform_kl_slope(log_alpha: Tensor) -> Tensor:
+    r"""``dKL / dlog alpha = -z F(z)`` with ``z = 1 / sqrt(2 alpha)``; arguments as above."""
+    return _slope(_checked(log_alpha))
+
+
+def kingma_kl(log_alpha: Tensor) -> Tensor:
+    r"""Kingma's cubic: :math:`-\tfrac12\log\alpha - c_1\alpha - c_2\alpha^2 - c_3\alpha^3` plus
+    ``KL_OFFSET``. The paper prints minus the divergence, and leaves its constant out.
+
+    Made for ``alpha <= 1``. There it lies below the exact value by at most 0.0404 (at alpha = 0.12;
+    0.037 at alpha = 1). Beyond, it falls to minus infinity like ``-c3 alpha**3``: nothing is
+    clamped here, the caller must keep ``alpha <= 1``. Arguments and errors as in
+    :func:`loguniform_kl`.
+    """
+    alpha = _checked(log_alpha).exp()
+    c1, c2, c3 = KINGMA
+    return KL_OFFSET - log_alpha / 2 - alpha * (c1 + alpha * (c2 + alpha * c3))
+
+
+def molchanov_kl(log_alpha: Tensor) -> Tensor:
+    r"""Molchanov's sigmoid: :math:`k_1 \sigma(-k_2 - k_3 \log\alpha) + \tfrac12\log(1+1/\alpha)`.
+
+    The paper prints minus this. Good for every ``alpha``: at most 0.0094 above the exact value (at
+    log alpha = -3.5) and 0.0044 below it (at -1.8). Arguments and errors as in
+    :func:`loguniform_kl`.
+    """
+    k1, k2, k3 = MOLCHANOV
+    log_alpha = _checked(log_alpha)
+    return k1 * torch.sigmoid(-k2 - k3 * log_alpha) + softplus(-log_alpha) / 2
+
+
+class _LogUniformKL(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, log_alpha: Tensor) -> Tensor:
+        ctx.save_for_backward(log_alpha)
+        sums = _SUMS[log_alpha.dtype]
+        few = sums.poisson_mean(log_alpha, sums.odd_harmonics)
+        many = KL_OFFSET - log_alpha / 2 - sums.power_sum(log_alpha, sums.reciprocals)
+        return sums.joined(log_alpha, few, many)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor) -> Tensor:
+        (log_alpha,) = ctx.saved_tensors
+        return grad * _slope(log_alpha)
+
+
+def _slope(log_alpha: Tensor) -> Tensor:
+    sums = _SUMS[log_alpha.dtype]
+    few = (-log_alpha).exp() / -2 * sums.poisson_mean(log_alpha, sums.odd_reciprocals)
+    return sums.joined(log_alpha, few, -sums.power_sum(log_alpha, [1.0] * sums.n_powers))
+
+
+class _Sums:
+    """A sum over Poisson counts for rates up to ``meet``, one over powers of alpha beyond it.
+
+    ``meet`` is a power of two: then ``rate / meet`` is exact, and the growing powers of the rate
+    and the falling ``exp(-rate)`` round alike.
+    """
+
+    def __init__(self, meet: float, n_counts: int, n_powers: int) -> None:
+        odd = range(1, 2 * n_counts, 2)
+        self.meet, self.n_powers = meet, n_powers
+        self.odd_harmonics = list(accumulate((1 / j for j in odd[:-1]), initial=0.0))
+        self.odd_reciprocals = [1 / j for j in odd]
+        self.reciprocals = [0.0, *(1 / n for n in range(1, n_powers))]
+        self._counts = list(
+            accumulate(range(1, n_counts), lambda w, k: w * meet / k, initial=1.0)
+        )  # meet**k / k!
+        self._odd_products = list(
+            accumulate(range(1, 2 * n_powers - 2, 2), lambda w, j: w * j, initial=0.5)
+        )  # (2n - 1)!! / 2
+
+    def poisson_mean(self, log_alpha: Tensor, values: list[float]) -> Tensor:
+        """``E values[k]`` for ``k ~ Poisson(1 / (2 alpha))``."""
+        rate = (-log_alpha).exp().div(2).clamp(max=self.meet)
+        weights = [w * value for w, value in zip(self._counts, values, strict=True)]
+        return _horner(rate / self.meet, weights) * (-rate).exp()
+
+    def power_sum(self, log_alpha: Tensor, values: list[float]) -> Tensor:
+        """``sum_n values[n] (2n - 1)!! / 2 * alpha**n``."""
+        alpha = log_alpha.exp().clamp(max=1 / (2 * self.meet))
+        weights = [w * value for w, value in zip(self._odd_products, values, strict=True)]
+        return _horner(alpha, weights)
+
+    def joined(self, log_alpha: Tensor, few: Tensor, many: Tensor) -> Tensor:
+        return torch.where(log_alpha > -math.log(2 * self.meet), few, many)
+
+
+def _horner(x: Tensor, coefficients: list[float]) -> Tensor:
+    total = torch.full_like(x, coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        total.mul_(x).add_(coefficient)
+    return total
+
+
+_SUMS = {torch.float32: _Sums(16.0, 48, 16), torch.float64: _Sums(64.0, 150, 22)}
+
+
+def _checked(log_alpha: Tensor) -> Tensor:
+    if not isinstance(log_alpha, Tensor) or log_alpha.dtype not in _SUMS:
+        found = log_alpha.dtype if isinstance(log_alpha, Tensor) else type(log_alpha).__name__
+        raise TypeError(f"log_alpha must be a float32 or float64 tensor, got {found}")
+    if log_alpha.isnan().any():
+        raise ValueError("log_alpha must not have a NaN")
+    return log_alpha
