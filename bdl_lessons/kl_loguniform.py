@@ -141,25 +141,30 @@ class _Sums:
         """``E values[k]`` for ``k ~ Poisson(1 / (2 alpha))``."""
         rate = (-log_alpha).exp().div(2).clamp(max=self.meet)
         weights = [w * value for w, value in zip(self._counts, values, strict=True)]
-        return _horner(rate / self.meet, weights) * (-rate).exp()
+        return _polynomial(rate / self.meet, weights) * (-rate).exp()
 
     def power_sum(self, log_alpha: Tensor, values: list[float]) -> Tensor:
         """``sum_n values[n] (2n - 1)!! / 2 * alpha**n``."""
         alpha = log_alpha.exp().clamp(max=1 / (2 * self.meet))
         weights = [w * value for w, value in zip(self._odd_products, values, strict=True)]
-        return _horner(alpha, weights)
+        return _polynomial(alpha, weights)
 
     def joined(self, log_alpha: Tensor, few: Tensor, many: Tensor) -> Tensor:
         return torch.where(log_alpha > -math.log(2 * self.meet), few, many)
 
 
-def _horner(x: Tensor, coefficients: list[float]) -> Tensor:
+def _polynomial(x: Tensor, coefficients: list[float]) -> Tensor:
+    """``sum_k coefficients[k] x**k`` for ``0 <= x <= 1`` and coefficients of one sign."""
+    if x.numel() <= _FEW:
+        powers = x[..., None] ** torch.arange(len(coefficients), dtype=x.dtype, device=x.device)
+        return powers @ torch.tensor(coefficients, dtype=x.dtype, device=x.device)
     total = torch.full_like(x, coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         total.mul_(x).add_(coefficient)
     return total
 
 
+_FEW = 256  # up to here starting an operation costs more than doing it: all powers at once
 _SUMS = {torch.float32: _Sums(16.0, 48, 16), torch.float64: _Sums(64.0, 150, 22)}
 
 

@@ -2,8 +2,16 @@
 
 from bdl_lessons.layers.bayes_by_backprop import BayesByBackprop
 from bdl_lessons.layers.binary_dropout import BernoulliNoise, BinaryDropout, binary_dropout_kl
+from bdl_lessons.layers.gaussian_dropout import GaussianDropout, matched_log_alpha
+from bdl_lessons.layers.multiplicative_noise import (
+    GaussianUnitNoise,
+    GaussianWeightNoise,
+    LogAlpha,
+    LogUniformPrior,
+)
 from bdl_lessons.layers.stochastic import Sampling, StochasticLayer, check_sampling
 from bdl_lessons.layers.unit_noise import UnitNoise, UnitNoiseConv2d, UnitNoiseLinear
+from bdl_lessons.layers.variational_dropout import VariationalDropout
 from bdl_lessons.layers.weight_noise import (
     AdditiveNoise,
     WeightNoise,
@@ -17,15 +25,22 @@ __all__ = [
     "BayesByBackprop",
     "BernoulliNoise",
     "BinaryDropout",
+    "GaussianDropout",
+    "GaussianUnitNoise",
+    "GaussianWeightNoise",
+    "LogAlpha",
+    "LogUniformPrior",
     "Sampling",
     "StochasticLayer",
     "UnitNoise",
     "UnitNoiseConv2d",
     "UnitNoiseLinear",
+    "VariationalDropout",
     "WeightNoise",
     "WeightNoiseConv2d",
     "WeightNoiseLayer",
     "WeightNoiseLinear",
     "binary_dropout_kl",
     "check_sampling",
+    "matched_log_alpha",
 ]
