@@ -43,7 +43,7 @@ def loguniform_kl(log_alpha: Tensor) -> Tensor:
               \Big( 1 + \tfrac13 + \tfrac15 + \dots + \tfrac1{2k-1} \Big)
               = 2 \int_0^{\sqrt\lambda} F(u)\, du \\
               \frac{d\,\mathrm{KL}}{d \log \alpha} &= -\sqrt\lambda\, F(\sqrt\lambda),
-              \quad \text{between } -\tfrac12 \text{ and } 0
+              \quad -\tfrac12 \text{ for small } \alpha,\; 0 \text{ for large}
 
     No term of the sum is negative, so no digit is lost. For small alpha, where the sum is long, it
     is replaced by :math:`\texttt{KL\_OFFSET} - \tfrac12 \log\alpha - \tfrac12 \sum_{n \ge 1}
