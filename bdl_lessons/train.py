@@ -29,7 +29,7 @@ def fit(
     generator: torch.Generator,
     optimizer: MakeOptimizer,
     batch_size: int | None = None,
-    kl_weight: float = 1.0,
+    kl_weight: float | Callable[[int], float] = 1.0,
     sampling: Sampling = "example",
     schedule: Callable[[int], float] | None = None,
 ) -> Tensor:
@@ -42,7 +42,8 @@ def fit(
         generator: draws the minibatches and the weights. Its device is where noise is drawn.
         optimizer: makes the optimiser from the parameters: ``adam(1e-3)``, ``sgd(1e-2)``.
         batch_size: rows in a minibatch, without replacement within an epoch; ``None``: all rows.
-        kl_weight: factor on the KL; 0 is maximum likelihood.
+        kl_weight: factor on the KL; 0 is maximum likelihood. A function gives it for each step:
+            ``lambda step: warm_up(step, 0, 1000)``.
         sampling: which draw of the weights a step uses.
         schedule: factor on the learning rate at step i, e.g. ``inverse_decay(1e-4, 0.25)``.
 
@@ -58,11 +59,12 @@ def fit(
     stepper = optimizer(model.parameters())
     scheduler = LambdaLR(stepper, schedule) if schedule else None
     losses: list[Tensor] = []
-    for rows in _minibatches(n_train, batch_size, n_steps, generator):
+    weight_at = kl_weight if callable(kl_weight) else lambda step: kl_weight
+    for step, rows in enumerate(_minibatches(n_train, batch_size, n_steps, generator)):
         inputs, targets = (x, y) if rows is None else (x[rows], y[rows])
         loss = nll(model(inputs, sampling, generator), targets)
-        if kl_weight:
-            loss = loss + kl_weight / n_train * model.kl()
+        if weight := weight_at(step):
+            loss = loss + weight / n_train * model.kl()
         stepper.zero_grad(set_to_none=True)
         loss.backward()
         stepper.step()

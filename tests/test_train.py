@@ -161,3 +161,18 @@ def test_bad_arguments_are_named(change, words):
     arguments = {"x": x, "y": y, "n_steps": 2, "generator": generator(), "optimizer": sgd(1e-3)}
     with pytest.raises(ValueError, match=words):
         fit(mlp((3, 1), BinaryDropout(0.0)).double(), nll=gaussian_nll(1.0), **arguments | change)
+
+
+def test_a_kl_weight_may_change_from_step_to_step():
+    x, y = line()
+    model = mlp((3, 4, 1), BinaryDropout(0.0, 2.0)).double()
+    kl, steps = model.kl().detach(), []
+
+    def losses(kl_weight):
+        settings = {"n_steps": 3, "generator": generator(), "optimizer": sgd(0.0)}
+        return fit(model, x, y, gaussian_nll(3.0), kl_weight=kl_weight, **settings)
+
+    difference = losses(lambda step: steps.append(step) or step / 2) - losses(0.0)
+    assert steps == [0, 1, 2]
+    expected = torch.tensor([0.0, 0.5, 1.0], dtype=torch.float64) * kl / len(x)
+    torch.testing.assert_close(difference, expected, atol=1e-9, rtol=1e-9)
