@@ -9,6 +9,7 @@ from bdl_lessons.layers.multiplicative_noise import (
     LogAlpha,
     LogUniformPrior,
 )
+from bdl_lessons.layers.relevance import ARD, SparseVD, ard_kl, log_alpha
 from bdl_lessons.layers.stochastic import Sampling, StochasticLayer, check_sampling
 from bdl_lessons.layers.unit_noise import UnitNoise, UnitNoiseConv2d, UnitNoiseLinear
 from bdl_lessons.layers.variational_dropout import VariationalDropout
@@ -21,6 +22,7 @@ from bdl_lessons.layers.weight_noise import (
 )
 
 __all__ = [
+    "ARD",
     "AdditiveNoise",
     "BayesByBackprop",
     "BernoulliNoise",
@@ -31,6 +33,7 @@ __all__ = [
     "LogAlpha",
     "LogUniformPrior",
     "Sampling",
+    "SparseVD",
     "StochasticLayer",
     "UnitNoise",
     "UnitNoiseConv2d",
@@ -40,7 +43,9 @@ __all__ = [
     "WeightNoiseConv2d",
     "WeightNoiseLayer",
     "WeightNoiseLinear",
+    "ard_kl",
     "binary_dropout_kl",
     "check_sampling",
+    "log_alpha",
     "matched_log_alpha",
 ]

@@ -1,0 +1,131 @@
+r"""Layers that find out which of their weights matter: sparse variational dropout and ARD.
+
+One posterior, two priors. Every weight is ``w = mu + sigma * eps`` with its own free ``mu`` and
+``log_sigma2`` (the additive parametrisation). What decides is its noise relative to its size,
+
+.. math:: \alpha = \sigma^2 / \mu^2, \qquad \log\alpha = \log\sigma^2 - 2 \log|\mu|,
+
+and both priors make the divergence a falling function of ``log_alpha`` alone: noise is what the
+prior wants. A weight that the data do not hold back drifts to a large alpha and can be removed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from bdl_lessons.kl_loguniform import molchanov_kl
+from bdl_lessons.layers.weight_noise import AdditiveNoise, WeightNoiseConv2d, WeightNoiseLinear
+
+Clamp = tuple[float, float]
+
+
+def log_alpha(mu: Tensor, log_sigma2: Tensor) -> Tensor:
+    """``log(sigma2 / mu**2)`` of each weight, any shape.
+
+    ``mu**2`` would underflow long before ``mu`` does, so the logarithm is taken of ``|mu|``, held
+    at the smallest normal number: a ``mu`` of 0 gives a large, finite value and gradient 0.
+
+    Raises:
+        ValueError: if the shapes differ.
+    """
+    if mu.shape != log_sigma2.shape:
+        raise ValueError(
+            f"mu has shape {tuple(mu.shape)}, log_sigma2 has {tuple(log_sigma2.shape)}; "
+            "each weight needs one of each"
+        )
+    return log_sigma2 - 2 * mu.abs().clamp_min(torch.finfo(mu.dtype).tiny).log()
+
+
+def ard_kl(log_alpha: Tensor) -> Tensor:
+    r"""Divergence of each weight under the best Gaussian prior of its own, in nats.
+
+    ``min over lambda2 of KL(N(mu, sigma2) || N(0, lambda2))`` is reached at
+    ``lambda2 = mu**2 + sigma2`` and is :math:`\tfrac12\log(1 + 1/\alpha) = \tfrac12
+    \mathrm{softplus}(-\log\alpha)`, without any constant (Kharitonov, Molchanov and Vetrov 2018).
+    """
+    return softplus(-log_alpha) / 2
+
+
+@dataclass(frozen=True)
+class _Relevance:
+    """Layer factory: the law of the weights and the sum of a divergence in ``log_alpha``.
+
+    Args:
+        init_log_sigma2: where the log variances start. Published: -10. Small, because a network
+            that starts as noise does not learn.
+        log_alpha_clamp: bounds put on ``log_alpha`` *inside the KL*, published (-8, 8); beyond them
+            its gradient is 0. ``None``: no bounds, none are needed for stability. The variance that
+            is sampled is ``exp(log_sigma2)`` either way.
+
+    Raises:
+        ValueError: if ``init_log_sigma2`` is not finite or the clamp is not ``(low, high)``.
+    """
+
+    init_log_sigma2: float = -10.0
+    log_alpha_clamp: Clamp | None = None
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.init_log_sigma2):
+            raise ValueError(f"init_log_sigma2 must be finite, got {self.init_log_sigma2}")
+        if self.log_alpha_clamp is not None and not (
+            len(self.log_alpha_clamp) == 2 and self.log_alpha_clamp[0] < self.log_alpha_clamp[1]
+        ):
+            raise ValueError(
+                f"log_alpha_clamp must be None or (low, high), got {self.log_alpha_clamp}"
+            )
+
+    def linear(self, in_features: int, out_features: int) -> WeightNoiseLinear:
+        noise = AdditiveNoise((out_features, in_features), self.init_log_sigma2)
+        return WeightNoiseLinear(in_features, out_features, noise, self._kl)
+
+    def conv2d(self, in_channels: int, out_channels: int, kernel_size: int) -> WeightNoiseConv2d:
+        shape = (out_channels, in_channels, kernel_size, kernel_size)
+        noise = AdditiveNoise(shape, self.init_log_sigma2)
+        return WeightNoiseConv2d(in_channels, out_channels, kernel_size, noise, self._kl)
+
+    def _kl(self, noise: AdditiveNoise, mu: Tensor) -> Tensor:
+        values = log_alpha(mu, noise.log_sigma2)
+        if self.log_alpha_clamp is not None:
+            values = values.clamp(*self.log_alpha_clamp)
+        kl = self._weight_kl(values).sum()
+        if not kl.isfinite():
+            raise ValueError("mu and log_sigma2 must be finite, and so must be their KL")
+        return kl
+
+    def _weight_kl(self, log_alpha: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class SparseVD(_Relevance):
+    """Layer factory of sparse variational dropout (Molchanov, Ashukha and Vetrov, ICML 2017).
+
+    The prior is log-uniform, ``p(|w|) ~ 1/|w|``.
+
+    Args:
+        weight_kl: the divergence of each weight as a function of ``log_alpha``: the published
+            sigmoid, or :func:`~bdl_lessons.kl_loguniform.loguniform_kl`, exact and slower.
+    """
+
+    weight_kl: Callable[[Tensor], Tensor] = molchanov_kl
+
+    def _weight_kl(self, log_alpha: Tensor) -> Tensor:
+        return self.weight_kl(log_alpha)
+
+
+@dataclass(frozen=True)
+class ARD(_Relevance):
+    """Layer factory of automatic relevance determination (Kharitonov et al. 2018).
+
+    The prior is ``N(0, lambda2)``, each weight has its own ``lambda2`` at its optimum:
+    :func:`ard_kl`.
+    """
+
+    def _weight_kl(self, log_alpha: Tensor) -> Tensor:
+        return ard_kl(log_alpha)
