@@ -1,5 +1,6 @@
 import json
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -96,6 +97,20 @@ def test_a_file_with_other_content_is_refused(pruned, tmp_path, change):
     np.savez(path, **arrays)
     with pytest.raises(ValueError, match=r"net\.npz is not a complete file"):
         load(path)
+
+
+def test_a_pickled_object_is_never_built(pruned, tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return (Path.mkdir, (tmp_path / "sprung",))
+
+    save(pruned, tmp_path / "net.npz")
+    with np.load(tmp_path / "net.npz") as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    np.savez(tmp_path / "net.npz", **arrays | {"0.values": np.array([Trap()], dtype=object)})
+    with pytest.raises(ValueError, match=r"net\.npz"):
+        load(tmp_path / "net.npz")
+    assert not (tmp_path / "sprung").exists()
 
 
 def test_another_array_file_and_no_file(tmp_path):
