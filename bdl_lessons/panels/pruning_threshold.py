@@ -74,7 +74,7 @@ def scene(figure: Figure) -> Update:
         mosaic(np.zeros((WIDTH, 64))), cmap="PuOr", vmin=-1.2, vmax=1.2, animated=True
     )
     right.axis("off")
-    right.set_title("Weights into each of the 50 hidden units")
+    right.set_title("Weights into each hidden unit")
 
     def update(threshold: float, network: str) -> str:
         mus, log_alphas, _ = weights(stored, network)
