@@ -16,6 +16,8 @@ HOUSE = [
     {"metrics"},
     {"results"},
     {"experiments"},
+    {"metrics", "gradient_variance"},
+    {"results", "experiments", "published"},
     {"panels", "exercises", "course"},
     {"environment", "tools"},
     {"__main__"},
