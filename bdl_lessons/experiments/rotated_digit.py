@@ -16,7 +16,7 @@ from torch.nn.functional import affine_grid, cross_entropy, grid_sample
 from bdl_lessons.datasets import mnist
 from bdl_lessons.device import device
 from bdl_lessons.experiments.experiment import Experiment, Measured, Unit
-from bdl_lessons.experiments.rotated_digit_report import PUBLISHED, figure, table
+from bdl_lessons.experiments.rotated_digit_report import PUBLISHED, SHOWN, figure, table
 from bdl_lessons.layers import BinaryDropout
 from bdl_lessons.models import Network, initialise, lenet5
 from bdl_lessons.predict import predict, predict_mean
@@ -55,7 +55,7 @@ def run(unit: Unit) -> Measured:
     scaling, in percent; ``starts_with_1``: the fraction of the 1s that are recognised upright.
     Arrays, ``(angles, ones)`` each: predicted ``classes``, ``entropy`` and ``information`` in nats,
     ``std`` of the predicted class's probability over the passes; ``probs``: the passes' outputs for
-    the classes 1, 5 and 7 of the first 1 at the published number of angles, ``(12, passes, 3)``.
+    the first 1, ``(angles, passes, len(SHOWN))``.
     """
     config, on = unit.config, device()
     data = mnist(config["n_train"], config["n_test"])
@@ -86,8 +86,7 @@ def run(unit: Unit) -> Measured:
     classes = outputs.mean(0).argmax(-1)
     chosen = outputs.gather(-1, classes.expand(n_samples, -1, -1)[..., None])[..., 0]
     upright = angles(config).index(0)
-    published_turn = slice(upright, upright + len(PUBLISHED))
-    top = outputs[:, published_turn, 0][..., [1, 5, 7]].transpose(0, 1)
+    first_one = outputs[:, :, 0, SHOWN].transpose(0, 1)
     return Measured(
         {
             "test_error": _percent_wrong(probs, y_test),
@@ -101,7 +100,7 @@ def run(unit: Unit) -> Measured:
             "entropy": _rounded(predictive_entropy(logits).unflatten(0, turned.shape[:2])),
             "information": _rounded(mutual_information(logits).unflatten(0, turned.shape[:2])),
             "std": _rounded(chosen.std(0, correction=0)),
-            "probs": _rounded(top),
+            "probs": _rounded(first_one, 3),
         },
     )
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import torch
 from matplotlib.figure import Figure
 
-from bdl_lessons.plots import BLUE, DASHES, INK, ORANGE, VERMILLION, new_figure, style
+from bdl_lessons.plots import BLUE, CYCLE, DASHES, INK, new_figure, style
 from bdl_lessons.results import Record
 
 PUBLISHED = (1, 1, 1, 1, 1, 5, 5, 7, 7, 7, 7, 7)
+SHOWN = (1, 2, 5, 7)
+"""Classes in the figure: those of the published sequence, and 2."""
 
 
 def table(records: list[Record]) -> str:
@@ -46,34 +48,32 @@ def figure(records: list[Record]) -> Figure:
     """The passes' softmax outputs over the positions of the first 1, and the uncertainty of all."""
     record = _longest(records)[0]
     arrays = {name: torch.tensor(values) for name, values in record["arrays"].items()}
-    step = record["config"]["step_degrees"]
+    degrees, step = arrays["angles"], record["config"]["step_degrees"]
+    n_passes, n_ones = arrays["probs"].shape[1], arrays["entropy"].shape[1]
     picture = new_figure(7.2, 5.4, layout="constrained")
     with style():
         top, bottom = picture.subplots(2, 1, sharex=True)
-        degrees = torch.arange(len(PUBLISHED)) * step
-        n_passes = arrays["probs"].shape[1]
-        for k, (name, colour, marker) in enumerate(
-            zip("157", (BLUE, ORANGE, VERMILLION), "os^", strict=True)
-        ):
-            spread = torch.linspace(-0.12, 0.12, n_passes) + 0.3 * (k - 1)
-            at = degrees[:, None] + step * spread
-            top.scatter(at, arrays["probs"][..., k], s=7, marker=marker, color=colour, alpha=0.35,
-                        lw=0)  # fmt: skip
-            top.plot(degrees + 0.3 * step * (k - 1), arrays["probs"][..., k].mean(1), color=colour,
-                     marker=marker, ls=DASHES[k], lw=1.2, ms=5, label=f"class {name}")  # fmt: skip
+        for k, name in enumerate(SHOWN):
+            look = {"color": CYCLE[k], "marker": "os^D"[k]}
+            probs, place = arrays["probs"][..., k], degrees + step * 0.2 * (k - 1.5)
+            at = place[:, None] + step * torch.linspace(-0.08, 0.08, n_passes)
+            top.scatter(at, probs, s=5, alpha=0.3, lw=0, **look)
+            top.plot(place, probs.mean(1), ls=DASHES[k], lw=1, ms=4, label=f"class {name}", **look)
         top.set(ylabel="softmax output", ylim=(-0.04, 1.04))
         top.set_title(f"First 1 of the test set: {n_passes} passes (small) and their mean")
         top.legend(loc="center right")
-        upright = record["arrays"]["angles"].index(0)
-        for one in range(arrays["entropy"].shape[1]):
-            bottom.plot(degrees, arrays["entropy"][upright:, one], color=INK, ls="-", lw=0.8,
-                        alpha=0.6, label="predictive entropy" if one == 0 else None)  # fmt: skip
-            bottom.plot(degrees, arrays["information"][upright:, one], color=BLUE, ls="--", lw=0.8,
-                        alpha=0.8, label="mutual information" if one == 0 else None)  # fmt: skip
-        bottom.set(xlabel="rotation clockwise (degrees)", xticks=degrees.tolist())
+        for one in range(n_ones):
+            names = ("predictive entropy", "mutual information") if one == 0 else (None, None)
+            bottom.plot(
+                degrees, arrays["entropy"][:, one], color=INK, ls="-", lw=0.8, label=names[0]
+            )
+            bottom.plot(
+                degrees, arrays["information"][:, one], color=BLUE, ls="--", lw=0.8, label=names[1]
+            )
+        bottom.set(xlabel="rotation (degrees, clockwise positive)", xticks=degrees.tolist()[1::2])
         bottom.set(ylabel="nats", ylim=(-0.05, 2.4))
-        bottom.set_title(f"Uncertainty about each of {arrays['entropy'].shape[1]} ones")
-        bottom.legend(loc="upper left")
+        bottom.set_title(f"Uncertainty about each of {n_ones} ones")
+        bottom.legend(loc="upper center")
     return picture
 
 
@@ -87,7 +87,7 @@ def _sequence(record: Record, one: int, direction: int, what: str = "classes") -
 def _counts(records: list[Record]) -> list[str]:
     """For each direction, how often the sequences have the features of the published one."""
     lines = [
-        f"Every sequence of the networks of that many steps ({len(records)} seeds):",
+        f"Every sequence of the networks of that many steps (seeds: {len(records)}):",
         "",
         "| direction | sequences | start with 1 | end with 7 | have a 5 | equal the published "
         "| positions that agree, mean of 12 |",
