@@ -61,7 +61,7 @@ def figure(records: list[Record]) -> Figure:
             top.plot(place, probs.mean(1), ls=DASHES[k], lw=1, ms=4, label=f"class {name}", **look)
         top.set(ylabel="softmax output", ylim=(-0.04, 1.04))
         top.set_title(f"First 1 of the test set: {n_passes} passes (small) and their mean")
-        top.legend(loc="center right")
+        top.legend(loc="center", bbox_to_anchor=(0.46, 0.5))
         for one in range(n_ones):
             names = ("predictive entropy", "mutual information") if one == 0 else (None, None)
             bottom.plot(
