@@ -8,7 +8,7 @@ RECIPE := requirements.lock pyproject.toml
 
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses=2 --dist=loadscope
 
-.PHONY: lab test lint unit notebooks test-browser rebuild bench site slides install clean
+.PHONY: lab test lint unit notebooks test-browser rebuild bench reproduce report site slides install clean
 
 lab: install
 	$(BIN)/jupyter lab $(LAB_FLAGS) notebooks/00_start_here.ipynb
@@ -34,6 +34,13 @@ rebuild: install
 
 bench: install
 	$(BIN)/python -m bdl_lessons bench
+
+# make reproduce NAME=co2_mc_dropout runs what is not yet recorded of one experiment
+reproduce: install
+	$(BIN)/python -m bdl_lessons reproduce $(NAME)
+
+report: install
+	$(BIN)/python -m bdl_lessons report
 
 site: install
 	$(BIN)/jupyter nbconvert --to html --output-dir site notebooks/*.ipynb
