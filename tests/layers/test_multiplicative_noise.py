@@ -10,7 +10,7 @@ from bdl_lessons.layers import GaussianDropout, LogAlpha, VariationalDropout, ma
 from bdl_lessons.models import mlp
 from bdl_lessons.noise import dropout_noise
 
-K, L, N_DRAWS = 5, 4, 40_000
+K, L, N_DRAWS = 5, 4, 20_000
 CHOICES = [("A", "layer"), ("A", "unit"), ("B", "layer"), ("B", "unit"), ("B", "weight")]
 
 
@@ -47,7 +47,7 @@ def test_activations_have_the_moments_of_the_derivation(noise, alpha_per):
     assert torch.allclose(
         y.mean(0), terms.sum(1) + layer.bias, atol=4.5 * (var.max() / N_DRAWS) ** 0.5
     )
-    assert torch.allclose(y.var(0) / var, torch.ones_like(var), atol=0.05)
+    assert torch.allclose(y.var(0) / var, torch.ones_like(var), atol=0.06)
     cov = torch.cov(y.T)
     expected = (alpha_of_weights(layer)[0] * terms) @ terms.T if noise == "A" else var.diag()
     assert torch.allclose(cov, expected, atol=0.05 * var.max())
@@ -58,9 +58,9 @@ def test_function_draws_have_the_same_variance(noise):
     layer = scattered(VariationalDropout(noise, "unit"))
     x = torch.randn(1, K, generator=seeded(1), dtype=torch.float64)
     with torch.no_grad():
-        y = layer.apply_draw(x.expand(20_000, 1, K), layer.draw(20_000, seeded(3)))[:, 0]
+        y = layer.apply_draw(x.expand(8_000, 1, K), layer.draw(8_000, seeded(3)))[:, 0]
     var = (alpha_of_weights(layer) * (layer.weight * x).square()).sum(1)
-    assert torch.allclose(y.var(0) / var, torch.ones_like(var), atol=0.06)
+    assert torch.allclose(y.var(0) / var, torch.ones_like(var), atol=0.08)
 
 
 def test_gaussian_dropout_matches_two_moments_of_binary_dropout():
