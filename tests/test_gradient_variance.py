@@ -10,7 +10,7 @@ from bdl_lessons.gradient_variance import (
     regression_parts,
 )
 from bdl_lessons.layers import BayesByBackprop
-from bdl_lessons.models import mlp
+from bdl_lessons.models import initialise, mlp
 
 N, K, TAU = 7, 3, 1.7
 ESTIMATORS = ("local", "per example", "per minibatch")
@@ -181,8 +181,8 @@ def test_unknown_names_are_refused(regression):
 
 
 def test_the_four_estimators_of_a_network():
-    model = mlp((4, 6, 2), BayesByBackprop(init_log_sigma2=-1.0))
-    x = normal(1, 4, seed=11).float().expand(50, 4)
+    model = initialise(mlp((4, 6, 2), BayesByBackprop(init_log_sigma2=-1.0)), generator()).double()
+    x = normal(1, 4, seed=11).expand(50, 4)
     outputs = {e: noisy_outputs(model, x, e, generator(1)) for e in (*ESTIMATORS, "no noise")}
     distinct = {name: len(y.unique(dim=0)) for name, y in outputs.items()}
     assert distinct == {"local": 50, "per example": 50, "per minibatch": 1, "no noise": 1}
@@ -190,7 +190,7 @@ def test_the_four_estimators_of_a_network():
 
 
 def test_all_estimators_have_the_same_mean_gradient():
-    model = mlp((4, 6, 2), BayesByBackprop(init_log_sigma2=-2.0)).double()
+    model = initialise(mlp((4, 6, 2), BayesByBackprop(init_log_sigma2=-2.0)), generator()).double()
     x, y = normal(5, 4, seed=12), torch.tensor([0, 1, 1, 0, 1])
     parameters = [model[0].weight, model[0].noise.log_sigma2, model[2].noise.log_sigma2]
     means, errors = [], []

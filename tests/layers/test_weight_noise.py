@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from bdl_lessons.layers import BayesByBackprop, WeightNoise, WeightNoiseLinear
-from bdl_lessons.models import lenet5, mlp
+from bdl_lessons.models import initialise, lenet5, mlp
 from bdl_lessons.predict import predict
 
 N_DRAWS = 20_000
@@ -192,13 +192,13 @@ def test_networks_predict_with_a_sample_axis(sampling):
     cases = [(mlp((784, 5, 2), BayesByBackprop()), images.flatten(1), 2)]
     cases += [(lenet5(BayesByBackprop()), images, 10)]
     for model, x, n_outputs in cases:
-        draws = predict(model, x, 4, sampling, generator=generator(2))
+        draws = predict(initialise(model, generator()), x, 4, sampling, generator=generator(2))
         assert draws.shape == (4, 3, n_outputs)
         assert not torch.equal(draws[0], draws[1])
 
 
 def test_function_prediction_is_one_function_at_all_rows():
-    model = mlp((4, 5, 2), BayesByBackprop(init_log_sigma2=-1.0))
+    model = initialise(mlp((4, 5, 2), BayesByBackprop(init_log_sigma2=-1.0)), generator())
     x = x_linear()[:1].float().expand(7, 4)
     for chunk_rows in (2, 100):
         draws = predict(model, x, 3, "function", generator=generator(2), chunk_rows=chunk_rows)
