@@ -1,5 +1,7 @@
 from importlib.metadata import PackageNotFoundError
 
+import pytest
+
 from bdl_lessons import environment
 
 
@@ -24,3 +26,9 @@ def test_what_is_missing_comes_with_its_remedy(monkeypatch):
 def test_a_wrong_data_folder_does_not_break_it(monkeypatch, tmp_path):
     monkeypatch.setenv("BDL_DATA_DIR", str(tmp_path / "nowhere"))
     assert "optional data:" in environment.report()
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.02, "ok       a slider"), (3.0, "slow     a")])
+def test_a_slow_machine_is_told_without_a_number_that_changes(monkeypatch, seconds, said):
+    monkeypatch.setattr(environment, "_slider_move_s", lambda: seconds)
+    assert f"\n{said}" in environment.report()
