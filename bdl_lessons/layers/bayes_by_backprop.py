@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from bdl_lessons.kl import gaussian_kl_to_prior
-from bdl_lessons.layers.weight_noise import AdditiveNoise, WeightNoiseConv2d, WeightNoiseLinear
+from bdl_lessons.layers.weight_noise import AdditiveNoise, AdditiveNoiseFactory
 
 
 @dataclass(frozen=True)
-class BayesByBackprop:
+class BayesByBackprop(AdditiveNoiseFactory):
     """Layer factory: ``q(w) = N(mu, sigma**2)`` with the prior ``N(0, prior_var)``.
 
     Args:
@@ -32,15 +32,6 @@ class BayesByBackprop:
             raise ValueError(f"prior_var must be finite and > 0, got {self.prior_var}")
         if not math.isfinite(self.init_log_sigma2):
             raise ValueError(f"init_log_sigma2 must be finite, got {self.init_log_sigma2}")
-
-    def linear(self, in_features: int, out_features: int) -> WeightNoiseLinear:
-        noise = AdditiveNoise((out_features, in_features), self.init_log_sigma2)
-        return WeightNoiseLinear(in_features, out_features, noise, self._kl)
-
-    def conv2d(self, in_channels: int, out_channels: int, kernel_size: int) -> WeightNoiseConv2d:
-        shape = (out_channels, in_channels, kernel_size, kernel_size)
-        noise = AdditiveNoise(shape, self.init_log_sigma2)
-        return WeightNoiseConv2d(in_channels, out_channels, kernel_size, noise, self._kl)
 
     def _kl(self, noise: AdditiveNoise, mu: Tensor) -> Tensor:
         return gaussian_kl_to_prior(mu, noise.log_sigma2, self.prior_var)

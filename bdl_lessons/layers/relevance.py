@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from bdl_lessons.kl_loguniform import molchanov_kl
-from bdl_lessons.layers.weight_noise import AdditiveNoise, WeightNoiseConv2d, WeightNoiseLinear
+from bdl_lessons.layers.weight_noise import AdditiveNoise, AdditiveNoiseFactory
 
 Clamp = tuple[float, float]
 
@@ -53,7 +53,7 @@ def ard_kl(log_alpha: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class _Relevance:
+class _Relevance(AdditiveNoiseFactory):
     """Layer factory: the law of the weights and the sum of a divergence in ``log_alpha``.
 
     Args:
@@ -79,15 +79,6 @@ class _Relevance:
             raise ValueError(
                 f"log_alpha_clamp must be None or (low, high), got {self.log_alpha_clamp}"
             )
-
-    def linear(self, in_features: int, out_features: int) -> WeightNoiseLinear:
-        noise = AdditiveNoise((out_features, in_features), self.init_log_sigma2)
-        return WeightNoiseLinear(in_features, out_features, noise, self._kl)
-
-    def conv2d(self, in_channels: int, out_channels: int, kernel_size: int) -> WeightNoiseConv2d:
-        shape = (out_channels, in_channels, kernel_size, kernel_size)
-        noise = AdditiveNoise(shape, self.init_log_sigma2)
-        return WeightNoiseConv2d(in_channels, out_channels, kernel_size, noise, self._kl)
 
     def _kl(self, noise: AdditiveNoise, mu: Tensor) -> Tensor:
         values = log_alpha(mu, noise.log_sigma2)

@@ -170,6 +170,24 @@ class WeightNoiseConv2d(WeightNoiseLayer, nn.Conv2d):
         return y.unflatten(0, x.shape[:-3])
 
 
+class AdditiveNoiseFactory:
+    """Layers with :class:`AdditiveNoise`. A method adds ``init_log_sigma2`` and its ``_kl``."""
+
+    init_log_sigma2: float
+
+    def linear(self, in_features: int, out_features: int) -> WeightNoiseLinear:
+        noise = AdditiveNoise((out_features, in_features), self.init_log_sigma2)
+        return WeightNoiseLinear(in_features, out_features, noise, self._kl)
+
+    def conv2d(self, in_channels: int, out_channels: int, kernel_size: int) -> WeightNoiseConv2d:
+        shape = (out_channels, in_channels, kernel_size, kernel_size)
+        noise = AdditiveNoise(shape, self.init_log_sigma2)
+        return WeightNoiseConv2d(in_channels, out_channels, kernel_size, noise, self._kl)
+
+    def _kl(self, noise: AdditiveNoise, mu: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
 def _safe_sqrt(var: Tensor) -> Tensor:
     """The square root, with gradient 0 where ``var`` is 0 (a row of zeros) instead of infinite."""
     return var.clamp_min(torch.finfo(var.dtype).tiny).sqrt()
