@@ -96,13 +96,18 @@ def molchanov_kl(log_alpha: Tensor) -> Tensor:
 
 
 class _LogUniformKL(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx, log_alpha: Tensor) -> Tensor:
-        ctx.save_for_backward(log_alpha)
+    def forward(log_alpha: Tensor) -> Tensor:
         sums = _SUMS[log_alpha.dtype]
         few = sums.poisson_mean(log_alpha, sums.odd_harmonics)
         many = KL_OFFSET - log_alpha / 2 - sums.power_sum(log_alpha, sums.reciprocals)
         return sums.joined(log_alpha, few, many)
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
 
     @staticmethod
     @once_differentiable

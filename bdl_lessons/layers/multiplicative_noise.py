@@ -145,10 +145,16 @@ def one_of(name: str, value: str, choices: object) -> None:
 
 
 class _AtMost(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx, x: Tensor, bound: float) -> Tensor:
-        ctx.save_for_backward(x > bound)
+    def forward(x: Tensor, bound: float) -> Tensor:
         return x.clamp(max=bound)
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple[Tensor, float], output: Tensor) -> None:
+        x, bound = inputs
+        ctx.save_for_backward(x > bound)
 
     @staticmethod
     def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:

@@ -144,6 +144,18 @@ def test_alpha_is_bounded_and_can_come_back():
     assert log_alpha.free.grad.tolist() == [0.0, -1.0]
 
 
+def test_the_bound_holds_for_each_of_many_members():
+    log_alpha = LogAlpha((3,), 0.0, learned=True, max_log_alpha=0.0)
+    towards = torch.tensor([1.0, -1.0, 2.0])
+    members = torch.tensor([[0.5, 0.5, -0.5], [-0.5, 0.0, 0.5]])
+
+    def loss(free):
+        return (towards * torch.func.functional_call(log_alpha, {"free": free}, ())).sum()
+
+    gradients = torch.vmap(torch.func.grad(loss))(members)
+    assert gradients.tolist() == [[1.0, 0.0, 2.0], [1.0, -1.0, 2.0]]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
