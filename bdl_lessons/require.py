@@ -1,9 +1,14 @@
-"""What an argument must be: one line each to ask, one message that names the argument."""
+"""What an argument must be: one line each to ask, one message that names the argument.
+
+Inside :func:`bdl_lessons.side_by_side.vmap` values cannot be seen and are not asked for.
+"""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+from bdl_lessons.side_by_side import inside_vmap
 
 
 def floating(name: str, value: Tensor) -> Tensor:
@@ -21,14 +26,14 @@ def floating(name: str, value: Tensor) -> Tensor:
 
 def finite(name: str, value: Tensor) -> Tensor:
     """``value`` if it has no NaN and no infinity, else ValueError."""
-    if not value.isfinite().all():
+    if not inside_vmap() and not value.isfinite().all():
         raise ValueError(f"{name} must be finite, it has a NaN or an infinity")
     return value
 
 
 def variance(name: str, value: Tensor) -> Tensor:
     """``value`` if all of it is positive and finite, else ValueError."""
-    if not ((value > 0) & value.isfinite()).all():
+    if not inside_vmap() and not ((value > 0) & value.isfinite()).all():
         raise ValueError(f"{name} is a variance: it must be positive and finite, got {value.min()}")
     return value
 

@@ -56,17 +56,38 @@ def fit(
         raise ValueError(f"x and y must have the same number of rows > 0, got {len(x)}, {len(y)}")
     if n_steps < 1:
         raise ValueError(f"n_steps must be >= 1, got {n_steps}")
-    stepper = optimizer(model.parameters())
-    scheduler = LambdaLR(stepper, schedule) if schedule else None
-    losses: list[Tensor] = []
     weight_at = kl_weight if callable(kl_weight) else lambda step: kl_weight
-    for step, rows in enumerate(_minibatches(n_train, batch_size, n_steps, generator)):
+    minibatches = _minibatches(n_train, batch_size, n_steps, generator)
+
+    def loss_at(step: int) -> Tensor:
+        rows = next(minibatches)
         inputs, targets = (x, y) if rows is None else (x[rows], y[rows])
         loss = nll(model(inputs, sampling, generator), targets)
-        if weight := weight_at(step):
-            loss = loss + weight / n_train * model.kl()
+        weight = weight_at(step)
+        return loss + weight / n_train * model.kl() if weight else loss
+
+    return descend(model.parameters(), loss_at, n_steps, optimizer, schedule)
+
+
+def descend(
+    parameters: Iterable[nn.Parameter],
+    loss_at: Callable[[int], Tensor],
+    n_steps: int,
+    optimizer: MakeOptimizer,
+    schedule: Callable[[int], float] | None = None,
+) -> Tensor:
+    """Step down the sum of ``loss_at(step)``, ``(...)``; returns the losses, ``(n_steps, ...)``.
+
+    Raises:
+        FloatingPointError: if a loss is NaN or infinite; the message names the step.
+    """
+    stepper = optimizer(parameters)
+    scheduler = LambdaLR(stepper, schedule) if schedule else None
+    losses: list[Tensor] = []
+    for step in range(n_steps):
+        loss = loss_at(step)
         stepper.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.sum().backward()
         stepper.step()
         if scheduler:
             scheduler.step()
@@ -85,13 +106,16 @@ def gaussian_nll(tau: float) -> NegativeLogLikelihood:
     if not (tau > 0 and math.isfinite(tau)):
         raise ValueError(f"tau must be a precision: finite and > 0, got {tau}")
 
-    def nll(output: Tensor, y: Tensor) -> Tensor:
-        if output.shape != y.shape:
-            raise ValueError(f"y must have shape {tuple(output.shape)}, got {tuple(y.shape)}")
-        squared = tau * (y - output).square() + math.log(2 * math.pi / tau)
-        return squared.sum(-1).mean() / 2
+    return lambda output, y: gaussian_nll_at(output, y, tau)
 
-    return nll
+
+def gaussian_nll_at(output: Tensor, y: Tensor, tau: float | Tensor) -> Tensor:
+    """:func:`gaussian_nll` with the precision as an argument: one number, or a 0-dim tensor."""
+    if output.shape != y.shape:
+        raise ValueError(f"y must have shape {tuple(output.shape)}, got {tuple(y.shape)}")
+    log_tau = tau.log() if isinstance(tau, Tensor) else math.log(tau)
+    squared = tau * (y - output).square() + math.log(2 * math.pi) - log_tau
+    return squared.sum(-1).mean() / 2
 
 
 def adam(lr: float) -> MakeOptimizer:
@@ -130,8 +154,9 @@ def _raise_if_diverged(losses: list[Tensor]) -> None:
     recent = torch.stack(losses[-_CHECK_EVERY:])
     bad = (~torch.isfinite(recent)).nonzero()
     if len(bad):
-        step = len(losses) - len(recent) + int(bad[0])
+        where = tuple(bad[0].tolist())
+        step = len(losses) - len(recent) + where[0]
         raise FloatingPointError(
-            f"the loss became {recent[bad[0]].item()} at step {step}: lower the learning rate, "
+            f"the loss became {recent[where].item()} at step {step}: lower the learning rate, "
             "or look for NaN in x and y"
         )

@@ -7,14 +7,14 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "bdl_lessons"
 HOUSE = [
-    {"check", "device", "require", "plots", "panel", "datasets", "published"},
+    {"check", "device", "require", "side_by_side", "plots", "panel", "datasets", "published"},
     {"masks", "kl", "kl_loguniform", "kernels", "random_features"}
     | {"improper_prior", "quantised_kl"},
     {"noise", "dropout_moments"},
     {"gaussian_vi", "baselines", "gp", "layers"},
     {"models"},
     {"elbo", "weight_decay", "train", "predict", "predictive", "prune"},
-    {"sparse_file", "metrics", "gradient_variance"},
+    {"members", "sparse_file", "metrics", "gradient_variance"},
     {"results"},
     {"experiments"},
     {"panels", "exercises", "course"},

@@ -12,6 +12,7 @@ from torch import Tensor
 from bdl_lessons.layers.unit_noise import UnitNoise, UnitNoiseConv2d, UnitNoiseLinear
 from bdl_lessons.masks import valid_p_drop
 from bdl_lessons.noise import dropout_noise
+from bdl_lessons.side_by_side import inside_vmap
 
 
 class BernoulliNoise(UnitNoise):
@@ -24,12 +25,16 @@ class BernoulliNoise(UnitNoise):
     def __init__(self, p_drop: float) -> None:
         super().__init__()
         self.p_drop = valid_p_drop(p_drop)
+        self.register_buffer("keep", torch.tensor(1 - self.p_drop), persistent=False)
 
     @property
     def is_random(self) -> bool:
         return self.p_drop > 0
 
     def sample(self, shape: torch.Size, generator: torch.Generator, like: Tensor) -> Tensor:
+        if inside_vmap():  # networks side by side may have rates of their own
+            uniform = torch.rand(shape, generator=generator, device=generator.device)
+            return (uniform.to(like.device) < self.keep).to(like.dtype) / self.keep
         return dropout_noise(
             shape, self.p_drop, generator=generator, device=like.device, dtype=like.dtype
         )
@@ -52,7 +57,7 @@ def binary_dropout_kl(
         theta: ``(K, Q)``. bias: ``(L,)`` or ``None``.
         length_scale: the prior's l; a weight has prior standard deviation 1/l.
     """
-    keep = 1 - noise.p_drop
+    keep = noise.keep if inside_vmap() else 1 - noise.p_drop
     kl = length_scale**2 / (2 * keep) * theta.square().sum()
     return kl if bias is None else kl + length_scale**2 / 2 * bias.square().sum()
 

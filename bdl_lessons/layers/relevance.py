@@ -21,6 +21,7 @@ from torch.nn.functional import softplus
 
 from bdl_lessons.kl_loguniform import molchanov_kl
 from bdl_lessons.layers.weight_noise import AdditiveNoise, AdditiveNoiseFactory
+from bdl_lessons.side_by_side import inside_vmap
 
 Clamp = tuple[float, float]
 
@@ -85,7 +86,7 @@ class _Relevance(AdditiveNoiseFactory):
         if self.log_alpha_clamp is not None:
             values = values.clamp(*self.log_alpha_clamp)
         kl = self._weight_kl(values).sum()
-        if not kl.isfinite():
+        if not inside_vmap() and not kl.isfinite():
             raise ValueError("mu and log_sigma2 must be finite, and so must be their KL")
         return kl
 
