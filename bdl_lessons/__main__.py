@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -94,16 +95,21 @@ def reproduce(
         str, typer.Option(help="quick: seconds. paper: the published architecture, hours")
     ] = "paper",
     jobs: Annotated[int, typer.Option(help="Local processes of one thread each")] = 1,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler whose workers run the units")
+    ] = None,
     folder: Annotated[
         Path | None, typer.Option(help="Where the records are; default: data/results")
     ] = None,
 ) -> None:
     """Measure a published table or figure again: run the units that are not recorded yet."""
     from bdl_lessons import experiments, results
-    from bdl_lessons.experiments import runner
+    from bdl_lessons.experiments import cluster, runner
 
     try:
-        outcome = runner.reproduce(experiments.load(name), scale, jobs, folder or results.FOLDER)
+        experiment = experiments.load(name)
+        with cluster.on_cluster(scheduler) if scheduler else nullcontext() as executor:
+            outcome = runner.reproduce(experiment, scale, jobs, folder or results.FOLDER, executor)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     typer.echo(

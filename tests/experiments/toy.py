@@ -38,15 +38,25 @@ def make(run=run, units=units):
     return Experiment("toy", "A toy", units, run, table, figure)
 
 
-def train_slowly(unit):
-    """Trains a little; says when it has begun and waits until a file allows it to go on."""
-    folder = Path(unit.config["folder"])
+def many_units(scale):
+    return [Unit({"n": n}, seed) for n in range(40) for seed in range(5)]
+
+
+def train(unit):
+    """A few milliseconds of arithmetic that depends on the configuration and the seed."""
     generator = torch.Generator().manual_seed(unit.seed)
     weight = torch.randn(50, 50, generator=generator) / 8
     state = torch.ones(50) * unit.config["n"]
     for _ in range(100):
         state = torch.tanh(weight @ state) + 0.1 * torch.randn(50, generator=generator)
+    return Measured({"norm": state.norm().item()}, {"state": state.tolist()})
+
+
+def train_slowly(unit):
+    """Says when it has begun and waits until a file allows it to go on."""
+    folder = Path(unit.config["folder"])
+    measured = train(unit)
     (folder / f"began-{unit.config['n']}").touch()
     while unit.config["n"] >= 2 and not (folder / "go-on").exists():
         time.sleep(0.01)
-    return Measured({"norm": state.norm().item()}, {"state": state.tolist()})
+    return measured
