@@ -53,7 +53,7 @@ def test_a_worker_that_dies_loses_no_unit_and_doubles_none(two_workers, tmp_path
 
 def test_a_scheduler_that_is_not_there_is_named():
     with (
-        pytest.raises(ValueError, match="no Dask scheduler answers at 'tcp://127.0.0.1:9'"),
+        pytest.raises(ValueError, match="no Dask scheduler answers at 'tcp:"),
         on_cluster("tcp://127.0.0.1:9", timeout=0.5),
     ):
         pass

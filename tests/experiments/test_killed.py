@@ -1,4 +1,4 @@
-"""Ten times a run is killed at a random moment; what is recorded in the end is what one run gives."""
+"""A run is killed ten times at random moments; the records become those of one whole run."""
 
 import os
 import subprocess
