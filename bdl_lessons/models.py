@@ -94,7 +94,8 @@ def initialise(network: Network, generator: torch.Generator, weight_var: float =
 
     ``weight_var = 2`` keeps the scale of ReLU activations from layer to layer (He et al. 2015), 1
     that of tanh, and is the ``U(-sqrt(3/fan_in), sqrt(3/fan_in))`` of Gal & Ghahramani. Biases
-    become 0. Returns ``network``.
+    become 0. A layer with more to draw has a method ``reset(generator)``, called after its weights
+    are there. Returns ``network``.
     """
     for module in network:
         if isinstance(module, nn.Linear | nn.Conv2d):
@@ -103,7 +104,10 @@ def initialise(network: Network, generator: torch.Generator, weight_var: float =
             scale = (3 * weight_var / fan_in) ** 0.5
             with torch.no_grad():
                 module.weight.copy_((2 * uniform - 1) * scale)
-                module.bias.zero_()
+                if module.bias is not None:
+                    module.bias.zero_()
+        if callable(getattr(module, "reset", None)):
+            module.reset(generator)
     return network
 
 
