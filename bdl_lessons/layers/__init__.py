@@ -2,7 +2,9 @@
 
 from bdl_lessons.layers.bayes_by_backprop import BayesByBackprop
 from bdl_lessons.layers.binary_dropout import BernoulliNoise, BinaryDropout, binary_dropout_kl
+from bdl_lessons.layers.elrg import ELRG, LowRankLaw
 from bdl_lessons.layers.gaussian_dropout import GaussianDropout, matched_log_alpha
+from bdl_lessons.layers.joint_weights import JointConv2d, JointLayer, JointLinear, WeightLaw
 from bdl_lessons.layers.multiplicative_noise import (
     GaussianUnitNoise,
     GaussianWeightNoise,
@@ -23,6 +25,7 @@ from bdl_lessons.layers.weight_noise import (
 
 __all__ = [
     "ARD",
+    "ELRG",
     "AdditiveNoise",
     "BayesByBackprop",
     "BernoulliNoise",
@@ -30,8 +33,12 @@ __all__ = [
     "GaussianDropout",
     "GaussianUnitNoise",
     "GaussianWeightNoise",
+    "JointConv2d",
+    "JointLayer",
+    "JointLinear",
     "LogAlpha",
     "LogUniformPrior",
+    "LowRankLaw",
     "Sampling",
     "SparseVD",
     "StochasticLayer",
@@ -39,6 +46,7 @@ __all__ = [
     "UnitNoiseConv2d",
     "UnitNoiseLinear",
     "VariationalDropout",
+    "WeightLaw",
     "WeightNoise",
     "WeightNoiseConv2d",
     "WeightNoiseLayer",
