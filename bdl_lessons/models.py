@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import torch
@@ -16,14 +16,23 @@ class LayerFactory(Protocol):
 
     def linear(self, in_features: int, out_features: int) -> nn.Module: ...
 
-    def conv2d(self, in_channels: int, out_channels: int, kernel_size: int) -> nn.Module: ...
+    def conv2d(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int,
+        bias: bool = True,
+        stride: int = 1,
+        padding: int = 0,
+    ) -> nn.Module: ...
 
 
 class Network(nn.Sequential):
     """Modules in sequence, some of them stochastic.
 
     ``network(x, sampling, generator)`` hands ``sampling`` and ``generator`` to the stochastic
-    layers; see :class:`~bdl_lessons.layers.StochasticLayer` for the three modes.
+    layers; see :class:`~bdl_lessons.layers.StochasticLayer` for the three modes. Images may have a
+    sample axis, ``(S, B, C, H, W)``.
     """
 
     def forward(
@@ -32,7 +41,7 @@ class Network(nn.Sequential):
         check_sampling(sampling, generator)
         for module in self:
             stochastic = isinstance(module, StochasticLayer)
-            x = module(x, sampling, generator) if stochastic else module(x)
+            x = module(x, sampling, generator) if stochastic else plain(module, x)
         return x
 
     def kl(self) -> Tensor:
@@ -89,6 +98,75 @@ def lenet5(layers: LayerFactory | Sequence[LayerFactory], n_classes: int = 10) -
     )
 
 
+def lenet5_classic(
+    layers: LayerFactory | Sequence[LayerFactory],
+    n_classes: int = 10,
+    in_channels: int = 1,
+    size: int = 28,
+) -> Network:
+    """LeNet-5 with the widths of LeCun et al. (1998): ``(B, C, size, size)`` to logits.
+
+    conv 6@5x5, ReLU, pool 2, conv 16@5x5, ReLU, pool 2, then linear 120, 84, ``n_classes`` with
+    ReLU between. As it is used today: max pooling, every channel connected to every other, softmax.
+    The original was made for 32 x 32 pixels; 28 x 28 are padded to that.
+
+    Raises:
+        ValueError: if ``size`` is neither 28 nor 32, or ``layers`` is neither one factory nor five.
+    """
+    if size not in (28, 32):
+        raise ValueError(f"size must be 28 or 32, got {size}")
+    conv1, conv2, dense1, dense2, dense3 = _one_each(layers, 5)
+    return Network(
+        conv1.conv2d(in_channels, 6, 5, padding=(32 - size) // 2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        conv2.conv2d(6, 16, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        dense1.linear(16 * 5 * 5, 120),
+        nn.ReLU(),
+        dense2.linear(120, 84),
+        nn.ReLU(),
+        dense3.linear(84, n_classes),
+    )
+
+
+def alexnet(
+    layers: LayerFactory | Sequence[LayerFactory], n_classes: int = 10, size: int = 32
+) -> Network:
+    """AlexNet's five convolutions for small images: ``(B, 3, size, size)`` to logits.
+
+    The version that is common on CIFAR: conv 64@11x11 of stride 4, 192@5x5, 384, 256 and 256@3x3,
+    pool 2 after the first, second and last, ReLU after each, one linear layer. 2.47 million
+    parameters for 32 x 32 pixels and 10 classes.
+
+    Raises:
+        ValueError: if ``layers`` is neither one factory nor six, or nothing of the image is left.
+    """
+    conv1, conv2, conv3, conv4, conv5, dense = _one_each(layers, 6)
+    side = ((size - 1) // 4 + 1) // 8
+    if side < 1:
+        raise ValueError(f"size must be at least 29 pixels, got {size}")
+    return Network(
+        conv1.conv2d(3, 64, 11, stride=4, padding=5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        conv2.conv2d(64, 192, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        conv3.conv2d(192, 384, 3, padding=1),
+        nn.ReLU(),
+        conv4.conv2d(384, 256, 3, padding=1),
+        nn.ReLU(),
+        conv5.conv2d(256, 256, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        dense.linear(256 * side**2, n_classes),
+    )
+
+
 def initialise(network: Network, generator: torch.Generator, weight_var: float = 2.0) -> Network:
     """Draw fresh weights from ``generator``: uniform, mean 0, variance ``weight_var / fan_in``.
 
@@ -97,18 +175,33 @@ def initialise(network: Network, generator: torch.Generator, weight_var: float =
     become 0. A layer with more to draw has a method ``reset(generator)``, called after its weights
     are there. Returns ``network``.
     """
-    for module in network:
-        if isinstance(module, nn.Linear | nn.Conv2d):
-            fan_in = module.weight[0].numel()
-            uniform = torch.rand(module.weight.shape, generator=generator, device=generator.device)
-            scale = (3 * weight_var / fan_in) ** 0.5
-            with torch.no_grad():
-                module.weight.copy_((2 * uniform - 1) * scale)
-                if module.bias is not None:
-                    module.bias.zero_()
+    for module in _weight_layers(network):
+        fan_in = module.weight[0].numel()
+        uniform = torch.rand(module.weight.shape, generator=generator, device=generator.device)
+        scale = (3 * weight_var / fan_in) ** 0.5
+        with torch.no_grad():
+            module.weight.copy_((2 * uniform - 1) * scale)
+            if module.bias is not None:
+                module.bias.zero_()
         if callable(getattr(module, "reset", None)):
             module.reset(generator)
     return network
+
+
+def plain(module: nn.Module, x: Tensor) -> Tensor:
+    """A module without random weights on ``x``; images may have sample axes before their batch."""
+    if x.dim() <= 4:
+        return module(x)
+    return module(x.flatten(0, -4)).unflatten(0, x.shape[:-3])
+
+
+def _weight_layers(module: nn.Module) -> Iterator[nn.Linear | nn.Conv2d]:
+    """Layers in their order, those inside blocks too, but not what a layer itself is made of."""
+    for child in module.children():
+        if isinstance(child, nn.Linear | nn.Conv2d):
+            yield child
+        else:
+            yield from _weight_layers(child)
 
 
 def _one_each(

@@ -18,6 +18,7 @@ from bdl_lessons.layers.unit_noise import UnitNoiseLinear
 from bdl_lessons.models import Network
 
 _ELEMENTWISE = (nn.ReLU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.ELU, nn.GELU, nn.SiLU, nn.LeakyReLU)
+_BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 _ROWS_CPU, _ROWS_GPU = 2_000, 131_072
 _ROWS_TO_SLICE = 64
 
@@ -44,7 +45,7 @@ def predict(
 
     Raises:
         ValueError: if ``n_samples`` or ``chunk_rows`` is below 1, ``x`` has no rows or is not
-            finite, or ``sampling`` is not one of the two.
+            finite, ``sampling`` is not one of the two, or a batch norm is in training mode.
         TypeError: if ``model`` is no :class:`Network` or ``generator`` no generator.
     """
     blocks = _row_blocks(model, x, n_samples, sampling, generator, chunk_rows)
@@ -112,7 +113,7 @@ def _expanded(
     h = features.expand(n_draws, *features.shape)
     for module in tail:
         if module in noise:
-            h = module.apply_draw(h, noise[module][chunk[0] : chunk[0] + n_draws])
+            h = module.apply_draw(h, _some(noise[module], int(chunk[0]), n_draws))
         elif isinstance(module, StochasticLayer):
             h = module(h, "example", generator)
         else:
@@ -128,7 +129,7 @@ def _kept_units_only(tail: list[nn.Module], noise: dict, s: int, features: Tenso
             h = module(h, "mean") if isinstance(module, StochasticLayer) else module(h)
             continue
         if not isinstance(module, UnitNoiseLinear):
-            h = module.apply_draw(h[None], noise[module][s : s + 1])[0]
+            h = module.apply_draw(h[None], _some(noise[module], s, 1))[0]
             continue
         kept, xi = _kept(noise[module][s, 0])
         weight, bias = module.weight, module.bias
@@ -142,6 +143,13 @@ def _kept_units_only(tail: list[nn.Module], noise: dict, s: int, features: Tenso
         h = linear(h, weight.index_select(1, kept) * xi, bias)
         all_units = following is None
     return h[None]
+
+
+def _some(draw: Tensor | tuple, start: int, n: int) -> Tensor | tuple:
+    """Samples ``start`` to ``start + n`` of a draw; that of a block is a tuple of draws."""
+    if isinstance(draw, tuple):
+        return tuple(_some(part, start, n) for part in draw)
+    return draw[start : start + n]
 
 
 def _kept(xi: Tensor) -> tuple[Tensor, Tensor]:
@@ -169,6 +177,10 @@ def _check(model, x, n_samples, sampling, generator, chunk_rows) -> None:
     if sampling == "mean":
         raise ValueError("sampling must be 'example' or 'function'; 'mean' has nothing to draw")
     check_sampling(sampling, generator)
+    if any(m.training for m in model.modules() if isinstance(m, _BATCH_NORMS)):
+        raise ValueError(
+            "model has a batch norm that uses the statistics of the batch: call model.eval()"
+        )
     if n_samples < 1 or chunk_rows < 1:
         raise ValueError(f"n_samples and chunk_rows must be >= 1, got {n_samples} and {chunk_rows}")
     if len(x) == 0 or not torch.isfinite(x).all():

@@ -13,6 +13,7 @@ HOUSE = [
     {"noise", "dropout_moments"},
     {"gaussian_vi", "baselines", "gp", "layers"},
     {"models"},
+    {"resnet"},
     {"elbo", "weight_decay", "train", "predict", "predictive", "prune"},
     {"members", "sparse_file", "metrics", "gradient_variance"},
     {"results"},

@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from bdl_lessons.layers import BinaryDropout
-from bdl_lessons.models import Network, initialise, lenet5, mlp
+from bdl_lessons.layers import BayesByBackprop, BinaryDropout, VariationalDropout
+from bdl_lessons.models import Network, alexnet, initialise, lenet5, lenet5_classic, mlp
 
 PLAIN, DROP = BinaryDropout(0.0), BinaryDropout(0.5)
 
@@ -25,6 +25,59 @@ def test_lenet5_is_caffes():
     x = torch.randn(4, 1, 28, 28)
     assert model(x, "mean").shape == (4, 10)
     assert model(x, "function", torch.Generator()).shape == (4, 10)
+
+
+@pytest.mark.parametrize(("size", "channels"), [(28, 1), (32, 3)])
+def test_lenet5_classic_has_the_widths_of_1998(size, channels):
+    model = lenet5_classic(DROP, in_channels=channels, size=size)
+    n_weights = sum(parameter.numel() for parameter in model.parameters())
+    assert n_weights == 61_706 + 6 * 25 * (channels - 1)
+    x = torch.randn(3, channels, size, size)
+    assert model(x, "function", torch.Generator()).shape == (3, 10)
+    assert model[0](x, "mean").shape == (3, 6, 28, 28)
+
+
+@pytest.mark.parametrize(("size", "features"), [(32, 256), (96, 256 * 9)])
+def test_alexnet_is_the_cifar_version(size, features):
+    model = alexnet(DROP, size=size)
+    assert model[-1].in_features == features
+    if size == 32:
+        assert sum(parameter.numel() for parameter in model.parameters()) == 2_472_266
+    x = torch.randn(2, 3, size, size)
+    assert model(x, "example", torch.Generator()).shape == (2, 10)
+
+
+def test_image_sizes_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="size must be 28 or 32, got 30"):
+        lenet5_classic(DROP, size=30)
+    with pytest.raises(ValueError, match="at least 29 pixels, got 28"):
+        alexnet(DROP, size=28)
+
+
+def test_a_network_takes_images_with_a_sample_axis():
+    model, x = lenet5_classic(DROP), torch.randn(4, 3, 1, 28, 28)
+    with torch.no_grad():
+        expected = torch.stack([model(images, "mean") for images in x])
+        torch.testing.assert_close(model(x, "mean"), expected)
+
+
+FACTORIES = {
+    "binary": BinaryDropout(0.5),
+    "unit noise": VariationalDropout("A", "unit"),
+    "weight noise": VariationalDropout("B", "weight"),
+    "bbb": BayesByBackprop(),
+}
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_factories_hand_stride_padding_and_bias_on(name):
+    layer = FACTORIES[name].conv2d(3, 4, 5, stride=2, padding=1, bias=False)
+    assert (layer.kernel_size, layer.stride, layer.padding) == ((5, 5), (2, 2), (1, 1))
+    assert layer.bias is None
+    expected = nn.functional.conv2d(x := torch.randn(2, 3, 9, 9), layer.weight, None, 2, 1)
+    torch.testing.assert_close(layer(x, "mean"), expected)
+    assert layer(x, "example", torch.Generator()).shape == expected.shape
+    assert layer.kl() >= 0
 
 
 def test_mean_matches_a_plain_network():

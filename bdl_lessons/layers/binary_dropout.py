@@ -80,9 +80,18 @@ class BinaryDropout:
     def linear(self, in_features: int, out_features: int) -> UnitNoiseLinear:
         return UnitNoiseLinear(in_features, out_features, BernoulliNoise(self.p_drop), self._kl())
 
-    def conv2d(self, in_channels: int, out_channels: int, kernel_size: int) -> UnitNoiseConv2d:
+    def conv2d(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int,
+        bias: bool = True,
+        stride: int = 1,
+        padding: int = 0,
+    ) -> UnitNoiseConv2d:
+        noise, kl = BernoulliNoise(self.p_drop), self._kl()
         return UnitNoiseConv2d(
-            in_channels, out_channels, kernel_size, BernoulliNoise(self.p_drop), self._kl()
+            in_channels, out_channels, kernel_size, noise, kl, bias, stride, padding
         )
 
     def _kl(self) -> partial:

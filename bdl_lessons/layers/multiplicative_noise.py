@@ -120,11 +120,19 @@ class MultiplicativeNoise:
         return layer(in_features, out_features, noise, self._prior)
 
     def conv2d(
-        self, in_channels: int, out_channels: int, kernel_size: int
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int,
+        bias: bool = True,
+        stride: int = 1,
+        padding: int = 0,
     ) -> UnitNoiseConv2d | WeightNoiseConv2d:
         layer = UnitNoiseConv2d if self.noise == "A" else WeightNoiseConv2d
         noise = self._noise((out_channels, in_channels, kernel_size, kernel_size))
-        return layer(in_channels, out_channels, kernel_size, noise, self._prior)
+        return layer(
+            in_channels, out_channels, kernel_size, noise, self._prior, bias, stride, padding
+        )
 
     @property
     def _prior(self) -> LogUniformPrior:

@@ -34,7 +34,10 @@ class StochasticLayer(nn.Module):
         raise NotImplementedError
 
     def draw(self, n_samples: int, generator: torch.Generator) -> Tensor:
-        """``n_samples`` draws of the layer's noise, first axis S, for :meth:`apply_draw`."""
+        """``n_samples`` draws of the layer's noise, first axis S, for :meth:`apply_draw`.
+
+        A block of layers gives a tuple of such tensors.
+        """
         raise NotImplementedError
 
     def apply_draw(self, x: Tensor, draw: Tensor) -> Tensor:

@@ -179,10 +179,20 @@ class AdditiveNoiseFactory:
         noise = AdditiveNoise((out_features, in_features), self.init_log_sigma2)
         return WeightNoiseLinear(in_features, out_features, noise, self._kl)
 
-    def conv2d(self, in_channels: int, out_channels: int, kernel_size: int) -> WeightNoiseConv2d:
+    def conv2d(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int,
+        bias: bool = True,
+        stride: int = 1,
+        padding: int = 0,
+    ) -> WeightNoiseConv2d:
         shape = (out_channels, in_channels, kernel_size, kernel_size)
         noise = AdditiveNoise(shape, self.init_log_sigma2)
-        return WeightNoiseConv2d(in_channels, out_channels, kernel_size, noise, self._kl)
+        return WeightNoiseConv2d(
+            in_channels, out_channels, kernel_size, noise, self._kl, bias, stride, padding
+        )
 
     def _kl(self, noise: AdditiveNoise, mu: Tensor) -> Tensor:
         raise NotImplementedError
