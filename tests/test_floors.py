@@ -16,6 +16,7 @@ HOUSE = [
     {"resnet"},
     {"elbo", "weight_decay", "train", "predict", "predictive", "prune"},
     {"members", "sparse_file", "metrics", "gradient_variance"},
+    {"deep_ensemble"},
     {"results"},
     {"experiments"},
     {"panels", "exercises", "course"},
