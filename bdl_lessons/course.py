@@ -20,6 +20,14 @@ class Section:
 
 
 @dataclass(frozen=True)
+class Cell:
+    """A cell of a notebook: its id and its text."""
+
+    id: str
+    source: str
+
+
+@dataclass(frozen=True)
 class Lesson:
     """One notebook, read from its file."""
 
@@ -45,9 +53,14 @@ class Lesson:
         low, high = zip(*(section.minutes for section in self.sections), strict=True)
         return sum(low), sum(high)
 
+    def cells(self, tag: str) -> list[Cell]:
+        """The cells that carry ``tag``, e.g. ``"panel"`` or ``"exercise"``."""
+        tagged = [cell for cell in self._cells if tag in cell["metadata"].get("tags", [])]
+        return [Cell(cell["id"], self._source(cell)) for cell in tagged]
+
     def count(self, tag: str) -> int:
-        """How many cells carry ``tag``, e.g. ``"panel"`` or ``"exercise"``."""
-        return sum(tag in cell["metadata"].get("tags", []) for cell in self._cells)
+        """How many cells carry ``tag``."""
+        return len(self.cells(tag))
 
     @cached_property
     def _cells(self) -> list[dict]:

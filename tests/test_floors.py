@@ -20,7 +20,8 @@ HOUSE = [
     {"results"},
     {"experiments"},
     {"panels", "exercises", "course"},
-    {"environment", "tools"},
+    {"environment", "routes"},
+    {"instructor", "tools"},
     {"__main__"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(HOUSE) for room in rooms}

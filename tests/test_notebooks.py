@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from bdl_lessons.exercises.engine import of_lesson
+from bdl_lessons.exercises.engine import lessons, of_lesson
 from bdl_lessons.tools import notebook
 from bdl_lessons.tools.guards import problems
 
@@ -27,7 +27,9 @@ class TestEveryLesson:
     def test_its_exercises_are_those_of_the_package(self, path):
         cells = [c for c in notebook.read(path).cells if "exercise" in c.metadata.get("tags", [])]
         handed_out = [re.search(r'@exercise\("(\d\d\.\d)"\)', cell.source)[1] for cell in cells]
-        assert handed_out == [exercise.number for exercise in of_lesson(path.name[:2])]
+        number = path.name[:2]
+        known = of_lesson(number) if number in lessons() else ()
+        assert handed_out == [exercise.number for exercise in known]
         for number, cell in zip(handed_out, cells, strict=True):
             assert f'autocheck("{number}")' in cell.source
             assert "raise NotImplementedError" in cell.source
