@@ -4,6 +4,7 @@ from bdl_lessons.layers.bayes_by_backprop import BayesByBackprop
 from bdl_lessons.layers.binary_dropout import BernoulliNoise, BinaryDropout, binary_dropout_kl
 from bdl_lessons.layers.elrg import ELRG, LowRankLaw
 from bdl_lessons.layers.gaussian_dropout import GaussianDropout, matched_log_alpha
+from bdl_lessons.layers.householder_vectors import ChainedVectors, FreeVectors
 from bdl_lessons.layers.joint_weights import JointConv2d, JointLayer, JointLinear, WeightLaw
 from bdl_lessons.layers.multiplicative_noise import (
     GaussianUnitNoise,
@@ -13,6 +14,12 @@ from bdl_lessons.layers.multiplicative_noise import (
 )
 from bdl_lessons.layers.relevance import ARD, SparseVD, ard_kl, log_alpha
 from bdl_lessons.layers.stochastic import Sampling, StochasticLayer, check_sampling
+from bdl_lessons.layers.structured_dropout import StructuredDropout
+from bdl_lessons.layers.structured_noise import (
+    EmpiricalBayesPrior,
+    StructuredLogUniformPrior,
+    StructuredUnitNoise,
+)
 from bdl_lessons.layers.unit_noise import UnitNoise, UnitNoiseConv2d, UnitNoiseLinear
 from bdl_lessons.layers.variational_dropout import VariationalDropout
 from bdl_lessons.layers.weight_noise import (
@@ -30,6 +37,9 @@ __all__ = [
     "BayesByBackprop",
     "BernoulliNoise",
     "BinaryDropout",
+    "ChainedVectors",
+    "EmpiricalBayesPrior",
+    "FreeVectors",
     "GaussianDropout",
     "GaussianUnitNoise",
     "GaussianWeightNoise",
@@ -42,6 +52,9 @@ __all__ = [
     "Sampling",
     "SparseVD",
     "StochasticLayer",
+    "StructuredDropout",
+    "StructuredLogUniformPrior",
+    "StructuredUnitNoise",
     "UnitNoise",
     "UnitNoiseConv2d",
     "UnitNoiseLinear",

@@ -28,10 +28,12 @@ KLPer = Literal["factor", "weight"]
 
 
 class LogAlpha(nn.Module):
-    """``log alpha``, a constant or a parameter held at or below ``max_log_alpha``.
+    """``log alpha``, a constant or a parameter, between ``min_log_alpha`` and ``max_log_alpha``.
 
-    A step that leads back inside is let through, so alpha can leave the bound again. A plain clamp
+    A step that leads back inside is let through, so alpha can leave a bound again. A plain clamp
     has gradient 0 outside, and alpha would stay there for good.
+
+    ``init`` is where it starts; :meth:`reset` draws around that with standard deviation ``spread``.
     """
 
     def __init__(
@@ -40,13 +42,23 @@ class LogAlpha(nn.Module):
         init: float,
         learned: bool,
         max_log_alpha: float = float("inf"),
+        min_log_alpha: float = -float("inf"),
+        spread: float = 0.0,
     ) -> None:
         super().__init__()
         self.free = nn.Parameter(torch.full(shape, float(init)), requires_grad=learned)
-        self.max_log_alpha = max_log_alpha
+        self.init, self.spread = init, spread
+        self.min_log_alpha, self.max_log_alpha = min_log_alpha, max_log_alpha
 
     def forward(self) -> Tensor:
-        return _AtMost.apply(self.free, self.max_log_alpha)
+        return _Between.apply(self.free, self.min_log_alpha, self.max_log_alpha)
+
+    @torch.no_grad()
+    def reset(self, generator: torch.Generator) -> None:
+        """Draw ``N(init, spread**2)`` anew, kept between the bounds."""
+        normal = torch.randn(self.free.shape, generator=generator, device=generator.device)
+        start = self.init + self.spread * normal
+        self.free.copy_(start.clamp(self.min_log_alpha, self.max_log_alpha))
 
     def extra_repr(self) -> str:
         return f"{tuple(self.free.shape)}, learned={self.free.requires_grad}"
@@ -152,19 +164,20 @@ def one_of(name: str, value: str, choices: object) -> None:
         raise ValueError(f"{name} must be one of {', '.join(get_args(choices))}, got {value!r}")
 
 
-class _AtMost(torch.autograd.Function):
+class _Between(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Tensor, bound: float) -> Tensor:
-        return x.clamp(max=bound)
+    def forward(x: Tensor, low: float, high: float) -> Tensor:
+        return x.clamp(low, high)
 
     @staticmethod
-    def setup_context(ctx, inputs: tuple[Tensor, float], output: Tensor) -> None:
-        x, bound = inputs
-        ctx.save_for_backward(x > bound)
+    def setup_context(ctx, inputs: tuple[Tensor, float, float], output: Tensor) -> None:
+        x, low, high = inputs
+        ctx.save_for_backward(x < low, x > high)
 
     @staticmethod
-    def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:
-        (outside,) = ctx.saved_tensors
-        return grad.masked_fill(outside & (grad < 0), 0.0), None
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, None, None]:
+        below, above = ctx.saved_tensors
+        leads_out = (below & (grad > 0)) | (above & (grad < 0))
+        return grad.masked_fill(leads_out, 0.0), None, None

@@ -32,6 +32,9 @@ class UnitNoise(nn.Module):
         """
         raise NotImplementedError
 
+    def reset(self, generator: torch.Generator) -> None:
+        """Draw the start of those parameters of the law that start at random, if it has any."""
+
 
 UnitNoiseKL = Callable[[UnitNoise, Tensor, Tensor | None], Tensor]
 """``kl(noise, theta, bias)``: a positive sum in nats. ``theta`` is ``(K, Q)``: row i has the Q
@@ -66,6 +69,10 @@ class _UnitNoiseLayer(StochasticLayer):
 
     def apply_draw(self, x: Tensor, draw: Tensor) -> Tensor:
         return self._map(x * draw)
+
+    def reset(self, generator: torch.Generator) -> None:
+        """Let the noise draw its start values."""
+        self.noise.reset(generator)
 
     def kl(self) -> Tensor:
         theta = self.weight.transpose(0, 1).flatten(1)
