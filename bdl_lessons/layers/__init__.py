@@ -4,6 +4,14 @@ from bdl_lessons.layers.bayes_by_backprop import BayesByBackprop
 from bdl_lessons.layers.binary_dropout import BernoulliNoise, BinaryDropout, binary_dropout_kl
 from bdl_lessons.layers.elrg import ELRG, LowRankLaw
 from bdl_lessons.layers.gaussian_dropout import GaussianDropout, matched_log_alpha
+from bdl_lessons.layers.hierarchical_dropout import (
+    GammaScale,
+    HierarchicalDropout,
+    HierarchicalKL,
+    LogNormalScale,
+    ScaledNoise,
+    scaled_cov,
+)
 from bdl_lessons.layers.householder_vectors import ChainedVectors, FreeVectors
 from bdl_lessons.layers.joint_weights import JointConv2d, JointLayer, JointLinear, WeightLaw
 from bdl_lessons.layers.multiplicative_noise import (
@@ -40,16 +48,21 @@ __all__ = [
     "ChainedVectors",
     "EmpiricalBayesPrior",
     "FreeVectors",
+    "GammaScale",
     "GaussianDropout",
     "GaussianUnitNoise",
     "GaussianWeightNoise",
+    "HierarchicalDropout",
+    "HierarchicalKL",
     "JointConv2d",
     "JointLayer",
     "JointLinear",
     "LogAlpha",
+    "LogNormalScale",
     "LogUniformPrior",
     "LowRankLaw",
     "Sampling",
+    "ScaledNoise",
     "SparseVD",
     "StochasticLayer",
     "StructuredDropout",
@@ -69,4 +82,5 @@ __all__ = [
     "check_sampling",
     "log_alpha",
     "matched_log_alpha",
+    "scaled_cov",
 ]
