@@ -16,7 +16,7 @@ HOUSE = [
     {"resnet"},
     {"elbo", "weight_decay", "train", "predict", "predictive", "prune"},
     {"members", "sparse_file", "metrics", "gradient_variance", "induced_regularization"},
-    {"deep_ensemble"},
+    {"deep_ensemble", "slang", "swag"},
     {"results"},
     {"experiments"},
     {"panels", "exercises", "course"},
