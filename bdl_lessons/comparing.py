@@ -1,0 +1,96 @@
+r"""Comparing methods over data sets: ranks, differences with their error, cost against quality.
+
+Two methods measured on the same splits are compared by their differences, split by split: what
+makes a split hard for both cancels. But the splits of one data set share training rows, so the
+differences are not independent, and the usual standard error :math:`s/\sqrt n` is too small.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+
+class Difference(NamedTuple):
+    """The mean of ``first - second`` over splits with two standard errors, in their units."""
+
+    mean: float
+    std_error: float
+    """:math:`s / \\sqrt n`: right if the splits were independent."""
+    corrected_std_error: float
+    """:math:`s \\sqrt{1/n + n_{test}/n_{train}}`: allows for the rows they share."""
+
+
+def paired_difference(
+    first: np.ndarray, second: np.ndarray, test_fraction: float = 0.1
+) -> Difference:
+    r"""How much larger ``first`` is than ``second``, from n splits of one data set.
+
+    For differences of variance :math:`\sigma^2` and correlation :math:`\rho` between splits the
+    mean has variance :math:`\sigma^2 (\rho + (1 - \rho)/n)` while their sample variance estimates
+    :math:`\sigma^2 (1 - \rho)`. The ratio is :math:`1/n + \rho/(1-\rho)`. With
+    :math:`\rho = n_{test} / (n_{test} + n_{train})` it is :math:`1/n + n_{test}/n_{train}` (Nadeau
+    and Bengio, Machine Learning 2003).
+
+    Args:
+        first, second: ``(n,)`` each, entry i from split i.
+        test_fraction: rows tested over all rows of a split.
+
+    Raises:
+        ValueError: for other shapes, fewer than 2 splits, a number that is not finite, or a
+            fraction outside (0, 1).
+    """
+    first, second = (np.asarray(values, dtype=float) for values in (first, second))
+    if first.shape != second.shape or first.ndim != 1 or len(first) < 2:
+        raise ValueError(
+            "first and second must be vectors over the same n >= 2 splits, "
+            f"got shapes {first.shape} and {second.shape}"
+        )
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        raise ValueError("first and second must be finite")
+    if not 0 < test_fraction < 1:
+        raise ValueError(f"test_fraction must lie in (0, 1), got {test_fraction}")
+    differences = first - second
+    n, std = len(differences), differences.std(ddof=1)
+    overlap = test_fraction / (1 - test_fraction)
+    return Difference(
+        float(differences.mean()), std / math.sqrt(n), std * math.sqrt(1 / n + overlap)
+    )
+
+
+def ranks(scores: np.ndarray, higher_is_better: bool) -> np.ndarray:
+    """Ranks from 1, the best; equal scores share the mean of their ranks.
+
+    Args:
+        scores: ``(..., M)``, M methods; NaN for one that was not measured, which gets no rank.
+
+    Returns:
+        ``(..., M)``, NaN where ``scores`` is.
+    """
+    scores = np.asarray(scores, dtype=float)
+    signed = -scores if higher_is_better else scores
+    return stats.rankdata(signed, axis=-1, nan_policy="omit")
+
+
+def pareto_front(cost: np.ndarray, loss: np.ndarray) -> np.ndarray:
+    """Which methods nobody beats: no other is at most as dear and at most as bad, and differs.
+
+    Args:
+        cost, loss: ``(M,)`` each; less is better in both.
+
+    Returns:
+        ``(M,)`` of booleans.
+
+    Raises:
+        ValueError: for other shapes or a number that is not finite.
+    """
+    points = np.stack([np.asarray(cost, dtype=float), np.asarray(loss, dtype=float)], axis=-1)
+    if points.ndim != 2 or not np.isfinite(points).all():
+        raise ValueError(f"cost and loss must be finite vectors, got shape {points.shape[:-1]}")
+    others = points[None, :]
+    at_most = (others <= points[:, None]).all(-1)
+    less = (others < points[:, None]).any(-1)
+    return ~(at_most & less).any(1)
