@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from bdl_lessons import require
+from bdl_lessons.known_slope import known_slope
 from bdl_lessons.side_by_side import inside_vmap
 
 Number = float | Tensor
@@ -68,8 +69,13 @@ def gaussian_kl_to_prior(mean: Tensor, log_sigma2: Tensor, prior_var: float = 1.
         )
     if not 0 < prior_var < math.inf:
         raise ValueError(f"prior_var must be positive and finite, got {prior_var}")
-    d = log_sigma2 - math.log(prior_var)
-    kl = 0.5 * ((d.expm1() - d).sum() + mean.square().sum() / prior_var)
+    with torch.no_grad():
+        d = log_sigma2 - math.log(prior_var)
+        slope = d.expm1()
+        of_variances = slope.sum() - d.sum()
+        of_means = torch.linalg.vector_norm(mean).square() / 2
+    kl = known_slope(of_variances, (log_sigma2, slope)) / 2
+    kl = kl + known_slope(of_means, (mean, mean)) / prior_var
     if not inside_vmap() and not kl.isfinite():
         raise ValueError("mean and log_sigma2 must be finite and small enough for a finite KL")
     return kl

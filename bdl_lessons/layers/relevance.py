@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from bdl_lessons.kl_loguniform import molchanov_kl
+from bdl_lessons.layers.relevance_sums import ard_kl_sum, molchanov_kl_sum
 from bdl_lessons.layers.weight_noise import AdditiveNoise, AdditiveNoiseFactory
 from bdl_lessons.side_by_side import inside_vmap
 
@@ -82,13 +83,23 @@ class _Relevance(AdditiveNoiseFactory):
             )
 
     def _kl(self, noise: AdditiveNoise, mu: Tensor) -> Tensor:
-        values = log_alpha(mu, noise.log_sigma2)
-        if self.log_alpha_clamp is not None:
-            values = values.clamp(*self.log_alpha_clamp)
-        kl = self._weight_kl(values).sum()
-        if not inside_vmap() and not kl.isfinite():
+        kl = self._sum(mu, noise.log_sigma2)
+        if inside_vmap() or kl.isfinite():
+            return kl
+        kl = self._elementwise_sum(mu, noise.log_sigma2)
+        if not kl.isfinite():
             raise ValueError("mu and log_sigma2 must be finite, and so must be their KL")
         return kl
+
+    def _sum(self, mu: Tensor, log_sigma2: Tensor) -> Tensor:
+        """:meth:`_elementwise_sum` or a faster form of it, infinite where that form fails."""
+        return self._elementwise_sum(mu, log_sigma2)
+
+    def _elementwise_sum(self, mu: Tensor, log_sigma2: Tensor) -> Tensor:
+        values = log_alpha(mu, log_sigma2)
+        if self.log_alpha_clamp is not None:
+            values = values.clamp(*self.log_alpha_clamp)
+        return self._weight_kl(values).sum()
 
     def _weight_kl(self, log_alpha: Tensor) -> Tensor:
         raise NotImplementedError
@@ -110,6 +121,10 @@ class SparseVD(_Relevance):
     def _weight_kl(self, log_alpha: Tensor) -> Tensor:
         return self.weight_kl(log_alpha)
 
+    def _sum(self, mu: Tensor, log_sigma2: Tensor) -> Tensor:
+        one_pass = self.weight_kl is molchanov_kl and self.log_alpha_clamp is None
+        return (molchanov_kl_sum if one_pass else self._elementwise_sum)(mu, log_sigma2)
+
 
 @dataclass(frozen=True)
 class ARD(_Relevance):
@@ -121,3 +136,7 @@ class ARD(_Relevance):
 
     def _weight_kl(self, log_alpha: Tensor) -> Tensor:
         return ard_kl(log_alpha)
+
+    def _sum(self, mu: Tensor, log_sigma2: Tensor) -> Tensor:
+        one_pass = self.log_alpha_clamp is None
+        return (ard_kl_sum if one_pass else self._elementwise_sum)(mu, log_sigma2)

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from bdl_lessons.known_slope import known_slope
 from bdl_lessons.layers.stochastic import Sampling, StochasticLayer, check_sampling
 
 
@@ -84,7 +85,7 @@ class WeightNoiseLayer(StochasticLayer):
             return self._map(x, self.mu, self.bias)
         if sampling == "example":
             mean, var = self.activation_moments(x)
-            return mean + _safe_sqrt(var) * _standard_normal(var.shape, generator, var)
+            return mean + _noise(var, _standard_normal(var.shape, generator, var))
         if x.dim() == self._unit_dims + 1:
             return self.apply_draw(x[None], self.draw(1, generator))[0]
         return self.apply_draw(x, self.draw(len(x), generator))
@@ -97,7 +98,7 @@ class WeightNoiseLayer(StochasticLayer):
     def draw(self, n_samples: int, generator: torch.Generator) -> Tensor:
         """``n_samples`` draws of the weights themselves: ``(S, L, K)`` or ``(S, L, C, k, k)``."""
         eps = _standard_normal((n_samples, *self.mu.shape), generator, self.mu)
-        return self.mu + _safe_sqrt(self.noise.var(self.mu)) * eps
+        return self.mu + _noise(self.noise.var(self.mu).expand_as(eps), eps)
 
     def kl(self) -> Tensor:
         return self.prior_kl(self.noise, self.mu)
@@ -198,9 +199,12 @@ class AdditiveNoiseFactory:
         raise NotImplementedError
 
 
-def _safe_sqrt(var: Tensor) -> Tensor:
-    """The square root, with gradient 0 where ``var`` is 0 (a row of zeros) instead of infinite."""
-    return var.clamp_min(torch.finfo(var.dtype).tiny).sqrt()
+def _noise(var: Tensor, eps: Tensor) -> Tensor:
+    """``sqrt(var) * eps``, with slope 0 where ``var`` is 0 (a row of zeros) instead of infinite."""
+    with torch.no_grad():
+        noise = var.sqrt() * eps
+        slope = noise / (2 * var.clamp_min(torch.finfo(var.dtype).tiny))
+    return known_slope(noise, (var, slope))
 
 
 def _standard_normal(shape: tuple[int, ...], generator: torch.Generator, like: Tensor) -> Tensor:
