@@ -30,6 +30,7 @@ from bdl_lessons.layers.structured_noise import (
 )
 from bdl_lessons.layers.unit_noise import UnitNoise, UnitNoiseConv2d, UnitNoiseLinear
 from bdl_lessons.layers.variational_dropout import VariationalDropout
+from bdl_lessons.layers.vmg import VMG, MatrixGaussianLaw
 from bdl_lessons.layers.weight_noise import (
     AdditiveNoise,
     WeightNoise,
@@ -41,6 +42,7 @@ from bdl_lessons.layers.weight_noise import (
 __all__ = [
     "ARD",
     "ELRG",
+    "VMG",
     "AdditiveNoise",
     "BayesByBackprop",
     "BernoulliNoise",
@@ -61,6 +63,7 @@ __all__ = [
     "LogNormalScale",
     "LogUniformPrior",
     "LowRankLaw",
+    "MatrixGaussianLaw",
     "Sampling",
     "ScaledNoise",
     "SparseVD",
