@@ -9,7 +9,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "data" / "published"
 
 
 def table(name: str) -> list[dict[str, str | float]]:
-    """The rows of ``data/published/<name>.csv``; the first column is text, the others numbers.
+    """The rows of ``data/published/<name>.csv``. A column of numbers gives floats, another text.
 
     Raises:
         ValueError: if there is no such table; the message names those there are.
@@ -20,4 +20,13 @@ def table(name: str) -> list[dict[str, str | float]]:
         raise ValueError(f"there is no published table {name!r}; there are {known}")
     with path.open(encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file)
-    return [dict(zip(header, [row[0], *map(float, row[1:])], strict=True)) for row in rows]
+    columns = [_numbers(column) or column for column in zip(*rows, strict=True)]
+    return [dict(zip(header, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _numbers(column: tuple[str, ...]) -> list[float] | None:
+    """The column as numbers, or ``None`` if a cell is none."""
+    try:
+        return [float(cell) for cell in column]
+    except ValueError:
+        return None

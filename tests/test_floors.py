@@ -21,6 +21,7 @@ HOUSE = [
         "comparing",
         "sparse_file",
         "metrics",
+        "ood",
         "gradient_variance",
         "induced_regularization",
     },

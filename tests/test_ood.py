@@ -59,7 +59,10 @@ def test_two_normals_have_the_known_measures():
 
 def test_precision_comes_from_counts_not_rates():
     generator = torch.Generator().manual_seed(1)
-    known, other = torch.randn(2000, generator=generator) + 1, torch.randn(1000, generator=generator)
+    known, other = (
+        torch.randn(2000, generator=generator) + 1,
+        torch.randn(1000, generator=generator),
+    )
     once, thrice = detection(known, other), detection(known, other.repeat(3))
     assert once[:3] == pytest.approx(thrice[:3])
     assert once.aupr_in > thrice.aupr_in + 0.05

@@ -3,10 +3,17 @@ import pytest
 from bdl_lessons.published import FOLDER, table
 
 
-def test_the_first_column_is_text_and_the_rest_are_numbers():
+def test_columns_are_text_or_numbers():
     rows = {row["estimator"]: row for row in table("lrt_gradient_variance")}
     assert rows["local reparameterization"]["top_layer_10_epochs"] == 7800.0
     assert rows["no dropout noise"]["bottom_layer_100_epochs"] == 9.0
+
+
+def test_a_table_may_have_several_columns_of_text():
+    first = table("image_classification")[0]
+    assert (first["dataset"], first["method"]) == ("CIFAR10", "MAP")
+    assert first["nll"] == 1.038
+    assert table("complexity_per_layer")[0]["time"] == "K L B"
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.csv")), ids=lambda path: path.stem)
