@@ -68,7 +68,7 @@ def detection(score_in: Tensor, score_out: Tensor) -> Detection:
 
 
 def fpr_at_tpr(score_in: Tensor, score_out: Tensor, tpr: float = 0.95) -> float:
-    """Fraction of ``score_out`` at or above the highest threshold that ``tpr`` of ``score_in`` reach.
+    """Fraction of the others at or above the highest threshold that ``tpr`` of ``score_in`` reach.
 
     Raises:
         TypeError, ValueError: as :func:`detection`, and if ``tpr`` is not in (0, 1].

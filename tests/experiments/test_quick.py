@@ -13,22 +13,28 @@ command = CliRunner().invoke
 
 
 @pytest.fixture
-def few_digits(monkeypatch):
-    """MNIST's shape without its files: noise, with labels that have ones among them."""
+def few_images(monkeypatch):
+    """The shape of the image sets without their files: noise, with every label among them."""
+    shapes = dict.fromkeys(("mnist", "fashion-mnist", "notmnist-small"), (1, 28, 28))
+    shapes["cifar10-subset"] = (3, 32, 32)
 
-    def mnist(n_train, n_test):
+    def load(name, n_train=0, n_test=0):
         generator = torch.Generator().manual_seed(0)
-        x = torch.rand(n_train + n_test, 1, 28, 28, generator=generator)
+        x = torch.rand(n_train + n_test, *shapes[name], generator=generator)
         y = torch.arange(n_train + n_test) % 10
+        classes = tuple("0123456789")
         return datasets.Classification(
-            "mnist", x[:n_train], y[:n_train], x[n_train:], y[n_train:], tuple("0123456789")
+            name, x[:n_train], y[:n_train], x[n_train:], y[n_train:], classes
         )
 
-    monkeypatch.setattr("bdl_lessons.experiments.rotated_digit.mnist", mnist)
+    monkeypatch.setattr(datasets, "load", load)
+    monkeypatch.setattr(
+        "bdl_lessons.experiments.rotated_digit.mnist", lambda *sizes: load("mnist", *sizes)
+    )
 
 
 @pytest.mark.parametrize("name", experiments.names())
-def test_an_experiment_runs_and_is_reported(name, tmp_path, few_digits):
+def test_an_experiment_runs_and_is_reported(name, tmp_path, few_images):
     arguments = ["reproduce", name, "--scale", "quick", "--folder", str(tmp_path)]
     first = command(app, arguments)
     assert first.exit_code == 0, first.output

@@ -1,0 +1,85 @@
+"""LeNet5 on MNIST and Fashion-MNIST under every method: likelihood, calibration, other data.
+
+Nguyen et al. (NeurIPS 2021), Tables 4 and 5, their table of out-of-distribution detection and their
+histograms of predictive entropy, on the sets that can be had here. One training of a network gives
+its row in all of them.
+"""
+
+from __future__ import annotations
+
+from bdl_lessons.experiments.experiment import Experiment, Unit
+from bdl_lessons.experiments.image_classification_report import figure, table
+from bdl_lessons.experiments.image_measures import run
+
+OTHER = {"fashion-mnist": "mnist", "mnist": "fashion-mnist"}
+_COMMON = {
+    "architecture": "LeNet5",
+    "epochs": 4,
+    "batch_size": 128,
+    "learning_rate": 1e-3,
+    "warm_up_epochs": 1,
+    "kl_weight": 1.0,
+    "n_val": 10_000,
+    "n_val_samples": 5,
+    "n_samples": 10,
+}
+_QUICK = {
+    "epochs": 1,
+    "batch_size": 32,
+    "n_train": 96,
+    "n_test": 40,
+    "n_val": 32,
+    "n_val_samples": 2,
+    "n_samples": 2,
+}
+_GAUSSIAN = {"prior_var": 0.1, "init_log_sigma2": -8.0}
+GRID: dict[str, list[dict]] = {
+    "MAP": [{}],
+    "MCD": [{"p_drop": 0.1}],
+    "VD": [{"p_drop": 0.1, "kl_weight": w} for w in (0.1, 1.0)],
+    "VSD T=1": [{"p_drop": 0.1, "kl_weight": w} for w in (0.1, 1.0)],
+    "VSD T=2": [{"p_drop": 0.1, "kl_weight": w} for w in (0.1, 1.0)],
+    "BBB-LRT": [{**_GAUSSIAN, "kl_weight": w} for w in (0.1, 1.0)],
+    "BBB": [{**_GAUSSIAN, "kl_weight": w} for w in (0.1, 1.0)],
+    "D.E": [{"n_networks": 5}],
+}
+"""The settings that are tried of each method, on the validation rows of Fashion-MNIST, seed 0."""
+CHOSEN: dict[str, int] = {}
+"""Which of them has the smallest ``val_nll``; a test compares this with the records."""
+
+
+def units(scale: str) -> list[Unit]:
+    """The grid on Fashion-MNIST, then the chosen settings on both sets, seed by seed."""
+    if scale == "quick":
+        return [
+            Unit(_config("fashion-mnist", method, settings[0]) | _QUICK, seed=0)
+            for method, settings in GRID.items()
+        ]
+    grid = [
+        Unit(_config("fashion-mnist", method, setting), seed=0)
+        for method, settings in GRID.items()
+        for setting in settings
+    ]
+    chosen = [
+        Unit(_config(data, method, GRID[method][index]), seed)
+        for seed in range(3)
+        for data in ("mnist", "fashion-mnist")
+        for method, index in CHOSEN.items()
+    ]
+    return grid + [unit for unit in chosen if unit not in grid]
+
+
+def _config(data: str, method: str, setting: dict) -> dict:
+    ood = ["notmnist-small", OTHER[data]]
+    return {"data": data, "method": method, "ood": ood, **_COMMON, **setting}
+
+
+EXPERIMENT = Experiment(
+    "image_classification",
+    "LeNet5 on MNIST and Fashion-MNIST, and what it says of other images "
+    "(Nguyen et al. 2021, Tables 4 and 5, OOD table, figure 4)",
+    units,
+    run,
+    table,
+    figure,
+)

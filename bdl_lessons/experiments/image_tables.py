@@ -1,0 +1,131 @@
+"""Markdown tables of records of networks for images; every number comes from the records."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+
+from bdl_lessons.results import Record
+
+MEASURES = {
+    "fpr_at_95_tpr": "FPR at 95 % TPR",
+    "detection_error": "detection error",
+    "auroc": "AUROC",
+    "aupr_in": "AUPR in",
+    "aupr_out": "AUPR out",
+}
+_TRIED = {
+    "p_drop": "p",
+    "kl_weight": "KL weight",
+    "prior_var": "prior variance",
+    "rank": "rank",
+    "n_networks": "networks",
+}
+
+
+def chosen(records: Sequence[Record], data: str) -> dict[str, str]:
+    """Method -> the setting with the smallest ``val_nll`` on ``data`` with the first seed."""
+    first = min(record["seed"] for record in records)
+    best: dict[str, Record] = {}
+    for record in of(records, data=data, seed=first):
+        method = record["config"]["method"]
+        if method not in best or _val_nll(record) < _val_nll(best[method]):
+            best[method] = record
+    return {method: setting(record) for method, record in best.items()}
+
+
+def setting(record: Record) -> str:
+    """All of the configuration but the data, as one string."""
+    config = {k: v for k, v in record["config"].items() if k not in ("data", "ood")}
+    return json.dumps(config, sort_keys=True)
+
+
+def of(records: Iterable[Record], **wanted) -> list[Record]:
+    """Those whose seed or configuration has these values."""
+    return [
+        r
+        for r in records
+        if all({**r["config"], "seed": r["seed"]}[k] == wanted[k] for k in wanted)
+    ]
+
+
+def grid(records: Sequence[Record], picked: dict[str, str]) -> str:
+    """What was tried of each method that has more than one setting."""
+    lines = ["| method | setting | validation NLL (nats) | |", "|---|---|---|---|"]
+    for method in picked:
+        tried = of(records, method=method)
+        if len(tried) > 1:
+            lines += [
+                f"| {method} | {_what(r)} | {_val_nll(r):.4f} "
+                f"| {'chosen' if setting(r) == picked[method] else ''} |"
+                for r in tried
+            ]
+    return "\n".join(lines)
+
+
+def quality(records: Sequence[Record]) -> str:
+    """NLL, accuracy and ECE of each method; the records of one data set at one setting each."""
+    lines = [
+        "| method | setting | seeds | NLL (nats) | accuracy (%) | ECE |",
+        "|---|---|---|---|---|---|",
+    ]
+    for method, group in by_method(records).items():
+        cells = [
+            spread([r["metrics"][name] for r in group], digits)
+            for name, digits in (("nll", 4), ("accuracy_percent", 2), ("ece", 4))
+        ]
+        lines.append(f"| {method} | {_what(group[0])} | {len(group)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def detections(records: Sequence[Record], other: str, score: str) -> str:
+    """The five measures of each method for one set of other images and one score."""
+    lines = [f"| method | {' | '.join(MEASURES.values())} |", "|---" * (len(MEASURES) + 1) + "|"]
+    for method, group in by_method(records).items():
+        cells = [
+            spread([r["metrics"][f"{other}/{score}/{name}"] for r in group], 3) for name in MEASURES
+        ]
+        lines.append(f"| {method} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def sureness(records: Sequence[Record]) -> str:
+    """How many rows of each set have less than a fifth of the largest possible entropy."""
+    names = list(records[0]["arrays"])
+    sets = " | ".join(name.removeprefix("entropy/") for name in names)
+    lines = [f"| method | {sets} |", "|---" * (len(names) + 1) + "|"]
+    for method, group in by_method(records).items():
+        cells = [spread([_share_below(r["arrays"][name]) for r in group], 1) for name in names]
+        lines.append(f"| {method} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def by_method(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """The records of each method, in the order in which they come."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(record["config"]["method"], []).append(record)
+    return groups
+
+
+def spread(values: Sequence[float], digits: int) -> str:
+    """The mean, and with more than one value its standard error."""
+    mean = sum(values) / len(values)
+    if len(values) == 1:
+        return f"{mean:.{digits}f}"
+    var = sum((v - mean) ** 2 for v in values) / (len(values) - 1)
+    return f"{mean:.{digits}f} ± {math.sqrt(var / len(values)):.{digits}f}"
+
+
+def _share_below(histogram: Sequence[int]) -> float:
+    return 100 * sum(histogram[: len(histogram) // 5]) / sum(histogram)
+
+
+def _val_nll(record: Record) -> float:
+    return record["metrics"]["val_nll"]
+
+
+def _what(record: Record) -> str:
+    config = record["config"]
+    return ", ".join(f"{text} {config[key]:g}" for key, text in _TRIED.items() if key in config)

@@ -1,0 +1,122 @@
+"""One network for images under one law of its weights: trained, then asked many times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from bdl_lessons.elbo import warm_up
+from bdl_lessons.layers import (
+    BayesByBackprop,
+    BinaryDropout,
+    StructuredDropout,
+    VariationalDropout,
+)
+from bdl_lessons.models import LayerFactory, Network, alexnet, initialise, lenet5_classic
+from bdl_lessons.predict import predict
+from bdl_lessons.resnet import resnet18
+from bdl_lessons.train import adam, fit
+
+Config = Mapping[str, Any]
+Logits = Callable[[Tensor, int], Tensor]
+"""``logits(x, n_samples)``: ``(S, B, n_classes)`` draws of the network at the rows of x."""
+
+PLAIN = BinaryDropout(0.0)
+UNIT_NOISE: dict[str, Callable[[Config], LayerFactory]] = {
+    "MAP": lambda config: PLAIN,
+    "D.E": lambda config: PLAIN,
+    "MCD": lambda config: BinaryDropout(config["p_drop"]),
+    "VD": lambda config: VariationalDropout(
+        "A", "unit", init_p_drop=config["p_drop"], kl_per="weight"
+    ),
+    "VSD T=1": lambda config: StructuredDropout(1, init_p_drop=config["p_drop"]),
+    "VSD T=2": lambda config: StructuredDropout(2, init_p_drop=config["p_drop"]),
+}
+"""Methods whose noise multiplies units. Their first layer, which sees the pixels, has none."""
+WEIGHT_NOISE: dict[str, Callable[[Config], LayerFactory]] = {
+    "BBB-LRT": lambda config: BayesByBackprop(config["prior_var"], config["init_log_sigma2"]),
+    "BBB": lambda config: BayesByBackprop(config["prior_var"], config["init_log_sigma2"]),
+}
+"""Methods in which every weight of every layer is random."""
+
+
+def train(
+    config: Config, x: Tensor, y: Tensor, n_classes: int, generator: torch.Generator
+) -> Logits:
+    """Fit what ``config`` describes to ``x``, ``(N, C, H, W)``, on the device of ``x``.
+
+    Adam with a learning rate that falls to 0 in a straight line. The weight of the KL grows from 0
+    to ``kl_weight`` over ``warm_up_epochs``. Every method draws anew for every row, but for BBB,
+    which draws its weights once a minibatch.
+
+    Returns:
+        a function that draws outputs. Each of its samples is one function at all rows.
+    """
+    networks = [
+        _fitted(config, x, y, n_classes, generator) for _ in range(config.get("n_networks", 1))
+    ]
+
+    def logits(rows: Tensor, n_samples: int) -> Tensor:
+        if config["method"] in ("MAP", "D.E"):
+            return torch.stack([_mean_weights(network, rows) for network in networks])
+        return predict(networks[0], rows, n_samples, "function", generator=generator)
+
+    return logits
+
+
+def make_network(config: Config, n_channels: int, size: int, n_classes: int) -> Network:
+    """The architecture of ``config`` with the layers of its method.
+
+    Raises:
+        ValueError: if there is no such method or architecture.
+    """
+    method = config["method"]
+    if method not in UNIT_NOISE | WEIGHT_NOISE:
+        known = ", ".join(UNIT_NOISE | WEIGHT_NOISE)
+        raise ValueError(f"method must be one of {known}, got {method!r}")
+    layers = (UNIT_NOISE | WEIGHT_NOISE)[method](config)
+    first = PLAIN if method in UNIT_NOISE else layers
+    if config["architecture"] == "LeNet5":
+        return lenet5_classic([first, *[layers] * 4], n_classes, n_channels, size)
+    if config["architecture"] == "AlexNet":
+        return alexnet([first, *[layers] * 5], n_classes, size)
+    if config["architecture"] == "ResNet18":
+        return resnet18(layers, n_classes, first)
+    raise ValueError(
+        f"architecture must be LeNet5, AlexNet or ResNet18, got {config['architecture']!r}"
+    )
+
+
+def _fitted(
+    config: Config, x: Tensor, y: Tensor, n_classes: int, generator: torch.Generator
+) -> Network:
+    network = make_network(config, x.shape[1], x.shape[-1], n_classes)
+    network = network.to(x.device, memory_format=torch.channels_last)  # convolutions a third faster
+    initialise(network, generator).train()
+    per_epoch = len(x) // config["batch_size"]
+    n_steps = config["epochs"] * per_epoch
+    fit(
+        network,
+        x,
+        y,
+        cross_entropy,
+        n_steps=n_steps,
+        generator=generator,
+        optimizer=adam(config["learning_rate"]),
+        batch_size=config["batch_size"],
+        kl_weight=lambda step: (
+            config["kl_weight"] * warm_up(step, 0, config["warm_up_epochs"] * per_epoch)
+        ),
+        sampling="function" if config["method"] == "BBB" else "example",
+        schedule=lambda step: 1 - step / n_steps,
+    )
+    return network.eval()
+
+
+@torch.no_grad()
+def _mean_weights(network: Network, x: Tensor) -> Tensor:
+    return torch.cat([network(rows, "mean") for rows in x.split(1000)])

@@ -1,0 +1,216 @@
+"""What a training step costs under each law of the weights, relative to a plain network.
+
+Nguyen et al. (NeurIPS 2021), Table 7: time per epoch relative to MAP, for LeNet5, AlexNet and
+ResNet18. Their batch size and hardware are not known.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from bdl_lessons import published
+from bdl_lessons.device import device
+from bdl_lessons.experiments.experiment import Experiment, Measured, Unit
+from bdl_lessons.layers import BayesByBackprop, BinaryDropout, StructuredDropout, VariationalDropout
+from bdl_lessons.models import LayerFactory, Network, alexnet, initialise, lenet5_classic
+from bdl_lessons.plots import BLUE, GREY, new_figure, style
+from bdl_lessons.resnet import resnet18
+from bdl_lessons.results import Record
+from bdl_lessons.train import adam
+
+FACTORIES: dict[str, LayerFactory] = {
+    "MAP": BinaryDropout(0.0),
+    "MCD": BinaryDropout(0.5),
+    "VD": VariationalDropout("A", "unit", kl_per="weight"),
+    "BBB-LRT": BayesByBackprop(),
+    "VSD T=1": StructuredDropout(1),
+    "VSD T=2": StructuredDropout(2),
+    "VSD T=1, fc": StructuredDropout(1, vectors="fc"),
+    "VSD T=2, fc": StructuredDropout(2, vectors="fc"),
+}
+"""Every layer has the noise, the first too: what is compared is the cost."""
+NETWORKS: dict[str, Callable[[LayerFactory], Network]] = {
+    "lenet5": lambda layers: lenet5_classic(layers, in_channels=3, size=32),
+    "alexnet": alexnet,
+    "resnet18": resnet18,
+}
+_TITLES = {"lenet5": "LeNet5", "alexnet": "AlexNet", "resnet18": "ResNet18"}
+_BATCH = {
+    "cpu": {"lenet5": 128, "alexnet": 32, "resnet18": 32},
+    "cuda": dict.fromkeys(NETWORKS, 128),
+}
+_ROUNDS = {
+    "cpu": {"lenet5": 40, "alexnet": 15, "resnet18": 10},
+    "cuda": dict.fromkeys(NETWORKS, 100),
+}
+_N_TRAIN = 50_000
+
+
+def units(scale: str) -> list[Unit]:
+    """One for each architecture and kind of device; those for a device that is absent fail."""
+    if scale == "quick":
+        return [Unit({"architecture": "lenet5", "device": "cpu", "batch_size": 2, "rounds": 2}, 0)]
+    return [
+        Unit(
+            {
+                "architecture": name,
+                "device": kind,
+                "batch_size": _BATCH[kind][name],
+                "rounds": _ROUNDS[kind][name],
+            },
+            seed=0,
+        )
+        for kind in ("cpu", "cuda")
+        for name in NETWORKS
+    ]
+
+
+def run(unit: Unit) -> Measured:
+    """Take steps with all methods in turn, round after round, on random 32 x 32 images.
+
+    Metrics, for each method: ``ms/<method>``, the median milliseconds of a step, and
+    ``ratio/<method>``, the median over rounds of its time by that of MAP in the same round.
+    """
+    config, on = unit.config, device(unit.config["device"])
+    generator = torch.Generator(on).manual_seed(unit.seed)
+    x = torch.randn(config["batch_size"], 3, 32, 32, generator=generator, device=on)
+    y = torch.arange(config["batch_size"], device=on) % 10
+    steps = {
+        method: _stepper(NETWORKS[config["architecture"]](layers), x, y, generator)
+        for method, layers in FACTORIES.items()
+    }
+    for step in steps.values():
+        for _ in range(2):
+            _seconds(step, on)
+    rounds = [
+        {method: _seconds(step, on) for method, step in steps.items()}
+        for _ in range(config["rounds"])
+    ]
+    metrics = {}
+    for method in steps:
+        taken = torch.tensor([times[method] for times in rounds])
+        plain = torch.tensor([times["MAP"] for times in rounds])
+        metrics[f"ms/{method}"] = 1000 * taken.median().item()
+        metrics[f"ratio/{method}"] = (taken / plain).median().item()
+    return Measured(metrics)
+
+
+def table(records: Sequence[Record]) -> str:
+    """For each kind of device: milliseconds for MAP, ratios for the others, published beside."""
+    printed = {row["method"]: row for row in published.table("time_per_epoch_ratio")}
+    parts = []
+    for kind in dict.fromkeys(record["config"]["device"] for record in records):
+        here = [r for r in records if r["config"]["device"] == kind]
+        heads = [
+            f"{_TITLES[r['config']['architecture']]}, batch {r['config']['batch_size']} | published"
+            for r in here
+        ]
+        lines = [
+            f"Time of a training step relative to MAP, on {here[0]['device']}:",
+            "",
+            f"| method | {' | '.join(heads)} |",
+            "|---" * (2 * len(here) + 1) + "|",
+            "| MAP, ms a step | " + " | ".join(f"{_ms(r, 'MAP'):.1f} |" for r in here) + " |",
+        ]
+        for method in list(FACTORIES)[1:]:
+            cells = [
+                f"{r['metrics'][f'ratio/{method}']:.2f} | {_published(printed, method, r)}"
+                for r in here
+            ]
+            lines.append(f"| {method} | {' | '.join(cells)} |")
+        parts.append("\n".join(lines))
+    missing = [m for m in printed if _base(m) not in map(_base, FACTORIES)]
+    parts.append(
+        "Set-up: a step is a forward pass with a draw for every image, the KL, the backward pass "
+        "and fused Adam; the methods take turns, a ratio is that of two neighbours in time, and "
+        "the median over the rounds is shown. Published is the time of an epoch, loading "
+        "included; data, batch size, optimiser and hardware are not known. Published VSD makes its "
+        "vectors by a chain of fully connected layers: compare it with the rows `fc`; the other "
+        "rows of VSD have free vectors, the same laws for fewer numbers. ResNet18 has the stem for "
+        "ImageNet, so its feature maps are small and what is paid per weight (the KL, Adam) weighs "
+        "more than in a larger batch. Published but not measured here: "
+        f"{', '.join(missing) or 'none'}."
+    )
+    return "\n\n".join(parts)
+
+
+def figure(records: Sequence[Record]) -> Figure:
+    """Ratios to MAP as bars, published ones as lines across them."""
+    printed = {row["method"]: row for row in published.table("time_per_epoch_ratio")}
+    picture = new_figure(8.6, 3.4, layout="constrained")
+    first = records[0]["config"]["device"]
+    here = [r for r in records if r["config"]["device"] == first]
+    methods = list(FACTORIES)[1:]
+    with style():
+        for ax, record in zip(picture.subplots(1, len(here), squeeze=False)[0], here, strict=True):
+            for i, method in enumerate(methods):
+                ax.barh(i, record["metrics"][f"ratio/{method}"], color=BLUE, height=0.62)
+                value = printed.get(_base(method))
+                if value:
+                    x = value[record["config"]["architecture"]]
+                    ax.plot([x, x], [i - 0.42, i + 0.42], color=GREY, ls="-", lw=3)
+            ax.axvline(1, color="black", ls=":", lw=1)
+            ax.set_yticks(
+                range(len(methods)), methods if ax.get_subplotspec().is_first_col() else []
+            )
+            ax.invert_yaxis()
+            ax.set_title(_TITLES[record["config"]["architecture"]])
+            ax.set_xlabel("time of a step / MAP (grey: published)")
+    return picture
+
+
+def _stepper(
+    network: Network, x: Tensor, y: Tensor, generator: torch.Generator
+) -> Callable[[], None]:
+    network = initialise(network.to(x.device), generator).train()
+    optimizer = adam(1e-3)(network.parameters())
+
+    def step() -> None:
+        loss = cross_entropy(network(x, "example", generator), y) + network.kl() / _N_TRAIN
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def _seconds(step: Callable[[], None], on: torch.device) -> float:
+    _wait(on)
+    began = time.perf_counter()
+    step()
+    _wait(on)
+    return time.perf_counter() - began
+
+
+def _wait(on: torch.device) -> None:
+    if on.type == "cuda":
+        torch.cuda.synchronize(on)
+
+
+def _ms(record: Record, method: str) -> float:
+    return record["metrics"][f"ms/{method}"]
+
+
+def _base(method: str) -> str:
+    return method.removesuffix(", fc")
+
+
+def _published(printed: dict, method: str, record: Record) -> str:
+    row = printed.get(_base(method))
+    return f"{row[record['config']['architecture']]:.2f}" if row else ""
+
+
+EXPERIMENT = Experiment(
+    "time_per_step",
+    "Time of a training step under each method (Nguyen et al. 2021, Table 7)",
+    units,
+    run,
+    table,
+    figure,
+)

@@ -1,0 +1,57 @@
+import pytest
+
+from bdl_lessons import results
+from bdl_lessons.experiments import image_classification, image_tables
+from bdl_lessons.experiments import image_classification_report as report
+
+RECORDS = results.load(results.FOLDER / "image_classification.jsonl")
+
+
+def record(method, value, seed=0, data="fashion-mnist", **setting):
+    config = {"data": data, "ood": ["notmnist-small", "mnist"], "method": method, **setting}
+    return {"config": config, "seed": seed, "metrics": {"val_nll": value, "nll": value}}
+
+
+def test_the_setting_with_the_smallest_validation_nll_of_the_first_seed_is_chosen():
+    records = [
+        record("VD", 0.3, kl_weight=0.1),
+        record("VD", 0.2, kl_weight=1.0),
+        record("VD", 0.1, kl_weight=0.1, data="mnist"),
+        record("VD", 0.1, kl_weight=0.1, seed=1),
+        record("MAP", 0.5),
+    ]
+    picked = image_tables.chosen(records, "fashion-mnist")
+    assert picked == {
+        "VD": image_tables.setting(records[1]),
+        "MAP": image_tables.setting(records[4]),
+    }
+
+
+@pytest.mark.skipif(not RECORDS, reason="no records")
+def test_the_chosen_settings_are_those_of_the_records():
+    picked = image_tables.chosen(RECORDS, report.CHOICE)
+    for method, index in image_classification.CHOSEN.items():
+        unit = image_classification._config(
+            report.CHOICE, method, image_classification.GRID[method][index]
+        )
+        assert picked[method] == image_tables.setting({"config": unit})
+
+
+def test_units_come_grid_first_then_seed_by_seed_and_once():
+    units = image_classification.units("paper")
+    n_grid = sum(map(len, image_classification.GRID.values()))
+    assert {u.config["data"] for u in units[:n_grid]} == {"fashion-mnist"}
+    seeds = [u.seed for u in units[n_grid:]]
+    assert seeds == sorted(seeds)
+    assert all(u.config["ood"][1] != u.config["data"] for u in units)
+
+
+def test_a_spread_is_a_standard_error():
+    assert image_tables.spread([0.5], 2) == "0.50"
+    assert image_tables.spread([1.0, 2.0, 3.0], 3) == "2.000 ± 0.577"
+
+
+def test_published_rows_are_named_as_other_data():
+    text = report._published()
+    assert "SVHN" in text
+    assert "| VSD | CIFAR10 | 0.45 | 0.14 | 0.93 | 0.97 | 0.81 |" in text
