@@ -19,9 +19,9 @@ _COMMON = {
     "learning_rate": 1e-3,
     "warm_up_epochs": 1,
     "kl_weight": 1.0,
-    "n_val": 10_000,
-    "n_val_samples": 5,
-    "n_samples": 10,
+    "n_val": 5000,
+    "n_val_samples": 20,
+    "n_samples": 20,
 }
 _QUICK = {
     "epochs": 1,
@@ -35,7 +35,7 @@ _QUICK = {
 _GAUSSIAN = {"prior_var": 0.1, "init_log_sigma2": -8.0}
 GRID: dict[str, list[dict]] = {
     "MAP": [{}],
-    "MCD": [{"p_drop": 0.1}],
+    "MCD": [{"p_drop": 0.05}, {"p_drop": 0.1}],
     "VD": [{"p_drop": 0.1, "kl_weight": w} for w in (0.1, 1.0)],
     "VSD T=1": [{"p_drop": 0.1, "kl_weight": w} for w in (0.1, 1.0)],
     "VSD T=2": [{"p_drop": 0.1, "kl_weight": w} for w in (0.1, 1.0)],
