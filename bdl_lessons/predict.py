@@ -95,9 +95,10 @@ def _row_blocks(
     noise = {}
     if sampling == "function":  # drawn once, so that all row blocks see the same functions
         noise = {m: m.draw(n_samples, generator) for m in tail if _is_random(m)}
+    slices = on_cpu and any(_drops_units(module, draw) for module, draw in noise.items())
     for rows in x.split(chunk_rows):
         features = prefix(rows, "mean")
-        if noise and on_cpu and len(rows) >= _ROWS_TO_SLICE:
+        if slices and len(rows) >= _ROWS_TO_SLICE:
             yield (_kept_units_only(tail, noise, s, features) for s in range(n_samples))
         else:
             n_draws = max(1, chunk_rows // len(rows))
@@ -150,6 +151,11 @@ def _some(draw: Tensor | tuple, start: int, n: int) -> Tensor | tuple:
     if isinstance(draw, tuple):
         return tuple(_some(part, start, n) for part in draw)
     return draw[start : start + n]
+
+
+def _drops_units(module: nn.Module, draw: Tensor | tuple) -> bool:
+    """Gaussian noise drops none: its weights would only be copied."""
+    return isinstance(module, UnitNoiseLinear) and bool((draw == 0).any())
 
 
 def _kept(xi: Tensor) -> tuple[Tensor, Tensor]:

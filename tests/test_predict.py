@@ -3,7 +3,8 @@ import torch
 from scipy.stats import chi2, kstest
 from torch import nn
 
-from bdl_lessons.layers import BinaryDropout
+from bdl_lessons import predict as module
+from bdl_lessons.layers import BinaryDropout, GaussianDropout
 from bdl_lessons.masks import all_masks, mask_probs
 from bdl_lessons.models import Network, lenet5, mlp
 from bdl_lessons.predict import predict, predict_mean
@@ -91,6 +92,14 @@ def test_chunks_do_not_change_functions():
     )
     torch.testing.assert_close(whole, chunked)
     torch.testing.assert_close(whole, small)
+
+
+@pytest.mark.parametrize(("layers", "sliced"), [(DROP, True), (GaussianDropout(0.5), False)])
+def test_weights_are_sliced_only_where_noise_drops_units(layers, sliced, monkeypatch):
+    calls, original = [], module._kept_units_only
+    monkeypatch.setattr(module, "_kept_units_only", lambda *a: calls.append(a) or original(*a))
+    predict(mlp((4, 30, 2), layers), torch.ones(70, 4), 3, "function", generator=generator())
+    assert bool(calls) is sliced
 
 
 @pytest.mark.parametrize("chunk_rows", [None, 3])
