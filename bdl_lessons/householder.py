@@ -28,6 +28,7 @@ import torch
 from torch import Tensor
 
 from bdl_lessons import require
+from bdl_lessons.side_by_side import inside_vmap
 
 
 def reflect(x: Tensor, vectors: Tensor) -> Tensor:
@@ -43,7 +44,7 @@ def reflect(x: Tensor, vectors: Tensor) -> Tensor:
     """
     _check("x", x, vectors)
     if len(vectors) == 0:
-        return x
+        return require.finite("x", x)
     rows = x.reshape(-1, x.shape[-1])
     triangle = _triangle(vectors)
     products = rows @ vectors.mT
@@ -51,7 +52,33 @@ def reflect(x: Tensor, vectors: Tensor) -> Tensor:
         coefficients = products / triangle
     else:
         coefficients = torch.linalg.solve_triangular(triangle.mT, products, upper=True, left=False)
+    _check_finite(coefficients, x=x, vectors=vectors)
     return torch.addmm(rows, coefficients, vectors, alpha=-1).view(x.shape)
+
+
+def rotated_noise(eps: Tensor, std: Tensor, vectors: Tensor, mean: float = 0.0) -> Tensor:
+    """``mean + U (std * eps)``: rows of ``N(mean, U diag(std**2) U')`` from standard normal ones.
+
+    As ``mean + reflect(std * eps, vectors)``, with the triangular system solved for the vectors and
+    not for the rows. Where ``eps`` needs no gradient, that spares most of the backward pass.
+
+    Args:
+        eps: ``(..., K)``.
+        std: ``(K,)``.
+        vectors: ``(T, K)``.
+
+    Raises:
+        TypeError, ValueError: as :func:`reflect`.
+    """
+    _check("eps", eps, vectors)
+    left, right = _factors(vectors)
+    rows = eps.reshape(-1, eps.shape[-1])
+    coefficients = rows @ (right * std).mT
+    _check_finite(
+        coefficients.detach().sum() + std.detach().sum(), std=std, vectors=vectors, eps=eps
+    )
+    unturned = torch.addcmul(std.new_full((), mean), std, rows)
+    return torch.addmm(unturned, coefficients, left, alpha=-1).view(eps.shape)
 
 
 def compact_form(vectors: Tensor) -> tuple[Tensor, Tensor]:
@@ -63,16 +90,16 @@ def compact_form(vectors: Tensor) -> tuple[Tensor, Tensor]:
         TypeError, ValueError: if ``vectors`` is not a finite ``(T, K)`` floating-point tensor.
     """
     _check_vectors(vectors)
-    if len(vectors) == 1:
-        return vectors, vectors / _triangle(vectors)
-    return vectors, torch.linalg.solve_triangular(_triangle(vectors), vectors, upper=False)
+    left, right = _factors(vectors)
+    _check_finite(right, vectors=vectors)
+    return left, right
 
 
 def rotated_variance(alpha: Tensor, vectors: Tensor) -> Tensor:
     r"""``diag(U diag(alpha) U')``: the variances of ``U eta`` for ``eta ~ N(0, diag(alpha))``.
 
     .. math:: s_i = \sum_k \alpha_k U_{ik}^2
-              = \alpha_i - 2 \alpha_i \sum_t V_{ti} A_{ti} + (V^\top M V)_{ii},
+              = \alpha_i + \sum_t V_{ti} \big( M V - 2 A\,\mathrm{diag}(\alpha) \big)_{ti},
               \qquad A = L^{-1} V, \quad M = A\,\mathrm{diag}(\alpha) A^\top
 
     in O(K T^2) time and O(K T) memory, with gradients for both arguments. Every s_i is a weighted
@@ -83,22 +110,21 @@ def rotated_variance(alpha: Tensor, vectors: Tensor) -> Tensor:
         vectors: ``(T, K)``.
 
     Returns:
-        ``(K,)``. Cancellation costs an s_i far below the largest alpha its relative precision; it
-        is kept above half the smallest alpha.
+        ``(K,)``, positive. Cancellation costs an s_i far below the largest alpha its relative
+        precision.
 
     Raises:
         TypeError: if an argument is not a floating-point tensor.
-        ValueError: for a NaN, an alpha that is not positive, or shapes that do not fit.
+        ValueError: for a NaN, an alpha that is not positive or shapes that do not fit.
     """
     _check("alpha", alpha, vectors)
-    require.variance("alpha", alpha)
-    if len(vectors) == 0:
-        return alpha
-    left, right = compact_form(vectors)
-    between = (right * alpha) @ right.mT
-    spread = (left * (between @ left)).sum(0)
-    own = alpha * (1 - 2 * (left * right).sum(0))
-    return torch.maximum(own + spread, alpha.detach().amin() / 2)
+    left, right = _factors(vectors)
+    weighted = right * alpha
+    added = (left * torch.addmm(weighted, weighted @ right.mT, left, beta=-2)).sum(0)
+    s = (alpha + added).clamp_min(torch.finfo(alpha.dtype).tiny)
+    if not inside_vmap() and not (torch.minimum(s, alpha) > 0).all():
+        _check_finite(s, vectors=vectors, alpha=require.variance("alpha", alpha))
+    return s
 
 
 def orthogonal_matrix(vectors: Tensor) -> Tensor:
@@ -108,6 +134,7 @@ def orthogonal_matrix(vectors: Tensor) -> Tensor:
         TypeError, ValueError: if ``vectors`` is not a finite ``(T, K)`` floating-point tensor.
     """
     _check_vectors(vectors)
+    require.finite("vectors", vectors)
     U = torch.eye(vectors.shape[1], dtype=vectors.dtype, device=vectors.device)
     for v in vectors:
         squared = v @ v
@@ -116,13 +143,17 @@ def orthogonal_matrix(vectors: Tensor) -> Tensor:
     return U
 
 
+def _factors(vectors: Tensor) -> tuple[Tensor, Tensor]:
+    if len(vectors) == 1:
+        return vectors, vectors / _triangle(vectors)
+    return vectors, torch.linalg.solve_triangular(_triangle(vectors), vectors, upper=False)
+
+
 def _triangle(vectors: Tensor) -> Tensor:
     """L of the module's docstring. Above the diagonal is what no triangular solve reads."""
     gram = vectors @ vectors.mT
     squared = gram.diagonal()
-    return gram.diagonal_scatter(
-        torch.where(_is_zero(squared), torch.ones_like(squared), squared / 2)
-    )
+    return gram.diagonal_scatter((squared / 2).masked_fill(_is_zero(squared), 1.0))
 
 
 def _is_zero(squared_length: Tensor) -> Tensor:
@@ -132,7 +163,7 @@ def _is_zero(squared_length: Tensor) -> Tensor:
 
 def _check(name: str, value: Tensor, vectors: Tensor) -> None:
     _check_vectors(vectors)
-    require.floating(name, value)
+    _check_type(name, value)
     if value.dim() == 0 or value.shape[-1] != vectors.shape[1]:
         raise ValueError(
             f"{name} must end in K = {vectors.shape[1]}, the length of the vectors, "
@@ -141,6 +172,20 @@ def _check(name: str, value: Tensor, vectors: Tensor) -> None:
 
 
 def _check_vectors(vectors: Tensor) -> None:
-    require.floating("vectors", vectors)
+    _check_type("vectors", vectors)
     if vectors.dim() != 2:
         raise ValueError(f"vectors must have shape (T, K), got {tuple(vectors.shape)}")
+
+
+def _check_type(name: str, value: Tensor) -> None:
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        require.floating(name, value)
+
+
+def _check_finite(result: Tensor, **arguments: Tensor) -> None:
+    """Look at one small result; if it is not finite, find the argument to blame."""
+    if inside_vmap() or result.isfinite().all():
+        return
+    for name, value in arguments.items():
+        require.finite(name, value)
+    raise ValueError(f"{', '.join(arguments)} are too large: a product overflows")

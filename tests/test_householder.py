@@ -7,7 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bdl_lessons.householder import compact_form, orthogonal_matrix, reflect, rotated_variance
+from bdl_lessons.householder import (
+    compact_form,
+    orthogonal_matrix,
+    reflect,
+    rotated_noise,
+    rotated_variance,
+)
 from bdl_lessons.side_by_side import vmap
 
 CHAINS = [(0, 4), (1, 1), (1, 4), (2, 4), (3, 1), (5, 4), (8, 20)]
@@ -50,6 +56,8 @@ def test_every_form_is_the_same_map(n_reflections, n_units, seed):
     eye = torch.eye(n_units, dtype=U.dtype)
     torch.testing.assert_close(reflect(x, vectors), x @ U.T, atol=1e-9, rtol=0)
     torch.testing.assert_close(eye - left.T @ right, U, atol=1e-9, rtol=0)
+    noise = rotated_noise(x, alpha, vectors, mean=1.5)
+    torch.testing.assert_close(noise, 1.5 + (x * alpha) @ U.T, atol=1e-8, rtol=0)
     torch.testing.assert_close(
         rotated_variance(alpha, vectors), U.square() @ alpha, rtol=1e-8, atol=1e-9
     )
@@ -80,6 +88,7 @@ def test_gradients(n_reflections, n_units):
     assert torch.autograd.gradcheck(reflect, (x, vectors))
     assert torch.autograd.gradcheck(rotated_variance, (alpha, vectors))
     assert torch.autograd.gradcheck(compact_form, (vectors,))
+    assert torch.autograd.gradcheck(rotated_noise, (x, alpha, vectors))
 
 
 def test_the_gradient_is_perpendicular_to_each_vector():
@@ -154,9 +163,13 @@ def test_the_covariance_is_a_diagonal_and_rank_two_for_each_reflection():
 def test_members_side_by_side(n_reflections):
     x, alpha = draw(2, 5, 4), draw(2, 4, seed=1).exp()
     vectors = draw(2, n_reflections, 4, seed=2)
-    for function, first in ((reflect, x), (rotated_variance, alpha)):
-        together = vmap(function)(first, vectors)
-        each = torch.stack([function(a, v) for a, v in zip(first, vectors, strict=True)])
+    for function, *arguments in (
+        (reflect, x, vectors),
+        (rotated_noise, x, alpha, vectors),
+        (rotated_variance, alpha, vectors),
+    ):
+        together = vmap(function)(*arguments)
+        each = torch.stack([function(*one) for one in zip(*arguments, strict=True)])
         torch.testing.assert_close(together, each)
 
 
@@ -171,6 +184,15 @@ def test_what_is_not_finite_is_refused(bad):
         reflect(x.fill_(bad), vectors)
     with pytest.raises(ValueError, match="vectors must be finite"):
         compact_form(broken)
+    ones = torch.ones(3, dtype=torch.float64)
+    with pytest.raises(ValueError, match="vectors must be finite"):
+        rotated_variance(ones, broken)
+    with pytest.raises(ValueError, match="std must be finite"):
+        rotated_noise(draw(4, 3), ones * bad, vectors)
+    with pytest.raises(ValueError, match="std must be finite"):
+        rotated_noise(draw(4, 3), ones * bad, vectors[:0])
+    with pytest.raises(ValueError, match="alpha is a variance"):
+        rotated_variance(ones * bad, vectors)
     with pytest.raises(ValueError, match="vectors must be finite"):
         orthogonal_matrix(broken)
 
@@ -184,3 +206,10 @@ def test_bad_arguments_are_named():
         reflect(draw(4, 3), torch.ones(2, 3, dtype=torch.int64))
     with pytest.raises(ValueError, match="alpha is a variance"):
         rotated_variance(torch.tensor([1.0, 0.0]), torch.ones(1, 2))
+    with pytest.raises(ValueError, match="alpha is a variance"):
+        rotated_variance(torch.tensor([1.0, -0.5]), torch.ones(1, 2))
+
+
+def test_a_product_that_overflows_is_an_error():
+    with pytest.raises(ValueError, match="x, vectors are too large"):
+        reflect(torch.full((1, 2), 1e30), torch.full((1, 2), 1e15))

@@ -173,11 +173,10 @@ class _Between(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx, inputs: tuple[Tensor, float, float], output: Tensor) -> None:
-        x, low, high = inputs
-        ctx.save_for_backward(x < low, x > high)
+        x, _, _ = inputs
+        ctx.save_for_backward(x - output)
 
     @staticmethod
     def backward(ctx, grad: Tensor) -> tuple[Tensor, None, None]:
-        below, above = ctx.saved_tensors
-        leads_out = (below & (grad > 0)) | (above & (grad < 0))
-        return grad.masked_fill(leads_out, 0.0), None, None
+        (outside,) = ctx.saved_tensors
+        return grad.masked_fill(grad * outside < 0, 0.0), None, None

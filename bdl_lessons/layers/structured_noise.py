@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bdl_lessons.householder import orthogonal_matrix, reflect, rotated_variance
+from bdl_lessons.householder import orthogonal_matrix, rotated_noise, rotated_variance
 from bdl_lessons.kl_empirical_bayes import empirical_bayes_kl, total_correlation
 from bdl_lessons.kl_loguniform import loguniform_kl
 from bdl_lessons.layers.householder_vectors import ChainedVectors, FreeVectors
@@ -55,7 +55,12 @@ class StructuredUnitNoise(UnitNoise):
 
     def var(self) -> Tensor:
         """The variances after it, ``s = diag(U diag(alpha) U')``, ``(K,)``, in O(K T^2)."""
-        return rotated_variance(self.alpha(), self.vectors())
+        return self.log_alpha_and_var()[1]
+
+    def log_alpha_and_var(self) -> tuple[Tensor, Tensor]:
+        """``log alpha`` and s, each ``(K,)``: all that a divergence depends on."""
+        log_alpha = self.log_alpha()
+        return log_alpha, rotated_variance(log_alpha.exp(), self.vectors())
 
     def covariance(self) -> Tensor:
         """``U diag(alpha) U'``, ``(K, K)``: for looking at, no layer needs it."""
@@ -64,8 +69,8 @@ class StructuredUnitNoise(UnitNoise):
 
     def sample(self, shape: torch.Size, generator: torch.Generator, like: Tensor) -> Tensor:
         eps = torch.randn(shape, generator=generator, device=generator.device, dtype=like.dtype)
-        eta = (self.log_alpha() / 2).exp() * eps.to(like.device)
-        return 1 + reflect(eta, self.vectors())
+        std = (self.log_alpha() / 2).exp()
+        return rotated_noise(eps.to(like.device), std, self.vectors(), mean=1.0)
 
     def reset(self, generator: torch.Generator) -> None:
         self.log_alpha.reset(generator)
@@ -89,7 +94,7 @@ class EmpiricalBayesPrior:
         self, noise: StructuredUnitNoise, theta: Tensor, bias: Tensor | None = None
     ) -> Tensor:
         n_columns = theta.shape[1] if self.per == "weight" else 1
-        return self.scale * empirical_bayes_kl(noise.log_alpha(), noise.var(), n_columns)
+        return self.scale * empirical_bayes_kl(*noise.log_alpha_and_var(), n_columns)
 
 
 @dataclass(frozen=True)
@@ -117,6 +122,6 @@ class StructuredLogUniformPrior:
         self, noise: StructuredUnitNoise, theta: Tensor, bias: Tensor | None = None
     ) -> Tensor:
         n_columns = theta.shape[1] if self.per == "weight" else 1
-        var = noise.var()
-        total = self.kl(var.log()).sum() + total_correlation(noise.log_alpha(), var)
+        log_alpha, var = noise.log_alpha_and_var()
+        total = self.kl(var.log()).sum() + total_correlation(log_alpha, var)
         return self.scale * n_columns * total
