@@ -20,6 +20,8 @@ _TRIED = {
     "kl_weight": "KL weight",
     "prior_var": "prior variance",
     "rank": "rank",
+    "n_pseudo": "pseudo-data",
+    "swag_epochs": "epochs more",
     "n_networks": "networks",
 }
 

@@ -11,6 +11,8 @@ from torch.nn.functional import cross_entropy
 
 from bdl_lessons.elbo import warm_up
 from bdl_lessons.layers import (
+    ELRG,
+    VMG,
     BayesByBackprop,
     BinaryDropout,
     StructuredDropout,
@@ -19,7 +21,8 @@ from bdl_lessons.layers import (
 from bdl_lessons.models import LayerFactory, Network, alexnet, initialise, lenet5_classic
 from bdl_lessons.predict import predict
 from bdl_lessons.resnet import resnet18
-from bdl_lessons.train import adam, fit
+from bdl_lessons.swag import fit_swag, predict_swag
+from bdl_lessons.train import adam, fit, sgd
 
 Config = Mapping[str, Any]
 Logits = Callable[[Tensor, int], Tensor]
@@ -29,6 +32,7 @@ PLAIN = BinaryDropout(0.0)
 UNIT_NOISE: dict[str, Callable[[Config], LayerFactory]] = {
     "MAP": lambda config: PLAIN,
     "D.E": lambda config: PLAIN,
+    "SWAG": lambda config: PLAIN,
     "MCD": lambda config: BinaryDropout(config["p_drop"]),
     "VD": lambda config: VariationalDropout(
         "A", "unit", init_p_drop=config["p_drop"], kl_per="weight"
@@ -40,6 +44,8 @@ UNIT_NOISE: dict[str, Callable[[Config], LayerFactory]] = {
 WEIGHT_NOISE: dict[str, Callable[[Config], LayerFactory]] = {
     "BBB-LRT": lambda config: BayesByBackprop(config["prior_var"], config["init_log_sigma2"]),
     "BBB": lambda config: BayesByBackprop(config["prior_var"], config["init_log_sigma2"]),
+    "ELRG": lambda config: ELRG(config["rank"]),
+    "VMG": lambda config: VMG(config["n_pseudo"]),
 }
 """Methods in which every weight of every layer is random."""
 
@@ -51,11 +57,14 @@ def train(
 
     Adam with a learning rate that falls to 0 in a straight line. The weight of the KL grows from 0
     to ``kl_weight`` over ``warm_up_epochs``. Every method draws anew for every row, but for BBB,
-    which draws its weights once a minibatch.
+    which draws its weights once a minibatch. SWAG descends with momentum instead of Adam, and goes
+    on for ``swag_epochs`` at a fifth of the rate; it sees its weights after each of these.
 
     Returns:
         a function that draws outputs. Each of its samples is one function at all rows.
     """
+    if config["method"] == "SWAG":
+        return _swag(config, x, y, n_classes, generator)
     networks = [
         _fitted(config, x, y, n_classes, generator) for _ in range(config.get("n_networks", 1))
     ]
@@ -94,9 +103,7 @@ def make_network(config: Config, n_channels: int, size: int, n_classes: int) -> 
 def _fitted(
     config: Config, x: Tensor, y: Tensor, n_classes: int, generator: torch.Generator
 ) -> Network:
-    network = make_network(config, x.shape[1], x.shape[-1], n_classes)
-    network = network.to(x.device, memory_format=torch.channels_last)  # convolutions a third faster
-    initialise(network, generator).train()
+    network = _start(config, x, n_classes, generator)
     per_epoch = len(x) // config["batch_size"]
     n_steps = config["epochs"] * per_epoch
     fit(
@@ -115,6 +122,41 @@ def _fitted(
         schedule=lambda step: 1 - step / n_steps,
     )
     return network.eval()
+
+
+def _swag(
+    config: Config, x: Tensor, y: Tensor, n_classes: int, generator: torch.Generator
+) -> Logits:
+    network = _start(config, x, n_classes, generator)
+    swag = fit_swag(
+        network,
+        x,
+        y,
+        cross_entropy,
+        n_epochs=config["epochs"] + config["swag_epochs"],
+        collect_from=config["epochs"],
+        batch_size=config["batch_size"],
+        generator=generator,
+        optimizer=sgd(config["learning_rate"]),
+        final_factor=0.2,
+        kl_weight=config["kl_weight"],
+    )
+    has_norms = config["architecture"] == "ResNet18"
+
+    def logits(rows: Tensor, n_samples: int) -> Tensor:
+        return predict_swag(
+            *(swag, network.eval(), rows, n_samples),
+            generator=generator,
+            train_x=x if has_norms else None,
+        )
+
+    return logits
+
+
+def _start(config: Config, x: Tensor, n_classes: int, generator: torch.Generator) -> Network:
+    network = make_network(config, x.shape[1], x.shape[-1], n_classes)
+    network = network.to(x.device, memory_format=torch.channels_last)  # convolutions a third faster
+    return initialise(network, generator).train()
 
 
 @torch.no_grad()

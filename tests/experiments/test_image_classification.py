@@ -37,11 +37,15 @@ def test_the_chosen_settings_are_those_of_the_records():
         assert picked[method] == image_tables.setting({"config": unit})
 
 
-def test_units_come_grid_first_then_seed_by_seed_and_once():
+def test_settings_are_tried_before_they_are_used_and_seeds_come_last(monkeypatch):
+    grid = image_classification.GRID
+    monkeypatch.setattr(image_classification, "CHOSEN", dict.fromkeys(grid, 0))
     units = image_classification.units("paper")
-    n_grid = sum(map(len, image_classification.GRID.values()))
-    assert {u.config["data"] for u in units[:n_grid]} == {"fashion-mnist"}
-    seeds = [u.seed for u in units[n_grid:]]
+    for method, settings in grid.items():
+        mine = [u for u in units if u.config["method"] == method]
+        assert {u.config["data"] for u in mine[: len(settings)]} == {"fashion-mnist"}
+        assert len(mine) == len(settings) + 5  # MNIST, then both sets with two more seeds
+    seeds = [u.seed for u in units]
     assert seeds == sorted(seeds)
     assert all(u.config["ood"][1] != u.config["data"] for u in units)
 
