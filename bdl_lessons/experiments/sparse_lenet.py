@@ -1,0 +1,218 @@
+"""Molchanov, Ashukha and Vetrov (2017), LeNets on MNIST: how many weights can go.
+
+LeNet-300-100 and LeNet-5 are trained by sparse variational dropout, and by ARD in its place, with
+the schedule of the authors' code: Adam, 200 epochs, the KL off for 5 of them and at full weight
+from the 20th. Then every weight with ``log_alpha > 3`` is removed. Published for sparse VD: 68 and
+280 times fewer weights at 1.92 and 0.75 % test error.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from bdl_lessons import sparse_file
+from bdl_lessons.datasets import mnist
+from bdl_lessons.device import device
+from bdl_lessons.elbo import warm_up
+from bdl_lessons.experiments.experiment import Experiment, Measured, Unit
+from bdl_lessons.experiments.sparse_lenet_report import figure, table
+from bdl_lessons.layers import ARD, SparseVD
+from bdl_lessons.models import LayerFactory, Network, mlp
+from bdl_lessons.prune import compress, compression, layer_log_alpha, masked, sparsity
+from bdl_lessons.shrink import n_hidden, shrink
+from bdl_lessons.train import adam, fit
+
+METHODS: dict[str, Callable[..., LayerFactory]] = {"sparse VD": SparseVD, "ARD": ARD}
+PIXEL_SCALE = 255 / 256
+"""The authors divide the bytes by 256; ``mnist()`` divides them by 255."""
+
+PUBLISHED_EPOCHS = 200
+BINS = (-10.0, 12.0, 88)
+"""First edge, last edge and number of the bins that count ``log_alpha``."""
+
+_PAPER = {
+    "n_train": 60_000,
+    "n_test": 10_000,
+    "batch_size": 100,
+    "learning_rate": 1e-3,
+    "init_std": 0.01,
+    "init_log_sigma2": -10.0,
+    "max_log_alpha": 8.0,
+}
+_QUICK = {**_PAPER, "n_train": 200, "n_test": 50, "n_epochs": 2}
+
+
+def units(scale: str) -> list[Unit]:
+    """Both methods; LeNet-5 with a shortened schedule first, then with the published one."""
+    if scale == "quick":
+        return [
+            Unit({**_QUICK, "network": "LeNet-300-100", "method": "sparse VD"}, seed=0),
+            Unit({**_QUICK, "network": "LeNet-5", "method": "ARD", "n_epochs": 1}, seed=0),
+        ]
+    runs = [
+        *(("LeNet-300-100", method, PUBLISHED_EPOCHS, 0) for method in METHODS),
+        *(("LeNet-5", method, 20, 0) for method in METHODS),
+        *(("LeNet-5", method, PUBLISHED_EPOCHS, 0) for method in METHODS),
+        *(("LeNet-300-100", method, PUBLISHED_EPOCHS, s) for s in (1, 2) for method in METHODS),
+    ]
+    return [
+        Unit({**_PAPER, "network": network, "method": method, "n_epochs": n_epochs}, seed)
+        for network, method, n_epochs, seed in runs
+    ]
+
+
+def run(unit: Unit) -> Measured:
+    """Train, prune, store and time one network.
+
+    Metrics: ``error`` after pruning and ``error_unpruned``, with the mean weights, in percent;
+    ``compression``; ``bytes_pruned`` and ``bytes_dense``: the files of the pruned network and of
+    the same network with nothing pruned; ``ms_dense``, ``ms_stored`` and ``ms_shrunk``: median time
+    for the first 1000 test images by dense products with all zeros in them, by the stored form
+    (which puts the zeros back at every call), and by the smaller network of :func:`shrink`;
+    ``train_seconds_per_epoch``.
+    Arrays: ``n_weights`` and ``n_kept`` of each layer; ``n_hidden``, what is left of the hidden
+    units; ``log_alpha``: how many weights fall into each of :data:`BINS`; for LeNet-300-100
+    ``pixels``: kept weights of each of the 784 pixels.
+    """
+    config, on = unit.config, device()
+    data = mnist(config["n_train"], config["n_test"])
+    x_train, x_test = (_inputs(x, config["network"]).to(on) for x in (data.x_train, data.x_test))
+    y_train, y_test = data.y_train.to(on), data.y_test.to(on)
+    generator = torch.Generator(on).manual_seed(unit.seed)
+    net = make_network(config, generator)
+    seconds = train(net, x_train, y_train, config, generator)
+
+    rows, small = sparsity(net), masked(net)
+    less = shrink(small)
+    stored = compress(net)
+    dense, packed, shrunk = _milliseconds([small, stored, less], x_test[:1000])
+    values = torch.cat([layer_log_alpha(net[int(row.name)]).flatten() for row in rows])
+    first, last, n_bins = BINS
+    arrays = {
+        "n_weights": [row.n_weights for row in rows],
+        "n_kept": [row.n_kept for row in rows],
+        "n_hidden": n_hidden(less),
+        "log_alpha": torch.histc(values.clamp(first, last), n_bins, first, last).int().tolist(),
+    }
+    if config["network"] == "LeNet-300-100":
+        arrays["pixels"] = (small[0].weight != 0).sum(0).tolist()
+    return Measured(
+        {
+            "error": _percent_wrong(small, x_test, y_test),
+            "error_unpruned": _percent_wrong(masked(net, float("inf")), x_test, y_test),
+            "compression": compression(rows),
+            "bytes_pruned": _bytes(stored),
+            "bytes_dense": _bytes(compress(net, float("inf"))),
+            "ms_dense": dense,
+            "ms_stored": packed,
+            "ms_shrunk": shrunk,
+            "train_seconds_per_epoch": seconds / config["n_epochs"],
+        },
+        arrays,
+    )
+
+
+def make_network(config: dict, generator: torch.Generator) -> Network:
+    """One of the two networks, weights drawn from ``N(0, init_std**2)``, biases 0.
+
+    LeNet-5 has ReLU after its convolutions, as in the authors' code; Caffe's has none.
+    """
+    bound = config["max_log_alpha"]
+    layers = METHODS[config["method"]](config["init_log_sigma2"], (-bound, bound))
+    if config["network"] == "LeNet-300-100":
+        net = mlp((784, 300, 100, 10), layers)
+    else:
+        net = Network(
+            layers.conv2d(1, 20, 5),
+            nn.MaxPool2d(2),
+            nn.ReLU(),
+            layers.conv2d(20, 50, 5),
+            nn.MaxPool2d(2),
+            nn.ReLU(),
+            nn.Flatten(),
+            layers.linear(50 * 4 * 4, 500),
+            nn.ReLU(),
+            layers.linear(500, 10),
+        )
+    net.to(generator.device)
+    with torch.no_grad():
+        for module in net:
+            if hasattr(module, "weight"):
+                module.weight.normal_(0.0, config["init_std"], generator=generator)
+                module.bias.zero_()
+    return net
+
+
+def train(net: Network, x: Tensor, y: Tensor, config: dict, generator: torch.Generator) -> float:
+    """Fit ``net`` by the schedule of ``config``; returns the seconds it took."""
+    n_steps = config["n_epochs"] * (config["n_train"] // config["batch_size"])
+    began = time.perf_counter()
+    fit(
+        net,
+        x,
+        y,
+        cross_entropy,
+        n_steps=n_steps,
+        generator=generator,
+        optimizer=adam(config["learning_rate"]),
+        batch_size=config["batch_size"],
+        kl_weight=lambda step: kl_weight(step / n_steps),
+        schedule=lambda step: learning_rate_factor(step / n_steps, config["network"]),
+    )
+    return time.perf_counter() - began
+
+
+def kl_weight(progress: float) -> float:
+    """Published: 0 for 5 of 200 epochs, 1 from epoch 20, a line between. ``progress`` in [0, 1]."""
+    return warm_up(progress * PUBLISHED_EPOCHS, begin=5, end=20)
+
+
+def learning_rate_factor(progress: float, network: str) -> float:
+    """Published: to 0 in a line, over the second half for LeNet-300-100, over all for LeNet-5."""
+    return min(1.0, 2 - 2 * progress) if network == "LeNet-300-100" else 1 - progress
+
+
+EXPERIMENT = Experiment(
+    "sparse_lenet",
+    "Sparse LeNets (Molchanov, Ashukha and Vetrov 2017, table 1)",
+    units,
+    run,
+    table,
+    figure,
+)
+
+
+def _inputs(x: Tensor, network: str) -> Tensor:
+    x = x * PIXEL_SCALE
+    return x.flatten(1) if network == "LeNet-300-100" else x
+
+
+@torch.no_grad()
+def _percent_wrong(network: Network, x: Tensor, y: Tensor) -> float:
+    classes = torch.cat([network(rows, "mean").argmax(1) for rows in x.split(1000)])
+    return 100 * (classes != y).double().mean().item()
+
+
+def _bytes(network: Network) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        return sparse_file.save(network, Path(folder) / "network.npz")
+
+
+@torch.no_grad()
+def _milliseconds(networks: list[Network], x: Tensor, repeats: int = 31) -> list[float]:
+    """Median time of each network, taken in turns so that a busy moment hits all of them."""
+    times = torch.empty(repeats, len(networks), dtype=torch.double)
+    for repeat in range(-2, repeats):  # the first two only warm up
+        for i, network in enumerate(networks):
+            began = time.perf_counter()
+            network(x, "mean").sum().item()  # .item() waits for a GPU
+            if repeat >= 0:
+                times[repeat, i] = time.perf_counter() - began
+    return (1000 * times.median(0).values).tolist()
