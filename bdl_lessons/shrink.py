@@ -69,7 +69,7 @@ def _checked(network: PrunedNetwork) -> list[nn.Module]:
 
 def _by_input(layer: nn.Linear | nn.Conv2d) -> Tensor:
     """The weights as ``(L, K, k * k)``, or ``(L, K, 1)``."""
-    return layer.weight.view(*layer.weight.shape[:2], -1)
+    return layer.weight.reshape(*layer.weight.shape[:2], -1)
 
 
 def _constant_inputs(modules: list[nn.Module]) -> list[Tensor]:

@@ -20,6 +20,7 @@ HOUSE = [
         "members",
         "comparing",
         "sparse_file",
+        "shrink",
         "metrics",
         "ood",
         "gradient_variance",

@@ -28,9 +28,10 @@ def few_images(monkeypatch):
         )
 
     monkeypatch.setattr(datasets, "load", load)
-    monkeypatch.setattr(
-        "bdl_lessons.experiments.rotated_digit.mnist", lambda *sizes: load("mnist", *sizes)
-    )
+    for name in ("rotated_digit", "sparse_lenet", "mnist_dropout_curves"):
+        monkeypatch.setattr(
+            f"bdl_lessons.experiments.{name}.mnist", lambda *sizes: load("mnist", *sizes)
+        )
 
 
 @pytest.mark.parametrize("name", experiments.names())

@@ -1,0 +1,198 @@
+"""Kingma, Salimans and Welling (2015), figure 1a: seven kinds of dropout on MNIST over the width.
+
+Three hidden layers of ReLU units; p_drop 0.2 on the pixels and 0.5 on the hidden units, fixed or as
+the start of a learned alpha for each layer. Published: test errors of 100 to 1250 units a layer,
+means of five runs. One more unit measures whether networks trained side by side are faster.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from bdl_lessons.datasets import Classification, mnist
+from bdl_lessons.device import device
+from bdl_lessons.experiments.experiment import Experiment, Measured, Unit
+from bdl_lessons.experiments.mnist_dropout_curves_report import figure, table
+from bdl_lessons.kl_loguniform import kingma_kl
+from bdl_lessons.layers import BinaryDropout, GaussianDropout, VariationalDropout
+from bdl_lessons.members import Members, fit_members
+from bdl_lessons.models import LayerFactory, Network, initialise, mlp
+from bdl_lessons.train import adam, fit
+
+RATES = (0.2, 0.5, 0.5, 0.5)
+METHODS: dict[str, Callable[[float], LayerFactory]] = {
+    "none": lambda p_drop: BinaryDropout(0.0),
+    "binary": BinaryDropout,
+    "Gaussian A": lambda p_drop: GaussianDropout(p_drop, "A"),
+    "Gaussian B": lambda p_drop: GaussianDropout(p_drop, "B"),
+    "variational A": lambda p_drop: _variational("A", p_drop),
+    "variational A2": lambda p_drop: _variational("A", p_drop, 1 / 3),
+    "variational B": lambda p_drop: _variational("B", p_drop),
+}
+WIDTHS = (100, 250, 500, 750)
+SEEDS = 3
+
+_PAPER = {
+    "n_train": 60_000,
+    "n_test": 10_000,
+    "batch_size": 200,
+    "learning_rate": 2e-3,
+    "n_epochs": 6,
+}
+_QUICK = {**_PAPER, "n_train": 200, "n_test": 50, "batch_size": 100, "n_epochs": 1}
+_SPEED = {
+    "measure": "speed",
+    "methods": ["none", "variational A", "variational B"],
+    "widths": list(WIDTHS),
+    "n_members": SEEDS,
+    "batch_size": 200,
+    "n_steps": 5,
+    "n_rounds": 5,
+}
+
+
+def units(scale: str) -> list[Unit]:
+    """The speed first, then every method and width with one seed, then with the next."""
+    if scale == "quick":
+        speed = {**_SPEED, "widths": [20], "n_members": 2, "n_steps": 1, "n_rounds": 1}
+        return [
+            Unit(speed, seed=0),
+            *(Unit(_error(_QUICK, method, 20), seed=0) for method in METHODS),
+        ]
+    return [
+        Unit(_SPEED, seed=0),
+        *(
+            Unit(_error(_PAPER, method, width), seed)
+            for seed in range(SEEDS)
+            for width in WIDTHS
+            for method in METHODS
+        ),
+    ]
+
+
+def run(unit: Unit) -> Measured:
+    """Measure the speed, or train one network.
+
+    Metrics of a network: ``error`` on the test set with the mean weights, in percent, and
+    ``train_seconds``. Arrays: ``alpha``, of each layer, if it is learned.
+
+    Metrics of the speed: ``gain_<width>``, time one after the other over time side by side, the
+    geometric mean over the methods. Arrays: ``ms_alone`` and ``ms_side_by_side``, milliseconds of
+    one step of one network, ``(methods, widths)``: medians over rounds that take turns.
+    """
+    if unit.config["measure"] == "speed":
+        return measure_speed(unit.config, unit.seed)
+    config, on = unit.config, device()
+    data = mnist(config["n_train"], config["n_test"])
+    generator = torch.Generator(on).manual_seed(unit.seed)
+    net = make_network(config["method"], config["width"], generator)
+    n_steps = config["n_epochs"] * (config["n_train"] // config["batch_size"])
+    began = time.perf_counter()
+    fit(
+        net,
+        data.x_train.flatten(1).to(on),
+        data.y_train.to(on),
+        cross_entropy,
+        n_steps=n_steps,
+        generator=generator,
+        optimizer=adam(config["learning_rate"]),
+        batch_size=config["batch_size"],
+        kl_weight=_kl_weight(config["method"]),
+        schedule=lambda step: 1 - step / n_steps,
+    )
+    seconds = time.perf_counter() - began
+    return Measured(
+        {"error": _percent_wrong(net, data), "train_seconds": seconds},
+        {"alpha": _alphas(net)} if _learned(config["method"]) else {},
+    )
+
+
+def measure_speed(config: dict, seed: int) -> Measured:
+    """The time of a step of members side by side, and one after the other; see :func:`run`."""
+    on = device()
+    generator = torch.Generator(on).manual_seed(seed)
+    n_members, batch_size = config["n_members"], config["batch_size"]
+    x = torch.rand(4 * batch_size, 784, generator=generator, device=on)
+    y = torch.randint(10, (len(x),), generator=generator, device=on)
+    times = torch.empty(
+        config["n_rounds"], 2, len(config["methods"]), len(config["widths"]), dtype=torch.double
+    )
+    for i, method in enumerate(config["methods"]):
+        for j, width in enumerate(config["widths"]):
+            nets = [make_network(method, width, generator) for _ in range(n_members)]
+            members = Members(nets)
+            options = {
+                "n_steps": config["n_steps"],
+                "generator": generator,
+                "optimizer": adam(1e-4),
+                "batch_size": batch_size,
+                "kl_weight": _kl_weight(method),
+            }
+            for k in range(-1, config["n_rounds"]):  # the first round only warms up
+                start = time.perf_counter()
+                for net in nets:
+                    fit(net, x, y, cross_entropy, **options)
+                middle = time.perf_counter()
+                both = x.expand(n_members, *x.shape), y.expand(n_members, *y.shape)
+                fit_members(members, *both, cross_entropy, **options)
+                end = time.perf_counter()
+                if k >= 0:
+                    times[k, :, i, j] = torch.tensor([middle - start, end - middle])
+    alone, together = 1000 / (config["n_steps"] * n_members) * times.median(0).values
+    gains = (alone / together).log().mean(0).exp()
+    return Measured(
+        {f"gain_{w}": gain.item() for w, gain in zip(config["widths"], gains, strict=True)},
+        {"ms_alone": _rounded(alone), "ms_side_by_side": _rounded(together)},
+    )
+
+
+def make_network(method: str, width: int, generator: torch.Generator) -> Network:
+    """784 - width - width - width - 10, noise on the inputs of every layer."""
+    net = mlp((784, width, width, width, 10), [METHODS[method](p_drop) for p_drop in RATES])
+    return initialise(net.to(generator.device), generator)
+
+
+EXPERIMENT = Experiment(
+    "mnist_dropout_curves",
+    "Kinds of dropout over the width (Kingma, Salimans and Welling 2015, figure 1a)",
+    units,
+    run,
+    table,
+    figure,
+)
+
+
+def _variational(noise: str, p_drop: float, kl_scale: float = 1.0) -> VariationalDropout:
+    return VariationalDropout(noise, init_p_drop=p_drop, kl=kingma_kl, kl_scale=kl_scale)
+
+
+def _error(config: dict, method: str, width: int) -> dict:
+    return {"measure": "error", "method": method, "width": width, **config}
+
+
+def _learned(method: str) -> bool:
+    return method.startswith("variational")
+
+
+def _kl_weight(method: str) -> float:
+    return 1.0 if _learned(method) else 0.0
+
+
+@torch.no_grad()
+def _percent_wrong(net: Network, data: Classification) -> float:
+    x, y = data.x_test.flatten(1).to(net[0].weight), data.y_test.to(net[0].weight.device)
+    classes = torch.cat([net(rows, "mean").argmax(1) for rows in x.split(1000)])
+    return 100 * (classes != y).double().mean().item()
+
+
+@torch.no_grad()
+def _alphas(net: Network) -> list[float]:
+    return [layer.noise.log_alpha().exp().item() for layer in net if hasattr(layer, "noise")]
+
+
+def _rounded(values: torch.Tensor, digits: int = 3) -> list:
+    return (values * 10**digits).round().div(10**digits).tolist()

@@ -1,0 +1,209 @@
+"""How the records of the dropout curves are shown: error over the width, ours and published."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bdl_lessons import published
+from bdl_lessons.plots import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PURPLE,
+    VERMILLION,
+    new_figure,
+    style,
+)
+from bdl_lessons.results import Record
+
+LOOKS = {
+    "none": {"color": GREY, "ls": ":", "marker": "x"},
+    "binary": {"color": ORANGE, "ls": "--", "marker": "s"},
+    "Gaussian A": {"color": VERMILLION, "ls": "--", "marker": "o"},
+    "variational A": {"color": BLUE, "ls": "-", "marker": "o"},
+    "variational A2": {"color": PURPLE, "ls": "-", "marker": "v"},
+    "Gaussian B": {"color": GREEN, "ls": "--", "marker": "D"},
+    "variational B": {"color": INK, "ls": "-", "marker": "D"},
+}
+"""Solid: learned noise. Dashed: fixed. Dotted: none."""
+
+
+def errors(records: Sequence[Record]) -> dict[str, dict[int, list[float]]]:
+    """Test errors in percent by method and width, one for each seed; the speed is left out."""
+    found: dict[str, dict[int, list[float]]] = {}
+    for record in records:
+        config = record["config"]
+        if config["measure"] == "error":
+            of_method = found.setdefault(config["method"], {})
+            of_method.setdefault(config["width"], []).append(record["metrics"]["error"])
+    return {method: dict(sorted(found[method].items())) for method in LOOKS if method in found}
+
+
+def mean_and_sem(values: list[float]) -> tuple[float, float]:
+    """Mean over seeds, and its standard error: NaN for a single one."""
+    if len(values) == 1:
+        return values[0], float("nan")
+    return statistics.mean(values), statistics.stdev(values) / len(values) ** 0.5
+
+
+def table(records: list[Record]) -> str:
+    """Test error of each method and width beside the published one; then the speed."""
+    found = errors(records)
+    widths = sorted({width for of_method in found.values() for width in of_method})
+    reference = {row["method"]: row for row in published.table("mnist_dropout_curves")}
+    lines = []
+    if found:
+        lines += [
+            "Test error in percent with the mean weights, mean ± standard error over seeds (their "
+            "number in brackets); published values, means of five runs, in italics.",
+            "",
+            "| method | " + " | ".join(f"{width} units" for width in widths) + " |",
+            "|---" * (len(widths) + 1) + "|",
+        ]
+        for method, of_method in found.items():
+            cells = [
+                _cell(of_method.get(width), reference[method].get(str(width))) for width in widths
+            ]
+            lines.append(f"| {method} | " + " | ".join(cells) + " |")
+        lines += ["", _order(found, reference), "", _alphas(records)]
+    for record in records:
+        if record["config"]["measure"] == "speed":
+            lines += ["", *_speed(record)]
+    trained = next((r["config"] for r in records if r["config"]["measure"] == "error"), None)
+    return "\n".join([*lines, "", _differences(trained)] if trained else lines)
+
+
+def figure(records: list[Record]) -> Figure:
+    """Left ours, right the published curves."""
+    picture = new_figure(10.0, 4.0, layout="constrained")
+    with style():
+        left, right = picture.subplots(1, 2)
+        draw(left, records)
+        draw_published(right)
+        right.legend(fontsize=8, ncols=2)
+    return picture
+
+
+def draw(axes: Axes, records: Sequence[Record]) -> None:
+    """Mean error of every method over the width; bars are standard errors over seeds."""
+    for k, (method, of_method) in enumerate(errors(records).items()):
+        widths = [width * 1.02 ** (k - 3) for width in of_method]  # side by side, to see the bars
+        means, sems = zip(*map(mean_and_sem, of_method.values()), strict=True)
+        axes.errorbar(widths, means, sems, capsize=2, ms=4, lw=1.4, label=method, **LOOKS[method])
+    axes.set_title("Ours")
+    _width_axis(axes, [100, 250, 500, 750])
+
+
+def draw_published(axes: Axes) -> None:
+    """The published means of five runs."""
+    for row in published.table("mnist_dropout_curves"):
+        method = row.pop("method")
+        widths = [int(width) for width in row]
+        axes.plot(widths, row.values(), ms=4, lw=1.4, label=method, **LOOKS[method])
+    axes.set_title("Published")
+    _width_axis(axes, widths)
+
+
+def _width_axis(axes: Axes, ticks: list[int]) -> None:
+    axes.set(xscale="log", xlabel="units in each of three hidden layers")
+    axes.set_ylabel("MNIST test error [%]")
+    axes.set_xticks(ticks, ticks)
+    axes.minorticks_off()
+
+
+def _cell(values: list[float] | None, reference: float | None) -> str:
+    ours = "–"
+    if values:
+        mean, sem = mean_and_sem(values)
+        ours = f"{mean:.2f} ({len(values)})"
+        if len(values) > 1:
+            ours = f"{mean:.2f} ± {sem:.2f} ({len(values)})"
+    return ours if reference is None else f"{ours}, *{reference:.2f}*"
+
+
+def _order(found: dict, reference: dict) -> str:
+    """How many of the pairs of methods stand in the published order, for each width."""
+    parts = []
+    for width in sorted({width for of_method in found.values() for width in of_method}):
+        there = [m for m in found if width in found[m] and str(width) in reference[m]]
+        pairs = [(a, b) for i, a in enumerate(there) for b in there[i + 1 :]]
+        agree = sum(
+            (statistics.mean(found[a][width]) < statistics.mean(found[b][width]))
+            == (reference[a][str(width)] < reference[b][str(width)])
+            for a, b in pairs
+        )
+        if pairs:
+            parts.append(f"{agree} of {len(pairs)} with {width} units")
+    return (
+        f"Pairs of methods that stand in the published order: {', '.join(parts)}."
+        if parts
+        else "No width is in the published figure."
+    )
+
+
+def _alphas(records: list[Record]) -> str:
+    """The learned alphas, means over seeds."""
+    learned: dict[tuple[str, int], list[list[float]]] = {}
+    for record in records:
+        if "alpha" in record["arrays"]:
+            config = record["config"]
+            learned.setdefault((config["method"], config["width"]), []).append(
+                record["arrays"]["alpha"]
+            )
+    if not learned:
+        return "No method with a learned alpha is recorded yet."
+    layers = [f"layer {i}" for i in range(1, len(next(iter(learned.values()))[0]) + 1)]
+    lines = [
+        "Learned α of the inputs of each layer (start: 0.25 on the pixels, 1, the bound, on the "
+        "hidden units), means over seeds:",
+        "",
+        "| method | units | " + " | ".join(layers) + " |",
+        "|---" * (len(layers) + 2) + "|",
+    ]
+    for method in LOOKS:
+        for width in sorted(w for m, w in learned if m == method):
+            means = map(statistics.mean, zip(*learned[method, width], strict=True))
+            lines.append(f"| {method} | {width} | " + " | ".join(f"{a:.2f}" for a in means) + " |")
+    return "\n".join(lines)
+
+
+def _speed(record: Record) -> list[str]:
+    """Does it pay to train the seeds side by side?"""
+    config, arrays, m = record["config"], record["arrays"], record["metrics"]
+    widths = config["widths"]
+    gains = [m[f"gain_{width}"] for width in widths]
+    pays = [str(width) for width, gain in zip(widths, gains, strict=True) if gain > 1]
+    answer = "at no width" if not pays else f"with {', '.join(pays)} units"
+    lines = [
+        f"Is it faster to train {config['n_members']} seeds side by side, as one batched network? "
+        f"Here {answer}. Milliseconds of one step of one network of {config['batch_size']} rows: "
+        "one after the other, side by side; medians over rounds in turns.",
+        "",
+        "| method | " + " | ".join(f"{width} units" for width in widths) + " |",
+        "|---" * (len(widths) + 1) + "|",
+    ]
+    for method, alone, together in zip(
+        config["methods"], arrays["ms_alone"], arrays["ms_side_by_side"], strict=True
+    ):
+        cells = [f"{a:.1f}, {b:.1f}" for a, b in zip(alone, together, strict=True)]
+        lines.append(f"| {method} | " + " | ".join(cells) + " |")
+    lines.append("| gain, geometric mean | " + " | ".join(f"{gain:.2f}" for gain in gains) + " |")
+    return [*lines, "", "The networks above were trained one at a time."]
+
+
+def _differences(config: dict) -> str:
+    return f"""\
+Set-up that differs from the published one: {config["n_epochs"]} epochs of {config["n_train"]:,}
+images and no validation set, where the paper trained until a validation error stopped falling; Adam
+with {config["batch_size"]} images a step and a learning rate that falls in a line from
+{config["learning_rate"]:g} to 0, where the paper averaged the weights over time; up to 3 seeds, not
+5 runs; widths up to 750. So few epochs hurt strong noise most: a fixed rate of 0.5 learns slowly.
+The divergence is the paper's cubic, with α at most 1 and one α a layer. It is counted once for each
+random factor (each unit under A, each weight under B); what the paper counted under A we do not
+know. The published values are read off the figure of the preprint, to about 0.01."""
