@@ -14,6 +14,7 @@ from bdl_lessons.layers.hierarchical_dropout import (
 )
 from bdl_lessons.layers.householder_vectors import ChainedVectors, FreeVectors
 from bdl_lessons.layers.joint_weights import JointConv2d, JointLayer, JointLinear, WeightLaw
+from bdl_lessons.layers.mnf import MNF, FlowLaw
 from bdl_lessons.layers.multiplicative_noise import (
     GaussianUnitNoise,
     GaussianWeightNoise,
@@ -42,6 +43,7 @@ from bdl_lessons.layers.weight_noise import (
 __all__ = [
     "ARD",
     "ELRG",
+    "MNF",
     "VMG",
     "AdditiveNoise",
     "BayesByBackprop",
@@ -49,6 +51,7 @@ __all__ = [
     "BinaryDropout",
     "ChainedVectors",
     "EmpiricalBayesPrior",
+    "FlowLaw",
     "FreeVectors",
     "GammaScale",
     "GaussianDropout",
