@@ -38,7 +38,14 @@ LAYERS: dict[str, LayerFactory] = {
 PLAIN = "nn.Linear"
 
 
-def run(n_repeats: int = 30, n_threads: int = 2, seed: int = 0) -> list[dict]:
+def run() -> list[dict]:
+    """Every layer of the course that was there before structured dropout."""
+    return compare(LAYERS)
+
+
+def compare(
+    layers: dict[str, LayerFactory], n_repeats: int = 30, n_threads: int = 2, seed: int = 0
+) -> list[dict]:
     """Time one step of fused Adam on the sum of loss and KL, all candidates in one run.
 
     Each repeat takes every candidate once, in a random order. ``ratio`` is the median over repeats
@@ -49,13 +56,13 @@ def run(n_repeats: int = 30, n_threads: int = 2, seed: int = 0) -> list[dict]:
     threads_before = torch.get_num_threads()
     torch.set_num_threads(n_threads)
     try:
-        return _rows(*_measure(n_repeats, random.Random(seed)))
+        return _rows(*_measure(layers, n_repeats, random.Random(seed)))
     finally:
         torch.set_num_threads(threads_before)
 
 
 def _measure(
-    n_repeats: int, order: random.Random
+    layers: dict[str, LayerFactory], n_repeats: int, order: random.Random
 ) -> tuple[dict[str, nn.Module], dict[str, list[float]]]:
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(BATCH_SIZE, WIDTHS[0], generator=generator)
@@ -64,7 +71,7 @@ def _measure(
         PLAIN: _plain(),
         f"{PLAIN} again": _plain(),
         "nn.Dropout": _plain(nn.Dropout(P_DROP)),
-    } | {name: initialise(mlp(WIDTHS, layers), generator) for name, layers in LAYERS.items()}
+    } | {name: initialise(mlp(WIDTHS, factory), generator) for name, factory in layers.items()}
     steps = {name: _step(network, x, y, generator) for name, network in networks.items()}
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     for repeat in range(n_repeats + 2):
