@@ -138,8 +138,8 @@ def orthogonal_matrix(vectors: Tensor) -> Tensor:
     U = torch.eye(vectors.shape[1], dtype=vectors.dtype, device=vectors.device)
     for v in vectors:
         squared = v @ v
-        H_minus_I = -2 * torch.outer(v, v) / torch.where(_is_zero(squared), torch.inf, squared)
-        U = U + H_minus_I @ U
+        half_length = torch.where(_is_zero(squared), torch.inf, squared / 2)
+        U = U - torch.outer(v / half_length, v @ U)
     return U
 
 
