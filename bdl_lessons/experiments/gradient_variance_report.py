@@ -1,0 +1,137 @@
+"""How the records of the gradient variances are shown: four columns beside the published ones."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from bdl_lessons import published
+from bdl_lessons.plots import BLUE, INK, new_figure, style
+from bdl_lessons.results import Record
+
+ROWS = {
+    "local": "local reparameterization",
+    "per example": "weight sample per data point",
+    "per minibatch": "weight sample per minibatch",
+    "no noise": "no dropout noise",
+}
+"""Our name of an estimator -> its row in the published table."""
+
+COLUMNS = [(layer, epochs) for layer in ("top", "bottom") for epochs in (10, 100)]
+
+
+def published_value(estimator: str, layer: str, epochs: int) -> float:
+    """What Table 1 prints."""
+    rows = {row["estimator"]: row for row in published.table("lrt_gradient_variance")}
+    return rows[ROWS[estimator]][f"{layer}_layer_{epochs}_epochs"]
+
+
+def measured(record: Record, estimator: str, layer: str, place: int) -> tuple[float, float]:
+    """Our variance and its standard error when training stopped for the ``place``-th time."""
+    name = f"{layer}, {estimator}, {record['config']['epochs'][place]}"
+    return record["metrics"][name], record["metrics"][f"{name}, standard error"]
+
+
+def table(records: list[Record]) -> str:
+    """Ours beside published for each seed, the ratios to the first row, and what differs."""
+    parts = [part for record in records for part in (_values(record), _ratios(record))]
+    return "\n\n".join([*parts, _differences(records[0]["config"])])
+
+
+def figure(records: list[Record]) -> Figure:
+    """Variances on a log axis: published hollow, ours filled with two standard errors."""
+    picture = new_figure(7.2, 3.2, layout="constrained")
+    with style():
+        axes = picture.subplots(1, len(COLUMNS), sharey=True)
+        for place, (ax, (layer, epochs)) in enumerate(zip(axes, COLUMNS, strict=True)):
+            for row, estimator in enumerate(ROWS):
+                labels = ("published", "ours ± 2 s.e.") if place == row == 0 else (None, None)
+                ax.plot(
+                    published_value(estimator, layer, epochs),
+                    row - 0.12,
+                    "o",
+                    mfc="none",
+                    color=INK,
+                    label=labels[0],
+                )
+                for record in records:
+                    value, std_err = measured(record, estimator, layer, place % 2)
+                    ax.errorbar(
+                        value,
+                        row + 0.12,
+                        xerr=2 * std_err,
+                        fmt="s",
+                        ms=5,
+                        color=BLUE,
+                        label=labels[1] if record is records[0] else None,
+                    )
+            ax.set(xscale="log", xlabel="variance", yticks=range(len(ROWS)))
+            ax.set_yticklabels([row.replace(" sample", "\nsample") for row in ROWS.values()])
+            ours = records[0]["config"]["epochs"][place % 2]
+            ax.set_title(f"{layer} layer,\n{ours} epochs")
+        axes[0].set_ylim(len(ROWS) - 0.5, -0.5)
+        picture.legend(loc="outside lower center", ncols=2)
+    return picture
+
+
+def _values(record: Record) -> str:
+    epochs = record["config"]["epochs"]
+    errors = ", ".join(f"{record['metrics'][f'test_error, {e}']:.2f} % after {e}" for e in epochs)
+    lines = [
+        f"Seed {record['seed']}: ours ± standard error (published). Test error of the mean weights "
+        f"{errors} epochs.",
+        "",
+        _header(epochs, "estimator"),
+        "|---|---|---|---|---|",
+    ]
+    for estimator, row in ROWS.items():
+        cells = []
+        for place, (layer, at) in enumerate(COLUMNS):
+            value, std_err = measured(record, estimator, layer, place % 2)
+            cells.append(
+                f"{_short(value)} ± {_short(std_err)} "
+                f"({_short(published_value(estimator, layer, at))})"
+            )
+        lines.append(f"| {row} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _ratios(record: Record) -> str:
+    lines = [
+        "As multiples of local reparameterization, ours (published):",
+        "",
+        _header(record["config"]["epochs"], "estimator"),
+        "|---|---|---|---|---|",
+    ]
+    for estimator, row in list(ROWS.items())[1:]:
+        cells = []
+        for place, (layer, at) in enumerate(COLUMNS):
+            own, local = (measured(record, e, layer, place % 2)[0] for e in (estimator, "local"))
+            printed = published_value(estimator, layer, at) / published_value("local", layer, at)
+            cells.append(f"{own / local:.2g} ({printed:.2g})")
+        lines.append(f"| {row} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _header(epochs: list[int], first: str) -> str:
+    columns = [f"{layer} layer, {e} epochs" for layer in ("top", "bottom") for e in epochs]
+    return f"| {first} | {' | '.join(columns)} |"
+
+
+def _differences(config: dict) -> str:
+    return (
+        f"Set-up: {config['width']} units in each of three hidden layers, batches of "
+        f"{config['batch_size']}, Adam at {config['learning_rate']:g} that begins anew at the "
+        f"first stop, {config['n_train']:,} training rows, one learned alpha for each layer; "
+        f"measured over minibatches of {config['rows']:,} rows without repeats, "
+        f"{config['n_draws']} draws of the gradient ({config['n_draws_per_example']} with a weight "
+        "sample per data point). Published: variational dropout with independent noise and "
+        "minibatches of 1,000; we do not know the width, the optimizer or the parametrisation of "
+        "alpha behind the printed numbers. The size of a variance depends on all of these, so "
+        "compare orders and ratios."
+    )
+
+
+def _short(value: float) -> str:
+    """Two significant digits, as the paper prints them."""
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa}e{int(exponent)}"

@@ -1,0 +1,79 @@
+"""How the timings are shown: seconds an epoch and memory, beside the published seconds."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from bdl_lessons import published
+from bdl_lessons.experiments.gradient_variance_report import ROWS
+from bdl_lessons.plots import CYCLE, INK, new_figure, style
+from bdl_lessons.results import Record
+
+
+def published_seconds() -> dict[str, float]:
+    """Row of the published table -> seconds an epoch."""
+    rows = published.table("lrt_seconds_per_epoch")
+    return {row["estimator"]: row["seconds_per_epoch"] for row in rows}
+
+
+def by_estimator(records: list[Record]) -> dict[str, Record]:
+    """Row of the published table -> our record."""
+    return {ROWS[record["config"]["estimator"]]: record for record in records}
+
+
+def table(records: list[Record]) -> str:
+    """Seconds and their ratio to local reparameterization, memory, and what differs."""
+    own, printed = by_estimator(records), published_seconds()
+    lines = [
+        "| estimator | seconds an epoch | times local | published seconds | times local "
+        "| peak memory (MiB) | rows at once | batches timed |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    local, local_printed = own.get(ROWS["local"]), printed[ROWS["local"]]
+    for name, record in own.items():
+        config, seconds = record["config"], record["metrics"]["seconds_per_epoch"]
+        ratio = f"{seconds / local['metrics']['seconds_per_epoch']:.3g}" if local else "-"
+        theirs = printed.get(name)
+        lines.append(
+            f"| {name} | {seconds:.3g} | {ratio} "
+            f"| {f'{theirs:g}' if theirs else '-'} "
+            f"| {f'{theirs / local_printed:.3g}' if theirs else '-'} "
+            f"| {record['metrics']['peak_mib']:.0f} | {config['rows_at_once']} "
+            f"| {config['timed_batches']} |"
+        )
+    return "\n".join([*lines, "", _differences(records[0]["config"])])
+
+
+def figure(records: list[Record]) -> Figure:
+    """Seconds an epoch and memory as bars on a log axis."""
+    own, printed = by_estimator(records), published_seconds()
+    names = list(own)
+    picture = new_figure(7.2, 2.4, layout="constrained")
+    with style():
+        left, right = picture.subplots(1, 2, sharey=True)
+        panels = [(left, "seconds_per_epoch", "seconds an epoch"), (right, "peak_mib", "MiB")]
+        for ax, metric, label in panels:
+            for row, name in enumerate(names):
+                ax.plot(own[name]["metrics"][metric], row, "s", ms=8, color=CYCLE[row])
+            ax.set(xscale="log", xlabel=label, yticks=range(len(names)), yticklabels=names)
+        for name, seconds in printed.items():
+            if name in names:
+                left.plot(seconds, names.index(name), "o", ms=11, mfc="none", color=INK)
+        left.set_title("Time: ours (square), published (ring)")
+        right.set_title("Peak memory of training")
+        left.set_ylim(len(names) - 0.5, -0.5)
+    return picture
+
+
+def _differences(config: dict) -> str:
+    n_batches = config["n_train"] // config["batch_size"]
+    return (
+        f"Ours: three hidden layers of {config['width']} units, batches of "
+        f"{config['batch_size']}, the gradient of likelihood and KL and an Adam step. Seconds of "
+        f"an epoch are the median of the timed batches times {n_batches}, not a whole epoch; on a "
+        "CPU they are processor time. Each estimator runs in a process of its own; memory is the "
+        "process's highest, less what it held before the first step. A weight sample per data "
+        "point needs memory in proportion to the rows at once: its minibatch is taken in pieces "
+        "and the gradients are added. Published: Theano on a GPU of 2015, and a network whose "
+        "width we do not know."
+    )
