@@ -53,13 +53,15 @@ def figure(records: list[Record]) -> Figure:
         left, right = picture.subplots(1, 2, sharey=True)
         panels = [(left, "seconds_per_epoch", "seconds an epoch"), (right, "peak_mib", "MiB")]
         for ax, metric, label in panels:
-            for row, name in enumerate(names):
-                ax.plot(own[name]["metrics"][metric], row, "s", ms=8, color=CYCLE[row])
+            values = [own[name]["metrics"][metric] for name in names]
+            for row, value in enumerate(values):
+                ax.plot(value, row, "s", ms=8, color=CYCLE[row])
             ax.set(xscale="log", xlabel=label, yticks=range(len(names)), yticklabels=names)
+            ax.set_xlim(min(values) / 5, max(values) * 5)
         for name, seconds in printed.items():
             if name in names:
                 left.plot(seconds, names.index(name), "o", ms=11, mfc="none", color=INK)
-        left.set_title("Time: ours (square), published (ring)")
+        left.set_title("Time (rings: published)")
         right.set_title("Peak memory of training")
         left.set_ylim(len(names) - 0.5, -0.5)
     return picture
