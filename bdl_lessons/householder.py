@@ -7,13 +7,14 @@ A vector v is mirrored in the plane perpendicular to it by
 
 and T reflections, ``v_1`` first, give the orthogonal :math:`U = H_T \cdots H_1` with determinant
 :math:`(-1)^T`. Here ``vectors`` is ``(T, K)``, row t is ``v_t``, and no K x K matrix is formed. Let
-V be that matrix and L the lower triangle of :math:`V V^\top` with its diagonal halved. Then
+row t of N be :math:`n_t = \sqrt 2\, v_t / \lVert v_t \rVert`, so that :math:`H_t = I - n_t
+n_t^\top`, and L the lower triangle of :math:`N N^\top` with ones on the diagonal. Then
 
-.. math:: U = I - V^\top L^{-1} V.
+.. math:: U = I - N^\top L^{-1} N.
 
-To see it, let :math:`x_t = H_t x_{t-1} = x_{t-1} - c_t v_t` with :math:`c_t \lVert v_t \rVert^2 / 2
-= v_t^\top x_{t-1}`, and put in :math:`x_{t-1} = x - \sum_{s<t} c_s v_s`. Row t of ``L c = V x`` is
-left. This is the compact WY form (Bischof and Van Loan 1987, here as Joffrain et al. 2006 have it).
+To see it, write :math:`x_t = H_t x_{t-1} = x_{t-1} - c_t n_t` with :math:`c_t = n_t^\top x_{t-1}`
+and put in :math:`x_{t-1} = x - \sum_{s<t} c_s n_s`: row t of ``L c = N x`` is left. This is the
+compact WY form (Bischof and Van Loan 1987, with L as Joffrain et al. 2006 have it).
 
 H depends on the direction of v alone, so the gradient for v is perpendicular to v: a small step of
 gradient descent never shortens it. At ``v = 0`` there is no direction and H has no limit. A vector
@@ -23,6 +24,8 @@ longer be orthogonal. Squared lengths must not overflow.
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
@@ -45,15 +48,14 @@ def reflect(x: Tensor, vectors: Tensor) -> Tensor:
     _check("x", x, vectors)
     if len(vectors) == 0:
         return require.finite("x", x)
-    rows = x.reshape(-1, x.shape[-1])
-    triangle = _triangle(vectors)
-    products = rows @ vectors.mT
-    if len(vectors) == 1:
-        coefficients = products / triangle
-    else:
-        coefficients = torch.linalg.solve_triangular(triangle.mT, products, upper=True, left=False)
+    rows, n = x.reshape(-1, x.shape[-1]), _normals(vectors)
+    coefficients = rows @ n.mT
+    if len(vectors) > 1:
+        coefficients = torch.linalg.solve_triangular(
+            n @ n.mT, coefficients, upper=True, left=False, unitriangular=True
+        )
     _check_finite(coefficients, x=x, vectors=vectors)
-    return torch.addmm(rows, coefficients, vectors, alpha=-1).view(x.shape)
+    return torch.addmm(rows, -coefficients, n).view(x.shape)
 
 
 def rotated_noise(eps: Tensor, std: Tensor, vectors: Tensor, mean: float = 0.0) -> Tensor:
@@ -74,17 +76,16 @@ def rotated_noise(eps: Tensor, std: Tensor, vectors: Tensor, mean: float = 0.0) 
     left, right = _factors(vectors)
     rows = eps.reshape(-1, eps.shape[-1])
     coefficients = rows @ (right * std).mT
-    _check_finite(
-        coefficients.detach().sum() + std.detach().sum(), std=std, vectors=vectors, eps=eps
-    )
+    _check_finite(coefficients if len(vectors) else std, std=std, vectors=vectors, eps=eps)
     unturned = torch.addcmul(std.new_full((), mean), std, rows)
-    return torch.addmm(unturned, coefficients, left, alpha=-1).view(eps.shape)
+    return torch.addmm(unturned, -coefficients, left).view(eps.shape)
 
 
 def compact_form(vectors: Tensor) -> tuple[Tensor, Tensor]:
     """``(left, right)``, both ``(T, K)``, with ``U = I - left.T @ right``.
 
-    ``left`` is ``vectors``. So U differs from the identity by a matrix of rank T at most.
+    ``left`` is N and ``right`` is ``L^-1 N``: U differs from the identity by a matrix of rank T at
+    most.
 
     Raises:
         TypeError, ValueError: if ``vectors`` is not a finite ``(T, K)`` floating-point tensor.
@@ -99,8 +100,8 @@ def rotated_variance(alpha: Tensor, vectors: Tensor) -> Tensor:
     r"""``diag(U diag(alpha) U')``: the variances of ``U eta`` for ``eta ~ N(0, diag(alpha))``.
 
     .. math:: s_i = \sum_k \alpha_k U_{ik}^2
-              = \alpha_i + \sum_t V_{ti} \big( M V - 2 A\,\mathrm{diag}(\alpha) \big)_{ti},
-              \qquad A = L^{-1} V, \quad M = A\,\mathrm{diag}(\alpha) A^\top
+              = \alpha_i + \sum_t N_{ti} \big( M N - 2 A\,\mathrm{diag}(\alpha) \big)_{ti},
+              \qquad A = L^{-1} N, \quad M = A\,\mathrm{diag}(\alpha) A^\top
 
     in O(K T^2) time and O(K T) memory, with gradients for both arguments. Every s_i is a weighted
     mean of the alphas (the rows of U have length 1), so equal alphas stay as they are.
@@ -122,7 +123,7 @@ def rotated_variance(alpha: Tensor, vectors: Tensor) -> Tensor:
     weighted = right * alpha
     added = (left * torch.addmm(weighted, weighted @ right.mT, left, beta=-2)).sum(0)
     s = (alpha + added).clamp_min(torch.finfo(alpha.dtype).tiny)
-    if not inside_vmap() and not (torch.minimum(s, alpha) > 0).all():
+    if not inside_vmap() and not torch.minimum(s.detach(), alpha.detach()).min() > 0:
         _check_finite(s, vectors=vectors, alpha=require.variance("alpha", alpha))
     return s
 
@@ -144,16 +145,16 @@ def orthogonal_matrix(vectors: Tensor) -> Tensor:
 
 
 def _factors(vectors: Tensor) -> tuple[Tensor, Tensor]:
+    n = _normals(vectors)
     if len(vectors) == 1:
-        return vectors, vectors / _triangle(vectors)
-    return vectors, torch.linalg.solve_triangular(_triangle(vectors), vectors, upper=False)
+        return n, n
+    return n, torch.linalg.solve_triangular(n @ n.mT, n, upper=False, unitriangular=True)
 
 
-def _triangle(vectors: Tensor) -> Tensor:
-    """L of the module's docstring. Above the diagonal is what no triangular solve reads."""
-    gram = vectors @ vectors.mT
-    squared = gram.diagonal()
-    return gram.diagonal_scatter((squared / 2).masked_fill(_is_zero(squared), 1.0))
+def _normals(vectors: Tensor) -> Tensor:
+    """N: rows of length sqrt(2), or of zeros."""
+    squared = vectors.square().sum(1, keepdim=True)
+    return vectors * (2 / squared.masked_fill(_is_zero(squared), math.inf)).sqrt()
 
 
 def _is_zero(squared_length: Tensor) -> Tensor:
@@ -184,7 +185,7 @@ def _check_type(name: str, value: Tensor) -> None:
 
 def _check_finite(result: Tensor, **arguments: Tensor) -> None:
     """Look at one small result; if it is not finite, find the argument to blame."""
-    if inside_vmap() or result.isfinite().all():
+    if inside_vmap() or math.isfinite(result.detach().sum()):
         return
     for name, value in arguments.items():
         require.finite(name, value)
