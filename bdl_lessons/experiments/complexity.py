@@ -18,6 +18,7 @@ from bdl_lessons.experiments.complexity_report import figure, slope, table
 from bdl_lessons.experiments.experiment import Experiment, Measured, Unit
 from bdl_lessons.layers import (
     ELRG,
+    VMG,
     BayesByBackprop,
     BinaryDropout,
     StochasticLayer,
@@ -26,13 +27,14 @@ from bdl_lessons.layers import (
 )
 from bdl_lessons.models import LayerFactory, Network, initialise
 
-BASE = {"K": 1024, "L": 128, "B": 64, "s": 1, "r": 2}
+BASE = {"K": 1024, "L": 128, "B": 64, "s": 1, "r": 2, "m": 8}
 SWEEPS = {
     "K": [512, 1024, 2048, 4096],
     "L": [128, 256, 512, 1024],
     "B": [64, 128, 256, 512],
     "s": [1, 2, 4, 8, 16],
     "r": [2, 4, 8, 16, 32],
+    "m": [8, 16, 32, 64, 128],
 }
 _QUICK = {name: [8, 16] for name in SWEEPS}
 Sizes = Mapping[str, int]
@@ -41,6 +43,7 @@ FACTORIES: dict[str, Callable[[Sizes], LayerFactory]] = {
     "VD": lambda size: VariationalDropout("A", "unit", kl_per="weight"),
     "BBB": lambda size: BayesByBackprop(),
     "BBB-LRT": lambda size: BayesByBackprop(),
+    "VMG": lambda size: VMG(n_pseudo=size["m"]),
     "ELRG": lambda size: ELRG(rank=size["r"]),
     "VSD": lambda size: StructuredDropout(2, vectors="fc"),
     "VSD-low rank": lambda size: StructuredDropout(2, vectors="fc_lowrank", rank=size["r"]),
@@ -85,6 +88,7 @@ def _swept(method: str, sweeps: Mapping[str, list[int]]) -> dict[str, list[int]]
     """What is varied: s where one draw serves a whole batch, r where there is one."""
     names = ["K", "L", "B"]
     names += ["s"] if method == "BBB" else []
+    names += ["m"] if method == "VMG" else []
     names += ["r"] if method in ("ELRG", "VSD-low rank", "VSD, free vectors") else []
     return {name: sweeps[name] for name in names}
 

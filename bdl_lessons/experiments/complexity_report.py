@@ -18,6 +18,7 @@ _NAMES = {
     "B": "images B",
     "s": "draws s",
     "r": "rank r (free vectors: their number)",
+    "m": "pseudo-data m",
 }
 
 
@@ -84,9 +85,9 @@ def table(records: Sequence[Record]) -> str:
 def figure(records: Sequence[Record]) -> Figure:
     """Milliseconds against each size, a panel for each size, both logarithmic."""
     names = [name for name in _NAMES if any(name in r["config"]["sweeps"] for r in records)]
-    picture = new_figure(10.5, 5.6, layout="constrained")
+    picture = new_figure(12.0, 5.4, layout="constrained")
     with style():
-        axes = picture.subplots(2, 3).flat
+        axes = picture.subplots(2, 4).flat
         for ax, name in zip(axes, names, strict=False):
             for k, record in enumerate(records):
                 if name not in record["config"]["sweeps"]:

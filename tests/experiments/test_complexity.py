@@ -4,7 +4,7 @@ import torch
 from bdl_lessons.experiments import complexity
 from bdl_lessons.experiments.complexity_report import evaluate, slope
 
-SIZES = {"K": 8, "L": 4, "B": 2, "s": 3, "r": 5}
+SIZES = {"K": 8, "L": 4, "B": 2, "s": 3, "r": 5, "m": 2}
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ def test_printed_formulas_are_evaluated(formula, value):
 
 
 def test_a_size_that_is_not_given_is_refused():
-    with pytest.raises(ValueError, match="formula has the size 'm'"):
-        evaluate("m^3 + K", SIZES)
+    with pytest.raises(ValueError, match="formula has the size 'n'"):
+        evaluate("n^3 + K", SIZES)
 
 
 def test_the_slope_of_a_power_is_its_exponent():
