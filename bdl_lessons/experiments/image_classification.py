@@ -37,9 +37,9 @@ _GAUSSIAN = {"prior_var": 0.1, "init_log_sigma2": -8.0}
 GRID: dict[str, list[dict]] = {
     "MAP": [{}],
     "MCD": [{"p_drop": 0.05}, {"p_drop": 0.1}],
-    "VD": [{"p_drop": 0.1, "kl_weight": w} for w in (0.1, 1.0)],
-    "VSD T=1": [{"p_drop": 0.1, "kl_weight": w} for w in (0.1, 1.0)],
-    "VSD T=2": [{"p_drop": 0.1, "kl_weight": w} for w in (0.1, 1.0)],
+    "VD": [{"p_drop": 0.1, "kl_weight": w} for w in (0.1, 0.01)],
+    "VSD T=1": [{"p_drop": 0.1, "kl_weight": w} for w in (0.1, 0.01)],
+    "VSD T=2": [{"p_drop": 0.1, "kl_weight": w} for w in (0.1, 0.01)],
     "BBB-LRT": [{**_GAUSSIAN, "kl_weight": w} for w in (0.1, 1.0)],
     "D.E": [{"n_networks": 5}],
     "BBB": [{**_GAUSSIAN, "kl_weight": w} for w in (0.1, 1.0)],
