@@ -21,6 +21,7 @@ _TRIED = {
     "prior_var": "prior variance",
     "rank": "rank",
     "n_pseudo": "pseudo-data",
+    "n_flows": "flow steps",
     "swag_epochs": "epochs more",
     "n_networks": "networks",
 }

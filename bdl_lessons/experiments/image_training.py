@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 from bdl_lessons.elbo import warm_up
 from bdl_lessons.layers import (
     ELRG,
+    MNF,
     VMG,
     BayesByBackprop,
     BinaryDropout,
@@ -46,6 +47,7 @@ WEIGHT_NOISE: dict[str, Callable[[Config], LayerFactory]] = {
     "BBB": lambda config: BayesByBackprop(config["prior_var"], config["init_log_sigma2"]),
     "ELRG": lambda config: ELRG(config["rank"]),
     "VMG": lambda config: VMG(config["n_pseudo"]),
+    "MNF": lambda config: MNF(config["n_flows"], z_mean=config["z_mean"]),
 }
 """Methods in which every weight of every layer is random."""
 
