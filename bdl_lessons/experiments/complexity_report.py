@@ -9,7 +9,7 @@ import torch
 from matplotlib.figure import Figure
 
 from bdl_lessons import published
-from bdl_lessons.plots import CYCLE, DASHES, new_figure, style
+from bdl_lessons.plots import CYCLE, DASHES, GREY, INK, YELLOW, new_figure, style
 from bdl_lessons.results import Record
 
 _NAMES = {
@@ -58,8 +58,8 @@ def table(records: Sequence[Record]) -> str:
             for what in ("time", "memory"):
                 printed = row[what] if row else ""
                 expected = slope(values, [evaluate(printed, s) for s in sizes]) if row else None
-                measured = f"{record['metrics'][f'{name}/{what}_slope']:.2f}"
-                shown = "" if expected is None else f"{expected:.2f}"
+                measured = _shown(record["metrics"][f"{name}/{what}_slope"])
+                shown = "" if expected is None else _shown(expected)
                 cells += [printed if i == 0 else "", measured, shown]
             cells.insert(2, name)
             lines.append(f"| {' | '.join(cells)} |")
@@ -75,9 +75,11 @@ def table(records: Sequence[Record]) -> str:
         f"{records[0]['config']['rounds']} rounds. Memory is what is there between forward and "
         "backward pass: the output, what autograd keeps, and the parameters other than the mean "
         "weights. The formula of BBB-LRT leaves out its K L variances, so its memory does not grow "
-        "with K; here it does. VSD is the published chain of fully connected layers, T = 2; with "
-        "free vectors it needs no K^2 at all. Printed for low-rank VSD is a time of r K but a "
-        "memory of K^2, which cannot both hold. Not measured: "
+        "with K; here it does. VSD is the published chain of fully connected layers, T = 2, so "
+        "each reflection reads K^2 weights; with free vectors there is no K^2 at all. Printed for "
+        "low-rank VSD is a time of r K but a memory of K^2: K^2 numbers cannot be filled in r K "
+        "steps, and ours does not need them. The r of ELRG multiplies K L B here as in the "
+        "formula. Not measured: "
         f"{', '.join(unmeasured) or 'none'}."
     )
     return "\n".join([*lines, "", note])
@@ -86,25 +88,30 @@ def table(records: Sequence[Record]) -> str:
 def figure(records: Sequence[Record]) -> Figure:
     """Milliseconds against each size, a panel for each size, both logarithmic."""
     names = [name for name in _NAMES if any(name in r["config"]["sweeps"] for r in records)]
-    picture = new_figure(12.0, 5.4, layout="constrained")
+    picture = new_figure(10.0, 6.0, layout="constrained")
+    colours = (*CYCLE, INK, GREY, YELLOW)
     with style():
-        axes = picture.subplots(2, 4).flat
-        for ax, name in zip(axes, names, strict=False):
+        axes = picture.subplots(2, 3, sharey=True)
+        for ax, name in zip(axes.flat, names, strict=False):
             for k, record in enumerate(records):
                 if name not in record["config"]["sweeps"]:
                     continue
                 values = record["arrays"][f"{name}/values"]
                 ms = [1000 * s for s in record["arrays"][f"{name}/seconds"]]
-                look = {"color": CYCLE[k % 6], "ls": DASHES[k % 6], "marker": "os^Dvx*P"[k % 8]}
-                ax.loglog(values, ms, ms=4, lw=1.3, label=record["config"]["method"], **look)
-            ax.set(xlabel=_NAMES[name], ylabel="milliseconds")
+                look = {"color": colours[k % 9], "ls": DASHES[k % 6], "marker": "os^Dvx*P<"[k % 9]}
+                ax.loglog(values, ms, ms=5, lw=1.3, label=record["config"]["method"], **look)
+            ax.set_xlabel(_NAMES[name])
             ax.set_xticks(values, [f"{v:,}" for v in values])
-            ax.minorticks_off()
-        handles = picture.axes[0].get_legend_handles_labels()
-        for ax in list(picture.axes)[len(names) :]:
-            ax.axis("off")
-        picture.axes[-1].legend(*handles, loc="center", fontsize=9)
+            ax.xaxis.minorticks_off()
+        for ax in axes[:, 0]:
+            ax.set_ylabel("milliseconds")
+        handles = axes[0, 0].get_legend_handles_labels()
+        picture.legend(*handles, loc="outside lower center", ncols=5, fontsize=9)
     return picture
+
+
+def _shown(slope: float) -> str:
+    return f"{round(slope, 2) + 0.0:.2f}"  # no minus before a zero
 
 
 def _factor(factor: str, sizes: Mapping[str, int]) -> float:
