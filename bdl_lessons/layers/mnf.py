@@ -88,7 +88,6 @@ class FlowLaw(WeightLaw):
     def example(
         self, mu: Tensor, x: Tensor, layer: JointLayer, generator: torch.Generator
     ) -> Tensor:
-        self._generator = generator
         z, _ = self.sample_z(x.shape[: -layer.unit_dims], generator)
         z = z.view(*z.shape, *[1] * (layer.unit_dims - 1))
         var = layer.activations(x.square(), self.log_sigma2.exp())
@@ -98,21 +97,22 @@ class FlowLaw(WeightLaw):
 
     def sample_z(self, rows: tuple[int, ...], generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Factors ``(*rows, D)`` and the log determinant of their flow ``(*rows)``."""
+        self._generator = generator
         eps = standard_normal((*rows, len(self.z_mean)), generator, self.z_mean)
         return self.flow(self.z_mean + (self.z_log_var / 2).exp() * eps, generator)
 
     def kl(self, mu: Tensor) -> Tensor:
         """An unbiased estimate of the bound, in nats, from one z; it may come out negative.
 
-        It draws from the generator that ``"example"`` was last called with.
+        It draws from the generator that the layer last drew from.
 
         Raises:
-            ValueError: if ``"example"`` never was.
+            ValueError: if it never did.
         """
         if self._generator is None:
             raise ValueError(
                 "the KL of this layer is estimated by a draw: run the layer with "
-                "sampling='example' first, its generator is used"
+                "sampling='example' or 'function' first, its generator is used"
             )
         z, log_det = self.sample_z((), self._generator)
         mean, sigma2 = self._times(z, mu), self.log_sigma2.exp()

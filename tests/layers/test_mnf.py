@@ -206,11 +206,12 @@ def test_gradients_of_the_output_and_of_the_kl(kind):
 
 
 def test_the_kl_of_a_layer_that_never_ran_is_refused():
-    layer = MNF().linear(3, 2)
-    with pytest.raises(ValueError, match="run the layer"):
-        layer.kl()
-    layer(torch.ones(1, 3), "example", generator())
-    assert deepcopy(layer).kl().dim() == 0
+    for sampling in ("example", "function"):
+        layer = MNF().linear(3, 2)
+        with pytest.raises(ValueError, match="run the layer"):
+            layer.kl()
+        layer(torch.ones(1, 3), sampling, generator())
+        assert deepcopy(layer).kl().dim() == 0
 
 
 def test_start_values_come_from_the_generator():
