@@ -71,8 +71,9 @@ def gaussian_kl_to_prior(mean: Tensor, log_sigma2: Tensor, prior_var: float = 1.
         raise ValueError(f"prior_var must be positive and finite, got {prior_var}")
     with torch.no_grad():
         d = log_sigma2 - math.log(prior_var)
-        slope = d.expm1()
-        of_variances = slope.sum() - d.sum()
+        sum_of_d = d.sum()
+        slope = d.expm1_()
+        of_variances = slope.sum() - sum_of_d
         of_means = torch.linalg.vector_norm(mean).square() / 2
     kl = known_slope(of_variances, (log_sigma2, slope)) / 2
     kl = kl + known_slope(of_means, (mean, mean)) / prior_var

@@ -36,7 +36,7 @@ def molchanov_kl_sum(mu: Tensor, log_sigma2: Tensor) -> Tensor:
     with torch.no_grad():
         mu2 = _square(mu)
         value, by_mu, by_log_sigma2 = _ard(mu, log_sigma2, mu2)
-        s = (mu2.log() - log_sigma2).mul_(k3).sub_(k2).sigmoid_()
+        s = mu2.log().sub_(log_sigma2).mul_(k3).sub_(k2).sigmoid_()
         value = value + k1 * s.sum()
         slope = (1 - s).mul_(s).mul_(k1 * k3)
         by_log_sigma2.sub_(slope)
