@@ -64,3 +64,5 @@ def test_the_table_puts_each_number_in_its_column():
     assert "top layer, 10 epochs | top layer, 100 epochs | bottom layer, 10" in text
     assert "1.0e0 ± 5.0e-1 (7.8e3) | 1.0e1 ± 5.0e-1 (1.2e3) | 1.0e2 ± 5.0e-1 (1.9e2)" in text
     assert "| weight sample per data point | 1e+04 (1.8) | 1e+04 (2.2)" in text
+    assert "in the published order in 0 of 4 columns" in text
+    assert "by 10 in the top layer (published 0.15) and 10 in the bottom layer" in text
