@@ -35,7 +35,7 @@ def write(scale: str = "paper", folder: Path = results.FOLDER) -> list[Path]:
     written = [page]
     for name in experiments.names():
         experiment = experiments.load(name)
-        records = _current(experiment, scale, folder)
+        records = recorded(experiment, scale, folder)
         if records:
             picture = records_path(name, scale, folder).with_suffix(".png")
             experiment.figure(records).savefig(picture, metadata={"Software": None})
@@ -43,9 +43,18 @@ def write(scale: str = "paper", folder: Path = results.FOLDER) -> list[Path]:
     return written
 
 
+def recorded(
+    experiment: Experiment, scale: str = "paper", folder: Path = results.FOLDER
+) -> list[Record]:
+    """Records of the units as they are defined now, in their order; older settings are left out."""
+    found = {r["key"]: r for r in results.load(records_path(experiment.name, scale, folder))}
+    keys = [results.unit_key(unit.config, unit.seed) for unit in experiment.units(scale)]
+    return [found[key] for key in keys if key in found]
+
+
 def _section(experiment: Experiment, scale: str, folder: Path) -> str:
     units = experiment.units(scale)
-    records = _current(experiment, scale, folder)
+    records = recorded(experiment, scale, folder)
     option = "" if scale == "paper" else f" --scale {scale}"
     command = f"`python -m bdl_lessons reproduce {experiment.name}{option}`"
     missing = "" if len(records) == len(units) else " The same command runs the others."
@@ -65,13 +74,6 @@ def _section(experiment: Experiment, scale: str, folder: Path) -> str:
             "",
         ]
     return "\n".join(lines)
-
-
-def _current(experiment: Experiment, scale: str, folder: Path) -> list[Record]:
-    """Records of the units as they are defined now, in their order; older settings are left out."""
-    found = {r["key"]: r for r in results.load(records_path(experiment.name, scale, folder))}
-    keys = [results.unit_key(unit.config, unit.seed) for unit in experiment.units(scale)]
-    return [found[key] for key in keys if key in found]
 
 
 def _how(records: list[Record]) -> str:
