@@ -161,7 +161,12 @@ def _log_alphas(axes: Axes, records: list[Record]) -> None:
         method = record["config"]["method"]
         axes.stairs(record["arrays"]["log_alpha"], edges, color=_COLOURS[method], label=method)
     axes.axvline(THRESHOLD, color=INK, ls="--", lw=1)
-    axes.set(yscale="log", xlabel="log α", ylabel="weights", title=records[0]["config"]["network"])
+    axes.set(
+        yscale="log",
+        xlabel="log α (12: 12 or more)",
+        ylabel="weights",
+        title=records[0]["config"]["network"],
+    )
     axes.legend(fontsize=8)
 
 
