@@ -1,0 +1,6 @@
+def table(r):
+    return ""
+
+
+def figure(r):
+    return None
