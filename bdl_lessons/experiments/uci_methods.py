@@ -49,7 +49,7 @@ METHODS = {
         "VD",
         _variational_dropout,
         _any_weight(),
-        "an alpha for each input unit, at most 1, from p_drop = 0.05; Kingma's cubic, once per unit",
+        "one alpha an input unit, at most 1, from p_drop = 0.05; Kingma's cubic, once a unit",
     ),
     "VSD": Networks(
         "VSD",
@@ -75,9 +75,7 @@ METHODS = {
     "VSD, T = 1": Networks(
         None, partial(_structured_dropout, 1), _any_weight(), "VSD with one reflection"
     ),
-    "ELRG": Networks(
-        None, ELRG, _any_weight(), "rank 5, fixed diagonal, prior as published"
-    ),
+    "ELRG": Networks(None, ELRG, _any_weight(), "rank 5, fixed diagonal, prior as published"),
     "MAP": Networks(None, _plain, _any_weight(), "one network; prior N(0, 1)"),
     "BBB-LRT": Networks(
         None, BayesByBackprop, _any_weight(), "BBB with the local reparameterization trick"

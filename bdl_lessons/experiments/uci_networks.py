@@ -59,11 +59,7 @@ class Networks:
             x: ``(M, N, K)``, standardised. y: ``(M, N)``.
         """
         members = Members(
-            [
-                self._network(point, x, config, g)
-                for _ in range(self.n_networks)
-                for point in points
-            ]
+            [self._network(point, x, config, g) for _ in range(self.n_networks) for point in points]
         )
         weights = torch.tensor([p["kl_weight"] for p in points], device=x.device)
         fit_members(

@@ -1,4 +1,4 @@
-r"""One protocol for all methods: choose inside the training part, train anew, predict the test part.
+r"""One protocol for all methods: choose inside the training part, train anew, predict the test.
 
 Up to the factor tau, the loss of a network is
 
