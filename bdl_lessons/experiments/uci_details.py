@@ -105,4 +105,4 @@ def _shape(config: Mapping) -> str:
 def _varied(point: Mapping, grid: Sequence[Mapping]) -> str:
     """What of a point differs within the grid."""
     keys = [key for key in point if len({other[key] for other in grid}) > 1]
-    return ", ".join(f"{key} {point[key]:g}" for key in keys)
+    return ", ".join(f"{key} {point[key]:g}" for key in keys) or "the only one"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from bdl_lessons.experiments.uci_networks import Networks, Point
+from bdl_lessons.experiments.uci_others import ExactGP, Swag
 from bdl_lessons.kl_loguniform import kingma_kl
 from bdl_lessons.layers import (
     ELRG,
+    VMG,
     BayesByBackprop,
     BinaryDropout,
     StructuredDropout,
@@ -75,7 +77,16 @@ METHODS = {
     "VSD, T = 1": Networks(
         None, partial(_structured_dropout, 1), _any_weight(), "VSD with one reflection"
     ),
-    "ELRG": Networks(None, ELRG, _any_weight(), "rank 5, fixed diagonal, prior as published"),
+    "VMG": Networks(
+        "VMG", VMG, _any_weight(), "five pseudo-points; fixed prior, no Gamma laws of precisions"
+    ),
+    "SWAG": Swag(None, _any_weight(), "SGD with momentum 0.9; 20 deviations and a diagonal"),
+    "GP": ExactGP(
+        None,
+        ({"kl_weight": 1.0},),
+        "exact, squared exponential with a length scale for each feature, fitted by evidence",
+    ),
+    "ELRG": Networks(None, ELRG, _any_weight(), "rank 5, fixed diagonal, prior variance 1 / K"),
     "MAP": Networks(None, _plain, _any_weight(), "one network; prior N(0, 1)"),
     "BBB-LRT": Networks(
         None, BayesByBackprop, _any_weight(), "BBB with the local reparameterization trick"
