@@ -39,8 +39,16 @@ def few_images(monkeypatch):
         )
 
 
+@pytest.fixture
+def few_yachts(monkeypatch):
+    """A regression set without its file: noise around a straight line."""
+    x = torch.randn(60, 6, generator=torch.Generator().manual_seed(0)).double()
+    data = datasets.Regression("yacht", x, x.sum(1).sin() + x[:, 0], ("",) * 6, "", "")
+    monkeypatch.setattr("bdl_lessons.experiments.uci.uci", lambda name: data)
+
+
 @pytest.mark.parametrize("name", experiments.names())
-def test_an_experiment_runs_and_is_reported(name, tmp_path, few_images):
+def test_an_experiment_runs_and_is_reported(name, tmp_path, few_images, few_yachts):
     arguments = ["reproduce", name, "--scale", "quick", "--folder", str(tmp_path)]
     first = command(app, arguments)
     assert first.exit_code == 0, first.output
