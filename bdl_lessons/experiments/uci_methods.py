@@ -9,6 +9,7 @@ from bdl_lessons.experiments.uci_others import ExactGP, Swag
 from bdl_lessons.kl_loguniform import kingma_kl
 from bdl_lessons.layers import (
     ELRG,
+    MNF,
     VMG,
     BayesByBackprop,
     BinaryDropout,
@@ -38,6 +39,10 @@ def _variational_dropout() -> VariationalDropout:
 
 def _structured_dropout(n_reflections: int) -> StructuredDropout:
     return StructuredDropout(n_reflections, "free", init_p_drop=0.05)
+
+
+def _flows() -> MNF:
+    return MNF(widths=(20, 40))
 
 
 METHODS = {
@@ -91,4 +96,5 @@ METHODS = {
     "BBB-LRT": Networks(
         None, BayesByBackprop, _any_weight(), "BBB with the local reparameterization trick"
     ),
+    "MNF": Networks("MNF", _flows, _any_weight(), "two flow steps of width 20 and 40"),
 }
