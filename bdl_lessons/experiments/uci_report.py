@@ -51,6 +51,7 @@ def figure(records: list[Record]) -> Figure:
     n_rows = (len(found.sets) + 1) // 2
     height = 0.6 + n_rows * (0.7 + 0.19 * len(found.rows))
     picture = new_figure(10.4, height, layout="constrained")
+    picture.get_layout_engine().set(w_pad=0.1)
     with style():
         axes = picture.subplots(n_rows, 4, sharey=True, squeeze=False)
         for place, data in enumerate(found.sets):
