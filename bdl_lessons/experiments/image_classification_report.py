@@ -128,7 +128,7 @@ def _reading(config: dict) -> str:
         "others for every image; MNF starts as a plain network. D.E averages networks trained like "
         "MAP. NLL is that of the averaged probabilities, ECE has 15 bins, ± is one standard error "
         "over seeds (weights, minibatches and draws differ, the split does not); a row without ± "
-        "is one run, and differences of a few thousandths in NLL are within what a seed changes. "
+        "is one run, and small differences may be the seed's. "
         "Areas under precision-recall curves are from counts; MNIST, Fashion-MNIST and notMNIST "
         "have 10,000 test images each."
     )
