@@ -49,7 +49,7 @@ GRID: dict[str, list[dict]] = {
     "MNF": [{"n_flows": 2, "z_mean": 1.0, "kl_weight": w} for w in (0.1, 1.0)],
 }
 """The settings that are tried of each method, on the validation rows of Fashion-MNIST, seed 0."""
-CHOSEN: dict[str, int] = {}
+CHOSEN: dict[str, int] = {"MAP": 0, "MCD": 0, "VD": 1, "VSD T=1": 1, "VSD T=2": 1}
 """Which of them has the smallest ``val_nll``; a test compares this with the records."""
 _GROUPS = (list(GRID)[:5], list(GRID)[5:8], list(GRID)[8:])
 

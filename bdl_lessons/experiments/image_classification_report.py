@@ -40,6 +40,7 @@ def table(records: Sequence[Record]) -> str:
             "Percentage of rows of each set with a predictive entropy below a fifth of log 10:",
             tables.sureness(rows),
         ]
+    parts += [_where_vsd_stands(records, picked)]
     parts += [
         "### Settings that were tried",
         f"On the last {records[0]['config']['n_val']:,} training images of {_TITLES[CHOICE]}, with "
@@ -93,6 +94,25 @@ def _data_sets(records: Sequence[Record]) -> list[str]:
 
 def _first_seed(records: Sequence[Record]) -> int:
     return min(record["seed"] for record in records)
+
+
+def _where_vsd_stands(records: Sequence[Record], picked: dict[str, str]) -> str:
+    """VSD T=2 against its simpler relatives, where all of them are recorded."""
+    rivals = ("MAP", "MCD", "VD", "VSD T=1")
+    lines = [
+        "### Where VSD stands",
+        "",
+        "VSD T=2 is better or worse than the others in the means above, however small the "
+        "difference. AUROC is by the largest averaged probability.",
+        "",
+        f"| measure | best of all | {' | '.join(f'than {rival}' for rival in rivals)} |",
+        "|---" * (len(rivals) + 2) + "|",
+    ]
+    for data in _data_sets(records):
+        rows = _at(records, data, picked)
+        if {"VSD T=2", *rivals} <= set(tables.by_method(rows)):
+            lines += tables.standing(rows, "VSD T=2", rivals)
+    return "\n".join(lines)
 
 
 def _auroc_by_entropy(rows: Sequence[Record]) -> str:

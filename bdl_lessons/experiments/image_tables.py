@@ -104,6 +104,26 @@ def sureness(records: Sequence[Record]) -> str:
     return "\n".join(lines)
 
 
+def standing(records: Sequence[Record], method: str, rivals: Sequence[str]) -> list[str]:
+    """For each measure a row: which method is best, and whether ``method`` beats each rival."""
+    groups = by_method(records)
+    measures = {"NLL": ("nll", -1), "accuracy": ("accuracy_percent", 1), "ECE": ("ece", -1)}
+    measures |= {
+        f"AUROC, {other}": (f"{other}/max softmax/auroc", 1)
+        for other in records[0]["config"]["ood"]
+    }
+    lines = []
+    for title, (name, sign) in measures.items():
+        score = {
+            m: sign * sum(r["metrics"][name] for r in rows) / len(rows)
+            for m, rows in groups.items()
+        }
+        cells = [max(score, key=score.get)]
+        cells += [_compared(score[method], score[rival]) for rival in rivals]
+        lines.append(f"| {records[0]['config']['data']}: {title} | {' | '.join(cells)} |")
+    return lines
+
+
 def by_method(records: Iterable[Record]) -> dict[str, list[Record]]:
     """The records of each method, in the order in which they come."""
     groups: dict[str, list[Record]] = {}
@@ -119,6 +139,12 @@ def spread(values: Sequence[float], digits: int) -> str:
         return f"{mean:.{digits}f}"
     var = sum((v - mean) ** 2 for v in values) / (len(values) - 1)
     return f"{mean:.{digits}f} ± {math.sqrt(var / len(values)):.{digits}f}"
+
+
+def _compared(mine: float, other: float) -> str:
+    if mine == other:
+        return "equal"
+    return "better" if mine > other else "worse"
 
 
 def _share_below(histogram: Sequence[int]) -> float:

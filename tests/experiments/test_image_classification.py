@@ -55,6 +55,21 @@ def test_a_spread_is_a_standard_error():
     assert image_tables.spread([1.0, 2.0, 3.0], 3) == "2.000 ± 0.577"
 
 
+def test_standing_counts_a_small_nll_and_a_large_accuracy_as_good():
+    def one(method, nll, accuracy):
+        found = record(method, 0.1)
+        found["metrics"] = {"nll": nll, "accuracy_percent": accuracy, "ece": 0.1}
+        found["metrics"] |= {f"{o}/max softmax/auroc": 0.9 for o in found["config"]["ood"]}
+        return found
+
+    rows = [one("VD", 0.3, 90.0), one("VSD T=2", 0.2, 80.0), one("VSD T=2", 0.3, 81.0)]
+    lines = image_tables.standing(rows, "VSD T=2", ["VD"])
+    assert lines[0] == "| fashion-mnist: NLL | VSD T=2 | better |"
+    assert lines[1] == "| fashion-mnist: accuracy | VD | worse |"
+    assert lines[2] == "| fashion-mnist: ECE | VD | equal |"
+    assert len(lines) == 5
+
+
 def test_published_rows_are_named_as_other_data():
     text = report._published()
     assert "SVHN" in text
