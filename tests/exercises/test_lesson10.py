@@ -1,9 +1,10 @@
 """What the model answers of lesson 10 claim."""
 
 import torch
+from torch.distributions import MultivariateNormal, kl_divergence
 
 from bdl_lessons.exercises.lesson10 import mirror, unit_variances, weight_covariance
-from bdl_lessons.householder import rotated_variance
+from bdl_lessons.householder import orthogonal_matrix, rotated_variance
 from bdl_lessons.kl_loguniform import loguniform_kl
 
 
@@ -22,6 +23,25 @@ def test_the_loguniform_price_may_reward_a_rotation():
 def test_and_may_charge_for_one():
     before, after = price_of_rotated_pair(torch.tensor([0.05, 0.1], dtype=torch.float64))
     assert after > before + 0.001
+
+
+def test_a_prior_with_correlations_may_reward_a_rotation():
+    """The model answer to 10.5 (c): the price under the best B, and where it is smallest."""
+    alpha = torch.tensor([0.8, 0.3, 0.1], dtype=torch.float64)
+    ones, start = torch.ones(3, dtype=torch.float64), torch.eye(3, dtype=torch.float64)[0]
+    together = ones / 3**0.5 - start  # the mirror that takes unit 1 to the diagonal
+    prices = []
+    for vectors in (torch.empty(0, 3, dtype=torch.float64), together[None]):
+        U = orthogonal_matrix(vectors)
+        C = (U * alpha) @ U.T
+        q = MultivariateNormal(ones, C)
+        best = kl_divergence(q, MultivariateNormal(0 * ones, C + torch.outer(ones, ones)))
+        other = kl_divergence(q, MultivariateNormal(0 * ones, 1.1 * C + torch.outer(ones, ones)))
+        assert best < other
+        assert torch.allclose(best, torch.log1p(ones @ torch.linalg.solve(C, ones)) / 2)
+        prices.append(best)
+    assert torch.allclose(prices[1], torch.log1p(3 / alpha[0]) / 2)
+    assert prices[1] < prices[0]
 
 
 def test_solutions_agree_with_each_other():
