@@ -83,18 +83,19 @@ def descend(
     """
     stepper = optimizer(parameters)
     scheduler = LambdaLR(stepper, schedule) if schedule else None
-    losses: list[Tensor] = []
     for step in range(n_steps):
         loss = loss_at(step)
+        if step == 0:  # one block for all: small tensors that stay would splinter the memory
+            losses = loss.new_empty(n_steps, *loss.shape)
         stepper.zero_grad(set_to_none=True)
         loss.sum().backward()
         stepper.step()
         if scheduler:
             scheduler.step()
-        losses.append(loss.detach())
-        if len(losses) % _CHECK_EVERY == 0 or len(losses) == n_steps:
-            _raise_if_diverged(losses)
-    return torch.stack(losses)
+        losses[step] = loss.detach()
+        if (step + 1) % _CHECK_EVERY == 0 or step + 1 == n_steps:
+            _raise_if_diverged(losses[: step + 1])
+    return losses
 
 
 def gaussian_nll(tau: float) -> NegativeLogLikelihood:
@@ -150,8 +151,8 @@ def _minibatches(
         done += len(full_batches)
 
 
-def _raise_if_diverged(losses: list[Tensor]) -> None:
-    recent = torch.stack(losses[-_CHECK_EVERY:])
+def _raise_if_diverged(losses: Tensor) -> None:
+    recent = losses[-_CHECK_EVERY:]
     bad = (~torch.isfinite(recent)).nonzero()
     if len(bad):
         where = tuple(bad[0].tolist())

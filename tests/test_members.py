@@ -22,6 +22,10 @@ FACTORIES = [
 ]
 
 
+def name_of(factory):
+    return f"{type(factory).__name__}-{getattr(factory, 'noise', '')}"
+
+
 def gen(seed=0):
     return torch.Generator().manual_seed(seed)
 
@@ -30,7 +34,7 @@ def networks(factory, n=3, widths=(4, 5, 2)):
     return [initialise(mlp(widths, factory), gen(seed)) for seed in range(n)]
 
 
-@pytest.mark.parametrize("factory", FACTORIES, ids=repr)
+@pytest.mark.parametrize("factory", FACTORIES, ids=name_of)
 def test_members_do_what_their_networks_do(factory):
     nets = networks(factory)
     members = Members(nets)
@@ -40,7 +44,7 @@ def test_members_do_what_their_networks_do(factory):
     torch.testing.assert_close(members.kl(), torch.stack([net.kl() for net in nets]))
 
 
-@pytest.mark.parametrize("factory", FACTORIES, ids=repr)
+@pytest.mark.parametrize("factory", FACTORIES, ids=name_of)
 def test_equal_members_draw_different_noise(factory):
     members = Members(networks(factory, 1) * 3)
     x = torch.randn(1, 6, 4, generator=gen()).expand(3, 6, 4)
