@@ -27,8 +27,15 @@ AIMS = {
 
 def units(scale: str) -> list[Unit]:
     """The two groups of layers, then the KL. More repeats for ``"paper"``."""
-    repeats, sizes = (2, [64, 128]) if scale == "quick" else (40, list(structured_kl_growth.SIZES))
-    steps = [{"measure": name, "n_repeats": repeats, "n_threads": 2} for name in LAYERS]
+    if scale == "quick":
+        repeats, threads, sizes, widths = 2, 1, [64, 128], [12, 10, 4]
+    else:
+        repeats, threads = 40, 2
+        sizes, widths = list(structured_kl_growth.SIZES), list(step_time.WIDTHS)
+    steps = [
+        {"measure": name, "n_repeats": repeats, "n_threads": threads, "widths": widths}
+        for name in LAYERS
+    ]
     growth = {"measure": GROWTH, "n_repeats": repeats, "sizes": sizes}
     return [Unit(config, seed=0) for config in (*steps, growth)]
 
@@ -40,7 +47,9 @@ def run(unit: Unit) -> Measured:
         rows = structured_kl_growth.measure(config["sizes"], config["n_repeats"])
     else:
         layers = LAYERS[config["measure"]]
-        rows = step_time.compare(layers, config["n_repeats"], config["n_threads"], unit.seed)
+        rows = step_time.compare(
+            layers, config["n_repeats"], config["n_threads"], config["widths"], unit.seed
+        )
     metrics = {}
     for row in rows:
         first, *columns = row
@@ -77,7 +86,7 @@ def table(records: Sequence[Record]) -> str:
                 ]
                 for name, row in rows.items()
             ]
-            widths = "-".join(map(str, step_time.WIDTHS))
+            widths = "-".join(map(str, record["config"]["widths"]))
             text = (
                 f"A training step of {widths}, batch {step_time.BATCH_SIZE}, fused Adam, "
                 f"{record['config']['n_threads']} threads, layers {record['config']['measure']}. "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from statistics import median, quantiles
@@ -53,7 +53,11 @@ PLAIN = "nn.Linear"
 
 
 def compare(
-    layers: dict[str, LayerFactory], n_repeats: int = 30, n_threads: int = 2, seed: int = 0
+    layers: dict[str, LayerFactory],
+    n_repeats: int = 30,
+    n_threads: int = 2,
+    widths: Sequence[int] = WIDTHS,
+    seed: int = 0,
 ) -> list[dict]:
     """Time one step of fused Adam on the sum of loss and KL, all candidates in one run.
 
@@ -65,22 +69,22 @@ def compare(
     threads_before = torch.get_num_threads()
     torch.set_num_threads(n_threads)
     try:
-        return _rows(*_measure(layers, n_repeats, random.Random(seed)))
+        return _rows(*_measure(layers, n_repeats, widths, random.Random(seed)))
     finally:
         torch.set_num_threads(threads_before)
 
 
 def _measure(
-    layers: dict[str, LayerFactory], n_repeats: int, order: random.Random
+    layers: dict[str, LayerFactory], n_repeats: int, widths: Sequence[int], order: random.Random
 ) -> tuple[dict[str, nn.Module], dict[str, list[float]]]:
     generator = torch.Generator().manual_seed(0)
-    x = torch.rand(BATCH_SIZE, WIDTHS[0], generator=generator)
-    y = torch.randint(WIDTHS[-1], (BATCH_SIZE,), generator=generator)
+    x = torch.rand(BATCH_SIZE, widths[0], generator=generator)
+    y = torch.randint(widths[-1], (BATCH_SIZE,), generator=generator)
     networks = {
-        PLAIN: _plain(),
-        f"{PLAIN} again": _plain(),
-        "nn.Dropout": _plain(nn.Dropout(P_DROP)),
-    } | {name: initialise(mlp(WIDTHS, factory), generator) for name, factory in layers.items()}
+        PLAIN: _plain(widths),
+        f"{PLAIN} again": _plain(widths),
+        "nn.Dropout": _plain(widths, nn.Dropout(P_DROP)),
+    } | {name: initialise(mlp(widths, factory), generator) for name, factory in layers.items()}
     steps = {name: _step(network, x, y, generator) for name, network in networks.items()}
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     for repeat in range(n_repeats + 2):
@@ -111,10 +115,10 @@ def _rows(networks: dict[str, nn.Module], seconds: dict[str, list[float]]) -> li
     return rows
 
 
-def _plain(dropout: nn.Module | None = None) -> nn.Sequential:
+def _plain(widths: Sequence[int], dropout: nn.Module | None = None) -> nn.Sequential:
     """A network as a reader would write it, with ``dropout`` before each linear layer."""
     modules: list[nn.Module] = []
-    for n_in, n_out in pairwise(WIDTHS):
+    for n_in, n_out in pairwise(widths):
         modules += [dropout] if dropout else []
         modules += [nn.Linear(n_in, n_out), nn.ReLU()]
     return nn.Sequential(*modules[:-1])

@@ -26,9 +26,8 @@ def test_memory_is_linear_in_the_compact_form_and_quadratic_in_the_other():
     assert all(math.isfinite(row["compact, ms"]) for row in rows)
 
 
-def test_a_step_of_every_kind_is_measured(monkeypatch):
-    monkeypatch.setattr(step_time, "WIDTHS", (12, 10, 4))
-    rows = step_time.compare(step_time.STRUCTURED, n_repeats=3, n_threads=1)
+def test_a_step_of_every_kind_is_measured():
+    rows = step_time.compare(step_time.STRUCTURED, 3, n_threads=1, widths=(12, 10, 4))
     by_name = {row["network"]: row for row in rows}
     assert set(step_time.STRUCTURED) < set(by_name)
     plain = by_name[step_time.PLAIN]["parameters"]
@@ -40,8 +39,7 @@ def test_every_aim_has_its_layer():
     assert set(layer_cost.AIMS) <= {name for group in layer_cost.LAYERS.values() for name in group}
 
 
-def test_records_become_tables_with_the_aims_beside_them(monkeypatch, tmp_path):
-    monkeypatch.setattr(step_time, "WIDTHS", (12, 10, 4))
+def test_records_become_tables_with_the_aims_beside_them(tmp_path):
     outcome = runner.reproduce(layer_cost.EXPERIMENT, "quick", folder=tmp_path)
     assert outcome.failed == []
     records = results.load(tmp_path / "quick" / "layer_cost.jsonl")
