@@ -83,12 +83,14 @@ def test_bad_arguments_are_refused(tmp_path):
 
 
 KILLED = """
+import signal
 import sys
 from functools import partial
 from pathlib import Path
 from bdl_lessons.experiments import runner
 from tests.experiments import toy
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a job that began with &
     folder = Path(sys.argv[1])
     experiment = toy.make(toy.train_slowly, partial(toy.units, folder=str(folder)))
     runner.reproduce(experiment, jobs=int(sys.argv[2]), folder=folder)
