@@ -76,7 +76,7 @@ def scene(figure: Figure) -> Update:
     figure.subplots_adjust(0.12, 0.13, 0.985, 0.91, wspace=0.16)
     left.set(ylim=(_MOST - 0.3, -0.7), yticks=[])
     left.spines["left"].set_visible(False)
-    left.set_title("Best at the top; less is better")
+    left.set_title("Less is better")
     right.set_title("Score against cost")
     right.set(xscale="log", xlim=(0.7, 14), xlabel="time of a training step / plain network")
     right.set_xticks([1, 2, 5, 10], ["1", "2", "5", "10"])
@@ -93,7 +93,14 @@ def scene(figure: Figure) -> Update:
         left.text(0, i, "", ha="right", va="center", transform=left.get_yaxis_transform())
         for i in range(_MOST)
     ]
-    left.legend([dots, rings], ["ours ± standard error", "published"], loc="lower right")
+    left.legend(
+        [dots, rings],
+        ["ours ± standard error", "published"],
+        loc="upper right",
+        bbox_to_anchor=(1.02, 1.12),
+        ncols=2,
+        columnspacing=1.0,
+    )
     (front,) = right.plot([], [], color=GREY, ls="--", lw=1.2, animated=True)
     (points,) = right.plot([], [], "o", color=BLUE, ls="", animated=True)
     numbers = [right.text(1, 0, "", fontsize=8, color=INK, va="bottom") for _ in range(_MOST)]
