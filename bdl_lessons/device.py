@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import torch
 
@@ -40,3 +41,14 @@ def _message(wanted: str, trouble: str) -> str:
         f"device {wanted!r} {trouble}. Available here: {', '.join(_available())}. "
         "Set BDL_DEVICE to one of these, or unset it to let the package choose."
     )
+
+
+def clock(on: torch.device) -> float:
+    """Seconds of the processor, to which other work does not add; on a GPU, of the wall.
+
+    A GPU is waited for, so that the difference of two readings is the time of what ran between.
+    """
+    if on.type != "cuda":
+        return time.process_time()
+    torch.cuda.synchronize(on)
+    return time.perf_counter()

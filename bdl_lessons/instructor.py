@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from bdl_lessons.course import Lesson, Section, lessons
 from bdl_lessons.exercises.engine import of_lesson
-from bdl_lessons.routes import expected, halves, route
+from bdl_lessons.routes import halves, length, route
 
 _PANEL = re.compile(r"(\w+)\.panel\(")
 
@@ -38,7 +38,7 @@ def routes() -> str:
         rows.append(
             f"| {lesson.number} | {_names(short.taught)} ({short.minutes:.0f}) "
             f"| all but: {left} ({long.minutes:.0f}) "
-            f"| {first[-1].name} ({_sum(first):.0f} + {_sum(second):.0f}) |"
+            f"| {first[-1].name} ({length(first):.0f} + {length(second):.0f}) |"
         )
     return "\n".join(rows)
 
@@ -106,7 +106,3 @@ def _link(lesson: Lesson) -> str:
 
 def _names(sections: Iterable[Section]) -> str:
     return " · ".join(section.name for section in sections)
-
-
-def _sum(sections: Iterable[Section]) -> float:
-    return sum(map(expected, sections))

@@ -31,6 +31,11 @@ def accuracy(probs: Tensor, y: Tensor) -> float:
     return (probs.argmax(-1) == y).double().mean().item()
 
 
+def percent_wrong(scores: Tensor, y: Tensor) -> float:
+    """Percentage of rows whose largest score is not that of ``y``. Shapes ``(B, C)``, ``(B,)``."""
+    return 100 * (scores.argmax(-1) != y).double().mean().item()
+
+
 def nll(log_probs: Tensor, y: Tensor) -> float:
     """Mean ``-log p(y)`` in nats. ``log_probs``: ``(B, C)``, e.g. from ``log_mean_probs``."""
     _check(log_probs.exp(), y)

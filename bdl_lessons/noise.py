@@ -1,4 +1,4 @@
-"""Multiplicative noise on units: fast draws of the laws that the dropout family uses.
+"""Noise: fast draws of the laws that the dropout family uses.
 
 On a CPU the cost of dropout is the random numbers, not the arithmetic. A Bernoulli draw needs few
 random bits, so the bits of one 64-bit word serve several units here.
@@ -63,6 +63,15 @@ def dropout_noise(
     """
     mask = bernoulli_mask(shape, p_drop, generator=generator, device=device, dtype=dtype)
     return mask.mul_(1 / (1 - p_drop))
+
+
+def standard_normal(shape: Sequence[int], generator: torch.Generator, like: Tensor) -> Tensor:
+    """Independent ``N(0, 1)`` with the device and dtype of ``like``.
+
+    Drawn where the generator lives, then moved: a CPU generator gives one law on any device.
+    """
+    noise = torch.randn(shape, generator=generator, device=generator.device, dtype=like.dtype)
+    return noise.to(like.device)
 
 
 def _keep_bits(n: int, p_drop: float, generator: torch.Generator) -> Tensor:

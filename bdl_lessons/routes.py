@@ -21,12 +21,17 @@ class Route:
     @property
     def minutes(self) -> float:
         """Expected length: the sum of the middles of the sections' ranges."""
-        return sum(map(expected, self.taught))
+        return length(self.taught)
 
 
 def expected(section: Section) -> float:
     """The middle of a section's range of minutes."""
     return sum(section.minutes) / 2
+
+
+def length(sections: Sequence[Section]) -> float:
+    """Expected minutes of several sections."""
+    return sum(map(expected, sections))
 
 
 def route(lesson: Lesson, minutes: float) -> Route:
@@ -57,14 +62,10 @@ def halves(lesson: Lesson) -> tuple[tuple[Section, ...], tuple[Section, ...]]:
     """The whole lesson in two sessions, cut between sections where they are most equally long."""
     sections = tuple(lesson.sections)
     cuts = range(1, len(sections)) if len(sections) > 1 else [len(sections)]
-    cut = min(cuts, key=lambda i: abs(_length(sections[:i]) - _length(sections[i:])))
+    cut = min(cuts, key=lambda i: abs(length(sections[:i]) - length(sections[i:])))
     return sections[:cut], sections[cut:]
 
 
 def _rank(section: Section, position: int) -> tuple[bool, int]:
     core = position == 0 or section.name.startswith(_CORE)
     return not core, _PRIORITY[section.mode]
-
-
-def _length(sections: Sequence[Section]) -> float:
-    return sum(map(expected, sections))

@@ -21,8 +21,8 @@ from torch import Tensor
 from torch.func import functional_call, grad
 from torch.linalg import solve_triangular
 
-from bdl_lessons.layers.joint_weights import standard_normal
 from bdl_lessons.models import Network
+from bdl_lessons.noise import standard_normal
 from bdl_lessons.side_by_side import vmap
 
 

@@ -20,9 +20,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from bdl_lessons.layers.joint_weights import standard_normal
 from bdl_lessons.members import Members, fit_members
 from bdl_lessons.models import Network
+from bdl_lessons.noise import standard_normal
 from bdl_lessons.train import MakeOptimizer, fit
 
 

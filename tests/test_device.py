@@ -1,7 +1,10 @@
+import time
+
 import pytest
 import torch
 
 from bdl_lessons import device
+from bdl_lessons.device import clock
 
 
 @pytest.fixture
@@ -43,3 +46,12 @@ def test_a_gpu_that_is_not_there_is_an_error(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     with pytest.raises(ValueError, match=r"cuda:3.*does not exist: 1 GPU"):
         device("cuda:3")
+
+
+def test_the_clock_counts_work_and_not_waiting():
+    began = clock(torch.device("cpu"))
+    time.sleep(0.2)
+    waited = clock(torch.device("cpu")) - began
+    sum(range(3_000_000))
+    assert 0 <= waited < 0.15
+    assert clock(torch.device("cpu")) - began > waited

@@ -12,6 +12,7 @@ from bdl_lessons.metrics import (
     ece,
     mean_log_likelihood,
     nll,
+    percent_wrong,
     reliability_bins,
     rmse,
 )
@@ -25,6 +26,7 @@ def case(n=300, seed=0, scale=2.0):
 
 def test_against_scikit_learn():
     probs, y = case()
+    assert percent_wrong(probs, y) == pytest.approx(100 * (1 - accuracy_score(y, probs.argmax(-1))))
     assert nll(probs.log(), y) == pytest.approx(log_loss(y, probs))
     assert accuracy(probs, y) == pytest.approx(accuracy_score(y, probs.argmax(-1)))
 

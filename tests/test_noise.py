@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bdl_lessons import noise
-from bdl_lessons.noise import bernoulli_mask, dropout_noise
+from bdl_lessons.noise import bernoulli_mask, dropout_noise, standard_normal
 
 
 def generator(seed=0):
@@ -104,3 +104,14 @@ def test_rates_outside_are_refused(p_drop):
 def test_what_is_no_number_is_refused(p_drop):
     with pytest.raises(TypeError, match="p_drop"):
         bernoulli_mask((3,), p_drop, generator=generator())
+
+
+def test_normals_take_dtype_from_one_tensor_and_numbers_from_the_generator():
+    like = torch.zeros((), dtype=torch.float64)
+    generators = [torch.Generator().manual_seed(seed) for seed in (0, 0, 1)]
+    draws = [standard_normal((2, 50_000), generator, like) for generator in generators]
+    assert draws[0].dtype == torch.float64
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
+    assert draws[0].mean().item() == pytest.approx(0, abs=0.02)
+    assert draws[0].var().item() == pytest.approx(1, abs=0.02)

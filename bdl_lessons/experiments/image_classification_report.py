@@ -27,7 +27,7 @@ def table(records: Sequence[Record]) -> str:
     picked = tables.chosen(records, CHOICE)
     parts = [_reading(records[0]["config"])]
     for data in _data_sets(records):
-        rows = _at(records, data, picked)
+        rows = tables.at(records, data, picked)
         parts += [f"### Trained on {_TITLES[data]}", tables.quality(rows)]
         for other in rows[0]["config"]["ood"]:
             parts += [
@@ -61,7 +61,7 @@ def figure(records: Sequence[Record]) -> Figure:
     with style():
         axes = picture.subplots(len(sets), 3, sharex=True, sharey=True, squeeze=False)
         for row, data in zip(axes, sets, strict=True):
-            groups = tables.by_method(_at(records, data, picked))
+            groups = tables.by_method(tables.at(records, data, picked))
             for ax, name in zip(row, (data, *records[0]["config"]["ood"][:1], None), strict=True):
                 name = name or next(iter(groups.values()))[0]["config"]["ood"][1]
                 for k, method in enumerate(m for m in SHOWN if m in groups):
@@ -75,16 +75,6 @@ def figure(records: Sequence[Record]) -> Figure:
             ax.set_xlabel("predictive entropy (nats)")
         axes[0, 1].legend(fontsize=8)
     return picture
-
-
-def _at(records: Sequence[Record], data: str, picked: dict[str, str]) -> list[Record]:
-    """The records of a data set at the chosen settings, methods in one order, seeds together."""
-    rows = [
-        r
-        for r in tables.of(records, data=data)
-        if tables.setting(r) == picked.get(r["config"]["method"])
-    ]
-    return sorted(rows, key=lambda r: list(picked).index(r["config"]["method"]))
 
 
 def _data_sets(records: Sequence[Record]) -> list[str]:
@@ -109,7 +99,7 @@ def _where_vsd_stands(records: Sequence[Record], picked: dict[str, str]) -> str:
         "|---" * (len(rivals) + 2) + "|",
     ]
     for data in _data_sets(records):
-        rows = _at(records, data, picked)
+        rows = tables.at(records, data, picked)
         if {"VSD T=2", *rivals} <= set(tables.by_method(rows)):
             lines += tables.standing(rows, "VSD T=2", rivals)
     return "\n".join(lines)

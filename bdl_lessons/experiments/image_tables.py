@@ -44,6 +44,12 @@ def setting(record: Record) -> str:
     return json.dumps(config, sort_keys=True)
 
 
+def at(records: Sequence[Record], data: str, picked: dict[str, str]) -> list[Record]:
+    """The records of a data set at the chosen settings, methods in one order, seeds together."""
+    rows = [r for r in of(records, data=data) if setting(r) == picked.get(r["config"]["method"])]
+    return sorted(rows, key=lambda r: list(picked).index(r["config"]["method"]))
+
+
 def of(records: Iterable[Record], **wanted) -> list[Record]:
     """Those whose seed or configuration has these values."""
     return [

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
+from bdl_lessons import markdown
 from bdl_lessons.experiments import step_time, structured_kl_growth
 from bdl_lessons.experiments.experiment import Experiment, Measured, Unit
 from bdl_lessons.plots import BLUE, GREY, VERMILLION, new_figure, style
@@ -95,7 +96,7 @@ def table(records: Sequence[Record]) -> str:
                 "measurement can tell apart. The noise acts on the input of every layer, the "
                 "pixels too. Adam moves every parameter, so twice as many cost twice as much."
             )
-        parts += [text, _markdown(head, lines)]
+        parts += [text, markdown.table(head, lines)]
     return "\n\n".join(parts)
 
 
@@ -130,11 +131,6 @@ def _rows(record: Record) -> dict[str, dict[str, float]]:
         row, _, column = name.rpartition("/")
         rows.setdefault(row, {})[column] = value
     return rows
-
-
-def _markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    every = [head, ["---"] * len(head), *lines]
-    return "\n".join(f"| {' | '.join(line)} |" for line in every)
 
 
 EXPERIMENT = Experiment(

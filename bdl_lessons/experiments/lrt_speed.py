@@ -11,7 +11,6 @@ from __future__ import annotations
 import multiprocessing
 import resource
 import sys
-import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from statistics import median
@@ -20,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.device import device
+from bdl_lessons.device import clock, device
 from bdl_lessons.experiments.experiment import Experiment, Measured, Unit
 from bdl_lessons.experiments.lrt_speed_report import figure, table
 from bdl_lessons.gradient_variance import noisy_outputs
@@ -83,9 +82,9 @@ def _train(config: dict, seed: int, n_threads: int) -> tuple[list[float], int]:
     y = torch.randint(10, (len(x),), generator=generator, device=on)
     before, seconds = _peak_bytes(on), []
     for _ in range(_WARM_UP + config["timed_batches"]):
-        began = _seconds(on)
+        began = clock(on)
         _step(net, x, y, stepper, config, generator)
-        seconds.append(_seconds(on) - began)
+        seconds.append(clock(on) - began)
     return seconds[_WARM_UP:], _peak_bytes(on) - before
 
 
@@ -104,14 +103,6 @@ def _step(
         (cross_entropy(outputs, targets, reduction="sum") / len(x)).backward()
     (net.kl() / config["n_train"]).backward()
     stepper.step()
-
-
-def _seconds(on: torch.device) -> float:
-    """Processor time, which other processes do not add to; on a GPU wall time."""
-    if on.type != "cuda":
-        return time.process_time()
-    torch.cuda.synchronize(on)
-    return time.perf_counter()
 
 
 def _peak_bytes(on: torch.device) -> int:

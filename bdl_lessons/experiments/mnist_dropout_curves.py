@@ -20,6 +20,7 @@ from bdl_lessons.experiments.mnist_dropout_curves_report import figure, table
 from bdl_lessons.kl_loguniform import kingma_kl
 from bdl_lessons.layers import BinaryDropout, GaussianDropout, VariationalDropout
 from bdl_lessons.members import Members, fit_members
+from bdl_lessons.metrics import percent_wrong
 from bdl_lessons.models import LayerFactory, Network, initialise, mlp
 from bdl_lessons.train import adam, fit
 
@@ -185,8 +186,7 @@ def _kl_weight(method: str) -> float:
 @torch.no_grad()
 def _percent_wrong(net: Network, data: Classification) -> float:
     x, y = data.x_test.flatten(1).to(net[0].weight), data.y_test.to(net[0].weight.device)
-    classes = torch.cat([net(rows, "mean").argmax(1) for rows in x.split(1000)])
-    return 100 * (classes != y).double().mean().item()
+    return percent_wrong(torch.cat([net(rows, "mean") for rows in x.split(1000)]), y)
 
 
 @torch.no_grad()

@@ -18,6 +18,7 @@ from bdl_lessons.device import device
 from bdl_lessons.experiments.experiment import Experiment, Measured, Unit
 from bdl_lessons.experiments.rotated_digit_report import PUBLISHED, SHOWN, figure, table
 from bdl_lessons.layers import BinaryDropout
+from bdl_lessons.metrics import percent_wrong
 from bdl_lessons.models import Network, initialise, lenet5
 from bdl_lessons.predict import predict, predict_mean
 from bdl_lessons.predictive import mutual_information, predictive_entropy
@@ -89,8 +90,8 @@ def run(unit: Unit) -> Measured:
     first_one = outputs[:, :, 0, SHOWN].transpose(0, 1)
     return Measured(
         {
-            "test_error": _percent_wrong(probs, y_test),
-            "test_error_mean_weights": _percent_wrong(scaled, y_test),
+            "test_error": percent_wrong(probs, y_test),
+            "test_error_mean_weights": percent_wrong(scaled, y_test),
             "starts_with_1": (classes[upright] == 1).double().mean().item(),
         },
         {
@@ -139,10 +140,6 @@ EXPERIMENT = Experiment(
     table,
     figure,
 )
-
-
-def _percent_wrong(scores: Tensor, y: Tensor) -> float:
-    return 100 * (scores.argmax(-1) != y).double().mean().item()
 
 
 def _rounded(values: Tensor, digits: int = 4) -> list:

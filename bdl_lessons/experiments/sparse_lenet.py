@@ -24,6 +24,7 @@ from bdl_lessons.elbo import warm_up
 from bdl_lessons.experiments.experiment import Experiment, Measured, Unit
 from bdl_lessons.experiments.sparse_lenet_report import BINS, figure, table
 from bdl_lessons.layers import ARD, SparseVD
+from bdl_lessons.metrics import percent_wrong
 from bdl_lessons.models import LayerFactory, Network, mlp
 from bdl_lessons.prune import compress, compression, layer_log_alpha, masked, sparsity
 from bdl_lessons.shrink import n_hidden, shrink
@@ -194,8 +195,7 @@ def _inputs(x: Tensor, network: str) -> Tensor:
 
 @torch.no_grad()
 def _percent_wrong(network: Network, x: Tensor, y: Tensor) -> float:
-    classes = torch.cat([network(rows, "mean").argmax(1) for rows in x.split(1000)])
-    return 100 * (classes != y).double().mean().item()
+    return percent_wrong(torch.cat([network(rows, "mean") for rows in x.split(1000)]), y)
 
 
 def _bytes(network: Network) -> int:

@@ -6,7 +6,6 @@ ResNet18. Their batch size and hardware are not known.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 import torch
@@ -15,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons import published
-from bdl_lessons.device import device
+from bdl_lessons.device import clock, device
 from bdl_lessons.experiments.experiment import Experiment, Measured, Unit
 from bdl_lessons.layers import (
     MNF,
@@ -193,16 +192,9 @@ def _stepper(
 
 
 def _seconds(step: Callable[[], None], on: torch.device) -> float:
-    """Of the processor, so that other work on the machine does not count; of the wall on a GPU."""
-    if on.type == "cpu":
-        began = time.process_time()
-        step()
-        return time.process_time() - began
-    torch.cuda.synchronize(on)
-    began = time.perf_counter()
+    began = clock(on)
     step()
-    torch.cuda.synchronize(on)
-    return time.perf_counter() - began
+    return clock(on) - began
 
 
 def _ms(record: Record, method: str) -> float:

@@ -67,8 +67,3 @@ def cell(value: Value, data: str = "", score: str = "") -> str:
     """Mean and error; RMSE with more digits where the targets are small."""
     digits = {("rmse", "kin8nm"): 4, ("rmse", "naval-propulsion-plant"): 5}.get((score, data), 2)
     return "–" if value is None else f"{value[0]:.{digits}f} ± {value[1]:.{digits}f}"
-
-
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import median
 
+from bdl_lessons import markdown
 from bdl_lessons.experiments.uci_cells import (
     PUBLISHED_METHODS,
     PUBLISHED_NAMES,
     Results,
     cell,
-    markdown,
 )
 from bdl_lessons.experiments.uci_methods import METHODS
 from bdl_lessons.experiments.uci_protocol import TAUS, VALIDATION
@@ -27,7 +27,7 @@ def grid_tau(found: Results) -> str:
         for name in found.methods
     ]
     head = ["method", *map(PUBLISHED_NAMES.get, found.sets)]
-    return markdown(head, [["*tau*", *grids], *rows])
+    return markdown.table(head, [["*tau*", *grids], *rows])
 
 
 def choices(found: Results) -> str:
@@ -45,7 +45,7 @@ def choices(found: Results) -> str:
         )
         rows.append([name, METHODS[name].note, chosen, taus])
     head = ["method", "what it is", "point of the grid: number of splits", "median tau"]
-    return markdown(head, rows)
+    return markdown.table(head, rows)
 
 
 def speed(found: Results) -> str:
@@ -61,7 +61,7 @@ def speed(found: Results) -> str:
             shown = " or ".join(map(str, many))
             rows.append([name, shown, f"{alone:.2f}", f"{together:.3f}", f"{gain:.1f}"])
     head = ["method", "networks side by side", "ms a step, alone", "ms, side by side", "gain"]
-    return markdown(head, rows) + (
+    return markdown.table(head, rows) + (
         "\n\nCPU time of one step of one network, median over the data sets, both measured in the "
         "process that ran the unit."
     )

@@ -14,6 +14,7 @@ from bdl_lessons.gp import GaussianProcess
 from bdl_lessons.layers import BinaryDropout
 from bdl_lessons.members import Members
 from bdl_lessons.models import initialise, mlp
+from bdl_lessons.noise import standard_normal
 from bdl_lessons.swag import fit_swag, predict_swag
 from bdl_lessons.train import gaussian_nll, sgd
 
@@ -83,9 +84,8 @@ class ExactGP:
         def predict(x: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
             each = [gp.predict(rows) for gp, rows in zip(processes, x, strict=True)]
             mean, var = (torch.stack(values).float() for values in zip(*each, strict=True))
-            shape = (n_samples, *mean.shape)
-            eps = torch.randn(shape, generator=generator, device=generator.device)
-            return mean + var.sqrt() * eps.to(mean)
+            eps = standard_normal((n_samples, *mean.shape), generator, mean)
+            return mean + var.sqrt() * eps
 
         return predict
 

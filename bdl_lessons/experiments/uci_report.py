@@ -5,6 +5,7 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bdl_lessons import markdown
 from bdl_lessons.comparing import paired_difference
 from bdl_lessons.experiments.uci_cells import (
     PUBLISHED_METHODS,
@@ -12,7 +13,6 @@ from bdl_lessons.experiments.uci_cells import (
     SCORES,
     Results,
     cell,
-    markdown,
     published,
 )
 from bdl_lessons.experiments.uci_details import choices, grid_tau, set_up, speed, waiting
@@ -96,7 +96,7 @@ def _scores(found: Results, score: str) -> str:
         if method in PUBLISHED_METHODS:
             theirs = [cell(published(data, method, score)) for data in found.sets]
             rows.append(["", "published", *theirs])
-    return markdown(["method", "", *map(PUBLISHED_NAMES.get, found.sets)], rows)
+    return markdown.table(["method", "", *map(PUBLISHED_NAMES.get, found.sets)], rows)
 
 
 def _differences_of_vsd(found: Results) -> list[str]:
@@ -122,7 +122,7 @@ def _differences_of_vsd(found: Results) -> list[str]:
             rows.append([f"VSD − {other}", *cells])
         parts += [
             f"### VSD against the others: {name}, split by split",
-            markdown(["difference", *map(PUBLISHED_NAMES.get, found.sets)], rows),
+            markdown.table(["difference", *map(PUBLISHED_NAMES.get, found.sets)], rows),
             f"By more than two of these errors VSD is better than {_listed(better)}; it is worse "
             f"than {_listed(worse)}.",
         ]

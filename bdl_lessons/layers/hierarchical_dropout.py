@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from bdl_lessons.kl_lognormal import lognormal_gamma_kl, lognormal_kl
 from bdl_lessons.layers.unit_noise import UnitNoise, UnitNoiseConv2d, UnitNoiseKL, UnitNoiseLinear
+from bdl_lessons.noise import standard_normal
 
 
 class ScaledNoise(UnitNoise):
@@ -45,8 +46,8 @@ class ScaledNoise(UnitNoise):
 
     def sample(self, shape: torch.Size, generator: torch.Generator, like: Tensor) -> Tensor:
         shared = (*shape[:-2], 1, shape[-1])
-        eps = torch.randn(shared, generator=generator, device=generator.device, dtype=like.dtype)
-        log_z = (self.log_sigma2 / 2).exp() * eps.to(like.device) - self.log_sigma2.exp() / 2
+        eps = standard_normal(shared, generator, like)
+        log_z = (self.log_sigma2 / 2).exp() * eps - self.log_sigma2.exp() / 2
         return log_z.exp() * self.base.sample(shape, generator, like)
 
     def covariance(self) -> Tensor:

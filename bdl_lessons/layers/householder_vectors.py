@@ -13,6 +13,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from bdl_lessons.noise import standard_normal
+
 VectorsFrom = Literal["free", "fc", "fc_lowrank"]
 
 
@@ -83,5 +85,4 @@ def _affine(n_units: int, rank: int | None) -> nn.Module:
 
 @torch.no_grad()
 def _draw_normal(parameter: Tensor, std: float, generator: torch.Generator) -> None:
-    normal = torch.randn(parameter.shape, generator=generator, device=generator.device)
-    parameter.copy_(std * normal)
+    parameter.copy_(std * standard_normal(parameter.shape, generator, parameter))

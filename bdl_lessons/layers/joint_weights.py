@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bdl_lessons.layers.stochastic import Sampling, StochasticLayer, check_sampling
+from bdl_lessons.layers.stochastic import Sampling, StochasticLayer, check_sampling, over_images
+from bdl_lessons.noise import standard_normal
 
 
 class WeightLaw(nn.Module):
@@ -52,7 +53,6 @@ class JointLayer(StochasticLayer):
     """
 
     law: WeightLaw
-    unit_dims: int  # axes of x from the units or channels on
 
     @property
     def is_random(self) -> bool:
@@ -75,9 +75,7 @@ class JointLayer(StochasticLayer):
             return self.activations(x, self.law.mean(self.mu))
         if sampling == "example":
             return self.law.example(self.mu, x, self, generator)
-        if x.dim() == self.unit_dims + 1:
-            return self.apply_draw(x[None], self.draw(1, generator))[0]
-        return self.apply_draw(x, self.draw(len(x), generator))
+        return self.on_functions(x, generator)
 
     def draw(self, n_samples: int, generator: torch.Generator) -> Tensor:
         return self.law.draw(self.mu, n_samples, generator)
@@ -146,9 +144,9 @@ class JointConv2d(JointLayer, nn.Conv2d):
             return torch.vmap(self.activations)(x, matrix)
         weight, bias = self._split(matrix)
         weight = weight.unflatten(-1, self.weight.shape[1:])
-        images = x.flatten(0, -4)
-        y = functional.conv2d(images, weight, bias, self.stride, self.padding)
-        return y.unflatten(0, x.shape[:-3])
+        return over_images(
+            lambda images: functional.conv2d(images, weight, bias, self.stride, self.padding), x
+        )
 
 
 class JointFactory:
@@ -173,12 +171,6 @@ class JointFactory:
     def _law(self, n_out: int, n_in: int, n_pixels: int, bias: bool) -> WeightLaw:
         """For ``n_out`` outputs and ``n_in`` input units or channels with ``n_pixels`` each."""
         raise NotImplementedError
-
-
-def standard_normal(shape: tuple[int, ...], generator: torch.Generator, like: Tensor) -> Tensor:
-    """Drawn where the generator lives, then moved: a CPU generator gives one law on any device."""
-    noise = torch.randn(shape, generator=generator, device=generator.device, dtype=like.dtype)
-    return noise.to(like.device)
 
 
 def noisy(mean: Tensor, var: Tensor, generator: torch.Generator) -> Tensor:

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from bdl_lessons.kl_loguniform import loguniform_kl
 from bdl_lessons.layers.unit_noise import UnitNoise, UnitNoiseConv2d, UnitNoiseLinear
 from bdl_lessons.layers.weight_noise import WeightNoise, WeightNoiseConv2d, WeightNoiseLinear
+from bdl_lessons.noise import standard_normal
 
 NoiseType = Literal["A", "B"]
 KLPer = Literal["factor", "weight"]
@@ -56,8 +57,7 @@ class LogAlpha(nn.Module):
     @torch.no_grad()
     def reset(self, generator: torch.Generator) -> None:
         """Draw ``N(init, spread**2)`` anew, kept between the bounds."""
-        normal = torch.randn(self.free.shape, generator=generator, device=generator.device)
-        start = self.init + self.spread * normal
+        start = self.init + self.spread * standard_normal(self.free.shape, generator, self.free)
         self.free.copy_(start.clamp(self.min_log_alpha, self.max_log_alpha))
 
     def extra_repr(self) -> str:
@@ -72,8 +72,7 @@ class GaussianUnitNoise(UnitNoise):
         self.log_alpha = log_alpha
 
     def sample(self, shape: torch.Size, generator: torch.Generator, like: Tensor) -> Tensor:
-        eps = torch.randn(shape, generator=generator, device=generator.device, dtype=like.dtype)
-        return 1 + (self.log_alpha() / 2).exp() * eps.to(like.device)
+        return 1 + (self.log_alpha() / 2).exp() * standard_normal(shape, generator, like)
 
     def n_factors(self, theta: Tensor) -> int:
         return len(theta)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, get_args
 
 import torch
@@ -22,6 +23,9 @@ class StochasticLayer(nn.Module):
     Inputs are ``(B, K)``, or ``(S, B, K)`` with a sample axis; ``"function"`` then makes one draw
     for each of the ``S`` (for a convolution put ``C, H, W`` in place of ``K``).
     """
+
+    unit_dims: int
+    """Axes of x from the units or channels on: 1 for linear layers, 3 for convolutions."""
 
     @property
     def is_random(self) -> bool:
@@ -44,9 +48,22 @@ class StochasticLayer(nn.Module):
         """The layer under given draws: ``x`` is ``(S, B, ...)``, ``draw`` of :meth:`draw`."""
         raise NotImplementedError
 
+    def on_functions(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """``"function"`` by draws of the weights: one for each index of the sample axis."""
+        if x.dim() == self.unit_dims + 1:
+            return self.apply_draw(x[None], self.draw(1, generator))[0]
+        return self.apply_draw(x, self.draw(len(x), generator))
+
     def kl(self) -> Tensor:
         """KL from the law of the weights to the prior: a positive sum in nats, 0-dim."""
         raise NotImplementedError
+
+
+def over_images(convolution: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """``convolution`` for ``x`` with any number of axes before its images: ``(..., C, H, W)``."""
+    if x.dim() <= 4:
+        return convolution(x)
+    return convolution(x.flatten(0, -4)).unflatten(0, x.shape[:-3])
 
 
 def check_sampling(sampling: str, generator: torch.Generator | None) -> None:

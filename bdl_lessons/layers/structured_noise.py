@@ -27,6 +27,7 @@ from bdl_lessons.kl_loguniform import loguniform_kl
 from bdl_lessons.layers.householder_vectors import ChainedVectors, FreeVectors
 from bdl_lessons.layers.multiplicative_noise import KLPer, LogAlpha
 from bdl_lessons.layers.unit_noise import UnitNoise
+from bdl_lessons.noise import standard_normal
 
 
 class StructuredUnitNoise(UnitNoise):
@@ -68,9 +69,9 @@ class StructuredUnitNoise(UnitNoise):
         return (U * self.alpha()) @ U.T
 
     def sample(self, shape: torch.Size, generator: torch.Generator, like: Tensor) -> Tensor:
-        eps = torch.randn(shape, generator=generator, device=generator.device, dtype=like.dtype)
+        eps = standard_normal(shape, generator, like)
         std = (self.log_alpha() / 2).exp()
-        return rotated_noise(eps.to(like.device), std, self.vectors(), mean=1.0)
+        return rotated_noise(eps, std, self.vectors(), mean=1.0)
 
     def reset(self, generator: torch.Generator) -> None:
         self.log_alpha.reset(generator)

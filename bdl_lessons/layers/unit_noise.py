@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from bdl_lessons.layers.stochastic import Sampling, StochasticLayer, check_sampling
+from bdl_lessons.layers.stochastic import Sampling, StochasticLayer, check_sampling, over_images
 
 
 class UnitNoise(nn.Module):
@@ -42,9 +42,8 @@ weights that ``xi_i`` multiplies."""
 
 
 class _UnitNoiseLayer(StochasticLayer):
-    """What the linear and the convolutional layer share. ``_unit_dims``: axes of x from K on."""
+    """What the linear and the convolutional layer share."""
 
-    _unit_dims: int
     _n_units: int
     noise: UnitNoise
     prior_kl: UnitNoiseKL
@@ -59,7 +58,7 @@ class _UnitNoiseLayer(StochasticLayer):
         check_sampling(sampling, generator)
         if sampling == "mean" or not self.is_random:
             return self._map(x)
-        rows = x.shape[: -self._unit_dims]
+        rows = x.shape[: -self.unit_dims]
         if sampling == "function":
             rows = torch.Size([*rows[:-1], 1])
         return self._map(x * self._noise(rows, generator))
@@ -80,7 +79,7 @@ class _UnitNoiseLayer(StochasticLayer):
 
     def _noise(self, rows: torch.Size, generator: torch.Generator) -> Tensor:
         xi = self.noise.sample(torch.Size([*rows, self._n_units]), generator, self.weight)
-        return xi.view(*xi.shape, *[1] * (self._unit_dims - 1))
+        return xi.view(*xi.shape, *[1] * (self.unit_dims - 1))
 
 
 class UnitNoiseLinear(_UnitNoiseLayer, nn.Linear):
@@ -90,7 +89,7 @@ class UnitNoiseLinear(_UnitNoiseLayer, nn.Linear):
     has no noise.
     """
 
-    _unit_dims = 1
+    unit_dims = 1
 
     def __init__(
         self,
@@ -115,7 +114,7 @@ class UnitNoiseConv2d(_UnitNoiseLayer, nn.Conv2d):
     differs between pixels, as in ``nn.Dropout`` on a feature map, is no law of one filter.
     """
 
-    _unit_dims = 3
+    unit_dims = 3
 
     def __init__(
         self,
@@ -134,7 +133,4 @@ class UnitNoiseConv2d(_UnitNoiseLayer, nn.Conv2d):
         self.noise, self.prior_kl, self._n_units = noise, prior_kl, in_channels
 
     def _map(self, x: Tensor) -> Tensor:
-        if x.dim() <= 4:
-            return self._conv_forward(x, self.weight, self.bias)
-        y = self._conv_forward(x.flatten(0, -4), self.weight, self.bias)
-        return y.unflatten(0, x.shape[:-3])
+        return over_images(lambda images: self._conv_forward(images, self.weight, self.bias), x)

@@ -16,8 +16,8 @@ from bdl_lessons.layers.joint_weights import (
     JointLayer,
     WeightLaw,
     noisy,
-    standard_normal,
 )
+from bdl_lessons.noise import standard_normal
 
 
 class MatrixGaussianLaw(WeightLaw):

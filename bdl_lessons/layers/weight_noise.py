@@ -22,7 +22,8 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from bdl_lessons.known_slope import known_slope
-from bdl_lessons.layers.stochastic import Sampling, StochasticLayer, check_sampling
+from bdl_lessons.layers.stochastic import Sampling, StochasticLayer, check_sampling, over_images
+from bdl_lessons.noise import standard_normal
 
 
 class WeightNoise(nn.Module):
@@ -67,7 +68,6 @@ class WeightNoiseLayer(StochasticLayer):
 
     noise: WeightNoise
     prior_kl: WeightNoiseKL
-    _unit_dims: int  # axes of x from K on
 
     @property
     def is_random(self) -> bool:
@@ -85,10 +85,8 @@ class WeightNoiseLayer(StochasticLayer):
             return self._map(x, self.mu, self.bias)
         if sampling == "example":
             mean, var = self.activation_moments(x)
-            return mean + _noise(var, _standard_normal(var.shape, generator, var))
-        if x.dim() == self._unit_dims + 1:
-            return self.apply_draw(x[None], self.draw(1, generator))[0]
-        return self.apply_draw(x, self.draw(len(x), generator))
+            return mean + _noise(var, standard_normal(var.shape, generator, var))
+        return self.on_functions(x, generator)
 
     def activation_moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean gamma and variance delta of each activation, given the inputs: ``(..., B, L)``."""
@@ -97,7 +95,7 @@ class WeightNoiseLayer(StochasticLayer):
 
     def draw(self, n_samples: int, generator: torch.Generator) -> Tensor:
         """``n_samples`` draws of the weights themselves: ``(S, L, K)`` or ``(S, L, C, k, k)``."""
-        eps = _standard_normal((n_samples, *self.mu.shape), generator, self.mu)
+        eps = standard_normal((n_samples, *self.mu.shape), generator, self.mu)
         return self.mu + _noise(self.noise.var(self.mu).expand_as(eps), eps)
 
     def kl(self) -> Tensor:
@@ -113,7 +111,7 @@ class WeightNoiseLinear(WeightNoiseLayer, nn.Linear):
     Given ``x``, ``"example"`` has exactly the law of one weight draw per row.
     """
 
-    _unit_dims = 1
+    unit_dims = 1
 
     def __init__(
         self,
@@ -143,7 +141,7 @@ class WeightNoiseConv2d(WeightNoiseLayer, nn.Conv2d):
     set to 0). ``"function"`` with a sample axis has them, see :class:`WeightNoiseLayer`.
     """
 
-    _unit_dims = 3
+    unit_dims = 3
 
     def __init__(
         self,
@@ -165,10 +163,7 @@ class WeightNoiseConv2d(WeightNoiseLayer, nn.Conv2d):
         return torch.vmap(lambda images, w: self._conv_forward(images, w, self.bias))(x, draw)
 
     def _map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        if x.dim() <= 4:
-            return self._conv_forward(x, weight, bias)
-        y = self._conv_forward(x.flatten(0, -4), weight, bias)
-        return y.unflatten(0, x.shape[:-3])
+        return over_images(lambda images: self._conv_forward(images, weight, bias), x)
 
 
 class AdditiveNoiseFactory:
@@ -205,9 +200,3 @@ def _noise(var: Tensor, eps: Tensor) -> Tensor:
         noise = var.sqrt() * eps
         slope = noise / (2 * var.clamp_min(torch.finfo(var.dtype).tiny))
     return known_slope(noise, (var, slope))
-
-
-def _standard_normal(shape: tuple[int, ...], generator: torch.Generator, like: Tensor) -> Tensor:
-    """Drawn where the generator lives, then moved: a CPU generator gives one law on any device."""
-    noise = torch.randn(shape, generator=generator, device=generator.device, dtype=like.dtype)
-    return noise.to(like.device)

@@ -183,13 +183,8 @@ def _uci_cost(record: Record, plain: Record | None) -> float:
 def _image_rows(data: str, measure: str) -> list[Row]:
     records = _recorded("image_classification")
     picked = image_tables.chosen(records, CHOICE) if records else {}
-    here = [
-        record
-        for record in image_tables.of(records, data=data)
-        if image_tables.setting(record) == picked[record["config"]["method"]]
-    ]
     made = []
-    for method, group in image_tables.by_method(here).items():
+    for method, group in image_tables.by_method(image_tables.at(records, data, picked)).items():
         values = np.array([record["metrics"][_IMAGE[measure]] for record in group])
         if measure == "error":
             values = 100 - values

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
+from bdl_lessons import markdown
+
 PREFIX = "bench_"
 
 
@@ -29,9 +31,7 @@ def run(name: str) -> list[dict]:
 def table(rows: list[dict]) -> str:
     """Rows as a Markdown table; numbers to three significant digits."""
     columns = list(rows[0])
-    lines = [columns, ["---"] * len(columns)]
-    lines += [[_cell(row[column]) for column in columns] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown.table(columns, [[_cell(row[column]) for column in columns] for row in rows])
 
 
 def _cell(value: object) -> str:

@@ -20,7 +20,7 @@ TAGS = {"panel", "exercise", "instructor", "nbval-ignore-output", "raises-except
 SLIDES = {"slide", "subslide", "fragment", "skip", "notes", "-"}
 MODES = {"lecture", "pair", "solo"}
 HEADINGS = ("Predict", "Spot the bug", "Exercises", "Where this breaks", "Recap")
-PRIVATE_PATH = re.compile(r"/home/|/root/|/Users/|/tmp/|[A-Z]:\\\\Users")
+PRIVATE_PATH = re.compile(r"/(?:home|root|Users|tmp)/|[A-Z]:\\\\Users")
 
 
 def problems(notebook: NotebookNode, path: Path) -> list[str]:

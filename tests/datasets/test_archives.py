@@ -45,7 +45,7 @@ def test_stops_at_the_last_wanted_member(archive):
 
 
 def test_nothing_is_written_whatever_the_members_are_called(archive, tmp_path):
-    path = archive(tar_gz({"../evil": b"x", "/tmp/evil": b"x", "a.bin": b"a"}))
+    path = archive(tar_gz({"../evil": b"x", "/evil": b"x", "a.bin": b"a"}))
     read_members(path, {"a.bin": 1})
     assert [p.name for p in tmp_path.iterdir()] == ["a.tar.gz"]
     assert not (tmp_path.parent / "evil").exists()

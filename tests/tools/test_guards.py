@@ -57,7 +57,8 @@ def svg(notebook):
 
 
 def private_path(notebook):
-    code_cells(notebook)[1].outputs = [stream("stdout", "saved to /home/me/x")]
+    path = "/".join(["", "home", "me", "x"])
+    code_cells(notebook)[1].outputs = [stream("stdout", f"saved to {path}")]
 
 
 def address(notebook):
