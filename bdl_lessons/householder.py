@@ -6,15 +6,15 @@ A vector v is mirrored in the plane perpendicular to it by
           \det H = -1,
 
 and T reflections, ``v_1`` first, give the orthogonal :math:`U = H_T \cdots H_1` with determinant
-:math:`(-1)^T`. Here ``vectors`` is ``(T, K)``, row t is ``v_t``, and no K x K matrix is formed. Let
-row t of N be :math:`n_t = \sqrt 2\, v_t / \lVert v_t \rVert`, so that :math:`H_t = I - n_t
-n_t^\top`, and L the lower triangle of :math:`N N^\top` with ones on the diagonal. Then
+:math:`(-1)^T`. Row t of ``vectors``, V, ``(T, K)``, is ``v_t``; no K x K matrix is formed. Let R be
+the lower triangle of :math:`V V^\top` with half its diagonal. Then
 
-.. math:: U = I - N^\top L^{-1} N.
+.. math:: U = I - V^\top R^{-1} V.
 
-To see it, write :math:`x_t = H_t x_{t-1} = x_{t-1} - c_t n_t` with :math:`c_t = n_t^\top x_{t-1}`
-and put in :math:`x_{t-1} = x - \sum_{s<t} c_s n_s`: row t of ``L c = N x`` is left. This is the
-compact WY form (Bischof and Van Loan 1987, with L as Joffrain et al. 2006 have it).
+To see it, write :math:`x_t = H_t x_{t-1} = x_{t-1} - c_t v_t` with
+:math:`\tfrac12 \lVert v_t \rVert^2 c_t = v_t^\top x_{t-1}` and put in
+:math:`x_{t-1} = x - \sum_{s<t} c_s v_s`: row t of ``R c = V x`` is left. This is the compact WY
+form (Bischof and Van Loan 1987), with R as Joffrain et al. (2006) have it.
 
 H depends on the direction of v alone, so the gradient for v is perpendicular to v: a small step of
 gradient descent never shortens it. At ``v = 0`` there is no direction and H has no limit. A vector
@@ -31,6 +31,7 @@ import torch
 from torch import Tensor
 
 from bdl_lessons import require
+from bdl_lessons.householder_gradients import RotatedNoise, RotatedVariance, triangle
 from bdl_lessons.side_by_side import inside_vmap
 
 
@@ -48,21 +49,19 @@ def reflect(x: Tensor, vectors: Tensor) -> Tensor:
     _check("x", x, vectors)
     if len(vectors) == 0:
         return require.finite("x", x)
-    rows, n = x.reshape(-1, x.shape[-1]), _normals(vectors)
-    coefficients = rows @ n.mT
-    if len(vectors) > 1:
-        coefficients = torch.linalg.solve_triangular(
-            n @ n.mT, coefficients, upper=True, left=False, unitriangular=True
-        )
+    rows = x.reshape(-1, x.shape[-1])
+    coefficients = torch.linalg.solve_triangular(
+        triangle(vectors).mT, rows @ vectors.mT, upper=True, left=False
+    )
     _check_finite(coefficients, x=x, vectors=vectors)
-    return torch.addmm(rows, -coefficients, n).view(x.shape)
+    return torch.addmm(rows, coefficients, vectors, alpha=-1).view(x.shape)
 
 
 def rotated_noise(eps: Tensor, std: Tensor, vectors: Tensor, mean: float = 0.0) -> Tensor:
     """``mean + U (std * eps)``: rows of ``N(mean, U diag(std**2) U')`` from standard normal ones.
 
     As ``mean + reflect(std * eps, vectors)``, with the triangular system solved for the vectors and
-    not for the rows. Where ``eps`` needs no gradient, that spares most of the backward pass.
+    not for the rows. Differentiable once.
 
     Args:
         eps: ``(..., K)``.
@@ -73,38 +72,39 @@ def rotated_noise(eps: Tensor, std: Tensor, vectors: Tensor, mean: float = 0.0) 
         TypeError, ValueError: as :func:`reflect`.
     """
     _check("eps", eps, vectors)
-    left, right = _factors(vectors)
+    if len(vectors) == 0:
+        _check_finite(std, std=std)
+        return torch.addcmul(std.new_full((), mean), std, eps)
     rows = eps.reshape(-1, eps.shape[-1])
-    coefficients = rows @ (right * std).mT
-    _check_finite(coefficients if len(vectors) else std, std=std, vectors=vectors, eps=eps)
-    unturned = torch.addcmul(std.new_full((), mean), std, rows)
-    return torch.addmm(unturned, -coefficients, left).view(eps.shape)
+    noise, coefficients, *_ = RotatedNoise.apply(rows, std, vectors, mean)
+    _check_finite(coefficients, std=std, vectors=vectors, eps=eps)
+    return noise.view(eps.shape)
 
 
 def compact_form(vectors: Tensor) -> tuple[Tensor, Tensor]:
     """``(left, right)``, both ``(T, K)``, with ``U = I - left.T @ right``.
 
-    ``left`` is N and ``right`` is ``L^-1 N``: U differs from the identity by a matrix of rank T at
+    ``left`` is V and ``right`` is ``R^-1 V``: U differs from the identity by a matrix of rank T at
     most.
 
     Raises:
         TypeError, ValueError: if ``vectors`` is not a finite ``(T, K)`` floating-point tensor.
     """
     _check_vectors(vectors)
-    left, right = _factors(vectors)
+    right = torch.linalg.solve_triangular(triangle(vectors), vectors, upper=False)
     _check_finite(right, vectors=vectors)
-    return left, right
+    return vectors, right
 
 
 def rotated_variance(alpha: Tensor, vectors: Tensor) -> Tensor:
     r"""``diag(U diag(alpha) U')``: the variances of ``U eta`` for ``eta ~ N(0, diag(alpha))``.
 
     .. math:: s_i = \sum_k \alpha_k U_{ik}^2
-              = \alpha_i + \sum_t N_{ti} \big( M N - 2 A\,\mathrm{diag}(\alpha) \big)_{ti},
-              \qquad A = L^{-1} N, \quad M = A\,\mathrm{diag}(\alpha) A^\top
+              = \alpha_i + \sum_t V_{ti} \big( M V - 2 A\,\mathrm{diag}(\alpha) \big)_{ti},
+              \qquad A = R^{-1} V, \quad M = A\,\mathrm{diag}(\alpha) A^\top
 
-    in O(K T^2) time and O(K T) memory, with gradients for both arguments. Every s_i is a weighted
-    mean of the alphas (the rows of U have length 1), so equal alphas stay as they are.
+    in O(K T^2) time and O(K T) memory; differentiable once in both arguments. Every s_i is a
+    weighted mean of the alphas (the rows of U have length 1), so equal alphas stay as they are.
 
     Args:
         alpha: ``(K,)``, variances.
@@ -119,10 +119,9 @@ def rotated_variance(alpha: Tensor, vectors: Tensor) -> Tensor:
         ValueError: for a NaN, an alpha that is not positive or shapes that do not fit.
     """
     _check("alpha", alpha, vectors)
-    left, right = _factors(vectors)
-    weighted = right * alpha
-    added = (left * torch.addmm(weighted, weighted @ right.mT, left, beta=-2)).sum(0)
-    s = (alpha + added).clamp_min(torch.finfo(alpha.dtype).tiny)
+    if len(vectors) == 0:
+        return require.variance("alpha", alpha)
+    s = RotatedVariance.apply(alpha, vectors)[0].clamp_min(torch.finfo(alpha.dtype).tiny)
     if not inside_vmap() and not torch.minimum(s.detach(), alpha.detach()).min() > 0:
         _check_finite(s, vectors=vectors, alpha=require.variance("alpha", alpha))
     return s
@@ -137,29 +136,10 @@ def orthogonal_matrix(vectors: Tensor) -> Tensor:
     _check_vectors(vectors)
     require.finite("vectors", vectors)
     U = torch.eye(vectors.shape[1], dtype=vectors.dtype, device=vectors.device)
-    for v in vectors:
-        squared = v @ v
-        half_length = torch.where(_is_zero(squared), torch.inf, squared / 2)
-        U = U - torch.outer(v / half_length, v @ U)
+    half_squares = triangle(vectors).diagonal()
+    for v, half_square in zip(vectors, half_squares, strict=True):
+        U = U - torch.outer(v / half_square, v @ U)
     return U
-
-
-def _factors(vectors: Tensor) -> tuple[Tensor, Tensor]:
-    n = _normals(vectors)
-    if len(vectors) == 1:
-        return n, n
-    return n, torch.linalg.solve_triangular(n @ n.mT, n, upper=False, unitriangular=True)
-
-
-def _normals(vectors: Tensor) -> Tensor:
-    """N: rows of length sqrt(2), or of zeros."""
-    squared = vectors.square().sum(1, keepdim=True)
-    return vectors * (2 / squared.masked_fill(_is_zero(squared), math.inf)).sqrt()
-
-
-def _is_zero(squared_length: Tensor) -> Tensor:
-    limits = torch.finfo(squared_length.dtype)
-    return squared_length < limits.tiny / limits.eps
 
 
 def _check(name: str, value: Tensor, vectors: Tensor) -> None:

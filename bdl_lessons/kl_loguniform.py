@@ -20,9 +20,9 @@ from itertools import accumulate
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import softplus
 
+from bdl_lessons.known_slope import known_slope
 from bdl_lessons.side_by_side import inside_vmap
 
 EULER_GAMMA = 0.5772156649015329
@@ -63,12 +63,14 @@ def loguniform_kl(log_alpha: Tensor) -> Tensor:
         TypeError: if ``log_alpha`` is not a float32 or float64 tensor.
         ValueError: if it has a NaN.
     """
-    return _LogUniformKL.apply(_checked(log_alpha))
+    with torch.no_grad():
+        value, slope = _value_and_slope(log_alpha)
+    return known_slope(value, (log_alpha, slope))
 
 
 def loguniform_kl_slope(log_alpha: Tensor) -> Tensor:
     r"""``dKL / dlog alpha = -z F(z)`` with ``z = 1 / sqrt(2 alpha)``; arguments as above."""
-    return _slope(_checked(log_alpha))
+    return _value_and_slope(log_alpha)[1]
 
 
 def kingma_kl(log_alpha: Tensor) -> Tensor:
@@ -97,81 +99,61 @@ def molchanov_kl(log_alpha: Tensor) -> Tensor:
     return k1 * torch.sigmoid(-k2 - k3 * log_alpha) + softplus(-log_alpha) / 2
 
 
-class _LogUniformKL(torch.autograd.Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(log_alpha: Tensor) -> Tensor:
-        sums = _SUMS[log_alpha.dtype]
-        few = sums.poisson_mean(log_alpha, sums.odd_harmonics)
-        many = KL_OFFSET - log_alpha / 2 - sums.power_sum(log_alpha, sums.reciprocals)
-        return sums.joined(log_alpha, few, many)
-
-    @staticmethod
-    def setup_context(ctx, inputs: tuple[Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad: Tensor) -> Tensor:
-        (log_alpha,) = ctx.saved_tensors
-        return grad * _slope(log_alpha)
-
-
-def _slope(log_alpha: Tensor) -> Tensor:
-    sums = _SUMS[log_alpha.dtype]
-    few = (-log_alpha).exp() / -2 * sums.poisson_mean(log_alpha, sums.odd_reciprocals)
-    return sums.joined(log_alpha, few, -sums.power_sum(log_alpha, [1.0] * sums.n_powers))
-
-
 class _Sums:
-    """A sum over Poisson counts for rates up to ``meet``, one over powers of alpha beyond it.
+    """Value and slope by a sum over Poisson counts for rates up to ``meet``, beyond by one over
+    powers of alpha.
 
     ``meet`` is a power of two: then ``rate / meet`` is exact, and the growing powers of the rate
     and the falling ``exp(-rate)`` round alike.
     """
 
     def __init__(self, meet: float, n_counts: int, n_powers: int) -> None:
+        self.meet = meet
         odd = range(1, 2 * n_counts, 2)
-        self.meet, self.n_powers = meet, n_powers
-        self.odd_harmonics = list(accumulate((1 / j for j in odd[:-1]), initial=0.0))
-        self.odd_reciprocals = [1 / j for j in odd]
-        self.reciprocals = [0.0, *(1 / n for n in range(1, n_powers))]
-        self._counts = list(
-            accumulate(range(1, n_counts), lambda w, k: w * meet / k, initial=1.0)
-        )  # meet**k / k!
-        self._odd_products = list(
-            accumulate(range(1, 2 * n_powers - 2, 2), lambda w, j: w * j, initial=0.5)
-        )  # (2n - 1)!! / 2
+        counts = accumulate(range(1, n_counts), lambda w, k: w * meet / k, initial=1.0)
+        odd_harmonics = accumulate((1 / j for j in odd[:-1]), initial=0.0)
+        self._by_count = [
+            (w * harmonic, w / j)
+            for w, harmonic, j in zip(counts, odd_harmonics, odd, strict=True)  # w = meet**k / k!
+        ]
+        odd_products = accumulate(odd[: n_powers - 1], lambda w, j: w * j, initial=0.5)
+        self._by_power = [
+            (w / n if n else 0.0, w)
+            for n, w in enumerate(odd_products)  # w = (2n - 1)!! / 2
+        ]
 
-    def poisson_mean(self, log_alpha: Tensor, values: list[float]) -> Tensor:
-        """``E values[k]`` for ``k ~ Poisson(1 / (2 alpha))``."""
+    def value_and_slope(self, log_alpha: Tensor) -> tuple[Tensor, Tensor]:
         rate = (-log_alpha).exp().div(2).clamp(max=self.meet)
-        weights = [w * value for w, value in zip(self._counts, values, strict=True)]
-        return _polynomial(rate / self.meet, weights) * (-rate).exp()
-
-    def power_sum(self, log_alpha: Tensor, values: list[float]) -> Tensor:
-        """``sum_n values[n] (2n - 1)!! / 2 * alpha**n``."""
+        none = (-rate).exp()
+        value, slope = _polynomials(rate / self.meet, self._by_count)
+        few = value * none, slope * none * -rate
         alpha = log_alpha.exp().clamp(max=1 / (2 * self.meet))
-        weights = [w * value for w, value in zip(self._odd_products, values, strict=True)]
-        return _polynomial(alpha, weights)
+        value, slope = _polynomials(alpha, self._by_power)
+        many = KL_OFFSET - log_alpha / 2 - value, -slope
+        is_few = log_alpha > -math.log(2 * self.meet)
+        value, slope = (torch.where(is_few, *pair) for pair in zip(few, many, strict=True))
+        return value, slope
 
-    def joined(self, log_alpha: Tensor, few: Tensor, many: Tensor) -> Tensor:
-        return torch.where(log_alpha > -math.log(2 * self.meet), few, many)
 
-
-def _polynomial(x: Tensor, coefficients: list[float]) -> Tensor:
-    """``sum_k coefficients[k] x**k`` for ``0 <= x <= 1`` and coefficients of one sign."""
+def _polynomials(x: Tensor, coefficients: list[tuple[float, float]]) -> tuple[Tensor, Tensor]:
+    """Two sums of ``coefficients[k] x**k`` for ``0 <= x <= 1`` and coefficients of one sign."""
     if x.numel() <= _FEW:
-        powers = x[..., None] ** torch.arange(len(coefficients), dtype=x.dtype, device=x.device)
-        return powers @ torch.tensor(coefficients, dtype=x.dtype, device=x.device)
-    total = torch.full_like(x, coefficients[-1])
-    for coefficient in reversed(coefficients[:-1]):
-        total.mul_(x).add_(coefficient)
-    return total
+        powers = x.double()[..., None].expand(*x.shape, len(coefficients)).cumprod(-1)
+        table = torch.tensor([*coefficients[1:], (0.0, 0.0)], dtype=powers.dtype, device=x.device)
+        sums = powers @ table + torch.tensor(coefficients[0], dtype=powers.dtype, device=x.device)
+        return sums.to(x.dtype).unbind(-1)
+    totals = [torch.full_like(x, last) for last in coefficients[-1]]
+    for pair in reversed(coefficients[:-1]):
+        for total, coefficient in zip(totals, pair, strict=True):
+            total.mul_(x).add_(coefficient)
+    return totals[0], totals[1]
 
 
-_FEW = 256  # up to here starting an operation costs more than doing it: all powers at once
+def _value_and_slope(log_alpha: Tensor) -> tuple[Tensor, Tensor]:
+    return _SUMS[_checked(log_alpha).dtype].value_and_slope(log_alpha)
+
+
+_FEW = 4096  # up to here starting an operation costs more than doing it: all powers at once
 _SUMS = {torch.float32: _Sums(16.0, 48, 16), torch.float64: _Sums(64.0, 150, 22)}
 
 

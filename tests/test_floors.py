@@ -7,11 +7,11 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "bdl_lessons"
 HOUSE = [
-    {"check", "device", "known_slope", "require", "side_by_side"}
+    {"check", "device", "known_slope", "markdown", "require", "side_by_side"}
     | {"plots", "panel", "datasets", "published"},
     {"masks", "kl", "kl_loguniform", "kernels", "random_features"}
-    | {"improper_prior", "quantised_kl", "householder", "kl_empirical_bayes"},
-    {"noise", "dropout_moments", "kl_lognormal"},
+    | {"improper_prior", "quantised_kl", "householder_gradients", "kl_empirical_bayes"},
+    {"noise", "dropout_moments", "kl_lognormal", "householder"},
     {"gaussian_vi", "baselines", "gp", "layers"},
     {"models"},
     {"resnet"},

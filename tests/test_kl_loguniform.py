@@ -125,6 +125,18 @@ def test_the_slope_is_dawsons_function(dtype, bound):
     )
 
 
+@pytest.mark.parametrize(("dtype", "rtol"), [(torch.float64, 3e-14), (torch.float32, 7e-7)])
+def test_many_at_once_are_those_of_a_few(dtype, rtol):
+    many = torch.linspace(-20, 20, 5001, dtype=dtype).requires_grad_()
+    value = loguniform_kl(many)
+    (slope,) = torch.autograd.grad(value.sum(), many)
+    few = many.detach().split(1000)
+    expected = torch.cat([loguniform_kl(part) for part in few])
+    torch.testing.assert_close(value, expected, rtol=rtol, atol=0)
+    expected = torch.cat([loguniform_kl_slope(part) for part in few])
+    torch.testing.assert_close(slope, expected, rtol=rtol, atol=0)
+
+
 def test_autograd_agrees_with_finite_differences():
     torch.autograd.gradcheck(loguniform_kl, COARSE.clone().requires_grad_(), atol=1e-8)
 

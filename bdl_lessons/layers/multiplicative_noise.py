@@ -72,7 +72,8 @@ class GaussianUnitNoise(UnitNoise):
         self.log_alpha = log_alpha
 
     def sample(self, shape: torch.Size, generator: torch.Generator, like: Tensor) -> Tensor:
-        return 1 + (self.log_alpha() / 2).exp() * standard_normal(shape, generator, like)
+        std = (self.log_alpha() / 2).exp()
+        return torch.addcmul(std.new_ones(()), std, standard_normal(shape, generator, like))
 
     def n_factors(self, theta: Tensor) -> int:
         return len(theta)
@@ -171,12 +172,12 @@ class _Between(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx, inputs: tuple[Tensor, float, float], output: Tensor) -> None:
         x, _, _ = inputs
-        ctx.save_for_backward(x - output)
+        ctx.save_for_backward(x, output)
 
     @staticmethod
     def backward(ctx, grad: Tensor) -> tuple[Tensor, None, None]:
-        (outside,) = ctx.saved_tensors
-        return grad.masked_fill(grad * outside < 0, 0.0), None, None
+        x, inside = ctx.saved_tensors
+        return grad.masked_fill(grad * (x - inside) < 0, 0.0), None, None
 
     @staticmethod
     def vmap(info, in_dims: tuple, x: Tensor, low: float, high: float) -> tuple[Tensor, int]:

@@ -1,0 +1,117 @@
+r"""The two uses of a chain of reflections in training, with their gradients written out.
+
+Traced operation by operation, the backward pass of a chain is some hundred operations on small
+matrices, and starting them takes longer than doing them. Written out it is a dozen.
+
+As in :mod:`householder` row t of V is a vector, ``U = I - V^T A`` with ``A = R^{-1} V``, and R is
+the lower triangle of ``V V^T`` with half its diagonal. What a loss sends back to R reaches V by
+
+.. math:: \bar V \leftarrow \bar V + (S + S^\top) V, \qquad S = \text{lower}(\bar R)
+          \text{ with half its diagonal.}
+
+A vector that counts as zero has an infinite entry in R: its row of A is 0, and so is its gradient.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.linalg import solve_triangular
+
+
+def triangle(vectors: Tensor) -> Tensor:
+    """R, ``(T, T)``. Above the diagonal are the products that do not belong to it."""
+    R = vectors @ vectors.mT
+    limits = torch.finfo(R.dtype)
+    half_squares = R.diagonal(dim1=-2, dim2=-1).div_(2)
+    torch.threshold_(half_squares, limits.tiny / limits.eps / 2, math.inf)
+    return R
+
+
+class RotatedNoise(torch.autograd.Function):
+    r"""``X = mean + Y U^T`` for rows ``Y = eps diag(std)``; first of its results.
+
+    .. math:: C = Y A^\top, \quad X = mean + Y - C V, \qquad
+              D = \bar X V^\top R^{-1}, \quad \bar Y = \bar X - D V, \quad
+              \bar V = -C^\top \bar X - D^\top Y, \quad \bar R = D^\top C
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(eps: Tensor, std: Tensor, vectors: Tensor, mean: float) -> tuple[Tensor, ...]:
+        R = triangle(vectors)
+        A = solve_triangular(R, vectors, upper=False)
+        C = eps @ (A * std).mT
+        unturned = torch.addcmul(std.new_full((), mean), std, eps)
+        return torch.addmm(unturned, C, vectors, alpha=-1), C, R
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple, output: tuple[Tensor, ...]) -> None:
+        eps, std, vectors, _ = inputs
+        _, C, R = output
+        ctx.mark_non_differentiable(C, R)
+        ctx.save_for_backward(eps, std, vectors, C, R)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        eps, std, V, C, R = ctx.saved_tensors
+        D = solve_triangular(R, grad @ V.mT, upper=False, left=False)
+        by_y = torch.addmm(grad, D, V, alpha=-1)
+        by_v = torch.addmm((D.mT @ eps) * std, C.mT, grad, beta=-1, alpha=-1)
+        by_eps = by_y * std if ctx.needs_input_grad[0] else None
+        return by_eps, (by_y * eps).sum(0), _through_triangle(by_v, D.mT @ C, V), None
+
+
+class RotatedVariance(torch.autograd.Function):
+    r"""``s = diag(U diag(alpha) U^T)``, first of its results.
+
+    .. math:: M = A\,\mathrm{diag}(\alpha) A^\top, \qquad
+              s = \alpha + \sum_t V_t \circ (M V - 2 A\,\mathrm{diag}(\alpha))_t
+
+    Its gradient for alpha is the same formula for the inverse of U, with A and V in each other's
+    place. With :math:`M' = V \mathrm{diag}(\bar s) V^\top`,
+
+    .. math:: \bar V = 2 (M V - A\,\mathrm{diag}(\alpha))\,\mathrm{diag}(\bar s) + E, \quad
+              E = 2 R^{-\top} (M' A - V\,\mathrm{diag}(\bar s))\,\mathrm{diag}(\alpha), \quad
+              \bar R = -E A^\top.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(alpha: Tensor, vectors: Tensor) -> tuple[Tensor, ...]:
+        R = triangle(vectors)
+        A = solve_triangular(R, vectors, upper=False)
+        s, rest = _diagonal(vectors, A, alpha)
+        return s, A, R, rest
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, ...]) -> None:
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(*inputs, *output[1:])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor, *_: Tensor) -> tuple[Tensor, Tensor]:
+        alpha, V, A, R, rest = ctx.saved_tensors
+        by_alpha, back = _diagonal(A, V, grad)
+        E = solve_triangular(R.mT, back * (2 * alpha), upper=True)
+        by_v = torch.addcmul(E, rest, grad, value=2)
+        return by_alpha, _through_triangle(by_v, -E @ A.mT, V)
+
+
+def _diagonal(left: Tensor, right: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+    """``diag((I - left' right) diag(scale) (I - left' right)')`` and what it shares with slopes."""
+    weighted = right * scale
+    rest = torch.addmm(weighted, weighted @ right.mT, left, beta=-1)
+    return scale + (left * (rest - weighted)).sum(0), rest
+
+
+def _through_triangle(by_vectors: Tensor, by_triangle: Tensor, vectors: Tensor) -> Tensor:
+    both = by_triangle.tril() + by_triangle.tril(-1).mT
+    return torch.addmm(by_vectors, both, vectors)
