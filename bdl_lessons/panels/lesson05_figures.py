@@ -73,7 +73,7 @@ def turning_digit(figure: Figure, angles: Tensor, images: Tensor, logits: Tensor
     probs, winners = logits.softmax(-1), log_mean_probs(logits).argmax(-1)
     pictures, draws = figure.subfigures(2, 1, height_ratios=(1, 5.2), hspace=-0.08)
     for axis, image, winner in zip(pictures.subplots(1, len(angles)), images, winners, strict=True):
-        axis.imshow(image.view(8, 8), cmap="Greys")
+        axis.imshow(image.view(8, 8).numpy(), cmap="Greys")
         axis.set_title(str(winner.item()), loc="center")
         axis.axis("off")
     inputs, outputs, entropies = draws.subplots(3, 1, sharex=True)
@@ -89,16 +89,17 @@ def turning_digit(figure: Figure, angles: Tensor, images: Tensor, logits: Tensor
                 place.numpy(), values[..., c].ravel().numpy(), s=5, alpha=0.5, lw=0,
                 color=colour, marker=marker, label=f"class {c}",
             )  # fmt: skip
-    inputs.set(ylabel="softmax input", xlim=(angles[0] - width / 2, angles[-1] + width / 2))
+    ends = float(angles[0]) - width / 2, float(angles[-1]) + width / 2
+    inputs.set(ylabel="softmax input", xlim=ends)
     inputs.legend(ncols=3, loc="lower right", bbox_to_anchor=(1, 0.95), markerscale=2)
     outputs.set_ylabel("softmax output")
     for measure, label, colour, dash, marker in (
         (predictive_entropy, "predictive entropy", INK, "-", "o"),
         (mutual_information, "mutual information", BLUE, "--", "s"),
     ):
-        values = measure(logits)
-        entropies.plot(angles, values, color=colour, ls=dash, marker=marker, ms=3, label=label)
-    entropies.set(ylabel="nats", xlabel="rotation (degrees)", xticks=angles, ylim=(0, 1.6))
+        values = measure(logits).numpy()
+        entropies.plot(angles.numpy(), values, color=colour, ls=dash, marker=marker, ms=3, label=label)
+    entropies.set(ylabel="nats", xlabel="rotation (degrees)", xticks=angles.tolist(), ylim=(0, 1.6))
     entropies.legend(loc="upper center", ncols=2)
 
 
@@ -107,7 +108,7 @@ def over_rates(axis: Axes, rates: Sequence[float], values: Mapping[str, Tensor])
     for name, scores in values.items():
         colour, dash, marker = LOOKS[name]
         axis.errorbar(
-            rates, scores.mean(1), scores.std(1), color=colour, ls=dash, marker=marker, ms=4,
+            rates, scores.mean(1).numpy(), scores.std(1).numpy(), color=colour, ls=dash, marker=marker, ms=4,
             capsize=2, label=name,
         )  # fmt: skip
     axis.set_xlabel("p_drop")
