@@ -14,12 +14,12 @@ of the weights. There is no KL: what spreads the weights is the noise of the min
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
-from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch import Tensor
 
+from bdl_lessons.batch_norm import has_batch_norm, refresh_batch_norm
 from bdl_lessons.members import Members, fit_members
 from bdl_lessons.models import Network
 from bdl_lessons.noise import standard_normal
@@ -174,7 +174,7 @@ def predict_swag(
     Raises:
         ValueError: if the network has batch norm and ``train_x`` is not given.
     """
-    if train_x is None and any(_batch_norms(model)):
+    if train_x is None and has_batch_norm(model):
         raise ValueError("the network has batch norm: give train_x to find its statistics anew")
     draws = []
     for _ in range(n_samples):
@@ -184,31 +184,7 @@ def predict_swag(
     return torch.stack(draws)
 
 
-@torch.no_grad()
-def refresh_batch_norm(network: Network, x: Tensor, chunk_rows: int = 500) -> None:
-    """Set the statistics of every batch norm to the averages over ``x``, in chunks of rows."""
-    layers = list(_batch_norms(network))
-    before = [(layer.momentum, layer.training) for layer in layers]
-    for layer in layers:
-        layer.reset_running_stats()
-        layer.train()
-    n_seen = 0
-    for rows in x.split(chunk_rows):
-        n_seen += len(rows)
-        for layer in layers:
-            layer.momentum = len(rows) / n_seen
-        network(rows, "mean")
-    for layer, (momentum, training) in zip(layers, before, strict=True):
-        layer.momentum = momentum
-        layer.train(training)
-
-
 def _move(swag: SWAG, model: Network | Members, values: list[Tensor], x: Tensor | None) -> None:
     swag.put(values)
     if x is not None:
         refresh_batch_norm(model, x)
-
-
-def _batch_norms(model: Network | Members) -> Iterator[_BatchNorm]:
-    modules = model.modules() if isinstance(model, nn.Module) else []
-    return (module for module in modules if isinstance(module, _BatchNorm))

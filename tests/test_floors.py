@@ -12,10 +12,10 @@ HOUSE = [
     {"masks", "kl", "kl_loguniform", "kernels", "random_features"}
     | {"improper_prior", "quantised_kl", "householder_gradients", "kl_empirical_bayes"},
     {"noise", "dropout_moments", "kl_lognormal", "householder"},
-    {"gaussian_vi", "baselines", "gp", "layers"},
+    {"gaussian_vi", "baselines", "gp", "layers", "low_rank_precision"},
     {"models"},
     {"resnet"},
-    {"elbo", "weight_decay", "train", "predict", "predictive", "prune"},
+    {"elbo", "weight_decay", "train", "predict", "predictive", "prune", "batch_norm"},
     {
         "members",
         "comparing",

@@ -5,7 +5,7 @@ from torch import nn
 from bdl_lessons.layers import BinaryDropout
 from bdl_lessons.members import Members
 from bdl_lessons.models import Network, initialise, mlp
-from bdl_lessons.swag import SWAG, fit_swag, predict_swag, refresh_batch_norm, swag_schedule
+from bdl_lessons.swag import SWAG, fit_swag, predict_swag, swag_schedule
 from bdl_lessons.train import gaussian_nll, sgd
 
 PLAIN = BinaryDropout(0.0)
@@ -144,16 +144,6 @@ def test_members_have_the_law_of_their_own_iterates(line):
 def network_with_batch_norm():
     model = Network(PLAIN.linear(2, 3), nn.BatchNorm1d(3), nn.ReLU(), PLAIN.linear(3, 1))
     return initialise(model, gen())
-
-
-def test_statistics_are_those_of_all_rows_whatever_the_chunks():
-    model, x = network_with_batch_norm().eval(), torch.randn(70, 2, generator=gen(1))
-    refresh_batch_norm(model, x, chunk_rows=40)
-    torch.testing.assert_close(model[1].running_mean, model[0](x, "mean").mean(0).detach())
-    assert not model[1].training
-    assert model[1].momentum == 0.1
-    refresh_batch_norm(model, x)
-    torch.testing.assert_close(model[1].running_var, model[0](x, "mean").var(0).detach())
 
 
 def test_every_draw_has_batch_norm_statistics_of_its_own():
