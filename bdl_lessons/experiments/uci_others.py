@@ -68,12 +68,18 @@ class ExactGP:
 
     The draws are of the noise-free function at each row. tau is chosen as for the others: the
     noise of the evidence is not used to predict.
+
+    Args:
+        shortest: bound on the length scales, in standard deviations of the inputs. Without it the
+            line search tries 1e-6 on features of a few levels. Squared distances are then so large
+            that rounding leaves a Gram matrix with negative eigenvalues.
     """
 
     published: str | None
     grid: tuple[Point, ...]
     note: str
     n_fit: int = 15
+    shortest: float = 0.01
 
     def train(
         self, points: Sequence[Point], x: Tensor, y: Tensor, config: Config, g: torch.Generator
@@ -90,7 +96,8 @@ class ExactGP:
         return predict
 
     def _fitted(self, x: Tensor, y: Tensor) -> GaussianProcess:
-        kernel = gpytorch.kernels.RBFKernel(ard_num_dims=x.shape[-1])
+        bound = gpytorch.constraints.GreaterThan(self.shortest)
+        kernel = gpytorch.kernels.RBFKernel(ard_num_dims=x.shape[-1], lengthscale_constraint=bound)
         kernel = gpytorch.kernels.ScaleKernel(kernel)
         kernel.base_kernel.lengthscale = 2.0
         return GaussianProcess(x, y, kernel, noise_var=0.05).to(x.device).fit(self.n_fit)
