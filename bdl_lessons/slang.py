@@ -72,6 +72,7 @@ def fit_slang(
     momentum: float = 0.9,
     prior_precision: float | Tensor = 1.0,
     bias_precision: float = 1e-6,
+    init_precision: float = 1.0,
 ) -> LowRankPrecision:
     """The posterior of a network of plain layers, from the weights it has; defaults as published.
 
@@ -85,6 +86,8 @@ def fit_slang(
         rank: L. n_samples: S, draws of the weights in a step.
         beta: share of the new curvature. (The public code calls one minus this beta.)
         prior_precision: of the weights; ``(M, 1)`` for one each. bias_precision: of the biases.
+        init_precision: of all weights at the start. For weights that already fit it has to be well
+            above 1: draws of standard deviation 1 would lead away from them.
 
     Raises:
         ValueError: if shapes or numbers cannot be.
@@ -105,7 +108,9 @@ def fit_slang(
         )
     n_train, template = x.shape[1], network[0]
     mean = torch.stack([_flat(n) for n in network])
-    q = LowRankPrecision(mean, mean.new_zeros(*mean.shape, rank), torch.ones_like(mean))
+    q = LowRankPrecision(
+        mean, mean.new_zeros(*mean.shape, rank), torch.full_like(mean, init_precision)
+    )
     precision = torch.where(_is_bias(template), bias_precision, prior_precision)
     average = torch.zeros_like(mean)
     member = torch.arange(len(x), device=x.device)[:, None]

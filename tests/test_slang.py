@@ -146,6 +146,20 @@ def test_biases_have_a_prior_of_their_own():
     torch.testing.assert_close(q.diagonal, torch.tensor([3.0, 3.0, 0.5]))
 
 
+def test_the_first_precision_is_forgotten_by_the_share_of_a_step():
+    network = initialise(mlp((2, 1), PLAIN), gen())
+    q = fit_slang(
+        *(network, torch.zeros(5, 2), torch.zeros(5, 1), lambda output, y: 0 * output.sum()),
+        n_steps=2,
+        generator=gen(),
+        batch_size=5,
+        beta=0.2,
+        bias_precision=1.0,
+        init_precision=50.0,
+    )
+    torch.testing.assert_close(q.diagonal, torch.full((3,), 1 + 0.8**2 * 49))
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [({"batch_size": 9}, "batch_size"), ({"rank": 0}, "rank"), ({"n_samples": 0}, "n_samples")],

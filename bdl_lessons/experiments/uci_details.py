@@ -8,7 +8,6 @@ from statistics import median
 
 from bdl_lessons import markdown
 from bdl_lessons.experiments.uci_cells import (
-    PUBLISHED_METHODS,
     PUBLISHED_NAMES,
     Results,
     cell,
@@ -85,8 +84,7 @@ def set_up(records: Sequence[Record]) -> str:
         "\n\nPublished: 400 epochs of batch 128 for MC dropout (Gal and Ghahramani 2016), tau from "
         "a grid of three; how the rows VD and VSD were trained is not said; the other rows come "
         "from papers with protocols of their own (BBB and SLANG: the joint log likelihood of all "
-        "test points, tau by Bayesian optimisation; D.E: networks that predict their variance). "
-        f"Not in this experiment: {', '.join(m for m in PUBLISHED_METHODS if m not in METHODS)}."
+        "test points, tau by Bayesian optimisation; D.E: networks that predict their variance)."
     )
 
 

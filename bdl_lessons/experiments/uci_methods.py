@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from bdl_lessons.experiments.uci_networks import Networks, Point
-from bdl_lessons.experiments.uci_others import ExactGP, Swag
+from bdl_lessons.experiments.uci_others import ExactGP, Slang, Swag
 from bdl_lessons.kl_loguniform import kingma_kl
 from bdl_lessons.layers import (
     ELRG,
@@ -86,6 +86,11 @@ METHODS = {
         "VMG", VMG, _any_weight(), "five pseudo-points; fixed prior, no Gamma laws of precisions"
     ),
     "SWAG": Swag(None, _any_weight(), "SGD with momentum 0.9; 20 deviations and a diagonal"),
+    "SLANG": Slang(
+        "SLANG",
+        _any_weight(),
+        "rank 5, two draws in a step; the first half of the steps is Adam's, to the MAP weights",
+    ),
     "GP": ExactGP(
         None,
         ({"kl_weight": 1.0},),

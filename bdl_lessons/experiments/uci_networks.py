@@ -115,8 +115,13 @@ class Networks:
             "batch_size": min(config["batch_size"], x.shape[-2]),
             "sampling": self.sampling,
             "optimizer": adam(config["learning_rate"]),
-            "schedule": lambda step: (1 + math.cos(math.pi * step / n_steps)) / 2,
+            "schedule": cosine(n_steps),
         }
+
+
+def cosine(n_steps: int) -> Callable[[int], float]:
+    """Factor on the learning rate: half a cosine from 1 to 0."""
+    return lambda step: (1 + math.cos(math.pi * step / n_steps)) / 2
 
 
 def _is_random(network: Network) -> bool:

@@ -1,4 +1,4 @@
-"""Methods of the UCI experiment that are not one factory under one loss: SWAG and the exact GP."""
+"""Methods of the UCI experiment that are not one factory under one loss: SWAG, SLANG, the GP."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import gpytorch
 import torch
 from torch import Tensor
 
-from bdl_lessons.experiments.uci_networks import Config, Point, Predict
+from bdl_lessons.experiments.uci_networks import Config, Point, Predict, cosine
 from bdl_lessons.gp import GaussianProcess
 from bdl_lessons.layers import BinaryDropout
-from bdl_lessons.members import Members
-from bdl_lessons.models import initialise, mlp
+from bdl_lessons.low_rank_precision import LowRankPrecision
+from bdl_lessons.members import Members, fit_members
+from bdl_lessons.models import Network, initialise, mlp
 from bdl_lessons.noise import standard_normal
+from bdl_lessons.slang import fit_slang, predict_slang
 from bdl_lessons.swag import fit_swag, predict_swag
-from bdl_lessons.train import gaussian_nll, sgd
+from bdl_lessons.train import adam, gaussian_nll, gaussian_nll_at, sgd
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,7 @@ class Swag:
         self, points: Sequence[Point], x: Tensor, y: Tensor, config: Config, g: torch.Generator
     ) -> Predict:
         """As :meth:`bdl_lessons.experiments.uci_networks.Networks.train`."""
-        widths = (x.shape[-1], config["n_hidden"], 1)
-        plain = [mlp(widths, BinaryDropout(0.0)).to(g.device) for _ in points]
-        members = Members([initialise(network, g) for network in plain])
+        members = Members(_plain(x, config, g))
         steps_an_epoch = max(1, x.shape[1] // config["batch_size"])
         n_epochs = max(4, config["n_steps"] // steps_an_epoch)
         swag = fit_swag(
@@ -47,7 +47,7 @@ class Swag:
             x,
             y[..., None],
             gaussian_nll(1.0),
-            kl_weight=torch.tensor([point["kl_weight"] for point in points], device=x.device),
+            kl_weight=_weights(points, x),
             n_epochs=n_epochs,
             collect_from=n_epochs // 2,
             batch_size=config["batch_size"],
@@ -60,6 +60,85 @@ class Swag:
             return predict_swag(swag, members, x, n_samples, generator=generator)[..., 0]
 
         return predict
+
+
+@dataclass(frozen=True)
+class Slang:
+    r"""SLANG for half of the steps, from the MAP weights that Adam reaches in the other half.
+
+    With :math:`\kappa` the ``kl_weight`` of a point, the target is what the loss of the others has
+    as its optimum,
+
+    .. math:: \exp\Big(-\frac1{2 \kappa} \sum_n (y_n - f_n)^2\Big)\, \mathcal N(w; 0, I):
+
+    a likelihood with noise variance :math:`\kappa`. The empirical Fisher matrix of SLANG is the
+    curvature of that only where the residuals have this variance. Where theirs is larger, it is
+    too large by their ratio: the law is too narrow, and steps are too short to leave the start.
+
+    Args:
+        rank: of the precision. lr: of the mean's natural-gradient steps. n_draws: of the weights
+            in a step. Published for these sets: 1, mostly 0.01, and 4.
+        init_precision: of the weights when SLANG takes over: near enough to the MAP weights.
+    """
+
+    published: str | None
+    grid: tuple[Point, ...]
+    note: str
+    rank: int = 5
+    lr: float = 0.02
+    n_draws: int = 2
+    init_precision: float = 100.0
+
+    def train(
+        self, points: Sequence[Point], x: Tensor, y: Tensor, config: Config, g: torch.Generator
+    ) -> Predict:
+        """As :meth:`bdl_lessons.experiments.uci_networks.Networks.train`."""
+        networks = _plain(x, config, g)
+        q = self.posterior(networks, _weights(points, x), x, y, config, g)
+
+        def predict(x: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
+            return predict_slang(q, networks[0], x, n_samples, generator=generator)[..., 0]
+
+        return predict
+
+    def posterior(
+        self,
+        networks: Sequence[Network],
+        kl_weights: Tensor,
+        x: Tensor,
+        y: Tensor,
+        config: Config,
+        g: torch.Generator,
+    ) -> LowRankPrecision:
+        """The M Gaussians over the weights of M networks; ``kl_weights`` is ``(M,)``."""
+        members, n_adam = Members(networks), config["n_steps"] // 2
+        how = {"batch_size": min(config["batch_size"], x.shape[1]), "generator": g}
+        fit_members(
+            members,
+            x,
+            y[..., None],
+            gaussian_nll(1.0),
+            kl_weight=kl_weights,
+            n_steps=n_adam,
+            sampling="mean",
+            optimizer=adam(config["learning_rate"]),
+            schedule=cosine(n_adam),
+            **how,
+        )
+        return fit_slang(
+            [members.network(member) for member in range(len(members))],
+            x,
+            y[..., None],
+            gaussian_nll_at,
+            nll_args=(1 / kl_weights,),
+            n_steps=config["n_steps"] - n_adam,
+            rank=self.rank,
+            n_samples=self.n_draws,
+            lr=self.lr,
+            bias_precision=1.0,
+            init_precision=self.init_precision,
+            **how,
+        )
 
 
 @dataclass(frozen=True)
@@ -101,3 +180,14 @@ class ExactGP:
         kernel = gpytorch.kernels.ScaleKernel(kernel)
         kernel.base_kernel.lengthscale = 2.0
         return GaussianProcess(x, y, kernel, noise_var=0.05).to(x.device).fit(self.n_fit)
+
+
+def _plain(x: Tensor, config: Config, g: torch.Generator) -> list[Network]:
+    """A network without noise for each of the M training sets."""
+    widths = (x.shape[-1], config["n_hidden"], 1)
+    networks = [mlp(widths, BinaryDropout(0.0)).to(g.device) for _ in x]
+    return [initialise(network, g) for network in networks]
+
+
+def _weights(points: Sequence[Point], x: Tensor) -> Tensor:
+    return torch.tensor([point["kl_weight"] for point in points], device=x.device)

@@ -40,7 +40,8 @@ _LARGE_KL_WEIGHTS = (0.1, 0.01, 1e-3)
 def units(scale: str) -> list[Unit]:
     """Most important first: the dropout family on the small sets, then wider in both directions."""
     if scale == "quick":
-        return [_unit("yacht", method, _QUICK) for method in ("MCD", "VSD", "D.E", "SWAG", "GP")]
+        few = ("MCD", "VSD", "D.E", "SWAG", "SLANG", "GP")
+        return [_unit("yacht", method, _QUICK) for method in few]
     others = [method for method in METHODS if method not in FIRST + SECOND]
     return [
         *[_unit(data, method, _PAPER) for method in FIRST for data in SMALL],
