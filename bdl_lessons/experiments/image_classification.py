@@ -33,6 +33,13 @@ _QUICK = {
     "n_samples": 2,
     "swag_epochs": 2,
 }
+_SLANG = {
+    "rank": 5,
+    "prior_precision": 10.0,
+    "slang_epochs": 2,
+    "slang_lr": 1e-3,
+    "slang_batch_size": 32,
+}
 _GAUSSIAN = {"prior_var": 0.1, "init_log_sigma2": -8.0}
 GRID: dict[str, list[dict]] = {
     "MAP": [{}],
@@ -47,6 +54,7 @@ GRID: dict[str, list[dict]] = {
     "ELRG": [{"rank": 5, "kl_weight": w} for w in (0.1, 1.0)],
     "VMG": [{"n_pseudo": 5, "kl_weight": w} for w in (0.1, 1.0)],
     "MNF": [{"n_flows": 2, "z_mean": 1.0, "kl_weight": w} for w in (0.1, 1.0)],
+    "SLANG": [{**_SLANG, "kl_weight": w} for w in (0.1, 1.0)],
 }
 """The settings that are tried of each method, on the validation rows of Fashion-MNIST, seed 0."""
 CHOSEN: dict[str, int] = {"MAP": 0, "MCD": 0, "VD": 1, "VSD T=1": 1, "VSD T=2": 1}

@@ -22,6 +22,7 @@ from bdl_lessons.layers import (
 from bdl_lessons.models import LayerFactory, Network, alexnet, initialise, lenet5_classic
 from bdl_lessons.predict import predict
 from bdl_lessons.resnet import resnet18
+from bdl_lessons.slang import fit_slang, predict_slang
 from bdl_lessons.swag import fit_swag, predict_swag
 from bdl_lessons.train import adam, fit, sgd
 
@@ -34,6 +35,7 @@ UNIT_NOISE: dict[str, Callable[[Config], LayerFactory]] = {
     "MAP": lambda config: PLAIN,
     "D.E": lambda config: PLAIN,
     "SWAG": lambda config: PLAIN,
+    "SLANG": lambda config: PLAIN,
     "MCD": lambda config: BinaryDropout(config["p_drop"]),
     "VD": lambda config: VariationalDropout(
         "A", "unit", init_p_drop=config["p_drop"], kl_per="weight"
@@ -60,13 +62,16 @@ def train(
     Adam with a learning rate that falls to 0 in a straight line. The weight of the KL grows from 0
     to ``kl_weight`` over ``warm_up_epochs``. Every method draws anew for every row, but for BBB,
     which draws its weights once a minibatch. SWAG descends with momentum instead of Adam, and goes
-    on for ``swag_epochs`` at a fifth of the rate; it sees its weights after each of these.
+    on for ``swag_epochs`` at a fifth of the rate; it sees its weights after each of these. SLANG
+    goes on from the MAP weights for ``slang_epochs``.
 
     Returns:
         a function that draws outputs. Each of its samples is one function at all rows.
     """
     if config["method"] == "SWAG":
         return _swag(config, x, y, n_classes, generator)
+    if config["method"] == "SLANG":
+        return _slang(config, x, y, n_classes, generator)
     networks = [
         _fitted(config, x, y, n_classes, generator) for _ in range(config.get("n_networks", 1))
     ]
@@ -153,6 +158,34 @@ def _swag(
         )
 
     return logits
+
+
+def _slang(
+    config: Config, x: Tensor, y: Tensor, n_classes: int, generator: torch.Generator
+) -> Logits:
+    """One draw of the weights in a step.
+
+    The noise of minibatches moves the mean by about ``sqrt(slang_lr N / 2B)`` standard deviations
+    of the posterior, so the rate has to be near B / N.
+    """
+    network = _fitted(config, x, y, n_classes, generator)
+    batch_size = config["slang_batch_size"]
+    q = fit_slang(
+        network,
+        x,
+        y,
+        lambda output, labels: cross_entropy(output, labels) / config["kl_weight"],
+        n_steps=config["slang_epochs"] * (len(x) // batch_size),
+        generator=generator,
+        batch_size=batch_size,
+        rank=config["rank"],
+        n_samples=1,
+        lr=config["slang_lr"],
+        prior_precision=config["prior_precision"],
+        bias_precision=config["prior_precision"],
+        init_precision=1.0 * len(x),
+    )
+    return lambda rows, n_samples: predict_slang(q, network, rows, n_samples, generator=generator)
 
 
 def _start(config: Config, x: Tensor, n_classes: int, generator: torch.Generator) -> Network:

@@ -43,6 +43,16 @@ def test_every_method_learns_and_draws_functions(method):
         assert (draws[0] - draws[1]).abs().max() > 1e-3
 
 
+def test_a_small_kl_weight_makes_the_law_of_slang_narrow():
+    x, y = halves()
+    spreads = []
+    for kl_weight in (1.0, 0.01):
+        changes = {"kl_weight": kl_weight, "epochs": 1, "slang_epochs": 15}
+        logits = train(config("SLANG", **changes), x, y, 2, torch.Generator().manual_seed(1))
+        spreads.append(logits(x, 20).std(0).mean())
+    assert spreads[1] < spreads[0]
+
+
 @pytest.mark.parametrize("architecture", ["LeNet5", "AlexNet", "ResNet18"])
 def test_unit_noise_spares_the_pixels_and_nothing_else(architecture):
     for method in ("MCD", "VSD T=1", "BBB-LRT"):
