@@ -97,8 +97,8 @@ def turning_digit(figure: Figure, angles: Tensor, images: Tensor, logits: Tensor
         (predictive_entropy, "predictive entropy", INK, "-", "o"),
         (mutual_information, "mutual information", BLUE, "--", "s"),
     ):
-        values = measure(logits).numpy()
-        entropies.plot(angles.numpy(), values, color=colour, ls=dash, marker=marker, ms=3, label=label)
+        line = angles.numpy(), measure(logits).numpy()
+        entropies.plot(*line, color=colour, ls=dash, marker=marker, ms=3, label=label)
     entropies.set(ylabel="nats", xlabel="rotation (degrees)", xticks=angles.tolist(), ylim=(0, 1.6))
     entropies.legend(loc="upper center", ncols=2)
 
@@ -107,9 +107,9 @@ def over_rates(axis: Axes, rates: Sequence[float], values: Mapping[str, Tensor])
     """Mean and standard deviation over seeds against p_drop: name -> ``(rates, seeds)``."""
     for name, scores in values.items():
         colour, dash, marker = LOOKS[name]
+        mean, std = scores.mean(1).numpy(), scores.std(1).numpy()
         axis.errorbar(
-            rates, scores.mean(1).numpy(), scores.std(1).numpy(), color=colour, ls=dash, marker=marker, ms=4,
-            capsize=2, label=name,
+            rates, mean, std, color=colour, ls=dash, marker=marker, ms=4, capsize=2, label=name,
         )  # fmt: skip
     axis.set_xlabel("p_drop")
 
