@@ -23,7 +23,8 @@ SETTINGS = {
     "D.E": {"n_networks": 5},
     "SWAG": {"learning_rate": 0.05, "swag_epochs": 40},
 }
-SMALL_METHODS = ("MAP", "VSD T=2", "VD", "MCD")
+SMALL_SETTINGS = SETTINGS | {"SWAG": {**SETTINGS["SWAG"], "swag_epochs": 12}}
+SMALL_METHODS = {"AlexNet": tuple(SETTINGS), "ResNet18": ("MAP", "VSD T=2", "VD", "MCD")}
 OTHERS = {
     ("LeNet5", "svhn"): ["cifar10", "cifar100"],
     ("AlexNet", "cifar10"): ["cifar100", "svhn"],
@@ -56,9 +57,12 @@ _QUICK = {"epochs": 1, "n_train": 48, "n_test": 20, "n_val": 16, "batch_size": 1
 def units(scale: str) -> list[Unit]:
     """The small grid, then the published one, seed by seed."""
     small = [
-        _unit(name, "cifar10-subset", m, {**_SMALL, "epochs": _SMALL_EPOCHS[name]})
-        for name in _SMALL_EPOCHS
-        for m in SMALL_METHODS
+        _unit(
+            *(name, "cifar10-subset", method),
+            {**_SMALL, "epochs": _SMALL_EPOCHS[name], **SMALL_SETTINGS[method]},
+        )
+        for name, methods in SMALL_METHODS.items()
+        for method in methods
     ]
     if scale == "quick":
         return [Unit({**unit.config, **_QUICK}, 0) for unit in small[:2]]
@@ -68,7 +72,7 @@ def units(scale: str) -> list[Unit]:
         for data in ("cifar10", "svhn", "cifar100", "stl10")
     ]
     published = [
-        _unit(name, data, method, _PUBLISHED_SIZE, seed)
+        _unit(name, data, method, {**_PUBLISHED_SIZE, **SETTINGS[method]}, seed)
         for seed in range(5)
         for name, data in [*grid, ("LeNet5", "svhn")]
         for method in SETTINGS
@@ -76,15 +80,14 @@ def units(scale: str) -> list[Unit]:
     return small + published
 
 
-def _unit(architecture: str, data: str, method: str, common: dict, seed: int = 0) -> Unit:
+def _unit(architecture: str, data: str, method: str, setting: dict, seed: int = 0) -> Unit:
     return Unit(
         {
             "data": data,
             "architecture": architecture,
             "method": method,
             "ood": OTHERS.get((architecture, data), []),
-            **common,
-            **SETTINGS[method],
+            **setting,
         },
         seed,
     )
