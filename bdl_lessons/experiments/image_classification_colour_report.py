@@ -47,9 +47,10 @@ def figure(records: Sequence[Record]) -> Figure:
     groups: dict[tuple[str, str], list[Record]] = {}
     for r in records:
         groups.setdefault((r["config"]["architecture"], r["config"]["data"]), []).append(r)
-    picture = new_figure(8.6, 0.5 + 1.9 * len(groups), layout="constrained")
+    heights = [0.9 + 0.2 * len(tables.by_method(group)) for group in groups.values()]
+    picture = new_figure(8.6, 0.5 + sum(heights), layout="constrained")
     with style():
-        axes = picture.subplots(len(groups), 3, squeeze=False)
+        axes = picture.subplots(len(groups), 3, squeeze=False, height_ratios=heights)
         for row, ((name, data), group) in zip(axes, groups.items(), strict=True):
             methods = tables.by_method(group)
             for ax, (metric, label) in zip(row, _SHOWN.items(), strict=True):

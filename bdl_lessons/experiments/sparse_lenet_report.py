@@ -151,7 +151,7 @@ def _compressions(axes: Axes, records: list[Record]) -> None:
         )
     axes.set(xscale="log", xlabel="compression (weights / kept weights)", ylabel="test error [%]")
     axes.set_title("Open: published (grey: other methods)")
-    axes.legend(fontsize=7, loc="best")
+    axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(0, 0.42))
 
 
 def _log_alphas(axes: Axes, records: list[Record]) -> None:

@@ -58,7 +58,8 @@ def figure(records: list[Record]) -> Figure:
             pair = axes[place // 2][2 * (place % 2) :]
             for ax, score in zip(pair, SCORES, strict=False):
                 _dots(ax, found, data, score)
-                ax.set_title(f"{PUBLISHED_NAMES[data]}: {SCORES[score][1]}", fontsize=9)
+                title = SCORES[score][1].replace("log likelihood", "log lik.")
+                ax.set_title(f"{PUBLISHED_NAMES[data]}: {title}", fontsize=9)
         for ax in axes.flat[2 * len(found.sets) :]:
             ax.remove()
         axes[0][0].set_yticks(range(len(found.rows)), found.rows)
