@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from bdl_lessons import require
-from bdl_lessons.householder_gradients import RotatedNoise, RotatedVariance, triangle
+from bdl_lessons.householder_gradients import RotatedNoise, RotatedVariance, compact, triangle
 from bdl_lessons.side_by_side import inside_vmap
 
 
@@ -91,7 +91,7 @@ def compact_form(vectors: Tensor) -> tuple[Tensor, Tensor]:
         TypeError, ValueError: if ``vectors`` is not a finite ``(T, K)`` floating-point tensor.
     """
     _check_vectors(vectors)
-    right = torch.linalg.solve_triangular(triangle(vectors), vectors, upper=False)
+    _, right = compact(vectors)
     _check_finite(right, vectors=vectors)
     return vectors, right
 

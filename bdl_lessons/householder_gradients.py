@@ -31,6 +31,12 @@ def triangle(vectors: Tensor) -> Tensor:
     return R
 
 
+def compact(vectors: Tensor) -> tuple[Tensor, Tensor]:
+    """``R`` and ``A = R^-1 V``, ``(T, K)``."""
+    R = triangle(vectors)
+    return R, solve_triangular(R, vectors, upper=False)
+
+
 class RotatedNoise(torch.autograd.Function):
     r"""``X = mean + Y U^T`` for rows ``Y = eps diag(std)``; first of its results.
 
@@ -43,8 +49,7 @@ class RotatedNoise(torch.autograd.Function):
 
     @staticmethod
     def forward(eps: Tensor, std: Tensor, vectors: Tensor, mean: float) -> tuple[Tensor, ...]:
-        R = triangle(vectors)
-        A = solve_triangular(R, vectors, upper=False)
+        R, A = compact(vectors)
         C = eps @ (A * std).mT
         unturned = torch.addcmul(std.new_full((), mean), std, eps)
         return torch.addmm(unturned, C, vectors, alpha=-1), C, R
@@ -85,8 +90,7 @@ class RotatedVariance(torch.autograd.Function):
 
     @staticmethod
     def forward(alpha: Tensor, vectors: Tensor) -> tuple[Tensor, ...]:
-        R = triangle(vectors)
-        A = solve_triangular(R, vectors, upper=False)
+        R, A = compact(vectors)
         s, rest = _diagonal(vectors, A, alpha)
         return s, A, R, rest
 

@@ -127,36 +127,27 @@ def test_a_draw_is_one_function_at_all_rows_and_convolutions_work():
     assert not torch.allclose(draws[0], draws[1])
 
 
-def test_biases_have_a_prior_of_their_own():
-    """Where the data say nothing, only the prior moves the precision: to each parameter's own."""
-    network = initialise(mlp((2, 1), PLAIN), gen())
-    zeros = torch.zeros(5, 2), torch.zeros(5, 1)
-    q = fit_slang(
-        network,
-        *zeros,
+def without_data(**settings):
+    """Where the data say nothing, only the prior moves the precision."""
+    return fit_slang(
+        initialise(mlp((2, 1), PLAIN), gen()),
+        torch.zeros(5, 2),
+        torch.zeros(5, 1),
         lambda output, y: 0 * output.sum(),
-        n_steps=100,
-        n_samples=1,
         generator=gen(),
         batch_size=5,
         beta=0.2,
-        prior_precision=3.0,
-        bias_precision=0.5,
+        **settings,
     )
+
+
+def test_biases_have_a_prior_of_their_own():
+    q = without_data(n_steps=100, n_samples=1, prior_precision=3.0, bias_precision=0.5)
     torch.testing.assert_close(q.diagonal, torch.tensor([3.0, 3.0, 0.5]))
 
 
 def test_the_first_precision_is_forgotten_by_the_share_of_a_step():
-    network = initialise(mlp((2, 1), PLAIN), gen())
-    q = fit_slang(
-        *(network, torch.zeros(5, 2), torch.zeros(5, 1), lambda output, y: 0 * output.sum()),
-        n_steps=2,
-        generator=gen(),
-        batch_size=5,
-        beta=0.2,
-        bias_precision=1.0,
-        init_precision=50.0,
-    )
+    q = without_data(n_steps=2, bias_precision=1.0, init_precision=50.0)
     torch.testing.assert_close(q.diagonal, torch.full((3,), 1 + 0.8**2 * 49))
 
 

@@ -61,13 +61,12 @@ class Networks:
         members = Members(
             [self._network(point, x, config, g) for _ in range(self.n_networks) for point in points]
         )
-        weights = torch.tensor([p["kl_weight"] for p in points], device=x.device)
         fit_members(
             members,
             self._for_each(x),
             self._for_each(y)[..., None],
             gaussian_nll(1.0),
-            kl_weight=self._for_each(weights),
+            kl_weight=self._for_each(kl_weights_of(points, x)),
             generator=g,
             **self._how(x, config, config["n_steps"]),
         )
@@ -122,6 +121,11 @@ class Networks:
 def cosine(n_steps: int) -> Callable[[int], float]:
     """Factor on the learning rate: half a cosine from 1 to 0."""
     return lambda step: (1 + math.cos(math.pi * step / n_steps)) / 2
+
+
+def kl_weights_of(points: Sequence[Point], x: Tensor) -> Tensor:
+    """One for each point, on the device of ``x``: ``(M,)``."""
+    return torch.tensor([point["kl_weight"] for point in points], device=x.device)
 
 
 def _is_random(network: Network) -> bool:

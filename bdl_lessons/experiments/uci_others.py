@@ -9,7 +9,7 @@ import gpytorch
 import torch
 from torch import Tensor
 
-from bdl_lessons.experiments.uci_networks import Config, Point, Predict, cosine
+from bdl_lessons.experiments.uci_networks import Config, Point, Predict, cosine, kl_weights_of
 from bdl_lessons.gp import GaussianProcess
 from bdl_lessons.layers import BinaryDropout
 from bdl_lessons.low_rank_precision import LowRankPrecision
@@ -47,7 +47,7 @@ class Swag:
             x,
             y[..., None],
             gaussian_nll(1.0),
-            kl_weight=_weights(points, x),
+            kl_weight=kl_weights_of(points, x),
             n_epochs=n_epochs,
             collect_from=n_epochs // 2,
             batch_size=config["batch_size"],
@@ -94,7 +94,7 @@ class Slang:
     ) -> Predict:
         """As :meth:`bdl_lessons.experiments.uci_networks.Networks.train`."""
         networks = _plain(x, config, g)
-        q = self.posterior(networks, _weights(points, x), x, y, config, g)
+        q = self.posterior(networks, kl_weights_of(points, x), x, y, config, g)
 
         def predict(x: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
             return predict_slang(q, networks[0], x, n_samples, generator=generator)[..., 0]
@@ -187,7 +187,3 @@ def _plain(x: Tensor, config: Config, g: torch.Generator) -> list[Network]:
     widths = (x.shape[-1], config["n_hidden"], 1)
     networks = [mlp(widths, BinaryDropout(0.0)).to(g.device) for _ in x]
     return [initialise(network, g) for network in networks]
-
-
-def _weights(points: Sequence[Point], x: Tensor) -> Tensor:
-    return torch.tensor([point["kl_weight"] for point in points], device=x.device)

@@ -9,13 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
-from bdl_lessons.kl_loguniform import loguniform_kl
 from bdl_lessons.layers.multiplicative_noise import (
-    GaussianUnitNoise,
-    GaussianWeightNoise,
     LogAlpha,
     MultiplicativeNoise,
     NoiseType,
@@ -39,28 +33,8 @@ class GaussianDropout(MultiplicativeNoise):
         matched_log_alpha(self.p_drop)
         one_of("noise", self.noise, NoiseType)
 
-    @property
-    def _prior(self) -> _FixedKL:
-        log_alpha = torch.tensor(matched_log_alpha(self.p_drop), dtype=torch.float64)
-        return _FixedKL(loguniform_kl(log_alpha).item())
-
     def _log_alpha(self, weight_shape: tuple[int, ...]) -> LogAlpha:
         return LogAlpha((), matched_log_alpha(self.p_drop), learned=False)
-
-
-@dataclass(frozen=True)
-class _FixedKL:
-    """The log-uniform prior where alpha does not change: ``per_factor`` nats for each factor."""
-
-    per_factor: float
-
-    def __call__(
-        self,
-        noise: GaussianUnitNoise | GaussianWeightNoise,
-        theta: Tensor,
-        bias: Tensor | None = None,
-    ) -> Tensor:
-        return theta.new_full((), self.per_factor * noise.n_factors(theta))
 
 
 def matched_log_alpha(p_drop: float) -> float:
