@@ -178,3 +178,10 @@ def test_gaussian_dropout_needs_a_rate():
     for p_drop in (0.0, 1.0, math.nan):
         with pytest.raises(ValueError, match="p_drop"):
             GaussianDropout(p_drop)
+
+
+def test_the_kl_of_fixed_dropout_is_that_of_the_rate_that_was_loaded():
+    layer, other = GaussianDropout(0.2).linear(4, 3), GaussianDropout(0.5).linear(4, 3)
+    assert layer.kl() > other.kl()
+    layer.load_state_dict(other.state_dict())
+    torch.testing.assert_close(layer.kl(), other.kl())
