@@ -70,10 +70,9 @@ def gaussian_kl_to_prior(mean: Tensor, log_sigma2: Tensor, prior_var: float = 1.
     if not 0 < prior_var < math.inf:
         raise ValueError(f"prior_var must be positive and finite, got {prior_var}")
     with torch.no_grad():
-        d = log_sigma2 - math.log(prior_var)
-        sum_of_d = d.sum()
-        slope = d.expm1_()
-        of_variances = slope.sum() - sum_of_d
+        d = log_sigma2 if prior_var == 1 else log_sigma2 - math.log(prior_var)
+        slope = d.expm1()
+        of_variances = slope.sum() - d.sum()
         of_means = torch.linalg.vector_norm(mean).square() / 2
     kl = known_slope(of_variances, (log_sigma2, slope)) / 2
     kl = kl + known_slope(of_means, (mean, mean)) / prior_var

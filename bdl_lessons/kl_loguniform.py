@@ -16,6 +16,7 @@ divergence of *each* weight in nats, and sums are left to the layers.
 from __future__ import annotations
 
 import math
+from functools import cache
 from itertools import accumulate
 
 import torch
@@ -49,7 +50,7 @@ def loguniform_kl(log_alpha: Tensor) -> Tensor:
 
     No term of the sum is negative, so no digit is lost. For small alpha, where the sum is long, it
     is replaced by :math:`\texttt{KL\_OFFSET} - \tfrac12 \log\alpha - \tfrac12 \sum_{n \ge 1}
-    (2n-1)!!\, \alpha^n / n`. The relative error is at most 4e-7 in float32 and 2e-14 in float64
+    (2n-1)!!\, \alpha^n / n`. The relative error is at most 2e-7 in float32 and 2e-14 in float64
     for ``log_alpha`` between -20 and 20, of the value and of the gradient; beyond, nothing
     overflows.
 
@@ -99,49 +100,37 @@ def molchanov_kl(log_alpha: Tensor) -> Tensor:
     return k1 * torch.sigmoid(-k2 - k3 * log_alpha) + softplus(-log_alpha) / 2
 
 
-class _Sums:
-    """Value and slope by a sum over Poisson counts for rates up to ``meet``, beyond by one over
-    powers of alpha.
+_BLOCK = 2**18  # the intermediate results of so many weights stay in the cache
 
-    ``meet`` is a power of two: then ``rate / meet`` is exact, and the growing powers of the rate
-    and the falling ``exp(-rate)`` round alike.
+
+def _value_and_slope(log_alpha: Tensor) -> tuple[Tensor, Tensor]:
+    if _checked(log_alpha).dtype == torch.float64:
+        return _by_sums(log_alpha)
+    blocks = log_alpha.flatten().split(_BLOCK)
+    value, slope = zip(*(_by_table(block) for block in blocks), strict=True)
+    return torch.cat(value).view(log_alpha.shape), torch.cat(slope).view(log_alpha.shape)
+
+
+def _by_sums(log_alpha: Tensor) -> tuple[Tensor, Tensor]:
+    """The sum over counts for rates up to 64, beyond the one over powers of alpha, in float64.
+
+    64 is a power of two: then ``rate / 64`` is exact, and the growing powers of the rate and the
+    falling ``exp(-rate)`` round alike.
     """
-
-    def __init__(self, meet: float, n_counts: int, n_powers: int) -> None:
-        self.meet = meet
-        odd = range(1, 2 * n_counts, 2)
-        counts = accumulate(range(1, n_counts), lambda w, k: w * meet / k, initial=1.0)
-        odd_harmonics = accumulate((1 / j for j in odd[:-1]), initial=0.0)
-        self._by_count = [
-            (w * harmonic, w / j)
-            for w, harmonic, j in zip(counts, odd_harmonics, odd, strict=True)  # w = meet**k / k!
-        ]
-        odd_products = accumulate(odd[: n_powers - 1], lambda w, j: w * j, initial=0.5)
-        self._by_power = [
-            (w / n if n else 0.0, w)
-            for n, w in enumerate(odd_products)  # w = (2n - 1)!! / 2
-        ]
-
-    def value_and_slope(self, log_alpha: Tensor) -> tuple[Tensor, Tensor]:
-        rate = (-log_alpha).exp().div(2).clamp(max=self.meet)
-        none = (-rate).exp()
-        value, slope = _polynomials(rate / self.meet, self._by_count)
-        few = value * none, slope * none * -rate
-        alpha = log_alpha.exp().clamp(max=1 / (2 * self.meet))
-        value, slope = _polynomials(alpha, self._by_power)
-        many = KL_OFFSET - log_alpha / 2 - value, -slope
-        is_few = log_alpha > -math.log(2 * self.meet)
-        value, slope = (torch.where(is_few, *pair) for pair in zip(few, many, strict=True))
-        return value, slope
+    rate = (-log_alpha).exp().div(2).clamp(max=_MEET)
+    none = (-rate).exp()
+    value, slope = _polynomials(rate / _MEET, _BY_COUNT)
+    few = value * none, slope * none * -rate
+    alpha = log_alpha.exp().clamp(max=1 / (2 * _MEET))
+    value, slope = _polynomials(alpha, _BY_POWER)
+    many = KL_OFFSET - log_alpha / 2 - value, -slope
+    is_few = log_alpha > -math.log(2 * _MEET)
+    value, slope = (torch.where(is_few, *pair) for pair in zip(few, many, strict=True))
+    return value, slope
 
 
 def _polynomials(x: Tensor, coefficients: list[tuple[float, float]]) -> tuple[Tensor, Tensor]:
     """Two sums of ``coefficients[k] x**k`` for ``0 <= x <= 1`` and coefficients of one sign."""
-    if x.numel() <= _FEW:
-        powers = x.double()[..., None].expand(*x.shape, len(coefficients)).cumprod(-1)
-        table = torch.tensor([*coefficients[1:], (0.0, 0.0)], dtype=powers.dtype, device=x.device)
-        sums = powers @ table + torch.tensor(coefficients[0], dtype=powers.dtype, device=x.device)
-        return sums.to(x.dtype).unbind(-1)
     totals = [torch.full_like(x, last) for last in coefficients[-1]]
     for pair in reversed(coefficients[:-1]):
         for total, coefficient in zip(totals, pair, strict=True):
@@ -149,18 +138,63 @@ def _polynomials(x: Tensor, coefficients: list[tuple[float, float]]) -> tuple[Te
     return totals[0], totals[1]
 
 
-def _value_and_slope(log_alpha: Tensor) -> tuple[Tensor, Tensor]:
-    return _SUMS[_checked(log_alpha).dtype].value_and_slope(log_alpha)
+def _count_terms(n_counts: int) -> list[tuple[float, float]]:
+    odd = range(1, 2 * n_counts, 2)
+    weights = accumulate(range(1, n_counts), lambda w, k: w * _MEET / k, initial=1.0)
+    odd_harmonics = accumulate((1 / j for j in odd[:-1]), initial=0.0)
+    return [
+        (w * harmonic, w / j)
+        for w, harmonic, j in zip(weights, odd_harmonics, odd, strict=True)  # w = 64**k / k!
+    ]
 
 
-_FEW = 4096  # up to here starting an operation costs more than doing it: all powers at once
-_SUMS = {torch.float32: _Sums(16.0, 48, 16), torch.float64: _Sums(64.0, 150, 22)}
+def _power_terms(n_powers: int) -> list[tuple[float, float]]:
+    odd_products = accumulate(range(1, 2 * n_powers - 2, 2), lambda w, j: w * j, initial=0.5)
+    return [(w / n if n else 0.0, w) for n, w in enumerate(odd_products)]  # w = (2n - 1)!! / 2
+
+
+_MEET = 64.0
+_BY_COUNT, _BY_POWER = _count_terms(150), _power_terms(22)
+
+
+_FROM, _TO, _PER_UNIT = -20, 104, 64  # exp(-104) is 0 in float32
+
+
+def _by_table(log_alpha: Tensor) -> tuple[Tensor, Tensor]:
+    """In float32, from values and slopes at the multiples of 1/64: the cubic through two of them.
+
+    Its error (1e-10 of the value, 3e-8 of the slope) is below the rounding, and the distance to the
+    nearest point has none. Four look-ups a weight take the place of 172 terms.
+    """
+    table = _table(log_alpha.device)
+    at = log_alpha.clamp(-1e36, _TO) * _PER_UNIT
+    point = at.floor().clamp(_FROM * _PER_UNIT, _TO * _PER_UNIT - 1)
+    d = at.sub_(point)
+    cell = point.sub_(_FROM * _PER_UNIT).long()
+    c0, c1, c2, c3 = (row.index_select(0, cell) for row in table)
+    c3.mul_(d)
+    value = (c2 + c3).mul_(d).add_(c1).mul_(d).add_(c0)
+    slope = c3.mul_(3).add_(c2, alpha=2).mul_(d).add_(c1).mul_(_PER_UNIT)
+    return value, slope
+
+
+@cache
+@torch.inference_mode(False)
+def _table(device: torch.device) -> Tensor:
+    """Coefficients of the cubics (Hermite's), ``(4, cells)``. Below the first one KL is a line."""
+    points = torch.arange(_FROM * _PER_UNIT, _TO * _PER_UNIT + 1, dtype=torch.float64) / _PER_UNIT
+    value, slope = _by_sums(points)
+    rise, slope = value.diff(), slope / _PER_UNIT
+    left, right = slope[:-1], slope[1:]
+    table = torch.stack([value[:-1], left, 3 * rise - 2 * left - right, left + right - 2 * rise])
+    table[2:, 0] = 0
+    return table.float().to(device)
 
 
 def _checked(log_alpha: Tensor) -> Tensor:
-    if not isinstance(log_alpha, Tensor) or log_alpha.dtype not in _SUMS:
+    if not isinstance(log_alpha, Tensor) or log_alpha.dtype not in (torch.float32, torch.float64):
         found = log_alpha.dtype if isinstance(log_alpha, Tensor) else type(log_alpha).__name__
         raise TypeError(f"log_alpha must be a float32 or float64 tensor, got {found}")
-    if not inside_vmap() and log_alpha.isnan().any():
+    if not inside_vmap() and log_alpha.sum().isnan() and log_alpha.isnan().any():
         raise ValueError("log_alpha must not have a NaN")
     return log_alpha

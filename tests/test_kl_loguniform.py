@@ -58,7 +58,7 @@ def test_it_is_the_tabulated_one():
     np.testing.assert_allclose(of(loguniform_kl, list(TABLE)), list(TABLE.values()), atol=6e-11)
 
 
-@pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 2e-14), (torch.float32, 4e-7)])
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 2e-14), (torch.float32, 2e-7)])
 def test_it_is_the_hypergeometric_form(dtype, bound):
     spots = [*np.linspace(-7, 20, 55), *MEETING_POINTS]
     log_alpha = torch.tensor(spots, dtype=dtype)
@@ -114,7 +114,7 @@ def test_it_is_positive_and_falls_to_zero(dtype):
 # Its gradient
 
 
-@pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 2e-14), (torch.float32, 4e-7)])
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 2e-14), (torch.float32, 2e-7)])
 def test_the_slope_is_dawsons_function(dtype, bound):
     log_alpha = WIDE.to(dtype).clone().requires_grad_()
     loguniform_kl(log_alpha).sum().backward()
@@ -125,16 +125,18 @@ def test_the_slope_is_dawsons_function(dtype, bound):
     )
 
 
-@pytest.mark.parametrize(("dtype", "rtol"), [(torch.float64, 3e-14), (torch.float32, 7e-7)])
-def test_many_at_once_are_those_of_a_few(dtype, rtol):
-    many = torch.linspace(-20, 20, 5001, dtype=dtype).requires_grad_()
+def test_a_million_weights_in_float32_are_those_in_float64():
+    many = torch.linspace(-22, 40, 1_000_001).view(1, -1, 1).requires_grad_()
     value = loguniform_kl(many)
     (slope,) = torch.autograd.grad(value.sum(), many)
-    few = many.detach().split(1000)
-    expected = torch.cat([loguniform_kl(part) for part in few])
-    torch.testing.assert_close(value, expected, rtol=rtol, atol=0)
-    expected = torch.cat([loguniform_kl_slope(part) for part in few])
-    torch.testing.assert_close(slope, expected, rtol=rtol, atol=0)
+    exact = many.detach().double()
+    assert value.shape == slope.shape == many.shape
+    assert (value / loguniform_kl(exact) - 1).abs().max() < 2e-7
+    assert (slope / loguniform_kl_slope(exact) - 1).abs().max() < 2e-7
+
+
+def test_without_weights_there_is_nothing_to_pay():
+    assert loguniform_kl(torch.empty(0, 3)).shape == (0, 3)
 
 
 def test_autograd_agrees_with_finite_differences():
@@ -149,7 +151,7 @@ def test_the_gradient_is_weighted_by_what_follows():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("log_alpha", [-300.0, -88.0, 88.0, 300.0])
+@pytest.mark.parametrize("log_alpha", [-1e30, -300.0, -88.0, 88.0, 300.0, 1e30])
 def test_far_out_nothing_overflows(log_alpha, dtype):
     log_alpha = torch.tensor(log_alpha, dtype=dtype, requires_grad=True)
     kl = loguniform_kl(log_alpha)

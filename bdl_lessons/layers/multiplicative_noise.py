@@ -171,13 +171,15 @@ class _Between(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx, inputs: tuple[Tensor, float, float], output: Tensor) -> None:
-        x, _, _ = inputs
-        ctx.save_for_backward(x, output)
+        x, *ctx.bounds = inputs
+        ctx.save_for_backward(x)
 
     @staticmethod
     def backward(ctx, grad: Tensor) -> tuple[Tensor, None, None]:
-        x, inside = ctx.saved_tensors
-        return grad.masked_fill(grad * (x - inside) < 0, 0.0), None, None
+        (x,) = ctx.saved_tensors
+        outside = x - x.clamp(*ctx.bounds)
+        blocked = (grad * outside).clamp(max=0).sign()  # -1 for a step further out, else 0
+        return torch.addcmul(grad, grad, blocked), None, None
 
     @staticmethod
     def vmap(info, in_dims: tuple, x: Tensor, low: float, high: float) -> tuple[Tensor, int]:
