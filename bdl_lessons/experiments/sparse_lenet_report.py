@@ -8,7 +8,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bdl_lessons import published
+from bdl_lessons import markdown, published
 from bdl_lessons.plots import BLUE, GREY, INK, VERMILLION, new_figure, style
 from bdl_lessons.prune import THRESHOLD
 from bdl_lessons.results import Record
@@ -22,37 +22,51 @@ _MARKERS = {"LeNet-300-100": "o", "LeNet-5": "s"}
 
 def table(records: list[Record]) -> str:
     """Errors and compression; what is as good as published; what pruning saves; the set-up."""
-    lines = [
+    saved = markdown.table(
+        [
+            "network, method",
+            "epochs",
+            "seed",
+            "file (kB)",
+            "dense (kB)",
+            "ratio",
+            "hidden units or channels left",
+            "dense (ms)",
+            "stored form (ms)",
+            "shrunk (ms)",
+        ],
+        [_saved(record) for record in records],
+    )
+    parts = [
         error_table(records),
-        "",
-        *_verdicts(records),
-        "",
+        "\n".join(_verdicts(records)),
         "What is saved, with all mean weights stored in the same format as *dense*, and the time "
         "for 1000 images on the machine of the run:",
-        "",
-        "| network, method | epochs | seed | file (kB) | dense (kB) | ratio "
-        "| hidden units or channels left | dense (ms) | stored form (ms) | shrunk (ms) |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-        *map(_saved, records),
+        saved,
+        _READING,
+        _DIFFERENCES,
     ]
-    return "\n".join([*lines, "", _READING, "", _DIFFERENCES])
+    return "\n\n".join(parts)
 
 
 def error_table(records: list[Record]) -> str:
     """Errors, sparsities and compression of each record; below them the published ones."""
-    lines = [
-        "| network, method | epochs | seed | test error (%) | before pruning (%) "
-        "| weights removed in each layer (%) | compression |",
-        "|---|---|---|---|---|---|---|",
-        *map(_row, records),
-        *map(_published_row, published.table("sparse_lenet")),
+    head = [
+        "network, method",
+        "epochs",
+        "seed",
+        "test error (%)",
+        "before pruning (%)",
+        "weights removed in each layer (%)",
+        "compression",
     ]
-    return "\n".join(lines)
+    reference = map(_published_row, published.table("sparse_lenet"))
+    return markdown.table(head, [*map(_row, records), *reference])
 
 
 def figure(records: list[Record]) -> Figure:
     """Error against compression; log alpha and kept pixels of the LeNet-300-100 trained longest."""
-    picture = new_figure(10.0, 3.4, layout="constrained")
+    picture = new_figure(10.0, 3.8, layout="constrained")
     with style():
         left, middle, right = picture.subplots(1, 3, width_ratios=(1.35, 1.2, 1))
         _compressions(left, records)
@@ -73,25 +87,35 @@ def sparsities(record: Record) -> list[float]:
 
 
 def _name(record: Record) -> str:
-    return f"{record['config']['network']}, {record['config']['method']}"
+    config = record["config"]
+    cut = "" if config.get("cut_at") is None else ", cut"
+    return f"{config['network']}, {config['method']}{cut}"
 
 
-def _row(record: Record) -> str:
+def _row(record: Record) -> list[str]:
     m = record["metrics"]
-    removed = " − ".join(f"{value:.1f}" for value in sparsities(record))
-    return (
-        f"| {_name(record)} | {record['config']['n_epochs']} | {record['seed']} "
-        f"| {m['error']:.2f} | {m['error_unpruned']:.2f} | {removed} | {m['compression']:.0f} |"
-    )
+    return [
+        _name(record),
+        str(record["config"]["n_epochs"]),
+        str(record["seed"]),
+        f"{m['error']:.2f}",
+        f"{m['error_unpruned']:.2f}",
+        " − ".join(f"{value:.1f}" for value in sparsities(record)),
+        f"{m['compression']:.0f}",
+    ]
 
 
-def _published_row(row: dict) -> str:
+def _published_row(row: dict) -> list[str]:
     values = [row[f"sparsity_{layer}_percent"] for layer in (1, 2, 3, 4)]
-    removed = " − ".join(f"{value:g}" for value in values if not math.isnan(value)) or "–"
-    return (
-        f"| *published:* {row['network and method']} | | | {row['error_percent']:.2f} | "
-        f"| {removed} | {row['compression']:.0f} |"
-    )
+    return [
+        f"*published:* {row['network and method']}",
+        "",
+        "",
+        f"{row['error_percent']:.2f}",
+        "",
+        " − ".join(f"{value:g}" for value in values if not math.isnan(value)) or "–",
+        f"{row['compression']:.0f}",
+    ]
 
 
 def _verdicts(records: list[Record]) -> list[str]:
@@ -115,29 +139,32 @@ def _verdicts(records: list[Record]) -> list[str]:
     return lines
 
 
-def _saved(record: Record) -> str:
+def _saved(record: Record) -> list[str]:
     m = record["metrics"]
-    left = " − ".join(map(str, record["arrays"]["n_hidden"]))
-    return (
-        f"| {_name(record)} | {record['config']['n_epochs']} | {record['seed']} "
-        f"| {m['bytes_pruned'] / 1000:.1f} | {m['bytes_dense'] / 1000:.0f} "
-        f"| {m['bytes_dense'] / m['bytes_pruned']:.0f} | {left} "
-        f"| {m['ms_dense']:.2f} | {m['ms_stored']:.2f} | {m['ms_shrunk']:.2f} |"
-    )
+    return [
+        _name(record),
+        str(record["config"]["n_epochs"]),
+        str(record["seed"]),
+        f"{m['bytes_pruned'] / 1000:.1f}",
+        f"{m['bytes_dense'] / 1000:.0f}",
+        f"{m['bytes_dense'] / m['bytes_pruned']:.0f}",
+        " − ".join(map(str, record["arrays"]["n_hidden"])),
+        *(f"{m[name]:.2f}" for name in ("ms_dense", "ms_stored", "ms_shrunk")),
+    ]
 
 
 def _compressions(axes: Axes, records: list[Record]) -> None:
-    seen = set()
-    for record in records:
-        network, method = record["config"]["network"], record["config"]["method"]
+    for name, record in {_name(record): record for record in records}.items():
+        same = [r["metrics"] for r in records if _name(r) == name]
         axes.plot(
-            record["metrics"]["compression"],
-            record["metrics"]["error"],
-            _MARKERS[network],
-            color=_COLOURS[method],
-            label=None if (network, method) in seen else f"{network}, {method}",
+            [m["compression"] for m in same],
+            [m["error"] for m in same],
+            _MARKERS[record["config"]["network"]],
+            color=_COLOURS[record["config"]["method"]],
+            fillstyle="full" if record["config"].get("cut_at") is None else "left",
+            markerfacecoloralt=INK,
+            label=name,
         )
-        seen.add((network, method))
     for row in published.table("sparse_lenet"):
         network, method = row["network and method"].split(", ")
         ours = method == "sparse VD"
@@ -151,7 +178,7 @@ def _compressions(axes: Axes, records: list[Record]) -> None:
         )
     axes.set(xscale="log", xlabel="compression (weights / kept weights)", ylabel="test error [%]")
     axes.set_title("Open: published (grey: other methods)")
-    axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(0, 0.42))
+    axes.legend(fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.45, -0.2))
 
 
 def _log_alphas(axes: Axes, records: list[Record]) -> None:
@@ -193,7 +220,7 @@ Set-up, after the authors' code: Adam, 100 images a step, learning rate 0.001 fa
 first 5 of 200 epochs and at 1 from the 20th, log σ² from −10, means from N(0, 0.01²), bytes divided
 by 256, no augmentation, ReLU after the convolutions of LeNet-5. A row with fewer than 200 epochs
 keeps this schedule in proportion; `reproduce` also has the rows with all 200. What else differs:
-LeNet-5 starts from random weights, not from a trained network; no weight is cut during training,
-where the authors' code takes the mean of a weight out as soon as its log α passes 3; log α has no
-bounds, where theirs are ±8; and the sigmoid in the KL has the constants of the paper. ARD is not in
-the published table: its rows are the same runs with the other divergence."""
+LeNet-5 starts from random weights, not from a trained network; log α has no bounds, where theirs
+are ±8; and the sigmoid in the KL has the constants of the paper. Only in rows with *cut* does a
+weight train with its mean taken as 0 once its log α passes 3, as in the authors' code. ARD is not
+in the published table: its rows are the same runs with the other divergence."""

@@ -54,6 +54,22 @@ def ard_kl(log_alpha: Tensor) -> Tensor:
     return softplus(-log_alpha) / 2
 
 
+class CutNoise(AdditiveNoise):
+    """Weights with ``log_alpha >= cut_at`` count as having mean 0, so no data reach their ``mu``.
+
+    Only the KL moves such a ``mu`` on, towards 0. The weight comes back if its variance falls.
+    """
+
+    def __init__(self, shape: tuple[int, ...], init_log_sigma2: float, cut_at: float) -> None:
+        super().__init__(shape, init_log_sigma2)
+        self.cut_at = cut_at
+
+    def mean(self, mu: Tensor) -> Tensor:
+        with torch.no_grad():
+            cut = log_alpha(mu, self.log_sigma2) >= self.cut_at
+        return mu.masked_fill(cut, 0.0)
+
+
 @dataclass(frozen=True)
 class _Relevance(AdditiveNoiseFactory):
     """Layer factory: the law of the weights and the sum of a divergence in ``log_alpha``.
@@ -64,13 +80,18 @@ class _Relevance(AdditiveNoiseFactory):
         log_alpha_clamp: bounds put on ``log_alpha`` *inside the KL*, published (-8, 8); beyond them
             its gradient is 0. ``None``: no bounds, none are needed for stability. The variance that
             is sampled is ``exp(log_sigma2)`` either way.
+        cut_at: train with the means of weights at or above this ``log_alpha`` taken as 0, as the
+            authors' code does at 3: :class:`CutNoise`. The KL is that of the uncut weights, so the
+            loss is no bound any more. ``None``: nothing is cut before :mod:`bdl_lessons.prune`.
 
     Raises:
-        ValueError: if ``init_log_sigma2`` is not finite or the clamp is not ``(low, high)``.
+        ValueError: if ``init_log_sigma2`` is not finite, the clamp is not ``(low, high)`` or
+            ``cut_at`` is NaN.
     """
 
     init_log_sigma2: float = -10.0
     log_alpha_clamp: Clamp | None = None
+    cut_at: float | None = None
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.init_log_sigma2):
@@ -81,6 +102,13 @@ class _Relevance(AdditiveNoiseFactory):
             raise ValueError(
                 f"log_alpha_clamp must be None or (low, high), got {self.log_alpha_clamp}"
             )
+        if self.cut_at is not None and math.isnan(self.cut_at):
+            raise ValueError("cut_at must be a number or None, got nan")
+
+    def _noise(self, shape: tuple[int, ...]) -> AdditiveNoise:
+        if self.cut_at is None:
+            return super()._noise(shape)
+        return CutNoise(shape, self.init_log_sigma2, self.cut_at)
 
     def _kl(self, noise: AdditiveNoise, mu: Tensor) -> Tensor:
         kl = self._sum(mu, noise.log_sigma2)

@@ -27,7 +27,11 @@ from bdl_lessons.noise import standard_normal
 
 
 class WeightNoise(nn.Module):
-    """How the variance of the weights is parametrised."""
+    """How the mean and the variance of each weight follow from the parameters."""
+
+    def mean(self, mu: Tensor) -> Tensor:
+        """The mean of each weight: ``mu``, unless a law leaves some of them out."""
+        return mu
 
     def var(self, mu: Tensor) -> Tensor:
         """The variance of each weight, in the shape of the means ``mu``: ``(L, K, ...)``."""
@@ -82,7 +86,7 @@ class WeightNoiseLayer(StochasticLayer):
     ) -> Tensor:
         check_sampling(sampling, generator)
         if sampling == "mean":
-            return self._map(x, self.mu, self.bias)
+            return self._map(x, self.noise.mean(self.mu), self.bias)
         if sampling == "example":
             mean, var = self.activation_moments(x)
             return mean + _noise(var, standard_normal(var.shape, generator, var))
@@ -90,13 +94,13 @@ class WeightNoiseLayer(StochasticLayer):
 
     def activation_moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean gamma and variance delta of each activation, given the inputs: ``(..., B, L)``."""
-        mean = self._map(x, self.mu, self.bias)
+        mean = self._map(x, self.noise.mean(self.mu), self.bias)
         return mean, self._map(x.square(), self.noise.var(self.mu), None)
 
     def draw(self, n_samples: int, generator: torch.Generator) -> Tensor:
         """``n_samples`` draws of the weights themselves: ``(S, L, K)`` or ``(S, L, C, k, k)``."""
         eps = standard_normal((n_samples, *self.mu.shape), generator, self.mu)
-        return self.mu + _noise(self.noise.var(self.mu).expand_as(eps), eps)
+        return self.noise.mean(self.mu) + _noise(self.noise.var(self.mu).expand_as(eps), eps)
 
     def kl(self) -> Tensor:
         return self.prior_kl(self.noise, self.mu)
@@ -172,7 +176,7 @@ class AdditiveNoiseFactory:
     init_log_sigma2: float
 
     def linear(self, in_features: int, out_features: int) -> WeightNoiseLinear:
-        noise = AdditiveNoise((out_features, in_features), self.init_log_sigma2)
+        noise = self._noise((out_features, in_features))
         return WeightNoiseLinear(in_features, out_features, noise, self._kl)
 
     def conv2d(
@@ -184,11 +188,13 @@ class AdditiveNoiseFactory:
         stride: int = 1,
         padding: int = 0,
     ) -> WeightNoiseConv2d:
-        shape = (out_channels, in_channels, kernel_size, kernel_size)
-        noise = AdditiveNoise(shape, self.init_log_sigma2)
+        noise = self._noise((out_channels, in_channels, kernel_size, kernel_size))
         return WeightNoiseConv2d(
             in_channels, out_channels, kernel_size, noise, self._kl, bias, stride, padding
         )
+
+    def _noise(self, shape: tuple[int, ...]) -> AdditiveNoise:
+        return AdditiveNoise(shape, self.init_log_sigma2)
 
     def _kl(self, noise: AdditiveNoise, mu: Tensor) -> Tensor:
         raise NotImplementedError

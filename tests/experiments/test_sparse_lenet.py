@@ -6,10 +6,12 @@ from bdl_lessons.experiments import sparse_lenet, sparse_lenet_report
 from bdl_lessons.prune import compression, masked, sparsity
 
 
-def record(network="LeNet-300-100", method="sparse VD", error=1.5, n_kept=(2352, 900, 300)):
+def record(
+    network="LeNet-300-100", method="sparse VD", error=1.5, n_kept=(2352, 900, 300), **config
+):
     n_weights = [235_200, 30_000, 1000]
     return {
-        "config": {"network": network, "method": method, "n_epochs": 200},
+        "config": {"network": network, "method": method, "n_epochs": 200, **config},
         "seed": 0,
         "metrics": {
             "error": error,
@@ -87,8 +89,10 @@ def test_published_compressions_follow_from_the_published_sparsities():
 def test_the_table_shows_ours_beside_published():
     text = sparse_lenet_report.table([record()])
     assert "| LeNet-300-100, sparse VD | 200 | 0 | 1.50 | 1.75 | 99.0 − 97.0 − 70.0 | 75 |" in text
-    assert "| *published:* LeNet-300-100, sparse VD | | | 1.92 | | 98.9 − 97.2 − 62 | 68 |" in text
-    assert "| *published:* LeNet-5, original | | | 0.80 | | – | 1 |" in text
+    assert (
+        "| *published:* LeNet-300-100, sparse VD |  |  | 1.92 |  | 98.9 − 97.2 − 62 | 68 |" in text
+    )
+    assert "| *published:* LeNet-5, original |  |  | 0.80 |  | – | 1 |" in text
     assert "| 25.0 | 1000 | 40 | 80 − 40 | 10.00 | 12.00 | 4.00 |" in text
 
 
@@ -108,12 +112,35 @@ def test_the_verdict_compares_both_numbers(error, n_kept, verdict):
 def test_the_figure_draws_every_record_and_the_published_points():
     records = [record(), record(method="ARD"), record("LeNet-5", "ARD", error=0.9)]
     scatter, histogram, pixels, _ = sparse_lenet_report.figure(records).axes
-    points = sorted(line.get_xdata()[0] for line in scatter.lines)
+    points = sorted(x for line in scatter.lines for x in line.get_xdata())
     rows = published.table("sparse_lenet")
     expected = [r["metrics"]["compression"] for r in records] + [r["compression"] for r in rows]
     assert points == pytest.approx(sorted(expected))
     assert len(histogram.patches) == 2
     assert pixels.images[0].get_array().shape == (28, 28)
+
+
+def test_a_cut_is_named_in_the_tables_and_marked_in_the_figure():
+    records = [record(), record(cut_at=3.0), record(cut_at=3.0, error=1.4)]
+    text = sparse_lenet_report.table(records)
+    assert text.count("| LeNet-300-100, sparse VD | 200") == 2
+    assert text.count("| LeNet-300-100, sparse VD, cut | 200") == 4
+    scatter, *_ = sparse_lenet_report.figure(records).axes
+    labels = [line.get_label() for line in scatter.lines[:2]]
+    assert labels == ["LeNet-300-100, sparse VD", "LeNet-300-100, sparse VD, cut"]
+    assert [line.get_fillstyle() for line in scatter.lines[:2]] == ["full", "left"]
+    assert list(scatter.lines[1].get_ydata()) == [1.5, 1.4]
+
+
+def test_a_network_trains_with_the_cut_of_its_unit():
+    config = {**sparse_lenet._PAPER, "network": "LeNet-5", "method": "ARD"}
+    for cut_at in (None, 3.0):
+        net = sparse_lenet.make_network(
+            config | {"cut_at": cut_at}, torch.Generator().manual_seed(0)
+        )
+        assert {
+            getattr(layer.noise, "cut_at", None) for layer in net if hasattr(layer, "noise")
+        } == {cut_at}
 
 
 def test_the_figure_can_do_without_the_pixels():

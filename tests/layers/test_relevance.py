@@ -8,6 +8,8 @@ from torch.distributions import Normal, kl_divergence
 
 from bdl_lessons.kl_loguniform import loguniform_kl, molchanov_kl
 from bdl_lessons.layers import ARD, SparseVD, ard_kl, log_alpha
+from bdl_lessons.models import Network
+from bdl_lessons.prune import masked
 
 FACTORIES = [SparseVD(), SparseVD(weight_kl=loguniform_kl), ARD()]
 
@@ -126,6 +128,44 @@ def test_the_clamp_acts_on_the_kl_and_never_on_the_sampled_variance(factory):
     assert (free.noise.log_sigma2.grad < 0).all()
 
 
+@pytest.mark.parametrize("factory", [SparseVD, ARD])
+@pytest.mark.parametrize("shape", [(5, 4), (5, 2, 6, 6)])
+def test_a_cut_takes_the_noisiest_means_out_and_leaves_their_noise(factory, shape):
+    index = len(shape) // 4  # the linear or the convolutional layer
+    plain, cut = layers(factory())[index], layers(factory(cut_at=3.0))[index]
+    noisy = log_alpha(cut.mu, cut.noise.log_sigma2) >= 3
+    assert 0 < noisy.sum() < noisy.numel()
+    x = normal(*shape, seed=3)
+    mean, var = cut.activation_moments(x)
+    expected_mean = cut._map(x, cut.mu * ~noisy, cut.bias)
+    torch.testing.assert_close(mean, expected_mean)
+    torch.testing.assert_close(var, plain.activation_moments(x)[1])
+    torch.testing.assert_close(cut(x, "mean"), expected_mean)
+    draws = cut.draw(20_000, generator())
+    std = (cut.noise.log_sigma2 / 2).exp()
+    far = (draws.mean(0) - cut.mu * ~noisy) / (std / 20_000**0.5)
+    assert far.abs().max() < 4.5
+    torch.testing.assert_close(cut.kl(), plain.kl())
+
+
+def test_no_data_reach_a_cut_mean_and_the_kl_still_does():
+    layer, _ = layers(SparseVD(cut_at=3.0))
+    noisy = log_alpha(layer.mu, layer.noise.log_sigma2) >= 3
+    layer(normal(50, 4, seed=3), "example", generator()).square().sum().backward()
+    assert not layer.mu.grad[noisy].any()
+    assert layer.mu.grad[~noisy].all()
+    assert layer.noise.log_sigma2.grad.all()
+    layer.mu.grad = None
+    layer.kl().backward()
+    assert (layer.mu.grad * layer.mu > 0).all()
+
+
+def test_a_network_trained_with_a_cut_predicts_as_the_pruned_one():
+    layer, _ = layers(SparseVD(cut_at=3.0))
+    x = normal(5, 4, seed=3)
+    torch.testing.assert_close(masked(Network(layer))(x, "mean"), layer(x, "mean"))
+
+
 @pytest.mark.parametrize("factory", FACTORIES)
 @pytest.mark.parametrize("name", ["weight", "noise.log_sigma2"])
 def test_nan_weights_are_refused(factory, name):
@@ -139,6 +179,8 @@ def test_nan_weights_are_refused(factory, name):
 def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match="init_log_sigma2"):
         SparseVD(init_log_sigma2=math.nan)
+    with pytest.raises(ValueError, match="cut_at"):
+        ARD(cut_at=math.nan)
     for clamp in [(3, 3), (8, -8), (1,)]:
         with pytest.raises(ValueError, match="log_alpha_clamp"):
             ARD(log_alpha_clamp=clamp)
