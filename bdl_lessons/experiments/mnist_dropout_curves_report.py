@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bdl_lessons import published
+from bdl_lessons import markdown, published
 from bdl_lessons.plots import (
     BLUE,
     GREEN,
@@ -34,14 +34,21 @@ LOOKS = {
 """Solid: learned noise. Dashed: fixed. Dotted: none."""
 
 
-def errors(records: Sequence[Record]) -> dict[str, dict[int, list[float]]]:
-    """Test errors in percent by method and width, one for each seed; the speed is left out."""
-    found: dict[str, dict[int, list[float]]] = {}
+def by_epochs(records: Sequence[Record]) -> dict[int, list[Record]]:
+    """The trained networks by the length of their schedule, the shortest first."""
+    found: dict[int, list[Record]] = {}
     for record in records:
-        config = record["config"]
-        if config["measure"] == "error":
-            of_method = found.setdefault(config["method"], {})
-            of_method.setdefault(config["width"], []).append(record["metrics"]["error"])
+        if record["config"]["measure"] == "error":
+            found.setdefault(record["config"]["n_epochs"], []).append(record)
+    return dict(sorted(found.items()))
+
+
+def errors(trained: Sequence[Record]) -> dict[str, dict[int, list[float]]]:
+    """Test errors in percent by method and width, one for each seed."""
+    found: dict[str, dict[int, list[float]]] = {}
+    for record in trained:
+        of_method = found.setdefault(record["config"]["method"], {})
+        of_method.setdefault(record["config"]["width"], []).append(record["metrics"]["error"])
     return {method: dict(sorted(found[method].items())) for method in LOOKS if method in found}
 
 
@@ -53,30 +60,17 @@ def mean_and_sem(values: list[float]) -> tuple[float, float]:
 
 
 def table(records: list[Record]) -> str:
-    """Test error of each method and width beside the published one; then the speed."""
-    found = errors(records)
-    widths = sorted({width for of_method in found.values() for width in of_method})
-    reference = {row["method"]: row for row in published.table("mnist_dropout_curves")}
-    lines = []
-    if found:
-        lines += [
-            "Test error in percent with the mean weights, mean ± standard error over seeds (their "
-            "number in brackets); published values, means of five runs, in italics.",
-            "",
-            "| method | " + " | ".join(f"{width} units" for width in widths) + " |",
-            "|---" * (len(widths) + 1) + "|",
-        ]
-        for method, of_method in found.items():
-            cells = [
-                _cell(of_method.get(width), reference[method].get(str(width))) for width in widths
-            ]
-            lines.append(f"| {method} | " + " | ".join(cells) + " |")
-        lines += ["", _order(found, reference), "", _alphas(records)]
-    for record in records:
-        if record["config"]["measure"] == "speed":
-            lines += ["", *_speed(record)]
-    trained = next((r["config"] for r in records if r["config"]["measure"] == "error"), None)
-    return "\n".join([*lines, "", _differences(trained)] if trained else lines)
+    """Errors beside the published ones and learned alphas, a part for each schedule; the speed."""
+    parts = [
+        part
+        for n_epochs, trained in by_epochs(records).items()
+        for part in (_errors(trained, n_epochs), _alphas(trained))
+    ]
+    parts += [_speed(record) for record in records if record["config"]["measure"] == "speed"]
+    if schedules := list(by_epochs(records)):
+        config = by_epochs(records)[schedules[0]][0]["config"]
+        parts.append(_differences(config, schedules))
+    return "\n\n".join(parts)
 
 
 def figure(records: list[Record]) -> Figure:
@@ -91,11 +85,16 @@ def figure(records: list[Record]) -> Figure:
 
 
 def draw(axes: Axes, records: Sequence[Record]) -> None:
-    """Mean error of every method over the width; bars are standard errors over seeds."""
-    for k, (method, of_method) in enumerate(errors(records).items()):
-        widths = [width + 5 * (k - 3) for width in of_method]  # side by side, to see the bars
-        means, sems = zip(*map(mean_and_sem, of_method.values()), strict=True)
-        axes.errorbar(widths, means, sems, capsize=2, ms=4, lw=1.4, label=method, **LOOKS[method])
+    """Mean error of every method over the width; bars are standard errors over seeds.
+
+    Lines are the shortest schedule, open markers longer ones.
+    """
+    for longer, trained in enumerate(by_epochs(records).values()):
+        for k, (method, of_method) in enumerate(errors(trained).items()):
+            widths = [width + 5 * (k - 3) for width in of_method]  # side by side, to see the bars
+            means, sems = zip(*map(mean_and_sem, of_method.values()), strict=True)
+            look = LOOKS[method] | ({"ls": "none", "mfc": "none"} if longer else {"label": method})
+            axes.errorbar(widths, means, sems, capsize=2, ms=4, lw=1.4, **look)
     axes.set_title("Ours")
     _width_axis(axes, [100, 250, 500, 750])
 
@@ -113,6 +112,23 @@ def draw_published(axes: Axes) -> None:
 def _width_axis(axes: Axes, ticks: list[int]) -> None:
     axes.set(xlabel="units in each of three hidden layers", ylabel="MNIST test error [%]")
     axes.set_xticks(ticks)
+
+
+def _errors(trained: Sequence[Record], n_epochs: int) -> str:
+    found = errors(trained)
+    widths = sorted({width for of_method in found.values() for width in of_method})
+    reference = {row["method"]: row for row in published.table("mnist_dropout_curves")}
+    rows = [
+        [method, *(_cell(of_method.get(w), reference[method].get(str(w))) for w in widths)]
+        for method, of_method in found.items()
+    ]
+    head = (
+        f"After {n_epochs} epochs: test error in percent with the mean weights, mean ± standard "
+        "error over seeds (their number in brackets); published values, means of five runs, in "
+        "italics."
+    )
+    cells = markdown.table(["method", *(f"{width} units" for width in widths)], rows)
+    return "\n\n".join([head, cells, _order(found, reference)])
 
 
 def _cell(values: list[float] | None, reference: float | None) -> str:
@@ -145,10 +161,10 @@ def _order(found: dict, reference: dict) -> str:
     )
 
 
-def _alphas(records: list[Record]) -> str:
+def _alphas(trained: Sequence[Record]) -> str:
     """The learned alphas, means over seeds."""
     learned: dict[tuple[str, int], list[list[float]]] = {}
-    for record in records:
+    for record in trained:
         if "alpha" in record["arrays"]:
             config = record["config"]
             learned.setdefault((config["method"], config["width"]), []).append(
@@ -156,53 +172,53 @@ def _alphas(records: list[Record]) -> str:
             )
     if not learned:
         return "No method with a learned alpha is recorded yet."
-    layers = [f"layer {i}" for i in range(1, len(next(iter(learned.values()))[0]) + 1)]
-    lines = [
-        "Learned α of the inputs of each layer (start: 0.25 on the pixels, 1, the bound, on the "
-        "hidden units), means over seeds:",
-        "",
-        "| method | units | " + " | ".join(layers) + " |",
-        "|---" * (len(layers) + 2) + "|",
-    ]
+    rows = []
     for method in LOOKS:
         for width in sorted(w for m, w in learned if m == method):
             means = map(statistics.mean, zip(*learned[method, width], strict=True))
-            lines.append(f"| {method} | {width} | " + " | ".join(f"{a:.2f}" for a in means) + " |")
-    return "\n".join(lines)
+            rows.append([method, str(width), *(f"{alpha:.2f}" for alpha in means)])
+    layers = [f"layer {i}" for i in range(1, len(rows[0]) - 1)]
+    return (
+        "Learned α of the inputs of each layer (start: 0.25 on the pixels, 1, the bound, on the "
+        "hidden units), means over seeds:\n\n" + markdown.table(["method", "units", *layers], rows)
+    )
 
 
-def _speed(record: Record) -> list[str]:
+def _speed(record: Record) -> str:
     """Does it pay to train the seeds side by side?"""
     config, arrays, m = record["config"], record["arrays"], record["metrics"]
     widths = config["widths"]
     gains = [m[f"gain_{width}"] for width in widths]
     pays = [str(width) for width, gain in zip(widths, gains, strict=True) if gain > 1]
     answer = "at no width" if not pays else f"with {', '.join(pays)} units"
-    lines = [
+    times = zip(config["methods"], arrays["ms_alone"], arrays["ms_side_by_side"], strict=True)
+    rows = [
+        [method, *(f"{a:.1f}, {b:.1f}" for a, b in zip(alone, together, strict=True))]
+        for method, alone, together in times
+    ]
+    rows.append(["gain, geometric mean", *(f"{gain:.2f}" for gain in gains)])
+    return (
         f"Is it faster to train {config['n_members']} seeds side by side, as one batched network? "
         f"Here {answer}. Milliseconds of one step of one network of {config['batch_size']} rows: "
-        "one after the other, side by side; medians over rounds in turns.",
-        "",
-        "| method | " + " | ".join(f"{width} units" for width in widths) + " |",
-        "|---" * (len(widths) + 1) + "|",
-    ]
-    for method, alone, together in zip(
-        config["methods"], arrays["ms_alone"], arrays["ms_side_by_side"], strict=True
-    ):
-        cells = [f"{a:.1f}, {b:.1f}" for a, b in zip(alone, together, strict=True)]
-        lines.append(f"| {method} | " + " | ".join(cells) + " |")
-    lines.append("| gain, geometric mean | " + " | ".join(f"{gain:.2f}" for gain in gains) + " |")
-    return [*lines, "", "The networks above were trained one at a time."]
+        "one after the other, side by side; medians over rounds in turns.\n\n"
+        + markdown.table(["method", *(f"{width} units" for width in widths)], rows)
+        + "\n\nThe networks above were trained one at a time."
+    )
 
 
-def _differences(config: dict) -> str:
+def _differences(config: dict, schedules: Sequence[int]) -> str:
+    longer = (
+        f"The networks with {schedules[-1]} epochs show what a longer schedule changes."
+        if len(schedules) > 1
+        else "No longer run is recorded yet that would show what that changes."
+    )
     return f"""\
-Set-up that differs from the published one: {config["n_epochs"]} epochs of {config["n_train"]:,}
-images and no validation set, where the paper trained until a validation error stopped falling; Adam
-with {config["batch_size"]} images a step and a learning rate that falls in a line from
-{config["learning_rate"]:g} to 0, where the paper averaged the weights over time; up to 3 seeds, not
-5 runs; widths up to 750. Our errors are larger, most of all under fixed noise on whole units. We
-take these networks to be not trained to the end; no longer run was made to check that.
+Set-up that differs from the published one: {" or ".join(map(str, schedules))} epochs of
+{config["n_train"]:,} images and no validation set, where the paper trained until a validation error
+stopped falling; Adam with {config["batch_size"]} images a step and a learning rate that falls in a
+line from {config["learning_rate"]:g} to 0, where the paper averaged the weights over time; up to 3
+seeds, not 5 runs; widths up to 750. After {schedules[0]} epochs our errors are larger, most of all
+under fixed noise on whole units: these networks are not trained to the end. {longer}
 The divergence is the paper's cubic, with α at most 1 and one α a layer. It is counted once for each
 random factor (each unit under A, each weight under B); what the paper counted under A we do not
 know. The published values are read off the figure of the preprint, to about 0.01."""

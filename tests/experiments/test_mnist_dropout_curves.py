@@ -8,8 +8,8 @@ from bdl_lessons.experiments import mnist_dropout_curves as curves
 from bdl_lessons.experiments import mnist_dropout_curves_report as report
 
 
-def record(method, width, error, alpha=None, seed=0):
-    config = {"measure": "error", "method": method, "width": width, "n_epochs": 6}
+def record(method, width, error, alpha=None, seed=0, n_epochs=6):
+    config = {"measure": "error", "method": method, "width": width, "n_epochs": n_epochs}
     config |= {"n_train": 60_000, "batch_size": 200, "learning_rate": 0.002}
     return {
         "config": config,
@@ -33,15 +33,18 @@ SPEED = {
 }
 
 
-def test_all_84_networks_and_the_speed_are_units():
+def test_all_networks_and_the_speed_are_units():
     units = curves.units("paper")
-    assert len(units) == 1 + 7 * 4 * 3
+    assert len(units) == 1 + 7 * 4 * 3 + 7
     assert units[0].config["measure"] == "speed"
     first_seed = units[1:29]
     assert {unit.seed for unit in first_seed} == {0}
     assert {(u.config["method"], u.config["width"]) for u in first_seed} == {
         (method, width) for method in curves.METHODS for width in (100, 250, 500, 750)
     }
+    long = units[-7:]
+    assert {unit.config["method"] for unit in long} == set(curves.METHODS)
+    assert {(u.seed, u.config["width"], u.config["n_epochs"]) for u in long} == {(0, 500, 60)}
 
 
 @pytest.mark.parametrize("method", curves.METHODS)
@@ -76,7 +79,7 @@ def test_a2_charges_a_third():
 
 def test_means_and_standard_errors_of_the_seeds():
     records = [record("none", 100, e, seed=s) for s, e in enumerate((1.0, 2.0, 3.0))]
-    assert report.errors([SPEED, *records]) == {"none": {100: [1.0, 2.0, 3.0]}}
+    assert report.errors(records) == {"none": {100: [1.0, 2.0, 3.0]}}
     assert report.mean_and_sem([1.0, 2.0, 3.0]) == (2.0, pytest.approx(1 / math.sqrt(3)))
     assert math.isnan(report.mean_and_sem([1.0])[1])
     assert "| none | 2.00 ± 0.58 (3), *1.44* |" in report.table(records)
@@ -92,6 +95,26 @@ def test_pairs_in_the_published_order_are_counted():
     text = report.table(records)
     assert "published order: 2 of 3 with 100 units." in text
     assert "| variational A | 100 | 0.10 | 0.20 | 0.30 | 0.40 |" in text
+
+
+def test_a_longer_schedule_has_a_table_of_its_own():
+    short = [record("none", 500, 1.5), record("binary", 500, 2.5)]
+    long = [record("none", 500, 1.4, n_epochs=60), record("variational A", 500, 1.2, [0.1], 0, 60)]
+    text = report.table([*long, SPEED, *short])
+    first, second = text.split("After 60 epochs")
+    assert first.startswith("After 6 epochs")
+    assert "| none | 1.50 (1), *1.21* |" in first
+    assert "1.40" not in first
+    assert "1.50" not in second
+    assert "| none | 1.40 (1), *1.21* |" in second
+    assert "published order: 1 of 1 with 500 units." in first
+    assert "6 or 60 epochs of" in second
+    assert "No longer run" not in second
+    assert "No longer run" in report.table(short)
+    ours, _ = report.figure([*long, *short]).axes
+    drawn = [container.lines[0] for container in ours.containers]
+    assert [line.get_ydata().item() for line in drawn] == [1.5, 2.5, 1.4, 1.2]
+    assert [line.get_markerfacecolor() == "none" for line in drawn] == [False, False, True, True]
 
 
 def test_the_speed_says_where_batching_pays():
