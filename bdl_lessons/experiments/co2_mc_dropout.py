@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from bdl_lessons import markdown
 from bdl_lessons.datasets import GAL_SPAN, co2, detrended
 from bdl_lessons.device import device
 from bdl_lessons.experiments.experiment import Experiment, Measured, Unit
@@ -127,21 +128,18 @@ def make_network(config: dict, generator: torch.Generator) -> Network:
 
 def table(records: list[Record]) -> str:
     """Our spreads, and what can be said of the published pictures."""
-    lines = [
-        "| network | months | steps | train RMSE | of weight scaling | spread on the data "
-        "| at x = 2.5 | at x = 3.7 | ratio |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for record in records:
         config, m = record["config"], record["metrics"]
-        lines.append(
-            f"| {_label(config)} | {config['n_months']} | {config['n_steps']:,} "
-            f"| {m['train_rmse']:.3f} | {m['train_rmse_mean_weights']:.3f} "
-            f"| {m['std_inside']:.3f} | {m['std_at_2.5']:.2f} | {m['std_at_3.7']:.2f} "
-            f"| {m['ratio']:.1f} |"
-        )
+        cells = [_label(config), str(config["n_months"]), f"{config['n_steps']:,}"]
+        cells += [f"{m['train_rmse']:.3f}", f"{m['train_rmse_mean_weights']:.3f}"]
+        cells += [f"{m['std_inside']:.3f}", f"{m['std_at_2.5']:.2f}", f"{m['std_at_3.7']:.2f}"]
+        rows.append([*cells, f"{m['ratio']:.1f}"])
+    head = ["network", "months", "steps", "train RMSE", "of weight scaling", "spread on the data"]
+    head += ["at x = 2.5", "at x = 3.7", "ratio"]
     parabolas = " and ".join(f"{_parabola_rmse(n):.2f} for {n} months" for n in SPANS)
-    return "\n".join([*lines, "", _READING.format(parabolas=parabolas), "", _PUBLISHED])
+    reading = _READING.format(parabolas=parabolas)
+    return "\n\n".join([markdown.table(head, rows), reading, _PUBLISHED])
 
 
 def figure(records: list[Record]) -> Figure:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from matplotlib.figure import Figure
 
-from bdl_lessons import published
+from bdl_lessons import markdown, published
 from bdl_lessons.plots import CYCLE, DASHES, GREY, INK, YELLOW, new_figure, style
 from bdl_lessons.results import Record
 
@@ -44,11 +44,9 @@ def evaluate(formula: str, sizes: Mapping[str, int]) -> float:
 def table(records: Sequence[Record]) -> str:
     """For each method the exponents in each size, ours and the formula's, in time and memory."""
     formulas = {row["method"]: row for row in published.table("complexity_per_layer")}
-    lines = [
-        "| method | printed time | size | exponent of time: measured | formula "
-        "| printed memory | exponent of memory: measured | formula |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    head = ["method", "printed time", "size", "exponent of time: measured", "formula"]
+    head += ["printed memory", "exponent of memory: measured", "formula"]
+    rows = []
     for record in records:
         method, sweeps = record["config"]["method"], record["config"]["sweeps"]
         row = formulas.get(method)
@@ -62,7 +60,7 @@ def table(records: Sequence[Record]) -> str:
                 shown = "" if expected is None else _shown(expected)
                 cells += [printed if i == 0 else "", measured, shown]
             cells.insert(2, name)
-            lines.append(f"| {' | '.join(cells)} |")
+            rows.append(cells)
     base = ", ".join(f"{k} = {v}" for k, v in records[0]["config"]["base"].items())
     unmeasured = [m for m in formulas if m not in {r["config"]["method"] for r in records}]
     note = (
@@ -82,7 +80,7 @@ def table(records: Sequence[Record]) -> str:
         "formula. Not measured: "
         f"{', '.join(unmeasured) or 'none'}."
     )
-    return "\n".join([*lines, "", note])
+    return f"{markdown.table(head, rows)}\n\n{note}"
 
 
 def figure(records: Sequence[Record]) -> Figure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from bdl_lessons import published
+from bdl_lessons import markdown, published
 from bdl_lessons.plots import BLUE, INK, new_figure, style
 from bdl_lessons.results import Record
 
@@ -78,13 +78,7 @@ def figure(records: list[Record]) -> Figure:
 def _values(record: Record) -> str:
     epochs = record["config"]["epochs"]
     errors = ", ".join(f"{record['metrics'][f'test_error, {e}']:.2f} % after {e}" for e in epochs)
-    lines = [
-        f"Seed {record['seed']}: ours ± standard error (published). Test error of the mean weights "
-        f"{errors} epochs.",
-        "",
-        _header(epochs, "estimator"),
-        "|---|---|---|---|---|",
-    ]
+    rows = []
     for estimator, row in ROWS.items():
         cells = []
         for place, (layer, at) in enumerate(COLUMNS):
@@ -93,25 +87,24 @@ def _values(record: Record) -> str:
                 f"{_short(value)} ± {_short(std_err)} "
                 f"({_short(published_value(estimator, layer, at))})"
             )
-        lines.append(f"| {row} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append([row, *cells])
+    return (
+        f"Seed {record['seed']}: ours ± standard error (published). Test error of the mean weights "
+        f"{errors} epochs.\n\n" + markdown.table(_head(epochs), rows)
+    )
 
 
 def _ratios(record: Record) -> str:
-    lines = [
-        "As multiples of local reparameterization, ours (published):",
-        "",
-        _header(record["config"]["epochs"], "estimator"),
-        "|---|---|---|---|---|",
-    ]
+    rows = []
     for estimator, row in list(ROWS.items())[1:]:
         cells = []
         for place, (layer, at) in enumerate(COLUMNS):
             own, local = (measured(record, e, layer, place % 2)[0] for e in (estimator, "local"))
             printed = published_value(estimator, layer, at) / published_value("local", layer, at)
             cells.append(f"{own / local:.2g} ({printed:.2g})")
-        lines.append(f"| {row} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append([row, *cells])
+    multiples = markdown.table(_head(record["config"]["epochs"]), rows)
+    return f"As multiples of local reparameterization, ours (published):\n\n{multiples}"
 
 
 def _in_words(record: Record) -> str:
@@ -132,9 +125,9 @@ def _in_words(record: Record) -> str:
     )
 
 
-def _header(epochs: list[int], first: str) -> str:
+def _head(epochs: list[int]) -> list[str]:
     columns = [f"{layer} layer, {e} epochs" for layer in ("top", "bottom") for e in epochs]
-    return f"| {first} | {' | '.join(columns)} |"
+    return ["estimator", *columns]
 
 
 def _differences(config: dict) -> str:

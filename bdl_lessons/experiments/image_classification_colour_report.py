@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from bdl_lessons import published
+from bdl_lessons import markdown, published
 from bdl_lessons.experiments import image_tables as tables
 from bdl_lessons.plots import BLUE, new_figure, style
 from bdl_lessons.results import Record
@@ -85,31 +85,22 @@ def _by_network_and_data(records: Sequence[Record]) -> dict[tuple[str, str], lis
 
 def _published_quality(architecture: str, data: str) -> str:
     rows = [
-        r
+        [r["method"], f"{r['nll']:.3f}", f"{r['accuracy_percent']:.2f}", f"{r['ece']:.3f}"]
         for r in published.table("image_classification")
         if (r["architecture"], r["dataset"]) == (architecture, PRINTED_AS[data])
     ]
-    lines = ["| method | NLL (nats) | accuracy (%) | ECE |", "|---|---|---|---|"]
-    lines += [
-        f"| {r['method']} | {r['nll']:.3f} | {r['accuracy_percent']:.2f} | {r['ece']:.3f} |"
-        for r in rows
-    ]
-    return "\n".join(lines) if rows else ""
+    return markdown.table(["method", "NLL (nats)", "accuracy (%)", "ECE"], rows) if rows else ""
 
 
 def _published_detection(architecture: str, data: str, other: str) -> str:
     wanted = (architecture, PRINTED_AS[data], PRINTED_AS[other])
     names = ("architecture", "in_distribution", "out_of_distribution")
-    lines = [
-        f"| method | {' | '.join(tables.MEASURES.values())} |",
-        "|---" * (len(tables.MEASURES) + 1) + "|",
-    ]
-    lines += [
-        f"| {r['method']} | {' | '.join(f'{r[m]:.2f}' for m in tables.MEASURES)} |"
+    rows = [
+        [r["method"], *(f"{r[m]:.2f}" for m in tables.MEASURES)]
         for r in published.table("ood_detection")
         if tuple(r[name] for name in names) == wanted
     ]
-    return "\n".join(lines)
+    return markdown.table(["method", *tables.MEASURES.values()], rows)
 
 
 def _waiting(records: Sequence[Record]) -> str:
@@ -118,9 +109,7 @@ def _waiting(records: Sequence[Record]) -> str:
     printed += [(r["architecture"], r["in_distribution"]) for r in published.table("ood_detection")]
     names = {title: name for name, title in PRINTED_AS.items()}
     missing = [p for p in dict.fromkeys(printed) if (p[0], names[p[1]]) not in done]
-    lines = ["| network | data set | command |", "|---|---|---|"]
-    lines += [f"| {network} | {data} | {_COMMAND} |" for network, data in missing]
-    return "\n".join(lines)
+    return markdown.table(["network", "data set", "command"], [[*p, _COMMAND] for p in missing])
 
 
 def _reading() -> str:

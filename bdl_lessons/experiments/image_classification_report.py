@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from bdl_lessons import published
+from bdl_lessons import markdown, published
 from bdl_lessons.experiments import image_tables as tables
 from bdl_lessons.plots import CYCLE, DASHES, new_figure, style
 from bdl_lessons.results import Record
@@ -89,35 +89,26 @@ def _first_seed(records: Sequence[Record]) -> int:
 def _where_vsd_stands(records: Sequence[Record], picked: dict[str, str]) -> str:
     """VSD T=2 against its simpler relatives, where all of them are recorded."""
     rivals = ("MAP", "MCD", "VD", "VSD T=1")
-    lines = [
-        "### Where VSD stands",
-        "",
-        "VSD T=2 is better or worse than the others in the means above, however small the "
-        "difference. AUROC is by the largest averaged probability.",
-        "",
-        f"| measure | best of all | {' | '.join(f'than {rival}' for rival in rivals)} |",
-        "|---" * (len(rivals) + 2) + "|",
-    ]
+    rows = []
     for data in _data_sets(records):
-        rows = tables.at(records, data, picked)
-        if {"VSD T=2", *rivals} <= set(tables.by_method(rows)):
-            lines += tables.standing(rows, "VSD T=2", rivals)
-    return "\n".join(lines)
+        group = tables.at(records, data, picked)
+        if {"VSD T=2", *rivals} <= set(tables.by_method(group)):
+            rows += tables.standing(group, "VSD T=2", rivals)
+    return (
+        "### Where VSD stands\n\n"
+        "VSD T=2 is better or worse than the others in the means above, however small the "
+        "difference. AUROC is by the largest averaged probability.\n\n"
+        + markdown.table(["measure", "best of all", *(f"than {rival}" for rival in rivals)], rows)
+    )
 
 
-def _auroc_by_entropy(rows: Sequence[Record]) -> str:
-    others = rows[0]["config"]["ood"]
-    lines = [
-        f"| method | {' | '.join(_TITLES[other] for other in others)} |",
-        "|---" * (len(others) + 1) + "|",
+def _auroc_by_entropy(records: Sequence[Record]) -> str:
+    names = {f"{other}/entropy/auroc": _TITLES[other] for other in records[0]["config"]["ood"]}
+    rows = [
+        [method, *(tables.spread([r["metrics"][name] for r in group], 3) for name in names)]
+        for method, group in tables.by_method(records).items()
     ]
-    for method, group in tables.by_method(rows).items():
-        cells = [
-            tables.spread([r["metrics"][f"{other}/entropy/auroc"] for r in group], 3)
-            for other in others
-        ]
-        lines.append(f"| {method} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return markdown.table(["method", *names.values()], rows)
 
 
 def _reading(config: dict) -> str:
@@ -146,16 +137,14 @@ def _reading(config: dict) -> str:
 
 
 def _published() -> str:
-    rows = [r for r in published.table("ood_detection") if r["architecture"] == "LeNet5"]
-    lines = [
+    rows = [
+        [r["method"], r["out_of_distribution"], *(f"{r[name]:.2f}" for name in tables.MEASURES)]
+        for r in published.table("ood_detection")
+        if r["architecture"] == "LeNet5"
+    ]
+    return (
         "The only published rows of LeNet5 are for networks trained on SVHN, colour photographs of "
         "house numbers, which could not be had here. Other images, so other numbers; what can be "
-        "compared is the order of the methods. T of the published VSD is not known.",
-        "",
-        f"| method | other images | {' | '.join(tables.MEASURES.values())} |",
-        "|---" * (len(tables.MEASURES) + 2) + "|",
-    ]
-    for r in rows:
-        cells = " | ".join(f"{r[name]:.2f}" for name in tables.MEASURES)
-        lines.append(f"| {r['method']} | {r['out_of_distribution']} | {cells} |")
-    return "\n".join(lines)
+        "compared is the order of the methods. T of the published VSD is not known.\n\n"
+        + markdown.table(["method", "other images", *tables.MEASURES.values()], rows)
+    )

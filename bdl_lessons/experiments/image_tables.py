@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 
+from bdl_lessons import markdown
 from bdl_lessons.results import Record
 
 MEASURES = {
@@ -61,56 +62,49 @@ def of(records: Iterable[Record], **wanted) -> list[Record]:
 
 def grid(records: Sequence[Record], picked: dict[str, str]) -> str:
     """What was tried of each method that has more than one setting."""
-    lines = ["| method | setting | validation NLL (nats) | |", "|---|---|---|---|"]
-    for method in picked:
-        tried = of(records, method=method)
-        if len(tried) > 1:
-            lines += [
-                f"| {method} | {_what(r)} | {_val_nll(r):.4f} "
-                f"| {'chosen' if setting(r) == picked[method] else ''} |"
-                for r in tried
-            ]
-    return "\n".join(lines)
+    tried = {method: of(records, method=method) for method in picked}
+    rows = [
+        [method, _what(r), f"{_val_nll(r):.4f}", "chosen" if setting(r) == picked[method] else ""]
+        for method, group in tried.items()
+        if len(group) > 1
+        for r in group
+    ]
+    return markdown.table(["method", "setting", "validation NLL (nats)", ""], rows)
 
 
 def quality(records: Sequence[Record]) -> str:
     """NLL, accuracy and ECE of each method; the records of one data set at one setting each."""
-    lines = [
-        "| method | setting | seeds | NLL (nats) | accuracy (%) | ECE |",
-        "|---|---|---|---|---|---|",
-    ]
+    rows = []
     for method, group in by_method(records).items():
         cells = [
             spread([r["metrics"][name] for r in group], digits)
             for name, digits in (("nll", 4), ("accuracy_percent", 2), ("ece", 4))
         ]
-        lines.append(f"| {method} | {_what(group[0])} | {len(group)} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append([method, _what(group[0]), str(len(group)), *cells])
+    return markdown.table(["method", "setting", "seeds", "NLL (nats)", "accuracy (%)", "ECE"], rows)
 
 
 def detections(records: Sequence[Record], other: str, score: str) -> str:
     """The five measures of each method for one set of other images and one score."""
-    lines = [f"| method | {' | '.join(MEASURES.values())} |", "|---" * (len(MEASURES) + 1) + "|"]
-    for method, group in by_method(records).items():
-        cells = [
-            spread([r["metrics"][f"{other}/{score}/{name}"] for r in group], 3) for name in MEASURES
-        ]
-        lines.append(f"| {method} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    names = [f"{other}/{score}/{name}" for name in MEASURES]
+    rows = [
+        [method, *(spread([r["metrics"][name] for r in group], 3) for name in names)]
+        for method, group in by_method(records).items()
+    ]
+    return markdown.table(["method", *MEASURES.values()], rows)
 
 
 def sureness(records: Sequence[Record]) -> str:
     """How many rows of each set have less than a fifth of the largest possible entropy."""
     names = list(records[0]["arrays"])
-    sets = " | ".join(name.removeprefix("entropy/") for name in names)
-    lines = [f"| method | {sets} |", "|---" * (len(names) + 1) + "|"]
-    for method, group in by_method(records).items():
-        cells = [spread([_share_below(r["arrays"][name]) for r in group], 1) for name in names]
-        lines.append(f"| {method} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    rows = [
+        [method, *(spread([_share_below(r["arrays"][name]) for r in group], 1) for name in names)]
+        for method, group in by_method(records).items()
+    ]
+    return markdown.table(["method", *(name.removeprefix("entropy/") for name in names)], rows)
 
 
-def standing(records: Sequence[Record], method: str, rivals: Sequence[str]) -> list[str]:
+def standing(records: Sequence[Record], method: str, rivals: Sequence[str]) -> list[list[str]]:
     """For each measure a row: which method is best, and whether ``method`` beats each rival."""
     groups = by_method(records)
     measures = {"NLL": ("nll", -1), "accuracy": ("accuracy_percent", 1), "ECE": ("ece", -1)}
@@ -124,9 +118,8 @@ def standing(records: Sequence[Record], method: str, rivals: Sequence[str]) -> l
             m: sign * sum(r["metrics"][name] for r in rows) / len(rows)
             for m, rows in groups.items()
         }
-        cells = [max(score, key=score.get)]
-        cells += [_compared(score[method], score[rival]) for rival in rivals]
-        lines.append(f"| {records[0]['config']['data']}: {title} | {' | '.join(cells)} |")
+        cells = [f"{records[0]['config']['data']}: {title}", max(score, key=score.get)]
+        lines.append([*cells, *(_compared(score[method], score[rival]) for rival in rivals)])
     return lines
 
 

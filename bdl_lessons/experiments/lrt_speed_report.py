@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from bdl_lessons import published
+from bdl_lessons import markdown, published
 from bdl_lessons.experiments.gradient_variance_report import ROWS
 from bdl_lessons.plots import CYCLE, INK, new_figure, style
 from bdl_lessons.results import Record
@@ -24,24 +24,19 @@ def by_estimator(records: list[Record]) -> dict[str, Record]:
 def table(records: list[Record]) -> str:
     """Seconds and their ratio to local reparameterization, memory, and what differs."""
     own, printed = by_estimator(records), published_seconds()
-    lines = [
-        "| estimator | seconds an epoch | times local | published seconds | times local "
-        "| peak memory (MiB) | rows at once | batches timed |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     local, local_printed = own.get(ROWS["local"]), printed[ROWS["local"]]
     for name, record in own.items():
         config, seconds = record["config"], record["metrics"]["seconds_per_epoch"]
         ratio = f"{seconds / local['metrics']['seconds_per_epoch']:.3g}" if local else "-"
         theirs = printed.get(name)
-        lines.append(
-            f"| {name} | {seconds:.3g} | {ratio} "
-            f"| {f'{theirs:g}' if theirs else '-'} "
-            f"| {f'{theirs / local_printed:.3g}' if theirs else '-'} "
-            f"| {record['metrics']['peak_mib']:.0f} | {config['rows_at_once']} "
-            f"| {config['timed_batches']} |"
-        )
-    return "\n".join([*lines, "", _differences(records[0]["config"])])
+        cells = [name, f"{seconds:.3g}", ratio]
+        cells += [f"{theirs:g}", f"{theirs / local_printed:.3g}"] if theirs else ["-", "-"]
+        cells += [f"{record['metrics']['peak_mib']:.0f}", str(config["rows_at_once"])]
+        rows.append([*cells, str(config["timed_batches"])])
+    head = ["estimator", "seconds an epoch", "times local", "published seconds", "times local"]
+    head += ["peak memory (MiB)", "rows at once", "batches timed"]
+    return "\n\n".join([markdown.table(head, rows), _differences(records[0]["config"])])
 
 
 def figure(records: list[Record]) -> Figure:

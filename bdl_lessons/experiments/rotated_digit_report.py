@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from matplotlib.figure import Figure
 
+from bdl_lessons import markdown
 from bdl_lessons.plots import BLUE, CYCLE, DASHES, INK, new_figure, style
 from bdl_lessons.results import Record
 
@@ -15,33 +16,31 @@ SHOWN = (1, 2, 5, 7)
 
 def table(records: list[Record]) -> str:
     """Test errors, and the class sequences of every 1 in both directions."""
-    lines = [
-        "| seed | steps | test error, 100 passes (%) | weight scaling (%) |",
-        "|---|---|---|---|",
-    ]
+    errors = []
     for record in records:
-        m = record["metrics"]
-        lines.append(
-            f"| {record['seed']} | {record['config']['n_steps']:,} | {m['test_error']:.2f} "
-            f"| {m['test_error_mean_weights']:.2f} |"
-        )
+        m, n_steps = record["metrics"], record["config"]["n_steps"]
+        shown = [f"{m[name]:.2f}" for name in ("test_error", "test_error_mean_weights")]
+        errors.append([str(record["seed"]), f"{n_steps:,}", *shown])
     longest = _longest(records)
     n_steps, arrays = longest[0]["config"]["n_steps"], longest[0]["arrays"]
-    lines += [
-        "",
-        f"Published classes of one 1 in 12 positions: `{_join(PUBLISHED)}`. Ours, the first 1s of "
-        f"the test set, seed {longest[0]['seed']}, {n_steps:,} steps:",
-        "",
-        "| test image | clockwise | its entropy (nats): upright, highest | anticlockwise |",
-        "|---|---|---|---|",
-    ]
+    ones = []
     for one, index in enumerate(arrays["test_index"]):
         entropy = _sequence(longest[0], one, 1, "entropy")
-        lines.append(
-            f"| {index} | `{_join(_sequence(longest[0], one, 1))}` | {entropy[0]:.2f}, "
-            f"{max(entropy):.2f} | `{_join(_sequence(longest[0], one, -1))}` |"
-        )
-    return "\n".join([*lines, "", *_counts(longest), "", _differences(longest[0]["config"])])
+        forth, back = (f"`{_join(_sequence(longest[0], one, sign))}`" for sign in (1, -1))
+        ones.append([str(index), forth, f"{entropy[0]:.2f}, {max(entropy):.2f}", back])
+    head = ["test image", "clockwise", "its entropy (nats): upright, highest", "anticlockwise"]
+    parts = [
+        markdown.table(
+            ["seed", "steps", "test error, 100 passes (%)", "weight scaling (%)"], errors
+        ),
+        f"Published classes of one 1 in 12 positions: `{_join(PUBLISHED)}`. Ours, the first 1s of "
+        f"the test set, seed {longest[0]['seed']}, {n_steps:,} steps:",
+        markdown.table(head, ones),
+        f"Every sequence of the networks of that many steps (seeds: {len(longest)}):",
+        _counts(longest),
+        _differences(longest[0]["config"]),
+    ]
+    return "\n\n".join(parts)
 
 
 def figure(records: list[Record]) -> Figure:
@@ -84,15 +83,9 @@ def _sequence(record: Record, one: int, direction: int, what: str = "classes") -
     return [record["arrays"][what][upright + direction * i][one] for i in positions]
 
 
-def _counts(records: list[Record]) -> list[str]:
+def _counts(records: list[Record]) -> str:
     """For each direction, how often the sequences have the features of the published one."""
-    lines = [
-        f"Every sequence of the networks of that many steps (seeds: {len(records)}):",
-        "",
-        "| direction | sequences | start with 1 | end with 7 | have a 5 | equal the published "
-        "| positions that agree, mean of 12 |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for name, direction in (("clockwise", 1), ("anticlockwise", -1)):
         sequences = [
             _sequence(record, one, direction)
@@ -102,12 +95,17 @@ def _counts(records: list[Record]) -> list[str]:
         agree = [
             sum(a == b for a, b in zip(sequence, PUBLISHED, strict=True)) for sequence in sequences
         ]
-        lines.append(
-            f"| {name} | {len(sequences)} | {sum(s[0] == 1 for s in sequences)} "
-            f"| {sum(s[-1] == 7 for s in sequences)} | {sum(5 in s for s in sequences)} "
-            f"| {sum(n == len(PUBLISHED) for n in agree)} | {sum(agree) / len(agree):.1f} |"
-        )
-    return lines
+        counts = [
+            len(sequences),
+            sum(s[0] == 1 for s in sequences),
+            sum(s[-1] == 7 for s in sequences),
+            sum(5 in s for s in sequences),
+            agree.count(len(PUBLISHED)),
+        ]
+        rows.append([name, *map(str, counts), f"{sum(agree) / len(agree):.1f}"])
+    head = ["direction", "sequences", "start with 1", "end with 7", "have a 5"]
+    head += ["equal the published", "positions that agree, mean of 12"]
+    return markdown.table(head, rows)
 
 
 def _differences(config: dict) -> str:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons import published
+from bdl_lessons import markdown, published
 from bdl_lessons.device import clock, device
 from bdl_lessons.experiments.experiment import Experiment, Measured, Unit
 from bdl_lessons.layers import (
@@ -113,24 +113,18 @@ def table(records: Sequence[Record]) -> str:
     parts = []
     for kind in dict.fromkeys(record["config"]["device"] for record in records):
         here = [r for r in records if r["config"]["device"] == kind]
-        heads = [
-            f"{_TITLES[r['config']['architecture']]}, batch {r['config']['batch_size']} | published"
-            for r in here
-        ]
-        lines = [
+        head, first = ["method"], ["MAP, ms a step"]
+        rows = {method: [method] for method in list(FACTORIES)[1:]}
+        for r in here:
+            name, batch_size = r["config"]["architecture"], r["config"]["batch_size"]
+            head += [f"{_TITLES[name]}, batch {batch_size}", "published"]
+            first += [f"{r['metrics']['ms/MAP']:.1f}", ""]
+            for method, cells in rows.items():
+                cells += [f"{r['metrics'][f'ratio/{method}']:.2f}", _published(printed, method, r)]
+        parts += [
             f"Time of a training step relative to MAP, on {here[0]['device']}:",
-            "",
-            f"| method | {' | '.join(heads)} |",
-            "|---" * (2 * len(here) + 1) + "|",
-            "| MAP, ms a step | " + " | ".join(f"{_ms(r, 'MAP'):.1f} |" for r in here) + " |",
+            markdown.table(head, [first, *rows.values()]),
         ]
-        for method in list(FACTORIES)[1:]:
-            cells = [
-                f"{r['metrics'][f'ratio/{method}']:.2f} | {_published(printed, method, r)}"
-                for r in here
-            ]
-            lines.append(f"| {method} | {' | '.join(cells)} |")
-        parts.append("\n".join(lines))
     missing = [m for m in printed if _base(m) not in map(_base, FACTORIES)]
     parts.append(
         "Set-up: a step is a forward pass with a draw for every image, the KL, the backward pass "
@@ -195,10 +189,6 @@ def _seconds(step: Callable[[], None], on: torch.device) -> float:
     began = clock(on)
     step()
     return clock(on) - began
-
-
-def _ms(record: Record, method: str) -> float:
-    return record["metrics"][f"ms/{method}"]
 
 
 def _base(method: str) -> str:

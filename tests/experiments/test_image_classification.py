@@ -64,9 +64,9 @@ def test_standing_counts_a_small_nll_and_a_large_accuracy_as_good():
 
     rows = [one("VD", 0.3, 90.0), one("VSD T=2", 0.2, 80.0), one("VSD T=2", 0.3, 81.0)]
     lines = image_tables.standing(rows, "VSD T=2", ["VD"])
-    assert lines[0] == "| fashion-mnist: NLL | VSD T=2 | better |"
-    assert lines[1] == "| fashion-mnist: accuracy | VD | worse |"
-    assert lines[2] == "| fashion-mnist: ECE | VD | equal |"
+    assert lines[0] == ["fashion-mnist: NLL", "VSD T=2", "better"]
+    assert lines[1] == ["fashion-mnist: accuracy", "VD", "worse"]
+    assert lines[2] == ["fashion-mnist: ECE", "VD", "equal"]
     assert len(lines) == 5
 
 
