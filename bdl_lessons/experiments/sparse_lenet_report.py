@@ -178,7 +178,7 @@ def _compressions(axes: Axes, records: list[Record]) -> None:
         )
     axes.set(xscale="log", xlabel="compression (weights / kept weights)", ylabel="test error [%]")
     axes.set_title("Open: published (grey: other methods)")
-    axes.legend(fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.45, -0.2))
+    axes.legend(fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.45, -0.24))
 
 
 def _log_alphas(axes: Axes, records: list[Record]) -> None:
