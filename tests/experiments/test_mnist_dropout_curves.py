@@ -10,7 +10,7 @@ from bdl_lessons.experiments import mnist_dropout_curves_report as report
 
 def record(method, width, error, alpha=None, seed=0, n_epochs=6):
     config = {"measure": "error", "method": method, "width": width, "n_epochs": n_epochs}
-    config |= {"n_train": 60_000, "batch_size": 200, "learning_rate": 0.002}
+    config |= {"n_train": 60_000, "n_test": 10_000, "batch_size": 200, "learning_rate": 0.002}
     return {
         "config": config,
         "seed": seed,
@@ -111,6 +111,7 @@ def test_a_longer_schedule_has_a_table_of_its_own():
     assert "6 or 60 epochs of" in second
     assert "No longer run" not in second
     assert "No longer run" in report.table(short)
+    assert "on 10,000 test images is uncertain by 0.12 in itself" in text
     ours, _ = report.figure([*long, *short]).axes
     drawn = [container.lines[0] for container in ours.containers]
     assert [line.get_ydata().item() for line in drawn] == [1.5, 2.5, 1.4, 1.2]
