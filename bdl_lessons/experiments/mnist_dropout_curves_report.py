@@ -61,15 +61,16 @@ def mean_and_sem(values: list[float]) -> tuple[float, float]:
 
 def table(records: list[Record]) -> str:
     """Errors beside the published ones and learned alphas, a part for each schedule; the speed."""
+    schedules = by_epochs(records)
     parts = [
         part
-        for n_epochs, trained in by_epochs(records).items()
+        for n_epochs, trained in schedules.items()
         for part in (_errors(trained, n_epochs), _alphas(trained))
     ]
     parts += [_speed(record) for record in records if record["config"]["measure"] == "speed"]
-    if schedules := list(by_epochs(records)):
-        config = by_epochs(records)[schedules[0]][0]["config"]
-        parts.append(_differences(config, schedules))
+    if schedules:
+        shortest = next(iter(schedules.values()))
+        parts.append(_differences(shortest[0]["config"], list(schedules)))
     return "\n\n".join(parts)
 
 
@@ -89,13 +90,14 @@ def draw(axes: Axes, records: Sequence[Record]) -> None:
 
     Lines are the shortest schedule, open markers longer ones.
     """
-    for longer, trained in enumerate(by_epochs(records).values()):
+    schedules = by_epochs(records)
+    for longer, trained in enumerate(schedules.values()):
         for k, (method, of_method) in enumerate(errors(trained).items()):
             widths = [width + 5 * (k - 3) for width in of_method]  # side by side, to see the bars
             means, sems = zip(*map(mean_and_sem, of_method.values()), strict=True)
             look = LOOKS[method] | ({"ls": "none", "mfc": "none"} if longer else {"label": method})
             axes.errorbar(widths, means, sems, capsize=2, ms=4, lw=1.4, **look)
-    axes.set_title("Ours" + ", open: longer training" * (len(by_epochs(records)) > 1))
+    axes.set_title("Ours" + ", open: longer training" * (len(schedules) > 1))
     _width_axis(axes, [100, 250, 500, 750])
 
 

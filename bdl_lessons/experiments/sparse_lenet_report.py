@@ -16,6 +16,7 @@ from bdl_lessons.results import Record
 BINS = (-10.0, 12.0, 88)
 """First edge, last edge and number of the bins that count ``log_alpha``; the outer two are open."""
 
+_RUN = ("network, method", "epochs", "seed")
 _COLOURS = {"sparse VD": BLUE, "ARD": VERMILLION}
 _MARKERS = {"LeNet-300-100": "o", "LeNet-5": "s"}
 
@@ -24,9 +25,7 @@ def table(records: list[Record]) -> str:
     """Errors and compression; what is as good as published; what pruning saves; the set-up."""
     saved = markdown.table(
         [
-            "network, method",
-            "epochs",
-            "seed",
+            *_RUN,
             "file (kB)",
             "dense (kB)",
             "ratio",
@@ -52,9 +51,7 @@ def table(records: list[Record]) -> str:
 def error_table(records: list[Record]) -> str:
     """Errors, sparsities and compression of each record; below them the published ones."""
     head = [
-        "network, method",
-        "epochs",
-        "seed",
+        *_RUN,
         "test error (%)",
         "before pruning (%)",
         "weights removed in each layer (%)",
@@ -92,12 +89,14 @@ def _name(record: Record) -> str:
     return f"{config['network']}, {config['method']}{cut}"
 
 
+def _run(record: Record) -> list[str]:
+    return [_name(record), str(record["config"]["n_epochs"]), str(record["seed"])]
+
+
 def _row(record: Record) -> list[str]:
     m = record["metrics"]
     return [
-        _name(record),
-        str(record["config"]["n_epochs"]),
-        str(record["seed"]),
+        *_run(record),
         f"{m['error']:.2f}",
         f"{m['error_unpruned']:.2f}",
         " − ".join(f"{value:.1f}" for value in sparsities(record)),
@@ -142,9 +141,7 @@ def _verdicts(records: list[Record]) -> list[str]:
 def _saved(record: Record) -> list[str]:
     m = record["metrics"]
     return [
-        _name(record),
-        str(record["config"]["n_epochs"]),
-        str(record["seed"]),
+        *_run(record),
         f"{m['bytes_pruned'] / 1000:.1f}",
         f"{m['bytes_dense'] / 1000:.0f}",
         f"{m['bytes_dense'] / m['bytes_pruned']:.0f}",
