@@ -32,17 +32,21 @@ def triangle(vectors: Tensor) -> Tensor:
 
 
 def compact(vectors: Tensor) -> tuple[Tensor, Tensor]:
-    """``R`` and ``A = R^-1 V``, ``(T, K)``."""
+    """``R`` and ``A = R^-1 V``, ``(T, K)``.
+
+    The system is solved from the right, ``A^T R^T = V^T``: its solution comes in columns, so that A
+    has its rows in one piece, and products with it are several times faster.
+    """
     R = triangle(vectors)
-    return R, solve_triangular(R, vectors, upper=False)
+    return R, solve_triangular(R.mT, vectors.mT, upper=True, left=False).mT
 
 
 class RotatedNoise(torch.autograd.Function):
     r"""``X = mean + Y U^T`` for rows ``Y = eps diag(std)``; first of its results.
 
-    .. math:: C = Y A^\top, \quad X = mean + Y - C V, \qquad
-              D = \bar X V^\top R^{-1}, \quad \bar Y = \bar X - D V, \quad
-              \bar V = -C^\top \bar X - D^\top Y, \quad \bar R = D^\top C
+    .. math:: C = A Y^\top, \quad X = mean + Y - C^\top V, \qquad
+              D = R^{-\top} V \bar X^\top, \quad \bar Y = \bar X - D^\top V, \quad
+              \bar V = -C \bar X - D Y, \quad \bar R = D C^\top
     """
 
     generate_vmap_rule = True
@@ -50,9 +54,9 @@ class RotatedNoise(torch.autograd.Function):
     @staticmethod
     def forward(eps: Tensor, std: Tensor, vectors: Tensor, mean: float) -> tuple[Tensor, ...]:
         R, A = compact(vectors)
-        C = eps @ (A * std).mT
+        C = (A * std) @ eps.mT
         unturned = torch.addcmul(std.new_full((), mean), std, eps)
-        return torch.addmm(unturned, C, vectors, alpha=-1), C, R
+        return torch.addmm(unturned, C.mT, vectors, alpha=-1), C, R
 
     @staticmethod
     def setup_context(ctx, inputs: tuple, output: tuple[Tensor, ...]) -> None:
@@ -65,11 +69,12 @@ class RotatedNoise(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         eps, std, V, C, R = ctx.saved_tensors
-        D = solve_triangular(R, grad @ V.mT, upper=False, left=False)
-        by_y = torch.addmm(grad, D, V, alpha=-1)
-        by_v = torch.addmm((D.mT @ eps) * std, C.mT, grad, beta=-1, alpha=-1)
-        by_eps = by_y * std if ctx.needs_input_grad[0] else None
-        return by_eps, (by_y * eps).sum(0), _through_triangle(by_v, D.mT @ C, V), None
+        D = solve_triangular(R.mT, V @ grad.mT, upper=True)
+        turned = D @ eps
+        by_std = (grad * eps).sum(0) - (turned * V).sum(0)
+        by_v = torch.addmm(turned * std, C, grad, beta=-1, alpha=-1)
+        by_eps = torch.addmm(grad, D.mT, V, alpha=-1) * std if ctx.needs_input_grad[0] else None
+        return by_eps, by_std, _through_triangle(by_v, D @ C.mT, V), None
 
 
 class RotatedVariance(torch.autograd.Function):
