@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
+from bdl_lessons.checkpoint import Checkpoint
 from bdl_lessons.layers.stochastic import Sampling
 from bdl_lessons.models import Network
 
@@ -32,6 +34,7 @@ def fit(
     kl_weight: float | Callable[[int], float] = 1.0,
     sampling: Sampling = "example",
     schedule: Callable[[int], float] | None = None,
+    checkpoint: Path | None = None,
 ) -> Tensor:
     """Train ``model`` in place; returns the loss before each step, ``(n_steps,)``, nats a row.
 
@@ -46,9 +49,12 @@ def fit(
             ``lambda step: warm_up(step, 0, 1000)``.
         sampling: which draw of the weights a step uses.
         schedule: factor on the learning rate at step i, e.g. ``inverse_decay(1e-4, 0.25)``.
+        checkpoint: a file for the state of the run, written about once a minute. If it is there,
+            the run goes on from it; see :mod:`bdl_lessons.checkpoint`.
 
     Raises:
-        ValueError: if lengths differ, or ``n_steps`` or ``batch_size`` cannot be.
+        ValueError: if lengths differ, ``n_steps`` or ``batch_size`` cannot be, or the checkpoint is
+            of another run.
         FloatingPointError: if the loss is NaN or infinite; the message names the step.
     """
     n_train = len(x)
@@ -66,7 +72,11 @@ def fit(
         weight = weight_at(step)
         return loss + weight / n_train * model.kl() if weight else loss
 
-    return descend(model.parameters(), loss_at, n_steps, optimizer, schedule)
+    kept = None
+    if checkpoint:
+        epoch = n_train // (batch_size or n_train)
+        kept = Checkpoint(Path(checkpoint), model, generator, int(n_steps), epoch, n_train)
+    return descend(model.parameters(), loss_at, n_steps, optimizer, schedule, kept)
 
 
 def descend(
@@ -75,6 +85,7 @@ def descend(
     n_steps: int,
     optimizer: MakeOptimizer,
     schedule: Callable[[int], float] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Tensor:
     """Step down the sum of ``loss_at(step)``, ``(...)``; returns the losses, ``(n_steps, ...)``.
 
@@ -83,9 +94,10 @@ def descend(
     """
     stepper = optimizer(parameters)
     scheduler = LambdaLR(stepper, schedule) if schedule else None
-    for step in range(n_steps):
+    done, losses = checkpoint.load(stepper, scheduler) if checkpoint else (0, None)
+    for step in range(done, n_steps):
         loss = loss_at(step)
-        if step == 0:  # one block for all: small tensors that stay would splinter the memory
+        if losses is None:  # one block for all: small tensors that stay would splinter the memory
             losses = loss.new_empty(n_steps, *loss.shape)
         stepper.zero_grad(set_to_none=True)
         loss.sum().backward()
@@ -93,8 +105,11 @@ def descend(
         if scheduler:
             scheduler.step()
         losses[step] = loss.detach()
-        if (step + 1) % _CHECK_EVERY == 0 or step + 1 == n_steps:
+        due = checkpoint is not None and checkpoint.is_due(step + 1)
+        if due or (step + 1) % _CHECK_EVERY == 0 or step + 1 == n_steps:
             _raise_if_diverged(losses[: step + 1])
+        if due:
+            checkpoint.save(step + 1, losses, stepper, scheduler)
     return losses
 
 
@@ -112,8 +127,11 @@ def gaussian_nll(tau: float) -> NegativeLogLikelihood:
 
 def gaussian_nll_at(output: Tensor, y: Tensor, tau: float | Tensor) -> Tensor:
     """:func:`gaussian_nll` with the precision as an argument: one number, or a 0-dim tensor."""
-    if output.shape != y.shape:
-        raise ValueError(f"y must have shape {tuple(output.shape)}, got {tuple(y.shape)}")
+    if output.dim() < 2 or output.shape != y.shape:
+        raise ValueError(
+            "output and y must have one shape, (B, D) or (S, B, D), "
+            f"got {tuple(output.shape)} and {tuple(y.shape)}"
+        )
     log_tau = tau.log() if isinstance(tau, Tensor) else math.log(tau)
     squared = tau * (y - output).square() + math.log(2 * math.pi) - log_tau
     return squared.sum(-1).mean() / 2

@@ -8,7 +8,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "bdl_lessons"
 HOUSE = [
     {"check", "device", "known_slope", "markdown", "require", "side_by_side"}
-    | {"plots", "panel", "datasets", "published"},
+    | {"plots", "panel", "datasets", "published", "checkpoint"},
     {"masks", "kl", "kl_loguniform", "kernels", "random_features"}
     | {"improper_prior", "quantised_kl", "householder_gradients", "kl_empirical_bayes"},
     {"noise", "dropout_moments", "kl_lognormal", "householder"},

@@ -26,7 +26,7 @@ def test_gaussian_nll_is_a_density():
 
 
 def test_gaussian_nll_refuses_broadcasting_and_bad_precision():
-    with pytest.raises(ValueError, match=r"\(5, 1\), got \(5,\)"):
+    with pytest.raises(ValueError, match=r"\(5, 1\) and \(5,\)"):
         gaussian_nll(1.0)(torch.ones(5, 1), torch.ones(5))
     with pytest.raises(ValueError, match="tau"):
         gaussian_nll(0.0)
@@ -176,3 +176,8 @@ def test_a_kl_weight_may_change_from_step_to_step():
     assert steps == [0, 1, 2]
     expected = torch.tensor([0.0, 0.5, 1.0], dtype=torch.float64) * kl / len(x)
     torch.testing.assert_close(difference, expected, atol=1e-9, rtol=1e-9)
+
+
+def test_a_likelihood_without_an_axis_of_outputs_is_refused():
+    with pytest.raises(ValueError, match=r"\(B, D\).* got \(5,\) and \(5,\)"):
+        gaussian_nll(1.0)(torch.ones(5), torch.ones(5))

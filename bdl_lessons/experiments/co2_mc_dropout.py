@@ -79,6 +79,7 @@ def run(unit: Unit) -> Measured:
         batch_size=config["batch_size"],
         kl_weight=0.0,
         schedule=lambda step: 1 - step / n_steps,
+        checkpoint=unit.checkpoint,
     )
     points = torch.cat([x, torch.tensor(BEYOND, device=on)[:, None]])
     draws = predict(net, points, config["n_samples"], "function", generator=generator)[..., 0]

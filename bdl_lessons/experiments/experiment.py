@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -16,10 +17,14 @@ SCALES = ("quick", "paper")
 
 @dataclass(frozen=True)
 class Unit:
-    """One run: a configuration of plain JSON values and a seed. It needs nothing of other units."""
+    """One run: a configuration of plain JSON values and a seed. It needs nothing of other units.
+
+    ``checkpoint`` is a file where a long run may keep its state until its record is there.
+    """
 
     config: Mapping[str, Any]
     seed: int
+    checkpoint: Path | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import torch
 from tqdm import tqdm
 
 from bdl_lessons import results
+from bdl_lessons.checkpoint import seconds_before
 from bdl_lessons.device import device
 from bdl_lessons.experiments.experiment import SCALES, Experiment, Unit
 from bdl_lessons.results import Record
@@ -51,12 +52,15 @@ def reproduce(
 ) -> Outcome:
     """Run what is missing and append each unit's record as soon as it is there.
 
-    Killing the process loses the units that are running and nothing else. A unit that raises, or
-    whose metrics are not finite, is reported in the outcome and not recorded; the others go on.
+    Killing the process loses the units that are running and nothing else, and of those that keep a
+    checkpoint beside the records only the last minutes. A unit that raises, or whose metrics are
+    not finite, is reported in the outcome and not recorded; the others go on. But if a worker
+    process dies, all that wait are reported: start again.
 
     Args:
         jobs: number of local processes of one thread each. With 1 everything runs in this process.
         executor: where to run instead: anything with the interface of ``concurrent.futures``.
+            Units keep no checkpoints there, for it may be another machine.
 
     Raises:
         ValueError: if there is no such scale or ``jobs`` is below 1.
@@ -66,13 +70,23 @@ def reproduce(
         raise ValueError(f"jobs must be >= 1, got {jobs}")
     known = {record["key"] for record in results.load(path)}
     units = experiment.units(scale)
+    for key in known:  # of units that were killed between their record and their clean-up
+        _checkpoint(path, key).unlink(missing_ok=True)
     waiting = [unit for unit in units if results.unit_key(unit.config, unit.seed) not in known]
+    if executor is None:
+        keys = [results.unit_key(unit.config, unit.seed) for unit in waiting]
+        waiting = [
+            replace(unit, checkpoint=_checkpoint(path, key))
+            for unit, key in zip(waiting, keys, strict=True)
+        ]
     outcome = Outcome(skipped=len(units) - len(waiting))
     bar = tqdm(total=len(units), initial=outcome.skipped, desc=experiment.name, disable=None)
     with bar, _executor(jobs, executor) as pool:
         for unit, future in _finished(pool, experiment, scale, waiting):
             try:
                 outcome.recorded += results.append(path, future.result())
+                if unit.checkpoint:
+                    unit.checkpoint.unlink(missing_ok=True)
             except Exception as error:
                 outcome.failed.append(
                     f"{dict(unit.config)}, seed {unit.seed}: {type(error).__name__}: {error}"
@@ -82,8 +96,8 @@ def reproduce(
 
 
 def measure(experiment: Experiment, scale: str, unit: Unit) -> Record:
-    """Run one unit and make its record."""
-    began = time.perf_counter()
+    """Run one unit, or the rest of it, and make its record."""
+    began = time.perf_counter() - seconds_before(unit.checkpoint)
     measured = experiment.run(unit)
     return results.make_record(
         experiment.name,
@@ -93,8 +107,12 @@ def measure(experiment: Experiment, scale: str, unit: Unit) -> Record:
         measured.metrics,
         arrays=measured.arrays,
         seconds=time.perf_counter() - began,
-        device=device(),
+        device=device(unit.config.get("device")),
     )
+
+
+def _checkpoint(path: Path, key: str) -> Path:
+    return path.with_name(f"{path.stem}-{key}.checkpoint")
 
 
 class _ThisProcess(Executor):

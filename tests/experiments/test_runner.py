@@ -4,13 +4,15 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 
-from bdl_lessons import experiments, results
-from bdl_lessons.experiments import runner
+from bdl_lessons import checkpoint, experiments, results
+from bdl_lessons.experiments import Unit, runner
 
 from . import toy
 
@@ -87,7 +89,7 @@ import signal
 import sys
 from functools import partial
 from pathlib import Path
-from bdl_lessons.experiments import runner
+from bdl_lessons.experiments import Unit, runner
 from tests.experiments import toy
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a job that began with &
@@ -126,6 +128,45 @@ def test_killing_loses_only_what_was_running_and_leaves_no_worker(tmp_path, jobs
     assert comparable(path) == comparable(uninterrupted / "toy.jsonl")
 
 
+def test_a_unit_that_was_stopped_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN_WRITES", 0.0)
+    folder = tmp_path / "stopped"
+    stopped = runner.reproduce(toy.make(partial(toy.fit_and_stop, stop_at=31)), folder=folder)
+    assert stopped.recorded == 2  # those of 30 and 31 steps
+    assert len(stopped.failed) == 2
+    left = sorted(folder.glob("toy-*.checkpoint"))
+    assert [torch.load(path)["done"] for path in left] == [31, 31]
+
+    first_steps = partial(toy.fit_and_stop, stop_at=30)  # would stop a run from the beginning
+    assert runner.reproduce(toy.make(first_steps), folder=folder).recorded == 2
+    assert not list(folder.glob("*.checkpoint"))
+    runner.reproduce(toy.make(toy.fit_and_stop), folder=tmp_path)
+    assert comparable(folder / "toy.jsonl") == comparable(tmp_path / "toy.jsonl")
+
+
+def test_the_seconds_of_a_record_count_those_before_the_stop(tmp_path):
+    unit = replace(toy.units("paper")[0], checkpoint=tmp_path / "a.checkpoint")
+    torch.save({"run": {}, "seconds": 5000.0}, unit.checkpoint)
+    record = runner.measure(toy.make(), "paper", unit)
+    assert 5000 <= record["seconds"] < 5060
+
+
+def test_checkpoints_lie_beside_the_records_and_not_on_other_machines(tmp_path):
+    seen = []
+
+    def run(unit):
+        seen.append(unit.checkpoint)
+        return toy.run(unit)
+
+    runner.reproduce(toy.make(run), "quick", folder=tmp_path)
+    keys = [record["key"] for record in results.load(tmp_path / "quick" / "toy.jsonl")]
+    assert seen == [tmp_path / "quick" / f"toy-{key}.checkpoint" for key in keys]
+    seen.clear()
+    with ThreadPoolExecutor(1) as pool:
+        runner.reproduce(toy.make(run), folder=tmp_path, executor=pool)
+    assert seen == [None] * 4
+
+
 def wait_for(condition, seconds=60):
     until = time.monotonic() + seconds
     while not condition():
@@ -154,3 +195,23 @@ def comparable(path):
     kept = ("key", "config", "seed", "metrics", "arrays")
     records = [{name: r[name] for name in kept} for r in results.load(path)]
     return sorted(records, key=lambda r: r["key"])
+
+
+def test_the_record_names_the_device_of_the_unit(tmp_path):
+    unit = Unit({"n": 2, "device": "cpu"}, seed=0)
+    with pytest.MonkeyPatch.context() as patched:
+        asked = []
+        patched.setattr(runner, "device", lambda name: asked.append(name) or torch.device("cpu"))
+        runner.measure(toy.make(), "paper", unit)
+    assert asked == ["cpu"]
+
+
+def test_a_checkpoint_that_was_left_after_its_record_is_removed(tmp_path):
+    runner.reproduce(toy.make(), folder=tmp_path)
+    key = results.load(tmp_path / "toy.jsonl")[0]["key"]
+    left, other = tmp_path / f"toy-{key}.checkpoint", tmp_path / "toy-0123.checkpoint"
+    left.touch()
+    other.touch()
+    runner.reproduce(toy.make(), folder=tmp_path)
+    assert not left.exists()
+    assert other.exists()

@@ -8,6 +8,9 @@ import torch
 from matplotlib.figure import Figure
 
 from bdl_lessons.experiments import Experiment, Measured, Unit
+from bdl_lessons.layers import GaussianDropout
+from bdl_lessons.models import initialise, mlp
+from bdl_lessons.train import adam, fit, gaussian_nll
 
 
 def units(scale, **config):
@@ -60,3 +63,28 @@ def train_slowly(unit):
     while unit.config["n"] >= 2 and not (folder / "go-on").exists():
         time.sleep(0.01)
     return measured
+
+
+def fit_and_stop(unit, stop_at=None):
+    """Trains a line with a checkpoint; ``stop_at`` is the step at which the process "dies"."""
+    generator = torch.Generator().manual_seed(unit.seed)
+    x = torch.randn(20, 3, generator=generator)
+    net = initialise(mlp((3, 1), GaussianDropout(0.2, "A")), generator)
+
+    def kl_weight(step):
+        if step == stop_at:
+            raise InterruptedError("stopped")
+        return 0.0
+
+    losses = fit(
+        net,
+        x,
+        x.sum(1, keepdim=True),
+        gaussian_nll(1.0),
+        n_steps=30 + unit.config["n"],
+        generator=generator,
+        optimizer=adam(0.1),
+        kl_weight=kl_weight,
+        checkpoint=unit.checkpoint,
+    )
+    return Measured({"loss": losses[-1].item()}, {"losses": losses.tolist()})
