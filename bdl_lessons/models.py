@@ -45,8 +45,8 @@ class Network(nn.Sequential):
         return x
 
     def kl(self) -> Tensor:
-        """Sum of the layers' KL terms in nats (0-dim)."""
-        layers = [module for module in self if isinstance(module, StochasticLayer)]
+        """Sum of the layers' KL terms in nats (0-dim); a layer used twice counts once."""
+        layers = dict.fromkeys(module for module in self if isinstance(module, StochasticLayer))
         return sum((layer.kl() for layer in layers), start=torch.zeros(()))
 
 

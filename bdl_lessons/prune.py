@@ -6,6 +6,7 @@ multiplicative noise that is dropout at a rate above 0.95; Molchanov et al. (201
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -76,8 +77,8 @@ def masked(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
     layers = _noisy_layers(model, threshold)
     return PrunedNetwork(
         *(
-            _plain(layers[name], threshold) if name in layers else module
-            for name, module in model.named_children()
+            _plain(layers[name], threshold) if name in layers else deepcopy(module)
+            for name, module in model._modules.items()
         )
     )
 
@@ -87,7 +88,7 @@ def compress(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
 
     Args:
         model: a network of :class:`~bdl_lessons.layers.SparseVD` or ``ARD`` layers. Layers without
-            noise of their own (activations, pooling) are taken over as they are.
+            noise of their own (activations, pooling) are copied.
         threshold: a weight is kept if its ``log_alpha`` is below.
 
     Raises:
@@ -97,8 +98,8 @@ def compress(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
     layers = _noisy_layers(model, threshold)
     return PrunedNetwork(
         *(
-            _sparse(layers[name], threshold) if name in layers else module
-            for name, module in model.named_children()
+            _sparse(layers[name], threshold) if name in layers else deepcopy(module)
+            for name, module in model._modules.items()
         )
     )
 
@@ -145,6 +146,10 @@ class PrunedNetwork(Network):
     trained, drawn from or charged a KL; trying to raises RuntimeError.
     """
 
+    def __init__(self, *modules: nn.Module) -> None:
+        super().__init__(*modules)
+        self.eval()
+
     def forward(self, x: Tensor, sampling: str = "mean", generator=None) -> Tensor:
         if sampling != "mean":
             self._refuse(f"drawn from (sampling={sampling!r})")
@@ -174,7 +179,7 @@ def _noisy_layers(model: Network, threshold: float) -> dict[str, WeightNoiseLaye
         raise TypeError(f"model must be a Network, got {type(model).__name__}")
     if threshold != threshold:
         raise ValueError("threshold must be a number, got NaN")
-    found = {n: m for n, m in model.named_children() if isinstance(m, StochasticLayer)}
+    found = {n: m for n, m in model._modules.items() if isinstance(m, StochasticLayer)}
     if not found:
         raise ValueError("model has no layer with log_alpha: there is nothing to prune")
     return found
@@ -186,7 +191,7 @@ def _kept(layer: WeightNoiseLayer, threshold: float) -> Tensor:
 
 def _plain(layer: WeightNoiseLayer, threshold: float) -> nn.Linear | nn.Conv2d:
     keep = _kept(layer, threshold)
-    weight = layer.mu.detach() * keep
+    weight = layer.noise.mean(layer.mu).detach() * keep
     if isinstance(layer, WeightNoiseLinear):
         plain = nn.Linear(layer.in_features, layer.out_features, layer.bias is not None)
     else:
@@ -212,4 +217,5 @@ def _sparse(layer: WeightNoiseLayer, threshold: float) -> SparseLayer:
     steps = ()
     if isinstance(layer, WeightNoiseConv2d):
         steps = (layer.stride[0], layer.padding[0])
-    return SparseLayer(layer.mu.detach().flatten()[index], index, layer.mu.shape, bias, *steps)
+    values = layer.noise.mean(layer.mu).detach().flatten()[index]
+    return SparseLayer(values, index, layer.mu.shape, bias, *steps)

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 from bdl_lessons.prune import PrunedNetwork, SparseLayer
 
-VERSION = 1
-_PLAIN = (nn.ReLU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.ELU, nn.GELU, nn.SiLU, nn.Flatten)
-_BY_NAME = {kind.__name__: kind for kind in _PLAIN}
+VERSION = 2
+_PLAIN = (nn.ReLU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.ELU, nn.GELU, nn.SiLU)
+_BY_NAME = {kind.__name__: kind for kind in (*_PLAIN, nn.Flatten, nn.MaxPool2d)}
 
 
 def save(network: PrunedNetwork, path: str | os.PathLike) -> int:
@@ -94,11 +94,10 @@ def _describe(module: nn.Module) -> dict:
             "padding": module.padding,
             "bias": module.bias is not None,
         }
-    if isinstance(module, nn.MaxPool2d) and isinstance(module.kernel_size, int):
-        return {"kind": "MaxPool2d", "size": module.kernel_size}
-    if type(module) in _PLAIN:
-        return {"kind": type(module).__name__}
-    known = ", ".join([*_BY_NAME, "MaxPool2d"])
+    if type(module) in _BY_NAME.values():
+        options = getattr(module, "__constants__", ())  # all of them arguments of the constructor
+        return {"kind": type(module).__name__} | {name: getattr(module, name) for name in options}
+    known = ", ".join(_BY_NAME)
     raise TypeError(f"the file cannot describe {type(module).__name__}; it knows {known}")
 
 
@@ -111,11 +110,8 @@ def _arrays(layer: SparseLayer) -> dict[str, np.ndarray]:
 
 
 def _rebuild(entry: dict, stored, number: int) -> nn.Module:
-    kind = entry["kind"]
-    if kind == "MaxPool2d":
-        return nn.MaxPool2d(entry["size"])
-    if kind != "sparse":
-        return _BY_NAME[kind]()
+    if entry["kind"] != "sparse":
+        return _BY_NAME[entry.pop("kind")](**entry)
     values = torch.from_numpy(stored[f"{number}.values"])
     index = torch.from_numpy(stored[f"{number}.gaps"].astype(np.int64).cumsum())
     bias = torch.from_numpy(stored[f"{number}.bias"]) if entry["bias"] else None

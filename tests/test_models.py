@@ -122,3 +122,8 @@ def test_a_wrong_number_of_factories_is_refused():
         mlp((3, 7, 2), [DROP] * 3)
     with pytest.raises(ValueError, match="one factory or 4, got 2"):
         lenet5([DROP] * 2)
+
+
+def test_the_kl_of_a_layer_that_is_used_twice_counts_once():
+    layer = BayesByBackprop().linear(3, 3)
+    assert Network(layer, nn.ReLU(), layer).kl() == layer.kl()

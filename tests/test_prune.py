@@ -178,3 +178,29 @@ def test_broken_weights_are_refused(bad):
 def test_any_additive_gaussian_posterior_has_a_log_alpha():
     layer = BayesByBackprop().linear(3, 2)
     torch.testing.assert_close(layer_log_alpha(layer).exp(), math.exp(-6) / layer.mu.square())
+
+
+def test_an_activation_that_is_used_twice_stays_twice():
+    relu, layers = nn.ReLU(), [SparseVD().linear(4, 4) for _ in range(3)]
+    model = with_noise(Network(layers[0], relu, layers[1], relu, layers[2]))
+    x = torch.randn(5, 4, generator=generator())
+    for made in (masked(model, math.inf), compress(model, math.inf)):
+        assert len(made) == 5
+        torch.testing.assert_close(made(x), model(x, "mean"))
+
+
+@pytest.mark.parametrize("threshold", [3.0, 5.0, math.inf])
+def test_weights_that_training_cut_stay_cut(threshold):
+    model = with_noise(mlp((6, 5, 3), SparseVD(cut_at=3)))
+    x = torch.randn(7, 6, generator=generator())
+    for made in (masked(model, threshold), compress(model, threshold)):
+        torch.testing.assert_close(made(x), model(x, "mean"))
+
+
+@pytest.mark.parametrize("make", [masked, compress])
+def test_nothing_random_is_left_and_the_original_stays_as_it_was(make):
+    model = Network(with_noise(mlp((6, 6), SparseVD()))[0], nn.BatchNorm1d(6), nn.Dropout(0.5))
+    made, x = make(model), torch.randn(7, 6, generator=generator())
+    assert torch.equal(made(x), made(x))
+    assert model[1].training
+    assert torch.equal(model[1].running_mean, torch.zeros(6))

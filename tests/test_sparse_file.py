@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from bdl_lessons.layers import ARD
+from bdl_lessons.layers import ARD, SparseVD
 from bdl_lessons.models import Network, lenet5, mlp
 from bdl_lessons.prune import compress
 from bdl_lessons.sparse_file import load, save
@@ -84,8 +84,8 @@ def test_a_flipped_byte_is_noticed(pruned, tmp_path):
         {"0.gaps": np.array([10_000], np.uint16)},
         {"0.values": np.array([np.nan], np.float32), "0.gaps": np.array([0], np.uint8)},
         {"0.bias": np.zeros(3, np.float32)},
-        {"header": np.frombuffer(b'{"version": 2, "layout": []}', np.uint8)},
-        {"header": np.frombuffer(b'{"version": 1, "layout": [{"kind": "Exec"}]}', np.uint8)},
+        {"header": np.frombuffer(b'{"version": 1, "layout": []}', np.uint8)},
+        {"header": np.frombuffer(b'{"version": 2, "layout": [{"kind": "Exec"}]}', np.uint8)},
         {"header": np.array([{}], dtype=object)},
     ],
 )
@@ -152,3 +152,24 @@ def test_the_header_is_readable(pruned, tmp_path):
     with np.load(tmp_path / "net.npz") as stored:
         header = json.loads(bytes(stored["header"]))
     assert [entry["kind"] for entry in header["layout"]] == ["sparse", "ReLU", "sparse"]
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        nn.MaxPool2d(3, stride=2, padding=1, ceil_mode=True),
+        nn.MaxPool2d((2, 1)),
+        nn.ELU(0.1),
+        nn.Softplus(beta=5.0),
+        nn.GELU("tanh"),
+        nn.ReLU(inplace=True),
+        nn.Flatten(2),
+        nn.Tanh(),
+    ],
+    ids=str,
+)
+def test_modules_come_back_with_their_options(tmp_path, module):
+    network = compress(Network(SparseVD().conv2d(1, 2, 3), module))
+    save(network, tmp_path / "net.npz")
+    x = torch.randn(2, 1, 12, 12, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(load(tmp_path / "net.npz")(x), network(x))
