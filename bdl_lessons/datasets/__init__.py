@@ -37,7 +37,7 @@ from bdl_lessons.datasets.co2 import CO2, GAL_SPAN, DetrendedCO2, co2, co2_noaa,
 from bdl_lessons.datasets.containers import Classification, Regression
 from bdl_lessons.datasets.errors import DatasetCorrupt, DatasetError, DatasetUnavailable
 from bdl_lessons.datasets.fetch import fetch
-from bdl_lessons.datasets.idx import fashion_mnist, mnist, notmnist
+from bdl_lessons.datasets.idx import CAFFE_SCALE, fashion_mnist, mnist, notmnist
 from bdl_lessons.datasets.registry import entry, names
 from bdl_lessons.datasets.report import Status, info, status
 from bdl_lessons.datasets.splits import (
@@ -53,6 +53,7 @@ from bdl_lessons.datasets.toy import diabetes, digits
 from bdl_lessons.datasets.uci import UCI, uci
 
 __all__ = [
+    "CAFFE_SCALE",
     "CO2",
     "GAL_SPAN",
     "UCI",

@@ -31,6 +31,8 @@ CLOTHES = (
     "ankle boot",
 )
 LETTERS = tuple("ABCDEFGHIJ")
+CAFFE_SCALE = 255 / 256
+"""On pixels in [0, 1]: the bytes divided by 256, as Caffe and many papers have them, not by 255."""
 
 
 def mnist(n_train: int | None = None, n_test: int | None = None) -> Classification:

@@ -22,7 +22,12 @@ def by_estimator(records: list[Record]) -> dict[str, Record]:
 
 
 def table(records: list[Record]) -> str:
-    """Seconds and their ratio to local reparameterization, memory, and what differs."""
+    """:func:`seconds_table`, and what differs."""
+    return "\n\n".join([seconds_table(records), _differences(records[0]["config"])])
+
+
+def seconds_table(records: list[Record]) -> str:
+    """Seconds and their ratio to local reparameterization, beside the published ones; memory."""
     own, printed = by_estimator(records), published_seconds()
     rows = []
     local, local_printed = own.get(ROWS["local"]), printed[ROWS["local"]]
@@ -30,13 +35,13 @@ def table(records: list[Record]) -> str:
         config, seconds = record["config"], record["metrics"]["seconds_per_epoch"]
         ratio = f"{seconds / local['metrics']['seconds_per_epoch']:.3g}" if local else "-"
         theirs = printed.get(name)
-        cells = [name, f"{seconds:.3g}", ratio]
+        cells = [name, f"{seconds:,.1f}", ratio]
         cells += [f"{theirs:g}", f"{theirs / local_printed:.3g}"] if theirs else ["-", "-"]
         cells += [f"{record['metrics']['peak_mib']:.0f}", str(config["rows_at_once"])]
         rows.append([*cells, str(config["timed_batches"])])
     head = ["estimator", "seconds an epoch", "times local", "published seconds", "times local"]
     head += ["peak memory (MiB)", "rows at once", "batches timed"]
-    return "\n\n".join([markdown.table(head, rows), _differences(records[0]["config"])])
+    return markdown.table(head, rows)
 
 
 def figure(records: list[Record]) -> Figure:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, cross_entropy, grid_sample
 
-from bdl_lessons.datasets import mnist
+from bdl_lessons.datasets import CAFFE_SCALE, mnist
 from bdl_lessons.device import device
 from bdl_lessons.experiments.experiment import Experiment, Measured, Unit
 from bdl_lessons.experiments.rotated_digit_report import PUBLISHED, SHOWN, figure, table
@@ -23,9 +23,6 @@ from bdl_lessons.models import Network, initialise, lenet5
 from bdl_lessons.predict import predict, predict_mean
 from bdl_lessons.predictive import mutual_information, predictive_entropy
 from bdl_lessons.train import fit, inverse_decay, sgd
-
-PIXEL_SCALE = 255 / 256
-"""Caffe multiplies the bytes by 1/256; ``mnist()`` divides them by 255."""
 
 _PAPER = {
     "n_train": 60_000,
@@ -64,7 +61,7 @@ def run(unit: Unit) -> Measured:
     net = make_network(config, generator)
     fit(
         net,
-        (data.x_train * PIXEL_SCALE).to(on),
+        (data.x_train * CAFFE_SCALE).to(on),
         data.y_train.to(on),
         cross_entropy,
         n_steps=config["n_steps"],
@@ -72,8 +69,9 @@ def run(unit: Unit) -> Measured:
         optimizer=sgd(config["learning_rate"], config["momentum"]),
         batch_size=config["batch_size"],
         schedule=inverse_decay(1e-4, 0.75),
+        checkpoint=unit.checkpoint,
     )
-    x_test, y_test = (data.x_test * PIXEL_SCALE).to(on), data.y_test.to(on)
+    x_test, y_test = (data.x_test * CAFFE_SCALE).to(on), data.y_test.to(on)
     n_samples = config["n_samples"]
     probs = predict_mean(net, x_test, n_samples, lambda f: f.softmax(-1), generator=generator)
     with torch.no_grad():

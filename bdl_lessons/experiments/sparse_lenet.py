@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons import sparse_file
-from bdl_lessons.datasets import mnist
+from bdl_lessons.checkpoint import seconds_before
+from bdl_lessons.datasets import CAFFE_SCALE, mnist
 from bdl_lessons.device import device
 from bdl_lessons.elbo import warm_up
 from bdl_lessons.experiments.experiment import Experiment, Measured, Unit
@@ -39,9 +40,6 @@ from bdl_lessons.shrink import n_hidden, shrink
 from bdl_lessons.train import adam, fit
 
 METHODS: dict[str, Callable[..., LayerFactory]] = {"sparse VD": SparseVD, "ARD": ARD}
-PIXEL_SCALE = 255 / 256
-"""The authors divide the bytes by 256; ``mnist()`` divides them by 255."""
-
 PUBLISHED_EPOCHS = 200
 
 _PAPER = {
@@ -79,7 +77,8 @@ def units(scale: str) -> list[Unit]:
 def run(unit: Unit) -> Measured:
     """Train, prune, store and time one network.
 
-    Metrics: ``error`` after pruning and ``error_unpruned``, with the mean weights, in percent;
+    Metrics: ``error`` after pruning and ``error_unpruned``, with the mean weights, in percent (the
+    same where training cuts: its report leaves it out);
     ``compression``; ``bytes_pruned`` and ``bytes_dense``: the files of the pruned network and of
     the same network with nothing pruned; ``ms_dense``, ``ms_stored`` and ``ms_shrunk``: median time
     for the first 1000 test images by dense products with all zeros in them, by the stored form
@@ -96,7 +95,7 @@ def run(unit: Unit) -> Measured:
     y_train, y_test = data.y_train.to(on), data.y_test.to(on)
     generator = torch.Generator(on).manual_seed(unit.seed)
     net = make_network(config, generator)
-    seconds = train(net, x_train, y_train, config, generator)
+    seconds = train(net, x_train, y_train, config, generator, unit.checkpoint)
 
     rows, small = sparsity(net), masked(net)
     less = shrink(small)
@@ -158,10 +157,17 @@ def make_network(config: dict, generator: torch.Generator) -> Network:
     return net
 
 
-def train(net: Network, x: Tensor, y: Tensor, config: dict, generator: torch.Generator) -> float:
-    """Fit ``net`` by the schedule of ``config``; returns the seconds it took."""
+def train(
+    net: Network,
+    x: Tensor,
+    y: Tensor,
+    config: dict,
+    generator: torch.Generator,
+    checkpoint: Path | None = None,
+) -> float:
+    """Fit ``net`` by the schedule of ``config``; returns the seconds it took, stops left out."""
     n_steps = config["n_epochs"] * (config["n_train"] // config["batch_size"])
-    began = time.perf_counter()
+    began = time.perf_counter() - seconds_before(checkpoint)
     fit(
         net,
         x,
@@ -173,6 +179,7 @@ def train(net: Network, x: Tensor, y: Tensor, config: dict, generator: torch.Gen
         batch_size=config["batch_size"],
         kl_weight=lambda step: kl_weight(step / n_steps),
         schedule=lambda step: learning_rate_factor(step / n_steps, config["network"]),
+        checkpoint=checkpoint,
     )
     return time.perf_counter() - began
 
@@ -198,7 +205,7 @@ EXPERIMENT = Experiment(
 
 
 def _inputs(x: Tensor, network: str) -> Tensor:
-    x = x * PIXEL_SCALE
+    x = x * CAFFE_SCALE
     return x.flatten(1) if network == "LeNet-300-100" else x
 
 

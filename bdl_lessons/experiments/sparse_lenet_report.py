@@ -98,7 +98,7 @@ def _row(record: Record) -> list[str]:
     return [
         *_run(record),
         f"{m['error']:.2f}",
-        f"{m['error_unpruned']:.2f}",
+        "–" if "cut_at" in record["config"] else f"{m['error_unpruned']:.2f}",
         " − ".join(f"{value:.1f}" for value in sparsities(record)),
         f"{m['compression']:.0f}",
     ]
