@@ -70,7 +70,8 @@ def gaussian_nll(y_pred: Tensor, y: Tensor, tau: float, y_std: float | Tensor = 
     if y_std.shape not in ((), y.shape[1:]) or not ((y_std > 0) & (y_std < math.inf)).all():
         raise ValueError(f"y_std must be positive: one number or one per output, got {y_std}")
     squared_error = ((y - y_pred) * y_std).square().sum(-1).mean()
-    return 0.5 * tau * squared_error + 0.5 * y.shape[1] * math.log(2 * math.pi / tau)
+    log_tau = tau.log() if isinstance(tau, Tensor) else math.log(tau)
+    return 0.5 * (tau * squared_error + y.shape[1] * (math.log(2 * math.pi) - log_tau))
 
 
 def categorical_nll(logits: Tensor, labels: Tensor) -> Tensor:

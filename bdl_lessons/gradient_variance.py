@@ -63,7 +63,7 @@ def gradient_variance(gradients: Tensor) -> VarianceEstimate:
     """
     _finite("gradients", gradients)
     n_draws = len(gradients)
-    if n_draws < 3 or gradients.dim() < 2:
+    if n_draws < 3 or gradients.dim() < 2 or gradients.numel() == 0:
         raise ValueError(
             f"gradients must be (S, ...) with S >= 3 draws, got shape {tuple(gradients.shape)}"
         )
@@ -118,7 +118,7 @@ def parts_from_draws(values: Tensor) -> VarianceParts:
         ValueError: if there are fewer than 2 draws, no row axis, or a value is not finite.
     """
     _finite("values", values)
-    if values.dim() < 2 or len(values) < 2:
+    if values.dim() < 2 or len(values) < 2 or values.numel() == 0:
         raise ValueError(
             f"values must be (S, N, ...) with S >= 2 draws, got shape {tuple(values.shape)}"
         )
@@ -172,7 +172,7 @@ def regression_parts(
         r2, d = r.square()[:, None], delta[:, None]
         mean = tau / 2 * var * x.square()
         if estimator == "local":
-            noise = mean.square() * (r2 / d + 2)
+            noise = mean.square() * (r2 / d.clamp_min(torch.finfo(d.dtype).tiny) + 2)
         else:
             noise = tau**2 / 4 * var * x.square() * (r2 + d + var * x.square())
         shared = tau**2 / 4 * var * (xr.square() + covered + var * xx.diagonal().square())

@@ -72,6 +72,7 @@ def rotated_noise(eps: Tensor, std: Tensor, vectors: Tensor, mean: float = 0.0) 
         TypeError, ValueError: as :func:`reflect`.
     """
     _check("eps", eps, vectors)
+    _check_length("std", std, vectors)
     if len(vectors) == 0:
         _check_finite(std, std=std)
         return torch.addcmul(std.new_full((), mean), std, eps)
@@ -119,6 +120,7 @@ def rotated_variance(alpha: Tensor, vectors: Tensor) -> Tensor:
         ValueError: for a NaN, an alpha that is not positive or shapes that do not fit.
     """
     _check("alpha", alpha, vectors)
+    _check_length("alpha", alpha, vectors)
     if len(vectors) == 0:
         return require.variance("alpha", alpha)
     s = RotatedVariance.apply(alpha, vectors)[0].clamp_min(torch.finfo(alpha.dtype).tiny)
@@ -149,6 +151,14 @@ def _check(name: str, value: Tensor, vectors: Tensor) -> None:
         raise ValueError(
             f"{name} must end in K = {vectors.shape[1]}, the length of the vectors, "
             f"got shape {tuple(value.shape)}"
+        )
+
+
+def _check_length(name: str, value: Tensor, vectors: Tensor) -> None:
+    if value.shape != vectors.shape[1:]:
+        raise ValueError(
+            f"{name} must have shape ({vectors.shape[1]},), the length of the vectors, "
+            f"got {tuple(value.shape)}"
         )
 
 

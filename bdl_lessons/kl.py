@@ -42,8 +42,11 @@ def gaussian_kl(mean_q: Tensor, var_q: Number, mean_p: Number = 0.0, var_p: Numb
     mean_p = require.finite("mean_p", require.like(mean_q, "mean_p", mean_p))
     var_q = require.variance("var_q", require.like(mean_q, "var_q", var_q))
     var_p = require.variance("var_p", require.like(mean_q, "var_p", var_p))
-    ratio = var_q / var_p
-    return 0.5 * (ratio - 1 - ratio.log() + (mean_q - mean_p).square() / var_p).sum()
+    ratio, tiny = var_q / var_p, torch.finfo(mean_q.dtype).tiny
+    log_ratio = torch.where(
+        ratio > tiny, ratio.clamp_min(tiny).log(), var_q.log() - var_p.log()
+    )  # a ratio that underflows has a logarithm all the same
+    return 0.5 * (ratio - 1 - log_ratio + (mean_q - mean_p).square() / var_p).sum()
 
 
 def gaussian_kl_to_prior(mean: Tensor, log_sigma2: Tensor, prior_var: float = 1.0) -> Tensor:

@@ -88,7 +88,8 @@ def column_marginal_kl(theta: Tensor, noise_cov: Tensor, precision: Tensor) -> T
     """
     if not require.floating("theta", theta).all():
         raise ValueError("theta must have no zeros: a column with one has no density")
-    require.variance("1 / precision", 1 / require.like(theta, "precision", precision))
+    precision = require.like(theta, "precision", precision)
+    require.variance("1 / precision", 1 / precision)
     log_det = 2 * require.cholesky("noise_cov", noise_cov, len(theta)).diagonal().log().sum()
     squared = theta.square()
     second_moment = squared * (1 + noise_cov.diagonal()[:, None])

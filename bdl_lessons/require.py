@@ -33,8 +33,12 @@ def finite(name: str, value: Tensor) -> Tensor:
 
 def variance(name: str, value: Tensor) -> Tensor:
     """``value`` if all of it is positive and finite, else ValueError."""
-    if not inside_vmap() and not ((value > 0) & value.isfinite()).all():
-        raise ValueError(f"{name} is a variance: it must be positive and finite, got {value.min()}")
+    if inside_vmap():
+        return value
+    wrong = ~((value > 0) & value.isfinite())
+    if wrong.any():
+        found = value[wrong][0]
+        raise ValueError(f"{name} is a variance: it must be positive and finite, got {found}")
     return value
 
 

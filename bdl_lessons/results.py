@@ -62,7 +62,7 @@ def make_record(
         ValueError: if a metric or an array holds NaN or infinity; the message names it.
     """
     arrays = arrays or {}
-    for name, value in {**metrics, **arrays}.items():
+    for name, value in (*metrics.items(), *arrays.items()):
         if not all(math.isfinite(number) for number in _numbers(value)):
             raise ValueError(f"{name} is not finite: a unit that failed is not recorded")
     return {

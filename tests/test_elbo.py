@@ -139,3 +139,9 @@ def test_a_kl_per_weight_is_refused():
     layer.kl = lambda: torch.ones(3)
     with pytest.raises(ValueError, match=r"Fixed.kl\(\) must return a 0-dim tensor"):
         total_kl(layer)
+
+
+def test_the_precision_of_the_likelihood_may_be_learned():
+    y = torch.randn(6, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    tau = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda tau: gaussian_nll(0 * y, y, tau), (tau,))

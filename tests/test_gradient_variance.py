@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
@@ -206,3 +208,17 @@ def test_all_estimators_have_the_same_mean_gradient():
     for i in (1, 2):
         z = (means[i] - means[0]) / (errors[i] + errors[0]).sqrt()
         assert z.abs().max() < 4.5
+
+
+def test_a_row_of_zeros_has_no_noise():
+    x = torch.tensor([[0.0, 0.0], [1.0, 2.0]], dtype=torch.float64)
+    y, mu, var = torch.ones(2).double(), torch.ones(2).double(), torch.ones(2).double()
+    parts = regression_parts(x, y, mu, var, 1.0, "log_sigma2", "local")
+    assert all(map(math.isfinite, parts))
+
+
+def test_no_parameters_are_refused():
+    with pytest.raises(ValueError, match="gradients must"):
+        gradient_variance(torch.zeros(3, 0))
+    with pytest.raises(ValueError, match="values must"):
+        parts_from_draws(torch.zeros(2, 0))

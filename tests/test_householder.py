@@ -213,3 +213,12 @@ def test_bad_arguments_are_named():
 def test_a_product_that_overflows_is_an_error():
     with pytest.raises(ValueError, match="x, vectors are too large"):
         reflect(torch.full((1, 2), 3e38), torch.ones(1, 2))
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (1, 4), (3,)])
+def test_one_standard_deviation_and_one_variance_for_each_unit(shape):
+    vectors, wrong = torch.ones(2, 4), torch.ones(shape)
+    with pytest.raises(ValueError, match="alpha must"):
+        rotated_variance(wrong, vectors)
+    with pytest.raises(ValueError, match=r"std must have shape \(4,\)"):
+        rotated_noise(torch.ones(3, 4), wrong, vectors)

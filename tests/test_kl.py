@@ -305,3 +305,14 @@ def test_mixtures_check_what_they_are_given():
         dropout_mixture(torch.zeros(2, 2), 1.5)
     with pytest.raises(ValueError, match="matrix"):
         dropout_mixture(torch.zeros(2), 0.5)
+
+
+def test_a_ratio_of_variances_that_underflows_has_a_logarithm():
+    mean, var_q, var_p = torch.zeros(1), torch.tensor([1e-25]), torch.tensor([1e25])
+    expected = 0.5 * (math.log(1e25) - math.log(1e-25) - 1)
+    assert gaussian_kl(mean, var_q, mean, var_p).item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_variance_that_is_wrong_is_shown():
+    with pytest.raises(ValueError, match=r"var_q is a variance.* got inf"):
+        gaussian_kl(torch.zeros(2), torch.tensor([1.0, math.inf]), 0.0, 1.0)

@@ -50,8 +50,10 @@ class LowRankLaw(WeightLaw):
     ) -> None:
         super().__init__()
         self.factors = nn.Parameter(torch.zeros(rank, *shape))
-        self.log_sigma2 = nn.Parameter(torch.full(shape, log_sigma2), requires_grad=learn_diagonal)
-        self.register_buffer("prior_var", torch.tensor(prior_var), persistent=False)
+        self.log_sigma2 = nn.Parameter(
+            torch.full(shape, float(log_sigma2)), requires_grad=learn_diagonal
+        )
+        self.register_buffer("prior_var", torch.tensor(float(prior_var)), persistent=False)
         self._start = start
 
     @torch.no_grad()

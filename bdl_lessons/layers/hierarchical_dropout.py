@@ -6,7 +6,8 @@ of each input unit, ``p(W, z) = p(W | z) p(z)`` and ``q(W, z) = q(z) q(W | z)``:
 .. math:: \hat\xi_n = z \circ \xi_n, \qquad W = \operatorname{diag}(\hat\xi_n)\, \Theta, \qquad
           p(W_{ij} \mid z) = N(0, z_i^2 / \beta_{ij}).
 
-As a *standard deviation* z scales W and its prior alike and cancels from the conditional
+(They do not print ``p(W | z)``; this is the reading under which their claim about the divergence
+holds.) As a *standard deviation* z scales W and its prior alike and cancels from the conditional
 divergence, so ``KL = KL(q(z) || p(z)) + KL of the law of xi``. (As a variance, ``z / beta``, it
 would not.)
 
@@ -69,9 +70,17 @@ def scaled_cov(cov: Tensor, log_sigma2: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class LogNormalScale:
-    """``p(z_i) = LogNormal(., std**2)``; the location cancels, see the module's docstring."""
+    """``p(z_i) = LogNormal(., std**2)``; the location cancels, see the module's docstring.
+
+    Raises:
+        ValueError: if ``std`` is not positive and finite.
+    """
 
     std: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.std < math.inf:
+            raise ValueError(f"std must be positive and finite, got {self.std}")
 
     def __call__(self, log_sigma2: Tensor) -> Tensor:
         """``sum ½ (r - 1 - log r)`` with ``r = sigma² / std²``, nats."""
@@ -145,7 +154,8 @@ class HierarchicalDropout:
     def _with_scales(self, layer: nn.Module, n_units: int) -> nn.Module:
         if not isinstance(layer, UnitNoiseLinear | UnitNoiseConv2d):
             raise TypeError(f"base must make unit-noise layers, got {type(layer).__name__}")
-        kl = layer.kl()
+        with torch.enable_grad():
+            kl = layer.kl()
         if kl.requires_grad:
             (slope,) = torch.autograd.grad(kl, layer.weight, allow_unused=True)
             if slope is not None:

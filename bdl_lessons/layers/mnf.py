@@ -57,24 +57,26 @@ class FlowLaw(WeightLaw):
         super().__init__()
         (n_out, n_in), self._has_bias, self._units = shape, has_bias, units
         n_factors = n_in - has_bias if units == "inputs" else n_out
-        start = torch.full(shape, log_sigma2[0])
+        start = torch.full(shape, float(log_sigma2[0]))
         if has_bias:
             start[:, -1] = log_sigma2[1]
         self.log_sigma2 = nn.Parameter(start)
-        self.z_mean = nn.Parameter(torch.full((n_factors,), z_mean))
+        self._z_start = float(z_mean)
+        self.z_mean = nn.Parameter(torch.full((n_factors,), self._z_start))
         self.z_log_var = nn.Parameter(torch.full((n_factors,), math.log(0.1)))
         self.flow = MaskedRealNVP(n_factors, widths[0], n_flows)
         self.aux_flow = MaskedRealNVP(n_factors, widths[1], n_flows)
         self.aux_in, self.aux_mean, self.aux_precision = (
             nn.Parameter(torch.zeros(n_factors)) for _ in range(3)
         )
-        self.register_buffer("prior_var", torch.tensor(prior_var), persistent=False)
+        self.register_buffer("prior_var", torch.tensor(float(prior_var)), persistent=False)
         self._generator: torch.Generator | None = None
 
     @torch.no_grad()
     def reset(self, mu: Tensor, generator: torch.Generator) -> None:
         for parameter in (self.z_mean, self.aux_in, self.aux_mean, self.aux_precision):
-            parameter += 0.1 * standard_normal(parameter.shape, generator, mu)
+            start = self._z_start if parameter is self.z_mean else 0.0
+            parameter.copy_(start + 0.1 * standard_normal(parameter.shape, generator, mu))
         self.flow.reset(generator)
         self.aux_flow.reset(generator)
 
@@ -176,6 +178,10 @@ class MNF(JointFactory):
             raise ValueError(f"widths must be >= 1, got {self.widths}")
         if not 0 < self.prior_var < math.inf:
             raise ValueError(f"prior_var must be finite and > 0, got {self.prior_var}")
+        if not all(map(math.isfinite, (*self.log_sigma2, self.z_mean or 0.0))):
+            raise ValueError(
+                f"log_sigma2 and z_mean must be finite, got {self.log_sigma2} and {self.z_mean}"
+            )
 
     def _law(self, n_out: int, n_in: int, n_pixels: int, bias: bool) -> FlowLaw:
         return FlowLaw(

@@ -49,7 +49,16 @@ class StochasticLayer(nn.Module):
         raise NotImplementedError
 
     def on_functions(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        """``"function"`` by draws of the weights: one for each index of the sample axis."""
+        """``"function"`` by draws of the weights: one for each index of the sample axis.
+
+        Raises:
+            ValueError: if x has more axes than that.
+        """
+        if x.dim() not in (self.unit_dims + 1, self.unit_dims + 2):
+            raise ValueError(
+                f"x must have {self.unit_dims + 1} axes, or {self.unit_dims + 2} with a sample "
+                f"axis, got shape {tuple(x.shape)}: flatten the leading axes"
+            )
         if x.dim() == self.unit_dims + 1:
             return self.apply_draw(x[None], self.draw(1, generator))[0]
         return self.apply_draw(x, self.draw(len(x), generator))

@@ -56,7 +56,8 @@ class StructuredDropout:
     Raises:
         TypeError, ValueError: for a negative ``n_reflections``, a ``rank`` below 1, an unknown
             ``vectors``, ``prior`` or ``kl_per``, an ``init_p_drop`` outside (0, 1), a negative
-            ``alpha_spread``, or bounds that do not hold the alpha of ``init_p_drop``.
+            ``alpha_spread`` or ``kl_scale``, or bounds that do not hold the alpha of
+            ``init_p_drop``.
     """
 
     n_reflections: int = 2
@@ -76,8 +77,9 @@ class StructuredDropout:
         one_of("kl_per", self.kl_per, KLPer)
         _at_least("n_reflections", self.n_reflections, 0)
         _at_least("rank", self.rank, 1)
-        if not (math.isfinite(self.alpha_spread) and self.alpha_spread >= 0):
-            raise ValueError(f"alpha_spread must be finite and >= 0, got {self.alpha_spread}")
+        for name in ("alpha_spread", "kl_scale"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be finite and >= 0, got {getattr(self, name)}")
         start = math.exp(matched_log_alpha(self.init_p_drop))
         tolerance = 1 + 1e-9
         if not 0 < self.min_alpha <= start * tolerance or not start <= self.max_alpha * tolerance:

@@ -41,8 +41,8 @@ class VariationalDropout(MultiplicativeNoise):
 
     Raises:
         TypeError, ValueError: for an unknown ``noise``, ``alpha_per`` or ``kl_per``, an alpha per
-            weight under type A, an ``init_p_drop`` outside (0, 1), or an alpha that starts above
-            ``max_alpha``.
+            weight under type A, an ``init_p_drop`` outside (0, 1), a negative ``kl_scale``, or an
+            alpha that starts above ``max_alpha``.
     """
 
     noise: NoiseType = "A"
@@ -61,6 +61,8 @@ class VariationalDropout(MultiplicativeNoise):
             raise ValueError("alpha_per='weight' needs noise='B': type A has one factor per unit")
         if not self.max_alpha > 0:
             raise ValueError(f"max_alpha must be > 0, got {self.max_alpha}")
+        if not 0 <= self.kl_scale < math.inf:
+            raise ValueError(f"kl_scale must be finite and >= 0, got {self.kl_scale}")
         if matched_log_alpha(self.init_p_drop) > math.log(self.max_alpha) + 1e-9:
             raise ValueError(
                 f"init_p_drop={self.init_p_drop} starts alpha at p/(1-p), "

@@ -47,11 +47,10 @@ class MatrixGaussianLaw(WeightLaw):
 
     def __init__(self, n_out: int, n_in: int, n_pseudo: int, has_bias: bool, jitter: float) -> None:
         super().__init__()
-        log_input_std = torch.zeros(n_in)
-        if has_bias:
-            log_input_std[-1] = -4.0
+        self._shape, self._has_bias = (n_out, n_in), has_bias
+        log_input_std, log_output_std = self._starts()
         self.log_input_std = nn.Parameter(log_input_std)  # relative to the prior's
-        self.log_output_std = nn.Parameter(torch.zeros(n_out))
+        self.log_output_std = nn.Parameter(log_output_std)
         self.pseudo_x = nn.Parameter(torch.zeros(n_pseudo, n_in))
         self.pseudo_y = nn.Parameter(torch.zeros(n_pseudo, n_out))
         self.free_alpha = nn.Parameter(torch.full((2,), -2 * math.log(0.01)))  # of x, of y
@@ -59,8 +58,11 @@ class MatrixGaussianLaw(WeightLaw):
 
     @torch.no_grad()
     def reset(self, mu: Tensor, generator: torch.Generator) -> None:
-        for parameter in (self.log_input_std, self.log_output_std):
-            parameter += 0.01 * standard_normal(parameter.shape, generator, mu)
+        for parameter, start in zip(
+            (self.log_input_std, self.log_output_std), self._starts(), strict=True
+        ):
+            noise = 0.01 * standard_normal(parameter.shape, generator, mu)
+            parameter.copy_(start.to(noise) + noise)
         for parameter in (self.pseudo_x, self.pseudo_y):
             uniform = torch.rand(parameter.shape, generator=generator, device=generator.device)
             parameter.copy_(0.02 * uniform - 0.01)
@@ -84,10 +86,12 @@ class MatrixGaussianLaw(WeightLaw):
         pseudo_x, pseudo_y = self._noisy_pseudo_data(samples, generator)
         mean = layer.activations(x, self._conditional_mean(mu, pseudo_x, pseudo_y))
         u = self._input_var
-        known = torch.linalg.solve_triangular(self._cholesky(pseudo_x), pseudo_x * u, upper=False)
-        var = layer.activations(x.square(), u.expand(*samples, 1, len(u)))
-        explained = layer.activations(x, known).square().sum(-layer.unit_dims, keepdim=True)
         output_var = (2 * self.log_output_std).exp().view(-1, *[1] * (layer.unit_dims - 1))
+        var = layer.activations(x.square(), u.expand(*samples, 1, len(u)))
+        if len(self.pseudo_x) == 0:
+            return noisy(mean, var * output_var, generator)
+        known = torch.linalg.solve_triangular(self._cholesky(pseudo_x), pseudo_x * u, upper=False)
+        explained = layer.activations(x, known).square().sum(-layer.unit_dims, keepdim=True)
         return noisy(mean, (var - explained) * output_var, generator)
 
     def kl(self, mu: Tensor) -> Tensor:
@@ -107,6 +111,13 @@ class MatrixGaussianLaw(WeightLaw):
     @property
     def _input_var(self) -> Tensor:
         return (2 * self.log_input_std).exp() / len(self.log_input_std)
+
+    def _starts(self) -> tuple[Tensor, Tensor]:
+        n_out, n_in = self._shape
+        log_input_std = torch.zeros(n_in)
+        if self._has_bias:
+            log_input_std[-1] = -4.0
+        return log_input_std, torch.zeros(n_out)
 
     def _noisy_pseudo_data(self, samples: tuple[int, ...], generator: torch.Generator):
         pseudo_data = (self.pseudo_x, self.pseudo_y)

@@ -201,8 +201,11 @@ class AdditiveNoiseFactory:
 
 
 def _noise(var: Tensor, eps: Tensor) -> Tensor:
-    """``sqrt(var) * eps``, with slope 0 where ``var`` is 0 (a row of zeros) instead of infinite."""
+    """``sqrt(var) * eps``, with slope 0 where ``var`` is 0 (a row of zeros) instead of infinite.
+
+    Some algorithms of convolution leave a ``var`` that should be 0 a little below.
+    """
     with torch.no_grad():
-        noise = var.sqrt() * eps
+        noise = var.clamp_min(0).sqrt_() * eps
         slope = noise / (2 * var.clamp_min(torch.finfo(var.dtype).tiny))
     return known_slope(noise, (var, slope))

@@ -1,3 +1,4 @@
+import math
 from copy import deepcopy
 
 import pytest
@@ -252,3 +253,28 @@ def test_members_side_by_side_fit_a_curve():
 def test_bad_settings_are_refused(argument, value):
     with pytest.raises(ValueError, match=argument.rstrip("s")):
         MNF(**{argument: value})
+
+
+def test_a_new_start_forgets_the_old_one():
+    layer = MNF().linear(4, 3)
+    names = ("z_mean", "aux_in", "aux_mean", "aux_precision")
+    started = []
+    for _ in range(2):
+        layer.reset(torch.Generator().manual_seed(3))
+        started.append([getattr(layer.law, name).clone() for name in names])
+        with torch.no_grad():
+            for name in names:
+                getattr(layer.law, name).add_(1.0)
+    for old, new in zip(*started, strict=True):
+        assert torch.equal(old, new)
+
+
+def test_whole_numbers_are_fine_settings():
+    layer = MNF(log_sigma2=(-9, -18), z_mean=1, prior_var=1).linear(4, 3)
+    assert all(p.is_floating_point() for p in layer.parameters())
+
+
+@pytest.mark.parametrize("setting", [{"log_sigma2": (math.nan, -9.0)}, {"z_mean": math.inf}])
+def test_settings_that_are_not_finite_are_refused(setting):
+    with pytest.raises(ValueError, match="log_sigma2 and z_mean must be finite"):
+        MNF(**setting)

@@ -194,3 +194,30 @@ def test_members_side_by_side_fit_a_curve():
 def test_bad_settings_are_refused(argument, value):
     with pytest.raises(ValueError, match=argument):
         VMG(**{argument: value})
+
+
+@pytest.mark.parametrize("sampling", ["example", "function", "mean"])
+def test_without_pseudo_data_layers_of_both_kinds_work(sampling):
+    for layer, x in (
+        (VMG(n_pseudo=0).conv2d(1, 2, 3), torch.ones(2, 1, 5, 5)),
+        (VMG(n_pseudo=0).linear(4, 3), torch.ones(2, 4)),
+    ):
+        assert layer(x, sampling, torch.Generator().manual_seed(0)).isfinite().all()
+
+
+def test_a_new_start_forgets_the_old_one():
+    layer = VMG().linear(4, 3)
+    first = [p.clone() for p in _reset(layer)]
+    with torch.no_grad():
+        for parameter in layer.law.parameters():
+            parameter.add_(1.0)
+    names = ("log_input_std", "log_output_std", "pseudo_x", "pseudo_y")
+    for old, new in zip(first, _reset(layer), strict=True):
+        assert torch.equal(old, new)
+    assert len(first) == len(names)
+
+
+def _reset(layer):
+    layer.reset(torch.Generator().manual_seed(3))
+    law = layer.law
+    return [law.log_input_std, law.log_output_std, law.pseudo_x, law.pseudo_y]

@@ -203,3 +203,20 @@ def test_function_prediction_is_one_function_at_all_rows():
     for chunk_rows in (2, 100):
         draws = predict(model, x, 3, "function", generator=generator(2), chunk_rows=chunk_rows)
         torch.testing.assert_close(draws, draws[:, :1].expand_as(draws))
+
+
+def test_a_variance_that_rounding_left_below_zero_is_no_noise(linear, monkeypatch):
+    below = torch.tensor([[-1e-7, 0.0, 1.0]]).requires_grad_()
+    monkeypatch.setattr(linear, "activation_moments", lambda x: (torch.zeros(1, 3), below))
+    y = linear(torch.ones(1, 1), "example", torch.Generator().manual_seed(0))
+    assert y[0, :2].tolist() == [0.0, 0.0]
+    assert y[0, 2] != 0
+    (slope,) = torch.autograd.grad(y.sum(), below)
+    assert slope[0, :2].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 2, 1, 4)])
+def test_function_refuses_more_axes_than_samples_and_rows(shape):
+    layer = BayesByBackprop().linear(4, 3)
+    with pytest.raises(ValueError, match="x must have 2 axes, or 3 with a sample axis"):
+        layer(torch.ones(shape), "function", torch.Generator().manual_seed(0))
