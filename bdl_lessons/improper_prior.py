@@ -62,8 +62,8 @@ def decades_to_half(z_score: float, delta: float = 0.1) -> float:
     """The ``k`` at which a prior cut off at ``10**-k`` puts half the posterior on ``|v| < delta``.
 
     Below ``delta`` the likelihood hardly changes, so each decade adds ``2 L(0) log 10`` and ``k``
-    solves a linear equation. It grows like ``exp(t**2 / 2)``: the collapse is certain but, for a
-    weight that the data support, out of any computer's reach.
+    solves a linear equation. It grows like ``exp(t**2 / 2) / t``: the collapse is certain but, for
+    a weight that the data support, out of any computer's reach.
     """
     log_a = min(_log(delta), _SMALL)
     outside = evidence(z_score, _log(delta)).item()

@@ -33,7 +33,7 @@ def geometric_mean(class_probs: Tensor, probs: Tensor) -> Tensor:
 
 
 def dropout_penalty(x: Tensor, w: Tensor, p_drop: float) -> Tensor:
-    """What dropping inputs adds to the squared error of a linear model, equation (10).
+    """What dropping inputs adds to the squared error of a linear model, equation (12).
 
     ``x`` is ``(N, K)``, ``w`` is ``(K,)``; the inputs are not rescaled. Returns a 0-dim tensor.
     """
@@ -287,7 +287,7 @@ EXERCISES = (
         mistakes=(
             Mistake(
                 lambda x, w, p_drop: (1 - p_drop) * p_drop * (x.pow(2).mean(0) * w**2).sum(),
-                "the feature norms are averaged over the examples. The loss in (10) is a sum over "
+                "the feature norms are averaged over the examples. The loss in (12) is a sum over "
                 "examples, and so is its penalty.",
             ),
             Mistake(

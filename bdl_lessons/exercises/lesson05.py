@@ -23,7 +23,7 @@ def log_likelihood(draws: Tensor, y: Tensor, tau: float) -> Tensor:
 
 
 def mean_class_probs(logits: Tensor) -> Tensor:
-    """Predictive class probabilities, equation (6): logits ``(S, B, C)``; returns ``(B, C)``."""
+    """Predictive class probabilities, equation (7): logits ``(S, B, C)``; returns ``(B, C)``."""
     return logits.softmax(-1).mean(0)
 
 
@@ -31,8 +31,8 @@ def disagreement(logits: Tensor) -> Tensor:
     """Mutual information in nats, equation (8): logits ``(S, B, C)``; returns ``(B,)``."""
     probs = logits.softmax(-1)
     mean_probs = probs.mean(0)
-    total = -(mean_probs * mean_probs.log()).sum(-1)
-    within = -(probs * probs.log()).sum(-1).mean(0)
+    total = torch.special.entr(mean_probs).sum(-1)  # -p log p, and 0 at p = 0
+    within = torch.special.entr(probs).sum(-1).mean(0)
     return total - within
 
 
@@ -279,6 +279,13 @@ EXERCISES = (
                 "measure in nats: natural logarithm",
             ),
             Property(
+                "draws that are so sure that a probability underflows: still log 2",
+                lambda answer: close(
+                    answer(torch.tensor([[[200.0, 0.0]], [[0.0, 200.0]]])), [math.log(2)], 1e-5
+                ),
+                "0 · log 0 is not a number: torch.special.entr takes it as 0",
+            ),
+            Property(
                 "it is never negative",
                 lambda answer: bool((answer(_LOGITS) >= -1e-12).all()),
                 "entropy is concave: the entropy of the mean is the larger one",
@@ -325,8 +332,8 @@ EXERCISES = (
         ),
         hints=(
             "Two entropies: one of the mean distribution, one averaged over the draws.",
-            "total = -(m * m.log()).sum(-1) with m the mean over draws; within is the same for "
-            "each draw, then averaged.",
+            "total = torch.special.entr(m).sum(-1) with m the mean over draws (entr takes 0 log 0 "
+            "as 0); within is the same for each draw, then averaged.",
             "Return total − within.",
         ),
     ),

@@ -11,7 +11,7 @@ from bdl_lessons.householder import orthogonal_matrix, rotated_variance
 
 
 def mirror(x: Tensor, v: Tensor) -> Tensor:
-    """Equation (2): every row of ``x (N, K)`` reflected by ``v (K,)``, without a K×K matrix."""
+    """Equation (1): every row of ``x (N, K)`` reflected by ``v (K,)``, without a K×K matrix."""
     return x - 2 * (x @ v)[:, None] * v / (v @ v)
 
 
@@ -204,8 +204,8 @@ EXERCISES = (
             ),
             Mistake(
                 lambda alpha, v: rotated_variance(alpha, v[None] / v.norm()).mean().expand(len(v)),
-                "this is the mean of the alphas in every place: a perfect mixing, which one "
-                "reflection cannot do.",
+                "this is the mean of the alphas in every place: a perfect mixing, which this "
+                "reflection does not do.",
             ),
         ),
         hints=(

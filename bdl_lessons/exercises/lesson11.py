@@ -11,7 +11,7 @@ from bdl_lessons.exercises.engine import Exercise, Mistake, Property, close
 
 
 def gamma_price(mu: Tensor, sigma2: Tensor, a: float, b: float) -> Tensor:
-    """(7): ``KL(LogNormal(mu, sigma2) || Gamma(a, b))``, summed over scales, in nats."""
+    """(8): ``KL(LogNormal(mu, sigma2) || Gamma(a, b))``, summed over scales, in nats."""
     entropy = 0.5 * torch.log(2 * math.pi * math.e * sigma2) + mu
     mean_z = torch.exp(mu + sigma2 / 2)
     mean_log_p = a * math.log(b) - math.lgamma(a) + (a - 1) * mu - b * mean_z
@@ -25,7 +25,7 @@ def hierarchical_factors(xi: Tensor, sigma: Tensor, generator: torch.Generator) 
 
 
 def penalty(H: Tensor, h: Tensor, alpha: Tensor, U: Tensor) -> Tensor:
-    """(11): ``½ tr(H diag(h) U diag(alpha) U' diag(h))`` for one row."""
+    """(13): ``½ tr(H diag(h) U diag(alpha) U' diag(h))`` for one row."""
     Q = torch.diag(h) @ U @ torch.diag(alpha) @ U.T @ torch.diag(h)
     return 0.5 * torch.trace(H @ Q)
 

@@ -28,7 +28,7 @@ from bdl_lessons.kl import gaussian_kl_full
 from bdl_lessons.panel import Choice, Panel, Slider, Update
 from bdl_lessons.plots import BLUE, GREY, INK, ORANGE, VERMILLION, tint
 
-LINE, BIOASSAY = "line through three points", "bioassay"
+LINE, BIOASSAY = "line, three points", "bioassay"
 SHIFTS = tuple(round(0.1 * step, 1) for step in range(-20, 21))
 SCALES = tuple(round(0.05 * step, 2) for step in range(4, 41))
 EXACT_CORRELATION = -math.sqrt(0.6)
