@@ -40,6 +40,6 @@ def test_ratios_are_to_the_local_estimator():
         metrics = {"seconds_per_epoch": seconds, "peak_mib": 7.0}
         records.append({"config": dict(unit.config), "metrics": metrics})
     text = lrt_speed_report.table(records)
-    assert "| weight sample per data point | 50 | 25 | 1635 | 221 | 7 | 25 | 5 |" in text
-    assert "| local reparameterization | 2 | 1 | 7.4 | 1 |" in text
-    assert "| weight sample per minibatch | 3 | 1.5 | - | - |" in text
+    assert "| weight sample per data point | 50.0 | 25 | 1635 | 221 | 7 | 25 | 5 |" in text
+    assert "| local reparameterization | 2.0 | 1 | 7.4 | 1 |" in text
+    assert "| weight sample per minibatch | 3.0 | 1.5 | - | - |" in text
