@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from bdl_lessons.prune import PrunedNetwork, SparseLayer
 
 VERSION = 2
-_PLAIN = (nn.ReLU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.ELU, nn.GELU, nn.SiLU)
-_BY_NAME = {kind.__name__: kind for kind in (*_PLAIN, nn.Flatten, nn.MaxPool2d)}
+_ACTIVATIONS = (nn.ReLU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.ELU, nn.GELU, nn.SiLU)
+_BY_NAME = {kind.__name__: kind for kind in (*_ACTIVATIONS, nn.Flatten, nn.MaxPool2d)}
 
 
 def save(network: PrunedNetwork, path: str | os.PathLike) -> int:

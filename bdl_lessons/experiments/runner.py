@@ -72,13 +72,11 @@ def reproduce(
     units = experiment.units(scale)
     for key in known:  # of units that were killed between their record and their clean-up
         _checkpoint(path, key).unlink(missing_ok=True)
-    waiting = [unit for unit in units if results.unit_key(unit.config, unit.seed) not in known]
-    if executor is None:
-        keys = [results.unit_key(unit.config, unit.seed) for unit in waiting]
-        waiting = [
-            replace(unit, checkpoint=_checkpoint(path, key))
-            for unit, key in zip(waiting, keys, strict=True)
-        ]
+    waiting = [
+        unit if executor else replace(unit, checkpoint=_checkpoint(path, key))
+        for unit in units
+        if (key := results.unit_key(unit.config, unit.seed)) not in known
+    ]
     outcome = Outcome(skipped=len(units) - len(waiting))
     bar = tqdm(total=len(units), initial=outcome.skipped, desc=experiment.name, disable=None)
     with bar, _executor(jobs, executor) as pool:

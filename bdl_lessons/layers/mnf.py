@@ -75,8 +75,8 @@ class FlowLaw(WeightLaw):
     @torch.no_grad()
     def reset(self, mu: Tensor, generator: torch.Generator) -> None:
         for parameter in (self.z_mean, self.aux_in, self.aux_mean, self.aux_precision):
-            start = self._z_start if parameter is self.z_mean else 0.0
-            parameter.copy_(start + 0.1 * standard_normal(parameter.shape, generator, mu))
+            parameter.copy_(0.1 * standard_normal(parameter.shape, generator, mu))
+        self.z_mean += self._z_start
         self.flow.reset(generator)
         self.aux_flow.reset(generator)
 

@@ -19,6 +19,8 @@ from bdl_lessons.layers.joint_weights import (
 )
 from bdl_lessons.noise import standard_normal
 
+_LOG_BIAS_STD = -4.0
+
 
 class MatrixGaussianLaw(WeightLaw):
     r"""A matrix Gaussian, conditioned on what the layer does to m pseudo-inputs.
@@ -47,22 +49,22 @@ class MatrixGaussianLaw(WeightLaw):
 
     def __init__(self, n_out: int, n_in: int, n_pseudo: int, has_bias: bool, jitter: float) -> None:
         super().__init__()
-        self._shape, self._has_bias = (n_out, n_in), has_bias
-        log_input_std, log_output_std = self._starts()
+        log_input_std = torch.zeros(n_in)
+        if has_bias:
+            log_input_std[-1] = _LOG_BIAS_STD
         self.log_input_std = nn.Parameter(log_input_std)  # relative to the prior's
-        self.log_output_std = nn.Parameter(log_output_std)
+        self.log_output_std = nn.Parameter(torch.zeros(n_out))
         self.pseudo_x = nn.Parameter(torch.zeros(n_pseudo, n_in))
         self.pseudo_y = nn.Parameter(torch.zeros(n_pseudo, n_out))
         self.free_alpha = nn.Parameter(torch.full((2,), -2 * math.log(0.01)))  # of x, of y
-        self._jitter = jitter
+        self._has_bias, self._jitter = has_bias, jitter
 
     @torch.no_grad()
     def reset(self, mu: Tensor, generator: torch.Generator) -> None:
-        for parameter, start in zip(
-            (self.log_input_std, self.log_output_std), self._starts(), strict=True
-        ):
-            noise = 0.01 * standard_normal(parameter.shape, generator, mu)
-            parameter.copy_(start.to(noise) + noise)
+        for parameter in (self.log_input_std, self.log_output_std):
+            parameter.copy_(0.01 * standard_normal(parameter.shape, generator, mu))
+        if self._has_bias:
+            self.log_input_std[-1] += _LOG_BIAS_STD
         for parameter in (self.pseudo_x, self.pseudo_y):
             uniform = torch.rand(parameter.shape, generator=generator, device=generator.device)
             parameter.copy_(0.02 * uniform - 0.01)
@@ -111,13 +113,6 @@ class MatrixGaussianLaw(WeightLaw):
     @property
     def _input_var(self) -> Tensor:
         return (2 * self.log_input_std).exp() / len(self.log_input_std)
-
-    def _starts(self) -> tuple[Tensor, Tensor]:
-        n_out, n_in = self._shape
-        log_input_std = torch.zeros(n_in)
-        if self._has_bias:
-            log_input_std[-1] = -4.0
-        return log_input_std, torch.zeros(n_out)
 
     def _noisy_pseudo_data(self, samples: tuple[int, ...], generator: torch.Generator):
         pseudo_data = (self.pseudo_x, self.pseudo_y)

@@ -190,3 +190,9 @@ def test_a_base_of_another_family_is_refused():
 def test_a_start_without_spread_is_refused(init_std):
     with pytest.raises(ValueError, match="init_std must be positive and finite"):
         HierarchicalDropout(BASE, init_std=init_std)
+
+
+@pytest.mark.parametrize("std", [0.0, -1.0, math.inf])
+def test_a_prior_without_spread_is_refused(std):
+    with pytest.raises(ValueError, match=r"^std must be positive and finite"):
+        LogNormalScale(std)

@@ -256,7 +256,7 @@ def test_bad_settings_are_refused(argument, value):
 
 
 def test_a_new_start_forgets_the_old_one():
-    layer = MNF().linear(4, 3)
+    layer = MNF(z_mean=2.0).linear(4, 3)
     names = ("z_mean", "aux_in", "aux_mean", "aux_precision")
     started = []
     for _ in range(2):
@@ -267,6 +267,7 @@ def test_a_new_start_forgets_the_old_one():
                 getattr(layer.law, name).add_(1.0)
     for old, new in zip(*started, strict=True):
         assert torch.equal(old, new)
+    assert (started[0][0] - 2).abs().max() < 0.5  # within five standard deviations
 
 
 def test_whole_numbers_are_fine_settings():

@@ -166,6 +166,8 @@ def test_the_bound_holds_for_each_of_many_members():
         ({"init_p_drop": 0.0}, "p_drop must lie in \\(0, 1\\)"),
         ({"init_p_drop": 0.6}, "above max_alpha=1.0"),
         ({"max_alpha": -1.0}, "max_alpha must be > 0"),
+        ({"kl_scale": -1.0}, "kl_scale must be finite and >= 0"),
+        ({"kl_scale": math.nan}, "kl_scale must be finite and >= 0"),
         ({"max_alpha": math.nan}, "max_alpha must be > 0"),
     ],
 )

@@ -296,6 +296,7 @@ def test_bounds_hold_and_can_be_left():
         ({"max_alpha": math.nan}, ValueError, "max_alpha"),
         ({"alpha_spread": -0.1}, ValueError, "alpha_spread must be finite and >= 0"),
         ({"alpha_spread": math.nan}, ValueError, "alpha_spread must be finite and >= 0"),
+        ({"kl_scale": -1.0}, ValueError, "kl_scale must be finite and >= 0"),
         ({"prior": "gaussian"}, ValueError, "prior must be one of empirical_bayes, log_uniform"),
         ({"kl_per": "unit"}, ValueError, "kl_per must be one of factor, weight"),
     ],
