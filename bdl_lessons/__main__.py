@@ -28,8 +28,8 @@ def rebuild(
     ] = False,
 ) -> None:
     """Execute lessons in order, clean and guard them; running it twice changes nothing."""
-    from bdl_lessons.tools import notebook
-    from bdl_lessons.tools.rebuild import rebuild as rebuild_one
+    from bdl_lessons.lessons.course import notebook
+    from bdl_lessons.lessons.course.rebuild import rebuild as rebuild_one
 
     try:
         chosen = notebook.paths(lessons)
@@ -52,7 +52,7 @@ def panel_data(
     ] = None,
 ) -> None:
     """Compute the precomputed arrays of panels and write them to data/panels."""
-    from bdl_lessons.panels import arrays
+    from bdl_lessons.lessons.panels import arrays
 
     for name in names or arrays.makers():
         try:
@@ -65,7 +65,7 @@ def panel_data(
 @app.command()
 def readme() -> None:
     """Bring the lesson table and the picture of README.md up to date."""
-    from bdl_lessons.tools import readme as tool
+    from bdl_lessons.lessons.course import readme as tool
 
     tool.update()
     typer.echo(f"{tool.README.name} and {tool.PICTURE.name} are up to date")
@@ -78,7 +78,7 @@ def bench(
     ] = None,
 ) -> None:
     """Measure speed as ratios within one run, on a machine that does nothing else."""
-    from bdl_lessons.tools import bench as tool
+    from bdl_lessons.lessons.benchmarks import bench as tool
 
     for name in names or tool.names():
         try:
@@ -103,13 +103,14 @@ def reproduce(
     ] = None,
 ) -> None:
     """Measure a published table or figure again: run the units that are not recorded yet."""
-    from bdl_lessons import experiments, results
+    from bdl_lessons import experiments
     from bdl_lessons.experiments import cluster, runner
+    from bdl_lessons.experiments.records import RESULTS_FOLDER
 
     try:
         experiment = experiments.load(name)
         with cluster.on_cluster(scheduler) if scheduler else nullcontext() as executor:
-            outcome = runner.reproduce(experiment, scale, jobs, folder or results.FOLDER, executor)
+            outcome = runner.reproduce(experiment, scale, jobs, folder or RESULTS_FOLDER, executor)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     typer.echo(
@@ -129,11 +130,11 @@ def report(
     ] = None,
 ) -> None:
     """Write the tables and figures of the recorded experiments to data/results."""
-    from bdl_lessons import results
     from bdl_lessons.experiments import report as tool
+    from bdl_lessons.experiments.records import RESULTS_FOLDER
 
     try:
-        written = tool.write(scale, folder or results.FOLDER)
+        written = tool.write(scale, folder or RESULTS_FOLDER)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     for path in written:

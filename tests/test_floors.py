@@ -1,68 +1,53 @@
-"""The package is a house: a module imports from floors below its own, never from above."""
+"""The package is a house: a room imports only from the rooms that its own page names.
+
+The line ``Imports: …`` in the docstring of each room's ``__init__`` is the one source. The README's
+table is generated from it.
+"""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "bdl_lessons"
-HOUSE = [
-    {"check", "device", "known_slope", "markdown", "require", "side_by_side"}
-    | {"plots", "panel", "datasets", "published", "checkpoint"},
-    {"masks", "kl", "kl_loguniform", "kernels", "random_features"}
-    | {"improper_prior", "quantised_kl", "householder_gradients", "kl_empirical_bayes"},
-    {"noise", "dropout_moments", "kl_lognormal", "householder"},
-    {"gaussian_vi", "baselines", "gp", "layers", "low_rank_precision"},
-    {"models"},
-    {"resnet"},
-    {"elbo", "weight_decay", "train", "predict", "predictive", "prune", "batch_norm"},
-    {
-        "members",
-        "comparing",
-        "sparse_file",
-        "shrink",
-        "metrics",
-        "ood",
-        "gradient_variance",
-        "induced_regularization",
-    },
-    {"deep_ensemble", "slang", "swag"},
-    {"results"},
-    {"experiments"},
-    {"panels", "exercises", "course"},
-    {"environment", "routes"},
-    {"instructor", "tools"},
-    {"__main__"},
-]
-FLOOR = {room: number for number, rooms in enumerate(HOUSE) for room in rooms}
-MODULES = sorted(
-    path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.stem != "__init__"
-)
+ROOMS = sorted(path.parent for path in PACKAGE.glob("*/__init__.py"))
+MODULES = sorted(path for room in ROOMS for path in room.rglob("*.py"))
 
 
-def room(path):
-    relative = path.relative_to(PACKAGE)
-    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+def named_by(room):
+    docstring = ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or ""
+    line = re.search(r"^Imports: (.+)\.$", docstring, re.MULTILINE)
+    assert line, f"the docstring of {room.name} must end with 'Imports: …'"
+    return set() if line[1] == "nothing" else set(line[1].split(", "))
+
+
+NAMED = {room.name: named_by(room) for room in ROOMS}
+
+
+def below(room, on_the_way=()):
+    assert room not in on_the_way, f"a circle: {' -> '.join([*on_the_way, room])}"
+    return NAMED[room].union(*(below(other, (*on_the_way, room)) for other in NAMED[room]))
 
 
 def imported_rooms(path):
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module == "bdl_lessons":
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module.startswith("bdl_lessons."):
-            yield node.module.split(".")[1]
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("bdl_lessons"):
+            parts = node.module.split(".")
+            yield from [parts[1]] if len(parts) > 1 else (alias.name for alias in node.names)
+
+
+def test_there_are_nine_rooms_and_one_door():
+    assert len(ROOMS) == 9
+    assert {path.name for path in PACKAGE.glob("*.py")} == {"__init__.py", "__main__.py"}
+
+
+@pytest.mark.parametrize("room", [room.name for room in ROOMS])
+def test_the_rooms_stand_on_each_other_without_a_circle(room):
+    assert below(room) <= NAMED.keys()
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_imports_only_go_down(path):
-    here = room(path)
-    for other in imported_rooms(path):
-        below = FLOOR.get(other, 0) < FLOOR[here]
-        assert other == here or below or {here, other} <= HOUSE[0], f"{here} imports {other}"
-
-
-def test_the_readme_names_every_room():
-    readme = (PACKAGE.parent / "README.md").read_text()
-    there = {room(path) for path in MODULES}
-    missing = {name for name in there if f"`{name}" not in readme} - {"__main__"}
-    assert not missing
+    here = path.relative_to(PACKAGE).parts[0]
+    assert set(imported_rooms(path)) <= below(here) | {here}

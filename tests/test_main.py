@@ -2,9 +2,9 @@ import pytest
 from typer.testing import CliRunner
 
 from bdl_lessons.__main__ import app
-from bdl_lessons.panels import arrays
-from bdl_lessons.tools import notebook
-from bdl_lessons.tools import rebuild as rebuilding
+from bdl_lessons.lessons.course import notebook
+from bdl_lessons.lessons.course import rebuild as rebuilding
+from bdl_lessons.lessons.panels import arrays
 
 run = CliRunner().invoke
 

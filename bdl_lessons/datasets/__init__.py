@@ -26,6 +26,8 @@ Loaders return a ``Classification`` or a ``Regression``. ``load(name)`` calls th
 name, ``status()`` says which sets are on this machine, and ``standardised_split`` gives one of the
 20 standard splits of a regression set. A file is looked for in ``BDL_DATA_DIR``, in ``data/``, in
 the user's cache, and then downloaded; every failure is a ``DatasetError`` that names the remedy.
+
+Imports: core.
 """
 
 from __future__ import annotations
@@ -40,12 +42,7 @@ from bdl_lessons.datasets.fetch import fetch
 from bdl_lessons.datasets.idx import CAFFE_SCALE, fashion_mnist, mnist, notmnist
 from bdl_lessons.datasets.registry import entry, names
 from bdl_lessons.datasets.report import Status, info, status
-from bdl_lessons.datasets.splits import (
-    StandardisedSplit,
-    Standardiser,
-    splits,
-    standardised_split,
-)
+from bdl_lessons.datasets.splits import StandardisedSplit, Standardiser, splits, standardised_split
 from bdl_lessons.datasets.stl10 import stl10
 from bdl_lessons.datasets.svhn import svhn
 from bdl_lessons.datasets.synthetic import cubic, gap, gap_mean, origin_clusters, two_moons

@@ -13,11 +13,12 @@ import sys
 import time
 from pathlib import Path
 
+from bdl_lessons.core.paths import DATA
 from bdl_lessons.datasets.errors import DatasetCorrupt, DatasetUnavailable, reading
 from bdl_lessons.datasets.files import Entry, RemoteFile
 from bdl_lessons.datasets.registry import entry
 
-REPOSITORY_DATA = Path(__file__).resolve().parents[2] / "data"
+REPOSITORY_DATA = DATA
 ROUNDS = 3
 """How often all addresses of a file are tried; between rounds we wait 1 s, then 2 s."""
 

@@ -12,16 +12,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from bdl_lessons import markdown
+from bdl_lessons.core import BLUE, INK, VERMILLION, device, tint
+from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import GAL_SPAN, co2, detrended
-from bdl_lessons.device import device
-from bdl_lessons.experiments.experiment import Experiment, Measured, Unit
-from bdl_lessons.layers import BinaryDropout
-from bdl_lessons.models import Network, initialise, mlp
-from bdl_lessons.plots import BLUE, INK, VERMILLION, new_figure, style, tint
-from bdl_lessons.predict import predict
-from bdl_lessons.results import Record
-from bdl_lessons.train import adam, fit, gaussian_nll
+from bdl_lessons.experiments import markdown
+from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
+from bdl_lessons.experiments.records import Record
+from bdl_lessons.inference import adam, fit, predict
+from bdl_lessons.inference.train import gaussian_nll
+from bdl_lessons.models import BinaryDropout, Network, initialise, mlp
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 BEYOND = [n / 100 for n in range(175, 371, 3)]
@@ -45,17 +44,17 @@ _NETWORKS = (
 )
 
 
-def units(scale: str) -> list[Unit]:
+def units(scale: str) -> list[Trial]:
     """The published networks of 4 hidden layers, then of 3; all of them briefly, then longer."""
     common = _PAPER if scale == "paper" else _QUICK
     return [
-        Unit({**network, **common, "n_steps": n_steps}, seed=0)
+        Trial({**network, **common, "n_steps": n_steps}, seed=0)
         for n_steps in _STEPS[scale]
         for network in _NETWORKS
     ]
 
 
-def run(unit: Unit) -> Measured:
+def run(unit: Trial) -> TrialResult:
     """Train one network and draw functions from it.
 
     Metrics, all in units of the standardised CO2: ``train_rmse`` of the mean of the draws,
@@ -82,13 +81,13 @@ def run(unit: Unit) -> Measured:
         checkpoint=unit.checkpoint,
     )
     points = torch.cat([x, torch.tensor(BEYOND, device=on)[:, None]])
-    draws = predict(net, points, config["n_samples"], "function", generator=generator)[..., 0]
+    draws = predict(net, points, config["n_samples"], "shared", generator=generator)[..., 0]
     mean, std = draws.mean(0), draws.std(0, correction=0)
     with torch.no_grad():
         scaled = net(points, "mean")[:, 0]
     seen, beyond = slice(0, len(x)), std[len(x) :]
     inside, end = std[seen].mean(), beyond[-1]
-    return Measured(
+    return TrialResult(
         {
             "train_rmse": _rmse(mean[seen], y[:, 0]),
             "train_rmse_mean_weights": _rmse(scaled[seen], y[:, 0]),

@@ -9,14 +9,14 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from bdl_lessons.results import Record
+from bdl_lessons.experiments.records import Record
 
 SCALES = ("quick", "paper")
 """``"quick"``: seconds, to see that everything works. ``"paper"``: the published architecture."""
 
 
 @dataclass(frozen=True)
-class Unit:
+class Trial:
     """One run: a configuration of plain JSON values and a seed. It needs nothing of other units.
 
     ``checkpoint`` is a file where a long run may keep its state until its record is there.
@@ -28,7 +28,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Measured:
+class TrialResult:
     """What a unit returns: named numbers, and named lists of numbers for figures."""
 
     metrics: Mapping[str, float]
@@ -50,7 +50,7 @@ class Experiment:
 
     name: str
     title: str
-    units: Callable[[str], Sequence[Unit]]
-    run: Callable[[Unit], Measured]
+    units: Callable[[str], Sequence[Trial]]
+    run: Callable[[Trial], TrialResult]
     table: Callable[[Sequence[Record]], str]
     figure: Callable[[Sequence[Record]], Figure]

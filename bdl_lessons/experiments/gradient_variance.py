@@ -16,14 +16,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from bdl_lessons.core import device
 from bdl_lessons.datasets import Classification, mnist
-from bdl_lessons.device import device
-from bdl_lessons.experiments.experiment import Experiment, Measured, Unit
+from bdl_lessons.evaluation import gradient_variance, noisy_outputs
+from bdl_lessons.evaluation.gradient_variance import Estimator
+from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
 from bdl_lessons.experiments.gradient_variance_report import figure, table
-from bdl_lessons.gradient_variance import Estimator, gradient_variance, noisy_outputs
-from bdl_lessons.layers import VariationalDropout
-from bdl_lessons.models import Network, initialise, mlp
-from bdl_lessons.train import adam, fit
+from bdl_lessons.inference import adam, fit
+from bdl_lessons.models import Network, VariationalDropout, initialise, mlp
 
 _PAPER = {
     "n_train": 60_000,
@@ -52,14 +52,14 @@ _ROWS_AT_ONCE = 25
 """Rows whose own weights are held in memory at the same time."""
 
 
-def units(scale: str) -> list[Unit]:
+def units(scale: str) -> list[Trial]:
     """One network for each seed."""
     if scale == "quick":
-        return [Unit(_QUICK, seed=0)]
-    return [Unit(_PAPER, seed) for seed in range(3)]
+        return [Trial(_QUICK, seed=0)]
+    return [Trial(_PAPER, seed) for seed in range(3)]
 
 
-def run(unit: Unit) -> Measured:
+def run(unit: Trial) -> TrialResult:
     """Train, stop twice, and measure all four estimators each time.
 
     Metrics: ``<layer>, <estimator>, <epochs>``, the variance of the gradient for the mean weights
@@ -90,7 +90,7 @@ def run(unit: Unit) -> Measured:
             for layer, (value, std_err) in variances.items():
                 metrics[f"{layer}, {estimator}, {epochs}"] = value
                 metrics[f"{layer}, {estimator}, {epochs}, standard error"] = std_err
-    return Measured(metrics)
+    return TrialResult(metrics)
 
 
 def make_network(config: dict, generator: torch.Generator) -> Network:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from bdl_lessons import markdown, published
-from bdl_lessons.plots import BLUE, INK, new_figure, style
-from bdl_lessons.results import Record
+from bdl_lessons.core import BLUE, INK
+from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.experiments import markdown, paper_tables
+from bdl_lessons.experiments.records import Record
 
 ROWS = {
     "local": "local reparameterization",
@@ -22,7 +23,7 @@ COLUMNS = [(layer, epochs) for layer in ("top", "bottom") for epochs in (10, 100
 
 def published_value(estimator: str, layer: str, epochs: int) -> float:
     """What Table 1 prints."""
-    rows = {row["estimator"]: row for row in published.table("lrt_gradient_variance")}
+    rows = {row["estimator"]: row for row in paper_tables.table("lrt_gradient_variance")}
     return rows[ROWS[estimator]][f"{layer}_layer_{epochs}_epochs"]
 
 

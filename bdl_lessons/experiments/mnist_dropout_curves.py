@@ -15,16 +15,22 @@ from collections.abc import Callable
 import torch
 from torch.nn.functional import cross_entropy
 
+from bdl_lessons.core import device
 from bdl_lessons.datasets import Classification, mnist
-from bdl_lessons.device import device
-from bdl_lessons.experiments.experiment import Experiment, Measured, Unit
+from bdl_lessons.evaluation import error_rate
+from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
 from bdl_lessons.experiments.mnist_dropout_curves_report import figure, table
-from bdl_lessons.kl_loguniform import kingma_kl
-from bdl_lessons.layers import BinaryDropout, GaussianDropout, VariationalDropout
-from bdl_lessons.members import Members, fit_members
-from bdl_lessons.metrics import percent_wrong
-from bdl_lessons.models import LayerFactory, Network, initialise, mlp
-from bdl_lessons.train import adam, fit
+from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched
+from bdl_lessons.models import (
+    BinaryDropout,
+    GaussianDropout,
+    LayerFactory,
+    Network,
+    VariationalDropout,
+    initialise,
+    mlp,
+)
+from bdl_lessons.probability import kingma_kl
 
 RATES = (0.2, 0.5, 0.5, 0.5)
 METHODS: dict[str, Callable[[float], LayerFactory]] = {
@@ -59,27 +65,27 @@ _SPEED = {
 }
 
 
-def units(scale: str) -> list[Unit]:
+def units(scale: str) -> list[Trial]:
     """The speed, every method and width with one seed, then with the next, last the long runs."""
     if scale == "quick":
         speed = {**_SPEED, "widths": [20], "n_members": 2, "n_steps": 1, "n_rounds": 1}
         return [
-            Unit(speed, seed=0),
-            *(Unit(_error(_QUICK, method, 20), seed=0) for method in METHODS),
+            Trial(speed, seed=0),
+            *(Trial(_error(_QUICK, method, 20), seed=0) for method in METHODS),
         ]
     return [
-        Unit(_SPEED, seed=0),
+        Trial(_SPEED, seed=0),
         *(
-            Unit(_error(_PAPER, method, width), seed)
+            Trial(_error(_PAPER, method, width), seed)
             for seed in range(SEEDS)
             for width in WIDTHS
             for method in METHODS
         ),
-        *(Unit(_error({**_PAPER, "n_epochs": LONG_EPOCHS}, m, LONG_WIDTH), 0) for m in METHODS),
+        *(Trial(_error({**_PAPER, "n_epochs": LONG_EPOCHS}, m, LONG_WIDTH), 0) for m in METHODS),
     ]
 
 
-def run(unit: Unit) -> Measured:
+def run(unit: Trial) -> TrialResult:
     """Measure the speed, or train one network.
 
     Metrics of a network: ``error`` on the test set with the mean weights, in percent, and
@@ -110,13 +116,13 @@ def run(unit: Unit) -> Measured:
         schedule=lambda step: 1 - step / n_steps,
     )
     seconds = time.perf_counter() - began
-    return Measured(
+    return TrialResult(
         {"error": _percent_wrong(net, data), "train_seconds": seconds},
         {"alpha": _alphas(net)} if _learned(config["method"]) else {},
     )
 
 
-def measure_speed(config: dict, seed: int) -> Measured:
+def measure_speed(config: dict, seed: int) -> TrialResult:
     """The time of a step of members side by side, and one after the other; see :func:`run`."""
     on = device()
     generator = torch.Generator(on).manual_seed(seed)
@@ -129,7 +135,7 @@ def measure_speed(config: dict, seed: int) -> Measured:
     for i, method in enumerate(config["methods"]):
         for j, width in enumerate(config["widths"]):
             nets = [make_network(method, width, generator) for _ in range(n_members)]
-            members = Members(nets)
+            members = BatchedNetworks(nets)
             options = {
                 "n_steps": config["n_steps"],
                 "generator": generator,
@@ -143,13 +149,13 @@ def measure_speed(config: dict, seed: int) -> Measured:
                     fit(net, x, y, cross_entropy, **options)
                 middle = time.perf_counter()
                 both = x.expand(n_members, *x.shape), y.expand(n_members, *y.shape)
-                fit_members(members, *both, cross_entropy, **options)
+                fit_batched(members, *both, cross_entropy, **options)
                 end = time.perf_counter()
                 if k >= 0:
                     times[k, :, i, j] = torch.tensor([middle - start, end - middle])
     alone, together = 1000 / (config["n_steps"] * n_members) * times.median(0).values
     gains = (alone / together).log().mean(0).exp()
-    return Measured(
+    return TrialResult(
         {f"gain_{w}": gain.item() for w, gain in zip(config["widths"], gains, strict=True)},
         {"ms_alone": _rounded(alone), "ms_side_by_side": _rounded(together)},
     )
@@ -190,7 +196,7 @@ def _kl_weight(method: str) -> float:
 @torch.no_grad()
 def _percent_wrong(net: Network, data: Classification) -> float:
     x, y = data.x_test.flatten(1).to(net[0].weight), data.y_test.to(net[0].weight.device)
-    return percent_wrong(torch.cat([net(rows, "mean") for rows in x.split(1000)]), y)
+    return error_rate(torch.cat([net(rows, "mean") for rows in x.split(1000)]), y)
 
 
 @torch.no_grad()

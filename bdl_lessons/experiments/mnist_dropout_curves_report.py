@@ -8,21 +8,12 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bdl_lessons import markdown, published
-from bdl_lessons.plots import (
-    BLUE,
-    GREEN,
-    GREY,
-    INK,
-    ORANGE,
-    PURPLE,
-    VERMILLION,
-    new_figure,
-    style,
-)
-from bdl_lessons.results import Record
+from bdl_lessons.core import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, VERMILLION
+from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.experiments import markdown, paper_tables
+from bdl_lessons.experiments.records import Record
 
-LOOKS = {
+STYLES = {
     "none": {"color": GREY, "ls": ":", "marker": "x"},
     "binary": {"color": ORANGE, "ls": "--", "marker": "s"},
     "Gaussian A": {"color": VERMILLION, "ls": "--", "marker": "o"},
@@ -49,7 +40,7 @@ def errors(trained: Sequence[Record]) -> dict[str, dict[int, list[float]]]:
     for record in trained:
         of_method = found.setdefault(record["config"]["method"], {})
         of_method.setdefault(record["config"]["width"], []).append(record["metrics"]["error"])
-    return {method: dict(sorted(found[method].items())) for method in LOOKS if method in found}
+    return {method: dict(sorted(found[method].items())) for method in STYLES if method in found}
 
 
 def mean_and_sem(values: list[float]) -> tuple[float, float]:
@@ -95,7 +86,7 @@ def draw(axes: Axes, records: Sequence[Record]) -> None:
         for k, (method, of_method) in enumerate(errors(trained).items()):
             widths = [width + 5 * (k - 3) for width in of_method]  # side by side, to see the bars
             means, sems = zip(*map(mean_and_sem, of_method.values()), strict=True)
-            look = LOOKS[method] | ({"ls": "none", "mfc": "none"} if longer else {"label": method})
+            look = STYLES[method] | ({"ls": "none", "mfc": "none"} if longer else {"label": method})
             axes.errorbar(widths, means, sems, capsize=2, ms=4, lw=1.4, **look)
     axes.set_title("Ours" + ", open: longer training" * (len(schedules) > 1))
     _width_axis(axes, [100, 250, 500, 750])
@@ -103,10 +94,10 @@ def draw(axes: Axes, records: Sequence[Record]) -> None:
 
 def draw_published(axes: Axes) -> None:
     """The published means of five runs."""
-    for row in published.table("mnist_dropout_curves"):
+    for row in paper_tables.table("mnist_dropout_curves"):
         method = row.pop("method")
         widths = [int(width) for width in row]
-        axes.plot(widths, row.values(), ms=4, lw=1.4, label=method, **LOOKS[method])
+        axes.plot(widths, row.values(), ms=4, lw=1.4, label=method, **STYLES[method])
     axes.set_title("Published")
     _width_axis(axes, widths)
 
@@ -119,7 +110,7 @@ def _width_axis(axes: Axes, ticks: list[int]) -> None:
 def _errors(trained: Sequence[Record], n_epochs: int) -> str:
     found = errors(trained)
     widths = sorted({width for of_method in found.values() for width in of_method})
-    reference = {row["method"]: row for row in published.table("mnist_dropout_curves")}
+    reference = {row["method"]: row for row in paper_tables.table("mnist_dropout_curves")}
     rows = [
         [method, *(_cell(of_method.get(w), reference[method].get(str(w))) for w in widths)]
         for method, of_method in found.items()
@@ -175,7 +166,7 @@ def _alphas(trained: Sequence[Record]) -> str:
     if not learned:
         return "No method with a learned alpha is recorded yet."
     rows = []
-    for method in LOOKS:
+    for method in STYLES:
         for width in sorted(w for m, w in learned if m == method):
             means = map(statistics.mean, zip(*learned[method, width], strict=True))
             rows.append([method, str(width), *(f"{alpha:.2f}" for alpha in means)])

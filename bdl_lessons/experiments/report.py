@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bdl_lessons import experiments, results
+from bdl_lessons import experiments
 from bdl_lessons.experiments.experiment import Experiment
+from bdl_lessons.experiments.records import RESULTS_FOLDER, Record, load_records, trial_key
 from bdl_lessons.experiments.runner import records_path
-from bdl_lessons.results import Record
 
 _HEAD = """# Recorded experiments
 
@@ -17,7 +17,7 @@ configuration, seed, metrics, wall time, device and versions.
 """
 
 
-def text(scale: str = "paper", folder: Path = results.FOLDER) -> str:
+def text(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> str:
     """The page as the records give it.
 
     Raises:
@@ -27,7 +27,7 @@ def text(scale: str = "paper", folder: Path = results.FOLDER) -> str:
     return "\n".join([_HEAD, *sections])
 
 
-def write(scale: str = "paper", folder: Path = results.FOLDER) -> list[Path]:
+def write(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> list[Path]:
     """Write the page and the figures beside the records; returns their paths."""
     page = records_path("README", scale, folder).with_suffix(".md")
     page.parent.mkdir(parents=True, exist_ok=True)
@@ -44,11 +44,11 @@ def write(scale: str = "paper", folder: Path = results.FOLDER) -> list[Path]:
 
 
 def recorded(
-    experiment: Experiment, scale: str = "paper", folder: Path = results.FOLDER
+    experiment: Experiment, scale: str = "paper", folder: Path = RESULTS_FOLDER
 ) -> list[Record]:
     """Records of the units as they are defined now, in their order; older settings are left out."""
-    found = {r["key"]: r for r in results.load(records_path(experiment.name, scale, folder))}
-    keys = [results.unit_key(unit.config, unit.seed) for unit in experiment.units(scale)]
+    found = {r["key"]: r for r in load_records(records_path(experiment.name, scale, folder))}
+    keys = [trial_key(unit.config, unit.seed) for unit in experiment.units(scale)]
     return [found[key] for key in keys if key in found]
 
 

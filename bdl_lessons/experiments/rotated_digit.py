@@ -13,16 +13,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, cross_entropy, grid_sample
 
+from bdl_lessons.core import device
 from bdl_lessons.datasets import CAFFE_SCALE, mnist
-from bdl_lessons.device import device
-from bdl_lessons.experiments.experiment import Experiment, Measured, Unit
+from bdl_lessons.evaluation import error_rate, mutual_information, predictive_entropy
+from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
 from bdl_lessons.experiments.rotated_digit_report import PUBLISHED, SHOWN, figure, table
-from bdl_lessons.layers import BinaryDropout
-from bdl_lessons.metrics import percent_wrong
-from bdl_lessons.models import Network, initialise, lenet5
-from bdl_lessons.predict import predict, predict_mean
-from bdl_lessons.predictive import mutual_information, predictive_entropy
-from bdl_lessons.train import fit, inverse_decay, sgd
+from bdl_lessons.inference import fit, inverse_decay, predict, predict_mean, sgd
+from bdl_lessons.models import BinaryDropout, Network, initialise, lenet5
 
 _PAPER = {
     "n_train": 60_000,
@@ -39,14 +36,14 @@ _PAPER = {
 _QUICK = {**_PAPER, "n_train": 256, "n_test": 50, "n_samples": 5, "n_ones": 2}
 
 
-def units(scale: str) -> list[Unit]:
+def units(scale: str) -> list[Trial]:
     """Networks that differ in the seed, trained briefly and then longer."""
     if scale == "quick":
-        return [Unit({**_QUICK, "n_steps": 8}, seed=0)]
-    return [Unit({**_PAPER, "n_steps": n}, seed) for n in (2000, 10_000) for seed in range(3)]
+        return [Trial({**_QUICK, "n_steps": 8}, seed=0)]
+    return [Trial({**_PAPER, "n_steps": n}, seed) for n in (2000, 10_000) for seed in range(3)]
 
 
-def run(unit: Unit) -> Measured:
+def run(unit: Trial) -> TrialResult:
     """Train LeNet, then ask it about the first 1s of the test set at every angle.
 
     Metrics: ``test_error`` of 100 averaged passes and ``test_error_mean_weights`` of weight
@@ -86,10 +83,10 @@ def run(unit: Unit) -> Measured:
     chosen = outputs.gather(-1, classes.expand(n_samples, -1, -1)[..., None])[..., 0]
     upright = angles(config).index(0)
     first_one = outputs[:, :, 0, SHOWN].transpose(0, 1)
-    return Measured(
+    return TrialResult(
         {
-            "test_error": percent_wrong(probs, y_test),
-            "test_error_mean_weights": percent_wrong(scaled, y_test),
+            "test_error": error_rate(probs, y_test),
+            "test_error_mean_weights": error_rate(scaled, y_test),
             "starts_with_1": (classes[upright] == 1).double().mean().item(),
         },
         {

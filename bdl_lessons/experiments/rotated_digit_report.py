@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from matplotlib.figure import Figure
 
-from bdl_lessons import markdown
-from bdl_lessons.plots import BLUE, CYCLE, DASHES, INK, new_figure, style
-from bdl_lessons.results import Record
+from bdl_lessons.core import BLUE, CYCLE, DASHES, INK
+from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.experiments import markdown
+from bdl_lessons.experiments.records import Record
 
 PUBLISHED = (1, 1, 1, 1, 1, 5, 5, 7, 7, 7, 7, 7)
 SHOWN = (1, 2, 5, 7)

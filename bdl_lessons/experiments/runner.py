@@ -16,11 +16,17 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from bdl_lessons import results
-from bdl_lessons.checkpoint import seconds_before
-from bdl_lessons.device import device
-from bdl_lessons.experiments.experiment import SCALES, Experiment, Unit
-from bdl_lessons.results import Record
+from bdl_lessons.core import device
+from bdl_lessons.experiments.experiment import SCALES, Experiment, Trial
+from bdl_lessons.experiments.records import (
+    RESULTS_FOLDER,
+    Record,
+    append_record,
+    load_records,
+    make_record,
+    trial_key,
+)
+from bdl_lessons.inference.checkpoint import seconds_before
 
 
 @dataclass
@@ -32,7 +38,7 @@ class Outcome:
     failed: list[str] = field(default_factory=list)
 
 
-def records_path(name: str, scale: str, folder: Path = results.FOLDER) -> Path:
+def records_path(name: str, scale: str, folder: Path = RESULTS_FOLDER) -> Path:
     """Where the records of an experiment are; quick ones are kept apart from measured ones.
 
     Raises:
@@ -47,7 +53,7 @@ def reproduce(
     experiment: Experiment,
     scale: str = "paper",
     jobs: int = 1,
-    folder: Path = results.FOLDER,
+    folder: Path = RESULTS_FOLDER,
     executor: Executor | None = None,
 ) -> Outcome:
     """Run what is missing and append each unit's record as soon as it is there.
@@ -68,21 +74,21 @@ def reproduce(
     path = records_path(experiment.name, scale, folder)
     if jobs < 1:
         raise ValueError(f"jobs must be >= 1, got {jobs}")
-    known = {record["key"] for record in results.load(path)}
+    known = {record["key"] for record in load_records(path)}
     units = experiment.units(scale)
     for key in known:  # of units that were killed between their record and their clean-up
         _checkpoint(path, key).unlink(missing_ok=True)
     waiting = [
         unit if executor else replace(unit, checkpoint=_checkpoint(path, key))
         for unit in units
-        if (key := results.unit_key(unit.config, unit.seed)) not in known
+        if (key := trial_key(unit.config, unit.seed)) not in known
     ]
     outcome = Outcome(skipped=len(units) - len(waiting))
     bar = tqdm(total=len(units), initial=outcome.skipped, desc=experiment.name, disable=None)
     with bar, _executor(jobs, executor) as pool:
         for unit, future in _finished(pool, experiment, scale, waiting):
             try:
-                outcome.recorded += results.append(path, future.result())
+                outcome.recorded += append_record(path, future.result())
                 if unit.checkpoint:
                     unit.checkpoint.unlink(missing_ok=True)
             except Exception as error:
@@ -93,11 +99,11 @@ def reproduce(
     return outcome
 
 
-def measure(experiment: Experiment, scale: str, unit: Unit) -> Record:
+def measure(experiment: Experiment, scale: str, unit: Trial) -> Record:
     """Run one unit, or the rest of it, and make its record."""
     began = time.perf_counter() - seconds_before(unit.checkpoint)
     measured = experiment.run(unit)
-    return results.make_record(
+    return make_record(
         experiment.name,
         scale,
         unit.config,
@@ -142,8 +148,8 @@ def _executor(jobs: int, given: Executor | None) -> Iterator[Executor]:
 
 
 def _finished(
-    pool: Executor, experiment: Experiment, scale: str, units: list[Unit]
-) -> Iterator[tuple[Unit, Future]]:
+    pool: Executor, experiment: Experiment, scale: str, units: list[Trial]
+) -> Iterator[tuple[Trial, Future]]:
     """Units with their futures, each as soon as it is done."""
     if isinstance(pool, _ThisProcess):
         for unit in units:

@@ -18,26 +18,27 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons import sparse_file
-from bdl_lessons.checkpoint import seconds_before
+from bdl_lessons.core import device
 from bdl_lessons.datasets import CAFFE_SCALE, mnist
-from bdl_lessons.device import device
-from bdl_lessons.elbo import warm_up
-from bdl_lessons.experiments.experiment import Experiment, Measured, Unit
+from bdl_lessons.evaluation import error_rate
+from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
 from bdl_lessons.experiments.sparse_lenet_report import BINS, figure, table
-from bdl_lessons.layers import ARD, SparseVD
-from bdl_lessons.metrics import percent_wrong
-from bdl_lessons.models import LayerFactory, Network, mlp
-from bdl_lessons.prune import (
-    THRESHOLD,
+from bdl_lessons.inference import (
+    adam,
     compress,
     compression,
+    fit,
     layer_log_alpha,
     masked,
+    shrink,
+    sparse_file,
     sparsity,
 )
-from bdl_lessons.shrink import n_hidden, shrink
-from bdl_lessons.train import adam, fit
+from bdl_lessons.inference.checkpoint import seconds_before
+from bdl_lessons.inference.prune import THRESHOLD
+from bdl_lessons.inference.remove_dead_units import n_hidden
+from bdl_lessons.models import ARD, LayerFactory, Network, SparseVD, mlp
+from bdl_lessons.probability import kl_warmup
 
 METHODS: dict[str, Callable[..., LayerFactory]] = {"sparse VD": SparseVD, "ARD": ARD}
 PUBLISHED_EPOCHS = 200
@@ -53,12 +54,12 @@ _PAPER = {
 _QUICK = {**_PAPER, "n_train": 200, "n_test": 50, "n_epochs": 2}
 
 
-def units(scale: str) -> list[Unit]:
+def units(scale: str) -> list[Trial]:
     """Both networks, methods and ways to train: a shortened schedule first, then the published."""
     if scale == "quick":
         return [
-            Unit({**_QUICK, "network": "LeNet-300-100", "method": "sparse VD"}, seed=0),
-            Unit({**_QUICK, "network": "LeNet-5", "method": "ARD", "n_epochs": 1}, seed=0),
+            Trial({**_QUICK, "network": "LeNet-300-100", "method": "sparse VD"}, seed=0),
+            Trial({**_QUICK, "network": "LeNet-5", "method": "ARD", "n_epochs": 1}, seed=0),
         ]
     short = {"LeNet-300-100": 100, "LeNet-5": 10}
     full = dict.fromkeys(short, PUBLISHED_EPOCHS)
@@ -67,14 +68,14 @@ def units(scale: str) -> list[Unit]:
         *((full, "LeNet-300-100", seed) for seed in (1, 2)),
     ]
     return [
-        Unit({**_PAPER, "network": network, "method": method, "n_epochs": n[network], **cut}, seed)
+        Trial({**_PAPER, "network": network, "method": method, "n_epochs": n[network], **cut}, seed)
         for n, network, seed in runs
         for cut in ({}, {"cut_at": THRESHOLD})
         for method in METHODS
     ]
 
 
-def run(unit: Unit) -> Measured:
+def run(unit: Trial) -> TrialResult:
     """Train, prune, store and time one network.
 
     Metrics: ``error`` after pruning and ``error_unpruned``, with the mean weights, in percent (the
@@ -111,7 +112,7 @@ def run(unit: Unit) -> Measured:
     }
     if config["network"] == "LeNet-300-100":
         arrays["pixels"] = (small[0].weight != 0).sum(0).tolist()
-    return Measured(
+    return TrialResult(
         {
             "error": _percent_wrong(small, x_test, y_test),
             "error_unpruned": _percent_wrong(masked(net, float("inf")), x_test, y_test),
@@ -186,7 +187,7 @@ def train(
 
 def kl_weight(progress: float) -> float:
     """Published: 0 for 5 of 200 epochs, 1 from epoch 20, a line between. ``progress`` in [0, 1]."""
-    return warm_up(progress * PUBLISHED_EPOCHS, begin=5, end=20)
+    return kl_warmup(progress * PUBLISHED_EPOCHS, begin=5, end=20)
 
 
 def learning_rate_factor(progress: float, network: str) -> float:
@@ -211,7 +212,7 @@ def _inputs(x: Tensor, network: str) -> Tensor:
 
 @torch.no_grad()
 def _percent_wrong(network: Network, x: Tensor, y: Tensor) -> float:
-    return percent_wrong(torch.cat([network(rows, "mean") for rows in x.split(1000)]), y)
+    return error_rate(torch.cat([network(rows, "mean") for rows in x.split(1000)]), y)
 
 
 def _bytes(network: Network) -> int:

@@ -8,10 +8,11 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bdl_lessons import markdown, published
-from bdl_lessons.plots import BLUE, GREY, INK, VERMILLION, new_figure, style
-from bdl_lessons.prune import THRESHOLD
-from bdl_lessons.results import Record
+from bdl_lessons.core import BLUE, GREY, INK, VERMILLION
+from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.experiments import markdown, paper_tables
+from bdl_lessons.experiments.records import Record
+from bdl_lessons.inference.prune import THRESHOLD
 
 BINS = (-10.0, 12.0, 88)
 """First edge, last edge and number of the bins that count ``log_alpha``; the outer two are open."""
@@ -57,7 +58,7 @@ def error_table(records: list[Record]) -> str:
         "weights removed in each layer (%)",
         "compression",
     ]
-    reference = map(_published_row, published.table("sparse_lenet"))
+    reference = map(_published_row, paper_tables.table("sparse_lenet"))
     return markdown.table(head, [*map(_row, records), *reference])
 
 
@@ -119,7 +120,7 @@ def _published_row(row: dict) -> list[str]:
 
 def _verdicts(records: list[Record]) -> list[str]:
     """For each of our rows whether it is as small and as good as the published sparse VD."""
-    targets = {row["network and method"]: row for row in published.table("sparse_lenet")}
+    targets = {row["network and method"]: row for row in paper_tables.table("sparse_lenet")}
     lines = []
     for record in records:
         target, m = targets[f"{record['config']['network']}, sparse VD"], record["metrics"]
@@ -162,7 +163,7 @@ def _compressions(axes: Axes, records: list[Record]) -> None:
             markerfacecoloralt=INK,
             label=name,
         )
-    for row in published.table("sparse_lenet"):
+    for row in paper_tables.table("sparse_lenet"):
         network, method = row["network and method"].split(", ")
         ours = method == "sparse VD"
         axes.plot(

@@ -5,9 +5,9 @@ from functools import partial
 
 import pytest
 
-from bdl_lessons import results
 from bdl_lessons.experiments import runner
 from bdl_lessons.experiments.cluster import on_cluster
+from bdl_lessons.experiments.records import load_records
 
 from . import toy
 from .test_runner import comparable, wait_for
@@ -45,7 +45,7 @@ def test_a_worker_that_dies_loses_no_unit_and_doubles_none(two_workers, tmp_path
     running.join(60)
 
     assert [(o.recorded, o.skipped, o.failed) for o in outcomes] == [(4, 0, [])]
-    assert len({record["key"] for record in results.load(path)}) == len(results.load(path)) == 4
+    assert len({record["key"] for record in load_records(path)}) == len(load_records(path)) == 4
     alone = tmp_path / "alone"
     runner.reproduce(experiment, folder=alone)
     assert comparable(path) == comparable(alone / "toy.jsonl")

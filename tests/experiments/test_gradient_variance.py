@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+from bdl_lessons.evaluation.gradient_variance import Estimator
 from bdl_lessons.experiments import gradient_variance, gradient_variance_report
-from bdl_lessons.gradient_variance import Estimator
 
 CONFIG = {**gradient_variance._QUICK, "width": 5}
 

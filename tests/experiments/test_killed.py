@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bdl_lessons import results
 from bdl_lessons.experiments import runner
+from bdl_lessons.experiments.records import load_records
 
 from . import toy
 from .test_runner import comparable
@@ -47,7 +47,7 @@ def test_ten_kills_at_random_moments_change_nothing(tmp_path):
     )
     experiment = toy.make(toy.train, toy.many_units)
     path = tmp_path / "toy.jsonl"
-    recorded = len(results.load(path))
+    recorded = len(load_records(path))
     assert 0 < recorded < len(toy.many_units("paper")), "the kills came too early or too late"
     outcome = runner.reproduce(experiment, folder=tmp_path)
     assert outcome.skipped == recorded
@@ -55,4 +55,4 @@ def test_ten_kills_at_random_moments_change_nothing(tmp_path):
     uninterrupted = tmp_path / "uninterrupted"
     runner.reproduce(experiment, folder=uninterrupted)
     assert comparable(path) == comparable(uninterrupted / "toy.jsonl")
-    assert len(results.load(path)) == len(toy.many_units("paper"))
+    assert len(load_records(path)) == len(toy.many_units("paper"))

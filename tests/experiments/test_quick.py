@@ -6,8 +6,9 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from bdl_lessons import datasets, experiments, results
+from bdl_lessons import datasets, experiments
 from bdl_lessons.__main__ import app
+from bdl_lessons.experiments.records import load_records, trial_key
 
 command = CliRunner().invoke
 
@@ -44,7 +45,7 @@ def few_yachts(monkeypatch):
     """A regression set without its file: noise around a straight line."""
     x = torch.randn(60, 6, generator=torch.Generator().manual_seed(0)).double()
     data = datasets.Regression("yacht", x, x.sum(1).sin() + x[:, 0], ("",) * 6, "", "")
-    monkeypatch.setattr("bdl_lessons.experiments.uci.uci", lambda name: data)
+    monkeypatch.setattr("bdl_lessons.experiments.uci.experiment.uci", lambda name: data)
 
 
 @pytest.mark.parametrize("name", experiments.names())
@@ -56,7 +57,7 @@ def test_an_experiment_runs_and_is_reported(name, tmp_path, few_images, few_yach
     assert f"{name}: {n_units} units recorded, 0 were there before, 0 failed" in first.output
     again = command(app, arguments)
     assert f"{name}: 0 units recorded, {n_units} were there before" in again.output
-    for record in results.load(tmp_path / "quick" / f"{name}.jsonl"):
+    for record in load_records(tmp_path / "quick" / f"{name}.jsonl"):
         assert all(math.isfinite(value) for value in record["metrics"].values())
     reported = command(app, ["report", "--scale", "quick", "--folder", str(tmp_path)])
     assert reported.exit_code == 0, reported.output
@@ -69,7 +70,7 @@ def test_an_experiment_runs_and_is_reported(name, tmp_path, few_images, few_yach
 def test_units_of_a_scale_are_different_units(name):
     for scale in experiments.SCALES:
         units = experiments.load(name).units(scale)
-        assert len({results.unit_key(unit.config, unit.seed) for unit in units}) == len(units)
+        assert len({trial_key(unit.config, unit.seed) for unit in units}) == len(units)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_a_diverged_unit_fails_and_is_not_recorded(monkeypatch, tmp_path):
     assert result.exit_code == 1
     assert "6 failed" in result.output
     assert "the loss became" in result.output
-    assert results.load(tmp_path / "quick" / "co2_mc_dropout.jsonl") == []
+    assert load_records(tmp_path / "quick" / "co2_mc_dropout.jsonl") == []
 
 
 def _explode(parameters):

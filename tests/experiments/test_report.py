@@ -1,7 +1,15 @@
 import pytest
+import torch
 
-from bdl_lessons import experiments, results
+from bdl_lessons import experiments
 from bdl_lessons.experiments import report, runner
+from bdl_lessons.experiments.records import (
+    RESULTS_FOLDER,
+    append_record,
+    load_records,
+    make_record,
+    trial_key,
+)
 
 from . import toy
 
@@ -13,7 +21,7 @@ def toys(monkeypatch):
 
 
 def test_the_committed_page_is_what_the_records_give():
-    page = results.FOLDER / "README.md"
+    page = RESULTS_FOLDER / "README.md"
     assert page.read_text(encoding="utf-8") == report.text(), (
         "data/results/README.md is out of date: run `python -m bdl_lessons report`"
     )
@@ -21,14 +29,14 @@ def test_the_committed_page_is_what_the_records_give():
 
 @pytest.mark.parametrize("name", experiments.names())
 def test_every_experiment_with_records_has_its_figure(name):
-    if results.load(results.FOLDER / f"{name}.jsonl"):
-        assert (results.FOLDER / f"{name}.png").stat().st_size > 1000
+    if load_records(RESULTS_FOLDER / f"{name}.jsonl"):
+        assert (RESULTS_FOLDER / f"{name}.png").stat().st_size > 1000
 
 
 @pytest.mark.parametrize("name", experiments.names())
 def test_every_committed_record_names_its_unit(name):
-    for record in results.load(results.FOLDER / f"{name}.jsonl"):
-        assert record["key"] == results.unit_key(record["config"], record["seed"])
+    for record in load_records(RESULTS_FOLDER / f"{name}.jsonl"):
+        assert record["key"] == trial_key(record["config"], record["seed"])
         assert record["experiment"] == name
         assert record["scale"] == "paper"
 
@@ -61,10 +69,10 @@ def test_the_order_of_the_file_does_not_matter(toys, tmp_path):
 
 
 def test_records_of_other_settings_are_left_out(toys, tmp_path):
-    old = results.make_record(
-        "toy", "paper", {"n": 77}, 0, {"square": 1.0}, seconds=0, device=results.torch.device("cpu")
+    old = make_record(
+        "toy", "paper", {"n": 77}, 0, {"square": 1.0}, seconds=0, device=torch.device("cpu")
     )
-    results.append(tmp_path / "toy.jsonl", old)
+    append_record(tmp_path / "toy.jsonl", old)
     assert "0 of 4 units" in report.text(folder=tmp_path)
 
 

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from bdl_lessons import checkpoint, experiments, results
-from bdl_lessons.experiments import Unit, runner
+from bdl_lessons import experiments
+from bdl_lessons.experiments import Trial, runner
+from bdl_lessons.experiments.records import load_records
+from bdl_lessons.inference import checkpoint
 
 from . import toy
 
@@ -20,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def squares(path):
-    return [r["metrics"]["square"] for r in results.load(path)]
+    return [r["metrics"]["square"] for r in load_records(path)]
 
 
 def test_every_unit_is_recorded_and_then_skipped(tmp_path):
@@ -65,7 +67,7 @@ def test_worker_processes_give_the_same_records(tmp_path):
     outcome = runner.reproduce(toy.make(toy.run_with_failures), jobs=2, folder=tmp_path)
     assert outcome.recorded == 2
     assert len(outcome.failed) == 2
-    records = results.load(tmp_path / "toy.jsonl")
+    records = load_records(tmp_path / "toy.jsonl")
     assert sorted(r["metrics"]["square"] for r in records) == [0, 9]
     assert {r["threads"] for r in records} == {1}
 
@@ -89,7 +91,7 @@ import signal
 import sys
 from functools import partial
 from pathlib import Path
-from bdl_lessons.experiments import Unit, runner
+from bdl_lessons.experiments import Trial, runner
 from tests.experiments import toy
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a job that began with &
@@ -111,13 +113,13 @@ def test_killing_loses_only_what_was_running_and_leaves_no_worker(tmp_path, jobs
     )
     path = tmp_path / "toy.jsonl"
     try:
-        wait_for(lambda: (tmp_path / "began-2").exists() and len(results.load(path)) == 2)
+        wait_for(lambda: (tmp_path / "began-2").exists() and len(load_records(path)) == 2)
         workers = children(process.pid)
     finally:
         process.send_signal(ending)
         process.wait(60)
     wait_for(lambda: not any(map(alive, workers)))
-    assert len(results.load(path)) == 2
+    assert len(load_records(path)) == 2
     (tmp_path / "go-on").touch()
     experiment = toy.make(toy.train_slowly, partial(toy.units, folder=str(tmp_path)))
     outcome = runner.reproduce(experiment, folder=tmp_path)
@@ -159,7 +161,7 @@ def test_checkpoints_lie_beside_the_records_and_not_on_other_machines(tmp_path):
         return toy.run(unit)
 
     runner.reproduce(toy.make(run), "quick", folder=tmp_path)
-    keys = [record["key"] for record in results.load(tmp_path / "quick" / "toy.jsonl")]
+    keys = [record["key"] for record in load_records(tmp_path / "quick" / "toy.jsonl")]
     assert seen == [tmp_path / "quick" / f"toy-{key}.checkpoint" for key in keys]
     seen.clear()
     with ThreadPoolExecutor(1) as pool:
@@ -193,12 +195,12 @@ def alive(pid):
 def comparable(path):
     """Records without what may differ between two runs: time, and the order of finishing."""
     kept = ("key", "config", "seed", "metrics", "arrays")
-    records = [{name: r[name] for name in kept} for r in results.load(path)]
+    records = [{name: r[name] for name in kept} for r in load_records(path)]
     return sorted(records, key=lambda r: r["key"])
 
 
 def test_the_record_names_the_device_of_the_unit(tmp_path):
-    unit = Unit({"n": 2, "device": "cpu"}, seed=0)
+    unit = Trial({"n": 2, "device": "cpu"}, seed=0)
     with pytest.MonkeyPatch.context() as patched:
         asked = []
         patched.setattr(runner, "device", lambda name: asked.append(name) or torch.device("cpu"))
@@ -208,7 +210,7 @@ def test_the_record_names_the_device_of_the_unit(tmp_path):
 
 def test_a_checkpoint_that_was_left_after_its_record_is_removed(tmp_path):
     runner.reproduce(toy.make(), folder=tmp_path)
-    key = results.load(tmp_path / "toy.jsonl")[0]["key"]
+    key = load_records(tmp_path / "toy.jsonl")[0]["key"]
     left, other = tmp_path / f"toy-{key}.checkpoint", tmp_path / "toy-0123.checkpoint"
     left.touch()
     other.touch()

@@ -7,25 +7,25 @@ from pathlib import Path
 import torch
 from matplotlib.figure import Figure
 
-from bdl_lessons.experiments import Experiment, Measured, Unit
-from bdl_lessons.layers import GaussianDropout
-from bdl_lessons.models import initialise, mlp
-from bdl_lessons.train import adam, fit, gaussian_nll
+from bdl_lessons.experiments import Experiment, Trial, TrialResult
+from bdl_lessons.inference import adam, fit
+from bdl_lessons.inference.train import gaussian_nll
+from bdl_lessons.models import GaussianDropout, initialise, mlp
 
 
 def units(scale, **config):
-    return [Unit({"n": n, **config}, seed=0) for n in range(4 if scale == "paper" else 2)]
+    return [Trial({"n": n, **config}, seed=0) for n in range(4 if scale == "paper" else 2)]
 
 
 def run(unit):
-    return Measured({"square": float(unit.config["n"] ** 2)}, {"curve": [0.0, 1.0]})
+    return TrialResult({"square": float(unit.config["n"] ** 2)}, {"curve": [0.0, 1.0]})
 
 
 def run_with_failures(unit):
     if unit.config["n"] == 1:
         raise FloatingPointError("the loss became nan at step 3")
     if unit.config["n"] == 2:
-        return Measured({"error": math.nan})
+        return TrialResult({"error": math.nan})
     return run(unit)
 
 
@@ -42,7 +42,7 @@ def make(run=run, units=units):
 
 
 def many_units(scale):
-    return [Unit({"n": n}, seed) for n in range(40) for seed in range(5)]
+    return [Trial({"n": n}, seed) for n in range(40) for seed in range(5)]
 
 
 def train(unit):
@@ -52,7 +52,7 @@ def train(unit):
     state = torch.ones(50) * unit.config["n"]
     for _ in range(100):
         state = torch.tanh(weight @ state) + 0.1 * torch.randn(50, generator=generator)
-    return Measured({"norm": state.norm().item()}, {"state": state.tolist()})
+    return TrialResult({"norm": state.norm().item()}, {"state": state.tolist()})
 
 
 def train_slowly(unit):
@@ -87,4 +87,4 @@ def fit_and_stop(unit, stop_at=None):
         kl_weight=kl_weight,
         checkpoint=unit.checkpoint,
     )
-    return Measured({"loss": losses[-1].item()}, {"losses": losses.tolist()})
+    return TrialResult({"loss": losses[-1].item()}, {"losses": losses.tolist()})

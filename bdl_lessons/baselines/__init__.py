@@ -1,1 +1,0 @@
-"""Models that the dropout posteriors are measured against."""

@@ -1,0 +1,96 @@
+"""Noise: fast draws of the laws that the dropout family uses.
+
+On a CPU the cost of dropout is the random numbers, not the arithmetic. A Bernoulli draw needs few
+random bits, so the bits of one 64-bit word serve several units here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from bdl_lessons.core.validation import valid_p_drop
+
+_WORD_TYPES = {8: torch.int8, 16: torch.int16, 32: torch.int32}
+
+
+def bernoulli_mask(
+    shape: Sequence[int],
+    p_drop: float,
+    *,
+    generator: torch.Generator,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """Independent keep masks: ``z = 1`` with probability ``keep = 1 - p_drop``, else 0.
+
+    The draw happens where ``generator`` lives and is then moved, so a CPU generator gives the same
+    masks on every device. On the CPU a unit costs k random bits, with k the least of 1, 8, 16, 32
+    for which ``p_drop * 2**k`` is an integer; the law is then exact. For any other rate k = 32 and
+    the probability is off by at most 2**-32. Other devices use ``rand < keep``: at most 2**-24.
+
+    Args:
+        shape: shape of the result.
+        p_drop: probability of a zero, in [0, 1).
+        device: where the result goes; ``None`` leaves it with the generator.
+
+    Raises:
+        TypeError, ValueError: see :func:`bdl_lessons.core.validation.valid_p_drop`.
+    """
+    p_drop = valid_p_drop(p_drop)
+    shape = torch.Size(shape)
+    if generator.device.type == "cpu":
+        mask = _keep_bits(shape.numel(), p_drop, generator).view(shape)
+    else:
+        mask = torch.rand(shape, generator=generator, device=generator.device) < 1 - p_drop
+    return mask.to(device=device or generator.device, dtype=dtype)
+
+
+def dropout_noise(
+    shape: Sequence[int],
+    p_drop: float,
+    *,
+    generator: torch.Generator,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """Inverted dropout: ``xi = z / keep`` with mean 1 and variance ``p_drop / (1 - p_drop)``.
+
+    Arguments, law and errors as in :func:`bernoulli_mask`.
+    """
+    mask = bernoulli_mask(shape, p_drop, generator=generator, device=device, dtype=dtype)
+    return mask.mul_(1 / (1 - p_drop))
+
+
+def standard_normal(shape: Sequence[int], generator: torch.Generator, like: Tensor) -> Tensor:
+    """Independent ``N(0, 1)`` with the device and dtype of ``like``.
+
+    Drawn where the generator lives, then moved: a CPU generator gives one law on any device.
+    """
+    noise = torch.randn(shape, generator=generator, device=generator.device, dtype=like.dtype)
+    return noise.to(like.device)
+
+
+def _keep_bits(n: int, p_drop: float, generator: torch.Generator) -> Tensor:
+    """``n`` zeros and ones of a small integer type, one with probability ``1 - p_drop``."""
+    if p_drop == 0:
+        return torch.ones(n, dtype=torch.int8)
+    if p_drop == 0.5:
+        octets = _random_words(math.ceil(n / 64), generator).view(torch.uint8)
+        return (octets >> torch.arange(8, dtype=torch.uint8).view(8, 1) & 1).view(-1)[:n]
+    width = next((k for k in _WORD_TYPES if (p_drop * 2**k).is_integer()), 32)
+    words = _random_words(math.ceil(n * width / 64), generator)
+    return _threshold(words.view(_WORD_TYPES[width])[:n], p_drop)
+
+
+def _threshold(bits: Tensor, p_drop: float) -> Tensor:
+    """Turn uniform k-bit integers into 0 (the lowest ``p_drop * 2**k`` of them) or 1, in place."""
+    limits = torch.iinfo(bits.dtype)
+    return bits.ge_(min(limits.min + round(p_drop * 2**limits.bits), limits.max))
+
+
+def _random_words(n: int, generator: torch.Generator) -> Tensor:
+    return torch.empty(n, dtype=torch.int64).random_(-(2**63), None, generator=generator)

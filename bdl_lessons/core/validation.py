@@ -1,0 +1,151 @@
+"""Validation of arguments: one line to ask, one message that names the argument and the remedy.
+
+Inside :func:`bdl_lessons.core.autograd.vmap` values cannot be seen and are not asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import get_args
+
+import torch
+from torch import Tensor
+
+from bdl_lessons.core.autograd import inside_vmap
+
+
+def floating(name: str, value: Tensor) -> Tensor:
+    """``value`` if it is a finite floating-point tensor.
+
+    Raises:
+        TypeError: if it is something else.
+        ValueError: if it has a NaN or an infinity.
+    """
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        found = value.dtype if isinstance(value, Tensor) else type(value).__name__
+        raise TypeError(f"{name} must be a floating-point tensor, got {found}")
+    return finite(name, value)
+
+
+def finite(name: str, value: Tensor) -> Tensor:
+    """``value`` if it has no NaN and no infinity, else ValueError."""
+    if not inside_vmap() and not value.isfinite().all():
+        raise ValueError(f"{name} must be finite, it has a NaN or an infinity")
+    return value
+
+
+def variance(name: str, value: Tensor) -> Tensor:
+    """``value`` if all of it is positive and finite, else ValueError."""
+    if inside_vmap():
+        return value
+    wrong = ~((value > 0) & value.isfinite())
+    if wrong.any():
+        found = value[wrong][0]
+        raise ValueError(f"{name} is a variance: it must be positive and finite, got {found}")
+    return value
+
+
+def like(reference: Tensor, name: str, value: float | Tensor) -> Tensor:
+    """``value`` with the dtype and device of ``reference``; it must broadcast to its shape.
+
+    Raises:
+        ValueError: if the shape does not broadcast, or only by enlarging ``reference``.
+    """
+    value = torch.as_tensor(value, dtype=reference.dtype, device=reference.device)
+    try:
+        fits = torch.broadcast_shapes(value.shape, reference.shape) == reference.shape
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise ValueError(
+            f"{name} has shape {tuple(value.shape)}, it must broadcast to {tuple(reference.shape)}"
+        )
+    return value
+
+
+def cholesky(name: str, cov: Tensor, size: int) -> Tensor:
+    """The lower Cholesky factor of ``cov``, ``(size, size)``.
+
+    Raises:
+        ValueError: if it has another shape, a NaN, or is not symmetric and positive definite.
+    """
+    if cov.shape != (size, size):
+        raise ValueError(f"{name} must have shape {(size, size)}, got {tuple(cov.shape)}")
+    if not torch.allclose(finite(name, cov), cov.mT, rtol=1e-5, atol=1e-8):
+        raise ValueError(f"{name} must be symmetric")
+    factor, info = torch.linalg.cholesky_ex(cov)
+    if info.item():
+        raise ValueError(f"{name} must be positive definite (it is a covariance)")
+    return factor
+
+
+def valid_p_drop(p_drop: float) -> float:
+    """``p_drop`` itself, if it is a drop probability.
+
+    Raises:
+        TypeError: if it is not a number.
+        ValueError: if it is NaN or outside [0, 1).
+    """
+    if isinstance(p_drop, bool) or not isinstance(p_drop, int | float):
+        raise TypeError(f"p_drop must be a number in [0, 1), got {p_drop!r}")
+    if not 0 <= p_drop < 1:
+        raise ValueError(
+            f"p_drop must lie in [0, 1), got {p_drop}: it is the probability to DROP a unit, "
+            "and at 1 nothing would be left"
+        )
+    return float(p_drop)
+
+
+def one_of(name: str, value: str, choices: object) -> str:
+    """``value`` if the ``Literal`` type ``choices`` allows it, else ValueError."""
+    if value not in get_args(choices):
+        raise ValueError(f"{name} must be one of {get_args(choices)}, got {value!r}")
+    return value
+
+
+def positive(name: str, value: float) -> float:
+    """``value`` if it is a finite number above 0.
+
+    Raises:
+        TypeError: if it is not a number.
+        ValueError: if it is 0, negative, NaN or infinite.
+    """
+    if not 0 < _number(name, value) < math.inf:
+        raise ValueError(f"{name} must be positive and finite, got {value}")
+    return value
+
+
+def non_negative(name: str, value: float) -> float:
+    """``value`` if it is a finite number of at least 0; errors as for :func:`positive`."""
+    if not 0 <= _number(name, value) < math.inf:
+        raise ValueError(f"{name} must be finite and >= 0, got {value}")
+    return value
+
+
+def integer(name: str, value: int, least: int) -> int:
+    """``value`` if it is an ``int`` of at least ``least``.
+
+    Raises:
+        TypeError: if it is not an ``int``.
+        ValueError: if it is too small.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an int, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be >= {least}, got {value}")
+    return value
+
+
+def same_shape(name: str, value: Tensor, other: str, reference: Tensor) -> None:
+    """Raise ValueError unless both tensors have one shape: broadcasting would hide a mistake."""
+    if value.shape != reference.shape:
+        raise ValueError(
+            f"{name} has shape {tuple(value.shape)}, {other} has {tuple(reference.shape)}; "
+            "they must have one shape"
+        )
+
+
+def _number(name: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    return value

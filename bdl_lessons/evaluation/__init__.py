@@ -1,0 +1,43 @@
+"""How good a prediction is, and how quiet a gradient: scores, uncertainty, OOD detection.
+
+Imports: models, inference.
+"""
+
+from bdl_lessons.evaluation.gradient_variance import (
+    gradient_variance,
+    noisy_outputs,
+    parts_from_draws,
+    regression_parts,
+)
+from bdl_lessons.evaluation.induced_regularization import (
+    gauss_newton,
+    layer_penalties,
+    loss_hessian,
+    loss_increase,
+    output_jacobian,
+    penalty,
+    penalty_by_direction,
+    penalty_from_roots,
+    sensitivity,
+    softmax_root,
+    spectral_bound,
+)
+from bdl_lessons.evaluation.metrics import (
+    accuracy,
+    ece,
+    error_rate,
+    mean_log_likelihood,
+    nll,
+    reliability_bins,
+    rmse,
+)
+from bdl_lessons.evaluation.model_comparison import paired_difference, pareto_front, ranks
+from bdl_lessons.evaluation.ood import detection, max_log_probability, negative_entropy
+from bdl_lessons.evaluation.predictive import (
+    entropy,
+    log_mean_probs,
+    log_predictive_likelihood,
+    mutual_information,
+    predictive_entropy,
+    predictive_var,
+)

@@ -1,0 +1,196 @@
+r"""How much a stochastic gradient varies, and which part of it a larger minibatch removes.
+
+The minibatch estimator of :math:`\sum_n L_n` is :math:`\frac NM \sum_{m=1}^M L_m` over M rows drawn
+at random, each with its own or a shared draw of the weights. Its variance over rows and draws is
+(Kingma, Salimans and Welling, NeurIPS 2015, equation 5)
+
+.. math:: N^2 \Big( \frac1M \mathrm{Var}[L_i] + \frac{M-1}{M}\, \mathrm{Cov}[L_i, L_j] \Big).
+
+The same holds for every component of the gradient. Variance here means variance *over draws*, of
+one number; for a gradient it is then averaged over the parameters. The spread of the entries of
+one gradient is something else: parameters simply have different gradients.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from bdl_lessons.models import Network
+
+Estimator = Literal["local", "per example", "per minibatch", "no noise"]
+Quantity = Literal["loss", "mu", "log_sigma2"]
+
+
+def noisy_outputs(
+    model: Network, x: Tensor, estimator: Estimator, generator: torch.Generator
+) -> Tensor:
+    """The model's outputs ``(M, ...)`` for a minibatch ``x`` under one of the four estimators.
+
+    ``"local"``: the local reparameterization trick. ``"per example"``: M draws of all weights, the
+    same law at the price of M weight matrices per layer. ``"per minibatch"``: one draw of the
+    weights for all rows. ``"no noise"``: the mean weights.
+
+    Raises:
+        ValueError: if ``estimator`` is none of the four.
+    """
+    _one_of("estimator", estimator, Estimator)
+    if estimator == "per example":
+        return model(x[:, None], "shared", generator)[:, 0]
+    modes = {"local": "per_example", "per minibatch": "shared", "no noise": "mean"}
+    return model(x, modes[estimator], generator)
+
+
+class VarianceEstimate(NamedTuple):
+    """A variance and its standard error, both in the squared units of the gradient."""
+
+    value: float
+    std_err: float
+
+
+def gradient_variance(gradients: Tensor) -> VarianceEstimate:
+    """Variance over draws, then the mean over parameters; with a jackknife standard error.
+
+    The standard error is taken over draws, so it stays right when parameters vary together.
+
+    Args:
+        gradients: ``(S, ...)``, S >= 3 independent draws of the gradient of one set of parameters.
+
+    Raises:
+        ValueError: if there are fewer than 3 draws, no parameters, or a value is not finite.
+    """
+    _finite("gradients", gradients)
+    n_draws = len(gradients)
+    if n_draws < 3 or gradients.dim() < 2 or gradients.numel() == 0:
+        raise ValueError(
+            f"gradients must be (S, ...) with S >= 3 draws, got shape {tuple(gradients.shape)}"
+        )
+    flat = gradients.flatten(1).double()
+    distance = (flat - flat.mean(0)).square().mean(1)
+    value = distance.sum() / (n_draws - 1)
+    std_err = distance.std(correction=0) * n_draws / ((n_draws - 2) * (n_draws - 1) ** 0.5)
+    return VarianceEstimate(value.item(), std_err.item())
+
+
+class VarianceParts(NamedTuple):
+    """Where the variance of one row's term comes from: ``Var[L_i] = data + noise``.
+
+    Attributes:
+        data: variance over rows of the term's mean over noise.
+        noise: mean over rows of the term's variance over noise.
+        shared: ``Cov[L_i, L_j]`` of two rows drawn at random; 0 if they do not share their noise.
+    """
+
+    data: float
+    noise: float
+    shared: float
+
+    def at(self, batch_size: int, n_train: int) -> VarianceParts:
+        """The parts of the minibatch estimator's variance; they sum to it.
+
+        Rows are drawn with replacement. Data and noise fall as ``1 / batch_size``; ``shared``
+        grows to its full size.
+
+        Raises:
+            ValueError: if ``batch_size`` or ``n_train`` is below 1.
+        """
+        if batch_size < 1 or n_train < 1:
+            raise ValueError(f"batch_size and n_train must be >= 1, got {batch_size} and {n_train}")
+        own = n_train**2 / batch_size
+        return VarianceParts(
+            own * self.data, own * self.noise, own * (batch_size - 1) * self.shared
+        )
+
+
+def parts_from_draws(values: Tensor) -> VarianceParts:
+    """Estimate the parts from ``values[s, i]``: row i's term under noise draw s.
+
+    Unbiased for each part (a two-way analysis of variance in which the rows are the whole data
+    set). Trailing axes are parameters; the parts are averaged over them. Under noise that rows do
+    not share, ``shared`` has mean ``noise / N`` instead of 0: a pair may be one row twice.
+
+    Args:
+        values: ``(S, N, ...)``, S >= 2 draws, each shared by all N rows.
+
+    Raises:
+        ValueError: if there are fewer than 2 draws, no row axis, or a value is not finite.
+    """
+    _finite("values", values)
+    if values.dim() < 2 or len(values) < 2 or values.numel() == 0:
+        raise ValueError(
+            f"values must be (S, N, ...) with S >= 2 draws, got shape {tuple(values.shape)}"
+        )
+    values = values.double()
+    noise = values.var(0).mean()
+    shared = values.mean(1).var(0).mean()
+    data = values.mean(0).var(0, correction=0).mean() - (noise - shared) / len(values)
+    return VarianceParts(data.item(), noise.item(), shared.item())
+
+
+def regression_parts(
+    x: Tensor,
+    y: Tensor,
+    mu: Tensor,
+    var: Tensor,
+    tau: float,
+    quantity: Quantity,
+    estimator: Estimator,
+) -> VarianceParts:
+    r"""The parts in closed form for :math:`L_i = \frac\tau2 (y_i - x_i^\top w)^2`.
+
+    With ``w ~ N(mu, diag(var))`` the errors :math:`e_i = x_i^\top (w - \mu)` are jointly Gaussian
+    with covariance :math:`\Delta_{ij} = \sum_k x_{ik} x_{jk} \sigma_k^2`, so every moment is
+    elementary; means over pairs of rows become products of means over rows. For one row and
+    ``tau = 2`` this is the variance of the gradient of :math:`(b - t)^2`.
+
+    Args:
+        x: ``(N, K)``. y: ``(N,)``. mu, var: ``(K,)``, mean and variance of the weights.
+        tau: noise precision of y.
+        quantity: the loss, or its gradient for ``mu`` or ``log_sigma2`` (averaged over the K).
+        estimator: how the weights are drawn; not ``"no noise"``.
+
+    Raises:
+        ValueError: for an unknown quantity or estimator.
+    """
+    _one_of("quantity", quantity, Quantity)
+    if _one_of("estimator", estimator, Estimator) == "no noise":
+        raise ValueError("estimator must draw weights; without noise only the data part is left")
+    r, delta = y - x @ mu, x.square() @ var
+    xr, xx = (x * r[:, None]).mean(0), x.T @ x / len(x)
+    covered = xx.square() @ var  # mean over i, j of x_ik x_jk Delta_ij
+    if quantity == "loss":
+        mean = tau / 2 * (r.square() + delta)
+        noise = tau**2 * (r.square() * delta + delta.square() / 2)
+        shared = tau**2 * (xr.square() @ var + covered @ var / 2)
+    elif quantity == "mu":
+        mean = -tau * x * r[:, None]
+        noise = tau**2 * x.square() * delta[:, None]
+        shared = tau**2 * covered
+    else:
+        r2, d = r.square()[:, None], delta[:, None]
+        mean = tau / 2 * var * x.square()
+        if estimator == "local":
+            noise = mean.square() * (r2 / d.clamp_min(torch.finfo(d.dtype).tiny) + 2)
+        else:
+            noise = tau**2 / 4 * var * x.square() * (r2 + d + var * x.square())
+        shared = tau**2 / 4 * var * (xr.square() + covered + var * xx.diagonal().square())
+    return VarianceParts(
+        data=mean.var(0, correction=0).mean().item(),
+        noise=noise.mean().item(),
+        shared=shared.mean().item() if estimator == "per minibatch" else 0.0,
+    )
+
+
+def _one_of(name: str, value: str, literal: object) -> str:
+    if value not in get_args(literal):
+        raise ValueError(
+            f"{name} must be one of {', '.join(map(repr, get_args(literal)))}, got {value!r}"
+        )
+    return value
+
+
+def _finite(name: str, value: Tensor) -> None:
+    if not torch.isfinite(value).all():
+        raise ValueError(f"{name} must be finite, it has a NaN or an infinity")

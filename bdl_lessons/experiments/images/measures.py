@@ -1,0 +1,102 @@
+"""What is measured of a network for images. All at once: no table needs another training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from bdl_lessons import datasets
+from bdl_lessons.core import device
+from bdl_lessons.datasets import Classification
+from bdl_lessons.evaluation import (
+    accuracy,
+    detection,
+    ece,
+    entropy,
+    log_mean_probs,
+    max_log_probability,
+    negative_entropy,
+    nll,
+)
+from bdl_lessons.experiments.experiment import Trial, TrialResult
+from bdl_lessons.experiments.images.training import Logits, train
+
+SCORES = {"max softmax": max_log_probability, "entropy": negative_entropy}
+N_BINS = 20
+
+
+def run(unit: Trial) -> TrialResult:
+    """Train on the training set without its last ``n_val`` rows; measure on those and on tests.
+
+    Metrics: ``val_nll``; ``nll`` of the averaged probabilities in nats, ``accuracy_percent`` and
+    ``ece`` (15 bins) on the test set; ``<other set>/<score>/<measure>`` for how well the score
+    tells the test set from another one. Arrays: ``entropy/<set>``, how many rows have a predictive
+    entropy in each of ``N_BINS`` equal bins from 0 to log(classes).
+    """
+    config, on = unit.config, device()
+    data = datasets.load(config["data"], **_sizes(config, ("n_train", "n_test")))
+    others = [datasets.load(name, **_sizes(config, ("n_test",))) for name in config["ood"]]
+    generator = torch.Generator(on).manual_seed(unit.seed)
+    standardise = _standardiser(data, on)
+    x, y = standardise(data.x_train), data.y_train.to(on)
+    n_fit = len(x) - config["n_val"]
+    logits = train(config, x[:n_fit], y[:n_fit], len(data.classes), generator)
+
+    n_val_samples = config["n_val_samples"]
+    metrics = {"val_nll": nll(_log_probs(logits, x[n_fit:], n_val_samples), y[n_fit:])}
+    log_probs, y_test = _ask(logits, standardise(data.x_test), config), data.y_test.to(on)
+    metrics |= {
+        "nll": nll(log_probs, y_test),
+        "accuracy_percent": 100 * accuracy(log_probs.exp(), y_test),
+        "ece": ece(log_probs.exp(), y_test),
+    }
+    arrays = {f"entropy/{data.name}": _histogram(log_probs)}
+    for other in others:
+        foreign = _ask(logits, standardise(_fitting(other.x_test, x)), config)
+        arrays[f"entropy/{other.name}"] = _histogram(foreign)
+        for name, score in SCORES.items():
+            found = detection(score(log_probs), score(foreign))._asdict()
+            metrics |= {f"{other.name}/{name}/{measure}": v for measure, v in found.items()}
+    return TrialResult(metrics, arrays)
+
+
+def entropy_bins(n_classes: int) -> list[float]:
+    """The edges of the bins of predictive entropy in nats, ``N_BINS + 1``."""
+    return [math.log(n_classes) * i / N_BINS for i in range(N_BINS + 1)]
+
+
+def _ask(logits: Logits, x: Tensor, config) -> Tensor:
+    return _log_probs(logits, x, config["n_samples"])
+
+
+def _log_probs(logits: Logits, x: Tensor, n_samples: int) -> Tensor:
+    """Log of the averaged probabilities, in float64: confident ones differ far behind the 1."""
+    return log_mean_probs(logits(x, n_samples).double())
+
+
+def _histogram(log_probs: Tensor) -> list[int]:
+    edges = torch.tensor(entropy_bins(log_probs.shape[-1])[1:-1], dtype=torch.float64)
+    index = torch.bucketize(entropy(log_probs).cpu(), edges, right=True)
+    return index.bincount(minlength=N_BINS).tolist()
+
+
+def _standardiser(data: Classification, on: torch.device):
+    """Maps images by the mean and standard deviation of each channel of the training set."""
+    std, mean = torch.std_mean(data.x_train, (0, 2, 3), keepdim=True)
+    return lambda x: ((x - mean) / std).to(on)
+
+
+def _fitting(images: Tensor, like: Tensor) -> Tensor:
+    """Images of another set in the size of the network's own."""
+    if images.shape[2:] == like.shape[2:]:
+        return images
+    return torch.nn.functional.interpolate(
+        images, like.shape[2:], mode="bilinear", antialias=True, align_corners=False
+    )
+
+
+def _sizes(config, names: Sequence[str]) -> dict[str, int]:
+    return {name: config[name] for name in names if config.get(name)}

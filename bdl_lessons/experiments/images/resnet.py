@@ -1,0 +1,105 @@
+"""ResNet18 from a layer factory: residual blocks hand the draw of the weights on to both branches.
+
+He, Zhang, Ren and Sun, *Deep residual learning for image recognition*, CVPR 2016.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from bdl_lessons.models import LayerFactory, Network, Sampling, StochasticLayer, plain
+
+
+class Residual(StochasticLayer):
+    """``relu(main(x) + shortcut(x))``. A draw is a tuple: one draw for each random layer inside."""
+
+    def __init__(self, main: Network, shortcut: Network) -> None:
+        super().__init__()
+        self.main, self.shortcut = main, shortcut
+
+    @property
+    def is_random(self) -> bool:
+        return any(True for _ in self._random_layers())
+
+    def forward(
+        self, x: Tensor, sampling: Sampling, generator: torch.Generator | None = None
+    ) -> Tensor:
+        main, shortcut = (branch(x, sampling, generator) for branch in (self.main, self.shortcut))
+        return (main + shortcut).relu()
+
+    def sample_weights(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, ...]:
+        return tuple(layer.sample_weights(n_samples, generator) for layer in self._random_layers())
+
+    def forward_with(self, x: Tensor, draw: tuple[Tensor, ...]) -> Tensor:
+        draws = iter(draw)
+        return (_run(self.main, x, draws) + _run(self.shortcut, x, draws)).relu()
+
+    def kl(self) -> Tensor:
+        return self.main.kl() + self.shortcut.kl()
+
+    def _random_layers(self) -> Iterator[StochasticLayer]:
+        for module in (*self.main, *self.shortcut):
+            if isinstance(module, StochasticLayer) and module.is_random:
+                yield module
+
+
+def resnet18(
+    layers: LayerFactory, n_classes: int = 10, first: LayerFactory | None = None
+) -> Network:
+    """ResNet18 with the stem made for ImageNet: ``(B, 3, H, W)`` to logits.
+
+    The stem is a convolution 64@7x7 of stride 2 and a max pooling of stride 2, on small images too:
+    32 x 32 pixels are 8 x 8 when the first block sees them. (Networks for CIFAR often have a stem
+    of 3x3 without stride instead, and are better and slower.) Then two blocks each of 64, 128, 256
+    and 512 channels, the mean over the pixels and a linear layer. As in the original there are no
+    biases before a batch norm.
+
+    Batch norm has no law. ``train()`` makes it use the statistics of the batch, for fitting;
+    ``eval()`` those it has collected, for predicting. Nothing else depends on these two.
+
+    Args:
+        layers: of everything but the first convolution.
+        first: of the first convolution, which sees the pixels; ``None``: as the others.
+    """
+    stem = (first or layers).conv2d(3, 64, 7, bias=False, stride=2, padding=3)
+    blocks = []
+    for n_in, n_out in ((64, 64), (64, 128), (128, 256), (256, 512)):
+        stride = 1 if n_in == n_out else 2
+        blocks += [_block(layers, n_in, n_out, stride), _block(layers, n_out, n_out, 1)]
+    return Network(
+        stem,
+        nn.BatchNorm2d(64),
+        nn.ReLU(),
+        nn.MaxPool2d(3, stride=2, padding=1),
+        *blocks,
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        layers.linear(512, n_classes),
+    )
+
+
+def _block(layers: LayerFactory, n_in: int, n_out: int, stride: int) -> Residual:
+    main = Network(
+        layers.conv2d(n_in, n_out, 3, bias=False, stride=stride, padding=1),
+        nn.BatchNorm2d(n_out),
+        nn.ReLU(),
+        layers.conv2d(n_out, n_out, 3, bias=False, padding=1),
+        nn.BatchNorm2d(n_out),
+    )
+    if n_in == n_out:
+        return Residual(main, Network())
+    projection = layers.conv2d(n_in, n_out, 1, bias=False, stride=stride)
+    return Residual(main, Network(projection, nn.BatchNorm2d(n_out)))
+
+
+def _run(branch: Network, x: Tensor, draws: Iterator[Tensor]) -> Tensor:
+    """The branch on ``(S, B, C, H, W)``, its random layers under the next of the given draws."""
+    for module in branch:
+        if not isinstance(module, StochasticLayer):
+            x = plain(module, x)
+        else:
+            x = module.forward_with(x, next(draws)) if module.is_random else module(x, "mean")
+    return x

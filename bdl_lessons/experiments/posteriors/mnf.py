@@ -1,0 +1,196 @@
+"""MNF: factors on the units of a layer whose law a normalising flow bends."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from bdl_lessons.core import validation
+from bdl_lessons.core.random import standard_normal
+from bdl_lessons.experiments.posteriors.flows import MaskedRealNVP
+from bdl_lessons.experiments.posteriors.matrix_posterior import (
+    JointFactory,
+    JointLayer,
+    WeightPosterior,
+    noisy,
+)
+
+Units = Literal["inputs", "outputs"]
+
+
+class FlowPosterior(WeightPosterior):
+    r"""``W | z ~ N(z ∘ M, sigma**2)`` with one factor z for each unit, and z from a flow.
+
+    On the inputs (linear layers) z_k multiplies what leaves input k, but not the bias; on the
+    outputs (convolutions) z_j multiplies all that leads to channel j, its bias too. The factors
+    begin as ``N(m0, s0**2)``, and the flow can make their joint law skewed, of several peaks,
+    correlated. The law of W has no density that could be written down, so an auxiliary ``r(z | W)``
+    guesses z from the weights, and the KL has the bound
+
+    .. math:: \mathrm{KL} \le \mathbb{E}_{q(z)} \mathrm{KL}\big(q(W|z) \,\|\, p(W)\big)
+              + \mathbb{E}_{q(W, z)} \big[\log q(z) - \log r(z|W)\big]
+
+    which :meth:`kl` estimates from one z of its own. r is a Gaussian, at the end of a flow of z,
+    of mean ``b1 * a`` and precision ``exp(b2 * a)``; a is the mean of ``c' W`` over the axis that
+    has no factors (c has one entry for each factor), or of its tanh for linear layers. The
+    densities of z are given the masks of the flow, which keeps the bound a bound.
+
+    ``"mean"`` is the path of ``m0`` through the middle of the flow, as published; it is not the
+    mean of the law.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        has_bias: bool,
+        units: Units,
+        n_flows: int,
+        widths: tuple[int, int],
+        log_sigma2: tuple[float, float],
+        z_mean: float,
+        prior_var: float,
+    ) -> None:
+        super().__init__()
+        (n_out, n_in), self._has_bias, self._units = shape, has_bias, units
+        n_factors = n_in - has_bias if units == "inputs" else n_out
+        start = torch.full(shape, float(log_sigma2[0]))
+        if has_bias:
+            start[:, -1] = log_sigma2[1]
+        self.log_sigma2 = nn.Parameter(start)
+        self._z_start = float(z_mean)
+        self.z_mean = nn.Parameter(torch.full((n_factors,), self._z_start))
+        self.z_log_var = nn.Parameter(torch.full((n_factors,), math.log(0.1)))
+        self.flow = MaskedRealNVP(n_factors, widths[0], n_flows)
+        self.aux_flow = MaskedRealNVP(n_factors, widths[1], n_flows)
+        self.aux_in, self.aux_mean, self.aux_precision = (
+            nn.Parameter(torch.zeros(n_factors)) for _ in range(3)
+        )
+        self.register_buffer("prior_var", torch.tensor(float(prior_var)), persistent=False)
+        self._generator: torch.Generator | None = None
+
+    @torch.no_grad()
+    def reset(self, mu: Tensor, generator: torch.Generator) -> None:
+        for parameter in (self.z_mean, self.aux_in, self.aux_mean, self.aux_precision):
+            parameter.copy_(0.1 * standard_normal(parameter.shape, generator, mu))
+        self.z_mean += self._z_start
+        self.flow.reset(generator)
+        self.aux_flow.reset(generator)
+
+    def mean(self, mu: Tensor) -> Tensor:
+        return self._times(self.flow(self.z_mean, None)[0], mu)
+
+    def sample_weights(self, mu: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
+        z, _ = self.sample_z((n_samples,), generator)
+        return noisy(self._times(z, mu), self.log_sigma2.exp().expand(n_samples, -1, -1), generator)
+
+    def example(
+        self, mu: Tensor, x: Tensor, layer: JointLayer, generator: torch.Generator
+    ) -> Tensor:
+        z, _ = self.sample_z(x.shape[: -layer.unit_dims], generator)
+        z = z.view(*z.shape, *[1] * (layer.unit_dims - 1))
+        var = layer.activations(x.square(), self.log_sigma2.exp())
+        if self._units == "inputs":
+            return noisy(layer.activations(x * z, mu), var, generator)
+        return noisy(layer.activations(x, mu) * z, var, generator)
+
+    def sample_z(self, rows: tuple[int, ...], generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Factors ``(*rows, D)`` and the log determinant of their flow ``(*rows)``."""
+        self._generator = generator
+        eps = standard_normal((*rows, len(self.z_mean)), generator, self.z_mean)
+        return self.flow(self.z_mean + (self.z_log_var / 2).exp() * eps, generator)
+
+    def kl(self, mu: Tensor) -> Tensor:
+        """An unbiased estimate of the bound, in nats, from one z; it may come out negative.
+
+        It draws from the generator that the layer last drew from.
+
+        Raises:
+            ValueError: if it never did.
+        """
+        if self._generator is None:
+            raise ValueError(
+                "the KL of this layer is estimated by a draw: run the layer with "
+                "sampling='example' or 'function' first, its generator is used"
+            )
+        z, log_det = self.sample_z((), self._generator)
+        mean, sigma2 = self._times(z, mu), self.log_sigma2.exp()
+        ratio = (sigma2 + mean.square()) / self.prior_var
+        kl_weights = (ratio - 1 - self.log_sigma2 + self.prior_var.log()).sum() / 2
+        entropy = (1 + math.log(2 * math.pi) + self.z_log_var).sum() / 2 + log_det
+        kl = kl_weights - entropy - self._log_aux(z, mean, sigma2)
+        return validation.finite("the KL", kl)
+
+    def _log_aux(self, z: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+        """``log r(z | W)`` at a draw of W, of which only ``c' W`` is drawn: it is Gaussian too."""
+        if self._units == "inputs":
+            mean, var = (m[:, : len(z)].T for m in (mean, var))
+        c = self.aux_in
+        a = noisy(c @ mean, c.square() @ var, self._generator)
+        a = (a.tanh() if self._units == "inputs" else a).mean()
+        end, log_det = self.aux_flow(z, self._generator)
+        log_precision = self.aux_precision * a
+        error = log_precision.exp() * (end - self.aux_mean * a).square()
+        return log_det - (error + math.log(2 * math.pi) - log_precision).sum() / 2
+
+    def _times(self, z: Tensor, mu: Tensor) -> Tensor:
+        """The mean matrix given factors ``(..., D)``: ``(..., L, K + 1)``."""
+        if self._units == "outputs":
+            return z[..., None] * mu
+        if self._has_bias:
+            z = torch.cat([z, torch.ones_like(z[..., :1])], -1)
+        return z[..., None, :] * mu
+
+
+@dataclass(frozen=True)
+class MNF(JointFactory):
+    """Layer factory of multiplicative normalizing flows (Louizos and Welling, ICML 2017).
+
+    A layer costs two products of the size of the plain one, and for every row three small ones of
+    size D x width a step of the flow; it stores two numbers a weight and the flows. Defaults as in
+    the public code, whose ``logvar_W`` is a log *standard deviation*.
+
+    Args:
+        n_flows: steps in each of the two flows; 0 leaves Gaussian factors.
+        widths: hidden units of the flow of q and of that of r.
+        log_sigma2: where the log variances start, of the weights and of the biases.
+        z_mean: where the means of the factors start, give or take 0.1; ``None`` as published: 0
+            with flows, so that the layer starts as noise around 0, and 1 without.
+        prior_var: variance of the prior of one weight.
+
+    Raises:
+        ValueError: if ``n_flows`` is negative, a width below 1, or ``prior_var`` not > 0.
+    """
+
+    n_flows: int = 2
+    widths: tuple[int, int] = (50, 100)
+    log_sigma2: tuple[float, float] = (-18.0, -9.0)
+    z_mean: float | None = None
+    prior_var: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.n_flows < 0:
+            raise ValueError(f"n_flows must be >= 0, got {self.n_flows}")
+        if min(self.widths) < 1:
+            raise ValueError(f"widths must be >= 1, got {self.widths}")
+        if not 0 < self.prior_var < math.inf:
+            raise ValueError(f"prior_var must be finite and > 0, got {self.prior_var}")
+        if not all(map(math.isfinite, (*self.log_sigma2, self.z_mean or 0.0))):
+            raise ValueError(
+                f"log_sigma2 and z_mean must be finite, got {self.log_sigma2} and {self.z_mean}"
+            )
+
+    def _posterior(self, n_out: int, n_in: int, n_pixels: int, bias: bool) -> FlowPosterior:
+        return FlowPosterior(
+            (n_out, n_in * n_pixels + bias),
+            bias,
+            "inputs" if n_pixels == 1 else "outputs",
+            self.n_flows,
+            self.widths,
+            self.log_sigma2,
+            (0.0 if self.n_flows else 1.0) if self.z_mean is None else self.z_mean,
+            self.prior_var,
+        )

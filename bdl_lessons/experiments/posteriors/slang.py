@@ -1,0 +1,178 @@
+r"""SLANG: a Gaussian over all weights of a network, with a low-rank plus diagonal *precision*.
+
+.. math:: q(w) = \mathcal N\big(\mu,\; (V V^\top + \mathrm{diag}(d))^{-1}\big),
+          \qquad V: D \times L
+
+(Mishkin, Kunstner, Nielsen, Schmidt and Khan, NeurIPS 2018.) A natural-gradient step moves the
+precision towards what the curvature of the data says, and the mean by a step measured in it; no
+gradient of an ELBO is taken. Of the curvature it takes the empirical Fisher matrix, the mean of
+``g g'`` over gradients g of single examples. With ``N`` rows, a batch of B and S draws of the
+weights a step costs ``(L + S B)**2 D`` and ``S B D`` numbers of memory: gradients of single
+examples are what makes it dear. No batch norm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, grad
+
+from bdl_lessons.core.autograd import vmap
+from bdl_lessons.experiments.posteriors.low_rank_precision import LowRankPrecision
+from bdl_lessons.models import Network
+
+
+def updated(
+    q: LowRankPrecision,
+    gradients: Tensor,
+    direction: Tensor,
+    n_train: int,
+    prior_precision: Tensor,
+    lr: float,
+    beta: float,
+) -> LowRankPrecision:
+    r"""One natural-gradient step.
+
+    ``(1 - beta) V V' + beta N mean(g g')`` is kept in its L leading directions exactly; of the rest
+    the diagonal goes into d, which also takes a step towards the prior's precision. Written as
+    ``X X'`` with L + P columns, that needs the eigenvectors Q of the small ``X'X`` only: the new
+    factor is ``X Q``.
+
+    Args:
+        gradients: of minus the log likelihood of single examples, ``(..., P, D)``.
+        direction: estimate of the mean gradient, ``(..., D)``.
+    """
+    share = beta * n_train / gradients.shape[-2]
+    X = torch.cat([(1 - beta) ** 0.5 * q.factor, share**0.5 * gradients.mT], -1)
+    leading = torch.linalg.eigh(X.mT @ X).eigenvectors[..., -q.factor.shape[-1] :]
+    factor = X @ leading
+    left = (X.square().sum(-1) - factor.square().sum(-1)).clamp_min(0)
+    diagonal = (1 - beta) * q.diagonal + beta * prior_precision + left
+    new = LowRankPrecision(q.mean, factor, diagonal)
+    step = new.solve(n_train * direction + prior_precision * q.mean)
+    return LowRankPrecision(q.mean - lr * step, factor, diagonal)
+
+
+def fit_slang(
+    network: Network | Sequence[Network],
+    x: Tensor,
+    y: Tensor,
+    nll: Callable[..., Tensor],
+    *,
+    n_steps: int,
+    generator: torch.Generator,
+    nll_args: tuple[Tensor, ...] = (),
+    batch_size: int = 10,
+    rank: int = 1,
+    n_samples: int = 4,
+    lr: float = 0.01,
+    beta: float = 0.01,
+    momentum: float = 0.9,
+    prior_precision: float | Tensor = 1.0,
+    bias_precision: float = 1e-6,
+    init_precision: float = 1.0,
+) -> LowRankPrecision:
+    """The posterior of a network of plain layers, from the weights it has; defaults as published.
+
+    With M networks of one architecture ``x`` and ``y`` are ``(M, N, ...)`` and so are the results.
+
+    Args:
+        network: layers without noise: ``BinaryDropout(0.0)``. It is not changed.
+        nll: mean negative log likelihood of a minibatch in nats.
+        nll_args: further arguments of ``nll``, ``(M, ...)`` each, for M networks.
+        batch_size: rows of a step, drawn anew without replacement in each.
+        rank: L. n_samples: S, draws of the weights in a step.
+        beta: share of the new curvature. (The public code calls one minus this beta.)
+        prior_precision: of the weights; ``(M, 1)`` for one each. bias_precision: of the biases.
+        init_precision: of all weights at the start. For weights that already fit it has to be well
+            above 1: draws of standard deviation 1 would lead away from them.
+
+    Raises:
+        ValueError: if shapes or numbers cannot be.
+        FloatingPointError: if the weights became NaN or infinite.
+    """
+    alone = isinstance(network, Network)
+    if alone:
+        network, x, y = [network], x[None], y[None]
+        nll_args = tuple(arg[None] for arg in nll_args)
+    if x.shape[:2] != y.shape[:2] or len(x) != len(network):
+        raise ValueError(
+            f"x and y must be ({len(network)}, N, ...), got {tuple(x.shape)} and {tuple(y.shape)}"
+        )
+    if not (n_steps >= 1 and rank >= 1 and n_samples >= 1 and 1 <= batch_size <= x.shape[1]):
+        raise ValueError(
+            f"n_steps, rank, n_samples must be >= 1 and batch_size in 1..{x.shape[1]}, got "
+            f"{n_steps}, {rank}, {n_samples} and {batch_size}"
+        )
+    n_train, template = x.shape[1], network[0]
+    mean = torch.stack([_flat(n) for n in network])
+    q = LowRankPrecision(
+        mean, mean.new_zeros(*mean.shape, rank), torch.full_like(mean, init_precision)
+    )
+    precision = torch.where(_is_bias(template), bias_precision, prior_precision)
+    average = torch.zeros_like(mean)
+    member = torch.arange(len(x), device=x.device)[:, None]
+    for step in range(1, n_steps + 1):
+        keys = torch.rand(x.shape[:2], generator=generator, device=generator.device)
+        rows = keys.argsort(1)[:, :batch_size].to(x.device)
+        theta = q.draw(n_samples, generator).transpose(0, 1)
+        data = (x[member, rows], y[member, rows], *nll_args)
+        gradients = vmap(lambda *each: example_gradients(template, nll, *each))(theta, *data)
+        gradients = gradients.flatten(1, 2)
+        average = momentum * average + (1 - momentum) * gradients.mean(1)
+        direction = average / (1 - momentum**step)
+        q = updated(q, gradients, direction, n_train, precision, lr, beta)
+    if not q.mean.isfinite().all():
+        raise FloatingPointError("the weights became NaN or infinite: lower lr")
+    return LowRankPrecision(q.mean[0], q.factor[0], q.diagonal[0]) if alone else q
+
+
+def example_gradients(
+    network: Network, nll: Callable[..., Tensor], theta: Tensor, x: Tensor, y: Tensor, *args: Tensor
+) -> Tensor:
+    """Gradients of the nll of each example at each of S weight vectors: ``(S, B, D)``.
+
+    Args:
+        theta: ``(S, D)``. x, y: ``(B, ...)``. args: further arguments of ``nll``.
+    """
+
+    def loss(theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        return nll(_output(network, theta, x[None]), y[None], *args)
+
+    of_batch = torch.func.vmap(grad(loss), (None, 0, 0))
+    return vmap(lambda theta: of_batch(theta, x, y))(theta)
+
+
+@torch.no_grad()
+def predict_slang(
+    q: LowRankPrecision, network: Network, x: Tensor, n_samples: int, *, generator: torch.Generator
+) -> Tensor:
+    """``n_samples`` functions drawn from ``q`` at ``x``: ``(S, B, ...)`` like ``predict``.
+
+    For M Gaussians ``x`` is ``(M, B, ...)`` and the result ``(S, M, B, ...)``; ``network`` is any
+    of theirs: its own weights are not used.
+    """
+    outputs = _output if q.mean.dim() == 1 else vmap(_output, (None, 0, 0))
+    return torch.stack([outputs(network, w, x) for w in q.draw(n_samples, generator)])
+
+
+def _output(network: Network, theta: Tensor, x: Tensor) -> Tensor:
+    parameters = dict(network.named_parameters())
+    pieces = theta.split([p.numel() for p in parameters.values()])
+    values = {
+        name: piece.view(p.shape)
+        for (name, p), piece in zip(parameters.items(), pieces, strict=True)
+    }
+    return functional_call(network, values, (x, "mean"))
+
+
+def _flat(network: Network) -> Tensor:
+    return torch.cat([p.detach().flatten() for p in network.parameters()])
+
+
+def _is_bias(network: Network) -> Tensor:
+    """Which of the D numbers are biases."""
+    named = network.named_parameters()
+    return torch.cat([torch.full((p.numel(),), n.endswith("bias")).to(p.device) for n, p in named])

@@ -1,0 +1,188 @@
+"""Methods of the UCI experiment that are not one factory under one loss: SWAG, SLANG, the GP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import gpytorch
+import torch
+from torch import Tensor
+
+from bdl_lessons.core.random import standard_normal
+from bdl_lessons.experiments.posteriors.low_rank_precision import LowRankPrecision
+from bdl_lessons.experiments.posteriors.slang import fit_slang, predict_slang
+from bdl_lessons.experiments.posteriors.swag import fit_swag, predict_swag
+from bdl_lessons.experiments.uci.networks import Config, Point, Predict, cosine, kl_weights_of
+from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, sgd
+from bdl_lessons.inference.train import gaussian_nll, gaussian_nll_at
+from bdl_lessons.models import BinaryDropout, Network, initialise, mlp
+from bdl_lessons.reference import GaussianProcess
+
+
+@dataclass(frozen=True)
+class Swag:
+    """SWAG over as many steps as the others have: from half of its epochs on it collects.
+
+    Args:
+        learning_rate: of descent with momentum 0.9; it falls to ``final_factor`` of it.
+    """
+
+    published: str | None
+    grid: tuple[Point, ...]
+    note: str
+    learning_rate: float = 0.05
+    final_factor: float = 0.2
+
+    def train(
+        self, points: Sequence[Point], x: Tensor, y: Tensor, config: Config, g: torch.Generator
+    ) -> Predict:
+        """As :meth:`bdl_lessons.experiments.uci.networks.Networks.train`."""
+        members = BatchedNetworks(_plain(x, config, g))
+        steps_an_epoch = max(1, x.shape[1] // config["batch_size"])
+        n_epochs = max(4, config["n_steps"] // steps_an_epoch)
+        swag = fit_swag(
+            members,
+            x,
+            y[..., None],
+            gaussian_nll(1.0),
+            kl_weight=kl_weights_of(points, x),
+            n_epochs=n_epochs,
+            collect_from=n_epochs // 2,
+            batch_size=config["batch_size"],
+            generator=g,
+            optimizer=sgd(self.learning_rate),
+            final_factor=self.final_factor,
+        )
+
+        def predict(x: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
+            return predict_swag(swag, members, x, n_samples, generator=generator)[..., 0]
+
+        return predict
+
+
+@dataclass(frozen=True)
+class Slang:
+    r"""SLANG for half of the steps, from the MAP weights that Adam reaches in the other half.
+
+    With :math:`\kappa` the ``kl_weight`` of a point, the target is what the loss of the others has
+    as its optimum,
+
+    .. math:: \exp\Big(-\frac1{2 \kappa} \sum_n (y_n - f_n)^2\Big)\, \mathcal N(w; 0, I):
+
+    a likelihood with noise variance :math:`\kappa`. The empirical Fisher matrix of SLANG is the
+    curvature of that only where the residuals have this variance. Where theirs is larger, it is
+    too large by their ratio: the law is too narrow, and steps are too short to leave the start.
+
+    Args:
+        rank: of the precision. lr: of the mean's natural-gradient steps. n_draws: of the weights
+            in a step. Published for these sets: 1, mostly 0.01, and 4.
+        init_precision: of the weights when SLANG takes over: near enough to the MAP weights.
+    """
+
+    published: str | None
+    grid: tuple[Point, ...]
+    note: str
+    rank: int = 5
+    lr: float = 0.02
+    n_draws: int = 2
+    init_precision: float = 100.0
+
+    def train(
+        self, points: Sequence[Point], x: Tensor, y: Tensor, config: Config, g: torch.Generator
+    ) -> Predict:
+        """As :meth:`bdl_lessons.experiments.uci.networks.Networks.train`."""
+        networks = _plain(x, config, g)
+        q = self.posterior(networks, kl_weights_of(points, x), x, y, config, g)
+
+        def predict(x: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
+            return predict_slang(q, networks[0], x, n_samples, generator=generator)[..., 0]
+
+        return predict
+
+    def posterior(
+        self,
+        networks: Sequence[Network],
+        kl_weights: Tensor,
+        x: Tensor,
+        y: Tensor,
+        config: Config,
+        g: torch.Generator,
+    ) -> LowRankPrecision:
+        """The M Gaussians over the weights of M networks; ``kl_weights`` is ``(M,)``."""
+        members, n_adam = BatchedNetworks(networks), config["n_steps"] // 2
+        how = {"batch_size": min(config["batch_size"], x.shape[1]), "generator": g}
+        fit_batched(
+            members,
+            x,
+            y[..., None],
+            gaussian_nll(1.0),
+            kl_weight=kl_weights,
+            n_steps=n_adam,
+            sampling="mean",
+            optimizer=adam(config["learning_rate"]),
+            schedule=cosine(n_adam),
+            **how,
+        )
+        return fit_slang(
+            [members.network(member) for member in range(len(members))],
+            x,
+            y[..., None],
+            gaussian_nll_at,
+            nll_args=(1 / kl_weights,),
+            n_steps=config["n_steps"] - n_adam,
+            rank=self.rank,
+            n_samples=self.n_draws,
+            lr=self.lr,
+            bias_precision=1.0,
+            init_precision=self.init_precision,
+            **how,
+        )
+
+
+@dataclass(frozen=True)
+class ExactGP:
+    """A Gaussian process with one length scale for each feature, fitted by its evidence.
+
+    The draws are of the noise-free function at each row. tau is chosen as for the others: the
+    noise of the evidence is not used to predict.
+
+    Args:
+        shortest: bound on the length scales, in standard deviations of the inputs. Without it the
+            line search tries 1e-6 on features of a few levels. Squared distances are then so large
+            that rounding leaves a Gram matrix with negative eigenvalues.
+    """
+
+    published: str | None
+    grid: tuple[Point, ...]
+    note: str
+    n_fit: int = 15
+    shortest: float = 0.01
+
+    def train(
+        self, points: Sequence[Point], x: Tensor, y: Tensor, config: Config, g: torch.Generator
+    ) -> Predict:
+        """As :meth:`bdl_lessons.experiments.uci.networks.Networks.train`, one after the other."""
+        processes = [self._fitted(*rows) for rows in zip(x, y, strict=True)]
+
+        def predict(x: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
+            each = [gp.predict(rows) for gp, rows in zip(processes, x, strict=True)]
+            mean, var = (torch.stack(values).float() for values in zip(*each, strict=True))
+            eps = standard_normal((n_samples, *mean.shape), generator, mean)
+            return mean + var.sqrt() * eps
+
+        return predict
+
+    def _fitted(self, x: Tensor, y: Tensor) -> GaussianProcess:
+        bound = gpytorch.constraints.GreaterThan(self.shortest)
+        kernel = gpytorch.kernels.RBFKernel(ard_num_dims=x.shape[-1], lengthscale_constraint=bound)
+        kernel = gpytorch.kernels.ScaleKernel(kernel)
+        kernel.base_kernel.lengthscale = 2.0
+        return GaussianProcess(x, y, kernel, noise_var=0.05).to(x.device).fit(self.n_fit)
+
+
+def _plain(x: Tensor, config: Config, g: torch.Generator) -> list[Network]:
+    """A network without noise for each of the M training sets."""
+    widths = (x.shape[-1], config["n_hidden"], 1)
+    networks = [mlp(widths, BinaryDropout(0.0)).to(g.device) for _ in x]
+    return [initialise(network, g) for network in networks]

@@ -1,0 +1,131 @@
+"""Networks of one layer factory for the UCI experiment, all of them trained side by side."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bdl_lessons.datasets.splits import Standardiser
+from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched, predict_members
+from bdl_lessons.inference.train import gaussian_nll
+from bdl_lessons.models import LayerFactory, Network, Sampling, StochasticLayer, initialise, mlp
+
+Point = Mapping[str, float]
+Config = Mapping[str, Any]
+Predict = Callable[[Tensor, int, torch.Generator], Tensor]
+"""``predict(x, n_samples, generator)``: ``(M, B, K)`` to draws ``(n_draws, M, B)``."""
+
+_ROWS_AT_ONCE = 50_000
+_STEPS_ALONE = 100
+
+
+@dataclass(frozen=True)
+class Networks:
+    """A row of the tables: networks with the layers of one factory.
+
+    A point of the grid is a dictionary: ``kl_weight`` is on the KL, the rest are arguments of the
+    factory.
+
+    Args:
+        published: its name in the published tables; ``None`` if it is not there.
+        factory: arguments of a point -> the layers.
+        grid: the points that are trained for every split.
+        note: what the report says about it.
+        n_networks: how many networks answer together.
+        sampling: which draw of the weights a training step uses.
+    """
+
+    published: str | None
+    factory: Callable[..., LayerFactory]
+    grid: tuple[Point, ...]
+    note: str
+    n_networks: int = 1
+    sampling: Sampling = "per_example"
+
+    def train(
+        self, points: Sequence[Point], x: Tensor, y: Tensor, config: Config, g: torch.Generator
+    ) -> Predict:
+        """Train ``n_networks`` for each point, on its own training set, in one batch.
+
+        Args:
+            points: M of them.
+            x: ``(M, N, K)``, standardised. y: ``(M, N)``.
+        """
+        members = BatchedNetworks(
+            [self._network(point, x, config, g) for _ in range(self.n_networks) for point in points]
+        )
+        fit_batched(
+            members,
+            self._for_each(x),
+            self._for_each(y)[..., None],
+            gaussian_nll(1.0),
+            kl_weight=self._for_each(kl_weights_of(points, x)),
+            generator=g,
+            **self._how(x, config, config["n_steps"]),
+        )
+
+        def predict(x: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
+            n_draws = n_samples if _is_random(members.network(0)) else 1
+            rows = max(1, _ROWS_AT_ONCE // len(members))
+            draws = predict_members(
+                members, self._for_each(x), n_draws, generator=generator, chunk_rows=rows
+            )
+            return draws[..., 0].unflatten(1, (self.n_networks, len(x))).flatten(0, 1)
+
+        return predict
+
+    def seconds_alone(self, x: Tensor, y: Tensor, config: Config, g: torch.Generator) -> float:
+        """CPU time of one step of one network that trains by itself on ``(N, K)`` and ``(N,)``."""
+        x, y = Standardiser.fit(x).apply(x).float(), Standardiser.fit(y).apply(y).float()
+        point = config["grid"][0]
+        n_steps = min(_STEPS_ALONE, config["n_steps"])
+        network = self._network(point, x, config, g)
+        began = time.process_time()
+        fit(
+            network,
+            x,
+            y[:, None],
+            gaussian_nll(1.0),
+            kl_weight=point["kl_weight"],
+            generator=g,
+            **self._how(x, config, n_steps),
+        )
+        return (time.process_time() - began) / n_steps
+
+    def _network(self, point: Point, x: Tensor, config: Config, g: torch.Generator) -> Network:
+        arguments = {name: value for name, value in point.items() if name != "kl_weight"}
+        widths = (x.shape[-1], config["n_hidden"], 1)
+        return initialise(mlp(widths, self.factory(**arguments)).to(g.device), g)
+
+    def _for_each(self, values: Tensor) -> Tensor:
+        """The same for every network of an ensemble."""
+        return values.repeat(self.n_networks, *[1] * (values.dim() - 1))
+
+    def _how(self, x: Tensor, config: Config, n_steps: int) -> dict[str, Any]:
+        return {
+            "n_steps": n_steps,
+            "batch_size": min(config["batch_size"], x.shape[-2]),
+            "sampling": self.sampling,
+            "optimizer": adam(config["learning_rate"]),
+            "schedule": cosine(n_steps),
+        }
+
+
+def cosine(n_steps: int) -> Callable[[int], float]:
+    """Factor on the learning rate: half a cosine from 1 to 0."""
+    return lambda step: (1 + math.cos(math.pi * step / n_steps)) / 2
+
+
+def kl_weights_of(points: Sequence[Point], x: Tensor) -> Tensor:
+    """One for each point, on the device of ``x``: ``(M,)``."""
+    return torch.tensor([point["kl_weight"] for point in points], device=x.device)
+
+
+def _is_random(network: Network) -> bool:
+    return any(isinstance(layer, StochasticLayer) and layer.is_random for layer in network)

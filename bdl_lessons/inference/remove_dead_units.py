@@ -1,0 +1,134 @@
+"""The smaller dense network that a pruned one contains: units without weights are taken out.
+
+Zeros in a dense product cost as much as other numbers. What does save time is a unit, or a channel
+of a convolution, that is gone altogether. Two kinds can go without changing the function:
+
+- nothing reads it: all its outgoing weights are zero, or lead to units that nothing reads;
+- it is constant: all its incoming weights are zero, or come from constant units. What it
+  contributes to the next layer is a number, and moves into that layer's bias.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from bdl_lessons.inference.prune import PrunedNetwork
+
+_WEIGHTED = (nn.Linear, nn.Conv2d)
+
+
+@torch.no_grad()
+def shrink(network: PrunedNetwork) -> PrunedNetwork:
+    """The same function of ``x`` with as few hidden units and channels as its zeros allow.
+
+    The inputs and outputs stay; so does one unit of a layer that could go as a whole.
+
+    Args:
+        network: what :func:`~bdl_lessons.inference.masked` returns: linear layers and convolutions
+            without padding, ReLU or tanh, max pooling, and a flatten between the two kinds.
+
+    Raises:
+        TypeError: if it is no pruned network or has other layers.
+        ValueError: if a convolution is padded: a constant channel is not constant at the border.
+    """
+    modules = _checked(network)
+    layers = [module for module in modules if isinstance(module, _WEIGHTED)]
+    constants = _constant_inputs(modules)
+    kept = _kept_outputs(layers, constants)
+    parts = iter(
+        [
+            _part(layer, constant, inputs, outputs)
+            for layer, constant, inputs, outputs in zip(
+                layers, constants, [None, *kept[:-1]], kept, strict=True
+            )
+        ]
+    )
+    return PrunedNetwork(
+        *(next(parts) if isinstance(module, _WEIGHTED) else module for module in modules)
+    )
+
+
+def n_hidden(network: PrunedNetwork) -> list[int]:
+    """Hidden units, or channels, of each layer in order."""
+    return [len(module.weight) for module in network if isinstance(module, _WEIGHTED)][:-1]
+
+
+def _checked(network: PrunedNetwork) -> list[nn.Module]:
+    if not isinstance(network, PrunedNetwork):
+        raise TypeError(
+            f"network must be a PrunedNetwork: masked() makes one; got {type(network).__name__}"
+        )
+    for module in network:
+        if not isinstance(module, (*_WEIGHTED, nn.ReLU, nn.Tanh, nn.MaxPool2d, nn.Flatten)):
+            raise TypeError(f"shrink() does not know the layer {type(module).__name__}")
+        if isinstance(module, nn.Conv2d) and module.padding != (0, 0):
+            raise ValueError(f"convolutions must have padding 0, got {module.padding}")
+    return list(network)
+
+
+def _by_input(layer: nn.Linear | nn.Conv2d) -> Tensor:
+    """The weights as ``(L, K, k * k)``, or ``(L, K, 1)``."""
+    return layer.weight.reshape(*layer.weight.shape[:2], -1)
+
+
+def _constant_inputs(modules: list[nn.Module]) -> list[Tensor]:
+    """For each weighted layer the values of its inputs ``(K,)``, NaN where they vary."""
+    found: list[Tensor] = []
+    values = None
+    for module in modules:
+        if isinstance(module, _WEIGHTED):
+            weights = _by_input(module)
+            if values is None:
+                values = weights.new_full((weights.shape[1],), torch.nan)
+            values = values.repeat_interleave(weights.shape[1] // len(values))  # after a flatten
+            found.append(values)
+            varies = (weights != 0).any(2) & values.isnan()
+            values = _bias(module, values).masked_fill(varies.any(1), torch.nan)
+        elif isinstance(module, nn.ReLU | nn.Tanh) and values is not None:
+            values = module(values)
+    return found
+
+
+def _bias(layer: nn.Linear | nn.Conv2d, constant: Tensor) -> Tensor:
+    """The bias with what the constant inputs contribute."""
+    bias = _by_input(layer).sum(2) @ constant.nan_to_num(0.0)
+    return bias if layer.bias is None else bias + layer.bias
+
+
+def _kept_outputs(layers: list[nn.Linear | nn.Conv2d], constants: list[Tensor]) -> list[Tensor]:
+    """For each layer a mask of the outputs that stay, found from the last layer backwards."""
+    kept = [constants[0].new_ones(len(layers[-1].weight), dtype=torch.bool)]
+    for i in range(len(layers) - 1, 0, -1):
+        read = (_by_input(layers[i])[kept[0]] != 0).any(2).any(0) & constants[i].isnan()
+        wanted = read.view(len(layers[i - 1].weight), -1).any(1)
+        wanted[0] |= not wanted.any()
+        kept.insert(0, wanted)
+    return kept
+
+
+def _part(
+    layer: nn.Linear | nn.Conv2d, constant: Tensor, units: Tensor | None, outputs: Tensor
+) -> nn.Linear | nn.Conv2d:
+    """The layer from the kept ``units`` before it (``None``: all) to the kept ``outputs``."""
+    weight = layer.weight.clone()
+    weight[:, ~constant.isnan()] = 0  # what is constant is in the bias
+    if units is not None:
+        weight = weight[:, units.repeat_interleave(weight.shape[1] // len(units))]
+    weight = weight[outputs]
+    n_out, n_in = weight.shape[:2]
+    if isinstance(layer, nn.Linear):
+        part = nn.Linear(n_in, n_out, device=weight.device, dtype=weight.dtype)
+    else:
+        part = nn.Conv2d(
+            n_in,
+            n_out,
+            layer.kernel_size,
+            layer.stride,
+            device=weight.device,
+            dtype=weight.dtype,
+        )
+    part.requires_grad_(False)
+    part.weight.copy_(weight)
+    part.bias.copy_(_bias(layer, constant)[outputs])
+    return part

@@ -1,0 +1,80 @@
+"""Read, execute, clean and write a lesson's notebook.
+
+A committed notebook is executed from top to bottom in a fresh kernel and then cleaned, so that a
+second run of the same code on the same machine gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from bdl_lessons.core.paths import NOTEBOOKS, ROOT
+
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+CELL_METADATA = {"tags", "slideshow", "bdl"}
+KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+
+
+def paths(numbers: list[str] | None = None) -> list[Path]:
+    """The lessons with these two-digit numbers (all of them without an argument), in order.
+
+    Raises:
+        ValueError: if a number belongs to no notebook.
+    """
+    every = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+    for number in numbers or []:
+        if not any(path.name.startswith(f"{number}_") for path in every):
+            known = ", ".join(path.name[:2] for path in every)
+            raise ValueError(f"no lesson {number!r}; there are {known}")
+    return [path for path in every if not numbers or path.name[:2] in numbers]
+
+
+def read(path: Path) -> NotebookNode:
+    return nbformat.read(path, as_version=4)
+
+
+def execute(notebook: NotebookNode, cell_timeout_s: int = 180) -> NotebookNode:
+    """Run every cell in order in a fresh kernel, inside the notebooks' folder."""
+    from nbclient import NotebookClient
+
+    here = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    client = NotebookClient(
+        notebook,
+        timeout=cell_timeout_s,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(NOTEBOOKS)}},
+        coalesce_streams=True,
+        record_timing=False,
+        extra_arguments=["--log-level=ERROR"],
+    )
+    client.execute(env={**os.environ, "PYTHONPATH": here, "PYDEVD_DISABLE_FILE_VALIDATION": "1"})
+    return notebook
+
+
+def clean(notebook: NotebookNode) -> NotebookNode:
+    """Drop what differs between runs or readers: widget state and views, foreign metadata."""
+    notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
+    for cell in notebook.cells:
+        cell.metadata = {
+            key: cell.metadata[key] for key in sorted(CELL_METADATA & {*cell.metadata})
+        }
+        for output in cell.get("outputs", []):
+            output.get("data", {}).pop(WIDGET_VIEW, None)
+            if "metadata" in output:
+                output.metadata = {}
+    return notebook
+
+
+def text(notebook: NotebookNode) -> str:
+    return nbformat.writes(notebook) + "\n"
+
+
+def write(path: Path, content: str) -> None:
+    """Replace the file at once: a reader sees the old text or the new one, never half of it."""
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(content, encoding="utf-8")
+    unfinished.replace(path)

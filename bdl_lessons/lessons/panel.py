@@ -1,0 +1,286 @@
+"""The widget engine: sliders, one picture, one line of readout.
+
+A **scene** is a function of a matplotlib ``Figure``. It draws what stands still, marks what moves
+with matplotlib's own ``animated=True``, and returns ``update(**params) -> str``, which moves those
+artists and returns the readout (HTML). The still part is drawn once; a slider move redraws the
+moving artists alone, which is what keeps it under 50 ms. A picture depends on the parameters and
+on nothing else: not on earlier moves, and not on fresh random numbers (draw the noise in the
+scene, outside ``update``; the sliders only transform it).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import html
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import PIL.Image
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from bdl_lessons.core.plot_style import new_figure, style
+
+Update = Callable[..., str]
+Scene = Callable[[Figure], Update]
+
+COALESCE_S = 0.008  # events that arrive within this time share one redraw; the last one wins
+
+
+@dataclass(frozen=True)
+class Slider:
+    """A parameter on a grid of values, moved by mouse or arrow keys.
+
+    Attributes:
+        name: the keyword that ``update`` receives.
+        label: what the reader sees: the symbol, its meaning, its unit.
+        values: the grid, in order.
+        value: where it starts; one of ``values``.
+        show: turns a value into its text.
+    """
+
+    name: str
+    label: str
+    values: tuple
+    value: Any
+    show: Callable[[Any], str] = "{:g}".format
+
+    def widget(self):
+        from ipywidgets import Layout, SelectionSlider
+
+        return SelectionSlider(
+            options=[(self.show(value), value) for value in self.values],
+            value=self.value,
+            description=self.label,
+            style={"description_width": "max-content"},
+            layout=Layout(width="420px"),
+        )
+
+
+@dataclass(frozen=True)
+class Choice(Slider):
+    """A parameter with a few named values, picked from a list."""
+
+    show: Callable[[Any], str] = str
+
+    def widget(self):
+        from ipywidgets import Dropdown, Layout
+
+        return Dropdown(
+            options=[(self.show(value), value) for value in self.values],
+            value=self.value,
+            description=self.label,
+            style={"description_width": "max-content"},
+            layout=Layout(width="max-content"),
+        )
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What a panel shows for one setting: PNG bytes and the readout under it (HTML)."""
+
+    png: bytes
+    readout: str
+
+
+class Panel:
+    """Sliders over a scene, live in a kernel and a plain picture everywhere else.
+
+    Displayed as one bundle: the live widget, a PNG of the starting state and a fixed text, so a
+    code host, an HTML export or an unopened notebook shows the picture.
+
+    Args:
+        name: short name with dashes; it appears in the fixed text.
+        scene: see the module's docstring.
+        controls: two or three sliders or choices.
+        size: width and height of the picture in inches (100 pixels each).
+
+    Raises:
+        ValueError: if there is no control, a name is used twice, or a control starts off its grid.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        build_figure: Scene,
+        controls: Sequence[Slider],
+        size: tuple[float, float] = (9.4, 3.3),
+    ) -> None:
+        names = [control.name for control in controls]
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"panel {name!r}: needs controls with different names, got {names}")
+        self.name, self.build_figure, self.size = name, build_figure, size
+        self.controls = {control.name: control for control in controls}
+        self.error: Exception | None = None
+        self._pictures: dict[tuple, Picture] = {}
+        self._pending: asyncio.TimerHandle | None = None
+        self._quiet = False
+        self.start = self._checked({control.name: control.value for control in controls})
+
+    def render(self, **params: Any) -> Picture:
+        """The picture at ``params``; parameters left out keep their starting value.
+
+        Raises:
+            ValueError: for an unknown parameter, or a value that is not on its grid.
+        """
+        params = self._checked({**self.start, **params})
+        key = tuple(params.values())
+        if key not in self._pictures:
+            self._pictures[key] = self._stage.draw(params)
+        return self._pictures[key]
+
+    def set(self, **params: Any) -> None:
+        """Move the sliders from code, as a lecture script or a test does. Errors are raised."""
+        params = self._checked(params)
+        self._quiet = True
+        try:
+            for name, value in params.items():
+                self._inputs[name].value = value
+        finally:
+            self._quiet = False
+        self._refresh()
+        if self.error is not None:
+            raise self.error
+
+    def clear_cache(self) -> None:
+        """Drop the pictures drawn so far; the next move draws anew."""
+        self._pictures.clear()
+
+    def reset(self) -> None:
+        """Put every control back to where it started."""
+        self.set(**self.start)
+
+    def sweep(self, name: str, values: Sequence, **params: Any) -> Strip:
+        """A still strip: the panel at each of ``values`` of one parameter, one below the other."""
+        return Strip(
+            [self.render(**params, **{name: value}).png for value in values],
+            f"<panel {self.name} at {name} = {', '.join(map(self.controls[name].show, values))}>",
+        )
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The current setting of the controls."""
+        return {name: widget.value for name, widget in self._inputs.items()}
+
+    @cached_property
+    def widget(self):
+        """The live view: controls, picture, readout."""
+        from ipywidgets import Button, HBox, Layout, VBox
+
+        reset = Button(
+            description="Reset", tooltip="Back to the start", layout=Layout(width="72px")
+        )
+        reset.on_click(lambda _: self.reset())
+        for control in self._inputs.values():
+            control.observe(self._schedule, names="value")
+        self._refresh()
+        row = HBox(
+            [*self._inputs.values(), reset],
+            layout=Layout(flex_flow="row wrap", padding="0 0 0 8px"),
+        )
+        return VBox([row, self._image, self._readout])
+
+    @cached_property
+    def _inputs(self) -> dict[str, Any]:
+        return {name: control.widget() for name, control in self.controls.items()}
+
+    @cached_property
+    def _image(self):
+        from ipywidgets import Image, Layout
+
+        width = f"{100 * self.size[0]:.0f}px"
+        return Image(format="png", layout=Layout(width="100%", max_width=width))
+
+    @cached_property
+    def _readout(self):
+        from ipywidgets import HTML
+
+        return HTML()
+
+    @cached_property
+    def _stage(self) -> _Stage:
+        return _Stage(self.build_figure, self.size)
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict[str, Any]:
+        setting = ", ".join(f"{n}={c.show(self.start[n])}" for n, c in self.controls.items())
+        return self.widget._repr_mimebundle_() | {
+            "image/png": base64.b64encode(self.render().png).decode(),
+            "text/plain": f"<panel {self.name}: {setting}; run this cell for the sliders>",
+        }
+
+    def _schedule(self, _change: Any) -> None:
+        if self._quiet or self._pending is not None:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self._refresh()
+        else:
+            self._pending = loop.call_later(COALESCE_S, self._refresh)
+
+    def _refresh(self) -> None:
+        self._pending, self.error = None, None
+        try:
+            picture = self.render(**self.values)
+        except Exception as error:
+            self.error = error
+            text = html.escape(f"{type(error).__name__}: {error}")
+            self._readout.value = f'<span role="alert" style="color:#B00020">{text}</span>'
+        else:
+            self._image.value, self._readout.value = picture.png, picture.readout
+
+    def _checked(self, params: dict[str, Any]) -> dict[str, Any]:
+        for name, value in params.items():
+            if name not in self.controls:
+                known = ", ".join(self.controls)
+                raise ValueError(f"panel {self.name!r} has no parameter {name!r}; it has {known}")
+            if value not in self.controls[name].values:
+                grid = ", ".join(map(self.controls[name].show, self.controls[name].values))
+                raise ValueError(f"panel {self.name!r}: {name}={value!r} is not one of {grid}")
+        return params
+
+
+class Strip:
+    """Pictures one below the other, for readers without a kernel and for print."""
+
+    def __init__(self, pngs: Sequence[bytes], text: str) -> None:
+        frames = [np.asarray(PIL.Image.open(io.BytesIO(png)).convert("RGB")) for png in pngs]
+        self.png, self.text = _encode(np.concatenate(frames), compress_level=9), text
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict[str, str]:
+        return {"image/png": base64.b64encode(self.png).decode(), "text/plain": self.text}
+
+
+class _Stage:
+    """A scene on its canvas: the still part drawn once, the animated artists at every draw."""
+
+    def __init__(self, build_figure: Scene, size: tuple[float, float]) -> None:
+        with style():
+            self.figure = new_figure(*size)
+            self.update = build_figure(self.figure)
+            self.canvas = FigureCanvasAgg(self.figure)
+            self.canvas.draw()
+        self.still = self.canvas.copy_from_bbox(self.figure.bbox)
+
+    def draw(self, params: dict[str, Any]) -> Picture:
+        with style():
+            readout = self.update(**params)
+            self.canvas.restore_region(self.still)
+            for parent in (self.figure, *self.figure.axes):
+                moving = [artist for artist in parent.get_children() if artist.get_animated()]
+                for artist in sorted(moving, key=lambda artist: artist.get_zorder()):
+                    artist.draw(self.canvas.get_renderer())
+        return Picture(_encode(np.asarray(self.canvas.buffer_rgba())[..., :3]), readout)
+
+
+def _encode(pixels: np.ndarray, compress_level: int = 1) -> bytes:
+    buffer = io.BytesIO()
+    PIL.Image.fromarray(np.ascontiguousarray(pixels)).save(
+        buffer, "PNG", compress_level=compress_level
+    )
+    return buffer.getvalue()

@@ -1,0 +1,196 @@
+"""Lesson 01: the dropout rate, its sub-networks and the boundary that training at it gives.
+
+A classifier with ten hidden units was trained at each rate of the slider, so its 1024 sub-networks
+can all be asked about one input. Units drop one after another as the rate rises: the uniform
+number of each unit stays, only the threshold moves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from contourpy import contour_generator
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from sklearn.datasets import make_moons
+
+from bdl_lessons.core import BLUE, GREY, INK, ORANGE, VERMILLION, tint
+from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
+from bdl_lessons.lessons.panels import arrays
+from bdl_lessons.probability import all_masks, mask_probs
+
+RATES = tuple(round(0.05 * step, 2) for step in range(19))
+N_HIDDEN = 10
+POINTS = {"near the boundary": (0.55, 0.3), "inside a class": (-0.9, 0.3), "far away": (2.6, 1.6)}
+XLIM, YLIM = (-1.9, 2.9), (-1.5, 2.0)
+BINS = np.linspace(0, 1, 41)
+
+
+def panel() -> Panel:
+    """The panel of lesson 01: ``p_drop`` and the input that the sub-networks are asked about."""
+    return Panel(
+        "dropout-rate",
+        build_figure,
+        [
+            Slider("p_drop", "p_drop, drop probability", RATES, 0.5, "{:.2f}".format),
+            Choice("point", "input", tuple(POINTS), "near the boundary"),
+        ],
+        size=(9.6, 3.4),
+    )
+
+
+def build_figure(figure: Figure) -> Update:
+    """Left: one mask on the network. Middle: all sub-networks' outputs. Right: the boundary."""
+    stored = arrays.load("dropout_rate")
+    masks = all_masks(N_HIDDEN).numpy()
+    left, middle, right = figure.subplots(1, 3, width_ratios=(0.9, 1.15, 1.15))
+    figure.subplots_adjust(0.02, 0.16, 0.985, 0.89, wspace=0.22)
+    edges, units, title = _network(left)
+
+    middle.set(xlim=(0, 1), xlabel="P(class 1 | input)", ylabel="share of sub-networks")
+    middle.set_yscale("function", functions=(np.sqrt, np.square))
+    middle.set(ylim=(0, 1.5), yticks=(0, 0.05, 0.2, 0.5, 1))
+    middle.set_title("What the 1024 sub-networks say")
+    bars = middle.stairs(np.zeros(40), BINS, fill=True, color=tint(BLUE, 0.45), animated=True)
+    mean = middle.axvline(0, ymax=0.8, color=BLUE, linestyle="-", lw=2.2, animated=True)
+    scaled = middle.axvline(0, ymax=0.8, color=VERMILLION, linestyle="--", lw=2.2, animated=True)
+    middle.legend(
+        [mean, scaled],
+        ["exact mean", "weight scaling"],
+        loc="upper center",
+        ncols=2,
+        handlelength=1.6,
+        columnspacing=1.2,
+    )
+
+    x, y = np.meshgrid(np.linspace(*XLIM, 96), np.linspace(*YLIM, 70))
+    plane = np.stack([x.ravel(), y.ravel()], 1)
+    image = right.imshow(
+        np.zeros(x.shape),
+        extent=(*XLIM, *YLIM),
+        origin="lower",
+        aspect="auto",
+        cmap="RdBu",
+        alpha=0.6,
+        vmin=-0.15,
+        vmax=1.15,
+        interpolation="bilinear",
+        animated=True,
+    )
+    boundary = LineCollection([], colors=INK, linewidths=1.8, linestyles="-", animated=True)
+    right.add_collection(boundary)
+    for label, colour, marker in ((0, VERMILLION, "o"), (1, BLUE, "s")):
+        chosen = stored["x"][stored["y"] == label]
+        right.scatter(
+            *chosen.T,
+            s=16,
+            c=colour,
+            marker=marker,
+            edgecolor="white",
+            lw=0.6,
+            animated=True,
+            zorder=3,
+        )
+    star = right.scatter(
+        [], [], s=210, marker="*", c=ORANGE, edgecolor=INK, animated=True, zorder=4
+    )
+    right.set(xlim=XLIM, ylim=YLIM, xlabel="input 1", ylabel="input 2")
+    right.set_title("Trained at this rate")
+
+    def update(p_drop: float, point: str) -> str:
+        weights = trained_at(p_drop, stored)
+        kept = stored["uniforms"] >= p_drop
+        title.set_text(f"One mask at p_drop = {p_drop:.2f}")
+        units.set_facecolor([BLUE if keep else "white" for keep in kept])
+        edges.set_linewidths([1.1 if keep else 0.25 for keep in np.repeat(kept, 3)])
+        edges.set_colors([INK if keep else GREY for keep in np.repeat(kept, 3)])
+
+        probs = mask_probs(torch.from_numpy(masks), p_drop).numpy()
+        answers = predict(weights, np.array([POINTS[point]]), masks[:, None])[:, 0]
+        exact = float(probs @ answers)
+        scaling = float(predict(weights, np.array([POINTS[point]]), 1 - p_drop)[0])
+        bars.set_data(np.histogram(answers, BINS, weights=probs)[0])
+        mean.set_xdata([exact, exact])
+        scaled.set_xdata([scaling, scaling])
+
+        image.set_data(predict(weights, plane, 1 - p_drop).reshape(x.shape))
+        lines = contour_generator(x, y, image.get_array().data).lines(0.5)
+        boundary.set_segments(lines)
+        star.set_offsets([POINTS[point]])
+        spread = float(np.sqrt(probs @ (answers - exact) ** 2))
+        return (
+            f"This mask keeps <b>{kept.sum()} of {N_HIDDEN}</b> units. At the star, over all "
+            f"{len(masks)} sub-networks: exact mean <b>{exact:.3f}</b>, standard deviation "
+            f"{spread:.3f}; weight scaling <b>{scaling:.3f}</b>."
+        )
+
+    return update
+
+
+def trained_at(p_drop: float, stored: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The weights of the network that was trained at this rate."""
+    return {name: stored[name][RATES.index(p_drop)] for name in ("w1", "b1", "w2", "b2")}
+
+
+def predict(weights: dict[str, np.ndarray], x: np.ndarray, noise: np.ndarray | float) -> np.ndarray:
+    """P(class 1) for inputs ``(B, 2)``; ``noise`` multiplies the hidden units, ``(..., 10)``."""
+    hidden = np.tanh(x @ weights["w1"] + weights["b1"]) * noise
+    return 1 / (1 + np.exp(-(hidden @ weights["w2"] + weights["b2"])[..., 0]))
+
+
+def make_arrays(n_steps: int = 4000) -> dict[str, np.ndarray]:
+    """Train one classifier for each rate, all side by side, and return data and weights.
+
+    Masks are fresh for every example and step; nothing is rescaled (classic dropout), so weight
+    scaling at prediction multiplies the hidden units by keep.
+    """
+    x, y = make_moons(80, noise=0.22, random_state=3)
+    generator = torch.Generator().manual_seed(0)
+    inputs, labels = torch.from_numpy(x), torch.from_numpy(y).double()
+    keep = 1 - torch.tensor(RATES, dtype=torch.float64)[:, None, None]
+
+    def start(*shape: int, scale: float) -> torch.Tensor:
+        draw = torch.randn(*shape, generator=generator, dtype=torch.float64) * scale
+        return draw.expand(len(RATES), *shape).clone().requires_grad_()
+
+    w1, b1 = start(2, N_HIDDEN, scale=1.5), start(1, N_HIDDEN, scale=0.5)
+    w2, b2 = start(N_HIDDEN, 1, scale=0.5), start(1, 1, scale=0.0)
+    optimiser = torch.optim.Adam([w1, b1, w2, b2], lr=0.02, weight_decay=1e-4)
+    for _ in range(n_steps):
+        uniforms = torch.rand(1, len(x), N_HIDDEN, generator=generator, dtype=torch.float64)
+        hidden = torch.tanh(inputs @ w1 + b1) * (uniforms < keep)
+        logits = (hidden @ w2 + b2).squeeze(-1)
+        loss = F.binary_cross_entropy_with_logits(logits, labels.expand_as(logits))
+        optimiser.zero_grad()
+        (len(RATES) * loss).backward()
+        optimiser.step()
+    weights = {"w1": w1, "b1": b1, "w2": w2, "b2": b2}
+    uniforms = torch.rand(N_HIDDEN, generator=generator.manual_seed(12), dtype=torch.float64)
+    return {
+        "x": x,
+        "y": y,
+        "uniforms": uniforms.numpy(),
+        **{name: weight.detach().numpy() for name, weight in weights.items()},
+    }
+
+
+def _network(axes):
+    """Two inputs, ten hidden units, one output; returns edges, hidden units and title."""
+    hidden_y = np.linspace(0, 1, N_HIDDEN)
+    ends = [(0.0, 0.3), (0.0, 0.7), (1.0, 0.5)]
+    lines = [[(0.5, height), end] for height in hidden_y for end in ends]
+    edges = axes.add_collection(LineCollection(lines, animated=True, zorder=1))
+    units = axes.scatter(
+        np.full(N_HIDDEN, 0.5),
+        hidden_y,
+        s=110,
+        edgecolor=INK,
+        linewidth=1.0,
+        animated=True,
+        zorder=2,
+    )
+    axes.scatter(*np.transpose(ends), s=110, c="white", edgecolor=INK, animated=True, zorder=2)
+    axes.set(xlim=(-0.12, 1.12), ylim=(-0.07, 1.07))
+    axes.axis("off")
+    return edges, units, axes.set_title("One mask", animated=True)

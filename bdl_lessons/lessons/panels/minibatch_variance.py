@@ -1,0 +1,120 @@
+"""Lesson 06: what a larger minibatch removes from the variance of an estimator, and what not.
+
+A linear regression on the 442 diabetes patients with independent Gaussian weights. Every part of
+the variance has a closed form (``regression_parts``), so nothing is drawn at random.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from bdl_lessons.core import BLUE, GREY, INK, VERMILLION, tint
+from bdl_lessons.datasets import diabetes
+from bdl_lessons.evaluation import regression_parts
+from bdl_lessons.evaluation.gradient_variance import Estimator, VarianceParts
+from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
+
+BATCH_SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+NOISE_SCALES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+QUANTITIES = {"loss": "loss", "gradient for μ": "mu", "gradient for log σ²": "log_sigma2"}
+ESTIMATORS: dict[Estimator, tuple] = {
+    "local": (BLUE, "-"),
+    "per example": (INK, "--"),
+    "per minibatch": (VERMILLION, "-."),
+}
+PARTS = {
+    "choice of rows": {"facecolor": tint(GREY, 0.6)},
+    "own noise": {"facecolor": tint(BLUE, 0.45), "hatch": "//"},
+    "covariance": {"facecolor": tint(VERMILLION, 0.7), "hatch": ".."},
+}
+TAU = 2.0
+
+
+def panel() -> Panel:
+    """The panel of lesson 06: minibatch size, noise of the posterior, and variance of what."""
+    return Panel(
+        "minibatch-variance",
+        build_figure,
+        [
+            Slider("batch_size", "M, rows in a minibatch", BATCH_SIZES, 100),
+            Slider("noise_scale", "σ², times the posterior's", NOISE_SCALES, 10.0),
+            Choice("quantity", "variance of", tuple(QUANTITIES), "gradient for log σ²"),
+        ],
+        size=(9.6, 3.5),
+    )
+
+
+def build_figure(figure: Figure) -> Update:
+    """Left: the variance against M. Right: its parts at the chosen M."""
+    left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
+    figure.subplots_adjust(0.085, 0.155, 0.985, 0.89, wspace=0.24)
+    m = np.geomspace(1, 1000, 60)
+
+    left.set(xscale="log", yscale="log", xlim=(0.9, 1100), ylim=(3e-4, 30))
+    left.set(xlabel="M, rows in a minibatch", ylabel="variance (local at M = 1 is 1)")
+    left.set_title("Variance of the estimator")
+    lines = {
+        name: left.plot(m, m, color=colour, ls=dash, animated=True)[0]
+        for name, (colour, dash) in ESTIMATORS.items()
+    }
+    here = left.axvline(1, color=GREY, ls=":", lw=1.2, animated=True)
+    left.legend(lines.values(), lines.keys(), loc="lower left")
+
+    right.set(xlim=(-0.6, 2.6), ylim=(0, 1.2), ylabel="share of per minibatch")
+    right.set_xticks(range(3), ESTIMATORS)
+    right.set_yticks(np.linspace(0, 1, 6))
+    title = right.set_title("", animated=True)
+    bars = [
+        right.bar(range(3), 0, 0.62, edgecolor=INK, lw=0.6, label=name, animated=True, **look)
+        for name, look in PARTS.items()
+    ]
+    right.legend(loc="upper left", ncols=3)
+
+    def update(batch_size: int, noise_scale: float, quantity: str) -> str:
+        parts = {name: row_parts(noise_scale, QUANTITIES[quantity], name) for name in ESTIMATORS}
+        unit = sum(parts["local"].at(1, 1))
+        for name, line in lines.items():
+            line.set_ydata([sum(parts[name].at(size, 1)) / unit for size in m])
+        here.set_xdata([batch_size, batch_size])
+        title.set_text(f"Its parts at M = {batch_size}")
+        heights = np.array([parts[name].at(batch_size, 1) for name in ESTIMATORS])
+        whole = heights.sum(1)
+        shares = heights / whole[-1]
+        for part, rectangles in enumerate(bars):
+            for estimator, rectangle in enumerate(rectangles):
+                rectangle.set_y(shares[estimator, :part].sum())
+                rectangle.set_height(shares[estimator, part])
+        return (
+            f"Variance of the {quantity} at M = {batch_size}: per minibatch <b>"
+            f"{whole[2] / whole[0]:.2f}</b> and per example <b>{whole[1] / whole[0]:.2f}</b> times "
+            f"that of local. Covariance: <b>{100 * shares[2, 2]:.0f} %</b> of per minibatch."
+        )
+
+    return update
+
+
+@cache
+def row_parts(noise_scale: float, quantity: str, estimator: Estimator) -> VarianceParts:
+    """The parts for one row, with the posterior's variances multiplied by ``noise_scale``."""
+    x, y, mu, var = posterior()
+    return regression_parts(x, y, mu, noise_scale * var, TAU, quantity, estimator)
+
+
+@cache
+def posterior() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Standardised diabetes data and the best independent Gaussians under the prior N(0, 1).
+
+    The mean is the exact posterior's, and the variances are one over the diagonal of its precision
+    (lesson 02). ``TAU`` is about one over the variance of the residuals.
+    """
+    data = diabetes()
+    x = ((data.x - data.x.mean(0)) / data.x.std(0, correction=0)).double()
+    y = ((data.y - data.y.mean()) / data.y.std(correction=0)).double()
+    precision = TAU * x.T @ x + torch.eye(x.shape[1], dtype=torch.float64)
+    mu = torch.linalg.solve(precision, TAU * x.T @ y)
+    return x, y, mu, 1 / precision.diagonal()

@@ -1,0 +1,218 @@
+"""Lesson 10: seven methods on two small real sets, each on eight splits and six settings.
+
+All networks of a method are trained side by side. Everything but the law of the noise and its price
+is the same: the widths, the splits, the optimiser, the number of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from bdl_lessons.datasets import diabetes, digits
+from bdl_lessons.datasets.splits import Standardiser
+from bdl_lessons.evaluation import log_mean_probs, metrics
+from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, predict_members
+from bdl_lessons.inference.train import gaussian_nll_at
+from bdl_lessons.models import (
+    BinaryDropout,
+    LayerFactory,
+    Network,
+    StructuredDropout,
+    VariationalDropout,
+    initialise,
+    mlp,
+)
+
+LAMBDAS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+P_DROPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+DECAYS = (0.03, 0.1, 0.3, 1.0, 10.0, 30.0)
+"""For MAP, whose KL is a weight decay: the best on diabetes is far above the best lambda."""
+N_SEEDS, N_DRAWS, INIT_P_DROP, SPREAD = 8, 50, 0.1, 0.5
+
+
+def _variational(_: float) -> LayerFactory:
+    return VariationalDropout("A", "unit", init_p_drop=INIT_P_DROP, kl_per="weight")
+
+
+def _structured(n_reflections: int) -> Callable[[float], LayerFactory]:
+    return lambda _: StructuredDropout(n_reflections, init_p_drop=INIT_P_DROP, alpha_spread=SPREAD)
+
+
+METHODS: dict[str, Callable[[float], LayerFactory]] = {
+    "MAP": lambda _: BinaryDropout(0.0),
+    "MC dropout": BinaryDropout,
+    "VD": _variational,
+    "VSD, T = 0": _structured(0),
+    "VSD, T = 1": _structured(1),
+    "VSD, T = 2": _structured(2),
+    "VSD, T = 3": _structured(3),
+}
+"""Name -> layer factory for a setting: a p_drop for MC dropout, which the others ignore."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training, validation and test rows of one seed; ``y_scale`` leads back to original units."""
+
+    train: tuple[Tensor, Tensor]
+    validation: tuple[Tensor, Tensor]
+    test: tuple[Tensor, Tensor]
+    y_scale: float = 1.0
+    tau: float = 1.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """A data set with its network and its training."""
+
+    widths: tuple[int, ...]
+    split: Callable[[int], Split]
+    nll: Callable[..., Tensor]
+    scores: Callable[[Tensor, Tensor, Split], list[float]]
+    validation: Callable[[list[float]], float]
+    n_steps: int
+    batch_size: int
+    lr: float
+
+
+def digits_split(seed: int) -> Split:
+    """1149 training, 288 validation and 360 test rows."""
+    data = digits(seed=seed)
+    x, y = data.x_train, data.y_train
+    n_train = round(0.8 * len(x))
+    return Split((x[:n_train], y[:n_train]), (x[n_train:], y[n_train:]), (data.x_test, data.y_test))
+
+
+def diabetes_split(seed: int) -> Split:
+    """283 training, 71 validation and 88 test patients, standardised by the training rows.
+
+    ``tau`` is one over the residual variance of a linear regression on the training rows, in
+    standardised units.
+    """
+    data = diabetes()
+    rows = torch.from_numpy(np.random.default_rng(seed).permutation(len(data.x)))
+    train, validation, test = rows[:283], rows[283:354], rows[354:]
+    x_scale, y_scale = Standardiser.fit(data.x[train]), Standardiser.fit(data.y[train])
+    x, y = x_scale.apply(data.x), y_scale.apply(data.y)[:, None]
+    linear = torch.linalg.lstsq(x[train], y[train]).solution
+    residual_var = (y[train] - x[train] @ linear).square().sum() / (len(train) - x.shape[1] - 1)
+    parts = [(x[part].float(), y[part].float()) for part in (train, validation, test)]
+    return Split(*parts, float(y_scale.std), float(1 / residual_var))
+
+
+def digits_scores(logits: Tensor, y: Tensor, _: Split) -> list[float]:
+    """NLL, ECE and accuracy of the averaged probabilities; ``logits`` are ``(S, B, 10)``."""
+    log_probs = log_mean_probs(logits)
+    probs = log_probs.exp()
+    return [metrics.nll(log_probs, y), metrics.ece(probs, y), metrics.accuracy(probs, y)]
+
+
+def diabetes_scores(draws: Tensor, y: Tensor, split: Split) -> list[float]:
+    """RMSE and mean log likelihood in original units; ``draws`` are ``(S, B, 1)``, standardised."""
+    scale = split.y_scale
+    error = metrics.rmse(scale * draws.mean(0), scale * y)
+    return [error, metrics.mean_log_likelihood(scale * draws, scale * y, split.tau / scale**2)]
+
+
+TASKS = {
+    "digits": Task(
+        (64, 50, 10), digits_split, cross_entropy, digits_scores, lambda s: s[0], 600, 100, 5e-3
+    ),
+    "diabetes": Task(
+        (10, 50, 1),
+        diabetes_split,
+        gaussian_nll_at,
+        diabetes_scores,
+        lambda s: -s[1],
+        400,
+        100,
+        5e-3,
+    ),
+}
+
+
+def run(
+    task: Task, method: str, splits: Sequence[Split], settings: Sequence[float] | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Train one method at every setting on every split; returns its part of the three arrays."""
+    if settings is None:
+        settings = {"MC dropout": P_DROPS, "MAP": DECAYS}.get(method, LAMBDAS)
+    members = train(task, method, settings, splits)
+    generator = torch.Generator().manual_seed(1)
+    parts = {}
+    for part in ("validation", "test"):
+        x, y = (_for_each(splits, part, k, len(settings)) for k in (0, 1))
+        draws = predict_members(members, x, N_DRAWS, generator=generator)
+        with torch.no_grad():
+            parts[part] = draws, members(x, "mean")[None], y
+    shape = (len(settings), len(splits))
+    scores, validation, alphas = [], [], []
+    for number in range(len(members)):
+        split = splits[number % len(splits)]
+        averaged, mean, y = parts["test"]
+        scores.append(
+            [task.scores(outputs[:, number], y[number], split) for outputs in (averaged, mean)]
+        )
+        draws, _, y = parts["validation"]
+        validation.append(task.validation(task.scores(draws[:, number], y[number], split)))
+        alphas.append(mean_alpha(members.network(number)))
+    scores = np.array(scores)
+    return (
+        scores.reshape(*shape, *scores.shape[1:]),
+        np.array(validation).reshape(shape),
+        np.array(alphas).reshape(shape),
+    )
+
+
+def mean_alpha(network: Network) -> float:
+    """Mean over all units of all layers; NaN if nothing is learned."""
+    noises = [module.noise for module in network if hasattr(module, "noise")]
+    if not all(hasattr(noise, "log_alpha") for noise in noises):
+        return float("nan")
+    return torch.cat([noise.log_alpha().detach().exp() for noise in noises]).mean().item()
+
+
+def train(
+    task: Task, method: str, settings: Sequence[float], splits: Sequence[Split]
+) -> BatchedNetworks:
+    """One network for each setting and split, setting by setting, trained side by side.
+
+    A setting is the p_drop of MC dropout (trained without a KL) or else the weight of the KL.
+    """
+    generator = torch.Generator().manual_seed(0)
+    dropout = method == "MC dropout"
+    networks = [
+        initialise(mlp(task.widths, METHODS[method](setting)), torch.Generator().manual_seed(seed))
+        for setting in settings
+        for seed in range(len(splits))
+    ]
+    members = BatchedNetworks(networks)
+    x, y = (_for_each(splits, "train", k, len(settings)) for k in (0, 1))
+    kl_weight = torch.tensor(settings).repeat_interleave(len(splits))
+    tau = torch.tensor([split.tau for split in splits]).repeat(len(settings))
+    fit_batched(
+        members,
+        x,
+        y,
+        task.nll,
+        nll_args=(tau,) if task.nll is gaussian_nll_at else (),
+        n_steps=task.n_steps,
+        generator=generator,
+        optimizer=adam(task.lr),
+        batch_size=task.batch_size,
+        kl_weight=0.0 if dropout else kl_weight,
+        schedule=lambda step: min(1, 2 - 2 * step / task.n_steps),
+    )
+    return members
+
+
+def _for_each(splits: Sequence[Split], part: str, k: int, n_settings: int) -> Tensor:
+    """Inputs (k = 0) or targets (k = 1) of one part for every member, setting by setting."""
+    rows = torch.stack([getattr(split, part)[k] for split in splits])
+    return rows.repeat(n_settings, *[1] * (rows.dim() - 1))

@@ -1,0 +1,89 @@
+"""Lesson 09: the log-uniform prior cut off at ``10**-k``, and where the posterior then lies.
+
+On the axis of ``log10 |v|`` the prior is flat, so the posterior's shape is the likelihood's: a bump
+where the data say, and a shelf to its left that never ends. The cut-off decides how much shelf.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from bdl_lessons.core import BLUE, GREY, INK, VERMILLION, tint
+from bdl_lessons.lessons.panel import Panel, Slider, Update
+from bdl_lessons.probability import decades_to_half, mass_near_zero
+
+CUTS = (*range(1, 13), 15, 20, 25, 30, 35, 40)
+Z_SCORES = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5)
+DELTA = 0.1
+LEFT_END, RIGHT_END = -41.0, 1.5
+
+
+def panel() -> Panel:
+    """The cut-off ``k`` and the z-score ``t`` of the weight."""
+    return Panel(
+        "truncated-posterior",
+        build_figure,
+        [
+            Slider("k", "k, prior cut off at |v| = 10^-k", CUTS, 3),
+            Slider("t", "t, estimate / standard error", Z_SCORES, 2.0),
+        ],
+        size=(9.4, 3.3),
+    )
+
+
+def build_figure(figure: Figure) -> Update:
+    """Left: likelihood over the decades of ``|v|``. Right: posterior mass near zero against k."""
+    left, right = figure.subplots(1, 2, width_ratios=(1.5, 1))
+    figure.subplots_adjust(0.065, 0.16, 0.985, 0.89, wspace=0.2)
+    decades = np.concatenate([np.linspace(LEFT_END, -3, 60), np.linspace(-2.99, RIGHT_END, 400)])
+    left.set(xlim=(LEFT_END, RIGHT_END), ylim=(0, 2.1), xlabel=r"$\log_{10} |v|$")
+    left.set_ylabel("posterior, not normalised")
+    left.set_title("The shelf is as long as the prior allows")
+    (curve,) = left.plot([], [], color=INK, linestyle="-", lw=1.4, animated=True)
+    near = left.fill_between([], [], color=tint(VERMILLION, 0.55), lw=0, animated=True)
+    far = left.fill_between([], [], color=tint(BLUE, 0.55), lw=0, animated=True)
+    cut = left.axvline(0, color=INK, linestyle="--", lw=1.4, animated=True)
+    left.legend(
+        [near, far, cut],
+        [f"|v| < {DELTA:g}", f"|v| > {DELTA:g}", "cut-off"],
+        loc="upper left",
+        ncols=3,
+    )
+
+    ks = np.linspace(1, 40, 118)
+    right.set(xlim=(0, 40.9), ylim=(-0.02, 1.02), xlabel="k")
+    right.set_ylabel(f"posterior mass of |v| < {DELTA:g}")
+    right.set_title("Slowly, and without end")
+    right.axhline(0.5, color=GREY, linestyle=":", lw=1)
+    (mass_curve,) = right.plot([], [], color=VERMILLION, linestyle="-", animated=True)
+    (dot,) = right.plot([], [], "o", color=VERMILLION, mec=INK, ms=8, animated=True)
+
+    def update(k: float, t: float) -> str:
+        shape = _likelihood(decades, t)
+        curve.set_data(decades, shape)
+        edge = math.log10(DELTA)
+        inside = np.linspace(-k, edge, 200)
+        outside = np.linspace(edge, RIGHT_END, 300)
+        near.set_data(inside, 0, _likelihood(inside, t))
+        far.set_data(outside, 0, _likelihood(outside, t))
+        cut.set_xdata([-k, -k])
+        mass_curve.set_data(ks, mass_near_zero(t, -ks * math.log(10), DELTA).numpy())
+        mass = mass_near_zero(t, -k * math.log(10), DELTA).item()
+        dot.set_data([k], [mass])
+        half = decades_to_half(t, DELTA)
+        return (
+            f"Cut off at 10<sup>−{k}</sup> standard errors, a weight that stands <b>{t:g}</b> "
+            f"standard errors from zero has posterior mass <b>{mass:.3f}</b> within "
+            f"{DELTA:g} of zero. Half of the mass is there from k = <b>{half:.3g}</b> on."
+        )
+
+    return update
+
+
+def _likelihood(decades: np.ndarray, t: float) -> np.ndarray:
+    """``L(v) + L(-v)`` at ``v = 10**decades``."""
+    v = 10.0**decades
+    return np.exp(-((v - t) ** 2) / 2) + np.exp(-((v + t) ** 2) / 2)

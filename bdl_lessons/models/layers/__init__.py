@@ -1,0 +1,1 @@
+"""The taught posteriors over the weights of a layer, one a file."""

@@ -1,0 +1,51 @@
+"""The mathematics, as functions of tensors: masks, KL divergences, reflections, the ELBO.
+
+Imports: core.
+"""
+
+from bdl_lessons.probability.dropout_moments import dropout_moments
+from bdl_lessons.probability.elbo import (
+    categorical_nll,
+    elbo_loss,
+    gaussian_nll,
+    kl_warmup,
+    total_kl,
+)
+from bdl_lessons.probability.empirical_bayes_kl import (
+    best_precision,
+    column_marginal_kl,
+    empirical_bayes_kl,
+    total_correlation,
+)
+from bdl_lessons.probability.householder import (
+    compact_form,
+    orthogonal_matrix,
+    reflect,
+    rotated_noise,
+    rotated_variance,
+)
+from bdl_lessons.probability.improper_prior import decades_to_half, evidence, mass_near_zero
+from bdl_lessons.probability.kl import (
+    dropout_mixture,
+    gaussian_kl,
+    gaussian_kl_full,
+    gaussian_kl_to_prior,
+    mixture_kl,
+    mixture_kl_monte_carlo,
+)
+from bdl_lessons.probability.lognormal_kl import lognormal_gamma_kl, lognormal_kl
+from bdl_lessons.probability.loguniform_kl import (
+    KL_OFFSET,
+    kingma_kl,
+    loguniform_kl,
+    loguniform_kl_slope,
+    molchanov_kl,
+)
+from bdl_lessons.probability.masks import all_masks, mask_probs
+from bdl_lessons.probability.partition_kl import (
+    gaussian_cells,
+    line_cells,
+    point_cells,
+    quantised_kl,
+)
+from bdl_lessons.probability.weight_decay import implied_tau, l2_kl, weight_decay

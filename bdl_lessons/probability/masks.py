@@ -1,0 +1,57 @@
+r"""Every mask of a small layer, with its probability.
+
+A layer of N units under dropout with drop probability ``p_drop`` hides $2^N$ sub-networks, one
+for each mask $z \in \{0, 1\}^N$. For N up to about 16 they can all be visited, and every
+expectation over dropout becomes a finite sum (Srivastava et al. 2014, section 1; Baldi and
+Sadowski 2013):
+
+$$\mathbb E[f(z)] = \sum_z P(z)\, f(z), \qquad
+  P(z) = \text{keep}^{|z|}\, \text{p\_drop}^{\,N - |z|}, \qquad \text{keep} = 1 - \text{p\_drop}.$$
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from bdl_lessons.core.validation import valid_p_drop
+
+MAX_UNITS = 20
+
+
+def all_masks(n_units: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    """All masks of ``n_units`` units, one per row, ``(2**n_units, n_units)`` of zeros and ones.
+
+    Row ``r`` spells ``r`` in binary, the first unit being the most significant digit.
+
+    Raises:
+        ValueError: if ``n_units`` is not between 1 and 20.
+    """
+    if not 1 <= n_units <= MAX_UNITS:
+        raise ValueError(
+            f"n_units must be between 1 and {MAX_UNITS}, got {n_units}: "
+            f"there are 2**n_units masks; draw some of them instead"
+        )
+    rows = torch.arange(2**n_units)[:, None]
+    digits = torch.arange(n_units - 1, -1, -1)
+    return (rows >> digits & 1).to(dtype)
+
+
+def mask_probs(masks: Tensor, p_drop: float) -> Tensor:
+    """The probability of each mask.
+
+    Args:
+        masks: ``(..., N)`` zeros and ones; one means the unit is kept.
+        p_drop: probability to drop a unit, in [0, 1).
+
+    Returns:
+        ``(...)`` probabilities; over all masks of a layer they sum to one.
+
+    Raises:
+        TypeError, ValueError: if ``p_drop`` is not in [0, 1) or a mask holds anything but 0 and 1.
+    """
+    p_drop = valid_p_drop(p_drop)
+    if not bool(((masks == 0) | (masks == 1)).all()):
+        raise ValueError("masks must hold zeros and ones only (1 = kept)")
+    kept = masks.sum(-1)
+    return (1 - p_drop) ** kept * p_drop ** (masks.shape[-1] - kept)

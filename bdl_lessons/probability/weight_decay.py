@@ -1,0 +1,151 @@
+r"""Weight decay read as a prior: tau, lambda and ``weight_decay``, with every factor in sight.
+
+Prior ``w ~ N(0, l^-2)``; posterior ``W = M diag(z)``, ``z_k ~ Bernoulli(keep)``: a dropped input
+takes its column of ``W`` with it. The part of ``KL(q || p)`` that depends on ``M`` is
+
+.. math:: \frac{\mathrm{keep}\; l^2}{2}\lVert M\rVert^2
+          \qquad\text{and}\qquad \frac{l^2}{2}\lVert b\rVert^2 \text{ for a bias, never dropped}
+
+(Gal & Ghahramani 2016, eq. 6). Dividing ``-ELBO`` by ``tau N`` turns it into the weight decay of
+the dropout loss, so ``lambda = keep l^2 / (2 N tau)`` (their eq. 7). Three habits hide a factor:
+
+============  ==========================================  ==================================
+choice        values                                      what it changes
+============  ==========================================  ==================================
+data term     ``nll``, ``half_squared_error``,            the scale of the whole loss:
+              ``squared_error``, ``mse``                  1, 1/tau, 2/tau, 2/(tau D)
+scaling       ``classic`` (masks 0, 1; stores ``M``)      keep, or 1/keep, because
+              ``inverted`` (0, 1/keep; stores keep M)     ``||M||^2 = ||W||^2 / keep^2``
+penalty       ``lambda ||W||^2`` or ``weight_decay``      ``weight_decay = 2 lambda``
+============  ==========================================  ==================================
+
+``weight_decay`` is that of ``torch.optim.SGD`` and ``Adam``, which add ``weight_decay * W`` to the
+gradient. ``AdamW`` decays the weights beside the gradient: there the identity does not hold.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, get_args
+
+from torch import Tensor
+
+from bdl_lessons.core.validation import valid_p_drop
+
+DataTerm = Literal["nll", "half_squared_error", "squared_error", "mse"]
+Scaling = Literal["classic", "inverted"]
+
+
+def l2_kl(weight: Tensor, length_scale: float, p_drop: float, scaling: Scaling) -> Tensor:
+    """The part of ``KL(q || p)`` that depends on ``weight``: a positive sum in nats, 0-dim.
+
+    Args:
+        weight: any shape, as stored: ``M`` for ``"classic"``, ``keep * M`` for ``"inverted"``.
+        length_scale: l of the prior ``N(0, l^-2)``, > 0.
+        p_drop: probability that an input of this layer is dropped; 0 for a bias.
+
+    Raises:
+        ValueError: for a value outside its range.
+    """
+    factor = _keep_factor(p_drop, scaling) * _prior_precision(length_scale)
+    return 0.5 * factor * weight.square().sum()
+
+
+def weight_decay(
+    tau: float,
+    length_scale: float,
+    n_train: int,
+    p_drop: float,
+    *,
+    data_term: DataTerm,
+    scaling: Scaling,
+    n_outputs: int = 1,
+    y_std: float = 1.0,
+) -> float:
+    r"""``weight_decay`` of one weight, with which ``torch.optim.SGD`` minimises ``-ELBO``.
+
+    .. math:: \texttt{weight\_decay} = 2\lambda = s \,\frac{\kappa\, l^2}{N}, \qquad
+              s = 1,\ \tfrac1\tau,\ \tfrac2\tau,\ \tfrac{2}{\tau D}, \qquad
+              \kappa = \mathrm{keep}\ \text{or}\ \tfrac{1}{\mathrm{keep}}
+
+    Args:
+        tau: noise precision in original units of y, > 0.
+        length_scale: l of the prior ``N(0, l^-2)``, > 0.
+        n_train: size of the training set.
+        p_drop: probability that an input of this layer is dropped, in [0, 1); 0 for a bias.
+        data_term: a mean over examples of ``-log p(y|x)``, ``||y - y_pred||^2 / 2`` or
+            ``||y - y_pred||^2``; or ``"mse"``, torch's mean over examples *and* outputs.
+        scaling: ``"classic"`` (masks of 0 and 1) or ``"inverted"`` (``nn.Dropout``: 0 and 1/keep).
+        n_outputs: D, matters for ``"mse"`` only.
+        y_std: what y was divided by before the loss saw it: there the precision is
+            ``tau * y_std**2``.
+
+    Raises:
+        ValueError: for a value outside its range.
+    """
+    _positive("n_train", n_train)
+    scale = _loss_per_nat(tau, data_term, n_outputs, y_std)
+    return scale * _keep_factor(p_drop, scaling) * _prior_precision(length_scale) / n_train
+
+
+def implied_tau(
+    weight_decay: float,
+    length_scale: float,
+    n_train: int,
+    p_drop: float,
+    *,
+    data_term: DataTerm,
+    scaling: Scaling,
+    n_outputs: int = 1,
+    y_std: float = 1.0,
+) -> float:
+    """The noise precision, in original units of y, that a ``weight_decay`` has already decided.
+
+    The inverse of :func:`weight_decay` in its first argument. With ``classic`` scaling and
+    ``half_squared_error`` it is ``keep l^2 / (N weight_decay)``: eq. 7 with ``lambda`` replaced.
+
+    Raises:
+        ValueError: for a value outside its range, or ``data_term="nll"``, whose scale is fixed:
+            there tau stands in the data term and the weight decay says nothing about it.
+    """
+    _positive("weight_decay", weight_decay)
+    if data_term == "nll":
+        raise ValueError("data_term='nll' already contains tau: its weight decay implies none")
+    _positive("n_train", n_train)
+    scale = _loss_per_nat(1.0, data_term, n_outputs, y_std) / weight_decay
+    return scale * _keep_factor(p_drop, scaling) * _prior_precision(length_scale) / n_train
+
+
+def _loss_per_nat(tau: float, data_term: DataTerm, n_outputs: int, y_std: float) -> float:
+    _positive("tau", tau)
+    _positive("n_outputs", n_outputs)
+    _positive("y_std", y_std)
+    _one_of("data_term", data_term, DataTerm)
+    precision = tau * y_std**2
+    return {
+        "nll": 1.0,
+        "half_squared_error": 1 / precision,
+        "squared_error": 2 / precision,
+        "mse": 2 / (precision * n_outputs),
+    }[data_term]
+
+
+def _prior_precision(length_scale: float) -> float:
+    _positive("length_scale", length_scale)
+    return length_scale**2
+
+
+def _keep_factor(p_drop: float, scaling: Scaling) -> float:
+    _one_of("scaling", scaling, Scaling)
+    keep = 1 - valid_p_drop(p_drop)
+    return keep if scaling == "classic" else 1 / keep
+
+
+def _positive(name: str, value: float) -> None:
+    if not 0 < value < math.inf:
+        raise ValueError(f"{name} must be positive and finite, got {value}")
+
+
+def _one_of(name: str, value: str, choices: object) -> None:
+    if value not in get_args(choices):
+        raise ValueError(f"{name} must be one of {get_args(choices)}, got {value!r}")

@@ -1,0 +1,20 @@
+"""Models whose posterior is known exactly, or nearly: what an approximation is compared with.
+
+Imports: probability.
+"""
+
+from bdl_lessons.reference.gaussian_vi import fit_gaussian, gauss_hermite, gaussian_elbo
+from bdl_lessons.reference.gp import GaussianProcess, gp_log_evidence, gp_posterior
+from bdl_lessons.reference.grid_posterior import GridPosterior
+from bdl_lessons.reference.kernels import (
+    CosKernel,
+    ErfKernel,
+    NNGPKernel,
+    ReLUKernel,
+    cos_expectation,
+    erf_expectation,
+    relu_expectation,
+)
+from bdl_lessons.reference.linear_regression import BayesLinear
+from bdl_lessons.reference.logistic_regression import BayesLogistic
+from bdl_lessons.reference.random_features import RandomFeatures

@@ -1,0 +1,70 @@
+"""Bayesian logistic regression: the smallest model whose posterior has no closed form."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from bdl_lessons.core import validation
+
+
+class BayesLogistic:
+    r"""Logistic regression with a Gaussian prior, given by its joint density.
+
+    .. math:: p(y_n = 1 \mid x_n, w) = \frac{1}{1 + e^{-x_n^\top w}}, \quad w \sim N(0, v I_K)
+
+    Args:
+        X: ``(N, K)``, one row of features per observation.
+        y: ``(N,)``, labels 0 or 1.
+        prior_var: :math:`v`, variance of each weight before the data, > 0.
+
+    Raises:
+        TypeError: if ``X`` is not a floating-point tensor.
+        ValueError: for a wrong shape, a NaN, a label other than 0 and 1, or a ``prior_var`` that is
+            not positive.
+    """
+
+    def __init__(self, X: Tensor, y: Tensor, prior_var: float):
+        validation.floating("X", X)
+        if X.dim() != 2 or y.shape != X.shape[:1]:
+            raise ValueError(
+                f"X must be (N, K) and y (N,), got {tuple(X.shape)} and {tuple(y.shape)}"
+            )
+        if not ((y == 0) | (y == 1)).all():
+            raise ValueError("y must hold labels 0 and 1 only")
+        if not 0 < prior_var < math.inf:
+            raise ValueError(f"prior_var must be positive and finite, got {prior_var}")
+        self.X, self.y, self.prior_var = X, y.to(X.dtype), prior_var
+
+    def log_likelihood(self, w: Tensor) -> Tensor:
+        """``log p(y | X, w)`` in nats, ``(..., K)`` to ``(...)``."""
+        return logsigmoid((2 * self.y - 1) * (w @ self.X.mT)).sum(-1)
+
+    def log_prior(self, w: Tensor) -> Tensor:
+        """``log N(w; 0, prior_var I)`` in nats, ``(..., K)`` to ``(...)``."""
+        squares = w.square().sum(-1) / self.prior_var
+        return -0.5 * (squares + w.shape[-1] * math.log(2 * math.pi * self.prior_var))
+
+    def log_joint(self, w: Tensor) -> Tensor:
+        """``log p(y, w | X)``, the unnormalised log posterior, ``(..., K)`` to ``(...)``."""
+        return self.log_likelihood(w) + self.log_prior(w)
+
+    def map(self, n_steps: int = 50) -> Tensor:
+        """The most probable weights ``(K,)``, by Newton's method on the concave log joint.
+
+        Raises:
+            RuntimeError: if ``n_steps`` do not bring the gradient to 0.
+        """
+        w = torch.zeros(self.X.shape[1], dtype=self.X.dtype, device=self.X.device)
+        eye = torch.eye(len(w), dtype=w.dtype, device=w.device)
+        for _ in range(n_steps):
+            prob = torch.sigmoid(self.X @ w)
+            gradient = self.X.mT @ (self.y - prob) - w / self.prior_var
+            if gradient.norm() < 1e-9 * (1 + self.X.norm()):
+                return w
+            curvature = (self.X.mT * (prob * (1 - prob))) @ self.X + eye / self.prior_var
+            w = w + torch.linalg.solve(curvature, gradient)
+        raise RuntimeError(f"Newton's method did not converge in {n_steps} steps")

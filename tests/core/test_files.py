@@ -1,0 +1,28 @@
+import pytest
+
+from bdl_lessons.core.files import replacing
+
+
+def test_the_new_content_takes_the_place_of_the_old(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with replacing(path) as file:
+        file.write(b"new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_error_leaves_the_old_content_and_nothing_else(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def write_half():
+        with replacing(path) as file:
+            file.write(b"half of")
+            raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        write_half()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,119 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bdl_lessons.core import random
+from bdl_lessons.core.random import bernoulli_mask, dropout_noise, standard_normal
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize("p_drop", [1 / 256, 0.125, 0.3125, 0.5, 255 / 256])
+def test_eight_bit_rates_are_exact(p_drop):
+    every_byte = torch.arange(-128, 128, dtype=torch.int8)
+    assert random._threshold(every_byte, p_drop).sum() == round(256 * (1 - p_drop))
+
+
+@pytest.mark.parametrize("p_drop", [1 / 65536, 0.3 - 0.3 % 2**-16, 65535 / 65536])
+def test_sixteen_bit_rates_are_exact(p_drop):
+    every_word = torch.arange(-(2**15), 2**15, dtype=torch.int16)
+    assert random._threshold(every_word, p_drop).sum(dtype=torch.long) == round(
+        65536 * (1 - p_drop)
+    )
+
+
+@given(st.floats(0, 1, exclude_max=True))
+def test_any_other_rate_is_off_by_less_than_two_to_the_minus_32(p_drop):
+    low = -(2**31)
+    first_kept = low + min(round(p_drop * 2**32), 2**32 - 1)
+    around = torch.tensor([max(first_kept - 1, low), first_kept], dtype=torch.int32)
+    kept = random._threshold(around, p_drop)
+    assert kept[1] == 1
+    assert first_kept == low or kept[0] == 0
+    assert abs((first_kept - low) / 2**32 - p_drop) <= 2**-32
+
+
+@pytest.mark.parametrize(
+    ("p_drop", "dtype"), [(0.25, torch.int8), (3 / 2**12, torch.int16), (0.1, torch.int32)]
+)
+def test_the_coarsest_width_that_is_exact_is_used(p_drop, dtype):
+    assert random._keep_bits(10, p_drop, generator()).dtype == dtype
+
+
+@pytest.mark.parametrize("p_drop", [0.05, 0.1, 0.25, 0.5, 3 / 2**12, 0.9])
+def test_rate_and_independence(p_drop):
+    n = 2**20
+    mask = bernoulli_mask((n,), p_drop, generator=generator(1), dtype=torch.float64)
+    assert set(mask.unique().tolist()) <= {0.0, 1.0}
+    std = math.sqrt(p_drop * (1 - p_drop))
+    assert abs(mask.mean() - (1 - p_drop)) < 4.5 * std / math.sqrt(n)
+    centred = (mask - (1 - p_drop)) / std
+    for lag in (1, 2, 7, 8, 16, 64, n // 8):
+        assert abs((centred[lag:] * centred[:-lag]).mean()) < 4.5 / math.sqrt(n - lag), lag
+
+
+@pytest.mark.parametrize("p_drop", [0.5, 0.25])
+def test_every_bit_of_a_word_is_used_and_fair(p_drop):
+    masks = bernoulli_mask((4096, 512), p_drop, generator=generator(2), dtype=torch.float64)
+    spread = (masks.mean(0) - (1 - p_drop)) / math.sqrt(p_drop * (1 - p_drop) / 4096)
+    assert spread.abs().max() < 5
+    assert 0.8 < spread.var() < 1.2
+
+
+def test_inverted_noise_has_mean_one_and_variance_alpha():
+    p_drop = 0.2
+    xi = dropout_noise((2**20,), p_drop, generator=generator(3), dtype=torch.float64)
+    assert xi.unique().tolist() == pytest.approx([0, 1.25])
+    assert xi.mean().item() == pytest.approx(1, abs=2.5e-3)
+    assert xi.var().item() == pytest.approx(p_drop / (1 - p_drop), abs=2.5e-3)
+
+
+def test_a_seed_repeats_and_the_generator_moves_on():
+    first, again = (bernoulli_mask((50,), 0.5, generator=generator(4)) for _ in range(2))
+    same = generator(4)
+    bernoulli_mask((50,), 0.5, generator=same)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, bernoulli_mask((50,), 0.5, generator=same))
+
+
+@given(
+    st.lists(st.integers(0, 9), max_size=3),
+    st.sampled_from([0.0, 0.1, 0.25, 0.5]),
+    st.sampled_from([torch.float16, torch.float32, torch.float64]),
+)
+def test_shapes_and_dtypes(shape, p_drop, dtype):
+    mask = bernoulli_mask(shape, p_drop, generator=generator(), dtype=dtype)
+    assert mask.shape == torch.Size(shape)
+    assert mask.dtype == dtype
+
+
+def test_no_dropout_keeps_everything():
+    assert bernoulli_mask((100,), 0.0, generator=generator()).all()
+
+
+@pytest.mark.parametrize("p_drop", [-0.1, 1.0, float("nan")])
+def test_rates_outside_are_refused(p_drop):
+    with pytest.raises(ValueError, match="p_drop"):
+        dropout_noise((3,), p_drop, generator=generator())
+
+
+@pytest.mark.parametrize("p_drop", ["0.5", None, True])
+def test_what_is_no_number_is_refused(p_drop):
+    with pytest.raises(TypeError, match="p_drop"):
+        bernoulli_mask((3,), p_drop, generator=generator())
+
+
+def test_normals_take_dtype_from_one_tensor_and_numbers_from_the_generator():
+    like = torch.zeros((), dtype=torch.float64)
+    generators = [torch.Generator().manual_seed(seed) for seed in (0, 0, 1)]
+    draws = [standard_normal((2, 50_000), generator, like) for generator in generators]
+    assert draws[0].dtype == torch.float64
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
+    assert draws[0].mean().item() == pytest.approx(0, abs=0.02)
+    assert draws[0].var().item() == pytest.approx(1, abs=0.02)

@@ -1,0 +1,93 @@
+import math
+from typing import Literal
+
+import pytest
+import torch
+
+from bdl_lessons.core import validation
+
+
+def test_what_is_right_comes_back():
+    x = torch.ones(2, 2)
+    assert validation.floating("x", x) is x
+    assert validation.finite("x", x) is x
+    assert validation.variance("x", x) is x
+    eye = torch.eye(3)
+    torch.testing.assert_close(validation.cholesky("x", 4 * eye, 3), 2 * eye)
+
+
+def test_like_takes_dtype_and_shape_from_the_reference():
+    reference = torch.zeros(2, 3, dtype=torch.float64)
+    assert validation.like(reference, "x", 1).dtype == torch.float64
+    for shape in [(), (3,), (2, 1), (2, 3)]:
+        validation.like(reference, "x", torch.ones(shape))
+    for shape in [(2,), (3, 2), (1, 2, 3), (4, 1)]:
+        with pytest.raises(ValueError, match="x has shape"):
+            validation.like(reference, "x", torch.ones(shape))
+
+
+@pytest.mark.parametrize("value", [1.0, [1.0], torch.ones(2, dtype=torch.int)])
+def test_floating_refuses_other_types_by_name(value):
+    with pytest.raises(TypeError, match="weight must be a floating-point tensor"):
+        validation.floating("weight", value)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_not_finite_is_refused_by_name(bad):
+    value = torch.tensor([1.0, bad])
+    for function in (validation.floating, validation.finite, validation.variance):
+        with pytest.raises(ValueError, match="weight"):
+            function("weight", value)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0])
+def test_a_variance_is_positive(bad):
+    with pytest.raises(ValueError, match=f"got {bad}"):
+        validation.variance("weight_var", torch.tensor([1.0, bad]))
+
+
+def test_a_covariance_is_square_symmetric_and_positive_definite():
+    cases = [
+        (torch.eye(2), "shape"),
+        (torch.eye(3) * math.nan, "finite"),
+        (torch.eye(3) + torch.ones(3, 3).triu(1), "symmetric"),
+        (torch.ones(3, 3), "positive definite"),
+    ]
+    for cov, message in cases:
+        with pytest.raises(ValueError, match=f"S .*{message}"):
+            validation.cholesky("S", cov, 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: validation.positive("tau", 0), ValueError, "tau must be positive and finite"),
+        (lambda: validation.positive("tau", math.inf), ValueError, "tau must be positive"),
+        (lambda: validation.positive("tau", math.nan), ValueError, "tau must be positive"),
+        (lambda: validation.positive("tau", "1"), TypeError, "tau must be a number, got '1'"),
+        (
+            lambda: validation.non_negative("scale", -1e-9),
+            ValueError,
+            "scale must be finite",
+        ),
+        (lambda: validation.integer("n", 2.0, 1), TypeError, "n must be an int, got 2.0"),
+        (lambda: validation.integer("n", True, 1), TypeError, "n must be an int, got True"),
+        (lambda: validation.integer("n", 0, 1), ValueError, "n must be >= 1, got 0"),
+        (lambda: validation.one_of("kind", "c", Literal["a", "b"]), ValueError, "got 'c'"),
+        (
+            lambda: validation.same_shape("v", torch.ones(2), "w", torch.ones(2, 1)),
+            ValueError,
+            r"v has shape \(2,\), w has \(2, 1\)",
+        ),
+    ],
+)
+def test_a_number_a_choice_and_a_shape_are_refused_by_name(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_what_is_allowed_is_handed_back():
+    assert validation.positive("tau", 2) == 2
+    assert validation.non_negative("scale", 0.0) == 0
+    assert validation.integer("n", 1, 1) == 1
+    assert validation.one_of("kind", "a", Literal["a", "b"]) == "a"

@@ -1,0 +1,88 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from bdl_lessons.evaluation import paired_difference, pareto_front, ranks
+
+small = st.integers(0, 4).map(float)
+
+
+def test_a_difference_by_hand():
+    d = paired_difference(np.array([3.0, 5.0, 4.0]), np.array([1.0, 1.0, 1.0]), test_fraction=0.2)
+    assert d.mean == 3
+    assert d.std_error == pytest.approx(1 / math.sqrt(3))
+    assert d.corrected_std_error == pytest.approx(math.sqrt(1 / 3 + 1 / 4))
+
+
+def test_what_both_splits_share_cancels():
+    rng = np.random.default_rng(0)
+    hardness, first, second = 10 * rng.standard_normal(20), rng.random(20), rng.random(20)
+    plain, shared = (
+        paired_difference(first, second),
+        paired_difference(first + hardness, second + hardness),
+    )
+    np.testing.assert_allclose(plain, shared)
+
+
+def test_the_corrected_error_is_right_for_correlated_splits():
+    """10 splits with the correlation that the correction assumes: its square is unbiased."""
+    rng, n, fraction, repeats = np.random.default_rng(1), 10, 0.1, 40_000
+    rho = fraction
+    common = rng.standard_normal((repeats, 1)) * math.sqrt(rho)
+    samples = common + rng.standard_normal((repeats, n)) * math.sqrt(1 - rho)
+    means, var = samples.mean(1), samples.var(1, ddof=1)
+    factor = paired_difference(samples[0], 0 * samples[0], fraction).corrected_std_error ** 2
+    factor /= var[0]
+    assert (factor * var).mean() == pytest.approx(means.var(), rel=0.03)
+    assert (var / n).mean() < 0.6 * means.var()
+
+
+def test_ranks_share_ties_and_leave_gaps():
+    np.testing.assert_array_equal(
+        ranks([[0.3, 0.1, 0.3, np.nan]], higher_is_better=False), [[2.5, 1, 2.5, np.nan]]
+    )
+    np.testing.assert_array_equal(ranks([3.0, 1.0, 2.0], higher_is_better=True), [1, 3, 2])
+
+
+@given(arrays(float, st.integers(1, 7), elements=small))
+def test_ranks_add_up(scores):
+    assert ranks(scores, True).sum() == len(scores) * (len(scores) + 1) / 2
+
+
+@given(st.lists(st.tuples(small, small), min_size=1, max_size=7))
+def test_the_front_is_what_nobody_beats(points):
+    cost, loss = np.array(points).T
+    on_front = pareto_front(cost, loss)
+    for i, j in itertools.product(range(len(points)), repeat=2):
+        beats = cost[j] <= cost[i] and loss[j] <= loss[i] and points[i] != points[j]
+        assert not (on_front[i] and beats)
+    assert on_front.any()
+    for i in np.flatnonzero(~on_front):
+        assert any(
+            cost[j] <= cost[i] and loss[j] <= loss[i] and points[i] != points[j]
+            for j in range(len(points))
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1.0], [2.0]), "n >= 2 splits"),
+        (([1.0, 2.0], [1.0, 2.0, 3.0]), "same n"),
+        (([1.0, math.nan], [1.0, 2.0]), "finite"),
+        (([1.0, 2.0], [1.0, 2.0], 1.0), "test_fraction"),
+    ],
+)
+def test_bad_differences_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        paired_difference(*arguments)
+
+
+def test_bad_points_are_refused():
+    with pytest.raises(ValueError, match="finite vectors"):
+        pareto_front([1.0, math.inf], [0.0, 1.0])

@@ -1,0 +1,110 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from bdl_lessons.evaluation import detection, max_log_probability, negative_entropy
+from bdl_lessons.evaluation.ood import fpr_at_tpr
+
+COARSE = st.lists(st.integers(0, 5).map(float), min_size=1, max_size=12)  # many ties
+
+
+def scores(values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def by_hand(known, other):
+    """The definitions, threshold by threshold and pair by pair."""
+    thresholds = [*sorted({*known, *other}), math.inf]
+    tpr = [sum(s >= t for s in known) / len(known) for t in thresholds]
+    fpr = [sum(s >= t for s in other) / len(other) for t in thresholds]
+    wins = [(a > b) + 0.5 * (a == b) for a in known for b in other]
+    return (
+        min(f for t, f in zip(tpr, fpr, strict=True) if t >= 0.95 - 1e-12),
+        min((1 - t + f) / 2 for t, f in zip(tpr, fpr, strict=True)),
+        sum(wins) / len(wins),
+        average_precision(known, other),
+        average_precision([-s for s in other], [-s for s in known]),
+    )
+
+
+def average_precision(positive, negative):
+    """Precision at each threshold, weighted with the recall that it adds; from counts."""
+    area, before = 0.0, 0
+    for threshold in sorted({*positive}, reverse=True):
+        true = sum(s >= threshold for s in positive)
+        false = sum(s >= threshold for s in negative)
+        area += (true - before) / len(positive) * true / (true + false)
+        before = true
+    return area
+
+
+@settings(deadline=None)
+@given(COARSE, COARSE)
+def test_every_measure_is_its_definition_with_ties_too(known, other):
+    assert tuple(detection(scores(known), scores(other))) == pytest.approx(by_hand(known, other))
+
+
+def test_two_normals_have_the_known_measures():
+    generator, shift = torch.Generator().manual_seed(0), 1.3
+    known = torch.randn(200_000, generator=generator, dtype=torch.float64) + shift
+    other = torch.randn(100_000, generator=generator, dtype=torch.float64)
+    found = detection(known, other)
+    assert found.auroc == pytest.approx(norm.cdf(shift / math.sqrt(2)), abs=0.004)
+    assert found.detection_error == pytest.approx(norm.cdf(-shift / 2), abs=0.004)
+    assert found.fpr_at_95_tpr == pytest.approx(norm.sf(shift + norm.ppf(0.05)), abs=0.008)
+
+
+def test_precision_comes_from_counts_not_rates():
+    generator = torch.Generator().manual_seed(1)
+    known, other = (
+        torch.randn(2000, generator=generator) + 1,
+        torch.randn(1000, generator=generator),
+    )
+    once, thrice = detection(known, other), detection(known, other.repeat(3))
+    assert once[:3] == pytest.approx(thrice[:3])
+    assert once.aupr_in > thrice.aupr_in + 0.05
+    assert once.aupr_out < thrice.aupr_out - 0.05
+
+
+def test_a_perfect_score_and_its_opposite():
+    high, low = scores([2.0, 3.0]), scores([0.0, 1.0])
+    assert detection(high, low) == (0, 0, 1, 1, 1)
+    assert detection(low, high)[:3] == (1, 0.5, 0)
+
+
+def test_a_score_that_says_nothing():
+    same = torch.zeros(10)
+    assert detection(same, torch.zeros(30)) == (1, 0.5, 0.5, 0.25, 0.75)
+
+
+def test_scores_are_highest_where_one_class_is_certain():
+    logits = torch.tensor([[0.0, 0.0, 0.0], [3.0, 0.0, 0.0], [60.0, 0.0, 0.0], [80.0, 0.0, 0.0]])
+    log_probs = logits.double().log_softmax(-1)
+    for score in (max_log_probability(log_probs), negative_entropy(log_probs)):
+        assert (score.diff()[:-1] > 0).all()
+    assert negative_entropy(log_probs)[0].item() == pytest.approx(-math.log(3))
+    assert max_log_probability(log_probs)[1].item() == pytest.approx(3 - math.log(math.e**3 + 2))
+
+
+@pytest.mark.parametrize(
+    ("known", "message"),
+    [
+        (torch.tensor([]), "score_in must have shape"),
+        (torch.zeros(2, 2), "score_in must have shape"),
+        (torch.tensor([0.0, math.nan]), "score_in must be finite"),
+    ],
+)
+def test_bad_scores_are_refused(known, message):
+    with pytest.raises(ValueError, match=message):
+        detection(known, torch.zeros(2))
+    with pytest.raises(TypeError, match="score_out"):
+        detection(torch.zeros(2), torch.tensor([1, 2]))
+
+
+def test_a_tpr_out_of_range_is_refused():
+    with pytest.raises(ValueError, match=r"tpr must be in \(0, 1\], got 0"):
+        fpr_at_tpr(torch.zeros(2), torch.zeros(2), tpr=0)

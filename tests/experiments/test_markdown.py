@@ -1,0 +1,10 @@
+from bdl_lessons.experiments import markdown
+
+
+def test_a_table_has_a_rule_under_its_head():
+    assert markdown.table(["a", "b"], [["1", "2"], ["3", "4"]]).splitlines() == [
+        "| a | b |",
+        "| --- | --- |",
+        "| 1 | 2 |",
+        "| 3 | 4 |",
+    ]

@@ -1,0 +1,55 @@
+import pytest
+import torch
+
+from bdl_lessons.experiments.experiment import Trial
+from bdl_lessons.experiments.timing import time_per_step
+
+
+def record(architecture="lenet5", device="cpu", **ratios):
+    metrics = {"ms/MAP": 2.0, "ratio/MAP": 1.0}
+    metrics |= {f"ratio/{method}": ratios.get(method, 1.5) for method in time_per_step.FACTORIES}
+    config = {"architecture": architecture, "device": device, "batch_size": 8, "rounds": 3}
+    return {"config": config, "seed": 0, "metrics": metrics, "device": device}
+
+
+def test_a_ratio_is_that_of_neighbours(monkeypatch):
+    """The machine gets slower from round to round; the ratio does not care."""
+    slow = {method: 1 + i for i, method in enumerate(time_per_step.FACTORIES)}
+    load = iter(sorted([*range(1, 9)] * len(slow)))
+    methods = iter(slow)
+    monkeypatch.setattr(time_per_step, "_seconds", lambda step, on: slow[step] * next(load))
+    monkeypatch.setattr(time_per_step, "_stepper", lambda *args: next(methods))
+    config = {"architecture": "lenet5", "device": "cpu", "batch_size": 1, "rounds": 3}
+    metrics = time_per_step.run(Trial(config, 0)).metrics
+    assert metrics["ratio/MAP"] == 1
+    assert metrics["ratio/VSD T=2, fc"] == len(slow)
+
+
+def test_a_step_changes_every_parameter_of_every_method():
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(4, 3, 32, 32, generator=generator), torch.arange(4)
+    for layers in time_per_step.FACTORIES.values():
+        network = time_per_step.NETWORKS["lenet5"](layers)
+        step = time_per_step._stepper(network, x, y, generator)
+        before = [p.detach().clone() for p in network.parameters()]
+        step()
+        changed = [
+            not torch.equal(*pair) for pair in zip(before, network.parameters(), strict=True)
+        ]
+        assert sum(changed) >= 0.8 * len(changed)
+
+
+def test_the_table_has_published_values_beside_both_kinds_of_vectors():
+    text = time_per_step.table([record(), record("resnet18")])
+    row = next(line for line in text.splitlines() if line.startswith("| VSD T=2, fc"))
+    assert row == "| VSD T=2, fc | 1.50 | 1.35 | 1.50 | 2.90 |"
+    assert "| MCD | 1.50 |  | 1.50 |  |" in text
+    assert "not measured here: nothing" in text
+
+
+def test_units_of_an_absent_device_name_it():
+    if torch.cuda.is_available():
+        pytest.skip("this machine has one")
+    unit = next(u for u in time_per_step.units("paper") if u.config["device"] == "cuda")
+    with pytest.raises(ValueError, match="device 'cuda' is not available"):
+        time_per_step.run(unit)

@@ -1,0 +1,205 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from bdl_lessons.inference import (
+    adam,
+    compress,
+    compression,
+    fit,
+    layer_log_alpha,
+    masked,
+    predict,
+    sparsity,
+)
+from bdl_lessons.inference.prune import LayerSparsity, SparseLayer
+from bdl_lessons.models import ARD, BayesByBackprop, BinaryDropout, Network, SparseVD, lenet5, mlp
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def with_noise(model, seed=0):
+    """Log variances spread so that log_alpha lies on both sides of the threshold."""
+    g = generator(seed)
+    for layer in model:
+        if hasattr(layer, "noise"):
+            with torch.no_grad():
+                layer.weight.copy_(torch.randn(layer.weight.shape, generator=g))
+                wanted = 3 + 4 * torch.randn(layer.weight.shape, generator=g)
+                layer.noise.log_sigma2.copy_(wanted + layer.weight.square().log())
+    return model
+
+
+MODELS = {
+    "mlp": lambda: (with_noise(mlp((6, 5, 3), SparseVD())), (6,)),
+    "lenet5": lambda: (with_noise(lenet5(ARD())), (1, 28, 28)),
+}
+
+
+@pytest.fixture(params=MODELS)
+def model_and_x(request):
+    model, shape = MODELS[request.param]()
+    return model, torch.randn(7, *shape, generator=generator(3))
+
+
+def by_hand(model, x, threshold):
+    """The mean pass with weights at or above the threshold set to 0."""
+    kept = Network(*model)
+    originals = [(m, m.weight.detach().clone()) for m in model if hasattr(m, "noise")]
+    with torch.no_grad():
+        for m, _ in originals:
+            alpha = m.noise.log_sigma2.exp() / m.weight.square()
+            m.weight[alpha.log() >= threshold] = 0
+        y = kept(x, "mean")
+        for m, weight in originals:
+            m.weight.copy_(weight)
+    return y
+
+
+@pytest.mark.parametrize("threshold", [-1.0, 3.0, 100.0, -100.0])
+def test_compressed_masked_and_hand_masked_networks_say_the_same(model_and_x, threshold):
+    model, x = model_and_x
+    expected = by_hand(model, x, threshold)
+    torch.testing.assert_close(masked(model, threshold)(x), expected)
+    torch.testing.assert_close(compress(model, threshold)(x), expected)
+
+
+def test_only_the_kept_weights_are_stored(model_and_x):
+    model, _ = model_and_x
+    sparse = [layer for layer in compress(model) if isinstance(layer, SparseLayer)]
+    for layer, row in zip(sparse, sparsity(model), strict=True):
+        assert len(layer.values) == len(layer.index) == row.n_kept
+        assert 0 < row.n_kept < row.n_weights
+        assert layer.weight().ne(0).sum() == row.n_kept
+
+
+def test_sparsity_counts_weights_at_or_above_the_threshold():
+    model = mlp((2, 2, 1), SparseVD())
+    with torch.no_grad():
+        for layer in (model[0], model[2]):
+            layer.weight.fill_(1.0)
+        model[0].noise.log_sigma2.copy_(torch.tensor([[2.9, 3.0], [3.1, -5.0]]))
+        model[2].noise.log_sigma2.fill_(4.0)
+    first, last = sparsity(model)
+    assert (first.name, first.n_weights, first.n_kept) == ("0", 4, 2)
+    assert (last.name, last.n_kept, last.sparsity) == ("2", 0, 1.0)
+    assert compression([first, last]) == 6 / 2
+    assert sparsity(model, threshold=10.0)[0].sparsity == 0
+
+
+def test_compression_is_all_weights_over_kept_weights():
+    """Published sparsities of LeNet-300-100, rounded to 0.1 %, give 70; the paper says 68."""
+    sizes, sparsities = (235_200, 30_000, 1_000), (0.989, 0.972, 0.62)
+    rows = [
+        LayerSparsity("", size, round(size * (1 - share)))
+        for size, share in zip(sizes, sparsities, strict=True)
+    ]
+    assert compression(rows) == pytest.approx(69.9, abs=0.1)
+
+
+def test_an_empty_network_is_a_network():
+    model = with_noise(mlp((6, 5, 3), ARD()))
+    pruned = compress(model, threshold=-1e6)
+    y = pruned(torch.randn(4, 6, generator=generator()))
+    torch.testing.assert_close(y, y[:1].expand_as(y))
+    assert compression(sparsity(model, -1e6)) == 45
+
+
+def test_layers_without_bias_keep_none():
+    layer = SparseVD().linear(3, 2)
+    layer.bias = None
+    model = with_noise(Network(layer))
+    x = torch.randn(4, 3, generator=generator())
+    torch.testing.assert_close(compress(model)(x), masked(model)(x))
+
+
+@pytest.mark.parametrize("make", [masked, compress])
+class TestAPrunedNetworkIsFinal:
+    def pruned(self, make):
+        return make(with_noise(mlp((6, 5, 3), SparseVD())))
+
+    def test_training_is_refused(self, make):
+        x, y = torch.randn(4, 6, generator=generator()), torch.zeros(4, dtype=torch.int64)
+        pruned = self.pruned(make)
+        with pytest.raises(RuntimeError, match=r"cannot be trained.*compress"):
+            fit(pruned, x, y, cross_entropy, n_steps=1, generator=generator(), optimizer=adam(0.1))
+        with pytest.raises(RuntimeError, match="cannot be trained"):
+            pruned.train()
+        assert not pruned.eval().training
+
+    def test_kl_and_draws_are_refused(self, make):
+        with pytest.raises(RuntimeError, match="charged a KL"):
+            self.pruned(make).kl()
+        with pytest.raises(RuntimeError, match="drawn from"):
+            self.pruned(make)(torch.ones(1, 6), "per_example", generator())
+
+    def test_predict_repeats_the_one_answer(self, make):
+        pruned, x = self.pruned(make), torch.randn(4, 6, generator=generator())
+        draws = predict(pruned, x, 3, "shared", generator=generator())
+        torch.testing.assert_close(draws, pruned(x).expand(3, 4, 3))
+
+    def test_the_original_is_left_alone(self, make):
+        model = with_noise(mlp((6, 5, 3), SparseVD()))
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        make(model)
+        for name, value in model.state_dict().items():
+            assert torch.equal(value, before[name])
+        assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("make", [masked, compress, sparsity])
+def test_what_cannot_be_pruned_is_named(make):
+    with pytest.raises(TypeError, match="Network, got Linear"):
+        make(nn.Linear(2, 2))
+    with pytest.raises(TypeError, match=r"SparseVD or ARD; got UnitNoiseLinear"):
+        make(mlp((2, 2), BinaryDropout(0.5)))
+    with pytest.raises(ValueError, match="nothing to prune"):
+        make(Network(nn.ReLU()))
+    with pytest.raises(ValueError, match="threshold"):
+        make(mlp((2, 2), ARD()), math.nan)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_broken_weights_are_refused(bad):
+    for attribute in ("weight", "noise.log_sigma2"):
+        model = mlp((3, 2), SparseVD())
+        with torch.no_grad():
+            model[0].get_parameter(attribute)[0, 0] = bad
+        with pytest.raises(ValueError, match="NaN or an infinity"):
+            compress(model)
+
+
+def test_any_additive_gaussian_posterior_has_a_log_alpha():
+    layer = BayesByBackprop().linear(3, 2)
+    torch.testing.assert_close(layer_log_alpha(layer).exp(), math.exp(-6) / layer.mu.square())
+
+
+def test_an_activation_that_is_used_twice_stays_twice():
+    relu, layers = nn.ReLU(), [SparseVD().linear(4, 4) for _ in range(3)]
+    model = with_noise(Network(layers[0], relu, layers[1], relu, layers[2]))
+    x = torch.randn(5, 4, generator=generator())
+    for made in (masked(model, math.inf), compress(model, math.inf)):
+        assert len(made) == 5
+        torch.testing.assert_close(made(x), model(x, "mean"))
+
+
+@pytest.mark.parametrize("threshold", [3.0, 5.0, math.inf])
+def test_weights_that_training_cut_stay_cut(threshold):
+    model = with_noise(mlp((6, 5, 3), SparseVD(cut_at=3)))
+    x = torch.randn(7, 6, generator=generator())
+    for made in (masked(model, threshold), compress(model, threshold)):
+        torch.testing.assert_close(made(x), model(x, "mean"))
+
+
+@pytest.mark.parametrize("make", [masked, compress])
+def test_nothing_random_is_left_and_the_original_stays_as_it_was(make):
+    model = Network(with_noise(mlp((6, 6), SparseVD()))[0], nn.BatchNorm1d(6), nn.Dropout(0.5))
+    made, x = make(model), torch.randn(7, 6, generator=generator())
+    assert torch.equal(made(x), made(x))
+    assert model[1].training
+    assert torch.equal(model[1].running_mean, torch.zeros(6))

@@ -1,0 +1,183 @@
+import math
+
+import pytest
+import torch
+from torch.distributions import Normal
+from torch.nn.functional import cross_entropy
+
+from bdl_lessons.inference import adam, fit, inverse_decay, sgd
+from bdl_lessons.inference.train import gaussian_nll
+from bdl_lessons.models import BinaryDropout, Network, mlp
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def line(n=40):
+    x = torch.randn(n, 3, generator=generator(1), dtype=torch.float64)
+    return x, x @ torch.tensor([[1.0], [-2.0], [0.5]], dtype=torch.float64)
+
+
+def test_gaussian_nll_is_a_density():
+    f, y = torch.randn(2, 5, 3, generator=generator(), dtype=torch.float64)
+    expected = -Normal(f, 1 / math.sqrt(2.5)).log_prob(y).sum(-1).mean()
+    torch.testing.assert_close(gaussian_nll(2.5)(f, y), expected)
+
+
+def test_gaussian_nll_refuses_broadcasting_and_bad_precision():
+    with pytest.raises(ValueError, match=r"\(5, 1\) and \(5,\)"):
+        gaussian_nll(1.0)(torch.ones(5, 1), torch.ones(5))
+    with pytest.raises(ValueError, match="tau"):
+        gaussian_nll(0.0)
+
+
+def test_dropout_in_linear_regression_reaches_the_ridge_solution():
+    """The optimum of ``nll + kl/N`` with input noise xi, E[xi]=1, Var[xi]=p/keep, in closed form:
+    ``tau X'X + tau p/keep diag(X'X) + l^2/keep I``."""
+    p_drop, tau, length_scale = 0.25, 2.0, 3.0
+    x, y = line()
+    model = Network(BinaryDropout(p_drop, length_scale).linear(3, 1)).double()
+    torch.nn.init.zeros_(model[0].bias).requires_grad_(False)
+    big_x, big_y = x.repeat(500, 1), y.repeat(500, 1)
+    weight = 500.0  # the same prior for 500 times the data
+    fit(
+        model,
+        big_x,
+        big_y,
+        gaussian_nll(tau),
+        n_steps=500,
+        generator=generator(2),
+        optimizer=adam(0.1),
+        kl_weight=weight,
+        schedule=inverse_decay(0.05, 1.0),
+    )
+    gram = x.T @ x
+    keep = 1 - p_drop
+    system = tau * (gram + p_drop / keep * gram.diag().diag())
+    exact = torch.linalg.solve(system + length_scale**2 / keep * torch.eye(3), tau * x.T @ y)
+    torch.testing.assert_close(model[0].weight.detach().T, exact, atol=0.02, rtol=0)
+
+
+def test_loss_is_nll_plus_weighted_kl_per_row():
+    x, y = line()
+    model = mlp((3, 4, 1), BinaryDropout(0.0, 2.0)).double()
+    expected = gaussian_nll(3.0)(model(x, "mean"), y) + 0.5 * model.kl() / len(x)
+    losses = fit(
+        model,
+        x,
+        y,
+        gaussian_nll(3.0),
+        n_steps=1,
+        generator=generator(),
+        optimizer=sgd(1e-3),
+        kl_weight=0.5,
+    )
+    torch.testing.assert_close(losses, expected.detach()[None])
+
+
+def test_minibatches_visit_every_row_once_an_epoch():
+    seen = []
+
+    def nll(output, rows):
+        seen.extend(rows.tolist())
+        return output.square().mean()
+
+    model = mlp((1, 2), BinaryDropout(0.0))
+    fit(
+        model,
+        torch.ones(12, 1),
+        torch.arange(12),
+        nll,
+        n_steps=8,
+        generator=generator(),
+        optimizer=sgd(1e-3),
+        batch_size=3,
+    )
+    assert sorted(seen[:12]) == sorted(seen[12:]) == list(range(12))
+    assert seen[:12] != seen[12:]
+
+
+def test_classes_are_learned_and_a_seed_repeats():
+    x = torch.randn(200, 2, generator=generator(3))
+    y = (x.sum(-1) > 0).long()
+    runs = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        model = mlp((2, 16, 2), [BinaryDropout(0.0, 0.1), BinaryDropout(0.1, 0.1)])
+        runs.append(
+            fit(
+                model,
+                x,
+                y,
+                cross_entropy,
+                n_steps=150,
+                batch_size=50,
+                generator=generator(4),
+                optimizer=adam(1e-2),
+            )
+        )
+    assert torch.equal(*runs)
+    assert runs[0][-20:].mean() < 0.5 * runs[0][:5].mean()
+    assert (model(x, "mean").argmax(-1) == y).float().mean() > 0.93
+
+
+def test_inverse_decay_is_caffes():
+    factor = inverse_decay(1e-4, 0.75)
+    assert factor(0) == 1
+    assert factor(10_000) == pytest.approx(2**-0.75)
+
+
+def test_a_diverged_loss_names_its_step():
+    x, y = line()
+    calls = iter(range(100))
+
+    def nll(output, target):
+        return output.square().mean() * (math.nan if next(calls) == 5 else 1)
+
+    with pytest.raises(FloatingPointError, match="nan at step 5"):
+        fit(
+            mlp((3, 2), BinaryDropout(0.0)).double(),
+            x,
+            y,
+            nll,
+            n_steps=9,
+            generator=generator(),
+            optimizer=sgd(1e-3),
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"n_steps": 0}, "n_steps"),
+        ({"batch_size": 41}, "batch_size"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"y": torch.ones(3, 1)}, "rows"),
+    ],
+)
+def test_bad_arguments_are_named(change, words):
+    x, y = line()
+    arguments = {"x": x, "y": y, "n_steps": 2, "generator": generator(), "optimizer": sgd(1e-3)}
+    with pytest.raises(ValueError, match=words):
+        fit(mlp((3, 1), BinaryDropout(0.0)).double(), nll=gaussian_nll(1.0), **arguments | change)
+
+
+def test_a_kl_weight_may_change_from_step_to_step():
+    x, y = line()
+    model = mlp((3, 4, 1), BinaryDropout(0.0, 2.0)).double()
+    kl, steps = model.kl().detach(), []
+
+    def losses(kl_weight):
+        settings = {"n_steps": 3, "generator": generator(), "optimizer": sgd(0.0)}
+        return fit(model, x, y, gaussian_nll(3.0), kl_weight=kl_weight, **settings)
+
+    difference = losses(lambda step: steps.append(step) or step / 2) - losses(0.0)
+    assert steps == [0, 1, 2]
+    expected = torch.tensor([0.0, 0.5, 1.0], dtype=torch.float64) * kl / len(x)
+    torch.testing.assert_close(difference, expected, atol=1e-9, rtol=1e-9)
+
+
+def test_a_likelihood_without_an_axis_of_outputs_is_refused():
+    with pytest.raises(ValueError, match=r"\(B, D\).* got \(5,\) and \(5,\)"):
+        gaussian_nll(1.0)(torch.ones(5), torch.ones(5))

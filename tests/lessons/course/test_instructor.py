@@ -1,0 +1,43 @@
+import re
+
+from bdl_lessons.lessons.course import instructor
+from bdl_lessons.lessons.course.metadata import lessons
+from bdl_lessons.lessons.exercises.grader import of_lesson
+
+
+def test_the_clock_ends_with_the_minutes_of_the_lesson():
+    folds = instructor.clock().split("<details>")[1:]
+    for fold, lesson in zip(folds, instructor.taught(), strict=True):
+        ends = re.findall(r"^\|.*\| (\d+)–(\d+) \| \w+ \|$", fold, re.M)
+        assert tuple(map(int, ends[-1])) == lesson.minutes
+        assert len(ends) == len(lesson.sections)
+
+
+def test_every_panel_is_listed_once():
+    listed = re.findall(r"\| (\d\d-\d\d) \|", instructor.panels())
+    tagged = [cell.id for lesson in lessons() for cell in lesson.cells("panel")]
+    assert listed == tagged
+    assert len({*listed}) == len(listed)
+
+
+def test_every_exercise_and_every_wrong_answer_is_listed():
+    table, told = instructor.exercises(), instructor.wrong_answers()
+    for lesson in instructor.taught():
+        for exercise in of_lesson(lesson.number):
+            assert f"| {exercise.number} | {exercise.title} |" in table
+            for mistake in exercise.mistakes:
+                assert f"- **{exercise.number}** {mistake.diagnosis}" in told
+
+
+def test_every_lesson_has_a_row_of_routes():
+    rows = instructor.routes().splitlines()[2:]
+    assert [row.split("|")[1].strip() for row in rows] == [
+        lesson.number for lesson in instructor.taught()
+    ]
+
+
+def test_notes_are_those_of_the_lessons():
+    notes = instructor.notes()
+    for lesson in instructor.taught():
+        for cell in lesson.cells("instructor"):
+            assert cell.source in notes

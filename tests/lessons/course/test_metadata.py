@@ -1,0 +1,30 @@
+import pytest
+
+from bdl_lessons.lessons.course import metadata, notebook
+
+
+def test_a_lesson_is_read_from_its_metadata(tmp_path):
+    from nbformat import v4
+
+    title = v4.new_markdown_cell("# 03 · A claim\n\ntext")
+    section = v4.new_markdown_cell("## One")
+    section.metadata["bdl"] = {"minutes": [2, 3], "mode": "solo", "section": "One"}
+    other = v4.new_markdown_cell("## Two")
+    other.metadata["bdl"] = {"minutes": [4, 8], "mode": "pair", "section": "Two"}
+    panel = v4.new_code_cell("panel", metadata={"tags": ["panel"]})
+    made = v4.new_notebook(cells=[title, section, other, panel])
+    (tmp_path / "03_a_claim.ipynb").write_text(notebook.text(made))
+    (lesson,) = metadata.lessons(tmp_path)
+    assert (lesson.number, lesson.title, lesson.minutes) == ("03", "A claim", (6, 11))
+    assert (lesson.count("panel"), lesson.count("exercise")) == (1, 0)
+    assert lesson.sections[1] == metadata.Section("Two", (4, 8), "pair")
+    assert metadata.table(tmp_path, "notebooks/").splitlines()[-1] == (
+        "| 03 [A claim](notebooks/03_a_claim.ipynb) | 6–11 | 1 | 0 |"
+    )
+
+
+@pytest.mark.parametrize("lesson", metadata.lessons(), ids=lambda lesson: lesson.number)
+def test_every_lesson_can_be_read(lesson):
+    low, high = lesson.minutes
+    assert 0 < low <= high
+    assert lesson.title

@@ -1,0 +1,49 @@
+"""The networks behind the second panel of lesson 10: their data, their scores, their training."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from bdl_lessons.lessons.panels import structure_runs
+
+
+@pytest.mark.parametrize("task", structure_runs.TASKS)
+def test_the_parts_of_a_split_do_not_overlap(task):
+    split = structure_runs.TASKS[task].split(3)
+    rows = [
+        tuple(row.tolist())
+        for part in ("train", "validation", "test")
+        for row in torch.cat([getattr(split, part)[0]])
+    ]
+    assert len(set(rows)) == len(rows) == {"digits": 1797, "diabetes": 442}[task]
+
+
+def test_scores_of_diabetes_are_in_original_units():
+    split = structure_runs.diabetes_split(0)
+    y = split.test[1]
+    scores = structure_runs.diabetes_scores(torch.zeros(5, len(y), 1), y, split)
+    assert scores[0] == pytest.approx(split.y_scale * float(y.square().mean().sqrt()), rel=1e-5)
+    std = split.y_scale / split.tau**0.5
+    normal = torch.distributions.Normal(0.0, std).log_prob(split.y_scale * y).mean()
+    assert scores[1] == pytest.approx(float(normal), abs=1e-4)
+
+
+@pytest.mark.parametrize("method", ["MC dropout", "VD", "VSD, T = 2"])
+def test_a_run_gives_one_row_for_each_setting_and_split(method):
+    task = dataclasses.replace(structure_runs.TASKS["diabetes"], n_steps=3)
+    splits = [task.split(seed) for seed in range(2)]
+    scores, validation, alphas = structure_runs.run(task, method, splits, settings=(0.1, 0.3, 0.5))
+    assert scores.shape == (3, 2, 2, 2)
+    assert validation.shape == alphas.shape == (3, 2)
+    assert np.isnan(alphas).all() == (method == "MC dropout")
+
+
+def test_members_have_the_data_and_the_setting_of_their_place():
+    """Setting by setting: with one step of training the first two networks differ in data only."""
+    task = dataclasses.replace(structure_runs.TASKS["digits"], n_steps=1)
+    splits = [task.split(seed) for seed in range(2)]
+    members = structure_runs.train(task, "MC dropout", (0.1, 0.5), splits)
+    rates = [members.network(number)[0].noise.keep.item() for number in range(4)]
+    assert rates == pytest.approx([0.9, 0.9, 0.5, 0.5])

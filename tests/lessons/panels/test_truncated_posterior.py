@@ -1,0 +1,29 @@
+import math
+
+import pytest
+
+from bdl_lessons.lessons.panels import truncated_posterior
+from bdl_lessons.probability import mass_near_zero
+
+
+@pytest.fixture(scope="module")
+def panel():
+    return truncated_posterior.panel()
+
+
+def test_every_setting_gives_a_picture_of_its_own(panel):
+    cuts = {panel.render(k=k).png for k in truncated_posterior.CUTS}
+    scores = {panel.render(t=t).png for t in truncated_posterior.Z_SCORES}
+    assert len(cuts) == len(truncated_posterior.CUTS)
+    assert len(scores) == len(truncated_posterior.Z_SCORES)
+
+
+def test_the_readout_states_the_mass(panel):
+    mass = mass_near_zero(1.5, -10 * math.log(10)).item()
+    assert f"posterior mass <b>{mass:.3f}</b>" in panel.render(k=10, t=1.5).readout
+    assert 0.5 < mass < 1
+
+
+def test_at_the_stated_half_the_mass_is_half(panel):
+    assert "from k = <b>3.97</b> on" in panel.render(k=4, t=2.0).readout
+    assert mass_near_zero(2.0, -4 * math.log(10)).item() == pytest.approx(0.5, abs=0.01)

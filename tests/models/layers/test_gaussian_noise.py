@@ -1,0 +1,188 @@
+"""Gaussian and variational dropout: moments, divergence, gradients, bounds."""
+
+import math
+
+import pytest
+import torch
+
+from bdl_lessons.core.random import dropout_noise
+from bdl_lessons.models import GaussianDropout, LogAlpha, VariationalDropout, matched_log_alpha, mlp
+from bdl_lessons.probability import kingma_kl, loguniform_kl
+
+K, L, N_DRAWS = 5, 4, 20_000
+CHOICES = [("A", "layer"), ("A", "unit"), ("B", "layer"), ("B", "unit"), ("B", "weight")]
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def double(layer):
+    return layer.double()
+
+
+def scattered(factory, seed=0):
+    """A linear layer whose alphas all differ."""
+    layer = double(factory.linear(K, L))
+    free = layer.noise.log_alpha.free
+    with torch.no_grad():
+        free.copy_(-2 * torch.rand(free.shape, generator=seeded(seed), dtype=torch.float64) - 0.1)
+    return layer
+
+
+def alpha_of_weights(layer):
+    """(L, K): the alpha of each weight."""
+    return layer.noise.log_alpha().exp().expand(L, K).detach()
+
+
+@pytest.mark.parametrize(("noise", "alpha_per"), CHOICES)
+def test_activations_have_the_moments_of_the_derivation(noise, alpha_per):
+    layer = scattered(VariationalDropout(noise, alpha_per))
+    x = torch.randn(K, generator=seeded(1), dtype=torch.float64)
+    y = layer(x.expand(N_DRAWS, K), "per_example", seeded(2)).detach()
+    theta = layer.weight.detach()
+    terms = theta * x  # (L, K)
+    var = (alpha_of_weights(layer) * terms.square()).sum(1)
+    assert torch.allclose(
+        y.mean(0), terms.sum(1) + layer.bias, atol=4.5 * (var.max() / N_DRAWS) ** 0.5
+    )
+    assert torch.allclose(y.var(0) / var, torch.ones_like(var), atol=0.06)
+    cov = torch.cov(y.T)
+    expected = (alpha_of_weights(layer)[0] * terms) @ terms.T if noise == "A" else var.diag()
+    assert torch.allclose(cov, expected, atol=0.05 * var.max())
+
+
+@pytest.mark.parametrize("noise", ["A", "B"])
+def test_function_draws_have_the_same_variance(noise):
+    layer = scattered(VariationalDropout(noise, "unit"))
+    x = torch.randn(1, K, generator=seeded(1), dtype=torch.float64)
+    with torch.no_grad():
+        y = layer.forward_with(x.expand(8_000, 1, K), layer.sample_weights(8_000, seeded(3)))[:, 0]
+    var = (alpha_of_weights(layer) * (layer.weight * x).square()).sum(1)
+    assert torch.allclose(y.var(0) / var, torch.ones_like(var), atol=0.08)
+
+
+def test_gaussian_dropout_matches_two_moments_of_binary_dropout():
+    layer = GaussianDropout(0.2).linear(K, L)
+    like = torch.zeros((), dtype=torch.float64)
+    gaussian = layer.noise.sample(torch.Size([200_000]), seeded(), like)
+    binary = dropout_noise((200_000,), 0.2, generator=seeded(), dtype=torch.float64)
+    for xi in (gaussian, binary):
+        assert xi.mean() == pytest.approx(1, abs=0.005)
+        assert xi.var() == pytest.approx(0.25, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("noise", "kl_per", "n_terms"),
+    [("A", "factor", K), ("A", "weight", K * L), ("B", "factor", K * L), ("B", "weight", K * L)],
+)
+def test_the_kl_counts_its_terms(noise, kl_per, n_terms):
+    layer = VariationalDropout(noise, kl_per=kl_per, kl_scale=0.5, init_p_drop=0.3).linear(K, L)
+    one = loguniform_kl(torch.tensor(matched_log_alpha(0.3)))
+    torch.testing.assert_close(layer.kl(), 0.5 * n_terms * one)
+
+
+@pytest.mark.parametrize(("noise", "alpha_per"), CHOICES)
+def test_the_kl_adds_up_alphas_that_differ(noise, alpha_per):
+    layer = scattered(VariationalDropout(noise, alpha_per, kl=kingma_kl, kl_per="weight"))
+    expected = kingma_kl(alpha_of_weights(layer).log()).sum()
+    torch.testing.assert_close(layer.kl().detach(), expected)
+
+
+@pytest.mark.parametrize(("noise", "alpha_per"), CHOICES)
+def test_the_kl_moves_alpha_and_never_theta(noise, alpha_per):
+    layer = VariationalDropout(noise, alpha_per).linear(K, L)
+    layer.kl().backward()
+    assert layer.weight.grad is None or not layer.weight.grad.any()
+    assert (layer.noise.log_alpha.free.grad < 0).all()
+
+
+def test_fixed_alpha_is_no_parameter_to_learn():
+    layer = GaussianDropout(0.5, "B").linear(K, L)
+    assert not layer.kl().requires_grad
+    assert not layer.noise.log_alpha.free.requires_grad
+
+
+@pytest.mark.parametrize("noise", ["A", "B"])
+@pytest.mark.parametrize("alpha_per", ["layer", "unit"])
+def test_convolutions_share_the_family(noise, alpha_per):
+    layer = VariationalDropout(noise, alpha_per).conv2d(3, 4, 3)
+    x = torch.randn(2, 6, 3, 8, 8, generator=seeded())
+    for sampling in ("per_example", "shared", "mean"):
+        assert layer(x, sampling, seeded()).shape == (2, 6, 4, 6, 6)
+    n_factors = 3 if noise == "A" else layer.weight.numel()
+    torch.testing.assert_close(layer.kl(), n_factors * loguniform_kl(torch.zeros(())))
+    (layer(x, "per_example", seeded()).square().mean() + layer.kl()).backward()
+    assert layer.noise.log_alpha.free.grad.isfinite().all()
+
+
+def test_a_convolution_of_type_a_draws_one_factor_a_channel():
+    layer = GaussianDropout(0.5, "A").conv2d(2, 3, 3)
+    ones = torch.ones(1, 2, 7, 7)
+    y = layer(ones, "per_example", seeded()).detach()
+    assert torch.allclose(y, y[..., :1, :1].expand_as(y), atol=1e-5)
+
+
+@pytest.mark.parametrize(("noise", "alpha_per"), CHOICES)
+def test_a_row_of_zeros_has_finite_gradients(noise, alpha_per):
+    network = mlp((K, 3, 2), VariationalDropout(noise, alpha_per))
+    (network(torch.zeros(4, K), "per_example", seeded()).sum() + network.kl()).backward()
+    for parameter in network.parameters():
+        assert parameter.grad is None or parameter.grad.isfinite().all()
+
+
+def test_alpha_is_bounded_and_can_come_back():
+    log_alpha = LogAlpha((2,), 0.0, learned=True, max_log_alpha=0.0)
+    with torch.no_grad():
+        log_alpha.free.copy_(torch.tensor([0.5, -0.5]))
+    assert log_alpha().tolist() == [0.0, -0.5]
+    log_alpha().sum().backward()
+    assert log_alpha.free.grad.tolist() == [1.0, 1.0]
+    log_alpha.free.grad = None
+    (-log_alpha()).sum().backward()
+    assert log_alpha.free.grad.tolist() == [0.0, -1.0]
+
+
+def test_the_bound_holds_for_each_of_many_members():
+    log_alpha = LogAlpha((3,), 0.0, learned=True, max_log_alpha=0.0)
+    towards = torch.tensor([1.0, -1.0, 2.0])
+    members = torch.tensor([[0.5, 0.5, -0.5], [-0.5, 0.0, 0.5]])
+
+    def loss(free):
+        return (towards * torch.func.functional_call(log_alpha, {"free": free}, ())).sum()
+
+    gradients = torch.vmap(torch.func.grad(loss))(members)
+    assert gradients.tolist() == [[1.0, 0.0, 2.0], [1.0, -1.0, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"noise": "C"}, "noise must be one of A, B, got 'C'"),
+        ({"alpha_per": "row"}, "alpha_per must be one of layer, unit, weight"),
+        ({"alpha_per": "weight"}, "needs noise='B'"),
+        ({"kl_per": "unit"}, "kl_per must be one of factor, weight"),
+        ({"init_p_drop": 0.0}, "p_drop must lie in \\(0, 1\\)"),
+        ({"init_p_drop": 0.6}, "above max_alpha=1.0"),
+        ({"max_alpha": -1.0}, "max_alpha must be > 0"),
+        ({"kl_scale": -1.0}, "kl_scale must be finite and >= 0"),
+        ({"kl_scale": math.nan}, "kl_scale must be finite and >= 0"),
+        ({"max_alpha": math.nan}, "max_alpha must be > 0"),
+    ],
+)
+def test_bad_options_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        VariationalDropout(**options)
+
+
+def test_gaussian_dropout_needs_a_rate():
+    for p_drop in (0.0, 1.0, math.nan):
+        with pytest.raises(ValueError, match="p_drop"):
+            GaussianDropout(p_drop)
+
+
+def test_the_kl_of_fixed_dropout_is_that_of_the_rate_that_was_loaded():
+    layer, other = GaussianDropout(0.2).linear(4, 3), GaussianDropout(0.5).linear(4, 3)
+    assert layer.kl() > other.kl()
+    layer.load_state_dict(other.state_dict())
+    torch.testing.assert_close(layer.kl(), other.kl())

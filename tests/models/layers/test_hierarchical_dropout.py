@@ -1,0 +1,201 @@
+"""Hierarchical dropout: who shares a scale, moments, and the divergence of the joint law."""
+
+import math
+
+import pytest
+import torch
+from torch.distributions import MultivariateNormal, Normal
+
+from bdl_lessons.inference import BatchedNetworks
+from bdl_lessons.models import (
+    BinaryDropout,
+    GammaScale,
+    GaussianDropout,
+    HierarchicalDropout,
+    LogNormalScale,
+    SparseVD,
+    VariationalDropout,
+    mlp,
+    scaled_cov,
+)
+from bdl_lessons.probability import lognormal_gamma_kl, lognormal_kl
+
+K, L = 3, 4
+BASE = VariationalDropout("A", alpha_per="unit", init_p_drop=0.2)
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def normal(*shape, seed=0):
+    return torch.randn(shape, generator=seeded(seed), dtype=torch.float64)
+
+
+@pytest.fixture
+def layer():
+    layer = HierarchicalDropout(BASE).linear(K, L).double()
+    with torch.no_grad():
+        layer.noise.log_sigma2.copy_(normal(K).sub(1))
+        layer.noise.base.log_alpha.free.copy_(normal(K, seed=1).sub(2))
+        layer.weight.copy_(normal(L, K, seed=2))
+    return layer
+
+
+def draws(layer, *shape, seed=0):
+    with torch.no_grad():
+        return layer.noise.sample(torch.Size([*shape, K]), seeded(seed), layer.weight)
+
+
+def test_moments_of_the_factors(layer):
+    xi = draws(layer, 200_000, 1)[:, 0]
+    alpha = layer.noise.base.log_alpha().exp().detach()
+    expected = scaled_cov(alpha.diag(), layer.noise.log_sigma2.detach())
+    error = 5 * (expected.diagonal() / len(xi)).sqrt()
+    assert ((xi.mean(0) - 1).abs() < error).all()
+    torch.testing.assert_close(torch.cov(xi.T), expected, rtol=0.05, atol=0.02)
+
+
+def test_scaled_cov_keeps_what_is_off_the_diagonal():
+    A = normal(K, K)
+    cov, log_sigma2 = A @ A.T, normal(K, seed=1).sub(2)
+    generator = seeded(2)
+    std = (log_sigma2 / 2).exp()
+    eps = torch.randn(400_000, 2, K, generator=generator, dtype=torch.float64)
+    z = (std * eps[:, 0] - std**2 / 2).exp()
+    xi = z * (1 + eps[:, 1] @ A.T)
+    expected = scaled_cov(cov, log_sigma2)
+    torch.testing.assert_close(torch.cov(xi.T), expected, atol=0.02 * expected.max(), rtol=0)
+
+
+def test_rows_share_the_scale_and_samples_do_not(layer):
+    with torch.no_grad():
+        layer.noise.base.log_alpha.free.fill_(-60.0)
+    z = draws(layer, 5, 4)
+    torch.testing.assert_close(z, z[:, :1].expand_as(z), atol=1e-9, rtol=0)
+    assert (z[0] - z[1]).abs().min() > 1e-6
+
+
+def test_rows_have_noise_of_their_own(layer):
+    with torch.no_grad():
+        layer.noise.log_sigma2.fill_(-60.0)
+    xi = draws(layer, 4)
+    assert (xi[0] - xi[1]).abs().min() > 1e-6
+
+
+def test_rows_are_correlated_by_the_scale_alone(layer):
+    xi = draws(layer, 200_000, 2)
+    across = torch.stack([torch.cov(xi[..., i].T)[0, 1] for i in range(K)])
+    torch.testing.assert_close(
+        across, layer.noise.log_sigma2.detach().exp().expm1(), rtol=0.1, atol=0.01
+    )
+
+
+@pytest.mark.parametrize("sampling", ["per_example", "shared"])
+def test_a_sharp_scale_leaves_the_base_layer(layer, sampling):
+    base = BASE.linear(K, L).double()
+    with torch.no_grad():
+        layer.noise.log_sigma2.fill_(-70.0)
+        base.noise.log_alpha.free.copy_(layer.noise.base.log_alpha.free)
+        base.weight.copy_(layer.weight)
+        base.bias.copy_(layer.bias)
+    x, generator, scale_draws = normal(6, K), seeded(3), seeded(3)
+    torch.randn(1, K, generator=scale_draws, dtype=torch.float64)
+    torch.testing.assert_close(layer(x, sampling, generator), base(x, sampling, scale_draws))
+    torch.testing.assert_close(layer(x, "mean"), base(x, "mean"))
+
+
+def test_function_draws_have_scales_of_their_own(layer):
+    with torch.no_grad():
+        layer.noise.base.log_alpha.free.fill_(-60.0)
+    drawn = layer.sample_weights(4, seeded())
+    assert drawn.shape == (4, 1, K)
+    assert drawn.std(0).min() > 1e-3
+    x = normal(2, K).expand(4, 2, K)
+    expected = torch.stack([x[0] * z @ layer.weight.T + layer.bias for z in drawn])
+    torch.testing.assert_close(layer.forward_with(x, drawn), expected)
+
+
+def test_convolution_scales_channels():
+    conv = HierarchicalDropout(BASE).conv2d(K, L, 2)
+    assert conv.noise.log_sigma2.shape == (K,)
+    x = torch.randn(5, K, 4, 4, generator=seeded())
+    assert conv(x, "per_example", seeded()).shape == (5, L, 3, 3)
+    assert conv.kl() > 0
+
+
+def test_kl_is_that_of_the_scales_plus_that_of_the_base(layer):
+    alone = layer.prior_kl.base(layer.noise.base, layer.weight.T, None)
+    scales = LogNormalScale()(layer.noise.log_sigma2)
+    torch.testing.assert_close(layer.kl(), alone + scales)
+    gradient = torch.autograd.grad(layer.kl(), [layer.noise.log_sigma2, *layer.noise.parameters()])
+    assert all(g.ne(0).all() for g in gradient)
+
+
+@pytest.mark.parametrize("log_sigma2", [-3.0, 0.0, 0.7])
+def test_scale_priors_charge_the_best_location(log_sigma2):
+    at = torch.full((1,), log_sigma2, dtype=torch.float64)
+    mus = torch.linspace(-4, 4, 8001, dtype=torch.float64)[:, None]
+
+    def best(kl):
+        return min(kl(mu).item() for mu in mus)
+
+    lognormal = best(lambda mu: lognormal_kl(mu, at, 0.4, 2 * math.log(0.7)))
+    assert LogNormalScale(0.7)(at).item() == pytest.approx(lognormal, abs=1e-5)
+    for rate in (0.5, 3.0):
+        gamma = best(lambda mu, rate=rate: lognormal_gamma_kl(mu, at, 2.5, rate))
+        assert GammaScale(2.5)(at).item() == pytest.approx(gamma, abs=1e-5)
+
+
+def test_joint_divergence_by_monte_carlo():
+    """log q(z, W) - log p(z, W) for a column W, prior variance z² / beta, under drawn (z, W)."""
+    g, n = seeded(4), 20_000
+    A = 0.3 * normal(K, K, seed=5)
+    cov, theta, log_sigma2 = A @ A.T, normal(K, seed=6), normal(K, seed=7).sub(1)
+    s = cov.diagonal()
+    beta = 1 / (theta**2 * (1 + s))
+    std = (log_sigma2 / 2).exp()
+    log_z = std * torch.randn(n, K, generator=g, dtype=torch.float64) - std**2 / 2
+    z = log_z.exp()
+    eta = torch.randn(n, K, generator=g, dtype=torch.float64) @ A.T
+    W = z * (1 + eta) * theta
+    q = MultivariateNormal(z * theta, (z * theta)[:, :, None] * cov * (z * theta)[:, None, :])
+    p = Normal(torch.zeros(()).double(), z / beta.sqrt())
+    log_ratio = q.log_prob(W) - p.log_prob(W).sum(1)
+    log_ratio += (Normal(-(std**2) / 2, std).log_prob(log_z)).sum(1)
+    prior_of_log_z = Normal(-(std**2) / 2, torch.ones(K).double())  # at its best location
+    log_ratio -= prior_of_log_z.log_prob(log_z).sum(1)
+    log_det = torch.linalg.slogdet(cov).logabsdet
+    expected = LogNormalScale()(log_sigma2) + 0.5 * (torch.log1p(s).sum() - log_det)
+    assert abs(log_ratio.mean() - expected) < 4 * log_ratio.std() / n**0.5
+
+
+def test_members_run_side_by_side():
+    networks = [mlp((K, 5, L), HierarchicalDropout(BASE)) for _ in range(2)]
+    members = BatchedNetworks(networks)
+    torch.testing.assert_close(members.kl(), torch.stack([net.kl() for net in networks]))
+    x = torch.randn(2, 6, K, generator=seeded())
+    assert members(x, "per_example", seeded()).shape == (2, 6, L)
+
+
+def test_a_base_that_charges_for_theta_is_refused():
+    with pytest.raises(ValueError, match="base must have a KL without Theta"):
+        HierarchicalDropout(BinaryDropout(0.5)).linear(K, L)
+    HierarchicalDropout(GaussianDropout(0.5)).linear(K, L)
+
+
+def test_a_base_of_another_family_is_refused():
+    with pytest.raises(TypeError, match="base must make unit-noise layers"):
+        HierarchicalDropout(SparseVD()).linear(K, L)
+
+
+@pytest.mark.parametrize("init_std", [0.0, -1.0, math.nan])
+def test_a_start_without_spread_is_refused(init_std):
+    with pytest.raises(ValueError, match="init_std must be positive and finite"):
+        HierarchicalDropout(BASE, init_std=init_std)
+
+
+@pytest.mark.parametrize("std", [0.0, -1.0, math.inf])
+def test_a_prior_without_spread_is_refused(std):
+    with pytest.raises(ValueError, match=r"^std must be positive and finite"):
+        LogNormalScale(std)

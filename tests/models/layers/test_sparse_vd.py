@@ -1,0 +1,187 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.distributions import Normal, kl_divergence
+
+from bdl_lessons.inference import masked
+from bdl_lessons.models import ARD, Network, SparseVD, ard_kl, log_alpha
+from bdl_lessons.probability import loguniform_kl, molchanov_kl
+
+FACTORIES = [SparseVD(), SparseVD(weight_kl=loguniform_kl), ARD()]
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def normal(*shape, seed=1):
+    return torch.randn(*shape, generator=generator(seed), dtype=torch.float64)
+
+
+def layers(factory):
+    """A linear and a convolutional layer with weights of all sizes, float64."""
+    made = [factory.linear(4, 3).double(), factory.conv2d(2, 3, 2).double()]
+    for layer in made:
+        with torch.no_grad():
+            layer.mu.copy_(normal(*layer.mu.shape))
+            layer.noise.log_sigma2.copy_(3 * normal(*layer.mu.shape, seed=2) - 1)
+    return made
+
+
+@settings(deadline=None)
+@given(st.floats(-5, 5).filter(lambda mu: abs(mu) > 1e-3), st.floats(-8, 8))
+def test_ard_kl_is_the_smallest_gaussian_kl_over_the_prior_variance(mu, log_sigma2):
+    mu, sigma2 = torch.tensor([mu, log_sigma2], dtype=torch.float64)
+    q = Normal(mu, (sigma2 / 2).exp())
+    optimum = mu**2 + sigma2.exp()
+    around = optimum * torch.linspace(-0.5, 0.5, 101, dtype=torch.float64).exp()
+    kls = kl_divergence(q, Normal(0, around.sqrt()))
+    assert kls.argmin() == 50
+    torch.testing.assert_close(ard_kl(log_alpha(mu, sigma2)), kls[50], atol=1e-12, rtol=1e-9)
+
+
+def test_log_alpha_is_the_log_ratio_of_variance_to_squared_mean():
+    sigma2, mu = torch.tensor(5.0, dtype=torch.float64), torch.tensor(-0.5, dtype=torch.float64)
+    torch.testing.assert_close(log_alpha(mu, sigma2.log()).exp(), sigma2 / 0.25)
+
+
+def test_log_alpha_3_is_a_drop_rate_of_0953():
+    alpha = torch.tensor(3.0).exp()
+    assert alpha / (1 + alpha) == pytest.approx(0.952574, abs=1e-6)
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+def test_kl_is_the_sum_over_weights(factory):
+    weight_kl = ard_kl if isinstance(factory, ARD) else factory.weight_kl
+    for layer in layers(factory):
+        values = layer.noise.log_sigma2 - layer.mu.square().log()
+        torch.testing.assert_close(layer.kl(), weight_kl(values).sum())
+        assert layer.kl().shape == ()
+        assert layer.kl() > 0
+
+
+def test_the_two_published_kls_differ_by_the_sigmoid():
+    values = torch.linspace(-12, 12, 50, dtype=torch.float64)
+    sigmoid = 0.63576 * torch.sigmoid(-(1.87320 + 1.48695 * values))
+    torch.testing.assert_close(molchanov_kl(values) - ard_kl(values), sigmoid)
+
+
+@pytest.mark.parametrize("factory", [SparseVD(), ARD()])
+def test_kl_gradients(factory):
+    for layer in layers(factory):
+        mu, log_sigma2 = layer.mu.detach(), layer.noise.log_sigma2.detach()
+
+        def kl(mu, log_sigma2, layer=layer):
+            replaced = {"weight": mu, "noise.log_sigma2": log_sigma2}
+            return torch.func.functional_call(
+                _KL(layer), {f"layer.{k}": v for k, v in replaced.items()}, ()
+            )
+
+        assert torch.autograd.gradcheck(
+            kl, (mu.clone().requires_grad_(), log_sigma2.clone().requires_grad_())
+        )
+
+
+class _KL(torch.nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self):
+        return self.layer.kl()
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+@pytest.mark.parametrize("mu", [0.0, 1e-45, 1e-39, 1e-30, 1e-20, 1e30])
+def test_tiny_and_huge_means_have_finite_kl_and_gradients(factory, mu):
+    layer = factory.linear(2, 2)
+    torch.nn.init.constant_(layer.weight, mu)
+    kl = layer.kl()
+    kl.backward()
+    assert kl.isfinite()
+    assert layer.weight.grad.isfinite().all()
+    assert layer.noise.log_sigma2.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("factory", [SparseVD, ARD])
+def test_the_clamp_acts_on_the_kl_and_never_on_the_sampled_variance(factory):
+    free, clamped = factory().linear(3, 2), factory(log_alpha_clamp=(-8, 8)).linear(3, 2)
+    for layer in (free, clamped):
+        torch.nn.init.constant_(layer.weight, 1e-6)
+        torch.nn.init.constant_(layer.noise.log_sigma2, -2.0)  # log_alpha = 25.6
+    x = torch.ones(1, 3)
+    for layer in (free, clamped):
+        _, var = layer.activation_moments(x)
+        torch.testing.assert_close(var, torch.full_like(var, 3 * math.exp(-2)))
+        draws = layer(x.expand(20_000, 3), "per_example", generator())
+        assert draws[:, 0].var().item() == pytest.approx(3 * math.exp(-2), rel=0.05)
+    kl = clamped.kl()
+    kl.backward()
+    weight_kl = ard_kl if factory is ARD else molchanov_kl
+    torch.testing.assert_close(kl, 6 * weight_kl(torch.tensor(8.0)))
+    assert not clamped.noise.log_sigma2.grad.any()
+    free.kl().backward()
+    assert (free.noise.log_sigma2.grad < 0).all()
+
+
+@pytest.mark.parametrize("factory", [SparseVD, ARD])
+@pytest.mark.parametrize("shape", [(5, 4), (5, 2, 6, 6)])
+def test_a_cut_takes_the_noisiest_means_out_and_leaves_their_noise(factory, shape):
+    index = len(shape) // 4  # the linear or the convolutional layer
+    plain, cut = layers(factory())[index], layers(factory(cut_at=3.0))[index]
+    noisy = log_alpha(cut.mu, cut.noise.log_sigma2) >= 3
+    assert 0 < noisy.sum() < noisy.numel()
+    x = normal(*shape, seed=3)
+    mean, var = cut.activation_moments(x)
+    expected_mean = cut._map(x, cut.mu * ~noisy, cut.bias)
+    torch.testing.assert_close(mean, expected_mean)
+    torch.testing.assert_close(var, plain.activation_moments(x)[1])
+    torch.testing.assert_close(cut(x, "mean"), expected_mean)
+    draws = cut.sample_weights(20_000, generator())
+    std = (cut.noise.log_sigma2 / 2).exp()
+    far = (draws.mean(0) - cut.mu * ~noisy) / (std / 20_000**0.5)
+    assert far.abs().max() < 4.5
+    torch.testing.assert_close(cut.kl(), plain.kl())
+
+
+def test_no_data_reach_a_cut_mean_and_the_kl_still_does():
+    layer, _ = layers(SparseVD(cut_at=3.0))
+    noisy = log_alpha(layer.mu, layer.noise.log_sigma2) >= 3
+    layer(normal(50, 4, seed=3), "per_example", generator()).square().sum().backward()
+    assert not layer.mu.grad[noisy].any()
+    assert layer.mu.grad[~noisy].all()
+    assert layer.noise.log_sigma2.grad.all()
+    layer.mu.grad = None
+    layer.kl().backward()
+    assert (layer.mu.grad * layer.mu > 0).all()
+
+
+def test_a_network_trained_with_a_cut_predicts_as_the_pruned_one():
+    layer, _ = layers(SparseVD(cut_at=3.0))
+    x = normal(5, 4, seed=3)
+    torch.testing.assert_close(masked(Network(layer))(x, "mean"), layer(x, "mean"))
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+@pytest.mark.parametrize("name", ["weight", "noise.log_sigma2"])
+def test_nan_weights_are_refused(factory, name):
+    for layer in layers(factory):
+        with torch.no_grad():
+            dict(layer.named_parameters())[name].view(-1)[1] = math.nan
+        with pytest.raises(ValueError, match=r"NaN|finite"):
+            layer.kl()
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(ValueError, match="init_log_sigma2"):
+        SparseVD(init_log_sigma2=math.nan)
+    with pytest.raises(ValueError, match="cut_at"):
+        ARD(cut_at=math.nan)
+    for clamp in [(3, 3), (8, -8), (1,)]:
+        with pytest.raises(ValueError, match="log_alpha_clamp"):
+            ARD(log_alpha_clamp=clamp)
+    with pytest.raises(ValueError, match=r"\(2,\).*\(3,\)"):
+        log_alpha(torch.ones(2), torch.ones(3))

@@ -1,0 +1,321 @@
+"""Structured dropout: the law of its noise, its divergences, its limits."""
+
+import math
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from bdl_lessons.inference import BatchedNetworks, adam, fit, predict
+from bdl_lessons.models import (
+    LogAlpha,
+    StructuredDropout,
+    VariationalDropout,
+    ard_kl,
+    initialise,
+    lenet5,
+    mlp,
+)
+from bdl_lessons.models.layers.householder_vectors import ChainedVectors
+from bdl_lessons.models.layers.structured_noise import StructuredLogUniformPrior
+from bdl_lessons.probability import (
+    best_precision,
+    column_marginal_kl,
+    loguniform_kl,
+    orthogonal_matrix,
+)
+
+K, L = 6, 4
+SOURCES = ["free", "fc", "fc_lowrank"]
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def structured(T=2, seed=0, **options):
+    """A double-precision layer K -> L with alphas far apart."""
+    layer = StructuredDropout(T, **{"rank": 2, "alpha_spread": 1.0, **options}).linear(K, L)
+    layer.reset(seeded(seed))
+    return layer.double()
+
+
+def xi_of(layer, n_draws, seed=1):
+    with torch.no_grad():
+        return layer.noise.sample(torch.Size([n_draws, K]), seeded(seed), layer.weight)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("T", [0, 1, 2, 9])
+def test_the_noise_has_the_law_it_claims(T, source):
+    layer = structured(T, vectors=source)
+    xi, cov = xi_of(layer, 50_000), layer.noise.covariance().detach()
+    assert layer.noise.vectors().shape == (T, K)
+    U = orthogonal_matrix(layer.noise.vectors().detach())
+    torch.testing.assert_close(cov, U @ layer.noise.alpha().detach().diag() @ U.T)
+    scale = cov.diagonal().sqrt()
+    standard_error = 50_000**-0.5
+    assert ((xi.mean(0) - 1) / scale).abs().max() < 4.5 * standard_error
+    assert ((torch.cov(xi.T) - cov) / scale / scale[:, None]).abs().max() < 7 * standard_error
+    torch.testing.assert_close(layer.noise.var().detach(), cov.diagonal())
+
+
+def test_without_reflections_it_is_variational_dropout():
+    layer = structured(0)
+    plain = VariationalDropout("A", "unit", kl=ard_kl, kl_per="weight").linear(K, L).double()
+    plain.load_state_dict(layer.state_dict(), strict=False)
+    x = torch.randn(5, K, dtype=torch.float64, generator=seeded())
+    for sampling in ("per_example", "shared", "mean"):
+        torch.testing.assert_close(layer(x, sampling, seeded(3)), plain(x, sampling, seeded(3)))
+    torch.testing.assert_close(layer.kl(), plain.kl())
+
+
+@pytest.mark.parametrize("per", ["factor", "weight"])
+def test_without_reflections_the_log_uniform_prior_is_that_of_variational_dropout(per):
+    layer = structured(0, prior="log_uniform", kl_per=per, kl_scale=0.5)
+    plain = VariationalDropout("A", "unit", kl_per=per, kl_scale=0.5).linear(K, L).double()
+    plain.load_state_dict(layer.state_dict(), strict=False)
+    torch.testing.assert_close(layer.kl(), plain.kl())
+
+
+def test_equal_alphas_make_the_rotation_inert():
+    layer = structured(3, alpha_spread=0.0)
+    alpha = layer.noise.alpha().detach()
+    torch.testing.assert_close(layer.noise.covariance().detach(), alpha.diag())
+    layer.kl().backward()
+    gradient = layer.noise.householder.v.grad
+    torch.testing.assert_close(gradient, torch.zeros_like(gradient), atol=1e-12, rtol=0)
+
+    # the likelihood's gradient for v: zero on average over the draws, and only on average
+    x, target = torch.randn(K, dtype=torch.float64, generator=seeded(4)), torch.ones(L)
+    gradients = {}
+    for spread in (0.0, 1.0):
+        layer = structured(3, alpha_spread=spread)
+        groups = [x.expand(4000, K) for _ in range(20)]
+        generator = seeded(5)
+        gradients[spread] = torch.stack(
+            [
+                torch.autograd.grad(
+                    (layer(g, "per_example", generator) - target).square().mean(),
+                    layer.noise.householder.v,
+                )[0]
+                for g in groups
+            ]
+        )
+    t_values = {s: g.mean(0) / g.std(0) * 20**0.5 for s, g in gradients.items()}
+    assert t_values[0.0].abs().max() < 4.5
+    assert t_values[1.0].abs().max() > 20
+
+
+@pytest.mark.parametrize("T", [1, 2])
+def test_the_kl_is_the_divergence_of_the_columns_and_moves_the_noise_alone(T):
+    layer = structured(T)
+    theta, noise = layer.weight.T.detach(), layer.noise
+    explicit = column_marginal_kl(theta, noise.covariance(), best_precision(theta, noise.var()))
+    torch.testing.assert_close(layer.kl(), explicit)
+    layer.kl().backward()
+    assert layer.weight.grad is None
+    assert (noise.log_alpha.free.grad.sum()) < 0
+    assert noise.householder.v.grad.abs().max() > 1e-4
+
+
+def test_the_kl_counts_the_weights_of_a_row():
+    once = structured(2, kl_per="factor").kl()
+    torch.testing.assert_close(structured(2).kl(), L * once)
+    torch.testing.assert_close(structured(2, kl_scale=0.25).kl(), L * once / 4)
+    conv = StructuredDropout(2).conv2d(K, L, 3)
+    conv.noise.load_state_dict(structured(2).noise.state_dict())
+    torch.testing.assert_close(conv.kl().double(), 9 * L * once, rtol=1e-5, atol=0)
+
+
+def test_the_log_uniform_divergence_against_monte_carlo():
+    """KL(N(1, C) || prod 1/|xi|) less the constant that makes one factor pay 0 at infinity."""
+    layer = structured(2, prior="log_uniform", kl_per="factor")
+    xi, cov = xi_of(layer, 400_000), layer.noise.covariance().detach()
+    log_q = torch.distributions.MultivariateNormal(torch.ones(K).double(), cov).log_prob(xi)
+    ratio = log_q + xi.abs().log().sum(1)
+    # the same constant, from one factor alone
+    var = cov[0, 0]
+    one = torch.distributions.Normal(1.0, var.sqrt()).log_prob(xi[:, 0]) + xi[:, 0].abs().log()
+    constant = one.mean() - loguniform_kl(var.log())
+    expected = ratio.mean() - K * constant
+    error = (ratio.std() + K * one.std()) / 400_000**0.5
+    assert abs(layer.kl().item() - expected.item()) < 4 * error
+
+
+def test_a_rotation_pays_its_total_correlation_under_the_log_uniform_prior():
+    noise, theta = structured(2).noise, torch.ones(K, L)
+    free = StructuredLogUniformPrior(kl=torch.zeros_like)(noise, theta)
+    cov = noise.covariance()
+    torch.testing.assert_close(free, (cov.diagonal().log().sum() - cov.logdet()) / 2)
+
+
+def test_components_touch_every_row_and_the_joint_law_stays_singular():
+    for T in (0, 2):
+        layer = structured(T)
+        theta, cov = layer.weight.T.detach(), layer.noise.covariance().detach()
+        U = orthogonal_matrix(layer.noise.vectors().detach())
+        rows_touched = [int((u[:, None] * theta).any(1).sum()) for u in U.T]
+        assert rows_touched == [K if T else 1] * K
+        joint = torch.einsum("ij,ik,kl->ijkl", theta, cov, theta).reshape(K * L, K * L)
+        assert torch.linalg.matrix_rank(joint, hermitian=True) == K
+    xi = xi_of(layer, 50)
+    eta = (xi - 1) @ U
+    components = [eta[:, i, None, None] * (U[:, i, None] * theta) for i in range(K)]
+    torch.testing.assert_close(theta + sum(components), xi[:, :, None] * theta)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_start_values_come_from_the_generator(source):
+    factory = StructuredDropout(2, source)
+
+    def drawn(seed):
+        network = initialise(mlp((5, 7, 3), factory), seeded(seed))
+        return torch.cat([p.detach().flatten() for p in network.parameters()])
+
+    torch.testing.assert_close(drawn(1), drawn(1))
+    assert not torch.equal(drawn(1), drawn(2))
+    log_alpha = mlp((500, 1), StructuredDropout(alpha_spread=0.3))[0].noise.log_alpha
+    log_alpha.reset(seeded())
+    assert log_alpha.free.mean().item() == pytest.approx(math.log(0.25), abs=0.06)
+    assert log_alpha.free.std().item() == pytest.approx(0.3, abs=0.04)
+
+
+def test_maps_of_low_rank_have_few_parameters_and_fit_narrow_layers():
+    count = sum(p.numel() for p in ChainedVectors(2, 100, rank=3).parameters())
+    assert count == 100 + 2 * (2 * 3 * 100 + 100)
+    full = sum(p.numel() for p in ChainedVectors(2, 100).parameters())
+    assert full == 100 + 2 * (100 * 100 + 100)
+    assert StructuredDropout(2, "fc_lowrank", rank=8).conv2d(3, 4, 3).noise.vectors().shape == (
+        2,
+        3,
+    )
+
+
+def test_chained_vectors_follow_one_another():
+    chain = ChainedVectors(3, K)
+    chain.reset(seeded())
+    v = chain.start
+    for affine, found in zip(chain.maps, chain(), strict=True):
+        v = affine.weight @ v + affine.bias
+        torch.testing.assert_close(found, v)
+    assert not torch.stack([m.bias for m in chain.maps]).any()
+
+
+def test_draws_are_one_for_each_row_or_one_for_all():
+    layer, x = structured(2), torch.ones(3, 4, K, dtype=torch.float64)
+    each, shared = layer(x, "per_example", seeded()), layer(x, "shared", seeded())
+    assert each.shape == shared.shape == (3, 4, L)
+    assert each.flatten(0, 1).unique(dim=0).shape[0] == 12
+    torch.testing.assert_close(shared, shared[:, :1].expand_as(shared))
+    assert shared[:, 0].unique(dim=0).shape[0] == 3
+    torch.testing.assert_close(
+        layer(x, "mean"), torch.nn.functional.linear(x, layer.weight, layer.bias)
+    )
+
+
+def test_a_convolution_turns_channels():
+    layer = StructuredDropout(2, alpha_spread=1.0).conv2d(3, 2, 3)
+    y = layer(torch.ones(5, 3, 7, 7), "per_example", seeded()).detach()
+    torch.testing.assert_close(y, y[..., :1, :1].expand_as(y), atol=1e-5, rtol=0)
+    assert y[:, 0, 0, 0].unique().numel() == 5
+
+
+@pytest.mark.parametrize("sampling", ["per_example", "shared"])
+def test_prediction_has_the_moments_of_the_layer(sampling):
+    network = initialise(mlp((K, L), StructuredDropout(2, alpha_spread=1.0)), seeded())
+    x = torch.ones(70, K)
+    draws = predict(network, x, 3000, sampling, generator=seeded())
+    row = draws[:, 0]
+    weight, cov = network[0].weight.detach(), network[0].noise.covariance().detach()
+    expected = weight @ cov @ weight.T
+    largest = expected.diagonal().max()
+    assert (torch.cov(row.T) - expected).abs().max() < 0.12 * largest
+    same = torch.allclose(draws[:, :1].expand_as(draws), draws, atol=1e-5)
+    assert same is (sampling == "shared")
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("prior", ["empirical_bayes", "log_uniform"])
+def test_members_train_side_by_side(source, prior):
+    factory = StructuredDropout(2, source, rank=2, prior=prior)
+    networks = [initialise(mlp((K, 5, L), factory), seeded(i)) for i in range(3)]
+    members = BatchedNetworks(networks)
+    x = torch.randn(3, 8, K, generator=seeded())
+    torch.testing.assert_close(members.kl(), torch.stack([n.kl() for n in networks]))
+    means = torch.stack([n(rows, "mean") for n, rows in zip(networks, x, strict=True)])
+    torch.testing.assert_close(members(x, "mean"), means)
+    (members(x, "per_example", seeded()).square().mean() + members.kl().sum()).backward()
+    for parameter in members.parameters():
+        assert parameter.grad.isfinite().all()
+
+
+def test_convolutions_run_as_members():
+    networks = [initialise(lenet5(StructuredDropout(1)), seeded(i)) for i in range(2)]
+    assert BatchedNetworks(networks)(
+        torch.ones(2, 3, 1, 28, 28), "per_example", seeded()
+    ).shape == (2, 3, 10)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_training_turns_the_noise(source):
+    generator = seeded()
+    network = initialise(mlp((K, 8, 2), StructuredDropout(2, source)), generator)
+    before = network[0].noise.covariance().detach().clone()
+    x = torch.randn(64, K, generator=generator)
+    labels = (x[:, 0] + x[:, 1] > 0).long()
+    losses = fit(
+        network, x, labels, cross_entropy,
+        n_steps=40, generator=generator, optimizer=adam(1e-2), kl_weight=0.01,
+    )  # fmt: skip
+    assert losses[-5:].mean() < losses[:5].mean()
+    change = (network[0].noise.covariance() - before).abs()
+    assert (change - change.diagonal().diag()).max() > 0.003
+
+
+def test_bounds_hold_and_can_be_left():
+    log_alpha = LogAlpha((3,), 0.0, learned=True, max_log_alpha=0.0, min_log_alpha=-2.0)
+    with torch.no_grad():
+        log_alpha.free.copy_(torch.tensor([0.5, -0.5, -2.5]))
+    assert log_alpha().tolist() == [0.0, -0.5, -2.0]
+    for sign, expected in [(1.0, [1.0, 1.0, 0.0]), (-1.0, [0.0, -1.0, -1.0])]:
+        log_alpha.free.grad = None
+        (sign * log_alpha()).sum().backward()
+        assert log_alpha.free.grad.tolist() == expected
+    start = LogAlpha((50,), 0.0, True, max_log_alpha=0.1, min_log_alpha=-0.1, spread=1.0)
+    start.reset(seeded())
+    assert start.free.abs().max() <= 0.1
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"n_reflections": -1}, ValueError, "n_reflections must be >= 0, got -1"),
+        ({"n_reflections": 1.5}, TypeError, "n_reflections must be an int, got float"),
+        ({"vectors": "dense"}, ValueError, "vectors must be one of free, fc, fc_lowrank"),
+        ({"rank": 0}, ValueError, "rank must be >= 1"),
+        ({"init_p_drop": 1.0}, ValueError, "p_drop must lie in"),
+        ({"init_p_drop": 0.6}, ValueError, "max_alpha must hold at p = init_p_drop = 0.6"),
+        ({"min_alpha": 0.5}, ValueError, "min_alpha"),
+        ({"min_alpha": 0.0}, ValueError, "min_alpha"),
+        ({"max_alpha": math.nan}, ValueError, "max_alpha"),
+        ({"alpha_spread": -0.1}, ValueError, "alpha_spread must be finite and >= 0"),
+        ({"alpha_spread": math.nan}, ValueError, "alpha_spread must be finite and >= 0"),
+        ({"kl_scale": -1.0}, ValueError, "kl_scale must be finite and >= 0"),
+        ({"prior": "gaussian"}, ValueError, "prior must be one of empirical_bayes, log_uniform"),
+        ({"kl_per": "unit"}, ValueError, "kl_per must be one of factor, weight"),
+    ],
+)
+def test_bad_options_are_named(options, error, message):
+    with pytest.raises(error, match=message):
+        StructuredDropout(**options)
+
+
+def test_a_nan_in_the_noise_is_an_error():
+    layer = structured(2)
+    with torch.no_grad():
+        layer.noise.householder.v[0, 0] = torch.nan
+    with pytest.raises(ValueError, match="vectors must be finite"):
+        layer(torch.ones(2, K, dtype=torch.float64), "per_example", seeded())
+    with pytest.raises(ValueError, match="vectors must be finite"):
+        layer.kl()

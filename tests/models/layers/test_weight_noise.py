@@ -1,0 +1,228 @@
+import pytest
+import torch
+from torch import nn
+
+from bdl_lessons.inference import predict
+from bdl_lessons.models import (
+    BayesByBackprop,
+    WeightNoise,
+    WeightNoiseLinear,
+    initialise,
+    lenet5,
+    mlp,
+)
+
+N_DRAWS = 20_000
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def filled(layer):
+    """The layer in float64 with means of size 1 and variances that differ from weight to weight."""
+    g = generator(10)
+    layer = layer.double()
+    with torch.no_grad():
+        layer.weight.normal_(generator=g)
+        layer.bias.normal_(generator=g)
+        layer.noise.log_sigma2.normal_(-1, 0.5, generator=g)
+    return layer
+
+
+@pytest.fixture
+def linear():
+    return filled(BayesByBackprop().linear(4, 3))
+
+
+@pytest.fixture
+def conv():
+    return filled(BayesByBackprop().conv2d(4, 3, 2))
+
+
+def x_linear():
+    return torch.randn(6, 4, generator=generator(1), dtype=torch.float64)
+
+
+def x_conv():
+    return torch.randn(6, 4, 3, 3, generator=generator(1), dtype=torch.float64)
+
+
+@pytest.fixture(params=["linear", "conv"])
+def case(request):
+    x = x_linear() if request.param == "linear" else x_conv()
+    return request.getfixturevalue(request.param), x
+
+
+def plain(layer, x, weight):
+    if isinstance(layer, nn.Linear):
+        return x @ weight.T + layer.bias
+    return nn.functional.conv2d(x, weight, layer.bias)
+
+
+def brute_force_moments(layer, x):
+    """Mean and variance of every activation, weight by weight: Var[sum a w] = sum a**2 Var[w]."""
+    mean = plain(layer, x, layer.weight)
+    var = torch.zeros_like(mean)
+    sigma2 = layer.noise.log_sigma2.exp()
+    for index in torch.cartesian_prod(*[torch.arange(n) for n in sigma2.shape]):
+        one = torch.zeros_like(sigma2)
+        one[tuple(index)] = 1
+        effect = plain(layer, x, one) - plain(layer, x, 0 * one)
+        var += sigma2[tuple(index)] * effect.square()
+    return mean, var
+
+
+def test_activation_moments_are_those_of_a_sum_of_independent_weights(case):
+    layer, x = case
+    expected = brute_force_moments(layer, x)
+    torch.testing.assert_close(layer.activation_moments(x), expected)
+
+
+@pytest.mark.parametrize("sampling", ["per_example", "shared"])
+def test_draws_have_the_activation_moments(case, sampling):
+    layer, x = case
+    with torch.no_grad():
+        y = layer(x.expand(N_DRAWS, *x.shape), sampling, generator(2))
+        mean, var = brute_force_moments(layer, x)
+    z = (y.mean(0) - mean) / (var / N_DRAWS).sqrt()
+    assert z.abs().max() < 4.5
+    assert ((y.var(0) / var - 1).abs() / (2 / N_DRAWS) ** 0.5).max() < 4.5
+
+
+def test_example_is_the_formula_of_the_trick(linear):
+    x = x_linear()
+    zeta = torch.randn(6, 3, generator=generator(3), dtype=torch.float64)
+    gamma = x @ linear.mu.T + linear.bias
+    delta = x.square() @ linear.noise.log_sigma2.exp().T
+    torch.testing.assert_close(linear(x, "per_example", generator(3)), gamma + delta.sqrt() * zeta)
+
+
+def test_function_is_one_weight_matrix_for_all_rows(case):
+    layer, x = case
+    weight = layer.sample_weights(1, generator(4))[0]
+    torch.testing.assert_close(layer(x, "shared", generator(4)), plain(layer, x, weight))
+
+
+def test_function_on_a_sample_axis_is_one_weight_matrix_per_sample(case):
+    layer, x = case
+    weights = layer.sample_weights(5, generator(4))
+    expected = torch.stack([plain(layer, x, weight) for weight in weights])
+    y = layer(x.expand(5, *x.shape), "shared", generator(4))
+    torch.testing.assert_close(y, expected)
+
+
+def test_a_sample_axis_of_one_row_each_gives_each_row_its_own_weights(case):
+    layer, x = case
+    weights = layer.sample_weights(6, generator(4))
+    expected = torch.cat([plain(layer, x[i : i + 1], weights[i]) for i in range(6)])
+    torch.testing.assert_close(layer(x[:, None], "shared", generator(4))[:, 0], expected)
+
+
+def test_rows_are_independent_under_example_and_share_their_noise_under_function(linear):
+    x = x_linear()[:1].expand(N_DRAWS, 2, 4)
+    for sampling, expected in [("per_example", 0.0), ("shared", 1.0)]:
+        with torch.no_grad():
+            y = linear(x, sampling, generator(5))[..., 0]
+        assert torch.corrcoef(y.T)[0, 1].item() == pytest.approx(expected, abs=0.03)
+
+
+def test_conv_example_draws_each_place_on_its_own_and_function_shares_the_filter(conv):
+    x = torch.ones(N_DRAWS, 1, 4, 2, 3, dtype=torch.float64)
+    for sampling, expected in [("per_example", 0.0), ("shared", 1.0)]:
+        with torch.no_grad():
+            y = conv(x, sampling, generator(6))[:, 0, 0, 0]
+        assert torch.corrcoef(y.T)[0, 1].item() == pytest.approx(expected, abs=0.03)
+
+
+def test_mean_is_the_layer_without_noise_at_any_leading_shape(case):
+    layer, x = case
+    torch.testing.assert_close(layer(x, "mean"), plain(layer, x, layer.weight))
+    torch.testing.assert_close(layer(x[None], "mean"), layer(x, "mean")[None])
+
+
+@pytest.mark.parametrize("sampling", ["per_example", "shared", "mean"])
+def test_gradients(case, sampling):
+    layer, x = case
+
+    def output(x, weight, bias, log_sigma2):
+        values = {"weight": weight, "bias": bias, "noise.log_sigma2": log_sigma2}
+        return torch.func.functional_call(layer, values, (x, sampling, generator(7)))
+
+    inputs = (x[:2], layer.weight, layer.bias, layer.noise.log_sigma2)
+    inputs = [t.detach().clone().requires_grad_() for t in inputs]
+    assert torch.autograd.gradcheck(output, inputs, fast_mode=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_row_of_zeros_has_finite_gradients_and_no_say_in_the_variances(case, dtype):
+    layer, x = case
+    layer, x = layer.to(dtype), torch.zeros_like(x, dtype=dtype).requires_grad_()
+    layer(x, "per_example", generator(8)).sum().backward()
+    assert x.grad.isfinite().all()
+    assert (layer.noise.log_sigma2.grad == 0).all()
+
+
+class Multiplicative(WeightNoise):
+    """``var = 2 mu**2``: the law of Gaussian dropout, whose variance is 0 where the mean is."""
+
+    def var(self, mu):
+        return 2 * mu.square()
+
+
+@pytest.mark.parametrize("sampling", ["per_example", "shared"])
+def test_weights_at_zero_have_finite_gradients_under_multiplicative_noise(sampling):
+    layer = WeightNoiseLinear(4, 3, Multiplicative(), lambda noise, mu: mu.new_zeros(()))
+    with torch.no_grad():
+        layer.weight.zero_()
+    layer(torch.ones(5, 4), sampling, generator(9)).sum().backward()
+    assert layer.weight.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("sampling", ["per_example", "shared", "mean"])
+def test_train_and_eval_change_nothing(case, sampling):
+    layer, x = case
+    assert torch.equal(*(layer.train(m)(x, sampling, generator(5)) for m in (True, False)))
+
+
+def test_bad_sampling_and_missing_generator_are_refused(linear):
+    with pytest.raises(ValueError, match="'per_example', 'shared', 'mean'"):
+        linear(x_linear(), "train", generator())
+    with pytest.raises(TypeError, match="generator"):
+        linear(x_linear(), "shared")
+
+
+@pytest.mark.parametrize("sampling", ["per_example", "shared"])
+def test_networks_predict_with_a_sample_axis(sampling):
+    images = torch.randn(3, 1, 28, 28, generator=generator(1))
+    cases = [(mlp((784, 5, 2), BayesByBackprop()), images.flatten(1), 2)]
+    cases += [(lenet5(BayesByBackprop()), images, 10)]
+    for model, x, n_outputs in cases:
+        draws = predict(initialise(model, generator()), x, 4, sampling, generator=generator(2))
+        assert draws.shape == (4, 3, n_outputs)
+        assert not torch.equal(draws[0], draws[1])
+
+
+def test_function_prediction_is_one_function_at_all_rows():
+    model = initialise(mlp((4, 5, 2), BayesByBackprop(init_log_sigma2=-1.0)), generator())
+    x = x_linear()[:1].float().expand(7, 4)
+    for chunk_rows in (2, 100):
+        draws = predict(model, x, 3, "shared", generator=generator(2), chunk_rows=chunk_rows)
+        torch.testing.assert_close(draws, draws[:, :1].expand_as(draws))
+
+
+def test_a_variance_that_rounding_left_below_zero_is_no_noise(linear, monkeypatch):
+    below = torch.tensor([[-1e-7, 0.0, 1.0]]).requires_grad_()
+    monkeypatch.setattr(linear, "activation_moments", lambda x: (torch.zeros(1, 3), below))
+    y = linear(torch.ones(1, 1), "per_example", torch.Generator().manual_seed(0))
+    assert y[0, :2].tolist() == [0.0, 0.0]
+    assert y[0, 2] != 0
+    (slope,) = torch.autograd.grad(y.sum(), below)
+    assert slope[0, :2].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 2, 1, 4)])
+def test_function_refuses_more_axes_than_samples_and_rows(shape):
+    layer = BayesByBackprop().linear(4, 3)
+    with pytest.raises(ValueError, match="x must have 2 axes, or 3 with a sample axis"):
+        layer(torch.ones(shape), "shared", torch.Generator().manual_seed(0))

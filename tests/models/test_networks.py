@@ -1,0 +1,138 @@
+import pytest
+import torch
+from torch import nn
+
+from bdl_lessons.models import (
+    BayesByBackprop,
+    BinaryDropout,
+    Network,
+    VariationalDropout,
+    alexnet,
+    initialise,
+    lenet5,
+    lenet5_classic,
+    mlp,
+)
+
+PLAIN, DROP = BinaryDropout(0.0), BinaryDropout(0.5)
+
+
+def test_mlp_layers_and_shapes():
+    model = mlp((3, 7, 5, 2), [PLAIN, DROP, DROP], nn.Tanh)
+    assert [type(module).__name__ for module in model] == [
+        *["UnitNoiseLinear", "Tanh"] * 2,
+        "UnitNoiseLinear",
+    ]
+    assert model(torch.randn(11, 3), "mean").shape == (11, 2)
+    assert [module.is_random for module in model[::2]] == [False, True, True]
+
+
+def test_lenet5_is_caffes():
+    model = lenet5([PLAIN, PLAIN, PLAIN, DROP])
+    assert sum(parameter.numel() for parameter in model.parameters()) == 431_080
+    assert sum(isinstance(module, nn.ReLU) for module in model) == 1
+    x = torch.randn(4, 1, 28, 28)
+    assert model(x, "mean").shape == (4, 10)
+    assert model(x, "shared", torch.Generator()).shape == (4, 10)
+
+
+@pytest.mark.parametrize(("size", "channels"), [(28, 1), (32, 3)])
+def test_lenet5_classic_has_the_widths_of_1998(size, channels):
+    model = lenet5_classic(DROP, in_channels=channels, size=size)
+    n_weights = sum(parameter.numel() for parameter in model.parameters())
+    assert n_weights == 61_706 + 6 * 25 * (channels - 1)
+    x = torch.randn(3, channels, size, size)
+    assert model(x, "shared", torch.Generator()).shape == (3, 10)
+    assert model[0](x, "mean").shape == (3, 6, 28, 28)
+
+
+@pytest.mark.parametrize(("size", "features"), [(32, 256), (96, 256 * 9)])
+def test_alexnet_is_the_cifar_version(size, features):
+    model = alexnet(DROP, size=size)
+    assert model[-1].in_features == features
+    if size == 32:
+        assert sum(parameter.numel() for parameter in model.parameters()) == 2_472_266
+    x = torch.randn(2, 3, size, size)
+    assert model(x, "per_example", torch.Generator()).shape == (2, 10)
+
+
+def test_image_sizes_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="size must be 28 or 32, got 30"):
+        lenet5_classic(DROP, size=30)
+    with pytest.raises(ValueError, match="at least 29 pixels, got 28"):
+        alexnet(DROP, size=28)
+
+
+def test_a_network_takes_images_with_a_sample_axis():
+    model, x = lenet5_classic(DROP), torch.randn(4, 3, 1, 28, 28)
+    with torch.no_grad():
+        expected = torch.stack([model(images, "mean") for images in x])
+        torch.testing.assert_close(model(x, "mean"), expected)
+
+
+FACTORIES = {
+    "binary": BinaryDropout(0.5),
+    "unit noise": VariationalDropout("A", "unit"),
+    "weight noise": VariationalDropout("B", "weight"),
+    "bbb": BayesByBackprop(),
+}
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_factories_hand_stride_padding_and_bias_on(name):
+    layer = FACTORIES[name].conv2d(3, 4, 5, stride=2, padding=1, bias=False)
+    assert (layer.kernel_size, layer.stride, layer.padding) == ((5, 5), (2, 2), (1, 1))
+    assert layer.bias is None
+    expected = nn.functional.conv2d(x := torch.randn(2, 3, 9, 9), layer.weight, None, 2, 1)
+    torch.testing.assert_close(layer(x, "mean"), expected)
+    assert layer(x, "per_example", torch.Generator()).shape == expected.shape
+    assert layer.kl() >= 0
+
+
+def test_mean_matches_a_plain_network():
+    model = mlp((3, 7, 2), DROP)
+    x = torch.randn(5, 3)
+    by_hand = torch.relu(x @ model[0].weight.T + model[0].bias) @ model[2].weight.T + model[2].bias
+    torch.testing.assert_close(model(x, "mean"), by_hand)
+
+
+def test_kl_is_the_sum_over_layers_and_has_gradients():
+    model = mlp((3, 7, 2), [PLAIN, DROP])
+    torch.testing.assert_close(model.kl(), model[0].kl() + model[2].kl())
+    model.kl().backward()
+    torch.testing.assert_close(model[2].weight.grad, model[2].weight.detach() / 0.5)
+
+
+def test_a_network_without_random_layers_has_no_kl():
+    assert Network(nn.Linear(2, 2)).kl() == 0
+
+
+def test_initial_weights_have_their_variance_and_come_from_the_generator():
+    first, again = (
+        initialise(lenet5(DROP), torch.Generator().manual_seed(3), weight_var=2.0) for _ in range(2)
+    )
+    for layer, fan_in in ((first[2], 20 * 25), (first[5], 800)):
+        assert layer.weight.var().item() == pytest.approx(2 / fan_in, rel=0.03)
+        assert layer.weight.abs().max() <= (6 / fan_in) ** 0.5
+        assert not layer.bias.any()
+    assert all(
+        torch.equal(*pair) for pair in zip(first.parameters(), again.parameters(), strict=True)
+    )
+
+
+@pytest.mark.parametrize("widths", [(), (3,)])
+def test_too_few_widths_are_refused(widths):
+    with pytest.raises(ValueError, match="widths"):
+        mlp(widths, DROP)
+
+
+def test_a_wrong_number_of_factories_is_refused():
+    with pytest.raises(ValueError, match="one factory or 2, got 3"):
+        mlp((3, 7, 2), [DROP] * 3)
+    with pytest.raises(ValueError, match="one factory or 4, got 2"):
+        lenet5([DROP] * 2)
+
+
+def test_the_kl_of_a_layer_that_is_used_twice_counts_once():
+    layer = BayesByBackprop().linear(3, 3)
+    assert Network(layer, nn.ReLU(), layer).kl() == layer.kl()

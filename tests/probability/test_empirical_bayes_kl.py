@@ -1,0 +1,141 @@
+"""The empirical-Bayes KL against explicit Gaussian divergences."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bdl_lessons.probability import (
+    best_precision,
+    column_marginal_kl,
+    empirical_bayes_kl,
+    gaussian_kl,
+    gaussian_kl_full,
+    orthogonal_matrix,
+    rotated_variance,
+    total_correlation,
+)
+
+cases = given(st.integers(0, 5), st.integers(1, 7), st.integers(1, 4), st.integers(0, 2**31))
+
+
+def draw(*shape, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def law(n_reflections, n_units, seed):
+    """``log_alpha``, the variances after the rotation and the covariance of the noise."""
+    log_alpha, vectors = draw(n_units, seed=seed), draw(n_reflections, n_units, seed=seed + 1)
+    U = orthogonal_matrix(vectors)
+    cov = U @ log_alpha.exp().diag() @ U.T
+    return log_alpha, rotated_variance(log_alpha.exp(), vectors), cov
+
+
+def weights(n_units, n_columns, seed=0):
+    theta = draw(n_units, n_columns, seed=seed)
+    return theta + theta.sign() * 0.01
+
+
+@cases
+@settings(deadline=None, max_examples=40)
+def test_it_is_the_sum_of_the_gaussian_divergences_at_the_best_precision(T, K, Q, seed):
+    log_alpha, s, cov = law(T, K, seed)
+    theta = weights(K, Q, seed)
+    precision = best_precision(theta, s)
+    columns = sum(
+        gaussian_kl_full(t, t[:, None] * cov * t, torch.zeros_like(t), (1 / b).diag())
+        for t, b in zip(theta.T, precision.T, strict=True)
+    )
+    found = empirical_bayes_kl(log_alpha, s, Q)
+    torch.testing.assert_close(found, columns, rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(found, column_marginal_kl(theta, cov, precision), rtol=1e-9, atol=0)
+
+
+@cases
+@settings(deadline=None, max_examples=40)
+def test_any_other_precision_costs_more(T, K, Q, seed):
+    log_alpha, s, cov = law(T, K, seed)
+    theta = weights(K, Q, seed)
+    factor = (0.5 * draw(K, Q, seed=seed + 2)).exp()
+    other = column_marginal_kl(theta, cov, factor * best_precision(theta, s))
+    # the minimum is separable: each precision pays (f - 1 - log f) / 2 for its factor f
+    excess = (factor - 1 - factor.log()).sum() / 2
+    torch.testing.assert_close(other - empirical_bayes_kl(log_alpha, s, Q), excess)
+    assert excess > 0
+
+
+def test_the_written_out_form_holds_for_any_precision():
+    _, _, cov = law(2, 3, 5)
+    theta, precision = weights(3, 2), draw(3, 2, seed=9).exp()
+    columns = [
+        gaussian_kl_full(t, t[:, None] * cov * t, torch.zeros_like(t), (1 / b).diag())
+        for t, b in zip(theta.T, precision.T, strict=True)
+    ]
+    torch.testing.assert_close(column_marginal_kl(theta, cov, precision), sum(columns))
+
+
+@cases
+@settings(deadline=None, max_examples=40)
+def test_a_rotation_never_lowers_it(T, K, Q, seed):
+    log_alpha, s, _ = law(T, K, seed)
+    unrotated = empirical_bayes_kl(log_alpha, log_alpha.exp(), Q)
+    assert empirical_bayes_kl(log_alpha, s, Q) >= unrotated - 1e-9
+    torch.testing.assert_close(unrotated, Q / 2 * torch.log1p((-log_alpha).exp()).sum())
+
+
+@cases
+@settings(deadline=None, max_examples=40)
+def test_it_is_what_each_row_pays_and_the_total_correlation(T, K, Q, seed):
+    log_alpha, s, cov = law(T, K, seed)
+    ones = torch.ones(K, dtype=torch.float64)
+    correlation = gaussian_kl_full(ones, cov, ones, s.diag())
+    torch.testing.assert_close(total_correlation(log_alpha, s), correlation, rtol=1e-6, atol=1e-7)
+    each = gaussian_kl(ones, s, 0.0, 1 + s)  # N(theta, s theta^2) from N(0, (1 + s) theta^2)
+    torch.testing.assert_close(
+        empirical_bayes_kl(log_alpha, s, Q), Q * (each + correlation), rtol=1e-6, atol=1e-6
+    )
+
+
+def test_theta_pays_nothing():
+    log_alpha, s, cov = law(2, 4, 0)
+    theta = weights(4, 3).requires_grad_()
+    column_marginal_kl(theta, cov, best_precision(theta, s)).backward()
+    torch.testing.assert_close(theta.grad, torch.zeros_like(theta), atol=1e-12, rtol=0)
+    fixed = best_precision(theta.detach(), s)
+    shaken = theta.detach() * 1.1
+    assert column_marginal_kl(shaken, cov, fixed) > empirical_bayes_kl(log_alpha, s, 3)
+
+
+def test_noise_lowers_it_without_end():
+    log_alpha = torch.linspace(-8, 8, 50, dtype=torch.float64)
+    kl = torch.stack([empirical_bayes_kl(a[None], a.exp()[None], 1) for a in log_alpha])
+    assert (kl.diff() < 0).all()
+    assert kl[-1] < 1e-3
+
+
+def test_the_size_of_the_trap():
+    """vsd: nats for one of 60 000 images in a 784 -> 400 layer, in the docstring of the factory."""
+    for alpha, nats in [(0.05, 8.0), (0.25, 4.2), (1.0, 1.8)]:
+        log_alpha = torch.full((784,), math.log(alpha))
+        kl = empirical_bayes_kl(log_alpha, log_alpha.exp(), 400)
+        assert kl.item() / 60_000 == pytest.approx(nats, abs=0.05)
+
+
+def test_bad_arguments_are_named():
+    _, _, cov = law(1, 3, 0)
+    theta, precision = weights(3, 2), torch.ones(3, 2, dtype=torch.float64)
+    with pytest.raises(ValueError, match="must have one shape"):
+        empirical_bayes_kl(torch.zeros(3), torch.zeros(()), 2)
+    with pytest.raises(ValueError, match="must have one shape"):
+        total_correlation(torch.zeros(3), torch.zeros(2))
+    with pytest.raises(ValueError, match="theta must have no zeros"):
+        column_marginal_kl(torch.zeros_like(theta), cov, precision)
+    with pytest.raises(ValueError, match="precision"):
+        column_marginal_kl(theta, cov, -precision)
+    with pytest.raises(ValueError, match="noise_cov must be positive definite"):
+        column_marginal_kl(theta, -cov, precision)
+    with pytest.raises(ValueError, match="theta must be finite"):
+        column_marginal_kl(theta * torch.nan, cov, precision)

@@ -1,0 +1,88 @@
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import quad
+
+from bdl_lessons.probability import decades_to_half, evidence, mass_near_zero
+
+LOG10 = math.log(10)
+
+
+def by_quadrature(z_score, log_a):
+    def both_signs(u):
+        v = math.exp(u)
+        return math.exp(-((v - z_score) ** 2) / 2) + math.exp(-((v + z_score) ** 2) / 2)
+
+    edges = [log_a, *(u for u in (-2.0, 0.0, math.log(z_score + 1)) if u > log_a)]
+    edges = sorted({*edges, math.log(z_score + 40)})
+    pieces = itertools.pairwise(edges)
+    return sum(quad(both_signs, *piece, epsabs=0, epsrel=1e-11, limit=500)[0] for piece in pieces)
+
+
+@pytest.mark.parametrize("z_score", [0.0, 0.5, 2.0, 6.0, 20.0])
+@pytest.mark.parametrize("lower", [1e-6, 3e-4, 0.01, 0.5, 2.0])
+def test_evidence_is_the_integral(z_score, lower):
+    expected = by_quadrature(z_score, math.log(lower))
+    assert evidence(z_score, math.log(lower)).item() == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_sign_of_the_estimate_does_not_matter():
+    log_lower = torch.tensor([[-3.0, 0.0], [1.0, -20.0]])
+    assert torch.equal(evidence(-1.7, log_lower), evidence(1.7, log_lower))
+    assert evidence(1.7, log_lower).shape == (2, 2)
+
+
+@given(st.floats(0, 5), st.floats(5, 1e6))
+def test_each_decade_adds_twice_the_likelihood_at_zero(z_score, k):
+    step = evidence(z_score, -(k + 1) * LOG10) - evidence(z_score, -k * LOG10)
+    expected = 2 * math.exp(-(z_score**2) / 2) * LOG10
+    assert step.item() == pytest.approx(expected, abs=1e-9 * max(1, k))
+
+
+def test_no_step_where_the_formula_for_small_cut_offs_takes_over():
+    log_lower = torch.linspace(-8.001, -7.999, 9, dtype=torch.float64)
+    slope = evidence(1.0, log_lower).diff() / log_lower.diff()
+    assert torch.allclose(slope, torch.full_like(slope, -2 * math.exp(-0.5)), rtol=1e-6)
+
+
+@given(st.floats(0, 4), st.floats(0.05, 2))
+def test_mass_is_that_of_the_truncated_posterior(z_score, delta):
+    log_lower = math.log(1e-3)
+    total, outside = by_quadrature(z_score, log_lower), by_quadrature(z_score, math.log(delta))
+    mass = mass_near_zero(z_score, log_lower, delta).item()
+    assert mass == pytest.approx(1 - outside / total, abs=1e-9)
+
+
+def test_mass_tends_to_one_and_is_zero_without_room():
+    mass = mass_near_zero(2.0, torch.tensor([0.0, -3.0, -10.0, -1e3, -1e8]))
+    assert mass[0] == 0
+    assert (mass.diff() > 0).all()
+    assert mass[-1] > 1 - 1e-7
+
+
+@pytest.mark.parametrize("z_score", [0.0, 1.0, 2.5, 4.0, 6.0])
+def test_at_half_the_mass_is_one_half(z_score):
+    k = decades_to_half(z_score)
+    assert mass_near_zero(z_score, -k * LOG10).item() == pytest.approx(0.5, abs=1e-4)
+
+
+@pytest.mark.parametrize("bad", [31.0, float("nan"), float("inf")])
+def test_a_z_score_out_of_reach_is_refused(bad):
+    with pytest.raises(ValueError, match="z_score must lie in"):
+        evidence(bad, -1.0)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("-inf")])
+def test_a_cut_off_must_be_finite(bad):
+    with pytest.raises(ValueError, match="log_lower must be finite"):
+        evidence(1.0, bad)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, float("nan")])
+def test_a_distance_must_be_positive(bad):
+    with pytest.raises(ValueError, match="delta must be finite and > 0"):
+        mass_near_zero(1.0, -3.0, bad)

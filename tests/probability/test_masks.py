@@ -1,0 +1,63 @@
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bdl_lessons.core.validation import valid_p_drop
+from bdl_lessons.probability import all_masks, mask_probs
+
+rates = st.floats(0, 1, exclude_max=True)
+
+
+@pytest.mark.parametrize("n_units", [1, 2, 5])
+def test_lists_every_mask_once_in_binary_order(n_units):
+    expected = torch.tensor(list(itertools.product([0.0, 1.0], repeat=n_units)))
+    assert torch.equal(all_masks(n_units), expected.double())
+
+
+@given(rates, st.integers(1, 9))
+def test_probabilities_sum_to_one_with_mean_keep(p_drop, n_units):
+    masks = all_masks(n_units)
+    probs = mask_probs(masks, p_drop)
+    assert math.isclose(probs.sum(), 1, abs_tol=1e-12)
+    assert torch.allclose(probs @ masks, torch.full((n_units,), 1 - p_drop, dtype=torch.float64))
+
+
+def test_one_is_kept_and_zero_is_dropped():
+    masks = torch.tensor([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]], dtype=torch.float64)
+    expected = torch.tensor([0.8 * 0.8 * 0.2, 0.2**3], dtype=torch.float64)
+    assert torch.allclose(mask_probs(masks, 0.2), expected)
+
+
+def test_without_dropout_only_the_full_network_remains():
+    probs = mask_probs(all_masks(4), 0.0)
+    assert probs[-1] == 1
+    assert probs[:-1].abs().max() == 0
+
+
+@pytest.mark.parametrize("bad", [1, 1.5, -0.1, float("nan"), float("inf")])
+def test_a_rate_outside_the_interval_is_refused(bad):
+    with pytest.raises(ValueError, match=r"p_drop must lie in \[0, 1\)"):
+        valid_p_drop(bad)
+
+
+@pytest.mark.parametrize("bad", ["0.5", None, True])
+def test_a_rate_that_is_no_number_is_refused(bad):
+    with pytest.raises(TypeError, match="p_drop must be a number"):
+        valid_p_drop(bad)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 21])
+def test_the_number_of_units_is_bounded(bad):
+    with pytest.raises(ValueError, match="n_units must be between 1 and 20"):
+        all_masks(bad)
+
+
+def test_a_mask_holds_zeros_and_ones():
+    with pytest.raises(ValueError, match="zeros and ones"):
+        mask_probs(torch.tensor([0.5, 1.0]), 0.5)
+    with pytest.raises(ValueError, match="zeros and ones"):
+        mask_probs(torch.tensor([float("nan"), 1.0]), 0.5)

@@ -1,0 +1,147 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.distributions import Normal, kl_divergence
+
+from bdl_lessons.probability import gaussian_cells, line_cells, point_cells, quantised_kl
+
+THETA = torch.tensor([1.2, -0.7], dtype=torch.float64)
+PRIOR = Normal(torch.tensor(0.0, dtype=torch.float64), 1.0)
+
+
+def line(width, theta=THETA, alpha=0.5):
+    return quantised_kl(line_cells(theta, alpha, width), width).item()
+
+
+def points(width, p_drop=0.3):
+    both = torch.stack([torch.zeros_like(THETA), THETA])
+    chance = torch.tensor([p_drop, 1 - p_drop], dtype=torch.float64)
+    return quantised_kl(point_cells(both, chance, width), width).item()
+
+
+@given(st.floats(-3, 3), st.floats(0.2, 2), st.sampled_from([1.0, 0.5, 0.3]))
+def test_gaussian_cells_hold_the_mass_of_their_interval(mean, std, width):
+    index, probs = gaussian_cells(mean, std, width)
+    edges = torch.cat([index[:, 0], index[-1] + 1]) * width
+    expected = Normal(torch.tensor(mean).double(), std).cdf(edges.double()).diff()
+    assert torch.allclose(probs, expected, atol=1e-12)
+    assert probs.sum().item() == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize(("mean", "std"), [(0.0, 1.0), (0.5, 0.3), (-3.0, 2.0), (6.0, 0.1)])
+def test_with_a_density_the_grid_finds_its_kl(mean, std):
+    exact = kl_divergence(Normal(torch.tensor(mean).double(), std), PRIOR).item()
+    errors = []
+    for width in (2.0**-6, 2.0**-9):
+        errors.append(exact - quantised_kl(gaussian_cells(mean, std, width), width).item())
+    assert -1e-12 <= errors[1] <= errors[0] + 1e-9
+    assert errors[1] < 1e-4
+
+
+def test_equal_laws_have_no_distance():
+    assert quantised_kl(gaussian_cells(0.0, 1.0, 0.25), 0.25).item() == pytest.approx(0, abs=1e-12)
+
+
+@given(st.floats(-2, 2), st.floats(0.1, 2), st.integers(0, 5))
+def test_halving_never_lowers_it(mean, std, halvings):
+    coarse, fine = 2.0**-halvings, 2.0 ** -(halvings + 1)
+    kls = [quantised_kl(gaussian_cells(mean, std, width), width) for width in (coarse, fine)]
+    assert kls[1] >= kls[0] - 1e-9
+    assert line(fine) >= line(coarse) - 1e-9
+    assert points(fine) >= points(coarse) - 1e-9
+
+
+def test_line_cells_hold_what_sampling_finds():
+    width, alpha = 0.5, 0.5
+    index, probs = line_cells(THETA, alpha, width)
+    generator = torch.Generator().manual_seed(0)
+    xi = 1 + alpha**0.5 * torch.randn(200_000, 1, generator=generator, dtype=torch.float64)
+    cells, counts = (xi * THETA / width).floor().long().unique(dim=0, return_counts=True)
+    exact = {tuple(cell): prob for cell, prob in zip(index.tolist(), probs.tolist(), strict=True)}
+    assert sum(exact.values()) == pytest.approx(1, abs=1e-9)
+    for cell, count in zip(cells.tolist(), counts.tolist(), strict=True):
+        assert abs(exact[tuple(cell)] - count / len(xi)) < 5 * (count + 1) ** 0.5 / len(xi)
+
+
+def test_each_missing_dimension_costs_log_2_a_halving():
+    width = 2.0**-12
+    assert line(width / 2) - line(width) == pytest.approx(math.log(2), abs=1e-4)
+    assert points(width / 2) - points(width) == pytest.approx(2 * math.log(2), abs=1e-3)
+    three = torch.tensor([0.5, -1.0, 0.8])
+    rise = line(width / 2, three) - line(width, three)
+    assert rise == pytest.approx(2 * math.log(2), abs=1e-3)
+
+
+def test_a_line_in_one_dimension_is_a_gaussian():
+    width = 0.125
+    full = quantised_kl(gaussian_cells(0.8, 0.8 * 0.5**0.5, width), width).item()
+    assert line(width, torch.tensor([0.8])) == pytest.approx(full, abs=1e-9)
+
+
+def test_the_constant_of_points_is_minus_entropy_minus_expected_log_prior():
+    width, p = 2.0**-18, 0.3
+    entropy = -p * math.log(p) - (1 - p) * math.log(1 - p)
+    expected = -entropy + 0.7 * THETA.square().sum().item() / 2 + math.log(2 * math.pi)
+    assert points(width, p) - 2 * math.log(1 / width) == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_constant_of_a_line_depends_on_its_angle_to_the_grid():
+    """Same length, same distance from the prior's centre: only the direction differs."""
+    width, length = 2.0**-10, THETA.norm().item()
+    constants = []
+    for angle in (1e-3, math.pi / 4 + 0.1):
+        theta = length * torch.tensor([math.cos(angle), math.sin(angle)], dtype=torch.float64)
+        constants.append(line(width, theta) - math.log(1 / width))
+    along_an_axis = (
+        -0.5 * math.log(2 * math.pi * math.e * 0.5 * length**2)
+        + 0.75 * length**2
+        + math.log(2 * math.pi)
+    )
+    assert constants[0] == pytest.approx(along_an_axis, abs=0.02)
+    assert abs(constants[1] - constants[0]) > 0.05
+
+
+def test_points_that_share_a_cell_are_merged():
+    both = torch.tensor([[0.1, 0.1], [0.2, 0.3]])
+    index, probs = point_cells(both, torch.tensor([0.25, 0.75]), 1.0)
+    assert index.tolist() == [[0, 0]]
+    assert probs.tolist() == [1.0]
+
+
+def test_far_in_the_prior_s_tail_nothing_underflows():
+    cells = point_cells(torch.tensor([[30.0]]), torch.ones(1), 2.0**-10)
+    expected = 450 + 0.5 * math.log(2 * math.pi) + 10 * math.log(2)
+    assert quantised_kl(cells, 2.0**-10).item() == pytest.approx(expected, abs=0.02)
+    mirrored = point_cells(torch.tensor([[-30.0 - 2.0**-11]]), torch.ones(1), 2.0**-10)
+    assert quantised_kl(mirrored, 2.0**-10).item() == pytest.approx(expected, abs=0.05)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_width_is_positive(bad):
+    with pytest.raises(ValueError, match="width must be finite and > 0"):
+        quantised_kl(gaussian_cells(0.0, 1.0, 1.0), bad)
+    for make in (
+        lambda: gaussian_cells(0.0, 1.0, bad),
+        lambda: line_cells(THETA, 0.5, bad),
+        lambda: point_cells(THETA[None], torch.ones(1), bad),
+    ):
+        with pytest.raises(ValueError, match="width must be finite and > 0"):
+            make()
+
+
+def test_laws_out_of_range_are_refused():
+    with pytest.raises(ValueError, match="std finite and > 0"):
+        gaussian_cells(0.0, 0.0, 0.5)
+    with pytest.raises(ValueError, match="without zeros"):
+        line_cells(torch.tensor([1.0, 0.0]), 0.5, 0.5)
+    with pytest.raises(ValueError, match="alpha must be finite and > 0"):
+        line_cells(THETA, 0.0, 0.5)
+    with pytest.raises(ValueError, match="probs must sum to one"):
+        quantised_kl((torch.zeros(1, 1).long(), torch.tensor([0.5])), 0.5)
+    with pytest.raises(ValueError, match="probs must sum to one"):
+        quantised_kl((torch.zeros(1, 1).long(), torch.tensor([float("nan")])), 0.5)
+    with pytest.raises(ValueError, match=r"index \(M, K\)"):
+        quantised_kl((torch.zeros(2, 1).long(), torch.ones(1)), 0.5)

@@ -1,0 +1,195 @@
+"""Weight decay against the ELBO itself: gradients, and expectations over every mask."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.distributions import Normal
+from torch.nn import functional
+
+from bdl_lessons.models import BinaryDropout
+from bdl_lessons.probability import implied_tau, l2_kl, weight_decay
+
+DATA_TERMS = ("nll", "half_squared_error", "squared_error", "mse")
+N, Q, K, D = 7, 4, 5, 2
+TAU, LENGTH_SCALE, P_IN, P_HIDDEN, Y_STD = 1.7, 0.6, 0.25, 0.4, 3.0
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def gaussian(mean: torch.Tensor | float, std: float) -> Normal:
+    return Normal(torch.as_tensor(mean).double(), torch.tensor(std, dtype=torch.float64))
+
+
+def mask(p_drop: float, *shape: int) -> torch.Tensor:
+    uniform = torch.rand(shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    return (uniform >= p_drop).double()
+
+
+def data_loss(y_pred: torch.Tensor, y: torch.Tensor, data_term: str) -> torch.Tensor:
+    """The four losses in the words of torch, on targets divided by Y_STD."""
+    if data_term == "nll":
+        return -gaussian(y_pred * Y_STD, TAU**-0.5).log_prob(y * Y_STD).sum(-1).mean()
+    if data_term == "mse":
+        return functional.mse_loss(y_pred, y)
+    return (y - y_pred).square().sum(-1).mean() / (2 if data_term == "half_squared_error" else 1)
+
+
+def minus_elbo(M1, b, M2, z1, z2, x, y) -> torch.Tensor:
+    """Masked weights, Gaussian log densities, KL by its definition; nothing from the package."""
+    W1, W2 = M1 * z1[:, None, :], M2 * z2[:, None, :]  # (N, K, Q), (N, D, K)
+    hidden = torch.relu(torch.einsum("nkq,nq->nk", W1, x) + b)
+    f = torch.einsum("ndk,nk->nd", W2, hidden)
+    log_likelihood = gaussian(f * Y_STD, TAU**-0.5).log_prob(y * Y_STD).sum()
+    prior = gaussian(0.0, 1 / LENGTH_SCALE)
+    cross_entropy = -sum(
+        (1 - p) * prior.log_prob(M).sum() + p * prior.log_prob(torch.zeros_like(M)).sum()
+        for M, p in ((M1, P_IN), (b, 0.0), (M2, P_HIDDEN))
+    )
+    return -log_likelihood + cross_entropy
+
+
+@pytest.mark.parametrize("data_term", DATA_TERMS)
+@pytest.mark.parametrize("scaling", ["classic", "inverted"])
+def test_one_sgd_step_with_weight_decay_is_one_step_on_the_elbo(data_term, scaling):
+    x, y, z1, z2 = normal(N, Q), normal(N, D, seed=1), mask(P_IN, N, Q), mask(P_HIDDEN, N, K)
+    theta = [normal(K, Q, seed=4), normal(K, seed=5), normal(D, K, seed=6)]
+    keeps = [1 - P_IN, 1.0, 1 - P_HIDDEN] if scaling == "inverted" else [1.0, 1.0, 1.0]
+
+    stored = [p.clone().requires_grad_() for p in theta]
+    W1, b, W2 = stored
+    hidden = torch.relu((x * z1 / keeps[0]) @ W1.T + b)
+    loss = data_loss((hidden * z2 / keeps[2]) @ W2.T, y, data_term)
+    options = {"data_term": data_term, "scaling": scaling, "n_outputs": D, "y_std": Y_STD}
+    groups = [
+        {"params": [p], "weight_decay": weight_decay(TAU, LENGTH_SCALE, N, p_drop, **options)}
+        for p, p_drop in zip(stored, (P_IN, 0.0, P_HIDDEN), strict=True)
+    ]
+    optimizer = torch.optim.SGD(groups, lr=1.0)
+    loss.backward()
+    optimizer.step()
+    steps = [before - after.detach() for before, after in zip(theta, stored, strict=True)]
+
+    # theta is what is stored; M = stored / keep, so dELBO/dstored = dELBO/dM / keep.
+    leaves = [p.clone().requires_grad_() for p in theta]
+    means = [p / keep for p, keep in zip(leaves, keeps, strict=True)]
+    minus_elbo(means[0], means[1], means[2], z1, z2, x, y).backward()
+    precision = TAU * Y_STD**2
+    per_nat = {"nll": 1, "half_squared_error": 1 / precision, "squared_error": 2 / precision}
+    scale = per_nat.get(data_term, 2 / (precision * D)) / N
+    for step, leaf in zip(steps, leaves, strict=True):
+        torch.testing.assert_close(step, scale * leaf.grad, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("scaling", ["classic", "inverted"])
+def test_l2_kl_is_the_expected_log_prior_over_every_mask(scaling):
+    """Cross-entropy E_q[-log p(W)] by enumeration, minus its value at M = 0."""
+    stored, p_drop = normal(3, 4), 0.3
+    M = stored / (1 - p_drop) if scaling == "inverted" else stored
+    prior = gaussian(0.0, 1 / LENGTH_SCALE)
+    expected = 0.0
+    for z in itertools.product((0.0, 1.0), repeat=4):
+        probability = math.prod(1 - p_drop if kept else p_drop for kept in z)
+        W = M * torch.tensor(z, dtype=torch.float64)
+        expected -= probability * (prior.log_prob(W) - prior.log_prob(torch.zeros(()))).sum()
+    torch.testing.assert_close(l2_kl(stored, LENGTH_SCALE, p_drop, scaling), expected)
+
+
+def test_l2_kl_is_the_m_dependent_part_of_the_mixture_kl():
+    """One weight, KL(keep N(m, s^2) + p N(0, s^2) || N(0, l^-2)) by quadrature, at two m."""
+    s, p_drop, grid = 0.02, 0.3, torch.linspace(-1, 4, 400_001, dtype=torch.float64)
+    log_prior = gaussian(0.0, 1 / LENGTH_SCALE).log_prob(grid)
+
+    def kl(m: float) -> torch.Tensor:
+        log_q = torch.logaddexp(
+            math.log(1 - p_drop) + gaussian(m, s).log_prob(grid),
+            math.log(p_drop) + gaussian(0.0, s).log_prob(grid),
+        )
+        return torch.trapezoid(log_q.exp() * (log_q - log_prior), grid)
+
+    far, near = (torch.tensor(m, dtype=torch.float64) for m in (3.0, 1.0))
+    penalty = [l2_kl(m, LENGTH_SCALE, p_drop, "classic") for m in (far, near)]
+    torch.testing.assert_close(kl(3.0) - kl(1.0), penalty[0] - penalty[1], rtol=0, atol=1e-9)
+
+
+@given(
+    tau=st.floats(1e-3, 1e3),
+    p_drop=st.floats(0, 0.95),
+    length_scale=st.floats(1e-2, 1e2),
+    n_train=st.integers(1, 10**6),
+    data_term=st.sampled_from(DATA_TERMS[1:]),
+    scaling=st.sampled_from(["classic", "inverted"]),
+)
+def test_implied_tau_inverts_weight_decay(tau, p_drop, length_scale, n_train, data_term, scaling):
+    options = {"data_term": data_term, "scaling": scaling, "n_outputs": 3, "y_std": 2.0}
+    decay = weight_decay(tau, length_scale, n_train, p_drop, **options)
+    assert implied_tau(decay, length_scale, n_train, p_drop, **options) == pytest.approx(tau)
+
+
+def test_equation_7_and_the_factors_around_it():
+    """tau = keep l^2 / (2 N lambda) with lambda = weight_decay / 2, and what each habit changes."""
+
+    def decay(data_term="half_squared_error", scaling="classic", p_drop=0.2, **options):
+        arguments = (4.0, 0.5, 100, p_drop)
+        return weight_decay(*arguments, data_term=data_term, scaling=scaling, **options)
+
+    lambda_ = decay() / 2
+    assert pytest.approx(4.0) == 0.8 * 0.5**2 / (2 * 100 * lambda_)
+    assert decay("squared_error") == pytest.approx(2 * decay())
+    assert decay("mse", n_outputs=3) == pytest.approx(2 / 3 * decay())
+    assert decay("nll") == pytest.approx(4.0 * decay())
+    assert decay(scaling="inverted") == pytest.approx(decay() / 0.8**2)
+    assert decay(y_std=10.0) == pytest.approx(decay() / 100)
+    assert decay(p_drop=0.0) == pytest.approx(decay() / 0.8)
+    assert decay(p_drop=0.0) == decay(p_drop=0.0, scaling="inverted")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tau", 0.0),
+        ("tau", math.nan),
+        ("length_scale", -1.0),
+        ("n_train", 0),
+        ("p_drop", 1.0),
+        ("p_drop", -0.1),
+        ("data_term", "rmse"),
+        ("scaling", "none"),
+        ("n_outputs", 0),
+        ("y_std", math.inf),
+    ],
+)
+def test_bad_input_names_the_argument(name, value):
+    arguments = {
+        "tau": 1.0,
+        "length_scale": 1.0,
+        "n_train": 10,
+        "p_drop": 0.5,
+        "data_term": "mse",
+        "scaling": "classic",
+        "n_outputs": 1,
+        "y_std": 1.0,
+    }
+    with pytest.raises(ValueError, match=name):
+        weight_decay(**(arguments | {name: value}))
+    arguments["weight_decay"] = arguments.pop("tau")
+    name = "weight_decay" if name == "tau" else name
+    with pytest.raises(ValueError, match=name):
+        implied_tau(**(arguments | {name: value}))
+
+
+def test_a_likelihood_loss_implies_no_tau():
+    with pytest.raises(ValueError, match="implies none"):
+        implied_tau(1e-4, 1.0, 100, 0.5, data_term="nll", scaling="classic")
+
+
+@pytest.mark.parametrize("p_drop", [0.0, 0.1, 0.5])
+def test_the_dropout_layers_charge_the_same(p_drop):
+    layer = BinaryDropout(p_drop, length_scale=0.3).linear(4, 3)
+    expected = l2_kl(layer.weight, 0.3, p_drop, "inverted") + l2_kl(layer.bias, 0.3, 0.0, "classic")
+    torch.testing.assert_close(layer.kl(), expected)

@@ -1,0 +1,240 @@
+import math
+import warnings
+
+import gpytorch
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bdl_lessons.reference import (
+    CosKernel,
+    ErfKernel,
+    GaussianProcess,
+    RandomFeatures,
+    ReLUKernel,
+    gp_log_evidence,
+    gp_posterior,
+)
+
+KERNELS = [ReLUKernel, ErfKernel, CosKernel]
+
+
+@pytest.fixture(autouse=True)
+def _no_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def toy(n=25, seed=0):
+    rng = torch.Generator().manual_seed(seed)
+    x = torch.linspace(-2, 2, n, dtype=torch.float64)
+    noise = torch.randn(n, generator=rng, dtype=torch.float64)
+    return x, 300 + 8 * torch.sin(2 * x) + noise
+
+
+def random_gram(n, m, seed):
+    rng = torch.Generator().manual_seed(seed)
+    root = torch.randn(n + m, n + m, generator=rng, dtype=torch.float64)
+    k = root @ root.mT / (n + m)
+    y = torch.randn(n, generator=rng, dtype=torch.float64)
+    return k[:n, :n], k[:n, n:], k[n:, n:], y
+
+
+@settings(max_examples=25)
+@given(n=st.integers(1, 6), m=st.integers(1, 4), seed=st.integers(0, 99), var=st.floats(0.01, 10))
+def test_posterior_conditions_the_joint_gaussian(n, m, seed, var):
+    """Brute force: invert the joint precision of (y, f*) and read the conditional off it."""
+    k_train, k_cross, k_test, y = random_gram(n, m, seed)
+    mean, cov = gp_posterior(k_train, k_cross, k_test, y, var)
+    top = torch.cat([k_train + var * torch.eye(n).double(), k_cross], 1)
+    precision = torch.linalg.inv(torch.cat([top, torch.cat([k_cross.mT, k_test], 1)]))
+    cov_by_hand = torch.linalg.inv(precision[n:, n:])
+    mean_by_hand = -cov_by_hand @ precision[n:, :n] @ y
+    assert torch.allclose(mean, mean_by_hand, atol=1e-6, rtol=1e-6)
+    assert torch.allclose(cov, cov_by_hand, atol=1e-6, rtol=1e-6)
+
+
+def test_log_evidence_is_the_gaussian_density():
+    k_train, _, _, y = random_gram(6, 1, 0)
+    law = torch.distributions.MultivariateNormal(
+        torch.zeros(6).double(), k_train + 0.3 * torch.eye(6).double()
+    )
+    assert gp_log_evidence(k_train, y, 0.3).item() == pytest.approx(law.log_prob(y).item())
+
+
+def test_columns_of_y_are_independent_outputs():
+    k_train, k_cross, k_test, y = random_gram(6, 3, 0)
+    ys = torch.stack([y, y.flip(0) * 2], 1)
+    mean, cov = gp_posterior(k_train, k_cross, k_test, ys, 0.3)
+    assert mean.shape == (3, 2)
+    evidence = 0.0
+    for column in range(2):
+        one_mean, one_cov = gp_posterior(k_train, k_cross, k_test, ys[:, column], 0.3)
+        assert torch.allclose(mean[:, column], one_mean, atol=1e-14)
+        assert torch.allclose(cov, one_cov, atol=1e-14)
+        evidence += gp_log_evidence(k_train, ys[:, column], 0.3).item()
+    assert gp_log_evidence(k_train, ys, 0.3).item() == pytest.approx(evidence)
+
+
+@pytest.mark.parametrize("name", ["relu", "erf", "cos"])
+@pytest.mark.parametrize("width", [3, 40])
+def test_weight_space_equals_function_space(name, width):
+    """Bayesian linear regression on Phi and the GP with kernel Phi Phi' are one posterior."""
+    x, y = toy(12)
+    y, tau = y - y.mean(), 1 / 0.7
+    features = RandomFeatures(1, width, name, torch.Generator().manual_seed(0))
+    phi = features(x.unsqueeze(-1))
+    phi_test = features(torch.linspace(-4, 4, 9, dtype=torch.float64).unsqueeze(-1))
+
+    weight_cov = torch.linalg.inv(torch.eye(width).double() + tau * phi.mT @ phi)
+    weight_mean = tau * weight_cov @ phi.mT @ y
+    mean, cov = gp_posterior(phi @ phi.mT, phi @ phi_test.mT, phi_test @ phi_test.mT, y, 1 / tau)
+    assert torch.allclose(mean, phi_test @ weight_mean, atol=1e-8)
+    assert torch.allclose(cov, phi_test @ weight_cov @ phi_test.mT, atol=1e-8)
+
+    # log evidence: prior + likelihood - posterior, evaluated at the posterior mean
+    log_prior = -0.5 * (weight_mean @ weight_mean + width * math.log(2 * math.pi))
+    residual = y - phi @ weight_mean
+    log_like = -0.5 * tau * residual @ residual - 0.5 * len(y) * math.log(2 * math.pi / tau)
+    log_posterior = -0.5 * torch.logdet(2 * math.pi * weight_cov)
+    evidence = gp_log_evidence(phi @ phi.mT, y, 1 / tau)
+    assert evidence.item() == pytest.approx((log_prior + log_like - log_posterior).item(), abs=1e-8)
+
+
+@pytest.mark.parametrize("kernel_class", KERNELS)
+def test_wrapper_agrees_with_the_ten_lines_in_original_units(kernel_class):
+    x, y = toy()
+    x_test = torch.linspace(-4, 4, 31, dtype=torch.float64)
+    gp = GaussianProcess(x, y, kernel_class(2), noise_var=1.3)
+    mean, var = gp.predict(x_test)
+    k = (gp.kernel(torch.cat([x, x_test]).unsqueeze(-1)).to_dense() * y.var(correction=0)).detach()
+    n = len(x)
+    centred = y - y.mean()
+    f_mean, f_cov = gp_posterior(k[:n, :n], k[:n, n:], k[n:, n:], centred, 1.3)
+    assert torch.allclose(mean, f_mean + y.mean(), atol=1e-8)
+    assert torch.allclose(var, f_cov.diagonal(), atol=1e-8)
+    assert gp.noise_var.item() == pytest.approx(1.3)
+    evidence = gp_log_evidence(k[:n, :n], centred, 1.3)
+    assert gp.log_evidence().item() == pytest.approx(evidence.item(), abs=1e-8)
+
+
+def test_wrapper_is_exact_above_the_size_where_gpytorch_turns_stochastic():
+    x, y = toy(900)
+    gp = GaussianProcess(x, y, CosKernel(), noise_var=1.0)
+    k = gp.kernel(x.unsqueeze(-1)).to_dense().detach() * y.var(correction=0)
+    evidence = gp_log_evidence(k, y - y.mean(), 1.0)
+    assert gp.log_evidence().item() == pytest.approx(evidence.item(), abs=1e-6)
+    mean, cov = gp_posterior(k, k[:, :50], k[:50, :50], y - y.mean(), 1.0)
+    predicted_mean, predicted_var = gp.predict(x[:50])
+    assert torch.allclose(predicted_mean, mean + y.mean(), atol=1e-7)
+    assert torch.allclose(predicted_var, cov.diagonal(), atol=1e-7)
+
+
+@pytest.mark.parametrize("kernel_class", KERNELS)
+def test_fit_raises_the_evidence_to_a_stationary_point(kernel_class):
+    x, y = toy()
+    gp = GaussianProcess(x, y, kernel_class(), noise_var=20.0)
+    before = gp.log_evidence().item()
+    after = gp.fit(100).log_evidence().item()
+    assert after > before + 1
+    assert gp.fit(100).log_evidence().item() < after + 0.02
+    assert 0.3 < gp.noise_var.item() < 3  # the data were made with variance 1
+
+
+def test_units_follow_y():
+    """y -> a y + b: mean follows, variances scale by a^2, the evidence falls by N log a."""
+    x, y = toy()
+    first = GaussianProcess(x, y, ErfKernel(), noise_var=1.0)
+    second = GaussianProcess(x, 3 * y - 7, ErfKernel(), noise_var=9.0)
+    (mean1, var1), (mean2, var2) = first.predict(x + 1), second.predict(x + 1)
+    assert torch.allclose(mean2, 3 * mean1 - 7, atol=1e-8)
+    assert torch.allclose(var2, 9 * var1, atol=1e-8)
+    change = second.log_evidence() - first.log_evidence()
+    assert change.item() == pytest.approx(-len(x) * math.log(3), abs=1e-8)
+
+
+def test_far_from_the_data_the_prior_comes_back():
+    x, y = toy()
+    gp = GaussianProcess(x, y, gpytorch.kernels.RBFKernel(), noise_var=1.0)
+    mean, var = gp.predict(torch.tensor([60.0]))
+    assert mean.item() == pytest.approx(y.mean().item(), abs=1e-9)
+    assert var.item() == pytest.approx(y.var(correction=0).item(), rel=1e-9)
+
+
+def test_predictions_follow_a_changed_parameter():
+    x, y = toy()
+    gp = GaussianProcess(x, y, ErfKernel(), noise_var=1.0)
+    gp.predict(x)
+    gp.kernel.weight_var = 30.0
+    fresh = GaussianProcess(x, y, ErfKernel(weight_var=30.0), noise_var=1.0)
+    assert torch.allclose(gp.predict(x)[0], fresh.predict(x)[0], atol=1e-5)
+
+
+def test_predicting_at_the_training_inputs_with_little_noise_is_silent():
+    x, y = toy()
+    _, var = GaussianProcess(x, y, CosKernel(), noise_var=1e-4).predict(x)
+    assert (var >= 0).all()
+
+
+def test_two_input_columns():
+    rng = torch.Generator().manual_seed(0)
+    x = torch.randn(30, 2, generator=rng)
+    y = x[:, 0] * x[:, 1]
+    mean, var = GaussianProcess(x, y, ErfKernel(2), noise_var=0.01).fit(30).predict(x[:5])
+    assert mean.dtype == var.dtype == torch.float64
+    assert mean.shape == var.shape == (5,)
+    assert (mean - y[:5]).abs().max() < 0.2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": torch.ones(4)}, r"y must be \(N,\) with N = 5"),
+        ({"y": torch.ones(5, 1)}, r"y must be \(N,\)"),
+        ({"y": torch.full((5,), 0.1)}, "constant"),
+        ({"y": torch.tensor([1.0, 2, 3, 4, math.nan])}, "y must be finite"),
+        ({"x": torch.tensor([1.0, 2, 3, 4, math.inf])}, "x must be finite"),
+        ({"noise_var": 0.0}, "noise_var must be >"),
+        ({"noise_var": math.nan}, "noise_var must be >"),
+    ],
+)
+def test_wrapper_refuses_bad_input(change, message):
+    good = {"x": torch.arange(5.0), "y": torch.arange(5.0) ** 2, "noise_var": 1.0}
+    with pytest.raises(ValueError, match=message):
+        GaussianProcess(kernel=ErfKernel(), **(good | change))
+
+
+def test_predict_and_fit_refuse_bad_input():
+    x, y = toy()
+    gp = GaussianProcess(x, y, ErfKernel(), noise_var=1.0)
+    with pytest.raises(ValueError, match="1 columns"):
+        gp.predict(torch.zeros(3, 2))
+    with pytest.raises(ValueError, match="finite"):
+        gp.predict(torch.tensor([math.nan]))
+    with pytest.raises(ValueError, match="n_steps"):
+        gp.fit(0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"noise_var": 0.0}, "noise_var"),
+        ({"noise_var": math.nan}, "noise_var"),
+        ({"k_train": torch.eye(2).double()}, "k_cross"),
+        ({"k_test": torch.eye(2).double()}, "k_cross"),
+        ({"y": torch.zeros(2).double()}, "k_train"),
+        ({"y": torch.tensor([1.0, math.nan, 0.0]).double()}, "y must be finite"),
+    ],
+)
+def test_ten_lines_refuse_bad_input(change, message):
+    good = {
+        "k_train": torch.eye(3).double(),
+        "k_cross": torch.zeros(3, 1).double(),
+        "k_test": torch.eye(1).double(),
+        "y": torch.zeros(3).double(),
+        "noise_var": 1.0,
+    }
+    with pytest.raises(ValueError, match=message):
+        gp_posterior(**(good | change))

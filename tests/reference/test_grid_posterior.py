@@ -1,0 +1,79 @@
+import math
+
+import pytest
+import torch
+from torch.distributions import MultivariateNormal
+
+from bdl_lessons.reference import BayesLinear, GridPosterior
+
+MEAN = torch.tensor([0.5, -1.0], dtype=torch.float64)
+COV = torch.tensor([[1.0, -0.6], [-0.6, 0.8]], dtype=torch.float64)
+
+
+def gaussian_grid(log_evidence=-3.0, **options):
+    q = MultivariateNormal(MEAN, COV)
+    options = {"low": (-6, -7), "high": (7, 5)} | options
+    return GridPosterior(lambda w: q.log_prob(w) + log_evidence, **options)
+
+
+def close(actual, expected, atol=1e-9):
+    torch.testing.assert_close(
+        actual, torch.as_tensor(expected, dtype=torch.float64), rtol=0, atol=atol
+    )
+
+
+def test_a_known_posterior_comes_back():
+    grid = gaussian_grid()
+    close(grid.log_evidence, -3.0)
+    close(grid.probs.sum(), 1.0)
+    close(grid.mean, MEAN)
+    close(grid.cov, COV, atol=1e-7)
+    close(grid.expect(grid.points.prod(-1)), COV[0, 1] + MEAN.prod(), atol=1e-7)
+
+
+def test_the_sum_converges_to_the_closed_form_evidence():
+    Phi = torch.tensor([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0]], dtype=torch.float64)
+    model = BayesLinear(Phi, torch.tensor([2.0, 3.0, 5.0]).double(), 1.0, 1.0)
+
+    def log_joint(w):
+        log_likelihood = -0.5 * ((model.y - w @ Phi.mT) ** 2).sum(-1)
+        return log_likelihood - 0.5 * w.square().sum(-1) - 2.5 * math.log(2 * math.pi)
+
+    grid = GridPosterior(log_joint, (-5, -2), (6, 5), n=100)
+    close(grid.log_evidence, model.log_evidence(), atol=1e-7)
+    close(grid.cov, model.cov, atol=1e-6)
+
+
+def test_divergence_from_a_gaussian_against_the_closed_form():
+    q = MultivariateNormal(MEAN + 0.3, COV * 0.5)
+    grid = gaussian_grid()
+    expected = torch.distributions.kl_divergence(q, MultivariateNormal(MEAN, COV))
+    close(grid.kl_from(q.log_prob(grid.points)), expected, atol=1e-8)
+
+
+def test_sample_follows_the_probabilities():
+    grid = gaussian_grid()
+    draws = grid.sample(5000, torch.Generator().manual_seed(0))
+    assert draws.shape == (5000, 2)
+    close(draws.mean(0), MEAN, atol=0.06)
+    close(draws.mT.cov(), COV, atol=0.08)
+
+
+def test_points_follow_the_axes():
+    grid = gaussian_grid(n=50)
+    assert torch.equal(grid.points.view(50, 50, 2)[:, 0, 0], grid.axes[0])
+    assert torch.equal(grid.points.view(50, 50, 2)[0, :, 1], grid.axes[1])
+
+
+def test_a_grid_that_cuts_the_posterior_off_is_refused():
+    with pytest.raises(ValueError, match="cuts the posterior off"):
+        gaussian_grid(high=(0.5, 5))
+
+
+def test_bad_input_is_refused():
+    with pytest.raises(ValueError, match="low < high"):
+        gaussian_grid(low=(8, 0))
+    with pytest.raises(ValueError, match="n >= 3"):
+        gaussian_grid(n=2)
+    with pytest.raises(ValueError, match="NaN"):
+        GridPosterior(lambda w: w[:, 0] * math.nan, (-1, -1), (1, 1))

@@ -1,0 +1,345 @@
+import math
+
+import gpytorch
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bdl_lessons.reference import (
+    CosKernel,
+    ErfKernel,
+    NNGPKernel,
+    ReLUKernel,
+    cos_expectation,
+    erf_expectation,
+    relu_expectation,
+)
+
+EXPECTATIONS = {"relu": relu_expectation, "erf": erf_expectation, "cos": cos_expectation}
+KERNELS = [ReLUKernel, ErfKernel, CosKernel]
+
+
+def quadrature(name: str, kxx: float, kyy: float, kxy: float, nodes: int = 60) -> float:
+    """E[sigma(u) sigma(v)] in float64, by a rule that is independent of the closed form."""
+    if name == "relu":
+        # u = r sqrt(kxx) cos t, v by the Cholesky factor: the radial integral is 2, the angular
+        # one is smooth on the sector where both are positive.
+        a, b = kxy / math.sqrt(kxx), math.sqrt(kyy - kxy**2 / kxx)
+        low, high = max(-math.pi / 2, -math.atan2(a, b)), math.pi / 2
+        z, w = np.polynomial.legendre.leggauss(nodes)
+        t = low + (z + 1) / 2 * (high - low)
+        product = math.sqrt(kxx) * np.cos(t) * (a * np.cos(t) + b * np.sin(t))
+        return float((w * product).sum() * (high - low) / 2 * 2 / (2 * math.pi))
+    z, w = np.polynomial.hermite_e.hermegauss(nodes)
+    w = w / w.sum()
+    u = math.sqrt(kxx) * z[:, None]
+    v = kxy / math.sqrt(kxx) * z[:, None] + math.sqrt(kyy - kxy**2 / kxx) * z[None, :]
+    if name == "erf":
+        erf = np.vectorize(math.erf)
+        product = erf(u) * erf(v)
+    else:  # the average of cos(u + c) cos(v + c) over a uniform phase c
+        product = 0.5 * np.cos(u - v)
+    return float(w @ product @ w)
+
+
+def pair(kxx, kyy, kxy, **options):
+    return [torch.tensor(k, dtype=torch.float64, **options) for k in (kxx, kyy, kxy)]
+
+
+@st.composite
+def covariances(draw):
+    kxx, kyy = draw(st.floats(0.05, 1.5)), draw(st.floats(0.05, 1.5))
+    return kxx, kyy, draw(st.floats(-0.98, 0.98)) * math.sqrt(kxx * kyy)
+
+
+@pytest.mark.parametrize("name", EXPECTATIONS)
+@given(k=covariances())
+def test_closed_form_equals_quadrature(name, k):
+    nodes = 60 if name != "erf" else 90
+    assert EXPECTATIONS[name](*pair(*k)).item() == pytest.approx(
+        quadrature(name, *k, nodes), abs=2e-8
+    )
+
+
+@pytest.mark.parametrize(("name", "sigma"), [("relu", torch.relu), ("erf", torch.erf)])
+def test_closed_form_equals_monte_carlo(name, sigma):
+    generator = torch.Generator().manual_seed(1)
+    kxx, kyy, kxy = 1.3, 0.8, 0.5
+    z = torch.randn(2, 400_000, generator=generator, dtype=torch.float64)
+    u = math.sqrt(kxx) * z[0]
+    v = kxy / math.sqrt(kxx) * z[0] + math.sqrt(kyy - kxy**2 / kxx) * z[1]
+    product = sigma(u) * sigma(v)
+    error = product.std() / math.sqrt(product.numel())
+    assert (product.mean() - EXPECTATIONS[name](*pair(kxx, kyy, kxy))).abs() < 4 * error
+
+
+def test_relu_is_half_of_cho_and_sauls_arc_cosine_kernel():
+    x, y = torch.tensor([0.6, -1.2, 0.9]).double(), torch.tensor([1.1, 0.4, 2.0]).double()
+    theta = torch.acos(x @ y / (x.norm() * y.norm()))
+    k_1 = x.norm() * y.norm() / math.pi * (theta.sin() + (math.pi - theta) * theta.cos())
+    assert relu_expectation(x @ x, y @ y, x @ y).item() == pytest.approx(k_1.item() / 2, abs=1e-14)
+
+
+@given(k=st.floats(0, 1e6))
+def test_diagonals(k):
+    k = torch.tensor(k, dtype=torch.float64)
+    assert relu_expectation(k, k, k) == k / 2
+    assert erf_expectation(k, k, k).item() == pytest.approx(
+        2 / math.pi * math.asin(2 * k / (1 + 2 * k)), abs=1e-7 if k > 1e3 else 1e-12
+    )
+    assert cos_expectation(k, k, k) == 0.5
+
+
+def test_cosine_is_half_the_squared_exponential():
+    x = torch.linspace(-2, 2, 7, dtype=torch.float64).unsqueeze(-1)
+    lengthscale = 0.7
+    rbf = gpytorch.kernels.RBFKernel().double()
+    rbf.lengthscale = lengthscale
+    gram = x @ x.mT / lengthscale**2
+    k = cos_expectation(gram.diagonal().unsqueeze(1), gram.diagonal(), gram)
+    assert torch.allclose(k, 0.5 * rbf(x).to_dense(), atol=1e-14)
+
+
+@pytest.mark.parametrize("expectation", EXPECTATIONS.values())
+def test_gradcheck(expectation):
+    inputs = pair([1.3, 0.4, 2.0], [0.9, 1.7, 0.3], [0.5, -0.6, 0.1], requires_grad=True)
+    assert torch.autograd.gradcheck(expectation, inputs)
+    assert torch.autograd.gradgradcheck(expectation, inputs)
+
+
+@pytest.mark.parametrize("expectation", EXPECTATIONS.values())
+def test_gradcheck_reduces_broadcast_arguments(expectation):
+    kxx = torch.tensor([[1.0], [2.0]], dtype=torch.float64, requires_grad=True)
+    kyy = torch.tensor([[1.5, 0.7, 1.1]], dtype=torch.float64, requires_grad=True)
+    kxy = torch.full((2, 3), 0.3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(expectation, (kxx, kyy, kxy))
+
+
+def test_relu_gradient_at_equal_inputs_is_finite_and_exact():
+    """F(k, k, k) = k / 2, so the three partial derivatives must sum to one half."""
+    kxx, kyy, kxy = pair(1.7, 1.7, 1.7, requires_grad=True)
+    partial = torch.autograd.grad(relu_expectation(kxx, kyy, kxy), (kxx, kyy, kxy))
+    assert [g.item() for g in partial] == [0.0, 0.0, 0.5]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@given(exponent=st.floats(-9, 0))
+def test_relu_value_and_gradient_hold_at_small_angles(dtype, exponent):
+    """Value to a few roundings; the angle, hence the gradient, to the square root of one."""
+    theta, eps = 10.0**exponent, torch.finfo(dtype).eps
+    kxy = torch.tensor(math.cos(theta), dtype=dtype, requires_grad=True)
+    one = torch.ones((), dtype=dtype)
+    value = relu_expectation(one, one, kxy)
+    (gradient,) = torch.autograd.grad(value, kxy)
+    exact = (math.sin(theta) + (math.pi - theta) * math.cos(theta)) / (2 * math.pi)
+    assert abs(value.item() - exact) <= 4 * eps
+    assert abs(gradient.item() - (math.pi - theta) / (2 * math.pi)) <= 2 * math.sqrt(eps)
+
+
+def test_zero_vector_is_an_ordinary_input():
+    kxx, kyy, kxy = pair(0.0, 1.0, 0.0, requires_grad=True)
+    value = relu_expectation(kxx, kyy, kxy)
+    assert value == 0
+    assert all(g.isfinite() for g in torch.autograd.grad(value, (kxx, kyy, kxy)))
+
+
+def test_erf_gradient_stays_finite_when_saturated():
+    k = torch.tensor(1e12, dtype=torch.float64, requires_grad=True)
+    value = erf_expectation(k, k, k)
+    assert value.item() == pytest.approx(1, abs=1e-5)
+    assert torch.autograd.grad(value, k)[0].isfinite()
+
+
+@pytest.mark.parametrize("expectation", EXPECTATIONS.values())
+@pytest.mark.parametrize(
+    ("k", "error", "message"),
+    [
+        ((-1.0, 1.0, 0.0), ValueError, "kxx is a variance"),
+        ((1.0, -1.0, 0.0), ValueError, "kyy is a variance"),
+        ((1.0, 1.0, 1.5), ValueError, "entries of a covariance"),
+        ((1.0, 1.0, math.nan), ValueError, "entries of a covariance"),
+        ((math.nan, 1.0, 0.0), ValueError, "kxx"),
+        ((1, 1, 1), TypeError, "kxx must be a floating-point tensor"),
+    ],
+)
+def test_expectations_refuse_bad_input(expectation, k, error, message):
+    with pytest.raises(error, match=message):
+        expectation(*(torch.tensor(value) for value in k))
+
+
+def test_expectations_refuse_plain_numbers():
+    with pytest.raises(TypeError, match="got float"):
+        relu_expectation(1.0, 1.0, 0.5)
+
+
+def brute_force(kernel: NNGPKernel, x1, x2) -> torch.Tensor:
+    """The recursion entry by entry, from the definition."""
+    expectation = type(kernel).expectation
+    wv, bv = kernel.weight_var.squeeze(), kernel.bias_var.squeeze()
+    k = torch.empty(len(x1), len(x2), dtype=torch.float64)
+    for i, a in enumerate(x1):
+        for j, b in enumerate(x2):
+            aa, bb, ab = (bv + wv * (p @ q) / len(a) for p, q in ((a, a), (b, b), (a, b)))
+            for _ in range(kernel.depth):
+                aa, bb, ab = (
+                    bv + wv * expectation(aa, aa, aa),
+                    bv + wv * expectation(bb, bb, bb),
+                    bv + wv * expectation(aa, bb, ab),
+                )
+            k[i, j] = ab
+    return k
+
+
+def inputs(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("kernel_class", KERNELS)
+@pytest.mark.parametrize("depth", [1, 2, 4])
+def test_kernel_equals_the_recursion_entry_by_entry(kernel_class, depth):
+    kernel = kernel_class(depth, weight_var=1.6, bias_var=0.3)
+    x1, x2 = inputs(5, 3), inputs(4, 3, seed=1)
+    assert torch.allclose(kernel(x1, x2).to_dense(), brute_force(kernel, x1, x2), atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel_class", KERNELS)
+@pytest.mark.parametrize("depth", [1, 3])
+def test_kernel_matrix_is_a_covariance(kernel_class, depth):
+    kernel = kernel_class(depth, weight_var=1.4, bias_var=0.2)
+    x = inputs(30, 2)
+    k = kernel(x).to_dense()
+    assert torch.allclose(k, k.mT, atol=1e-13)
+    assert torch.linalg.eigvalsh(k).min() > -1e-11
+    assert torch.allclose(k.diagonal(), kernel(x, diag=True), atol=1e-12)
+    assert torch.allclose(kernel(x).diagonal(dim1=-1, dim2=-2), k.diagonal(), atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel_class", KERNELS)
+def test_batches_equal_loops(kernel_class):
+    weight_var = torch.tensor([[0.5], [1.0], [2.0]])
+    kernel = kernel_class(2, weight_var=weight_var, bias_var=0.1, batch_shape=torch.Size([3]))
+    x1, x2 = inputs(3, 5, 2), inputs(3, 4, 2, seed=1)
+    full, diagonal = kernel(x1, x2).to_dense(), kernel(x1, diag=True)
+    shared = kernel(x1[0]).to_dense()
+    assert full.shape == (3, 5, 4)
+    assert diagonal.shape == (3, 5)
+    assert shared.shape == (3, 5, 5)
+    for i, var in enumerate(weight_var):
+        one = kernel_class(2, weight_var=var, bias_var=0.1)
+        assert torch.allclose(full[i], one(x1[i], x2[i]).to_dense(), atol=1e-13)
+        assert torch.allclose(diagonal[i], one(x1[i], diag=True), atol=1e-13)
+        assert torch.allclose(shared[i], one(x1[0]).to_dense(), atol=1e-13)
+
+
+@pytest.mark.filterwarnings("ignore:The last_dim_is_batch argument:DeprecationWarning")
+@pytest.mark.parametrize("kernel_class", KERNELS)
+def test_last_dim_is_batch_equals_one_kernel_per_column(kernel_class):
+    kernel = kernel_class(2)
+    x1, x2 = inputs(5, 3), inputs(4, 3, seed=1)
+    full = kernel(x1, x2, last_dim_is_batch=True).to_dense()
+    diagonal = kernel(x1, x1, diag=True, last_dim_is_batch=True)
+    assert full.shape == (3, 5, 4)
+    for column in range(3):
+        a, b = x1[:, column : column + 1], x2[:, column : column + 1]
+        assert torch.allclose(full[column], kernel(a, b).to_dense(), atol=1e-12)
+        assert torch.allclose(diagonal[column], kernel(a, diag=True), atol=1e-12)
+
+
+def test_active_dims_and_lazy_indexing():
+    kernel = ErfKernel(active_dims=(0, 2))
+    x = inputs(6, 3)
+    k = ErfKernel()(x[:, [0, 2]]).to_dense()
+    assert torch.allclose(kernel(x).to_dense(), k, atol=1e-14)
+    assert torch.allclose(kernel(x)[1:4, 2:].to_dense(), k[1:4, 2:], atol=1e-14)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 10, 100])
+def test_relu_diagonal_is_preserved_at_weight_var_two(depth):
+    kernel = ReLUKernel(depth, weight_var=2.0, bias_var=0.0)
+    x = inputs(7, 3)
+    assert torch.allclose(kernel(x, diag=True), 2 * x.square().mean(-1), rtol=1e-12)
+
+
+def test_correlations_tend_to_one_with_depth():
+    x = torch.tensor([[1.0, 0.0], [-0.6, 0.8]], dtype=torch.float64)
+    previous = -1.0
+    for depth in (1, 2, 5, 20, 100):
+        k = ReLUKernel(depth, weight_var=2.0, bias_var=0.0)(x).to_dense()
+        correlation = (k[0, 1] / (k[0, 0] * k[1, 1]).sqrt()).item()
+        assert previous < correlation < 1
+        previous = correlation
+    assert previous > 0.99
+
+
+def test_published_deep_relu_setting_runs_in_float64():
+    """Depth 100, weight_var 1.79, bias_var 0.83 (Lee et al.): finite, constant on the sphere."""
+    x = torch.nn.functional.normalize(inputs(5, 4), dim=-1)
+    k = ReLUKernel(100, weight_var=1.79, bias_var=0.83)(x).to_dense()
+    assert torch.allclose(k.diagonal(), k[0, 0].expand(5), rtol=1e-12)
+    assert k[0, 0].item() == pytest.approx(0.83 / (1 - 1.79 / 2), rel=1e-3)
+
+
+@pytest.mark.parametrize("kernel_class", KERNELS)
+def test_gradients_to_hyperparameters_and_inputs(kernel_class):
+    kernel = kernel_class(2, weight_var=1.2, bias_var=0.4)
+    raw = (kernel.raw_weight_var.detach().clone(), kernel.raw_bias_var.detach().clone())
+
+    def k(x, raw_weight_var, raw_bias_var):
+        return torch.func.functional_call(
+            kernel,
+            {"raw_weight_var": raw_weight_var, "raw_bias_var": raw_bias_var},
+            (x, x[:2] + 0.5),
+        ).to_dense()
+
+    arguments = [a.requires_grad_() for a in (inputs(4, 2), *raw)]
+    assert torch.autograd.gradcheck(k, arguments)
+
+
+@pytest.mark.parametrize("kernel_class", KERNELS)
+def test_gradients_on_the_full_matrix_are_finite(kernel_class):
+    """The diagonal of k(x, x) is the case x = x'; a zero row is the case |x| = 0."""
+    kernel = kernel_class(3, bias_var=0.0)
+    x = torch.tensor([[0.0, 0.0], [1.0, 2.0], [1.0, 2.0]]).double().requires_grad_()
+    kernel(x, x.clone()).to_dense().sum().backward()
+    assert x.grad.isfinite().all()
+    assert kernel.raw_weight_var.grad.isfinite().all()
+
+
+def test_zero_bias_variance_stays_zero():
+    kernel = ReLUKernel(bias_var=0.0)
+    kernel(inputs(4, 2)).to_dense().sum().backward()
+    assert kernel.raw_bias_var.grad.item() == 0
+    assert kernel.bias_var.item() == 0
+
+
+@given(weight_var=st.floats(1e-3, 1e3), bias_var=st.floats(1e-3, 1e3))
+def test_hyperparameters_round_trip(weight_var, bias_var):
+    kernel = ErfKernel(weight_var=weight_var, bias_var=bias_var)
+    assert kernel.weight_var.item() == pytest.approx(weight_var, rel=1e-8)
+    assert kernel.bias_var.item() == pytest.approx(bias_var, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"depth": 0}, ValueError, "depth must be an integer"),
+        ({"depth": 1.5}, ValueError, "depth must be an integer"),
+        ({"depth": True}, ValueError, "depth must be an integer"),
+        ({"weight_var": 0.0}, ValueError, "weight_var must be positive"),
+        ({"weight_var": math.inf}, ValueError, "weight_var must be positive"),
+        ({"bias_var": -0.1}, ValueError, "bias_var must be >= 0"),
+        ({"bias_var": math.nan}, ValueError, "bias_var must be >= 0"),
+        ({"ard_num_dims": 2}, TypeError, "ard_num_dims"),
+    ],
+)
+def test_kernels_refuse_bad_options(options, error, message):
+    with pytest.raises(error, match=message):
+        ReLUKernel(**options)
+
+
+def test_kernels_refuse_inputs_that_are_not_finite():
+    x = torch.tensor([[1.0], [math.nan]])
+    with pytest.raises(ValueError, match="must be finite"):
+        ReLUKernel()(x).to_dense()

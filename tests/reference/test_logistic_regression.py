@@ -1,0 +1,70 @@
+import math
+
+import pytest
+import torch
+from torch.distributions import Bernoulli, Normal
+
+from bdl_lessons.reference import BayesLogistic
+
+DOSE = [-0.86, -0.30, -0.05, 0.73]
+DEATHS = [0, 1, 3, 5]
+
+
+def bioassay(prior_var):
+    """Racine et al. 1986: deaths among five animals at each of four doses."""
+    X = torch.tensor([[1.0, x] for x in DOSE for _ in range(5)], dtype=torch.float64)
+    y = torch.tensor([float(i < deaths) for deaths in DEATHS for i in range(5)])
+    return BayesLogistic(X, y, prior_var)
+
+
+def test_the_joint_is_likelihood_times_prior():
+    model = bioassay(prior_var=4.0)
+    w = torch.randn(6, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    likelihood = Bernoulli(logits=w @ model.X.mT).log_prob(model.y.expand(6, -1)).sum(-1)
+    prior = Normal(0, 2.0).log_prob(w).sum(-1)
+    torch.testing.assert_close(model.log_likelihood(w), likelihood)
+    torch.testing.assert_close(model.log_prior(w), prior)
+    torch.testing.assert_close(model.log_joint(w), likelihood + prior)
+    torch.testing.assert_close(model.log_joint(w[0]), (likelihood + prior)[0])
+
+
+def test_far_weights_have_a_finite_log_likelihood():
+    w = torch.tensor([1e3, -1e4], dtype=torch.float64)
+    assert bioassay(1.0).log_likelihood(w).isfinite()
+
+
+def test_map_has_zero_gradient():
+    model = bioassay(prior_var=25.0)
+    w = model.map().requires_grad_()
+    (gradient,) = torch.autograd.grad(model.log_joint(w), w)
+    assert gradient.abs().max() < 1e-7
+
+
+def test_a_flat_prior_gives_the_published_maximum_likelihood_fit():
+    """(0.8, 7.7) in Gelman et al., Bayesian Data Analysis, section 3.7."""
+    intercept, slope = bioassay(prior_var=1e6).map().tolist()
+    assert round(intercept, 1) == 0.8
+    assert round(slope, 1) == 7.7
+
+
+def test_map_survives_separable_data():
+    X = torch.tensor([[1.0, -1.0], [1.0, 1.0]], dtype=torch.float64)
+    model = BayesLogistic(X, torch.tensor([0.0, 1.0]), prior_var=1e4)
+    assert model.map()[1] > 3
+
+
+def test_bad_input_is_named():
+    X, y = torch.zeros(3, 2), torch.tensor([0.0, 1.0, 1.0])
+    cases = [
+        ((X, y[:2], 1.0), "X must be"),
+        ((X, 2 * y, 1.0), "labels 0 and 1"),
+        ((X, y * math.nan, 1.0), "labels 0 and 1"),
+        ((X * math.nan, y, 1.0), "X must be finite"),
+        ((X, y, 0.0), "prior_var"),
+        ((X, y, math.nan), "prior_var"),
+    ]
+    for arguments, message in cases:
+        with pytest.raises(ValueError, match=message):
+            BayesLogistic(*arguments)
+    with pytest.raises(RuntimeError, match="did not converge"):
+        bioassay(1.0).map(n_steps=1)
