@@ -78,14 +78,14 @@ def bench(
     ] = None,
 ) -> None:
     """Measure speed as ratios within one run, on a machine that does nothing else."""
-    from bdl_lessons.lessons.benchmarks import bench as tool
+    from bdl_lessons.lessons import benchmarks
 
-    for name in names or tool.names():
+    for name in names or benchmarks.names():
         try:
-            rows = tool.run(name)
+            rows = benchmarks.run(name)
         except ValueError as error:
             raise typer.BadParameter(str(error)) from error
-        typer.echo(f"\n{name}\n{tool.table(rows)}")
+        typer.echo(f"\n{name}\n{benchmarks.table(rows)}")
 
 
 @app.command()
@@ -96,13 +96,13 @@ def reproduce(
     ] = "paper",
     jobs: Annotated[int, typer.Option(help="Local processes of one thread each")] = 1,
     scheduler: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler whose workers run the units")
+        str | None, typer.Option(help="Address of a Dask scheduler whose workers run the trials")
     ] = None,
     folder: Annotated[
         Path | None, typer.Option(help="Where the records are; default: data/results")
     ] = None,
 ) -> None:
-    """Measure a published table or figure again: run the units that are not recorded yet."""
+    """Measure a published table or figure again: run the trials that are not recorded yet."""
     from bdl_lessons import experiments
     from bdl_lessons.experiments import cluster, runner
     from bdl_lessons.experiments.records import RESULTS_FOLDER
@@ -114,7 +114,7 @@ def reproduce(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     typer.echo(
-        f"{name}: {outcome.recorded} units recorded, {outcome.skipped} were there before, "
+        f"{name}: {outcome.recorded} trials recorded, {outcome.skipped} were there before, "
         f"{len(outcome.failed)} failed"
     )
     for line in outcome.failed:

@@ -7,9 +7,22 @@ from __future__ import annotations
 
 import importlib
 
-from bdl_lessons.experiments.experiment import SCALES, Experiment, Trial, TrialResult
+from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
+from bdl_lessons.experiments.paper_tables import published_table
+from bdl_lessons.experiments.records import RESULTS_FOLDER, SCALES, load_records, records_path
 
-__all__ = ["SCALES", "Experiment", "Trial", "TrialResult", "load", "names"]
+__all__ = [
+    "RESULTS_FOLDER",
+    "SCALES",
+    "Experiment",
+    "Trial",
+    "TrialResult",
+    "load",
+    "load_records",
+    "names",
+    "published_table",
+    "records_path",
+]
 
 _MODULES = {
     "co2_mc_dropout": "co2_mc_dropout",

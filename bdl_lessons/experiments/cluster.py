@@ -1,4 +1,4 @@
-"""The units of an experiment on a Dask cluster that already runs."""
+"""The trials of an experiment on a Dask cluster that already runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def on_cluster(address: str, timeout: float = 30.0) -> Iterator[Executor]:
     """An executor whose workers are those of the scheduler at ``address``.
 
     The package and, where an experiment needs it, ``BDL_DATA_DIR`` must be there for every worker;
-    workers of one thread each do not disturb one another. A unit whose worker dies is given to
+    workers of one thread each do not disturb one another. A trial whose worker dies is given to
     another one. Leaving the context, also by Ctrl-C, takes back what has not been finished.
 
     Args:
@@ -26,7 +26,7 @@ def on_cluster(address: str, timeout: float = 30.0) -> Iterator[Executor]:
         from distributed import Client
     except ImportError as error:
         raise ValueError(
-            "scheduler needs Dask: pip install 'bdl-lessons[cluster]', here and on the workers"
+            "scheduler needs Dask, here and on the workers: pip install -e '.[cluster]'"
         ) from error
     try:
         client = Client(address, timeout=timeout, set_as_default=False)

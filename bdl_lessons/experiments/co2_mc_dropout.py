@@ -1,6 +1,6 @@
 """Gal and Ghahramani (2016), figure 2: MC dropout on the CO2 of Mauna Loa.
 
-Deep networks of 1024 units a layer see 272 months and are asked about the years after. Published,
+Deep networks of 1024 units a layer see 272 months and predict the years after. Published,
 as pictures only: weight averaging is confident everywhere; the spread of a ReLU network grows away
 from the data, that of a tanh network stays bounded (drawn there with 8 standard deviations).
 """
@@ -44,7 +44,7 @@ _NETWORKS = (
 )
 
 
-def units(scale: str) -> list[Trial]:
+def trials(scale: str) -> list[Trial]:
     """The published networks of 4 hidden layers, then of 3; all of them briefly, then longer."""
     common = _PAPER if scale == "paper" else _QUICK
     return [
@@ -54,17 +54,17 @@ def units(scale: str) -> list[Trial]:
     ]
 
 
-def run(unit: Trial) -> TrialResult:
+def run(trial: Trial) -> TrialResult:
     """Train one network and draw functions from it.
 
     Metrics, all in units of the standardised CO2: ``train_rmse`` of the mean of the draws,
     ``train_rmse_mean_weights`` of weight scaling, ``std_inside`` (the spread of the draws averaged
     over the training months), ``std_at_2.5``, ``std_at_3.7``, ``ratio = std_at_3.7 / std_inside``.
     """
-    config, on = unit.config, device()
+    config, on = trial.config, device()
     data = detrended(co2(), *SPANS[config["n_months"]])
     x, y = data.x.float().to(on), data.y.float()[:, None].to(on)
-    generator = torch.Generator(on).manual_seed(unit.seed)
+    generator = torch.Generator(on).manual_seed(trial.seed)
     net = make_network(config, generator)
     n_steps = config["n_steps"]
     fit(
@@ -78,7 +78,7 @@ def run(unit: Trial) -> TrialResult:
         batch_size=config["batch_size"],
         kl_weight=0.0,
         schedule=lambda step: 1 - step / n_steps,
-        checkpoint=unit.checkpoint,
+        checkpoint=trial.checkpoint,
     )
     points = torch.cat([x, torch.tensor(BEYOND, device=on)[:, None]])
     draws = predict(net, points, config["n_samples"], "shared", generator=generator)[..., 0]
@@ -164,7 +164,7 @@ def figure(records: list[Record]) -> Figure:
 EXPERIMENT = Experiment(
     "co2_mc_dropout",
     "MC dropout on CO2 (Gal and Ghahramani 2016, figure 2)",
-    units,
+    trials,
     run,
     table,
     figure,
@@ -177,7 +177,7 @@ the function draws, without noise. Read the train RMSE first: the best parabola 
 A network near that has learnt the curvature and none of the seasons."""
 
 _PUBLISHED = """\
-Published, as pictures without numbers: weight averaging is sure of itself far from the data; the
+Published, as pictures without numbers: weight scaling is confident far from the data; the
 spread of the ReLU network grows with the distance; that of the tanh network stays bounded, and
 looks the same with p_drop 0.1 and 0.2. Networks with fewer layers did not fit.
 

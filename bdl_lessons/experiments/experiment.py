@@ -1,4 +1,4 @@
-"""What an experiment is: a grid of independent units, and how their records are shown."""
+"""What an experiment is: a grid of independent trials, and how their records are shown."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ from matplotlib.figure import Figure
 
 from bdl_lessons.experiments.records import Record
 
-SCALES = ("quick", "paper")
-"""``"quick"``: seconds, to see that everything works. ``"paper"``: the published architecture."""
-
 
 @dataclass(frozen=True)
 class Trial:
-    """One run: a configuration of plain JSON values and a seed. It needs nothing of other units.
+    """One run: a configuration of plain JSON values and a seed. It needs nothing of other trials.
 
     ``checkpoint`` is a file where a long run may keep its state until its record is there.
     """
@@ -29,7 +26,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What a unit returns: named numbers, and named lists of numbers for figures."""
+    """What a trial returns: named numbers, and named lists of numbers for figures."""
 
     metrics: Mapping[str, float]
     arrays: Mapping[str, list] = field(default_factory=dict)
@@ -42,15 +39,15 @@ class Experiment:
     Args:
         name: name of the module and of the file of records.
         title: what is measured again, with its source.
-        units: scale -> the units, most important first.
-        run: measures a unit. A module-level function, so that it reaches other processes.
+        trials: scale -> the trials, most important first.
+        run: measures a trial. A module-level function, so that it reaches other processes.
         table: records of one scale -> Markdown: ours beside published, and what differs.
         figure: the same records -> a figure.
     """
 
     name: str
     title: str
-    units: Callable[[str], Sequence[Trial]]
+    trials: Callable[[str], Sequence[Trial]]
     run: Callable[[Trial], TrialResult]
     table: Callable[[Sequence[Record]], str]
     figure: Callable[[Sequence[Record]], Figure]

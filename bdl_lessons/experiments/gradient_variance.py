@@ -4,7 +4,7 @@ One network with three hidden layers of ReLU and independent weight noise is tra
 10 and after 100 epochs it stands still, and the gradient of the N-scaled log likelihood of 1000
 rows is drawn again and again: once with the local reparameterization trick, once with a draw of the
 weights for each row, once with one draw for all rows, once without noise. All four share the
-network, so the unit is a seed.
+network, so a trial is a seed.
 """
 
 from __future__ import annotations
@@ -52,24 +52,24 @@ _ROWS_AT_ONCE = 25
 """Rows whose own weights are held in memory at the same time."""
 
 
-def units(scale: str) -> list[Trial]:
+def trials(scale: str) -> list[Trial]:
     """One network for each seed."""
     if scale == "quick":
         return [Trial(_QUICK, seed=0)]
     return [Trial(_PAPER, seed) for seed in range(3)]
 
 
-def run(unit: Trial) -> TrialResult:
+def run(trial: Trial) -> TrialResult:
     """Train, stop twice, and measure all four estimators each time.
 
     Metrics: ``<layer>, <estimator>, <epochs>``, the variance of the gradient for the mean weights
     of the first (``bottom``) or last (``top``) layer, averaged over the layer, and the same with
     ``standard error``; ``test_error, <epochs>`` of the mean weights in percent.
     """
-    config, on = unit.config, device()
+    config, on = trial.config, device()
     data = mnist(config["n_train"], config["n_test"])
     x, y = data.x_train.flatten(1).to(on), data.y_train.to(on)
-    generator = torch.Generator(on).manual_seed(unit.seed)
+    generator = torch.Generator(on).manual_seed(trial.seed)
     net = make_network(config, generator)
     metrics, done = {}, 0
     for epochs in config["epochs"]:
@@ -161,7 +161,7 @@ def _test_error(net: Network, data: Classification, on: torch.device) -> float:
 EXPERIMENT = Experiment(
     "gradient_variance",
     "Variance of gradient estimators (Kingma, Salimans and Welling 2015, table 1)",
-    units,
+    trials,
     run,
     table,
     figure,

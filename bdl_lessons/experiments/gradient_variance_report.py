@@ -7,7 +7,8 @@ from matplotlib.ticker import NullFormatter
 
 from bdl_lessons.core import BLUE, INK
 from bdl_lessons.core.plot_style import new_figure, style
-from bdl_lessons.experiments import markdown, paper_tables
+from bdl_lessons.experiments import markdown
+from bdl_lessons.experiments.paper_tables import published_table
 from bdl_lessons.experiments.records import Record
 
 ROWS = {
@@ -23,7 +24,7 @@ COLUMNS = [(layer, epochs) for layer in ("top", "bottom") for epochs in (10, 100
 
 def published_value(estimator: str, layer: str, epochs: int) -> float:
     """What Table 1 prints."""
-    rows = {row["estimator"]: row for row in paper_tables.table("lrt_gradient_variance")}
+    rows = {row["estimator"]: row for row in published_table("lrt_gradient_variance")}
     return rows[ROWS[estimator]][f"{layer}_layer_{epochs}_epochs"]
 
 
@@ -134,7 +135,7 @@ def _head(epochs: list[int]) -> list[str]:
 def _differences(config: dict) -> str:
     return (
         f"Set-up: {config['width']} units in each of three hidden layers, batches of "
-        f"{config['batch_size']}, Adam at {config['learning_rate']:g} that begins anew at the "
+        f"{config['batch_size']}, Adam at {config['learning_rate']:g} that starts again at the "
         f"first stop, {config['n_train']:,} training rows, one learned alpha for each layer; "
         f"measured over minibatches of {config['rows']:,} rows without repeats, "
         f"{config['n_draws']} draws of the gradient ({config['n_draws_per_example']} with a weight "

@@ -3,7 +3,7 @@
 Three hidden layers of ReLU units; p_drop 0.2 on the pixels and 0.5 on the hidden units, fixed or as
 the start of a learned alpha for each layer. Published: test errors of 100 to 1250 units a layer,
 means of five runs. One width is trained ten times as long as the others, to see what the short
-schedule does to the order of the methods. One more unit measures whether networks trained side by
+schedule does to the order of the methods. One more trial measures whether networks trained side by
 side are faster.
 """
 
@@ -65,7 +65,7 @@ _SPEED = {
 }
 
 
-def units(scale: str) -> list[Trial]:
+def trials(scale: str) -> list[Trial]:
     """The speed, every method and width with one seed, then with the next, last the long runs."""
     if scale == "quick":
         speed = {**_SPEED, "widths": [20], "n_members": 2, "n_steps": 1, "n_rounds": 1}
@@ -85,7 +85,7 @@ def units(scale: str) -> list[Trial]:
     ]
 
 
-def run(unit: Trial) -> TrialResult:
+def run(trial: Trial) -> TrialResult:
     """Measure the speed, or train one network.
 
     Metrics of a network: ``error`` on the test set with the mean weights, in percent, and
@@ -95,11 +95,11 @@ def run(unit: Trial) -> TrialResult:
     geometric mean over the methods. Arrays: ``ms_alone`` and ``ms_side_by_side``, milliseconds of
     one step of one network, ``(methods, widths)``: medians over rounds that take turns.
     """
-    if unit.config["measure"] == "speed":
-        return measure_speed(unit.config, unit.seed)
-    config, on = unit.config, device()
+    if trial.config["measure"] == "speed":
+        return measure_speed(trial.config, trial.seed)
+    config, on = trial.config, device()
     data = mnist(config["n_train"], config["n_test"])
-    generator = torch.Generator(on).manual_seed(unit.seed)
+    generator = torch.Generator(on).manual_seed(trial.seed)
     net = make_network(config["method"], config["width"], generator)
     n_steps = config["n_epochs"] * (config["n_train"] // config["batch_size"])
     began = time.perf_counter()
@@ -170,7 +170,7 @@ def make_network(method: str, width: int, generator: torch.Generator) -> Network
 EXPERIMENT = Experiment(
     "mnist_dropout_curves",
     "Kinds of dropout over the width (Kingma, Salimans and Welling 2015, figure 1a)",
-    units,
+    trials,
     run,
     table,
     figure,

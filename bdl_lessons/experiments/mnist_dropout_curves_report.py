@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from bdl_lessons.core import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, VERMILLION
 from bdl_lessons.core.plot_style import new_figure, style
-from bdl_lessons.experiments import markdown, paper_tables
+from bdl_lessons.experiments import markdown
+from bdl_lessons.experiments.paper_tables import published_table
 from bdl_lessons.experiments.records import Record
 
 STYLES = {
@@ -94,7 +95,7 @@ def draw(axes: Axes, records: Sequence[Record]) -> None:
 
 def draw_published(axes: Axes) -> None:
     """The published means of five runs."""
-    for row in paper_tables.table("mnist_dropout_curves"):
+    for row in published_table("mnist_dropout_curves"):
         method = row.pop("method")
         widths = [int(width) for width in row]
         axes.plot(widths, row.values(), ms=4, lw=1.4, label=method, **STYLES[method])
@@ -110,7 +111,7 @@ def _width_axis(axes: Axes, ticks: list[int]) -> None:
 def _errors(trained: Sequence[Record], n_epochs: int) -> str:
     found = errors(trained)
     widths = sorted({width for of_method in found.values() for width in of_method})
-    reference = {row["method"]: row for row in paper_tables.table("mnist_dropout_curves")}
+    reference = {row["method"]: row for row in published_table("mnist_dropout_curves")}
     rows = [
         [method, *(_cell(of_method.get(w), reference[method].get(str(w))) for w in widths)]
         for method, of_method in found.items()
@@ -178,12 +179,12 @@ def _alphas(trained: Sequence[Record]) -> str:
 
 
 def _speed(record: Record) -> str:
-    """Does it pay to train the seeds side by side?"""
+    """Whether it is faster to train the seeds side by side."""
     config, arrays, m = record["config"], record["arrays"], record["metrics"]
     widths = config["widths"]
     gains = [m[f"gain_{width}"] for width in widths]
-    pays = [str(width) for width, gain in zip(widths, gains, strict=True) if gain > 1]
-    answer = "at no width" if not pays else f"with {', '.join(pays)} units"
+    faster = [str(width) for width, gain in zip(widths, gains, strict=True) if gain > 1]
+    answer = "at no width" if not faster else f"with {', '.join(faster)} units"
     times = zip(config["methods"], arrays["ms_alone"], arrays["ms_side_by_side"], strict=True)
     rows = [
         [method, *(f"{a:.1f}, {b:.1f}" for a, b in zip(alone, together, strict=True))]

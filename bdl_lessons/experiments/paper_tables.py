@@ -9,7 +9,7 @@ from bdl_lessons.core.paths import DATA
 FOLDER = DATA / "published"
 
 
-def table(name: str) -> list[dict[str, str | float]]:
+def published_table(name: str) -> list[dict[str, str | float]]:
     """The rows of ``data/published/<name>.csv``. A column of numbers gives floats, another text.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Measured results: one JSON line a finished unit, appended to ``data/results/<name>.jsonl``.
+"""Measured results: one JSON line a finished trial, appended to ``data/results/<name>.jsonl``.
 
 A line is written whole, under a lock, and flushed to disk before the lock is released. A process
 that dies while writing leaves at most one line without an end; reading ignores it and the next
@@ -12,6 +12,7 @@ import json
 import math
 import os
 import platform
+import tempfile
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,12 +24,25 @@ from filelock import FileLock
 from bdl_lessons.core.paths import DATA
 
 RESULTS_FOLDER = DATA / "results"
+SCALES = ("quick", "paper")
+"""``"quick"``: seconds, to see that everything works. ``"paper"``: the published architecture."""
 
 Record = dict[str, Any]
 
 
+def records_path(name: str, scale: str, folder: Path = RESULTS_FOLDER) -> Path:
+    """File of the records of an experiment; quick ones are kept apart from measured ones.
+
+    Raises:
+        ValueError: if there is no such scale.
+    """
+    if scale not in SCALES:
+        raise ValueError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
+    return (folder if scale == "paper" else folder / scale) / f"{name}.jsonl"
+
+
 def trial_key(config: Mapping[str, Any], seed: int) -> str:
-    """16 hex digits that name a unit: the hash of its configuration and seed as canonical JSON.
+    """16 hex digits that name a trial: the hash of its configuration and seed as canonical JSON.
 
     The order of the entries does not matter; any change of a value does.
 
@@ -53,12 +67,12 @@ def make_record(
     seconds: float,
     device: torch.device,
 ) -> Record:
-    """What one unit leaves behind: what was run, what came out, how long it took, and on what.
+    """Record of one trial: what was run, what came out, how long it took, and on what.
 
     Args:
         metrics: name -> finite number.
         arrays: name -> nested list of finite numbers, e.g. a curve for a figure.
-        seconds: wall time of the unit.
+        seconds: wall time of the trial.
 
     Raises:
         ValueError: if a metric or an array holds NaN or infinity; the message names it.
@@ -66,7 +80,7 @@ def make_record(
     arrays = arrays or {}
     for name, value in (*metrics.items(), *arrays.items()):
         if not all(math.isfinite(number) for number in _numbers(value)):
-            raise ValueError(f"{name} is not finite: a unit that failed is not recorded")
+            raise ValueError(f"{name} is not finite: a trial that failed is not recorded")
     return {
         "experiment": experiment,
         "scale": scale,
@@ -83,7 +97,7 @@ def make_record(
 
 
 def append_record(path: Path, record: Record) -> bool:
-    """Add one record to the file; ``False`` if its unit is already there.
+    """Add one record to the file; ``False`` if its trial is already there.
 
     Safe against other processes that append to the same file, and against one that died in the
     middle of a line: that line is cut off first.
@@ -107,11 +121,26 @@ def append_record(path: Path, record: Record) -> bool:
     return True
 
 
+def require_writable(path: Path) -> None:
+    """Raise ValueError unless a file of records can be written at ``path``: found by writing."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            path.open("ab").close()
+        with tempfile.TemporaryFile(dir=path.parent) as file:
+            file.write(bytes(2**20))  # more than many records: a full disk refuses it
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise ValueError(f"no record can be written to {path}: {error}") from error
+
+
 def load_records(path: Path) -> list[Record]:
     """The records of a file in the order in which they were added; none if there is no file.
 
     Raises:
-        ValueError: if a line other than an unfinished last one is not a record.
+        ValueError: if a line other than an unfinished last one is not a record, or its key is not
+            that of its configuration and seed; the message names file and line.
     """
     return _parse(path, path.read_bytes())[0] if path.exists() else []
 
@@ -122,11 +151,14 @@ def _parse(path: Path, content: bytes) -> tuple[list[Record], int]:
     for number, line in enumerate(content.splitlines(keepends=True), start=1):
         try:
             record = json.loads(line)
-            record["key"], record["config"], record["metrics"]
-        except (ValueError, TypeError, KeyError) as error:
+            if trial_key(record["config"], record["seed"]) != record["key"]:
+                raise ValueError("the key is not that of its configuration and seed")
+            record["metrics"]
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             if length + len(line) == len(content) and not line.endswith(b"\n"):
                 break  # the process that wrote it died
-            raise ValueError(f"{path}, line {number} is not a record: {line[:60]!r}") from error
+            message = f"{path}, line {number} is not a record: {error}: {line[:60]!r}"
+            raise ValueError(message) from error
         records.append(record)
         length += len(line)
     return records, length

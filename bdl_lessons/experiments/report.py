@@ -6,13 +6,18 @@ from pathlib import Path
 
 from bdl_lessons import experiments
 from bdl_lessons.experiments.experiment import Experiment
-from bdl_lessons.experiments.records import RESULTS_FOLDER, Record, load_records, trial_key
-from bdl_lessons.experiments.runner import records_path
+from bdl_lessons.experiments.records import (
+    RESULTS_FOLDER,
+    Record,
+    load_records,
+    records_path,
+    trial_key,
+)
 
 _HEAD = """# Recorded experiments
 
 Written by `python -m bdl_lessons report` from the records in this folder. Do not edit: a test
-compares this page with the records. Each line of a `.jsonl` file is one unit with its
+compares this page with the records. Each line of a `.jsonl` file is one trial with its
 configuration, seed, metrics, wall time, device and versions.
 """
 
@@ -28,9 +33,14 @@ def text(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> str:
 
 
 def write(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> list[Path]:
-    """Write the page and the figures beside the records; returns their paths."""
+    """Write the page and the figures beside the records; returns their paths.
+
+    Raises:
+        ValueError: if there is no such folder, and those of :func:`text`.
+    """
     page = records_path("README", scale, folder).with_suffix(".md")
-    page.parent.mkdir(parents=True, exist_ok=True)
+    if not page.parent.is_dir():
+        raise ValueError(f"there is no folder {page.parent}: nothing was recorded there")
     page.write_text(text(scale, folder), encoding="utf-8")
     written = [page]
     for name in experiments.names():
@@ -46,22 +56,22 @@ def write(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> list[Path]:
 def recorded(
     experiment: Experiment, scale: str = "paper", folder: Path = RESULTS_FOLDER
 ) -> list[Record]:
-    """Records of the units as they are defined now, in their order; older settings are left out."""
+    """Records of the trials as they are defined now, in order; older settings are left out."""
     found = {r["key"]: r for r in load_records(records_path(experiment.name, scale, folder))}
-    keys = [trial_key(unit.config, unit.seed) for unit in experiment.units(scale)]
+    keys = [trial_key(trial.config, trial.seed) for trial in experiment.trials(scale)]
     return [found[key] for key in keys if key in found]
 
 
 def _section(experiment: Experiment, scale: str, folder: Path) -> str:
-    units = experiment.units(scale)
+    trials = experiment.trials(scale)
     records = recorded(experiment, scale, folder)
     option = "" if scale == "paper" else f" --scale {scale}"
     command = f"`python -m bdl_lessons reproduce {experiment.name}{option}`"
-    missing = "" if len(records) == len(units) else " The same command runs the others."
+    missing = "" if len(records) == len(trials) else " The same command runs the others."
     lines = [
         f"## {experiment.title}",
         "",
-        f"{len(records)} of {len(units)} units are recorded, by {command}.{missing}",
+        f"{len(records)} of {len(trials)} trials are recorded, by {command}.{missing}",
         "",
     ]
     if records:
@@ -82,5 +92,5 @@ def _how(records: list[Record]) -> str:
     minutes = [r["seconds"] / 60 for r in records]
     return (
         f"Run on {'; '.join(devices)}; torch {', '.join(torches)}; {min(minutes):.1f} to "
-        f"{max(minutes):.1f} minutes a unit, other work on the machine included."
+        f"{max(minutes):.1f} minutes a trial, other work on the machine included."
     )

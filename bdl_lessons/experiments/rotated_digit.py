@@ -1,4 +1,4 @@
-"""Gal and Ghahramani (2016), figure 4: a handwritten 1 is turned, and LeNet is asked what it is.
+"""Gal and Ghahramani (2016), figure 4: a handwritten 1 is turned, and LeNet classifies it.
 
 Dropout 0.5 stands before the last layer only; 100 stochastic passes. Published: the predicted
 classes of one 1 in 12 positions, ``1 1 1 1 1 5 5 7 7 7 7 7``, beside scatter plots of the softmax
@@ -36,15 +36,15 @@ _PAPER = {
 _QUICK = {**_PAPER, "n_train": 256, "n_test": 50, "n_samples": 5, "n_ones": 2}
 
 
-def units(scale: str) -> list[Trial]:
+def trials(scale: str) -> list[Trial]:
     """Networks that differ in the seed, trained briefly and then longer."""
     if scale == "quick":
         return [Trial({**_QUICK, "n_steps": 8}, seed=0)]
     return [Trial({**_PAPER, "n_steps": n}, seed) for n in (2000, 10_000) for seed in range(3)]
 
 
-def run(unit: Trial) -> TrialResult:
-    """Train LeNet, then ask it about the first 1s of the test set at every angle.
+def run(trial: Trial) -> TrialResult:
+    """Train LeNet, then classify the first 1s of the test set at every angle.
 
     Metrics: ``test_error`` of 100 averaged passes and ``test_error_mean_weights`` of weight
     scaling, in percent; ``starts_with_1``: the fraction of the 1s that are recognised upright.
@@ -52,9 +52,9 @@ def run(unit: Trial) -> TrialResult:
     ``std`` of the predicted class's probability over the passes; ``probs``: the passes' outputs for
     the first 1, ``(angles, passes, len(SHOWN))``.
     """
-    config, on = unit.config, device()
+    config, on = trial.config, device()
     data = mnist(config["n_train"], config["n_test"])
-    generator = torch.Generator(on).manual_seed(unit.seed)
+    generator = torch.Generator(on).manual_seed(trial.seed)
     net = make_network(config, generator)
     fit(
         net,
@@ -66,7 +66,7 @@ def run(unit: Trial) -> TrialResult:
         optimizer=sgd(config["learning_rate"], config["momentum"]),
         batch_size=config["batch_size"],
         schedule=inverse_decay(1e-4, 0.75),
-        checkpoint=unit.checkpoint,
+        checkpoint=trial.checkpoint,
     )
     x_test, y_test = (data.x_test * CAFFE_SCALE).to(on), data.y_test.to(on)
     n_samples = config["n_samples"]
@@ -130,7 +130,7 @@ def rotated(images: Tensor, degrees: float) -> Tensor:
 EXPERIMENT = Experiment(
     "rotated_digit",
     "A rotated digit (Gal and Ghahramani 2016, figure 4)",
-    units,
+    trials,
     run,
     table,
     figure,

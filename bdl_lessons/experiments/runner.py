@@ -1,4 +1,4 @@
-"""Run the units of an experiment that are not recorded yet."""
+"""Run the trials of an experiment that are not recorded yet."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ import torch
 from tqdm import tqdm
 
 from bdl_lessons.core import device
-from bdl_lessons.experiments.experiment import SCALES, Experiment, Trial
+from bdl_lessons.core.validation import integer
+from bdl_lessons.experiments.experiment import Experiment, Trial
 from bdl_lessons.experiments.records import (
     RESULTS_FOLDER,
     Record,
     append_record,
     load_records,
     make_record,
+    records_path,
+    require_writable,
     trial_key,
 )
 from bdl_lessons.inference.checkpoint import seconds_before
@@ -31,22 +34,11 @@ from bdl_lessons.inference.checkpoint import seconds_before
 
 @dataclass
 class Outcome:
-    """How many units were recorded now and before, and the messages of those that failed."""
+    """How many trials were recorded now and before, and the messages of those that failed."""
 
     recorded: int = 0
     skipped: int = 0
     failed: list[str] = field(default_factory=list)
-
-
-def records_path(name: str, scale: str, folder: Path = RESULTS_FOLDER) -> Path:
-    """Where the records of an experiment are; quick ones are kept apart from measured ones.
-
-    Raises:
-        ValueError: if there is no such scale.
-    """
-    if scale not in SCALES:
-        raise ValueError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
-    return (folder if scale == "paper" else folder / scale) / f"{name}.jsonl"
 
 
 def reproduce(
@@ -56,62 +48,67 @@ def reproduce(
     folder: Path = RESULTS_FOLDER,
     executor: Executor | None = None,
 ) -> Outcome:
-    """Run what is missing and append each unit's record as soon as it is there.
+    """Run what is missing and append each trial's record as soon as it is there.
 
-    Killing the process loses the units that are running and nothing else, and of those that keep a
-    checkpoint beside the records only the last minutes. A unit that raises, or whose metrics are
-    not finite, is reported in the outcome and not recorded; the others go on. But if a worker
-    process dies, all that wait are reported: start again.
+    Killing the process loses the trials that are running and nothing else, and of those that keep
+    a checkpoint beside the records only the last minutes. A trial that raises, or whose metrics
+    are not finite, is reported in the outcome and not recorded; the others go on. But if a worker
+    process dies, all that are missing are reported: start again.
 
     Args:
         jobs: number of local processes of one thread each. With 1 everything runs in this process.
         executor: where to run instead: anything with the interface of ``concurrent.futures``.
-            Units keep no checkpoints there, for it may be another machine.
+            Trials keep no checkpoints there, for it may be another machine.
 
     Raises:
-        ValueError: if there is no such scale or ``jobs`` is below 1.
+        ValueError: before any trial runs: if there is no such scale, ``jobs`` is below 1, a record
+            cannot be read, or none can be written to ``folder``.
     """
     path = records_path(experiment.name, scale, folder)
-    if jobs < 1:
-        raise ValueError(f"jobs must be >= 1, got {jobs}")
+    integer("jobs", jobs, 1)
     known = {record["key"] for record in load_records(path)}
-    units = experiment.units(scale)
-    for key in known:  # of units that were killed between their record and their clean-up
+    trials = experiment.trials(scale)
+    for key in known:  # of trials that were killed between their record and their clean-up
         _checkpoint(path, key).unlink(missing_ok=True)
-    waiting = [
-        unit if executor else replace(unit, checkpoint=_checkpoint(path, key))
-        for unit in units
-        if (key := trial_key(unit.config, unit.seed)) not in known
+    missing = [
+        trial if executor else replace(trial, checkpoint=_checkpoint(path, key))
+        for trial in trials
+        if (key := trial_key(trial.config, trial.seed)) not in known
     ]
-    outcome = Outcome(skipped=len(units) - len(waiting))
-    bar = tqdm(total=len(units), initial=outcome.skipped, desc=experiment.name, disable=None)
+    outcome = Outcome(skipped=len(trials) - len(missing))
+    if missing:
+        require_writable(path)
+    bar = tqdm(total=len(trials), initial=outcome.skipped, desc=experiment.name, disable=None)
     with bar, _executor(jobs, executor) as pool:
-        for unit, future in _finished(pool, experiment, scale, waiting):
+        for trial, future in _finished(pool, experiment, scale, missing):
             try:
-                outcome.recorded += append_record(path, future.result())
-                if unit.checkpoint:
-                    unit.checkpoint.unlink(missing_ok=True)
+                if append_record(path, future.result()):
+                    outcome.recorded += 1
+                else:  # another process recorded it in the meantime
+                    outcome.skipped += 1
+                if trial.checkpoint:
+                    trial.checkpoint.unlink(missing_ok=True)
             except Exception as error:
                 outcome.failed.append(
-                    f"{dict(unit.config)}, seed {unit.seed}: {type(error).__name__}: {error}"
+                    f"{dict(trial.config)}, seed {trial.seed}: {type(error).__name__}: {error}"
                 )
             bar.update()
     return outcome
 
 
-def measure(experiment: Experiment, scale: str, unit: Trial) -> Record:
-    """Run one unit, or the rest of it, and make its record."""
-    began = time.perf_counter() - seconds_before(unit.checkpoint)
-    measured = experiment.run(unit)
+def measure(experiment: Experiment, scale: str, trial: Trial) -> Record:
+    """Run one trial, or the rest of it, and make its record."""
+    began = time.perf_counter() - seconds_before(trial.checkpoint)
+    measured = experiment.run(trial)
     return make_record(
         experiment.name,
         scale,
-        unit.config,
-        unit.seed,
+        trial.config,
+        trial.seed,
         measured.metrics,
         arrays=measured.arrays,
         seconds=time.perf_counter() - began,
-        device=device(unit.config.get("device")),
+        device=device(trial.config.get("device")),
     )
 
 
@@ -141,21 +138,21 @@ def _executor(jobs: int, given: Executor | None) -> Iterator[Executor]:
     with ProcessPoolExecutor(jobs, spawn, _start_worker, (lifeline,)) as pool:
         try:
             yield pool
-        except BaseException:  # Ctrl-C: what waits is not begun, what runs is ended
+        except BaseException:  # Ctrl-C: what is missing is not begun, what runs is ended
             ours.close()
             pool.shutdown(cancel_futures=True)
             raise
 
 
 def _finished(
-    pool: Executor, experiment: Experiment, scale: str, units: list[Trial]
+    pool: Executor, experiment: Experiment, scale: str, trials: list[Trial]
 ) -> Iterator[tuple[Trial, Future]]:
-    """Units with their futures, each as soon as it is done."""
+    """Trials with their futures, each as soon as it is done."""
     if isinstance(pool, _ThisProcess):
-        for unit in units:
-            yield unit, pool.submit(measure, experiment, scale, unit)
+        for trial in trials:
+            yield trial, pool.submit(measure, experiment, scale, trial)
         return
-    submitted = {pool.submit(measure, experiment, scale, unit): unit for unit in units}
+    submitted = {pool.submit(measure, experiment, scale, trial): trial for trial in trials}
     for future in as_completed(submitted):
         yield submitted[future], future
 

@@ -2,7 +2,7 @@
 
 LeNet-300-100 and LeNet-5 are trained by sparse variational dropout, and by ARD in its place, with
 the schedule of the authors' code: Adam, 200 epochs, the KL off for 5 of them and at full weight
-from the 20th. Then every weight with ``log_alpha > 3`` is removed. In half of the units such a
+from the 20th. Then every weight with ``log_alpha > 3`` is removed. In half of the trials such a
 weight trains with a mean of 0 already, as it does in that code: ``cut_at``. Published for sparse
 VD: 68 and 280 times fewer weights at 1.92 and 0.75 % test error.
 """
@@ -54,7 +54,7 @@ _PAPER = {
 _QUICK = {**_PAPER, "n_train": 200, "n_test": 50, "n_epochs": 2}
 
 
-def units(scale: str) -> list[Trial]:
+def trials(scale: str) -> list[Trial]:
     """Both networks, methods and ways to train: a shortened schedule first, then the published."""
     if scale == "quick":
         return [
@@ -75,7 +75,7 @@ def units(scale: str) -> list[Trial]:
     ]
 
 
-def run(unit: Trial) -> TrialResult:
+def run(trial: Trial) -> TrialResult:
     """Train, prune, store and time one network.
 
     Metrics: ``error`` after pruning and ``error_unpruned``, with the mean weights, in percent (the
@@ -90,13 +90,13 @@ def run(unit: Trial) -> TrialResult:
     report; for LeNet-300-100
     ``pixels``: kept weights of each of the 784 pixels.
     """
-    config, on = unit.config, device()
+    config, on = trial.config, device()
     data = mnist(config["n_train"], config["n_test"])
     x_train, x_test = (_inputs(x, config["network"]).to(on) for x in (data.x_train, data.x_test))
     y_train, y_test = data.y_train.to(on), data.y_test.to(on)
-    generator = torch.Generator(on).manual_seed(unit.seed)
+    generator = torch.Generator(on).manual_seed(trial.seed)
     net = make_network(config, generator)
-    seconds = train(net, x_train, y_train, config, generator, unit.checkpoint)
+    seconds = train(net, x_train, y_train, config, generator, trial.checkpoint)
 
     rows, small = sparsity(net), masked(net)
     less = shrink(small)
@@ -196,12 +196,7 @@ def learning_rate_factor(progress: float, network: str) -> float:
 
 
 EXPERIMENT = Experiment(
-    "sparse_lenet",
-    "Sparse LeNets (Molchanov, Ashukha and Vetrov 2017)",
-    units,
-    run,
-    table,
-    figure,
+    "sparse_lenet", "Sparse LeNets (Molchanov, Ashukha and Vetrov 2017)", trials, run, table, figure
 )
 
 

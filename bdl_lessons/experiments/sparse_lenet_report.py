@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from bdl_lessons.core import BLUE, GREY, INK, VERMILLION
 from bdl_lessons.core.plot_style import new_figure, style
-from bdl_lessons.experiments import markdown, paper_tables
+from bdl_lessons.experiments import markdown
+from bdl_lessons.experiments.paper_tables import published_table
 from bdl_lessons.experiments.records import Record
 from bdl_lessons.inference.prune import THRESHOLD
 
@@ -58,7 +59,7 @@ def error_table(records: list[Record]) -> str:
         "weights removed in each layer (%)",
         "compression",
     ]
-    reference = map(_published_row, paper_tables.table("sparse_lenet"))
+    reference = map(_published_row, published_table("sparse_lenet"))
     return markdown.table(head, [*map(_row, records), *reference])
 
 
@@ -120,7 +121,7 @@ def _published_row(row: dict) -> list[str]:
 
 def _verdicts(records: list[Record]) -> list[str]:
     """For each of our rows whether it is as small and as good as the published sparse VD."""
-    targets = {row["network and method"]: row for row in paper_tables.table("sparse_lenet")}
+    targets = {row["network and method"]: row for row in published_table("sparse_lenet")}
     lines = []
     for record in records:
         target, m = targets[f"{record['config']['network']}, sparse VD"], record["metrics"]
@@ -163,7 +164,7 @@ def _compressions(axes: Axes, records: list[Record]) -> None:
             markerfacecoloralt=INK,
             label=name,
         )
-    for row in paper_tables.table("sparse_lenet"):
+    for row in published_table("sparse_lenet"):
         network, method = row["network and method"].split(", ")
         ours = method == "sparse VD"
         axes.plot(

@@ -26,8 +26,8 @@ def two_workers(monkeypatch, tmp_path):
         yield cluster
 
 
-def test_a_worker_that_dies_loses_no_unit_and_doubles_none(two_workers, tmp_path):
-    experiment = toy.make(toy.train_slowly, partial(toy.units, folder=str(tmp_path)))
+def test_a_worker_that_dies_loses_no_trial_and_doubles_none(two_workers, tmp_path):
+    experiment = toy.make(toy.train_slowly, partial(toy.trials, folder=str(tmp_path)))
     path, outcomes = tmp_path / "toy.jsonl", []
 
     def reproduce():
@@ -61,5 +61,8 @@ def test_a_scheduler_that_is_not_there_is_named():
 
 def test_without_dask_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
-    with pytest.raises(ValueError, match=r"bdl-lessons\[cluster\]"), on_cluster("tcp://x:1"):
+    with (
+        pytest.raises(ValueError, match=r"pip install -e '\.\[cluster\]'"),
+        on_cluster("tcp://x:1"),
+    ):
         pass

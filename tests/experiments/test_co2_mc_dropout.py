@@ -3,7 +3,7 @@ import torch
 
 from bdl_lessons.experiments import co2_mc_dropout
 
-CONFIG = co2_mc_dropout.units("quick")[0].config
+CONFIG = co2_mc_dropout.trials("quick")[0].config
 
 
 def test_no_noise_on_the_input_and_noise_after_every_hidden_layer():
@@ -23,14 +23,14 @@ def test_units_of_the_first_layer_switch_within_the_data():
 
 
 def test_paper_scale_has_the_published_width_and_number_of_draws():
-    for unit in co2_mc_dropout.units("paper"):
-        assert unit.config["width"] == 1024
-        assert unit.config["n_samples"] == 1000
+    for trial in co2_mc_dropout.trials("paper"):
+        assert trial.config["width"] == 1024
+        assert trial.config["n_samples"] == 1000
 
 
 def test_the_metrics_are_those_of_the_curves():
-    unit = co2_mc_dropout.units("quick")[1]
-    measured = co2_mc_dropout.run(unit)
+    trial = co2_mc_dropout.trials("quick")[1]
+    measured = co2_mc_dropout.run(trial)
     metrics, curves = measured.metrics, measured.arrays
     assert curves["x"][-1] == 3.7
     assert metrics["std_at_3.7"] == pytest.approx(curves["std"][-1], abs=1e-6)
@@ -39,6 +39,6 @@ def test_the_metrics_are_those_of_the_curves():
     assert metrics["ratio"] == pytest.approx(metrics["std_at_3.7"] / metrics["std_inside"])
 
 
-def test_a_unit_measured_twice_gives_the_same_numbers():
-    unit = co2_mc_dropout.units("quick")[0]
-    assert co2_mc_dropout.run(unit) == co2_mc_dropout.run(unit)
+def test_a_trial_measured_twice_gives_the_same_numbers():
+    trial = co2_mc_dropout.trials("quick")[0]
+    assert co2_mc_dropout.run(trial) == co2_mc_dropout.run(trial)

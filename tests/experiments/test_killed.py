@@ -24,7 +24,7 @@ folder, moments = Path(sys.argv[1]), random.Random(0)
 for _ in range(10):
     child = os.fork()  # everything is imported: a moment in the child is a moment in the work
     if child == 0:
-        runner.reproduce(toy.make(toy.train, toy.many_units), folder=folder)
+        runner.reproduce(toy.make(toy.train, toy.many_trials), folder=folder)
         os._exit(0)
     time.sleep(moments.uniform(0.0, 0.15))
     os.kill(child, signal.SIGKILL)
@@ -45,14 +45,14 @@ def test_ten_kills_at_random_moments_change_nothing(tmp_path):
         timeout=120,
         stderr=subprocess.DEVNULL,
     )
-    experiment = toy.make(toy.train, toy.many_units)
+    experiment = toy.make(toy.train, toy.many_trials)
     path = tmp_path / "toy.jsonl"
     recorded = len(load_records(path))
-    assert 0 < recorded < len(toy.many_units("paper")), "the kills came too early or too late"
+    assert 0 < recorded < len(toy.many_trials("paper")), "the kills came too early or too late"
     outcome = runner.reproduce(experiment, folder=tmp_path)
     assert outcome.skipped == recorded
 
     uninterrupted = tmp_path / "uninterrupted"
     runner.reproduce(experiment, folder=uninterrupted)
     assert comparable(path) == comparable(uninterrupted / "toy.jsonl")
-    assert len(load_records(path)) == len(toy.many_units("paper"))
+    assert len(load_records(path)) == len(toy.many_trials("paper"))

@@ -33,17 +33,17 @@ SPEED = {
 }
 
 
-def test_all_networks_and_the_speed_are_units():
-    units = curves.units("paper")
-    assert len(units) == 1 + 7 * 4 * 3 + 7
-    assert units[0].config["measure"] == "speed"
-    first_seed = units[1:29]
-    assert {unit.seed for unit in first_seed} == {0}
+def test_all_networks_and_the_speed_are_trials():
+    trials = curves.trials("paper")
+    assert len(trials) == 1 + 7 * 4 * 3 + 7
+    assert trials[0].config["measure"] == "speed"
+    first_seed = trials[1:29]
+    assert {trial.seed for trial in first_seed} == {0}
     assert {(u.config["method"], u.config["width"]) for u in first_seed} == {
         (method, width) for method in curves.METHODS for width in (100, 250, 500, 750)
     }
-    long = units[-7:]
-    assert {unit.config["method"] for unit in long} == set(curves.METHODS)
+    long = trials[-7:]
+    assert {trial.config["method"] for trial in long} == set(curves.METHODS)
     assert {(u.seed, u.config["width"], u.config["n_epochs"]) for u in long} == {(0, 500, 60)}
 
 
@@ -147,6 +147,8 @@ def test_the_figure_has_a_line_with_its_own_look_for_every_method():
     assert len(ours.containers) == len(theirs.lines) == 7
     looks = {(line.get_color(), line.get_linestyle(), line.get_marker()) for line in theirs.lines}
     assert len(looks) == 7
-    rows = {row["method"]: row["750"] for row in paper_tables.table("mnist_dropout_curves")}
+    rows = {
+        row["method"]: row["750"] for row in paper_tables.published_table("mnist_dropout_curves")
+    }
     for line in theirs.lines:
         assert line.get_ydata()[3] == rows[line.get_label()]

@@ -53,10 +53,10 @@ def test_an_experiment_runs_and_is_reported(name, tmp_path, few_images, few_yach
     arguments = ["reproduce", name, "--scale", "quick", "--folder", str(tmp_path)]
     first = command(app, arguments)
     assert first.exit_code == 0, first.output
-    n_units = len(experiments.load(name).units("quick"))
-    assert f"{name}: {n_units} units recorded, 0 were there before, 0 failed" in first.output
+    n_trials = len(experiments.load(name).trials("quick"))
+    assert f"{name}: {n_trials} trials recorded, 0 were there before, 0 failed" in first.output
     again = command(app, arguments)
-    assert f"{name}: 0 units recorded, {n_units} were there before" in again.output
+    assert f"{name}: 0 trials recorded, {n_trials} were there before" in again.output
     for record in load_records(tmp_path / "quick" / f"{name}.jsonl"):
         assert all(math.isfinite(value) for value in record["metrics"].values())
     reported = command(app, ["report", "--scale", "quick", "--folder", str(tmp_path)])
@@ -67,10 +67,10 @@ def test_an_experiment_runs_and_is_reported(name, tmp_path, few_images, few_yach
 
 
 @pytest.mark.parametrize("name", experiments.names())
-def test_units_of_a_scale_are_different_units(name):
+def test_trials_of_a_scale_are_different_trials(name):
     for scale in experiments.SCALES:
-        units = experiments.load(name).units(scale)
-        assert len({trial_key(unit.config, unit.seed) for unit in units}) == len(units)
+        trials = experiments.load(name).trials(scale)
+        assert len({trial_key(trial.config, trial.seed) for trial in trials}) == len(trials)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_what_does_not_exist_is_refused(arguments, message, tmp_path):
     assert message in " ".join(result.output.replace("│", " ").split())
 
 
-def test_a_diverged_unit_fails_and_is_not_recorded(monkeypatch, tmp_path):
+def test_a_diverged_trial_fails_and_is_not_recorded(monkeypatch, tmp_path):
     monkeypatch.setattr("bdl_lessons.experiments.co2_mc_dropout.adam", lambda lr: _explode)
     result = command(
         app, ["reproduce", "co2_mc_dropout", "--scale", "quick", "--folder", str(tmp_path)]

@@ -74,7 +74,7 @@ def test_records_come_back_in_order(path):
     assert load_records(path) == made
 
 
-def test_a_unit_is_recorded_once(path):
+def test_a_trial_is_recorded_once(path):
     assert append_record(path, record(error=0.5))
     assert not append_record(path, record(error=0.7))
     assert [r["metrics"]["error"] for r in load_records(path)] == [0.5]

@@ -34,7 +34,7 @@ def test_every_experiment_with_records_has_its_figure(name):
 
 
 @pytest.mark.parametrize("name", experiments.names())
-def test_every_committed_record_names_its_unit(name):
+def test_every_committed_record_names_its_trial(name):
     for record in load_records(RESULTS_FOLDER / f"{name}.jsonl"):
         assert record["key"] == trial_key(record["config"], record["seed"])
         assert record["experiment"] == name
@@ -43,11 +43,11 @@ def test_every_committed_record_names_its_unit(name):
 
 def test_the_page_tells_what_is_recorded_and_how_to_run_the_rest(toys, tmp_path):
     empty = report.text(folder=tmp_path)
-    assert "0 of 4 units are recorded" in empty
+    assert "0 of 4 trials are recorded" in empty
     assert "`python -m bdl_lessons reproduce toy`. The same command runs the others." in empty
     runner.reproduce(toy.make(), "quick", folder=tmp_path)
     text = report.text("quick", tmp_path)
-    assert "2 of 2 units are recorded" in text
+    assert "2 of 2 trials are recorded" in text
     assert "runs the others" not in text
     assert "| 1 | 1.0 |" in text
     assert "reproduce toy --scale quick" in text
@@ -73,7 +73,7 @@ def test_records_of_other_settings_are_left_out(toys, tmp_path):
         "toy", "paper", {"n": 77}, 0, {"square": 1.0}, seconds=0, device=torch.device("cpu")
     )
     append_record(tmp_path / "toy.jsonl", old)
-    assert "0 of 4 units" in report.text(folder=tmp_path)
+    assert "0 of 4 trials" in report.text(folder=tmp_path)
 
 
 def test_page_and_figures_are_written(toys, tmp_path):

@@ -25,7 +25,7 @@ def squares(path):
     return [r["metrics"]["square"] for r in load_records(path)]
 
 
-def test_every_unit_is_recorded_and_then_skipped(tmp_path):
+def test_every_trial_is_recorded_and_then_skipped(tmp_path):
     first = runner.reproduce(toy.make(), folder=tmp_path)
     assert (first.recorded, first.skipped, first.failed) == (4, 0, [])
     again = runner.reproduce(toy.make(), folder=tmp_path)
@@ -33,14 +33,14 @@ def test_every_unit_is_recorded_and_then_skipped(tmp_path):
     assert squares(tmp_path / "toy.jsonl") == [0, 1, 4, 9]
 
 
-def test_a_recorded_unit_is_not_run_again(tmp_path):
+def test_a_recorded_trial_is_not_run_again(tmp_path):
     runner.reproduce(toy.make(), "quick", folder=tmp_path)
     (tmp_path / "quick" / "toy.jsonl").rename(tmp_path / "toy.jsonl")
     ran = []
 
-    def run(unit):
-        ran.append(unit.config["n"])
-        return toy.run(unit)
+    def run(trial):
+        ran.append(trial.config["n"])
+        return toy.run(trial)
 
     runner.reproduce(toy.make(run), "paper", folder=tmp_path)
     assert ran == [2, 3]
@@ -52,7 +52,7 @@ def test_quick_records_are_kept_apart(tmp_path):
     assert not (tmp_path / "toy.jsonl").exists()
 
 
-def test_failed_units_are_reported_not_recorded_and_tried_again(tmp_path):
+def test_failed_trials_are_reported_not_recorded_and_tried_again(tmp_path):
     outcome = runner.reproduce(toy.make(toy.run_with_failures), folder=tmp_path)
     assert outcome.recorded == 2
     raised, not_finite = outcome.failed
@@ -96,7 +96,7 @@ from tests.experiments import toy
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a job that began with &
     folder = Path(sys.argv[1])
-    experiment = toy.make(toy.train_slowly, partial(toy.units, folder=str(folder)))
+    experiment = toy.make(toy.train_slowly, partial(toy.trials, folder=str(folder)))
     runner.reproduce(experiment, jobs=int(sys.argv[2]), folder=folder)
 """
 
@@ -121,7 +121,7 @@ def test_killing_loses_only_what_was_running_and_leaves_no_worker(tmp_path, jobs
     wait_for(lambda: not any(map(alive, workers)))
     assert len(load_records(path)) == 2
     (tmp_path / "go-on").touch()
-    experiment = toy.make(toy.train_slowly, partial(toy.units, folder=str(tmp_path)))
+    experiment = toy.make(toy.train_slowly, partial(toy.trials, folder=str(tmp_path)))
     outcome = runner.reproduce(experiment, folder=tmp_path)
     assert (outcome.recorded, outcome.skipped) == (2, 2)
 
@@ -130,7 +130,7 @@ def test_killing_loses_only_what_was_running_and_leaves_no_worker(tmp_path, jobs
     assert comparable(path) == comparable(uninterrupted / "toy.jsonl")
 
 
-def test_a_unit_that_was_stopped_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+def test_a_trial_that_was_stopped_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN_WRITES", 0.0)
     folder = tmp_path / "stopped"
     stopped = runner.reproduce(toy.make(partial(toy.fit_and_stop, stop_at=31)), folder=folder)
@@ -147,18 +147,18 @@ def test_a_unit_that_was_stopped_goes_on_from_its_checkpoint(tmp_path, monkeypat
 
 
 def test_the_seconds_of_a_record_count_those_before_the_stop(tmp_path):
-    unit = replace(toy.units("paper")[0], checkpoint=tmp_path / "a.checkpoint")
-    torch.save({"run": {}, "seconds": 5000.0}, unit.checkpoint)
-    record = runner.measure(toy.make(), "paper", unit)
+    trial = replace(toy.trials("paper")[0], checkpoint=tmp_path / "a.checkpoint")
+    torch.save({"run": {}, "seconds": 5000.0}, trial.checkpoint)
+    record = runner.measure(toy.make(), "paper", trial)
     assert 5000 <= record["seconds"] < 5060
 
 
 def test_checkpoints_lie_beside_the_records_and_not_on_other_machines(tmp_path):
     seen = []
 
-    def run(unit):
-        seen.append(unit.checkpoint)
-        return toy.run(unit)
+    def run(trial):
+        seen.append(trial.checkpoint)
+        return toy.run(trial)
 
     runner.reproduce(toy.make(run), "quick", folder=tmp_path)
     keys = [record["key"] for record in load_records(tmp_path / "quick" / "toy.jsonl")]
@@ -199,12 +199,12 @@ def comparable(path):
     return sorted(records, key=lambda r: r["key"])
 
 
-def test_the_record_names_the_device_of_the_unit(tmp_path):
-    unit = Trial({"n": 2, "device": "cpu"}, seed=0)
+def test_the_record_names_the_device_of_the_trial(tmp_path):
+    trial = Trial({"n": 2, "device": "cpu"}, seed=0)
     with pytest.MonkeyPatch.context() as patched:
         asked = []
         patched.setattr(runner, "device", lambda name: asked.append(name) or torch.device("cpu"))
-        runner.measure(toy.make(), "paper", unit)
+        runner.measure(toy.make(), "paper", trial)
     assert asked == ["cpu"]
 
 

@@ -62,7 +62,7 @@ CHOSEN: dict[str, int] = dict.fromkeys(GRID, 0) | {"VD": 1, "VSD T=1": 1, "VSD T
 _GROUPS = (list(GRID)[:5], list(GRID)[5:8], list(GRID)[8:])
 
 
-def units(scale: str) -> list[Trial]:
+def trials(scale: str) -> list[Trial]:
     """For a few methods at a time: the grid on Fashion-MNIST, then the chosen setting on MNIST.
 
     Further seeds of all methods come last.
@@ -95,7 +95,7 @@ EXPERIMENT = Experiment(
     "image_classification",
     "LeNet5 on MNIST and Fashion-MNIST, and what it says of other images "
     "(Nguyen et al. 2021, Tables 4 and 5, OOD table, figure 4)",
-    units,
+    trials,
     run,
     table,
     figure,

@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 
 from bdl_lessons.core import CYCLE, DASHES
 from bdl_lessons.core.plot_style import new_figure, style
-from bdl_lessons.experiments import markdown, paper_tables
+from bdl_lessons.experiments import markdown
 from bdl_lessons.experiments.images import tables as tables
+from bdl_lessons.experiments.paper_tables import published_table
 from bdl_lessons.experiments.records import Record
 
 CHOICE = "fashion-mnist"
@@ -140,7 +141,7 @@ def _reading(config: dict) -> str:
 def _published() -> str:
     rows = [
         [r["method"], r["out_of_distribution"], *(f"{r[name]:.2f}" for name in tables.MEASURES)]
-        for r in paper_tables.table("ood_detection")
+        for r in published_table("ood_detection")
         if r["architecture"] == "LeNet5"
     ]
     return (

@@ -1,7 +1,7 @@
 """AlexNet and ResNet18 on colour images, and LeNet5 on SVHN: the published grid, and a small one.
 
 Nguyen et al. (NeurIPS 2021), Tables 4 and 5 and their table of out-of-distribution detection. The
-published sizes need a GPU and the data sets. The first units need neither: few images of CIFAR-10,
+published sizes need a GPU and the data sets. The first trials need neither: few images of CIFAR-10,
 few epochs.
 """
 
@@ -54,10 +54,10 @@ _SMALL_EPOCHS = {"AlexNet": 12, "ResNet18": 6}
 _QUICK = {"epochs": 1, "n_train": 48, "n_test": 20, "n_val": 16, "batch_size": 16, "n_samples": 2}
 
 
-def units(scale: str) -> list[Trial]:
+def trials(scale: str) -> list[Trial]:
     """The small grid, then the published one, seed by seed."""
     small = [
-        _unit(
+        _trial(
             *(name, "cifar10-subset", method),
             {**_SMALL, "epochs": _SMALL_EPOCHS[name], **SMALL_SETTINGS[method]},
         )
@@ -65,14 +65,14 @@ def units(scale: str) -> list[Trial]:
         for method in methods
     ]
     if scale == "quick":
-        return [Trial({**unit.config, **_QUICK}, 0) for unit in small[:2]]
+        return [Trial({**trial.config, **_QUICK}, 0) for trial in small[:2]]
     grid = [
         (name, data)
         for name in ("AlexNet", "ResNet18")
         for data in ("cifar10", "svhn", "cifar100", "stl10")
     ]
     published = [
-        _unit(name, data, method, {**_PUBLISHED_SIZE, **SETTINGS[method]}, seed)
+        _trial(name, data, method, {**_PUBLISHED_SIZE, **SETTINGS[method]}, seed)
         for seed in range(5)
         for name, data in [*grid, ("LeNet5", "svhn")]
         for method in SETTINGS
@@ -80,7 +80,7 @@ def units(scale: str) -> list[Trial]:
     return small + published
 
 
-def _unit(architecture: str, data: str, method: str, setting: dict, seed: int = 0) -> Trial:
+def _trial(architecture: str, data: str, method: str, setting: dict, seed: int = 0) -> Trial:
     return Trial(
         {
             "data": data,
@@ -96,7 +96,7 @@ def _unit(architecture: str, data: str, method: str, setting: dict, seed: int = 
 EXPERIMENT = Experiment(
     "image_classification_colour",
     "AlexNet and ResNet18 on colour images (Nguyen et al. 2021, Tables 4 and 5, OOD table)",
-    units,
+    trials,
     run,
     table,
     figure,

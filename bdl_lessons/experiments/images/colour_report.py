@@ -8,8 +8,9 @@ from matplotlib.figure import Figure
 
 from bdl_lessons.core import BLUE
 from bdl_lessons.core.plot_style import new_figure, style
-from bdl_lessons.experiments import markdown, paper_tables
+from bdl_lessons.experiments import markdown
 from bdl_lessons.experiments.images import tables as tables
+from bdl_lessons.experiments.paper_tables import published_table
 from bdl_lessons.experiments.records import Record
 
 PRINTED_AS = {"cifar10": "CIFAR10", "cifar100": "CIFAR100", "svhn": "SVHN", "stl10": "STL10"}
@@ -87,7 +88,7 @@ def _by_network_and_data(records: Sequence[Record]) -> dict[tuple[str, str], lis
 def _published_quality(architecture: str, data: str) -> str:
     rows = [
         [r["method"], f"{r['nll']:.3f}", f"{r['accuracy_percent']:.2f}", f"{r['ece']:.3f}"]
-        for r in paper_tables.table("image_classification")
+        for r in published_table("image_classification")
         if (r["architecture"], r["dataset"]) == (architecture, PRINTED_AS[data])
     ]
     return markdown.table(["method", "NLL (nats)", "accuracy (%)", "ECE"], rows) if rows else ""
@@ -98,7 +99,7 @@ def _published_detection(architecture: str, data: str, other: str) -> str:
     names = ("architecture", "in_distribution", "out_of_distribution")
     rows = [
         [r["method"], *(f"{r[m]:.2f}" for m in tables.MEASURES)]
-        for r in paper_tables.table("ood_detection")
+        for r in published_table("ood_detection")
         if tuple(r[name] for name in names) == wanted
     ]
     return markdown.table(["method", *tables.MEASURES.values()], rows)
@@ -106,12 +107,8 @@ def _published_detection(architecture: str, data: str, other: str) -> str:
 
 def _waiting(records: Sequence[Record]) -> str:
     done = {(r["config"]["architecture"], r["config"]["data"]) for r in records}
-    printed = [
-        (r["architecture"], r["dataset"]) for r in paper_tables.table("image_classification")
-    ]
-    printed += [
-        (r["architecture"], r["in_distribution"]) for r in paper_tables.table("ood_detection")
-    ]
+    printed = [(r["architecture"], r["dataset"]) for r in published_table("image_classification")]
+    printed += [(r["architecture"], r["in_distribution"]) for r in published_table("ood_detection")]
     names = {title: name for name, title in PRINTED_AS.items()}
     missing = [p for p in dict.fromkeys(printed) if (p[0], names[p[1]]) not in done]
     return markdown.table(["network", "data set", "command"], [[*p, _COMMAND] for p in missing])
@@ -121,7 +118,7 @@ def _reading() -> str:
     return (
         "The command fetches CIFAR-10 and CIFAR-100 (binary versions), SVHN and STL-10 from their "
         "official addresses, or finds them in the folder that `BDL_DATA_DIR` names. Every row "
-        "needs all its seeds, its other images and, in practice, a GPU. Set-up of those units, "
+        "needs all its seeds, its other images and, in practice, a GPU. Set-up of those trials, "
         "where the published one is not known: AlexNet is the version common on CIFAR (2.47 "
         "million weights, no dropout, no batch norm), ResNet18 has the stem made for ImageNet, on "
         "32 x 32 pixels too (the published accuracies fit that one), LeNet5 is the one of the "

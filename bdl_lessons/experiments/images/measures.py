@@ -28,7 +28,7 @@ SCORES = {"max softmax": max_log_probability, "entropy": negative_entropy}
 N_BINS = 20
 
 
-def run(unit: Trial) -> TrialResult:
+def run(trial: Trial) -> TrialResult:
     """Train on the training set without its last ``n_val`` rows; measure on those and on tests.
 
     Metrics: ``val_nll``; ``nll`` of the averaged probabilities in nats, ``accuracy_percent`` and
@@ -36,10 +36,10 @@ def run(unit: Trial) -> TrialResult:
     tells the test set from another one. Arrays: ``entropy/<set>``, how many rows have a predictive
     entropy in each of ``N_BINS`` equal bins from 0 to log(classes).
     """
-    config, on = unit.config, device()
+    config, on = trial.config, device()
     data = datasets.load(config["data"], **_sizes(config, ("n_train", "n_test")))
     others = [datasets.load(name, **_sizes(config, ("n_test",))) for name in config["ood"]]
-    generator = torch.Generator(on).manual_seed(unit.seed)
+    generator = torch.Generator(on).manual_seed(trial.seed)
     standardise = _standardiser(data, on)
     x, y = standardise(data.x_train), data.y_train.to(on)
     n_fit = len(x) - config["n_val"]

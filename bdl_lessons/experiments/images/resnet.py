@@ -57,7 +57,7 @@ def resnet18(
     and 512 channels, the mean over the pixels and a linear layer. As in the original there are no
     biases before a batch norm.
 
-    Batch norm has no law. ``train()`` makes it use the statistics of the batch, for fitting;
+    Batch norm is not random. ``train()`` makes it use the statistics of the batch, for fitting;
     ``eval()`` those it has collected, for predicting. Nothing else depends on these two.
 
     Args:

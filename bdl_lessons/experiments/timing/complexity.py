@@ -8,16 +8,22 @@ sizes, has the slope to compare with.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
+from bdl_lessons.core import CYCLE, DASHES, GREY, INK, YELLOW
+from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.experiments import markdown
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
+from bdl_lessons.experiments.paper_tables import published_table
 from bdl_lessons.experiments.posteriors.elrg import ELRG
 from bdl_lessons.experiments.posteriors.vmg import VMG
-from bdl_lessons.experiments.timing.complexity_report import figure, slope, table
+from bdl_lessons.experiments.records import Record
 from bdl_lessons.models import (
     BayesByBackprop,
     BinaryDropout,
@@ -39,6 +45,14 @@ SWEEPS = {
     "m": [8, 16, 32, 64, 128],
 }
 _QUICK = {name: [8, 16] for name in SWEEPS}
+_NAMES = {
+    "K": "inputs K",
+    "L": "outputs L",
+    "B": "images B",
+    "s": "draws s",
+    "r": "rank r (free vectors: their number)",
+    "m": "pseudo-data m",
+}
 Sizes = Mapping[str, int]
 FACTORIES: dict[str, Callable[[Sizes], LayerFactory]] = {
     "MAP": lambda size: BinaryDropout(0.0),
@@ -54,7 +68,7 @@ FACTORIES: dict[str, Callable[[Sizes], LayerFactory]] = {
 """``r`` is the rank of ELRG, of the maps of low-rank VSD, and the number of free vectors."""
 
 
-def units(scale: str) -> list[Trial]:
+def trials(scale: str) -> list[Trial]:
     """One for each method."""
     sweeps, rounds = (_QUICK, 1) if scale == "quick" else (SWEEPS, 9)
     return [
@@ -65,7 +79,7 @@ def units(scale: str) -> list[Trial]:
     ]
 
 
-def run(unit: Trial) -> TrialResult:
+def run(trial: Trial) -> TrialResult:
     """One layer at every size, forward, KL and backward; on the CPU.
 
     Arrays, for each size that is swept: ``<size>/values``, ``<size>/seconds`` (the fastest of the
@@ -73,10 +87,10 @@ def run(unit: Trial) -> TrialResult:
     backward pass, and the parameters; not the input nor the mean weights). Metrics:
     ``<size>/time_slope`` and ``<size>/memory_slope``.
     """
-    config, metrics, arrays = unit.config, {}, {}
+    config, metrics, arrays = trial.config, {}, {}
     for name, values in config["sweeps"].items():
         sizes = [{**config["base"], name: value} for value in values]
-        passes = [_forward(config["method"], size, unit.seed) for size in sizes]
+        passes = [_forward(config["method"], size, trial.seed) for size in sizes]
         kept = [_bytes_held(one_pass) for one_pass in passes]
         rounds = [[_seconds(p) for p in passes] for _ in range(config["rounds"] + 1)]
         seconds = [min(times) for times in zip(*rounds[1:], strict=True)]
@@ -84,6 +98,92 @@ def run(unit: Trial) -> TrialResult:
         metrics[f"{name}/time_slope"] = slope(values, seconds)
         metrics[f"{name}/memory_slope"] = slope(values, kept)
     return TrialResult(metrics, arrays)
+
+
+def slope(sizes: Sequence[float], costs: Sequence[float]) -> float:
+    """Of the least-squares line of log cost over log size."""
+    x, y = (torch.tensor(v, dtype=torch.float64).log() for v in (sizes, costs))
+    x = x - x.mean()
+    return ((x * y).sum() / x.square().sum()).item()
+
+
+def evaluate(formula: str, sizes: Mapping[str, int]) -> float:
+    """A printed order such as ``"r^3 + (r+2) K L B"`` at given sizes, constants as printed.
+
+    Raises:
+        ValueError: if it has a size that is not given.
+    """
+    return sum(
+        math.prod(_factor(factor, sizes) for factor in term.split())
+        for term in formula.split(" + ")
+    )
+
+
+def table(records: Sequence[Record]) -> str:
+    """For each method the exponents in each size, ours and the formula's, in time and memory."""
+    formulas = {row["method"]: row for row in published_table("complexity_per_layer")}
+    head = ["method", "printed time", "size", "exponent of time: measured", "formula"]
+    head += ["printed memory", "exponent of memory: measured", "formula"]
+    rows = []
+    for record in records:
+        method, sweeps = record["config"]["method"], record["config"]["sweeps"]
+        row = formulas.get(method)
+        for i, (name, values) in enumerate(sweeps.items()):
+            sizes = [{**record["config"]["base"], name: value} for value in values]
+            cells = [method if i == 0 else ""]
+            for what in ("time", "memory"):
+                printed = row[what] if row else ""
+                expected = slope(values, [evaluate(printed, s) for s in sizes]) if row else None
+                measured = _shown(record["metrics"][f"{name}/{what}_slope"])
+                shown = "" if expected is None else _shown(expected)
+                cells += [printed if i == 0 else "", measured, shown]
+            cells.insert(2, name)
+            rows.append(cells)
+    base = ", ".join(f"{k} = {v}" for k, v in records[0]["config"]["base"].items())
+    unmeasured = [m for m in formulas if m not in {r["config"]["method"] for r in records}]
+    note = (
+        f"Set-up: one linear layer on the CPU, forward pass, KL and backward pass; {base} but for "
+        "the size that varies. A slope of log cost over log size; the formula's is taken over the "
+        "same sizes, so that a sum of terms has the slope of the term that rules there. Constant "
+        "costs (tenths of a millisecond a layer, most of it Python) pull measured slopes down; a "
+        "matrix that outgrows the cache pushes them up. Time is processor "
+        "time, the fastest of "
+        f"{records[0]['config']['rounds']} rounds. Memory is what is there between forward and "
+        "backward pass: the output, what autograd keeps, and the parameters other than the mean "
+        "weights. The formula of BBB-LRT leaves out its K L variances, so its memory does not grow "
+        "with K; here it does. VSD is the published chain of fully connected layers, T = 2, so "
+        "each reflection reads K^2 weights; with free vectors there is no K^2 at all. Printed for "
+        "low-rank VSD is a time of r K but a memory of K^2: K^2 numbers cannot be filled in r K "
+        "steps, and ours does not need them. The r of ELRG multiplies K L B here as in the "
+        "formula. Not measured: "
+        f"{', '.join(unmeasured) or 'none'}."
+    )
+    return f"{markdown.table(head, rows)}\n\n{note}"
+
+
+def figure(records: Sequence[Record]) -> Figure:
+    """Milliseconds against each size, a panel for each size, both logarithmic."""
+    names = [name for name in _NAMES if any(name in r["config"]["sweeps"] for r in records)]
+    picture = new_figure(10.0, 6.0, layout="constrained")
+    colours = (*CYCLE, INK, GREY, YELLOW)
+    with style():
+        axes = picture.subplots(2, 3, sharey=True)
+        for ax, name in zip(axes.flat, names, strict=False):
+            for k, record in enumerate(records):
+                if name not in record["config"]["sweeps"]:
+                    continue
+                values = record["arrays"][f"{name}/values"]
+                ms = [1000 * s for s in record["arrays"][f"{name}/seconds"]]
+                look = {"color": colours[k % 9], "ls": DASHES[k % 6], "marker": "os^Dvx*P<"[k % 9]}
+                ax.loglog(values, ms, ms=5, lw=1.3, label=record["config"]["method"], **look)
+            ax.set_xlabel(_NAMES[name])
+            ax.set_xticks(values, [f"{v:,}" for v in values])
+            ax.xaxis.minorticks_off()
+        for ax in axes[:, 0]:
+            ax.set_ylabel("milliseconds")
+        handles = axes[0, 0].get_legend_handles_labels()
+        picture.legend(*handles, loc="outside lower center", ncols=5, fontsize=9)
+    return picture
 
 
 def _swept(method: str, sweeps: Mapping[str, list[int]]) -> dict[str, list[int]]:
@@ -144,10 +244,23 @@ def _bytes_held(one_pass: _Pass) -> int:
     return sum(size for at, size in sizes.items() if at not in own)
 
 
+def _shown(slope: float) -> str:
+    return f"{round(slope, 2) + 0.0:.2f}"  # no minus before a zero
+
+
+def _factor(factor: str, sizes: Mapping[str, int]) -> float:
+    if factor.startswith("("):
+        return sum(_factor(part, sizes) for part in factor[1:-1].split("+"))
+    base, _, power = factor.partition("^")
+    if not base.isdigit() and base not in sizes:
+        raise ValueError(f"formula has the size {base!r}, given are {', '.join(sizes)}")
+    return (float(base) if base.isdigit() else sizes[base]) ** int(power or 1)
+
+
 EXPERIMENT = Experiment(
     "complexity",
     "Time and memory of one layer against its sizes (Nguyen et al. 2021, Table 6)",
-    units,
+    trials,
     run,
     table,
     figure,

@@ -1,20 +1,74 @@
-"""What the layers of the course cost: a training step, and the KL of structured dropout by K."""
+"""What the layers of the course cost: a training step, and the KL of structured dropout by K.
+
+A training step under every noise is timed against the same network of plain layers. The KL of
+structured dropout is computed by the compact form and by a K x K matrix: time and memory.
+"""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+import random
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
+from pathlib import Path
+from statistics import linear_regression, median, quantiles
 
+import torch
 from matplotlib.figure import Figure
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.profiler import ProfilerActivity, profile
 
 from bdl_lessons.core import BLUE, GREY, VERMILLION
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.experiments import markdown
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
 from bdl_lessons.experiments.records import Record
-from bdl_lessons.experiments.timing import step_time, structured_kl_growth
+from bdl_lessons.inference import adam
+from bdl_lessons.models import (
+    ARD,
+    BayesByBackprop,
+    GaussianDropout,
+    LayerFactory,
+    Network,
+    SparseVD,
+    StructuredDropout,
+    VariationalDropout,
+    initialise,
+    mlp,
+)
+from bdl_lessons.probability import empirical_bayes_kl, orthogonal_matrix, rotated_variance
 
-LAYERS = {"without structure": step_time.INDEPENDENT, "structured": step_time.STRUCTURED}
+WIDTHS, BATCH_SIZE, N_TRAIN = (784, 1200, 1200, 1200, 10), 100, 60_000
+P_DROP = 0.5
+INDEPENDENT: dict[str, LayerFactory] = {
+    "Gaussian dropout A, alpha fixed": GaussianDropout(P_DROP, "A"),
+    "Gaussian dropout B, alpha fixed": GaussianDropout(P_DROP, "B"),
+    "variational dropout A, alpha per layer": VariationalDropout("A"),
+    "variational dropout B, alpha per layer": VariationalDropout("B"),
+    "variational dropout B, alpha per weight": VariationalDropout("B", "weight"),
+    "Bayes by backprop, local reparameterization": BayesByBackprop(),
+    "sparse variational dropout": SparseVD(),
+    "automatic relevance determination": ARD(),
+}
+"""Independent noise on units or weights."""
+
+STRUCTURED: dict[str, LayerFactory] = {
+    "variational dropout A, alpha per unit": VariationalDropout("A", "unit"),
+    "VSD, T = 0": StructuredDropout(0),
+    "VSD, T = 1": StructuredDropout(1),
+    "VSD, T = 2": StructuredDropout(2),
+    "VSD, T = 5": StructuredDropout(5),
+    "VSD, T = 2, fc_lowrank, rank 8": StructuredDropout(2, "fc_lowrank"),
+    "VSD, T = 2, fc": StructuredDropout(2, "fc"),
+}
+"""Correlated noise: free vectors, and the chains of maps that were published."""
+
+PLAIN = "nn.Linear"
+LAYERS = {"without structure": INDEPENDENT, "structured": STRUCTURED}
 GROWTH = "growth of the structured KL"
 AIMS = {
     "Gaussian dropout A, alpha fixed": 1.2,
@@ -25,15 +79,18 @@ AIMS = {
     "VSD, T = 2": 1.45,
 }
 """The ratio to plain layers that each kind should not exceed on a CPU with two threads."""
+SIZES = (256, 512, 1024, 2048, 4096, 8192, 16384)
+LARGEST_MATRIX = 4096
+T, N_COLUMNS = 2, 10
 
 
-def units(scale: str) -> list[Trial]:
+def trials(scale: str) -> list[Trial]:
     """The two groups of layers, then the KL. More repeats for ``"paper"``."""
     if scale == "quick":
         repeats, threads, sizes, widths = 2, 1, [64, 128], [12, 10, 4]
     else:
         repeats, threads = 40, 2
-        sizes, widths = list(structured_kl_growth.SIZES), list(step_time.WIDTHS)
+        sizes, widths = list(SIZES), list(WIDTHS)
     steps = [
         {"measure": name, "n_repeats": repeats, "n_threads": threads, "widths": widths}
         for name in LAYERS
@@ -42,15 +99,15 @@ def units(scale: str) -> list[Trial]:
     return [Trial(config, seed=0) for config in (*steps, growth)]
 
 
-def run(unit: Trial) -> TrialResult:
+def run(trial: Trial) -> TrialResult:
     """Metrics ``<network>/<column>`` of a training step; for the KL ``<K or slope>/<column>``."""
-    config = unit.config
+    config = trial.config
     if config["measure"] == GROWTH:
-        rows = structured_kl_growth.measure(config["sizes"], config["n_repeats"])
+        rows = measure_kl_growth(config["sizes"], config["n_repeats"])
     else:
         layers = LAYERS[config["measure"]]
-        rows = step_time.compare(
-            layers, config["n_repeats"], config["n_threads"], config["widths"], unit.seed
+        rows = compare_steps(
+            layers, config["n_repeats"], config["n_threads"], config["widths"], trial.seed
         )
     metrics = {}
     for row in rows:
@@ -63,7 +120,7 @@ def table(records: Sequence[Record]) -> str:
     """Steps with the aims beside them, then the growth of the KL."""
     parts = []
     for record in records:
-        rows = _rows(record)
+        rows = _rows_of(record)
         if record["config"]["measure"] == GROWTH:
             columns = list(dict.fromkeys(name for row in rows.values() for name in row))
             head = ["K", *columns]
@@ -90,7 +147,7 @@ def table(records: Sequence[Record]) -> str:
             ]
             widths = "-".join(map(str, record["config"]["widths"]))
             text = (
-                f"A training step of {widths}, batch {step_time.BATCH_SIZE}, fused Adam, "
+                f"A training step of {widths}, batch {BATCH_SIZE}, fused Adam, "
                 f"{record['config']['n_threads']} threads, layers {record['config']['measure']}. "
                 "All networks take turns; the median over repeats of the ratio to the plain "
                 "network in the same repeat, with quartiles. `nn.Linear again` tells what the "
@@ -107,8 +164,8 @@ def figure(records: Sequence[Record]) -> Figure:
         name: row
         for record in records
         if record["config"]["measure"] != GROWTH
-        for name, row in _rows(record).items()
-        if not name.startswith(step_time.PLAIN)
+        for name, row in _rows_of(record).items()
+        if not name.startswith(PLAIN)
     }
     picture = new_figure(8.0, 0.9 + 0.26 * len(rows), layout="constrained")
     with style():
@@ -126,7 +183,77 @@ def figure(records: Sequence[Record]) -> Figure:
     return picture
 
 
-def _rows(record: Record) -> dict[str, dict[str, float]]:
+def compare_steps(
+    layers: dict[str, LayerFactory],
+    n_repeats: int = 30,
+    n_threads: int = 2,
+    widths: Sequence[int] = WIDTHS,
+    seed: int = 0,
+) -> list[dict]:
+    """Time one step of fused Adam on the sum of loss and KL, all candidates in one run.
+
+    Each repeat takes every candidate once, in a random order. ``ratio`` is the median over repeats
+    of the candidate's time over that of the plain network in the same repeat, ``low`` and ``high``
+    are its quartiles; ``parameters`` counts those that Adam moves. ``nn.Linear again`` is a second
+    plain network: how far its ratio is from 1 is what the measurement can tell apart.
+    """
+    threads_before = torch.get_num_threads()
+    torch.set_num_threads(n_threads)
+    try:
+        return _step_rows(*_time_steps(layers, n_repeats, widths, random.Random(seed)))
+    finally:
+        torch.set_num_threads(threads_before)
+
+
+def training_step(
+    network: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator, n_train: int
+) -> Callable[[], None]:
+    """A call that takes one step of fused Adam on the loss: with its KL for a ``Network``."""
+    optimizer = adam(1e-3)(network.parameters())
+
+    def step() -> None:
+        if isinstance(network, Network):
+            output = network(x, "per_example", generator)
+            loss = cross_entropy(output, y) + network.kl() / n_train
+        else:
+            loss = cross_entropy(network(x), y)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def measure_kl_growth(sizes: Sequence[int] = SIZES, n_repeats: int = 15) -> list[dict]:
+    """Value and gradients of the KL for each K, on one thread.
+
+    Times are medians, the two forms interleaved, so that a ratio means something on a machine with
+    other work. Peaks are the most that was allocated at one time between start and end, as the
+    allocator reports it to ``torch.profiler``; K T is 4 K T bytes. The last row has the slopes of
+    the logarithms on log K: 1 is linear, 2 quadratic. Calls that take no time to compute still
+    take time to make, which flattens the compact form's.
+    """
+    threads_before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        rows = [_kl_row(n_units, n_repeats) for n_units in sizes]
+    finally:
+        torch.set_num_threads(threads_before)
+    return [*rows, _slopes(rows)]
+
+
+def compact(log_alpha: Tensor, vectors: Tensor) -> Tensor:
+    """The KL as a layer computes it."""
+    return empirical_bayes_kl(log_alpha, rotated_variance(log_alpha.exp(), vectors), N_COLUMNS)
+
+
+def explicit(log_alpha: Tensor, vectors: Tensor) -> Tensor:
+    """The same number from U itself."""
+    noise_var = orthogonal_matrix(vectors).square() @ log_alpha.exp()
+    return empirical_bayes_kl(log_alpha, noise_var, N_COLUMNS)
+
+
+def _rows_of(record: Record) -> dict[str, dict[str, float]]:
     rows: dict[str, dict[str, float]] = {}
     for name, value in record["metrics"].items():
         row, _, column = name.rpartition("/")
@@ -134,10 +261,112 @@ def _rows(record: Record) -> dict[str, dict[str, float]]:
     return rows
 
 
+def _time_steps(
+    layers: dict[str, LayerFactory], n_repeats: int, widths: Sequence[int], order: random.Random
+) -> tuple[dict[str, nn.Module], dict[str, list[float]]]:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(BATCH_SIZE, widths[0], generator=generator)
+    y = torch.randint(widths[-1], (BATCH_SIZE,), generator=generator)
+    networks = {
+        PLAIN: _plain(widths),
+        f"{PLAIN} again": _plain(widths),
+        "nn.Dropout": _plain(widths, nn.Dropout(P_DROP)),
+    } | {name: initialise(mlp(widths, factory), generator) for name, factory in layers.items()}
+    steps = {
+        name: training_step(network, x, y, generator, N_TRAIN) for name, network in networks.items()
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    for repeat in range(n_repeats + 2):
+        for name in order.sample(list(steps), len(steps)):
+            began = time.perf_counter()
+            steps[name]()
+            if repeat > 1:  # the first two rounds warm up
+                seconds[name].append(time.perf_counter() - began)
+    return networks, seconds
+
+
+def _step_rows(networks: dict[str, nn.Module], seconds: dict[str, list[float]]) -> list[dict]:
+    rows = []
+    for name, own in seconds.items():
+        ratios = [time / base for time, base in zip(own, seconds[PLAIN], strict=True)]
+        low, middle, high = quantiles(ratios, n=4)
+        moved = sum(p.numel() for p in networks[name].parameters() if p.requires_grad)
+        rows.append(
+            {
+                "network": name,
+                "ms": 1e3 * median(own),
+                "ratio": middle,
+                "low": low,
+                "high": high,
+                "parameters": moved,
+            }
+        )
+    return rows
+
+
+def _plain(widths: Sequence[int], dropout: nn.Module | None = None) -> nn.Sequential:
+    """A network as a reader would write it, with ``dropout`` before each linear layer."""
+    modules: list[nn.Module] = []
+    for n_in, n_out in pairwise(widths):
+        modules += [dropout] if dropout else []
+        modules += [nn.Linear(n_in, n_out), nn.ReLU()]
+    return nn.Sequential(*modules[:-1])
+
+
+def _kl_row(n_units: int, n_repeats: int) -> dict:
+    generator = torch.Generator().manual_seed(0)
+    log_alpha = torch.randn(n_units, generator=generator).sub(2).requires_grad_()
+    vectors = torch.randn(T, n_units, generator=generator).requires_grad_()
+    candidates = {"compact": compact}
+    if n_units <= LARGEST_MATRIX:
+        candidates["matrix"] = explicit
+
+    def call(kl: Callable[[Tensor, Tensor], Tensor]) -> None:
+        torch.autograd.grad(kl(log_alpha, vectors), (log_alpha, vectors))
+
+    seconds: dict[str, list[float]] = {name: [] for name in candidates}
+    for repeat in range(n_repeats + 1):
+        for name, kl in candidates.items():
+            began = time.perf_counter()
+            call(kl)
+            if repeat:  # the first round warms up
+                seconds[name].append(time.perf_counter() - began)
+    row: dict = {"K": n_units}
+    for name in ("compact", "matrix"):
+        row[f"{name}, ms"] = 1e3 * median(seconds[name]) if name in seconds else math.nan
+    for name in ("compact", "matrix"):
+        peak = _peak_bytes(lambda name=name: call(candidates[name])) if name in seconds else None
+        row[f"{name}, peak in K T"] = peak / (4 * n_units * T) if peak else math.nan
+    return row
+
+
+def _peak_bytes(call: Callable[[], None]) -> int:
+    """The largest sum of what the CPU allocator gave out and took back during ``call``."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        call()
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "trace.json"
+        profiler.export_chrome_trace(str(trace))
+        events = json.loads(trace.read_text())["traceEvents"]
+    steps = [(e["ts"], e["args"]["Bytes"]) for e in events if e.get("name") == "[memory]"]
+    return max(accumulate(n_bytes for _, n_bytes in sorted(steps, key=lambda step: step[0])))
+
+
+def _slopes(rows: list[dict]) -> dict:
+    slopes: dict = {"K": "slope on log K"}
+    for column in list(rows[0])[1:]:
+        known = [(row["K"], row[column]) for row in rows if not math.isnan(row[column])]
+        n_units, values = zip(*known, strict=True)
+        extra = 1 if column.endswith("K T") else 0  # from units of K T to bytes
+        x, y = [math.log(n) for n in n_units], [math.log(value) for value in values]
+        slopes[column] = linear_regression(x, y).slope + extra
+    return slopes
+
+
 EXPERIMENT = Experiment(
     "layer_cost",
     "What a layer costs: a training step, and the KL of structured dropout",
-    units,
+    trials,
     run,
     table,
     figure,

@@ -1,4 +1,4 @@
-"""What a training step costs under each law of the weights, relative to a plain network.
+"""What a training step costs under each posterior, relative to a plain network.
 
 Nguyen et al. (NeurIPS 2021), Table 7: time per epoch relative to MAP, for LeNet5, AlexNet and
 ResNet18. Their batch size and hardware are not known.
@@ -11,16 +11,16 @@ from collections.abc import Callable, Sequence
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from bdl_lessons.core import BLUE, GREY, clock, device
 from bdl_lessons.core.plot_style import new_figure, style
-from bdl_lessons.experiments import markdown, paper_tables
+from bdl_lessons.experiments import markdown
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
 from bdl_lessons.experiments.images.resnet import resnet18
+from bdl_lessons.experiments.paper_tables import published_table
 from bdl_lessons.experiments.posteriors.mnf import MNF
 from bdl_lessons.experiments.records import Record
-from bdl_lessons.inference import adam
+from bdl_lessons.experiments.timing.layer_cost import training_step
 from bdl_lessons.models import (
     BayesByBackprop,
     BinaryDropout,
@@ -62,7 +62,7 @@ _ROUNDS = {
 _N_TRAIN = 50_000
 
 
-def units(scale: str) -> list[Trial]:
+def trials(scale: str) -> list[Trial]:
     """One for each architecture and kind of device; those for a device that is absent fail."""
     if scale == "quick":
         return [Trial({"architecture": "lenet5", "device": "cpu", "batch_size": 2, "rounds": 2}, 0)]
@@ -81,14 +81,14 @@ def units(scale: str) -> list[Trial]:
     ]
 
 
-def run(unit: Trial) -> TrialResult:
+def run(trial: Trial) -> TrialResult:
     """Take steps with all methods in turn, round after round, on random 32 x 32 images.
 
     Metrics, for each method: ``ms/<method>``, the median milliseconds of a step, and
     ``ratio/<method>``, the median over rounds of its time by that of MAP in the same round.
     """
-    config, on = unit.config, device(unit.config["device"])
-    generator = torch.Generator(on).manual_seed(unit.seed)
+    config, on = trial.config, device(trial.config["device"])
+    generator = torch.Generator(on).manual_seed(trial.seed)
     x = torch.randn(config["batch_size"], 3, 32, 32, generator=generator, device=on)
     y = torch.arange(config["batch_size"], device=on) % 10
     steps = {
@@ -113,7 +113,7 @@ def run(unit: Trial) -> TrialResult:
 
 def table(records: Sequence[Record]) -> str:
     """For each kind of device: milliseconds for MAP, ratios for the others, published beside."""
-    printed = {row["method"]: row for row in paper_tables.table("time_per_epoch_ratio")}
+    printed = {row["method"]: row for row in published_table("time_per_epoch_ratio")}
     parts = []
     for kind in dict.fromkeys(record["config"]["device"] for record in records):
         here = [r for r in records if r["config"]["device"] == kind]
@@ -137,12 +137,12 @@ def table(records: Sequence[Record]) -> str:
         "noise, the first too. Published is the time of an epoch, loading included; data, batch "
         "size, optimiser and hardware are not known. Published VSD makes its vectors by a chain of "
         "fully connected layers: compare it with the rows `fc`; the other rows of VSD have free "
-        "vectors, the same laws for fewer numbers. In LeNet5, where the image is the largest "
-        "array, learned noise on the pixels is dear: it asks for the gradient with respect to "
-        "them, which a plain network never computes. What a method adds to each layer counts for "
-        "little on a CPU, where the convolutions take the time, and for much on a GPU, where many "
-        "small operations wait for each other: that may be why published ratios of ResNet18 are "
-        "higher. Published but not measured here: "
+        "vectors, the same distributions for fewer numbers. In LeNet5, where the image is "
+        "the largest array, learned noise on the pixels is expensive: it needs the gradient with "
+        "respect to them, which a plain network never computes. What a method adds to each layer "
+        "counts for little on a CPU, where the convolutions take the time, and for much on a GPU, "
+        "where many small operations wait for each other: that may be why published ratios of "
+        "ResNet18 are higher. Published but not measured here: "
         f"{', '.join(missing) or 'nothing'}."
     )
     return "\n\n".join(parts)
@@ -150,7 +150,7 @@ def table(records: Sequence[Record]) -> str:
 
 def figure(records: Sequence[Record]) -> Figure:
     """Ratios to MAP as bars, published ones as lines across them."""
-    printed = {row["method"]: row for row in paper_tables.table("time_per_epoch_ratio")}
+    printed = {row["method"]: row for row in published_table("time_per_epoch_ratio")}
     picture = new_figure(8.6, 3.4, layout="constrained")
     first = records[0]["config"]["device"]
     here = [r for r in records if r["config"]["device"] == first]
@@ -178,15 +178,7 @@ def _stepper(
     network: Network, x: Tensor, y: Tensor, generator: torch.Generator
 ) -> Callable[[], None]:
     network = initialise(network.to(x.device), generator).train()
-    optimizer = adam(1e-3)(network.parameters())
-
-    def step() -> None:
-        loss = cross_entropy(network(x, "per_example", generator), y) + network.kl() / _N_TRAIN
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-
-    return step
+    return training_step(network, x, y, generator, _N_TRAIN)
 
 
 def _seconds(step: Callable[[], None], on: torch.device) -> float:
@@ -207,7 +199,7 @@ def _published(printed: dict, method: str, record: Record) -> str:
 EXPERIMENT = Experiment(
     "time_per_step",
     "Time of a training step under each method (Nguyen et al. 2021, Table 7)",
-    units,
+    trials,
     run,
     table,
     figure,

@@ -72,7 +72,7 @@ class Slang:
 
     a likelihood with noise variance :math:`\kappa`. The empirical Fisher matrix of SLANG is the
     curvature of that only where the residuals have this variance. Where theirs is larger, it is
-    too large by their ratio: the law is too narrow, and steps are too short to leave the start.
+    too large by their ratio: the posterior is too narrow, and steps are too short to leave the start.
 
     Args:
         rank: of the precision. lr: of the mean's natural-gradient steps. n_draws: of the weights

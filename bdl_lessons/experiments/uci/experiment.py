@@ -1,6 +1,6 @@
 """UCI regression on the standard splits (VSD, Tables 10 and 11): error and log likelihood.
 
-A unit is a data set and a method: all splits and all points of the method's grid in it, trained
+A trial is a data set and a method: all splits and all points of the method's grid in it, trained
 side by side. The protocol is that of :mod:`bdl_lessons.experiments.uci.protocol`.
 """
 
@@ -16,10 +16,10 @@ from bdl_lessons.experiments.uci.methods import METHODS
 from bdl_lessons.experiments.uci.networks import Networks
 from bdl_lessons.experiments.uci.protocol import choose_and_predict, log_likelihood
 from bdl_lessons.experiments.uci.summary import figure, table
-from bdl_lessons.experiments.uci.trials import TAU_GRIDS, units
+from bdl_lessons.experiments.uci.trials import TAU_GRIDS, trials
 
 
-def run(unit: Trial) -> TrialResult:
+def run(trial: Trial) -> TrialResult:
     """One method on one data set.
 
     Arrays, one entry for each split: ``rmse`` of the averaged draws and ``log_likelihood`` of a
@@ -28,13 +28,13 @@ def run(unit: Trial) -> TrialResult:
     the KL beside the log likelihood. Metrics: their means, ``*_error`` the standard errors; CPU
     milliseconds of a step of one network, side by side and alone.
     """
-    config, on = unit.config, device()
+    config, on = trial.config, device()
     method = METHODS[config["method"]]
     data = uci(config["data"])
     rows = splits(len(data.x), config["n_splits"])
     train, test = (torch.stack([torch.from_numpy(pair[i]) for pair in rows]) for i in (0, 1))
     x, y = data.x.to(on), data.y.to(on)
-    generator = torch.Generator(on).manual_seed(unit.seed)
+    generator = torch.Generator(on).manual_seed(trial.seed)
     predicted = choose_and_predict(
         method, x[train], y[train], x[test], TAU_GRIDS[config["data"]], config, generator
     )
@@ -66,7 +66,7 @@ def run(unit: Trial) -> TrialResult:
 EXPERIMENT = Experiment(
     "uci",
     "Regression on the UCI sets (Variational structured dropout, Tables 10 and 11)",
-    units,
+    trials,
     run,
     table,
     figure,

@@ -78,7 +78,10 @@ METHODS = {
         None, partial(_structured_dropout, 1), _any_weight(), "VSD with one reflection"
     ),
     "VMG": Networks(
-        "VMG", VMG, _any_weight(), "five pseudo-points; fixed prior, no Gamma laws of precisions"
+        "VMG",
+        VMG,
+        _any_weight(),
+        "five pseudo-points; fixed prior, no Gamma distributions of precisions",
     ),
     "SWAG": Swag(None, _any_weight(), "SGD with momentum 0.9; 20 deviations and a diagonal"),
     "SLANG": Slang(

@@ -1,4 +1,4 @@
-r"""One protocol for all methods: choose inside the training part, train anew, predict the test.
+r"""One protocol for all methods: choose inside the training part, train again, predict the test.
 
 Up to the factor tau, the loss of a network is
 
@@ -32,7 +32,7 @@ VALIDATION = 0.2
 
 
 class Method(Protocol):
-    """What the protocol asks of a method. Splits and points of the grid come as one batch of M."""
+    """What the protocol needs of a method. Splits and points of the grid come as one batch of M."""
 
     def train(
         self, points: Sequence[Point], x: Tensor, y: Tensor, config: Config, g: torch.Generator
@@ -66,7 +66,7 @@ def choose_and_predict(
     config: Mapping[str, Any],
     generator: torch.Generator,
 ) -> Predicted:
-    """Choose a point of the grid and a tau for each split, train anew, predict.
+    """Choose a point of the grid and a tau for each split, train again, predict.
 
     Chosen is what gives the last 20 % of the training part the highest log predictive likelihood
     after training on the first 80 %. No target of the test part comes in here.
@@ -74,7 +74,7 @@ def choose_and_predict(
     Args:
         x_train: ``(S, N, K)``. y_train: ``(S, N)``. x_test: ``(S, B, K)``. Original units.
         tau_grid: precisions in original units, for ``Predicted.grid_taus``.
-        config: of the unit, with its ``grid``.
+        config: of the trial, with its ``grid``.
     """
     grid: list[Point] = config["grid"]
     n_splits, n_points = len(x_train), len(grid)

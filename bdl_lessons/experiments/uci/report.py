@@ -1,4 +1,4 @@
-"""The small print of the UCI tables: what was chosen, what batching gains, set-up, what waits."""
+"""The small print of the UCI tables: what was chosen, what batching gains, the set-up, what is missing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bdl_lessons.experiments.records import Record
 from bdl_lessons.experiments.uci.methods import METHODS
 from bdl_lessons.experiments.uci.protocol import TAUS, VALIDATION
 from bdl_lessons.experiments.uci.tables import PUBLISHED_NAMES, Results, cell
-from bdl_lessons.experiments.uci.trials import TAU_GRIDS, units
+from bdl_lessons.experiments.uci.trials import TAU_GRIDS, trials
 
 
 def grid_tau(found: Results) -> str:
@@ -58,14 +58,14 @@ def speed(found: Results) -> str:
     head = ["method", "networks side by side", "ms a step, alone", "ms, side by side", "gain"]
     return markdown.table(head, rows) + (
         "\n\nCPU time of one step of one network, median over the data sets, both measured in the "
-        "process that ran the unit."
+        "process that ran the trial."
     )
 
 
 def set_up(records: Sequence[Record]) -> str:
     """The protocol, and how it differs from the published ones."""
     shapes = Counter(_shape(record["config"]) for record in records)
-    trained = "; ".join(f"{shape} ({n} units)" for shape, n in shapes.items())
+    trained = "; ".join(f"{shape} ({n} trials)" for shape, n in shapes.items())
     return (
         f"**Set-up.** One hidden layer of {records[0]['config']['n_hidden']} ReLU units. Inputs "
         "and targets are standardised with the rows that a network trains on. Training: "
@@ -85,9 +85,9 @@ def set_up(records: Sequence[Record]) -> str:
     )
 
 
-def waiting(records: Sequence[Record], found: Results) -> list[str]:
-    """The units without a record."""
-    configs = [unit.config for unit in units(records[0]["scale"])]
+def missing(records: Sequence[Record], found: Results) -> list[str]:
+    """The trials without a record."""
+    configs = [trial.config for trial in trials(records[0]["scale"])]
     left = [
         f"{config['method']} on {PUBLISHED_NAMES[config['data']]}"
         for config in configs
@@ -95,7 +95,7 @@ def waiting(records: Sequence[Record], found: Results) -> list[str]:
     ]
     if not left:
         return []
-    return [f"Waiting for `python -m bdl_lessons reproduce uci --jobs 2`: {'; '.join(left)}."]
+    return [f"Missing, by `python -m bdl_lessons reproduce uci --jobs 2`: {'; '.join(left)}."]
 
 
 def _shape(config: Mapping) -> str:

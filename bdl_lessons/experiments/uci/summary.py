@@ -10,7 +10,7 @@ from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.evaluation import paired_difference
 from bdl_lessons.experiments import markdown
 from bdl_lessons.experiments.records import Record
-from bdl_lessons.experiments.uci.report import choices, grid_tau, set_up, speed, waiting
+from bdl_lessons.experiments.uci.report import choices, grid_tau, missing, set_up, speed
 from bdl_lessons.experiments.uci.tables import (
     PUBLISHED_METHODS,
     PUBLISHED_NAMES,
@@ -24,7 +24,7 @@ _COMPARED = ("MCD", "VD", "VSD, T = 1", "BBB", "D.E", "MAP")
 
 
 def table(records: list[Record]) -> str:
-    """Both tables, what VSD gains, what was chosen, what batching gains, what differs and waits."""
+    """Both tables, what VSD gains, what was chosen, what batching gains, what differs and is missing."""
     found = Results(records)
     return "\n\n".join(
         [
@@ -41,7 +41,7 @@ def table(records: list[Record]) -> str:
             "### Side by side against one at a time",
             speed(found),
             set_up(records),
-            *waiting(records, found),
+            *missing(records, found),
         ]
     )
 

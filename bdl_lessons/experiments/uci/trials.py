@@ -1,4 +1,4 @@
-"""The units of the UCI experiment and what they fix."""
+"""The trials of the UCI experiment and what they fix."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ _QUICK = {**_PAPER, "n_splits": 2, "n_steps": 10, "n_samples_val": 5, "n_samples
 _LARGE_KL_WEIGHTS = (0.1, 0.01, 1e-3)
 
 
-def units(scale: str) -> list[Trial]:
+def trials(scale: str) -> list[Trial]:
     """Most important first: the dropout family on the small sets, then wider in both directions."""
     if scale == "quick":
         few = ("MCD", "VSD", "D.E", "SWAG", "SLANG", "GP")
-        return [_unit("yacht", method, _QUICK) for method in few]
+        return [_trial("yacht", method, _QUICK) for method in few]
     others = [method for method in METHODS if method not in FIRST + SECOND]
     return [
-        *[_unit(data, method, _PAPER) for method in FIRST for data in SMALL],
-        *[_unit(data, method, _PAPER) for method in SECOND for data in SMALL],
-        *[_unit(data, method, _PAPER) for data in MIDDLE for method in FIRST + SECOND],
-        *[_unit(data, method, _LARGE) for data in LARGE for method in FIRST + SECOND],
-        *[_unit(data, method, _PAPER) for method in others for data in SMALL],
+        *[_trial(data, method, _PAPER) for method in FIRST for data in SMALL],
+        *[_trial(data, method, _PAPER) for method in SECOND for data in SMALL],
+        *[_trial(data, method, _PAPER) for data in MIDDLE for method in FIRST + SECOND],
+        *[_trial(data, method, _LARGE) for data in LARGE for method in FIRST + SECOND],
+        *[_trial(data, method, _PAPER) for method in others for data in SMALL],
     ]
 
 
-def _unit(data: str, method: str, config: dict) -> Trial:
+def _trial(data: str, method: str, config: dict) -> Trial:
     weights = _LARGE_KL_WEIGHTS if data in LARGE else KL_WEIGHTS
     grid = [dict(point) for point in METHODS[method].grid if point["kl_weight"] in weights]
     return Trial({"data": data, "method": method, **config, "grid": grid}, seed=0)

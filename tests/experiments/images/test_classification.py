@@ -31,21 +31,21 @@ def test_the_setting_with_the_smallest_validation_nll_of_the_first_seed_is_chose
 def test_the_chosen_settings_are_those_of_the_records():
     picked = tables.chosen(RECORDS, report.CHOICE)
     for method, index in classification.CHOSEN.items():
-        unit = classification._config(report.CHOICE, method, classification.GRID[method][index])
-        assert picked[method] == tables.setting({"config": unit})
+        trial = classification._config(report.CHOICE, method, classification.GRID[method][index])
+        assert picked[method] == tables.setting({"config": trial})
 
 
 def test_settings_are_tried_before_they_are_used_and_seeds_come_last(monkeypatch):
     grid = classification.GRID
     monkeypatch.setattr(classification, "CHOSEN", dict.fromkeys(grid, 0))
-    units = classification.units("paper")
+    trials = classification.trials("paper")
     for method, settings in grid.items():
-        mine = [u for u in units if u.config["method"] == method]
+        mine = [u for u in trials if u.config["method"] == method]
         assert {u.config["data"] for u in mine[: len(settings)]} == {"fashion-mnist"}
         assert len(mine) == len(settings) + 5  # MNIST, then both sets with two more seeds
-    seeds = [u.seed for u in units]
+    seeds = [u.seed for u in trials]
     assert seeds == sorted(seeds)
-    assert all(u.config["ood"][1] != u.config["data"] for u in units)
+    assert all(u.config["ood"][1] != u.config["data"] for u in trials)
 
 
 def test_a_spread_is_a_standard_error():

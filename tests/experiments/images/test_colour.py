@@ -17,24 +17,24 @@ def record(architecture, data, method="MAP", ood=()):
     return {"config": {**config, "epochs": 1, "n_val": 500, "batch_size": 8}, "metrics": metrics}
 
 
-def test_there_are_units_for_every_published_row():
-    units = colour.units("paper")
-    have = {(u.config["architecture"], u.config["data"], u.config["method"]) for u in units}
+def test_there_are_trials_for_every_published_row():
+    trials = colour.trials("paper")
+    have = {(u.config["architecture"], u.config["data"], u.config["method"]) for u in trials}
     names = {title: name for name, title in report.PRINTED_AS.items()}
-    for row in paper_tables.table("image_classification"):
+    for row in paper_tables.published_table("image_classification"):
         methods = {m for m in colour.SETTINGS if m.startswith(row["method"])}
         assert methods
         assert all((row["architecture"], names[row["dataset"]], m) in have for m in methods)
-    pairs = {(u.config["architecture"], u.config["data"]): u.config["ood"] for u in units}
-    for row in paper_tables.table("ood_detection"):
+    pairs = {(u.config["architecture"], u.config["data"]): u.config["ood"] for u in trials}
+    for row in paper_tables.published_table("ood_detection"):
         others = pairs[row["architecture"], names[row["in_distribution"]]]
         assert names[row["out_of_distribution"]] in others
 
 
-def test_every_unit_has_a_network_that_fits_its_images():
+def test_every_trial_has_a_network_that_fits_its_images():
     shapes = {}
-    for unit in colour.units("paper"):
-        config = unit.config
+    for trial in colour.trials("paper"):
+        config = trial.config
         size = 96 if config["data"] == "stl10" else 32
         if config["method"] == "VSD T=2":
             shapes[config["architecture"], size] = config
@@ -43,11 +43,11 @@ def test_every_unit_has_a_network_that_fits_its_images():
         assert net(torch.zeros(1, 3, size, size), "mean").shape == (1, 10)
 
 
-def test_small_units_come_first():
-    units = colour.units("paper")
+def test_small_trials_come_first():
+    trials = colour.trials("paper")
     n_small = sum(map(len, colour.SMALL_METHODS.values()))
-    assert {u.config["data"] for u in units[:n_small]} == {"cifar10-subset"}
-    assert "cifar10-subset" not in {u.config["data"] for u in units[n_small:]}
+    assert {u.config["data"] for u in trials[:n_small]} == {"cifar10-subset"}
+    assert "cifar10-subset" not in {u.config["data"] for u in trials[n_small:]}
 
 
 def test_a_small_record_has_no_published_row_beside_it_and_all_rows_wait():

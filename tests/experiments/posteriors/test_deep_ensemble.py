@@ -50,7 +50,7 @@ def test_log_likelihood_is_that_of_the_mixture(mixture):
     torch.testing.assert_close(mixture_log_likelihood(mean, var, y), law.log_prob(y))
 
 
-def test_log_likelihood_changes_units_with_the_targets(mixture):
+def test_log_likelihood_changes_trials_with_the_targets(mixture):
     mean, var, _ = mixture
     y = torch.randn(6, 2, generator=gen(2), dtype=torch.float64)
     scaled = mixture_log_likelihood(3 * mean + 1, 9 * var, 3 * y + 1)

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from bdl_lessons.experiments.timing import complexity
-from bdl_lessons.experiments.timing.complexity_report import evaluate, slope
+from bdl_lessons.experiments.timing.complexity import evaluate, slope
 
 SIZES = {"K": 8, "L": 4, "B": 2, "s": 3, "r": 5, "m": 2}
 
@@ -53,11 +53,11 @@ def test_fully_connected_chains_hold_a_square_and_free_vectors_do_not():
 
 
 def test_every_method_runs_forward_and_backward_at_every_size():
-    for unit in complexity.units("quick"):
-        measured = complexity.run(unit)
-        assert set(unit.config["sweeps"]) == {name.split("/")[0] for name in measured.metrics}
+    for trial in complexity.trials("quick"):
+        measured = complexity.run(trial)
+        assert set(trial.config["sweeps"]) == {name.split("/")[0] for name in measured.metrics}
         assert all(
-            s > 0 for name in unit.config["sweeps"] for s in measured.arrays[f"{name}/seconds"]
+            s > 0 for name in trial.config["sweeps"] for s in measured.arrays[f"{name}/seconds"]
         )
 
 

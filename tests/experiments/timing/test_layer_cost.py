@@ -5,7 +5,7 @@ import torch
 
 from bdl_lessons.experiments import runner
 from bdl_lessons.experiments.records import load_records
-from bdl_lessons.experiments.timing import layer_cost, step_time, structured_kl_growth
+from bdl_lessons.experiments.timing import layer_cost
 
 
 def test_both_forms_of_the_kl_are_one_number():
@@ -14,12 +14,12 @@ def test_both_forms_of_the_kl_are_one_number():
         torch.randn(30, generator=generator),
         torch.randn(2, 30, generator=generator),
     )
-    compact = structured_kl_growth.compact(log_alpha, vectors)
-    torch.testing.assert_close(compact, structured_kl_growth.explicit(log_alpha, vectors))
+    compact = layer_cost.compact(log_alpha, vectors)
+    torch.testing.assert_close(compact, layer_cost.explicit(log_alpha, vectors))
 
 
 def test_memory_is_linear_in_the_compact_form_and_quadratic_in_the_other():
-    rows = structured_kl_growth.measure(sizes=(256, 512, 1024), n_repeats=1)
+    rows = layer_cost.measure_kl_growth(sizes=(256, 512, 1024), n_repeats=1)
     assert [row["K"] for row in rows] == [256, 512, 1024, "slope on log K"]
     assert rows[-1]["compact, peak in K T"] == pytest.approx(1, abs=0.05)
     assert rows[-1]["matrix, peak in K T"] == pytest.approx(2, abs=0.05)
@@ -28,10 +28,10 @@ def test_memory_is_linear_in_the_compact_form_and_quadratic_in_the_other():
 
 
 def test_a_step_of_every_kind_is_measured():
-    rows = step_time.compare(step_time.STRUCTURED, 3, n_threads=1, widths=(12, 10, 4))
+    rows = layer_cost.compare_steps(layer_cost.STRUCTURED, 3, n_threads=1, widths=(12, 10, 4))
     by_name = {row["network"]: row for row in rows}
-    assert set(step_time.STRUCTURED) < set(by_name)
-    plain = by_name[step_time.PLAIN]["parameters"]
+    assert set(layer_cost.STRUCTURED) < set(by_name)
+    plain = by_name[layer_cost.PLAIN]["parameters"]
     assert by_name["VSD, T = 2"]["parameters"] == plain + 3 * (12 + 10)
     assert all(row["ratio"] > 0 for row in rows)
 

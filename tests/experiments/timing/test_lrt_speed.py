@@ -2,7 +2,7 @@ import copy
 
 import torch
 
-from bdl_lessons.experiments.timing import lrt_speed, lrt_speed_report
+from bdl_lessons.experiments.timing import lrt_speed
 from bdl_lessons.inference import sgd
 from bdl_lessons.models import BayesByBackprop, initialise, mlp
 
@@ -24,7 +24,7 @@ def test_all_estimators_train_the_same_network():
     for scale in ("quick", "paper"):
         shared = [
             {k: u.config[k] for k in ("width", "batch_size", "n_train")}
-            for u in lrt_speed.units(scale)
+            for u in lrt_speed.trials(scale)
         ]
         assert all(config == shared[0] for config in shared)
 
@@ -35,10 +35,10 @@ def test_memory_is_counted_in_bytes():
 
 def test_ratios_are_to_the_local_estimator():
     records = []
-    for unit, seconds in zip(lrt_speed.units("paper"), (50.0, 2.0, 3.0), strict=True):
+    for trial, seconds in zip(lrt_speed.trials("paper"), (50.0, 2.0, 3.0), strict=True):
         metrics = {"seconds_per_epoch": seconds, "peak_mib": 7.0}
-        records.append({"config": dict(unit.config), "metrics": metrics})
-    text = lrt_speed_report.table(records)
+        records.append({"config": dict(trial.config), "metrics": metrics})
+    text = lrt_speed.table(records)
     assert "| weight sample per data point | 50.0 | 25 | 1635 | 221 | 7 | 25 | 5 |" in text
     assert "| local reparameterization | 2.0 | 1 | 7.4 | 1 |" in text
     assert "| weight sample per minibatch | 3.0 | 1.5 | - | - |" in text

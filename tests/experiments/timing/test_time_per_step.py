@@ -47,9 +47,9 @@ def test_the_table_has_published_values_beside_both_kinds_of_vectors():
     assert "not measured here: nothing" in text
 
 
-def test_units_of_an_absent_device_name_it():
+def test_trials_of_an_absent_device_name_it():
     if torch.cuda.is_available():
         pytest.skip("this machine has one")
-    unit = next(u for u in time_per_step.units("paper") if u.config["device"] == "cuda")
+    trial = next(u for u in time_per_step.trials("paper") if u.config["device"] == "cuda")
     with pytest.raises(ValueError, match="device 'cuda' is not available"):
-        time_per_step.run(unit)
+        time_per_step.run(trial)

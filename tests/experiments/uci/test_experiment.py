@@ -13,7 +13,7 @@ from bdl_lessons.experiments.uci.methods import METHODS
 from bdl_lessons.experiments.uci.networks import Networks
 from bdl_lessons.experiments.uci.protocol import TAUS, choose_and_predict, log_likelihood
 from bdl_lessons.experiments.uci.tables import PUBLISHED_METHODS, PUBLISHED_NAMES, published
-from bdl_lessons.experiments.uci.trials import FIRST, LARGE, SMALL, TAU_GRIDS, units
+from bdl_lessons.experiments.uci.trials import FIRST, LARGE, SMALL, TAU_GRIDS, trials
 from bdl_lessons.inference import adam, fit
 from bdl_lessons.inference.train import gaussian_nll
 from bdl_lessons.models import BinaryDropout, initialise, mlp
@@ -55,7 +55,7 @@ def test_log_likelihood_is_that_of_the_mixture():
     torch.testing.assert_close(log_likelihood(draws, y, taus), torch.stack(expected))
 
 
-def test_the_chosen_tau_is_near_the_truth_in_original_units():
+def test_the_chosen_tau_is_near_the_truth_in_original_trials():
     noise_std = 0.5
     x, y = linear_data(3, 500, noise_std)
     config = CONFIG | {"n_steps": 250, "batch_size": 64, "grid": [{"kl_weight": 1e-3}]}
@@ -160,8 +160,8 @@ def test_test_targets_change_scores_and_nothing_else(monkeypatch):
         return seen[-1]
 
     monkeypatch.setattr(experiment, "choose_and_predict", spy)
-    unit = units("paper")[0]
-    config = dict(unit.config) | CONFIG | {"n_splits": 1, "method": "VD"}
+    trial = trials("paper")[0]
+    config = dict(trial.config) | CONFIG | {"n_splits": 1, "method": "VD"}
     config["grid"] = [{"kl_weight": 1.0}, {"kl_weight": 0.01}]
     measured = []
     for shift in (0.0, 100.0):
@@ -176,17 +176,17 @@ def test_test_targets_change_scores_and_nothing_else(monkeypatch):
 
 
 def test_the_small_sets_and_the_dropout_family_come_first():
-    first = [(unit.config["data"], unit.config["method"]) for unit in units("paper")[:12]]
+    first = [(trial.config["data"], trial.config["method"]) for trial in trials("paper")[:12]]
     assert first == [(data, method) for method in FIRST for data in SMALL]
 
 
 def test_every_grid_is_of_the_method_and_reaches_the_record():
-    for unit in units("paper"):
-        method = METHODS[unit.config["method"]]
-        assert unit.config["grid"]
-        assert all(point in method.grid for point in unit.config["grid"])
-        assert unit.config["data"] not in LARGE or len(unit.config["grid"]) <= len(method.grid)
-        json.dumps(unit.config, allow_nan=False)
+    for trial in trials("paper"):
+        method = METHODS[trial.config["method"]]
+        assert trial.config["grid"]
+        assert all(point in method.grid for point in trial.config["grid"])
+        assert trial.config["data"] not in LARGE or len(trial.config["grid"]) <= len(method.grid)
+        json.dumps(trial.config, allow_nan=False)
 
 
 def test_the_published_tables_have_every_cell():
@@ -199,8 +199,8 @@ def test_the_published_tables_have_every_cell():
 
 def fake_record(data, method, rmse, likelihood):
     """A record of a unit of the paper scale with three splits around the given values."""
-    unit = next(
-        u for u in units("paper") if (u.config["data"], u.config["method"]) == (data, method)
+    trial = next(
+        u for u in trials("paper") if (u.config["data"], u.config["method"]) == (data, method)
     )
     arrays = {
         "rmse": [rmse - 0.1, rmse, rmse + 0.1],
@@ -214,7 +214,7 @@ def fake_record(data, method, rmse, likelihood):
     return make_record(
         "uci",
         "paper",
-        unit.config,
+        trial.config,
         0,
         metrics,
         arrays=arrays,
@@ -223,7 +223,7 @@ def fake_record(data, method, rmse, likelihood):
     )
 
 
-def test_the_report_keeps_rows_where_vsd_loses_and_says_what_waits():
+def test_the_report_keeps_rows_where_vsd_loses_and_says_what_is_missing():
     records = [
         fake_record("yacht", "VSD", 0.9, -1.5),
         fake_record("yacht", "MCD", 0.7, -1.5),
@@ -236,9 +236,9 @@ def test_the_report_keeps_rows_where_vsd_loses_and_says_what_waits():
     assert "| VMG | ours | – |" in page
     assert "| VSD | 100 | 2.00 | 0.100 | 20.0 |" in page
     assert "kl_weight 1: 2, kl_weight 0.1: 1" in page
-    assert "Waiting for" in page
+    assert "Missing, by" in page
     assert "BBB on Yacht" in page
-    assert "VSD on Yacht" not in page.split("Waiting for")[1]
+    assert "VSD on Yacht" not in page.split("Missing, by")[1]
 
 
 def test_the_figure_has_a_pair_of_axes_for_each_set():
