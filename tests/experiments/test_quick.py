@@ -79,13 +79,24 @@ def test_trials_of_a_scale_are_different_trials(name):
         (["reproduce", "nothing"], "no experiment 'nothing'; there are"),
         (["reproduce", "co2_mc_dropout", "--scale", "huge"], "scale must be one of quick, paper"),
         (["reproduce", "co2_mc_dropout", "--jobs", "0"], "jobs must be >= 1, got 0"),
+        (["report"], "there is no folder"),
+        (["report", "--scale", "quick"], "there is no folder"),
         (["report", "--scale", "huge"], "scale must be one of quick, paper"),
     ],
 )
 def test_what_does_not_exist_is_refused(arguments, message, tmp_path):
-    result = command(app, [*arguments, "--folder", str(tmp_path)])
+    result = command(app, [*arguments, "--folder", str(tmp_path / "new")])
     assert result.exit_code == 2
     assert message in " ".join(result.output.replace("│", " ").split())
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    arguments = ["reproduce", "co2_mc_dropout", "--scale", "quick"]
+    result = command(app, [*arguments, "--folder", str(tmp_path / "file")])
+    assert result.exit_code == 2
+    assert "no record can be written" in " ".join(result.output.replace("│", " ").split())
 
 
 def test_a_diverged_trial_fails_and_is_not_recorded(monkeypatch, tmp_path):

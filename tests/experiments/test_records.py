@@ -110,6 +110,28 @@ def test_a_complete_line_that_is_no_record_is_an_error(path, line):
         assert path.read_bytes() == content
 
 
+def test_a_changed_configuration_seed_or_key_is_an_error(path):
+    append_record(path, record())
+    append_record(path, record(seed=1))
+    good = path.read_bytes()
+    for old, new in ((b'"width": 3', b'"width": 7'), (b'"seed": 1', b'"seed": 5')):
+        path.write_bytes(good.replace(old, new))
+        with pytest.raises(
+            ValueError, match=r"toy\.jsonl, line \d is not a record: the key is not"
+        ):
+            load_records(path)
+    key = record()["key"].encode()
+    path.write_bytes(good.replace(key, bytes(reversed(key))))
+    with pytest.raises(ValueError, match=r"toy\.jsonl, line 1 is not a record: the key is not"):
+        load_records(path)
+
+
+def test_brackets_without_end_are_an_error_with_the_name_of_the_file(path):
+    path.write_bytes(b"[" * 100_000 + b"\n")
+    with pytest.raises(ValueError, match=r"toy\.jsonl, line 1 is not a record"):
+        load_records(path)
+
+
 def test_an_append_waits_for_the_lock(path):
     with FileLock(path.with_suffix(".lock")):
         waiting = threading.Thread(target=append_record, args=(path, record()))

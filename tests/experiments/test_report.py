@@ -34,9 +34,12 @@ def test_every_experiment_with_records_has_its_figure(name):
 
 
 @pytest.mark.parametrize("name", experiments.names())
-def test_every_committed_record_names_its_trial(name):
+def test_every_committed_record_is_of_a_trial_of_today(name):
+    """Names inside a configuration ("cut_at", "warm_up_epochs", "MAP") are part of its key."""
+    keys = {trial_key(t.config, t.seed) for t in experiments.load(name).trials("paper")}
     for record in load_records(RESULTS_FOLDER / f"{name}.jsonl"):
         assert record["key"] == trial_key(record["config"], record["seed"])
+        assert record["key"] in keys
         assert record["experiment"] == name
         assert record["scale"] == "paper"
 

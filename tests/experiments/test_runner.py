@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import subprocess
@@ -84,6 +85,33 @@ def test_bad_arguments_are_refused(tmp_path):
         runner.reproduce(toy.make(), jobs=0, folder=tmp_path)
     with pytest.raises(ValueError, match=r"no experiment 'nothing'; there are .*, rot"):
         experiments.load("nothing")
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_any_trial_runs(tmp_path, monkeypatch):
+    def run(trial):
+        raise AssertionError("a trial ran")
+
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"no record can be written to .*file/quick/toy\.jsonl"):
+        runner.reproduce(toy.make(run), "quick", folder=tmp_path / "file")
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ValueError, match=r"toy\.jsonl: .*No space left on device"):
+        runner.reproduce(toy.make(run), folder=tmp_path)
+    assert not (tmp_path / "toy.jsonl").exists()
+
+
+def test_a_trial_that_another_process_recorded_in_the_meantime_is_counted(tmp_path):
+    def run(trial):
+        if trial.config["n"] == 0:
+            runner.reproduce(toy.make(), folder=tmp_path)
+        return toy.run(trial)
+
+    outcome = runner.reproduce(toy.make(run), folder=tmp_path)
+    assert (outcome.recorded, outcome.skipped, outcome.failed) == (0, 4, [])
 
 
 KILLED = """

@@ -63,10 +63,10 @@ def train(
     """Fit what ``config`` describes to ``x``, ``(N, C, H, W)``, on the device of ``x``.
 
     Adam with a learning rate that falls to 0 in a straight line. The weight of the KL grows from 0
-    to ``kl_weight`` over ``warm_up_epochs``. Every method draws its noise for every image, but for BBB,
-    which draws its weights once a minibatch. SWAG descends with momentum instead of Adam, and goes
-    on for ``swag_epochs`` at a fifth of the rate; it sees its weights after each of these. SLANG
-    goes on from the MAP weights for ``slang_epochs``.
+    to ``kl_weight`` over ``warm_up_epochs``. Every method draws its noise for each image, but for
+    BBB, which draws its weights once a minibatch. SWAG descends with momentum instead of Adam, and
+    goes on for ``swag_epochs`` at a fifth of the rate; it collects its weights after each of these.
+    SLANG goes on from the MAP weights for ``slang_epochs``.
 
     Returns:
         a function that draws outputs. Each of its samples is one function at all rows.

@@ -6,22 +6,72 @@ r"""SLANG: a Gaussian over all weights of a network, with a low-rank plus diagon
 (Mishkin, Kunstner, Nielsen, Schmidt and Khan, NeurIPS 2018.) A natural-gradient step moves the
 precision towards what the curvature of the data says, and the mean by a step measured in it; no
 gradient of an ELBO is taken. Of the curvature it takes the empirical Fisher matrix, the mean of
-``g g'`` over gradients g of single examples. With ``N`` rows, a batch of B and S draws of the
-weights a step costs ``(L + S B)**2 D`` and ``S B D`` numbers of memory: gradients of single
-examples are what makes it dear. No batch norm.
+``g g'`` over gradients g of single examples. With ``N`` examples, a batch of B and S draws of the
+weights a step takes ``(L + S B)**2 D`` operations and ``S B D`` numbers of memory: gradients of
+single examples are what makes it expensive. No batch norm.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.func import functional_call, grad
+from torch.linalg import solve_triangular
 
 from bdl_lessons.core.autograd import vmap
-from bdl_lessons.experiments.posteriors.low_rank_precision import LowRankPrecision
+from bdl_lessons.core.random import standard_normal
+from bdl_lessons.core.validation import integer, like, same_shape
 from bdl_lessons.models import Network
+
+
+@dataclass(frozen=True)
+class LowRankPrecision:
+    """``N(mean, (factor factor' + diag(diagonal))^-1)`` over D numbers; no D x D matrix is made.
+
+    Args:
+        mean, diagonal: ``(..., D)``, the diagonal > 0. factor: ``(..., D, L)``. Leading axes are
+            a batch of Gaussians.
+
+    Raises:
+        ValueError: if the shapes do not fit.
+    """
+
+    mean: Tensor
+    factor: Tensor
+    diagonal: Tensor
+
+    def __post_init__(self) -> None:
+        same_shape("diagonal", self.diagonal, "mean", self.mean)
+        same_shape("factor[..., 0]", self.factor[..., 0], "mean", self.mean)
+
+    def solve(self, b: Tensor) -> Tensor:
+        """Covariance times ``b``, ``(..., D)``, by Woodbury's identity: an L x L system."""
+        scaled = self.factor / self.diagonal[..., None]
+        inner = torch.cholesky_solve(scaled.mT @ b[..., None], self._cholesky())
+        return b / self.diagonal - (scaled @ inner)[..., 0]
+
+    def draw(self, n_samples: int, generator: torch.Generator) -> Tensor:
+        r"""``n_samples`` draws ``(S, ..., D)``.
+
+        With :math:`F = d^{-1/2} V` and the Cholesky factor M of ``I + F'F`` a root of the
+        covariance is :math:`d^{-1/2} (I - F M^{-\top} (M + I)^{-1} F^\top)`. Multiply it by its
+        transpose to see it. The published root has the Cholesky factor of ``F'F`` in its middle and
+        needs V to have full rank; this one takes any V, zero too.
+        """
+        noise = standard_normal((n_samples, *self.mean.shape), generator, self.mean)
+        root = self.diagonal.sqrt()
+        F, M = self.factor / root[..., None], self._cholesky()
+        eye = torch.eye(M.shape[-1], dtype=M.dtype, device=M.device)
+        inner = solve_triangular(M + eye, F.mT @ noise[..., None], upper=False)
+        inner = solve_triangular(M.mT, inner, upper=True)
+        return self.mean + (noise - (F @ inner)[..., 0]) / root
+
+    def _cholesky(self) -> Tensor:
+        gram = self.factor.mT @ (self.factor / self.diagonal[..., None])
+        return torch.linalg.cholesky(gram + torch.eye(gram.shape[-1]).to(gram))
 
 
 def updated(
@@ -82,7 +132,7 @@ def fit_slang(
         network: layers without noise: ``BinaryDropout(0.0)``. It is not changed.
         nll: mean negative log likelihood of a minibatch in nats.
         nll_args: further arguments of ``nll``, ``(M, ...)`` each, for M networks.
-        batch_size: rows of a step, drawn anew without replacement in each.
+        batch_size: examples of a step, drawn without replacement in each.
         rank: L. n_samples: S, draws of the weights in a step.
         beta: share of the new curvature. (The public code calls one minus this beta.)
         prior_precision: of the weights; ``(M, 1)`` for one each. bias_precision: of the biases.
@@ -101,16 +151,17 @@ def fit_slang(
         raise ValueError(
             f"x and y must be ({len(network)}, N, ...), got {tuple(x.shape)} and {tuple(y.shape)}"
         )
-    if not (n_steps >= 1 and rank >= 1 and n_samples >= 1 and 1 <= batch_size <= x.shape[1]):
-        raise ValueError(
-            f"n_steps, rank, n_samples must be >= 1 and batch_size in 1..{x.shape[1]}, got "
-            f"{n_steps}, {rank}, {n_samples} and {batch_size}"
-        )
+    counts = {"n_steps": n_steps, "rank": rank, "n_samples": n_samples, "batch_size": batch_size}
+    for name, count in counts.items():
+        integer(name, count, 1)
+    if batch_size > x.shape[1]:
+        raise ValueError(f"batch_size must be at most {x.shape[1]}, got {batch_size}")
     n_train, template = x.shape[1], network[0]
     mean = torch.stack([_flat(n) for n in network])
     q = LowRankPrecision(
         mean, mean.new_zeros(*mean.shape, rank), torch.full_like(mean, init_precision)
     )
+    prior_precision = like(mean, "prior_precision", prior_precision)
     precision = torch.where(_is_bias(template), bias_precision, prior_precision)
     average = torch.zeros_like(mean)
     member = torch.arange(len(x), device=x.device)[:, None]

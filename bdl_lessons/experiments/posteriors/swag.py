@@ -2,13 +2,13 @@ r"""SWAG: the weights that stochastic gradient descent visits, taken as a Gaussi
 
 (Maddox, Garipov, Izmailov, Vetrov and Wilson, NeurIPS 2019.) Train, then keep a constant learning
 rate and look at the weights once an epoch. Their mean, the variance of each and their last K
-deviations from the running mean, the columns of D, make the law
+deviations from the running mean, the columns of D, make the posterior
 
 .. math:: q(w) = \mathcal N\Big(\bar w,\; \tfrac12 \mathrm{diag}(\sigma^2)
           + \tfrac{1}{2 (K - 1)} D D^\top\Big)
 
-over *all* weights of the network together. It costs one training run and ``K + 2`` times the memory
-of the weights. There is no KL: what spreads the weights is the noise of the minibatches.
+over *all* weights of the network together. It takes one training run and ``K + 2`` times the memory
+of the weights. There is no KL: the variance is that of the noise of the minibatches.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim.swa_utils import update_bn
 
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.experiments.posteriors.batch_norm import has_batch_norm, refresh_batch_norm
 from bdl_lessons.inference import BatchedNetworks, fit, fit_batched
 from bdl_lessons.inference.train import OptimizerFactory
 from bdl_lessons.models import Network
 
 
 class SWAG:
-    """What is collected of ``parameters``, and draws from the law it makes.
+    """What is collected of ``parameters``, and draws from the posterior it makes.
 
     With the stacked parameters of :class:`~bdl_lessons.inference.BatchedNetworks` every
-    member has the law of its own iterates; a draw of one and of another share their low-rank
+    member has the posterior of its own iterates; a draw of one and of another share their low-rank
     coordinates.
 
     Args:
@@ -68,7 +69,7 @@ class SWAG:
         """One draw of all parameters.
 
         Args:
-            scale: factor on the covariance. The 1/2 of the law; without the low-rank part the
+            scale: factor on the covariance. The 1/2 of the formula; without the low-rank part the
                 paper uses 1.
 
         Raises:
@@ -166,7 +167,7 @@ def predict_swag(
     scale: float = 0.5,
     train_x: Tensor | None = None,
 ) -> Tensor:
-    """``n_samples`` functions drawn from the law, at ``x``: ``(S, B, ...)`` like ``predict``.
+    """``n_samples`` functions drawn from the posterior, at ``x``: ``(S, B, ...)`` like ``predict``.
 
     Leaves ``model`` at the mean weights, which is stochastic weight averaging.
 
@@ -177,8 +178,8 @@ def predict_swag(
     Raises:
         ValueError: if the network has batch norm and ``train_x`` is not given.
     """
-    if train_x is None and has_batch_norm(model):
-        raise ValueError("the network has batch norm: give train_x to find its statistics anew")
+    if train_x is None and _has_batch_norm(model):
+        raise ValueError("the network has batch norm: give train_x to collect its statistics again")
     draws = []
     for _ in range(n_samples):
         _move(swag, model, swag.draw(generator, scale), train_x)
@@ -192,4 +193,20 @@ def _move(
 ) -> None:
     swag.put(values)
     if x is not None:
-        refresh_batch_norm(model, x)
+        parts = x.tensor_split(-(-len(x) // 500))  # of one size: update_bn weights them alike
+        update_bn(parts, _AtMeanWeights(model).train(model.training))
+
+
+def _has_batch_norm(model: object) -> bool:
+    return isinstance(model, nn.Module) and any(isinstance(m, _BatchNorm) for m in model.modules())
+
+
+class _AtMeanWeights(nn.Module):
+    """A network as ``update_bn`` calls it, with one argument."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.network(x, "mean")

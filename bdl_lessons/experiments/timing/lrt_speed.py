@@ -1,9 +1,9 @@
 """Kingma, Salimans and Welling (2015), section 5.1: what a draw of the weights for each row costs.
 
 Published: 1635 seconds an epoch with a separate weight sample for every row, 7.4 seconds with the
-local reparameterization trick, which draws from the same distribution. Here both train the same network for
-some minibatches, each in a process of its own, and the median time of one is multiplied by their
-number in an epoch.
+local reparameterization trick, which draws from the same distribution. Here both train the same
+network for some minibatches, each in a process of its own, and the median time of one is multiplied
+by their number in an epoch.
 """
 
 from __future__ import annotations

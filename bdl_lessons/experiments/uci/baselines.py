@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.experiments.posteriors.low_rank_precision import LowRankPrecision
-from bdl_lessons.experiments.posteriors.slang import fit_slang, predict_slang
+from bdl_lessons.experiments.posteriors.slang import LowRankPrecision, fit_slang, predict_slang
 from bdl_lessons.experiments.posteriors.swag import fit_swag, predict_swag
 from bdl_lessons.experiments.uci.networks import Config, Point, Predict, cosine, kl_weights_of
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, sgd
@@ -72,7 +71,7 @@ class Slang:
 
     a likelihood with noise variance :math:`\kappa`. The empirical Fisher matrix of SLANG is the
     curvature of that only where the residuals have this variance. Where theirs is larger, it is
-    too large by their ratio: the posterior is too narrow, and steps are too short to leave the start.
+    too large by their ratio: q is too narrow, and steps are too short to leave the start.
 
     Args:
         rank: of the precision. lr: of the mean's natural-gradient steps. n_draws: of the weights

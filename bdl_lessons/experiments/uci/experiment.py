@@ -15,7 +15,7 @@ from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
 from bdl_lessons.experiments.uci.methods import METHODS
 from bdl_lessons.experiments.uci.networks import Networks
 from bdl_lessons.experiments.uci.protocol import choose_and_predict, log_likelihood
-from bdl_lessons.experiments.uci.summary import figure, table
+from bdl_lessons.experiments.uci.report import figure, table
 from bdl_lessons.experiments.uci.trials import TAU_GRIDS, trials
 
 

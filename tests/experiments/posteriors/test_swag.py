@@ -31,7 +31,7 @@ def flat(tensors):
     return torch.cat([t.flatten() for t in tensors])
 
 
-def dense_law(values, max_rank, scale):
+def dense_posterior(values, max_rank, scale):
     """Mean and covariance as published, from all values; the deviations at their own time."""
     n = len(values)
     running = values.cumsum(0) / torch.arange(1, n + 1)[:, None]
@@ -55,12 +55,12 @@ def test_deviations_are_the_last_ones_from_the_mean_as_it_was_then():
 
 
 @pytest.mark.parametrize(("n", "max_rank", "scale"), [(7, 4, 0.5), (3, 20, 0.5), (7, 4, 1.0)])
-def test_draws_have_the_dense_law_over_all_tensors_together(n, max_rank, scale):
+def test_draws_have_the_dense_posterior_over_all_tensors_together(n, max_rank, scale):
     """Also with fewer models than ``max_rank``: the divisor is the number that is there."""
     swag, values = collected(n, max_rank)
     g, n_draws = gen(2), 4000
     draws = torch.stack([flat(swag.draw(g, scale)) for _ in range(n_draws)])
-    mean, cov = dense_law(values, max_rank, scale)
+    mean, cov = dense_posterior(values, max_rank, scale)
     var = cov.diagonal()
     assert ((draws.mean(0) - mean).abs() / (var / n_draws).sqrt()).max() < 5
     error = ((var[:, None] * var + cov.square()) / n_draws).sqrt()
@@ -157,8 +157,21 @@ def test_every_draw_has_batch_norm_statistics_of_its_own():
         h = model[0](x, "mean")
         h = (h - h.mean(0)) / (h.var(0) + model[1].eps).sqrt() * model[1].weight + model[1].bias
         torch.testing.assert_close(draw, model[3](h.relu(), "mean")[:5], atol=1e-5, rtol=1e-5)
+    assert not model.training
+    assert model[1].momentum == 0.1
     with pytest.raises(ValueError, match="train_x"):
         predict_swag(swag, model, x, 3, generator=gen(7))
+
+
+def test_batch_norm_statistics_are_those_of_all_examples_whatever_the_chunks():
+    model, x = network_with_batch_norm(), torch.randn(1300, 2, generator=gen(1)) + 3
+    swag = SWAG(model.parameters())
+    swag.collect()
+    swag.collect()
+    predict_swag(swag, model, x[:5], 1, generator=gen(7), train_x=x)
+    h = model[0](x, "mean").detach()
+    torch.testing.assert_close(model[1].running_mean, h.mean(0), atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(model[1].running_var, h.var(0), atol=0, rtol=2e-2)
 
 
 def test_bad_input_is_named(line):
