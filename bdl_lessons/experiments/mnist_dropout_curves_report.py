@@ -12,7 +12,7 @@ from bdl_lessons.core import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, VERMILLION
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.experiments import markdown
 from bdl_lessons.experiments.paper_tables import published_table
-from bdl_lessons.experiments.records import Record
+from bdl_lessons.experiments.records import Record, group_by
 
 STYLES = {
     "none": {"color": GREY, "ls": ":", "marker": "x"},
@@ -28,20 +28,21 @@ STYLES = {
 
 def by_epochs(records: Sequence[Record]) -> dict[int, list[Record]]:
     """The trained networks by the length of their schedule, the shortest first."""
-    found: dict[int, list[Record]] = {}
-    for record in records:
-        if record["config"]["measure"] == "error":
-            found.setdefault(record["config"]["n_epochs"], []).append(record)
-    return dict(sorted(found.items()))
+    trained = [record for record in records if record["config"]["measure"] == "error"]
+    return dict(sorted(group_by(trained, "n_epochs").items()))
 
 
 def errors(trained: Sequence[Record]) -> dict[str, dict[int, list[float]]]:
     """Test errors in percent by method and width, one for each seed."""
-    found: dict[str, dict[int, list[float]]] = {}
-    for record in trained:
-        of_method = found.setdefault(record["config"]["method"], {})
-        of_method.setdefault(record["config"]["width"], []).append(record["metrics"]["error"])
-    return {method: dict(sorted(found[method].items())) for method in STYLES if method in found}
+    by_method = group_by(trained, "method")
+    return {
+        method: {
+            width: [record["metrics"]["error"] for record in group]
+            for width, group in sorted(group_by(by_method[method], "width").items())
+        }
+        for method in STYLES
+        if method in by_method
+    }
 
 
 def mean_and_sem(values: list[float]) -> tuple[float, float]:
@@ -129,9 +130,8 @@ def _cell(values: list[float] | None, reference: float | None) -> str:
     ours = "–"
     if values:
         mean, sem = mean_and_sem(values)
-        ours = f"{mean:.2f} ({len(values)})"
-        if len(values) > 1:
-            ours = f"{mean:.2f} ± {sem:.2f} ({len(values)})"
+        error = f" ± {sem:.2f}" if len(values) > 1 else ""
+        ours = f"{mean:.2f}{error} ({len(values)})"
     return ours if reference is None else f"{ours}, *{reference:.2f}*"
 
 
@@ -157,19 +157,14 @@ def _order(found: dict, reference: dict) -> str:
 
 def _alphas(trained: Sequence[Record]) -> str:
     """The learned alphas, means over seeds."""
-    learned: dict[tuple[str, int], list[list[float]]] = {}
-    for record in trained:
-        if "alpha" in record["arrays"]:
-            config = record["config"]
-            learned.setdefault((config["method"], config["width"]), []).append(
-                record["arrays"]["alpha"]
-            )
+    learned = group_by((r for r in trained if "alpha" in r["arrays"]), "method", "width")
     if not learned:
         return "No method with a learned alpha is recorded yet."
     rows = []
     for method in STYLES:
         for width in sorted(w for m, w in learned if m == method):
-            means = map(statistics.mean, zip(*learned[method, width], strict=True))
+            alphas = [record["arrays"]["alpha"] for record in learned[method, width]]
+            means = map(statistics.mean, zip(*alphas, strict=True))
             rows.append([method, str(width), *(f"{alpha:.2f}" for alpha in means)])
     layers = [f"layer {i}" for i in range(1, len(rows[0]) - 1)]
     return (

@@ -13,13 +13,14 @@ import math
 import os
 import platform
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
 from filelock import FileLock
+from torch import Tensor
 
 from bdl_lessons.core.paths import DATA
 
@@ -143,6 +144,20 @@ def load_records(path: Path) -> list[Record]:
             that of its configuration and seed; the message names file and line.
     """
     return _parse(path, path.read_bytes())[0] if path.exists() else []
+
+
+def group_by(records: Iterable[Record], *names: str) -> dict[Any, list[Record]]:
+    """Records by entries of their configuration: one value, or a tuple; in the order they come."""
+    groups: dict[Any, list[Record]] = {}
+    for record in records:
+        values = tuple(record["config"][name] for name in names)
+        groups.setdefault(values if len(names) > 1 else values[0], []).append(record)
+    return groups
+
+
+def rounded(values: Tensor, digits: int) -> list:
+    """The nested list of a tensor for the arrays of a record, to ``digits`` decimal places."""
+    return values.double().round(decimals=digits).tolist()
 
 
 def _parse(path: Path, content: bytes) -> tuple[list[Record], int]:

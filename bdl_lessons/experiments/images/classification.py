@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bdl_lessons.experiments.experiment import Experiment, Trial
 from bdl_lessons.experiments.images.classification_report import figure, table
-from bdl_lessons.experiments.images.measures import run
+from bdl_lessons.experiments.images.measures import measure_network
 
 OTHER = {"fashion-mnist": "mnist", "mnist": "fashion-mnist"}
 _COMMON = {
@@ -96,7 +96,7 @@ EXPERIMENT = Experiment(
     "LeNet5 on MNIST and Fashion-MNIST, and what it says of other images "
     "(Nguyen et al. 2021, Tables 4 and 5, OOD table, figure 4)",
     trials,
-    run,
+    measure_network,
     table,
     figure,
 )

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from bdl_lessons.core import CYCLE, DASHES
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.experiments import markdown
-from bdl_lessons.experiments.images import tables as tables
+from bdl_lessons.experiments.images import tables
 from bdl_lessons.experiments.paper_tables import published_table
-from bdl_lessons.experiments.records import Record
+from bdl_lessons.experiments.records import Record, group_by
 
 CHOICE = "fashion-mnist"
 """The set on whose validation rows the settings are chosen."""
@@ -25,11 +25,11 @@ _TITLES = {
 
 
 def table(records: Sequence[Record]) -> str:
-    """For each data set: quality, detection of other images, sureness; then what was tried."""
+    """For each data set: quality, detection of other images, entropy; then what was tried."""
     picked = tables.chosen(records, CHOICE)
     parts = [_reading(records[0]["config"])]
     for data in _data_sets(records):
-        rows = tables.at(records, data, picked)
+        rows = tables.select(records, data, picked)
         parts += [f"### Trained on {_TITLES[data]}", tables.quality(rows)]
         for other in rows[0]["config"]["ood"]:
             parts += [
@@ -40,15 +40,15 @@ def table(records: Sequence[Record]) -> str:
             "The same by predictive entropy, AUROC alone:",
             _auroc_by_entropy(rows),
             "Percentage of rows of each set with a predictive entropy below a fifth of log 10:",
-            tables.sureness(rows),
+            tables.low_entropy_share(rows),
         ]
-    parts += [_where_vsd_stands(records, picked)]
+    parts += [_vsd_against_relatives(records, picked)]
     parts += [
         "### Settings that were tried",
         f"On the last {records[0]['config']['n_val']:,} training images of {_TITLES[CHOICE]}, with "
         "the first seed. Both data sets then use the setting with the smallest NLL there; no test "
         "image has a part in it.",
-        tables.grid(tables.of(records, data=CHOICE, seed=_first_seed(records)), picked),
+        tables.grid(tables.where(records, data=CHOICE, seed=_first_seed(records)), picked),
         "### Published",
         _published(),
     ]
@@ -63,7 +63,7 @@ def figure(records: Sequence[Record]) -> Figure:
     with style():
         axes = picture.subplots(len(sets), 3, sharex=True, sharey=True, squeeze=False)
         for row, data in zip(axes, sets, strict=True):
-            groups = tables.by_method(tables.at(records, data, picked))
+            groups = group_by(tables.select(records, data, picked), "method")
             for ax, name in zip(row, (data, *records[0]["config"]["ood"][:1], None), strict=True):
                 name = name or next(iter(groups.values()))[0]["config"]["ood"][1]
                 for k, method in enumerate(m for m in SHOWN if m in groups):
@@ -88,14 +88,14 @@ def _first_seed(records: Sequence[Record]) -> int:
     return min(record["seed"] for record in records)
 
 
-def _where_vsd_stands(records: Sequence[Record], picked: dict[str, str]) -> str:
+def _vsd_against_relatives(records: Sequence[Record], picked: dict[str, str]) -> str:
     """VSD T=2 against its simpler relatives, where all of them are recorded."""
     rivals = ("MAP", "MCD", "VD", "VSD T=1")
     rows = []
     for data in _data_sets(records):
-        group = tables.at(records, data, picked)
-        if {"VSD T=2", *rivals} <= set(tables.by_method(group)):
-            rows += tables.standing(group, "VSD T=2", rivals)
+        group = tables.select(records, data, picked)
+        if {"VSD T=2", *rivals} <= set(group_by(group, "method")):
+            rows += tables.compare(group, "VSD T=2", rivals)
     return (
         "### Where VSD stands\n\n"
         "VSD T=2 is better or worse than the others in the means above, however small the "
@@ -107,8 +107,8 @@ def _where_vsd_stands(records: Sequence[Record], picked: dict[str, str]) -> str:
 def _auroc_by_entropy(records: Sequence[Record]) -> str:
     names = {f"{other}/entropy/auroc": _TITLES[other] for other in records[0]["config"]["ood"]}
     rows = [
-        [method, *(tables.spread([r["metrics"][name] for r in group], 3) for name in names)]
-        for method, group in tables.by_method(records).items()
+        [method, *(tables.mean_and_error([r["metrics"][name] for r in group], 3) for name in names)]
+        for method, group in group_by(records, "method").items()
     ]
     return markdown.table(["method", *names.values()], rows)
 

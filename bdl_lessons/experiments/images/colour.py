@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bdl_lessons.experiments.experiment import Experiment, Trial
 from bdl_lessons.experiments.images.colour_report import figure, table
-from bdl_lessons.experiments.images.measures import run
+from bdl_lessons.experiments.images.measures import measure_network
 
 SETTINGS = {
     "MAP": {},
@@ -97,7 +97,7 @@ EXPERIMENT = Experiment(
     "image_classification_colour",
     "AlexNet and ResNet18 on colour images (Nguyen et al. 2021, Tables 4 and 5, OOD table)",
     trials,
-    run,
+    measure_network,
     table,
     figure,
 )

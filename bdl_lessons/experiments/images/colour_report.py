@@ -9,19 +9,20 @@ from matplotlib.figure import Figure
 from bdl_lessons.core import BLUE
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.experiments import markdown
-from bdl_lessons.experiments.images import tables as tables
+from bdl_lessons.experiments.images import tables
 from bdl_lessons.experiments.paper_tables import published_table
-from bdl_lessons.experiments.records import Record
+from bdl_lessons.experiments.records import Record, group_by
 
 PRINTED_AS = {"cifar10": "CIFAR10", "cifar100": "CIFAR100", "svhn": "SVHN", "stl10": "STL10"}
 _COMMAND = "`python -m bdl_lessons reproduce image_classification_colour`"
 
 
 def table(records: Sequence[Record]) -> str:
-    """Quality and detection for each network and data set, then the published rows that wait."""
+    """Quality and detection for each network and data set, then the published rows that are missing."""
     small = [r for r in records if r["config"]["data"] not in PRINTED_AS]
+    large = [r for r in records if r["config"]["data"] in PRINTED_AS]
     parts = []
-    for name, group in _by_network(small).items():
+    for name, group in group_by(small, "architecture").items():
         config = group[0]["config"]
         parts += [
             f"### {name} on 4,000 images of CIFAR-10",
@@ -31,7 +32,7 @@ def table(records: Sequence[Record]) -> str:
             "a fraction of the steps: nothing to compare with the published rows, and the weights "
             "of the KL were not tuned.",
         ]
-    for (name, data), group in _by_network_and_data(records).items():
+    for (name, data), group in group_by(large, "architecture", "data").items():
         parts += [f"### {name} on {PRINTED_AS[data]}", tables.quality(group)]
         if printed := _published_quality(name, data):
             parts += ["Published:", printed]
@@ -40,21 +41,19 @@ def table(records: Sequence[Record]) -> str:
             parts += [f"{title}, by the largest averaged probability:"]
             parts += [tables.detections(group, other, "max softmax")]
             parts += ["Published:", _published_detection(name, data, other)]
-    parts += ["### Published rows that wait for data and a GPU", _waiting(records), _reading()]
+    parts += ["### Published rows that need data and a GPU", _missing(records), _reading()]
     return "\n\n".join(parts)
 
 
 def figure(records: Sequence[Record]) -> Figure:
     """NLL, accuracy and ECE of every method, a row of panels for each network and data set."""
-    groups: dict[tuple[str, str], list[Record]] = {}
-    for r in records:
-        groups.setdefault((r["config"]["architecture"], r["config"]["data"]), []).append(r)
-    heights = [0.9 + 0.2 * len(tables.by_method(group)) for group in groups.values()]
+    groups = group_by(records, "architecture", "data")
+    heights = [0.9 + 0.2 * len(group_by(group, "method")) for group in groups.values()]
     picture = new_figure(8.6, 0.5 + sum(heights), layout="constrained")
     with style():
         axes = picture.subplots(len(groups), 3, squeeze=False, height_ratios=heights)
         for row, ((name, data), group) in zip(axes, groups.items(), strict=True):
-            methods = tables.by_method(group)
+            methods = group_by(group, "method")
             for ax, (metric, label) in zip(row, _SHOWN.items(), strict=True):
                 for i, rows in enumerate(methods.values()):
                     values = [r["metrics"][metric] for r in rows]
@@ -68,21 +67,6 @@ def figure(records: Sequence[Record]) -> Figure:
 
 
 _SHOWN = {"nll": "NLL (nats)", "accuracy_percent": "accuracy (%)", "ece": "ECE"}
-
-
-def _by_network(records: Sequence[Record]) -> dict[str, list[Record]]:
-    groups: dict[str, list[Record]] = {}
-    for r in records:
-        groups.setdefault(r["config"]["architecture"], []).append(r)
-    return groups
-
-
-def _by_network_and_data(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
-    groups: dict[tuple[str, str], list[Record]] = {}
-    for r in records:
-        if r["config"]["data"] in PRINTED_AS:
-            groups.setdefault((r["config"]["architecture"], r["config"]["data"]), []).append(r)
-    return groups
 
 
 def _published_quality(architecture: str, data: str) -> str:
@@ -105,8 +89,8 @@ def _published_detection(architecture: str, data: str, other: str) -> str:
     return markdown.table(["method", *tables.MEASURES.values()], rows)
 
 
-def _waiting(records: Sequence[Record]) -> str:
-    done = {(r["config"]["architecture"], r["config"]["data"]) for r in records}
+def _missing(records: Sequence[Record]) -> str:
+    done = group_by(records, "architecture", "data")
     printed = [(r["architecture"], r["dataset"]) for r in published_table("image_classification")]
     printed += [(r["architecture"], r["in_distribution"]) for r in published_table("ood_detection")]
     names = {title: name for name, title in PRINTED_AS.items()}

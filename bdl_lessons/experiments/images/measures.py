@@ -28,7 +28,7 @@ SCORES = {"max softmax": max_log_probability, "entropy": negative_entropy}
 N_BINS = 20
 
 
-def run(trial: Trial) -> TrialResult:
+def measure_network(trial: Trial) -> TrialResult:
     """Train on the training set without its last ``n_val`` rows; measure on those and on tests.
 
     Metrics: ``val_nll``; ``nll`` of the averaged probabilities in nats, ``accuracy_percent`` and
@@ -47,7 +47,10 @@ def run(trial: Trial) -> TrialResult:
 
     n_val_samples = config["n_val_samples"]
     metrics = {"val_nll": nll(_log_probs(logits, x[n_fit:], n_val_samples), y[n_fit:])}
-    log_probs, y_test = _ask(logits, standardise(data.x_test), config), data.y_test.to(on)
+    log_probs, y_test = (
+        _test_log_probs(logits, standardise(data.x_test), config),
+        data.y_test.to(on),
+    )
     metrics |= {
         "nll": nll(log_probs, y_test),
         "accuracy_percent": 100 * accuracy(log_probs.exp(), y_test),
@@ -55,10 +58,10 @@ def run(trial: Trial) -> TrialResult:
     }
     arrays = {f"entropy/{data.name}": _histogram(log_probs)}
     for other in others:
-        foreign = _ask(logits, standardise(_fitting(other.x_test, x)), config)
-        arrays[f"entropy/{other.name}"] = _histogram(foreign)
+        of_other = _test_log_probs(logits, standardise(_resized(other.x_test, x)), config)
+        arrays[f"entropy/{other.name}"] = _histogram(of_other)
         for name, score in SCORES.items():
-            found = detection(score(log_probs), score(foreign))._asdict()
+            found = detection(score(log_probs), score(of_other))._asdict()
             metrics |= {f"{other.name}/{name}/{measure}": v for measure, v in found.items()}
     return TrialResult(metrics, arrays)
 
@@ -68,7 +71,7 @@ def entropy_bins(n_classes: int) -> list[float]:
     return [math.log(n_classes) * i / N_BINS for i in range(N_BINS + 1)]
 
 
-def _ask(logits: Logits, x: Tensor, config) -> Tensor:
+def _test_log_probs(logits: Logits, x: Tensor, config) -> Tensor:
     return _log_probs(logits, x, config["n_samples"])
 
 
@@ -89,7 +92,7 @@ def _standardiser(data: Classification, on: torch.device):
     return lambda x: ((x - mean) / std).to(on)
 
 
-def _fitting(images: Tensor, like: Tensor) -> Tensor:
+def _resized(images: Tensor, like: Tensor) -> Tensor:
     """Images of another set in the size of the network's own."""
     if images.shape[2:] == like.shape[2:]:
         return images

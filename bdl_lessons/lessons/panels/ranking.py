@@ -18,7 +18,7 @@ from bdl_lessons.evaluation import pareto_front
 from bdl_lessons.experiments import report
 from bdl_lessons.experiments.images import tables
 from bdl_lessons.experiments.images.classification_report import CHOICE
-from bdl_lessons.experiments.records import Record
+from bdl_lessons.experiments.records import Record, group_by
 from bdl_lessons.experiments.uci.tables import PUBLISHED_NAMES, Results, published
 from bdl_lessons.lessons.panel import Choice, Panel, Update
 
@@ -190,7 +190,7 @@ def _image_rows(data: str, measure: str) -> list[Row]:
     records = _recorded("image_classification")
     picked = tables.chosen(records, CHOICE) if records else {}
     made = []
-    for method, group in tables.by_method(tables.at(records, data, picked)).items():
+    for method, group in group_by(tables.select(records, data, picked), "method").items():
         values = np.array([record["metrics"][_IMAGE[measure]] for record in group])
         if measure == "error":
             values = 100 - values

@@ -48,12 +48,12 @@ def test_settings_are_tried_before_they_are_used_and_seeds_come_last(monkeypatch
     assert all(u.config["ood"][1] != u.config["data"] for u in trials)
 
 
-def test_a_spread_is_a_standard_error():
-    assert tables.spread([0.5], 2) == "0.50"
-    assert tables.spread([1.0, 2.0, 3.0], 3) == "2.000 ± 0.577"
+def test_with_several_values_the_standard_error_is_shown():
+    assert tables.mean_and_error([0.5], 2) == "0.50"
+    assert tables.mean_and_error([1.0, 2.0, 3.0], 3) == "2.000 ± 0.577"
 
 
-def test_standing_counts_a_small_nll_and_a_large_accuracy_as_good():
+def test_comparing_counts_a_small_nll_and_a_large_accuracy_as_good():
     def one(method, nll, accuracy):
         found = record(method, 0.1)
         found["metrics"] = {"nll": nll, "accuracy_percent": accuracy, "ece": 0.1}
@@ -61,7 +61,7 @@ def test_standing_counts_a_small_nll_and_a_large_accuracy_as_good():
         return found
 
     rows = [one("VD", 0.3, 90.0), one("VSD T=2", 0.2, 80.0), one("VSD T=2", 0.3, 81.0)]
-    lines = tables.standing(rows, "VSD T=2", ["VD"])
+    lines = tables.compare(rows, "VSD T=2", ["VD"])
     assert lines[0] == ["fashion-mnist: NLL", "VSD T=2", "better"]
     assert lines[1] == ["fashion-mnist: accuracy", "VD", "worse"]
     assert lines[2] == ["fashion-mnist: ECE", "VD", "equal"]

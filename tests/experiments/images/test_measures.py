@@ -47,7 +47,7 @@ def oracle(monkeypatch):
 
 
 def test_metrics_of_a_network_that_knows_what_it_knows(oracle):
-    measured = measures.run(Trial(CONFIG, seed=0))
+    measured = measures.measure_network(Trial(CONFIG, seed=0))
     assert oracle["rows"] == 40  # the last 10 are for validation
     assert oracle["std"] == pytest.approx(1, abs=0.02)
     assert measured.metrics["accuracy_percent"] == 100
