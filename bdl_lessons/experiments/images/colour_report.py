@@ -18,7 +18,7 @@ _COMMAND = "`python -m bdl_lessons reproduce image_classification_colour`"
 
 
 def table(records: Sequence[Record]) -> str:
-    """Quality and detection for each network and data set, then the published rows that are missing."""
+    """Quality and detection for each network and data set, then what is missing."""
     small = [r for r in records if r["config"]["data"] not in PRINTED_AS]
     large = [r for r in records if r["config"]["data"] in PRINTED_AS]
     parts = []

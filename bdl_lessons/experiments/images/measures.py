@@ -47,10 +47,8 @@ def measure_network(trial: Trial) -> TrialResult:
 
     n_val_samples = config["n_val_samples"]
     metrics = {"val_nll": nll(_log_probs(logits, x[n_fit:], n_val_samples), y[n_fit:])}
-    log_probs, y_test = (
-        _test_log_probs(logits, standardise(data.x_test), config),
-        data.y_test.to(on),
-    )
+    log_probs = _log_probs(logits, standardise(data.x_test), config["n_samples"])
+    y_test = data.y_test.to(on)
     metrics |= {
         "nll": nll(log_probs, y_test),
         "accuracy_percent": 100 * accuracy(log_probs.exp(), y_test),
@@ -58,7 +56,8 @@ def measure_network(trial: Trial) -> TrialResult:
     }
     arrays = {f"entropy/{data.name}": _histogram(log_probs)}
     for other in others:
-        of_other = _test_log_probs(logits, standardise(_resized(other.x_test, x)), config)
+        images = standardise(_resized(other.x_test, x))
+        of_other = _log_probs(logits, images, config["n_samples"])
         arrays[f"entropy/{other.name}"] = _histogram(of_other)
         for name, score in SCORES.items():
             found = detection(score(log_probs), score(of_other))._asdict()
@@ -69,10 +68,6 @@ def measure_network(trial: Trial) -> TrialResult:
 def entropy_bins(n_classes: int) -> list[float]:
     """The edges of the bins of predictive entropy in nats, ``N_BINS + 1``."""
     return [math.log(n_classes) * i / N_BINS for i in range(N_BINS + 1)]
-
-
-def _test_log_probs(logits: Logits, x: Tensor, config) -> Tensor:
-    return _log_probs(logits, x, config["n_samples"])
 
 
 def _log_probs(logits: Logits, x: Tensor, n_samples: int) -> Tensor:

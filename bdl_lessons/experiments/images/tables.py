@@ -93,17 +93,10 @@ def detections(records: Sequence[Record], other: str, score: str) -> str:
 
 def low_entropy_share(records: Sequence[Record]) -> str:
     """Percentage of images of each set with less than a fifth of the largest possible entropy."""
-    names = list(records[0]["arrays"])
-    rows = [
-        [
-            method,
-            *(
-                mean_and_error([_share_below(r["arrays"][name]) for r in group], 1)
-                for name in names
-            ),
-        ]
-        for method, group in group_by(records, "method").items()
-    ]
+    names, rows = list(records[0]["arrays"]), []
+    for method, group in group_by(records, "method").items():
+        shares = [[_share_below(r["arrays"][name]) for r in group] for name in names]
+        rows.append([method, *(mean_and_error(values, 1) for values in shares)])
     return markdown.table(["method", *(name.removeprefix("entropy/") for name in names)], rows)
 
 

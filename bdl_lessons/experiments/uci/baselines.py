@@ -12,7 +12,14 @@ from torch import Tensor
 from bdl_lessons.core.random import standard_normal
 from bdl_lessons.experiments.posteriors.slang import LowRankPrecision, fit_slang, predict_slang
 from bdl_lessons.experiments.posteriors.swag import fit_swag, predict_swag
-from bdl_lessons.experiments.uci.networks import Config, Point, Predict, cosine, kl_weights_of
+from bdl_lessons.experiments.uci.networks import (
+    Config,
+    Method,
+    Point,
+    Predict,
+    cosine,
+    kl_weights_of,
+)
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, sgd
 from bdl_lessons.inference.train import gaussian_nll, gaussian_nll_at
 from bdl_lessons.models import BinaryDropout, Network, initialise, mlp
@@ -20,23 +27,19 @@ from bdl_lessons.reference import GaussianProcess
 
 
 @dataclass(frozen=True)
-class Swag:
+class Swag(Method):
     """SWAG over as many steps as the others have: from half of its epochs on it collects.
 
     Args:
         learning_rate: of descent with momentum 0.9; it falls to ``final_factor`` of it.
     """
 
-    published: str | None
-    grid: tuple[Point, ...]
-    note: str
     learning_rate: float = 0.05
     final_factor: float = 0.2
 
     def train(
         self, points: Sequence[Point], x: Tensor, y: Tensor, config: Config, g: torch.Generator
     ) -> Predict:
-        """As :meth:`bdl_lessons.experiments.uci.networks.Networks.train`."""
         members = BatchedNetworks(_plain(x, config, g))
         steps_an_epoch = max(1, x.shape[1] // config["batch_size"])
         n_epochs = max(4, config["n_steps"] // steps_an_epoch)
@@ -61,7 +64,7 @@ class Swag:
 
 
 @dataclass(frozen=True)
-class Slang:
+class Slang(Method):
     r"""SLANG for half of the steps, from the MAP weights that Adam reaches in the other half.
 
     With :math:`\kappa` the ``kl_weight`` of a point, the target is what the loss of the others has
@@ -79,9 +82,6 @@ class Slang:
         init_precision: of the weights when SLANG takes over: near enough to the MAP weights.
     """
 
-    published: str | None
-    grid: tuple[Point, ...]
-    note: str
     rank: int = 5
     lr: float = 0.02
     n_draws: int = 2
@@ -90,7 +90,6 @@ class Slang:
     def train(
         self, points: Sequence[Point], x: Tensor, y: Tensor, config: Config, g: torch.Generator
     ) -> Predict:
-        """As :meth:`bdl_lessons.experiments.uci.networks.Networks.train`."""
         networks = _plain(x, config, g)
         q = self.posterior(networks, kl_weights_of(points, x), x, y, config, g)
 
@@ -140,7 +139,7 @@ class Slang:
 
 
 @dataclass(frozen=True)
-class ExactGP:
+class ExactGP(Method):
     """A Gaussian process with one length scale for each feature, fitted by its evidence.
 
     The draws are of the noise-free function at each row. tau is chosen as for the others: the
@@ -152,16 +151,12 @@ class ExactGP:
             that rounding leaves a Gram matrix with negative eigenvalues.
     """
 
-    published: str | None
-    grid: tuple[Point, ...]
-    note: str
     n_fit: int = 15
     shortest: float = 0.01
 
     def train(
         self, points: Sequence[Point], x: Tensor, y: Tensor, config: Config, g: torch.Generator
     ) -> Predict:
-        """As :meth:`bdl_lessons.experiments.uci.networks.Networks.train`, one after the other."""
         processes = [self._fitted(*rows) for rows in zip(x, y, strict=True)]
 
         def predict(x: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:

@@ -8,96 +8,54 @@ from bdl_lessons.experiments.posteriors.elrg import ELRG
 from bdl_lessons.experiments.posteriors.mnf import MNF
 from bdl_lessons.experiments.posteriors.vmg import VMG
 from bdl_lessons.experiments.uci.baselines import ExactGP, Slang, Swag
-from bdl_lessons.experiments.uci.networks import Networks, Point
+from bdl_lessons.experiments.uci.networks import Method, Networks
 from bdl_lessons.models import BayesByBackprop, BinaryDropout, StructuredDropout, VariationalDropout
 from bdl_lessons.probability import kingma_kl
 
-KL_WEIGHTS = (1.0, 0.1, 0.01, 1e-3, 1e-4)
-"""Factors on the KL where the data term is half the squared error of standardised targets."""
+_MC_DROPOUT = tuple({"kl_weight": 1e-2, "p_drop": p} for p in (0.005, 0.01, 0.05, 0.1))
+_PLAIN = partial(BinaryDropout, 0.0)
 
-
-def _any_weight() -> tuple[Point, ...]:
-    return tuple({"kl_weight": weight} for weight in KL_WEIGHTS)
-
-
-def _plain() -> BinaryDropout:
-    return BinaryDropout(0.0)
-
-
-def _mc_dropout(p_drop: float) -> BinaryDropout:
-    return BinaryDropout(p_drop, length_scale=1e-2)
-
-
-def _variational_dropout() -> VariationalDropout:
-    return VariationalDropout("A", alpha_per="unit", init_p_drop=0.05, kl=kingma_kl)
-
-
-def _structured_dropout(n_reflections: int) -> StructuredDropout:
-    return StructuredDropout(n_reflections, "free", init_p_drop=0.05)
-
-
-def _flows() -> MNF:
-    return MNF(widths=(20, 40))
-
-
-METHODS = {
+METHODS: dict[str, Method] = {
     "MCD": Networks(
-        "MCD",
-        _mc_dropout,
-        tuple({"kl_weight": 1e-2, "p_drop": p} for p in (0.005, 0.01, 0.05, 0.1)),
         "published grid of drop rates and length scale 0.01: next to no weight decay",
+        _MC_DROPOUT,
+        factory=partial(BinaryDropout, length_scale=1e-2),
     ),
     "VD": Networks(
-        "VD",
-        _variational_dropout,
-        _any_weight(),
         "one alpha an input unit, at most 1, from p_drop = 0.05; Kingma's cubic, once a unit",
+        factory=partial(VariationalDropout, "A", "unit", init_p_drop=0.05, kl=kingma_kl),
     ),
     "VSD": Networks(
-        "VSD",
-        partial(_structured_dropout, 2),
-        _any_weight(),
         "two reflections, free vectors; alpha between 0.0001 and 1, from p_drop = 0.05; the "
         "empirical-Bayes KL with its factor Q / 2",
+        factory=partial(StructuredDropout, 2, init_p_drop=0.05),
     ),
     "BBB": Networks(
-        "BBB",
-        BayesByBackprop,
-        _any_weight(),
         "one draw of the weights for each minibatch; prior N(0, 1)",
+        factory=BayesByBackprop,
         sampling="shared",
     ),
     "D.E": Networks(
-        "D.E",
-        _plain,
-        _any_weight(),
         "five MAP networks that share a tau; published: each predicts a mean and a variance",
+        factory=_PLAIN,
         n_networks=5,
     ),
     "VSD, T = 1": Networks(
-        None, partial(_structured_dropout, 1), _any_weight(), "VSD with one reflection"
+        "VSD with one reflection", factory=partial(StructuredDropout, 1, init_p_drop=0.05)
     ),
     "VMG": Networks(
-        "VMG",
-        VMG,
-        _any_weight(),
-        "five pseudo-points; fixed prior, no Gamma distributions of precisions",
+        "five pseudo-points; fixed prior, no Gamma distributions of precisions", factory=VMG
     ),
-    "SWAG": Swag(None, _any_weight(), "SGD with momentum 0.9; 20 deviations and a diagonal"),
+    "SWAG": Swag("SGD with momentum 0.9; 20 deviations and a diagonal"),
     "SLANG": Slang(
-        "SLANG",
-        _any_weight(),
-        "rank 5, two draws in a step; the first half of the steps is Adam's, to the MAP weights",
+        "rank 5, two draws in a step; the first half of the steps is Adam's, to the MAP weights"
     ),
     "GP": ExactGP(
-        None,
-        ({"kl_weight": 1.0},),
         "exact, squared exponential with a length scale for each feature, fitted by evidence",
+        ({"kl_weight": 1.0},),
     ),
-    "ELRG": Networks(None, ELRG, _any_weight(), "rank 5, fixed diagonal, prior variance 1 / K"),
-    "MAP": Networks(None, _plain, _any_weight(), "one network; prior N(0, 1)"),
-    "BBB-LRT": Networks(
-        None, BayesByBackprop, _any_weight(), "BBB with the local reparameterization trick"
-    ),
-    "MNF": Networks("MNF", _flows, _any_weight(), "two flow steps of width 20 and 40"),
+    "ELRG": Networks("rank 5, fixed diagonal, prior variance 1 / K", factory=ELRG),
+    "MAP": Networks("one network; prior N(0, 1)", factory=_PLAIN),
+    "BBB-LRT": Networks("BBB with the local reparameterization trick", factory=BayesByBackprop),
+    "MNF": Networks("two flow steps of width 20 and 40", factory=partial(MNF, widths=(20, 40))),
 }

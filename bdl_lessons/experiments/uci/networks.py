@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -25,38 +25,51 @@ _ROWS_AT_ONCE = 50_000
 _STEPS_ALONE = 100
 
 
-@dataclass(frozen=True)
-class Networks:
-    """A row of the tables: networks with the layers of one factory.
+KL_WEIGHTS = (1.0, 0.1, 0.01, 1e-3, 1e-4)
+"""Factors on the KL where the data term is half the squared error of standardised targets."""
 
-    A point of the grid is a dictionary: ``kl_weight`` is on the KL, the rest are arguments of the
-    factory.
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the tables.
 
     Args:
-        published: its name in the published tables; ``None`` if it is not there.
-        factory: arguments of a point -> the layers.
-        grid: the points that are trained for every split.
         note: what the report says about it.
-        n_networks: how many networks answer together.
+        grid: the points that are trained for every split: dictionaries with a ``kl_weight``.
+    """
+
+    note: str
+    grid: tuple[Point, ...] = tuple({"kl_weight": weight} for weight in KL_WEIGHTS)
+
+    def train(
+        self, points: Sequence[Point], x: Tensor, y: Tensor, config: Config, g: torch.Generator
+    ) -> Predict:
+        """Train for each point, on its own training set.
+
+        Args:
+            points: M of them: splits and points of the grid.
+            x: ``(M, N, K)``, standardised. y: ``(M, N)``.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Networks(Method):
+    """Networks with the layers of one factory, ``n_networks`` for each point, in one batch.
+
+    Args:
+        factory: what a point has beside its ``kl_weight`` -> the layers.
+        n_networks: how many networks predict together.
         sampling: which draw of the weights a training step uses.
     """
 
-    published: str | None
-    factory: Callable[..., LayerFactory]
-    grid: tuple[Point, ...]
-    note: str
+    factory: Callable[..., LayerFactory] = field(kw_only=True)
     n_networks: int = 1
     sampling: Sampling = "per_example"
 
     def train(
         self, points: Sequence[Point], x: Tensor, y: Tensor, config: Config, g: torch.Generator
     ) -> Predict:
-        """Train ``n_networks`` for each point, on its own training set, in one batch.
-
-        Args:
-            points: M of them.
-            x: ``(M, N, K)``, standardised. y: ``(M, N)``.
-        """
         members = BatchedNetworks(
             [self._network(point, x, config, g) for _ in range(self.n_networks) for point in points]
         )

@@ -16,27 +16,20 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from bdl_lessons.core.validation import same_shape
 from bdl_lessons.datasets.splits import Standardiser
-from bdl_lessons.experiments.uci.networks import Config, Point, Predict
+from bdl_lessons.experiments.uci.networks import Method, Point
 
 TAUS = tuple(2 ** (k / 2) for k in range(-2, 33))
 """Noise precisions of standardised targets: 0.5 to 65,536, a factor of 1.41 apart."""
 
 VALIDATION = 0.2
 """The last rows of the training part choose."""
-
-
-class Method(Protocol):
-    """What the protocol needs of a method. Splits and points of the grid come as one batch of M."""
-
-    def train(
-        self, points: Sequence[Point], x: Tensor, y: Tensor, config: Config, g: torch.Generator
-    ) -> Predict: ...
 
 
 @dataclass(frozen=True)
@@ -116,7 +109,11 @@ def log_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> Tensor:
 
     Args:
         draws: ``(n, M, B)``. y: ``(M, B)``. tau: one for all, or ``(M,)``.
+
+    Raises:
+        ValueError: if ``y`` has not the shape of a draw.
     """
+    same_shape("y", y, "a draw", draws[0])
     tau = torch.as_tensor(tau, device=y.device).expand(len(y))
     error = -0.5 * tau[:, None] * (y - draws).square()
     rows = error.logsumexp(0) - math.log(len(draws))

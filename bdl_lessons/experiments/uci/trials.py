@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bdl_lessons.experiments.experiment import Trial
-from bdl_lessons.experiments.uci.methods import KL_WEIGHTS, METHODS
+from bdl_lessons.experiments.uci.methods import METHODS
+from bdl_lessons.experiments.uci.networks import KL_WEIGHTS
 
 TAU_GRIDS = {
     "yacht": (0.25, 0.5, 0.75),

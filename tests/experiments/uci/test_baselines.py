@@ -16,7 +16,7 @@ def test_slang_gets_the_law_of_a_likelihood_with_noise_variance_kl_weight():
     y = x @ torch.tensor([0.5, -0.5]) + noise
     networks = [initialise(mlp((2, 1), BinaryDropout(0.0)), gen(seed)) for seed in range(3)]
     config = {"n_steps": 1600, "batch_size": 20, "learning_rate": 0.03}
-    q = Slang(None, (), "", rank=3).posterior(networks, kl_weights, x, y, config, gen(3))
+    q = Slang("", rank=3).posterior(networks, kl_weights, x, y, config, gen(3))
 
     design = torch.cat([x, torch.ones(3, n, 1)], -1)
     precision = design.mT @ design / kl_weights[:, None, None] + torch.eye(3)
@@ -37,7 +37,7 @@ def test_the_gp_is_fitted_where_the_line_search_tries_vanishing_length_scales():
     x = torch.cat([x, torch.randn(60, 2, generator=generator).double()], 1)
     x = (x - x.mean(0)) / x.std(0, correction=0)
     y = x[:, 0] + 0.05 * x[:, 1] + 0.02 * torch.randn(60, generator=generator).double()
-    predict = ExactGP(None, (), "").train([{}], x[None], y[None], {}, gen())
+    predict = ExactGP("").train([{}], x[None], y[None], {}, gen())
     draws = predict(x[None], 100, gen())
     assert draws.shape == (100, 1, 60)
     assert (draws.mean(0) - y).square().mean().sqrt() < 0.03
