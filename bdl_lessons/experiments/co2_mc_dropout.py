@@ -17,7 +17,7 @@ from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import GAL_SPAN, co2, detrended
 from bdl_lessons.experiments import markdown
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
-from bdl_lessons.experiments.records import Record
+from bdl_lessons.experiments.records import Record, rounded
 from bdl_lessons.inference import adam, fit, predict
 from bdl_lessons.inference.train import gaussian_nll
 from bdl_lessons.models import BinaryDropout, Network, initialise, mlp
@@ -87,6 +87,7 @@ def run(trial: Trial) -> TrialResult:
         scaled = net(points, "mean")[:, 0]
     seen, beyond = slice(0, len(x)), std[len(x) :]
     inside, end = std[seen].mean(), beyond[-1]
+    curves = {"x": points[:, 0], "mean": mean, "std": std, "mean_weights": scaled}
     return TrialResult(
         {
             "train_rmse": _rmse(mean[seen], y[:, 0]),
@@ -96,12 +97,7 @@ def run(trial: Trial) -> TrialResult:
             "std_at_3.7": end.item(),
             "ratio": (end / inside).item(),
         },
-        {
-            "x": _rounded(points[:, 0]),
-            "mean": _rounded(mean),
-            "std": _rounded(std),
-            "mean_weights": _rounded(scaled),
-        },
+        {name: rounded(values, 6) for name, values in curves.items()},
     )
 
 
@@ -220,7 +216,3 @@ def _label(config: dict) -> str:
 
 def _rmse(a: Tensor, b: Tensor) -> float:
     return (a - b).square().mean().sqrt().item()
-
-
-def _rounded(values: Tensor) -> list[float]:
-    return [round(value, 6) for value in values.tolist()]

@@ -47,33 +47,21 @@ def figure(records: list[Record]) -> Figure:
         axes = picture.subplots(1, len(COLUMNS), sharey=True)
         for place, (ax, (layer, epochs)) in enumerate(zip(axes, COLUMNS, strict=True)):
             for row, estimator in enumerate(ROWS):
-                labels = ("published", "ours ± 2 s.e.") if place == row == 0 else (None, None)
-                ax.plot(
-                    published_value(estimator, layer, epochs),
-                    row - 0.12,
-                    "o",
-                    mfc="none",
-                    color=INK,
-                    label=labels[0],
-                )
+                printed = published_value(estimator, layer, epochs)
+                ax.plot(printed, row - 0.12, "o", mfc="none", color=INK, label="published")
                 for record in records:
                     value, std_err = measured(record, estimator, layer, place % 2)
-                    ax.errorbar(
-                        value,
-                        row + 0.12,
-                        xerr=2 * std_err,
-                        fmt="s",
-                        ms=5,
-                        color=BLUE,
-                        label=labels[1] if record is records[0] else None,
-                    )
+                    look = {"fmt": "s", "ms": 5, "color": BLUE, "label": "ours ± 2 s.e."}
+                    ax.errorbar(value, row + 0.12, xerr=2 * std_err, **look)
             ax.set(xscale="log", xlabel="variance", yticks=range(len(ROWS)))
             ax.xaxis.set_minor_formatter(NullFormatter())
             ax.set_yticklabels([row.replace(" sample", "\nsample") for row in ROWS.values()])
             ours = records[0]["config"]["epochs"][place % 2]
             ax.set_title(f"{layer} layer,\n{ours} epochs")
         axes[0].set_ylim(len(ROWS) - 0.5, -0.5)
-        picture.legend(loc="outside lower center", ncols=2)
+        handles, labels = axes[0].get_legend_handles_labels()
+        once = dict(zip(labels, handles, strict=True))
+        picture.legend(once.values(), once, loc="outside lower center", ncols=2)
     return picture
 
 

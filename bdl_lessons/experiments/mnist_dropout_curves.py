@@ -20,6 +20,7 @@ from bdl_lessons.datasets import Classification, mnist
 from bdl_lessons.evaluation import error_rate
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
 from bdl_lessons.experiments.mnist_dropout_curves_report import figure, table
+from bdl_lessons.experiments.records import rounded
 from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched
 from bdl_lessons.models import (
     BinaryDropout,
@@ -157,7 +158,7 @@ def measure_speed(config: dict, seed: int) -> TrialResult:
     gains = (alone / together).log().mean(0).exp()
     return TrialResult(
         {f"gain_{w}": gain.item() for w, gain in zip(config["widths"], gains, strict=True)},
-        {"ms_alone": _rounded(alone), "ms_side_by_side": _rounded(together)},
+        {"ms_alone": rounded(alone, 3), "ms_side_by_side": rounded(together, 3)},
     )
 
 
@@ -202,7 +203,3 @@ def _percent_wrong(net: Network, data: Classification) -> float:
 @torch.no_grad()
 def _alphas(net: Network) -> list[float]:
     return [layer.noise.log_alpha().exp().item() for layer in net if hasattr(layer, "noise")]
-
-
-def _rounded(values: torch.Tensor, digits: int = 3) -> list:
-    return (values * 10**digits).round().div(10**digits).tolist()

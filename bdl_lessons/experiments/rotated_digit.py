@@ -17,6 +17,7 @@ from bdl_lessons.core import device
 from bdl_lessons.datasets import CAFFE_SCALE, mnist
 from bdl_lessons.evaluation import error_rate, mutual_information, predictive_entropy
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
+from bdl_lessons.experiments.records import rounded
 from bdl_lessons.experiments.rotated_digit_report import PUBLISHED, SHOWN, figure, table
 from bdl_lessons.inference import fit, inverse_decay, predict, predict_mean, sgd
 from bdl_lessons.models import BinaryDropout, Network, initialise, lenet5
@@ -93,10 +94,10 @@ def run(trial: Trial) -> TrialResult:
             "test_index": indices.tolist(),
             "angles": angles(config),
             "classes": classes.tolist(),
-            "entropy": _rounded(predictive_entropy(logits).unflatten(0, turned.shape[:2])),
-            "information": _rounded(mutual_information(logits).unflatten(0, turned.shape[:2])),
-            "std": _rounded(chosen.std(0, correction=0)),
-            "probs": _rounded(first_one, 3),
+            "entropy": rounded(predictive_entropy(logits).unflatten(0, turned.shape[:2]), 4),
+            "information": rounded(mutual_information(logits).unflatten(0, turned.shape[:2]), 4),
+            "std": rounded(chosen.std(0, correction=0), 4),
+            "probs": rounded(first_one, 3),
         },
     )
 
@@ -135,7 +136,3 @@ EXPERIMENT = Experiment(
     table,
     figure,
 )
-
-
-def _rounded(values: Tensor, digits: int = 4) -> list:
-    return (values.double() * 10**digits).round().div(10**digits).tolist()

@@ -18,6 +18,12 @@ from bdl_lessons.inference.prune import THRESHOLD
 BINS = (-10.0, 12.0, 88)
 """First edge, last edge and number of the bins that count ``log_alpha``; the outer two are open."""
 
+_VERDICTS = {
+    (True, True): "as small and as good as the published sparse VD",
+    (True, False): "as small as the published sparse VD, with a higher error",
+    (False, True): "as good as the published sparse VD, with more weights",
+    (False, False): "neither as small nor as good as the published sparse VD",
+}
 _RUN = ("network, method", "epochs", "seed")
 _COLOURS = {"sparse VD": BLUE, "ARD": VERMILLION}
 _MARKERS = {"LeNet-300-100": "o", "LeNet-5": "s"}
@@ -25,25 +31,14 @@ _MARKERS = {"LeNet-300-100": "o", "LeNet-5": "s"}
 
 def table(records: list[Record]) -> str:
     """Errors and compression; what is as good as published; what pruning saves; the set-up."""
-    saved = markdown.table(
-        [
-            *_RUN,
-            "file (kB)",
-            "dense (kB)",
-            "ratio",
-            "hidden units or channels left",
-            "dense (ms)",
-            "stored form (ms)",
-            "shrunk (ms)",
-        ],
-        [_saved(record) for record in records],
-    )
+    head = [*_RUN, "file (kB)", "dense (kB)", "ratio", "hidden units or channels left"]
+    head += ["dense (ms)", "stored form (ms)", "shrunk (ms)"]
     parts = [
         error_table(records),
         "\n".join(_verdicts(records)),
         "What is saved, with all mean weights stored in the same format as *dense*, and the time "
         "for 1000 images on the machine of the run:",
-        saved,
+        markdown.table(head, [_saved(record) for record in records]),
         _READING,
         _DIFFERENCES,
     ]
@@ -52,13 +47,8 @@ def table(records: list[Record]) -> str:
 
 def error_table(records: list[Record]) -> str:
     """Errors, sparsities and compression of each record; below them the published ones."""
-    head = [
-        *_RUN,
-        "test error (%)",
-        "before pruning (%)",
-        "weights removed in each layer (%)",
-        "compression",
-    ]
+    head = [*_RUN, "test error (%)", "before pruning (%)", "weights removed in each layer (%)"]
+    head += ["compression"]
     reference = map(_published_row, published_table("sparse_lenet"))
     return markdown.table(head, [*map(_row, records), *reference])
 
@@ -127,15 +117,10 @@ def _verdicts(records: list[Record]) -> list[str]:
         target, m = targets[f"{record['config']['network']}, sparse VD"], record["metrics"]
         small = m["compression"] >= target["compression"]
         good = m["error"] <= target["error_percent"]
-        verdict = {
-            (True, True): "as small and as good as the published sparse VD",
-            (True, False): "as small as the published sparse VD, with a higher error",
-            (False, True): "as good as the published sparse VD, with more weights",
-            (False, False): "neither as small nor as good as the published sparse VD",
-        }[small, good]
         lines.append(
             f"- {_name(record)}, {record['config']['n_epochs']} epochs, seed {record['seed']}: "
-            f"{verdict} ({target['compression']:.0f} times at {target['error_percent']:.2f} %)."
+            f"{_VERDICTS[small, good]} ({target['compression']:.0f} times at "
+            f"{target['error_percent']:.2f} %)."
         )
     return lines
 
@@ -187,12 +172,8 @@ def _log_alphas(axes: Axes, records: list[Record]) -> None:
         method = record["config"]["method"]
         axes.stairs(record["arrays"]["log_alpha"], edges, color=_COLOURS[method], label=method)
     axes.axvline(THRESHOLD, color=INK, ls="--", lw=1)
-    axes.set(
-        yscale="log",
-        xlabel="log α (12: 12 or more)",
-        ylabel="weights",
-        title=records[0]["config"]["network"],
-    )
+    axes.set(yscale="log", xlabel="log α (12: 12 or more)", ylabel="weights")
+    axes.set_title(records[0]["config"]["network"])
     axes.legend(fontsize=8)
 
 

@@ -47,7 +47,9 @@ def run(name: str) -> list[dict]:
 def table(rows: list[dict]) -> str:
     """Rows as a Markdown table; numbers to three significant digits."""
     columns = list(rows[0])
-    return markdown.table(columns, [[_cell(row[column]) for column in columns] for row in rows])
+    return markdown.table(
+        columns, [[_cell(row.get(column, "")) for column in columns] for row in rows]
+    )
 
 
 def move_panels() -> list[dict]:

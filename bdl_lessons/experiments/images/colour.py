@@ -81,16 +81,8 @@ def trials(scale: str) -> list[Trial]:
 
 
 def _trial(architecture: str, data: str, method: str, setting: dict, seed: int = 0) -> Trial:
-    return Trial(
-        {
-            "data": data,
-            "architecture": architecture,
-            "method": method,
-            "ood": OTHERS.get((architecture, data), []),
-            **setting,
-        },
-        seed,
-    )
+    config = {"data": data, "architecture": architecture, "method": method}
+    return Trial({**config, "ood": OTHERS.get((architecture, data), []), **setting}, seed)
 
 
 EXPERIMENT = Experiment(

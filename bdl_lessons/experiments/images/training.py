@@ -35,10 +35,7 @@ Logits = Callable[[Tensor, int], Tensor]
 
 PLAIN = BinaryDropout(0.0)
 UNIT_NOISE: dict[str, Callable[[Config], LayerFactory]] = {
-    "MAP": lambda config: PLAIN,
-    "D.E": lambda config: PLAIN,
-    "SWAG": lambda config: PLAIN,
-    "SLANG": lambda config: PLAIN,
+    **dict.fromkeys(("MAP", "D.E", "SWAG", "SLANG"), lambda config: PLAIN),
     "MCD": lambda config: BinaryDropout(config["p_drop"]),
     "VD": lambda config: VariationalDropout(
         "A", "unit", init_p_drop=config["p_drop"], kl_per="weight"

@@ -12,6 +12,7 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
 from statistics import linear_regression, median, quantiles
@@ -113,7 +114,7 @@ def run(trial: Trial) -> TrialResult:
     for row in rows:
         first, *columns = row
         metrics |= {f"{row[first]}/{name}": row[name] for name in columns}
-    return TrialResult({name: value for name, value in metrics.items() if math.isfinite(value)})
+    return TrialResult(metrics)
 
 
 def table(records: Sequence[Record]) -> str:
@@ -291,16 +292,8 @@ def _step_rows(networks: dict[str, nn.Module], seconds: dict[str, list[float]]) 
         ratios = [time / base for time, base in zip(own, seconds[PLAIN], strict=True)]
         low, middle, high = quantiles(ratios, n=4)
         moved = sum(p.numel() for p in networks[name].parameters() if p.requires_grad)
-        rows.append(
-            {
-                "network": name,
-                "ms": 1e3 * median(own),
-                "ratio": middle,
-                "low": low,
-                "high": high,
-                "parameters": moved,
-            }
-        )
+        row = {"network": name, "ms": 1e3 * median(own), "ratio": middle, "low": low, "high": high}
+        rows.append(row | {"parameters": moved})
     return rows
 
 
@@ -331,13 +324,10 @@ def _kl_row(n_units: int, n_repeats: int) -> dict:
             call(kl)
             if repeat:  # the first round warms up
                 seconds[name].append(time.perf_counter() - began)
-    row: dict = {"K": n_units}
-    for name in ("compact", "matrix"):
-        row[f"{name}, ms"] = 1e3 * median(seconds[name]) if name in seconds else math.nan
-    for name in ("compact", "matrix"):
-        peak = _peak_bytes(lambda name=name: call(candidates[name])) if name in seconds else None
-        row[f"{name}, peak in K T"] = peak / (4 * n_units * T) if peak else math.nan
-    return row
+    peaks = {name: _peak_bytes(partial(call, kl)) for name, kl in candidates.items()}
+    times = {f"{name}, ms": 1e3 * median(own) for name, own in seconds.items()}
+    memory = {f"{name}, peak in K T": peak / (4 * n_units * T) for name, peak in peaks.items()}
+    return {"K": n_units, **times, **memory}
 
 
 def _peak_bytes(call: Callable[[], None]) -> int:
@@ -355,7 +345,7 @@ def _peak_bytes(call: Callable[[], None]) -> int:
 def _slopes(rows: list[dict]) -> dict:
     slopes: dict = {"K": "slope on log K"}
     for column in list(rows[0])[1:]:
-        known = [(row["K"], row[column]) for row in rows if not math.isnan(row[column])]
+        known = [(row["K"], row[column]) for row in rows if column in row]
         n_units, values = zip(*known, strict=True)
         extra = 1 if column.endswith("K T") else 0  # from units of K T to bytes
         x, y = [math.log(n) for n in n_units], [math.log(value) for value in values]

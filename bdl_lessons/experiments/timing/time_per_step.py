@@ -66,19 +66,12 @@ def trials(scale: str) -> list[Trial]:
     """One for each architecture and kind of device; those for a device that is absent fail."""
     if scale == "quick":
         return [Trial({"architecture": "lenet5", "device": "cpu", "batch_size": 2, "rounds": 2}, 0)]
-    return [
-        Trial(
-            {
-                "architecture": name,
-                "device": kind,
-                "batch_size": _BATCH[kind][name],
-                "rounds": _ROUNDS[kind][name],
-            },
-            seed=0,
-        )
-        for kind in ("cpu", "cuda")
-        for name in NETWORKS
-    ]
+    found = []
+    for kind in ("cpu", "cuda"):
+        for name in NETWORKS:
+            sizes = {"batch_size": _BATCH[kind][name], "rounds": _ROUNDS[kind][name]}
+            found.append(Trial({"architecture": name, "device": kind, **sizes}, seed=0))
+    return found
 
 
 def run(trial: Trial) -> TrialResult:
