@@ -3,6 +3,7 @@
 Deep networks of 1024 units a layer see 272 months and predict the years after. Published,
 as pictures only: weight averaging is confident everywhere; the spread of a ReLU network grows away
 from the data, that of a tanh network stays bounded (drawn there with 8 standard deviations).
+Lesson 05.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ One network with three hidden layers of ReLU and independent weight noise is tra
 10 and after 100 epochs it stands still, and the gradient of the N-scaled log likelihood of 1000
 rows is drawn again and again: once with the local reparameterization trick, once with a draw of the
 weights for each row, once with one draw for all rows, once without noise. All four share the
-network, so a trial is a seed.
+network, so a trial is a seed. Lesson 06.
 """
 
 from __future__ import annotations

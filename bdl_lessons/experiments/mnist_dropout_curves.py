@@ -4,7 +4,7 @@ Three hidden layers of ReLU units; p_drop 0.2 on the pixels and 0.5 on the hidde
 the start of a learned alpha for each layer. Published: test errors of 100 to 1250 units a layer,
 means of five runs. One width is trained ten times as long as the others, to see what the short
 schedule does to the order of the methods. One more trial measures whether networks trained side by
-side are faster.
+side are faster. Lesson 07.
 """
 
 from __future__ import annotations

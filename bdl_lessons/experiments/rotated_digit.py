@@ -2,7 +2,7 @@
 
 Dropout 0.5 stands before the last layer only; 100 stochastic passes. Published: the predicted
 classes of one 1 in 12 positions, ``1 1 1 1 1 5 5 7 7 7 7 7``, beside scatter plots of the softmax
-inputs and outputs. Which 1 it was and by what angles it was turned is not said.
+inputs and outputs. Which 1 it was and by what angles it was turned is not said. Lesson 05.
 """
 
 from __future__ import annotations

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -18,6 +21,14 @@ from . import toy
 def toys(monkeypatch):
     monkeypatch.setattr(experiments, "names", lambda: ["toy"])
     monkeypatch.setattr(experiments, "load", lambda name: toy.make())
+
+
+def test_importing_the_room_imports_no_experiment():
+    found = "sorted(m for m in sys.modules if m.startswith('bdl_lessons.experiments.'))"
+    code = f"import sys, bdl_lessons.experiments; print(*{found})"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = [name.rpartition(".")[2] for name in run.stdout.split()]
+    assert modules == ["experiment", "paper_tables", "records"]
 
 
 def test_the_committed_page_is_what_the_records_give():

@@ -2,7 +2,7 @@
 
 Nguyen et al. (NeurIPS 2021), Tables 4 and 5 and their table of out-of-distribution detection. The
 published sizes need a GPU and the data sets. The first trials need neither: few images of CIFAR-10,
-few epochs.
+few epochs. Lesson 12.
 """
 
 from __future__ import annotations

@@ -148,14 +148,9 @@ def _swag(
         final_factor=0.2,
         kl_weight=config["kl_weight"],
     )
-    has_norms = config["architecture"] == "ResNet18"
 
     def logits(rows: Tensor, n_samples: int) -> Tensor:
-        return predict_swag(
-            *(swag, network.eval(), rows, n_samples),
-            generator=generator,
-            train_x=x if has_norms else None,
-        )
+        return predict_swag(swag, network.eval(), rows, n_samples, generator=generator, train_x=x)
 
     return logits
 

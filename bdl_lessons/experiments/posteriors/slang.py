@@ -8,7 +8,7 @@ precision towards what the curvature of the data says, and the mean by a step me
 gradient of an ELBO is taken. Of the curvature it takes the empirical Fisher matrix, the mean of
 ``g g'`` over gradients g of single examples. With ``N`` examples, a batch of B and S draws of the
 weights a step takes ``(L + S B)**2 D`` operations and ``S B D`` numbers of memory: gradients of
-single examples are what makes it expensive. No batch norm.
+single examples are what makes it expensive. No batch norm. Lesson 12.
 """
 
 from __future__ import annotations

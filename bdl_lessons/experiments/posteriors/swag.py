@@ -8,7 +8,7 @@ deviations from the running mean, the columns of D, make the posterior
           + \tfrac{1}{2 (K - 1)} D D^\top\Big)
 
 over *all* weights of the network together. It takes one training run and ``K + 2`` times the memory
-of the weights. There is no KL: the variance is that of the noise of the minibatches.
+of the weights. There is no KL: the variance is that of the noise of the minibatches. Lesson 12.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Nguyen et al. (NeurIPS 2021), Table 6: time and memory of a layer with K inputs and L outputs for B
 images, with s draws of the weights, rank r or m pseudo-data. A straight line through log cost over
 log size has the exponent as its slope; the same line through the printed formula, at the same
-sizes, has the slope to compare with.
+sizes, has the slope to compare with. Lesson 12.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from bdl_lessons.models import (
     BinaryDropout,
     LayerFactory,
     Network,
-    StochasticLayer,
     StructuredDropout,
     VariationalDropout,
     initialise,
@@ -90,7 +89,7 @@ def run(trial: Trial) -> TrialResult:
     config, metrics, arrays = trial.config, {}, {}
     for name, values in config["sweeps"].items():
         sizes = [{**config["base"], name: value} for value in values]
-        passes = [_forward(config["method"], size, trial.seed) for size in sizes]
+        passes = [_Pass(config["method"], size, trial.seed) for size in sizes]
         kept = [_bytes_held(one_pass) for one_pass in passes]
         rounds = [[_seconds(p) for p in passes] for _ in range(config["rounds"] + 1)]
         seconds = [min(times) for times in zip(*rounds[1:], strict=True)]
@@ -191,21 +190,16 @@ def _swept(method: str, sweeps: Mapping[str, list[int]]) -> dict[str, list[int]]
     return {name: sweeps[name] for name in names}
 
 
-def _forward(method: str, size: Sizes, seed: int) -> _Pass:
-    generator = torch.Generator().manual_seed(seed)
-    layer = FACTORIES[method](size).linear(size["K"], size["L"])
-    initialise(Network(layer), generator)
-    x = torch.randn(size["s"], size["B"], size["K"], generator=generator).squeeze(0)
-    return _Pass(
-        layer, x.requires_grad_(), "shared" if method == "BBB" else "per_example", generator
-    )
-
-
 class _Pass:
-    """A forward pass of a layer and its KL, to a number that can be differentiated."""
+    """A forward pass of one layer and its KL, to a number that can be differentiated."""
 
-    def __init__(self, layer: StochasticLayer, x: Tensor, sampling: str, generator) -> None:
-        self.layer, self.x, self.sampling, self.generator = layer, x, sampling, generator
+    def __init__(self, method: str, size: Sizes, seed: int) -> None:
+        self.sampling = "shared" if method == "BBB" else "per_example"
+        self.generator = torch.Generator().manual_seed(seed)
+        self.layer = FACTORIES[method](size).linear(size["K"], size["L"])
+        initialise(Network(self.layer), self.generator)
+        shape = size["s"], size["B"], size["K"]
+        self.x = torch.randn(shape, generator=self.generator).squeeze(0).requires_grad_()
 
     def output(self) -> Tensor:
         return self.layer(self.x, self.sampling, self.generator)

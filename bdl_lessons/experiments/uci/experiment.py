@@ -2,6 +2,7 @@
 
 A trial is a data set and a method: all splits and all points of the method's grid in it, trained
 side by side. The protocol is that of :mod:`bdl_lessons.experiments.uci.protocol`.
+Lessons 10 and 12.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from bdl_lessons.experiments.images import measures
 
 CONFIG = {
     "data": "known",
-    "ood": ["strange"],
+    "ood": ["other"],
     "n_val": 10,
     "n_samples": 1,
     "n_val_samples": 1,
@@ -18,7 +18,7 @@ CONFIG = {
 
 @pytest.fixture
 def oracle(monkeypatch):
-    """A network that reads the class off the pixels: sure of known images, not of strange ones."""
+    """A network that reads the class off the pixels: confident on known images, not on others."""
 
     def images(y, size=28):
         return (y / 10)[:, None, None, None].expand(-1, 1, size, size) + 0.01 * torch.rand(
@@ -52,12 +52,12 @@ def test_metrics_of_a_network_that_knows_what_it_knows(oracle):
     assert oracle["std"] == pytest.approx(1, abs=0.02)
     assert measured.metrics["accuracy_percent"] == 100
     for score in ("max softmax", "entropy"):
-        assert measured.metrics[f"strange/{score}/auroc"] == 1
-        assert measured.metrics[f"strange/{score}/fpr_at_95_tpr"] == 0
+        assert measured.metrics[f"other/{score}/auroc"] == 1
+        assert measured.metrics[f"other/{score}/fpr_at_95_tpr"] == 0
     assert sum(measured.arrays["entropy/known"]) == 30
     assert sum(measured.arrays["entropy/known"][:10]) == 30
-    assert sum(measured.arrays["entropy/strange"][:5]) == 0
-    assert sum(measured.arrays["entropy/strange"]) == 30
+    assert sum(measured.arrays["entropy/other"][:5]) == 0
+    assert sum(measured.arrays["entropy/other"]) == 30
 
 
 def test_entropy_bins_hold_their_rows():

@@ -27,7 +27,7 @@ def test_the_slope_of_a_power_is_its_exponent():
 
 
 def held(method, **sizes):
-    return complexity._bytes_held(complexity._forward(method, {**SIZES, **sizes}, seed=0))
+    return complexity._bytes_held(complexity._Pass(method, {**SIZES, **sizes}, seed=0))
 
 
 def test_what_a_plain_layer_holds_is_its_output():
@@ -57,7 +57,7 @@ def test_every_method_runs_forward_and_backward_at_every_size():
 
 
 def test_a_pass_leaves_no_gradient_behind():
-    one_pass = complexity._forward("VD", SIZES, seed=0)
+    one_pass = complexity._Pass("VD", SIZES, seed=0)
     complexity._seconds(one_pass)
     assert one_pass.x.grad is None
     assert all(p.grad is None for p in one_pass.layer.parameters())
