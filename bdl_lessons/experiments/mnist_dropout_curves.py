@@ -3,8 +3,8 @@
 Three hidden layers of ReLU units; p_drop 0.2 on the pixels and 0.5 on the hidden units, fixed or as
 the start of a learned alpha for each layer. Published: test errors of 100 to 1250 units a layer,
 means of five runs. One width is trained ten times as long as the others, to see what the short
-schedule does to the order of the methods. One more trial measures whether networks trained side by
-side are faster. Lesson 07.
+schedule does to the order of the methods. One more trial measures whether networks trained in
+one batch are faster. Lesson 07.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def run(trial: Trial) -> TrialResult:
     Metrics of a network: ``error`` on the test set with the mean weights, in percent, and
     ``train_seconds``. Arrays: ``alpha``, of each layer, if it is learned.
 
-    Metrics of the speed: ``gain_<width>``, time one after the other over time side by side, the
+    Metrics of the speed: ``gain_<width>``, time one after the other over time batched, the
     geometric mean over the methods. Arrays: ``ms_alone`` and ``ms_side_by_side``, milliseconds of
     one step of one network, ``(methods, widths)``: medians over rounds that take turns.
     """
@@ -124,7 +124,7 @@ def run(trial: Trial) -> TrialResult:
 
 
 def measure_speed(config: dict, seed: int) -> TrialResult:
-    """The time of a step of members side by side, and one after the other; see :func:`run`."""
+    """The time of a step of batched networks, and one after the other; see :func:`run`."""
     on = device()
     generator = torch.Generator(on).manual_seed(seed)
     n_members, batch_size = config["n_members"], config["batch_size"]

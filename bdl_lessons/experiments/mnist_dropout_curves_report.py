@@ -174,7 +174,7 @@ def _alphas(trained: Sequence[Record]) -> str:
 
 
 def _speed(record: Record) -> str:
-    """Whether it is faster to train the seeds side by side."""
+    """Whether it is faster to train the seeds as batched networks."""
     config, arrays, m = record["config"], record["arrays"], record["metrics"]
     widths = config["widths"]
     gains = [m[f"gain_{width}"] for width in widths]
@@ -187,9 +187,9 @@ def _speed(record: Record) -> str:
     ]
     rows.append(["gain, geometric mean", *(f"{gain:.2f}" for gain in gains)])
     return (
-        f"Is it faster to train {config['n_members']} seeds side by side, as one batched network? "
+        f"Is it faster to train {config['n_members']} seeds in one batch than one after the other? "
         f"Here {answer}. Milliseconds of one step of one network of {config['batch_size']} rows: "
-        "one after the other, side by side; medians over rounds in turns.\n\n"
+        "one after the other, batched; medians over rounds in turns.\n\n"
         + markdown.table(["method", *(f"{width} units" for width in widths)], rows)
         + "\n\nThe networks above were trained one at a time."
     )

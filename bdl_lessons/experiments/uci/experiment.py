@@ -1,7 +1,7 @@
 """UCI regression on the standard splits (VSD, Tables 10 and 11): error and log likelihood.
 
 A trial is a data set and a method: all splits and all points of the method's grid in it, trained
-side by side. The protocol is that of :mod:`bdl_lessons.experiments.uci.protocol`.
+in one batch. The protocol is that of :mod:`bdl_lessons.experiments.uci.protocol`.
 Lessons 10 and 12.
 """
 
@@ -27,7 +27,7 @@ def run(trial: Trial) -> TrialResult:
     test point in nats, original units, with ``tau`` chosen freely (``log_likelihood_grid_tau``:
     from the published grid); ``point``: which of the grid was chosen; ``kl_weight``: on
     the KL beside the log likelihood. Metrics: their means, ``*_error`` the standard errors; CPU
-    milliseconds of a step of one network, side by side and alone.
+    milliseconds of a step of one network, batched and alone.
     """
     config, on = trial.config, device()
     method = METHODS[config["method"]]

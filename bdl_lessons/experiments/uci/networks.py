@@ -1,4 +1,4 @@
-"""Networks of one layer factory for the UCI experiment, all of them trained side by side."""
+"""Networks of one layer factory for the UCI experiment, all of them trained in one batch."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Predicted:
     kl_weights: Tensor
     """``(S,)``: the weights of the KL beside a log likelihood with ``taus``."""
     seconds_to_choose: float
-    """CPU time of training all splits and points side by side."""
+    """CPU time of training all splits and points in one batch."""
 
 
 def choose_and_predict(

@@ -47,7 +47,7 @@ def table(records: list[Record]) -> str:
             _grid_tau(found),
             "### What was chosen, over all splits",
             _choices(found),
-            "### Side by side against one at a time",
+            "### Batched networks against one at a time",
             _speed(found),
             _set_up(records),
             *_missing(records, found),
@@ -178,7 +178,7 @@ def _choices(found: Results) -> str:
 
 
 def _speed(found: Results) -> str:
-    """What training side by side gains, from the records."""
+    """What training networks in one batch gains, from the records."""
     rows = []
     for name in found.methods:
         timed = [r["metrics"] for r in found.of(name) if "ms_alone" in r["metrics"]]
@@ -189,7 +189,7 @@ def _speed(found: Results) -> str:
             gain = median(m["ms_alone"] / m["ms_side_by_side"] for m in timed)
             shown = " or ".join(map(str, many))
             rows.append([name, shown, f"{alone:.2f}", f"{together:.3f}", f"{gain:.1f}"])
-    head = ["method", "networks side by side", "ms a step, alone", "ms, side by side", "gain"]
+    head = ["method", "networks in a batch", "ms a step, alone", "ms, batched", "gain"]
     return markdown.table(head, rows) + (
         "\n\nCPU time of one step of one network, median over the data sets, both measured in the "
         "process that ran the trial."
