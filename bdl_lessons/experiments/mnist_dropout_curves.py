@@ -23,6 +23,7 @@ from bdl_lessons.experiments.mnist_dropout_curves_report import figure, table
 from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched
 from bdl_lessons.models import (
     BinaryDropout,
+    Deterministic,
     GaussianDropout,
     LayerFactory,
     Network,
@@ -34,7 +35,7 @@ from bdl_lessons.probability import kingma_kl
 
 RATES = (0.2, 0.5, 0.5, 0.5)
 METHODS: dict[str, Callable[[float], LayerFactory]] = {
-    "none": lambda p_drop: BinaryDropout(0.0),
+    "none": lambda p_drop: Deterministic(),
     "binary": BinaryDropout,
     "Gaussian A": lambda p_drop: GaussianDropout(p_drop, "A"),
     "Gaussian B": lambda p_drop: GaussianDropout(p_drop, "B"),
@@ -201,7 +202,7 @@ def _percent_wrong(net: Network, data: Classification) -> float:
 
 @torch.no_grad()
 def _alphas(net: Network) -> list[float]:
-    return [layer.noise.log_alpha().exp().item() for layer in net if hasattr(layer, "noise")]
+    return [layer.alpha.item() for layer in net if hasattr(layer, "noise")]
 
 
 def _rounded(values: torch.Tensor, digits: int = 3) -> list:

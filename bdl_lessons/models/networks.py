@@ -1,30 +1,19 @@
-"""Networks built from a layer factory: the same architecture under any law of the weights."""
+"""Networks built from a layer factory: one architecture under any distribution of the weights."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from bdl_lessons.models.layers.base import Sampling, StochasticLayer, check_sampling
-
-
-class LayerFactory(Protocol):
-    """Makes the linear and convolutional layers of one method, e.g. ``BinaryDropout(0.5)``."""
-
-    def linear(self, in_features: int, out_features: int) -> nn.Module: ...
-
-    def conv2d(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int,
-        bias: bool = True,
-        stride: int = 1,
-        padding: int = 0,
-    ) -> nn.Module: ...
+from bdl_lessons.models.layers.base import (
+    LayerFactory,
+    Sampling,
+    StochasticLayer,
+    check_sampling,
+    plain,
+)
 
 
 class Network(nn.Sequential):
@@ -168,12 +157,12 @@ def alexnet(
 
 
 def initialise(network: Network, generator: torch.Generator, weight_var: float = 2.0) -> Network:
-    """Draw fresh weights from ``generator``: uniform, mean 0, variance ``weight_var / fan_in``.
+    """Draw new weights from ``generator``: uniform, mean 0, variance ``weight_var / fan_in``.
 
     ``weight_var = 2`` keeps the scale of ReLU activations from layer to layer (He et al. 2015), 1
     that of tanh, and is the ``U(-sqrt(3/fan_in), sqrt(3/fan_in))`` of Gal & Ghahramani. Biases
-    become 0. A layer with more to draw has a method ``reset(generator)``, called after its weights
-    are there. Returns ``network``.
+    become 0. Then the layer's noise draws its start: ``layer.reset_noise(generator)``. Returns
+    ``network``.
     """
     for module in _weight_layers(network):
         fan_in = module.weight[0].numel()
@@ -183,16 +172,9 @@ def initialise(network: Network, generator: torch.Generator, weight_var: float =
             module.weight.copy_((2 * uniform - 1) * scale)
             if module.bias is not None:
                 module.bias.zero_()
-        if callable(getattr(module, "reset", None)):
-            module.reset(generator)
+        if isinstance(module, StochasticLayer):
+            module.reset_noise(generator)
     return network
-
-
-def plain(module: nn.Module, x: Tensor) -> Tensor:
-    """A module without random weights on ``x``; images may have sample axes before their batch."""
-    if x.dim() <= 4:
-        return module(x)
-    return module(x.flatten(0, -4)).unflatten(0, x.shape[:-3])
 
 
 def _weight_layers(module: nn.Module) -> Iterator[nn.Linear | nn.Conv2d]:

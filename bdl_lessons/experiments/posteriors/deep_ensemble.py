@@ -47,7 +47,7 @@ def fit_ensemble(
         networks: M of one architecture (published: M = 5), each from its own ``initialise``.
         x, y: the training set, ``(N, ...)`` each, the same for all.
         nll: :func:`heteroscedastic_nll`, ``torch.nn.functional.cross_entropy``, ...
-        kl_weight: 0 is maximum likelihood. 1 with ``BinaryDropout(0.0)`` layers is weight decay.
+        kl_weight: 0 is maximum likelihood. 1 with ``Deterministic()`` layers is weight decay.
 
     Raises:
         ValueError, FloatingPointError: see :func:`bdl_lessons.inference.fit_batched`.

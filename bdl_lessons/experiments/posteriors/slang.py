@@ -79,7 +79,7 @@ def fit_slang(
     With M networks of one architecture ``x`` and ``y`` are ``(M, N, ...)`` and so are the results.
 
     Args:
-        network: layers without noise: ``BinaryDropout(0.0)``. It is not changed.
+        network: layers without noise: ``Deterministic()``. It is not changed.
         nll: mean negative log likelihood of a minibatch in nats.
         nll_args: further arguments of ``nll``, ``(M, ...)`` each, for M networks.
         batch_size: rows of a step, drawn anew without replacement in each.

@@ -20,7 +20,7 @@ from bdl_lessons.experiments.posteriors.vmg import VMG
 from bdl_lessons.experiments.timing.complexity_report import figure, slope, table
 from bdl_lessons.models import (
     BayesByBackprop,
-    BinaryDropout,
+    Deterministic,
     LayerFactory,
     Network,
     StochasticLayer,
@@ -41,7 +41,7 @@ SWEEPS = {
 _QUICK = {name: [8, 16] for name in SWEEPS}
 Sizes = Mapping[str, int]
 FACTORIES: dict[str, Callable[[Sizes], LayerFactory]] = {
-    "MAP": lambda size: BinaryDropout(0.0),
+    "MAP": lambda size: Deterministic(),
     "VD": lambda size: VariationalDropout("A", "unit", kl_per="weight"),
     "BBB": lambda size: BayesByBackprop(),
     "BBB-LRT": lambda size: BayesByBackprop(),

@@ -16,7 +16,7 @@ from bdl_lessons.experiments.posteriors.swag import fit_swag, predict_swag
 from bdl_lessons.experiments.uci.networks import Config, Point, Predict, cosine, kl_weights_of
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, sgd
 from bdl_lessons.inference.train import gaussian_nll, gaussian_nll_at
-from bdl_lessons.models import BinaryDropout, Network, initialise, mlp
+from bdl_lessons.models import Deterministic, Network, initialise, mlp
 from bdl_lessons.reference import GaussianProcess
 
 
@@ -184,5 +184,5 @@ class ExactGP:
 def _plain(x: Tensor, config: Config, g: torch.Generator) -> list[Network]:
     """A network without noise for each of the M training sets."""
     widths = (x.shape[-1], config["n_hidden"], 1)
-    networks = [mlp(widths, BinaryDropout(0.0)).to(g.device) for _ in x]
+    networks = [mlp(widths, Deterministic()).to(g.device) for _ in x]
     return [initialise(network, g) for network in networks]

@@ -9,7 +9,13 @@ from bdl_lessons.experiments.posteriors.mnf import MNF
 from bdl_lessons.experiments.posteriors.vmg import VMG
 from bdl_lessons.experiments.uci.baselines import ExactGP, Slang, Swag
 from bdl_lessons.experiments.uci.networks import Networks, Point
-from bdl_lessons.models import BayesByBackprop, BinaryDropout, StructuredDropout, VariationalDropout
+from bdl_lessons.models import (
+    BayesByBackprop,
+    BinaryDropout,
+    Deterministic,
+    StructuredDropout,
+    VariationalDropout,
+)
 from bdl_lessons.probability import kingma_kl
 
 KL_WEIGHTS = (1.0, 0.1, 0.01, 1e-3, 1e-4)
@@ -21,7 +27,7 @@ def _any_weight() -> tuple[Point, ...]:
 
 
 def _plain() -> BinaryDropout:
-    return BinaryDropout(0.0)
+    return Deterministic()
 
 
 def _mc_dropout(p_drop: float) -> BinaryDropout:

@@ -3,9 +3,9 @@ from torch import nn
 
 from bdl_lessons.experiments.posteriors.batch_norm import has_batch_norm, refresh_batch_norm
 from bdl_lessons.inference import BatchedNetworks
-from bdl_lessons.models import BinaryDropout, Network, initialise, mlp
+from bdl_lessons.models import Deterministic, Network, initialise, mlp
 
-PLAIN = BinaryDropout(0.0)
+PLAIN = Deterministic()
 
 
 def gen(seed=0):

@@ -16,9 +16,9 @@ from bdl_lessons.experiments.posteriors.deep_ensemble import (
 )
 from bdl_lessons.inference import adam
 from bdl_lessons.inference.train import gaussian_nll
-from bdl_lessons.models import BinaryDropout, initialise, mlp
+from bdl_lessons.models import Deterministic, initialise, mlp
 
-PLAIN = BinaryDropout(0.0)
+PLAIN = Deterministic()
 
 
 def gen(seed=0):

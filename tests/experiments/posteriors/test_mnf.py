@@ -44,7 +44,7 @@ def times(layer, z):
 
 def dense_law(layer):
     """Without flows the factors are Gaussian, and so are the weights: their mean and covariance."""
-    law = layer.law
+    law = layer.noise
     n_factors = len(law.z_mean)
     mean = times(layer, law.z_mean.detach()).flatten()
     zero = times(layer, torch.zeros(n_factors))
@@ -55,7 +55,7 @@ def dense_law(layer):
 
 
 def kl_draws(layer, n=4000, seed=5):
-    layer.law._generator = generator(seed)
+    layer.noise._generator = generator(seed)
     with torch.no_grad():
         return vmap(lambda _: layer.kl())(torch.zeros(n))
 
@@ -87,7 +87,7 @@ def test_a_channel_has_one_factor_at_all_places_and_for_its_bias():
     layer, shape = make(NO_FLOW, "conv")
     x = inputs(1, shape)
     with torch.no_grad():
-        layer.law.log_sigma2.fill_(-12)
+        layer.noise.log_sigma2.fill_(-12)
         y = layer(x.expand(N_DRAWS, *shape), "per_example", generator(3)).flatten(1)
     mean, cov = dense_law(layer)
     A = design(layer, x)[0]
@@ -109,7 +109,7 @@ def test_with_flows_example_and_function_have_one_law(kind):
 def test_without_flows_and_with_a_blind_guess_the_kl_is_a_sum_of_two(kind):
     """r ignores W: KL of the weights given z, averaged, and KL of the factors to N(0, 1)."""
     layer, _ = make(NO_FLOW, kind)
-    law = layer.law
+    law = layer.noise
     with torch.no_grad():
         for parameter in (law.aux_mean, law.aux_precision):
             parameter.zero_()
@@ -129,7 +129,7 @@ def test_the_kl_is_an_upper_bound_that_a_better_guess_tightens():
     prior = MultivariateNormal(torch.zeros_like(mean), 0.5 * torch.eye(len(mean)).double())
     exact = kl_divergence(MultivariateNormal(mean, cov), prior)
     before = kl_draws(layer)
-    law = layer.law
+    law = layer.noise
     stepper = torch.optim.Adam([law.aux_in, law.aux_mean, law.aux_precision], lr=0.05)
     for _ in range(60):
         stepper.zero_grad()
@@ -144,7 +144,7 @@ def test_the_kl_is_an_upper_bound_that_a_better_guess_tightens():
 def test_the_kl_is_the_mean_log_ratio_at_explicit_draws_of_factors_and_weights(kind):
     """The traps of ports: c meets the filters' axis, and c'W has variance sum c**2 sigma**2."""
     layer, _ = make(SMALL, kind)
-    law, n = layer.law, 4000
+    law, n = layer.noise, 4000
     g = generator(6)
     with torch.no_grad():
         for parameter in (law.aux_in, law.aux_mean, law.aux_precision):
@@ -218,11 +218,11 @@ def test_the_kl_of_a_layer_that_never_ran_is_refused():
 def test_start_values_come_from_the_generator():
     first, again = (initialise(lenet5(MNF()), generator(3)) for _ in range(2))
     assert all(map(torch.equal, first.parameters(), again.parameters()))
-    law = first[5].law
+    law = first[5].noise
     assert law.z_mean.mean().item() == pytest.approx(0, abs=0.02)
     assert law.log_sigma2[:, :-1].unique().tolist() == [-18]
     assert law.log_sigma2[:, -1].unique().tolist() == [-9]
-    assert len(first[0].law.z_mean) == 20
+    assert len(first[0].noise.z_mean) == 20
     assert len(law.z_mean) == 800
 
 
@@ -260,11 +260,11 @@ def test_a_new_start_forgets_the_old_one():
     names = ("z_mean", "aux_in", "aux_mean", "aux_precision")
     started = []
     for _ in range(2):
-        layer.reset(torch.Generator().manual_seed(3))
-        started.append([getattr(layer.law, name).clone() for name in names])
+        layer.reset_noise(torch.Generator().manual_seed(3))
+        started.append([getattr(layer.noise, name).clone() for name in names])
         with torch.no_grad():
             for name in names:
-                getattr(layer.law, name).add_(1.0)
+                getattr(layer.noise, name).add_(1.0)
     for old, new in zip(*started, strict=True):
         assert torch.equal(old, new)
     assert (started[0][0] - 2).abs().max() < 0.5  # within five standard deviations

@@ -16,7 +16,7 @@ from bdl_lessons.experiments.uci.tables import PUBLISHED_METHODS, PUBLISHED_NAME
 from bdl_lessons.experiments.uci.trials import FIRST, LARGE, SMALL, TAU_GRIDS, units
 from bdl_lessons.inference import adam, fit
 from bdl_lessons.inference.train import gaussian_nll
-from bdl_lessons.models import BinaryDropout, initialise, mlp
+from bdl_lessons.models import Deterministic, initialise, mlp
 
 CONFIG = {
     "n_hidden": 8,
@@ -42,7 +42,7 @@ def linear_data(n_splits, n_rows, noise_std, seed=0):
 
 def plain_network(kl_weights=(1e-3,), **settings):
     grid = tuple({"kl_weight": weight} for weight in kl_weights)
-    return Networks(None, lambda: BinaryDropout(0.0), grid, "", **settings)
+    return Networks(None, lambda: Deterministic(), grid, "", **settings)
 
 
 def test_log_likelihood_is_that_of_the_mixture():
@@ -91,7 +91,7 @@ def test_tau_and_the_weight_of_the_kl_matter_for_training_by_their_ratio_only():
     )
     outputs = []
     for tau, kl_weight in ((1.0, 0.1), (50.0, 5.0)):
-        network = initialise(mlp((3, 6, 1), BinaryDropout(0.0)), gen()).double()
+        network = initialise(mlp((3, 6, 1), Deterministic()), gen()).double()
         fit(
             network,
             x,
@@ -112,7 +112,7 @@ def test_side_by_side_is_one_at_a_time():
     predict = plain_network().train(points, x, y, CONFIG, gen())
     together = predict(x, 1, gen())[0]
     generator = gen()
-    alone = [initialise(mlp((4, 8, 1), BinaryDropout(0.0)), generator) for _ in points]
+    alone = [initialise(mlp((4, 8, 1), Deterministic()), generator) for _ in points]
     for network, point, inputs, targets in zip(alone, points, x, y, strict=True):
         fit(
             network,
