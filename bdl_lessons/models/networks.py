@@ -15,6 +15,9 @@ from bdl_lessons.models.layers.base import (
     plain,
 )
 
+Layers = LayerFactory | Sequence[LayerFactory]
+"""One factory for all layers of a network, or one for each."""
+
 
 class Network(nn.Sequential):
     """Modules in sequence, some of them stochastic.
@@ -41,7 +44,7 @@ class Network(nn.Sequential):
 
 def mlp(
     widths: Sequence[int],
-    layers: LayerFactory | Sequence[LayerFactory],
+    layers: Layers,
     activation: Callable[[], nn.Module] = nn.ReLU,
 ) -> Network:
     """A fully connected network ``(B, widths[0]) -> (B, widths[-1])``.
@@ -64,7 +67,7 @@ def mlp(
     return Network(*modules[:-1])
 
 
-def lenet5(layers: LayerFactory | Sequence[LayerFactory], n_classes: int = 10) -> Network:
+def lenet5(layers: Layers, n_classes: int = 10) -> Network:
     """Caffe's LeNet as Gal & Ghahramani use it: ``(B, 1, 28, 28) -> (B, n_classes)`` logits.
 
     conv 20@5x5, pool 2, conv 50@5x5, pool 2, linear 500, ReLU, linear. There is no nonlinearity
@@ -88,7 +91,7 @@ def lenet5(layers: LayerFactory | Sequence[LayerFactory], n_classes: int = 10) -
 
 
 def lenet5_classic(
-    layers: LayerFactory | Sequence[LayerFactory],
+    layers: Layers,
     n_classes: int = 10,
     in_channels: int = 1,
     size: int = 28,
@@ -121,9 +124,7 @@ def lenet5_classic(
     )
 
 
-def alexnet(
-    layers: LayerFactory | Sequence[LayerFactory], n_classes: int = 10, size: int = 32
-) -> Network:
+def alexnet(layers: Layers, n_classes: int = 10, size: int = 32) -> Network:
     """AlexNet's five convolutions for small images: ``(B, 3, size, size)`` to logits.
 
     The version that is common on CIFAR: conv 64@11x11 of stride 4, 192@5x5, 384, 256 and 256@3x3,
@@ -186,9 +187,7 @@ def _weight_layers(module: nn.Module) -> Iterator[nn.Linear | nn.Conv2d]:
             yield from _weight_layers(child)
 
 
-def _one_each(
-    layers: LayerFactory | Sequence[LayerFactory], n_layers: int
-) -> Sequence[LayerFactory]:
+def _one_each(layers: Layers, n_layers: int) -> Sequence[LayerFactory]:
     factories = layers if isinstance(layers, Sequence) else [layers] * n_layers
     if len(factories) != n_layers:
         raise ValueError(f"layers must be one factory or {n_layers}, got {len(factories)}")

@@ -13,11 +13,13 @@ A method then adds the distribution of its noise and the KL to its prior, in a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from bdl_lessons.core.validation import one_of
 
 Sampling = Literal["per_example", "shared", "mean"]
 
@@ -49,16 +51,11 @@ class StochasticLayer(nn.Module):
         return True
 
     @property
-    def log_alpha(self) -> Tensor:
-        """Log variance of the noise on a factor or weight, relative to its squared mean.
-
-        AttributeError for layers without it, such as those of binary dropout.
-        """
-        raise NotImplementedError
-
-    @property
     def alpha(self) -> Tensor:
-        """``exp(log_alpha)``."""
+        """``exp(log_alpha)``: variance of a factor or weight relative to its squared mean.
+
+        AttributeError for layers without a ``log_alpha``, such as those of binary dropout.
+        """
         return self.log_alpha.exp()
 
     def forward(
@@ -126,8 +123,8 @@ class StochasticLayer(nn.Module):
 
     def _check_units(self, x: Tensor) -> None:
         n_units, axis = self.weight.shape[1], -self.unit_dims
-        if x.dim() < self.unit_dims or x.shape[axis] != n_units:
-            found = x.shape[axis] if x.dim() >= self.unit_dims else "none"
+        found = x.shape[axis] if x.dim() >= self.unit_dims else "none"
+        if found != n_units:
             raise ValueError(
                 f"x must have {n_units} input {'channels' if self.unit_dims == 3 else 'units'} "
                 f"on axis {axis}, got {found} in shape {tuple(x.shape)}"
@@ -237,10 +234,7 @@ def plain(module: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 def check_sampling(sampling: str, generator: torch.Generator | None) -> None:
     """Raise unless ``sampling`` is known and, where something is drawn, a generator is given."""
-    if sampling not in get_args(Sampling):
-        raise ValueError(
-            f"sampling must be one of {', '.join(map(repr, get_args(Sampling)))}, got {sampling!r}"
-        )
+    one_of("sampling", sampling, Sampling)
     if sampling != "mean" and not isinstance(generator, torch.Generator):
         raise TypeError(
             f"sampling={sampling!r} draws random numbers: give generator=torch.Generator(), "

@@ -35,8 +35,7 @@ NoiseType = Literal["A", "B"]
 class GaussianNoise(nn.Module):
     """Noise with a ``log_alpha``: a constant or a parameter, kept between two bounds.
 
-    The stored ``raw_log_alpha`` may leave the bounds, ``log_alpha`` does not; see
-    :func:`clamp_with_grad`.
+    The stored ``raw_log_alpha`` may leave the bounds: see :func:`clamp_with_grad`.
 
     Args:
         shape: of ``log_alpha``: ``()``, or one number for each unit or weight.

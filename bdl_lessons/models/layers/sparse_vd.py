@@ -29,8 +29,6 @@ from bdl_lessons.models.layers.weight_noise import (
 )
 from bdl_lessons.probability import molchanov_kl
 
-Clamp = tuple[float, float]
-
 
 def ard_kl(log_alpha: Tensor) -> Tensor:
     r"""Divergence of each weight under the best Gaussian prior of its own, in nats.
@@ -82,7 +80,7 @@ class _SparseFactory(AdditiveNoiseFactory):
     """
 
     init_log_sigma2: float = -10.0
-    log_alpha_clamp: Clamp | None = None
+    log_alpha_clamp: tuple[float, float] | None = None
     threshold: float | None = None
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Hierarchical dropout: who shares a scale, moments, and the divergence of the joint law."""
+"""Hierarchical dropout: who shares a scale, moments, and the joint divergence."""
 
 import math
 
@@ -178,7 +178,7 @@ def test_members_run_side_by_side():
     assert members(x, "per_example", seeded()).shape == (2, 6, L)
 
 
-def test_a_base_that_charges_for_theta_is_refused():
+def test_a_base_whose_kl_depends_on_theta_is_refused():
     with pytest.raises(ValueError, match="base must have a KL without Theta"):
         HierarchicalDropout(BinaryDropout(0.5)).linear(K, L)
     HierarchicalDropout(GaussianDropout(0.5)).linear(K, L)

@@ -131,25 +131,25 @@ def test_the_clamp_acts_on_the_kl_and_never_on_the_sampled_variance(factory):
 
 @pytest.mark.parametrize("factory", [SparseVD, ARD])
 @pytest.mark.parametrize("shape", [(5, 4), (5, 2, 6, 6)])
-def test_a_cut_takes_the_noisiest_means_out_and_leaves_their_noise(factory, shape):
+def test_a_threshold_takes_the_noisiest_means_out_and_leaves_their_noise(factory, shape):
     index = len(shape) // 4  # the linear or the convolutional layer
-    plain, cut = layers(factory())[index], layers(factory(threshold=3.0))[index]
-    noisy = cut.log_alpha >= 3
+    plain, thresholded = layers(factory())[index], layers(factory(threshold=3.0))[index]
+    noisy = thresholded.log_alpha >= 3
     assert 0 < noisy.sum() < noisy.numel()
     x = normal(*shape, seed=3)
-    mean, var = cut.activation_moments(x)
-    expected_mean = cut.linear_map(x, cut.mu * ~noisy, cut.bias)
+    mean, var = thresholded.activation_moments(x)
+    expected_mean = thresholded.linear_map(x, thresholded.mu * ~noisy, thresholded.bias)
     torch.testing.assert_close(mean, expected_mean)
     torch.testing.assert_close(var, plain.activation_moments(x)[1])
-    torch.testing.assert_close(cut(x, "mean"), expected_mean)
-    draws = cut.sample_weights(20_000, generator())
-    std = (cut.noise.log_sigma2 / 2).exp()
-    far = (draws.mean(0) - cut.mu * ~noisy) / (std / 20_000**0.5)
+    torch.testing.assert_close(thresholded(x, "mean"), expected_mean)
+    draws = thresholded.sample_weights(20_000, generator())
+    std = (thresholded.noise.log_sigma2 / 2).exp()
+    far = (draws.mean(0) - thresholded.mu * ~noisy) / (std / 20_000**0.5)
     assert far.abs().max() < 4.5
-    torch.testing.assert_close(cut.kl(), plain.kl())
+    torch.testing.assert_close(thresholded.kl(), plain.kl())
 
 
-def test_no_data_reach_a_cut_mean_and_the_kl_still_does():
+def test_no_data_reach_a_mean_above_the_threshold_and_the_kl_still_does():
     layer, _ = layers(SparseVD(threshold=3.0))
     noisy = layer.log_alpha >= 3
     layer(normal(50, 4, seed=3), "per_example", generator()).square().sum().backward()
@@ -161,7 +161,7 @@ def test_no_data_reach_a_cut_mean_and_the_kl_still_does():
     assert (layer.mu.grad * layer.mu > 0).all()
 
 
-def test_a_network_trained_with_a_cut_predicts_as_the_pruned_one():
+def test_a_network_trained_with_a_threshold_predicts_as_the_pruned_one():
     layer, _ = layers(SparseVD(threshold=3.0))
     x = normal(5, 4, seed=3)
     torch.testing.assert_close(masked(Network(layer))(x, "mean"), layer(x, "mean"))

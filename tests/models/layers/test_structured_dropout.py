@@ -1,4 +1,4 @@
-"""Structured dropout: the law of its noise, its divergences, its limits."""
+"""Structured dropout: the distribution of its noise, its divergences, its limits."""
 
 import math
 
@@ -45,7 +45,7 @@ def xi_of(layer, n_draws, seed=1):
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("T", [0, 1, 2, 9])
-def test_the_noise_has_the_law_it_claims(T, source):
+def test_the_noise_has_the_distribution_it_claims(T, source):
     layer = structured(T, vectors=source)
     xi, cov = xi_of(layer, 50_000), layer.noise_cov().detach()
     assert layer.noise.vectors.shape == (T, K)
@@ -150,7 +150,7 @@ def test_the_kl_of_a_rotation_has_its_total_correlation_under_the_log_uniform_pr
     torch.testing.assert_close(layer.kl(), alone + correlation)
 
 
-def test_components_touch_every_row_and_the_joint_law_stays_singular():
+def test_components_touch_every_row_and_the_joint_distribution_stays_singular():
     for T in (0, 2):
         layer = structured(T)
         theta, cov = layer.weight.T.detach(), layer.noise_cov().detach()

@@ -164,7 +164,7 @@ def test_a_row_of_zeros_has_finite_gradients_and_no_say_in_the_variances(case, d
 
 
 class Multiplicative(WeightNoise):
-    """``var = 2 mu**2``: the law of Gaussian dropout, whose variance is 0 where the mean is."""
+    """``var = 2 mu**2``: that of Gaussian dropout, whose variance is 0 where the mean is."""
 
     def var(self, mu):
         return 2 * mu.square()
