@@ -21,7 +21,7 @@ from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
 from bdl_lessons.experiments.records import Record, rounded
 from bdl_lessons.inference import adam, fit, predict
 from bdl_lessons.inference.train import gaussian_nll
-from bdl_lessons.models import BinaryDropout, Network, initialise, mlp
+from bdl_lessons.models import BinaryDropout, Deterministic, Network, initialise, mlp
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 BEYOND = [n / 100 for n in range(175, 371, 3)]
@@ -110,7 +110,7 @@ def make_network(config: dict, generator: torch.Generator) -> Network:
     very many more steps.
     """
     n_hidden, width = config["n_hidden"], config["width"]
-    plain, drop = BinaryDropout(0.0), BinaryDropout(config["p_drop"])
+    plain, drop = Deterministic(), BinaryDropout(config["p_drop"])
     activation = ACTIVATIONS[config["activation"]]
     net = mlp((1, *[width] * n_hidden, 1), [plain, *[drop] * n_hidden], activation)
     net.to(generator.device)

@@ -24,6 +24,7 @@ from bdl_lessons.experiments.records import rounded
 from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched
 from bdl_lessons.models import (
     BinaryDropout,
+    Deterministic,
     GaussianDropout,
     LayerFactory,
     Network,
@@ -35,7 +36,7 @@ from bdl_lessons.probability import kingma_kl
 
 RATES = (0.2, 0.5, 0.5, 0.5)
 METHODS: dict[str, Callable[[float], LayerFactory]] = {
-    "none": lambda p_drop: BinaryDropout(0.0),
+    "none": lambda p_drop: Deterministic(),
     "binary": BinaryDropout,
     "Gaussian A": lambda p_drop: GaussianDropout(p_drop, "A"),
     "Gaussian B": lambda p_drop: GaussianDropout(p_drop, "B"),
@@ -202,4 +203,4 @@ def _percent_wrong(net: Network, data: Classification) -> float:
 
 @torch.no_grad()
 def _alphas(net: Network) -> list[float]:
-    return [layer.noise.log_alpha().exp().item() for layer in net if hasattr(layer, "noise")]
+    return [layer.alpha.item() for layer in net if hasattr(layer, "noise")]

@@ -3,8 +3,9 @@
 LeNet-300-100 and LeNet-5 are trained by sparse variational dropout, and by ARD in its place, with
 the schedule of the authors' code: Adam, 200 epochs, the KL off for 5 of them and at full weight
 from the 20th. Then every weight with ``log_alpha > 3`` is removed. In half of the trials such a
-weight trains with a mean of 0 already, as it does in that code: ``cut_at``. Published for sparse
-VD: 68 and 280 times fewer weights at 1.92 and 0.75 % test error. Lesson 08.
+weight trains with a mean of 0 already, as it does in that code (``threshold``, which the records
+call ``cut_at``). Published for sparse VD: 68 and 280 times fewer weights at 1.92 and 0.75 % test
+error. Lesson 08.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ def make_network(config: dict, generator: torch.Generator) -> Network:
 
     LeNet-5 has ReLU after its convolutions, as in the authors' code; Caffe's has none.
     """
-    layers = METHODS[config["method"]](config["init_log_sigma2"], cut_at=config.get("cut_at"))
+    layers = METHODS[config["method"]](config["init_log_sigma2"], threshold=config.get("cut_at"))
     if config["network"] == "LeNet-300-100":
         net = mlp((784, 300, 100, 10), layers)
     else:

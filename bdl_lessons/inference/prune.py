@@ -20,7 +20,7 @@ from bdl_lessons.models import (
     StochasticLayer,
     WeightNoiseConv2d,
     WeightNoiseLinear,
-    log_alpha,
+    log_relative_variance,
 )
 from bdl_lessons.models.layers.weight_noise import WeightNoiseLayer
 
@@ -55,7 +55,7 @@ def layer_log_alpha(layer: WeightNoiseLayer) -> Tensor:
         )
     if not (layer.mu.isfinite().all() and layer.noise.log_sigma2.isfinite().all()):
         raise ValueError("the weights have a NaN or an infinity: there is nothing to prune")
-    return log_alpha(layer.mu.detach(), layer.noise.log_sigma2.detach())
+    return log_relative_variance(layer.mu.detach(), layer.noise.log_sigma2.detach())
 
 
 def sparsity(model: Network, threshold: float = THRESHOLD) -> list[LayerSparsity]:

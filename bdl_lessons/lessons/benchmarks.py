@@ -22,7 +22,7 @@ from bdl_lessons.experiments.timing import layer_cost
 from bdl_lessons.inference import predict
 from bdl_lessons.lessons import panels
 from bdl_lessons.lessons.panel import Panel
-from bdl_lessons.models import BinaryDropout, Network, lenet5, mlp
+from bdl_lessons.models import BinaryDropout, Deterministic, Network, lenet5, mlp
 
 N_MOVES = 50
 N_SAMPLES, P_DROP, N_REPEATS = 100, 0.5, 3
@@ -94,7 +94,7 @@ def predict_samples(device: str = "cpu") -> list[dict]:
     ``ratio`` is the median over repeats of the loop's time over the candidate's, taken within one
     repeat: above 1 is faster than the loop.
     """
-    plain, drop = BinaryDropout(0.0), BinaryDropout(P_DROP)
+    plain, drop = Deterministic(), BinaryDropout(P_DROP)
     dense = mlp((784, 1024, 1024, 1024, 10), [plain, drop, drop, drop])
     cases = [
         ("mlp 784-1024-1024-1024-10", dense, (1000, 784)),

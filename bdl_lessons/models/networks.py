@@ -1,30 +1,22 @@
-"""Networks built from a layer factory: the same architecture under any law of the weights."""
+"""Networks built from a layer factory: one architecture under any distribution of the weights."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from bdl_lessons.models.layers.base import Sampling, StochasticLayer, check_sampling
+from bdl_lessons.models.layers.base import (
+    LayerFactory,
+    Sampling,
+    StochasticLayer,
+    check_sampling,
+    plain,
+)
 
-
-class LayerFactory(Protocol):
-    """Makes the linear and convolutional layers of one method, e.g. ``BinaryDropout(0.5)``."""
-
-    def linear(self, in_features: int, out_features: int) -> nn.Module: ...
-
-    def conv2d(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int,
-        bias: bool = True,
-        stride: int = 1,
-        padding: int = 0,
-    ) -> nn.Module: ...
+Layers = LayerFactory | Sequence[LayerFactory]
+"""One factory for all layers of a network, or one for each."""
 
 
 class Network(nn.Sequential):
@@ -52,7 +44,7 @@ class Network(nn.Sequential):
 
 def mlp(
     widths: Sequence[int],
-    layers: LayerFactory | Sequence[LayerFactory],
+    layers: Layers,
     activation: Callable[[], nn.Module] = nn.ReLU,
 ) -> Network:
     """A fully connected network ``(B, widths[0]) -> (B, widths[-1])``.
@@ -75,7 +67,7 @@ def mlp(
     return Network(*modules[:-1])
 
 
-def lenet5(layers: LayerFactory | Sequence[LayerFactory], n_classes: int = 10) -> Network:
+def lenet5(layers: Layers, n_classes: int = 10) -> Network:
     """Caffe's LeNet as Gal & Ghahramani use it: ``(B, 1, 28, 28) -> (B, n_classes)`` logits.
 
     conv 20@5x5, pool 2, conv 50@5x5, pool 2, linear 500, ReLU, linear. There is no nonlinearity
@@ -99,7 +91,7 @@ def lenet5(layers: LayerFactory | Sequence[LayerFactory], n_classes: int = 10) -
 
 
 def lenet5_classic(
-    layers: LayerFactory | Sequence[LayerFactory],
+    layers: Layers,
     n_classes: int = 10,
     in_channels: int = 1,
     size: int = 28,
@@ -132,9 +124,7 @@ def lenet5_classic(
     )
 
 
-def alexnet(
-    layers: LayerFactory | Sequence[LayerFactory], n_classes: int = 10, size: int = 32
-) -> Network:
+def alexnet(layers: Layers, n_classes: int = 10, size: int = 32) -> Network:
     """AlexNet's five convolutions for small images: ``(B, 3, size, size)`` to logits.
 
     The version that is common on CIFAR: conv 64@11x11 of stride 4, 192@5x5, 384, 256 and 256@3x3,
@@ -168,12 +158,12 @@ def alexnet(
 
 
 def initialise(network: Network, generator: torch.Generator, weight_var: float = 2.0) -> Network:
-    """Draw fresh weights from ``generator``: uniform, mean 0, variance ``weight_var / fan_in``.
+    """Draw new weights from ``generator``: uniform, mean 0, variance ``weight_var / fan_in``.
 
     ``weight_var = 2`` keeps the scale of ReLU activations from layer to layer (He et al. 2015), 1
     that of tanh, and is the ``U(-sqrt(3/fan_in), sqrt(3/fan_in))`` of Gal & Ghahramani. Biases
-    become 0. A layer with more to draw has a method ``reset(generator)``, called after its weights
-    are there. Returns ``network``.
+    become 0. Then the layer's noise draws its start: ``layer.reset_noise(generator)``. Returns
+    ``network``.
     """
     for module in _weight_layers(network):
         fan_in = module.weight[0].numel()
@@ -183,16 +173,9 @@ def initialise(network: Network, generator: torch.Generator, weight_var: float =
             module.weight.copy_((2 * uniform - 1) * scale)
             if module.bias is not None:
                 module.bias.zero_()
-        if callable(getattr(module, "reset", None)):
-            module.reset(generator)
+        if isinstance(module, StochasticLayer):
+            module.reset_noise(generator)
     return network
-
-
-def plain(module: nn.Module, x: Tensor) -> Tensor:
-    """A module without random weights on ``x``; images may have sample axes before their batch."""
-    if x.dim() <= 4:
-        return module(x)
-    return module(x.flatten(0, -4)).unflatten(0, x.shape[:-3])
 
 
 def _weight_layers(module: nn.Module) -> Iterator[nn.Linear | nn.Conv2d]:
@@ -204,9 +187,7 @@ def _weight_layers(module: nn.Module) -> Iterator[nn.Linear | nn.Conv2d]:
             yield from _weight_layers(child)
 
 
-def _one_each(
-    layers: LayerFactory | Sequence[LayerFactory], n_layers: int
-) -> Sequence[LayerFactory]:
+def _one_each(layers: Layers, n_layers: int) -> Sequence[LayerFactory]:
     factories = layers if isinstance(layers, Sequence) else [layers] * n_layers
     if len(factories) != n_layers:
         raise ValueError(f"layers must be one factory or {n_layers}, got {len(factories)}")

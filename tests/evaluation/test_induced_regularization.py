@@ -179,7 +179,7 @@ def test_the_layers_of_a_network_add_up(network):
     """Independent noise in two layers: to first order in alpha the penalties add."""
     alpha = 0.01
     for layer in (network[0], network[2]):
-        layer.noise.log_alpha.free.data.fill_(torch.tensor(alpha).log())
+        layer.noise.raw_log_alpha.data.fill_(torch.tensor(alpha).log())
     covs = [alpha * torch.eye(width, dtype=torch.float64) for width in (K, 7)]
     H = [
         loss_hessian(lambda h, y: cross_entropy(network(h[None], "mean")[0], y), H0, LABELS),

@@ -18,7 +18,7 @@ def almost_still(log_alpha=-40.0):
     """A network whose noise is too small to see."""
     net = gradient_variance.make_network(CONFIG, generator())
     for name, parameter in net.named_parameters():
-        if name.endswith("log_alpha.free"):
+        if name.endswith("raw_log_alpha"):
             torch.nn.init.constant_(parameter, log_alpha)
     return net
 
@@ -42,7 +42,7 @@ def test_rows_that_share_their_noise_are_never_taken_apart():
 
 def test_alphas_start_at_the_rates_of_input_and_hidden_layers():
     net = gradient_variance.make_network(CONFIG, generator())
-    alphas = [layer.noise.log_alpha().exp().item() for layer in net if hasattr(layer, "noise")]
+    alphas = [layer.alpha.item() for layer in net if hasattr(layer, "noise")]
     assert alphas == pytest.approx([0.25, 1, 1, 1])
 
 

@@ -62,9 +62,9 @@ def test_the_networks_have_three_hidden_layers_and_the_published_rates(method):
     elif method == "none":
         assert not any(layer.is_random for layer in layers)
     else:
-        alphas = [layer.noise.log_alpha().exp().item() for layer in layers]
+        alphas = [layer.alpha.item() for layer in layers]
         assert alphas == pytest.approx([0.25, 1, 1, 1])
-        learned = {layer.noise.log_alpha.free.requires_grad for layer in layers}
+        learned = {layer.noise.raw_log_alpha.requires_grad for layer in layers}
         assert learned == {method.startswith("variational")}
 
 

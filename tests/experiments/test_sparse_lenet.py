@@ -138,7 +138,7 @@ def test_a_network_trains_with_the_cut_of_its_trial():
             config | {"cut_at": cut_at}, torch.Generator().manual_seed(0)
         )
         assert {
-            getattr(layer.noise, "cut_at", None) for layer in net if hasattr(layer, "noise")
+            getattr(layer.noise, "threshold", None) for layer in net if hasattr(layer, "noise")
         } == {cut_at}
 
 

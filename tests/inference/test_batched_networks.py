@@ -10,6 +10,7 @@ from bdl_lessons.models import (
     ARD,
     BayesByBackprop,
     BinaryDropout,
+    Deterministic,
     GaussianDropout,
     SparseVD,
     VariationalDropout,
@@ -62,7 +63,7 @@ def test_equal_members_draw_different_noise(factory):
 
 
 def test_a_convolutional_network():
-    nets = [initialise(lenet5(BinaryDropout(0.0)), gen(seed)) for seed in range(2)]
+    nets = [initialise(lenet5(Deterministic()), gen(seed)) for seed in range(2)]
     x = torch.randn(2, 3, 1, 28, 28, generator=gen())
     expected = torch.stack([net(rows, "mean") for net, rows in zip(nets, x, strict=True)])
     torch.testing.assert_close(BatchedNetworks(nets)(x, "mean"), expected, atol=1e-5, rtol=1e-5)
@@ -71,7 +72,7 @@ def test_a_convolutional_network():
 def test_training_side_by_side_is_training_one_at_a_time():
     taus, weights = [0.5, 2.0, 7.0], [0.0, 1.0, 10.0]
     x, y = torch.randn(3, 20, 4, generator=gen()), torch.randn(3, 20, 2, generator=gen(1))
-    nets = networks(BinaryDropout(0.0))
+    nets = networks(Deterministic())
     members = BatchedNetworks(nets)
     together = fit_batched(
         members,
@@ -138,7 +139,7 @@ def test_an_epoch_shows_each_member_every_row_once_in_its_own_order(monkeypatch)
     monkeypatch.setattr(BatchedNetworks, "__call__", watched)
     x = torch.arange(6.0).view(1, 6, 1).expand(2, 6, 1)
     fit_batched(
-        BatchedNetworks(networks(BinaryDropout(0.0), 2, (1, 1))),
+        BatchedNetworks(networks(Deterministic(), 2, (1, 1))),
         x,
         x,
         gaussian_nll(1.0),
@@ -153,7 +154,7 @@ def test_an_epoch_shows_each_member_every_row_once_in_its_own_order(monkeypatch)
 
 
 def test_the_weight_of_the_kl_may_depend_on_the_step():
-    members = BatchedNetworks(networks(BinaryDropout(0.0), 2))
+    members = BatchedNetworks(networks(Deterministic(), 2))
     kl = members.kl().detach()
     x = torch.randn(2, 4, 4, generator=gen())
     losses = fit_batched(
@@ -170,7 +171,7 @@ def test_the_weight_of_the_kl_may_depend_on_the_step():
 
 
 def test_labels_of_classes():
-    members = BatchedNetworks(networks(BinaryDropout(0.0), 2))
+    members = BatchedNetworks(networks(Deterministic(), 2))
     x = torch.randn(50, 4, generator=gen())
     y = (x[:, 0] > 0).long()
     losses = fit_batched(
@@ -194,11 +195,11 @@ def test_networks_must_fit_together():
     with pytest.raises(ValueError, match="same layers"):
         BatchedNetworks([mlp((4, 5, 2), BinaryDropout(0.1)), mlp((4, 6, 2), BinaryDropout(0.1))])
     with pytest.raises(ValueError, match="random layers"):
-        BatchedNetworks([mlp((4, 2), BinaryDropout(0.1)), mlp((4, 2), BinaryDropout(0.0))])
+        BatchedNetworks([mlp((4, 2), BinaryDropout(0.1)), mlp((4, 2), Deterministic())])
 
 
 def test_bad_arguments_are_named():
-    members = BatchedNetworks(networks(BinaryDropout(0.0)))
+    members = BatchedNetworks(networks(Deterministic()))
     x, y = torch.zeros(3, 6, 4), torch.zeros(3, 6, 2)
     common = {"generator": gen(), "optimizer": adam(1e-3)}
     with pytest.raises(ValueError, match="M = 3"):

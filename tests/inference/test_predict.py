@@ -6,11 +6,11 @@ from scipy.stats import chi2, kstest
 from torch import nn
 
 from bdl_lessons.inference import predict, predict_mean
-from bdl_lessons.models import BinaryDropout, GaussianDropout, Network, lenet5, mlp
+from bdl_lessons.models import BinaryDropout, Deterministic, GaussianDropout, Network, lenet5, mlp
 from bdl_lessons.probability import all_masks, mask_probs
 
 P_DROP = 0.3
-PLAIN, DROP = BinaryDropout(0.0), BinaryDropout(P_DROP)
+PLAIN, DROP = Deterministic(), BinaryDropout(P_DROP)
 
 module = importlib.import_module("bdl_lessons.inference.predict")  # the name is also a function
 

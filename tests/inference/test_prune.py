@@ -190,7 +190,7 @@ def test_an_activation_that_is_used_twice_stays_twice():
 
 @pytest.mark.parametrize("threshold", [3.0, 5.0, math.inf])
 def test_weights_that_training_cut_stay_cut(threshold):
-    model = with_noise(mlp((6, 5, 3), SparseVD(cut_at=3)))
+    model = with_noise(mlp((6, 5, 3), SparseVD(threshold=3)))
     x = torch.randn(7, 6, generator=generator())
     for made in (masked(model, threshold), compress(model, threshold)):
         torch.testing.assert_close(made(x), model(x, "mean"))

@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy
 
 from bdl_lessons.inference import adam, fit, inverse_decay, sgd
 from bdl_lessons.inference.train import gaussian_nll
-from bdl_lessons.models import BinaryDropout, Network, mlp
+from bdl_lessons.models import BinaryDropout, Deterministic, Network, mlp
 
 
 def generator(seed=0):
@@ -83,7 +83,7 @@ def test_minibatches_visit_every_row_once_an_epoch():
         seen.extend(rows.tolist())
         return output.square().mean()
 
-    model = mlp((1, 2), BinaryDropout(0.0))
+    model = mlp((1, 2), Deterministic())
     fit(
         model,
         torch.ones(12, 1),
@@ -137,7 +137,7 @@ def test_a_diverged_loss_names_its_step():
 
     with pytest.raises(FloatingPointError, match="nan at step 5"):
         fit(
-            mlp((3, 2), BinaryDropout(0.0)).double(),
+            mlp((3, 2), Deterministic()).double(),
             x,
             y,
             nll,
@@ -160,7 +160,7 @@ def test_bad_arguments_are_named(change, words):
     x, y = line()
     arguments = {"x": x, "y": y, "n_steps": 2, "generator": generator(), "optimizer": sgd(1e-3)}
     with pytest.raises(ValueError, match=words):
-        fit(mlp((3, 1), BinaryDropout(0.0)).double(), nll=gaussian_nll(1.0), **arguments | change)
+        fit(mlp((3, 1), Deterministic()).double(), nll=gaussian_nll(1.0), **arguments | change)
 
 
 def test_a_kl_weight_may_change_from_step_to_step():

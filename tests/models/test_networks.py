@@ -5,6 +5,7 @@ from torch import nn
 from bdl_lessons.models import (
     BayesByBackprop,
     BinaryDropout,
+    Deterministic,
     Network,
     VariationalDropout,
     alexnet,
@@ -14,7 +15,7 @@ from bdl_lessons.models import (
     mlp,
 )
 
-PLAIN, DROP = BinaryDropout(0.0), BinaryDropout(0.5)
+PLAIN, DROP = Deterministic(), BinaryDropout(0.5)
 
 
 def test_mlp_layers_and_shapes():

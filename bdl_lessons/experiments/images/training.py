@@ -19,6 +19,7 @@ from bdl_lessons.inference import adam, fit, predict, sgd
 from bdl_lessons.models import (
     BayesByBackprop,
     BinaryDropout,
+    Deterministic,
     LayerFactory,
     Network,
     StructuredDropout,
@@ -33,7 +34,7 @@ Config = Mapping[str, Any]
 Logits = Callable[[Tensor, int], Tensor]
 """``logits(x, n_samples)``: ``(S, B, n_classes)`` draws of the network at the rows of x."""
 
-PLAIN = BinaryDropout(0.0)
+PLAIN = Deterministic()
 UNIT_NOISE: dict[str, Callable[[Config], LayerFactory]] = {
     **dict.fromkeys(("MAP", "D.E", "SWAG", "SLANG"), lambda config: PLAIN),
     "MCD": lambda config: BinaryDropout(config["p_drop"]),

@@ -1,4 +1,4 @@
-"""ELRG: a diagonal and a few directions in which all weights of a layer move together."""
+"""ELRG: a diagonal and a few directions in which all weights of a layer are correlated."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from bdl_lessons.core import validation
 from bdl_lessons.core.random import standard_normal
+from bdl_lessons.core.validation import integer, positive
 from bdl_lessons.experiments.posteriors.matrix_posterior import (
-    JointFactory,
-    JointLayer,
+    MatrixFactory,
+    MatrixLayer,
     WeightPosterior,
     noisy,
 )
@@ -29,10 +29,10 @@ class LowRankPosterior(WeightPosterior):
               + D (\log p - 1) - \sum\log\sigma^2
               - \log\big|I_R + \tfrac1R V \mathrm{diag}(\sigma^{-2}) V^\top\big| \Big]
 
-    For ``"per_example"`` a row draws R numbers that all its outputs (and all places of an image)
-    share, and one for each output: mean, variance and covariances between the outputs are those
-    of a matrix of its own. In a convolution the diagonal part is drawn for each place on its own,
-    as in :class:`~bdl_lessons.models.layers.WeightNoiseConv2d`; the low-rank part is exact.
+    For ``"per_example"`` an example draws R numbers that all its outputs (and all places of an
+    image) share, and one for each output: mean, variance and covariances between the outputs are
+    those of a matrix of its own. In a convolution the diagonal part is drawn for each place on its
+    own, as in :class:`~bdl_lessons.models.WeightNoiseConv2d`; the low-rank part is exact.
 
     Args:
         shape: of the matrix, ``(L, K + 1)``.
@@ -57,7 +57,7 @@ class LowRankPosterior(WeightPosterior):
         self._start = start
 
     @torch.no_grad()
-    def reset(self, mu: Tensor, generator: torch.Generator) -> None:
+    def reset_parameters(self, mu: Tensor, generator: torch.Generator) -> None:
         scale = self._start * mu.std() / len(self.factors) ** 0.5
         self.factors.copy_(scale * standard_normal(self.factors.shape, generator, mu))
 
@@ -66,14 +66,14 @@ class LowRankPosterior(WeightPosterior):
         together = torch.einsum("sr,rlk->slk", shared, self.factors) / len(self.factors) ** 0.5
         return noisy(mu + together, self.log_sigma2.exp(), generator)
 
-    def example(
-        self, mu: Tensor, x: Tensor, layer: JointLayer, generator: torch.Generator
+    def per_example(
+        self, mu: Tensor, x: Tensor, layer: MatrixLayer, generator: torch.Generator
     ) -> Tensor:
         rank, n_out = len(self.factors), len(mu)
         together = layer.activations(x, self.factors.flatten(0, 1))
         together = together.unflatten(-layer.unit_dims, (rank, n_out))  # ranks first, then outputs
-        rows = together.shape[: -layer.unit_dims]
-        shared = standard_normal((*rows, *[1] * layer.unit_dims), generator, mu)
+        leading = together.shape[: -layer.unit_dims]
+        shared = standard_normal((*leading, *[1] * layer.unit_dims), generator, mu)
         mean = layer.activations(x, mu) + (shared * together).sum(-layer.unit_dims - 1) / rank**0.5
         return noisy(mean, layer.activations(x.square(), self.log_sigma2.exp()), generator)
 
@@ -83,17 +83,17 @@ class LowRankPosterior(WeightPosterior):
         inner = torch.eye(len(v), dtype=mu.dtype, device=mu.device) + (v / sigma2) @ v.T / len(v)
         log_det = self.log_sigma2.sum() + 2 * torch.linalg.cholesky(inner).diagonal().log().sum()
         kl = second_moment / self.prior_var + mu.numel() * (self.prior_var.log() - 1) - log_det
-        return validation.finite("the KL", kl / 2)
+        return kl / 2
 
 
 @dataclass(frozen=True)
-class ELRG(JointFactory):
+class ELRG(MatrixFactory):
     """Layer factory of the efficient low-rank Gaussian (Tomczak, Swaroop and Turner, NeurIPS 2020).
 
-    A layer costs ``R + 2`` products of the size of the plain one and R**3; it stores ``(R + 1)``
-    numbers a weight. Weights and biases share the law. Defaults follow the public code: rank 5,
-    a diagonal that is *not* learned (the paper finds that rank helps a constant diagonal), v_r at
-    half the spread of the weights in linear layers and at zero in convolutions.
+    A layer takes ``R + 2`` products of the size of the plain one and R**3; it stores ``(R + 1)``
+    numbers a weight. Weights and biases share the distribution. Defaults follow the public code:
+    rank 5, a diagonal that is *not* learned (the paper finds that rank helps a constant diagonal),
+    v_r at half the spread of the weights in linear layers and at zero in convolutions. Lesson 12.
 
     Args:
         rank: R, the number of directions.
@@ -113,12 +113,11 @@ class ELRG(JointFactory):
     prior_var: float | None = None
 
     def __post_init__(self) -> None:
-        if self.rank < 1:
-            raise ValueError(f"rank must be >= 1, got {self.rank}")
+        integer("rank", self.rank, least=1)
         if not math.isfinite(self.log_sigma2):
             raise ValueError(f"log_sigma2 must be finite, got {self.log_sigma2}")
-        if self.prior_var is not None and not 0 < self.prior_var < math.inf:
-            raise ValueError(f"prior_var must be finite and > 0, or None, got {self.prior_var}")
+        if self.prior_var is not None:
+            positive("prior_var", self.prior_var)
 
     def _posterior(self, n_out: int, n_in: int, n_pixels: int, bias: bool) -> LowRankPosterior:
         return LowRankPosterior(

@@ -12,7 +12,7 @@ GATE_BIAS = 2.0
 class MaskedRealNVP(nn.Module):
     r"""Steps that move some of D numbers by what the others say.
 
-    A step draws a mask of zeros and ones for every row, with probability 1/2, and with
+    A step draws a mask of zeros and ones for every example, with probability 1/2, and with
     :math:`h = \tanh(A (m \circ z) + a)`, shift t = linear(h) and gate g = sigmoid(linear(h)) sets
 
     .. math:: z' = m \circ z + (1 - m) \circ \big(g \circ z + (1 - g) \circ t\big), \qquad
@@ -35,7 +35,7 @@ class MaskedRealNVP(nn.Module):
         self._start_gates()
 
     @torch.no_grad()
-    def reset(self, generator: torch.Generator) -> None:
+    def reset_parameters(self, generator: torch.Generator) -> None:
         """Uniform weights of variance 1 / fan_in, biases 0 but for the gates'."""
         for layer in (*self.hidden, *self.shift, *self.gate):
             uniform = torch.rand(layer.weight.shape, generator=generator, device=generator.device)

@@ -1,8 +1,8 @@
-r"""Layers whose weights and biases have one joint law, and are drawn together as a matrix.
+r"""Layers whose weights and biases have one joint distribution, and are drawn as a matrix.
 
 Row j of the matrix holds the K weights that lead to output j, then its bias: ``(L, K + 1)``, or
 ``(L, K)`` for a layer without bias. A convolution with C channels and filters of k x k pixels has
-``K = C * k * k``. The weights need not be independent: a method says how they move together
+``K = C * k * k``. The weights need not be independent: a method says how they are correlated
 (:class:`WeightPosterior`), the layers here turn that into activations.
 """
 
@@ -10,22 +10,22 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.models import Sampling, StochasticLayer
-from bdl_lessons.models.layers.base import check_sampling, over_images
+from bdl_lessons.models import LayerFactory, StochasticLayer
+from bdl_lessons.models.layers.base import Conv2d, Linear
 
 
 class WeightPosterior(nn.Module):
-    """The joint law of a layer's matrix of weights, and its KL to the prior.
+    """The joint distribution of a layer's matrix of weights, and its KL to the prior.
 
-    ``mu`` is the layer's own ``weight`` and ``bias`` as one matrix: the mean of the law, or what
-    takes its place. The parameters of the law beside it are this module's.
+    It is the layer's ``noise``. ``mu`` is the layer's own ``weight`` and ``bias`` as one matrix:
+    the mean of the distribution, or what takes its place. The parameters beside it are this
+    module's.
     """
 
-    def reset(self, mu: Tensor, generator: torch.Generator) -> None:
-        """Draw the start values of the law's parameters, after the layer's weights got theirs."""
+    def reset_parameters(self, mu: Tensor, generator: torch.Generator) -> None:
+        """Draw the start values of the parameters, after the layer's weights got theirs."""
 
     def mean(self, mu: Tensor) -> Tensor:
         """The mean matrix, ``(L, K + 1)``."""
@@ -35,10 +35,10 @@ class WeightPosterior(nn.Module):
         """``n_samples`` matrices, ``(S, L, K + 1)``."""
         raise NotImplementedError
 
-    def example(
-        self, mu: Tensor, x: Tensor, layer: JointLayer, generator: torch.Generator
+    def per_example(
+        self, mu: Tensor, x: Tensor, layer: MatrixLayer, generator: torch.Generator
     ) -> Tensor:
-        """Activations with a matrix of its own for every row of ``x``, none of which is formed."""
+        """Activations with a matrix of its own for every example, none of which is formed."""
         raise NotImplementedError
 
     def kl(self, mu: Tensor) -> Tensor:
@@ -46,18 +46,15 @@ class WeightPosterior(nn.Module):
         raise NotImplementedError
 
 
-class JointLayer(StochasticLayer):
+class MatrixLayer(StochasticLayer):
     """What the linear and the convolutional layer share; ``draw`` gives matrices ``(S, L, K+1)``.
 
-    With a sample axis of length B and batches of one row, ``layer(x[:, None], "shared", g)[:, 0]``,
-    every row gets its own draw of the matrix: what ``"per_example"`` does without forming them.
+    With a sample axis of length B and batches of one example,
+    ``layer(x[:, None], "shared", g)[:, 0]``, every example gets its own draw of the matrix: what
+    ``"per_example"`` does without forming them.
     """
 
-    law: WeightPosterior
-
-    @property
-    def is_random(self) -> bool:
-        return True
+    noise: WeightPosterior
 
     @property
     def mu(self) -> Tensor:
@@ -65,113 +62,59 @@ class JointLayer(StochasticLayer):
         weight = self.weight.flatten(1)
         return weight if self.bias is None else torch.cat([weight, self.bias[:, None]], 1)
 
-    def reset(self, generator: torch.Generator) -> None:
-        self.law.reset(self.mu.detach(), generator)
-
-    def forward(
-        self, x: Tensor, sampling: Sampling, generator: torch.Generator | None = None
-    ) -> Tensor:
-        check_sampling(sampling, generator)
-        if sampling == "mean":
-            return self.activations(x, self.law.mean(self.mu))
-        if sampling == "per_example":
-            return self.law.example(self.mu, x, self, generator)
-        return self.forward_shared(x, generator)
-
-    def sample_weights(self, n_samples: int, generator: torch.Generator) -> Tensor:
-        return self.law.sample_weights(self.mu, n_samples, generator)
-
-    def forward_with(self, x: Tensor, draw: Tensor) -> Tensor:
-        return self.activations(x, draw)
-
-    def kl(self) -> Tensor:
-        return self.law.kl(self.mu)
-
     def activations(self, x: Tensor, matrix: Tensor) -> Tensor:
         """What ``matrix`` makes of ``x``, linear in both (the bias is a weight on a constant 1).
 
-        ``(N, K + 1)`` acts on all rows of ``x`` and gives N units or channels, not always L of
-        them; ``(S, N, K + 1)`` gives each sample of ``x``, ``(S, B, ...)``, its own matrix.
+        ``(N, K + 1)`` acts on all of ``x`` and gives N units or channels, not always L of them;
+        ``(S, N, K + 1)`` gives each sample of ``x``, ``(S, B, ...)``, its own matrix.
         """
-        raise NotImplementedError
+        bias = None
+        if self.bias is not None:
+            matrix, bias = matrix[..., :-1], matrix[..., -1]
+        return self.linear_map(x, matrix.unflatten(-1, self.weight.shape[1:]), bias)
 
-    def _split(self, matrix: Tensor) -> tuple[Tensor, Tensor | None]:
-        if self.bias is None:
-            return matrix, None
-        return matrix[..., :-1], matrix[..., -1]
+    def reset_noise(self, generator: torch.Generator) -> None:
+        self.noise.reset_parameters(self.mu.detach(), generator)
+
+    def sample_weights(self, n_samples: int, generator: torch.Generator) -> Tensor:
+        return self.noise.sample_weights(self.mu, n_samples, generator)
+
+    def kl(self) -> Tensor:
+        return self.prior_kl(self.noise, self.mu)
+
+    def _forward_mean(self, x: Tensor) -> Tensor:
+        return self.activations(x, self.noise.mean(self.mu))
+
+    def _forward_per_example(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        return self.noise.per_example(self.mu, x, self, generator)
+
+    def _forward_with(self, x: Tensor, draw: Tensor) -> Tensor:
+        return self.activations(x, draw)
 
 
-class JointLinear(JointLayer, nn.Linear):
+class MatrixLinear(MatrixLayer, Linear):
     """``y = x W + b`` with ``x`` of shape ``(..., B, K)`` and ``y`` ``(..., B, L)``."""
 
-    unit_dims = 1
 
-    def __init__(
-        self, in_features: int, out_features: int, law: WeightPosterior, bias: bool = True
-    ) -> None:
-        super().__init__(in_features, out_features, bias)
-        self.law = law
-
-    def activations(self, x: Tensor, matrix: Tensor) -> Tensor:
-        weight, bias = self._split(matrix)
-        if matrix.dim() == 2:
-            return functional.linear(x, weight, bias)
-        y = x @ weight.mT
-        return y if bias is None else y + bias[:, None]
-
-
-class JointConv2d(JointLayer, nn.Conv2d):
+class MatrixConv2d(MatrixLayer, Conv2d):
     """``y = conv(x, W) + b`` with ``x`` of shape ``(..., B, C, H, W)``."""
 
-    unit_dims = 3
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int,
-        law: WeightPosterior,
-        bias: bool = True,
-        stride: int = 1,
-        padding: int = 0,
-    ) -> None:
-        super().__init__(
-            in_channels, out_channels, kernel_size, stride=stride, padding=padding, bias=bias
-        )
-        self.law = law
+class MatrixFactory(LayerFactory):
+    """Layers with one joint distribution. A method says in ``_posterior`` which."""
 
-    def activations(self, x: Tensor, matrix: Tensor) -> Tensor:
-        if matrix.dim() == 3:
-            return torch.vmap(self.activations)(x, matrix)
-        weight, bias = self._split(matrix)
-        weight = weight.unflatten(-1, self.weight.shape[1:])
-        return over_images(
-            lambda images: functional.conv2d(images, weight, bias, self.stride, self.padding), x
-        )
+    layers = (MatrixLinear, MatrixConv2d)
 
-
-class JointFactory:
-    """Layers with one joint law. A method says in ``_law`` which."""
-
-    def linear(self, in_features: int, out_features: int, bias: bool = True) -> JointLinear:
-        law = self._posterior(out_features, in_features, 1, bias)
-        return JointLinear(in_features, out_features, law, bias)
-
-    def conv2d(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int,
-        bias: bool = True,
-        stride: int = 1,
-        padding: int = 0,
-    ) -> JointConv2d:
-        law = self._posterior(out_channels, in_channels, kernel_size**2, bias)
-        return JointConv2d(in_channels, out_channels, kernel_size, law, bias, stride, padding)
+    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> WeightPosterior:
+        n_out, n_in, *kernel = weight_shape
+        return self._posterior(n_out, n_in, kernel[0] ** 2 if kernel else 1, bias)
 
     def _posterior(self, n_out: int, n_in: int, n_pixels: int, bias: bool) -> WeightPosterior:
         """For ``n_out`` outputs and ``n_in`` input units or channels with ``n_pixels`` each."""
         raise NotImplementedError
+
+    def _kl(self, noise: WeightPosterior, mu: Tensor) -> Tensor:
+        return noise.kl(mu)
 
 
 def noisy(mean: Tensor, var: Tensor, generator: torch.Generator) -> Tensor:

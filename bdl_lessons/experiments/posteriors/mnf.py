@@ -1,4 +1,4 @@
-"""MNF: factors on the units of a layer whose law a normalising flow bends."""
+"""MNF: factors on the units of a layer, their distribution bent by a normalising flow."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from bdl_lessons.core import validation
 from bdl_lessons.core.random import standard_normal
+from bdl_lessons.core.validation import integer, positive
 from bdl_lessons.experiments.posteriors.flows import MaskedRealNVP
 from bdl_lessons.experiments.posteriors.matrix_posterior import (
-    JointFactory,
-    JointLayer,
+    MatrixFactory,
+    MatrixLayer,
     WeightPosterior,
     noisy,
 )
@@ -27,8 +27,8 @@ class FlowPosterior(WeightPosterior):
 
     On the inputs (linear layers) z_k multiplies what leaves input k, but not the bias; on the
     outputs (convolutions) z_j multiplies all that leads to channel j, its bias too. The factors
-    begin as ``N(m0, s0**2)``, and the flow can make their joint law skewed, of several peaks,
-    correlated. The law of W has no density that could be written down, so an auxiliary ``r(z | W)``
+    begin as ``N(m0, s0**2)``, and the flow can make their joint distribution skewed, of several
+    peaks, correlated. The density of W cannot be written down, so an auxiliary ``r(z | W)``
     guesses z from the weights, and the KL has the bound
 
     .. math:: \mathrm{KL} \le \mathbb{E}_{q(z)} \mathrm{KL}\big(q(W|z) \,\|\, p(W)\big)
@@ -40,7 +40,7 @@ class FlowPosterior(WeightPosterior):
     densities of z are given the masks of the flow, which keeps the bound a bound.
 
     ``"mean"`` is the path of ``m0`` through the middle of the flow, as published; it is not the
-    mean of the law.
+    mean of the distribution.
     """
 
     def __init__(
@@ -73,12 +73,12 @@ class FlowPosterior(WeightPosterior):
         self._generator: torch.Generator | None = None
 
     @torch.no_grad()
-    def reset(self, mu: Tensor, generator: torch.Generator) -> None:
+    def reset_parameters(self, mu: Tensor, generator: torch.Generator) -> None:
         for parameter in (self.z_mean, self.aux_in, self.aux_mean, self.aux_precision):
             parameter.copy_(0.1 * standard_normal(parameter.shape, generator, mu))
         self.z_mean += self._z_start
-        self.flow.reset(generator)
-        self.aux_flow.reset(generator)
+        self.flow.reset_parameters(generator)
+        self.aux_flow.reset_parameters(generator)
 
     def mean(self, mu: Tensor) -> Tensor:
         return self._times(self.flow(self.z_mean, None)[0], mu)
@@ -87,8 +87,8 @@ class FlowPosterior(WeightPosterior):
         z, _ = self.sample_z((n_samples,), generator)
         return noisy(self._times(z, mu), self.log_sigma2.exp().expand(n_samples, -1, -1), generator)
 
-    def example(
-        self, mu: Tensor, x: Tensor, layer: JointLayer, generator: torch.Generator
+    def per_example(
+        self, mu: Tensor, x: Tensor, layer: MatrixLayer, generator: torch.Generator
     ) -> Tensor:
         z, _ = self.sample_z(x.shape[: -layer.unit_dims], generator)
         z = z.view(*z.shape, *[1] * (layer.unit_dims - 1))
@@ -97,10 +97,12 @@ class FlowPosterior(WeightPosterior):
             return noisy(layer.activations(x * z, mu), var, generator)
         return noisy(layer.activations(x, mu) * z, var, generator)
 
-    def sample_z(self, rows: tuple[int, ...], generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Factors ``(*rows, D)`` and the log determinant of their flow ``(*rows)``."""
+    def sample_z(
+        self, leading: tuple[int, ...], generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Factors ``(*leading, D)`` and the log determinants of their flow, ``(*leading,)``."""
         self._generator = generator
-        eps = standard_normal((*rows, len(self.z_mean)), generator, self.z_mean)
+        eps = standard_normal((*leading, len(self.z_mean)), generator, self.z_mean)
         return self.flow(self.z_mean + (self.z_log_var / 2).exp() * eps, generator)
 
     def kl(self, mu: Tensor) -> Tensor:
@@ -114,7 +116,7 @@ class FlowPosterior(WeightPosterior):
         if self._generator is None:
             raise ValueError(
                 "the KL of this layer is estimated by a draw: run the layer with "
-                "sampling='example' or 'function' first, its generator is used"
+                "sampling='per_example' or 'shared' first, its generator is used"
             )
         z, log_det = self.sample_z((), self._generator)
         mean, sigma2 = self._times(z, mu), self.log_sigma2.exp()
@@ -122,7 +124,7 @@ class FlowPosterior(WeightPosterior):
         kl_weights = (ratio - 1 - self.log_sigma2 + self.prior_var.log()).sum() / 2
         entropy = (1 + math.log(2 * math.pi) + self.z_log_var).sum() / 2 + log_det
         kl = kl_weights - entropy - self._log_aux(z, mean, sigma2)
-        return validation.finite("the KL", kl)
+        return kl
 
     def _log_aux(self, z: Tensor, mean: Tensor, var: Tensor) -> Tensor:
         """``log r(z | W)`` at a draw of W, of which only ``c' W`` is drawn: it is Gaussian too."""
@@ -146,12 +148,12 @@ class FlowPosterior(WeightPosterior):
 
 
 @dataclass(frozen=True)
-class MNF(JointFactory):
+class MNF(MatrixFactory):
     """Layer factory of multiplicative normalizing flows (Louizos and Welling, ICML 2017).
 
-    A layer costs two products of the size of the plain one, and for every row three small ones of
-    size D x width a step of the flow; it stores two numbers a weight and the flows. Defaults as in
-    the public code, whose ``logvar_W`` is a log *standard deviation*.
+    A layer takes two products of the size of the plain one, and for every example three small ones
+    of size D x width a step of the flow; it stores two numbers a weight and the flows. Defaults as
+    in the public code, whose ``logvar_W`` is a log *standard deviation*. Lesson 12.
 
     Args:
         n_flows: steps in each of the two flows; 0 leaves Gaussian factors.
@@ -172,12 +174,10 @@ class MNF(JointFactory):
     prior_var: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.n_flows < 0:
-            raise ValueError(f"n_flows must be >= 0, got {self.n_flows}")
-        if min(self.widths) < 1:
-            raise ValueError(f"widths must be >= 1, got {self.widths}")
-        if not 0 < self.prior_var < math.inf:
-            raise ValueError(f"prior_var must be finite and > 0, got {self.prior_var}")
+        integer("n_flows", self.n_flows, least=0)
+        for width in self.widths:
+            integer("widths", width, least=1)
+        positive("prior_var", self.prior_var)
         if not all(map(math.isfinite, (*self.log_sigma2, self.z_mean or 0.0))):
             raise ValueError(
                 f"log_sigma2 and z_mean must be finite, got {self.log_sigma2} and {self.z_mean}"

@@ -129,7 +129,7 @@ def fit_slang(
     With M networks of one architecture ``x`` and ``y`` are ``(M, N, ...)`` and so are the results.
 
     Args:
-        network: layers without noise: ``BinaryDropout(0.0)``. It is not changed.
+        network: layers without noise: ``Deterministic()``. It is not changed.
         nll: mean negative log likelihood of a minibatch in nats.
         nll_args: further arguments of ``nll``, ``(M, ...)`` each, for M networks.
         batch_size: examples of a step, drawn without replacement in each.

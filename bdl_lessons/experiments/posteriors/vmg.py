@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from bdl_lessons.core import validation
 from bdl_lessons.core.random import standard_normal
+from bdl_lessons.core.validation import integer, positive
 from bdl_lessons.experiments.posteriors.matrix_posterior import (
-    JointFactory,
-    JointLayer,
+    MatrixFactory,
+    MatrixLayer,
     WeightPosterior,
     noisy,
 )
@@ -36,15 +36,15 @@ class MatrixGaussianPosterior(WeightPosterior):
     .. math:: M' = M + (B - A M^\top)^\top \Sigma^{-1} A\,\mathrm{diag}(u), \qquad
               U' = \mathrm{diag}(u) - \mathrm{diag}(u) A^\top \Sigma^{-1} A\,\mathrm{diag}(u) ,
 
-    so a row x has activations of mean ``M' x`` and covariance ``(x U' x) diag(v)``: a Gaussian
+    so an example x has activations of mean ``M' x`` and covariance ``(x U' x) diag(v)``: a Gaussian
     process with m inducing points. A and B carry multiplicative noise, each of a variance alpha < 1
-    of its own, drawn once for a batch or a sample of it, not for each of its rows.
+    of its own, drawn once for a batch or a sample of it, not for each example.
 
     The prior is ``N(0, 1 / (K + 1))`` for every weight (in the paper ``N(0, 1)``, with inputs
     divided by the root of their number); u starts at its variance, v at 1. ``kl`` is the published
     one: that of the matrix Gaussian *before* it is conditioned, and the log-uniform KL of each
     noisy number in A and B (Molchanov's approximation; the paper has Kingma's), which is most of it
-    where data are few. It is not the KL of the law that is drawn.
+    where data are few. It is not the KL of the distribution that is drawn.
     """
 
     def __init__(self, n_out: int, n_in: int, n_pseudo: int, has_bias: bool, jitter: float) -> None:
@@ -56,11 +56,11 @@ class MatrixGaussianPosterior(WeightPosterior):
         self.log_output_std = nn.Parameter(torch.zeros(n_out))
         self.pseudo_x = nn.Parameter(torch.zeros(n_pseudo, n_in))
         self.pseudo_y = nn.Parameter(torch.zeros(n_pseudo, n_out))
-        self.free_alpha = nn.Parameter(torch.full((2,), -2 * math.log(0.01)))  # of x, of y
+        self.raw_alpha = nn.Parameter(torch.full((2,), -2 * math.log(0.01)))  # of x, of y
         self._has_bias, self._jitter = has_bias, jitter
 
     @torch.no_grad()
-    def reset(self, mu: Tensor, generator: torch.Generator) -> None:
+    def reset_parameters(self, mu: Tensor, generator: torch.Generator) -> None:
         for parameter in (self.log_input_std, self.log_output_std):
             parameter.copy_(0.01 * standard_normal(parameter.shape, generator, mu))
         if self._has_bias:
@@ -81,8 +81,8 @@ class MatrixGaussianPosterior(WeightPosterior):
         error = standard_normal(pseudo_y.shape, generator, mu) * output_std * self._jitter**0.5
         return self._conditional_mean(free, pseudo_x, pseudo_y + error)
 
-    def example(
-        self, mu: Tensor, x: Tensor, layer: JointLayer, generator: torch.Generator
+    def per_example(
+        self, mu: Tensor, x: Tensor, layer: MatrixLayer, generator: torch.Generator
     ) -> Tensor:
         samples = x.shape[: -layer.unit_dims - 1]
         pseudo_x, pseudo_y = self._noisy_pseudo_data(samples, generator)
@@ -103,12 +103,12 @@ class MatrixGaussianPosterior(WeightPosterior):
         kl = (spread + n_in * mu.square().sum() - mu.numel() - log_det) / 2
         kl_x, kl_y = molchanov_kl(self.log_alpha)
         kl = kl + self.pseudo_x.numel() * kl_x + self.pseudo_y.numel() * kl_y
-        return validation.finite("the KL", kl)
+        return kl
 
     @property
     def log_alpha(self) -> Tensor:
         """Of the noise on the pseudo-inputs and on the pseudo-outputs, ``(2,)``: below 0."""
-        return -softplus(self.free_alpha)
+        return -softplus(self.raw_alpha)
 
     @property
     def _input_var(self) -> Tensor:
@@ -132,14 +132,15 @@ class MatrixGaussianPosterior(WeightPosterior):
 
 
 @dataclass(frozen=True)
-class VMG(JointFactory):
+class VMG(MatrixFactory):
     """Layer factory of the variational matrix Gaussian (Louizos and Welling, ICML 2016).
 
-    A layer costs two products of the size of the plain one, m small ones and m**3; it stores
+    A layer takes two products of the size of the plain one, m small ones and m**3; it stores
     ``K + L`` numbers beside the weights and ``m (K + L)`` pseudo-data. The hyper-priors of the
-    paper's regression experiments (Gamma laws of the prior and noise precisions) are left out: the
-    prior's variance is fixed, the noise is the likelihood's. For convolutions there is no published
-    code: the inputs are the pixels under a filter, and places are drawn on their own.
+    paper's regression experiments (Gamma distributions of the prior and noise precisions) are left
+    out: the prior's variance is fixed, the noise is the likelihood's. For convolutions there is no
+    published code: the inputs are the pixels under a filter, and places are drawn on their own.
+    Lesson 12.
 
     Args:
         n_pseudo: m. Published for regression: 5; 0 leaves the plain matrix Gaussian.
@@ -153,13 +154,11 @@ class VMG(JointFactory):
     jitter: float = 1e-4
 
     def __post_init__(self) -> None:
-        if self.n_pseudo < 0:
-            raise ValueError(f"n_pseudo must be >= 0, got {self.n_pseudo}")
-        if not 0 < self.jitter < math.inf:
-            raise ValueError(f"jitter must be finite and > 0, got {self.jitter}")
+        integer("n_pseudo", self.n_pseudo, least=0)
+        positive("jitter", self.jitter)
 
     def _posterior(
         self, n_out: int, n_in: int, n_pixels: int, bias: bool
     ) -> MatrixGaussianPosterior:
-        n_rows = n_in * n_pixels + bias
-        return MatrixGaussianPosterior(n_out, n_rows, self.n_pseudo, bias, self.jitter)
+        n_inputs = n_in * n_pixels + bias
+        return MatrixGaussianPosterior(n_out, n_inputs, self.n_pseudo, bias, self.jitter)

@@ -26,7 +26,7 @@ from bdl_lessons.experiments.posteriors.vmg import VMG
 from bdl_lessons.experiments.records import Record
 from bdl_lessons.models import (
     BayesByBackprop,
-    BinaryDropout,
+    Deterministic,
     LayerFactory,
     Network,
     StructuredDropout,
@@ -54,7 +54,7 @@ _NAMES = {
 }
 Sizes = Mapping[str, int]
 FACTORIES: dict[str, Callable[[Sizes], LayerFactory]] = {
-    "MAP": lambda size: BinaryDropout(0.0),
+    "MAP": lambda size: Deterministic(),
     "VD": lambda size: VariationalDropout("A", "unit", kl_per="weight"),
     "BBB": lambda size: BayesByBackprop(),
     "BBB-LRT": lambda size: BayesByBackprop(),

@@ -24,6 +24,7 @@ from bdl_lessons.experiments.timing.layer_cost import training_step
 from bdl_lessons.models import (
     BayesByBackprop,
     BinaryDropout,
+    Deterministic,
     LayerFactory,
     Network,
     StructuredDropout,
@@ -34,7 +35,7 @@ from bdl_lessons.models import (
 )
 
 FACTORIES: dict[str, LayerFactory] = {
-    "MAP": BinaryDropout(0.0),
+    "MAP": Deterministic(),
     "MCD": BinaryDropout(0.5),
     "VD": VariationalDropout("A", "unit", kl_per="weight"),
     "BBB-LRT": BayesByBackprop(),

@@ -22,7 +22,7 @@ from bdl_lessons.experiments.uci.networks import (
 )
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, sgd
 from bdl_lessons.inference.train import gaussian_nll, gaussian_nll_at
-from bdl_lessons.models import BinaryDropout, Network, initialise, mlp
+from bdl_lessons.models import Deterministic, Network, initialise, mlp
 from bdl_lessons.reference import GaussianProcess
 
 
@@ -178,5 +178,5 @@ class ExactGP(Method):
 def _plain(x: Tensor, config: Config, g: torch.Generator) -> list[Network]:
     """A network without noise for each of the M training sets."""
     widths = (x.shape[-1], config["n_hidden"], 1)
-    networks = [mlp(widths, BinaryDropout(0.0)).to(g.device) for _ in x]
+    networks = [mlp(widths, Deterministic()).to(g.device) for _ in x]
     return [initialise(network, g) for network in networks]

@@ -9,11 +9,16 @@ from bdl_lessons.experiments.posteriors.mnf import MNF
 from bdl_lessons.experiments.posteriors.vmg import VMG
 from bdl_lessons.experiments.uci.baselines import ExactGP, Slang, Swag
 from bdl_lessons.experiments.uci.networks import Method, Networks
-from bdl_lessons.models import BayesByBackprop, BinaryDropout, StructuredDropout, VariationalDropout
+from bdl_lessons.models import (
+    BayesByBackprop,
+    BinaryDropout,
+    Deterministic,
+    StructuredDropout,
+    VariationalDropout,
+)
 from bdl_lessons.probability import kingma_kl
 
 _MC_DROPOUT = tuple({"kl_weight": 1e-2, "p_drop": p} for p in (0.005, 0.01, 0.05, 0.1))
-_PLAIN = partial(BinaryDropout, 0.0)
 
 METHODS: dict[str, Method] = {
     "MCD": Networks(
@@ -37,7 +42,7 @@ METHODS: dict[str, Method] = {
     ),
     "D.E": Networks(
         "five MAP networks that share a tau; published: each predicts a mean and a variance",
-        factory=_PLAIN,
+        factory=Deterministic,
         n_networks=5,
     ),
     "VSD, T = 1": Networks(
@@ -55,7 +60,7 @@ METHODS: dict[str, Method] = {
         ({"kl_weight": 1.0},),
     ),
     "ELRG": Networks("rank 5, fixed diagonal, prior variance 1 / K", factory=ELRG),
-    "MAP": Networks("one network; prior N(0, 1)", factory=_PLAIN),
+    "MAP": Networks("one network; prior N(0, 1)", factory=Deterministic),
     "BBB-LRT": Networks("BBB with the local reparameterization trick", factory=BayesByBackprop),
     "MNF": Networks("two flow steps of width 20 and 40", factory=partial(MNF, widths=(20, 40))),
 }

@@ -15,6 +15,7 @@ from bdl_lessons.datasets import digits
 from bdl_lessons.inference import adam, fit
 from bdl_lessons.models import (
     BinaryDropout,
+    Deterministic,
     GaussianDropout,
     LayerFactory,
     VariationalDropout,
@@ -28,7 +29,7 @@ N_TRAIN, N_TEST, N_STEPS = 1000, 797, 600
 RATES = (0.2, 0.5, 0.5)
 
 METHODS: dict[str, list[LayerFactory]] = {
-    "none": [BinaryDropout(0.0)] * 3,
+    "none": [Deterministic()] * 3,
     "binary": [BinaryDropout(p_drop) for p_drop in RATES],
     "Gaussian A": [GaussianDropout(p_drop, "A") for p_drop in RATES],
     "Gaussian B": [GaussianDropout(p_drop, "B") for p_drop in RATES],
@@ -71,8 +72,5 @@ def train(method: str, width: int, seed: int) -> list[float]:
     with torch.no_grad():
         wrong = network(data.x_test.float(), "mean").argmax(1) != data.y_test
         layers = [module for module in network if hasattr(module, "noise")]
-        alphas = [
-            layer.noise.log_alpha().exp().mean().item() if learned else float("nan")
-            for layer in layers
-        ]
+        alphas = [layer.alpha.mean().item() if learned else float("nan") for layer in layers]
     return [100 * wrong.double().mean().item(), *alphas]

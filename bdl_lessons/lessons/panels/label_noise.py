@@ -15,7 +15,7 @@ from bdl_lessons.datasets import digits
 from bdl_lessons.evaluation import layer_penalties
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched
 from bdl_lessons.models import (
-    BinaryDropout,
+    Deterministic,
     HierarchicalDropout,
     LayerFactory,
     StructuredDropout,
@@ -31,7 +31,7 @@ RANDOM_LABELS = 0.3
 REFERENCE_ALPHA = 0.1
 
 METHODS: dict[str, LayerFactory] = {
-    "MAP": BinaryDropout(0.0),
+    "MAP": Deterministic(),
     "VD": StructuredDropout(n_reflections=0, kl_per="factor"),
     "VSD": StructuredDropout(n_reflections=2, kl_per="factor"),
     "hierarchical VSD": HierarchicalDropout(StructuredDropout(n_reflections=2, kl_per="factor")),
@@ -91,7 +91,7 @@ def train(method: str, n_seeds: int = SEEDS, n_steps: int = N_STEPS) -> dict[str
                     for net, rows in zip(networks, x, strict=True)
                 ]
             ),
-            "alpha": torch.tensor([[_mean_alpha(layer.noise) for layer in row] for row in layers]),
+            "alpha": torch.tensor([[_mean_alpha(layer) for layer in row] for row in layers]),
         }
     return {key: value.numpy() for key, value in results.items()}
 
@@ -125,6 +125,5 @@ def _nll(probs: Tensor, labels: Tensor) -> Tensor:
     return -probs.gather(-1, labels[..., None]).log().mean((1, 2))
 
 
-def _mean_alpha(noise: torch.nn.Module) -> float:
-    noise = getattr(noise, "base", noise)
-    return noise.alpha().mean().item() if hasattr(noise, "alpha") else 0.0
+def _mean_alpha(layer: torch.nn.Module) -> float:
+    return layer.alpha.mean().item() if hasattr(layer, "alpha") else 0.0

@@ -21,6 +21,7 @@ from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, predict_me
 from bdl_lessons.inference.train import gaussian_nll_at
 from bdl_lessons.models import (
     BinaryDropout,
+    Deterministic,
     LayerFactory,
     Network,
     StructuredDropout,
@@ -45,7 +46,7 @@ def _structured(n_reflections: int) -> Callable[[float], LayerFactory]:
 
 
 METHODS: dict[str, Callable[[float], LayerFactory]] = {
-    "MAP": lambda _: BinaryDropout(0.0),
+    "MAP": lambda _: Deterministic(),
     "MC dropout": BinaryDropout,
     "VD": _variational,
     "VSD, T = 0": _structured(0),
@@ -172,10 +173,10 @@ def run(
 
 def mean_alpha(network: Network) -> float:
     """Mean over all units of all layers; NaN if nothing is learned."""
-    noises = [module.noise for module in network if hasattr(module, "noise")]
-    if not all(hasattr(noise, "log_alpha") for noise in noises):
+    layers = [module for module in network if hasattr(module, "noise")]
+    if not all(hasattr(layer, "log_alpha") for layer in layers):
         return float("nan")
-    return torch.cat([noise.log_alpha().detach().exp() for noise in noises]).mean().item()
+    return torch.cat([layer.alpha.detach() for layer in layers]).mean().item()
 
 
 def train(

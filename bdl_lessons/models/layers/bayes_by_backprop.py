@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from torch import Tensor
 
+from bdl_lessons.core.validation import positive
 from bdl_lessons.models.layers.weight_noise import AdditiveNoise, AdditiveNoiseFactory
 from bdl_lessons.probability import gaussian_kl_to_prior
 
 
 @dataclass(frozen=True)
 class BayesByBackprop(AdditiveNoiseFactory):
-    """Layer factory: ``q(w) = N(mu, sigma**2)`` with the prior ``N(0, prior_var)``.
+    """Layer factory: ``q(w) = N(mu, sigma**2)`` with the prior ``N(0, prior_var)`` (lesson 06).
 
     Args:
         prior_var: variance of the prior of one weight.
@@ -28,10 +28,8 @@ class BayesByBackprop(AdditiveNoiseFactory):
     init_log_sigma2: float = -6.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.prior_var < math.inf:
-            raise ValueError(f"prior_var must be finite and > 0, got {self.prior_var}")
-        if not math.isfinite(self.init_log_sigma2):
-            raise ValueError(f"init_log_sigma2 must be finite, got {self.init_log_sigma2}")
+        super().__post_init__()
+        positive("prior_var", self.prior_var)
 
     def _kl(self, noise: AdditiveNoise, mu: Tensor) -> Tensor:
         return gaussian_kl_to_prior(mu, noise.log_sigma2, self.prior_var)

@@ -1,12 +1,13 @@
 r"""Layers that find out which of their weights matter: sparse variational dropout and ARD.
 
-One posterior, two priors. Every weight is ``w = mu + sigma * eps`` with its own free ``mu`` and
-``log_sigma2`` (the additive parametrisation). What decides is its noise relative to its size,
+One posterior, two priors (lesson 08). Every weight is ``w = mu + sigma * eps`` with its own free
+``mu`` and ``log_sigma2`` (the additive parametrisation). What decides is its noise relative to its
+size,
 
 .. math:: \alpha = \sigma^2 / \mu^2, \qquad \log\alpha = \log\sigma^2 - 2 \log|\mu|,
 
-and both priors make the divergence a falling function of ``log_alpha`` alone: noise is what the
-prior wants. A weight that the data do not hold back drifts to a large alpha and can be removed.
+and under both priors the divergence falls as ``log_alpha`` grows, and depends on nothing else. A
+weight that the data do not hold back drifts to a large alpha and can be removed.
 """
 
 from __future__ import annotations
@@ -14,34 +15,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from bdl_lessons.core.autograd import inside_vmap
 from bdl_lessons.models.layers.sparse_vd_fast import ard_kl_sum, molchanov_kl_sum
-from bdl_lessons.models.layers.weight_noise import AdditiveNoise, AdditiveNoiseFactory
+from bdl_lessons.models.layers.weight_noise import (
+    AdditiveNoise,
+    AdditiveNoiseFactory,
+    log_relative_variance,
+)
 from bdl_lessons.probability import molchanov_kl
-
-Clamp = tuple[float, float]
-
-
-def log_alpha(mu: Tensor, log_sigma2: Tensor) -> Tensor:
-    """``log(sigma2 / mu**2)`` of each weight, any shape.
-
-    ``mu**2`` would underflow long before ``mu`` does, so the logarithm is taken of ``|mu|``, held
-    at the smallest normal number: a ``mu`` of 0 gives a large, finite value and gradient 0.
-
-    Raises:
-        ValueError: if the shapes differ.
-    """
-    if mu.shape != log_sigma2.shape:
-        raise ValueError(
-            f"mu has shape {tuple(mu.shape)}, log_sigma2 has {tuple(log_sigma2.shape)}; "
-            "each weight needs one of each"
-        )
-    return log_sigma2 - 2 * mu.abs().clamp_min(torch.finfo(mu.dtype).tiny).log()
 
 
 def ard_kl(log_alpha: Tensor) -> Tensor:
@@ -54,25 +40,29 @@ def ard_kl(log_alpha: Tensor) -> Tensor:
     return softplus(-log_alpha) / 2
 
 
+ONE_PASS = {ard_kl: ard_kl_sum, molchanov_kl: molchanov_kl_sum}
+"""Sums over the weights that are computed together with their gradients."""
+
+
 class ThresholdedNoise(AdditiveNoise):
-    """Weights with ``log_alpha >= cut_at`` count as having mean 0, so no data reach their ``mu``.
+    """Weights with ``log_alpha >= threshold`` count as having mean 0: no data reach their ``mu``.
 
     Only the KL moves such a ``mu`` on, towards 0. The weight comes back if its variance falls.
     """
 
-    def __init__(self, shape: tuple[int, ...], init_log_sigma2: float, cut_at: float) -> None:
+    def __init__(self, shape: tuple[int, ...], init_log_sigma2: float, threshold: float) -> None:
         super().__init__(shape, init_log_sigma2)
-        self.cut_at = cut_at
+        self.threshold = threshold
 
     def mean(self, mu: Tensor) -> Tensor:
         with torch.no_grad():
-            cut = log_alpha(mu, self.log_sigma2) >= self.cut_at
-        return mu.masked_fill(cut, 0.0)
+            above = log_relative_variance(mu, self.log_sigma2) >= self.threshold
+        return mu.masked_fill(above, 0.0)
 
 
 @dataclass(frozen=True)
-class _Relevance(AdditiveNoiseFactory):
-    """Layer factory: the law of the weights and the sum of a divergence in ``log_alpha``.
+class _SparseFactory(AdditiveNoiseFactory):
+    """Layer factory: the noise of the weights and the sum of a divergence in ``log_alpha``.
 
     Args:
         init_log_sigma2: where the log variances start. Published: -10. Small, because a network
@@ -80,61 +70,46 @@ class _Relevance(AdditiveNoiseFactory):
         log_alpha_clamp: bounds put on ``log_alpha`` *inside the KL*, published (-8, 8); beyond them
             its gradient is 0. ``None``: no bounds, none are needed for stability. The variance that
             is sampled is ``exp(log_sigma2)`` either way.
-        cut_at: train with the means of weights at or above this ``log_alpha`` taken as 0, as the
-            authors' code does at 3: :class:`ThresholdedNoise`. The KL is that of the uncut weights,
-            so the loss is no bound any more. ``None``: nothing is cut before pruning.
+        threshold: train with the means of weights at or above this ``log_alpha`` taken as 0, as the
+            authors' code does at 3: :class:`ThresholdedNoise`. The KL is that of all weights, so
+            the loss is no bound any more. ``None``: every mean counts until pruning.
 
     Raises:
         ValueError: if ``init_log_sigma2`` is not finite, the clamp is not ``(low, high)`` or
-            ``cut_at`` is NaN.
+            ``threshold`` is NaN.
     """
 
     init_log_sigma2: float = -10.0
-    log_alpha_clamp: Clamp | None = None
-    cut_at: float | None = None
+    log_alpha_clamp: tuple[float, float] | None = None
+    threshold: float | None = None
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.init_log_sigma2):
-            raise ValueError(f"init_log_sigma2 must be finite, got {self.init_log_sigma2}")
+        super().__post_init__()
         if self.log_alpha_clamp is not None and not (
             len(self.log_alpha_clamp) == 2 and self.log_alpha_clamp[0] < self.log_alpha_clamp[1]
         ):
             raise ValueError(
                 f"log_alpha_clamp must be None or (low, high), got {self.log_alpha_clamp}"
             )
-        if self.cut_at is not None and math.isnan(self.cut_at):
-            raise ValueError("cut_at must be a number or None, got nan")
+        if self.threshold is not None and math.isnan(self.threshold):
+            raise ValueError("threshold must be a number or None, got nan")
 
-    def _noise(self, shape: tuple[int, ...]) -> AdditiveNoise:
-        if self.cut_at is None:
-            return super()._noise(shape)
-        return ThresholdedNoise(shape, self.init_log_sigma2, self.cut_at)
+    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> AdditiveNoise:
+        if self.threshold is None:
+            return AdditiveNoise(weight_shape, self.init_log_sigma2)
+        return ThresholdedNoise(weight_shape, self.init_log_sigma2, self.threshold)
 
     def _kl(self, noise: AdditiveNoise, mu: Tensor) -> Tensor:
-        kl = self._sum(mu, noise.log_sigma2)
-        if inside_vmap() or kl.isfinite():
-            return kl
-        kl = self._elementwise_sum(mu, noise.log_sigma2)
-        if not kl.isfinite():
-            raise ValueError("mu and log_sigma2 must be finite, and so must be their KL")
-        return kl
-
-    def _sum(self, mu: Tensor, log_sigma2: Tensor) -> Tensor:
-        """:meth:`_elementwise_sum` or a faster form of it, infinite where that form fails."""
-        return self._elementwise_sum(mu, log_sigma2)
-
-    def _elementwise_sum(self, mu: Tensor, log_sigma2: Tensor) -> Tensor:
-        values = log_alpha(mu, log_sigma2)
+        if self.log_alpha_clamp is None and self.weight_kl in ONE_PASS:  # the same, faster
+            return ONE_PASS[self.weight_kl](mu, noise.log_sigma2)
+        log_alpha = log_relative_variance(mu, noise.log_sigma2)
         if self.log_alpha_clamp is not None:
-            values = values.clamp(*self.log_alpha_clamp)
-        return self._weight_kl(values).sum()
-
-    def _weight_kl(self, log_alpha: Tensor) -> Tensor:
-        raise NotImplementedError
+            log_alpha = log_alpha.clamp(*self.log_alpha_clamp)
+        return self.weight_kl(log_alpha).sum()
 
 
 @dataclass(frozen=True)
-class SparseVD(_Relevance):
+class SparseVD(_SparseFactory):
     """Layer factory of sparse variational dropout (Molchanov, Ashukha and Vetrov, ICML 2017).
 
     The prior is log-uniform, ``p(|w|) ~ 1/|w|``.
@@ -146,25 +121,13 @@ class SparseVD(_Relevance):
 
     weight_kl: Callable[[Tensor], Tensor] = molchanov_kl
 
-    def _weight_kl(self, log_alpha: Tensor) -> Tensor:
-        return self.weight_kl(log_alpha)
-
-    def _sum(self, mu: Tensor, log_sigma2: Tensor) -> Tensor:
-        one_pass = self.weight_kl is molchanov_kl and self.log_alpha_clamp is None
-        return (molchanov_kl_sum if one_pass else self._elementwise_sum)(mu, log_sigma2)
-
 
 @dataclass(frozen=True)
-class ARD(_Relevance):
+class ARD(_SparseFactory):
     """Layer factory of automatic relevance determination (Kharitonov et al. 2018).
 
     The prior is ``N(0, lambda2)``, each weight has its own ``lambda2`` at its optimum:
     :func:`ard_kl`.
     """
 
-    def _weight_kl(self, log_alpha: Tensor) -> Tensor:
-        return ard_kl(log_alpha)
-
-    def _sum(self, mu: Tensor, log_sigma2: Tensor) -> Tensor:
-        one_pass = self.log_alpha_clamp is None
-        return (ard_kl_sum if one_pass else self._elementwise_sum)(mu, log_sigma2)
+    weight_kl: ClassVar[Callable[[Tensor], Tensor]] = staticmethod(ard_kl)

@@ -1,4 +1,4 @@
-r"""The two divergences of :mod:`relevance`, summed over the weights: value and slopes in one pass.
+r"""The two divergences of :mod:`sparse_vd`, summed over the weights: value and slopes in one pass.
 
 With the best prior variance :math:`\lambda^2 = \mu^2 + \sigma^2` of a weight, that of ARD is
 
@@ -10,8 +10,8 @@ Molchanov's approximation adds :math:`k_1 s` with
 :math:`s = \mathrm{sigmoid}(k_3 (\log\mu^2 - \log\sigma^2) - k_2)`, whose slopes are
 :math:`k_1 k_3\, s (1 - s)` times :math:`2 / \mu` and times :math:`-1`.
 
-Squares leave the range of a dtype long before their roots do. A weight so large or so noisy that
-this happens makes the sum infinite: then the elementwise formulas of :mod:`relevance` still hold.
+Squares leave the range of a dtype before their roots do: in float32 the sums are infinite from
+``|mu| = 1.8e19`` on, where the elementwise formulas still hold.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from bdl_lessons.probability.loguniform_kl import MOLCHANOV
 
 
 def ard_kl_sum(mu: Tensor, log_sigma2: Tensor) -> Tensor:
-    """``ard_kl(log_alpha(mu, log_sigma2)).sum()``, 0-dim, in nats."""
+    """``ard_kl(log_relative_variance(mu, log_sigma2)).sum()``, 0-dim, in nats."""
     with torch.no_grad():
         value, by_mu, by_log_sigma2 = _ard(mu, log_sigma2, _square(mu))
     return known_slope(value, (mu, by_mu), (log_sigma2, by_log_sigma2))
 
 
 def molchanov_kl_sum(mu: Tensor, log_sigma2: Tensor) -> Tensor:
-    """``molchanov_kl(log_alpha(mu, log_sigma2)).sum()``, 0-dim, in nats."""
+    """``molchanov_kl(log_relative_variance(mu, log_sigma2)).sum()``, 0-dim, in nats."""
     k1, k2, k3 = MOLCHANOV
     with torch.no_grad():
         mu2 = _square(mu)

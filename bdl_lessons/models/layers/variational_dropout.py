@@ -9,23 +9,22 @@ from typing import Literal
 
 from torch import Tensor
 
-from bdl_lessons.models.layers.gaussian_dropout import matched_log_alpha
-from bdl_lessons.models.layers.gaussian_noise import (
-    KLPer,
-    LogAlpha,
-    LogUniformPrior,
+from bdl_lessons.core.validation import non_negative, one_of
+from bdl_lessons.models.layers.gaussian_dropout import (
+    GaussianNoise,
     MultiplicativeNoise,
     NoiseType,
-    one_of,
+    matched_log_alpha,
 )
 from bdl_lessons.probability import loguniform_kl
 
 AlphaPer = Literal["layer", "unit", "weight"]
+KLPer = Literal["factor", "weight"]
 
 
 @dataclass(frozen=True)
 class VariationalDropout(MultiplicativeNoise):
-    """Layer factory: ``alpha`` is learned under the log-uniform prior.
+    """Layer factory: ``alpha`` is learned under the log-uniform prior (lesson 07).
 
     The paper's "variational A2" is ``VariationalDropout("A", kl_scale=1 / 3)``.
 
@@ -35,9 +34,12 @@ class VariationalDropout(MultiplicativeNoise):
             of a convolution) or each ``"weight"`` (type B only).
         init_p_drop: alpha starts at ``init_p_drop / (1 - init_p_drop)``.
         max_alpha: bound on alpha. The paper's is 1, where its cubic ends; ``math.inf``: no bound.
-        kl: elementwise divergence as a function of ``log_alpha``.
+        kl: elementwise divergence as a function of ``log_alpha``, exact or approximate.
         kl_scale: on the divergence.
-        kl_per: what it is summed over, see :class:`LogUniformPrior`.
+        kl_per: what is counted. ``"factor"`` is the divergence of what is drawn, for both types: a
+            log-uniform factor times any fixed ``theta`` is a log-uniform weight. Under type A
+            ``"weight"`` instead adds up the marginal distributions of the weights, as if the L
+            that share a factor had one each.
 
     Raises:
         TypeError, ValueError: for an unknown ``noise``, ``alpha_per`` or ``kl_per``, an alpha per
@@ -57,25 +59,23 @@ class VariationalDropout(MultiplicativeNoise):
         one_of("noise", self.noise, NoiseType)
         one_of("alpha_per", self.alpha_per, AlphaPer)
         one_of("kl_per", self.kl_per, KLPer)
+        non_negative("kl_scale", self.kl_scale)
         if self.noise == "A" and self.alpha_per == "weight":
             raise ValueError("alpha_per='weight' needs noise='B': type A has one factor per unit")
         if not self.max_alpha > 0:
             raise ValueError(f"max_alpha must be > 0, got {self.max_alpha}")
-        if not 0 <= self.kl_scale < math.inf:
-            raise ValueError(f"kl_scale must be finite and >= 0, got {self.kl_scale}")
         if matched_log_alpha(self.init_p_drop) > math.log(self.max_alpha) + 1e-9:
             raise ValueError(
                 f"init_p_drop={self.init_p_drop} starts alpha at p/(1-p), "
                 f"above max_alpha={self.max_alpha}"
             )
 
-    def _log_alpha(self, weight_shape: tuple[int, ...]) -> LogAlpha:
+    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> GaussianNoise:
         n_units = weight_shape[1]
         per_unit = (n_units,) if self.noise == "A" else (1, n_units, *[1] * len(weight_shape[2:]))
         shape = {"layer": (), "unit": per_unit, "weight": weight_shape}[self.alpha_per]
-        start = matched_log_alpha(self.init_p_drop)
-        return LogAlpha(shape, start, learned=True, max_log_alpha=math.log(self.max_alpha))
+        return self._gaussian_noise(shape, self.init_p_drop, max_log_alpha=math.log(self.max_alpha))
 
-    @property
-    def _prior(self) -> LogUniformPrior:
-        return LogUniformPrior(self.kl, self.kl_scale, self.kl_per)
+    def _kl(self, noise: GaussianNoise, theta: Tensor, bias: Tensor | None = None) -> Tensor:
+        n_terms = theta.numel() if self.kl_per == "weight" else self._n_factors(theta)
+        return self.kl_scale * n_terms * self.kl(noise.log_alpha).mean()

@@ -4,9 +4,9 @@ from torch import nn
 
 from bdl_lessons.experiments.images.resnet import Residual, resnet18
 from bdl_lessons.inference import predict
-from bdl_lessons.models import BayesByBackprop, BinaryDropout, Network, initialise
+from bdl_lessons.models import BayesByBackprop, BinaryDropout, Deterministic, Network, initialise
 
-PLAIN, DROP = BinaryDropout(0.0), BinaryDropout(0.5)
+PLAIN, DROP = Deterministic(), BinaryDropout(0.5)
 BLOCKS = slice(4, 12)
 
 

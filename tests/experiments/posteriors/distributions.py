@@ -1,4 +1,4 @@
-"""What the tests of joint laws share: a law is compared with its dense mean and covariance."""
+"""What the tests of joint distributions share: the dense mean and covariance."""
 
 import torch
 

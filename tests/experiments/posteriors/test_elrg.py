@@ -30,33 +30,33 @@ def case(request):
     return started(layer), torch.randn(2, 3, generator=g, dtype=torch.float64)
 
 
-def dense_law(layer):
+def dense_gaussian(layer):
     """Mean and covariance of all weights and biases, written out."""
-    v = layer.law.factors.detach().flatten(1)
-    cov = layer.law.log_sigma2.detach().exp().flatten().diag() + v.T @ v / len(v)
+    v = layer.noise.factors.detach().flatten(1)
+    cov = layer.noise.log_sigma2.detach().exp().flatten().diag() + v.T @ v / len(v)
     return layer.mu.detach().flatten(), cov
 
 
 def test_kl_is_that_of_the_dense_gaussian(case):
     layer, _ = case
-    mean, cov = dense_law(layer)
+    mean, cov = dense_gaussian(layer)
     prior = MultivariateNormal(torch.zeros_like(mean), 0.4 * torch.eye(len(mean)).double())
     torch.testing.assert_close(layer.kl(), kl_divergence(MultivariateNormal(mean, cov), prior))
 
 
-def test_draws_of_the_weights_have_the_dense_law(case):
+def test_draws_of_the_weights_have_the_dense_gaussian(case):
     layer, _ = case
     with torch.no_grad():
         draws = layer.sample_weights(N_DRAWS, generator(2))
-    assert_moments(draws.flatten(1), *dense_law(layer))
+    assert_moments(draws.flatten(1), *dense_gaussian(layer))
 
 
-def test_rows_of_an_example_have_the_law_of_a_matrix_each():
+def test_rows_of_an_example_have_the_distribution_of_a_matrix_each():
     layer = started(FACTORY.linear(3, 2))
     x = torch.randn(1, 3, generator=generator(1), dtype=torch.float64)
     with torch.no_grad():
         y = layer(x.expand(N_DRAWS, 3), "per_example", generator(3))
-    mean, cov = dense_law(layer)
+    mean, cov = dense_gaussian(layer)
     A = design(layer, x)[0]
     assert_moments(y, A @ mean, A @ cov @ A.T)
     in_pairs = torch.corrcoef(y.reshape(-1, 4).T)[0, 2]
@@ -72,11 +72,11 @@ def test_conv_ranks_must_not_be_mixed():
     """
     layer = started(ELRG(rank=3, log_sigma2=-40.0).conv2d(2, 4, 2))
     with torch.no_grad():
-        layer.law.log_sigma2.fill_(-40)
+        layer.noise.log_sigma2.fill_(-40)
     x = torch.randn(1, 2, 3, 3, generator=generator(1), dtype=torch.float64)
     with torch.no_grad():
         y = layer(x.expand(N_DRAWS, 2, 3, 3), "per_example", generator(3)).flatten(1)
-    mean, cov = dense_law(layer)
+    mean, cov = dense_gaussian(layer)
     A = design(layer, x)[0]
     assert_moments(y, A @ mean, A @ cov @ A.T)
 
@@ -86,7 +86,7 @@ def test_a_convolution_has_the_moments_of_every_activation():
     x = torch.randn(1, 2, 3, 3, generator=generator(1), dtype=torch.float64)
     with torch.no_grad():
         y = layer(x.expand(N_DRAWS, 2, 3, 3), "per_example", generator(3)).flatten(1)
-    mean, cov = dense_law(layer)
+    mean, cov = dense_gaussian(layer)
     A = design(layer, x)[0]
     expected = (A @ cov @ A.T).diagonal()
     assert ((y.var(0) / expected - 1).abs() < 5 * (2 / N_DRAWS) ** 0.5).all()
@@ -118,8 +118,8 @@ def test_gradients(case, sampling):
 
 
 def test_the_diagonal_is_learned_only_if_asked():
-    assert not ELRG().linear(3, 2).law.log_sigma2.requires_grad
-    assert ELRG(learn_diagonal=True).linear(3, 2).law.log_sigma2.requires_grad
+    assert not ELRG().linear(3, 2).noise.log_sigma2.requires_grad
+    assert ELRG(learn_diagonal=True).linear(3, 2).noise.log_sigma2.requires_grad
 
 
 def test_start_values_come_from_the_generator_and_follow_the_published_code():
@@ -127,11 +127,11 @@ def test_start_values_come_from_the_generator_and_follow_the_published_code():
     for one, two in zip(first.parameters(), again.parameters(), strict=True):
         torch.testing.assert_close(one, two)
     dense = first[5]
-    size = dense.law.factors.std() / dense.mu.std()
+    size = dense.noise.factors.std() / dense.mu.std()
     assert size.item() == pytest.approx(0.5 / 5**0.5, rel=0.01)
-    assert not first[0].law.factors.any()
-    assert first[5].law.prior_var == 1 / 800
-    assert first[2].law.prior_var == 1 / 20
+    assert not first[0].noise.factors.any()
+    assert first[5].noise.prior_var == 1 / 800
+    assert first[2].noise.prior_var == 1 / 20
 
 
 def test_a_row_of_zeros_has_finite_gradients():

@@ -7,7 +7,7 @@ from .distributions import generator
 
 def flow(dim=4, n_steps=3):
     flow = MaskedRealNVP(dim, 6, n_steps).double()
-    flow.reset(generator(1))
+    flow.reset_parameters(generator(1))
     return flow
 
 

@@ -42,20 +42,20 @@ def times(layer, z):
     return mean
 
 
-def dense_law(layer):
+def dense_gaussian(layer):
     """Without flows the factors are Gaussian, and so are the weights: their mean and covariance."""
-    law = layer.law
-    n_factors = len(law.z_mean)
-    mean = times(layer, law.z_mean.detach()).flatten()
+    posterior = layer.noise
+    n_factors = len(posterior.z_mean)
+    mean = times(layer, posterior.z_mean.detach()).flatten()
     zero = times(layer, torch.zeros(n_factors))
     units = torch.eye(n_factors).double()
     J = torch.stack([(times(layer, u) - zero).flatten() for u in units], -1)
-    cov = J @ law.z_log_var.exp().diag() @ J.T + law.log_sigma2.exp().flatten().diag()
+    cov = J @ posterior.z_log_var.exp().diag() @ J.T + posterior.log_sigma2.exp().flatten().diag()
     return mean, cov.detach()
 
 
 def kl_draws(layer, n=4000, seed=5):
-    layer.law._generator = generator(seed)
+    layer.noise._generator = generator(seed)
     with torch.no_grad():
         return vmap(lambda _: layer.kl())(torch.zeros(n))
 
@@ -65,18 +65,20 @@ def standard_error(draws):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_without_flows_the_weights_have_the_dense_law(kind):
+def test_without_flows_the_weights_have_the_dense_gaussian(kind):
     layer, _ = make(NO_FLOW, kind)
     with torch.no_grad():
-        assert_moments(layer.sample_weights(N_DRAWS, generator(2)).flatten(1), *dense_law(layer))
+        assert_moments(
+            layer.sample_weights(N_DRAWS, generator(2)).flatten(1), *dense_gaussian(layer)
+        )
 
 
-def test_rows_of_an_example_have_the_law_of_a_matrix_each():
+def test_rows_of_an_example_have_the_distribution_of_a_matrix_each():
     layer, shape = make(NO_FLOW, "linear")
     x = inputs(1, shape)
     with torch.no_grad():
         y = layer(x.expand(N_DRAWS, 3), "per_example", generator(3))
-    mean, cov = dense_law(layer)
+    mean, cov = dense_gaussian(layer)
     A = design(layer, x)[0]
     assert_moments(y, A @ mean, A @ cov @ A.T)
     assert abs(torch.corrcoef(y.reshape(-1, 4).T)[0, 2]) < 5 / (N_DRAWS / 2) ** 0.5
@@ -87,15 +89,15 @@ def test_a_channel_has_one_factor_at_all_places_and_for_its_bias():
     layer, shape = make(NO_FLOW, "conv")
     x = inputs(1, shape)
     with torch.no_grad():
-        layer.law.log_sigma2.fill_(-12)
+        layer.noise.log_sigma2.fill_(-12)
         y = layer(x.expand(N_DRAWS, *shape), "per_example", generator(3)).flatten(1)
-    mean, cov = dense_law(layer)
+    mean, cov = dense_gaussian(layer)
     A = design(layer, x)[0]
     assert_moments(y, A @ mean, A @ cov @ A.T)
 
 
 @pytest.mark.parametrize("kind", ["linear", "conv"])
-def test_with_flows_example_and_function_have_one_law(kind):
+def test_with_flows_example_and_function_have_one_distribution(kind):
     layer, shape = make(SMALL, kind)
     x = inputs(1, shape)
     with torch.no_grad():
@@ -109,15 +111,15 @@ def test_with_flows_example_and_function_have_one_law(kind):
 def test_without_flows_and_with_a_blind_guess_the_kl_is_a_sum_of_two(kind):
     """r ignores W: KL of the weights given z, averaged, and KL of the factors to N(0, 1)."""
     layer, _ = make(NO_FLOW, kind)
-    law = layer.law
+    posterior = layer.noise
     with torch.no_grad():
-        for parameter in (law.aux_mean, law.aux_precision):
+        for parameter in (posterior.aux_mean, posterior.aux_precision):
             parameter.zero_()
-        second = law.z_mean.square() + law.z_log_var.exp()
+        second = posterior.z_mean.square() + posterior.z_log_var.exp()
         square = times(layer, second.sqrt()).square()
-        sigma2 = law.log_sigma2.exp()
+        sigma2 = posterior.log_sigma2.exp()
         expected = ((sigma2 + square) / 0.5 - 1 - (sigma2 / 0.5).log()).sum() / 2
-        q = Normal(law.z_mean, (law.z_log_var / 2).exp())
+        q = Normal(posterior.z_mean, (posterior.z_log_var / 2).exp())
         expected = expected + kl_divergence(q, Normal(torch.zeros_like(q.loc), 1)).sum()
     draws = kl_draws(layer)
     assert abs(draws.mean() - expected) < 4 * standard_error(draws)
@@ -125,12 +127,14 @@ def test_without_flows_and_with_a_blind_guess_the_kl_is_a_sum_of_two(kind):
 
 def test_the_kl_is_an_upper_bound_that_a_better_guess_tightens():
     layer, _ = make(NO_FLOW, "conv")
-    mean, cov = dense_law(layer)
+    mean, cov = dense_gaussian(layer)
     prior = MultivariateNormal(torch.zeros_like(mean), 0.5 * torch.eye(len(mean)).double())
     exact = kl_divergence(MultivariateNormal(mean, cov), prior)
     before = kl_draws(layer)
-    law = layer.law
-    stepper = torch.optim.Adam([law.aux_in, law.aux_mean, law.aux_precision], lr=0.05)
+    posterior = layer.noise
+    stepper = torch.optim.Adam(
+        [posterior.aux_in, posterior.aux_mean, posterior.aux_precision], lr=0.05
+    )
     for _ in range(60):
         stepper.zero_grad()
         vmap(lambda _: layer.kl())(torch.zeros(50)).mean().backward()
@@ -144,28 +148,28 @@ def test_the_kl_is_an_upper_bound_that_a_better_guess_tightens():
 def test_the_kl_is_the_mean_log_ratio_at_explicit_draws_of_factors_and_weights(kind):
     """The traps of ports: c meets the filters' axis, and c'W has variance sum c**2 sigma**2."""
     layer, _ = make(SMALL, kind)
-    law, n = layer.law, 4000
+    posterior, n = layer.noise, 4000
     g = generator(6)
     with torch.no_grad():
-        for parameter in (law.aux_in, law.aux_mean, law.aux_precision):
+        for parameter in (posterior.aux_in, posterior.aux_mean, posterior.aux_precision):
             parameter.mul_(4)
-        law.log_sigma2.add_(2)
-        eps = torch.randn(n, len(law.z_mean), generator=g, dtype=torch.float64)
-        s0 = (law.z_log_var / 2).exp()
-        z, log_det = law.flow(law.z_mean + s0 * eps, g)
+        posterior.log_sigma2.add_(2)
+        eps = torch.randn(n, len(posterior.z_mean), generator=g, dtype=torch.float64)
+        s0 = (posterior.z_log_var / 2).exp()
+        z, log_det = posterior.flow(posterior.z_mean + s0 * eps, g)
         log_q = Normal(torch.zeros(1), s0).log_prob(s0 * eps).sum(-1) - log_det
         mean = torch.stack([times(layer, row) for row in z])
-        sigma = (law.log_sigma2 / 2).exp()
+        sigma = (posterior.log_sigma2 / 2).exp()
         W = mean + sigma * torch.randn(mean.shape, generator=g, dtype=torch.float64)
         log_q = log_q + Normal(mean, sigma).log_prob(W).sum((1, 2))
         log_p = Normal(torch.zeros(1), 0.5**0.5).log_prob(W).sum((1, 2))
         if kind == "conv":
-            a = torch.einsum("j,njk->nk", law.aux_in, W).mean(1)
+            a = torch.einsum("j,njk->nk", posterior.aux_in, W).mean(1)
         else:
-            a = torch.einsum("k,njk->nj", law.aux_in, W[:, :, :3]).tanh().mean(1)
-        end, aux_log_det = law.aux_flow(z, g)
-        std = torch.exp(-law.aux_precision * a[:, None] / 2)
-        log_r = Normal(law.aux_mean * a[:, None], std).log_prob(end).sum(-1) + aux_log_det
+            a = torch.einsum("k,njk->nj", posterior.aux_in, W[:, :, :3]).tanh().mean(1)
+        end, aux_log_det = posterior.aux_flow(z, g)
+        std = torch.exp(-posterior.aux_precision * a[:, None] / 2)
+        log_r = Normal(posterior.aux_mean * a[:, None], std).log_prob(end).sum(-1) + aux_log_det
         explicit = log_q - log_p - log_r
     draws = kl_draws(layer)
     error = (standard_error(draws) ** 2 + standard_error(explicit) ** 2) ** 0.5
@@ -218,12 +222,12 @@ def test_the_kl_of_a_layer_that_never_ran_is_refused():
 def test_start_values_come_from_the_generator():
     first, again = (initialise(lenet5(MNF()), generator(3)) for _ in range(2))
     assert all(map(torch.equal, first.parameters(), again.parameters()))
-    law = first[5].law
-    assert law.z_mean.mean().item() == pytest.approx(0, abs=0.02)
-    assert law.log_sigma2[:, :-1].unique().tolist() == [-18]
-    assert law.log_sigma2[:, -1].unique().tolist() == [-9]
-    assert len(first[0].law.z_mean) == 20
-    assert len(law.z_mean) == 800
+    posterior = first[5].noise
+    assert posterior.z_mean.mean().item() == pytest.approx(0, abs=0.02)
+    assert posterior.log_sigma2[:, :-1].unique().tolist() == [-18]
+    assert posterior.log_sigma2[:, -1].unique().tolist() == [-9]
+    assert len(first[0].noise.z_mean) == 20
+    assert len(posterior.z_mean) == 800
 
 
 @pytest.mark.parametrize("sampling", ["per_example", "shared"])
@@ -260,11 +264,11 @@ def test_a_new_start_forgets_the_old_one():
     names = ("z_mean", "aux_in", "aux_mean", "aux_precision")
     started = []
     for _ in range(2):
-        layer.reset(torch.Generator().manual_seed(3))
-        started.append([getattr(layer.law, name).clone() for name in names])
+        layer.reset_noise(torch.Generator().manual_seed(3))
+        started.append([getattr(layer.noise, name).clone() for name in names])
         with torch.no_grad():
             for name in names:
-                getattr(layer.law, name).add_(1.0)
+                getattr(layer.noise, name).add_(1.0)
     for old, new in zip(*started, strict=True):
         assert torch.equal(old, new)
     assert (started[0][0] - 2).abs().max() < 0.5  # within five standard deviations

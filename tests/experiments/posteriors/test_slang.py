@@ -11,9 +11,9 @@ from bdl_lessons.experiments.posteriors.slang import (
     updated,
 )
 from bdl_lessons.inference.train import gaussian_nll, gaussian_nll_at
-from bdl_lessons.models import BinaryDropout, Network, initialise, mlp
+from bdl_lessons.models import Deterministic, Network, initialise, mlp
 
-PLAIN = BinaryDropout(0.0)
+PLAIN = Deterministic()
 
 
 def gen(seed=0):

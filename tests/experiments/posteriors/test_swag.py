@@ -5,9 +5,9 @@ from torch import nn
 from bdl_lessons.experiments.posteriors.swag import SWAG, fit_swag, predict_swag, swag_schedule
 from bdl_lessons.inference import BatchedNetworks, sgd
 from bdl_lessons.inference.train import gaussian_nll
-from bdl_lessons.models import BinaryDropout, Network, initialise, mlp
+from bdl_lessons.models import Deterministic, Network, initialise, mlp
 
-PLAIN = BinaryDropout(0.0)
+PLAIN = Deterministic()
 
 
 def gen(seed=0):

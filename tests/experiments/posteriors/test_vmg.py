@@ -15,10 +15,10 @@ FACTORY = VMG(n_pseudo=2, jitter=0.01)
 
 
 def quiet(layer):
-    """No noise on the pseudo-data, the law is then one Gaussian; and they say more than little."""
+    """No noise on the pseudo-data, so that the weights are Gaussian; and larger pseudo-inputs."""
     with torch.no_grad():
-        layer.law.pseudo_x.mul_(5)
-        layer.law.free_alpha.fill_(60)
+        layer.noise.pseudo_x.mul_(5)
+        layer.noise.raw_alpha.fill_(60)
     return layer
 
 
@@ -33,22 +33,22 @@ def case(request):
     return layer, torch.randn(2, 3, generator=g, dtype=torch.float64)
 
 
-def unconditioned_law(layer):
+def unconditioned_gaussian(layer):
     """Mean and covariance of the matrix Gaussian, row by row of (L, K + 1)."""
-    law, (_, n_in) = layer.law, layer.mu.shape
-    U = (2 * law.log_input_std).exp().diag() / n_in
-    cov = torch.kron((2 * law.log_output_std).exp().diag(), U)
+    posterior, (_, n_in) = layer.noise, layer.mu.shape
+    U = (2 * posterior.log_input_std).exp().diag() / n_in
+    cov = torch.kron((2 * posterior.log_output_std).exp().diag(), U)
     return layer.mu.detach().flatten(), cov.detach()
 
 
-def dense_law(layer):
+def dense_gaussian(layer):
     """Condition the dense Gaussian on ``A W' + noise = B``, by the textbook formula."""
-    mean, cov = unconditioned_law(layer)
-    law, n_out = layer.law, len(layer.mu)
-    A, B = law.pseudo_x.detach(), law.pseudo_y.detach()
+    mean, cov = unconditioned_gaussian(layer)
+    posterior, n_out = layer.noise, len(layer.mu)
+    A, B = posterior.pseudo_x.detach(), posterior.pseudo_y.detach()
     H = torch.kron(torch.eye(n_out).double(), A)
-    V = (2 * law.log_output_std).exp().diag().detach()
-    noise = law._jitter * torch.kron(V, torch.eye(len(A)).double())
+    V = (2 * posterior.log_output_std).exp().diag().detach()
+    noise = posterior._jitter * torch.kron(V, torch.eye(len(A)).double())
     gain = cov @ H.T @ torch.linalg.inv(H @ cov @ H.T + noise)
     return mean + gain @ (B.T.flatten() - H @ mean), cov - gain @ H @ cov
 
@@ -60,44 +60,44 @@ def prior(n):
 def test_kl_is_that_of_the_matrix_gaussian_and_of_the_noise_on_the_pseudo_data(case):
     """In units in which the prior is N(0, I)."""
     layer, _ = case
-    mean, cov = unconditioned_law(layer)
+    mean, cov = unconditioned_gaussian(layer)
     n_in = layer.mu.shape[1]
     kl = kl_divergence(MultivariateNormal(n_in**0.5 * mean, n_in * cov), prior(len(mean)))
-    kl_x, kl_y = molchanov_kl(layer.law.log_alpha)
-    kl = kl + layer.law.pseudo_x.numel() * kl_x + layer.law.pseudo_y.numel() * kl_y
+    kl_x, kl_y = molchanov_kl(layer.noise.log_alpha)
+    kl = kl + layer.noise.pseudo_x.numel() * kl_x + layer.noise.pseudo_y.numel() * kl_y
     torch.testing.assert_close(layer.kl(), kl)
 
 
-def test_the_published_kl_is_not_that_of_the_law_that_is_drawn():
+def test_the_published_kl_is_not_that_of_the_distribution_that_is_drawn():
     layer = quiet(started(VMG(n_pseudo=2, jitter=1e-6).linear(3, 2)))
     before, after = (
         kl_divergence(MultivariateNormal(2 * mean, 4 * cov), prior(8))
-        for mean, cov in (unconditioned_law(layer), dense_law(layer))
+        for mean, cov in (unconditioned_gaussian(layer), dense_gaussian(layer))
     )
     assert after > before + 1
 
 
 def test_draws_and_mean_are_those_of_the_conditioned_gaussian(case):
     layer, _ = case
-    mean, cov = dense_law(layer)
+    mean, cov = dense_gaussian(layer)
     with torch.no_grad():
         draws = layer.sample_weights(N_DRAWS, generator(2)).flatten(1)
-        torch.testing.assert_close(layer.law.mean(layer.mu).flatten(), mean)
+        torch.testing.assert_close(layer.noise.mean(layer.mu).flatten(), mean)
     assert_moments(draws, mean, cov)
 
 
 def test_pseudo_data_fix_what_the_layer_does_there():
     layer = quiet(started(VMG(n_pseudo=2, jitter=1e-8).linear(3, 2)))
     with torch.no_grad():
-        layer.law.pseudo_x[:, -1] = 1  # the bias sees a constant 1
-        y = layer(layer.law.pseudo_x[:, :-1].expand(5, 2, 3), "shared", generator())
-    torch.testing.assert_close(y, layer.law.pseudo_y.expand(5, 2, 2), atol=1e-3, rtol=0)
+        layer.noise.pseudo_x[:, -1] = 1  # the bias sees a constant 1
+        y = layer(layer.noise.pseudo_x[:, :-1].expand(5, 2, 3), "shared", generator())
+    torch.testing.assert_close(y, layer.noise.pseudo_y.expand(5, 2, 2), atol=1e-3, rtol=0)
 
 
-def test_rows_of_an_example_have_the_law_of_a_matrix_each():
+def test_rows_of_an_example_have_the_distribution_of_a_matrix_each():
     layer = quiet(started(FACTORY.linear(3, 2)))
     x = torch.randn(1, 3, generator=generator(0), dtype=torch.float64)
-    mean, cov = dense_law(layer)
+    mean, cov = dense_gaussian(layer)
     A = design(layer, x)[0]
     with torch.no_grad():
         y = layer(x.expand(N_DRAWS, 3), "per_example", generator(3))
@@ -112,7 +112,7 @@ def test_a_convolution_has_the_covariance_between_channels_at_every_place():
     x = torch.randn(1, 2, 3, 3, generator=generator(1), dtype=torch.float64)
     with torch.no_grad():
         y = layer(x.expand(N_DRAWS, 2, 3, 3), "per_example", generator(3)).flatten(1)
-    mean, cov = dense_law(layer)
+    mean, cov = dense_gaussian(layer)
     A = design(layer, x)[0]
     for place in range(4):
         at = torch.tensor([place, 4 + place])
@@ -122,19 +122,19 @@ def test_a_convolution_has_the_covariance_between_channels_at_every_place():
 def test_noise_on_the_pseudo_data_widens_both_kinds_of_draws_alike():
     layer = started(FACTORY.linear(3, 2))
     with torch.no_grad():
-        layer.law.free_alpha.copy_(torch.tensor([60.0, 0.3]))
+        layer.noise.raw_alpha.copy_(torch.tensor([60.0, 0.3]))
         x = torch.randn(1, 3, generator=generator(1), dtype=torch.float64)
         y = [
             layer(x.expand(N_DRAWS, 1, 3), s, generator(4))[:, 0] for s in ("per_example", "shared")
         ]
-    mean, cov = dense_law(layer)
+    mean, cov = dense_gaussian(layer)
     A = design(layer, x)[0]
-    B = layer.law.pseudo_y.detach()
-    u = (2 * layer.law.log_input_std).exp().detach() / 4
-    P = layer.law.pseudo_x.detach()
+    B = layer.noise.pseudo_y.detach()
+    u = (2 * layer.noise.log_input_std).exp().detach() / 4
+    P = layer.noise.pseudo_x.detach()
     gain = torch.linalg.solve(P * u @ P.T + 0.01 * torch.eye(2).double(), P * u)  # (m, K + 1)
     to_row = torch.cat([x[0], torch.ones(1)]).double() @ gain.T
-    extra = layer.law.log_alpha[1].exp().detach() * ((to_row**2) @ B.square()).diag()
+    extra = layer.noise.log_alpha[1].exp().detach() * ((to_row**2) @ B.square()).diag()
     for draws in y:
         assert_moments(draws, A @ mean, A @ cov @ A.T + extra)
 
@@ -161,7 +161,7 @@ def test_gradients(case, sampling):
 
 
 def test_start_values():
-    first, again = (initialise(mlp((300, 2), VMG()), generator(3))[0].law for _ in range(2))
+    first, again = (initialise(mlp((300, 2), VMG()), generator(3))[0].noise for _ in range(2))
     assert all(map(torch.equal, first.parameters(), again.parameters()))
     assert first.log_input_std[:-1].std().item() == pytest.approx(0.01, rel=0.2)
     assert first.log_input_std[-1].item() == pytest.approx(-4, abs=0.1)
@@ -211,7 +211,7 @@ def test_a_new_start_forgets_the_old_one():
     layer = VMG().linear(4, 3)
     first = [p.clone() for p in _reset(layer)]
     with torch.no_grad():
-        for parameter in layer.law.parameters():
+        for parameter in layer.noise.parameters():
             parameter.add_(1.0)
     names = ("log_input_std", "log_output_std", "pseudo_x", "pseudo_y")
     for old, new in zip(first, _reset(layer), strict=True):
@@ -220,6 +220,11 @@ def test_a_new_start_forgets_the_old_one():
 
 
 def _reset(layer):
-    layer.reset(torch.Generator().manual_seed(3))
-    law = layer.law
-    return [law.log_input_std, law.log_output_std, law.pseudo_x, law.pseudo_y]
+    layer.reset_noise(torch.Generator().manual_seed(3))
+    posterior = layer.noise
+    return [
+        posterior.log_input_std,
+        posterior.log_output_std,
+        posterior.pseudo_x,
+        posterior.pseudo_y,
+    ]

@@ -1,7 +1,7 @@
 import torch
 
 from bdl_lessons.experiments.uci.baselines import ExactGP, Slang
-from bdl_lessons.models import BinaryDropout, initialise, mlp
+from bdl_lessons.models import Deterministic, initialise, mlp
 
 
 def gen(seed=0):
@@ -14,7 +14,7 @@ def test_slang_gets_the_law_of_a_likelihood_with_noise_variance_kl_weight():
     x = torch.randn(3, n, 2, generator=gen(1))
     noise = kl_weights.sqrt()[:, None] * torch.randn(3, n, generator=gen(2))
     y = x @ torch.tensor([0.5, -0.5]) + noise
-    networks = [initialise(mlp((2, 1), BinaryDropout(0.0)), gen(seed)) for seed in range(3)]
+    networks = [initialise(mlp((2, 1), Deterministic()), gen(seed)) for seed in range(3)]
     config = {"n_steps": 1600, "batch_size": 20, "learning_rate": 0.03}
     q = Slang("", rank=3).posterior(networks, kl_weights, x, y, config, gen(3))
 

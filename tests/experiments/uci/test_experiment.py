@@ -16,7 +16,7 @@ from bdl_lessons.experiments.uci.tables import PUBLISHED_METHODS, PUBLISHED_NAME
 from bdl_lessons.experiments.uci.trials import FIRST, LARGE, SMALL, TAU_GRIDS, trials
 from bdl_lessons.inference import adam, fit
 from bdl_lessons.inference.train import gaussian_nll
-from bdl_lessons.models import BinaryDropout, initialise, mlp
+from bdl_lessons.models import Deterministic, initialise, mlp
 
 CONFIG = {
     "n_hidden": 8,
@@ -42,7 +42,7 @@ def linear_data(n_splits, n_rows, noise_std, seed=0):
 
 def plain_network(kl_weights=(1e-3,), **settings):
     grid = tuple({"kl_weight": weight} for weight in kl_weights)
-    return Networks("", grid, factory=lambda: BinaryDropout(0.0), **settings)
+    return Networks("", grid, factory=Deterministic, **settings)
 
 
 def test_log_likelihood_is_that_of_the_mixture():
@@ -60,7 +60,7 @@ def test_a_column_of_targets_is_refused():
         log_likelihood(torch.zeros(5, 2, 7), torch.zeros(2, 1), 1.0)
 
 
-def test_the_chosen_tau_is_near_the_truth_in_original_trials():
+def test_the_chosen_tau_is_near_the_truth_in_original_units():
     noise_std = 0.5
     x, y = linear_data(3, 500, noise_std)
     config = CONFIG | {"n_steps": 250, "batch_size": 64, "grid": [{"kl_weight": 1e-3}]}
@@ -96,7 +96,7 @@ def test_tau_and_the_weight_of_the_kl_matter_for_training_by_their_ratio_only():
     )
     outputs = []
     for tau, kl_weight in ((1.0, 0.1), (50.0, 5.0)):
-        network = initialise(mlp((3, 6, 1), BinaryDropout(0.0)), gen()).double()
+        network = initialise(mlp((3, 6, 1), Deterministic()), gen()).double()
         fit(
             network,
             x,
@@ -117,7 +117,7 @@ def test_side_by_side_is_one_at_a_time():
     predict = plain_network().train(points, x, y, CONFIG, gen())
     together = predict(x, 1, gen())[0]
     generator = gen()
-    alone = [initialise(mlp((4, 8, 1), BinaryDropout(0.0)), generator) for _ in points]
+    alone = [initialise(mlp((4, 8, 1), Deterministic()), generator) for _ in points]
     for network, point, inputs, targets in zip(alone, points, x, y, strict=True):
         fit(
             network,

@@ -36,12 +36,12 @@ def test_the_share_of_random_labels():
 def test_methods_differ_in_what_their_names_say():
     methods = {name: factory.linear(4, 3) for name, factory in label_noise.METHODS.items()}
     assert not methods["MAP"].is_random
-    assert len(methods["VD"].noise.vectors()) == 0
-    assert len(methods["VSD"].noise.vectors()) == 2
+    assert len(methods["VD"].noise.vectors) == 0
+    assert len(methods["VSD"].noise.vectors) == 2
     assert isinstance(methods["hierarchical VSD"].noise, ScaledNoise)
-    assert len(methods["hierarchical VSD"].noise.base.vectors()) == 2
-    assert methods["VSD"].prior_kl.per == "factor"
-    assert methods["VSD, KL per weight"].prior_kl.per == "weight"
+    assert len(methods["hierarchical VSD"].noise.base.vectors) == 2
+    assert label_noise.METHODS["VSD"].kl_per == "factor"
+    assert label_noise.METHODS["VSD, KL per weight"].kl_per == "weight"
 
 
 def test_training_returns_what_is_stored(stored, monkeypatch):

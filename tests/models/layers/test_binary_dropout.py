@@ -3,8 +3,7 @@ import math
 import pytest
 import torch
 
-from bdl_lessons.models import BernoulliNoise, BinaryDropout
-from bdl_lessons.models.layers.binary_dropout import binary_dropout_kl
+from bdl_lessons.models import BinaryDropout, Deterministic
 
 
 def mixture_kl(means, keep, length_scale, noise_std, n=40_000):
@@ -29,19 +28,25 @@ def test_kl_differences_are_those_of_the_mixture():
     """The constant is infinite, so only differences mean something; they match in nats."""
     p_drop, length_scale = 0.2, 0.7
     theta = torch.tensor([[2.0, -1.5, 1.0], [0.8, 1.9, -2.2]], dtype=torch.float64)
-    noise = BernoulliNoise(p_drop)
-    ours = binary_dropout_kl(noise, 2 * theta, None, length_scale) - binary_dropout_kl(
-        noise, theta, None, length_scale
-    )
+    layer = BinaryDropout(p_drop, length_scale).linear(2, 3, bias=False).double()
+
+    def kl(theta):
+        with torch.no_grad():
+            layer.weight.copy_(theta.T)
+        return layer.kl()
+
+    ours = kl(2 * theta) - kl(theta)
     keep = 1 - p_drop
     sampled = [mixture_kl(scale * theta / keep, keep, length_scale, 0.05) for scale in (2, 1)]
     assert ours.item() == pytest.approx(sampled[0] - sampled[1], rel=0.02)
 
 
 def test_kl_by_hand():
-    theta = torch.tensor([[1.0, 2.0], [0.0, 2.0]], dtype=torch.float64)
-    bias = torch.tensor([3.0, 1.0], dtype=torch.float64)
-    kl = binary_dropout_kl(BernoulliNoise(0.5), theta, bias, length_scale=2.0)
+    layer = BinaryDropout(0.5, length_scale=2.0).linear(2, 2).double()
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[1.0, 0.0], [2.0, 2.0]]))
+        layer.bias.copy_(torch.tensor([3.0, 1.0]))
+    kl = layer.kl()
     assert kl.shape == ()
     assert kl.item() == pytest.approx(4 / (2 * 0.5) * 9 + 4 / 2 * 10)
 
@@ -55,7 +60,7 @@ def test_layers_sum_over_all_their_weights(make):
 
 
 def test_without_dropout_the_kl_is_l2():
-    layer = BinaryDropout(0.0, length_scale=3.0).linear(4, 2)
+    layer = Deterministic(length_scale=3.0).linear(4, 2)
     expected = 4.5 * sum(parameter.square().sum() for parameter in layer.parameters())
     torch.testing.assert_close(layer.kl(), expected)
     assert not layer.is_random

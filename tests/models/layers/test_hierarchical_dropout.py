@@ -1,4 +1,4 @@
-"""Hierarchical dropout: who shares a scale, moments, and the divergence of the joint law."""
+"""Hierarchical dropout: who shares a scale, moments, and the joint divergence."""
 
 import math
 
@@ -37,7 +37,7 @@ def layer():
     layer = HierarchicalDropout(BASE).linear(K, L).double()
     with torch.no_grad():
         layer.noise.log_sigma2.copy_(normal(K).sub(1))
-        layer.noise.base.log_alpha.free.copy_(normal(K, seed=1).sub(2))
+        layer.noise.base.raw_log_alpha.copy_(normal(K, seed=1).sub(2))
         layer.weight.copy_(normal(L, K, seed=2))
     return layer
 
@@ -49,7 +49,7 @@ def draws(layer, *shape, seed=0):
 
 def test_moments_of_the_factors(layer):
     xi = draws(layer, 200_000, 1)[:, 0]
-    alpha = layer.noise.base.log_alpha().exp().detach()
+    alpha = layer.alpha.detach()
     expected = scaled_cov(alpha.diag(), layer.noise.log_sigma2.detach())
     error = 5 * (expected.diagonal() / len(xi)).sqrt()
     assert ((xi.mean(0) - 1).abs() < error).all()
@@ -70,7 +70,7 @@ def test_scaled_cov_keeps_what_is_off_the_diagonal():
 
 def test_rows_share_the_scale_and_samples_do_not(layer):
     with torch.no_grad():
-        layer.noise.base.log_alpha.free.fill_(-60.0)
+        layer.noise.base.raw_log_alpha.fill_(-60.0)
     z = draws(layer, 5, 4)
     torch.testing.assert_close(z, z[:, :1].expand_as(z), atol=1e-9, rtol=0)
     assert (z[0] - z[1]).abs().min() > 1e-6
@@ -96,7 +96,7 @@ def test_a_sharp_scale_leaves_the_base_layer(layer, sampling):
     base = BASE.linear(K, L).double()
     with torch.no_grad():
         layer.noise.log_sigma2.fill_(-70.0)
-        base.noise.log_alpha.free.copy_(layer.noise.base.log_alpha.free)
+        base.noise.raw_log_alpha.copy_(layer.noise.base.raw_log_alpha)
         base.weight.copy_(layer.weight)
         base.bias.copy_(layer.bias)
     x, generator, scale_draws = normal(6, K), seeded(3), seeded(3)
@@ -107,7 +107,7 @@ def test_a_sharp_scale_leaves_the_base_layer(layer, sampling):
 
 def test_function_draws_have_scales_of_their_own(layer):
     with torch.no_grad():
-        layer.noise.base.log_alpha.free.fill_(-60.0)
+        layer.noise.base.raw_log_alpha.fill_(-60.0)
     drawn = layer.sample_weights(4, seeded())
     assert drawn.shape == (4, 1, K)
     assert drawn.std(0).min() > 1e-3
@@ -125,7 +125,7 @@ def test_convolution_scales_channels():
 
 
 def test_kl_is_that_of_the_scales_plus_that_of_the_base(layer):
-    alone = layer.prior_kl.base(layer.noise.base, layer.weight.T, None)
+    alone = BASE._kl(layer.noise.base, layer.weight.T)
     scales = LogNormalScale()(layer.noise.log_sigma2)
     torch.testing.assert_close(layer.kl(), alone + scales)
     gradient = torch.autograd.grad(layer.kl(), [layer.noise.log_sigma2, *layer.noise.parameters()])
@@ -178,7 +178,7 @@ def test_members_run_side_by_side():
     assert members(x, "per_example", seeded()).shape == (2, 6, L)
 
 
-def test_a_base_that_charges_for_theta_is_refused():
+def test_a_base_whose_kl_depends_on_theta_is_refused():
     with pytest.raises(ValueError, match="base must have a KL without Theta"):
         HierarchicalDropout(BinaryDropout(0.5)).linear(K, L)
     HierarchicalDropout(GaussianDropout(0.5)).linear(K, L)

@@ -1,9 +1,11 @@
 """The sums in one pass against the elementwise formulas, traced by autograd."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from bdl_lessons.models import ARD, SparseVD, ard_kl, log_alpha
+from bdl_lessons.models import ARD, SparseVD, ard_kl, log_relative_variance
 from bdl_lessons.models.layers.sparse_vd_fast import ard_kl_sum, molchanov_kl_sum
 from bdl_lessons.probability import molchanov_kl
 
@@ -22,7 +24,7 @@ def weights(n=500, dtype=torch.float64):
 @pytest.mark.parametrize(("dtype", "rtol"), [(torch.float64, 1e-11), (torch.float32, 3e-6)])
 def test_value_and_gradients_are_those_of_the_formula(fast, elementwise, dtype, rtol):
     leaves = weights()
-    expected = elementwise(log_alpha(*leaves)).sum()
+    expected = elementwise(log_relative_variance(*leaves)).sum()
     gradients = torch.autograd.grad(expected, leaves)
     own_leaves = [leaf.detach().to(dtype).requires_grad_() for leaf in leaves]
     own = fast(*own_leaves)
@@ -41,7 +43,9 @@ def test_gradcheck_and_side_by_side(fast, elementwise):
         mu.view(3, 4), log_sigma2.view(3, 4)
     )
     gradients, values = stacked
-    torch.testing.assert_close(values.sum(), elementwise(log_alpha(mu, log_sigma2)).sum())
+    torch.testing.assert_close(
+        values.sum(), elementwise(log_relative_variance(mu, log_sigma2)).sum()
+    )
     for stack, leaf in zip(gradients, leaves, strict=True):
         (expected,) = torch.autograd.grad(fast(*leaves), leaf)
         torch.testing.assert_close(stack.flatten(), expected)
@@ -58,8 +62,17 @@ def test_a_mean_at_zero_costs_nothing_and_pulls_nowhere(fast, elementwise, mu):
 
 
 @pytest.mark.parametrize("factory", [SparseVD(), ARD()])
-def test_a_layer_falls_back_where_squares_overflow(factory):
-    layer = factory.linear(2, 2)
-    torch.nn.init.constant_(layer.weight, 1e30)
-    expected = factory._weight_kl(log_alpha(layer.mu, layer.noise.log_sigma2)).sum()
-    assert torch.equal(layer.kl(), expected)
+@pytest.mark.parametrize("kind", ["linear", "conv2d"])
+def test_a_layer_takes_the_sum_that_its_elementwise_formula_gives(factory, kind):
+    """Clamping at bounds that no weight reaches takes the elementwise route."""
+    layer = getattr(factory, kind)(3, 2, *([2] if kind == "conv2d" else [])).double()
+    elementwise = replace(factory, log_alpha_clamp=(-1e9, 1e9))._kl
+    parameters = (layer.weight, layer.noise.log_sigma2)
+    expected = elementwise(layer.noise, layer.mu)
+    torch.testing.assert_close(layer.kl(), expected)
+    for own, slope in zip(
+        torch.autograd.grad(layer.kl(), parameters),
+        torch.autograd.grad(expected, parameters),
+        strict=True,
+    ):
+        torch.testing.assert_close(own, slope)

@@ -164,7 +164,7 @@ def test_a_row_of_zeros_has_finite_gradients_and_no_say_in_the_variances(case, d
 
 
 class Multiplicative(WeightNoise):
-    """``var = 2 mu**2``: the law of Gaussian dropout, whose variance is 0 where the mean is."""
+    """``var = 2 mu**2``: that of Gaussian dropout, whose variance is 0 where the mean is."""
 
     def var(self, mu):
         return 2 * mu.square()
@@ -214,7 +214,7 @@ def test_function_prediction_is_one_function_at_all_rows():
 def test_a_variance_that_rounding_left_below_zero_is_no_noise(linear, monkeypatch):
     below = torch.tensor([[-1e-7, 0.0, 1.0]]).requires_grad_()
     monkeypatch.setattr(linear, "activation_moments", lambda x: (torch.zeros(1, 3), below))
-    y = linear(torch.ones(1, 1), "per_example", torch.Generator().manual_seed(0))
+    y = linear(torch.ones(1, 4), "per_example", torch.Generator().manual_seed(0))
     assert y[0, :2].tolist() == [0.0, 0.0]
     assert y[0, 2] != 0
     (slope,) = torch.autograd.grad(y.sum(), below)
