@@ -1,6 +1,7 @@
-"""Validation of arguments: one line to ask, one message that names the argument and the remedy.
+"""Validation of arguments: each function returns what is right and names what is wrong.
 
-Inside :func:`bdl_lessons.core.autograd.vmap` values cannot be seen and are not asked for.
+They are called at the borders: factories, ``fit``, ``predict``, metrics, loaders. Formulas check
+shapes alone: to look at values, the processor has to wait for the GPU.
 """
 
 from __future__ import annotations
@@ -21,14 +22,19 @@ def floating(name: str, value: Tensor) -> Tensor:
         TypeError: if it is something else.
         ValueError: if it has a NaN or an infinity.
     """
+    return finite(name, floating_type(name, value))
+
+
+def floating_type(name: str, value: Tensor) -> Tensor:
+    """``value`` if it is a floating-point tensor, else TypeError; its entries are not looked at."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         found = value.dtype if isinstance(value, Tensor) else type(value).__name__
         raise TypeError(f"{name} must be a floating-point tensor, got {found}")
-    return finite(name, value)
+    return value
 
 
 def finite(name: str, value: Tensor) -> Tensor:
-    """``value`` if it has no NaN and no infinity, else ValueError."""
+    """``value`` if it has no NaN and no infinity, else ValueError. Not looked at under ``vmap``."""
     if not inside_vmap() and not value.isfinite().all():
         raise ValueError(f"{name} must be finite, it has a NaN or an infinity")
     return value
@@ -36,8 +42,6 @@ def finite(name: str, value: Tensor) -> Tensor:
 
 def variance(name: str, value: Tensor) -> Tensor:
     """``value`` if all of it is positive and finite, else ValueError."""
-    if inside_vmap():
-        return value
     wrong = ~((value > 0) & value.isfinite())
     if wrong.any():
         found = value[wrong][0]
@@ -69,9 +73,9 @@ def cholesky(name: str, cov: Tensor, size: int) -> Tensor:
     Raises:
         ValueError: if it has another shape, a NaN, or is not symmetric and positive definite.
     """
-    if cov.shape != (size, size):
-        raise ValueError(f"{name} must have shape {(size, size)}, got {tuple(cov.shape)}")
-    if not torch.allclose(finite(name, cov), cov.mT, rtol=1e-5, atol=1e-8):
+    if not torch.allclose(
+        finite(name, has_shape(name, cov, size, size)), cov.mT, rtol=1e-5, atol=1e-8
+    ):
         raise ValueError(f"{name} must be symmetric")
     factor, info = torch.linalg.cholesky_ex(cov)
     if info.item():
@@ -86,9 +90,7 @@ def valid_p_drop(p_drop: float) -> float:
         TypeError: if it is not a number.
         ValueError: if it is NaN or outside [0, 1).
     """
-    if isinstance(p_drop, bool) or not isinstance(p_drop, int | float):
-        raise TypeError(f"p_drop must be a number in [0, 1), got {p_drop!r}")
-    if not 0 <= p_drop < 1:
+    if not 0 <= _number("p_drop", p_drop) < 1:
         raise ValueError(
             f"p_drop must lie in [0, 1), got {p_drop}: it is the probability to DROP a unit, "
             "and at 1 nothing would be left"
@@ -133,6 +135,13 @@ def integer(name: str, value: int, least: int) -> int:
         raise TypeError(f"{name} must be an int, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be >= {least}, got {value}")
+    return value
+
+
+def has_shape(name: str, value: Tensor, *shape: int) -> Tensor:
+    """``value`` if it has this shape, else ValueError: broadcasting would hide a mistake."""
+    if value.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {tuple(value.shape)}")
     return value
 
 

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 import torch
 from filelock import FileLock
 
-from bdl_lessons.core.paths import DATA
+from bdl_lessons.core.files import DATA
 
 RESULTS_FOLDER = DATA / "results"
 
