@@ -23,18 +23,18 @@ def check(name: str, value: Value, expect: Value, atol: float) -> None:
         name: the claim in words, e.g. ``"Var[z] = keep * p_drop"``.
         value: what was computed: a number, an array or a tensor of any shape.
         expect: the reference: a number, or an array of the same shape as ``value``.
-        atol: absolute tolerance in the units of ``value``; must be >= 0.
+        atol: absolute tolerance in the units of ``value``; finite and >= 0.
 
     Raises:
         CheckFailed: if any element is further than ``atol`` from the reference, or is NaN.
         TypeError: if ``value`` or ``expect`` is complex.
-        ValueError: if one of them is empty, the shapes differ, ``expect`` is not finite or ``atol``
-            is negative.
+        ValueError: if one of them is empty, the shapes differ, or ``expect`` or ``atol`` is out
+            of range.
     """
     value = _array(f"check {name!r}: value", value)
     expect = _array(f"check {name!r}: expect", expect)
-    if not atol >= 0:
-        raise ValueError(f"check {name!r}: atol must be >= 0, got {atol}")
+    if not 0 <= atol < np.inf:
+        raise ValueError(f"check {name!r}: atol must be finite and >= 0, got {atol}")
     if not np.isfinite(expect).all():
         raise ValueError(f"check {name!r}: expect must be finite, it is the reference")
     if expect.ndim and expect.shape != value.shape:
@@ -82,8 +82,7 @@ def check_between(
 
 def _array(name: str, value: Value) -> np.ndarray:
     if isinstance(value, torch.Tensor):
-        value = value.detach().cpu()
-        value = (value if value.is_complex() else value.double()).numpy()
+        value = value.detach().cpu().to(torch.promote_types(value.dtype, torch.double)).numpy()
     if np.iscomplexobj(value):
         raise TypeError(f"{name} is complex; check its real part, imaginary part or absolute value")
     value = np.asarray(value, dtype=float)

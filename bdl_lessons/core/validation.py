@@ -16,12 +16,7 @@ from bdl_lessons.core.autograd import inside_vmap
 
 
 def floating(name: str, value: Tensor) -> Tensor:
-    """``value`` if it is a finite floating-point tensor.
-
-    Raises:
-        TypeError: if it is something else.
-        ValueError: if it has a NaN or an infinity.
-    """
+    """``value`` if it is a floating-point tensor (else TypeError) and finite (else ValueError)."""
     return finite(name, floating_type(name, value))
 
 
@@ -73,9 +68,8 @@ def cholesky(name: str, cov: Tensor, size: int) -> Tensor:
     Raises:
         ValueError: if it has another shape, a NaN, or is not symmetric and positive definite.
     """
-    if not torch.allclose(
-        finite(name, has_shape(name, cov, size, size)), cov.mT, rtol=1e-5, atol=1e-8
-    ):
+    finite(name, has_shape(name, cov, size, size))
+    if not torch.allclose(cov, cov.mT, rtol=1e-5, atol=1e-8):
         raise ValueError(f"{name} must be symmetric")
     factor, info = torch.linalg.cholesky_ex(cov)
     if info.item():
@@ -84,12 +78,7 @@ def cholesky(name: str, cov: Tensor, size: int) -> Tensor:
 
 
 def valid_p_drop(p_drop: float) -> float:
-    """``p_drop`` itself, if it is a drop probability.
-
-    Raises:
-        TypeError: if it is not a number.
-        ValueError: if it is NaN or outside [0, 1).
-    """
+    """``p_drop`` if it is a number (else TypeError) in [0, 1) (else ValueError)."""
     if not 0 <= _number("p_drop", p_drop) < 1:
         raise ValueError(
             f"p_drop must lie in [0, 1), got {p_drop}: it is the probability to DROP a unit, "
@@ -106,12 +95,7 @@ def one_of(name: str, value: str, choices: object) -> str:
 
 
 def positive(name: str, value: float) -> float:
-    """``value`` if it is a finite number above 0.
-
-    Raises:
-        TypeError: if it is not a number.
-        ValueError: if it is 0, negative, NaN or infinite.
-    """
+    """``value`` if it is a number (else TypeError), finite and above 0 (else ValueError)."""
     if not 0 < _number(name, value) < math.inf:
         raise ValueError(f"{name} must be positive and finite, got {value}")
     return value
@@ -125,12 +109,7 @@ def non_negative(name: str, value: float) -> float:
 
 
 def integer(name: str, value: int, least: int) -> int:
-    """``value`` if it is an ``int`` of at least ``least``.
-
-    Raises:
-        TypeError: if it is not an ``int``.
-        ValueError: if it is too small.
-    """
+    """``value`` if it is an ``int`` (else TypeError) of at least ``least`` (else ValueError)."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be an int, got {value!r}")
     if value < least:

@@ -1,8 +1,4 @@
-"""KL divergences of a layer's weights, in fewer passes over memory.
-
-The formulas are in :mod:`bdl_lessons.probability.kl` and
-:mod:`bdl_lessons.probability.loguniform_kl`.
-"""
+"""KL divergences of a layer's weights, in fewer passes over memory: see `kl`, `loguniform_kl`."""
 
 from __future__ import annotations
 
@@ -23,7 +19,7 @@ _FROM, _TO, _PER_UNIT = -20, 104, 64  # exp(-104) is 0 in float32
 
 
 def gaussian_kl_to_prior(mean: Tensor, log_sigma2: Tensor, prior_var: float = 1.0) -> Tensor:
-    """As :func:`bdl_lessons.probability.kl.gaussian_kl_to_prior`, in fewer passes over memory."""
+    """As :func:`bdl_lessons.probability.kl.gaussian_kl_to_prior`, with the slopes written down."""
     same_shape("mean", mean, "log_sigma2", log_sigma2)
     with torch.no_grad():
         d = log_sigma2 if prior_var == 1 else log_sigma2 - math.log(prior_var)

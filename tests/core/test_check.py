@@ -38,7 +38,13 @@ def test_shapes_do_not_broadcast_silently():
 
 
 @pytest.mark.parametrize(
-    ("expect", "atol", "message"), [(0.0, -1, "atol"), (0.0, np.nan, "atol"), (np.nan, 1, "finite")]
+    ("expect", "atol", "message"),
+    [
+        (0.0, -1, "atol"),
+        (0.0, np.nan, "atol"),
+        (0.0, np.inf, "atol"),
+        (np.nan, 1, "expect must be finite"),
+    ],
 )
 def test_a_meaningless_reference_is_refused(expect, atol, message):
     with pytest.raises(ValueError, match=message):

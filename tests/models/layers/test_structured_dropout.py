@@ -311,11 +311,9 @@ def test_bad_options_are_named(options, error, message):
         StructuredDropout(**options)
 
 
-def test_a_nan_in_the_noise_is_an_error():
+def test_a_nan_in_the_noise_reaches_the_output_and_the_kl():
     layer = structured(2)
     with torch.no_grad():
         layer.noise.householder.v[0, 0] = torch.nan
-    with pytest.raises(ValueError, match="vectors must be finite"):
-        layer(torch.ones(2, K, dtype=torch.float64), "per_example", seeded())
-    with pytest.raises(ValueError, match="vectors must be finite"):
-        layer.kl()
+    assert layer(torch.ones(2, K, dtype=torch.float64), "per_example", seeded()).isnan().any()
+    assert layer.kl().isnan()
