@@ -15,7 +15,6 @@ from bdl_lessons.core.plot_style import (
     ORANGE,
     PURPLE,
     SKY,
-    STYLE,
     VERMILLION,
     YELLOW,
     tint,

@@ -1,8 +1,7 @@
 """Values whose derivative is written down instead of traced.
 
-Autograd keeps what every operation needs and goes back through all of them. Where a formula has a
-million weights and its derivative shares most of its work, that is many passes over memory more
-than the mathematics asks for. Here the caller computes the value and the slopes together.
+Autograd stores what every operation needs and goes back through all of them. For a sum over a
+million weights that is many passes over memory. Here the caller computes value and slopes together.
 """
 
 from __future__ import annotations

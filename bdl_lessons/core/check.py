@@ -23,15 +23,18 @@ def check(name: str, value: Value, expect: Value, atol: float) -> None:
         name: the claim in words, e.g. ``"Var[z] = keep * p_drop"``.
         value: what was computed: a number, an array or a tensor of any shape.
         expect: the reference: a number, or an array of the same shape as ``value``.
-        atol: absolute tolerance in the units of ``value``; must be >= 0.
+        atol: absolute tolerance in the units of ``value``; finite and >= 0.
 
     Raises:
         CheckFailed: if any element is further than ``atol`` from the reference, or is NaN.
-        ValueError: if the shapes differ, ``expect`` is not finite or ``atol`` is negative.
+        TypeError: if ``value`` or ``expect`` is complex.
+        ValueError: if one of them is empty, the shapes differ, or ``expect`` or ``atol`` is out
+            of range.
     """
-    value, expect = _array(value), _array(expect)
-    if not atol >= 0:
-        raise ValueError(f"check {name!r}: atol must be >= 0, got {atol}")
+    value = _array(f"check {name!r}: value", value)
+    expect = _array(f"check {name!r}: expect", expect)
+    if not 0 <= atol < np.inf:
+        raise ValueError(f"check {name!r}: atol must be finite and >= 0, got {atol}")
     if not np.isfinite(expect).all():
         raise ValueError(f"check {name!r}: expect must be finite, it is the reference")
     if expect.ndim and expect.shape != value.shape:
@@ -46,7 +49,8 @@ def check(name: str, value: Value, expect: Value, atol: float) -> None:
             f"{name}: measured {value.flat[worst]:.10g}, expected "
             f"{np.broadcast_to(expect, value.shape).flat[worst]:.10g} ± {atol:g}"
         )
-    reference = f"{expect.item():.4g}" if expect.size == 1 else f"reference {_shape(expect)}"
+    shape = "×".join(map(str, expect.shape))
+    reference = f"{expect.item():.4g}" if expect.size == 1 else f"reference of shape {shape}"
     print(f"ok   {name}: {reference} ± {atol:g}")
 
 
@@ -57,14 +61,15 @@ def check_between(
 
     Raises:
         CheckFailed: if any element lies outside the bounds, or is NaN.
-        ValueError: if no bound is given, a bound is NaN, or ``low > high``.
+        TypeError: if ``value`` is complex.
+        ValueError: if ``value`` is empty, no bound is given, a bound is NaN, or ``low > high``.
     """
     if low is None and high is None:
         raise ValueError(f"check_between {name!r}: give low, high or both")
     lower, upper = -np.inf if low is None else low, np.inf if high is None else high
     if not lower <= upper:
         raise ValueError(f"check_between {name!r}: low={low} and high={high} leave nothing between")
-    value = _array(value)
+    value = _array(f"check_between {name!r}: value", value)
     inside = (value >= lower) & (value <= upper)
     bounds = " and ".join(
         f"{sign} {bound:g}" for sign, bound in ((">=", low), ("<=", high)) if bound is not None
@@ -75,11 +80,12 @@ def check_between(
     print(f"ok   {name}: {bounds}")
 
 
-def _array(value: Value) -> np.ndarray:
+def _array(name: str, value: Value) -> np.ndarray:
     if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().double().numpy()
-    return np.asarray(value, dtype=float)
-
-
-def _shape(array: np.ndarray) -> str:
-    return "of shape " + "×".join(map(str, array.shape))
+        value = value.detach().cpu().to(torch.promote_types(value.dtype, torch.double)).numpy()
+    if np.iscomplexobj(value):
+        raise TypeError(f"{name} is complex; check its real part, imaginary part or absolute value")
+    value = np.asarray(value, dtype=float)
+    if not value.size:
+        raise ValueError(f"{name} is empty, of shape {value.shape}; there is nothing to compare")
+    return value

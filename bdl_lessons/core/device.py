@@ -44,10 +44,7 @@ def _message(wanted: str, trouble: str) -> str:
 
 
 def clock(on: torch.device) -> float:
-    """Seconds of the processor, to which other work does not add; on a GPU, of the wall.
-
-    A GPU is waited for, so that the difference of two readings is the time of what ran between.
-    """
+    """Seconds of CPU time; for a GPU, wall time once it has finished what it was given."""
     if on.type != "cuda":
         return time.process_time()
     torch.cuda.synchronize(on)

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Where the repository keeps its files, and files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "data"
+NOTEBOOKS = ROOT / "notebooks"
 
 
 @contextmanager

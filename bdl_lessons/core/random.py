@@ -1,7 +1,7 @@
-"""Noise: fast draws of the laws that the dropout family uses.
+"""Random draws of the dropout family, from a generator that the caller hands over.
 
-On a CPU the cost of dropout is the random numbers, not the arithmetic. A Bernoulli draw needs few
-random bits, so the bits of one 64-bit word serve several units here.
+A draw happens where the generator lives and is then moved: a CPU generator gives the same numbers
+on every device.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bdl_lessons.core.validation import valid_p_drop
 _WORD_TYPES = {8: torch.int8, 16: torch.int16, 32: torch.int32}
 
 
-def bernoulli_mask(
+def dropout_noise(
     shape: Sequence[int],
     p_drop: float,
     *,
@@ -25,12 +25,12 @@ def bernoulli_mask(
     device: torch.device | str | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Independent keep masks: ``z = 1`` with probability ``keep = 1 - p_drop``, else 0.
+    """Inverted dropout: ``xi = z / keep``, ``z ~ Bernoulli(keep)``, mean 1. Lesson 00.
 
-    The draw happens where ``generator`` lives and is then moved, so a CPU generator gives the same
-    masks on every device. On the CPU a unit costs k random bits, with k the least of 1, 8, 16, 32
-    for which ``p_drop * 2**k`` is an integer; the law is then exact. For any other rate k = 32 and
-    the probability is off by at most 2**-32. Other devices use ``rand < keep``: at most 2**-24.
+    On a CPU the random bits take longer than the arithmetic, so a unit takes as few as it needs:
+    k bits, with k the least of 1, 8, 16, 32 for which ``p_drop * 2**k`` is an integer. Then the
+    probability is exact; for any other rate k = 32 and it is off by at most 2**-32. Other devices
+    use ``rand < keep``, off by at most 2**-24.
 
     Args:
         shape: shape of the result.
@@ -40,36 +40,17 @@ def bernoulli_mask(
     Raises:
         TypeError, ValueError: see :func:`bdl_lessons.core.validation.valid_p_drop`.
     """
-    p_drop = valid_p_drop(p_drop)
+    keep = 1 - valid_p_drop(p_drop)
     shape = torch.Size(shape)
     if generator.device.type == "cpu":
         mask = _keep_bits(shape.numel(), p_drop, generator).view(shape)
     else:
-        mask = torch.rand(shape, generator=generator, device=generator.device) < 1 - p_drop
-    return mask.to(device=device or generator.device, dtype=dtype)
-
-
-def dropout_noise(
-    shape: Sequence[int],
-    p_drop: float,
-    *,
-    generator: torch.Generator,
-    device: torch.device | str | None = None,
-    dtype: torch.dtype = torch.float32,
-) -> Tensor:
-    """Inverted dropout: ``xi = z / keep`` with mean 1 and variance ``p_drop / (1 - p_drop)``.
-
-    Arguments, law and errors as in :func:`bernoulli_mask`.
-    """
-    mask = bernoulli_mask(shape, p_drop, generator=generator, device=device, dtype=dtype)
-    return mask.mul_(1 / (1 - p_drop))
+        mask = torch.rand(shape, generator=generator, device=generator.device) < keep
+    return mask.to(device=device or generator.device, dtype=dtype).mul_(1 / keep)
 
 
 def standard_normal(shape: Sequence[int], generator: torch.Generator, like: Tensor) -> Tensor:
-    """Independent ``N(0, 1)`` with the device and dtype of ``like``.
-
-    Drawn where the generator lives, then moved: a CPU generator gives one law on any device.
-    """
+    """Independent ``N(0, 1)`` with the device and dtype of ``like``."""
     noise = torch.randn(shape, generator=generator, device=generator.device, dtype=like.dtype)
     return noise.to(like.device)
 
@@ -77,10 +58,11 @@ def standard_normal(shape: Sequence[int], generator: torch.Generator, like: Tens
 def _keep_bits(n: int, p_drop: float, generator: torch.Generator) -> Tensor:
     """``n`` zeros and ones of a small integer type, one with probability ``1 - p_drop``."""
     if p_drop == 0:
-        return torch.ones(n, dtype=torch.int8)
+        return torch.ones(n, dtype=torch.int8, device="cpu")
     if p_drop == 0.5:
         octets = _random_words(math.ceil(n / 64), generator).view(torch.uint8)
-        return (octets >> torch.arange(8, dtype=torch.uint8).view(8, 1) & 1).view(-1)[:n]
+        places = torch.arange(8, dtype=torch.uint8, device="cpu")
+        return (octets >> places.view(8, 1) & 1).view(-1)[:n]
     width = next((k for k in _WORD_TYPES if (p_drop * 2**k).is_integer()), 32)
     words = _random_words(math.ceil(n * width / 64), generator)
     return _threshold(words.view(_WORD_TYPES[width])[:n], p_drop)
@@ -93,4 +75,5 @@ def _threshold(bits: Tensor, p_drop: float) -> Tensor:
 
 
 def _random_words(n: int, generator: torch.Generator) -> Tensor:
-    return torch.empty(n, dtype=torch.int64).random_(-(2**63), None, generator=generator)
+    words = torch.empty(n, dtype=torch.int64, device="cpu")
+    return words.random_(-(2**63), None, generator=generator)

@@ -1,6 +1,7 @@
-"""Validation of arguments: one line to ask, one message that names the argument and the remedy.
+"""Validation of arguments: each function returns what is right and names what is wrong.
 
-Inside :func:`bdl_lessons.core.autograd.vmap` values cannot be seen and are not asked for.
+They are called at the borders: factories, ``fit``, ``predict``, metrics, loaders. Formulas check
+shapes alone: to look at values, the processor has to wait for the GPU.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from bdl_lessons.core.autograd import inside_vmap
 
 
 def floating(name: str, value: Tensor) -> Tensor:
-    """``value`` if it is a finite floating-point tensor.
+    """``value`` if it is a floating-point tensor (else TypeError) and finite (else ValueError)."""
+    return finite(name, floating_type(name, value))
 
-    Raises:
-        TypeError: if it is something else.
-        ValueError: if it has a NaN or an infinity.
-    """
+
+def floating_type(name: str, value: Tensor) -> Tensor:
+    """``value`` if it is a floating-point tensor, else TypeError; its entries are not looked at."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         found = value.dtype if isinstance(value, Tensor) else type(value).__name__
         raise TypeError(f"{name} must be a floating-point tensor, got {found}")
-    return finite(name, value)
+    return value
 
 
 def finite(name: str, value: Tensor) -> Tensor:
-    """``value`` if it has no NaN and no infinity, else ValueError."""
+    """``value`` if it has no NaN and no infinity, else ValueError. Not looked at under ``vmap``."""
     if not inside_vmap() and not value.isfinite().all():
         raise ValueError(f"{name} must be finite, it has a NaN or an infinity")
     return value
@@ -36,8 +37,6 @@ def finite(name: str, value: Tensor) -> Tensor:
 
 def variance(name: str, value: Tensor) -> Tensor:
     """``value`` if all of it is positive and finite, else ValueError."""
-    if inside_vmap():
-        return value
     wrong = ~((value > 0) & value.isfinite())
     if wrong.any():
         found = value[wrong][0]
@@ -69,9 +68,8 @@ def cholesky(name: str, cov: Tensor, size: int) -> Tensor:
     Raises:
         ValueError: if it has another shape, a NaN, or is not symmetric and positive definite.
     """
-    if cov.shape != (size, size):
-        raise ValueError(f"{name} must have shape {(size, size)}, got {tuple(cov.shape)}")
-    if not torch.allclose(finite(name, cov), cov.mT, rtol=1e-5, atol=1e-8):
+    finite(name, has_shape(name, cov, size, size))
+    if not torch.allclose(cov, cov.mT, rtol=1e-5, atol=1e-8):
         raise ValueError(f"{name} must be symmetric")
     factor, info = torch.linalg.cholesky_ex(cov)
     if info.item():
@@ -80,15 +78,8 @@ def cholesky(name: str, cov: Tensor, size: int) -> Tensor:
 
 
 def valid_p_drop(p_drop: float) -> float:
-    """``p_drop`` itself, if it is a drop probability.
-
-    Raises:
-        TypeError: if it is not a number.
-        ValueError: if it is NaN or outside [0, 1).
-    """
-    if isinstance(p_drop, bool) or not isinstance(p_drop, int | float):
-        raise TypeError(f"p_drop must be a number in [0, 1), got {p_drop!r}")
-    if not 0 <= p_drop < 1:
+    """``p_drop`` if it is a number (else TypeError) in [0, 1) (else ValueError)."""
+    if not 0 <= _number("p_drop", p_drop) < 1:
         raise ValueError(
             f"p_drop must lie in [0, 1), got {p_drop}: it is the probability to DROP a unit, "
             "and at 1 nothing would be left"
@@ -104,12 +95,7 @@ def one_of(name: str, value: str, choices: object) -> str:
 
 
 def positive(name: str, value: float) -> float:
-    """``value`` if it is a finite number above 0.
-
-    Raises:
-        TypeError: if it is not a number.
-        ValueError: if it is 0, negative, NaN or infinite.
-    """
+    """``value`` if it is a number (else TypeError), finite and above 0 (else ValueError)."""
     if not 0 < _number(name, value) < math.inf:
         raise ValueError(f"{name} must be positive and finite, got {value}")
     return value
@@ -123,16 +109,18 @@ def non_negative(name: str, value: float) -> float:
 
 
 def integer(name: str, value: int, least: int) -> int:
-    """``value`` if it is an ``int`` of at least ``least``.
-
-    Raises:
-        TypeError: if it is not an ``int``.
-        ValueError: if it is too small.
-    """
+    """``value`` if it is an ``int`` (else TypeError) of at least ``least`` (else ValueError)."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be an int, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be >= {least}, got {value}")
+    return value
+
+
+def has_shape(name: str, value: Tensor, *shape: int) -> Tensor:
+    """``value`` if it has this shape, else ValueError: broadcasting would hide a mistake."""
+    if value.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {tuple(value.shape)}")
     return value
 
 

@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from bdl_lessons.core.paths import DATA
+from bdl_lessons.core.files import DATA
 from bdl_lessons.datasets.errors import DatasetCorrupt, DatasetUnavailable, reading
 from bdl_lessons.datasets.files import Entry, RemoteFile
 from bdl_lessons.datasets.registry import entry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 
-from bdl_lessons.core.paths import DATA
+from bdl_lessons.core.files import DATA
 
 FOLDER = DATA / "published"
 

@@ -22,7 +22,7 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
-from bdl_lessons.core.paths import DATA
+from bdl_lessons.core.files import DATA
 
 RESULTS_FOLDER = DATA / "results"
 SCALES = ("quick", "paper")

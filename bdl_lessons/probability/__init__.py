@@ -1,9 +1,11 @@
 """The mathematics, as functions of tensors: masks, KL divergences, reflections, the ELBO.
 
+Of functions with a ``…_fast`` module, the fast form is exported; the formula is in the module
+without the suffix, and a test compares the two.
+
 Imports: core.
 """
 
-from bdl_lessons.probability.dropout_moments import dropout_moments
 from bdl_lessons.probability.elbo import (
     categorical_nll,
     elbo_loss,
@@ -17,23 +19,23 @@ from bdl_lessons.probability.empirical_bayes_kl import (
     empirical_bayes_kl,
     total_correlation,
 )
-from bdl_lessons.probability.householder import (
-    compact_form,
-    orthogonal_matrix,
-    reflect,
-    rotated_noise,
-    rotated_variance,
+from bdl_lessons.probability.householder import compact_form, orthogonal_matrix, reflect
+from bdl_lessons.probability.householder_fast import rotated_noise, rotated_variance
+from bdl_lessons.probability.improper_prior import (
+    decades_to_half,
+    mass_near_zero,
+    truncated_evidence,
 )
-from bdl_lessons.probability.improper_prior import decades_to_half, evidence, mass_near_zero
 from bdl_lessons.probability.kl import (
     dropout_mixture,
     gaussian_kl,
     gaussian_kl_full,
-    gaussian_kl_to_prior,
+    lognormal_gamma_kl,
+    lognormal_kl,
     mixture_kl,
     mixture_kl_monte_carlo,
 )
-from bdl_lessons.probability.lognormal_kl import lognormal_gamma_kl, lognormal_kl
+from bdl_lessons.probability.kl_fast import gaussian_kl_to_prior
 from bdl_lessons.probability.loguniform_kl import (
     KL_OFFSET,
     kingma_kl,
@@ -41,7 +43,7 @@ from bdl_lessons.probability.loguniform_kl import (
     loguniform_kl_slope,
     molchanov_kl,
 )
-from bdl_lessons.probability.masks import all_masks, mask_probs
+from bdl_lessons.probability.masks import all_masks, dropout_moments, mask_probs
 from bdl_lessons.probability.partition_kl import (
     gaussian_cells,
     line_cells,

@@ -1,29 +1,29 @@
-r"""What correlated noise on the rows of a weight matrix pays under an empirical-Bayes prior.
+r"""KL of correlated noise on the rows of a weight matrix from an empirical-Bayes prior. Lesson 10.
 
 ``W = diag(xi) Theta`` with ``xi ~ N(1, C)``: column j of W is Gaussian,
 
 .. math:: q(W_{:j}) = N\big(\Theta_{:j},\ D_j C D_j\big), \quad D_j = \mathrm{diag}(\Theta_{:j}),
           \qquad p(W_{ij}) = N(0, 1 / \beta_{ij}).
 
-The Q columns share one xi, so the joint law of W lives on K dimensions of K Q, and its divergence
-from any prior with a density is infinite, with or without correlations. The objective of structured
-dropout (Nguyen et al., NeurIPS 2021) adds the mutual information of the columns, also infinite, and
-what is left is formally the sum over columns of :math:`\mathrm{KL}(q(W_{:j}) \| p(W_{:j}))`. That
-sum is finite, but ELBO plus mutual information is no longer a lower bound on the evidence.
+The Q columns share one xi, so the joint distribution of W lies on K dimensions of K Q, and its KL
+divergence from any prior with a density is infinite, with or without correlations. The objective of
+structured dropout (Nguyen et al., NeurIPS 2021) adds the mutual information of the columns, also
+infinite, and what is left is formally the sum over columns of
+:math:`\mathrm{KL}(q(W_{:j}) \| p(W_{:j}))`. That sum is finite, but ELBO plus mutual information is
+no longer a lower bound on the marginal likelihood.
 
-With the precisions chosen to make the sum least (empirical Bayes) Theta cancels, see
-:func:`empirical_bayes_kl`. Everything here is a sum in nats.
+Everything here is a sum in nats. Shapes that do not fit raise ValueError.
 """
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from bdl_lessons.core import validation
+from bdl_lessons.core.validation import cholesky, has_shape, same_shape
 
 
 def empirical_bayes_kl(log_alpha: Tensor, noise_var: Tensor, n_columns: int) -> Tensor:
-    r"""The sum of the column divergences at the best prior precisions (0-dim).
+    r"""The sum of the column divergences at the best prior precisions (0-dim); Theta cancels.
 
     .. math:: \mathrm{KL}_{EB} = \frac{Q}{2} \sum_{i=1}^K \log\frac{1 + s_i}{\alpha_i}
               = Q \Big( \underbrace{\tfrac12 \sum_i \log(1 + 1/s_i)}_{\text{each row by itself}}
@@ -32,7 +32,7 @@ def empirical_bayes_kl(log_alpha: Tensor, noise_var: Tensor, n_columns: int) -> 
     for noise of covariance :math:`C = U \mathrm{diag}(\alpha) U^\top`, with ``s = diag(C)`` and U
     orthogonal, so that ``log det C = sum log alpha``. It depends on the noise alone: the KL
     condition of dropout. A rotation makes the s more equal than the alphas, which can only raise
-    the sum: this KL never rewards structure, the likelihood has to want it.
+    the sum: this KL never favours correlations, only the likelihood can.
 
     (Nguyen et al. 2021. Their slide lets the inner sum over U end at Q; U is K x K.)
 
@@ -40,21 +40,17 @@ def empirical_bayes_kl(log_alpha: Tensor, noise_var: Tensor, n_columns: int) -> 
         log_alpha: ``(K,)``.
         noise_var: ``s``, ``(K,)``, as :func:`~bdl_lessons.probability.rotated_variance` has it.
         n_columns: Q, the number of weights that share one factor.
-
-    Raises:
-        ValueError: if the shapes differ.
     """
-    _same_shape(log_alpha, noise_var)
+    same_shape("log_alpha", log_alpha, "noise_var", noise_var)
     return n_columns / 2 * (noise_var.log1p() - log_alpha).sum()
 
 
 def total_correlation(log_alpha: Tensor, noise_var: Tensor) -> Tensor:
     r""":math:`\mathrm{KL}(N(1, C) \| \prod_i N(1, s_i)) = \tfrac12 \sum_i \log(s_i / \alpha_i)`.
 
-    How much the K factors tell about each other, >= 0 (Hadamard), and 0 for a diagonal C. Arguments
-    and errors as for :func:`empirical_bayes_kl`.
+    It is >= 0 (Hadamard), and 0 for a diagonal C: independent factors. Arguments as above.
     """
-    _same_shape(log_alpha, noise_var)
+    same_shape("log_alpha", log_alpha, "noise_var", noise_var)
     return (noise_var.log() - log_alpha).sum() / 2
 
 
@@ -67,6 +63,7 @@ def best_precision(theta: Tensor, noise_var: Tensor) -> Tensor:
     Returns:
         ``(K, Q)``; infinite where a weight is 0.
     """
+    has_shape("noise_var", noise_var, len(theta))
     return 1 / (theta.square() * (1 + noise_var[:, None]))
 
 
@@ -79,27 +76,12 @@ def column_marginal_kl(theta: Tensor, noise_cov: Tensor, precision: Tensor) -> T
     A reference in O(K^3); training uses :func:`empirical_bayes_kl`.
 
     Args:
-        theta: ``(K, Q)``, no zeros: a column with one has no density.
-        noise_cov: C, ``(K, K)``, symmetric and positive definite.
+        theta: ``(K, Q)``; infinite if it has a zero, because that column has no density.
+        noise_cov: C, ``(K, K)``, symmetric and positive definite, else ValueError.
         precision: beta, ``(K, Q)``, positive.
-
-    Raises:
-        TypeError, ValueError: if an argument is not as described.
     """
-    if not validation.floating("theta", theta).all():
-        raise ValueError("theta must have no zeros: a column with one has no density")
-    precision = validation.like(theta, "precision", precision)
-    validation.variance("1 / precision", 1 / precision)
-    log_det = 2 * validation.cholesky("noise_cov", noise_cov, len(theta)).diagonal().log().sum()
-    squared = theta.square()
-    second_moment = squared * (1 + noise_cov.diagonal()[:, None])
-    terms = precision * second_moment - 1 - squared.log() - precision.log()
+    same_shape("precision", precision, "theta", theta)
+    log_det = 2 * cholesky("noise_cov", noise_cov, len(theta)).diagonal().log().sum()
+    moment = theta.square() * (1 + noise_cov.diagonal()[:, None])
+    terms = precision * moment - 1 - theta.square().log() - precision.log()
     return (terms.sum() - theta.shape[1] * log_det) / 2
-
-
-def _same_shape(log_alpha: Tensor, noise_var: Tensor) -> None:
-    if log_alpha.shape != noise_var.shape:
-        raise ValueError(
-            f"log_alpha and noise_var must have one shape, "
-            f"got {tuple(log_alpha.shape)} and {tuple(noise_var.shape)}"
-        )

@@ -1,10 +1,11 @@
-r"""The two uses of a chain of reflections in training, with their gradients written out.
+r"""Chains of reflections in training: all of them at once, with the gradients written out.
 
-Traced operation by operation, the backward pass of a chain is some hundred operations on small
-matrices, and starting them takes longer than doing them. Written out it is a dozen.
+The formulas are in :mod:`bdl_lessons.probability.householder`. Traced operation by operation, the
+backward pass of a chain is some hundred operations on small matrices, and starting them takes
+longer than doing them. Written out it is a dozen.
 
-As in :mod:`householder` row t of V is a vector, ``U = I - V^T A`` with ``A = R^{-1} V``, and R is
-the lower triangle of ``V V^T`` with half its diagonal. What a loss sends back to R reaches V by
+With R and A of :func:`bdl_lessons.probability.householder.compact_form`, what a loss sends back to
+R reaches V by
 
 .. math:: \bar V \leftarrow \bar V + (S + S^\top) V, \qquad S = \text{lower}(\bar R)
           \text{ with half its diagonal.}
@@ -21,23 +22,39 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.linalg import solve_triangular
 
+from bdl_lessons.core.validation import has_shape
+from bdl_lessons.probability.householder import check_chain
 
-def triangle(vectors: Tensor) -> Tensor:
-    """R, ``(T, T)``. Above the diagonal are the products that do not belong to it."""
-    R = vectors @ vectors.mT
-    limits = torch.finfo(R.dtype)
-    half_squares = R.diagonal(dim1=-2, dim2=-1).div_(2)
-    torch.threshold_(half_squares, limits.tiny / limits.eps / 2, math.inf)
-    return R
+
+def rotated_noise(eps: Tensor, std: Tensor, vectors: Tensor, mean: float = 0.0) -> Tensor:
+    """As :func:`bdl_lessons.probability.householder.rotated_noise`; differentiable once."""
+    check_chain("eps", eps, vectors)
+    has_shape("std", std, vectors.shape[1])
+    if len(vectors) == 0:
+        return torch.addcmul(std.new_full((), mean), std, eps)
+    rows = eps.reshape(-1, eps.shape[-1])
+    return RotatedNoise.apply(rows, std, vectors, mean)[0].view(eps.shape)
+
+
+def rotated_variance(alpha: Tensor, vectors: Tensor) -> Tensor:
+    """As :func:`bdl_lessons.probability.householder.rotated_variance`; differentiable once."""
+    check_chain("alpha", alpha, vectors)
+    has_shape("alpha", alpha, vectors.shape[1])
+    if len(vectors) == 0:
+        return alpha
+    return RotatedVariance.apply(alpha, vectors)[0].clamp_min(torch.finfo(alpha.dtype).tiny)
 
 
 def compact(vectors: Tensor) -> tuple[Tensor, Tensor]:
-    """``R`` and ``A = R^-1 V``, ``(T, K)``.
+    """``R``, ``(T, T)``, of which only the lower triangle counts, and ``A = R^-1 V``, ``(T, K)``.
 
     The system is solved from the right, ``A^T R^T = V^T``: its solution comes in columns, so that A
     has its rows in one piece, and products with it are several times faster.
     """
-    R = triangle(vectors)
+    R = vectors @ vectors.mT
+    limits = torch.finfo(R.dtype)
+    half_squares = R.diagonal(dim1=-2, dim2=-1).div_(2)
+    torch.threshold_(half_squares, limits.tiny / limits.eps / 2, math.inf)
     return R, solve_triangular(R.mT, vectors.mT, upper=True, left=False).mT
 
 
@@ -60,10 +77,8 @@ class RotatedNoise(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx, inputs: tuple, output: tuple[Tensor, ...]) -> None:
-        eps, std, vectors, _ = inputs
-        _, C, R = output
-        ctx.mark_non_differentiable(C, R)
-        ctx.save_for_backward(eps, std, vectors, C, R)
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(*inputs[:3], *output[1:])
 
     @staticmethod
     @once_differentiable

@@ -1,4 +1,4 @@
-r"""Every mask of a small layer, with its probability.
+r"""Every mask of a small layer, with its probability. Lesson 01.
 
 A layer of N units under dropout with drop probability ``p_drop`` hides $2^N$ sub-networks, one
 for each mask $z \in \{0, 1\}^N$. For N up to about 16 they can all be visited, and every
@@ -7,6 +7,8 @@ Sadowski 2013):
 
 $$\mathbb E[f(z)] = \sum_z P(z)\, f(z), \qquad
   P(z) = \text{keep}^{|z|}\, \text{p\_drop}^{\,N - |z|}, \qquad \text{keep} = 1 - \text{p\_drop}.$$
+
+A ``p_drop`` outside [0, 1) and shapes that do not fit raise ValueError.
 """
 
 from __future__ import annotations
@@ -14,9 +16,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import valid_p_drop
-
-MAX_UNITS = 20
+from bdl_lessons.core.validation import has_shape, valid_p_drop
 
 
 def all_masks(n_units: int, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -27,14 +27,10 @@ def all_masks(n_units: int, dtype: torch.dtype = torch.float64) -> Tensor:
     Raises:
         ValueError: if ``n_units`` is not between 1 and 20.
     """
-    if not 1 <= n_units <= MAX_UNITS:
-        raise ValueError(
-            f"n_units must be between 1 and {MAX_UNITS}, got {n_units}: "
-            f"there are 2**n_units masks; draw some of them instead"
-        )
-    rows = torch.arange(2**n_units)[:, None]
-    digits = torch.arange(n_units - 1, -1, -1)
-    return (rows >> digits & 1).to(dtype)
+    if not 1 <= n_units <= 20:
+        raise ValueError(f"n_units must be between 1 and 20, got {n_units}: draw masks instead")
+    rows, digits = torch.arange(2**n_units), torch.arange(n_units - 1, -1, -1)
+    return (rows[:, None] >> digits & 1).to(dtype)
 
 
 def mask_probs(masks: Tensor, p_drop: float) -> Tensor:
@@ -46,12 +42,27 @@ def mask_probs(masks: Tensor, p_drop: float) -> Tensor:
 
     Returns:
         ``(...)`` probabilities; over all masks of a layer they sum to one.
-
-    Raises:
-        TypeError, ValueError: if ``p_drop`` is not in [0, 1) or a mask holds anything but 0 and 1.
     """
     p_drop = valid_p_drop(p_drop)
-    if not bool(((masks == 0) | (masks == 1)).all()):
-        raise ValueError("masks must hold zeros and ones only (1 = kept)")
     kept = masks.sum(-1)
     return (1 - p_drop) ** kept * p_drop ** (masks.shape[-1] - kept)
+
+
+def dropout_moments(hidden: Tensor, weight: Tensor, p_drop: float) -> tuple[Tensor, Tensor]:
+    r"""Mean and variance over all masks of ``(hidden * z / keep) @ weight``. Lesson 09.
+
+    The entries of a mask are independent, so variances add. If ``hidden`` is
+    $\text{relu}(W x + b)$ without dropout below, each square is convex in x, hence so is the
+    variance (Foong et al., NeurIPS 2020, theorem 2).
+
+    Args:
+        hidden: ``(..., H)`` activations before dropout.
+        weight: ``(H,)``, the weights of one output; its bias is added by the caller.
+        p_drop: drop probability in [0, 1).
+
+    Returns:
+        mean and variance, ``(...)`` each, in the output's units and their square.
+    """
+    p_drop = valid_p_drop(p_drop)
+    has_shape("weight", weight, hidden.shape[-1])
+    return hidden @ weight, p_drop / (1 - p_drop) * hidden.square() @ weight.square()

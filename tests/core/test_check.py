@@ -38,7 +38,13 @@ def test_shapes_do_not_broadcast_silently():
 
 
 @pytest.mark.parametrize(
-    ("expect", "atol", "message"), [(0.0, -1, "atol"), (0.0, np.nan, "atol"), (np.nan, 1, "finite")]
+    ("expect", "atol", "message"),
+    [
+        (0.0, -1, "atol"),
+        (0.0, np.nan, "atol"),
+        (0.0, np.inf, "atol"),
+        (np.nan, 1, "expect must be finite"),
+    ],
 )
 def test_a_meaningless_reference_is_refused(expect, atol, message):
     with pytest.raises(ValueError, match=message):
@@ -70,3 +76,23 @@ def test_between_fails_outside(value):
 def test_between_needs_sensible_bounds(bounds):
     with pytest.raises(ValueError, match="ratio"):
         check_between("ratio", 1.0, **bounds)
+
+
+@pytest.mark.parametrize("empty", [[], torch.empty(0), np.zeros((3, 0))])
+def test_nothing_is_not_compared(empty):
+    with pytest.raises(ValueError, match="'mean': value is empty"):
+        check("mean", empty, expect=1.0, atol=1e-6)
+    with pytest.raises(ValueError, match="'mean': expect is empty"):
+        check("mean", 1.0, expect=empty, atol=1e-6)
+    with pytest.raises(ValueError, match="'mean': value is empty"):
+        check_between("mean", empty, low=0)
+
+
+@pytest.mark.parametrize("value", [1 + 5j, [1 + 5j], np.array([1 + 5j]), torch.tensor([1 + 5j])])
+def test_an_imaginary_part_is_not_dropped(value):
+    with pytest.raises(TypeError, match="'mean': value is complex; check its real part"):
+        check("mean", value, expect=1.0, atol=1e-6)
+    with pytest.raises(TypeError, match="'mean': expect is complex"):
+        check("mean", 1.0, expect=value, atol=1e-6)
+    with pytest.raises(TypeError, match="'mean': value is complex"):
+        check_between("mean", value, low=0)

@@ -1,6 +1,6 @@
 import pytest
 
-from bdl_lessons.core.files import replacing
+from bdl_lessons.core.files import DATA, NOTEBOOKS, replacing
 
 
 def test_the_new_content_takes_the_place_of_the_old(tmp_path):
@@ -26,3 +26,8 @@ def test_an_error_leaves_the_old_content_and_nothing_else(tmp_path):
         write_half()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_repository_has_its_folders():
+    assert (DATA / "results").is_dir()
+    assert list(NOTEBOOKS.glob("*.ipynb"))

@@ -6,11 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bdl_lessons.core import random
-from bdl_lessons.core.random import bernoulli_mask, dropout_noise, standard_normal
+from bdl_lessons.core.random import dropout_noise, standard_normal
 
 
 def generator(seed=0):
     return torch.Generator().manual_seed(seed)
+
+
+def mask_of(shape, p_drop, seed, dtype=torch.float64):
+    """The zeros and ones behind the noise."""
+    return dropout_noise(shape, p_drop, generator=generator(seed), dtype=dtype) * (1 - p_drop)
 
 
 @pytest.mark.parametrize("p_drop", [1 / 256, 0.125, 0.3125, 0.5, 255 / 256])
@@ -48,8 +53,8 @@ def test_the_coarsest_width_that_is_exact_is_used(p_drop, dtype):
 @pytest.mark.parametrize("p_drop", [0.05, 0.1, 0.25, 0.5, 3 / 2**12, 0.9])
 def test_rate_and_independence(p_drop):
     n = 2**20
-    mask = bernoulli_mask((n,), p_drop, generator=generator(1), dtype=torch.float64)
-    assert set(mask.unique().tolist()) <= {0.0, 1.0}
+    mask = mask_of((n,), p_drop, seed=1)
+    torch.testing.assert_close(mask, mask.round(), rtol=0, atol=1e-12)
     std = math.sqrt(p_drop * (1 - p_drop))
     assert abs(mask.mean() - (1 - p_drop)) < 4.5 * std / math.sqrt(n)
     centred = (mask - (1 - p_drop)) / std
@@ -59,7 +64,7 @@ def test_rate_and_independence(p_drop):
 
 @pytest.mark.parametrize("p_drop", [0.5, 0.25])
 def test_every_bit_of_a_word_is_used_and_fair(p_drop):
-    masks = bernoulli_mask((4096, 512), p_drop, generator=generator(2), dtype=torch.float64)
+    masks = mask_of((4096, 512), p_drop, seed=2)
     spread = (masks.mean(0) - (1 - p_drop)) / math.sqrt(p_drop * (1 - p_drop) / 4096)
     assert spread.abs().max() < 5
     assert 0.8 < spread.var() < 1.2
@@ -74,11 +79,11 @@ def test_inverted_noise_has_mean_one_and_variance_alpha():
 
 
 def test_a_seed_repeats_and_the_generator_moves_on():
-    first, again = (bernoulli_mask((50,), 0.5, generator=generator(4)) for _ in range(2))
     same = generator(4)
-    bernoulli_mask((50,), 0.5, generator=same)
+    first, second = (dropout_noise((50,), 0.5, generator=same) > 0 for _ in range(2))
+    again = dropout_noise((50,), 0.5, generator=generator(4)) > 0
     assert torch.equal(first, again)
-    assert not torch.equal(first, bernoulli_mask((50,), 0.5, generator=same))
+    assert not torch.equal(first, second)
 
 
 @given(
@@ -87,13 +92,21 @@ def test_a_seed_repeats_and_the_generator_moves_on():
     st.sampled_from([torch.float16, torch.float32, torch.float64]),
 )
 def test_shapes_and_dtypes(shape, p_drop, dtype):
-    mask = bernoulli_mask(shape, p_drop, generator=generator(), dtype=dtype)
-    assert mask.shape == torch.Size(shape)
-    assert mask.dtype == dtype
+    noise = dropout_noise(shape, p_drop, generator=generator(), dtype=dtype)
+    assert noise.shape == torch.Size(shape)
+    assert noise.dtype == dtype
 
 
 def test_no_dropout_keeps_everything():
-    assert bernoulli_mask((100,), 0.0, generator=generator()).all()
+    assert (dropout_noise((100,), 0.0, generator=generator()) == 1).all()
+
+
+@pytest.mark.parametrize("p_drop", [0.0, 0.1, 0.25, 0.5])
+def test_another_default_device_changes_nothing_for_a_cpu_generator(p_drop):
+    with torch.device("meta"):
+        noise = dropout_noise((100,), p_drop, generator=generator())
+    assert noise.device.type == "cpu"
+    torch.testing.assert_close(noise, dropout_noise((100,), p_drop, generator=generator()))
 
 
 @pytest.mark.parametrize("p_drop", [-0.1, 1.0, float("nan")])
@@ -105,7 +118,7 @@ def test_rates_outside_are_refused(p_drop):
 @pytest.mark.parametrize("p_drop", ["0.5", None, True])
 def test_what_is_no_number_is_refused(p_drop):
     with pytest.raises(TypeError, match="p_drop"):
-        bernoulli_mask((3,), p_drop, generator=generator())
+        dropout_noise((3,), p_drop, generator=generator())
 
 
 def test_normals_take_dtype_from_one_tensor_and_numbers_from_the_generator():

@@ -12,6 +12,8 @@ def test_what_is_right_comes_back():
     assert validation.floating("x", x) is x
     assert validation.finite("x", x) is x
     assert validation.variance("x", x) is x
+    assert validation.has_shape("x", x, 2, 2) is x
+    assert validation.floating_type("x", x * math.nan).isnan().all()
     eye = torch.eye(3)
     torch.testing.assert_close(validation.cholesky("x", 4 * eye, 3), 2 * eye)
 
@@ -74,6 +76,11 @@ def test_a_covariance_is_square_symmetric_and_positive_definite():
         (lambda: validation.integer("n", True, 1), TypeError, "n must be an int, got True"),
         (lambda: validation.integer("n", 0, 1), ValueError, "n must be >= 1, got 0"),
         (lambda: validation.one_of("kind", "c", Literal["a", "b"]), ValueError, "got 'c'"),
+        (
+            lambda: validation.has_shape("v", torch.ones(3, 1), 3),
+            ValueError,
+            r"v must have shape \(3,\), got \(3, 1\)",
+        ),
         (
             lambda: validation.same_shape("v", torch.ones(2), "w", torch.ones(2, 1)),
             ValueError,

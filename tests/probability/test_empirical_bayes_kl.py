@@ -26,7 +26,7 @@ def draw(*shape, seed=0):
     return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
-def law(n_reflections, n_units, seed):
+def distribution(n_reflections, n_units, seed):
     """``log_alpha``, the variances after the rotation and the covariance of the noise."""
     log_alpha, vectors = draw(n_units, seed=seed), draw(n_reflections, n_units, seed=seed + 1)
     U = orthogonal_matrix(vectors)
@@ -42,7 +42,7 @@ def weights(n_units, n_columns, seed=0):
 @cases
 @settings(deadline=None, max_examples=40)
 def test_it_is_the_sum_of_the_gaussian_divergences_at_the_best_precision(T, K, Q, seed):
-    log_alpha, s, cov = law(T, K, seed)
+    log_alpha, s, cov = distribution(T, K, seed)
     theta = weights(K, Q, seed)
     precision = best_precision(theta, s)
     columns = sum(
@@ -56,19 +56,19 @@ def test_it_is_the_sum_of_the_gaussian_divergences_at_the_best_precision(T, K, Q
 
 @cases
 @settings(deadline=None, max_examples=40)
-def test_any_other_precision_costs_more(T, K, Q, seed):
-    log_alpha, s, cov = law(T, K, seed)
+def test_any_other_precision_has_a_larger_divergence(T, K, Q, seed):
+    log_alpha, s, cov = distribution(T, K, seed)
     theta = weights(K, Q, seed)
     factor = (0.5 * draw(K, Q, seed=seed + 2)).exp()
     other = column_marginal_kl(theta, cov, factor * best_precision(theta, s))
-    # the minimum is separable: each precision pays (f - 1 - log f) / 2 for its factor f
+    # the minimum is separable: a precision that is wrong by a factor f adds (f - 1 - log f) / 2
     excess = (factor - 1 - factor.log()).sum() / 2
     torch.testing.assert_close(other - empirical_bayes_kl(log_alpha, s, Q), excess)
     assert excess > 0
 
 
 def test_the_written_out_form_holds_for_any_precision():
-    _, _, cov = law(2, 3, 5)
+    _, _, cov = distribution(2, 3, 5)
     theta, precision = weights(3, 2), draw(3, 2, seed=9).exp()
     columns = [
         gaussian_kl_full(t, t[:, None] * cov * t, torch.zeros_like(t), (1 / b).diag())
@@ -80,7 +80,7 @@ def test_the_written_out_form_holds_for_any_precision():
 @cases
 @settings(deadline=None, max_examples=40)
 def test_a_rotation_never_lowers_it(T, K, Q, seed):
-    log_alpha, s, _ = law(T, K, seed)
+    log_alpha, s, _ = distribution(T, K, seed)
     unrotated = empirical_bayes_kl(log_alpha, log_alpha.exp(), Q)
     assert empirical_bayes_kl(log_alpha, s, Q) >= unrotated - 1e-9
     torch.testing.assert_close(unrotated, Q / 2 * torch.log1p((-log_alpha).exp()).sum())
@@ -88,8 +88,8 @@ def test_a_rotation_never_lowers_it(T, K, Q, seed):
 
 @cases
 @settings(deadline=None, max_examples=40)
-def test_it_is_what_each_row_pays_and_the_total_correlation(T, K, Q, seed):
-    log_alpha, s, cov = law(T, K, seed)
+def test_it_is_the_divergence_of_each_row_and_the_total_correlation(T, K, Q, seed):
+    log_alpha, s, cov = distribution(T, K, seed)
     ones = torch.ones(K, dtype=torch.float64)
     correlation = gaussian_kl_full(ones, cov, ones, s.diag())
     torch.testing.assert_close(total_correlation(log_alpha, s), correlation, rtol=1e-6, atol=1e-7)
@@ -99,8 +99,8 @@ def test_it_is_what_each_row_pays_and_the_total_correlation(T, K, Q, seed):
     )
 
 
-def test_theta_pays_nothing():
-    log_alpha, s, cov = law(2, 4, 0)
+def test_it_does_not_depend_on_theta():
+    log_alpha, s, cov = distribution(2, 4, 0)
     theta = weights(4, 3).requires_grad_()
     column_marginal_kl(theta, cov, best_precision(theta, s)).backward()
     torch.testing.assert_close(theta.grad, torch.zeros_like(theta), atol=1e-12, rtol=0)
@@ -116,7 +116,7 @@ def test_noise_lowers_it_without_end():
     assert kl[-1] < 1e-3
 
 
-def test_the_size_of_the_trap():
+def test_its_size_per_image():
     """vsd: nats for one of 60 000 images in a 784 -> 400 layer, in the docstring of the factory."""
     for alpha, nats in [(0.05, 8.0), (0.25, 4.2), (1.0, 1.8)]:
         log_alpha = torch.full((784,), math.log(alpha))
@@ -124,18 +124,39 @@ def test_the_size_of_the_trap():
         assert kl.item() / 60_000 == pytest.approx(nats, abs=0.05)
 
 
-def test_bad_arguments_are_named():
-    _, _, cov = law(1, 3, 0)
-    theta, precision = weights(3, 2), torch.ones(3, 2, dtype=torch.float64)
-    with pytest.raises(ValueError, match="must have one shape"):
-        empirical_bayes_kl(torch.zeros(3), torch.zeros(()), 2)
-    with pytest.raises(ValueError, match="must have one shape"):
-        total_correlation(torch.zeros(3), torch.zeros(2))
-    with pytest.raises(ValueError, match="theta must have no zeros"):
-        column_marginal_kl(torch.zeros_like(theta), cov, precision)
-    with pytest.raises(ValueError, match="precision"):
-        column_marginal_kl(theta, cov, -precision)
-    with pytest.raises(ValueError, match="noise_cov must be positive definite"):
-        column_marginal_kl(theta, -cov, precision)
-    with pytest.raises(ValueError, match="theta must be finite"):
-        column_marginal_kl(theta * torch.nan, cov, precision)
+COLUMN = torch.ones(3, 1, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: empirical_bayes_kl(torch.zeros(3), torch.zeros(()), 2),
+        lambda: empirical_bayes_kl(torch.zeros(3), torch.zeros(3, 1), 2),
+        lambda: total_correlation(torch.zeros(3), torch.zeros(1)),
+        lambda: best_precision(weights(3, 2), COLUMN),
+        lambda: best_precision(weights(3, 2), COLUMN[0]),
+        lambda: best_precision(weights(3, 2), torch.ones(2, dtype=torch.float64)),
+    ],
+)
+def test_one_variance_for_each_row(call):
+    with pytest.raises(ValueError, match="noise_var"):
+        call()
+
+
+@pytest.mark.parametrize("precision", [COLUMN, COLUMN[0], torch.ones(2, dtype=torch.float64)])
+def test_one_precision_for_each_weight(precision):
+    with pytest.raises(ValueError, match="precision has shape"):
+        column_marginal_kl(weights(3, 2), torch.eye(3, dtype=torch.float64), precision)
+
+
+def test_the_noise_has_a_covariance():
+    theta = weights(3, 2)
+    for cov in (-torch.eye(3), torch.ones(3, 3), torch.ones(3, 1)):
+        with pytest.raises(ValueError, match="noise_cov must"):
+            column_marginal_kl(theta, cov.double(), torch.ones_like(theta))
+
+
+def test_a_column_with_a_zero_has_no_density():
+    theta, one = weights(3, 2), torch.ones(3, 2, dtype=torch.float64)
+    theta[1, 0] = 0
+    assert column_marginal_kl(theta, torch.eye(3, dtype=torch.float64), one) == math.inf

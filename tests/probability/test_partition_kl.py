@@ -41,7 +41,7 @@ def test_with_a_density_the_grid_finds_its_kl(mean, std):
     assert errors[1] < 1e-4
 
 
-def test_equal_laws_have_no_distance():
+def test_equal_distributions_have_no_divergence():
     assert quantised_kl(gaussian_cells(0.0, 1.0, 0.25), 0.25).item() == pytest.approx(0, abs=1e-12)
 
 
@@ -66,7 +66,7 @@ def test_line_cells_hold_what_sampling_finds():
         assert abs(exact[tuple(cell)] - count / len(xi)) < 5 * (count + 1) ** 0.5 / len(xi)
 
 
-def test_each_missing_dimension_costs_log_2_a_halving():
+def test_each_missing_dimension_adds_log_2_a_halving():
     width = 2.0**-12
     assert line(width / 2) - line(width) == pytest.approx(math.log(2), abs=1e-4)
     assert points(width / 2) - points(width) == pytest.approx(2 * math.log(2), abs=1e-3)
@@ -121,27 +121,31 @@ def test_far_in_the_prior_s_tail_nothing_underflows():
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_width_is_positive(bad):
-    with pytest.raises(ValueError, match="width must be finite and > 0"):
+    with pytest.raises(ValueError, match="width must be positive and finite"):
         quantised_kl(gaussian_cells(0.0, 1.0, 1.0), bad)
     for make in (
         lambda: gaussian_cells(0.0, 1.0, bad),
         lambda: line_cells(THETA, 0.5, bad),
         lambda: point_cells(THETA[None], torch.ones(1), bad),
     ):
-        with pytest.raises(ValueError, match="width must be finite and > 0"):
+        with pytest.raises(ValueError, match="width must be positive and finite"):
             make()
 
 
-def test_laws_out_of_range_are_refused():
-    with pytest.raises(ValueError, match="std finite and > 0"):
+def test_arguments_out_of_range_are_refused():
+    with pytest.raises(ValueError, match="std must be positive and finite"):
         gaussian_cells(0.0, 0.0, 0.5)
     with pytest.raises(ValueError, match="without zeros"):
         line_cells(torch.tensor([1.0, 0.0]), 0.5, 0.5)
-    with pytest.raises(ValueError, match="alpha must be finite and > 0"):
+    with pytest.raises(ValueError, match="alpha must be positive and finite"):
         line_cells(THETA, 0.0, 0.5)
-    with pytest.raises(ValueError, match="probs must sum to one"):
-        quantised_kl((torch.zeros(1, 1).long(), torch.tensor([0.5])), 0.5)
-    with pytest.raises(ValueError, match="probs must sum to one"):
-        quantised_kl((torch.zeros(1, 1).long(), torch.tensor([float("nan")])), 0.5)
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (1,), (1, 2)])
+def test_one_mass_for_each_cell(shape):
     with pytest.raises(ValueError, match=r"index \(M, K\)"):
-        quantised_kl((torch.zeros(2, 1).long(), torch.ones(1)), 0.5)
+        quantised_kl((torch.zeros(2, 1).long(), torch.ones(shape)), 0.5)
+    with pytest.raises(ValueError, match="probs must have shape"):
+        point_cells(torch.zeros(2, 1), torch.ones(shape), 0.5)
+    with pytest.raises(ValueError, match=r"theta must be \(K,\)"):
+        line_cells(torch.ones(2, 1), 0.5, 0.5)

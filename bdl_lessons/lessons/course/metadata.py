@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from bdl_lessons.core.paths import NOTEBOOKS
+from bdl_lessons.core.files import NOTEBOOKS
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from bdl_lessons.core.paths import NOTEBOOKS, ROOT
+from bdl_lessons.core.files import NOTEBOOKS, ROOT
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 CELL_METADATA = {"tags", "slideshow", "bdl"}

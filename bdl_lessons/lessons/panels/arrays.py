@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bdl_lessons.core.paths import DATA
+from bdl_lessons.core.files import DATA
 
 FOLDER = DATA / "panels"
 
