@@ -10,9 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bdl_lessons.core import BLUE, GREY, INK, VERMILLION, tint
+from bdl_lessons.experiments.panel_arrays.structure_and_nll import LAMBDAS, METHODS, N_SEEDS, TASKS
 from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
 from bdl_lessons.lessons.panels import arrays
-from bdl_lessons.lessons.panels.structure_runs import LAMBDAS, METHODS, N_SEEDS, TASKS, run
 
 FIXED = ("MAP", "MC dropout")
 READINGS = ("average of 50 draws", "mean weights")
@@ -105,18 +105,6 @@ def shown(stored: dict[str, np.ndarray], task: str, kl_weight: float, reading: s
 def best_settings(stored: dict[str, np.ndarray], task: str) -> np.ndarray:
     """For each method the index of the setting with the least mean validation NLL."""
     return stored[f"{task}_validation"].mean(2).argmin(1)
-
-
-def make_arrays() -> dict[str, np.ndarray]:
-    """For each task its scores ``(method, setting, seed, reading, score)``, the validation NLL and
-    the mean alpha ``(method, setting, seed)``, NaN where there is none."""
-    made = {}
-    for name, task in TASKS.items():
-        splits = [task.split(seed) for seed in range(N_SEEDS)]
-        runs = [run(task, method, splits) for method in METHODS]
-        for part, key in enumerate((name, f"{name}_validation", f"{name}_alpha")):
-            made[key] = np.stack([results[part] for results in runs]).astype(np.float32)
-    return made
 
 
 def _range(stored: dict[str, np.ndarray], task: str, k: int) -> tuple[float, float]:

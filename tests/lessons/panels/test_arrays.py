@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from bdl_lessons.lessons.panels import arrays, dropout_rate
+from bdl_lessons.experiments.panel_arrays import dropout_rate
+from bdl_lessons.lessons.panels import arrays
 
 
 def test_missing_arrays_name_the_command():
@@ -33,3 +34,30 @@ def test_a_failure_leaves_the_old_arrays_alone(tmp_path, monkeypatch):
     with pytest.raises(RuntimeError, match="diverged"):
         arrays.make("dropout_rate")
     assert (tmp_path / "dropout_rate.npz").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["dropout_rate.npz"]
+
+
+@pytest.mark.parametrize("place", [1, -5], ids=["first header", "directory"])
+def test_a_flipped_bit_is_an_error_that_names_the_file_and_the_remedy(tmp_path, monkeypatch, place):
+    content = bytearray((arrays.FOLDER / "label_noise.npz").read_bytes())
+    monkeypatch.setattr(arrays, "FOLDER", tmp_path)
+    content[place] ^= 64
+    (tmp_path / "label_noise.npz").write_bytes(content)
+    with pytest.raises(ValueError, match=r"label_noise\.npz is damaged.*panel-data label_noise"):
+        arrays.load("label_noise")
+
+
+def test_damaged_numbers_are_found(tmp_path, monkeypatch):
+    """The middle of the largest entry is compressed numbers: a wrong stream, or a wrong sum."""
+    stored = (arrays.FOLDER / "pruning_threshold.npz").read_bytes()
+    monkeypatch.setattr(arrays, "FOLDER", tmp_path)
+    for damaged in (stored[: len(stored) // 2], b"", _flipped(stored, len(stored) // 2)):
+        (tmp_path / "pruning_threshold.npz").write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"pruning_threshold\.npz is damaged"):
+            arrays.load("pruning_threshold")
+
+
+def _flipped(content, place):
+    damaged = bytearray(content)
+    damaged[place] ^= 16
+    return bytes(damaged)
