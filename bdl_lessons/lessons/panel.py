@@ -148,7 +148,7 @@ class Panel:
             raise self.error
 
     def clear_cache(self) -> None:
-        """Drop the pictures drawn so far; the next move draws anew."""
+        """Drop the pictures drawn so far; the next move draws again."""
         self._pictures.clear()
 
     def reset(self) -> None:

@@ -58,7 +58,7 @@ METHODS: dict[str, Callable[[float], LayerFactory]] = {
 
 @dataclass(frozen=True)
 class Split:
-    """Training, validation and test examples of one seed; ``y_scale`` leads back to original units."""
+    """Examples to train on, to validate and to test; ``y_scale`` leads back to original units."""
 
     train: tuple[Tensor, Tensor]
     validation: tuple[Tensor, Tensor]

@@ -1,7 +1,7 @@
 """Lesson 01: the dropout rate, its sub-networks and the boundary that training at it gives.
 
 A classifier with ten hidden units was trained at each rate of the slider, so its 1024 sub-networks
-can all be asked about one input. Units drop one after another as the rate rises: the uniform
+can all be evaluated at one input. Units drop one after another as the rate rises: the uniform
 number of each unit stays, only the threshold moves.
 """
 
@@ -25,7 +25,7 @@ BINS = np.linspace(0, 1, 41)
 
 
 def panel() -> Panel:
-    """The panel of lesson 01: ``p_drop`` and the input that the sub-networks are asked about."""
+    """The panel of lesson 01: ``p_drop`` and the input at which the sub-networks are evaluated."""
     return Panel(
         "dropout-rate",
         build_figure,

@@ -26,7 +26,7 @@ POSITION_LABEL = "position s, at input (s, s)"
 def panel() -> Panel:
     """The depth of the networks and the dropout rate."""
     return Panel(
-        "between-clusters",
+        "in-between-uncertainty",
         build_figure,
         [
             Slider("depth", "hidden layers", tuple(WEIGHT_STDS), 1),

@@ -1,4 +1,4 @@
-"""Lesson 08: cut at a threshold on log alpha; what is left, how it looks, what it still knows.
+"""Lesson 08: cut at a threshold on log alpha; what is left, how it looks, and its accuracy.
 
 Three networks 64-50-10 were trained on handwritten digits: two priors on the true labels, and one
 on random labels. The slider cuts; nothing is trained again.

@@ -47,7 +47,7 @@ _MOST, _FEW = 18, 7
 
 @dataclass(frozen=True)
 class Row:
-    """One method: its score (less is better) with standard error, and what a training step costs.
+    """One method: its score (less is better) with standard error, and the time of a training step.
 
     Attributes:
         printed: the published score, NaN if there is none.
@@ -75,13 +75,13 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: methods from best to worst with errors. Right: the same scores against their cost."""
+    """Left: methods from best to worst with errors. Right: the same scores against time."""
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
     figure.subplots_adjust(0.12, 0.13, 0.985, 0.91, wspace=0.16)
     left.set(ylim=(_MOST - 0.3, -0.7), yticks=[])
     left.spines["left"].set_visible(False)
     left.set_title("Less is better")
-    right.set_title("Score against cost")
+    right.set_title("Score against time")
     right.set(xscale="log", xlim=(0.7, 14), xlabel="time of a training step / plain network")
     right.set_xticks([1, 2, 5, 10], ["1", "2", "5", "10"])
     right.minorticks_off()
@@ -228,7 +228,7 @@ def _readout(
         return f"No recorded method has a <b>{measure}</b> on {data}."
     first = found[0]
     near = [row.method for row in found[1:] if row.score - row.error <= first.score + first.error]
-    tied = f"; within the errors: {', '.join(near)}" if near else "; nobody within the errors"
+    tied = f"; within the errors: {', '.join(near)}" if near else "; no other within the errors"
     cheap = ", ".join(row.method for _, row in front)
-    unbeaten = f" Nobody is both better and cheaper than: {cheap}." if cheap else ""
+    unbeaten = f" Pareto-optimal in score and time: {cheap}." if cheap else ""
     return f"{data}: <b>{first.method}</b> has the best {measure}{tied}.{unbeaten}"

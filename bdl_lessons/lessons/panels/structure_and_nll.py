@@ -1,7 +1,8 @@
-"""Lesson 10: what reflections buy on two small real sets, and what the weight of the KL does to it.
+"""Lesson 10: VSD with 0 to 3 reflections on two small real sets, at any weight of the KL.
 
 Everything but MAP and MC dropout depends on the weight lambda of the KL; MAP's weight decay and the
-rate of MC dropout are chosen on validation rows. The slider moves lambda; nothing is trained again.
+rate of MC dropout are chosen on validation examples. The slider moves lambda; nothing is trained
+again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ BETTER = {"NLL [nats]": -1, "ECE": -1, "accuracy": 1, "RMSE": -1, "log lik. [nat
 def panel() -> Panel:
     """The weight of the KL, and whether draws are averaged."""
     return Panel(
-        "structure-and-price",
+        "structure-and-nll",
         build_figure,
         [
             Slider("kl_weight", "λ, weight of the KL", LAMBDAS, 0.03),
@@ -37,7 +38,7 @@ def panel() -> Panel:
 def build_figure(figure: Figure) -> Update:
     """A row for each method, a column for each score: every seed, their mean, its standard error.
 
-    Grey methods do not depend on the slider: they keep the setting that validation rows chose.
+    Grey methods do not depend on the slider: they keep the setting that validation chose.
     """
     stored = arrays.load("structure_and_nll")
     columns = [(task, k) for task in SCORES for k in range(len(SCORES[task]))]

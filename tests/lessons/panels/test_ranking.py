@@ -80,8 +80,8 @@ def test_seeds_are_averaged(records):
 
 def test_the_readout_names_the_first_its_rivals_and_the_front(records):
     readout = ranking.panel().render(data="Yacht", measure="error").readout
-    assert "<b>VD</b> has the best error; nobody within the errors" in readout
-    assert "better and cheaper than: VD, MAP" in readout
+    assert "<b>VD</b> has the best error; no other within the errors" in readout
+    assert "Pareto-optimal in score and time: VD, MAP" in readout
     empty = ranking.panel().render(data="Yacht", measure="calibration error").readout
     assert "No recorded method" in empty
 
