@@ -59,7 +59,7 @@ def exercises() -> str:
     rows = ["| exercise | task | hints | wrong answers it names |", "|---|---|---|---|"]
     for lesson in taught():
         for e in of_lesson(lesson.number):
-            rows.append(f"| {e.number} | {e.title} | {len(e.hints)} | {len(e.mistakes)} |")
+            rows.append(f"| {e.number} | {e.title} | {len(e.hints)} | {len(e.known_errors)} |")
     return "\n".join(rows)
 
 
@@ -67,9 +67,9 @@ def wrong_answers() -> str:
     """What readers get wrong, as the checks tell it: one list a lesson."""
     return _per_lesson(
         lambda lesson: "\n".join(
-            f"- **{e.number}** {mistake.diagnosis}"
+            f"- **{e.number}** {error.diagnosis}"
             for e in of_lesson(lesson.number)
-            for mistake in e.mistakes
+            for error in e.known_errors
         )
     )
 

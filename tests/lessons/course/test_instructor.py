@@ -25,7 +25,7 @@ def test_every_exercise_and_every_wrong_answer_is_listed():
     for lesson in instructor.taught():
         for exercise in of_lesson(lesson.number):
             assert f"| {exercise.number} | {exercise.title} |" in table
-            for mistake in exercise.mistakes:
+            for mistake in exercise.known_errors:
                 assert f"- **{exercise.number}** {mistake.diagnosis}" in told
 
 
