@@ -19,7 +19,6 @@ PACKAGE = "bdl_lessons"
 HOOKS = {
     "EXPERIMENT": "experiments.load finds it by the name of the experiment",
     "EXERCISES": "the grader finds it by the number of the lesson",
-    "panel": "the bench of panels finds it in every panel module",
     "make_arrays": "panel-data finds it by the name of the arrays",
     "show_solution": "lesson 00 tells readers to call it",
     "run": "the bench finds it in every bench_ module",
@@ -28,7 +27,6 @@ HOOKS = {
     "setup_context": "autograd.Function calls it",
     "vmap": "torch.func calls it",
     "extra_repr": "nn.Module prints it",
-    "has_lengthscale": "gpytorch.kernels.Kernel reads it",
 }
 
 

@@ -51,14 +51,14 @@ class Row:
 
     Attributes:
         printed: the published score, NaN if there is none.
-        cost: time of a training step, relative to the plain network; NaN if not measured.
+        time: of a training step, relative to the plain network; NaN if not measured.
     """
 
     method: str
     score: float
     error: float
     printed: float
-    cost: float
+    time: float
 
 
 def panel() -> Panel:
@@ -129,18 +129,18 @@ def build_figure(figure: Figure) -> Update:
 
         left.set_xlim(*_limits(np.concatenate([score - error, score + error, printed])))
         left.set_xlabel(_LABELS[measure][data in IMAGES])
-        known = [(i, row) for i, row in enumerate(found) if np.isfinite(row.cost)]
-        cost = np.array([row.cost for _, row in known])
-        paid = np.array([row.score for _, row in known])
-        points.set_data(cost, paid)
-        right.set_ylim(*_limits(paid))
+        known = [(i, row) for i, row in enumerate(found) if np.isfinite(row.time)]
+        times = np.array([row.time for _, row in known])
+        scores = np.array([row.score for _, row in known])
+        points.set_data(times, scores)
+        right.set_ylim(*_limits(scores))
         for text, (i, row) in zip(numbers, known, strict=False):
-            text.set(position=(row.cost * 1.04, row.score), text=str(i + 1))
+            text.set(position=(row.time * 1.04, row.score), text=str(i + 1))
         for text in numbers[len(known) :]:
             text.set_text("")
-        best = pareto_front(cost, paid) if known else np.zeros(0, dtype=bool)
-        order = cost[best].argsort()
-        front.set_data(cost[best][order], paid[best][order])
+        best = pareto_front(times, scores) if known else np.zeros(0, dtype=bool)
+        order = times[best].argsort()
+        front.set_data(times[best][order], scores[best][order])
         return _readout(
             data, measure, found, [row for row, on in zip(known, best, strict=True) if on]
         )
@@ -170,13 +170,13 @@ def _uci_rows(data: str, measure: str) -> list[Row]:
                     sign * ours[0],
                     ours[1],
                     sign * printed[0] if printed else np.nan,
-                    _uci_cost(found.record(data, method), found.record(data, "MAP")),
+                    _uci_time(found.record(data, method), found.record(data, "MAP")),
                 )
             )
     return made
 
 
-def _uci_cost(record: Record, plain: Record | None) -> float:
+def _uci_time(record: Record, plain: Record | None) -> float:
     if plain is None or "ms_side_by_side" not in record["metrics"]:
         return np.nan
     config, metrics = record["config"], record["metrics"]
@@ -195,11 +195,11 @@ def _image_rows(data: str, measure: str) -> list[Row]:
         if measure == "error":
             values = 100 - values
         error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
-        made.append(Row(method, values.mean(), error, np.nan, _image_cost(method)))
+        made.append(Row(method, values.mean(), error, np.nan, _image_time(method)))
     return made
 
 
-def _image_cost(method: str) -> float:
+def _image_time(method: str) -> float:
     for record in _recorded("time_per_step"):
         if record["config"]["architecture"] == "lenet5" and record["config"]["device"] == "cpu":
             n_networks = {"D.E": 5}.get(method, 1)

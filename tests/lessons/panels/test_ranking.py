@@ -62,14 +62,14 @@ def test_likelihoods_change_their_sign_and_errors_do_not(records):
     assert np.isnan(nll["MAP"].printed)
 
 
-def test_cost_is_relative_to_the_plain_network_and_counts_all_members(records):
+def test_time_is_relative_to_the_plain_network_and_counts_all_members(records):
     found = by_method(ranking.rows("Yacht", "error"))
-    assert found["MAP"].cost == 1
-    assert found["VD"].cost == pytest.approx(1.2)
-    assert found["D.E"].cost == pytest.approx(5)
-    assert ranking._image_cost("D.E") == 5
-    assert ranking._image_cost("VD") == 1.5
-    assert np.isnan(ranking._image_cost("SWAG"))
+    assert found["MAP"].time == 1
+    assert found["VD"].time == pytest.approx(1.2)
+    assert found["D.E"].time == pytest.approx(5)
+    assert ranking._image_time("D.E") == 5
+    assert ranking._image_time("VD") == 1.5
+    assert np.isnan(ranking._image_time("SWAG"))
 
 
 def test_seeds_are_averaged(records):
