@@ -48,16 +48,16 @@ def test_a_flipped_bit_is_an_error_that_names_the_file_and_the_remedy(tmp_path, 
 
 
 def test_damaged_numbers_are_found(tmp_path, monkeypatch):
-    """The middle of the largest entry is compressed numbers: a wrong stream, or a wrong sum."""
     stored = (arrays.FOLDER / "pruning_threshold.npz").read_bytes()
     monkeypatch.setattr(arrays, "FOLDER", tmp_path)
-    for damaged in (stored[: len(stored) // 2], b"", _flipped(stored, len(stored) // 2)):
+    name_length, extra_length = stored[26] + 256 * stored[27], stored[28] + 256 * stored[29]
+    start, middle = 30 + name_length + extra_length, len(stored) // 2
+    for damaged in (
+        b"",
+        stored[:middle],
+        stored[:middle] + bytes([stored[middle] ^ 16]) + stored[middle + 1 :],  # a wrong checksum
+        stored[:start] + b"\xff" + stored[start + 1 :],  # no deflate stream begins so
+    ):
         (tmp_path / "pruning_threshold.npz").write_bytes(damaged)
         with pytest.raises(ValueError, match=r"pruning_threshold\.npz is damaged"):
             arrays.load("pruning_threshold")
-
-
-def _flipped(content, place):
-    damaged = bytearray(content)
-    damaged[place] ^= 16
-    return bytes(damaged)
