@@ -47,11 +47,9 @@ def rebuild(
 
 @app.command("panel-data")
 def panel_data(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Panel modules; default: every one with arrays")
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Names of arrays; default: all")] = None,
 ) -> None:
-    """Compute the precomputed arrays of panels and write them to data/panels."""
+    """Train what panels show and write the arrays to data/panels."""
     from bdl_lessons.lessons.panels import arrays
 
     for name in names or arrays.makers():
@@ -64,7 +62,7 @@ def panel_data(
 
 @app.command()
 def readme() -> None:
-    """Bring the lesson table and the picture of README.md up to date."""
+    """Bring the tables and the picture of README.md up to date."""
     from bdl_lessons.lessons.course import readme as tool
 
     tool.update()

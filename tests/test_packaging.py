@@ -1,6 +1,7 @@
 """pyproject, the lock, environment.yml, the Makefile and the README tell one story."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -11,9 +12,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from bdl_lessons.lessons.course import readme
-
 ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LOCK = {
     canonicalize_name(line.partition("==")[0]): Version(line.partition("==")[2])
@@ -88,10 +88,17 @@ def imports(path):
     return found
 
 
-def test_the_readme_lists_the_lessons_as_they_are():
-    assert readme.TABLE.search(readme.README.read_text())
-    assert readme.text() == readme.README.read_text(), "run: python -m bdl_lessons readme"
-    assert readme.PICTURE.exists()
+def test_every_path_in_the_readme_exists():
+    named = re.findall(r"`((?:bdl_lessons|data|notebooks|tests)/[\w./]*)`", README)
+    assert named
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_the_readme_installs_the_extras_from_this_folder():
+    """The name of the package is not registered: whoever registers it would be installed."""
+    assert re.findall(r"pip install -e '\.\[(\w+)\]'", README) == ["cluster"]
+    assert "cluster" in PROJECT["optional-dependencies"]
+    assert "bdl-lessons[" not in README
 
 
 def test_importing_the_package_is_light():

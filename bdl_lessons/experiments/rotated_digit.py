@@ -7,14 +7,13 @@ inputs and outputs. Which 1 it was and by what angles it was turned is not said.
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
-from torch.nn.functional import affine_grid, cross_entropy, grid_sample
+from torch.nn.functional import cross_entropy
 
 from bdl_lessons.core import device
 from bdl_lessons.datasets import CAFFE_SCALE, mnist
+from bdl_lessons.datasets.rotation import rotated
 from bdl_lessons.evaluation import error_rate, mutual_information, predictive_entropy
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
 from bdl_lessons.experiments.records import rounded
@@ -77,7 +76,7 @@ def run(trial: Trial) -> TrialResult:
 
     indices = (y_test == 1).nonzero()[: config["n_ones"], 0]
     ones = x_test[indices]
-    turned = torch.stack([rotated(ones, angle) for angle in angles(config)])  # (A, ones, 1, 28, 28)
+    turned = _turned(ones, config)
     logits = predict(net, turned.flatten(0, 1), n_samples, generator=generator)
     outputs = logits.softmax(-1).unflatten(1, turned.shape[:2])  # (S, A, ones, 10)
     classes = outputs.mean(0).argmax(-1)
@@ -120,12 +119,9 @@ def make_network(config: dict, generator: torch.Generator) -> Network:
     return initialise(net, generator, weight_var=1.0)
 
 
-def rotated(images: Tensor, degrees: float) -> Tensor:
-    """Square images ``(N, 1, H, H)`` turned clockwise about their centre, bilinear."""
-    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
-    turn = torch.tensor([[cos, sin, 0.0], [-sin, cos, 0.0]]).to(images)
-    grid = affine_grid(turn.expand(len(images), 2, 3), list(images.shape), align_corners=False)
-    return grid_sample(images, grid, align_corners=False)
+def _turned(ones: Tensor, config: dict) -> Tensor:
+    """Images ``(N, 1, 28, 28)`` at each of A angles, clockwise positive: ``(A, N, 1, 28, 28)``."""
+    return torch.stack([rotated(ones, -angle) for angle in angles(config)])
 
 
 EXPERIMENT = Experiment(

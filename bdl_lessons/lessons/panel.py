@@ -1,11 +1,11 @@
 """The widget engine: sliders, one picture, one line of readout.
 
-A **scene** is a function of a matplotlib ``Figure``. It draws what stands still, marks what moves
-with matplotlib's own ``animated=True``, and returns ``update(**params) -> str``, which moves those
-artists and returns the readout (HTML). The still part is drawn once; a slider move redraws the
-moving artists alone, which is what keeps it under 50 ms. A picture depends on the parameters and
-on nothing else: not on earlier moves, and not on fresh random numbers (draw the noise in the
-scene, outside ``update``; the sliders only transform it).
+Every panel has a function ``build_figure(figure) -> update``. It draws what stands still on a
+matplotlib ``Figure``, marks what moves with matplotlib's own ``animated=True``, and returns
+``update(**params) -> str``, which moves those artists and returns the readout (HTML). The still
+part is drawn once; a slider move redraws the moving artists alone, which keeps it under 50 ms. A
+picture depends on the parameters and on nothing else: not on earlier moves, and not on new random
+numbers (draw the noise in ``build_figure``, outside ``update``; the sliders only transform it).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from matplotlib.figure import Figure
 from bdl_lessons.core.plot_style import new_figure, style
 
 Update = Callable[..., str]
-Scene = Callable[[Figure], Update]
+FigureBuilder = Callable[[Figure], Update]
 
 COALESCE_S = 0.008  # events that arrive within this time share one redraw; the last one wins
 
@@ -89,14 +89,14 @@ class Picture:
 
 
 class Panel:
-    """Sliders over a scene, live in a kernel and a plain picture everywhere else.
+    """Sliders over a figure, live in a kernel and a plain picture everywhere else.
 
     Displayed as one bundle: the live widget, a PNG of the starting state and a fixed text, so a
     code host, an HTML export or an unopened notebook shows the picture.
 
     Args:
         name: short name with dashes; it appears in the fixed text.
-        scene: see the module's docstring.
+        build_figure: see the module's docstring.
         controls: two or three sliders or choices.
         size: width and height of the picture in inches (100 pixels each).
 
@@ -107,7 +107,7 @@ class Panel:
     def __init__(
         self,
         name: str,
-        build_figure: Scene,
+        build_figure: FigureBuilder,
         controls: Sequence[Slider],
         size: tuple[float, float] = (9.4, 3.3),
     ) -> None:
@@ -148,7 +148,7 @@ class Panel:
             raise self.error
 
     def clear_cache(self) -> None:
-        """Drop the pictures drawn so far; the next move draws anew."""
+        """Drop the pictures drawn so far; the next move draws again."""
         self._pictures.clear()
 
     def reset(self) -> None:
@@ -257,9 +257,9 @@ class Strip:
 
 
 class _Stage:
-    """A scene on its canvas: the still part drawn once, the animated artists at every draw."""
+    """A figure on its canvas: the still part drawn once, the animated artists at every draw."""
 
-    def __init__(self, build_figure: Scene, size: tuple[float, float]) -> None:
+    def __init__(self, build_figure: FigureBuilder, size: tuple[float, float]) -> None:
         with style():
             self.figure = new_figure(*size)
             self.update = build_figure(self.figure)

@@ -3,15 +3,13 @@ import torch
 from bdl_lessons.experiments import rotated_digit, rotated_digit_report
 
 
-def test_a_quarter_turn_clockwise_is_exact():
+def test_positive_angles_turn_clockwise():
+    config = {"step_degrees": 90}
     images = torch.arange(2 * 16.0).view(2, 1, 4, 4)
-    turned = rotated_digit.rotated(images, 90)
-    torch.testing.assert_close(turned, images.rot90(-1, (2, 3)), atol=1e-4, rtol=0)
-
-
-def test_no_turn_changes_nothing():
-    images = torch.rand(3, 1, 5, 5, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(rotated_digit.rotated(images, 0), images)
+    turned = rotated_digit._turned(images, config)
+    for angle, found in zip(rotated_digit.angles(config), turned, strict=True):
+        expected = images.rot90(-angle // 90, (2, 3))
+        torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
 
 
 def test_angles_hold_upright_and_as_many_positions_each_way_as_published():

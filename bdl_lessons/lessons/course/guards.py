@@ -16,16 +16,18 @@ from bdl_lessons.lessons.course.notebook import WIDGET_VIEW, text
 
 MAX_BYTES = 1_000_000
 MAX_CELLS = 45
+MAX_IMPORTS = 8
 TAGS = {"panel", "exercise", "instructor", "nbval-ignore-output", "raises-exception"}
 SLIDES = {"slide", "subslide", "fragment", "skip", "notes", "-"}
 MODES = {"lecture", "pair", "solo"}
 HEADINGS = ("Predict", "Spot the bug", "Exercises", "Where this breaks", "Recap")
+IMPORT = re.compile(r"^(?:from|import) (bdl_lessons[\w.]*)(?: import (\([^)]*\)|.*))?", re.M)
 PRIVATE_PATH = re.compile(r"/(?:home|root|Users|tmp)/|[A-Z]:\\\\Users")
 
 
 def problems(notebook: NotebookNode, path: Path) -> list[str]:
     """Everything that is wrong with the notebook, in the order of the guards below."""
-    guards = [execution, outputs, panels, tags, slides, times, size, sources, links]
+    guards = [execution, outputs, panels, tags, slides, times, size, sources, imports, links]
     if path.name[:2] not in {"00", "90"}:
         guards.append(skeleton)
     return [f"{path.name}: {problem}" for guard in guards for problem in guard(notebook, path)]
@@ -119,6 +121,23 @@ def sources(notebook: NotebookNode, path: Path) -> Iterator[str]:
             yield f"{cell.id}: a trailing ';' does not silence output when the lesson is checked"
         if re.search(r"^\s*[!%]|clear_output|interactive_output|@interact\b", cell.source, re.M):
             yield f"{cell.id}: magics, shell commands, interact and clear_output are not replayable"
+
+
+def imports(notebook: NotebookNode, path: Path) -> Iterator[str]:
+    found = [(cell.id, IMPORT.findall(cell.source)) for cell in _code(notebook)]
+    if (number := sum(len(statements) for _, statements in found)) > MAX_IMPORTS:
+        yield f"{number} imports from bdl_lessons, the limit is {MAX_IMPORTS}: use its rooms"
+    for cell_id, statements in found:
+        modules = [module for module, _ in statements]
+        names = [re.findall(r"\w[\w ]*", names) for _, names in statements]
+        if modules != sorted(modules) or any(n != sorted(n, key=_kind) for n in names):
+            yield f"{cell_id}: imports are not sorted by room, CONSTANTS, Classes, functions"
+
+
+def _kind(name: str) -> tuple[int, str]:
+    """Constants before classes before the rest, each by name: the order of isort."""
+    first = name.partition(" ")[0]
+    return (0 if first.isupper() and len(first) > 1 else 1 if first[0].isupper() else 2, name)
 
 
 def links(notebook: NotebookNode, path: Path) -> Iterator[str]:

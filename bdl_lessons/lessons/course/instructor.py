@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from bdl_lessons.lessons.course.lesson_plans import halves, length, route
+from bdl_lessons.experiments import markdown
+from bdl_lessons.lessons.course.lesson_plans import plan, total_minutes, two_sessions
 from bdl_lessons.lessons.course.metadata import Lesson, Section, lessons
 from bdl_lessons.lessons.exercises.grader import of_lesson
 
@@ -17,59 +18,60 @@ def taught() -> list[Lesson]:
     return [lesson for lesson in lessons() if lesson.number not in {"00", "90"}]
 
 
-def clock() -> str:
-    """Every section with its minutes, the clock at its end, and how it is best taught."""
-    return _per_lesson(_clock_of)
+def timetable() -> str:
+    """Every section with its minutes, the clock at its end, and its mode of teaching."""
+    return _per_lesson(_timetable_of)
 
 
-def routes() -> str:
+def lesson_plans() -> str:
     """For each lesson what to teach in 45 and in 90 minutes, and where to cut it for two times 90.
 
     Lengths are expected minutes, the middle of each section's range.
     """
-    rows = [
-        "| lesson | 45 minutes | 90 minutes | twice 90 minutes: pause after |",
-        "|---|---|---|---|",
-    ]
+    rows = []
     for lesson in taught():
-        short, long = route(lesson, 45), route(lesson, 90)
-        first, second = halves(lesson)
-        left = _names(long.left) or "nothing"
+        short, long = plan(lesson, 45), plan(lesson, 90)
+        first, second = two_sessions(lesson)
         rows.append(
-            f"| {lesson.number} | {_names(short.taught)} ({short.minutes:.0f}) "
-            f"| all but: {left} ({long.minutes:.0f}) "
-            f"| {first[-1].name} ({length(first):.0f} + {length(second):.0f}) |"
+            [
+                lesson.number,
+                f"{_names(short.taught)} ({short.minutes:.0f})",
+                f"all but: {_names(long.at_home) or 'nothing'} ({long.minutes:.0f})",
+                f"{first[-1].name} ({total_minutes(first):.0f} + {total_minutes(second):.0f})",
+            ]
         )
-    return "\n".join(rows)
+    head = ["lesson", "45 minutes", "90 minutes", "twice 90 minutes: pause after"]
+    return markdown.table(head, rows)
 
 
 def panels() -> str:
     """Every panel, its lesson, and the cell that shows it."""
-    rows = ["| lesson | panel | cell |", "|---|---|---|"]
+    rows = []
     for lesson in lessons():
         for cell in lesson.cells("panel"):
             name = _PANEL.search(cell.source)
             shown = f"`{name[1]}`" if name else "see the cell"
-            rows.append(f"| {_link(lesson)} | {shown} | {cell.id} |")
-    return "\n".join(rows)
+            rows.append([f"[{lesson.number}]({lesson.path.name})", shown, cell.id])
+    return markdown.table(["lesson", "panel", "cell"], rows)
 
 
 def exercises() -> str:
-    """Every exercise and how many wrong answers it recognises."""
-    rows = ["| exercise | task | hints | wrong answers it names |", "|---|---|---|---|"]
-    for lesson in taught():
-        for e in of_lesson(lesson.number):
-            rows.append(f"| {e.number} | {e.title} | {len(e.hints)} | {len(e.mistakes)} |")
-    return "\n".join(rows)
+    """Every exercise and how many known errors its check names."""
+    rows = [
+        [e.number, e.title, str(len(e.hints)), str(len(e.known_errors))]
+        for lesson in taught()
+        for e in of_lesson(lesson.number)
+    ]
+    return markdown.table(["exercise", "task", "hints", "wrong answers it names"], rows)
 
 
-def wrong_answers() -> str:
-    """What readers get wrong, as the checks tell it: one list a lesson."""
+def known_errors() -> str:
+    """Wrong answers that readers give, as the checks diagnose them: one list a lesson."""
     return _per_lesson(
         lambda lesson: "\n".join(
-            f"- **{e.number}** {mistake.diagnosis}"
+            f"- **{e.number}** {error.diagnosis}"
             for e in of_lesson(lesson.number)
-            for mistake in e.mistakes
+            for error in e.known_errors
         )
     )
 
@@ -81,13 +83,13 @@ def notes() -> str:
     )
 
 
-def _clock_of(lesson: Lesson) -> str:
-    rows, low, high = ["| section | minutes | clock | mode |", "|---|---|---|---|"], 0, 0
+def _timetable_of(lesson: Lesson) -> str:
+    rows, low, high = [], 0, 0
     for section in lesson.sections:
-        low, high = low + section.minutes[0], high + section.minutes[1]
         first, last = section.minutes
-        rows.append(f"| {section.name} | {first}–{last} | {low}–{high} | {section.mode} |")
-    return "\n".join(rows)
+        low, high = low + first, high + last
+        rows.append([section.name, f"{first}–{last}", f"{low}–{high}", section.mode])
+    return markdown.table(["section", "minutes", "clock", "mode"], rows)
 
 
 def _per_lesson(text_of: Callable[[Lesson], str]) -> str:
@@ -98,10 +100,6 @@ def _per_lesson(text_of: Callable[[Lesson], str]) -> str:
 def _fold(lesson: Lesson, text: str) -> str:
     heading = f"<b>{lesson.number}</b> {lesson.title}"
     return f"<details><summary>{heading}</summary>\n\n{text}\n\n</details>"
-
-
-def _link(lesson: Lesson) -> str:
-    return f"[{lesson.number}]({lesson.path.name})"
 
 
 def _names(sections: Iterable[Section]) -> str:

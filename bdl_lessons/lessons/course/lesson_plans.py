@@ -1,4 +1,4 @@
-"""Ways through a lesson for a lecturer with 45, 90 or two times 90 minutes."""
+"""Lesson plans for a lecturer with 45, 90 or two times 90 minutes."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ _CORE = ("Predict", "Recap")
 
 
 @dataclass(frozen=True)
-class Route:
-    """Sections to teach, in the order of the lesson, and those left for reading at home."""
+class LessonPlan:
+    """Sections to teach, in the order of the lesson, and those to read at home."""
 
     taught: tuple[Section, ...]
-    left: tuple[Section, ...]
+    at_home: tuple[Section, ...]
 
     @property
     def minutes(self) -> float:
-        """Expected length: the sum of the middles of the sections' ranges."""
-        return length(self.taught)
+        """Expected minutes of the sections to teach."""
+        return total_minutes(self.taught)
 
 
-def expected(section: Section) -> float:
+def expected_minutes(section: Section) -> float:
     """The middle of a section's range of minutes."""
     return sum(section.minutes) / 2
 
 
-def length(sections: Sequence[Section]) -> float:
+def total_minutes(sections: Sequence[Section]) -> float:
     """Expected minutes of several sections."""
-    return sum(map(expected, sections))
+    return sum(map(expected_minutes, sections))
 
 
-def route(lesson: Lesson, minutes: float) -> Route:
-    """What fits into ``minutes``: first the opening, the slider and the recap, then the rest.
+def plan(lesson: Lesson, minutes: float) -> LessonPlan:
+    """The sections that fit into ``minutes``: the opening, the slider and the recap come first.
 
-    What is for the whole room goes before work in pairs, work in pairs before work alone; among
-    equals the lesson's order decides. A section that no longer fits is left, a shorter one after it
-    may still come.
+    Of the others, lectures come before work in pairs, and work in pairs before work alone; among
+    equals the lesson's order decides. A section that does not fit is left out, and a shorter one
+    after it may still be taken.
 
     Raises:
         ValueError: if ``minutes`` is not positive.
@@ -51,18 +51,18 @@ def route(lesson: Lesson, minutes: float) -> Route:
     chosen: set[int] = set()
     clock = 0.0
     for i in order:
-        if clock + expected(sections[i]) <= minutes:
+        if clock + expected_minutes(sections[i]) <= minutes:
             chosen.add(i)
-            clock += expected(sections[i])
+            clock += expected_minutes(sections[i])
     taught = tuple(section for i, section in enumerate(sections) if i in chosen)
-    return Route(taught, tuple(s for i, s in enumerate(sections) if i not in chosen))
+    return LessonPlan(taught, tuple(s for i, s in enumerate(sections) if i not in chosen))
 
 
-def halves(lesson: Lesson) -> tuple[tuple[Section, ...], tuple[Section, ...]]:
-    """The whole lesson in two sessions, cut between sections where they are most equally long."""
+def two_sessions(lesson: Lesson) -> tuple[tuple[Section, ...], tuple[Section, ...]]:
+    """The whole lesson, cut between two sections where the sessions are most equally long."""
     sections = tuple(lesson.sections)
     cuts = range(1, len(sections)) if len(sections) > 1 else [len(sections)]
-    cut = min(cuts, key=lambda i: abs(length(sections[:i]) - length(sections[i:])))
+    cut = min(cuts, key=lambda i: abs(total_minutes(sections[:i]) - total_minutes(sections[i:])))
     return sections[:cut], sections[cut:]
 
 

@@ -1,4 +1,4 @@
-"""The lessons as their own metadata describe them: titles, minutes, panels, exercises."""
+"""Metadata of the lessons: titles, sections with their minutes, panels, exercises."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from functools import cached_property
 from pathlib import Path
 
 from bdl_lessons.core.files import NOTEBOOKS
+from bdl_lessons.experiments import markdown
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section of a lesson: its name, its minutes ``(low, high)`` and how it is best taught."""
+    """A section of a lesson: its name, its minutes ``(low, high)`` and its mode of teaching."""
 
     name: str
     minutes: tuple[int, int]
@@ -49,7 +50,7 @@ class Lesson:
 
     @property
     def minutes(self) -> tuple[int, int]:
-        """From the quickest to the slowest reader, summed over the sections."""
+        """Minutes for the quickest and for the slowest reader, summed over the sections."""
         low, high = zip(*(section.minutes for section in self.sections), strict=True)
         return sum(low), sum(high)
 
@@ -57,10 +58,6 @@ class Lesson:
         """The cells that carry ``tag``, e.g. ``"panel"`` or ``"exercise"``."""
         tagged = [cell for cell in self._cells if tag in cell["metadata"].get("tags", [])]
         return [Cell(cell["id"], self._source(cell)) for cell in tagged]
-
-    def count(self, tag: str) -> int:
-        """How many cells carry ``tag``."""
-        return len(self.cells(tag))
 
     @cached_property
     def _cells(self) -> list[dict]:
@@ -76,13 +73,15 @@ def lessons(folder: Path = NOTEBOOKS) -> list[Lesson]:
     return [Lesson(path) for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))]
 
 
-def table(folder: Path = NOTEBOOKS, link: str = "") -> str:
+def lesson_table(folder: Path = NOTEBOOKS, link: str = "") -> str:
     """The lessons as a Markdown table; ``link`` is put before each file name."""
-    rows = ["| lesson | minutes | panels | exercises |", "|---|---|---|---|"]
-    for lesson in lessons(folder):
-        low, high = lesson.minutes
-        rows.append(
-            f"| {lesson.number} [{lesson.title}]({link}{lesson.path.name}) | {low}–{high} "
-            f"| {lesson.count('panel')} | {lesson.count('exercise')} |"
-        )
-    return "\n".join(rows)
+    rows = [
+        [
+            f"{lesson.number} [{lesson.title}]({link}{lesson.path.name})",
+            "{}–{}".format(*lesson.minutes),
+            str(len(lesson.cells("panel"))),
+            str(len(lesson.cells("exercise"))),
+        ]
+        for lesson in lessons(folder)
+    ]
+    return markdown.table(["lesson", "minutes", "panels", "exercises"], rows)

@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from bdl_lessons.core.files import NOTEBOOKS, ROOT
+from bdl_lessons.core.files import NOTEBOOKS, ROOT, replacing
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 CELL_METADATA = {"tags", "slideshow", "bdl"}
@@ -75,6 +75,5 @@ def text(notebook: NotebookNode) -> str:
 
 def write(path: Path, content: str) -> None:
     """Replace the file at once: a reader sees the old text or the new one, never half of it."""
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_text(content, encoding="utf-8")
-    unfinished.replace(path)
+    with replacing(path) as file:
+        file.write(content.encode())

@@ -1,26 +1,74 @@
-"""The parts of README.md that follow from the lessons: its table and its first picture."""
+"""The parts of README.md that follow from the lessons and the package: two tables and a picture."""
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Callable
+from pathlib import Path
 
+from bdl_lessons.core.files import ROOT
+from bdl_lessons.experiments import markdown
 from bdl_lessons.lessons.course import metadata
-from bdl_lessons.lessons.course.notebook import ROOT, write
+from bdl_lessons.lessons.course.notebook import write
 from bdl_lessons.lessons.panels import dropout_rate
 
 README = ROOT / "README.md"
 PICTURE = ROOT / "data" / "pictures" / "readme.png"
-TABLE = re.compile(r"(?<=<!-- lessons -->\n).*?(?=\n<!-- end -->)", re.S)
+PACKAGE = ROOT / "bdl_lessons"
+
+
+def rooms(package: Path = PACKAGE) -> str:
+    """The rooms of the package as a Markdown table, each below those that it imports from.
+
+    What a room holds and imports is said in the docstring of its ``__init__``: a first paragraph,
+    and a last line ``Imports: core, models.`` (or ``Imports: nothing.``).
+
+    Raises:
+        ValueError: if a room's docstring has no such line.
+    """
+    holds, imports = {}, {}
+    for path in sorted(package.glob("*/__init__.py")):
+        room = path.parent.name
+        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        line = re.search(r"^Imports: (.+)\.$", docstring, re.M)
+        if not line:
+            raise ValueError(f"the docstring of {path} must end with 'Imports: …'")
+        holds[room] = " ".join(docstring.partition("\n\n")[0].split())
+        imports[room] = [] if line[1] == "nothing" else line[1].split(", ")
+
+    def below(room: str) -> set[str]:
+        return set(imports[room]).union(*map(below, imports[room]))
+
+    order = sorted(holds, key=lambda room: (len(below(room)), room))
+    rows = [[f"`{room}/`", holds[room], ", ".join(imports[room]) or "nothing"] for room in order]
+    return markdown.table(["room", "holds", "imports from"], rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "lessons": lambda: metadata.lesson_table(link="notebooks/"),
+    "rooms": rooms,
+}
+"""Each stands in README.md between ``<!-- name -->`` and ``<!-- end -->``."""
 
 
 def text() -> str:
-    """README.md with the table of lessons as the notebooks give it."""
-    table = metadata.table(link="notebooks/")
-    return TABLE.sub(lambda _: table, README.read_text(encoding="utf-8"))
+    """README.md with its tables as the notebooks and the package give them.
+
+    Raises:
+        ValueError: if the marks of a table are missing.
+    """
+    content = README.read_text(encoding="utf-8")
+    for name, table in TABLES.items():
+        between = rf"(?<=<!-- {name} -->\n)(?:.*?\n)?(?=<!-- end -->)"
+        content, found = re.subn(between, lambda _, make=table: f"{make()}\n", content, flags=re.S)
+        if found != 1:
+            raise ValueError(f"{README} must have <!-- {name} --> … <!-- end --> once, not {found}")
+    return content
 
 
 def update() -> None:
-    """Write the table into README.md and draw its picture."""
+    """Write the tables into README.md and draw its picture."""
     write(README, text())
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
     PICTURE.write_bytes(dropout_rate.panel().render(p_drop=0.5).png)

@@ -1,4 +1,4 @@
-"""The four words a reader uses: ``@exercise``, ``autocheck``, ``hint`` and ``show_solution``."""
+"""Exercises in a notebook: ``@exercise``, ``autocheck``, ``hint`` and ``show_solution``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def exercise(number: str) -> Callable[[Answer], Answer]:
 
 
 def autocheck(number: str) -> None:
-    """Examine the answer handed in for ``number`` and print what holds and what does not.
+    """Grade the answer handed in for ``number`` and print which checks it passes.
 
     Raises:
         ValueError: if there is no such exercise, or nothing was handed in for it.

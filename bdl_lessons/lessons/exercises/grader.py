@@ -1,13 +1,14 @@
-"""What an exercise is, and how an answer is examined.
+"""What an exercise is, and how an answer is graded.
 
-An exercise holds its reference solution, three to five properties that any right answer has, and
-the wrong answers that readers are known to give. An answer that fails a property is compared with
-those wrong answers on one fixed trial; if it agrees with one, the reader is told which mistake
-that is. The reference solution is never printed by a check.
+An exercise holds its reference solution, three to five checks that every right answer passes, and
+the known errors: wrong answers that readers give. An answer that fails a check is compared with the
+known errors on one fixed call; if it agrees with one, the reader is told which error that is. The
+reference solution is never printed by a check.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 import re
@@ -51,24 +52,24 @@ class Exercise:
         number: lesson and exercise, e.g. ``"01.2"``.
         title: the task in a few words.
         solution: the reference answer, a function a reader can learn from.
-        trial: calls an answer on fixed inputs and returns its result, to tell answers apart.
-        properties: three to five claims.
-        mistakes: the known wrong answers.
+        probe: calls an answer on fixed inputs and returns its result, to tell answers apart.
+        checks: three to five, each of which every right answer passes.
+        known_errors: the wrong answers that are recognised.
         hints: graded, from a nudge to nearly the answer.
     """
 
     number: str
     title: str
     solution: Answer
-    trial: Callable[[Answer], Any]
-    properties: tuple[Check, ...]
-    mistakes: tuple[KnownError, ...]
+    probe: Callable[[Answer], Any]
+    checks: tuple[Check, ...]
+    known_errors: tuple[KnownError, ...]
     hints: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Report:
-    """The outcome of an examination: a line for each property, and a diagnosis if one fits."""
+    """The outcome of grading: a line for each check, and a diagnosis if a known error fits."""
 
     solved: bool
     lines: tuple[str, ...]
@@ -76,16 +77,16 @@ class Report:
 
 
 def grade(exercise: Exercise, answer: Answer) -> Report:
-    """Test ``answer`` against every property; on a failure look for a known mistake.
+    """Run every check on ``answer``; on a failure look for a known error.
 
     Raises:
         NotImplementedError: if the answer is still the empty stub.
     """
     lines, solved = [], True
-    for prop in exercise.properties:
-        trouble = _trouble(prop, answer)
+    for check in exercise.checks:
+        trouble = _trouble(check, answer)
         solved = solved and trouble is None
-        lines.append(f"ok   {prop.claim}" if trouble is None else f"no   {prop.claim}: {trouble}")
+        lines.append(f"ok   {check.claim}" if trouble is None else f"no   {check.claim}: {trouble}")
     diagnosis = None if solved else _diagnose(exercise, answer)
     return Report(solved, tuple(lines), diagnosis)
 
@@ -123,6 +124,12 @@ def of_lesson(lesson: str) -> tuple[Exercise, ...]:
     return importlib.import_module(f"{__package__}.lesson{lesson}").EXERCISES
 
 
+def normals(seed: int) -> Callable[..., torch.Tensor]:
+    """``torch.randn`` in float64 from a generator of its own: the fixed inputs of a lesson."""
+    generator = torch.Generator().manual_seed(seed)
+    return functools.partial(torch.randn, generator=generator, dtype=torch.float64)
+
+
 def close(left: Any, right: Any, atol: float = 1e-9) -> bool:
     """Whether two results have one shape and agree to ``atol``; ``False`` for what is no number."""
     try:
@@ -132,9 +139,9 @@ def close(left: Any, right: Any, atol: float = 1e-9) -> bool:
     return left.shape == right.shape and bool(torch.allclose(left, right, rtol=0, atol=atol))
 
 
-def _trouble(prop: Check, answer: Answer) -> str | None:
+def _trouble(check: Check, answer: Answer) -> str | None:
     try:
-        return None if prop.holds(answer) else prop.advice
+        return None if check.holds(answer) else check.advice
     except NotImplementedError:
         raise
     except Exception as error:
@@ -143,10 +150,10 @@ def _trouble(prop: Check, answer: Answer) -> str | None:
 
 def _diagnose(exercise: Exercise, answer: Answer) -> str | None:
     try:
-        given = exercise.trial(answer)
+        given = exercise.probe(answer)
     except Exception:
         return None
-    for mistake in exercise.mistakes:
-        if close(given, exercise.trial(mistake.answer)):
-            return mistake.diagnosis
+    for error in exercise.known_errors:
+        if close(given, exercise.probe(error.answer)):
+            return error.diagnosis
     return None

@@ -16,8 +16,8 @@ EXERCISES = (
         number="00.1",
         title="the variance of a coin toss",
         solution=mask_variance,
-        trial=lambda answer: answer(0.2),
-        properties=(
+        probe=lambda answer: answer(0.2),
+        checks=(
             Check(
                 "a fair coin has variance ¼",
                 lambda answer: close(answer(0.5), 0.25),
@@ -34,7 +34,7 @@ EXERCISES = (
                 "swapping the two sides of a coin does not change its variance",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda p_drop: (p_drop * (1 - p_drop)) ** 0.5,
                 "this is the standard deviation, the square root of the variance.",

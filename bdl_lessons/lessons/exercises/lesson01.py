@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close, normals
 from bdl_lessons.probability import all_masks, mask_probs
 
 
@@ -43,10 +43,10 @@ def dropout_penalty(x: Tensor, w: Tensor, p_drop: float) -> Tensor:
 
 
 _MASK = torch.tensor([1.0, 0.0, 1.0, 1.0, 0.0], dtype=torch.float64)
-_generator = torch.Generator().manual_seed(1)
-_X = torch.randn(6, 4, generator=_generator, dtype=torch.float64)
-_W = torch.randn(4, generator=_generator, dtype=torch.float64)
-_CLASS_PROBS = torch.randn(8, 3, generator=_generator, dtype=torch.float64).softmax(-1)
+_normal = normals(1)
+_X = _normal(6, 4)
+_W = _normal(4)
+_CLASS_PROBS = _normal(8, 3).softmax(-1)
 _PROBS = mask_probs(all_masks(3), 0.3)
 
 
@@ -66,8 +66,8 @@ EXERCISES = (
         number="01.1",
         title="the probability of a mask",
         solution=mask_prob,
-        trial=lambda answer: answer(_MASK, 0.2),
-        properties=(
+        probe=lambda answer: answer(_MASK, 0.2),
+        checks=(
             Check(
                 "a kept unit counts keep, a dropped one p_drop",
                 lambda answer: close(answer(torch.tensor([1.0, 0.0]), 0.2), 0.8 * 0.2, 1e-6),
@@ -86,7 +86,7 @@ EXERCISES = (
                 "look at which of the two probabilities belongs to a kept unit",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda mask, p_drop: torch.where(mask == 1, p_drop, 1 - p_drop).prod(),
                 "p_drop and keep are swapped. p_drop is the probability that a unit is dropped; "
@@ -119,8 +119,8 @@ EXERCISES = (
         number="01.2",
         title="inverted dropout",
         solution=inverted_dropout,
-        trial=lambda answer: _noise(answer, n_rows=50).sort(0).values.sum(0),
-        properties=(
+        probe=lambda answer: _noise(answer, n_rows=50).sort(0).values.sum(0),
+        checks=(
             Check(
                 "the values are 0 and 1/keep times the input",
                 lambda answer: close(_noise(answer).unique(), [0.0, 1 / 0.8]),
@@ -147,7 +147,7 @@ EXERCISES = (
                 "with keep = 1 the mask is all ones and the scale is one",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda x, p_drop, generator: (
                     x * (torch.rand(x.shape, generator=generator, dtype=x.dtype) < 1 - p_drop)
@@ -198,8 +198,8 @@ EXERCISES = (
         number="01.3",
         title="the normalised geometric mean",
         solution=geometric_mean,
-        trial=lambda answer: answer(_CLASS_PROBS, _PROBS),
-        properties=(
+        probe=lambda answer: answer(_CLASS_PROBS, _PROBS),
+        checks=(
             Check(
                 "the result sums to one",
                 lambda answer: close(answer(_CLASS_PROBS, _PROBS).sum(), 1.0),
@@ -229,7 +229,7 @@ EXERCISES = (
                 "weight each member by its mask's probability",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda class_probs, probs: probs @ class_probs,
                 "this is the arithmetic mean: the average answer of the ensemble. Weight scaling "
@@ -258,8 +258,8 @@ EXERCISES = (
         number="01.4",
         title="the penalty hidden in dropout",
         solution=dropout_penalty,
-        trial=lambda answer: answer(_X, _W, 0.3),
-        properties=(
+        probe=lambda answer: answer(_X, _W, 0.3),
+        checks=(
             Check(
                 "it is what enumeration gives",
                 lambda answer: close(
@@ -284,7 +284,7 @@ EXERCISES = (
                 "Var[z] = keep · p_drop is symmetric",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda x, w, p_drop: (1 - p_drop) * p_drop * (x.pow(2).mean(0) * w**2).sum(),
                 "the feature norms are averaged over the examples. The loss in (12) is a sum over "

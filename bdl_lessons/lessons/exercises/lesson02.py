@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close, normals
 from bdl_lessons.probability import gaussian_kl, gaussian_kl_full
 
 
@@ -43,19 +43,13 @@ def mean_field_var(cov: Tensor) -> Tensor:
     return 1 / precision.diagonal()
 
 
-_generator = torch.Generator().manual_seed(2)
-
-
-def _randn(*shape: int) -> Tensor:
-    return torch.randn(*shape, generator=_generator, dtype=torch.float64)
-
-
-_PHI, _Y = _randn(12, 3), _randn(12)
-_GAUSSIANS = (_randn(3), _randn(3).exp(), _randn(3), _randn(3).exp())
+_normal = normals(2)
+_PHI, _Y = _normal(12, 3), _normal(12)
+_GAUSSIANS = (_normal(3), _normal(3).exp(), _normal(3), _normal(3).exp())
 _Q = torch.tensor([0.5, 0.2, 0.3], dtype=torch.float64)
 _LIKELIHOOD = torch.tensor([0.4, 0.1, 0.02], dtype=torch.float64)
 _PRIOR = torch.tensor([1 / 6, 1 / 2, 1 / 3], dtype=torch.float64)
-_factor = _randn(3, 3)
+_factor = _normal(3, 3)
 _COV = _factor @ _factor.mT + 0.2 * torch.eye(3, dtype=torch.float64)
 
 
@@ -82,8 +76,8 @@ EXERCISES = (
         number="02.1",
         title="the prior as weight decay",
         solution=weight_decay,
-        trial=lambda answer: answer(0.5, 4.0, 20),
-        properties=(
+        probe=lambda answer: answer(0.5, 4.0, 20),
+        checks=(
             Check(
                 "at the MAP weights the optimiser stands still",
                 lambda answer: close(_gradient_at_map(answer, 0.3, 2.0), torch.zeros(3)),
@@ -101,7 +95,7 @@ EXERCISES = (
                 "the coefficient of (5) has the prior variance below the line",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda noise_var, prior_var, n_train: noise_var / prior_var / n_train,
                 "a factor 2 is missing: the mean square has no ½ in front, so its gradient is "
@@ -138,8 +132,8 @@ EXERCISES = (
         number="02.2",
         title="the divergence between two Gaussians",
         solution=kl,
-        trial=lambda answer: answer(*_GAUSSIANS),
-        properties=(
+        probe=lambda answer: answer(*_GAUSSIANS),
+        checks=(
             Check(
                 "it is 0 when both are the same",
                 lambda answer: close(answer(*_GAUSSIANS[:2], *_GAUSSIANS[:2]), 0.0),
@@ -166,7 +160,7 @@ EXERCISES = (
                 "divergences of independent weights add up",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda mq, vq, mp, vp: (
                     0.5 * (vq / vp).log() + (vq + (mq - mp) ** 2) / (2 * vp) - 0.5
@@ -205,8 +199,8 @@ EXERCISES = (
         number="02.3",
         title="the bound for a table of weights",
         solution=elbo_of_a_table,
-        trial=lambda answer: answer(_Q, _LIKELIHOOD, _PRIOR),
-        properties=(
+        probe=lambda answer: answer(_Q, _LIKELIHOOD, _PRIOR),
+        checks=(
             Check(
                 "at the posterior it is the log evidence",
                 lambda answer: close(
@@ -238,7 +232,7 @@ EXERCISES = (
                 "0 log 0 counts as 0; leave such settings out of the sum",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda q, likelihood, prior: (q * (likelihood * prior / q)).sum().log(),
                 "the logarithm is outside the average: this is the log evidence itself, for every "
@@ -272,8 +266,8 @@ EXERCISES = (
         number="02.4",
         title="the variances of mean field",
         solution=mean_field_var,
-        trial=lambda answer: answer(_COV),
-        properties=(
+        probe=lambda answer: answer(_COV),
+        checks=(
             Check(
                 "without correlation nothing is lost",
                 lambda answer: close(
@@ -297,7 +291,7 @@ EXERCISES = (
                 "set the derivative of ½(Σ Λ_ii s_i − Σ log s_i) with respect to s_i to 0",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda cov: cov.diagonal(),
                 "these are the marginal variances. They minimise the other divergence, "

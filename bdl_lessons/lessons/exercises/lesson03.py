@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close, normals
 from bdl_lessons.reference import relu_expectation
 
 
@@ -55,13 +55,13 @@ def deep_relu(
     return kxy
 
 
-_generator = torch.Generator().manual_seed(3)
-_X = torch.randn(5, 2, generator=_generator, dtype=torch.float64)
-_WEIGHT = torch.randn(7, 2, generator=_generator, dtype=torch.float64)
-_BIAS = torch.randn(7, generator=_generator, dtype=torch.float64)
-_ROOT = torch.randn(6, 6, generator=_generator, dtype=torch.float64)
+_normal = normals(3)
+_X = _normal(5, 2)
+_WEIGHT = _normal(7, 2)
+_BIAS = _normal(7)
+_ROOT = _normal(6, 6)
 _K = _ROOT @ _ROOT.T
-_Y = torch.randn(4, generator=_generator, dtype=torch.float64)
+_Y = _normal(4)
 _PARTS = (_K[:4, :4], _K[:4, 4:], _K[4:, 4:], _Y)
 _ONE = torch.ones((), dtype=torch.float64)
 
@@ -113,8 +113,8 @@ EXERCISES = (
         number="03.1",
         title="random features",
         solution=relu_features,
-        trial=lambda answer: answer(_X, _WEIGHT, _BIAS),
-        properties=(
+        probe=lambda answer: answer(_X, _WEIGHT, _BIAS),
+        checks=(
             Check(
                 "one row for each input, one column for each unit",
                 lambda answer: answer(_X, _WEIGHT, _BIAS).shape == (5, 7),
@@ -151,7 +151,7 @@ EXERCISES = (
                 "the ReLU comes after the bias",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda x, weight, bias: torch.relu(x @ weight.T + bias),
                 "the factor sqrt(1/K) is missing: this kernel is a sum and grows with the width.",
@@ -183,8 +183,8 @@ EXERCISES = (
         number="03.2",
         title="the ReLU kernel",
         solution=relu_kernel,
-        trial=lambda answer: _kernel_by_angle(answer, 50, 1.7),
-        properties=(
+        probe=lambda answer: _kernel_by_angle(answer, 50, 1.7),
+        checks=(
             Check(
                 "at equal inputs it is half the squared length",
                 lambda answer: close(answer(_X[0], _X[0]), _X[0] @ _X[0] / 2, 1e-7),
@@ -208,7 +208,7 @@ EXERCISES = (
                 "relu(2u) = 2 relu(u): the lengths come out as factors",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda x, y: 2 * relu_kernel(x, y),
                 "this is Cho and Saul's k₁, which is defined with a factor 2 in front of the "
@@ -246,8 +246,8 @@ EXERCISES = (
         number="03.3",
         title="GP regression",
         solution=gp_predict,
-        trial=_predict,
-        properties=(
+        probe=_predict,
+        checks=(
             Check(
                 "it conditions the joint Gaussian",
                 lambda answer: close(_predict(answer), _conditioned_by_hand(2.0)),
@@ -280,7 +280,7 @@ EXERCISES = (
                 "with C* = 0 the mean is 0 and the variance is that of C**",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 _wrong_noise(lambda n, tau: tau * torch.eye(n, dtype=torch.float64)),
                 "tau is added to the diagonal. It is a precision; the noise variance is 1/tau.",
@@ -313,8 +313,8 @@ EXERCISES = (
         number="03.4",
         title="the recursion over depth",
         solution=deep_relu,
-        trial=lambda answer: _deep(answer, 3),
-        properties=(
+        probe=lambda answer: _deep(answer, 3),
+        checks=(
             Check(
                 "one layer is bias_var + weight_var · F",
                 lambda answer: close(
@@ -348,7 +348,7 @@ EXERCISES = (
                 "count the layers: depth 0 means no hidden layer",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 _frozen_diagonal,
                 "only the covariance is carried on. F takes the variances of the layer below, and "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close, normals
 from bdl_lessons.probability import all_masks, dropout_mixture, mask_probs, mixture_kl
 
 
@@ -52,10 +52,10 @@ def mask_noise(losses: Tensor, probs: Tensor) -> Tensor:
     return torch.stack([shared, fresh])
 
 
-_generator = torch.Generator().manual_seed(4)
-_M = torch.randn(3, 3, generator=_generator, dtype=torch.float64)
-_B = torch.randn(3, generator=_generator, dtype=torch.float64)
-_X = torch.randn(4, 3, generator=_generator, dtype=torch.float64)
+_normal = normals(4)
+_M = _normal(3, 3)
+_B = _normal(3)
+_X = _normal(4, 3)
 _Z = torch.tensor([[1, 0, 1], [0, 0, 1], [1, 1, 0], [1, 1, 1]], dtype=torch.float64)
 _MASKS = all_masks(3)
 _PROBS = mask_probs(_MASKS, 0.3)
@@ -90,8 +90,8 @@ EXERCISES = (
         number="04.1",
         title="the weights behind a mask",
         solution=masked_weights,
-        trial=lambda answer: answer(_M, _Z),
-        properties=(
+        probe=lambda answer: answer(_M, _Z),
+        checks=(
             Check(
                 "there is one weight matrix for each example",
                 lambda answer: answer(_M[:2], _Z).shape == (4, 2, 3),
@@ -115,7 +115,7 @@ EXERCISES = (
                 "with a mask of ones W is M; no rescaling is asked for",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda M, z: M * z[:, :, None],
                 "this is diag(z) M: it drops outputs, the rows of W. The slides print it so; with "
@@ -141,8 +141,8 @@ EXERCISES = (
         number="04.2",
         title="the KL as a penalty",
         solution=kl_penalty,
-        trial=lambda answer: answer(_M, _B, 0.2, 3.0),
-        properties=(
+        probe=lambda answer: answer(_M, _B, 0.2, 3.0),
+        checks=(
             Check(
                 "it is never negative, and zero for zero weights",
                 lambda answer: (
@@ -173,7 +173,7 @@ EXERCISES = (
                 "a bias is never dropped, so no keep stands before it",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda M, b, p_drop, length_scale: -kl_penalty(M, b, p_drop, length_scale),
                 "the sign of the slides: minus. A KL is not negative, and large weights are far "
@@ -222,8 +222,8 @@ EXERCISES = (
         number="04.3",
         title="a weight decay that means something",
         solution=decay_for_mse,
-        trial=lambda answer: 1e6 * answer(**_PLAN),
-        properties=(
+        probe=lambda answer: 1e6 * answer(**_PLAN),
+        checks=(
             Check(
                 "one SGD step is one step up the ELBO",
                 _sgd_step_fits,
@@ -250,7 +250,7 @@ EXERCISES = (
                 "nn.Dropout stores W = keep M: keep ||M||² is ||W||² / keep",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda **plan: decay_for_mse(**plan) / 2,
                 "a factor 2: nn.MSELoss has no half, or you gave lambda instead of weight_decay.",
@@ -291,8 +291,8 @@ EXERCISES = (
         number="04.4",
         title="one mask or many",
         solution=mask_noise,
-        trial=lambda answer: answer(_LOSSES, _PROBS),
-        properties=(
+        probe=lambda answer: answer(_LOSSES, _PROBS),
+        checks=(
             Check(
                 "with one example the two are the same",
                 lambda answer: close(*answer(_LOSSES[:, :1], _PROBS)),
@@ -321,7 +321,7 @@ EXERCISES = (
                 "if one mask has all the probability there is no variance",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda losses, probs: (
                     mask_noise(losses, probs)[0] * torch.tensor([1.0, 1 / losses.shape[1]])

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close, normals
 
 
 def predictive_std(draws: Tensor, tau: float) -> Tensor:
@@ -36,10 +36,10 @@ def disagreement(logits: Tensor) -> Tensor:
     return total - within
 
 
-_generator = torch.Generator().manual_seed(5)
-_DRAWS = 2 + torch.randn(6, 4, generator=_generator, dtype=torch.float64)
-_Y = torch.randn(4, generator=_generator, dtype=torch.float64)
-_LOGITS = 3 * torch.randn(6, 4, 3, generator=_generator, dtype=torch.float64)
+_normal = normals(5)
+_DRAWS = 2 + _normal(6, 4)
+_Y = _normal(4)
+_LOGITS = 3 * _normal(6, 4, 3)
 _SAME = _LOGITS[:1].expand(6, 4, 3)
 
 
@@ -48,8 +48,8 @@ EXERCISES = (
         number="05.1",
         title="where 1/tau goes",
         solution=predictive_std,
-        trial=lambda answer: answer(_DRAWS, 4.0),
-        properties=(
+        probe=lambda answer: answer(_DRAWS, 4.0),
+        checks=(
             Check(
                 "draws that agree leave the noise: 1/sqrt(tau)",
                 lambda answer: close(answer(torch.ones(3, 2, dtype=torch.float64), 4.0), [0.5] * 2),
@@ -75,7 +75,7 @@ EXERCISES = (
                 "subtract the square of the mean, mean(f)**2",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda draws, tau: draws.std(0, correction=0) + 1 / tau,
                 "1/tau is a variance, and here it is added to a standard deviation. Add it to the "
@@ -113,8 +113,8 @@ EXERCISES = (
         number="05.2",
         title="the likelihood of a mixture",
         solution=log_likelihood,
-        trial=lambda answer: answer(_DRAWS, _Y, 2.0),
-        properties=(
+        probe=lambda answer: answer(_DRAWS, _Y, 2.0),
+        checks=(
             Check(
                 "one draw gives one Gaussian",
                 lambda answer: close(
@@ -159,7 +159,7 @@ EXERCISES = (
                 "exp(−20000) is zero in floating point; use logsumexp",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda draws, y, tau: (
                     -tau / 2 * (y - draws) ** 2 + 0.5 * math.log(tau / (2 * math.pi))
@@ -201,8 +201,8 @@ EXERCISES = (
         number="05.3",
         title="averaging probabilities",
         solution=mean_class_probs,
-        trial=lambda answer: answer(_LOGITS),
-        properties=(
+        probe=lambda answer: answer(_LOGITS),
+        checks=(
             Check(
                 "every row sums to one",
                 lambda answer: close(answer(_LOGITS).sum(-1), torch.ones(4)),
@@ -237,7 +237,7 @@ EXERCISES = (
                 "one loud draw must not outvote five others",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda logits: logits.mean(0).softmax(-1),
                 "the logits are averaged. That is the normalised geometric mean of lesson 01: a "
@@ -262,8 +262,8 @@ EXERCISES = (
         number="05.4",
         title="how much the draws disagree",
         solution=disagreement,
-        trial=lambda answer: answer(_LOGITS),
-        properties=(
+        probe=lambda answer: answer(_LOGITS),
+        checks=(
             Check(
                 "draws that agree carry no information",
                 lambda answer: close(answer(_SAME), torch.zeros(4)),
@@ -301,7 +301,7 @@ EXERCISES = (
                 "what you subtract is an entropy and cannot be negative",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda logits: torch.special.entr(logits.softmax(-1).mean(0)).sum(-1),
                 "this is the predictive entropy: all uncertainty. Subtract what every single draw "

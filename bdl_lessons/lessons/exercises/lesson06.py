@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close, normals
 
 
 def local_draw(
@@ -46,13 +46,7 @@ def variance_of_gradient(gradients: Tensor) -> Tensor:
     return gradients.var(0).mean()
 
 
-_generator = torch.Generator().manual_seed(6)
-
-
-def _normal(*shape: int) -> Tensor:
-    return torch.randn(*shape, generator=_generator, dtype=torch.float64)
-
-
+_normal = normals(6)
 _A, _MU, _ZETA, _G = _normal(5, 3), _normal(3, 2), _normal(5, 2), _normal(5, 2)
 _SIGMA2, _BIAS_MU, _BIAS_SIGMA2 = _normal(3, 2).exp(), _normal(2), _normal(2).exp()
 _LAYER = (_MU, _SIGMA2, _BIAS_MU, _BIAS_SIGMA2)
@@ -76,8 +70,8 @@ EXERCISES = (
         number="06.1",
         title="a local draw with a noisy bias",
         solution=local_draw,
-        trial=lambda answer: answer(_A, *_LAYER, _ZETA),
-        properties=(
+        probe=lambda answer: answer(_A, *_LAYER, _ZETA),
+        checks=(
             Check(
                 "without noise it is the mean activation",
                 lambda answer: close(answer(_A, *_LAYER, _ZEROS), _A @ _MU + _BIAS_MU),
@@ -110,7 +104,7 @@ EXERCISES = (
                 "the bias is the weight of an input that is always 1",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda a, mu, sigma2, bias_mu, bias_sigma2, zeta: (
                     a @ mu + bias_mu + (_delta(a, sigma2) + bias_sigma2) * zeta
@@ -151,8 +145,8 @@ EXERCISES = (
         number="06.2",
         title="the gradient for the layer below",
         solution=input_gradient,
-        trial=lambda answer: answer(_G, _A, _MU, _SIGMA2, _ZETA),
-        properties=(
+        probe=lambda answer: answer(_G, _A, _MU, _SIGMA2, _ZETA),
+        checks=(
             Check(
                 "it is what automatic differentiation gives",
                 lambda answer: close(answer(_G, _A, _MU, _SIGMA2, _ZETA), _autograd(_A, _G, _ZETA)),
@@ -180,7 +174,7 @@ EXERCISES = (
                 "sigma2 over the root of delta",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda g, a, mu, sigma2, zeta: g @ mu.T,
                 "delta depends on a as well: the noise grows with the input.",
@@ -212,8 +206,8 @@ EXERCISES = (
         number="06.3",
         title="what a minibatch removes",
         solution=minibatch_variance,
-        trial=lambda answer: torch.tensor([answer(3.0, 0.5, 100, m) for m in (1, 4, 50)]),
-        properties=(
+        probe=lambda answer: torch.tensor([answer(3.0, 0.5, 100, m) for m in (1, 4, 50)]),
+        checks=(
             Check(
                 "one row: only Var[L_i] counts",
                 lambda answer: close(answer(3.0, 0.5, 10, 1), 300.0),
@@ -235,7 +229,7 @@ EXERCISES = (
                 "Var[L_1 + L_2] = 2 Var + 2 Cov",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda var, cov, n, m: n**2 * (var / m + cov),
                 "M rows make M (M − 1) pairs, not M²: the covariance has the factor (M − 1)/M.",
@@ -263,8 +257,8 @@ EXERCISES = (
         number="06.4",
         title="variance of what",
         solution=variance_of_gradient,
-        trial=lambda answer: answer(_GRADIENTS),
-        properties=(
+        probe=lambda answer: answer(_GRADIENTS),
+        checks=(
             Check(
                 "the same gradient every time has no variance",
                 lambda answer: close(answer(_GRADIENTS[:1].expand(40, 3)), 0.0),
@@ -291,7 +285,7 @@ EXERCISES = (
                 "take each parameter's variance first, then average the variances",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda gradients: gradients.var(1).mean(),
                 "this is the variance over the entries of one gradient. It says how different the "

@@ -7,7 +7,7 @@ import torch
 from scipy.special import dawsn
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close, normals
 from bdl_lessons.probability import KL_OFFSET, loguniform_kl, loguniform_kl_slope
 
 
@@ -36,10 +36,10 @@ def kl_slope(log_alpha: np.ndarray) -> np.ndarray:
     return -z * dawsn(z)
 
 
-_generator = torch.Generator().manual_seed(3)
-_A = torch.randn(6, 4, generator=_generator, dtype=torch.float64)
-_THETA = torch.randn(4, 3, generator=_generator, dtype=torch.float64)
-_EPS = torch.randn(200_000, generator=_generator, dtype=torch.float64)
+_normal = normals(3)
+_A = _normal(6, 4)
+_THETA = _normal(4, 3)
+_EPS = _normal(200_000)
 _RATES = (0.1, 0.2, 0.5, 0.9)
 _LOG_ALPHA = np.linspace(-3, 3, 7)
 
@@ -63,8 +63,8 @@ EXERCISES = (
         number="07.1",
         title="two moments",
         solution=matched_alpha,
-        trial=lambda answer: [answer(p_drop) for p_drop in _RATES],
-        properties=(
+        probe=lambda answer: [answer(p_drop) for p_drop in _RATES],
+        checks=(
             Check(
                 "at p_drop = ½ the noise 0 or 2 has variance 1",
                 lambda answer: close(answer(0.5), 1.0),
@@ -86,7 +86,7 @@ EXERCISES = (
                 "alpha is a variance; it passes 1 and grows without bound as p_drop goes to 1",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda p_drop: (1 - p_drop) / p_drop if p_drop else float("inf"),
                 "keep and p_drop are swapped. (1 − p)/p is printed in papers whose p is the "
@@ -113,8 +113,8 @@ EXERCISES = (
         number="07.2",
         title="the activations of type B",
         solution=activation_moments,
-        trial=_moments,
-        properties=(
+        probe=_moments,
+        checks=(
             Check(
                 "the mean is the layer without noise",
                 lambda answer: close(_moments(answer)[0], _A @ _THETA),
@@ -141,7 +141,7 @@ EXERCISES = (
                 "Var[a w] = a² Var[w]",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda a, theta, alpha: (a @ theta, alpha * (a @ theta) ** 2),
                 "squared after summing. That is the variance if one factor multiplied the whole "
@@ -170,8 +170,8 @@ EXERCISES = (
         number="07.3",
         title="the divergence from its definition",
         solution=kl_from_draws,
-        trial=lambda answer: [float(answer(value, _EPS)) for value in (-2.0, 0.0, 2.0)],
-        properties=(
+        probe=lambda answer: [float(answer(value, _EPS)) for value in (-2.0, 0.0, 2.0)],
+        checks=(
             Check(
                 "it is the exact divergence within the sampling error",
                 lambda answer: all(
@@ -196,7 +196,7 @@ EXERCISES = (
                 "the prior is a density of |w|",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda log_alpha, eps: (
                     log_alpha / 2 - (1 + np.exp(log_alpha / 2) * eps).abs().log().mean() - KL_OFFSET
@@ -234,8 +234,8 @@ EXERCISES = (
         number="07.4",
         title="the slope that learns alpha",
         solution=kl_slope,
-        trial=lambda answer: answer(_LOG_ALPHA),
-        properties=(
+        probe=lambda answer: answer(_LOG_ALPHA),
+        checks=(
             Check(
                 "it is the derivative of the exact divergence",
                 lambda answer: close(
@@ -261,7 +261,7 @@ EXERCISES = (
                 "there KL = 1/(2 alpha)",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda log_alpha: -loguniform_kl_slope(torch.as_tensor(log_alpha)).numpy(),
                 "the sign is that of −KL. Descending it would remove all noise.",

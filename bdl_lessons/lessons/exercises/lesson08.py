@@ -133,8 +133,8 @@ EXERCISES = (
         number="08.1",
         title="the price under the best prior",
         solution=ard_kl,
-        trial=lambda answer: answer(_MU, _SIGMA2),
-        properties=(
+        probe=lambda answer: answer(_MU, _SIGMA2),
+        checks=(
             Check(
                 "it is the smallest KL over all prior variances",
                 lambda answer: close(
@@ -158,7 +158,7 @@ EXERCISES = (
                 "scaling a weight and its prior changes nothing",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda mu, sigma2: torch.log1p(mu**2 / sigma2).sum(),
                 "the ½ is missing: (7) has ½ log(lambda2 / sigma2).",
@@ -191,8 +191,8 @@ EXERCISES = (
         number="08.2",
         title="log alpha that survives a mean of 0",
         solution=log_alpha,
-        trial=lambda answer: answer(_MU, _SIGMA2.log()),
-        properties=(
+        probe=lambda answer: answer(_MU, _SIGMA2.log()),
+        checks=(
             Check(
                 "it is log(sigma2 / mu**2)",
                 lambda answer: close(answer(_MU, _SIGMA2.log()), (_SIGMA2 / _MU**2).log(), 1e-9),
@@ -214,7 +214,7 @@ EXERCISES = (
                 "mu**2 = 1e-60 is 0 in float32, and 1e-8 added to |mu| hides it",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda mu, log_sigma2: log_sigma2 - (mu**2).log(),
                 "right in the middle, but mu**2 underflows to 0 below |mu| = 1e-23 in float32, and "
@@ -243,8 +243,8 @@ EXERCISES = (
         number="08.3",
         title="how papers count compression",
         solution=compression,
-        trial=lambda answer: answer(_MASKS),
-        properties=(
+        probe=lambda answer: answer(_MASKS),
+        checks=(
             Check(
                 "one layer that keeps a tenth is compressed ten times",
                 lambda answer: close(answer([torch.eye(10)]), 10.0),
@@ -261,7 +261,7 @@ EXERCISES = (
                 "add up weights over the layers before dividing",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda masks: sum(m.numel() / float(m.sum()) for m in masks) / len(masks),
                 "this is the mean of the layers' ratios. A layer of 1000 weights then counts as "
@@ -291,10 +291,10 @@ EXERCISES = (
         number="08.4",
         title="a posterior of your own: the relevance of an input",
         solution=input_relevance,
-        trial=lambda answer: torch.cat(
+        probe=lambda answer: torch.cat(
             [_layer(answer).kl().view(1), _layer(answer).noise.var(_layer(answer).mu).flatten()]
         ),
-        properties=(
+        checks=(
             Check(
                 "weights out of one input share their variance",
                 lambda answer: close(
@@ -329,7 +329,7 @@ EXERCISES = (
                 "do not detach anything",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 _wrong_layer(_kl_per_input),
                 "the factor n_out is missing: n_out weights pay for each input.",

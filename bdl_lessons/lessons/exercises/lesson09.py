@@ -82,8 +82,8 @@ EXERCISES = (
         number="09.1",
         title="the KL through a partition",
         solution=partition_kl,
-        trial=lambda answer: answer(_Q, _P).nan_to_num(-1.0),
-        properties=(
+        probe=lambda answer: answer(_Q, _P).nan_to_num(-1.0),
+        checks=(
             Check(
                 "q on two of four equal cells: log 2",
                 lambda answer: close(
@@ -114,7 +114,7 @@ EXERCISES = (
                 "the terms are weighted by q and summed, not averaged",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda q, p: (q * (q / p).log()).sum(),
                 "0 · log 0 gave nan. Leave out the cells that q does not visit.",
@@ -142,8 +142,8 @@ EXERCISES = (
         number="09.2",
         title="the quasi-KL of a line",
         solution=line_qkl,
-        trial=lambda answer: answer(_U, 0.7, _COV),
-        properties=(
+        probe=lambda answer: answer(_U, 0.7, _COV),
+        checks=(
             Check(
                 "in one dimension it is the ordinary KL",
                 lambda answer: close(
@@ -188,7 +188,7 @@ EXERCISES = (
                 "coordinates play no role of their own",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda u, variance, cov: (
                     -0.5 * math.log(2 * math.pi * math.e * variance)
@@ -232,8 +232,8 @@ EXERCISES = (
         number="09.3",
         title="dropout's variance in one hidden layer",
         solution=dropout_var,
-        trial=lambda answer: answer(_X, *_NET, 0.2),
-        properties=(
+        probe=lambda answer: answer(_X, *_NET, 0.2),
+        checks=(
             Check(
                 "it is the variance over all 128 masks",
                 lambda answer: close(answer(_X, *_NET, 0.2), _enumerated_var(0.2)),
@@ -262,7 +262,7 @@ EXERCISES = (
                 "every term must be a convex function of x",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda x, W, b, v, p_drop: p_drop * (1 - p_drop) * _relu(x, W, b) ** 2 @ v**2,
                 "keep · p_drop is the variance of the mask z. Inverted dropout uses z/keep.",

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close, normals
 from bdl_lessons.probability import orthogonal_matrix, rotated_variance
 
 
@@ -33,19 +33,13 @@ def weight_covariance(theta: Tensor, noise_cov: Tensor) -> Tensor:
     return cov.reshape(n_weights, n_weights)
 
 
-_generator = torch.Generator().manual_seed(10)
-
-
-def _randn(*shape: int) -> Tensor:
-    return torch.randn(shape, generator=_generator, dtype=torch.float64)
-
-
-_X, _V = _randn(4, 5), 3 * _randn(5)
-_ALPHA = _randn(5).exp()
-_THETA, _S = _randn(3, 2), _randn(3).exp()
-_NOISE_COV = _randn(3, 3)
+_normal = normals(10)
+_X, _V = _normal(4, 5), 3 * _normal(5)
+_ALPHA = _normal(5).exp()
+_THETA, _S = _normal(3, 2), _normal(3).exp()
+_NOISE_COV = _normal(3, 3)
 _NOISE_COV = _NOISE_COV @ _NOISE_COV.T
-_DRAWS = 1 + _randn(7, 3)
+_DRAWS = 1 + _normal(7, 3)
 
 
 class _LargestTensor(TorchFunctionMode):
@@ -92,8 +86,8 @@ EXERCISES = (
         number="10.1",
         title="a reflection without its matrix",
         solution=mirror,
-        trial=lambda answer: answer(_X, _V),
-        properties=(
+        probe=lambda answer: answer(_X, _V),
+        checks=(
             Check(
                 "it is (1) times every row",
                 lambda answer: close(answer(_X, _V), _X @ orthogonal_matrix(_V[None]).T),
@@ -117,7 +111,7 @@ EXERCISES = (
                 "no K×K matrix: first the numbers x @ v, then their multiples of v",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda x, v: x - 2 * (x @ v)[:, None] * v / v.norm(),
                 "this divides by |v|, not by |v|². It is right only while v has length 1.",
@@ -153,8 +147,8 @@ EXERCISES = (
         number="10.2",
         title="variances after one reflection",
         solution=unit_variances,
-        trial=lambda answer: answer(_ALPHA, _V),
-        properties=(
+        probe=lambda answer: answer(_ALPHA, _V),
+        checks=(
             Check(
                 "they are the diagonal of H diag(alpha) H",
                 lambda answer: close(
@@ -178,7 +172,7 @@ EXERCISES = (
                 "v.square() and two sums are all you need",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda alpha, v: alpha * (1 - 2 * v.square() / (v @ v)).square(),
                 "this squares the diagonal of H. The noise that unit i takes over from the others "
@@ -218,8 +212,8 @@ EXERCISES = (
         number="10.3",
         title="the prior that charges least",
         solution=best_beta,
-        trial=lambda answer: answer(_THETA, _S),
-        properties=(
+        probe=lambda answer: answer(_THETA, _S),
+        checks=(
             Check(
                 "ten per cent more or less costs more, for every weight",
                 _is_smallest,
@@ -238,7 +232,7 @@ EXERCISES = (
                 "1 + s knows nothing of theta; θ² does",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda theta, s: theta.square() * (1 + s[:, None]),
                 "this is the prior's variance; the precision is its inverse.",
@@ -267,8 +261,8 @@ EXERCISES = (
         number="10.4",
         title="the law that is drawn",
         solution=weight_covariance,
-        trial=lambda answer: answer(_THETA, _NOISE_COV),
-        properties=(
+        probe=lambda answer: answer(_THETA, _NOISE_COV),
+        checks=(
             Check(
                 "it is the covariance of diag(xi) theta",
                 lambda answer: close(
@@ -291,7 +285,7 @@ EXERCISES = (
                 "K random numbers drive all the weights",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda theta, noise_cov: (
                     weight_covariance(theta, noise_cov)

@@ -87,8 +87,8 @@ EXERCISES = (
         number="11.1",
         title="the price of a scale under a Gamma prior",
         solution=gamma_price,
-        trial=lambda answer: answer(_MU, _SIGMA2, 3.0, 2.0),
-        properties=(
+        probe=lambda answer: answer(_MU, _SIGMA2, 3.0, 2.0),
+        checks=(
             Check(
                 "it is E[log q(z) − log p(z)], integrated numerically",
                 lambda answer: close(
@@ -115,7 +115,7 @@ EXERCISES = (
                 "the KL of independent scales is a sum",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda mu, sigma2, a, b: gamma_price(mu, sigma2, a, b) + mu.sum(),
                 "the entropy is that of log z. A log-normal z has + mu more: the density of z is "
@@ -149,8 +149,8 @@ EXERCISES = (
         number="11.2",
         title="one scale for all rows, with mean one",
         solution=hierarchical_factors,
-        trial=_factors,
-        properties=(
+        probe=_factors,
+        checks=(
             Check(
                 "the mean factor is 1",
                 lambda answer: close(
@@ -181,7 +181,7 @@ EXERCISES = (
                 "log z = sigma eps + location",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda xi, sigma, generator: (
                     hierarchical_factors(xi, sigma, generator) * torch.exp(sigma**2 / 2)
@@ -225,8 +225,8 @@ EXERCISES = (
         number="11.3",
         title="the penalty",
         solution=penalty,
-        trial=lambda answer: answer(_HESSIAN, _H, _ALPHA, _BASIS),
-        properties=(
+        probe=lambda answer: answer(_HESSIAN, _H, _ALPHA, _BASIS),
+        checks=(
             Check(
                 "for ½ x'Ax it is what Gaussian noise adds, from exact moments",
                 lambda answer: close(
@@ -252,7 +252,7 @@ EXERCISES = (
                 "alpha is a variance and enters to the first power",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda H, h, alpha, U: 2 * penalty(H, h, alpha, U),
                 "the ½ of Taylor's second-order term is missing.",
@@ -285,8 +285,8 @@ EXERCISES = (
         number="11.4",
         title="least squares under structured noise",
         solution=noisy_least_squares,
-        trial=lambda answer: answer(_X, _Y, _COV),
-        properties=(
+        probe=lambda answer: answer(_X, _Y, _COV),
+        checks=(
             Check(
                 "without noise it is least squares",
                 lambda answer: close(
@@ -311,7 +311,7 @@ EXERCISES = (
                 "relative noise on a large input is large noise",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda X, y, C: torch.linalg.solve(X.T @ X + C, X.T @ y),
                 "this is the ridge of additive noise. Here the noise is relative: C meets X'X "

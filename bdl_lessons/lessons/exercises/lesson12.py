@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close, normals
 
 
 def log_likelihood(log_probs: Tensor) -> Tensor:
@@ -46,14 +46,14 @@ def auroc(inside: Tensor, outside: Tensor) -> Tensor:
     return ((gap > 0).double() + (gap == 0).double() / 2).mean()
 
 
-_generator = torch.Generator().manual_seed(12)
-_LOG_PROBS = torch.randn(6, 5, generator=_generator, dtype=torch.float64) - 2
-_FIRST, _SECOND = torch.randn(2, 8, generator=_generator, dtype=torch.float64)
+_normal = normals(12)
+_LOG_PROBS = _normal(6, 5) - 2
+_FIRST, _SECOND = _normal(2, 8)
 _SCORES = torch.tensor([[0.3, 0.1, 0.3, 0.7], [2.0, 1.0, 3.0, 0.5], [1.0, 1.0, 1.0, 4.0]])
 _INSIDE = torch.tensor([0.9, 0.8, 0.8, 0.4])
 _OUTSIDE = torch.tensor([0.8, 0.3, 0.1])
 
-_HARD = 10 * torch.randn(8, generator=_generator, dtype=torch.float64)
+_HARD = 10 * _normal(8)
 
 
 def _ordinal_ranks(scores: Tensor) -> Tensor:
@@ -66,8 +66,8 @@ EXERCISES = (
         number="12.1",
         title="one number per row",
         solution=log_likelihood,
-        trial=lambda answer: answer(_LOG_PROBS),
-        properties=(
+        probe=lambda answer: answer(_LOG_PROBS),
+        checks=(
             Check(
                 "it is the log of the mean density, averaged over rows",
                 lambda answer: close(answer(_LOG_PROBS), _LOG_PROBS.exp().mean(0).log().mean()),
@@ -91,7 +91,7 @@ EXERCISES = (
                 "exp(-2000) is 0 in floating point; torch.logsumexp does not leave the logs",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda q: (q.sum(1).logsumexp(0) - math.log(len(q))) / q.shape[1],
                 "you summed over the rows before averaging over the draws. That is the joint "
@@ -122,8 +122,8 @@ EXERCISES = (
         number="12.2",
         title="the error of a difference",
         solution=corrected_std_error,
-        trial=lambda answer: answer(_FIRST, _SECOND, 0.1),
-        properties=(
+        probe=lambda answer: answer(_FIRST, _SECOND, 0.1),
+        checks=(
             Check(
                 "what makes a split hard for both cancels",
                 lambda answer: close(
@@ -151,7 +151,7 @@ EXERCISES = (
                 "at n -> infinity std * sqrt(n_test / n_train) is left, not 0",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda a, b, f: (a - b).std() / math.sqrt(len(a)),
                 "this is the error for independent splits. They share most of their training "
@@ -185,8 +185,8 @@ EXERCISES = (
         number="12.3",
         title="mean ranks",
         solution=mean_ranks,
-        trial=lambda answer: answer(_SCORES),
-        properties=(
+        probe=lambda answer: answer(_SCORES),
+        checks=(
             Check(
                 "scores 0.3, 0.1, 0.3, 0.7 have ranks 2.5, 1, 2.5, 4",
                 lambda answer: close(answer(_SCORES[:1]), [2.5, 1.0, 2.5, 4.0]),
@@ -203,7 +203,7 @@ EXERCISES = (
                 "ranks depend on the order alone",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 _ordinal_ranks,
                 "equal scores got different ranks, by their place in the table. That is luck.",
@@ -234,8 +234,8 @@ EXERCISES = (
         number="12.4",
         title="known against strange",
         solution=auroc,
-        trial=lambda answer: answer(_INSIDE, _OUTSIDE),
-        properties=(
+        probe=lambda answer: answer(_INSIDE, _OUTSIDE),
+        checks=(
             Check(
                 "scores that separate the two give 1",
                 lambda answer: close(answer(torch.tensor([0.9, 0.7]), torch.tensor([0.2])), 1.0),
@@ -254,7 +254,7 @@ EXERCISES = (
                 "it is a chance over pairs: divide by the number of pairs",
             ),
         ),
-        mistakes=(
+        known_errors=(
             KnownError(
                 lambda inside, outside: auroc(outside, inside),
                 "the roles are exchanged: a good score gave you less than 1/2.",

@@ -1,1 +1,1 @@
-"""The panels of the lessons, one module each: a scene, its controls and its precomputed arrays."""
+"""The panels of the lessons, one module each, and ``arrays``, which reads what was trained."""

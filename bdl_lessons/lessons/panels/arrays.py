@@ -1,60 +1,64 @@
-"""Precomputed arrays of the panels: trained once, committed in ``data/panels``, read by a slider.
+"""Arrays of the panels: trained once, committed in ``data/panels``, read by a slider.
 
-A panel module with trained parts has a function ``make_arrays() -> dict[str, ndarray]``;
-``python -m bdl_lessons panel-data`` writes what it returns.
+``bdl_lessons.experiments.panel_arrays`` has a module for each of them, which trains what is stored;
+``python -m bdl_lessons panel-data`` writes it.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
 
-from bdl_lessons.core.files import DATA
+from bdl_lessons.core.files import DATA, replacing
+from bdl_lessons.experiments import panel_arrays
 
 FOLDER = DATA / "panels"
+_DAMAGED = zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, ValueError
+"""What NumPy and zipfile raise for a damaged file."""
 
 
 def load(name: str) -> dict[str, np.ndarray]:
-    """The arrays of panel module ``name``.
+    """The arrays called ``name``.
 
     Raises:
         FileNotFoundError: if they were never made; the message has the command.
+        ValueError: if the file is damaged; the message names it and has the command.
     """
     path = FOLDER / f"{name}.npz"
+    remedy = (
+        "It belongs to the repository; restore it, "
+        f"or make it again: python -m bdl_lessons panel-data {name}"
+    )
     if not path.exists():
-        raise FileNotFoundError(
-            f"{path.name} is missing from data/panels. It belongs to the repository; restore it, "
-            f"or make it again: python -m bdl_lessons panel-data {name}"
-        )
-    with np.load(path, allow_pickle=False) as stored:
-        return {key: stored[key] for key in stored.files}
+        raise FileNotFoundError(f"{path.name} is missing from data/panels. {remedy}")
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return {key: stored[key] for key in stored.files}
+    except _DAMAGED as error:
+        raise ValueError(f"{path} is damaged ({error}). {remedy}") from error
 
 
 def makers() -> list[str]:
-    """Names of the panel modules that have arrays to make."""
-    package = importlib.import_module(__package__)
-    names = [module.name for module in pkgutil.iter_modules(package.__path__)]
-    return [name for name in names if hasattr(_module(name), "make_arrays")]
+    """Names of the arrays that can be made."""
+    return [module.name for module in pkgutil.iter_modules(panel_arrays.__path__)]
 
 
 def make(name: str) -> Path:
-    """Compute the arrays of one panel and write them, all or nothing.
+    """Compute the arrays called ``name`` and write them, all or nothing.
 
     Raises:
-        ValueError: if no panel of this name has arrays.
+        ValueError: if there are none of this name.
     """
     if name not in makers():
         raise ValueError(f"no panel {name!r} with arrays; there are {', '.join(makers())}")
+    made = importlib.import_module(f"{panel_arrays.__name__}.{name}").make_arrays()
     FOLDER.mkdir(parents=True, exist_ok=True)
-    path, unfinished = FOLDER / f"{name}.npz", FOLDER / f"{name}.unfinished"
-    with unfinished.open("wb") as file:
-        np.savez_compressed(file, **_module(name).make_arrays())
-    unfinished.replace(path)
+    path = FOLDER / f"{name}.npz"
+    with replacing(path) as file:
+        np.savez_compressed(file, **made)
     return path
-
-
-def _module(name: str):
-    return importlib.import_module(f"{__package__}.{name}")

@@ -1,4 +1,4 @@
-r"""Lesson 04: what a weight decay says about the noise, and what its prior charges one weight.
+r"""Lesson 04: what a weight decay says about the noise, and the KL of one weight from its prior.
 
 One weight under dropout has the posterior ``keep N(m, s^2) + p_drop N(0, s^2)`` with ``m = 1``;
 dropout itself is the limit ``s -> 0``. Its exact divergence from the prior ``N(0, l^-2)`` is found
@@ -66,7 +66,7 @@ def build_figure(figure: Figure) -> Update:
 
     right.set(xscale="log", xlim=(1, 2e-4), ylim=(-3.5, 12))
     right.set(xlabel="s (towards dropout →)", ylabel="KL(q ‖ prior), nats")
-    right.set_title("What this weight costs")
+    right.set_title("KL of this weight")
     (exact,) = right.plot(CURVE_S, CURVE_S, color=BLUE, ls="-", animated=True)
     (formula,) = right.plot(CURVE_S, CURVE_S, color=VERMILLION, ls="--", animated=True)
     here = right.scatter([], [], s=60, c=BLUE, edgecolor=INK, zorder=3, animated=True)

@@ -1,7 +1,7 @@
 """Lesson 01: the dropout rate, its sub-networks and the boundary that training at it gives.
 
 A classifier with ten hidden units was trained at each rate of the slider, so its 1024 sub-networks
-can all be asked about one input. Units drop one after another as the rate rises: the uniform
+can all be evaluated at one input. Units drop one after another as the rate rises: the uniform
 number of each unit stays, only the threshold moves.
 """
 
@@ -9,26 +9,23 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from contourpy import contour_generator
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from sklearn.datasets import make_moons
 
 from bdl_lessons.core import BLUE, GREY, INK, ORANGE, VERMILLION, tint
+from bdl_lessons.experiments.panel_arrays.dropout_rate import N_HIDDEN, RATES
 from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
 from bdl_lessons.lessons.panels import arrays
 from bdl_lessons.probability import all_masks, mask_probs
 
-RATES = tuple(round(0.05 * step, 2) for step in range(19))
-N_HIDDEN = 10
 POINTS = {"near the boundary": (0.55, 0.3), "inside a class": (-0.9, 0.3), "far away": (2.6, 1.6)}
 XLIM, YLIM = (-1.9, 2.9), (-1.5, 2.0)
 BINS = np.linspace(0, 1, 41)
 
 
 def panel() -> Panel:
-    """The panel of lesson 01: ``p_drop`` and the input that the sub-networks are asked about."""
+    """The panel of lesson 01: ``p_drop`` and the input at which the sub-networks are evaluated."""
     return Panel(
         "dropout-rate",
         build_figure,
@@ -137,42 +134,6 @@ def predict(weights: dict[str, np.ndarray], x: np.ndarray, noise: np.ndarray | f
     """P(class 1) for inputs ``(B, 2)``; ``noise`` multiplies the hidden units, ``(..., 10)``."""
     hidden = np.tanh(x @ weights["w1"] + weights["b1"]) * noise
     return 1 / (1 + np.exp(-(hidden @ weights["w2"] + weights["b2"])[..., 0]))
-
-
-def make_arrays(n_steps: int = 4000) -> dict[str, np.ndarray]:
-    """Train one classifier for each rate, all side by side, and return data and weights.
-
-    Masks are fresh for every example and step; nothing is rescaled (classic dropout), so weight
-    scaling at prediction multiplies the hidden units by keep.
-    """
-    x, y = make_moons(80, noise=0.22, random_state=3)
-    generator = torch.Generator().manual_seed(0)
-    inputs, labels = torch.from_numpy(x), torch.from_numpy(y).double()
-    keep = 1 - torch.tensor(RATES, dtype=torch.float64)[:, None, None]
-
-    def start(*shape: int, scale: float) -> torch.Tensor:
-        draw = torch.randn(*shape, generator=generator, dtype=torch.float64) * scale
-        return draw.expand(len(RATES), *shape).clone().requires_grad_()
-
-    w1, b1 = start(2, N_HIDDEN, scale=1.5), start(1, N_HIDDEN, scale=0.5)
-    w2, b2 = start(N_HIDDEN, 1, scale=0.5), start(1, 1, scale=0.0)
-    optimiser = torch.optim.Adam([w1, b1, w2, b2], lr=0.02, weight_decay=1e-4)
-    for _ in range(n_steps):
-        uniforms = torch.rand(1, len(x), N_HIDDEN, generator=generator, dtype=torch.float64)
-        hidden = torch.tanh(inputs @ w1 + b1) * (uniforms < keep)
-        logits = (hidden @ w2 + b2).squeeze(-1)
-        loss = F.binary_cross_entropy_with_logits(logits, labels.expand_as(logits))
-        optimiser.zero_grad()
-        (len(RATES) * loss).backward()
-        optimiser.step()
-    weights = {"w1": w1, "b1": b1, "w2": w2, "b2": b2}
-    uniforms = torch.rand(N_HIDDEN, generator=generator.manual_seed(12), dtype=torch.float64)
-    return {
-        "x": x,
-        "y": y,
-        "uniforms": uniforms.numpy(),
-        **{name: weight.detach().numpy() for name, weight in weights.items()},
-    }
 
 
 def _network(axes):

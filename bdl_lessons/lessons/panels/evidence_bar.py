@@ -64,7 +64,7 @@ class Target:
     def place(
         self, shift_1: float, shift_2: float, scale: float, correlation: float
     ) -> tuple[Tensor, Tensor]:
-        """Mean and covariance of the q that the sliders ask for."""
+        """Mean and covariance of the q that the sliders choose."""
         shift = torch.tensor([shift_1, shift_2], dtype=torch.float64)
         std = scale * self.std
         corr = torch.tensor([[1, correlation], [correlation, 1]], dtype=torch.float64)
@@ -120,7 +120,7 @@ def build_figure(figure: Figure) -> Update:
     steps.set_title("Two steps from the data term to the evidence")
     steps.axhline(0, color=INK, linestyle="-", lw=1.4)
     steps.text(2.98, 0.12, "log evidence", ha="right", va="bottom", fontsize=9)
-    price, gap = (
+    kl_bar, gap = (
         steps.bar(
             x, 1, 0.8, color=tint(colour, 0.6), hatch=hatch, edgecolor="white", animated=True
         )[0]
@@ -150,8 +150,8 @@ def build_figure(figure: Figure) -> Update:
         centre.set_data([shift_1], [shift_2])
 
         above = data_term - target.log_evidence
-        price.set_y(-kl_posterior)
-        price.set_height(above + kl_posterior)
+        kl_bar.set_y(-kl_posterior)
+        kl_bar.set_height(above + kl_posterior)
         gap.set_y(-kl_posterior)
         gap.set_height(kl_posterior)
         elbo.set_ydata([-kl_posterior, -kl_posterior])

@@ -1,8 +1,8 @@
-"""Lesson 10: what a chain of T reflections does to the noise of twenty units, and what it costs.
+"""Lesson 10: what a chain of T reflections does to the noise of twenty units, and its KL.
 
 Before any reflection the units fail independently. Reflections mix them: two units begin to move
 together, the variances of the units draw closer to each other, the eigenvalues of the covariance
-stay as they are, and the price of the noise rises.
+stay as they are, and the KL rises.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Two units, the covariance of all, its eigenvalues beside the variances, and the price."""
-    cloud, heat, spectrum, price = figure.subplots(1, 4, width_ratios=(1, 1, 1, 1))
+    """Two units, the covariance of all, its eigenvalues beside the variances, and the KL."""
+    cloud, heat, spectrum, kl_axes = figure.subplots(1, 4, width_ratios=(1, 1, 1, 1))
     figure.subplots_adjust(0.045, 0.165, 0.99, 0.89, wspace=0.3)
     units = np.arange(1, K + 1)
 
@@ -68,16 +68,16 @@ def build_figure(figure: Figure) -> Update:
     (variances,) = spectrum.plot(units, units, "-", color=BLUE, animated=True)
     spectrum.legend([eigenvalues, variances], ["eigenvalues", "variances sᵢ"], loc="lower left")
 
-    price.set(xlim=(-0.4, 8.4), ylim=(-0.04, 1.04), xticks=(0, 2, 4, 6, 8), yticks=(0, 1))
-    price.set_yticklabels(["U = I", "all sᵢ equal"], rotation=90)
-    price.get_yticklabels()[0].set_va("bottom")
-    price.get_yticklabels()[1].set_va("top")
-    price.set(xlabel="T, reflections")
-    price.set_title("Price, KL_EB")
-    price.axhline(0, color=GREY, ls="--", lw=1)
-    price.axhline(1, color=GREY, ls=":", lw=1)
-    (path,) = price.plot(DEPTHS, DEPTHS, "-o", ms=4, color=BLUE, animated=True)
-    here = price.scatter([], [], s=60, c=VERMILLION, edgecolor=INK, zorder=4, animated=True)
+    kl_axes.set(xlim=(-0.4, 8.4), ylim=(-0.04, 1.04), xticks=(0, 2, 4, 6, 8), yticks=(0, 1))
+    kl_axes.set_yticklabels(["U = I", "all sᵢ equal"], rotation=90)
+    kl_axes.get_yticklabels()[0].set_va("bottom")
+    kl_axes.get_yticklabels()[1].set_va("top")
+    kl_axes.set(xlabel="T, reflections")
+    kl_axes.set_title("KL_EB")
+    kl_axes.axhline(0, color=GREY, ls="--", lw=1)
+    kl_axes.axhline(1, color=GREY, ls=":", lw=1)
+    (path,) = kl_axes.plot(DEPTHS, DEPTHS, "-o", ms=4, color=BLUE, animated=True)
+    here = kl_axes.scatter([], [], s=60, c=VERMILLION, edgecolor=INK, zorder=4, animated=True)
 
     def update(depth: int, spread: float, seed: int) -> str:
         alpha, vectors, eta = draws(spread, seed)
@@ -93,7 +93,7 @@ def build_figure(figure: Figure) -> Update:
         image.set_data(cov / (SHADE * float(alpha.max())))
         eigenvalues.set_ydata(np.sort(np.linalg.eigvalsh(cov))[::-1])
         variances.set_ydata(np.sort(np.diag(cov))[::-1])
-        kls = prices(alpha, vectors)
+        kls = kl_by_depth(alpha, vectors)
         low, high = kl_per_output(alpha, alpha), kl_per_output(alpha, alpha.mean().expand(K))
         position = (kls - low) / (high - low) if high - low > 1e-9 else 0 * kls
         path.set_ydata(position)
@@ -148,7 +148,7 @@ def kl_per_output(alpha: Tensor, variances: Tensor) -> float:
     return float((torch.log1p(variances) - alpha.log()).sum()) / 2
 
 
-def prices(alpha: Tensor, vectors: Tensor) -> np.ndarray:
+def kl_by_depth(alpha: Tensor, vectors: Tensor) -> np.ndarray:
     """``KL_EB / Q`` after 0, 1, ... 8 reflections."""
     return np.array(
         [kl_per_output(alpha, rotated_variance(alpha, vectors[:depth])) for depth in DEPTHS]

@@ -1,8 +1,8 @@
 """Lesson 09: two weights under three kinds of dropout noise, looked at through finer and finer
 grids.
 
-All three laws have the same mean and the same variance in each weight. One has a density, one lies
-on a line and one on two points; only the first has a finite KL to a prior with a density.
+All three distributions have the same mean and the same variance in each weight. One has a density,
+one lies on a line and one on two points; only the first has a finite KL to a prior with a density.
 """
 
 from __future__ import annotations
@@ -21,31 +21,33 @@ from bdl_lessons.probability.partition_kl import Cells
 HALVINGS = tuple(range(7))
 THETA, ALPHA = torch.tensor([1.2, -0.7], dtype=torch.float64), 0.5
 P_DROP = ALPHA / (1 + ALPHA)  # alpha = p_drop / keep: the same variance
-LAWS = ("a number for each weight", "one number for both", "keep or drop both")
+DISTRIBUTIONS = ("a number for each weight", "one number for both", "keep or drop both")
 STYLES = ((BLUE, "-", "o"), (VERMILLION, "--", "s"), (GREEN, "-.", "^"))
 MISSING = (0, 1, 2)
 X_RANGE, Y_RANGE = (-2, 4), (-3, 2)
 
 
 def panel() -> Panel:
-    """The number of halvings of the grid, and the law of the noise."""
+    """The number of halvings of the grid, and the distribution of the noise."""
     return Panel(
-        "finer-partition",
+        "kl-partition",
         build_figure,
         [
             Slider("halvings", "cell width", HALVINGS, 1, lambda m: f"1/{2**m}" if m else "1"),
-            Choice("law", "noise", LAWS, LAWS[1]),
+            Choice("noise", "noise", DISTRIBUTIONS, DISTRIBUTIONS[1]),
         ],
         size=(9.4, 3.5),
     )
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: the mass of every cell. Right: the KL that the grid sees, for all laws."""
+    """Left: the mass of every cell. Right: the KL through the grid, for all three distributions."""
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
     figure.subplots_adjust(0.06, 0.15, 0.985, 0.9, wspace=0.2)
-    masses = {(law, m): _picture(*_cells(law, m), m) for law in LAWS for m in HALVINGS}
-    kls = {law: [kl_at(law, m) for m in HALVINGS] for law in LAWS}
+    masses = {
+        (noise, m): _picture(*_cells(noise, m), m) for noise in DISTRIBUTIONS for m in HALVINGS
+    }
+    kls = {noise: [kl_at(noise, m) for m in HALVINGS] for noise in DISTRIBUTIONS}
 
     image = left.imshow(
         np.zeros((5, 6)),
@@ -58,41 +60,41 @@ def build_figure(figure: Figure) -> Update:
         animated=True,
     )
     left.set(xlabel="weight 1", ylabel="weight 2", title="Mass of each cell (square root)")
-    for law, (colour, dash, marker) in zip(LAWS, STYLES, strict=True):
-        right.plot(HALVINGS, kls[law], color=colour, ls=dash, marker=marker, ms=5, label=law)
+    for noise, (colour, dash, marker) in zip(DISTRIBUTIONS, STYLES, strict=True):
+        right.plot(HALVINGS, kls[noise], color=colour, ls=dash, marker=marker, ms=5, label=noise)
     right.set(xlabel="halvings of the cell width", ylabel="KL through the grid (nats)")
     right.set(xlim=(-0.3, 6.3), ylim=(0, None), title="Only one of the three settles")
     right.legend(loc="upper left")
     (ring,) = right.plot([], [], "o", mfc="none", mec=INK, mew=1.8, ms=13, animated=True)
 
-    def update(halvings: int, law: str) -> str:
-        image.set_data(masses[law, halvings])
-        kl = kls[law][halvings]
+    def update(halvings: int, noise: str) -> str:
+        image.set_data(masses[noise, halvings])
+        kl = kls[noise][halvings]
         ring.set_data([halvings], [kl])
         text = f"KL through this grid: <b>{kl:.3f} nats</b>."
         if halvings:
-            text += f" The last halving added {kl - kls[law][halvings - 1]:.3f}."
-        missing = MISSING[LAWS.index(law)]
+            text += f" The last halving added {kl - kls[noise][halvings - 1]:.3f}."
+        missing = MISSING[DISTRIBUTIONS.index(noise)]
         rise = missing * math.log(2)
         return f"{text} Missing dimensions: {missing}, times log 2: <b>{rise:.3f}</b>."
 
     return update
 
 
-def kl_at(law: str, halvings: int) -> float:
+def kl_at(noise: str, halvings: int) -> float:
     """The KL to ``N(0, I)`` in nats that a grid of width ``2**-halvings`` sees."""
     width = 2.0**-halvings
-    if law == LAWS[0]:
+    if noise == DISTRIBUTIONS[0]:
         parts = [gaussian_cells(mean, std, width) for mean, std in _marginals()]
         return sum(quantised_kl(part, width).item() for part in parts)
-    return quantised_kl(_cells(law, halvings), width).item()
+    return quantised_kl(_cells(noise, halvings), width).item()
 
 
-def _cells(law: str, halvings: int) -> Cells:
+def _cells(noise: str, halvings: int) -> Cells:
     width = 2.0**-halvings
-    if law == LAWS[1]:
+    if noise == DISTRIBUTIONS[1]:
         return line_cells(THETA, ALPHA, width)
-    if law == LAWS[2]:
+    if noise == DISTRIBUTIONS[2]:
         points = torch.stack([torch.zeros(2, dtype=torch.float64), THETA / (1 - P_DROP)])
         return point_cells(points, torch.tensor([P_DROP, 1 - P_DROP], dtype=torch.float64), width)
     (i, p), (j, r) = (gaussian_cells(mean, std, width) for mean, std in _marginals())

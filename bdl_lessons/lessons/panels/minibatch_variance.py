@@ -28,7 +28,7 @@ ESTIMATORS: dict[Estimator, tuple] = {
     "per minibatch": (VERMILLION, "-."),
 }
 PARTS = {
-    "choice of rows": {"facecolor": tint(GREY, 0.6)},
+    "choice of examples": {"facecolor": tint(GREY, 0.6)},
     "own noise": {"facecolor": tint(BLUE, 0.45), "hatch": "//"},
     "covariance": {"facecolor": tint(VERMILLION, 0.7), "hatch": ".."},
 }
@@ -41,7 +41,7 @@ def panel() -> Panel:
         "minibatch-variance",
         build_figure,
         [
-            Slider("batch_size", "M, rows in a minibatch", BATCH_SIZES, 100),
+            Slider("batch_size", "M, examples in a minibatch", BATCH_SIZES, 100),
             Slider("noise_scale", "σ², times the posterior's", NOISE_SCALES, 10.0),
             Choice("quantity", "variance of", tuple(QUANTITIES), "gradient for log σ²"),
         ],
@@ -56,7 +56,7 @@ def build_figure(figure: Figure) -> Update:
     m = np.geomspace(1, 1000, 60)
 
     left.set(xscale="log", yscale="log", xlim=(0.9, 1100), ylim=(3e-4, 30))
-    left.set(xlabel="M, rows in a minibatch", ylabel="variance (local at M = 1 is 1)")
+    left.set(xlabel="M, examples in a minibatch", ylabel="variance (local at M = 1 is 1)")
     left.set_title("Variance of the estimator")
     lines = {
         name: left.plot(m, m, color=colour, ls=dash, animated=True)[0]
@@ -100,7 +100,7 @@ def build_figure(figure: Figure) -> Update:
 
 @cache
 def row_parts(noise_scale: float, quantity: str, estimator: Estimator) -> VarianceParts:
-    """The parts for one row, with the posterior's variances multiplied by ``noise_scale``."""
+    """The parts for one example, with the posterior's variances multiplied by ``noise_scale``."""
     x, y, mu, var = posterior()
     return regression_parts(x, y, mu, noise_scale * var, TAU, quantity, estimator)
 

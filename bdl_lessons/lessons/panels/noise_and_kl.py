@@ -1,4 +1,4 @@
-"""Lesson 07: one alpha, three views: the noise, one noisy weight, and what the prior charges."""
+"""Lesson 07: one alpha, three views: the noise, one noisy weight, and its KL from the prior."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def build_figure(figure: Figure) -> Update:
     middle.legend([weight, prior], ["q(w)", "prior ∝ 1/|w|"], loc="upper right")
 
     right.set(xlim=(-6, 4), ylim=(-0.6, 4), xlabel="log α", ylabel="KL, nats per factor")
-    right.set_title("What it costs")
+    right.set_title("Its KL divergence")
     right.axhline(0, color=GREY, lw=0.8, ls=":")
     right.axvspan(0, 4, color=tint(ORANGE, 0.15), lw=0)
     right.text(0.15, 3.75, "α > 1", va="top", fontsize=9)

@@ -24,7 +24,7 @@ VECTORS = torch.from_numpy(np.stack([np.cos(ANGLES), np.sin(ANGLES)], 1))
 """Vector t stands at ``30 t - 15`` degrees: every further reflection turns the noise by 30."""
 
 CIRCLE = np.stack([np.cos(t := np.linspace(0, 2 * np.pi, 61)), np.sin(t)])
-N_ROWS, N_COPIES = 40, 80
+N_EXAMPLES, N_COPIES = 40, 80
 CHOSEN = np.array([1.0, 1.0])
 
 
@@ -54,23 +54,23 @@ def panel() -> Panel:
     )
 
 
-def rows() -> tuple[np.ndarray, np.ndarray]:
+def examples() -> tuple[np.ndarray, np.ndarray]:
     """Inputs ``(N, 2)``, correlated and positive as after a ReLU, and targets ``(N,)``."""
     rng = np.random.default_rng(3)
-    common = rng.uniform(0.1, 1.4, N_ROWS)
-    h = common[:, None] + 0.22 * rng.standard_normal((N_ROWS, 2))
-    return np.abs(h), np.abs(h) @ [1.6, -0.5] + 0.15 * rng.standard_normal(N_ROWS)
+    common = rng.uniform(0.1, 1.4, N_EXAMPLES)
+    h = common[:, None] + 0.22 * rng.standard_normal((N_EXAMPLES, 2))
+    return np.abs(h), np.abs(h) @ [1.6, -0.5] + 0.15 * rng.standard_normal(N_EXAMPLES)
 
 
 def setting(log10_alpha: float, n_reflections: int, ratio: float) -> Setting:
     """Noise covariance, the minimiser of clean loss plus penalty, and R there in three forms."""
-    h, y = rows()
-    S = h.T @ h / N_ROWS
+    h, y = examples()
+    S = h.T @ h / N_EXAMPLES
     alpha = 10**log10_alpha * np.array([2 * ratio, 2]) / (1 + ratio)
     U = orthogonal_matrix(VECTORS[:n_reflections]).numpy()
     C = (U * alpha) @ U.T
-    w = np.linalg.solve(S + S * C, h.T @ y / N_ROWS)
-    omega = np.outer(w, w) * S  # diag(h) H diag(h) with H = w w', averaged over rows
+    w = np.linalg.solve(S + S * C, h.T @ y / N_EXAMPLES)
+    omega = np.outer(w, w) * S  # diag(h) H diag(h) with H = w w', averaged over examples
     shares = 0.5 * alpha * np.einsum("ik,ij,jk->k", U, omega, U)
     bound = 0.5 * np.linalg.eigvalsh(omega)[-1] * alpha.sum()
     return Setting(alpha, U, C, w, float(0.5 * w @ (S * C) @ w), shares, float(bound))
@@ -86,9 +86,9 @@ def build_figure(figure: Figure) -> Update:
     """Left: noisy copies of one input. Middle: weights. Right: R, direction by direction."""
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 0.8))
     figure.subplots_adjust(0.07, 0.155, 0.985, 0.9, wspace=0.34)
-    h, y = rows()
-    S = h.T @ h / N_ROWS
-    best = np.linalg.solve(S, h.T @ y / N_ROWS)
+    h, y = examples()
+    S = h.T @ h / N_EXAMPLES
+    best = np.linalg.solve(S, h.T @ y / N_EXAMPLES)
     normal = np.random.default_rng(0).standard_normal((N_COPIES, 2))
 
     left.set(xlim=(-0.6, 2.6), ylim=(-0.6, 2.6), xlabel="input h₁", ylabel="input h₂")
@@ -113,9 +113,9 @@ def build_figure(figure: Figure) -> Update:
     found = middle.scatter([], [], s=50, c=VERMILLION, edgecolor=INK, zorder=5, animated=True)
     middle.legend([touching, level_set], ["clean loss", "penalty R"], loc="lower left")
 
-    right.set(xlim=(0.4, 3.6), ylim=(0, 0.38), xticks=(1, 2, 3), ylabel="nats per row")
+    right.set(xlim=(0.4, 3.6), ylim=(0, 0.38), xticks=(1, 2, 3), ylabel="nats per example")
     right.set_xticklabels(["α₁", "α₂", "sum = R"])
-    right.set_title("What it pays")
+    right.set_title("Penalty by direction")
     bars = right.bar([1, 2, 3], [0, 0, 0], 0.62, color=[ORANGE, ORANGE, VERMILLION], animated=True)
     (limit,) = right.plot([], [], color=INK, ls="--", lw=1.2, animated=True)
     right.legend([limit], ["bound ½ λmax Σα"], loc="upper left")
@@ -141,7 +141,7 @@ def build_figure(figure: Figure) -> Update:
             f"α = (<b>{now.alpha[0]:.4f}</b>, <b>{now.alpha[1]:.4f}</b>), C has "
             f"c₁₂ = <b>{now.C[0, 1]:.4f}</b>. Weights <b>{now.w[0]:.3f}</b>, <b>{now.w[1]:.3f}</b> "
             f"(without noise {best[0]:.3f}, {best[1]:.3f}). R = <b>{now.penalty:.4f}</b> nats per "
-            f"row, clean loss <b>{fit:.4f}</b>, bound <b>{now.bound:.4f}</b>."
+            f"example, clean loss <b>{fit:.4f}</b>, bound <b>{now.bound:.4f}</b>."
         )
 
     return update

@@ -1,4 +1,4 @@
-"""Lesson 08: cut at a threshold on log alpha; what is left, how it looks, what it still knows.
+"""Lesson 08: cut at a threshold on log alpha; what is left, how it looks, and its accuracy.
 
 Three networks 64-50-10 were trained on handwritten digits: two priors on the true labels, and one
 on random labels. The slider cuts; nothing is trained again.
@@ -7,22 +7,15 @@ on random labels. The slider cuts; nothing is trained again.
 from __future__ import annotations
 
 import numpy as np
-import torch
 from matplotlib.figure import Figure
-from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from bdl_lessons.core import BLUE, GREY, INK, VERMILLION, tint
 from bdl_lessons.datasets import digits
-from bdl_lessons.inference import adam, fit, layer_log_alpha
+from bdl_lessons.experiments.panel_arrays.pruning_threshold import NETWORKS, WIDTH
 from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
 from bdl_lessons.lessons.panels import arrays
-from bdl_lessons.models import ARD, BinaryDropout, LayerFactory, Network, SparseVD, initialise, mlp
-from bdl_lessons.probability import kl_warmup
 
-NETWORKS = ("sparse VD", "ARD", "sparse VD, random labels")
 THRESHOLDS = tuple(0.5 * step for step in range(-12, 29))
-WIDTH, N_STEPS, BATCH = 50, 3000, 100
 BINS = np.linspace(-10, 30, 81)
 GRID = (5, 10)
 
@@ -137,50 +130,3 @@ def mosaic(incoming: np.ndarray) -> np.ndarray:
         row, column = 9 * (unit // columns), 9 * (unit % columns)
         canvas[row : row + 8, column : column + 8] = image
     return canvas
-
-
-def train(
-    factory: LayerFactory, x: Tensor, y: Tensor, generator: torch.Generator, n_steps: int = N_STEPS
-) -> Network:
-    """A classifier 64-50-10; the KL's weight rises to 1 over the first quarter of the steps."""
-    net = initialise(mlp((64, WIDTH, 10), factory), generator).to(x.device)
-    fit(
-        net,
-        x,
-        y,
-        cross_entropy,
-        n_steps=n_steps,
-        generator=generator,
-        optimizer=adam(1e-2),
-        batch_size=BATCH,
-        kl_weight=lambda step: kl_warmup(step, 0, n_steps / 4),
-        schedule=lambda step: min(1, 2 - 2 * step / n_steps),
-    )
-    return net
-
-
-def make_arrays(n_steps: int = N_STEPS) -> dict[str, np.ndarray]:
-    """Train the three networks, and an ordinary one for the first figure of the lesson."""
-    data = digits(seed=0)
-    random_labels = torch.randint(
-        10, data.y_train.shape, generator=torch.Generator().manual_seed(5)
-    )
-    tasks = [
-        (SparseVD(init_log_sigma2=-6.0), data.y_train),
-        (ARD(init_log_sigma2=-6.0), data.y_train),
-        (SparseVD(init_log_sigma2=-6.0), random_labels),
-    ]
-    nets = [
-        train(factory, data.x_train, labels, torch.Generator().manual_seed(0), n_steps)
-        for factory, labels in tasks
-    ]
-    plain = BinaryDropout(0.0, length_scale=0.1)
-    ordinary = train(plain, data.x_train, data.y_train, torch.Generator().manual_seed(0), n_steps)
-    made = {}
-    for layer, position in ((1, 0), (2, 2)):
-        made[f"mu_{layer}"] = torch.stack([net[position].weight for net in nets])
-        made[f"bias_{layer}"] = torch.stack([net[position].bias for net in nets])
-        made[f"log_alpha_{layer}"] = torch.stack([layer_log_alpha(net[position]) for net in nets])
-        made[f"ordinary_mu_{layer}"] = ordinary[position].weight
-        made[f"ordinary_bias_{layer}"] = ordinary[position].bias
-    return {name: values.detach().numpy() for name, values in made.items()}

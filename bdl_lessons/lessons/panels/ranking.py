@@ -47,18 +47,18 @@ _MOST, _FEW = 18, 7
 
 @dataclass(frozen=True)
 class Row:
-    """One method: its score (less is better) with standard error, and what a training step costs.
+    """One method: its score (less is better) with standard error, and the time of a training step.
 
     Attributes:
         printed: the published score, NaN if there is none.
-        cost: time of a training step, relative to the plain network; NaN if not measured.
+        time: of a training step, relative to the plain network; NaN if not measured.
     """
 
     method: str
     score: float
     error: float
     printed: float
-    cost: float
+    time: float
 
 
 def panel() -> Panel:
@@ -75,13 +75,13 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: methods from best to worst with errors. Right: the same scores against their cost."""
+    """Left: methods from best to worst with errors. Right: the same scores against time."""
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
     figure.subplots_adjust(0.12, 0.13, 0.985, 0.91, wspace=0.16)
     left.set(ylim=(_MOST - 0.3, -0.7), yticks=[])
     left.spines["left"].set_visible(False)
     left.set_title("Less is better")
-    right.set_title("Score against cost")
+    right.set_title("Score against time")
     right.set(xscale="log", xlim=(0.7, 14), xlabel="time of a training step / plain network")
     right.set_xticks([1, 2, 5, 10], ["1", "2", "5", "10"])
     right.minorticks_off()
@@ -129,18 +129,18 @@ def build_figure(figure: Figure) -> Update:
 
         left.set_xlim(*_limits(np.concatenate([score - error, score + error, printed])))
         left.set_xlabel(_LABELS[measure][data in IMAGES])
-        known = [(i, row) for i, row in enumerate(found) if np.isfinite(row.cost)]
-        cost = np.array([row.cost for _, row in known])
-        paid = np.array([row.score for _, row in known])
-        points.set_data(cost, paid)
-        right.set_ylim(*_limits(paid))
+        known = [(i, row) for i, row in enumerate(found) if np.isfinite(row.time)]
+        times = np.array([row.time for _, row in known])
+        scores = np.array([row.score for _, row in known])
+        points.set_data(times, scores)
+        right.set_ylim(*_limits(scores))
         for text, (i, row) in zip(numbers, known, strict=False):
-            text.set(position=(row.cost * 1.04, row.score), text=str(i + 1))
+            text.set(position=(row.time * 1.04, row.score), text=str(i + 1))
         for text in numbers[len(known) :]:
             text.set_text("")
-        best = pareto_front(cost, paid) if known else np.zeros(0, dtype=bool)
-        order = cost[best].argsort()
-        front.set_data(cost[best][order], paid[best][order])
+        best = pareto_front(times, scores) if known else np.zeros(0, dtype=bool)
+        order = times[best].argsort()
+        front.set_data(times[best][order], scores[best][order])
         return _readout(
             data, measure, found, [row for row, on in zip(known, best, strict=True) if on]
         )
@@ -170,13 +170,13 @@ def _uci_rows(data: str, measure: str) -> list[Row]:
                     sign * ours[0],
                     ours[1],
                     sign * printed[0] if printed else np.nan,
-                    _uci_cost(found.record(data, method), found.record(data, "MAP")),
+                    _uci_time(found.record(data, method), found.record(data, "MAP")),
                 )
             )
     return made
 
 
-def _uci_cost(record: Record, plain: Record | None) -> float:
+def _uci_time(record: Record, plain: Record | None) -> float:
     if plain is None or "ms_side_by_side" not in record["metrics"]:
         return np.nan
     config, metrics = record["config"], record["metrics"]
@@ -195,11 +195,11 @@ def _image_rows(data: str, measure: str) -> list[Row]:
         if measure == "error":
             values = 100 - values
         error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
-        made.append(Row(method, values.mean(), error, np.nan, _image_cost(method)))
+        made.append(Row(method, values.mean(), error, np.nan, _image_time(method)))
     return made
 
 
-def _image_cost(method: str) -> float:
+def _image_time(method: str) -> float:
     for record in _recorded("time_per_step"):
         if record["config"]["architecture"] == "lenet5" and record["config"]["device"] == "cpu":
             n_networks = {"D.E": 5}.get(method, 1)
@@ -228,7 +228,7 @@ def _readout(
         return f"No recorded method has a <b>{measure}</b> on {data}."
     first = found[0]
     near = [row.method for row in found[1:] if row.score - row.error <= first.score + first.error]
-    tied = f"; within the errors: {', '.join(near)}" if near else "; nobody within the errors"
+    tied = f"; within the errors: {', '.join(near)}" if near else "; no other within the errors"
     cheap = ", ".join(row.method for _, row in front)
-    unbeaten = f" Nobody is both better and cheaper than: {cheap}." if cheap else ""
+    unbeaten = f" Pareto-optimal in score and time: {cheap}." if cheap else ""
     return f"{data}: <b>{first.method}</b> has the best {measure}{tied}.{unbeaten}"

@@ -7,20 +7,22 @@ import math
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor, nn
-from torch.nn.functional import affine_grid, cross_entropy, grid_sample
+from torch import nn
 
 from bdl_lessons.core import BLUE, INK, VERMILLION
-from bdl_lessons.datasets import digits
+from bdl_lessons.datasets.rotation import rotated
 from bdl_lessons.evaluation import mutual_information, predictive_entropy
-from bdl_lessons.inference import adam, fit, predict
+from bdl_lessons.experiments.panel_arrays.rotated_digit import (
+    ANGLES,
+    LESSON_RATE,
+    N_SAMPLES,
+    RATES,
+    the_one,
+    untrained,
+)
 from bdl_lessons.lessons.panel import Panel, Slider, Update
 from bdl_lessons.lessons.panels import arrays
-from bdl_lessons.models import BinaryDropout, Network, initialise, mlp
-
-RATES = (0.05, 0.1, 0.25, 0.5, 0.7)
-ANGLES = tuple(range(0, 181, 5))
-N_SAMPLES, LESSON_RATE, WIDTH = 100, 0.5, 128
+from bdl_lessons.models import Network
 
 
 def panel() -> Panel:
@@ -73,7 +75,7 @@ def build_figure(figure: Figure) -> Update:
         at_rate = torch.from_numpy(logits[RATES.index(p_drop)])  # (angles, S, 10)
         here_logits = at_rate[ANGLES.index(angle)]
         probs = here_logits.softmax(-1).numpy()
-        image.set_data(rotated(the_one(), angle)[0].numpy())
+        image.set_data(rotated(the_one(), angle).numpy())
         title.set_text(f"{angle}°")
         votes.set_offsets(np.column_stack([(np.arange(10) + shift).ravel(), probs.ravel()]))
         means.set_offsets(np.column_stack([np.arange(10), probs.mean(0)]))
@@ -94,66 +96,10 @@ def build_figure(figure: Figure) -> Update:
     return update
 
 
-def the_one() -> Tensor:
-    """The handwritten 1 of the lesson: the first of the test set, ``(64,)`` in [0, 1]."""
-    data = digits(seed=0)
-    return data.x_test[data.y_test == 1][0]
-
-
-def rotated(image: Tensor, degrees: float | Tensor) -> Tensor:
-    """The image ``(64,)`` turned anticlockwise by each of A angles, bilinear: ``(A, 8, 8)``."""
-    angle = torch.as_tensor(degrees, dtype=image.dtype).reshape(-1).deg2rad()
-    zero = torch.zeros_like(angle)
-    turn = torch.stack([angle.cos(), -angle.sin(), zero, angle.sin(), angle.cos(), zero], -1)
-    grid = affine_grid(turn.view(-1, 2, 3).to(image), [len(angle), 1, 8, 8], align_corners=False)
-    pixels = image.view(1, 1, 8, 8).expand(len(angle), 1, 8, 8)
-    return grid_sample(pixels, grid, align_corners=False)[:, 0]
-
-
-def train(p_drop: float, x: Tensor, y: Tensor, generator: torch.Generator, n_steps: int) -> Network:
-    """A digit classifier 64-128-128-10 with dropout after both hidden layers."""
-    net = _untrained(p_drop, generator).to(x.device)
-    fit(
-        net,
-        x,
-        y,
-        cross_entropy,
-        n_steps=n_steps,
-        generator=generator,
-        optimizer=adam(2e-3),
-        batch_size=100,
-    )
-    return net
-
-
 def trained() -> Network:
     """The stored network, trained at ``LESSON_RATE``."""
-    net = _untrained(LESSON_RATE, torch.Generator())
+    net = untrained(LESSON_RATE, torch.Generator())
     with torch.no_grad():
         weights = torch.from_numpy(arrays.load("rotated_digit")["weights"]).float()
         nn.utils.vector_to_parameters(weights, net.parameters())
     return net
-
-
-def make_arrays(n_steps: int = 1500) -> dict[str, np.ndarray]:
-    """Train one classifier for each rate; logits of 100 draws at every angle.
-
-    With them come the weights of the network that the lesson itself asks.
-    """
-    data = digits(seed=0)
-    turned = rotated(the_one(), torch.tensor(ANGLES)).flatten(1)
-    logits, stored = [], {}
-    for p_drop in RATES:
-        generator = torch.Generator().manual_seed(2)
-        net = train(p_drop, data.x_train, data.y_train, generator, n_steps)
-        draws = predict(net, turned, N_SAMPLES, "shared", generator=generator)
-        logits.append(draws.transpose(0, 1))
-        if p_drop == LESSON_RATE:
-            weights = nn.utils.parameters_to_vector(net.parameters())
-            stored["weights"] = weights.detach().half().numpy()
-    return {"logits": torch.stack(logits).half().numpy(), **stored}
-
-
-def _untrained(p_drop: float, generator: torch.Generator) -> Network:
-    plain, drop = BinaryDropout(0.0, 0.1), BinaryDropout(p_drop, 0.1)
-    return initialise(mlp((64, WIDTH, WIDTH, 10), [plain, drop, drop]), generator)

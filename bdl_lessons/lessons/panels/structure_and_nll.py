@@ -1,7 +1,8 @@
-"""Lesson 10: what reflections buy on two small real sets, and what the weight of the KL does to it.
+"""Lesson 10: VSD with 0 to 3 reflections on two small real sets, at any weight of the KL.
 
 Everything but MAP and MC dropout depends on the weight lambda of the KL; MAP's weight decay and the
-rate of MC dropout are chosen on validation rows. The slider moves lambda; nothing is trained again.
+rate of MC dropout are chosen on validation examples. The slider moves lambda; nothing is trained
+again.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bdl_lessons.core import BLUE, GREY, INK, VERMILLION, tint
+from bdl_lessons.experiments.panel_arrays.structure_and_nll import LAMBDAS, METHODS, N_SEEDS, TASKS
 from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
 from bdl_lessons.lessons.panels import arrays
-from bdl_lessons.lessons.panels.structure_runs import LAMBDAS, METHODS, N_SEEDS, TASKS, run
 
 FIXED = ("MAP", "MC dropout")
 READINGS = ("average of 50 draws", "mean weights")
@@ -24,7 +25,7 @@ BETTER = {"NLL [nats]": -1, "ECE": -1, "accuracy": 1, "RMSE": -1, "log lik. [nat
 def panel() -> Panel:
     """The weight of the KL, and whether draws are averaged."""
     return Panel(
-        "structure-and-price",
+        "structure-and-nll",
         build_figure,
         [
             Slider("kl_weight", "λ, weight of the KL", LAMBDAS, 0.03),
@@ -37,7 +38,7 @@ def panel() -> Panel:
 def build_figure(figure: Figure) -> Update:
     """A row for each method, a column for each score: every seed, their mean, its standard error.
 
-    Grey methods do not depend on the slider: they keep the setting that validation rows chose.
+    Grey methods do not depend on the slider: they keep the setting that validation chose.
     """
     stored = arrays.load("structure_and_nll")
     columns = [(task, k) for task in SCORES for k in range(len(SCORES[task]))]
@@ -105,18 +106,6 @@ def shown(stored: dict[str, np.ndarray], task: str, kl_weight: float, reading: s
 def best_settings(stored: dict[str, np.ndarray], task: str) -> np.ndarray:
     """For each method the index of the setting with the least mean validation NLL."""
     return stored[f"{task}_validation"].mean(2).argmin(1)
-
-
-def make_arrays() -> dict[str, np.ndarray]:
-    """For each task its scores ``(method, setting, seed, reading, score)``, the validation NLL and
-    the mean alpha ``(method, setting, seed)``, NaN where there is none."""
-    made = {}
-    for name, task in TASKS.items():
-        splits = [task.split(seed) for seed in range(N_SEEDS)]
-        runs = [run(task, method, splits) for method in METHODS]
-        for part, key in enumerate((name, f"{name}_validation", f"{name}_alpha")):
-            made[key] = np.stack([results[part] for results in runs]).astype(np.float32)
-    return made
 
 
 def _range(stored: dict[str, np.ndarray], task: str, k: int) -> tuple[float, float]:

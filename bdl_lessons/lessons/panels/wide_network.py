@@ -2,8 +2,8 @@
 
 The layers are sampled on a grid of inputs, not weight by weight: given the layer below, the units
 of a layer are independent Gaussian functions whose covariance is that layer's, so
-``root(K) @ noise`` has exactly the law of the network's pre-activations. One unit is one column of
-the noise: a wider network has more columns, and those it had stay.
+``root(K) @ noise`` has exactly the distribution of the network's pre-activations. One unit is one
+column of the noise: a wider network has more columns, and those it had stay.
 """
 
 from __future__ import annotations

@@ -124,6 +124,19 @@ def magic(notebook):
     code_cells(notebook)[1].source = "%matplotlib inline"
 
 
+def too_many_imports(notebook):
+    lines = [f"from bdl_lessons.r{number} import (\n    a, b,\n)" for number in range(9)]
+    code_cells(notebook)[1].source = "\n".join(lines)
+
+
+def rooms_out_of_order(notebook):
+    code_cells(notebook)[1].source = "from bdl_lessons.b import x\nfrom bdl_lessons.a import x"
+
+
+def names_out_of_order(notebook):
+    code_cells(notebook)[1].source = "from bdl_lessons.core import (\n    check, BLUE,\n)"
+
+
 def dead_link(notebook):
     notebook.cells[1].source += "\n[there](nowhere.ipynb)"
 
@@ -168,6 +181,9 @@ FAULTS = {
     too_long: "the limit is 45",
     semicolon: "trailing ';'",
     magic: "not replayable",
+    too_many_imports: "9 imports from bdl_lessons, the limit is 8",
+    rooms_out_of_order: "are not sorted",
+    names_out_of_order: "are not sorted",
     dead_link: "nowhere.ipynb leads nowhere",
     no_claim: "the title must read",
     section_missing: "sections missing: Recap",

@@ -6,7 +6,7 @@ from bdl_lessons.lessons.exercises.grader import of_lesson
 
 
 def test_the_clock_ends_with_the_minutes_of_the_lesson():
-    folds = instructor.clock().split("<details>")[1:]
+    folds = instructor.timetable().split("<details>")[1:]
     for fold, lesson in zip(folds, instructor.taught(), strict=True):
         ends = re.findall(r"^\|.*\| (\d+)–(\d+) \| \w+ \|$", fold, re.M)
         assert tuple(map(int, ends[-1])) == lesson.minutes
@@ -21,16 +21,16 @@ def test_every_panel_is_listed_once():
 
 
 def test_every_exercise_and_every_wrong_answer_is_listed():
-    table, told = instructor.exercises(), instructor.wrong_answers()
+    table, told = instructor.exercises(), instructor.known_errors()
     for lesson in instructor.taught():
         for exercise in of_lesson(lesson.number):
             assert f"| {exercise.number} | {exercise.title} |" in table
-            for mistake in exercise.mistakes:
-                assert f"- **{exercise.number}** {mistake.diagnosis}" in told
+            for error in exercise.known_errors:
+                assert f"- **{exercise.number}** {error.diagnosis}" in told
 
 
-def test_every_lesson_has_a_row_of_routes():
-    rows = instructor.routes().splitlines()[2:]
+def test_every_lesson_has_a_row_of_plans():
+    rows = instructor.lesson_plans().splitlines()[2:]
     assert [row.split("|")[1].strip() for row in rows] == [
         lesson.number for lesson in instructor.taught()
     ]

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from bdl_lessons.lessons.course.lesson_plans import expected, halves, route
+from bdl_lessons.lessons.course.lesson_plans import expected_minutes, plan, two_sessions
 from bdl_lessons.lessons.course.metadata import Section, lessons
 
 LESSONS = [lesson for lesson in lessons() if lesson.number not in {"00", "90"}]
@@ -29,38 +29,38 @@ class Made:
     ],
 )
 def test_what_fits_is_taught_in_the_order_of_the_lesson(minutes, names):
-    chosen = route(Made, minutes)
+    chosen = plan(Made, minutes)
     assert [section.name for section in chosen.taught] == names
-    assert {*chosen.taught, *chosen.left} == {*Made.sections}
+    assert {*chosen.taught, *chosen.at_home} == {*Made.sections}
     assert chosen.minutes <= minutes
 
 
 def test_a_shorter_section_may_follow_one_that_does_not_fit():
-    names = [section.name for section in route(Made, 31).taught]
+    names = [section.name for section in plan(Made, 31).taught]
     assert "In pairs" not in names
     assert "A proof" in names
 
 
 def test_the_cut_is_where_the_halves_are_most_equal():
-    first, second = halves(Made)
+    first, second = two_sessions(Made)
     assert [s.name for s in first] == ["A question", "In pairs"]
     assert [s.name for s in second] == ["A proof", "Recap"]
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.number)
-def test_every_lesson_has_its_routes(lesson):
+def test_every_lesson_has_its_plans(lesson):
     for minutes in (45, 90):
-        chosen = route(lesson, minutes)
+        chosen = plan(lesson, minutes)
         assert chosen.minutes <= minutes
         assert chosen.taught[0] == lesson.sections[0]
         assert any(section.name.startswith("Predict") for section in chosen.taught)
         assert chosen.taught[-1].name.startswith("Recap")
-    first, second = halves(lesson)
+    first, second = two_sessions(lesson)
     assert [*first, *second] == lesson.sections
-    assert max(sum(map(expected, half)) for half in (first, second)) <= 90
+    assert max(sum(map(expected_minutes, half)) for half in (first, second)) <= 90
 
 
 @pytest.mark.parametrize("minutes", [0, -1, math.nan])
 def test_minutes_must_be_positive(minutes):
     with pytest.raises(ValueError, match="minutes must be > 0"):
-        route(Made, minutes)
+        plan(Made, minutes)

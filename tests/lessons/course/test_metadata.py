@@ -16,9 +16,9 @@ def test_a_lesson_is_read_from_its_metadata(tmp_path):
     (tmp_path / "03_a_claim.ipynb").write_text(notebook.text(made))
     (lesson,) = metadata.lessons(tmp_path)
     assert (lesson.number, lesson.title, lesson.minutes) == ("03", "A claim", (6, 11))
-    assert (lesson.count("panel"), lesson.count("exercise")) == (1, 0)
+    assert (len(lesson.cells("panel")), len(lesson.cells("exercise"))) == (1, 0)
     assert lesson.sections[1] == metadata.Section("Two", (4, 8), "pair")
-    assert metadata.table(tmp_path, "notebooks/").splitlines()[-1] == (
+    assert metadata.lesson_table(tmp_path, "notebooks/").splitlines()[-1] == (
         "| 03 [A claim](notebooks/03_a_claim.ipynb) | 6–11 | 1 | 0 |"
     )
 

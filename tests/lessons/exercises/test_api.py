@@ -34,7 +34,7 @@ def test_a_right_answer_is_solved_and_used(capsys):
     assert mine.__doc__ == "My own."
 
 
-def test_a_known_mistake_is_named(capsys):
+def test_a_known_error_is_named(capsys):
     exercise("00.1")(lambda p_drop: p_drop / (1 - p_drop))
     autocheck("00.1")
     out = capsys.readouterr().out
@@ -42,7 +42,7 @@ def test_a_known_mistake_is_named(capsys):
     assert out.endswith("not there yet.\n")
 
 
-def test_an_unknown_mistake_gets_the_properties_only(capsys):
+def test_an_unknown_error_gets_the_checks_only(capsys):
     exercise("00.1")(lambda p_drop: 7.0)
     autocheck("00.1")
     out = capsys.readouterr().out

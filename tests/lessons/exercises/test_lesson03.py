@@ -22,7 +22,7 @@ def test_the_solution_solves_it(task):
 
 @pytest.mark.parametrize(
     ("task", "mistake"),
-    [(task, mistake) for task in TASKS for mistake in task.mistakes],
+    [(task, mistake) for task in TASKS for mistake in task.known_errors],
     ids=lambda value: getattr(value, "number", ""),
 )
 def test_each_known_mistake_fails_and_is_named(task, mistake):
@@ -33,8 +33,8 @@ def test_each_known_mistake_fails_and_is_named(task, mistake):
 
 def test_every_property_can_fail():
     for task in TASKS:
-        reports = [grade(task, mistake.answer) for mistake in task.mistakes]
-        for index, prop in enumerate(task.properties):
+        reports = [grade(task, mistake.answer) for mistake in task.known_errors]
+        for index, prop in enumerate(task.checks):
             caught = any(report.lines[index].startswith("no") for report in reports)
             caught = caught or not _holds(prop, lambda *args: torch.full((2, 3), -7.5))
             assert caught, (task.number, prop.claim)

@@ -40,7 +40,7 @@ def test_penalty_is_that_of_the_package():
 
 
 def test_noisy_least_squares_is_that_of_the_panel():
-    X, y = map(torch.from_numpy, penalty_ellipse.rows())
+    X, y = map(torch.from_numpy, penalty_ellipse.examples())
     now = penalty_ellipse.setting(-0.5, 2, 4)
     found = noisy_least_squares(X, y, torch.from_numpy(now.C))
     torch.testing.assert_close(found, torch.from_numpy(now.w))

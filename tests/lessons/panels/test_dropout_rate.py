@@ -54,11 +54,3 @@ def test_more_dropout_gives_a_plainer_boundary(stored):
         for rate in (0.0, 0.9)
     }
     assert np.abs(scores[0.9] - 0.5).mean() < np.abs(scores[0.0] - 0.5).mean() - 0.1
-
-
-@pytest.mark.slow
-def test_the_committed_arrays_are_what_training_gives(stored):
-    made = dropout_rate.make_arrays()
-    assert made.keys() == stored.keys()
-    for name, values in made.items():
-        assert np.allclose(values, stored[name], atol=1e-3), name

@@ -36,10 +36,10 @@ def test_the_noise_stays_when_a_slider_moves():
 @pytest.mark.parametrize("spread", module.SPREADS)
 def test_what_the_lesson_says_about_eigenvalues_and_price(spread, seed):
     alpha, vectors, _ = module.draws(spread, seed)
-    prices = module.prices(alpha, vectors)
+    kls = module.kl_by_depth(alpha, vectors)
     top = module.kl_per_output(alpha, alpha.mean().expand(module.K))
-    assert (prices >= prices[0] - 1e-12).all()
-    assert (prices <= top + 1e-12).all()
+    assert (kls >= kls[0] - 1e-12).all()
+    assert (kls <= top + 1e-12).all()
     for depth in module.DEPTHS:
         eigenvalues = np.linalg.eigvalsh(module.covariance(alpha, vectors[:depth]))
         assert np.allclose(np.sort(eigenvalues), np.sort(alpha.numpy()))
@@ -47,10 +47,10 @@ def test_what_the_lesson_says_about_eigenvalues_and_price(spread, seed):
 
 def test_at_the_start_of_the_sliders_one_reflection_lowers_the_price_and_all_cost_little():
     alpha, vectors, _ = module.draws(1.0, 0)
-    prices = module.prices(alpha, vectors)
-    assert np.diff(prices).min() < 0
+    kls = module.kl_by_depth(alpha, vectors)
+    assert np.diff(kls).min() < 0
     top = module.kl_per_output(alpha, alpha.mean().expand(module.K))
-    assert top < 1.01 * prices[0]
+    assert top < 1.01 * kls[0]
 
 
 def test_equal_alphas_leave_nothing_to_see(panel):

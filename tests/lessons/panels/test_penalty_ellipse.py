@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bdl_lessons.lessons.panels import penalty_ellipse
-from bdl_lessons.lessons.panels.penalty_ellipse import ellipse, rows, setting
+from bdl_lessons.lessons.panels.penalty_ellipse import ellipse, examples, setting
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_equal_alphas_make_reflections_inert(shown):
 @pytest.mark.parametrize(("T", "ratio"), [(0, 25), (1, 4), (4, 25)])
 def test_the_penalty_is_what_noise_adds_and_the_weights_are_best(T, ratio):
     now = setting(-0.5, T, ratio)
-    h, y = rows()
+    h, y = examples()
     rng = np.random.default_rng(1)
     eta = rng.standard_normal((200_000, 1, 2)) * np.sqrt(now.alpha) @ now.U.T
     f = (h * (1 + eta)) @ now.w

@@ -62,14 +62,14 @@ def test_likelihoods_change_their_sign_and_errors_do_not(records):
     assert np.isnan(nll["MAP"].printed)
 
 
-def test_cost_is_relative_to_the_plain_network_and_counts_all_members(records):
+def test_time_is_relative_to_the_plain_network_and_counts_all_members(records):
     found = by_method(ranking.rows("Yacht", "error"))
-    assert found["MAP"].cost == 1
-    assert found["VD"].cost == pytest.approx(1.2)
-    assert found["D.E"].cost == pytest.approx(5)
-    assert ranking._image_cost("D.E") == 5
-    assert ranking._image_cost("VD") == 1.5
-    assert np.isnan(ranking._image_cost("SWAG"))
+    assert found["MAP"].time == 1
+    assert found["VD"].time == pytest.approx(1.2)
+    assert found["D.E"].time == pytest.approx(5)
+    assert ranking._image_time("D.E") == 5
+    assert ranking._image_time("VD") == 1.5
+    assert np.isnan(ranking._image_time("SWAG"))
 
 
 def test_seeds_are_averaged(records):
@@ -80,8 +80,8 @@ def test_seeds_are_averaged(records):
 
 def test_the_readout_names_the_first_its_rivals_and_the_front(records):
     readout = ranking.panel().render(data="Yacht", measure="error").readout
-    assert "<b>VD</b> has the best error; nobody within the errors" in readout
-    assert "better and cheaper than: VD, MAP" in readout
+    assert "<b>VD</b> has the best error; no other within the errors" in readout
+    assert "Pareto-optimal in score and time: VD, MAP" in readout
     empty = ranking.panel().render(data="Yacht", measure="calibration error").readout
     assert "No recorded method" in empty
 

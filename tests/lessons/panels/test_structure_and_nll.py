@@ -3,7 +3,6 @@ import pytest
 
 from bdl_lessons.lessons.panels import arrays
 from bdl_lessons.lessons.panels import structure_and_nll as module
-from bdl_lessons.lessons.panels.structure_runs import run
 
 
 @pytest.fixture(scope="module")
@@ -52,15 +51,3 @@ def test_alpha_grows_with_the_weight_of_the_kl(stored):
                 means = stored[f"{task}_alpha"][row].mean(1)
                 assert means[-1] > 1.5 * means[0], (task, name)
                 assert (stored[f"{task}_alpha"][row] <= 1 + 1e-6).all()
-
-
-@pytest.mark.slow
-def test_the_committed_arrays_are_what_training_gives(stored):
-    for name, method in (("digits", "VSD, T = 0"), ("diabetes", "VSD, T = 1")):
-        task = module.TASKS[name]
-        splits = [task.split(seed) for seed in range(module.N_SEEDS)]
-        scores, _, alphas = run(task, method, splits)
-        row = list(module.METHODS).index(method)
-        assert np.allclose(alphas.mean(1), stored[f"{name}_alpha"][row].mean(1), atol=0.03)
-        theirs = stored[name][row].mean(1)
-        assert np.allclose(scores.mean(1), theirs, rtol=0.1, atol=0.02)

@@ -1,6 +1,6 @@
 """Lesson 11: five ways to train on digits of which three in ten have a random label, trained once.
 
-The networks 64-80-80-10 of one method are trained side by side, each with its own split, label
+The networks 64-80-80-10 of one method are trained as one batch, each with its own split, label
 noise and start. What is stored says how far each went to learn the wrong labels.
 """
 

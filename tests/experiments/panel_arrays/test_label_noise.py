@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from bdl_lessons.lessons.panels import arrays, label_noise
+from bdl_lessons.experiments.panel_arrays import label_noise
+from bdl_lessons.lessons.panels import arrays
 from bdl_lessons.models.layers.hierarchical_dropout import ScaledNoise
 
 

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from bdl_lessons.lessons.panels import structure_runs
+from bdl_lessons.experiments.panel_arrays import structure_and_nll
+from bdl_lessons.lessons.panels import arrays
 
 
-@pytest.mark.parametrize("task", structure_runs.TASKS)
+@pytest.mark.parametrize("task", structure_and_nll.TASKS)
 def test_the_parts_of_a_split_do_not_overlap(task):
-    split = structure_runs.TASKS[task].split(3)
+    split = structure_and_nll.TASKS[task].split(3)
     rows = [
         tuple(row.tolist())
         for part in ("train", "validation", "test")
@@ -21,9 +22,9 @@ def test_the_parts_of_a_split_do_not_overlap(task):
 
 
 def test_scores_of_diabetes_are_in_original_units():
-    split = structure_runs.diabetes_split(0)
+    split = structure_and_nll.diabetes_split(0)
     y = split.test[1]
-    scores = structure_runs.diabetes_scores(torch.zeros(5, len(y), 1), y, split)
+    scores = structure_and_nll.diabetes_scores(torch.zeros(5, len(y), 1), y, split)
     assert scores[0] == pytest.approx(split.y_scale * float(y.square().mean().sqrt()), rel=1e-5)
     std = split.y_scale / split.tau**0.5
     normal = torch.distributions.Normal(0.0, std).log_prob(split.y_scale * y).mean()
@@ -32,9 +33,11 @@ def test_scores_of_diabetes_are_in_original_units():
 
 @pytest.mark.parametrize("method", ["MC dropout", "VD", "VSD, T = 2"])
 def test_a_run_gives_one_row_for_each_setting_and_split(method):
-    task = dataclasses.replace(structure_runs.TASKS["diabetes"], n_steps=3)
+    task = dataclasses.replace(structure_and_nll.TASKS["diabetes"], n_steps=3)
     splits = [task.split(seed) for seed in range(2)]
-    scores, validation, alphas = structure_runs.run(task, method, splits, settings=(0.1, 0.3, 0.5))
+    scores, validation, alphas = structure_and_nll.run(
+        task, method, splits, settings=(0.1, 0.3, 0.5)
+    )
     assert scores.shape == (3, 2, 2, 2)
     assert validation.shape == alphas.shape == (3, 2)
     assert np.isnan(alphas).all() == (method == "MC dropout")
@@ -42,8 +45,21 @@ def test_a_run_gives_one_row_for_each_setting_and_split(method):
 
 def test_members_have_the_data_and_the_setting_of_their_place():
     """Setting by setting: with one step of training the first two networks differ in data only."""
-    task = dataclasses.replace(structure_runs.TASKS["digits"], n_steps=1)
+    task = dataclasses.replace(structure_and_nll.TASKS["digits"], n_steps=1)
     splits = [task.split(seed) for seed in range(2)]
-    members = structure_runs.train(task, "MC dropout", (0.1, 0.5), splits)
+    members = structure_and_nll.train(task, "MC dropout", (0.1, 0.5), splits)
     rates = [members.network(number)[0].noise.keep.item() for number in range(4)]
     assert rates == pytest.approx([0.9, 0.9, 0.5, 0.5])
+
+
+@pytest.mark.slow
+def test_the_committed_arrays_are_what_training_gives():
+    stored = arrays.load("structure_and_nll")
+    for name, method in (("digits", "VSD, T = 0"), ("diabetes", "VSD, T = 1")):
+        task = structure_and_nll.TASKS[name]
+        splits = [task.split(seed) for seed in range(structure_and_nll.N_SEEDS)]
+        scores, _, alphas = structure_and_nll.run(task, method, splits)
+        row = list(structure_and_nll.METHODS).index(method)
+        assert np.allclose(alphas.mean(1), stored[f"{name}_alpha"][row].mean(1), atol=0.03)
+        theirs = stored[name][row].mean(1)
+        assert np.allclose(scores.mean(1), theirs, rtol=0.1, atol=0.02)

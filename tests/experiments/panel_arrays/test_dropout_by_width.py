@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from bdl_lessons.lessons.panels import arrays, dropout_by_width
+from bdl_lessons.experiments.panel_arrays import dropout_by_width
+from bdl_lessons.lessons.panels import arrays
 from bdl_lessons.models import BinaryDropout, GaussianDropout
 
 

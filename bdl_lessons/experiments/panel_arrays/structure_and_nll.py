@@ -1,7 +1,7 @@
 """Lesson 10: seven methods on two small real sets, each on eight splits and six settings.
 
-All networks of a method are trained side by side. Everything but the law of the noise and its price
-is the same: the widths, the splits, the optimiser, the number of steps.
+All networks of a method are trained as one batch. Everything but the distribution of the noise and
+its KL is the same: the widths, the splits, the optimiser, the number of steps.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ METHODS: dict[str, Callable[[float], LayerFactory]] = {
 
 @dataclass(frozen=True)
 class Split:
-    """Training, validation and test rows of one seed; ``y_scale`` leads back to original units."""
+    """Examples to train on, to validate and to test; ``y_scale`` leads back to original units."""
 
     train: tuple[Tensor, Tensor]
     validation: tuple[Tensor, Tensor]
@@ -83,7 +83,7 @@ class Task:
 
 
 def digits_split(seed: int) -> Split:
-    """1149 training, 288 validation and 360 test rows."""
+    """1149 training, 288 validation and 360 test examples."""
     data = digits(seed=seed)
     x, y = data.x_train, data.y_train
     n_train = round(0.8 * len(x))
@@ -91,9 +91,9 @@ def digits_split(seed: int) -> Split:
 
 
 def diabetes_split(seed: int) -> Split:
-    """283 training, 71 validation and 88 test patients, standardised by the training rows.
+    """283 training, 71 validation and 88 test patients, standardised by the training examples.
 
-    ``tau`` is one over the residual variance of a linear regression on the training rows, in
+    ``tau`` is one over the residual variance of a linear regression on the training examples, in
     standardised units.
     """
     data = diabetes()
@@ -136,6 +136,18 @@ TASKS = {
         5e-3,
     ),
 }
+
+
+def make_arrays() -> dict[str, np.ndarray]:
+    """For each task its scores ``(method, setting, seed, reading, score)``, the validation NLL and
+    the mean alpha ``(method, setting, seed)``, NaN where there is none."""
+    made = {}
+    for name, task in TASKS.items():
+        splits = [task.split(seed) for seed in range(N_SEEDS)]
+        runs = [run(task, method, splits) for method in METHODS]
+        for part, key in enumerate((name, f"{name}_validation", f"{name}_alpha")):
+            made[key] = np.stack([results[part] for results in runs]).astype(np.float32)
+    return made
 
 
 def run(
@@ -182,7 +194,7 @@ def mean_alpha(network: Network) -> float:
 def train(
     task: Task, method: str, settings: Sequence[float], splits: Sequence[Split]
 ) -> BatchedNetworks:
-    """One network for each setting and split, setting by setting, trained side by side.
+    """One network for each setting and split, setting by setting, trained as one batch.
 
     A setting is the p_drop of MC dropout (trained without a KL) or else the weight of the KL.
     """

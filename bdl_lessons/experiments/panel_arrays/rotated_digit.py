@@ -1,0 +1,64 @@
+"""Lesson 05: digit classifiers with dropout, one for each rate, and what they say of a turned 1."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from bdl_lessons.datasets import digits
+from bdl_lessons.datasets.rotation import rotated
+from bdl_lessons.inference import adam, fit, predict
+from bdl_lessons.models import BinaryDropout, Network, initialise, mlp
+
+RATES = (0.05, 0.1, 0.25, 0.5, 0.7)
+ANGLES = tuple(range(0, 181, 5))
+N_SAMPLES, LESSON_RATE, WIDTH = 100, 0.5, 128
+
+
+def the_one() -> Tensor:
+    """The handwritten 1 of the lesson: the first of the test set, ``(8, 8)`` in [0, 1]."""
+    data = digits(seed=0)
+    return data.x_test[data.y_test == 1][0].view(8, 8)
+
+
+def train(p_drop: float, x: Tensor, y: Tensor, generator: torch.Generator, n_steps: int) -> Network:
+    """A digit classifier 64-128-128-10 with dropout after both hidden layers."""
+    net = untrained(p_drop, generator).to(x.device)
+    fit(
+        net,
+        x,
+        y,
+        cross_entropy,
+        n_steps=n_steps,
+        generator=generator,
+        optimizer=adam(2e-3),
+        batch_size=100,
+    )
+    return net
+
+
+def untrained(p_drop: float, generator: torch.Generator) -> Network:
+    """The classifier with fresh weights."""
+    plain, drop = BinaryDropout(0.0, 0.1), BinaryDropout(p_drop, 0.1)
+    return initialise(mlp((64, WIDTH, WIDTH, 10), [plain, drop, drop]), generator)
+
+
+def make_arrays(n_steps: int = 1500) -> dict[str, np.ndarray]:
+    """Train one classifier for each rate; logits of 100 draws at every angle.
+
+    With them come the weights of the network that the lesson itself evaluates.
+    """
+    data = digits(seed=0)
+    turned = rotated(the_one().expand(len(ANGLES), 8, 8), torch.tensor(ANGLES)).flatten(1)
+    logits, stored = [], {}
+    for p_drop in RATES:
+        generator = torch.Generator().manual_seed(2)
+        net = train(p_drop, data.x_train, data.y_train, generator, n_steps)
+        draws = predict(net, turned, N_SAMPLES, "shared", generator=generator)
+        logits.append(draws.transpose(0, 1))
+        if p_drop == LESSON_RATE:
+            weights = nn.utils.parameters_to_vector(net.parameters())
+            stored["weights"] = weights.detach().half().numpy()
+    return {"logits": torch.stack(logits).half().numpy(), **stored}

@@ -1,0 +1,32 @@
+import pytest
+import torch
+
+from bdl_lessons.datasets.rotation import rotated
+
+IMAGES = torch.rand(3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("quarters", [-1, 0, 1, 2, 3])
+def test_positive_angles_turn_anticlockwise(quarters):
+    expected = IMAGES.rot90(quarters, (-2, -1))
+    torch.testing.assert_close(rotated(IMAGES, 90 * quarters), expected, atol=1e-5, rtol=0)
+
+
+def test_a_bright_corner_goes_where_the_hands_of_a_clock_do_not():
+    """Top right to top left: the direction in words, without ``rot90``."""
+    image = torch.zeros(4, 4)
+    image[0, 3] = 1.0
+    assert rotated(image, 90)[0, 0] == pytest.approx(1.0, abs=1e-5)
+    assert rotated(image, -90)[3, 3] == pytest.approx(1.0, abs=1e-5)
+
+
+def test_each_image_may_have_an_angle_of_its_own():
+    angles = torch.tensor([10.0, -25.0, 160.0])
+    together = rotated(IMAGES[:, 0], angles)
+    for image, angle, turned in zip(IMAGES[:, 0], angles, together, strict=True):
+        torch.testing.assert_close(turned, rotated(image, float(angle)))
+
+
+def test_an_image_that_is_not_square_is_refused():
+    with pytest.raises(ValueError, match=r"square .* got \(3, 4, 5\)"):
+        rotated(torch.zeros(3, 4, 5), 30)

@@ -1,0 +1,9 @@
+from bdl_lessons.experiments.panel_arrays import rotated_digit
+from bdl_lessons.lessons.panels import arrays
+
+
+def test_arrays_have_the_layout_that_is_stored(monkeypatch):
+    monkeypatch.setattr(rotated_digit, "RATES", (0.5,))
+    made, stored = rotated_digit.make_arrays(n_steps=2), arrays.load("rotated_digit")
+    assert made["weights"].shape == stored["weights"].shape
+    assert made["logits"].shape[1:] == stored["logits"].shape[1:]
