@@ -9,7 +9,13 @@ import importlib
 
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
 from bdl_lessons.experiments.paper_tables import published_table
-from bdl_lessons.experiments.records import RESULTS_FOLDER, SCALES, load_records, records_path
+from bdl_lessons.experiments.records import (
+    RESULTS_FOLDER,
+    SCALES,
+    group_by,
+    load_records,
+    records_path,
+)
 
 __all__ = [
     "RESULTS_FOLDER",
@@ -17,6 +23,7 @@ __all__ = [
     "Experiment",
     "Trial",
     "TrialResult",
+    "group_by",
     "load",
     "load_records",
     "names",
