@@ -11,18 +11,7 @@ from bdl_lessons.datasets.archives import read_members, read_records
 from bdl_lessons.datasets.containers import Classification, image_part
 from bdl_lessons.datasets.fetch import fetch
 
-CLASSES = (
-    "airplane",
-    "bird",
-    "car",
-    "cat",
-    "deer",
-    "dog",
-    "horse",
-    "monkey",
-    "ship",
-    "truck",
-)
+CLASSES = ("airplane", "bird", "car", "cat", "deer", "dog", "horse", "monkey", "ship", "truck")
 PIXELS = 3 * 96 * 96
 
 

@@ -101,12 +101,12 @@ def test_cifar10_subset_npz(folders):
         x_test=x_test.transpose(0, 2, 3, 1),
         y_test=np.array([5, 5], np.uint8),
     )
-    path = folders.put("cifar10-subset", "cifar10_subset.npz", buffer.getvalue())
+    folders.put("cifar10-subset", "cifar10_subset.npz", buffer.getvalue())
     data = datasets.cifar10_subset()
     assert same_pixels(data.x_train, x_train)
     assert same_pixels(data.x_test, x_test)
     assert data.y_train.tolist() == [9, 0, 1]
-    path.write_bytes(buffer.getvalue()[:5000])
+    folders.put("cifar10-subset", "cifar10_subset.npz", buffer.getvalue()[:5000])
     with pytest.raises(DatasetCorrupt, match=r"cifar10_subset\.npz"):
         datasets.cifar10_subset()
 
