@@ -25,17 +25,18 @@ def test_each_split_is_a_partition_of_nine_to_one(n, n_splits):
 
 def test_one_generator_for_all_splits():
     pairs = splits(50)
-    assert not np.array_equal(pairs[0][0], pairs[1][0])
+    assert not np.array_equal(pairs[0][0], pairs[1][0])  # bits: integers
     for (a, b), (c, d) in zip(pairs, splits(50, 3), strict=False):
-        assert np.array_equal(a, c)
-        assert np.array_equal(b, d)
+        assert np.array_equal(a, c)  # bits: integers
+        assert np.array_equal(b, d)  # bits: integers
 
 
 def test_the_seed_is_not_that_of_anyone_else():
     np.random.seed(5)
     before = np.random.get_state()[1].copy()
     splits(50)
-    assert np.array_equal(np.random.get_state()[1], before), "the global generator is not touched"
+    after = np.random.get_state()[1]
+    assert np.array_equal(after, before), "global generator touched"  # bits: integers
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,8 @@ def test_features_and_target(folders):
     folders.put("yacht", "data.txt", text(rows.tolist()) + b"\n\n")
     data = datasets.uci("yacht")
     assert data.x.dtype == data.y.dtype == torch.float64
-    np.testing.assert_array_equal(data.x.numpy(), rows[:, :6])
-    np.testing.assert_array_equal(data.y.numpy(), rows[:, 6])
+    np.testing.assert_array_equal(data.x.numpy(), rows[:, :6])  # bits: small integers
+    np.testing.assert_array_equal(data.y.numpy(), rows[:, 6])  # bits: small integers
     assert len(data.feature_names) == 6
 
 
@@ -95,7 +95,7 @@ def test_the_splits_are_the_published_ones(real, name):
     for i, (train, test) in enumerate(pairs):
         for part, rows in (("train", train), ("test", test)):
             published = np.loadtxt(folder / f"index_{part}_{i}.txt")
-            np.testing.assert_array_equal(rows, published.astype(int))
+            np.testing.assert_array_equal(rows, published.astype(int))  # bits: integers
 
 
 def test_the_constant_columns_of_naval_stay_finite(real):

@@ -21,7 +21,7 @@ def test_quarter_turns_move_pixels():
 
 
 def test_one_angle_is_a_batch_of_one():
-    assert torch.equal(rotated(the_one(), 30.0), rotated(the_one(), torch.tensor([30.0])))
+    torch.testing.assert_close(rotated(the_one(), 30.0), rotated(the_one(), torch.tensor([30.0])))
 
 
 def test_every_angle_and_rate_gives_its_own_picture(panel):

@@ -62,4 +62,4 @@ def test_a_layer_falls_back_where_squares_overflow(factory):
     layer = factory.linear(2, 2)
     torch.nn.init.constant_(layer.weight, 1e30)
     expected = factory._weight_kl(log_alpha(layer.mu, layer.noise.log_sigma2)).sum()
-    assert torch.equal(layer.kl(), expected)
+    torch.testing.assert_close(layer.kl(), expected)
