@@ -33,8 +33,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from bdl_lessons.datasets.cifar import cifar10, cifar10_jpeg, cifar10_subset, cifar100
 from bdl_lessons.datasets.co2 import CO2, GAL_SPAN, DetrendedCO2, co2, detrended
+from bdl_lessons.datasets.colour_archives import (
+    cifar10,
+    cifar10_jpeg,
+    cifar10_subset,
+    cifar100,
+    stl10,
+)
 from bdl_lessons.datasets.containers import Classification, Regression
 from bdl_lessons.datasets.errors import DatasetCorrupt, DatasetError, DatasetUnavailable
 from bdl_lessons.datasets.fetch import fetch
@@ -42,7 +48,6 @@ from bdl_lessons.datasets.idx import CAFFE_SCALE, fashion_mnist, mnist, notmnist
 from bdl_lessons.datasets.registry import entry, names
 from bdl_lessons.datasets.report import Status, info, status
 from bdl_lessons.datasets.splits import Standardiser, splits
-from bdl_lessons.datasets.stl10 import stl10
 from bdl_lessons.datasets.svhn import svhn
 from bdl_lessons.datasets.synthetic import origin_clusters
 from bdl_lessons.datasets.toy import diabetes, digits

@@ -1,8 +1,8 @@
-"""CIFAR-10 and CIFAR-100 from the official binary archives, and two small stand-ins.
+"""CIFAR-10, CIFAR-100 and STL-10 from the official binary archives; two stand-ins for CIFAR-10.
 
-The binary version holds one record per image: one label byte (CIFAR-100: coarse, then fine) and
-3072 pixel bytes, red plane first, each plane row by row. The better known "python version" holds
-pickles, which can run any code when read; it is not used here.
+A record of CIFAR is one label byte (CIFAR-100: coarse, then fine) and 3072 pixel bytes, red plane
+first, each plane row by row. The better known "python version" holds pickles, which can run any
+code when read; it is not used here. STL-10 stores each plane *column* by column, and labels 1..10.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from bdl_lessons.datasets.errors import reading, unknown
 from bdl_lessons.datasets.fetch import fetch
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-PIXELS = 3 * 32 * 32
+STL_CLASSES = ("airplane", "bird", "car", "cat", "deer", "dog", "horse", "monkey", "ship", "truck")
+PIXELS, STL_PIXELS = 3 * 32 * 32, 3 * 96 * 96
 
 
 def cifar10(n_train: int | None = None, n_test: int | None = None) -> Classification:
@@ -59,6 +60,26 @@ def cifar100(
         return image_part(images, y, len(classes), n, path)
 
     return Classification("cifar100", *part(train, n_train), *part(test, n_test), classes)
+
+
+def stl10(n_train: int | None = None, n_test: int | None = None) -> Classification:
+    """STL-10: x ``(5000, 3, 96, 96)`` and ``(8000, 3, 96, 96)``, RGB."""
+    path = fetch("stl10", "stl10_binary.tar.gz")
+    sizes = {
+        "stl10_binary/train_X.bin": 5_000 * STL_PIXELS,
+        "stl10_binary/train_y.bin": 5_000,
+        "stl10_binary/test_X.bin": 8_000 * STL_PIXELS,
+        "stl10_binary/test_y.bin": 8_000,
+    }
+    content = read_members(path, sizes)
+
+    def part(name: str, n: int | None):
+        columns_first = read_records(content[f"stl10_binary/{name}_X.bin"], STL_PIXELS, path)
+        images = columns_first.reshape(-1, 3, 96, 96).transpose(0, 1, 3, 2)
+        labels = np.frombuffer(content[f"stl10_binary/{name}_y.bin"], np.uint8).astype(np.int64)
+        return image_part(images, labels - 1, 10, n, path)
+
+    return Classification("stl10", *part("train", n_train), *part("test", n_test), STL_CLASSES)
 
 
 def cifar10_subset(n_train: int | None = None, n_test: int | None = None) -> Classification:
