@@ -1,12 +1,18 @@
 # Needs only Python 3.11–3.13 and make. Every target installs what it needs into .venv first.
-# Tests run on two workers of one thread each; small tensors gain nothing from more.
 PYTHON ?= python3
 LAB_FLAGS ?=
 BIN := .venv/bin
 STAMP := .venv/installed
 RECIPE := requirements.lock pyproject.toml
 
-TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses=2 --dist=loadscope
+# Tests run on two workers of one thread each; small tensors gain nothing from more.
+WORKERS := 2
+THREADS := 1
+KERNEL :=
+TEST = OMP_NUM_THREADS=$(THREADS) $(KERNEL) $(BIN)/python -m pytest -q --numprocesses=$(WORKERS) --dist=loadscope
+UNIT := tests --ignore=tests/browser
+NOTEBOOKS := --nbval --nbval-current-env --nbval-cell-timeout=180 \
+    --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks
 
 .PHONY: lab test lint unit notebooks test-browser rebuild bench reproduce report site slides install clean
 
@@ -20,11 +26,30 @@ lint: install
 	$(BIN)/ruff format --check .
 
 unit: install
-	$(TEST) tests --ignore=tests/browser
+	$(TEST) $(UNIT)
 
 notebooks: install
-	$(TEST) --nbval --nbval-current-env --nbval-cell-timeout=180 \
-	    --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks
+	$(TEST) $(NOTEBOOKS)
+
+# Another processor or number of threads adds floats in another order, so that their last bits
+# differ. test-kernels repeats unit tests and notebooks with other kernels: without vector
+# extensions, with AVX2 at most, and with all this machine has on one and on two threads. The
+# variables are those of PyTorch, MKL and oneDNN; the kernels of the notebooks inherit them.
+# make test-kernels KERNELS="none avx2" runs some of them.
+KERNELS ?= none avx2 one-thread two-threads
+kernel-none: KERNEL := ATEN_CPU_CAPABILITY=default MKL_CBWR=COMPATIBLE ONEDNN_MAX_CPU_ISA=SSE41
+kernel-avx2: KERNEL := ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2
+kernel-two-threads: THREADS := 2
+kernel-two-threads: WORKERS := 1
+
+.PHONY: test-kernels kernel-none kernel-avx2 kernel-one-thread kernel-two-threads
+test-kernels: $(KERNELS:%=kernel-%)
+
+kernel-none kernel-avx2 kernel-one-thread kernel-two-threads: install
+	@OMP_NUM_THREADS=$(THREADS) $(KERNEL) $(BIN)/python -c "import torch; \
+	    print('$@:', torch.backends.cpu.get_cpu_capability(), torch.get_num_threads(), 'thread(s)')"
+	$(TEST) $(UNIT)
+	$(TEST) $(NOTEBOOKS)
 
 test-browser: install
 	$(BIN)/python -m pytest -q -rs tests/browser

@@ -13,19 +13,18 @@ cifar10-jpeg           ``cifar10_jpeg()``              50000 + 10000, lossy pixe
 svhn                   ``svhn()``                      73257 + 26032 house-number digits, 32×32
 stl10                  ``stl10()``                     5000 + 8000 colour images, 96×96
 bostonHousing, …       ``uci(name)``                   the eight UCI regression sets (``UCI``)
-co2, co2-noaa          ``co2()``, ``co2_noaa()``       monthly CO2 at Mauna Loa
+co2                    ``co2()``                       monthly CO2 at Mauna Loa
 digits                 ``digits()``                    1797 digits, 8×8 (scikit-learn)
 diabetes               ``diabetes()``                  442×10 regression (scikit-learn)
 bioassay               ``bioassay.load()``             20 animals, 4 doses, deaths (Racine 1986)
-(made up)              ``two_moons()``, ``gap()``,     classification in the plane; regression
-                       ``cubic()``,                    with a gap, on a cubic, on two clusters
-                       ``origin_clusters()``
+(simulated)            ``origin_clusters()``           regression on two clusters (lesson 09)
 =====================  ==============================  ==========================================
 
 Loaders return a ``Classification`` or a ``Regression``. ``load(name)`` calls the loader of a set by
-name, ``status()`` says which sets are on this machine, and ``standardised_split`` gives one of the
-20 standard splits of a regression set. A file is looked for in ``BDL_DATA_DIR``, in ``data/``, in
-the user's cache, and then downloaded; every failure is a ``DatasetError`` that names the remedy.
+name, ``status()`` says which sets are on this machine (lesson 00), ``splits`` gives the standard
+splits of the UCI sets, and ``Standardiser`` puts columns to mean 0 and variance 1. A file is
+looked for in ``BDL_DATA_DIR``, in ``data/``, in the user's cache, and then downloaded; every
+failure is a ``DatasetError`` that names the remedy.
 
 Imports: core.
 """
@@ -34,18 +33,23 @@ from __future__ import annotations
 
 from functools import partial
 
-from bdl_lessons.datasets.cifar import cifar10, cifar10_jpeg, cifar10_subset, cifar100
-from bdl_lessons.datasets.co2 import CO2, GAL_SPAN, DetrendedCO2, co2, co2_noaa, detrended
+from bdl_lessons.datasets.co2 import CO2, GAL_SPAN, DetrendedCO2, co2, detrended
+from bdl_lessons.datasets.colour_archives import (
+    cifar10,
+    cifar10_jpeg,
+    cifar10_subset,
+    cifar100,
+    stl10,
+)
 from bdl_lessons.datasets.containers import Classification, Regression
 from bdl_lessons.datasets.errors import DatasetCorrupt, DatasetError, DatasetUnavailable
 from bdl_lessons.datasets.fetch import fetch
 from bdl_lessons.datasets.idx import CAFFE_SCALE, fashion_mnist, mnist, notmnist
 from bdl_lessons.datasets.registry import entry, names
 from bdl_lessons.datasets.report import Status, info, status
-from bdl_lessons.datasets.splits import StandardisedSplit, Standardiser, splits, standardised_split
-from bdl_lessons.datasets.stl10 import stl10
+from bdl_lessons.datasets.splits import Standardiser, splits
 from bdl_lessons.datasets.svhn import svhn
-from bdl_lessons.datasets.synthetic import cubic, gap, gap_mean, origin_clusters, two_moons
+from bdl_lessons.datasets.synthetic import origin_clusters
 from bdl_lessons.datasets.toy import diabetes, digits
 from bdl_lessons.datasets.uci import UCI, uci
 
@@ -60,7 +64,6 @@ __all__ = [
     "DatasetUnavailable",
     "DetrendedCO2",
     "Regression",
-    "StandardisedSplit",
     "Standardiser",
     "Status",
     "cifar10",
@@ -68,16 +71,12 @@ __all__ = [
     "cifar10_subset",
     "cifar100",
     "co2",
-    "co2_noaa",
-    "cubic",
     "detrended",
     "diabetes",
     "digits",
     "entry",
     "fashion_mnist",
     "fetch",
-    "gap",
-    "gap_mean",
     "info",
     "load",
     "mnist",
@@ -85,11 +84,9 @@ __all__ = [
     "notmnist",
     "origin_clusters",
     "splits",
-    "standardised_split",
     "status",
     "stl10",
     "svhn",
-    "two_moons",
     "uci",
 ]
 
@@ -105,7 +102,6 @@ _LOADERS = {
     "stl10": stl10,
     **{name: partial(uci, name) for name in UCI},
     "co2": co2,
-    "co2-noaa": co2_noaa,
     "digits": digits,
     "diabetes": diabetes,
 }

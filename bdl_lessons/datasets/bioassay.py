@@ -1,4 +1,4 @@
-"""Twenty animals at four doses: the smallest real data set with a skewed posterior.
+"""Twenty animals at four doses: a small real data set with a skewed posterior. Lesson 02.
 
 Racine, Grieve, Flühler and Smith, "Bayesian methods in practice: experiences in the pharmaceutical
 industry", Applied Statistics 35, 1986; as tabulated in Gelman et al., Bayesian Data Analysis,
@@ -16,7 +16,7 @@ DEATHS = (0, 1, 3, 5)
 
 
 def load() -> tuple[Tensor, Tensor]:
-    """One row per animal: features ``(20, 2)`` = (1, log dose) and labels ``(20,)``, 1 = died.
+    """One example per animal: features ``(20, 2)`` = (1, log dose) and labels ``(20,)``, 1 = died.
 
     Both float64; log dose in log g/ml.
     """

@@ -1,4 +1,4 @@
-"""Atmospheric CO2 at Mauna Loa, and the form in which Gal and Ghahramani (2016) fitted it."""
+"""Atmospheric CO2 at Mauna Loa, as Gal and Ghahramani (2016) fitted it. Lessons 03 and 05."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ GAL_SPAN = (1958.0, 1981.25)
 class CO2:
     """Monthly means: ``times`` in decimal years and ``ppm``, both float64 ``(N,)``, increasing."""
 
-    name: str
     times: torch.Tensor
     ppm: torch.Tensor
 
@@ -41,11 +40,11 @@ class DetrendedCO2:
 
     def to_x(self, years: torch.Tensor) -> torch.Tensor:
         """Decimal years of any shape -> standardised time."""
-        return self.time_scale.apply(years)
+        return self.time_scale.transform(years)
 
     def to_years(self, x: torch.Tensor) -> torch.Tensor:
         """Standardised time of any shape -> decimal years."""
-        return self.time_scale.undo(x)
+        return self.time_scale.inverse_transform(x)
 
     def to_y(self, x: torch.Tensor, ppm: torch.Tensor) -> torch.Tensor:
         """CO2 in ppm at standardised times ``x`` -> detrended and standardised."""
@@ -66,21 +65,13 @@ def co2() -> CO2:
     """
     path = fetch("co2", "co2_mauna_loa_monthly.csv")
     with reading(path):
-        table = np.loadtxt(path, delimiter=",", skiprows=_header_rows(path), ndmin=2)
-        return _series("co2", table[:, 2], table[:, 3])
-
-
-def co2_noaa() -> CO2:
-    """NOAA's monthly means since 1958-03, from ``co2_mm_mlo.txt``; times are mid-month.
-
-    NOAA has interpolated the missing months here and revises old values slightly, so the numbers
-    depend on the day of the download. A file once in the cache is kept; delete it to renew it.
-    """
-    path = fetch("co2-noaa", "co2_mm_mlo.txt")
-    with reading(path):
-        table = np.loadtxt(path, comments="#", usecols=(2, 3), ndmin=2)
-        table = table[table[:, 1] > 0]  # older files mark a missing month by -99.99
-        return _series("co2-noaa", table[:, 0], table[:, 1])
+        lines = path.read_text("utf-8").splitlines()
+        _, *rows = (line for line in lines if not line.startswith("#"))
+        table = np.loadtxt(rows, delimiter=",", ndmin=2)
+        times, ppm = torch.from_numpy(table[:, 2:4].T.copy())
+        if not (times.isfinite() & ppm.isfinite()).all() or (times.diff() <= 0).any():
+            raise ValueError("the values must be finite and the times increase")
+        return CO2(times, ppm)
 
 
 def detrended(series: CO2, start: float = -np.inf, end: float = np.inf) -> DetrendedCO2:
@@ -99,27 +90,14 @@ def detrended(series: CO2, start: float = -np.inf, end: float = np.inf) -> Detre
     times, ppm = series.times[chosen], series.ppm[chosen]
     if len(times) < 3:
         raise ValueError(
-            f"only {len(times)} months of {series.name!r} lie in [{start}, {end}); it covers "
+            f"only {len(times)} months of the series lie in [{start}, {end}); it covers "
             f"{series.times[0]:.2f} to {series.times[-1]:.2f}"
         )
     time_scale = Standardiser.fit(times)
-    x = time_scale.apply(times)
+    x = time_scale.transform(times)
     level, slope = ppm.mean(), (x * ppm).mean()  # least squares: x has mean 0 and variance 1
     residual = ppm - level - slope * x
     std = residual.std(correction=0)
     return DetrendedCO2(
         x[:, None], residual / std, time_scale, level.item(), slope.item(), std.item()
     )
-
-
-def _series(name: str, times: np.ndarray, ppm: np.ndarray) -> CO2:
-    if len(times) == 0 or not (np.isfinite(times).all() and np.isfinite(ppm).all()):
-        raise ValueError("the series is empty or has values that are not finite")
-    if (np.diff(times) <= 0).any():
-        raise ValueError("the times do not increase")
-    return CO2(name, torch.from_numpy(times.copy()), torch.from_numpy(ppm.copy()))
-
-
-def _header_rows(path) -> int:
-    with path.open(encoding="utf-8") as lines:
-        return 1 + sum(line.startswith("#") for line in lines)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from bdl_lessons.core.validation import integer
 from bdl_lessons.datasets.errors import DatasetCorrupt
 
 
@@ -17,7 +18,7 @@ class Classification:
 
     ``x_*`` are float32: images ``(N, C, H, W)`` with pixels in [0, 1], or features ``(N, Q)``.
     ``y_*`` are int64 of shape ``(N,)`` with values 0 .. ``len(classes) - 1``. A set that only has
-    a test part (notMNIST) has a training part of 0 rows.
+    a test part (notMNIST) has an empty training part.
     """
 
     name: str
@@ -30,7 +31,7 @@ class Classification:
 
 @dataclass(frozen=True)
 class Regression:
-    """A regression set in its original units, not divided; see ``splits.standardised_split``.
+    """A regression set in its original units, not divided; see ``splits`` and ``Standardiser``.
 
     ``x`` is ``(N, Q)`` and ``y`` is ``(N,)``, both float64: means and standard deviations are
     taken before anything is rounded to float32.
@@ -50,14 +51,10 @@ def image_part(
     """The first ``n`` images (all if ``None``) of one part of a set, checked and as tensors.
 
     Args:
-        images: uint8 ``(N, C, H, W)``.
-        labels: integers ``(N,)``, counted from 0.
-        n_classes: labels must lie below it.
-        n: how many rows to keep; ``n_train=`` or ``n_test=`` of a loader.
+        images: uint8 ``(N, C, H, W)``; returned as float32 in [0, 1].
+        labels: integers ``(N,)`` in 0 .. ``n_classes - 1``; returned as int64.
+        n: ``n_train=`` or ``n_test=`` of a loader.
         path: the file to name if images and labels do not fit.
-
-    Returns:
-        float32 images in [0, 1] and int64 labels.
 
     Raises:
         DatasetCorrupt: if the numbers differ or a label is out of range.
@@ -69,17 +66,15 @@ def image_part(
         raise DatasetCorrupt(
             f"{path}: labels must lie in 0..{n_classes - 1}, found {labels.min()}..{labels.max()}"
         )
-    n = first_rows(n, len(images))
+    n = first_n(n, len(images))
     pixels = torch.from_numpy(np.ascontiguousarray(images[:n], np.float32)).div_(255)
     return pixels, torch.from_numpy(labels[:n].astype(np.int64))
 
 
-def first_rows(n: int | None, available: int) -> int:
+def first_n(n: int | None, available: int) -> int:
     """``n`` itself, or ``available`` for ``None``; an error if ``n`` is not in 1 .. available."""
     if n is None:
         return available
-    if isinstance(n, bool) or not isinstance(n, int | np.integer):
-        raise TypeError(f"n_train and n_test must be integers or None, got {n!r}")
-    if not 1 <= n <= available:
+    if integer("n_train and n_test", n, 1) > available:
         raise ValueError(f"n_train and n_test must lie in 1..{available} for this part, got {n}")
-    return int(n)
+    return n

@@ -1,7 +1,7 @@
 """Find a data file, or download it: ``BDL_DATA_DIR``, ``data/``, the cache, the network.
 
 The first two folders belong to the user: a file there with a wrong hash is an error and is left
-alone. The cache is ours: a damaged file there is replaced by a fresh download.
+alone. The cache belongs to the package: a damaged file there is replaced by a download.
 """
 
 from __future__ import annotations
@@ -9,18 +9,14 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import sys
-import time
 from pathlib import Path
 
 from bdl_lessons.core.files import DATA
+from bdl_lessons.datasets.download import download
 from bdl_lessons.datasets.errors import DatasetCorrupt, DatasetUnavailable, reading
-from bdl_lessons.datasets.files import Entry, RemoteFile
-from bdl_lessons.datasets.registry import entry
+from bdl_lessons.datasets.registry import Entry, RemoteFile, entry
 
 REPOSITORY_DATA = DATA
-ROUNDS = 3
-"""How often all addresses of a file are tried; between rounds we wait 1 s, then 2 s."""
 
 
 def fetch(dataset: str, file_name: str) -> Path:
@@ -33,8 +29,8 @@ def fetch(dataset: str, file_name: str) -> Path:
 
     Raises:
         DatasetUnavailable: if it is nowhere and cannot be downloaded (no network, 404, a download
-            with a wrong hash, a cache folder one cannot write to), or if ``BDL_DATA_DIR`` names
-            no folder.
+            with a wrong hash or beyond the limits, a cache folder one cannot write to), or if
+            ``BDL_DATA_DIR`` names no folder.
         DatasetCorrupt: if the file in ``BDL_DATA_DIR`` or ``data/`` has a wrong hash.
         ValueError: if the data set is unknown, or has no such file.
     """
@@ -44,11 +40,11 @@ def fetch(dataset: str, file_name: str) -> Path:
         found = find_in(root / item.folder, file)
         if found:
             path, expected = found
-            if not matches(path, expected):
+            if _hash(path, expected) != expected:
                 raise DatasetCorrupt(_wrong_hash(path, expected))
             return path
     cached = find_in(cache_dir() / item.folder, file)
-    if cached and matches(*cached):
+    if cached and _hash(*cached) == cached[1]:
         return cached[0]
     return _download(item, file)
 
@@ -59,17 +55,16 @@ def user_roots() -> dict[str, Path]:
     Raises:
         DatasetUnavailable: if ``BDL_DATA_DIR`` is set but names no folder.
     """
-    roots = {"data/": REPOSITORY_DATA}
     named = os.environ.get("BDL_DATA_DIR", "")
-    if named:
-        folder = Path(named).expanduser()
-        if not folder.is_dir():
-            raise DatasetUnavailable(
-                f"BDL_DATA_DIR is {named!r}, which is not a folder.\n"
-                "  Set it to the folder that holds the data sets (mnist/, uci/, ...), or unset it."
-            )
-        roots = {"BDL_DATA_DIR": folder, **roots}
-    return roots
+    if not named:
+        return {"data/": REPOSITORY_DATA}
+    folder = Path(named).expanduser()
+    if not folder.is_dir():
+        raise DatasetUnavailable(
+            f"BDL_DATA_DIR is {named!r}, which is not a folder.\n"
+            "  Set it to the folder that holds the data sets (mnist/, uci/, ...), or unset it."
+        )
+    return {"BDL_DATA_DIR": folder, "data/": REPOSITORY_DATA}
 
 
 def cache_dir() -> Path:
@@ -79,17 +74,12 @@ def cache_dir() -> Path:
     return Path(pooch.os_cache("bdl_lessons"))
 
 
-def find_in(folder: Path, file: RemoteFile) -> tuple[Path, str | None] | None:
+def find_in(folder: Path, file: RemoteFile) -> tuple[Path, str] | None:
     """The file in this folder and the hash expected of it, or ``None`` if it is not there."""
     for name, expected in file.on_disk():
         if (folder / name).is_file():
             return folder / name, expected
     return None
-
-
-def matches(path: Path, expected: str | None) -> bool:
-    """Whether the file has the hash ``"algorithm:hex"``; always true if none is known."""
-    return expected is None or _hash(path, expected) == expected
 
 
 def place_by_hand(item: Entry) -> str:
@@ -101,7 +91,7 @@ def place_by_hand(item: Entry) -> str:
 
 def _download(item: Entry, file: RemoteFile) -> Path:
     if not file.urls:
-        raise DatasetUnavailable(_unavailable(item, file, [item.source]))
+        raise _unavailable(item, file, [item.source])
     import filelock
 
     folder = cache_dir() / item.folder
@@ -111,45 +101,18 @@ def _download(item: Entry, file: RemoteFile) -> Path:
         with filelock.FileLock(folder / ".lock"):
             for leftover in folder.glob("tmp????????"):  # pooch's name for a half-written file
                 leftover.unlink()
-            path, troubles = _try_addresses(folder, file)
+            path, troubles = download(file, folder, item.max_bytes)
     except OSError as error:
         trouble = f"cannot write to the cache folder {folder}: {error}"
-        raise DatasetUnavailable(_unavailable(item, file, [trouble])) from error
+        raise _unavailable(item, file, [trouble]) from error
     if path is None:
-        raise DatasetUnavailable(_unavailable(item, file, troubles))
+        raise _unavailable(item, file, troubles)
     return path
 
 
-def _try_addresses(folder: Path, file: RemoteFile) -> tuple[Path | None, list[str]]:
-    """Ask each address in turn, and those that did not answer once more, ``ROUNDS`` times."""
-    import pooch
-    import requests
-
-    bar = sys.stderr.isatty()
-    downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=2**16)
-    troubles: dict[str, str] = {}
-    urls = list(file.urls)
-    for attempt in range(ROUNDS):
-        time.sleep(attempt)
-        for url in list(urls):
-            try:
-                path = pooch.retrieve(url, file.hash, file.name, folder, downloader=downloader)
-                return Path(path), []
-            except requests.HTTPError as error:
-                troubles[url] = f"{url}: the server says {error.response.status_code}"
-                if error.response.status_code < 500:
-                    urls.remove(url)
-            except requests.RequestException as error:
-                troubles[url] = f"{url}: the connection failed ({type(error).__name__})"
-            except ValueError:
-                troubles[url] = f"{url}: sent a file with a wrong hash (expected {file.hash})"
-                urls.remove(url)
-    return None, list(troubles.values())
-
-
-def _unavailable(item: Entry, file: RemoteFile, troubles: list[str]) -> str:
-    lines = [f"{item.name}: the file {file.name!r} is not on this machine"]
+def _unavailable(item: Entry, file: RemoteFile, troubles: list[str]) -> DatasetUnavailable:
     cached = find_in(cache_dir() / item.folder, file)
+    lines = [f"{item.name}: the file {file.name!r} is not on this machine"]
     if cached:
         lines = [f"{item.name}: no usable {file.name!r}. {_wrong_hash(*cached)}"]
     lines += [f"  {trouble}" for trouble in troubles]
@@ -157,9 +120,9 @@ def _unavailable(item: Entry, file: RemoteFile, troubles: list[str]) -> str:
         lines += ["  Official addresses:", *(f"    {url}" for url in file.urls)]
     lines += [
         f"  By hand: put it, unchanged, into {place_by_hand(item)}",
-        f"  Expected hash: {file.hash or 'none known'}",
+        f"  Expected hash: {file.hash}",
     ]
-    return "\n".join(lines)
+    return DatasetUnavailable("\n".join(lines))
 
 
 def _wrong_hash(path: Path, expected: str) -> str:

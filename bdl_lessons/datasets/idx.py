@@ -19,16 +19,8 @@ from bdl_lessons.datasets.fetch import fetch
 
 DIGITS = tuple("0123456789")
 CLOTHES = (
-    "T-shirt/top",
-    "trouser",
-    "pullover",
-    "dress",
-    "coat",
-    "sandal",
-    "shirt",
-    "sneaker",
-    "bag",
-    "ankle boot",
+    *("T-shirt/top", "trouser", "pullover", "dress", "coat"),
+    *("sandal", "shirt", "sneaker", "bag", "ankle boot"),
 )
 LETTERS = tuple("ABCDEFGHIJ")
 CAFFE_SCALE = 255 / 256
@@ -36,21 +28,24 @@ CAFFE_SCALE = 255 / 256
 
 
 def mnist(n_train: int | None = None, n_test: int | None = None) -> Classification:
-    """MNIST: x ``(60000, 1, 28, 28)`` and ``(10000, 1, 28, 28)``; the first rows if limited."""
-    return _train_and_test("mnist", DIGITS, n_train, n_test)
+    """MNIST: x ``(60000, 1, 28, 28)`` and ``(10000, 1, 28, 28)``; the first images if limited."""
+    train, test = _part("mnist", "train", 10, n_train), _part("mnist", "t10k", 10, n_test)
+    return Classification("mnist", *train, *test, DIGITS)
 
 
 def fashion_mnist(n_train: int | None = None, n_test: int | None = None) -> Classification:
     """Fashion-MNIST: x ``(60000, 1, 28, 28)`` and ``(10000, 1, 28, 28)``."""
-    return _train_and_test("fashion-mnist", CLOTHES, n_train, n_test)
+    name = "fashion-mnist"
+    train, test = _part(name, "train", 10, n_train), _part(name, "t10k", 10, n_test)
+    return Classification(name, *train, *test, CLOTHES)
 
 
 def notmnist(n_test: int | None = None) -> Classification:
-    """notMNIST, 1000 of each letter A–J: x_test ``(10000, 1, 28, 28)``, no training rows.
+    """notMNIST, 1000 of each letter A–J: x_test ``(10000, 1, 28, 28)``, no training images.
 
     It is there to be out of distribution for a network trained on MNIST.
     """
-    x_test, y_test = _part("notmnist-small", "t10k", len(LETTERS), n_test)
+    x_test, y_test = _part("notmnist-small", "t10k", 10, n_test)
     x_train, y_train = x_test.new_empty(0, *x_test.shape[1:]), y_test.new_empty(0)
     return Classification("notmnist-small", x_train, y_train, x_test, y_test, LETTERS)
 
@@ -74,14 +69,6 @@ def read_idx(path: Path) -> np.ndarray:
                 f"the header promises {shape}, {len(content) - start} bytes of data follow"
             )
         return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
-
-
-def _train_and_test(
-    name: str, classes: tuple[str, ...], n_train: int | None, n_test: int | None
-) -> Classification:
-    train = _part(name, "train", len(classes), n_train)
-    test = _part(name, "t10k", len(classes), n_test)
-    return Classification(name, *train, *test, classes)
 
 
 def _part(name: str, part: str, n_classes: int, n: int | None) -> tuple[torch.Tensor, torch.Tensor]:

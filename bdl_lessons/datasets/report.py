@@ -1,9 +1,8 @@
-"""Which data sets are here, which are not, and what to do about it: what lesson 00 shows."""
+"""Which data sets are on this machine, and how to get the others. Lesson 00."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from bdl_lessons.datasets.errors import DatasetError
 from bdl_lessons.datasets.fetch import cache_dir, find_in, place_by_hand, user_roots
@@ -35,32 +34,25 @@ def info(name: str) -> Status:
     item = entry(name)
     if not item.files:
         return Status(name, item.title, True, "scikit-learn", (), "")
-    roots, remedy = _roots()
-    places, missing = [], []
-    for file in item.files:
-        place = next((k for k, root in roots.items() if find_in(root / item.folder, file)), None)
-        if place is None:
-            missing.append(file.name)
-        elif place not in places:
-            places.append(place)
+    try:
+        roots, remedy = {**user_roots(), "cache": cache_dir()}, ""
+    except DatasetError as error:  # BDL_DATA_DIR names no folder
+        roots, remedy = {}, str(error)
+    places = {
+        file.name: next((k for k, root in roots.items() if find_in(root / item.folder, file)), "")
+        for file in item.files
+    }
+    missing = tuple(name for name, place in places.items() if not place)
     if missing and not remedy:
         remedy = f"put {', '.join(missing)} into {place_by_hand(item)}"
         if all(item.file(file).urls for file in missing):
             remedy = f"nothing to do: up to {item.download_mb:g} MB on first use; or {remedy}"
         elif item.source:
             remedy = f"{item.source}; or {remedy}"
-    found = not missing
-    return Status(name, item.title, found, ", ".join(places), tuple(missing), remedy)
+    where = ", ".join(dict.fromkeys(filter(None, places.values())))
+    return Status(name, item.title, not missing, where, missing, remedy)
 
 
 def status() -> list[Status]:
     """``info`` of every data set, in the order of the registry."""
     return [info(name) for name in names()]
-
-
-def _roots() -> tuple[dict[str, Path], str]:
-    """The folders to look in, and the trouble with ``BDL_DATA_DIR`` if it names none."""
-    try:
-        return {**user_roots(), "cache": cache_dir()}, ""
-    except DatasetError as error:
-        return {}, str(error)

@@ -26,9 +26,9 @@ def test_the_written_derivative_is_the_one_used():
     x, y = normal(4, 3).requires_grad_(), normal(4, 3, seed=1).requires_grad_()
     assert torch.autograd.gradcheck(product, (x, y))
     assert torch.autograd.gradcheck(half_norm, x)
-    assert torch.equal(product(x, y), x * y)
+    torch.testing.assert_close(product(x, y), x * y)
     wrong = known_slope(half_norm(x).detach(), (x, 2 * x.detach()))
-    assert torch.equal(torch.autograd.grad(wrong, x)[0], 2 * x)
+    torch.testing.assert_close(torch.autograd.grad(wrong, x)[0], 2 * x)
 
 
 def test_it_works_side_by_side():
@@ -42,7 +42,7 @@ def test_it_works_side_by_side():
     torch.testing.assert_close(gradients, (y * cosine + 3 * x, x * cosine))
     leaf = x.clone().requires_grad_()
     torch.func.vmap(half_norm)(leaf).sum().backward()
-    assert torch.equal(leaf.grad, x)
+    torch.testing.assert_close(leaf.grad, x)
 
 
 def test_a_second_derivative_is_refused_and_not_wrong():
@@ -82,7 +82,7 @@ def test_the_flag_is_down_after_an_error():
 def test_every_member_draws_its_own_numbers():
     generator = torch.Generator().manual_seed(0)
     draws = vmap(lambda x: torch.randn(2, generator=generator) + x)(torch.zeros(4))
-    assert draws.unique().numel() == 8
+    assert torch.pdist(draws.reshape(8, 1)).min() > 1e-6
 
 
 def test_values_are_checked_outside_only():

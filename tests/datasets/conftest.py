@@ -11,6 +11,7 @@ import struct
 import tarfile
 import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,7 +21,7 @@ import pooch
 import pytest
 
 from bdl_lessons import datasets
-from bdl_lessons.datasets import registry
+from bdl_lessons.datasets import download, registry
 
 fetching = importlib.import_module("bdl_lessons.datasets.fetch")  # the name is also a function
 REAL_DATA_DIR = os.environ.get("BDL_DATA_DIR", "")
@@ -56,7 +57,7 @@ class Folders:
     cache: Path
     monkeypatch: pytest.MonkeyPatch
 
-    def register(self, dataset: str, file: str, *, urls=(), hash=None, unpacked_hash=None):
+    def register(self, dataset: str, file: str, *, urls=(), hash: str, unpacked_hash=None):
         """Replace what the registry says about one file."""
         entry = registry.entry(dataset)
         new = replace(entry.file(file), urls=tuple(urls), hash=hash, unpacked_hash=unpacked_hash)
@@ -64,8 +65,8 @@ class Folders:
         self.monkeypatch.setitem(registry.ENTRIES, dataset, replace(entry, files=files))
 
     def put(self, dataset: str, file: str, content: bytes, *, where: Path | None = None) -> Path:
-        """Write a file into BDL_DATA_DIR (or ``where``) and drop its known hash."""
-        self.register(dataset, file)
+        """Write a file into BDL_DATA_DIR (or ``where``) and register its hash."""
+        self.register(dataset, file, hash=sha256(content))
         return self.place(dataset, file, content, where=where)
 
     def place(self, dataset: str, file: str, content: bytes, *, where: Path | None = None) -> Path:
@@ -82,7 +83,7 @@ def folders(tmp_path, monkeypatch) -> Folders:
     monkeypatch.setenv("BDL_DATA_DIR", str(places.user))
     monkeypatch.setattr(fetching, "REPOSITORY_DATA", places.repository)
     monkeypatch.setattr(pooch, "os_cache", lambda project: places.cache)
-    monkeypatch.setattr(fetching.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(download.time, "sleep", lambda seconds: None)
     return places
 
 
@@ -104,7 +105,8 @@ class Server:
     """What the local web server answers, by path, and how often it was asked."""
 
     url: str
-    answers: dict[str, bytes | int] = field(default_factory=dict)
+    answers: dict[str, bytes | int | Callable] = field(default_factory=dict)
+    """Content, a status, or a function that gets the handler."""
     requests: Counter = field(default_factory=Counter)
     promised: dict[str, int] = field(default_factory=dict)
     """Content-Length to announce where it is not the true one."""
@@ -120,6 +122,9 @@ def server():
             answer = state.answers.get(self.path, 404)
             if isinstance(answer, int):
                 self.send_error(answer)
+                return
+            if callable(answer):
+                answer(self)
                 return
             self.send_response(200)
             self.send_header("Content-Length", str(state.promised.get(self.path, len(answer))))

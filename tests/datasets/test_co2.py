@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from bdl_lessons import datasets
-from bdl_lessons.datasets import GAL_SPAN, DatasetCorrupt, DatasetUnavailable, detrended, make_co2
+from bdl_lessons.datasets import GAL_SPAN, DatasetCorrupt, detrended, make_co2
 
 from .conftest import REAL_DATA_DIR, fetching
 
@@ -167,7 +167,7 @@ def test_the_set_up_agrees_with_the_file_of_the_paper(series):
     # Their input is the number of the month: with that, the agreement is closer still.
     months = series.times.new_tensor(range(272))
     chosen = series.times < GAL_SPAN[1]
-    by_number = detrended(datasets.CO2("by number", months, series.ppm[chosen]))
+    by_number = detrended(datasets.CO2(months, series.ppm[chosen]))
     assert torch.corrcoef(torch.stack([by_number.y, published]))[0, 1] > 0.999
 
 
@@ -183,36 +183,3 @@ def _labels_of_hdf5(content: bytes) -> np.ndarray:
             shuffled = np.frombuffer(data, np.uint8).reshape(4, 272).T.copy().view("<f4").ravel()
             return next(a for a in (plain, shuffled) if abs(a.std() - 1) < 1e-3)
     raise AssertionError("no such stream")
-
-
-@pytest.mark.filterwarnings("ignore:loadtxt")
-def test_noaa_text_of_old_and_new_layout(folders):
-    new = b"# comment\n 1958  3  1958.2027  315.71  314.44  -1  -9.99  -0.99\n"
-    new += b"1958 4 1958.2877 317.45 1 2 3 4\n"
-    folders.put("co2-noaa", "co2_mm_mlo.txt", new)
-    series = datasets.co2_noaa()
-    assert series.times.tolist() == [1958.2027, 1958.2877]
-    assert series.ppm.tolist() == [315.71, 317.45]
-    old = b"# comment\n1964 2 1964.125 -99.99 320.0 320.1 -1\n1964 5 1964.375 322.26 1 2 3\n"
-    folders.put("co2-noaa", "co2_mm_mlo.txt", old)
-    assert datasets.co2_noaa().ppm.tolist() == [322.26]
-    for damaged in (b"", b"# only comments\n", b"<html>404</html>"):
-        folders.put("co2-noaa", "co2_mm_mlo.txt", damaged)
-        with pytest.raises(DatasetCorrupt, match="co2_mm_mlo"):
-            datasets.co2_noaa()
-
-
-def test_noaa_missing_is_unavailable(folders):
-    folders.register("co2-noaa", "co2_mm_mlo.txt")
-    with pytest.raises(DatasetUnavailable):
-        datasets.co2_noaa()
-
-
-def test_two_sources_of_the_same_air_agree(real, series):
-    real("co2-noaa")
-    noaa = datasets.co2_noaa()
-    assert len(noaa.ppm) >= 815
-    interpolated = np.interp(series.times, noaa.times, noaa.ppm)
-    difference = series.ppm.numpy() - interpolated
-    assert abs(difference.mean()) < 0.25
-    assert difference.std() < 0.3

@@ -1,16 +1,24 @@
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import socket
+import threading
 from pathlib import Path
 
 import pooch
 import pytest
 
-from bdl_lessons.datasets import DatasetCorrupt, DatasetError, DatasetUnavailable, fetch
+from bdl_lessons.datasets import (
+    DatasetCorrupt,
+    DatasetError,
+    DatasetUnavailable,
+    download,
+    fetch,
+)
 
-from .conftest import fetching, sha256
+from .conftest import fetching, gzipped, sha256
 
 CONTENT = b"ten bytes!" * 1000
 FILE = "t10k-labels-idx1-ubyte.gz"
@@ -86,7 +94,7 @@ def test_a_server_in_trouble_is_asked_again(folders, remote):
     remote.answers["/" + FILE] = 503
     with pytest.raises(DatasetUnavailable, match="503"):
         load()
-    assert remote.requests["/" + FILE] == fetching.ROUNDS
+    assert remote.requests["/" + FILE] == download.ROUNDS
 
 
 def test_no_network(folders, monkeypatch):
@@ -106,12 +114,69 @@ def test_a_download_with_a_wrong_hash_is_not_kept(folders, remote):
     assert list(cached(folders).parent.glob("[!.]*")) == []
 
 
-def test_a_connection_cut_in_the_middle_is_not_kept_even_without_a_hash(folders, remote):
-    folders.register("notmnist-small", FILE, urls=[f"{remote.url}/{FILE}"])
+def test_a_connection_cut_in_the_middle_is_tried_again_and_not_kept(folders, remote):
     remote.promised["/" + FILE] = len(CONTENT) + 10
     with pytest.raises(DatasetUnavailable, match="the connection failed"):
         load()
+    assert remote.requests["/" + FILE] == download.ROUNDS
     assert list(cached(folders).parent.glob("[!.]*")) == []
+
+
+def endless(handler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    with contextlib.suppress(OSError):  # the other side hangs up
+        while True:
+            handler.wfile.write(bytes(2**16))
+
+
+def dripping(handler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    with contextlib.suppress(OSError):
+        while True:
+            handler.wfile.write(b"x")
+            threading.Event().wait(0.02)  # time.sleep does nothing in these tests
+
+
+def silent(handler) -> None:
+    threading.Event().wait(0.6)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (endless, "sends more than 16 MB"),
+        (dripping, "sends less than 20 kB/s"),
+        (silent, "the server does not answer"),
+    ],
+)
+def test_a_server_beyond_the_limits_is_left_and_the_next_one_tried(
+    folders, remote, monkeypatch, answer, said
+):
+    monkeypatch.setattr(download, "READ_S", 0.2)
+    monkeypatch.setattr(download, "GRACE_S", 0.2)
+    remote.answers["/bad"] = answer
+    urls = [f"{remote.url}/bad", f"{remote.url}/gone"]
+    folders.register("notmnist-small", FILE, urls=urls, hash=sha256(CONTENT))
+    with pytest.raises(DatasetUnavailable, match=f"/bad: {said}"):
+        load()
+    assert remote.requests["/bad"] == 1, "no second try"
+    assert list(cached(folders).parent.glob("[!.]*")) == []
+    urls[1] = f"{remote.url}/{FILE}"
+    folders.register("notmnist-small", FILE, urls=urls, hash=sha256(CONTENT))
+    assert load().read_bytes() == CONTENT
+
+
+def test_a_compressed_transfer_is_unpacked(folders, remote):
+    def packed(handler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Encoding", "gzip")
+        handler.end_headers()
+        handler.wfile.write(gzipped(CONTENT))
+
+    remote.answers["/" + FILE] = packed
+    assert load().read_bytes() == CONTENT
 
 
 def test_a_file_without_any_address_says_where_it_comes_from(folders):
@@ -130,7 +195,7 @@ def test_a_hand_placed_file_with_a_wrong_hash_is_an_error_and_stays(folders, rem
     assert not remote.requests
 
 
-def test_a_repaired_file_is_hashed_anew(folders, remote):
+def test_a_repaired_file_is_hashed_again(folders, remote):
     path = folders.place("notmnist-small", FILE, b"!" + CONTENT[1:])
     os.utime(path, ns=(0, 10**18))
     with pytest.raises(DatasetCorrupt):

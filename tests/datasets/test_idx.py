@@ -34,7 +34,7 @@ def made_up(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def test_what_was_written_is_read(tmp_path_factory, array, packed):
     path = tmp_path_factory.mktemp("idx") / ("a-ubyte.gz" if packed else "a-ubyte")
     path.write_bytes(gzipped(idx_bytes(array)) if packed else idx_bytes(array))
-    np.testing.assert_array_equal(read_idx(path), array)
+    np.testing.assert_array_equal(read_idx(path), array)  # bits: integers
 
 
 def test_pixels_labels_and_order(folders):
@@ -45,7 +45,8 @@ def test_pixels_labels_and_order(folders):
     assert data.y_train.shape == (0,)
     assert data.x_test.dtype == torch.float32
     assert data.y_test.dtype == torch.int64
-    np.testing.assert_array_equal(np.round(data.x_test[:, 0].numpy() * 255), images)
+    pixels = np.round(data.x_test[:, 0].numpy() * 255)
+    np.testing.assert_array_equal(pixels, images)  # bits: rounded to integers
     assert data.x_test.max() <= 1
     assert data.classes[data.y_test[3]] == "D"
 
@@ -55,7 +56,7 @@ def test_limits_take_the_first_rows_and_own_their_memory(folders):
     images, labels = made_up(20)
     put_letters(folders, images, labels)
     data = datasets.notmnist(n_test=5)
-    assert torch.equal(data.x_test, datasets.notmnist().x_test[:5])
+    torch.testing.assert_close(data.x_test, datasets.notmnist().x_test[:5])
     data.x_test[0] = 0  # a tensor of its own: writing to it is allowed
     assert datasets.notmnist().x_test[0].any()
 
@@ -151,7 +152,7 @@ def test_the_real_sets(real, name, loader, mean, std):
     assert data.x_test.shape == (10000, 1, 28, 28)
     assert data.x_train.double().mean().item() == pytest.approx(mean, abs=6e-6)
     assert data.x_train.double().std().item() == pytest.approx(std, abs=6e-6)
-    assert len(data.y_train.unique()) == len(data.classes) == 10
+    assert len(data.y_train.unique()) == len(data.classes) == 10  # bits: integers
 
 
 def test_real_notmnist(real):

@@ -43,10 +43,10 @@ def test_the_corrected_error_is_right_for_correlated_splits():
 
 
 def test_ranks_share_ties_and_leave_gaps():
-    np.testing.assert_array_equal(
+    np.testing.assert_allclose(
         ranks([[0.3, 0.1, 0.3, np.nan]], higher_is_better=False), [[2.5, 1, 2.5, np.nan]]
     )
-    np.testing.assert_array_equal(ranks([3.0, 1.0, 2.0], higher_is_better=True), [1, 3, 2])
+    np.testing.assert_allclose(ranks([3.0, 1.0, 2.0], higher_is_better=True), [1, 3, 2])
 
 
 @given(arrays(float, st.integers(1, 7), elements=small))

@@ -10,7 +10,7 @@ from bdl_lessons.experiments.cluster import on_cluster
 from bdl_lessons.experiments.records import load_records
 
 from . import toy
-from .test_runner import comparable, wait_for
+from .test_runner import assert_same_records, wait_for
 
 distributed = pytest.importorskip("distributed")
 
@@ -48,7 +48,7 @@ def test_a_worker_that_dies_loses_no_trial_and_doubles_none(two_workers, tmp_pat
     assert len({record["key"] for record in load_records(path)}) == len(load_records(path)) == 4
     alone = tmp_path / "alone"
     runner.reproduce(experiment, folder=alone)
-    assert comparable(path) == comparable(alone / "toy.jsonl")
+    assert_same_records(path, alone / "toy.jsonl")
 
 
 def test_a_scheduler_that_is_not_there_is_named():

@@ -11,7 +11,7 @@ from bdl_lessons.experiments import runner
 from bdl_lessons.experiments.records import load_records
 
 from . import toy
-from .test_runner import comparable
+from .test_runner import assert_same_records
 
 ROOT = Path(__file__).resolve().parents[2]
 KILL_TEN_TIMES = """
@@ -54,5 +54,5 @@ def test_ten_kills_at_random_moments_change_nothing(tmp_path):
 
     uninterrupted = tmp_path / "uninterrupted"
     runner.reproduce(experiment, folder=uninterrupted)
-    assert comparable(path) == comparable(uninterrupted / "toy.jsonl")
+    assert_same_records(path, uninterrupted / "toy.jsonl")
     assert len(load_records(path)) == len(toy.many_trials("paper"))

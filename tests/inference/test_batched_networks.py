@@ -58,8 +58,8 @@ def test_equal_members_draw_different_noise(factory):
     members = BatchedNetworks(networks(factory, 1) * 3)
     x = torch.randn(1, 6, 4, generator=gen()).expand(3, 6, 4)
     outputs = members(x, "per_example", gen(1))
-    assert (outputs[0] != outputs[1]).any()
-    assert (outputs[1] != outputs[2]).any()
+    assert not torch.allclose(outputs[0], outputs[1])
+    assert not torch.allclose(outputs[1], outputs[2])
 
 
 def test_a_convolutional_network():
@@ -110,8 +110,7 @@ def test_members_may_have_rates_of_their_own():
     members = BatchedNetworks(nets)
     outputs = members(torch.ones(3, 40_000, 1), "per_example", gen())[..., 0]
     for draws, p_drop in zip(outputs, rates, strict=True):
-        kept = torch.tensor([0.0, 1 / (1 - p_drop)])
-        torch.testing.assert_close(draws.unique(), kept)
+        torch.testing.assert_close(draws, (draws > 0) / (1 - p_drop))
         assert (draws == 0).double().mean().item() == pytest.approx(p_drop, abs=0.01)
     torch.testing.assert_close(members.kl(), torch.stack([net.kl() for net in nets]))
     assert [members.network(i)[0].noise.p_drop for i in range(3)] == rates

@@ -148,7 +148,7 @@ class TestAPrunedNetworkIsFinal:
         before = {name: value.clone() for name, value in model.state_dict().items()}
         make(model)
         for name, value in model.state_dict().items():
-            assert torch.equal(value, before[name])
+            assert torch.equal(value, before[name])  # bits: copies
         assert all(parameter.requires_grad for parameter in model.parameters())
 
 
@@ -200,6 +200,6 @@ def test_weights_that_training_cut_stay_cut(threshold):
 def test_nothing_random_is_left_and_the_original_stays_as_it_was(make):
     model = Network(with_noise(mlp((6, 6), SparseVD()))[0], nn.BatchNorm1d(6), nn.Dropout(0.5))
     made, x = make(model), torch.randn(7, 6, generator=generator())
-    assert torch.equal(made(x), made(x))
+    torch.testing.assert_close(made(x), made(x))
     assert model[1].training
-    assert torch.equal(model[1].running_mean, torch.zeros(6))
+    assert not model[1].running_mean.any()

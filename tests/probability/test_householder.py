@@ -31,7 +31,7 @@ def variances(n, seed=0, dtype=torch.float64):
 @pytest.mark.parametrize(("n_reflections", "n_units"), CHAINS)
 def test_the_product_is_orthogonal_with_alternating_determinant(n_reflections, n_units):
     U = orthogonal_matrix(draw(n_reflections, n_units))
-    torch.testing.assert_close(U @ U.T, torch.eye(n_units, dtype=U.dtype), atol=1e-13, rtol=0)
+    torch.testing.assert_close(U @ U.T, torch.eye(n_units, dtype=U.dtype), atol=1e-12, rtol=0)
     torch.testing.assert_close(U.det().item(), (-1.0) ** n_reflections)
 
 
@@ -139,7 +139,7 @@ def test_equal_variances_stay_equal_and_pass_no_gradient_to_the_vectors():
     s = rotated_variance(torch.full((6,), 0.3, dtype=torch.float64), vectors)
     torch.testing.assert_close(s, torch.full_like(s, 0.3))
     (s * draw(6, seed=4)).sum().backward()
-    torch.testing.assert_close(vectors.grad, torch.zeros_like(vectors), atol=1e-14, rtol=0)
+    torch.testing.assert_close(vectors.grad, torch.zeros_like(vectors), atol=1e-12, rtol=0)
 
 
 def test_cancellation_leaves_a_positive_variance():

@@ -15,7 +15,7 @@ rates = st.floats(0, 1, exclude_max=True)
 @pytest.mark.parametrize("n_units", [1, 2, 5])
 def test_lists_every_mask_once_in_binary_order(n_units):
     expected = torch.tensor(list(itertools.product([0.0, 1.0], repeat=n_units)))
-    assert torch.equal(all_masks(n_units), expected.double())
+    assert torch.equal(all_masks(n_units), expected.double())  # bits: zeros and ones
 
 
 @given(rates, st.integers(1, 9))

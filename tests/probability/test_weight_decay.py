@@ -83,7 +83,7 @@ def test_one_sgd_step_with_weight_decay_is_one_step_on_the_elbo(data_term, scali
     per_nat = {"nll": 1, "half_squared_error": 1 / precision, "squared_error": 2 / precision}
     scale = per_nat.get(data_term, 2 / (precision * D)) / N
     for step, leaf in zip(steps, leaves, strict=True):
-        torch.testing.assert_close(step, scale * leaf.grad, rtol=1e-12, atol=1e-13)
+        torch.testing.assert_close(step, scale * leaf.grad, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("scaling", ["classic", "inverted"])
@@ -146,7 +146,7 @@ def test_equation_7_and_the_factors_around_it():
     assert decay(scaling="inverted") == pytest.approx(decay() / 0.8**2)
     assert decay(y_std=10.0) == pytest.approx(decay() / 100)
     assert decay(p_drop=0.0) == pytest.approx(decay() / 0.8)
-    assert decay(p_drop=0.0) == decay(p_drop=0.0, scaling="inverted")
+    assert decay(p_drop=0.0) == pytest.approx(decay(p_drop=0.0, scaling="inverted"))
 
 
 @pytest.mark.parametrize(

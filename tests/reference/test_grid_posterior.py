@@ -61,8 +61,9 @@ def test_sample_follows_the_probabilities():
 
 def test_points_follow_the_axes():
     grid = gaussian_grid(n=50)
-    assert torch.equal(grid.points.view(50, 50, 2)[:, 0, 0], grid.axes[0])
-    assert torch.equal(grid.points.view(50, 50, 2)[0, :, 1], grid.axes[1])
+    points = grid.points.view(50, 50, 2)
+    assert torch.equal(points[:, 0, 0], grid.axes[0])  # bits: copies
+    assert torch.equal(points[0, :, 1], grid.axes[1])  # bits: copies
 
 
 def test_a_grid_that_cuts_the_posterior_off_is_refused():

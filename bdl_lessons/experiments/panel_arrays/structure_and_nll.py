@@ -100,7 +100,7 @@ def diabetes_split(seed: int) -> Split:
     rows = torch.from_numpy(np.random.default_rng(seed).permutation(len(data.x)))
     train, validation, test = rows[:283], rows[283:354], rows[354:]
     x_scale, y_scale = Standardiser.fit(data.x[train]), Standardiser.fit(data.y[train])
-    x, y = x_scale.apply(data.x), y_scale.apply(data.y)[:, None]
+    x, y = x_scale.transform(data.x), y_scale.transform(data.y)[:, None]
     linear = torch.linalg.lstsq(x[train], y[train]).solution
     residual_var = (y[train] - x[train] @ linear).square().sum() / (len(train) - x.shape[1] - 1)
     parts = [(x[part].float(), y[part].float()) for part in (train, validation, test)]

@@ -95,7 +95,7 @@ class Networks(Method):
 
     def seconds_alone(self, x: Tensor, y: Tensor, config: Config, g: torch.Generator) -> float:
         """CPU time of one step of one network that trains by itself on ``(N, K)`` and ``(N,)``."""
-        x, y = Standardiser.fit(x).apply(x).float(), Standardiser.fit(y).apply(y).float()
+        x, y = Standardiser.fit(x).transform(x).float(), Standardiser.fit(y).transform(y).float()
         point = config["grid"][0]
         n_steps = min(_STEPS_ALONE, config["n_steps"])
         network = self._network(point, x, config, g)

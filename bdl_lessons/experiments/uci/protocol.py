@@ -73,7 +73,7 @@ def choose_and_predict(
     n_splits, n_points = len(x_train), len(grid)
     part = x_train.shape[1] - int(VALIDATION * x_train.shape[1])
     x_scale, y_scale = _scales(x_train[:, :part]), _scales(y_train[:, :part])
-    x, y = x_scale.apply(x_train).float(), y_scale.apply(y_train).float()
+    x, y = x_scale.transform(x_train).float(), y_scale.transform(y_train).float()
     x, y = x.repeat(n_points, 1, 1), y.repeat(n_points, 1)
     every = [point for point in grid for _ in range(n_splits)]
     began = time.process_time()
@@ -91,11 +91,11 @@ def choose_and_predict(
     points = [grid[i] for i in chosen.tolist()]
     weights = y_var.new_tensor([point["kl_weight"] for point in points])
     x_scale, y_scale = _scales(x_train), _scales(y_train)
-    x, y = x_scale.apply(x_train).float(), y_scale.apply(y_train).float()
+    x, y = x_scale.transform(x_train).float(), y_scale.transform(y_train).float()
     predict = method.train(points, x, y, config, generator)
-    draws = predict(x_scale.apply(x_test).float(), config["n_samples"], generator)
+    draws = predict(x_scale.transform(x_test).float(), config["n_samples"], generator)
     return Predicted(
-        y_scale.undo(draws),
+        y_scale.inverse_transform(draws),
         chosen.tolist(),
         taus / y_var,
         y_var.new_tensor(tau_grid)[on_grid.argmax(0)],

@@ -71,7 +71,7 @@ def test_initialise_reaches_into_blocks_and_repeats():
     first, again = (initialise(resnet18(PLAIN), generator(3)) for _ in range(2))
     weight = first[-6].main[0].weight  # 256 channels to 256
     assert weight.var().item() == pytest.approx(2 / (256 * 9), rel=0.02)
-    assert all(map(torch.equal, first.parameters(), again.parameters()))
+    torch.testing.assert_close([*first.parameters()], [*again.parameters()])
 
 
 @pytest.mark.parametrize("layers", [DROP, BayesByBackprop(init_log_sigma2=-1.0)])

@@ -18,8 +18,7 @@ def test_the_first_layer_switches_inside_the_data_and_a_seed_repeats():
     places = -nets[0][0].bias / nets[0][0].weight[:, 0]
     assert places.abs().max() <= 1.8 + 1e-5
     assert places.std() > 0.8
-    for ours, theirs in zip(nets[0].parameters(), nets[1].parameters(), strict=True):
-        assert torch.equal(ours, theirs)
+    torch.testing.assert_close(*([*net.parameters()] for net in nets))
 
 
 def test_arrays_have_the_layout_that_is_stored(monkeypatch, stored):

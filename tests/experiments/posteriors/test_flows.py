@@ -25,7 +25,7 @@ def test_every_row_has_masks_of_its_own_and_kept_numbers_stay():
     z = torch.ones(1000, 4, dtype=torch.float64)
     out, log_det = f(z, generator(3))
     kept = out == 1
-    assert len(kept.unique(dim=0)) == 16
+    assert len(kept.unique(dim=0)) == 16  # bits: Booleans
     assert abs(kept.double().mean() - 0.5) < 4 * (0.25 / 4000) ** 0.5
     assert log_det.shape == (1000,)
 
@@ -33,7 +33,7 @@ def test_every_row_has_masks_of_its_own_and_kept_numbers_stay():
 def test_no_steps_are_the_identity_and_no_generator_is_a_fixed_path():
     z = torch.randn(5, 4, generator=generator(2), dtype=torch.float64)
     out, log_det = flow(n_steps=0)(z, generator())
-    assert torch.equal(out, z)
+    assert torch.equal(out, z)  # bits: no step computes anything
     assert not log_det.any()
     torch.testing.assert_close(flow()(z, None), flow()(z, None))
     assert not torch.allclose(flow()(z, generator(1))[0], flow()(z, generator(2))[0])

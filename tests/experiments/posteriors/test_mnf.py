@@ -221,11 +221,11 @@ def test_the_kl_of_a_layer_that_never_ran_is_refused():
 
 def test_start_values_come_from_the_generator():
     first, again = (initialise(lenet5(MNF()), generator(3)) for _ in range(2))
-    assert all(map(torch.equal, first.parameters(), again.parameters()))
+    torch.testing.assert_close([*first.parameters()], [*again.parameters()])
     posterior = first[5].noise
     assert posterior.z_mean.mean().item() == pytest.approx(0, abs=0.02)
-    assert posterior.log_sigma2[:, :-1].unique().tolist() == [-18]
-    assert posterior.log_sigma2[:, -1].unique().tolist() == [-9]
+    assert (posterior.log_sigma2[:, :-1] == -18).all()
+    assert (posterior.log_sigma2[:, -1] == -9).all()
     assert len(first[0].noise.z_mean) == 20
     assert len(posterior.z_mean) == 800
 
@@ -248,7 +248,7 @@ def test_members_side_by_side_fit_a_curve():
     draws = predict_members(members, x, 30, generator=generator(6))
     assert ((draws.mean(0) - y).square().mean((1, 2)).sqrt() < 0.25).all()
     kl = members.kl()
-    assert kl[0] != kl[1]
+    assert abs(kl[0] - kl[1]) > 1e-3
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_a_new_start_forgets_the_old_one():
             for name in names:
                 getattr(layer.noise, name).add_(1.0)
     for old, new in zip(*started, strict=True):
-        assert torch.equal(old, new)
+        torch.testing.assert_close(old, new)
     assert (started[0][0] - 2).abs().max() < 0.5  # within five standard deviations
 
 

@@ -174,7 +174,7 @@ def test_start_values_come_from_the_generator(source):
         return torch.cat([p.detach().flatten() for p in network.parameters()])
 
     torch.testing.assert_close(drawn(1), drawn(1))
-    assert not torch.equal(drawn(1), drawn(2))
+    assert not torch.allclose(drawn(1), drawn(2))
     layer = mlp((500, 1), StructuredDropout(alpha_spread=0.3))[0]
     layer.reset_noise(seeded())
     assert layer.log_alpha.mean().item() == pytest.approx(math.log(0.25), abs=0.06)
@@ -206,9 +206,9 @@ def test_draws_are_one_for_each_row_or_one_for_all():
     layer, x = structured(2), torch.ones(3, 4, K, dtype=torch.float64)
     each, shared = layer(x, "per_example", seeded()), layer(x, "shared", seeded())
     assert each.shape == shared.shape == (3, 4, L)
-    assert each.flatten(0, 1).unique(dim=0).shape[0] == 12
+    assert torch.pdist(each.flatten(0, 1)).min() > 1e-6
     torch.testing.assert_close(shared, shared[:, :1].expand_as(shared))
-    assert shared[:, 0].unique(dim=0).shape[0] == 3
+    assert torch.pdist(shared[:, 0]).min() > 1e-6
     torch.testing.assert_close(
         layer(x, "mean"), torch.nn.functional.linear(x, layer.weight, layer.bias)
     )
@@ -218,7 +218,7 @@ def test_a_convolution_turns_channels():
     layer = StructuredDropout(2, alpha_spread=1.0).conv2d(3, 2, 3)
     y = layer(torch.ones(5, 3, 7, 7), "per_example", seeded()).detach()
     torch.testing.assert_close(y, y[..., :1, :1].expand_as(y), atol=1e-5, rtol=0)
-    assert y[:, 0, 0, 0].unique().numel() == 5
+    assert torch.pdist(y[:, :1, 0, 0]).min() > 1e-5
 
 
 @pytest.mark.parametrize("sampling", ["per_example", "shared"])

@@ -60,7 +60,7 @@ def test_example_draw_is_some_weight_matrix_for_each_row_and_they_differ(name, x
     y = layer(x, "per_example", generator(2))
     distance = (candidates - y).flatten(2).abs().amax(2)
     assert distance.amin(0).max() < 1e-12
-    assert len(distance.argmin(0).unique()) > 1
+    assert len(distance.argmin(0).unique()) > 1  # bits: integers
 
 
 @pytest.mark.parametrize(("name", "x"), [("linear", x_linear()), ("conv", x_conv())])
@@ -81,8 +81,9 @@ def test_function_on_a_sample_axis_is_one_draw_per_sample(name, request):
     y = layer(x, "shared", generator(3))
     assert y.shape[:2] == (40, 6)
     torch.testing.assert_close(y, y[:, :1].expand_as(y))
-    assert len(y[:, 0].flatten(1).unique(dim=0)) > 5
-    assert len(layer(x, "per_example", generator(3))[0].flatten(1).unique(dim=0)) > 1
+    rounded = y[:, 0].flatten(1).round(decimals=6)
+    assert len(rounded.unique(dim=0)) > 5  # bits: rounded
+    assert torch.pdist(layer(x, "per_example", generator(3))[0].flatten(1)).max() > 1e-6
 
 
 @pytest.mark.parametrize("name", ["linear", "conv"])
@@ -100,7 +101,7 @@ def test_train_and_eval_change_nothing(name, sampling, request):
     layer = request.getfixturevalue(name)
     x = x_linear() if name == "linear" else x_conv()
     outputs = [layer.train(mode)(x, sampling, generator(5)) for mode in (True, False)]
-    assert torch.equal(*outputs)
+    torch.testing.assert_close(*outputs)
 
 
 def test_gradients_of_weights_and_inputs(linear):
@@ -118,7 +119,7 @@ def test_a_conv_channel_is_dropped_at_all_pixels(conv):
     with torch.no_grad():
         conv.weight.fill_(1)
     y = conv(x, "per_example", generator(7))
-    assert torch.equal(y, y[..., :1, :1].expand_as(y))
+    torch.testing.assert_close(y, y[..., :1, :1].expand_as(y))
 
 
 def test_unknown_sampling_and_missing_generator_are_refused(linear):

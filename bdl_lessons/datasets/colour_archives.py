@@ -1,8 +1,8 @@
-"""CIFAR-10 and CIFAR-100 from the official binary archives, and two small stand-ins.
+"""CIFAR-10, CIFAR-100 and STL-10 from the official binary archives; two stand-ins for CIFAR-10.
 
-The binary version holds one record per image: one label byte (CIFAR-100: coarse, then fine) and
-3072 pixel bytes, red plane first, each plane row by row. The better known "python version" holds
-pickles, which can run any code when read; it is not used here.
+A record of CIFAR is one label byte (CIFAR-100: coarse, then fine) and 3072 pixel bytes, red plane
+first, each plane row by row. The better known "python version" holds pickles, which can run any
+code when read; it is not used here. STL-10 stores each plane *column* by column, and labels 1..10.
 """
 
 from __future__ import annotations
@@ -15,23 +15,13 @@ from typing import Literal
 import numpy as np
 
 from bdl_lessons.datasets.archives import read_members, read_npz, read_records
-from bdl_lessons.datasets.containers import Classification, first_rows, image_part
+from bdl_lessons.datasets.containers import Classification, first_n, image_part
 from bdl_lessons.datasets.errors import reading, unknown
 from bdl_lessons.datasets.fetch import fetch
 
-CLASSES_10 = (
-    "airplane",
-    "automobile",
-    "bird",
-    "cat",
-    "deer",
-    "dog",
-    "frog",
-    "horse",
-    "ship",
-    "truck",
-)
-PIXELS = 3 * 32 * 32
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+STL_CLASSES = ("airplane", "bird", "car", "cat", "deer", "dog", "horse", "monkey", "ship", "truck")
+PIXELS, STL_PIXELS = 3 * 32 * 32, 3 * 96 * 96
 
 
 def cifar10(n_train: int | None = None, n_test: int | None = None) -> Classification:
@@ -45,9 +35,7 @@ def cifar10(n_train: int | None = None, n_test: int | None = None) -> Classifica
         rows = read_records(b"".join(content[name] for name in members), PIXELS + 1, path)
         return image_part(rows[:, 1:].reshape(-1, 3, 32, 32), rows[:, 0], 10, n, path)
 
-    return Classification(
-        "cifar10", *part(batches, n_train), *part([test_batch], n_test), CLASSES_10
-    )
+    return Classification("cifar10", *part(batches, n_train), *part([test_batch], n_test), CLASSES)
 
 
 def cifar100(
@@ -74,6 +62,26 @@ def cifar100(
     return Classification("cifar100", *part(train, n_train), *part(test, n_test), classes)
 
 
+def stl10(n_train: int | None = None, n_test: int | None = None) -> Classification:
+    """STL-10: x ``(5000, 3, 96, 96)`` and ``(8000, 3, 96, 96)``, RGB."""
+    path = fetch("stl10", "stl10_binary.tar.gz")
+    sizes = {
+        "stl10_binary/train_X.bin": 5_000 * STL_PIXELS,
+        "stl10_binary/train_y.bin": 5_000,
+        "stl10_binary/test_X.bin": 8_000 * STL_PIXELS,
+        "stl10_binary/test_y.bin": 8_000,
+    }
+    content = read_members(path, sizes)
+
+    def part(name: str, n: int | None):
+        columns_first = read_records(content[f"stl10_binary/{name}_X.bin"], STL_PIXELS, path)
+        images = columns_first.reshape(-1, 3, 96, 96).transpose(0, 1, 3, 2)
+        labels = np.frombuffer(content[f"stl10_binary/{name}_y.bin"], np.uint8).astype(np.int64)
+        return image_part(images, labels - 1, 10, n, path)
+
+    return Classification("stl10", *part("train", n_train), *part("test", n_test), STL_CLASSES)
+
+
 def cifar10_subset(n_train: int | None = None, n_test: int | None = None) -> Classification:
     """The first 4000 training and 1000 test images of CIFAR-10, exact pixels."""
     path = fetch("cifar10-subset", "cifar10_subset.npz")
@@ -81,15 +89,13 @@ def cifar10_subset(n_train: int | None = None, n_test: int | None = None) -> Cla
     x_train, y_train, x_test, y_test = read_npz(path, dict.fromkeys(keys, np.uint8))
 
     def part(images: np.ndarray, y: np.ndarray, n: int | None):
-        _require_shape(images, path)
+        with reading(path):
+            if images.shape[1:] != (32, 32, 3):
+                raise ValueError(f"images should be (N, 32, 32, 3), are {images.shape}")
         return image_part(images.transpose(0, 3, 1, 2), y, 10, n, path)
 
-    return Classification(
-        "cifar10-subset",
-        *part(x_train, y_train, n_train),
-        *part(x_test, y_test, n_test),
-        CLASSES_10,
-    )
+    train, test = part(x_train, y_train, n_train), part(x_test, y_test, n_test)
+    return Classification("cifar10-subset", *train, *test, CLASSES)
 
 
 def cifar10_jpeg(n_train: int | None = None, n_test: int | None = None) -> Classification:
@@ -101,24 +107,19 @@ def cifar10_jpeg(n_train: int | None = None, n_test: int | None = None) -> Class
     path = fetch("cifar10-jpeg", "cifar10_jpeg.npz")
 
     def part(prefix: str, n: int | None):
-        dtypes = {
-            f"{prefix}_jpeg": np.uint8,
-            f"{prefix}_offsets": np.int64,
-            f"y_{prefix}": np.uint8,
-        }
+        jpeg, cuts, labels = f"{prefix}_jpeg", f"{prefix}_offsets", f"y_{prefix}"
+        dtypes = {jpeg: np.uint8, cuts: np.int64, labels: np.uint8}
         stream, offsets, y = read_npz(path, dtypes)
         with reading(path):
             if (np.diff(offsets) <= 0).any() or offsets[0] != 0 or offsets[-1] != len(stream):
                 raise ValueError(f"{prefix}_offsets do not cut up the {len(stream)} bytes")
             if len(offsets) != len(y) + 1:
                 raise ValueError(f"{len(offsets) - 1} {prefix} images but {len(y)} labels")
-        n = first_rows(n, len(y))
+        n = first_n(n, len(y))
         images = _decode(stream, offsets[: n + 1], path)
         return image_part(images, y[: len(images)], 10, None, path)
 
-    return Classification(
-        "cifar10-jpeg", *part("train", n_train), *part("test", n_test), CLASSES_10
-    )
+    return Classification("cifar10-jpeg", *part("train", n_train), *part("test", n_test), CLASSES)
 
 
 def _decode(stream: np.ndarray, offsets: np.ndarray, path: Path) -> np.ndarray:
@@ -130,9 +131,3 @@ def _decode(stream: np.ndarray, offsets: np.ndarray, path: Path) -> np.ndarray:
             with Image.open(io.BytesIO(stream[start:end].tobytes()), formats=["JPEG"]) as image:
                 images[i] = np.asarray(image.convert("RGB"))
     return images.transpose(0, 3, 1, 2)
-
-
-def _require_shape(images: np.ndarray, path: Path) -> None:
-    with reading(path):
-        if images.shape[1:] != (32, 32, 3):
-            raise ValueError(f"images should be (N, 32, 32, 3), are {images.shape}")
