@@ -4,13 +4,7 @@ Imports: core.
 """
 
 from bdl_lessons.probability.dropout_moments import dropout_moments
-from bdl_lessons.probability.elbo import (
-    categorical_nll,
-    elbo_loss,
-    gaussian_nll,
-    kl_warmup,
-    total_kl,
-)
+from bdl_lessons.probability.elbo import elbo_loss, gaussian_nll, kl_warmup
 from bdl_lessons.probability.empirical_bayes_kl import (
     best_precision,
     column_marginal_kl,

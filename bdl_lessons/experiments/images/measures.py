@@ -13,13 +13,13 @@ from bdl_lessons.core import device
 from bdl_lessons.datasets import Classification
 from bdl_lessons.evaluation import (
     accuracy,
-    detection,
     ece,
     entropy,
     log_mean_probs,
     max_log_probability,
     negative_entropy,
     nll,
+    ood_metrics,
 )
 from bdl_lessons.experiments.experiment import Trial, TrialResult
 from bdl_lessons.experiments.images.training import Logits, train
@@ -58,7 +58,7 @@ def run(unit: Trial) -> TrialResult:
         foreign = _ask(logits, standardise(_fitting(other.x_test, x)), config)
         arrays[f"entropy/{other.name}"] = _histogram(foreign)
         for name, score in SCORES.items():
-            found = detection(score(log_probs), score(foreign))._asdict()
+            found = ood_metrics(score(log_probs), score(foreign))._asdict()
             metrics |= {f"{other.name}/{name}/{measure}": v for measure, v in found.items()}
     return TrialResult(metrics, arrays)
 

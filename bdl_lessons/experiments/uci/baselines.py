@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import gpytorch
 import torch
@@ -15,8 +16,8 @@ from bdl_lessons.experiments.posteriors.slang import fit_slang, predict_slang
 from bdl_lessons.experiments.posteriors.swag import fit_swag, predict_swag
 from bdl_lessons.experiments.uci.networks import Config, Point, Predict, cosine, kl_weights_of
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, sgd
-from bdl_lessons.inference.train import gaussian_nll, gaussian_nll_at
 from bdl_lessons.models import BinaryDropout, Network, initialise, mlp
+from bdl_lessons.probability import gaussian_nll
 from bdl_lessons.reference import GaussianProcess
 
 
@@ -45,7 +46,7 @@ class Swag:
             members,
             x,
             y[..., None],
-            gaussian_nll(1.0),
+            partial(gaussian_nll, tau=1.0),
             kl_weight=kl_weights_of(points, x),
             n_epochs=n_epochs,
             collect_from=n_epochs // 2,
@@ -116,7 +117,7 @@ class Slang:
             members,
             x,
             y[..., None],
-            gaussian_nll(1.0),
+            partial(gaussian_nll, tau=1.0),
             kl_weight=kl_weights,
             n_steps=n_adam,
             sampling="mean",
@@ -128,7 +129,7 @@ class Slang:
             [members.network(member) for member in range(len(members))],
             x,
             y[..., None],
-            gaussian_nll_at,
+            gaussian_nll,
             nll_args=(1 / kl_weights,),
             n_steps=config["n_steps"] - n_adam,
             rank=self.rank,

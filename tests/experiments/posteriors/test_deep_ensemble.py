@@ -1,4 +1,5 @@
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -15,8 +16,8 @@ from bdl_lessons.experiments.posteriors.deep_ensemble import (
     predict_ensemble,
 )
 from bdl_lessons.inference import adam
-from bdl_lessons.inference.train import gaussian_nll
 from bdl_lessons.models import BinaryDropout, initialise, mlp
+from bdl_lessons.probability import gaussian_nll
 
 PLAIN = BinaryDropout(0.0)
 
@@ -105,7 +106,7 @@ def test_a_weight_on_the_kl_is_weight_decay():
             networks((3, 4, 1), 2),
             x,
             y + 1,
-            gaussian_nll(1.0),
+            partial(gaussian_nll, tau=1.0),
             n_steps=100,
             generator=gen(),
             optimizer=adam(0.02),
