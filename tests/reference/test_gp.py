@@ -42,7 +42,7 @@ def random_gram(n, m, seed):
     return k[:n, :n], k[:n, n:], k[n:, n:], y
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(n=st.integers(1, 6), m=st.integers(1, 4), seed=st.integers(0, 99), var=st.floats(0.01, 10))
 def test_posterior_conditions_the_joint_gaussian(n, m, seed, var):
     """Brute force: invert the joint precision of (y, f*) and read the conditional off it."""
