@@ -77,7 +77,8 @@ def fit(
         inputs, targets = next(batches)
         nll_mean = nll(model(inputs, sampling, generator), targets)
         weight = kl_weight(step) if callable(kl_weight) else kl_weight
-        return elbo_loss(nll_mean, model.kl(), n_train, weight) if weight else nll_mean
+        no_kl = not isinstance(weight, Tensor) and weight == 0
+        return nll_mean if no_kl else elbo_loss(nll_mean, model.kl(), n_train, weight)
 
     kept = None
     if checkpoint:
