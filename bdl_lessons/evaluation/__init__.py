@@ -1,4 +1,4 @@
-"""How good a prediction is, and how quiet a gradient: scores, uncertainty, OOD detection.
+"""Scores of predictions, predictive uncertainty, OOD detection, variance of gradients.
 
 Imports: models, inference.
 """
@@ -32,7 +32,7 @@ from bdl_lessons.evaluation.metrics import (
     rmse,
 )
 from bdl_lessons.evaluation.model_comparison import paired_difference, pareto_front, ranks
-from bdl_lessons.evaluation.ood import detection, max_log_probability, negative_entropy
+from bdl_lessons.evaluation.ood import max_log_probability, negative_entropy, ood_metrics
 from bdl_lessons.evaluation.predictive import (
     entropy,
     log_mean_probs,

@@ -1,23 +1,24 @@
-r"""How much a stochastic gradient varies, and which part of it a larger minibatch removes.
+r"""Variance of stochastic gradients, and which part of it a larger minibatch removes. Lesson 06.
 
-The minibatch estimator of :math:`\sum_n L_n` is :math:`\frac NM \sum_{m=1}^M L_m` over M rows drawn
-at random, each with its own or a shared draw of the weights. Its variance over rows and draws is
-(Kingma, Salimans and Welling, NeurIPS 2015, equation 5)
+The minibatch estimator of :math:`\sum_n L_n` is :math:`\frac NM \sum_{m=1}^M L_m` over M examples
+drawn at random, each with its own or a shared draw of the weights. Its variance over examples and
+draws is (Kingma, Salimans and Welling, NeurIPS 2015, equation 5)
 
 .. math:: N^2 \Big( \frac1M \mathrm{Var}[L_i] + \frac{M-1}{M}\, \mathrm{Cov}[L_i, L_j] \Big).
 
 The same holds for every component of the gradient. Variance here means variance *over draws*, of
-one number; for a gradient it is then averaged over the parameters. The spread of the entries of
-one gradient is something else: parameters simply have different gradients.
+one number; for a gradient it is then averaged over the parameters. The variance over the entries
+of one gradient is something else: parameters have different gradients.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from bdl_lessons.core import validation
 from bdl_lessons.models import Network
 
 Estimator = Literal["local", "per example", "per minibatch", "no noise"]
@@ -30,13 +31,13 @@ def noisy_outputs(
     """The model's outputs ``(M, ...)`` for a minibatch ``x`` under one of the four estimators.
 
     ``"local"``: the local reparameterization trick. ``"per example"``: M draws of all weights, the
-    same law at the price of M weight matrices per layer. ``"per minibatch"``: one draw of the
-    weights for all rows. ``"no noise"``: the mean weights.
+    same distribution with M weight matrices per layer. ``"per minibatch"``: one draw of the weights
+    for all examples. ``"no noise"``: the mean weights.
 
     Raises:
         ValueError: if ``estimator`` is none of the four.
     """
-    _one_of("estimator", estimator, Estimator)
+    validation.one_of("estimator", estimator, Estimator)
     if estimator == "per example":
         return model(x[:, None], "shared", generator)[:, 0]
     modes = {"local": "per_example", "per minibatch": "shared", "no noise": "mean"}
@@ -61,7 +62,7 @@ def gradient_variance(gradients: Tensor) -> VarianceEstimate:
     Raises:
         ValueError: if there are fewer than 3 draws, no parameters, or a value is not finite.
     """
-    _finite("gradients", gradients)
+    validation.floating("gradients", gradients)
     n_draws = len(gradients)
     if n_draws < 3 or gradients.dim() < 2 or gradients.numel() == 0:
         raise ValueError(
@@ -75,12 +76,12 @@ def gradient_variance(gradients: Tensor) -> VarianceEstimate:
 
 
 class VarianceParts(NamedTuple):
-    """Where the variance of one row's term comes from: ``Var[L_i] = data + noise``.
+    """The parts of the variance of one example's term: ``Var[L_i] = data + noise``.
 
     Attributes:
-        data: variance over rows of the term's mean over noise.
-        noise: mean over rows of the term's variance over noise.
-        shared: ``Cov[L_i, L_j]`` of two rows drawn at random; 0 if they do not share their noise.
+        data: variance over examples of the term's mean over noise.
+        noise: mean over examples of the term's variance over noise.
+        shared: ``Cov[L_i, L_j]`` of two examples drawn at random; 0 if they share no noise.
     """
 
     data: float
@@ -90,34 +91,34 @@ class VarianceParts(NamedTuple):
     def at(self, batch_size: int, n_train: int) -> VarianceParts:
         """The parts of the minibatch estimator's variance; they sum to it.
 
-        Rows are drawn with replacement. Data and noise fall as ``1 / batch_size``; ``shared``
+        Examples are drawn with replacement. Data and noise fall as ``1 / batch_size``; ``shared``
         grows to its full size.
 
         Raises:
-            ValueError: if ``batch_size`` or ``n_train`` is below 1.
+            TypeError, ValueError: if ``batch_size`` or ``n_train`` is no integer >= 1.
         """
-        if batch_size < 1 or n_train < 1:
-            raise ValueError(f"batch_size and n_train must be >= 1, got {batch_size} and {n_train}")
-        own = n_train**2 / batch_size
+        validation.integer("batch_size", batch_size, 1)
+        own = validation.integer("n_train", n_train, 1) ** 2 / batch_size
         return VarianceParts(
             own * self.data, own * self.noise, own * (batch_size - 1) * self.shared
         )
 
 
 def parts_from_draws(values: Tensor) -> VarianceParts:
-    """Estimate the parts from ``values[s, i]``: row i's term under noise draw s.
+    """Estimate the parts from ``values[s, i]``: the term of example i under noise draw s.
 
-    Unbiased for each part (a two-way analysis of variance in which the rows are the whole data
-    set). Trailing axes are parameters; the parts are averaged over them. Under noise that rows do
-    not share, ``shared`` has mean ``noise / N`` instead of 0: a pair may be one row twice.
+    Unbiased for each part (a two-way analysis of variance in which the examples are the whole
+    data set). Trailing axes are parameters; the parts are averaged over them. Under noise that
+    examples do not share, ``shared`` has mean ``noise / N`` instead of 0: a pair may be one example
+    twice.
 
     Args:
-        values: ``(S, N, ...)``, S >= 2 draws, each shared by all N rows.
+        values: ``(S, N, ...)``, S >= 2 draws, each shared by all N examples.
 
     Raises:
-        ValueError: if there are fewer than 2 draws, no row axis, or a value is not finite.
+        ValueError: if there are fewer than 2 draws, no axis of examples, or a value is not finite.
     """
-    _finite("values", values)
+    validation.floating("values", values)
     if values.dim() < 2 or len(values) < 2 or values.numel() == 0:
         raise ValueError(
             f"values must be (S, N, ...) with S >= 2 draws, got shape {tuple(values.shape)}"
@@ -142,8 +143,8 @@ def regression_parts(
 
     With ``w ~ N(mu, diag(var))`` the errors :math:`e_i = x_i^\top (w - \mu)` are jointly Gaussian
     with covariance :math:`\Delta_{ij} = \sum_k x_{ik} x_{jk} \sigma_k^2`, so every moment is
-    elementary; means over pairs of rows become products of means over rows. For one row and
-    ``tau = 2`` this is the variance of the gradient of :math:`(b - t)^2`.
+    elementary; means over pairs of examples become products of means over examples. For one
+    example and ``tau = 2`` this is the variance of the gradient of :math:`(b - t)^2`.
 
     Args:
         x: ``(N, K)``. y: ``(N,)``. mu, var: ``(K,)``, mean and variance of the weights.
@@ -152,10 +153,21 @@ def regression_parts(
         estimator: how the weights are drawn; not ``"no noise"``.
 
     Raises:
-        ValueError: for an unknown quantity or estimator.
+        TypeError, ValueError: for an unknown quantity or estimator, another shape, a value that is
+            not finite, or a ``tau`` that is not positive.
     """
-    _one_of("quantity", quantity, Quantity)
-    if _one_of("estimator", estimator, Estimator) == "no noise":
+    validation.one_of("quantity", quantity, Quantity)
+    if validation.floating("x", x).dim() != 2:
+        raise ValueError(f"x must have shape (N, K), got {tuple(x.shape)}")
+    for name, value, shape in (
+        ("y", y, x.shape[:1]),
+        ("mu", mu, x.shape[1:]),
+        ("var", var, x.shape[1:]),
+    ):
+        if validation.floating(name, value).shape != shape:
+            raise ValueError(f"{name} must have shape {tuple(shape)}, got {tuple(value.shape)}")
+    validation.positive("tau", tau)
+    if validation.one_of("estimator", estimator, Estimator) == "no noise":
         raise ValueError("estimator must draw weights; without noise only the data part is left")
     r, delta = y - x @ mu, x.square() @ var
     xr, xx = (x * r[:, None]).mean(0), x.T @ x / len(x)
@@ -181,16 +193,3 @@ def regression_parts(
         noise=noise.mean().item(),
         shared=shared.mean().item() if estimator == "per minibatch" else 0.0,
     )
-
-
-def _one_of(name: str, value: str, literal: object) -> str:
-    if value not in get_args(literal):
-        raise ValueError(
-            f"{name} must be one of {', '.join(map(repr, get_args(literal)))}, got {value!r}"
-        )
-    return value
-
-
-def _finite(name: str, value: Tensor) -> None:
-    if not torch.isfinite(value).all():
-        raise ValueError(f"{name} must be finite, it has a NaN or an infinity")

@@ -1,7 +1,9 @@
-r"""The penalty that noise on the inputs of a layer puts on everything behind it.
+r"""Induced regularization: the penalty that noise on a layer's inputs puts on what follows.
+
+Lesson 11.
 
 A layer's input ``h`` becomes ``h ∘ (1 + eta)`` with ``E[eta] = 0`` and ``Cov[eta] = C``; structured
-dropout has ``C = U diag(alpha) U'``. Let ``l(h)`` be the loss of one row as a function of this
+dropout has ``C = U diag(alpha) U'``. Let ``l(h)`` be the loss of one example as a function of this
 input. Its second-order Taylor expansion gives, up to higher order in C,
 
 .. math:: \mathbb E[\ell(h + h \circ \eta)] - \ell(h) \approx
@@ -17,7 +19,7 @@ Dropout, NeurIPS 2021, contribution 3) leaves out:
   :math:`\Omega = \operatorname{diag}(h) H \operatorname{diag}(h)`, at most
   :math:`\tfrac12 \lambda_{\max}(\Omega) \sum_k \alpha_k`.
 
-Everything takes leading axes: one value for each row. Units are those of the loss, nats here.
+Everything takes leading axes: one value for each example. Units are those of the loss, nats here.
 """
 
 from __future__ import annotations
@@ -28,21 +30,22 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, func
 
+from bdl_lessons.core import validation
 from bdl_lessons.models import Network, StochasticLayer
 
 
 def loss_hessian(loss: Callable[..., Tensor], h: Tensor, *rows: Tensor) -> Tensor:
-    """``H`` of each row, exactly: ``(B, K) -> (B, K, K)``.
+    """``H`` of each example, exactly: ``(B, K) -> (B, K, K)``.
 
     Args:
-        loss: the loss of one row, ``loss(h, *rows)`` with ``h`` of shape ``(K,)``; 0-dim.
+        loss: the loss of one example, ``loss(h, *rows)`` with ``h`` of shape ``(K,)``; 0-dim.
         rows: what else the loss takes, ``(B, ...)`` each: the labels, say.
     """
     return func.vmap(func.jacrev(func.jacrev(loss)))(h, *rows)
 
 
 def output_jacobian(network: Callable[[Tensor], Tensor], h: Tensor) -> Tensor:
-    """``J`` of each row: ``(B, K) -> (B, L, K)``, for a ``network`` that maps ``(K,) -> (L,)``."""
+    """``J`` of each example: ``(B, K) -> (B, L, K)``, for a ``network`` ``(K,) -> (L,)``."""
     return func.vmap(func.jacrev(network))(h)
 
 
@@ -64,28 +67,37 @@ def gauss_newton(jacobian: Tensor, output_root: Tensor) -> Tensor:
 
 
 def sensitivity(hessian: Tensor, h: Tensor) -> Tensor:
-    """``Omega = diag(h) H diag(h)``: how much relative noise along each direction hurts."""
+    """``Omega = diag(h) H diag(h)``: curvature of the loss along relative noise.
+
+    Raises:
+        ValueError: here and below, if a shape does not fit.
+    """
+    _fits("hessian", hessian, (h.shape[-1], h.shape[-1]), h.shape[:-1])
     return h[..., :, None] * hessian * h[..., None, :]
 
 
 def penalty(hessian: Tensor, h: Tensor, noise_cov: Tensor) -> Tensor:
-    """``½ tr(H Q)`` of each row.
+    """``½ tr(H Q)`` of each example.
 
     Args:
         hessian: ``(..., K, K)``. h: ``(..., K)``.
         noise_cov: ``C``, ``(..., K, K)``; the covariance of the factors, not of ``h ∘ eta``.
     """
-    return 0.5 * (sensitivity(hessian, h) * noise_cov).sum((-2, -1))
+    omega = sensitivity(hessian, h)
+    _fits("noise_cov", noise_cov, omega.shape[-2:], omega.shape[:-2])
+    return 0.5 * (omega * noise_cov).sum((-2, -1))
 
 
 def penalty_from_roots(hessian_root: Tensor, h: Tensor, noise_root: Tensor) -> Tensor:
     """The Tikhonov form ``½ ||R diag(h) A||_F²`` for ``H = R' R`` and ``C = A A'``.
 
-    No K x K Hessian is formed: with ``R = softmax_root(logits) @ jacobian`` a row costs ``L K²``.
+    No K x K Hessian is formed: with ``R = softmax_root(logits) @ jacobian`` an example takes
+    ``L K²`` operations.
 
     Args:
         hessian_root: ``(..., L, K)``. h: ``(..., K)``. noise_root: ``(..., K, R)``.
     """
+    _fits("h", h, hessian_root.shape[-1:], hessian_root.shape[:-2])
     return 0.5 * ((hessian_root * h[..., None, :]) @ noise_root).square().sum((-2, -1))
 
 
@@ -95,11 +107,14 @@ def penalty_by_direction(omega: Tensor, alpha: Tensor, basis: Tensor) -> Tensor:
     Args:
         omega: ``(..., K, K)``. alpha: ``(K,)``. basis: ``U``, columns are directions.
     """
+    _fits("alpha", alpha, omega.shape[-1:])
+    _fits("basis", basis, omega.shape[-2:])
     return 0.5 * alpha * torch.einsum("ik,...ij,jk->...k", basis, omega, basis)
 
 
 def spectral_bound(omega: Tensor, noise_cov: Tensor) -> Tensor:
     """``½ lambda_max(Omega) tr(C)``: no noise of this total variance is penalised more."""
+    _fits("noise_cov", noise_cov, omega.shape[-2:], omega.shape[:-2])
     total_var = noise_cov.diagonal(dim1=-2, dim2=-1).sum(-1)
     return 0.5 * torch.linalg.eigvalsh(omega)[..., -1] * total_var
 
@@ -119,21 +134,21 @@ def loss_increase(
     n_samples: int,
     generator: torch.Generator,
 ) -> Increase:
-    """Monte Carlo ``E[l(h + h ∘ eta)] - l(h)`` of each row, ``eta ~ N(0, A A')``.
+    """Monte Carlo ``E[l(h + h ∘ eta)] - l(h)`` of each example, ``eta ~ N(0, A A')``.
 
     Every draw is used with both signs: the first-order term, which has mean zero and nearly all of
     the variance, cancels exactly.
 
     Args:
-        loss: of one row, as in :func:`loss_hessian`.
+        loss: of one example, as in :func:`loss_hessian`.
         h: ``(B, K)``. noise_root: ``A``, ``(K, R)``.
-        n_samples: pairs of draws for each row, at least 2.
+        n_samples: pairs of draws for each example, at least 2.
 
     Raises:
-        ValueError: if ``n_samples`` is below 2.
+        TypeError, ValueError: if ``n_samples`` is no integer >= 2, or a shape does not fit.
     """
-    if n_samples < 2:
-        raise ValueError(f"n_samples must be at least 2, got {n_samples}")
+    validation.integer("n_samples", n_samples, 2)
+    _fits("h", h, noise_root.shape[:1], h.shape[:1])
     eps = torch.randn(
         n_samples, len(h), noise_root.shape[-1], generator=generator, device=generator.device
     )
@@ -145,7 +160,7 @@ def loss_increase(
 
 
 def layer_penalties(network: Network, x: Tensor, noise_covs: Sequence[Tensor]) -> Tensor:
-    """R of each stochastic layer of a classifier, averaged over rows: ``(n_layers,)`` in nats.
+    """R of each stochastic layer of a classifier, averaged over examples: ``(n_layers,)`` in nats.
 
     Gauss-Newton form at the mean weights, for softmax outputs.
 
@@ -166,3 +181,9 @@ def layer_penalties(network: Network, x: Tensor, noise_covs: Sequence[Tensor]) -
         hessian = gauss_newton(jacobian, softmax_root(tail(h, "mean")))
         penalties.append(penalty(hessian, h, noise_cov).mean())
     return torch.stack(penalties)
+
+
+def _fits(name: str, value: Tensor, shape: Sequence[int], leading: Sequence[int] = ()) -> None:
+    """Raise ValueError unless ``value`` has this shape, alone or behind the ``leading`` axes."""
+    if tuple(value.shape) not in (tuple(shape), (*leading, *shape)):
+        raise ValueError(f"{name} must have shape {(*leading, *shape)}, got {tuple(value.shape)}")

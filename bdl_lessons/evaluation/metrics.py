@@ -1,4 +1,4 @@
-"""How good and how honest predictions are: errors, likelihoods, calibration."""
+"""Scores of predictions: error, likelihood and calibration. Lessons 05, 10 and 12."""
 
 from __future__ import annotations
 
@@ -7,102 +7,106 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from bdl_lessons.core import validation
 from bdl_lessons.evaluation.predictive import log_predictive_likelihood
 
 _SUM_ATOL = 1e-3
 
 
 class ReliabilityBins(NamedTuple):
-    """A reliability diagram: for each bin of confidence its rows. Empty bins hold NaN means."""
+    """A reliability diagram: for each bin of confidence its examples. Empty bins hold NaN means."""
 
     edges: Tensor
     """``(n_bins + 1,)``, from 0 to 1; bin i is ``[edges[i], edges[i+1])``, the last closed."""
     confidence: Tensor
     """``(n_bins,)`` mean of the largest probability."""
     accuracy: Tensor
-    """``(n_bins,)`` fraction of rows whose most probable class is right."""
+    """``(n_bins,)`` fraction of examples whose most probable class is right."""
     count: Tensor
-    """``(n_bins,)`` number of rows."""
+    """``(n_bins,)`` number of examples."""
 
 
 def accuracy(probs: Tensor, y: Tensor) -> float:
-    """Fraction of rows whose most probable class is ``y``. Shapes ``(B, C)`` and ``(B,)``."""
-    probs = _check(probs, y)
+    """Fraction of examples whose most probable class is ``y``. Shapes ``(B, C)`` and ``(B,)``.
+
+    Raises:
+        ValueError: here and below, if shapes do not fit, ``y`` is not a class number, or ``probs``
+            are no probabilities.
+    """
+    _check_probs(probs, y)
     return (probs.argmax(-1) == y).double().mean().item()
 
 
 def error_rate(scores: Tensor, y: Tensor) -> float:
-    """Percentage of rows whose largest score is not that of ``y``. Shapes ``(B, C)``, ``(B,)``."""
+    """Percentage of examples whose largest score is not that of ``y``; ``(B, C)`` and ``(B,)``.
+
+    Scores are logits, probabilities or their logarithms.
+    """
+    _check_labels("scores", scores, y)
     return 100 * (scores.argmax(-1) != y).double().mean().item()
 
 
 def nll(log_probs: Tensor, y: Tensor) -> float:
     """Mean ``-log p(y)`` in nats. ``log_probs``: ``(B, C)``, e.g. from ``log_mean_probs``."""
-    _check(log_probs.exp(), y)
+    _check_probs(log_probs.exp(), y)
     return -log_probs.gather(-1, y[:, None]).double().mean().item()
-
-
-def brier(probs: Tensor, y: Tensor) -> float:
-    """Mean over rows of ``sum_c (p_c - [y = c])**2``, in [0, 2] (Brier 1950)."""
-    probs = _check(probs, y)
-    truth = torch.nn.functional.one_hot(y, probs.shape[-1])
-    return (probs - truth).square().sum(-1).double().mean().item()
 
 
 def ece(probs: Tensor, y: Tensor, n_bins: int = 15) -> float:
     """Expected calibration error ``sum_bins count/B * |accuracy - confidence|``, in [0, 1].
 
-    torchmetrics puts a confidence of exactly 1 in a bin of its own beyond the last (issue 3510), so
-    probabilities are clamped just below 1 first.
+    Guo et al., *On calibration of modern neural networks*, ICML 2017, equation 3.
     """
-    from torchmetrics.functional.classification import multiclass_calibration_error
-
-    probs = _check(probs, y).double().clamp(max=1 - 1e-7)
-    return multiclass_calibration_error(
-        probs, y, num_classes=probs.shape[-1], n_bins=n_bins, norm="l1"
-    ).item()
+    bins = reliability_bins(probs, y, n_bins)
+    return (bins.count / len(y) * (bins.accuracy - bins.confidence).abs()).nansum().item()
 
 
 def reliability_bins(probs: Tensor, y: Tensor, n_bins: int = 15) -> ReliabilityBins:
-    """The rows of a reliability diagram, in ``n_bins`` bins of equal width."""
-    probs = _check(probs, y).double()
+    """The bars of a reliability diagram, in ``n_bins`` bins of equal width."""
+    _check_probs(probs, y)
     confidence, predicted = probs.max(-1)
-    edges = torch.linspace(0, 1, n_bins + 1, dtype=torch.float64, device=probs.device)
-    index = (torch.bucketize(confidence, edges, right=True) - 1).clamp(max=n_bins - 1)
+    # In float32, so that a confidence of 0.9 in that precision lies on the edge 0.9.
+    edges = torch.linspace(0, 1, validation.integer("n_bins", n_bins, 1) + 1, device=probs.device)
+    index = (torch.bucketize(confidence.float(), edges, right=True) - 1).clamp(max=n_bins - 1)
     count = index.bincount(minlength=n_bins)
     right = (predicted == y).double()
     return ReliabilityBins(
         edges,
-        index.bincount(confidence, minlength=n_bins) / count,
+        index.bincount(confidence.double(), minlength=n_bins) / count,
         index.bincount(right, minlength=n_bins) / count,
         count,
     )
 
 
 def rmse(mean: Tensor, y: Tensor) -> float:
-    """Root mean squared error in the units of ``y``; both ``(B, D)``."""
-    if mean.shape != y.shape:
-        raise ValueError(
-            f"mean and y must have one shape, got {tuple(mean.shape)}, {tuple(y.shape)}"
-        )
-    error = (mean - y).double().square().mean().sqrt().item()
-    if error != error:
-        raise ValueError("mean or y contains NaN")
-    return error
+    """Root mean squared error in the units of ``y``; both ``(B, D)``.
+
+    Raises:
+        TypeError, ValueError: if one is no finite floating-point tensor, or the shapes differ.
+    """
+    validation.same_shape("mean", validation.floating("mean", mean), "y", y)
+    if not len(validation.floating("y", y)):
+        raise ValueError("mean and y must have examples")
+    return (mean - y).double().square().mean().sqrt().item()
 
 
 def mean_log_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> float:
-    """Mean over rows of the log predictive likelihood in nats; ``tau`` in units of ``y``."""
+    """Mean over examples of the log predictive likelihood, nats; ``tau`` in units of ``y``."""
     return log_predictive_likelihood(draws, y, tau).double().mean().item()
 
 
-def _check(probs: Tensor, y: Tensor) -> Tensor:
-    if probs.dim() != 2 or y.shape != probs.shape[:1] or not len(y):
+def _check_labels(name: str, scores: Tensor, y: Tensor) -> None:
+    if scores.dim() != 2 or y.shape != scores.shape[:1] or not len(y):
         raise ValueError(
-            f"need probabilities (B, C) and labels (B,), got {tuple(probs.shape)}, {tuple(y.shape)}"
+            f"{name} must be (B, C) and labels y (B,), got {tuple(scores.shape)}, {tuple(y.shape)}"
         )
+    if scores.isnan().any():
+        raise ValueError(f"{name} must be numbers, got NaN")
+    if y.is_floating_point() or y.min() < 0 or y.max() >= scores.shape[-1]:
+        raise ValueError(f"labels y must be integers in 0..{scores.shape[-1] - 1}")
+
+
+def _check_probs(probs: Tensor, y: Tensor) -> None:
+    _check_labels("probs", probs, y)
     if not ((probs >= 0).all() and ((probs.sum(-1) - 1).abs() <= _SUM_ATOL).all()):
-        raise ValueError("probabilities must be >= 0 and sum to 1 in every row; got logits or NaN?")
-    if y.is_floating_point() or y.min() < 0 or y.max() >= probs.shape[-1]:
-        raise ValueError(f"labels must be integers in 0..{probs.shape[-1] - 1}")
-    return probs
+        raise ValueError("probs must be >= 0 and sum to 1 for every example; got logits?")

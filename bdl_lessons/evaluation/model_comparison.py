@@ -1,7 +1,9 @@
-r"""Comparing methods over data sets: ranks, differences with their error, cost against quality.
+r"""Comparing methods over data sets: ranks, differences with errors, time against quality.
+
+Lessons 10 and 12.
 
 Two methods measured on the same splits are compared by their differences, split by split: what
-makes a split hard for both cancels. But the splits of one data set share training rows, so the
+makes a split hard for both cancels. But the splits of one data set share training examples, so the
 differences are not independent, and the usual standard error :math:`s/\sqrt n` is too small.
 """
 
@@ -21,7 +23,7 @@ class Difference(NamedTuple):
     std_error: float
     """:math:`s / \\sqrt n`: right if the splits were independent."""
     corrected_std_error: float
-    """:math:`s \\sqrt{1/n + n_{test}/n_{train}}`: allows for the rows they share."""
+    """:math:`s \\sqrt{1/n + n_{test}/n_{train}}`: allows for the training examples they share."""
 
 
 def paired_difference(
@@ -37,7 +39,7 @@ def paired_difference(
 
     Args:
         first, second: ``(n,)`` each, entry i from split i.
-        test_fraction: rows tested over all rows of a split.
+        test_fraction: test examples over all examples of a split.
 
     Raises:
         ValueError: for other shapes, fewer than 2 splits, a number that is not finite, or a
@@ -76,10 +78,10 @@ def ranks(scores: np.ndarray, higher_is_better: bool) -> np.ndarray:
 
 
 def pareto_front(cost: np.ndarray, loss: np.ndarray) -> np.ndarray:
-    """Which methods nobody beats: no other is at most as dear and at most as bad, and differs.
+    """Which methods are Pareto-optimal: no other is as good in both and better in one.
 
     Args:
-        cost, loss: ``(M,)`` each; less is better in both.
+        cost, loss: ``(M,)`` each, time or memory and a score; less is better in both.
 
     Returns:
         ``(M,)`` of booleans.
@@ -87,9 +89,12 @@ def pareto_front(cost: np.ndarray, loss: np.ndarray) -> np.ndarray:
     Raises:
         ValueError: for other shapes or a number that is not finite.
     """
-    points = np.stack([np.asarray(cost, dtype=float), np.asarray(loss, dtype=float)], axis=-1)
-    if points.ndim != 2 or not np.isfinite(points).all():
-        raise ValueError(f"cost and loss must be finite vectors, got shape {points.shape[:-1]}")
+    cost, loss = (np.asarray(values, dtype=float) for values in (cost, loss))
+    if cost.ndim != 1 or cost.shape != loss.shape:
+        raise ValueError(f"cost and loss must be vectors (M,), got {cost.shape} and {loss.shape}")
+    points = np.stack([cost, loss], axis=-1)
+    if not np.isfinite(points).all():
+        raise ValueError("cost and loss must be finite")
     others = points[None, :]
     at_most = (others <= points[:, None]).all(-1)
     less = (others < points[:, None]).any(-1)

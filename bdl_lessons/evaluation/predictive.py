@@ -1,4 +1,4 @@
-"""What the draws of a network say together: predictive moments, likelihood and uncertainty.
+"""Predictive distribution from draws: moments, likelihood and uncertainty. Lesson 05.
 
 Every function takes draws with a leading sample axis S, as
 :func:`bdl_lessons.inference.predict` returns them. Equations: Gal & Ghahramani, *Dropout as a
@@ -12,6 +12,8 @@ import math
 import torch
 from torch import Tensor
 
+from bdl_lessons.core import validation
+
 
 def predictive_var(draws: Tensor, tau: float | Tensor) -> Tensor:
     """Variance of y for each output: ``1/tau + (1/S) sum_s f_s**2 - mean**2``, ``(B, D)``.
@@ -22,25 +24,14 @@ def predictive_var(draws: Tensor, tau: float | Tensor) -> Tensor:
         draws: ``(S, B, D)``. tau: noise precision in 1/(units of y)**2, a number or ``(D,)``.
 
     Raises:
-        ValueError: if ``tau`` is not > 0 or ``draws`` is not finite or has no sample axis.
+        TypeError, ValueError: if ``tau`` is not > 0 or ``draws`` is not finite or not
+            ``(S, B, D)``.
     """
-    draws, tau = _check(draws), _check_tau(tau, draws)
-    return 1 / tau + draws.var(0, correction=0)
-
-
-def predictive_cov(draws: Tensor, tau: float | Tensor) -> Tensor:
-    """Covariance of the D outputs: ``I/tau + (1/S) sum_s f_s f_s' - mean mean'``, ``(B, D, D)``.
-
-    Arguments and errors as in :func:`predictive_var`.
-    """
-    draws, tau = _check(draws), _check_tau(tau, draws)
-    centred = draws - draws.mean(0)
-    noise = torch.eye(draws.shape[-1], dtype=draws.dtype, device=draws.device) / tau
-    return noise + torch.einsum("sbd,sbe->bde", centred, centred) / len(draws)
+    return 1 / _check_tau(tau, _check(draws)) + draws.var(0, correction=0)
 
 
 def log_predictive_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> Tensor:
-    """``log (1/S) sum_s N(y; f_s, I/tau)`` in nats for each row, ``(B,)`` (their eq. 8).
+    """``log (1/S) sum_s N(y; f_s, I/tau)`` in nats for each example, ``(B,)`` (their eq. 8).
 
     This is the density of a mixture of S Gaussians, not of the one Gaussian with the predictive
     mean and variance. The paper prints D = 1; here ``log 2 pi`` and ``log tau`` count D times.
@@ -49,12 +40,13 @@ def log_predictive_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> 
         draws: ``(S, B, D)``. y: ``(B, D)``, same units. tau: a number or ``(D,)``.
 
     Raises:
-        ValueError: as :func:`predictive_var`, and if ``y`` is not ``(B, D)``.
+        TypeError, ValueError: as :func:`predictive_var`, and if ``y`` is not ``(B, D)`` or not
+            finite.
     """
-    draws, tau = _check(draws), _check_tau(tau, draws)
+    tau = _check_tau(tau, _check(draws))
     if y.shape != draws.shape[1:]:
         raise ValueError(f"y must have shape {tuple(draws.shape[1:])}, got {tuple(y.shape)}")
-    error = (tau * (y - draws).square()).sum(-1)
+    error = (tau * (validation.finite("y", y) - draws).square()).sum(-1)
     log_norm = (tau.log() - math.log(2 * math.pi)).expand(draws.shape[-1]).sum()
     return (-error / 2).logsumexp(0) - math.log(len(draws)) + log_norm / 2
 
@@ -64,17 +56,16 @@ def log_mean_probs(logits: Tensor) -> Tensor:
 
     Probabilities are averaged, not logits: ``log (1/S) sum_s softmax(logits_s)``.
     """
-    logits = _check(logits)
-    return logits.log_softmax(-1).logsumexp(0) - math.log(len(logits))
+    return _check(logits).log_softmax(-1).logsumexp(0) - math.log(len(logits))
 
 
 def predictive_entropy(logits: Tensor) -> Tensor:
-    """Entropy ``H[mean_s p_s]`` of the averaged probabilities in nats, ``(B,)``: all of it."""
+    """Entropy ``H[mean_s p_s]`` of the averaged probabilities in nats, ``(B,)``: the total."""
     return entropy(log_mean_probs(logits))
 
 
 def mutual_information(logits: Tensor) -> Tensor:
-    """``H[mean_s p_s] - mean_s H[p_s]`` in nats, ``(B,)``: what the sub-networks disagree about."""
+    """``H[mean_s p_s] - mean_s H[p_s]`` in nats, ``(B,)``: how much the draws disagree."""
     return predictive_entropy(logits) - entropy(logits.log_softmax(-1)).mean(0)
 
 
@@ -84,16 +75,14 @@ def entropy(log_probs: Tensor) -> Tensor:
 
 
 def _check(draws: Tensor) -> Tensor:
-    if draws.dim() != 3 or len(draws) == 0:
-        raise ValueError(f"draws must have shape (S, B, D) with S >= 1, got {tuple(draws.shape)}")
-    if not torch.isfinite(draws).all():
-        raise ValueError("draws must be finite, got NaN or infinity: has the training diverged?")
-    return draws
+    if draws.dim() != 3 or draws.numel() == 0:
+        raise ValueError(f"draws must have shape (S, B, D), none of them 0, got {draws.shape}")
+    return validation.floating("draws", draws)
 
 
 def _check_tau(tau: float | Tensor, draws: Tensor) -> Tensor:
     tau = torch.as_tensor(tau, dtype=draws.dtype, device=draws.device)
-    if not ((tau > 0) & torch.isfinite(tau)).all():
+    if not ((tau > 0) & tau.isfinite()).all():
         raise ValueError(f"tau must be a precision: finite and > 0, got {tau.tolist()}")
     if tau.dim() > 1 or tau.numel() not in (1, draws.shape[-1]):
         raise ValueError(f"tau must be a number or have shape (D,), got {tuple(tau.shape)}")

@@ -8,6 +8,8 @@ Lesson 05.
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -20,8 +22,8 @@ from bdl_lessons.experiments import markdown
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
 from bdl_lessons.experiments.records import Record, rounded
 from bdl_lessons.inference import adam, fit, predict
-from bdl_lessons.inference.train import gaussian_nll
 from bdl_lessons.models import BinaryDropout, Deterministic, Network, initialise, mlp
+from bdl_lessons.probability import gaussian_nll
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 BEYOND = [n / 100 for n in range(175, 371, 3)]
@@ -72,7 +74,7 @@ def run(trial: Trial) -> TrialResult:
         net,
         x,
         y,
-        gaussian_nll(1.0),
+        partial(gaussian_nll, tau=1.0),
         n_steps=n_steps,
         generator=generator,
         optimizer=adam(config["learning_rate"]),

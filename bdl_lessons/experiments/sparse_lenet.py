@@ -23,21 +23,20 @@ from bdl_lessons.core import device
 from bdl_lessons.datasets import CAFFE_SCALE, mnist
 from bdl_lessons.evaluation import error_rate
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
+from bdl_lessons.experiments.remove_dead_units import n_hidden, remove_dead_units
+from bdl_lessons.experiments.sparse_file import save_sparse
 from bdl_lessons.experiments.sparse_lenet_report import BINS, figure, table
 from bdl_lessons.inference import (
     adam,
-    compress,
     compression,
     fit,
     layer_log_alpha,
-    masked,
-    shrink,
-    sparse_file,
     sparsity,
+    to_sparse,
+    zero_pruned,
 )
 from bdl_lessons.inference.checkpoint import seconds_before
 from bdl_lessons.inference.prune import THRESHOLD
-from bdl_lessons.inference.remove_dead_units import n_hidden
 from bdl_lessons.models import ARD, LayerFactory, Network, SparseVD, mlp
 from bdl_lessons.probability import kl_warmup
 
@@ -84,8 +83,8 @@ def run(trial: Trial) -> TrialResult:
     ``compression``; ``bytes_pruned`` and ``bytes_dense``: the files of the pruned network and of
     the same network with nothing pruned; ``ms_dense``, ``ms_stored`` and ``ms_shrunk``: median time
     for the first 1000 test images by dense products with all zeros in them, by the stored form
-    (which puts the zeros back at every call), and by the smaller network of :func:`shrink`;
-    ``train_seconds_per_epoch``.
+    (which puts the zeros back at every call), and by the smaller network of
+    :func:`remove_dead_units`; ``train_seconds_per_epoch``.
     Arrays: ``n_weights`` and ``n_kept`` of each layer; ``n_hidden``, what is left of the hidden
     units; ``log_alpha``: how many weights fall into each bin of the
     report; for LeNet-300-100
@@ -99,9 +98,9 @@ def run(trial: Trial) -> TrialResult:
     net = make_network(config, generator)
     seconds = train(net, x_train, y_train, config, generator, trial.checkpoint)
 
-    rows, small = sparsity(net), masked(net)
-    less = shrink(small)
-    stored = compress(net)
+    rows, small = sparsity(net), zero_pruned(net)
+    less = remove_dead_units(small)
+    stored = to_sparse(net)
     dense, packed, shrunk = _milliseconds([small, stored, less], x_test[:1000])
     values = torch.cat([layer_log_alpha(net[int(row.name)]).flatten() for row in rows])
     first, last, n_bins = BINS
@@ -116,10 +115,10 @@ def run(trial: Trial) -> TrialResult:
     return TrialResult(
         {
             "error": _percent_wrong(small, x_test, y_test),
-            "error_unpruned": _percent_wrong(masked(net, float("inf")), x_test, y_test),
+            "error_unpruned": _percent_wrong(zero_pruned(net, float("inf")), x_test, y_test),
             "compression": compression(rows),
             "bytes_pruned": _bytes(stored),
-            "bytes_dense": _bytes(compress(net, float("inf"))),
+            "bytes_dense": _bytes(to_sparse(net, float("inf"))),
             "ms_dense": dense,
             "ms_stored": packed,
             "ms_shrunk": shrunk,
@@ -213,7 +212,7 @@ def _percent_wrong(network: Network, x: Tensor, y: Tensor) -> float:
 
 def _bytes(network: Network) -> int:
     with tempfile.TemporaryDirectory() as folder:
-        return sparse_file.save(network, Path(folder) / "network.npz")
+        return save_sparse(network, Path(folder) / "network.npz")
 
 
 @torch.no_grad()

@@ -1,9 +1,9 @@
-"""Networks of one architecture side by side: trained and asked together, each on its own.
+"""Batched networks: M networks of one architecture, trained and evaluated in one operation.
 
 Small networks leave a machine idle. M of them with stacked parameters do the same arithmetic in one
-operation instead of M; Adam and momentum act on each number alone, so one optimiser over the stack
-is M optimisers. The members may differ in their weights, in their data, in anything that is a
-parameter or a buffer (a rate, an alpha), and in the likelihood and the weight of the KL.
+operation instead of M; Adam and momentum act on each number alone, so one optimizer over the stack
+is M optimizers. The networks may differ in their weights, in their data, in anything that is a
+parameter or a buffer (a rate, an alpha), and in the likelihood and the weight of the KL. Lesson 12.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
 
+from bdl_lessons.core import validation
 from bdl_lessons.core.autograd import vmap
-from bdl_lessons.inference.train import OptimizerFactory, optimize
+from bdl_lessons.inference.train import KLWeight, OptimizerFactory, minibatches, optimize
 from bdl_lessons.models import Network, Sampling, StochasticLayer
 from bdl_lessons.models.layers.base import check_sampling
+from bdl_lessons.probability import elbo_loss
 
 
 class BatchedNetworks:
@@ -27,8 +29,8 @@ class BatchedNetworks:
     What is neither a parameter nor a buffer, such as the prior, is that of the first network.
 
     Raises:
-        ValueError: if there is no network, their parameters differ in name or shape, or a layer is
-            random in one of them and not in another.
+        ValueError: if there is no network, their modules or the names or shapes of their
+            parameters differ, or a layer is random in one of them and not in another.
     """
 
     def __init__(self, networks: Sequence[Network]) -> None:
@@ -49,26 +51,24 @@ class BatchedNetworks:
     def __call__(
         self, x: Tensor, sampling: Sampling, generator: torch.Generator | None = None
     ) -> Tensor:
-        """Every member on its own rows: ``x`` is ``(M, B, ...)``, the result ``(M, B, L)``."""
+        """Every network on its own examples: ``x`` is ``(M, B, ...)``, the result ``(M, B, L)``."""
         check_sampling(sampling, generator)
         if len(x) != len(self):
-            raise ValueError(f"x must have {len(self)} members first, got shape {tuple(x.shape)}")
-        return vmap(lambda state, rows: self._call(state, rows, sampling, generator))(
-            self._state, x
-        )
+            raise ValueError(f"x must have {len(self)} networks first, got {tuple(x.shape)}")
+        return vmap(lambda state, x: self._call(state, x, sampling, generator))(self._state, x)
 
     def kl(self) -> Tensor:
-        """The KL of each member in nats, ``(M,)``."""
+        """The KL of each network in nats, ``(M,)``."""
         return vmap(self._call)(self._state)
 
     def parameters(self) -> Iterator[Tensor]:
         """The stacked parameters, ``(M, ...)`` each."""
         return iter(self._parameters.values())
 
-    def network(self, member: int) -> Network:
-        """A copy of one member as a network of its own."""
-        network = deepcopy(self._networks[member])
-        state = {name: value[member].detach() for name, value in self._state.items()}
+    def network(self, number: int) -> Network:
+        """A copy of one of them as a network of its own."""
+        network = deepcopy(self._networks[number])
+        state = {name: value[number].detach() for name, value in self._state.items()}
         with torch.no_grad():
             for name, value in [*network.named_parameters(), *network.named_buffers()]:
                 value.copy_(state[name])
@@ -84,7 +84,7 @@ class BatchedNetworks:
 
 
 def fit_batched(
-    members: BatchedNetworks,
+    networks: BatchedNetworks,
     x: Tensor,
     y: Tensor,
     nll: Callable[..., Tensor],
@@ -94,76 +94,76 @@ def fit_batched(
     optimizer: OptimizerFactory,
     nll_args: tuple[Tensor, ...] = (),
     batch_size: int | None = None,
-    kl_weight: float | Tensor | Callable[[int], float | Tensor] = 1.0,
+    kl_weight: KLWeight = 1.0,
     sampling: Sampling = "per_example",
     schedule: Callable[[int], float] | None = None,
 ) -> Tensor:
-    """Train all members in place; returns the loss of each before each step, ``(n_steps, M)``.
+    """Train all networks in place; returns the loss of each before each step, ``(n_steps, M)``.
 
     The arguments are those of :func:`bdl_lessons.inference.train.fit`, but for:
 
     Args:
-        x, y: a training set for each member, ``(M, N, ...)``. For the same rows
+        x, y: a training set for each network, ``(M, N, ...)``. For the same examples
             ``x.expand(M, *x.shape)``, which copies nothing: the minibatches still differ.
-        nll: mean negative log likelihood of one member's minibatch.
-        nll_args: further arguments of ``nll``, ``(M, ...)`` each: ``gaussian_nll_at`` takes the
-            precision of each member.
+        nll: mean negative log-likelihood of one network's minibatch.
+        nll_args: further arguments of ``nll``, ``(M, ...)`` each: with ``gaussian_nll`` the
+            precision ``tau`` of each network.
         kl_weight: one for all or one for each, ``(M,)``, or a function of the step.
 
     Raises:
-        ValueError: if shapes differ, or ``n_steps`` or ``batch_size`` cannot be.
+        TypeError, ValueError: if shapes differ, or ``n_steps`` or ``batch_size`` cannot be.
         FloatingPointError: if a loss is NaN or infinite; the message names the step.
     """
-    if x.shape[:2] != y.shape[:2] or len(x) != len(members) or x.shape[1] == 0:
+    if x.shape[:2] != y.shape[:2] or len(x) != len(networks) or x.shape[1] == 0:
         raise ValueError(
-            f"x and y must be (M, N, ...) with M = {len(members)} and N > 0, "
+            f"x and y must be (M, N, ...) with M = {len(networks)} and N > 0, "
             f"got {tuple(x.shape)} and {tuple(y.shape)}"
         )
-    if n_steps < 1:
-        raise ValueError(f"n_steps must be >= 1, got {n_steps}")
-    n_train = x.shape[1]
-    weight_at = kl_weight if callable(kl_weight) else lambda step: kl_weight
-    minibatches = _minibatches(x, y, batch_size, generator)
-    nll_of_each = vmap(nll)
+    validation.integer("n_steps", n_steps, 1)
+    n_train, nll_of_each = x.shape[1], vmap(nll)
+    batches = minibatches(x, y, batch_size, generator, batched=True)
 
     def loss_at(step: int) -> Tensor:
-        inputs, targets = next(minibatches)
-        loss = nll_of_each(members(inputs, sampling, generator), targets, *nll_args)
-        weight = weight_at(step)
-        charged = isinstance(weight, Tensor) or weight != 0
-        return loss + weight / n_train * members.kl() if charged else loss
+        inputs, targets = next(batches)
+        nll_mean = nll_of_each(networks(inputs, sampling, generator), targets, *nll_args)
+        weight = kl_weight(step) if callable(kl_weight) else kl_weight
+        no_kl = not isinstance(weight, Tensor) and weight == 0
+        return nll_mean if no_kl else elbo_loss(nll_mean, networks.kl(), n_train, weight)
 
-    return optimize(members.parameters(), loss_at, n_steps, optimizer, schedule)
+    return optimize(networks.parameters(), loss_at, n_steps, optimizer, schedule)
 
 
 @torch.no_grad()
-def predict_members(
-    members: BatchedNetworks,
+def predict_batched(
+    networks: BatchedNetworks,
     x: Tensor,
     n_samples: int,
     *,
     generator: torch.Generator,
     chunk_rows: int = 4000,
 ) -> Tensor:
-    """``n_samples`` draws of every member's output: ``(S, M, B, L)``.
+    """``n_samples`` draws of every network's output: ``(S, M, B, L)``.
 
-    Every row of every sample has its own draw of the weights (``"per_example"``).
+    Every example of every sample has its own draw of the weights (``"per_example"``).
 
     Args:
-        x: rows for each member, ``(M, B, ...)``.
-        chunk_rows: how many rows of a member go through at a time.
+        x: examples for each network, ``(M, B, ...)``.
+        chunk_rows: how many examples of a network are computed at a time.
 
     Raises:
-        ValueError: if ``n_samples`` or ``chunk_rows`` is below 1.
+        TypeError, ValueError: if ``n_samples`` or ``chunk_rows`` is no integer >= 1, or ``x`` is
+            not finite or has no examples.
     """
-    if n_samples < 1 or chunk_rows < 1:
-        raise ValueError(f"n_samples and chunk_rows must be >= 1, got {n_samples} and {chunk_rows}")
-    at_once = max(1, chunk_rows // x.shape[1])
+    validation.integer("n_samples", n_samples, 1)
+    if x.dim() < 2 or x.shape[1] == 0:
+        raise ValueError(f"x must be (M, B, ...) with B > 0, got {tuple(x.shape)}")
+    validation.finite("x", x)
+    at_once = max(1, validation.integer("chunk_rows", chunk_rows, 1) // x.shape[1])
     draws = []
     for start in range(0, n_samples, at_once):
         n_draws = min(at_once, n_samples - start)
-        rows = x[:, None].expand(len(x), n_draws, *x.shape[1:]).flatten(1, 2)
-        outputs = members(rows, "per_example", generator).unflatten(1, (n_draws, -1))
+        copies = x[:, None].expand(len(x), n_draws, *x.shape[1:]).flatten(1, 2)
+        outputs = networks(copies, "per_example", generator).unflatten(1, (n_draws, -1))
         draws.append(outputs.transpose(0, 1))
     return torch.cat(draws)
 
@@ -179,25 +179,12 @@ class _Call(nn.Module):
         return self.network(*args) if args else self.network.kl()
 
 
-def _minibatches(
-    x: Tensor, y: Tensor, batch_size: int | None, generator: torch.Generator
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Rows of each member without replacement within an epoch, for as long as they are wanted."""
-    n_train = x.shape[1]
-    if batch_size is None or batch_size == n_train:
-        while True:
-            yield x, y
-    if not 1 <= batch_size <= n_train:
-        raise ValueError(f"batch_size must be in 1..{n_train}, got {batch_size}")
-    member = torch.arange(len(x), device=x.device)[:, None]
-    while True:
-        keys = torch.rand(len(x), n_train, generator=generator, device=generator.device)
-        order = keys.argsort(1).to(x.device)[:, : n_train // batch_size * batch_size]
-        for rows in order.split(batch_size, 1):
-            yield x[member, rows], y[member, rows]
-
-
-def _structure(network: Network) -> tuple:
+def _structure(network: Network) -> str:
+    """What must be the same: modules, shapes, activations with their options, random layers."""
     shapes = {name: tuple(value.shape) for name, value in network.state_dict().items()}
     layers = [m.is_random for m in network.modules() if isinstance(m, StochasticLayer)]
-    return str(shapes), str(layers)
+    modules = [
+        repr(m) if type(m).__module__.startswith("torch.nn.modules.activation") else type(m)
+        for m in network.modules()
+    ]
+    return str((shapes, layers, modules))

@@ -1,13 +1,17 @@
-"""The state of a training run in a file, so that a run that was stopped can go on.
+"""Checkpoints of a training run: its state in a file, so that a stopped run can be continued.
 
-What decides how a run goes on is in the file: the network, the moments of the optimiser, the place
-in the schedule and the state of the random numbers. It is written where an epoch ends, for within
-one the order of the examples would be needed too. A run that goes on ends bit by bit where it
-would have ended in one piece.
+What decides how a run continues is in the file: the network, the moments of the optimizer, the
+place in the schedule and the state of the random numbers. It is written at the end of an epoch,
+since within one the order of the examples would be needed too. A continued run ends bit by bit
+where it would have ended in one piece.
+
+The file begins with the SHA-256 of what follows, so that a damaged one is never continued.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 import time
 import warnings
@@ -19,6 +23,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
+
+from bdl_lessons.core.files import replacing
 
 SECONDS_BETWEEN_WRITES = 60.0
 
@@ -48,26 +54,29 @@ class Checkpoint:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._began = self._written = time.monotonic()
 
-    def load(self, stepper: Optimizer, scheduler: LRScheduler | None) -> tuple[int, Tensor | None]:
-        """Put everything back as it was; returns the steps done and the losses, as saved.
-
-        ``(0, None)`` if there is no file. One that cannot be read counts as none, with a warning.
+    def load(
+        self, optimizer: Optimizer, scheduler: LRScheduler | None
+    ) -> tuple[int, Tensor | None]:
+        """Restore everything; returns the steps done and the losses, ``(0, None)`` without a file.
 
         Raises:
-            ValueError: if the file is of a run with another network, optimiser, length, seed, size
-                of the training set or kind of device, or no checkpoint at all.
+            ValueError: if the file is damaged, no checkpoint, or that of a run with another
+                network, optimizer, length, seed, size of the training set or kind of device.
         """
-        state = _read(self.path)
+        state = read(self.path)
         if state is None:
             return 0, None
-        run = self._run(stepper, scheduler)
-        if state["run"] != run:
+        found, run = state["run"], self._run(optimizer, scheduler)
+        if found != run:
+            differing = [
+                f"{k} {found.get(k)}, not {v}" for k, v in run.items() if found.get(k) != v
+            ]
             raise ValueError(
-                f"the checkpoint {self.path} is of another run: it has {_differing(state, run)}; "
+                f"the checkpoint {self.path} is of another run: it has {', '.join(differing)}; "
                 "delete it to start from the beginning"
             )
         self.model.load_state_dict(state["model"])
-        stepper.load_state_dict(state["optimizer"])
+        optimizer.load_state_dict(state["optimizer"])
         if scheduler:
             scheduler.load_state_dict(state["scheduler"])
         self.generator.set_state(state["generator"])
@@ -81,32 +90,31 @@ class Checkpoint:
         return ended or done == self.n_steps
 
     def save(
-        self, done: int, losses: Tensor, stepper: Optimizer, scheduler: LRScheduler | None
+        self, done: int, losses: Tensor, optimizer: Optimizer, scheduler: LRScheduler | None
     ) -> None:
-        """Write the state after ``done`` steps."""
+        """Write the state after ``done`` steps; warn if that fails, since training can go on."""
+        self._written = time.monotonic()
         state = {
             "done": done,
-            "seconds": time.monotonic() - self._began,
-            "run": self._run(stepper, scheduler),
+            "seconds": self._written - self._began,
+            "run": self._run(optimizer, scheduler),
             "model": self.model.state_dict(),
-            "optimizer": stepper.state_dict(),
+            "optimizer": optimizer.state_dict(),
             "scheduler": scheduler.state_dict() if scheduler else None,
             "generator": self.generator.get_state(),
             "losses": losses,
         }
-        unfinished = self.path.with_name(f"{self.path.name}.{os.getpid()}.unfinished")
         try:
-            with unfinished.open("wb") as file:
-                torch.save(state, file)
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.replace(self.path)
-        finally:
-            unfinished.unlink(missing_ok=True)
-        self._written = time.monotonic()
+            write(self.path, state)
+        except OSError as error:  # a full disk
+            warnings.warn(
+                f"the checkpoint {self.path} was not written ({error}): training goes on without "
+                "it, and tries again",
+                stacklevel=4,
+            )
 
-    def _run(self, stepper: Optimizer, scheduler: LRScheduler | None) -> dict[str, Any]:
-        """What must be the same for a run to go on."""
+    def _run(self, optimizer: Optimizer, scheduler: LRScheduler | None) -> dict[str, Any]:
+        """What must be the same for a run to be continued."""
         shapes = {name: list(value.shape) for name, value in self.model.state_dict().items()}
         return {
             "n_steps": self.n_steps,
@@ -114,7 +122,7 @@ class Checkpoint:
             "steps in an epoch": self.epoch,
             "seed": self.generator.initial_seed(),
             "device": self.generator.device.type,
-            "optimizer": f"{type(stepper).__name__} {stepper.defaults}",
+            "optimizer": f"{type(optimizer).__name__} {optimizer.defaults}",
             "a schedule": scheduler is not None,
             "shapes": shapes,
         }
@@ -122,34 +130,33 @@ class Checkpoint:
 
 def seconds_before(path: Path | None) -> float:
     """How long the run that left this checkpoint had trained by then; 0 if there is none."""
-    state = _read(path) if path else None
+    state = read(path) if path else None
     return state["seconds"] if state else 0.0
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    """The state in the file; None if there is none, with a warning if it cannot be read.
+def write(path: Path, state: dict[str, Any]) -> None:
+    """Put ``state`` into the file, behind the hash of its bytes; all or nothing."""
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    with replacing(path) as file:
+        file.write(hashlib.sha256(buffer.getbuffer()).digest())
+        file.write(buffer.getbuffer())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read(path: Path) -> dict[str, Any] | None:
+    """The state in the file, ``None`` if there is no file.
 
     Raises:
-        ValueError: if it is a file of something else, which must not be written over.
+        ValueError: if its bytes are not those that were written.
     """
     if not path.exists():
         return None
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # what a broken file raises depends on where it is broken
-        warnings.warn(
-            f"the checkpoint {path} cannot be read ({type(error).__name__}): "
-            "its run starts from the beginning",
-            stacklevel=3,
+    content = path.read_bytes()
+    if hashlib.sha256(content[32:]).digest() != content[:32]:
+        raise ValueError(
+            f"{path} is damaged or no checkpoint: delete it, or give another path, to start "
+            "from the beginning"
         )
-        return None
-    if not (isinstance(state, dict) and {"run", "seconds"} <= state.keys()):
-        raise ValueError(f"{path} is no checkpoint: give another path")
-    return state
-
-
-def _differing(state: dict[str, Any], run: dict[str, Any]) -> str:
-    found = state["run"]
-    return ", ".join(
-        f"{name} {found[name]}, not {value}" for name, value in run.items() if found[name] != value
-    )
+    return torch.load(io.BytesIO(content[32:]), map_location="cpu", weights_only=True)

@@ -1,4 +1,4 @@
-"""Pruning: which weights are noise, the network without them, and its sparse storage.
+"""Pruning: which weights are noise, the network without them, and its sparse storage. Lesson 08.
 
 A weight with ``log_alpha > 3`` has a variance of more than 20 times its squared mean. As
 multiplicative noise that is dropout at a rate above 0.95; Molchanov et al. (2017) cut there.
@@ -6,9 +6,10 @@ multiplicative noise that is dropout at a rate above 0.95; Molchanov et al. (201
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,7 @@ from torch.nn.functional import conv2d, linear
 from bdl_lessons.models import (
     AdditiveNoise,
     Network,
+    Sampling,
     StochasticLayer,
     WeightNoiseConv2d,
     WeightNoiseLinear,
@@ -59,7 +61,7 @@ def layer_log_alpha(layer: WeightNoiseLayer) -> Tensor:
 
 
 def sparsity(model: Network, threshold: float = THRESHOLD) -> list[LayerSparsity]:
-    """Weights and kept weights of each layer, in order. Errors as in :func:`prune`."""
+    """Weights and kept weights of each layer, in order. Errors as in :func:`to_sparse`."""
     kept = {n: _kept(layer, threshold) for n, layer in _noisy_layers(model, threshold).items()}
     return [LayerSparsity(name, keep.numel(), int(keep.sum())) for name, keep in kept.items()]
 
@@ -69,21 +71,15 @@ def compression(layers: list[LayerSparsity]) -> float:
     return sum(layer.n_weights for layer in layers) / max(1, sum(layer.n_kept for layer in layers))
 
 
-def masked(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
+def zero_pruned(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
     """A network of plain layers with the mean weights, those at or above the threshold set to 0.
 
-    Same shapes and same storage as before: what :func:`compress` must agree with. Errors as there.
+    Same shapes and same storage as before: what :func:`to_sparse` must agree with. Errors as there.
     """
-    layers = _noisy_layers(model, threshold)
-    return PrunedNetwork(
-        *(
-            _plain(layers[name], threshold) if name in layers else deepcopy(module)
-            for name, module in model._modules.items()
-        )
-    )
+    return _pruned(model, threshold, _plain)
 
 
-def compress(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
+def to_sparse(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
     """The network without its pruned weights: the kept ones and their positions, and the biases.
 
     Args:
@@ -95,13 +91,7 @@ def compress(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
         TypeError: if ``model`` is no Network, or one of its stochastic layers has no ``log_alpha``.
         ValueError: if ``threshold`` is NaN, there is nothing to prune, or a weight is NaN.
     """
-    layers = _noisy_layers(model, threshold)
-    return PrunedNetwork(
-        *(
-            _sparse(layers[name], threshold) if name in layers else deepcopy(module)
-            for name, module in model._modules.items()
-        )
-    )
+    return _pruned(model, threshold, _sparse)
 
 
 class SparseLayer(nn.Module):
@@ -128,7 +118,7 @@ class SparseLayer(nn.Module):
         self.register_buffer("bias", bias)
 
     def weight(self) -> Tensor:
-        """The full weights, zeros put back: made for one product and forgotten after it."""
+        """The full weights, zeros put back: made for one product."""
         full = self.values.new_zeros(self.shape)
         full.view(-1)[self.index] = self.values
         return full
@@ -140,49 +130,44 @@ class SparseLayer(nn.Module):
 
 
 class PrunedNetwork(Network):
-    """What :func:`compress` and :func:`masked` return: ``network(x)``, nothing random left.
+    """What :func:`to_sparse` and :func:`zero_pruned` return: ``network(x)``, nothing random left.
 
-    The posterior is gone, and training would bring the removed weights back. So it cannot be
-    trained, drawn from or charged a KL; trying to raises RuntimeError.
+    An ordinary module in evaluation mode whose parameters require no gradient: the variances are
+    gone, and training would bring the removed weights back, so ``fit`` refuses it.
     """
 
     def __init__(self, *modules: nn.Module) -> None:
         super().__init__(*modules)
-        self.eval()
+        self.eval().requires_grad_(False)
 
-    def forward(self, x: Tensor, sampling: str = "mean", generator=None) -> Tensor:
-        if sampling != "mean":
-            self._refuse(f"drawn from (sampling={sampling!r})")
-        return super().forward(x, "mean")
+    def forward(
+        self, x: Tensor, sampling: Sampling = "mean", generator: torch.Generator | None = None
+    ) -> Tensor:
+        return super().forward(x, sampling, generator)
 
     def kl(self) -> Tensor:
-        self._refuse("charged a KL")
-
-    def train(self, mode: bool = True) -> PrunedNetwork:
-        if mode:
-            self._refuse("trained")
-        return super().train(False)
-
-    def parameters(self, recurse: bool = True):
-        self._refuse("trained")
-
-    @staticmethod
-    def _refuse(what: str) -> NoReturn:
         raise RuntimeError(
-            f"a pruned network cannot be {what}: its variances are gone, and its removed weights "
-            "must stay removed. Go on from the network that was given to compress()"
+            "a pruned network has no KL, its variances are gone: use the network before pruning"
         )
 
 
 def _noisy_layers(model: Network, threshold: float) -> dict[str, WeightNoiseLayer]:
     if not isinstance(model, Network):
         raise TypeError(f"model must be a Network, got {type(model).__name__}")
-    if threshold != threshold:
+    if math.isnan(threshold):
         raise ValueError("threshold must be a number, got NaN")
     found = {n: m for n, m in model._modules.items() if isinstance(m, StochasticLayer)}
     if not found:
         raise ValueError("model has no layer with log_alpha: there is nothing to prune")
     return found
+
+
+def _pruned(model: Network, threshold: float, prune: Callable) -> PrunedNetwork:
+    layers = _noisy_layers(model, threshold)
+    modules = model._modules.items()  # named_children() would leave out an activation used twice
+    return PrunedNetwork(
+        *(prune(layers[n], threshold) if n in layers else deepcopy(m) for n, m in modules)
+    )
 
 
 def _kept(layer: WeightNoiseLayer, threshold: float) -> Tensor:
@@ -195,15 +180,9 @@ def _plain(layer: WeightNoiseLayer, threshold: float) -> nn.Linear | nn.Conv2d:
     if isinstance(layer, WeightNoiseLinear):
         plain = nn.Linear(layer.in_features, layer.out_features, layer.bias is not None)
     else:
-        plain = nn.Conv2d(
-            layer.in_channels,
-            layer.out_channels,
-            layer.kernel_size,
-            layer.stride,
-            layer.padding,
-            bias=layer.bias is not None,
-        )
-    plain = plain.to(weight).requires_grad_(False)
+        sizes = (layer.in_channels, layer.out_channels, layer.kernel_size, layer.stride)
+        plain = nn.Conv2d(*sizes, layer.padding, bias=layer.bias is not None)
+    plain = plain.to(weight)
     with torch.no_grad():
         plain.weight.copy_(weight)
         if layer.bias is not None:

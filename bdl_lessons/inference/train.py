@@ -1,9 +1,15 @@
-"""Fitting a network by minimising ``nll_mean + kl_weight * kl / n_train``."""
+r"""Training a network by minimising minus the ELBO per example. Lessons 05 to 12.
+
+.. math:: \frac1B \sum_{b=1}^B -\log p(y_b \mid x_b, w)
+          + \mathrm{kl\_weight} \cdot \frac{\mathrm{KL}(q \,\|\, p)}{N}, \qquad w \sim q
+
+A step draws a minibatch of B of the N examples and the weights, and follows the gradient.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from pathlib import Path
 
 import torch
@@ -11,11 +17,14 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
+from bdl_lessons.core import validation
 from bdl_lessons.inference.checkpoint import Checkpoint
 from bdl_lessons.models import Network, Sampling
+from bdl_lessons.probability import elbo_loss
 
 NegativeLogLikelihood = Callable[[Tensor, Tensor], Tensor]
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
+KLWeight = float | Tensor | Callable[[int], float | Tensor]
 
 _CHECK_EVERY = 100
 
@@ -30,20 +39,20 @@ def fit(
     generator: torch.Generator,
     optimizer: OptimizerFactory,
     batch_size: int | None = None,
-    kl_weight: float | Callable[[int], float] = 1.0,
+    kl_weight: KLWeight = 1.0,
     sampling: Sampling = "per_example",
     schedule: Callable[[int], float] | None = None,
     checkpoint: Path | None = None,
 ) -> Tensor:
-    """Train ``model`` in place; returns the loss before each step, ``(n_steps,)``, nats a row.
+    """Train ``model`` in place; returns the loss before each step, ``(n_steps,)``, nats an example.
 
     Args:
         x, y: the training set, ``(N, ...)`` each, on the model's device.
-        nll: mean negative log likelihood of a minibatch, ``nll(output, y)``: for instance
-            ``gaussian_nll(tau)`` or ``torch.nn.functional.cross_entropy``.
+        nll: mean negative log-likelihood of a minibatch, ``nll(output, y)``: for instance
+            ``partial(gaussian_nll, tau=tau)`` or ``torch.nn.functional.cross_entropy``.
         generator: draws the minibatches and the weights. Its device is where noise is drawn.
-        optimizer: makes the optimiser from the parameters: ``adam(1e-3)``, ``sgd(1e-2)``.
-        batch_size: rows in a minibatch, without replacement within an epoch; ``None``: all rows.
+        optimizer: makes the optimizer from the parameters: ``adam(1e-3)``, ``sgd(1e-2)``.
+        batch_size: examples in a minibatch, without replacement within an epoch; ``None``: all.
         kl_weight: factor on the KL; 0 is maximum likelihood. A function gives it for each step:
             ``lambda step: kl_warmup(step, 0, 1000)``.
         sampling: which draw of the weights a step uses.
@@ -52,29 +61,29 @@ def fit(
             the run goes on from it; see :mod:`bdl_lessons.inference.checkpoint`.
 
     Raises:
-        ValueError: if lengths differ, ``n_steps`` or ``batch_size`` cannot be, or the checkpoint is
-            of another run.
+        TypeError, ValueError: if lengths differ, ``n_steps`` or ``batch_size`` cannot be, nothing
+            in ``model`` can be trained, or the checkpoint is damaged or of another run.
         FloatingPointError: if the loss is NaN or infinite; the message names the step.
     """
     n_train = len(x)
     if len(y) != n_train or n_train == 0:
-        raise ValueError(f"x and y must have the same number of rows > 0, got {len(x)}, {len(y)}")
-    if n_steps < 1:
-        raise ValueError(f"n_steps must be >= 1, got {n_steps}")
-    weight_at = kl_weight if callable(kl_weight) else lambda step: kl_weight
-    minibatches = _minibatches(n_train, batch_size, n_steps, generator)
+        raise ValueError(f"x and y must have the same number N > 0, got {len(x)} and {len(y)}")
+    validation.integer("n_steps", n_steps, 1)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise ValueError("model has nothing to train: no parameter of it requires a gradient")
+    batches = minibatches(x, y, batch_size, generator)
 
     def loss_at(step: int) -> Tensor:
-        rows = next(minibatches)
-        inputs, targets = (x, y) if rows is None else (x[rows], y[rows])
-        loss = nll(model(inputs, sampling, generator), targets)
-        weight = weight_at(step)
-        return loss + weight / n_train * model.kl() if weight else loss
+        inputs, targets = next(batches)
+        nll_mean = nll(model(inputs, sampling, generator), targets)
+        weight = kl_weight(step) if callable(kl_weight) else kl_weight
+        no_kl = not isinstance(weight, Tensor) and weight == 0
+        return nll_mean if no_kl else elbo_loss(nll_mean, model.kl(), n_train, weight)
 
     kept = None
     if checkpoint:
         epoch = n_train // (batch_size or n_train)
-        kept = Checkpoint(Path(checkpoint), model, generator, int(n_steps), epoch, n_train)
+        kept = Checkpoint(Path(checkpoint), model, generator, n_steps, epoch, n_train)
     return optimize(model.parameters(), loss_at, n_steps, optimizer, schedule, kept)
 
 
@@ -82,25 +91,25 @@ def optimize(
     parameters: Iterable[nn.Parameter],
     loss_at: Callable[[int], Tensor],
     n_steps: int,
-    optimizer: OptimizerFactory,
+    make_optimizer: OptimizerFactory,
     schedule: Callable[[int], float] | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Tensor:
-    """Step down the sum of ``loss_at(step)``, ``(...)``; returns the losses, ``(n_steps, ...)``.
+    """Minimise the sum of ``loss_at(step)``, ``(...)``; returns the losses, ``(n_steps, ...)``.
 
     Raises:
         FloatingPointError: if a loss is NaN or infinite; the message names the step.
     """
-    stepper = optimizer(parameters)
-    scheduler = LambdaLR(stepper, schedule) if schedule else None
-    done, losses = checkpoint.load(stepper, scheduler) if checkpoint else (0, None)
+    optimizer = make_optimizer(parameters)
+    scheduler = LambdaLR(optimizer, schedule) if schedule else None
+    done, losses = checkpoint.load(optimizer, scheduler) if checkpoint else (0, None)
     for step in range(done, n_steps):
         loss = loss_at(step)
         if losses is None:  # one block for all: small tensors that stay would splinter the memory
             losses = loss.new_empty(n_steps, *loss.shape)
-        stepper.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=True)
         loss.sum().backward()
-        stepper.step()
+        optimizer.step()
         if scheduler:
             scheduler.step()
         losses[step] = loss.detach()
@@ -108,32 +117,48 @@ def optimize(
         if due or (step + 1) % _CHECK_EVERY == 0 or step + 1 == n_steps:
             _raise_if_diverged(losses[: step + 1])
         if due:
-            checkpoint.save(step + 1, losses, stepper, scheduler)
+            checkpoint.save(step + 1, losses, optimizer, scheduler)
     return losses
 
 
-def gaussian_nll(tau: float) -> NegativeLogLikelihood:
-    """``-log N(y; f, I/tau)`` summed over outputs, averaged over rows, in nats.
+def minibatches(
+    x: Tensor,
+    y: Tensor,
+    batch_size: int | None,
+    generator: torch.Generator,
+    batched: bool = False,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Minibatches of ``x`` and ``y`` without end, without replacement within an epoch.
+
+    An epoch has only full minibatches: the examples left over at its end are skipped.
+
+    Args:
+        x, y: ``(N, ...)`` each, or with ``batched`` ``(M, N, ...)`` for M networks, each of which
+            sees its own examples in an order of its own.
+        batch_size: ``None`` or N: all examples in their order, and nothing is drawn.
 
     Raises:
-        ValueError: if ``tau`` is not finite and > 0.
+        TypeError, ValueError: if ``batch_size`` is no integer in 1..N.
     """
-    if not (tau > 0 and math.isfinite(tau)):
-        raise ValueError(f"tau must be a precision: finite and > 0, got {tau}")
+    n_train = x.shape[1 if batched else 0]
+    if batch_size in (None, n_train):
+        return repeat((x, y))
+    if validation.integer("batch_size", batch_size, 1) > n_train:
+        raise ValueError(f"batch_size must be in 1..{n_train}, got {batch_size}")
+    return _minibatches(x, y, batch_size, generator, batched)
 
-    return lambda output, y: gaussian_nll_at(output, y, tau)
 
-
-def gaussian_nll_at(output: Tensor, y: Tensor, tau: float | Tensor) -> Tensor:
-    """:func:`gaussian_nll` with the precision as an argument: one number, or a 0-dim tensor."""
-    if output.dim() < 2 or output.shape != y.shape:
-        raise ValueError(
-            "output and y must have one shape, (B, D) or (S, B, D), "
-            f"got {tuple(output.shape)} and {tuple(y.shape)}"
-        )
-    log_tau = tau.log() if isinstance(tau, Tensor) else math.log(tau)
-    squared = tau * (y - output).square() + math.log(2 * math.pi) - log_tau
-    return squared.sum(-1).mean() / 2
+def _minibatches(x, y, batch_size, generator, batched) -> Iterator[tuple[Tensor, Tensor]]:
+    network = (torch.arange(len(x), device=x.device)[:, None],) if batched else ()
+    while True:
+        if batched:
+            keys = torch.rand(x.shape[:2], generator=generator, device=generator.device)
+            order = keys.argsort(1)
+        else:
+            order = torch.randperm(len(x), generator=generator, device=generator.device)
+        n_used = order.shape[-1] // batch_size * batch_size
+        for chosen in order[..., :n_used].to(x.device).split(batch_size, -1):
+            yield x[*network, chosen], y[*network, chosen]
 
 
 def adam(lr: float) -> OptimizerFactory:
@@ -149,23 +174,6 @@ def sgd(lr: float, momentum: float = 0.9) -> OptimizerFactory:
 def inverse_decay(gamma: float, power: float) -> Callable[[int], float]:
     """Caffe's ``inv`` policy: the factor ``(1 + gamma * step) ** -power`` on the learning rate."""
     return lambda step: (1 + gamma * step) ** -power
-
-
-def _minibatches(
-    n_train: int, batch_size: int | None, n_steps: int, generator: torch.Generator
-) -> Iterator[Tensor | None]:
-    """``n_steps`` index tensors, a new permutation each epoch; ``None`` stands for all rows."""
-    if batch_size is None or batch_size == n_train:
-        yield from [None] * n_steps
-        return
-    if not 1 <= batch_size <= n_train:
-        raise ValueError(f"batch_size must be in 1..{n_train}, got {batch_size}")
-    done = 0
-    while done < n_steps:
-        order = torch.randperm(n_train, generator=generator, device=generator.device)
-        full_batches = order[: n_train // batch_size * batch_size].split(batch_size)
-        yield from full_batches[: n_steps - done]
-        done += len(full_batches)
 
 
 def _raise_if_diverged(losses: Tensor) -> None:

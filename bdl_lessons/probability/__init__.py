@@ -6,13 +6,7 @@ without the suffix, and a test compares the two.
 Imports: core.
 """
 
-from bdl_lessons.probability.elbo import (
-    categorical_nll,
-    elbo_loss,
-    gaussian_nll,
-    kl_warmup,
-    total_kl,
-)
+from bdl_lessons.probability.elbo import elbo_loss, gaussian_nll, kl_warmup
 from bdl_lessons.probability.empirical_bayes_kl import (
     best_precision,
     column_marginal_kl,

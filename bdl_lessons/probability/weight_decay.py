@@ -1,4 +1,4 @@
-r"""Weight decay read as a prior: tau, lambda and ``weight_decay``, with every factor in sight.
+r"""Weight decay read as a prior: tau, lambda and ``weight_decay``, with every factor. Lesson 04.
 
 Prior ``w ~ N(0, l^-2)``; posterior ``W = M diag(z)``, ``z_k ~ Bernoulli(keep)``: a dropped input
 takes its column of ``W`` with it. The part of ``KL(q || p)`` that depends on ``M`` is
@@ -25,12 +25,11 @@ gradient. ``AdamW`` decays the weights beside the gradient: there the identity d
 
 from __future__ import annotations
 
-import math
-from typing import Literal, get_args
+from typing import Literal
 
 from torch import Tensor
 
-from bdl_lessons.core.validation import valid_p_drop
+from bdl_lessons.core.validation import integer, one_of, positive, valid_p_drop
 
 DataTerm = Literal["nll", "half_squared_error", "squared_error", "mse"]
 Scaling = Literal["classic", "inverted"]
@@ -45,10 +44,9 @@ def l2_kl(weight: Tensor, length_scale: float, p_drop: float, scaling: Scaling) 
         p_drop: probability that an input of this layer is dropped; 0 for a bias.
 
     Raises:
-        ValueError: for a value outside its range.
+        TypeError, ValueError: for a value outside its range.
     """
-    factor = _keep_factor(p_drop, scaling) * _prior_precision(length_scale)
-    return 0.5 * factor * weight.square().sum()
+    return 0.5 * _strength(length_scale, p_drop, scaling) * weight.square().sum()
 
 
 def weight_decay(
@@ -81,11 +79,9 @@ def weight_decay(
             ``tau * y_std**2``.
 
     Raises:
-        ValueError: for a value outside its range.
+        TypeError, ValueError: for a value outside its range.
     """
-    _positive("n_train", n_train)
-    scale = _loss_per_nat(tau, data_term, n_outputs, y_std)
-    return scale * _keep_factor(p_drop, scaling) * _prior_precision(length_scale) / n_train
+    return _decay(tau, length_scale, n_train, p_drop, data_term, scaling, n_outputs, y_std)
 
 
 def implied_tau(
@@ -99,53 +95,36 @@ def implied_tau(
     n_outputs: int = 1,
     y_std: float = 1.0,
 ) -> float:
-    """The noise precision, in original units of y, that a ``weight_decay`` has already decided.
+    """The noise precision, in original units of y, that a ``weight_decay`` implies.
 
-    The inverse of :func:`weight_decay` in its first argument. With ``classic`` scaling and
-    ``half_squared_error`` it is ``keep l^2 / (N weight_decay)``: eq. 7 with ``lambda`` replaced.
+    The inverse of :func:`weight_decay` in its first argument, to which it is proportional as
+    ``1 / tau``. With ``classic`` scaling and ``half_squared_error`` it is
+    ``keep l^2 / (N weight_decay)``: eq. 7 with ``lambda`` replaced.
 
     Raises:
-        ValueError: for a value outside its range, or ``data_term="nll"``, whose scale is fixed:
-            there tau stands in the data term and the weight decay says nothing about it.
+        TypeError, ValueError: for a value outside its range, or ``data_term="nll"``, whose scale
+            is fixed: there tau stands in the data term and the weight decay implies none.
     """
-    _positive("weight_decay", weight_decay)
     if data_term == "nll":
         raise ValueError("data_term='nll' already contains tau: its weight decay implies none")
-    _positive("n_train", n_train)
-    scale = _loss_per_nat(1.0, data_term, n_outputs, y_std) / weight_decay
-    return scale * _keep_factor(p_drop, scaling) * _prior_precision(length_scale) / n_train
+    at_one = _decay(1.0, length_scale, n_train, p_drop, data_term, scaling, n_outputs, y_std)
+    return at_one / positive("weight_decay", weight_decay)
 
 
-def _loss_per_nat(tau: float, data_term: DataTerm, n_outputs: int, y_std: float) -> float:
-    _positive("tau", tau)
-    _positive("n_outputs", n_outputs)
-    _positive("y_std", y_std)
-    _one_of("data_term", data_term, DataTerm)
-    precision = tau * y_std**2
-    return {
+def _decay(tau, length_scale, n_train, p_drop, data_term, scaling, n_outputs, y_std) -> float:
+    precision = positive("tau", tau) * positive("y_std", y_std) ** 2
+    loss_per_nat = {
         "nll": 1.0,
         "half_squared_error": 1 / precision,
         "squared_error": 2 / precision,
-        "mse": 2 / (precision * n_outputs),
-    }[data_term]
+        "mse": 2 / (precision * integer("n_outputs", n_outputs, 1)),
+    }[one_of("data_term", data_term, DataTerm)]
+    strength = _strength(length_scale, p_drop, scaling)
+    return loss_per_nat * strength / integer("n_train", n_train, 1)
 
 
-def _prior_precision(length_scale: float) -> float:
-    _positive("length_scale", length_scale)
-    return length_scale**2
-
-
-def _keep_factor(p_drop: float, scaling: Scaling) -> float:
-    _one_of("scaling", scaling, Scaling)
+def _strength(length_scale: float, p_drop: float, scaling: Scaling) -> float:
+    """``keep l^2``, or ``l^2 / keep`` for weights that are stored as ``keep * M``."""
     keep = 1 - valid_p_drop(p_drop)
-    return keep if scaling == "classic" else 1 / keep
-
-
-def _positive(name: str, value: float) -> None:
-    if not 0 < value < math.inf:
-        raise ValueError(f"{name} must be positive and finite, got {value}")
-
-
-def _one_of(name: str, value: str, choices: object) -> None:
-    if value not in get_args(choices):
-        raise ValueError(f"{name} must be one of {get_args(choices)}, got {value!r}")
+    factor = keep if one_of("scaling", scaling, Scaling) == "classic" else 1 / keep
+    return factor * positive("length_scale", length_scale) ** 2

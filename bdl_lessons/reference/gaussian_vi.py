@@ -1,4 +1,4 @@
-"""Fit a Gaussian to any posterior over a few weights by climbing the evidence lower bound."""
+"""Gaussian variational inference: the Gaussian with the largest ELBO. Lesson 02."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bdl_lessons.core.validation import integer
+
 LogJoint = Callable[[Tensor], Tensor]
 
 
@@ -18,9 +20,9 @@ def gauss_hermite(n_nodes: int, dim: int) -> tuple[Tensor, Tensor]:
     ``S = n_nodes ** dim``. Exact for polynomials of degree below ``2 * n_nodes`` in each variable;
     float64.
     """
-    if n_nodes < 1 or dim < 1:
-        raise ValueError(f"n_nodes and dim must be at least 1, got {n_nodes} and {dim}")
-    x, w = (torch.from_numpy(a) for a in np.polynomial.hermite_e.hermegauss(n_nodes))
+    integer("dim", dim, 1)
+    rule = np.polynomial.hermite_e.hermegauss(integer("n_nodes", n_nodes, 1))
+    x, w = (torch.from_numpy(values) for values in rule)
     nodes = torch.cartesian_prod(*[x] * dim).view(-1, dim)
     weights = torch.cartesian_prod(*[w / w.sum()] * dim).view(-1, dim).prod(-1)
     return nodes, weights
@@ -44,6 +46,11 @@ def gaussian_elbo(
         nodes, weights: ``(S, K)`` and ``(S,)``, standard normal nodes from ``gauss_hermite``, or
             draws with weights ``1 / S``.
     """
+    if mean.dim() != 1 or scale_tril.shape != (len(mean), len(mean)):
+        raise ValueError(
+            f"mean and scale_tril must be (K,) and (K, K), got {tuple(mean.shape)} and "
+            f"{tuple(scale_tril.shape)}"
+        )
     entropy = 0.5 * len(mean) * math.log(2 * math.pi * math.e)
     entropy = entropy + scale_tril.diagonal().abs().log().sum()
     return weights @ log_joint(mean + nodes @ scale_tril.mT) + entropy

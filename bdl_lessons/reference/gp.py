@@ -1,4 +1,7 @@
-"""Gaussian process regression: the algebra in ten lines, and a thin wrapper of GPyTorch."""
+"""Gaussian process regression: the algebra in ten lines, and a wrapper of GPyTorch.
+
+Lessons 03, 05, 09 and 12.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,9 @@ import gpytorch
 import torch
 from gpytorch import settings
 from torch import Tensor
+from torch.distributions import MultivariateNormal
+
+from bdl_lessons.core.validation import finite, integer, like, variance
 
 
 def gp_posterior(
@@ -21,7 +27,7 @@ def gp_posterior(
 
     Args:
         k_train: ``K``, ``(N, N)``.
-        k_cross: ``K*``, ``(N, M)``: training rows, test columns.
+        k_cross: ``K*``, ``(N, M)``: training examples by test inputs.
         k_test: ``K**``, ``(M, M)``.
         y: targets ``(N,)``, or ``(N, D)`` for D independent outputs under the same kernel.
         noise_var: ``1 / tau`` in squared units of ``y``, > 0.
@@ -34,13 +40,13 @@ def gp_posterior(
         ValueError: if shapes do not match, ``noise_var`` is not positive or a value is not finite.
         torch.linalg.LinAlgError: if ``k_train + noise_var I`` is not positive definite.
     """
-    n, m = k_cross.shape
-    if k_train.shape != (n, n) or k_test.shape != (m, m):
-        raise ValueError(
-            f"k_cross {tuple(k_cross.shape)} needs k_train {(n, n)} and k_test {(m, m)}, "
-            f"got {tuple(k_train.shape)} and {tuple(k_test.shape)}"
-        )
     chol = _cholesky(k_train, y, noise_var)
+    n, m = len(y), len(k_test)
+    if finite("k_cross", k_cross).shape != (n, m) or finite("k_test", k_test).shape != (m, m):
+        raise ValueError(
+            f"k_cross must be (N, M) and k_test (M, M) with N = {n}, "
+            f"got {tuple(k_cross.shape)} and {tuple(k_test.shape)}"
+        )
     a = torch.linalg.solve_triangular(chol, k_cross, upper=False)
     b = torch.linalg.solve_triangular(chol, y.reshape(n, -1), upper=False)
     return (a.mT @ b).reshape(m, *y.shape[1:]), k_test - a.mT @ a
@@ -51,11 +57,9 @@ def gp_log_evidence(k_train: Tensor, y: Tensor, noise_var: float) -> Tensor:
 
     Rasmussen & Williams (2006), eq. 2.30. Arguments and errors as in :func:`gp_posterior`.
     """
-    n = len(y)
     chol = _cholesky(k_train, y, noise_var)
-    b = torch.linalg.solve_triangular(chol, y.reshape(n, -1), upper=False)
-    log_det = 2 * chol.diagonal().log().sum()
-    return -0.5 * (b.square().sum() + b.shape[1] * (log_det + n * math.log(2 * math.pi)))
+    marginal = MultivariateNormal(torch.zeros_like(chol[0]), scale_tril=chol)
+    return marginal.log_prob(y.reshape(len(y), -1).mT).sum()
 
 
 class GaussianProcess(gpytorch.models.ExactGP):
@@ -74,7 +78,7 @@ class GaussianProcess(gpytorch.models.ExactGP):
 
     Raises:
         ValueError: if shapes do not match, data are not finite, ``y`` is constant or ``noise_var``
-            is not above ``1e-6`` times the variance of ``y``.
+            is not finite and above ``1e-6`` times the variance of ``y``.
     """
 
     _NOISE_FLOOR = 1e-6
@@ -83,15 +87,13 @@ class GaussianProcess(gpytorch.models.ExactGP):
         x, y = _columns(x), y.double()
         if y.ndim != 1 or len(y) != len(x) or len(y) < 2:
             raise ValueError(f"y must be (N,) with N = {len(x)} >= 2, got {tuple(y.shape)}")
-        if not y.isfinite().all():
-            raise ValueError("y must be finite, got NaN or infinity")
+        finite("y", y)
         y_mean, y_std = y.mean(), y.std(correction=0)
         if y.min() == y.max():
             raise ValueError("y must not be constant: its standard deviation is the unit used")
-        if not noise_var > self._NOISE_FLOOR * y_std**2:
-            raise ValueError(
-                f"noise_var must be > {self._NOISE_FLOOR * y_std**2:.3g}, got {noise_var}"
-            )
+        lowest = self._NOISE_FLOOR * y_std**2
+        if not lowest < noise_var < math.inf:
+            raise ValueError(f"noise_var must be finite and > {lowest:.3g}, got {noise_var}")
         floor = gpytorch.constraints.GreaterThan(self._NOISE_FLOOR)
         likelihood = gpytorch.likelihoods.GaussianLikelihood(noise_constraint=floor)
         super().__init__(x, (y - y_mean) / y_std, likelihood.to(x))
@@ -118,12 +120,11 @@ class GaussianProcess(gpytorch.models.ExactGP):
         Deterministic: it finds the optimum near the initial parameters, so those should be sane.
 
         Raises:
-            ValueError: if ``n_steps`` < 1.
+            TypeError, ValueError: if ``n_steps`` is no integer >= 1.
             FloatingPointError: if the evidence stops being finite; the parameters then are not
                 usable.
         """
-        if n_steps < 1:
-            raise ValueError(f"n_steps must be >= 1, got {n_steps}")
+        integer("n_steps", n_steps, 1)
         optimizer = torch.optim.LBFGS(
             self.parameters(), max_iter=n_steps, line_search_fn="strong_wolfe"
         )
@@ -149,10 +150,9 @@ class GaussianProcess(gpytorch.models.ExactGP):
             ValueError: if ``x`` is not finite or has another number of columns.
         """
         x = _columns(x)
-        if x.shape[1] != self.train_inputs[0].shape[1]:
-            raise ValueError(
-                f"x must have {self.train_inputs[0].shape[1]} columns, got {x.shape[1]}"
-            )
+        n_columns = self.train_inputs[0].shape[1]
+        if x.shape[1] != n_columns:
+            raise ValueError(f"x must have {n_columns} columns, got {x.shape[1]}")
         self.train()  # drops what GPyTorch cached for earlier parameters
         self.eval()
         with _exact():
@@ -168,22 +168,21 @@ class GaussianProcess(gpytorch.models.ExactGP):
         return log_evidence - len(self.train_targets) * self.y_std.log()
 
 
-def _cholesky(k_train: Tensor, y: Tensor, noise_var: float) -> Tensor:
-    if k_train.ndim != 2 or k_train.shape != (len(y), len(y)):
-        raise ValueError(f"k_train must be {(len(y),) * 2} for y, got {tuple(k_train.shape)}")
-    if not noise_var > 0:
-        raise ValueError(f"noise_var must be > 0, got {noise_var}")
-    for name, values in (("k_train", k_train), ("y", y)):
-        if not values.isfinite().all():
-            raise ValueError(f"{name} must be finite, got NaN or infinity")
+def _cholesky(k_train: Tensor, y: Tensor, noise_var: float | Tensor) -> Tensor:
+    finite("y", y)
+    if y.dim() not in (1, 2) or k_train.shape != (len(y), len(y)):
+        raise ValueError(
+            "y must be (N,) or (N, D) and k_train (N, N), "
+            f"got {tuple(y.shape)} and {tuple(k_train.shape)}"
+        )
+    noise_var = variance(
+        "noise_var", like(finite("k_train", k_train)[0, 0], "noise_var", noise_var)
+    )
     return torch.linalg.cholesky(k_train + noise_var * torch.eye(len(y)).to(k_train))
 
 
 def _columns(x: Tensor) -> Tensor:
-    x = x.double().reshape(len(x), -1)
-    if not x.isfinite().all():
-        raise ValueError("x must be finite, got NaN or infinity")
-    return x
+    return finite("x", x.double().reshape(len(x), -1))
 
 
 def _exact() -> ExitStack:

@@ -1,4 +1,4 @@
-"""A posterior over two weights by brute force: evaluate it everywhere, then add up."""
+"""A posterior over two weights by brute force: evaluate it on a grid, then sum. Lesson 02."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from bdl_lessons.core.validation import integer, same_shape
+
 
 class GridPosterior:
     r"""The posterior of a two-weight model on a rectangular grid.
@@ -16,8 +18,8 @@ class GridPosterior:
 
     with ``a`` the area of a cell. For a smooth density that has died out at the border the error
     of this sum falls faster than any power of the spacing, so a few hundred points a side are
-    exact for every purpose. The price is the number of points: ``n`` to the power of the number
-    of weights, which is why it ends at two or three.
+    exact for every purpose. The number of points is ``n`` to the power of the number of weights,
+    so two or three weights are the limit.
 
     Args:
         log_joint: ``(P, 2)`` weights to ``(P,)`` values of ``log p(D, w)`` in nats; it is given
@@ -30,8 +32,8 @@ class GridPosterior:
         probability of each cell; log_evidence 0-dim, nats; axes, two tensors ``(n,)``.
 
     Raises:
-        ValueError: if the rectangle is empty, ``log_joint`` gives a NaN, or more than a millionth
-            of the posterior lies on the border of the grid: then the rectangle cuts it off.
+        TypeError, ValueError: if the rectangle is empty, ``log_joint`` gives a NaN or another
+            shape, or more than a millionth of the posterior lies on the border of the grid.
     """
 
     def __init__(
@@ -41,15 +43,15 @@ class GridPosterior:
         high: tuple[float, float],
         n: int = 200,
     ):
-        if n < 3 or not all(a < b for a, b in zip(low, high, strict=True)):
-            raise ValueError(f"need low < high and n >= 3, got low={low}, high={high}, n={n}")
-        self.n = n
-        self.axes = [
-            torch.linspace(a, b, n, dtype=torch.float64) for a, b in zip(low, high, strict=True)
-        ]
+        self.n = integer("n", n, 3)
+        if not len(low) == len(high) == 2 or not (low[0] < high[0] and low[1] < high[1]):
+            raise ValueError(f"need two numbers each with low < high, got low={low}, high={high}")
+        sides = list(zip(low, high, strict=True))
+        self.axes = [torch.linspace(a, b, n, dtype=torch.float64) for a, b in sides]
         self.points = torch.cartesian_prod(*self.axes)
-        self.log_cell = sum(math.log((b - a) / (n - 1)) for a, b in zip(low, high, strict=True))
+        self.log_cell = sum(math.log((b - a) / (n - 1)) for a, b in sides)
         log_joint_values = log_joint(self.points)
+        self._one_each("log_joint", log_joint_values)
         if log_joint_values.isnan().any():
             raise ValueError("log_joint is NaN on the grid")
         self.log_evidence = log_joint_values.logsumexp(0) + self.log_cell
@@ -64,6 +66,8 @@ class GridPosterior:
 
     def expect(self, values: Tensor) -> Tensor:
         """Posterior mean of ``values``, ``(n * n, ...)`` to ``(...)``."""
+        if values.shape[:1] != self.probs.shape:
+            raise ValueError(f"values must have {len(self.probs)} points first, got {values.shape}")
         return torch.tensordot(self.probs, values, dims=1)
 
     @property
@@ -84,4 +88,8 @@ class GridPosterior:
 
     def kl_from(self, log_q: Tensor) -> Tensor:
         """``KL(q || posterior)`` in nats, from ``log q`` at ``points``, ``(n * n,)``."""
+        self._one_each("log_q", log_q)
         return ((log_q + self.log_cell).exp() * (log_q - self.log_density)).sum()
+
+    def _one_each(self, name: str, values: Tensor) -> None:
+        same_shape(name, values, "one value for each point", self.points[:, 0])

@@ -1,7 +1,7 @@
-"""Kernels of infinitely wide networks: Gaussian expectations of nonlinearities, layer by layer.
+"""Kernels of infinitely wide networks: Gaussian expectations of nonlinearities. Lessons 03 and 09.
 
 A hidden layer turns a Gaussian pair of pre-activations ``(u, v)`` with variances ``kxx``, ``kyy``
-and covariance ``kxy`` into the covariance ``E[sigma(u) sigma(v)]``. The three functions below are
+and covariance ``kxy`` into the covariance ``E[phi(u) phi(v)]``. The three functions below are
 that map for three nonlinearities; the kernels apply it once per layer.
 """
 
@@ -15,6 +15,8 @@ import torch
 from gpytorch.constraints import Positive
 from torch import Tensor
 
+from bdl_lessons.core.validation import finite, integer, like, variance
+
 
 def relu_expectation(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> Tensor:
     r"""``E[relu(u) relu(v)]`` for a zero-mean Gaussian pair (Cho & Saul 2009, order 1).
@@ -23,17 +25,15 @@ def relu_expectation(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> Tensor:
               s = \sqrt{k_{xx}k_{yy} - k_{xy}^2}, \quad \theta = \operatorname{atan2}(s, k_{xy})
 
     This is *half* of Cho & Saul's ``k_1``, which carries a factor 2. Nothing is divided, so zero
-    vectors and equal inputs are ordinary cases. The gradients are in closed form as well (Price's
-    theorem) and finite at equal inputs, where differentiating the formula term by term gives
-    ``inf - inf``.
+    vectors and equal inputs are ordinary cases. The gradients are in closed form (Price's theorem):
+    at equal inputs, differentiating the formula term by term gives ``inf - inf``.
 
     Args:
-        kxx, kyy: variances of ``u`` and ``v``, >= 0; broadcast against ``kxy``.
-        kxy: covariances, ``kxy^2 <= kxx kyy``.
+        kxx, kyy: variances of ``u`` and ``v``, >= 0; they broadcast to the shape of ``kxy``.
+        kxy: covariances, ``kxy^2 <= kxx kyy``; the result has this shape.
 
     Raises:
-        TypeError: if an argument is not a floating-point tensor.
-        ValueError: if a value is NaN or the three are not the entries of a covariance matrix.
+        ValueError: if ``kxx`` or ``kyy`` does not broadcast to the shape of ``kxy``.
     """
     return _ReLUExpectation.apply(*_gaussian_pair(kxx, kyy, kxy))
 
@@ -84,9 +84,8 @@ class NNGPKernel(gpytorch.kernels.Kernel):
         batch_shape, active_dims: as in every GPyTorch kernel. There is no ARD.
 
     Raises:
-        ValueError: if ``depth`` is no integer >= 1, a variance is out of range, or inputs are not
-            finite.
-        TypeError: if ``ard_num_dims`` or another unknown option is given.
+        ValueError: if ``depth`` is below 1 or a variance is out of range or has another shape.
+        TypeError: if ``depth`` is no integer, or for an unknown option such as ``ard_num_dims``.
     """
 
     expectation: Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -101,9 +100,7 @@ class NNGPKernel(gpytorch.kernels.Kernel):
         active_dims: tuple[int, ...] | None = None,
     ):
         super().__init__(batch_shape=batch_shape, active_dims=active_dims)
-        if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
-            raise ValueError(f"depth must be an integer >= 1 (hidden layers), got {depth!r}")
-        self.depth = depth
+        self.depth = integer("depth", depth, 1)
         for name in ("weight_var", "bias_var"):
             raw = torch.nn.Parameter(torch.zeros(*self.batch_shape, 1, dtype=torch.float64))
             self.register_parameter(f"raw_{name}", raw)
@@ -118,11 +115,7 @@ class NNGPKernel(gpytorch.kernels.Kernel):
 
     @weight_var.setter
     def weight_var(self, value: float | Tensor) -> None:
-        value = torch.as_tensor(value, dtype=self.raw_weight_var.dtype).to(
-            self.raw_weight_var.device
-        )
-        if not ((value > 0) & value.isfinite()).all():
-            raise ValueError(f"weight_var must be positive and finite, got {value.tolist()}")
+        value = variance("weight_var", like(self.raw_weight_var, "weight_var", value))
         self.initialize(raw_weight_var=self.raw_weight_var_constraint.inverse_transform(value))
 
     @property
@@ -132,23 +125,12 @@ class NNGPKernel(gpytorch.kernels.Kernel):
 
     @bias_var.setter
     def bias_var(self, value: float | Tensor) -> None:
-        value = torch.as_tensor(value, dtype=self.raw_bias_var.dtype).to(self.raw_bias_var.device)
-        if not ((value >= 0) & value.isfinite()).all():
-            raise ValueError(f"bias_var must be >= 0 and finite, got {value.tolist()}")
+        value = finite("bias_var", like(self.raw_bias_var, "bias_var", value))
+        if not (value >= 0).all():
+            raise ValueError(f"bias_var must be >= 0, got {value.tolist()}")
         self.initialize(raw_bias_var=self.raw_bias_var_constraint.inverse_transform(value))
 
-    def forward(
-        self,
-        x1: Tensor,
-        x2: Tensor,
-        diag: bool = False,
-        last_dim_is_batch: bool = False,
-        **params,
-    ) -> Tensor:
-        if not (x1.isfinite().all() and x2.isfinite().all()):
-            raise ValueError("inputs x1, x2 of the kernel must be finite, got NaN or infinity")
-        if last_dim_is_batch:
-            x1, x2 = x1.mT.unsqueeze(-1), x2.mT.unsqueeze(-1)
+    def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params) -> Tensor:
         x1, x2 = x1 / math.sqrt(x1.shape[-1]), x2 / math.sqrt(x2.shape[-1])
         kxx, kyy = x1.square().sum(-1), x2.square().sum(-1)
         weight_var, bias_var = self.weight_var, self.bias_var
@@ -207,14 +189,6 @@ def _sine_and_angle(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> tuple[Tensor, Tens
     return s, torch.atan2(s, kxy)
 
 
-def _gaussian_pair(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> tuple[Tensor, ...]:
-    for name, k in (("kxx", kxx), ("kyy", kyy), ("kxy", kxy)):
-        if not (isinstance(k, Tensor) and k.is_floating_point()):
-            raise TypeError(f"{name} must be a floating-point tensor, got {type(k).__name__}")
-    kxx, kyy, kxy = torch.broadcast_tensors(kxx, kyy, kxy)
-    for name, k in (("kxx", kxx), ("kyy", kyy)):
-        if not (k >= 0).all():
-            raise ValueError(f"{name} is a variance and must be >= 0, got {k.min().item():.4g}")
-    if not (kxy.abs() <= (1 + 1e-4) * kxx.sqrt() * kyy.sqrt()).all():
-        raise ValueError("kxy must satisfy kxy^2 <= kxx kyy: the entries of a covariance matrix")
+def _gaussian_pair(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    kxx, kyy = (like(kxy, name, k).expand_as(kxy) for name, k in (("kxx", kxx), ("kyy", kyy)))
     return kxx, kyy, kxy

@@ -1,4 +1,4 @@
-"""Bayesian linear regression: the one model of the course in which nothing is approximate."""
+"""Bayesian linear regression: posterior, evidence and predictions in closed form. Lesson 02."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BayesLinear:
     section 3.3). Gradients flow to ``noise_var`` and ``prior_var`` where those are tensors.
 
     Args:
-        Phi: ``(N, K)``, one row of features per observation.
+        Phi: ``(N, K)``, the features of each example.
         y: ``(N,)``, in its own units; there is no intercept unless Phi has a column for it.
         noise_var: :math:`\sigma^2` in squared units of ``y``, one number > 0.
         prior_var: :math:`v`, variance of each weight before the data, one number > 0.
@@ -37,16 +37,14 @@ class BayesLinear:
     ):
         validation.floating("Phi", Phi)
         validation.floating("y", y)
-        if Phi.dim() != 2 or y.shape != Phi.shape[:1]:
+        if Phi.dim() != 2 or y.shape != Phi.shape[:1] or not len(y):
             raise ValueError(
                 f"Phi must be (N, K) and y (N,), got {tuple(Phi.shape)} and {tuple(y.shape)}"
             )
         self.Phi, self.y = Phi, y
-        self.noise_var = validation.variance(
-            "noise_var", validation.like(y[0], "noise_var", noise_var)
-        )
-        self.prior_var = validation.variance(
-            "prior_var", validation.like(y[0], "prior_var", prior_var)
+        self.noise_var, self.prior_var = (
+            validation.variance(name, validation.like(y[0], name, value))
+            for name, value in (("noise_var", noise_var), ("prior_var", prior_var))
         )
         eye = torch.eye(Phi.shape[1], dtype=Phi.dtype, device=Phi.device)
         self.precision = Phi.mT @ Phi / self.noise_var + eye / self.prior_var
@@ -74,7 +72,12 @@ class BayesLinear:
 
         .. math:: -\tfrac{N}{2}\log 2\pi\sigma^2 - \tfrac{1}{2\sigma^2}
                   \big( \|y - \Phi\mu_q\|^2 + \mathrm{tr}(\Phi\Sigma_q\Phi^\top) \big)
+
+        Raises:
+            ValueError: if ``mean_q`` is not ``(K,)`` or ``cov_q`` not ``(K, K)``.
         """
+        validation.same_shape("mean_q", mean_q, "the posterior mean", self.mean)
+        validation.same_shape("cov_q", cov_q, "the posterior covariance", self.cov)
         squares = (self.y - self.Phi @ mean_q).square().sum()
         spread = ((self.Phi @ cov_q) * self.Phi).sum()
         normaliser = len(self.y) * (2 * math.pi * self.noise_var).log()
@@ -106,7 +109,13 @@ class BayesLinear:
                 another q around the same mean, or zeros for the plug-in prediction of the MAP.
 
         Returns:
-            mean, and variance = spread of the weights + noise, in squared units of ``y``.
+            mean, and variance = that from the weights + noise, in squared units of ``y``.
+
+        Raises:
+            ValueError: if a shape does not fit.
         """
         cov = self.cov if cov is None else cov
+        validation.same_shape("cov", cov, "the posterior covariance", self.cov)
+        if Phi_new.shape[-1:] != self.mean.shape:
+            raise ValueError(f"Phi_new must be (N', {len(self.mean)}), got {tuple(Phi_new.shape)}")
         return Phi_new @ self.mean, ((Phi_new @ cov) * Phi_new).sum(-1) + self.noise_var

@@ -1,4 +1,4 @@
-"""Bayesian logistic regression: the smallest model whose posterior has no closed form."""
+"""Bayesian logistic regression: a small model whose posterior has no closed form. Lesson 02."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class BayesLogistic:
     .. math:: p(y_n = 1 \mid x_n, w) = \frac{1}{1 + e^{-x_n^\top w}}, \quad w \sim N(0, v I_K)
 
     Args:
-        X: ``(N, K)``, one row of features per observation.
+        X: ``(N, K)``, the features of each example.
         y: ``(N,)``, labels 0 or 1.
         prior_var: :math:`v`, variance of each weight before the data, > 0.
 
@@ -35,8 +35,7 @@ class BayesLogistic:
             )
         if not ((y == 0) | (y == 1)).all():
             raise ValueError("y must hold labels 0 and 1 only")
-        if not 0 < prior_var < math.inf:
-            raise ValueError(f"prior_var must be positive and finite, got {prior_var}")
+        validation.positive("prior_var", prior_var)
         self.X, self.y, self.prior_var = X, y.to(X.dtype), prior_var
 
     def log_likelihood(self, w: Tensor) -> Tensor:
@@ -45,6 +44,8 @@ class BayesLogistic:
 
     def log_prior(self, w: Tensor) -> Tensor:
         """``log N(w; 0, prior_var I)`` in nats, ``(..., K)`` to ``(...)``."""
+        if w.shape[-1] != self.X.shape[1]:
+            raise ValueError(f"w must be (..., {self.X.shape[1]}), got {tuple(w.shape)}")
         squares = w.square().sum(-1) / self.prior_var
         return -0.5 * (squares + w.shape[-1] * math.log(2 * math.pi * self.prior_var))
 

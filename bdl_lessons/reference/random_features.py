@@ -1,4 +1,4 @@
-"""Random networks of finite width, seen as feature maps: the Monte Carlo side of the kernels."""
+"""Random features: networks of finite width whose kernels are Monte Carlo. Lesson 03."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from bdl_lessons.core.validation import integer, non_negative
+
 NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
     "erf": torch.erf,
@@ -16,14 +18,14 @@ NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class RandomFeatures:
-    r"""Features of one random network, ``Phi(x) = sigma(h_depth(x)) / sqrt(K)``.
+    r"""Features of one random network, ``Phi(x) = phi(h_depth(x)) / sqrt(K)``.
 
     .. math::
         h_1(x) = \sqrt{\tfrac{\sigma_w^2}{d}}\, W_1 x + \sigma_b b_1, \qquad
-        h_{l+1} = \sqrt{\tfrac{\sigma_w^2}{K}}\, W_{l+1}\, \sigma(h_l) + \sigma_b b_{l+1}
+        h_{l+1} = \sqrt{\tfrac{\sigma_w^2}{K}}\, W_{l+1}\, \phi(h_l) + \sigma_b b_{l+1}
 
     with standard normal ``W_l``, ``b_l``, so that ``Phi(x) Phi(x')'`` tends to the expectation
-    ``E[sigma(h) sigma(h')]`` as the width ``K`` grows (Gal & Ghahramani 2016, sec. 3; Lee et al.
+    ``E[phi(h) phi(h')]`` as the width ``K`` grows (Gal & Ghahramani 2016, sec. 3; Lee et al.
     2018, eq. 4). For ``"cos"`` each unit has a phase uniform on ``[0, 2 pi]`` as well. The weights
     are drawn once, for ``max_width`` units: a smaller network is a corner of the larger one, so
     growing the width adds units and changes none (common random numbers).
@@ -37,7 +39,7 @@ class RandomFeatures:
         weight_var, bias_var: ``sigma_w^2`` and ``sigma_b^2``, >= 0.
 
     Raises:
-        ValueError: if an argument is out of range; the message names it.
+        TypeError, ValueError: if an argument is out of range; the message names it.
     """
 
     def __init__(
@@ -53,35 +55,23 @@ class RandomFeatures:
         dtype: torch.dtype = torch.float64,
         device: torch.device | str = "cpu",
     ):
-        for name, count in (
-            ("in_features", in_features),
-            ("max_width", max_width),
-            ("depth", depth),
-        ):
-            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-                raise ValueError(f"{name} must be an integer >= 1, got {count!r}")
-        for name, var in (("weight_var", weight_var), ("bias_var", bias_var)):
-            if not 0 <= var < math.inf:
-                raise ValueError(f"{name} must be >= 0 and finite, got {var}")
         if nonlinearity not in NONLINEARITIES:
             known = ", ".join(NONLINEARITIES)
             raise ValueError(f"nonlinearity must be one of {known}, got {nonlinearity!r}")
-        self.max_width = max_width
+        self.max_width = integer("max_width", max_width, 1)
         self.nonlinearity = nonlinearity
-        self.weight_var = weight_var
-        self.bias_var = bias_var
+        self.weight_var = non_negative("weight_var", weight_var)
+        self.bias_var = non_negative("bias_var", bias_var)
 
-        fans = [in_features] + [max_width] * (depth - 1)
+        fans = [integer("in_features", in_features, 1)]
+        fans += [max_width] * (integer("depth", depth, 1) - 1)
         draw = {"generator": generator, "dtype": dtype}
         self.weights = [torch.randn(max_width, fan, **draw).to(device) for fan in fans]
-        self.shifts = [
-            math.sqrt(bias_var) * torch.randn(max_width, **draw).to(device) for _ in fans
-        ]
-        if nonlinearity == "cos":
-            self.shifts = [
-                shift + 2 * math.pi * torch.rand(max_width, **draw).to(device)
-                for shift in self.shifts
-            ]
+        std = math.sqrt(bias_var)
+        self.shifts = [std * torch.randn(max_width, **draw).to(device) for _ in fans]
+        if nonlinearity == "cos":  # a phase for each unit
+            for shift in self.shifts:
+                shift += 2 * math.pi * torch.rand(max_width, **draw).to(device)
 
     def __call__(self, x: Tensor, width: int | None = None) -> Tensor:
         """Features ``(..., N, width)`` of inputs ``(..., N, d)``; ``width=None`` takes all units.
@@ -96,10 +86,10 @@ class RandomFeatures:
             raise ValueError(
                 f"x must have {self.weights[0].shape[1]} columns (in_features), got {x.shape[-1]}"
             )
-        sigma = NONLINEARITIES[self.nonlinearity]
+        phi = NONLINEARITIES[self.nonlinearity]
         units = x
         for weight, shift in zip(self.weights, self.shifts, strict=True):
             fan_in = units.shape[-1]
             scale = math.sqrt(self.weight_var / fan_in)
-            units = sigma(scale * units @ weight[:width, :fan_in].mT + shift[:width])
+            units = phi(scale * units @ weight[:width, :fan_in].mT + shift[:width])
         return units / math.sqrt(width)

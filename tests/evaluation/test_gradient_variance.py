@@ -223,3 +223,13 @@ def test_no_parameters_are_refused():
         gradient_variance(torch.zeros(3, 0))
     with pytest.raises(ValueError, match="values must"):
         parts_from_draws(torch.zeros(2, 0))
+
+
+@pytest.mark.parametrize(("number", "name"), [(1, "y"), (2, "mu"), (3, "var")])
+def test_columns_and_missing_values_are_refused(regression, number, name):
+    for change in (lambda v: v[..., None], lambda v: v[:1], lambda v: v * math.nan):
+        arguments = list(regression)
+        arguments[number] = change(arguments[number])
+        with pytest.raises(ValueError, match=r"must (have shape|be finite)") as caught:
+            regression_parts(*arguments, "mu", "local")
+        assert name in str(caught.value) or number == 0

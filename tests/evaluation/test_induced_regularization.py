@@ -144,7 +144,7 @@ def test_monte_carlo_increase_is_exact_for_a_quadratic_loss():
 
 
 def test_loss_increase_needs_two_pairs():
-    with pytest.raises(ValueError, match="n_samples must be at least 2, got 1"):
+    with pytest.raises(ValueError, match="n_samples must be >= 2, got 1"):
         loss_increase(
             lambda h: h.sum(),
             H0,
@@ -206,3 +206,27 @@ def test_the_layers_of_a_network_add_up(network):
 def test_layer_penalties_need_one_covariance_for_each_layer(network):
     with pytest.raises(ValueError, match="noise_covs must hold 2 matrices, got 1"):
         layer_penalties(network, H0, [COV])
+
+
+def test_an_axis_of_length_one_is_refused():
+    """Each of these would broadcast to a number of another meaning."""
+    H, omega, root = torch.eye(K).double(), torch.eye(K).double(), normal(L, K)
+    h, column = normal(K), normal(K, 1)
+    for call, name in [
+        (lambda: sensitivity(H, column), "hessian"),
+        (lambda: penalty(H, column, COV), "hessian"),
+        (lambda: penalty(H, h, ALPHA[:, None]), "noise_cov"),
+        (lambda: penalty(H, h, ALPHA), "noise_cov"),
+        (lambda: penalty_from_roots(root, column, BASIS), "h must"),
+        (lambda: penalty_by_direction(omega, ALPHA[:, None], BASIS), "alpha"),
+        (lambda: penalty_by_direction(omega, ALPHA, BASIS[:1]), "basis"),
+        (lambda: spectral_bound(omega, COV[:1]), "noise_cov"),
+        (
+            lambda: loss_increase(
+                lambda h: h.sum(), H0, BASIS[:1], n_samples=2, generator=torch.Generator()
+            ),
+            "h must",
+        ),
+    ]:
+        with pytest.raises(ValueError, match=name):
+            call()

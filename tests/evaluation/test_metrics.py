@@ -15,7 +15,6 @@ from bdl_lessons.evaluation import (
     reliability_bins,
     rmse,
 )
-from bdl_lessons.evaluation.metrics import brier
 
 
 def case(n=300, seed=0, scale=2.0):
@@ -31,32 +30,42 @@ def test_against_scikit_learn():
     assert accuracy(probs, y) == pytest.approx(accuracy_score(y, probs.argmax(-1)))
 
 
-def test_brier_by_hand():
-    probs, y = torch.tensor([[0.8, 0.2], [0.5, 0.5]]), torch.tensor([1, 0])
-    assert brier(probs, y) == pytest.approx((0.64 + 0.64 + 0.25 + 0.25) / 2)
-
-
 def test_nll_is_the_mean_in_nats_and_may_be_infinite_only_for_impossible_labels():
     log_probs = torch.tensor([[0.25, 0.75], [0.5, 0.5]]).log()
     assert nll(log_probs, torch.tensor([0, 1])) == pytest.approx(1.5 * math.log(2))
 
 
-@settings(deadline=None)  # the first call imports torchmetrics
+@settings(deadline=None)
 @given(st.integers(0, 1000), st.integers(2, 20), st.floats(0.1, 30))
-def test_ece_is_the_gap_in_the_reliability_diagram(seed, n_bins, scale):
+def test_ece_by_the_definition(seed, n_bins, scale):
     probs, y = case(80, seed, scale)
-    bins = reliability_bins(probs, y, n_bins)
-    gaps = (bins.count / 80 * (bins.accuracy - bins.confidence).abs()).nan_to_num()
-    assert ece(probs, y, n_bins) == pytest.approx(gaps.sum().item(), abs=1e-5)
-    assert bins.count.sum() == 80
+    error = 0.0
+    for i in range(n_bins):
+        inside = [
+            (p.max().item(), float(p.argmax() == label))
+            for p, label in zip(probs, y, strict=True)
+            if min(int(p.max().item() * n_bins), n_bins - 1) == i
+        ]
+        error += abs(sum(confidence - right for confidence, right in inside)) / 80
+    assert ece(probs, y, n_bins) == pytest.approx(error, abs=1e-6)
+    assert reliability_bins(probs, y, n_bins).count.sum() == 80
 
 
 def test_certain_predictions_are_in_the_last_bin():
-    """The example of torchmetrics issue 3510: without the clamp the answer is 0.525."""
     probs = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.95, 0.05], [0.95, 0.05]])
     y = torch.tensor([1, 1, 0, 0])
     assert ece(probs, y, n_bins=10) == pytest.approx(0.475, abs=1e-5)
     assert reliability_bins(probs, y, 10).count[-1] == 4
+
+
+@pytest.mark.parametrize("n_bins", [4, 5, 10, 15, 20])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_every_edge_belongs_to_the_bin_above(n_bins, dtype):
+    """In both precisions: 0.9 in float32 is a little less than 0.9 in float64."""
+    for i in range(n_bins // 2 + 1, n_bins):
+        confidence = torch.linspace(0, 1, n_bins + 1, dtype=torch.float32)[i].to(dtype)
+        probs = torch.stack([confidence, 1 - confidence])[None]
+        assert reliability_bins(probs, torch.tensor([0]), n_bins).count.argmax() == i
 
 
 def test_a_confidence_on_an_edge_belongs_to_the_bin_above():
@@ -85,16 +94,47 @@ def test_rmse_and_log_likelihood():
         (torch.tensor([[0.5, 0.5]]), torch.tensor([2]), "labels"),
         (torch.tensor([[0.5, 0.5]]), torch.tensor([0.0]), "labels"),
         (torch.tensor([[0.5, 0.5]]), torch.tensor([0, 1]), "labels"),
+        (torch.tensor([[0.5, 0.5], [0.5, 0.5]]), torch.tensor([[0], [1]]), "labels"),
+        (torch.zeros(0, 2), torch.zeros(0, dtype=torch.int64), "labels"),
     ],
 )
 def test_bad_predictions_are_refused(probs, y, words):
-    for metric in (accuracy, brier, ece, reliability_bins):
+    for metric in (accuracy, ece, reliability_bins):
         with pytest.raises(ValueError, match=words):
             metric(probs, y)
 
 
-def test_shapes_and_nan_in_rmse_are_refused():
-    with pytest.raises(ValueError, match="shape"):
-        rmse(torch.ones(3, 1), torch.ones(3))
-    with pytest.raises(ValueError, match="NaN"):
+@pytest.mark.parametrize(
+    ("scores", "y", "words"),
+    [
+        (torch.eye(3), torch.arange(3)[:, None], "labels"),
+        (torch.eye(3), torch.arange(3)[None], "labels"),
+        (torch.eye(3), torch.arange(3) + 1, "labels"),
+        (torch.eye(3) * math.nan, torch.arange(3), "scores must be numbers, got NaN"),
+    ],
+)
+def test_an_error_rate_is_never_that_of_broadcast_or_missing_scores(scores, y, words):
+    assert error_rate(torch.eye(3), torch.arange(3)) == 0
+    with pytest.raises(ValueError, match=words):
+        error_rate(scores, y)
+
+
+def test_shapes_types_and_nan_in_rmse_are_refused():
+    for y in (torch.ones(3), torch.ones(1, 3), torch.ones(1, 1)):
+        with pytest.raises(ValueError, match="mean has shape"):
+            rmse(torch.ones(3, 1), y)
+    with pytest.raises(ValueError, match="mean must be finite"):
         rmse(torch.tensor([math.nan]), torch.ones(1))
+    with pytest.raises(ValueError, match="y must be finite"):
+        rmse(torch.ones(1), torch.tensor([math.nan]))
+    with pytest.raises(TypeError, match="mean must be a floating-point tensor"):
+        rmse(torch.tensor([0], dtype=torch.uint8), torch.tensor([1], dtype=torch.uint8))
+    with pytest.raises(ValueError, match="examples"):
+        rmse(torch.ones(0, 1), torch.ones(0, 1))
+
+
+def test_a_likelihood_of_missing_targets_is_refused():
+    with pytest.raises(ValueError, match="y must be finite"):
+        mean_log_likelihood(torch.ones(2, 3, 1), torch.full((3, 1), math.nan), 1.0)
+    with pytest.raises(ValueError, match="y must have shape"):
+        mean_log_likelihood(torch.ones(2, 3, 2), torch.ones(3, 1), 1.0)

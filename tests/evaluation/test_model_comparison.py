@@ -55,7 +55,7 @@ def test_ranks_add_up(scores):
 
 
 @given(st.lists(st.tuples(small, small), min_size=1, max_size=7))
-def test_the_front_is_what_nobody_beats(points):
+def test_the_front_is_pareto_optimal(points):
     cost, loss = np.array(points).T
     on_front = pareto_front(cost, loss)
     for i, j in itertools.product(range(len(points)), repeat=2):
@@ -84,5 +84,8 @@ def test_bad_differences_are_refused(arguments, message):
 
 
 def test_bad_points_are_refused():
-    with pytest.raises(ValueError, match="finite vectors"):
+    with pytest.raises(ValueError, match="must be finite"):
         pareto_front([1.0, math.inf], [0.0, 1.0])
+    for loss in ([[0.0], [1.0]], [1.0], [1.0, 2.0, 3.0]):
+        with pytest.raises(ValueError, match="must be vectors"):
+            pareto_front([1.0, 2.0], loss)

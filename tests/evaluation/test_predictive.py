@@ -12,7 +12,6 @@ from bdl_lessons.evaluation import (
     predictive_entropy,
     predictive_var,
 )
-from bdl_lessons.evaluation.predictive import predictive_cov
 
 
 def normal(*shape, seed=0):
@@ -22,17 +21,6 @@ def normal(*shape, seed=0):
 def test_variance_adds_the_noise_variance_to_the_spread():
     draws = torch.tensor([[[1.0]], [[5.0]]], dtype=torch.float64)
     assert predictive_var(draws, tau=4.0).item() == pytest.approx(0.25 + 4.0)
-
-
-def test_covariance_is_the_papers_formula_and_holds_the_variances():
-    draws, tau = normal(7, 4, 3), torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64)
-    second_moment = torch.einsum("sbd,sbe->bde", draws, draws) / 7
-    mean = draws.mean(0)
-    expected = torch.diag(1 / tau) + second_moment - mean[:, :, None] * mean[:, None]
-    torch.testing.assert_close(predictive_cov(draws, tau), expected)
-    torch.testing.assert_close(
-        predictive_cov(draws, tau).diagonal(dim1=1, dim2=2), predictive_var(draws, tau)
-    )
 
 
 @pytest.mark.parametrize("tau", [2.5, torch.tensor([0.5, 4.0], dtype=torch.float64)])
@@ -83,7 +71,9 @@ def test_a_bad_precision_is_refused(tau):
         predictive_var(torch.ones(2, 4, 2), tau)
 
 
-@pytest.mark.parametrize("draws", [torch.ones(4, 2), torch.full((2, 4, 2), math.nan)])
+@pytest.mark.parametrize(
+    "draws", [torch.ones(4, 2), torch.ones(2, 0, 2), torch.full((2, 4, 2), math.nan)]
+)
 def test_bad_draws_are_refused(draws):
     with pytest.raises(ValueError, match="draws"):
         log_mean_probs(draws)
@@ -92,3 +82,15 @@ def test_bad_draws_are_refused(draws):
 def test_targets_of_another_shape_are_refused():
     with pytest.raises(ValueError, match=r"\(4, 2\), got \(4,\)"):
         log_predictive_likelihood(torch.ones(3, 4, 2), torch.ones(4), 1.0)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_targets_that_are_not_finite_are_refused(bad):
+    y = torch.tensor([[0.0], [bad]])
+    with pytest.raises(ValueError, match="y must be finite"):
+        log_predictive_likelihood(torch.ones(3, 2, 1), y, 1.0)
+
+
+def test_draws_of_whole_numbers_are_refused():
+    with pytest.raises(TypeError, match="draws"):
+        log_mean_probs(torch.ones(2, 4, 3, dtype=torch.int64))

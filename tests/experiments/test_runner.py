@@ -165,7 +165,7 @@ def test_a_trial_that_was_stopped_goes_on_from_its_checkpoint(tmp_path, monkeypa
     assert stopped.recorded == 2  # those of 30 and 31 steps
     assert len(stopped.failed) == 2
     left = sorted(folder.glob("toy-*.checkpoint"))
-    assert [torch.load(path)["done"] for path in left] == [31, 31]
+    assert [checkpoint.read(path)["done"] for path in left] == [31, 31]
 
     first_steps = partial(toy.fit_and_stop, stop_at=30)  # would stop a run from the beginning
     assert runner.reproduce(toy.make(first_steps), folder=folder).recorded == 2
@@ -176,7 +176,7 @@ def test_a_trial_that_was_stopped_goes_on_from_its_checkpoint(tmp_path, monkeypa
 
 def test_the_seconds_of_a_record_count_those_before_the_stop(tmp_path):
     trial = replace(toy.trials("paper")[0], checkpoint=tmp_path / "a.checkpoint")
-    torch.save({"run": {}, "seconds": 5000.0}, trial.checkpoint)
+    checkpoint.write(trial.checkpoint, {"run": {}, "seconds": 5000.0})
     record = runner.measure(toy.make(), "paper", trial)
     assert 5000 <= record["seconds"] < 5060
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from bdl_lessons.experiments import paper_tables, sparse_lenet, sparse_lenet_report
-from bdl_lessons.inference import compression, masked, sparsity
+from bdl_lessons.inference import compression, sparsity, zero_pruned
 
 
 def record(
@@ -66,7 +66,7 @@ def test_compression_is_a_count_of_the_weights_that_are_not_zero():
     generator = torch.Generator().manual_seed(0)
     net = sparse_lenet.make_network(config, generator)
     n_all = n_left = 0
-    for layer in masked(net):
+    for layer in zero_pruned(net):
         for row in getattr(layer, "weight", torch.empty(0)):
             n_all += len(row)
             n_left += sum(value != 0 for value in row.tolist())

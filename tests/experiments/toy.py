@@ -2,6 +2,7 @@
 
 import math
 import time
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -9,8 +10,8 @@ from matplotlib.figure import Figure
 
 from bdl_lessons.experiments import Experiment, Trial, TrialResult
 from bdl_lessons.inference import adam, fit
-from bdl_lessons.inference.train import gaussian_nll
 from bdl_lessons.models import GaussianDropout, initialise, mlp
+from bdl_lessons.probability import gaussian_nll
 
 
 def trials(scale, **config):
@@ -80,7 +81,7 @@ def fit_and_stop(trial, stop_at=None):
         net,
         x,
         x.sum(1, keepdim=True),
-        gaussian_nll(1.0),
+        partial(gaussian_nll, tau=1.0),
         n_steps=30 + trial.config["n"],
         generator=generator,
         optimizer=adam(0.1),

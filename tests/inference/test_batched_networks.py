@@ -1,11 +1,12 @@
 import math
+from functools import partial
 
 import pytest
 import torch
+from torch import nn
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched, predict_members
-from bdl_lessons.inference.train import gaussian_nll, gaussian_nll_at
+from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched, predict_batched
 from bdl_lessons.models import (
     ARD,
     BayesByBackprop,
@@ -18,6 +19,7 @@ from bdl_lessons.models import (
     lenet5,
     mlp,
 )
+from bdl_lessons.probability import gaussian_nll
 
 FACTORIES = [
     BinaryDropout(0.3),
@@ -69,7 +71,7 @@ def test_a_convolutional_network():
     torch.testing.assert_close(BatchedNetworks(nets)(x, "mean"), expected, atol=1e-5, rtol=1e-5)
 
 
-def test_training_side_by_side_is_training_one_at_a_time():
+def test_training_in_a_batch_is_training_one_at_a_time():
     taus, weights = [0.5, 2.0, 7.0], [0.0, 1.0, 10.0]
     x, y = torch.randn(3, 20, 4, generator=gen()), torch.randn(3, 20, 2, generator=gen(1))
     nets = networks(Deterministic())
@@ -78,7 +80,7 @@ def test_training_side_by_side_is_training_one_at_a_time():
         members,
         x,
         y,
-        gaussian_nll_at,
+        gaussian_nll,
         nll_args=(torch.tensor(taus),),
         kl_weight=torch.tensor(weights),
         n_steps=30,
@@ -90,7 +92,7 @@ def test_training_side_by_side_is_training_one_at_a_time():
             net,
             x[i],
             y[i],
-            gaussian_nll(taus[i]),
+            partial(gaussian_nll, tau=taus[i]),
             kl_weight=weights[i],
             n_steps=30,
             generator=gen(),
@@ -116,10 +118,10 @@ def test_members_may_have_rates_of_their_own():
     assert [members.network(i)[0].noise.p_drop for i in range(3)] == rates
 
 
-def test_predictions_have_the_law_of_the_noise():
+def test_predictions_have_the_distribution_of_the_noise():
     nets = networks(GaussianDropout(0.2, "A"), 2, (3, 1))
     x = torch.randn(2, 5, 3, generator=gen())
-    draws = predict_members(BatchedNetworks(nets), x, 20_000, generator=gen(1), chunk_rows=5_000)
+    draws = predict_batched(BatchedNetworks(nets), x, 20_000, generator=gen(1), chunk_rows=5_000)
     assert draws.shape == (20_000, 2, 5, 1)
     for i, net in enumerate(nets):
         var = 0.25 * (x[i] * net[0].weight[0]).square().sum(1)
@@ -141,7 +143,7 @@ def test_an_epoch_shows_each_member_every_row_once_in_its_own_order(monkeypatch)
         BatchedNetworks(networks(Deterministic(), 2, (1, 1))),
         x,
         x,
-        gaussian_nll(1.0),
+        partial(gaussian_nll, tau=1.0),
         n_steps=3,
         batch_size=2,
         generator=gen(),
@@ -197,19 +199,47 @@ def test_networks_must_fit_together():
         BatchedNetworks([mlp((4, 2), BinaryDropout(0.1)), mlp((4, 2), Deterministic())])
 
 
+@pytest.mark.parametrize("other", [nn.Tanh, lambda: nn.ELU(0.5)])
+def test_another_activation_is_refused(other):
+    nets = [mlp((4, 5, 2), BinaryDropout(0.1), kind) for kind in (nn.ELU, other)]
+    with pytest.raises(ValueError, match="same layers"):
+        BatchedNetworks(nets)
+
+
+def test_the_kl_is_divided_by_the_training_set_and_not_by_the_minibatch():
+    networks_ = BatchedNetworks(networks(BinaryDropout(0.0), 2))
+    losses = fit_batched(
+        networks_,
+        torch.zeros(2, 8, 4),
+        torch.zeros(2, 8, 2),
+        lambda output, y: output.mean() * 0,
+        n_steps=2,
+        batch_size=2,
+        generator=gen(),
+        optimizer=adam(0.0),
+    )
+    torch.testing.assert_close(losses, (networks_.kl().detach() / 8).expand(2, 2))
+
+
 def test_bad_arguments_are_named():
     members = BatchedNetworks(networks(Deterministic()))
     x, y = torch.zeros(3, 6, 4), torch.zeros(3, 6, 2)
     common = {"generator": gen(), "optimizer": adam(1e-3)}
     with pytest.raises(ValueError, match="M = 3"):
-        fit_batched(members, x[0], y[0], gaussian_nll(1.0), n_steps=1, **common)
+        fit_batched(members, x[0], y[0], partial(gaussian_nll, tau=1.0), n_steps=1, **common)
     with pytest.raises(ValueError, match="n_steps"):
-        fit_batched(members, x, y, gaussian_nll(1.0), n_steps=0, **common)
+        fit_batched(members, x, y, partial(gaussian_nll, tau=1.0), n_steps=0, **common)
     with pytest.raises(ValueError, match=r"batch_size must be in 1\.\.6"):
-        fit_batched(members, x, y, gaussian_nll(1.0), n_steps=1, batch_size=7, **common)
-    with pytest.raises(ValueError, match="members first"):
+        fit_batched(
+            members, x, y, partial(gaussian_nll, tau=1.0), n_steps=1, batch_size=7, **common
+        )
+    with pytest.raises(ValueError, match="networks first"):
         members(x[:2], "mean")
     with pytest.raises(ValueError, match="n_samples"):
-        predict_members(members, x, 0, generator=gen())
+        predict_batched(members, x, 0, generator=gen())
+    with pytest.raises(TypeError, match="n_samples"):
+        predict_batched(members, x, 2.5, generator=gen())
+    with pytest.raises(ValueError, match="x must be finite"):
+        predict_batched(members, x * math.nan, 2, generator=gen())
     with pytest.raises(FloatingPointError, match="at step 0"):
-        fit_batched(members, x * math.nan, y, gaussian_nll(1.0), n_steps=1, **common)
+        fit_batched(members, x * math.nan, y, partial(gaussian_nll, tau=1.0), n_steps=1, **common)

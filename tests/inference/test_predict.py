@@ -12,7 +12,8 @@ from bdl_lessons.probability import all_masks, mask_probs
 P_DROP = 0.3
 PLAIN, DROP = Deterministic(), BinaryDropout(P_DROP)
 
-module = importlib.import_module("bdl_lessons.inference.predict")  # the name is also a function
+# the name of the module is also a function
+module = importlib.import_module("bdl_lessons.inference.predict")
 
 
 def generator(seed=0):
@@ -39,7 +40,7 @@ def sub_networks(model, x):
 
 @pytest.mark.parametrize("n_rows", [2, 80])  # expanded batch, and kept units only
 @pytest.mark.parametrize("sampling", ["per_example", "shared"])
-def test_outputs_have_the_law_of_the_enumerated_sub_networks(n_rows, sampling):
+def test_outputs_are_distributed_as_the_enumerated_sub_networks(n_rows, sampling):
     model = tiny(nn.Tanh)  # under tanh no two sub-networks agree
     x = torch.tensor([0.7, -0.4], dtype=torch.float64).expand(n_rows, 2)
     members, probs = sub_networks(model, x[:1])
@@ -76,7 +77,7 @@ def test_example_draws_differ_between_rows_and_are_uncorrelated():
 
 @pytest.mark.parametrize("sampling", ["per_example", "shared"])
 @pytest.mark.parametrize("activation", [nn.ReLU, nn.Tanh])
-def test_same_law_as_a_loop_of_calls(sampling, activation):
+def test_same_distribution_as_a_loop_of_calls(sampling, activation):
     torch.manual_seed(2)
     model = mlp((4, 64, 64, 1), [DROP, DROP, DROP], activation)
     x = torch.randn(1, 4, generator=generator(7)).expand(70, 4)
@@ -99,8 +100,8 @@ def test_chunks_do_not_change_functions():
 
 @pytest.mark.parametrize(("layers", "sliced"), [(DROP, True), (GaussianDropout(0.5), False)])
 def test_weights_are_sliced_only_where_noise_drops_units(layers, sliced, monkeypatch):
-    calls, original = [], module._kept_units_only
-    monkeypatch.setattr(module, "_kept_units_only", lambda *a: calls.append(a) or original(*a))
+    calls, original = [], module.sub_network
+    monkeypatch.setattr(module, "sub_network", lambda *a: calls.append(a) or original(*a))
     predict(mlp((4, 30, 2), layers), torch.ones(70, 4), 3, "shared", generator=generator())
     assert bool(calls) is sliced
 
@@ -158,7 +159,9 @@ def test_training_mode_and_gradients_are_left_alone():
         ({"generator": None}, TypeError, "generator"),
         ({"model": nn.Linear(2, 1)}, TypeError, "Network"),
         ({"x": torch.full((3, 2), float("nan"))}, ValueError, "finite"),
-        ({"x": torch.ones(0, 2)}, ValueError, "rows"),
+        ({"x": torch.ones(0, 2)}, ValueError, "examples"),
+        ({"n_samples": 2.5}, TypeError, "n_samples"),
+        ({"chunk_rows": 2.5}, TypeError, "chunk_rows"),
     ],
 )
 def test_bad_arguments_are_named(change, error, words):
@@ -171,3 +174,37 @@ def test_bad_arguments_are_named(change, error, words):
     }
     with pytest.raises(error, match=words):
         predict(**(arguments | change))
+
+
+@pytest.mark.parametrize("sampling", ["per_example", "shared"])
+@pytest.mark.parametrize("n_rows", [3, 100])
+@pytest.mark.parametrize("width", [1, 3, 5, 9])
+@pytest.mark.parametrize(
+    "function", [predict, lambda *a, **k: predict_mean(*a[:3], abs, a[3], **k)]
+)
+def test_a_wrong_width_is_refused(function, width, n_rows, sampling):
+    model = mlp((4, 50, 1), BinaryDropout(0.5))
+    with pytest.raises(ValueError, match=rf"x of shape \({n_rows}, {width}\) does not fit"):
+        function(model, torch.ones(n_rows, width), 5, sampling, generator=generator())
+
+
+def test_layers_that_do_not_fit_each_other_are_refused():
+    model = Network(DROP.linear(4, 60), nn.ReLU(), DROP.linear(50, 1))
+    with pytest.raises(ValueError, match="does not fit"):
+        predict(model, torch.ones(100, 4), 5, "shared", generator=generator())
+
+
+@pytest.mark.parametrize("layers", [DROP, [PLAIN, DROP, DROP], [DROP, PLAIN, DROP]])
+def test_the_sub_networks_agree_with_stacked_forward_passes(layers, monkeypatch):
+    torch.manual_seed(4)
+    model = mlp((6, 40, 30, 2), layers)
+    x = torch.randn(90, 6, generator=generator(18))
+    fast = predict(model, x, 7, "shared", generator=generator(19))
+    monkeypatch.setattr(module, "drops_units", lambda draws: False)
+    torch.testing.assert_close(predict(model, x, 7, "shared", generator=generator(19)), fast)
+    g = generator(19)  # and with the definition: T forward passes
+    draws = {m: m.sample_weights(7, g) for m in model if getattr(m, "is_random", False)}
+    h = x.expand(7, 90, 6)
+    for m in model:
+        h = m.forward_with(h, draws[m]) if m in draws else m(h, *["mean"] * hasattr(m, "noise"))
+    torch.testing.assert_close(h.detach(), fast)

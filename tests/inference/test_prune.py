@@ -7,13 +7,13 @@ from torch.nn.functional import cross_entropy
 
 from bdl_lessons.inference import (
     adam,
-    compress,
     compression,
     fit,
     layer_log_alpha,
-    masked,
     predict,
     sparsity,
+    to_sparse,
+    zero_pruned,
 )
 from bdl_lessons.inference.prune import LayerSparsity, SparseLayer
 from bdl_lessons.models import ARD, BayesByBackprop, BinaryDropout, Network, SparseVD, lenet5, mlp
@@ -62,16 +62,16 @@ def by_hand(model, x, threshold):
 
 
 @pytest.mark.parametrize("threshold", [-1.0, 3.0, 100.0, -100.0])
-def test_compressed_masked_and_hand_masked_networks_say_the_same(model_and_x, threshold):
+def test_sparse_zeroed_and_hand_pruned_networks_say_the_same(model_and_x, threshold):
     model, x = model_and_x
     expected = by_hand(model, x, threshold)
-    torch.testing.assert_close(masked(model, threshold)(x), expected)
-    torch.testing.assert_close(compress(model, threshold)(x), expected)
+    torch.testing.assert_close(zero_pruned(model, threshold)(x), expected)
+    torch.testing.assert_close(to_sparse(model, threshold)(x), expected)
 
 
 def test_only_the_kept_weights_are_stored(model_and_x):
     model, _ = model_and_x
-    sparse = [layer for layer in compress(model) if isinstance(layer, SparseLayer)]
+    sparse = [layer for layer in to_sparse(model) if isinstance(layer, SparseLayer)]
     for layer, row in zip(sparse, sparsity(model), strict=True):
         assert len(layer.values) == len(layer.index) == row.n_kept
         assert 0 < row.n_kept < row.n_weights
@@ -104,7 +104,7 @@ def test_compression_is_all_weights_over_kept_weights():
 
 def test_an_empty_network_is_a_network():
     model = with_noise(mlp((6, 5, 3), ARD()))
-    pruned = compress(model, threshold=-1e6)
+    pruned = to_sparse(model, threshold=-1e6)
     y = pruned(torch.randn(4, 6, generator=generator()))
     torch.testing.assert_close(y, y[:1].expand_as(y))
     assert compression(sparsity(model, -1e6)) == 45
@@ -115,10 +115,10 @@ def test_layers_without_bias_keep_none():
     layer.bias = None
     model = with_noise(Network(layer))
     x = torch.randn(4, 3, generator=generator())
-    torch.testing.assert_close(compress(model)(x), masked(model)(x))
+    torch.testing.assert_close(to_sparse(model)(x), zero_pruned(model)(x))
 
 
-@pytest.mark.parametrize("make", [masked, compress])
+@pytest.mark.parametrize("make", [zero_pruned, to_sparse])
 class TestAPrunedNetworkIsFinal:
     def pruned(self, make):
         return make(with_noise(mlp((6, 5, 3), SparseVD())))
@@ -126,17 +126,27 @@ class TestAPrunedNetworkIsFinal:
     def test_training_is_refused(self, make):
         x, y = torch.randn(4, 6, generator=generator()), torch.zeros(4, dtype=torch.int64)
         pruned = self.pruned(make)
-        with pytest.raises(RuntimeError, match=r"cannot be trained.*compress"):
+        with pytest.raises(ValueError, match="nothing to train"):
             fit(pruned, x, y, cross_entropy, n_steps=1, generator=generator(), optimizer=adam(0.1))
-        with pytest.raises(RuntimeError, match="cannot be trained"):
-            pruned.train()
-        assert not pruned.eval().training
 
-    def test_kl_and_draws_are_refused(self, make):
-        with pytest.raises(RuntimeError, match="charged a KL"):
+    def test_it_is_an_ordinary_module(self, make):
+        pruned, x = self.pruned(make), torch.randn(4, 6, generator=generator())
+        expected = pruned(x)
+        assert not any(parameter.requires_grad for parameter in pruned.parameters())
+        assert not pruned.training
+        again = make(with_noise(mlp((6, 5, 3), SparseVD()), seed=0))
+        state = {name: value.clone() for name, value in pruned.state_dict().items()}
+        sparse = [n for n, m in pruned.named_children() if isinstance(m, SparseLayer)]
+        assert {f"{n}.{part}" for n in sparse for part in ("values", "index", "bias")} <= set(state)
+        for value in again.state_dict().values():
+            value.zero_()
+        again.load_state_dict(state)
+        torch.testing.assert_close(again(x), expected)
+        torch.testing.assert_close(pruned.to(torch.float64)(x.double()), expected.double())
+
+    def test_it_has_no_kl(self, make):
+        with pytest.raises(RuntimeError, match="has no KL"):
             self.pruned(make).kl()
-        with pytest.raises(RuntimeError, match="drawn from"):
-            self.pruned(make)(torch.ones(1, 6), "per_example", generator())
 
     def test_predict_repeats_the_one_answer(self, make):
         pruned, x = self.pruned(make), torch.randn(4, 6, generator=generator())
@@ -152,7 +162,7 @@ class TestAPrunedNetworkIsFinal:
         assert all(parameter.requires_grad for parameter in model.parameters())
 
 
-@pytest.mark.parametrize("make", [masked, compress, sparsity])
+@pytest.mark.parametrize("make", [zero_pruned, to_sparse, sparsity])
 def test_what_cannot_be_pruned_is_named(make):
     with pytest.raises(TypeError, match="Network, got Linear"):
         make(nn.Linear(2, 2))
@@ -171,7 +181,7 @@ def test_broken_weights_are_refused(bad):
         with torch.no_grad():
             model[0].get_parameter(attribute)[0, 0] = bad
         with pytest.raises(ValueError, match="NaN or an infinity"):
-            compress(model)
+            to_sparse(model)
 
 
 def test_any_additive_gaussian_posterior_has_a_log_alpha():
@@ -183,7 +193,7 @@ def test_an_activation_that_is_used_twice_stays_twice():
     relu, layers = nn.ReLU(), [SparseVD().linear(4, 4) for _ in range(3)]
     model = with_noise(Network(layers[0], relu, layers[1], relu, layers[2]))
     x = torch.randn(5, 4, generator=generator())
-    for made in (masked(model, math.inf), compress(model, math.inf)):
+    for made in (zero_pruned(model, math.inf), to_sparse(model, math.inf)):
         assert len(made) == 5
         torch.testing.assert_close(made(x), model(x, "mean"))
 
@@ -192,11 +202,11 @@ def test_an_activation_that_is_used_twice_stays_twice():
 def test_weights_that_training_cut_stay_cut(threshold):
     model = with_noise(mlp((6, 5, 3), SparseVD(threshold=3)))
     x = torch.randn(7, 6, generator=generator())
-    for made in (masked(model, threshold), compress(model, threshold)):
+    for made in (zero_pruned(model, threshold), to_sparse(model, threshold)):
         torch.testing.assert_close(made(x), model(x, "mean"))
 
 
-@pytest.mark.parametrize("make", [masked, compress])
+@pytest.mark.parametrize("make", [zero_pruned, to_sparse])
 def test_nothing_random_is_left_and_the_original_stays_as_it_was(make):
     model = Network(with_noise(mlp((6, 6), SparseVD()))[0], nn.BatchNorm1d(6), nn.Dropout(0.5))
     made, x = make(model), torch.randn(7, 6, generator=generator())

@@ -1,13 +1,14 @@
 import math
+from functools import partial
 
 import pytest
 import torch
-from torch.distributions import Normal
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons.inference import adam, fit, inverse_decay, sgd
-from bdl_lessons.inference.train import gaussian_nll
+from bdl_lessons.inference.train import minibatches
 from bdl_lessons.models import BinaryDropout, Deterministic, Network, mlp
+from bdl_lessons.probability import gaussian_nll
 
 
 def generator(seed=0):
@@ -17,19 +18,6 @@ def generator(seed=0):
 def line(n=40):
     x = torch.randn(n, 3, generator=generator(1), dtype=torch.float64)
     return x, x @ torch.tensor([[1.0], [-2.0], [0.5]], dtype=torch.float64)
-
-
-def test_gaussian_nll_is_a_density():
-    f, y = torch.randn(2, 5, 3, generator=generator(), dtype=torch.float64)
-    expected = -Normal(f, 1 / math.sqrt(2.5)).log_prob(y).sum(-1).mean()
-    torch.testing.assert_close(gaussian_nll(2.5)(f, y), expected)
-
-
-def test_gaussian_nll_refuses_broadcasting_and_bad_precision():
-    with pytest.raises(ValueError, match=r"\(5, 1\) and \(5,\)"):
-        gaussian_nll(1.0)(torch.ones(5, 1), torch.ones(5))
-    with pytest.raises(ValueError, match="tau"):
-        gaussian_nll(0.0)
 
 
 def test_dropout_in_linear_regression_reaches_the_ridge_solution():
@@ -45,7 +33,7 @@ def test_dropout_in_linear_regression_reaches_the_ridge_solution():
         model,
         big_x,
         big_y,
-        gaussian_nll(tau),
+        partial(gaussian_nll, tau=tau),
         n_steps=500,
         generator=generator(2),
         optimizer=adam(0.1),
@@ -59,15 +47,15 @@ def test_dropout_in_linear_regression_reaches_the_ridge_solution():
     torch.testing.assert_close(model[0].weight.detach().T, exact, atol=0.02, rtol=0)
 
 
-def test_loss_is_nll_plus_weighted_kl_per_row():
+def test_loss_is_nll_plus_weighted_kl_per_example():
     x, y = line()
     model = mlp((3, 4, 1), BinaryDropout(0.0, 2.0)).double()
-    expected = gaussian_nll(3.0)(model(x, "mean"), y) + 0.5 * model.kl() / len(x)
+    expected = gaussian_nll(model(x, "mean"), y, 3.0) + 0.5 * model.kl() / len(x)
     losses = fit(
         model,
         x,
         y,
-        gaussian_nll(3.0),
+        partial(gaussian_nll, tau=3.0),
         n_steps=1,
         generator=generator(),
         optimizer=sgd(1e-3),
@@ -151,16 +139,24 @@ def test_a_diverged_loss_names_its_step():
     ("change", "words"),
     [
         ({"n_steps": 0}, "n_steps"),
+        ({"n_steps": 1.5}, "n_steps"),
         ({"batch_size": 41}, "batch_size"),
         ({"batch_size": 0}, "batch_size"),
-        ({"y": torch.ones(3, 1)}, "rows"),
+        ({"batch_size": 2.5}, "batch_size"),
+        ({"y": torch.ones(3, 1)}, "same number N"),
+        ({"kl_weight": -1.0}, "kl_weight"),
+        ({"kl_weight": torch.ones(3)}, "kl_weight"),
     ],
 )
 def test_bad_arguments_are_named(change, words):
     x, y = line()
     arguments = {"x": x, "y": y, "n_steps": 2, "generator": generator(), "optimizer": sgd(1e-3)}
-    with pytest.raises(ValueError, match=words):
-        fit(mlp((3, 1), Deterministic()).double(), nll=gaussian_nll(1.0), **arguments | change)
+    with pytest.raises((TypeError, ValueError), match=words):
+        fit(
+            mlp((3, 1), Deterministic()).double(),
+            nll=partial(gaussian_nll, tau=1.0),
+            **arguments | change,
+        )
 
 
 def test_a_kl_weight_may_change_from_step_to_step():
@@ -170,7 +166,7 @@ def test_a_kl_weight_may_change_from_step_to_step():
 
     def losses(kl_weight):
         settings = {"n_steps": 3, "generator": generator(), "optimizer": sgd(0.0)}
-        return fit(model, x, y, gaussian_nll(3.0), kl_weight=kl_weight, **settings)
+        return fit(model, x, y, partial(gaussian_nll, tau=3.0), kl_weight=kl_weight, **settings)
 
     difference = losses(lambda step: steps.append(step) or step / 2) - losses(0.0)
     assert steps == [0, 1, 2]
@@ -178,6 +174,34 @@ def test_a_kl_weight_may_change_from_step_to_step():
     torch.testing.assert_close(difference, expected, atol=1e-9, rtol=1e-9)
 
 
-def test_a_likelihood_without_an_axis_of_outputs_is_refused():
-    with pytest.raises(ValueError, match=r"\(B, D\).* got \(5,\) and \(5,\)"):
-        gaussian_nll(1.0)(torch.ones(5), torch.ones(5))
+@pytest.mark.parametrize("batch_size", [None, 5, 10])
+def test_the_kl_is_divided_by_the_training_set_and_not_by_the_minibatch(batch_size):
+    x, y = line()
+    model = mlp((3, 4, 1), BinaryDropout(0.0, 2.0)).double()
+
+    def losses(kl_weight):
+        settings = {"n_steps": 4, "generator": generator(), "optimizer": sgd(0.0)}
+        nll = partial(gaussian_nll, tau=3.0)
+        return fit(model, x, y, nll, batch_size=batch_size, kl_weight=kl_weight, **settings)
+
+    expected = (model.kl().detach() / len(x)).expand(4)
+    torch.testing.assert_close(losses(1.0) - losses(0.0), expected, atol=1e-9, rtol=1e-9)
+
+
+def test_a_model_without_trainable_parameters_is_refused():
+    x, y = line()
+    model = mlp((3, 1), Deterministic()).double().requires_grad_(False)
+    with pytest.raises(ValueError, match="nothing to train"):
+        fit(model, x, y, gaussian_nll, n_steps=1, generator=generator(), optimizer=sgd(1e-3))
+
+
+def test_minibatches_of_one_network_and_of_several():
+    x = torch.arange(7.0)
+    one = minibatches(x, x, 3, generator(5))
+    order = torch.cat([torch.randperm(7, generator=g)[:6] for g in [generator(5)] for _ in "ab"])
+    assert torch.cat([next(one)[0] for _ in range(4)]).tolist() == order.tolist()
+    several = minibatches(x.expand(2, 7), x.expand(2, 7), 3, generator(5), batched=True)
+    order = torch.rand(2, 7, generator=generator(5)).argsort(1)[:, :6]
+    assert torch.cat([next(several)[0] for _ in range(2)], 1).tolist() == order.tolist()
+    everything = minibatches(x, x, None, generator())
+    assert next(everything)[0] is next(everything)[1] is x

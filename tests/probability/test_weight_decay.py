@@ -189,7 +189,7 @@ def test_a_likelihood_loss_implies_no_tau():
 
 
 @pytest.mark.parametrize("p_drop", [0.0, 0.1, 0.5])
-def test_the_dropout_layers_charge_the_same(p_drop):
+def test_the_dropout_layers_have_the_same_kl(p_drop):
     layer = BinaryDropout(p_drop, length_scale=0.3).linear(4, 3)
     expected = l2_kl(layer.weight, 0.3, p_drop, "inverted") + l2_kl(layer.bias, 0.3, 0.0, "classic")
     torch.testing.assert_close(layer.kl(), expected)

@@ -95,5 +95,9 @@ def test_bad_input_is_refused():
         fit_gaussian(lambda w: -w.square().sum(-1), mean, -scale)
     with pytest.raises(ValueError, match="one length"):
         fit_gaussian(lambda w: -w.square().sum(-1), mean, scale[:1])
+    nodes, weights = (t.to(mean) for t in gauss_hermite(3, 2))
+    for at, scale_tril in ((mean[:, None], scale.diag()), (mean, scale), (mean, scale[:, None])):
+        with pytest.raises(ValueError, match="scale_tril must be"):
+            gaussian_elbo(lambda w: -w.square().sum(-1), at, scale_tril, nodes, weights)
     with pytest.raises(RuntimeError, match="gradient"):
         fit_gaussian(lambda w: -w.square().sum(-1), mean + 100, scale, n_steps=1)

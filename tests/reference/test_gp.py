@@ -42,7 +42,7 @@ def random_gram(n, m, seed):
     return k[:n, :n], k[:n, n:], k[n:, n:], y
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(n=st.integers(1, 6), m=st.integers(1, 4), seed=st.integers(0, 99), var=st.floats(0.01, 10))
 def test_posterior_conditions_the_joint_gaussian(n, m, seed, var):
     """Brute force: invert the joint precision of (y, f*) and read the conditional off it."""
@@ -196,8 +196,9 @@ def test_two_input_columns():
         ({"y": torch.full((5,), 0.1)}, "constant"),
         ({"y": torch.tensor([1.0, 2, 3, 4, math.nan])}, "y must be finite"),
         ({"x": torch.tensor([1.0, 2, 3, 4, math.inf])}, "x must be finite"),
-        ({"noise_var": 0.0}, "noise_var must be >"),
-        ({"noise_var": math.nan}, "noise_var must be >"),
+        ({"noise_var": 0.0}, "noise_var must be finite and >"),
+        ({"noise_var": math.nan}, "noise_var must be finite and >"),
+        ({"noise_var": math.inf}, "noise_var must be finite and >"),
     ],
 )
 def test_wrapper_refuses_bad_input(change, message):
@@ -222,9 +223,17 @@ def test_predict_and_fit_refuse_bad_input():
     [
         ({"noise_var": 0.0}, "noise_var"),
         ({"noise_var": math.nan}, "noise_var"),
-        ({"k_train": torch.eye(2).double()}, "k_cross"),
+        ({"noise_var": torch.ones(3)}, "noise_var"),
+        ({"k_train": torch.eye(2).double()}, "k_train"),
+        ({"k_train": torch.ones(3, 1).double()}, "k_train"),
+        ({"k_train": math.nan * torch.eye(3).double()}, "k_train must be finite"),
+        ({"k_cross": math.nan * torch.zeros(3, 1).double()}, "k_cross must be finite"),
+        ({"k_cross": torch.zeros(3).double()}, "k_cross"),
+        ({"k_cross": torch.zeros(1, 3).double()}, "k_cross"),
         ({"k_test": torch.eye(2).double()}, "k_cross"),
+        ({"k_test": math.nan * torch.eye(1).double()}, "k_test must be finite"),
         ({"y": torch.zeros(2).double()}, "k_train"),
+        ({"y": torch.zeros(3, 1, 1).double()}, "y must be"),
         ({"y": torch.tensor([1.0, math.nan, 0.0]).double()}, "y must be finite"),
     ],
 )

@@ -74,7 +74,23 @@ def test_a_grid_that_cuts_the_posterior_off_is_refused():
 def test_bad_input_is_refused():
     with pytest.raises(ValueError, match="low < high"):
         gaussian_grid(low=(8, 0))
-    with pytest.raises(ValueError, match="n >= 3"):
+    with pytest.raises(ValueError, match="n must be >= 3"):
         gaussian_grid(n=2)
     with pytest.raises(ValueError, match="NaN"):
         GridPosterior(lambda w: w[:, 0] * math.nan, (-1, -1), (1, 1))
+    with pytest.raises(ValueError, match="two numbers"):
+        GridPosterior(lambda w: -w.square().sum(-1), (-9, -9, -9), (9, 9, 9))
+
+
+def test_one_value_for_each_point_is_wanted():
+    grid = gaussian_grid(n=60)
+    log_q = MultivariateNormal(MEAN, COV).log_prob(grid.points)
+    close(grid.kl_from(log_q), 0.0, atol=1e-8)
+    for wrong in (log_q[:, None], log_q[None], log_q[:1]):
+        with pytest.raises(ValueError, match="log_q has shape"):
+            grid.kl_from(wrong)
+        if wrong.shape[0] == 1:
+            with pytest.raises(ValueError, match="values must have 3600 points first"):
+                grid.expect(wrong)
+    with pytest.raises(ValueError, match="log_joint has shape"):
+        GridPosterior(lambda w: -w.square().sum(-1, keepdim=True), (-9, -9), (9, 9), n=60)

@@ -150,3 +150,21 @@ def test_bad_input_is_named():
     for arguments, error, message in cases:
         with pytest.raises(error, match=message):
             BayesLinear(*arguments)
+
+
+def test_columns_are_refused(model):
+    mean, cov = random_q(seed=4)
+    for call, name in [
+        (lambda: model.data_term(mean[:, None], cov), "mean_q"),
+        (lambda: model.data_term(mean[:1], cov), "mean_q"),
+        (lambda: model.data_term(mean, cov[:, :1]), "cov_q"),
+        (lambda: model.data_term(mean, cov[:1]), "cov_q"),
+        (lambda: model.elbo(mean[:, None], cov), "mean_q|mean"),
+        (lambda: model.predict(randn(4, 3), cov[:, :1]), "cov"),
+        (lambda: model.predict(randn(4, 1)), "Phi_new"),
+        (lambda: BayesLinear(model.Phi, model.y[:, None], 1.0, 1.0), "Phi must be"),
+        (lambda: BayesLinear(model.Phi, model.y, torch.ones(1), 1.0), "noise_var"),
+        (lambda: BayesLinear(model.Phi[:0], model.y[:0], 1.0, 1.0), "Phi must be"),
+    ]:
+        with pytest.raises(ValueError, match=name):
+            call()

@@ -57,6 +57,7 @@ def test_bad_input_is_named():
     X, y = torch.zeros(3, 2), torch.tensor([0.0, 1.0, 1.0])
     cases = [
         ((X, y[:2], 1.0), "X must be"),
+        ((X, y[:, None], 1.0), "X must be"),
         ((X, 2 * y, 1.0), "labels 0 and 1"),
         ((X, y * math.nan, 1.0), "labels 0 and 1"),
         ((X * math.nan, y, 1.0), "X must be finite"),
@@ -68,3 +69,5 @@ def test_bad_input_is_named():
             BayesLogistic(*arguments)
     with pytest.raises(RuntimeError, match="did not converge"):
         bioassay(1.0).map(n_steps=1)
+    with pytest.raises(ValueError, match="w must be"):
+        bioassay(1.0).log_prior(torch.zeros(2, 1))

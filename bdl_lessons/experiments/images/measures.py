@@ -13,13 +13,13 @@ from bdl_lessons.core import device
 from bdl_lessons.datasets import Classification
 from bdl_lessons.evaluation import (
     accuracy,
-    detection,
     ece,
     entropy,
     log_mean_probs,
     max_log_probability,
     negative_entropy,
     nll,
+    ood_metrics,
 )
 from bdl_lessons.experiments.experiment import Trial, TrialResult
 from bdl_lessons.experiments.images.training import Logits, train
@@ -60,7 +60,7 @@ def measure_network(trial: Trial) -> TrialResult:
         of_other = _log_probs(logits, images, config["n_samples"])
         arrays[f"entropy/{other.name}"] = _histogram(of_other)
         for name, score in SCORES.items():
-            found = detection(score(log_probs), score(of_other))._asdict()
+            found = ood_metrics(score(log_probs), score(of_other))._asdict()
             metrics |= {f"{other.name}/{name}/{measure}": v for measure, v in found.items()}
     return TrialResult(metrics, arrays)
 

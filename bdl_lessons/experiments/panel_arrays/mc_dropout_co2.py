@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import torch
 from torch import nn
@@ -9,8 +11,8 @@ from torch import nn
 from bdl_lessons.datasets import co2, detrended
 from bdl_lessons.datasets.co2 import DetrendedCO2
 from bdl_lessons.inference import adam, fit, predict
-from bdl_lessons.inference.train import gaussian_nll
 from bdl_lessons.models import BinaryDropout, Network, initialise, mlp
+from bdl_lessons.probability import gaussian_nll
 
 RATES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 N_DRAWS = 100
@@ -48,7 +50,7 @@ def train(net: Network, generator: torch.Generator, n_steps: int) -> Network:
         net,
         data.x.float().to(device),
         data.y.float()[:, None].to(device),
-        gaussian_nll(TRAIN_TAU),
+        partial(gaussian_nll, tau=TRAIN_TAU),
         n_steps=n_steps,
         generator=generator,
         optimizer=adam(3e-3),

@@ -17,8 +17,7 @@ from torch.nn.functional import cross_entropy
 from bdl_lessons.datasets import diabetes, digits
 from bdl_lessons.datasets.splits import Standardiser
 from bdl_lessons.evaluation import log_mean_probs, metrics
-from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, predict_members
-from bdl_lessons.inference.train import gaussian_nll_at
+from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, predict_batched
 from bdl_lessons.models import (
     BinaryDropout,
     Deterministic,
@@ -29,6 +28,7 @@ from bdl_lessons.models import (
     initialise,
     mlp,
 )
+from bdl_lessons.probability import gaussian_nll
 
 LAMBDAS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 P_DROPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
@@ -128,7 +128,7 @@ TASKS = {
     "diabetes": Task(
         (10, 50, 1),
         diabetes_split,
-        gaussian_nll_at,
+        gaussian_nll,
         diabetes_scores,
         lambda s: -s[1],
         400,
@@ -161,7 +161,7 @@ def run(
     parts = {}
     for part in ("validation", "test"):
         x, y = (_for_each(splits, part, k, len(settings)) for k in (0, 1))
-        draws = predict_members(members, x, N_DRAWS, generator=generator)
+        draws = predict_batched(members, x, N_DRAWS, generator=generator)
         with torch.no_grad():
             parts[part] = draws, members(x, "mean")[None], y
     shape = (len(settings), len(splits))
@@ -214,7 +214,7 @@ def train(
         x,
         y,
         task.nll,
-        nll_args=(tau,) if task.nll is gaussian_nll_at else (),
+        nll_args=(tau,) if task.nll is gaussian_nll else (),
         n_steps=task.n_steps,
         generator=generator,
         optimizer=adam(task.lr),

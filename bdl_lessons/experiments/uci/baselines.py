@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import gpytorch
 import torch
@@ -21,8 +22,8 @@ from bdl_lessons.experiments.uci.networks import (
     kl_weights_of,
 )
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, sgd
-from bdl_lessons.inference.train import gaussian_nll, gaussian_nll_at
 from bdl_lessons.models import Deterministic, Network, initialise, mlp
+from bdl_lessons.probability import gaussian_nll
 from bdl_lessons.reference import GaussianProcess
 
 
@@ -47,7 +48,7 @@ class Swag(Method):
             members,
             x,
             y[..., None],
-            gaussian_nll(1.0),
+            partial(gaussian_nll, tau=1.0),
             kl_weight=kl_weights_of(points, x),
             n_epochs=n_epochs,
             collect_from=n_epochs // 2,
@@ -114,7 +115,7 @@ class Slang(Method):
             members,
             x,
             y[..., None],
-            gaussian_nll(1.0),
+            partial(gaussian_nll, tau=1.0),
             kl_weight=kl_weights,
             n_steps=n_adam,
             sampling="mean",
@@ -126,7 +127,7 @@ class Slang(Method):
             [members.network(member) for member in range(len(members))],
             x,
             y[..., None],
-            gaussian_nll_at,
+            gaussian_nll,
             nll_args=(1 / kl_weights,),
             n_steps=config["n_steps"] - n_adam,
             rank=self.rank,

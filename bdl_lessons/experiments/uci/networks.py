@@ -6,15 +6,16 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from bdl_lessons.datasets.splits import Standardiser
-from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched, predict_members
-from bdl_lessons.inference.train import gaussian_nll
+from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched, predict_batched
 from bdl_lessons.models import LayerFactory, Network, Sampling, StochasticLayer, initialise, mlp
+from bdl_lessons.probability import gaussian_nll
 
 Point = Mapping[str, float]
 Config = Mapping[str, Any]
@@ -77,7 +78,7 @@ class Networks(Method):
             members,
             self._for_each(x),
             self._for_each(y)[..., None],
-            gaussian_nll(1.0),
+            partial(gaussian_nll, tau=1.0),
             kl_weight=self._for_each(kl_weights_of(points, x)),
             generator=g,
             **self._how(x, config, config["n_steps"]),
@@ -86,7 +87,7 @@ class Networks(Method):
         def predict(x: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
             n_draws = n_samples if _is_random(members.network(0)) else 1
             rows = max(1, _ROWS_AT_ONCE // len(members))
-            draws = predict_members(
+            draws = predict_batched(
                 members, self._for_each(x), n_draws, generator=generator, chunk_rows=rows
             )
             return draws[..., 0].unflatten(1, (self.n_networks, len(x))).flatten(0, 1)
@@ -104,7 +105,7 @@ class Networks(Method):
             network,
             x,
             y[:, None],
-            gaussian_nll(1.0),
+            partial(gaussian_nll, tau=1.0),
             kl_weight=point["kl_weight"],
             generator=g,
             **self._how(x, config, n_steps),

@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 import torch
 from torch.distributions import MultivariateNormal, kl_divergence
@@ -8,11 +10,11 @@ from bdl_lessons.inference import (
     adam,
     fit_batched,
     predict,
+    predict_batched,
     predict_mean,
-    predict_members,
 )
-from bdl_lessons.inference.train import gaussian_nll
 from bdl_lessons.models import initialise, lenet5, mlp
+from bdl_lessons.probability import gaussian_nll
 
 from .distributions import assert_moments, design, generator, started
 
@@ -155,8 +157,14 @@ def test_members_side_by_side_fit_a_curve():
     y = torch.sin(3 * x)
     members = BatchedNetworks([initialise(mlp((1, 20, 1), ELRG()), generator(i)) for i in range(2)])
     settings = {"n_steps": 150, "generator": generator(5), "optimizer": adam(0.03)}
-    fit_batched(members, x.expand(2, 30, 1), y.expand(2, 30, 1), gaussian_nll(100.0), **settings)
-    draws = predict_members(members, x.expand(2, 30, 1), 30, generator=generator(6))
+    fit_batched(
+        members,
+        x.expand(2, 30, 1),
+        y.expand(2, 30, 1),
+        partial(gaussian_nll, tau=100.0),
+        **settings,
+    )
+    draws = predict_batched(members, x.expand(2, 30, 1), 30, generator=generator(6))
     assert ((draws.mean(0) - y).square().mean((1, 2)).sqrt() < 0.15).all()
     assert (draws.std(0).mean((1, 2)) > 0.01).all()
     torch.testing.assert_close(members.kl()[1], members.network(1).kl())

@@ -1,5 +1,6 @@
 import math
 from copy import deepcopy
+from functools import partial
 
 import pytest
 import torch
@@ -8,9 +9,9 @@ from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
 from bdl_lessons.core.autograd import vmap
 from bdl_lessons.experiments.posteriors.mnf import MNF
-from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, predict, predict_members
-from bdl_lessons.inference.train import gaussian_nll
+from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, predict, predict_batched
 from bdl_lessons.models import initialise, lenet5, mlp
+from bdl_lessons.probability import gaussian_nll
 
 from .distributions import assert_moments, design, generator, started
 
@@ -244,8 +245,8 @@ def test_members_side_by_side_fit_a_curve():
     y = torch.sin(3 * x)
     members = BatchedNetworks([initialise(mlp((1, 20, 1), MNF()), generator(i)) for i in range(2)])
     settings = {"n_steps": 100, "generator": generator(5), "optimizer": adam(0.03)}
-    fit_batched(members, x, y, gaussian_nll(100.0), **settings)
-    draws = predict_members(members, x, 30, generator=generator(6))
+    fit_batched(members, x, y, partial(gaussian_nll, tau=100.0), **settings)
+    draws = predict_batched(members, x, 30, generator=generator(6))
     assert ((draws.mean(0) - y).square().mean((1, 2)).sqrt() < 0.25).all()
     kl = members.kl()
     assert abs(kl[0] - kl[1]) > 1e-3

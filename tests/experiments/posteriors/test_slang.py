@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -10,8 +12,8 @@ from bdl_lessons.experiments.posteriors.slang import (
     predict_slang,
     updated,
 )
-from bdl_lessons.inference.train import gaussian_nll, gaussian_nll_at
 from bdl_lessons.models import Deterministic, Network, initialise, mlp
+from bdl_lessons.probability import gaussian_nll
 
 PLAIN = Deterministic()
 
@@ -131,7 +133,7 @@ def test_a_linear_model_gets_nearly_its_exact_posterior():
     network = initialise(mlp((2, 1), PLAIN), gen()).double()
     settings = {"n_steps": 150, "rank": 3, "lr": 0.1, "beta": 0.05, "batch_size": 50}
     q = fit_slang(
-        *(network, x, y, gaussian_nll(1.0)),
+        *(network, x, y, partial(gaussian_nll, tau=1.0)),
         generator=gen(3),
         n_samples=2,
         bias_precision=1.0,
@@ -153,7 +155,7 @@ def test_networks_side_by_side_fit_curves_with_precisions_of_their_own():
     before = [p.clone() for p in networks[0].parameters()]
     settings = {"n_steps": 100, "lr": 0.2, "beta": 0.05, "batch_size": 20, "n_samples": 2}
     q = fit_slang(
-        *(networks, x, y, gaussian_nll_at),
+        *(networks, x, y, gaussian_nll),
         nll_args=(torch.tensor([10.0, 5.0]),),
         generator=gen(1),
         **settings,
@@ -226,6 +228,8 @@ def test_bad_input_is_named(change, words):
     network, x = mlp((2, 1), PLAIN), torch.ones(5, 2)
     settings = {"n_steps": 1, "generator": gen(), "batch_size": 5} | change
     with pytest.raises(ValueError, match=words):
-        fit_slang(network, x, x[:, :1], gaussian_nll(1.0), **settings)
+        fit_slang(network, x, x[:, :1], partial(gaussian_nll, tau=1.0), **settings)
     with pytest.raises(ValueError, match="x and y"):
-        fit_slang([network], x, x[:, :1], gaussian_nll(1.0), n_steps=1, generator=gen())
+        fit_slang(
+            [network], x, x[:, :1], partial(gaussian_nll, tau=1.0), n_steps=1, generator=gen()
+        )

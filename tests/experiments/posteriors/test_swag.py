@@ -1,11 +1,13 @@
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
 
 from bdl_lessons.experiments.posteriors.swag import SWAG, fit_swag, predict_swag, swag_schedule
 from bdl_lessons.inference import BatchedNetworks, sgd
-from bdl_lessons.inference.train import gaussian_nll
 from bdl_lessons.models import Deterministic, Network, initialise, mlp
+from bdl_lessons.probability import gaussian_nll
 
 PLAIN = Deterministic()
 
@@ -104,7 +106,7 @@ def line():
 def test_a_line_is_found_and_the_model_is_left_at_the_mean(line):
     x, y = line
     model = initialise(mlp((1, 1), PLAIN), gen())
-    swag = fit_swag(model, x, y, gaussian_nll(1.0), **settings())
+    swag = fit_swag(model, x, y, partial(gaussian_nll, tau=1.0), **settings())
     assert swag.n_collected == 20
     draws = predict_swag(swag, model, x, 300, generator=gen(7))
     assert draws.shape == (300, 50, 1)
@@ -124,7 +126,7 @@ def test_momentum_lasts_from_epoch_to_epoch(line):
         return made[-1]
 
     model = initialise(mlp((1, 1), PLAIN), gen())
-    fit_swag(model, *line, gaussian_nll(1.0), **settings(optimizer=optimizer))
+    fit_swag(model, *line, partial(gaussian_nll, tau=1.0), **settings(optimizer=optimizer))
     assert len(made) == 1
     assert made[0].param_groups[0]["lr"] == pytest.approx(0.025)
 
@@ -134,7 +136,7 @@ def test_members_have_the_law_of_their_own_iterates(line):
     networks = [initialise(mlp((1, 4, 1), PLAIN), gen(seed)) for seed in range(3)]
     members = BatchedNetworks(networks)
     both = (x.expand(3, 50, 1), torch.stack([y, y + 5, -y]))
-    swag = fit_swag(members, *both, gaussian_nll(1.0), **settings())
+    swag = fit_swag(members, *both, partial(gaussian_nll, tau=1.0), **settings())
     draws = predict_swag(swag, members, both[0], 20, generator=gen(7))
     assert draws.shape == (20, 3, 50, 1)
     assert (draws.mean(0) - both[1]).square().mean((1, 2)).max() < 0.6
@@ -148,7 +150,7 @@ def network_with_batch_norm():
 def test_every_draw_has_batch_norm_statistics_of_its_own():
     model, x = network_with_batch_norm(), torch.randn(60, 2, generator=gen(1))
     y = x[:, :1] * 2
-    swag = fit_swag(model, x, y, gaussian_nll(1.0), **settings())
+    swag = fit_swag(model, x, y, partial(gaussian_nll, tau=1.0), **settings())
     model.eval()
     draws = predict_swag(swag, model, x[:5], 3, generator=gen(7), train_x=x)
     g = gen(7)
@@ -182,4 +184,6 @@ def test_bad_input_is_named(line):
     with pytest.raises(ValueError, match="at least two"):
         swag.draw(gen())
     with pytest.raises(ValueError, match="collect_from"):
-        fit_swag(mlp((1, 1), PLAIN), *line, gaussian_nll(1.0), **settings(collect_from=29))
+        fit_swag(
+            mlp((1, 1), PLAIN), *line, partial(gaussian_nll, tau=1.0), **settings(collect_from=29)
+        )

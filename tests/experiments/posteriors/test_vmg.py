@@ -1,12 +1,13 @@
+from functools import partial
+
 import pytest
 import torch
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from bdl_lessons.experiments.posteriors.vmg import VMG
-from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, predict, predict_members
-from bdl_lessons.inference.train import gaussian_nll
+from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, predict, predict_batched
 from bdl_lessons.models import initialise, lenet5, mlp
-from bdl_lessons.probability import molchanov_kl
+from bdl_lessons.probability import gaussian_nll, molchanov_kl
 
 from .distributions import assert_moments, design, generator, started
 
@@ -184,8 +185,8 @@ def test_members_side_by_side_fit_a_curve():
     networks = [initialise(mlp((1, 20, 1), VMG(n_pseudo=1)), generator(i)) for i in range(2)]
     members = BatchedNetworks(networks)
     settings = {"n_steps": 150, "generator": generator(5), "optimizer": adam(0.05)}
-    fit_batched(members, x, y, gaussian_nll(100.0), **settings)
-    draws = predict_members(members, x, 30, generator=generator(6))
+    fit_batched(members, x, y, partial(gaussian_nll, tau=100.0), **settings)
+    draws = predict_batched(members, x, 30, generator=generator(6))
     assert ((draws.mean(0) - y).square().mean((1, 2)).sqrt() < 0.2).all()
     torch.testing.assert_close(members.kl()[1], members.network(1).kl())
 

@@ -1,5 +1,6 @@
 import json
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -15,8 +16,8 @@ from bdl_lessons.experiments.uci.protocol import TAUS, choose_and_predict, log_l
 from bdl_lessons.experiments.uci.tables import PUBLISHED_METHODS, PUBLISHED_NAMES, published
 from bdl_lessons.experiments.uci.trials import FIRST, LARGE, SMALL, TAU_GRIDS, trials
 from bdl_lessons.inference import adam, fit
-from bdl_lessons.inference.train import gaussian_nll
 from bdl_lessons.models import Deterministic, initialise, mlp
+from bdl_lessons.probability import gaussian_nll
 
 CONFIG = {
     "n_hidden": 8,
@@ -101,7 +102,7 @@ def test_tau_and_the_weight_of_the_kl_matter_for_training_by_their_ratio_only():
             network,
             x,
             y,
-            gaussian_nll(tau),
+            partial(gaussian_nll, tau=tau),
             kl_weight=kl_weight,
             n_steps=50,
             generator=gen(),
@@ -123,7 +124,7 @@ def test_side_by_side_is_one_at_a_time():
             network,
             inputs,
             targets[:, None],
-            gaussian_nll(1.0),
+            partial(gaussian_nll, tau=1.0),
             kl_weight=point["kl_weight"],
             n_steps=CONFIG["n_steps"],
             generator=generator,

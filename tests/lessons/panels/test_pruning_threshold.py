@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from bdl_lessons.datasets import digits
-from bdl_lessons.inference import compress
+from bdl_lessons.inference import to_sparse
 from bdl_lessons.lessons.panels import arrays
 from bdl_lessons.lessons.panels import pruning_threshold as module
 from bdl_lessons.models import ARD, mlp
@@ -46,7 +46,7 @@ def test_cutting_agrees_with_the_package(stored, network):
             layer.noise.log_sigma2.copy_(torch.from_numpy(values) + 2 * floor)
     x = digits(seed=0).x_test
     cut = [mu * (values < 3) for mu, values in zip(mus, log_alphas, strict=True)]
-    ours = compress(model)(x).argmax(-1).numpy()
+    ours = to_sparse(model)(x).argmax(-1).numpy()
     assert (module.predict(cut, biases, x.numpy()) == ours).mean() > 0.995
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.distributions import Normal, kl_divergence
 
-from bdl_lessons.inference import masked
+from bdl_lessons.inference import zero_pruned
 from bdl_lessons.models import ARD, Network, SparseVD, ard_kl, log_relative_variance
 from bdl_lessons.probability import loguniform_kl, molchanov_kl
 
@@ -164,7 +164,7 @@ def test_no_data_reach_a_mean_above_the_threshold_and_the_kl_still_does():
 def test_a_network_trained_with_a_threshold_predicts_as_the_pruned_one():
     layer, _ = layers(SparseVD(threshold=3.0))
     x = normal(5, 4, seed=3)
-    torch.testing.assert_close(masked(Network(layer))(x, "mean"), layer(x, "mean"))
+    torch.testing.assert_close(zero_pruned(Network(layer))(x, "mean"), layer(x, "mean"))
 
 
 def test_bad_arguments_are_refused():

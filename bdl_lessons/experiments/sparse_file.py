@@ -8,6 +8,7 @@ that holds the largest of them.
 from __future__ import annotations
 
 import json
+import math
 import os
 import zipfile
 import zlib
@@ -15,16 +16,21 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from bdl_lessons.inference.prune import PrunedNetwork, SparseLayer
+from bdl_lessons.core.files import replacing
+from bdl_lessons.inference import PrunedNetwork
+from bdl_lessons.inference.prune import SparseLayer
 
 VERSION = 2
+MAX_WEIGHTS = 2**27
+"""The largest layer that is read, and the largest array in a file, in numbers."""
+
 _ACTIVATIONS = (nn.ReLU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.ELU, nn.GELU, nn.SiLU)
 _BY_NAME = {kind.__name__: kind for kind in (*_ACTIVATIONS, nn.Flatten, nn.MaxPool2d)}
 
 
-def save(network: PrunedNetwork, path: str | os.PathLike) -> int:
+def save_sparse(network: PrunedNetwork, path: str | os.PathLike) -> int:
     """Write ``network`` to ``path``, all or nothing, and return the number of bytes on disk.
 
     Raises:
@@ -32,7 +38,7 @@ def save(network: PrunedNetwork, path: str | os.PathLike) -> int:
     """
     if not isinstance(network, PrunedNetwork):
         raise TypeError(
-            f"network must be a PrunedNetwork: compress() makes one; got {type(network).__name__}"
+            f"network must be a PrunedNetwork: to_sparse() makes one; got {type(network).__name__}"
         )
     path, layout, arrays = Path(path), [], {}
     for number, module in enumerate(network):
@@ -40,25 +46,24 @@ def save(network: PrunedNetwork, path: str | os.PathLike) -> int:
         if isinstance(module, SparseLayer):
             arrays |= {f"{number}.{name}": array for name, array in _arrays(module).items()}
     header = np.frombuffer(json.dumps({"version": VERSION, "layout": layout}).encode(), np.uint8)
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
-    try:
-        with unfinished.open("wb") as file:
-            np.savez_compressed(file, header=header, **arrays)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with replacing(path) as file:
+        np.savez_compressed(file, header=header, **arrays)
     return path.stat().st_size
 
 
-def load(path: str | os.PathLike) -> PrunedNetwork:
-    """The network that :func:`save` wrote, on the CPU.
+def load_sparse(path: str | os.PathLike) -> PrunedNetwork:
+    """The network that :func:`save_sparse` wrote, on the CPU.
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: if it is truncated, damaged or something else; the message names it.
+        ValueError: if it is truncated, damaged, something else, or has a layer or an array of more
+            than ``MAX_WEIGHTS`` numbers; the message names it.
     """
     path = Path(path)
     try:
+        with zipfile.ZipFile(path) as archive:  # before anything is unpacked
+            if max(entry.file_size for entry in archive.infolist()) > 8 * MAX_WEIGHTS:
+                raise ValueError(f"an array has more than {MAX_WEIGHTS} numbers")
         with np.load(path, allow_pickle=False) as stored:
             header = json.loads(bytes(stored["header"]))
             if header["version"] != VERSION:
@@ -69,13 +74,15 @@ def load(path: str | os.PathLike) -> PrunedNetwork:
     except FileNotFoundError:
         raise
     except (
-        ValueError,
-        KeyError,
-        IndexError,
-        TypeError,
+        ArithmeticError,
         AttributeError,
         EOFError,
+        LookupError,
+        MemoryError,
         OSError,
+        RuntimeError,  # NotImplementedError among them: an unknown compression
+        TypeError,
+        ValueError,
         zipfile.BadZipFile,
         zlib.error,
     ) as error:
@@ -112,18 +119,30 @@ def _arrays(layer: SparseLayer) -> dict[str, np.ndarray]:
 def _rebuild(entry: dict, stored, number: int) -> nn.Module:
     if entry["kind"] != "sparse":
         return _BY_NAME[entry.pop("kind")](**entry)
-    values = torch.from_numpy(stored[f"{number}.values"])
-    index = torch.from_numpy(stored[f"{number}.gaps"].astype(np.int64).cumsum())
-    bias = torch.from_numpy(stored[f"{number}.bias"]) if entry["bias"] else None
-    _check(values, index, bias, entry["shape"])
-    return SparseLayer(values, index, entry["shape"], bias, entry["stride"], entry["padding"])
+    shape, values, gaps = entry["shape"], stored[f"{number}.values"], stored[f"{number}.gaps"]
+    bias = stored[f"{number}.bias"] if entry["bias"] else None
+    _check(shape, values, gaps, bias)
+    return SparseLayer(
+        torch.from_numpy(values),
+        torch.from_numpy(gaps.astype(np.int64).cumsum()),
+        shape,
+        None if bias is None else torch.from_numpy(bias),
+        entry["stride"],
+        entry["padding"],
+    )
 
 
-def _check(values: Tensor, index: Tensor, bias: Tensor | None, shape: list[int]) -> None:
-    n_weights = int(np.prod(shape))
-    if len(values) != len(index) or (len(index) and not 0 <= index[-1] < n_weights):
-        raise ValueError("positions and weights do not fit the layer")
-    if bias is not None and len(bias) != shape[0]:
-        raise ValueError(f"{len(bias)} biases for {shape[0]} outputs")
-    if not values.isfinite().all():
-        raise ValueError("a weight is NaN or infinite")
+def _check(shape: list[int], values: np.ndarray, gaps: np.ndarray, bias: np.ndarray | None) -> None:
+    if len(shape) not in (2, 4) or not all(type(size) is int and size > 0 for size in shape):
+        raise ValueError(f"a layer has the shape {shape}")
+    if math.prod(shape) > MAX_WEIGHTS:
+        raise ValueError(f"a layer has {math.prod(shape)} weights, at most {MAX_WEIGHTS} are read")
+    if gaps.dtype.kind != "u" or gaps.ndim != 1 or values.shape != gaps.shape:
+        raise ValueError("positions are not unsigned whole numbers, one for each weight")
+    if gaps.astype(float).sum() >= math.prod(shape) or not gaps[1:].all():
+        raise ValueError("positions do not rise within the layer")
+    if bias is not None and bias.shape != (shape[0],):
+        raise ValueError(f"a bias of shape {bias.shape} for {shape[0]} outputs")
+    for array in (values,) if bias is None else (values, bias):
+        if array.dtype.kind != "f" or not np.isfinite(array).all():
+            raise ValueError("a weight or bias is no finite floating-point number")

@@ -1,6 +1,6 @@
-"""The smaller dense network that a pruned one contains: units without weights are taken out.
+"""Removing the dead units of a pruned network: the smaller dense network that it contains.
 
-Zeros in a dense product cost as much as other numbers. What does save time is a unit, or a channel
+Zeros in a dense product take as long as other numbers. What does save time is a unit, or a channel
 of a convolution, that is gone altogether. Two kinds can go without changing the function:
 
 - nothing reads it: all its outgoing weights are zero, or lead to units that nothing reads;
@@ -13,20 +13,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from bdl_lessons.inference.prune import PrunedNetwork
+from bdl_lessons.inference import PrunedNetwork
 
 _WEIGHTED = (nn.Linear, nn.Conv2d)
 
 
 @torch.no_grad()
-def shrink(network: PrunedNetwork) -> PrunedNetwork:
+def remove_dead_units(network: PrunedNetwork) -> PrunedNetwork:
     """The same function of ``x`` with as few hidden units and channels as its zeros allow.
 
     The inputs and outputs stay; so does one unit of a layer that could go as a whole.
 
     Args:
-        network: what :func:`~bdl_lessons.inference.masked` returns: linear layers and convolutions
-            without padding, ReLU or tanh, max pooling, and a flatten between the two kinds.
+        network: what :func:`~bdl_lessons.inference.zero_pruned` returns: linear layers and
+            convolutions without padding, ReLU or tanh, max pooling, and a flatten between them.
 
     Raises:
         TypeError: if it is no pruned network or has other layers.
@@ -57,11 +57,12 @@ def n_hidden(network: PrunedNetwork) -> list[int]:
 def _checked(network: PrunedNetwork) -> list[nn.Module]:
     if not isinstance(network, PrunedNetwork):
         raise TypeError(
-            f"network must be a PrunedNetwork: masked() makes one; got {type(network).__name__}"
+            "network must be a PrunedNetwork: zero_pruned() makes one; "
+            f"got {type(network).__name__}"
         )
     for module in network:
         if not isinstance(module, (*_WEIGHTED, nn.ReLU, nn.Tanh, nn.MaxPool2d, nn.Flatten)):
-            raise TypeError(f"shrink() does not know the layer {type(module).__name__}")
+            raise TypeError(f"remove_dead_units() does not know the layer {type(module).__name__}")
         if isinstance(module, nn.Conv2d) and module.padding != (0, 0):
             raise ValueError(f"convolutions must have padding 0, got {module.padding}")
     return list(network)
@@ -118,17 +119,9 @@ def _part(
     weight = weight[outputs]
     n_out, n_in = weight.shape[:2]
     if isinstance(layer, nn.Linear):
-        part = nn.Linear(n_in, n_out, device=weight.device, dtype=weight.dtype)
+        part = nn.Linear(n_in, n_out).to(weight)
     else:
-        part = nn.Conv2d(
-            n_in,
-            n_out,
-            layer.kernel_size,
-            layer.stride,
-            device=weight.device,
-            dtype=weight.dtype,
-        )
-    part.requires_grad_(False)
+        part = nn.Conv2d(n_in, n_out, layer.kernel_size, layer.stride).to(weight)
     part.weight.copy_(weight)
     part.bias.copy_(_bias(layer, constant)[outputs])
     return part
