@@ -7,6 +7,7 @@ shapes alone: to look at values, the processor has to wait for the GPU.
 from __future__ import annotations
 
 import math
+from numbers import Integral, Real
 from typing import get_args
 
 import torch
@@ -110,7 +111,7 @@ def non_negative(name: str, value: float) -> float:
 
 def integer(name: str, value: int, least: int) -> int:
     """``value`` if it is an ``int`` (else TypeError) of at least ``least`` (else ValueError)."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an int, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be >= {least}, got {value}")
@@ -134,6 +135,6 @@ def same_shape(name: str, value: Tensor, other: str, reference: Tensor) -> None:
 
 
 def _number(name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
     return value

@@ -88,16 +88,18 @@ class VarianceParts(NamedTuple):
     noise: float
     shared: float
 
-    def at(self, batch_size: int, n_train: int) -> VarianceParts:
+    def at(self, batch_size: float, n_train: int) -> VarianceParts:
         """The parts of the minibatch estimator's variance; they sum to it.
 
         Examples are drawn with replacement. Data and noise fall as ``1 / batch_size``; ``shared``
         grows to its full size.
 
         Raises:
-            TypeError, ValueError: if ``batch_size`` or ``n_train`` is no integer >= 1.
+            TypeError, ValueError: if ``batch_size`` is below 1 (it may be a fraction, for a curve)
+                or ``n_train`` is no integer >= 1.
         """
-        validation.integer("batch_size", batch_size, 1)
+        if validation.positive("batch_size", batch_size) < 1:
+            raise ValueError(f"batch_size must be >= 1, got {batch_size}")
         own = validation.integer("n_train", n_train, 1) ** 2 / batch_size
         return VarianceParts(
             own * self.data, own * self.noise, own * (batch_size - 1) * self.shared

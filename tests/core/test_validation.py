@@ -1,6 +1,7 @@
 import math
 from typing import Literal
 
+import numpy as np
 import pytest
 import torch
 
@@ -98,3 +99,11 @@ def test_what_is_allowed_is_handed_back():
     assert validation.non_negative("scale", 0.0) == 0
     assert validation.integer("n", 1, 1) == 1
     assert validation.one_of("kind", "a", Literal["a", "b"]) == "a"
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert validation.integer("n", np.int64(3), 1) == 3
+    assert validation.positive("tau", np.float32(0.5)) == 0.5
+    assert validation.valid_p_drop(np.float64(0.25)) == 0.25
+    with pytest.raises(TypeError, match="n must be an int"):
+        validation.integer("n", np.float64(3), 1)
