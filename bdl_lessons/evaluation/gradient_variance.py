@@ -95,12 +95,11 @@ class VarianceParts(NamedTuple):
         grows to its full size.
 
         Raises:
-            TypeError, ValueError: if ``batch_size`` is below 1 (it may be a fraction, for a curve)
-                or ``n_train`` is no integer >= 1.
+            ValueError: if ``batch_size`` or ``n_train`` is not at least 1.
         """
-        if validation.positive("batch_size", batch_size) < 1:
-            raise ValueError(f"batch_size must be >= 1, got {batch_size}")
-        own = validation.integer("n_train", n_train, 1) ** 2 / batch_size
+        if not (batch_size >= 1 and n_train >= 1):
+            raise ValueError(f"batch_size and n_train must be >= 1, got {batch_size} and {n_train}")
+        own = n_train**2 / batch_size
         return VarianceParts(
             own * self.data, own * self.noise, own * (batch_size - 1) * self.shared
         )
