@@ -150,7 +150,7 @@ def test_training_goes_on_when_the_disk_is_full(tmp_path, monkeypatch):
         patched.setattr(checkpoint.os, "fsync", full_disk)
         with pytest.warns(UserWarning, match=r"run\.checkpoint was not written \(no space left"):
             losses = train(path)[0]
-    torch.testing.assert_close(losses, train(None)[0], rtol=0, atol=0)
+    torch.testing.assert_close(losses, train(None)[0])
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
