@@ -114,14 +114,12 @@ EXERCISES = (
         title="random features",
         solution=relu_features,
         probe=lambda answer: answer(_X, _WEIGHT, _BIAS),
-        checks=(
-            Check(
-                "one row for each input, one column for each unit",
+        checks={
+            "one row for each input, one column for each unit": Check(
                 lambda answer: answer(_X, _WEIGHT, _BIAS).shape == (5, 7),
                 "x is (N, d) and weight (K, d): which product gives (N, K)?",
             ),
-            Check(
-                "twice the same units give the same kernel",
+            "twice the same units give the same kernel": Check(
                 lambda answer: close(
                     answer(_X, _WEIGHT.repeat(2, 1), _BIAS.repeat(2))
                     @ answer(_X, _WEIGHT.repeat(2, 1), _BIAS.repeat(2)).T,
@@ -129,8 +127,7 @@ EXERCISES = (
                 ),
                 "ΦΦ' must be an average over units, not a sum: where does K come in?",
             ),
-            Check(
-                "the kernel is the average over units of relu(h) relu(h')",
+            "the kernel is the average over units of relu(h) relu(h')": Check(
                 lambda answer: close(
                     answer(_X, _WEIGHT, _BIAS) @ answer(_X, _WEIGHT, _BIAS).T,
                     torch.einsum(
@@ -142,15 +139,14 @@ EXERCISES = (
                 ),
                 "compare entry by entry with equation (4)",
             ),
-            Check(
-                "no feature is negative, and some are zero",
+            "no feature is negative, and some are zero": Check(
                 lambda answer: bool(
                     (answer(_X, _WEIGHT, _BIAS) >= 0).all()
                     and (answer(_X, _WEIGHT, _BIAS) == 0).any()
                 ),
                 "the ReLU comes after the bias",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda x, weight, bias: torch.relu(x @ weight.T + bias),
@@ -184,30 +180,26 @@ EXERCISES = (
         title="the ReLU kernel",
         solution=relu_kernel,
         probe=lambda answer: _kernel_by_angle(answer, 50, 1.7),
-        checks=(
-            Check(
-                "at equal inputs it is half the squared length",
+        checks={
+            "at equal inputs it is half the squared length": Check(
                 lambda answer: close(answer(_X[0], _X[0]), _X[0] @ _X[0] / 2, 1e-7),
                 "E[relu(u)²] is half of E[u²], because u is positive half of the time",
             ),
-            Check(
-                "opposite inputs never fire together",
+            "opposite inputs never fire together": Check(
                 lambda answer: close(answer(_X[0], -_X[0]), 0.0, 1e-7),
                 "at θ = π both terms must vanish",
             ),
-            Check(
-                "perpendicular inputs: E[relu(u)] E[relu(v)] = 1/(2π)",
+            "perpendicular inputs: E[relu(u)] E[relu(v)] = 1/(2π)": Check(
                 lambda answer: close(_kernel_by_angle(answer, 90), 1 / (2 * math.pi)),
                 "perpendicular inputs give independent pre-activations",
             ),
-            Check(
-                "twice the input, twice the kernel",
+            "twice the input, twice the kernel": Check(
                 lambda answer: close(
                     _kernel_by_angle(answer, 50, 2.0), 2 * _kernel_by_angle(answer, 50)
                 ),
                 "relu(2u) = 2 relu(u): the lengths come out as factors",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda x, y: 2 * relu_kernel(x, y),
@@ -247,14 +239,12 @@ EXERCISES = (
         title="GP regression",
         solution=gp_predict,
         probe=_predict,
-        checks=(
-            Check(
-                "it conditions the joint Gaussian",
+        checks={
+            "it conditions the joint Gaussian": Check(
                 lambda answer: close(_predict(answer), _conditioned_by_hand(2.0)),
                 "compare with equation (3), term by term",
             ),
-            Check(
-                "data without value (τ → 0) leave the prior",
+            "data without value (τ → 0) leave the prior": Check(
                 lambda answer: close(
                     _predict(answer, 1e-12),
                     torch.stack([torch.zeros(2).double(), _PARTS[2].diagonal()]),
@@ -262,8 +252,7 @@ EXERCISES = (
                 ),
                 "tau is a precision: small tau means much noise",
             ),
-            Check(
-                "noise-free data (τ → ∞) are interpolated",
+            "noise-free data (τ → ∞) are interpolated": Check(
                 lambda answer: close(
                     torch.stack(answer(_PARTS[0], _PARTS[0], _PARTS[0], _Y, 1e12)),
                     torch.stack([_Y, torch.zeros(4).double()]),
@@ -271,15 +260,14 @@ EXERCISES = (
                 ),
                 "with no noise the mean must go through the targets and the variance must vanish",
             ),
-            Check(
-                "an input that covaries with no training input keeps its prior",
+            "an input that covaries with no training input keeps its prior": Check(
                 lambda answer: close(
                     torch.stack(answer(_PARTS[0], 0 * _PARTS[1], _PARTS[2], _Y, 2.0)),
                     torch.stack([torch.zeros(2).double(), _PARTS[2].diagonal()]),
                 ),
                 "with C* = 0 the mean is 0 and the variance is that of C**",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 _wrong_noise(lambda n, tau: tau * torch.eye(n, dtype=torch.float64)),
@@ -314,17 +302,15 @@ EXERCISES = (
         title="the recursion over depth",
         solution=deep_relu,
         probe=lambda answer: _deep(answer, 3),
-        checks=(
-            Check(
-                "one layer is bias_var + weight_var · F",
+        checks={
+            "one layer is bias_var + weight_var · F": Check(
                 lambda answer: close(
                     _deep(answer, 1),
                     0.3 + 2 * relu_expectation(1.3 * _ONE, 0.8 * _ONE, 0.5 * _ONE),
                 ),
                 "equation (18) with l = 1",
             ),
-            Check(
-                "depth 3 is depth 1 on top of depth 2",
+            "depth 3 is depth 1 on top of depth 2": Check(
                 lambda answer: close(
                     _deep(answer, 3),
                     answer(
@@ -337,17 +323,15 @@ EXERCISES = (
                 ),
                 "F needs the variances of the layer below as well: update all three numbers",
             ),
-            Check(
-                "weight_var = 2, bias_var = 0 keeps the variance",
+            "weight_var = 2, bias_var = 0 keeps the variance": Check(
                 lambda answer: close(answer(1.3 * _ONE, 1.3 * _ONE, 1.3 * _ONE, 9, 2.0, 0.0), 1.3),
                 "F(k, k, k) = k/2 for ReLU units",
             ),
-            Check(
-                "depth 0 changes nothing",
+            "depth 0 changes nothing": Check(
                 lambda answer: close(_deep(answer, 0), 0.5),
                 "count the layers: depth 0 means no hidden layer",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 _frozen_diagonal,

@@ -91,30 +91,26 @@ EXERCISES = (
         title="the weights behind a mask",
         solution=masked_weights,
         probe=lambda answer: answer(_M, _Z),
-        checks=(
-            Check(
-                "there is one weight matrix for each example",
+        checks={
+            "there is one weight matrix for each example": Check(
                 lambda answer: answer(_M[:2], _Z).shape == (4, 2, 3),
                 "for M of shape (L, K) and z of shape (B, K) the result is (B, L, K)",
             ),
-            Check(
-                "W x gives what M gives on the masked input",
+            "W x gives what M gives on the masked input": Check(
                 lambda answer: close(
                     torch.einsum("blk,bk->bl", answer(_M, _Z), _X), (_X * _Z) @ _M.mT
                 ),
                 "W_b x_b must equal M (z_b ∘ x_b), for every example b with its own mask",
             ),
-            Check(
-                "a dropped input takes its column along",
+            "a dropped input takes its column along": Check(
                 lambda answer: close(answer(_M, _Z)[0][:, 1], torch.zeros(3)),
                 "the mask multiplies M from the right: column k of W is z_k times column k of M",
             ),
-            Check(
-                "a kept input leaves its column as it is",
+            "a kept input leaves its column as it is": Check(
                 lambda answer: close(answer(_M, _Z)[3], _M),
                 "with a mask of ones W is M; no rescaling is asked for",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda M, z: M * z[:, :, None],
@@ -142,17 +138,15 @@ EXERCISES = (
         title="the KL as a penalty",
         solution=kl_penalty,
         probe=lambda answer: answer(_M, _B, 0.2, 3.0),
-        checks=(
-            Check(
-                "it is never negative, and zero for zero weights",
+        checks={
+            "it is never negative, and zero for zero weights": Check(
                 lambda answer: (
                     float(answer(_M, _B, 0.2, 3.0)) >= 0
                     and close(answer(0 * _M, 0 * _B, 0.2, 3.0), 0.0)
                 ),
                 "a KL is a cost: the signs are plus. Count it from its value at M = 0, b = 0",
             ),
-            Check(
-                "it changes with M as the mixture KL of the package does",
+            "it changes with M as the mixture KL of the package does": Check(
                 lambda answer: close(
                     answer(_M + 2, _B, 0.2, 3.0) - answer(_M + 1, _B, 0.2, 3.0),
                     mixture_kl(*dropout_mixture(_M + 2, 0.2), 1e-4, 3.0**-2)
@@ -160,19 +154,17 @@ EXERCISES = (
                 ),
                 "equation (16): keep, a half, and the precision of the prior",
             ),
-            Check(
-                "with p_drop = 0 weights and biases pay alike",
+            "with p_drop = 0 weights and biases pay alike": Check(
                 lambda answer: close(
                     answer(_M, 0 * _B, 0.0, 3.0), answer(0 * _M, _M.flatten(), 0.0, 3.0)
                 ),
                 "only the dropout on M tells them apart",
             ),
-            Check(
-                "the bias pays the same at every p_drop",
+            "the bias pays the same at every p_drop": Check(
                 lambda answer: close(answer(0 * _M, _B, 0.2, 3.0), answer(0 * _M, _B, 0.7, 3.0)),
                 "a bias is never dropped, so no keep stands before it",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda M, b, p_drop, length_scale: -kl_penalty(M, b, p_drop, length_scale),
@@ -223,33 +215,29 @@ EXERCISES = (
         title="a weight decay that means something",
         solution=decay_for_mse,
         probe=lambda answer: 1e6 * answer(**_PLAN),
-        checks=(
-            Check(
-                "one SGD step is one step up the ELBO",
+        checks={
+            "one SGD step is one step up the ELBO": Check(
                 _sgd_step_fits,
                 "compare the gradient of mean ||y - f||² + decay/2 ||W||² with that of -ELBO, "
                 "times 2/(N tau) and with W = keep M",
             ),
-            Check(
-                "twice the data, half the decay",
+            "twice the data, half the decay": Check(
                 lambda answer: close(
                     1e6 * answer(**_PLAN), 2e6 * answer(**{**_PLAN, "n_train": 800})
                 ),
                 "the loss is a mean over examples, so the KL is divided by N",
             ),
-            Check(
-                "y in other units, the same decay",
+            "y in other units, the same decay": Check(
                 lambda answer: close(
                     1e6 * answer(**_PLAN), 1e6 * answer(**{**_PLAN, "tau": 3.0, "y_std": 0.7})
                 ),
                 "if y is 100 times smaller, tau is 100² times larger; the loss sees neither",
             ),
-            Check(
-                "more dropout, more decay on the stored weights",
+            "more dropout, more decay on the stored weights": Check(
                 lambda answer: answer(**{**_PLAN, "p_drop": 0.5}) > answer(**_PLAN),
                 "nn.Dropout stores W = keep M: keep ||M||² is ||W||² / keep",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda **plan: decay_for_mse(**plan) / 2,
@@ -292,35 +280,31 @@ EXERCISES = (
         title="one mask or many",
         solution=mask_noise,
         probe=lambda answer: answer(_LOSSES, _PROBS),
-        checks=(
-            Check(
-                "with one example the two are the same",
+        checks={
+            "with one example the two are the same": Check(
                 lambda answer: close(*answer(_LOSSES[:, :1], _PROBS)),
                 "with N = 1 there is one mask either way",
             ),
-            Check(
-                "equal examples: sharing costs a factor N",
+            "equal examples: sharing costs a factor N": Check(
                 lambda answer: close(
                     answer(_LOSSES[:, :1].expand(-1, 5), _PROBS)[0],
                     5 * answer(_LOSSES[:, :1].expand(-1, 5), _PROBS)[1],
                 ),
                 "a mean of N independent equal terms has variance Var/N; of N copies, Var",
             ),
-            Check(
-                "one mask each: as by trying all pairs of masks",
+            "one mask each: as by trying all pairs of masks": Check(
                 lambda answer: close(
                     answer(_LOSSES[:, :2], _PROBS)[1], _brute_force(_LOSSES[:, :2], _PROBS)
                 ),
                 "with fresh masks the examples are independent: variances add, over N²",
             ),
-            Check(
-                "the masks count with their probabilities",
+            "the masks count with their probabilities": Check(
                 lambda answer: close(
                     answer(_LOSSES, torch.eye(8, dtype=torch.float64)[3]), torch.zeros(2)
                 ),
                 "if one mask has all the probability there is no variance",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda losses, probs: (

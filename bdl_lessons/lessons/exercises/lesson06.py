@@ -71,22 +71,19 @@ EXERCISES = (
         title="a local draw with a noisy bias",
         solution=local_draw,
         probe=lambda answer: answer(_A, *_LAYER, _ZETA),
-        checks=(
-            Check(
-                "without noise it is the mean activation",
+        checks={
+            "without noise it is the mean activation": Check(
                 lambda answer: close(answer(_A, *_LAYER, _ZEROS), _A @ _MU + _BIAS_MU),
                 "with zeta = 0 only gamma = a @ mu + bias_mu is left",
             ),
-            Check(
-                "its variance is that of a sum of independent weights",
+            "its variance is that of a sum of independent weights": Check(
                 lambda answer: close(
                     (answer(_A, *_LAYER, _ZEROS + 1) - _A @ _MU - _BIAS_MU) ** 2,
                     torch.einsum("mk,kl->ml", _A**2, _SIGMA2) + _BIAS_SIGMA2,
                 ),
                 "Var[a_1 w_1 + a_2 w_2] = a_1² Var[w_1] + a_2² Var[w_2]; zeta multiplies its root",
             ),
-            Check(
-                "every row has its own noise",
+            "every row has its own noise": Check(
                 lambda answer: (
                     not close(
                         answer(_A[[0, 0]], *_LAYER, _ZETA[:2])[0],
@@ -95,15 +92,14 @@ EXERCISES = (
                 ),
                 "the same input twice must give two activations: use zeta[m, j] for row m",
             ),
-            Check(
-                "a row of zeros still has the noise of the bias",
+            "a row of zeros still has the noise of the bias": Check(
                 lambda answer: close(
                     answer(0 * _A, *_LAYER, _ZEROS + 1) - _BIAS_MU,
                     _BIAS_SIGMA2.sqrt().expand(5, 2),
                 ),
                 "the bias is the weight of an input that is always 1",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda a, mu, sigma2, bias_mu, bias_sigma2, zeta: (
@@ -146,34 +142,30 @@ EXERCISES = (
         title="the gradient for the layer below",
         solution=input_gradient,
         probe=lambda answer: answer(_G, _A, _MU, _SIGMA2, _ZETA),
-        checks=(
-            Check(
-                "it is what automatic differentiation gives",
+        checks={
+            "it is what automatic differentiation gives": Check(
                 lambda answer: close(answer(_G, _A, _MU, _SIGMA2, _ZETA), _autograd(_A, _G, _ZETA)),
                 "b_mj = gamma_mj + sqrt(delta_mj) zeta_mj; both gamma and delta depend on a",
             ),
-            Check(
-                "without noise it is that of a plain layer",
+            "without noise it is that of a plain layer": Check(
                 lambda answer: close(answer(_G, _A, _MU, _SIGMA2, _ZEROS), _G @ _MU.T),
                 "with zeta = 0 only g @ mu.T is left",
             ),
-            Check(
-                "it does not change if inputs and noise change sign and the means are zero",
+            "it does not change if inputs and noise change sign and the means are zero": Check(
                 lambda answer: close(
                     answer(_G, -_A, 0 * _MU, _SIGMA2, -_ZETA),
                     answer(_G, _A, 0 * _MU, _SIGMA2, _ZETA),
                 ),
                 "a enters the second term once, and so does zeta",
             ),
-            Check(
-                "twice the standard deviations, twice the noise term",
+            "twice the standard deviations, twice the noise term": Check(
                 lambda answer: close(
                     answer(_G, _A, 0 * _MU, 4 * _SIGMA2, _ZETA),
                     2 * answer(_G, _A, 0 * _MU, _SIGMA2, _ZETA),
                 ),
                 "sigma2 over the root of delta",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda g, a, mu, sigma2, zeta: g @ mu.T,
@@ -207,28 +199,23 @@ EXERCISES = (
         title="what a minibatch removes",
         solution=minibatch_variance,
         probe=lambda answer: torch.tensor([answer(3.0, 0.5, 100, m) for m in (1, 4, 50)]),
-        checks=(
-            Check(
-                "one row: only Var[L_i] counts",
+        checks={
+            "one row: only Var[L_i] counts": Check(
                 lambda answer: close(answer(3.0, 0.5, 10, 1), 300.0),
                 "with M = 1 there is no second row to covary with",
             ),
-            Check(
-                "independent terms: it falls as 1/M",
+            "independent terms: it falls as 1/M": Check(
                 lambda answer: close(answer(3.0, 0.0, 10, 6), 50.0),
                 "the variance of a mean of M independent terms is Var/M",
             ),
-            Check(
-                "the covariance stays",
+            "the covariance stays": Check(
                 lambda answer: close(answer(3.0, 0.5, 10, 10**15), 50.0),
                 "as M grows the estimate keeps N² Cov",
             ),
-            Check(
-                "two rows, by hand",
-                lambda answer: close(answer(3.0, 0.5, 2, 2), 7.0),
-                "Var[L_1 + L_2] = 2 Var + 2 Cov",
+            "two rows, by hand": Check(
+                lambda answer: close(answer(3.0, 0.5, 2, 2), 7.0), "Var[L_1 + L_2] = 2 Var + 2 Cov"
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda var, cov, n, m: n**2 * (var / m + cov),
@@ -258,33 +245,29 @@ EXERCISES = (
         title="variance of what",
         solution=variance_of_gradient,
         probe=lambda answer: answer(_GRADIENTS),
-        checks=(
-            Check(
-                "the same gradient every time has no variance",
+        checks={
+            "the same gradient every time has no variance": Check(
                 lambda answer: close(answer(_GRADIENTS[:1].expand(40, 3)), 0.0),
                 "parameters may have different gradients; an estimator that never moves has "
                 "variance 0",
             ),
-            Check(
-                "two like parameters: the variance of either",
+            "two like parameters: the variance of either": Check(
                 lambda answer: close(answer(_GRADIENTS[:, [0, 0]]), _GRADIENTS[:, 0].var()),
                 "the sample variance over draws of one parameter, averaged over parameters",
             ),
-            Check(
-                "adding a constant to one parameter's gradient changes nothing",
+            "adding a constant to one parameter's gradient changes nothing": Check(
                 lambda answer: close(
                     answer(_GRADIENTS + torch.tensor([0.0, 100.0, 0.0])), answer(_GRADIENTS)
                 ),
                 "where the gradient points is not how much it varies",
             ),
-            Check(
-                "two parameters that move against each other do not cancel",
+            "two parameters that move against each other do not cancel": Check(
                 lambda answer: close(
                     answer(_GRADIENTS[:, :1] * torch.tensor([1.0, -1.0])), _GRADIENTS[:, 0].var()
                 ),
                 "take each parameter's variance first, then average the variances",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda gradients: gradients.var(1).mean(),

@@ -83,9 +83,8 @@ EXERCISES = (
         title="the KL through a partition",
         solution=partition_kl,
         probe=lambda answer: answer(_Q, _P).nan_to_num(-1.0),
-        checks=(
-            Check(
-                "q on two of four equal cells: log 2",
+        checks={
+            "q on two of four equal cells: log 2": Check(
                 lambda answer: close(
                     answer(
                         torch.tensor([0.5, 0.5, 0.0, 0.0], dtype=torch.float64),
@@ -95,25 +94,21 @@ EXERCISES = (
                 ),
                 "sum over cells; where q is 0 the term is 0, although floating point says nan",
             ),
-            Check(
-                "it is zero between equal masses",
-                lambda answer: close(answer(_P, _P), 0.0),
-                "each term is q times the log of q/p",
+            "it is zero between equal masses": Check(
+                lambda answer: close(answer(_P, _P), 0.0), "each term is q times the log of q/p"
             ),
-            Check(
-                "it is never negative",
+            "it is never negative": Check(
                 lambda answer: float(answer(_Q, _P)) > 0 and float(answer(_P[:2], _P[:2])) > -1e-9,
                 "look at the sign: q/p, not p/q, under the log",
             ),
-            Check(
-                "merging cells never raises it",
+            "merging cells never raises it": Check(
                 lambda answer: (
                     float(answer(_Q.view(6, 2).sum(1), _P.view(6, 2).sum(1)))
                     <= float(answer(_Q, _P)) - 1e-6
                 ),
                 "the terms are weighted by q and summed, not averaged",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda q, p: (q * (q / p).log()).sum(),
@@ -143,9 +138,8 @@ EXERCISES = (
         title="the quasi-KL of a line",
         solution=line_qkl,
         probe=lambda answer: answer(_U, 0.7, _COV),
-        checks=(
-            Check(
-                "in one dimension it is the ordinary KL",
+        checks={
+            "in one dimension it is the ordinary KL": Check(
                 lambda answer: close(
                     answer(
                         torch.ones(1, dtype=torch.float64),
@@ -156,8 +150,7 @@ EXERCISES = (
                 ),
                 "with K = 1 the line is the whole space",
             ),
-            Check(
-                "the best variance is 1 / (u' cov⁻¹ u)",
+            "the best variance is 1 / (u' cov⁻¹ u)": Check(
                 lambda answer: (
                     min(
                         (0.5, 1.0, 1.5, 2.0),
@@ -169,8 +162,7 @@ EXERCISES = (
                 ),
                 "the cross term is variance/2 · u' cov⁻¹ u; the entropy is ½ log(2πe variance)",
             ),
-            Check(
-                "the best line is the first principal axis",
+            "the best line is the first principal axis": Check(
                 lambda answer: (
                     abs(
                         _best_angle(answer)
@@ -180,14 +172,13 @@ EXERCISES = (
                 ),
                 "the quadratic form has the inverse of cov",
             ),
-            Check(
-                "turning u and cov together changes nothing",
+            "turning u and cov together changes nothing": Check(
                 lambda answer: close(
                     answer(_U.flip(0), 0.7, _COV.flip(0, 1)), answer(_U, 0.7, _COV)
                 ),
                 "coordinates play no role of their own",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda u, variance, cov: (
@@ -233,26 +224,22 @@ EXERCISES = (
         title="dropout's variance in one hidden layer",
         solution=dropout_var,
         probe=lambda answer: answer(_X, *_NET, 0.2),
-        checks=(
-            Check(
-                "it is the variance over all 128 masks",
+        checks={
+            "it is the variance over all 128 masks": Check(
                 lambda answer: close(answer(_X, *_NET, 0.2), _enumerated_var(0.2)),
                 "Var[z/keep] = p_drop/keep; independent terms add their variances",
             ),
-            Check(
-                "without dropout it is zero",
+            "without dropout it is zero": Check(
                 lambda answer: close(answer(_X, *_NET, 0.0), torch.zeros(6)),
                 "at p_drop = 0 there is one network only",
             ),
-            Check(
-                "doubling the output weights makes it four times as large",
+            "doubling the output weights makes it four times as large": Check(
                 lambda answer: close(
                     answer(_X, *_NET[:2], 2 * _NET[2], 0.2), 4 * answer(_X, *_NET, 0.2)
                 ),
                 "a factor leaves a variance squared",
             ),
-            Check(
-                "between two inputs it is at most the larger of theirs",
+            "between two inputs it is at most the larger of theirs": Check(
                 lambda answer: bool(
                     (
                         answer((_X[:3] + _X[3:]) / 2, *_NET, 0.2)
@@ -261,7 +248,7 @@ EXERCISES = (
                 ),
                 "every term must be a convex function of x",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda x, W, b, v, p_drop: p_drop * (1 - p_drop) * _relu(x, W, b) ** 2 @ v**2,

@@ -88,9 +88,8 @@ EXERCISES = (
         title="the price of a scale under a Gamma prior",
         solution=gamma_price,
         probe=lambda answer: answer(_MU, _SIGMA2, 3.0, 2.0),
-        checks=(
-            Check(
-                "it is E[log q(z) − log p(z)], integrated numerically",
+        checks={
+            "it is E[log q(z) − log p(z)], integrated numerically": Check(
                 lambda answer: close(
                     answer(_MU, _SIGMA2, 3.0, 2.0),
                     _gamma_by_quadrature(_MU, _SIGMA2, 3.0, 2.0),
@@ -98,13 +97,11 @@ EXERCISES = (
                 ),
                 "minus the entropy of q, minus the mean of log p; E[z] and E[log z] differ",
             ),
-            Check(
-                "its slope in mu is 0 where E[z] is the prior's mean a/b",
+            "its slope in mu is 0 where E[z] is the prior's mean a/b": Check(
                 lambda answer: close(_slope_at_prior_mean(answer), torch.zeros(4), atol=1e-9),
                 "mu appears in the entropy, in (a − 1) E[log z] and in b E[z]",
             ),
-            Check(
-                "scales add up",
+            "scales add up": Check(
                 lambda answer: close(
                     answer(_MU, _SIGMA2, 3.0, 2.0),
                     sum(
@@ -114,7 +111,7 @@ EXERCISES = (
                 ),
                 "the KL of independent scales is a sum",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda mu, sigma2, a, b: gamma_price(mu, sigma2, a, b) + mu.sum(),
@@ -150,37 +147,33 @@ EXERCISES = (
         title="one scale for all rows, with mean one",
         solution=hierarchical_factors,
         probe=_factors,
-        checks=(
-            Check(
-                "the mean factor is 1",
+        checks={
+            "the mean factor is 1": Check(
                 lambda answer: close(
                     _factors(answer, 200_000, 1).mean((0, 1)), torch.ones(2), atol=0.01
                 ),
                 "E[exp(sigma eps)] is exp(sigma²/2), not 1",
             ),
-            Check(
-                "rows of one sample share their scale",
+            "rows of one sample share their scale": Check(
                 lambda answer: close(
                     _factors(answer), _factors(answer)[:, :1].expand(6, 3, 2), atol=1e-12
                 ),
                 "draw eps with one row: shape (S, 1, K)",
             ),
-            Check(
-                "samples and units have scales of their own",
+            "samples and units have scales of their own": Check(
                 lambda answer: bool(
                     _factors(answer)[:, 0].std(0).gt(0.01).all()
                     and (_factors(answer)[0, 0, 0] - _factors(answer)[0, 0, 1]).abs() > 1e-6
                 ),
                 "S functions are S draws of z, and every one of the K units has its own",
             ),
-            Check(
-                "log z has standard deviation sigma",
+            "log z has standard deviation sigma": Check(
                 lambda answer: close(
                     _factors(answer, 50_000, 1).log().std((0, 1)), _SIGMA, atol=0.02
                 ),
                 "log z = sigma eps + location",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda xi, sigma, generator: (
@@ -226,32 +219,29 @@ EXERCISES = (
         title="the penalty",
         solution=penalty,
         probe=lambda answer: answer(_HESSIAN, _H, _ALPHA, _BASIS),
-        checks=(
-            Check(
-                "for ½ x'Ax it is what Gaussian noise adds, from exact moments",
+        checks={
+            "for ½ x'Ax it is what Gaussian noise adds, from exact moments": Check(
                 lambda answer: close(
                     answer(_HESSIAN, _H, _ALPHA, _BASIS),
                     0.5 * ((_ROOT.T * _H) @ _BASIS * _ALPHA.sqrt()).square().sum(),
                 ),
                 "Cov(h ∘ eta) = diag(h) U diag(alpha) U' diag(h), and there is a ½",
             ),
-            Check(
-                "with equal alphas the rotation does not matter",
+            "with equal alphas the rotation does not matter": Check(
                 lambda answer: close(
                     answer(_HESSIAN, _H, torch.ones(3).double(), _BASIS),
                     answer(_HESSIAN, _H, torch.ones(3).double(), torch.eye(3).double()),
                 ),
                 "U I U' = I",
             ),
-            Check(
-                "noise of twice the standard deviation costs four times as much",
+            "noise of twice the standard deviation costs four times as much": Check(
                 lambda answer: close(
                     answer(_HESSIAN, _H, 4 * _ALPHA, _BASIS),
                     4 * answer(_HESSIAN, _H, _ALPHA, _BASIS),
                 ),
                 "alpha is a variance and enters to the first power",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda H, h, alpha, U: 2 * penalty(H, h, alpha, U),
@@ -286,9 +276,8 @@ EXERCISES = (
         title="least squares under structured noise",
         solution=noisy_least_squares,
         probe=lambda answer: answer(_X, _Y, _COV),
-        checks=(
-            Check(
-                "without noise it is least squares",
+        checks={
+            "without noise it is least squares": Check(
                 lambda answer: close(
                     answer(_X, _Y, torch.zeros(3, 3).double()),
                     torch.linalg.lstsq(_X, _Y[:, None]).solution[:, 0],
@@ -296,13 +285,11 @@ EXERCISES = (
                 ),
                 "C = 0 leaves X'X w = X'y",
             ),
-            Check(
-                "the gradient of the expected loss is 0 there",
+            "the gradient of the expected loss is 0 there": Check(
                 lambda answer: close(_slope_of_expected_loss(answer), torch.zeros(3), atol=1e-8),
                 "R = ½ w' (X'X ∘ C) w: add its gradient to X'(Xw − y)",
             ),
-            Check(
-                "with C = alpha I it is a ridge weighted by the size of each input",
+            "with C = alpha I it is a ridge weighted by the size of each input": Check(
                 lambda answer: close(
                     answer(_X, _Y, 0.3 * torch.eye(3).double()),
                     torch.linalg.solve(_X.T @ _X + 0.3 * torch.diag((_X**2).sum(0)), _X.T @ _Y),
@@ -310,7 +297,7 @@ EXERCISES = (
                 ),
                 "relative noise on a large input is large noise",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda X, y, C: torch.linalg.solve(X.T @ X + C, X.T @ y),
