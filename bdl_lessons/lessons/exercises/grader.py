@@ -138,6 +138,12 @@ def close(left: Any, right: Any, atol: float = 1e-9) -> bool:
     return left.shape == right.shape and bool(torch.allclose(left, right, rtol=0, atol=atol))
 
 
+def agrees(call: Callable[[Answer], Any], expected: Any, advice: str, atol: float = 1e-9) -> Check:
+    """The check that ``call`` gives what is expected: a value, or what another call gives."""
+    other = expected if callable(expected) else lambda answer: expected
+    return Check(lambda answer: close(call(answer), other(answer), atol), advice)
+
+
 def _trouble(check: Check, answer: Answer) -> str | None:
     try:
         return None if check.holds(answer) else check.advice

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close, normals
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
 from bdl_lessons.probability import all_masks, mask_probs
 
 
@@ -96,11 +98,7 @@ EXERCISES = (
             ),
             KnownError(
                 lambda mask, p_drop: (
-                    torch.distributions.Binomial(
-                        len(mask), torch.tensor(1 - p_drop, dtype=torch.float64)
-                    )
-                    .log_prob(mask.sum())
-                    .exp()
+                    math.comb(len(mask), int(mask.sum())) * mask_prob(mask, p_drop)
                 ),
                 "this is the probability of the NUMBER of kept units. It counts all masks with "
                 "that many; one mask alone has no binomial coefficient.",
@@ -141,41 +139,25 @@ EXERCISES = (
         },
         known_errors=(
             KnownError(
-                lambda x, p_drop, generator: (
-                    x * (torch.rand(x.shape, generator=generator, dtype=x.dtype) < 1 - p_drop)
-                ),
+                lambda x, p_drop, rng: inverted_dropout(x, p_drop, rng) * (1 - p_drop),
                 "the rescaling is missing. That is classic dropout, which scales the weights by "
                 "keep at prediction time instead.",
             ),
             KnownError(
-                lambda x, p_drop, generator: (
-                    x
-                    * (torch.rand(x.shape, generator=generator, dtype=x.dtype) < 1 - p_drop)
-                    * (1 - p_drop)
-                ),
+                lambda x, p_drop, rng: inverted_dropout(x, p_drop, rng) * (1 - p_drop) ** 2,
                 "the input is multiplied by keep where it should be divided: the mean is keep² "
                 "and shrinks with every layer.",
             ),
             KnownError(
-                lambda x, p_drop, generator: (
-                    x
-                    * (torch.rand(x.shape, generator=generator, dtype=x.dtype) < 1 - p_drop)
-                    / p_drop
-                ),
+                lambda x, p_drop, rng: inverted_dropout(x, p_drop, rng) * (1 - p_drop) / p_drop,
                 "divided by p_drop instead of keep. At p_drop = 0.5 nobody would notice.",
             ),
             KnownError(
-                lambda x, p_drop, generator: (
-                    x * (torch.rand(x.shape, generator=generator, dtype=x.dtype) < p_drop) / p_drop
-                ),
+                lambda x, p_drop, rng: inverted_dropout(x, 1 - p_drop, rng),
                 "p_drop and keep are swapped: this keeps a unit with probability p_drop.",
             ),
             KnownError(
-                lambda x, p_drop, generator: (
-                    x
-                    * (torch.rand(x.shape[1], generator=generator, dtype=x.dtype) < 1 - p_drop)
-                    / (1 - p_drop)
-                ),
+                lambda x, p_drop, rng: x * inverted_dropout(torch.ones_like(x[0]), p_drop, rng),
                 "one mask is shared by the whole batch. The mean is right, but every example "
                 "trains the same sub-network in this step.",
             ),
@@ -196,17 +178,14 @@ EXERCISES = (
                 lambda answer: close(answer(_CLASS_PROBS, _PROBS).sum(), 1.0),
                 "a weighted geometric mean of probabilities need not sum to one; normalise it",
             ),
-            "equal members give that member back": Check(
-                lambda answer: close(
-                    answer(_CLASS_PROBS[:1].repeat(8, 1), _PROBS), _CLASS_PROBS[0]
-                ),
+            "equal members give that member back": agrees(
+                lambda answer: answer(_CLASS_PROBS[:1].repeat(8, 1), _PROBS),
+                _CLASS_PROBS[0],
                 "the exponents must sum to one, and so do the masks' probabilities",
             ),
-            "ratios are averaged in the log": Check(
-                lambda answer: close(
-                    answer(_CLASS_PROBS, _PROBS).log().diff(),
-                    (_PROBS @ _CLASS_PROBS.log()).diff(),
-                ),
+            "ratios are averaged in the log": agrees(
+                lambda answer: answer(_CLASS_PROBS, _PROBS).log().diff(),
+                (_PROBS @ _CLASS_PROBS.log()).diff(),
                 "the log of a geometric mean is the mean of the logs",
             ),
             "a member with probability zero has no say": Check(
@@ -248,11 +227,9 @@ EXERCISES = (
         solution=dropout_penalty,
         probe=lambda answer: answer(_X, _W, 0.3),
         checks={
-            "it is what enumeration gives": Check(
-                lambda answer: close(
-                    answer(_X, _W, 0.3),
-                    _expected_loss(_W, 0.3) - ((_X @ (0.7 * _W)) ** 2).sum(),
-                ),
+            "it is what enumeration gives": agrees(
+                lambda answer: answer(_X, _W, 0.3),
+                _expected_loss(_W, 0.3) - ((_X @ (0.7 * _W)) ** 2).sum(),
                 "compare with the mean over all masks of ||(z∘x) w||² minus ||keep · x w||²",
             ),
             "no dropout, no penalty": Check(

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close, normals
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
 from bdl_lessons.reference import relu_expectation
 
 
@@ -162,9 +162,7 @@ EXERCISES = (
                 "the bias is added after the ReLU; it belongs inside.",
             ),
             KnownError(
-                lambda x, weight, bias: (
-                    torch.relu(x @ weight.T + bias) / math.sqrt(weight.shape[1])
-                ),
+                lambda x, weight, bias: torch.relu(x @ weight.T + bias) / math.sqrt(x.shape[1]),
                 "divided by the root of the number of inputs. K is the number of units, the rows "
                 "of weight.",
             ),
@@ -193,10 +191,9 @@ EXERCISES = (
                 lambda answer: close(_kernel_by_angle(answer, 90), 1 / (2 * math.pi)),
                 "perpendicular inputs give independent pre-activations",
             ),
-            "twice the input, twice the kernel": Check(
-                lambda answer: close(
-                    _kernel_by_angle(answer, 50, 2.0), 2 * _kernel_by_angle(answer, 50)
-                ),
+            "twice the input, twice the kernel": agrees(
+                lambda answer: _kernel_by_angle(answer, 50, 2.0),
+                lambda answer: 2 * _kernel_by_angle(answer, 50),
                 "relu(2u) = 2 relu(u): the lengths come out as factors",
             ),
         },
@@ -216,10 +213,7 @@ EXERCISES = (
                 "θ stands where π − θ should: the units that see both inputs fill the angle π − θ.",
             ),
             KnownError(
-                lambda x, y: (
-                    (torch.sin(_angle(x, y)) + (math.pi - _angle(x, y)) * torch.cos(_angle(x, y)))
-                    / (2 * math.pi)
-                ),
+                lambda x, y: relu_kernel(x / x.norm(), y / y.norm()),
                 "the lengths of x and y are missing in front.",
             ),
             KnownError(
@@ -244,27 +238,21 @@ EXERCISES = (
                 lambda answer: close(_predict(answer), _conditioned_by_hand(2.0)),
                 "compare with equation (3), term by term",
             ),
-            "data without value (τ → 0) leave the prior": Check(
-                lambda answer: close(
-                    _predict(answer, 1e-12),
-                    torch.stack([torch.zeros(2).double(), _PARTS[2].diagonal()]),
-                    1e-6,
-                ),
+            "data without value (τ → 0) leave the prior": agrees(
+                lambda answer: _predict(answer, 1e-12),
+                torch.stack([torch.zeros(2).double(), _PARTS[2].diagonal()]),
                 "tau is a precision: small tau means much noise",
+                atol=1e-6,
             ),
-            "noise-free data (τ → ∞) are interpolated": Check(
-                lambda answer: close(
-                    torch.stack(answer(_PARTS[0], _PARTS[0], _PARTS[0], _Y, 1e12)),
-                    torch.stack([_Y, torch.zeros(4).double()]),
-                    1e-6,
-                ),
+            "noise-free data (τ → ∞) are interpolated": agrees(
+                lambda answer: torch.stack(answer(_PARTS[0], _PARTS[0], _PARTS[0], _Y, 1e12)),
+                torch.stack([_Y, torch.zeros(4).double()]),
                 "with no noise the mean must go through the targets and the variance must vanish",
+                atol=1e-6,
             ),
-            "an input that covaries with no training input keeps its prior": Check(
-                lambda answer: close(
-                    torch.stack(answer(_PARTS[0], 0 * _PARTS[1], _PARTS[2], _Y, 2.0)),
-                    torch.stack([torch.zeros(2).double(), _PARTS[2].diagonal()]),
-                ),
+            "an input that covaries with no training input keeps its prior": agrees(
+                lambda answer: torch.stack(answer(_PARTS[0], 0 * _PARTS[1], _PARTS[2], _Y, 2.0)),
+                torch.stack([torch.zeros(2).double(), _PARTS[2].diagonal()]),
                 "with C* = 0 the mean is 0 and the variance is that of C**",
             ),
         },
@@ -303,23 +291,19 @@ EXERCISES = (
         solution=deep_relu,
         probe=lambda answer: _deep(answer, 3),
         checks={
-            "one layer is bias_var + weight_var · F": Check(
-                lambda answer: close(
-                    _deep(answer, 1),
-                    0.3 + 2 * relu_expectation(1.3 * _ONE, 0.8 * _ONE, 0.5 * _ONE),
-                ),
+            "one layer is bias_var + weight_var · F": agrees(
+                lambda answer: _deep(answer, 1),
+                0.3 + 2 * relu_expectation(1.3 * _ONE, 0.8 * _ONE, 0.5 * _ONE),
                 "equation (18) with l = 1",
             ),
-            "depth 3 is depth 1 on top of depth 2": Check(
-                lambda answer: close(
-                    _deep(answer, 3),
-                    answer(
-                        *(answer(k * _ONE, k * _ONE, k * _ONE, 2, 2.0, 0.3) for k in (1.3, 0.8)),
-                        _deep(answer, 2),
-                        1,
-                        2.0,
-                        0.3,
-                    ),
+            "depth 3 is depth 1 on top of depth 2": agrees(
+                lambda answer: _deep(answer, 3),
+                lambda answer: answer(
+                    *(answer(k * _ONE, k * _ONE, k * _ONE, 2, 2.0, 0.3) for k in (1.3, 0.8)),
+                    _deep(answer, 2),
+                    1,
+                    2.0,
+                    0.3,
                 ),
                 "F needs the variances of the layer below as well: update all three numbers",
             ),
@@ -343,15 +327,11 @@ EXERCISES = (
                 "the bias variance is added once, at the end. Every layer has biases.",
             ),
             KnownError(
-                lambda kxx, kyy, kxy, depth, weight_var, bias_var: deep_relu(
-                    kxx, kyy, kxy, depth - 1, weight_var, bias_var
-                ),
+                lambda kxx, kyy, kxy, depth, *var: deep_relu(kxx, kyy, kxy, depth - 1, *var),
                 "one layer short: depth counts the hidden layers, and each applies F once.",
             ),
             KnownError(
-                lambda kxx, kyy, kxy, depth, weight_var, bias_var: deep_relu(
-                    kxx, kyy, kxy, depth, 2 * weight_var, bias_var
-                ),
+                lambda kxx, kyy, kxy, depth, w, b: deep_relu(kxx, kyy, kxy, depth, 2 * w, b),
                 "weight_var is doubled: relu_expectation is the expectation itself, without Cho "
                 "and Saul's factor 2.",
             ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close, normals
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
 from bdl_lessons.probability import all_masks, dropout_mixture, mask_probs, mixture_kl
 
 
@@ -96,10 +96,9 @@ EXERCISES = (
                 lambda answer: answer(_M[:2], _Z).shape == (4, 2, 3),
                 "for M of shape (L, K) and z of shape (B, K) the result is (B, L, K)",
             ),
-            "W x gives what M gives on the masked input": Check(
-                lambda answer: close(
-                    torch.einsum("blk,bk->bl", answer(_M, _Z), _X), (_X * _Z) @ _M.mT
-                ),
+            "W x gives what M gives on the masked input": agrees(
+                lambda answer: torch.einsum("blk,bk->bl", answer(_M, _Z), _X),
+                (_X * _Z) @ _M.mT,
                 "W_b x_b must equal M (z_b ∘ x_b), for every example b with its own mask",
             ),
             "a dropped input takes its column along": Check(
@@ -154,10 +153,9 @@ EXERCISES = (
                 ),
                 "equation (16): keep, a half, and the precision of the prior",
             ),
-            "with p_drop = 0 weights and biases pay alike": Check(
-                lambda answer: close(
-                    answer(_M, 0 * _B, 0.0, 3.0), answer(0 * _M, _M.flatten(), 0.0, 3.0)
-                ),
+            "with p_drop = 0 weights and biases pay alike": agrees(
+                lambda answer: answer(_M, 0 * _B, 0.0, 3.0),
+                lambda answer: answer(0 * _M, _M.flatten(), 0.0, 3.0),
                 "only the dropout on M tells them apart",
             ),
             "the bias pays the same at every p_drop": Check(
@@ -172,16 +170,12 @@ EXERCISES = (
                 "from the prior, so they must cost more.",
             ),
             KnownError(
-                lambda M, b, p_drop, length_scale: (
-                    0.5 * length_scale**2 * (p_drop * (M**2).sum() + (b**2).sum())
-                ),
+                lambda M, b, p_drop, length_scale: kl_penalty(M, b, 1 - p_drop, length_scale),
                 "p_drop stands where keep belongs: a column pays when it is kept. The papers' p "
                 "is the probability to keep.",
             ),
             KnownError(
-                lambda M, b, p_drop, length_scale: (
-                    0.5 * (1 - p_drop) * length_scale**2 * ((M**2).sum() + (b**2).sum())
-                ),
+                lambda M, b, p_drop, length_scale: (1 - p_drop) * kl_penalty(M, b, 0, length_scale),
                 "the bias got the factor keep as well, but a bias is never dropped.",
             ),
             KnownError(
@@ -196,9 +190,7 @@ EXERCISES = (
                 "is quadratic.",
             ),
             KnownError(
-                lambda M, b, p_drop, length_scale: (
-                    0.5 / length_scale**2 * ((1 - p_drop) * (M**2).sum() + (b**2).sum())
-                ),
+                lambda M, b, p_drop, length_scale: kl_penalty(M, b, p_drop, 1 / length_scale),
                 "divided by l² where it should be multiplied: the prior is N(0, l^-2), so l² is "
                 "its precision.",
             ),
@@ -221,16 +213,14 @@ EXERCISES = (
                 "compare the gradient of mean ||y - f||² + decay/2 ||W||² with that of -ELBO, "
                 "times 2/(N tau) and with W = keep M",
             ),
-            "twice the data, half the decay": Check(
-                lambda answer: close(
-                    1e6 * answer(**_PLAN), 2e6 * answer(**{**_PLAN, "n_train": 800})
-                ),
+            "twice the data, half the decay": agrees(
+                lambda answer: 1e6 * answer(**_PLAN),
+                lambda answer: 2e6 * answer(**{**_PLAN, "n_train": 800}),
                 "the loss is a mean over examples, so the KL is divided by N",
             ),
-            "y in other units, the same decay": Check(
-                lambda answer: close(
-                    1e6 * answer(**_PLAN), 1e6 * answer(**{**_PLAN, "tau": 3.0, "y_std": 0.7})
-                ),
+            "y in other units, the same decay": agrees(
+                lambda answer: 1e6 * answer(**_PLAN),
+                lambda answer: 1e6 * answer(**{**_PLAN, "tau": 3.0, "y_std": 0.7}),
                 "if y is 100 times smaller, tau is 100² times larger; the loss sees neither",
             ),
             "more dropout, more decay on the stored weights": Check(
@@ -285,47 +275,38 @@ EXERCISES = (
                 lambda answer: close(*answer(_LOSSES[:, :1], _PROBS)),
                 "with N = 1 there is one mask either way",
             ),
-            "equal examples: sharing costs a factor N": Check(
-                lambda answer: close(
-                    answer(_LOSSES[:, :1].expand(-1, 5), _PROBS)[0],
-                    5 * answer(_LOSSES[:, :1].expand(-1, 5), _PROBS)[1],
-                ),
+            "equal examples: sharing costs a factor N": agrees(
+                lambda answer: answer(_LOSSES[:, :1].expand(-1, 5), _PROBS)[0],
+                lambda answer: 5 * answer(_LOSSES[:, :1].expand(-1, 5), _PROBS)[1],
                 "a mean of N independent equal terms has variance Var/N; of N copies, Var",
             ),
-            "one mask each: as by trying all pairs of masks": Check(
-                lambda answer: close(
-                    answer(_LOSSES[:, :2], _PROBS)[1], _brute_force(_LOSSES[:, :2], _PROBS)
-                ),
+            "one mask each: as by trying all pairs of masks": agrees(
+                lambda answer: answer(_LOSSES[:, :2], _PROBS)[1],
+                _brute_force(_LOSSES[:, :2], _PROBS),
                 "with fresh masks the examples are independent: variances add, over N²",
             ),
-            "the masks count with their probabilities": Check(
-                lambda answer: close(
-                    answer(_LOSSES, torch.eye(8, dtype=torch.float64)[3]), torch.zeros(2)
-                ),
+            "the masks count with their probabilities": agrees(
+                lambda answer: answer(_LOSSES, torch.eye(8, dtype=torch.float64)[3]),
+                torch.zeros(2),
                 "if one mask has all the probability there is no variance",
             ),
         },
         known_errors=(
             KnownError(
                 lambda losses, probs: (
-                    mask_noise(losses, probs)[0] * torch.tensor([1.0, 1 / losses.shape[1]])
+                    mask_noise(losses, probs)[0] / torch.tensor([1, losses.shape[1]])
                 ),
                 "dividing the shared variance by N is right for equal examples only: fresh masks "
                 "keep the variances and lose the covariances.",
             ),
             KnownError(
                 lambda losses, probs: (
-                    mask_noise(losses, probs) * torch.tensor([1.0, losses.shape[1]])
+                    mask_noise(losses, probs) * torch.tensor([1, losses.shape[1]])
                 ),
                 "a mean of N independent terms has the sum of their variances over N², not N.",
             ),
             KnownError(
-                lambda losses, probs: (
-                    torch.stack(
-                        [losses.mean(1).var(unbiased=False), losses.var(0, unbiased=False).sum()]
-                    )
-                    / torch.tensor([1.0, losses.shape[1] ** 2])
-                ),
+                lambda losses, probs: mask_noise(losses, torch.full_like(probs, 1 / len(probs))),
                 "the masks were weighted equally; at p_drop other than 0.5 they are not equally "
                 "likely.",
             ),

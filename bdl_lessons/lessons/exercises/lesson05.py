@@ -6,8 +6,9 @@ import math
 
 import torch
 from torch import Tensor
+from torch.distributions import Normal
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close, normals
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
 
 
 def predictive_std(draws: Tensor, tau: float) -> Tensor:
@@ -60,10 +61,9 @@ EXERCISES = (
                 ),
                 "as tau grows it is the standard deviation of the draws, with 1/S and not 1/(S-1)",
             ),
-            "variances add, standard deviations do not": Check(
-                lambda answer: close(
-                    answer(torch.tensor([[-3.0], [3.0]], dtype=torch.float64), 1 / 16), [5.0]
-                ),
+            "variances add, standard deviations do not": agrees(
+                lambda answer: answer(torch.tensor([[-3.0], [3.0]], dtype=torch.float64), 1 / 16),
+                [5.0],
                 "a spread of 3 and a noise of 4 make 5",
             ),
             "shifting all draws changes nothing": Check(
@@ -111,37 +111,31 @@ EXERCISES = (
         solution=log_likelihood,
         probe=lambda answer: answer(_DRAWS, _Y, 2.0),
         checks={
-            "one draw gives one Gaussian": Check(
-                lambda answer: close(
-                    answer(_DRAWS[:1], _Y, 2.0),
-                    torch.distributions.Normal(_DRAWS[0], 2.0**-0.5).log_prob(_Y),
-                ),
+            "one draw gives one Gaussian": agrees(
+                lambda answer: answer(_DRAWS[:1], _Y, 2.0),
+                Normal(_DRAWS[0], 2.0**-0.5).log_prob(_Y),
                 "with S = 1 it is the log density of N(y; f, 1/tau), constants included",
             ),
             "repeating every draw changes nothing": Check(
                 lambda answer: close(answer(_DRAWS.repeat(5, 1), _Y, 2.0), answer(_DRAWS, _Y, 2.0)),
                 "it is a mean over draws; subtract log S",
             ),
-            "the density integrates to one": Check(
-                lambda answer: close(
-                    torch.trapezoid(
-                        answer(_DRAWS[:, :1].expand(6, 4001), torch.linspace(-20, 20, 4001), 2.0)
-                        .double()
-                        .exp(),
-                        dx=0.01,
-                    ),
-                    1.0,
-                    1e-3,
+            "the density integrates to one": agrees(
+                lambda answer: torch.trapezoid(
+                    answer(_DRAWS[:, :1].expand(6, 4001), torch.linspace(-20, 20, 4001), 2.0)
+                    .double()
+                    .exp(),
+                    dx=0.01,
                 ),
+                1.0,
                 "check the constant ½ log(tau / 2π) and its sign",
+                atol=1e-3,
             ),
-            "between two draws that are far apart the density is low": Check(
-                lambda answer: close(
-                    answer(torch.tensor([[-5.0], [5.0]]), torch.zeros(1), 1.0),
-                    [-12.5 - 0.5 * math.log(2 * math.pi)],
-                    1e-4,
-                ),
+            "between two draws that are far apart the density is low": agrees(
+                lambda answer: answer(torch.tensor([[-5.0], [5.0]]), torch.zeros(1), 1.0),
+                [-12.5 - 0.5 * math.log(2 * math.pi)],
                 "with draws at −5 and 5 hardly anything happens at 0: add densities, not moments",
+                atol=1e-4,
             ),
             "far from every draw it is finite": Check(
                 lambda answer: bool(
@@ -152,31 +146,21 @@ EXERCISES = (
         },
         known_errors=(
             KnownError(
-                lambda draws, y, tau: (
-                    -tau / 2 * (y - draws) ** 2 + 0.5 * math.log(tau / (2 * math.pi))
-                ).mean(0),
+                lambda draws, y, tau: Normal(draws, tau**-0.5).log_prob(y).mean(0),
                 "this is the mean of the log densities. The log of the mean is never smaller "
                 "(Jensen), and (5) asks for that one.",
             ),
             KnownError(
-                lambda draws, y, tau: torch.distributions.Normal(
-                    draws.mean(0), (1 / tau + draws.var(0, correction=0)).sqrt()
-                ).log_prob(y),
+                lambda draws, y, tau: Normal(draws.mean(0), predictive_std(draws, tau)).log_prob(y),
                 "this is one Gaussian with the predictive mean and variance. The predictive "
                 "density is a mixture of S narrow ones.",
             ),
             KnownError(
-                lambda draws, y, tau: (
-                    -tau / 2 * (y - draws) ** 2 + 0.5 * math.log(tau / (2 * math.pi))
-                ).logsumexp(0),
+                lambda draws, y, tau: log_likelihood(draws, y, tau) + math.log(len(draws)),
                 "log S is missing: this is the sum over draws, not their mean.",
             ),
             KnownError(
-                lambda draws, y, tau: (
-                    (-tau / 2 * (y - draws) ** 2).logsumexp(0)
-                    - math.log(len(draws))
-                    - 0.5 * math.log(tau / (2 * math.pi))
-                ),
+                lambda draws, y, tau: log_likelihood(draws, y, tau) - math.log(tau / (2 * math.pi)),
                 "the sign of the constant is wrong: a precise model has a high density, so log tau "
                 "counts positive.",
             ),
@@ -210,10 +194,9 @@ EXERCISES = (
                 ),
                 "a draw that shouts (large logits) has one vote like any other",
             ),
-            "adding a constant to one draw's logits changes nothing": Check(
-                lambda answer: close(
-                    answer(_LOGITS + 5 * torch.arange(6.0)[:, None, None]), answer(_LOGITS)
-                ),
+            "adding a constant to one draw's logits changes nothing": agrees(
+                lambda answer: answer(_LOGITS + 5 * torch.arange(6.0)[:, None, None]),
+                lambda answer: answer(_LOGITS),
                 "softmax does not see a constant; apply it before you average",
             ),
             "scaling up one draw's logits only makes that draw sure": Check(
@@ -289,20 +272,11 @@ EXERCISES = (
                 "is unsure about by itself.",
             ),
             KnownError(
-                lambda logits: (
-                    torch.special.entr(logits.softmax(-1)).sum(-1).mean(0)
-                    - torch.special.entr(logits.softmax(-1).mean(0)).sum(-1)
-                ),
+                lambda logits: -disagreement(logits),
                 "the two terms are swapped.",
             ),
             KnownError(
-                lambda logits: (
-                    (
-                        torch.special.entr(logits.softmax(-1).mean(0)).sum(-1)
-                        - torch.special.entr(logits.softmax(-1)).sum(-1).mean(0)
-                    )
-                    / math.log(2)
-                ),
+                lambda logits: disagreement(logits) / math.log(2),
                 "right, but in bits. This course counts in nats.",
             ),
             KnownError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close, normals
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
 
 
 def local_draw(
@@ -58,6 +58,13 @@ def _delta(a: Tensor, sigma2: Tensor) -> Tensor:
     return a**2 @ sigma2
 
 
+def _wrong_noise(noise):
+    """``local_draw`` whose noise is ``noise(a, sigma2, bias_sigma2, zeta)``."""
+    return lambda a, mu, sigma2, bias_mu, bias_sigma2, zeta: (
+        a @ mu + bias_mu + noise(a, sigma2, bias_sigma2, zeta)
+    )
+
+
 def _autograd(a: Tensor, g: Tensor, zeta: Tensor) -> Tensor:
     """The same gradient by automatic differentiation of sum(g * b)."""
     a = a.clone().requires_grad_()
@@ -76,11 +83,9 @@ EXERCISES = (
                 lambda answer: close(answer(_A, *_LAYER, _ZEROS), _A @ _MU + _BIAS_MU),
                 "with zeta = 0 only gamma = a @ mu + bias_mu is left",
             ),
-            "its variance is that of a sum of independent weights": Check(
-                lambda answer: close(
-                    (answer(_A, *_LAYER, _ZEROS + 1) - _A @ _MU - _BIAS_MU) ** 2,
-                    torch.einsum("mk,kl->ml", _A**2, _SIGMA2) + _BIAS_SIGMA2,
-                ),
+            "its variance is that of a sum of independent weights": agrees(
+                lambda answer: (answer(_A, *_LAYER, _ZEROS + 1) - _A @ _MU - _BIAS_MU) ** 2,
+                torch.einsum("mk,kl->ml", _A**2, _SIGMA2) + _BIAS_SIGMA2,
                 "Var[a_1 w_1 + a_2 w_2] = a_1² Var[w_1] + a_2² Var[w_2]; zeta multiplies its root",
             ),
             "every row has its own noise": Check(
@@ -92,42 +97,35 @@ EXERCISES = (
                 ),
                 "the same input twice must give two activations: use zeta[m, j] for row m",
             ),
-            "a row of zeros still has the noise of the bias": Check(
-                lambda answer: close(
-                    answer(0 * _A, *_LAYER, _ZEROS + 1) - _BIAS_MU,
-                    _BIAS_SIGMA2.sqrt().expand(5, 2),
-                ),
+            "a row of zeros still has the noise of the bias": agrees(
+                lambda answer: answer(0 * _A, *_LAYER, _ZEROS + 1) - _BIAS_MU,
+                _BIAS_SIGMA2.sqrt().expand(5, 2),
                 "the bias is the weight of an input that is always 1",
             ),
         },
         known_errors=(
             KnownError(
-                lambda a, mu, sigma2, bias_mu, bias_sigma2, zeta: (
-                    a @ mu + bias_mu + (_delta(a, sigma2) + bias_sigma2) * zeta
-                ),
+                _wrong_noise(lambda a, s2, bias_s2, zeta: (a**2 @ s2 + bias_s2) * zeta),
                 "delta is a variance. The noise is multiplied by its square root.",
             ),
             KnownError(
-                lambda a, mu, sigma2, bias_mu, bias_sigma2, zeta: (
-                    a @ mu + bias_mu + (_delta(a, sigma2).sqrt() + bias_sigma2.sqrt()) * zeta
+                _wrong_noise(
+                    lambda a, s2, bias_s2, zeta: ((a**2 @ s2).sqrt() + bias_s2.sqrt()) * zeta
                 ),
                 "standard deviations were added. Of independent terms the variances add; take the "
                 "root of the sum.",
             ),
             KnownError(
-                lambda a, mu, sigma2, bias_mu, bias_sigma2, zeta: (
-                    a @ mu
-                    + bias_mu
-                    + _delta(a, sigma2).sqrt() * zeta
-                    + bias_sigma2.sqrt() * zeta[:1]
+                _wrong_noise(
+                    lambda a, s2, bias_s2, zeta: (
+                        (a**2 @ s2).sqrt() * zeta + bias_s2.sqrt() * zeta[:1]
+                    )
                 ),
                 "the bias has one draw for all rows. That is the covariance which the trick "
                 "removes; let its variance enter delta.",
             ),
             KnownError(
-                lambda a, mu, sigma2, bias_mu, bias_sigma2, zeta: (
-                    a @ mu + bias_mu + (a.abs() @ sigma2 + bias_sigma2).sqrt() * zeta
-                ),
+                _wrong_noise(lambda a, s2, bias_s2, zeta: (a.abs() @ s2 + bias_s2).sqrt() * zeta),
                 "the inputs enter the variance squared: Var[a w] = a² Var[w].",
             ),
         ),
@@ -151,18 +149,14 @@ EXERCISES = (
                 lambda answer: close(answer(_G, _A, _MU, _SIGMA2, _ZEROS), _G @ _MU.T),
                 "with zeta = 0 only g @ mu.T is left",
             ),
-            "it does not change if inputs and noise change sign and the means are zero": Check(
-                lambda answer: close(
-                    answer(_G, -_A, 0 * _MU, _SIGMA2, -_ZETA),
-                    answer(_G, _A, 0 * _MU, _SIGMA2, _ZETA),
-                ),
+            "it does not change if inputs and noise change sign and the means are zero": agrees(
+                lambda answer: answer(_G, -_A, 0 * _MU, _SIGMA2, -_ZETA),
+                lambda answer: answer(_G, _A, 0 * _MU, _SIGMA2, _ZETA),
                 "a enters the second term once, and so does zeta",
             ),
-            "twice the standard deviations, twice the noise term": Check(
-                lambda answer: close(
-                    answer(_G, _A, 0 * _MU, 4 * _SIGMA2, _ZETA),
-                    2 * answer(_G, _A, 0 * _MU, _SIGMA2, _ZETA),
-                ),
+            "twice the standard deviations, twice the noise term": agrees(
+                lambda answer: answer(_G, _A, 0 * _MU, 4 * _SIGMA2, _ZETA),
+                lambda answer: 2 * answer(_G, _A, 0 * _MU, _SIGMA2, _ZETA),
                 "sigma2 over the root of delta",
             ),
         },
@@ -255,16 +249,14 @@ EXERCISES = (
                 lambda answer: close(answer(_GRADIENTS[:, [0, 0]]), _GRADIENTS[:, 0].var()),
                 "the sample variance over draws of one parameter, averaged over parameters",
             ),
-            "adding a constant to one parameter's gradient changes nothing": Check(
-                lambda answer: close(
-                    answer(_GRADIENTS + torch.tensor([0.0, 100.0, 0.0])), answer(_GRADIENTS)
-                ),
+            "adding a constant to one parameter's gradient changes nothing": agrees(
+                lambda answer: answer(_GRADIENTS + torch.tensor([0.0, 100.0, 0.0])),
+                lambda answer: answer(_GRADIENTS),
                 "where the gradient points is not how much it varies",
             ),
-            "two parameters that move against each other do not cancel": Check(
-                lambda answer: close(
-                    answer(_GRADIENTS[:, :1] * torch.tensor([1.0, -1.0])), _GRADIENTS[:, 0].var()
-                ),
+            "two parameters that move against each other do not cancel": agrees(
+                lambda answer: answer(_GRADIENTS[:, :1] * torch.tensor([1.0, -1.0])),
+                _GRADIENTS[:, 0].var(),
                 "take each parameter's variance first, then average the variances",
             ),
         },

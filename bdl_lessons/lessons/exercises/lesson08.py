@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close
 from bdl_lessons.models import WeightNoise, WeightNoiseLinear
 from bdl_lessons.probability import gaussian_kl
 
@@ -283,11 +283,9 @@ EXERCISES = (
             [_layer(answer).kl().view(1), _layer(answer).noise.var(_layer(answer).mu).flatten()]
         ),
         checks={
-            "weights out of one input share their variance": Check(
-                lambda answer: close(
-                    _layer(answer).noise.var(_layer(answer).mu),
-                    _layer(answer).noise.var(_layer(answer).mu)[:1].expand(4, 3),
-                ),
+            "weights out of one input share their variance": agrees(
+                lambda answer: _layer(answer).noise.var(_layer(answer).mu),
+                lambda answer: _layer(answer).noise.var(_layer(answer).mu)[:1].expand(4, 3),
                 "one log_sigma2 for each of the n_in columns of mu: shape (1, n_in)",
             ),
             "the KL is that of the best shared prior N(0, lambda2_i)": Check(
@@ -297,16 +295,14 @@ EXERCISES = (
                 "lambda2_i is the mean of mu² + sigma² over the n_out weights; put it into (7) and "
                 "add them up",
             ),
-            "with one output it is ARD": Check(
-                lambda answer: close(
-                    _layer(answer, n_out=1).kl(),
-                    _best_over_a_grid(
-                        _layer(answer, n_out=1).mu[0].detach(),
-                        _layer(answer, n_out=1).noise.var(torch.ones(1, 3))[0].detach(),
-                    ),
-                    atol=1e-4,
+            "with one output it is ARD": agrees(
+                lambda answer: _layer(answer, n_out=1).kl(),
+                lambda answer: _best_over_a_grid(
+                    _layer(answer, n_out=1).mu[0].detach(),
+                    _layer(answer, n_out=1).noise.var(torch.ones(1, 3))[0].detach(),
                 ),
                 "with n_out = 1 nothing is shared, and (9) must come back",
+                atol=1e-4,
             ),
             "the KL reaches the means and the variances": Check(
                 lambda answer: all(bool(g.ne(0).all()) for g in _kl_gradients(_layer(answer))),

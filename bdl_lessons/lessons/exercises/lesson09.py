@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close
 from bdl_lessons.probability import all_masks, mask_probs
 
 
@@ -58,6 +58,11 @@ def _relu(x: Tensor, W: Tensor, b: Tensor) -> Tensor:
     return torch.relu(x @ W.T + b)
 
 
+def _entropy(variance: float) -> float:
+    """The entropy of a Gaussian on a line, in nats."""
+    return 0.5 * math.log(2 * math.pi * math.e * variance)
+
+
 def _enumerated_var(p_drop: float) -> Tensor:
     W, b, v = _NET
     masks = all_masks(7)
@@ -84,14 +89,12 @@ EXERCISES = (
         solution=partition_kl,
         probe=lambda answer: answer(_Q, _P).nan_to_num(-1.0),
         checks={
-            "q on two of four equal cells: log 2": Check(
-                lambda answer: close(
-                    answer(
-                        torch.tensor([0.5, 0.5, 0.0, 0.0], dtype=torch.float64),
-                        torch.full((4,), 0.25, dtype=torch.float64),
-                    ),
-                    math.log(2),
+            "q on two of four equal cells: log 2": agrees(
+                lambda answer: answer(
+                    torch.tensor([0.5, 0.5, 0.0, 0.0], dtype=torch.float64),
+                    torch.full((4,), 0.25, dtype=torch.float64),
                 ),
+                math.log(2),
                 "sum over cells; where q is 0 the term is 0, although floating point says nan",
             ),
             "it is zero between equal masses": Check(
@@ -139,15 +142,13 @@ EXERCISES = (
         solution=line_qkl,
         probe=lambda answer: answer(_U, 0.7, _COV),
         checks={
-            "in one dimension it is the ordinary KL": Check(
-                lambda answer: close(
-                    answer(
-                        torch.ones(1, dtype=torch.float64),
-                        0.7,
-                        2 * torch.eye(1, dtype=torch.float64),
-                    ),
-                    0.5 * (0.35 - 1 - math.log(0.35)),
+            "in one dimension it is the ordinary KL": agrees(
+                lambda answer: answer(
+                    torch.ones(1, dtype=torch.float64),
+                    0.7,
+                    2 * torch.eye(1, dtype=torch.float64),
                 ),
+                0.5 * (0.35 - 1 - math.log(0.35)),
                 "with K = 1 the line is the whole space",
             ),
             "the best variance is 1 / (u' cov⁻¹ u)": Check(
@@ -172,42 +173,28 @@ EXERCISES = (
                 ),
                 "the quadratic form has the inverse of cov",
             ),
-            "turning u and cov together changes nothing": Check(
-                lambda answer: close(
-                    answer(_U.flip(0), 0.7, _COV.flip(0, 1)), answer(_U, 0.7, _COV)
-                ),
+            "turning u and cov together changes nothing": agrees(
+                lambda answer: answer(_U.flip(0), 0.7, _COV.flip(0, 1)),
+                lambda answer: answer(_U, 0.7, _COV),
                 "coordinates play no role of their own",
             ),
         },
         known_errors=(
             KnownError(
-                lambda u, variance, cov: (
-                    -0.5 * math.log(2 * math.pi * math.e * variance)
-                    + 0.5 * variance * u @ cov @ u
-                    + 0.5 * torch.logdet(2 * math.pi * cov)
-                ),
+                lambda u, variance, cov: line_qkl(u, variance, cov.inverse()) + torch.logdet(cov),
                 "the quadratic form uses cov. The log density of N(0, cov) has its inverse.",
             ),
             KnownError(
-                lambda u, variance, cov: (
-                    0.5 * variance * u @ torch.linalg.inv(cov) @ u
-                    + 0.5 * torch.logdet(2 * math.pi * cov)
-                ),
+                lambda u, variance, cov: line_qkl(u, variance, cov) + _entropy(variance),
                 "the entropy along the line is missing. Without it the best q is a point.",
             ),
             KnownError(
-                lambda u, variance, cov: (
-                    0.5 * math.log(2 * math.pi * math.e * variance)
-                    + 0.5 * variance * u @ torch.linalg.inv(cov) @ u
-                    + 0.5 * torch.logdet(2 * math.pi * cov)
-                ),
+                lambda u, variance, cov: line_qkl(u, variance, cov) + 2 * _entropy(variance),
                 "the entropy has the wrong sign: E log q is MINUS the entropy.",
             ),
             KnownError(
                 lambda u, variance, cov: (
-                    -0.5 * math.log(2 * math.pi * math.e * variance)
-                    + 0.5 * variance * u @ torch.linalg.inv(cov) @ u
-                    + 0.5 * torch.logdet(cov)
+                    line_qkl(u, variance, cov) - len(u) / 2 * math.log(2 * math.pi)
                 ),
                 "the log density of N(0, cov) has the constant (K/2) log 2π; only one of the K "
                 "halves cancels against the entropy.",
@@ -233,10 +220,9 @@ EXERCISES = (
                 lambda answer: close(answer(_X, *_NET, 0.0), torch.zeros(6)),
                 "at p_drop = 0 there is one network only",
             ),
-            "doubling the output weights makes it four times as large": Check(
-                lambda answer: close(
-                    answer(_X, *_NET[:2], 2 * _NET[2], 0.2), 4 * answer(_X, *_NET, 0.2)
-                ),
+            "doubling the output weights makes it four times as large": agrees(
+                lambda answer: answer(_X, *_NET[:2], 2 * _NET[2], 0.2),
+                lambda answer: 4 * answer(_X, *_NET, 0.2),
                 "a factor leaves a variance squared",
             ),
             "between two inputs it is at most the larger of theirs": Check(
@@ -259,9 +245,7 @@ EXERCISES = (
                 "the square is outside the sum: that would be one mask for all units together.",
             ),
             KnownError(
-                lambda x, W, b, v, p_drop: (
-                    p_drop / (1 - p_drop) * _relu(x, W, b) ** 2 @ v**2
-                ).sqrt(),
+                lambda *net_and_rate: dropout_var(*net_and_rate).sqrt(),
                 "this is the standard deviation.",
             ),
             KnownError(

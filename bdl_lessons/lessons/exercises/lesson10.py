@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close, normals
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
 from bdl_lessons.probability import orthogonal_matrix, rotated_variance
 
 
@@ -126,9 +126,7 @@ EXERCISES = (
                 "this is −H: it keeps v and turns the mirror round.",
             ),
             KnownError(
-                lambda x, v: (
-                    x @ (torch.eye(len(v), dtype=v.dtype) - 2 * torch.outer(v, v) / (v @ v))
-                ),
+                lambda x, v: x @ orthogonal_matrix(v[None]),
                 "right, but with a K×K matrix: for 4096 units that is 16 million numbers for each "
                 "reflection, where 4096 do.",
             ),
@@ -145,10 +143,9 @@ EXERCISES = (
         solution=unit_variances,
         probe=lambda answer: answer(_ALPHA, _V),
         checks={
-            "they are the diagonal of H diag(alpha) H": Check(
-                lambda answer: close(
-                    answer(_ALPHA, _V), orthogonal_matrix(_V[None]).square() @ _ALPHA
-                ),
+            "they are the diagonal of H diag(alpha) H": agrees(
+                lambda answer: answer(_ALPHA, _V),
+                orthogonal_matrix(_V[None]).square() @ _ALPHA,
                 "multiply out Σ_k α_k H_ik² with H_ik = δ_ik − 2 u_i u_k",
             ),
             "their sum is that of alpha": Check(
@@ -177,11 +174,7 @@ EXERCISES = (
                 "v has no unit length here. Divide v² by v·v first.",
             ),
             KnownError(
-                lambda alpha, v: (
-                    alpha
-                    - 2 * alpha * v.square() / (v @ v)
-                    + 2 * v.square() / (v @ v) * (alpha * v.square()).sum() / (v @ v)
-                ),
+                lambda alpha, v: (alpha + unit_variances(alpha, v)) / 2,
                 "the factors must be 4: (δ − 2 u u)² has the terms −4 δ u² and 4 u⁴.",
             ),
             KnownError(
@@ -209,10 +202,9 @@ EXERCISES = (
             "ten per cent more or less costs more, for every weight": Check(
                 _is_smallest, "differentiate (11) with respect to one beta"
             ),
-            "under it every weight has the second moment that it has under q": Check(
-                lambda answer: close(
-                    1 / answer(_THETA, _S), _THETA.square() + _THETA.square() * _S[:, None]
-                ),
+            "under it every weight has the second moment that it has under q": agrees(
+                lambda answer: 1 / answer(_THETA, _S),
+                _THETA.square() + _THETA.square() * _S[:, None],
                 "E w² is the mean squared plus the variance θ² s",
             ),
             "weights ten times as large get a hundredth of the precision": Check(
@@ -251,18 +243,14 @@ EXERCISES = (
         solution=weight_covariance,
         probe=lambda answer: answer(_THETA, _NOISE_COV),
         checks={
-            "it is the covariance of diag(xi) theta": Check(
-                lambda answer: close(
-                    answer(_THETA, torch.cov(_DRAWS.T, correction=0)),
-                    _sample_covariance(_THETA, _DRAWS),
-                ),
+            "it is the covariance of diag(xi) theta": agrees(
+                lambda answer: answer(_THETA, torch.cov(_DRAWS.T, correction=0)),
+                _sample_covariance(_THETA, _DRAWS),
                 "Cov[w_ij, w_kl] = θ_ij Cov[ξ_i, ξ_k] θ_kl, also for two different columns",
             ),
-            "its diagonal has the variances θ² s": Check(
-                lambda answer: close(
-                    answer(_THETA, _NOISE_COV).diagonal(),
-                    (_THETA.square() * _NOISE_COV.diagonal()[:, None]).flatten(),
-                ),
+            "its diagonal has the variances θ² s": agrees(
+                lambda answer: answer(_THETA, _NOISE_COV).diagonal(),
+                (_THETA.square() * _NOISE_COV.diagonal()[:, None]).flatten(),
                 "the order is that of theta.flatten(): row after row",
             ),
             "its rank is K, not KQ": Check(

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close
 
 
 def gamma_price(mu: Tensor, sigma2: Tensor, a: float, b: float) -> Tensor:
@@ -89,25 +89,21 @@ EXERCISES = (
         solution=gamma_price,
         probe=lambda answer: answer(_MU, _SIGMA2, 3.0, 2.0),
         checks={
-            "it is E[log q(z) − log p(z)], integrated numerically": Check(
-                lambda answer: close(
-                    answer(_MU, _SIGMA2, 3.0, 2.0),
-                    _gamma_by_quadrature(_MU, _SIGMA2, 3.0, 2.0),
-                    atol=1e-7,
-                ),
+            "it is E[log q(z) − log p(z)], integrated numerically": agrees(
+                lambda answer: answer(_MU, _SIGMA2, 3.0, 2.0),
+                _gamma_by_quadrature(_MU, _SIGMA2, 3.0, 2.0),
                 "minus the entropy of q, minus the mean of log p; E[z] and E[log z] differ",
+                atol=1e-7,
             ),
             "its slope in mu is 0 where E[z] is the prior's mean a/b": Check(
                 lambda answer: close(_slope_at_prior_mean(answer), torch.zeros(4), atol=1e-9),
                 "mu appears in the entropy, in (a − 1) E[log z] and in b E[z]",
             ),
-            "scales add up": Check(
-                lambda answer: close(
-                    answer(_MU, _SIGMA2, 3.0, 2.0),
-                    sum(
-                        answer(m.view(1), s.view(1), 3.0, 2.0)
-                        for m, s in zip(_MU, _SIGMA2, strict=True)
-                    ),
+            "scales add up": agrees(
+                lambda answer: answer(_MU, _SIGMA2, 3.0, 2.0),
+                lambda answer: sum(
+                    answer(m.view(1), s.view(1), 3.0, 2.0)
+                    for m, s in zip(_MU, _SIGMA2, strict=True)
                 ),
                 "the KL of independent scales is a sum",
             ),
@@ -176,34 +172,26 @@ EXERCISES = (
         },
         known_errors=(
             KnownError(
-                lambda xi, sigma, generator: (
-                    hierarchical_factors(xi, sigma, generator) * torch.exp(sigma**2 / 2)
+                lambda xi, sigma, rng: (
+                    hierarchical_factors(xi, sigma, rng) * torch.exp(sigma**2 / 2)
                 ),
                 "E[z] is exp(sigma²/2) here: the layer would be louder than its mean weights say.",
             ),
             KnownError(
-                lambda xi, sigma, generator: (
-                    hierarchical_factors(xi, sigma, generator) * torch.exp(-(sigma**2) / 2)
+                lambda xi, sigma, rng: (
+                    hierarchical_factors(xi, sigma, rng) * torch.exp(-(sigma**2) / 2)
                 ),
                 "this subtracts sigma², twice too much: E[z] is exp(−sigma²/2).",
             ),
             KnownError(
-                lambda xi, sigma, generator: (
-                    torch.exp(
-                        sigma * torch.randn(xi.shape, generator=generator, dtype=xi.dtype)
-                        - sigma**2 / 2
-                    )
-                    * xi
+                lambda xi, *args: hierarchical_factors(xi.flatten(0, 1)[:, None], *args).view(
+                    xi.shape
                 ),
                 "every row has a z of its own. z is global: one draw for all rows.",
             ),
             KnownError(
-                lambda xi, sigma, generator: (
-                    torch.exp(
-                        sigma * torch.randn(1, 1, len(sigma), generator=generator, dtype=xi.dtype)
-                        - sigma**2 / 2
-                    )
-                    * xi
+                lambda xi, *args: hierarchical_factors(xi.flatten(0, 1)[None], *args).view(
+                    xi.shape
                 ),
                 "all S samples have one z. Then the spread over samples does not contain q(z).",
             ),
@@ -220,25 +208,19 @@ EXERCISES = (
         solution=penalty,
         probe=lambda answer: answer(_HESSIAN, _H, _ALPHA, _BASIS),
         checks={
-            "for ½ x'Ax it is what Gaussian noise adds, from exact moments": Check(
-                lambda answer: close(
-                    answer(_HESSIAN, _H, _ALPHA, _BASIS),
-                    0.5 * ((_ROOT.T * _H) @ _BASIS * _ALPHA.sqrt()).square().sum(),
-                ),
+            "for ½ x'Ax it is what Gaussian noise adds, from exact moments": agrees(
+                lambda answer: answer(_HESSIAN, _H, _ALPHA, _BASIS),
+                0.5 * ((_ROOT.T * _H) @ _BASIS * _ALPHA.sqrt()).square().sum(),
                 "Cov(h ∘ eta) = diag(h) U diag(alpha) U' diag(h), and there is a ½",
             ),
-            "with equal alphas the rotation does not matter": Check(
-                lambda answer: close(
-                    answer(_HESSIAN, _H, torch.ones(3).double(), _BASIS),
-                    answer(_HESSIAN, _H, torch.ones(3).double(), torch.eye(3).double()),
-                ),
+            "with equal alphas the rotation does not matter": agrees(
+                lambda answer: answer(_HESSIAN, _H, torch.ones(3).double(), _BASIS),
+                lambda answer: answer(_HESSIAN, _H, torch.ones(3).double(), torch.eye(3).double()),
                 "U I U' = I",
             ),
-            "noise of twice the standard deviation costs four times as much": Check(
-                lambda answer: close(
-                    answer(_HESSIAN, _H, 4 * _ALPHA, _BASIS),
-                    4 * answer(_HESSIAN, _H, _ALPHA, _BASIS),
-                ),
+            "noise of twice the standard deviation costs four times as much": agrees(
+                lambda answer: answer(_HESSIAN, _H, 4 * _ALPHA, _BASIS),
+                lambda answer: 4 * answer(_HESSIAN, _H, _ALPHA, _BASIS),
                 "alpha is a variance and enters to the first power",
             ),
         },
@@ -277,25 +259,21 @@ EXERCISES = (
         solution=noisy_least_squares,
         probe=lambda answer: answer(_X, _Y, _COV),
         checks={
-            "without noise it is least squares": Check(
-                lambda answer: close(
-                    answer(_X, _Y, torch.zeros(3, 3).double()),
-                    torch.linalg.lstsq(_X, _Y[:, None]).solution[:, 0],
-                    atol=1e-8,
-                ),
+            "without noise it is least squares": agrees(
+                lambda answer: answer(_X, _Y, torch.zeros(3, 3).double()),
+                torch.linalg.lstsq(_X, _Y[:, None]).solution[:, 0],
                 "C = 0 leaves X'X w = X'y",
+                atol=1e-8,
             ),
             "the gradient of the expected loss is 0 there": Check(
                 lambda answer: close(_slope_of_expected_loss(answer), torch.zeros(3), atol=1e-8),
                 "R = ½ w' (X'X ∘ C) w: add its gradient to X'(Xw − y)",
             ),
-            "with C = alpha I it is a ridge weighted by the size of each input": Check(
-                lambda answer: close(
-                    answer(_X, _Y, 0.3 * torch.eye(3).double()),
-                    torch.linalg.solve(_X.T @ _X + 0.3 * torch.diag((_X**2).sum(0)), _X.T @ _Y),
-                    atol=1e-8,
-                ),
+            "with C = alpha I it is a ridge weighted by the size of each input": agrees(
+                lambda answer: answer(_X, _Y, 0.3 * torch.eye(3).double()),
+                torch.linalg.solve(_X.T @ _X + 0.3 * torch.diag((_X**2).sum(0)), _X.T @ _Y),
                 "relative noise on a large input is large noise",
+                atol=1e-8,
             ),
         },
         known_errors=(
@@ -315,9 +293,7 @@ EXERCISES = (
                 "gradient.",
             ),
             KnownError(
-                lambda X, y, C: torch.linalg.solve(
-                    X.T @ X + torch.diag(((X.T @ X) * C).diagonal()), X.T @ y
-                ),
+                lambda X, y, C: noisy_least_squares(X, y, torch.diag(C.diagonal())),
                 "only the diagonal of C is used. Then structure would change nothing.",
             ),
         ),
