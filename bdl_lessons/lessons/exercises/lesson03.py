@@ -66,6 +66,10 @@ _PARTS = (_K[:4, :4], _K[:4, 4:], _K[4:, 4:], _Y)
 _ONE = torch.ones((), dtype=torch.float64)
 
 
+def _gram(features: Tensor) -> Tensor:
+    return features @ features.T
+
+
 def _kernel_by_angle(answer, degrees: float, length: float = 1.0) -> Tensor:
     angle = math.radians(degrees)
     x = torch.tensor([length, 0.0], dtype=torch.float64)
@@ -119,24 +123,14 @@ EXERCISES = (
                 lambda answer: answer(_X, _WEIGHT, _BIAS).shape == (5, 7),
                 "x is (N, d) and weight (K, d): which product gives (N, K)?",
             ),
-            "twice the same units give the same kernel": Check(
-                lambda answer: close(
-                    answer(_X, _WEIGHT.repeat(2, 1), _BIAS.repeat(2))
-                    @ answer(_X, _WEIGHT.repeat(2, 1), _BIAS.repeat(2)).T,
-                    answer(_X, _WEIGHT, _BIAS) @ answer(_X, _WEIGHT, _BIAS).T,
-                ),
+            "twice the same units give the same kernel": agrees(
+                lambda answer: _gram(answer(_X, _WEIGHT.repeat(2, 1), _BIAS.repeat(2))),
+                lambda answer: _gram(answer(_X, _WEIGHT, _BIAS)),
                 "ΦΦ' must be an average over units, not a sum: where does K come in?",
             ),
-            "the kernel is the average over units of relu(h) relu(h')": Check(
-                lambda answer: close(
-                    answer(_X, _WEIGHT, _BIAS) @ answer(_X, _WEIGHT, _BIAS).T,
-                    torch.einsum(
-                        "nk,mk->nm",
-                        torch.relu(_X @ _WEIGHT.T + _BIAS),
-                        torch.relu(_X @ _WEIGHT.T + _BIAS),
-                    )
-                    / 7,
-                ),
+            "the kernel is the average over units of relu(h) relu(h')": agrees(
+                lambda answer: _gram(answer(_X, _WEIGHT, _BIAS)),
+                _gram(torch.relu(_X @ _WEIGHT.T + _BIAS)) / 7,
                 "compare entry by entry with equation (4)",
             ),
             "no feature is negative, and some are zero": Check(

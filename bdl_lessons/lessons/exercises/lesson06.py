@@ -54,10 +54,6 @@ _ZEROS = torch.zeros(5, 2, dtype=torch.float64)
 _GRADIENTS = torch.tensor([1.0, -30.0, 5.0]).double() + _normal(40, 3) * torch.tensor([1, 2, 3])
 
 
-def _delta(a: Tensor, sigma2: Tensor) -> Tensor:
-    return a**2 @ sigma2
-
-
 def _wrong_noise(noise):
     """``local_draw`` whose noise is ``noise(a, sigma2, bias_sigma2, zeta)``."""
     return lambda a, mu, sigma2, bias_mu, bias_sigma2, zeta: (
@@ -68,7 +64,7 @@ def _wrong_noise(noise):
 def _autograd(a: Tensor, g: Tensor, zeta: Tensor) -> Tensor:
     """The same gradient by automatic differentiation of sum(g * b)."""
     a = a.clone().requires_grad_()
-    b = a @ _MU + _delta(a, _SIGMA2).sqrt() * zeta
+    b = a @ _MU + (a**2 @ _SIGMA2).sqrt() * zeta
     return torch.autograd.grad((g * b).sum(), a)[0]
 
 
@@ -167,7 +163,7 @@ EXERCISES = (
             ),
             KnownError(
                 lambda g, a, mu, sigma2, zeta: (
-                    g @ mu.T + a / 2 * ((g * zeta / _delta(a, sigma2).sqrt()) @ sigma2.T)
+                    g @ mu.T + a / 2 * ((g * zeta / (a**2 @ sigma2).sqrt()) @ sigma2.T)
                 ),
                 "the ½ of the square root cancels against the 2 of ∂δ/∂a = 2 a σ².",
             ),
@@ -177,7 +173,7 @@ EXERCISES = (
             ),
             KnownError(
                 lambda g, a, mu, sigma2, zeta: (
-                    g @ mu.T + (g * zeta / _delta(a, sigma2).sqrt()) @ sigma2.T
+                    g @ mu.T + (g * zeta / (a**2 @ sigma2).sqrt()) @ sigma2.T
                 ),
                 "∂δ_mj/∂a_mi = 2 a_mi σ²_ij: the factor a_mi is missing.",
             ),

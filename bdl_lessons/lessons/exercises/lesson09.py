@@ -54,10 +54,6 @@ _NET = tuple(
 )
 
 
-def _relu(x: Tensor, W: Tensor, b: Tensor) -> Tensor:
-    return torch.relu(x @ W.T + b)
-
-
 def _entropy(variance: float) -> float:
     """The entropy of a Gaussian on a line, in nats."""
     return 0.5 * math.log(2 * math.pi * math.e * variance)
@@ -66,7 +62,7 @@ def _entropy(variance: float) -> float:
 def _enumerated_var(p_drop: float) -> Tensor:
     W, b, v = _NET
     masks = all_masks(7)
-    outputs = (_relu(_X, W, b) * masks[:, None] / (1 - p_drop)) @ v
+    outputs = (torch.relu(_X @ W.T + b) * masks[:, None] / (1 - p_drop)) @ v
     probs = mask_probs(masks, p_drop)
     return probs @ (outputs - probs @ outputs) ** 2
 
@@ -237,11 +233,11 @@ EXERCISES = (
         },
         known_errors=(
             KnownError(
-                lambda x, W, b, v, p_drop: p_drop * (1 - p_drop) * _relu(x, W, b) ** 2 @ v**2,
+                lambda x, W, b, v, p_drop: dropout_var(x, W, b, v, p_drop) * (1 - p_drop) ** 2,
                 "keep · p_drop is the variance of the mask z. Inverted dropout uses z/keep.",
             ),
             KnownError(
-                lambda x, W, b, v, p_drop: p_drop / (1 - p_drop) * (_relu(x, W, b) @ v) ** 2,
+                lambda x, W, b, v, p_drop: p_drop / (1 - p_drop) * ((x @ W.T + b).relu() @ v) ** 2,
                 "the square is outside the sum: that would be one mask for all units together.",
             ),
             KnownError(

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
 
 
 def gamma_price(mu: Tensor, sigma2: Tensor, a: float, b: float) -> Tensor:
@@ -36,18 +36,13 @@ def noisy_least_squares(X: Tensor, y: Tensor, C: Tensor) -> Tensor:
     return torch.linalg.solve(S + S * C, X.T @ y)
 
 
-def _normal(*shape: int, seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=generator, dtype=torch.float64)
-
-
-_MU, _SIGMA2 = _normal(4, seed=1), _normal(4, seed=2).exp()
+_MU, _SIGMA2 = normals(1)(4), normals(2)(4).exp()
 _SIGMA = torch.tensor([0.3, 0.8], dtype=torch.float64)
-_BASIS = torch.linalg.qr(_normal(3, 3, seed=3)).Q
+_BASIS = torch.linalg.qr(normals(3)(3, 3)).Q
 _ALPHA = torch.tensor([0.1, 0.5, 2.0], dtype=torch.float64)
-_ROOT, _H = _normal(3, 3, seed=4), _normal(3, seed=5)
+_ROOT, _H = normals(4)(3, 3), normals(5)(3)
 _HESSIAN = _ROOT @ _ROOT.T
-_X, _Y = _normal(12, 3, seed=6), _normal(12, seed=7)
+_X, _Y = normals(6)(12, 3), normals(7)(12)
 _COV = _BASIS * _ALPHA @ _BASIS.T
 
 

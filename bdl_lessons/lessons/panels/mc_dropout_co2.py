@@ -81,8 +81,7 @@ def build_figure(figure: Figure) -> Update:
     (noise_line,) = right.plot([], [], color=GREEN, ls=":", animated=True)
     (total_line,) = right.plot([], [], color=INK, ls="-", animated=True)
     right.axvline(END, color=INK, lw=0.8, ls="--")
-    right.set(xlim=(START, HORIZON), ylim=(0, 8), xlabel="year")
-    right.set_ylabel("standard deviation (ppm)")
+    right.set(xlim=(START, HORIZON), ylim=(0, 8), xlabel="year", ylabel="standard deviation (ppm)")
     right.set_title("Spread and noise: squares add")
     right.legend(
         [total_line, spread_line, noise_line],
