@@ -317,8 +317,7 @@ EXERCISES = (
                 "those change from layer to layer too.",
             ),
             KnownError(
-                _bias_once,
-                "the bias variance is added once, at the end. Every layer has biases.",
+                _bias_once, "the bias variance is added once, at the end. Every layer has biases."
             ),
             KnownError(
                 lambda kxx, kyy, kxy, depth, *var: deep_relu(kxx, kyy, kxy, depth - 1, *var),

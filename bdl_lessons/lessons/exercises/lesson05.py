@@ -271,10 +271,7 @@ EXERCISES = (
                 "this is the predictive entropy: all uncertainty. Subtract what every single draw "
                 "is unsure about by itself.",
             ),
-            KnownError(
-                lambda logits: -disagreement(logits),
-                "the two terms are swapped.",
-            ),
+            KnownError(lambda logits: -disagreement(logits), "the two terms are swapped."),
             KnownError(
                 lambda logits: disagreement(logits) / math.log(2),
                 "right, but in bits. This course counts in nats.",

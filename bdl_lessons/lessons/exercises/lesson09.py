@@ -140,9 +140,7 @@ EXERCISES = (
         checks={
             "in one dimension it is the ordinary KL": agrees(
                 lambda answer: answer(
-                    torch.ones(1, dtype=torch.float64),
-                    0.7,
-                    2 * torch.eye(1, dtype=torch.float64),
+                    torch.ones(1, dtype=torch.float64), 0.7, 2 * torch.eye(1, dtype=torch.float64)
                 ),
                 0.5 * (0.35 - 1 - math.log(0.35)),
                 "with K = 1 the line is the whole space",

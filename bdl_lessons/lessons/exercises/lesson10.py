@@ -113,8 +113,7 @@ EXERCISES = (
                 "this divides by |v|, not by |v|². It is right only while v has length 1.",
             ),
             KnownError(
-                lambda x, v: x - 2 * (x @ v)[:, None] * v,
-                "the division by |v|² is missing.",
+                lambda x, v: x - 2 * (x @ v)[:, None] * v, "the division by |v|² is missing."
             ),
             KnownError(
                 lambda x, v: x - (x @ v)[:, None] * v / (v @ v),
@@ -223,8 +222,7 @@ EXERCISES = (
                 "cover the mean: E w² = θ² (1 + s).",
             ),
             KnownError(
-                lambda theta, s: 1 / (theta.abs() * (1 + s[:, None])),
-                "theta enters squared.",
+                lambda theta, s: 1 / (theta.abs() * (1 + s[:, None])), "theta enters squared."
             ),
             KnownError(
                 lambda theta, s: 1 / (theta.square() * (1 + s[:, None].sqrt())),

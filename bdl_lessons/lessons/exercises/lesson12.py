@@ -198,10 +198,7 @@ EXERCISES = (
                 lambda scores: mean_ranks(-scores),
                 "rank 1 went to the largest score; less is better here.",
             ),
-            KnownError(
-                lambda scores: mean_ranks(scores) - 1,
-                "the best method has rank 1, not 0.",
-            ),
+            KnownError(lambda scores: mean_ranks(scores) - 1, "the best method has rank 1, not 0."),
             KnownError(
                 lambda scores: 1 + (scores[:, None] < scores[:, :, None]).sum(-1).double().mean(0),
                 "equal scores all got the best of their places; give them the mean.",

@@ -12,11 +12,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from bdl_lessons.core import BLUE, GREY, INK, tint
-from bdl_lessons.experiments.panel_arrays.in_between_uncertainty import (
-    POSITION,
-    RATES,
-    WEIGHT_STDS,
-)
+from bdl_lessons.experiments.panel_arrays.in_between_uncertainty import POSITION, RATES, WEIGHT_STDS
 from bdl_lessons.lessons.panel import Panel, Slider, Update
 from bdl_lessons.lessons.panels import arrays
 
