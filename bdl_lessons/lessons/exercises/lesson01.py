@@ -97,9 +97,7 @@ EXERCISES = (
                 "p_drop.",
             ),
             KnownError(
-                lambda mask, p_drop: (
-                    math.comb(len(mask), int(mask.sum())) * mask_prob(mask, p_drop)
-                ),
+                lambda z, p_drop: math.comb(len(z), int(z.sum())) * mask_prob(z, p_drop),
                 "this is the probability of the NUMBER of kept units. It counts all masks with "
                 "that many; one mask alone has no binomial coefficient.",
             ),
@@ -188,11 +186,9 @@ EXERCISES = (
                 (_PROBS @ _CLASS_PROBS.log()).diff(),
                 "the log of a geometric mean is the mean of the logs",
             ),
-            "a member with probability zero has no say": Check(
-                lambda answer: close(
-                    answer(_CLASS_PROBS[:2], torch.tensor([1.0, 0.0], dtype=torch.float64)),
-                    _CLASS_PROBS[0],
-                ),
+            "a member with probability zero has no say": agrees(
+                lambda answer: answer(_CLASS_PROBS[:2], torch.tensor([1.0, 0.0]).double()),
+                _CLASS_PROBS[0],
                 "weight each member by its mask's probability",
             ),
         },

@@ -293,16 +293,12 @@ EXERCISES = (
         },
         known_errors=(
             KnownError(
-                lambda losses, probs: (
-                    mask_noise(losses, probs)[0] / torch.tensor([1, losses.shape[1]])
-                ),
+                lambda losses, p: mask_noise(losses, p)[0] / torch.tensor([1, losses.shape[1]]),
                 "dividing the shared variance by N is right for equal examples only: fresh masks "
                 "keep the variances and lose the covariances.",
             ),
             KnownError(
-                lambda losses, probs: (
-                    mask_noise(losses, probs) * torch.tensor([1, losses.shape[1]])
-                ),
+                lambda losses, p: mask_noise(losses, p) * torch.tensor([1, losses.shape[1]]),
                 "a mean of N independent terms has the sum of their variances over N², not N.",
             ),
             KnownError(

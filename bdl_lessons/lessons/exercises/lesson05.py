@@ -56,9 +56,7 @@ EXERCISES = (
                 "with no spread at tau = 4 the standard deviation is 0.5",
             ),
             "with hardly any noise only the spread is left": Check(
-                lambda answer: close(
-                    answer(_DRAWS, 1e12), _DRAWS.var(0, correction=0).sqrt(), 1e-6
-                ),
+                lambda answer: close(answer(_DRAWS, 1e12), _DRAWS.std(0, correction=0), 1e-6),
                 "as tau grows it is the standard deviation of the draws, with 1/S and not 1/(S-1)",
             ),
             "variances add, standard deviations do not": agrees(
@@ -186,13 +184,11 @@ EXERCISES = (
                 lambda answer: close(answer(_SAME), _SAME[0].softmax(-1)),
                 "one softmax on every draw, and a plain mean after it",
             ),
-            "two draws that are sure of different classes make ½ and ½": Check(
-                lambda answer: close(
-                    answer(torch.tensor([[[40.0, 0.0]], [[0.0, 400.0]]], dtype=torch.float64)),
-                    [[0.5, 0.5]],
-                    1e-6,
-                ),
+            "two draws that are sure of different classes make ½ and ½": agrees(
+                lambda answer: answer(torch.tensor([[[40.0, 0.0]], [[0.0, 400.0]]]).double()),
+                [[0.5, 0.5]],
                 "a draw that shouts (large logits) has one vote like any other",
+                atol=1e-6,
             ),
             "adding a constant to one draw's logits changes nothing": agrees(
                 lambda answer: answer(_LOGITS + 5 * torch.arange(6.0)[:, None, None]),
@@ -200,9 +196,7 @@ EXERCISES = (
                 "softmax does not see a constant; apply it before you average",
             ),
             "scaling up one draw's logits only makes that draw sure": Check(
-                lambda answer: (
-                    answer(torch.cat([1000 * _LOGITS[:1], _LOGITS[1:]])).max().item() < 0.999
-                ),
+                lambda answer: answer(torch.cat([1000 * _LOGITS[:1], _LOGITS[1:]])).max() < 0.999,
                 "one loud draw must not outvote five others",
             ),
         },
@@ -237,13 +231,11 @@ EXERCISES = (
                 lambda answer: close(answer(_SAME), torch.zeros(4)),
                 "subtract the mean entropy of the single draws",
             ),
-            "two sure draws that contradict each other: log 2": Check(
-                lambda answer: close(
-                    answer(torch.tensor([[[20.0, 0.0]], [[0.0, 20.0]]], dtype=torch.float64)),
-                    [math.log(2)],
-                    1e-6,
-                ),
+            "two sure draws that contradict each other: log 2": agrees(
+                lambda answer: answer(torch.tensor([[[20.0, 0.0]], [[0.0, 20.0]]]).double()),
+                [math.log(2)],
                 "measure in nats: natural logarithm",
+                atol=1e-6,
             ),
             "draws that are so sure that a probability underflows: still log 2": Check(
                 lambda answer: close(

@@ -136,9 +136,7 @@ EXERCISES = (
         probe=lambda answer: answer(_MU, _SIGMA2),
         checks={
             "it is the smallest KL over all prior variances": Check(
-                lambda answer: close(
-                    answer(_MU, _SIGMA2), _best_over_a_grid(_MU, _SIGMA2), atol=1e-4
-                ),
+                lambda answer: close(answer(_MU, _SIGMA2), _best_over_a_grid(_MU, _SIGMA2), 1e-4),
                 "put lambda2 = mu**2 + sigma2 into (7); what is left?",
             ),
             "a weight with mean 0 costs nothing": Check(
@@ -289,9 +287,7 @@ EXERCISES = (
                 "one log_sigma2 for each of the n_in columns of mu: shape (1, n_in)",
             ),
             "the KL is that of the best shared prior N(0, lambda2_i)": Check(
-                lambda answer: close(
-                    _layer(answer).kl(), _shared_prior_kl(_layer(answer)), atol=1e-8
-                ),
+                lambda answer: close(_layer(answer).kl(), _shared_prior_kl(_layer(answer)), 1e-8),
                 "lambda2_i is the mean of mu² + sigma² over the n_out weights; put it into (7) and "
                 "add them up",
             ),

@@ -48,6 +48,8 @@ _P = torch.rand(12, generator=_generator, dtype=torch.float64) + 0.1
 _P = _P / _P.sum()
 _COV = torch.tensor([[3.0, 1.0], [1.0, 2.0]], dtype=torch.float64)
 _U = torch.tensor([0.6, 0.8], dtype=torch.float64)
+_BEST_VARIANCE = 1 / (_U @ torch.linalg.inv(_COV) @ _U).item()
+_PRINCIPAL_ANGLE = math.atan2(*torch.linalg.eigh(_COV)[1][:, 1].abs().flip(0).tolist())
 _X = torch.randn(6, 2, generator=_generator, dtype=torch.float64)
 _NET = tuple(
     torch.randn(*shape, generator=_generator, dtype=torch.float64) for shape in ((7, 2), (7,), (7,))
@@ -139,9 +141,7 @@ EXERCISES = (
         probe=lambda answer: answer(_U, 0.7, _COV),
         checks={
             "in one dimension it is the ordinary KL": agrees(
-                lambda answer: answer(
-                    torch.ones(1, dtype=torch.float64), 0.7, 2 * torch.eye(1, dtype=torch.float64)
-                ),
+                lambda answer: answer(torch.ones(1).double(), 0.7, 2 * torch.eye(1).double()),
                 0.5 * (0.35 - 1 - math.log(0.35)),
                 "with K = 1 the line is the whole space",
             ),
@@ -149,22 +149,14 @@ EXERCISES = (
                 lambda answer: (
                     min(
                         (0.5, 1.0, 1.5, 2.0),
-                        key=lambda f: float(
-                            answer(_U, f / (_U @ torch.linalg.inv(_COV) @ _U).item(), _COV)
-                        ),
+                        key=lambda f: float(answer(_U, f * _BEST_VARIANCE, _COV)),
                     )
                     == 1.0
                 ),
                 "the cross term is variance/2 · u' cov⁻¹ u; the entropy is ½ log(2πe variance)",
             ),
             "the best line is the first principal axis": Check(
-                lambda answer: (
-                    abs(
-                        _best_angle(answer)
-                        - math.atan2(*torch.linalg.eigh(_COV)[1][:, 1].abs().flip(0).tolist())
-                    )
-                    < 0.01
-                ),
+                lambda answer: abs(_best_angle(answer) - _PRINCIPAL_ANGLE) < 0.01,
                 "the quadratic form has the inverse of cov",
             ),
             "turning u and cov together changes nothing": agrees(
@@ -187,9 +179,7 @@ EXERCISES = (
                 "the entropy has the wrong sign: E log q is MINUS the entropy.",
             ),
             KnownError(
-                lambda u, variance, cov: (
-                    line_qkl(u, variance, cov) - len(u) / 2 * math.log(2 * math.pi)
-                ),
+                lambda u, *args: line_qkl(u, *args) - len(u) / 2 * math.log(2 * math.pi),
                 "the log density of N(0, cov) has the constant (K/2) log 2π; only one of the K "
                 "halves cancels against the entropy.",
             ),

@@ -124,11 +124,9 @@ EXERCISES = (
                 lambda answer: answer(_FIRST, _SECOND, 0.1),
                 "take the difference split by split before anything else",
             ),
-            "differences 2, 4, 3 with one fifth tested: sqrt(1/3 + 1/4)": Check(
-                lambda answer: close(
-                    answer(torch.tensor([2.0, 4.0, 3.0]).double(), torch.zeros(3).double(), 0.2),
-                    math.sqrt(1 / 3 + 1 / 4),
-                ),
+            "differences 2, 4, 3 with one fifth tested: sqrt(1/3 + 1/4)": agrees(
+                lambda answer: answer(torch.tensor([2.0, 4.0, 3.0]).double(), torch.zeros(3), 0.2),
+                math.sqrt(1 / 3 + 1 / 4),
                 "the sample standard deviation (n - 1) times sqrt(1/n + n_test/n_train)",
             ),
             "more splits help only down to the overlap": agrees(

@@ -88,9 +88,7 @@ def build_figure(figure: Figure) -> Update:
             animated=True,
             zorder=3,
         )
-    star = right.scatter(
-        [], [], s=210, marker="*", c=ORANGE, edgecolor=INK, animated=True, zorder=4
-    )
+    star = right.scatter([], [], s=210, marker="*", c=ORANGE, ec=INK, animated=True, zorder=4)
     right.set(xlim=XLIM, ylim=YLIM, xlabel="input 1", ylabel="input 2")
     right.set_title("Trained at this rate")
 

@@ -41,9 +41,7 @@ def build_figure(figure: Figure) -> Update:
     left.set_title("Mean ± 2 standard deviations")
     process = left.fill_between([], [], color=tint(GREY, 0.35), lw=0, animated=True)
     net = left.fill_between([], [], color=tint(BLUE, 0.35), lw=0, animated=True)
-    draws = left.add_collection(
-        LineCollection([], colors=BLUE, lw=0.6, linestyles="-", animated=True)
-    )
+    draws = left.add_collection(LineCollection([], colors=BLUE, lw=0.6, ls="-", animated=True))
     left.plot(stored["x"], stored["y"], ".", ms=3, color=INK, animated=True, zorder=3)
     left.legend([process, net], ["Gaussian process", "MC dropout"], loc="upper left")
 
