@@ -51,14 +51,19 @@ class Slider:
     show: Callable[[Any], str] = "{:g}".format
 
     def widget(self):
-        from ipywidgets import Layout, SelectionSlider
+        from ipywidgets import SelectionSlider
 
-        return SelectionSlider(
+        return self._widget(SelectionSlider, "420px")
+
+    def _widget(self, kind: Callable, width: str):
+        from ipywidgets import Layout
+
+        return kind(
             options=[(self.show(value), value) for value in self.values],
             value=self.value,
             description=self.label,
             style={"description_width": "max-content"},
-            layout=Layout(width="420px"),
+            layout=Layout(width=width),
         )
 
 
@@ -69,15 +74,9 @@ class Choice(Slider):
     show: Callable[[Any], str] = str
 
     def widget(self):
-        from ipywidgets import Dropdown, Layout
+        from ipywidgets import Dropdown
 
-        return Dropdown(
-            options=[(self.show(value), value) for value in self.values],
-            value=self.value,
-            description=self.label,
-            style={"description_width": "max-content"},
-            layout=Layout(width="max-content"),
-        )
+        return self._widget(Dropdown, "max-content")
 
 
 @dataclass(frozen=True)

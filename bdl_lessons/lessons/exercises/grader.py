@@ -23,15 +23,13 @@ Answer = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Check:
-    """A claim that holds for every right answer.
+    """The test of a claim that holds for every right answer.
 
     Attributes:
-        claim: the claim in words, printed whether or not it holds.
         holds: the test; receives the answer and returns whether the claim holds.
         advice: where to look when it does not hold.
     """
 
-    claim: str
     holds: Callable[[Answer], bool]
     advice: str
 
@@ -53,7 +51,8 @@ class Exercise:
         title: the task in a few words.
         solution: the reference answer, a function a reader can learn from.
         probe: calls an answer on fixed inputs and returns its result, to tell answers apart.
-        checks: three to five, each of which every right answer passes.
+        checks: three to five, each of which every right answer passes, by the claim that they test;
+            the claim is printed whether or not it holds.
         known_errors: the wrong answers that are recognised.
         hints: graded, from a nudge to nearly the answer.
     """
@@ -62,7 +61,7 @@ class Exercise:
     title: str
     solution: Answer
     probe: Callable[[Answer], Any]
-    checks: tuple[Check, ...]
+    checks: dict[str, Check]
     known_errors: tuple[KnownError, ...]
     hints: tuple[str, ...]
 
@@ -83,10 +82,10 @@ def grade(exercise: Exercise, answer: Answer) -> Report:
         NotImplementedError: if the answer is still the empty stub.
     """
     lines, solved = [], True
-    for check in exercise.checks:
+    for claim, check in exercise.checks.items():
         trouble = _trouble(check, answer)
         solved = solved and trouble is None
-        lines.append(f"ok   {check.claim}" if trouble is None else f"no   {check.claim}: {trouble}")
+        lines.append(f"ok   {claim}" if trouble is None else f"no   {claim}: {trouble}")
     diagnosis = None if solved else _diagnose(exercise, answer)
     return Report(solved, tuple(lines), diagnosis)
 
@@ -137,6 +136,12 @@ def close(left: Any, right: Any, atol: float = 1e-9) -> bool:
     except (TypeError, ValueError, RuntimeError):
         return False
     return left.shape == right.shape and bool(torch.allclose(left, right, rtol=0, atol=atol))
+
+
+def agrees(call: Callable[[Answer], Any], expected: Any, advice: str, atol: float = 1e-9) -> Check:
+    """The check that ``call`` gives what is expected: a value, or what another call gives."""
+    other = expected if callable(expected) else lambda answer: expected
+    return Check(lambda answer: close(call(answer), other(answer), atol), advice)
 
 
 def _trouble(check: Check, answer: Answer) -> str | None:

@@ -17,23 +17,19 @@ EXERCISES = (
         title="the variance of a coin toss",
         solution=mask_variance,
         probe=lambda answer: answer(0.2),
-        checks=(
-            Check(
-                "a fair coin has variance ¼",
+        checks={
+            "a fair coin has variance ¼": Check(
                 lambda answer: close(answer(0.5), 0.25),
                 "for z in {0, 1} with probability ½ each, the mean is ½ and (z − ½)² is always ¼",
             ),
-            Check(
-                "a coin that never drops has no variance",
-                lambda answer: close(answer(0.0), 0.0),
-                "at p_drop = 0 every z is 1",
+            "a coin that never drops has no variance": Check(
+                lambda answer: close(answer(0.0), 0.0), "at p_drop = 0 every z is 1"
             ),
-            Check(
-                "keep and p_drop play the same part",
+            "keep and p_drop play the same part": Check(
                 lambda answer: close(answer(0.2), answer(0.8)),
                 "swapping the two sides of a coin does not change its variance",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda p_drop: (p_drop * (1 - p_drop)) ** 0.5,

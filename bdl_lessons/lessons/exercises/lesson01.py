@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close, normals
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
 from bdl_lessons.probability import all_masks, mask_probs
 
 
@@ -67,25 +69,22 @@ EXERCISES = (
         title="the probability of a mask",
         solution=mask_prob,
         probe=lambda answer: answer(_MASK, 0.2),
-        checks=(
-            Check(
-                "a kept unit counts keep, a dropped one p_drop",
+        checks={
+            "a kept unit counts keep, a dropped one p_drop": Check(
                 lambda answer: close(answer(torch.tensor([1.0, 0.0]), 0.2), 0.8 * 0.2, 1e-6),
                 "for two units, one kept and one dropped, at p_drop = 0.2 it is 0.8 · 0.2",
             ),
-            Check(
-                "over all masks the probabilities sum to one",
+            "over all masks the probabilities sum to one": Check(
                 lambda answer: close(sum(answer(mask, 0.3) for mask in all_masks(6)), 1.0, 1e-6),
                 "every unit takes part in the product, the dropped ones too",
             ),
-            Check(
-                "with p_drop = 0 only the full network is left",
+            "with p_drop = 0 only the full network is left": Check(
                 lambda answer: (
                     close(answer(torch.ones(4), 0.0), 1.0) and close(answer(_MASK, 0.0), 0.0)
                 ),
                 "look at which of the two probabilities belongs to a kept unit",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda mask, p_drop: torch.where(mask == 1, p_drop, 1 - p_drop).prod(),
@@ -98,13 +97,7 @@ EXERCISES = (
                 "p_drop.",
             ),
             KnownError(
-                lambda mask, p_drop: (
-                    torch.distributions.Binomial(
-                        len(mask), torch.tensor(1 - p_drop, dtype=torch.float64)
-                    )
-                    .log_prob(mask.sum())
-                    .exp()
-                ),
+                lambda z, p_drop: math.comb(len(z), int(z.sum())) * mask_prob(z, p_drop),
                 "this is the probability of the NUMBER of kept units. It counts all masks with "
                 "that many; one mask alone has no binomial coefficient.",
             ),
@@ -120,70 +113,49 @@ EXERCISES = (
         title="inverted dropout",
         solution=inverted_dropout,
         probe=lambda answer: _noise(answer, n_rows=50).sort(0).values.sum(0),
-        checks=(
-            Check(
-                "the values are 0 and 1/keep times the input",
+        checks={
+            "the values are 0 and 1/keep times the input": Check(
                 lambda answer: close(_noise(answer).unique(), [0.0, 1 / 0.8]),
                 "on an input of ones at p_drop = 0.2 only 0 and 1.25 can come out",
             ),
-            Check(
-                "on average the input is unchanged",
+            "on average the input is unchanged": Check(
                 lambda answer: abs(_noise(answer).mean() - 1) < 0.03,
                 "E[z] = keep; what must z be divided by to have mean one?",
             ),
-            Check(
-                "a share p_drop of the entries is zero",
+            "a share p_drop of the entries is zero": Check(
                 lambda answer: abs((_noise(answer) == 0).double().mean() - 0.2) < 0.03,
                 "uniform < keep is true with probability keep",
             ),
-            Check(
-                "every row has a mask of its own",
+            "every row has a mask of its own": Check(
                 lambda answer: len(_noise(answer).unique(dim=0)) > 1,
                 "draw the noise with the full shape of x, not with the shape of one row",
             ),
-            Check(
-                "p_drop = 0 changes nothing",
+            "p_drop = 0 changes nothing": Check(
                 lambda answer: close(answer(_X, 0.0, torch.Generator().manual_seed(0)), _X),
                 "with keep = 1 the mask is all ones and the scale is one",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
-                lambda x, p_drop, generator: (
-                    x * (torch.rand(x.shape, generator=generator, dtype=x.dtype) < 1 - p_drop)
-                ),
+                lambda x, p_drop, rng: inverted_dropout(x, p_drop, rng) * (1 - p_drop),
                 "the rescaling is missing. That is classic dropout, which scales the weights by "
                 "keep at prediction time instead.",
             ),
             KnownError(
-                lambda x, p_drop, generator: (
-                    x
-                    * (torch.rand(x.shape, generator=generator, dtype=x.dtype) < 1 - p_drop)
-                    * (1 - p_drop)
-                ),
+                lambda x, p_drop, rng: inverted_dropout(x, p_drop, rng) * (1 - p_drop) ** 2,
                 "the input is multiplied by keep where it should be divided: the mean is keep² "
                 "and shrinks with every layer.",
             ),
             KnownError(
-                lambda x, p_drop, generator: (
-                    x
-                    * (torch.rand(x.shape, generator=generator, dtype=x.dtype) < 1 - p_drop)
-                    / p_drop
-                ),
+                lambda x, p_drop, rng: inverted_dropout(x, p_drop, rng) * (1 - p_drop) / p_drop,
                 "divided by p_drop instead of keep. At p_drop = 0.5 nobody would notice.",
             ),
             KnownError(
-                lambda x, p_drop, generator: (
-                    x * (torch.rand(x.shape, generator=generator, dtype=x.dtype) < p_drop) / p_drop
-                ),
+                lambda x, p_drop, rng: inverted_dropout(x, 1 - p_drop, rng),
                 "p_drop and keep are swapped: this keeps a unit with probability p_drop.",
             ),
             KnownError(
-                lambda x, p_drop, generator: (
-                    x
-                    * (torch.rand(x.shape[1], generator=generator, dtype=x.dtype) < 1 - p_drop)
-                    / (1 - p_drop)
-                ),
+                lambda x, p_drop, rng: x * inverted_dropout(torch.ones_like(x[0]), p_drop, rng),
                 "one mask is shared by the whole batch. The mean is right, but every example "
                 "trains the same sub-network in this step.",
             ),
@@ -199,36 +171,27 @@ EXERCISES = (
         title="the normalised geometric mean",
         solution=geometric_mean,
         probe=lambda answer: answer(_CLASS_PROBS, _PROBS),
-        checks=(
-            Check(
-                "the result sums to one",
+        checks={
+            "the result sums to one": Check(
                 lambda answer: close(answer(_CLASS_PROBS, _PROBS).sum(), 1.0),
                 "a weighted geometric mean of probabilities need not sum to one; normalise it",
             ),
-            Check(
-                "equal members give that member back",
-                lambda answer: close(
-                    answer(_CLASS_PROBS[:1].repeat(8, 1), _PROBS), _CLASS_PROBS[0]
-                ),
+            "equal members give that member back": agrees(
+                lambda answer: answer(_CLASS_PROBS[:1].repeat(8, 1), _PROBS),
+                _CLASS_PROBS[0],
                 "the exponents must sum to one, and so do the masks' probabilities",
             ),
-            Check(
-                "ratios are averaged in the log",
-                lambda answer: close(
-                    answer(_CLASS_PROBS, _PROBS).log().diff(),
-                    (_PROBS @ _CLASS_PROBS.log()).diff(),
-                ),
+            "ratios are averaged in the log": agrees(
+                lambda answer: answer(_CLASS_PROBS, _PROBS).log().diff(),
+                (_PROBS @ _CLASS_PROBS.log()).diff(),
                 "the log of a geometric mean is the mean of the logs",
             ),
-            Check(
-                "a member with probability zero has no say",
-                lambda answer: close(
-                    answer(_CLASS_PROBS[:2], torch.tensor([1.0, 0.0], dtype=torch.float64)),
-                    _CLASS_PROBS[0],
-                ),
+            "a member with probability zero has no say": agrees(
+                lambda answer: answer(_CLASS_PROBS[:2], torch.tensor([1.0, 0.0]).double()),
+                _CLASS_PROBS[0],
                 "weight each member by its mask's probability",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda class_probs, probs: probs @ class_probs,
@@ -259,31 +222,25 @@ EXERCISES = (
         title="the penalty hidden in dropout",
         solution=dropout_penalty,
         probe=lambda answer: answer(_X, _W, 0.3),
-        checks=(
-            Check(
-                "it is what enumeration gives",
-                lambda answer: close(
-                    answer(_X, _W, 0.3),
-                    _expected_loss(_W, 0.3) - ((_X @ (0.7 * _W)) ** 2).sum(),
-                ),
+        checks={
+            "it is what enumeration gives": agrees(
+                lambda answer: answer(_X, _W, 0.3),
+                _expected_loss(_W, 0.3) - ((_X @ (0.7 * _W)) ** 2).sum(),
                 "compare with the mean over all masks of ||(z∘x) w||² minus ||keep · x w||²",
             ),
-            Check(
-                "no dropout, no penalty",
+            "no dropout, no penalty": Check(
                 lambda answer: close(answer(_X, _W, 0.0), 0.0),
                 "at p_drop = 0 the noise has no variance",
             ),
-            Check(
-                "doubling the weights multiplies it by four",
+            "doubling the weights multiplies it by four": Check(
                 lambda answer: close(answer(_X, 2 * _W, 0.3), 4 * answer(_X, _W, 0.3)),
                 "a variance grows with the square of the scale",
             ),
-            Check(
-                "keep and p_drop play the same part",
+            "keep and p_drop play the same part": Check(
                 lambda answer: close(answer(_X, _W, 0.3), answer(_X, _W, 0.7)),
                 "Var[z] = keep · p_drop is symmetric",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda x, w, p_drop: (1 - p_drop) * p_drop * (x.pow(2).mean(0) * w**2).sum(),

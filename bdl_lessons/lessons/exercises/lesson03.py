@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close, normals
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
 from bdl_lessons.reference import relu_expectation
 
 
@@ -66,6 +66,10 @@ _PARTS = (_K[:4, :4], _K[:4, 4:], _K[4:, 4:], _Y)
 _ONE = torch.ones((), dtype=torch.float64)
 
 
+def _gram(features: Tensor) -> Tensor:
+    return features @ features.T
+
+
 def _kernel_by_angle(answer, degrees: float, length: float = 1.0) -> Tensor:
     angle = math.radians(degrees)
     x = torch.tensor([length, 0.0], dtype=torch.float64)
@@ -114,43 +118,29 @@ EXERCISES = (
         title="random features",
         solution=relu_features,
         probe=lambda answer: answer(_X, _WEIGHT, _BIAS),
-        checks=(
-            Check(
-                "one row for each input, one column for each unit",
+        checks={
+            "one row for each input, one column for each unit": Check(
                 lambda answer: answer(_X, _WEIGHT, _BIAS).shape == (5, 7),
                 "x is (N, d) and weight (K, d): which product gives (N, K)?",
             ),
-            Check(
-                "twice the same units give the same kernel",
-                lambda answer: close(
-                    answer(_X, _WEIGHT.repeat(2, 1), _BIAS.repeat(2))
-                    @ answer(_X, _WEIGHT.repeat(2, 1), _BIAS.repeat(2)).T,
-                    answer(_X, _WEIGHT, _BIAS) @ answer(_X, _WEIGHT, _BIAS).T,
-                ),
+            "twice the same units give the same kernel": agrees(
+                lambda answer: _gram(answer(_X, _WEIGHT.repeat(2, 1), _BIAS.repeat(2))),
+                lambda answer: _gram(answer(_X, _WEIGHT, _BIAS)),
                 "ΦΦ' must be an average over units, not a sum: where does K come in?",
             ),
-            Check(
-                "the kernel is the average over units of relu(h) relu(h')",
-                lambda answer: close(
-                    answer(_X, _WEIGHT, _BIAS) @ answer(_X, _WEIGHT, _BIAS).T,
-                    torch.einsum(
-                        "nk,mk->nm",
-                        torch.relu(_X @ _WEIGHT.T + _BIAS),
-                        torch.relu(_X @ _WEIGHT.T + _BIAS),
-                    )
-                    / 7,
-                ),
+            "the kernel is the average over units of relu(h) relu(h')": agrees(
+                lambda answer: _gram(answer(_X, _WEIGHT, _BIAS)),
+                _gram(torch.relu(_X @ _WEIGHT.T + _BIAS)) / 7,
                 "compare entry by entry with equation (4)",
             ),
-            Check(
-                "no feature is negative, and some are zero",
+            "no feature is negative, and some are zero": Check(
                 lambda answer: bool(
                     (answer(_X, _WEIGHT, _BIAS) >= 0).all()
                     and (answer(_X, _WEIGHT, _BIAS) == 0).any()
                 ),
                 "the ReLU comes after the bias",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda x, weight, bias: torch.relu(x @ weight.T + bias),
@@ -166,9 +156,7 @@ EXERCISES = (
                 "the bias is added after the ReLU; it belongs inside.",
             ),
             KnownError(
-                lambda x, weight, bias: (
-                    torch.relu(x @ weight.T + bias) / math.sqrt(weight.shape[1])
-                ),
+                lambda x, weight, bias: torch.relu(x @ weight.T + bias) / math.sqrt(x.shape[1]),
                 "divided by the root of the number of inputs. K is the number of units, the rows "
                 "of weight.",
             ),
@@ -184,30 +172,25 @@ EXERCISES = (
         title="the ReLU kernel",
         solution=relu_kernel,
         probe=lambda answer: _kernel_by_angle(answer, 50, 1.7),
-        checks=(
-            Check(
-                "at equal inputs it is half the squared length",
+        checks={
+            "at equal inputs it is half the squared length": Check(
                 lambda answer: close(answer(_X[0], _X[0]), _X[0] @ _X[0] / 2, 1e-7),
                 "E[relu(u)²] is half of E[u²], because u is positive half of the time",
             ),
-            Check(
-                "opposite inputs never fire together",
+            "opposite inputs never fire together": Check(
                 lambda answer: close(answer(_X[0], -_X[0]), 0.0, 1e-7),
                 "at θ = π both terms must vanish",
             ),
-            Check(
-                "perpendicular inputs: E[relu(u)] E[relu(v)] = 1/(2π)",
+            "perpendicular inputs: E[relu(u)] E[relu(v)] = 1/(2π)": Check(
                 lambda answer: close(_kernel_by_angle(answer, 90), 1 / (2 * math.pi)),
                 "perpendicular inputs give independent pre-activations",
             ),
-            Check(
-                "twice the input, twice the kernel",
-                lambda answer: close(
-                    _kernel_by_angle(answer, 50, 2.0), 2 * _kernel_by_angle(answer, 50)
-                ),
+            "twice the input, twice the kernel": agrees(
+                lambda answer: _kernel_by_angle(answer, 50, 2.0),
+                lambda answer: 2 * _kernel_by_angle(answer, 50),
                 "relu(2u) = 2 relu(u): the lengths come out as factors",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda x, y: 2 * relu_kernel(x, y),
@@ -224,10 +207,7 @@ EXERCISES = (
                 "θ stands where π − θ should: the units that see both inputs fill the angle π − θ.",
             ),
             KnownError(
-                lambda x, y: (
-                    (torch.sin(_angle(x, y)) + (math.pi - _angle(x, y)) * torch.cos(_angle(x, y)))
-                    / (2 * math.pi)
-                ),
+                lambda x, y: relu_kernel(x / x.norm(), y / y.norm()),
                 "the lengths of x and y are missing in front.",
             ),
             KnownError(
@@ -247,39 +227,29 @@ EXERCISES = (
         title="GP regression",
         solution=gp_predict,
         probe=_predict,
-        checks=(
-            Check(
-                "it conditions the joint Gaussian",
+        checks={
+            "it conditions the joint Gaussian": Check(
                 lambda answer: close(_predict(answer), _conditioned_by_hand(2.0)),
                 "compare with equation (3), term by term",
             ),
-            Check(
-                "data without value (τ → 0) leave the prior",
-                lambda answer: close(
-                    _predict(answer, 1e-12),
-                    torch.stack([torch.zeros(2).double(), _PARTS[2].diagonal()]),
-                    1e-6,
-                ),
+            "data without value (τ → 0) leave the prior": agrees(
+                lambda answer: _predict(answer, 1e-12),
+                torch.stack([torch.zeros(2).double(), _PARTS[2].diagonal()]),
                 "tau is a precision: small tau means much noise",
+                atol=1e-6,
             ),
-            Check(
-                "noise-free data (τ → ∞) are interpolated",
-                lambda answer: close(
-                    torch.stack(answer(_PARTS[0], _PARTS[0], _PARTS[0], _Y, 1e12)),
-                    torch.stack([_Y, torch.zeros(4).double()]),
-                    1e-6,
-                ),
+            "noise-free data (τ → ∞) are interpolated": agrees(
+                lambda answer: torch.stack(answer(_PARTS[0], _PARTS[0], _PARTS[0], _Y, 1e12)),
+                torch.stack([_Y, torch.zeros(4).double()]),
                 "with no noise the mean must go through the targets and the variance must vanish",
+                atol=1e-6,
             ),
-            Check(
-                "an input that covaries with no training input keeps its prior",
-                lambda answer: close(
-                    torch.stack(answer(_PARTS[0], 0 * _PARTS[1], _PARTS[2], _Y, 2.0)),
-                    torch.stack([torch.zeros(2).double(), _PARTS[2].diagonal()]),
-                ),
+            "an input that covaries with no training input keeps its prior": agrees(
+                lambda answer: torch.stack(answer(_PARTS[0], 0 * _PARTS[1], _PARTS[2], _Y, 2.0)),
+                torch.stack([torch.zeros(2).double(), _PARTS[2].diagonal()]),
                 "with C* = 0 the mean is 0 and the variance is that of C**",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 _wrong_noise(lambda n, tau: tau * torch.eye(n, dtype=torch.float64)),
@@ -314,40 +284,32 @@ EXERCISES = (
         title="the recursion over depth",
         solution=deep_relu,
         probe=lambda answer: _deep(answer, 3),
-        checks=(
-            Check(
-                "one layer is bias_var + weight_var · F",
-                lambda answer: close(
-                    _deep(answer, 1),
-                    0.3 + 2 * relu_expectation(1.3 * _ONE, 0.8 * _ONE, 0.5 * _ONE),
-                ),
+        checks={
+            "one layer is bias_var + weight_var · F": agrees(
+                lambda answer: _deep(answer, 1),
+                0.3 + 2 * relu_expectation(1.3 * _ONE, 0.8 * _ONE, 0.5 * _ONE),
                 "equation (18) with l = 1",
             ),
-            Check(
-                "depth 3 is depth 1 on top of depth 2",
-                lambda answer: close(
-                    _deep(answer, 3),
-                    answer(
-                        *(answer(k * _ONE, k * _ONE, k * _ONE, 2, 2.0, 0.3) for k in (1.3, 0.8)),
-                        _deep(answer, 2),
-                        1,
-                        2.0,
-                        0.3,
-                    ),
+            "depth 3 is depth 1 on top of depth 2": agrees(
+                lambda answer: _deep(answer, 3),
+                lambda answer: answer(
+                    *(answer(k * _ONE, k * _ONE, k * _ONE, 2, 2.0, 0.3) for k in (1.3, 0.8)),
+                    _deep(answer, 2),
+                    1,
+                    2.0,
+                    0.3,
                 ),
                 "F needs the variances of the layer below as well: update all three numbers",
             ),
-            Check(
-                "weight_var = 2, bias_var = 0 keeps the variance",
+            "weight_var = 2, bias_var = 0 keeps the variance": Check(
                 lambda answer: close(answer(1.3 * _ONE, 1.3 * _ONE, 1.3 * _ONE, 9, 2.0, 0.0), 1.3),
                 "F(k, k, k) = k/2 for ReLU units",
             ),
-            Check(
-                "depth 0 changes nothing",
+            "depth 0 changes nothing": Check(
                 lambda answer: close(_deep(answer, 0), 0.5),
                 "count the layers: depth 0 means no hidden layer",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 _frozen_diagonal,
@@ -355,19 +317,14 @@ EXERCISES = (
                 "those change from layer to layer too.",
             ),
             KnownError(
-                _bias_once,
-                "the bias variance is added once, at the end. Every layer has biases.",
+                _bias_once, "the bias variance is added once, at the end. Every layer has biases."
             ),
             KnownError(
-                lambda kxx, kyy, kxy, depth, weight_var, bias_var: deep_relu(
-                    kxx, kyy, kxy, depth - 1, weight_var, bias_var
-                ),
+                lambda kxx, kyy, kxy, depth, *var: deep_relu(kxx, kyy, kxy, depth - 1, *var),
                 "one layer short: depth counts the hidden layers, and each applies F once.",
             ),
             KnownError(
-                lambda kxx, kyy, kxy, depth, weight_var, bias_var: deep_relu(
-                    kxx, kyy, kxy, depth, 2 * weight_var, bias_var
-                ),
+                lambda kxx, kyy, kxy, depth, w, b: deep_relu(kxx, kyy, kxy, depth, 2 * w, b),
                 "weight_var is doubled: relu_expectation is the expectation itself, without Cho "
                 "and Saul's factor 2.",
             ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close, normals
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
 from bdl_lessons.probability import all_masks, dropout_mixture, mask_probs, mixture_kl
 
 
@@ -91,30 +91,25 @@ EXERCISES = (
         title="the weights behind a mask",
         solution=masked_weights,
         probe=lambda answer: answer(_M, _Z),
-        checks=(
-            Check(
-                "there is one weight matrix for each example",
+        checks={
+            "there is one weight matrix for each example": Check(
                 lambda answer: answer(_M[:2], _Z).shape == (4, 2, 3),
                 "for M of shape (L, K) and z of shape (B, K) the result is (B, L, K)",
             ),
-            Check(
-                "W x gives what M gives on the masked input",
-                lambda answer: close(
-                    torch.einsum("blk,bk->bl", answer(_M, _Z), _X), (_X * _Z) @ _M.mT
-                ),
+            "W x gives what M gives on the masked input": agrees(
+                lambda answer: torch.einsum("blk,bk->bl", answer(_M, _Z), _X),
+                (_X * _Z) @ _M.mT,
                 "W_b x_b must equal M (z_b ∘ x_b), for every example b with its own mask",
             ),
-            Check(
-                "a dropped input takes its column along",
+            "a dropped input takes its column along": Check(
                 lambda answer: close(answer(_M, _Z)[0][:, 1], torch.zeros(3)),
                 "the mask multiplies M from the right: column k of W is z_k times column k of M",
             ),
-            Check(
-                "a kept input leaves its column as it is",
+            "a kept input leaves its column as it is": Check(
                 lambda answer: close(answer(_M, _Z)[3], _M),
                 "with a mask of ones W is M; no rescaling is asked for",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda M, z: M * z[:, :, None],
@@ -142,17 +137,15 @@ EXERCISES = (
         title="the KL as a penalty",
         solution=kl_penalty,
         probe=lambda answer: answer(_M, _B, 0.2, 3.0),
-        checks=(
-            Check(
-                "it is never negative, and zero for zero weights",
+        checks={
+            "it is never negative, and zero for zero weights": Check(
                 lambda answer: (
                     float(answer(_M, _B, 0.2, 3.0)) >= 0
                     and close(answer(0 * _M, 0 * _B, 0.2, 3.0), 0.0)
                 ),
                 "a KL is a cost: the signs are plus. Count it from its value at M = 0, b = 0",
             ),
-            Check(
-                "it changes with M as the mixture KL of the package does",
+            "it changes with M as the mixture KL of the package does": Check(
                 lambda answer: close(
                     answer(_M + 2, _B, 0.2, 3.0) - answer(_M + 1, _B, 0.2, 3.0),
                     mixture_kl(*dropout_mixture(_M + 2, 0.2), 1e-4, 3.0**-2)
@@ -160,19 +153,16 @@ EXERCISES = (
                 ),
                 "equation (16): keep, a half, and the precision of the prior",
             ),
-            Check(
-                "with p_drop = 0 weights and biases pay alike",
-                lambda answer: close(
-                    answer(_M, 0 * _B, 0.0, 3.0), answer(0 * _M, _M.flatten(), 0.0, 3.0)
-                ),
+            "with p_drop = 0 weights and biases pay alike": agrees(
+                lambda answer: answer(_M, 0 * _B, 0.0, 3.0),
+                lambda answer: answer(0 * _M, _M.flatten(), 0.0, 3.0),
                 "only the dropout on M tells them apart",
             ),
-            Check(
-                "the bias pays the same at every p_drop",
+            "the bias pays the same at every p_drop": Check(
                 lambda answer: close(answer(0 * _M, _B, 0.2, 3.0), answer(0 * _M, _B, 0.7, 3.0)),
                 "a bias is never dropped, so no keep stands before it",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda M, b, p_drop, length_scale: -kl_penalty(M, b, p_drop, length_scale),
@@ -180,16 +170,12 @@ EXERCISES = (
                 "from the prior, so they must cost more.",
             ),
             KnownError(
-                lambda M, b, p_drop, length_scale: (
-                    0.5 * length_scale**2 * (p_drop * (M**2).sum() + (b**2).sum())
-                ),
+                lambda M, b, p_drop, length_scale: kl_penalty(M, b, 1 - p_drop, length_scale),
                 "p_drop stands where keep belongs: a column pays when it is kept. The papers' p "
                 "is the probability to keep.",
             ),
             KnownError(
-                lambda M, b, p_drop, length_scale: (
-                    0.5 * (1 - p_drop) * length_scale**2 * ((M**2).sum() + (b**2).sum())
-                ),
+                lambda M, b, p_drop, length_scale: (1 - p_drop) * kl_penalty(M, b, 0, length_scale),
                 "the bias got the factor keep as well, but a bias is never dropped.",
             ),
             KnownError(
@@ -204,9 +190,7 @@ EXERCISES = (
                 "is quadratic.",
             ),
             KnownError(
-                lambda M, b, p_drop, length_scale: (
-                    0.5 / length_scale**2 * ((1 - p_drop) * (M**2).sum() + (b**2).sum())
-                ),
+                lambda M, b, p_drop, length_scale: kl_penalty(M, b, p_drop, 1 / length_scale),
                 "divided by l² where it should be multiplied: the prior is N(0, l^-2), so l² is "
                 "its precision.",
             ),
@@ -223,33 +207,27 @@ EXERCISES = (
         title="a weight decay that means something",
         solution=decay_for_mse,
         probe=lambda answer: 1e6 * answer(**_PLAN),
-        checks=(
-            Check(
-                "one SGD step is one step up the ELBO",
+        checks={
+            "one SGD step is one step up the ELBO": Check(
                 _sgd_step_fits,
                 "compare the gradient of mean ||y - f||² + decay/2 ||W||² with that of -ELBO, "
                 "times 2/(N tau) and with W = keep M",
             ),
-            Check(
-                "twice the data, half the decay",
-                lambda answer: close(
-                    1e6 * answer(**_PLAN), 2e6 * answer(**{**_PLAN, "n_train": 800})
-                ),
+            "twice the data, half the decay": agrees(
+                lambda answer: 1e6 * answer(**_PLAN),
+                lambda answer: 2e6 * answer(**{**_PLAN, "n_train": 800}),
                 "the loss is a mean over examples, so the KL is divided by N",
             ),
-            Check(
-                "y in other units, the same decay",
-                lambda answer: close(
-                    1e6 * answer(**_PLAN), 1e6 * answer(**{**_PLAN, "tau": 3.0, "y_std": 0.7})
-                ),
+            "y in other units, the same decay": agrees(
+                lambda answer: 1e6 * answer(**_PLAN),
+                lambda answer: 1e6 * answer(**{**_PLAN, "tau": 3.0, "y_std": 0.7}),
                 "if y is 100 times smaller, tau is 100² times larger; the loss sees neither",
             ),
-            Check(
-                "more dropout, more decay on the stored weights",
+            "more dropout, more decay on the stored weights": Check(
                 lambda answer: answer(**{**_PLAN, "p_drop": 0.5}) > answer(**_PLAN),
                 "nn.Dropout stores W = keep M: keep ||M||² is ||W||² / keep",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda **plan: decay_for_mse(**plan) / 2,
@@ -292,56 +270,39 @@ EXERCISES = (
         title="one mask or many",
         solution=mask_noise,
         probe=lambda answer: answer(_LOSSES, _PROBS),
-        checks=(
-            Check(
-                "with one example the two are the same",
+        checks={
+            "with one example the two are the same": Check(
                 lambda answer: close(*answer(_LOSSES[:, :1], _PROBS)),
                 "with N = 1 there is one mask either way",
             ),
-            Check(
-                "equal examples: sharing costs a factor N",
-                lambda answer: close(
-                    answer(_LOSSES[:, :1].expand(-1, 5), _PROBS)[0],
-                    5 * answer(_LOSSES[:, :1].expand(-1, 5), _PROBS)[1],
-                ),
+            "equal examples: sharing costs a factor N": agrees(
+                lambda answer: answer(_LOSSES[:, :1].expand(-1, 5), _PROBS)[0],
+                lambda answer: 5 * answer(_LOSSES[:, :1].expand(-1, 5), _PROBS)[1],
                 "a mean of N independent equal terms has variance Var/N; of N copies, Var",
             ),
-            Check(
-                "one mask each: as by trying all pairs of masks",
-                lambda answer: close(
-                    answer(_LOSSES[:, :2], _PROBS)[1], _brute_force(_LOSSES[:, :2], _PROBS)
-                ),
+            "one mask each: as by trying all pairs of masks": agrees(
+                lambda answer: answer(_LOSSES[:, :2], _PROBS)[1],
+                _brute_force(_LOSSES[:, :2], _PROBS),
                 "with fresh masks the examples are independent: variances add, over N²",
             ),
-            Check(
-                "the masks count with their probabilities",
-                lambda answer: close(
-                    answer(_LOSSES, torch.eye(8, dtype=torch.float64)[3]), torch.zeros(2)
-                ),
+            "the masks count with their probabilities": agrees(
+                lambda answer: answer(_LOSSES, torch.eye(8, dtype=torch.float64)[3]),
+                torch.zeros(2),
                 "if one mask has all the probability there is no variance",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
-                lambda losses, probs: (
-                    mask_noise(losses, probs)[0] * torch.tensor([1.0, 1 / losses.shape[1]])
-                ),
+                lambda losses, p: mask_noise(losses, p)[0] / torch.tensor([1, losses.shape[1]]),
                 "dividing the shared variance by N is right for equal examples only: fresh masks "
                 "keep the variances and lose the covariances.",
             ),
             KnownError(
-                lambda losses, probs: (
-                    mask_noise(losses, probs) * torch.tensor([1.0, losses.shape[1]])
-                ),
+                lambda losses, p: mask_noise(losses, p) * torch.tensor([1, losses.shape[1]]),
                 "a mean of N independent terms has the sum of their variances over N², not N.",
             ),
             KnownError(
-                lambda losses, probs: (
-                    torch.stack(
-                        [losses.mean(1).var(unbiased=False), losses.var(0, unbiased=False).sum()]
-                    )
-                    / torch.tensor([1.0, losses.shape[1] ** 2])
-                ),
+                lambda losses, probs: mask_noise(losses, torch.full_like(probs, 1 / len(probs))),
                 "the masks were weighted equally; at p_drop other than 0.5 they are not equally "
                 "likely.",
             ),

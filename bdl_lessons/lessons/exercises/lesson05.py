@@ -6,8 +6,9 @@ import math
 
 import torch
 from torch import Tensor
+from torch.distributions import Normal
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close, normals
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
 
 
 def predictive_std(draws: Tensor, tau: float) -> Tensor:
@@ -49,32 +50,25 @@ EXERCISES = (
         title="where 1/tau goes",
         solution=predictive_std,
         probe=lambda answer: answer(_DRAWS, 4.0),
-        checks=(
-            Check(
-                "draws that agree leave the noise: 1/sqrt(tau)",
+        checks={
+            "draws that agree leave the noise: 1/sqrt(tau)": Check(
                 lambda answer: close(answer(torch.ones(3, 2, dtype=torch.float64), 4.0), [0.5] * 2),
                 "with no spread at tau = 4 the standard deviation is 0.5",
             ),
-            Check(
-                "with hardly any noise only the spread is left",
-                lambda answer: close(
-                    answer(_DRAWS, 1e12), _DRAWS.var(0, correction=0).sqrt(), 1e-6
-                ),
+            "with hardly any noise only the spread is left": Check(
+                lambda answer: close(answer(_DRAWS, 1e12), _DRAWS.std(0, correction=0), 1e-6),
                 "as tau grows it is the standard deviation of the draws, with 1/S and not 1/(S-1)",
             ),
-            Check(
-                "variances add, standard deviations do not",
-                lambda answer: close(
-                    answer(torch.tensor([[-3.0], [3.0]], dtype=torch.float64), 1 / 16), [5.0]
-                ),
+            "variances add, standard deviations do not": agrees(
+                lambda answer: answer(torch.tensor([[-3.0], [3.0]], dtype=torch.float64), 1 / 16),
+                [5.0],
                 "a spread of 3 and a noise of 4 make 5",
             ),
-            Check(
-                "shifting all draws changes nothing",
+            "shifting all draws changes nothing": Check(
                 lambda answer: close(answer(_DRAWS + 7, 4.0), answer(_DRAWS, 4.0)),
                 "subtract the square of the mean, mean(f)**2",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda draws, tau: draws.std(0, correction=0) + 1 / tau,
@@ -114,78 +108,57 @@ EXERCISES = (
         title="the likelihood of a mixture",
         solution=log_likelihood,
         probe=lambda answer: answer(_DRAWS, _Y, 2.0),
-        checks=(
-            Check(
-                "one draw gives one Gaussian",
-                lambda answer: close(
-                    answer(_DRAWS[:1], _Y, 2.0),
-                    torch.distributions.Normal(_DRAWS[0], 2.0**-0.5).log_prob(_Y),
-                ),
+        checks={
+            "one draw gives one Gaussian": agrees(
+                lambda answer: answer(_DRAWS[:1], _Y, 2.0),
+                Normal(_DRAWS[0], 2.0**-0.5).log_prob(_Y),
                 "with S = 1 it is the log density of N(y; f, 1/tau), constants included",
             ),
-            Check(
-                "repeating every draw changes nothing",
+            "repeating every draw changes nothing": Check(
                 lambda answer: close(answer(_DRAWS.repeat(5, 1), _Y, 2.0), answer(_DRAWS, _Y, 2.0)),
                 "it is a mean over draws; subtract log S",
             ),
-            Check(
-                "the density integrates to one",
-                lambda answer: close(
-                    torch.trapezoid(
-                        answer(_DRAWS[:, :1].expand(6, 4001), torch.linspace(-20, 20, 4001), 2.0)
-                        .double()
-                        .exp(),
-                        dx=0.01,
-                    ),
-                    1.0,
-                    1e-3,
+            "the density integrates to one": agrees(
+                lambda answer: torch.trapezoid(
+                    answer(_DRAWS[:, :1].expand(6, 4001), torch.linspace(-20, 20, 4001), 2.0)
+                    .double()
+                    .exp(),
+                    dx=0.01,
                 ),
+                1.0,
                 "check the constant ½ log(tau / 2π) and its sign",
+                atol=1e-3,
             ),
-            Check(
-                "between two draws that are far apart the density is low",
-                lambda answer: close(
-                    answer(torch.tensor([[-5.0], [5.0]]), torch.zeros(1), 1.0),
-                    [-12.5 - 0.5 * math.log(2 * math.pi)],
-                    1e-4,
-                ),
+            "between two draws that are far apart the density is low": agrees(
+                lambda answer: answer(torch.tensor([[-5.0], [5.0]]), torch.zeros(1), 1.0),
+                [-12.5 - 0.5 * math.log(2 * math.pi)],
                 "with draws at −5 and 5 hardly anything happens at 0: add densities, not moments",
+                atol=1e-4,
             ),
-            Check(
-                "far from every draw it is finite",
+            "far from every draw it is finite": Check(
                 lambda answer: bool(
                     torch.isfinite(answer(torch.zeros(3, 1), torch.tensor([200.0]), 1.0)).all()
                 ),
                 "exp(−20000) is zero in floating point; use logsumexp",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
-                lambda draws, y, tau: (
-                    -tau / 2 * (y - draws) ** 2 + 0.5 * math.log(tau / (2 * math.pi))
-                ).mean(0),
+                lambda draws, y, tau: Normal(draws, tau**-0.5).log_prob(y).mean(0),
                 "this is the mean of the log densities. The log of the mean is never smaller "
                 "(Jensen), and (5) asks for that one.",
             ),
             KnownError(
-                lambda draws, y, tau: torch.distributions.Normal(
-                    draws.mean(0), (1 / tau + draws.var(0, correction=0)).sqrt()
-                ).log_prob(y),
+                lambda draws, y, tau: Normal(draws.mean(0), predictive_std(draws, tau)).log_prob(y),
                 "this is one Gaussian with the predictive mean and variance. The predictive "
                 "density is a mixture of S narrow ones.",
             ),
             KnownError(
-                lambda draws, y, tau: (
-                    -tau / 2 * (y - draws) ** 2 + 0.5 * math.log(tau / (2 * math.pi))
-                ).logsumexp(0),
+                lambda draws, y, tau: log_likelihood(draws, y, tau) + math.log(len(draws)),
                 "log S is missing: this is the sum over draws, not their mean.",
             ),
             KnownError(
-                lambda draws, y, tau: (
-                    (-tau / 2 * (y - draws) ** 2).logsumexp(0)
-                    - math.log(len(draws))
-                    - 0.5 * math.log(tau / (2 * math.pi))
-                ),
+                lambda draws, y, tau: log_likelihood(draws, y, tau) - math.log(tau / (2 * math.pi)),
                 "the sign of the constant is wrong: a precise model has a high density, so log tau "
                 "counts positive.",
             ),
@@ -202,41 +175,31 @@ EXERCISES = (
         title="averaging probabilities",
         solution=mean_class_probs,
         probe=lambda answer: answer(_LOGITS),
-        checks=(
-            Check(
-                "every row sums to one",
+        checks={
+            "every row sums to one": Check(
                 lambda answer: close(answer(_LOGITS).sum(-1), torch.ones(4)),
                 "average over the draws, axis 0, and keep the classes on the last axis",
             ),
-            Check(
-                "draws that agree give their probabilities back",
+            "draws that agree give their probabilities back": Check(
                 lambda answer: close(answer(_SAME), _SAME[0].softmax(-1)),
                 "one softmax on every draw, and a plain mean after it",
             ),
-            Check(
-                "two draws that are sure of different classes make ½ and ½",
-                lambda answer: close(
-                    answer(torch.tensor([[[40.0, 0.0]], [[0.0, 400.0]]], dtype=torch.float64)),
-                    [[0.5, 0.5]],
-                    1e-6,
-                ),
+            "two draws that are sure of different classes make ½ and ½": agrees(
+                lambda answer: answer(torch.tensor([[[40.0, 0.0]], [[0.0, 400.0]]]).double()),
+                [[0.5, 0.5]],
                 "a draw that shouts (large logits) has one vote like any other",
+                atol=1e-6,
             ),
-            Check(
-                "adding a constant to one draw's logits changes nothing",
-                lambda answer: close(
-                    answer(_LOGITS + 5 * torch.arange(6.0)[:, None, None]), answer(_LOGITS)
-                ),
+            "adding a constant to one draw's logits changes nothing": agrees(
+                lambda answer: answer(_LOGITS + 5 * torch.arange(6.0)[:, None, None]),
+                lambda answer: answer(_LOGITS),
                 "softmax does not see a constant; apply it before you average",
             ),
-            Check(
-                "scaling up one draw's logits only makes that draw sure",
-                lambda answer: (
-                    answer(torch.cat([1000 * _LOGITS[:1], _LOGITS[1:]])).max().item() < 0.999
-                ),
+            "scaling up one draw's logits only makes that draw sure": Check(
+                lambda answer: answer(torch.cat([1000 * _LOGITS[:1], _LOGITS[1:]])).max() < 0.999,
                 "one loud draw must not outvote five others",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda logits: logits.mean(0).softmax(-1),
@@ -263,35 +226,28 @@ EXERCISES = (
         title="how much the draws disagree",
         solution=disagreement,
         probe=lambda answer: answer(_LOGITS),
-        checks=(
-            Check(
-                "draws that agree carry no information",
+        checks={
+            "draws that agree carry no information": Check(
                 lambda answer: close(answer(_SAME), torch.zeros(4)),
                 "subtract the mean entropy of the single draws",
             ),
-            Check(
-                "two sure draws that contradict each other: log 2",
-                lambda answer: close(
-                    answer(torch.tensor([[[20.0, 0.0]], [[0.0, 20.0]]], dtype=torch.float64)),
-                    [math.log(2)],
-                    1e-6,
-                ),
+            "two sure draws that contradict each other: log 2": agrees(
+                lambda answer: answer(torch.tensor([[[20.0, 0.0]], [[0.0, 20.0]]]).double()),
+                [math.log(2)],
                 "measure in nats: natural logarithm",
+                atol=1e-6,
             ),
-            Check(
-                "draws that are so sure that a probability underflows: still log 2",
+            "draws that are so sure that a probability underflows: still log 2": Check(
                 lambda answer: close(
                     answer(torch.tensor([[[200.0, 0.0]], [[0.0, 200.0]]])), [math.log(2)], 1e-5
                 ),
                 "0 · log 0 is not a number: torch.special.entr takes it as 0",
             ),
-            Check(
-                "it is never negative",
+            "it is never negative": Check(
                 lambda answer: bool((answer(_LOGITS) >= -1e-12).all()),
                 "entropy is concave: the entropy of the mean is the larger one",
             ),
-            Check(
-                "it is at most the entropy of the mean",
+            "it is at most the entropy of the mean": Check(
                 lambda answer: bool(
                     (
                         answer(_LOGITS)
@@ -300,28 +256,16 @@ EXERCISES = (
                 ),
                 "what you subtract is an entropy and cannot be negative",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda logits: torch.special.entr(logits.softmax(-1).mean(0)).sum(-1),
                 "this is the predictive entropy: all uncertainty. Subtract what every single draw "
                 "is unsure about by itself.",
             ),
+            KnownError(lambda logits: -disagreement(logits), "the two terms are swapped."),
             KnownError(
-                lambda logits: (
-                    torch.special.entr(logits.softmax(-1)).sum(-1).mean(0)
-                    - torch.special.entr(logits.softmax(-1).mean(0)).sum(-1)
-                ),
-                "the two terms are swapped.",
-            ),
-            KnownError(
-                lambda logits: (
-                    (
-                        torch.special.entr(logits.softmax(-1).mean(0)).sum(-1)
-                        - torch.special.entr(logits.softmax(-1)).sum(-1).mean(0)
-                    )
-                    / math.log(2)
-                ),
+                lambda logits: disagreement(logits) / math.log(2),
                 "right, but in bits. This course counts in nats.",
             ),
             KnownError(

@@ -7,7 +7,7 @@ import torch
 from scipy.special import dawsn
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close, normals
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
 from bdl_lessons.probability import KL_OFFSET, loguniform_kl, loguniform_kl_slope
 
 
@@ -64,28 +64,24 @@ EXERCISES = (
         title="two moments",
         solution=matched_alpha,
         probe=lambda answer: [answer(p_drop) for p_drop in _RATES],
-        checks=(
-            Check(
-                "at p_drop = ½ the noise 0 or 2 has variance 1",
+        checks={
+            "at p_drop = ½ the noise 0 or 2 has variance 1": Check(
                 lambda answer: close(answer(0.5), 1.0),
                 "the values are 0 and 1/keep = 2, each with probability ½",
             ),
-            Check(
-                "at p_drop = 0.2 it is the variance of 0 (one fifth) and 1.25 (four fifths)",
+            "at p_drop = 0.2 it is the variance of 0 (one fifth) and 1.25 (four fifths)": Check(
                 lambda answer: close(answer(0.2), 0.2 * 1.0 + 0.8 * 0.25**2),
                 "sum probability times squared distance from the mean 1",
             ),
-            Check(
-                "no dropout, no noise",
+            "no dropout, no noise": Check(
                 lambda answer: close(answer(0.0), 0.0),
                 "p_drop is the probability to drop, not to keep",
             ),
-            Check(
-                "log alpha = 3 is p_drop = 0.9526",
+            "log alpha = 3 is p_drop = 0.9526": Check(
                 lambda answer: close(np.log(answer(0.952574)), 3.0, atol=1e-5),
                 "alpha is a variance; it passes 1 and grows without bound as p_drop goes to 1",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda p_drop: (1 - p_drop) / p_drop if p_drop else float("inf"),
@@ -114,33 +110,28 @@ EXERCISES = (
         title="the activations of type B",
         solution=activation_moments,
         probe=_moments,
-        checks=(
-            Check(
-                "the mean is the layer without noise",
-                lambda answer: close(_moments(answer)[0], _A @ _THETA),
-                "E[w] = theta",
+        checks={
+            "the mean is the layer without noise": Check(
+                lambda answer: close(_moments(answer)[0], _A @ _THETA), "E[w] = theta"
             ),
-            Check(
-                "the variance is what sampled weights give",
+            "the variance is what sampled weights give": Check(
                 lambda answer: bool(
                     ((_moments(answer)[1][0] / _sampled_variance(0.3) - 1).abs() < 0.05).all()
                 ),
                 "the K terms a_i w_ij are independent: their variances add",
             ),
-            Check(
-                "the variance is never negative and proportional to alpha",
+            "the variance is never negative and proportional to alpha": Check(
                 lambda answer: (
                     bool((_moments(answer)[1] >= 0).all())
                     and close(_moments(answer, alpha=0.6)[1], 2 * _moments(answer)[1])
                 ),
                 "Var[w] = alpha theta²: alpha once, theta squared",
             ),
-            Check(
-                "three times the input, nine times the variance",
+            "three times the input, nine times the variance": Check(
                 lambda answer: close(_moments(answer, a=3 * _A)[1], 9 * _moments(answer)[1]),
                 "Var[a w] = a² Var[w]",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda a, theta, alpha: (a @ theta, alpha * (a @ theta) ** 2),
@@ -171,55 +162,39 @@ EXERCISES = (
         title="the divergence from its definition",
         solution=kl_from_draws,
         probe=lambda answer: [float(answer(value, _EPS)) for value in (-2.0, 0.0, 2.0)],
-        checks=(
-            Check(
-                "it is the exact divergence within the sampling error",
+        checks={
+            "it is the exact divergence within the sampling error": Check(
                 lambda answer: all(
                     abs(float(answer(value, _EPS)) - _kl(value)) < 0.02
                     for value in (-4.0, 0.0, 4.0)
                 ),
                 "compare term by term with equation (9)",
             ),
-            Check(
-                "it is positive and falls as alpha grows",
-                lambda answer: (
-                    float(answer(-3.0, _EPS))
-                    > float(answer(0.0, _EPS))
-                    > float(answer(3.0, _EPS))
-                    > 0
-                ),
+            "it is positive and falls as alpha grows": Check(
+                lambda answer: answer(-3.0, _EPS) > answer(0.0, _EPS) > answer(3.0, _EPS) > 0,
                 "a divergence is +KL. Papers print −KL; look at the sign of ½ log alpha",
             ),
-            Check(
-                "noise below zero is welcome: the logarithm takes |w|",
+            "noise below zero is welcome: the logarithm takes |w|": Check(
                 lambda answer: bool(np.isfinite(float(answer(1.0, torch.tensor([-3.0, 0.5]))))),
                 "the prior is a density of |w|",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
-                lambda log_alpha, eps: (
-                    log_alpha / 2 - (1 + np.exp(log_alpha / 2) * eps).abs().log().mean() - KL_OFFSET
-                ),
+                lambda log_alpha, eps: -kl_from_draws(log_alpha, eps),
                 "this is −KL, as Kingma and Molchanov print it. A loss needs +KL.",
             ),
             KnownError(
-                lambda log_alpha, eps: (
-                    -log_alpha / 2 + (1 + np.exp(log_alpha) * eps).abs().log().mean() + KL_OFFSET
-                ),
+                lambda log_alpha, eps: kl_from_draws(2 * log_alpha, eps) + log_alpha / 2,
                 "the noise was multiplied by alpha, a variance. Its standard deviation is √alpha.",
             ),
             KnownError(
-                lambda log_alpha, eps: (
-                    -log_alpha + (1 + np.exp(log_alpha / 2) * eps).abs().log().mean() + KL_OFFSET
-                ),
+                lambda log_alpha, eps: kl_from_draws(log_alpha, eps) - log_alpha / 2,
                 "the ½ in front of log alpha is missing: the entropy of a Gaussian holds "
                 "½ log variance.",
             ),
             KnownError(
-                lambda log_alpha, eps: (
-                    -log_alpha / 2 + (1 + np.exp(log_alpha / 2) * eps).abs().log().mean()
-                ),
+                lambda log_alpha, eps: kl_from_draws(log_alpha, eps) - KL_OFFSET,
                 "the constant is left out. Gradients do not see it, but this 'divergence' becomes "
                 "negative for large alpha.",
             ),
@@ -235,32 +210,26 @@ EXERCISES = (
         title="the slope that learns alpha",
         solution=kl_slope,
         probe=lambda answer: answer(_LOG_ALPHA),
-        checks=(
-            Check(
-                "it is the derivative of the exact divergence",
-                lambda answer: close(
-                    answer(_LOG_ALPHA),
-                    [(_kl(t + 1e-4) - _kl(t - 1e-4)) / 2e-4 for t in _LOG_ALPHA],
-                    atol=1e-6,
-                ),
+        checks={
+            "it is the derivative of the exact divergence": agrees(
+                lambda answer: answer(_LOG_ALPHA),
+                [(_kl(t + 1e-4) - _kl(t - 1e-4)) / 2e-4 for t in _LOG_ALPHA],
                 "compare with a finite difference of loguniform_kl",
+                atol=1e-6,
             ),
-            Check(
-                "it is negative: the prior always wants more noise",
+            "it is negative: the prior always wants more noise": Check(
                 lambda answer: bool((np.asarray(answer(_LOG_ALPHA)) < 0).all()),
                 "the divergence falls in alpha",
             ),
-            Check(
-                "it tends to −½ for small alpha",
+            "it tends to −½ for small alpha": Check(
                 lambda answer: close(answer(np.array([-15.0])), [-0.5], atol=1e-4),
                 "there KL = −½ log alpha + constant",
             ),
-            Check(
-                "it tends to −1/(2 alpha) for large alpha",
+            "it tends to −1/(2 alpha) for large alpha": Check(
                 lambda answer: close(np.exp(8.0) * answer(np.array([8.0])), [-0.5], atol=1e-3),
                 "there KL = 1/(2 alpha)",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda log_alpha: -loguniform_kl_slope(torch.as_tensor(log_alpha)).numpy(),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close
 from bdl_lessons.models import WeightNoise, WeightNoiseLinear
 from bdl_lessons.probability import gaussian_kl
 
@@ -134,30 +134,24 @@ EXERCISES = (
         title="the price under the best prior",
         solution=ard_kl,
         probe=lambda answer: answer(_MU, _SIGMA2),
-        checks=(
-            Check(
-                "it is the smallest KL over all prior variances",
-                lambda answer: close(
-                    answer(_MU, _SIGMA2), _best_over_a_grid(_MU, _SIGMA2), atol=1e-4
-                ),
+        checks={
+            "it is the smallest KL over all prior variances": Check(
+                lambda answer: close(answer(_MU, _SIGMA2), _best_over_a_grid(_MU, _SIGMA2), 1e-4),
                 "put lambda2 = mu**2 + sigma2 into (7); what is left?",
             ),
-            Check(
-                "a weight with mean 0 costs nothing",
+            "a weight with mean 0 costs nothing": Check(
                 lambda answer: close(answer(0 * _MU, _SIGMA2), 0.0),
                 "the best prior of N(0, sigma2) is N(0, sigma2) itself",
             ),
-            Check(
-                "at mu**2 = sigma2 it is ½ log 2 for each weight",
+            "at mu**2 = sigma2 it is ½ log 2 for each weight": Check(
                 lambda answer: close(answer(_SIGMA2.sqrt(), _SIGMA2), 3 * math.log(2)),
                 "alpha = 1 there; six weights make 3 log 2",
             ),
-            Check(
-                "only the ratio of mu**2 and sigma2 counts",
+            "only the ratio of mu**2 and sigma2 counts": Check(
                 lambda answer: close(answer(7 * _MU, 49 * _SIGMA2), answer(_MU, _SIGMA2), 1e-9),
                 "scaling a weight and its prior changes nothing",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda mu, sigma2: torch.log1p(mu**2 / sigma2).sum(),
@@ -192,28 +186,24 @@ EXERCISES = (
         title="log alpha that survives a mean of 0",
         solution=log_alpha,
         probe=lambda answer: answer(_MU, _SIGMA2.log()),
-        checks=(
-            Check(
-                "it is log(sigma2 / mu**2)",
+        checks={
+            "it is log(sigma2 / mu**2)": Check(
                 lambda answer: close(answer(_MU, _SIGMA2.log()), (_SIGMA2 / _MU**2).log(), 1e-9),
                 "log_sigma2 is already the logarithm of the variance; mu enters squared",
             ),
-            Check(
-                "the sign of mu does not matter",
+            "the sign of mu does not matter": Check(
                 lambda answer: close(answer(-_MU, _SIGMA2.log()), answer(_MU, _SIGMA2.log())),
                 "log of a negative number is NaN: take |mu| or mu**2",
             ),
-            Check(
-                "at mu = 0 value and gradient are finite",
+            "at mu = 0 value and gradient are finite": Check(
                 lambda answer: bool(_slope(answer, 0.0).isfinite().all()),
                 "log 0 is −inf; hold |mu| at the smallest normal number before the logarithm",
             ),
-            Check(
-                "at mu = 1e-30 it is still exact in float32",
+            "at mu = 1e-30 it is still exact in float32": Check(
                 lambda answer: close(_slope(answer, 1e-30)[0], -2 - 2 * math.log(1e-30), 1e-3),
                 "mu**2 = 1e-60 is 0 in float32, and 1e-8 added to |mu| hides it",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda mu, log_sigma2: log_sigma2 - (mu**2).log(),
@@ -244,23 +234,19 @@ EXERCISES = (
         title="how papers count compression",
         solution=compression,
         probe=lambda answer: answer(_MASKS),
-        checks=(
-            Check(
-                "one layer that keeps a tenth is compressed ten times",
-                lambda answer: close(answer([torch.eye(10)]), 10.0),
-                "100 weights, 10 kept",
+        checks={
+            "one layer that keeps a tenth is compressed ten times": Check(
+                lambda answer: close(answer([torch.eye(10)]), 10.0), "100 weights, 10 kept"
             ),
-            Check(
-                "nothing removed is a compression of 1",
+            "nothing removed is a compression of 1": Check(
                 lambda answer: close(answer([torch.ones(3, 4), torch.ones(2, 3)]), 1.0),
                 "all weights over kept weights",
             ),
-            Check(
-                "a large layer counts for more than a small one",
+            "a large layer counts for more than a small one": Check(
                 lambda answer: close(answer([torch.eye(10), torch.ones(5, 10)]), 150 / 60),
                 "add up weights over the layers before dividing",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda masks: sum(m.numel() / float(m.sum()) for m in masks) / len(masks),
@@ -294,41 +280,31 @@ EXERCISES = (
         probe=lambda answer: torch.cat(
             [_layer(answer).kl().view(1), _layer(answer).noise.var(_layer(answer).mu).flatten()]
         ),
-        checks=(
-            Check(
-                "weights out of one input share their variance",
-                lambda answer: close(
-                    _layer(answer).noise.var(_layer(answer).mu),
-                    _layer(answer).noise.var(_layer(answer).mu)[:1].expand(4, 3),
-                ),
+        checks={
+            "weights out of one input share their variance": agrees(
+                lambda answer: _layer(answer).noise.var(_layer(answer).mu),
+                lambda answer: _layer(answer).noise.var(_layer(answer).mu)[:1].expand(4, 3),
                 "one log_sigma2 for each of the n_in columns of mu: shape (1, n_in)",
             ),
-            Check(
-                "the KL is that of the best shared prior N(0, lambda2_i)",
-                lambda answer: close(
-                    _layer(answer).kl(), _shared_prior_kl(_layer(answer)), atol=1e-8
-                ),
+            "the KL is that of the best shared prior N(0, lambda2_i)": Check(
+                lambda answer: close(_layer(answer).kl(), _shared_prior_kl(_layer(answer)), 1e-8),
                 "lambda2_i is the mean of mu² + sigma² over the n_out weights; put it into (7) and "
                 "add them up",
             ),
-            Check(
-                "with one output it is ARD",
-                lambda answer: close(
-                    _layer(answer, n_out=1).kl(),
-                    _best_over_a_grid(
-                        _layer(answer, n_out=1).mu[0].detach(),
-                        _layer(answer, n_out=1).noise.var(torch.ones(1, 3))[0].detach(),
-                    ),
-                    atol=1e-4,
+            "with one output it is ARD": agrees(
+                lambda answer: _layer(answer, n_out=1).kl(),
+                lambda answer: _best_over_a_grid(
+                    _layer(answer, n_out=1).mu[0].detach(),
+                    _layer(answer, n_out=1).noise.var(torch.ones(1, 3))[0].detach(),
                 ),
                 "with n_out = 1 nothing is shared, and (9) must come back",
+                atol=1e-4,
             ),
-            Check(
-                "the KL reaches the means and the variances",
+            "the KL reaches the means and the variances": Check(
                 lambda answer: all(bool(g.ne(0).all()) for g in _kl_gradients(_layer(answer))),
                 "do not detach anything",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 _wrong_layer(_kl_per_input),

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close
 from bdl_lessons.probability import all_masks, mask_probs
 
 
@@ -48,20 +48,23 @@ _P = torch.rand(12, generator=_generator, dtype=torch.float64) + 0.1
 _P = _P / _P.sum()
 _COV = torch.tensor([[3.0, 1.0], [1.0, 2.0]], dtype=torch.float64)
 _U = torch.tensor([0.6, 0.8], dtype=torch.float64)
+_BEST_VARIANCE = 1 / (_U @ torch.linalg.inv(_COV) @ _U).item()
+_PRINCIPAL_ANGLE = math.atan2(*torch.linalg.eigh(_COV)[1][:, 1].abs().flip(0).tolist())
 _X = torch.randn(6, 2, generator=_generator, dtype=torch.float64)
 _NET = tuple(
     torch.randn(*shape, generator=_generator, dtype=torch.float64) for shape in ((7, 2), (7,), (7,))
 )
 
 
-def _relu(x: Tensor, W: Tensor, b: Tensor) -> Tensor:
-    return torch.relu(x @ W.T + b)
+def _entropy(variance: float) -> float:
+    """The entropy of a Gaussian on a line, in nats."""
+    return 0.5 * math.log(2 * math.pi * math.e * variance)
 
 
 def _enumerated_var(p_drop: float) -> Tensor:
     W, b, v = _NET
     masks = all_masks(7)
-    outputs = (_relu(_X, W, b) * masks[:, None] / (1 - p_drop)) @ v
+    outputs = (torch.relu(_X @ W.T + b) * masks[:, None] / (1 - p_drop)) @ v
     probs = mask_probs(masks, p_drop)
     return probs @ (outputs - probs @ outputs) ** 2
 
@@ -83,37 +86,30 @@ EXERCISES = (
         title="the KL through a partition",
         solution=partition_kl,
         probe=lambda answer: answer(_Q, _P).nan_to_num(-1.0),
-        checks=(
-            Check(
-                "q on two of four equal cells: log 2",
-                lambda answer: close(
-                    answer(
-                        torch.tensor([0.5, 0.5, 0.0, 0.0], dtype=torch.float64),
-                        torch.full((4,), 0.25, dtype=torch.float64),
-                    ),
-                    math.log(2),
+        checks={
+            "q on two of four equal cells: log 2": agrees(
+                lambda answer: answer(
+                    torch.tensor([0.5, 0.5, 0.0, 0.0], dtype=torch.float64),
+                    torch.full((4,), 0.25, dtype=torch.float64),
                 ),
+                math.log(2),
                 "sum over cells; where q is 0 the term is 0, although floating point says nan",
             ),
-            Check(
-                "it is zero between equal masses",
-                lambda answer: close(answer(_P, _P), 0.0),
-                "each term is q times the log of q/p",
+            "it is zero between equal masses": Check(
+                lambda answer: close(answer(_P, _P), 0.0), "each term is q times the log of q/p"
             ),
-            Check(
-                "it is never negative",
+            "it is never negative": Check(
                 lambda answer: float(answer(_Q, _P)) > 0 and float(answer(_P[:2], _P[:2])) > -1e-9,
                 "look at the sign: q/p, not p/q, under the log",
             ),
-            Check(
-                "merging cells never raises it",
+            "merging cells never raises it": Check(
                 lambda answer: (
                     float(answer(_Q.view(6, 2).sum(1), _P.view(6, 2).sum(1)))
                     <= float(answer(_Q, _P)) - 1e-6
                 ),
                 "the terms are weighted by q and summed, not averaged",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda q, p: (q * (q / p).log()).sum(),
@@ -143,81 +139,47 @@ EXERCISES = (
         title="the quasi-KL of a line",
         solution=line_qkl,
         probe=lambda answer: answer(_U, 0.7, _COV),
-        checks=(
-            Check(
-                "in one dimension it is the ordinary KL",
-                lambda answer: close(
-                    answer(
-                        torch.ones(1, dtype=torch.float64),
-                        0.7,
-                        2 * torch.eye(1, dtype=torch.float64),
-                    ),
-                    0.5 * (0.35 - 1 - math.log(0.35)),
-                ),
+        checks={
+            "in one dimension it is the ordinary KL": agrees(
+                lambda answer: answer(torch.ones(1).double(), 0.7, 2 * torch.eye(1).double()),
+                0.5 * (0.35 - 1 - math.log(0.35)),
                 "with K = 1 the line is the whole space",
             ),
-            Check(
-                "the best variance is 1 / (u' cov⁻¹ u)",
+            "the best variance is 1 / (u' cov⁻¹ u)": Check(
                 lambda answer: (
                     min(
                         (0.5, 1.0, 1.5, 2.0),
-                        key=lambda f: float(
-                            answer(_U, f / (_U @ torch.linalg.inv(_COV) @ _U).item(), _COV)
-                        ),
+                        key=lambda f: float(answer(_U, f * _BEST_VARIANCE, _COV)),
                     )
                     == 1.0
                 ),
                 "the cross term is variance/2 · u' cov⁻¹ u; the entropy is ½ log(2πe variance)",
             ),
-            Check(
-                "the best line is the first principal axis",
-                lambda answer: (
-                    abs(
-                        _best_angle(answer)
-                        - math.atan2(*torch.linalg.eigh(_COV)[1][:, 1].abs().flip(0).tolist())
-                    )
-                    < 0.01
-                ),
+            "the best line is the first principal axis": Check(
+                lambda answer: abs(_best_angle(answer) - _PRINCIPAL_ANGLE) < 0.01,
                 "the quadratic form has the inverse of cov",
             ),
-            Check(
-                "turning u and cov together changes nothing",
-                lambda answer: close(
-                    answer(_U.flip(0), 0.7, _COV.flip(0, 1)), answer(_U, 0.7, _COV)
-                ),
+            "turning u and cov together changes nothing": agrees(
+                lambda answer: answer(_U.flip(0), 0.7, _COV.flip(0, 1)),
+                lambda answer: answer(_U, 0.7, _COV),
                 "coordinates play no role of their own",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
-                lambda u, variance, cov: (
-                    -0.5 * math.log(2 * math.pi * math.e * variance)
-                    + 0.5 * variance * u @ cov @ u
-                    + 0.5 * torch.logdet(2 * math.pi * cov)
-                ),
+                lambda u, variance, cov: line_qkl(u, variance, cov.inverse()) + torch.logdet(cov),
                 "the quadratic form uses cov. The log density of N(0, cov) has its inverse.",
             ),
             KnownError(
-                lambda u, variance, cov: (
-                    0.5 * variance * u @ torch.linalg.inv(cov) @ u
-                    + 0.5 * torch.logdet(2 * math.pi * cov)
-                ),
+                lambda u, variance, cov: line_qkl(u, variance, cov) + _entropy(variance),
                 "the entropy along the line is missing. Without it the best q is a point.",
             ),
             KnownError(
-                lambda u, variance, cov: (
-                    0.5 * math.log(2 * math.pi * math.e * variance)
-                    + 0.5 * variance * u @ torch.linalg.inv(cov) @ u
-                    + 0.5 * torch.logdet(2 * math.pi * cov)
-                ),
+                lambda u, variance, cov: line_qkl(u, variance, cov) + 2 * _entropy(variance),
                 "the entropy has the wrong sign: E log q is MINUS the entropy.",
             ),
             KnownError(
-                lambda u, variance, cov: (
-                    -0.5 * math.log(2 * math.pi * math.e * variance)
-                    + 0.5 * variance * u @ torch.linalg.inv(cov) @ u
-                    + 0.5 * torch.logdet(cov)
-                ),
+                lambda u, *args: line_qkl(u, *args) - len(u) / 2 * math.log(2 * math.pi),
                 "the log density of N(0, cov) has the constant (K/2) log 2π; only one of the K "
                 "halves cancels against the entropy.",
             ),
@@ -233,26 +195,21 @@ EXERCISES = (
         title="dropout's variance in one hidden layer",
         solution=dropout_var,
         probe=lambda answer: answer(_X, *_NET, 0.2),
-        checks=(
-            Check(
-                "it is the variance over all 128 masks",
+        checks={
+            "it is the variance over all 128 masks": Check(
                 lambda answer: close(answer(_X, *_NET, 0.2), _enumerated_var(0.2)),
                 "Var[z/keep] = p_drop/keep; independent terms add their variances",
             ),
-            Check(
-                "without dropout it is zero",
+            "without dropout it is zero": Check(
                 lambda answer: close(answer(_X, *_NET, 0.0), torch.zeros(6)),
                 "at p_drop = 0 there is one network only",
             ),
-            Check(
-                "doubling the output weights makes it four times as large",
-                lambda answer: close(
-                    answer(_X, *_NET[:2], 2 * _NET[2], 0.2), 4 * answer(_X, *_NET, 0.2)
-                ),
+            "doubling the output weights makes it four times as large": agrees(
+                lambda answer: answer(_X, *_NET[:2], 2 * _NET[2], 0.2),
+                lambda answer: 4 * answer(_X, *_NET, 0.2),
                 "a factor leaves a variance squared",
             ),
-            Check(
-                "between two inputs it is at most the larger of theirs",
+            "between two inputs it is at most the larger of theirs": Check(
                 lambda answer: bool(
                     (
                         answer((_X[:3] + _X[3:]) / 2, *_NET, 0.2)
@@ -261,20 +218,18 @@ EXERCISES = (
                 ),
                 "every term must be a convex function of x",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
-                lambda x, W, b, v, p_drop: p_drop * (1 - p_drop) * _relu(x, W, b) ** 2 @ v**2,
+                lambda x, W, b, v, p_drop: dropout_var(x, W, b, v, p_drop) * (1 - p_drop) ** 2,
                 "keep · p_drop is the variance of the mask z. Inverted dropout uses z/keep.",
             ),
             KnownError(
-                lambda x, W, b, v, p_drop: p_drop / (1 - p_drop) * (_relu(x, W, b) @ v) ** 2,
+                lambda x, W, b, v, p_drop: p_drop / (1 - p_drop) * ((x @ W.T + b).relu() @ v) ** 2,
                 "the square is outside the sum: that would be one mask for all units together.",
             ),
             KnownError(
-                lambda x, W, b, v, p_drop: (
-                    p_drop / (1 - p_drop) * _relu(x, W, b) ** 2 @ v**2
-                ).sqrt(),
+                lambda *net_and_rate: dropout_var(*net_and_rate).sqrt(),
                 "this is the standard deviation.",
             ),
             KnownError(

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close, normals
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
 from bdl_lessons.probability import orthogonal_matrix, rotated_variance
 
 
@@ -87,38 +87,33 @@ EXERCISES = (
         title="a reflection without its matrix",
         solution=mirror,
         probe=lambda answer: answer(_X, _V),
-        checks=(
-            Check(
-                "it is (1) times every row",
+        checks={
+            "it is (1) times every row": Check(
                 lambda answer: close(answer(_X, _V), _X @ orthogonal_matrix(_V[None]).T),
                 "x − 2 (v·x)/|v|² v, with one v·x for each row",
             ),
-            Check(
-                "lengths stay as they are",
+            "lengths stay as they are": Check(
                 lambda answer: close(answer(_X, _V).norm(dim=1), _X.norm(dim=1)),
                 "divide by v·v, which is |v| squared",
             ),
-            Check(
-                "v itself is turned round",
+            "v itself is turned round": Check(
                 lambda answer: close(answer(_V[None], _V), -_V[None]),
                 "what is parallel to v is subtracted twice, not once",
             ),
-            Check(
-                "no tensor on the way is larger than x, or than v",
+            "no tensor on the way is larger than x, or than v": Check(
                 lambda answer: (
                     _largest(answer, _X[:, :1].expand(4, 300), _V[0].expand(300)) <= 1200
                 ),
                 "no K×K matrix: first the numbers x @ v, then their multiples of v",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda x, v: x - 2 * (x @ v)[:, None] * v / v.norm(),
                 "this divides by |v|, not by |v|². It is right only while v has length 1.",
             ),
             KnownError(
-                lambda x, v: x - 2 * (x @ v)[:, None] * v,
-                "the division by |v|² is missing.",
+                lambda x, v: x - 2 * (x @ v)[:, None] * v, "the division by |v|² is missing."
             ),
             KnownError(
                 lambda x, v: x - (x @ v)[:, None] * v / (v @ v),
@@ -130,9 +125,7 @@ EXERCISES = (
                 "this is −H: it keeps v and turns the mirror round.",
             ),
             KnownError(
-                lambda x, v: (
-                    x @ (torch.eye(len(v), dtype=v.dtype) - 2 * torch.outer(v, v) / (v @ v))
-                ),
+                lambda x, v: x @ orthogonal_matrix(v[None]),
                 "right, but with a K×K matrix: for 4096 units that is 16 million numbers for each "
                 "reflection, where 4096 do.",
             ),
@@ -148,30 +141,25 @@ EXERCISES = (
         title="variances after one reflection",
         solution=unit_variances,
         probe=lambda answer: answer(_ALPHA, _V),
-        checks=(
-            Check(
-                "they are the diagonal of H diag(alpha) H",
-                lambda answer: close(
-                    answer(_ALPHA, _V), orthogonal_matrix(_V[None]).square() @ _ALPHA
-                ),
+        checks={
+            "they are the diagonal of H diag(alpha) H": agrees(
+                lambda answer: answer(_ALPHA, _V),
+                orthogonal_matrix(_V[None]).square() @ _ALPHA,
                 "multiply out Σ_k α_k H_ik² with H_ik = δ_ik − 2 u_i u_k",
             ),
-            Check(
-                "their sum is that of alpha",
+            "their sum is that of alpha": Check(
                 lambda answer: close(answer(_ALPHA, _V).sum(), _ALPHA.sum()),
                 "a rotation keeps the trace; is a 4 missing?",
             ),
-            Check(
-                "equal alphas stay as they are",
+            "equal alphas stay as they are": Check(
                 lambda answer: close(answer(0 * _ALPHA + 0.3, _V), 0 * _ALPHA + 0.3),
                 "H (0.3 I) H = 0.3 I",
             ),
-            Check(
-                "no tensor on the way has more than K entries",
+            "no tensor on the way has more than K entries": Check(
                 lambda answer: _largest(answer, _ALPHA.repeat(20), _V.repeat(20)) <= 100,
                 "v.square() and two sums are all you need",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda alpha, v: alpha * (1 - 2 * v.square() / (v @ v)).square(),
@@ -185,11 +173,7 @@ EXERCISES = (
                 "v has no unit length here. Divide v² by v·v first.",
             ),
             KnownError(
-                lambda alpha, v: (
-                    alpha
-                    - 2 * alpha * v.square() / (v @ v)
-                    + 2 * v.square() / (v @ v) * (alpha * v.square()).sum() / (v @ v)
-                ),
+                lambda alpha, v: (alpha + unit_variances(alpha, v)) / 2,
                 "the factors must be 4: (δ − 2 u u)² has the terms −4 δ u² and 4 u⁴.",
             ),
             KnownError(
@@ -213,25 +197,20 @@ EXERCISES = (
         title="the prior that charges least",
         solution=best_beta,
         probe=lambda answer: answer(_THETA, _S),
-        checks=(
-            Check(
-                "ten per cent more or less costs more, for every weight",
-                _is_smallest,
-                "differentiate (11) with respect to one beta",
+        checks={
+            "ten per cent more or less costs more, for every weight": Check(
+                _is_smallest, "differentiate (11) with respect to one beta"
             ),
-            Check(
-                "under it every weight has the second moment that it has under q",
-                lambda answer: close(
-                    1 / answer(_THETA, _S), _THETA.square() + _THETA.square() * _S[:, None]
-                ),
+            "under it every weight has the second moment that it has under q": agrees(
+                lambda answer: 1 / answer(_THETA, _S),
+                _THETA.square() + _THETA.square() * _S[:, None],
                 "E w² is the mean squared plus the variance θ² s",
             ),
-            Check(
-                "weights ten times as large get a hundredth of the precision",
+            "weights ten times as large get a hundredth of the precision": Check(
                 lambda answer: close(answer(10 * _THETA, _S), answer(_THETA, _S) / 100),
                 "1 + s knows nothing of theta; θ² does",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda theta, s: theta.square() * (1 + s[:, None]),
@@ -243,8 +222,7 @@ EXERCISES = (
                 "cover the mean: E w² = θ² (1 + s).",
             ),
             KnownError(
-                lambda theta, s: 1 / (theta.abs() * (1 + s[:, None])),
-                "theta enters squared.",
+                lambda theta, s: 1 / (theta.abs() * (1 + s[:, None])), "theta enters squared."
             ),
             KnownError(
                 lambda theta, s: 1 / (theta.square() * (1 + s[:, None].sqrt())),
@@ -262,29 +240,22 @@ EXERCISES = (
         title="the law that is drawn",
         solution=weight_covariance,
         probe=lambda answer: answer(_THETA, _NOISE_COV),
-        checks=(
-            Check(
-                "it is the covariance of diag(xi) theta",
-                lambda answer: close(
-                    answer(_THETA, torch.cov(_DRAWS.T, correction=0)),
-                    _sample_covariance(_THETA, _DRAWS),
-                ),
+        checks={
+            "it is the covariance of diag(xi) theta": agrees(
+                lambda answer: answer(_THETA, torch.cov(_DRAWS.T, correction=0)),
+                _sample_covariance(_THETA, _DRAWS),
                 "Cov[w_ij, w_kl] = θ_ij Cov[ξ_i, ξ_k] θ_kl, also for two different columns",
             ),
-            Check(
-                "its diagonal has the variances θ² s",
-                lambda answer: close(
-                    answer(_THETA, _NOISE_COV).diagonal(),
-                    (_THETA.square() * _NOISE_COV.diagonal()[:, None]).flatten(),
-                ),
+            "its diagonal has the variances θ² s": agrees(
+                lambda answer: answer(_THETA, _NOISE_COV).diagonal(),
+                (_THETA.square() * _NOISE_COV.diagonal()[:, None]).flatten(),
                 "the order is that of theta.flatten(): row after row",
             ),
-            Check(
-                "its rank is K, not KQ",
+            "its rank is K, not KQ": Check(
                 lambda answer: int(torch.linalg.matrix_rank(answer(_THETA, _NOISE_COV))) == 3,
                 "K random numbers drive all the weights",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda theta, noise_cov: (

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
 
 
 def gamma_price(mu: Tensor, sigma2: Tensor, a: float, b: float) -> Tensor:
@@ -36,18 +36,13 @@ def noisy_least_squares(X: Tensor, y: Tensor, C: Tensor) -> Tensor:
     return torch.linalg.solve(S + S * C, X.T @ y)
 
 
-def _normal(*shape: int, seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=generator, dtype=torch.float64)
-
-
-_MU, _SIGMA2 = _normal(4, seed=1), _normal(4, seed=2).exp()
+_MU, _SIGMA2 = normals(1)(4), normals(2)(4).exp()
 _SIGMA = torch.tensor([0.3, 0.8], dtype=torch.float64)
-_BASIS = torch.linalg.qr(_normal(3, 3, seed=3)).Q
+_BASIS = torch.linalg.qr(normals(3)(3, 3)).Q
 _ALPHA = torch.tensor([0.1, 0.5, 2.0], dtype=torch.float64)
-_ROOT, _H = _normal(3, 3, seed=4), _normal(3, seed=5)
+_ROOT, _H = normals(4)(3, 3), normals(5)(3)
 _HESSIAN = _ROOT @ _ROOT.T
-_X, _Y = _normal(12, 3, seed=6), _normal(12, seed=7)
+_X, _Y = normals(6)(12, 3), normals(7)(12)
 _COV = _BASIS * _ALPHA @ _BASIS.T
 
 
@@ -88,33 +83,26 @@ EXERCISES = (
         title="the price of a scale under a Gamma prior",
         solution=gamma_price,
         probe=lambda answer: answer(_MU, _SIGMA2, 3.0, 2.0),
-        checks=(
-            Check(
-                "it is E[log q(z) − log p(z)], integrated numerically",
-                lambda answer: close(
-                    answer(_MU, _SIGMA2, 3.0, 2.0),
-                    _gamma_by_quadrature(_MU, _SIGMA2, 3.0, 2.0),
-                    atol=1e-7,
-                ),
+        checks={
+            "it is E[log q(z) − log p(z)], integrated numerically": agrees(
+                lambda answer: answer(_MU, _SIGMA2, 3.0, 2.0),
+                _gamma_by_quadrature(_MU, _SIGMA2, 3.0, 2.0),
                 "minus the entropy of q, minus the mean of log p; E[z] and E[log z] differ",
+                atol=1e-7,
             ),
-            Check(
-                "its slope in mu is 0 where E[z] is the prior's mean a/b",
+            "its slope in mu is 0 where E[z] is the prior's mean a/b": Check(
                 lambda answer: close(_slope_at_prior_mean(answer), torch.zeros(4), atol=1e-9),
                 "mu appears in the entropy, in (a − 1) E[log z] and in b E[z]",
             ),
-            Check(
-                "scales add up",
-                lambda answer: close(
-                    answer(_MU, _SIGMA2, 3.0, 2.0),
-                    sum(
-                        answer(m.view(1), s.view(1), 3.0, 2.0)
-                        for m, s in zip(_MU, _SIGMA2, strict=True)
-                    ),
+            "scales add up": agrees(
+                lambda answer: answer(_MU, _SIGMA2, 3.0, 2.0),
+                lambda answer: sum(
+                    answer(m.view(1), s.view(1), 3.0, 2.0)
+                    for m, s in zip(_MU, _SIGMA2, strict=True)
                 ),
                 "the KL of independent scales is a sum",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda mu, sigma2, a, b: gamma_price(mu, sigma2, a, b) + mu.sum(),
@@ -150,68 +138,44 @@ EXERCISES = (
         title="one scale for all rows, with mean one",
         solution=hierarchical_factors,
         probe=_factors,
-        checks=(
-            Check(
-                "the mean factor is 1",
+        checks={
+            "the mean factor is 1": Check(
                 lambda answer: close(
                     _factors(answer, 200_000, 1).mean((0, 1)), torch.ones(2), atol=0.01
                 ),
                 "E[exp(sigma eps)] is exp(sigma²/2), not 1",
             ),
-            Check(
-                "rows of one sample share their scale",
-                lambda answer: close(
-                    _factors(answer), _factors(answer)[:, :1].expand(6, 3, 2), atol=1e-12
-                ),
+            "rows of one sample share their scale": Check(
+                lambda answer: close(_factors(answer), _factors(answer)[:, :1].expand(6, 3, 2)),
                 "draw eps with one row: shape (S, 1, K)",
             ),
-            Check(
-                "samples and units have scales of their own",
+            "samples and units have scales of their own": Check(
                 lambda answer: bool(
                     _factors(answer)[:, 0].std(0).gt(0.01).all()
                     and (_factors(answer)[0, 0, 0] - _factors(answer)[0, 0, 1]).abs() > 1e-6
                 ),
                 "S functions are S draws of z, and every one of the K units has its own",
             ),
-            Check(
-                "log z has standard deviation sigma",
-                lambda answer: close(
-                    _factors(answer, 50_000, 1).log().std((0, 1)), _SIGMA, atol=0.02
-                ),
+            "log z has standard deviation sigma": Check(
+                lambda answer: close(_factors(answer, 50_000, 1).log().std((0, 1)), _SIGMA, 0.02),
                 "log z = sigma eps + location",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
-                lambda xi, sigma, generator: (
-                    hierarchical_factors(xi, sigma, generator) * torch.exp(sigma**2 / 2)
-                ),
+                lambda xi, sigma, g: hierarchical_factors(xi, sigma, g) * (sigma**2 / 2).exp(),
                 "E[z] is exp(sigma²/2) here: the layer would be louder than its mean weights say.",
             ),
             KnownError(
-                lambda xi, sigma, generator: (
-                    hierarchical_factors(xi, sigma, generator) * torch.exp(-(sigma**2) / 2)
-                ),
+                lambda xi, sigma, g: hierarchical_factors(xi, sigma, g) / (sigma**2 / 2).exp(),
                 "this subtracts sigma², twice too much: E[z] is exp(−sigma²/2).",
             ),
             KnownError(
-                lambda xi, sigma, generator: (
-                    torch.exp(
-                        sigma * torch.randn(xi.shape, generator=generator, dtype=xi.dtype)
-                        - sigma**2 / 2
-                    )
-                    * xi
-                ),
+                lambda xi, s, g: hierarchical_factors(xi.flatten(0, 1)[:, None], s, g).view_as(xi),
                 "every row has a z of its own. z is global: one draw for all rows.",
             ),
             KnownError(
-                lambda xi, sigma, generator: (
-                    torch.exp(
-                        sigma * torch.randn(1, 1, len(sigma), generator=generator, dtype=xi.dtype)
-                        - sigma**2 / 2
-                    )
-                    * xi
-                ),
+                lambda xi, s, g: hierarchical_factors(xi.flatten(0, 1)[None], s, g).view_as(xi),
                 "all S samples have one z. Then the spread over samples does not contain q(z).",
             ),
         ),
@@ -226,32 +190,23 @@ EXERCISES = (
         title="the penalty",
         solution=penalty,
         probe=lambda answer: answer(_HESSIAN, _H, _ALPHA, _BASIS),
-        checks=(
-            Check(
-                "for ½ x'Ax it is what Gaussian noise adds, from exact moments",
-                lambda answer: close(
-                    answer(_HESSIAN, _H, _ALPHA, _BASIS),
-                    0.5 * ((_ROOT.T * _H) @ _BASIS * _ALPHA.sqrt()).square().sum(),
-                ),
+        checks={
+            "for ½ x'Ax it is what Gaussian noise adds, from exact moments": agrees(
+                lambda answer: answer(_HESSIAN, _H, _ALPHA, _BASIS),
+                0.5 * ((_ROOT.T * _H) @ _BASIS * _ALPHA.sqrt()).square().sum(),
                 "Cov(h ∘ eta) = diag(h) U diag(alpha) U' diag(h), and there is a ½",
             ),
-            Check(
-                "with equal alphas the rotation does not matter",
-                lambda answer: close(
-                    answer(_HESSIAN, _H, torch.ones(3).double(), _BASIS),
-                    answer(_HESSIAN, _H, torch.ones(3).double(), torch.eye(3).double()),
-                ),
+            "with equal alphas the rotation does not matter": agrees(
+                lambda answer: answer(_HESSIAN, _H, torch.ones(3).double(), _BASIS),
+                lambda answer: answer(_HESSIAN, _H, torch.ones(3).double(), torch.eye(3).double()),
                 "U I U' = I",
             ),
-            Check(
-                "noise of twice the standard deviation costs four times as much",
-                lambda answer: close(
-                    answer(_HESSIAN, _H, 4 * _ALPHA, _BASIS),
-                    4 * answer(_HESSIAN, _H, _ALPHA, _BASIS),
-                ),
+            "noise of twice the standard deviation costs four times as much": agrees(
+                lambda answer: answer(_HESSIAN, _H, 4 * _ALPHA, _BASIS),
+                lambda answer: 4 * answer(_HESSIAN, _H, _ALPHA, _BASIS),
                 "alpha is a variance and enters to the first power",
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda H, h, alpha, U: 2 * penalty(H, h, alpha, U),
@@ -286,31 +241,24 @@ EXERCISES = (
         title="least squares under structured noise",
         solution=noisy_least_squares,
         probe=lambda answer: answer(_X, _Y, _COV),
-        checks=(
-            Check(
-                "without noise it is least squares",
-                lambda answer: close(
-                    answer(_X, _Y, torch.zeros(3, 3).double()),
-                    torch.linalg.lstsq(_X, _Y[:, None]).solution[:, 0],
-                    atol=1e-8,
-                ),
+        checks={
+            "without noise it is least squares": agrees(
+                lambda answer: answer(_X, _Y, torch.zeros(3, 3).double()),
+                torch.linalg.lstsq(_X, _Y[:, None]).solution[:, 0],
                 "C = 0 leaves X'X w = X'y",
+                atol=1e-8,
             ),
-            Check(
-                "the gradient of the expected loss is 0 there",
+            "the gradient of the expected loss is 0 there": Check(
                 lambda answer: close(_slope_of_expected_loss(answer), torch.zeros(3), atol=1e-8),
                 "R = ½ w' (X'X ∘ C) w: add its gradient to X'(Xw − y)",
             ),
-            Check(
-                "with C = alpha I it is a ridge weighted by the size of each input",
-                lambda answer: close(
-                    answer(_X, _Y, 0.3 * torch.eye(3).double()),
-                    torch.linalg.solve(_X.T @ _X + 0.3 * torch.diag((_X**2).sum(0)), _X.T @ _Y),
-                    atol=1e-8,
-                ),
+            "with C = alpha I it is a ridge weighted by the size of each input": agrees(
+                lambda answer: answer(_X, _Y, 0.3 * torch.eye(3).double()),
+                torch.linalg.solve(_X.T @ _X + 0.3 * torch.diag((_X**2).sum(0)), _X.T @ _Y),
                 "relative noise on a large input is large noise",
+                atol=1e-8,
             ),
-        ),
+        },
         known_errors=(
             KnownError(
                 lambda X, y, C: torch.linalg.solve(X.T @ X + C, X.T @ y),
@@ -328,9 +276,7 @@ EXERCISES = (
                 "gradient.",
             ),
             KnownError(
-                lambda X, y, C: torch.linalg.solve(
-                    X.T @ X + torch.diag(((X.T @ X) * C).diagonal()), X.T @ y
-                ),
+                lambda X, y, C: noisy_least_squares(X, y, torch.diag(C.diagonal())),
                 "only the diagonal of C is used. Then structure would change nothing.",
             ),
         ),

@@ -58,8 +58,7 @@ def build_figure(figure: Figure) -> Update:
     left.legend([classic, inverted], ["masks 0, 1", "masks 0, 1/keep"], loc="upper right")
 
     middle.set(xlim=(W[0], W[-1]), ylim=(1e-3, 1e3), yscale="log")
-    middle.set(xlabel="one weight w", ylabel="density")
-    middle.set_title("Its posterior and its prior")
+    middle.set(xlabel="one weight w", ylabel="density", title="Its posterior and its prior")
     (prior,) = middle.plot(W, W, color=GREY, ls="--", animated=True)
     (posterior,) = middle.plot(W, W, color=BLUE, ls="-", animated=True)
     middle.legend([posterior, prior], ["q(w)", "prior"], loc="upper right", ncols=2)

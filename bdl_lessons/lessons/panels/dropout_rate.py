@@ -47,8 +47,7 @@ def build_figure(figure: Figure) -> Update:
 
     middle.set(xlim=(0, 1), xlabel="P(class 1 | input)", ylabel="share of sub-networks")
     middle.set_yscale("function", functions=(np.sqrt, np.square))
-    middle.set(ylim=(0, 1.5), yticks=(0, 0.05, 0.2, 0.5, 1))
-    middle.set_title("What the 1024 sub-networks say")
+    middle.set(ylim=(0, 1.5), yticks=(0, 0.05, 0.2, 0.5, 1), title="What the 1024 sub-networks say")
     bars = middle.stairs(np.zeros(40), BINS, fill=True, color=tint(BLUE, 0.45), animated=True)
     mean = middle.axvline(0, ymax=0.8, color=BLUE, linestyle="-", lw=2.2, animated=True)
     scaled = middle.axvline(0, ymax=0.8, color=VERMILLION, linestyle="--", lw=2.2, animated=True)
@@ -89,9 +88,7 @@ def build_figure(figure: Figure) -> Update:
             animated=True,
             zorder=3,
         )
-    star = right.scatter(
-        [], [], s=210, marker="*", c=ORANGE, edgecolor=INK, animated=True, zorder=4
-    )
+    star = right.scatter([], [], s=210, marker="*", c=ORANGE, ec=INK, animated=True, zorder=4)
     right.set(xlim=XLIM, ylim=YLIM, xlabel="input 1", ylabel="input 2")
     right.set_title("Trained at this rate")
 

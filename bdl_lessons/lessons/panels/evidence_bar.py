@@ -97,12 +97,8 @@ def build_figure(figure: Figure) -> Update:
     plane.set(xlim=(-4, 4), ylim=(-4, 4))
     plane.set(xlabel="w₁ [posterior std from its mean]", ylabel="w₂ [posterior std from its mean]")
     plane.set_title("q over the posterior")
-    contours = plane.add_collection(
-        LineCollection([], colors=GREY, linewidths=1.6, linestyles="-", animated=True)
-    )
-    ellipses = [
-        plane.plot([], [], color=BLUE, linestyle="-", lw=1.8, animated=True)[0] for _ in MASS
-    ]
+    contours = plane.add_collection(LineCollection([], colors=GREY, lw=1.6, ls="-", animated=True))
+    ellipses = [plane.plot([], [], color=BLUE, ls="-", lw=1.8, animated=True)[0] for _ in MASS]
     (centre,) = plane.plot([], [], "o", color=BLUE, ms=5, animated=True)
     plane.legend(
         [contours, ellipses[0]],
@@ -118,7 +114,7 @@ def build_figure(figure: Figure) -> Update:
     steps.tick_params(axis="x", length=0)
     steps.set_ylabel("nats above the log evidence")
     steps.set_title("Two steps from the data term to the evidence")
-    steps.axhline(0, color=INK, linestyle="-", lw=1.4)
+    steps.axhline(0, color=INK, ls="-", lw=1.4)
     steps.text(2.98, 0.12, "log evidence", ha="right", va="bottom", fontsize=9)
     kl_bar, gap = (
         steps.bar(
@@ -126,7 +122,7 @@ def build_figure(figure: Figure) -> Update:
         )[0]
         for x, colour, hatch in ((0.75, VERMILLION, "//"), (2.0, ORANGE, ""))
     )
-    (elbo,) = steps.plot([0.35, 2.4], [0, 0], color=BLUE, linestyle="-", lw=2.4, animated=True)
+    (elbo,) = steps.plot([0.35, 2.4], [0, 0], color=BLUE, ls="-", lw=2.4, animated=True)
     bold = {"weight": "bold", "fontsize": 9.5, "animated": True}
     top_name = steps.text(0.75, 0, "data term", ha="center", color=VERMILLION, **bold)
     elbo_name = steps.text(1.375, 0, "ELBO", ha="center", va="top", color=BLUE, **bold)

@@ -12,11 +12,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from bdl_lessons.core import BLUE, GREY, INK, tint
-from bdl_lessons.experiments.panel_arrays.in_between_uncertainty import (
-    POSITION,
-    RATES,
-    WEIGHT_STDS,
-)
+from bdl_lessons.experiments.panel_arrays.in_between_uncertainty import POSITION, RATES, WEIGHT_STDS
 from bdl_lessons.lessons.panel import Panel, Slider, Update
 from bdl_lessons.lessons.panels import arrays
 
@@ -45,9 +41,7 @@ def build_figure(figure: Figure) -> Update:
     left.set_title("Mean ± 2 standard deviations")
     process = left.fill_between([], [], color=tint(GREY, 0.35), lw=0, animated=True)
     net = left.fill_between([], [], color=tint(BLUE, 0.35), lw=0, animated=True)
-    draws = left.add_collection(
-        LineCollection([], colors=BLUE, lw=0.6, linestyles="-", animated=True)
-    )
+    draws = left.add_collection(LineCollection([], colors=BLUE, lw=0.6, ls="-", animated=True))
     left.plot(stored["x"], stored["y"], ".", ms=3, color=INK, animated=True, zorder=3)
     left.legend([process, net], ["Gaussian process", "MC dropout"], loc="upper left")
 

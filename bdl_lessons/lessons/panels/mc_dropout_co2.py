@@ -57,9 +57,7 @@ def build_figure(figure: Figure) -> Update:
     figure.subplots_adjust(0.07, 0.15, 0.99, 0.9, wspace=0.2)
 
     band = left.fill_between(years, 0, 1, color=tint(BLUE, 0.3), lw=0, animated=True)
-    lines = LineCollection(
-        [], colors=BLUE, linewidths=0.5, alpha=0.6, linestyles="-", animated=True
-    )
+    lines = LineCollection([], colors=BLUE, lw=0.5, alpha=0.6, ls="-", animated=True)
     left.add_collection(lines)
     (mean,) = left.plot([], [], color=BLUE, ls="-", lw=2.2, animated=True, zorder=3)
     train_years = data.to_years(data.x[:, 0])
@@ -81,8 +79,7 @@ def build_figure(figure: Figure) -> Update:
     (noise_line,) = right.plot([], [], color=GREEN, ls=":", animated=True)
     (total_line,) = right.plot([], [], color=INK, ls="-", animated=True)
     right.axvline(END, color=INK, lw=0.8, ls="--")
-    right.set(xlim=(START, HORIZON), ylim=(0, 8), xlabel="year")
-    right.set_ylabel("standard deviation (ppm)")
+    right.set(xlim=(START, HORIZON), ylim=(0, 8), xlabel="year", ylabel="standard deviation (ppm)")
     right.set_title("Spread and noise: squares add")
     right.legend(
         [total_line, spread_line, noise_line],

@@ -79,7 +79,8 @@ def build_figure(figure: Figure) -> Update:
         parts = {name: row_parts(noise_scale, QUANTITIES[quantity], name) for name in ESTIMATORS}
         unit = sum(parts["local"].at(1, 1))
         for name, line in lines.items():
-            line.set_ydata([sum(parts[name].at(size, 1)) / unit for size in m])
+            data, noise, shared = parts[name]
+            line.set_ydata((1 / m * data + 1 / m * noise + 1 / m * (m - 1) * shared) / unit)
         here.set_xdata([batch_size, batch_size])
         title.set_text(f"Its parts at M = {batch_size}")
         heights = np.array([parts[name].at(batch_size, 1) for name in ESTIMATORS])

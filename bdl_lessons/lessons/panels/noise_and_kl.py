@@ -46,15 +46,13 @@ def build_figure(figure: Figure) -> Update:
     figure.subplots_adjust(0.062, 0.17, 0.985, 0.89, wspace=0.27)
 
     left.set(xlim=(NOISE[0], NOISE[-1]), ylim=(0, 2), yticks=(0, 1, 2))
-    left.set(xlabel="factor ξ", ylabel="density; probability of the bars")
-    left.set_title("The noise")
+    left.set(xlabel="factor ξ", ylabel="density; probability of the bars", title="The noise")
     (gaussian,) = left.plot(NOISE, NOISE, color=BLUE, ls="-", animated=True)
     stems = left.vlines([0, 1], 0, [1, 1], color=VERMILLION, lw=5, alpha=0.7, animated=True)
     left.legend([gaussian, stems], ["N(1, α)", "binary"], loc="upper right")
 
     middle.set(xlim=(WEIGHT[0], WEIGHT[-1]), ylim=(1e-3, 30), yscale="log")
-    middle.set(xlabel="weight w = θ ξ", ylabel="density")
-    middle.set_title("One weight")
+    middle.set(xlabel="weight w = θ ξ", ylabel="density", title="One weight")
     with np.errstate(divide="ignore"):
         (prior,) = middle.plot(WEIGHT, 0.3 / np.abs(WEIGHT), color=GREY, ls="--")
     (weight,) = middle.plot(WEIGHT, WEIGHT, color=BLUE, ls="-", animated=True)

@@ -92,8 +92,7 @@ def build_figure(figure: Figure) -> Update:
     normal = np.random.default_rng(0).standard_normal((N_COPIES, 2))
 
     left.set(xlim=(-0.6, 2.6), ylim=(-0.6, 2.6), xlabel="input h₁", ylabel="input h₂")
-    left.set_aspect("equal")
-    left.set_title("Noise on one input")
+    left.set(aspect="equal", title="Noise on one input")
     left.scatter(*h.T, s=14, c=GREY, alpha=0.6, lw=0)
     copies = left.scatter([], [], s=8, c=ORANGE, lw=0, animated=True)
     (cloud,) = left.plot([], [], color=VERMILLION, ls="-", animated=True)
@@ -102,8 +101,7 @@ def build_figure(figure: Figure) -> Update:
     left.legend([cloud, same[0]], ["2 std of h ∘ ξ", "equal output"], loc="upper left")
 
     middle.set(xlim=(-1.2, 2.2), ylim=(-1.7, 1.7), xlabel="weight w₁", ylabel="weight w₂")
-    middle.set_aspect("equal")
-    middle.set_title("Weights it holds back")
+    middle.set(aspect="equal", title="Weights it holds back")
     for level in (0.02, 0.08, 0.2, 0.4):
         middle.plot(*(best[:, None] + ellipse(S, 2 * level)), color=tint(BLUE, 0.45), ls="-", lw=1)
     middle.scatter(*best, s=40, c=BLUE, marker="s", zorder=4)

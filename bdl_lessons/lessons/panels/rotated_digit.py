@@ -53,8 +53,7 @@ def build_figure(figure: Figure) -> Update:
         range(10), np.zeros(10), s=420, marker="_", color=VERMILLION, lw=2.4, animated=True
     )
     middle.set(xlim=(-0.6, 9.6), ylim=(-0.03, 1.03), xticks=range(10), xlabel="class")
-    middle.set_ylabel("softmax output")
-    middle.set_title("100 draws (dots) and their mean")
+    middle.set(ylabel="softmax output", title="100 draws (dots) and their mean")
 
     (entropy_line,) = right.plot([], [], color=INK, ls="-", animated=True)
     (information_line,) = right.plot([], [], color=BLUE, ls="--", animated=True)
@@ -62,8 +61,7 @@ def build_figure(figure: Figure) -> Update:
     right.axhline(math.log(10), color=INK, lw=0.8, ls=":")
     right.text(178, math.log(10) + 0.04, "log 10", ha="right", fontsize=8)
     right.set(xlim=(0, 180), ylim=(0, 2.6), xticks=range(0, 181, 45), ylabel="nats")
-    right.set(xlabel="rotation (degrees)")
-    right.set_title("Uncertainty over the angle")
+    right.set(xlabel="rotation (degrees)", title="Uncertainty over the angle")
     right.legend(
         [entropy_line, information_line],
         ["predictive entropy", "mutual information"],

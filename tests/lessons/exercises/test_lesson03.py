@@ -34,10 +34,10 @@ def test_each_known_mistake_fails_and_is_named(task, mistake):
 def test_every_property_can_fail():
     for task in TASKS:
         reports = [grade(task, mistake.answer) for mistake in task.known_errors]
-        for index, prop in enumerate(task.checks):
+        for index, (claim, check) in enumerate(task.checks.items()):
             caught = any(report.lines[index].startswith("no") for report in reports)
-            caught = caught or not _holds(prop, lambda *args: torch.full((2, 3), -7.5))
-            assert caught, (task.number, prop.claim)
+            caught = caught or not _holds(check, lambda *args: torch.full((2, 3), -7.5))
+            assert caught, (task.number, claim)
 
 
 def test_features_are_those_of_the_package():
@@ -68,8 +68,8 @@ def test_recursion_is_the_kernel():
     torch.testing.assert_close(deep_relu(k0[0, 0], k0[1, 1], k0[0, 1], 4, 1.5, 0.4), k.detach())
 
 
-def _holds(prop, answer) -> bool:
+def _holds(check, answer) -> bool:
     try:
-        return prop.holds(answer)
+        return check.holds(answer)
     except Exception:
         return False

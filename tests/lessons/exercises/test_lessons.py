@@ -28,8 +28,8 @@ class TestEveryExercise:
     def test_every_check_refuses_some_wrong_answer_or_nonsense(self, exercise):
         wrong = [error.answer for error in exercise.known_errors]
         reports = [grade(exercise, answer).lines for answer in [*wrong, lambda *_, **__: None]]
-        for index, check in enumerate(exercise.checks):
-            assert any(lines[index].startswith("no") for lines in reports), check.claim
+        for index, claim in enumerate(exercise.checks):
+            assert any(lines[index].startswith("no") for lines in reports), claim
 
 
 @pytest.mark.parametrize(("exercise", "error"), KNOWN_ERRORS)
