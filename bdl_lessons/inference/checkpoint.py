@@ -5,7 +5,8 @@ place in the schedule and the state of the random numbers. It is written at the 
 since within one the order of the examples would be needed too. A continued run ends bit by bit
 where it would have ended in one piece.
 
-The file begins with the SHA-256 of what follows, so that a damaged one is never continued.
+The file begins with the SHA-256 of what follows, so that a damaged one is never continued. The
+long recorded runs of lessons 05 and 08 use it.
 """
 
 from __future__ import annotations

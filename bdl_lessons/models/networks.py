@@ -1,4 +1,7 @@
-"""Networks built from a layer factory: one architecture under any distribution of the weights."""
+"""Networks built from a layer factory: one architecture under any distribution of the weights.
+
+Lesson 05 is the first to use one; lesson 12 compares all distributions on the same network.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ The first distribution is always ``q``, the approximation; the second is ``p``, 
 posterior it stands for. ``KL(q || p)`` is not ``KL(p || q)``. Every function returns a sum over all
 weights in nats, as a 0-dim tensor. Shapes that do not fit raise ValueError, and so do shapes that
 would enlarge the first argument by broadcasting and count weights twice. Values are not checked: a
-variance of 0 has an infinite divergence, a negative one gives NaN.
+variance of 0 has an infinite divergence, a negative one gives NaN. Lessons 02, 04 and 11.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""KL divergences of a layer's weights, in fewer passes over memory: see `kl`, `loguniform_kl`."""
+"""KL divergences of a layer's weights, in fewer passes over memory: see `kl`, `loguniform_kl`.
+
+No lesson needs this file: lessons 06 to 08 train with it.
+"""
 
 from __future__ import annotations
 

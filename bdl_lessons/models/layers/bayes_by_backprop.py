@@ -1,4 +1,7 @@
-"""Bayes by backprop: Gaussian weights under a Gaussian prior (Blundell et al., ICML 2015)."""
+"""Bayes by backprop: Gaussian weights under a Gaussian prior (Blundell et al., ICML 2015).
+
+Lesson 06.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Binary dropout as a distribution over the weights (Gal & Ghahramani, ICML 2016)."""
+"""Binary dropout as a distribution over the weights (Gal & Ghahramani, ICML 2016).
+
+Lessons 04 and 05.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 r"""The two divergences of :mod:`sparse_vd`, summed over the weights: value and slopes in one pass.
 
+No lesson needs this file: lesson 08 trains with it.
+
 With the best prior variance :math:`\lambda^2 = \mu^2 + \sigma^2` of a weight, that of ARD is
 
 .. math:: \mathrm{KL} = \tfrac12 \log\frac{\lambda^2}{\sigma^2}, \qquad

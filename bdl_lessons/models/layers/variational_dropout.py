@@ -1,4 +1,7 @@
-"""Variational dropout: Gaussian dropout whose noise is learned (Kingma et al., NeurIPS 2015)."""
+"""Variational dropout: Gaussian dropout whose noise is learned (Kingma et al., NeurIPS 2015).
+
+Lesson 07.
+"""
 
 from __future__ import annotations
 
