@@ -160,14 +160,8 @@ def figure(records: list[Record]) -> Figure:
     return picture
 
 
-EXPERIMENT = Experiment(
-    "co2_mc_dropout",
-    "MC dropout on CO2 (Gal and Ghahramani 2016, figure 2)",
-    trials,
-    run,
-    table,
-    figure,
-)
+TITLE = "MC dropout on CO2 (Gal and Ghahramani 2016, figure 2)"
+EXPERIMENT = Experiment("co2_mc_dropout", TITLE, trials, run, table, figure)
 
 
 _READING = """\

@@ -158,11 +158,5 @@ def _test_error(net: Network, data: Classification, on: torch.device) -> float:
     return 100 * (scores.argmax(-1) != data.y_test.to(on)).double().mean().item()
 
 
-EXPERIMENT = Experiment(
-    "gradient_variance",
-    "Variance of gradient estimators (Kingma, Salimans and Welling 2015, table 1)",
-    trials,
-    run,
-    table,
-    figure,
-)
+TITLE = "Variance of gradient estimators (Kingma, Salimans and Welling 2015, table 1)"
+EXPERIMENT = Experiment("gradient_variance", TITLE, trials, run, table, figure)

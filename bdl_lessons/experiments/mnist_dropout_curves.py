@@ -169,14 +169,8 @@ def make_network(method: str, width: int, generator: torch.Generator) -> Network
     return initialise(net.to(generator.device), generator)
 
 
-EXPERIMENT = Experiment(
-    "mnist_dropout_curves",
-    "Kinds of dropout over the width (Kingma, Salimans and Welling 2015, figure 1a)",
-    trials,
-    run,
-    table,
-    figure,
-)
+TITLE = "Kinds of dropout over the width (Kingma, Salimans and Welling 2015, figure 1a)"
+EXPERIMENT = Experiment("mnist_dropout_curves", TITLE, trials, run, table, figure)
 
 
 def _variational(noise: str, p_drop: float, kl_scale: float = 1.0) -> VariationalDropout:

@@ -124,11 +124,5 @@ def _turned(ones: Tensor, config: dict) -> Tensor:
     return torch.stack([rotated(ones, -angle) for angle in angles(config)])
 
 
-EXPERIMENT = Experiment(
-    "rotated_digit",
-    "A rotated digit (Gal and Ghahramani 2016, figure 4)",
-    trials,
-    run,
-    table,
-    figure,
-)
+TITLE = "A rotated digit (Gal and Ghahramani 2016, figure 4)"
+EXPERIMENT = Experiment("rotated_digit", TITLE, trials, run, table, figure)

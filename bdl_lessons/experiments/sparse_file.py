@@ -1,95 +1,39 @@
 """A pruned network as one file: non-zero weights, the gaps between their positions, the biases.
 
-The file is a NumPy archive without pickled objects. ``layout`` is JSON: one entry for each module,
-in order. Positions are stored as differences to the position before, in the smallest unsigned type
-that holds the largest of them.
+The file is a NumPy archive without pickled objects. ``layout`` in its header is JSON: one entry for
+each module, in order. Positions are stored as differences to the position before, in the smallest
+unsigned type that holds the largest of them.
 """
 
 from __future__ import annotations
 
+import io
 import json
-import math
-import os
-import zipfile
-import zlib
-from pathlib import Path
 
 import numpy as np
-import torch
 from torch import nn
 
-from bdl_lessons.core.files import replacing
 from bdl_lessons.inference import PrunedNetwork
 from bdl_lessons.inference.prune import SparseLayer
 
 VERSION = 2
-MAX_WEIGHTS = 2**27
-"""The largest layer that is read, and the largest array in a file, in numbers."""
-
-_ACTIVATIONS = (nn.ReLU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.ELU, nn.GELU, nn.SiLU)
-_BY_NAME = {kind.__name__: kind for kind in (*_ACTIVATIONS, nn.Flatten, nn.MaxPool2d)}
 
 
-def save_sparse(network: PrunedNetwork, path: str | os.PathLike) -> int:
-    """Write ``network`` to ``path``, all or nothing, and return the number of bytes on disk.
+def sparse_file(network: PrunedNetwork) -> bytes:
+    """The content of the file; its length is what a pruned network takes on disk.
 
-    Raises:
-        TypeError: if it is no pruned network, or has a module that the file cannot describe.
+    Args:
+        network: what :func:`~bdl_lessons.inference.to_sparse` returns.
     """
-    if not isinstance(network, PrunedNetwork):
-        raise TypeError(
-            f"network must be a PrunedNetwork: to_sparse() makes one; got {type(network).__name__}"
-        )
-    path, layout, arrays = Path(path), [], {}
+    layout, arrays = [], {}
     for number, module in enumerate(network):
         layout.append(_describe(module))
         if isinstance(module, SparseLayer):
             arrays |= {f"{number}.{name}": array for name, array in _arrays(module).items()}
     header = np.frombuffer(json.dumps({"version": VERSION, "layout": layout}).encode(), np.uint8)
-    with replacing(path) as file:
-        np.savez_compressed(file, header=header, **arrays)
-    return path.stat().st_size
-
-
-def load_sparse(path: str | os.PathLike) -> PrunedNetwork:
-    """The network that :func:`save_sparse` wrote, on the CPU.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it is truncated, damaged, something else, or has a layer or an array of more
-            than ``MAX_WEIGHTS`` numbers; the message names it.
-    """
-    path = Path(path)
-    try:
-        with zipfile.ZipFile(path) as archive:  # before anything is unpacked
-            if max(entry.file_size for entry in archive.infolist()) > 8 * MAX_WEIGHTS:
-                raise ValueError(f"an array has more than {MAX_WEIGHTS} numbers")
-        with np.load(path, allow_pickle=False) as stored:
-            header = json.loads(bytes(stored["header"]))
-            if header["version"] != VERSION:
-                raise ValueError(f"it has version {header['version']}, known is {VERSION}")
-            modules = [
-                _rebuild(entry, stored, number) for number, entry in enumerate(header["layout"])
-            ]
-    except FileNotFoundError:
-        raise
-    except (
-        ArithmeticError,
-        AttributeError,
-        EOFError,
-        LookupError,
-        MemoryError,
-        OSError,
-        RuntimeError,  # NotImplementedError among them: an unknown compression
-        TypeError,
-        ValueError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
-        raise ValueError(
-            f"{path.name} is not a complete file of a pruned network ({error}); save it again"
-        ) from error
-    return PrunedNetwork(*modules)
+    file = io.BytesIO()
+    np.savez_compressed(file, header=header, **arrays)
+    return file.getvalue()
 
 
 def _describe(module: nn.Module) -> dict:
@@ -101,48 +45,14 @@ def _describe(module: nn.Module) -> dict:
             "padding": module.padding,
             "bias": module.bias is not None,
         }
-    if type(module) in _BY_NAME.values():
-        options = getattr(module, "__constants__", ())  # all of them arguments of the constructor
-        return {"kind": type(module).__name__} | {name: getattr(module, name) for name in options}
-    known = ", ".join(_BY_NAME)
-    raise TypeError(f"the file cannot describe {type(module).__name__}; it knows {known}")
+    options = getattr(module, "__constants__", ())  # all of them arguments of the constructor
+    return {"kind": type(module).__name__} | {name: getattr(module, name) for name in options}
 
 
 def _arrays(layer: SparseLayer) -> dict[str, np.ndarray]:
-    index = layer.index.cpu().numpy()
-    gaps = np.diff(index, prepend=0)
-    kind = np.min_scalar_type(gaps.max(initial=0))
-    arrays = {"values": layer.values.cpu().numpy(), "gaps": gaps.astype(kind)}
+    gaps = np.diff(layer.index.cpu().numpy(), prepend=0)
+    arrays = {
+        "values": layer.values.cpu().numpy(),
+        "gaps": gaps.astype(np.min_scalar_type(gaps.max(initial=0))),
+    }
     return arrays if layer.bias is None else arrays | {"bias": layer.bias.cpu().numpy()}
-
-
-def _rebuild(entry: dict, stored, number: int) -> nn.Module:
-    if entry["kind"] != "sparse":
-        return _BY_NAME[entry.pop("kind")](**entry)
-    shape, values, gaps = entry["shape"], stored[f"{number}.values"], stored[f"{number}.gaps"]
-    bias = stored[f"{number}.bias"] if entry["bias"] else None
-    _check(shape, values, gaps, bias)
-    return SparseLayer(
-        torch.from_numpy(values),
-        torch.from_numpy(gaps.astype(np.int64).cumsum()),
-        shape,
-        None if bias is None else torch.from_numpy(bias),
-        entry["stride"],
-        entry["padding"],
-    )
-
-
-def _check(shape: list[int], values: np.ndarray, gaps: np.ndarray, bias: np.ndarray | None) -> None:
-    if len(shape) not in (2, 4) or not all(type(size) is int and size > 0 for size in shape):
-        raise ValueError(f"a layer has the shape {shape}")
-    if math.prod(shape) > MAX_WEIGHTS:
-        raise ValueError(f"a layer has {math.prod(shape)} weights, at most {MAX_WEIGHTS} are read")
-    if gaps.dtype.kind != "u" or gaps.ndim != 1 or values.shape != gaps.shape:
-        raise ValueError("positions are not unsigned whole numbers, one for each weight")
-    if gaps.astype(float).sum() >= math.prod(shape) or not gaps[1:].all():
-        raise ValueError("positions do not rise within the layer")
-    if bias is not None and bias.shape != (shape[0],):
-        raise ValueError(f"a bias of shape {bias.shape} for {shape[0]} outputs")
-    for array in (values,) if bias is None else (values, bias):
-        if array.dtype.kind != "f" or not np.isfinite(array).all():
-            raise ValueError("a weight or bias is no finite floating-point number")

@@ -10,7 +10,6 @@ error. Lesson 08.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +23,7 @@ from bdl_lessons.datasets import CAFFE_SCALE, mnist
 from bdl_lessons.evaluation import error_rate
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
 from bdl_lessons.experiments.remove_dead_units import n_hidden, remove_dead_units
-from bdl_lessons.experiments.sparse_file import save_sparse
+from bdl_lessons.experiments.sparse_file import sparse_file
 from bdl_lessons.experiments.sparse_lenet_report import BINS, figure, table
 from bdl_lessons.inference import (
     adam,
@@ -117,8 +116,8 @@ def run(trial: Trial) -> TrialResult:
             "error": _percent_wrong(small, x_test, y_test),
             "error_unpruned": _percent_wrong(zero_pruned(net, float("inf")), x_test, y_test),
             "compression": compression(rows),
-            "bytes_pruned": _bytes(stored),
-            "bytes_dense": _bytes(to_sparse(net, float("inf"))),
+            "bytes_pruned": len(sparse_file(stored)),
+            "bytes_dense": len(sparse_file(to_sparse(net, float("inf")))),
             "ms_dense": dense,
             "ms_stored": packed,
             "ms_shrunk": shrunk,
@@ -195,9 +194,8 @@ def learning_rate_factor(progress: float, network: str) -> float:
     return min(1.0, 2 - 2 * progress) if network == "LeNet-300-100" else 1 - progress
 
 
-EXPERIMENT = Experiment(
-    "sparse_lenet", "Sparse LeNets (Molchanov, Ashukha and Vetrov 2017)", trials, run, table, figure
-)
+TITLE = "Sparse LeNets (Molchanov, Ashukha and Vetrov 2017)"
+EXPERIMENT = Experiment("sparse_lenet", TITLE, trials, run, table, figure)
 
 
 def _inputs(x: Tensor, network: str) -> Tensor:
@@ -208,11 +206,6 @@ def _inputs(x: Tensor, network: str) -> Tensor:
 @torch.no_grad()
 def _percent_wrong(network: Network, x: Tensor, y: Tensor) -> float:
     return error_rate(torch.cat([network(rows, "mean") for rows in x.split(1000)]), y)
-
-
-def _bytes(network: Network) -> int:
-    with tempfile.TemporaryDirectory() as folder:
-        return save_sparse(network, Path(folder) / "network.npz")
 
 
 @torch.no_grad()

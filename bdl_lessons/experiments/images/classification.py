@@ -91,12 +91,8 @@ def _config(data: str, method: str, setting: dict) -> dict:
     return {"data": data, "method": method, "ood": ood, **_COMMON, **setting}
 
 
-EXPERIMENT = Experiment(
-    "image_classification",
-    "LeNet5 on MNIST and Fashion-MNIST, and what it says of other images "
-    "(Nguyen et al. 2021, Tables 4 and 5, OOD table, figure 4)",
-    trials,
-    measure_network,
-    table,
-    figure,
+TITLE = (
+    "LeNet5 on MNIST and Fashion-MNIST, and what it says of other images (Nguyen et "
+    "al. 2021, Tables 4 and 5, OOD table, figure 4)"
 )
+EXPERIMENT = Experiment("image_classification", TITLE, trials, measure_network, table, figure)

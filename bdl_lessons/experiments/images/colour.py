@@ -85,11 +85,7 @@ def _trial(architecture: str, data: str, method: str, setting: dict, seed: int =
     return Trial({**config, "ood": OTHERS.get((architecture, data), []), **setting}, seed)
 
 
+TITLE = "AlexNet and ResNet18 on colour images (Nguyen et al. 2021, Tables 4 and 5, OOD table)"
 EXPERIMENT = Experiment(
-    "image_classification_colour",
-    "AlexNet and ResNet18 on colour images (Nguyen et al. 2021, Tables 4 and 5, OOD table)",
-    trials,
-    measure_network,
-    table,
-    figure,
+    "image_classification_colour", TITLE, trials, measure_network, table, figure
 )

@@ -245,11 +245,5 @@ def _factor(factor: str, sizes: Mapping[str, int]) -> float:
     return (float(base) if base.isdigit() else sizes[base]) ** int(power or 1)
 
 
-EXPERIMENT = Experiment(
-    "complexity",
-    "Time and memory of one layer against its sizes (Nguyen et al. 2021, Table 6)",
-    trials,
-    run,
-    table,
-    figure,
-)
+TITLE = "Time and memory of one layer against its sizes (Nguyen et al. 2021, Table 6)"
+EXPERIMENT = Experiment("complexity", TITLE, trials, run, table, figure)

@@ -353,11 +353,5 @@ def _slopes(rows: list[dict]) -> dict:
     return slopes
 
 
-EXPERIMENT = Experiment(
-    "layer_cost",
-    "What a layer costs: a training step, and the KL of structured dropout",
-    trials,
-    run,
-    table,
-    figure,
-)
+TITLE = "What a layer costs: a training step, and the KL of structured dropout"
+EXPERIMENT = Experiment("layer_cost", TITLE, trials, run, table, figure)

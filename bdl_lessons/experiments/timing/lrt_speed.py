@@ -191,11 +191,5 @@ def _differences(config: dict) -> str:
     )
 
 
-EXPERIMENT = Experiment(
-    "lrt_speed",
-    "What a weight sample for each row costs (Kingma, Salimans and Welling 2015, section 5.1)",
-    trials,
-    run,
-    table,
-    figure,
-)
+TITLE = "What a weight sample for each row costs (Kingma, Salimans and Welling 2015, section 5.1)"
+EXPERIMENT = Experiment("lrt_speed", TITLE, trials, run, table, figure)

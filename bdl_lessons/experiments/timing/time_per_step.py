@@ -190,11 +190,5 @@ def _published(printed: dict, method: str, record: Record) -> str:
     return f"{row[record['config']['architecture']]:.2f}" if row else ""
 
 
-EXPERIMENT = Experiment(
-    "time_per_step",
-    "Time of a training step under each method (Nguyen et al. 2021, Table 7)",
-    trials,
-    run,
-    table,
-    figure,
-)
+TITLE = "Time of a training step under each method (Nguyen et al. 2021, Table 7)"
+EXPERIMENT = Experiment("time_per_step", TITLE, trials, run, table, figure)

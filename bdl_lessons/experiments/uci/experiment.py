@@ -64,14 +64,8 @@ def run(trial: Trial) -> TrialResult:
     return TrialResult(metrics, arrays | chosen)
 
 
-EXPERIMENT = Experiment(
-    "uci",
-    "Regression on the UCI sets (Variational structured dropout, Tables 10 and 11)",
-    trials,
-    run,
-    table,
-    figure,
-)
+TITLE = "Regression on the UCI sets (Variational structured dropout, Tables 10 and 11)"
+EXPERIMENT = Experiment("uci", TITLE, trials, run, table, figure)
 
 
 def _rounded(values: torch.Tensor) -> list[float]:
