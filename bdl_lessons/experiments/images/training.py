@@ -178,7 +178,6 @@ def _slang(
         n_samples=1,
         lr=config["slang_lr"],
         prior_precision=config["prior_precision"],
-        bias_precision=config["prior_precision"],
         init_precision=1.0 * len(x),
     )
     return lambda rows, n_samples: predict_slang(q, network, rows, n_samples, generator=generator)

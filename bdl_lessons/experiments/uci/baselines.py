@@ -133,7 +133,6 @@ class Slang(Method):
             rank=self.rank,
             n_samples=self.n_draws,
             lr=self.lr,
-            bias_precision=1.0,
             init_precision=self.init_precision,
             **how,
         )
