@@ -10,7 +10,6 @@ import json
 import math
 import random
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
@@ -27,6 +26,7 @@ from bdl_lessons.core import BLUE, GREY, VERMILLION
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.experiments import markdown
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
+from bdl_lessons.experiments.measure import in_turns
 from bdl_lessons.experiments.records import Record
 from bdl_lessons.inference import adam
 from bdl_lessons.models import (
@@ -276,14 +276,8 @@ def _time_steps(
     steps = {
         name: training_step(network, x, y, generator, N_TRAIN) for name, network in networks.items()
     }
-    seconds: dict[str, list[float]] = {name: [] for name in steps}
-    for repeat in range(n_repeats + 2):
-        for name in order.sample(list(steps), len(steps)):
-            began = time.perf_counter()
-            steps[name]()
-            if repeat > 1:  # the first two rounds warm up
-                seconds[name].append(time.perf_counter() - began)
-    return networks, seconds
+    shuffled = partial(order.sample, k=len(steps))
+    return networks, in_turns(steps, n_repeats, 2, lambda names: shuffled([*names]))
 
 
 def _step_rows(networks: dict[str, nn.Module], seconds: dict[str, list[float]]) -> list[dict]:
@@ -310,21 +304,15 @@ def _kl_row(n_units: int, n_repeats: int) -> dict:
     generator = torch.Generator().manual_seed(0)
     log_alpha = torch.randn(n_units, generator=generator).sub(2).requires_grad_()
     vectors = torch.randn(T, n_units, generator=generator).requires_grad_()
-    candidates = {"compact": compact}
-    if n_units <= LARGEST_MATRIX:
-        candidates["matrix"] = explicit
 
     def call(kl: Callable[[Tensor, Tensor], Tensor]) -> None:
         torch.autograd.grad(kl(log_alpha, vectors), (log_alpha, vectors))
 
-    seconds: dict[str, list[float]] = {name: [] for name in candidates}
-    for repeat in range(n_repeats + 1):
-        for name, kl in candidates.items():
-            began = time.perf_counter()
-            call(kl)
-            if repeat:  # the first round warms up
-                seconds[name].append(time.perf_counter() - began)
-    peaks = {name: _peak_bytes(partial(call, kl)) for name, kl in candidates.items()}
+    candidates = {"compact": partial(call, compact)}
+    if n_units <= LARGEST_MATRIX:
+        candidates["matrix"] = partial(call, explicit)
+    seconds = in_turns(candidates, n_repeats)
+    peaks = {name: _peak_bytes(candidate) for name, candidate in candidates.items()}
     times = {f"{name}, ms": 1e3 * median(own) for name, own in seconds.items()}
     memory = {f"{name}, peak in K T": peak / (4 * n_units * T) for name, peak in peaks.items()}
     return {"K": n_units, **times, **memory}

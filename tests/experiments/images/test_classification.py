@@ -1,7 +1,7 @@
 import pytest
 
 from bdl_lessons.experiments.images import classification, tables
-from bdl_lessons.experiments.images import classification_report as report
+from bdl_lessons.experiments.images import classification as report
 from bdl_lessons.experiments.records import RESULTS_FOLDER, load_records
 
 RECORDS = load_records(RESULTS_FOLDER / "image_classification.jsonl")

@@ -2,7 +2,7 @@ import torch
 
 from bdl_lessons.experiments import paper_tables
 from bdl_lessons.experiments.images import colour as colour
-from bdl_lessons.experiments.images import colour_report as report
+from bdl_lessons.experiments.images import colour as report
 from bdl_lessons.experiments.images.training import make_network
 
 
