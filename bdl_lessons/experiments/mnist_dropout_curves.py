@@ -122,10 +122,9 @@ def run(trial: Trial) -> TrialResult:
     )
     seconds = time.perf_counter() - began
     error = error_rate(mean_weights(net, data.x_test.flatten(1).to(on)), data.y_test.to(on))
-    return TrialResult(
-        {"error": error, "train_seconds": seconds},
-        {"alpha": _alphas(net)} if _learned(config["method"]) else {},
-    )
+    alphas = [layer.alpha.item() for layer in net if hasattr(layer, "noise")]
+    learned = {"alpha": alphas} if _learned(config["method"]) else {}
+    return TrialResult({"error": error, "train_seconds": seconds}, learned)
 
 
 def measure_speed(config: dict, seed: int) -> TrialResult:
@@ -193,8 +192,3 @@ def _learned(method: str) -> bool:
 
 def _kl_weight(method: str) -> float:
     return 1.0 if _learned(method) else 0.0
-
-
-@torch.no_grad()
-def _alphas(net: Network) -> list[float]:
-    return [layer.alpha.item() for layer in net if hasattr(layer, "noise")]

@@ -145,22 +145,11 @@ def _checkpoint(path: Path, key: str) -> Path:
     return path.with_name(f"{path.stem}-{key}.checkpoint")
 
 
-class _ThisProcess(Executor):
-    """Runs a call where it stands."""
-
-    def submit(self, function, /, *args) -> Future:
-        future: Future = Future()
-        try:
-            future.set_result(function(*args))
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-
 @contextmanager
-def _executor(jobs: int, given: Executor | None) -> Iterator[Executor]:
+def _executor(jobs: int, given: Executor | None) -> Iterator[Executor | None]:
+    """``None``: this process."""
     if given is not None or jobs == 1:
-        yield given or _ThisProcess()
+        yield given
         return
     spawn = multiprocessing.get_context("spawn")  # a forked CUDA or OpenMP does not work
     lifeline, ours = spawn.Pipe(duplex=False)
@@ -174,12 +163,17 @@ def _executor(jobs: int, given: Executor | None) -> Iterator[Executor]:
 
 
 def _finished(
-    pool: Executor, experiment: Experiment, scale: str, trials: list[Trial]
+    pool: Executor | None, experiment: Experiment, scale: str, trials: list[Trial]
 ) -> Iterator[tuple[Trial, Future]]:
     """Trials with their futures, each as soon as it is done."""
-    if isinstance(pool, _ThisProcess):
+    if pool is None:
         for trial in trials:
-            yield trial, pool.submit(measure, experiment, scale, trial)
+            future: Future = Future()
+            try:
+                future.set_result(measure(experiment, scale, trial))
+            except Exception as error:
+                future.set_exception(error)
+            yield trial, future
         return
     submitted = {pool.submit(measure, experiment, scale, trial): trial for trial in trials}
     for future in as_completed(submitted):

@@ -15,10 +15,9 @@ from matplotlib.figure import Figure
 from bdl_lessons.core import CYCLE, DASHES
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.experiments import markdown
-from bdl_lessons.experiments.experiment import Experiment, Trial
+from bdl_lessons.experiments.experiment import Experiment, Trial, published_table
 from bdl_lessons.experiments.images import tables
 from bdl_lessons.experiments.images.measures import measure_network
-from bdl_lessons.experiments.paper_tables import published_table
 from bdl_lessons.experiments.records import Record, group_by
 
 CHOICE = "fashion-mnist"
@@ -116,24 +115,26 @@ def table(records: Sequence[Record]) -> str:
     for data in _data_sets(records):
         rows = tables.select(records, data, picked)
         parts += [f"### Trained on {_TITLES[data]}", tables.quality(rows)]
-        for other in rows[0]["config"]["ood"]:
+        ood = rows[0]["config"]["ood"]
+        for other in ood:
             parts += [
                 f"{_TITLES[data]} against {_TITLES[other]}, by the largest averaged probability:",
                 tables.detections(rows, other, "max softmax"),
             ]
         parts += [
             "The same by predictive entropy, AUROC alone:",
-            _auroc_by_entropy(rows),
+            tables.by_method(rows, {f"{name}/entropy/auroc": _TITLES[name] for name in ood}),
             "Percentage of rows of each set with a predictive entropy below a fifth of log 10:",
             tables.low_entropy_share(rows),
         ]
     parts += [_vsd_against_relatives(records, picked)]
+    first_seed = min(record["seed"] for record in records)
     parts += [
         "### Settings that were tried",
         f"On the last {records[0]['config']['n_val']:,} training images of {_TITLES[CHOICE]}, with "
         "the first seed. Both data sets then use the setting with the smallest NLL there; no test "
         "image has a part in it.",
-        tables.grid(tables.where(records, data=CHOICE, seed=_first_seed(records)), picked),
+        tables.grid(tables.where(records, data=CHOICE, seed=first_seed), picked),
         "### Published",
         _published(),
     ]
@@ -169,10 +170,6 @@ def _data_sets(records: Sequence[Record]) -> list[str]:
     return [name for name in _TITLES if name in found]
 
 
-def _first_seed(records: Sequence[Record]) -> int:
-    return min(record["seed"] for record in records)
-
-
 def _vsd_against_relatives(records: Sequence[Record], picked: dict[str, str]) -> str:
     """VSD T=2 against its simpler relatives, where all of them are recorded."""
     rivals = ("MAP", "MCD", "VD", "VSD T=1")
@@ -187,15 +184,6 @@ def _vsd_against_relatives(records: Sequence[Record], picked: dict[str, str]) ->
         "difference. AUROC is by the largest averaged probability.\n\n"
         + markdown.table(["measure", "best of all", *(f"than {rival}" for rival in rivals)], rows)
     )
-
-
-def _auroc_by_entropy(records: Sequence[Record]) -> str:
-    names = {f"{other}/entropy/auroc": _TITLES[other] for other in records[0]["config"]["ood"]}
-    rows = [
-        [method, *(tables.mean_and_error([r["metrics"][name] for r in group], 3) for name in names)]
-        for method, group in group_by(records, "method").items()
-    ]
-    return markdown.table(["method", *names.values()], rows)
 
 
 def _reading(config: dict) -> str:

@@ -14,10 +14,9 @@ from matplotlib.figure import Figure
 from bdl_lessons.core import BLUE
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.experiments import markdown
-from bdl_lessons.experiments.experiment import Experiment, Trial
+from bdl_lessons.experiments.experiment import Experiment, Trial, published_table
 from bdl_lessons.experiments.images import tables
 from bdl_lessons.experiments.images.measures import measure_network
-from bdl_lessons.experiments.paper_tables import published_table
 from bdl_lessons.experiments.records import Record, group_by
 
 PRINTED_AS = {"cifar10": "CIFAR10", "cifar100": "CIFAR100", "svhn": "SVHN", "stl10": "STL10"}

@@ -104,8 +104,7 @@ class MatrixGaussianPosterior(WeightPosterior):
         log_det = 2 * (n_out * self.log_input_std.sum() + n_in * self.log_output_std.sum())
         kl = (spread + n_in * mu.square().sum() - mu.numel() - log_det) / 2
         kl_x, kl_y = molchanov_kl(self.log_alpha)
-        kl = kl + self.pseudo_x.numel() * kl_x + self.pseudo_y.numel() * kl_y
-        return kl
+        return kl + self.pseudo_x.numel() * kl_x + self.pseudo_y.numel() * kl_y
 
     @property
     def log_alpha(self) -> Tensor:

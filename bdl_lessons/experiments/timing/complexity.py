@@ -19,8 +19,7 @@ from torch import Tensor
 from bdl_lessons.core import CYCLE, DASHES, GREY, INK, YELLOW
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.experiments import markdown
-from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
-from bdl_lessons.experiments.paper_tables import published_table
+from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult, published_table
 from bdl_lessons.experiments.posteriors.elrg import ELRG
 from bdl_lessons.experiments.posteriors.vmg import VMG
 from bdl_lessons.experiments.records import Record

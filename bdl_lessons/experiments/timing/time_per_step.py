@@ -16,10 +16,9 @@ from torch import Tensor
 from bdl_lessons.core import BLUE, GREY, clock, device
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.experiments import markdown
-from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
+from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult, published_table
 from bdl_lessons.experiments.images.resnet import resnet18
 from bdl_lessons.experiments.measure import in_turns
-from bdl_lessons.experiments.paper_tables import published_table
 from bdl_lessons.experiments.posteriors.mnf import MNF
 from bdl_lessons.experiments.records import Record
 from bdl_lessons.experiments.timing.layer_cost import training_step
