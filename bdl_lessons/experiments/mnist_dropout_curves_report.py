@@ -127,11 +127,7 @@ def _errors(trained: Sequence[Record], n_epochs: int) -> str:
 
 
 def _cell(values: list[float] | None, reference: float | None) -> str:
-    ours = "–"
-    if values:
-        mean, sem = mean_and_sem(values)
-        error = f" ± {sem:.2f}" if len(values) > 1 else ""
-        ours = f"{mean:.2f}{error} ({len(values)})"
+    ours = f"{markdown.mean_and_error(values, 2)} ({len(values)})" if values else "–"
     return ours if reference is None else f"{ours}, *{reference:.2f}*"
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Sequence
-from statistics import mean, stdev
+from statistics import mean
 
 from bdl_lessons.experiments import markdown
+from bdl_lessons.experiments.markdown import mean_and_error
 from bdl_lessons.experiments.records import Record, group_by
 
 MEASURES = {
@@ -89,7 +89,10 @@ def detections(records: Sequence[Record], other: str, score: str) -> str:
 def by_method(records: Sequence[Record], metrics: dict[str, str]) -> str:
     """Mean and error of metrics, ``{name: title}``, for each method."""
     rows = [
-        [method, *(mean_and_error([r["metrics"][name] for r in group], 3) for name in metrics)]
+        [
+            method,
+            *(mean_and_error([r["metrics"][name] for r in group], 3) for name in metrics),
+        ]
         for method, group in group_by(records, "method").items()
     ]
     return markdown.table(["method", *metrics.values()], rows)
@@ -118,14 +121,6 @@ def compare(records: Sequence[Record], method: str, rivals: Sequence[str]) -> li
         cells = [f"{records[0]['config']['data']}: {title}", max(score, key=score.get)]
         lines.append([*cells, *(_compared(score[method], score[rival]) for rival in rivals)])
     return lines
-
-
-def mean_and_error(values: Sequence[float], digits: int) -> str:
-    """The mean, and with more than one value its standard error."""
-    if len(values) == 1:
-        return f"{values[0]:.{digits}f}"
-    error = stdev(values) / math.sqrt(len(values))
-    return f"{mean(values):.{digits}f} ± {error:.{digits}f}"
 
 
 def _compared(mine: float, other: float) -> str:

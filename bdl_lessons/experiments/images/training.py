@@ -150,11 +150,8 @@ def _swag(
         final_factor=0.2,
         kl_weight=config["kl_weight"],
     )
-
-    def logits(rows: Tensor, n_samples: int) -> Tensor:
-        return predict_swag(swag, network.eval(), rows, n_samples, generator=generator, train_x=x)
-
-    return logits
+    how = {"generator": generator, "train_x": x}
+    return lambda rows, n_samples: predict_swag(swag, network.eval(), rows, n_samples, **how)
 
 
 def _slang(
