@@ -122,9 +122,10 @@ def run(trial: Trial) -> TrialResult:
     )
     seconds = time.perf_counter() - began
     error = error_rate(mean_weights(net, data.x_test.flatten(1).to(on)), data.y_test.to(on))
-    alphas = [layer.alpha.item() for layer in net if hasattr(layer, "noise")]
-    learned = {"alpha": alphas} if _learned(config["method"]) else {}
-    return TrialResult({"error": error, "train_seconds": seconds}, learned)
+    arrays = {}
+    if _learned(config["method"]):
+        arrays["alpha"] = [layer.alpha.item() for layer in net if hasattr(layer, "noise")]
+    return TrialResult({"error": error, "train_seconds": seconds}, arrays)
 
 
 def measure_speed(config: dict, seed: int) -> TrialResult:
