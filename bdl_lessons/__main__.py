@@ -102,12 +102,12 @@ def reproduce(
 ) -> None:
     """Measure a published table or figure again: run the trials that are not recorded yet."""
     from bdl_lessons import experiments
-    from bdl_lessons.experiments import cluster, runner
+    from bdl_lessons.experiments import runner
     from bdl_lessons.experiments.records import RESULTS_FOLDER
 
     try:
         experiment = experiments.load(name)
-        with cluster.on_cluster(scheduler) if scheduler else nullcontext() as executor:
+        with runner.on_cluster(scheduler) if scheduler else nullcontext() as executor:
             outcome = runner.reproduce(experiment, scale, jobs, folder or RESULTS_FOLDER, executor)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error

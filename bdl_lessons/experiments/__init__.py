@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import importlib
 
-from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
-from bdl_lessons.experiments.paper_tables import published_table
+from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult, published_table
 from bdl_lessons.experiments.records import (
     RESULTS_FOLDER,
     SCALES,

@@ -117,12 +117,24 @@ def make_network(config: dict, generator: torch.Generator) -> Network:
     net = mlp((1, *[width] * n_hidden, 1), [plain, *[drop] * n_hidden], activation)
     net.to(generator.device)
     initialise(net, generator, weight_var=2.0 if activation is nn.ReLU else 1.0)
-    steepness, sign, place = torch.rand(3, width, generator=generator, device=generator.device)
-    slope = config["slope"] * (1 + 2 * steepness) * torch.where(sign < 0.5, -1.0, 1.0)
-    with torch.no_grad():
-        net[0].weight.copy_(slope[:, None])
-        net[0].bias.copy_(-slope * (3.6 * place - 1.8))
+    uniforms = torch.rand(3, width, generator=generator, device=generator.device)
+    switch_inside_the_data(net[0], config["slope"], *uniforms)
     return net
+
+
+@torch.no_grad()
+def switch_inside_the_data(
+    layer: nn.Module, slope: float, steepness: Tensor, sign: Tensor, place: Tensor
+) -> None:
+    """Start the units of the first layer steep, each switching at a place in the data.
+
+    Args:
+        slope: the smallest; the largest is three times that.
+        steepness, sign, place: uniform in [0, 1), one for each unit.
+    """
+    slopes = slope * (1 + 2 * steepness) * torch.where(sign < 0.5, -1.0, 1.0)
+    layer.weight.copy_(slopes[:, None])
+    layer.bias.copy_(-slopes * (3.6 * place - 1.8))
 
 
 def table(records: list[Record]) -> str:
@@ -143,7 +155,8 @@ def table(records: list[Record]) -> str:
 
 def figure(records: list[Record]) -> Figure:
     """One row a network, the one trained longest: mean and spread of the draws, and the months."""
-    shown = {_label(r["config"]) + str(r["config"]["n_months"]): r for r in _by_steps(records)}
+    by_steps = sorted(records, key=lambda record: record["config"]["n_steps"])
+    shown = {_label(r["config"]) + str(r["config"]["n_months"]): r for r in by_steps}
     picture = new_figure(7.2, 2.1 * len(shown) + 0.4, layout="constrained")
     with style():
         rows = picture.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
@@ -160,14 +173,8 @@ def figure(records: list[Record]) -> Figure:
     return picture
 
 
-EXPERIMENT = Experiment(
-    "co2_mc_dropout",
-    "MC dropout on CO2 (Gal and Ghahramani 2016, figure 2)",
-    trials,
-    run,
-    table,
-    figure,
-)
+TITLE = "MC dropout on CO2 (Gal and Ghahramani 2016, figure 2)"
+EXPERIMENT = Experiment("co2_mc_dropout", TITLE, trials, run, table, figure)
 
 
 _READING = """\
@@ -199,10 +206,6 @@ def _draw(axes: Axes, record: Record) -> None:
     axes.plot(data.x[:, 0], data.y, ".", color=INK, ms=2.5, label="months")
     axes.axvline(data.x[-1, 0], color=INK, lw=0.8, ls="--")
     axes.set(xlim=(-1.8, BEYOND[-1]), ylim=(-6, 6))
-
-
-def _by_steps(records: list[Record]) -> list[Record]:
-    return sorted(records, key=lambda record: record["config"]["n_steps"])
 
 
 def _parabola_rmse(n_months: int) -> float:

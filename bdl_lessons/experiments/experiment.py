@@ -1,7 +1,8 @@
-"""What an experiment is: a grid of independent trials, and how their records are shown."""
+"""What an experiment is: independent trials, how records are shown, and what was published."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,11 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from bdl_lessons.core.files import DATA
 from bdl_lessons.experiments.records import Record
+
+PUBLISHED = DATA / "published"
+"""Tables of papers, as printed: the reference column beside our own measurements."""
 
 
 @dataclass(frozen=True)
@@ -51,3 +56,27 @@ class Experiment:
     run: Callable[[Trial], TrialResult]
     table: Callable[[Sequence[Record]], str]
     figure: Callable[[Sequence[Record]], Figure]
+
+
+def published_table(name: str) -> list[dict[str, str | float]]:
+    """The rows of ``data/published/<name>.csv``. A column of numbers gives floats, another text.
+
+    Raises:
+        ValueError: if there is no such table; the message names those there are.
+    """
+    path = PUBLISHED / f"{name}.csv"
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem for p in PUBLISHED.glob("*.csv")))
+        raise ValueError(f"there is no published table {name!r}; there are {known}")
+    with path.open(encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    columns = [_numbers(column) or column for column in zip(*rows, strict=True)]
+    return [dict(zip(header, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _numbers(column: tuple[str, ...]) -> list[float] | None:
+    """The column as numbers, or ``None`` if a cell is none."""
+    try:
+        return [float(cell) for cell in column]
+    except ValueError:
+        return None

@@ -17,11 +17,12 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons.core import device
-from bdl_lessons.datasets import Classification, mnist
-from bdl_lessons.evaluation import gradient_variance, noisy_outputs
+from bdl_lessons.datasets import mnist
+from bdl_lessons.evaluation import error_rate, gradient_variance, noisy_outputs
 from bdl_lessons.evaluation.gradient_variance import Estimator
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
 from bdl_lessons.experiments.gradient_variance_report import figure, table
+from bdl_lessons.experiments.measure import mean_weights
 from bdl_lessons.inference import adam, fit
 from bdl_lessons.models import Network, VariationalDropout, initialise, mlp
 
@@ -69,6 +70,7 @@ def run(trial: Trial) -> TrialResult:
     config, on = trial.config, device()
     data = mnist(config["n_train"], config["n_test"])
     x, y = data.x_train.flatten(1).to(on), data.y_train.to(on)
+    x_test, y_test = data.x_test.flatten(1).to(on), data.y_test.to(on)
     generator = torch.Generator(on).manual_seed(trial.seed)
     net = make_network(config, generator)
     metrics, done = {}, 0
@@ -84,7 +86,7 @@ def run(trial: Trial) -> TrialResult:
             batch_size=config["batch_size"],
         )
         done = epochs
-        metrics[f"test_error, {epochs}"] = _test_error(net, data, on)
+        metrics[f"test_error, {epochs}"] = error_rate(mean_weights(net, x_test), y_test)
         for estimator in get_args(Estimator):
             variances = measure(net, x, y, estimator, config, generator)
             for layer, (value, std_err) in variances.items():
@@ -152,17 +154,5 @@ def _independent_parts(
     return zip(x.split(size), y.split(size), strict=True)
 
 
-@torch.no_grad()
-def _test_error(net: Network, data: Classification, on: torch.device) -> float:
-    scores = net(data.x_test.flatten(1).to(on), "mean")
-    return 100 * (scores.argmax(-1) != data.y_test.to(on)).double().mean().item()
-
-
-EXPERIMENT = Experiment(
-    "gradient_variance",
-    "Variance of gradient estimators (Kingma, Salimans and Welling 2015, table 1)",
-    trials,
-    run,
-    table,
-    figure,
-)
+TITLE = "Variance of gradient estimators (Kingma, Salimans and Welling 2015, table 1)"
+EXPERIMENT = Experiment("gradient_variance", TITLE, trials, run, table, figure)

@@ -8,7 +8,7 @@ from matplotlib.ticker import NullFormatter
 from bdl_lessons.core import BLUE, INK
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.experiments import markdown
-from bdl_lessons.experiments.paper_tables import published_table
+from bdl_lessons.experiments.experiment import published_table
 from bdl_lessons.experiments.records import Record
 
 ROWS = {

@@ -1,11 +1,21 @@
-"""Tables as Markdown."""
+"""Tables as Markdown, and what stands in their cells."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from statistics import mean, stdev
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Lines ``| cell | cell |`` with a rule under the head."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def mean_and_error(values: Sequence[float], digits: int) -> str:
+    """The mean, and with more than one value its standard error."""
+    if len(values) == 1:
+        return f"{values[0]:.{digits}f}"
+    error = stdev(values) / math.sqrt(len(values))
+    return f"{mean(values):.{digits}f} ± {error:.{digits}f}"

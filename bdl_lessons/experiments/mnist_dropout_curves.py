@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from statistics import median
 
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons.core import device
-from bdl_lessons.datasets import Classification, mnist
+from bdl_lessons.datasets import mnist
 from bdl_lessons.evaluation import error_rate
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
+from bdl_lessons.experiments.measure import in_turns, mean_weights
 from bdl_lessons.experiments.mnist_dropout_curves_report import figure, table
 from bdl_lessons.experiments.records import rounded
 from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched
@@ -118,49 +121,52 @@ def run(trial: Trial) -> TrialResult:
         schedule=lambda step: 1 - step / n_steps,
     )
     seconds = time.perf_counter() - began
-    return TrialResult(
-        {"error": _percent_wrong(net, data), "train_seconds": seconds},
-        {"alpha": _alphas(net)} if _learned(config["method"]) else {},
-    )
+    error = error_rate(mean_weights(net, data.x_test.flatten(1).to(on)), data.y_test.to(on))
+    arrays = {}
+    if _learned(config["method"]):
+        arrays["alpha"] = [layer.alpha.item() for layer in net if hasattr(layer, "noise")]
+    return TrialResult({"error": error, "train_seconds": seconds}, arrays)
 
 
 def measure_speed(config: dict, seed: int) -> TrialResult:
     """The time of a step of batched networks, and one after the other; see :func:`run`."""
     on = device()
     generator = torch.Generator(on).manual_seed(seed)
-    n_members, batch_size = config["n_members"], config["batch_size"]
-    x = torch.rand(4 * batch_size, 784, generator=generator, device=on)
+    x = torch.rand(4 * config["batch_size"], 784, generator=generator, device=on)
     y = torch.randint(10, (len(x),), generator=generator, device=on)
-    times = torch.empty(
-        config["n_rounds"], 2, len(config["methods"]), len(config["widths"]), dtype=torch.double
-    )
-    for i, method in enumerate(config["methods"]):
-        for j, width in enumerate(config["widths"]):
-            nets = [make_network(method, width, generator) for _ in range(n_members)]
-            members = BatchedNetworks(nets)
-            options = {
-                "n_steps": config["n_steps"],
-                "generator": generator,
-                "optimizer": adam(1e-4),
-                "batch_size": batch_size,
-                "kl_weight": _kl_weight(method),
-            }
-            for k in range(-1, config["n_rounds"]):  # the first round only warms up
-                start = time.perf_counter()
-                for net in nets:
-                    fit(net, x, y, cross_entropy, **options)
-                middle = time.perf_counter()
-                both = x.expand(n_members, *x.shape), y.expand(n_members, *y.shape)
-                fit_batched(members, *both, cross_entropy, **options)
-                end = time.perf_counter()
-                if k >= 0:
-                    times[k, :, i, j] = torch.tensor([middle - start, end - middle])
-    alone, together = 1000 / (config["n_steps"] * n_members) * times.median(0).values
+    seconds = [
+        [_step_seconds(method, width, x, y, config, generator) for width in config["widths"]]
+        for method in config["methods"]
+    ]
+    alone, together = 1000 * torch.tensor(seconds, dtype=torch.double).movedim(-1, 0)
     gains = (alone / together).log().mean(0).exp()
     return TrialResult(
         {f"gain_{w}": gain.item() for w, gain in zip(config["widths"], gains, strict=True)},
         {"ms_alone": rounded(alone, 3), "ms_side_by_side": rounded(together, 3)},
     )
+
+
+def _step_seconds(
+    method: str, width: int, x: Tensor, y: Tensor, config: dict, generator: torch.Generator
+) -> list[float]:
+    """Median seconds of one step of one network: one after the other, and batched."""
+    n_members, n_steps = config["n_members"], config["n_steps"]
+    nets = [make_network(method, width, generator) for _ in range(n_members)]
+    members = BatchedNetworks(nets)
+    both = x.expand(n_members, *x.shape), y.expand(n_members, *y.shape)
+    options = {
+        "n_steps": n_steps,
+        "generator": generator,
+        "optimizer": adam(1e-4),
+        "batch_size": config["batch_size"],
+        "kl_weight": _kl_weight(method),
+    }
+    calls = {
+        "alone": lambda: [fit(net, x, y, cross_entropy, **options) for net in nets],
+        "batched": lambda: fit_batched(members, *both, cross_entropy, **options),
+    }
+    taken = in_turns(calls, config["n_rounds"]).values()
+    return [median(seconds) / (n_steps * n_members) for seconds in taken]
 
 
 def make_network(method: str, width: int, generator: torch.Generator) -> Network:
@@ -169,14 +175,8 @@ def make_network(method: str, width: int, generator: torch.Generator) -> Network
     return initialise(net.to(generator.device), generator)
 
 
-EXPERIMENT = Experiment(
-    "mnist_dropout_curves",
-    "Kinds of dropout over the width (Kingma, Salimans and Welling 2015, figure 1a)",
-    trials,
-    run,
-    table,
-    figure,
-)
+TITLE = "Kinds of dropout over the width (Kingma, Salimans and Welling 2015, figure 1a)"
+EXPERIMENT = Experiment("mnist_dropout_curves", TITLE, trials, run, table, figure)
 
 
 def _variational(noise: str, p_drop: float, kl_scale: float = 1.0) -> VariationalDropout:
@@ -193,14 +193,3 @@ def _learned(method: str) -> bool:
 
 def _kl_weight(method: str) -> float:
     return 1.0 if _learned(method) else 0.0
-
-
-@torch.no_grad()
-def _percent_wrong(net: Network, data: Classification) -> float:
-    x, y = data.x_test.flatten(1).to(net[0].weight), data.y_test.to(net[0].weight.device)
-    return error_rate(torch.cat([net(rows, "mean") for rows in x.split(1000)]), y)
-
-
-@torch.no_grad()
-def _alphas(net: Network) -> list[float]:
-    return [layer.alpha.item() for layer in net if hasattr(layer, "noise")]

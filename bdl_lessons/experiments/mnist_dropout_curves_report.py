@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from bdl_lessons.core import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, VERMILLION
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.experiments import markdown
-from bdl_lessons.experiments.paper_tables import published_table
+from bdl_lessons.experiments.experiment import published_table
 from bdl_lessons.experiments.records import Record, group_by
 
 STYLES = {
@@ -127,11 +127,7 @@ def _errors(trained: Sequence[Record], n_epochs: int) -> str:
 
 
 def _cell(values: list[float] | None, reference: float | None) -> str:
-    ours = "–"
-    if values:
-        mean, sem = mean_and_sem(values)
-        error = f" ± {sem:.2f}" if len(values) > 1 else ""
-        ours = f"{mean:.2f}{error} ({len(values)})"
+    ours = f"{markdown.mean_and_error(values, 2)} ({len(values)})" if values else "–"
     return ours if reference is None else f"{ours}, *{reference:.2f}*"
 
 

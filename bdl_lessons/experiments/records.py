@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import platform
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -80,8 +79,11 @@ def make_record(
     """
     arrays = arrays or {}
     for name, value in (*metrics.items(), *arrays.items()):
-        if not all(math.isfinite(number) for number in _numbers(value)):
-            raise ValueError(f"{name} is not finite: a trial that failed is not recorded")
+        try:
+            json.dumps(value, allow_nan=False)
+        except ValueError as error:
+            message = f"{name} is not finite: a trial that failed is not recorded"
+            raise ValueError(message) from error
     return {
         "experiment": experiment,
         "scale": scale,
@@ -185,14 +187,6 @@ def _ends_within_line(file: BinaryIO, length: int) -> bool:
         return False
     file.seek(length - 1)
     return file.read(1) != b"\n"
-
-
-def _numbers(value: Any) -> Iterator[float]:
-    if isinstance(value, list):
-        for part in value:
-            yield from _numbers(part)
-    else:
-        yield value
 
 
 def _describe(device: torch.device) -> str:

@@ -36,14 +36,7 @@ def remove_dead_units(network: PrunedNetwork) -> PrunedNetwork:
     layers = [module for module in modules if isinstance(module, _WEIGHTED)]
     constants = _constant_inputs(modules)
     kept = _kept_outputs(layers, constants)
-    parts = iter(
-        [
-            _part(layer, constant, inputs, outputs)
-            for layer, constant, inputs, outputs in zip(
-                layers, constants, [None, *kept[:-1]], kept, strict=True
-            )
-        ]
-    )
+    parts = map(_part, layers, constants, [None, *kept[:-1]], kept)
     return PrunedNetwork(
         *(next(parts) if isinstance(module, _WEIGHTED) else module for module in modules)
     )

@@ -1,4 +1,4 @@
-"""Run the trials of an experiment that are not recorded yet."""
+"""Run the trials of an experiment that are not recorded yet, here or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -112,26 +112,44 @@ def measure(experiment: Experiment, scale: str, trial: Trial) -> Record:
     )
 
 
+@contextmanager
+def on_cluster(address: str, timeout: float = 30.0) -> Iterator[Executor]:
+    """An executor whose workers are those of the scheduler at ``address``.
+
+    The package and, where an experiment needs it, ``BDL_DATA_DIR`` must be there for every worker;
+    workers of one thread each do not disturb one another. A trial whose worker dies is given to
+    another one. Leaving the context, also by Ctrl-C, takes back what has not been finished.
+
+    Args:
+        address: such as ``tcp://10.0.0.1:8786``.
+        timeout: seconds to wait for the scheduler.
+
+    Raises:
+        ValueError: if Dask is not installed or no scheduler answers; the message says what to do.
+    """
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ValueError(
+            "scheduler needs Dask, here and on the workers: pip install -e '.[cluster]'"
+        ) from error
+    try:
+        client = Client(address, timeout=timeout, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"no Dask scheduler answers at {address!r}: {error}") from error
+    with client:
+        yield client.get_executor(pure=False)
+
+
 def _checkpoint(path: Path, key: str) -> Path:
     return path.with_name(f"{path.stem}-{key}.checkpoint")
 
 
-class _ThisProcess(Executor):
-    """Runs a call where it stands."""
-
-    def submit(self, function, /, *args) -> Future:
-        future: Future = Future()
-        try:
-            future.set_result(function(*args))
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-
 @contextmanager
-def _executor(jobs: int, given: Executor | None) -> Iterator[Executor]:
+def _executor(jobs: int, given: Executor | None) -> Iterator[Executor | None]:
+    """``None``: this process."""
     if given is not None or jobs == 1:
-        yield given or _ThisProcess()
+        yield given
         return
     spawn = multiprocessing.get_context("spawn")  # a forked CUDA or OpenMP does not work
     lifeline, ours = spawn.Pipe(duplex=False)
@@ -145,12 +163,17 @@ def _executor(jobs: int, given: Executor | None) -> Iterator[Executor]:
 
 
 def _finished(
-    pool: Executor, experiment: Experiment, scale: str, trials: list[Trial]
+    pool: Executor | None, experiment: Experiment, scale: str, trials: list[Trial]
 ) -> Iterator[tuple[Trial, Future]]:
     """Trials with their futures, each as soon as it is done."""
-    if isinstance(pool, _ThisProcess):
+    if pool is None:
         for trial in trials:
-            yield trial, pool.submit(measure, experiment, scale, trial)
+            future: Future = Future()
+            try:
+                future.set_result(measure(experiment, scale, trial))
+            except Exception as error:
+                future.set_exception(error)
+            yield trial, future
         return
     submitted = {pool.submit(measure, experiment, scale, trial): trial for trial in trials}
     for future in as_completed(submitted):

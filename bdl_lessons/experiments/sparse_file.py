@@ -7,6 +7,7 @@ that holds the largest of them.
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -36,19 +37,27 @@ def save_sparse(network: PrunedNetwork, path: str | os.PathLike) -> int:
     Raises:
         TypeError: if it is no pruned network, or has a module that the file cannot describe.
     """
+    content = sparse_bytes(network)
+    with replacing(Path(path)) as file:
+        file.write(content)
+    return len(content)
+
+
+def sparse_bytes(network: PrunedNetwork) -> bytes:
+    """What :func:`save_sparse` writes; arguments and errors as there."""
     if not isinstance(network, PrunedNetwork):
         raise TypeError(
             f"network must be a PrunedNetwork: to_sparse() makes one; got {type(network).__name__}"
         )
-    path, layout, arrays = Path(path), [], {}
+    layout, arrays = [], {}
     for number, module in enumerate(network):
         layout.append(_describe(module))
         if isinstance(module, SparseLayer):
             arrays |= {f"{number}.{name}": array for name, array in _arrays(module).items()}
     header = np.frombuffer(json.dumps({"version": VERSION, "layout": layout}).encode(), np.uint8)
-    with replacing(path) as file:
-        np.savez_compressed(file, header=header, **arrays)
-    return path.stat().st_size
+    file = io.BytesIO()
+    np.savez_compressed(file, header=header, **arrays)
+    return file.getvalue()
 
 
 def load_sparse(path: str | os.PathLike) -> PrunedNetwork:

@@ -10,10 +10,11 @@ error. Lesson 08.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from statistics import median
 
 import torch
 from torch import Tensor, nn
@@ -23,8 +24,9 @@ from bdl_lessons.core import device
 from bdl_lessons.datasets import CAFFE_SCALE, mnist
 from bdl_lessons.evaluation import error_rate
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
+from bdl_lessons.experiments.measure import in_turns, mean_weights
 from bdl_lessons.experiments.remove_dead_units import n_hidden, remove_dead_units
-from bdl_lessons.experiments.sparse_file import save_sparse
+from bdl_lessons.experiments.sparse_file import sparse_bytes
 from bdl_lessons.experiments.sparse_lenet_report import BINS, figure, table
 from bdl_lessons.inference import (
     adam,
@@ -99,9 +101,12 @@ def run(trial: Trial) -> TrialResult:
     seconds = train(net, x_train, y_train, config, generator, trial.checkpoint)
 
     rows, small = sparsity(net), zero_pruned(net)
-    less = remove_dead_units(small)
-    stored = to_sparse(net)
-    dense, packed, shrunk = _milliseconds([small, stored, less], x_test[:1000])
+    unpruned, less, stored = (
+        zero_pruned(net, float("inf")),
+        remove_dead_units(small),
+        to_sparse(net),
+    )
+    ms = _milliseconds({"dense": small, "stored": stored, "shrunk": less}, x_test[:1000])
     values = torch.cat([layer_log_alpha(net[int(row.name)]).flatten() for row in rows])
     first, last, n_bins = BINS
     arrays = {
@@ -114,14 +119,12 @@ def run(trial: Trial) -> TrialResult:
         arrays["pixels"] = (small[0].weight != 0).sum(0).tolist()
     return TrialResult(
         {
-            "error": _percent_wrong(small, x_test, y_test),
-            "error_unpruned": _percent_wrong(zero_pruned(net, float("inf")), x_test, y_test),
+            "error": error_rate(mean_weights(small, x_test), y_test),
+            "error_unpruned": error_rate(mean_weights(unpruned, x_test), y_test),
             "compression": compression(rows),
-            "bytes_pruned": _bytes(stored),
-            "bytes_dense": _bytes(to_sparse(net, float("inf"))),
-            "ms_dense": dense,
-            "ms_stored": packed,
-            "ms_shrunk": shrunk,
+            "bytes_pruned": len(sparse_bytes(stored)),
+            "bytes_dense": len(sparse_bytes(to_sparse(net, float("inf")))),
+            **{f"ms_{form}": value for form, value in ms.items()},
             "train_seconds_per_epoch": seconds / config["n_epochs"],
         },
         arrays,
@@ -195,9 +198,8 @@ def learning_rate_factor(progress: float, network: str) -> float:
     return min(1.0, 2 - 2 * progress) if network == "LeNet-300-100" else 1 - progress
 
 
-EXPERIMENT = Experiment(
-    "sparse_lenet", "Sparse LeNets (Molchanov, Ashukha and Vetrov 2017)", trials, run, table, figure
-)
+TITLE = "Sparse LeNets (Molchanov, Ashukha and Vetrov 2017)"
+EXPERIMENT = Experiment("sparse_lenet", TITLE, trials, run, table, figure)
 
 
 def _inputs(x: Tensor, network: str) -> Tensor:
@@ -206,23 +208,11 @@ def _inputs(x: Tensor, network: str) -> Tensor:
 
 
 @torch.no_grad()
-def _percent_wrong(network: Network, x: Tensor, y: Tensor) -> float:
-    return error_rate(torch.cat([network(rows, "mean") for rows in x.split(1000)]), y)
+def _milliseconds(networks: dict[str, Network], x: Tensor) -> dict[str, float]:
+    """Median time of each network."""
 
+    def run(network: Network) -> None:
+        network(x, "mean").sum().item()  # .item() waits for a GPU
 
-def _bytes(network: Network) -> int:
-    with tempfile.TemporaryDirectory() as folder:
-        return save_sparse(network, Path(folder) / "network.npz")
-
-
-@torch.no_grad()
-def _milliseconds(networks: list[Network], x: Tensor, repeats: int = 31) -> list[float]:
-    """Median time of each network, taken in turns so that a busy moment hits all of them."""
-    times = torch.empty(repeats, len(networks), dtype=torch.double)
-    for repeat in range(-2, repeats):  # the first two only warm up
-        for i, network in enumerate(networks):
-            began = time.perf_counter()
-            network(x, "mean").sum().item()  # .item() waits for a GPU
-            if repeat >= 0:
-                times[repeat, i] = time.perf_counter() - began
-    return (1000 * times.median(0).values).tolist()
+    seconds = in_turns({name: partial(run, net) for name, net in networks.items()}, 31, warm_up=2)
+    return {name: 1000 * median(own) for name, own in seconds.items()}

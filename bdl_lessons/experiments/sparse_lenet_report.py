@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from bdl_lessons.core import BLUE, GREY, INK, VERMILLION
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.experiments import markdown
-from bdl_lessons.experiments.paper_tables import published_table
+from bdl_lessons.experiments.experiment import published_table
 from bdl_lessons.experiments.records import Record
 from bdl_lessons.inference.prune import THRESHOLD
 

@@ -6,8 +6,8 @@ from functools import partial
 import pytest
 
 from bdl_lessons.experiments import runner
-from bdl_lessons.experiments.cluster import on_cluster
 from bdl_lessons.experiments.records import load_records
+from bdl_lessons.experiments.runner import on_cluster
 
 from . import toy
 from .test_runner import assert_same_records, wait_for

@@ -5,7 +5,7 @@ import torch
 
 from bdl_lessons.experiments import mnist_dropout_curves as curves
 from bdl_lessons.experiments import mnist_dropout_curves_report as report
-from bdl_lessons.experiments import paper_tables
+from bdl_lessons.experiments.experiment import published_table
 
 
 def record(method, width, error, alpha=None, seed=0, n_epochs=6):
@@ -147,8 +147,6 @@ def test_the_figure_has_a_line_with_its_own_look_for_every_method():
     assert len(ours.containers) == len(theirs.lines) == 7
     looks = {(line.get_color(), line.get_linestyle(), line.get_marker()) for line in theirs.lines}
     assert len(looks) == 7
-    rows = {
-        row["method"]: row["750"] for row in paper_tables.published_table("mnist_dropout_curves")
-    }
+    rows = {row["method"]: row["750"] for row in published_table("mnist_dropout_curves")}
     for line in theirs.lines:
         assert line.get_ydata()[3] == rows[line.get_label()]

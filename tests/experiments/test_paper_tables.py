@@ -1,6 +1,6 @@
 import pytest
 
-from bdl_lessons.experiments.paper_tables import FOLDER, published_table
+from bdl_lessons.experiments.experiment import PUBLISHED, published_table
 
 
 def test_columns_are_text_or_numbers():
@@ -16,7 +16,7 @@ def test_a_table_may_have_several_columns_of_text():
     assert published_table("complexity_per_layer")[0]["time"] == "K L B"
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.csv")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(PUBLISHED.glob("*.csv")), ids=lambda path: path.stem)
 def test_every_table_can_be_read(path):
     rows = published_table(path.stem)
     assert rows

@@ -28,7 +28,7 @@ def test_importing_the_room_imports_no_experiment():
     code = f"import sys, bdl_lessons.experiments; print(*{found})"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     modules = [name.rpartition(".")[2] for name in run.stdout.split()]
-    assert modules == ["experiment", "paper_tables", "records"]
+    assert modules == ["experiment", "records"]
 
 
 def test_the_committed_page_is_what_the_records_give():

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from bdl_lessons.experiments import paper_tables, sparse_lenet, sparse_lenet_report
+from bdl_lessons.experiments import sparse_lenet, sparse_lenet_report
+from bdl_lessons.experiments.experiment import published_table
 from bdl_lessons.inference import compression, sparsity, zero_pruned
 
 
@@ -77,7 +78,7 @@ def test_compression_is_a_count_of_the_weights_that_are_not_zero():
 def test_published_compressions_follow_from_the_published_sparsities():
     """Rounded to 0.1 %, so only nearly; counted weight by weight."""
     sizes = {"LeNet-300-100": [235_200, 30_000, 1000], "LeNet-5": [500, 25_000, 400_000, 5000]}
-    for row in paper_tables.published_table("sparse_lenet"):
+    for row in published_table("sparse_lenet"):
         network, method = row["network and method"].split(", ")
         if method == "sparse VD":
             removed = [row[f"sparsity_{i + 1}_percent"] for i in range(len(sizes[network]))]
@@ -112,7 +113,7 @@ def test_the_figure_draws_every_record_and_the_published_points():
     records = [record(), record(method="ARD"), record("LeNet-5", "ARD", error=0.9)]
     scatter, histogram, pixels, _ = sparse_lenet_report.figure(records).axes
     points = sorted(x for line in scatter.lines for x in line.get_xdata())
-    rows = paper_tables.published_table("sparse_lenet")
+    rows = published_table("sparse_lenet")
     expected = [r["metrics"]["compression"] for r in records] + [r["compression"] for r in rows]
     assert points == pytest.approx(sorted(expected))
     assert len(histogram.patches) == 2

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Sequence
-from statistics import mean, stdev
+from statistics import mean
 
 from bdl_lessons.experiments import markdown
+from bdl_lessons.experiments.markdown import mean_and_error
 from bdl_lessons.experiments.records import Record, group_by
 
 MEASURES = {
@@ -83,12 +83,19 @@ def quality(records: Sequence[Record]) -> str:
 
 def detections(records: Sequence[Record], other: str, score: str) -> str:
     """The five measures of each method for one set of other images and one score."""
-    names = [f"{other}/{score}/{name}" for name in MEASURES]
+    return by_method(records, {f"{other}/{score}/{k}": title for k, title in MEASURES.items()})
+
+
+def by_method(records: Sequence[Record], metrics: dict[str, str]) -> str:
+    """Mean and error of metrics, ``{name: title}``, for each method."""
     rows = [
-        [method, *(mean_and_error([r["metrics"][name] for r in group], 3) for name in names)]
+        [
+            method,
+            *(mean_and_error([r["metrics"][name] for r in group], 3) for name in metrics),
+        ]
         for method, group in group_by(records, "method").items()
     ]
-    return markdown.table(["method", *MEASURES.values()], rows)
+    return markdown.table(["method", *metrics.values()], rows)
 
 
 def low_entropy_share(records: Sequence[Record]) -> str:
@@ -116,18 +123,8 @@ def compare(records: Sequence[Record], method: str, rivals: Sequence[str]) -> li
     return lines
 
 
-def mean_and_error(values: Sequence[float], digits: int) -> str:
-    """The mean, and with more than one value its standard error."""
-    if len(values) == 1:
-        return f"{values[0]:.{digits}f}"
-    error = stdev(values) / math.sqrt(len(values))
-    return f"{mean(values):.{digits}f} ± {error:.{digits}f}"
-
-
 def _compared(mine: float, other: float) -> str:
-    if mine == other:
-        return "equal"
-    return "better" if mine > other else "worse"
+    return "equal" if mine == other else "better" if mine > other else "worse"
 
 
 def _share_below(histogram: Sequence[int]) -> float:

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons.experiments.images.resnet import resnet18
+from bdl_lessons.experiments.measure import mean_weights
 from bdl_lessons.experiments.posteriors.elrg import ELRG
 from bdl_lessons.experiments.posteriors.mnf import MNF
 from bdl_lessons.experiments.posteriors.slang import fit_slang, predict_slang
@@ -79,7 +80,7 @@ def train(
 
     def logits(rows: Tensor, n_samples: int) -> Tensor:
         if config["method"] in ("MAP", "D.E"):
-            return torch.stack([_mean_weights(network, rows) for network in networks])
+            return torch.stack([mean_weights(network, rows) for network in networks])
         return predict(networks[0], rows, n_samples, "shared", generator=generator)
 
     return logits
@@ -149,11 +150,8 @@ def _swag(
         final_factor=0.2,
         kl_weight=config["kl_weight"],
     )
-
-    def logits(rows: Tensor, n_samples: int) -> Tensor:
-        return predict_swag(swag, network.eval(), rows, n_samples, generator=generator, train_x=x)
-
-    return logits
+    how = {"generator": generator, "train_x": x}
+    return lambda rows, n_samples: predict_swag(swag, network.eval(), rows, n_samples, **how)
 
 
 def _slang(
@@ -178,7 +176,6 @@ def _slang(
         n_samples=1,
         lr=config["slang_lr"],
         prior_precision=config["prior_precision"],
-        bias_precision=config["prior_precision"],
         init_precision=1.0 * len(x),
     )
     return lambda rows, n_samples: predict_slang(q, network, rows, n_samples, generator=generator)
@@ -188,8 +185,3 @@ def _start(config: Config, x: Tensor, n_classes: int, generator: torch.Generator
     network = make_network(config, x.shape[1], x.shape[-1], n_classes)
     network = network.to(x.device, memory_format=torch.channels_last)  # convolutions a third faster
     return initialise(network, generator).train()
-
-
-@torch.no_grad()
-def _mean_weights(network: Network, x: Tensor) -> Tensor:
-    return torch.cat([network(rows, "mean") for rows in x.split(1000)])

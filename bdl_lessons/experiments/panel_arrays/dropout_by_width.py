@@ -12,6 +12,8 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons.datasets import digits
+from bdl_lessons.evaluation import error_rate
+from bdl_lessons.experiments.measure import mean_weights
 from bdl_lessons.inference import adam, fit
 from bdl_lessons.models import (
     BinaryDropout,
@@ -69,8 +71,6 @@ def train(method: str, width: int, seed: int) -> list[float]:
         batch_size=100,
         kl_weight=1.0 if learned else 0.0,
     )
-    with torch.no_grad():
-        wrong = network(data.x_test.float(), "mean").argmax(1) != data.y_test
-        layers = [module for module in network if hasattr(module, "noise")]
-        alphas = [layer.alpha.mean().item() if learned else float("nan") for layer in layers]
-    return [100 * wrong.double().mean().item(), *alphas]
+    layers = [module for module in network if hasattr(module, "noise")]
+    alphas = [layer.alpha.mean().item() if learned else float("nan") for layer in layers]
+    return [error_rate(mean_weights(network, data.x_test.float()), data.y_test), *alphas]

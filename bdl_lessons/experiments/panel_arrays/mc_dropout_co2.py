@@ -10,6 +10,7 @@ from torch import nn
 
 from bdl_lessons.datasets import co2, detrended
 from bdl_lessons.datasets.co2 import DetrendedCO2
+from bdl_lessons.experiments.co2_mc_dropout import switch_inside_the_data
 from bdl_lessons.inference import adam, fit, predict
 from bdl_lessons.models import BinaryDropout, Network, initialise, mlp
 from bdl_lessons.probability import gaussian_nll
@@ -36,10 +37,7 @@ def untrained(p_drop: float, activation: type[nn.Module], generator: torch.Gener
     net = mlp((1, *[WIDTH] * N_HIDDEN, 1), [plain, *[drop] * N_HIDDEN], activation)
     initialise(net, generator, weight_var=2.0 if activation is nn.ReLU else 1.0)
     place, steepness, sign = torch.rand(3, WIDTH, generator=generator)
-    slope = (2 + 4 * steepness) * torch.where(sign < 0.5, -1, 1)
-    with torch.no_grad():
-        net[0].weight.copy_(slope[:, None])
-        net[0].bias.copy_(-slope * (3.6 * place - 1.8))
+    switch_inside_the_data(net[0], 2.0, steepness, sign, place)
     return net
 
 

@@ -78,8 +78,6 @@ class Task:
     scores: Callable[[Tensor, Tensor, Split], list[float]]
     validation: Callable[[list[float]], float]
     n_steps: int
-    batch_size: int
-    lr: float
 
 
 def digits_split(seed: int) -> Split:
@@ -123,17 +121,10 @@ def diabetes_scores(draws: Tensor, y: Tensor, split: Split) -> list[float]:
 
 TASKS = {
     "digits": Task(
-        (64, 50, 10), digits_split, cross_entropy, digits_scores, lambda s: s[0], 600, 100, 5e-3
+        (64, 50, 10), digits_split, cross_entropy, digits_scores, lambda s: s[0], n_steps=600
     ),
     "diabetes": Task(
-        (10, 50, 1),
-        diabetes_split,
-        gaussian_nll,
-        diabetes_scores,
-        lambda s: -s[1],
-        400,
-        100,
-        5e-3,
+        (10, 50, 1), diabetes_split, gaussian_nll, diabetes_scores, lambda s: -s[1], n_steps=400
     ),
 }
 
@@ -158,29 +149,24 @@ def run(
         settings = {"MC dropout": P_DROPS, "MAP": DECAYS}.get(method, LAMBDAS)
     members = train(task, method, settings, splits)
     generator = torch.Generator().manual_seed(1)
-    parts = {}
-    for part in ("validation", "test"):
+
+    def outputs(part: str) -> tuple[Tensor, Tensor, Tensor]:
         x, y = (_for_each(splits, part, k, len(settings)) for k in (0, 1))
         draws = predict_batched(members, x, N_DRAWS, generator=generator)
         with torch.no_grad():
-            parts[part] = draws, members(x, "mean")[None], y
-    shape = (len(settings), len(splits))
+            return draws, members(x, "mean")[None], y
+
+    held_out, _, y_held_out = outputs("validation")
+    *readings, y = outputs("test")
     scores, validation, alphas = [], [], []
     for number in range(len(members)):
         split = splits[number % len(splits)]
-        averaged, mean, y = parts["test"]
-        scores.append(
-            [task.scores(outputs[:, number], y[number], split) for outputs in (averaged, mean)]
-        )
-        draws, _, y = parts["validation"]
-        validation.append(task.validation(task.scores(draws[:, number], y[number], split)))
+        scores.append([task.scores(f[:, number], y[number], split) for f in readings])
+        own = task.scores(held_out[:, number], y_held_out[number], split)
+        validation.append(task.validation(own))
         alphas.append(mean_alpha(members.network(number)))
-    scores = np.array(scores)
-    return (
-        scores.reshape(*shape, *scores.shape[1:]),
-        np.array(validation).reshape(shape),
-        np.array(alphas).reshape(shape),
-    )
+    arrays = (np.array(values) for values in (scores, validation, alphas))
+    return tuple(a.reshape(len(settings), len(splits), *a.shape[1:]) for a in arrays)
 
 
 def mean_alpha(network: Network) -> float:
@@ -217,8 +203,8 @@ def train(
         nll_args=(tau,) if task.nll is gaussian_nll else (),
         n_steps=task.n_steps,
         generator=generator,
-        optimizer=adam(task.lr),
-        batch_size=task.batch_size,
+        optimizer=adam(5e-3),
+        batch_size=100,
         kl_weight=0.0 if dropout else kl_weight,
         schedule=lambda step: min(1, 2 - 2 * step / task.n_steps),
     )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import integer, positive
+from bdl_lessons.core.validation import integer
 from bdl_lessons.experiments.posteriors.matrix_posterior import (
     MatrixFactory,
     MatrixLayer,
@@ -40,19 +40,11 @@ class LowRankPosterior(WeightPosterior):
     """
 
     def __init__(
-        self,
-        shape: tuple[int, int],
-        rank: int,
-        log_sigma2: float,
-        learn_diagonal: bool,
-        prior_var: float,
-        start: float,
+        self, shape: tuple[int, int], rank: int, log_sigma2: float, prior_var: float, start: float
     ) -> None:
         super().__init__()
         self.factors = nn.Parameter(torch.zeros(rank, *shape))
-        self.log_sigma2 = nn.Parameter(
-            torch.full(shape, float(log_sigma2)), requires_grad=learn_diagonal
-        )
+        self.log_sigma2 = nn.Parameter(torch.full(shape, float(log_sigma2)), requires_grad=False)
         self.register_buffer("prior_var", torch.tensor(float(prior_var)), persistent=False)
         self._start = start
 
@@ -93,38 +85,31 @@ class ELRG(MatrixFactory):
     A layer takes ``R + 2`` products of the size of the plain one and R**3; it stores ``(R + 1)``
     numbers a weight. Weights and biases share the distribution. Defaults follow the public code:
     rank 5, a diagonal that is *not* learned (the paper finds that rank helps a constant diagonal),
-    v_r at half the spread of the weights in linear layers and at zero in convolutions. Lesson 12.
+    v_r at half the spread of the weights in linear layers and at zero in convolutions, and a prior
+    whose variance is 1 over the number of input units or channels. (The public code says input size
+    and takes the number of *outputs* of a linear layer.) Lesson 12.
 
     Args:
         rank: R, the number of directions.
         log_sigma2: log variance of the diagonal. Published: -10 for MNIST, -12 for images.
-        learn_diagonal: whether each weight learns its own.
-        prior_var: variance of the prior of one weight; ``None`` is 1 over the number of input
-            units or channels. (The public code says input size and takes the number of *outputs*
-            of a linear layer.)
 
     Raises:
-        ValueError: if ``rank`` is below 1, ``log_sigma2`` not finite or ``prior_var`` not > 0.
+        ValueError: if ``rank`` is below 1 or ``log_sigma2`` not finite.
     """
 
     rank: int = 5
     log_sigma2: float = -10.0
-    learn_diagonal: bool = False
-    prior_var: float | None = None
 
     def __post_init__(self) -> None:
         integer("rank", self.rank, least=1)
         if not math.isfinite(self.log_sigma2):
             raise ValueError(f"log_sigma2 must be finite, got {self.log_sigma2}")
-        if self.prior_var is not None:
-            positive("prior_var", self.prior_var)
 
     def _posterior(self, n_out: int, n_in: int, n_pixels: int, bias: bool) -> LowRankPosterior:
         return LowRankPosterior(
             (n_out, n_in * n_pixels + bias),
             self.rank,
             self.log_sigma2,
-            self.learn_diagonal,
-            prior_var=1 / n_in if self.prior_var is None else self.prior_var,
+            prior_var=1 / n_in,
             start=0.5 if n_pixels == 1 else 0.0,
         )

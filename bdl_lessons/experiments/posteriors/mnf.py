@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import integer, positive
-from bdl_lessons.experiments.posteriors.flows import MaskedRealNVP
+from bdl_lessons.core.validation import integer
 from bdl_lessons.experiments.posteriors.matrix_posterior import (
     MatrixFactory,
     MatrixLayer,
@@ -20,6 +19,68 @@ from bdl_lessons.experiments.posteriors.matrix_posterior import (
 )
 
 Units = Literal["inputs", "outputs"]
+LOG_SIGMA2, LOG_SIGMA2_OF_BIAS = -18.0, -9.0
+"""Where the log variances start, as in the public code."""
+GATE_BIAS = 2.0
+"""Where gates start: ``sigmoid(2) = 0.88`` of a number is kept in a step. Published."""
+
+
+class MaskedRealNVP(nn.Module):
+    r"""Steps that move some of D numbers by what the others say.
+
+    A step draws a mask of zeros and ones for every example, with probability 1/2, and with
+    :math:`h = \tanh(A (m \circ z) + a)`, shift t = linear(h) and gate g = sigmoid(linear(h)) sets
+
+    .. math:: z' = m \circ z + (1 - m) \circ \big(g \circ z + (1 - g) \circ t\big), \qquad
+              \log\Big|\frac{\partial z'}{\partial z}\Big| = \sum_i (1 - m_i) \log g_i .
+
+    The numbers with ``m = 1`` stay, and t and g depend on them alone, so the Jacobian is triangular
+    (Dinh, Sohl-Dickstein and Bengio, ICLR 2017; with this gate Louizos and Welling, ICML 2017).
+    The densities that follow are those *given the masks*.
+
+    Args:
+        dim: D. width: of h. n_steps: 0 is the identity.
+    """
+
+    def __init__(self, dim: int, width: int, n_steps: int) -> None:
+        super().__init__()
+        self.hidden, self.shift, self.gate = (
+            nn.ModuleList(nn.Linear(*sizes) for _ in range(n_steps))
+            for sizes in ((dim, width), (width, dim), (width, dim))
+        )
+        self._start_gates()
+
+    @torch.no_grad()
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Uniform weights of variance 1 / fan_in, biases 0 but for the gates'."""
+        for layer in (*self.hidden, *self.shift, *self.gate):
+            uniform = torch.rand(layer.weight.shape, generator=generator, device=generator.device)
+            layer.weight.copy_((2 * uniform - 1) * (3 / layer.in_features) ** 0.5)
+            layer.bias.zero_()
+        self._start_gates()
+
+    def forward(self, z: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        """``(..., D)`` to ``(..., D)`` and the log determinant ``(...)``.
+
+        Without a generator every mask is 1/2: one path through the middle, not a mean, and its
+        log determinant means nothing.
+        """
+        log_det = torch.zeros_like(z[..., 0])
+        for hidden, shift, gate in zip(self.hidden, self.shift, self.gate, strict=True):
+            mask = torch.full_like(z, 0.5)
+            if generator is not None:
+                uniform = torch.rand(z.shape, generator=generator, device=generator.device)
+                mask = (uniform < 0.5).to(z)
+            h = hidden(mask * z).tanh()
+            g = gate(h).sigmoid()
+            z = mask * z + (1 - mask) * (g * z + (1 - g) * shift(h))
+            log_det = log_det + ((1 - mask) * g.log()).sum(-1)
+        return z, log_det
+
+    @torch.no_grad()
+    def _start_gates(self) -> None:
+        for layer in self.gate:
+            layer.bias.fill_(GATE_BIAS)
 
 
 class FlowPosterior(WeightPosterior):
@@ -50,16 +111,14 @@ class FlowPosterior(WeightPosterior):
         units: Units,
         n_flows: int,
         widths: tuple[int, int],
-        log_sigma2: tuple[float, float],
         z_mean: float,
-        prior_var: float,
     ) -> None:
         super().__init__()
         (n_out, n_in), self._has_bias, self._units = shape, has_bias, units
         n_factors = n_in - has_bias if units == "inputs" else n_out
-        start = torch.full(shape, float(log_sigma2[0]))
+        start = torch.full(shape, LOG_SIGMA2)
         if has_bias:
-            start[:, -1] = log_sigma2[1]
+            start[:, -1] = LOG_SIGMA2_OF_BIAS
         self.log_sigma2 = nn.Parameter(start)
         self._z_start = float(z_mean)
         self.z_mean = nn.Parameter(torch.full((n_factors,), self._z_start))
@@ -69,7 +128,6 @@ class FlowPosterior(WeightPosterior):
         self.aux_in, self.aux_mean, self.aux_precision = (
             nn.Parameter(torch.zeros(n_factors)) for _ in range(3)
         )
-        self.register_buffer("prior_var", torch.tensor(float(prior_var)), persistent=False)
         self._generator: torch.Generator | None = None
 
     @torch.no_grad()
@@ -120,11 +178,9 @@ class FlowPosterior(WeightPosterior):
             )
         z, log_det = self.sample_z((), self._generator)
         mean, sigma2 = self._times(z, mu), self.log_sigma2.exp()
-        ratio = (sigma2 + mean.square()) / self.prior_var
-        kl_weights = (ratio - 1 - self.log_sigma2 + self.prior_var.log()).sum() / 2
+        kl_weights = (sigma2 + mean.square() - 1 - self.log_sigma2).sum() / 2
         entropy = (1 + math.log(2 * math.pi) + self.z_log_var).sum() / 2 + log_det
-        kl = kl_weights - entropy - self._log_aux(z, mean, sigma2)
-        return kl
+        return kl_weights - entropy - self._log_aux(z, mean, sigma2)
 
     def _log_aux(self, z: Tensor, mean: Tensor, var: Tensor) -> Tensor:
         """``log r(z | W)`` at a draw of W, of which only ``c' W`` is drawn: it is Gaussian too."""
@@ -152,36 +208,30 @@ class MNF(MatrixFactory):
     """Layer factory of multiplicative normalizing flows (Louizos and Welling, ICML 2017).
 
     A layer takes two products of the size of the plain one, and for every example three small ones
-    of size D x width a step of the flow; it stores two numbers a weight and the flows. Defaults as
-    in the public code, whose ``logvar_W`` is a log *standard deviation*. Lesson 12.
+    of size D x width a step of the flow; it stores two numbers a weight and the flows. The
+    prior of a weight is N(0, 1). Defaults as in the public code, whose ``logvar_W`` is a log
+    *standard deviation*. Lesson 12.
 
     Args:
         n_flows: steps in each of the two flows; 0 leaves Gaussian factors.
         widths: hidden units of the flow of q and of that of r.
-        log_sigma2: where the log variances start, of the weights and of the biases.
         z_mean: where the means of the factors start, give or take 0.1; ``None`` as published: 0
             with flows, so that the layer starts as noise around 0, and 1 without.
-        prior_var: variance of the prior of one weight.
 
     Raises:
-        ValueError: if ``n_flows`` is negative, a width below 1, or ``prior_var`` not > 0.
+        ValueError: if ``n_flows`` is negative, a width below 1, or ``z_mean`` not finite.
     """
 
     n_flows: int = 2
     widths: tuple[int, int] = (50, 100)
-    log_sigma2: tuple[float, float] = (-18.0, -9.0)
     z_mean: float | None = None
-    prior_var: float = 1.0
 
     def __post_init__(self) -> None:
         integer("n_flows", self.n_flows, least=0)
         for width in self.widths:
             integer("widths", width, least=1)
-        positive("prior_var", self.prior_var)
-        if not all(map(math.isfinite, (*self.log_sigma2, self.z_mean or 0.0))):
-            raise ValueError(
-                f"log_sigma2 and z_mean must be finite, got {self.log_sigma2} and {self.z_mean}"
-            )
+        if not math.isfinite(self.z_mean or 0.0):
+            raise ValueError(f"z_mean must be finite, got {self.z_mean}")
 
     def _posterior(self, n_out: int, n_in: int, n_pixels: int, bias: bool) -> FlowPosterior:
         return FlowPosterior(
@@ -190,7 +240,5 @@ class MNF(MatrixFactory):
             "inputs" if n_pixels == 1 else "outputs",
             self.n_flows,
             self.widths,
-            self.log_sigma2,
             (0.0 if self.n_flows else 1.0) if self.z_mean is None else self.z_mean,
-            self.prior_var,
         )

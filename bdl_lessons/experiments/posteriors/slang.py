@@ -23,7 +23,7 @@ from torch.linalg import solve_triangular
 
 from bdl_lessons.core.autograd import vmap
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import integer, like, same_shape
+from bdl_lessons.core.validation import integer, same_shape
 from bdl_lessons.models import Network
 
 
@@ -79,7 +79,7 @@ def updated(
     gradients: Tensor,
     direction: Tensor,
     n_train: int,
-    prior_precision: Tensor,
+    prior_precision: float,
     lr: float,
     beta: float,
 ) -> LowRankPrecision:
@@ -120,8 +120,7 @@ def fit_slang(
     lr: float = 0.01,
     beta: float = 0.01,
     momentum: float = 0.9,
-    prior_precision: float | Tensor = 1.0,
-    bias_precision: float = 1e-6,
+    prior_precision: float = 1.0,
     init_precision: float = 1.0,
 ) -> LowRankPrecision:
     """The posterior of a network of plain layers, from the weights it has; defaults as published.
@@ -135,7 +134,7 @@ def fit_slang(
         batch_size: examples of a step, drawn without replacement in each.
         rank: L. n_samples: S, draws of the weights in a step.
         beta: share of the new curvature. (The public code calls one minus this beta.)
-        prior_precision: of the weights; ``(M, 1)`` for one each. bias_precision: of the biases.
+        prior_precision: of the weights and biases. (Published: 1e-6 of the biases.)
         init_precision: of all weights at the start. For weights that already fit it has to be well
             above 1: draws of standard deviation 1 would lead away from them.
 
@@ -157,12 +156,10 @@ def fit_slang(
     if batch_size > x.shape[1]:
         raise ValueError(f"batch_size must be at most {x.shape[1]}, got {batch_size}")
     n_train, template = x.shape[1], network[0]
-    mean = torch.stack([_flat(n) for n in network])
+    mean = torch.stack([torch.cat([p.detach().flatten() for p in n.parameters()]) for n in network])
     q = LowRankPrecision(
         mean, mean.new_zeros(*mean.shape, rank), torch.full_like(mean, init_precision)
     )
-    prior_precision = like(mean, "prior_precision", prior_precision)
-    precision = torch.where(_is_bias(template), bias_precision, prior_precision)
     average = torch.zeros_like(mean)
     member = torch.arange(len(x), device=x.device)[:, None]
     for step in range(1, n_steps + 1):
@@ -174,7 +171,7 @@ def fit_slang(
         gradients = gradients.flatten(1, 2)
         average = momentum * average + (1 - momentum) * gradients.mean(1)
         direction = average / (1 - momentum**step)
-        q = updated(q, gradients, direction, n_train, precision, lr, beta)
+        q = updated(q, gradients, direction, n_train, prior_precision, lr, beta)
     if not q.mean.isfinite().all():
         raise FloatingPointError("the weights became NaN or infinite: lower lr")
     return LowRankPrecision(q.mean[0], q.factor[0], q.diagonal[0]) if alone else q
@@ -217,13 +214,3 @@ def _output(network: Network, theta: Tensor, x: Tensor) -> Tensor:
         for (name, p), piece in zip(parameters.items(), pieces, strict=True)
     }
     return functional_call(network, values, (x, "mean"))
-
-
-def _flat(network: Network) -> Tensor:
-    return torch.cat([p.detach().flatten() for p in network.parameters()])
-
-
-def _is_bias(network: Network) -> Tensor:
-    """Which of the D numbers are biases."""
-    named = network.named_parameters()
-    return torch.cat([torch.full((p.numel(),), n.endswith("bias")).to(p.device) for n, p in named])

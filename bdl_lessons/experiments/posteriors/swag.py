@@ -26,6 +26,9 @@ from bdl_lessons.inference import BatchedNetworks, fit, fit_batched
 from bdl_lessons.inference.train import OptimizerFactory
 from bdl_lessons.models import Network
 
+MAX_RANK = 20
+"""K, how many deviations are kept. Published: 20."""
+
 
 class SWAG:
     """What is collected of ``parameters``, and draws from the posterior it makes.
@@ -36,17 +39,14 @@ class SWAG:
 
     Args:
         parameters: live tensors: :meth:`collect` reads them, :meth:`put` writes into them.
-        max_rank: K, how many deviations are kept. Published: 20.
     """
 
-    def __init__(self, parameters: Iterable[Tensor], max_rank: int = 20) -> None:
-        if max_rank < 2:
-            raise ValueError(f"max_rank must be >= 2, got {max_rank}")
+    def __init__(self, parameters: Iterable[Tensor]) -> None:
         self._parameters = list(parameters)
         self.n_collected = 0
         self.mean = [torch.zeros_like(p) for p in self._parameters]
         self._sum_of_squares = [torch.zeros_like(p) for p in self._parameters]
-        self.deviations: deque[list[Tensor]] = deque(maxlen=max_rank)
+        self.deviations: deque[list[Tensor]] = deque(maxlen=MAX_RANK)
 
     @torch.no_grad()
     def collect(self) -> None:
@@ -65,12 +65,8 @@ class SWAG:
         """Variance of each parameter over all that was collected (divided by their number)."""
         return [squares / self.n_collected for squares in self._sum_of_squares]
 
-    def draw(self, generator: torch.Generator, scale: float = 0.5) -> list[Tensor]:
+    def draw(self, generator: torch.Generator) -> list[Tensor]:
         """One draw of all parameters.
-
-        Args:
-            scale: factor on the covariance. The 1/2 of the formula; without the low-rank part the
-                paper uses 1.
 
         Raises:
             ValueError: if fewer than two models were collected.
@@ -83,7 +79,7 @@ class SWAG:
         for mean, var, *deviations in zip(self.mean, self.var, *self.deviations, strict=True):
             together = torch.tensordot(shared, torch.stack(deviations), 1) / (rank - 1) ** 0.5
             alone = var.sqrt() * standard_normal(mean.shape, generator, mean)
-            draws.append(mean + scale**0.5 * (alone + together))
+            draws.append(mean + 0.5**0.5 * (alone + together))
         return draws
 
     @torch.no_grad()
@@ -105,7 +101,6 @@ def fit_swag(
     generator: torch.Generator,
     optimizer: OptimizerFactory,
     final_factor: float,
-    max_rank: int = 20,
     **settings: object,
 ) -> SWAG:
     """Train ``model`` in place and collect once an epoch from epoch ``collect_from`` on.
@@ -132,7 +127,7 @@ def fit_swag(
     )
     stepper = optimizer(model.parameters())  # one for all epochs: it holds the momentum
     rates = [group["lr"] for group in stepper.param_groups]
-    swag = SWAG(model.parameters(), max_rank)
+    swag = SWAG(model.parameters())
     for epoch in range(n_epochs):
         for group, rate in zip(stepper.param_groups, rates, strict=True):
             group["lr"] = rate * swag_schedule(epoch / max(collect_from, 1), final_factor)
@@ -164,7 +159,6 @@ def predict_swag(
     n_samples: int,
     *,
     generator: torch.Generator,
-    scale: float = 0.5,
     train_x: Tensor | None = None,
 ) -> Tensor:
     """``n_samples`` functions drawn from the posterior, at ``x``: ``(S, B, ...)`` like ``predict``.
@@ -178,27 +172,23 @@ def predict_swag(
     Raises:
         ValueError: if the network has batch norm and ``train_x`` is not given.
     """
-    if train_x is None and _has_batch_norm(model):
+    modules = model.modules() if isinstance(model, nn.Module) else ()
+    if train_x is None and any(isinstance(module, _BatchNorm) for module in modules):
         raise ValueError("the network has batch norm: give train_x to collect its statistics again")
+
+    def move(values: list[Tensor]) -> None:
+        swag.put(values)
+        if train_x is not None:
+            n_parts = -(-len(train_x) // 500)  # of one size: update_bn weights them alike
+            at_mean = _AtMeanWeights(model).train(model.training)
+            update_bn(train_x.tensor_split(n_parts), at_mean)
+
     draws = []
     for _ in range(n_samples):
-        _move(swag, model, swag.draw(generator, scale), train_x)
+        move(swag.draw(generator))
         draws.append(model(x, "mean"))
-    _move(swag, model, swag.mean, train_x)
+    move(swag.mean)
     return torch.stack(draws)
-
-
-def _move(
-    swag: SWAG, model: Network | BatchedNetworks, values: list[Tensor], x: Tensor | None
-) -> None:
-    swag.put(values)
-    if x is not None:
-        parts = x.tensor_split(-(-len(x) // 500))  # of one size: update_bn weights them alike
-        update_bn(parts, _AtMeanWeights(model).train(model.training))
-
-
-def _has_batch_norm(model: object) -> bool:
-    return isinstance(model, nn.Module) and any(isinstance(m, _BatchNorm) for m in model.modules())
 
 
 class _AtMeanWeights(nn.Module):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import integer, positive
+from bdl_lessons.core.validation import integer
 from bdl_lessons.experiments.posteriors.matrix_posterior import (
     MatrixFactory,
     MatrixLayer,
@@ -19,6 +19,8 @@ from bdl_lessons.experiments.posteriors.matrix_posterior import (
 )
 from bdl_lessons.probability import molchanov_kl
 
+JITTER = 1e-4
+"""Variance of the noise on pseudo-outputs. Published: 1e-6, too little in float32."""
 _LOG_BIAS_STD = -4.0
 
 
@@ -31,7 +33,7 @@ class MatrixGaussianPosterior(WeightPosterior):
               \mathrm{Cov}(w_{jk}, w_{j'k'}) = v_j u_k [j = j'][k = k'] .
 
     Pseudo-data say that pseudo-inputs ``A`` (m, K + 1) give pseudo-outputs ``B`` (m, L), up to a
-    noise of variance ``jitter * v``. With :math:`\Sigma = A\,\mathrm{diag}(u) A^\top + \epsilon I`
+    noise of variance ``JITTER * v``. With :math:`\Sigma = A\,\mathrm{diag}(u) A^\top + \epsilon I`
 
     .. math:: M' = M + (B - A M^\top)^\top \Sigma^{-1} A\,\mathrm{diag}(u), \qquad
               U' = \mathrm{diag}(u) - \mathrm{diag}(u) A^\top \Sigma^{-1} A\,\mathrm{diag}(u) ,
@@ -47,7 +49,7 @@ class MatrixGaussianPosterior(WeightPosterior):
     where data are few. It is not the KL of the distribution that is drawn.
     """
 
-    def __init__(self, n_out: int, n_in: int, n_pseudo: int, has_bias: bool, jitter: float) -> None:
+    def __init__(self, n_out: int, n_in: int, n_pseudo: int, has_bias: bool) -> None:
         super().__init__()
         log_input_std = torch.zeros(n_in)
         if has_bias:
@@ -57,7 +59,7 @@ class MatrixGaussianPosterior(WeightPosterior):
         self.pseudo_x = nn.Parameter(torch.zeros(n_pseudo, n_in))
         self.pseudo_y = nn.Parameter(torch.zeros(n_pseudo, n_out))
         self.raw_alpha = nn.Parameter(torch.full((2,), -2 * math.log(0.01)))  # of x, of y
-        self._has_bias, self._jitter = has_bias, jitter
+        self._has_bias = has_bias
 
     @torch.no_grad()
     def reset_parameters(self, mu: Tensor, generator: torch.Generator) -> None:
@@ -78,7 +80,7 @@ class MatrixGaussianPosterior(WeightPosterior):
         output_std = self.log_output_std.exp()
         scale = output_std[:, None] * self._input_var.sqrt()
         free = mu + scale * standard_normal((n_samples, *mu.shape), generator, mu)
-        error = standard_normal(pseudo_y.shape, generator, mu) * output_std * self._jitter**0.5
+        error = standard_normal(pseudo_y.shape, generator, mu) * output_std * JITTER**0.5
         return self._conditional_mean(free, pseudo_x, pseudo_y + error)
 
     def per_example(
@@ -102,8 +104,7 @@ class MatrixGaussianPosterior(WeightPosterior):
         log_det = 2 * (n_out * self.log_input_std.sum() + n_in * self.log_output_std.sum())
         kl = (spread + n_in * mu.square().sum() - mu.numel() - log_det) / 2
         kl_x, kl_y = molchanov_kl(self.log_alpha)
-        kl = kl + self.pseudo_x.numel() * kl_x + self.pseudo_y.numel() * kl_y
-        return kl
+        return kl + self.pseudo_x.numel() * kl_x + self.pseudo_y.numel() * kl_y
 
     @property
     def log_alpha(self) -> Tensor:
@@ -128,7 +129,7 @@ class MatrixGaussianPosterior(WeightPosterior):
     def _cholesky(self, pseudo_x: Tensor) -> Tensor:
         gram = pseudo_x * self._input_var @ pseudo_x.mT
         eye = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
-        return torch.linalg.cholesky(gram + self._jitter * eye)
+        return torch.linalg.cholesky(gram + JITTER * eye)
 
 
 @dataclass(frozen=True)
@@ -144,21 +145,17 @@ class VMG(MatrixFactory):
 
     Args:
         n_pseudo: m. Published for regression: 5; 0 leaves the plain matrix Gaussian.
-        jitter: variance of the noise on pseudo-outputs. Published: 1e-6, too little in float32.
 
     Raises:
-        ValueError: if ``n_pseudo`` is negative or ``jitter`` not finite and > 0.
+        ValueError: if ``n_pseudo`` is negative.
     """
 
     n_pseudo: int = 5
-    jitter: float = 1e-4
 
     def __post_init__(self) -> None:
         integer("n_pseudo", self.n_pseudo, least=0)
-        positive("jitter", self.jitter)
 
     def _posterior(
         self, n_out: int, n_in: int, n_pixels: int, bias: bool
     ) -> MatrixGaussianPosterior:
-        n_inputs = n_in * n_pixels + bias
-        return MatrixGaussianPosterior(n_out, n_inputs, self.n_pseudo, bias, self.jitter)
+        return MatrixGaussianPosterior(n_out, n_in * n_pixels + bias, self.n_pseudo, bias)

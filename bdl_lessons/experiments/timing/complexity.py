@@ -19,8 +19,7 @@ from torch import Tensor
 from bdl_lessons.core import CYCLE, DASHES, GREY, INK, YELLOW
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.experiments import markdown
-from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
-from bdl_lessons.experiments.paper_tables import published_table
+from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult, published_table
 from bdl_lessons.experiments.posteriors.elrg import ELRG
 from bdl_lessons.experiments.posteriors.vmg import VMG
 from bdl_lessons.experiments.records import Record
@@ -245,11 +244,5 @@ def _factor(factor: str, sizes: Mapping[str, int]) -> float:
     return (float(base) if base.isdigit() else sizes[base]) ** int(power or 1)
 
 
-EXPERIMENT = Experiment(
-    "complexity",
-    "Time and memory of one layer against its sizes (Nguyen et al. 2021, Table 6)",
-    trials,
-    run,
-    table,
-    figure,
-)
+TITLE = "Time and memory of one layer against its sizes (Nguyen et al. 2021, Table 6)"
+EXPERIMENT = Experiment("complexity", TITLE, trials, run, table, figure)

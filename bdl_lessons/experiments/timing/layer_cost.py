@@ -10,8 +10,8 @@ import json
 import math
 import random
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -27,6 +27,7 @@ from bdl_lessons.core import BLUE, GREY, VERMILLION
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.experiments import markdown
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
+from bdl_lessons.experiments.measure import in_turns
 from bdl_lessons.experiments.records import Record
 from bdl_lessons.inference import adam
 from bdl_lessons.models import (
@@ -198,12 +199,8 @@ def compare_steps(
     are its quartiles; ``parameters`` counts those that Adam moves. ``nn.Linear again`` is a second
     plain network: how far its ratio is from 1 is what the measurement can tell apart.
     """
-    threads_before = torch.get_num_threads()
-    torch.set_num_threads(n_threads)
-    try:
+    with _threads(n_threads):
         return _step_rows(*_time_steps(layers, n_repeats, widths, random.Random(seed)))
-    finally:
-        torch.set_num_threads(threads_before)
 
 
 def training_step(
@@ -234,12 +231,8 @@ def measure_kl_growth(sizes: Sequence[int] = SIZES, n_repeats: int = 15) -> list
     the logarithms on log K: 1 is linear, 2 quadratic. Calls that take no time to compute still
     take time to make, which flattens the compact form's.
     """
-    threads_before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with _threads(1):
         rows = [_kl_row(n_units, n_repeats) for n_units in sizes]
-    finally:
-        torch.set_num_threads(threads_before)
     return [*rows, _slopes(rows)]
 
 
@@ -252,6 +245,16 @@ def explicit(log_alpha: Tensor, vectors: Tensor) -> Tensor:
     """The same number from U itself."""
     noise_var = orthogonal_matrix(vectors).square() @ log_alpha.exp()
     return empirical_bayes_kl(log_alpha, noise_var, N_COLUMNS)
+
+
+@contextmanager
+def _threads(n_threads: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(n_threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _rows_of(record: Record) -> dict[str, dict[str, float]]:
@@ -276,14 +279,8 @@ def _time_steps(
     steps = {
         name: training_step(network, x, y, generator, N_TRAIN) for name, network in networks.items()
     }
-    seconds: dict[str, list[float]] = {name: [] for name in steps}
-    for repeat in range(n_repeats + 2):
-        for name in order.sample(list(steps), len(steps)):
-            began = time.perf_counter()
-            steps[name]()
-            if repeat > 1:  # the first two rounds warm up
-                seconds[name].append(time.perf_counter() - began)
-    return networks, seconds
+    shuffled = partial(order.sample, k=len(steps))
+    return networks, in_turns(steps, n_repeats, 2, lambda names: shuffled([*names]))
 
 
 def _step_rows(networks: dict[str, nn.Module], seconds: dict[str, list[float]]) -> list[dict]:
@@ -310,21 +307,15 @@ def _kl_row(n_units: int, n_repeats: int) -> dict:
     generator = torch.Generator().manual_seed(0)
     log_alpha = torch.randn(n_units, generator=generator).sub(2).requires_grad_()
     vectors = torch.randn(T, n_units, generator=generator).requires_grad_()
-    candidates = {"compact": compact}
-    if n_units <= LARGEST_MATRIX:
-        candidates["matrix"] = explicit
 
     def call(kl: Callable[[Tensor, Tensor], Tensor]) -> None:
         torch.autograd.grad(kl(log_alpha, vectors), (log_alpha, vectors))
 
-    seconds: dict[str, list[float]] = {name: [] for name in candidates}
-    for repeat in range(n_repeats + 1):
-        for name, kl in candidates.items():
-            began = time.perf_counter()
-            call(kl)
-            if repeat:  # the first round warms up
-                seconds[name].append(time.perf_counter() - began)
-    peaks = {name: _peak_bytes(partial(call, kl)) for name, kl in candidates.items()}
+    candidates = {"compact": partial(call, compact)}
+    if n_units <= LARGEST_MATRIX:
+        candidates["matrix"] = partial(call, explicit)
+    seconds = in_turns(candidates, n_repeats)
+    peaks = {name: _peak_bytes(candidate) for name, candidate in candidates.items()}
     times = {f"{name}, ms": 1e3 * median(own) for name, own in seconds.items()}
     memory = {f"{name}, peak in K T": peak / (4 * n_units * T) for name, peak in peaks.items()}
     return {"K": n_units, **times, **memory}
@@ -353,11 +344,5 @@ def _slopes(rows: list[dict]) -> dict:
     return slopes
 
 
-EXPERIMENT = Experiment(
-    "layer_cost",
-    "What a layer costs: a training step, and the KL of structured dropout",
-    trials,
-    run,
-    table,
-    figure,
-)
+TITLE = "What a layer costs: a training step, and the KL of structured dropout"
+EXPERIMENT = Experiment("layer_cost", TITLE, trials, run, table, figure)

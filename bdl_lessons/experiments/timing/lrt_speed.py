@@ -24,9 +24,8 @@ from bdl_lessons.core import CYCLE, INK, clock, device
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.evaluation import noisy_outputs
 from bdl_lessons.experiments import markdown
-from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
+from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult, published_table
 from bdl_lessons.experiments.gradient_variance_report import ROWS
-from bdl_lessons.experiments.paper_tables import published_table
 from bdl_lessons.experiments.records import Record
 from bdl_lessons.inference import adam
 from bdl_lessons.models import BayesByBackprop, Network, initialise, mlp
@@ -191,11 +190,5 @@ def _differences(config: dict) -> str:
     )
 
 
-EXPERIMENT = Experiment(
-    "lrt_speed",
-    "What a weight sample for each row costs (Kingma, Salimans and Welling 2015, section 5.1)",
-    trials,
-    run,
-    table,
-    figure,
-)
+TITLE = "What a weight sample for each row costs (Kingma, Salimans and Welling 2015, section 5.1)"
+EXPERIMENT = Experiment("lrt_speed", TITLE, trials, run, table, figure)

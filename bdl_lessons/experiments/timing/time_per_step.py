@@ -7,6 +7,7 @@ ResNet18. Their batch size and hardware are not known. Lesson 12.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from matplotlib.figure import Figure
@@ -15,9 +16,9 @@ from torch import Tensor
 from bdl_lessons.core import BLUE, GREY, clock, device
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.experiments import markdown
-from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
+from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult, published_table
 from bdl_lessons.experiments.images.resnet import resnet18
-from bdl_lessons.experiments.paper_tables import published_table
+from bdl_lessons.experiments.measure import in_turns
 from bdl_lessons.experiments.posteriors.mnf import MNF
 from bdl_lessons.experiments.records import Record
 from bdl_lessons.experiments.timing.layer_cost import training_step
@@ -89,17 +90,10 @@ def run(trial: Trial) -> TrialResult:
         method: _stepper(NETWORKS[config["architecture"]](layers), x, y, generator)
         for method, layers in FACTORIES.items()
     }
-    for step in steps.values():
-        for _ in range(2):
-            _seconds(step, on)
-    rounds = [
-        {method: _seconds(step, on) for method, step in steps.items()}
-        for _ in range(config["rounds"])
-    ]
-    metrics = {}
-    for method in steps:
-        taken = torch.tensor([times[method] for times in rounds])
-        plain = torch.tensor([times["MAP"] for times in rounds])
+    seconds = in_turns(steps, config["rounds"], warm_up=2, clock=partial(clock, on))
+    metrics, plain = {}, torch.tensor(seconds["MAP"])
+    for method, own in seconds.items():
+        taken = torch.tensor(own)
         metrics[f"ms/{method}"] = 1000 * taken.median().item()
         metrics[f"ratio/{method}"] = (taken / plain).median().item()
     return TrialResult(metrics)
@@ -175,12 +169,6 @@ def _stepper(
     return training_step(network, x, y, generator, _N_TRAIN)
 
 
-def _seconds(step: Callable[[], None], on: torch.device) -> float:
-    began = clock(on)
-    step()
-    return clock(on) - began
-
-
 def _base(method: str) -> str:
     return method.removesuffix(", fc")
 
@@ -190,11 +178,5 @@ def _published(printed: dict, method: str, record: Record) -> str:
     return f"{row[record['config']['architecture']]:.2f}" if row else ""
 
 
-EXPERIMENT = Experiment(
-    "time_per_step",
-    "Time of a training step under each method (Nguyen et al. 2021, Table 7)",
-    trials,
-    run,
-    table,
-    figure,
-)
+TITLE = "Time of a training step under each method (Nguyen et al. 2021, Table 7)"
+EXPERIMENT = Experiment("time_per_step", TITLE, trials, run, table, figure)

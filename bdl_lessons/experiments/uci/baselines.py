@@ -31,12 +31,8 @@ from bdl_lessons.reference import GaussianProcess
 class Swag(Method):
     """SWAG over as many steps as the others have: from half of its epochs on it collects.
 
-    Args:
-        learning_rate: of descent with momentum 0.9; it falls to ``final_factor`` of it.
+    The learning rate of descent with momentum 0.9 falls to a fifth.
     """
-
-    learning_rate: float = 0.05
-    final_factor: float = 0.2
 
     def train(
         self, points: Sequence[Point], x: Tensor, y: Tensor, config: Config, g: torch.Generator
@@ -54,8 +50,8 @@ class Swag(Method):
             collect_from=n_epochs // 2,
             batch_size=config["batch_size"],
             generator=g,
-            optimizer=sgd(self.learning_rate),
-            final_factor=self.final_factor,
+            optimizer=sgd(0.05),
+            final_factor=0.2,
         )
 
         def predict(x: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
@@ -78,15 +74,11 @@ class Slang(Method):
     too large by their ratio: q is too narrow, and steps are too short to leave the start.
 
     Args:
-        rank: of the precision. lr: of the mean's natural-gradient steps. n_draws: of the weights
-            in a step. Published for these sets: 1, mostly 0.01, and 4.
-        init_precision: of the weights when SLANG takes over: near enough to the MAP weights.
+        rank: of the precision. Published for these sets are 1, natural-gradient steps of mostly
+            0.01, and four draws in a step.
     """
 
     rank: int = 5
-    lr: float = 0.02
-    n_draws: int = 2
-    init_precision: float = 100.0
 
     def train(
         self, points: Sequence[Point], x: Tensor, y: Tensor, config: Config, g: torch.Generator
@@ -131,10 +123,9 @@ class Slang(Method):
             nll_args=(1 / kl_weights,),
             n_steps=config["n_steps"] - n_adam,
             rank=self.rank,
-            n_samples=self.n_draws,
-            lr=self.lr,
-            bias_precision=1.0,
-            init_precision=self.init_precision,
+            n_samples=2,
+            lr=0.02,
+            init_precision=100.0,  # near enough to the MAP weights
             **how,
         )
 
@@ -146,14 +137,10 @@ class ExactGP(Method):
     The draws are of the noise-free function at each row. tau is chosen as for the others: the
     noise of the evidence is not used to predict.
 
-    Args:
-        shortest: bound on the length scales, in standard deviations of the inputs. Without it the
-            line search tries 1e-6 on features of a few levels. Squared distances are then so large
-            that rounding leaves a Gram matrix with negative eigenvalues.
+    Length scales are at least 0.01 standard deviations of the inputs. Without the bound the line
+    search tries 1e-6 on features of a few levels. Squared distances are then so large that rounding
+    leaves a Gram matrix with negative eigenvalues.
     """
-
-    n_fit: int = 15
-    shortest: float = 0.01
 
     def train(
         self, points: Sequence[Point], x: Tensor, y: Tensor, config: Config, g: torch.Generator
@@ -169,11 +156,11 @@ class ExactGP(Method):
         return predict
 
     def _fitted(self, x: Tensor, y: Tensor) -> GaussianProcess:
-        bound = gpytorch.constraints.GreaterThan(self.shortest)
+        bound = gpytorch.constraints.GreaterThan(0.01)
         kernel = gpytorch.kernels.RBFKernel(ard_num_dims=x.shape[-1], lengthscale_constraint=bound)
         kernel = gpytorch.kernels.ScaleKernel(kernel)
         kernel.base_kernel.lengthscale = 2.0
-        return GaussianProcess(x, y, kernel, noise_var=0.05).to(x.device).fit(self.n_fit)
+        return GaussianProcess(x, y, kernel, noise_var=0.05).to(x.device).fit(15)
 
 
 def _plain(x: Tensor, config: Config, g: torch.Generator) -> list[Network]:

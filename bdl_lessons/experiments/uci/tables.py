@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bdl_lessons.experiments.paper_tables import published_table
+from bdl_lessons.experiments.experiment import published_table
 from bdl_lessons.experiments.records import Record
 from bdl_lessons.experiments.uci.methods import METHODS
 from bdl_lessons.experiments.uci.trials import TAU_GRIDS

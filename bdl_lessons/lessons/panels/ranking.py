@@ -17,7 +17,7 @@ from bdl_lessons.core import BLUE, GREY, INK, VERMILLION
 from bdl_lessons.evaluation import pareto_front
 from bdl_lessons.experiments import report
 from bdl_lessons.experiments.images import tables
-from bdl_lessons.experiments.images.classification_report import CHOICE
+from bdl_lessons.experiments.images.classification import CHOICE
 from bdl_lessons.experiments.records import Record, group_by
 from bdl_lessons.experiments.uci.tables import PUBLISHED_NAMES, Results, published
 from bdl_lessons.lessons.panel import Choice, Panel, Update

@@ -1,7 +1,8 @@
 import pytest
 
+from bdl_lessons.experiments import markdown
 from bdl_lessons.experiments.images import classification, tables
-from bdl_lessons.experiments.images import classification_report as report
+from bdl_lessons.experiments.images import classification as report
 from bdl_lessons.experiments.records import RESULTS_FOLDER, load_records
 
 RECORDS = load_records(RESULTS_FOLDER / "image_classification.jsonl")
@@ -49,8 +50,8 @@ def test_settings_are_tried_before_they_are_used_and_seeds_come_last(monkeypatch
 
 
 def test_with_several_values_the_standard_error_is_shown():
-    assert tables.mean_and_error([0.5], 2) == "0.50"
-    assert tables.mean_and_error([1.0, 2.0, 3.0], 3) == "2.000 ± 0.577"
+    assert markdown.mean_and_error([0.5], 2) == "0.50"
+    assert markdown.mean_and_error([1.0, 2.0, 3.0], 3) == "2.000 ± 0.577"
 
 
 def test_comparing_counts_a_small_nll_and_a_large_accuracy_as_good():

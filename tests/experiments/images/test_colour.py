@@ -1,8 +1,8 @@
 import torch
 
-from bdl_lessons.experiments import paper_tables
+from bdl_lessons.experiments.experiment import published_table
 from bdl_lessons.experiments.images import colour as colour
-from bdl_lessons.experiments.images import colour_report as report
+from bdl_lessons.experiments.images import colour as report
 from bdl_lessons.experiments.images.training import make_network
 
 
@@ -21,12 +21,12 @@ def test_there_are_trials_for_every_published_row():
     trials = colour.trials("paper")
     have = {(u.config["architecture"], u.config["data"], u.config["method"]) for u in trials}
     names = {title: name for name, title in report.PRINTED_AS.items()}
-    for row in paper_tables.published_table("image_classification"):
+    for row in published_table("image_classification"):
         methods = {m for m in colour.SETTINGS if m.startswith(row["method"])}
         assert methods
         assert all((row["architecture"], names[row["dataset"]], m) in have for m in methods)
     pairs = {(u.config["architecture"], u.config["data"]): u.config["ood"] for u in trials}
-    for row in paper_tables.published_table("ood_detection"):
+    for row in published_table("ood_detection"):
         others = pairs[row["architecture"], names[row["in_distribution"]]]
         assert names[row["out_of_distribution"]] in others
 

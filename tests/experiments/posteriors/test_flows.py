@@ -1,6 +1,6 @@
 import torch
 
-from bdl_lessons.experiments.posteriors.flows import MaskedRealNVP
+from bdl_lessons.experiments.posteriors.mnf import MaskedRealNVP
 
 from .distributions import generator
 

@@ -136,7 +136,6 @@ def test_a_linear_model_gets_nearly_its_exact_posterior():
         *(network, x, y, partial(gaussian_nll, tau=1.0)),
         generator=gen(3),
         n_samples=2,
-        bias_precision=1.0,
         **settings,
     )
     design = torch.cat([x, torch.ones(n, 1).double()], 1)
@@ -205,13 +204,13 @@ def test_a_constant_gradient_is_its_own_average_from_the_first_step_on():
     torch.testing.assert_close(*means)
 
 
-def test_biases_have_a_prior_of_their_own():
-    q = without_data(n_steps=100, n_samples=1, prior_precision=3.0, bias_precision=0.5)
-    torch.testing.assert_close(q.diagonal, torch.tensor([3.0, 3.0, 0.5]))
+def test_without_data_the_precision_becomes_that_of_the_prior():
+    q = without_data(n_steps=100, n_samples=1, prior_precision=3.0)
+    torch.testing.assert_close(q.diagonal, torch.full((3,), 3.0))
 
 
 def test_the_first_precision_is_forgotten_by_the_share_of_a_step():
-    q = without_data(n_steps=2, bias_precision=1.0, init_precision=50.0)
+    q = without_data(n_steps=2, init_precision=50.0)
     torch.testing.assert_close(q.diagonal, torch.full((3,), 1 + 0.8**2 * 49))
 
 
@@ -221,7 +220,6 @@ def test_the_first_precision_is_forgotten_by_the_share_of_a_step():
         ({"batch_size": 9}, "batch_size"),
         ({"rank": 0}, "rank"),
         ({"n_samples": 0}, "n_samples"),
-        ({"prior_precision": torch.ones(3, 1)}, "prior_precision has shape"),
     ],
 )
 def test_bad_input_is_named(change, words):

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.distributions import MultivariateNormal, kl_divergence
 
+from bdl_lessons.experiments.posteriors import vmg
 from bdl_lessons.experiments.posteriors.vmg import VMG
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, predict, predict_batched
 from bdl_lessons.models import initialise, lenet5, mlp
@@ -12,7 +13,13 @@ from bdl_lessons.probability import gaussian_nll, molchanov_kl
 from .distributions import assert_moments, design, generator, started
 
 N_DRAWS = 20_000
-FACTORY = VMG(n_pseudo=2, jitter=0.01)
+FACTORY = VMG(n_pseudo=2)
+
+
+@pytest.fixture(autouse=True)
+def wide_jitter(monkeypatch):
+    """Enough to be seen in draws."""
+    monkeypatch.setattr(vmg, "JITTER", 0.01)
 
 
 def quiet(layer):
@@ -49,7 +56,7 @@ def dense_gaussian(layer):
     A, B = posterior.pseudo_x.detach(), posterior.pseudo_y.detach()
     H = torch.kron(torch.eye(n_out).double(), A)
     V = (2 * posterior.log_output_std).exp().diag().detach()
-    noise = posterior._jitter * torch.kron(V, torch.eye(len(A)).double())
+    noise = vmg.JITTER * torch.kron(V, torch.eye(len(A)).double())
     gain = cov @ H.T @ torch.linalg.inv(H @ cov @ H.T + noise)
     return mean + gain @ (B.T.flatten() - H @ mean), cov - gain @ H @ cov
 
@@ -69,8 +76,9 @@ def test_kl_is_that_of_the_matrix_gaussian_and_of_the_noise_on_the_pseudo_data(c
     torch.testing.assert_close(layer.kl(), kl)
 
 
-def test_the_published_kl_is_not_that_of_the_distribution_that_is_drawn():
-    layer = quiet(started(VMG(n_pseudo=2, jitter=1e-6).linear(3, 2)))
+def test_the_published_kl_is_not_that_of_the_distribution_that_is_drawn(monkeypatch):
+    monkeypatch.setattr(vmg, "JITTER", 1e-6)
+    layer = quiet(started(FACTORY.linear(3, 2)))
     before, after = (
         kl_divergence(MultivariateNormal(2 * mean, 4 * cov), prior(8))
         for mean, cov in (unconditioned_gaussian(layer), dense_gaussian(layer))
@@ -87,8 +95,9 @@ def test_draws_and_mean_are_those_of_the_conditioned_gaussian(case):
     assert_moments(draws, mean, cov)
 
 
-def test_pseudo_data_fix_what_the_layer_does_there():
-    layer = quiet(started(VMG(n_pseudo=2, jitter=1e-8).linear(3, 2)))
+def test_pseudo_data_fix_what_the_layer_does_there(monkeypatch):
+    monkeypatch.setattr(vmg, "JITTER", 1e-8)
+    layer = quiet(started(FACTORY.linear(3, 2)))
     with torch.no_grad():
         layer.noise.pseudo_x[:, -1] = 1  # the bias sees a constant 1
         y = layer(layer.noise.pseudo_x[:, :-1].expand(5, 2, 3), "shared", generator())
@@ -179,7 +188,8 @@ def test_networks_predict(sampling):
     assert draws.isfinite().all()
 
 
-def test_members_side_by_side_fit_a_curve():
+def test_members_side_by_side_fit_a_curve(monkeypatch):
+    monkeypatch.setattr(vmg, "JITTER", 1e-4)
     x = torch.linspace(-1, 1, 100)[:, None].expand(2, 100, 1)
     y = torch.sin(3 * x)
     networks = [initialise(mlp((1, 20, 1), VMG(n_pseudo=1)), generator(i)) for i in range(2)]
@@ -191,12 +201,9 @@ def test_members_side_by_side_fit_a_curve():
     torch.testing.assert_close(members.kl()[1], members.network(1).kl())
 
 
-@pytest.mark.parametrize(
-    ("argument", "value"), [("n_pseudo", -1), ("jitter", 0.0), ("jitter", float("nan"))]
-)
-def test_bad_settings_are_refused(argument, value):
-    with pytest.raises(ValueError, match=argument):
-        VMG(**{argument: value})
+def test_a_negative_number_of_pseudo_data_is_refused():
+    with pytest.raises(ValueError, match="n_pseudo"):
+        VMG(n_pseudo=-1)
 
 
 @pytest.mark.parametrize("sampling", ["per_example", "shared", "mean"])

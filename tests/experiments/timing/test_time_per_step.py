@@ -16,9 +16,18 @@ def test_a_ratio_is_that_of_neighbours(monkeypatch):
     """The machine gets slower from round to round; the ratio does not care."""
     slow = {method: 1 + i for i, method in enumerate(time_per_step.FACTORIES)}
     load = iter(sorted([*range(1, 9)] * len(slow)))
-    methods = iter(slow)
-    monkeypatch.setattr(time_per_step, "_seconds", lambda step, on: slow[step] * next(load))
-    monkeypatch.setattr(time_per_step, "_stepper", lambda *args: next(methods))
+    methods, now = iter(slow), [0.0]
+
+    def stepper(*args):
+        method = next(methods)
+
+        def step():
+            now[0] += slow[method] * next(load)
+
+        return step
+
+    monkeypatch.setattr(time_per_step, "clock", lambda on: now[0])
+    monkeypatch.setattr(time_per_step, "_stepper", stepper)
     config = {"architecture": "lenet5", "device": "cpu", "batch_size": 1, "rounds": 3}
     metrics = time_per_step.run(Trial(config, 0)).metrics
     assert metrics["ratio/MAP"] == 1

@@ -10,11 +10,10 @@ from bdl_lessons.datasets.splits import splits
 from bdl_lessons.evaluation import log_predictive_likelihood
 from bdl_lessons.experiments.records import make_record
 from bdl_lessons.experiments.uci import experiment
-from bdl_lessons.experiments.uci.methods import METHODS
 from bdl_lessons.experiments.uci.networks import Networks
 from bdl_lessons.experiments.uci.protocol import TAUS, choose_and_predict, log_likelihood
 from bdl_lessons.experiments.uci.tables import PUBLISHED_METHODS, PUBLISHED_NAMES, published
-from bdl_lessons.experiments.uci.trials import FIRST, LARGE, SMALL, TAU_GRIDS, trials
+from bdl_lessons.experiments.uci.trials import FIRST, LARGE, METHODS, SMALL, TAU_GRIDS, trials
 from bdl_lessons.inference import adam, fit
 from bdl_lessons.models import Deterministic, initialise, mlp
 from bdl_lessons.probability import gaussian_nll
