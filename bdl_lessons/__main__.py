@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -13,9 +14,21 @@ app = typer.Typer(
 )
 
 
+Folder = Annotated[Path | None, typer.Option(help="Where the records are; default: data/results")]
+
+
 @app.callback()
 def _main() -> None:
     pass
+
+
+@contextmanager
+def _bad_input_named() -> Iterator[None]:
+    """A ValueError becomes one line under the usage instead of a traceback."""
+    try:
+        yield
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 @app.command()
@@ -31,10 +44,8 @@ def rebuild(
     from bdl_lessons.lessons.course import notebook
     from bdl_lessons.lessons.course.rebuild import rebuild as rebuild_one
 
-    try:
+    with _bad_input_named():
         chosen = notebook.paths(lessons)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
     failed = False
     for path in chosen:
         wrong, seconds = rebuild_one(path, check=check)
@@ -53,10 +64,8 @@ def panel_data(
     from bdl_lessons.lessons.panels import arrays
 
     for name in names or arrays.makers():
-        try:
+        with _bad_input_named():
             path = arrays.make(name)
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from error
         typer.echo(f"{path.name}: {path.stat().st_size / 1e3:.0f} kB")
 
 
@@ -79,10 +88,8 @@ def bench(
     from bdl_lessons.lessons import benchmarks
 
     for name in names or benchmarks.names():
-        try:
+        with _bad_input_named():
             rows = benchmarks.run(name)
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from error
         typer.echo(f"\n{name}\n{benchmarks.table(rows)}")
 
 
@@ -96,21 +103,17 @@ def reproduce(
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler whose workers run the trials")
     ] = None,
-    folder: Annotated[
-        Path | None, typer.Option(help="Where the records are; default: data/results")
-    ] = None,
+    folder: Folder = None,
 ) -> None:
     """Measure a published table or figure again: run the trials that are not recorded yet."""
     from bdl_lessons import experiments
     from bdl_lessons.experiments import runner
     from bdl_lessons.experiments.records import RESULTS_FOLDER
 
-    try:
+    with _bad_input_named():
         experiment = experiments.load(name)
         with runner.on_cluster(scheduler) if scheduler else nullcontext() as executor:
             outcome = runner.reproduce(experiment, scale, jobs, folder or RESULTS_FOLDER, executor)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
     typer.echo(
         f"{name}: {outcome.recorded} trials recorded, {outcome.skipped} were there before, "
         f"{len(outcome.failed)} failed"
@@ -122,19 +125,14 @@ def reproduce(
 
 @app.command()
 def report(
-    scale: Annotated[str, typer.Option(help="quick or paper")] = "paper",
-    folder: Annotated[
-        Path | None, typer.Option(help="Where the records are; default: data/results")
-    ] = None,
+    scale: Annotated[str, typer.Option(help="quick or paper")] = "paper", folder: Folder = None
 ) -> None:
     """Write the tables and figures of the recorded experiments to data/results."""
     from bdl_lessons.experiments import report as tool
     from bdl_lessons.experiments.records import RESULTS_FOLDER
 
-    try:
+    with _bad_input_named():
         written = tool.write(scale, folder or RESULTS_FOLDER)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
     for path in written:
         typer.echo(path.name)
 

@@ -40,6 +40,7 @@ from bdl_lessons.datasets.colour_archives import (
     cifar10_subset,
     cifar100,
     stl10,
+    svhn,
 )
 from bdl_lessons.datasets.containers import Classification, Regression
 from bdl_lessons.datasets.errors import DatasetCorrupt, DatasetError, DatasetUnavailable
@@ -48,47 +49,8 @@ from bdl_lessons.datasets.idx import CAFFE_SCALE, fashion_mnist, mnist, notmnist
 from bdl_lessons.datasets.registry import entry, names
 from bdl_lessons.datasets.report import Status, info, status
 from bdl_lessons.datasets.splits import Standardiser, splits
-from bdl_lessons.datasets.svhn import svhn
-from bdl_lessons.datasets.synthetic import origin_clusters
-from bdl_lessons.datasets.toy import diabetes, digits
+from bdl_lessons.datasets.toy import diabetes, digits, origin_clusters
 from bdl_lessons.datasets.uci import UCI, uci
-
-__all__ = [
-    "CAFFE_SCALE",
-    "CO2",
-    "GAL_SPAN",
-    "UCI",
-    "Classification",
-    "DatasetCorrupt",
-    "DatasetError",
-    "DatasetUnavailable",
-    "DetrendedCO2",
-    "Regression",
-    "Standardiser",
-    "Status",
-    "cifar10",
-    "cifar10_jpeg",
-    "cifar10_subset",
-    "cifar100",
-    "co2",
-    "detrended",
-    "diabetes",
-    "digits",
-    "entry",
-    "fashion_mnist",
-    "fetch",
-    "info",
-    "load",
-    "mnist",
-    "names",
-    "notmnist",
-    "origin_clusters",
-    "splits",
-    "status",
-    "stl10",
-    "svhn",
-    "uci",
-]
 
 _LOADERS = {
     "mnist": mnist,

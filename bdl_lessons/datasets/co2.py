@@ -61,7 +61,7 @@ def co2() -> CO2:
     Each point averages the weekly values of one calendar month, and its time is the average of
     the dates of the same weeks, so a month with few weeks is not shifted against the season. Five
     months have no value and are left out, not interpolated: June and October 1958, February to
-    April 1964. Made by ``make_co2.py``; source: Keeling and Whorf (2004).
+    April 1964. Made by ``data/co2/make_co2.py``; source: Keeling and Whorf (2004).
     """
     path = fetch("co2", "co2_mauna_loa_monthly.csv")
     with reading(path):

@@ -1,8 +1,9 @@
-"""CIFAR-10, CIFAR-100 and STL-10 from the official binary archives; two stand-ins for CIFAR-10.
+"""CIFAR-10, CIFAR-100, STL-10 and SVHN from the official files; two stand-ins for CIFAR-10.
 
 A record of CIFAR is one label byte (CIFAR-100: coarse, then fine) and 3072 pixel bytes, red plane
 first, each plane row by row. The better known "python version" holds pickles, which can run any
 code when read; it is not used here. STL-10 stores each plane *column* by column, and labels 1..10.
+SVHN has MATLAB files with X ``(32, 32, 3, N)`` and y in 1..10, where 10 is zero.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import torch
 
 from bdl_lessons.datasets.archives import read_members, read_npz, read_records
 from bdl_lessons.datasets.containers import Classification, first_n, image_part
 from bdl_lessons.datasets.errors import reading, unknown
 from bdl_lessons.datasets.fetch import fetch
+from bdl_lessons.datasets.idx import DIGITS
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 STL_CLASSES = ("airplane", "bird", "car", "cat", "deer", "dog", "horse", "monkey", "ship", "truck")
@@ -131,3 +134,28 @@ def _decode(stream: np.ndarray, offsets: np.ndarray, path: Path) -> np.ndarray:
             with Image.open(io.BytesIO(stream[start:end].tobytes()), formats=["JPEG"]) as image:
                 images[i] = np.asarray(image.convert("RGB"))
     return images.transpose(0, 3, 1, 2)
+
+
+def svhn(n_train: int | None = None, n_test: int | None = None) -> Classification:
+    """SVHN: x ``(73257, 3, 32, 32)`` and ``(26032, 3, 32, 32)``, RGB; label = the digit.
+
+    The file's label 10 stands for the digit 0 and becomes class 0. The 531131 "extra" images are
+    not used.
+    """
+    return Classification(
+        "svhn", *_svhn_part("train", n_train), *_svhn_part("test", n_test), DIGITS
+    )
+
+
+def _svhn_part(part: str, n: int | None) -> tuple[torch.Tensor, torch.Tensor]:
+    from scipy.io import loadmat
+
+    path = fetch("svhn", f"{part}_32x32.mat")
+    with reading(path):
+        content = loadmat(path, variable_names=["X", "y"])
+        images, labels = content["X"], content["y"].ravel().astype(np.int64)
+        if images.dtype != np.uint8 or images.ndim != 4 or images.shape[:3] != (32, 32, 3):
+            raise ValueError(f"X should be uint8 (32, 32, 3, N), is {images.dtype} {images.shape}")
+        if not ((labels >= 1) & (labels <= 10)).all():
+            raise ValueError(f"labels should lie in 1..10, found {labels.min()}..{labels.max()}")
+    return image_part(images.transpose(3, 2, 0, 1), labels % 10, 10, n, path)

@@ -299,10 +299,10 @@ t10k-labels-idx1-ubyte.gz 1fa03836e01c862542f8eb83463bb951bebec6fcb3efa28dad748c
         (
             _file(
                 "co2_mauna_loa_monthly.csv",
-                "sha256:89078f4488ea8e0b0c451fe0354803adf72d8d57cfe40f3e509a7c0f2e4fd116",
+                "sha256:b5cefa7e50e3f7ce8a2e5b882b4517ebaaf791b7e2042102c5ff1c79d32a195b",
             ),
         ),
-        source="comes with this repository in data/co2; `python -m bdl_lessons.datasets.make_co2` "
+        source="comes with this repository in data/co2; `python data/co2/make_co2.py` "
         "makes it again from statsmodels",
     ),
     Entry(

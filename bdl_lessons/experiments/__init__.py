@@ -16,20 +16,6 @@ from bdl_lessons.experiments.records import (
     records_path,
 )
 
-__all__ = [
-    "RESULTS_FOLDER",
-    "SCALES",
-    "Experiment",
-    "Trial",
-    "TrialResult",
-    "group_by",
-    "load",
-    "load_records",
-    "names",
-    "published_table",
-    "records_path",
-]
-
 _MODULES = {
     "co2_mc_dropout": "co2_mc_dropout",
     "complexity": "timing.complexity",

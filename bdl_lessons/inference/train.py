@@ -122,11 +122,7 @@ def optimize(
 
 
 def minibatches(
-    x: Tensor,
-    y: Tensor,
-    batch_size: int | None,
-    generator: torch.Generator,
-    batched: bool = False,
+    x: Tensor, y: Tensor, batch_size: int | None, generator: torch.Generator, batched: bool = False
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Minibatches of ``x`` and ``y`` without end, without replacement within an epoch.
 

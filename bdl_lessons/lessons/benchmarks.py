@@ -17,7 +17,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from bdl_lessons.core import clock
 from bdl_lessons.experiments import markdown
+from bdl_lessons.experiments.measure import in_turns
 from bdl_lessons.experiments.timing import layer_cost
 from bdl_lessons.inference import predict
 from bdl_lessons.lessons import panels
@@ -110,7 +112,7 @@ def predict_samples(device: str = "cpu") -> list[dict]:
 
 
 def _compare_predictions(model: Network, x: torch.Tensor) -> list[dict]:
-    reference = _with_nn_dropout(model).train()
+    reference = _with_nn_dropout(model).to(x.device).train()
     generator = torch.Generator(x.device).manual_seed(1)
     candidates = {
         "loop of nn.Dropout passes": lambda: _loop(reference, x),
@@ -119,12 +121,8 @@ def _compare_predictions(model: Network, x: torch.Tensor) -> list[dict]:
         ),
         "predict, function": lambda: predict(model, x, N_SAMPLES, "shared", generator=generator),
     }
-    seconds: dict[str, list[float]] = {name: [] for name in candidates}
-    for repeat in range(N_REPEATS + 1):
-        for name, candidate in candidates.items():
-            elapsed = _seconds(candidate, x.device)
-            if repeat:  # the first round warms up
-                seconds[name].append(elapsed)
+    wall = partial(clock, x.device) if x.device.type == "cuda" else time.perf_counter
+    seconds = in_turns(candidates, N_REPEATS, clock=wall)
     loop = seconds["loop of nn.Dropout passes"]
     return [
         {
@@ -142,30 +140,17 @@ def _loop(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
 
 
 def _with_nn_dropout(model: Network) -> nn.Sequential:
-    """The same network as a reader would write it, with the same weights."""
+    """The same network as a reader would write it, with new weights."""
     modules: list[nn.Module] = []
     for module in model:
         if getattr(module, "is_random", False):
             modules.append(nn.Dropout(module.noise.p_drop))
-        modules.append(module if not hasattr(module, "noise") else _plain(module))
+        if isinstance(module, nn.Linear):
+            module = nn.Linear(module.in_features, module.out_features)
+        elif isinstance(module, nn.Conv2d):
+            module = nn.Conv2d(module.in_channels, module.out_channels, module.kernel_size)
+        modules.append(module)
     return nn.Sequential(*modules)
-
-
-def _plain(layer: nn.Linear | nn.Conv2d) -> nn.Module:
-    if isinstance(layer, nn.Linear):
-        copy: nn.Module = nn.Linear(layer.in_features, layer.out_features)
-    else:
-        copy = nn.Conv2d(layer.in_channels, layer.out_channels, layer.kernel_size)
-    copy.weight, copy.bias = layer.weight, layer.bias
-    return copy
-
-
-def _seconds(candidate: Callable[[], object], device: torch.device) -> float:
-    began = time.perf_counter()
-    candidate()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter() - began
 
 
 def _cell(value: object) -> str:

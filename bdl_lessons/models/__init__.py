@@ -29,11 +29,4 @@ from bdl_lessons.models.layers.weight_noise import (
     WeightNoiseLinear,
     log_relative_variance,
 )
-from bdl_lessons.models.networks import (
-    Network,
-    alexnet,
-    initialise,
-    lenet5,
-    lenet5_classic,
-    mlp,
-)
+from bdl_lessons.models.networks import Network, alexnet, initialise, lenet5, lenet5_classic, mlp

@@ -46,9 +46,7 @@ class Network(nn.Sequential):
 
 
 def mlp(
-    widths: Sequence[int],
-    layers: Layers,
-    activation: Callable[[], nn.Module] = nn.ReLU,
+    widths: Sequence[int], layers: Layers, activation: Callable[[], nn.Module] = nn.ReLU
 ) -> Network:
     """A fully connected network ``(B, widths[0]) -> (B, widths[-1])``.
 
@@ -94,10 +92,7 @@ def lenet5(layers: Layers, n_classes: int = 10) -> Network:
 
 
 def lenet5_classic(
-    layers: Layers,
-    n_classes: int = 10,
-    in_channels: int = 1,
-    size: int = 28,
+    layers: Layers, n_classes: int = 10, in_channels: int = 1, size: int = 28
 ) -> Network:
     """LeNet-5 with the widths of LeCun et al. (1998): ``(B, C, size, size)`` to logits.
 

@@ -68,11 +68,7 @@ def test_a_covariance_is_square_symmetric_and_positive_definite():
         (lambda: validation.positive("tau", math.inf), ValueError, "tau must be positive"),
         (lambda: validation.positive("tau", math.nan), ValueError, "tau must be positive"),
         (lambda: validation.positive("tau", "1"), TypeError, "tau must be a number, got '1'"),
-        (
-            lambda: validation.non_negative("scale", -1e-9),
-            ValueError,
-            "scale must be finite",
-        ),
+        (lambda: validation.non_negative("scale", -1e-9), ValueError, "scale must be finite"),
         (lambda: validation.integer("n", 2.0, 1), TypeError, "n must be an int, got 2.0"),
         (lambda: validation.integer("n", True, 1), TypeError, "n must be an int, got True"),
         (lambda: validation.integer("n", 0, 1), ValueError, "n must be >= 1, got 0"),

@@ -10,12 +10,18 @@ import pytest
 import torch
 
 from bdl_lessons import datasets
-from bdl_lessons.datasets import GAL_SPAN, DatasetCorrupt, detrended, make_co2
+from bdl_lessons.core.files import DATA
+from bdl_lessons.datasets import GAL_SPAN, DatasetCorrupt, detrended
 
 from .conftest import REAL_DATA_DIR, fetching
 
 NAME = "co2_mauna_loa_monthly.csv"
 COMMITTED = fetching.REPOSITORY_DATA / "co2" / NAME
+
+
+_SPEC = importlib.util.spec_from_file_location("make_co2", DATA / "co2" / "make_co2.py")
+make_co2 = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(make_co2)
 
 
 @pytest.fixture
@@ -32,7 +38,7 @@ def test_the_committed_file_is_what_the_script_makes():
 def test_the_command_writes_the_same_bytes(tmp_path, monkeypatch, capsys):
     if importlib.util.find_spec("statsmodels") is None:
         pytest.skip("statsmodels is not installed: cannot regenerate the CO2 series")
-    monkeypatch.setattr(make_co2, "REPOSITORY_DATA", tmp_path)
+    monkeypatch.setattr(make_co2, "DATA", tmp_path)
     make_co2.main()
     assert (tmp_path / "co2" / NAME).read_bytes() == COMMITTED.read_bytes()
     assert [p.name for p in (tmp_path / "co2").iterdir()] == [NAME]

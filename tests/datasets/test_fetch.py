@@ -10,13 +10,7 @@ from pathlib import Path
 import pooch
 import pytest
 
-from bdl_lessons.datasets import (
-    DatasetCorrupt,
-    DatasetError,
-    DatasetUnavailable,
-    download,
-    fetch,
-)
+from bdl_lessons.datasets import DatasetCorrupt, DatasetError, DatasetUnavailable, download, fetch
 
 from .conftest import fetching, gzipped, sha256
 

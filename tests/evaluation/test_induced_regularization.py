@@ -146,11 +146,7 @@ def test_monte_carlo_increase_is_exact_for_a_quadratic_loss():
 def test_loss_increase_needs_two_pairs():
     with pytest.raises(ValueError, match="n_samples must be >= 2, got 1"):
         loss_increase(
-            lambda h: h.sum(),
-            H0,
-            torch.eye(K).double(),
-            n_samples=1,
-            generator=torch.Generator(),
+            lambda h: h.sum(), H0, torch.eye(K).double(), n_samples=1, generator=torch.Generator()
         )
 
 

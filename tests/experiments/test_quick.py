@@ -29,12 +29,7 @@ def few_images(monkeypatch):
         )
 
     monkeypatch.setattr(datasets, "load", load)
-    for name in (
-        "rotated_digit",
-        "sparse_lenet",
-        "mnist_dropout_curves",
-        "gradient_variance",
-    ):
+    for name in ("rotated_digit", "sparse_lenet", "mnist_dropout_curves", "gradient_variance"):
         monkeypatch.setattr(
             f"bdl_lessons.experiments.{name}.mnist", lambda *sizes: load("mnist", *sizes)
         )

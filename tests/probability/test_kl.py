@@ -54,10 +54,7 @@ def test_gaussian_kl_is_the_sum_of_the_elementwise_divergences():
 def test_gaussian_kl_measures_q_from_p_and_not_p_from_q():
     zero = torch.zeros(1, dtype=torch.float64)
     close(gaussian_kl(zero, 4.0, zero, 1.0), torch.tensor(1.5 - math.log(2), dtype=torch.float64))
-    close(
-        gaussian_kl(zero, 1.0, zero, 4.0),
-        torch.tensor(math.log(2) - 0.375, dtype=torch.float64),
-    )
+    close(gaussian_kl(zero, 1.0, zero, 4.0), torch.tensor(math.log(2) - 0.375, dtype=torch.float64))
 
 
 def test_gaussian_kl_counts_every_weight_once_with_scalar_parameters():
@@ -257,10 +254,7 @@ def test_columns_of_a_matrix_add_up():
     assert means.shape == (4, 2, 3)
     close(means[:, 0].mT, M)
     close(means[:, 1], torch.zeros(4, 3, dtype=torch.float64))
-    close(
-        mixture_kl(probs, means, 0.01),
-        sum(mixture_kl(probs, column, 0.01) for column in means),
-    )
+    close(mixture_kl(probs, means, 0.01), sum(mixture_kl(probs, column, 0.01) for column in means))
 
 
 def test_what_depends_on_the_means_is_keep_times_l2():

@@ -79,10 +79,7 @@ def test_prediction_with_another_covariance_keeps_the_noise(model):
 
 def test_the_mean_is_the_ridge_solution_with_noise_over_prior_variance(model):
     ridge = model.noise_var / model.prior_var * torch.eye(3, dtype=torch.float64)
-    close(
-        model.mean,
-        torch.linalg.solve(model.Phi.mT @ model.Phi + ridge, model.Phi.mT @ model.y),
-    )
+    close(model.mean, torch.linalg.solve(model.Phi.mT @ model.Phi + ridge, model.Phi.mT @ model.y))
 
 
 def test_the_data_term_is_the_expected_log_likelihood(model):
@@ -125,8 +122,7 @@ def test_mean_field_is_the_best_factorised_gaussian(model):
 def test_the_evidence_has_a_gradient_in_both_variances(model):
     variances = [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (0.3, 2.0)]
     assert torch.autograd.gradcheck(
-        lambda noise, prior: BayesLinear(model.Phi, model.y, noise, prior).log_evidence(),
-        variances,
+        lambda noise, prior: BayesLinear(model.Phi, model.y, noise, prior).log_evidence(), variances
     )
 
 

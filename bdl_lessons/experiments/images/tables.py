@@ -89,10 +89,7 @@ def detections(records: Sequence[Record], other: str, score: str) -> str:
 def by_method(records: Sequence[Record], metrics: dict[str, str]) -> str:
     """Mean and error of metrics, ``{name: title}``, for each method."""
     rows = [
-        [
-            method,
-            *(mean_and_error([r["metrics"][name] for r in group], 3) for name in metrics),
-        ]
+        [method, *(mean_and_error([r["metrics"][name] for r in group], 3) for name in metrics)]
         for method, group in group_by(records, "method").items()
     ]
     return markdown.table(["method", *metrics.values()], rows)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bdl_lessons.datasets.synthetic import origin_clusters
+from bdl_lessons.datasets.toy import origin_clusters
 from bdl_lessons.reference import ReLUKernel, gp_posterior
 
 RATES = (0.02, 0.05, 0.1, 0.2, 0.5)

@@ -22,10 +22,7 @@ def test_the_setting_with_the_smallest_validation_nll_of_the_first_seed_is_chose
         record("MAP", 0.5),
     ]
     picked = tables.chosen(records, "fashion-mnist")
-    assert picked == {
-        "VD": tables.setting(records[1]),
-        "MAP": tables.setting(records[4]),
-    }
+    assert picked == {"VD": tables.setting(records[1]), "MAP": tables.setting(records[4])}
 
 
 @pytest.mark.skipif(not RECORDS, reason="no records")

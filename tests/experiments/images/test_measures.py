@@ -7,13 +7,7 @@ from bdl_lessons import datasets
 from bdl_lessons.experiments.experiment import Trial
 from bdl_lessons.experiments.images import measures
 
-CONFIG = {
-    "data": "known",
-    "ood": ["other"],
-    "n_val": 10,
-    "n_samples": 1,
-    "n_val_samples": 1,
-}
+CONFIG = {"data": "known", "ood": ["other"], "n_val": 10, "n_samples": 1, "n_val_samples": 1}
 
 
 @pytest.fixture

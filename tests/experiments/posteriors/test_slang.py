@@ -133,10 +133,7 @@ def test_a_linear_model_gets_nearly_its_exact_posterior():
     network = initialise(mlp((2, 1), PLAIN), gen()).double()
     settings = {"n_steps": 150, "rank": 3, "lr": 0.1, "beta": 0.05, "batch_size": 50}
     q = fit_slang(
-        *(network, x, y, partial(gaussian_nll, tau=1.0)),
-        generator=gen(3),
-        n_samples=2,
-        **settings,
+        *(network, x, y, partial(gaussian_nll, tau=1.0)), generator=gen(3), n_samples=2, **settings
     )
     design = torch.cat([x, torch.ones(n, 1).double()], 1)
     exact_cov = torch.linalg.inv(design.T @ design + torch.eye(3).double())
@@ -216,11 +213,7 @@ def test_the_first_precision_is_forgotten_by_the_share_of_a_step():
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [
-        ({"batch_size": 9}, "batch_size"),
-        ({"rank": 0}, "rank"),
-        ({"n_samples": 0}, "n_samples"),
-    ],
+    [({"batch_size": 9}, "batch_size"), ({"rank": 0}, "rank"), ({"n_samples": 0}, "n_samples")],
 )
 def test_bad_input_is_named(change, words):
     network, x = mlp((2, 1), PLAIN), torch.ones(5, 2)

@@ -186,10 +186,7 @@ def test_maps_of_low_rank_have_few_parameters_and_fit_narrow_layers():
     assert count == 100 + 2 * (2 * 3 * 100 + 100)
     full = sum(p.numel() for p in ChainedVectors(2, 100).parameters())
     assert full == 100 + 2 * (100 * 100 + 100)
-    assert StructuredDropout(2, "fc_lowrank", rank=8).conv2d(3, 4, 3).noise.vectors.shape == (
-        2,
-        3,
-    )
+    assert StructuredDropout(2, "fc_lowrank", rank=8).conv2d(3, 4, 3).noise.vectors.shape == (2, 3)
 
 
 def test_chained_vectors_follow_one_another():

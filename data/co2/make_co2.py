@@ -1,6 +1,6 @@
 """Make ``data/co2/co2_mauna_loa_monthly.csv`` from the weekly series that statsmodels ships.
 
-    python -m bdl_lessons.datasets.make_co2
+    python data/co2/make_co2.py
 
 A week belongs to the month of the date in its row. Weeks without a value are left out; so is a
 month without any. The time of a month is the average date of the weeks it averages: where both
@@ -17,8 +17,7 @@ from collections import defaultdict
 from datetime import date, datetime
 from pathlib import Path
 
-from bdl_lessons.core.files import replacing
-from bdl_lessons.datasets.fetch import REPOSITORY_DATA
+from bdl_lessons.core.files import DATA, replacing
 
 SOURCE_SHA256 = "16695fa2786e53414e5a6b54767a3fdf5de99cfbc68617f69d1362d92776a92f"
 HEADER = f"""\
@@ -29,7 +28,7 @@ HEADER = f"""\
 # sha256 {SOURCE_SHA256}.
 # decimal_year: mean date of the weeks averaged. n_weeks: how many had a value.
 # Months without any value are omitted: 1958-06, 1958-10, 1964-02, 1964-03, 1964-04.
-# Made by: python -m bdl_lessons.datasets.make_co2
+# Made by: python data/co2/make_co2.py
 """
 
 
@@ -84,7 +83,7 @@ def weekly_source() -> str:
 
 def main() -> None:
     """Write the file, whole or not at all, and print its sha256."""
-    target = REPOSITORY_DATA / "co2" / "co2_mauna_loa_monthly.csv"
+    target = DATA / "co2" / "co2_mauna_loa_monthly.csv"
     content = render(weekly_source()).encode("ascii")
     target.parent.mkdir(parents=True, exist_ok=True)
     with replacing(target) as file:
