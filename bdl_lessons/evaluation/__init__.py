@@ -4,40 +4,18 @@ Imports: models, inference.
 """
 
 from bdl_lessons.evaluation.gradient_variance import (
-    gradient_variance,
-    noisy_outputs,
-    parts_from_draws,
-    regression_parts,
+    gradient_variance, noisy_outputs, parts_from_draws, regression_parts,
 )
 from bdl_lessons.evaluation.induced_regularization import (
-    gauss_newton,
-    layer_penalties,
-    loss_hessian,
-    loss_increase,
-    output_jacobian,
-    penalty,
-    penalty_by_direction,
-    penalty_from_roots,
-    sensitivity,
-    softmax_root,
-    spectral_bound,
+    gauss_newton, layer_penalties, loss_hessian, loss_increase, output_jacobian, penalty,
+    penalty_by_direction, penalty_from_roots, sensitivity, softmax_root, spectral_bound,
 )
 from bdl_lessons.evaluation.metrics import (
-    accuracy,
-    ece,
-    error_rate,
-    mean_log_likelihood,
-    nll,
-    reliability_bins,
-    rmse,
+    accuracy, ece, error_rate, mean_log_likelihood, nll, reliability_bins, rmse,
 )
 from bdl_lessons.evaluation.model_comparison import paired_difference, pareto_front, ranks
 from bdl_lessons.evaluation.ood import max_log_probability, negative_entropy, ood_metrics
 from bdl_lessons.evaluation.predictive import (
-    entropy,
-    log_mean_probs,
-    log_predictive_likelihood,
-    mutual_information,
-    predictive_entropy,
+    entropy, log_mean_probs, log_predictive_likelihood, mutual_information, predictive_entropy,
     predictive_var,
 )

@@ -6,11 +6,6 @@ Imports: models.
 from bdl_lessons.inference.batched_networks import BatchedNetworks, fit_batched, predict_batched
 from bdl_lessons.inference.predict import predict, predict_mean
 from bdl_lessons.inference.prune import (
-    PrunedNetwork,
-    compression,
-    layer_log_alpha,
-    sparsity,
-    to_sparse,
-    zero_pruned,
+    PrunedNetwork, compression, layer_log_alpha, sparsity, to_sparse, zero_pruned,
 )
 from bdl_lessons.inference.train import OptimizerFactory, adam, fit, inverse_decay, optimize, sgd

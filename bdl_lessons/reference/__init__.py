@@ -7,12 +7,7 @@ from bdl_lessons.reference.gaussian_vi import fit_gaussian, gauss_hermite, gauss
 from bdl_lessons.reference.gp import GaussianProcess, gp_log_evidence, gp_posterior
 from bdl_lessons.reference.grid_posterior import GridPosterior
 from bdl_lessons.reference.kernels import (
-    CosKernel,
-    ErfKernel,
-    NNGPKernel,
-    ReLUKernel,
-    cos_expectation,
-    erf_expectation,
+    CosKernel, ErfKernel, NNGPKernel, ReLUKernel, cos_expectation, erf_expectation,
     relu_expectation,
 )
 from bdl_lessons.reference.linear_regression import BayesLinear
