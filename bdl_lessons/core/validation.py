@@ -13,8 +13,6 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.autograd import inside_vmap
-
 
 def floating(name: str, value: Tensor) -> Tensor:
     """``value`` if it is a floating-point tensor (else TypeError) and finite (else ValueError)."""
@@ -30,8 +28,8 @@ def floating_type(name: str, value: Tensor) -> Tensor:
 
 
 def finite(name: str, value: Tensor) -> Tensor:
-    """``value`` if it has no NaN and no infinity, else ValueError. Not looked at under ``vmap``."""
-    if not inside_vmap() and not value.isfinite().all():
+    """``value`` if it has no NaN and no infinity, else ValueError."""
+    if not value.isfinite().all():
         raise ValueError(f"{name} must be finite, it has a NaN or an infinity")
     return value
 

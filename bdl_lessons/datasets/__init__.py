@@ -16,7 +16,7 @@ bostonHousing, …       ``uci(name)``                   the eight UCI regressio
 co2                    ``co2()``                       monthly CO2 at Mauna Loa
 digits                 ``digits()``                    1797 digits, 8×8 (scikit-learn)
 diabetes               ``diabetes()``                  442×10 regression (scikit-learn)
-bioassay               ``bioassay.load()``             20 animals, 4 doses, deaths (Racine 1986)
+(bioassay)             ``bioassay.load()``             20 animals, 4 doses, deaths (Racine 1986)
 (simulated)            ``origin_clusters()``           regression on two clusters (lesson 09)
 =====================  ==============================  ==========================================
 

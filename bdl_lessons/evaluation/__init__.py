@@ -1,6 +1,6 @@
 """Scores of predictions, predictive uncertainty, OOD detection, variance of gradients.
 
-Imports: models, inference.
+Imports: models.
 """
 
 from bdl_lessons.evaluation.gradient_variance import (

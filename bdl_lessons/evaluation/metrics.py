@@ -48,7 +48,7 @@ def error_rate(scores: Tensor, y: Tensor) -> float:
 
 def nll(log_probs: Tensor, y: Tensor) -> float:
     """Mean ``-log p(y)`` in nats. ``log_probs``: ``(B, C)``, e.g. from ``log_mean_probs``."""
-    _check_probs(log_probs.exp(), y)
+    _check_probs(log_probs.exp(), y, "exp(log_probs)")
     return -log_probs.gather(-1, y[:, None]).double().mean().item()
 
 
@@ -106,7 +106,7 @@ def _check_labels(name: str, scores: Tensor, y: Tensor) -> None:
         raise ValueError(f"labels y must be integers in 0..{scores.shape[-1] - 1}")
 
 
-def _check_probs(probs: Tensor, y: Tensor) -> None:
-    _check_labels("probs", probs, y)
+def _check_probs(probs: Tensor, y: Tensor, name: str = "probs") -> None:
+    _check_labels(name, probs, y)
     if not ((probs >= 0).all() and ((probs.sum(-1) - 1).abs() <= _SUM_ATOL).all()):
-        raise ValueError("probs must be >= 0 and sum to 1 for every example; got logits?")
+        raise ValueError(f"{name} must be >= 0 and sum to 1 for every example; got logits?")

@@ -56,7 +56,7 @@ def log_mean_probs(logits: Tensor) -> Tensor:
 
     Probabilities are averaged, not logits: ``log (1/S) sum_s softmax(logits_s)``.
     """
-    return _check(logits).log_softmax(-1).logsumexp(0) - math.log(len(logits))
+    return _check(logits, "logits").log_softmax(-1).logsumexp(0) - math.log(len(logits))
 
 
 def predictive_entropy(logits: Tensor) -> Tensor:
@@ -74,10 +74,10 @@ def entropy(log_probs: Tensor) -> Tensor:
     return torch.special.entr(log_probs.exp()).sum(-1)
 
 
-def _check(draws: Tensor) -> Tensor:
+def _check(draws: Tensor, name: str = "draws") -> Tensor:
     if draws.dim() != 3 or draws.numel() == 0:
-        raise ValueError(f"draws must have shape (S, B, D), none of them 0, got {draws.shape}")
-    return validation.floating("draws", draws)
+        raise ValueError(f"{name} must have shape (S, B, D), none of them 0, got {draws.shape}")
+    return validation.floating(name, draws)
 
 
 def _check_tau(tau: float | Tensor, draws: Tensor) -> Tensor:

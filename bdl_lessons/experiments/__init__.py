@@ -1,6 +1,6 @@
 """Published tables and figures, measured again: one module for each.
 
-Imports: datasets, reference, evaluation.
+Imports: datasets, reference, inference, evaluation.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 What decides how a run continues is in the file: the network, the moments of the optimizer, the
 place in the schedule and the state of the random numbers. It is written at the end of an epoch,
-since within one the order of the examples would be needed too. A continued run ends bit by bit
-where it would have ended in one piece.
+since within one the order of the examples would be needed too. A continued run ends where it
+would have ended in one piece, up to rounding. The data are not compared.
 
 The file begins with the SHA-256 of what follows, so that a damaged one is never continued. The
 long recorded runs of lessons 05 and 08 use it.
@@ -42,6 +42,7 @@ class Checkpoint:
         n_steps: the length of the whole run.
         epoch: steps in an epoch.
         n_train: examples in the training set.
+        settings: what else must be the same for the run to be continued, by name.
     """
 
     path: Path
@@ -50,6 +51,7 @@ class Checkpoint:
     n_steps: int
     epoch: int
     n_train: int
+    settings: dict[str, Any]
 
     def __post_init__(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,8 +118,8 @@ class Checkpoint:
 
     def _run(self, optimizer: Optimizer, scheduler: LRScheduler | None) -> dict[str, Any]:
         """What must be the same for a run to be continued."""
-        shapes = {name: list(value.shape) for name, value in self.model.state_dict().items()}
-        return {
+        return self.settings | {
+            "layers": repr(self.model),
             "n_steps": self.n_steps,
             "n_train": self.n_train,
             "steps in an epoch": self.epoch,
@@ -125,7 +127,7 @@ class Checkpoint:
             "device": self.generator.device.type,
             "optimizer": f"{type(optimizer).__name__} {optimizer.defaults}",
             "a schedule": scheduler is not None,
-            "shapes": shapes,
+            "shapes": {k: list(v.shape) for k, v in self.model.state_dict().items()},
         }
 
 

@@ -1,7 +1,7 @@
 """Pruning: which weights are noise, the network without them, and its sparse storage. Lesson 08.
 
-A weight with ``log_alpha > 3`` has a variance of more than 20 times its squared mean. As
-multiplicative noise that is dropout at a rate above 0.95; Molchanov et al. (2017) cut there.
+A weight with ``log_alpha >= 3`` has a variance of at least 20 times its squared mean. As
+multiplicative noise that is dropout at a rate of 0.95 or more; Molchanov et al. (2017) cut there.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def to_sparse(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
         threshold: a weight is kept if its ``log_alpha`` is below.
 
     Raises:
-        TypeError: if ``model`` is no Network, or one of its stochastic layers has no ``log_alpha``.
+        TypeError: if ``model`` is no Network, or a stochastic layer has no ``log_sigma2``.
         ValueError: if ``threshold`` is NaN, there is nothing to prune, or a weight is NaN.
     """
     return _pruned(model, threshold, _sparse)

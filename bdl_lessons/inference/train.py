@@ -83,7 +83,9 @@ def fit(
     kept = None
     if checkpoint:
         epoch = n_train // (batch_size or n_train)
-        kept = Checkpoint(Path(checkpoint), model, generator, n_steps, epoch, n_train)
+        weight = "a function" if callable(kl_weight) else float(kl_weight)
+        settings = {"sampling": sampling, "kl_weight": weight}
+        kept = Checkpoint(Path(checkpoint), model, generator, n_steps, epoch, n_train, settings)
     return optimize(model.parameters(), loss_at, n_steps, optimizer, schedule, kept)
 
 

@@ -26,8 +26,7 @@ from bdl_lessons.lessons import panels
 from bdl_lessons.lessons.panel import Panel
 from bdl_lessons.models import BinaryDropout, Deterministic, Network, lenet5, mlp
 
-N_MOVES = 50
-N_SAMPLES, P_DROP, N_REPEATS = 100, 0.5, 3
+N_MOVES, N_SAMPLES, P_DROP, N_REPEATS = 50, 100, 0.5, 3
 
 
 def names() -> list[str]:

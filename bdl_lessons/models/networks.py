@@ -73,7 +73,7 @@ def lenet5(layers: Layers, n_classes: int = 10) -> Network:
 
     conv 20@5x5, pool 2, conv 50@5x5, pool 2, linear 500, ReLU, linear. There is no nonlinearity
     after the convolutions but the pooling. Published: dropout 0.5 before the last layer only,
-    i.e. ``layers = [plain, plain, plain, BinaryDropout(0.5)]``.
+    i.e. ``layers = [Deterministic()] * 3 + [BinaryDropout(0.5)]``.
 
     Raises:
         ValueError: if ``layers`` is neither one factory nor four.

@@ -34,7 +34,7 @@ def empirical_bayes_kl(log_alpha: Tensor, noise_var: Tensor, n_columns: int) -> 
     condition of dropout. A rotation makes the s more equal than the alphas, which can only raise
     the sum: this KL never favours correlations, only the likelihood can.
 
-    (Nguyen et al. 2021. Their slide lets the inner sum over U end at Q; U is K x K.)
+    (Nguyen et al., NeurIPS 2021. U is K x K, so the sum inside s has K terms.)
 
     Args:
         log_alpha: ``(K,)``.

@@ -14,8 +14,9 @@ whose squared length is below ``tiny / eps`` of its dtype (a length of 3e-16 in 
 zero, and its reflection as the identity. Adding a constant to ``|v|^2`` would not do: U would no
 longer be orthogonal. Squared lengths must not overflow. Shapes that do not fit raise ValueError.
 
-:mod:`householder_fast` has the two functions that a layer trains with once more, with their
-gradients written out; ``bdl_lessons.probability`` exports those.
+The two functions that a layer trains with, :func:`rotated_noise` and :func:`rotated_variance`, have
+a second form in :mod:`householder_fast`, with their gradients written out, which
+``bdl_lessons.probability`` exports.
 """
 
 from __future__ import annotations

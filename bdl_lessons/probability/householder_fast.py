@@ -11,7 +11,7 @@ R reaches V by
           \text{ with half its diagonal.}
 
 A vector that counts as zero has an infinite entry in R: its row of A is 0, and so is its gradient.
-No lesson needs this file: lesson 10 trains with it.
+No lesson shows this file; the layers of lesson 10 use it.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ r"""Kullback-Leibler divergences between Gaussians, log-normals and the mixture 
 The first distribution is always ``q``, the approximation; the second is ``p``, the prior or the
 posterior it stands for. ``KL(q || p)`` is not ``KL(p || q)``. Every function returns a sum over all
 weights in nats, as a 0-dim tensor. Shapes that do not fit raise ValueError, and so do shapes that
-would enlarge the first argument by broadcasting and count weights twice. Values are not checked: a
-variance of 0 has an infinite divergence, a negative one gives NaN. Lessons 02, 04 and 11.
+would enlarge the first argument by broadcasting and count weights twice. The values of tensors
+are not checked: a variance of 0 has an infinite divergence, a negative one gives NaN. Lessons 02,
+04 and 11.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def gaussian_kl(mean_q: Tensor, var_q: Number, mean_p: Number = 0.0, var_p: Numb
 
 
 def gaussian_kl_to_prior(mean: Tensor, log_sigma2: Tensor, prior_var: float = 1.0) -> Tensor:
-    r"""``KL(N(mean, exp(log_sigma2)) || N(0, prior_var))``, summed: for a layer. Lesson 08.
+    r"""``KL(N(mean, exp(log_sigma2)) || N(0, prior_var))``, summed: for a layer. Lesson 06.
 
     The variance enters by its logarithm, which may be any real number, so that no constraint is
     left to enforce.

@@ -1,6 +1,6 @@
 """KL divergences of a layer's weights, in fewer passes over memory: see `kl`, `loguniform_kl`.
 
-No lesson needs this file: lessons 06 to 08 train with it.
+No lesson shows this file; the layers of lessons 06 to 08 use it.
 """
 
 from __future__ import annotations

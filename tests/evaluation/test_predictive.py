@@ -75,8 +75,10 @@ def test_a_bad_precision_is_refused(tau):
     "draws", [torch.ones(4, 2), torch.ones(2, 0, 2), torch.full((2, 4, 2), math.nan)]
 )
 def test_bad_draws_are_refused(draws):
-    with pytest.raises(ValueError, match="draws"):
+    with pytest.raises(ValueError, match="logits must"):
         log_mean_probs(draws)
+    with pytest.raises(ValueError, match="draws must"):
+        predictive_var(draws, 1.0)
 
 
 def test_targets_of_another_shape_are_refused():
@@ -92,5 +94,5 @@ def test_targets_that_are_not_finite_are_refused(bad):
 
 
 def test_draws_of_whole_numbers_are_refused():
-    with pytest.raises(TypeError, match="draws"):
+    with pytest.raises(TypeError, match="logits must"):
         log_mean_probs(torch.ones(2, 4, 3, dtype=torch.int64))

@@ -29,13 +29,15 @@ def train(
     kl=True,
     seed=2,
     n_train=N_TRAIN,
+    sampling="per_example",
+    activation=torch.nn.ReLU,
 ):
     """Losses, weights and the next random number of a run that may be stopped at a step."""
     data = torch.Generator().manual_seed(1)
     x = torch.randn(n_train, 4, generator=data)
     y = torch.randint(3, (n_train,), generator=data)
     generator = torch.Generator().manual_seed(seed)
-    model = initialise(mlp((4, width, 3), SparseVD()), generator)
+    model = initialise(mlp((4, width, 3), SparseVD(), activation), generator)
 
     def kl_weight(step):
         if step == stop_at:
@@ -51,7 +53,8 @@ def train(
         generator=generator,
         optimizer=optimizer,
         batch_size=BATCH_SIZE,
-        kl_weight=kl_weight,
+        kl_weight=kl_weight if kl != "constant" else 0.5,
+        sampling=sampling,
         schedule=inverse_decay(0.1, 1.0) if schedule else None,
         checkpoint=path,
     )
@@ -108,13 +111,16 @@ def test_writes_are_a_pause_apart_but_for_the_last(tmp_path, monkeypatch):
         ({"optimizer": adam(0.02)}, "'lr': 0.01.*'lr': 0.02"),
         ({"seed": 5}, "seed 2, not 5"),
         ({"n_train": 29}, "n_train 30, not 29"),
+        ({"sampling": "shared"}, "sampling per_example, not shared"),
+        ({"kl": "constant"}, "kl_weight a function, not 0.5"),
+        ({"activation": torch.nn.Tanh}, r"layers .*ReLU\(\).*, not .*Tanh\(\)"),
     ],
 )
 def test_the_checkpoint_of_another_run_is_refused(tmp_path, other, message):
     path = tmp_path / "run.checkpoint"
     train(path)
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=message + ".*delete it"):
+    with pytest.raises(ValueError, match="(?s)" + message + ".*delete it"):
         train(path, **other)
     assert path.read_bytes() == before
 

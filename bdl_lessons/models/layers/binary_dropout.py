@@ -42,7 +42,7 @@ class BernoulliNoise(UnitNoise):
 
 @dataclass(frozen=True)
 class BinaryDropout(UnitNoiseFactory):
-    """Layer factory: dropout on the *inputs* of the layer (lessons 01, 04 and 05).
+    """Layer factory: dropout on the *inputs* of the layer (lesson 05).
 
     Args:
         p_drop: probability of a zero, in [0, 1).

@@ -98,9 +98,16 @@ class LogNormalScale:
 
 @dataclass(frozen=True)
 class GammaScale:
-    """``p(z_i) = Gamma(shape, .)``; the rate cancels with the location of q(z)."""
+    """``p(z_i) = Gamma(shape, .)``; the rate cancels with the location of q(z).
+
+    Raises:
+        TypeError, ValueError: if ``shape`` is not a positive and finite number.
+    """
 
     shape: float = 1.0
+
+    def __post_init__(self) -> None:
+        positive("shape", self.shape)
 
     def __call__(self, log_sigma2: Tensor) -> Tensor:
         """``KL`` at ``E[z] = shape / rate``, nats."""

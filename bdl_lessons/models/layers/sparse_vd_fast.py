@@ -1,6 +1,6 @@
 r"""The two divergences of :mod:`sparse_vd`, summed over the weights: value and slopes in one pass.
 
-No lesson needs this file: lesson 08 trains with it.
+No lesson shows this file; the layers of lesson 08 use it.
 
 With the best prior variance :math:`\lambda^2 = \mu^2 + \sigma^2` of a weight, that of ARD is
 

@@ -199,3 +199,5 @@ def test_a_start_without_spread_is_refused(init_std):
 def test_a_prior_without_spread_is_refused(std):
     with pytest.raises(ValueError, match=r"^std must be positive and finite"):
         LogNormalScale(std)
+    with pytest.raises(ValueError, match=r"^shape must be positive and finite"):
+        GammaScale(std)
