@@ -22,13 +22,13 @@ def test_the_slider_moves_and_the_picture_follows(lab, page, lesson):
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_text("Run All Cells", exact=True).click()
 
-    images = page.locator(".jp-OutputArea img.widget-image")
+    images, n_panels = page.locator(".jp-OutputArea img.widget-image"), len(lesson.cells("panel"))
     page.wait_for_function(
         "document.querySelectorAll('.jp-OutputArea .widget-image').length"
-        f" >= {lesson.count('panel')}",
+        f" >= {len(lesson.cells('panel'))}",
         timeout=180_000,
     )
-    assert images.count() == lesson.count("panel")
+    assert images.count() == n_panels
     for index in range(images.count()):
         image = images.nth(index)
         image.scroll_into_view_if_needed()
