@@ -40,13 +40,13 @@ def dropout_noise(
     Raises:
         TypeError, ValueError: see :func:`bdl_lessons.core.validation.valid_p_drop`.
     """
-    keep = 1 - valid_p_drop(p_drop)
+    p_drop = valid_p_drop(p_drop)
     shape = torch.Size(shape)
     if generator.device.type == "cpu":
         mask = _keep_bits(shape.numel(), p_drop, generator).view(shape)
     else:
-        mask = torch.rand(shape, generator=generator, device=generator.device) < keep
-    return mask.to(device=device or generator.device, dtype=dtype).mul_(1 / keep)
+        mask = torch.rand(shape, generator=generator, device=generator.device) < 1 - p_drop
+    return mask.to(device=device or generator.device, dtype=dtype).mul_(1 / (1 - p_drop))
 
 
 def standard_normal(shape: Sequence[int], generator: torch.Generator, like: Tensor) -> Tensor:

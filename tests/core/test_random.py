@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 
 import pytest
 import torch
@@ -130,3 +131,8 @@ def test_normals_take_dtype_from_one_tensor_and_numbers_from_the_generator():
     assert not torch.allclose(draws[0], draws[2])
     assert draws[0].mean().item() == pytest.approx(0, abs=0.02)
     assert draws[0].var().item() == pytest.approx(1, abs=0.02)
+
+
+def test_every_kind_of_number_is_a_rate():
+    first, second = (dropout_noise((64,), p, generator=generator(5)) for p in (0.2, Fraction(1, 5)))
+    assert torch.equal(first, second)  # bits: the same call with the same draws
