@@ -29,7 +29,7 @@ unit: install
 	$(TEST) $(UNIT)
 
 notebooks: install
-	$(TEST) $(NOTEBOOKS)
+	BDL_CHECK_FIGURES=1 $(TEST) $(NOTEBOOKS)
 
 # Another processor or number of threads adds floats in another order, so that their last bits
 # differ. test-kernels repeats unit tests and notebooks with other kernels: without vector
@@ -49,7 +49,7 @@ kernel-none kernel-avx2 kernel-one-thread kernel-two-threads: install
 	@OMP_NUM_THREADS=$(THREADS) $(KERNEL) $(BIN)/python -c "import torch; \
 	    print('$@:', torch.backends.cpu.get_cpu_capability(), torch.get_num_threads(), 'thread(s)')"
 	$(TEST) $(UNIT)
-	$(TEST) $(NOTEBOOKS)
+	BDL_CHECK_FIGURES=1 $(TEST) $(NOTEBOOKS)
 
 test-browser: install
 	$(BIN)/python -m pytest -q -rs tests/browser

@@ -1,15 +1,25 @@
-"""Checks that a reader can see: a claim, its reference value and its tolerance.
+"""Checks and results that a reader can see: a claim, what was measured, what was expected.
 
-A check prints the *reference*, never the computed float, so its text is the same on every
-machine, device and thread count. When the claim fails it raises with the measured value.
+The measured digits differ a little between machines, so the comparison of the notebooks masks them
+(tests/nbval_sanitize.cfg) and nothing else: claim, reference and tolerance are compared as text,
+and ``check`` itself asserts that the measured value lies where the claim says.
 """
 
 from __future__ import annotations
 
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 
-Value = float | np.ndarray | torch.Tensor
+Value = float | Sequence[float] | np.ndarray | torch.Tensor
+
+_FEW = 4  # so many numbers are printed one by one; more of them are summed up
+_group: ContextVar[list[tuple[str, str, int, str]] | None] = ContextVar("group", default=None)
 
 
 class CheckFailed(AssertionError):
@@ -17,7 +27,7 @@ class CheckFailed(AssertionError):
 
 
 def check(name: str, value: Value, expect: Value, atol: float) -> None:
-    """Assert ``|value - expect| <= atol`` elementwise and print one line that says so.
+    """Assert ``|value - expect| <= atol`` elementwise and print both with the tolerance.
 
     Args:
         name: the claim in words, e.g. ``"Var[z] = keep * p_drop"``.
@@ -49,15 +59,18 @@ def check(name: str, value: Value, expect: Value, atol: float) -> None:
             f"{name}: measured {value.flat[worst]:.10g}, expected "
             f"{np.broadcast_to(expect, value.shape).flat[worst]:.10g} ± {atol:g}"
         )
-    shape = "×".join(map(str, expect.shape))
-    reference = f"{expect.item():.4g}" if expect.size == 1 else f"reference of shape {shape}"
-    print(f"ok   {name}: {reference} ± {atol:g}")
+    if expect.size <= _FEW:
+        _report(name, *_measured(value), f"{_numbers(expect)} ± {atol:g}")
+    else:
+        shape = "×".join(map(str, expect.shape))
+        reference = f"a reference of shape {shape} ± {atol:g}"
+        _report(name, f"off by {error.max():.1e}", 14, reference)
 
 
 def check_between(
     name: str, value: Value, low: float | None = None, high: float | None = None
 ) -> None:
-    """Assert ``low <= value <= high`` elementwise (either bound may be left out).
+    """Assert ``low <= value <= high`` elementwise (either bound may be left out) and print them.
 
     Raises:
         CheckFailed: if any element lies outside the bounds, or is NaN.
@@ -71,13 +84,124 @@ def check_between(
         raise ValueError(f"check_between {name!r}: low={low} and high={high} leave nothing between")
     value = _array(f"check_between {name!r}: value", value)
     inside = (value >= lower) & (value <= upper)
-    bounds = " and ".join(
-        f"{sign} {bound:g}" for sign, bound in ((">=", low), ("<=", high)) if bound is not None
-    )
+    if low is None or high is None:
+        bounds = f">= {low:g}" if high is None else f"<= {high:g}"
+    else:
+        bounds = f"{low:g} to {high:g}"
     if not inside.all():
         outside = value.flat[int(np.argmin(inside))]
         raise CheckFailed(f"{name}: measured {outside:.10g}, expected {bounds}")
-    print(f"ok   {name}: {bounds}")
+    _report(name, *_measured(value), bounds)
+
+
+@contextmanager
+def checks() -> Iterator[None]:
+    """Print the checks of a ``with`` block as one aligned table.
+
+    If one of them fails, those before it are printed and its error is raised.
+    """
+    rows: list[tuple[str, str, int, str]] = []
+    token = _group.set(rows)
+    try:
+        yield
+    finally:
+        _group.reset(token)
+        if rows:
+            claim = max(len("claim"), *(len(name) for name, *_ in rows))
+            middle = max(len("measured"), *(width for _, _, width, _ in rows))
+            print(f"     {'claim':{claim}} │ {'measured':{middle}} │ expected")
+            for name, measured, _, expected in rows:
+                print(f"ok   {name:{claim}} │ {measured:{middle}} │ {expected}")
+
+
+@dataclass(frozen=True)
+class ResultsTable:
+    """Measured numbers by row and column; a notebook shows it as a table.
+
+    Attributes:
+        rows: what was measured, e.g. ``{"dropout": {"error (%)": [3.9, 4.1], "NLL": 0.12}}``.
+            Several numbers are runs with different seeds and become mean ± standard error. Text
+            and integers are compared between machines as they are, floats are masked.
+        caption: what the numbers are: the data, the number of runs, the units if the columns do
+            not say them.
+    """
+
+    rows: Mapping[str, Mapping[str, Value | str]]
+    caption: str
+
+    def __post_init__(self) -> None:
+        if not self.rows or not self.columns:
+            raise ValueError("a results table needs at least one row and one column")
+        for row, cells in self.rows.items():
+            if list(cells) != self.columns:
+                raise ValueError(f"row {row!r} has columns {list(cells)}, not {self.columns}")
+            for column, value in cells.items():
+                _cell(f"{row}, {column}", value)
+
+    @property
+    def columns(self) -> list[str]:
+        return list(next(iter(self.rows.values())))
+
+    def __repr__(self) -> str:
+        texts = {r: [_cell(r, v)[0] for v in cells.values()] for r, cells in self.rows.items()}
+        first = max(map(len, texts))
+        widths = [max(len(column), 17) for column in self.columns]
+        lines = [("", self.columns), *texts.items()]
+        table = (
+            f"{name:{first}} ┃ "
+            + " ┃ ".join(f"{c:{w}}" for c, w in zip(cells, widths, strict=True))
+            + " ┃"
+            for name, cells in lines
+        )
+        return "\n".join([self.caption, *table])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in self.columns)
+        body = []
+        for row, cells in self.rows.items():
+            shown = (_cell(row, value) for value in cells.values())
+            data = "".join(
+                f'<td class="measured">{text}</td>' if measured else f"<td>{html.escape(text)}</td>"
+                for text, measured in shown
+            )
+            body.append(f'<tr><th scope="row">{html.escape(row)}</th>{data}</tr>')
+        return (
+            f"<table><caption>{html.escape(self.caption)}</caption>"
+            f"<thead><tr><td></td>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+        )
+
+
+def _cell(name: str, value: Value | str) -> tuple[str, bool]:
+    """The text of a cell, and whether its digits were measured."""
+    if isinstance(value, str | int):
+        return str(value), False
+    numbers = _array(name, value).ravel()
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"{name}: a result must be finite, got {numbers}")
+    if numbers.size == 1:
+        return f"{numbers.item():.4g}", True
+    error = numbers.std(ddof=1) / np.sqrt(numbers.size)
+    decimals = max(0, 1 - int(np.floor(np.log10(error)))) if error > 0 else 2
+    return f"{numbers.mean():.{decimals}f} ± {error:.{decimals}f}", True
+
+
+def _report(name: str, measured: str, width: int, expected: str) -> None:
+    rows = _group.get()
+    if rows is None:
+        print(f"ok   {name}: {measured} (expected {expected})")
+    else:
+        rows.append((name, measured, width, expected))
+
+
+def _measured(value: np.ndarray) -> tuple[str, int]:
+    """The text of measured numbers, and a width that depends on their shape alone."""
+    if value.size <= _FEW:
+        return _numbers(value), 10 * value.size + 2 * (value.size - 1)
+    return f"{value.min():.4g} to {value.max():.4g}", 24
+
+
+def _numbers(values: np.ndarray) -> str:
+    return ", ".join(f"{value:.4g}" for value in values.flat)
 
 
 def _array(name: str, value: Value) -> np.ndarray:

@@ -6,12 +6,15 @@ deficiency. Lines differ in dash as well as colour, so a grey print still reads.
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager
 from typing import Any
 
 import matplotlib as mpl
 from cycler import cycler
 from matplotlib.figure import Figure
+
+from bdl_lessons.core import figure_rules
 
 BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 SKY, PURPLE, YELLOW, GREY, INK = "#56B4E9", "#CC79A7", "#F0E442", "#8A8F98", "#22262B"
@@ -36,7 +39,7 @@ STYLE = {
     "xtick.color": INK,
     "ytick.color": INK,
     "legend.frameon": False,
-    "legend.fontsize": 9,
+    "legend.fontsize": 10,
     "lines.linewidth": 1.8,
     "image.cmap": "viridis",
 }
@@ -45,6 +48,22 @@ STYLE = {
 def use_style() -> None:
     """Give all pyplot figures of this process the look of the lessons."""
     mpl.rcParams.update(STYLE)
+
+
+def show(figure: Figure) -> None:
+    """Fit the layout of a pyplot figure and show it.
+
+    Raises:
+        ValueError: where ``BDL_CHECK_FIGURES`` is set, if the figure breaks a rule of
+            ``figure_rules``.
+    """
+    from matplotlib import pyplot
+
+    if figure.get_layout_engine() is None:
+        figure.tight_layout()
+    if os.environ.get("BDL_CHECK_FIGURES") and (found := figure_rules.problems(figure)):
+        raise ValueError("; ".join(found))
+    pyplot.show()
 
 
 def style() -> AbstractContextManager[None]:

@@ -15,7 +15,7 @@ from nbformat import NotebookNode
 from bdl_lessons.core.files import NOTEBOOKS, ROOT, replacing
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-CELL_METADATA = {"tags", "slideshow", "bdl"}
+CELL_METADATA = {"tags", "slideshow", "bdl", "jupyter"}
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 
@@ -51,7 +51,8 @@ def execute(notebook: NotebookNode, cell_timeout_s: int = 180) -> NotebookNode:
         record_timing=False,
         extra_arguments=["--log-level=ERROR"],
     )
-    client.execute(env={**os.environ, "PYTHONPATH": here, "PYDEVD_DISABLE_FILE_VALIDATION": "1"})
+    settings = {"PYDEVD_DISABLE_FILE_VALIDATION": "1", "BDL_CHECK_FIGURES": "1"}
+    client.execute(env={**os.environ, "PYTHONPATH": here, **settings})
     return notebook
 
 

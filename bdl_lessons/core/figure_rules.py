@@ -1,0 +1,90 @@
+"""What a figure needs so that a lecture hall can read it; each rule yields what is wrong.
+
+``show`` enforces the rules where ``BDL_CHECK_FIGURES`` is set: when lessons are rebuilt or
+compared, but not when a reader changes a figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.collections import Collection, LineCollection, PathCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+MIN_POINTS = 10
+MAX_PANELS = 4
+MAX_INCHES = 9.6  # 960 pixels at the style's 100 dpi: shown unscaled in JupyterLab and on a slide
+
+
+def problems(figure: Figure) -> list[str]:
+    """Everything that makes the figure hard to read when it is projected, in words."""
+    figure.canvas.draw()
+    panels = [axis for axis in figure.axes if not _is_colour_bar(axis)]
+    found = [*_sizes(figure, panels), *_colour_bars(figure)]
+    for index, axis in enumerate(panels, 1):
+        found += [f"panel {index}: {fault}" for fault in (*_names(axis), *_legend(axis))]
+    return found
+
+
+def _sizes(figure: Figure, panels: list[Axes]) -> Iterator[str]:
+    if len(panels) > MAX_PANELS:
+        yield f"{len(panels)} panels, at most {MAX_PANELS} can be taken in"
+    if (width := figure.get_size_inches()[0]) > MAX_INCHES:
+        yield f"{width:.1f} inches wide, at most {MAX_INCHES} are shown unscaled"
+    texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text()]
+    small = {text.get_text() for text in texts if text.get_fontsize() < MIN_POINTS}
+    if small:
+        yield f"text smaller than {MIN_POINTS} pt: {', '.join(sorted(small)[:4])!r}"
+
+
+def _colour_bars(figure: Figure) -> Iterator[str]:
+    for axis in filter(_is_colour_bar, figure.axes):
+        if not (axis.get_xlabel() or axis.get_ylabel() or axis.get_title()):
+            yield "a colour bar has no name"
+
+
+def _names(axis: Axes) -> Iterator[str]:
+    for side, ticks, name in (
+        ("x", axis.get_xticklabels(), axis.get_xlabel()),
+        ("y", axis.get_yticklabels(), axis.get_ylabel()),
+    ):
+        numbers = [tick for tick in ticks if tick.get_visible() and _is_number(tick.get_text())]
+        if axis.axison and numbers and not name:
+            yield f"the {side} axis has numbers and no name"
+
+
+def _legend(axis: Axes) -> Iterator[str]:
+    if (legend := axis.get_legend()) is None:
+        return
+    box = legend.get_window_extent()
+    for artist in (*axis.lines, *axis.patches, *axis.collections):
+        if artist.get_visible() and _touches(artist, box):
+            yield f"the legend lies on {artist.get_label()!r}"
+
+
+def _touches(artist: Artist, box: Bbox) -> bool:
+    """Whether a line, a filled shape or a point of a scatter plot reaches into the box."""
+    if isinstance(artist, PathCollection):
+        points = artist.get_offset_transform().transform(artist.get_offsets())
+        return bool(box.count_contains(points))
+    paths = artist.get_paths() if isinstance(artist, Collection) else [artist.get_path()]
+    filled = not isinstance(artist, Line2D | LineCollection) and getattr(artist, "filled", True)
+    transform = artist.get_transform()
+    return any(transform.transform_path(path).intersects_bbox(box, filled) for path in paths)
+
+
+def _is_colour_bar(axis: Axes) -> bool:
+    return axis.get_label() == "<colorbar>"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.replace("\N{MINUS SIGN}", "-").replace("%", ""))
+    except ValueError:
+        return text.startswith("$\\mathdefault")
+    return True
