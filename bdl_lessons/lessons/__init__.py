@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 
 from bdl_lessons.lessons import panels
+from bdl_lessons.lessons.course.symbols import all_symbols, new_symbols
 from bdl_lessons.lessons.exercises import autocheck, exercise, hint, show_solution
 from bdl_lessons.lessons.panel import Choice, Panel, Slider
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from bdl_lessons.core.files import NOTEBOOKS
 from bdl_lessons.experiments import markdown
 
+SECOND_EDITION = ("00", "01", "02", "03")  # lessons that the rules of the second edition bind
+
 
 @dataclass(frozen=True)
 class Section:

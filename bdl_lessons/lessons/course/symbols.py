@@ -1,0 +1,88 @@
+"""The symbols of the course: one meaning each, in text, code and figures.
+
+Lesson 00 shows the whole table and the recap of each lesson shows its own rows; a guard holds the
+formulas of the lessons to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from IPython.display import Markdown
+
+from bdl_lessons.experiments import markdown
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A symbol, its name in code (may be empty), its meaning, and the lesson that introduces it."""
+
+    latex: str
+    code: str
+    meaning: str
+    lesson: str
+
+
+def new_symbols(lesson: str) -> Markdown:
+    """The symbols that a lesson introduces, as a table.
+
+    Raises:
+        ValueError: if the lesson introduces none.
+    """
+    rows = [symbol for symbol in SYMBOLS if symbol.lesson == lesson]
+    if not rows:
+        raise ValueError(f"no symbols of lesson {lesson!r}; lessons are two digits, e.g. '01'")
+    return _table(rows)
+
+
+def all_symbols() -> Markdown:
+    """Every symbol of the course, in the order in which the lessons introduce them."""
+    return _table(SYMBOLS)
+
+
+def _table(symbols: list[Symbol]) -> Markdown:
+    rows = [[f"${s.latex}$", f"`{s.code}`" if s.code else "", s.meaning, s.lesson] for s in symbols]
+    return Markdown(markdown.table(["symbol", "code", "meaning", "lesson"], rows))
+
+
+SYMBOLS = [
+    Symbol(r"\text{p\_drop}", "p_drop", "probability that a unit is dropped", "01"),
+    Symbol(r"\text{keep}", "keep", "probability that a unit is kept, 1 − p_drop", "01"),
+    Symbol("z", "z", "mask: 1 for a unit that is kept, 0 for one that is dropped", "01"),
+    Symbol("K", "", "number of inputs of a layer: the units that can be dropped", "01"),
+    Symbol("Q", "", "number of outputs of a layer", "01"),
+    Symbol("i", "", "index of an input or a unit", "01"),
+    Symbol("j", "", "another index of an input or a unit", "01"),
+    Symbol("N", "n_train", "number of training examples", "01"),
+    Symbol("n", "", "index of an example", "01"),
+    Symbol(
+        "S", "n_samples", "number of random draws that are averaged (papers often write T)", "01"
+    ),
+    Symbol("s", "", "index of a draw", "01"),
+    Symbol("c", "", "index of a class", "01"),
+    Symbol("x", "x", "input of a network or a layer", "01"),
+    Symbol("y", "y", "target: what is observed at an input", "01"),
+    Symbol("f", "", "output of a network, before observation noise", "01"),
+    Symbol("h", "", "values of hidden units", "01"),
+    Symbol("W", "W", "weight matrix of a layer; random where it is given a distribution", "01"),
+    Symbol("w", "w", "weight vector, or one weight", "01"),
+    Symbol("b", "b", "bias of a layer", "01"),
+    Symbol("p", "", "probability or probability density", "01"),
+    Symbol(r"\lambda", "weight_decay", "coefficient of a squared norm (ridge, weight decay)", "01"),
+    Symbol(r"\tau", "tau", "precision of the observation noise: its variance is 1/τ", "02"),
+    Symbol(r"\beta", "prior_precision", "precision of the prior of a weight: variance 1/β", "02"),
+    Symbol("q", "", "variational posterior: the approximation of the posterior", "02"),
+    Symbol("m", "", "mean vector of q", "02"),
+    Symbol(r"\Sigma", "", "covariance matrix of q", "02"),
+    Symbol(r"\mu", "mu", "mean of one weight under q", "02"),
+    Symbol(r"\sigma", "log_sigma2", "standard deviation; for weights log σ² is learned", "02"),
+    Symbol(r"\epsilon", "", "standard normal noise", "02"),
+    Symbol(r"\rho", "", "correlation", "02"),
+    Symbol(r"\phi", "", "nonlinearity of a hidden unit", "03"),
+    Symbol(r"\Phi", "", "feature matrix: hidden units (columns) at all inputs (rows)", "03"),
+    Symbol("k", "", "kernel function, the prior covariance of two outputs", "03"),
+    Symbol("C", "", "kernel matrix over the training inputs", "03"),
+    Symbol(r"\ell", "length_scale", "length-scale", "03"),
+    Symbol("l", "", "index of a layer", "03"),
+    Symbol(r"\psi", "", "angle between two inputs", "03"),
+]
