@@ -92,9 +92,9 @@ def deck(new_page):
 def measured(deck, notebook, folder):
     """All slides of a notebook, in order."""
     deck.goto(slides.write(notebook, folder).as_uri())
-    deck.wait_for_function("window.Reveal?.isReady()")
-    ready = deck.evaluate(READY)
     assert deck.asked == deck.errors == []
+    deck.wait_for_function("Reveal.isReady()")
+    ready = deck.evaluate(READY)
     assert ready["scale"] == 1, "one pixel of a slide must be one pixel of the screen"
     found = []
     for index in range(ready["slides"]):
