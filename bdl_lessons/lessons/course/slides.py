@@ -32,7 +32,6 @@ def write(lesson: Path, folder: Path) -> Path:
         extra_template_basedirs=[str(_WEB)],
         exclude_input_prompt=True,
         exclude_output_prompt=True,
-        exclude_anchor_links=True,
     )
     html, _ = exporter.from_notebook_node(notebook.read(lesson))
     shutil.copytree(_WEB, folder / "web", dirs_exist_ok=True)

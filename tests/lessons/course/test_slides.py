@@ -13,7 +13,8 @@ def page(lesson, tmp_path):
     hidden.metadata["tags"] = ["hide-input"]
     skipped.metadata["slideshow"]["slide_type"] = "skip"
     spoken.metadata["slideshow"]["slide_type"] = "notes"
-    made.cells[1].source += " [next](02_next.ipynb#Recap) and [a page](https://x.org/02_a.ipynb)"
+    links = "[here](#Spot-the-bug) [next](02_next.ipynb#Recap) [page](https://x.org/02_a.ipynb)"
+    made.cells[1].source += f" {links}"
     path = tmp_path / "01_small.ipynb"
     notebook.write(path, notebook.text(made))
     written = slides.write(path, tmp_path / "new" / "slides")
@@ -54,9 +55,10 @@ def test_everything_that_a_page_loads_lies_beside_it(page):
         assert [name for name in asked if not (sheet.parent / name).exists()] == []
 
 
-def test_links_to_lessons_lead_to_their_slides(page):
-    found = re.findall(r'<a href="([^"]*)"', page.read_text())
-    assert found == ["02_next.html#Recap", "https://x.org/02_a.ipynb"]
+def test_links_lead_to_slides(page):
+    found = re.findall(r'<a href="([^"]*)">', page.read_text())
+    assert found == ["#Spot-the-bug", "02_next.html#Recap", "https://x.org/02_a.ipynb"]
+    assert '<h2 id="Spot-the-bug">' in page.read_text()
 
 
 def test_writing_twice_changes_nothing(page):
