@@ -9,10 +9,10 @@ from bdl_lessons.lessons.course import notebook, slides
 def page(lesson, tmp_path):
     """The slides of a small lesson, as text."""
     made = lesson("hidden = 1", "shown = 1", "skipped = 1", "spoken = 1")
-    hidden, _, skipped, spoken = made.cells[3:7]
-    hidden.metadata["tags"] = ["hide-input"]
-    skipped.metadata["slideshow"]["slide_type"] = "skip"
-    spoken.metadata["slideshow"]["slide_type"] = "notes"
+    cells = {cell.source: cell.metadata for cell in made.cells}
+    cells["hidden = 1"]["tags"] = ["hide-input"]
+    cells["skipped = 1"]["slideshow"]["slide_type"] = "skip"
+    cells["spoken = 1"]["slideshow"]["slide_type"] = "notes"
     links = "[here](#Spot-the-bug) [next](02_next.ipynb#Recap) [page](https://x.org/02_a.ipynb)"
     made.cells[1].source += f" {links}"
     path = tmp_path / "01_small.ipynb"
