@@ -26,7 +26,8 @@ def timetable() -> str:
 def lesson_plans() -> str:
     """For each lesson what to teach in 45 and in 90 minutes, and where to cut it for two times 90.
 
-    Every plan holds the opening question, its answer, the main result and the panel. Lengths are expected minutes, the middle of each section's range.
+    Every plan holds the opening question, its answer, the main result and the panel. Lengths are
+    expected minutes, the middle of each section's range.
     """
     rows = []
     for lesson in taught():
