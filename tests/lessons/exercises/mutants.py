@@ -416,6 +416,7 @@ def bounded(seconds: float, gib: float) -> Iterator[None]:
     limit, hard = resource.getrlimit(resource.RLIMIT_AS)
     bound = pages * resource.getpagesize() + int(gib * 2**30)
     before = signal.signal(signal.SIGALRM, interrupt)
+    bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
     resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
     signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
     try:
