@@ -37,7 +37,7 @@ def test_for_one_example_a_shared_draw_changes_nothing(the_panel):
 
 
 def test_the_readout_is_the_ratio_of_measured_variances(the_panel):
-    """Minibatches of 20 patients, drawn with replacement; one weight draw each, or one per example."""
+    """Minibatches of 20 patients with replacement; one weight draw each, or one per example."""
     x, y, mu, var = posterior()
     generator = torch.Generator().manual_seed(0)
     n_batches, m = 20_000, 20
