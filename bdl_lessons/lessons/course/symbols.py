@@ -70,7 +70,7 @@ SYMBOLS = [
     Symbol("p", "", "probability or probability density", "01"),
     Symbol(r"\lambda", "weight_decay", "coefficient of a squared norm (ridge, weight decay)", "01"),
     Symbol(r"\tau", "tau", "precision of the observation noise: its variance is 1/τ", "02"),
-    Symbol(r"\beta", "prior_precision", "precision of the prior of a weight: variance 1/β", "02"),
+    Symbol(r"\beta", "beta", "precision of the prior of a weight: variance 1/β", "02"),
     Symbol("X", "X", "matrix of the training inputs, one example in each row", "02"),
     Symbol(r"\Lambda", "", "precision matrix of the posterior of a linear model", "02"),
     Symbol("q", "", "variational posterior: the approximation of the posterior", "02"),
