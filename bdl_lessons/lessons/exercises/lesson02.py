@@ -164,6 +164,7 @@ EXERCISES = (
             "A and B: with Σ = aΛ⁻¹ every weight adds ½(a − 1 − log a). D: a thousand of them.",
             "C: ½ Λ_11 times the squared step, which is Var[w_1 | y] = 15/24.",
         ),
+        kind="predict",
     ),
     Exercise(
         number="02.2",
@@ -224,6 +225,7 @@ EXERCISES = (
             "½ tr(Λ_BB S) − ½ log|S|, where Λ_BB is the block of Λ.",
             "The derivative of log|S| is S⁻¹: so S⁻¹ = Λ_BB.",
         ),
+        kind="derive",
     ),
     Exercise(
         number="02.3",
@@ -285,6 +287,7 @@ EXERCISES = (
             "squares has the shape (S, N). Over which of the two axes is (10) an average?",
             "Compare kl with (12) for one weight, with σ² = var.",
         ),
+        kind="debug",
     ),
     Exercise(
         number="02.4",
@@ -336,5 +339,6 @@ EXERCISES = (
             "E_q[log p(y | w) / kl_weight] − KL(q ‖ prior): what is log p(y | w) / kl_weight?",
             "A Gaussian log-likelihood with tau / kl_weight in place of tau. Then (13).",
         ),
+        kind="extend",
     ),
 )
