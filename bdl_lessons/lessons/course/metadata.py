@@ -97,7 +97,7 @@ def summary(sections: list[Section]) -> str:
     """How long a lesson takes, in one line."""
     parts = ((main_path, "main path"), (alone, "exercises"), (going_deeper, "going deeper"))
     times = ((total(sections), name) for total, name in parts)
-    return " · ".join(f"{_range(time)} min {name}" for time, name in times if time[1])
+    return " · ".join(f"{span(time)} min {name}" for time, name in times if time[1])
 
 
 def lessons(folder: Path = NOTEBOOKS) -> list[Lesson]:
@@ -110,7 +110,7 @@ def lesson_table(folder: Path = NOTEBOOKS, link: str = "") -> str:
     rows = [
         [
             f"{lesson.number} [{lesson.title}]({link}{lesson.path.name})",
-            *(_range(total(lesson.sections)) for total in (main_path, alone, going_deeper)),
+            *(span(total(lesson.sections)) for total in (main_path, alone, going_deeper)),
             str(len(lesson.cells("panel"))),
             str(len(lesson.cells("exercise"))),
         ]
@@ -126,7 +126,8 @@ def _total(sections: Iterable[Section]) -> tuple[int, int]:
     return sum(low for low, _ in times), sum(high for _, high in times)
 
 
-def _range(minutes: tuple[int, int]) -> str:
+def span(minutes: tuple[int, int]) -> str:
+    """Minutes as text: ``"5–8"``, ``"5"`` if both are equal, ``"–"`` for none."""
     low, high = minutes
     return str(low or "–") if low == high else f"{low}–{high}"
 

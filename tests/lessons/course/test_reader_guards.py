@@ -136,7 +136,7 @@ def test_a_fault_is_named(lesson, fault, message):
 
 def test_numbers_that_check_and_results_show_are_known(lesson):
     notebook = lesson("x = 1")
-    known = "ok   mean: 0.251 (expected 0.25 ± 0.01)\n01.1 · a task: solved.\nrow ┃ 0.1 ┃\n"
+    known = "ok   mean: 0.251 (expected 0.25 ± 0.01)\n01.1 · a task: solved.\n"
     code_cells(notebook)[3].outputs = [new.new_output("stream", name="stdout", text=known)]
     assert problems(notebook, PATH) == []
 
