@@ -52,21 +52,19 @@ def undo_double_scaling(probs: Tensor, p_drop: float, n_layers: int) -> Tensor:
 _normal = normals(1)
 _W, _X = _normal(10), _normal(10)
 _GROUP = torch.tensor([0, 1, 0, 2, 1])
-_OPPOSITE = torch.tensor([3.0, -3.0, 2.0**0.5], dtype=torch.float64)
 _INPUTS, _LAYERS = _normal(40, 6), (_normal(8, 6), _normal(8, 8), _normal(3, 8))
 
 
 def _std_of_mean(n_masks: int, p_drop: float) -> float:
     """Measured standard deviation of the mean over ``n_masks`` masks, from 4000 such means."""
     masks, generator = all_masks(10), torch.Generator().manual_seed(3)
-    outputs = masks * _X @ _W / (1 - p_drop)
-    weights = mask_probs(masks, p_drop)
-    drawn = weights.multinomial(4000 * n_masks, replacement=True, generator=generator)
-    return float(outputs[drawn].view(4000, n_masks).mean(1).std())
+    drawn = mask_probs(masks, p_drop).multinomial(4000 * n_masks, True, generator=generator)
+    return float((masks * _X @ _W / (1 - p_drop))[drawn].view(4000, n_masks).mean(1).std())
 
 
-def _meets(answer, p_drop: float, tolerance: float) -> bool:
+def _meets(answer, p_drop: float, n_right: float) -> bool:
     """Whether that many masks are measured to give the tolerance: within 6 %, or 5 std. errors."""
+    tolerance = _tolerance(n_right, p_drop)
     n_masks = int(answer(_W, _X, p_drop, tolerance))
     return 1 <= n_masks <= 400 and abs(_std_of_mean(n_masks, p_drop) / tolerance - 1) < 0.06
 
@@ -92,7 +90,7 @@ def _signature(answer) -> list[float]:
     """What tells the wrong layers apart, however they draw: values, number of patterns, mean."""
     noise = _kept(answer)
     patterns = len(noise.unique(dim=0))
-    return [float(noise.max()), patterns, round(float(noise.mean()), 1) if patterns > 2 else 0]
+    return [noise.max(), patterns, round(float(noise.mean()), 1) if patterns > 2 else 0]
 
 
 def _enumerated_variance(w: Tensor, x: Tensor, group: Tensor, p_drop: float) -> Tensor:
@@ -117,17 +115,14 @@ def _repaired(answer, p_drop: float, n_layers: int) -> Tensor:
 EXERCISES = (
     Exercise(
         number="01.1",
+        kind="predict",
         title="predict how many masks you need",
         solution=masks_needed,
         probe=lambda answer: answer(_W, _X, 0.2, _tolerance(40.3, 0.2)),
         checks={
-            "simulated at p_drop = 0.2, the mean over so many masks meets the tolerance": Check(
-                lambda answer: _meets(answer, 0.2, _tolerance(89.9, 0.2)),
+            "in simulations, the mean over so many masks meets the tolerance": Check(
+                lambda answer: _meets(answer, 0.2, 89.9) and _meets(answer, 0.7, 59.9),
                 "what is the variance of one mask's output by (8), and that of a mean of S masks?",
-            ),
-            "simulated at p_drop = 0.7, too": Check(
-                lambda answer: _meets(answer, 0.7, _tolerance(59.9, 0.7)),
-                "how does the variance of one mask's output depend on p_drop?",
             ),
             "it is the smallest such number": agrees(
                 lambda answer: [answer(_W, _X, 0.3, _tolerance(s, 0.3)) for s in (6.2, 6.8, 7.2)],
@@ -142,28 +137,17 @@ EXERCISES = (
         },
         known_errors=(
             KnownError(
-                lambda w, x, p_drop, tolerance: math.ceil(
-                    math.sqrt(p_drop / (1 - p_drop) * (w**2 * x**2).sum()) / tolerance
-                ),
+                lambda *args: math.ceil(math.sqrt(masks_needed(*args))),
                 "the standard deviation of a mean falls with the square root of S, not with S: "
                 "half the tolerance takes four times as many masks.",
             ),
             KnownError(
-                lambda w, x, p_drop, tolerance: math.ceil(
-                    p_drop * (1 - p_drop) * (w**2 * x**2).sum() / tolerance**2
-                ),
+                lambda w, x, rate, tolerance: masks_needed(w, x, rate, tolerance / (1 - rate)),
                 "this is the variance of classic dropout, equation (7). Inverted dropout divides "
                 "by keep, so its variance is larger by 1/keep².",
             ),
             KnownError(
-                lambda w, x, p_drop, tolerance: math.ceil(
-                    p_drop / (1 - p_drop) * (w * x).sum() ** 2 / tolerance**2
-                ),
-                "the contributions were added before they were squared. The masks of different "
-                "units are independent, so their variances add.",
-            ),
-            KnownError(
-                lambda w, x, p_drop, tolerance: masks_needed(w, x, p_drop, tolerance) - 1,
+                lambda *args: masks_needed(*args) - 1,
                 "rounded down: with one mask fewer the tolerance is missed.",
             ),
         ),
@@ -176,6 +160,7 @@ EXERCISES = (
     ),
     Exercise(
         number="01.2",
+        kind="extend",
         title="a layer that drops whole groups",
         solution=group_dropout,
         probe=_signature,
@@ -213,14 +198,12 @@ EXERCISES = (
                 "all groups of an example share one draw: an example loses everything or nothing.",
             ),
             KnownError(
-                lambda x, group, p_drop, rng: (
-                    x * group_dropout(torch.ones_like(x[:1]), group, p_drop, rng)
-                ),
+                lambda x, *args: x * group_dropout(torch.ones_like(x[:1]), *args),
                 "one mask is shared by the whole batch. The mean over many batches is right, but "
                 "in each step every example trains the same sub-network.",
             ),
             KnownError(
-                lambda x, group, p_drop, rng: group_dropout(x, group, p_drop, rng) * (1 - p_drop),
+                lambda x, group, rate, rng: group_dropout(x, group, rate, rng) * (1 - rate),
                 "the division by keep is missing. This is classic dropout, which needs weight "
                 "scaling at prediction.",
             ),
@@ -238,6 +221,7 @@ EXERCISES = (
     ),
     Exercise(
         number="01.3",
+        kind="derive",
         title="the variance that groups add",
         solution=group_variance,
         probe=lambda answer: answer(_W[:5], _X[:5], _GROUP, 0.3),
@@ -251,11 +235,6 @@ EXERCISES = (
                 lambda answer: answer(_W, _X, torch.arange(10), 0.6),
                 1.5 * (_W**2 * _X**2).sum(),
                 "with one unit in each group this is ordinary inverted dropout",
-            ),
-            "in one group, contributions of opposite sign cancel": agrees(
-                lambda answer: answer(_OPPOSITE, _OPPOSITE.abs(), torch.tensor([0, 0, 1]), 0.5),
-                4.0,
-                "add the contributions w_i x_i of a group before you square",
             ),
             "no dropout adds no variance": agrees(
                 lambda answer: answer(_W[:5], _X[:5], _GROUP, 0.0),
@@ -274,10 +253,6 @@ EXERCISES = (
                 "this treats all units as one group. Different groups are independent: add their "
                 "variances.",
             ),
-            KnownError(
-                lambda w, x, group, p_drop: (1 - p_drop) ** 2 * group_variance(w, x, group, p_drop),
-                "this is the variance without the division by keep (classic dropout).",
-            ),
         ),
         hints=(
             "Write the pre-activation as a sum over groups. Each group contributes its draw times "
@@ -289,6 +264,7 @@ EXERCISES = (
     ),
     Exercise(
         number="01.4",
+        kind="debug",
         title="repair probabilities that were scaled twice",
         solution=undo_double_scaling,
         probe=lambda answer: _repaired(answer, 0.2, 2),
@@ -316,11 +292,9 @@ EXERCISES = (
                 "by keep to the power n_layers.",
             ),
             KnownError(
-                lambda probs, p_drop, n_layers: F.normalize(
-                    probs / (1 - p_drop) ** n_layers, p=1, dim=-1
-                ),
-                "dividing the probabilities and normalising them gives the same probabilities "
-                "again. The factor belongs on the logits.",
+                lambda probs, p_drop, n_layers: probs,
+                "these are the stored probabilities again, as you also get by dividing and then "
+                "normalising them. The factor belongs on the logits.",
             ),
             KnownError(
                 lambda probs, p_drop, n_layers: (probs / (1 - p_drop) ** n_layers).softmax(-1),

@@ -55,43 +55,20 @@ def build_figure(figure: Figure) -> Update:
     bars = middle.stairs(np.zeros(40), BINS, fill=True, color=tint(BLUE, 0.45), animated=True)
     mean = middle.axvline(0, ymax=0.8, color=BLUE, linestyle="-", lw=2.2, animated=True)
     scaled = middle.axvline(0, ymax=0.8, color=VERMILLION, linestyle="--", lw=2.2, animated=True)
-    middle.legend(
-        [mean, scaled],
-        ["exact mean", "weight scaling"],
-        loc="upper center",
-        ncols=2,
-        handlelength=1.6,
-        columnspacing=1.2,
-    )
+    names, spacing = ["exact mean", "weight scaling"], {"handlelength": 1.6, "columnspacing": 1.2}
+    middle.legend([mean, scaled], names, loc="upper center", ncols=2, **spacing)
 
     x, y = np.meshgrid(np.linspace(*XLIM, 96), np.linspace(*YLIM, 70))
     plane = np.stack([x.ravel(), y.ravel()], 1)
-    image = right.imshow(
-        np.zeros(x.shape),
-        extent=(*XLIM, *YLIM),
-        origin="lower",
-        aspect="auto",
-        cmap="RdBu",
-        alpha=0.6,
-        vmin=-0.15,
-        vmax=1.15,
-        interpolation="bilinear",
-        animated=True,
-    )
+    place = {"extent": (*XLIM, *YLIM), "origin": "lower", "aspect": "auto"}
+    look = {"cmap": "RdBu", "alpha": 0.6, "vmin": -0.15, "vmax": 1.15, "interpolation": "bilinear"}
+    image = right.imshow(np.zeros(x.shape), animated=True, **place, **look)
     boundary = LineCollection([], colors=INK, linewidths=1.8, linestyles="-", animated=True)
     right.add_collection(boundary)
     for label, colour, marker in ((0, VERMILLION, "o"), (1, BLUE, "s")):
         chosen = stored["x"][stored["y"] == label]
-        right.scatter(
-            *chosen.T,
-            s=16,
-            c=colour,
-            marker=marker,
-            edgecolor="white",
-            lw=0.6,
-            animated=True,
-            zorder=3,
-        )
+        look = {"c": colour, "marker": marker, "edgecolor": "white", "lw": 0.6}
+        right.scatter(*chosen.T, s=16, animated=True, zorder=3, **look)
     star = right.scatter([], [], s=210, marker="*", c=ORANGE, ec=INK, animated=True, zorder=4)
     right.set(xlim=XLIM, ylim=YLIM, xlabel="input 1", ylabel="input 2")
     trained_title = right.set_title("Trained", animated=True)
@@ -145,16 +122,9 @@ def _network(axes):
     ends = [(0.0, 0.3), (0.0, 0.7), (1.0, 0.5)]
     lines = [[(0.5, height), end] for height in hidden_y for end in ends]
     edges = axes.add_collection(LineCollection(lines, animated=True, zorder=1))
-    units = axes.scatter(
-        np.full(N_HIDDEN, 0.5),
-        hidden_y,
-        s=110,
-        edgecolor=INK,
-        linewidth=1.0,
-        animated=True,
-        zorder=2,
-    )
-    axes.scatter(*np.transpose(ends), s=110, c="white", edgecolor=INK, animated=True, zorder=2)
+    look = {"s": 110, "edgecolor": INK, "animated": True, "zorder": 2}
+    units = axes.scatter(np.full(N_HIDDEN, 0.5), hidden_y, linewidth=1.0, **look)
+    axes.scatter(*np.transpose(ends), c="white", **look)
     axes.set(xlim=(-0.12, 1.12), ylim=(-0.07, 1.07))
     axes.axis("off")
     return edges, units, axes.set_title("One mask", animated=True)
