@@ -64,6 +64,7 @@ SYMBOLS = [
     Symbol("y", "y", "target: what is observed at an input", "01"),
     Symbol("f", "", "output of a network, before observation noise", "01"),
     Symbol("h", "", "values of hidden units", "01"),
+    Symbol("a", "a", "pre-activation: W x + b, before a nonlinearity or a softmax (logits)", "01"),
     Symbol("W", "W", "weight matrix of a layer; random where it is given a distribution", "01"),
     Symbol("w", "w", "weight vector, or one weight", "01"),
     Symbol("b", "b", "bias of a layer", "01"),
