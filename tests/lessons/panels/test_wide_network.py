@@ -35,7 +35,7 @@ def test_every_corner_of_the_controls_renders(wide):
             for width in (WIDTHS[0], WIDTHS[-1]):
                 picture = wide.render(nonlinearity=nonlinearity, depth=depth, width=width)
                 assert f"<b>{width}</b>" in picture.readout
-                assert pixels(picture).shape == (330, 980, 3)
+                assert pixels(picture).shape == (340, 960, 3)
 
 
 def test_a_picture_depends_on_the_controls_alone(wide):
