@@ -71,7 +71,7 @@ site: install
 	$(BIN)/jupyter nbconvert --to html --output-dir site notebooks/*.ipynb
 
 slides: install
-	$(BIN)/jupyter nbconvert --to slides --output-dir slides notebooks/*.ipynb
+	$(BIN)/python -m bdl_lessons slides
 
 # The stamp holds what was installed; it is written last, so a broken install is repeated.
 install:

@@ -79,6 +79,23 @@ def readme() -> None:
 
 
 @app.command()
+def slides(
+    lessons: Annotated[
+        list[str] | None, typer.Argument(help="Two-digit numbers; default: all")
+    ] = None,
+    folder: Annotated[Path, typer.Option(help="Where to")] = Path("slides"),
+) -> None:
+    """Write lessons as slides that need neither a network nor a kernel."""
+    from bdl_lessons.lessons.course import notebook
+    from bdl_lessons.lessons.course import slides as tool
+
+    with _bad_input_named():
+        chosen = notebook.paths(lessons)
+    for path in chosen:
+        typer.echo(tool.write(path, folder))
+
+
+@app.command()
 def bench(
     names: Annotated[
         list[str] | None, typer.Argument(help="Benchmarks; default: all of them")

@@ -11,7 +11,11 @@ run = CliRunner().invoke
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["rebuild", "77"], "no lesson '77'"), (["panel-data", "nothing"], "no panel 'nothing'")],
+    [
+        (["rebuild", "77"], "no lesson '77'"),
+        (["slides", "77"], "no lesson '77'"),
+        (["panel-data", "nothing"], "no panel 'nothing'"),
+    ],
 )
 def test_an_unknown_name_is_refused(arguments, message):
     result = run(app, arguments)
@@ -40,3 +44,10 @@ def test_panel_data_are_written(monkeypatch, tmp_path):
     result = run(app, ["panel-data", "dropout_rate"])
     assert result.exit_code == 0
     assert "x.npz" in result.output
+
+
+def test_slides_of_the_named_lessons_are_written(tmp_path):
+    result = run(app, ["slides", "00", "--folder", str(tmp_path)])
+    assert result.exit_code == 0
+    assert [path.name for path in tmp_path.glob("*.html")] == ["00_start_here.html"]
+    assert "00_start_here.html" in result.output

@@ -88,6 +88,17 @@ def imports(path):
     return found
 
 
+def test_files_that_pages_load_are_part_of_the_package():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    assert settings["package-data"] == {"bdl_lessons.lessons.course": ["web/**"]}
+    web = ROOT / "bdl_lessons" / "lessons" / "course" / "web"
+    others = [p for p in (ROOT / "bdl_lessons").rglob("*.*") if p.suffix not in {".py", ".pyc"}]
+    assert others
+    assert [path for path in others if web not in path.parents] == []
+    for copied in ("katex", "reveal", "fonts"):
+        assert (web / copied / "LICENSE").exists()
+
+
 def test_every_path_in_the_readme_exists():
     named = re.findall(r"`((?:bdl_lessons|data|notebooks|tests)/[\w./]*)`", README)
     assert named

@@ -143,17 +143,16 @@ class ResultsTable:
         return list(next(iter(self.rows.values())))
 
     def __repr__(self) -> str:
-        texts = {r: [_cell(r, v)[0] for v in cells.values()] for r, cells in self.rows.items()}
-        first = max(map(len, texts))
-        widths = [max(len(column), 17) for column in self.columns]
-        lines = [("", self.columns), *texts.items()]
-        table = (
-            f"{name:{first}} ┃ "
-            + " ┃ ".join(f"{c:{w}}" for c, w in zip(cells, widths, strict=True))
-            + " ┃"
-            for name, cells in lines
-        )
-        return "\n".join([self.caption, *table])
+        """A table in plain text; ┃ stands before what was measured, │ before what was not."""
+        first = max(map(len, self.rows))
+        head = [f" │ {column:17}" for column in self.columns]
+        lines = [self.caption, " " * first + "".join(head)]
+        for row, cells in self.rows.items():
+            shown = (_cell(row, value) for value in cells.values())
+            texts = (f" {'┃' if measured else '│'} {text}" for text, measured in shown)
+            padded = (f"{text:{len(h)}}" for text, h in zip(texts, head, strict=True))
+            lines.append(f"{row:{first}}" + "".join(padded))
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in self.columns)

@@ -81,7 +81,8 @@ def pareto_front(cost: np.ndarray, loss: np.ndarray) -> np.ndarray:
     """Which methods are Pareto-optimal: no other is as good in both and better in one.
 
     Args:
-        cost, loss: ``(M,)`` each, time or memory and a score; less is better in both.
+        cost: ``(M,)``, time or memory.
+        loss: ``(M,)``, a score; less is better in both.
 
     Returns:
         ``(M,)`` of booleans.

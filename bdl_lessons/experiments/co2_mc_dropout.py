@@ -1,8 +1,8 @@
 """Gal and Ghahramani (2016), figure 2: MC dropout on the CO2 of Mauna Loa.
 
 Deep networks of 1024 units a layer see 272 months and predict the years after. Published,
-as pictures only: weight averaging is confident everywhere; the spread of a ReLU network grows away
-from the data, that of a tanh network stays bounded (drawn there with 8 standard deviations).
+as pictures only: weight scaling is confident everywhere; the standard deviation of a ReLU network
+grows away from the data, that of a tanh network stays bounded (drawn there with 8 of them).
 Lesson 05.
 """
 
@@ -61,8 +61,9 @@ def run(trial: Trial) -> TrialResult:
     """Train one network and draw functions from it.
 
     Metrics, all in units of the standardised CO2: ``train_rmse`` of the mean of the draws,
-    ``train_rmse_mean_weights`` of weight scaling, ``std_inside`` (the spread of the draws averaged
-    over the training months), ``std_at_2.5``, ``std_at_3.7``, ``ratio = std_at_3.7 / std_inside``.
+    ``train_rmse_mean_weights`` of weight scaling, ``std_inside`` (the standard deviation of the
+    draws averaged over the training months), ``std_at_2.5``, ``std_at_3.7``,
+    ``ratio = std_at_3.7 / std_inside``.
     """
     config, on = trial.config, device()
     data = detrended(co2(), *SPANS[config["n_months"]])
@@ -107,7 +108,7 @@ def run(trial: Trial) -> TrialResult:
 def make_network(config: dict, generator: torch.Generator) -> Network:
     """Dropout after every hidden layer, none on the input; weights drawn from ``generator``.
 
-    The first layer's units switch at places spread over the data, with slopes of ``slope`` to
+    The first layer's units switch at places all over the data, with slopes of ``slope`` to
     three times that. From the published zero biases all of them switch at 0, and 23 seasons take
     very many more steps.
     """
@@ -138,7 +139,7 @@ def switch_inside_the_data(
 
 
 def table(records: list[Record]) -> str:
-    """Our spreads, and what can be said of the published pictures."""
+    """Our standard deviations, and what can be said of the published pictures."""
     rows = []
     for record in records:
         config, m = record["config"], record["metrics"]
@@ -154,7 +155,7 @@ def table(records: list[Record]) -> str:
 
 
 def figure(records: list[Record]) -> Figure:
-    """One row a network, the one trained longest: mean and spread of the draws, and the months."""
+    """One row a network, the one trained longest: mean and deviation of the draws, months."""
     by_steps = sorted(records, key=lambda record: record["config"]["n_steps"])
     shown = {_label(r["config"]) + str(r["config"]["n_months"]): r for r in by_steps}
     picture = new_figure(7.2, 2.1 * len(shown) + 0.4, layout="constrained")

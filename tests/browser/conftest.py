@@ -27,12 +27,46 @@ FLAGS = [
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory):
-    """The address of a running JupyterLab whose root is a copy of the notebooks."""
+def browser():
+    """A headless Chromium, which all tests share."""
     if not CHROMIUM:
         pytest.skip("no chromium on the PATH")
-    home = tmp_path_factory.mktemp("lab")
-    shutil.copytree(ROOT / "notebooks", home / "notebooks")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def new_page(browser):
+    """A function that opens a page; ``page.errors`` are errors of its scripts and console."""
+
+    def open_page(**options):
+        page = browser.new_page(**options)
+        page.errors = []
+        page.on("pageerror", lambda error: page.errors.append(str(error)))
+        page.on("console", lambda m: page.errors.append(m.text) if m.type == "error" else None)
+        pages.append(page)
+        return page
+
+    pages = []
+    yield open_page
+    for page in pages:
+        page.close()
+
+
+@pytest.fixture(scope="session")
+def lab_folder(tmp_path_factory):
+    """A copy of the notebooks that JupyterLab shows."""
+    return shutil.copytree(ROOT / "notebooks", tmp_path_factory.mktemp("lab") / "notebooks")
+
+
+@pytest.fixture(scope="session")
+def lab(browser, lab_folder):
+    """The address of a running JupyterLab whose root is ``lab_folder``."""
+    home = lab_folder.parent
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -49,7 +83,7 @@ def lab(tmp_path_factory):
             "--LabApp.news_url=",
             "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
             "--LabApp.collaborative=False",
-            f"--ServerApp.root_dir={home / 'notebooks'}",
+            f"--ServerApp.root_dir={lab_folder}",
         ],
         cwd=home,
         env={
@@ -85,15 +119,6 @@ def wait_for(address, process, seconds=60):
 
 
 @pytest.fixture
-def page(lab):
-    """A browser page that remembers every error on its console."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.errors = []
-        page.on("pageerror", lambda error: page.errors.append(str(error)))
-        page.on("console", lambda m: page.errors.append(m.text) if m.type == "error" else None)
-        yield page
-        browser.close()
+def page(lab, new_page):
+    """A browser page for JupyterLab."""
+    return new_page(viewport={"width": 1280, "height": 900})

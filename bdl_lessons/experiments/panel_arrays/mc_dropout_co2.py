@@ -30,7 +30,7 @@ def six_years() -> DetrendedCO2:
 def untrained(p_drop: float, activation: type[nn.Module], generator: torch.Generator) -> Network:
     """Three hidden layers of 128 units with fresh weights; dropout after every hidden layer.
 
-    The units of the first layer switch at places spread over the data, with steep slopes. From
+    The units of the first layer switch at places all over the data, with steep slopes. From
     the customary zero biases a small network needs very many steps to learn six seasons.
     """
     plain, drop = BinaryDropout(0.0, 0.01), BinaryDropout(p_drop, 0.01)

@@ -212,6 +212,6 @@ def train(
 
 
 def _for_each(splits: Sequence[Split], part: str, k: int, n_settings: int) -> Tensor:
-    """Inputs (k = 0) or targets (k = 1) of one part for every member, setting by setting."""
+    """Inputs (k = 0) or targets (k = 1) of one part for every network, setting by setting."""
     rows = torch.stack([getattr(split, part)[k] for split in splits])
     return rows.repeat(n_settings, *[1] * (rows.dim() - 1))

@@ -36,7 +36,7 @@ class LowRankPosterior(WeightPosterior):
 
     Args:
         shape: of the matrix, ``(L, K + 1)``.
-        start: how large the v_r start, as a fraction of the spread of the weights; 0: at zero.
+        start: how large the v_r start, in standard deviations of the weights; 0: at zero.
     """
 
     def __init__(
@@ -85,9 +85,9 @@ class ELRG(MatrixFactory):
     A layer takes ``R + 2`` products of the size of the plain one and R**3; it stores ``(R + 1)``
     numbers a weight. Weights and biases share the distribution. Defaults follow the public code:
     rank 5, a diagonal that is *not* learned (the paper finds that rank helps a constant diagonal),
-    v_r at half the spread of the weights in linear layers and at zero in convolutions, and a prior
-    whose variance is 1 over the number of input units or channels. (The public code says input size
-    and takes the number of *outputs* of a linear layer.) Lesson 12.
+    v_r at half the standard deviation of the weights in linear layers and at zero in convolutions,
+    and a prior whose variance is 1 over the number of input units or channels. (The public code
+    says input size and takes the number of *outputs* of a linear layer.) Lesson 12.
 
     Args:
         rank: R, the number of directions.

@@ -34,7 +34,7 @@ class SWAG:
     """What is collected of ``parameters``, and draws from the posterior it makes.
 
     With the stacked parameters of :class:`~bdl_lessons.inference.BatchedNetworks` every
-    member has the posterior of its own iterates; a draw of one and of another share their low-rank
+    network has the posterior of its own iterates; a draw of one and of another share their low-rank
     coordinates.
 
     Args:

@@ -1,7 +1,7 @@
-"""How the cost of one layer grows with its sizes, beside the orders in a published table.
+"""How the compute of one layer grows with its sizes, beside the orders in a published table.
 
 Nguyen et al. (NeurIPS 2021), Table 6: time and memory of a layer with K inputs and L outputs for B
-images, with s draws of the weights, rank r or m pseudo-data. A straight line through log cost over
+images, with s draws of the weights, rank r or m pseudo-data. A straight line through log time over
 log size has the exponent as its slope; the same line through the printed formula, at the same
 sizes, has the slope to compare with. Lesson 12.
 """

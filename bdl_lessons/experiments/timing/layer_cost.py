@@ -1,4 +1,4 @@
-"""What the layers of the course cost: a training step, and the KL of structured dropout by K.
+"""Compute of the layers of the course: a training step, and the KL of structured dropout by K.
 
 A training step under every noise is timed against the same network of plain layers. The KL of
 structured dropout is computed by the compact form and by a K x K matrix: time and memory.

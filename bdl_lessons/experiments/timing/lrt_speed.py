@@ -1,4 +1,4 @@
-"""Kingma, Salimans and Welling (2015), section 5.1: what a draw of the weights for each row costs.
+"""Kingma, Salimans and Welling (2015), section 5.1: time of a draw of the weights for each row.
 
 Published: 1635 seconds an epoch with a separate weight sample for every row, 7.4 seconds with the
 local reparameterization trick, which draws from the same distribution. Here both train the same

@@ -1,4 +1,4 @@
-"""What a training step costs under each posterior, relative to a plain network.
+"""Time of a training step under each posterior, relative to a plain network.
 
 Nguyen et al. (NeurIPS 2021), Table 7: time per epoch relative to MAP, for LeNet5, AlexNet and
 ResNet18. Their batch size and hardware are not known. Lesson 12.

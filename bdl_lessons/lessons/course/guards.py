@@ -12,15 +12,26 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
+from bdl_lessons.lessons.course import reader_guards
+from bdl_lessons.lessons.course.lesson_plans import ROLES
+from bdl_lessons.lessons.course.metadata import SECOND_EDITION
 from bdl_lessons.lessons.course.notebook import WIDGET_VIEW, text
 
 MAX_BYTES = 1_000_000
-MAX_CELLS = 45
+MAX_CELLS = 60
 MAX_IMPORTS = 8
-TAGS = {"panel", "exercise", "instructor", "nbval-ignore-output", "raises-exception"}
+TAGS = {
+    "panel",
+    "exercise",
+    "instructor",
+    "hide-input",
+    "method",
+    "nbval-ignore-output",
+    "raises-exception",
+}
 SLIDES = {"slide", "subslide", "fragment", "skip", "notes", "-"}
 MODES = {"lecture", "pair", "solo"}
-HEADINGS = ("Predict", "Spot the bug", "Exercises", "Where this breaks", "Recap")
+HEADINGS = ("Predict", "Spot the bug", "Exercises", "Where this breaks", "Recap", "Going deeper")
 IMPORT = re.compile(r"^(?:from|import) (bdl_lessons[\w.]*)(?: import (\([^)]*\)|.*))?", re.M)
 PRIVATE_PATH = re.compile(r"/(?:home|root|Users|tmp)/|[A-Z]:\\\\Users")
 
@@ -30,6 +41,8 @@ def problems(notebook: NotebookNode, path: Path) -> list[str]:
     guards = [execution, outputs, panels, tags, slides, times, size, sources, imports, links]
     if path.name[:2] not in {"00", "90"}:
         guards.append(skeleton)
+    if path.name[:2] in SECOND_EDITION:
+        guards += reader_guards.GUARDS
     return [f"{path.name}: {problem}" for guard in guards for problem in guard(notebook, path)]
 
 
@@ -89,9 +102,11 @@ def times(notebook: NotebookNode, path: Path) -> Iterator[str]:
     low = high = 0
     for cell in sections:
         timing = cell.metadata.get("bdl")
-        if not timing or set(timing) != {"minutes", "mode", "section"}:
+        if not timing or set(timing) - {"role", "activity"} != {"minutes", "mode", "section"}:
             yield f"{cell.id}: the section has no bdl metadata with minutes, mode and section"
             continue
+        if unknown := set(timing.get("role", [])) - ROLES:
+            yield f"{cell.id}: unknown roles {sorted(unknown)}; known are {sorted(ROLES)}"
         first, last = timing["minutes"]
         if not 0 < first <= last:
             yield f"{cell.id}: minutes must be a range like [6, 8], got {timing['minutes']}"
@@ -99,7 +114,8 @@ def times(notebook: NotebookNode, path: Path) -> Iterator[str]:
             yield f"{cell.id}: mode is {timing['mode']!r}, must be one of {sorted(MODES)}"
         low, high = low + first, high + last
     stated = re.search(r"(\d+)–(\d+) min", notebook.cells[0].source)
-    if not stated or (int(stated[1]), int(stated[2])) != (low, high):
+    second = path.name[:2] in SECOND_EDITION
+    if not second and (not stated or (int(stated[1]), int(stated[2])) != (low, high)):
         found = stated[0] if stated else "nothing"
         yield f"the first cell must say '{low}–{high} min', the sum of its sections; found {found}"
     for cell in notebook.cells:
@@ -159,7 +175,7 @@ def skeleton(notebook: NotebookNode, path: Path) -> Iterator[str]:
         if cell.cell_type == "markdown" and line.startswith("## ")
     ]
     found = [heading for heading in headings if heading.startswith(HEADINGS)]
-    missing = [wanted for wanted in HEADINGS if not any(h.startswith(wanted) for h in found)]
+    missing = [wanted for wanted in HEADINGS[:-1] if not any(h.startswith(wanted) for h in found)]
     if missing:
         yield f"sections missing: {', '.join(missing)}"
     order = [next(i for i, h in enumerate(HEADINGS) if found_h.startswith(h)) for found_h in found]

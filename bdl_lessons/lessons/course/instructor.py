@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from bdl_lessons.experiments import markdown
 from bdl_lessons.lessons.course.lesson_plans import plan, total_minutes, two_sessions
-from bdl_lessons.lessons.course.metadata import Lesson, Section, lessons
+from bdl_lessons.lessons.course.metadata import Lesson, Section, lessons, span
 from bdl_lessons.lessons.exercises.grader import of_lesson
 
 _PANEL = re.compile(r"(\w+)\.panel\(")
@@ -26,7 +26,8 @@ def timetable() -> str:
 def lesson_plans() -> str:
     """For each lesson what to teach in 45 and in 90 minutes, and where to cut it for two times 90.
 
-    Lengths are expected minutes, the middle of each section's range.
+    Every plan holds the opening question, its answer, the main result and the panel. Lengths are
+    expected minutes, the middle of each section's range.
     """
     rows = []
     for lesson in taught():
@@ -88,7 +89,8 @@ def _timetable_of(lesson: Lesson) -> str:
     for section in lesson.sections:
         first, last = section.minutes
         low, high = low + first, high + last
-        rows.append([section.name, f"{first}–{last}", f"{low}–{high}", section.mode])
+        mode = "going deeper" if section.deeper else section.mode
+        rows.append([section.name, span(section.minutes), span((low, high)), mode])
     return markdown.table(["section", "minutes", "clock", "mode"], rows)
 
 

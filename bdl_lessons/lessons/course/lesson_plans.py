@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bdl_lessons.lessons.course.metadata import Lesson, Section
 
 _PRIORITY = {"lecture": 0, "pair": 1, "solo": 2}
-_CORE = ("Predict", "Recap")
+ROLES = frozenset({"question", "answer", "result", "panel"})  # what every plan contains
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,12 @@ def total_minutes(sections: Sequence[Section]) -> float:
 
 
 def plan(lesson: Lesson, minutes: float) -> LessonPlan:
-    """The sections that fit into ``minutes``: the opening, the slider and the recap come first.
+    """The sections that fit into ``minutes``.
 
-    Of the others, lectures come before work in pairs, and work in pairs before work alone; among
-    equals the lesson's order decides. A section that does not fit is left out, and a shorter one
-    after it may still be taken.
+    First come those with a role: the opening question, its answer, the main result, the panel. Of
+    the others the main path comes before what stands behind the recap, lectures come before work
+    in pairs, and work in pairs before work alone; among equals the lesson's order decides. A
+    section that does not fit is left out, and a shorter one after it may still be taken.
 
     Raises:
         ValueError: if ``minutes`` is not positive.
@@ -47,7 +48,7 @@ def plan(lesson: Lesson, minutes: float) -> LessonPlan:
     if not minutes > 0:
         raise ValueError(f"minutes must be > 0, got {minutes}")
     sections = lesson.sections
-    order = sorted(range(len(sections)), key=lambda i: (*_rank(sections[i], i), i))
+    order = sorted(range(len(sections)), key=lambda i: (*_rank(sections[i]), i))
     chosen: set[int] = set()
     clock = 0.0
     for i in order:
@@ -66,6 +67,5 @@ def two_sessions(lesson: Lesson) -> tuple[tuple[Section, ...], tuple[Section, ..
     return sections[:cut], sections[cut:]
 
 
-def _rank(section: Section, position: int) -> tuple[bool, int]:
-    core = position == 0 or section.name.startswith(_CORE)
-    return not core, _PRIORITY[section.mode]
+def _rank(section: Section) -> tuple[bool, bool, int]:
+    return not section.roles, section.deeper, _PRIORITY[section.mode]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,11 +16,17 @@ SECOND_EDITION = ("00", "01", "02", "03")  # lessons that the rules of the secon
 
 @dataclass(frozen=True)
 class Section:
-    """A section of a lesson: its name, its minutes ``(low, high)`` and its mode of teaching."""
+    """A section of a lesson: its name, its minutes ``(low, high)`` and its mode of teaching.
+
+    ``roles`` says which it holds of the opening question, its answer, the main result and the
+    panel; ``deeper`` whether it stands behind the recap.
+    """
 
     name: str
     minutes: tuple[int, int]
     mode: str
+    roles: frozenset[str] = frozenset()
+    deeper: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,32 +49,55 @@ class Lesson:
 
     @property
     def title(self) -> str:
-        heading = self._source(self._cells[0]).splitlines()[0]
+        heading = _source(self._cells[0]).splitlines()[0]
         return heading.removeprefix("# ").split(" · ", 1)[-1]
 
     @property
     def sections(self) -> list[Section]:
-        found = [cell["metadata"]["bdl"] for cell in self._cells if "bdl" in cell["metadata"]]
-        return [Section(s["section"], tuple(s["minutes"]), s["mode"]) for s in found]
-
-    @property
-    def minutes(self) -> tuple[int, int]:
-        """Minutes for the quickest and for the slowest reader, summed over the sections."""
-        low, high = zip(*(section.minutes for section in self.sections), strict=True)
-        return sum(low), sum(high)
+        return sections_of(self._cells)
 
     def cells(self, tag: str) -> list[Cell]:
         """The cells that carry ``tag``, e.g. ``"panel"`` or ``"exercise"``."""
         tagged = [cell for cell in self._cells if tag in cell["metadata"].get("tags", [])]
-        return [Cell(cell["id"], self._source(cell)) for cell in tagged]
+        return [Cell(cell["id"], _source(cell)) for cell in tagged]
 
     @cached_property
     def _cells(self) -> list[dict]:
         return json.loads(self.path.read_text(encoding="utf-8"))["cells"]
 
-    @staticmethod
-    def _source(cell: dict) -> str:
-        return "".join(cell["source"])
+
+def sections_of(cells: Iterable[Mapping]) -> list[Section]:
+    """The sections that the cells of a notebook open."""
+    found = []
+    for cell in cells:
+        if opened := cell["metadata"].get("bdl"):
+            deeper = _source(cell).startswith("## Going deeper")
+            roles = frozenset(opened.get("role", ()))
+            minutes = tuple(opened["minutes"])
+            found.append(Section(opened["section"], minutes, opened["mode"], roles, deeper))
+    return found
+
+
+def main_path(sections: Iterable[Section]) -> tuple[int, int]:
+    """Minutes of lecture and work in pairs up to the recap, least and most."""
+    return _total(s for s in sections if s.mode != "solo" and not s.deeper)
+
+
+def alone(sections: Iterable[Section]) -> tuple[int, int]:
+    """Minutes of the exercises, least and most."""
+    return _total(s for s in sections if s.mode == "solo" and not s.deeper)
+
+
+def going_deeper(sections: Iterable[Section]) -> tuple[int, int]:
+    """Minutes of what stands behind the recap, least and most."""
+    return _total(s for s in sections if s.deeper)
+
+
+def summary(sections: list[Section]) -> str:
+    """How long a lesson takes, in one line."""
+    parts = ((main_path, "main path"), (alone, "exercises"), (going_deeper, "going deeper"))
+    times = ((total(sections), name) for total, name in parts)
+    return " · ".join(f"{span(time)} min {name}" for time, name in times if time[1])
 
 
 def lessons(folder: Path = NOTEBOOKS) -> list[Lesson]:
@@ -80,10 +110,27 @@ def lesson_table(folder: Path = NOTEBOOKS, link: str = "") -> str:
     rows = [
         [
             f"{lesson.number} [{lesson.title}]({link}{lesson.path.name})",
-            "{}–{}".format(*lesson.minutes),
+            *(span(total(lesson.sections)) for total in (main_path, alone, going_deeper)),
             str(len(lesson.cells("panel"))),
             str(len(lesson.cells("exercise"))),
         ]
         for lesson in lessons(folder)
     ]
-    return markdown.table(["lesson", "minutes", "panels", "exercises"], rows)
+    return markdown.table(
+        ["lesson", "minutes", "exercises, min", "going deeper, min", "panels", "exercises"], rows
+    )
+
+
+def _total(sections: Iterable[Section]) -> tuple[int, int]:
+    times = [section.minutes for section in sections]
+    return sum(low for low, _ in times), sum(high for _, high in times)
+
+
+def span(minutes: tuple[int, int]) -> str:
+    """Minutes as text: ``"5–8"``, ``"5"`` if both are equal, ``"–"`` for none."""
+    low, high = minutes
+    return str(low or "–") if low == high else f"{low}–{high}"
+
+
+def _source(cell: Mapping) -> str:
+    return "".join(cell["source"])

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-from bdl_lessons.lessons.course import guards, notebook
+from bdl_lessons.lessons.course import guards, notebook, timing
+from bdl_lessons.lessons.course.metadata import SECOND_EDITION
 
 
 def rebuild(path: Path, check: bool = False) -> tuple[list[str], float]:
@@ -31,6 +32,8 @@ def rebuild(path: Path, check: bool = False) -> tuple[list[str], float]:
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         return [_stopped(path, error)], time.perf_counter() - began
     seconds = time.perf_counter() - began
+    if path.name[:2] in SECOND_EDITION:
+        timing.fill(fresh)
     wrong = guards.problems(fresh, path)
     before, after = path.read_text(encoding="utf-8"), notebook.text(fresh)
     if check and before != after:

@@ -22,7 +22,7 @@ def unit_variances(alpha: Tensor, v: Tensor) -> Tensor:
 
 
 def best_beta(theta: Tensor, s: Tensor) -> Tensor:
-    """Equation (12): the prior precisions ``(K, Q)`` that make the price of the columns least."""
+    """Equation (12): the prior precisions ``(K, Q)`` that minimise the KL of the columns."""
     return 1 / (theta.square() * (1 + s[:, None]))
 
 

@@ -1,4 +1,4 @@
-"""Exercises of lesson 11: the price of a scale, hierarchical noise, the penalty, its ridge."""
+"""Exercises of lesson 11: the KL of a scale, hierarchical noise, the penalty, its ridge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exercises of lesson 12: one number per row, differences over splits, ranks, strange inputs."""
+"""Exercises of lesson 12: one number per row, differences over splits, ranks, OOD inputs."""
 
 from __future__ import annotations
 

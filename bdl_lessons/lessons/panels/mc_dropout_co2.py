@@ -1,7 +1,7 @@
 """Lesson 05: MC dropout on six years of CO2; drop rate, number of draws and noise precision.
 
 A ReLU network was trained at each rate; 100 of its functions are stored. T takes the first T of
-them, and tau adds noise to a spread that stays the same.
+them, and tau adds noise to a standard deviation that stays the same.
 """
 
 from __future__ import annotations

@@ -52,15 +52,15 @@ class StructuredUnitNoise(GaussianUnitNoise):
     Args:
         householder: makes the ``(T, K)`` vectors.
         n_units: K.
-        init, spread: mean and standard deviation of ``log_alpha`` at the start.
+        init, std: mean and standard deviation of ``log_alpha`` at the start.
         bounds: ``min_log_alpha`` and ``max_log_alpha``.
     """
 
     def __init__(
-        self, householder: nn.Module, n_units: int, init: float, spread: float, **bounds: float
+        self, householder: nn.Module, n_units: int, init: float, std: float, **bounds: float
     ) -> None:
         super().__init__((n_units,), init, **bounds)
-        self.householder, self.init, self.spread = householder, init, spread
+        self.householder, self.init, self.std = householder, init, std
         self.reset_parameters(torch.default_generator)
 
     @property
@@ -79,9 +79,9 @@ class StructuredUnitNoise(GaussianUnitNoise):
 
     @torch.no_grad()
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Draw ``log_alpha`` from ``N(init, spread**2)`` within its bounds, then the vectors."""
+        """Draw ``log_alpha`` from ``N(init, std**2)`` within its bounds, then the vectors."""
         raw = self.raw_log_alpha
-        start = self.init + self.spread * standard_normal(raw.shape, generator, raw)
+        start = self.init + self.std * standard_normal(raw.shape, generator, raw)
         raw.copy_(start.clamp(self.min_log_alpha, self.max_log_alpha))
         self.householder.reset_parameters(generator)
 

@@ -1,7 +1,7 @@
 """The unit-noise family: one random factor for each input unit of a layer.
 
 ``W = diag(xi) Theta`` with ``E[xi] = 1``. Multiplying row i of the weights by ``xi_i`` is the same
-as multiplying input i by it, so a draw takes K numbers instead of K * L. Members of the family
+as multiplying input i by it, so a draw takes K numbers instead of K * L. Layers of this family
 (binary and Gaussian dropout, variational dropout, structured dropout) differ only in the
 distribution of ``xi`` and in the KL. Lessons 01, 04, 05, 07, 10 and 11.
 """

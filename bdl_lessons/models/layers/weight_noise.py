@@ -10,7 +10,7 @@ output units:
 
 Drawing ``b`` instead of ``W`` is the local reparameterization trick (Kingma, Salimans and Welling,
 NeurIPS 2015, section 2.3; lesson 06): a draw of its own for every example, by two matrix products.
-Members of the family differ only in how the variance is parametrised and in the KL.
+Layers of this family differ only in how the variance is parametrised and in the KL.
 """
 
 from __future__ import annotations

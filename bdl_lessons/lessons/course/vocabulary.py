@@ -1,0 +1,60 @@
+"""Say it as the field says it: words that stand for a standard term, and that term.
+
+A guard looks for them in the text of the lessons, in docstrings and in the text of panels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+INSTEAD = {
+    r"laws?": "distribution, variational posterior or prior",
+    r"prices?|pays?|paid|charges?|charged|bills?": "KL term, complexity term or penalty",
+    r"costs?": "compute, time, memory; for a posterior: KL term",
+    r"dear|dearer": "expensive",
+    r"strangers?|strange (?:inputs|images)|inputs from elsewhere": "out-of-distribution inputs",
+    r"(?:training|test|data) rows?|rows? of (?:the|a) (?:data|batch|minibatch)": "examples",
+    r"sure|surer|unsure|sureness": "confident, uncertain",
+    r"spread|spreads": "standard deviation, epistemic uncertainty",
+    r"noise (?:of|in) the data": "observation noise, aleatoric uncertainty",
+    r"fair Bayes": "posterior predictive distribution",
+    r"what the data costs?": "expected negative log-likelihood",
+    r"each weight on its own": "mean-field, fully factorised",
+    r"hangs? together": "correlated",
+    r"between the clusters": "in-between uncertainty",
+    r"fits itself": "empirical Bayes",
+    r"by heart": "memorising, overfitting",
+    r"committees?": "ensemble",
+    r"(?<!ensemble )members?": "ensemble member",
+    r"weight averaging": "weight scaling; SWA is stochastic weight averaging",
+    r"(?:nets|networks|models) side by side": "batched networks",
+    r"nobody beats": "Pareto-optimal",
+    r"a public package": "its name, with a link",
+    r"knows? nothing of|does not want|do not want": "a plain sentence without a person",
+}
+
+# Phrases in which such a word means what it says elsewhere too, with the reason.
+EXCEPTIONS = {
+    "law of large numbers": "the theorem's name",
+    "law of total": "the name of an identity for means and variances",
+    "power law": "a function of a power",
+    "make sure": "an instruction, not a probability",
+    "Price's theorem": "a name",
+    "stochastic weight averaging": "the method SWA",
+    "members of a ``.tar.gz``": "files in an archive",
+    "log cost": "time or memory, as the sentence before says",
+    "cost: ``(M,)``": "the name of an argument, time or memory",
+}
+
+_WORDS = {re.compile(rf"\b(?:{word})\b", re.I): term for word, term in INSTEAD.items()}
+_ALLOWED = re.compile("|".join(map(re.escape, EXCEPTIONS)), re.I)
+
+
+def dialect(text: str) -> Iterator[str]:
+    """Each word of ``text`` that has a standard term, with some context and that term."""
+    text = _ALLOWED.sub("", text)
+    for pattern, term in _WORDS.items():
+        for found in pattern.finditer(text):
+            around = " ".join(text[max(0, found.start() - 30) : found.end() + 30].split())
+            yield f"{found[0]!r} in '… {around} …': say {term}"

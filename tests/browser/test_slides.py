@@ -1,0 +1,182 @@
+"""Every slide of the second edition is laid out in a browser without a network, and must fit."""
+
+import base64
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib.image
+import nbformat
+import numpy as np
+import pytest
+
+from bdl_lessons.lessons.course import slides
+from bdl_lessons.lessons.course.metadata import SECOND_EDITION, lessons
+
+pytestmark = pytest.mark.browser
+
+WIDTH, HEIGHT, TEXT = 1280, 720, 26  # pixels
+SMALLEST_SCALE = 0.8  # text of figures has 10 points; a lecture hall cannot read it smaller
+PICTURES = os.environ.get("BDL_SCREENSHOTS")
+
+READY = """async () => {
+    await Promise.all([...document.fonts].map(font => font.load()));
+    await Promise.all([...document.images].map(image => image.decode()));
+    Reveal.configure({fragments: false, progress: false, slideNumber: false, controls: false});
+    return {scale: Reveal.getScale(), slides: Reveal.getSlides().length};
+}"""
+
+MEASURE = r"""index => {
+    const slide = Reveal.getSlides()[index], {h, v} = Reveal.getIndices(slide);
+    Reveal.slide(h, v);
+    const cells = [...slide.querySelectorAll('.jp-Cell')].filter(cell => !cell.closest('aside'));
+    const rest = slide.cloneNode(true);
+    rest.querySelectorAll('aside, pre, code, .katex, .katex-error').forEach(part => part.remove());
+    const text = slide.querySelector('.jp-MarkdownCell p, .jp-MarkdownCell li');
+    return {
+        cells: cells.map(cell => cell.id.replace('cell-id=', '')),
+        width: slide.scrollWidth,
+        height: slide.scrollHeight,
+        text: text ? parseFloat(getComputedStyle(text).fontSize) : null,
+        empty: !slide.innerText.trim() && !slide.querySelector('img'),
+        scales: [...slide.querySelectorAll('img')].map(
+            image => image.getBoundingClientRect().width / image.naturalWidth),
+        raw: [...slide.querySelectorAll('.katex-error, mstyle[mathcolor="#cc0000"]')]
+            .map(error => error.title || error.textContent)
+            .concat(rest.textContent.match(/\$[^$]+\$|\\[a-z]+/) ?? []),
+    };
+}"""
+
+
+@dataclass(frozen=True)
+class Slide:
+    """What the browser measured on one slide: lengths in pixels, scales of its pictures."""
+
+    cells: list[str]
+    width: int
+    height: int
+    text: float | None
+    empty: bool
+    scales: list[float]
+    raw: list[str]
+
+    def faults(self):
+        """One sentence for each thing that is wrong; each names the slide by its first cell."""
+        first, *others = self.cells
+        name = f"slide {first}" + (f" (to {others[-1]})" if others else "")
+        if self.height > HEIGHT:
+            yield f"{name}: {self.height} px high, {HEIGHT} fit"
+        if self.width > WIDTH:
+            yield f"{name}: {self.width} px wide, {WIDTH} fit"
+        if self.text not in (None, TEXT):
+            yield f"{name}: text of {self.text} px, must be {TEXT}"
+        if self.empty:
+            yield f"{name}: shows nothing"
+        for scale in self.scales:
+            if scale < SMALLEST_SCALE:
+                yield f"{name}: a picture is shown at {scale:.0%}, less than {SMALLEST_SCALE:.0%}"
+        for part in self.raw:
+            yield f"{name}: {part} is not typeset"
+
+
+@pytest.fixture
+def deck(new_page):
+    """A page without a network; ``deck.asked`` are the addresses that it asked for in vain."""
+    page = new_page(viewport={"width": WIDTH, "height": HEIGHT}, offline=True)
+    page.asked = []
+    page.on("requestfailed", lambda request: page.asked.append(request.url))
+    return page
+
+
+def measured(deck, notebook, folder):
+    """All slides of a notebook, in order."""
+    deck.goto(slides.write(notebook, folder).as_uri())
+    assert deck.asked == deck.errors == []
+    deck.wait_for_function("Reveal.isReady()")
+    ready = deck.evaluate(READY)
+    assert ready["scale"] == 1, "one pixel of a slide must be one pixel of the screen"
+    found = []
+    for index in range(ready["slides"]):
+        found.append(Slide(**deck.evaluate(MEASURE, index)))
+        if PICTURES:
+            deck.screenshot(path=Path(PICTURES) / f"slide-{found[-1].cells[0]}.png")
+    return found
+
+
+@pytest.mark.parametrize(
+    "lesson", [one for one in lessons() if one.number in SECOND_EDITION], ids=lambda one: one.number
+)
+def test_every_slide_fits_the_screen(deck, lesson, tmp_path):
+    found = measured(deck, lesson.path, tmp_path)
+    faults = [fault for slide in found for fault in slide.faults()]
+    assert not faults, "\n".join([f"lesson {lesson.number}, {len(found)} slides", *faults])
+
+
+LONG = "\n\n".join(["One paragraph of many."] * 30)
+
+
+def cell(name, source, slide_type="slide", output=None, tags=()):
+    metadata = {"slideshow": {"slide_type": slide_type}, "tags": list(tags)}
+    kind = "code" if output is not None or tags else "markdown"
+    made = getattr(nbformat.v4, f"new_{kind}_cell")(source, id=f"x-{name}", metadata=metadata)
+    if output is not None:
+        made.outputs = [output]
+    return made
+
+
+def picture(folder, width, height):
+    matplotlib.image.imsave(folder / "p.png", np.ones((height, width, 3)))
+    data = base64.b64encode((folder / "p.png").read_bytes()).decode()
+    return nbformat.v4.new_output("display_data", {"image/png": data})
+
+
+def faults_of(cells, deck, folder):
+    path = folder / "x.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    return [fault for slide in measured(deck, path, folder) for fault in slide.faults()]
+
+
+def test_a_slide_that_does_not_fit_is_named_with_what_is_wrong(deck, tmp_path):
+    cells = [
+        cell("long", f"# Title\n\n{LONG}"),
+        cell("wide", "x = " + "1 + " * 60, output=picture(tmp_path, 100, 100)),
+        cell("equation", "$$" + "a + " * 80 + "a$$"),
+        cell("picture", "1", output=picture(tmp_path, 1600, 200)),
+        cell("tall", "1", "subslide", output=picture(tmp_path, 900, 1000)),
+        cell("formulas", r"One $\nosuchthing$, a second $a^b^c$ and a third $\frac{1$ are wrong."),
+        cell("import", "import torch", tags=["hide-input"]),
+        cell("start", "# Title"),
+        cell("more", LONG, "fragment"),
+        cell("end", "The end.", "-"),
+    ]
+    found = iter(faults_of(cells, deck, tmp_path))
+    for expected in (
+        r"slide x-long: 1\d\d\d px high, 720 fit",
+        r"slide x-wide: 2\d\d\d px wide, 1280 fit",
+        r"slide x-equation: \d\d\d\d px wide, 1280 fit",
+        r"slide x-picture: a picture is shown at 75%, less than 80%",
+        r"slide x-tall: 7\d\d px high, 720 fit",
+        r"slide x-tall: a picture is shown at 69%, less than 80%",
+        r"slide x-formulas: \\nosuchthing is not typeset",
+        r"slide x-formulas: ParseError: .*Double superscript.* is not typeset",
+        r"slide x-formulas: \$\\frac\{1\$ is not typeset",
+        r"slide x-import: shows nothing",
+        r"slide x-start \(to x-end\): 1\d\d\d px high, 720 fit",
+    ):
+        assert re.fullmatch(expected, next(found))
+    assert list(found) == []
+
+
+def test_what_a_slide_does_not_show_needs_no_room(deck, tmp_path):
+    fold = f"A fold.\n\n<details><summary>Answer</summary>\n\n{LONG}\n\n</details>"
+    cells = [
+        cell("title", "# Title"),
+        cell("text", r"A formula: $$\frac{1}{2} \begin{pmatrix} a \\ b \end{pmatrix}$$"),
+        cell("hidden", "x = 1\n" * 60, "-", picture(tmp_path, 960, 400), ["hide-input"]),
+        cell("skipped", LONG, "skip"),
+        cell("notes", LONG, "notes"),
+        cell("fold", fold),
+    ]
+    assert faults_of(cells, deck, tmp_path) == []
+    assert deck.locator(".katex-display").count() == 1

@@ -1,0 +1,104 @@
+"""The comparison of the lessons masks what was measured, and nothing else."""
+
+import re
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from nbval.plugin import get_sanitize_patterns
+
+from bdl_lessons.core import ResultsTable, check, check_between, checks
+from bdl_lessons.core.files import ROOT
+
+CONFIG = ROOT / "tests/nbval_sanitize.cfg"
+
+
+def masked(text):
+    for pattern, replacement in get_sanitize_patterns(CONFIG.read_text(encoding="utf-8")):
+        text = re.sub(pattern, replacement, text)
+    return text
+
+
+def one(value=0.25, expect=0.25, atol=0.1, claim="Var[z] = keep · p_drop: the (known) variance"):
+    check(claim, value, expect=expect, atol=atol)
+
+
+def many(value=0.25, expect=0.25, atol=0.1, claim="table"):
+    check(claim, [value] * 5, expect=[expect] * 5, atol=atol)
+
+
+def few(value=0.25, expect=0.25, atol=0.1, claim="pair"):
+    check(claim, [value, -value * 1e-9], expect=[expect, 0], atol=atol)
+
+
+def bounds(value=0.25, expect=0.2, atol=0.1, claim="accuracy"):
+    check_between(claim, value, low=expect - 0.1, high=expect + atol)
+
+
+def table(value=0.25, expect=0.25, atol=0.1, claim="mean"):
+    with checks():
+        check(claim, value, expect=expect, atol=atol)
+        check_between("many", [value] * 9, high=1)
+
+
+KINDS = pytest.mark.parametrize("kind", [one, many, few, bounds, table])
+
+
+@KINDS
+def test_another_measured_value_is_the_same_text(kind, capsys):
+    kind()
+    first = capsys.readouterr().out
+    kind(value=0.2637218)
+    second = capsys.readouterr().out
+    assert first != second
+    assert masked(first) == masked(second)
+
+
+@KINDS
+@pytest.mark.parametrize("change", [{"expect": 0.26}, {"atol": 0.11}, {"claim": "another claim"}])
+def test_another_claim_reference_or_tolerance_is_another_text(kind, change, capsys):
+    kind()
+    first = capsys.readouterr().out
+    kind(**change)
+    if kind is many and "expect" in change:
+        return  # a long reference is not printed; the assertion in check compares it
+    assert masked(first) != masked(capsys.readouterr().out)
+
+
+def results(value=0.25, seeds=(1.0, 2.0), row="dropout", column="error", count=7, caption="x"):
+    return ResultsTable({row: {column: value, "NLL": list(seeds), "weights": count}}, caption)
+
+
+@pytest.mark.parametrize("show", [repr, ResultsTable._repr_html_])
+def test_a_table_of_results(show):
+    first = masked(show(results()))
+    assert first == masked(show(results(value=-1.7e-12, seeds=(1.5, 2.5))))
+    for change in ({"row": "none"}, {"column": "loss"}, {"count": 8}, {"caption": "y"}):
+        assert first != masked(show(results(**change)))
+
+
+def replay(tmp_path, stored, source):
+    """Whether strict comparison passes for a cell that stored this text."""
+    cell = nbformat.v4.new_code_cell(f"from bdl_lessons.core import check\n\n{source}")
+    cell.execution_count = 1
+    cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=stored)]
+    path = tmp_path / "lesson.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), path)
+    options = ["--nbval", "--nbval-current-env", "--nbval-sanitize-with", str(CONFIG)]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, str(path)]
+    return subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "green"),
+    [
+        ("check('mean', 0.2501, expect=0.25, atol=0.1)", True),
+        ("check('mean', 0.2501, expect=0.26, atol=0.1)", False),
+        ("check('mean', 0.2501, expect=0.25, atol=1e-5)", False),
+    ],
+    ids=["other digits", "another reference", "a failed check"],
+)
+def test_strict_comparison(tmp_path, source, green):
+    stored = "ok   mean: 0.2533 (expected 0.25 ± 0.1)\n"
+    assert replay(tmp_path, stored, source) is green
