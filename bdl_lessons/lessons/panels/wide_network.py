@@ -69,16 +69,9 @@ def panel() -> Panel:
 
 def build_figure(figure: Figure) -> Update:
     """Prior draws, the network's covariance, the closed form, and the deviation at all widths."""
-    left, middle, right, bar, curve = (
-        figure.add_axes(place)
-        for place in (
-            (0.055, 0.16, 0.215, 0.65),
-            (0.335, 0.16, 0.182, 0.515),
-            (0.555, 0.16, 0.182, 0.515),
-            (0.745, 0.16, 0.012, 0.515),
-            (0.865, 0.16, 0.125, 0.65),
-        )
-    )
+    boxes = [(0.055, 0.215, 0.65), (0.335, 0.182, 0.515), (0.555, 0.182, 0.515)]
+    boxes += [(0.745, 0.012, 0.515), (0.875, 0.115, 0.65)]
+    left, middle, right, bar, curve = (figure.add_axes((x, 0.16, w, h)) for x, w, h in boxes)
     x = GRID.numpy()
     noise = draw_noise(SEED)
     networks = {
@@ -95,26 +88,20 @@ def build_figure(figure: Figure) -> Update:
 
     images = []
     for axes, name in ((middle, "Covariance of\nthis network"), (right, "Covariance\nfor K = ∞")):
-        images.append(
-            axes.imshow(
-                np.zeros((len(x), len(x))),
-                extent=(x[0], x[-1], x[0], x[-1]),
-                origin="lower",
-                animated=True,
-            )
-        )
+        extent = (x[0], x[-1], x[0], x[-1])
+        blank = np.zeros((len(x), len(x)))
+        images.append(axes.imshow(blank, extent=extent, origin="lower", animated=True))
         axes.set(xlabel="input x′", xticks=(-2, 0, 2), yticks=(-2, 0, 2), title=name)
     middle.set_ylabel("input x")
+    right.set_yticks((-2, 0, 2), ("", "", ""))
     bar.imshow(np.linspace(0, 1, 64)[:, None], aspect="auto", origin="lower")
-    bar.set(xticks=(), yticks=())
-    ends = [
-        bar.text(1.4, height, "", transform=bar.transAxes, va="center", animated=True)
-        for height in (0, 1)
-    ]
-    bar.text(1.4, 0.5, "Cov[f(x), f(x′)]", transform=bar.transAxes, rotation=90, va="center")
+    bar.set(xticks=(), yticks=(), label="<colorbar>")
+    bar.yaxis.set_label_position("right")
+    bar.set_ylabel("Cov[f(x), f(x′)]")
+    ends = [bar.text(1.4, y, "", transform=bar.transAxes, animated=True) for y in (-0.02, 0.96)]
 
     curve.set(xscale="log", yscale="log", xlim=(0.8, 7500), ylim=(3e-3, 4), xlabel="width K")
-    curve.set_title("Relative\ndeviation")
+    curve.set(title="All widths", ylabel="relative deviation")
     curve.set_xticks([1, 32, 1024], ["1", "32", "1024"])
     curve.minorticks_off()
     slope = np.array(WIDTHS, dtype=float) ** -0.5

@@ -67,8 +67,8 @@ def test_about_300_relu_units_are_right_to_ten_percent():
 
 
 @pytest.mark.parametrize("nonlinearity", KERNELS)
-def test_sampled_functions_have_the_law_of_sampled_weights(nonlinearity):
-    """Mean and spread over networks of a covariance entry, sampled on the grid and by weights."""
+def test_sampled_functions_have_the_distribution_of_sampled_weights(nonlinearity):
+    """Mean and standard deviation of a covariance entry over networks, both ways of sampling."""
     width, depth, n = 8, 2, 500
     rng = torch.Generator().manual_seed(0)
     on_grid, by_weights, noise = [], [], draw_noise(0)
