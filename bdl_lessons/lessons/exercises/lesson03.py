@@ -52,7 +52,7 @@ def ahead(C: Tensor, y: Tensor, tau: float, h: int) -> Tensor:
 
 
 def _last_layer(x, y, x_test, w, b, scale, tau):
-    phi, phi_test = torch.relu(x @ w.T + b), torch.relu(x_test @ w.T + b)
+    phi, phi_test = torch.relu(x @ w.mT + b), torch.relu(x_test @ w.mT + b)
     noisy = scale * phi @ phi.T + torch.eye(len(y), dtype=y.dtype) / tau
     cross = scale * phi @ phi_test.T
     solved = torch.linalg.solve(noisy, cross)
@@ -189,6 +189,7 @@ EXERCISES = (
             "Var[relu²]/E[relu²]² = 5, and the excess kurtosis is three times the squared first "
             "number.",
         ),
+        kind="predict",
     ),
     Exercise(
         number="03.2",
@@ -196,18 +197,16 @@ EXERCISES = (
         solution=step_kernel,
         probe=lambda answer: _at_angle(answer, 50, 1.7),
         checks={
-            "equal inputs, whatever the rounding: 1/2": agrees(
+            "equal inputs, also where rounding lifts the cosine above 1: 1/2": agrees(
                 lambda answer: torch.stack([answer(x, x) for x in _VECTORS]),
                 torch.full((200,), 0.5, dtype=torch.float64),
-                "E[step(u)²] = P(u > 0) = 1/2. If you get NaN here: the cosine of x and x can be "
-                "rounded to a little more than 1, where acos is NaN. Clamp it, or use atan2",
+                "E[step(u)²] = P(u > 0) = 1/2",
                 atol=1e-6,
             ),
-            "opposite inputs are never both positive: 0": agrees(
+            "opposite inputs, also where rounding takes it below −1: never both positive, 0": agrees(
                 lambda answer: torch.stack([answer(x, -3 * x) for x in _VECTORS]),
                 torch.zeros(200, dtype=torch.float64),
-                "if w'x > 0, then w'(−3x) < 0. If you get NaN here: the cosine can be rounded to "
-                "a little less than −1",
+                "if w'x > 0, then w'(−3x) < 0",
                 atol=1e-6,
             ),
             "perpendicular inputs: 1/4": Check(
@@ -254,6 +253,7 @@ EXERCISES = (
             "w'x > 0 is a half circle around x, and w'z > 0 one around z. How much do they share?",
             "(π − ψ) / (2π), with ψ from atan2 or from acos of a clamped cosine.",
         ),
+        kind="derive",
     ),
     Exercise(
         number="03.3",
@@ -308,6 +308,7 @@ EXERCISES = (
             "Divide both feature matrices by math.sqrt(len(b)), and by beta instead of "
             "multiplying, in C, C_cross and prior.",
         ),
+        kind="debug",
     ),
     Exercise(
         number="03.4",
@@ -362,5 +363,6 @@ EXERCISES = (
             " and on the variance of y_n.",
             "Normal(mean, (variance of f + 1 / tau) ** 0.5).log_prob(y[n]), stacked over n.",
         ),
+        kind="extend",
     ),
 )
