@@ -197,7 +197,7 @@ EXERCISES = (
         solution=step_kernel,
         probe=lambda answer: _at_angle(answer, 50, 1.7),
         checks={
-            "equal inputs, also where rounding lifts the cosine above 1: 1/2": agrees(
+            "equal inputs, also where rounding takes the cosine above 1: ½": agrees(
                 lambda answer: torch.stack([answer(x, x) for x in _VECTORS]),
                 torch.full((200,), 0.5, dtype=torch.float64),
                 "E[step(u)²] = P(u > 0) = 1/2",
