@@ -203,10 +203,10 @@ EXERCISES = (
                 "E[step(u)²] = P(u > 0) = 1/2",
                 atol=1e-6,
             ),
-            "opposite inputs, also where rounding takes it below −1: never both positive, 0": agrees(
+            "opposite inputs, also where rounding takes it below −1: 0": agrees(
                 lambda answer: torch.stack([answer(x, -3 * x) for x in _VECTORS]),
                 torch.zeros(200, dtype=torch.float64),
-                "if w'x > 0, then w'(−3x) < 0",
+                "the two are never both positive: if w'x > 0, then w'(−3x) < 0",
                 atol=1e-6,
             ),
             "perpendicular inputs: 1/4": Check(
