@@ -67,7 +67,7 @@ def build_figure(figure: Figure) -> Update:
         [entropy_line, information_line],
         ["predictive entropy", "mutual information"],
         loc="upper left",
-        bbox_to_anchor=(0, 0.92),
+        bbox_to_anchor=(0, 0.87),
     )
 
     def update(angle: int, p_drop: float) -> str:
