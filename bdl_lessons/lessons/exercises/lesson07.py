@@ -32,7 +32,7 @@ def lognormal_noise(p_drop: float, eps: Tensor) -> Tensor:
 def kl_by_unit(theta: Tensor, p_drop: Tensor, length_scale: float) -> Tensor:
     """The KL of concrete dropout with a rate of its own for each input: a 0-dim tensor in nats.
 
-    ``theta`` is ``(K, Q)``, ``p_drop`` ``(K,)``. The constant is that of equation (13).
+    ``theta`` is ``(K, Q)``, ``p_drop`` ``(K,)``. The constant is that of equation (15).
     """
     keep = 1 - p_drop
     weights = length_scale**2 / 2 * (theta**2).sum(1) / keep
@@ -43,7 +43,7 @@ def kl_by_unit(theta: Tensor, p_drop: Tensor, length_scale: float) -> Tensor:
 def dropout_loss(
     x: Tensor, y: Tensor, theta: Tensor, log_alpha: Tensor, eps: Tensor, n_train: int
 ) -> Tensor:
-    """The loss (11) of one layer of type A with an alpha for each input, on a minibatch.
+    """The loss (13) of one layer of type A with an alpha for each input, on a minibatch.
 
     ``x`` and ``eps`` are ``(B, K)``, ``theta`` ``(K, Q)``, ``log_alpha`` ``(K,)``, ``y`` ``(B,)``.
     """
@@ -246,7 +246,7 @@ EXERCISES = (
                     _kl_at(answer, torch.full((3,), r).double(), 0.7) for r in (0.2, 0.6)
                 ],
                 [_package_kl(rate) for rate in (0.2, 0.6)],
-                "compare with equation (13), term by term",
+                "compare with equation (15), term by term",
                 atol=1e-5,
             ),
             "rates of their own: differences are those of lesson 04's mixtures": agrees(
@@ -299,7 +299,7 @@ EXERCISES = (
             ),
         ),
         hints=(
-            "The KL of independent rows is the sum of their KLs: write (13) for one row first.",
+            "The KL of independent rows is the sum of their KLs: write (15) for one row first.",
             "For row i: length_scale² / (2 keep_i) · Σ_j theta_ij² + log 2 − H(p_drop_i).",
             "(theta**2).sum(1) is the squared norm of each row.",
         ),
