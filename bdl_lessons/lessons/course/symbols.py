@@ -52,7 +52,7 @@ SYMBOLS = [
     Symbol("K", "", "number of inputs of a layer: the units that can be dropped", "01"),
     Symbol("Q", "", "number of outputs of a layer", "01"),
     Symbol("i", "", "index of an input or a unit", "01"),
-    Symbol("j", "", "another index of an input or a unit", "01"),
+    Symbol("j", "", "index of an output, or another index of an input or a unit", "01"),
     Symbol("N", "n_train", "number of training examples", "01"),
     Symbol("n", "", "index of an example", "01"),
     Symbol(
@@ -97,7 +97,6 @@ SYMBOLS = [
     Symbol(r"\bar p", "", "class probabilities averaged over draws", "05"),
     Symbol("H", "", "entropy, in nats", "05"),
     Symbol("B", "batch_size", "number of examples in a minibatch", "06"),
-    Symbol("a", "", "activation: output of a layer before its nonlinearity", "06"),
     Symbol(r"\gamma", "", "mean of an activation", "06"),
     Symbol(r"\delta", "", "variance of an activation", "06"),
     Symbol(r"\xi", "xi", "multiplicative noise on a unit, with mean one", "07"),
