@@ -44,7 +44,7 @@ def undo_double_scaling(probs: Tensor, p_drop: float, n_layers: int) -> Tensor:
     """The right class probabilities ``(B, C)`` from those of a network that was scaled twice.
 
     The network has ReLU units and no biases. It was trained with inverted dropout after each of
-    its ``n_layers`` hidden layers; for ``probs``, each of them was multiplied by keep once more.
+    its ``n_layers`` hidden layers; for ``probs``, their outputs were multiplied by keep once more.
     """
     return (probs.log() / (1 - p_drop) ** n_layers).softmax(-1)
 
@@ -52,6 +52,9 @@ def undo_double_scaling(probs: Tensor, p_drop: float, n_layers: int) -> Tensor:
 _normal = normals(1)
 _W, _X = _normal(10), _normal(10)
 _GROUP = torch.tensor([0, 1, 0, 2, 1])
+_MIXED = torch.tensor(  # weights and inputs whose products have both signs within a group
+    [[1.0, -0.5, 2.0, 0.7, -1.2], [0.5, 1.5, -1.0, 0.8, 0.9]], dtype=torch.float64
+)
 _INPUTS, _LAYERS = _normal(40, 6), (_normal(8, 6), _normal(8, 8), _normal(3, 8))
 
 
@@ -143,8 +146,8 @@ EXERCISES = (
             ),
             KnownError(
                 lambda w, x, rate, tolerance: masks_needed(w, x, rate, tolerance / (1 - rate)),
-                "this is the variance of classic dropout, equation (7). Inverted dropout divides "
-                "by keep, so its variance is larger by 1/keep².",
+                "this is (7), the variance of dropout without rescaling, (2). Inverted dropout "
+                "divides by keep, so its variance is larger by 1/keep².",
             ),
             KnownError(
                 lambda *args: masks_needed(*args) - 1,
@@ -204,12 +207,18 @@ EXERCISES = (
             ),
             KnownError(
                 lambda x, group, rate, rng: group_dropout(x, group, rate, rng) * (1 - rate),
-                "the division by keep is missing. This is classic dropout, which needs weight "
-                "scaling at prediction.",
+                "the division by keep is missing. This is dropout without rescaling, (2), which "
+                "needs weight scaling at prediction.",
             ),
             KnownError(
                 lambda x, group, p_drop, rng: group_dropout(x, group, 1 - p_drop, rng),
                 "p_drop and keep are swapped: this keeps a group with probability p_drop.",
+            ),
+            KnownError(
+                lambda x, group, p_drop, rng: group_dropout(
+                    x * p_drop / (1 - p_drop), group, 1 - p_drop, rng
+                ),
+                "You kept with probability p_drop.",
             ),
         ),
         hints=(
@@ -224,11 +233,11 @@ EXERCISES = (
         kind="derive",
         title="the variance that groups add",
         solution=group_variance,
-        probe=lambda answer: answer(_W[:5], _X[:5], _GROUP, 0.3),
+        probe=lambda answer: answer(*_MIXED, _GROUP, 0.3),
         checks={
             "it is what enumeration of the 2³ patterns gives": agrees(
-                lambda answer: answer(_W[:5], _X[:5], _GROUP, 0.3),
-                _enumerated_variance(_W[:5], _X[:5], _GROUP, 0.3),
+                lambda answer: answer(*_MIXED, _GROUP, 0.3),
+                _enumerated_variance(*_MIXED, _GROUP, 0.3),
                 "which terms of the sum over units share one draw, and which are independent?",
             ),
             "groups of one unit give equation (8)": agrees(
@@ -237,7 +246,7 @@ EXERCISES = (
                 "with one unit in each group this is ordinary inverted dropout",
             ),
             "no dropout adds no variance": agrees(
-                lambda answer: answer(_W[:5], _X[:5], _GROUP, 0.0),
+                lambda answer: answer(*_MIXED, _GROUP, 0.0),
                 0.0,
                 "at p_drop = 0 every mask is the same",
             ),
@@ -252,6 +261,14 @@ EXERCISES = (
                 lambda w, x, group, p_drop: p_drop / (1 - p_drop) * (w @ x) ** 2,
                 "this treats all units as one group. Different groups are independent: add their "
                 "variances.",
+            ),
+            KnownError(
+                lambda w, x, *args: group_variance(w.abs(), x.abs(), *args),
+                "You added absolute values: within a group, contributions of opposite sign cancel.",
+            ),
+            KnownError(
+                lambda *args: group_variance(*args) * (1 - args[-1]) ** 2,
+                "This is (7) for groups: inverted dropout divides by keep.",
             ),
         ),
         hints=(
@@ -300,6 +317,16 @@ EXERCISES = (
                 lambda probs, p_drop, n_layers: (probs / (1 - p_drop) ** n_layers).softmax(-1),
                 "softmax was applied to probabilities; it expects logits, for which log "
                 "probabilities can stand in.",
+            ),
+            KnownError(
+                lambda probs, p_drop, n_layers: probs ** (1 / (1 - p_drop) ** n_layers),
+                "The probabilities do not sum to 1: normalise.",
+            ),
+            KnownError(
+                lambda probs, p_drop, n_layers: (probs.log() * (1 - p_drop) ** n_layers).softmax(
+                    -1
+                ),
+                "Divide the logits by keep ** n_layers, do not multiply.",
             ),
         ),
         hints=(
