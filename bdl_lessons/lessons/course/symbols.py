@@ -49,7 +49,13 @@ SYMBOLS = [
     Symbol(r"\text{p\_drop}", "p_drop", "probability that a unit is dropped", "01"),
     Symbol(r"\text{keep}", "keep", "probability that a unit is kept, 1 − p_drop", "01"),
     Symbol("z", "z", "mask: 1 for a unit that is kept, 0 for one that is dropped", "01"),
-    Symbol("K", "", "number of inputs of a layer: the units that can be dropped", "01"),
+    Symbol(
+        "K",
+        "",
+        "number of inputs of a layer: the units that can be dropped; "
+        "number of weights of a linear model",
+        "01",
+    ),
     Symbol("Q", "", "number of outputs of a layer", "01"),
     Symbol("i", "", "index of an input or a unit", "01"),
     Symbol("j", "", "index of an output, or another index of an input or a unit", "01"),
@@ -80,7 +86,7 @@ SYMBOLS = [
     Symbol("I", "", "identity matrix", "02"),
     Symbol("L", "L", "lower triangular factor of Σ: Σ = L Lᵀ", "02"),
     Symbol(r"\mu", "mu", "mean of one weight under q", "02"),
-    Symbol(r"\sigma", "log_sigma2", "standard deviation; for weights log σ² is learned", "02"),
+    Symbol(r"\sigma", "log_sigma2", "standard deviation; in later lessons log σ² is learned", "02"),
     Symbol(r"\epsilon", "", "standard normal noise", "02"),
     Symbol(r"\rho", "", "correlation", "02"),
     Symbol(r"\phi", "", "nonlinearity of a hidden unit", "03"),
