@@ -88,20 +88,13 @@ SYMBOLS = [
     Symbol("k", "", "kernel function, the prior covariance of two outputs", "03"),
     Symbol("C", "", "kernel matrix over the training inputs", "03"),
     Symbol(r"C_\ast,\ C_{\ast\ast}", "", "the same, training × test and test × test inputs", "03"),
-    Symbol(r"f_\ast", "", "network output at the test inputs", "03"),
     Symbol(
         r"\sigma_w^2,\ \sigma_b^2", "", "variances of hidden weights and of hidden biases", "03"
     ),
     Symbol("d", "", "number of inputs of a network", "03"),
     Symbol(r"\ell", "length_scale", "length-scale", "03"),
     Symbol("l", "", "index of a layer", "03"),
-    Symbol(
-        r"\psi",
-        "",
-        "angle whose cosine is the correlation of two pre-activations (without biases: the angle "
-        "between the inputs)",
-        "03",
-    ),
+    Symbol(r"\psi", "", "angle: its cosine is the correlation of two pre-activations", "03"),
     Symbol(r"\omega", "", "angle of a random weight vector", "03"),
     Symbol("u", "", "pre-activation of a hidden unit", "03"),
     Symbol("Y", "", "targets of several outputs, one column each", "03"),
