@@ -1,9 +1,10 @@
 """What an exercise is, and how an answer is graded.
 
 An exercise holds its reference solution, three to five checks that every right answer passes, and
-the known errors: wrong answers that readers give. An answer that fails a check is compared with the
-known errors on one fixed call; if it agrees with one, the reader is told which error that is. The
-reference solution is never printed by a check.
+the known errors: wrong answers that readers give. Every result of an answer is first compared in
+form with that of the reference; what is missing, raised, misshapen or NaN is told as such, in place
+of advice. An answer that fails a check is compared with the known errors on one fixed call; if it
+agrees with one, the reader is told which error that is. A check never prints the reference.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ import pkgutil
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
+from bdl_lessons.lessons.exercises.form import WrongForm, in_form, numbers
+
 Answer = Callable[..., Any]
+Kind = Literal["transcription", "predict", "derive", "extend", "debug", "design"]
 
 
 @dataclass(frozen=True)
@@ -49,12 +53,14 @@ class Exercise:
     Attributes:
         number: lesson and exercise, e.g. ``"01.2"``.
         title: the task in a few words.
-        solution: the reference answer, a function a reader can learn from.
+        solution: the reference answer, a function a reader can learn from. One without arguments
+            returns a prediction.
         probe: calls an answer on fixed inputs and returns its result, to tell answers apart.
         checks: three to five, each of which every right answer passes, by the claim that they test;
             the claim is printed whether or not it holds.
         known_errors: the wrong answers that are recognised.
         hints: graded, from a nudge to nearly the answer.
+        kind: what it asks of the reader.
     """
 
     number: str
@@ -64,30 +70,40 @@ class Exercise:
     checks: dict[str, Check]
     known_errors: tuple[KnownError, ...]
     hints: tuple[str, ...]
+    kind: Kind | None = None
 
 
 @dataclass(frozen=True)
 class Report:
-    """The outcome of grading: a line for each check, and a diagnosis if a known error fits."""
+    """The outcome of grading: a line for each check, and why it is not solved, if that is known.
+
+    Attributes:
+        form: what is wrong with the form of the result; the lines then give no advice.
+        diagnosis: what a known error that fits is told.
+    """
 
     solved: bool
     lines: tuple[str, ...]
+    form: str | None = None
     diagnosis: str | None = None
 
 
 def grade(exercise: Exercise, answer: Answer) -> Report:
-    """Run every check on ``answer``; on a failure look for a known error.
+    """Run every check on ``answer``; on a failure look for a wrong form, else for a known error.
 
     Raises:
         NotImplementedError: if the answer is still the empty stub.
     """
-    lines, solved = [], True
+    answer = in_form(answer, exercise.solution)
+    given, form = _attempt(exercise.probe, answer)
+    solved, lines = form is None, []
     for claim, check in exercise.checks.items():
-        trouble = _trouble(check, answer)
-        solved = solved and trouble is None
-        lines.append(f"ok   {claim}" if trouble is None else f"no   {claim}: {trouble}")
-    diagnosis = None if solved else _diagnose(exercise, answer)
-    return Report(solved, tuple(lines), diagnosis)
+        holds, trouble = _attempt(check.holds, answer)
+        advice = "" if form else f": {trouble or check.advice}"
+        lines.append(f"ok   {claim}" if holds else f"no   {claim}{advice}")
+        solved = solved and bool(holds)
+    diagnosis = None if solved or form else _diagnose(exercise, given)
+    return Report(solved, tuple(lines), form, diagnosis)
 
 
 def find(number: str) -> Exercise:
@@ -131,11 +147,10 @@ def normals(seed: int) -> Callable[..., torch.Tensor]:
 
 def close(left: Any, right: Any, atol: float = 1e-9) -> bool:
     """Whether two results have one shape and agree to ``atol``; ``False`` for what is no number."""
-    try:
-        left, right = (torch.as_tensor(side, dtype=torch.float64) for side in (left, right))
-    except (TypeError, ValueError, RuntimeError):
+    left, right = numbers(left), numbers(right)
+    if left is None or right is None or left.shape != right.shape:
         return False
-    return left.shape == right.shape and bool(torch.allclose(left, right, rtol=0, atol=atol))
+    return bool(torch.allclose(left, right, rtol=0, atol=atol))
 
 
 def agrees(call: Callable[[Answer], Any], expected: Any, advice: str, atol: float = 1e-9) -> Check:
@@ -144,21 +159,23 @@ def agrees(call: Callable[[Answer], Any], expected: Any, advice: str, atol: floa
     return Check(lambda answer: close(call(answer), other(answer), atol), advice)
 
 
-def _trouble(check: Check, answer: Answer) -> str | None:
-    try:
-        return None if check.holds(answer) else check.advice
-    except NotImplementedError:
-        raise
-    except Exception as error:
-        return f"your function raised {type(error).__name__}: {error}"
-
-
-def _diagnose(exercise: Exercise, answer: Answer) -> str | None:
-    try:
-        given = exercise.probe(answer)
-    except Exception:
-        return None
+def _diagnose(exercise: Exercise, given: Any) -> str | None:
     for error in exercise.known_errors:
         if close(given, exercise.probe(error.answer)):
             return error.diagnosis
+    right = numbers(exercise.probe(exercise.solution))
+    if close(given, right, 1e-6 * float(right.abs().max())) and not close(given, right):
+        return "only the first digits are right. Part of it is float32: give torch.tensor a dtype."
     return None
+
+
+def _attempt(call: Callable[[Answer], Any], answer: Answer) -> tuple[Any, str | None]:
+    """What ``call`` gives, and what kept it from giving anything."""
+    try:
+        return call(answer), None
+    except WrongForm as error:
+        return None, str(error)
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        return None, f"your result cannot be used ({type(error).__name__}: {error})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, close
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close
 
 
 def mask_variance(p_drop: float) -> float:
@@ -24,6 +24,11 @@ EXERCISES = (
             ),
             "a coin that never drops has no variance": Check(
                 lambda answer: close(answer(0.0), 0.0), "at p_drop = 0 every z is 1"
+            ),
+            "a coin that drops one time in five has variance 0.16": agrees(
+                lambda answer: answer(0.2),
+                0.16,
+                "its mean is 0.8: average (1 − 0.8)² and (0 − 0.8)², with their probabilities",
             ),
             "keep and p_drop play the same part": Check(
                 lambda answer: close(answer(0.2), answer(0.8)),
@@ -49,5 +54,6 @@ EXERCISES = (
             "z² = z, because 0² = 0 and 1² = 1. So E[z²] = E[z] = keep.",
             "keep − keep² = keep · (1 − keep)",
         ),
+        kind="derive",
     ),
 )

@@ -1,294 +1,344 @@
-"""Exercises of lesson 02: weight decay, the Gaussian KL, the ELBO of a table, mean field."""
+"""Exercises of lesson 02: the gap of the ELBO, blocks of weights, a bug hunt, a weighted KL."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
-from bdl_lessons.probability import gaussian_kl, gaussian_kl_full
+from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, normals
+from bdl_lessons.probability import gaussian_kl
 
 
-def weight_decay(noise_var: float, prior_var: float, n_train: int) -> float:
-    """The ``weight_decay`` of an optimiser that makes least squares find the MAP weights.
+def predicted_gaps() -> Tensor:
+    """Gaps between ELBO and log evidence in nats, ``(4,)``, by equation (14).
 
-    The loss is ``((y - f) ** 2).mean()`` over ``n_train`` examples; the optimiser adds
-    ``weight_decay * w`` to the gradient of the loss.
+    A, B: covariance halved and doubled. C: mean one posterior standard deviation off in the
+    intercept alone. D: 1000 independent weights, every variance halved.
     """
-    ridge = noise_var / prior_var  # of the sum of squares, equation (5)
-    return 2 * ridge / n_train
+    halved = 0.5 * (0.5 - 1 + math.log(2))  # for one weight
+    doubled = 0.5 * (2 - 1 - math.log(2))
+    moved = 0.5 * 4 * 15 / 24  # ½ Λ_11 Var[w_1 | y]: the ellipse is narrow in this direction
+    return torch.tensor([2 * halved, 2 * doubled, moved, 1000 * halved])
 
 
-def kl(mean_q: Tensor, var_q: Tensor, mean_p: Tensor, var_p: Tensor) -> Tensor:
-    """``KL(q || p)`` of independent Gaussians, all arguments ``(K,)``; returns a 0-dim tensor."""
-    log_ratio = 0.5 * (var_p.log() - var_q.log())
-    squares = (var_q + (mean_q - mean_p) ** 2) / (2 * var_p)
-    return (log_ratio + squares - 0.5).sum()
+def best_block(cov: Tensor, block: list[int]) -> Tensor:
+    """Covariance ``(B, B)`` of the weights in ``block`` under the best q that splits there.
 
-
-def elbo_of_a_table(q: Tensor, likelihood: Tensor, prior: Tensor) -> Tensor:
-    """The ELBO of a distribution ``q`` over M settings of the weights, equation (10).
-
-    ``likelihood`` is ``p(y | w_m)`` and ``prior`` is ``p(w_m)``, all ``(M,)``. A setting with
-    ``q_m = 0`` adds nothing. Returns a 0-dim tensor.
+    The posterior is ``N(mean, cov)``, ``cov`` ``(K, K)``; q keeps the correlations within the block
+    and none between the block and the other weights.
     """
-    used = q > 0
-    q, joint = q[used], (likelihood * prior)[used]
-    return (q * (joint.log() - q.log())).sum()
-
-
-def mean_field_var(cov: Tensor) -> Tensor:
-    """Variances ``(K,)`` of the factorised q with the smallest KL(q || N(mean, cov))."""
     precision = torch.linalg.inv(cov)
-    return 1 / precision.diagonal()
+    return torch.linalg.inv(precision[block][:, block])
+
+
+def repaired_elbo(
+    X: Tensor, y: Tensor, tau: float, beta: float, m: Tensor, var: Tensor, eps: Tensor
+) -> Tensor:
+    """The ELBO of ``q = N(m, diag(var))`` for the linear model from draws; 0-dim, nats.
+
+    ``X`` is ``(N, K)``, ``y`` ``(N,)``, ``m`` and ``var`` ``(K,)``, ``eps`` ``(S, K)``.
+    """
+    w = m + var.sqrt() * eps
+    squares = (y - w @ X.T) ** 2
+    log_density = 0.5 * math.log(tau / (2 * math.pi)) - 0.5 * tau * squares
+    expected = log_density.sum(1).mean()  # sum over examples, mean over draws
+    kl = 0.5 * (beta * var - 1 - torch.log(beta * var) + beta * m**2).sum()
+    return expected - kl
+
+
+def weighted_posterior(
+    X: Tensor, y: Tensor, tau: float, beta: float, kl_weight: float
+) -> tuple[Tensor, Tensor]:
+    """Mean ``(K,)`` and covariance ``(K, K)`` of the q that is best with a weighted KL term.
+
+    It maximises ``E_q[log p(y | w)] - kl_weight * KL(q || prior)`` for the linear model: the
+    posterior if the precision of the noise were ``tau / kl_weight``.
+    """
+    tau = tau / kl_weight
+    precision = tau * X.T @ X + beta * torch.eye(X.shape[1], dtype=X.dtype)
+    cov = torch.linalg.inv(precision)
+    return tau * cov @ X.T @ y, cov
 
 
 _normal = normals(2)
-_PHI, _Y = _normal(12, 3), _normal(12)
-_GAUSSIANS = (_normal(3), _normal(3).exp(), _normal(3), _normal(3).exp())
-_Q = torch.tensor([0.5, 0.2, 0.3], dtype=torch.float64)
-_LIKELIHOOD = torch.tensor([0.4, 0.1, 0.02], dtype=torch.float64)
-_PRIOR = torch.tensor([1 / 6, 1 / 2, 1 / 3], dtype=torch.float64)
-_factor = _normal(3, 3)
-_COV = _factor @ _factor.mT + 0.2 * torch.eye(3, dtype=torch.float64)
+_X, _Y = _normal(7, 3), 3 * _normal(7)
+_M, _VAR, _EPS = _normal(3), 2 * _normal(3).abs() + 0.2, _normal(5, 3)
+_SHARED = _normal(6, 1)
+_COV = _SHARED @ _SHARED.T + 0.1 * torch.eye(6, dtype=torch.float64)  # strongly correlated
+_BLOCK = [4, 1, 3]
 
 
-def _gradient_at_map(answer, noise_var: float, prior_var: float) -> Tensor:
-    """What the optimiser sees at the posterior mean: 0 if the decay is right."""
-    precision = _PHI.mT @ _PHI / noise_var + torch.eye(3, dtype=torch.float64) / prior_var
-    w = torch.linalg.solve(precision, _PHI.mT @ _Y / noise_var)
-    decay = answer(noise_var, prior_var, len(_Y))
-    return 2 * _PHI.mT @ (_PHI @ w - _Y) / len(_Y) + decay * w
+def _same(solution, call, advice: str, atol: float = 1e-9) -> Check:
+    """The check that ``call`` gives for an answer what it gives for the solution."""
+    return agrees(call, call(solution), advice, atol)
 
 
-def _table_posterior() -> Tensor:
-    joint = _LIKELIHOOD * _PRIOR
-    return joint / joint.sum()
+def _gap_check(index: int, advice: str) -> Check:
+    near = 0.5 if index == 3 else 0.006
+    return _same(predicted_gaps, lambda answer: torch.as_tensor(answer())[index], advice, near)
 
 
-def _divergence(var: Tensor) -> Tensor:
-    zero = torch.zeros(3, dtype=torch.float64)
-    return gaussian_kl_full(zero, var.diag(), zero, _COV)
+def _sum_of_correlations(cov: Tensor, block: list[int]) -> Tensor:
+    var = cov.diagonal()
+    shrink = 2 - (cov.square() / var / var[:, None]).sum(1)  # 1 less the sum over j != i
+    return torch.diag((shrink * var)[block])
+
+
+def _elbo(answer, X=_X, y=_Y, m=_M, var=_VAR, eps=_EPS) -> Tensor:
+    return answer(X, y, 4.0, 0.25, m, var, eps)
+
+
+def _elbo_with_bugs(std: bool, total: bool, direction: bool):
+    """The function of the exercise, with those of its errors repaired that are ``True``."""
+
+    def elbo(X, y, tau, beta, m, var, eps):
+        w = m + (var.sqrt() if std else var) * eps
+        terms = 0.5 * math.log(tau / (2 * math.pi)) - 0.5 * tau * (y - w @ X.T) ** 2
+        expected = terms.sum(1).mean() if total else terms.mean()
+        prior = torch.zeros_like(m), 1 / beta
+        kl = gaussian_kl(m, var, *prior) if direction else gaussian_kl(*prior, m, var)
+        return expected - kl
+
+    return elbo
+
+
+def _weighted(answer, kl_weight: float, repeats: int = 1) -> Tensor:
+    """Mean and covariance in one matrix ``(K + 1, K)``."""
+    mean, cov = answer(_X.repeat(repeats, 1), _Y.repeat(repeats), 4.0, 0.25, kl_weight)
+    return torch.cat([mean[None], cov])
+
+
+def _from_precision(precision):
+    """An answer of 02.4 with the right mean and another covariance."""
+
+    def answer(X, y, tau, beta, kl_weight):
+        eye = torch.eye(X.shape[1], dtype=X.dtype)
+        cov = torch.linalg.inv(precision(tau * X.T @ X, beta * eye, kl_weight))
+        return weighted_posterior(X, y, tau, beta, kl_weight)[0], cov
+
+    return answer
 
 
 EXERCISES = (
     Exercise(
         number="02.1",
-        title="the prior as weight decay",
-        solution=weight_decay,
-        probe=lambda answer: answer(0.5, 4.0, 20),
+        title="the gap, before it is computed",
+        solution=predicted_gaps,
+        probe=lambda answer: (
+            torch.as_tensor(answer()).double() * torch.tensor([1, 1, 1, 0.01])
+        ).round(decimals=1),
         checks={
-            "at the MAP weights the optimiser stands still": Check(
-                lambda answer: close(_gradient_at_map(answer, 0.3, 2.0), torch.zeros(3)),
-                "write the gradient of the mean square, add weight_decay · w, set it to 0 and "
-                "compare with the posterior mean",
+            "A: the covariance halved": _gap_check(
+                0, "in (14) tr(ΛΣ) is then ½ + ½, and −log|Λ| − log|Σ| is 2 log 2"
             ),
-            "twice the data, half the decay": Check(
-                lambda answer: close(answer(1.0, 1.0, 20), answer(1.0, 1.0, 10) / 2),
-                "the prior is counted once, the data N times; the loss is a mean over N",
+            "B: the covariance doubled": _gap_check(
+                1, "in (14) tr(ΛΣ) is then 2 + 2, and −log|Λ| − log|Σ| is −2 log 2"
             ),
-            "a wider prior decays less": Check(
-                lambda answer: close(answer(1.0, 4.0, 10), answer(1.0, 1.0, 10) / 4),
-                "the coefficient of (5) has the prior variance below the line",
+            "C: the mean moved in w₁ alone": _gap_check(
+                2, "only the square is left in (14), (m − w_MAP)ᵀ Λ (m − w_MAP), and it needs Λ_11"
+            ),
+            "D: a thousand variances halved": _gap_check(
+                3, "for independent weights the KL divergence is a sum of one term for each weight"
             ),
         },
         known_errors=(
             KnownError(
-                lambda noise_var, prior_var, n_train: noise_var / prior_var / n_train,
-                "a factor 2 is missing: the mean square has no ½ in front, so its gradient is "
-                "twice that of the log likelihood, while weight_decay · w is the gradient of "
-                "½ weight_decay ‖w‖².",
+                lambda: torch.tensor([0.307, 0.193, 1.25, 153.4]),
+                "this is KL(posterior ‖ q). The gap of the ELBO has q in front: a q that is too "
+                "wide is further away than one that is too narrow by the same factor.",
             ),
             KnownError(
-                lambda noise_var, prior_var, n_train: 2 * noise_var / prior_var,
-                "this belongs to the SUM of squares. The loss is a mean, so the coefficient must "
-                "be divided by n_train as well.",
+                lambda: torch.tensor([0.193, 0.307, 0.5, 96.6]),
+                "C would be right if the weights were independent. Here the other weight stays "
+                "where it was, so the mean leaves the narrow ellipse sideways.",
             ),
             KnownError(
-                lambda noise_var, prior_var, n_train: noise_var / prior_var,
-                "this is the ridge coefficient of the sum of squares, equation (5). The loss here "
-                "is the mean of squares, and the optimiser's decay is the gradient of ½ w².",
-            ),
-            KnownError(
-                lambda noise_var, prior_var, n_train: 2 * prior_var / noise_var / n_train,
-                "the ratio is upside down: noise makes the prior count more, a wide prior makes "
-                "it count less.",
-            ),
-            KnownError(
-                lambda noise_var, prior_var, n_train: 2 / prior_var / n_train,
-                "the noise variance is missing. 1/prior_var alone is right only for unit noise.",
+                lambda: torch.tensor([0.193, 0.307, 1.25, 0.193]),
+                "D is not a matter of the factor alone: every weight adds its part to the gap.",
             ),
         ),
         hints=(
-            "Start from (5): which w makes Σ(y − f)² + (σ²/v)‖w‖² smallest? Take its gradient.",
-            "Divide that gradient by N. Its first part is now the gradient of the mean square.",
-            "2 Φᵀ(Φw − y)/N + (2/N)(σ²/v) w = 0, and weight_decay multiplies w.",
+            "The gap is KL(q ‖ posterior), and (14) gives it for two Gaussians.",
+            "A and B: with Σ = aΛ⁻¹ every weight adds ½(a − 1 − log a). D: a thousand of them.",
+            "C: ½ Λ_11 times the squared step, which is Var[w_1 | y] = 15/24.",
         ),
+        kind="predict",
     ),
     Exercise(
         number="02.2",
-        title="the divergence between two Gaussians",
-        solution=kl,
-        probe=lambda answer: answer(*_GAUSSIANS),
+        title="mean-field between blocks of weights",
+        solution=best_block,
+        probe=lambda answer: answer(_COV, _BLOCK),
         checks={
-            "it is 0 when both are the same": Check(
-                lambda answer: close(answer(*_GAUSSIANS[:2], *_GAUSSIANS[:2]), 0.0),
-                "put q = p into your formula: the logarithm vanishes and the rest must too",
+            "a block of all weights loses nothing": agrees(
+                lambda answer: answer(_COV, list(range(6))),
+                _COV,
+                "q is then an arbitrary Gaussian, and the best one is the posterior",
             ),
-            "it is never negative": Check(
-                lambda answer: all(
-                    answer(*(torch.tensor([v]).double() for v in (0.0, var, 0.0, 1.0))) >= 0
-                    for var in (0.01, 0.1, 0.5, 2.0, 10.0)
-                ),
-                "try a q much narrower than p: which sign must the logarithm have?",
+            "a block of one weight is mean-field, equation (15)": _same(
+                best_block,
+                lambda answer: torch.cat([answer(_COV, [i]) for i in range(6)]),
+                "one over the diagonal element of the precision matrix; with more than two weights "
+                "it is not 1 − Σρ²",
             ),
-            "it is the definition, E_q[log q − log p]": Check(
-                lambda answer: close(answer(*_GAUSSIANS), gaussian_kl(*_GAUSSIANS)),
-                "integrate log q − log p over q: E_q[(w − μ_p)²] = σ_q² + (μ_q − μ_p)²",
+            "a block of three weights out of six": _same(
+                best_block,
+                lambda answer: answer(_COV, _BLOCK),
+                "write the terms of (14) that hold the covariance of the block: a trace with that "
+                "block of Λ, and a log-determinant. Set the derivative to 0",
             ),
-            "two independent weights cost twice as much as one": agrees(
-                lambda answer: answer(*(t.repeat(2) for t in _GAUSSIANS)),
-                lambda answer: 2 * answer(*_GAUSSIANS),
-                "divergences of independent weights add up",
+            "a block that is uncorrelated with the rest keeps its covariance": agrees(
+                lambda answer: answer(torch.block_diag(_COV[:2, :2], _COV[2:, 2:]), [0, 1]),
+                _COV[:2, :2],
+                "the posterior itself has no correlation here that q would have to give up",
             ),
         },
         known_errors=(
             KnownError(
-                lambda mq, vq, mp, vp: gaussian_kl(mq, vq, mp, vp) + (vq / vp).log().sum(),
-                "the logarithm is upside down. It is 0 at q = p either way, but a narrow q now "
-                "has a negative divergence, and the 'bound' rises above the evidence.",
+                lambda cov, block: cov[block][:, block],
+                "this is the covariance of the block in the posterior. It minimises the other "
+                "divergence, KL(posterior ‖ q).",
             ),
             KnownError(
-                lambda mq, vq, mp, vp: gaussian_kl(mq, vq, mp, vp) + len(mq) / 2,
-                "the −½ of every weight is missing: gradients are right, the value of the bound "
-                "is not.",
+                lambda cov, block: torch.linalg.inv(cov)[block][:, block],
+                "this is a precision matrix; the covariance is its inverse.",
             ),
             KnownError(
-                lambda mq, vq, mp, vp: gaussian_kl(mp, vp, mq, vq),
-                "this is KL(p ‖ q). The first argument is the distribution that is averaged over.",
+                lambda cov, block: torch.linalg.inv(cov[block][:, block]),
+                "invert the matrix first, then take the block: the block of an inverse is not the "
+                "inverse of the block.",
             ),
             KnownError(
-                lambda mq, vq, mp, vp: gaussian_kl(mq, vq, mp, vp) / len(mq),
-                "this is a mean over the weights. The ELBO needs the sum, once, however many "
-                "weights there are.",
+                lambda cov, block: torch.diag(1 / torch.linalg.inv(cov).diagonal()[block]),
+                "this makes all weights independent. Inside the block q keeps the correlations.",
             ),
             KnownError(
-                lambda mq, vq, mp, vp: gaussian_kl(mq, vq**2, mp, vp**2),
-                "the arguments are variances already; here they are squared once more.",
+                _sum_of_correlations,
+                "1 − ρ² holds for two weights. With more of them the correlations overlap, and "
+                "1 − Σρ² can even be negative.",
             ),
         ),
         hints=(
-            "log N(w; μ, σ²) = −½ log 2πσ² − (w − μ)²/2σ². Write log q − log p.",
-            "Average over q: E_q[(w − μ_q)²] = σ_q² and E_q[(w − μ_p)²] = σ_q² + (μ_q − μ_p)².",
-            "½ log(σ_p²/σ_q²) + (σ_q² + (μ_q − μ_p)²)/(2σ_p²) − ½, summed",
+            "(14) with Λ, the inverse of cov: which terms depend on the covariance S of the block?",
+            "½ tr(Λ_BB S) − ½ log|S|, where Λ_BB is the block of Λ.",
+            "The derivative of log|S| is S⁻¹: so S⁻¹ = Λ_BB.",
         ),
+        kind="derive",
     ),
     Exercise(
         number="02.3",
-        title="the bound for a table of weights",
-        solution=elbo_of_a_table,
-        probe=lambda answer: answer(_Q, _LIKELIHOOD, _PRIOR),
+        title="three errors in a sampled ELBO",
+        solution=repaired_elbo,
+        probe=_elbo,
         checks={
-            "at the posterior it is the log evidence": agrees(
-                lambda answer: answer(_table_posterior(), _LIKELIHOOD, _PRIOR),
-                (_LIKELIHOOD * _PRIOR).sum().log(),
-                "with q = joint / evidence the ratio joint / q is the same for every setting",
-            ),
-            "any other q stays below it": Check(
+            "one example: the average over draws with the variances var": _same(
+                repaired_elbo,  # of one example the sum and the mean are the same; the KL cancels
                 lambda answer: (
-                    answer(_Q, _LIKELIHOOD, _PRIOR) < (_LIKELIHOOD * _PRIOR).sum().log() - 1e-6
+                    _elbo(answer, _X[:1], _Y[:1]) - _elbo(answer, _X[:1], _Y[:1], eps=0 * _EPS)
                 ),
-                "the logarithm is inside the average, not outside",
+                "average over the draws; and which factor gives noise the variance var?",
             ),
-            "at q = prior it is the mean log likelihood": agrees(
-                lambda answer: answer(_PRIOR, _LIKELIHOOD, _PRIOR),
-                (_PRIOR * _LIKELIHOOD.log()).sum(),
-                "with q = prior the divergence is 0 and only the data term is left",
+            "the same data twice add their log-likelihood once more": _same(
+                repaired_elbo,  # without noise; the KL cancels
+                lambda answer: (
+                    _elbo(answer, _X.repeat(2, 1), _Y.repeat(2), eps=0 * _EPS)
+                    - _elbo(answer, eps=0 * _EPS)
+                ),
+                "log p(y | w) is a sum over the examples, whatever is averaged over the draws",
             ),
-            "a setting that q excludes adds nothing": agrees(
-                lambda answer: answer(torch.tensor([1.0, 0.0, 0.0]).double(), _LIKELIHOOD, _PRIOR),
-                (_LIKELIHOOD * _PRIOR)[0].log(),
-                "0 log 0 counts as 0; leave such settings out of the sum",
+            "the KL term is KL(q ‖ prior)": _same(
+                repaired_elbo,  # inputs of 0: the expected log-likelihood cancels
+                lambda answer: (
+                    _elbo(answer, 0 * _X) - _elbo(answer, 0 * _X, m=0 * _M, var=_VAR / 9)
+                ),
+                "compare with (12): which distribution is averaged over, q or the prior?",
+            ),
+            "for five draws it is the estimate of the ELBO": _same(
+                repaired_elbo,
+                _elbo,
+                "average over the draws and count everything else exactly once",
             ),
         },
         known_errors=(
             KnownError(
-                lambda q, likelihood, prior: (q * (likelihood * prior / q)).sum().log(),
-                "the logarithm is outside the average: this is the log evidence itself, for every "
-                "q. Jensen's inequality is what pulls it inside.",
+                _elbo_with_bugs(std=False, total=True, direction=True),
+                "two errors found. The third: var is a variance, and noise is multiplied by the "
+                "standard deviation.",
             ),
             KnownError(
-                lambda q, likelihood, prior: (q * (likelihood * prior).log()).sum(),
-                "the entropy of q is missing. Without it q collapses onto the best single setting.",
+                _elbo_with_bugs(std=True, total=False, direction=True),
+                "two errors found. The third: .mean() averages over the examples too, so that the "
+                "data count as one example against the whole KL term.",
             ),
             KnownError(
-                lambda q, likelihood, prior: (q * ((likelihood * prior).log() + q.log())).sum(),
-                "the entropy has the wrong sign: this rewards a q that is certain.",
+                _elbo_with_bugs(std=True, total=True, direction=False),
+                "two errors found. The third is in the KL term: it has the prior and q exchanged.",
             ),
             KnownError(
-                lambda q, likelihood, prior: (q * likelihood.log() * prior / q).sum(),
-                "a bracket is missing: log p(y|w) · p(w)/q is not log[p(y|w) p(w)/q]. This one "
-                "does not even depend on q.",
-            ),
-            KnownError(
-                lambda q, likelihood, prior: (q * ((likelihood * prior).log() - q.log())).mean(),
-                "this divides by the number of settings. q already sums to one.",
+                _elbo_with_bugs(std=False, total=False, direction=False),
+                "this is the function as it was. Look at one line at a time: the draws, the "
+                "average, the KL term.",
             ),
         ),
         hints=(
-            "Equation (10) with a sum in place of the integral.",
-            "For each setting: q_m · (log joint_m − log q_m), joint = likelihood · prior.",
-            "Drop the settings with q_m = 0 before taking logarithms.",
+            "Test the three lines one by one. What is the variance of var * eps?",
+            "squares has the shape (S, N). Over which of the two axes is (10) an average?",
+            "Compare kl with (12) for one weight, with σ² = var.",
         ),
+        kind="debug",
     ),
     Exercise(
         number="02.4",
-        title="the variances of mean field",
-        solution=mean_field_var,
-        probe=lambda answer: answer(_COV),
+        title="a KL term with a weight",
+        solution=weighted_posterior,
+        probe=lambda answer: _weighted(answer, 0.2),
         checks={
-            "without correlation nothing is lost": agrees(
-                lambda answer: answer(torch.diag(torch.tensor([0.5, 2.0]).double())),
-                [0.5, 2.0],
-                "for a diagonal covariance the posterior factorises already",
+            "with weight 1 it is the posterior": agrees(
+                lambda answer: _weighted(answer, 1.0),
+                _weighted(weighted_posterior, 1.0),
+                "this is the ELBO, and (13) gives its best q",
             ),
-            "for two weights the variance shrinks by 1 − ρ²": Check(
-                lambda answer: close(
-                    answer(torch.tensor([[1.0, 0.6], [0.6, 1.0]]).double()), [0.64, 0.64], 1e-6
-                ),
-                "compare the variance of one weight GIVEN the other with its own",
+            "with weight ¼ it is the posterior of the data seen four times": agrees(
+                lambda answer: _weighted(answer, 0.25),
+                _weighted(weighted_posterior, 1.0, repeats=4),
+                "divide the whole objective by its weight: which likelihood makes it an ELBO?",
             ),
-            "no other variances come closer to the posterior": Check(
-                lambda answer: all(
-                    _divergence(answer(_COV) * factor) >= _divergence(answer(_COV)) - 1e-12
-                    for factor in (0.95, 1.05, _COV.new_tensor([1.1, 0.9, 1.0]))
-                ),
-                "set the derivative of ½(Σ Λ_ii s_i − Σ log s_i) with respect to s_i to 0",
+            "with a huge weight it is the prior": agrees(
+                lambda answer: _weighted(answer, 1e12),
+                torch.cat([torch.zeros(1, 3), 4 * torch.eye(3)]),
+                "only the KL term is left, and it is 0 at the prior",
+                atol=1e-6,
             ),
         },
         known_errors=(
             KnownError(
-                lambda cov: cov.diagonal(),
-                "these are the marginal variances. They minimise the other divergence, "
-                "KL(posterior ‖ q). KL(q ‖ posterior) punishes q wherever the posterior is thin.",
+                _from_precision(lambda data, prior, kl_weight: data + kl_weight * prior),
+                "the mean is right and the covariance is not: this widens the prior, where the "
+                "objective strengthens the likelihood.",
             ),
             KnownError(
-                lambda cov: torch.linalg.inv(cov).diagonal(),
-                "these are precisions; the variance is one over it.",
+                _from_precision(lambda data, prior, kl_weight: (data + prior) / kl_weight),
+                "this sharpens the whole posterior, prior included (a 'cold posterior'). A weight "
+                "on the KL term leaves the prior as it is.",
             ),
             KnownError(
-                lambda cov: 1 / cov.diagonal(),
-                "invert the matrix first, then take its diagonal: 1/Σ_ii is not Λ_ii.",
+                lambda X, y, tau, beta, kl_weight: weighted_posterior(X, y, tau, beta, 1.0),
+                "the weight is not used.",
             ),
             KnownError(
-                lambda cov: (1 / torch.linalg.inv(cov).diagonal()).sqrt(),
-                "these are standard deviations; the exercise asks for variances.",
+                lambda X, y, tau, beta, kl_weight: weighted_posterior(
+                    X, y, tau, beta, 1 / kl_weight
+                ),
+                "the weight is upside down: a small KL weight makes the data count more.",
             ),
         ),
         hints=(
-            "Write KL(q ‖ posterior) for q = N(mean, diag(s)); only two terms depend on s.",
-            "½ tr(Λ diag(s)) − ½ Σ log s_i, with Λ the inverse of cov. Differentiate.",
-            "s_i = 1/Λ_ii",
+            "Maximising an objective or the objective divided by kl_weight is the same.",
+            "E_q[log p(y | w) / kl_weight] − KL(q ‖ prior): what is log p(y | w) / kl_weight?",
+            "A Gaussian log-likelihood with tau / kl_weight in place of tau. Then (13).",
         ),
+        kind="extend",
     ),
 )

@@ -1,7 +1,7 @@
 """Lesson 02: move a Gaussian q over a true posterior and watch the evidence split in two.
 
-Left: q over the posterior. Right: two steps. The data term, less the divergence from the prior,
-is the lower bound; what is missing to the log evidence is the divergence from the posterior. Both
+Left: q over the posterior. Right: two steps. The expected log-likelihood less KL(q || prior) is the
+ELBO; what is missing to the log evidence is KL(q || posterior). Both
 posteriors are shown in the same coordinates, distances from the posterior mean in posterior
 standard deviations, so that one set of sliders serves both.
 """
@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from contourpy import contour_generator
 from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -92,40 +93,41 @@ def build_figure(figure: Figure) -> Update:
     """Left: contours of the posterior and ellipses of q. Right: the two steps to the evidence."""
     targets = {LINE: line_target(), BIOASSAY: bioassay_target()}
     plane, steps = figure.subplots(1, 2, width_ratios=(1, 1.25))
-    figure.subplots_adjust(0.075, 0.155, 0.99, 0.905, wspace=0.2)
+    figure.subplots_adjust(0.075, 0.145, 0.99, 0.835, wspace=0.2)
 
     plane.set(xlim=(-4, 4), ylim=(-4, 4))
     plane.set(xlabel="w₁ [posterior std from its mean]", ylabel="w₂ [posterior std from its mean]")
-    plane.set_title("q over the posterior")
+    plane.set_title("10, 50 and 90 % of each density", y=1.08)
     contours = plane.add_collection(LineCollection([], colors=GREY, lw=1.6, ls="-", animated=True))
     ellipses = [plane.plot([], [], color=BLUE, ls="-", lw=1.8, animated=True)[0] for _ in MASS]
     (centre,) = plane.plot([], [], "o", color=BLUE, ms=5, animated=True)
     plane.legend(
         [contours, ellipses[0]],
         ["posterior", "q"],
-        loc="upper right",
+        loc="lower left",
+        bbox_to_anchor=(-0.02, 0.98),
+        ncols=2,
         handlelength=1.4,
-        title="10, 50, 90 % inside",
-        title_fontsize=8.5,
+        borderaxespad=0,
     )
 
     steps.set(xlim=(0, 3), ylim=(-DEEPEST, 4.2), xticks=(0.75, 2.0))
-    steps.set_xticklabels(["minus KL(q‖prior)", "plus KL(q‖posterior)"])
+    names = steps.set_xticklabels(["minus KL(q‖prior)", "plus KL(q‖posterior)"], weight="bold")
     steps.tick_params(axis="x", length=0)
     steps.set_ylabel("nats above the log evidence")
-    steps.set_title("Two steps from the data term to the evidence")
+    steps.set_title("From expected log-likelihood to log evidence", y=1.08)
     steps.axhline(0, color=INK, ls="-", lw=1.4)
-    steps.text(2.98, 0.12, "log evidence", ha="right", va="bottom", fontsize=9)
-    kl_bar, gap = (
-        steps.bar(
-            x, 1, 0.8, color=tint(colour, 0.6), hatch=hatch, edgecolor="white", animated=True
-        )[0]
-        for x, colour, hatch in ((0.75, VERMILLION, "//"), (2.0, ORANGE, ""))
-    )
+    steps.text(2.98, 0.12, "log evidence", ha="right", va="bottom")
+    bars = []
+    for name, colour, hatch in zip(names, (VERMILLION, ORANGE), ("//", ""), strict=True):
+        look = {"color": tint(colour, 0.6), "hatch": hatch, "edgecolor": "white"}
+        bars += steps.bar(name.get_position()[0], 1, 0.8, animated=True, **look)
+        name.set_color(tuple(0.8 * channel for channel in to_rgb(colour)))
+    kl_bar, gap = bars
     (elbo,) = steps.plot([0.35, 2.4], [0, 0], color=BLUE, ls="-", lw=2.4, animated=True)
-    bold = {"weight": "bold", "fontsize": 9.5, "animated": True}
-    top_name = steps.text(0.75, 0, "data term", ha="center", color=VERMILLION, **bold)
-    elbo_name = steps.text(1.375, 0, "ELBO", ha="center", va="top", color=BLUE, **bold)
+    bold = {"weight": "bold", "ha": "center", "animated": True}
+    top_name = steps.text(0.75, 0, "expected log-likelihood", color=VERMILLION, **bold)
+    elbo_name = steps.text(1.375, 0, "ELBO", va="top", color=BLUE, **bold)
     angle = np.linspace(0, 2 * np.pi, 90)
     circle = np.stack([np.cos(angle), np.sin(angle)])
 
@@ -156,7 +158,8 @@ def build_figure(figure: Figure) -> Update:
         for text in (top_name, elbo_name):
             text.set_visible(text.get_position()[1] > -DEEPEST + 0.7)
         return (
-            f"data term {data_term:.3f} − KL(q‖prior) {kl_prior:.3f} = ELBO <b>{bound:.3f}</b>; "
+            f"expected log-likelihood {data_term:.3f} − KL(q‖prior) {kl_prior:.3f} = ELBO "
+            f"<b>{bound:.3f}</b>; "
             f"ELBO + KL(q‖posterior) <b>{kl_posterior:.3f}</b> = log evidence "
             f"<b>{target.log_evidence:.3f}</b> nats"
         )

@@ -1,4 +1,5 @@
 import pytest
+import torch
 
 from bdl_lessons.lessons import autocheck, exercise, hint, show_solution
 from bdl_lessons.lessons.exercises import api
@@ -29,7 +30,7 @@ def test_a_right_answer_is_solved_and_used(capsys):
 
     autocheck("00.1")
     out = capsys.readouterr().out
-    assert out.count("ok   ") == 3
+    assert out.count("ok   ") == 4
     assert out.endswith("solved.\n")
     assert mine.__doc__ == "My own."
 
@@ -50,10 +51,24 @@ def test_an_unknown_error_gets_the_checks_only(capsys):
     assert "familiar" not in out
 
 
-def test_an_answer_that_raises_is_reported(capsys):
+def test_an_answer_of_the_wrong_form_is_told_that_alone(capsys):
     exercise("00.1")(lambda p_drop: 1 / 0)
     autocheck("00.1")
-    assert "your function raised ZeroDivisionError: division by zero" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "Before anything else: your function raised ZeroDivisionError: division by zero." in out
+    assert "no   a fair coin has variance ¼\n" in out
+    assert out.endswith("not there yet.\n")
+
+
+def test_an_operation_that_pytorch_lacks_is_no_stub(capsys):
+    @exercise("00.1")
+    def mine(p_drop):
+        return torch.tensor([1, 2]).softmax(0)
+
+    autocheck("00.1")
+    assert 'your function raised NotImplementedError: "softmax' in capsys.readouterr().out
+    with pytest.raises(NotImplementedError, match="softmax"):
+        mine(0.2)
 
 
 def test_checks_never_print_the_answer(capsys):
