@@ -53,9 +53,9 @@ def test_weights_and_widths_broadcast():
 
 
 def test_the_slope_of_the_kl_reaches_its_limit_and_is_lower_where_spikes_overlap():
-    limit = 0.6 * 2.0**2 * 1.5
-    assert kl_slope(1.5, 0.4, 2.0, 0.01) == pytest.approx(limit, abs=2e-3)
-    assert kl_slope(1.5, 0.4, 2.0, 0.5) < 0.9 * limit
+    limit = 0.6 * 2.0**2
+    assert kl_slope(1.0, 0.4, 2.0, 0.01) == pytest.approx(limit, abs=2e-3)
+    assert kl_slope(1.0, 0.4, 2.0, 0.5) < 0.9 * limit
 
 
 @pytest.fixture(scope="module")
