@@ -6,6 +6,7 @@ Imports: probability.
 from bdl_lessons.models.layers.base import LayerFactory, Sampling, StochasticLayer, plain
 from bdl_lessons.models.layers.bayes_by_backprop import BayesByBackprop
 from bdl_lessons.models.layers.binary_dropout import BernoulliNoise, BinaryDropout, Deterministic
+from bdl_lessons.models.layers.concrete_dropout import ConcreteDropout
 from bdl_lessons.models.layers.gaussian_dropout import (
     GaussianDropout, GaussianUnitNoise, GaussianWeightNoise, matched_log_alpha,
 )

@@ -12,7 +12,6 @@ import gpytorch
 import torch
 from gpytorch import settings
 from torch import Tensor
-from torch.distributions import MultivariateNormal
 
 from bdl_lessons.core.validation import finite, integer, like, variance
 
@@ -40,26 +39,22 @@ def gp_posterior(
         ValueError: if shapes do not match, ``noise_var`` is not positive or a value is not finite.
         torch.linalg.LinAlgError: if ``k_train + noise_var I`` is not positive definite.
     """
-    chol = _cholesky(k_train, y, noise_var)
     n, m = len(y), len(k_test)
+    if finite("y", y).dim() not in (1, 2) or finite("k_train", k_train).shape != (n, n):
+        raise ValueError(
+            "y must be (N,) or (N, D) and k_train (N, N), "
+            f"got {tuple(y.shape)} and {tuple(k_train.shape)}"
+        )
     if finite("k_cross", k_cross).shape != (n, m) or finite("k_test", k_test).shape != (m, m):
         raise ValueError(
             f"k_cross must be (N, M) and k_test (M, M) with N = {n}, "
             f"got {tuple(k_cross.shape)} and {tuple(k_test.shape)}"
         )
+    noise_var = variance("noise_var", like(k_train[0, 0], "noise_var", noise_var))
+    chol = torch.linalg.cholesky(k_train + noise_var * torch.eye(n).to(k_train))
     a = torch.linalg.solve_triangular(chol, k_cross, upper=False)
     b = torch.linalg.solve_triangular(chol, y.reshape(n, -1), upper=False)
     return (a.mT @ b).reshape(m, *y.shape[1:]), k_test - a.mT @ a
-
-
-def gp_log_evidence(k_train: Tensor, y: Tensor, noise_var: float) -> Tensor:
-    """``log N(y; 0, K + noise_var I)`` in nats, summed over the columns of ``y``, 0-dim.
-
-    Rasmussen & Williams (2006), eq. 2.30. Arguments and errors as in :func:`gp_posterior`.
-    """
-    chol = _cholesky(k_train, y, noise_var)
-    marginal = MultivariateNormal(torch.zeros_like(chol[0]), scale_tril=chol)
-    return marginal.log_prob(y.reshape(len(y), -1).mT).sum()
 
 
 class GaussianProcess(gpytorch.models.ExactGP):
@@ -166,19 +161,6 @@ class GaussianProcess(gpytorch.models.ExactGP):
             prior = self.likelihood(self(*self.train_inputs))
             log_evidence = prior.log_prob(self.train_targets)
         return log_evidence - len(self.train_targets) * self.y_std.log()
-
-
-def _cholesky(k_train: Tensor, y: Tensor, noise_var: float | Tensor) -> Tensor:
-    finite("y", y)
-    if y.dim() not in (1, 2) or k_train.shape != (len(y), len(y)):
-        raise ValueError(
-            "y must be (N,) or (N, D) and k_train (N, N), "
-            f"got {tuple(y.shape)} and {tuple(k_train.shape)}"
-        )
-    noise_var = variance(
-        "noise_var", like(finite("k_train", k_train)[0, 0], "noise_var", noise_var)
-    )
-    return torch.linalg.cholesky(k_train + noise_var * torch.eye(len(y)).to(k_train))
 
 
 def _columns(x: Tensor) -> Tensor:

@@ -13,7 +13,6 @@ from bdl_lessons.reference import (
     GaussianProcess,
     RandomFeatures,
     ReLUKernel,
-    gp_log_evidence,
     gp_posterior,
 )
 
@@ -42,6 +41,12 @@ def random_gram(n, m, seed):
     return k[:n, :n], k[:n, n:], k[n:, n:], y
 
 
+def log_density(k, y, noise_var):
+    """``log N(y; 0, k + noise_var I)``."""
+    cov = k + noise_var * torch.eye(len(y)).to(k)
+    return torch.distributions.MultivariateNormal(torch.zeros_like(y), cov).log_prob(y)
+
+
 @settings(max_examples=25, deadline=None)
 @given(n=st.integers(1, 6), m=st.integers(1, 4), seed=st.integers(0, 99), var=st.floats(0.01, 10))
 def test_posterior_conditions_the_joint_gaussian(n, m, seed, var):
@@ -56,26 +61,15 @@ def test_posterior_conditions_the_joint_gaussian(n, m, seed, var):
     assert torch.allclose(cov, cov_by_hand, atol=1e-6, rtol=1e-6)
 
 
-def test_log_evidence_is_the_gaussian_density():
-    k_train, _, _, y = random_gram(6, 1, 0)
-    law = torch.distributions.MultivariateNormal(
-        torch.zeros(6).double(), k_train + 0.3 * torch.eye(6).double()
-    )
-    assert gp_log_evidence(k_train, y, 0.3).item() == pytest.approx(law.log_prob(y).item())
-
-
 def test_columns_of_y_are_independent_outputs():
     k_train, k_cross, k_test, y = random_gram(6, 3, 0)
     ys = torch.stack([y, y.flip(0) * 2], 1)
     mean, cov = gp_posterior(k_train, k_cross, k_test, ys, 0.3)
     assert mean.shape == (3, 2)
-    evidence = 0.0
     for column in range(2):
         one_mean, one_cov = gp_posterior(k_train, k_cross, k_test, ys[:, column], 0.3)
         assert torch.allclose(mean[:, column], one_mean, atol=1e-14)
         assert torch.allclose(cov, one_cov, atol=1e-14)
-        evidence += gp_log_evidence(k_train, ys[:, column], 0.3).item()
-    assert gp_log_evidence(k_train, ys, 0.3).item() == pytest.approx(evidence)
 
 
 @pytest.mark.parametrize("name", ["relu", "erf", "cos"])
@@ -99,7 +93,7 @@ def test_weight_space_equals_function_space(name, width):
     residual = y - phi @ weight_mean
     log_like = -0.5 * tau * residual @ residual - 0.5 * len(y) * math.log(2 * math.pi / tau)
     log_posterior = -0.5 * torch.logdet(2 * math.pi * weight_cov)
-    evidence = gp_log_evidence(phi @ phi.mT, y, 1 / tau)
+    evidence = log_density(phi @ phi.mT, y, 1 / tau)
     assert evidence.item() == pytest.approx((log_prior + log_like - log_posterior).item(), abs=1e-8)
 
 
@@ -116,7 +110,7 @@ def test_wrapper_agrees_with_the_ten_lines_in_original_units(kernel_class):
     assert torch.allclose(mean, f_mean + y.mean(), atol=1e-8)
     assert torch.allclose(var, f_cov.diagonal(), atol=1e-8)
     assert gp.noise_var.item() == pytest.approx(1.3)
-    evidence = gp_log_evidence(k[:n, :n], centred, 1.3)
+    evidence = log_density(k[:n, :n], centred, 1.3)
     assert gp.log_evidence().item() == pytest.approx(evidence.item(), abs=1e-8)
 
 
@@ -124,7 +118,7 @@ def test_wrapper_is_exact_above_the_size_where_gpytorch_turns_stochastic():
     x, y = toy(900)
     gp = GaussianProcess(x, y, CosKernel(), noise_var=1.0)
     k = gp.kernel(x.unsqueeze(-1)).to_dense().detach() * y.var(correction=0)
-    evidence = gp_log_evidence(k, y - y.mean(), 1.0)
+    evidence = log_density(k, y - y.mean(), 1.0)
     assert gp.log_evidence().item() == pytest.approx(evidence.item(), abs=1e-6)
     mean, cov = gp_posterior(k, k[:, :50], k[:50, :50], y - y.mean(), 1.0)
     predicted_mean, predicted_var = gp.predict(x[:50])

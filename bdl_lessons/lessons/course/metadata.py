@@ -11,7 +11,8 @@ from pathlib import Path
 from bdl_lessons.core.files import NOTEBOOKS
 from bdl_lessons.experiments import markdown
 
-SECOND_EDITION = ("00", "01", "02", "03", "04")  # lessons that the rules of the second edition bind
+# Lessons that the rules of the second edition bind.
+SECOND_EDITION = ("00", "01", "02", "03", "04", "05", "07")
 
 
 @dataclass(frozen=True)

@@ -14,25 +14,25 @@ def mask_variance(p_drop: float) -> float:
 EXERCISES = (
     Exercise(
         number="00.1",
-        title="the variance of a coin toss",
+        title="the variance of a mask entry",
         solution=mask_variance,
         probe=lambda answer: answer(0.2),
         checks={
-            "a fair coin has variance ¼": Check(
+            "at p_drop = ½ the variance is ¼": Check(
                 lambda answer: close(answer(0.5), 0.25),
                 "for z in {0, 1} with probability ½ each, the mean is ½ and (z − ½)² is always ¼",
             ),
-            "a coin that never drops has no variance": Check(
+            "a unit that is never dropped has no variance": Check(
                 lambda answer: close(answer(0.0), 0.0), "at p_drop = 0 every z is 1"
             ),
-            "a coin that drops one time in five has variance 0.16": agrees(
+            "at p_drop = 0.2 the variance is 0.16": agrees(
                 lambda answer: answer(0.2),
                 0.16,
                 "its mean is 0.8: average (1 − 0.8)² and (0 − 0.8)², with their probabilities",
             ),
             "keep and p_drop play the same part": Check(
                 lambda answer: close(answer(0.2), answer(0.8)),
-                "swapping the two sides of a coin does not change its variance",
+                "exchanging keep and p_drop does not change the variance",
             ),
         },
         known_errors=(

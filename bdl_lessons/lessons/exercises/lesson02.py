@@ -104,6 +104,12 @@ def _elbo_with_bugs(std: bool, total: bool, direction: bool):
     return elbo
 
 
+def _summed_over_draws(X, y, tau, beta, m, var, eps):
+    kl = gaussian_kl(m, var, torch.zeros_like(m), 1 / beta)
+    draws = [repaired_elbo(X, y, tau, beta, m, var, one[None]) + kl for one in eps]
+    return sum(draws) - kl
+
+
 def _weighted(answer, kl_weight: float, repeats: int = 1) -> Tensor:
     """Mean and covariance in one matrix ``(K + 1, K)``."""
     mean, cov = answer(_X.repeat(repeats, 1), _Y.repeat(repeats), 4.0, 0.25, kl_weight)
@@ -119,6 +125,11 @@ def _from_precision(precision):
         return weighted_posterior(X, y, tau, beta, kl_weight)[0], cov
 
     return answer
+
+
+def _mean_with_unscaled_tau(X, y, tau, beta, kl_weight):
+    mean, cov = weighted_posterior(X, y, tau, beta, kl_weight)
+    return kl_weight * mean, cov
 
 
 EXERCISES = (
@@ -148,6 +159,15 @@ EXERCISES = (
                 lambda: torch.tensor([0.307, 0.193, 1.25, 153.4]),
                 "this is KL(posterior ‖ q). The gap of the ELBO has q in front: a q that is too "
                 "wide is further away than one that is too narrow by the same factor.",
+            ),
+            KnownError(
+                lambda: torch.tensor([0.307, 0.193, 1.25, 96.6]),
+                "A and B are exchanged: a q that is too wide is further away than one that is too "
+                "narrow by the same factor.",
+            ),
+            KnownError(
+                lambda: -predicted_gaps(),
+                "the sign is wrong: a gap is log evidence − ELBO, never negative.",
             ),
             KnownError(
                 lambda: torch.tensor([0.193, 0.307, 0.5, 96.6]),
@@ -221,9 +241,9 @@ EXERCISES = (
             ),
         ),
         hints=(
-            "(14) with Λ, the inverse of cov: which terms depend on the covariance S of the block?",
-            "½ tr(Λ_BB S) − ½ log|S|, where Λ_BB is the block of Λ.",
-            "The derivative of log|S| is S⁻¹: so S⁻¹ = Λ_BB.",
+            "(14) with Λ, the inverse of cov: which terms depend on the block's covariance Σ_B?",
+            "½ tr(Λ_BB Σ_B) − ½ log|Σ_B|. In code a block of a matrix is matrix[block][:, block].",
+            "The derivative of log|Σ_B| is Σ_B⁻¹: so Σ_B⁻¹ = Λ_BB, the block of Λ.",
         ),
         kind="derive",
     ),
@@ -277,6 +297,16 @@ EXERCISES = (
                 "two errors found. The third is in the KL term: it has the prior and q exchanged.",
             ),
             KnownError(
+                lambda X, y, tau, beta, m, var, eps: (
+                    repaired_elbo(X, y, tau, beta, m, var, eps) - torch.log(beta * var).sum()
+                ),
+                "in the KL term the logarithm has the wrong sign: see Spot the bug.",
+            ),
+            KnownError(
+                _summed_over_draws,
+                "you summed over the draws; average over them, sum over the examples.",
+            ),
+            KnownError(
                 _elbo_with_bugs(std=False, total=False, direction=False),
                 "this is the function as it was. Look at one line at a time: the draws, the "
                 "average, the KL term.",
@@ -322,6 +352,16 @@ EXERCISES = (
                 _from_precision(lambda data, prior, kl_weight: (data + prior) / kl_weight),
                 "this sharpens the whole posterior, prior included (a 'cold posterior'). A weight "
                 "on the KL term leaves the prior as it is.",
+            ),
+            KnownError(
+                _mean_with_unscaled_tau,
+                "the covariance is right; the mean needs tau / kl_weight too.",
+            ),
+            KnownError(
+                lambda X, y, tau, beta, kl_weight: weighted_posterior(
+                    X, y, tau, beta / kl_weight, 1.0
+                ),
+                "the weight belongs to the likelihood, not to the prior.",
             ),
             KnownError(
                 lambda X, y, tau, beta, kl_weight: weighted_posterior(X, y, tau, beta, 1.0),

@@ -1,342 +1,368 @@
-"""Exercises of lesson 03: random features, the ReLU kernel, GP regression, the recursion."""
+"""Exercises of lesson 03: width, step units, a Bayesian last layer, forecasts h places ahead."""
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
 from torch import Tensor
+from torch.distributions import MultivariateNormal, Normal
 
 from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
-from bdl_lessons.reference import relu_expectation
 
 
-def relu_features(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """The feature map of equation (5) for ReLU units.
+def wide_enough(K: int) -> tuple[float, float]:
+    """Deviation of a random network of ``K`` ReLU units without biases from its limit.
 
-    ``x`` is ``(N, d)``, ``weight`` ``(K, d)``, ``bias`` ``(K,)``. Returns ``Phi``, ``(N, K)``.
+    Given the units, the output is Gaussian with variance ``s``, the average of ``K`` independent
+    ``relu(u)^2``. With ``E[relu(u)^2] = k/2`` and ``E[relu(u)^4] = 3 k^2/2`` one term has the
+    variance ``5 k^2/4``, five times its squared mean; and ``E[f^4] = 3 E[s^2]``.
+
+    Returns the standard deviation of ``s`` divided by its mean, and the excess kurtosis of ``f``.
     """
-    return torch.relu(x @ weight.T + bias) / math.sqrt(len(bias))
+    return math.sqrt(5 / K), 15 / K
 
 
-def relu_kernel(x: Tensor, y: Tensor) -> Tensor:
-    """``E[relu(w'x) relu(w'y)]`` for ``w ~ N(0, I)``, equation (14); both inputs are ``(d,)``."""
-    norms = x.norm() * y.norm()
-    theta = torch.acos((x @ y / norms).clamp(-1, 1))
-    return norms / (2 * math.pi) * (theta.sin() + (math.pi - theta) * theta.cos())
+def step_kernel(x: Tensor, z: Tensor) -> Tensor:
+    """``E[step(w'x) step(w'z)]`` for ``w ~ N(0, I)``; both inputs are ``(d,)``.
+
+    Both pre-activations are positive for directions of ``w`` in an arc of length ``pi - psi``.
+    """
+    sine = ((x @ x) * (z @ z) - (x @ z) ** 2).clamp(min=0).sqrt()
+    return (math.pi - torch.atan2(sine, x @ z)) / (2 * math.pi)
 
 
-def gp_predict(
-    k_train: Tensor, k_cross: Tensor, k_test: Tensor, y: Tensor, tau: float
+def last_layer(
+    x: Tensor, y: Tensor, x_test: Tensor, w: Tensor, b: Tensor, beta: float, tau: float
 ) -> tuple[Tensor, Tensor]:
-    """Mean and variance of ``f`` at M test inputs, equation (3).
+    """Posterior mean and variance ``(M,)`` of a network whose output weights alone are random.
 
-    ``k_train`` is ``(N, N)``, ``k_cross`` ``(N, M)``, ``k_test`` ``(M, M)``, ``y`` ``(N,)``;
-    ``tau`` is the noise precision. Returns mean ``(M,)`` and variance ``(M,)``.
+    ``x`` is ``(N, d)``, ``y`` ``(N,)``, ``x_test`` ``(M, d)``, ``w`` ``(K, d)``, ``b`` ``(K,)``.
     """
-    solved = torch.linalg.solve(k_train + torch.eye(len(y), dtype=y.dtype) / tau, k_cross)
-    mean = solved.T @ y
-    cov = k_test - k_cross.T @ solved
-    return mean, cov.diagonal()
+    return _last_layer(x, y, x_test, w, b, 1 / beta / len(b), tau)
 
 
-def deep_relu(
-    kxx: Tensor, kyy: Tensor, kxy: Tensor, depth: int, weight_var: float, bias_var: float
-) -> Tensor:
-    """The recursion (18): covariance after ``depth`` hidden layers, from the values at the input.
+def ahead(C: Tensor, y: Tensor, tau: float, h: int) -> Tensor:
+    """``log p(y_n | y_0, ..., y_{n-h})`` for every ``n``, in nats: ``(N,)``.
 
-    ``relu_expectation(kxx, kyy, kxy)`` is F. Returns the covariance of the outputs at x and x'.
+    ``C`` is the kernel matrix ``(N, N)`` in the order of time, ``y`` ``(N,)``, ``h >= 1``.
     """
-    for _ in range(depth):
-        kxx, kyy, kxy = (
-            bias_var + weight_var * relu_expectation(a, b, c)
-            for a, b, c in ((kxx, kxx, kxx), (kyy, kyy, kyy), (kxx, kyy, kxy))
-        )
-    return kxy
+    return _ahead(C, y, tau, h)
+
+
+def _last_layer(x, y, x_test, w, b, scale, tau):
+    phi, phi_test = torch.relu(x @ w.mT + b), torch.relu(x_test @ w.mT + b)
+    noisy = scale * phi @ phi.T + torch.eye(len(y), dtype=y.dtype) / tau
+    cross = scale * phi @ phi_test.T
+    solved = torch.linalg.solve(noisy, cross)
+    return solved.T @ y, scale * phi_test.square().sum(1) - (cross * solved).sum(0)
+
+
+def _scaled(scale):
+    """The last layer whose kernel has this factor, a function of beta and K, before the sum."""
+    return lambda x, y, x_test, w, b, beta, tau: _last_layer(
+        x, y, x_test, w, b, scale(beta, len(b)), tau
+    )
+
+
+def _ahead(C, y, tau, h, *, noise=1.0, std=torch.sqrt):
+    noisy = C + torch.eye(len(y), dtype=y.dtype) / tau
+    terms = []
+    for n, target in enumerate(y):
+        past = slice(0, max(0, n - h + 1))
+        solved = torch.linalg.solve(noisy[past, past], C[past, n])
+        var = C[n, n] + noise / tau - C[past, n] @ solved
+        terms.append(Normal(solved @ y[past], std(var)).log_prob(target))
+    return torch.stack(terms)
 
 
 _normal = normals(3)
-_X = _normal(5, 2)
-_WEIGHT = _normal(7, 2)
-_BIAS = _normal(7)
-_ROOT = _normal(6, 6)
-_K = _ROOT @ _ROOT.T
-_Y = _normal(4)
-_PARTS = (_K[:4, :4], _K[:4, 4:], _K[4:, 4:], _Y)
-_ONE = torch.ones((), dtype=torch.float64)
+_VECTORS = _normal(200, 4)
+_X, _Y, _X_TEST = _normal(5, 2), _normal(5), _normal(3, 2)
+_W, _B = _normal(7, 2), _normal(7)
+_ROOT = _normal(9, 9)
+_C, _SERIES = _ROOT @ _ROOT.T / 3, _normal(9)
 
 
-def _gram(features: Tensor) -> Tensor:
-    return features @ features.T
+@functools.cache
+def _simulated(K: int) -> tuple[float, float]:
+    """Both numbers of :func:`wide_enough`, measured on 10 000 random networks."""
+    s = torch.relu(normals(K)(10_000, K)).square().mean(1)
+    return (s.std() / s.mean()).item(), (3 * s.square().mean() / s.mean() ** 2 - 3).item()
 
 
-def _kernel_by_angle(answer, degrees: float, length: float = 1.0) -> Tensor:
+def _near_simulation(index: int, widths: tuple[int, ...], tolerance: float):
+    def holds(answer) -> bool:
+        pairs = ((float(answer(K)[index]), _simulated(K)[index]) for K in widths)
+        return all(abs(given - seen) < tolerance * seen for given, seen in pairs)
+
+    return holds
+
+
+def _at_angle(answer, degrees: float, length: float = 1.0) -> Tensor:
     angle = math.radians(degrees)
     x = torch.tensor([length, 0.0], dtype=torch.float64)
-    y = torch.tensor([math.cos(angle), math.sin(angle)], dtype=torch.float64)
-    return answer(x, y)
+    return answer(x, torch.tensor([math.cos(angle), math.sin(angle)], dtype=torch.float64))
 
 
-def _predict(answer, tau: float = 2.0) -> Tensor:
-    return torch.stack([torch.as_tensor(part) for part in answer(*_PARTS, tau)])
+def _psi(x: Tensor, z: Tensor) -> Tensor:
+    return math.pi - 2 * math.pi * step_kernel(x, z)
 
 
-def _wrong_noise(noise):
-    def answer(k_train, k_cross, k_test, y, tau):
-        solved = torch.linalg.solve(k_train + noise(len(y), tau), k_cross)
-        return solved.T @ y, (k_test - k_cross.T @ solved).diagonal()
-
-    return answer
+def _predictions(answer, beta: float = 0.4, tau: float = 2.0, copies: int = 1) -> Tensor:
+    w, b = _W.repeat(copies, 1), _B.repeat(copies)
+    return torch.stack([torch.as_tensor(v) for v in answer(_X, _Y, _X_TEST, w, b, beta, tau)])
 
 
-def _conditioned_by_hand(tau: float) -> Tensor:
-    """Mean and variance of the last two of six jointly Gaussian numbers, by the precision."""
-    joint = _K.clone()
-    joint[:4, :4] += torch.eye(4, dtype=torch.float64) / tau
-    precision = torch.linalg.inv(joint)
-    cov = torch.linalg.inv(precision[4:, 4:])
-    return torch.stack([-cov @ precision[4:, :4] @ _Y, cov.diagonal()])
+def _in_weight_space(beta: float, tau: float) -> Tensor:
+    """Mean and variance by the posterior of the output weights, equation (16)."""
+    phi, phi_test = (torch.relu(x @ _W.T + _B) / math.sqrt(7) for x in (_X, _X_TEST))
+    cov = torch.linalg.inv(tau * phi.T @ phi + beta * torch.eye(7, dtype=torch.float64))
+    return torch.stack([tau * phi_test @ cov @ phi.T @ _Y, (phi_test @ cov * phi_test).sum(1)])
 
 
-def _deep(answer, depth: int, weight_var: float = 2.0, bias_var: float = 0.3) -> Tensor:
-    return answer(1.3 * _ONE, 0.8 * _ONE, 0.5 * _ONE, depth, weight_var, bias_var)
+def _joint(n: int) -> Tensor:
+    """Log density of the first ``n`` targets of the series, for ``tau = 2``."""
+    cov = _C[:n, :n] + torch.eye(n, dtype=torch.float64) / 2
+    return MultivariateNormal(torch.zeros(n, dtype=torch.float64), cov).log_prob(_SERIES[:n])
 
 
-def _frozen_diagonal(kxx, kyy, kxy, depth, weight_var, bias_var):
-    for _ in range(depth):
-        kxy = bias_var + weight_var * relu_expectation(kxx, kyy, kxy.clamp(max=(kxx * kyy).sqrt()))
-    return kxy
-
-
-def _bias_once(kxx, kyy, kxy, depth, weight_var, bias_var):
-    return bias_var + deep_relu(kxx, kyy, kxy, depth, weight_var, 0.0)
+def _changed(answer, n: int) -> Tensor:
+    """Which entries change, two places ahead, when target ``n`` does."""
+    moved = _SERIES.clone()
+    moved[n] += 1
+    return ((answer(_C, moved, 2.0, 2) - answer(_C, _SERIES, 2.0, 2)).abs() > 1e-9).double()
 
 
 EXERCISES = (
     Exercise(
         number="03.1",
-        title="random features",
-        solution=relu_features,
-        probe=lambda answer: answer(_X, _WEIGHT, _BIAS),
+        title="how wide is wide?",
+        solution=wide_enough,
+        probe=lambda answer: torch.tensor([float(v) for v in answer(50)]),
         checks={
-            "one row for each input, one column for each unit": Check(
-                lambda answer: answer(_X, _WEIGHT, _BIAS).shape == (5, 7),
-                "x is (N, d) and weight (K, d): which product gives (N, K)?",
+            "the first is that of simulated networks, K = 5, 50 and 500": Check(
+                _near_simulation(0, (5, 50, 500), 0.05),
+                "(ΦΦ')_nn is an average of K independent relu(u)². What are the mean and the "
+                "variance of one of them, and what does averaging do to both?",
             ),
-            "twice the same units give the same kernel": agrees(
-                lambda answer: _gram(answer(_X, _WEIGHT.repeat(2, 1), _BIAS.repeat(2))),
-                lambda answer: _gram(answer(_X, _WEIGHT, _BIAS)),
-                "ΦΦ' must be an average over units, not a sum: where does K come in?",
+            "four times the units halve it": agrees(
+                lambda answer: 2 * float(answer(400)[0]),
+                lambda answer: float(answer(100)[0]),
+                "how does the standard deviation of an average depend on the number of terms?",
             ),
-            "the kernel is the average over units of relu(h) relu(h')": agrees(
-                lambda answer: _gram(answer(_X, _WEIGHT, _BIAS)),
-                _gram(torch.relu(_X @ _WEIGHT.T + _BIAS)) / 7,
-                "compare entry by entry with equation (4)",
-            ),
-            "no feature is negative, and some are zero": Check(
-                lambda answer: bool(
-                    (answer(_X, _WEIGHT, _BIAS) >= 0).all()
-                    and (answer(_X, _WEIGHT, _BIAS) == 0).any()
-                ),
-                "the ReLU comes after the bias",
+            "the second is that of simulated networks, K = 5, 50 and 500": Check(
+                _near_simulation(1, (5, 50, 500), 0.1),
+                "given the units, f is Gaussian with variance s = (ΦΦ')_nn, and E[f⁴ | s] = 3s²",
             ),
         },
         known_errors=(
             KnownError(
-                lambda x, weight, bias: torch.relu(x @ weight.T + bias),
-                "the factor sqrt(1/K) is missing: this kernel is a sum and grows with the width.",
+                lambda K: (5 / K, 15 / K),
+                "the first number is a variance divided by the squared mean. Asked is the standard "
+                "deviation divided by the mean.",
             ),
             KnownError(
-                lambda x, weight, bias: torch.relu(x @ weight.T + bias) / len(bias),
-                "divided by K instead of sqrt(K). Φ enters the kernel twice, so this kernel is "
-                "the average divided by K once more: it vanishes for wide layers.",
+                lambda K: (math.sqrt(5) / K, 15 / K),
+                "the first number falls as 1/K. That is right for the variance of an average of K "
+                "terms; the standard deviation is its root.",
             ),
             KnownError(
-                lambda x, weight, bias: torch.relu(x @ weight.T) / math.sqrt(len(bias)) + bias,
-                "the bias is added after the ReLU; it belongs inside.",
+                lambda K: (math.sqrt(2 / K), 6 / K),
+                "these numbers belong to linear units: E[u⁴]/E[u²]² = 3. A ReLU cuts off half of "
+                "the distribution, which halves E[u²] and E[u⁴] alike.",
             ),
             KnownError(
-                lambda x, weight, bias: torch.relu(x @ weight.T + bias) / math.sqrt(x.shape[1]),
-                "divided by the root of the number of inputs. K is the number of units, the rows "
-                "of weight.",
+                lambda K: (math.sqrt(5 / K), 5 / K),
+                "the second number lacks a factor 3: the excess kurtosis is 3 E[s²]/E[s]² − 3.",
+            ),
+            KnownError(
+                lambda K: (math.sqrt(5 / K), 3 + 15 / K),
+                "the second number is the kurtosis; the excess subtracts the 3 of a Gaussian.",
             ),
         ),
         hints=(
-            "Compute the K pre-activations of each input first.",
-            "Equation (4) has 1/K in front of the sum. Φ Φ' multiplies two features.",
-            "torch.relu(x @ weight.T + bias), divided by math.sqrt(K).",
+            "Start with one unit: for u ~ N(0, k), what are E[relu(u)²] and E[relu(u)⁴]?",
+            "Half of E[u²] = k and half of E[u⁴] = 3k². An average of K terms has 1/K of the "
+            "variance of one.",
+            "Var[relu²]/E[relu²]² = 5, and the excess kurtosis is three times the squared first "
+            "number.",
         ),
+        kind="predict",
     ),
     Exercise(
         number="03.2",
-        title="the ReLU kernel",
-        solution=relu_kernel,
-        probe=lambda answer: _kernel_by_angle(answer, 50, 1.7),
+        title="the kernel of step units",
+        solution=step_kernel,
+        probe=lambda answer: _at_angle(answer, 50, 1.7),
         checks={
-            "at equal inputs it is half the squared length": Check(
-                lambda answer: close(answer(_X[0], _X[0]), _X[0] @ _X[0] / 2, 1e-7),
-                "E[relu(u)²] is half of E[u²], because u is positive half of the time",
+            "equal inputs, also where rounding takes the cosine above 1: ½": agrees(
+                lambda answer: torch.stack([answer(x, x) for x in _VECTORS]),
+                torch.full((200,), 0.5, dtype=torch.float64),
+                "E[step(u)²] = P(u > 0) = 1/2",
+                atol=1e-6,
             ),
-            "opposite inputs never fire together": Check(
-                lambda answer: close(answer(_X[0], -_X[0]), 0.0, 1e-7),
-                "at θ = π both terms must vanish",
+            "opposite inputs, also where rounding takes it below −1: 0": agrees(
+                lambda answer: torch.stack([answer(x, -3 * x) for x in _VECTORS]),
+                torch.zeros(200, dtype=torch.float64),
+                "the two are never both positive: if w'x > 0, then w'(−3x) < 0",
+                atol=1e-6,
             ),
-            "perpendicular inputs: E[relu(u)] E[relu(v)] = 1/(2π)": Check(
-                lambda answer: close(_kernel_by_angle(answer, 90), 1 / (2 * math.pi)),
-                "perpendicular inputs give independent pre-activations",
+            "perpendicular inputs: 1/4": Check(
+                lambda answer: close(_at_angle(answer, 90), 0.25, 1e-7),
+                "perpendicular inputs have independent pre-activations",
             ),
-            "twice the input, twice the kernel": agrees(
-                lambda answer: _kernel_by_angle(answer, 50, 2.0),
-                lambda answer: 2 * _kernel_by_angle(answer, 50),
-                "relu(2u) = 2 relu(u): the lengths come out as factors",
+            "60° apart: 1/3": Check(
+                lambda answer: close(_at_angle(answer, 60), 1 / 3, 1e-7),
+                "both are positive for directions of w in an arc. How long is it, as a share of "
+                "the whole circle?",
+            ),
+            "the lengths of the inputs do not matter": agrees(
+                lambda answer: _at_angle(answer, 50, 7.0),
+                lambda answer: _at_angle(answer, 50),
+                "step(7u) = step(u)",
+                atol=1e-7,
             ),
         },
         known_errors=(
             KnownError(
-                lambda x, y: 2 * relu_kernel(x, y),
-                "this is Cho and Saul's k₁, which is defined with a factor 2 in front of the "
+                lambda x, z: 2 * step_kernel(x, z),
+                "this is Cho and Saul's k₀, which is defined with a factor 2 in front of the "
                 "expectation.",
             ),
             KnownError(
-                lambda x, y: (
-                    x.norm()
-                    * y.norm()
-                    / (2 * math.pi)
-                    * (torch.sin(_angle(x, y)) + _angle(x, y) * torch.cos(_angle(x, y)))
-                ),
-                "θ stands where π − θ should: the units that see both inputs fill the angle π − θ.",
+                lambda x, z: _psi(x, z) / (2 * math.pi),
+                "ψ/(2π) is the probability that u > 0 and u' < 0. Asked is that both are positive.",
             ),
             KnownError(
-                lambda x, y: relu_kernel(x / x.norm(), y / y.norm()),
-                "the lengths of x and y are missing in front.",
+                lambda x, z: 1 - 2 * _psi(x, z) / math.pi,
+                "this is the kernel of sign units, with values −1 and 1. Here they are 0 and 1.",
             ),
             KnownError(
-                lambda x, y: relu_expectation(x @ x, y @ y, x @ y) / len(x),
-                "divided by the input dimension. Here w ~ N(0, I); the 1/d belongs to the networks "
-                "of equation (17).",
+                lambda x, z: (1 + torch.cos(_psi(x, z))) / 4,
+                "linear in the cosine of the angle. The probability is linear in the angle itself.",
+            ),
+            KnownError(
+                lambda x, z: x.norm() * z.norm() * step_kernel(x, z),
+                "the lengths of x and z stand in front, as for ReLU. A step ignores the length.",
             ),
         ),
         hints=(
-            "Only the two lengths and the angle θ between x and y matter.",
-            "θ = acos(x'y / (|x||y|)); clamp the cosine to [−1, 1] first.",
-            "|x||y| / (2π) · (sin θ + (π − θ) cos θ).",
+            "Only the direction of w in the plane of x and z matters, and it is uniform.",
+            "w'x > 0 is a half circle around x, and w'z > 0 one around z. How much do they share?",
+            "(π − ψ) / (2π), with ψ from atan2 or from acos of a clamped cosine.",
         ),
+        kind="derive",
     ),
     Exercise(
         number="03.3",
-        title="GP regression",
-        solution=gp_predict,
-        probe=_predict,
+        title="two mistakes in a last layer",
+        solution=last_layer,
+        probe=_predictions,
         checks={
-            "it conditions the joint Gaussian": Check(
-                lambda answer: close(_predict(answer), _conditioned_by_hand(2.0)),
-                "compare with equation (3), term by term",
+            "the same units twice change nothing": agrees(
+                lambda answer: _predictions(answer, copies=2),
+                _predictions,
+                "ΦΦ' must be an average over units, not a sum: what does (8) have that this lacks?",
             ),
-            "data without value (τ → 0) leave the prior": agrees(
-                lambda answer: _predict(answer, 1e-12),
-                torch.stack([torch.zeros(2).double(), _PARTS[2].diagonal()]),
-                "tau is a precision: small tau means much noise",
-                atol=1e-6,
+            "a very precise prior (β → ∞) leaves f at 0": Check(
+                lambda answer: bool((_predictions(answer, beta=1e9).abs() < 1e-6).all()),
+                "β is a precision: the larger it is, the closer the output weights are to 0",
             ),
-            "noise-free data (τ → ∞) are interpolated": agrees(
-                lambda answer: torch.stack(answer(_PARTS[0], _PARTS[0], _PARTS[0], _Y, 1e12)),
-                torch.stack([_Y, torch.zeros(4).double()]),
-                "with no noise the mean must go through the targets and the variance must vanish",
-                atol=1e-6,
+            "the mean is that of weight space": agrees(
+                lambda answer: _predictions(answer)[0],
+                _in_weight_space(0.4, 2.0)[0],
+                "compare with (8), (9) and (3), factor by factor",
             ),
-            "an input that covaries with no training input keeps its prior": agrees(
-                lambda answer: torch.stack(answer(_PARTS[0], 0 * _PARTS[1], _PARTS[2], _Y, 2.0)),
-                torch.stack([torch.zeros(2).double(), _PARTS[2].diagonal()]),
-                "with C* = 0 the mean is 0 and the variance is that of C**",
+            "the variance is that of weight space": agrees(
+                lambda answer: _predictions(answer)[1],
+                _in_weight_space(0.4, 2.0)[1],
+                "C, C_cross and the prior variance all need the same factor",
             ),
         },
         known_errors=(
             KnownError(
-                _wrong_noise(lambda n, tau: tau * torch.eye(n, dtype=torch.float64)),
-                "tau is added to the diagonal. It is a precision; the noise variance is 1/tau.",
+                _scaled(lambda beta, K: beta),
+                "nothing is mended yet. Try wider layers, and a larger beta: do the predictions "
+                "move as they should?",
             ),
             KnownError(
-                _wrong_noise(lambda n, tau: 1 / tau),
-                "C + 1/tau adds the noise to every entry, as if all targets shared one error. "
-                "Independent noise goes on the diagonal: multiply by the identity.",
+                _scaled(lambda beta, K: 1 / beta),
+                "one mistake is left: without sqrt(1/K) in Φ the prior variance grows with the "
+                "number of units.",
             ),
             KnownError(
-                _wrong_noise(lambda n, tau: torch.eye(n, dtype=torch.float64) / tau**2),
-                "1/tau² is added. tau is already the reciprocal of a variance.",
+                _scaled(lambda beta, K: beta / K),
+                "one mistake is left: β multiplies the kernel. It is a precision, so the prior "
+                "variance of the output weights is 1/β.",
             ),
             KnownError(
-                lambda *parts: (gp_predict(*parts)[0], gp_predict(*parts)[1] + 1 / parts[-1]),
-                "this is the variance of a new target y, noise included; asked is that of f.",
-            ),
-            KnownError(
-                lambda *parts: (gp_predict(*parts)[0], gp_predict(*parts)[1].sqrt()),
-                "this is the standard deviation; asked is the variance.",
+                _scaled(lambda beta, K: 1 / beta / K**2),
+                "Φ is divided by K instead of sqrt(K). It enters the kernel twice.",
             ),
         ),
         hints=(
-            "Equation (3) has one matrix to invert; solve against it instead.",
-            "torch.linalg.solve(A, k_cross) is A⁻¹ C*. The mean and the covariance both use it.",
-            "A = k_train + torch.eye(len(y)) / tau; the variance is diag(C** − C*' A⁻¹ C*).",
+            "Change one thing at a time: the number of units, beta, tau. What should happen?",
+            "One mistake shows when you repeat the same units, the other when beta grows.",
+            "Divide both feature matrices by math.sqrt(len(b)), and by beta instead of "
+            "multiplying, in C, C_cross and prior.",
         ),
+        kind="debug",
     ),
     Exercise(
         number="03.4",
-        title="the recursion over depth",
-        solution=deep_relu,
-        probe=lambda answer: _deep(answer, 3),
+        title="forecasts h places ahead",
+        solution=ahead,
+        probe=lambda answer: answer(_C, _SERIES, 2.0, 3),
         checks={
-            "one layer is bias_var + weight_var · F": agrees(
-                lambda answer: _deep(answer, 1),
-                0.3 + 2 * relu_expectation(1.3 * _ONE, 0.8 * _ONE, 0.5 * _ONE),
-                "equation (18) with l = 1",
+            "h = 1: the terms of (15), whose sum is the log evidence": agrees(
+                lambda answer: answer(_C, _SERIES, 2.0, 1).cumsum(0),
+                torch.stack([_joint(n) for n in range(1, 10)]),
+                "entry n is the density of y_n given y_0 to y_{n-1}; the first one is given "
+                "nothing",
             ),
-            "depth 3 is depth 1 on top of depth 2": agrees(
-                lambda answer: _deep(answer, 3),
-                lambda answer: answer(
-                    *(answer(k * _ONE, k * _ONE, k * _ONE, 2, 2.0, 0.3) for k in (1.3, 0.8)),
-                    _deep(answer, 2),
-                    1,
-                    2.0,
-                    0.3,
-                ),
-                "F needs the variances of the layer below as well: update all three numbers",
+            "h = N: every target from the prior alone": agrees(
+                lambda answer: answer(_C, _SERIES, 2.0, 9),
+                Normal(0.0, (_C.diagonal() + 0.5).sqrt()).log_prob(_SERIES),
+                "for n < h no earlier target is used: mean 0 and the variance of y_n itself",
             ),
-            "weight_var = 2, bias_var = 0 keeps the variance": Check(
-                lambda answer: close(answer(1.3 * _ONE, 1.3 * _ONE, 1.3 * _ONE, 9, 2.0, 0.0), 1.3),
-                "F(k, k, k) = k/2 for ReLU units",
+            "two places ahead, y_3 changes entry 3 and those from 5 on": agrees(
+                lambda answer: _changed(answer, 3),
+                torch.tensor([0, 0, 0, 1, 0, 1, 1, 1, 1], dtype=torch.float64),
+                "entry n may use y_0 to y_{n-h}, and the last of these is included",
             ),
-            "depth 0 changes nothing": Check(
-                lambda answer: close(_deep(answer, 0), 0.5),
-                "count the layers: depth 0 means no hidden layer",
+            "independent targets: the horizon does not matter": agrees(
+                lambda answer: answer(_C.diagonal().diag(), _SERIES, 2.0, 4),
+                lambda answer: answer(_C.diagonal().diag(), _SERIES, 2.0, 1),
+                "with C diagonal, earlier targets tell nothing",
             ),
         },
         known_errors=(
             KnownError(
-                _frozen_diagonal,
-                "only the covariance is carried on. F takes the variances of the layer below, and "
-                "those change from layer to layer too.",
+                lambda C, y, tau, h: _ahead(C, y, tau, h + 1),
+                "one place too far ahead: y_{n-h} itself is known when y_n is predicted.",
             ),
             KnownError(
-                _bias_once, "the bias variance is added once, at the end. Every layer has biases."
+                lambda C, y, tau, h: _ahead(C, y, tau, h - 1),
+                "one place too near: the last target that may be used is y_{n-h}.",
             ),
             KnownError(
-                lambda kxx, kyy, kxy, depth, *var: deep_relu(kxx, kyy, kxy, depth - 1, *var),
-                "one layer short: depth counts the hidden layers, and each applies F once.",
+                lambda C, y, tau, h: _ahead(C, y, tau, h, noise=0.0),
+                "this is the density of f at place n. The target y_n has the noise variance 1/τ "
+                "on top.",
             ),
             KnownError(
-                lambda kxx, kyy, kxy, depth, w, b: deep_relu(kxx, kyy, kxy, depth, 2 * w, b),
-                "weight_var is doubled: relu_expectation is the expectation itself, without Cho "
-                "and Saul's factor 2.",
+                lambda C, y, tau, h: _ahead(C, y, tau, h, std=lambda var: var),
+                "the variance is passed where Normal expects the standard deviation.",
             ),
         ),
         hints=(
-            "One step maps three numbers to three numbers.",
-            "The variance at x follows from relu_expectation(kxx, kxx, kxx).",
-            "Compute all three new values before you overwrite the old ones.",
+            "For one n, this is equation (3) with one test input: which rows and columns of C?",
+            "past = slice(0, max(0, n - h + 1)); the noise belongs on the diagonal of C[past, past]"
+            " and on the variance of y_n.",
+            "Normal(mean, (variance of f + 1 / tau) ** 0.5).log_prob(y[n]), stacked over n.",
         ),
+        kind="extend",
     ),
 )
-
-
-def _angle(x: Tensor, y: Tensor) -> Tensor:
-    return torch.acos((x @ y / (x.norm() * y.norm())).clamp(-1, 1))

@@ -1,284 +1,394 @@
-"""Exercises of lesson 05: predictive variance, mixture likelihood, averaging, information."""
+"""Exercises of lesson 05: more data, two variances, one loud draw, MC dropout for any model."""
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
-from torch import Tensor
-from torch.distributions import Normal
+from torch import Tensor, nn
 
 from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
 
-
-def predictive_std(draws: Tensor, tau: float) -> Tensor:
-    """Standard deviation of a new measurement, equation (4), for draws ``(S, B)``; ``(B,)``."""
-    spread_var = (draws**2).mean(0) - draws.mean(0) ** 2
-    return (1 / tau + spread_var).sqrt()
+RANDOM = (
+    nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout,
+)  # fmt: skip
 
 
-def log_likelihood(draws: Tensor, y: Tensor, tau: float) -> Tensor:
-    """Log predictive likelihood in nats, equation (5): draws ``(S, B)``, y ``(B,)``; ``(B,)``."""
-    log_density = -tau / 2 * (y - draws) ** 2 + 0.5 * math.log(tau / (2 * math.pi))
-    return log_density.logsumexp(0) - math.log(len(draws))
+def limiting_std(slope: float, x: float, p_drop: float) -> float:
+    """Epistemic standard deviation of ``f(x) = w x`` with dropped input, after endless data.
+
+    Training minimises ``(slope - w)**2 + w**2 p_drop / keep``, so that ``w = keep * slope``.
+    """
+    keep = 1 - p_drop
+    w = keep * slope
+    return abs(w * x) * math.sqrt(p_drop / keep)
 
 
-def mean_class_probs(logits: Tensor) -> Tensor:
-    """Predictive class probabilities, equation (7): logits ``(S, B, C)``; returns ``(B, C)``."""
-    return logits.softmax(-1).mean(0)
+def split_variance(means: Tensor, variances: Tensor, probs: Tensor) -> tuple[Tensor, Tensor]:
+    """Epistemic and aleatoric variance, ``(B,)`` each, of a mixture of S distributions.
+
+    ``means`` and ``variances`` are ``(S, B)``, ``probs`` is ``(S,)`` and sums to 1.
+    """
+    mean = probs @ means
+    return probs @ (means - mean) ** 2, probs @ variances
 
 
-def disagreement(logits: Tensor) -> Tensor:
-    """Mutual information in nats, equation (8): logits ``(S, B, C)``; returns ``(B,)``."""
-    probs = logits.softmax(-1)
-    mean_probs = probs.mean(0)
-    total = torch.special.entr(mean_probs).sum(-1)  # -p log p, and 0 at p = 0
-    within = torch.special.entr(probs).sum(-1).mean(0)
-    return total - within
+def outvote(n_draws: int, quiet: float, target: float) -> tuple[float, float]:
+    """The logit with which one draw outvotes all others, if logits are averaged; two classes.
+
+    All draws but one have the logits ``(quiet, 0)``, one has ``(0, loud)``. Returns ``loud``, for
+    which the averaged logits give class 1 the probability ``target``, and the probability that
+    class 1 then has by averaged probabilities.
+    """
+    n_quiet = n_draws - 1
+    loud = n_quiet * quiet + n_draws * math.log(target / (1 - target))
+    probs = n_quiet / (1 + math.exp(quiet)) + 1 / (1 + math.exp(-loud))
+    return loud, probs / n_draws
+
+
+def mc_passes(model: nn.Module, x: Tensor, n_samples: int) -> Tensor:
+    """Passes in which only the dropout modules are random: ``(n_samples, *output shape)``.
+
+    Every module has its own mode again afterwards.
+    """
+    modes = {module: module.training for module in model.modules()}
+    for module in modes:
+        module.training = isinstance(module, RANDOM)
+    with torch.no_grad():
+        passes = torch.stack([model(x) for _ in range(n_samples)])
+    for module, mode in modes.items():
+        module.training = mode
+    return passes
+
+
+@functools.cache
+def _trained_std(slope: float, x: float, p_drop: float) -> float:
+    """Least squares on 200,000 examples with a mask each, then 200,000 masks at ``x``."""
+    generator, keep = torch.Generator().manual_seed(5), 1 - p_drop
+    inputs = torch.randn(200_000, generator=generator, dtype=torch.float64)
+    train, test = torch.rand(2, 200_000, generator=generator) < keep
+    dropped = inputs * train / keep
+    w = (dropped * slope * inputs).sum() / (dropped**2).sum()
+    return (w * x * test / keep).std().item()
+
+
+def _near_measured(answer, *args: float) -> bool:
+    """Whether an answer agrees with the measurement to 3 %, many standard errors."""
+    measured = _trained_std(*args)
+    return close(answer(*args), measured, 0.03 * measured)
 
 
 _normal = normals(5)
-_DRAWS = 2 + _normal(6, 4)
-_Y = _normal(4)
-_LOGITS = 3 * _normal(6, 4, 3)
-_SAME = _LOGITS[:1].expand(6, 4, 3)
+_MEANS, _VARIANCES = _normal(3, 4), 0.1 + _normal(3, 4) ** 2
+_PROBS = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+_HAND = torch.tensor([[0.0], [2.0], [4.0]], dtype=torch.float64)
+_NOISE = torch.full((3, 1), 0.25, dtype=torch.float64)
+
+
+def _by_quadrature() -> Tensor:
+    y = torch.linspace(-30, 30, 60_001, dtype=torch.float64)[:, None, None]
+    density = torch.distributions.Normal(_MEANS, _VARIANCES.sqrt()).log_prob(y).exp()
+    density = (_PROBS[:, None] * density).sum(1)  # (y, B)
+    mean = torch.trapezoid(y[:, 0] * density, y[:, 0], dim=0)
+    return torch.trapezoid((y[:, 0] - mean) ** 2 * density, y[:, 0], dim=0)
+
+
+def _service(n_draws: int, quiet: float, loud: float) -> float:
+    """The probability of class 1 by the mean of the logits."""
+    difference = (loud - (n_draws - 1) * quiet) / n_draws
+    return 1 / (1 + math.exp(-difference))
+
+
+def _flag(kind: type[nn.Module], value: float) -> nn.Module:
+    """A module of a kind that adds ``value`` in training mode and nothing in evaluation mode."""
+
+    class Flag(kind):
+        def forward(self, h: Tensor) -> Tensor:
+            return h + value * self.training
+
+    return Flag()
+
+
+class _Counter(nn.Dropout):
+    """Adds 0, 1, 2, 0, 1, 2, … in training mode: three passes are three different ones."""
+
+    calls = 0
+
+    def forward(self, h: Tensor) -> Tensor:
+        self.calls += 1
+        return h + (self.calls - 1) % 3 * self.training
+
+
+def _model() -> nn.Module:
+    """Batch normalisation, a random module of each kind, two that are not; modes are mixed."""
+    flags = [_flag(kind, 2.0**k) for k, kind in enumerate((*RANDOM, nn.Identity, nn.Flatten))]
+    model = nn.Sequential(nn.BatchNorm1d(3), *flags, nn.Linear(3, 2)).double()
+    with torch.no_grad():
+        model[-1].weight.copy_(torch.tensor([[1.0, 0, 0], [0, 1, 1]]))
+        model[-1].bias.zero_()
+    model.eval()
+    model[2].train()
+    model[7].train()
+    return model
+
+
+_X = 2 + _normal(5, 3)
+
+
+def _modes(model: nn.Module) -> list[bool]:
+    return [module.training for module in model.modules()]
+
+
+def _restores(answer) -> bool:
+    model = _model()
+    before = _modes(model), [value.clone() for value in model.state_dict().values()]
+    answer(model, _X, 2)
+    same = map(close, before[1], model.state_dict().values())
+    return before[0] == _modes(model) and all(same)
+
+
+def _outputs_and_modes(answer) -> Tensor:
+    model = _model()
+    outputs = answer(model, _X, 2)
+    return torch.cat([outputs.detach().flatten(), torch.tensor(_modes(model)).double()])
+
+
+def _passes_with(model: nn.Module, x: Tensor, n_samples: int, *kinds: type[nn.Module]) -> Tensor:
+    model.eval()
+    for module in model.modules():
+        module.training = isinstance(module, kinds)
+    return torch.stack([model(x) for _ in range(n_samples)])
 
 
 EXERCISES = (
     Exercise(
         number="05.1",
-        title="where 1/tau goes",
-        solution=predictive_std,
-        probe=lambda answer: answer(_DRAWS, 4.0),
+        title="endless data",
+        kind="predict",
+        solution=limiting_std,
+        probe=lambda answer: answer(1.5, -2.0, 0.2),
         checks={
-            "draws that agree leave the noise: 1/sqrt(tau)": Check(
-                lambda answer: close(answer(torch.ones(3, 2, dtype=torch.float64), 4.0), [0.5] * 2),
-                "with no spread at tau = 4 the standard deviation is 0.5",
+            "p_drop = 0.2: it is what was measured": Check(
+                lambda answer: _near_measured(answer, 1.5, 2.0, 0.2),
+                "first find the w that training ends at: expand the mean over masks of the error",
             ),
-            "with hardly any noise only the spread is left": Check(
-                lambda answer: close(answer(_DRAWS, 1e12), _DRAWS.std(0, correction=0), 1e-6),
-                "as tau grows it is the standard deviation of the draws, with 1/S and not 1/(S-1)",
+            "p_drop = 0.7: it is what was measured": Check(
+                lambda answer: _near_measured(answer, 0.5, 3.0, 0.7),
+                "training with dropout shrinks w below the slope, the more so the larger p_drop",
             ),
-            "variances add, standard deviations do not": agrees(
-                lambda answer: answer(torch.tensor([[-3.0], [3.0]], dtype=torch.float64), 1 / 16),
-                [5.0],
-                "a spread of 3 and a noise of 4 make 5",
+            "left of zero: it is what was measured": Check(
+                lambda answer: _near_measured(answer, 1.5, -2.0, 0.4),
+                "a standard deviation is never negative",
             ),
-            "shifting all draws changes nothing": Check(
-                lambda answer: close(answer(_DRAWS + 7, 4.0), answer(_DRAWS, 4.0)),
-                "subtract the square of the mean, mean(f)**2",
+            "without dropout it is 0": Check(
+                lambda answer: close(answer(1.5, 2.0, 0.0), 0.0),
+                "with p_drop = 0 all passes are the same",
             ),
         },
         known_errors=(
             KnownError(
-                lambda draws, tau: draws.std(0, correction=0) + 1 / tau,
-                "1/tau is a variance, and here it is added to a standard deviation. Add it to the "
-                "squared spread, then take the root.",
+                lambda slope, x, p_drop: 0.0,
+                "this is what a posterior would do. But p_drop stays the same, however many "
+                "examples there are, and so do the masks at prediction.",
             ),
             KnownError(
-                lambda draws, tau: draws.std(0, correction=0) + tau**-0.5,
-                "standard deviations of independent parts do not add; their squares do.",
+                lambda slope, x, p_drop: abs(slope * x) * math.sqrt(p_drop / (1 - p_drop)),
+                "this takes w = slope. Training with dropout ends at a smaller w.",
             ),
             KnownError(
-                lambda draws, tau: (tau + draws.var(0, correction=0)).sqrt(),
-                "tau is a precision. The noise variance is 1/tau.",
+                lambda slope, x, p_drop: limiting_std(slope, x, p_drop) ** 2,
+                "this is the variance; its root was asked for.",
             ),
             KnownError(
-                lambda draws, tau: (1 / tau + draws.var(0)).sqrt(),
-                "this divides by S − 1. Equation (4) takes the variance of the mixture of the S "
-                "draws, which divides by S.",
-            ),
-            KnownError(
-                lambda draws, tau: 1 / tau + draws.var(0, correction=0),
-                "this is the predictive variance; its root was asked for.",
-            ),
-            KnownError(
-                lambda draws, tau: draws.std(0, correction=0),
-                "the noise is missing: this is the band for f, not for a new measurement.",
+                lambda slope, x, p_drop: abs(slope * x) * math.sqrt(p_drop / (1 - p_drop)) ** 3,
+                "w ends at keep * slope, not at p_drop / keep times the slope.",
             ),
         ),
         hints=(
-            "How do the variances of independent things combine?",
-            "Two parts: 1/tau, and the mean of the squares minus the square of the mean.",
-            "(1 / tau + (draws**2).mean(0) - draws.mean(0) ** 2).sqrt()",
+            "Two questions: at which w does training end, and what do masks do to w * x?",
+            "The mean over masks of (slope - w z / keep)² is (slope - w)² + w² p_drop / keep.",
+            "It is smallest at w = keep * slope. Var[w x z / keep] is w² x² p_drop / keep.",
         ),
     ),
     Exercise(
         number="05.2",
-        title="the likelihood of a mixture",
-        solution=log_likelihood,
-        probe=lambda answer: answer(_DRAWS, _Y, 2.0),
+        title="networks that predict their noise",
+        kind="derive",
+        solution=split_variance,
+        probe=lambda answer: torch.stack(answer(_MEANS, _VARIANCES, _PROBS)),
         checks={
-            "one draw gives one Gaussian": agrees(
-                lambda answer: answer(_DRAWS[:1], _Y, 2.0),
-                Normal(_DRAWS[0], 2.0**-0.5).log_prob(_Y),
-                "with S = 1 it is the log density of N(y; f, 1/tau), constants included",
+            "the network by hand: 2 and ¼": agrees(
+                lambda answer: torch.stack(answer(_HAND, _NOISE, _PROBS.new_tensor([1, 2, 1]) / 4)),
+                [[2.0], [0.25]],
+                "outputs 0, 2 and 4 with probabilities ¼, ½ and ¼ and noise ¼: epistemic first",
             ),
-            "repeating every draw changes nothing": Check(
-                lambda answer: close(answer(_DRAWS.repeat(5, 1), _Y, 2.0), answer(_DRAWS, _Y, 2.0)),
-                "it is a mean over draws; subtract log S",
+            "both together are the variance of the mixture": agrees(
+                lambda answer: sum(answer(_MEANS, _VARIANCES, _PROBS)),
+                _by_quadrature(),
+                "compare with the integral of (y - mean)² over the density of the mixture",
+                atol=1e-6,
             ),
-            "the density integrates to one": agrees(
-                lambda answer: torch.trapezoid(
-                    answer(_DRAWS[:, :1].expand(6, 4001), torch.linspace(-20, 20, 4001), 2.0)
-                    .double()
-                    .exp(),
-                    dx=0.01,
+            "draws with one mean have no epistemic variance": Check(
+                lambda answer: close(
+                    answer(_MEANS[:1].expand(3, 4), _VARIANCES, _PROBS)[0], [0] * 4
                 ),
-                1.0,
-                "check the constant ½ log(tau / 2π) and its sign",
-                atol=1e-3,
+                "the epistemic part is the variance of the means",
             ),
-            "between two draws that are far apart the density is low": agrees(
-                lambda answer: answer(torch.tensor([[-5.0], [5.0]]), torch.zeros(1), 1.0),
-                [-12.5 - 0.5 * math.log(2 * math.pi)],
-                "with draws at −5 and 5 hardly anything happens at 0: add densities, not moments",
-                atol=1e-4,
-            ),
-            "far from every draw it is finite": Check(
-                lambda answer: bool(
-                    torch.isfinite(answer(torch.zeros(3, 1), torch.tensor([200.0]), 1.0)).all()
+            "a draw of probability 0 does not count": agrees(
+                lambda answer: torch.stack(
+                    answer(_MEANS, _VARIANCES, _PROBS.new_tensor([0.4, 0.6, 0]))
                 ),
-                "exp(−20000) is zero in floating point; use logsumexp",
+                lambda answer: torch.stack(
+                    answer(_MEANS[:2], _VARIANCES[:2], _PROBS.new_tensor([0.4, 0.6]))
+                ),
+                "weight every draw by its probability, in the mean as well",
             ),
         },
         known_errors=(
             KnownError(
-                lambda draws, y, tau: Normal(draws, tau**-0.5).log_prob(y).mean(0),
-                "this is the mean of the log densities. The log of the mean is never smaller "
-                "(Jensen), and (5) asks for that one.",
+                lambda means, variances, probs: split_variance(means, variances, probs)[::-1],
+                "the two parts are swapped: first the epistemic variance.",
             ),
             KnownError(
-                lambda draws, y, tau: Normal(draws.mean(0), predictive_std(draws, tau)).log_prob(y),
-                "this is one Gaussian with the predictive mean and variance. The predictive "
-                "density is a mixture of S narrow ones.",
+                lambda means, variances, probs: (means.var(0, correction=0), variances.mean(0)),
+                "all draws count the same here. Use their probabilities.",
             ),
             KnownError(
-                lambda draws, y, tau: log_likelihood(draws, y, tau) + math.log(len(draws)),
-                "log S is missing: this is the sum over draws, not their mean.",
+                lambda means, variances, probs: (probs @ means**2, probs @ variances),
+                "this is the mean of the squares. Subtract the square of the mean.",
             ),
             KnownError(
-                lambda draws, y, tau: log_likelihood(draws, y, tau) - math.log(tau / (2 * math.pi)),
-                "the sign of the constant is wrong: a precise model has a high density, so log tau "
-                "counts positive.",
+                lambda means, variances, probs: (
+                    split_variance(means, variances, probs)[0],
+                    (probs @ variances.sqrt()) ** 2,
+                ),
+                "variances are averaged, not standard deviations.",
             ),
         ),
         hints=(
-            "Write the log density of one draw first, constants included.",
-            "Then the log of the mean over draws: logsumexp over axis 0, minus log S.",
-            "(-tau / 2 * (y - draws) ** 2 + 0.5 * math.log(tau / (2 * math.pi)))"
-            ".logsumexp(0) - math.log(len(draws))",
+            "Var[y] = E[Var[y | s]] + Var[E[y | s]]. Which is which?",
+            "All means and variances over s are weighted: the mean over draws of a is probs @ a.",
+            "The epistemic part is the weighted mean of (means - mean)², mean = probs @ means.",
         ),
     ),
     Exercise(
         number="05.3",
-        title="averaging probabilities",
-        solution=mean_class_probs,
-        probe=lambda answer: answer(_LOGITS),
+        title="one loud draw",
+        kind="debug",
+        solution=outvote,
+        probe=lambda answer: answer(10, 2.0, 0.99),
         checks={
-            "every row sums to one": Check(
-                lambda answer: close(answer(_LOGITS).sum(-1), torch.ones(4)),
-                "average over the draws, axis 0, and keep the classes on the last axis",
+            "with this logit the service reports the target": Check(
+                lambda answer: all(
+                    close(_service(n, quiet, float(answer(n, quiet, target)[0])), target, 1e-6)
+                    for n, quiet, target in [(10, 2.0, 0.99), (4, 0.5, 0.7), (2, -1.0, 0.3)]
+                ),
+                "average the logits of each class over all draws first; then set the softmax of "
+                "the two averages equal to the target and solve for loud",
             ),
-            "draws that agree give their probabilities back": Check(
-                lambda answer: close(answer(_SAME), _SAME[0].softmax(-1)),
-                "one softmax on every draw, and a plain mean after it",
+            "two draws, target ½: as loud as the other one": agrees(
+                lambda answer: answer(2, 3.0, 0.5),
+                [3.0, 0.5],
+                "logits (3, 0) and (0, 3) average to a tie, and so do their probabilities",
             ),
-            "two draws that are sure of different classes make ½ and ½": agrees(
-                lambda answer: answer(torch.tensor([[[40.0, 0.0]], [[0.0, 400.0]]]).double()),
-                [[0.5, 0.5]],
-                "a draw that shouts (large logits) has one vote like any other",
-                atol=1e-6,
+            "quiet draws without an opinion have probability ½ each": agrees(
+                lambda answer: answer(4, 0.0, 0.9)[1],
+                (3 / 2 + 1 / (1 + 9.0**-4)) / 4,
+                "for the second result take the softmax of each draw, then the mean over draws",
             ),
-            "adding a constant to one draw's logits changes nothing": agrees(
-                lambda answer: answer(_LOGITS + 5 * torch.arange(6.0)[:, None, None]),
-                lambda answer: answer(_LOGITS),
-                "softmax does not see a constant; apply it before you average",
-            ),
-            "scaling up one draw's logits only makes that draw sure": Check(
-                lambda answer: answer(torch.cat([1000 * _LOGITS[:1], _LOGITS[1:]])).max() < 0.999,
-                "one loud draw must not outvote five others",
+            "ten draws: class 1 has 0.99 by the service, and hardly 0.2 in truth": agrees(
+                lambda answer: answer(10, 2.0, 0.99)[1],
+                (9 / (1 + math.exp(2.0)) + 1 / (1 + math.exp(-18.0) / 99.0**10)) / 10,
+                "the loud draw is one of ten votes: its probability counts a tenth",
             ),
         },
         known_errors=(
             KnownError(
-                lambda logits: logits.mean(0).softmax(-1),
-                "the logits are averaged. That is the normalised geometric mean of lesson 01: a "
-                "draw with large logits outvotes the others.",
+                lambda n, quiet, target: (
+                    math.log(target / (1 - target)) + (n - 1) * quiet,
+                    outvote(n, quiet, target)[1],
+                ),
+                "the loud logit, too, is divided by the number of draws in the average: it must "
+                "exceed the others by n_draws times the logit of the target.",
             ),
             KnownError(
-                lambda logits: logits.softmax(0).mean(0),
-                "softmax runs over the draws here; the classes are on the last axis.",
+                lambda n, quiet, target: (outvote(n, quiet, target)[0], target),
+                "the second result is the service's own number. By (5) each draw has one vote.",
             ),
             KnownError(
-                lambda logits: logits.softmax(-1).mean(0).softmax(-1),
-                "the average already is a distribution. A second softmax flattens it.",
+                lambda n, quiet, target: (
+                    quiet + n * math.log(target / (1 - target)),
+                    outvote(n, quiet, target)[1],
+                ),
+                "there are n_draws − 1 quiet draws; all of their logits have to be made up for.",
             ),
         ),
         hints=(
-            "What does each sub-network report: logits or probabilities?",
-            "Turn every draw into probabilities, then average over draws.",
-            "logits.softmax(-1).mean(0)",
+            "The average logits are ((n_draws − 1) quiet / n_draws, loud / n_draws).",
+            "Class 1 has probability target if its average logit is larger by log(t / (1 − t)).",
+            "By (5): the mean of n_draws − 1 times 1 / (1 + e^quiet) and once 1 / (1 + e^−loud).",
         ),
     ),
     Exercise(
         number="05.4",
-        title="how much the draws disagree",
-        solution=disagreement,
-        probe=lambda answer: answer(_LOGITS),
+        title="MC dropout for any model",
+        kind="extend",
+        solution=mc_passes,
+        probe=_outputs_and_modes,
         checks={
-            "draws that agree carry no information": Check(
-                lambda answer: close(answer(_SAME), torch.zeros(4)),
-                "subtract the mean entropy of the single draws",
+            "every kind of dropout is on, and nothing else": agrees(
+                lambda answer: answer(_model(), _X, 2)[0] - _model().eval()(_X),
+                torch.tensor([63.0, 126.0]).double().expand(5, 2),
+                "six kinds of modules must be in training mode, and no others: Dropout1d is no "
+                "subclass of Dropout",
             ),
-            "two sure draws that contradict each other: log 2": agrees(
-                lambda answer: answer(torch.tensor([[[20.0, 0.0]], [[0.0, 20.0]]]).double()),
-                [math.log(2)],
-                "measure in nats: natural logarithm",
-                atol=1e-6,
+            "batch normalisation predicts from what it has stored": agrees(
+                lambda answer: answer(_model()[:1].train(), _X, 2),
+                _model()[:1](_X).detach().expand(2, 5, 3),
+                "in training mode it uses the statistics of the batch, and overwrites the stored "
+                "ones",
             ),
-            "draws that are so sure that a probability underflows: still log 2": Check(
-                lambda answer: close(
-                    answer(torch.tensor([[[200.0, 0.0]], [[0.0, 200.0]]])), [math.log(2)], 1e-5
+            "afterwards model and modes are as before": Check(
+                _restores,
+                "remember module.training of every module, and give each its own back; "
+                "model.train() or model.eval() at the end gives all the same",
+            ),
+            "each pass is a pass of its own": agrees(
+                lambda answer: answer(nn.Sequential(_Counter()), torch.zeros(2, 1), 3),
+                torch.arange(3.0)[:, None, None].expand(3, 2, 1),
+                "call the model n_samples times, and stack the outputs",
+            ),
+            "no gradients": Check(
+                lambda answer: (
+                    not answer(nn.Sequential(nn.Linear(3, 2)), torch.ones(1, 3), 2).requires_grad
                 ),
-                "0 · log 0 is not a number: torch.special.entr takes it as 0",
-            ),
-            "it is never negative": Check(
-                lambda answer: bool((answer(_LOGITS) >= -1e-12).all()),
-                "entropy is concave: the entropy of the mean is the larger one",
-            ),
-            "it is at most the entropy of the mean": Check(
-                lambda answer: bool(
-                    (
-                        answer(_LOGITS)
-                        <= torch.special.entr(_LOGITS.softmax(-1).mean(0)).sum(-1) + 1e-12
-                    ).all()
-                ),
-                "what you subtract is an entropy and cannot be negative",
+                "call the model under torch.no_grad()",
             ),
         },
         known_errors=(
             KnownError(
-                lambda logits: torch.special.entr(logits.softmax(-1).mean(0)).sum(-1),
-                "this is the predictive entropy: all uncertainty. Subtract what every single draw "
-                "is unsure about by itself.",
-            ),
-            KnownError(lambda logits: -disagreement(logits), "the two terms are swapped."),
-            KnownError(
-                lambda logits: disagreement(logits) / math.log(2),
-                "right, but in bits. This course counts in nats.",
+                lambda model, x, n: _passes_with(model, x, n, nn.Module),
+                "this is model.train(): batch normalisation uses, and overwrites, its statistics.",
             ),
             KnownError(
-                lambda logits: logits.softmax(-1).var(0, correction=0).sum(-1),
-                "the variance of the probabilities also measures disagreement, but it is not the "
-                "mutual information.",
+                lambda model, x, n: _passes_with(model, x, n, nn.Dropout),
+                "only nn.Dropout itself is on: the other kinds are classes of their own. And the "
+                "modes are not given back.",
+            ),
+            KnownError(
+                lambda model, x, n: _passes_with(model, x, n),
+                "this is model.eval(): no module is random, and all passes are the same.",
+            ),
+            KnownError(
+                lambda model, x, n: _passes_with(model, x, n, *RANDOM),
+                "the right modules are on, but afterwards their modes are not what they were.",
             ),
         ),
         hints=(
-            "Two entropies: one of the mean distribution, one averaged over the draws.",
-            "total = torch.special.entr(m).sum(-1) with m the mean over draws (entr takes 0 log 0 "
-            "as 0); within is the same for each draw, then averaged.",
-            "Return total − within.",
+            "Which modules are random? isinstance takes a tuple of classes.",
+            "Before you change anything: {module: module.training for module in model.modules()}.",
+            "Set module.training of each, stack the passes under no_grad, give each mode back.",
         ),
     ),
 )

@@ -1,259 +1,366 @@
-"""Exercises of lesson 07: matched noise, activation moments, the divergence and its slope."""
+"""Exercises of lesson 07: where alpha comes to rest, log-normal noise, rates by unit, a loss."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
-from scipy.special import dawsn
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
-from bdl_lessons.probability import KL_OFFSET, loguniform_kl, loguniform_kl_slope
+from bdl_lessons.models import ConcreteDropout
+from bdl_lessons.probability import loguniform_kl, mixture_kl
 
 
-def matched_alpha(p_drop: float) -> float:
-    """The variance of inverted dropout noise, so that N(1, alpha) has its two moments."""
-    return p_drop / (1 - p_drop)
+def resting_alpha(x: Tensor, w: Tensor, tau: float) -> Tensor:
+    """Where ``alpha`` (K,) of each input of a linear model comes to rest, at most 1.
 
-
-def activation_moments(a: Tensor, theta: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
-    """Type B: mean and variance of ``b = a W``, ``w_ij ~ N(theta_ij, alpha theta_ij**2)``.
-
-    ``a`` is ``(B, K)``, ``theta`` is ``(K, L)``; both results are ``(B, L)``.
+    ``x`` is ``(N, K)``, ``w`` ``(K,)``, ``tau`` the precision of the observation noise. Holds where
+    alpha is small, or at its bound.
     """
-    return a @ theta, alpha * a**2 @ theta**2
+    return (1 / (tau * w**2 * (x**2).sum(0))).clamp(max=1)
 
 
-def kl_from_draws(log_alpha: float, eps: Tensor) -> Tensor:
-    """Equation (9) with the mean over ``eps`` ``(S,)``, draws of N(0, 1). A 0-dim tensor."""
-    std = np.exp(log_alpha / 2)
-    return -log_alpha / 2 + (1 + std * eps).abs().log().mean() + KL_OFFSET
+def lognormal_noise(p_drop: float, eps: Tensor) -> Tensor:
+    """Positive noise with the mean and variance of inverted dropout, from ``eps ~ N(0, 1)``."""
+    log_var = -math.log(1 - p_drop)
+    return torch.exp(math.sqrt(log_var) * eps - log_var / 2)
 
 
-def kl_slope(log_alpha: np.ndarray) -> np.ndarray:
-    """Equation (13): the derivative of the divergence in log alpha, elementwise."""
-    z = 1 / np.sqrt(2 * np.exp(log_alpha))
-    return -z * dawsn(z)
+def kl_by_unit(theta: Tensor, p_drop: Tensor, length_scale: float) -> Tensor:
+    """The KL of concrete dropout with a rate of its own for each input: a 0-dim tensor in nats.
+
+    ``theta`` is ``(K, Q)``, ``p_drop`` ``(K,)``. The constant is that of equation (15).
+    """
+    keep = 1 - p_drop
+    weights = length_scale**2 / 2 * (theta**2).sum(1) / keep
+    entropy = -p_drop * p_drop.log() - keep * keep.log()
+    return (weights + np.log(2) - entropy).sum()
+
+
+def dropout_loss(
+    x: Tensor, y: Tensor, theta: Tensor, log_alpha: Tensor, eps: Tensor, n_train: int
+) -> Tensor:
+    """The loss (13) of one layer of type A with an alpha for each input, on a minibatch.
+
+    ``x`` and ``eps`` are ``(B, K)``, ``theta`` ``(K, Q)``, ``log_alpha`` ``(K,)``, ``y`` ``(B,)``.
+    """
+    xi = 1 + torch.exp(log_alpha / 2) * eps
+    nll_mean = cross_entropy((x * xi) @ theta, y)
+    return nll_mean + loguniform_kl(log_alpha).sum() / n_train
 
 
 _normal = normals(3)
-_A = _normal(6, 4)
-_THETA = _normal(4, 3)
-_EPS = _normal(200_000)
-_RATES = (0.1, 0.2, 0.5, 0.9)
-_LOG_ALPHA = np.linspace(-3, 3, 7)
+_X, _W = _normal(40, 4), torch.tensor([0.0, 1.5, -4.0, 0.9], dtype=torch.float64)
+_NODES, _HERMITE = np.polynomial.hermite_e.hermegauss(60)
+_NODES, _HERMITE = torch.tensor(_NODES), torch.tensor(_HERMITE / _HERMITE.sum())
+_EPS = torch.tensor([-1.0, 0.5, 2.0], dtype=torch.float64)
+_THETA, _RATES = 2 * _normal(3, 4), torch.tensor([0.1, 0.5, 0.8], dtype=torch.float64)
+_BATCH = (_normal(6, 3), torch.tensor([0, 3, 1, 2, 2, 0]), _THETA)
+_LOG_ALPHA = torch.tensor([-3.0, -1.0, -2.2], dtype=torch.float64)
+_DRAWS = _normal(6, 3)
 
 
-def _kl(log_alpha: float) -> float:
-    return loguniform_kl(torch.tensor(log_alpha, dtype=torch.float64)).item()
+def _measured_alpha(x: Tensor, w: Tensor, tau: float) -> Tensor:
+    """The alphas <= 1 at which the expected loss of all examples plus the KL is smallest."""
+    log_alpha = torch.linspace(-12, 0, 6001, dtype=torch.float64)
+    growth = 0.5 * tau * (w**2 * (x**2).sum(0))[:, None] * log_alpha.exp()
+    return log_alpha[(growth + loguniform_kl(log_alpha)).argmin(1)].exp()
 
 
-def _moments(answer, a=_A, theta=_THETA, alpha=0.3) -> Tensor:
-    return torch.stack([torch.as_tensor(part) for part in answer(a, theta, alpha)])
+def _rests(answer, x: Tensor, tau: float) -> bool:
+    """Whether the prediction is that of the measurement to 4 %, for four inputs."""
+    return bool(((answer(x, _W, tau) / _measured_alpha(x, _W, tau) - 1).abs() < 0.04).all())
 
 
-def _sampled_variance(alpha: float) -> Tensor:
-    generator = torch.Generator().manual_seed(4)
-    eps = torch.randn(40_000, *_THETA.shape, generator=generator, dtype=torch.float64)
-    return torch.einsum("k,skl->sl", _A[0], _THETA * (1 + alpha**0.5 * eps)).var(0)
+def _moments(answer, p_drop: float) -> list[float]:
+    xi = answer(p_drop, _NODES)
+    mean = _HERMITE @ xi
+    return [float(mean), float(_HERMITE @ (xi - mean) ** 2)]
+
+
+def _kl_at(answer, p_drop: Tensor = _RATES, length_scale: float = 0.7) -> Tensor:
+    return answer(_THETA, p_drop, length_scale)
+
+
+def _package_kl(p_drop: float) -> Tensor:
+    layer = ConcreteDropout(p_drop, 0.7).linear(3, 4, bias=False).double()
+    with torch.no_grad():
+        layer.weight.copy_(_THETA.T)
+    return layer.kl().detach()
+
+
+def _from_mixtures(p_drop: Tensor) -> float:
+    """The KLs of lesson 04's mixtures, one for each input, with l = 0.7."""
+    total = 0.0
+    for row, rate in zip(_THETA, p_drop, strict=True):
+        means = torch.stack([row / (1 - rate), torch.zeros_like(row)])
+        total += float(mixture_kl(torch.stack([1 - rate, rate]), means, 1e-4, 1 / 0.49))
+    return total
+
+
+def _loss(answer, log_alpha: Tensor = _LOG_ALPHA, eps: Tensor = _DRAWS, n_train=50) -> Tensor:
+    return answer(*_BATCH, log_alpha, eps, n_train)
+
+
+def _noisy_nll(std: Tensor, eps: Tensor) -> Tensor:
+    x, y, theta = _BATCH
+    return cross_entropy((x * (1 + std * eps)) @ theta, y)
 
 
 EXERCISES = (
     Exercise(
         number="07.1",
-        title="two moments",
-        solution=matched_alpha,
-        probe=lambda answer: [answer(p_drop) for p_drop in _RATES],
+        title="predict where alpha comes to rest",
+        kind="predict",
+        solution=resting_alpha,
+        probe=lambda answer: answer(_X, _W, 3.0),
         checks={
-            "at p_drop = ½ the noise 0 or 2 has variance 1": Check(
-                lambda answer: close(answer(0.5), 1.0),
-                "the values are 0 and 1/keep = 2, each with probability ½",
+            "measured: the alphas that minimise the loss of 40 examples": Check(
+                lambda answer: _rests(answer, _X, 3.0),
+                "how fast does the expected loss grow with alpha, and how fast does the KL fall?",
             ),
-            "at p_drop = 0.2 it is the variance of 0 (one fifth) and 1.25 (four fifths)": Check(
-                lambda answer: close(answer(0.2), 0.2 * 1.0 + 0.8 * 0.25**2),
-                "sum probability times squared distance from the mean 1",
+            "measured again with four times the precision and smaller inputs": Check(
+                lambda answer: _rests(answer, 0.7 * _X, 12.0),
+                "the expected squared error grows by alpha_i w_i² x_i² for each example",
             ),
-            "no dropout, no noise": Check(
-                lambda answer: close(answer(0.0), 0.0),
-                "p_drop is the probability to drop, not to keep",
+            "an input that does not help goes to the bound": agrees(
+                lambda answer: answer(_X, _W, 3.0)[0],
+                1.0,
+                "with w = 0 only the KL is left, and it falls in alpha",
             ),
-            "log alpha = 3 is p_drop = 0.9526": Check(
-                lambda answer: close(np.log(answer(0.952574)), 3.0, atol=1e-5),
-                "alpha is a variance; it passes 1 and grows without bound as p_drop goes to 1",
+            "twice as many examples, half the alpha": agrees(
+                lambda answer: answer(torch.cat([_X, _X]), _W, 3.0)[1:],
+                lambda answer: answer(_X, _W, 3.0)[1:] / 2,
+                "the KL is counted once, the loss once for each example",
             ),
         },
         known_errors=(
             KnownError(
-                lambda p_drop: (1 - p_drop) / p_drop if p_drop else float("inf"),
-                "keep and p_drop are swapped. (1 − p)/p is printed in papers whose p is the "
-                "probability to keep.",
+                lambda x, w, tau: (1 / (tau * w**2 * (x**2).mean(0))).clamp(max=1),
+                "this balances the KL against the loss of one example. There are N of them.",
             ),
             KnownError(
-                lambda p_drop: (p_drop / (1 - p_drop)) ** 0.5,
-                "this is the standard deviation; alpha is the variance. A public code mixes the "
-                "two under one name.",
+                lambda x, w, tau: (2 / (tau * w**2 * (x**2).sum(0))).clamp(max=1),
+                "off by 2: the loss has a factor ½, τ/2 times the squared error, and the slope of "
+                "the KL in log alpha is −½. They cancel.",
             ),
             KnownError(
-                lambda p_drop: p_drop * (1 - p_drop),
-                "this is the variance of the mask 0 or 1. Inverted dropout divides the mask by "
-                "keep, and the variance by keep².",
+                lambda x, w, tau: resting_alpha(x, w, tau) ** 0.5,
+                "this is the standard deviation of the noise; alpha is its variance.",
+            ),
+            KnownError(
+                lambda x, w, tau: 1 - resting_alpha(x, w, tau),
+                "the other way round: an input to which the loss is sensitive gets little noise.",
             ),
         ),
         hints=(
-            "Var[z / keep] = Var[z] / keep². What is the variance of a coin?",
-            "Var[z] = keep · p_drop.",
-            "p_drop / (1 - p_drop)",
+            "The expected negative log-likelihood is τ/2 times the expected squared error. Noise "
+            "adds Var[f] to the squared error of every example.",
+            "It grows by τ/2 · alpha_i w_i² Σ_n x_ni². In log alpha_i its slope is the same "
+            "expression; set it equal to ½.",
+            "1 / (τ w_i² Σ_n x_ni²), but at most 1.",
         ),
     ),
     Exercise(
         number="07.2",
-        title="the activations of type B",
-        solution=activation_moments,
-        probe=_moments,
+        title="match the moments with positive noise",
+        kind="derive",
+        solution=lognormal_noise,
+        probe=lambda answer: answer(0.3, _EPS),
         checks={
-            "the mean is the layer without noise": Check(
-                lambda answer: close(_moments(answer)[0], _A @ _THETA), "E[w] = theta"
+            "the mean is one": agrees(
+                lambda answer: [_moments(answer, rate)[0] for rate in (0.05, 0.3, 0.6)],
+                [1.0, 1.0, 1.0],
+                "E[exp(m + s ε)] = exp(m + s²/2): which m makes it one?",
+                atol=1e-6,
             ),
-            "the variance is what sampled weights give": Check(
+            "the variance is p_drop / (1 − p_drop)": agrees(
+                lambda answer: [_moments(answer, rate)[1] for rate in (0.05, 0.3, 0.6)],
+                [0.05 / 0.95, 0.3 / 0.7, 1.5],
+                "Var[ξ] = E[ξ²] − 1 and ξ² is log-normal as well",
+                atol=1e-6,
+            ),
+            "it is positive and grows with ε": Check(
                 lambda answer: bool(
-                    ((_moments(answer)[1][0] / _sampled_variance(0.3) - 1).abs() < 0.05).all()
+                    (answer(0.5, _EPS) > 0).all() and (answer(0.5, _EPS).diff() > 0).all()
                 ),
-                "the K terms a_i w_ij are independent: their variances add",
+                "ξ = exp(m + s ε) with s > 0",
             ),
-            "the variance is never negative and proportional to alpha": Check(
-                lambda answer: (
-                    bool((_moments(answer)[1] >= 0).all())
-                    and close(_moments(answer, alpha=0.6)[1], 2 * _moments(answer)[1])
-                ),
-                "Var[w] = alpha theta²: alpha once, theta squared",
-            ),
-            "three times the input, nine times the variance": Check(
-                lambda answer: close(_moments(answer, a=3 * _A)[1], 9 * _moments(answer)[1]),
-                "Var[a w] = a² Var[w]",
+            "without dropout it is 1, and each value follows from its own ε": agrees(
+                lambda answer: [
+                    *answer(0.0, _EPS),
+                    *answer(0.3, _EPS),
+                    *answer(0.3, torch.cat([_EPS, _NODES]))[3:],
+                ],
+                lambda answer: [
+                    1.0,
+                    1.0,
+                    1.0,
+                    *answer(0.3, torch.cat([_EPS, _NODES]))[:3],
+                    *answer(0.3, _NODES),
+                ],
+                "work elementwise on eps; at p_drop = 0 the variance is 0",
             ),
         },
         known_errors=(
             KnownError(
-                lambda a, theta, alpha: (a @ theta, alpha * (a @ theta) ** 2),
-                "squared after summing. That is the variance if one factor multiplied the whole "
-                "activation; independent terms are squared before they are summed.",
+                lambda p_drop, eps: torch.exp((p_drop / (1 - p_drop)) ** 0.5 * eps),
+                "alpha is taken for the variance of log ξ, and the mean of log ξ for 0. The mean "
+                "of ξ is then larger than one.",
             ),
             KnownError(
-                lambda a, theta, alpha: (a @ theta, (alpha * a**2 @ theta**2).sqrt()),
-                "this is the standard deviation; the variance is asked for.",
+                lambda p_drop, eps: torch.exp(
+                    (p_drop / (1 - p_drop)) ** 0.5 * eps - p_drop / (1 - p_drop) / 2
+                ),
+                "the mean is one, but the variance of ξ is exp(alpha) − 1, not alpha: it is log ξ "
+                "whose variance you set to alpha.",
             ),
             KnownError(
-                lambda a, theta, alpha: (a @ theta, alpha * a @ theta),
-                "neither input nor weight is squared. A variance cannot be negative.",
+                lambda p_drop, eps: torch.exp((-np.log(1 - p_drop)) ** 0.5 * eps),
+                "the standard deviation of log ξ is right. With mean 0 of log ξ, the mean of ξ is "
+                "larger than one.",
             ),
             KnownError(
-                lambda a, theta, alpha: (a @ theta, alpha**2 * a**2 @ theta**2),
-                "alpha is squared, as if it were a standard deviation.",
+                lambda p_drop, eps: 1 + (p_drop / (1 - p_drop)) ** 0.5 * eps,
+                "this is Gaussian noise. Its moments are right, but it can be negative.",
             ),
         ),
         hints=(
-            "b_j is a sum of K independent terms a_i w_ij. Add means, add variances.",
-            "Var[a_i w_ij] = a_i² · alpha · theta_ij².",
-            "return a @ theta, alpha * a**2 @ theta**2",
+            "Let log ξ = m + s ε. Write E[ξ] and E[ξ²] with E[exp(tε)] = exp(t²/2).",
+            "E[ξ] = 1 gives m = −s²/2. Then E[ξ²] = exp(s²), and Var[ξ] = exp(s²) − 1 = alpha.",
+            "s² = log(1 + alpha) = −log(1 − p_drop).",
         ),
     ),
     Exercise(
         number="07.3",
-        title="the divergence from its definition",
-        solution=kl_from_draws,
-        probe=lambda answer: [float(answer(value, _EPS)) for value in (-2.0, 0.0, 2.0)],
+        title="concrete dropout with a rate for each input",
+        kind="extend",
+        solution=kl_by_unit,
+        probe=_kl_at,
         checks={
-            "it is the exact divergence within the sampling error": Check(
-                lambda answer: all(
-                    abs(float(answer(value, _EPS)) - _kl(value)) < 0.02
-                    for value in (-4.0, 0.0, 4.0)
+            "equal rates give the package's layer": agrees(
+                lambda answer: [
+                    _kl_at(answer, torch.full((3,), r).double(), 0.7) for r in (0.2, 0.6)
+                ],
+                [_package_kl(rate) for rate in (0.2, 0.6)],
+                "compare with equation (15), term by term",
+                atol=1e-5,
+            ),
+            "rates of their own: differences are those of lesson 04's mixtures": agrees(
+                lambda answer: _kl_at(answer) - _kl_at(answer, _RATES.flip(0)),
+                _from_mixtures(_RATES) - _from_mixtures(_RATES.flip(0)),
+                "row i of theta belongs to the rate of input i, and so does an entropy",
+                atol=1e-6,
+            ),
+            "without weights, only fair coins have a KL of zero": Check(
+                lambda answer: (
+                    close(answer(0 * _THETA, 0 * _RATES + 0.5, 1.0), 0.0)
+                    and float(answer(0 * _THETA, _RATES, 1.0)) > 0.1
                 ),
-                "compare term by term with equation (9)",
+                "the entropy of a fair coin is log 2",
             ),
-            "it is positive and falls as alpha grows": Check(
-                lambda answer: answer(-3.0, _EPS) > answer(0.0, _EPS) > answer(3.0, _EPS) > 0,
-                "a divergence is +KL. Papers print −KL; look at the sign of ½ log alpha",
-            ),
-            "noise below zero is welcome: the logarithm takes |w|": Check(
-                lambda answer: bool(np.isfinite(float(answer(1.0, torch.tensor([-3.0, 0.5]))))),
-                "the prior is a density of |w|",
+            "twice the length_scale, four times the term of the weights": agrees(
+                lambda answer: _kl_at(answer, length_scale=2.0) - _kl_at(answer, length_scale=0.0),
+                lambda answer: (
+                    4 * (_kl_at(answer, length_scale=1.0) - _kl_at(answer, length_scale=0.0))
+                ),
+                "the prior's precision is length_scale²",
             ),
         },
         known_errors=(
             KnownError(
-                lambda log_alpha, eps: -kl_from_draws(log_alpha, eps),
-                "this is −KL, as Kingma and Molchanov print it. A loss needs +KL.",
+                lambda theta, p_drop, scale: (
+                    scale**2 / 2 * (theta**2).sum() / (1 - p_drop.mean())
+                    + (kl_by_unit(0 * theta, p_drop, scale))
+                ),
+                "the weights of all inputs are divided by the average keep. Each row has its own.",
             ),
             KnownError(
-                lambda log_alpha, eps: kl_from_draws(2 * log_alpha, eps) + log_alpha / 2,
-                "the noise was multiplied by alpha, a variance. Its standard deviation is √alpha.",
+                lambda theta, p_drop, scale: (
+                    scale**2 / 2 * ((theta**2).sum(1) * (1 - p_drop)).sum()
+                    + kl_by_unit(0 * theta, p_drop, scale)
+                ),
+                "multiplied by keep: that is the paper's form for M. With inverted dropout "
+                "theta = keep · M, so keep · M² = theta² / keep.",
             ),
             KnownError(
-                lambda log_alpha, eps: kl_from_draws(log_alpha, eps) - log_alpha / 2,
-                "the ½ in front of log alpha is missing: the entropy of a Gaussian holds "
-                "½ log variance.",
+                lambda theta, p_drop, scale: (
+                    kl_by_unit(theta, p_drop, scale) - 2 * kl_by_unit(0 * theta, p_drop, scale)
+                ),
+                "the sign of the entropy is wrong: rates near ½ have the *smaller* KL.",
             ),
             KnownError(
-                lambda log_alpha, eps: kl_from_draws(log_alpha, eps) - KL_OFFSET,
-                "the constant is left out. Gradients do not see it, but this 'divergence' becomes "
-                "negative for large alpha.",
+                lambda theta, p_drop, scale: kl_by_unit(theta, p_drop, scale) - 3 * np.log(2),
+                "the constant log 2 for each input is missing; gradients do not change, but the KL "
+                "of a fair coin should be zero.",
             ),
         ),
         hints=(
-            "Three terms: −½ log alpha, the mean of a logarithm, and KL_OFFSET.",
-            "√alpha = exp(log_alpha / 2).",
-            "-log_alpha / 2 + (1 + np.exp(log_alpha / 2) * eps).abs().log().mean() + KL_OFFSET",
+            "The KL of independent rows is the sum of their KLs: write (15) for one row first.",
+            "For row i: length_scale² / (2 keep_i) · Σ_j theta_ij² + log 2 − H(p_drop_i).",
+            "(theta**2).sum(1) is the squared norm of each row.",
         ),
     ),
     Exercise(
         number="07.4",
-        title="the slope that learns alpha",
-        solution=kl_slope,
-        probe=lambda answer: answer(_LOG_ALPHA),
+        title="repair a training loss",
+        kind="debug",
+        solution=dropout_loss,
+        probe=_loss,
         checks={
-            "it is the derivative of the exact divergence": agrees(
-                lambda answer: answer(_LOG_ALPHA),
-                [(_kl(t + 1e-4) - _kl(t - 1e-4)) / 2e-4 for t in _LOG_ALPHA],
-                "compare with a finite difference of loguniform_kl",
-                atol=1e-6,
+            "without noise it is cross-entropy plus the KL over N": agrees(
+                lambda answer: _loss(answer, eps=0 * _DRAWS),
+                _noisy_nll(torch.zeros(3), _DRAWS) + loguniform_kl(_LOG_ALPHA).sum() / 50,
+                "at eps = 0 the noise is not to blame: look at the KL",
             ),
-            "it is negative: the prior always wants more noise": Check(
-                lambda answer: bool((np.asarray(answer(_LOG_ALPHA)) < 0).all()),
-                "the divergence falls in alpha",
+            "with a large training set the KL no longer counts": agrees(
+                lambda answer: _loss(answer, n_train=10**12),
+                _noisy_nll(torch.exp(_LOG_ALPHA / 2), _DRAWS),
+                "now only the noise is left: what is its standard deviation?",
+                atol=1e-8,
             ),
-            "it tends to −½ for small alpha": Check(
-                lambda answer: close(answer(np.array([-15.0])), [-0.5], atol=1e-4),
-                "there KL = −½ log alpha + constant",
-            ),
-            "it tends to −1/(2 alpha) for large alpha": Check(
-                lambda answer: close(np.exp(8.0) * answer(np.array([8.0])), [-0.5], atol=1e-3),
-                "there KL = 1/(2 alpha)",
+            "twice the training set, half the KL term": agrees(
+                lambda answer: _loss(answer, n_train=10) - _loss(answer, n_train=20),
+                loguniform_kl(_LOG_ALPHA).sum() / 20,
+                "a minibatch of B examples stands for all N examples",
             ),
         },
         known_errors=(
             KnownError(
-                lambda log_alpha: -loguniform_kl_slope(torch.as_tensor(log_alpha)).numpy(),
-                "the sign is that of −KL. Descending it would remove all noise.",
+                lambda x, y, theta, log_alpha, eps, n_train: (
+                    cross_entropy((x * (1 + torch.exp(log_alpha) * eps)) @ theta, y)
+                    + loguniform_kl(log_alpha).sum() / n_train
+                ),
+                "the noise still has standard deviation alpha. alpha is a variance.",
             ),
             KnownError(
-                lambda log_alpha: kl_slope(log_alpha) / np.exp(log_alpha),
-                "this is the derivative in alpha. The chain rule for log alpha multiplies it by "
-                "alpha.",
+                lambda x, y, theta, log_alpha, eps, n_train: dropout_loss(
+                    x, y, theta, log_alpha, eps, len(x)
+                ),
+                "the KL is still divided by the size of the minibatch. The loss is an average per "
+                "example, so the KL is divided by N, the number of training examples.",
             ),
             KnownError(
-                lambda log_alpha: -np.exp(-log_alpha / 2) * dawsn(np.exp(-log_alpha / 2)),
-                "z is 1/√alpha here; it must be 1/√(2 alpha).",
+                lambda x, y, theta, log_alpha, eps, n_train: dropout_loss(
+                    x, y, theta, log_alpha, eps, n_train * len(log_alpha)
+                ),
+                "the KL is still averaged over the inputs. The KL of independent factors is a sum.",
             ),
             KnownError(
-                lambda log_alpha: -dawsn(np.exp(-log_alpha / 2) / 2**0.5),
-                "the factor z is missing: d/dlog alpha of 2∫F is 2F(z) · dz/dlog alpha, and "
-                "dz/dlog alpha = −z/2.",
+                lambda x, y, theta, log_alpha, eps, n_train: dropout_loss(
+                    x, y, theta, log_alpha, eps[:1], n_train
+                ),
+                "all examples of the minibatch still share one draw of the noise.",
             ),
         ),
         hints=(
-            "KL = 2∫₀ᶻ F. Differentiate the integral in its upper limit, then z in log alpha.",
-            "z = (2 alpha)^(−1/2), so dz/dlog alpha = −z/2.",
-            "z = 1 / np.sqrt(2 * np.exp(log_alpha)); return -z * dawsn(z)",
+            "There are four mistakes: two in the noise, two in the KL term.",
+            "The noise: alpha is a variance, and every example has its own row of eps. The KL: a "
+            "sum over inputs, divided by the number of training examples.",
+            "xi = 1 + torch.exp(log_alpha / 2) * eps, then cross_entropy((x * xi) @ theta, y).",
         ),
     ),
 )

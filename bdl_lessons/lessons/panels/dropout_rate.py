@@ -1,8 +1,9 @@
 """Lesson 01: the dropout rate, its sub-networks and the boundary that training at it gives.
 
 A classifier with ten hidden units was trained at each rate of the slider, so its 1024 sub-networks
-can all be evaluated at one input. Units drop one after another as the rate rises: the uniform
-number of each unit stays, only the threshold moves.
+can all be evaluated at one input. The masks of the network that was trained without dropout are
+divided by keep: then weight scaling is that network itself. Units drop one after another as the
+rate rises: the uniform number of each unit stays, only the threshold moves.
 """
 
 from __future__ import annotations
@@ -21,17 +22,19 @@ from bdl_lessons.probability import all_masks, mask_probs
 
 POINTS = {"near the boundary": (0.55, 0.3), "inside a class": (-0.9, 0.3), "far away": (2.6, 1.6)}
 XLIM, YLIM = (-1.9, 2.9), (-1.5, 2.0)
+TRAINED = ("at this p_drop", "without dropout")
 BINS = np.linspace(0, 1, 41)
 
 
 def panel() -> Panel:
-    """The panel of lesson 01: ``p_drop`` and the input at which the sub-networks are evaluated."""
+    """The panel of lesson 01: ``p_drop``, the input of the sub-networks, and how they trained."""
     return Panel(
         "dropout-rate",
         build_figure,
         [
             Slider("p_drop", "p_drop, drop probability", RATES, 0.5, "{:.2f}".format),
-            Choice("point", "input", tuple(POINTS), "near the boundary"),
+            Choice("point", "input (star)", tuple(POINTS), "near the boundary"),
+            Choice("trained", "trained", TRAINED, TRAINED[0]),
         ],
         size=(9.6, 3.4),
     )
@@ -45,55 +48,35 @@ def build_figure(figure: Figure) -> Update:
     figure.subplots_adjust(0.02, 0.16, 0.985, 0.89, wspace=0.22)
     edges, units, title = _network(left)
 
-    middle.set(xlim=(0, 1), xlabel="P(class 1 | input)", ylabel="share of sub-networks")
+    middle.set(xlim=(0, 1), xlabel="P(class 1 | input)", ylabel="probability (square-root scale)")
+    middle.set_title("Outputs of the 1024 sub-networks")
     middle.set_yscale("function", functions=(np.sqrt, np.square))
-    middle.set(ylim=(0, 1.5), yticks=(0, 0.05, 0.2, 0.5, 1), title="What the 1024 sub-networks say")
+    middle.set(ylim=(0, 1.5), yticks=(0, 0.05, 0.2, 0.5, 1))
     bars = middle.stairs(np.zeros(40), BINS, fill=True, color=tint(BLUE, 0.45), animated=True)
     mean = middle.axvline(0, ymax=0.8, color=BLUE, linestyle="-", lw=2.2, animated=True)
     scaled = middle.axvline(0, ymax=0.8, color=VERMILLION, linestyle="--", lw=2.2, animated=True)
-    middle.legend(
-        [mean, scaled],
-        ["exact mean", "weight scaling"],
-        loc="upper center",
-        ncols=2,
-        handlelength=1.6,
-        columnspacing=1.2,
-    )
+    names, spacing = ["exact mean", "weight scaling"], {"handlelength": 1.6, "columnspacing": 1.2}
+    middle.legend([mean, scaled], names, loc="upper center", ncols=2, **spacing)
 
     x, y = np.meshgrid(np.linspace(*XLIM, 96), np.linspace(*YLIM, 70))
     plane = np.stack([x.ravel(), y.ravel()], 1)
-    image = right.imshow(
-        np.zeros(x.shape),
-        extent=(*XLIM, *YLIM),
-        origin="lower",
-        aspect="auto",
-        cmap="RdBu",
-        alpha=0.6,
-        vmin=-0.15,
-        vmax=1.15,
-        interpolation="bilinear",
-        animated=True,
-    )
+    place = {"extent": (*XLIM, *YLIM), "origin": "lower", "aspect": "auto"}
+    look = {"cmap": "RdBu", "alpha": 0.6, "vmin": -0.15, "vmax": 1.15, "interpolation": "bilinear"}
+    image = right.imshow(np.zeros(x.shape), animated=True, **place, **look)
     boundary = LineCollection([], colors=INK, linewidths=1.8, linestyles="-", animated=True)
     right.add_collection(boundary)
     for label, colour, marker in ((0, VERMILLION, "o"), (1, BLUE, "s")):
         chosen = stored["x"][stored["y"] == label]
-        right.scatter(
-            *chosen.T,
-            s=16,
-            c=colour,
-            marker=marker,
-            edgecolor="white",
-            lw=0.6,
-            animated=True,
-            zorder=3,
-        )
+        look = {"c": colour, "marker": marker, "edgecolor": "white", "lw": 0.6}
+        right.scatter(*chosen.T, s=16, animated=True, zorder=3, **look)
     star = right.scatter([], [], s=210, marker="*", c=ORANGE, ec=INK, animated=True, zorder=4)
     right.set(xlim=XLIM, ylim=YLIM, xlabel="input 1", ylabel="input 2")
-    right.set_title("Trained at this rate")
+    trained_title = right.set_title("Trained", animated=True)
 
-    def update(p_drop: float, point: str) -> str:
-        weights = trained_at(p_drop, stored)
+    def update(p_drop: float, point: str, trained: str) -> str:
+        rate, factor = (p_drop, 1.0) if trained == TRAINED[0] else (0.0, 1 / (1 - p_drop))
+        weights, scaling_noise = trained_at(rate, stored), factor * (1 - p_drop)
+        trained_title.set_text(f"Trained at p_drop = {rate:.2f}")
         kept = stored["uniforms"] >= p_drop
         title.set_text(f"One mask at p_drop = {p_drop:.2f}")
         units.set_facecolor([BLUE if keep else "white" for keep in kept])
@@ -101,14 +84,14 @@ def build_figure(figure: Figure) -> Update:
         edges.set_colors([INK if keep else GREY for keep in np.repeat(kept, 3)])
 
         probs = mask_probs(torch.from_numpy(masks), p_drop).numpy()
-        answers = predict(weights, np.array([POINTS[point]]), masks[:, None])[:, 0]
+        answers = predict(weights, np.array([POINTS[point]]), factor * masks[:, None])[:, 0]
         exact = float(probs @ answers)
-        scaling = float(predict(weights, np.array([POINTS[point]]), 1 - p_drop)[0])
+        scaling = float(predict(weights, np.array([POINTS[point]]), scaling_noise)[0])
         bars.set_data(np.histogram(answers, BINS, weights=probs)[0])
         mean.set_xdata([exact, exact])
         scaled.set_xdata([scaling, scaling])
 
-        image.set_data(predict(weights, plane, 1 - p_drop).reshape(x.shape))
+        image.set_data(predict(weights, plane, scaling_noise).reshape(x.shape))
         lines = contour_generator(x, y, image.get_array().data).lines(0.5)
         boundary.set_segments(lines)
         star.set_offsets([POINTS[point]])
@@ -116,7 +99,7 @@ def build_figure(figure: Figure) -> Update:
         return (
             f"This mask keeps <b>{kept.sum()} of {N_HIDDEN}</b> units. At the star, over all "
             f"{len(masks)} sub-networks: exact mean <b>{exact:.3f}</b>, standard deviation "
-            f"{spread:.3f}; weight scaling <b>{scaling:.3f}</b>."
+            f"<b>{spread:.3f}</b>; weight scaling <b>{scaling:.3f}</b>."
         )
 
     return update
@@ -139,16 +122,9 @@ def _network(axes):
     ends = [(0.0, 0.3), (0.0, 0.7), (1.0, 0.5)]
     lines = [[(0.5, height), end] for height in hidden_y for end in ends]
     edges = axes.add_collection(LineCollection(lines, animated=True, zorder=1))
-    units = axes.scatter(
-        np.full(N_HIDDEN, 0.5),
-        hidden_y,
-        s=110,
-        edgecolor=INK,
-        linewidth=1.0,
-        animated=True,
-        zorder=2,
-    )
-    axes.scatter(*np.transpose(ends), s=110, c="white", edgecolor=INK, animated=True, zorder=2)
+    look = {"s": 110, "edgecolor": INK, "animated": True, "zorder": 2}
+    units = axes.scatter(np.full(N_HIDDEN, 0.5), hidden_y, linewidth=1.0, **look)
+    axes.scatter(*np.transpose(ends), c="white", **look)
     axes.set(xlim=(-0.12, 1.12), ylim=(-0.07, 1.07))
     axes.axis("off")
     return edges, units, axes.set_title("One mask", animated=True)

@@ -1,7 +1,7 @@
 """Lesson 05: MC dropout on six years of CO2; drop rate, number of draws and noise precision.
 
-A ReLU network was trained at each rate; 100 of its functions are stored. T takes the first T of
-them, and tau adds noise to a standard deviation that stays the same.
+A ReLU network was trained at each rate; 100 of its functions are stored. S takes the first S of
+them, and tau adds observation noise to an epistemic standard deviation that stays the same.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bdl_lessons.lessons.panels import arrays
 from bdl_lessons.models import Network
 
 DRAWS = (2, 5, 10, 20, 50, 100)
-TAUS = (0.25, 0.5, 1.0, 2.0, 4.0, 10.0, 25.0, 100.0)
+TAUS = (0.25, 0.5, 1.0, 2.0, 6.0, 10.0, 25.0, 100.0)  # the networks were trained with 6
 
 
 def panel() -> Panel:
@@ -39,8 +39,8 @@ def panel() -> Panel:
         build_figure,
         [
             Slider("p_drop", "p_drop, drop probability", RATES, LESSON_RATE),
-            Slider("n_samples", "T, number of draws", DRAWS, 20),
-            Slider("tau", "τ, noise precision (1/ppm²)", TAUS, 4.0),
+            Slider("n_samples", "S, number of draws", DRAWS, 20),
+            Slider("tau", "τ, noise precision (1/ppm²)", TAUS, 6.0),
         ],
         size=(9.6, 3.6),
     )
@@ -71,19 +71,19 @@ def build_figure(figure: Figure) -> Update:
     left.set_title("Mean ± 2 predictive standard deviations")
     left.legend(
         [seen, hidden, mean],
-        ["training months", "later months", "mean of T draws"],
+        ["training months", "later months", "mean of S draws"],
         loc="lower right",
     )
 
-    (spread_line,) = right.plot([], [], color=BLUE, ls="--", animated=True)
+    (epistemic_line,) = right.plot([], [], color=BLUE, ls="--", animated=True)
     (noise_line,) = right.plot([], [], color=GREEN, ls=":", animated=True)
     (total_line,) = right.plot([], [], color=INK, ls="-", animated=True)
     right.axvline(END, color=INK, lw=0.8, ls="--")
     right.set(xlim=(START, HORIZON), ylim=(0, 8), xlabel="year", ylabel="standard deviation (ppm)")
-    right.set_title("Spread and noise: squares add")
+    right.set_title("Its two parts: squares add")
     right.legend(
-        [total_line, spread_line, noise_line],
-        ["predictive", "spread of the draws", "noise, 1/√τ"],
+        [total_line, epistemic_line, noise_line],
+        ["predictive", "epistemic (draws)", "aleatoric, 1/√τ"],
         loc="upper left",
     )
 
@@ -91,11 +91,11 @@ def build_figure(figure: Figure) -> Update:
         draws = torch.from_numpy(stored["draws"][RATES.index(p_drop), :n_samples]).double()
         ppm = data.to_ppm(x[:, 0], draws)[..., None]
         centre, std = ppm.mean(0)[:, 0], predictive_var(ppm, tau)[:, 0].sqrt()
-        spread = ppm.std(0, correction=0)[:, 0]
+        epistemic = ppm.std(0, correction=0)[:, 0]
         band.set_data(years, centre - 2 * std, centre + 2 * std)
         lines.set_segments([np.column_stack([years, draw]) for draw in ppm[:20, :, 0]])
         mean.set_data(years, centre)
-        spread_line.set_data(years, spread)
+        epistemic_line.set_data(years, epistemic)
         noise_line.set_data(years, np.full(len(years), tau**-0.5))
         total_line.set_data(years, std)
         at_test = torch.stack(
@@ -105,9 +105,10 @@ def build_figure(figure: Figure) -> Update:
         test_std = torch.from_numpy(np.interp(test_years, years, std))
         inside = ((test_ppm - at_test.mean(0)).abs() <= 2 * test_std).double()
         return (
-            f"Spread of the draws: <b>{spread[years < END].mean():.2f} ppm</b> on average over the "
-            f"training months, <b>{spread[-1]:.2f} ppm</b> at the end. Later months inside the "
-            f"band: {100 * inside.mean():.0f} %; log predictive likelihood {score:.2f} nats."
+            f"Standard deviation of the draws: <b>{epistemic[years < END].mean():.2f} ppm</b> on "
+            f"average over the training months, <b>{epistemic[-1]:.2f} ppm</b> at the end. "
+            f"Later months inside the band: {100 * inside.mean():.0f} %; log predictive "
+            f"likelihood {score:.2f} nats."
         )
 
     return update

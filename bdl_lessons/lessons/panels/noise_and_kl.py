@@ -6,12 +6,12 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, GREEN, GREY, INK, ORANGE, VERMILLION, tint
+from bdl_lessons.core import BLUE, GREEN, GREY, INK, VERMILLION
 from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
 from bdl_lessons.probability import kingma_kl, loguniform_kl, loguniform_kl_slope, molchanov_kl
 
 LOG_ALPHAS = tuple(round(-6 + 0.25 * step, 2) for step in range(41))
-THETAS = (0.25, 0.5, 1.0, 2.0)
+MEANS = (0.25, 0.5, 1.0, 2.0)
 NOISE = np.linspace(-2, 4, 601)
 WEIGHT = np.linspace(-4, 6, 801)
 CURVE = torch.linspace(-6, 4, 401, dtype=torch.float64)
@@ -24,9 +24,9 @@ def panel() -> Panel:
         build_figure,
         [
             Slider("log_alpha", "log α (p_drop)", LOG_ALPHAS, -1.0, show_alpha),
-            Choice("theta", "θ, mean of the weight", THETAS, 1.0, "{:g}".format),
+            Choice("mu", "μ, mean of the weight", MEANS, 1.0, "{:g}".format),
         ],
-        size=(9.6, 3.4),
+        size=(9.6, 3.9),
     )
 
 
@@ -43,41 +43,43 @@ def matched_p_drop(log_alpha: float) -> float:
 def build_figure(figure: Figure) -> Update:
     """Left: the noise. Middle: the weight and the prior. Right: the divergence, three ways."""
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 1.15))
-    figure.subplots_adjust(0.062, 0.17, 0.985, 0.89, wspace=0.27)
+    figure.subplots_adjust(0.07, 0.155, 0.985, 0.9, wspace=0.3)
 
-    left.set(xlim=(NOISE[0], NOISE[-1]), ylim=(0, 2), yticks=(0, 1, 2))
-    left.set(xlabel="factor ξ", ylabel="density; probability of the bars", title="The noise")
+    left.set(xlim=(NOISE[0], NOISE[-1]), ylim=(0, 2.6), yticks=(0, 1, 2))
+    left.set(xlabel="factor ξ", ylabel="density, or probability (bars)", title="the noise")
     (gaussian,) = left.plot(NOISE, NOISE, color=BLUE, ls="-", animated=True)
     stems = left.vlines([0, 1], 0, [1, 1], color=VERMILLION, lw=5, alpha=0.7, animated=True)
     left.legend([gaussian, stems], ["N(1, α)", "binary"], loc="upper right")
 
-    middle.set(xlim=(WEIGHT[0], WEIGHT[-1]), ylim=(1e-3, 30), yscale="log")
-    middle.set(xlabel="weight w = θ ξ", ylabel="density", title="One weight")
+    middle.set(xlim=(WEIGHT[0], WEIGHT[-1]), ylim=(1e-3, 2e3), yscale="log")
+    middle.set_yticks([1e-3, 1e-2, 0.1, 1, 10])
+    middle.minorticks_off()
+    middle.set(xlabel="weight w = μ ξ", ylabel="density", title="one weight")
     with np.errstate(divide="ignore"):
-        (prior,) = middle.plot(WEIGHT, 0.3 / np.abs(WEIGHT), color=GREY, ls="--")
+        (prior,) = middle.plot(WEIGHT, np.minimum(0.3 / np.abs(WEIGHT), 30), color=GREY, ls="--")
     (weight,) = middle.plot(WEIGHT, WEIGHT, color=BLUE, ls="-", animated=True)
     middle.legend([weight, prior], ["q(w)", "prior ∝ 1/|w|"], loc="upper right")
 
-    right.set(xlim=(-6, 4), ylim=(-0.6, 4), xlabel="log α", ylabel="KL, nats per factor")
-    right.set_title("Its KL divergence")
+    right.set(xlim=(-6, 4), ylim=(-0.6, 4.6), xlabel="log α", ylabel="KL (nats per factor)")
+    right.set_title("its KL divergence")
     right.axhline(0, color=GREY, lw=0.8, ls=":")
-    right.axvspan(0, 4, color=tint(ORANGE, 0.15), lw=0)
-    right.text(0.15, 3.75, "α > 1", va="top", fontsize=9)
+    right.plot([0, 0], [-0.6, 2.4], color=GREY, lw=0.8, ls=":")
+    right.text(0.3, 1.7, "α > 1")
     x = CURVE.numpy()
     right.plot(x, loguniform_kl(CURVE).numpy(), color=BLUE, ls="-", label="exact")
     right.plot(x, kingma_kl(CURVE).numpy(), color=VERMILLION, ls="--", label="cubic")
     right.plot(x, molchanov_kl(CURVE).numpy(), color=GREEN, ls=":", lw=2.6, label="sigmoid")
-    right.legend(loc="center right")
+    right.legend(loc="upper right")
     here = right.scatter([], [], s=60, c=BLUE, edgecolor=INK, zorder=4, animated=True)
     (tangent,) = right.plot([], [], color=INK, ls="-", lw=1.1, animated=True)
 
-    def update(log_alpha: float, theta: float) -> str:
+    def update(log_alpha: float, mu: float) -> str:
         std, p_drop = np.exp(log_alpha / 2), matched_p_drop(log_alpha)
         gaussian.set_ydata(_normal(NOISE, 1.0, std))
         stems.set_segments(
             [[(0, 0), (0, p_drop)], [(1 / (1 - p_drop), 0), (1 / (1 - p_drop), 1 - p_drop)]]
         )
-        weight.set_ydata(np.maximum(_normal(WEIGHT, theta, std * theta), 1e-9))
+        weight.set_ydata(np.maximum(_normal(WEIGHT, mu, std * mu), 1e-9))
         at = torch.tensor(log_alpha, dtype=torch.float64)
         kl, cubic, sigmoid = (f(at).item() for f in (loguniform_kl, kingma_kl, molchanov_kl))
         slope = loguniform_kl_slope(at).item()
@@ -86,7 +88,7 @@ def build_figure(figure: Figure) -> Update:
         tangent.set_data(log_alpha + reach, kl + slope * reach)
         return (
             f"α = <b>{std**2:.4g}</b>, as inverted dropout with p_drop = <b>{p_drop:.3f}</b>. "
-            f"KL = <b>{kl:.4f}</b> nats for any θ; cubic <b>{cubic:.4g}</b>, "
+            f"KL = <b>{kl:.4f}</b> nats for any μ; cubic <b>{cubic:.4g}</b>, "
             f"sigmoid <b>{sigmoid:.4f}</b>. Slope −z F(z) = <b>{slope:.4f}</b> nats per unit of "
             f"log α. P(sign of w flips) = <b>{_below_zero(std):.3f}</b>."
         )

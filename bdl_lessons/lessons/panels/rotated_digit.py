@@ -11,10 +11,10 @@ from torch import nn
 
 from bdl_lessons.core import BLUE, INK, VERMILLION
 from bdl_lessons.datasets.rotation import rotated
-from bdl_lessons.evaluation import mutual_information, predictive_entropy
 from bdl_lessons.experiments.panel_arrays.rotated_digit import (
     ANGLES,
     LESSON_RATE,
+    MANY_SAMPLES,
     N_SAMPLES,
     RATES,
     the_one,
@@ -31,7 +31,7 @@ def panel() -> Panel:
         "rotated-digit",
         build_figure,
         [
-            Slider("angle", "rotation (degrees)", ANGLES, 40),
+            Slider("angle", "rotation (degrees)", ANGLES, 75),
             Slider("p_drop", "p_drop, drop probability", RATES, LESSON_RATE),
         ],
         size=(9.6, 3.3),
@@ -40,7 +40,8 @@ def panel() -> Panel:
 
 def build_figure(figure: Figure) -> Update:
     """Left: the digit. Middle: each draw's probabilities. Right: entropies over the angle."""
-    logits = arrays.load("rotated_digit")["logits"].astype(np.float64)
+    stored = arrays.load("rotated_digit")
+    logits = stored["logits"].astype(np.float64)
     shift = np.random.default_rng(0).uniform(-0.3, 0.3, (N_SAMPLES, 10))
     left, middle, right = figure.subplots(1, 3, width_ratios=(0.7, 1.5, 1.3))
     figure.subplots_adjust(0.01, 0.16, 0.985, 0.9, wspace=0.24)
@@ -57,28 +58,27 @@ def build_figure(figure: Figure) -> Update:
 
     (entropy_line,) = right.plot([], [], color=INK, ls="-", animated=True)
     (information_line,) = right.plot([], [], color=BLUE, ls="--", animated=True)
-    here = right.axvline(0, color=VERMILLION, ls=":", animated=True)
+    here = right.axvline(0, ymax=0.64, color=VERMILLION, ls=":", animated=True)
     right.axhline(math.log(10), color=INK, lw=0.8, ls=":")
-    right.text(178, math.log(10) + 0.04, "log 10", ha="right", fontsize=8)
+    right.text(178, math.log(10) + 0.04, "log 10", ha="right", fontsize=10)
     right.set(xlim=(0, 180), ylim=(0, 2.6), xticks=range(0, 181, 45), ylabel="nats")
     right.set(xlabel="rotation (degrees)", title="Uncertainty over the angle")
     right.legend(
         [entropy_line, information_line],
         ["predictive entropy", "mutual information"],
         loc="upper left",
-        bbox_to_anchor=(0, 0.9),
+        bbox_to_anchor=(0, 0.87),
     )
 
     def update(angle: int, p_drop: float) -> str:
-        at_rate = torch.from_numpy(logits[RATES.index(p_drop)])  # (angles, S, 10)
-        here_logits = at_rate[ANGLES.index(angle)]
+        here_logits = torch.from_numpy(logits[RATES.index(p_drop), ANGLES.index(angle)])  # (S, 10)
         probs = here_logits.softmax(-1).numpy()
         image.set_data(rotated(the_one(), angle).numpy())
         title.set_text(f"{angle}°")
         votes.set_offsets(np.column_stack([(np.arange(10) + shift).ravel(), probs.ravel()]))
         means.set_offsets(np.column_stack([np.arange(10), probs.mean(0)]))
-        by_draw = at_rate.transpose(0, 1)
-        entropy, information = predictive_entropy(by_draw), mutual_information(by_draw)
+        rate = RATES.index(p_drop)
+        entropy, information = stored["entropy"][rate], stored["information"][rate]
         entropy_line.set_data(ANGLES, entropy)
         information_line.set_data(ANGLES, information)
         here.set_xdata([angle, angle])
@@ -87,8 +87,9 @@ def build_figure(figure: Figure) -> Update:
         return (
             f"Most probable: <b>{ranked[0]}</b> (mean {probs.mean(0)[ranked[0]]:.2f}, single draws "
             f"{probs[:, ranked[0]].min():.2f} to {probs[:, ranked[0]].max():.2f}), then "
-            f"{ranked[1]} ({probs.mean(0)[ranked[1]]:.2f}). Entropy {entropy[index]:.2f} nats, of "
-            f"which {information[index]:.2f} are disagreement."
+            f"{ranked[1]} ({probs.mean(0)[ranked[1]]:.2f}). From {MANY_SAMPLES} draws: predictive "
+            f"entropy {entropy[index]:.2f} nats, of which {information[index]:.2f} are mutual "
+            f"information (epistemic)."
         )
 
     return update

@@ -1,9 +1,9 @@
-"""Lesson 03: a random network grows wider, and its covariance settles on the closed form.
+"""Lesson 03: a random network grows wider, and its covariance tends to the closed form.
 
 The layers are sampled on a grid of inputs, not weight by weight: given the layer below, the units
 of a layer are independent Gaussian functions whose covariance is that layer's, so
-``root(K) @ noise`` has exactly the distribution of the network's pre-activations. One unit is one
-column of the noise: a wider network has more columns, and those it had stay.
+``root(C) @ noise`` has exactly the distribution of the network's pre-activations. One unit is one
+column of the noise: a wider network has more columns, and the others stay.
 """
 
 from __future__ import annotations
@@ -60,17 +60,18 @@ def panel() -> Panel:
         build_figure,
         [
             Slider("width", "K, hidden units per layer", WIDTHS, 16, "{:d}".format),
-            Choice("nonlinearity", "σ", tuple(KERNELS), "relu"),
+            Choice("nonlinearity", "φ, nonlinearity", tuple(KERNELS), "relu"),
             Slider("depth", "depth, hidden layers", DEPTHS, 1, "{:d}".format),
         ],
-        size=(9.8, 3.3),
+        size=(9.6, 3.4),
     )
 
 
 def build_figure(figure: Figure) -> Update:
-    """Prior draws, the network's covariance, the closed form, and the error over all widths."""
-    left, middle, right, curve = figure.subplots(1, 4, width_ratios=(1.45, 1, 1, 1.05))
-    figure.subplots_adjust(0.055, 0.17, 0.985, 0.88, wspace=0.34)
+    """Prior draws, the network's covariance, the closed form, and the deviation at all widths."""
+    boxes = [(0.055, 0.215, 0.65), (0.335, 0.182, 0.515), (0.555, 0.182, 0.515)]
+    boxes += [(0.745, 0.012, 0.515), (0.875, 0.115, 0.65)]
+    left, middle, right, bar, curve = (figure.add_axes((x, 0.16, w, h)) for x, w, h in boxes)
     x = GRID.numpy()
     noise = draw_noise(SEED)
     networks = {
@@ -80,31 +81,32 @@ def build_figure(figure: Figure) -> Update:
     }
 
     left.set(xlim=(x[0], x[-1]), ylim=(-6, 6), xlabel="input x", ylabel="output f(x)")
-    left.set_title("Four functions")
+    left.set_title("Four functions; grey:\nmean ± 2 std for K = ∞")
     band = left.fill_between(x, 0 * x, 0 * x, color=tint(GREY, 0.35), lw=0, animated=True)
     lines = LineCollection([], colors=CYCLE[:N_DRAWS], linewidths=1.6, animated=True)
     left.add_collection(lines)
 
     images = []
-    for axes, name in ((middle, "covariance: network"), (right, "closed form")):
-        images.append(
-            axes.imshow(
-                np.zeros((len(x), len(x))),
-                extent=(x[0], x[-1], x[0], x[-1]),
-                origin="lower",
-                animated=True,
-            )
-        )
-        axes.set(xlabel="input x′", ylabel="input x", xticks=(-2, 0, 2), yticks=(-2, 0, 2))
-        axes.set_title(name)
+    for axes, name in ((middle, "Covariance of\nthis network"), (right, "Covariance\nfor K = ∞")):
+        extent = (x[0], x[-1], x[0], x[-1])
+        blank = np.zeros((len(x), len(x)))
+        images.append(axes.imshow(blank, extent=extent, origin="lower", animated=True))
+        axes.set(xlabel="input x′", xticks=(-2, 0, 2), yticks=(-2, 0, 2), title=name)
+    middle.set_ylabel("input x")
+    right.set_yticks((-2, 0, 2), ("", "", ""))
+    bar.imshow(np.linspace(0, 1, 64)[:, None], aspect="auto", origin="lower")
+    bar.set(xticks=(), yticks=(), label="<colorbar>")
+    bar.yaxis.set_label_position("right")
+    bar.set_ylabel("Cov[f(x), f(x′)]")
+    ends = [bar.text(1.4, y, "", transform=bar.transAxes, animated=True) for y in (-0.02, 0.96)]
 
-    curve.set(xscale="log", yscale="log", xlim=(0.8, 5500), ylim=(3e-3, 4), xlabel="width K")
-    curve.set_title("relative error")
-    curve.set_xticks([1, 16, 256, 4096], ["1", "16", "256", "4096"])
+    curve.set(xscale="log", yscale="log", xlim=(0.8, 7500), ylim=(3e-3, 4), xlabel="width K")
+    curve.set(title="All widths", ylabel="relative deviation")
+    curve.set_xticks([1, 32, 1024], ["1", "32", "1024"])
     curve.minorticks_off()
     slope = np.array(WIDTHS, dtype=float) ** -0.5
     curve.plot(WIDTHS, 1.6 * slope, color=GREY, linestyle="--", lw=1.2)
-    curve.text(300, 0.5, "1/√K", color=INK)
+    curve.text(90, 0.6, "1/√K", color=INK)
     (errors,) = curve.plot([], [], color=BLUE, linestyle="-", animated=True)
     (here,) = curve.plot([], [], "o", color=VERMILLION, ms=8, animated=True)
 
@@ -115,17 +117,18 @@ def build_figure(figure: Figure) -> Update:
         std = exact.diagonal().sqrt().numpy()
         band.set_data(x, -2 * std, 2 * std)
         lines.set_segments([np.stack([x, draw], 1) for draw in network.draws.numpy()])
+        limits = min(0.0, exact.min().item()), exact.max().item()
         for image, k in zip(images, (network.covariance, exact), strict=True):
-            image.set_data(k.numpy())
-            image.set_clim(min(0.0, exact.min().item()), exact.max().item())
+            image.set(data=k.numpy(), clim=limits)
+        for end, value in zip(ends, limits, strict=True):
+            end.set_text(f"{value:.1f}")
         relative = [_relative_error(n.covariance, exact) for n in seen]
         errors.set_data(WIDTHS, relative)
         here.set_data([width], [relative[WIDTHS.index(width)]])
         return (
             f"{depth} hidden layer{'s' if depth > 1 else ''} of <b>{width}</b> {nonlinearity} "
-            f"unit{'s' if width > 1 else ''}. The covariance differs from the closed form by "
-            f"<b>{relative[WIDTHS.index(width)]:.1%}</b> of its size. Grey band: ±2 prior "
-            "standard deviations of the infinitely wide network."
+            f"unit{'s' if width > 1 else ''}. The covariance deviates from that of the infinitely "
+            f"wide network by <b>{relative[WIDTHS.index(width)]:.1%}</b> of its size."
         )
 
     return update

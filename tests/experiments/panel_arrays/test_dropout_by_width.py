@@ -4,7 +4,6 @@ import torch
 
 from bdl_lessons.experiments.panel_arrays import dropout_by_width
 from bdl_lessons.lessons.panels import arrays
-from bdl_lessons.models import BinaryDropout, GaussianDropout
 
 
 @pytest.fixture(scope="module")
@@ -13,36 +12,44 @@ def stored():
 
 
 def test_the_arrays_have_one_entry_for_each_run(stored):
-    shape = (len(dropout_by_width.METHODS), len(dropout_by_width.WIDTHS), dropout_by_width.SEEDS)
-    assert stored["error"].shape == shape
-    assert stored["alpha"].shape == (*shape, 3)
+    shape = (len(dropout_by_width.METHODS), len(dropout_by_width.SETTINGS))
+    scores = (*shape, len(dropout_by_width.STEPS), dropout_by_width.SEEDS)
+    assert stored["error"].shape == stored["nll"].shape == scores
+    assert stored["alpha"].shape == (*shape, dropout_by_width.SEEDS, len(dropout_by_width.RATES))
     assert ((stored["error"] > 0) & (stored["error"] < 60)).all()
 
 
 def test_alpha_is_stored_where_it_is_learned_and_within_its_bound(stored):
     for name, alpha in zip(dropout_by_width.METHODS, stored["alpha"], strict=True):
-        if name.startswith("variational"):
+        if name in dropout_by_width.LEARNED:
             assert ((alpha > 0) & (alpha <= 1 + 1e-6)).all()
         else:
             assert np.isnan(alpha).all()
 
 
-def test_the_fixed_methods_have_matched_noise():
-    like = torch.zeros((), dtype=torch.float64)
-    for name in ("binary", "Gaussian A"):
-        for p_drop, factory in zip(
-            dropout_by_width.RATES, dropout_by_width.METHODS[name], strict=True
-        ):
-            assert isinstance(factory, BinaryDropout | GaussianDropout)
-            noise = factory.linear(3, 2).noise
-            xi = noise.sample(torch.Size([100_000]), torch.Generator().manual_seed(0), like)
-            assert xi.var() == pytest.approx(p_drop / (1 - p_drop), abs=0.02)
+@pytest.mark.parametrize("name", [m for m in dropout_by_width.METHODS if m != "none"])
+def test_every_noise_starts_with_the_matched_variance(name):
+    for p_drop, factory in zip(dropout_by_width.RATES, dropout_by_width.METHODS[name], strict=True):
+        layer = factory.linear(1, 1, bias=False).double()
+        x = torch.ones(40_000, 1, dtype=torch.float64)
+        y = layer(x, "per_example", torch.Generator().manual_seed(0)) / layer.weight
+        tolerance = 0.15 if name == "concrete" else 0.04  # a relaxed mask has less variance
+        assert y.var().item() == pytest.approx(p_drop / (1 - p_drop), abs=tolerance)
+
+
+def test_label_noise_leaves_the_test_labels_alone():
+    clean, noisy = (dropout_by_width.splits(rate) for rate in (0.0, 0.3))
+    changed = (clean[1] != noisy[1]).double().mean(1)
+    assert ((changed > 0.2) & (changed < 0.34)).all()  # a tenth of the new labels are the old ones
+    for part in (0, 2, 3):
+        torch.testing.assert_close(clean[part], noisy[part])
 
 
 @pytest.mark.slow
-def test_the_committed_arrays_are_what_training_gives(stored):
-    for name in ("Gaussian A", "variational A", "variational B"):
-        row = list(dropout_by_width.METHODS).index(name)
-        error, *alpha = dropout_by_width.train(name, dropout_by_width.WIDTHS[0], seed=1)
-        assert error == pytest.approx(stored["error"][row, 0, 1], abs=1.0)
-        assert np.allclose(alpha, stored["alpha"][row, 0, 1], atol=0.02, equal_nan=True)
+@pytest.mark.parametrize("name", ["none", "variational A"])
+def test_the_committed_arrays_are_what_training_gives(stored, name):
+    row = list(dropout_by_width.METHODS).index(name)
+    found = dropout_by_width.train(name, "16 units", steps=(500,))
+    committed = stored["error"][row, 0, 0]
+    standard_error = committed.std(ddof=1) / dropout_by_width.SEEDS**0.5
+    assert abs(found["error"].mean() - committed.mean()) < 4 * standard_error

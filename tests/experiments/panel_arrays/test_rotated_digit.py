@@ -7,3 +7,5 @@ def test_arrays_have_the_layout_that_is_stored(monkeypatch):
     made, stored = rotated_digit.make_arrays(n_steps=2), arrays.load("rotated_digit")
     assert made["weights"].shape == stored["weights"].shape
     assert made["logits"].shape[1:] == stored["logits"].shape[1:]
+    for name in ("entropy", "information"):
+        assert made[name].shape[1:] == stored[name].shape[1:]

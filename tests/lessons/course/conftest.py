@@ -34,7 +34,7 @@ def lesson():
         panel.outputs = [new.new_output("execute_result", picture, execution_count=1)]
         method = new.new_code_cell("z = 1", metadata={"tags": ["method"]})
         shown = map(new.new_code_cell, code)
-        cells = [title, section, imports, panel, method, *shown, *exercises, *others]
+        cells = [title, section, imports, *shown, panel, method, *exercises, *others]
         for index, cell in enumerate(cells):
             cell.id = f"01-{index:02d}"
             cell.metadata["slideshow"] = {"slide_type": "slide"}

@@ -49,7 +49,7 @@ def stderr(notebook):
 
 
 def widget_view(notebook):
-    code_cells(notebook)[1].outputs[0].data[WIDGET_VIEW] = {}
+    code_cells(notebook)[2].outputs[0].data[WIDGET_VIEW] = {}
 
 
 def svg(notebook):
@@ -66,7 +66,7 @@ def address(notebook):
 
 
 def panel_without_picture(notebook):
-    code_cells(notebook)[1].outputs = []
+    code_cells(notebook)[2].outputs = []
 
 
 def unknown_tag(notebook):

@@ -17,11 +17,11 @@ def code_cells(notebook):
 
 
 def draws_in_the_open(notebook):
-    code_cells(notebook)[3].source = "figure, axis = plt.subplots()\nshow(figure)"
+    code_cells(notebook)[1].source = "figure, axis = plt.subplots()\nshow(figure)"
 
 
 def hides_the_idea(notebook):
-    code_cells(notebook)[3].metadata.update(tags=["hide-input"], jupyter={"source_hidden": True})
+    code_cells(notebook)[1].metadata.update(tags=["hide-input"], jupyter={"source_hidden": True})
 
 
 def hides_by_tag_alone(notebook):
@@ -29,25 +29,25 @@ def hides_by_tag_alone(notebook):
 
 
 def long_cell(notebook):
-    code_cells(notebook)[3].source = "x = 1\n" * 26
+    code_cells(notebook)[1].source = "x = 1\n" * 26
 
 
 def long_method(notebook):
-    code_cells(notebook)[2].source = "x = 1\n" * 16
+    code_cells(notebook)[3].source = "x = 1\n" * 16
 
 
 def nothing_built(notebook):
-    code_cells(notebook)[2].metadata["tags"] = []
+    code_cells(notebook)[3].metadata["tags"] = []
 
 
 def printed_float(notebook):
     output = new.new_output("stream", name="stdout", text="accuracy 0.97\n")
-    code_cells(notebook)[3].outputs = [output]
+    code_cells(notebook)[1].outputs = [output]
 
 
 def shown_float(notebook):
     output = new.new_output("execute_result", {"text/plain": "0.97"}, execution_count=4)
-    code_cells(notebook)[3].outputs = [output]
+    code_cells(notebook)[1].outputs = [output]
 
 
 def guessed_minutes(notebook):
@@ -137,7 +137,7 @@ def test_a_fault_is_named(lesson, fault, message):
 def test_numbers_that_check_and_results_show_are_known(lesson):
     notebook = lesson("x = 1")
     known = "ok   mean: 0.251 (expected 0.25 ± 0.01)\n01.1 · a task: solved.\n"
-    code_cells(notebook)[3].outputs = [new.new_output("stream", name="stdout", text=known)]
+    code_cells(notebook)[1].outputs = [new.new_output("stream", name="stdout", text=known)]
     assert problems(notebook, PATH) == []
 
 

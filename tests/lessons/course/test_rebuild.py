@@ -16,15 +16,8 @@ CODE = (
 @pytest.fixture
 def path(tmp_path, lesson):
     target = tmp_path / "01_a_claim.ipynb"
-    target.write_text(notebook.text(arranged(lesson(*CODE))))
+    target.write_text(notebook.text(lesson(*CODE)))
     return target
-
-
-def arranged(made):
-    """The panel's cell must come after the code that makes the panel."""
-    cells = made.cells
-    cells[2], cells[3] = cells[3], cells[2]
-    return made
 
 
 def test_a_second_rebuild_gives_the_same_bytes(path):

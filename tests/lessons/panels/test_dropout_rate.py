@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -16,11 +18,13 @@ def panel():
     return dropout_rate.panel()
 
 
-def test_every_setting_gives_a_picture(panel):
-    pictures = {panel.render(p_drop=rate).png for rate in dropout_rate.RATES}
-    assert len(pictures) == len(dropout_rate.RATES)
+@pytest.mark.parametrize("trained", dropout_rate.TRAINED)
+def test_every_setting_gives_a_picture(panel, trained):
+    rates = dropout_rate.RATES
+    pictures = {panel.render(p_drop=rate, trained=trained).png for rate in rates}
+    assert len(pictures) == len(rates)
     for point in dropout_rate.POINTS:
-        assert "weight scaling" in panel.render(point=point).readout
+        assert "weight scaling" in panel.render(point=point, trained=trained).readout
 
 
 def test_the_readout_states_the_exact_mean(panel, stored):
@@ -30,6 +34,22 @@ def test_the_readout_states_the_exact_mean(panel, stored):
     answers = dropout_rate.predict(weights, point, masks[:, None])[:, 0]
     exact = mask_probs(torch.from_numpy(masks), 0.3).numpy() @ answers
     assert f"exact mean <b>{exact:.3f}</b>" in panel.render(p_drop=0.3, point="far away").readout
+
+
+def test_without_dropout_in_training_weight_scaling_is_the_network_itself(panel, stored):
+    weights = dropout_rate.trained_at(0.0, stored)
+    point = np.array([dropout_rate.POINTS["far away"]])
+    plain = float(dropout_rate.predict(weights, point, 1.0)[0])
+    readout = panel.render(p_drop=0.3, point="far away", trained="without dropout").readout
+    assert f"weight scaling <b>{plain:.3f}</b>" in readout
+
+
+def test_training_with_dropout_makes_the_sub_networks_agree(panel):
+    def deviation(trained):
+        readout = panel.render(p_drop=0.3, point="inside a class", trained=trained).readout
+        return float(re.search(r"standard deviation <b>([\d.]+)", readout)[1])
+
+    assert deviation("at this p_drop") < deviation("without dropout") / 2
 
 
 def test_prediction_is_the_network_it_claims_to_be(stored):

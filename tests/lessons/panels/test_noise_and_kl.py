@@ -21,8 +21,8 @@ def numbers(shown, **params) -> list[float]:
 def test_settings_give_pictures_of_their_own(shown):
     values = noise_and_kl.LOG_ALPHAS[::4]
     assert len({shown.render(log_alpha=value).png for value in values}) == len(values)
-    pictures = {shown.render(theta=theta).png for theta in noise_and_kl.THETAS}
-    assert len(pictures) == len(noise_and_kl.THETAS)
+    pictures = {shown.render(mu=mu).png for mu in noise_and_kl.MEANS}
+    assert len(pictures) == len(noise_and_kl.MEANS)
 
 
 @pytest.mark.parametrize("log_alpha", [-4.0, 0.0, 2.0])
@@ -40,6 +40,6 @@ def test_the_readout_is_the_mathematics(shown, log_alpha):
     assert flips == pytest.approx((factors < 0).mean(), abs=0.005)
 
 
-def test_the_price_does_not_know_theta(shown):
-    prices = {tuple(numbers(shown, theta=theta)) for theta in noise_and_kl.THETAS}
-    assert len(prices) == 1
+def test_the_kl_does_not_depend_on_the_mean_of_the_weight(shown):
+    divergences = {tuple(numbers(shown, mu=mu)) for mu in noise_and_kl.MEANS}
+    assert len(divergences) == 1

@@ -35,7 +35,7 @@ def test_every_corner_of_the_controls_renders(wide):
             for width in (WIDTHS[0], WIDTHS[-1]):
                 picture = wide.render(nonlinearity=nonlinearity, depth=depth, width=width)
                 assert f"<b>{width}</b>" in picture.readout
-                assert pixels(picture).shape == (330, 980, 3)
+                assert pixels(picture).shape == (340, 960, 3)
 
 
 def test_a_picture_depends_on_the_controls_alone(wide):
@@ -67,8 +67,8 @@ def test_about_300_relu_units_are_right_to_ten_percent():
 
 
 @pytest.mark.parametrize("nonlinearity", KERNELS)
-def test_sampled_functions_have_the_law_of_sampled_weights(nonlinearity):
-    """Mean and spread over networks of a covariance entry, sampled on the grid and by weights."""
+def test_sampled_functions_have_the_distribution_of_sampled_weights(nonlinearity):
+    """Mean and standard deviation of a covariance entry over networks, both ways of sampling."""
     width, depth, n = 8, 2, 500
     rng = torch.Generator().manual_seed(0)
     on_grid, by_weights, noise = [], [], draw_noise(0)

@@ -11,6 +11,7 @@ from bdl_lessons.models import (
     ARD,
     BayesByBackprop,
     BinaryDropout,
+    ConcreteDropout,
     Deterministic,
     GaussianDropout,
     HierarchicalDropout,
@@ -23,6 +24,7 @@ from bdl_lessons.models import (
 FACTORIES = {
     "no noise": Deterministic(),
     "binary": BinaryDropout(0.5),
+    "concrete": ConcreteDropout(0.5),
     "Gaussian A": GaussianDropout(0.5, "A"),
     "Gaussian B": GaussianDropout(0.5, "B"),
     "variational A": VariationalDropout("A", "unit"),
@@ -115,7 +117,16 @@ def test_factories_hand_stride_padding_and_bias_on_and_refuse_other_options(fact
         factory.linear(3, 6, dtype=torch.float64)
 
 
-LEARNED = ["variational A", "variational B", "structured", "hierarchical", "bbb", "sparse", "ard"]
+LEARNED = [
+    "concrete",
+    "variational A",
+    "variational B",
+    "structured",
+    "hierarchical",
+    "bbb",
+    "sparse",
+    "ard",
+]
 
 
 @pytest.mark.parametrize("name", LEARNED)
