@@ -61,9 +61,9 @@ def _names(axis: Axes) -> Iterator[str]:
 def _legend(axis: Axes) -> Iterator[str]:
     if (legend := axis.get_legend()) is None:
         return
-    box = legend.get_window_extent()
+    box = Bbox.intersection(legend.get_window_extent(), axis.bbox)  # data are clipped to the axis
     for artist in (*axis.lines, *axis.patches, *axis.collections):
-        if artist.get_visible() and _touches(artist, box):
+        if box and artist.get_visible() and _touches(artist, box):
             yield f"the legend lies on {artist.get_label()!r}"
 
 

@@ -61,6 +61,15 @@ def test_a_legend_beside_the_data_is_fine():
     assert problems(figure_of(draw)) == []
 
 
+def test_a_legend_outside_the_axis_is_fine_where_data_are_clipped():
+    def draw(axis):
+        axis.plot(X, 3 * X, label="line")
+        axis.set(xlim=(0, 1), ylim=(0, 1))
+        axis.legend(loc="lower left", bbox_to_anchor=(0, 1.01))
+
+    assert problems(figure_of(draw)) == []
+
+
 def small(axis):
     axis.text(0.5, 0.5, "tiny", fontsize=9)
 

@@ -1,4 +1,4 @@
-"""Exercises of lesson 03: width, step units, a Bayesian last layer, forecasts h places ahead."""
+"""Exercises of lesson 03: width, step units, a Bayesian last layer, forecasts some steps ahead."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ def wide_enough(K: int) -> tuple[float, float]:
     return math.sqrt(5 / K), 15 / K
 
 
-def step_kernel(x: Tensor, z: Tensor) -> Tensor:
-    """``E[step(w'x) step(w'z)]`` for ``w ~ N(0, I)``; both inputs are ``(d,)``.
+def step_kernel(x: Tensor, x_other: Tensor) -> Tensor:
+    """``E[step(w'x) step(w'x_other)]`` for ``w ~ N(0, I)``; both inputs are ``(d,)``.
 
     Both pre-activations are positive for directions of ``w`` in an arc of length ``pi - psi``.
     """
-    sine = ((x @ x) * (z @ z) - (x @ z) ** 2).clamp(min=0).sqrt()
-    return (math.pi - torch.atan2(sine, x @ z)) / (2 * math.pi)
+    dot = x @ x_other
+    sine = ((x @ x) * (x_other @ x_other) - dot**2).clamp(min=0).sqrt()
+    return (math.pi - torch.atan2(sine, dot)) / (2 * math.pi)
 
 
 def last_layer(
@@ -43,12 +44,12 @@ def last_layer(
     return _last_layer(x, y, x_test, w, b, 1 / beta / len(b), tau)
 
 
-def ahead(C: Tensor, y: Tensor, tau: float, h: int) -> Tensor:
-    """``log p(y_n | y_0, ..., y_{n-h})`` for every ``n``, in nats: ``(N,)``.
+def ahead(C: Tensor, y: Tensor, tau: float, horizon: int) -> Tensor:
+    """``log p(y_n | y_0, ..., y_{n-horizon})`` for every ``n``, in nats: ``(N,)``.
 
-    ``C`` is the kernel matrix ``(N, N)`` in the order of time, ``y`` ``(N,)``, ``h >= 1``.
+    ``C`` is the kernel matrix ``(N, N)`` in the order of time, ``y`` ``(N,)``, ``horizon >= 1``.
     """
-    return _ahead(C, y, tau, h)
+    return _ahead(C, y, tau, horizon)
 
 
 def _last_layer(x, y, x_test, w, b, scale, tau):
@@ -66,11 +67,16 @@ def _scaled(scale):
     )
 
 
-def _ahead(C, y, tau, h, *, noise=1.0, std=torch.sqrt):
+def _variance_of_y(x, y, x_test, w, b, beta, tau):
+    mean, var = last_layer(x, y, x_test, w, b, beta, tau)
+    return mean, var + 1 / tau
+
+
+def _ahead(C, y, tau, horizon, *, noise=1.0, std=torch.sqrt):
     noisy = C + torch.eye(len(y), dtype=y.dtype) / tau
     terms = []
     for n, target in enumerate(y):
-        past = slice(0, max(0, n - h + 1))
+        past = slice(0, max(0, n - horizon + 1))
         solved = torch.linalg.solve(noisy[past, past], C[past, n])
         var = C[n, n] + noise / tau - C[past, n] @ solved
         terms.append(Normal(solved @ y[past], std(var)).log_prob(target))
@@ -106,8 +112,8 @@ def _at_angle(answer, degrees: float, length: float = 1.0) -> Tensor:
     return answer(x, torch.tensor([math.cos(angle), math.sin(angle)], dtype=torch.float64))
 
 
-def _psi(x: Tensor, z: Tensor) -> Tensor:
-    return math.pi - 2 * math.pi * step_kernel(x, z)
+def _psi(x: Tensor, x_other: Tensor) -> Tensor:
+    return math.pi - 2 * math.pi * step_kernel(x, x_other)
 
 
 def _predictions(answer, beta: float = 0.4, tau: float = 2.0, copies: int = 1) -> Tensor:
@@ -129,7 +135,7 @@ def _joint(n: int) -> Tensor:
 
 
 def _changed(answer, n: int) -> Tensor:
-    """Which entries change, two places ahead, when target ``n`` does."""
+    """Which entries change, two steps ahead, when target ``n`` does."""
     moved = _SERIES.clone()
     moved[n] += 1
     return ((answer(_C, moved, 2.0, 2) - answer(_C, _SERIES, 2.0, 2)).abs() > 1e-9).double()
@@ -162,6 +168,11 @@ EXERCISES = (
                 lambda K: (5 / K, 15 / K),
                 "the first number is a variance divided by the squared mean. Asked is the standard "
                 "deviation divided by the mean.",
+            ),
+            KnownError(
+                lambda K: (math.sqrt(1.25 / K), 15 / K),
+                "the first number is the standard deviation of an average of relu(u)²/E[u²]; "
+                "divide by the mean of that, ½.",
             ),
             KnownError(
                 lambda K: (math.sqrt(5) / K, 15 / K),
@@ -227,30 +238,31 @@ EXERCISES = (
         },
         known_errors=(
             KnownError(
-                lambda x, z: 2 * step_kernel(x, z),
+                lambda x, x_other: 2 * step_kernel(x, x_other),
                 "this is Cho and Saul's k₀, which is defined with a factor 2 in front of the "
                 "expectation.",
             ),
             KnownError(
-                lambda x, z: _psi(x, z) / (2 * math.pi),
+                lambda x, x_other: _psi(x, x_other) / (2 * math.pi),
                 "ψ/(2π) is the probability that u > 0 and u' < 0. Asked is that both are positive.",
             ),
             KnownError(
-                lambda x, z: 1 - 2 * _psi(x, z) / math.pi,
+                lambda x, x_other: 1 - 2 * _psi(x, x_other) / math.pi,
                 "this is the kernel of sign units, with values −1 and 1. Here they are 0 and 1.",
             ),
             KnownError(
-                lambda x, z: (1 + torch.cos(_psi(x, z))) / 4,
+                lambda x, x_other: (1 + torch.cos(_psi(x, x_other))) / 4,
                 "linear in the cosine of the angle. The probability is linear in the angle itself.",
             ),
             KnownError(
-                lambda x, z: x.norm() * z.norm() * step_kernel(x, z),
-                "the lengths of x and z stand in front, as for ReLU. A step ignores the length.",
+                lambda x, x_other: x.norm() * x_other.norm() * step_kernel(x, x_other),
+                "the lengths of the inputs stand in front, as for ReLU. A step ignores the length.",
             ),
         ),
         hints=(
-            "Only the direction of w in the plane of x and z matters, and it is uniform.",
-            "w'x > 0 is a half circle around x, and w'z > 0 one around z. How much do they share?",
+            "Only the direction of w in the plane of x and x_other matters, and it is uniform.",
+            "w'x > 0 is a half circle around x, and w'x_other > 0 one around x_other. How much do "
+            "they share?",
             "(π − ψ) / (2π), with ψ from atan2 or from acos of a clamped cosine.",
         ),
         kind="derive",
@@ -301,6 +313,9 @@ EXERCISES = (
                 _scaled(lambda beta, K: 1 / beta / K**2),
                 "Φ is divided by K instead of sqrt(K). It enters the kernel twice.",
             ),
+            KnownError(
+                _variance_of_y, "this is the variance of a new y; asked is that of f, without 1/τ."
+            ),
         ),
         hints=(
             "Change one thing at a time: the number of units, beta, tau. What should happen?",
@@ -312,25 +327,25 @@ EXERCISES = (
     ),
     Exercise(
         number="03.4",
-        title="forecasts h places ahead",
+        title="forecasts several steps ahead",
         solution=ahead,
         probe=lambda answer: answer(_C, _SERIES, 2.0, 3),
         checks={
-            "h = 1: the terms of (15), whose sum is the log evidence": agrees(
+            "horizon 1: the terms of (15), whose sum is the log evidence": agrees(
                 lambda answer: answer(_C, _SERIES, 2.0, 1).cumsum(0),
                 torch.stack([_joint(n) for n in range(1, 10)]),
                 "entry n is the density of y_n given y_0 to y_{n-1}; the first one is given "
                 "nothing",
             ),
-            "h = N: every target from the prior alone": agrees(
+            "horizon N: every target from the prior alone": agrees(
                 lambda answer: answer(_C, _SERIES, 2.0, 9),
                 Normal(0.0, (_C.diagonal() + 0.5).sqrt()).log_prob(_SERIES),
-                "for n < h no earlier target is used: mean 0 and the variance of y_n itself",
+                "for n < horizon no earlier target is used: mean 0 and the variance of y_n itself",
             ),
-            "two places ahead, y_3 changes entry 3 and those from 5 on": agrees(
+            "two steps ahead, y_3 changes entry 3 and those from 5 on": agrees(
                 lambda answer: _changed(answer, 3),
                 torch.tensor([0, 0, 0, 1, 0, 1, 1, 1, 1], dtype=torch.float64),
-                "entry n may use y_0 to y_{n-h}, and the last of these is included",
+                "entry n may use y_0 to y_{n-horizon}, and the last of these is included",
             ),
             "independent targets: the horizon does not matter": agrees(
                 lambda answer: answer(_C.diagonal().diag(), _SERIES, 2.0, 4),
@@ -340,27 +355,27 @@ EXERCISES = (
         },
         known_errors=(
             KnownError(
-                lambda C, y, tau, h: _ahead(C, y, tau, h + 1),
-                "one place too far ahead: y_{n-h} itself is known when y_n is predicted.",
+                lambda C, y, tau, steps: _ahead(C, y, tau, steps + 1),
+                "one step too far ahead: y_{n-horizon} itself is known when y_n is predicted.",
             ),
             KnownError(
-                lambda C, y, tau, h: _ahead(C, y, tau, h - 1),
-                "one place too near: the last target that may be used is y_{n-h}.",
+                lambda C, y, tau, steps: _ahead(C, y, tau, steps - 1),
+                "one step too near: the last target that may be used is y_{n-horizon}.",
             ),
             KnownError(
-                lambda C, y, tau, h: _ahead(C, y, tau, h, noise=0.0),
-                "this is the density of f at place n. The target y_n has the noise variance 1/τ "
+                lambda C, y, tau, steps: _ahead(C, y, tau, steps, noise=0.0),
+                "this is the density of f at step n. The target y_n has the noise variance 1/τ "
                 "on top.",
             ),
             KnownError(
-                lambda C, y, tau, h: _ahead(C, y, tau, h, std=lambda var: var),
+                lambda C, y, tau, steps: _ahead(C, y, tau, steps, std=lambda var: var),
                 "the variance is passed where Normal expects the standard deviation.",
             ),
         ),
         hints=(
             "For one n, this is equation (3) with one test input: which rows and columns of C?",
-            "past = slice(0, max(0, n - h + 1)); the noise belongs on the diagonal of C[past, past]"
-            " and on the variance of y_n.",
+            "past = slice(0, max(0, n - horizon + 1)); the noise belongs on the diagonal of "
+            "C[past, past] and on the variance of y_n.",
             "Normal(mean, (variance of f + 1 / tau) ** 0.5).log_prob(y[n]), stacked over n.",
         ),
         kind="extend",

@@ -105,7 +105,7 @@ def build_figure(figure: Figure) -> Update:
         [contours, ellipses[0]],
         ["posterior", "q"],
         loc="lower left",
-        bbox_to_anchor=(-0.02, 0.98),
+        bbox_to_anchor=(-0.02, 1.01),
         ncols=2,
         handlelength=1.4,
         borderaxespad=0,

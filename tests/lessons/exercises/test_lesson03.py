@@ -43,7 +43,7 @@ def test_last_layer_is_the_posterior_of_the_package():
     torch.testing.assert_close(var, cov.diagonal())
 
 
-def test_one_place_ahead_the_forecasts_add_up_to_the_evidence():
+def test_one_step_ahead_the_forecasts_add_up_to_the_evidence():
     root, y = normal(8, 8), normal(8, seed=1)
     targets = torch.distributions.MultivariateNormal(
         torch.zeros(8).double(), root @ root.T + torch.eye(8) / 3.0
@@ -52,7 +52,7 @@ def test_one_place_ahead_the_forecasts_add_up_to_the_evidence():
     torch.testing.assert_close(total, targets.log_prob(y))
 
 
-def test_three_places_ahead_is_the_posterior_of_one_target():
+def test_three_steps_ahead_is_the_posterior_of_one_target():
     root, y = normal(8, 8), normal(8, seed=1)
     C, past = root @ root.T, slice(0, 5)
     mean, cov = gp_posterior(C[past, past], C[past, 7:], C[7:, 7:], y[past], 1 / 3.0)
