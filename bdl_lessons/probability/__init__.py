@@ -27,4 +27,4 @@ from bdl_lessons.probability.masks import all_masks, dropout_moments, mask_probs
 from bdl_lessons.probability.partition_kl import (
     gaussian_cells, line_cells, point_cells, quantised_kl,
 )
-from bdl_lessons.probability.weight_decay import implied_tau, l2_kl, weight_decay
+from bdl_lessons.probability.weight_decay import implied_tau, weight_decay

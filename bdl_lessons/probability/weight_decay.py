@@ -27,26 +27,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from torch import Tensor
-
 from bdl_lessons.core.validation import integer, one_of, positive, valid_p_drop
 
 DataTerm = Literal["nll", "half_squared_error", "squared_error", "mse"]
 Scaling = Literal["classic", "inverted"]
-
-
-def l2_kl(weight: Tensor, length_scale: float, p_drop: float, scaling: Scaling) -> Tensor:
-    """The part of ``KL(q || p)`` that depends on ``weight``: a positive sum in nats, 0-dim.
-
-    Args:
-        weight: any shape, as stored: ``M`` for ``"classic"``, ``keep * M`` for ``"inverted"``.
-        length_scale: l of the prior ``N(0, l^-2)``, > 0.
-        p_drop: probability that an input of this layer is dropped; 0 for a bias.
-
-    Raises:
-        TypeError, ValueError: for a value outside its range.
-    """
-    return 0.5 * _strength(length_scale, p_drop, scaling) * weight.square().sum()
 
 
 def weight_decay(
@@ -119,12 +103,7 @@ def _decay(tau, length_scale, n_train, p_drop, data_term, scaling, n_outputs, y_
         "squared_error": 2 / precision,
         "mse": 2 / (precision * integer("n_outputs", n_outputs, 1)),
     }[one_of("data_term", data_term, DataTerm)]
-    strength = _strength(length_scale, p_drop, scaling)
-    return loss_per_nat * strength / integer("n_train", n_train, 1)
-
-
-def _strength(length_scale: float, p_drop: float, scaling: Scaling) -> float:
-    """``keep l^2``, or ``l^2 / keep`` for weights that are stored as ``keep * M``."""
     keep = 1 - valid_p_drop(p_drop)
     factor = keep if one_of("scaling", scaling, Scaling) == "classic" else 1 / keep
-    return factor * positive("length_scale", length_scale) ** 2
+    precision_of_prior = positive("length_scale", length_scale) ** 2
+    return loss_per_nat * factor * precision_of_prior / integer("n_train", n_train, 1)

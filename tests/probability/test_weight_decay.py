@@ -11,7 +11,7 @@ from torch.distributions import Normal
 from torch.nn import functional
 
 from bdl_lessons.models import BinaryDropout
-from bdl_lessons.probability import implied_tau, l2_kl, weight_decay
+from bdl_lessons.probability import implied_tau, weight_decay
 
 DATA_TERMS = ("nll", "half_squared_error", "squared_error", "mse")
 N, Q, K, D = 7, 4, 5, 2
@@ -24,6 +24,12 @@ def normal(*shape: int, seed: int = 0) -> torch.Tensor:
 
 def gaussian(mean: torch.Tensor | float, std: float) -> Normal:
     return Normal(torch.as_tensor(mean).double(), torch.tensor(std, dtype=torch.float64))
+
+
+def kl_of(weight: torch.Tensor, length_scale: float, p_drop: float, scaling: str) -> torch.Tensor:
+    """The KL, without constants, whose gradient is the weight decay of a sum over one example."""
+    decay = weight_decay(1.0, length_scale, 1, p_drop, data_term="nll", scaling=scaling)
+    return decay / 2 * weight.square().sum()
 
 
 def mask(p_drop: float, *shape: int) -> torch.Tensor:
@@ -87,7 +93,7 @@ def test_one_sgd_step_with_weight_decay_is_one_step_on_the_elbo(data_term, scali
 
 
 @pytest.mark.parametrize("scaling", ["classic", "inverted"])
-def test_l2_kl_is_the_expected_log_prior_over_every_mask(scaling):
+def test_the_penalty_is_the_expected_log_prior_over_every_mask(scaling):
     """Cross-entropy E_q[-log p(W)] by enumeration, minus its value at M = 0."""
     stored, p_drop = normal(3, 4), 0.3
     M = stored / (1 - p_drop) if scaling == "inverted" else stored
@@ -97,10 +103,10 @@ def test_l2_kl_is_the_expected_log_prior_over_every_mask(scaling):
         probability = math.prod(1 - p_drop if kept else p_drop for kept in z)
         W = M * torch.tensor(z, dtype=torch.float64)
         expected -= probability * (prior.log_prob(W) - prior.log_prob(torch.zeros(()))).sum()
-    torch.testing.assert_close(l2_kl(stored, LENGTH_SCALE, p_drop, scaling), expected)
+    torch.testing.assert_close(kl_of(stored, LENGTH_SCALE, p_drop, scaling), expected)
 
 
-def test_l2_kl_is_the_m_dependent_part_of_the_mixture_kl():
+def test_the_penalty_is_the_m_dependent_part_of_the_mixture_kl():
     """One weight, KL(keep N(m, s^2) + p N(0, s^2) || N(0, l^-2)) by quadrature, at two m."""
     s, p_drop, grid = 0.02, 0.3, torch.linspace(-1, 4, 400_001, dtype=torch.float64)
     log_prior = gaussian(0.0, 1 / LENGTH_SCALE).log_prob(grid)
@@ -113,7 +119,7 @@ def test_l2_kl_is_the_m_dependent_part_of_the_mixture_kl():
         return torch.trapezoid(log_q.exp() * (log_q - log_prior), grid)
 
     far, near = (torch.tensor(m, dtype=torch.float64) for m in (3.0, 1.0))
-    penalty = [l2_kl(m, LENGTH_SCALE, p_drop, "classic") for m in (far, near)]
+    penalty = [kl_of(m, LENGTH_SCALE, p_drop, "classic") for m in (far, near)]
     torch.testing.assert_close(kl(3.0) - kl(1.0), penalty[0] - penalty[1], rtol=0, atol=1e-9)
 
 
@@ -191,5 +197,5 @@ def test_a_likelihood_loss_implies_no_tau():
 @pytest.mark.parametrize("p_drop", [0.0, 0.1, 0.5])
 def test_the_dropout_layers_have_the_same_kl(p_drop):
     layer = BinaryDropout(p_drop, length_scale=0.3).linear(4, 3)
-    expected = l2_kl(layer.weight, 0.3, p_drop, "inverted") + l2_kl(layer.bias, 0.3, 0.0, "classic")
+    expected = kl_of(layer.weight, 0.3, p_drop, "inverted") + kl_of(layer.bias, 0.3, 0.0, "classic")
     torch.testing.assert_close(layer.kl(), expected)

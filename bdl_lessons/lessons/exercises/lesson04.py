@@ -1,323 +1,357 @@
-"""Exercises of lesson 04: masked weights, the KL penalty, weight decay, one mask or many."""
+"""Exercises of lesson 04: the noise assumed, decay of a classifier, the exact KL, lost factors."""
 
 from __future__ import annotations
 
+import math
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
-from bdl_lessons.probability import all_masks, dropout_mixture, mask_probs, mixture_kl
+from bdl_lessons.lessons.exercises.grader import Exercise, KnownError, agrees, normals
+from bdl_lessons.lessons.panels.dropout_prior import exact_kl
+from bdl_lessons.probability import dropout_mixture, implied_tau, mixture_kl
 
 
-def masked_weights(M: Tensor, z: Tensor) -> Tensor:
-    """The weights that masks on the inputs stand for, equation (11).
+def noise_ratio(data_factor: float, keep_before: float, keep_after: float) -> float:
+    """By what factor the assumed noise standard deviation changes, at one ``weight_decay``.
 
-    ``M`` is ``(L, K)``, ``z`` is ``(B, K)``, one mask for each of B examples.
-    Returns ``(B, L, K)``: W_b = M diag(z_b).
+    The training set becomes ``data_factor`` times as large, and ``nn.Dropout`` keeps units with
+    probability ``keep_after`` instead of ``keep_before``. The prior stays the same.
     """
-    return M * z[:, None, :]
+    return math.sqrt(data_factor * keep_after / keep_before)
 
 
-def kl_penalty(M: Tensor, b: Tensor, p_drop: float, length_scale: float) -> Tensor:
-    """The part of KL(q || p) of one layer that depends on ``M`` and ``b``, in nats.
+def layer_decays(prior_std: float, n_train: int, p_drops: list[float]) -> list[float]:
+    """``weight_decay`` of each layer of a classifier, so that all weights have one prior.
 
-    ``M`` is ``(L, K)``, stored without rescaling; its K inputs are dropped with probability
-    ``p_drop``, the bias ``b`` ``(L,)`` never is. The prior of every entry is N(0, length_scale^-2).
+    The loss is ``F.cross_entropy`` (a mean over examples), the optimiser SGD. The inputs of layer
+    l are dropped by ``nn.Dropout(p_drops[l])``; the prior of each weight is N(0, prior_std^2).
     """
-    keep = 1 - p_drop
-    return 0.5 * length_scale**2 * (keep * (M**2).sum() + (b**2).sum())
+    return [1 / (prior_std**2 * (1 - p_drop) * n_train) for p_drop in p_drops]
 
 
-def decay_for_mse(
-    tau: float, length_scale: float, n_train: int, p_drop: float, y_std: float
-) -> float:
-    """``weight_decay`` for ``nn.MSELoss`` (one output), ``nn.Dropout`` and ``torch.optim.SGD``.
+def kl_monte_carlo(
+    row: Tensor,
+    p_drop: float,
+    sigma: float,
+    length_scale: float,
+    n_samples: int,
+    generator: torch.Generator,
+) -> Tensor:
+    """Estimate of KL(q || p) of one row of weights, spikes of width sigma, by sampling from q.
 
-    ``tau`` is in original units of y; the loss sees y divided by ``y_std``.
+    ``row`` is ``(Q,)``: the row of Theta. Averages log q(w) - log p(w) over ``n_samples`` draws.
     """
-    keep = 1 - p_drop
-    tau_standardised = tau * y_std**2
-    return 2 * length_scale**2 / (keep * n_train * tau_standardised)
+    kept = torch.rand(n_samples, 1, generator=generator) < 1 - p_drop
+    noise = torch.randn(n_samples, len(row), generator=generator, dtype=row.dtype)
+    w = kept * row + sigma * noise
+    log_kept = math.log(1 - p_drop) - (w - row).square().sum(1) / (2 * sigma**2)
+    log_dropped = math.log(p_drop) - w.square().sum(1) / (2 * sigma**2)
+    log_q = torch.logaddexp(log_kept, log_dropped) - len(row) * math.log(sigma)
+    log_p = len(row) * math.log(length_scale) - length_scale**2 * w.square().sum(1) / 2
+    return (log_q - log_p).mean()  # the terms with 2 pi cancel
 
 
-def mask_noise(losses: Tensor, probs: Tensor) -> Tensor:
-    """Variance of the mean loss over the masks: one mask for all examples, one mask for each.
+def minibatch_loss(output: Tensor, y: Tensor, kl: Tensor, tau: float, n_train: int) -> Tensor:
+    """Estimate of -ELBO / (tau N), up to a constant, from a minibatch of B examples.
 
-    ``losses`` is ``(S, N)``: the loss of each of N examples under each of S masks;
-    ``probs`` is ``(S,)``. Returns both variances, ``(2,)``.
+    ``output`` and ``y`` are ``(B, Q)``; ``kl`` is the KL divergence of all weights, in nats.
     """
-    centred = losses - probs @ losses
-    shared = probs @ centred.mean(1) ** 2
-    fresh = (probs @ centred**2).sum() / losses.shape[1] ** 2
-    return torch.stack([shared, fresh])
+    return 0.5 * (y - output).square().sum(1).mean() + kl / (tau * n_train)
 
 
 _normal = normals(4)
-_M = _normal(3, 3)
-_B = _normal(3)
-_X = _normal(4, 3)
-_Z = torch.tensor([[1, 0, 1], [0, 0, 1], [1, 1, 0], [1, 1, 1]], dtype=torch.float64)
-_MASKS = all_masks(3)
-_PROBS = mask_probs(_MASKS, 0.3)
-_LOSSES = (_MASKS @ _M @ _X.mT - 1) ** 2
-_PLAN = {"tau": 3e-4, "length_scale": 0.5, "n_train": 400, "p_drop": 0.2, "y_std": 70.0}
+_X, _OUTPUT, _Y = _normal(7, 5), _normal(6, 3), _normal(6, 3)
+_LABELS = torch.tensor([0, 2, 1, 1, 0, 2, 2])
+_LAYERS = (_normal(4, 5), _normal(3, 4))
+_MASKS = ((_normal(7, 5) > -0.8).double(), (_normal(7, 4) > 0).double())
+_P_DROPS = [0.2, 0.5]
+_KL = torch.tensor(41.0, dtype=torch.float64)
+_ROW = torch.tensor([0.45, -0.2, 0.36], dtype=torch.float64)
+_MANY = 1000
 
 
-def _sgd_step_fits(answer) -> bool:
-    """Whether one SGD step on the stored weights is a step down -ELBO, without the package."""
-    keep, y = 1 - _PLAN["p_drop"], torch.arange(4, dtype=torch.float64)[:, None]
-    start = _M[:1]
-    stored, mean = start.clone().requires_grad_(), (start / keep).requires_grad_()
-    loss = torch.nn.functional.mse_loss((_X * _Z / keep) @ stored.mT, y)
-    decay = answer(**{**_PLAN, "n_train": 4})
-    (step,) = torch.autograd.grad(loss, stored)
-    tau = _PLAN["tau"] * _PLAN["y_std"] ** 2
-    log_prior = -0.5 * _PLAN["length_scale"] ** 2 * keep * (mean**2).sum()
-    elbo = -0.5 * tau * ((y - (_X * _Z) @ mean.mT) ** 2).sum() + log_prior
-    (ascent,) = torch.autograd.grad(elbo, mean)
-    return close(step + decay * start, -2 / (4 * tau) * ascent / keep)
+def _measured_ratio(data_factor: int, keep_before: float, keep_after: float) -> float:
+    """The ratio by the package, for a weight decay of 1e-4 and 250 examples before."""
+    before, after = (
+        implied_tau(1e-4, 1.0, n_train, 1 - keep, data_term="mse", scaling="inverted")
+        for n_train, keep in ((250, keep_before), (250 * data_factor, keep_after))
+    )
+    return math.sqrt(before / after)
 
 
-def _brute_force(losses: Tensor, probs: Tensor) -> Tensor:
-    """Variance over all choices of one mask for each of two examples."""
-    total = (losses[:, None, 0] + losses[None, :, 1]) / 2
-    joint = probs[:, None] * probs[None, :]
-    return (joint * total**2).sum() - (joint * total).sum() ** 2
+def _step_of_sgd(answer) -> Tensor:
+    """Gradient plus decay, less the gradient of -ELBO / N: for both layers, zero if they agree."""
+
+    def cross_entropy(layers, noise):
+        h = torch.relu((_X * noise[0]) @ layers[0].mT) * noise[1]
+        return F.cross_entropy(h @ layers[1].mT, _LABELS)
+
+    keeps, prior_std = [1 - p_drop for p_drop in _P_DROPS], 0.3
+    stored = [layer.clone().requires_grad_() for layer in _LAYERS]
+    inverted = [mask / keep for mask, keep in zip(_MASKS, keeps, strict=True)]
+    steps = torch.autograd.grad(cross_entropy(stored, inverted), stored)
+    thetas = [layer / keep for layer, keep in zip(stored, keeps, strict=True)]
+    kl = sum(k * (t**2).sum() / (2 * prior_std**2) for k, t in zip(keeps, thetas, strict=True))
+    wanted = torch.autograd.grad(cross_entropy(thetas, _MASKS) + kl / len(_X), stored)
+    decays = answer(prior_std, len(_X), _P_DROPS)
+    parts = zip(steps, decays, _LAYERS, wanted, strict=True)
+    return torch.cat([(step + decay * V - want).flatten() for step, decay, V, want in parts])
+
+
+def _estimate(answer, p_drop: float, sigma: float, row: Tensor = _ROW) -> Tensor:
+    return answer(row, p_drop, sigma, 3.5, _MANY, torch.Generator().manual_seed(11))
+
+
+def _separated(p_drop: float, sigma: float, row: Tensor = _ROW) -> Tensor:
+    return mixture_kl(*dropout_mixture(row[:, None], p_drop), sigma**2, 3.5**-2)
+
+
+def _entropy(p_drop: float) -> float:
+    return -p_drop * math.log(p_drop) - (1 - p_drop) * math.log(1 - p_drop)
+
+
+def _loss_differences(answer) -> Tensor:
+    """What the data and the KL change in the loss; constants drop out."""
+    start = answer(_Y, _Y, 0 * _KL, 0.2, 60)
+    return torch.stack(
+        [answer(_OUTPUT, _Y, 0 * _KL, 0.2, 60) - start, answer(_Y, _Y, _KL, 0.2, 60) - start]
+    )
 
 
 EXERCISES = (
     Exercise(
         number="04.1",
-        title="the weights behind a mask",
-        solution=masked_weights,
-        probe=lambda answer: answer(_M, _Z),
+        title="predict the noise that is assumed",
+        solution=noise_ratio,
+        probe=lambda answer: answer(9, 0.5, 0.8),
         checks={
-            "there is one weight matrix for each example": Check(
-                lambda answer: answer(_M[:2], _Z).shape == (4, 2, 3),
-                "for M of shape (L, K) and z of shape (B, K) the result is (B, L, K)",
+            "sixteen times the data, as measured": agrees(
+                lambda answer: answer(16, 0.8, 0.8),
+                lambda answer: _measured_ratio(16, 0.8, 0.8),
+                "how does tau of (20) change with N, and the standard deviation 1/sqrt(tau)?",
             ),
-            "W x gives what M gives on the masked input": agrees(
-                lambda answer: torch.einsum("blk,bk->bl", answer(_M, _Z), _X),
-                (_X * _Z) @ _M.mT,
-                "W_b x_b must equal M (z_b ∘ x_b), for every example b with its own mask",
+            "keep 0.25 instead of 1, as measured": agrees(
+                lambda answer: answer(1, 1.0, 0.25),
+                lambda answer: _measured_ratio(1, 1.0, 0.25),
+                "nn.Dropout stores keep · Theta: write (20) for the weights that are stored",
             ),
-            "a dropped input takes its column along": Check(
-                lambda answer: close(answer(_M, _Z)[0][:, 1], torch.zeros(3)),
-                "the mask multiplies M from the right: column k of W is z_k times column k of M",
+            "both at once, as measured": agrees(
+                lambda answer: answer(9, 0.5, 0.8),
+                lambda answer: _measured_ratio(9, 0.5, 0.8),
+                "the two changes multiply",
             ),
-            "a kept input leaves its column as it is": Check(
-                lambda answer: close(answer(_M, _Z)[3], _M),
-                "with a mask of ones W is M; no rescaling is asked for",
+            "there and back again changes nothing": agrees(
+                lambda answer: answer(4, 0.5, 0.9) * answer(0.25, 0.9, 0.5),
+                1.0,
+                "undoing both changes must undo the factor",
             ),
         },
         known_errors=(
             KnownError(
-                lambda M, z: M * z[:, :, None],
-                "this is diag(z) M: it drops outputs, the rows of W. The slides print it so; with "
-                "W acting from the left, masks on the inputs are M diag(z).",
+                lambda data_factor, before, after: data_factor * after / before,
+                "this is the factor of the variance 1/tau. A standard deviation is its square "
+                "root.",
             ),
             KnownError(
-                lambda M, z: (M * z[0]).expand(len(z), -1, -1),
-                "every example got the first mask. Dropout draws a fresh one for each example.",
+                lambda *change: 1 / noise_ratio(*change),
+                "the other way round: N and keep stand below the line in tau, so the noise "
+                "grows with both.",
             ),
             KnownError(
-                lambda M, z: M * z[:, None, :] / z.mean(),
-                "the kept columns are rescaled. The weights here are M, not those of inverted "
-                "dropout.",
+                lambda data_factor, before, after: math.sqrt(data_factor * before / after),
+                "keep is on the wrong side. That is right for masks of 0 and 1; nn.Dropout "
+                "stores keep · Theta.",
+            ),
+            KnownError(
+                lambda data_factor, before, after: math.sqrt(data_factor),
+                "keep changed as well, and it stands in tau.",
             ),
         ),
         hints=(
-            "Write out M (z ∘ x) for one example, entry by entry. Which entries of M meet z_k?",
-            "Column k of W_b is z_bk times column k of M: the mask runs along the last axis of M.",
-            "M * z[:, None, :]",
+            "Will it be larger or smaller? Solve (21) for tau and see where N and keep stand.",
+            "With nn.Dropout, tau is proportional to 1 / (keep N) at a fixed weight_decay. The "
+            "noise has the standard deviation 1 / sqrt(tau).",
         ),
+        kind="predict",
     ),
     Exercise(
         number="04.2",
-        title="the KL as a penalty",
-        solution=kl_penalty,
-        probe=lambda answer: answer(_M, _B, 0.2, 3.0),
+        title="one prior for all layers of a classifier",
+        solution=layer_decays,
+        probe=lambda answer: answer(0.3, 50, _P_DROPS),
         checks={
-            "it is never negative, and zero for zero weights": Check(
-                lambda answer: (
-                    float(answer(_M, _B, 0.2, 3.0)) >= 0
-                    and close(answer(0 * _M, 0 * _B, 0.2, 3.0), 0.0)
-                ),
-                "a KL is a cost: the signs are plus. Count it from its value at M = 0, b = 0",
+            "one SGD step with cross-entropy is one step up the ELBO, in both layers": agrees(
+                _step_of_sgd,
+                torch.zeros(32),
+                "compare the gradients of cross_entropy + decay/2 ||V||² and of (22), with "
+                "Theta = V / keep",
             ),
-            "it changes with M as the mixture KL of the package does": Check(
-                lambda answer: close(
-                    answer(_M + 2, _B, 0.2, 3.0) - answer(_M + 1, _B, 0.2, 3.0),
-                    mixture_kl(*dropout_mixture(_M + 2, 0.2), 1e-4, 3.0**-2)
-                    - mixture_kl(*dropout_mixture(_M + 1, 0.2), 1e-4, 3.0**-2),
-                ),
-                "equation (16): keep, a half, and the precision of the prior",
+            "without dropout it is the decay of MAP": agrees(
+                lambda answer: answer(0.5, 40, [0.0]),
+                [0.1],
+                "-log p(w) / N is w² / (2 prior_std² N); its gradient is decay · w",
             ),
-            "with p_drop = 0 weights and biases pay alike": agrees(
-                lambda answer: answer(_M, 0 * _B, 0.0, 3.0),
-                lambda answer: answer(0 * _M, _M.flatten(), 0.0, 3.0),
-                "only the dropout on M tells them apart",
+            "a prior twice as wide decays a quarter": agrees(
+                lambda answer: [4 * decay for decay in answer(0.6, 50, _P_DROPS)],
+                lambda answer: answer(0.3, 50, _P_DROPS),
+                "the penalty is proportional to the precision of the prior, 1 / prior_std²",
             ),
-            "the bias pays the same at every p_drop": Check(
-                lambda answer: close(answer(0 * _M, _B, 0.2, 3.0), answer(0 * _M, _B, 0.7, 3.0)),
-                "a bias is never dropped, so no keep stands before it",
+            "more dropout, more decay on the stored weights": agrees(
+                lambda answer: (lambda decays: decays[1] / decays[0])(answer(1.0, 9, [0.0, 0.75])),
+                4.0,
+                "keep ||Theta||² is ||V||² / keep for the stored weights V = keep · Theta",
             ),
         },
         known_errors=(
             KnownError(
-                lambda M, b, p_drop, length_scale: -kl_penalty(M, b, p_drop, length_scale),
-                "the sign of the slides: minus. A KL is not negative, and large weights are far "
-                "from the prior, so they must cost more.",
+                lambda prior_std, n_train, p_drops: [
+                    (1 - p_drop) / (prior_std**2 * n_train) for p_drop in p_drops
+                ],
+                "keep stands above the line: right for masks of 0 and 1, but nn.Dropout stores "
+                "keep · Theta.",
             ),
             KnownError(
-                lambda M, b, p_drop, length_scale: kl_penalty(M, b, 1 - p_drop, length_scale),
-                "p_drop stands where keep belongs: a column pays when it is kept. The papers' p "
-                "is the probability to keep.",
+                lambda *plan: [decay / 2 for decay in layer_decays(*plan)],
+                "this is lambda. weight_decay is 2 lambda, because the gradient of "
+                "lambda ||V||² is 2 lambda V.",
             ),
             KnownError(
-                lambda M, b, p_drop, length_scale: (1 - p_drop) * kl_penalty(M, b, 0, length_scale),
-                "the bias got the factor keep as well, but a bias is never dropped.",
+                lambda prior_std, n_train, p_drops: layer_decays(1 / prior_std, n_train, p_drops),
+                "prior_std² stands above the line. A narrow prior must decay more.",
             ),
             KnownError(
-                lambda M, b, p_drop, length_scale: 2 * kl_penalty(M, b, p_drop, length_scale),
-                "the half of the Gaussian exponent is missing.",
+                lambda prior_std, n_train, p_drops: layer_decays(prior_std, 1, p_drops),
+                "cross_entropy is a mean over examples, so the KL must be divided by N as well.",
             ),
             KnownError(
-                lambda M, b, p_drop, length_scale: (
-                    0.5 * length_scale**2 * ((1 - p_drop) * M.norm() + b.norm())
-                ),
-                "norms without the square, as the slides print them. The exponent of a Gaussian "
-                "is quadratic.",
-            ),
-            KnownError(
-                lambda M, b, p_drop, length_scale: kl_penalty(M, b, p_drop, 1 / length_scale),
-                "divided by l² where it should be multiplied: the prior is N(0, l^-2), so l² is "
-                "its precision.",
+                lambda prior_std, n_train, p_drops: layer_decays(prior_std, n_train, [0, 0]),
+                "keep is missing: each layer has its own.",
             ),
         ),
         hints=(
-            "Only E_q[-log p(W)] depends on M. What is -log p of a kept column, of a dropped one?",
-            "A kept column m costs l²/2 ||m||² more than a dropped one, and is kept with "
-            "probability keep.",
-            "0.5 * length_scale**2 * (keep * (M**2).sum() + (b**2).sum())",
+            "Start from (22). What is l² in terms of prior_std, and what is Theta in terms of the "
+            "stored weights?",
+            "keep l²/(2N) ||Theta||² = l²/(2 N keep) ||V||², and SGD adds the gradient of "
+            "decay/2 ||V||².",
         ),
+        kind="derive",
     ),
     Exercise(
         number="04.3",
-        title="a weight decay that means something",
-        solution=decay_for_mse,
-        probe=lambda answer: 1e6 * answer(**_PLAN),
+        title="the exact KL, by sampling",
+        solution=kl_monte_carlo,
+        probe=lambda answer: torch.round(2 * _estimate(answer, 0.2, 0.0031)),
         checks={
-            "one SGD step is one step up the ELBO": Check(
-                _sgd_step_fits,
-                "compare the gradient of mean ||y - f||² + decay/2 ||W||² with that of -ELBO, "
-                "times 2/(N tau) and with W = keep M",
+            "spikes apart: it is formula (18), all constants included": agrees(
+                lambda answer: _estimate(answer, 0.2, 0.001),
+                _separated(0.2, 0.001),
+                "draw w from q, evaluate the log density of the mixture and of the prior there",
+                atol=0.305,  # 5 standard errors
             ),
-            "twice the data, half the decay": agrees(
-                lambda answer: 1e6 * answer(**_PLAN),
-                lambda answer: 2e6 * answer(**{**_PLAN, "n_train": 800}),
-                "the loss is a mean over examples, so the KL is divided by N",
+            "spikes on each other: one Gaussian, so (18) lacks H(p_drop)": agrees(
+                lambda answer: _estimate(answer, 0.5, 0.1, 0.001 * _ROW),
+                _separated(0.5, 0.1, 0.001 * _ROW) + _entropy(0.5),
+                "q(w) has two terms for every w, whichever spike w was drawn from",
+                atol=0.17,  # 5 standard errors
             ),
-            "y in other units, the same decay": agrees(
-                lambda answer: 1e6 * answer(**_PLAN),
-                lambda answer: 1e6 * answer(**{**_PLAN, "tau": 3.0, "y_std": 0.7}),
-                "if y is 100 times smaller, tau is 100² times larger; the loss sees neither",
-            ),
-            "more dropout, more decay on the stored weights": Check(
-                lambda answer: answer(**{**_PLAN, "p_drop": 0.5}) > answer(**_PLAN),
-                "nn.Dropout stores W = keep M: keep ||M||² is ||W||² / keep",
+            "spikes that overlap in part: what quadrature gives": agrees(
+                lambda answer: _estimate(answer, 0.5, 0.2, _ROW[:1]),
+                float(exact_kl(0.45, 0.5, 3.5, 0.2)),
+                "add the densities of both spikes, weighted with keep and p_drop, then take logs",
+                atol=0.14,  # 5 standard errors
             ),
         },
         known_errors=(
             KnownError(
-                lambda **plan: decay_for_mse(**plan) / 2,
-                "a factor 2: nn.MSELoss has no half, or you gave lambda instead of weight_decay.",
+                lambda row, *others: sum(kl_monte_carlo(w, *others) for w in row.split(1)),
+                "every entry has a coin of its own. A dropped unit takes its whole row along: one "
+                "coin for each draw.",
             ),
             KnownError(
-                lambda **plan: decay_for_mse(**plan) / 4,
-                "a factor 4: both twos are missing, that of nn.MSELoss (no half) and that of "
-                "weight_decay = 2 lambda.",
+                lambda row, p_drop, *others: (
+                    kl_monte_carlo(row, p_drop, *others) + _entropy(p_drop)
+                ),
+                "this is the density of the spike that w was drawn from, without its probability. "
+                "q(w) is the sum over both spikes.",
             ),
             KnownError(
-                lambda **plan: decay_for_mse(**plan) * (1 - plan["p_drop"]) ** 2,
-                "keep stands above the line: right for masks of 0 and 1, but nn.Dropout stores "
-                "W = keep M.",
+                lambda *inputs: -kl_monte_carlo(*inputs),
+                "the sign: KL(q || p) averages log q - log p.",
             ),
             KnownError(
-                lambda **plan: decay_for_mse(**{**plan, "y_std": 1.0}),
-                "tau is in original units, but the loss sees standardised targets: there the "
-                "precision is tau · y_std².",
+                lambda row, p_drop, sigma, length_scale, *others: kl_monte_carlo(
+                    row, p_drop, sigma, 1 / length_scale, *others
+                ),
+                "the prior has standard deviation 1 / length_scale.",
             ),
             KnownError(
-                lambda **plan: decay_for_mse(**plan) * plan["y_std"],
-                "a standard deviation scales y; a precision scales with its square.",
-            ),
-            KnownError(
-                lambda **plan: decay_for_mse(**plan) * plan["n_train"],
-                "the KL was not divided by N, although the data term is a mean.",
+                lambda row, p_drop, *others: kl_monte_carlo(row, 1 - p_drop, *others),
+                "p_drop and keep are swapped.",
             ),
         ),
         hints=(
-            "Start from equation (18) and change one habit at a time: the half, the two of "
-            "weight_decay, the stored weights, the units.",
-            "No half: times 2. Inverted dropout: keep becomes 1/keep. Standardised y: tau becomes "
-            "tau · y_std².",
-            "2 * length_scale**2 / (keep * n_train * tau * y_std**2)",
+            "KL(q || p) is the mean of log q(w) - log p(w) over draws w from q. How do you draw "
+            "from (13)?",
+            "w = kept * row + sigma * noise, with one coin for each draw; log q(w) is a "
+            "torch.logaddexp of two terms.",
+            "The terms are log keep + log N(w; row, sigma²) and log p_drop + log N(w; 0, sigma²), "
+            "each summed over the entries of w.",
         ),
+        kind="extend",
     ),
     Exercise(
         number="04.4",
-        title="one mask or many",
-        solution=mask_noise,
-        probe=lambda answer: answer(_LOSSES, _PROBS),
+        title="a minibatch loss with three faults",
+        solution=minibatch_loss,
+        probe=_loss_differences,
         checks={
-            "with one example the two are the same": Check(
-                lambda answer: close(*answer(_LOSSES[:, :1], _PROBS)),
-                "with N = 1 there is one mask either way",
+            "the data term is half the squared error, summed over outputs": agrees(
+                lambda answer: _loss_differences(answer)[0],
+                (_Y - _OUTPUT).square().sum() / 12,
+                "mse_loss has no half, and it averages over the outputs, too",
             ),
-            "equal examples: sharing costs a factor N": agrees(
-                lambda answer: answer(_LOSSES[:, :1].expand(-1, 5), _PROBS)[0],
-                lambda answer: 5 * answer(_LOSSES[:, :1].expand(-1, 5), _PROBS)[1],
-                "a mean of N independent equal terms has variance Var/N; of N copies, Var",
+            "the KL counts once for the whole training set": agrees(
+                lambda answer: _loss_differences(answer)[1],
+                41 / (0.2 * 60),
+                "by (19) the KL is divided by tau N, however large the minibatch is",
             ),
-            "one mask each: as by trying all pairs of masks": agrees(
-                lambda answer: answer(_LOSSES[:, :2], _PROBS)[1],
-                _brute_force(_LOSSES[:, :2], _PROBS),
-                "with fresh masks the examples are independent: variances add, over N²",
-            ),
-            "the masks count with their probabilities": agrees(
-                lambda answer: answer(_LOSSES, torch.eye(8, dtype=torch.float64)[3]),
-                torch.zeros(2),
-                "if one mask has all the probability there is no variance",
+            "the losses of all minibatches average to that of the training set": agrees(
+                lambda answer: sum(
+                    answer(_OUTPUT[i : i + 2], _Y[i : i + 2], _KL, 2.0, 6) for i in (0, 2, 4)
+                ),
+                lambda answer: 3 * answer(_OUTPUT, _Y, _KL, 2.0, 6),
+                "a minibatch must estimate the loss of all examples: a mean, plus one fixed term",
             ),
         },
         known_errors=(
             KnownError(
-                lambda losses, p: mask_noise(losses, p)[0] / torch.tensor([1, losses.shape[1]]),
-                "dividing the shared variance by N is right for equal examples only: fresh masks "
-                "keep the variances and lose the covariances.",
+                lambda output, y, kl, tau, n_train: F.mse_loss(output, y) + kl / (tau * n_train),
+                "the KL is mended. Now compare mse_loss with the first term of (19).",
             ),
             KnownError(
-                lambda losses, p: mask_noise(losses, p) * torch.tensor([1, losses.shape[1]]),
-                "a mean of N independent terms has the sum of their variances over N², not N.",
+                lambda output, y, kl, tau, n_train: (
+                    0.5 * F.mse_loss(output, y) + kl / (tau * n_train)
+                ),
+                "mse_loss averages over the outputs as well; (19) has their sum.",
             ),
             KnownError(
-                lambda losses, probs: mask_noise(losses, torch.full_like(probs, 1 / len(probs))),
-                "the masks were weighted equally; at p_drop other than 0.5 they are not equally "
-                "likely.",
+                lambda output, y, kl, tau, n_train: minibatch_loss(output, y, kl, tau, len(y)),
+                "the KL is divided by the size of the minibatch: it counts N/B times in an epoch.",
             ),
             KnownError(
-                lambda losses, probs: mask_noise(losses, probs).flip(0),
-                "the two are swapped: the first is one mask for all, the noisier one here.",
+                lambda output, y, kl, tau, n_train: (
+                    tau * minibatch_loss(output, y, kl, tau, n_train)
+                ),
+                "this is -ELBO / N. It has the same minimum, but the task asks for "
+                "-ELBO / (tau N).",
             ),
         ),
         hints=(
-            "Var of a mean is the sum of all covariances over N². Which of them survive when "
-            "every example has its own mask?",
-            "Shared: the variance over masks of losses.mean(1). Fresh: sum the variance of each "
-            "column, divide by N².",
-            "Weighted by probs: centred = losses - probs @ losses; then probs @ "
-            "centred.mean(1)**2 and (probs @ centred**2).sum() / N**2.",
+            "Write (19) for one minibatch: which term depends on it, and which does not?",
+            "Replace mse_loss by the mean over examples of half the squared norm.",
         ),
+        kind="debug",
     ),
 )

@@ -1,66 +1,104 @@
-"""The solutions of lesson 04 against single bits, enumeration and Monte Carlo."""
+"""The solutions of lesson 04 against the package, and wrong answers the checks must tell apart."""
 
-import itertools
+import math
 
+import pytest
 import torch
 
-from bdl_lessons.lessons.exercises.lesson04 import kl_penalty, mask_noise, masked_weights
-from bdl_lessons.probability import (
-    all_masks,
-    dropout_mixture,
-    l2_kl,
-    mask_probs,
-    mixture_kl_monte_carlo,
+from bdl_lessons.lessons.exercises.grader import grade, of_lesson
+from bdl_lessons.lessons.exercises.lesson04 import (
+    kl_monte_carlo,
+    layer_decays,
+    minibatch_loss,
+    noise_ratio,
 )
+from bdl_lessons.probability import (
+    dropout_mixture,
+    elbo_loss,
+    gaussian_nll,
+    mixture_kl_monte_carlo,
+    weight_decay,
+)
+
+NOISE, DECAYS, KL, LOSS = of_lesson("04")
 
 
 def normal(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def test_noise_on_features_is_noise_on_weights_to_the_last_bit():
-    M, x, h = normal(5, 6), normal(7, 6, seed=1), normal(7, 6, seed=2)
-    z = (torch.rand(7, 6, generator=torch.Generator().manual_seed(3)) < 0.6).double()
-    on_features = M * (h * z)[:, None, :]
-    on_weights = masked_weights(M, z) * h[:, None, :]
-    assert torch.equal(on_features, on_weights)  # bits: a product with 0 or 1 is exact
-    assert not torch.allclose(on_weights, masked_weights(M, 1 - z) * x[:, None, :])
+def test_the_noise_ratio_keeps_the_weight_decay():
+    """The noise after, from the ratio, gives the weight decay that the noise before gave."""
+    habits = {"data_term": "mse", "scaling": "inverted"}
+    before = weight_decay(4.0, 0.7, 100, 0.5, **habits)
+    tau_after = 4.0 / noise_ratio(7, 0.5, 0.9) ** 2
+    assert weight_decay(tau_after, 0.7, 700, 0.1, **habits) == pytest.approx(before, rel=1e-12)
 
 
-def test_fresh_masks_and_a_shared_mask_have_one_mean_and_the_stated_variances():
-    """All 8^3 choices of one mask for each of three examples, and all 8 shared ones."""
-    masks = all_masks(3)
-    probs = mask_probs(masks, 0.3)
-    losses = (normal(3, 3, seed=1) @ masks.mT - 1).mT ** 2
-    shared = losses.mean(1)
-    mean = probs @ shared
-    fresh, weight = [], []
-    for choice in itertools.product(range(8), repeat=3):
-        fresh.append(losses[list(choice), range(3)].mean())
-        weight.append(probs[list(choice)].prod())
-    fresh, weight = torch.stack(fresh), torch.stack(weight)
-    torch.testing.assert_close(weight.sum(), torch.ones_like(mean))
-    torch.testing.assert_close(weight @ fresh, mean)
-    variances = torch.stack([probs @ (shared - mean) ** 2, weight @ (fresh - mean) ** 2])
-    torch.testing.assert_close(mask_noise(losses, probs), variances)
+def test_the_decays_are_those_of_the_package_for_a_negative_log_likelihood():
+    wanted = [
+        weight_decay(1.0, 1 / 0.3, 50, p_drop, data_term="nll", scaling="inverted")
+        for p_drop in (0.0, 0.2, 0.9)
+    ]
+    assert layer_decays(0.3, 50, [0.0, 0.2, 0.9]) == pytest.approx(wanted, rel=1e-12)
 
 
-def test_the_penalty_is_what_the_exact_kl_changes_by():
-    """Two M with separate components: Monte Carlo differences against the penalty."""
-    M, shift, s, p_drop, prior_var = torch.ones(8, 1).double(), 1.5, 0.1, 0.25, 0.5
-    kls = []
-    for weights in (M, shift * M):
-        probs, means = dropout_mixture(weights, p_drop)
-        generator = torch.Generator().manual_seed(0)
-        kls.append(
-            mixture_kl_monte_carlo(
-                probs, means[0], s**2, prior_var, n_samples=40_000, generator=generator
-            )
-        )
-    (near, near_error), (far, far_error) = kls
-    none = torch.zeros(8).double()
-    penalty = [kl_penalty(w, none, p_drop, prior_var**-0.5) for w in (M, shift * M)]
-    difference = penalty[1] - penalty[0]
-    assert abs((far - near) - difference) < 4 * (near_error + far_error)
-    assert 4 * (near_error + far_error) < 0.2 * difference
-    torch.testing.assert_close(penalty[0], l2_kl(M, prior_var**-0.5, p_drop, "classic"))
+@pytest.mark.parametrize("sigma", [0.05, 0.5, 2.0])
+def test_the_sampled_kl_is_that_of_the_package(sigma):
+    row, prior_var = torch.tensor([1.0, -0.5], dtype=torch.float64), 0.5
+    probs, means = dropout_mixture(row[:, None], 0.25)
+    wanted, error = mixture_kl_monte_carlo(
+        probs, means[0], sigma**2, prior_var, n_samples=40_000, generator=torch.Generator()
+    )
+    generator = torch.Generator().manual_seed(1)
+    found = kl_monte_carlo(row, 0.25, sigma, prior_var**-0.5, 40_000, generator)
+    assert abs(found - wanted) < 6 * error
+
+
+def test_the_minibatch_loss_is_the_elbo_over_tau_up_to_a_constant():
+    output, y, tau, kl = normal(6, 3), normal(6, 3, seed=1), 2.5, torch.tensor(9.0).double()
+    elbo = elbo_loss(gaussian_nll(output, y, tau), kl, 60) / tau
+    constant = 1.5 / tau * math.log(2 * math.pi / tau)
+    torch.testing.assert_close(minibatch_loss(output, y, kl, tau, 60), elbo - constant)
+
+
+def one_coin_for_each_entry(row, p_drop, sigma, length_scale, n_samples, generator):
+    """The density is that of rows, but the draws are not."""
+    kept = torch.rand(n_samples, len(row), generator=generator) < 1 - p_drop
+    w = kept * row + sigma * torch.randn(n_samples, len(row), generator=generator).double()
+    each = [-(w - mean).square().sum(1) / (2 * sigma**2) for mean in (row, 0 * row)]
+    log_q = torch.logaddexp(each[0] + math.log(1 - p_drop), each[1] + math.log(p_drop))
+    log_p = -(length_scale**2) * w.square().sum(1) / 2
+    return (log_q - log_p).mean() - len(row) * math.log(sigma * length_scale)
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer"),
+    [
+        (NOISE, lambda data_factor, before, after: data_factor**0.5 * after / before),
+        (DECAYS, lambda prior_std, n, p_drops: layer_decays(prior_std, n, [max(p_drops)] * 2)),
+        (KL, one_coin_for_each_entry),
+        (KL, lambda row, *others: kl_monte_carlo(row, *others) * 1.03),
+        (LOSS, lambda output, y, kl, tau, n: minibatch_loss(output, y, kl, tau, n) * len(y)),
+        (LOSS, lambda output, y, kl, tau, n: (output - y).norm() ** 2 / 12 + kl / (tau * n)),
+    ],
+)
+def test_a_wrong_answer_is_not_solved(exercise, answer):
+    assert grade(exercise, exercise.solution).solved
+    report = grade(exercise, answer)
+    assert not report.solved
+    assert report.form is None
+
+
+def test_an_answer_that_draws_in_another_order_is_right():
+    def noise_first(row, p_drop, sigma, length_scale, n_samples, generator):
+        noise = torch.randn(n_samples, len(row), generator=generator).double()
+        kept = torch.rand(n_samples, generator=generator)[:, None] > p_drop
+        w = torch.where(kept, row, 0 * row) + sigma * noise
+        spikes = torch.distributions.Normal(torch.stack([row, 0 * row]), sigma)
+        log_probs = torch.tensor([1 - p_drop, p_drop]).double().log()
+        log_q = (spikes.log_prob(w[:, None]).sum(-1) + log_probs).logsumexp(1)
+        prior = torch.distributions.Normal(torch.zeros_like(row), 1 / length_scale)
+        return (log_q - prior.log_prob(w).sum(1)).mean()
+
+    assert grade(KL, noise_first).solved
