@@ -4,7 +4,7 @@ Imports: models.
 """
 
 from bdl_lessons.evaluation.gradient_variance import (
-    gradient_variance, noisy_outputs, parts_from_draws, regression_parts,
+    gradient_variance, noisy_outputs, regression_parts,
 )
 from bdl_lessons.evaluation.induced_regularization import (
     gauss_newton, layer_penalties, loss_hessian, loss_increase, output_jacobian, penalty,

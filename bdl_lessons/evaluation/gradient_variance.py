@@ -105,32 +105,6 @@ class VarianceParts(NamedTuple):
         )
 
 
-def parts_from_draws(values: Tensor) -> VarianceParts:
-    """Estimate the parts from ``values[s, i]``: the term of example i under noise draw s.
-
-    Unbiased for each part (a two-way analysis of variance in which the examples are the whole
-    data set). Trailing axes are parameters; the parts are averaged over them. Under noise that
-    examples do not share, ``shared`` has mean ``noise / N`` instead of 0: a pair may be one example
-    twice.
-
-    Args:
-        values: ``(S, N, ...)``, S >= 2 draws, each shared by all N examples.
-
-    Raises:
-        ValueError: if there are fewer than 2 draws, no axis of examples, or a value is not finite.
-    """
-    validation.floating("values", values)
-    if values.dim() < 2 or len(values) < 2 or values.numel() == 0:
-        raise ValueError(
-            f"values must be (S, N, ...) with S >= 2 draws, got shape {tuple(values.shape)}"
-        )
-    values = values.double()
-    noise = values.var(0).mean()
-    shared = values.mean(1).var(0).mean()
-    data = values.mean(0).var(0, correction=0).mean() - (noise - shared) / len(values)
-    return VarianceParts(data.item(), noise.item(), shared.item())
-
-
 def regression_parts(
     x: Tensor,
     y: Tensor,

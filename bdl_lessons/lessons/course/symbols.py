@@ -110,6 +110,7 @@ SYMBOLS = [
     Symbol("B", "batch_size", "number of examples in a minibatch", "06"),
     Symbol(r"\gamma", "", "mean of an activation", "06"),
     Symbol(r"\delta", "", "variance of an activation", "06"),
+    Symbol(r"\zeta", "", "standard normal noise of an activation", "06"),
     Symbol(r"\xi", "xi", "multiplicative noise on a unit, with mean one", "07"),
     Symbol(r"\alpha", "alpha, log_alpha", "variance of the multiplicative noise", "07"),
     Symbol("F", "", "Dawson's function", "07"),

@@ -1,279 +1,325 @@
-"""Exercises of lesson 06: a local draw, its gradient, the minibatch, variance of what."""
+"""Exercises of lesson 06: predict variances, derive them, flip signs, repair a noisy bias."""
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
 
 
-def local_draw(
-    a: Tensor, mu: Tensor, sigma2: Tensor, bias_mu: Tensor, bias_sigma2: Tensor, zeta: Tensor
+def variance_ratios() -> list[float]:
+    """Predicted Var(one draw for all) / Var(a draw for each) of a minibatch mean: B = 1, 10, 1000.
+
+    The loss of example n is w + e_n with w ~ N(0, 1) from the weights, e_n ~ N(0, 9).
+    """
+    var, cov = 10.0, 1.0
+    return [(var + (batch_size - 1) * cov) / var for batch_size in (1, 10, 1000)]
+
+
+def derivative_variances(n_inputs: int, batch_size: int) -> tuple[float, float, float]:
+    """Variances of the estimates of a derivative: local, per example, per minibatch.
+
+    The estimate is the mean over the minibatch of d(a - y)² / d(sigma_1²). All examples are alike:
+    every x_i = 1, every sigma_i = 1, and a has mean y.
+    """
+    return 2 / batch_size, (n_inputs + 1) / batch_size, float(n_inputs + 1)
+
+
+def flipout(x: Tensor, mu: Tensor, sigma: Tensor, generator: Generator) -> Tensor:
+    """Activations ``(B, Q)`` of Flipout: one draw of the noise, random signs for each example.
+
+    ``x`` is ``(B, K)``, ``mu`` and ``sigma`` are ``(K, Q)``.
+    """
+    noise = sigma * torch.randn(mu.shape, generator=generator).to(x)
+    flip_in = 2 * torch.randint(2, x.shape, generator=generator).to(x) - 1
+    flip_out = 2 * torch.randint(2, (len(x), mu.shape[1]), generator=generator).to(x) - 1
+    return x @ mu + (x * flip_in) @ noise * flip_out
+
+
+def noisy_layer(
+    x: Tensor, mu: Tensor, sigma: Tensor, bias_mu: Tensor, bias_sigma: Tensor, generator: Generator
 ) -> Tensor:
-    """One draw of the activations of a layer whose weights *and* biases are Gaussian.
+    """Activations ``(B, Q)``, a draw of the Gaussian weights and biases for each example.
 
-    ``a`` is ``(M, K)``, ``mu`` and ``sigma2`` are ``(K, L)``, ``bias_mu`` and ``bias_sigma2``
-    ``(L,)``, ``zeta`` is ``(M, L)`` standard normal noise. Returns b ``(M, L)``. A bias is the
-    weight of an input that is always 1.
+    ``x`` is ``(B, K)``, ``mu`` and ``sigma`` are ``(K, Q)``, ``bias_mu``, ``bias_sigma`` ``(Q,)``.
     """
-    gamma = a @ mu + bias_mu
-    delta = a**2 @ sigma2 + bias_sigma2
-    return gamma + delta.sqrt() * zeta
-
-
-def input_gradient(g: Tensor, a: Tensor, mu: Tensor, sigma2: Tensor, zeta: Tensor) -> Tensor:
-    """The gradient for the inputs of a layer, through a local draw.
-
-    ``g[m, j]`` is dL/db_mj, ``(M, L)``; ``a`` is ``(M, K)``, ``mu`` and ``sigma2`` are ``(K, L)``,
-    ``zeta`` is ``(M, L)``. Returns ``(M, K)``. The second term is the mean of the weights' noise
-    given the activations: the weights themselves were never drawn.
-    """
-    delta = a**2 @ sigma2
-    return g @ mu.T + a * ((g * zeta / delta.sqrt()) @ sigma2.T)
-
-
-def minibatch_variance(var: float, cov: float, n_train: int, batch_size: int) -> float:
-    """Equation (3): the variance of the minibatch estimate of a sum over ``n_train`` examples.
-
-    ``var`` is Var[L_i], ``cov`` is Cov[L_i, L_j].
-    """
-    return n_train**2 * (var + (batch_size - 1) * cov) / batch_size
-
-
-def variance_of_gradient(gradients: Tensor) -> Tensor:
-    """How much a gradient estimator varies: ``(S, P)``, S draws of P parameters, to one number."""
-    return gradients.var(0).mean()
+    gamma = x @ mu + bias_mu
+    delta = x**2 @ sigma**2 + bias_sigma**2
+    return gamma + delta.sqrt() * torch.randn(gamma.shape, generator=generator).to(x)
 
 
 _normal = normals(6)
-_A, _MU, _ZETA, _G = _normal(5, 3), _normal(3, 2), _normal(5, 2), _normal(5, 2)
-_SIGMA2, _BIAS_MU, _BIAS_SIGMA2 = _normal(3, 2).exp(), _normal(2), _normal(2).exp()
-_LAYER = (_MU, _SIGMA2, _BIAS_MU, _BIAS_SIGMA2)
-_ZEROS = torch.zeros(5, 2, dtype=torch.float64)
-_GRADIENTS = torch.tensor([1.0, -30.0, 5.0]).double() + _normal(40, 3) * torch.tensor([1, 2, 3])
+_MU, _SIGMA = _normal(3, 20), (1 + 0.3 * _normal(3, 20)).exp()
+_BIAS = (_normal(20), (1.2 + 0.3 * _normal(20)).exp())
+_X = torch.tensor([[1.0, 3.0, 0.5], [0.0, 0.5, 0.3], [1.0, 3.0, 0.5]], dtype=torch.float64)
 
 
-def _wrong_noise(noise):
-    """``local_draw`` whose noise is ``noise(a, sigma2, bias_sigma2, zeta)``."""
-    return lambda a, mu, sigma2, bias_mu, bias_sigma2, zeta: (
-        a @ mu + bias_mu + noise(a, sigma2, bias_sigma2, zeta)
+@cache
+def _measured_ratios() -> list[float]:
+    """Of 4000 simulated minibatches of each size."""
+    examples = [3 * _normal(4000, size) for size in (1, 10, 1000)]
+    variances = [
+        [(_normal(4000, shape) + e).mean(1).var() for shape in (1, e.shape[1])] for e in examples
+    ]
+    return [float(shared / own) for shared, own in variances]
+
+
+@cache
+def _measured_variances() -> Tensor:
+    """Of 100,000 simulated estimates for K = 4, B = 2: local, per example, per minibatch."""
+    eps, shared = _normal(100_000, 2, 4), _normal(100_000, 4)
+    local = (eps.sum(-1) ** 2 / 4).mean(1)
+    own, one = (e.sum(-1) * e[..., 0] for e in (eps, shared))
+    return torch.stack([local.var(), own.mean(1).var(), one.var()])
+
+
+def _noise(layer, *bias: Tensor, x: Tensor = _X) -> Tensor:
+    """Activations of 200 minibatches less their means, over their standard deviations."""
+    generator = Generator().manual_seed(3)
+    draws = torch.stack([layer(x, _MU, _SIGMA, *bias, generator) for _ in range(200)])
+    mean, std = bias or (0, 0)
+    return (draws - x @ _MU - mean) / (x**2 @ _SIGMA**2 + std**2).sqrt()
+
+
+def _standard(noise: Tensor) -> bool:
+    """Whether every mean is 0 and the variance of every example is 1, to 5 standard errors."""
+    means, variances = noise.mean(0).abs().max(), noise.var((0, 2))
+    return (
+        float(means) < 5 / 200**0.5 and float((variances - 1).abs().max()) < 5 * (2 / 4000) ** 0.5
     )
 
 
-def _autograd(a: Tensor, g: Tensor, zeta: Tensor) -> Tensor:
-    """The same gradient by automatic differentiation of sum(g * b)."""
-    a = a.clone().requires_grad_()
-    b = a @ _MU + (a**2 @ _SIGMA2).sqrt() * zeta
-    return torch.autograd.grad((g * b).sum(), a)[0]
+def _uncorrelated(noise: Tensor) -> bool:
+    """Whether neither the examples of a minibatch nor the units of an example go together."""
+    examples, units = (torch.corrcoef(noise.movedim(axis, 0).flatten(1)) for axis in (1, 2))
+    return all(
+        float((c - torch.eye(len(c))).abs().max()) < 5 * (len(c) / noise.numel()) ** 0.5
+        for c in (examples, units)
+    )
+
+
+def _flips(layer, n_in: int, n_out: int) -> Tensor:
+    """The noise of 60 examples of ones, to 6 digits, ``(60, n_out)``."""
+    ones, sigma = (torch.ones(shape, dtype=torch.float64) for shape in ((60, n_in), (n_in, n_out)))
+    return layer(ones, 0 * sigma, sigma, Generator().manual_seed(5)).round(decimals=6)
+
+
+def _traits(layer, *bias: Tensor) -> list[float]:
+    """What tells wrong layers apart, however they draw: means, variances, correlation."""
+    noise = _noise(layer, *bias)
+    shared = torch.corrcoef(noise[:, 1:].movedim(1, 0).flatten(1))[0, 1] > 0.1
+    mean = float(noise.mean(0).abs().max() > 0.5)
+    return [mean, *noise.var((0, 2)).mul(2).round().tolist(), float(shared)]
 
 
 EXERCISES = (
     Exercise(
         number="06.1",
-        title="a local draw with a noisy bias",
-        solution=local_draw,
-        probe=lambda answer: answer(_A, *_LAYER, _ZETA),
+        title="predict what a shared draw does",
+        kind="predict",
+        solution=variance_ratios,
+        probe=lambda answer: answer(),
         checks={
-            "without noise it is the mean activation": Check(
-                lambda answer: close(answer(_A, *_LAYER, _ZEROS), _A @ _MU + _BIAS_MU),
-                "with zeta = 0 only gamma = a @ mu + bias_mu is left",
+            "one example: sharing the draw changes nothing": Check(
+                lambda answer: close(answer()[0], 1.0, 0.005),
+                "at B = 1 there is no second example to share with",
             ),
-            "its variance is that of a sum of independent weights": agrees(
-                lambda answer: (answer(_A, *_LAYER, _ZEROS + 1) - _A @ _MU - _BIAS_MU) ** 2,
-                torch.einsum("mk,kl->ml", _A**2, _SIGMA2) + _BIAS_SIGMA2,
-                "Var[a_1 w_1 + a_2 w_2] = a_1² Var[w_1] + a_2² Var[w_2]; zeta multiplies its root",
+            "ten examples": Check(
+                lambda answer: close(answer()[1], 1.9, 0.01),
+                "what do the losses of two examples have in common if w is shared? That is the "
+                "covariance; put it and Var = 1 + 9 into (2)",
             ),
-            "every row has its own noise": Check(
-                lambda answer: (
-                    answer(_A[[0, 0]], *_LAYER, _ZETA[:2]).diff(dim=0).abs().max() > 1e-9
+            "4000 simulated minibatches of each size agree": Check(
+                lambda answer: all(
+                    abs(guess / found - 1) < 0.14
+                    for guess, found in zip(answer(), _measured_ratios(), strict=True)
                 ),
-                "the same input twice must give two activations: use zeta[m, j] for row m",
-            ),
-            "a row of zeros still has the noise of the bias": agrees(
-                lambda answer: answer(0 * _A, *_LAYER, _ZEROS + 1) - _BIAS_MU,
-                _BIAS_SIGMA2.sqrt().expand(5, 2),
-                "the bias is the weight of an input that is always 1",
+                "draw w once or B times, add 3 · randn, average over the minibatch, and take the "
+                "variance of many such averages",
             ),
         },
         known_errors=(
             KnownError(
-                _wrong_noise(lambda a, s2, bias_s2, zeta: (a**2 @ s2 + bias_s2) * zeta),
-                "delta is a variance. The noise is multiplied by its square root.",
+                lambda: [1.0, 10.0, 1000.0],
+                "this would be right if the examples did not differ. The part of e_n falls as "
+                "1/B, whether or not w is shared.",
             ),
             KnownError(
-                _wrong_noise(
-                    lambda a, s2, bias_s2, zeta: ((a**2 @ s2).sqrt() + bias_s2.sqrt()) * zeta
-                ),
-                "standard deviations were added. Of independent terms the variances add; take the "
-                "root of the sum.",
+                lambda: [1 / ratio for ratio in variance_ratios()],
+                "upside down: the question is how much larger the variance is with one draw.",
             ),
             KnownError(
-                _wrong_noise(
-                    lambda a, s2, bias_s2, zeta: (
-                        (a**2 @ s2).sqrt() * zeta + bias_s2.sqrt() * zeta[:1]
-                    )
-                ),
-                "the bias has one draw for all rows. That is the covariance which the trick "
-                "removes; let its variance enter delta.",
-            ),
-            KnownError(
-                _wrong_noise(lambda a, s2, bias_s2, zeta: (a.abs() @ s2 + bias_s2).sqrt() * zeta),
-                "the inputs enter the variance squared: Var[a w] = a² Var[w].",
+                lambda: [1.1, 2.0, 101.0],
+                "B examples make B (B − 1) pairs of different examples, not B²: at B = 1 there is "
+                "none.",
             ),
         ),
         hints=(
-            "b_mj is Gaussian. Which mean, which variance? Append a column of ones to a.",
-            "gamma = a @ mu + bias_mu, and bias_sigma2 adds to delta.",
-            "delta = a**2 @ sigma2 + bias_sigma2; return gamma + delta.sqrt() * zeta",
+            "What are Var and Cov of the losses when w is shared? And when it is not?",
+            "Shared: Var = 10, Cov = 1. A draw for each: Var = 10, Cov = 0. Use (2) for both.",
+            "(10 + (B − 1) · 1) / 10",
         ),
     ),
     Exercise(
         number="06.2",
-        title="the gradient for the layer below",
-        solution=input_gradient,
-        probe=lambda answer: answer(_G, _A, _MU, _SIGMA2, _ZETA),
+        title="derive three variances",
+        kind="derive",
+        solution=derivative_variances,
+        probe=lambda answer: answer(4, 2),
         checks={
-            "it is what automatic differentiation gives": Check(
-                lambda answer: close(answer(_G, _A, _MU, _SIGMA2, _ZETA), _autograd(_A, _G, _ZETA)),
-                "b_mj = gamma_mj + sqrt(delta_mj) zeta_mj; both gamma and delta depend on a",
+            "they are those of 100,000 simulated estimates, K = 4 and B = 2": Check(
+                lambda answer: close(
+                    torch.tensor(answer(4, 2)) / _measured_variances(), torch.ones(3), 0.07
+                ),
+                "write a − y as the noise of weight 1 plus that of the K − 1 others; you need "
+                "E[ε²] = 1 and E[ε⁴] = 3, and the square of the mean is subtracted",
             ),
-            "without noise it is that of a plain layer": Check(
-                lambda answer: close(answer(_G, _A, _MU, _SIGMA2, _ZEROS), _G @ _MU.T),
-                "with zeta = 0 only g @ mu.T is left",
+            "one input, one example: the activation determines the weight": agrees(
+                lambda answer: answer(1, 1),
+                (2.0, 2.0, 2.0),
+                "for K = 1 all three estimates are ε², with variance E[ε⁴] − E[ε²]²",
             ),
-            "it does not change if inputs and noise change sign and the means are zero": agrees(
-                lambda answer: answer(_G, -_A, 0 * _MU, _SIGMA2, -_ZETA),
-                lambda answer: answer(_G, _A, 0 * _MU, _SIGMA2, _ZETA),
-                "a enters the second term once, and so does zeta",
+            "100 inputs": agrees(
+                lambda answer: answer(100, 1),
+                (2.0, 101.0, 101.0),
+                "how does ζ² vary? And how does ε_1 Σ_i ε_i?",
             ),
-            "twice the standard deviations, twice the noise term": agrees(
-                lambda answer: answer(_G, _A, 0 * _MU, 4 * _SIGMA2, _ZETA),
-                lambda answer: 2 * answer(_G, _A, 0 * _MU, _SIGMA2, _ZETA),
-                "sigma2 over the root of delta",
+            "five times as many examples": agrees(
+                lambda answer: [answer(7, 15)[k] / answer(7, 3)[k] for k in range(3)],
+                [0.2, 0.2, 1.0],
+                "the examples are alike: with one draw for all, averaging B of them averages B "
+                "copies of one number",
             ),
         },
         known_errors=(
             KnownError(
-                lambda g, a, mu, sigma2, zeta: g @ mu.T,
-                "delta depends on a as well: the noise grows with the input.",
+                lambda K, B: (2 / B, (K + 1) / B, (K + 1) / B),
+                "with one draw per minibatch all B terms are the same number, because the "
+                "examples are alike. Averaging them changes nothing.",
             ),
             KnownError(
-                lambda g, a, mu, sigma2, zeta: (
-                    g @ mu.T + a / 2 * ((g * zeta / (a**2 @ sigma2).sqrt()) @ sigma2.T)
-                ),
-                "the ½ of the square root cancels against the 2 of ∂δ/∂a = 2 a σ².",
+                lambda K, B: (3 / B, (K + 2) / B, K + 2.0),
+                "these are second moments. Subtract the square of the mean, which is 1.",
             ),
             KnownError(
-                lambda g, a, mu, sigma2, zeta: g @ mu.T + a * ((g * zeta) @ sigma2.T),
-                "the derivative of √δ is 1/(2√δ): a division by √δ is missing.",
-            ),
-            KnownError(
-                lambda g, a, mu, s2, zeta: g @ mu.T + (g * zeta / (a**2 @ s2).sqrt()) @ s2.T,
-                "∂δ_mj/∂a_mi = 2 a_mi σ²_ij: the factor a_mi is missing.",
+                lambda K, B: (2 / B, (K - 1) / B, K - 1.0),
+                "ε_1 stands in both factors: its fourth moment is 3, not 1.",
             ),
         ),
         hints=(
-            "a enters b twice, through γ and through δ.",
-            "∂γ_mj/∂a_mi = μ_ij, ∂√δ_mj/∂a_mi = a_mi σ²_ij / √δ_mj. Sum over j.",
-            "g @ mu.T + a * ((g * zeta / delta.sqrt()) @ sigma2.T)",
+            "On target a − y = Σ_i ε_i = √K ζ. Insert it in (6) and in (7), with x = σ = 1.",
+            "Weights: ε_1 (ε_1 + r) with r ~ N(0, K − 1). Local: ζ². Both have mean 1.",
+            "E[ε_1² (ε_1 + r)²] = 3 + (K − 1); subtract 1. Local: 3 − 1. Then think about B.",
         ),
     ),
     Exercise(
         number="06.3",
-        title="what a minibatch removes",
-        solution=minibatch_variance,
-        probe=lambda answer: torch.tensor([answer(3.0, 0.5, 100, m) for m in (1, 4, 50)]),
+        title="extend: decorrelate by random signs",
+        kind="extend",
+        solution=flipout,
+        probe=lambda answer: [*_traits(answer), float(len(_flips(answer, 1, 1).unique()))],
         checks={
-            "one row: only Var[L_i] counts": Check(
-                lambda answer: close(answer(3.0, 0.5, 10, 1), 300.0),
-                "with M = 1 there is no second row to covary with",
+            "every activation has mean γ and variance δ": Check(
+                lambda answer: _standard(_noise(answer)),
+                "the signs belong on the noise, not on x @ mu, and are −1 or +1",
             ),
-            "independent terms: it falls as 1/M": Check(
-                lambda answer: close(answer(3.0, 0.0, 10, 6), 50.0),
-                "the variance of a mean of M independent terms is Var/M",
+            "no two activations of a minibatch are correlated": Check(
+                lambda answer: _uncorrelated(_noise(answer)), "every example needs signs of its own"
             ),
-            "the covariance stays": Check(
-                lambda answer: close(answer(3.0, 0.5, 10, 10**15), 50.0),
-                "as M grows the estimate keeps N² Cov",
+            "one noise matrix: with a single weight only the sign differs": Check(
+                lambda answer: (
+                    len(_flips(answer, 1, 1).unique()) == 2
+                    and len(_flips(answer, 1, 1).abs().unique()) == 1
+                ),
+                "draw the noise once, in the shape of mu; every example flips it",
             ),
-            "two rows, by hand": Check(
-                lambda answer: close(answer(3.0, 0.5, 2, 2), 7.0), "Var[L_1 + L_2] = 2 Var + 2 Cov"
+            "inputs have signs of their own": Check(
+                lambda answer: len(_flips(answer, 2, 1).abs().unique()) == 2,
+                "for x = (1, 1) the noise is ε_1 + ε_2 or ε_1 − ε_2, up to its sign: multiply "
+                "each input of each example by a sign before the product with the noise",
+            ),
+            "outputs have signs of their own": Check(
+                lambda answer: len(_flips(answer, 1, 2).prod(1).unique()) == 2,
+                "multiply each output of each example by a sign after the product with the noise",
             ),
         },
         known_errors=(
             KnownError(
-                lambda var, cov, n, m: n**2 * (var / m + cov),
-                "M rows make M (M − 1) pairs, not M²: the covariance has the factor (M − 1)/M.",
+                lambda x, mu, sigma, rng: x @ (mu + sigma * torch.randn(mu.shape, generator=rng)),
+                "all examples have the same noise: one draw of the weights for the minibatch, "
+                "which no example flips on its own.",
             ),
             KnownError(
-                lambda var, cov, n, m: (var + (m - 1) * cov) / m,
-                "this is the variance of a mean over rows. The estimator is N times that.",
+                lambda x, mu, sigma, rng: noisy_layer(x, mu, sigma, mu[0] * 0, mu[0] * 0, rng),
+                "the size of the noise differs between examples, as in the local "
+                "reparameterization trick. Flipout draws one noise matrix and changes its signs.",
             ),
             KnownError(
-                lambda var, cov, n, m: n * (var + (m - 1) * cov) / m,
-                "a factor N multiplies the estimate, so N² multiplies its variance.",
-            ),
-            KnownError(
-                lambda var, cov, n, m: n**2 * (var + cov) / m,
-                "the covariance does not fall with M: there are M (M − 1) pairs over M².",
+                lambda x, mu, sigma, rng: flipout(x, 0 * mu, sigma, rng),
+                "the mean x @ mu is lost. Only the noise is flipped; the mean is added to it.",
             ),
         ),
         hints=(
-            "The variance of a sum is the sum of all entries of the covariance matrix.",
-            "M entries are Var, M (M − 1) are Cov; divide by M², multiply by N².",
-            "n_train**2 * (var + (batch_size - 1) * cov) / batch_size",
+            "Noise of the weights: sigma * randn, in the shape of mu. Signs: 2 * randint(2) − 1.",
+            "Signs of shape (B, K) multiply x, signs of shape (B, Q) multiply the product.",
+            "x @ mu + ((x * flip_in) @ noise) * flip_out",
         ),
     ),
     Exercise(
         number="06.4",
-        title="variance of what",
-        solution=variance_of_gradient,
-        probe=lambda answer: answer(_GRADIENTS),
+        title="debug: a bias that brings the covariance back",
+        kind="debug",
+        solution=noisy_layer,
+        probe=lambda answer: _traits(answer, *_BIAS),
         checks={
-            "the same gradient every time has no variance": Check(
-                lambda answer: close(answer(_GRADIENTS[:1].expand(40, 3)), 0.0),
-                "parameters may have different gradients; an estimator that never moves has "
-                "variance 0",
+            "no two activations of a minibatch are correlated": Check(
+                lambda answer: _uncorrelated(_noise(answer, *_BIAS)),
+                "which random numbers do several examples share, or several units of one example?",
             ),
-            "two like parameters: the variance of either": Check(
-                lambda answer: close(answer(_GRADIENTS[:, [0, 0]]), _GRADIENTS[:, 0].var()),
-                "the sample variance over draws of one parameter, averaged over parameters",
+            "mean and variance of each activation are right": Check(
+                lambda answer: _standard(_noise(answer, *_BIAS)),
+                "a bias is the weight of an input that is always 1, and variances of independent "
+                "terms add",
             ),
-            "adding a constant to one parameter's gradient changes nothing": agrees(
-                lambda answer: answer(_GRADIENTS + torch.tensor([0.0, 100.0, 0.0])),
-                lambda answer: answer(_GRADIENTS),
-                "where the gradient points is not how much it varies",
-            ),
-            "two parameters that move against each other do not cancel": agrees(
-                lambda answer: answer(_GRADIENTS[:, :1] * torch.tensor([1.0, -1.0])),
-                _GRADIENTS[:, 0].var(),
-                "take each parameter's variance first, then average the variances",
+            "an input of zeros still has the noise of the bias": Check(
+                lambda answer: _standard(_noise(answer, *_BIAS, x=0 * _X)),
+                "where x = 0 the weights add nothing, and the bias is left",
             ),
         },
         known_errors=(
             KnownError(
-                lambda gradients: gradients.var(1).mean(),
-                "this is the variance over the entries of one gradient. It says how different the "
-                "parameters are, not how much the estimate varies.",
+                lambda x, mu, sigma, bias_mu, bias_sigma, rng: (
+                    noisy_layer(x, mu, sigma, bias_mu, 0 * bias_sigma, rng)
+                    + bias_sigma * torch.randn(len(bias_mu), generator=rng)
+                ),
+                "this is still the bug: the noise of the bias has the shape (Q,), so all examples "
+                "share it, and their losses are correlated as in (3).",
             ),
             KnownError(
-                lambda gradients: gradients.var(),
-                "all numbers in one pot: the spread between parameters is counted as noise.",
+                lambda x, mu, sigma, bias_mu, bias_sigma, rng: noisy_layer(
+                    x, mu, sigma, bias_mu, 0 * bias_sigma, rng
+                ),
+                "the covariance is gone, and so is the noise of the bias: its posterior has a "
+                "variance too.",
             ),
             KnownError(
-                lambda gradients: gradients.mean(1).var(),
-                "the parameters were averaged first; their noise cancels, and so does the answer.",
-            ),
-            KnownError(
-                lambda gradients: gradients.var(0).sum(),
-                "right up to the last step: average over the parameters, do not add.",
+                lambda x, mu, sigma, bias_mu, bias_sigma, rng: (
+                    x @ mu
+                    + bias_mu
+                    + ((x**2 @ sigma**2).sqrt() + bias_sigma)
+                    * torch.randn(len(x), len(bias_mu), generator=rng)
+                ),
+                "standard deviations were added. Variances of independent terms add; take the "
+                "root of their sum.",
             ),
         ),
         hints=(
-            "Repeat the estimate many times and look at one parameter. Which axis moves?",
-            "gradients.var(0) has one variance for each parameter.",
-            "gradients.var(0).mean()",
+            "Print the shape of every random tensor. Which has no axis for the examples?",
+            "Give the bias a draw for each example, or let its variance join delta.",
+            "delta = x**2 @ sigma**2 + bias_sigma**2, and one randn of shape (B, Q)",
         ),
     ),
 )

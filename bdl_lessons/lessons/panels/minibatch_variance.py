@@ -1,4 +1,4 @@
-"""Lesson 06: what a larger minibatch removes from the variance of an estimator, and what not.
+"""Lesson 06: which part of the variance of an estimator a larger minibatch removes.
 
 A linear regression on the 442 diabetes patients with independent Gaussian weights. Every part of
 the variance has a closed form (``regression_parts``), so nothing is drawn at random.
@@ -28,7 +28,7 @@ ESTIMATORS: dict[Estimator, tuple] = {
     "per minibatch": (VERMILLION, "-."),
 }
 PARTS = {
-    "choice of examples": {"facecolor": tint(GREY, 0.6)},
+    "examples": {"facecolor": tint(GREY, 0.6)},
     "own noise": {"facecolor": tint(BLUE, 0.45), "hatch": "//"},
     "covariance": {"facecolor": tint(VERMILLION, 0.7), "hatch": ".."},
 }
@@ -36,13 +36,13 @@ TAU = 2.0
 
 
 def panel() -> Panel:
-    """The panel of lesson 06: minibatch size, noise of the posterior, and variance of what."""
+    """The panel of lesson 06: minibatch size, variance of the posterior, and variance of what."""
     return Panel(
         "minibatch-variance",
         build_figure,
         [
-            Slider("batch_size", "M, examples in a minibatch", BATCH_SIZES, 100),
-            Slider("noise_scale", "σ², times the posterior's", NOISE_SCALES, 10.0),
+            Slider("batch_size", "B, examples in a minibatch", BATCH_SIZES, 100),
+            Slider("noise_scale", "σ², times that of the posterior", NOISE_SCALES, 10.0),
             Choice("quantity", "variance of", tuple(QUANTITIES), "gradient for log σ²"),
         ],
         size=(9.6, 3.5),
@@ -50,19 +50,20 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: the variance against M. Right: its parts at the chosen M."""
+    """Left: the variance against B. Right: its parts at the chosen B."""
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
     figure.subplots_adjust(0.085, 0.155, 0.985, 0.89, wspace=0.24)
-    m = np.geomspace(1, 1000, 60)
+    sizes = np.geomspace(1, 1000, 60)
 
     left.set(xscale="log", yscale="log", xlim=(0.9, 1100), ylim=(3e-4, 30))
-    left.set(xlabel="M, examples in a minibatch", ylabel="variance (local at M = 1 is 1)")
+    left.set(xlabel="B, examples in a minibatch", ylabel="variance (local at B = 1 is 1)")
     left.set_title("Variance of the estimator")
     lines = {
-        name: left.plot(m, m, color=colour, ls=dash, animated=True)[0]
+        name: left.plot(sizes, sizes, color=colour, ls=dash, animated=True)[0]
         for name, (colour, dash) in ESTIMATORS.items()
     }
     here = left.axvline(1, color=GREY, ls=":", lw=1.2, animated=True)
+    half = left.plot(1, 1, "o", color=VERMILLION, ms=8, animated=True)[0]
     left.legend(lines.values(), lines.keys(), loc="lower left")
 
     right.set(xlim=(-0.6, 2.6), ylim=(0, 1.2), ylabel="share of per minibatch")
@@ -76,13 +77,16 @@ def build_figure(figure: Figure) -> Update:
     right.legend(loc="upper left", ncols=3)
 
     def update(batch_size: int, noise_scale: float, quantity: str) -> str:
-        parts = {name: row_parts(noise_scale, QUANTITIES[quantity], name) for name in ESTIMATORS}
+        parts = {
+            name: example_parts(noise_scale, QUANTITIES[quantity], name) for name in ESTIMATORS
+        }
         unit = sum(parts["local"].at(1, 1))
         for name, line in lines.items():
-            data, noise, shared = parts[name]
-            line.set_ydata((1 / m * data + 1 / m * noise + 1 / m * (m - 1) * shared) / unit)
+            line.set_ydata([sum(parts[name].at(size, 1)) / unit for size in sizes])
         here.set_xdata([batch_size, batch_size])
-        title.set_text(f"Its parts at M = {batch_size}")
+        crossing = crossing_size(parts["per minibatch"])
+        half.set_data([crossing], [sum(parts["per minibatch"].at(crossing, 1)) / unit])
+        title.set_text(f"Its parts at B = {batch_size}")
         heights = np.array([parts[name].at(batch_size, 1) for name in ESTIMATORS])
         whole = heights.sum(1)
         shares = heights / whole[-1]
@@ -91,16 +95,23 @@ def build_figure(figure: Figure) -> Update:
                 rectangle.set_y(shares[estimator, :part].sum())
                 rectangle.set_height(shares[estimator, part])
         return (
-            f"Variance of the {quantity} at M = {batch_size}: per minibatch <b>"
+            f"Variance of the {quantity} at B = {batch_size}: per minibatch <b>"
             f"{whole[2] / whole[0]:.2f}</b> and per example <b>{whole[1] / whole[0]:.2f}</b> times "
-            f"that of local. Covariance: <b>{100 * shares[2, 2]:.0f} %</b> of per minibatch."
+            f"that of local. Covariance: <b>{100 * shares[2, 2]:.0f} %</b> of per minibatch. It is "
+            f"more than half of it from B = <b>{crossing}</b> on "
+            f"({'the point on the left' if crossing <= 1000 else 'beyond the axis'})."
         )
 
     return update
 
 
+def crossing_size(parts: VarianceParts) -> int:
+    """The smallest B at which the covariance is more than half of the variance."""
+    return int((parts.data + parts.noise) / parts.shared) + 2
+
+
 @cache
-def row_parts(noise_scale: float, quantity: str, estimator: Estimator) -> VarianceParts:
+def example_parts(noise_scale: float, quantity: str, estimator: Estimator) -> VarianceParts:
     """The parts for one example, with the posterior's variances multiplied by ``noise_scale``."""
     x, y, mu, var = posterior()
     return regression_parts(x, y, mu, noise_scale * var, TAU, quantity, estimator)

@@ -9,9 +9,10 @@ from bdl_lessons.lessons.panels.minibatch_variance import (
     NOISE_SCALES,
     QUANTITIES,
     TAU,
+    crossing_size,
+    example_parts,
     panel,
     posterior,
-    row_parts,
 )
 
 
@@ -27,16 +28,16 @@ def test_every_setting_gives_a_picture(the_panel):
         assert quantity in the_panel.render(quantity=quantity).readout
 
 
-def test_at_one_row_sharing_the_draw_costs_nothing(the_panel):
+def test_for_one_example_a_shared_draw_changes_nothing(the_panel):
     for quantity in QUANTITIES:
         readout = the_panel.render(batch_size=1, quantity=quantity).readout
-        per_minibatch, per_example, share = re.findall(r"<b>([\d.]+)", readout)
+        per_minibatch, per_example, share, _ = re.findall(r"<b>([\d.]+)", readout)
         assert float(per_minibatch) == pytest.approx(float(per_example), rel=0.01)
         assert share == "0"
 
 
 def test_the_readout_is_the_ratio_of_measured_variances(the_panel):
-    """Minibatches of 20 patients, drawn with replacement; one weight draw each, or one per row."""
+    """Minibatches of 20 patients with replacement; one weight draw each, or one per example."""
     x, y, mu, var = posterior()
     generator = torch.Generator().manual_seed(0)
     n_batches, m = 20_000, 20
@@ -66,7 +67,17 @@ def test_the_posterior_is_the_best_independent_gaussian():
 def test_the_curves_stay_inside_the_axes():
     for scale in NOISE_SCALES:
         for quantity in QUANTITIES.values():
-            unit = sum(row_parts(scale, quantity, "local").at(1, 1))
+            unit = sum(example_parts(scale, quantity, "local").at(1, 1))
             for name in ESTIMATORS:
                 for m in (1, 1000):
-                    assert 3e-4 < sum(row_parts(scale, quantity, name).at(m, 1)) / unit < 30
+                    assert 3e-4 < sum(example_parts(scale, quantity, name).at(m, 1)) / unit < 30
+
+
+def test_the_crossing_is_the_first_size_at_which_the_covariance_is_more_than_half():
+    for scale in NOISE_SCALES:
+        for quantity in QUANTITIES.values():
+            parts = example_parts(scale, quantity, "per minibatch")
+            first = crossing_size(parts)
+            for size, larger in ((first - 1, False), (first, True)):
+                data, noise, shared = parts.at(size, 1)
+                assert (shared > data + noise) == larger
