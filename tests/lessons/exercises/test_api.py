@@ -47,7 +47,7 @@ def test_an_unknown_error_gets_the_checks_only(capsys):
     exercise("00.1")(lambda p_drop: 7.0)
     autocheck("00.1")
     out = capsys.readouterr().out
-    assert "no   a fair coin has variance ¼" in out
+    assert "no   at p_drop = ½ the variance is ¼" in out
     assert "familiar" not in out
 
 
@@ -56,7 +56,7 @@ def test_an_answer_of_the_wrong_form_is_told_that_alone(capsys):
     autocheck("00.1")
     out = capsys.readouterr().out
     assert "Before anything else: your function raised ZeroDivisionError: division by zero." in out
-    assert "no   a fair coin has variance ¼\n" in out
+    assert "no   at p_drop = ½ the variance is ¼\n" in out
     assert out.endswith("not there yet.\n")
 
 
