@@ -30,6 +30,7 @@ INSTEAD = {
     r"weight averaging": "weight scaling; SWA is stochastic weight averaging",
     r"(?:nets|networks|models) side by side": "batched networks",
     r"nobody beats": "Pareto-optimal",
+    r"nobody": "a plain sentence without a person",
     r"a public package": "its name, with a link",
     r"knows? nothing of|does not want|do not want": "a plain sentence without a person",
 }
