@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import mean
 
 import torch
 from torch import Tensor
@@ -33,8 +34,11 @@ def measure_network(trial: Trial) -> TrialResult:
 
     Metrics: ``val_nll``; ``nll`` of the averaged probabilities in nats, ``accuracy_percent`` and
     ``ece`` (15 bins) on the test set; ``<other set>/<score>/<measure>`` for how well the score
-    tells the test set from another one. Arrays: ``entropy/<set>``, how many rows have a predictive
-    entropy in each of ``N_BINS`` equal bins from 0 to log(classes).
+    tells the test set from another one; and where the training followed the validation NLL (means
+    over the networks of an ensemble) ``epochs``, ``best_epoch`` and ``no_better``, 1 if it ended
+    because that NLL was no better and 0 if the epochs ran out. Arrays: ``entropy/<set>``, how many
+    images have a predictive entropy in each of ``N_BINS`` equal bins from 0 to log(classes);
+    ``val_nll``, the validation NLL of each network after each epoch.
     """
     config, on = trial.config, device()
     data = datasets.load(config["data"], **_sizes(config, ("n_train", "n_test")))
@@ -43,10 +47,11 @@ def measure_network(trial: Trial) -> TrialResult:
     standardise = _standardiser(data, on)
     x, y = standardise(data.x_train), data.y_train.to(on)
     n_fit = len(x) - config["n_val"]
-    logits = train(config, x[:n_fit], y[:n_fit], len(data.classes), generator)
+    held_out = (x[n_fit:], y[n_fit:])
+    logits, stops = train(config, x[:n_fit], y[:n_fit], held_out, len(data.classes), generator)
 
     n_val_samples = config["n_val_samples"]
-    metrics = {"val_nll": nll(_log_probs(logits, x[n_fit:], n_val_samples), y[n_fit:])}
+    metrics = {"val_nll": nll(_log_probs(logits, held_out[0], n_val_samples), held_out[1])}
     log_probs = _log_probs(logits, standardise(data.x_test), config["n_samples"])
     y_test = data.y_test.to(on)
     metrics |= {
@@ -55,6 +60,14 @@ def measure_network(trial: Trial) -> TrialResult:
         "ece": ece(log_probs.exp(), y_test),
     }
     arrays = {f"entropy/{data.name}": _histogram(log_probs)}
+    if stops:
+        curves = [stop.curve for stop in stops]
+        arrays["val_nll"] = [[round(value, 5) for value in curve] for curve in curves]
+        metrics |= {
+            "epochs": mean(len(curve) for curve in curves),
+            "best_epoch": mean(1 + curve.index(min(curve)) for curve in curves),
+            "no_better": mean(float(stop.no_better) for stop in stops),
+        }
     for other in others:
         images = standardise(_resized(other.x_test, x))
         of_other = _log_probs(logits, images, config["n_samples"])
@@ -83,8 +96,8 @@ def _histogram(log_probs: Tensor) -> list[int]:
 
 def _standardiser(data: Classification, on: torch.device):
     """Maps images by the mean and standard deviation of each channel of the training set."""
-    std, mean = torch.std_mean(data.x_train, (0, 2, 3), keepdim=True)
-    return lambda x: ((x - mean) / std).to(on)
+    std, centre = torch.std_mean(data.x_train, (0, 2, 3), keepdim=True)
+    return lambda x: ((x - centre) / std).to(on)
 
 
 def _resized(images: Tensor, like: Tensor) -> Tensor:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from statistics import mean
+from statistics import mean, stdev
+from typing import NamedTuple
+
+from scipy import stats
 
 from bdl_lessons.experiments import markdown
 from bdl_lessons.experiments.markdown import mean_and_error
@@ -18,12 +21,14 @@ MEASURES = {
     "aupr_out": "AUPR out",
 }
 _TRIED = {
+    "prior_precision": "prior precision",
     "p_drop": "p",
     "kl_weight": "KL weight",
     "prior_var": "prior variance",
     "rank": "rank",
     "n_pseudo": "pseudo-data",
     "n_flows": "flow steps",
+    "swag_lr": "rate",
     "swag_epochs": "epochs more",
     "n_networks": "networks",
 }
@@ -95,37 +100,58 @@ def by_method(records: Sequence[Record], metrics: dict[str, str]) -> str:
     return markdown.table(["method", *metrics.values()], rows)
 
 
-def low_entropy_share(records: Sequence[Record]) -> str:
-    """Percentage of images of each set with less than a fifth of the largest possible entropy."""
-    names, rows = list(records[0]["arrays"]), []
+def endings(records: Sequence[Record]) -> str:
+    """For each method: the epochs of its training, the best of them, how often it had stopped."""
+    rows = []
     for method, group in group_by(records, "method").items():
-        shares = [[_share_below(r["arrays"][name]) for r in group] for name in names]
-        rows.append([method, *(mean_and_error(values, 1) for values in shares)])
-    return markdown.table(["method", *(name.removeprefix("entropy/") for name in names)], rows)
+        cells = [
+            mean_and_error([r["metrics"][k] for r in group], 1) for k in ("epochs", "best_epoch")
+        ]
+        stopped = 100 * mean(r["metrics"]["no_better"] for r in group)
+        late = [_late_gain(curve) for r in group for curve in r["arrays"]["val_nll"]]
+        rows.append([method, *cells, f"{stopped:.0f}", f"{max(late):.2f}"])
+    head = ["method", "epochs", "best epoch", "no longer improving (% of networks)"]
+    return markdown.table([*head, "largest gain in the last fifth of the epochs (%)"], rows)
 
 
-def compare(records: Sequence[Record], method: str, rivals: Sequence[str]) -> list[list[str]]:
-    """For each measure a row: which method is best, and whether ``method`` beats each rival."""
+class Gap(NamedTuple):
+    """Mean of a difference over ``n`` seeds, and its standard error (``None``: a single seed)."""
+
+    mean: float
+    error: float | None
+    n: int
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether 0 lies outside the 95 % interval of Student's t."""
+        if self.error is None:
+            return False
+        return abs(self.mean) > stats.t.ppf(0.975, self.n - 1) * self.error
+
+
+def differences(
+    records: Sequence[Record], method: str, rivals: Sequence[str], metrics: Iterable[str]
+) -> dict[tuple[str, str], Gap]:
+    """``method`` minus each rival, seed by seed: ``{(metric, rival): gap}``.
+
+    A rival that shares no seed with ``method`` is left out.
+    """
     groups = group_by(records, "method")
-    measures = {"NLL": ("nll", -1), "accuracy": ("accuracy_percent", 1), "ECE": ("ece", -1)}
-    measures |= {
-        f"AUROC, {other}": (f"{other}/max softmax/auroc", 1)
-        for other in records[0]["config"]["ood"]
-    }
-    lines = []
-    for title, (name, sign) in measures.items():
-        score = {m: sign * mean(r["metrics"][name] for r in rows) for m, rows in groups.items()}
-        cells = [f"{records[0]['config']['data']}: {title}", max(score, key=score.get)]
-        lines.append([*cells, *(_compared(score[method], score[rival]) for rival in rivals)])
-    return lines
+    runs = {name: {r["seed"]: r["metrics"] for r in group} for name, group in groups.items()}
+    found = {}
+    for rival in rivals:
+        seeds = sorted(set(runs.get(method, ())) & set(runs.get(rival, ())))
+        for metric in metrics if seeds else ():
+            gaps = [runs[method][s][metric] - runs[rival][s][metric] for s in seeds]
+            error = stdev(gaps) / len(gaps) ** 0.5 if len(gaps) > 1 else None
+            found[metric, rival] = Gap(mean(gaps), error, len(gaps))
+    return found
 
 
-def _compared(mine: float, other: float) -> str:
-    return "equal" if mine == other else "better" if mine > other else "worse"
-
-
-def _share_below(histogram: Sequence[int]) -> float:
-    return 100 * sum(histogram[: len(histogram) // 5]) / sum(histogram)
+def _late_gain(curve: Sequence[float]) -> float:
+    """By how much of itself, in percent, the smallest loss fell in the last fifth of the epochs."""
+    before = min(curve[: len(curve) - len(curve) // 5])
+    return 100 * (1 - min(curve) / before)
 
 
 def _val_nll(record: Record) -> float:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from bdl_lessons.evaluation import log_mean_probs, nll
 from bdl_lessons.experiments.images.resnet import resnet18
+from bdl_lessons.experiments.images.stopping import Stopping, fit_until_no_better
 from bdl_lessons.experiments.measure import mean_weights
 from bdl_lessons.experiments.posteriors.elrg import ELRG
 from bdl_lessons.experiments.posteriors.mnf import MNF
@@ -33,17 +36,22 @@ from bdl_lessons.probability import kl_warmup
 
 Config = Mapping[str, Any]
 Logits = Callable[[Tensor, int], Tensor]
-"""``logits(x, n_samples)``: ``(S, B, n_classes)`` draws of the network at the rows of x."""
+"""``logits(x, n_samples)``: ``(S, B, n_classes)`` draws of the network at the examples x."""
 
 PLAIN = Deterministic()
 UNIT_NOISE: dict[str, Callable[[Config], LayerFactory]] = {
-    **dict.fromkeys(("MAP", "D.E", "SWAG", "SLANG"), lambda config: PLAIN),
+    **dict.fromkeys(
+        ("MAP", "D.E", "SWAG", "SLANG"),
+        lambda config: Deterministic(config.get("prior_precision", 1.0) ** 0.5),
+    ),
     "MCD": lambda config: BinaryDropout(config["p_drop"]),
     "VD": lambda config: VariationalDropout(
         "A", "unit", init_p_drop=config["p_drop"], kl_per="weight"
     ),
-    "VSD T=1": lambda config: StructuredDropout(1, init_p_drop=config["p_drop"]),
-    "VSD T=2": lambda config: StructuredDropout(2, init_p_drop=config["p_drop"]),
+    **{
+        f"VSD T={T}": lambda config, T=T: StructuredDropout(T, init_p_drop=config["p_drop"])
+        for T in (0, 1, 2)
+    },
 }
 """Methods whose noise multiplies units. Their first layer, which sees the pixels, has none."""
 WEIGHT_NOISE: dict[str, Callable[[Config], LayerFactory]] = {
@@ -56,34 +64,51 @@ WEIGHT_NOISE: dict[str, Callable[[Config], LayerFactory]] = {
 """Methods in which every weight of every layer is random."""
 
 
+class Trained(NamedTuple):
+    """What :func:`train` returns.
+
+    Attributes:
+        logits: draws outputs. Each of its samples is one function at all examples.
+        stops: how the training of each network ended; empty where the number of epochs was given.
+    """
+
+    logits: Logits
+    stops: list[Stopping]
+
+
 def train(
-    config: Config, x: Tensor, y: Tensor, n_classes: int, generator: torch.Generator
-) -> Logits:
+    config: Config,
+    x: Tensor,
+    y: Tensor,
+    held_out: tuple[Tensor, Tensor],
+    n_classes: int,
+    generator: torch.Generator,
+) -> Trained:
     """Fit what ``config`` describes to ``x``, ``(N, C, H, W)``, on the device of ``x``.
 
-    Adam with a learning rate that falls to 0 in a straight line. The weight of the KL grows from 0
-    to ``kl_weight`` over ``warm_up_epochs``. Every method draws its noise for each image, but for
-    BBB, which draws its weights once a minibatch. SWAG descends with momentum instead of Adam, and
-    goes on for ``swag_epochs`` at a fifth of the rate; it collects its weights after each of these.
-    SLANG goes on from the MAP weights for ``slang_epochs``.
+    Adam. With ``patience`` in ``config`` training follows the NLL of ``held_out``, images
+    and labels, by :func:`~bdl_lessons.experiments.images.stopping.fit_until_no_better`; without it
+    the learning rate falls to 0 in a straight line over ``epochs``. The weight of the KL grows from
+    0 to ``kl_weight`` over ``warm_up_epochs``. Every method draws its noise for each image, but for
+    BBB, which draws its weights once a minibatch.
 
-    Returns:
-        a function that draws outputs. Each of its samples is one function at all rows.
+    SWAG goes on from such a network for ``swag_epochs`` of descent with momentum and collects its
+    weights after each of these. (With a given number of epochs it descends with momentum from the
+    start, and collects at a fifth of the rate.) SLANG goes on from it for ``slang_epochs``. A deep
+    ensemble consists of such networks.
     """
-    if config["method"] == "SWAG":
-        return _swag(config, x, y, n_classes, generator)
-    if config["method"] == "SLANG":
-        return _slang(config, x, y, n_classes, generator)
-    networks = [
-        _fitted(config, x, y, n_classes, generator) for _ in range(config.get("n_networks", 1))
-    ]
+    data = _Data(x, y, held_out, n_classes, generator)
+    if config["method"] in ("SWAG", "SLANG"):
+        logits = (_swag if config["method"] == "SWAG" else _slang)(config, data)
+        return Trained(logits, data.stops)
+    networks = [_fitted(config, data) for _ in range(config.get("n_networks", 1))]
 
     def logits(rows: Tensor, n_samples: int) -> Tensor:
         if config["method"] in ("MAP", "D.E"):
             return torch.stack([mean_weights(network, rows) for network in networks])
         return predict(networks[0], rows, n_samples, "shared", generator=generator)
 
-    return logits
+    return Trained(logits, data.stops)
 
 
 def make_network(config: Config, n_channels: int, size: int, n_classes: int) -> Network:
@@ -109,79 +134,108 @@ def make_network(config: Config, n_channels: int, size: int, n_classes: int) -> 
     )
 
 
-def _fitted(
-    config: Config, x: Tensor, y: Tensor, n_classes: int, generator: torch.Generator
-) -> Network:
-    network = _start(config, x, n_classes, generator)
-    per_epoch = len(x) // config["batch_size"]
-    n_steps = config["epochs"] * per_epoch
-    fit(
-        network,
-        x,
-        y,
-        cross_entropy,
-        n_steps=n_steps,
-        generator=generator,
-        optimizer=adam(config["learning_rate"]),
-        batch_size=config["batch_size"],
-        kl_weight=lambda step: (
-            config["kl_weight"] * kl_warmup(step, 0, config["warm_up_epochs"] * per_epoch)
-        ),
-        sampling="shared" if config["method"] == "BBB" else "per_example",
-        schedule=lambda step: 1 - step / n_steps,
-    )
-    return network.eval()
+@dataclass
+class _Data:
+    x: Tensor
+    y: Tensor
+    held_out: tuple[Tensor, Tensor]
+    n_classes: int
+    generator: torch.Generator
+    stops: list[Stopping] = field(default_factory=list)
 
 
-def _swag(
-    config: Config, x: Tensor, y: Tensor, n_classes: int, generator: torch.Generator
-) -> Logits:
-    network = _start(config, x, n_classes, generator)
+def _fitted(config: Config, data: _Data) -> Network:
+    network = _start(config, data)
+    per_epoch, warm_up = len(data.x) // config["batch_size"], config["warm_up_epochs"]
+    optimizer = adam(config["learning_rate"])
+
+    def train_epochs(first: int, n_epochs: int, **how: Any) -> None:
+        fit(
+            network.train(),
+            *(data.x, data.y, cross_entropy),
+            n_steps=n_epochs * per_epoch,
+            generator=data.generator,
+            batch_size=config["batch_size"],
+            kl_weight=lambda step: (
+                config["kl_weight"] * kl_warmup(first + step / per_epoch, 0, warm_up)
+            ),
+            sampling="shared" if config["method"] == "BBB" else "per_example",
+            **how,
+        )
+        network.eval()
+
+    def validation_nll() -> float:
+        images, labels = data.held_out
+        noise = torch.Generator(images.device).manual_seed(0)  # the same in all epochs
+        draws = predict(network, images, config["n_draws_per_epoch"], generator=noise)
+        return nll(log_mean_probs(draws.double()), labels)
+
+    if "patience" in config:
+        stepper = optimizer(network.parameters())  # one for all epochs: it holds the moments
+        stop = fit_until_no_better(
+            network,
+            lambda epoch: train_epochs(epoch, 1, optimizer=lambda _: stepper),
+            validation_nll,
+            stepper,
+            patience=config["patience"],
+            max_epochs=config["epochs"],
+        )
+        data.stops.append(stop)
+    else:
+        n_steps = config["epochs"] * per_epoch
+        falling = {"optimizer": optimizer, "schedule": lambda step: 1 - step / n_steps}
+        train_epochs(0, config["epochs"], **falling)
+    return network
+
+
+def _swag(config: Config, data: _Data) -> Logits:
+    if "patience" in config:
+        network, before = _fitted(config, data), 0
+        rate, final_factor = config["swag_lr"], 1.0
+    else:
+        network, before = _start(config, data), config["epochs"]
+        rate, final_factor = config["learning_rate"], 0.2
     swag = fit_swag(
-        network,
-        x,
-        y,
-        cross_entropy,
-        n_epochs=config["epochs"] + config["swag_epochs"],
-        collect_from=config["epochs"],
+        network.train(),
+        *(data.x, data.y, cross_entropy),
+        n_epochs=before + config["swag_epochs"],
+        collect_from=before,
         batch_size=config["batch_size"],
-        generator=generator,
-        optimizer=sgd(config["learning_rate"]),
-        final_factor=0.2,
+        generator=data.generator,
+        optimizer=sgd(rate),
+        final_factor=final_factor,
         kl_weight=config["kl_weight"],
     )
-    how = {"generator": generator, "train_x": x}
+    how = {"generator": data.generator, "train_x": data.x}
     return lambda rows, n_samples: predict_swag(swag, network.eval(), rows, n_samples, **how)
 
 
-def _slang(
-    config: Config, x: Tensor, y: Tensor, n_classes: int, generator: torch.Generator
-) -> Logits:
+def _slang(config: Config, data: _Data) -> Logits:
     """One draw of the weights in a step.
 
     The noise of minibatches moves the mean by about ``sqrt(slang_lr N / 2B)`` standard deviations
     of the posterior, so the rate has to be near B / N.
     """
-    network = _fitted(config, x, y, n_classes, generator)
+    network = _fitted({**config, "kl_weight": 1.0}, data)  # the weight in config is SLANG's own
     batch_size = config["slang_batch_size"]
     q = fit_slang(
         network,
-        x,
-        y,
+        *(data.x, data.y),
         lambda output, labels: cross_entropy(output, labels) / config["kl_weight"],
-        n_steps=config["slang_epochs"] * (len(x) // batch_size),
-        generator=generator,
+        n_steps=config["slang_epochs"] * (len(data.x) // batch_size),
+        generator=data.generator,
         batch_size=batch_size,
         rank=config["rank"],
         n_samples=1,
         lr=config["slang_lr"],
         prior_precision=config["prior_precision"],
-        init_precision=1.0 * len(x),
+        init_precision=1.0 * len(data.x),
     )
-    return lambda rows, n_samples: predict_slang(q, network, rows, n_samples, generator=generator)
+    how = {"generator": data.generator}
+    return lambda rows, n_samples: predict_slang(q, network, rows, n_samples, **how)
 
 
-def _start(config: Config, x: Tensor, n_classes: int, generator: torch.Generator) -> Network:
-    network = make_network(config, x.shape[1], x.shape[-1], n_classes)
-    network = network.to(x.device, memory_format=torch.channels_last)  # convolutions a third faster
-    return initialise(network, generator).train()
+def _start(config: Config, data: _Data) -> Network:
+    network = make_network(config, data.x.shape[1], data.x.shape[-1], data.n_classes)
+    network = network.to(data.x.device, memory_format=torch.channels_last)  # faster
+    return initialise(network, data.generator).train()

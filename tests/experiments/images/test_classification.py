@@ -3,9 +3,10 @@ import pytest
 from bdl_lessons.experiments import markdown
 from bdl_lessons.experiments.images import classification, tables
 from bdl_lessons.experiments.images import classification as report
-from bdl_lessons.experiments.records import RESULTS_FOLDER, load_records
+from bdl_lessons.experiments.records import trial_key
+from bdl_lessons.experiments.report import recorded
 
-RECORDS = load_records(RESULTS_FOLDER / "image_classification.jsonl")
+RECORDS = recorded(report.EXPERIMENT)
 
 
 def record(method, value, seed=0, data="fashion-mnist", **setting):
@@ -26,24 +27,33 @@ def test_the_setting_with_the_smallest_validation_nll_of_the_first_seed_is_chose
 
 
 @pytest.mark.skipif(not RECORDS, reason="no records")
-def test_the_chosen_settings_are_those_of_the_records():
-    picked = tables.chosen(RECORDS, report.CHOICE)
-    for method, index in classification.CHOSEN.items():
-        trial = classification._config(report.CHOICE, method, classification.GRID[method][index])
-        assert picked[method] == tables.setting({"config": trial})
+def test_the_chosen_settings_are_those_with_the_smallest_validation_nll_in_the_records():
+    for method, settings in classification.GRID.items():
+        configs = [classification._config(report.CHOICE, method, one) for one in settings]
+        tried = [tables.where(RECORDS, **config, seed=0) for config in configs]
+        if all(tried):
+            best = min(range(len(tried)), key=lambda i: tried[i][0]["metrics"]["val_nll"])
+            assert best == classification.CHOSEN[method], method
 
 
-def test_settings_are_tried_before_they_are_used_and_seeds_come_last(monkeypatch):
+def test_settings_are_tried_before_they_are_used_and_every_method_has_three_seeds():
     grid = classification.GRID
-    monkeypatch.setattr(classification, "CHOSEN", dict.fromkeys(grid, 0))
     trials = classification.trials("paper")
     for method, settings in grid.items():
         mine = [u for u in trials if u.config["method"] == method]
-        assert {u.config["data"] for u in mine[: len(settings)]} == {"fashion-mnist"}
+        assert {(u.config["data"], u.seed) for u in mine[: len(settings)]} == {("fashion-mnist", 0)}
         assert len(mine) == len(settings) + 5  # MNIST, then both sets with two more seeds
-    seeds = [u.seed for u in trials]
-    assert seeds == sorted(seeds)
+        assert len({(u.config["data"], u.seed) for u in mine}) == 6
+    assert len({trial_key(u.config, u.seed) for u in trials}) == len(trials)
     assert all(u.config["ood"][1] != u.config["data"] for u in trials)
+
+
+def test_what_is_made_of_plain_networks_has_the_prior_chosen_for_map(monkeypatch):
+    monkeypatch.setitem(classification.CHOSEN, "MAP", 3)
+    wanted = classification.GRID["MAP"][3]["prior_precision"]
+    for method in classification.AS_MAP:
+        mine = [u for u in classification.trials("paper") if u.config["method"] == method]
+        assert {u.config["prior_precision"] for u in mine} == {wanted}
 
 
 def test_with_several_values_the_standard_error_is_shown():
@@ -51,19 +61,71 @@ def test_with_several_values_the_standard_error_is_shown():
     assert markdown.mean_and_error([1.0, 2.0, 3.0], 3) == "2.000 ± 0.577"
 
 
-def test_comparing_counts_a_small_nll_and_a_large_accuracy_as_good():
-    def one(method, nll, accuracy):
-        found = record(method, 0.1)
-        found["metrics"] = {"nll": nll, "accuracy_percent": accuracy, "ece": 0.1}
-        found["metrics"] |= {f"{o}/max softmax/auroc": 0.9 for o in found["config"]["ood"]}
-        return found
+def whole_record(method, seed, nll, data="fashion-mnist", **changes):
+    """A record with everything that the report shows."""
+    config = report._config(data, method, report.GRID[method][report.CHOSEN[method]])
+    metrics = {"nll": nll, "val_nll": nll, "accuracy_percent": 90.0 + nll, "ece": 0.01}
+    metrics |= {"epochs": 9.0, "best_epoch": 4.0, "no_better": 1.0, **changes}
+    for other in config["ood"]:
+        for score in report.SCORE_NAMES:
+            metrics |= {f"{other}/{score}/{name}": 0.9 for name in tables.MEASURES}
+    counts = [3, 1, *[0] * 18]
+    arrays = {f"entropy/{name}": counts for name in (data, *config["ood"])}
+    arrays["val_nll"] = [[1.0, 0.5, 0.4, 0.4, 0.399]]
+    return {"config": config, "seed": seed, "metrics": metrics, "arrays": arrays}
 
-    rows = [one("VD", 0.3, 90.0), one("VSD T=2", 0.2, 80.0), one("VSD T=2", 0.3, 81.0)]
-    lines = tables.compare(rows, "VSD T=2", ["VD"])
-    assert lines[0] == ["fashion-mnist: NLL", "VSD T=2", "better"]
-    assert lines[1] == ["fashion-mnist: accuracy", "VD", "worse"]
-    assert lines[2] == ["fashion-mnist: ECE", "VD", "equal"]
-    assert len(lines) == 5
+
+def test_differences_are_paired_by_seed_and_clear_beyond_students_interval():
+    values = {"VSD T=2": [0.31, 0.42, 0.53], "MAP": [0.30, 0.40, 0.50], "VD": [0.4, 0.42, 0.4]}
+    rows = [whole_record(m, seed, v) for m, nlls in values.items() for seed, v in enumerate(nlls)]
+    rows.append(whole_record("MAP", 7, 9.0))  # no such seed of VSD: left out
+    gaps = tables.differences(rows, "VSD T=2", ("MAP", "VD", "D.E"), ["nll"])
+    assert set(gaps) == {("nll", "MAP"), ("nll", "VD")}
+    gap = gaps["nll", "MAP"]
+    assert (gap.mean, gap.error, gap.n) == pytest.approx((0.02, 0.01 / 3**0.5, 3))
+    assert not gap.is_clear  # 3.5 errors: two errors would not do for three seeds
+    assert tables.Gap(4.4, 1.0, 3).is_clear
+    assert not tables.Gap(4.2, 1.0, 3).is_clear
+    assert not tables.Gap(9.0, None, 1).is_clear
+
+
+def test_the_conclusion_names_clear_differences_on_their_side():
+    values = {"VSD T=2": [0.30, 0.40, 0.50], "MAP": [0.201, 0.30, 0.40], "VD": [0.5, 0.6, 0.701]}
+    rows = [whole_record(m, seed, v) for m, nlls in values.items() for seed, v in enumerate(nlls)]
+    text = report._differences_of_vsd("fashion-mnist", rows)
+    better, worse = text.split("There VSD T=2 is better than: ")[1].split(". It is worse than: ")
+    assert "VD in NLL (nats) (-0.2003 ± 0.0003)" in better
+    assert "MAP in accuracy (%) (+0.10 ± 0.00)" in better
+    assert "MAP in NLL (nats) (+0.0997 ± 0.0003)" in worse
+    assert "VD in accuracy (%)" in worse
+    assert "ECE" not in better + worse
+    assert "Of these 14 differences 4 exclude 0" in text
+
+
+def test_the_report_says_which_trainings_had_not_stopped_improving():
+    rows = [whole_record("MAP", seed, 0.3) for seed in range(3)]
+    assert "In 3 of 3 trials every network stopped" in report._stopped(rows)
+    rows.append(whole_record("VD", 0, 0.3, no_better=0.0))
+    assert "In 3 of 4 trials" in report._stopped(rows)
+    assert "in the others (VD) the epochs ran out" in report._stopped(rows)
+    assert "| MAP | 9.0 ± 0.0 | 4.0 ± 0.0 | 100 | 0.25 |" in tables.endings(rows)
+
+
+def test_every_recorded_part_is_shown():
+    rows = [
+        whole_record(method, seed, 0.3 + seed / 10, data)
+        for data in ("mnist", "fashion-mnist")
+        for method in report.SHOWN
+        for seed in range(3)
+    ]
+    text = report.table(rows)
+    assert text.count("| method | FPR at 95 % TPR |") == 2 * 2 * 2
+    assert text.count("VSD T=2 minus the others") == 2
+    picture = report.figure(rows)
+    assert len(picture.axes) == 4
+    lines = picture.axes[0].lines
+    assert [line.get_label() for line in lines] == list(report.SHOWN)
+    assert lines[0].get_ydata()[:3].tolist() == [0, 75, 100]
 
 
 def test_published_rows_are_named_as_other_data():

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -6,6 +7,8 @@ import torch
 from bdl_lessons import datasets
 from bdl_lessons.experiments.experiment import Trial
 from bdl_lessons.experiments.images import measures
+from bdl_lessons.experiments.images.stopping import Stopping
+from bdl_lessons.experiments.images.training import Trained
 
 CONFIG = {"data": "known", "ood": ["other"], "n_val": 10, "n_samples": 1, "n_val_samples": 1}
 
@@ -24,15 +27,17 @@ def oracle(monkeypatch):
         x_test = images(y_test) if name == "known" else torch.full((n_test, 1, 32, 32), 0.449)
         return datasets.Classification(name, images(y), y, x_test, y_test, tuple("0123456789"))
 
-    def train(config, x, y, n_classes, generator):
+    def train(config, x, y, held_out, n_classes, generator):
         seen["rows"], seen["std"] = len(x), x.std().item()
+        seen["mean"] = x.mean().item() + held_out[0].mean().item()
+        seen["held_out"] = [len(part) for part in held_out]
         mean, std = images(torch.arange(50) % 10).mean(), images(torch.arange(50) % 10).std()
 
         def logits(rows, n_samples):
             value = (rows * std + mean).mean((1, 2, 3))
             return (-300 * (value[:, None] - 0.005 - torch.arange(10) / 10).square())[None]
 
-        return logits
+        return Trained(logits, [Stopping([0.5, 0.3, 0.4], True), Stopping([0.2], False)])
 
     seen = {}
     monkeypatch.setattr(datasets, "load", load)
@@ -43,6 +48,7 @@ def oracle(monkeypatch):
 def test_metrics_of_a_network_that_knows_what_it_knows(oracle):
     measured = measures.measure_network(Trial(CONFIG, seed=0))
     assert oracle["rows"] == 40  # the last 10 are for validation
+    assert oracle["held_out"] == [10, 10]
     assert oracle["std"] == pytest.approx(1, abs=0.02)
     assert measured.metrics["accuracy_percent"] == 100
     for score in ("max softmax", "entropy"):
@@ -52,6 +58,31 @@ def test_metrics_of_a_network_that_knows_what_it_knows(oracle):
     assert sum(measured.arrays["entropy/known"][:10]) == 30
     assert sum(measured.arrays["entropy/other"][:5]) == 0
     assert sum(measured.arrays["entropy/other"]) == 30
+
+
+def test_the_end_of_the_training_is_recorded(oracle):
+    measured = measures.measure_network(Trial(CONFIG, seed=0))
+    assert measured.arrays["val_nll"] == [[0.5, 0.3, 0.4], [0.2]]
+    expected = {"epochs": 2.0, "best_epoch": 1.5, "no_better": 0.5}  # means over two networks
+    assert {name: measured.metrics[name] for name in expected} == pytest.approx(expected)
+
+
+def test_no_test_image_takes_part_in_training_or_in_a_choice(oracle, monkeypatch):
+    """Other test images and labels: training set, held-out images and ``val_nll`` stay the same."""
+    load, found = datasets.load, []
+
+    def reversed_tests(name, **sizes):
+        data = load(name, **sizes)
+        return replace(data, x_test=1 - data.x_test, y_test=(data.y_test + 3) % 10)
+
+    for source in (load, reversed_tests):
+        torch.manual_seed(0)
+        monkeypatch.setattr(datasets, "load", source)
+        measured = measures.measure_network(Trial(CONFIG, seed=0))
+        used = [oracle["mean"], oracle["std"], measured.metrics["val_nll"]]
+        found.append((used, measured.metrics["nll"]))
+    assert found[0][0] == pytest.approx(found[1][0])
+    assert abs(found[0][1] - found[1][1]) > 1
 
 
 def test_entropy_bins_hold_their_rows():

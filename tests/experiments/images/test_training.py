@@ -1,11 +1,17 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
 from bdl_lessons.experiments.images import classification
-from bdl_lessons.experiments.images.training import PLAIN, UNIT_NOISE, make_network, train
+from bdl_lessons.experiments.images.training import PLAIN, UNIT_NOISE, make_network
+from bdl_lessons.experiments.images.training import train as train_network
 from bdl_lessons.models import StochasticLayer
 
 CONFIG = {
+    "patience": 10,
+    "n_draws_per_epoch": 2,
+    "prior_precision": 1.0,
     "architecture": "LeNet5",
     "epochs": 6,
     "batch_size": 16,
@@ -28,6 +34,11 @@ def halves(n_rows=96):
     x[y == 0, :, :14] += 1
     x[y == 1, :, 14:] += 1
     return x, y
+
+
+def train(config, x, y, n_classes, generator):
+    """The draws of a network that is validated on what it is trained on."""
+    return train_network(config, x, y, (x, y), n_classes, generator).logits
 
 
 @pytest.mark.parametrize("method", SETTINGS)
@@ -81,6 +92,49 @@ def test_members_of_an_ensemble_start_apart_and_the_same_seed_repeats():
     ]
     torch.testing.assert_close(*both)
     assert not torch.allclose(both[0][0], both[0][1])
+
+
+@pytest.mark.parametrize(
+    ("method", "n_networks"), [("MAP", 1), ("D.E", 2), ("SWAG", 1), ("SLANG", 1)]
+)
+def test_every_network_follows_its_validation_images(method, n_networks):
+    """Wrong labels on held-out images: they fit best before anything is learnt of the others."""
+    x, y = halves()
+    changes = {"epochs": 30, "patience": 1, "n_networks": n_networks, "swag_epochs": 2}
+    changes |= {"slang_epochs": 1, "warm_up_epochs": 0}
+    generator = torch.Generator().manual_seed(1)
+    found = train_network(config(method, **changes), x, y, (x, 1 - y), 2, generator)
+    assert len(found.stops) == n_networks
+    for stop in found.stops:
+        assert stop.no_better
+        assert len(stop.curve) < 15
+        assert min(stop.curve) == stop.curve[0]
+    if method == "MAP":
+        wrong = torch.nn.functional.cross_entropy(found.logits(x, 1)[0], 1 - y).item()
+        assert wrong == pytest.approx(stop.curve[0], rel=1e-4)
+
+
+def test_without_patience_the_given_epochs_are_trained():
+    x, y = halves()
+    fixed = {k: v for k, v in config("SWAG", swag_epochs=2).items() if k != "patience"}
+    found = train_network(fixed, x, y, (x, 1 - y), 2, torch.Generator().manual_seed(1))
+    assert found.stops == []
+    assert (found.logits(x, 4).mean(0).argmax(-1) == y).double().mean() > 0.9
+
+
+def test_vsd_without_reflections_differs_from_the_others_in_nothing_else():
+    nets = {T: make_network(config(f"VSD T={T}"), 1, 28, 10) for T in (0, 1, 2)}
+    assert [len(nets[T][3].noise.vectors) for T in nets] == [0, 1, 2]
+    factories = {T: UNIT_NOISE[f"VSD T={T}"](config("VSD T=2")) for T in nets}
+    assert factories[0] == replace(factories[2], n_reflections=0)
+    for T in (1, 2):  # without a rotation they are one: the same KL, counted for every weight
+        with torch.no_grad():
+            for layer, plain in zip(nets[T], nets[0], strict=True):
+                if getattr(layer, "is_random", False):
+                    layer.noise.raw_log_alpha.copy_(plain.noise.raw_log_alpha)
+                    layer.noise.householder.v.zero_()
+                    layer.noise.householder.v[:, 0] = 1.0
+        torch.testing.assert_close(nets[T].kl(), nets[0].kl(), rtol=1e-4, atol=0)
 
 
 @pytest.mark.parametrize(
