@@ -63,6 +63,8 @@ def test_the_epochs_run_out():
     stop, weight, _, _ = follow([1 / (1 + i) for i in range(20)], max_epochs=7)
     assert not stop.no_better
     assert (len(stop.curve), weight) == (7, 6)
+    stop, weight, _, _ = follow([3.0, 1.0, 2.0], max_epochs=3)
+    assert (stop.no_better, weight) == (False, 1)  # the best state, not the last
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])

@@ -114,9 +114,10 @@ def test_every_network_follows_its_validation_images(method, n_networks):
         assert wrong == pytest.approx(stop.curve[0], rel=1e-4)
 
 
-def test_without_patience_the_given_epochs_are_trained():
+@pytest.mark.parametrize("method", ["MAP", "SWAG"])
+def test_without_patience_the_given_epochs_are_trained(method):
     x, y = halves()
-    fixed = {k: v for k, v in config("SWAG", swag_epochs=2).items() if k != "patience"}
+    fixed = {k: v for k, v in config(method, swag_epochs=2).items() if k != "patience"}
     found = train_network(fixed, x, y, (x, 1 - y), 2, torch.Generator().manual_seed(1))
     assert found.stops == []
     assert (found.logits(x, 4).mean(0).argmax(-1) == y).double().mean() > 0.9
