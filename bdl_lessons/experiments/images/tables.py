@@ -28,7 +28,7 @@ _TRIED = {
     "rank": "rank",
     "n_pseudo": "pseudo-data",
     "n_flows": "flow steps",
-    "swag_lr": "rate",
+    "swag_lr": "SWAG rate",
     "swag_epochs": "epochs more",
     "n_networks": "networks",
 }
@@ -160,4 +160,5 @@ def _val_nll(record: Record) -> float:
 
 def _what(record: Record) -> str:
     config = record["config"]
-    return ", ".join(f"{text} {config[key]:g}" for key, text in _TRIED.items() if key in config)
+    shown = _TRIED | ({"learning_rate": "rate"} if "patience" in config else {})
+    return ", ".join(f"{text} {config[key]:g}" for key, text in shown.items() if key in config)

@@ -167,7 +167,7 @@ def _fitted(config: Config, data: _Data) -> Network:
     def validation_nll() -> float:
         images, labels = data.held_out
         noise = torch.Generator(images.device).manual_seed(0)  # the same in all epochs
-        draws = predict(network, images, config["n_draws_per_epoch"], generator=noise)
+        draws = predict(network, images, config["n_draws_per_epoch"], "shared", generator=noise)
         return nll(log_mean_probs(draws.double()), labels)
 
     if "patience" in config:
