@@ -76,8 +76,8 @@ def test_unit_noise_spares_the_pixels_and_nothing_else(architecture):
 
 
 def test_map_pays_for_the_size_of_its_weights():
-    net = make_network(config("MAP"), 1, 28, 10)
-    expected = sum(p.square().sum() / 2 for p in net.parameters())
+    net = make_network(config("MAP", prior_precision=30.0), 1, 28, 10)
+    expected = sum(30.0 * p.square().sum() / 2 for p in net.parameters())
     torch.testing.assert_close(net.kl(), expected)
     assert PLAIN.length_scale == 1
 
