@@ -69,7 +69,7 @@ _UNIT_NOISE = [
 GRID: dict[str, list[dict]] = {
     "MAP": [
         {"prior_precision": precision, "learning_rate": rate}
-        for precision in (10.0, 30.0, 100.0)
+        for precision in (30.0, 100.0, 300.0)
         for rate in _RATES
     ],
     "D.E": [{"n_networks": 5}],

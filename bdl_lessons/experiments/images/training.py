@@ -122,7 +122,8 @@ def make_network(config: Config, n_channels: int, size: int, n_classes: int) -> 
         known = ", ".join(UNIT_NOISE | WEIGHT_NOISE)
         raise ValueError(f"method must be one of {known}, got {method!r}")
     layers = (UNIT_NOISE | WEIGHT_NOISE)[method](config)
-    first = PLAIN if method in UNIT_NOISE else layers
+    spared = method in UNIT_NOISE and not isinstance(layers, Deterministic)
+    first = PLAIN if spared else layers
     if config["architecture"] == "LeNet5":
         return lenet5_classic([first, *[layers] * 4], n_classes, n_channels, size)
     if config["architecture"] == "AlexNet":
