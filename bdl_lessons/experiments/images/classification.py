@@ -60,12 +60,12 @@ _QUICK = {
 }
 _SLANG = {"rank": 5, "slang_epochs": 4, "slang_lr": 1e-3, "slang_batch_size": 32}
 _GAUSSIAN = {"prior_var": 0.1, "init_log_sigma2": -8.0}
-_KL_WEIGHTS, _RATES = (0.1, 1.0), (1e-3, 3e-3)
+_KL_WEIGHTS, _RATES, _FASTER = (0.1, 1.0), (1e-3, 3e-3), 1e-2
 _UNIT_NOISE = [
     {"p_drop": 0.1, "kl_weight": w, "learning_rate": rate}
     for w in (0.01, *_KL_WEIGHTS)
     for rate in _RATES
-]
+] + [{"p_drop": 0.1, "kl_weight": 0.1, "learning_rate": _FASTER}]
 GRID: dict[str, list[dict]] = {
     "MAP": [
         {"prior_precision": precision, "learning_rate": rate}
@@ -73,7 +73,8 @@ GRID: dict[str, list[dict]] = {
         for rate in _RATES
     ],
     "D.E": [{"n_networks": 5}],
-    "MCD": [{"p_drop": p, "learning_rate": rate} for p in (0.05, 0.1, 0.2) for rate in _RATES],
+    "MCD": [{"p_drop": p, "learning_rate": rate} for p in (0.05, 0.1, 0.2, 0.3) for rate in _RATES]
+    + [{"p_drop": 0.2, "learning_rate": _FASTER}],
     **dict.fromkeys(("VD", "VSD T=0", "VSD T=1", "VSD T=2"), _UNIT_NOISE),
     "SWAG": [{"swag_lr": rate, "swag_epochs": 20} for rate in (0.005, 0.02)],
     "BBB-LRT": [{**_GAUSSIAN, "kl_weight": w} for w in _KL_WEIGHTS],
