@@ -54,7 +54,7 @@ def build_figure(figure: Figure) -> Update:
     (classic,) = left.plot(DECAYS, DECAYS, color=BLUE, ls="-", animated=True)
     (inverted,) = left.plot(DECAYS, DECAYS, color=VERMILLION, ls="--", animated=True)
     typed = left.scatter([], [], s=150, marker="*", c=ORANGE, edgecolor=INK, zorder=3)
-    reading = left.text(0.5, 0.98, "", ha="center", va="top", transform=left.transAxes)
+    reading = left.text(0.03, 0.98, "", va="top", transform=left.transAxes)
     for artist in (typed, reading):
         artist.set_animated(True)
     _name(left, "The noise that is assumed", [classic, inverted], ["masks 0, 1", "nn.Dropout"])
@@ -85,7 +85,7 @@ def build_figure(figure: Figure) -> Update:
             noises.append(tau**-0.5)
         noise_classic, noise = noises
         typed.set_offsets([[DECAY, noise]])
-        reading.set_text(f"at 1e-4: {noise:.3g}; masks 0, 1: {noise_classic:.3g}")
+        reading.set_text(f"at 1e-4: {noise:.3g}\n(masks 0, 1: {noise_classic:.3g})")
 
         posterior.set_ydata(np.exp(log_q(W, 1.0, p_drop, sigma)))
         prior.set_ydata(np.exp(_log_normal(W, 0.0, 1 / length_scale)))
