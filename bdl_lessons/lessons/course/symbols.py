@@ -116,4 +116,6 @@ SYMBOLS = [
     Symbol("F", "", "Dawson's function", "07"),
     Symbol(r"\nu", "u", "uniform random number between 0 and 1", "07"),
     Symbol("r", "", "1/(2α): half the precision of the multiplicative noise", "07"),
+    Symbol(r"\hat w", "w_hat", "estimate of a weight from the data, in standard errors", "08"),
+    Symbol(r"\text{kl\_weight}", "kl_weight", "factor on the KL during its warm-up", "08"),
 ]
