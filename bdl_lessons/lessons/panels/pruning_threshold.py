@@ -29,7 +29,7 @@ def panel() -> Panel:
             Slider("threshold", "threshold on log α", THRESHOLDS, 3.0),
             Choice("network", "network", NETWORKS, NETWORKS[0]),
         ],
-        size=(9.8, 3.5),
+        size=(9.6, 3.5),
     )
 
 
