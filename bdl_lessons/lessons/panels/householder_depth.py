@@ -43,18 +43,20 @@ def build_figure(figure: Figure) -> Update:
     grid = figure.add_gridspec(2, 3, width_ratios=(1, 1.16, 0.86))
     cloud, heat = (figure.add_subplot(grid[:, column]) for column in (0, 1))
     spectrum, kl_axes = (figure.add_subplot(grid[row, 2]) for row in (0, 1))
-    figure.subplots_adjust(0.065, 0.13, 0.99, 0.92, wspace=0.36, hspace=0.75)
+    figure.subplots_adjust(0.065, 0.15, 0.99, 0.92, wspace=0.36, hspace=0.75)
     units = np.arange(1, K + 1)
 
     cloud.set(xlim=(-1, 3), ylim=(-1, 3), xticks=(-1, 0, 1, 2, 3), yticks=(-1, 0, 1, 2, 3))
-    cloud.set(aspect="equal")
+    cloud.set(aspect="equal", xlabel="factor of one unit", ylabel="factor of another unit")
     before = cloud.scatter([], [], s=6, color=tint(VERMILLION, 0.4), lw=0, animated=True, zorder=1)
     after = cloud.scatter([], [], s=6, color=tint(BLUE, 0.5), lw=0, animated=True, zorder=2)
     (before_ellipse,) = cloud.plot([], [], color=VERMILLION, ls="--", animated=True, zorder=3)
     (after_ellipse,) = cloud.plot([], [], color=BLUE, ls="-", lw=2.5, animated=True, zorder=4)
     at = {"ha": "center", "va": "center", "transform": cloud.transAxes, "animated": True}
     title = cloud.text(0.5, 1.07, "", fontsize=13, color=BLUE, **at)
-    names = cloud.text(0.5, -0.17, "", **at), cloud.text(-0.19, 0.5, "", rotation=90, **at)
+
+    shapes = [before_ellipse, after_ellipse]
+    figure.legend(shapes, ["before", "after the reflections"], loc="lower left", ncols=2)
 
     image = heat.imshow(np.zeros((K, K)), cmap="PuOr_r", vmin=-FULL, vmax=FULL, animated=True)
     heat.set(xticks=(), yticks=(), xlabel="20 units", title="Correlations of all units")
@@ -86,8 +88,6 @@ def build_figure(figure: Figure) -> Update:
         after_ellipse.set_data(*ellipse(cov[np.ix_([i, j], [i, j])]))
         shared = round(correlation[i, j], 2) + 0.0  # no minus sign before a zero
         title.set_text(f"Two units: correlation {shared:.2f}")
-        names[0].set_text(f"factor of unit {i + 1}")
-        names[1].set_text(f"factor of unit {j + 1}")
         image.set_data(np.where(np.eye(K, dtype=bool), np.nan, correlation))
         eigenvalues.set_ydata(np.sort(np.linalg.eigvalsh(cov))[::-1])
         variances.set_ydata(np.sort(np.diag(cov))[::-1])
