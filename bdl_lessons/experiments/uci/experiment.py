@@ -41,7 +41,7 @@ from bdl_lessons.experiments.uci.tables import (
 )
 from bdl_lessons.experiments.uci.trials import TAU_GRIDS, trials
 
-_COMPARED = ("MCD", "VD", "VSD, T = 1", "BBB", "D.E", "MAP")
+_COMPARED = ("MAP", "VSD, T = 0", "VSD, T = 1", "VD", "MCD", "BBB", "D.E")
 
 
 def run(trial: Trial) -> TrialResult:
