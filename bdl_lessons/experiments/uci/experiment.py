@@ -195,7 +195,7 @@ def _differences_of_vsd(found: Results) -> list[str]:
         ]
     return [
         *parts,
-        "The error of a difference allows for the training rows that splits share (Nadeau and "
+        "The error of a difference allows for the training examples that splits share (Nadeau and "
         "Bengio 2003): it is larger than a standard error over independent splits would be.",
     ]
 
