@@ -81,6 +81,13 @@ def _correlation(alpha: Tensor, psi: float) -> Tensor:
     return cov[0, 1] / (cov[0, 0] * cov[1, 1]).sqrt()
 
 
+def _divided(i: int, direction: Tensor, power: int) -> Tensor:
+    """The aimed reflection with ``|v|`` to the wrong power in the denominator."""
+    identity = torch.eye(len(direction)).to(direction)
+    v = identity[i] - direction / direction.norm()
+    return identity - 2 * torch.outer(v, v) / v.norm() ** power
+
+
 def _independent_kl(variances: Tensor) -> Tensor:
     zeros = torch.zeros(4, dtype=torch.float64)
     posterior = MultivariateNormal(zeros, precision_matrix=_PRECISION)
@@ -171,6 +178,10 @@ EXERCISES = (
                 "this rotates by ψ. A reflection by a vector at the angle ψ contains 2ψ.",
             ),
             KnownError(
+                lambda alpha, psi: correlation_after(alpha**2, psi),
+                "alpha is already the variance: it is not squared.",
+            ),
+            KnownError(
                 lambda alpha, psi: -correlation_after(alpha, psi),
                 "the sign is wrong: look at the entry (0, 1) of I − 2 v v'.",
             ),
@@ -231,6 +242,14 @@ EXERCISES = (
                 ),
                 "the sum of the two gives *minus* the direction.",
             ),
+            KnownError(
+                lambda i, direction: _divided(i, direction, 1),
+                "v is right, but divided by |v| and not by |v|²: the bug of this lesson.",
+            ),
+            KnownError(
+                lambda i, direction: _divided(i, direction, 0),
+                "v is right, but v v' is not divided by |v|².",
+            ),
         ),
         hints=(
             "A reflection by v moves x along v only. So which multiple of which vector leads from "
@@ -286,6 +305,13 @@ EXERCISES = (
                 "off by a factor of 2: the KL of two Gaussians has a ½ in front of log det.",
             ),
             KnownError(
+                lambda precision: (
+                    (torch.linalg.inv(precision).diagonal().log().sum() - torch.logdet(precision))
+                    / 2
+                ),
+                "the two logarithms belong to different matrices: use the precision in both.",
+            ),
+            KnownError(
                 lambda precision: -mean_field_gap(precision),
                 "the sign: a KL divergence is not negative.",
             ),
@@ -322,7 +348,8 @@ EXERCISES = (
             "twice the training set, half the KL term": agrees(
                 lambda answer: _loss(answer, n_train=10) - _loss(answer, n_train=20),
                 _kl(_VECTORS) / 20,
-                "a minibatch stands for all N examples",
+                "this difference is the KL (8) times 1/10 − 1/20: check the KL first, then that it "
+                "is divided by N",
             ),
         },
         known_errors=(

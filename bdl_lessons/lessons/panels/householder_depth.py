@@ -46,7 +46,7 @@ def build_figure(figure: Figure) -> Update:
     figure.subplots_adjust(0.065, 0.15, 0.99, 0.92, wspace=0.36, hspace=0.75)
     units = np.arange(1, K + 1)
 
-    cloud.set(xlim=(-1, 3), ylim=(-1, 3), xticks=(-1, 0, 1, 2, 3), yticks=(-1, 0, 1, 2, 3))
+    cloud.set(xlim=(-2, 4), ylim=(-2, 4), xticks=(-2, 0, 2, 4), yticks=(-2, 0, 2, 4))
     cloud.set(aspect="equal", xlabel="factor of one unit", ylabel="factor of another unit")
     before = cloud.scatter([], [], s=6, color=tint(VERMILLION, 0.4), lw=0, animated=True, zorder=1)
     after = cloud.scatter([], [], s=6, color=tint(BLUE, 0.5), lw=0, animated=True, zorder=2)
@@ -98,10 +98,9 @@ def build_figure(figure: Figure) -> Update:
         bound.set_ydata([most, most])
         here.set_offsets([[depth, growth[depth]]])
         return (
-            f"Correlation of units {i + 1} and {j + 1}: <b>{shared:.2f}</b>. Effective "
-            f"rank of the covariance <b>{effective_rank(cov):.1f}</b> of 20, of the correlations "
-            f"<b>{effective_rank(correlation):.1f}</b>. KL_EB per output: <b>{kls[depth]:.3f}</b> "
-            f"nats; without reflections <b>{kls[0]:.3f}</b>, at most <b>{kls[0] + most:.3f}</b>."
+            f"Correlation of units {i + 1} and {j + 1}: <b>{shared:.2f}</b>. KL_EB per output: "
+            f"<b>{kls[depth]:.3f}</b> nats; without reflections <b>{kls[0]:.3f}</b>, "
+            f"at most <b>{kls[0] + most:.3f}</b>."
         )
 
     return update
@@ -150,13 +149,6 @@ def kl_by_depth(alpha: Tensor, vectors: Tensor) -> np.ndarray:
     return np.array(
         [kl_per_output(alpha, rotated_variance(alpha, vectors[:depth])) for depth in DEPTHS]
     )
-
-
-def effective_rank(matrix: np.ndarray) -> float:
-    """``exp`` of the entropy of the normalised eigenvalues: K for ``I``, 1 for rank one."""
-    values = np.linalg.eigvalsh(matrix)
-    shares = np.clip(values / values.sum(), 1e-300, None)
-    return float(np.exp(-(shares * np.log(shares)).sum()))
 
 
 def ellipse(cov: np.ndarray) -> np.ndarray:

@@ -10,13 +10,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bdl_lessons.core import BLUE, GREY, INK, VERMILLION, tint
-from bdl_lessons.evaluation import paired_difference
+from bdl_lessons.evaluation.model_comparison import Difference, paired_difference
 from bdl_lessons.experiments.panel_arrays.structure_and_nll import DEPTHS, KL_WEIGHTS, METHODS
 from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
 from bdl_lessons.lessons.panels import arrays
 
 READINGS = ("average of 50 draws", "mean weights")
-TEST_FRACTION = 0.2  # of all examples, on both sets
+TEST_FRACTION = 0.238  # test / (training + test) on both sets, without validation examples
 SCORES = {
     ("digits", 0): ("digits: NLL", "nats, ↓ better"),
     ("digits", 1): ("digits: ECE", "↓ better"),
@@ -59,7 +59,7 @@ def build_figure(figure: Figure) -> Update:
         level = axis.axhline(1, color=tint(BLUE, 0.5), lw=1, animated=True)
         bars = axis.vlines(places, 1, 1, color=BLUE, lw=2, animated=True)
         dots = axis.scatter(
-            places, places, s=34, c=[VERMILLION, *[BLUE] * len(DEPTHS)], animated=True
+            places, places, s=20, c=[VERMILLION, *[BLUE] * len(DEPTHS)], animated=True
         )
         lines = [
             axis.axhline(1, ls=dash, color=colour, label=f"{method}, tuned", animated=True)
@@ -76,19 +76,18 @@ def build_figure(figure: Figure) -> Update:
         for mark, face in (("o", INK), ("s", "none"))
     ]
     names = ["VSD ± 2 errors of the difference to T = 0", "VD", *FIXED, "α, digits", "α, diabetes"]
-    shapes = [moving[0][2], axes[0].scatter([], [], s=34, color=VERMILLION), *moving[0][4], *alphas]
+    shapes = [moving[0][2], axes[0].scatter([], [], s=20, color=VERMILLION), *moving[0][4], *alphas]
     figure.legend(shapes, names, loc="lower center", ncols=6, columnspacing=1, handlelength=1.4)
 
     def update(kl_weight: float, reading: str) -> str:
         said = []
         for key, level, bars, dots, lines in moving:
             values = shown(stored, *key, kl_weight, reading)
-            to_t0 = [paired_difference(row, values[1], TEST_FRACTION) for row in values]
+            to_t0, (low, high) = to_no_reflection(values)
             mean = values.mean(1)
-            errors = np.array([2 * difference.corrected_std_error for difference in to_t0])
             level.set_ydata([mean[1], mean[1]])
-            ends = zip(places, mean - errors, mean + errors, strict=True)
-            bars.set_segments([[(x, low), (x, high)] for x, low, high in ends])
+            ends = zip(places, low, high, strict=True)
+            bars.set_segments([[(x, start), (x, end)] for x, start, end in ends])
             dots.set_offsets(np.stack([places, mean], 1))
             for line, method in zip(lines, FIXED, strict=True):
                 best = fixed(stored, *key, method, reading).mean()
@@ -111,6 +110,16 @@ def shown(
     return stored[task][ROWS, *at].astype(float)
 
 
+def to_no_reflection(values: np.ndarray) -> tuple[list[Difference], np.ndarray]:
+    """Differences to T = 0, and the bars ``(2, methods)`` of two of their errors about the means.
+
+    ``values`` are those of ``shown``.
+    """
+    to_t0 = [paired_difference(row, values[1], TEST_FRACTION) for row in values]
+    errors = np.array([2 * difference.corrected_std_error for difference in to_t0])
+    return to_t0, values.mean(1) + np.stack([-errors, errors])
+
+
 def fixed(
     stored: dict[str, np.ndarray], task: str, score: int, method: str, reading: str
 ) -> np.ndarray:
@@ -125,15 +134,17 @@ def best_settings(stored: dict[str, np.ndarray], task: str) -> np.ndarray:
 
 
 def _score_axis(axis, stored: dict[str, np.ndarray], key: tuple[str, int]) -> None:
-    """Limits that hold every mean of a score that the panel can show; what is positive is log."""
-    values = [shown(stored, *key, weight, r).mean(1) for weight in KL_WEIGHTS for r in READINGS]
-    values += [
-        fixed(stored, *key, method, r).mean(keepdims=True) for method in FIXED for r in READINGS
+    """Limits that hold every bar and line that the panel can show; what is positive is log."""
+    values = [
+        to_no_reflection(shown(stored, *key, weight, r))[1]
+        for weight in KL_WEIGHTS
+        for r in READINGS
     ]
-    every = np.concatenate(values)
+    values += [fixed(stored, *key, method, r).mean() for method in FIXED for r in READINGS]
+    every = np.concatenate([np.ravel(value) for value in values])
     if every.min() > 0:
-        axis.set(yscale="log", ylim=(every.min() / 1.25, every.max() * 1.25))
+        axis.set(yscale="log", ylim=(every.min() / 1.15, every.max() * 1.15))
     else:
-        axis.set_ylim(every.min() - 0.02, every.max() + 0.02)
+        axis.set_ylim(every.min() - 0.005, every.max() + 0.005)
     axis.set_yticks(TICKS[key], map(str, TICKS[key]))
     axis.minorticks_off()

@@ -3,6 +3,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 from bdl_lessons.lessons.panels import householder_depth as module
 
@@ -13,7 +14,7 @@ def panel():
 
 
 def numbers(panel, **params) -> list[float]:
-    """Correlation, two effective ranks, the KL, its lower and its upper bound."""
+    """Correlation, the KL, its lower and its upper bound."""
     return [float(n) for n in re.findall("<b>(.+?)</b>", panel.render(**params).readout)]
 
 
@@ -46,7 +47,7 @@ def test_what_the_lesson_says_about_eigenvalues_and_kl(log_std, seed):
 
 
 def test_the_start_shows_a_correlation_and_a_kl_that_hardly_grows(panel):
-    correlation, _, _, kl, low, high = numbers(panel)
+    correlation, kl, low, high = numbers(panel)
     assert correlation > 0.6
     assert low < kl < high < 1.02 * low
     alpha, vectors, _ = module.draws(1.5, 4)
@@ -59,27 +60,35 @@ def test_the_start_shows_a_correlation_and_a_kl_that_hardly_grows(panel):
 def test_equal_alphas_leave_nothing_to_see(panel):
     shown = {tuple(numbers(panel, depth=depth, log_std=0.0)) for depth in module.DEPTHS}
     assert len(shown) == 1
-    assert shown.pop()[1] == 20
+    correlation, kl, low, high = shown.pop()
+    assert correlation == 0
+    assert kl == low == high
 
 
 def test_the_readout_is_the_mathematics(panel):
     alpha, vectors, _ = module.draws(1.0, 0)
     cov = module.covariance(alpha, vectors[:3])
     i, j = module.pair(1.0, 0)
-    shown = numbers(panel, depth=3, log_std=1.0, seed=0)
-    correlation, rank, rank_of_correlations, kl, low, high = shown
+    correlation, kl, low, high = numbers(panel, depth=3, log_std=1.0, seed=0)
     assert correlation == pytest.approx(cov[i, j] / np.sqrt(cov[i, i] * cov[j, j]), abs=0.006)
-    shares = alpha / alpha.sum()
-    assert rank == pytest.approx(float((-(shares * shares.log()).sum()).exp()), abs=0.06)
-    assert 1 < rank_of_correlations < 20
     expected = np.log((1 + np.diag(cov)) / alpha.numpy()).sum() / 2
     assert kl == pytest.approx(expected, abs=6e-4)
     assert low < kl < high
 
 
-def test_effective_rank_counts_directions():
-    assert module.effective_rank(np.eye(7)) == pytest.approx(7)
-    assert module.effective_rank(np.ones((4, 4))) == pytest.approx(1)
+@pytest.mark.parametrize("seed", module.SEEDS)
+@pytest.mark.parametrize("log_std", module.LOG_STDS)
+def test_the_ellipses_lie_within_the_axes(log_std, seed):
+    figure = Figure(figsize=(9.6, 4.2))
+    update = module.build_figure(figure)
+    cloud = figure.axes[0]
+    for depth in (0, 2, 8):
+        update(depth, log_std, seed)
+        for line in cloud.lines:
+            for values, (low, high) in zip(
+                line.get_data(), (cloud.get_xlim(), cloud.get_ylim()), strict=True
+            ):
+                assert low < values.min() < values.max() < high
 
 
 def test_the_ellipse_lies_two_standard_deviations_out():

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from bdl_lessons.experiments.panel_arrays import structure_and_nll as experiment
 from bdl_lessons.lessons.panels import arrays
@@ -58,3 +59,22 @@ def test_the_readout_is_the_paired_difference(panel, stored):
         for i, depth in enumerate(experiment.DEPTHS)
     }
     assert f"digits: NLL <b>{(nll[2] - nll[0]).mean():+.3f}</b>" in readout
+
+
+def test_the_error_counts_the_examples_trained_on():
+    for task in experiment.TASKS.values():
+        split = task.split(0)
+        n_train, n_test = len(split.train[1]), len(split.test[1])
+        assert pytest.approx(n_test / (n_train + n_test), abs=2e-3) == module.TEST_FRACTION
+
+
+def test_no_bar_is_cut_off():
+    figure = Figure(figsize=(9.6, 3.6))
+    update = module.build_figure(figure)
+    for kl_weight in experiment.KL_WEIGHTS:
+        for reading in module.READINGS:
+            update(kl_weight, reading)
+            for axis in figure.axes[:3]:
+                low, high = axis.get_ylim()
+                ends = np.concatenate(axis.collections[0].get_segments())[:, 1]
+                assert low < ends.min() < ends.max() < high
