@@ -29,7 +29,7 @@ def panel() -> Panel:
             Slider("threshold", "threshold on log α", THRESHOLDS, 3.0),
             Choice("network", "network", NETWORKS, NETWORKS[0]),
         ],
-        size=(9.8, 3.5),
+        size=(9.6, 3.5),
     )
 
 
@@ -46,7 +46,7 @@ def build_figure(figure: Figure) -> Update:
         np.zeros(80), BINS, fill=True, color=tint(GREY, 0.5), animated=True, zorder=1
     )
     left_line = left.axvline(0, color=VERMILLION, ls="--", animated=True)
-    left.set(xlim=(-10, 30), ylim=(0, 420), xlabel="log α (30: 30 or more)", ylabel="weights")
+    left.set(xlim=(-10, 30), ylim=(0, 470), xlabel="log α (30: 30 or more)", ylabel="weights")
     left.set_title("Kept (blue) and removed")
 
     (accuracy_line,) = middle.plot([], [], color=INK, ls="-", animated=True)
