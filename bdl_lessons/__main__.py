@@ -115,6 +115,20 @@ def web(
 
 
 @app.command()
+def site(
+    lessons: Annotated[
+        list[str] | None, typer.Argument(help="Two-digit numbers; default: all")
+    ] = None,
+    folder: Annotated[Path, typer.Option(help="Where to")] = Path("site"),
+) -> None:
+    """Write the course as pages with live panels; they open from the disk."""
+    from bdl_lessons.lessons.web import site as tool
+
+    with _bad_input_named():
+        typer.echo(tool.build(folder, lessons))
+
+
+@app.command()
 def bench(
     names: Annotated[
         list[str] | None, typer.Argument(help="Benchmarks; default: all of them")

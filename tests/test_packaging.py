@@ -23,7 +23,7 @@ LOCK = {
 
 def wanted():
     extras = PROJECT["optional-dependencies"]
-    return [Requirement(r) for r in [*PROJECT["dependencies"], *extras["dev"]]]
+    return [Requirement(r) for r in [*PROJECT["dependencies"], *extras["dev"], *extras["site"]]]
 
 
 def test_the_lock_pins_every_direct_dependency_within_its_range():

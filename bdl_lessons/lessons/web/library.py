@@ -9,6 +9,7 @@ import pickle
 import pkgutil
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import matplotlib
@@ -40,7 +41,8 @@ def names() -> list[str]:
     return [name.replace("_", "-") for name in modules if name != "arrays"]
 
 
-def load(name: str, folder: Path | None = None) -> WebPanel:
+@cache
+def load(name: str, folder: Path = FOLDER) -> WebPanel:
     """The recorded panel; recorded first if its sources have changed.
 
     What was kept is compared with the panel at a few settings.
@@ -53,7 +55,6 @@ def load(name: str, folder: Path | None = None) -> WebPanel:
         raise ValueError(f"no panel {name!r}; there are {', '.join(names())}")
     module = f"{panels.__name__}.{name.replace('-', '_')}"
     panel: Panel = importlib.import_module(module).panel()
-    folder = folder or FOLDER
     path = folder / f"{name}.{_source_hash(module)}.recording"
     if path.exists():
         recording: Recording = pickle.loads(path.read_bytes())
@@ -68,7 +69,7 @@ def load(name: str, folder: Path | None = None) -> WebPanel:
     return WebPanel(name, recording.script(), panel.render().png, panel.alt, panel.size)
 
 
-def load_all(folder: Path | None = None) -> list[WebPanel]:
+def load_all(folder: Path = FOLDER) -> list[WebPanel]:
     """All recorded panels.
 
     Raises:

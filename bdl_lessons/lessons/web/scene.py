@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import re
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import Any
@@ -270,12 +271,19 @@ class Scene:
         """SVG definitions to which the drawings refer, as far as they were drawn."""
         return self._renderer.definitions_svg()
 
-    def frame(self, **params: Any) -> Frame:
-        """The moving parts at one setting, in the order in which they are drawn."""
+    def frame(self, params: dict[str, Any], artists: Container[str] | None = None) -> Frame:
+        """The moving parts at one setting, in the order in which they are drawn.
+
+        Args:
+            params: the setting.
+            artists: numbers of the artists to draw; default: all. The readout is always there.
+        """
         found: Frame = {}
         with style():
             readout = self._update(**params)
             for number, artist in enumerate(moving_artists(self._figure)):
+                if artists is not None and str(number) not in artists:
+                    continue
                 self._renderer.elements = []
                 artist.draw(self._renderer)
                 counts = dict.fromkeys(("path", "text", "image"), 0)

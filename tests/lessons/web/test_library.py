@@ -55,12 +55,19 @@ def test_the_web_grid_of_lesson_02_has_the_start_and_the_optimum():
         assert controls[name].value in controls[name].web
 
 
+@pytest.fixture(autouse=True)
+def forget():
+    library.load.cache_clear()
+
+
 def test_a_recording_is_kept_until_its_sources_change(tmp_path, monkeypatch):
     first = library.load("dropout-noise", tmp_path)
     (kept,) = tmp_path.iterdir()
+    library.load.cache_clear()
     monkeypatch.setattr(library, "record", None)  # it is not called again
     assert library.load("dropout-noise", tmp_path) == first
     monkeypatch.undo()
+    library.load.cache_clear()
     monkeypatch.setattr(library.matplotlib, "__version__", "another")
     assert library.load("dropout-noise", tmp_path).script == first.script
     (other,) = tmp_path.iterdir()
@@ -71,6 +78,7 @@ def test_a_kept_recording_that_shows_something_else_is_named(tmp_path):
     library.load("dropout-noise", tmp_path)
     (kept,) = tmp_path.iterdir()
     kept.write_bytes(pickle.dumps(replace(pickle.loads(kept.read_bytes()), still="")))
+    library.load.cache_clear()
     with pytest.raises(ValueError, match="panel 'dropout-noise': its recording is stale"):
         library.load("dropout-noise", tmp_path)
 

@@ -53,7 +53,7 @@ def test_the_pieces_are_the_drawing_and_the_readout_at_every_setting(panel):
     made, scene = record(panel), Scene(panel)
     for places, setting in settings(panel):
         frame = made.frame(places)
-        assert frame == scene.frame(**setting)
+        assert frame == scene.frame(setting)
         pieces = [value for key, value in frame.items() if key.startswith("readout.")]
         assert "".join(pieces) == panel.render(**setting).readout
 
@@ -111,7 +111,7 @@ def test_a_thinned_grid_is_recorded(panel):
     made, scene = record(thinned), Scene(thinned)
     assert made.controls[0]["texts"] == ["0.25", "0.75"]
     for places, setting in settings(thinned):
-        assert made.frame(places) == scene.frame(**setting)
+        assert made.frame(places) == scene.frame(setting)
 
 
 def test_a_stale_recording_is_named(panel):
