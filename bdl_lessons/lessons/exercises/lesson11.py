@@ -123,7 +123,7 @@ EXERCISES = (
                 "give each eigenvector one of the alphas, in the best and in the worst order",
             ),
             "with equal alphas the rotation does not matter": agrees(
-                lambda answer: answer(_OMEGA, torch.full((3,), 0.3).double()),
+                lambda answer: answer(_OMEGA, torch.full((3,), 0.3, dtype=torch.float64)),
                 (0.15 * _OMEGA.trace()).expand(2),
                 "U I U' = I, and the penalty is ½ α tr(Ω)",
             ),
