@@ -128,4 +128,11 @@ SYMBOLS = [
     Symbol(r"\kappa", "", "multiple of a Householder vector that a reflection subtracts", "10"),
     Symbol("G", "", "lower triangle of V Vᵀ with half its diagonal", "10"),
     Symbol("A", "", "G⁻¹ V: so U = I − Vᵀ A", "10"),
+    Symbol("g", "g", "random scale of an input unit (the paper writes z)", "11"),
+    Symbol(r"\mathcal L", "loss", "loss of one example as a function of a layer's input", "11"),
+    Symbol("J", "jacobian", "Jacobian of the network's outputs in a layer's input", "11"),
+    Symbol(r"\mathcal H", "hessian", "Hessian of the loss in a layer's input", "11"),
+    Symbol(r"\mathcal Q", "", "covariance of a layer's input under the noise", "11"),
+    Symbol("R", "penalty", "penalty that noise adds to the loss, in nats", "11"),
+    Symbol(r"\Omega", "omega", "diag(h) 𝓗 diag(h): sensitivity to relative noise", "11"),
 ]
