@@ -117,7 +117,12 @@ SYMBOLS = [
     Symbol(r"\nu", "u", "uniform random number between 0 and 1", "07"),
     Symbol("r", "", "1/(2α): half the precision of the multiplicative noise", "07"),
     Symbol(r"\hat w", "w_hat", "estimate of a weight from the data, in standard errors", "08"),
-    Symbol(r"\text{kl\_weight}", "kl_weight", "factor on the KL during its warm-up", "08"),
+    Symbol(
+        r"\text{kl\_weight}",
+        "kl_weight",
+        "factor on the KL term: below 1 in a warm-up or a tempered objective",
+        "08",
+    ),
     Symbol("T", "", "number of Householder reflections", "10"),
     Symbol("t", "", "index of a reflection", "10"),
     Symbol("v", "v", "Householder vector: a reflection turns it around", "10"),
