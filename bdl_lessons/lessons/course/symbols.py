@@ -116,4 +116,12 @@ SYMBOLS = [
     Symbol("F", "", "Dawson's function", "07"),
     Symbol(r"\nu", "u", "uniform random number between 0 and 1", "07"),
     Symbol("r", "", "1/(2α): half the precision of the multiplicative noise", "07"),
+    Symbol(r"\eta", "", "where a log-uniform prior is truncated: only weights above it", "09"),
+    Symbol("Z", "", "marginal likelihood under a truncated prior, unnormalised", "09"),
+    Symbol("t", "z_score", "z-score: the estimate of a weight over its standard error", "09"),
+    Symbol(r"\Gamma", "", "incomplete gamma function", "09"),
+    Symbol("A", "", "cell of a partition", "09"),
+    Symbol(r"\Delta", "width", "width of the cells of a grid", "09"),
+    Symbol("v", "", "output weights of a network with one hidden layer", "09"),
+    Symbol(r"\kappa", "", "position on a segment between two inputs, from 0 to 1", "09"),
 ]
