@@ -57,12 +57,13 @@ def make_arrays(steps: Sequence[int] = STEPS, n_draws: int = 1000) -> dict[str, 
             stored[f"{name}_{depth}"] = values.numpy()
         stored[f"steps_{depth}"] = np.array(looks)
         stored[f"std_{depth}"] = stored[f"history_{depth}"][:, :, -1]
-        stored[f"draws_{depth}"] = stored[f"draws_{depth}"][:, 0].astype(np.float32)
+        stored[f"draws_{depth}"] = stored[f"draws_{depth}"][:, 0]
     looks = [N_TIMES["mean-field"] * step for step in steps]
     runs = [train_mean_field(x, y, line, seed, looks) for seed in range(N_SEEDS)]
     mean, history = (torch.stack(part) for part in zip(*runs, strict=True))
     stored |= {"mf_mean": mean.numpy(), "mf_history": history.numpy(), "mf_steps": np.array(looks)}
-    return stored | {"mf_std": stored["mf_history"][:, -1]}
+    stored["mf_std"] = stored["mf_history"][:, -1]
+    return {name: v.astype(np.float32) if v.ndim > 1 else v for name, v in stored.items()}
 
 
 def train(

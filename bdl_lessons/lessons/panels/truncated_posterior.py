@@ -76,7 +76,8 @@ def build_figure(figure: Figure) -> Update:
         half = decades_to_half(t, DELTA)
         return (
             f"Prior truncated at 10<sup>−{k}</sup> standard errors, z-score <b>{t:g}</b>: "
-            f"posterior mass <b>{mass:.3f}</b> within {DELTA:g} standard errors of zero. It reaches one half "
+            f"posterior mass <b>{mass:.3f}</b> within "
+            f"{DELTA:g} standard errors of zero. It reaches one half "
             f"after <b>{half:.3g}</b> decades."
         )
 
