@@ -32,9 +32,10 @@ def make_arrays(
 ) -> dict[str, np.ndarray]:
     """Sample; return what the posterior says along the diagonal (20 minutes on one core).
 
-    ``mean`` and ``std`` of f, by the law of total variance over the hidden layers; ``draws (100,
-    113)`` of f; ``r_hat`` (split) and ``ess`` of the mean of f given the hidden layer, all
-    ``(113,)``; the ``chain_std (chains, 113)`` of each chain alone; ``divergences``.
+    ``mean`` and ``std`` of f, by the law of total variance over the hidden layers; the ``chain_std
+    (chains, 113)`` of each chain alone; ``draws (100, 113)`` of f; its ``r_hat`` (split) and
+    ``ess``, and ``r_hat_mean`` of the mean of f given the hidden layer, which mixes more slowly,
+    all ``(113,)``; the number of ``divergences``.
 
     Raises:
         ModuleNotFoundError: if Pyro is not installed.
@@ -61,8 +62,9 @@ def make_arrays(
         "std": total.sqrt().numpy(),
         "chain_std": (mean.var(1) + variance.mean(1)).sqrt().numpy(),
         "draws": f.flatten(0, 1)[:: max(1, n_chains * n_draws // N_SHOWN)].float().numpy(),
-        "r_hat": stats.split_gelman_rubin(mean, 0, 1).numpy(),
-        "ess": stats.effective_sample_size(mean, 0, 1).numpy(),
+        "r_hat": stats.split_gelman_rubin(f, 0, 1).numpy(),
+        "ess": stats.effective_sample_size(f, 0, 1).numpy(),
+        "r_hat_mean": stats.split_gelman_rubin(mean, 0, 1).numpy(),
         "divergences": np.array(divergences),
     }
 
