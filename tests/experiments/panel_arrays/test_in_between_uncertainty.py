@@ -16,7 +16,7 @@ from bdl_lessons.experiments.panel_arrays.in_between_uncertainty import (
     output,
 )
 from bdl_lessons.lessons.panels import arrays
-from bdl_lessons.probability import all_masks, dropout_moments, gaussian_kl
+from bdl_lessons.probability import all_masks, gaussian_kl, mask_probs
 
 
 @pytest.fixture(scope="module")
@@ -29,15 +29,16 @@ def keep_of(*rates):
     return 1 - torch.tensor(rates, dtype=torch.float64)[:, None, None, None]
 
 
-def test_moments_are_those_of_the_package(clusters):
+def test_moments_are_those_over_all_masks(clusters, monkeypatch):
     x, _ = clusters
-    layers = dropout_networks(1, 2, [0, 1])
+    monkeypatch.setattr(arrays_of, "WIDTH", 6)
+    layers, masks = dropout_networks(1, 2, [0, 1]), all_masks(6)
     mean, variance = moments(layers, x, keep_of(0.1, 0.5))
     for rate, p_drop in enumerate((0.1, 0.5)):
-        h, (weight, bias) = hidden(layers, x, [])[rate, 1], layers[1]
-        expected = dropout_moments(h, weight[rate, 1, :, 0], p_drop)
-        torch.testing.assert_close(mean[rate, 1], expected[0] + bias[rate, 1, 0, 0])
-        torch.testing.assert_close(variance[rate, 1], expected[1])
+        chances = mask_probs(masks, p_drop)
+        f = torch.stack([output(layers, x, [m / (1 - p_drop)])[rate, 1] for m in masks])
+        torch.testing.assert_close(mean[rate, 1], chances @ f)
+        torch.testing.assert_close(variance[rate, 1], chances @ (f - chances @ f) ** 2)
 
 
 def test_the_loss_is_the_mean_over_all_masks_plus_the_prior(clusters, monkeypatch):
@@ -45,7 +46,7 @@ def test_the_loss_is_the_mean_over_all_masks_plus_the_prior(clusters, monkeypatc
     monkeypatch.setattr(arrays_of, "WIDTH", 6)
     layers, keep = dropout_networks(1, 1, [0]), keep_of(0.3)
     masks = all_masks(6)
-    chances = 0.7 ** masks.sum(1) * 0.3 ** (6 - masks.sum(1))
+    chances = mask_probs(masks, 0.3)
     f = torch.stack([output(layers, x, [m / 0.7])[0, 0] for m in masks])
     data = chances @ ((y - f) ** 2).sum(1) / (2 * NOISE_VAR)
     (W, b), (v, c) = layers
