@@ -2,7 +2,7 @@ r"""Variance of stochastic gradients, and which part of it a larger minibatch re
 
 The minibatch estimator of :math:`\sum_n L_n` is :math:`\frac NM \sum_{m=1}^M L_m` over M examples
 drawn at random, each with its own or a shared draw of the weights. Its variance over examples and
-draws is (Kingma, Salimans and Welling, NeurIPS 2015, equation 5)
+draws is (Kingma, Salimans and Welling, NeurIPS 2015, section 2.2)
 
 .. math:: N^2 \Big( \frac1M \mathrm{Var}[L_i] + \frac{M-1}{M}\, \mathrm{Cov}[L_i, L_j] \Big).
 

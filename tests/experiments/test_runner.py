@@ -73,6 +73,13 @@ def test_worker_processes_give_the_same_records(tmp_path):
     assert {r["threads"] for r in records} == {1}
 
 
+def test_a_worker_that_dies_costs_its_own_trial_only(tmp_path):
+    outcome = runner.reproduce(toy.make(toy.die_at_1), jobs=2, folder=tmp_path)
+    assert sorted(squares(tmp_path / "toy.jsonl")) == [0, 4, 9]
+    (message,) = outcome.failed
+    assert "{'n': 1}, seed 0: RuntimeError: its worker process died" in message
+
+
 def test_any_executor_will_do(tmp_path):
     with ThreadPoolExecutor(2) as pool:
         assert runner.reproduce(toy.make(), folder=tmp_path, executor=pool).recorded == 4

@@ -158,7 +158,7 @@ def figure(records: Sequence[Record]) -> Figure:
                     edges = np.linspace(0, np.log(10), len(share))
                     ax.plot(edges, share, color=CYCLE[k], ls=DASHES[k], lw=1.4, label=method)
                 ax.set_title(f"{_TITLES[data]} network,\n{_TITLES[name]}", fontsize=9)
-            row[0].set_ylabel("rows at most as unsure (%)")
+            row[0].set_ylabel("at most as uncertain (%)")
         for ax in axes[-1]:
             ax.set_xlabel("predictive entropy (nats)")
         axes[0, 1].legend(fontsize=8)

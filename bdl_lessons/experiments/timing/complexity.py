@@ -139,7 +139,7 @@ def table(records: Sequence[Record]) -> str:
         f"Set-up: one linear layer on the CPU, forward pass, KL and backward pass; {base} but for "
         "the size that varies. A slope of log cost over log size; the formula's is taken over the "
         "same sizes, so that a sum of terms has the slope of the term that rules there. Constant "
-        "costs (tenths of a millisecond a layer, most of it Python) pull measured slopes down; a "
+        "times (tenths of a millisecond a layer, most of it Python) pull measured slopes down; a "
         "matrix that outgrows the cache pushes them up. Time is processor "
         "time, the fastest of "
         f"{records[0]['config']['rounds']} rounds. Memory is what is there between forward and "

@@ -154,7 +154,7 @@ def table(records: Sequence[Record]) -> str:
                 "All networks take turns; the median over repeats of the ratio to the plain "
                 "network in the same repeat, with quartiles. `nn.Linear again` tells what the "
                 "measurement can tell apart. The noise acts on the input of every layer, the "
-                "pixels too. Adam moves every parameter, so twice as many cost twice as much."
+                "pixels too. Adam moves every parameter, so twice as many take twice as long."
             )
         parts += [text, markdown.table(head, lines)]
     return "\n\n".join(parts)

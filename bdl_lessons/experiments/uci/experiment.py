@@ -41,7 +41,7 @@ from bdl_lessons.experiments.uci.tables import (
 )
 from bdl_lessons.experiments.uci.trials import TAU_GRIDS, trials
 
-_COMPARED = ("MCD", "VD", "VSD, T = 1", "BBB", "D.E", "MAP")
+_COMPARED = ("MAP", "VSD, T = 0", "VSD, T = 1", "VD", "MCD", "BBB", "D.E")
 
 
 def run(trial: Trial) -> TrialResult:
@@ -195,7 +195,7 @@ def _differences_of_vsd(found: Results) -> list[str]:
         ]
     return [
         *parts,
-        "The error of a difference allows for the training rows that splits share (Nadeau and "
+        "The error of a difference allows for the training examples that splits share (Nadeau and "
         "Bengio 2003): it is larger than a standard error over independent splits would be.",
     ]
 

@@ -45,6 +45,10 @@ METHODS: dict[str, Method] = {
         factory=Deterministic,
         n_networks=5,
     ),
+    "VSD, T = 0": Networks(
+        "VSD without reflections: the same KL and counting, independent noise",
+        factory=partial(StructuredDropout, 0, init_p_drop=0.05),
+    ),
     "VSD, T = 1": Networks(
         "VSD with one reflection", factory=partial(StructuredDropout, 1, init_p_drop=0.05)
     ),

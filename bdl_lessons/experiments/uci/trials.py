@@ -24,6 +24,8 @@ LARGE = ("kin8nm", "power-plant", "naval-propulsion-plant")
 
 FIRST = ("MCD", "VD", "VSD")
 SECOND = ("BBB", "D.E")
+BASELINES = ("VSD, T = 0", "MAP")
+"""VSD without structure and a network without noise: on every set, to compare with."""
 _PAPER = {
     "n_splits": 20,
     "n_hidden": 50,
@@ -43,12 +45,14 @@ def trials(scale: str) -> list[Trial]:
     if scale == "quick":
         few = ("MCD", "VSD", "D.E", "SWAG", "SLANG", "GP")
         return [_trial("yacht", method, _QUICK) for method in few]
-    others = [method for method in METHODS if method not in FIRST + SECOND]
+    others = [method for method in METHODS if method not in FIRST + SECOND + BASELINES]
     return [
         *[_trial(data, method, _PAPER) for method in FIRST for data in SMALL],
         *[_trial(data, method, _PAPER) for method in SECOND for data in SMALL],
         *[_trial(data, method, _PAPER) for data in MIDDLE for method in FIRST + SECOND],
         *[_trial(data, method, _LARGE) for data in LARGE for method in FIRST + SECOND],
+        *[_trial(data, method, _PAPER) for method in BASELINES for data in SMALL + MIDDLE],
+        *[_trial(data, method, _LARGE) for method in BASELINES for data in LARGE],
         *[_trial(data, method, _PAPER) for method in others for data in SMALL],
     ]
 

@@ -116,6 +116,8 @@ SYMBOLS = [
     Symbol("F", "", "Dawson's function", "07"),
     Symbol(r"\nu", "u", "uniform random number between 0 and 1", "07"),
     Symbol("r", "", "1/(2α): half the precision of the multiplicative noise", "07"),
+    Symbol(r"\hat w", "w_hat", "estimate of a weight from the data, in standard errors", "08"),
+    Symbol(r"\text{kl\_weight}", "kl_weight", "factor on the KL during its warm-up", "08"),
     Symbol(r"\eta", "", "where a log-uniform prior is truncated: only weights above it", "09"),
     Symbol("Z", "", "marginal likelihood under a truncated prior, unnormalised", "09"),
     Symbol("t", "z_score", "z-score: the estimate of a weight over its standard error", "09"),

@@ -44,6 +44,8 @@ EXCEPTIONS = {
     "Price's theorem": "a name",
     "stochastic weight averaging": "the method SWA",
     "members of a ``.tar.gz``": "files in an archive",
+    "What a layer costs": "a title; its table has milliseconds",
+    "for each row costs": "a title; its table has milliseconds",
     "log cost": "time or memory, as the sentence before says",
     "cost: ``(M,)``": "the name of an argument, time or memory",
 }

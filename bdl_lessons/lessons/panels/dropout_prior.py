@@ -54,7 +54,9 @@ def build_figure(figure: Figure) -> Update:
     (classic,) = left.plot(DECAYS, DECAYS, color=BLUE, ls="-", animated=True)
     (inverted,) = left.plot(DECAYS, DECAYS, color=VERMILLION, ls="--", animated=True)
     typed = left.scatter([], [], s=150, marker="*", c=ORANGE, edgecolor=INK, zorder=3)
-    typed.set_animated(True)
+    reading = left.text(0.03, 0.98, "", va="top", transform=left.transAxes)
+    for artist in (typed, reading):
+        artist.set_animated(True)
     _name(left, "The noise that is assumed", [classic, inverted], ["masks 0, 1", "nn.Dropout"])
 
     middle.set(xlim=(W[0], W[-1]), ylim=(1e-3, 1e3), yscale="log")
@@ -74,13 +76,16 @@ def build_figure(figure: Figure) -> Update:
     _name(right, "Its KL term", handles, labels)
 
     def update(p_drop: float, length_scale: float, n_train: int, sigma: float) -> str:
+        noises = []
         for line, scaling in ((classic, "classic"), (inverted, "inverted")):
             tau = implied_tau(
                 DECAY, length_scale, n_train, p_drop, data_term="mse", scaling=scaling
             )
             line.set_ydata(np.sqrt(DECAYS / DECAY / tau))
-        noise = tau**-0.5
+            noises.append(tau**-0.5)
+        noise_classic, noise = noises
         typed.set_offsets([[DECAY, noise]])
+        reading.set_text(f"at 1e-4: {noise:.3g}\n(masks 0, 1: {noise_classic:.3g})")
 
         posterior.set_ydata(np.exp(log_q(W, 1.0, p_drop, sigma)))
         prior.set_ydata(np.exp(_log_normal(W, 0.0, 1 / length_scale)))
@@ -136,7 +141,7 @@ def kl_slope(theta: float, p_drop: float, length_scale: float, sigma: float) -> 
 def separated_kl(
     theta: np.ndarray | float, p_drop: float, length_scale: float, sigma: np.ndarray | float
 ) -> np.ndarray:
-    """Equation (18) for one weight: the same divergence if the two spikes do not overlap."""
+    """Equation (25) for one weight: the same divergence if the two spikes do not overlap."""
     precision, keep = length_scale**2, 1 - p_drop
     entropy = -xlogy(keep, keep) - xlogy(p_drop, p_drop)
     spike = precision * np.square(sigma) - 1 - np.log(precision * np.square(sigma))

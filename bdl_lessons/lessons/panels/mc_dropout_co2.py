@@ -29,7 +29,7 @@ from bdl_lessons.lessons.panels import arrays
 from bdl_lessons.models import Network
 
 DRAWS = (2, 5, 10, 20, 50, 100)
-TAUS = (0.25, 0.5, 1.0, 2.0, 6.0, 10.0, 25.0, 100.0)  # the networks were trained with 6
+TAUS = (0.25, 0.5, 1.0, 2.0, 6.0, 10.0, 25.0, 100.0)  # the networks were trained with 5.9
 
 
 def panel() -> Panel:

@@ -1,7 +1,7 @@
-"""Lesson 08: cut at a threshold on log alpha; what is left, how it looks, and its accuracy.
+"""Lesson 08: prune at a threshold on log alpha; what is left, how it looks, and its accuracy.
 
 Three networks 64-50-10 were trained on handwritten digits: two priors on the true labels, and one
-on random labels. The slider cuts; nothing is trained again.
+on random labels. The slider prunes; nothing is trained again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GRID = (5, 10)
 
 
 def panel() -> Panel:
-    """The panel of lesson 08: where to cut, and which network."""
+    """The panel of lesson 08: the threshold, and which network."""
     return Panel(
         "pruning-threshold",
         build_figure,
@@ -47,13 +47,13 @@ def build_figure(figure: Figure) -> Update:
     )
     left_line = left.axvline(0, color=VERMILLION, ls="--", animated=True)
     left.set(xlim=(-10, 30), ylim=(0, 420), xlabel="log α (30: 30 or more)", ylabel="weights")
-    left.set_title("Kept (blue) and cut")
+    left.set_title("Kept (blue) and removed")
 
     (accuracy_line,) = middle.plot([], [], color=INK, ls="-", animated=True)
     (sparsity_line,) = middle.plot([], [], color=BLUE, ls=":", animated=True)
     middle_line = middle.axvline(0, color=VERMILLION, ls="--", animated=True)
     middle.set(xlim=(-6, 14), ylim=(0, 1.03), xlabel="threshold on log α")
-    middle.set_title("Cutting elsewhere")
+    middle.set_title("At other thresholds")
     middle.legend(
         [accuracy_line, sparsity_line],
         ["test accuracy", "sparsity"],

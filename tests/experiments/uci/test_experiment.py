@@ -13,7 +13,15 @@ from bdl_lessons.experiments.uci import experiment
 from bdl_lessons.experiments.uci.networks import Networks
 from bdl_lessons.experiments.uci.protocol import TAUS, choose_and_predict, log_likelihood
 from bdl_lessons.experiments.uci.tables import PUBLISHED_METHODS, PUBLISHED_NAMES, published
-from bdl_lessons.experiments.uci.trials import FIRST, LARGE, METHODS, SMALL, TAU_GRIDS, trials
+from bdl_lessons.experiments.uci.trials import (
+    BASELINES,
+    FIRST,
+    LARGE,
+    METHODS,
+    SMALL,
+    TAU_GRIDS,
+    trials,
+)
 from bdl_lessons.inference import adam, fit
 from bdl_lessons.models import Deterministic, initialise, mlp
 from bdl_lessons.probability import gaussian_nll
@@ -182,6 +190,12 @@ def test_test_targets_change_scores_and_nothing_else(monkeypatch):
 def test_the_small_sets_and_the_dropout_family_come_first():
     first = [(trial.config["data"], trial.config["method"]) for trial in trials("paper")[:12]]
     assert first == [(data, method) for method in FIRST for data in SMALL]
+
+
+@pytest.mark.parametrize("method", BASELINES)
+def test_every_set_has_what_structure_and_noise_are_compared_with(method):
+    config = [trial.config for trial in trials("paper")]
+    assert {c["data"] for c in config if c["method"] == method} == set(TAU_GRIDS)
 
 
 def test_every_grid_is_of_the_method_and_reaches_the_record():
