@@ -24,8 +24,8 @@ WEIGHT_STDS = {1: 4.0, 2: 3.0, 3: 2.25}  # Foong et al.: the prior's scale at ea
 NOISE_VAR = 0.1**2
 WIDTH = 50
 POSITION = np.linspace(-1.4, 1.4, 113)  # both inputs equal: the diagonal through both clusters
-STEPS = (125, 250, 500, 1000, 2000)  # of L-BFGS, depth 1, after which the history looks
-N_TIMES = {"mean-field": 2, 2: 8, 3: 8}  # as many: mean-field by L-BFGS, deeper networks by Adam
+STEPS = (125, 250, 500, 1000, 2000)  # of L-BFGS, after which the history looks; times N_TIMES
+N_TIMES = {1: 2, "mean-field": 2, 2: 8, 3: 8}  # deeper networks take steps of Adam
 N_SEEDS = 3
 N_SHOWN = 12
 
@@ -51,7 +51,7 @@ def make_arrays(steps: Sequence[int] = STEPS, n_draws: int = 1000) -> dict[str, 
             mean, cov = gp_posterior(*covariances, y, NOISE_VAR)
         stored[f"gp_mean_{depth}"] = mean.numpy()
         stored[f"gp_std_{depth}"] = cov.diagonal().sqrt().numpy()
-        looks = [N_TIMES.get(depth, 1) * step for step in steps]
+        looks = [N_TIMES[depth] * step for step in steps]
         runs = train(x, y, line, depth, RATES, range(N_SEEDS), looks, n_draws)
         for name, values in zip(("mean", "history", "draws"), runs, strict=True):
             stored[f"{name}_{depth}"] = values.numpy()

@@ -124,6 +124,7 @@ SYMBOLS = [
     Symbol(r"\Gamma", "", "incomplete gamma function", "09"),
     Symbol("A", "", "cell of a partition", "09"),
     Symbol(r"\Delta", "width", "width of the cells of a grid", "09"),
+    Symbol("D", "", "number of weights", "09"),
     Symbol("v", "", "output weights of a network with one hidden layer", "09"),
     Symbol(r"\kappa", "", "position on a segment between two inputs, from 0 to 1", "09"),
 ]

@@ -24,8 +24,8 @@ def partition_kl(q: Tensor, p: Tensor) -> Tensor:
 def line_qkl(u: Tensor, variance: float, cov: Tensor) -> Tensor:
     """The quasi-KL (5) from ``N(0, variance u u')`` to ``N(0, cov)``, in nats.
 
-    ``u (K,)`` has length one, so q lies on the line through u, with density ``N(s; 0, variance)``
-    in the position s along it. ``cov`` is ``(K, K)``, of full rank. Returns a 0-dim tensor.
+    ``u (D,)`` has length one, so q lies on the line through u, with density ``N(s; 0, variance)``
+    in the position s along it. ``cov`` is ``(D, D)``, of full rank. Returns a 0-dim tensor.
     """
     precision = torch.linalg.inv(cov)
     minus_entropy = -0.5 * math.log(2 * math.pi * math.e * variance)
@@ -189,11 +189,11 @@ EXERCISES = (
             "in one dimension it is the ordinary KL": agrees(
                 lambda answer: answer(torch.ones(1).double(), 0.7, 2 * torch.eye(1).double()),
                 0.5 * (0.35 - 1 - math.log(0.35)),
-                "with K = 1 the line is the whole space",
+                "compare with KL(N(0, 0.7) || N(0, 2)), term by term",
             ),
             "measured in three dimensions: the line plus a little noise": Check(
                 lambda answer: close(answer(_U, 0.7, _COV), _with_noise(_U, 0.7, _COV), 1e-5),
-                "E log q along the line minus E log p in all K dimensions, with all constants",
+                "E log q along the line minus E log p in all D dimensions, with all constants",
             ),
             "measured again with a wider line and a narrower prior": Check(
                 lambda answer: close(
@@ -207,7 +207,7 @@ EXERCISES = (
                     _with_noise(torch.tensor([0.6, 0.8]).double(), 0.2, _COV[:2, :2]),
                     1e-5,
                 ),
-                "−E log p has the constant (K/2) log 2π",
+                "which terms depend on the number of weights D?",
             ),
         },
         known_errors=(
@@ -225,16 +225,34 @@ EXERCISES = (
             ),
             KnownError(
                 lambda u, *args: line_qkl(u, *args) - len(u) / 2 * math.log(2 * math.pi),
-                "the log density of N(0, cov) has the constant (K/2) log 2π; only one of the K "
+                "the log density of N(0, cov) has the constant (D/2) log 2π; only one of the D "
                 "halves cancels against the entropy.",
             ),
             KnownError(
                 lambda u, *args: line_qkl(u, *args) - (len(u) - 1) / 2 * math.log(2 * math.pi),
-                "the constant of log p is (K/2) log 2π, K times that of one dimension.",
+                "the constant of log p is (D/2) log 2π, D times that of one dimension.",
+            ),
+            KnownError(
+                lambda u, variance, cov: line_qkl(u, variance, cov) + 0.5,
+                "½ is missing: the entropy of a Gaussian is ½ log(2πe · variance), with the e.",
+            ),
+            KnownError(
+                lambda u, variance, cov: line_qkl(u, variance, cov) - 0.5 * torch.logdet(cov),
+                "the log density of N(0, cov) also has −½ log det cov.",
+            ),
+            KnownError(
+                lambda u, variance, cov: line_qkl(u, variance, cov) + 0.5 * torch.logdet(cov),
+                "log det cov needs the factor ½.",
+            ),
+            KnownError(
+                lambda u, variance, cov: (
+                    line_qkl(u, variance, cov) + 0.5 * (1 - variance) * u @ cov.inverse() @ u
+                ),
+                "E s² is the variance: it multiplies the quadratic form.",
             ),
         ),
         hints=(
-            "Two terms: E log q along the line, and minus E log p in K dimensions.",
+            "Two terms: E log q along the line, and minus E log p in D dimensions.",
             "E log q = −½ log(2πe · variance). For the other, E[s² u' cov⁻¹ u] = variance · …",
             "−E log p = ½ variance u' cov⁻¹ u + ½ log det(2π cov); torch.logdet helps.",
         ),
