@@ -215,8 +215,9 @@ Set-up, after the authors' code: Adam, 100 images a step, learning rate 0.001 fa
 (over the second half for LeNet-300-100, over all of it for LeNet-5), the KL at weight 0 for the
 first 5 of 200 epochs and at 1 from the 20th, log σ² from −10, means from N(0, 0.01²), bytes divided
 by 256, no augmentation, ReLU after the convolutions of LeNet-5. A line with fewer than 200 epochs
-keeps this schedule in proportion; `reproduce` also has the rows with all 200. What else differs:
-LeNet-5 starts from random weights, not from a trained network; log α has no bounds, where theirs
-are ±8; and the sigmoid in the KL has the constants of the paper. Only in lines with *cut* does a
-weight train with its mean taken as 0 once its log α passes 3, as in the authors' code. ARD is not
-in the published table: its lines are the same runs with the other divergence."""
+keeps this schedule in proportion; `reproduce` also has the rows with all 200. All start from random
+weights. The script of LeNet-5 can load trained ones instead, but an author says that the published
+run had neither these nor the warm-up of the KL (issue 11 of their repository). What else differs:
+log α has no bounds, where theirs are ±8; the sigmoid in the KL has the paper's constants. Only in
+lines with *cut* does a weight train with its mean taken as 0 once its log α passes 3, as in the
+authors' code. ARD is not in the published table: its lines are the same runs with the other KL."""

@@ -54,6 +54,7 @@ def input_relevance(n_in: int, n_out: int) -> WeightNoiseLinear:
 
 _normal = normals(8)
 _MU, _LOG_SIGMA2 = _normal(6), 12 * _normal(6)
+_SMALL, _SMALL_LOG_SIGMA2 = torch.tensor([1e-12, 1e-18]), torch.tensor([-2.0, -2.0])
 _START = torch.tensor([3.0, -2.0, 0.8, 0.0], dtype=torch.float64)
 _START_LOG_SIGMA2 = torch.tensor([-1.0, 0.0, -3.0, -2.0], dtype=torch.float64)
 
@@ -106,7 +107,7 @@ def _var(answer) -> Tensor:
 
 def _kl_and_var(answer) -> Tensor:
     """The KL and the variances in one vector: what tells two layers apart."""
-    return torch.cat([_layer(answer).kl().view(1), _var(answer).flatten()])
+    return torch.cat([_layer(answer).kl().reshape(-1), _var(answer).flatten()]).detach()
 
 
 def _correlation(answer) -> float:
@@ -158,6 +159,10 @@ def _kl_per_input(noise, mu: Tensor) -> Tensor:
 def _kl_sum_of_squares(noise, mu: Tensor) -> Tensor:
     log_ratio = (mu**2).sum(0, keepdim=True).log() - noise.log_sigma2
     return len(mu) / 2 * softplus(log_ratio).sum()
+
+
+def _kl_turned(noise, mu: Tensor) -> Tensor:
+    return len(mu) / 2 * softplus(noise.log_sigma2 - (mu**2).mean(0, keepdim=True).log()).sum()
 
 
 def _kl_per_weight(noise, mu: Tensor) -> Tensor:
@@ -215,6 +220,10 @@ EXERCISES = (
                 "this is where ŵ² ends; its root is |ŵ|.",
             ),
             KnownError(
+                lambda threshold: math.erfc(math.sqrt(1 + math.exp(-threshold))),
+                "erfc(c) is twice a tail of N(0, 1/2). For N(0, 1) it is erfc(c / √2).",
+            ),
+            KnownError(
                 lambda threshold: math.erfc(1 / math.sqrt(2)),
                 "this is every |ŵ| > 1. Those just above 1 have a large alpha and are removed too.",
             ),
@@ -229,7 +238,9 @@ EXERCISES = (
         title="log alpha that survives a mean of 0",
         kind="debug",
         solution=log_alpha,
-        probe=lambda answer: answer(_MU, _LOG_SIGMA2),
+        probe=lambda answer: torch.cat(  # float32 of the small means: two digits are enough
+            [answer(_MU, _LOG_SIGMA2), answer(_SMALL, _SMALL_LOG_SIGMA2).double().round(decimals=2)]
+        ),
         checks={
             "it is log(sigma2 / mu**2)": Check(
                 lambda answer: close(
@@ -253,26 +264,30 @@ EXERCISES = (
         known_errors=(
             KnownError(
                 lambda mu, log_sigma2: log_sigma2 - (mu**2).log(),
-                "right in the middle, but mu**2 underflows to 0 below |mu| = 1e-23 in float32, and "
-                "at mu = 0 the logarithm and its gradient are infinite.",
+                "right for ordinary weights. Try the two ends: mu**2 is 0 in float32 below |mu| = "
+                "1e-23, and at mu = 0 the logarithm is infinite, or its gradient is.",
             ),
             KnownError(
-                lambda mu, log_sigma2: (log_sigma2 - 2 * mu.abs().clamp_min(1e-38).log()).clamp(
+                lambda mu, log_sigma2: log_sigma2 - 2 * (mu.abs() + 1e-8).log(),
+                "1e-8 is far more than many means: below it log alpha no longer grows as mu falls.",
+            ),
+            KnownError(
+                lambda mu, log_sigma2: (log_sigma2 - 2 * mu.abs().clamp_min(1.2e-38).log()).clamp(
                     -10, 10
                 ),
                 "a clamp changes log alpha outside of its bounds, and its gradient is 0 there. If "
                 "the sampled variance is made from it, a weight with a tiny mean loses its noise.",
             ),
             KnownError(
-                lambda mu, log_sigma2: log_sigma2 - mu.abs().clamp_min(1e-38).log(),
+                lambda mu, log_sigma2: log_sigma2 - mu.abs().clamp_min(1.2e-38).log(),
                 "the factor 2 is missing: alpha divides by mu squared.",
             ),
             KnownError(
-                lambda mu, log_sigma2: 2 * log_sigma2 - 2 * mu.abs().clamp_min(1e-38).log(),
+                lambda mu, log_sigma2: 2 * log_sigma2 - 2 * mu.abs().clamp_min(1.2e-38).log(),
                 "log_sigma2 is the log of the variance; doubling it takes it for log sigma.",
             ),
             KnownError(
-                lambda mu, log_sigma2: 2 * mu.abs().clamp_min(1e-38).log() - log_sigma2,
+                lambda mu, log_sigma2: 2 * mu.abs().clamp_min(1.2e-38).log() - log_sigma2,
                 "this is −log alpha: it grows with relevance.",
             ),
         ),
@@ -362,7 +377,7 @@ EXERCISES = (
             "the KL is that of the best shared prior N(0, 1/beta_i)": Check(
                 lambda answer: close(_layer(answer).kl(), _shared_prior_kl(_layer(answer)), 1e-8),
                 "1 / beta_i is the mean of mu² + sigma² over the n_out weights; put it into (8) "
-                "and add them up",
+                "and add them up: kl(noise, mu) returns one number",
             ),
             "the KL reaches the means and the variances": Check(
                 lambda answer: all(bool(g.ne(0).all()) for g in _kl_gradients(_layer(answer))),
@@ -373,6 +388,14 @@ EXERCISES = (
             KnownError(
                 _wrong_layer(_kl_per_input),
                 "the factor n_out is missing: the KL adds up the n_out weights of an input.",
+            ),
+            KnownError(
+                _wrong_layer(lambda noise, mu: 2 * _kl_right(noise, mu)),
+                "a factor 2 too much: (8) and (10) begin with ½.",
+            ),
+            KnownError(
+                _wrong_layer(_kl_turned),
+                "softplus(log alpha) grows with the noise; the KL (10) is softplus(−log alpha).",
             ),
             KnownError(
                 _wrong_layer(_kl_sum_of_squares),

@@ -29,7 +29,7 @@ def panel() -> Panel:
             Slider("threshold", "threshold on log α", THRESHOLDS, 3.0),
             Choice("network", "network", NETWORKS, NETWORKS[0]),
         ],
-        size=(9.8, 3.5),
+        size=(9.6, 3.5),
     )
 
 
@@ -39,27 +39,23 @@ def build_figure(figure: Figure) -> Update:
     x, y = data.x_test.numpy(), data.y_test.numpy()
     curves = {name: threshold_curves(stored, name, x, y) for name in NETWORKS}
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 1.4))
-    figure.subplots_adjust(0.065, 0.155, 0.99, 0.9, wspace=0.2)
+    figure.subplots_adjust(0.065, 0.155, 0.99, 0.9, wspace=0.26)
 
     kept_bars = left.stairs(np.zeros(80), BINS, fill=True, color=BLUE, animated=True, zorder=2)
     cut_bars = left.stairs(
         np.zeros(80), BINS, fill=True, color=tint(GREY, 0.5), animated=True, zorder=1
     )
     left_line = left.axvline(0, color=VERMILLION, ls="--", animated=True)
-    left.set(xlim=(-10, 30), ylim=(0, 420), xlabel="log α (30: 30 or more)", ylabel="weights")
+    left.set(xlim=(-10, 30), ylim=(0, 470), xlabel="log α (30: 30 or more)", ylabel="weights")
     left.set_title("Kept (blue) and removed")
 
     (accuracy_line,) = middle.plot([], [], color=INK, ls="-", animated=True)
     (sparsity_line,) = middle.plot([], [], color=BLUE, ls=":", animated=True)
     middle_line = middle.axvline(0, color=VERMILLION, ls="--", animated=True)
-    middle.set(xlim=(-6, 14), ylim=(0, 1.03), xlabel="threshold on log α")
+    middle.set(xlim=(-6, 14), ylim=(0, 1.03), xlabel="threshold on log α", ylabel="fraction")
     middle.set_title("At other thresholds")
-    middle.legend(
-        [accuracy_line, sparsity_line],
-        ["test accuracy", "sparsity"],
-        loc="upper right",
-        bbox_to_anchor=(1, 0.37),
-    )
+    middle.text(13.8, 0.92, "test accuracy", ha="right", va="top", color=INK)
+    middle.text(13.8, 0.36, "sparsity", ha="right", va="top", color=BLUE)
 
     image = right.imshow(
         mosaic(np.zeros((WIDTH, 64))), cmap="PuOr", vmin=-1.2, vmax=1.2, animated=True
