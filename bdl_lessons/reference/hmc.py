@@ -30,7 +30,7 @@ def hmc(
     Args:
         potential: from points ``(C, ...)`` to ``-log density (C,)`` in nats, up to a constant,
             and its gradient ``(C, ...)``.
-        start: one point per chain, ``(C, ...)``, spread more widely than the density.
+        start: one point per chain, ``(C, ...)``, drawn from a wider density than this one.
         n_warmup, n_draws: steps that are thrown away, and that are kept.
         n_leapfrog: leapfrog steps, and so gradients, per draw.
         step_size, acceptance: the first step size; the probability to adapt it to.
