@@ -68,7 +68,7 @@ report: install
 	$(BIN)/python -m bdl_lessons report
 
 site: install
-	$(BIN)/jupyter nbconvert --to html --output-dir site notebooks/*.ipynb
+	$(BIN)/python -m bdl_lessons site
 
 slides: install
 	$(BIN)/python -m bdl_lessons slides

@@ -23,7 +23,7 @@ LOCK = {
 
 def wanted():
     extras = PROJECT["optional-dependencies"]
-    return [Requirement(r) for r in [*PROJECT["dependencies"], *extras["dev"]]]
+    return [Requirement(r) for r in [*PROJECT["dependencies"], *extras["dev"], *extras["site"]]]
 
 
 def test_the_lock_pins_every_direct_dependency_within_its_range():
@@ -70,6 +70,7 @@ def test_every_import_is_declared():
         "contourpy": "matplotlib",
         "cycler": "matplotlib",
         "IPython": "jupyterlab",
+        "fontTools": "matplotlib",
         "linear_operator": "gpytorch",
     }
     for path in (ROOT / "bdl_lessons").rglob("*.py"):
@@ -90,11 +91,15 @@ def imports(path):
 
 def test_files_that_pages_load_are_part_of_the_package():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    assert settings["package-data"] == {"bdl_lessons.lessons.course": ["web/**"]}
+    assert settings["package-data"] == {
+        "bdl_lessons.lessons.course": ["web/**"],
+        "bdl_lessons.lessons.web": ["static/*"],
+    }
     web = ROOT / "bdl_lessons" / "lessons" / "course" / "web"
     others = [p for p in (ROOT / "bdl_lessons").rglob("*.*") if p.suffix not in {".py", ".pyc"}]
     assert others
-    assert [path for path in others if web not in path.parents] == []
+    static = ROOT / "bdl_lessons" / "lessons" / "web" / "static"
+    assert [path for path in others if not {web, static} & set(path.parents)] == []
     for copied in ("katex", "reveal", "fonts"):
         assert (web / copied / "LICENSE").exists()
 

@@ -27,6 +27,13 @@ HOOKS = {
     "setup_context": "autograd.Function calls it",
     "vmap": "torch.func calls it",
     "extra_repr": "nn.Module prints it",
+    "get_canvas_width_height": "matplotlib asks a renderer",
+    "points_to_pixels": "matplotlib asks a renderer",
+    "option_scale_image": "matplotlib asks a renderer",
+    "draw_path": "matplotlib draws with a renderer",
+    "draw_markers": "matplotlib draws with a renderer",
+    "draw_image": "matplotlib draws with a renderer",
+    "draw_text": "matplotlib draws with a renderer",
 }
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import html
+import inspect
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import PIL.Image
+from matplotlib.artist import Artist
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -42,6 +44,7 @@ class Slider:
         values: the grid, in order.
         value: where it starts; one of ``values``.
         show: turns a value into its text.
+        web: the values that a page without a kernel offers; empty means all of them.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Slider:
     values: tuple
     value: Any
     show: Callable[[Any], str] = "{:g}".format
+    web: tuple = ()
 
     def widget(self):
         from ipywidgets import SelectionSlider
@@ -162,6 +166,11 @@ class Panel:
         )
 
     @property
+    def alt(self) -> str:
+        """What one sees in the picture: the docstring of the function that builds the figure."""
+        return inspect.cleandoc(self.build_figure.__doc__ or f"The panel {self.name}.")
+
+    @property
     def values(self) -> dict[str, Any]:
         """The current setting of the controls."""
         return {name: widget.value for name, widget in self._inputs.items()}
@@ -255,6 +264,16 @@ class Strip:
         return {"image/png": base64.b64encode(self.png).decode(), "text/plain": self.text}
 
 
+def moving_artists(figure: Figure) -> list[Artist]:
+    """The animated artists of a figure in the order in which they are drawn."""
+    return [
+        artist
+        for parent in (figure, *figure.axes)
+        for artist in sorted(parent.get_children(), key=lambda child: child.get_zorder())
+        if artist.get_animated()
+    ]
+
+
 class _Stage:
     """A figure on its canvas: the still part drawn once, the animated artists at every draw."""
 
@@ -270,10 +289,8 @@ class _Stage:
         with style():
             readout = self.update(**params)
             self.canvas.restore_region(self.still)
-            for parent in (self.figure, *self.figure.axes):
-                moving = [artist for artist in parent.get_children() if artist.get_animated()]
-                for artist in sorted(moving, key=lambda artist: artist.get_zorder()):
-                    artist.draw(self.canvas.get_renderer())
+            for artist in moving_artists(self.figure):
+                artist.draw(self.canvas.get_renderer())
         return Picture(_encode(np.asarray(self.canvas.buffer_rgba())[..., :3]), readout)
 
 

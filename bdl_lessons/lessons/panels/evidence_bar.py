@@ -33,6 +33,10 @@ EXACT_CORRELATION = -math.sqrt(0.6)
 CORRELATIONS = tuple(
     sorted([round(0.05 * step, 2) for step in range(-18, 19)] + [EXACT_CORRELATION])
 )
+WEB_SHIFTS_1 = (-1.5, -0.8, -0.4, -0.2, 0.0, 0.3, 0.6, 1.0, 1.6)
+WEB_SHIFTS_2 = (-1.5, -0.8, -0.3, 0.0, 0.3, 0.8, 1.5)
+WEB_SCALES = (0.3, 0.45, 0.6, 0.8, 1.0, 1.25, 1.6)
+WEB_CORRELATIONS = (-0.9, EXACT_CORRELATION, -0.6, -0.3, 0.0, 0.3, 0.7)
 MASS = (0.9, 0.5, 0.1)  # share of the posterior inside each contour
 DEEPEST = 9.0  # nats below the evidence that the picture shows
 
@@ -79,10 +83,17 @@ def panel() -> Panel:
         "evidence-bar",
         build_figure,
         [
-            Slider("shift_1", "mean of q in w₁, posterior std", SHIFTS, 0.6, shift),
-            Slider("shift_2", "mean of q in w₂, posterior std", SHIFTS, 0.0, shift),
-            Slider("scale", "std of q / posterior std", SCALES, 0.6, "{:.2f}".format),
-            Slider("correlation", "correlation of q", CORRELATIONS, 0.0, "{:+.2f}".format),
+            Slider("shift_1", "mean of q in w₁, posterior std", SHIFTS, 0.6, shift, WEB_SHIFTS_1),
+            Slider("shift_2", "mean of q in w₂, posterior std", SHIFTS, 0.0, shift, WEB_SHIFTS_2),
+            Slider("scale", "std of q / posterior std", SCALES, 0.6, "{:.2f}".format, WEB_SCALES),
+            Slider(
+                "correlation",
+                "correlation of q",
+                CORRELATIONS,
+                0.0,
+                "{:+.2f}".format,
+                WEB_CORRELATIONS,
+            ),
             Choice("posterior", "posterior", (LINE, BIOASSAY), LINE),
         ],
         size=(9.4, 3.6),

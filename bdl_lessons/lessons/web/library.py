@@ -1,0 +1,117 @@
+"""Recordings of all panels, kept in a folder under the hash of the sources they come from."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import pickle
+import pkgutil
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import matplotlib
+
+from bdl_lessons.core.files import DATA, ROOT, replacing
+from bdl_lessons.lessons import panels
+from bdl_lessons.lessons.panel import Panel
+from bdl_lessons.lessons.web.recording import Recording, record, verify
+
+FOLDER = ROOT / "build" / "panels"
+MOST_BYTES = 6_000_000
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class WebPanel:
+    """What a page needs of a panel: its script, and the picture for readers without scripts."""
+
+    name: str
+    script: str
+    png: bytes
+    alt: str
+    size: tuple[float, float]
+
+
+def names() -> list[str]:
+    """Names of the panels, with dashes, in the order of their modules."""
+    modules = (module.name for module in pkgutil.iter_modules(panels.__path__))
+    return [name.replace("_", "-") for name in modules if name != "arrays"]
+
+
+@cache
+def load(name: str, folder: Path = FOLDER) -> WebPanel:
+    """The recorded panel; recorded first if its sources have changed.
+
+    What was kept is compared with the panel at a few settings.
+
+    Raises:
+        ValueError: if there is no such panel, its grid or file is too large, or its recording
+            does not show what the panel shows.
+    """
+    if name not in names():
+        raise ValueError(f"no panel {name!r}; there are {', '.join(names())}")
+    module = f"{panels.__name__}.{name.replace('-', '_')}"
+    panel: Panel = importlib.import_module(module).panel()
+    path = folder / f"{name}.{_source_hash(module)}.recording"
+    if path.exists():
+        recording: Recording = pickle.loads(path.read_bytes())
+    else:
+        recording = record(panel)
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.glob(f"{name}.*.recording"):
+            old.unlink()
+        with replacing(path) as file:
+            file.write(pickle.dumps(recording))
+    verify(panel, recording)
+    return WebPanel(name, recording.script(), panel.render().png, panel.alt, panel.size)
+
+
+def load_all(folder: Path = FOLDER) -> list[WebPanel]:
+    """All recorded panels.
+
+    Raises:
+        ValueError: as ``load``, or if all scripts together are larger than ``MOST_BYTES``.
+    """
+    found = [load(name, folder) for name in names()]
+    total = sum(len(panel.script) for panel in found)
+    if total > MOST_BYTES:
+        sizes = ", ".join(f"{panel.name} {len(panel.script):,}" for panel in found)
+        raise ValueError(f"the recorded panels have {total:,} bytes, not {MOST_BYTES:,}: {sizes}")
+    return found
+
+
+def _source_hash(module: str) -> str:
+    """A hash of all files of the repository that decide what a panel shows."""
+    found: set[Path] = set()
+    waiting = {module, *(f"{__package__}.{path.stem}" for path in _HERE.glob("*.py"))}
+    seen: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        seen.add(name)
+        path = ROOT.joinpath(*name.split("."))
+        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        if path.exists():
+            found.add(path)
+            waiting |= _imports(path) - seen
+    text = ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+    stored = [DATA / "panels" / f"{name}.npz" for name in re.findall(r'load\("(\w+)"\)', text)]
+    if "bdl_lessons.experiments.records" in seen:
+        stored += [p for part in ("results", "published") for p in (DATA / part).rglob("*.*")]
+    digest = hashlib.sha256(matplotlib.__version__.encode())
+    for path in [*sorted(found), *sorted(p for p in stored if p.is_file())]:
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _imports(path: Path) -> set[str]:
+    """Modules of the package that a file imports, and what could be one."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("bdl_lessons"):
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            names |= {a.name for a in node.names if a.name.startswith("bdl_lessons")}
+    return names
