@@ -21,7 +21,7 @@ from bdl_lessons.probability.partition_kl import Cells
 HALVINGS = tuple(range(7))
 THETA, ALPHA = torch.tensor([1.2, -0.7], dtype=torch.float64), 0.5
 P_DROP = ALPHA / (1 + ALPHA)  # alpha = p_drop / keep: the same variance
-DISTRIBUTIONS = ("a number for each weight", "one number for both", "keep or drop both")
+DISTRIBUTIONS = ("one factor for each weight", "one factor for both", "keep or drop both")
 STYLES = ((BLUE, "-", "o"), (VERMILLION, "--", "s"), (GREEN, "-.", "^"))
 MISSING = (0, 1, 2)
 X_RANGE, Y_RANGE = (-2, 4), (-3, 2)
@@ -63,7 +63,7 @@ def build_figure(figure: Figure) -> Update:
     for noise, (colour, dash, marker) in zip(DISTRIBUTIONS, STYLES, strict=True):
         right.plot(HALVINGS, kls[noise], color=colour, ls=dash, marker=marker, ms=5, label=noise)
     right.set(xlabel="halvings of the cell width", ylabel="KL through the grid (nats)")
-    right.set(xlim=(-0.3, 6.3), ylim=(0, None), title="Only one of the three settles")
+    right.set(xlim=(-0.3, 6.3), ylim=(0, None), title="The KL through the grid")
     right.legend(loc="upper left")
     (ring,) = right.plot([], [], "o", mfc="none", mec=INK, mew=1.8, ms=13, animated=True)
 
