@@ -158,13 +158,6 @@ class Panel:
         """Put every control back to where it started."""
         self.set(**self.start)
 
-    def sweep(self, name: str, values: Sequence, **params: Any) -> Strip:
-        """A still strip: the panel at each of ``values`` of one parameter, one below the other."""
-        return Strip(
-            [self.render(**params, **{name: value}).png for value in values],
-            f"<panel {self.name} at {name} = {', '.join(map(self.controls[name].show, values))}>",
-        )
-
     @property
     def alt(self) -> str:
         """What one sees in the picture: the docstring of the function that builds the figure."""
@@ -251,17 +244,6 @@ class Panel:
                 grid = ", ".join(map(self.controls[name].show, self.controls[name].values))
                 raise ValueError(f"panel {self.name!r}: {name}={value!r} is not one of {grid}")
         return params
-
-
-class Strip:
-    """Pictures one below the other, for readers without a kernel and for print."""
-
-    def __init__(self, pngs: Sequence[bytes], text: str) -> None:
-        frames = [np.asarray(PIL.Image.open(io.BytesIO(png)).convert("RGB")) for png in pngs]
-        self.png, self.text = _encode(np.concatenate(frames), compress_level=9), text
-
-    def _repr_mimebundle_(self, include=None, exclude=None) -> dict[str, str]:
-        return {"image/png": base64.b64encode(self.png).decode(), "text/plain": self.text}
 
 
 def moving_artists(figure: Figure) -> list[Artist]:
