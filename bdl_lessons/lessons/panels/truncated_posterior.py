@@ -40,7 +40,7 @@ def build_figure(figure: Figure) -> Update:
     figure.subplots_adjust(0.065, 0.16, 0.985, 0.89, wspace=0.2)
     decades = np.concatenate([np.linspace(LEFT_END, -3, 60), np.linspace(-2.99, RIGHT_END, 400)])
     left.set(
-        xlim=(LEFT_END, RIGHT_END), ylim=(0, 2.1), xlabel=r"$\log_{10} |w|$, w in standard errors"
+        xlim=(LEFT_END, RIGHT_END), ylim=(0, 2.7), xlabel=r"$\log_{10} |w|$, w in standard errors"
     )
     left.set(ylabel="posterior, not normalised", title="Posterior over the decades")
     (curve,) = left.plot([], [], color=INK, linestyle="-", lw=1.4, animated=True)
