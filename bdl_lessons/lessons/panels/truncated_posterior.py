@@ -46,7 +46,7 @@ def build_figure(figure: Figure) -> Update:
     (curve,) = left.plot([], [], color=INK, linestyle="-", lw=1.4, animated=True)
     near = left.fill_between([], [], color=tint(VERMILLION, 0.55), lw=0, animated=True)
     far = left.fill_between([], [], color=tint(BLUE, 0.55), lw=0, animated=True)
-    cut = left.axvline(0, color=INK, linestyle="--", lw=1.4, animated=True)
+    cut = left.axvline(0, 0, 0.8, color=INK, linestyle="--", lw=1.4, animated=True)
     left.legend(
         [near, far, cut],
         [f"|w| < {DELTA:g}", f"|w| > {DELTA:g}", "truncation"],
