@@ -103,10 +103,10 @@ def web(
     folder: Annotated[Path, typer.Option(help="Where to")] = Path("build/web"),
 ) -> None:
     """Write panels as pages that move without a kernel and a network, one file for each."""
-    from bdl_lessons.lessons.web import library, page
+    from bdl_lessons.lessons.web import page, store
 
     with _bad_input_named():
-        chosen = [library.load(name) for name in names] if names else library.load_all()
+        chosen = [store.load(name) for name in names] if names else store.load_all()
     folder.mkdir(parents=True, exist_ok=True)
     for panel in chosen:
         path = folder / f"{panel.name}.html"

@@ -42,7 +42,8 @@ def hmc(
         TypeError, ValueError: if an argument is out of range; the message names it.
     """
     point, shape = floating("start", start), (-1, *[1] * (start.dim() - 1))
-    integer("n_warmup", n_warmup, 0), integer("n_draws", n_draws, 1)
+    integer("n_warmup", n_warmup, 0)
+    integer("n_draws", n_draws, 1)
     integer("n_leapfrog", n_leapfrog, 1)
     if not 0 < positive("acceptance", acceptance) < 1:
         raise ValueError(f"acceptance must be in (0, 1), got {acceptance}")

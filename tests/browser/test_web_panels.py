@@ -9,7 +9,7 @@ import pytest
 from matplotlib.text import Text
 from PIL import Image
 
-from bdl_lessons.lessons.web import library, page
+from bdl_lessons.lessons.web import page, store
 
 pytestmark = pytest.mark.browser
 
@@ -21,7 +21,7 @@ READY = "figure.bdl-panel[data-state=ready]"
 
 @pytest.fixture(scope="module", params=NAMES)
 def panel(request):
-    return library.load(request.param)
+    return store.load(request.param)
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_a_mouse_moves_the_slider(panel, opened):
 
 
 def small_page(data, source=""):
-    panel = library.WebPanel("dropout-noise", data, b"", "Two bars", (7.2, 2.8))
+    panel = store.WebPanel("dropout-noise", data, b"", "Two bars", (7.2, 2.8))
     html = page.page(panel)
     return html.replace("data-panel", f'data-src="{source}" data-panel') if source else html
 
@@ -153,7 +153,7 @@ def test_a_bad_file_leaves_the_picture_and_says_so(new_page, tmp_path, data, sou
 
 def test_without_scripts_the_picture_stays(browser, tmp_path):
     path = tmp_path / "page.html"
-    path.write_text(page.page(library.load("dropout-noise")), encoding="utf-8")
+    path.write_text(page.page(store.load("dropout-noise")), encoding="utf-8")
     context = browser.new_context(java_script_enabled=False)
     opened = context.new_page()
     opened.goto(path.as_uri())

@@ -8,7 +8,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from bdl_lessons.core.files import replacing
-from bdl_lessons.lessons.web import library, page
+from bdl_lessons.lessons.web import page, store
 
 _SHOWN = re.compile(r"<panel ([\w-]+):")
 
@@ -27,8 +27,8 @@ def make_live(notebook: NotebookNode, address: str) -> list[str]:
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             shown = _SHOWN.match(output.get("data", {}).get("text/plain", ""))
-            if shown and shown[1] in library.names():
-                panel = library.load(shown[1])
+            if shown and shown[1] in store.names():
+                panel = store.load(shown[1])
                 files = f"{address}/{panel.name}"
                 output.data["text/html"] = page.figure(panel, f"{files}.png", f"{files}.js")
                 found.append(panel.name)
@@ -40,7 +40,7 @@ def write_files(names: list[str], folder: Path) -> None:
     texts = {"player.js": page.script(), "player.css": page.css()}
     files = {name: text.encode() for name, text in texts.items()}
     for name in names:
-        panel = library.load(name)
+        panel = store.load(name)
         files |= {f"{name}.js": panel.script.encode(), f"{name}.png": panel.png}
     for name, content in files.items():
         write_if_changed(folder / name, content)

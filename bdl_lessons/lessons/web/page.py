@@ -9,7 +9,7 @@ from pathlib import Path
 
 from matplotlib.font_manager import FontProperties, findfont
 
-from bdl_lessons.lessons.web.library import WebPanel
+from bdl_lessons.lessons.web.store import WebPanel
 
 _STATIC = Path(__file__).with_name("static")
 _LETTERS = [*range(0x20, 0x7F), *range(0xA0, 0x180), *range(0x370, 0x400), *range(0x1D00, 0x1DC0)]

@@ -123,7 +123,7 @@ class Renderer(RendererBase):
             at, text = self._place(points), "h0"
             for (x0, y0), (x, y) in pairwise(at):
                 text += f"m{x - x0} {y - y0}h0"
-            alpha = gc.get_alpha() if gc.get_forced_alpha() else (*rgbFace, 1)[3]
+            alpha = _alpha(gc, rgbFace)
             look = f"fill:none;stroke:{to_hex(rgbFace)};stroke-width:{size};stroke-linecap:round;"
             look += _opacity("stroke", alpha) + self._clip(gc)
             self.elements.append(Element("path", look, text, *at[0], at[-1]))
@@ -147,7 +147,7 @@ class Renderer(RendererBase):
         size = self._round(self.points_to_pixels(prop.get_size_in_points()))
         weight = "font-weight:bold;" if prop.get_weight() in ("bold", 700) else ""
         colour = gc.get_rgb()
-        alpha = gc.get_alpha() if gc.get_forced_alpha() else colour[3]
+        alpha = _alpha(gc, colour)
         look = f"{-angle % 360:g}|font-size:{size}px;{weight}fill:{to_hex(colour)};"
         look += _opacity("fill", alpha)
         self.elements.append(Element("text", look, s, self._round(x), self._round(y)))
@@ -155,12 +155,12 @@ class Renderer(RendererBase):
     def _fill(self, gc, colour) -> str:
         if colour is None or (len(colour) == 4 and colour[3] == 0):
             return ""
-        alpha = gc.get_alpha() if gc.get_forced_alpha() else (*colour, 1)[3]
+        alpha = _alpha(gc, colour)
         return f"fill:{to_hex(colour)};" + _opacity("fill", alpha)
 
     def _stroke(self, gc) -> str:
         colour = gc.get_rgb()
-        alpha = gc.get_alpha() if gc.get_forced_alpha() else colour[3]
+        alpha = _alpha(gc, colour)
         if alpha == 0:
             return ""
         width = self._round(self.points_to_pixels(gc.get_linewidth()))
@@ -315,6 +315,11 @@ def _merged(elements: list[Element]) -> list[Element]:
             end = other.end
         found[-1] = replace(first, shape="".join(shape), end=end)
     return found
+
+
+def _alpha(gc, colour) -> float | None:
+    """The opacity of a colour, unless the artist has one of its own."""
+    return gc.get_alpha() if gc.get_forced_alpha() else (*colour, 1)[3]
 
 
 def _opacity(kind: str, alpha: float | None) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import bdl_lessons
 from bdl_lessons.core.files import DATA, ROOT
 from bdl_lessons.lessons.course import notebook
-from bdl_lessons.lessons.web import library, live, page
+from bdl_lessons.lessons.web import live, page, store
 
 _STATIC = Path(__file__).with_name("static")
 _KATEX = Path(__file__).parents[1] / "course" / "web" / "katex"
@@ -88,7 +88,7 @@ def _room(name: str) -> str:
 
 
 def _front(lessons: list[Path], rooms: list[str]) -> str:
-    panel = library.load(_FRONT_PANEL)
+    panel = store.load(_FRONT_PANEL)
     files = f"_static/panels/{panel.name}"
     figure = page.figure(panel, f"{files}.png", f"{files}.js")
     text = (_STATIC / "front.md").read_text(encoding="utf-8")

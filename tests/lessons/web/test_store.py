@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bdl_lessons.lessons.panel import Panel
-from bdl_lessons.lessons.web import library, page
+from bdl_lessons.lessons.web import page, store
 from bdl_lessons.lessons.web.recording import MOST_SETTINGS, record, verify
 
 
@@ -26,7 +26,7 @@ def coarse(panel):
     return Panel(panel.name, panel.build_figure, controls, panel.size)
 
 
-@pytest.mark.parametrize("name", library.names())
+@pytest.mark.parametrize("name", store.names())
 def test_every_panel_can_be_recorded(name):
     panel = panel_called(name)
     assert panel.name == name
@@ -57,41 +57,41 @@ def test_the_web_grid_of_lesson_02_has_the_start_and_the_optimum():
 
 @pytest.fixture(autouse=True)
 def forget():
-    library.load.cache_clear()
+    store.load.cache_clear()
 
 
 def test_a_recording_is_kept_until_its_sources_change(tmp_path, monkeypatch):
-    first = library.load("dropout-noise", tmp_path)
+    first = store.load("dropout-noise", tmp_path)
     (kept,) = tmp_path.iterdir()
-    library.load.cache_clear()
-    monkeypatch.setattr(library, "record", None)  # it is not called again
-    assert library.load("dropout-noise", tmp_path) == first
+    store.load.cache_clear()
+    monkeypatch.setattr(store, "record", None)  # it is not called again
+    assert store.load("dropout-noise", tmp_path) == first
     monkeypatch.undo()
-    library.load.cache_clear()
-    monkeypatch.setattr(library.matplotlib, "__version__", "another")
-    assert library.load("dropout-noise", tmp_path).script == first.script
+    store.load.cache_clear()
+    monkeypatch.setattr(store.matplotlib, "__version__", "another")
+    assert store.load("dropout-noise", tmp_path).script == first.script
     (other,) = tmp_path.iterdir()
     assert other.name != kept.name
 
 
 def test_a_kept_recording_that_shows_something_else_is_named(tmp_path):
-    library.load("dropout-noise", tmp_path)
+    store.load("dropout-noise", tmp_path)
     (kept,) = tmp_path.iterdir()
     kept.write_bytes(pickle.dumps(replace(pickle.loads(kept.read_bytes()), still="")))
-    library.load.cache_clear()
+    store.load.cache_clear()
     with pytest.raises(ValueError, match="panel 'dropout-noise': its recording is stale"):
-        library.load("dropout-noise", tmp_path)
+        store.load("dropout-noise", tmp_path)
 
 
 def test_all_panels_together_have_a_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(library, "names", lambda: ["dropout-noise"])
-    monkeypatch.setattr(library, "MOST_BYTES", 100)
+    monkeypatch.setattr(store, "names", lambda: ["dropout-noise"])
+    monkeypatch.setattr(store, "MOST_BYTES", 100)
     with pytest.raises(ValueError, match=r"not 100: dropout-noise 1,\d\d\d"):
-        library.load_all(tmp_path)
+        store.load_all(tmp_path)
 
 
 def test_a_page_needs_no_other_file(tmp_path):
-    html = page.page(library.load("dropout-noise", tmp_path))
+    html = page.page(store.load("dropout-noise", tmp_path))
     addresses = re.findall(r"""(?:src|href)=["']([^"']*)|url\(([^)]*)""", html)
     assert addresses
     for address in map("".join, addresses):
