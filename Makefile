@@ -3,7 +3,7 @@ PYTHON ?= python3
 LAB_FLAGS ?=
 BIN := .venv/bin
 STAMP := .venv/installed
-RECIPE := requirements.lock pyproject.toml
+RECIPE := requirements.lock pyproject.toml setup.py
 
 # Tests run on two workers of one thread each; small tensors gain nothing from more.
 WORKERS := 2
@@ -73,19 +73,23 @@ site: install
 slides: install
 	$(BIN)/python -m bdl_lessons slides
 
-# The stamp holds what was installed; it is written last, so a broken install is repeated.
+# The stamp holds where and what was installed; it is written last, so a broken install is repeated.
+# A copied folder brings an environment that belongs to the old place: it is made anew.
+NOW_INSTALLED = { echo "$(CURDIR)"; cat $(RECIPE); }
 install:
-	@cat $(RECIPE) | cmp -s - $(STAMP) || $(MAKE) --no-print-directory $(STAMP)-anew
+	@{ $(NOW_INSTALLED) | cmp -s - $(STAMP) && $(BIN)/python -c "" 2> /dev/null; } || \
+	    $(MAKE) --no-print-directory $(STAMP)-anew
 
 .PHONY: $(STAMP)-anew
 $(STAMP)-anew:
 	@$(PYTHON) -c "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))" || \
 	    { echo "Python 3.11, 3.12 or 3.13 is needed, found: $$($(PYTHON) --version 2>&1)."; \
 	      echo "Install one and name it: make PYTHON=python3.12 ..."; exit 1; }
+	@test "$$(head -n 1 $(STAMP) 2> /dev/null)" = "$(CURDIR)" || rm -rf .venv
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@cat $(RECIPE) > $(STAMP)
+	@$(NOW_INSTALLED) > $(STAMP)
 
 clean:
 	rm -rf .venv build site slides

@@ -94,6 +94,7 @@ def test_files_that_pages_load_are_part_of_the_package():
     assert settings["package-data"] == {
         "bdl_lessons.lessons.course": ["web/**"],
         "bdl_lessons.lessons.web": ["static/*"],
+        "bdl_lessons.data": ["panels/*", "published/*", "co2/*.csv"],
     }
     web = ROOT / "bdl_lessons" / "lessons" / "course" / "web"
     others = [p for p in (ROOT / "bdl_lessons").rglob("*.*") if p.suffix not in {".py", ".pyc"}]
@@ -124,3 +125,27 @@ def test_importing_the_package_is_light():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["bdl_lessons"]
+
+
+def test_an_environment_is_made_anew_where_it_was_copied_or_lost_its_interpreter(tmp_path):
+    def commands() -> str:
+        run = subprocess.run(
+            ["make", "-n", "install"], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        return run.stdout
+
+    recipe = ["requirements.lock", "pyproject.toml", "setup.py"]
+    for name in ("Makefile", *recipe):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.symlink_to(sys.executable)
+    content = "".join((ROOT / name).read_text() for name in recipe)
+    stamp = tmp_path / ".venv" / "installed"
+    stamp.write_text(f"{tmp_path}\n{content}")
+    assert "-m venv" not in commands()
+    stamp.write_text(f"/another/place\n{content}")
+    assert "-m venv" in commands()
+    stamp.write_text(f"{tmp_path}\n{content}")
+    python.unlink()
+    assert "-m venv" in commands()

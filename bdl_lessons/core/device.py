@@ -7,7 +7,10 @@ import time
 
 import torch
 
+from bdl_lessons.core.validation import border
 
+
+@border
 def device(name: str | None = None) -> torch.device:
     """The device to compute on: ``name``, else ``BDL_DEVICE``, else cuda, mps, cpu in that order.
 

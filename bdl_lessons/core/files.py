@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT / "data"
+IS_INSTALLED = not (ROOT / "pyproject.toml").exists()
+"""Whether this is a wheel somewhere, which holds the small data files and no notebooks."""
+DATA = ROOT / "bdl_lessons" / "data" if IS_INSTALLED else ROOT / "data"
 NOTEBOOKS = ROOT / "notebooks"
 
 
@@ -20,6 +23,9 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     A reader sees the old content or the new one, never half of it. If the block raises, ``path``
     stays as it was and nothing is left behind.
     """
+    for left in path.parent.glob(f"{path.name}.*.unfinished"):
+        if time.time() - left.stat().st_mtime > 3600:  # of a process that was killed
+            left.unlink(missing_ok=True)
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
     try:
         with unfinished.open("wb") as file:

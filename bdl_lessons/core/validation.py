@@ -11,7 +11,18 @@ from numbers import Integral, Real
 from typing import get_args
 
 import torch
+from beartype import BeartypeConf, BeartypeViolationVerbosity, beartype
 from torch import Tensor
+
+border = beartype(
+    conf=BeartypeConf(
+        is_pep484_tower=True,  # an int will do for a float
+        violation_param_type=TypeError,
+        violation_verbosity=BeartypeViolationVerbosity.MINIMAL,
+    )
+)
+"""Decorates a function that users call: an argument of another type than its signature says is
+refused with a TypeError that names it."""
 
 
 def floating(name: str, value: Tensor) -> Tensor:
@@ -78,7 +89,7 @@ def cholesky(name: str, cov: Tensor, size: int) -> Tensor:
 
 def valid_p_drop(p_drop: float) -> float:
     """``p_drop`` if it is a number (else TypeError) in [0, 1) (else ValueError)."""
-    if not 0 <= _number("p_drop", p_drop) < 1:
+    if not 0 <= number("p_drop", p_drop) < 1:
         raise ValueError(
             f"p_drop must lie in [0, 1), got {p_drop}: it is the probability to DROP a unit, "
             "and at 1 nothing would be left"
@@ -95,14 +106,14 @@ def one_of(name: str, value: str, choices: object) -> str:
 
 def positive(name: str, value: float) -> float:
     """``value`` if it is a number (else TypeError), finite and above 0 (else ValueError)."""
-    if not 0 < _number(name, value) < math.inf:
+    if not 0 < number(name, value) < math.inf:
         raise ValueError(f"{name} must be positive and finite, got {value}")
     return value
 
 
 def non_negative(name: str, value: float) -> float:
     """``value`` if it is a finite number of at least 0; errors as for :func:`positive`."""
-    if not 0 <= _number(name, value) < math.inf:
+    if not 0 <= number(name, value) < math.inf:
         raise ValueError(f"{name} must be finite and >= 0, got {value}")
     return value
 
@@ -132,7 +143,8 @@ def same_shape(name: str, value: Tensor, other: str, reference: Tensor) -> None:
         )
 
 
-def _number(name: str, value: float) -> float:
+def number(name: str, value: float) -> float:
+    """``value`` if it is a real number, else TypeError; True and False are none."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
     return value

@@ -31,6 +31,7 @@ Imports: core.
 
 from __future__ import annotations
 
+from bdl_lessons.core.validation import border
 from functools import partial
 
 from bdl_lessons.datasets.co2 import CO2, GAL_SPAN, DetrendedCO2, co2, detrended
@@ -69,6 +70,7 @@ _LOADERS = {
 }
 
 
+@border
 def load(name: str, **options) -> Classification | Regression | CO2:
     """The data set called ``name``; ``options`` go to its loader (``n_train=``, ``n_test=``, …).
 

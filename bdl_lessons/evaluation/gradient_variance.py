@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core import validation
+from bdl_lessons.core.validation import border
 from bdl_lessons.models import Network
 
 Estimator = Literal["local", "per example", "per minibatch", "no noise"]
@@ -51,6 +52,7 @@ class VarianceEstimate(NamedTuple):
     std_err: float
 
 
+@border
 def gradient_variance(gradients: Tensor) -> VarianceEstimate:
     """Variance over draws, then the mean over parameters; with a jackknife standard error.
 

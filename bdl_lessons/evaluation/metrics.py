@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core import validation
+from bdl_lessons.core.validation import border
 from bdl_lessons.evaluation.predictive import log_predictive_likelihood
 
 _SUM_ATOL = 1e-3
@@ -26,6 +27,7 @@ class ReliabilityBins(NamedTuple):
     """``(n_bins,)`` number of examples."""
 
 
+@border
 def accuracy(probs: Tensor, y: Tensor) -> float:
     """Fraction of examples whose most probable class is ``y``. Shapes ``(B, C)`` and ``(B,)``.
 
@@ -37,6 +39,7 @@ def accuracy(probs: Tensor, y: Tensor) -> float:
     return (probs.argmax(-1) == y).double().mean().item()
 
 
+@border
 def error_rate(scores: Tensor, y: Tensor) -> float:
     """Percentage of examples whose largest score is not that of ``y``; ``(B, C)`` and ``(B,)``.
 
@@ -46,12 +49,14 @@ def error_rate(scores: Tensor, y: Tensor) -> float:
     return 100 * (scores.argmax(-1) != y).double().mean().item()
 
 
+@border
 def nll(log_probs: Tensor, y: Tensor) -> float:
     """Mean ``-log p(y)`` in nats. ``log_probs``: ``(B, C)``, e.g. from ``log_mean_probs``."""
     _check_probs(log_probs.exp(), y, "exp(log_probs)")
     return -log_probs.gather(-1, y[:, None]).double().mean().item()
 
 
+@border
 def ece(probs: Tensor, y: Tensor, n_bins: int = 15) -> float:
     """Expected calibration error ``sum_bins count/B * |accuracy - confidence|``, in [0, 1].
 
@@ -61,6 +66,7 @@ def ece(probs: Tensor, y: Tensor, n_bins: int = 15) -> float:
     return (bins.count / len(y) * (bins.accuracy - bins.confidence).abs()).nansum().item()
 
 
+@border
 def reliability_bins(probs: Tensor, y: Tensor, n_bins: int = 15) -> ReliabilityBins:
     """The bars of a reliability diagram, in ``n_bins`` bins of equal width."""
     _check_probs(probs, y)
@@ -78,6 +84,7 @@ def reliability_bins(probs: Tensor, y: Tensor, n_bins: int = 15) -> ReliabilityB
     )
 
 
+@border
 def rmse(mean: Tensor, y: Tensor) -> float:
     """Root mean squared error in the units of ``y``; both ``(B, D)``.
 
@@ -90,12 +97,14 @@ def rmse(mean: Tensor, y: Tensor) -> float:
     return (mean - y).double().square().mean().sqrt().item()
 
 
+@border
 def mean_log_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> float:
     """Mean over examples of the log predictive likelihood, nats; ``tau`` in units of ``y``."""
     return log_predictive_likelihood(draws, y, tau).double().mean().item()
 
 
 def _check_labels(name: str, scores: Tensor, y: Tensor) -> None:
+    validation.floating_type(name, scores)
     if scores.dim() != 2 or y.shape != scores.shape[:1] or not len(y):
         raise ValueError(
             f"{name} must be (B, C) and labels y (B,), got {tuple(scores.shape)}, {tuple(y.shape)}"

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core import validation
-from bdl_lessons.evaluation.predictive import entropy
+from bdl_lessons.core.validation import border
+from bdl_lessons.evaluation.predictive import check_log_probs, entropy
 
 
 class OODMetrics(NamedTuple):
@@ -33,19 +34,23 @@ class OODMetrics(NamedTuple):
     """Average precision for finding OOD inputs by a low score."""
 
 
+@border
 def max_log_probability(log_probs: Tensor) -> Tensor:
     """Log of the largest class probability, ``(B, C)`` to ``(B,)``: orders as the softmax does.
 
     Near certainty the logarithm still tells values apart that round to 1.
     """
+    check_log_probs(log_probs)
     return log_probs.max(-1).values
 
 
+@border
 def negative_entropy(log_probs: Tensor) -> Tensor:
     """Minus the predictive entropy in nats, ``(B, C)`` to ``(B,)``."""
     return -entropy(log_probs)
 
 
+@border
 def ood_metrics(score_in: Tensor, score_out: Tensor) -> OODMetrics:
     """All five measures.
 

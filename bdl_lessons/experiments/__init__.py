@@ -5,6 +5,7 @@ Imports: datasets, reference, inference, evaluation.
 
 from __future__ import annotations
 
+from bdl_lessons.core.validation import border
 import importlib
 
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult, published_table
@@ -38,6 +39,7 @@ def names() -> list[str]:
     return sorted(_MODULES)
 
 
+@border
 def load(name: str) -> Experiment:
     """The experiment called ``name``.
 
@@ -45,5 +47,5 @@ def load(name: str) -> Experiment:
         ValueError: if there is none; the message lists those there are.
     """
     if name not in _MODULES:
-        raise ValueError(f"no experiment {name!r}; there are {', '.join(names())}")
+        raise ValueError(f"no experiment has the name {name!r}; there are {', '.join(names())}")
     return importlib.import_module(f"{__name__}.{_MODULES[name]}").EXPERIMENT

@@ -21,15 +21,17 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
-from bdl_lessons.core.files import DATA
+from bdl_lessons.core.files import DATA, IS_INSTALLED
+from bdl_lessons.core.validation import border
 
-RESULTS_FOLDER = DATA / "results"
+RESULTS_FOLDER = Path("results") if IS_INSTALLED else DATA / "results"
 SCALES = ("quick", "paper")
 """``"quick"``: seconds, to see that everything works. ``"paper"``: the published architecture."""
 
 Record = dict[str, Any]
 
 
+@border
 def records_path(name: str, scale: str, folder: Path = RESULTS_FOLDER) -> Path:
     """File of the records of an experiment; quick ones are kept apart from measured ones.
 

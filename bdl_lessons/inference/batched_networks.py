@@ -17,6 +17,7 @@ from torch.func import functional_call, stack_module_state
 
 from bdl_lessons.core import validation
 from bdl_lessons.core.autograd import vmap
+from bdl_lessons.core.validation import border
 from bdl_lessons.inference.train import KLWeight, OptimizerFactory, minibatches, optimize
 from bdl_lessons.models import Network, Sampling, StochasticLayer
 from bdl_lessons.models.layers.base import check_sampling
@@ -33,6 +34,7 @@ class BatchedNetworks:
             parameters differ, or a layer is random in one of them and not in another.
     """
 
+    @border
     def __init__(self, networks: Sequence[Network]) -> None:
         if not networks:
             raise ValueError("networks must not be empty")
@@ -83,6 +85,7 @@ class BatchedNetworks:
         return self._parameters | self._buffers
 
 
+@border
 def fit_batched(
     networks: BatchedNetworks,
     x: Tensor,
@@ -119,6 +122,7 @@ def fit_batched(
             f"x and y must be (M, N, ...) with M = {len(networks)} and N > 0, "
             f"got {tuple(x.shape)} and {tuple(y.shape)}"
         )
+    validation.floating_type("x", x)
     validation.integer("n_steps", n_steps, 1)
     n_train, nll_of_each = x.shape[1], vmap(nll)
     batches = minibatches(x, y, batch_size, generator, batched=True)
@@ -133,6 +137,7 @@ def fit_batched(
     return optimize(networks.parameters(), loss_at, n_steps, optimizer, schedule)
 
 
+@border
 @torch.no_grad()
 def predict_batched(
     networks: BatchedNetworks,
@@ -155,6 +160,7 @@ def predict_batched(
             not finite or has no examples.
     """
     validation.integer("n_samples", n_samples, 1)
+    validation.floating_type("x", x)
     if x.dim() < 2 or x.shape[1] == 0:
         raise ValueError(f"x must be (M, B, ...) with B > 0, got {tuple(x.shape)}")
     validation.finite("x", x)

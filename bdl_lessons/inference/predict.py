@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from bdl_lessons.core import validation
+from bdl_lessons.core.validation import border
 from bdl_lessons.inference.predict_fast import before_noise, drops_units, some, sub_network
 from bdl_lessons.models import Network, Sampling, StochasticLayer
 from bdl_lessons.models.layers.base import check_sampling
@@ -23,6 +24,7 @@ _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 _ROWS_CPU, _ROWS_GPU = 2_000, 131_072
 
 
+@border
 @torch.no_grad()
 def predict(
     model: Network,
@@ -53,6 +55,7 @@ def predict(
     return torch.cat([torch.cat(list(draws)) for draws in blocks], dim=1)
 
 
+@border
 @torch.no_grad()
 def predict_mean(
     model: Network,
@@ -122,8 +125,6 @@ def _stacked(
 
 
 def _check(model, x, n_samples, sampling, generator, chunk_rows) -> None:
-    if not isinstance(model, Network):
-        raise TypeError(f"model must be a Network, got {type(model).__name__}")
     if sampling == "mean":
         raise ValueError("sampling must be 'per_example' or 'shared'; 'mean' has nothing to draw")
     check_sampling(sampling, generator)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
+from bdl_lessons.core.validation import border, integer, non_negative
 from bdl_lessons.models.layers.base import (
     LayerFactory,
     Sampling,
@@ -45,6 +46,7 @@ class Network(nn.Sequential):
         return sum((layer.kl() for layer in layers), start=torch.zeros(()))
 
 
+@border
 def mlp(
     widths: Sequence[int], layers: Layers, activation: Callable[[], nn.Module] = nn.ReLU
 ) -> Network:
@@ -68,6 +70,7 @@ def mlp(
     return Network(*modules[:-1])
 
 
+@border
 def lenet5(layers: Layers, n_classes: int = 10) -> Network:
     """Caffe's LeNet as Gal & Ghahramani use it: ``(B, 1, 28, 28) -> (B, n_classes)`` logits.
 
@@ -78,6 +81,7 @@ def lenet5(layers: Layers, n_classes: int = 10) -> Network:
     Raises:
         ValueError: if ``layers`` is neither one factory nor four.
     """
+    integer("n_classes", n_classes, 1)
     conv1, conv2, dense1, dense2 = _one_each(layers, 4)
     return Network(
         conv1.conv2d(1, 20, 5),
@@ -91,6 +95,7 @@ def lenet5(layers: Layers, n_classes: int = 10) -> Network:
     )
 
 
+@border
 def lenet5_classic(
     layers: Layers, n_classes: int = 10, in_channels: int = 1, size: int = 28
 ) -> Network:
@@ -105,6 +110,7 @@ def lenet5_classic(
     """
     if size not in (28, 32):
         raise ValueError(f"size must be 28 or 32, got {size}")
+    integer("n_classes", n_classes, 1), integer("in_channels", in_channels, 1)
     conv1, conv2, dense1, dense2, dense3 = _one_each(layers, 5)
     return Network(
         conv1.conv2d(in_channels, 6, 5, padding=(32 - size) // 2),
@@ -122,6 +128,7 @@ def lenet5_classic(
     )
 
 
+@border
 def alexnet(layers: Layers, n_classes: int = 10, size: int = 32) -> Network:
     """AlexNet's five convolutions for small images: ``(B, 3, size, size)`` to logits.
 
@@ -132,6 +139,7 @@ def alexnet(layers: Layers, n_classes: int = 10, size: int = 32) -> Network:
     Raises:
         ValueError: if ``layers`` is neither one factory nor six, or nothing of the image is left.
     """
+    integer("n_classes", n_classes, 1)
     conv1, conv2, conv3, conv4, conv5, dense = _one_each(layers, 6)
     side = ((size - 1) // 4 + 1) // 8
     if side < 1:
@@ -155,6 +163,7 @@ def alexnet(layers: Layers, n_classes: int = 10, size: int = 32) -> Network:
     )
 
 
+@border
 def initialise(network: Network, generator: torch.Generator, weight_var: float = 2.0) -> Network:
     """Draw new weights from ``generator``: uniform, mean 0, variance ``weight_var / fan_in``.
 
@@ -163,6 +172,7 @@ def initialise(network: Network, generator: torch.Generator, weight_var: float =
     become 0. Then the layer's noise draws its start: ``layer.reset_noise(generator)``. Returns
     ``network``.
     """
+    non_negative("weight_var", weight_var)
     for module in _weight_layers(network):
         fan_in = module.weight[0].numel()
         uniform = torch.rand(module.weight.shape, generator=generator, device=generator.device)

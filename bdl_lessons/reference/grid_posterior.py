@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import integer, same_shape
+from bdl_lessons.core.validation import border, integer, same_shape
 
 
 class GridPosterior:
@@ -36,6 +36,7 @@ class GridPosterior:
             shape, or more than a millionth of the posterior lies on the border of the grid.
     """
 
+    @border
     def __init__(
         self,
         log_joint: Callable[[Tensor], Tensor],
@@ -44,7 +45,7 @@ class GridPosterior:
         n: int = 200,
     ):
         self.n = integer("n", n, 3)
-        if not len(low) == len(high) == 2 or not (low[0] < high[0] and low[1] < high[1]):
+        if not (low[0] < high[0] and low[1] < high[1]):
             raise ValueError(f"need two numbers each with low < high, got low={low}, high={high}")
         sides = list(zip(low, high, strict=True))
         self.axes = [torch.linspace(a, b, n, dtype=torch.float64) for a, b in sides]

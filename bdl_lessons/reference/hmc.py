@@ -7,9 +7,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import floating, integer, positive
+from bdl_lessons.core.validation import border, floating, integer, positive
 
 
+@border
 def hmc(
     potential: Callable[[Tensor], tuple[Tensor, Tensor]],
     start: Tensor,
@@ -42,6 +43,8 @@ def hmc(
         TypeError, ValueError: if an argument is out of range; the message names it.
     """
     point, shape = floating("start", start), (-1, *[1] * (start.dim() - 1))
+    if not start.numel():
+        raise ValueError(f"start must have a point for each chain, got shape {tuple(start.shape)}")
     integer("n_warmup", n_warmup, 0)
     integer("n_draws", n_draws, 1)
     integer("n_leapfrog", n_leapfrog, 1)
@@ -54,14 +57,14 @@ def hmc(
     for step in range(n_warmup + n_draws):
         size = (log_step.exp() * (0.8 + 0.4 * torch.rand(len(start), **random))).view(shape)
         momentum = torch.randn(start.shape, **random)
-        before = energy + momentum.square().flatten(1).sum(1) / 2
+        before = energy + momentum.square().reshape(len(start), -1).sum(1) / 2
         new, new_gradient = point, gradient
         for _ in range(n_leapfrog):
             momentum = momentum - size / 2 * new_gradient
             new = new + size * momentum
             new_energy, new_gradient = potential(new)
             momentum = momentum - size / 2 * new_gradient
-        after = new_energy + momentum.square().flatten(1).sum(1) / 2
+        after = new_energy + momentum.square().reshape(len(start), -1).sum(1) / 2
         prob = (before - after).clamp(max=0).exp().nan_to_num(0)  # a diverged path is rejected
         accept = torch.rand(len(start), **random) < prob
         point = torch.where(accept.view(shape), new, point)
@@ -75,6 +78,7 @@ def hmc(
     return torch.stack(draws), accepted
 
 
+@border
 def split_r_hat(draws: Tensor) -> Tensor:
     """The potential scale reduction ``(...)`` of ``draws (N, C, ...)``; 1 where chains agree.
 
@@ -84,12 +88,14 @@ def split_r_hat(draws: Tensor) -> Tensor:
     Raises:
         ValueError: if there are fewer than 4 draws.
     """
+    _check_draws(draws)
     half = integer("the number of draws", len(draws), 4) // 2
     halves = torch.cat([draws[:half], draws[-half:]], 1)
     within = halves.var(0).mean(0)
     return ((half - 1) / half + halves.mean(0).var(0) / within).sqrt()
 
 
+@border
 def effective_sample_size(draws: Tensor) -> Tensor:
     """Independent draws ``(...)`` that would give the chains' means their scatter.
 
@@ -99,5 +105,11 @@ def effective_sample_size(draws: Tensor) -> Tensor:
     Raises:
         ValueError: if there are fewer than 2 chains.
     """
-    n_chains = integer("the number of chains", draws.shape[1], 2)
+    _check_draws(draws)
+    n_chains = integer("the number of chains of draws", draws.shape[1], 2)
     return n_chains * draws.flatten(0, 1).var(0) / draws.mean(0).var(0)
+
+
+def _check_draws(draws: Tensor) -> None:
+    if floating("draws", draws).dim() < 2 or not len(draws):
+        raise ValueError(f"draws must have shape (N, C, ...), got {tuple(draws.shape)}")

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from bdl_lessons.core.files import DATA, NOTEBOOKS, replacing
@@ -31,3 +33,14 @@ def test_an_error_leaves_the_old_content_and_nothing_else(tmp_path):
 def test_the_repository_has_its_folders():
     assert (DATA / "results").is_dir()
     assert list(NOTEBOOKS.glob("*.ipynb"))
+
+
+def test_what_a_killed_process_left_is_cleared_away_after_an_hour(tmp_path):
+    path = tmp_path / "a.txt"
+    old, new = (tmp_path / f"a.txt.{pid}.unfinished" for pid in (1, 2))
+    for left in (old, new):
+        left.write_text("half of")
+    os.utime(old, (0, 0))
+    with replacing(path) as file:
+        file.write(b"new")
+    assert sorted(tmp_path.iterdir()) == [path, new]

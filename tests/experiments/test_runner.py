@@ -90,7 +90,7 @@ def test_bad_arguments_are_refused(tmp_path):
         runner.reproduce(toy.make(), "huge", folder=tmp_path)
     with pytest.raises(ValueError, match="jobs must be >= 1, got 0"):
         runner.reproduce(toy.make(), jobs=0, folder=tmp_path)
-    with pytest.raises(ValueError, match=r"no experiment 'nothing'; there are .*, rot"):
+    with pytest.raises(ValueError, match=r"no experiment .* 'nothing'; there are .*, rot"):
         experiments.load("nothing")
 
 

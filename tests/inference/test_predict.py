@@ -155,7 +155,7 @@ def test_training_mode_and_gradients_are_left_alone():
         ({"n_samples": 0}, ValueError, "n_samples"),
         ({"chunk_rows": 0}, ValueError, "chunk_rows"),
         ({"sampling": "mean"}, ValueError, "nothing to draw"),
-        ({"sampling": "rows"}, ValueError, "sampling"),
+        ({"sampling": "rows"}, TypeError, "sampling"),
         ({"generator": None}, TypeError, "generator"),
         ({"model": nn.Linear(2, 1)}, TypeError, "Network"),
         ({"x": torch.full((3, 2), float("nan"))}, ValueError, "finite"),

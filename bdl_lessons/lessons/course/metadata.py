@@ -102,7 +102,13 @@ def summary(sections: list[Section]) -> str:
 
 
 def lessons(folder: Path = NOTEBOOKS) -> list[Lesson]:
-    """Every lesson in ``folder``, in order."""
+    """Every lesson in ``folder``, in order.
+
+    Raises:
+        FileNotFoundError: if it is not there; a wheel has no notebooks.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(f"no folder {folder}: the notebooks come with the repository")
     return [Lesson(path) for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))]
 
 
