@@ -21,7 +21,6 @@ from bdl_lessons.lessons.web.recording import Recording, record, verify
 
 FOLDER = ROOT / "build" / "panels"
 MOST_BYTES = 6_000_000
-_HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -84,9 +83,9 @@ def load_all(folder: Path = FOLDER) -> list[WebPanel]:
 
 
 def _source_hash(module: str) -> str:
-    """A hash of all files of the repository that decide what a panel shows."""
+    """A hash of all files of the repository that decide what a recording has."""
     found: set[Path] = set()
-    waiting = {module, *(f"{__package__}.{path.stem}" for path in _HERE.glob("*.py"))}
+    waiting = {module, record.__module__}
     seen: set[str] = set()
     while waiting:
         name = waiting.pop()
