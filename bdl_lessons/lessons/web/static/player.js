@@ -17,7 +17,8 @@ globalThis.bdlPanels = (() => {
   }
 
   async function unpack(data) {
-    const bytes = Uint8Array.from(atob(data), letter => letter.charCodeAt(0));
+    const letters = atob(data), bytes = new Uint8Array(letters.length);
+    for (let i = 0; i < letters.length; i++) bytes[i] = letters.charCodeAt(i);
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
     return JSON.parse(await new Response(stream).text());
   }
