@@ -167,6 +167,29 @@ def test_panels_move_on_their_slides_by_keyboard(deck, lesson, write):
     assert deck.asked == deck.errors == []
 
 
+def test_the_speaker_has_notes_and_the_next_slide_in_a_second_window(deck, tmp_path):
+    cells = [
+        cell("title", "# Title"),
+        cell("notes", r"Say $\frac{1}{2}$ slowly.", "notes"),
+        cell("end", "The end."),
+    ]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "x.ipynb")
+    deck.goto(slides.write(tmp_path / "x.ipynb", tmp_path).as_uri())
+    deck.wait_for_function("Reveal.isReady()")
+    with deck.expect_popup() as opened:
+        deck.keyboard.press("s")
+    speaker = opened.value
+    notes = speaker.locator(".speaker-controls-notes .value")
+    notes.get_by_text("Say").wait_for()
+    assert notes.locator("math").count() == 1
+    assert notes.locator(".katex-html").count() == 0, "it would be shown twice"
+    upcoming = speaker.frame_locator("#upcoming-slide iframe")
+    upcoming.locator("p", has_text="The end.").wait_for()
+    deck.keyboard.press("ArrowRight")
+    notes.wait_for(state="hidden")
+    assert deck.errors == []
+
+
 def test_a_panel_without_its_recording_leaves_the_picture_on_the_slide(deck, tmp_path):
     path = slides.write(WITH_PANELS[0].path, tmp_path)
     name = re.search(r'data-panel="([\w-]+)', path.read_text())[1]

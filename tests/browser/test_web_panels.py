@@ -59,9 +59,10 @@ def set_places(opened, places):
 
 
 def drawn_without_words(real, setting):
-    """The picture of matplotlib with its text left out."""
+    """The picture of matplotlib with its text left out; formulas are shapes on the page too."""
     for text in real._stage.figure.findobj(Text):
-        text.set_alpha(0)
+        if "$" not in text.get_text():
+            text.set_alpha(0)
     real._stage.canvas.draw()
     real._stage.still = real._stage.canvas.copy_from_bbox(real._stage.figure.bbox)
     return np.asarray(Image.open(io.BytesIO(real._stage.draw(setting).png)).convert("L"))

@@ -83,9 +83,9 @@ def load_all(folder: Path = FOLDER) -> list[WebPanel]:
 
 
 def _source_hash(module: str) -> str:
-    """A hash of all files of the repository that decide what a recording has."""
+    """A hash of all files of the repository that decide what a panel shows."""
     found: set[Path] = set()
-    waiting = {module, record.__module__}
+    waiting = {module, f"{__package__}.recording"}
     seen: set[str] = set()
     while waiting:
         name = waiting.pop()
