@@ -205,6 +205,18 @@ def test_a_panel_without_its_recording_leaves_the_picture_on_the_slide(deck, tmp
     assert deck.errors == []
 
 
+@pytest.mark.parametrize(("query", "extra"), [("", 0), ("&showNotes=separate-page", 1)])
+def test_a_handout_has_a_page_for_each_slide_and_each_note(deck, write, query, extra):
+    deck.goto(f"{write(WITH_PANELS[0].path).as_uri()}?print-pdf{query}")
+    deck.locator("figure[data-state=ready]").wait_for()
+    pages = deck.locator(".pdf-page")
+    pages.first.wait_for()
+    printed = deck.pdf(prefer_css_page_size=True)
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == pages.count() + extra
+    assert pages.count() == deck.evaluate("Reveal.getTotalSlides()")
+    assert deck.errors == []
+
+
 LONG = "\n\n".join(["One paragraph of many."] * 30)
 
 
