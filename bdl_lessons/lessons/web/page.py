@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+from functools import cache
 from html import escape
 from pathlib import Path
 
@@ -21,6 +22,7 @@ def script() -> str:
     return (_STATIC / "player.js").read_text(encoding="utf-8")
 
 
+@cache
 def css() -> str:
     """The style of the player, with the font of the drawings in it."""
     faces = [

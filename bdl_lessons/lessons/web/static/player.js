@@ -17,7 +17,8 @@ globalThis.bdlPanels = (() => {
   }
 
   async function unpack(data) {
-    const bytes = Uint8Array.from(atob(data), letter => letter.charCodeAt(0));
+    const letters = atob(data), bytes = new Uint8Array(letters.length);
+    for (let i = 0; i < letters.length; i++) bytes[i] = letters.charCodeAt(i);
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
     return JSON.parse(await new Response(stream).text());
   }
@@ -127,7 +128,7 @@ globalThis.bdlPanels = (() => {
     svg.setAttribute("role", "img");
     svg.setAttribute("aria-label", content.alt);
     svg.innerHTML = `<defs>${content.definitions}</defs><g>${content.still}</g><g></g>`;
-    svg.style.maxWidth = `${content.size[0] / 10}px`;
+    svg.style.setProperty("--width", `${content.size[0] / 10}px`);
     const slots = content.slots.map(data => slot(data, lengths, svg.lastChild));
     const pieces = content.readout.map(field => reader(field, lengths));
     const readout = make("p", {className: "bdl-readout"});
@@ -156,10 +157,14 @@ globalThis.bdlPanels = (() => {
     reset.title = "Back to the start";
     reset.addEventListener("click", start);
     const row = make("div", {className: "bdl-controls"}, ...controls.map(one => one.row), reset);
-    // Keys belong to the panel while it has the focus, not to a slide show; Escape leaves it.
+    // Keys belong to the panel while it has the focus, not to the slides; Escape leaves it. Page
+    // keys, which a presenter's remote control sends, leave it and turn the slide.
+    row.dataset.preventSwipe = "";
     row.addEventListener("keydown", event => {
-      if (event.key === "Escape") document.activeElement.blur();
-      event.stopPropagation();
+      const turns = event.key.startsWith("Page") && figure.closest(".reveal");
+      if (event.key === "Escape" || turns) document.activeElement.blur();
+      if (turns) event.preventDefault();
+      else event.stopPropagation();
     });
     start();
     const scroll = make("div", {className: "bdl-picture"});
@@ -191,7 +196,10 @@ globalThis.bdlPanels = (() => {
         }
       }
     }, {rootMargin: "400px"});
-    document.querySelectorAll("figure.bdl-panel").forEach(figure => seen.observe(figure));
+    for (const figure of document.querySelectorAll("figure.bdl-panel")) {
+      if (figure.closest(".reveal")) begin(figure);  // ready before its slide is shown
+      else seen.observe(figure);
+    }
   }
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", watch);
