@@ -21,7 +21,6 @@ from bdl_lessons.lessons.web.recording import Recording, record, verify
 
 FOLDER = ROOT / "build" / "panels"
 MOST_BYTES = 6_000_000
-_HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def load_all(folder: Path = FOLDER) -> list[WebPanel]:
 def _source_hash(module: str) -> str:
     """A hash of all files of the repository that decide what a panel shows."""
     found: set[Path] = set()
-    waiting = {module, *(f"{__package__}.{path.stem}" for path in _HERE.glob("*.py"))}
+    waiting = {module, f"{__package__}.recording"}
     seen: set[str] = set()
     while waiting:
         name = waiting.pop()
@@ -106,6 +105,7 @@ def _source_hash(module: str) -> str:
     return digest.hexdigest()[:16]
 
 
+@cache
 def _imports(path: Path) -> set[str]:
     """Modules of the package that a file imports, and what could be one."""
     names = set()
