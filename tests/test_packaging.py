@@ -69,6 +69,7 @@ def test_every_import_is_declared():
         "sklearn": "scikit-learn",
         "contourpy": "matplotlib",
         "cycler": "matplotlib",
+        "docutils": "sphinx",
         "IPython": "jupyterlab",
         "fontTools": "matplotlib",
         "linear_operator": "gpytorch",

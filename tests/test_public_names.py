@@ -27,6 +27,8 @@ HOOKS = {
     "setup_context": "autograd.Function calls it",
     "vmap": "torch.func calls it",
     "extra_repr": "nn.Module prints it",
+    "setup": "Sphinx calls it in an extension",
+    "slug": "myst-parser calls it, by the configuration of the site",
     "get_canvas_width_height": "matplotlib asks a renderer",
     "points_to_pixels": "matplotlib asks a renderer",
     "option_scale_image": "matplotlib asks a renderer",

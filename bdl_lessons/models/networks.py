@@ -74,7 +74,7 @@ def mlp(
 def lenet5(layers: Layers, n_classes: int = 10) -> Network:
     """Caffe's LeNet as Gal & Ghahramani use it: ``(B, 1, 28, 28) -> (B, n_classes)`` logits.
 
-    conv 20@5x5, pool 2, conv 50@5x5, pool 2, linear 500, ReLU, linear. There is no nonlinearity
+    conv 20 (5x5), pool 2, conv 50 (5x5), pool 2, linear 500, ReLU, linear. There is no nonlinearity
     after the convolutions but the pooling. Published: dropout 0.5 before the last layer only,
     i.e. ``layers = [Deterministic()] * 3 + [BinaryDropout(0.5)]``.
 
@@ -101,7 +101,7 @@ def lenet5_classic(
 ) -> Network:
     """LeNet-5 with the widths of LeCun et al. (1998): ``(B, C, size, size)`` to logits.
 
-    conv 6@5x5, ReLU, pool 2, conv 16@5x5, ReLU, pool 2, then linear 120, 84, ``n_classes`` with
+    conv 6 (5x5), ReLU, pool 2, conv 16 (5x5), ReLU, pool 2, then linear 120, 84, ``n_classes`` with
     ReLU between. As it is used today: max pooling, every channel connected to every other, softmax.
     The original was made for 32 x 32 pixels; 28 x 28 are padded to that.
 
@@ -132,7 +132,7 @@ def lenet5_classic(
 def alexnet(layers: Layers, n_classes: int = 10, size: int = 32) -> Network:
     """AlexNet's five convolutions for small images: ``(B, 3, size, size)`` to logits.
 
-    The version that is common on CIFAR: conv 64@11x11 of stride 4, 192@5x5, 384, 256 and 256@3x3,
+    The version that is common on CIFAR: conv 64 (11x11) of stride 4, 192 (5x5), 384, 256 and 256 (3x3),
     pool 2 after the first, second and last, ReLU after each, one linear layer. 2.47 million
     parameters for 32 x 32 pixels and 10 classes.
 

@@ -28,8 +28,11 @@ class GridPosterior:
         n: points a side.
 
     Attributes:
-        points ``(n * n, 2)``; log_density ``(n * n,)`` of the posterior; probs ``(n * n,)``, the
-        probability of each cell; log_evidence 0-dim, nats; axes, two tensors ``(n,)``.
+        points: ``(n * n, 2)``.
+        log_density: of the posterior, ``(n * n,)``.
+        probs: the probability of each cell, ``(n * n,)``.
+        log_evidence: 0-dim, nats.
+        axes: two tensors ``(n,)``.
 
     Raises:
         TypeError, ValueError: if the rectangle is empty, ``log_joint`` gives a NaN or another

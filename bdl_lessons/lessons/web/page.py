@@ -8,6 +8,7 @@ from functools import cache
 from html import escape
 from pathlib import Path
 
+from matplotlib import get_data_path
 from matplotlib.font_manager import FontProperties, findfont
 
 from bdl_lessons.lessons.web.store import WebPanel
@@ -24,13 +25,15 @@ def script() -> str:
 
 @cache
 def css() -> str:
-    """The style of the player, with the font of the drawings in it."""
+    """The style of the player, with the font of the drawings and its licence in it."""
+    licence = Path(get_data_path(), "fonts/ttf/LICENSE_DEJAVU").read_text(encoding="utf-8")
     faces = [
         f'@font-face{{font-family:"BDL Sans";font-weight:{weight};'
         f"src:url(data:font/woff;base64,{base64.b64encode(_font(weight)).decode()})}}\n"
         for weight in ("normal", "bold")
     ]
-    return "".join(faces) + (_STATIC / "player.css").read_text(encoding="utf-8")
+    notice = f"/* BDL Sans is a part of DejaVu Sans, under this licence:\n{licence}*/\n"
+    return notice + "".join(faces) + (_STATIC / "player.css").read_text(encoding="utf-8")
 
 
 def figure(panel: WebPanel, picture: str, source: str = "") -> str:
@@ -76,7 +79,7 @@ def page(panel: WebPanel) -> str:
 def _font(weight: str) -> bytes:
     """DejaVu Sans, the font of the figures, with the letters that panels can use, as WOFF.
 
-    It comes with matplotlib under a free licence (LICENSE_DEJAVU there), which allows embedding.
+    It comes with matplotlib; its licence allows embedding under another name.
     """
     from fontTools import subset, ttLib
 

@@ -11,11 +11,10 @@ from pathlib import Path
 import bdl_lessons
 from bdl_lessons.core.files import DATA, ROOT
 from bdl_lessons.lessons.course import notebook
-from bdl_lessons.lessons.web import live, page, store
+from bdl_lessons.lessons.web import front, live, pictures
 
 _STATIC = Path(__file__).with_name("static")
 _KATEX = Path(__file__).parents[1] / "course" / "web" / "katex"
-_FRONT_PANEL = "dropout-noise"
 
 
 def build(folder: Path, numbers: list[str] | None = None, source: Path | None = None) -> Path:
@@ -51,11 +50,17 @@ def build(folder: Path, numbers: list[str] | None = None, source: Path | None = 
 
 def _prepare(source: Path, lessons: list[Path]) -> None:
     """The pages' sources: notebooks with live figures, generated pages, files that they load."""
-    used = [_FRONT_PANEL]
+    for path in (source / "lessons").glob("*.ipynb"):
+        if path.name not in {lesson.name for lesson in lessons}:
+            path.unlink()
+    used = [front.PANEL]
     for lesson in lessons:
         made = notebook.read(lesson)
         used += live.make_live(made, "../_static/panels")
-        live.write_if_changed(source / "lessons" / lesson.name, notebook.text(made).encode())
+        if missing := pictures.describe(made):
+            raise ValueError(f"{lesson.name}: no sentence under the figure of {', '.join(missing)}")
+        text = notebook.text(made).replace("../data/results/README.md", "../results/index.md")
+        live.write_if_changed(source / "lessons" / lesson.name, text.encode())
     live.write_files(sorted(set(used)), source / "_static" / "panels")
     for path in sorted(_KATEX.rglob("*.*")):
         live.write_if_changed(
@@ -63,16 +68,17 @@ def _prepare(source: Path, lessons: list[Path]) -> None:
         )
     for name in ("site.css", "site.js"):
         live.write_if_changed(source / "_static" / name, (_STATIC / name).read_bytes())
+    home = (_STATIC / "home.html").read_bytes()
+    live.write_if_changed(source / "_templates" / "home.html", home)
     live.write_if_changed(source / "conf.py", (_STATIC / "conf.py.txt").read_bytes())
     for path in sorted((DATA / "results").glob("*.png")):
         live.write_if_changed(source / "results" / path.name, path.read_bytes())
     results = (DATA / "results" / "README.md").read_text(encoding="utf-8")
     live.write_if_changed(source / "results" / "index.md", results.encode())
-    live.write_if_changed(source / "map.png", (DATA / "pictures" / "readme.png").read_bytes())
     rooms = [m.name for m in pkgutil.iter_modules(bdl_lessons.__path__) if m.ispkg]
     for room in rooms:
         live.write_if_changed(source / "package" / f"{room}.rst", _room(room).encode())
-    live.write_if_changed(source / "index.md", _front(lessons, rooms).encode())
+    live.write_if_changed(source / "index.md", front.text(lessons, rooms).encode())
 
 
 def _room(name: str) -> str:
@@ -85,15 +91,3 @@ def _room(name: str) -> str:
         short = module.removeprefix(f"{top}.")
         lines += [short, "-" * len(short), "", f".. automodule:: {module}", "   :members:", ""]
     return "\n".join(lines)
-
-
-def _front(lessons: list[Path], rooms: list[str]) -> str:
-    panel = store.load(_FRONT_PANEL)
-    files = f"_static/panels/{panel.name}"
-    figure = page.figure(panel, f"{files}.png", f"{files}.js")
-    text = (_STATIC / "front.md").read_text(encoding="utf-8")
-    chapters = "\n".join(f"lessons/{lesson.stem}" for lesson in lessons)
-    reference = "\n".join(f"package/{room}" for room in rooms)
-    for name, value in {"PANEL": figure, "LESSONS": chapters, "PACKAGE": reference}.items():
-        text = text.replace(f"@{name}@", value)
-    return text

@@ -105,6 +105,7 @@ def _source_hash(module: str) -> str:
     return digest.hexdigest()[:16]
 
 
+@cache
 def _imports(path: Path) -> set[str]:
     """Modules of the package that a file imports, and what could be one."""
     names = set()

@@ -6,6 +6,7 @@ document.addEventListener("DOMContentLoaded", () => {
       {left: "\\[", right: "\\]", display: true},
       {left: "\\(", right: "\\)", display: false},
     ],
+    strict: "ignore",
     throwOnError: false,
   }));
 });
