@@ -12,7 +12,7 @@ from bdl_lessons.core.files import NOTEBOOKS
 from bdl_lessons.experiments import markdown
 
 # Lessons that the rules of the second edition bind.
-SECOND_EDITION = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11")
+SECOND_EDITION = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12")
 
 
 @dataclass(frozen=True)
