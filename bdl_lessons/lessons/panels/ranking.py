@@ -33,11 +33,12 @@ _IMAGE = {
     "calibration error": "ece",
     "FPR95, letters": "notmnist-small/max softmax/fpr_at_95_tpr",
 }
+_ONLY_IMAGES = "measured on images only"
 _LABELS = {
     "error": ("RMSE, original units", "wrong test images (%)"),
     "negative log likelihood": ("− log likelihood of a test point (nats)",) * 2,
-    "calibration error": ("", "expected calibration error"),
-    "FPR95, letters": ("", "letters that pass where 95 % of the known images do"),
+    "calibration error": (_ONLY_IMAGES, "expected calibration error"),
+    "FPR95, letters": (_ONLY_IMAGES, "FPR95: letters taken as clothes or digits"),
 }
 _MOST, _FEW = 18, 7
 
@@ -69,17 +70,16 @@ def panel() -> Panel:
             Choice("data", "data", DATA, DATA[0]),
             Choice("measure", "measure", MEASURES, MEASURES[1]),
         ],
-        size=(9.8, 4.6),
+        size=(9.6, 4.6),
     )
 
 
 def build_figure(figure: Figure) -> Update:
     """Left: methods from best to worst with errors. Right: the same scores against time."""
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
-    figure.subplots_adjust(0.12, 0.13, 0.985, 0.91, wspace=0.16)
+    figure.subplots_adjust(0.12, 0.13, 0.985, 0.91, wspace=0.24)
     left.set(ylim=(_MOST - 0.3, -0.7), yticks=[])
     left.spines["left"].set_visible(False)
-    left.set_title("Less is better")
     right.set_title("Score against time")
     right.set(xscale="log", xlim=(0.7, 14), xlabel="time of a training step / plain network")
     right.set_xticks([1, 2, 5, 10], ["1", "2", "5", "10"])
@@ -127,7 +127,9 @@ def build_figure(figure: Figure) -> Update:
             text.set_text("")
 
         left.set_xlim(*_limits(np.concatenate([score - error, score + error, printed])))
-        left.set_xlabel(_LABELS[measure][data in IMAGES])
+        label = _LABELS[measure][data in IMAGES]
+        left.set_xlabel(f"← better      {label}")
+        right.set_ylabel(label)
         known = [(i, row) for i, row in enumerate(found) if np.isfinite(row.time)]
         times = np.array([row.time for _, row in known])
         scores = np.array([row.score for _, row in known])
@@ -228,8 +230,8 @@ def _readout(
         return f"No recorded method has a <b>{measure}</b> on {data}."
     first = found[0]
     near = [row.method for row in found[1:] if not _is_clear(first, row, data)]
-    tied = f"not clearly behind: {', '.join(near)}" if near else "all others are clearly behind"
-    cheap = ", ".join(row.method for _, row in front)
+    tied = f"not clearly behind: {' · '.join(near)}" if near else "all others are clearly behind"
+    cheap = " · ".join(row.method for _, row in front)
     unbeaten = f" Pareto-optimal in score and time: {cheap}." if cheap else ""
     return f"{data}: <b>{first.method}</b> has the best {measure}; {tied}.{unbeaten}"
 

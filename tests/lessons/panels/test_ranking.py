@@ -84,7 +84,7 @@ def test_seeds_are_averaged(records):
 def test_the_readout_names_the_first_its_rivals_and_the_front(records):
     readout = ranking.panel().render(data="Yacht", measure="error").readout
     assert "<b>VD</b> has the best error; all others are clearly behind" in readout
-    assert "Pareto-optimal in score and time: VD, MAP" in readout
+    assert "Pareto-optimal in score and time: VD · MAP" in readout
     readout = ranking.panel().render(data="MNIST", measure="error").readout
     assert "<b>MAP</b> has the best error; all others" in readout
     empty = ranking.panel().render(data="Yacht", measure="calibration error").readout
@@ -139,7 +139,9 @@ def test_what_the_lesson_says_of_the_ranking():
         first, *others = found[name, "negative log likelihood"]
         assert sum(not ranking._is_clear(first, row, name) for row in others) == n_rivals
     fronts = [
-        re.search("time: (.*)[.]", ranking.panel().render(data=d, measure=m).readout)[1].split(", ")
+        re.search("time: (.*)[.]", ranking.panel().render(data=d, measure=m).readout)[1].split(
+            " · "
+        )
         for d, m in found
     ]
     assert sum("MAP" in front for front in fronts) > sum("D.E" in front for front in fronts) > 8
