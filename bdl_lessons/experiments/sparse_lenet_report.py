@@ -25,7 +25,7 @@ _VERDICTS = {
     (False, True): "as good as the published sparse VD, with more weights",
     (False, False): "neither as small nor as good as the published sparse VD",
 }
-_RUN = ("network, method", "epochs", "seeds")
+_RUN = ("network, method", "seeds")
 _COLOURS = {"sparse VD": BLUE, "ARD": VERMILLION}
 _MARKERS = {"LeNet-300-100": "o", "LeNet-5": "s"}
 
@@ -59,14 +59,12 @@ def error_table(records: list[Record]) -> str:
 
 
 def figure(records: list[Record]) -> Figure:
-    """Error against compression; log alpha and kept pixels of the LeNet-300-100 trained longest."""
+    """Error against compression; log alpha and kept pixels of LeNet-300-100."""
     picture = new_figure(10.0, 3.8, layout="constrained")
     with style():
         left, middle, right = picture.subplots(1, 3, width_ratios=(1.35, 1.2, 1))
         _compressions(left, records)
         shown = [r for r in records if r["config"]["network"] == "LeNet-300-100"] or records
-        longest = max(r["config"]["n_epochs"] for r in shown)
-        shown = [r for r in shown if r["config"]["n_epochs"] == longest]
         _log_alphas(middle, shown)
         _pixels(picture, right, shown[0])
     return picture
@@ -78,11 +76,11 @@ def _name(record: Record) -> str:
     return f"{config['network']}, {config['method']}{cut}"
 
 
-def _set_ups(records: list[Record]) -> dict[tuple[str, int], list[Record]]:
-    """The runs of each network and method, with or without the cut, and number of epochs."""
-    groups: dict[tuple[str, int], list[Record]] = {}
+def _set_ups(records: list[Record]) -> dict[str, list[Record]]:
+    """The runs of each network and method, with or without the cut: one for each seed."""
+    groups: dict[str, list[Record]] = {}
     for record in records:
-        groups.setdefault((_name(record), record["config"]["n_epochs"]), []).append(record)
+        groups.setdefault(_name(record), []).append(record)
     return groups
 
 
@@ -91,7 +89,7 @@ def _mean(group: list[Record], name: str) -> float:
 
 
 def _run(group: list[Record]) -> list[str]:
-    return [_name(group[0]), str(group[0]["config"]["n_epochs"]), str(len(group))]
+    return [_name(group[0]), str(len(group))]
 
 
 def _row(group: list[Record]) -> list[str]:
@@ -114,7 +112,6 @@ def _published_row(row: dict) -> list[str]:
     return [
         f"*published:* {row['network and method']}",
         "",
-        "",
         f"{row['error_percent']:.2f}",
         "",
         " − ".join(f"{value:g}" for value in values if not math.isnan(value)) or "–",
@@ -127,12 +124,12 @@ def _verdicts(groups: list[list[Record]]) -> list[str]:
     targets = {row["network and method"]: row for row in published_table("sparse_lenet")}
     lines = []
     for group in groups:
-        name, n_epochs, n_seeds = _run(group)
+        name, n_seeds = _run(group)
         target = targets[f"{group[0]['config']['network']}, sparse VD"]
         small = _mean(group, "compression") >= target["compression"]
         good = _mean(group, "error") <= target["error_percent"]
         lines.append(
-            f"- {name}, {n_epochs} epochs, {n_seeds} seed{'s' * (n_seeds != '1')}: "
+            f"- {name}, {n_seeds} seed{'s' * (n_seeds != '1')}: "
             f"{_VERDICTS[small, good]} ({target['compression']:.0f} times at "
             f"{target['error_percent']:.2f} %)."
         )
@@ -214,10 +211,9 @@ _DIFFERENCES = """\
 Set-up, after the authors' code: Adam, 100 images a step, learning rate 0.001 falling in a line to 0
 (over the second half for LeNet-300-100, over all of it for LeNet-5), the KL at weight 0 for the
 first 5 of 200 epochs and at 1 from the 20th, log σ² from −10, means from N(0, 0.01²), bytes divided
-by 256, no augmentation, ReLU after the convolutions of LeNet-5. A line with fewer than 200 epochs
-keeps this schedule in proportion; `reproduce` also has the rows with all 200. All start from random
-weights. The script of LeNet-5 can load trained ones instead, but an author says that the published
-run had neither these nor the warm-up of the KL (issue 11 of their repository). What else differs:
-log α has no bounds, where theirs are ±8; the sigmoid in the KL has the paper's constants. Only in
-lines with *cut* does a weight train with its mean taken as 0 once its log α passes 3, as in the
-authors' code. ARD is not in the published table: its lines are the same runs with the other KL."""
+by 256, no augmentation, ReLU after the convolutions of LeNet-5. All start from random weights. The
+script of LeNet-5 can load trained ones instead, but an author says that the published run had
+neither these nor the warm-up of the KL (issue 11 of their repository). What else differs: log α has
+no bounds, where theirs are ±8; the sigmoid in the KL has the paper's constants. Only in lines with
+*cut* does a weight train with its mean taken as 0 once its log α passes 3, as in the authors' code.
+ARD is not in the published table: its lines are the same runs with the other KL."""
