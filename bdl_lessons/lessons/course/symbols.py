@@ -138,7 +138,12 @@ SYMBOLS = [
     ),
     Symbol(r"\Gamma", "", "incomplete gamma function", "09"),
     Symbol("A", "", "cell of a partition; in lesson 10, G⁻¹ V, so that U = I − Vᵀ A", "09"),
-    Symbol(r"\Delta", "width", "width of the cells of a grid", "09"),
+    Symbol(
+        r"\Delta",
+        "width",
+        "width of the cells of a grid; in lesson 12, difference of two methods on a split",
+        "09",
+    ),
     Symbol("D", "", "number of weights", "09"),
     Symbol("v", "v", "output weights of a network; in lesson 10, a Householder vector", "09"),
     Symbol(
@@ -156,4 +161,5 @@ SYMBOLS = [
     Symbol(r"\mathcal Q", "", "covariance of a layer's input under the noise", "11"),
     Symbol("R", "penalty", "penalty that noise adds to the loss, in nats", "11"),
     Symbol(r"\Omega", "omega", "diag(h) 𝓗 diag(h): sensitivity to relative noise", "11"),
+    Symbol("M", "M", "number of splits of a data set, or of networks trained in one batch", "12"),
 ]
