@@ -6,6 +6,7 @@ import os
 import time
 
 import torch
+from torch import Tensor
 
 
 def device(name: str | None = None) -> torch.device:
@@ -41,6 +42,11 @@ def _message(wanted: str, trouble: str) -> str:
         f"device {wanted!r} {trouble}. Available here: {', '.join(_available())}. "
         "Set BDL_DEVICE to one of these, or unset it to let the package choose."
     )
+
+
+def float64(x: Tensor) -> Tensor:
+    """``x`` in double precision: where it is, or on the CPU if it is on a GPU of Apple's."""
+    return (x.cpu() if x.device.type == "mps" else x).double()
 
 
 def clock(on: torch.device) -> float:

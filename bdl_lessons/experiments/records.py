@@ -21,6 +21,7 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
+from bdl_lessons.core.device import float64
 from bdl_lessons.core.files import DATA
 
 RESULTS_FOLDER = DATA / "results"
@@ -159,7 +160,7 @@ def group_by(records: Iterable[Record], *names: str) -> dict[Any, list[Record]]:
 
 def rounded(values: Tensor, digits: int) -> list:
     """The nested list of a tensor for the arrays of a record, to ``digits`` decimal places."""
-    return values.double().round(decimals=digits).tolist()
+    return float64(values).round(decimals=digits).tolist()
 
 
 def _parse(path: Path, content: bytes) -> tuple[list[Record], int]:

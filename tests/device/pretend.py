@@ -4,7 +4,8 @@
 there stays an ordinary CPU tensor whose storage is noted down, and says ``cuda:0`` when it is asked
 where it is. Mixing devices, ``.numpy()`` and a generator of another device raise, as on CUDA.
 ``gpu.waits`` counts what makes the processor wait for the GPU, by operation, copies among them;
-``gpu.copies`` counts the copies alone.
+``gpu.copies`` counts the copies alone. ``PretendDevice(float64=False)`` refuses double precision, as
+Apple's GPUs do.
 
 Left out: what only real kernels can show, such as values, speed and memory.
 """
@@ -12,6 +13,9 @@ Left out: what only real kernels can show, such as values, speed and memory.
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import ExitStack
+from typing import ClassVar
+from unittest import mock
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -30,7 +34,6 @@ _WAITS = {
     "unique_consecutive", "equal", "_linalg_check_errors", "bincount", "repeat_interleave",
 }  # fmt: skip
 _NO_SCALARS = {"cat", "stack", "dot", "vdot", "gather", "scatter", "index_select"}
-_COPY_OUT = {"item", "__float__", "__int__", "__bool__", "__index__"}
 
 
 class DeviceError(RuntimeError):
@@ -40,39 +43,43 @@ class DeviceError(RuntimeError):
 class PretendDevice(TorchFunctionMode):
     """See the module's docstring."""
 
-    def __init__(self) -> None:
+    _storages: ClassVar[dict[int, StorageWeakRef]] = {}  # of all: tensors may outlive their device
+
+    def __init__(self, float64: bool = True) -> None:
         super().__init__()
+        self.float64 = float64
         self.waits, self.copies = Counter(), Counter()
-        self._storages: dict[int, StorageWeakRef] = {}
         self._inputs: object = ()
-        self._operations = _Operations(self)
 
     def __enter__(self) -> PretendDevice:
-        self._kept = (
-            torch.Generator, torch.cuda.is_available, torch.cuda.device_count,
-            torch.cuda.synchronize, torch.cuda.get_device_name, torch.autograd._engine_run_backward,
-        )  # fmt: skip
-        torch.Generator = _generator_class(torch.Generator)
-        torch.cuda.is_available, torch.cuda.device_count = (lambda: True), (lambda: 1)
-        torch.cuda.synchronize = lambda *_: self.waits.update(["synchronize"])
-        torch.cuda.get_device_name = lambda *_: "a pretended GPU"
-        run_backward = torch.autograd._engine_run_backward
+        run_backward, parse_to = torch.autograd._engine_run_backward, torch._C._nn._parse_to
 
-        def with_mode(*args, **kwargs):  # the backward passes written in Python are looked at too
+        def with_mode(*args, **kwargs):  # backward passes written in Python are looked at too
             with _Again(self):
                 return run_backward(*args, **kwargs)
 
-        torch.autograd._engine_run_backward = with_mode
-        self._operations.__enter__()
+        def of_module(*args, **kwargs):  # module.to(tensor)
+            if args and isinstance(args[0], torch.Tensor):
+                args = (args[0].device, args[0].dtype, *args[1:])
+            return parse_to(*args, **kwargs)
+
+        self._patches = ExitStack()
+        for module, name, value in (
+            (torch, "Generator", _generator_class(torch.Generator)),
+            (torch.cuda, "is_available", lambda: True),
+            (torch.cuda, "device_count", lambda: 1),
+            (torch.cuda, "synchronize", lambda *_: self.waits.update(["synchronize"])),
+            (torch.cuda, "get_device_name", lambda *_: "a pretended GPU"),
+            (torch.autograd, "_engine_run_backward", with_mode),
+            (torch._C._nn, "_parse_to", of_module),
+        ):
+            self._patches.enter_context(mock.patch.object(module, name, value))
+        self._patches.enter_context(_Operations(self))
         return super().__enter__()
 
     def __exit__(self, *error) -> None:
         super().__exit__(*error)
-        self._operations.__exit__(*error)
-        (
-            torch.Generator, torch.cuda.is_available, torch.cuda.device_count,
-            torch.cuda.synchronize, torch.cuda.get_device_name, torch.autograd._engine_run_backward,
-        ) = self._kept  # fmt: skip
+        self._patches.close()
 
     def reset(self) -> None:
         """Start counting again."""
@@ -86,9 +93,12 @@ class PretendDevice(TorchFunctionMode):
     def place(self, tensor: torch.Tensor, there: bool = True) -> torch.Tensor:
         """Note down that the tensor, with all that shares its memory, is on the device or not."""
         key = _storage(tensor)
+        if there and tensor.dtype == torch.float64 and not self.float64:
+            raise DeviceError("float64 on a device that has none: compute it on the CPU")
         if there and key not in self._storages:
             if len(self._storages) % 5000 == 4999:
-                self._storages = {k: r for k, r in self._storages.items() if not r.expired()}
+                for gone in [k for k, r in self._storages.items() if r.expired()]:
+                    del self._storages[gone]
             self._storages[key] = StorageWeakRef(_unwrapped(tensor).untyped_storage())
         elif not there:
             self._storages.pop(key, None)
