@@ -4,8 +4,8 @@
 there stays an ordinary CPU tensor whose storage is noted down, and says ``cuda:0`` when it is asked
 where it is. Mixing devices, ``.numpy()`` and a generator of another device raise, as on CUDA.
 ``gpu.waits`` counts what makes the processor wait for the GPU, by operation, copies among them;
-``gpu.copies`` counts the copies alone. ``PretendDevice(float64=False)`` refuses double precision, as
-Apple's GPUs do.
+``gpu.copies`` counts the copies alone, ``gpu.backward`` the backward passes here and on the CPU.
+``PretendDevice(float64=False)`` refuses double precision, as Apple's GPUs do.
 
 Left out: what only real kernels can show, such as values, speed and memory.
 """
@@ -21,7 +21,6 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 GPU = torch.device("cuda", 0)
 CPU = torch.device("cpu")
@@ -48,13 +47,15 @@ class PretendDevice(TorchFunctionMode):
     def __init__(self, float64: bool = True) -> None:
         super().__init__()
         self.float64 = float64
-        self.waits, self.copies = Counter(), Counter()
+        self.waits, self.copies, self.backward = Counter(), Counter(), Counter()
         self._inputs: object = ()
 
     def __enter__(self) -> PretendDevice:
         run_backward, parse_to = torch.autograd._engine_run_backward, torch._C._nn._parse_to
 
         def with_mode(*args, **kwargs):  # backward passes written in Python are looked at too
+            there = any(self.holds(root) for root in _tensors(args[0]))
+            self.backward["GPU" if there else "CPU"] += 1
             with _Again(self):
                 return run_backward(*args, **kwargs)
 
@@ -70,6 +71,7 @@ class PretendDevice(TorchFunctionMode):
             (torch.cuda, "device_count", lambda: 1),
             (torch.cuda, "synchronize", lambda *_: self.waits.update(["synchronize"])),
             (torch.cuda, "get_device_name", lambda *_: "a pretended GPU"),
+            (torch.cuda, "max_memory_allocated", lambda *_: 0),
             (torch.autograd, "_engine_run_backward", with_mode),
             (torch._C._nn, "_parse_to", of_module),
         ):
@@ -85,6 +87,7 @@ class PretendDevice(TorchFunctionMode):
         """Start counting again."""
         self.waits.clear()
         self.copies.clear()
+        self.backward.clear()
 
     def holds(self, tensor: torch.Tensor) -> bool:
         """Whether the tensor is on the device."""
@@ -208,6 +211,10 @@ class PretendDevice(TorchFunctionMode):
             raise TypeError("can't convert cuda:0 device type tensor to numpy")
         return func(x, *args, **kwargs)
 
+    def _new_tensor(self, func, x, data, *args, **kwargs):
+        kwargs.setdefault("device", self._device(torch.Tensor.device.__get__, x))
+        return self._as_tensor(torch.tensor, data, *args, **{"dtype": x.dtype, **kwargs})
+
     def _deepcopy(self, func, x, memo):
         return self.place(func(x, memo), self.holds(x))
 
@@ -326,7 +333,13 @@ def _is_gpu(wanted) -> bool:
 
 
 def _tensors(tree) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+    if isinstance(tree, torch.Tensor):
+        return [tree]
+    if isinstance(tree, dict):
+        tree = tree.values()
+    elif not isinstance(tree, list | tuple):
+        return []
+    return [tensor for branch in tree for tensor in _tensors(branch)]
 
 
 def _unwrapped(tensor: torch.Tensor) -> torch.Tensor:
@@ -347,6 +360,7 @@ _SPECIAL = {
     torch.Tensor.to: PretendDevice._to,
     torch.Tensor.cuda: PretendDevice._cuda,
     torch.Tensor.cpu: PretendDevice._cpu,
+    torch.Tensor.new_tensor: PretendDevice._new_tensor,
     torch.Tensor.__deepcopy__: PretendDevice._deepcopy,
     **dict.fromkeys(_AS_TENSOR, PretendDevice._as_tensor),
     **dict.fromkeys(_PRINTED, PretendDevice._printed),

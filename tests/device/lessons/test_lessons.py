@@ -1,0 +1,34 @@
+"""The code cells of every lesson on a pretended GPU without float64: ``make test-device``."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.device.pretend import PretendDevice
+
+NOTEBOOKS = sorted(Path(__file__).parents[3].glob("notebooks/*.ipynb"))
+TRAINING = 100  # backward passes in a cell, from which on they belong on the device
+
+
+def cells(notebook):
+    """The number and the code of every code cell."""
+    for number, cell in enumerate(json.loads(notebook.read_text(encoding="utf-8"))["cells"]):
+        if cell["cell_type"] == "code":
+            yield number, "".join(cell["source"])
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_cells_keep_to_their_device(notebook, monkeypatch):
+    monkeypatch.chdir(notebook.parent)
+    monkeypatch.delenv("BDL_DEVICE", raising=False)
+    names = {"__name__": "__main__"}
+    on_cpu = {}
+    exec("from IPython.display import display", names)
+    with PretendDevice(float64=False) as gpu:
+        for number, code in cells(notebook):
+            gpu.reset()
+            exec(compile(code, f"cell {number} of {notebook.name}", "exec"), names)
+            if gpu.backward["CPU"] > TRAINING:
+                on_cpu[number] = gpu.backward["CPU"]
+    assert not on_cpu, f"cells that train on the CPU, with their backward passes: {on_cpu}"
