@@ -21,7 +21,7 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
-from bdl_lessons.core.device import float64
+from bdl_lessons.core.device import float64, gpu_facts
 from bdl_lessons.core.files import DATA
 
 RESULTS_FOLDER = DATA / "results"
@@ -96,7 +96,7 @@ def make_record(
         "seconds": round(seconds, 1),
         "device": _describe(device),
         "threads": torch.get_num_threads(),
-        "versions": _versions(),
+        "versions": _versions() | gpu_facts(device),
     }
 
 
