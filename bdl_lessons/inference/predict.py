@@ -167,8 +167,9 @@ def _check(model, x, n_samples, sampling, generator, chunk_rows) -> int:
     validation.finite("x", x)
     largest = [1]
 
-    def look(module: nn.Module, inputs: tuple, output: Tensor) -> None:
-        largest.append(output.numel() * output.element_size())
+    def look(module: nn.Module, inputs: tuple, output: object) -> None:
+        if isinstance(output, Tensor):
+            largest.append(output.nbytes)
 
     try:  # slicing weights would hide a wrong width
         with torch.nn.modules.module.register_module_forward_hook(look):

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.device.pretend import PretendDevice
 
@@ -16,6 +17,15 @@ def cells(notebook):
     for number, cell in enumerate(json.loads(notebook.read_text(encoding="utf-8"))["cells"]):
         if cell["cell_type"] == "code":
             yield number, "".join(cell["source"])
+
+
+@pytest.fixture(autouse=True)
+def a_new_kernel():
+    """Lessons may set these two."""
+    dtype, n_threads = torch.get_default_dtype(), torch.get_num_threads()
+    yield
+    torch.set_default_dtype(dtype)
+    torch.set_num_threads(n_threads)
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
