@@ -12,27 +12,31 @@ import torch
 from torch import Tensor
 
 
-def device(name: str | None = None) -> torch.device:
+def device(name: str | None = None, *, float64: bool = False) -> torch.device:
     """The device to compute on: ``name``, else ``BDL_DEVICE``, else cuda, mps, cpu in that order.
 
     Args:
         name: ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``; ``None`` or ``""`` to choose.
+        float64: whether double precision is needed; then the CPU stands in for mps.
 
     Raises:
         ValueError: if the device is unknown or this machine does not have it.
     """
     wanted = name or os.environ.get("BDL_DEVICE", "")
-    if not wanted:
-        return torch.device(_available()[0])
     try:
-        chosen = torch.device(wanted)
+        chosen = torch.device(wanted or _available()[0])
     except RuntimeError as error:
         raise ValueError(_message(wanted, "is not a device name")) from error
     if chosen.type not in _available():
         raise ValueError(_message(wanted, "is not available on this machine"))
-    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
+    if wanted and chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
         raise ValueError(_message(wanted, f"does not exist: {torch.cuda.device_count()} GPU(s)"))
-    return chosen
+    return torch.device("cpu") if float64 and chosen.type == "mps" else chosen
+
+
+def seeded(seed: int) -> torch.Generator:
+    """A generator on :func:`device`, so that what it draws there need not be copied."""
+    return torch.Generator(device()).manual_seed(seed)
 
 
 def _available() -> list[str]:

@@ -5,7 +5,7 @@ there stays an ordinary CPU tensor whose storage is noted down, and says ``cuda:
 where it is. Mixing devices, ``.numpy()`` and a generator of another device raise, as on CUDA.
 ``gpu.waits`` counts what makes the processor wait for the GPU, by operation, copies among them;
 ``gpu.copies`` counts the copies alone, ``gpu.backward`` the backward passes here and on the CPU.
-``PretendDevice(float64=False)`` refuses double precision, as Apple's GPUs do.
+``PretendDevice(float64=False)`` is ``mps``: it refuses double precision, as Apple's GPUs do.
 
 Left out: what only real kernels can show, such as values, speed and memory.
 """
@@ -22,7 +22,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-GPU = torch.device("cuda", 0)
+_GPUS = torch.device("mps", 0), torch.device("cuda", 0)
 CPU = torch.device("cpu")
 
 _AS_TENSOR = (torch.tensor, torch.as_tensor, torch.asarray)
@@ -46,7 +46,7 @@ class PretendDevice(TorchFunctionMode):
 
     def __init__(self, float64: bool = True) -> None:
         super().__init__()
-        self.float64 = float64
+        self.float64, self.device = float64, _GPUS[float64]
         self.waits, self.copies, self.backward = Counter(), Counter(), Counter()
         self._inputs: object = ()
 
@@ -67,7 +67,8 @@ class PretendDevice(TorchFunctionMode):
         self._patches = ExitStack()
         for module, name, value in (
             (torch, "Generator", _generator_class(torch.Generator)),
-            (torch.cuda, "is_available", lambda: True),
+            (torch.cuda, "is_available", lambda: self.float64),
+            (torch.backends.mps, "is_available", lambda: not self.float64),
             (torch.cuda, "device_count", lambda: 1),
             (torch.cuda, "synchronize", lambda *_: self.waits.update(["synchronize"])),
             (torch.cuda, "get_device_name", lambda *_: "a pretended GPU"),
@@ -157,10 +158,10 @@ class PretendDevice(TorchFunctionMode):
             )
 
     def _device(self, func, x, *_):
-        return GPU if self.holds(x) else func(x)
+        return self.device if self.holds(x) else func(x)
 
     def _is_cuda(self, func, x, *_):
-        return self.holds(x)
+        return self.holds(x) and self.float64
 
     def _is_cpu(self, func, x, *_):
         return not self.holds(x)
@@ -172,7 +173,7 @@ class PretendDevice(TorchFunctionMode):
             first = args.pop(0)
             like, wanted = (first, None) if isinstance(first, torch.Tensor) else (None, first)
         if like is not None:
-            wanted, kwargs["dtype"] = (GPU if self.holds(like) else CPU), like.dtype
+            wanted, kwargs["dtype"] = (self.device if self.holds(like) else CPU), like.dtype
         blocking = not (kwargs.get("non_blocking") or (len(args) > 1 and args[1]))
         if args and args[0] is None:  # to(device, dtype=None, non_blocking)
             args = []
@@ -183,7 +184,7 @@ class PretendDevice(TorchFunctionMode):
         return self.move(x, _is_gpu(wanted))
 
     def _cuda(self, func, x, *_, **__):
-        return self._to(torch.Tensor.to, x, GPU)
+        return self._to(torch.Tensor.to, x, self.device)
 
     def _cpu(self, func, x, *_, **__):
         return self._to(torch.Tensor.to, x, CPU)
@@ -317,7 +318,7 @@ def _generator_class(real: type) -> type:
     class Generator(real, metaclass=AnyGenerator):
         def __new__(cls, device="cpu"):
             self = real.__new__(cls, "cpu")
-            self.place = GPU if _is_gpu(device) else CPU
+            self.place = torch.device(torch.device(device).type, 0) if _is_gpu(device) else CPU
             return self
 
         def __init__(self, device="cpu"):
@@ -329,7 +330,7 @@ def _generator_class(real: type) -> type:
 
 
 def _is_gpu(wanted) -> bool:
-    return isinstance(wanted, int) or torch.device(wanted).type == "cuda"
+    return isinstance(wanted, int) or torch.device(wanted).type in ("cuda", "mps")
 
 
 def _tensors(tree) -> list[torch.Tensor]:
