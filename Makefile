@@ -10,11 +10,11 @@ WORKERS := 2
 THREADS := 1
 KERNEL :=
 TEST = OMP_NUM_THREADS=$(THREADS) $(KERNEL) $(BIN)/python -m pytest -q --numprocesses=$(WORKERS) --dist=loadscope
-UNIT := tests --ignore=tests/browser
+UNIT := tests --ignore=tests/browser --ignore=tests/device/lessons
 NOTEBOOKS := --nbval --nbval-current-env --nbval-cell-timeout=180 \
     --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks
 
-.PHONY: lab test lint unit notebooks test-browser rebuild bench reproduce report site slides install clean
+.PHONY: lab test lint unit notebooks test-browser test-device test-gpu rebuild bench reproduce report site slides install clean
 
 lab: install
 	$(BIN)/jupyter lab $(LAB_FLAGS) notebooks/00_start_here.ipynb
@@ -50,6 +50,20 @@ kernel-none kernel-avx2 kernel-one-thread kernel-two-threads: install
 	    print('$@:', torch.backends.cpu.get_cpu_capability(), torch.get_num_threads(), 'thread(s)')"
 	$(TEST) $(UNIT)
 	BDL_CHECK_FIGURES=1 $(TEST) $(NOTEBOOKS)
+
+# Every lesson on a pretended GPU (the package's part is among the unit tests), and everything on a
+# real one. make test-gpu GPU_PYTHON=python3 takes an interpreter that has PyTorch and the packages
+# of the lock, in whichever versions; it fails where there is no CUDA.
+test-device: install
+	$(TEST) tests/device/lessons
+
+GPU_PYTHON ?= $(BIN)/python
+GPU_FLAGS ?=
+ifeq ($(GPU_PYTHON),$(BIN)/python)
+test-gpu: install
+endif
+test-gpu:
+	PYTHONPATH="$(CURDIR):$$PYTHONPATH" $(GPU_PYTHON) -m tests.gpu.run $(GPU_FLAGS)
 
 test-browser: install
 	$(BIN)/python -m pytest -q -rs tests/browser

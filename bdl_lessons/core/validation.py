@@ -60,6 +60,8 @@ def like(reference: Tensor, name: str, value: float | Tensor) -> Tensor:
     Raises:
         ValueError: if the shape does not broadcast, or only by enlarging ``reference``.
     """
+    if isinstance(value, Real):  # written by the device: a copy would wait for it
+        value = reference.new_full((), value)
     value = torch.as_tensor(value, dtype=reference.dtype, device=reference.device)
     try:
         fits = torch.broadcast_shapes(value.shape, reference.shape) == reference.shape

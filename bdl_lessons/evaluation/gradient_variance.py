@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core import validation
+from bdl_lessons.core.device import float64
 from bdl_lessons.core.validation import border
 from bdl_lessons.models import Network
 
@@ -70,7 +71,7 @@ def gradient_variance(gradients: Tensor) -> VarianceEstimate:
         raise ValueError(
             f"gradients must be (S, ...) with S >= 3 draws, got shape {tuple(gradients.shape)}"
         )
-    flat = gradients.flatten(1).double()
+    flat = float64(gradients.flatten(1))
     distance = (flat - flat.mean(0)).square().mean(1)
     value = distance.sum() / (n_draws - 1)
     std_err = distance.std(correction=0) * n_draws / ((n_draws - 2) * (n_draws - 1) ** 0.5)

@@ -49,6 +49,7 @@ class Experiment:
         run: measures a trial. A module-level function, so that it reaches other processes.
         table: records of one scale -> Markdown: ours beside published, and what differs.
         figure: the same records -> a figure.
+        on_cpu: whether it measures the processor, whatever GPU there is.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Experiment:
     run: Callable[[Trial], TrialResult]
     table: Callable[[Sequence[Record]], str]
     figure: Callable[[Sequence[Record]], Figure]
+    on_cpu: bool = False
 
 
 @border

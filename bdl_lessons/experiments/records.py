@@ -21,6 +21,7 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
+from bdl_lessons.core.device import float64, gpu_facts
 from bdl_lessons.core.files import DATA, IS_INSTALLED
 from bdl_lessons.core.validation import border
 
@@ -97,7 +98,7 @@ def make_record(
         "seconds": round(seconds, 1),
         "device": _describe(device),
         "threads": torch.get_num_threads(),
-        "versions": _versions(),
+        "versions": _versions() | gpu_facts(device),
     }
 
 
@@ -161,7 +162,7 @@ def group_by(records: Iterable[Record], *names: str) -> dict[Any, list[Record]]:
 
 def rounded(values: Tensor, digits: int) -> list:
     """The nested list of a tensor for the arrays of a record, to ``digits`` decimal places."""
-    return values.double().round(decimals=digits).tolist()
+    return float64(values).round(decimals=digits).tolist()
 
 
 def _parse(path: Path, content: bytes) -> tuple[list[Record], int]:

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons.core import BLUE, CYCLE, DASHES, INK, device
+from bdl_lessons.core.device import float64
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import CAFFE_SCALE, mnist
 from bdl_lessons.datasets.rotation import rotated
@@ -93,7 +94,7 @@ def run(trial: Trial) -> TrialResult:
         {
             "test_error": error_rate(probs, y_test),
             "test_error_mean_weights": error_rate(mean_weights(net, x_test), y_test),
-            "starts_with_1": (classes[upright] == 1).double().mean().item(),
+            "starts_with_1": float64(classes[upright] == 1).mean().item(),
         },
         {
             "test_index": indices.tolist(),

@@ -119,7 +119,7 @@ def measure(experiment: Experiment, scale: str, trial: Trial) -> Record:
         measured.metrics,
         arrays=measured.arrays,
         seconds=time.perf_counter() - began,
-        device=device(trial.config.get("device")),
+        device=device("cpu" if experiment.on_cpu else trial.config.get("device")),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from bdl_lessons.core.random import standard_normal
 from bdl_lessons.core.validation import border, floating, integer, positive
 
 
@@ -50,13 +51,17 @@ def hmc(
     integer("n_leapfrog", n_leapfrog, 1)
     if not 0 < positive("acceptance", acceptance) < 1:
         raise ValueError(f"acceptance must be in (0, 1), got {acceptance}")
-    random = {"generator": generator, "dtype": start.dtype}
-    log_step = torch.full((len(start),), positive("step_size", step_size), dtype=start.dtype).log()
+    draw = {"generator": generator, "device": generator.device, "dtype": start.dtype}
+
+    def uniform() -> Tensor:
+        return torch.rand(len(start), **draw).to(start.device)
+
+    log_step = start.new_full((len(start),), positive("step_size", step_size)).log()
     energy, gradient = potential(point)
     draws, accepted = [], torch.zeros_like(log_step)
     for step in range(n_warmup + n_draws):
-        size = (log_step.exp() * (0.8 + 0.4 * torch.rand(len(start), **random))).view(shape)
-        momentum = torch.randn(start.shape, **random)
+        size = (log_step.exp() * (0.8 + 0.4 * uniform())).view(shape)
+        momentum = standard_normal(start.shape, generator, start)
         before = energy + momentum.square().reshape(len(start), -1).sum(1) / 2
         new, new_gradient = point, gradient
         for _ in range(n_leapfrog):
@@ -66,7 +71,7 @@ def hmc(
             momentum = momentum - size / 2 * new_gradient
         after = new_energy + momentum.square().reshape(len(start), -1).sum(1) / 2
         prob = (before - after).clamp(max=0).exp().nan_to_num(0)  # a diverged path is rejected
-        accept = torch.rand(len(start), **random) < prob
+        accept = uniform() < prob
         point = torch.where(accept.view(shape), new, point)
         gradient = torch.where(accept.view(shape), new_gradient, gradient)
         energy = torch.where(accept, new_energy, energy)

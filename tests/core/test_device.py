@@ -54,3 +54,11 @@ def test_the_clock_counts_work_and_not_waiting():
     sum(range(3_000_000))
     assert 0 <= waited < 0.15
     assert clock(torch.device("cpu")) - began > waited
+
+
+def test_double_precision_is_not_asked_of_apples_gpus(monkeypatch):
+    monkeypatch.delenv("BDL_DEVICE", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert device().type == "mps"
+    assert device(float64=True).type == "cpu"

@@ -245,4 +245,4 @@ def _factor(factor: str, sizes: Mapping[str, int]) -> float:
 
 
 TITLE = "Time and memory of one layer against its sizes (Nguyen et al. 2021, Table 6)"
-EXPERIMENT = Experiment("complexity", TITLE, trials, run, table, figure)
+EXPERIMENT = Experiment("complexity", TITLE, trials, run, table, figure, on_cpu=True)

@@ -345,4 +345,4 @@ def _slopes(rows: list[dict]) -> dict:
 
 
 TITLE = "What a layer costs: a training step, and the KL of structured dropout"
-EXPERIMENT = Experiment("layer_cost", TITLE, trials, run, table, figure)
+EXPERIMENT = Experiment("layer_cost", TITLE, trials, run, table, figure, on_cpu=True)

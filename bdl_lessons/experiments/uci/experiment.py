@@ -53,7 +53,7 @@ def run(trial: Trial) -> TrialResult:
     the KL beside the log likelihood. Metrics: their means, ``*_error`` the standard errors; CPU
     milliseconds of a step of one network, batched and alone.
     """
-    config, on = trial.config, device()
+    config, on = trial.config, device(float64=True)
     method = METHODS[config["method"]]
     data = uci(config["data"])
     rows = splits(len(data.x), config["n_splits"])
