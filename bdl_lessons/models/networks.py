@@ -132,8 +132,8 @@ def lenet5_classic(
 def alexnet(layers: Layers, n_classes: int = 10, size: int = 32) -> Network:
     """AlexNet's five convolutions for small images: ``(B, 3, size, size)`` to logits.
 
-    The version that is common on CIFAR: conv 64 (11x11) of stride 4, 192 (5x5), 384, 256 and 256
-    (3x3), pool 2 after the first, second and last, ReLU after each, one linear layer. 2.47 million
+    The version that is common on CIFAR: conv 64 (11x11, stride 4), 192 (5x5), 384, 256, 256 (3x3),
+    pool 2 after the first, second and last, ReLU after each, one linear layer. 2.47 million
     parameters for 32 x 32 pixels and 10 classes.
 
     Raises:
