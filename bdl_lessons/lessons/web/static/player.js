@@ -167,7 +167,7 @@ globalThis.bdlPanels = (() => {
       else event.stopPropagation();
     });
     start();
-    const scroll = make("div", {className: "bdl-picture"});
+    const scroll = make("div", {className: "bdl-picture", tabIndex: 0});
     scroll.append(svg);
     figure.replaceChildren(row, scroll, readout);
     figure.dataset.state = "ready";
