@@ -1,12 +1,15 @@
-"""Lesson 11: what holds the weights back when some labels of the digits are random, trained once.
+"""Lesson 11: what keeps a network from memorising random labels of the digits, trained once.
 
-Networks 64-80-80-10 without a prior, with a Gaussian prior whose precision validation data choose,
-and with the noise of VD, VSD and hierarchical VSD. All networks of a method (one for each share of
-random labels and each seed) are trained as one batch by the same rule; each has its own split,
-labels and start, the same for every method, so that differences between methods are paired.
+Networks 64-80-80-10 without a prior, with a Gaussian prior, and with the noise of VD, VSD and
+hierarchical VSD. Validation data choose the precision of the prior, and in the same way the weight
+of the KL of VSD at T = 0, which all kinds of noise share. All networks of a method (one for each
+share of random labels and each seed) are trained as one batch by the same rule; each has its own
+split, labels and start, the same for every method, so that differences between methods are paired.
 """
 
 from __future__ import annotations
+
+import functools
 
 import numpy as np
 import torch
@@ -33,18 +36,22 @@ SEEDS = 8
 N_TRAIN, N_VALIDATION, N_TEST, N_STEPS, N_DRAWS = 1000, 200, 700, 1000, 40
 PRECISIONS = (0.0, 1.0, 3.0, 6.0, 10.0, 15.0, 25.0)
 """Of the Gaussian prior of MAP, to choose from; 0 is maximum likelihood."""
+KL_WEIGHTS = (1.0, 4.0, 16.0)
+"""Of the KL of the noise, to choose from for VSD at T = 0."""
 REFERENCE_ALPHA = 0.1
 
-_PER_UNIT = {"init_p_drop": 0.2, "kl_per": "factor"}
+_PER_UNIT = {"init_p_drop": 0.2, "kl_per": "factor", "alpha_spread": 0.5}
 METHODS: dict[str, LayerFactory] = {
     "no prior": Deterministic(),
-    "MAP, tuned": Deterministic(),
+    "MAP": Deterministic(),
     "VD": StructuredDropout(n_reflections=0, prior="log_uniform", **_PER_UNIT),
     "VSD, T = 0": StructuredDropout(n_reflections=0, **_PER_UNIT),
     "VSD, T = 2": StructuredDropout(n_reflections=2, **_PER_UNIT),
     "hierarchical VSD": HierarchicalDropout(StructuredDropout(n_reflections=2, **_PER_UNIT)),
+    "VSD, T = 0, untuned": StructuredDropout(n_reflections=0, **_PER_UNIT),
     "VSD, KL per weight": StructuredDropout(n_reflections=2, kl_per="weight"),
 }
+_FIXED = {"no prior": 0.0, "VSD, T = 0, untuned": 1.0, "VSD, KL per weight": 1.0}
 
 
 def make_arrays() -> dict[str, np.ndarray]:
@@ -62,14 +69,14 @@ def train(method: str, n_seeds: int = SEEDS, n_steps: int = N_STEPS) -> dict[str
     - ``spectral_norm``: of the three mean weight matrices;
     - ``penalty``: R of each layer under one reference noise, ``C = 0.1 I``, nats;
     - ``alpha``: mean variance of the noise of each layer (0 without noise);
-    - ``precision``: of the Gaussian prior, chosen for MAP, else 0.
+    - ``kl_weight``: for MAP the precision of its prior.
     """
-    runs = [_data(share, seed) for share in SHARES for seed in range(n_seeds)]
-    x, y, x_test, y_clean, y_test = map(torch.stack, zip(*runs, strict=True))
-    precision = torch.zeros(len(x))
-    if method == "MAP, tuned":
-        precision = _chosen(x, y, n_seeds, n_steps)
-    members, generator = _fitted(method, x, y, precision, n_seeds, n_steps)
+    x, y, x_test, y_clean, y_test = _data_of_all(n_seeds)
+    if method in _FIXED:
+        weight = torch.full((len(x),), _FIXED[method])
+    else:
+        weight = _chosen("MAP" if method == "MAP" else "VSD, T = 0", n_seeds, n_steps)
+    members, generator = _fitted(method, x, y, weight, n_seeds, n_steps)
     on_train, on_test = (_probabilities(members, rows, generator) for rows in (x, x_test))
     networks = [members.network(number) for number in range(len(x))]
     layers = [[module for module in network if hasattr(module, "noise")] for network in networks]
@@ -90,13 +97,13 @@ def train(method: str, n_seeds: int = SEEDS, n_steps: int = N_STEPS) -> dict[str
                 ]
             ),
             "alpha": torch.tensor([[_mean_alpha(layer) for layer in row] for row in layers]),
-            "precision": precision,
+            "kl_weight": weight,
         }
     return {key: v.unflatten(0, (len(SHARES), n_seeds)).numpy() for key, v in results.items()}
 
 
 def _fitted(
-    method: str, x: Tensor, y: Tensor, precision: Tensor, n_seeds: int, n_steps: int
+    method: str, x: Tensor, y: Tensor, weight: Tensor, n_seeds: int, n_steps: int
 ) -> tuple[BatchedNetworks, torch.Generator]:
     """Networks trained on ``x``, ``(M, N, 64)``; equal seeds have equal starts."""
     networks = [
@@ -114,20 +121,27 @@ def _fitted(
         generator=generator,
         optimizer=adam(3e-3),
         batch_size=100,
-        kl_weight=(lambda step: kl_warmup(step, 0, n_steps / 4)) if noisy else precision,
+        kl_weight=(lambda step: weight * kl_warmup(step, 0, n_steps / 4)) if noisy else weight,
     )
     return members, generator
 
 
-def _chosen(x: Tensor, y: Tensor, n_seeds: int, n_steps: int) -> Tensor:
-    """The precision of each network, ``(M,)``, with the best NLL on the last training examples."""
-    nlls = []
-    for precision in PRECISIONS:
-        parts = x[:, :-N_VALIDATION], y[:, :-N_VALIDATION], torch.full((len(x),), precision)
-        members, generator = _fitted("MAP, tuned", *parts, n_seeds, n_steps)
+@functools.cache
+def _chosen(method: str, n_seeds: int, n_steps: int) -> Tensor:
+    """The strength of each network, ``(M,)``, with the best NLL on the last training examples."""
+    x, y = _data_of_all(n_seeds)[:2]
+    tried, nlls = PRECISIONS if method == "MAP" else KL_WEIGHTS, []
+    for value in tried:
+        parts = x[:, :-N_VALIDATION], y[:, :-N_VALIDATION], torch.full((len(x),), value)
+        members, generator = _fitted(method, *parts, n_seeds, n_steps)
         validated = _probabilities(members, x[:, -N_VALIDATION:], generator)
         nlls.append(_nll(validated, y[:, -N_VALIDATION:]))
-    return torch.tensor(PRECISIONS)[torch.stack(nlls).argmin(0)]
+    return torch.tensor(tried)[torch.stack(nlls).argmin(0)]
+
+
+def _data_of_all(n_seeds: int) -> tuple[Tensor, ...]:
+    runs = [_data(share, seed) for share in SHARES for seed in range(n_seeds)]
+    return tuple(map(torch.stack, zip(*runs, strict=True)))
 
 
 def _data(share: float, seed: int) -> tuple[Tensor, ...]:

@@ -180,7 +180,12 @@ EXERCISES = (
                 "draw eps with one row for all examples: shape (S, 1, K)",
             ),
             "samples and units have scales of their own": Check(
-                lambda answer: _factors(answer, torch.ones(6, 1, 3)).unique().numel() == 18,
+                lambda answer: (
+                    _factors(answer, torch.ones(6, 1, 3).double(), _SIGMA.new_full((3,), 0.8))
+                    .unique()
+                    .numel()
+                    == 18
+                ),
                 "S functions are S draws of g, and every one of the K units has its own",
             ),
             "the scales multiply xi": agrees(
@@ -218,6 +223,15 @@ EXERCISES = (
             KnownError(
                 lambda xi, s, g: hierarchical_factors(xi.flatten(0, 1)[None], s, g).view_as(xi),
                 "all S samples have one g. Then the S functions do not differ in their scales.",
+            ),
+            KnownError(
+                lambda xi, s, g: (
+                    torch.exp(
+                        s * torch.randn(len(xi), 1, 1, generator=g, dtype=xi.dtype) - s**2 / 2
+                    )
+                    * xi
+                ),
+                "all K units share one normal number. Draw (S, 1, K) of them: one for each.",
             ),
             KnownError(
                 lambda xi, s, g: hierarchical_factors(torch.ones_like(xi), s, g) + xi,

@@ -14,7 +14,7 @@ def stored():
 
 def test_the_arrays_have_one_entry_for_each_run(stored):
     runs = (len(label_noise.METHODS), len(label_noise.SHARES), label_noise.SEEDS)
-    for key in ("clean_accuracy", "train_accuracy", "train_nll", "test_nll", "precision"):
+    for key in ("clean_accuracy", "train_accuracy", "train_nll", "test_nll", "kl_weight"):
         assert stored[key].shape == runs
     for key in ("spectral_norm", "penalty", "alpha"):
         assert stored[key].shape == (*runs, 3)
@@ -24,32 +24,58 @@ def test_the_arrays_have_one_entry_for_each_run(stored):
 
 def test_alpha_is_learned_within_its_bound_and_absent_without_noise(stored):
     for method, alpha in zip(label_noise.METHODS, stored["alpha"], strict=True):
-        no_noise = method in {"no prior", "MAP, tuned"}
+        no_noise = method in {"no prior", "MAP"}
         assert (alpha == 0).all() if no_noise else ((alpha > 0) & (alpha <= 1)).all()
 
 
-def test_only_map_has_a_precision_and_it_is_one_of_those_tried(stored):
-    for method, precision in zip(label_noise.METHODS, stored["precision"], strict=True):
-        tried = label_noise.PRECISIONS if method == "MAP, tuned" else [0.0]
-        assert set(precision.flat) <= set(tried)
+def test_map_has_a_precision_and_all_kinds_of_noise_share_one_kl_weight(stored):
+    weights = dict(zip(label_noise.METHODS, stored["kl_weight"], strict=True))
+    assert set(weights.pop("MAP").flat) <= set(label_noise.PRECISIONS)
+    assert (weights.pop("no prior") == 0).all()
+    for untuned in ("VSD, T = 0, untuned", "VSD, KL per weight"):
+        assert (weights.pop(untuned) == 1).all()
+    for weight in weights.values():
+        assert set(weight.flat) <= set(label_noise.KL_WEIGHTS)
+        assert np.allclose(weight, weights["VSD, T = 0"])
 
 
-def test_the_precision_is_chosen_on_examples_that_are_not_trained_on(monkeypatch):
+def test_noise_gets_no_more_tries_than_map():
+    assert 1.0 in label_noise.KL_WEIGHTS
+    assert len(label_noise.KL_WEIGHTS) <= len(label_noise.PRECISIONS)
+
+
+@pytest.mark.parametrize(
+    ("method", "tried"), [("MAP", label_noise.PRECISIONS), ("VSD, T = 0", label_noise.KL_WEIGHTS)]
+)
+def test_a_strength_is_chosen_on_examples_that_are_not_trained_on(method, tried, monkeypatch):
     x, y = torch.zeros(1, 6, 64), torch.arange(6)[None]
-    monkeypatch.setattr(label_noise, "N_VALIDATION", 2)
     trained, validated = [], []
-    monkeypatch.setattr(label_noise, "_fitted", lambda _, x, y, *rest: (trained.append(y), None))
+
+    def fitted(name, x, y, weight, *rest):
+        trained.append((name, y.tolist(), weight.item()))
+        return None, None
+
+    def nll(_, labels):  # the second try is the best
+        validated.append(labels.tolist())
+        return torch.tensor([1.0 if len(validated) == 2 else 2.0])
+
+    monkeypatch.setattr(label_noise, "N_VALIDATION", 2)
+    monkeypatch.setattr(label_noise, "_data_of_all", lambda n_seeds: (x, y))
+    monkeypatch.setattr(label_noise, "_fitted", fitted)
     monkeypatch.setattr(label_noise, "_probabilities", lambda *_: None)
-    nlls = iter([3.0, 2.0, 1.0, 4.0, 5.0, 6.0, 7.0])
-
-    def nll(_, labels):
-        validated.append(labels)
-        return torch.tensor([next(nlls)])
-
     monkeypatch.setattr(label_noise, "_nll", nll)
-    assert label_noise._chosen(x, y, 1, 1).tolist() == [label_noise.PRECISIONS[2]]
-    assert all(labels.tolist() == [[0, 1, 2, 3]] for labels in trained)
-    assert all(labels.tolist() == [[4, 5]] for labels in validated)
+    assert label_noise._chosen.__wrapped__(method, 1, 1).item() == tried[1]
+    assert trained == [(method, [[0, 1, 2, 3]], value) for value in tried]
+    assert validated == [[[4, 5]]] * len(tried)
+
+
+def test_the_kl_weight_scales_the_kl_of_the_noise():
+    x, y = label_noise._data(0.3, 0)[:2]
+    noise = []
+    for value in (1.0, 400.0):
+        fitted = label_noise._fitted("VD", x[None], y[None], torch.tensor([value]), 1, 40)
+        noise.append(fitted[0].network(0)[0].alpha.mean())
+    assert noise[1] > 1.05 * noise[0]
 
 
 @pytest.mark.parametrize("share", label_noise.SHARES)
@@ -63,9 +89,10 @@ def test_the_share_of_random_labels(share):
 def test_methods_differ_in_what_their_names_say():
     methods = {name: factory.linear(4, 3) for name, factory in label_noise.METHODS.items()}
     assert not methods["no prior"].is_random
-    assert not methods["MAP, tuned"].is_random
+    assert not methods["MAP"].is_random
     assert label_noise.METHODS["VD"].prior == "log_uniform"
     assert label_noise.METHODS["VSD, T = 0"].prior == "empirical_bayes"
+    assert label_noise.METHODS["VSD, T = 0, untuned"] == label_noise.METHODS["VSD, T = 0"]
     for name, n_reflections in [("VD", 0), ("VSD, T = 0", 0), ("VSD, T = 2", 2)]:
         assert len(methods[name].noise.vectors) == n_reflections
         assert label_noise.METHODS[name].kl_per == "factor"
