@@ -14,7 +14,7 @@ ON_THE_CPU = {  # but for those without a network, or of an identity that needs 
     "02": ("fit(",),  # two weights, in float64 on CUDA
     "03": ("fit(phi, x",),  # two numbers of a covariance, by L-BFGS
     "04": ("vi_path", "net(inputs)"),  # steps are compared to 1e-10; in float64 on CUDA
-    "10": ("smallest_kl",),  # a linear model
+    "10": ("smallest_kl", "fitted("),  # linear models
     "11": ("data.x_train[chosen]",),
 }
 
