@@ -130,7 +130,8 @@ BORDERS = [
         lambda: {"name": "a claim", "value": 1.0, "low": 0.0, "high": 2.0},
         raises=(core.CheckFailed,),
     ),
-    Border(core.device, lambda: {"name": "cpu"}),
+    Border(core.device, lambda: {"name": "cpu", "float64": True}),
+    Border(core.seeded, lambda: {"seed": 3}, use=lambda made: made.initial_seed()),
     # reference
     Border(
         reference.BayesLinear,

@@ -212,7 +212,7 @@ def _array(name: str, value: Value) -> np.ndarray:
         value = value.detach().cpu().to(torch.promote_types(value.dtype, torch.double)).numpy()
     if np.iscomplexobj(value):
         raise TypeError(f"{name} is complex; check its real part, imaginary part or absolute value")
-    if isinstance(value, str):
+    if np.asarray(value).dtype.kind not in "fiub":
         raise TypeError(f"{name} must be numbers, got {value!r}")
     value = np.asarray(value, dtype=float)
     if not value.size:

@@ -37,9 +37,10 @@ def device(name: str | None = None, *, float64: bool = False) -> torch.device:
     return torch.device("cpu") if float64 and chosen.type == "mps" else chosen
 
 
+@border
 def seeded(seed: int) -> torch.Generator:
     """A generator on :func:`device`, so that what it draws there need not be copied."""
-    return torch.Generator(device()).manual_seed(seed)
+    return torch.Generator(device()).manual_seed(int(seed))
 
 
 def _available() -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -43,12 +43,12 @@ class GridPosterior:
     def __init__(
         self,
         log_joint: Callable[[Tensor], Tensor],
-        low: tuple[float, float],
-        high: tuple[float, float],
+        low: Sequence[float],
+        high: Sequence[float],
         n: int = 200,
     ):
         self.n = integer("n", n, 3)
-        if not (low[0] < high[0] and low[1] < high[1]):
+        if not len(low) == len(high) == 2 or not (low[0] < high[0] and low[1] < high[1]):
             raise ValueError(f"need two numbers each with low < high, got low={low}, high={high}")
         sides = list(zip(low, high, strict=True))
         self.axes = [torch.linspace(a, b, n, dtype=torch.float64) for a, b in sides]
