@@ -55,7 +55,7 @@ kernel-none kernel-avx2 kernel-one-thread kernel-two-threads: install
 # real one. make test-gpu GPU_PYTHON=python3 takes an interpreter that has PyTorch and the packages
 # of the lock, in whichever versions; it fails where there is no CUDA.
 test-device: install
-	$(TEST) tests/device/lessons
+	$(TEST) --dist=load tests/device/lessons
 
 GPU_PYTHON ?= $(BIN)/python
 GPU_FLAGS ?=
