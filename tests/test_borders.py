@@ -37,7 +37,7 @@ def test_the_valid_call_gives_finite_numbers(name):
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_a_bad_argument_is_refused_by_name_or_harmless(name, data):
     border = BY_NAME[name]
