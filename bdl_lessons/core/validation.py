@@ -22,7 +22,8 @@ border = beartype(
     )
 )
 """Decorates a function that users call: an argument of another type than its signature says is
-refused with a TypeError that names it."""
+refused with a TypeError that names it. Of a list only one element is looked at, a random one, so a
+signature names no type of elements (``Sequence``, not ``Sequence[int]``)."""
 
 
 def floating(name: str, value: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from scipy import stats
 
 from bdl_lessons.core.validation import border
 
-Values = Sequence[float] | Sequence[Sequence[float]] | np.ndarray
+Values = Sequence | np.ndarray
 
 
 class Difference(NamedTuple):

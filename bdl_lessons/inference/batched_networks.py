@@ -35,9 +35,11 @@ class BatchedNetworks:
     """
 
     @border
-    def __init__(self, networks: Sequence[Network]) -> None:
+    def __init__(self, networks: Sequence) -> None:
         if not networks:
             raise ValueError("networks must not be empty")
+        if not all(isinstance(network, Network) for network in networks):
+            raise TypeError("networks must be a list of networks such as mlp() makes")
         if len({_structure(network) for network in networks}) > 1:
             raise ValueError("networks must have the same layers, parameters and random layers")
         self._networks = [deepcopy(network) for network in networks]

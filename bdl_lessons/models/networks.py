@@ -6,6 +6,7 @@ Lesson 05 is the first to use one; lesson 12 compares all distributions on the s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +20,9 @@ from bdl_lessons.models.layers.base import (
     plain,
 )
 
-Layers = LayerFactory | Sequence[LayerFactory]
-"""One factory for all layers of a network, or one for each."""
+Layers = Any
+"""One layer factory for all layers of a network, or a list with one for each. A lesson's own class
+will do if it has the method ``linear``, and ``conv2d`` for a convolutional network."""
 
 
 class Network(nn.Sequential):
@@ -47,9 +49,7 @@ class Network(nn.Sequential):
 
 
 @border
-def mlp(
-    widths: Sequence[int], layers: Layers, activation: Callable[[], nn.Module] = nn.ReLU
-) -> Network:
+def mlp(widths: Sequence, layers: Layers, activation: Callable[[], nn.Module] = nn.ReLU) -> Network:
     """A fully connected network ``(B, widths[0]) -> (B, widths[-1])``.
 
     Args:
@@ -61,6 +61,8 @@ def mlp(
     Raises:
         ValueError: if there are fewer than two widths, or not one factory per layer.
     """
+    for width in widths:
+        integer("widths", width, 1)
     if len(widths) < 2:
         raise ValueError(f"widths needs an input and an output width, got {tuple(widths)}")
     factories = _one_each(layers, len(widths) - 1)
@@ -196,7 +198,10 @@ def _weight_layers(module: nn.Module) -> Iterator[nn.Linear | nn.Conv2d]:
 
 
 def _one_each(layers: Layers, n_layers: int) -> Sequence[LayerFactory]:
-    factories = layers if isinstance(layers, Sequence) else [layers] * n_layers
+    factories = layers if isinstance(layers, list | tuple) else [layers] * n_layers
+    for factory in factories:
+        if not hasattr(factory, "linear"):
+            raise TypeError(f"layers must be factories such as BinaryDropout(0.5), got {factory!r}")
     if len(factories) != n_layers:
         raise ValueError(f"layers must be one factory or {n_layers}, got {len(factories)}")
     return factories

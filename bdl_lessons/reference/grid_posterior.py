@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import border, integer, same_shape
+from bdl_lessons.core.validation import border, integer, number, same_shape
 
 
 class GridPosterior:
@@ -41,13 +41,12 @@ class GridPosterior:
 
     @border
     def __init__(
-        self,
-        log_joint: Callable[[Tensor], Tensor],
-        low: Sequence[float],
-        high: Sequence[float],
-        n: int = 200,
+        self, log_joint: Callable[[Tensor], Tensor], low: Sequence, high: Sequence, n: int = 200
     ):
         self.n = integer("n", n, 3)
+        for name, corner in (("low", low), ("high", high)):
+            for value in corner:
+                number(name, value)
         if not len(low) == len(high) == 2 or not (low[0] < high[0] and low[1] < high[1]):
             raise ValueError(f"need two numbers each with low < high, got low={low}, high={high}")
         sides = list(zip(low, high, strict=True))
