@@ -103,6 +103,19 @@ def adam() -> inference.OptimizerFactory:
     return inference.adam(1e-3)
 
 
+def training() -> dict[str, Any]:
+    """What ``fit`` and ``fit_batched`` take alike."""
+    return {
+        "n_steps": 2,
+        "generator": generator(),
+        "optimizer": adam(),
+        "batch_size": 3,
+        "kl_weight": 1.0,
+        "sampling": "per_example",
+        "schedule": None,
+    }
+
+
 def covariance(n: int) -> Tensor:
     root = normal(n, n).double()
     return root @ root.mT + torch.eye(n)
@@ -329,13 +342,7 @@ BORDERS = [
             "x": normal(6, 4),
             "y": labels(6),
             "nll": cross_entropy,
-            "n_steps": 2,
-            "generator": generator(),
-            "optimizer": adam(),
-            "batch_size": 3,
-            "kl_weight": 1.0,
-            "sampling": "per_example",
-            "schedule": None,
+            **training(),
         },
         fixed=("y",),
         raises=(FloatingPointError,),
@@ -375,13 +382,7 @@ BORDERS = [
             "x": normal(2, 6, 4),
             "y": normal(2, 6, 3),
             "nll": squared_error,
-            "n_steps": 2,
-            "generator": generator(),
-            "optimizer": adam(),
-            "batch_size": 3,
-            "kl_weight": 1.0,
-            "sampling": "per_example",
-            "schedule": None,
+            **training(),
         },
         fixed=("y",),
         raises=(FloatingPointError,),

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from bdl_lessons.core.validation import non_negative, number
+from bdl_lessons.core.validation import non_negative, number, real_array
 
 Value = float | Sequence[float] | np.ndarray | torch.Tensor
 
@@ -80,9 +80,9 @@ def check_between(
     """
     if low is None and high is None:
         raise ValueError(f"check_between {name!r}: give low, high or both")
-    for bound in ("low", low), ("high", high):
-        if bound[1] is not None:
-            number(f"check_between {name!r}: {bound[0]}", bound[1])
+    for side, bound in (("low", low), ("high", high)):
+        if bound is not None:
+            number(f"check_between {name!r}: {side}", bound)
     lower, upper = -np.inf if low is None else low, np.inf if high is None else high
     if not lower <= upper:
         raise ValueError(f"check_between {name!r}: low={low} and high={high} leave nothing between")
@@ -212,9 +212,7 @@ def _array(name: str, value: Value) -> np.ndarray:
         value = value.detach().cpu().to(torch.promote_types(value.dtype, torch.double)).numpy()
     if np.iscomplexobj(value):
         raise TypeError(f"{name} is complex; check its real part, imaginary part or absolute value")
-    if np.asarray(value).dtype.kind not in "fiub":
-        raise TypeError(f"{name} must be numbers, got {value!r}")
-    value = np.asarray(value, dtype=float)
+    value = real_array(name, value)
     if not value.size:
         raise ValueError(f"{name} is empty, of shape {value.shape}; there is nothing to compare")
     return value

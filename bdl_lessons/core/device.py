@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import border
+from bdl_lessons.core.validation import border, integer
 
 
 @border
@@ -40,7 +40,7 @@ def device(name: str | None = None, *, float64: bool = False) -> torch.device:
 @border
 def seeded(seed: int) -> torch.Generator:
     """A generator on :func:`device`, so that what it draws there need not be copied."""
-    return torch.Generator(device()).manual_seed(int(seed))
+    return torch.Generator(device()).manual_seed(integer("seed", seed, 0))
 
 
 def _available() -> list[str]:

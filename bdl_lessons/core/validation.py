@@ -10,8 +10,10 @@ import math
 from numbers import Integral, Real
 from typing import get_args
 
+import numpy as np
 import torch
 from beartype import BeartypeConf, BeartypeViolationVerbosity, beartype
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 border = beartype(
@@ -88,6 +90,13 @@ def cholesky(name: str, cov: Tensor, size: int) -> Tensor:
     if info.item():
         raise ValueError(f"{name} must be positive definite (it is a covariance)")
     return factor
+
+
+def real_array(name: str, values: ArrayLike) -> np.ndarray:
+    """``values`` as an array of float64, else TypeError: text, None and complex numbers."""
+    if np.asarray(values).dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be real numbers, got {values!r}")
+    return np.asarray(values, dtype=float)
 
 
 def valid_p_drop(p_drop: float) -> float:

@@ -31,9 +31,9 @@ Imports: core.
 
 from __future__ import annotations
 
-from bdl_lessons.core.validation import border
 from functools import partial
 
+from bdl_lessons.core.validation import border
 from bdl_lessons.datasets.co2 import CO2, GAL_SPAN, DetrendedCO2, co2, detrended
 from bdl_lessons.datasets.colour_archives import (
     cifar10,

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from bdl_lessons.core.validation import border
+from bdl_lessons.core.validation import border, real_array
 
 Values = Sequence | np.ndarray
 
@@ -49,7 +49,7 @@ def paired_difference(first: Values, second: Values, test_fraction: float = 0.1)
         ValueError: for other shapes, fewer than 2 splits, a number that is not finite, or a
             fraction outside (0, 1).
     """
-    first, second = _floats("first", first), _floats("second", second)
+    first, second = real_array("first", first), real_array("second", second)
     if first.shape != second.shape or first.ndim != 1 or len(first) < 2:
         raise ValueError(
             "first and second must be vectors over the same n >= 2 splits, "
@@ -77,7 +77,7 @@ def ranks(scores: Values, higher_is_better: bool) -> np.ndarray:
     Returns:
         ``(..., M)``, NaN where ``scores`` is.
     """
-    scores = _floats("scores", scores)
+    scores = real_array("scores", scores)
     signed = -scores if higher_is_better else scores
     return stats.rankdata(signed, axis=-1, nan_policy="omit")
 
@@ -96,7 +96,7 @@ def pareto_front(cost: Values, loss: Values) -> np.ndarray:
     Raises:
         ValueError: for other shapes or a number that is not finite.
     """
-    cost, loss = _floats("cost", cost), _floats("loss", loss)
+    cost, loss = real_array("cost", cost), real_array("loss", loss)
     if cost.ndim != 1 or cost.shape != loss.shape:
         raise ValueError(f"cost and loss must be vectors (M,), got {cost.shape} and {loss.shape}")
     points = np.stack([cost, loss], axis=-1)
@@ -106,9 +106,3 @@ def pareto_front(cost: Values, loss: Values) -> np.ndarray:
     at_most = (others <= points[:, None]).all(-1)
     less = (others < points[:, None]).any(-1)
     return ~(at_most & less).any(1)
-
-
-def _floats(name: str, values: Values) -> np.ndarray:
-    if np.asarray(values).dtype.kind not in "fiub":
-        raise TypeError(f"{name} must be real numbers, got {values!r}")
-    return np.asarray(values, dtype=float)

@@ -5,9 +5,9 @@ Imports: datasets, reference, inference, evaluation.
 
 from __future__ import annotations
 
-from bdl_lessons.core.validation import border
 import importlib
 
+from bdl_lessons.core.validation import border
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult, published_table
 from bdl_lessons.experiments.records import (
     RESULTS_FOLDER,

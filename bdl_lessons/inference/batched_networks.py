@@ -162,10 +162,9 @@ def predict_batched(
             not finite or has no examples.
     """
     validation.integer("n_samples", n_samples, 1)
-    validation.floating_type("x", x)
     if x.dim() < 2 or x.shape[1] == 0:
         raise ValueError(f"x must be (M, B, ...) with B > 0, got {tuple(x.shape)}")
-    validation.finite("x", x)
+    validation.floating("x", x)
     at_once = max(1, validation.integer("chunk_rows", chunk_rows, 1) // x.shape[1])
     draws = []
     for start in range(0, n_samples, at_once):

@@ -49,10 +49,10 @@ def predict(
             which numbers are drawn under ``"per_example"``, never their distribution.
 
     Raises:
-        TypeError: if ``model`` is no :class:`Network`, ``generator`` no generator, or ``n_samples``
-            or ``chunk_rows`` no integer.
-        ValueError: if one of these is below 1, ``x`` has no examples, is not finite or does not fit
-            the model, ``sampling`` is not one of the two, or a batch norm is in training mode.
+        TypeError: if an argument has another type than the signature says.
+        ValueError: if ``n_samples`` or ``chunk_rows`` is below 1, ``x`` has no examples, is not
+            finite or does not fit the model, ``sampling`` is ``"mean"``, or a batch norm is in
+            training mode.
     """
     groups = _groups(model, x, n_samples, sampling, generator, chunk_rows)
     return torch.cat(

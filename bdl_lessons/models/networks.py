@@ -59,7 +59,9 @@ def mlp(widths: Sequence, layers: Layers, activation: Callable[[], nn.Module] = 
         activation: between the layers, not after the last.
 
     Raises:
-        ValueError: if there are fewer than two widths, or not one factory per layer.
+        TypeError: if ``layers`` holds something that makes no layers, or a width is no integer.
+        ValueError: if there are fewer than two widths, one is below 1, or there is not one factory
+            per layer.
     """
     for width in widths:
         integer("widths", width, 1)

@@ -42,7 +42,12 @@ def gp_posterior(
     """
     for name, matrix in (("k_train", k_train), ("k_cross", k_cross), ("k_test", k_test), ("y", y)):
         floating(name, matrix)
-    n, m = k_train.shape[-1:].numel(), k_test.shape[-1:].numel()
+    if k_train.dim() != 2 or k_test.dim() != 2:
+        raise ValueError(
+            "k_train and k_test must be matrices, "
+            f"got {tuple(k_train.shape)} and {tuple(k_test.shape)}"
+        )
+    n, m = len(k_train), len(k_test)
     if y.dim() not in (1, 2) or len(y) != n or k_train.shape != (n, n):
         raise ValueError(
             "y must be (N,) or (N, D) and k_train (N, N), "

@@ -56,20 +56,23 @@ def hmc(
     def uniform() -> Tensor:
         return torch.rand(len(start), **draw).to(start.device)
 
+    def kinetic(momentum: Tensor) -> Tensor:
+        return momentum.square().reshape(len(start), -1).sum(1) / 2
+
     log_step = start.new_full((len(start),), positive("step_size", step_size)).log()
     energy, gradient = potential(point)
     draws, accepted = [], torch.zeros_like(log_step)
     for step in range(n_warmup + n_draws):
         size = (log_step.exp() * (0.8 + 0.4 * uniform())).view(shape)
         momentum = standard_normal(start.shape, generator, start)
-        before = energy + momentum.square().reshape(len(start), -1).sum(1) / 2
+        before = energy + kinetic(momentum)
         new, new_gradient = point, gradient
         for _ in range(n_leapfrog):
             momentum = momentum - size / 2 * new_gradient
             new = new + size * momentum
             new_energy, new_gradient = potential(new)
             momentum = momentum - size / 2 * new_gradient
-        after = new_energy + momentum.square().reshape(len(start), -1).sum(1) / 2
+        after = new_energy + kinetic(momentum)
         prob = (before - after).clamp(max=0).exp().nan_to_num(0)  # a diverged path is rejected
         accept = uniform() < prob
         point = torch.where(accept.view(shape), new, point)

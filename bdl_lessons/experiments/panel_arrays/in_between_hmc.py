@@ -29,7 +29,7 @@ def make_arrays(
 ) -> dict[str, np.ndarray]:
     """Sample; return what the posterior says along the diagonal (three minutes on one core).
 
-    ``mean`` and ``std`` of f, by the law of total variance over the hidden layers; ``std_error``,
+    ``mean`` and ``std`` of f, from their moments given the hidden layer; ``std_error``,
     from the scatter of ``chain_std (chains, 113)``, the std by each chain alone; ``draws (100,
     113)`` of f. Of the mean and of the variance of f given the hidden layer, the two things that
     the chains have to explore: ``r_hat_mean``, ``r_hat_variance``, ``ess_mean`` and
