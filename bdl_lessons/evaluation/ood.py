@@ -1,10 +1,9 @@
 """Detection of out-of-distribution (OOD) inputs by the confidence of a network. Lesson 12.
 
 A score is high where the network is confident. In-distribution inputs are the positive class; an
-input counts as in-distribution if its score is at least a threshold. Definitions: Liang, Li and
-Srikant (ODIN, ICLR 2018), section 3.3, but for one thing: precision is computed from counts, not
-from rates, so the two areas under precision-recall curves depend on how many inputs there are of
-each kind.
+input counts as in-distribution if its score is at least a threshold. AUROC and AUPR: Hendrycks and
+Gimpel (ICLR 2017). FPR95: Liang, Li and Srikant (ODIN, ICLR 2018). Precision is computed from
+counts, not from rates, so the two AUPR depend on how many inputs there are of each kind.
 """
 
 from __future__ import annotations
