@@ -171,7 +171,7 @@ def verify(panel: Panel, recording: Recording, n_settings: int = 4) -> None:
         frame = scene.frame(dict(zip(panel.controls, chosen, strict=True)))
         same = same and recording.frame(setting) == frame
     if not same:
-        raise ValueError(f"panel {panel.name!r}: its recording is stale; delete build/panels")
+        raise ValueError(f"panel {panel.name!r}: its recording shows something else than the panel")
 
 
 def _start(panel: Panel, values: list[tuple]) -> tuple[int, ...]:

@@ -10,17 +10,17 @@ import pkgutil
 import re
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
-
-import matplotlib
 
 from bdl_lessons.core.files import DATA, ROOT, replacing
 from bdl_lessons.lessons import panels
 from bdl_lessons.lessons.panel import Panel
-from bdl_lessons.lessons.web.recording import Recording, record, verify
+from bdl_lessons.lessons.web.recording import record, verify
 
 FOLDER = ROOT / "build" / "panels"
 MOST_BYTES = 6_000_000
+_DRAWN_BY = ("matplotlib", "numpy", "scipy", "torch", "gpytorch")
 
 
 @dataclass(frozen=True)
@@ -42,30 +42,32 @@ def names() -> list[str]:
 
 @cache
 def load(name: str, folder: Path = FOLDER) -> WebPanel:
-    """The recorded panel; recorded first if its sources have changed.
-
-    What was kept is compared with the panel at a few settings.
+    """The recorded panel; recorded, and compared with the panel, if its sources have changed.
 
     Raises:
-        ValueError: if there is no such panel, its grid or file is too large, or its recording
-            does not show what the panel shows.
+        ValueError: if there is no such panel, its grid or file is too large, its recording does
+            not show what the panel shows, or what was kept of it has been damaged.
     """
     if name not in names():
         raise ValueError(f"no panel {name!r}; there are {', '.join(names())}")
     module = f"{panels.__name__}.{name.replace('-', '_')}"
-    panel: Panel = importlib.import_module(module).panel()
     path = folder / f"{name}.{_source_hash(module)}.recording"
     if path.exists():
-        recording: Recording = pickle.loads(path.read_bytes())
-    else:
-        recording = record(panel)
-        folder.mkdir(parents=True, exist_ok=True)
-        for old in folder.glob(f"{name}.*.recording"):
-            old.unlink()
-        with replacing(path) as file:
-            file.write(pickle.dumps(recording))
+        digest, _, content = path.read_bytes().partition(b"\n")
+        if digest != _digest(content):
+            raise ValueError(f"panel {name!r}: its recording is damaged; delete {path}")
+        return pickle.loads(content)
+    panel: Panel = importlib.import_module(module).panel()
+    recording = record(panel)
     verify(panel, recording)
-    return WebPanel(name, recording.script(), panel.render().png, panel.alt, panel.size)
+    made = WebPanel(name, recording.script(), panel.render().png, panel.alt, panel.size)
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob(f"{name}.*.recording"):
+        old.unlink()
+    content = pickle.dumps(made)
+    with replacing(path) as file:
+        file.write(_digest(content) + b"\n" + content)
+    return made
 
 
 def load_all(folder: Path = FOLDER) -> list[WebPanel]:
@@ -82,10 +84,14 @@ def load_all(folder: Path = FOLDER) -> list[WebPanel]:
     return found
 
 
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
+
+
 def _source_hash(module: str) -> str:
     """A hash of all files of the repository that decide what a panel shows."""
     found: set[Path] = set()
-    waiting = {module, f"{__package__}.recording"}
+    waiting = {module, __name__}
     seen: set[str] = set()
     while waiting:
         name = waiting.pop()
@@ -99,7 +105,7 @@ def _source_hash(module: str) -> str:
     stored = [DATA / "panels" / f"{name}.npz" for name in re.findall(r'load\("(\w+)"\)', text)]
     if "bdl_lessons.experiments.records" in seen:
         stored += [p for part in ("results", "published") for p in (DATA / part).rglob("*.*")]
-    digest = hashlib.sha256(matplotlib.__version__.encode())
+    digest = hashlib.sha256("".join(map(version, _DRAWN_BY)).encode())
     for path in [*sorted(found), *sorted(p for p in stored if p.is_file())]:
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]

@@ -124,5 +124,5 @@ def test_a_stale_recording_is_named(panel):
         return lambda height, kind: update(height=height, kind=kind).replace("height", "Height")
 
     changed = Panel("small", other, list(panel.controls.values()), (3, 2))
-    with pytest.raises(ValueError, match="panel 'small': its recording is stale"):
+    with pytest.raises(ValueError, match="panel 'small': its recording shows something else"):
         verify(changed, made)
