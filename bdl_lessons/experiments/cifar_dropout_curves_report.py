@@ -81,8 +81,8 @@ def _errors(group: Sequence[Record]) -> str:
         f"{config['n_epochs']} epochs of {config['n_train']:,} images, Adam with "
         f"{config['batch_size']} images a step. Error in percent with the mean weights on "
         f"{config['n_test']:,} test images, mean ± standard error over seeds (their number in "
-        "brackets); in italics the mean error on the training images. Where that is far from 0, the "
-        "noise, or a schedule too short for it, has kept the network from fitting them.\n\n"
+        "brackets); in italics the mean error on the training images. Where that is far from 0, "
+        "the noise, or a schedule too short for it, has kept the network from fitting them.\n\n"
         + markdown.table(["method", *(f"k = {width:g}" for width in widths)], rows)
     )
 
