@@ -12,7 +12,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from bdl_lessons.core import BLUE, GREY, INK, VERMILLION, tint
+from bdl_lessons.core import BLUE, GREY, INK, RED, tint
 from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
 from bdl_lessons.probability import orthogonal_matrix, reflect, rotated_variance
 
@@ -48,9 +48,9 @@ def build_figure(figure: Figure) -> Update:
 
     cloud.set(xlim=(-2, 4), ylim=(-2, 4), xticks=(-2, 0, 2, 4), yticks=(-2, 0, 2, 4))
     cloud.set(aspect="equal", xlabel="factor of one unit", ylabel="factor of another unit")
-    before = cloud.scatter([], [], s=6, color=tint(VERMILLION, 0.4), lw=0, animated=True, zorder=1)
+    before = cloud.scatter([], [], s=6, color=tint(RED, 0.4), lw=0, animated=True, zorder=1)
     after = cloud.scatter([], [], s=6, color=tint(BLUE, 0.5), lw=0, animated=True, zorder=2)
-    (before_ellipse,) = cloud.plot([], [], color=VERMILLION, ls="--", animated=True, zorder=3)
+    (before_ellipse,) = cloud.plot([], [], color=RED, ls="--", animated=True, zorder=3)
     (after_ellipse,) = cloud.plot([], [], color=BLUE, ls="-", lw=2.5, animated=True, zorder=4)
     at = {"ha": "center", "va": "center", "transform": cloud.transAxes, "animated": True}
     title = cloud.text(0.5, 1.07, "", fontsize=13, color=BLUE, **at)
@@ -73,7 +73,7 @@ def build_figure(figure: Figure) -> Update:
     kl_axes.set(xlabel="T, reflections", ylabel="nats", title="Growth of the KL")
     bound = kl_axes.axhline(0, color=GREY, ls="--", lw=1.5, animated=True)
     (path,) = kl_axes.plot(DEPTHS, DEPTHS, "-o", ms=4, color=BLUE, animated=True)
-    here = kl_axes.scatter([], [], s=60, c=VERMILLION, edgecolor=INK, zorder=4, animated=True)
+    here = kl_axes.scatter([], [], s=60, c=RED, edgecolor=INK, zorder=4, animated=True)
 
     def update(depth: int, log_std: float, seed: int) -> str:
         alpha, vectors, eta = draws(log_std, seed)

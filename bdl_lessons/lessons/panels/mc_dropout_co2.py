@@ -12,7 +12,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from torch import nn
 
-from bdl_lessons.core import BLUE, GREEN, INK, VERMILLION, tint
+from bdl_lessons.core import BLUE, GREEN, INK, RED, tint
 from bdl_lessons.datasets import co2
 from bdl_lessons.evaluation import log_predictive_likelihood, predictive_var
 from bdl_lessons.experiments.panel_arrays.mc_dropout_co2 import (
@@ -63,9 +63,7 @@ def build_figure(figure: Figure) -> Update:
     train_years = data.to_years(data.x[:, 0])
     train_ppm = data.to_ppm(data.x[:, 0], data.y)
     (seen,) = left.plot(train_years, train_ppm, ".", color=INK, ms=4, animated=True, zorder=4)
-    (hidden,) = left.plot(
-        test_years, test_ppm, "x", color=VERMILLION, ms=4, animated=True, zorder=4
-    )
+    (hidden,) = left.plot(test_years, test_ppm, "x", color=RED, ms=4, animated=True, zorder=4)
     left.axvline(END, color=INK, lw=0.8, ls="--")
     left.set(xlim=(START, HORIZON), ylim=(322, 358), xlabel="year", ylabel="CO2 (ppm)")
     left.set_title("Mean ± 2 predictive standard deviations")

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, GREEN, GREY, INK, VERMILLION
+from bdl_lessons.core import BLUE, GREEN, GREY, INK, RED
 from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
 from bdl_lessons.probability import kingma_kl, loguniform_kl, loguniform_kl_slope, molchanov_kl
 
@@ -48,7 +48,7 @@ def build_figure(figure: Figure) -> Update:
     left.set(xlim=(NOISE[0], NOISE[-1]), ylim=(0, 2.6), yticks=(0, 1, 2))
     left.set(xlabel="factor ξ", ylabel="density, or probability (bars)", title="the noise")
     (gaussian,) = left.plot(NOISE, NOISE, color=BLUE, ls="-", animated=True)
-    stems = left.vlines([0, 1], 0, [1, 1], color=VERMILLION, lw=5, alpha=0.7, animated=True)
+    stems = left.vlines([0, 1], 0, [1, 1], color=RED, lw=5, alpha=0.7, animated=True)
     left.legend([gaussian, stems], ["N(1, α)", "binary"], loc="upper right")
 
     middle.set(xlim=(WEIGHT[0], WEIGHT[-1]), ylim=(1e-3, 2e3), yscale="log")
@@ -67,7 +67,7 @@ def build_figure(figure: Figure) -> Update:
     right.text(0.3, 1.7, "α > 1")
     x = CURVE.numpy()
     right.plot(x, loguniform_kl(CURVE).numpy(), color=BLUE, ls="-", label="exact")
-    right.plot(x, kingma_kl(CURVE).numpy(), color=VERMILLION, ls="--", label="cubic")
+    right.plot(x, kingma_kl(CURVE).numpy(), color=RED, ls="--", label="cubic")
     right.plot(x, molchanov_kl(CURVE).numpy(), color=GREEN, ls=":", lw=2.6, label="sigmoid")
     right.legend(loc="upper right")
     here = right.scatter([], [], s=60, c=BLUE, edgecolor=INK, zorder=4, animated=True)

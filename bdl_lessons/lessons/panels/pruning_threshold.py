@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, GREY, INK, VERMILLION, tint
+from bdl_lessons.core import BLUE, GREY, INK, RED, tint
 from bdl_lessons.datasets import digits
 from bdl_lessons.experiments.panel_arrays.pruning_threshold import NETWORKS, WIDTH
 from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
@@ -45,13 +45,13 @@ def build_figure(figure: Figure) -> Update:
     cut_bars = left.stairs(
         np.zeros(80), BINS, fill=True, color=tint(GREY, 0.5), animated=True, zorder=1
     )
-    left_line = left.axvline(0, color=VERMILLION, ls="--", animated=True)
+    left_line = left.axvline(0, color=RED, ls="--", animated=True)
     left.set(xlim=(-10, 30), ylim=(0, 470), xlabel="log α (30: 30 or more)", ylabel="weights")
     left.set_title("Kept (blue) and removed")
 
     (accuracy_line,) = middle.plot([], [], color=INK, ls="-", animated=True)
     (sparsity_line,) = middle.plot([], [], color=BLUE, ls=":", animated=True)
-    middle_line = middle.axvline(0, color=VERMILLION, ls="--", animated=True)
+    middle_line = middle.axvline(0, color=RED, ls="--", animated=True)
     middle.set(xlim=(-6, 14), ylim=(0, 1.03), xlabel="threshold on log α", ylabel="fraction")
     middle.set_title("At other thresholds")
     middle.text(13.8, 0.92, "test accuracy", ha="right", va="top", color=INK)

@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bdl_lessons import experiments
-from bdl_lessons.core import BLUE, GREY, INK, VERMILLION
+from bdl_lessons.core import BLUE, GREY, INK, RED
 from bdl_lessons.evaluation import paired_difference, pareto_front
 from bdl_lessons.experiments import report
 from bdl_lessons.experiments.images import tables
@@ -91,7 +91,7 @@ def build_figure(figure: Figure) -> Update:
 
     bars = left.hlines(np.zeros(_MOST), 0, 0, color=BLUE, lw=2, animated=True)
     (dots,) = left.plot([], [], "o", color=BLUE, ls="", animated=True)
-    (rings,) = left.plot([], [], "s", mfc="white", color=VERMILLION, ls="", animated=True)
+    (rings,) = left.plot([], [], "s", mfc="white", color=RED, ls="", animated=True)
     names = [
         left.text(0, i, "", ha="right", va="center", transform=left.get_yaxis_transform())
         for i in range(_MOST)

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, GREY, INK, VERMILLION, tint
+from bdl_lessons.core import BLUE, GREY, INK, RED, tint
 from bdl_lessons.lessons.panel import Panel, Slider, Update
 from bdl_lessons.probability import decades_to_half, mass_near_zero
 
@@ -44,7 +44,7 @@ def build_figure(figure: Figure) -> Update:
     )
     left.set(ylabel="posterior, not normalised", title="Posterior over the decades")
     (curve,) = left.plot([], [], color=INK, linestyle="-", lw=1.4, animated=True)
-    near = left.fill_between([], [], color=tint(VERMILLION, 0.55), lw=0, animated=True)
+    near = left.fill_between([], [], color=tint(RED, 0.55), lw=0, animated=True)
     far = left.fill_between([], [], color=tint(BLUE, 0.55), lw=0, animated=True)
     cut = left.axvline(0, 0, 0.8, color=INK, linestyle="--", lw=1.4, animated=True)
     left.legend(
@@ -58,8 +58,8 @@ def build_figure(figure: Figure) -> Update:
     right.set(xlim=(0, 40.9), ylim=(-0.02, 1.02), xlabel="decades of truncation")
     right.set(ylabel=f"posterior mass of |w| < {DELTA:g}", title="Posterior mass near zero")
     right.axhline(0.5, color=GREY, linestyle=":", lw=1)
-    (mass_curve,) = right.plot([], [], color=VERMILLION, linestyle="-", animated=True)
-    (dot,) = right.plot([], [], "o", color=VERMILLION, mec=INK, ms=8, animated=True)
+    (mass_curve,) = right.plot([], [], color=RED, linestyle="-", animated=True)
+    (dot,) = right.plot([], [], "o", color=RED, mec=INK, ms=8, animated=True)
 
     def update(k: float, t: float) -> str:
         shape = _likelihood(decades, t)

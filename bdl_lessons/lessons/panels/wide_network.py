@@ -17,7 +17,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from bdl_lessons.core import BLUE, CYCLE, GREY, INK, VERMILLION, tint
+from bdl_lessons.core import BLUE, CYCLE, GREY, INK, RED, tint
 from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
 from bdl_lessons.reference import CosKernel, ErfKernel, NNGPKernel, ReLUKernel
 from bdl_lessons.reference.random_features import NONLINEARITIES
@@ -108,7 +108,7 @@ def build_figure(figure: Figure) -> Update:
     curve.plot(WIDTHS, 1.6 * slope, color=GREY, linestyle="--", lw=1.2)
     curve.text(90, 0.6, "1/√K", color=INK)
     (errors,) = curve.plot([], [], color=BLUE, linestyle="-", animated=True)
-    (here,) = curve.plot([], [], "o", color=VERMILLION, ms=8, animated=True)
+    (here,) = curve.plot([], [], "o", color=RED, ms=8, animated=True)
 
     def update(width: int, nonlinearity: str, depth: int) -> str:
         exact = closed_form(nonlinearity, depth)

@@ -84,9 +84,7 @@ def test_a_damaged_recording_is_named(tmp_path):
 
 def test_a_recording_that_shows_something_else_is_not_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "record", lambda panel: replace(record(panel), still=""))
-    with pytest.raises(
-        ValueError, match="'dropout-noise': its recording shows something else"
-    ):
+    with pytest.raises(ValueError, match="'dropout-noise': its recording shows something else"):
         store.load("dropout-noise", tmp_path)
     assert not list(tmp_path.iterdir())
 
