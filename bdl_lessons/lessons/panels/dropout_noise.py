@@ -17,7 +17,9 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Two bars: the probability of each value of the factor, and a line at its mean."""
+    """Bars at the values of the factor on a unit, as high as their probabilities, and a dashed line
+    at the mean of the factor, which stays at 1.
+    """
     axis = figure.subplots()
     axis.set(xlim=(-0.5, 10.5), ylim=(0, 1.08), ylabel="probability")
     axis.set(xlabel="factor on the unit, z / keep")

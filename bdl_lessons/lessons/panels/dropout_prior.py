@@ -45,7 +45,11 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: weight decay and the noise it implies. Middle: one weight. Right: its KL and slope."""
+    """Left: the noise that is assumed grows with the weight decay, a line on two logarithmic axes.
+    Middle: the density of one weight, two narrow peaks at 0 and at its value, under the wide
+    prior. Right: its KL to the prior against its value, curves with a small hill at zero, and
+    the slope away from it.
+    """
     left, middle, right = figure.subplots(1, 3)
     figure.subplots_adjust(0.075, 0.15, 0.985, 0.8, wspace=0.32)
 

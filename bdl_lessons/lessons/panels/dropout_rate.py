@@ -41,7 +41,10 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: one mask on the network. Middle: all sub-networks' outputs. Right: the boundary."""
+    """Left: a network with one hidden layer, of which a random mask keeps the filled units. Middle:
+    a histogram of the outputs of all 1024 sub-networks, with lines at their mean and at the
+    output by weight scaling. Right: points of two classes and the curved boundary between them.
+    """
     stored = arrays.load("dropout_rate")
     masks = all_masks(N_HIDDEN).numpy()
     left, middle, right = figure.subplots(1, 3, width_ratios=(0.9, 1.15, 1.15))

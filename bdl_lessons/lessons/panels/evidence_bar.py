@@ -101,7 +101,10 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: contours of the posterior and ellipses of q. Right: the two steps to the evidence."""
+    """Left: contours of the posterior of two weights and ellipses of q, without tilt at the start.
+    Right: two bars that lead from the expected log-likelihood down to the ELBO and from there up
+    to the log evidence at zero.
+    """
     targets = {LINE: line_target(), BIOASSAY: bioassay_target()}
     plane, steps = figure.subplots(1, 2, width_ratios=(1, 1.25))
     figure.subplots_adjust(0.075, 0.145, 0.99, 0.835, wspace=0.2)

@@ -39,7 +39,11 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Two units, all correlations, eigenvalues beside the variances, and what the KL gains."""
+    """Left: the factors of two units as points, an ellipse along the axes before the reflections
+    and a tilted one after them. Middle: the matrix of correlations of 20 units, in colours from
+    violet for negative to brown for positive. Right: eigenvalues of the covariance beside the
+    learned variances, and the KL, which grows with the number of reflections.
+    """
     grid = figure.add_gridspec(2, 3, width_ratios=(1, 1.16, 0.86))
     cloud, heat = (figure.add_subplot(grid[:, column]) for column in (0, 1))
     spectrum, kl_axes = (figure.add_subplot(grid[row, 2]) for row in (0, 1))

@@ -41,7 +41,10 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: the mass of every cell. Right: the KL through the grid, for all three distributions."""
+    """Left: the plane of two weights in cells, darker where the distribution has more mass. Right:
+    the KL measured with ever finer cells: it levels off if each weight has its own factor, and
+    grows without bound for the two other distributions.
+    """
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
     figure.subplots_adjust(0.06, 0.15, 0.985, 0.9, wspace=0.2)
     masses = {

@@ -47,7 +47,10 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: draws, mean and band over the months. Right: what the band is made of."""
+    """Left: the monthly concentration of CO2, and draws, mean and band of the network, which leave
+    the later months. Right: the predictive standard deviation over the years, with its epistemic
+    and its aleatoric part.
+    """
     stored, data = arrays.load("mc_dropout_co2"), six_years()
     x = torch.from_numpy(stored["x"])[:, None]
     years, future = data.to_years(x[:, 0]), co2()

@@ -50,7 +50,10 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: the variance against B. Right: its parts at the chosen B."""
+    """Left: variance of the gradient against the size of the minibatch on two logarithmic axes:
+    noise for each unit falls fastest, noise that a minibatch shares levels off. Right: a stacked
+    bar for each kind of noise with the share of examples, own noise and covariance.
+    """
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
     figure.subplots_adjust(0.085, 0.155, 0.985, 0.89, wspace=0.24)
     sizes = np.geomspace(1, 1000, 60)

@@ -41,7 +41,10 @@ def matched_p_drop(log_alpha: float) -> float:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: the noise. Middle: the weight and the prior. Right: the divergence, three ways."""
+    """Left: the Gaussian factor as a curve and the binary one as two bars. Middle: the density of
+    one weight beside the prior, which has a pole at zero. Right: the KL against log alpha, a
+    falling curve, with two approximations of it; the cubic one leaves it above alpha = 1.
+    """
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 1.15))
     figure.subplots_adjust(0.07, 0.155, 0.985, 0.9, wspace=0.3)
 

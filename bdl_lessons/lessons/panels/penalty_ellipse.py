@@ -83,7 +83,10 @@ def ellipse(matrix: np.ndarray, level: float) -> np.ndarray:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: noisy copies of one input. Middle: weights. Right: R, direction by direction."""
+    """Left: noisy copies of one input in an ellipse, with lines of equal output. Middle: contours
+    of the loss and of the penalty over two weights, and the minimum between them. Right: bars
+    with the penalty of each direction and their sum, below a dashed bound.
+    """
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 0.8))
     figure.subplots_adjust(0.07, 0.29, 0.985, 0.92, wspace=0.34)
     below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": 2}

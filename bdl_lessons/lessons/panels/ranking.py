@@ -75,7 +75,10 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: methods from best to worst with errors. Right: the same scores against time."""
+    """Left: the methods from best to worst, each with its score and error, and the published score
+    where there is one. Right: the same scores against the time of a training step; a dashed line
+    joins those that no other method beats in both.
+    """
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
     figure.subplots_adjust(0.12, 0.13, 0.985, 0.91, wspace=0.24)
     left.set(ylim=(_MOST - 0.3, -0.7), yticks=[])

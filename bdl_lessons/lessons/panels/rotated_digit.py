@@ -39,7 +39,10 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: the digit. Middle: each draw's probabilities. Right: entropies over the angle."""
+    """Left: the rotated digit. Middle: the probability of each class in 100 draws, as dots, and
+    their mean. Right: predictive entropy and mutual information, which rise and fall with the
+    angle, and a line at the angle shown.
+    """
     stored = arrays.load("rotated_digit")
     logits = stored["logits"].astype(np.float64)
     shift = np.random.default_rng(0).uniform(-0.3, 0.3, (N_SAMPLES, 10))

@@ -35,7 +35,10 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: likelihood over the decades of ``|v|``. Right: posterior mass near zero against k."""
+    """Left: the posterior over the logarithm of the weight's size, flat far to the left and cut off
+    at the truncation, with a peak where the data put the weight. Right: the share of the mass
+    below 0.1, which rises towards 1 as the truncation moves out.
+    """
     left, right = figure.subplots(1, 2, width_ratios=(1.5, 1))
     figure.subplots_adjust(0.065, 0.16, 0.985, 0.89, wspace=0.2)
     decades = np.concatenate([np.linspace(LEFT_END, -3, 60), np.linspace(-2.99, RIGHT_END, 400)])

@@ -68,7 +68,10 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Prior draws, the network's covariance, the closed form, and the deviation at all widths."""
+    """Left: four functions drawn from the network, over the band of the Gaussian process. Middle:
+    two maps of the covariance, of this network and in the limit, that become alike. Right: the
+    deviation between them falls like one over the root of the width.
+    """
     boxes = [(0.055, 0.215, 0.65), (0.335, 0.182, 0.515), (0.555, 0.182, 0.515)]
     boxes += [(0.745, 0.012, 0.515), (0.875, 0.115, 0.65)]
     left, middle, right, bar, curve = (figure.add_axes((x, 0.16, w, h)) for x, w, h in boxes)
