@@ -48,7 +48,7 @@ def build_figure(figure: Figure) -> Update:
     stored = arrays.load("dropout_rate")
     masks = all_masks(N_HIDDEN).numpy()
     left, middle, right = figure.subplots(1, 3, width_ratios=(0.9, 1.15, 1.15))
-    figure.subplots_adjust(0.02, 0.16, 0.985, 0.89, wspace=0.22)
+    figure.subplots_adjust(0.01, 0.16, 0.985, 0.89, wspace=0.29)
     edges, units, title = _network(left)
 
     middle.set(xlim=(0, 1), xlabel="P(class 1 | input)", ylabel="probability (square-root scale)")
