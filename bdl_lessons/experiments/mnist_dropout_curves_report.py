@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, VERMILLION
+from bdl_lessons.core import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.experiments import markdown
 from bdl_lessons.experiments.experiment import published_table
@@ -17,7 +17,7 @@ from bdl_lessons.experiments.records import Record, group_by
 STYLES = {
     "none": {"color": GREY, "ls": ":", "marker": "x"},
     "binary": {"color": ORANGE, "ls": "--", "marker": "s"},
-    "Gaussian A": {"color": VERMILLION, "ls": "--", "marker": "o"},
+    "Gaussian A": {"color": RED, "ls": "--", "marker": "o"},
     "variational A": {"color": BLUE, "ls": "-", "marker": "o"},
     "variational A2": {"color": PURPLE, "ls": "-", "marker": "v"},
     "Gaussian B": {"color": GREEN, "ls": "--", "marker": "D"},

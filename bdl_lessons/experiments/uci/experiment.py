@@ -15,7 +15,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, INK, VERMILLION, device
+from bdl_lessons.core import BLUE, INK, RED, device
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import uci
 from bdl_lessons.datasets.splits import splits
@@ -140,7 +140,7 @@ def _dots(ax: Axes, found: Results, data: str, score: str) -> None:
         ("ours", {"color": BLUE, "marker": "o"}, lambda m: found.ours(data, m, score), -0.13),
         (
             "published",
-            {"color": VERMILLION, "marker": "s", "mfc": "white"},
+            {"color": RED, "marker": "s", "mfc": "white"},
             lambda m: published(data, m, score),
             0.13,
         ),
