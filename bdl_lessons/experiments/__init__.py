@@ -18,6 +18,7 @@ from bdl_lessons.experiments.records import (
 )
 
 _MODULES = {
+    "cifar_dropout_curves": "cifar_dropout_curves",
     "co2_mc_dropout": "co2_mc_dropout",
     "complexity": "timing.complexity",
     "gradient_variance": "gradient_variance",

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from bdl_lessons.core import BLUE, INK, VERMILLION, device, tint
+from bdl_lessons.core import BLUE, INK, RED, device, tint
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import GAL_SPAN, co2, detrended
 from bdl_lessons.experiments import markdown
@@ -205,7 +205,7 @@ def _draw(axes: Axes, record: Record) -> None:
         x, mean - 2 * std, mean + 2 * std, color=tint(BLUE, 0.3), lw=0, label="± 2 epistemic std"
     )
     axes.plot(x, mean, color=BLUE, ls="-", lw=1.2, label="mean of the draws")
-    axes.plot(x, curve["mean_weights"], color=VERMILLION, ls="--", lw=1.2, label="weight scaling")
+    axes.plot(x, curve["mean_weights"], color=RED, ls="--", lw=1.2, label="weight scaling")
     axes.plot(data.x[:, 0], data.y, ".", color=INK, ms=2.5, label="training months")
     axes.axvline(data.x[-1, 0], color=INK, lw=0.8, ls="--")
     axes.set(xlim=(-1.8, BEYOND[-1]), ylim=(-6, 6))

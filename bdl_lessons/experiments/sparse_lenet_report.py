@@ -9,7 +9,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, GREY, INK, VERMILLION
+from bdl_lessons.core import BLUE, GREY, INK, RED
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.experiments import markdown
 from bdl_lessons.experiments.experiment import published_table
@@ -26,7 +26,7 @@ _VERDICTS = {
     (False, False): "neither as small nor as good as the published sparse VD",
 }
 _RUN = ("network, method", "seeds")
-_COLOURS = {"sparse VD": BLUE, "ARD": VERMILLION}
+_COLOURS = {"sparse VD": BLUE, "ARD": RED}
 _MARKERS = {"LeNet-300-100": "o", "LeNet-5": "s"}
 
 

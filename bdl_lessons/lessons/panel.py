@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import html
-import inspect
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -161,7 +160,7 @@ class Panel:
     @property
     def alt(self) -> str:
         """What one sees in the picture: the docstring of the function that builds the figure."""
-        return inspect.cleandoc(self.build_figure.__doc__ or f"The panel {self.name}.")
+        return " ".join((self.build_figure.__doc__ or f"The panel {self.name}.").split())
 
     @property
     def values(self) -> dict[str, Any]:

@@ -168,6 +168,6 @@ def test_without_scripts_the_picture_stays(browser, tmp_path):
     opened.goto(path.as_uri())
     image = opened.locator("figure.bdl-panel img")
     assert image.bounding_box()["width"] > 600
-    assert image.get_attribute("alt").startswith("Two bars")
+    assert image.get_attribute("alt").startswith("Bars at")
     assert opened.get_by_text("The sliders need JavaScript").is_visible()
     context.close()

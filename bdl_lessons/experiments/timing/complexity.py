@@ -16,7 +16,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from bdl_lessons.core import CYCLE, DASHES, GREY, INK, YELLOW
+from bdl_lessons.core import BLUE, CYCLE, DASHES, GREY, INK
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.experiments import markdown
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult, published_table
@@ -159,7 +159,7 @@ def figure(records: Sequence[Record]) -> Figure:
     """Milliseconds against each size, a panel for each size, both logarithmic."""
     names = [name for name in _NAMES if any(name in r["config"]["sweeps"] for r in records)]
     picture = new_figure(10.0, 6.0, layout="constrained")
-    colours = (*CYCLE, INK, GREY, YELLOW)
+    colours = (*CYCLE, INK, GREY, BLUE)
     with style():
         axes = picture.subplots(2, 3, sharey=True)
         for ax, name in zip(axes.flat, names, strict=False):

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.profiler import ProfilerActivity, profile
 
-from bdl_lessons.core import BLUE, GREY, VERMILLION
+from bdl_lessons.core import BLUE, GREY, RED
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.experiments import markdown
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
@@ -176,7 +176,7 @@ def figure(records: Sequence[Record]) -> Figure:
         ax.barh(places, [row["ratio"] for row in rows.values()], color=BLUE, height=0.6)
         aims = [(AIMS[name], place) for place, name in enumerate(rows) if name in AIMS]
         if aims:
-            ax.plot(*zip(*aims, strict=True), "|", color=VERMILLION, ms=12, mew=2, label="aim")
+            ax.plot(*zip(*aims, strict=True), "|", color=RED, ms=12, mew=2, label="aim")
             ax.legend(loc="lower right")
         ax.axvline(1, color=GREY, lw=1)
         ax.set_yticks(places, rows)

@@ -33,9 +33,10 @@ def flipout(x: Tensor, mu: Tensor, sigma: Tensor, generator: Generator) -> Tenso
 
     ``x`` is ``(B, K)``, ``mu`` and ``sigma`` are ``(K, Q)``.
     """
-    noise = sigma * torch.randn(mu.shape, generator=generator).to(x)
-    flip_in = 2 * torch.randint(2, x.shape, generator=generator).to(x) - 1
-    flip_out = 2 * torch.randint(2, (len(x), mu.shape[1]), generator=generator).to(x) - 1
+    draw = {"generator": generator, "device": x.device}
+    noise = sigma * torch.randn(mu.shape, **draw).to(x)
+    flip_in = 2 * torch.randint(2, x.shape, **draw).to(x) - 1
+    flip_out = 2 * torch.randint(2, (len(x), mu.shape[1]), **draw).to(x) - 1
     return x @ mu + (x * flip_in) @ noise * flip_out
 
 

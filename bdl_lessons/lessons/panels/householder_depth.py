@@ -12,7 +12,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from bdl_lessons.core import BLUE, GREY, INK, VERMILLION, tint
+from bdl_lessons.core import BLUE, GREY, INK, RED, tint
 from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
 from bdl_lessons.probability import orthogonal_matrix, reflect, rotated_variance
 
@@ -39,7 +39,11 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Two units, all correlations, eigenvalues beside the variances, and what the KL gains."""
+    """Left: the factors of two units as points, an ellipse along the axes before the reflections
+    and a tilted one after them. Middle: the matrix of correlations of 20 units, in colours from
+    violet for negative to brown for positive. Right: eigenvalues of the covariance beside the
+    learned variances, and the KL, which grows with the number of reflections.
+    """
     grid = figure.add_gridspec(2, 3, width_ratios=(1, 1.16, 0.86))
     cloud, heat = (figure.add_subplot(grid[:, column]) for column in (0, 1))
     spectrum, kl_axes = (figure.add_subplot(grid[row, 2]) for row in (0, 1))
@@ -48,9 +52,9 @@ def build_figure(figure: Figure) -> Update:
 
     cloud.set(xlim=(-2, 4), ylim=(-2, 4), xticks=(-2, 0, 2, 4), yticks=(-2, 0, 2, 4))
     cloud.set(aspect="equal", xlabel="factor of one unit", ylabel="factor of another unit")
-    before = cloud.scatter([], [], s=6, color=tint(VERMILLION, 0.4), lw=0, animated=True, zorder=1)
+    before = cloud.scatter([], [], s=6, color=tint(RED, 0.4), lw=0, animated=True, zorder=1)
     after = cloud.scatter([], [], s=6, color=tint(BLUE, 0.5), lw=0, animated=True, zorder=2)
-    (before_ellipse,) = cloud.plot([], [], color=VERMILLION, ls="--", animated=True, zorder=3)
+    (before_ellipse,) = cloud.plot([], [], color=RED, ls="--", animated=True, zorder=3)
     (after_ellipse,) = cloud.plot([], [], color=BLUE, ls="-", lw=2.5, animated=True, zorder=4)
     at = {"ha": "center", "va": "center", "transform": cloud.transAxes, "animated": True}
     title = cloud.text(0.5, 1.07, "", fontsize=13, color=BLUE, **at)
@@ -73,7 +77,7 @@ def build_figure(figure: Figure) -> Update:
     kl_axes.set(xlabel="T, reflections", ylabel="nats", title="Growth of the KL")
     bound = kl_axes.axhline(0, color=GREY, ls="--", lw=1.5, animated=True)
     (path,) = kl_axes.plot(DEPTHS, DEPTHS, "-o", ms=4, color=BLUE, animated=True)
-    here = kl_axes.scatter([], [], s=60, c=VERMILLION, edgecolor=INK, zorder=4, animated=True)
+    here = kl_axes.scatter([], [], s=60, c=RED, edgecolor=INK, zorder=4, animated=True)
 
     def update(depth: int, log_std: float, seed: int) -> str:
         alpha, vectors, eta = draws(log_std, seed)

@@ -33,7 +33,10 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: draws and band of the first start. Right: standard deviations of all, log scale."""
+    """Left: two groups of data, and bands of two standard deviations over the line through them;
+    the band of the Gaussian process widens in the gap, that of dropout does not. Right: the
+    standard deviations of all starts on a logarithmic axis.
+    """
     stored = arrays.load("in_between_uncertainty")
     left, right = figure.subplots(1, 2, width_ratios=(1.2, 1))
     figure.subplots_adjust(0.06, 0.15, 0.985, 0.9, wspace=0.22)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, GREY, INK, VERMILLION, tint
+from bdl_lessons.core import BLUE, GREY, INK, RED, tint
 from bdl_lessons.datasets import digits
 from bdl_lessons.experiments.panel_arrays.pruning_threshold import NETWORKS, WIDTH
 from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
@@ -34,7 +34,10 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: all log alphas. Middle: accuracy and sparsity. Right: weights into each hidden unit."""
+    """Left: a histogram of the log alphas of all weights, in blue those below the threshold.
+    Middle: test accuracy, which stays high, and sparsity, which falls, against the threshold.
+    Right: for every hidden unit a picture of the weights that remain, most of them empty.
+    """
     stored, data = arrays.load("pruning_threshold"), digits(seed=0)
     x, y = data.x_test.numpy(), data.y_test.numpy()
     curves = {name: threshold_curves(stored, name, x, y) for name in NETWORKS}
@@ -45,13 +48,13 @@ def build_figure(figure: Figure) -> Update:
     cut_bars = left.stairs(
         np.zeros(80), BINS, fill=True, color=tint(GREY, 0.5), animated=True, zorder=1
     )
-    left_line = left.axvline(0, color=VERMILLION, ls="--", animated=True)
+    left_line = left.axvline(0, color=RED, ls="--", animated=True)
     left.set(xlim=(-10, 30), ylim=(0, 470), xlabel="log α (30: 30 or more)", ylabel="weights")
     left.set_title("Kept (blue) and removed")
 
     (accuracy_line,) = middle.plot([], [], color=INK, ls="-", animated=True)
     (sparsity_line,) = middle.plot([], [], color=BLUE, ls=":", animated=True)
-    middle_line = middle.axvline(0, color=VERMILLION, ls="--", animated=True)
+    middle_line = middle.axvline(0, color=RED, ls="--", animated=True)
     middle.set(xlim=(-6, 14), ylim=(0, 1.03), xlabel="threshold on log α", ylabel="fraction")
     middle.set_title("At other thresholds")
     middle.text(13.8, 0.92, "test accuracy", ha="right", va="top", color=INK)

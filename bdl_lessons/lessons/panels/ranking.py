@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bdl_lessons import experiments
-from bdl_lessons.core import BLUE, GREY, INK, VERMILLION
+from bdl_lessons.core import BLUE, GREY, INK, RED
 from bdl_lessons.evaluation import paired_difference, pareto_front
 from bdl_lessons.experiments import report
 from bdl_lessons.experiments.images import tables
@@ -75,7 +75,10 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: methods from best to worst with errors. Right: the same scores against time."""
+    """Left: the methods from best to worst, each with its score and error, and the published score
+    where there is one. Right: the same scores against the time of a training step; a dashed line
+    joins those that no other method beats in both.
+    """
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
     figure.subplots_adjust(0.12, 0.13, 0.985, 0.91, wspace=0.24)
     left.set(ylim=(_MOST - 0.3, -0.7), yticks=[])
@@ -91,7 +94,7 @@ def build_figure(figure: Figure) -> Update:
 
     bars = left.hlines(np.zeros(_MOST), 0, 0, color=BLUE, lw=2, animated=True)
     (dots,) = left.plot([], [], "o", color=BLUE, ls="", animated=True)
-    (rings,) = left.plot([], [], "s", mfc="white", color=VERMILLION, ls="", animated=True)
+    (rings,) = left.plot([], [], "s", mfc="white", color=RED, ls="", animated=True)
     names = [
         left.text(0, i, "", ha="right", va="center", transform=left.get_yaxis_transform())
         for i in range(_MOST)

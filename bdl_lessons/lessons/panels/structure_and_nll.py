@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, GREY, INK, VERMILLION, tint
+from bdl_lessons.core import BLUE, GREY, INK, RED, tint
 from bdl_lessons.evaluation.model_comparison import Difference, paired_difference
 from bdl_lessons.experiments.panel_arrays.structure_and_nll import DEPTHS, KL_WEIGHTS, METHODS
 from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
@@ -43,7 +43,10 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Three scores and the learned alpha against T; bars are errors of the difference to T = 0."""
+    """Three panels with NLL, ECE and log likelihood against the number of reflections T, beside VD,
+    MAP and MC dropout; bars are two errors of the difference to T = 0 and cover it. The last
+    panel: the mean learned alpha, which falls with T.
+    """
     stored = arrays.load("structure_and_nll")
     axes = figure.subplots(1, 4)
     figure.subplots_adjust(0.065, 0.27, 0.99, 0.9, wspace=0.55)
@@ -58,9 +61,7 @@ def build_figure(figure: Figure) -> Update:
         axis.set_ylabel(unit, labelpad=1)
         level = axis.axhline(1, color=tint(BLUE, 0.5), lw=1, animated=True)
         bars = axis.vlines(places, 1, 1, color=BLUE, lw=2, animated=True)
-        dots = axis.scatter(
-            places, places, s=20, c=[VERMILLION, *[BLUE] * len(DEPTHS)], animated=True
-        )
+        dots = axis.scatter(places, places, s=20, c=[RED, *[BLUE] * len(DEPTHS)], animated=True)
         lines = [
             axis.axhline(1, ls=dash, color=colour, label=f"{method}, tuned", animated=True)
             for method, (dash, colour) in FIXED.items()
@@ -76,7 +77,7 @@ def build_figure(figure: Figure) -> Update:
         for mark, face in (("o", INK), ("s", "none"))
     ]
     names = ["VSD ± 2 errors of the difference to T = 0", "VD", *FIXED, "α, digits", "α, diabetes"]
-    shapes = [moving[0][2], axes[0].scatter([], [], s=20, color=VERMILLION), *moving[0][4], *alphas]
+    shapes = [moving[0][2], axes[0].scatter([], [], s=20, color=RED), *moving[0][4], *alphas]
     figure.legend(shapes, names, loc="lower center", ncols=6, columnspacing=1, handlelength=1.4)
 
     def update(kl_weight: float, reading: str) -> str:

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, GREY, INK, VERMILLION, tint
+from bdl_lessons.core import BLUE, GREY, INK, RED, tint
 from bdl_lessons.lessons.panel import Panel, Slider, Update
 from bdl_lessons.probability import decades_to_half, mass_near_zero
 
@@ -35,7 +35,10 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: likelihood over the decades of ``|v|``. Right: posterior mass near zero against k."""
+    """Left: the posterior over the logarithm of the weight's size, flat far to the left and cut off
+    at the truncation, with a peak where the data put the weight. Right: the share of the mass
+    below 0.1, which rises towards 1 as the truncation moves out.
+    """
     left, right = figure.subplots(1, 2, width_ratios=(1.5, 1))
     figure.subplots_adjust(0.065, 0.16, 0.985, 0.89, wspace=0.2)
     decades = np.concatenate([np.linspace(LEFT_END, -3, 60), np.linspace(-2.99, RIGHT_END, 400)])
@@ -44,7 +47,7 @@ def build_figure(figure: Figure) -> Update:
     )
     left.set(ylabel="posterior, not normalised", title="Posterior over the decades")
     (curve,) = left.plot([], [], color=INK, linestyle="-", lw=1.4, animated=True)
-    near = left.fill_between([], [], color=tint(VERMILLION, 0.55), lw=0, animated=True)
+    near = left.fill_between([], [], color=tint(RED, 0.55), lw=0, animated=True)
     far = left.fill_between([], [], color=tint(BLUE, 0.55), lw=0, animated=True)
     cut = left.axvline(0, 0, 0.8, color=INK, linestyle="--", lw=1.4, animated=True)
     left.legend(
@@ -58,8 +61,8 @@ def build_figure(figure: Figure) -> Update:
     right.set(xlim=(0, 40.9), ylim=(-0.02, 1.02), xlabel="decades of truncation")
     right.set(ylabel=f"posterior mass of |w| < {DELTA:g}", title="Posterior mass near zero")
     right.axhline(0.5, color=GREY, linestyle=":", lw=1)
-    (mass_curve,) = right.plot([], [], color=VERMILLION, linestyle="-", animated=True)
-    (dot,) = right.plot([], [], "o", color=VERMILLION, mec=INK, ms=8, animated=True)
+    (mass_curve,) = right.plot([], [], color=RED, linestyle="-", animated=True)
+    (dot,) = right.plot([], [], "o", color=RED, mec=INK, ms=8, animated=True)
 
     def update(k: float, t: float) -> str:
         shape = _likelihood(decades, t)

@@ -104,4 +104,4 @@ def test_a_page_needs_no_other_file(tmp_path):
         assert address.startswith(("data:", "#"))
     names = {"http://www.w3.org/2000/svg"}
     assert set(re.findall(r"https?://[\w./]+", html)) <= names
-    assert 'alt="Two bars' in html
+    assert 'alt="Bars at' in html
