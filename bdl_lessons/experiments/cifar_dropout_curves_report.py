@@ -165,4 +165,6 @@ activations of a convolution independently at every place, an approximation. The
 paper's cubic with α at most 1, counted once for each factor. We have no values of the published
 figure, so there is no published column. On 4,000 images the networks see less than a tenth of the
 data: the order of the methods there need not be that with all images. Numbers from the JPEG copy
-are not comparable with those from the official files."""
+are not comparable with those from the official files. The trials with all images are there for a
+machine with a GPU: together they would keep one core of a CPU busy for more than ten hours. Those
+with the official files download them first."""
