@@ -73,14 +73,16 @@ def opening_question(lesson: Lesson) -> str:
 def answer(lesson: Lesson) -> str:
     """The recap; before it, if the answer stands elsewhere, the paragraph that states it in bold.
 
+    Links into the lesson get the name of its file.
+
     Raises:
         ValueError: if neither the recap nor another section gives the answer.
     """
     recap = next(section for section in lesson.sections if section.name == "Recap")
     text = re.sub(r"^(?:## .*|Next: .*|\*\*References.*)$", "", recap.text, flags=re.M).strip()
-    if "answer" in recap.roles:
-        return text
-    return f"{_paragraph(lesson, 'answer', '[.]')}\n\n{text}"
+    if "answer" not in recap.roles:
+        text = f"{_paragraph(lesson, 'answer', '[.]')}\n\n{text}"
+    return text.replace("](#", f"]({lesson.path.name}#")
 
 
 def _paragraph(lesson: Lesson, role: str, end: str, last: bool = False) -> str:

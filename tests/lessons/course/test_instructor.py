@@ -46,6 +46,7 @@ def test_every_lesson_has_a_plan_with_clock_question_answer_result_and_panel():
         assert "?" in instructor.opening_question(lesson)
         assert instructor.answer(lesson) in block
         assert "<details>" not in block
+        assert "](#" not in block, "a link that arrives only inside the lesson"
 
 
 def test_an_answer_outside_the_recap_is_found_by_its_sentence_in_bold(tmp_path):
