@@ -59,6 +59,7 @@ def test_a_page_fits_stays_on_the_machine_and_is_accessible(open_page, address, 
     assert page.locator(".katex-error").count() == 0
     assert page.errors == []
     assert [url for url in page.requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    page.add_style_tag(content="* { animation: none !important; }")  # a cell that opens fades in
     page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
     axe = Axe()
     # A header that is one formula has MathML for readers of screens, which the rule does not see.
