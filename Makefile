@@ -82,7 +82,7 @@ report: install
 	$(BIN)/python -m bdl_lessons report
 
 site: install
-	$(BIN)/python -m bdl_lessons site
+	OMP_NUM_THREADS=1 $(BIN)/python -m bdl_lessons site
 
 slides: install
 	$(BIN)/python -m bdl_lessons slides
