@@ -38,7 +38,6 @@ INSTEAD = {
 # Phrases in which such a word means what it says elsewhere too, with the reason.
 EXCEPTIONS = {
     "law of large numbers": "the theorem's name",
-    "law of total": "the name of an identity for means and variances",
     "power law": "a function of a power",
     "make sure": "an instruction, not a probability",
     "Price's theorem": "a name",
