@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ IS_INSTALLED = not (ROOT / "pyproject.toml").exists()
 """Whether this is a wheel somewhere, which holds the small data files and no notebooks."""
 DATA = ROOT / "bdl_lessons" / "data" if IS_INSTALLED else ROOT / "data"
 NOTEBOOKS = ROOT / "notebooks"
+_DIGEST = hashlib.sha256().digest_size
 
 
 @contextmanager
@@ -33,3 +35,19 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def write_checked(path: Path, content: bytes | memoryview) -> None:
+    """Put the SHA-256 of ``content``, then ``content``, into a file and onto the disk."""
+    with replacing(path) as file:
+        file.write(hashlib.sha256(content).digest())
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_checked(path: Path) -> memoryview | None:
+    """What :func:`write_checked` put into the file; ``None`` if these are not its bytes."""
+    whole = memoryview(path.read_bytes())
+    digest, content = whole[:_DIGEST], whole[_DIGEST:]
+    return content if hashlib.sha256(content).digest() == digest else None

@@ -7,8 +7,6 @@ which needs a GPU in practice: the lossy copy, and the official files. Lesson 07
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from torch import nn
@@ -20,26 +18,13 @@ from bdl_lessons.evaluation import error_rate
 from bdl_lessons.experiments.cifar_dropout_curves_report import figure, table
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
 from bdl_lessons.experiments.measure import mean_weights
+from bdl_lessons.experiments.mnist_dropout_curves import METHODS as LAYERS
 from bdl_lessons.inference import adam, fit
-from bdl_lessons.models import (
-    Deterministic,
-    GaussianDropout,
-    LayerFactory,
-    Network,
-    VariationalDropout,
-    initialise,
-)
-from bdl_lessons.probability import kingma_kl
+from bdl_lessons.models import Network, initialise
 
 RATES = (0.2, 0.5, 0.5, 0.5, 0.5)
-METHODS: dict[str, Callable[[float], LayerFactory]] = {
-    "none": lambda p_drop: Deterministic(),
-    "Gaussian A": lambda p_drop: GaussianDropout(p_drop, "A"),
-    "variational A": lambda p_drop: _variational(p_drop),
-    "variational A2": lambda p_drop: _variational(p_drop, 1 / 3),
-    "Gaussian B": lambda p_drop: GaussianDropout(p_drop, "B"),
-}
 SMALL_METHODS = ("none", "Gaussian A", "variational A", "variational A2")
+METHODS = (*SMALL_METHODS, "Gaussian B")
 SMALL_WIDTHS, WIDTHS = (0.25, 0.5, 1), (0.5, 1, 2)
 SEEDS = 3
 
@@ -115,7 +100,7 @@ def make_network(method: str, width: float, generator: torch.Generator) -> Netwo
     Type A has one factor for each input channel of a convolution, B one for each weight.
     """
     maps1, maps2, units = (round(n * width) for n in (32, 64, 128))
-    conv1, conv2, dense1, dense2, dense3 = (METHODS[method](p_drop) for p_drop in RATES)
+    conv1, conv2, dense1, dense2, dense3 = (LAYERS[method](p_drop) for p_drop in RATES)
     net = Network(
         conv1.conv2d(3, maps1, 5, stride=2, padding=2),
         nn.Softplus(),
@@ -134,7 +119,3 @@ def make_network(method: str, width: float, generator: torch.Generator) -> Netwo
 
 TITLE = "Kinds of dropout in a convolutional network (Kingma, Salimans and Welling 2015, figure 1b)"
 EXPERIMENT = Experiment("cifar_dropout_curves", TITLE, trials, run, table, figure)
-
-
-def _variational(p_drop: float, kl_scale: float = 1.0) -> VariationalDropout:
-    return VariationalDropout("A", init_p_drop=p_drop, kl=kingma_kl, kl_scale=kl_scale)

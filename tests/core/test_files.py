@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from bdl_lessons.core.files import DATA, NOTEBOOKS, replacing
+from bdl_lessons.core.files import DATA, NOTEBOOKS, read_checked, replacing, write_checked
 
 
 def test_the_new_content_takes_the_place_of_the_old(tmp_path):
@@ -44,3 +44,14 @@ def test_what_a_killed_process_left_is_cleared_away_after_an_hour(tmp_path):
     with replacing(path) as file:
         file.write(b"new")
     assert sorted(tmp_path.iterdir()) == [path, new]
+
+
+@pytest.mark.parametrize("content", [b"", b"content of the file"])
+def test_a_checked_file_gives_back_what_was_written_and_nothing_else(tmp_path, content):
+    path = tmp_path / "a.bin"
+    write_checked(path, content)
+    assert read_checked(path) == content
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:20], whole[:-1], whole + b"0", b"0" + whole[1:]):
+        path.write_bytes(damaged)
+        assert read_checked(path) is None
