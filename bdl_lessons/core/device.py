@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +77,17 @@ def gpu_facts(on: torch.device) -> dict[str, Any]:
 def float64(x: Tensor) -> Tensor:
     """``x`` in double precision: where it is, or on the CPU if it is on a GPU of Apple's."""
     return (x.cpu() if x.device.type == "mps" else x).double()
+
+
+@contextmanager
+def cpu_threads(n_threads: int) -> Iterator[None]:
+    """Compute with this many threads until the block ends."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(n_threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def clock(on: torch.device) -> float:

@@ -13,7 +13,8 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from bdl_lessons.core.files import DATA, ROOT, replacing
+from bdl_lessons.core.device import cpu_threads
+from bdl_lessons.core.files import DATA, ROOT, read_checked, write_checked
 from bdl_lessons.lessons import panels
 from bdl_lessons.lessons.panel import Panel
 from bdl_lessons.lessons.web.recording import record, verify
@@ -53,20 +54,19 @@ def load(name: str, folder: Path = FOLDER) -> WebPanel:
     module = f"{panels.__name__}.{name.replace('-', '_')}"
     path = folder / f"{name}.{_source_hash(module)}.recording"
     if path.exists():
-        digest, _, content = path.read_bytes().partition(b"\n")
-        if digest != _digest(content):
+        content = read_checked(path)
+        if content is None:
             raise ValueError(f"panel {name!r}: its recording is damaged; delete {path}")
         return pickle.loads(content)
-    panel: Panel = importlib.import_module(module).panel()
-    recording = record(panel)
-    verify(panel, recording)
-    made = WebPanel(name, recording.script(), panel.render().png, panel.alt, panel.size)
+    with cpu_threads(1):  # the arrays are small: a second thread only waits for the first
+        panel: Panel = importlib.import_module(module).panel()
+        recording = record(panel)
+        verify(panel, recording)
+        made = WebPanel(name, recording.script(), panel.render().png, panel.alt, panel.size)
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(f"{name}.*.recording"):
         old.unlink()
-    content = pickle.dumps(made)
-    with replacing(path) as file:
-        file.write(_digest(content) + b"\n" + content)
+    write_checked(path, pickle.dumps(made))
     return made
 
 
@@ -82,10 +82,6 @@ def load_all(folder: Path = FOLDER) -> list[WebPanel]:
         sizes = ", ".join(f"{panel.name} {len(panel.script):,}" for panel in found)
         raise ValueError(f"the recorded panels have {total:,} bytes, not {MOST_BYTES:,}: {sizes}")
     return found
-
-
-def _digest(content: bytes) -> bytes:
-    return hashlib.sha256(content).hexdigest().encode()
 
 
 def _source_hash(module: str) -> str:

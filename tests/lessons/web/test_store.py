@@ -5,7 +5,9 @@ import re
 from dataclasses import replace
 
 import pytest
+import torch
 
+from bdl_lessons.core.device import cpu_threads
 from bdl_lessons.lessons.panel import Panel
 from bdl_lessons.lessons.web import page, store
 from bdl_lessons.lessons.web.recording import MOST_SETTINGS, record, verify
@@ -71,6 +73,17 @@ def test_a_recording_is_kept_until_its_sources_change(tmp_path, monkeypatch):
     assert store.load("dropout-noise", tmp_path).script == first.script
     (other,) = tmp_path.iterdir()
     assert other.name != kept.name
+
+
+def test_panels_are_recorded_by_one_thread(tmp_path, monkeypatch):
+    threads = []
+    monkeypatch.setattr(
+        store, "record", lambda panel: threads.append(torch.get_num_threads()) or record(panel)
+    )
+    with cpu_threads(2):
+        store.load("dropout-noise", tmp_path)
+        assert torch.get_num_threads() == 2
+    assert threads == [1]
 
 
 def test_a_damaged_recording_is_named(tmp_path):
