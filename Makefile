@@ -3,18 +3,18 @@ PYTHON ?= python3
 LAB_FLAGS ?=
 BIN := .venv/bin
 STAMP := .venv/installed
-RECIPE := requirements.lock pyproject.toml
+RECIPE := requirements.lock pyproject.toml setup.py
 
 # Tests run on two workers of one thread each; small tensors gain nothing from more.
 WORKERS := 2
 THREADS := 1
 KERNEL :=
 TEST = OMP_NUM_THREADS=$(THREADS) $(KERNEL) $(BIN)/python -m pytest -q --numprocesses=$(WORKERS) --dist=loadscope
-UNIT := tests --ignore=tests/browser
+UNIT := tests --ignore=tests/browser --ignore=tests/device/lessons
 NOTEBOOKS := --nbval --nbval-current-env --nbval-cell-timeout=180 \
     --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks
 
-.PHONY: lab test lint unit notebooks test-browser rebuild bench reproduce report site slides install clean
+.PHONY: lab test lint unit notebooks test-browser test-device test-gpu rebuild bench reproduce report site slides install clean
 
 lab: install
 	$(BIN)/jupyter lab $(LAB_FLAGS) notebooks/00_start_here.ipynb
@@ -51,6 +51,20 @@ kernel-none kernel-avx2 kernel-one-thread kernel-two-threads: install
 	$(TEST) $(UNIT)
 	BDL_CHECK_FIGURES=1 $(TEST) $(NOTEBOOKS)
 
+# Every lesson on a pretended GPU (the package's part is among the unit tests), and everything on a
+# real one. make test-gpu GPU_PYTHON=python3 takes an interpreter that has PyTorch and the packages
+# of the lock, in whichever versions; it fails where there is no CUDA.
+test-device: install
+	$(TEST) --dist=load tests/device/lessons
+
+GPU_PYTHON ?= $(BIN)/python
+GPU_FLAGS ?=
+ifeq ($(GPU_PYTHON),$(BIN)/python)
+test-gpu: install
+endif
+test-gpu:
+	PYTHONPATH="$(CURDIR):$$PYTHONPATH" $(GPU_PYTHON) -m tests.gpu.run $(GPU_FLAGS)
+
 test-browser: install
 	$(BIN)/python -m pytest -q -rs tests/browser
 
@@ -68,24 +82,28 @@ report: install
 	$(BIN)/python -m bdl_lessons report
 
 site: install
-	$(BIN)/jupyter nbconvert --to html --output-dir site notebooks/*.ipynb
+	OMP_NUM_THREADS=1 $(BIN)/python -m bdl_lessons site
 
 slides: install
 	$(BIN)/python -m bdl_lessons slides
 
-# The stamp holds what was installed; it is written last, so a broken install is repeated.
+# The stamp holds where and what was installed; it is written last, so a broken install is repeated.
+# A copied folder brings an environment that belongs to the old place: it is made anew.
+NOW_INSTALLED = { echo "$(CURDIR)"; cat $(RECIPE); }
 install:
-	@cat $(RECIPE) | cmp -s - $(STAMP) || $(MAKE) --no-print-directory $(STAMP)-anew
+	@{ $(NOW_INSTALLED) | cmp -s - $(STAMP) && $(BIN)/python -c "" 2> /dev/null; } || \
+	    $(MAKE) --no-print-directory $(STAMP)-anew
 
 .PHONY: $(STAMP)-anew
 $(STAMP)-anew:
 	@$(PYTHON) -c "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))" || \
 	    { echo "Python 3.11, 3.12 or 3.13 is needed, found: $$($(PYTHON) --version 2>&1)."; \
 	      echo "Install one and name it: make PYTHON=python3.12 ..."; exit 1; }
+	@test "$$(head -n 1 $(STAMP) 2> /dev/null)" = "$(CURDIR)" || rm -rf .venv
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@cat $(RECIPE) > $(STAMP)
+	@$(NOW_INSTALLED) > $(STAMP)
 
 clean:
 	rm -rf .venv build site slides

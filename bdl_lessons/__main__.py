@@ -96,6 +96,39 @@ def slides(
 
 
 @app.command()
+def web(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Panels, e.g. dropout-noise; default: all")
+    ] = None,
+    folder: Annotated[Path, typer.Option(help="Where to")] = Path("build/web"),
+) -> None:
+    """Write panels as pages that move without a kernel and a network, one file for each."""
+    from bdl_lessons.lessons.web import page, store
+
+    with _bad_input_named():
+        chosen = [store.load(name) for name in names] if names else store.load_all()
+    folder.mkdir(parents=True, exist_ok=True)
+    for panel in chosen:
+        path = folder / f"{panel.name}.html"
+        path.write_text(page.page(panel), encoding="utf-8")
+        typer.echo(f"{path}: {len(panel.script) / 1e3:.0f} kB of recording")
+
+
+@app.command()
+def site(
+    lessons: Annotated[
+        list[str] | None, typer.Argument(help="Two-digit numbers; default: all")
+    ] = None,
+    folder: Annotated[Path, typer.Option(help="Where to")] = Path("site"),
+) -> None:
+    """Write the course as pages with live panels; they open from the disk."""
+    from bdl_lessons.lessons.web import site as tool
+
+    with _bad_input_named():
+        typer.echo(tool.build(folder, lessons))
+
+
+@app.command()
 def bench(
     names: Annotated[
         list[str] | None, typer.Argument(help="Benchmarks; default: all of them")

@@ -4,7 +4,11 @@ import os
 
 import pytest
 import torch
+from hypothesis import settings
 
+# The same examples on every machine, however slow it is.
+settings.register_profile("course", deadline=None, derandomize=True)
+settings.load_profile("course")
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 os.environ["MPLBACKEND"] = "agg"
 

@@ -23,7 +23,7 @@ LOCK = {
 
 def wanted():
     extras = PROJECT["optional-dependencies"]
-    return [Requirement(r) for r in [*PROJECT["dependencies"], *extras["dev"]]]
+    return [Requirement(r) for r in [*PROJECT["dependencies"], *extras["dev"], *extras["site"]]]
 
 
 def test_the_lock_pins_every_direct_dependency_within_its_range():
@@ -69,7 +69,9 @@ def test_every_import_is_declared():
         "sklearn": "scikit-learn",
         "contourpy": "matplotlib",
         "cycler": "matplotlib",
+        "docutils": "sphinx",
         "IPython": "jupyterlab",
+        "fontTools": "matplotlib",
         "linear_operator": "gpytorch",
     }
     for path in (ROOT / "bdl_lessons").rglob("*.py"):
@@ -90,11 +92,16 @@ def imports(path):
 
 def test_files_that_pages_load_are_part_of_the_package():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    assert settings["package-data"] == {"bdl_lessons.lessons.course": ["web/**"]}
+    assert settings["package-data"] == {
+        "bdl_lessons.lessons.course": ["web/**"],
+        "bdl_lessons.lessons.web": ["static/*"],
+        "bdl_lessons.data": ["panels/*", "published/*", "co2/*.csv"],
+    }
     web = ROOT / "bdl_lessons" / "lessons" / "course" / "web"
     others = [p for p in (ROOT / "bdl_lessons").rglob("*.*") if p.suffix not in {".py", ".pyc"}]
     assert others
-    assert [path for path in others if web not in path.parents] == []
+    static = ROOT / "bdl_lessons" / "lessons" / "web" / "static"
+    assert [path for path in others if not {web, static} & set(path.parents)] == []
     for copied in ("katex", "reveal", "fonts"):
         assert (web / copied / "LICENSE").exists()
 
@@ -119,3 +126,27 @@ def test_importing_the_package_is_light():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["bdl_lessons"]
+
+
+def test_an_environment_is_made_anew_where_it_was_copied_or_lost_its_interpreter(tmp_path):
+    def commands() -> str:
+        run = subprocess.run(
+            ["make", "-n", "install"], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        return run.stdout
+
+    recipe = ["requirements.lock", "pyproject.toml", "setup.py"]
+    for name in ("Makefile", *recipe):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.symlink_to(sys.executable)
+    content = "".join((ROOT / name).read_text() for name in recipe)
+    stamp = tmp_path / ".venv" / "installed"
+    stamp.write_text(f"{tmp_path}\n{content}")
+    assert "-m venv" not in commands()
+    stamp.write_text(f"/another/place\n{content}")
+    assert "-m venv" in commands()
+    stamp.write_text(f"{tmp_path}\n{content}")
+    python.unlink()
+    assert "-m venv" in commands()

@@ -27,6 +27,15 @@ HOOKS = {
     "setup_context": "autograd.Function calls it",
     "vmap": "torch.func calls it",
     "extra_repr": "nn.Module prints it",
+    "setup": "Sphinx calls it in an extension",
+    "slug": "myst-parser calls it, by the configuration of the site",
+    "get_canvas_width_height": "matplotlib asks a renderer",
+    "points_to_pixels": "matplotlib asks a renderer",
+    "option_scale_image": "matplotlib asks a renderer",
+    "draw_path": "matplotlib draws with a renderer",
+    "draw_markers": "matplotlib draws with a renderer",
+    "draw_image": "matplotlib draws with a renderer",
+    "draw_text": "matplotlib draws with a renderer",
 }
 
 

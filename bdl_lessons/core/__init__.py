@@ -4,8 +4,7 @@ Imports: nothing.
 """
 
 from bdl_lessons.core.check import CheckFailed, ResultsTable, check, check_between, checks
-from bdl_lessons.core.device import clock, device
+from bdl_lessons.core.device import clock, device, seeded
 from bdl_lessons.core.plot_style import (
-    BLUE, CYCLE, DASHES, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION, YELLOW, show, tint,
-    use_style,
+    BLUE, CYCLE, DASHES, GREEN, GREY, INK, ORANGE, PURPLE, RED, SKY, show, tint, use_style,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import wraps
 
 import torch
 from torch import Tensor
@@ -54,6 +55,30 @@ class _KnownSlope(torch.autograd.Function):
     def backward(ctx, grad: Tensor) -> tuple[Tensor | None, ...]:
         slopes = ctx.saved_tensors
         return None, *(grad * slope for slope in slopes), *(None for _ in slopes)
+
+
+def cholesky(matrix: Tensor) -> Tensor:
+    """Lower factor ``(..., K, K)``, in float32 at least; NaN where there is none.
+
+    To raise instead, the processor would have to wait for the GPU.
+    """
+    half = matrix.dtype in (torch.float16, torch.bfloat16)
+    factor, info = torch.linalg.cholesky_ex(matrix.float() if half else matrix)
+    return factor.masked_fill((info > 0)[..., None, None], torch.nan)
+
+
+def without_autocast(function: Callable) -> Callable:
+    """``function`` of tensors, with autocast switched off: it would solve systems in bfloat16."""
+
+    @wraps(function)
+    def run(*args, **options):
+        kind = next(arg.device.type for arg in args if isinstance(arg, Tensor))
+        if not torch.is_autocast_enabled(kind):
+            return function(*args, **options)
+        with torch.autocast(kind, enabled=False):
+            return function(*args, **options)
+
+    return run
 
 
 _inside: ContextVar[bool] = ContextVar("inside_vmap", default=False)

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from bdl_lessons.core.validation import non_negative, number, real_array
+
 Value = float | Sequence[float] | np.ndarray | torch.Tensor
 
 _FEW = 4  # so many numbers are printed one by one; more of them are summed up
@@ -43,8 +45,7 @@ def check(name: str, value: Value, expect: Value, atol: float) -> None:
     """
     value = _array(f"check {name!r}: value", value)
     expect = _array(f"check {name!r}: expect", expect)
-    if not 0 <= atol < np.inf:
-        raise ValueError(f"check {name!r}: atol must be finite and >= 0, got {atol}")
+    non_negative(f"check {name!r}: atol", atol)
     if not np.isfinite(expect).all():
         raise ValueError(f"check {name!r}: expect must be finite, it is the reference")
     if expect.ndim and expect.shape != value.shape:
@@ -79,6 +80,9 @@ def check_between(
     """
     if low is None and high is None:
         raise ValueError(f"check_between {name!r}: give low, high or both")
+    for side, bound in (("low", low), ("high", high)):
+        if bound is not None:
+            number(f"check_between {name!r}: {side}", bound)
     lower, upper = -np.inf if low is None else low, np.inf if high is None else high
     if not lower <= upper:
         raise ValueError(f"check_between {name!r}: low={low} and high={high} leave nothing between")
@@ -208,7 +212,7 @@ def _array(name: str, value: Value) -> np.ndarray:
         value = value.detach().cpu().to(torch.promote_types(value.dtype, torch.double)).numpy()
     if np.iscomplexobj(value):
         raise TypeError(f"{name} is complex; check its real part, imaginary part or absolute value")
-    value = np.asarray(value, dtype=float)
+    value = real_array(name, value)
     if not value.size:
         raise ValueError(f"{name} is empty, of shape {value.shape}; there is nothing to compare")
     return value

@@ -3,32 +3,46 @@
 from __future__ import annotations
 
 import os
+import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor
+
+from bdl_lessons.core.validation import border, integer
 
 
-def device(name: str | None = None) -> torch.device:
+@border
+def device(name: str | None = None, *, float64: bool = False) -> torch.device:
     """The device to compute on: ``name``, else ``BDL_DEVICE``, else cuda, mps, cpu in that order.
 
     Args:
         name: ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``; ``None`` or ``""`` to choose.
+        float64: whether double precision is needed; then the CPU stands in for mps.
 
     Raises:
         ValueError: if the device is unknown or this machine does not have it.
     """
     wanted = name or os.environ.get("BDL_DEVICE", "")
-    if not wanted:
-        return torch.device(_available()[0])
     try:
-        chosen = torch.device(wanted)
+        chosen = torch.device(wanted or _available()[0])
     except RuntimeError as error:
         raise ValueError(_message(wanted, "is not a device name")) from error
     if chosen.type not in _available():
         raise ValueError(_message(wanted, "is not available on this machine"))
-    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
+    if wanted and chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
         raise ValueError(_message(wanted, f"does not exist: {torch.cuda.device_count()} GPU(s)"))
-    return chosen
+    return torch.device("cpu") if float64 and chosen.type == "mps" else chosen
+
+
+@border
+def seeded(seed: int) -> torch.Generator:
+    """A generator on :func:`device`, so that what it draws there need not be copied."""
+    return torch.Generator(device()).manual_seed(integer("seed", seed, 0))
 
 
 def _available() -> list[str]:
@@ -41,6 +55,39 @@ def _message(wanted: str, trouble: str) -> str:
         f"device {wanted!r} {trouble}. Available here: {', '.join(_available())}. "
         "Set BDL_DEVICE to one of these, or unset it to let the package choose."
     )
+
+
+def gpu_facts(on: torch.device) -> dict[str, Any]:
+    """What of a CUDA device may change results: its driver, libraries and TF32; else nothing."""
+    if on.type != "cuda":
+        return {}
+    driver = Path("/proc/driver/nvidia/version")
+    found = re.search(r"Module\D*([\d.]+)", driver.read_text()) if driver.exists() else None
+    return {
+        "driver": found[1] if found else "unknown",
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+        "tf32": {
+            "products": torch.backends.cuda.matmul.allow_tf32,
+            "convolutions": torch.backends.cudnn.allow_tf32,
+        },
+    }
+
+
+def float64(x: Tensor) -> Tensor:
+    """``x`` in double precision: where it is, or on the CPU if it is on a GPU of Apple's."""
+    return (x.cpu() if x.device.type == "mps" else x).double()
+
+
+@contextmanager
+def cpu_threads(n_threads: int) -> Iterator[None]:
+    """Compute with this many threads until the block ends."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(n_threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def clock(on: torch.device) -> float:

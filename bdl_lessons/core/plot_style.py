@@ -1,7 +1,8 @@
-"""One look for every figure: a colour-blind-safe palette and a plain style.
+"""One look for every figure: a palette that everybody can tell apart, and a plain style.
 
-Colours are those of Okabe and Ito, told apart by people with every common colour-vision
-deficiency. Lines differ in dash as well as colour, so a grey print still reads.
+The colours have the hues of Okabe and Ito, darkened until each stands out from white by a contrast
+of 3 (WCAG 2.2, 1.4.11) and no two look alike with a common colour-vision deficiency. Lines differ
+in dash as well as colour, so a grey print still reads.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from matplotlib.figure import Figure
 
 from bdl_lessons.core import figure_rules
 
-BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
-SKY, PURPLE, YELLOW, GREY, INK = "#56B4E9", "#CC79A7", "#F0E442", "#8A8F98", "#22262B"
-CYCLE = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)
+BLUE, RED, GREEN, ORANGE = "#08529A", "#B23300", "#0F8346", "#CC7E00"
+PURPLE, SKY, GREY, INK = "#B981B5", "#2597E1", "#666C75", "#22262B"
+CYCLE = (BLUE, RED, GREEN, ORANGE, PURPLE, SKY)
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
 
 STYLE = {

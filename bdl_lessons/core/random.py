@@ -50,9 +50,9 @@ def dropout_noise(
 
 
 def standard_normal(shape: Sequence[int], generator: torch.Generator, like: Tensor) -> Tensor:
-    """Independent ``N(0, 1)`` with the device and dtype of ``like``."""
-    noise = torch.randn(shape, generator=generator, device=generator.device, dtype=like.dtype)
-    return noise.to(like.device)
+    """Independent ``N(0, 1)`` with the device and dtype of ``like``, drawn in float32 at least."""
+    dtype = torch.promote_types(like.dtype, torch.float32)
+    return torch.randn(shape, generator=generator, device=generator.device, dtype=dtype).to(like)
 
 
 def _keep_bits(n: int, p_drop: float, generator: torch.Generator) -> Tensor:

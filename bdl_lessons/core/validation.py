@@ -10,8 +10,22 @@ import math
 from numbers import Integral, Real
 from typing import get_args
 
+import numpy as np
 import torch
+from beartype import BeartypeConf, BeartypeViolationVerbosity, beartype
+from numpy.typing import ArrayLike
 from torch import Tensor
+
+border = beartype(
+    conf=BeartypeConf(
+        is_pep484_tower=True,  # an int will do for a float
+        violation_param_type=TypeError,
+        violation_verbosity=BeartypeViolationVerbosity.MINIMAL,
+    )
+)
+"""Decorates a function that users call: an argument of another type than its signature says is
+refused with a TypeError that names it. Of a list only one element is looked at, a random one, so a
+signature names no type of elements (``Sequence``, not ``Sequence[int]``)."""
 
 
 def floating(name: str, value: Tensor) -> Tensor:
@@ -49,6 +63,8 @@ def like(reference: Tensor, name: str, value: float | Tensor) -> Tensor:
     Raises:
         ValueError: if the shape does not broadcast, or only by enlarging ``reference``.
     """
+    if isinstance(value, Real):  # written by the device: a copy would wait for it
+        value = reference.new_full((), value)
     value = torch.as_tensor(value, dtype=reference.dtype, device=reference.device)
     try:
         fits = torch.broadcast_shapes(value.shape, reference.shape) == reference.shape
@@ -76,9 +92,16 @@ def cholesky(name: str, cov: Tensor, size: int) -> Tensor:
     return factor
 
 
+def real_array(name: str, values: ArrayLike) -> np.ndarray:
+    """``values`` as an array of float64, else TypeError: text, None and complex numbers."""
+    if np.asarray(values).dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be real numbers, got {values!r}")
+    return np.asarray(values, dtype=float)
+
+
 def valid_p_drop(p_drop: float) -> float:
     """``p_drop`` if it is a number (else TypeError) in [0, 1) (else ValueError)."""
-    if not 0 <= _number("p_drop", p_drop) < 1:
+    if not 0 <= number("p_drop", p_drop) < 1:
         raise ValueError(
             f"p_drop must lie in [0, 1), got {p_drop}: it is the probability to DROP a unit, "
             "and at 1 nothing would be left"
@@ -95,14 +118,14 @@ def one_of(name: str, value: str, choices: object) -> str:
 
 def positive(name: str, value: float) -> float:
     """``value`` if it is a number (else TypeError), finite and above 0 (else ValueError)."""
-    if not 0 < _number(name, value) < math.inf:
+    if not 0 < number(name, value) < math.inf:
         raise ValueError(f"{name} must be positive and finite, got {value}")
     return value
 
 
 def non_negative(name: str, value: float) -> float:
     """``value`` if it is a finite number of at least 0; errors as for :func:`positive`."""
-    if not 0 <= _number(name, value) < math.inf:
+    if not 0 <= number(name, value) < math.inf:
         raise ValueError(f"{name} must be finite and >= 0, got {value}")
     return value
 
@@ -132,7 +155,8 @@ def same_shape(name: str, value: Tensor, other: str, reference: Tensor) -> None:
         )
 
 
-def _number(name: str, value: float) -> float:
+def number(name: str, value: float) -> float:
+    """``value`` if it is a real number, else TypeError; True and False are none."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
     return value

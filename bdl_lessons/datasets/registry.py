@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from bdl_lessons.core.validation import border
 from bdl_lessons.datasets.errors import unknown
 
 
@@ -68,6 +69,7 @@ def names() -> list[str]:
     return list(ENTRIES)
 
 
+@border
 def entry(name: str) -> Entry:
     """The registry entry of a data set.
 
@@ -76,7 +78,7 @@ def entry(name: str) -> Entry:
     """
     if name in ENTRIES:
         return ENTRIES[name]
-    raise unknown("data set", name, names())
+    raise unknown("name of a data set", name, names())
 
 
 _MNIST_MIRRORS = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from bdl_lessons.core.validation import integer, non_negative
+from bdl_lessons.core.validation import border, integer, non_negative
 from bdl_lessons.datasets.containers import Classification, Regression, first_n
 from bdl_lessons.datasets.idx import DIGITS
 
@@ -26,6 +26,7 @@ DIABETES_NAMES = {
 }
 
 
+@border
 def digits(n_train: int | None = None, n_test: int = 360, seed: int = 0) -> Classification:
     """scikit-learn's 1797 handwritten digits: x ``(N, 64)`` in [0, 1], ten classes.
 
@@ -38,7 +39,7 @@ def digits(n_train: int | None = None, n_test: int = 360, seed: int = 0) -> Clas
     pixels, labels = load_digits(return_X_y=True)
     n_test = first_n(n_test, len(pixels) - 1)
     n_train = first_n(n_train, len(pixels) - n_test)
-    rows = np.random.default_rng(seed).permutation(len(pixels))
+    rows = np.random.default_rng(integer("seed", seed, 0)).permutation(len(pixels))
     x = torch.from_numpy(pixels / 16).to(torch.float32)
     y = torch.from_numpy(labels.astype(np.int64))
     train, test = (torch.from_numpy(r) for r in (rows[n_test : n_test + n_train], rows[:n_test]))
@@ -66,6 +67,7 @@ def diabetes() -> Regression:
     )
 
 
+@border
 def origin_clusters(
     n_train: int = 100, spread_std: float = 0.1, noise_std: float = 0.1, seed: int = 0
 ) -> Regression:
@@ -84,7 +86,7 @@ def origin_clusters(
     integer("n_train", n_train, 2)
     non_negative("spread_std", spread_std)
     non_negative("noise_std", noise_std)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(integer("seed", seed, 0))
     n_first = n_train // 2
     centres = np.repeat([[1.0, 1.0], [-1.0, -1.0]], [n_first, n_train - n_first], axis=0)
     x = centres + spread_std * generator.standard_normal((n_train, 2))

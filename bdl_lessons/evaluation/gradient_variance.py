@@ -2,7 +2,7 @@ r"""Variance of stochastic gradients, and which part of it a larger minibatch re
 
 The minibatch estimator of :math:`\sum_n L_n` is :math:`\frac NM \sum_{m=1}^M L_m` over M examples
 drawn at random, each with its own or a shared draw of the weights. Its variance over examples and
-draws is (Kingma, Salimans and Welling, NeurIPS 2015, equation 5)
+draws is (Kingma, Salimans and Welling, NeurIPS 2015, section 2.2)
 
 .. math:: N^2 \Big( \frac1M \mathrm{Var}[L_i] + \frac{M-1}{M}\, \mathrm{Cov}[L_i, L_j] \Big).
 
@@ -19,6 +19,8 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core import validation
+from bdl_lessons.core.device import float64
+from bdl_lessons.core.validation import border
 from bdl_lessons.models import Network
 
 Estimator = Literal["local", "per example", "per minibatch", "no noise"]
@@ -51,6 +53,7 @@ class VarianceEstimate(NamedTuple):
     std_err: float
 
 
+@border
 def gradient_variance(gradients: Tensor) -> VarianceEstimate:
     """Variance over draws, then the mean over parameters; with a jackknife standard error.
 
@@ -68,7 +71,7 @@ def gradient_variance(gradients: Tensor) -> VarianceEstimate:
         raise ValueError(
             f"gradients must be (S, ...) with S >= 3 draws, got shape {tuple(gradients.shape)}"
         )
-    flat = gradients.flatten(1).double()
+    flat = float64(gradients.flatten(1))
     distance = (flat - flat.mean(0)).square().mean(1)
     value = distance.sum() / (n_draws - 1)
     std_err = distance.std(correction=0) * n_draws / ((n_draws - 2) * (n_draws - 1) ** 0.5)

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core import validation
+from bdl_lessons.core.device import float64
+from bdl_lessons.core.validation import border
 from bdl_lessons.evaluation.predictive import log_predictive_likelihood
 
 _SUM_ATOL = 1e-3
@@ -26,6 +28,7 @@ class ReliabilityBins(NamedTuple):
     """``(n_bins,)`` number of examples."""
 
 
+@border
 def accuracy(probs: Tensor, y: Tensor) -> float:
     """Fraction of examples whose most probable class is ``y``. Shapes ``(B, C)`` and ``(B,)``.
 
@@ -34,24 +37,27 @@ def accuracy(probs: Tensor, y: Tensor) -> float:
             are no probabilities.
     """
     _check_probs(probs, y)
-    return (probs.argmax(-1) == y).double().mean().item()
+    return float64(probs.argmax(-1) == y).mean().item()
 
 
+@border
 def error_rate(scores: Tensor, y: Tensor) -> float:
     """Percentage of examples whose largest score is not that of ``y``; ``(B, C)`` and ``(B,)``.
 
     Scores are logits, probabilities or their logarithms.
     """
     _check_labels("scores", scores, y)
-    return 100 * (scores.argmax(-1) != y).double().mean().item()
+    return 100 * float64(scores.argmax(-1) != y).mean().item()
 
 
+@border
 def nll(log_probs: Tensor, y: Tensor) -> float:
     """Mean ``-log p(y)`` in nats. ``log_probs``: ``(B, C)``, e.g. from ``log_mean_probs``."""
     _check_probs(log_probs.exp(), y, "exp(log_probs)")
-    return -log_probs.gather(-1, y[:, None]).double().mean().item()
+    return -float64(log_probs.gather(-1, y[:, None])).mean().item()
 
 
+@border
 def ece(probs: Tensor, y: Tensor, n_bins: int = 15) -> float:
     """Expected calibration error ``sum_bins count/B * |accuracy - confidence|``, in [0, 1].
 
@@ -61,15 +67,15 @@ def ece(probs: Tensor, y: Tensor, n_bins: int = 15) -> float:
     return (bins.count / len(y) * (bins.accuracy - bins.confidence).abs()).nansum().item()
 
 
+@border
 def reliability_bins(probs: Tensor, y: Tensor, n_bins: int = 15) -> ReliabilityBins:
-    """The bars of a reliability diagram, in ``n_bins`` bins of equal width."""
+    """The bars of a reliability diagram, in ``n_bins`` bins of equal width, on the CPU."""
     _check_probs(probs, y)
-    confidence, predicted = probs.max(-1)
+    confidence, right = probs.amax(-1).cpu(), (probs.argmax(-1) == y).cpu().double()
     # In float32, so that a confidence of 0.9 in that precision lies on the edge 0.9.
-    edges = torch.linspace(0, 1, validation.integer("n_bins", n_bins, 1) + 1, device=probs.device)
+    edges = torch.linspace(0, 1, validation.integer("n_bins", n_bins, 1) + 1)
     index = (torch.bucketize(confidence.float(), edges, right=True) - 1).clamp(max=n_bins - 1)
     count = index.bincount(minlength=n_bins)
-    right = (predicted == y).double()
     return ReliabilityBins(
         edges,
         index.bincount(confidence.double(), minlength=n_bins) / count,
@@ -78,6 +84,7 @@ def reliability_bins(probs: Tensor, y: Tensor, n_bins: int = 15) -> ReliabilityB
     )
 
 
+@border
 def rmse(mean: Tensor, y: Tensor) -> float:
     """Root mean squared error in the units of ``y``; both ``(B, D)``.
 
@@ -87,15 +94,17 @@ def rmse(mean: Tensor, y: Tensor) -> float:
     validation.same_shape("mean", validation.floating("mean", mean), "y", y)
     if not len(validation.floating("y", y)):
         raise ValueError("mean and y must have examples")
-    return (mean - y).double().square().mean().sqrt().item()
+    return float64(mean - y).square().mean().sqrt().item()
 
 
+@border
 def mean_log_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> float:
     """Mean over examples of the log predictive likelihood, nats; ``tau`` in units of ``y``."""
-    return log_predictive_likelihood(draws, y, tau).double().mean().item()
+    return float64(log_predictive_likelihood(draws, y, tau)).mean().item()
 
 
 def _check_labels(name: str, scores: Tensor, y: Tensor) -> None:
+    validation.floating_type(name, scores)
     if scores.dim() != 2 or y.shape != scores.shape[:1] or not len(y):
         raise ValueError(
             f"{name} must be (B, C) and labels y (B,), got {tuple(scores.shape)}, {tuple(y.shape)}"

@@ -10,10 +10,15 @@ differences are not independent, and the usual standard error :math:`s/\sqrt n` 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
+
+from bdl_lessons.core.validation import border, real_array
+
+Values = Sequence | np.ndarray
 
 
 class Difference(NamedTuple):
@@ -26,9 +31,8 @@ class Difference(NamedTuple):
     """:math:`s \\sqrt{1/n + n_{test}/n_{train}}`: allows for the training examples they share."""
 
 
-def paired_difference(
-    first: np.ndarray, second: np.ndarray, test_fraction: float = 0.1
-) -> Difference:
+@border
+def paired_difference(first: Values, second: Values, test_fraction: float = 0.1) -> Difference:
     r"""How much larger ``first`` is than ``second``, from n splits of one data set.
 
     For differences of variance :math:`\sigma^2` and correlation :math:`\rho` between splits the
@@ -45,7 +49,7 @@ def paired_difference(
         ValueError: for other shapes, fewer than 2 splits, a number that is not finite, or a
             fraction outside (0, 1).
     """
-    first, second = (np.asarray(values, dtype=float) for values in (first, second))
+    first, second = real_array("first", first), real_array("second", second)
     if first.shape != second.shape or first.ndim != 1 or len(first) < 2:
         raise ValueError(
             "first and second must be vectors over the same n >= 2 splits, "
@@ -63,7 +67,8 @@ def paired_difference(
     )
 
 
-def ranks(scores: np.ndarray, higher_is_better: bool) -> np.ndarray:
+@border
+def ranks(scores: Values, higher_is_better: bool) -> np.ndarray:
     """Ranks from 1, the best; equal scores share the mean of their ranks.
 
     Args:
@@ -72,12 +77,13 @@ def ranks(scores: np.ndarray, higher_is_better: bool) -> np.ndarray:
     Returns:
         ``(..., M)``, NaN where ``scores`` is.
     """
-    scores = np.asarray(scores, dtype=float)
+    scores = real_array("scores", scores)
     signed = -scores if higher_is_better else scores
     return stats.rankdata(signed, axis=-1, nan_policy="omit")
 
 
-def pareto_front(cost: np.ndarray, loss: np.ndarray) -> np.ndarray:
+@border
+def pareto_front(cost: Values, loss: Values) -> np.ndarray:
     """Which methods are Pareto-optimal: no other is as good in both and better in one.
 
     Args:
@@ -90,7 +96,7 @@ def pareto_front(cost: np.ndarray, loss: np.ndarray) -> np.ndarray:
     Raises:
         ValueError: for other shapes or a number that is not finite.
     """
-    cost, loss = (np.asarray(values, dtype=float) for values in (cost, loss))
+    cost, loss = real_array("cost", cost), real_array("loss", loss)
     if cost.ndim != 1 or cost.shape != loss.shape:
         raise ValueError(f"cost and loss must be vectors (M,), got {cost.shape} and {loss.shape}")
     points = np.stack([cost, loss], axis=-1)

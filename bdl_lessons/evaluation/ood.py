@@ -1,10 +1,9 @@
 """Detection of out-of-distribution (OOD) inputs by the confidence of a network. Lesson 12.
 
 A score is high where the network is confident. In-distribution inputs are the positive class; an
-input counts as in-distribution if its score is at least a threshold. Definitions: Liang, Li and
-Srikant (ODIN, ICLR 2018), section 3.3, but for one thing: precision is computed from counts, not
-from rates, so the two areas under precision-recall curves depend on how many inputs there are of
-each kind.
+input counts as in-distribution if its score is at least a threshold. AUROC and AUPR: Hendrycks and
+Gimpel (ICLR 2017). FPR95: Liang, Li and Srikant (ODIN, ICLR 2018). Precision is computed from
+counts, not from rates, so the two AUPR depend on how many inputs there are of each kind.
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core import validation
-from bdl_lessons.evaluation.predictive import entropy
+from bdl_lessons.core.validation import border
+from bdl_lessons.evaluation.predictive import check_log_probs, entropy
 
 
 class OODMetrics(NamedTuple):
@@ -33,19 +33,23 @@ class OODMetrics(NamedTuple):
     """Average precision for finding OOD inputs by a low score."""
 
 
+@border
 def max_log_probability(log_probs: Tensor) -> Tensor:
     """Log of the largest class probability, ``(B, C)`` to ``(B,)``: orders as the softmax does.
 
     Near certainty the logarithm still tells values apart that round to 1.
     """
+    check_log_probs(log_probs)
     return log_probs.max(-1).values
 
 
+@border
 def negative_entropy(log_probs: Tensor) -> Tensor:
     """Minus the predictive entropy in nats, ``(B, C)`` to ``(B,)``."""
     return -entropy(log_probs)
 
 
+@border
 def ood_metrics(score_in: Tensor, score_out: Tensor) -> OODMetrics:
     """All five measures.
 
@@ -61,7 +65,7 @@ def ood_metrics(score_in: Tensor, score_out: Tensor) -> OODMetrics:
     for name, score in (("score_in", score_in), ("score_out", score_out)):
         if validation.floating(name, score).dim() != 1 or not len(score):
             raise ValueError(f"{name} must have shape (N,) with N >= 1, got {tuple(score.shape)}")
-    scores = torch.cat([score_in.detach().double(), score_out.detach().double()]).cpu().numpy()
+    scores = torch.cat([score_in.detach().cpu(), score_out.detach().cpu()]).double().numpy()
     known = (torch.arange(len(scores)) < len(score_in)).numpy()
     fpr, tpr, _ = roc_curve(known, scores, drop_intermediate=False)
     return OODMetrics(

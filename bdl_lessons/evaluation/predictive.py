@@ -13,8 +13,10 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core import validation
+from bdl_lessons.core.validation import border
 
 
+@border
 def predictive_var(draws: Tensor, tau: float | Tensor) -> Tensor:
     """Variance of y for each output: ``1/tau + (1/S) sum_s f_s**2 - mean**2``, ``(B, D)``.
 
@@ -30,6 +32,7 @@ def predictive_var(draws: Tensor, tau: float | Tensor) -> Tensor:
     return 1 / _check_tau(tau, _check(draws)) + draws.var(0, correction=0)
 
 
+@border
 def log_predictive_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> Tensor:
     """``log (1/S) sum_s N(y; f_s, I/tau)`` in nats for each example, ``(B,)`` (their eq. 8).
 
@@ -46,11 +49,12 @@ def log_predictive_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> 
     tau = _check_tau(tau, _check(draws))
     if y.shape != draws.shape[1:]:
         raise ValueError(f"y must have shape {tuple(draws.shape[1:])}, got {tuple(y.shape)}")
-    error = (tau * (validation.finite("y", y) - draws).square()).sum(-1)
+    error = (tau * (validation.floating("y", y) - draws).square()).sum(-1)
     log_norm = (tau.log() - math.log(2 * math.pi)).expand(draws.shape[-1]).sum()
     return (-error / 2).logsumexp(0) - math.log(len(draws)) + log_norm / 2
 
 
+@border
 def log_mean_probs(logits: Tensor) -> Tensor:
     """Log of the averaged class probabilities: ``(S, B, C)`` logits to ``(B, C)``.
 
@@ -59,18 +63,22 @@ def log_mean_probs(logits: Tensor) -> Tensor:
     return _check(logits, "logits").log_softmax(-1).logsumexp(0) - math.log(len(logits))
 
 
+@border
 def predictive_entropy(logits: Tensor) -> Tensor:
     """Entropy ``H[mean_s p_s]`` of the averaged probabilities in nats, ``(B,)``: the total."""
     return entropy(log_mean_probs(logits))
 
 
+@border
 def mutual_information(logits: Tensor) -> Tensor:
     """``H[mean_s p_s] - mean_s H[p_s]`` in nats, ``(B,)``: how much the draws disagree."""
     return predictive_entropy(logits) - entropy(logits.log_softmax(-1)).mean(0)
 
 
+@border
 def entropy(log_probs: Tensor) -> Tensor:
     """``- sum_c p_c log p_c`` in nats over the last axis, with ``0 log 0 = 0``."""
+    check_log_probs(log_probs)
     return torch.special.entr(log_probs.exp()).sum(-1)
 
 
@@ -87,3 +95,9 @@ def _check_tau(tau: float | Tensor, draws: Tensor) -> Tensor:
     if tau.dim() > 1 or tau.numel() not in (1, draws.shape[-1]):
         raise ValueError(f"tau must be a number or have shape (D,), got {tuple(tau.shape)}")
     return tau
+
+
+def check_log_probs(log_probs: Tensor) -> None:
+    """Raise unless ``log_probs`` are logarithms of numbers of at most 1: then none is NaN."""
+    if not (validation.floating_type("log_probs", log_probs) <= 1e-3).all():
+        raise ValueError("log_probs must be <= 0: logarithms of probabilities, got logits or NaN?")

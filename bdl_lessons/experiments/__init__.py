@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 
+from bdl_lessons.core.validation import border
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult, published_table
 from bdl_lessons.experiments.records import (
     RESULTS_FOLDER,
@@ -17,6 +18,7 @@ from bdl_lessons.experiments.records import (
 )
 
 _MODULES = {
+    "cifar_dropout_curves": "cifar_dropout_curves",
     "co2_mc_dropout": "co2_mc_dropout",
     "complexity": "timing.complexity",
     "gradient_variance": "gradient_variance",
@@ -38,6 +40,7 @@ def names() -> list[str]:
     return sorted(_MODULES)
 
 
+@border
 def load(name: str) -> Experiment:
     """The experiment called ``name``.
 
@@ -45,5 +48,5 @@ def load(name: str) -> Experiment:
         ValueError: if there is none; the message lists those there are.
     """
     if name not in _MODULES:
-        raise ValueError(f"no experiment {name!r}; there are {', '.join(names())}")
+        raise ValueError(f"no experiment has the name {name!r}; there are {', '.join(names())}")
     return importlib.import_module(f"{__name__}.{_MODULES[name]}").EXPERIMENT

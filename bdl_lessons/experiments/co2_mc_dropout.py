@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from bdl_lessons.core import BLUE, INK, VERMILLION, device, tint
+from bdl_lessons.core import BLUE, INK, RED, device, tint
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import GAL_SPAN, co2, detrended
 from bdl_lessons.experiments import markdown
@@ -147,8 +147,9 @@ def table(records: list[Record]) -> str:
         cells += [f"{m['train_rmse']:.3f}", f"{m['train_rmse_mean_weights']:.3f}"]
         cells += [f"{m['std_inside']:.3f}", f"{m['std_at_2.5']:.2f}", f"{m['std_at_3.7']:.2f}"]
         rows.append([*cells, f"{m['ratio']:.1f}"])
-    head = ["network", "months", "steps", "train RMSE", "of weight scaling", "spread on the data"]
-    head += ["at x = 2.5", "at x = 3.7", "ratio"]
+    head = ["network", "months", "steps", "training RMSE", "training RMSE, weight scaling"]
+    head += ["std, training months", "std at x = 2.5", "std at x = 3.7"]
+    head += ["std at 3.7 / on training months"]
     parabolas = " and ".join(f"{_parabola_rmse(n):.2f} for {n} months" for n in SPANS)
     reading = _READING.format(parabolas=parabolas)
     return "\n\n".join([markdown.table(head, rows), reading, _PUBLISHED])
@@ -166,7 +167,7 @@ def figure(records: list[Record]) -> Figure:
             _draw(axes, record)
             axes.set_title(
                 f"{_label(config)}, {config['n_months']} months, {config['n_steps']:,} steps: "
-                f"spread × {ratio:.1f} at x = 3.7"
+                f"std × {ratio:.1f} at x = 3.7"
             )
         rows[0].legend(loc="lower left", ncols=2, labelspacing=0.2)
         rows[-1].set_xlabel("standardised time")
@@ -179,20 +180,21 @@ EXPERIMENT = Experiment("co2_mc_dropout", TITLE, trials, run, table, figure)
 
 
 _READING = """\
-All numbers are in standard deviations of the detrended series; spread is the standard deviation of
-the function draws, without noise. Read the train RMSE first: the best parabola has {parabolas}.
-A network near that has learnt the curvature and none of the seasons."""
+All numbers are in standard deviations of the detrended series; std is the epistemic standard
+deviation, that of the function draws, without observation noise. Read the training RMSE first: the
+best parabola has {parabolas}. A network near that has learnt at most the curvature and hardly any
+of the seasons (see the figure), and its std far from the data says nothing about one that has."""
 
 _PUBLISHED = """\
 Published, as pictures without numbers: weight scaling is confident far from the data; the
-spread of the ReLU network grows with the distance; that of the tanh network stays bounded, and
-looks the same with p_drop 0.1 and 0.2. Networks with fewer layers did not fit.
+epistemic standard deviation of the ReLU network grows with the distance; that of the tanh network
+stays bounded, and looks the same with p_drop 0.1 and 0.2. Networks with fewer layers did not fit.
 
 Set-up that differs: Adam with a learning rate that falls linearly to 0, on 68 months a step, not
-1,000,000 steps of gradient descent with momentum on 200 months a step; no weight decay, not 1e-6
-(ReLU), 5e-7 and 0 (tanh); the units of the first layer start with steep slopes and switch at places
-spread over the data, not all at 0; times are dates, not the running number of the month. A row with
-72 months sees only the last six years, to have fewer seasons to learn."""
+1,000,000 steps of gradient descent with momentum on 200 months a step; no weight decay, and so no
+prior (lesson 04), not 1e-6 (ReLU), 5e-7 and 0 (tanh); the units of the first layer start with steep
+slopes and switch at places all over the data, not all at 0; times are dates, not the running number
+of the month. A row with 72 months sees only the last six years, to have fewer seasons to learn."""
 
 
 def _draw(axes: Axes, record: Record) -> None:
@@ -200,11 +202,11 @@ def _draw(axes: Axes, record: Record) -> None:
     data = detrended(co2(), *SPANS[record["config"]["n_months"]])
     x, mean, std = curve["x"], curve["mean"], curve["std"]
     axes.fill_between(
-        x, mean - 2 * std, mean + 2 * std, color=tint(BLUE, 0.3), lw=0, label="± 2 spreads"
+        x, mean - 2 * std, mean + 2 * std, color=tint(BLUE, 0.3), lw=0, label="± 2 epistemic std"
     )
     axes.plot(x, mean, color=BLUE, ls="-", lw=1.2, label="mean of the draws")
-    axes.plot(x, curve["mean_weights"], color=VERMILLION, ls="--", lw=1.2, label="weight scaling")
-    axes.plot(data.x[:, 0], data.y, ".", color=INK, ms=2.5, label="months")
+    axes.plot(x, curve["mean_weights"], color=RED, ls="--", lw=1.2, label="weight scaling")
+    axes.plot(data.x[:, 0], data.y, ".", color=INK, ms=2.5, label="training months")
     axes.axvline(data.x[-1, 0], color=INK, lw=0.8, ls="--")
     axes.set(xlim=(-1.8, BEYOND[-1]), ylim=(-6, 6))
 

@@ -11,6 +11,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from bdl_lessons.core.files import DATA
+from bdl_lessons.core.validation import border
 from bdl_lessons.experiments.records import Record
 
 PUBLISHED = DATA / "published"
@@ -48,6 +49,7 @@ class Experiment:
         run: measures a trial. A module-level function, so that it reaches other processes.
         table: records of one scale -> Markdown: ours beside published, and what differs.
         figure: the same records -> a figure.
+        on_cpu: whether it measures the processor, whatever GPU there is.
     """
 
     name: str
@@ -56,8 +58,10 @@ class Experiment:
     run: Callable[[Trial], TrialResult]
     table: Callable[[Sequence[Record]], str]
     figure: Callable[[Sequence[Record]], Figure]
+    on_cpu: bool = False
 
 
+@border
 def published_table(name: str) -> list[dict[str, str | float]]:
     """The rows of ``data/published/<name>.csv``. A column of numbers gives floats, another text.
 
@@ -67,7 +71,7 @@ def published_table(name: str) -> list[dict[str, str | float]]:
     path = PUBLISHED / f"{name}.csv"
     if not path.is_file():
         known = ", ".join(sorted(p.stem for p in PUBLISHED.glob("*.csv")))
-        raise ValueError(f"there is no published table {name!r}; there are {known}")
+        raise ValueError(f"no published table has the name {name!r}; there are {known}")
     with path.open(encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file)
     columns = [_numbers(column) or column for column in zip(*rows, strict=True)]

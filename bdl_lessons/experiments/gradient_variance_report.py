@@ -124,7 +124,7 @@ def _differences(config: dict) -> str:
     return (
         f"Set-up: {config['width']} units in each of three hidden layers, batches of "
         f"{config['batch_size']}, Adam at {config['learning_rate']:g} that starts again at the "
-        f"first stop, {config['n_train']:,} training rows, one learned alpha for each layer; "
+        f"first stop, {config['n_train']:,} training examples, one learned alpha for each layer; "
         f"measured over minibatches of {config['rows']:,} rows without repeats, "
         f"{config['n_draws']} draws of the gradient ({config['n_draws_per_example']} with a weight "
         "sample per data point). Published: variational dropout with independent noise and "

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, VERMILLION
+from bdl_lessons.core import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.experiments import markdown
 from bdl_lessons.experiments.experiment import published_table
@@ -17,7 +17,7 @@ from bdl_lessons.experiments.records import Record, group_by
 STYLES = {
     "none": {"color": GREY, "ls": ":", "marker": "x"},
     "binary": {"color": ORANGE, "ls": "--", "marker": "s"},
-    "Gaussian A": {"color": VERMILLION, "ls": "--", "marker": "o"},
+    "Gaussian A": {"color": RED, "ls": "--", "marker": "o"},
     "variational A": {"color": BLUE, "ls": "-", "marker": "o"},
     "variational A2": {"color": PURPLE, "ls": "-", "marker": "v"},
     "Gaussian B": {"color": GREEN, "ls": "--", "marker": "D"},
@@ -58,7 +58,7 @@ def table(records: list[Record]) -> str:
     parts = [
         part
         for n_epochs, trained in schedules.items()
-        for part in (_errors(trained, n_epochs), _alphas(trained))
+        for part in (_errors(trained, n_epochs), alphas(trained))
     ]
     parts += [_speed(record) for record in records if record["config"]["measure"] == "speed"]
     if schedules:
@@ -151,21 +151,22 @@ def _order(found: dict, reference: dict) -> str:
     )
 
 
-def _alphas(trained: Sequence[Record]) -> str:
-    """The learned alphas, means over seeds."""
+def alphas(trained: Sequence[Record], width_name: str = "units") -> str:
+    """A table of the learned alphas, means over seeds; ``width_name`` heads their column."""
     learned = group_by((r for r in trained if "alpha" in r["arrays"]), "method", "width")
     if not learned:
         return "No method with a learned alpha is recorded yet."
     rows = []
     for method in STYLES:
         for width in sorted(w for m, w in learned if m == method):
-            alphas = [record["arrays"]["alpha"] for record in learned[method, width]]
-            means = map(statistics.mean, zip(*alphas, strict=True))
+            of_seeds = [record["arrays"]["alpha"] for record in learned[method, width]]
+            means = map(statistics.mean, zip(*of_seeds, strict=True))
             rows.append([method, str(width), *(f"{alpha:.2f}" for alpha in means)])
     layers = [f"layer {i}" for i in range(1, len(rows[0]) - 1)]
     return (
         "Learned α of the inputs of each layer (start: 0.25 on the pixels, 1, the bound, on the "
-        "hidden units), means over seeds:\n\n" + markdown.table(["method", "units", *layers], rows)
+        "hidden units), means over seeds:\n\n"
+        + markdown.table(["method", width_name, *layers], rows)
     )
 
 

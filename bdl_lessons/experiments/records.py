@@ -21,15 +21,18 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
-from bdl_lessons.core.files import DATA
+from bdl_lessons.core.device import float64, gpu_facts
+from bdl_lessons.core.files import DATA, IS_INSTALLED
+from bdl_lessons.core.validation import border
 
-RESULTS_FOLDER = DATA / "results"
+RESULTS_FOLDER = Path("results") if IS_INSTALLED else DATA / "results"
 SCALES = ("quick", "paper")
 """``"quick"``: seconds, to see that everything works. ``"paper"``: the published architecture."""
 
 Record = dict[str, Any]
 
 
+@border
 def records_path(name: str, scale: str, folder: Path = RESULTS_FOLDER) -> Path:
     """File of the records of an experiment; quick ones are kept apart from measured ones.
 
@@ -95,7 +98,7 @@ def make_record(
         "seconds": round(seconds, 1),
         "device": _describe(device),
         "threads": torch.get_num_threads(),
-        "versions": _versions(),
+        "versions": _versions() | gpu_facts(device),
     }
 
 
@@ -159,7 +162,7 @@ def group_by(records: Iterable[Record], *names: str) -> dict[Any, list[Record]]:
 
 def rounded(values: Tensor, digits: int) -> list:
     """The nested list of a tensor for the arrays of a record, to ``digits`` decimal places."""
-    return values.double().round(decimals=digits).tolist()
+    return float64(values).round(decimals=digits).tolist()
 
 
 def _parse(path: Path, content: bytes) -> tuple[list[Record], int]:

@@ -7,12 +7,15 @@ inputs and outputs. Which 1 it was and by what angles it was turned is not said.
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons.core import BLUE, CYCLE, DASHES, INK, device
+from bdl_lessons.core.device import float64
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import CAFFE_SCALE, mnist
 from bdl_lessons.datasets.rotation import rotated
@@ -91,7 +94,7 @@ def run(trial: Trial) -> TrialResult:
         {
             "test_error": error_rate(probs, y_test),
             "test_error_mean_weights": error_rate(mean_weights(net, x_test), y_test),
-            "starts_with_1": (classes[upright] == 1).double().mean().item(),
+            "starts_with_1": float64(classes[upright] == 1).mean().item(),
         },
         {
             "test_index": indices.tolist(),
@@ -130,7 +133,7 @@ def _turned(ones: Tensor, config: dict) -> Tensor:
 
 def table(records: list[Record]) -> str:
     """Test errors, and the class sequences of every 1 in both directions."""
-    errors = []
+    errors, ways = [], ("MC dropout, 100 draws", "weight scaling")
     for record in records:
         m, n_steps = record["metrics"], record["config"]["n_steps"]
         shown = [f"{m[name]:.2f}" for name in ("test_error", "test_error_mean_weights")]
@@ -142,16 +145,16 @@ def table(records: list[Record]) -> str:
         entropy = _sequence(longest[0], one, 1, "entropy")
         forth, back = (f"`{_join(_sequence(longest[0], one, sign))}`" for sign in (1, -1))
         ones.append([str(index), forth, f"{entropy[0]:.2f}, {max(entropy):.2f}", back])
-    head = ["test image", "clockwise", "its entropy (nats): upright, highest", "anticlockwise"]
+    head = ["test image", "classes, clockwise"]
+    head += ["predictive entropy, clockwise (nats): upright, largest", "classes, anticlockwise"]
     parts = [
-        markdown.table(
-            ["seed", "steps", "test error, 100 passes (%)", "weight scaling (%)"], errors
-        ),
+        markdown.table(["seed", "steps", *(f"test error, {way} (%)" for way in ways)], errors),
         f"Published classes of one 1 in 12 positions: `{_join(PUBLISHED)}`. Ours, the first 1s of "
         f"the test set, seed {longest[0]['seed']}, {n_steps:,} steps:",
         markdown.table(head, ones),
         f"Every sequence of the networks of that many steps (seeds: {len(longest)}):",
         _counts(longest),
+        _reading(longest),
         _differences(longest[0]["config"]),
     ]
     return "\n\n".join(parts)
@@ -172,8 +175,8 @@ def figure(records: list[Record]) -> Figure:
             at = place[:, None] + step * torch.linspace(-0.08, 0.08, n_passes)
             top.scatter(at, probs, s=5, alpha=0.3, lw=0, **look)
             top.plot(place, probs.mean(1), ls=DASHES[k], lw=1, ms=4, label=f"class {name}", **look)
-        top.set(ylabel="softmax output", ylim=(-0.04, 1.04))
-        top.set_title(f"First 1 of the test set: {n_passes} passes (small) and their mean")
+        top.set(ylabel="softmax output (probability)", ylim=(-0.04, 1.04))
+        top.set_title(f"First 1 of the test set: {n_passes} draws (small) and their mean")
         top.legend(loc="center", bbox_to_anchor=(0.46, 0.5))
         for one in range(n_ones):
             names = ("predictive entropy", "mutual information") if one == 0 else (None, None)
@@ -185,7 +188,7 @@ def figure(records: list[Record]) -> Figure:
             )
         bottom.set(xlabel="rotation (degrees, clockwise positive)", xticks=degrees.tolist()[1::2])
         bottom.set(ylabel="nats", ylim=(-0.05, 2.4))
-        bottom.set_title(f"Uncertainty about each of {n_ones} ones")
+        bottom.set_title(f"Uncertainty about each of the first {n_ones} ones of the test set")
         bottom.legend(loc="upper center")
     return picture
 
@@ -220,6 +223,23 @@ def _counts(records: list[Record]) -> str:
     head = ["direction", "sequences", "start with 1", "end with 7", "have a 5"]
     head += ["equal the published", "positions that agree, mean of 12"]
     return markdown.table(head, rows)
+
+
+def _reading(records: list[Record]) -> str:
+    """Where the entropy of the sequences is largest, and how large it is at the last position."""
+    near, last = 0, []
+    n_ones = len(records[0]["arrays"]["classes"][0])
+    for record, one, sign in itertools.product(records, range(n_ones), (1, -1)):
+        classes, entropy = (_sequence(record, one, sign, what) for what in ("classes", "entropy"))
+        changes = [i for i, name in enumerate(classes) if name != classes[0]][:1]
+        near += any(abs(entropy.index(max(entropy)) - i) <= 1 for i in changes)
+        last.append(entropy[-1])
+    return (
+        f"In {near} of {len(last)} sequences the predictive entropy is largest within one position "
+        f"of the first change of class. At the last position it is {min(last):.1f} to "
+        f"{max(last):.1f} nats. Which class a turned 1 becomes depends on the 1 and on the "
+        "direction; the published sequence is one of many."
+    )
 
 
 def _differences(config: dict) -> str:

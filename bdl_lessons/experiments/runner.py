@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import queue
 import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterator
+from concurrent.futures import (
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    as_completed,
+)
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import torch
 from tqdm import tqdm
@@ -30,6 +39,8 @@ from bdl_lessons.experiments.records import (
     trial_key,
 )
 from bdl_lessons.inference.checkpoint import seconds_before
+
+_SPAWN = multiprocessing.get_context("spawn")  # a forked CUDA or OpenMP does not work
 
 
 @dataclass
@@ -52,8 +63,8 @@ def reproduce(
 
     Killing the process loses the trials that are running and nothing else, and of those that keep
     a checkpoint beside the records only the last minutes. A trial that raises, or whose metrics
-    are not finite, is reported in the outcome and not recorded; the others go on. But if a worker
-    process dies, all that are missing are reported: start again.
+    are not finite, is reported in the outcome and not recorded, and so is one whose worker process
+    dies; the others go on.
 
     Args:
         jobs: number of local processes of one thread each. With 1 everything runs in this process.
@@ -108,7 +119,7 @@ def measure(experiment: Experiment, scale: str, trial: Trial) -> Record:
         measured.metrics,
         arrays=measured.arrays,
         seconds=time.perf_counter() - began,
-        device=device(trial.config.get("device")),
+        device=device("cpu" if experiment.on_cpu else trial.config.get("device")),
     )
 
 
@@ -151,15 +162,46 @@ def _executor(jobs: int, given: Executor | None) -> Iterator[Executor | None]:
     if given is not None or jobs == 1:
         yield given
         return
-    spawn = multiprocessing.get_context("spawn")  # a forked CUDA or OpenMP does not work
-    lifeline, ours = spawn.Pipe(duplex=False)
-    with ProcessPoolExecutor(jobs, spawn, _start_worker, (lifeline,)) as pool:
+    lifeline, ours = _SPAWN.Pipe(duplex=False)
+    with _Workers(jobs, lifeline) as pool:
         try:
             yield pool
         except BaseException:  # Ctrl-C: what is missing is not begun, what runs is ended
             ours.close()
             pool.shutdown(cancel_futures=True)
             raise
+
+
+class _Workers(ThreadPoolExecutor):
+    """``jobs`` threads with a worker process each, so that one that dies fails its own trial."""
+
+    def __init__(self, jobs: int, lifeline: Connection) -> None:
+        self._lifeline = lifeline
+        self._idle: queue.SimpleQueue[ProcessPoolExecutor] = queue.SimpleQueue()
+        super().__init__(jobs)
+
+    def submit(self, function: Callable, /, *args: Any) -> Future:
+        return super().submit(self._in_a_process, function, *args)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        super().shutdown(wait, cancel_futures=cancel_futures)
+        while not self._idle.empty():
+            self._idle.get().shutdown()
+
+    def _in_a_process(self, function: Callable, *args: Any) -> Any:
+        try:
+            worker = self._idle.get_nowait()
+        except queue.Empty:
+            worker = ProcessPoolExecutor(1, _SPAWN, _start_worker, (self._lifeline,))
+        try:
+            return worker.submit(function, *args).result()
+        except BrokenProcessPool:
+            worker.shutdown()
+            worker = None
+            raise RuntimeError("its worker process died; was there too little memory?") from None
+        finally:
+            if worker:
+                self._idle.put(worker)
 
 
 def _finished(

@@ -17,6 +17,7 @@ from torch.func import functional_call, stack_module_state
 
 from bdl_lessons.core import validation
 from bdl_lessons.core.autograd import vmap
+from bdl_lessons.core.validation import border
 from bdl_lessons.inference.train import KLWeight, OptimizerFactory, minibatches, optimize
 from bdl_lessons.models import Network, Sampling, StochasticLayer
 from bdl_lessons.models.layers.base import check_sampling
@@ -33,9 +34,12 @@ class BatchedNetworks:
             parameters differ, or a layer is random in one of them and not in another.
     """
 
-    def __init__(self, networks: Sequence[Network]) -> None:
+    @border
+    def __init__(self, networks: Sequence) -> None:
         if not networks:
             raise ValueError("networks must not be empty")
+        if not all(isinstance(network, Network) for network in networks):
+            raise TypeError("networks must be a list of networks such as mlp() makes")
         if len({_structure(network) for network in networks}) > 1:
             raise ValueError("networks must have the same layers, parameters and random layers")
         self._networks = [deepcopy(network) for network in networks]
@@ -83,6 +87,7 @@ class BatchedNetworks:
         return self._parameters | self._buffers
 
 
+@border
 def fit_batched(
     networks: BatchedNetworks,
     x: Tensor,
@@ -119,6 +124,7 @@ def fit_batched(
             f"x and y must be (M, N, ...) with M = {len(networks)} and N > 0, "
             f"got {tuple(x.shape)} and {tuple(y.shape)}"
         )
+    validation.floating_type("x", x)
     validation.integer("n_steps", n_steps, 1)
     n_train, nll_of_each = x.shape[1], vmap(nll)
     batches = minibatches(x, y, batch_size, generator, batched=True)
@@ -133,6 +139,7 @@ def fit_batched(
     return optimize(networks.parameters(), loss_at, n_steps, optimizer, schedule)
 
 
+@border
 @torch.no_grad()
 def predict_batched(
     networks: BatchedNetworks,
@@ -157,7 +164,7 @@ def predict_batched(
     validation.integer("n_samples", n_samples, 1)
     if x.dim() < 2 or x.shape[1] == 0:
         raise ValueError(f"x must be (M, B, ...) with B > 0, got {tuple(x.shape)}")
-    validation.finite("x", x)
+    validation.floating("x", x)
     at_once = max(1, validation.integer("chunk_rows", chunk_rows, 1) // x.shape[1])
     draws = []
     for start in range(0, n_samples, at_once):

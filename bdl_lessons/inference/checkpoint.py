@@ -11,9 +11,7 @@ long recorded runs of lessons 05 and 08 use it.
 
 from __future__ import annotations
 
-import hashlib
 import io
-import os
 import time
 import warnings
 from dataclasses import dataclass
@@ -25,7 +23,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from bdl_lessons.core.files import replacing
+from bdl_lessons.core.files import read_checked, write_checked
 
 SECONDS_BETWEEN_WRITES = 60.0
 
@@ -141,11 +139,7 @@ def write(path: Path, state: dict[str, Any]) -> None:
     """Put ``state`` into the file, behind the hash of its bytes; all or nothing."""
     buffer = io.BytesIO()
     torch.save(state, buffer)
-    with replacing(path) as file:
-        file.write(hashlib.sha256(buffer.getbuffer()).digest())
-        file.write(buffer.getbuffer())
-        file.flush()
-        os.fsync(file.fileno())
+    write_checked(path, buffer.getbuffer())
 
 
 def read(path: Path) -> dict[str, Any] | None:
@@ -156,10 +150,10 @@ def read(path: Path) -> dict[str, Any] | None:
     """
     if not path.exists():
         return None
-    content = path.read_bytes()
-    if hashlib.sha256(content[32:]).digest() != content[:32]:
+    content = read_checked(path)
+    if content is None:
         raise ValueError(
             f"{path} is damaged or no checkpoint: delete it, or give another path, to start "
             "from the beginning"
         )
-    return torch.load(io.BytesIO(content[32:]), map_location="cpu", weights_only=True)
+    return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)

@@ -15,14 +15,19 @@ import torch
 from torch import Tensor, nn
 
 from bdl_lessons.core import validation
+from bdl_lessons.core.validation import border
 from bdl_lessons.inference.predict_fast import before_noise, drops_units, some, sub_network
 from bdl_lessons.models import Network, Sampling, StochasticLayer
 from bdl_lessons.models.layers.base import check_sampling
+from bdl_lessons.models.layers.unit_noise import UnitNoiseLayer
 
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 _ROWS_CPU, _ROWS_GPU = 2_000, 131_072
+_BYTES = 2**31
+"""What the activations of a chunk may take, or the weights that are drawn at a time; estimated."""
 
 
+@border
 @torch.no_grad()
 def predict(
     model: Network,
@@ -40,19 +45,22 @@ def predict(
         sampling: ``"per_example"``: every example of every sample has its own draw of the weights.
             ``"shared"``: sample s is one function, evaluated at all examples.
         chunk_rows: how many examples are computed at a time (memory against overhead); ``None``
-            picks a measured value for the device. It changes which numbers are drawn under
-            ``"per_example"``, never their distribution.
+            picks a measured value for the device, fewer for examples of many bytes. It changes
+            which numbers are drawn under ``"per_example"``, never their distribution.
 
     Raises:
-        TypeError: if ``model`` is no :class:`Network`, ``generator`` no generator, or ``n_samples``
-            or ``chunk_rows`` no integer.
-        ValueError: if one of these is below 1, ``x`` has no examples, is not finite or does not fit
-            the model, ``sampling`` is not one of the two, or a batch norm is in training mode.
+        TypeError: if an argument has another type than the signature says.
+        ValueError: if ``n_samples`` or ``chunk_rows`` is below 1, ``x`` has no examples, is not
+            finite or does not fit the model, ``sampling`` is ``"mean"``, or a batch norm is in
+            training mode.
     """
-    blocks = _blocks(model, x, n_samples, sampling, generator, chunk_rows)
-    return torch.cat([torch.cat(list(draws)) for draws in blocks], dim=1)
+    groups = _groups(model, x, n_samples, sampling, generator, chunk_rows)
+    return torch.cat(
+        [torch.cat([torch.cat(list(draws)) for draws in blocks], dim=1) for blocks in groups]
+    )
 
 
+@border
 @torch.no_grad()
 def predict_mean(
     model: Network,
@@ -74,8 +82,34 @@ def predict_mean(
 
     The other arguments and errors are those of :func:`predict`.
     """
-    blocks = _blocks(model, x, n_samples, sampling, generator, chunk_rows)
-    return torch.cat([sum(function(f).sum(0) for f in draws) / n_samples for draws in blocks])
+    groups = _groups(model, x, n_samples, sampling, generator, chunk_rows)
+    return sum(
+        torch.cat([sum(function(f).sum(0) for f in draws) / n_samples for draws in blocks])
+        for blocks in groups
+    )
+
+
+def _groups(
+    model: Network,
+    x: Tensor,
+    n_samples: int,
+    sampling: Sampling,
+    generator: torch.Generator,
+    chunk_rows: int | None,
+) -> Iterator[Iterator[Iterator[Tensor]]]:
+    """The samples in groups whose draws fit in memory; of each what :func:`_blocks` gives."""
+    row_bytes = _check(model, x, n_samples, sampling, generator, chunk_rows)
+    if chunk_rows is None:
+        chunk_rows = _ROWS_CPU if x.device.type == "cpu" else _ROWS_GPU
+        chunk_rows = min(chunk_rows, max(1, _BYTES // row_bytes))
+    at_once = n_samples
+    if sampling == "shared":  # a draw of unit noise is small, one of weights has their size
+        layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]
+        drawn = sum(m.weight.nbytes for m in layers if not isinstance(m, UnitNoiseLayer))
+        at_once = max(1, _BYTES // max(1, drawn))
+    for start in range(0, n_samples, at_once):
+        n_group = min(at_once, n_samples - start)
+        yield _blocks(model, x, n_group, sampling, generator, chunk_rows)
 
 
 def _blocks(
@@ -84,12 +118,9 @@ def _blocks(
     n_samples: int,
     sampling: Sampling,
     generator: torch.Generator,
-    chunk_rows: int | None,
+    chunk_rows: int,
 ) -> Iterator[Iterator[Tensor]]:
     """For each block of examples an iterator over chunks ``(s, b, ...)`` of its samples."""
-    if chunk_rows is None:
-        chunk_rows = _ROWS_CPU if x.device.type == "cpu" else _ROWS_GPU
-    _check(model, x, n_samples, sampling, generator, chunk_rows)
     prefix, tail = before_noise(model)
     draws = {}
     if sampling == "shared":  # drawn once, so that all blocks see the same functions
@@ -121,9 +152,8 @@ def _stacked(
     return h
 
 
-def _check(model, x, n_samples, sampling, generator, chunk_rows) -> None:
-    if not isinstance(model, Network):
-        raise TypeError(f"model must be a Network, got {type(model).__name__}")
+def _check(model, x, n_samples, sampling, generator, chunk_rows) -> int:
+    """The bytes that an example takes: four times the largest output of a module."""
     if sampling == "mean":
         raise ValueError("sampling must be 'per_example' or 'shared'; 'mean' has nothing to draw")
     check_sampling(sampling, generator)
@@ -132,11 +162,19 @@ def _check(model, x, n_samples, sampling, generator, chunk_rows) -> None:
             "model has a batch norm that uses the statistics of the batch: call model.eval()"
         )
     validation.integer("n_samples", n_samples, 1)
-    validation.integer("chunk_rows", chunk_rows, 1)
+    validation.integer("chunk_rows", 1 if chunk_rows is None else chunk_rows, 1)
     if len(x) == 0:
         raise ValueError(f"x must have examples, got shape {tuple(x.shape)}")
     validation.finite("x", x)
+    largest = [1]
+
+    def look(module: nn.Module, inputs: tuple, output: object) -> None:
+        if isinstance(output, Tensor):
+            largest.append(output.nbytes)
+
     try:  # slicing weights would hide a wrong width
-        model(x[:1], "mean")
+        with torch.nn.modules.module.register_module_forward_hook(look):
+            model(x[:1], "mean")
     except (RuntimeError, ValueError) as error:
         raise ValueError(f"x of shape {tuple(x.shape)} does not fit model: {error}") from error
+    return 4 * max(largest)

@@ -18,6 +18,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from bdl_lessons.core import validation
+from bdl_lessons.core.validation import border
 from bdl_lessons.inference.checkpoint import Checkpoint
 from bdl_lessons.models import Network, Sampling
 from bdl_lessons.probability import elbo_loss
@@ -29,6 +30,7 @@ KLWeight = float | Tensor | Callable[[int], float | Tensor]
 _CHECK_EVERY = 100
 
 
+@border
 def fit(
     model: Network,
     x: Tensor,
@@ -42,7 +44,7 @@ def fit(
     kl_weight: KLWeight = 1.0,
     sampling: Sampling = "per_example",
     schedule: Callable[[int], float] | None = None,
-    checkpoint: Path | None = None,
+    checkpoint: Path | str | None = None,
 ) -> Tensor:
     """Train ``model`` in place; returns the loss before each step, ``(n_steps,)``, nats an example.
 
@@ -68,6 +70,7 @@ def fit(
     n_train = len(x)
     if len(y) != n_train or n_train == 0:
         raise ValueError(f"x and y must have the same number N > 0, got {len(x)} and {len(y)}")
+    validation.floating_type("x", x)
     validation.integer("n_steps", n_steps, 1)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise ValueError("model has nothing to train: no parameter of it requires a gradient")
@@ -159,18 +162,26 @@ def _minibatches(x, y, batch_size, generator, batched) -> Iterator[tuple[Tensor,
             yield x[*network, chosen], y[*network, chosen]
 
 
+@border
 def adam(lr: float) -> OptimizerFactory:
-    """Adam in its fused form."""
+    """Adam in its fused form; ``lr``: the learning rate, >= 0."""
+    validation.non_negative("lr", lr)
     return lambda parameters: torch.optim.Adam(parameters, lr=lr, fused=True)
 
 
+@border
 def sgd(lr: float, momentum: float = 0.9) -> OptimizerFactory:
-    """Gradient descent with momentum in its fused form."""
+    """Gradient descent with momentum, both >= 0, in its fused form."""
+    validation.non_negative("lr", lr)
+    validation.non_negative("momentum", momentum)
     return lambda parameters: torch.optim.SGD(parameters, lr=lr, momentum=momentum, fused=True)
 
 
+@border
 def inverse_decay(gamma: float, power: float) -> Callable[[int], float]:
     """Caffe's ``inv`` policy: the factor ``(1 + gamma * step) ** -power`` on the learning rate."""
+    validation.non_negative("gamma", gamma)
+    validation.non_negative("power", power)
     return lambda step: (1 + gamma * step) ** -power
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import PIL.Image
+from matplotlib.artist import Artist
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -42,6 +43,7 @@ class Slider:
         values: the grid, in order.
         value: where it starts; one of ``values``.
         show: turns a value into its text.
+        web: the values that a page without a kernel offers; empty means all of them.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Slider:
     values: tuple
     value: Any
     show: Callable[[Any], str] = "{:g}".format
+    web: tuple = ()
 
     def widget(self):
         from ipywidgets import SelectionSlider
@@ -154,12 +157,10 @@ class Panel:
         """Put every control back to where it started."""
         self.set(**self.start)
 
-    def sweep(self, name: str, values: Sequence, **params: Any) -> Strip:
-        """A still strip: the panel at each of ``values`` of one parameter, one below the other."""
-        return Strip(
-            [self.render(**params, **{name: value}).png for value in values],
-            f"<panel {self.name} at {name} = {', '.join(map(self.controls[name].show, values))}>",
-        )
+    @property
+    def alt(self) -> str:
+        """What one sees in the picture: the docstring of the function that builds the figure."""
+        return " ".join((self.build_figure.__doc__ or f"The panel {self.name}.").split())
 
     @property
     def values(self) -> dict[str, Any]:
@@ -244,15 +245,14 @@ class Panel:
         return params
 
 
-class Strip:
-    """Pictures one below the other, for readers without a kernel and for print."""
-
-    def __init__(self, pngs: Sequence[bytes], text: str) -> None:
-        frames = [np.asarray(PIL.Image.open(io.BytesIO(png)).convert("RGB")) for png in pngs]
-        self.png, self.text = _encode(np.concatenate(frames), compress_level=9), text
-
-    def _repr_mimebundle_(self, include=None, exclude=None) -> dict[str, str]:
-        return {"image/png": base64.b64encode(self.png).decode(), "text/plain": self.text}
+def moving_artists(figure: Figure) -> list[Artist]:
+    """The animated artists of a figure in the order in which they are drawn."""
+    return [
+        artist
+        for parent in (figure, *figure.axes)
+        for artist in sorted(parent.get_children(), key=lambda child: child.get_zorder())
+        if artist.get_animated()
+    ]
 
 
 class _Stage:
@@ -270,10 +270,8 @@ class _Stage:
         with style():
             readout = self.update(**params)
             self.canvas.restore_region(self.still)
-            for parent in (self.figure, *self.figure.axes):
-                moving = [artist for artist in parent.get_children() if artist.get_animated()]
-                for artist in sorted(moving, key=lambda artist: artist.get_zorder()):
-                    artist.draw(self.canvas.get_renderer())
+            for artist in moving_artists(self.figure):
+                artist.draw(self.canvas.get_renderer())
         return Picture(_encode(np.asarray(self.canvas.buffer_rgba())[..., :3]), readout)
 
 

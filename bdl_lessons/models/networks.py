@@ -6,10 +6,12 @@ Lesson 05 is the first to use one; lesson 12 compares all distributions on the s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from bdl_lessons.core.validation import border, integer, non_negative
 from bdl_lessons.models.layers.base import (
     LayerFactory,
     Sampling,
@@ -18,8 +20,9 @@ from bdl_lessons.models.layers.base import (
     plain,
 )
 
-Layers = LayerFactory | Sequence[LayerFactory]
-"""One factory for all layers of a network, or one for each."""
+Layers = Any
+"""One layer factory for all layers of a network, or a list with one for each. A lesson's own class
+will do if it has the method ``linear``, and ``conv2d`` for a convolutional network."""
 
 
 class Network(nn.Sequential):
@@ -45,9 +48,8 @@ class Network(nn.Sequential):
         return sum((layer.kl() for layer in layers), start=torch.zeros(()))
 
 
-def mlp(
-    widths: Sequence[int], layers: Layers, activation: Callable[[], nn.Module] = nn.ReLU
-) -> Network:
+@border
+def mlp(widths: Sequence, layers: Layers, activation: Callable[[], nn.Module] = nn.ReLU) -> Network:
     """A fully connected network ``(B, widths[0]) -> (B, widths[-1])``.
 
     Args:
@@ -57,8 +59,12 @@ def mlp(
         activation: between the layers, not after the last.
 
     Raises:
-        ValueError: if there are fewer than two widths, or not one factory per layer.
+        TypeError: if ``layers`` holds something that makes no layers, or a width is no integer.
+        ValueError: if there are fewer than two widths, one is below 1, or there is not one factory
+            per layer.
     """
+    for width in widths:
+        integer("widths", width, 1)
     if len(widths) < 2:
         raise ValueError(f"widths needs an input and an output width, got {tuple(widths)}")
     factories = _one_each(layers, len(widths) - 1)
@@ -68,16 +74,18 @@ def mlp(
     return Network(*modules[:-1])
 
 
+@border
 def lenet5(layers: Layers, n_classes: int = 10) -> Network:
     """Caffe's LeNet as Gal & Ghahramani use it: ``(B, 1, 28, 28) -> (B, n_classes)`` logits.
 
-    conv 20@5x5, pool 2, conv 50@5x5, pool 2, linear 500, ReLU, linear. There is no nonlinearity
+    conv 20 (5x5), pool 2, conv 50 (5x5), pool 2, linear 500, ReLU, linear. There is no nonlinearity
     after the convolutions but the pooling. Published: dropout 0.5 before the last layer only,
     i.e. ``layers = [Deterministic()] * 3 + [BinaryDropout(0.5)]``.
 
     Raises:
         ValueError: if ``layers`` is neither one factory nor four.
     """
+    integer("n_classes", n_classes, 1)
     conv1, conv2, dense1, dense2 = _one_each(layers, 4)
     return Network(
         conv1.conv2d(1, 20, 5),
@@ -91,12 +99,13 @@ def lenet5(layers: Layers, n_classes: int = 10) -> Network:
     )
 
 
+@border
 def lenet5_classic(
     layers: Layers, n_classes: int = 10, in_channels: int = 1, size: int = 28
 ) -> Network:
     """LeNet-5 with the widths of LeCun et al. (1998): ``(B, C, size, size)`` to logits.
 
-    conv 6@5x5, ReLU, pool 2, conv 16@5x5, ReLU, pool 2, then linear 120, 84, ``n_classes`` with
+    conv 6 (5x5), ReLU, pool 2, conv 16 (5x5), ReLU, pool 2, then linear 120, 84, ``n_classes`` with
     ReLU between. As it is used today: max pooling, every channel connected to every other, softmax.
     The original was made for 32 x 32 pixels; 28 x 28 are padded to that.
 
@@ -105,6 +114,7 @@ def lenet5_classic(
     """
     if size not in (28, 32):
         raise ValueError(f"size must be 28 or 32, got {size}")
+    integer("n_classes", n_classes, 1), integer("in_channels", in_channels, 1)
     conv1, conv2, dense1, dense2, dense3 = _one_each(layers, 5)
     return Network(
         conv1.conv2d(in_channels, 6, 5, padding=(32 - size) // 2),
@@ -122,16 +132,18 @@ def lenet5_classic(
     )
 
 
+@border
 def alexnet(layers: Layers, n_classes: int = 10, size: int = 32) -> Network:
     """AlexNet's five convolutions for small images: ``(B, 3, size, size)`` to logits.
 
-    The version that is common on CIFAR: conv 64@11x11 of stride 4, 192@5x5, 384, 256 and 256@3x3,
+    The version that is common on CIFAR: conv 64 (11x11, stride 4), 192 (5x5), 384, 256, 256 (3x3),
     pool 2 after the first, second and last, ReLU after each, one linear layer. 2.47 million
     parameters for 32 x 32 pixels and 10 classes.
 
     Raises:
         ValueError: if ``layers`` is neither one factory nor six, or nothing of the image is left.
     """
+    integer("n_classes", n_classes, 1)
     conv1, conv2, conv3, conv4, conv5, dense = _one_each(layers, 6)
     side = ((size - 1) // 4 + 1) // 8
     if side < 1:
@@ -155,6 +167,7 @@ def alexnet(layers: Layers, n_classes: int = 10, size: int = 32) -> Network:
     )
 
 
+@border
 def initialise(network: Network, generator: torch.Generator, weight_var: float = 2.0) -> Network:
     """Draw new weights from ``generator``: uniform, mean 0, variance ``weight_var / fan_in``.
 
@@ -163,6 +176,7 @@ def initialise(network: Network, generator: torch.Generator, weight_var: float =
     become 0. Then the layer's noise draws its start: ``layer.reset_noise(generator)``. Returns
     ``network``.
     """
+    non_negative("weight_var", weight_var)
     for module in _weight_layers(network):
         fan_in = module.weight[0].numel()
         uniform = torch.rand(module.weight.shape, generator=generator, device=generator.device)
@@ -186,7 +200,10 @@ def _weight_layers(module: nn.Module) -> Iterator[nn.Linear | nn.Conv2d]:
 
 
 def _one_each(layers: Layers, n_layers: int) -> Sequence[LayerFactory]:
-    factories = layers if isinstance(layers, Sequence) else [layers] * n_layers
+    factories = layers if isinstance(layers, list | tuple) else [layers] * n_layers
+    for factory in factories:
+        if not hasattr(factory, "linear"):
+            raise TypeError(f"layers must be factories such as BinaryDropout(0.5), got {factory!r}")
     if len(factories) != n_layers:
         raise ValueError(f"layers must be one factory or {n_layers}, got {len(factories)}")
     return factories

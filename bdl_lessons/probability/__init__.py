@@ -23,7 +23,7 @@ from bdl_lessons.probability.kl_fast import gaussian_kl_to_prior
 from bdl_lessons.probability.loguniform_kl import (
     KL_OFFSET, kingma_kl, loguniform_kl, loguniform_kl_slope, molchanov_kl,
 )
-from bdl_lessons.probability.masks import all_masks, dropout_moments, mask_probs
+from bdl_lessons.probability.masks import all_masks, mask_probs
 from bdl_lessons.probability.partition_kl import (
     gaussian_cells, line_cells, point_cells, quantised_kl,
 )

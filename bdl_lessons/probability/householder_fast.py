@@ -23,10 +23,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.linalg import solve_triangular
 
+from bdl_lessons.core.autograd import without_autocast
 from bdl_lessons.core.validation import has_shape
 from bdl_lessons.probability.householder import check_chain
 
 
+@without_autocast
 def rotated_noise(eps: Tensor, std: Tensor, vectors: Tensor, mean: float = 0.0) -> Tensor:
     """As :func:`bdl_lessons.probability.householder.rotated_noise`; differentiable once."""
     check_chain("eps", eps, vectors)
@@ -34,16 +36,19 @@ def rotated_noise(eps: Tensor, std: Tensor, vectors: Tensor, mean: float = 0.0) 
     if len(vectors) == 0:
         return torch.addcmul(std.new_full((), mean), std, eps)
     rows = eps.reshape(-1, eps.shape[-1])
-    return RotatedNoise.apply(rows, std, vectors, mean)[0].view(eps.shape)
+    return RotatedNoise.apply(rows, std, vectors.to(std.dtype), mean)[0].view(eps.shape)
 
 
+@without_autocast
 def rotated_variance(alpha: Tensor, vectors: Tensor) -> Tensor:
     """As :func:`bdl_lessons.probability.householder.rotated_variance`; differentiable once."""
     check_chain("alpha", alpha, vectors)
     has_shape("alpha", alpha, vectors.shape[1])
     if len(vectors) == 0:
         return alpha
-    return RotatedVariance.apply(alpha, vectors)[0].clamp_min(torch.finfo(alpha.dtype).tiny)
+    return RotatedVariance.apply(alpha, vectors.to(alpha.dtype))[0].clamp_min(
+        torch.finfo(alpha.dtype).tiny
+    )
 
 
 def compact(vectors: Tensor) -> tuple[Tensor, Tensor]:
@@ -83,6 +88,7 @@ class RotatedNoise(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
+    @without_autocast
     def backward(ctx, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         eps, std, V, C, R = ctx.saved_tensors
         D = solve_triangular(R.mT, V @ grad.mT, upper=True)
@@ -122,6 +128,7 @@ class RotatedVariance(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
+    @without_autocast
     def backward(ctx, grad: Tensor, *_: Tensor) -> tuple[Tensor, Tensor]:
         alpha, V, A, R, rest = ctx.saved_tensors
         by_alpha, back = _diagonal(A, V, grad)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import has_shape, valid_p_drop
+from bdl_lessons.core.validation import valid_p_drop
 
 
 def all_masks(n_units: int, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -46,23 +46,3 @@ def mask_probs(masks: Tensor, p_drop: float) -> Tensor:
     p_drop = valid_p_drop(p_drop)
     kept = masks.sum(-1)
     return (1 - p_drop) ** kept * p_drop ** (masks.shape[-1] - kept)
-
-
-def dropout_moments(hidden: Tensor, weight: Tensor, p_drop: float) -> tuple[Tensor, Tensor]:
-    r"""Mean and variance over all masks of ``(hidden * z / keep) @ weight``. Lesson 09.
-
-    The entries of a mask are independent, so variances add. If ``hidden`` is
-    $\text{relu}(W x + b)$ without dropout below, each square is convex in x, hence so is the
-    variance (Foong et al., NeurIPS 2020, theorem 2).
-
-    Args:
-        hidden: ``(..., H)`` activations before dropout.
-        weight: ``(H,)``, the weights of one output; its bias is added by the caller.
-        p_drop: drop probability in [0, 1).
-
-    Returns:
-        mean and variance, ``(...)`` each, in the output's units and their square.
-    """
-    p_drop = valid_p_drop(p_drop)
-    has_shape("weight", weight, hidden.shape[-1])
-    return hidden @ weight, p_drop / (1 - p_drop) * hidden.square() @ weight.square()

@@ -6,7 +6,7 @@ takes its column of ``W`` with it. The part of ``KL(q || p)`` that depends on ``
 .. math:: \frac{\mathrm{keep}\; l^2}{2}\lVert M\rVert^2
           \qquad\text{and}\qquad \frac{l^2}{2}\lVert b\rVert^2 \text{ for a bias, never dropped}
 
-(Gal & Ghahramani 2016, eq. 6). Dividing ``-ELBO`` by ``tau N`` turns it into the weight decay of
+(Gal & Ghahramani 2016, eq. 4). Dividing ``-ELBO`` by ``tau N`` turns it into the weight decay of
 the dropout loss, so ``lambda = keep l^2 / (2 N tau)`` (their eq. 7). Three habits hide a factor:
 
 ============  ==========================================  ==================================

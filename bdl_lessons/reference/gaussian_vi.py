@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import integer
+from bdl_lessons.core.validation import border, floating, integer
 
 LogJoint = Callable[[Tensor], Tensor]
 
 
+@border
 def gauss_hermite(n_nodes: int, dim: int) -> tuple[Tensor, Tensor]:
     """Nodes ``(S, dim)`` and weights ``(S,)`` with ``sum_s weights_s f(nodes_s) = E[f(N(0, I))]``.
 
@@ -56,6 +57,7 @@ def gaussian_elbo(
     return weights @ log_joint(mean + nodes @ scale_tril.mT) + entropy
 
 
+@border
 def fit_gaussian(
     log_joint: LogJoint,
     mean: Tensor,
@@ -81,6 +83,7 @@ def fit_gaussian(
         ValueError: if ``scale`` is not positive or does not fit ``mean``.
         RuntimeError: if the bound is not finite or its gradient is not 0 at the end.
     """
+    floating("mean", mean), floating("scale", scale)
     if mean.dim() != 1 or scale.shape != mean.shape or not (scale > 0).all():
         raise ValueError("mean and scale must be vectors of one length, scale positive")
     nodes, weights = (t.to(mean) for t in gauss_hermite(n_nodes, len(mean)))

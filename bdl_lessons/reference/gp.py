@@ -13,11 +13,12 @@ import torch
 from gpytorch import settings
 from torch import Tensor
 
-from bdl_lessons.core.validation import finite, integer, like, variance
+from bdl_lessons.core.validation import border, finite, floating, integer, like, variance
 
 
+@border
 def gp_posterior(
-    k_train: Tensor, k_cross: Tensor, k_test: Tensor, y: Tensor, noise_var: float
+    k_train: Tensor, k_cross: Tensor, k_test: Tensor, y: Tensor, noise_var: float | Tensor
 ) -> tuple[Tensor, Tensor]:
     """Posterior of ``f`` at the test inputs under ``y = f + noise``, ``f ~ GP(0, k)``.
 
@@ -39,13 +40,20 @@ def gp_posterior(
         ValueError: if shapes do not match, ``noise_var`` is not positive or a value is not finite.
         torch.linalg.LinAlgError: if ``k_train + noise_var I`` is not positive definite.
     """
-    n, m = len(y), len(k_test)
-    if finite("y", y).dim() not in (1, 2) or finite("k_train", k_train).shape != (n, n):
+    for name, matrix in (("k_train", k_train), ("k_cross", k_cross), ("k_test", k_test), ("y", y)):
+        floating(name, matrix)
+    if k_train.dim() != 2 or k_test.dim() != 2:
+        raise ValueError(
+            "k_train and k_test must be matrices, "
+            f"got {tuple(k_train.shape)} and {tuple(k_test.shape)}"
+        )
+    n, m = len(k_train), len(k_test)
+    if y.dim() not in (1, 2) or len(y) != n or k_train.shape != (n, n):
         raise ValueError(
             "y must be (N,) or (N, D) and k_train (N, N), "
             f"got {tuple(y.shape)} and {tuple(k_train.shape)}"
         )
-    if finite("k_cross", k_cross).shape != (n, m) or finite("k_test", k_test).shape != (m, m):
+    if k_cross.shape != (n, m) or k_test.shape != (m, m):
         raise ValueError(
             f"k_cross must be (N, M) and k_test (M, M) with N = {n}, "
             f"got {tuple(k_cross.shape)} and {tuple(k_test.shape)}"
@@ -78,6 +86,7 @@ class GaussianProcess(gpytorch.models.ExactGP):
 
     _NOISE_FLOOR = 1e-6
 
+    @border
     def __init__(self, x: Tensor, y: Tensor, kernel: gpytorch.kernels.Kernel, noise_var: float):
         x, y = _columns(x), y.double()
         if y.ndim != 1 or len(y) != len(x) or len(y) < 2:
@@ -164,6 +173,8 @@ class GaussianProcess(gpytorch.models.ExactGP):
 
 
 def _columns(x: Tensor) -> Tensor:
+    if not x.numel():
+        raise ValueError(f"x must have examples, got shape {tuple(x.shape)}")
     return finite("x", x.double().reshape(len(x), -1))
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import integer, same_shape
+from bdl_lessons.core.validation import border, integer, number, same_shape
 
 
 class GridPosterior:
@@ -28,22 +28,25 @@ class GridPosterior:
         n: points a side.
 
     Attributes:
-        points ``(n * n, 2)``; log_density ``(n * n,)`` of the posterior; probs ``(n * n,)``, the
-        probability of each cell; log_evidence 0-dim, nats; axes, two tensors ``(n,)``.
+        points: ``(n * n, 2)``.
+        log_density: of the posterior, ``(n * n,)``.
+        probs: the probability of each cell, ``(n * n,)``.
+        log_evidence: 0-dim, nats.
+        axes: two tensors ``(n,)``.
 
     Raises:
         TypeError, ValueError: if the rectangle is empty, ``log_joint`` gives a NaN or another
             shape, or more than a millionth of the posterior lies on the border of the grid.
     """
 
+    @border
     def __init__(
-        self,
-        log_joint: Callable[[Tensor], Tensor],
-        low: tuple[float, float],
-        high: tuple[float, float],
-        n: int = 200,
+        self, log_joint: Callable[[Tensor], Tensor], low: Sequence, high: Sequence, n: int = 200
     ):
         self.n = integer("n", n, 3)
+        for name, corner in (("low", low), ("high", high)):
+            for value in corner:
+                number(name, value)
         if not len(low) == len(high) == 2 or not (low[0] < high[0] and low[1] < high[1]):
             raise ValueError(f"need two numbers each with low < high, got low={low}, high={high}")
         sides = list(zip(low, high, strict=True))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core import validation
+from bdl_lessons.core.validation import border
 from bdl_lessons.probability import gaussian_kl_full
 
 
@@ -32,6 +33,7 @@ class BayesLinear:
         ValueError: for a wrong shape, a NaN, or a variance that is not one positive number.
     """
 
+    @border
     def __init__(
         self, Phi: Tensor, y: Tensor, noise_var: float | Tensor, prior_var: float | Tensor
     ):

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from bdl_lessons.core import validation
+from bdl_lessons.core.validation import border
 
 
 class BayesLogistic:
@@ -27,6 +28,7 @@ class BayesLogistic:
             not positive.
     """
 
+    @border
     def __init__(self, X: Tensor, y: Tensor, prior_var: float):
         validation.floating("X", X)
         if X.dim() != 2 or y.shape != X.shape[:1]:

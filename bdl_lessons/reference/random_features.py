@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import integer, non_negative
+from bdl_lessons.core.validation import border, integer, non_negative
 
 NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
@@ -34,7 +34,7 @@ class RandomFeatures:
         in_features: input dimension ``d``.
         max_width: number of units drawn per hidden layer.
         nonlinearity: ``"relu"``, ``"erf"`` or ``"cos"``.
-        generator: a CPU generator; every device sees the same draws.
+        generator: from the CPU every device gets the same draws.
         depth: hidden layers; memory grows as ``(depth - 1) max_width^2``.
         weight_var, bias_var: ``sigma_w^2`` and ``sigma_b^2``, >= 0.
 
@@ -42,6 +42,7 @@ class RandomFeatures:
         TypeError, ValueError: if an argument is out of range; the message names it.
     """
 
+    @border
     def __init__(
         self,
         in_features: int,
@@ -65,7 +66,7 @@ class RandomFeatures:
 
         fans = [integer("in_features", in_features, 1)]
         fans += [max_width] * (integer("depth", depth, 1) - 1)
-        draw = {"generator": generator, "dtype": dtype}
+        draw = {"generator": generator, "device": generator.device, "dtype": dtype}
         self.weights = [torch.randn(max_width, fan, **draw).to(device) for fan in fans]
         std = math.sqrt(bias_var)
         self.shifts = [std * torch.randn(max_width, **draw).to(device) for _ in fans]

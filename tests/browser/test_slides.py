@@ -4,6 +4,7 @@ import base64
 import os
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import matplotlib.image
@@ -27,9 +28,15 @@ READY = """async () => {
     return {scale: Reveal.getScale(), slides: Reveal.getSlides().length};
 }"""
 
-MEASURE = r"""index => {
+MEASURE = r"""async index => {
     const slide = Reveal.getSlides()[index], {h, v} = Reveal.getIndices(slide);
     Reveal.slide(h, v);
+    const panels = [...slide.querySelectorAll('figure.bdl-panel')];
+    while (panels.some(panel => !panel.dataset.state)) await new Promise(requestAnimationFrame);
+    const enlarged = svg => {
+        const box = svg.getBoundingClientRect(), {width, height} = svg.viewBox.baseVal;
+        return 10 * Math.min(box.width / width, box.height / height);
+    };
     const cells = [...slide.querySelectorAll('.jp-Cell')].filter(cell => !cell.closest('aside'));
     const rest = slide.cloneNode(true);
     rest.querySelectorAll('aside, pre, code, .katex, .katex-error').forEach(part => part.remove());
@@ -41,7 +48,8 @@ MEASURE = r"""index => {
         text: text ? parseFloat(getComputedStyle(text).fontSize) : null,
         empty: !slide.innerText.trim() && !slide.querySelector('img'),
         scales: [...slide.querySelectorAll('img')].map(
-            image => image.getBoundingClientRect().width / image.naturalWidth),
+            image => image.getBoundingClientRect().width / image.naturalWidth)
+            .concat([...slide.querySelectorAll('.bdl-picture svg')].map(enlarged)),
         raw: [...slide.querySelectorAll('.katex-error, mstyle[mathcolor="#cc0000"]')]
             .map(error => error.title || error.textContent)
             .concat(rest.textContent.match(/\$[^$]+\$|\\[a-z]+/) ?? []),
@@ -89,9 +97,16 @@ def deck(new_page):
     return page
 
 
-def measured(deck, notebook, folder):
-    """All slides of a notebook, in order."""
-    deck.goto(slides.write(notebook, folder).as_uri())
+@pytest.fixture(scope="module")
+def write(tmp_path_factory):
+    """A function that gives the slides of a lesson, and writes them only once."""
+    folder = tmp_path_factory.mktemp("slides")
+    return cache(lambda notebook: slides.write(notebook, folder))
+
+
+def measured(deck, page):
+    """All slides of a page, in order."""
+    deck.goto(page.as_uri())
     assert deck.asked == deck.errors == []
     deck.wait_for_function("Reveal.isReady()")
     ready = deck.evaluate(READY)
@@ -107,10 +122,99 @@ def measured(deck, notebook, folder):
 @pytest.mark.parametrize(
     "lesson", [one for one in lessons() if one.number in SECOND_EDITION], ids=lambda one: one.number
 )
-def test_every_slide_fits_the_screen(deck, lesson, tmp_path):
-    found = measured(deck, lesson.path, tmp_path)
+def test_every_slide_fits_the_screen(deck, lesson, write):
+    found = measured(deck, write(lesson.path))
     faults = [fault for slide in found for fault in slide.faults()]
     assert not faults, "\n".join([f"lesson {lesson.number}, {len(found)} slides", *faults])
+
+
+WITH_PANELS = [one for one in lessons() if one.cells("panel")]
+SHOW = """async panel => {
+    const {h, v} = Reveal.getIndices(panel.closest('section'));
+    Reveal.slide(h, v, 99);
+    while (!panel.dataset.state) await new Promise(requestAnimationFrame);
+}"""
+DRAWN = "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
+HEIGHT_NOW = "Reveal.getCurrentSlide().scrollHeight"
+
+
+@pytest.mark.parametrize("lesson", WITH_PANELS, ids=lambda one: one.number)
+def test_panels_move_on_their_slides_by_keyboard(deck, lesson, write):
+    deck.goto(write(lesson.path).as_uri())
+    deck.wait_for_function("Reveal.isReady()")
+    panels = deck.locator("figure.bdl-panel")
+    assert panels.count() == len(lesson.cells("panel"))
+    for panel in panels.all():
+        panel.evaluate(SHOW)
+        slide = deck.evaluate("Reveal.getIndices()")
+        panel.locator(".bdl-control :is(input, select)").first.focus()
+        for control in panel.locator(".bdl-control :is(input, select)").all():
+            assert control.evaluate("control => control === document.activeElement")
+            seen = {panel.inner_html()}
+            for key in ("Home", "ArrowRight", "End"):
+                deck.keyboard.press(key)
+                deck.evaluate(DRAWN)
+                assert deck.evaluate(HEIGHT_NOW) <= HEIGHT
+                seen.add(panel.inner_html())
+            assert len(seen) > 1
+            deck.keyboard.press("Tab")
+            assert deck.evaluate("Reveal.getIndices()") == slide, "the slide has no use for keys"
+        if PICTURES:
+            name = panel.get_attribute("data-panel")
+            deck.screenshot(path=Path(PICTURES) / f"slide-panel-{name}.png")
+        deck.keyboard.press("PageUp")
+        assert deck.evaluate("Reveal.getIndices()") != slide, "a remote control turns the slide"
+    assert deck.asked == deck.errors == []
+
+
+def test_the_speaker_has_notes_and_the_next_slide_in_a_second_window(deck, tmp_path):
+    cells = [
+        cell("title", "# Title"),
+        cell("notes", r"Say $\frac{1}{2}$ slowly.", "notes"),
+        cell("end", "The end."),
+    ]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "x.ipynb")
+    deck.goto(slides.write(tmp_path / "x.ipynb", tmp_path).as_uri())
+    deck.wait_for_function("Reveal.isReady()")
+    with deck.expect_popup() as opened:
+        deck.keyboard.press("s")
+    speaker = opened.value
+    notes = speaker.locator(".speaker-controls-notes .value")
+    notes.get_by_text("Say").wait_for()
+    assert notes.locator("math").count() == 1
+    assert notes.locator(".katex-html").count() == 0, "it would be shown twice"
+    upcoming = speaker.frame_locator("#upcoming-slide iframe")
+    upcoming.locator("p", has_text="The end.").wait_for()
+    deck.keyboard.press("ArrowRight")
+    notes.wait_for(state="hidden")
+    assert deck.errors == []
+
+
+def test_a_panel_without_its_recording_leaves_the_picture_on_the_slide(deck, tmp_path):
+    path = slides.write(WITH_PANELS[0].path, tmp_path)
+    name = re.search(r'data-panel="([\w-]+)', path.read_text())[1]
+    recording = tmp_path / "web" / "panels" / f"{name}.js"
+    recording.write_text(f'bdlPanels.add("{name}", "AAAA");')
+    deck.goto(path.as_uri())
+    deck.wait_for_function("Reveal.isReady()")
+    panel = deck.locator("figure.bdl-panel")
+    panel.evaluate(SHOW)
+    panel.get_by_text("the picture shows where it starts").wait_for()
+    assert panel.locator("img").evaluate("image => image.naturalWidth") > 600
+    assert deck.evaluate(HEIGHT_NOW) <= HEIGHT
+    assert deck.errors == []
+
+
+@pytest.mark.parametrize(("query", "extra"), [("", 0), ("&showNotes=separate-page", 1)])
+def test_a_handout_has_a_page_for_each_slide_and_each_note(deck, write, query, extra):
+    deck.goto(f"{write(WITH_PANELS[0].path).as_uri()}?print-pdf{query}")
+    deck.locator("figure[data-state=ready]").wait_for()
+    pages = deck.locator(".pdf-page")
+    pages.first.wait_for()
+    printed = deck.pdf(prefer_css_page_size=True)
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == pages.count() + extra
+    assert pages.count() == deck.evaluate("Reveal.getTotalSlides()")
+    assert deck.errors == []
 
 
 LONG = "\n\n".join(["One paragraph of many."] * 30)
@@ -134,7 +238,9 @@ def picture(folder, width, height):
 def faults_of(cells, deck, folder):
     path = folder / "x.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
-    return [fault for slide in measured(deck, path, folder) for fault in slide.faults()]
+    return [
+        fault for slide in measured(deck, slides.write(path, folder)) for fault in slide.faults()
+    ]
 
 
 def test_a_slide_that_does_not_fit_is_named_with_what_is_wrong(deck, tmp_path):

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from bdl_lessons.core import clock, device
+from bdl_lessons.core.device import cpu_threads
 
 
 @pytest.fixture
@@ -54,3 +55,24 @@ def test_the_clock_counts_work_and_not_waiting():
     sum(range(3_000_000))
     assert 0 <= waited < 0.15
     assert clock(torch.device("cpu")) - began > waited
+
+
+def test_double_precision_is_not_asked_of_apples_gpus(monkeypatch):
+    monkeypatch.delenv("BDL_DEVICE", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert device().type == "mps"
+    assert device(float64=True).type == "cpu"
+
+
+def test_the_number_of_threads_is_put_back_even_after_an_error():
+    before, seen = torch.get_num_threads(), []
+
+    def fail():
+        with cpu_threads(before + 1):
+            seen.append(torch.get_num_threads())
+            raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        fail()
+    assert [*seen, torch.get_num_threads()] == [before + 1, before]

@@ -1,6 +1,8 @@
+import os
+
 import pytest
 
-from bdl_lessons.core.files import DATA, NOTEBOOKS, replacing
+from bdl_lessons.core.files import DATA, NOTEBOOKS, read_checked, replacing, write_checked
 
 
 def test_the_new_content_takes_the_place_of_the_old(tmp_path):
@@ -31,3 +33,25 @@ def test_an_error_leaves_the_old_content_and_nothing_else(tmp_path):
 def test_the_repository_has_its_folders():
     assert (DATA / "results").is_dir()
     assert list(NOTEBOOKS.glob("*.ipynb"))
+
+
+def test_what_a_killed_process_left_is_cleared_away_after_an_hour(tmp_path):
+    path = tmp_path / "a.txt"
+    old, new = (tmp_path / f"a.txt.{pid}.unfinished" for pid in (1, 2))
+    for left in (old, new):
+        left.write_text("half of")
+    os.utime(old, (0, 0))
+    with replacing(path) as file:
+        file.write(b"new")
+    assert sorted(tmp_path.iterdir()) == [path, new]
+
+
+@pytest.mark.parametrize("content", [b"", b"content of the file"])
+def test_a_checked_file_gives_back_what_was_written_and_nothing_else(tmp_path, content):
+    path = tmp_path / "a.bin"
+    write_checked(path, content)
+    assert read_checked(path) == content
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:20], whole[:-1], whole + b"0", b"0" + whole[1:]):
+        path.write_bytes(damaged)
+        assert read_checked(path) is None

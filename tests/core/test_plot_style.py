@@ -1,10 +1,12 @@
 """Figures that a lecture hall can read, and how a figure that it cannot read is refused."""
 
+from itertools import combinations
+
 import matplotlib as mpl
 import numpy as np
 import pytest
 
-from bdl_lessons.core import show
+from bdl_lessons.core import CYCLE, GREY, INK, show
 from bdl_lessons.core.figure_rules import problems
 from bdl_lessons.core.plot_style import new_figure
 
@@ -121,3 +123,38 @@ def test_show_refuses_only_where_figures_are_checked(monkeypatch):
     monkeypatch.setenv("BDL_CHECK_FIGURES", "1")
     with pytest.raises(ValueError, match="text smaller than 10 pt"):
         show(figure_of(small))
+
+
+SEEN = {  # linear RGB as it is seen: Machado, Oliveira and Fernandes (2009), severity 1
+    "common vision": np.eye(3),
+    "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "deuteranopia": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+    "tritanopia": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+}
+TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+
+def linear(colour):
+    """A colour of the screen as an amount of light in red, green and blue."""
+    channels = np.array(mpl.colors.to_rgb(colour))
+    return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+
+
+def lab(light):
+    """CIE L*a*b* of linear RGB, in which distances are about how different colours look."""
+    x, y, z = TO_XYZ @ np.clip(light, 0, 1) / TO_XYZ.sum(1)
+    f = [np.cbrt(v) if v > 0.008856 else 7.787 * v + 16 / 116 for v in (x, y, z)]
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("colour", [*CYCLE, GREY, INK])
+def test_every_colour_stands_out_from_white(colour):
+    luminance = TO_XYZ[1] @ linear(colour)
+    assert 1.05 / (luminance + 0.05) >= 3
+
+
+@pytest.mark.parametrize("vision", SEEN)
+def test_no_two_colours_look_alike(vision):
+    colours = [lab(SEEN[vision] @ linear(colour)) for colour in (*CYCLE, GREY, INK)]
+    distance = min(np.linalg.norm(one - other) for one, other in combinations(colours, 2))
+    assert distance > 15  # of two of Okabe and Ito's with our greys: 4

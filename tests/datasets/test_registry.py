@@ -42,14 +42,14 @@ def test_no_two_sets_claim_the_same_file():
 )
 def test_an_unknown_name_is_answered_by_the_nearest_and_the_list(wrong, right):
     for ask in (datasets.entry, datasets.info, datasets.load):
-        with pytest.raises(ValueError, match=f"unknown data set '{wrong}'") as caught:
+        with pytest.raises(ValueError, match=f"unknown name of a data set '{wrong}'") as caught:
             ask(wrong)
         assert f"Did you mean {right!r}" in str(caught.value)
         assert all(name in str(caught.value) for name in datasets.names())
 
 
 def test_a_name_like_no_other_gets_no_guess():
-    with pytest.raises(ValueError, match=r"unknown data set 'qqqq'\. Known"):
+    with pytest.raises(ValueError, match=r"unknown name of a data set 'qqqq'\. Known"):
         datasets.load("qqqq")
 
 

@@ -65,7 +65,7 @@ def test_bad_tables_are_named(folders, rows, said):
 
 
 def test_an_unknown_set():
-    with pytest.raises(ValueError, match="unknown UCI set 'wine'"):
+    with pytest.raises(ValueError, match="unknown name of a UCI set 'wine'"):
         datasets.uci("wine")
 
 

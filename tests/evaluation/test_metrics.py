@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, log_loss
 
@@ -35,7 +35,6 @@ def test_nll_is_the_mean_in_nats_and_may_be_infinite_only_for_impossible_labels(
     assert nll(log_probs, torch.tensor([0, 1])) == pytest.approx(1.5 * math.log(2))
 
 
-@settings(deadline=None)
 @given(st.integers(0, 1000), st.integers(2, 20), st.floats(0.1, 30))
 def test_ece_by_the_definition(seed, n_bins, scale):
     probs, y = case(80, seed, scale)

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
@@ -41,7 +41,6 @@ def average_precision(positive, negative):
     return area
 
 
-@settings(deadline=None)
 @given(COARSE, COARSE)
 def test_every_measure_is_its_definition_with_ties_too(known, other):
     assert tuple(ood_metrics(scores(known), scores(other))) == pytest.approx(by_hand(known, other))

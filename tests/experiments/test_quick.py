@@ -71,7 +71,7 @@ def test_trials_of_a_scale_are_different_trials(name):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["reproduce", "nothing"], "no experiment 'nothing'; there are"),
+        (["reproduce", "nothing"], "no experiment has the name 'nothing'; there are"),
         (["reproduce", "co2_mc_dropout", "--scale", "huge"], "scale must be one of quick, paper"),
         (["reproduce", "co2_mc_dropout", "--jobs", "0"], "jobs must be >= 1, got 0"),
         (["report"], "there is no folder"),

@@ -73,6 +73,13 @@ def test_worker_processes_give_the_same_records(tmp_path):
     assert {r["threads"] for r in records} == {1}
 
 
+def test_a_worker_that_dies_costs_its_own_trial_only(tmp_path):
+    outcome = runner.reproduce(toy.make(toy.die_at_1), jobs=2, folder=tmp_path)
+    assert sorted(squares(tmp_path / "toy.jsonl")) == [0, 4, 9]
+    (message,) = outcome.failed
+    assert "{'n': 1}, seed 0: RuntimeError: its worker process died" in message
+
+
 def test_any_executor_will_do(tmp_path):
     with ThreadPoolExecutor(2) as pool:
         assert runner.reproduce(toy.make(), folder=tmp_path, executor=pool).recorded == 4
@@ -83,7 +90,7 @@ def test_bad_arguments_are_refused(tmp_path):
         runner.reproduce(toy.make(), "huge", folder=tmp_path)
     with pytest.raises(ValueError, match="jobs must be >= 1, got 0"):
         runner.reproduce(toy.make(), jobs=0, folder=tmp_path)
-    with pytest.raises(ValueError, match=r"no experiment 'nothing'; there are .*, rot"):
+    with pytest.raises(ValueError, match=r"no experiment .* 'nothing'; there are .*, rot"):
         experiments.load("nothing")
 
 

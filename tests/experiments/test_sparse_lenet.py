@@ -7,12 +7,17 @@ from bdl_lessons.inference import compression, sparsity, zero_pruned
 
 
 def record(
-    network="LeNet-300-100", method="sparse VD", error=1.5, n_kept=(2352, 900, 300), **config
+    network="LeNet-300-100",
+    method="sparse VD",
+    error=1.5,
+    n_kept=(2352, 900, 300),
+    seed=0,
+    **config,
 ):
     n_weights = [235_200, 30_000, 1000]
     return {
         "config": {"network": network, "method": method, "n_epochs": 200, **config},
-        "seed": 0,
+        "seed": seed,
         "metrics": {
             "error": error,
             "error_unpruned": 1.75,
@@ -88,12 +93,24 @@ def test_published_compressions_follow_from_the_published_sparsities():
 
 def test_the_table_shows_ours_beside_published():
     text = sparse_lenet_report.table([record()])
-    assert "| LeNet-300-100, sparse VD | 200 | 0 | 1.50 | 1.75 | 99.0 − 97.0 − 70.0 | 75 |" in text
-    assert (
-        "| *published:* LeNet-300-100, sparse VD |  |  | 1.92 |  | 98.9 − 97.2 − 62 | 68 |" in text
-    )
-    assert "| *published:* LeNet-5, original |  |  | 0.80 |  | – | 1 |" in text
+    assert "| LeNet-300-100, sparse VD | 1 | 1.50 | 1.75 | 99.0 − 97.0 − 70.0 | 75 |" in text
+    assert "| *published:* LeNet-300-100, sparse VD |  | 1.92 |  | 98.9 − 97.2 − 62 | 68 |" in text
+    assert "| *published:* LeNet-5, original |  | 0.80 |  | – | 1 |" in text
     assert "| 25.0 | 1000 | 40 | 80 − 40 | 10.00 | 12.00 | 4.00 |" in text
+
+
+def test_seeds_share_a_line_with_their_mean_and_standard_error():
+    seeds = [
+        record(error=error, n_kept=(2352, 900, kept), seed=seed)
+        for seed, (error, kept) in enumerate([(1.5, 300), (1.9, 200), (1.7, 100)])
+    ]
+    records = [seeds[0], record(method="ARD"), *seeds[1:]]
+    text = sparse_lenet_report.table(records)
+    assert (
+        "| LeNet-300-100, sparse VD | 3 | 1.70 ± 0.12 | 1.75 ± 0.00 | 99.0 − 97.0 − 80.0 | 77 ± 1 |"
+    ) in text
+    assert "- LeNet-300-100, sparse VD, 3 seeds: as small and as good as" in text
+    assert "- LeNet-300-100, ARD, 1 seed: " in text
 
 
 @pytest.mark.parametrize(
@@ -123,8 +140,8 @@ def test_the_figure_draws_every_record_and_the_published_points():
 def test_a_cut_is_named_in_the_tables_and_marked_in_the_figure():
     records = [record(), record(cut_at=3.0), record(cut_at=3.0, error=1.4)]
     text = sparse_lenet_report.table(records)
-    assert text.count("| LeNet-300-100, sparse VD | 200") == 2
-    assert text.count("| LeNet-300-100, sparse VD, cut | 200") == 4
+    assert text.count("| LeNet-300-100, sparse VD | 1 |") == 2
+    assert text.count("| LeNet-300-100, sparse VD, cut | 2 |") == 2
     scatter, *_ = sparse_lenet_report.figure(records).axes
     labels = [line.get_label() for line in scatter.lines[:2]]
     assert labels == ["LeNet-300-100, sparse VD", "LeNet-300-100, sparse VD, cut"]

@@ -1,6 +1,7 @@
 """A small experiment whose trials a test can slow down or break from outside."""
 
 import math
+import os
 import time
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,12 @@ def run_with_failures(trial):
         raise FloatingPointError("the loss became nan at step 3")
     if trial.config["n"] == 2:
         return TrialResult({"error": math.nan})
+    return run(trial)
+
+
+def die_at_1(trial):
+    if trial.config["n"] == 1:
+        os._exit(9)
     return run(trial)
 
 

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
@@ -153,7 +155,7 @@ def test_training_goes_on_when_the_disk_is_full(tmp_path, monkeypatch):
         train(path, stop_at=4)
     before = path.read_bytes()
     with monkeypatch.context() as patched:
-        patched.setattr(checkpoint.os, "fsync", full_disk)
+        patched.setattr(os, "fsync", full_disk)
         with pytest.warns(UserWarning, match=r"run\.checkpoint was not written \(no space left"):
             losses = train(path)[0]
     torch.testing.assert_close(losses, train(None)[0])

@@ -6,7 +6,16 @@ from scipy.stats import chi2, kstest
 from torch import nn
 
 from bdl_lessons.inference import predict, predict_mean
-from bdl_lessons.models import BinaryDropout, Deterministic, GaussianDropout, Network, lenet5, mlp
+from bdl_lessons.models import (
+    BayesByBackprop,
+    BinaryDropout,
+    Deterministic,
+    GaussianDropout,
+    Network,
+    initialise,
+    lenet5,
+    mlp,
+)
 from bdl_lessons.probability import all_masks, mask_probs
 
 P_DROP = 0.3
@@ -155,7 +164,7 @@ def test_training_mode_and_gradients_are_left_alone():
         ({"n_samples": 0}, ValueError, "n_samples"),
         ({"chunk_rows": 0}, ValueError, "chunk_rows"),
         ({"sampling": "mean"}, ValueError, "nothing to draw"),
-        ({"sampling": "rows"}, ValueError, "sampling"),
+        ({"sampling": "rows"}, TypeError, "sampling"),
         ({"generator": None}, TypeError, "generator"),
         ({"model": nn.Linear(2, 1)}, TypeError, "Network"),
         ({"x": torch.full((3, 2), float("nan"))}, ValueError, "finite"),
@@ -208,3 +217,17 @@ def test_the_sub_networks_agree_with_stacked_forward_passes(layers, monkeypatch)
     for m in model:
         h = m.forward_with(h, draws[m]) if m in draws else m(h, *["mean"] * hasattr(m, "noise"))
     torch.testing.assert_close(h.detach(), fast)
+
+
+def test_memory_is_bounded_by_bytes(monkeypatch):
+    """With room for one draw of the weights at a time, or for one example, as one by one."""
+    net = initialise(mlp((3, 8, 2), BayesByBackprop(init_log_sigma2=-2.0)), generator())
+    x = torch.randn(5, 3, generator=generator(1))
+    monkeypatch.setattr(module, "_BYTES", 1)
+    g = generator(2)
+    alone = torch.cat([predict(net, x, 1, "shared", generator=g) for _ in range(4)])
+    torch.testing.assert_close(predict(net, x, 4, "shared", generator=generator(2)), alone)
+    rows = predict(net, x, 4, generator=generator(2), chunk_rows=1)
+    torch.testing.assert_close(predict(net, x, 4, generator=generator(2)), rows)
+    means = predict_mean(net, x, 4, torch.exp, "shared", generator=generator(2))
+    torch.testing.assert_close(means, alone.exp().mean(0))

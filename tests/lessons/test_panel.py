@@ -140,11 +140,3 @@ def test_an_unknown_setting_is_an_error_that_lists_the_known_ones(panel, params)
 def test_a_panel_needs_sensible_controls(controls):
     with pytest.raises(ValueError, match="panel 'line'"):
         Panel("line", build_figure, controls)
-
-
-def test_a_sweep_stacks_pictures(panel):
-    strip = panel.sweep("height", [0.0, 0.5])
-    bundle = strip._repr_mimebundle_()
-    assert bundle["text/plain"] == "<panel line at height = 0, 0.5>"
-    both = [pixels(panel.render(height=height).png) for height in (0.0, 0.5)]
-    assert (pixels(base64.b64decode(bundle["image/png"])) == np.concatenate(both)).all()

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributions import Normal
 
@@ -33,7 +33,6 @@ def test_the_kl_is_divided_by_the_training_set_and_weighted():
     assert elbo_loss(torch.tensor(1.0), 8.0, n_train=4) == 3.0
 
 
-@settings(deadline=None)
 @given(tau=st.floats(0.05, 20))
 def test_gaussian_nll_is_the_log_density(tau):
     output, y = normal(6, 3), normal(6, 3, seed=1)

@@ -40,7 +40,7 @@ def weights(n_units, n_columns, seed=0):
 
 
 @cases
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_it_is_the_sum_of_the_gaussian_divergences_at_the_best_precision(T, K, Q, seed):
     log_alpha, s, cov = distribution(T, K, seed)
     theta = weights(K, Q, seed)
@@ -55,7 +55,7 @@ def test_it_is_the_sum_of_the_gaussian_divergences_at_the_best_precision(T, K, Q
 
 
 @cases
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_any_other_precision_has_a_larger_divergence(T, K, Q, seed):
     log_alpha, s, cov = distribution(T, K, seed)
     theta = weights(K, Q, seed)
@@ -78,7 +78,7 @@ def test_the_written_out_form_holds_for_any_precision():
 
 
 @cases
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_a_rotation_never_lowers_it(T, K, Q, seed):
     log_alpha, s, _ = distribution(T, K, seed)
     unrotated = empirical_bayes_kl(log_alpha, log_alpha.exp(), Q)
@@ -87,7 +87,7 @@ def test_a_rotation_never_lowers_it(T, K, Q, seed):
 
 
 @cases
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_it_is_the_divergence_of_each_row_and_the_total_correlation(T, K, Q, seed):
     log_alpha, s, cov = distribution(T, K, seed)
     ones = torch.ones(K, dtype=torch.float64)

@@ -48,7 +48,7 @@ def test_the_first_vector_acts_first():
 
 
 @given(*sizes)
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_every_form_is_the_same_map(n_reflections, n_units, seed):
     vectors, alpha = draw(n_reflections, n_units, seed=seed), variances(n_units, seed=seed + 1)
     x, U = draw(2, 3, n_units, seed=seed + 2), orthogonal_matrix(vectors)
@@ -125,7 +125,7 @@ def test_a_zero_vector_is_the_identity_with_gradient_zero(n_reflections):
 
 
 @given(*sizes)
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_rotated_variances_are_means_of_the_variances(n_reflections, n_units, seed):
     vectors, alpha = draw(n_reflections, n_units, seed=seed), variances(n_units, seed=seed + 1)
     s = rotated_variance(alpha, vectors)

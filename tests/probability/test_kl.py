@@ -75,7 +75,7 @@ def test_integer_weights_are_a_type_error():
         gaussian_kl(0.0, 1.0)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.floats(-5, 5), st.floats(-8, 8), st.floats(1e-3, 1e3))
 def test_the_log_variance_form_agrees_and_is_never_negative(mean, log_sigma2, prior_var):
     mean = torch.tensor([[mean, -mean]], dtype=torch.float64)
@@ -336,7 +336,7 @@ def by_quadrature(mu, log_sigma2, prior):
     return quad(integrand, mu - 12 * std, mu + 12 * std, limit=200)[0]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(mu=reals, log_sigma2=log_variances, prior_mu=reals, prior_log_sigma2=log_variances)
 def test_lognormal_prior_by_quadrature(mu, log_sigma2, prior_mu, prior_log_sigma2):
     prior = LogNormal(scalar(prior_mu), scalar(math.exp(prior_log_sigma2 / 2)))
@@ -344,7 +344,7 @@ def test_lognormal_prior_by_quadrature(mu, log_sigma2, prior_mu, prior_log_sigma
     assert kl.item() == pytest.approx(by_quadrature(mu, log_sigma2, prior), abs=1e-7, rel=1e-7)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(mu=reals, log_sigma2=log_variances, shape=st.floats(0.2, 9), rate=st.floats(0.2, 9))
 def test_gamma_prior_by_quadrature(mu, log_sigma2, shape, rate):
     prior = Gamma(scalar(shape), scalar(rate))

@@ -47,7 +47,7 @@ def log_density(k, y, noise_var):
     return torch.distributions.MultivariateNormal(torch.zeros_like(y), cov).log_prob(y)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(n=st.integers(1, 6), m=st.integers(1, 4), seed=st.integers(0, 99), var=st.floats(0.01, 10))
 def test_posterior_conditions_the_joint_gaussian(n, m, seed, var):
     """Brute force: invert the joint precision of (y, f*) and read the conditional off it."""

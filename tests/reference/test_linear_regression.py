@@ -94,7 +94,7 @@ def test_the_data_term_is_the_expected_log_likelihood(model):
     assert (values.mean() - model.data_term(mean, cov)).abs() < 4 * error
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000))
 def test_evidence_is_bound_plus_divergence_for_any_q(seed):
     model = BayesLinear(randn(7, 3, seed=1), randn(7, seed=2), noise_var=0.3, prior_var=2.0)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from bdl_lessons import datasets
 from bdl_lessons.core import device
+from bdl_lessons.core.device import float64
 from bdl_lessons.datasets import Classification
 from bdl_lessons.evaluation import (
     accuracy,
@@ -51,9 +52,10 @@ def measure_network(trial: Trial) -> TrialResult:
     logits, stops = train(config, x[:n_fit], y[:n_fit], held_out, len(data.classes), generator)
 
     n_val_samples = config["n_val_samples"]
-    metrics = {"val_nll": nll(_log_probs(logits, held_out[0], n_val_samples), held_out[1])}
+    val_log_probs = _log_probs(logits, held_out[0], n_val_samples)
+    metrics = {"val_nll": nll(val_log_probs, held_out[1].to(val_log_probs.device))}
     log_probs = _log_probs(logits, standardise(data.x_test), config["n_samples"])
-    y_test = data.y_test.to(on)
+    y_test = data.y_test.to(log_probs.device)
     metrics |= {
         "nll": nll(log_probs, y_test),
         "accuracy_percent": 100 * accuracy(log_probs.exp(), y_test),
@@ -85,7 +87,7 @@ def entropy_bins(n_classes: int) -> list[float]:
 
 def _log_probs(logits: Logits, x: Tensor, n_samples: int) -> Tensor:
     """Log of the averaged probabilities, in float64: confident ones differ far behind the 1."""
-    return log_mean_probs(logits(x, n_samples).double())
+    return log_mean_probs(float64(logits(x, n_samples)))
 
 
 def _histogram(log_probs: Tensor) -> list[int]:

@@ -51,7 +51,7 @@ def resnet18(
 ) -> Network:
     """ResNet18 with the stem made for ImageNet: ``(B, 3, H, W)`` to logits.
 
-    The stem is a convolution 64@7x7 of stride 2 and a max pooling of stride 2, on small images too:
+    The stem is a convolution 64 (7x7) and a max pooling, both of stride 2, also on small images:
     32 x 32 pixels are 8 x 8 when the first block sees them. (Networks for CIFAR often have a stem
     of 3x3 without stride instead, and are better and slower.) Then two blocks each of 64, 128, 256
     and 512 channels, the mean over the pixels and a linear layer. As in the original there are no

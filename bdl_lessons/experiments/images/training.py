@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from bdl_lessons.core.device import float64
 from bdl_lessons.evaluation import log_mean_probs, nll
 from bdl_lessons.experiments.images.resnet import resnet18
 from bdl_lessons.experiments.images.stopping import Stopping, fit_until_no_better
@@ -169,7 +170,8 @@ def _fitted(config: Config, data: _Data) -> Network:
         images, labels = data.held_out
         noise = torch.Generator(images.device).manual_seed(0)  # the same in all epochs
         draws = predict(network, images, config["n_draws_per_epoch"], "shared", generator=noise)
-        return nll(log_mean_probs(draws.double()), labels)
+        log_probs = log_mean_probs(float64(draws))
+        return nll(log_probs, labels.to(log_probs.device))
 
     if "patience" in config:
         stepper = optimizer(network.parameters())  # one for all epochs: it holds the moments

@@ -2,7 +2,8 @@
 
 The set-up follows figure 1a of Kingma, Salimans and Welling (2015) at a size that trains in
 seconds: p_drop 0.2 on the inputs and 0.5 on the hidden units, or starting there; test error with
-the mean weights. Concrete dropout starts at the same rates.
+the mean weights. Concrete dropout starts at the same rates. Two fixed rates of 0.05 in all layers
+and a network with concrete dropout's prior but no dropout are there to compare with.
 """
 
 from __future__ import annotations
@@ -45,8 +46,12 @@ METHODS: dict[str, list[LayerFactory]] = {
     ],
     "variational B": [VariationalDropout("B", init_p_drop=p_drop) for p_drop in RATES],
     "concrete": [ConcreteDropout(p_drop) for p_drop in RATES],
+    "binary, 0.05": [BinaryDropout(0.05)] * 3,
+    "Gaussian A, 0.05": [GaussianDropout(0.05, "A")] * 3,
+    "none, prior": [Deterministic()] * 3,
 }
 LEARNED = ("variational A", "variational A2", "variational B", "concrete")
+WITH_KL = (*LEARNED, "none, prior")
 
 
 def make_arrays() -> dict[str, np.ndarray]:
@@ -78,7 +83,7 @@ def train(method: str, setting: str, steps: tuple[int, ...] = STEPS) -> dict[str
             generator=generator,
             optimizer=adam(3e-3),
             batch_size=100,
-            kl_weight=1.0 if method in LEARNED else 0.0,
+            kl_weight=1.0 if method in WITH_KL else 0.0,
         )
         done = step
         with torch.no_grad():

@@ -1,19 +1,22 @@
-"""Lesson 09: dropout networks on two clusters, and the Gaussian processes that they stand beside.
+"""Lesson 09: dropout and mean-field networks on two clusters, and the exact Gaussian processes.
 
-Networks of one, two and three hidden layers are trained with dropout on the hidden units, one for
-each rate. The Gaussian process is their infinitely wide, exact counterpart: the same prior, the
-same noise, the same points.
+Networks of one, two and three hidden layers with dropout on the hidden units, several starts for
+each rate; a mean-field network of one hidden layer; and the infinitely wide counterpart: the same
+prior, the same noise, the same points.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.special import ndtr
 
 from bdl_lessons.datasets.toy import origin_clusters
+from bdl_lessons.models import BayesByBackprop, StochasticLayer
 from bdl_lessons.reference import ReLUKernel, gp_posterior
 
 RATES = (0.02, 0.05, 0.1, 0.2, 0.5)
@@ -21,11 +24,22 @@ WEIGHT_STDS = {1: 4.0, 2: 3.0, 3: 2.25}  # Foong et al.: the prior's scale at ea
 NOISE_VAR = 0.1**2
 WIDTH = 50
 POSITION = np.linspace(-1.4, 1.4, 113)  # both inputs equal: the diagonal through both clusters
+STEPS = (125, 250, 500, 1000, 2000)  # of L-BFGS, after which the history looks; times N_TIMES
+N_TIMES = {1: 2, "mean-field": 2, 2: 8, 3: 8}  # deeper networks take steps of Adam
+N_SEEDS = 3
 N_SHOWN = 12
 
+Layers = list[tuple[Tensor, Tensor]]  # weights (rates, seeds, in, out), biases (..., 1, out)
 
-def make_arrays(n_steps: int = 6000, n_draws: int = 2000) -> dict[str, np.ndarray]:
-    """Train a net for each depth and rate; return what the nets and the processes say."""
+
+def make_arrays(steps: Sequence[int] = STEPS, n_draws: int = 1000) -> dict[str, np.ndarray]:
+    """Train a net for each depth, rate and start; return what nets and processes say.
+
+    For ``d`` hidden layers: ``mean_d``, ``std_d (rates, seeds, 113)``, ``draws_d (rates, 12, 113)``
+    of the first start, ``gp_mean_d``, ``gp_std_d (113,)``. ``history_d (rates, seeds, steps, 113)``
+    is ``std_d`` on the way, after ``steps_d`` steps. ``mf_mean``, ``mf_std (seeds, 113)`` and
+    ``mf_history``: the same for mean-field networks of one hidden layer.
+    """
     data = origin_clusters()
     x, y = data.x.double(), data.y.double()
     line = torch.from_numpy(POSITION)[:, None].expand(-1, 2)
@@ -37,60 +51,216 @@ def make_arrays(n_steps: int = 6000, n_draws: int = 2000) -> dict[str, np.ndarra
             mean, cov = gp_posterior(*covariances, y, NOISE_VAR)
         stored[f"gp_mean_{depth}"] = mean.numpy()
         stored[f"gp_std_{depth}"] = cov.diagonal().sqrt().numpy()
-        layers = train(x, y, depth, n_steps)
-        generator = torch.Generator().manual_seed(2)
-        with torch.no_grad():
-            draws = torch.stack(
-                [_network(layers, line, generator, rows=1) for _ in range(n_draws)]
-            ).transpose(0, 1)  # (rates, draws, positions)
-        stored[f"mean_{depth}"] = draws.mean(1).numpy()
-        stored[f"std_{depth}"] = draws.std(1, correction=0).numpy()
-        stored[f"draws_{depth}"] = draws[:, :N_SHOWN].float().numpy()
-    return stored
+        looks = [N_TIMES[depth] * step for step in steps]
+        runs = train(x, y, line, depth, RATES, range(N_SEEDS), looks, n_draws)
+        for name, values in zip(("mean", "history", "draws"), runs, strict=True):
+            stored[f"{name}_{depth}"] = values.numpy()
+        stored[f"steps_{depth}"] = np.array(looks)
+        stored[f"std_{depth}"] = stored[f"history_{depth}"][:, :, -1]
+        stored[f"draws_{depth}"] = stored[f"draws_{depth}"][:, 0]
+    looks = [N_TIMES["mean-field"] * step for step in steps]
+    runs = [train_mean_field(x, y, line, seed, looks) for seed in range(N_SEEDS)]
+    mean, history = (torch.stack(part) for part in zip(*runs, strict=True))
+    stored |= {"mf_mean": mean.numpy(), "mf_history": history.numpy(), "mf_steps": np.array(looks)}
+    stored["mf_std"] = stored["mf_history"][:, -1]
+    return {name: v.astype(np.float32) if v.ndim > 1 else v for name, v in stored.items()}
 
 
-def train(x: Tensor, y: Tensor, depth: int, n_steps: int) -> list[tuple[Tensor, Tensor]]:
-    """Dropout networks of one depth, all rates in one batch: weights ``(rates, in, out)``.
+def train(
+    x: Tensor,
+    y: Tensor,
+    line: Tensor,
+    depth: int,
+    rates: Sequence[float],
+    seeds: Sequence[int],
+    looks: Sequence[int],
+    n_draws: int = 1000,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Train dropout networks of one depth; what they say along ``line (L, 2)``.
 
-    The loss is the negative ELBO of lesson 04 up to constants, summed over the data:
-    ``|y - f|^2 / (2 noise_var)`` plus the prior's L2 terms. Masks are fresh for every point.
+    One hidden layer: the loss is exact, and L-BFGS minimises it one network at a time. Deeper:
+    Adam, all networks in one batch, with fresh masks for every point in each step.
+
+    Returns:
+        mean ``(R, S, L)``; std ``(R, S, looks, L)`` after each number of steps in ``looks``, over
+        ``n_draws`` masks; ``N_SHOWN`` draws of the function ``(R, S, N_SHOWN, L)``.
     """
-    generator = torch.Generator().manual_seed(depth)
-    sizes = [x.shape[1], *[WIDTH] * depth, 1]
-    weight_var = WEIGHT_STDS[depth] ** 2
-    keep = 1 - torch.tensor(RATES, dtype=torch.float64)[:, None, None]
+    if depth == 1 and len(rates) * len(seeds) > 1:
+        runs = [[train(x, y, line, 1, (p,), (s,), looks) for s in seeds] for p in rates]
+        return tuple(torch.cat([torch.cat(r, 1) for r in part]) for part in _parts(runs))
+    keep = 1 - torch.tensor(rates, dtype=torch.float64)[:, None, None, None]
+    layers = dropout_networks(depth, len(rates), seeds)
+    generator = torch.Generator().manual_seed(min(seeds))
+    shape = (1, len(seeds), len(x), WIDTH)
+
+    def loss() -> Tensor:
+        return dropout_loss(layers, x, y, keep, draw_masks(shape, depth - 1, keep, generator))
+
+    stds = []
+    for _ in (lbfgs if depth == 1 else adam)(loss, itertools.chain(*layers), looks):
+        with torch.no_grad():
+            eye = torch.Generator().manual_seed(99)  # the same masks at every look
+            n = n_draws if depth > 1 else 1
+            found = [
+                moments(layers, line, keep, draw_masks((1, 1, 1, WIDTH), depth - 1, keep, eye))
+                for _ in range(n)
+            ]
+            means, variances = (torch.stack(part) for part in zip(*found, strict=True))
+            stds.append((variances.mean(0) + means.var(0, correction=0)).sqrt())
+    with torch.no_grad():
+        shown = [
+            output(layers, line, draw_masks((1, 1, 1, WIDTH), depth, keep, eye))
+            for _ in range(N_SHOWN)
+        ]
+    return means.mean(0), torch.stack(stds, 2), torch.stack(shown, 2)
+
+
+def dropout_networks(depth: int, n_rates: int, seeds: Sequence[int]) -> Layers:
+    """Starts: weights of variance 1/fan-in, biases 0; the same for each rate, float64."""
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     layers = []
-    for n_in, n_out in itertools.pairwise(sizes):
-        draw = torch.randn(n_in, n_out, generator=generator, dtype=torch.float64)
-        weight = (draw * n_in**-0.5).expand(len(RATES), -1, -1).clone().requires_grad_()
-        bias = torch.zeros(len(RATES), 1, n_out, dtype=torch.float64, requires_grad=True)
-        layers.append((weight, bias))
-    parameters = [part for layer in layers for part in layer]
-    optimiser = torch.optim.Adam(parameters, lr=1e-2, fused=True)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.01, n_steps)
-    for _ in range(n_steps):
-        error = y - _network(layers, x, generator, rows=len(x))
-        loss = error.square().sum() / (2 * NOISE_VAR)
-        for index, (weight, bias) in enumerate(layers):
-            scale = keep if index else torch.ones_like(keep)
-            l2 = (weight.square() / scale).sum() * weight.shape[1] / weight_var
-            loss = loss + l2 / 2 + bias.square().sum() / 2
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        schedule.step()
-    return [(weight.detach(), bias.detach()) for weight, bias in layers]
+    for n_in, n_out in itertools.pairwise([2, *[WIDTH] * depth, 1]):
+        draws = [torch.randn(n_in, n_out, generator=g, dtype=torch.float64) for g in generators]
+        weight = (torch.stack(draws) / n_in**0.5).repeat(n_rates, 1, 1, 1).requires_grad_()
+        layers.append((weight, torch.zeros_like(weight[..., :1, :]).requires_grad_()))
+    return layers
 
 
-def _network(
-    layers: list[tuple[Tensor, Tensor]], x: Tensor, generator: torch.Generator, rows: int
-) -> Tensor:
-    """Outputs ``(rates, B)``. Masks: one for each point if ``rows`` is B, one shared if 1."""
-    keep = 1 - torch.tensor(RATES, dtype=torch.float64)[:, None, None]
+def hidden(layers: Layers, x: Tensor, masks: Sequence[Tensor]) -> Tensor:
+    """The last hidden layer ``(R, S, B, 50)``, with as many layers of masks as there are."""
     h = x
-    for index, (weight, bias) in enumerate(layers):
-        if index:
-            uniforms = torch.rand(rows, WIDTH, generator=generator, dtype=torch.float64)
-            h = torch.relu(h) * (uniforms < keep) / keep
-        h = h @ weight + bias
-    return h.squeeze(-1)
+    for number, (weight, bias) in enumerate(layers[:-1]):
+        h = torch.relu(h @ weight + bias)
+        h = h * masks[number] if number < len(masks) else h
+    return h
+
+
+def output(layers: Layers, x: Tensor, masks: Sequence[Tensor]) -> Tensor:
+    """Outputs ``(R, S, B)`` under ``masks`` on all hidden layers."""
+    weight, bias = layers[-1]
+    return (hidden(layers, x, masks) @ weight + bias).squeeze(-1)
+
+
+def moments(
+    layers: Layers, x: Tensor, keep: Tensor, masks: Sequence[Tensor] = ()
+) -> tuple[Tensor, Tensor]:
+    """Mean and variance ``(R, S, B)`` over the masks of the last hidden layer, given the others."""
+    h, (weight, bias) = hidden(layers, x, masks), layers[-1]
+    variance = (1 - keep) / keep * (h.square() @ weight.square())
+    return (h @ weight + bias).squeeze(-1), variance.squeeze(-1)
+
+
+def draw_masks(
+    shape: Sequence[int], n_layers: int, keep: Tensor, generator: torch.Generator
+) -> list[Tensor]:
+    """Masks ``z / keep`` of ``n_layers`` layers; all rates use the same uniform numbers."""
+    layers = range(n_layers)
+    uniforms = (torch.rand(*shape, generator=generator, dtype=torch.float64) for _ in layers)
+    return [(u < keep) / keep for u in uniforms]
+
+
+def dropout_loss(
+    layers: Layers, x: Tensor, y: Tensor, keep: Tensor, masks: Sequence[Tensor]
+) -> Tensor:
+    """Negative ELBOs of lesson 04 in nats, up to constants, summed over networks (0-dim)."""
+    mean, variance = moments(layers, x, keep, masks)
+    loss = ((y - mean).square() + variance).sum() / (2 * NOISE_VAR)
+    weight_var = WEIGHT_STDS[len(layers) - 1] ** 2
+    for number, (weight, bias) in enumerate(layers):
+        l2 = (weight.square() / (keep if number else 1)).sum() * weight.shape[-2] / weight_var
+        loss = loss + l2 / 2 + bias.square().sum() / 2
+    return loss
+
+
+def lbfgs(loss: Callable[[], Tensor], parameters: Iterable[Tensor], looks: Sequence[int]):
+    """Minimise by L-BFGS, in place; yield after each number of iterations in ``looks``."""
+    parameters, done = list(parameters), 0
+    optimizer = torch.optim.LBFGS(
+        parameters,
+        tolerance_grad=1e-9,
+        tolerance_change=1e-13,
+        history_size=50,
+        line_search_fn="strong_wolfe",
+    )
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        value = loss()
+        value.backward()
+        return value
+
+    for look in looks:
+        optimizer.param_groups[0].update(max_iter=int(look - done), max_eval=2 * int(look - done))
+        optimizer.step(closure)
+        done = look
+        yield look
+
+
+def adam(loss: Callable[[], Tensor], parameters: Iterable[Tensor], looks: Sequence[int]):
+    """Minimise by Adam, its learning rate falling from 0.01 to 0.0001; yield as :func:`lbfgs`."""
+    optimizer = torch.optim.Adam(parameters, lr=1e-2, fused=True)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.01, int(looks[-1]))
+    for step in range(1, int(looks[-1]) + 1):
+        optimizer.zero_grad()
+        loss().backward()
+        optimizer.step()
+        schedule.step()
+        if step in looks:
+            yield step
+
+
+def mean_field_network(seed: int) -> list[StochasticLayer]:
+    """Two Bayes-by-backprop layers, float64. The input's third column carries the hidden biases."""
+    generator = torch.Generator().manual_seed(seed)
+    hidden = BayesByBackprop(WEIGHT_STDS[1] ** 2 / 2, -10.0).linear(3, WIDTH).double()
+    output = BayesByBackprop(WEIGHT_STDS[1] ** 2 / WIDTH, -10.0).linear(WIDTH, 1).double()
+    with torch.no_grad():
+        for layer, n_in in ((hidden, 2), (output, WIDTH)):
+            draw = torch.randn(n_in, layer.mu.shape[0], generator=generator, dtype=torch.float64)
+            layer.mu.zero_()[:, :n_in] = draw.T / n_in**0.5
+            layer.bias.zero_()
+    hidden.bias.requires_grad_(False)
+    return [hidden, output]
+
+
+def with_bias(x: Tensor) -> Tensor:
+    """Append a constant input under which a weight of prior variance 8 acts as a N(0, 1) bias."""
+    return torch.cat([x, torch.full_like(x[:, :1], 2**0.5 / WEIGHT_STDS[1])], 1)
+
+
+def mean_field_moments(layers: Sequence[StochasticLayer], x: Tensor) -> tuple[Tensor, Tensor]:
+    """Exact mean and variance ``(B,)`` of the output over all weights, inputs ``(B, 3)``."""
+    hidden, output = layers
+    gamma, delta = hidden.activation_moments(x)
+    std = delta.sqrt()
+    above, density = ndtr(gamma / std), torch.exp(-(gamma**2) / (2 * delta)) / (2 * np.pi) ** 0.5
+    first = gamma * above + std * density  # E relu(a) and E relu(a)^2 for a ~ N(gamma, delta)
+    second = (gamma**2 + delta) * above + gamma * std * density
+    mean, var = output.mu[0], output.noise.var(output.mu)[0]
+    return first @ mean + output.bias, second @ (mean**2 + var) - first**2 @ mean**2
+
+
+def train_mean_field(
+    x: Tensor, y: Tensor, line: Tensor, seed: int, looks: Sequence[int]
+) -> tuple[Tensor, Tensor]:
+    """Train one mean-field network by L-BFGS; mean ``(L,)`` and std ``(looks, L)`` on ``line``."""
+    layers = mean_field_network(seed)
+    hidden, output = layers
+
+    def loss() -> Tensor:
+        mean, variance = mean_field_moments(layers, with_bias(x))
+        data = ((y - mean).square() + variance).sum() / (2 * NOISE_VAR)
+        return data + hidden.kl() + output.kl() + output.bias.square().sum() / 2
+
+    parameters = [part for layer in layers for part in layer.parameters() if part.requires_grad]
+    history = []
+    for _ in lbfgs(loss, parameters, looks):
+        with torch.no_grad():
+            mean, variance = mean_field_moments(layers, with_bias(line))
+            history.append(variance.sqrt())
+    return mean, torch.stack(history)
+
+
+def _parts(runs: list[list[tuple[Tensor, ...]]]) -> list[list[list[Tensor]]]:
+    """Rows of rows of tuples, turned inside out: one table of tensors for each part."""
+    return [[[run[part] for run in row] for row in runs] for part in range(3)]

@@ -1,10 +1,15 @@
-"""Lesson 11: five ways to train on digits of which three in ten have a random label, trained once.
+"""Lesson 11: what keeps a network from memorising random labels of the digits, trained once.
 
-The networks 64-80-80-10 of one method are trained as one batch, each with its own split, label
-noise and start. What is stored says how far each went to learn the wrong labels.
+Networks 64-80-80-10 without a prior, with a Gaussian prior, and with the noise of VD, VSD and
+hierarchical VSD. Validation data choose the precision of the prior, and in the same way the weight
+of the KL of VSD at T = 0, which all kinds of noise share. All networks of a method (one for each
+share of random labels and each seed) are trained as one batch by the same rule; each has its own
+split, labels and start, the same for every method, so that differences between methods are paired.
 """
 
 from __future__ import annotations
+
+import functools
 
 import numpy as np
 import torch
@@ -25,55 +30,55 @@ from bdl_lessons.models import (
 from bdl_lessons.probability import kl_warmup
 
 WIDTHS = (64, 80, 80, 10)
-SEEDS = 5
-N_TRAIN, N_TEST, N_STEPS, N_DRAWS = 1000, 700, 800, 40
-RANDOM_LABELS = 0.3
+SHARES = (0.0, 0.15, 0.3, 0.45)
+"""Of the labels, how many are drawn anew."""
+SEEDS = 8
+N_TRAIN, N_VALIDATION, N_TEST, N_STEPS, N_DRAWS = 1000, 200, 700, 1000, 40
+PRECISIONS = (0.0, 1.0, 3.0, 6.0, 10.0, 15.0, 25.0)
+"""Of the Gaussian prior of MAP, to choose from; 0 is maximum likelihood."""
+KL_WEIGHTS = (1.0, 4.0, 16.0)
+"""Of the KL of the noise, to choose from for VSD at T = 0."""
 REFERENCE_ALPHA = 0.1
 
+_PER_UNIT = {"init_p_drop": 0.2, "kl_per": "factor", "alpha_spread": 0.5}
 METHODS: dict[str, LayerFactory] = {
+    "no prior": Deterministic(),
     "MAP": Deterministic(),
-    "VD": StructuredDropout(n_reflections=0, kl_per="factor"),
-    "VSD": StructuredDropout(n_reflections=2, kl_per="factor"),
-    "hierarchical VSD": HierarchicalDropout(StructuredDropout(n_reflections=2, kl_per="factor")),
+    "VD": StructuredDropout(n_reflections=0, prior="log_uniform", **_PER_UNIT),
+    "VSD, T = 0": StructuredDropout(n_reflections=0, **_PER_UNIT),
+    "VSD, T = 2": StructuredDropout(n_reflections=2, **_PER_UNIT),
+    "hierarchical VSD": HierarchicalDropout(StructuredDropout(n_reflections=2, **_PER_UNIT)),
+    "VSD, T = 0, untuned": StructuredDropout(n_reflections=0, **_PER_UNIT),
     "VSD, KL per weight": StructuredDropout(n_reflections=2, kl_per="weight"),
 }
+_FIXED = {"no prior": 0.0, "VSD, T = 0, untuned": 1.0, "VSD, KL per weight": 1.0}
 
 
 def make_arrays() -> dict[str, np.ndarray]:
-    """All ``(method, seed, ...)``, see :func:`train`."""
+    """All ``(method, share, seed, ...)``, see :func:`train`."""
     runs = [train(method) for method in METHODS]
     return {key: np.stack([run[key] for run in runs]).astype(np.float32) for key in runs[0]}
 
 
 def train(method: str, n_seeds: int = SEEDS, n_steps: int = N_STEPS) -> dict[str, np.ndarray]:
-    """Fit ``n_seeds`` networks; for each of them, with MC predictions of ``N_DRAWS`` draws:
+    """Fit a network for each share and seed; for each, with MC predictions of ``N_DRAWS`` draws:
 
     - ``clean_accuracy``: share of test digits that get their *true* label;
     - ``train_accuracy``, ``train_nll``: on the labels that were trained on, nats;
     - ``test_nll``: on test labels with the same share of random ones, nats;
     - ``spectral_norm``: of the three mean weight matrices;
     - ``penalty``: R of each layer under one reference noise, ``C = 0.1 I``, nats;
-    - ``alpha``: mean variance of the noise of each layer (0 for MAP).
+    - ``alpha``: mean variance of the noise of each layer (0 without noise);
+    - ``kl_weight``: for MAP the precision of its prior.
     """
-    x, y, x_test, y_clean, y_test = map(torch.stack, zip(*map(_data, range(n_seeds)), strict=True))
-    networks = [
-        initialise(mlp(WIDTHS, METHODS[method]), torch.Generator().manual_seed(seed))
-        for seed in range(n_seeds)
-    ]
-    members, generator = BatchedNetworks(networks), torch.Generator().manual_seed(0)
-    fit_batched(
-        members,
-        x,
-        y,
-        cross_entropy,
-        n_steps=n_steps,
-        generator=generator,
-        optimizer=adam(3e-3),
-        batch_size=100,
-        kl_weight=0.0 if method == "MAP" else lambda step: kl_warmup(step, 0, n_steps / 4),
-    )
+    x, y, x_test, y_clean, y_test = _data_of_all(n_seeds)
+    if method in _FIXED:
+        weight = torch.full((len(x),), _FIXED[method])
+    else:
+        weight = _chosen("MAP" if method == "MAP" else "VSD, T = 0", n_seeds, n_steps)
+    members, generator = _fitted(method, x, y, weight, n_seeds, n_steps)
     on_train, on_test = (_probabilities(members, rows, generator) for rows in (x, x_test))
-    networks = [members.network(seed) for seed in range(n_seeds)]
+    networks = [members.network(number) for number in range(len(x))]
     layers = [[module for module in network if hasattr(module, "noise")] for network in networks]
     covs = [REFERENCE_ALPHA * torch.eye(width) for width in WIDTHS[:-1]]
     with torch.no_grad():
@@ -92,17 +97,60 @@ def train(method: str, n_seeds: int = SEEDS, n_steps: int = N_STEPS) -> dict[str
                 ]
             ),
             "alpha": torch.tensor([[_mean_alpha(layer) for layer in row] for row in layers]),
+            "kl_weight": weight,
         }
-    return {key: value.numpy() for key, value in results.items()}
+    return {key: v.unflatten(0, (len(SHARES), n_seeds)).numpy() for key, v in results.items()}
 
 
-def _data(seed: int) -> tuple[Tensor, ...]:
+def _fitted(
+    method: str, x: Tensor, y: Tensor, weight: Tensor, n_seeds: int, n_steps: int
+) -> tuple[BatchedNetworks, torch.Generator]:
+    """Networks trained on ``x``, ``(M, N, 64)``; equal seeds have equal starts."""
+    networks = [
+        initialise(mlp(WIDTHS, METHODS[method]), torch.Generator().manual_seed(number % n_seeds))
+        for number in range(len(x))
+    ]
+    noisy = networks[0][0].is_random
+    members, generator = BatchedNetworks(networks), torch.Generator().manual_seed(0)
+    fit_batched(
+        members,
+        x,
+        y,
+        cross_entropy,
+        n_steps=n_steps,
+        generator=generator,
+        optimizer=adam(3e-3),
+        batch_size=100,
+        kl_weight=(lambda step: weight * kl_warmup(step, 0, n_steps / 4)) if noisy else weight,
+    )
+    return members, generator
+
+
+@functools.cache
+def _chosen(method: str, n_seeds: int, n_steps: int) -> Tensor:
+    """The strength of each network, ``(M,)``, with the best NLL on the last training examples."""
+    x, y = _data_of_all(n_seeds)[:2]
+    tried, nlls = PRECISIONS if method == "MAP" else KL_WEIGHTS, []
+    for value in tried:
+        parts = x[:, :-N_VALIDATION], y[:, :-N_VALIDATION], torch.full((len(x),), value)
+        members, generator = _fitted(method, *parts, n_seeds, n_steps)
+        validated = _probabilities(members, x[:, -N_VALIDATION:], generator)
+        nlls.append(_nll(validated, y[:, -N_VALIDATION:]))
+    return torch.tensor(tried)[torch.stack(nlls).argmin(0)]
+
+
+def _data_of_all(n_seeds: int) -> tuple[Tensor, ...]:
+    runs = [_data(share, seed) for share in SHARES for seed in range(n_seeds)]
+    return tuple(map(torch.stack, zip(*runs, strict=True)))
+
+
+def _data(share: float, seed: int) -> tuple[Tensor, ...]:
     data = digits(N_TRAIN, N_TEST, seed)
     generator = torch.Generator().manual_seed(seed)
 
     def some_random(labels: Tensor) -> Tensor:
         random = torch.randint(10, labels.shape, generator=generator)
-        chosen = torch.rand(labels.shape, generator=generator) < RANDOM_LABELS
+        chosen = torch.rand(labels.shape, generator=generator) < share
         return torch.where(chosen, random, labels)
 
     noisy = some_random(data.y_train), some_random(data.y_test)
@@ -111,9 +159,9 @@ def _data(seed: int) -> tuple[Tensor, ...]:
 
 @torch.no_grad()
 def _probabilities(members: BatchedNetworks, x: Tensor, generator: torch.Generator) -> Tensor:
-    """``(M, B, C)``; the axis of the draws gives every draw a scale z of its own."""
-    draws = x[:, None].expand(len(x), 10, *x.shape[1:])
-    passes = [members(draws, "per_example", generator).softmax(-1) for _ in range(N_DRAWS // 10)]
+    """``(M, B, C)``; the axis of the draws gives every draw a scale of its own."""
+    draws = x[:, None].expand(len(x), 5, *x.shape[1:])
+    passes = [members(draws, "per_example", generator).softmax(-1) for _ in range(N_DRAWS // 5)]
     return torch.stack(passes).mean((0, 2))
 
 

@@ -1,4 +1,4 @@
-"""Lesson 10: seven methods on two small real sets, each on eight splits and six settings.
+"""Lesson 10: VSD and what it must be compared with, on two small real sets and eight splits each.
 
 All networks of a method are trained as one batch. Everything but the distribution of the noise and
 its KL is the same: the widths, the splits, the optimiser, the number of steps.
@@ -30,30 +30,29 @@ from bdl_lessons.models import (
 )
 from bdl_lessons.probability import gaussian_nll
 
-LAMBDAS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-P_DROPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
-DECAYS = (0.03, 0.1, 0.3, 1.0, 10.0, 30.0)
-"""For MAP, whose KL is a weight decay: the best on diabetes is far above the best lambda."""
-N_SEEDS, N_DRAWS, INIT_P_DROP, SPREAD = 8, 50, 0.1, 0.5
-
-
-def _variational(_: float) -> LayerFactory:
-    return VariationalDropout("A", "unit", init_p_drop=INIT_P_DROP, kl_per="weight")
-
-
-def _structured(n_reflections: int) -> Callable[[float], LayerFactory]:
-    return lambda _: StructuredDropout(n_reflections, init_p_drop=INIT_P_DROP, alpha_spread=SPREAD)
-
-
-METHODS: dict[str, Callable[[float], LayerFactory]] = {
-    "MAP": lambda _: Deterministic(),
-    "MC dropout": BinaryDropout,
-    "VD": _variational,
-    "VSD, T = 0": _structured(0),
-    "VSD, T = 1": _structured(1),
-    "VSD, T = 2": _structured(2),
-    "VSD, T = 3": _structured(3),
+KL_WEIGHTS = (0.01, 0.1, 1.0)
+TUNED = {  # on validation examples; the weight decay of MAP is the weight of its KL
+    "MAP": (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
+    "MC dropout": (0.01, 0.05, 0.1, 0.2, 0.3, 0.5),
 }
+DEPTHS = (0, 2, 8)
+N_SEEDS, N_DRAWS, INIT_P_DROP, START_STD = 8, 50, 0.1, 0.5
+
+
+def _learned(kl_per: str) -> dict[str, Callable[[float], LayerFactory]]:
+    """VD and VSD; their KL counts every weight, or every random factor once."""
+    start = {"init_p_drop": INIT_P_DROP, "kl_per": kl_per}
+    vd = {f"VD, per {kl_per}": lambda _: VariationalDropout("A", "unit", **start)}
+    return vd | {
+        f"VSD, T = {depth}, per {kl_per}": lambda _, depth=depth: StructuredDropout(
+            depth, alpha_spread=START_STD, **start
+        )
+        for depth in DEPTHS
+    }
+
+
+PER_WEIGHT, PER_FACTOR = _learned("weight"), _learned("factor")
+METHODS = {"MAP": lambda _: Deterministic(), "MC dropout": BinaryDropout} | PER_WEIGHT | PER_FACTOR
 """Name -> layer factory for a setting: a p_drop for MC dropout, which the others ignore."""
 
 
@@ -121,32 +120,50 @@ def diabetes_scores(draws: Tensor, y: Tensor, split: Split) -> list[float]:
 
 TASKS = {
     "digits": Task(
-        (64, 50, 10), digits_split, cross_entropy, digits_scores, lambda s: s[0], n_steps=600
+        (64, 50, 10), digits_split, cross_entropy, digits_scores, lambda s: s[0], n_steps=2400
     ),
     "diabetes": Task(
-        (10, 50, 1), diabetes_split, gaussian_nll, diabetes_scores, lambda s: -s[1], n_steps=400
+        (10, 50, 1), diabetes_split, gaussian_nll, diabetes_scores, lambda s: -s[1], n_steps=1200
     ),
 }
 
 
 def make_arrays() -> dict[str, np.ndarray]:
-    """For each task its scores ``(method, setting, seed, reading, score)``, the validation NLL and
-    the mean alpha ``(method, setting, seed)``, NaN where there is none."""
+    """For each task its scores ``(method, setting, seed, reading, score)``, the validation NLL
+    ``(method, setting, seed)`` and the mean alpha of each layer ``(method, setting, seed, 2)``, NaN
+    where there is none."""
     made = {}
     for name, task in TASKS.items():
         splits = [task.split(seed) for seed in range(N_SEEDS)]
-        runs = [run(task, method, splits) for method in METHODS]
+        runs = [
+            at_its_best(method, run(task, method, splits, settings(method))) for method in METHODS
+        ]
         for part, key in enumerate((name, f"{name}_validation", f"{name}_alpha")):
-            made[key] = np.stack([results[part] for results in runs]).astype(np.float32)
+            full = [np.broadcast_to(r[part], (len(KL_WEIGHTS), *r[part].shape[1:])) for r in runs]
+            made[key] = np.stack(full).astype(np.float32)
     return made
 
 
+def settings(method: str) -> tuple[float, ...]:
+    """What a method is trained with: rates, weight decays, or weights of the KL.
+
+    A KL that is counted once for each factor has no other weight.
+    """
+    return TUNED.get(method, (1.0,) if method in PER_FACTOR else KL_WEIGHTS)
+
+
+def at_its_best(method: str, results: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    """For a tuned method only the setting with the least mean validation NLL, on a first axis."""
+    if method not in TUNED:
+        return results
+    best = results[1].mean(1).argmin()
+    return tuple(part[best : best + 1] for part in results)
+
+
 def run(
-    task: Task, method: str, splits: Sequence[Split], settings: Sequence[float] | None = None
+    task: Task, method: str, splits: Sequence[Split], settings: Sequence[float]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Train one method at every setting on every split; returns its part of the three arrays."""
-    if settings is None:
-        settings = {"MC dropout": P_DROPS, "MAP": DECAYS}.get(method, LAMBDAS)
     members = train(task, method, settings, splits)
     generator = torch.Generator().manual_seed(1)
 
@@ -164,17 +181,18 @@ def run(
         scores.append([task.scores(f[:, number], y[number], split) for f in readings])
         own = task.scores(held_out[:, number], y_held_out[number], split)
         validation.append(task.validation(own))
-        alphas.append(mean_alpha(members.network(number)))
+        alphas.append(mean_alphas(members.network(number)))
     arrays = (np.array(values) for values in (scores, validation, alphas))
     return tuple(a.reshape(len(settings), len(splits), *a.shape[1:]) for a in arrays)
 
 
-def mean_alpha(network: Network) -> float:
-    """Mean over all units of all layers; NaN if nothing is learned."""
+def mean_alphas(network: Network) -> list[float]:
+    """Mean over the units of each layer; NaN if nothing is learned."""
     layers = [module for module in network if hasattr(module, "noise")]
-    if not all(hasattr(layer, "log_alpha") for layer in layers):
-        return float("nan")
-    return torch.cat([layer.alpha.detach() for layer in layers]).mean().item()
+    return [
+        layer.alpha.detach().mean().item() if hasattr(layer, "log_alpha") else float("nan")
+        for layer in layers
+    ]
 
 
 def train(

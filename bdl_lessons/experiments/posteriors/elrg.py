@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from bdl_lessons.core.autograd import cholesky
 from bdl_lessons.core.random import standard_normal
 from bdl_lessons.core.validation import integer
 from bdl_lessons.experiments.posteriors.matrix_posterior import (
@@ -73,7 +74,7 @@ class LowRankPosterior(WeightPosterior):
         sigma2, v = self.log_sigma2.exp().flatten(), self.factors.flatten(1)
         second_moment = sigma2.sum() + v.square().sum() / len(v) + mu.square().sum()
         inner = torch.eye(len(v), dtype=mu.dtype, device=mu.device) + (v / sigma2) @ v.T / len(v)
-        log_det = self.log_sigma2.sum() + 2 * torch.linalg.cholesky(inner).diagonal().log().sum()
+        log_det = self.log_sigma2.sum() + 2 * cholesky(inner).diagonal().log().sum()
         kl = second_moment / self.prior_var + mu.numel() * (self.prior_var.log() - 1) - log_det
         return kl / 2
 

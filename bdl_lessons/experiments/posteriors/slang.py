@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.func import functional_call, grad
 from torch.linalg import solve_triangular
 
-from bdl_lessons.core.autograd import vmap
+from bdl_lessons.core.autograd import cholesky, vmap
 from bdl_lessons.core.random import standard_normal
 from bdl_lessons.core.validation import integer, same_shape
 from bdl_lessons.models import Network
@@ -71,7 +71,7 @@ class LowRankPrecision:
 
     def _cholesky(self) -> Tensor:
         gram = self.factor.mT @ (self.factor / self.diagonal[..., None])
-        return torch.linalg.cholesky(gram + torch.eye(gram.shape[-1]).to(gram))
+        return cholesky(gram + torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device))
 
 
 def updated(

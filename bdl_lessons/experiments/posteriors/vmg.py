@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from bdl_lessons.core.autograd import cholesky
 from bdl_lessons.core.random import standard_normal
 from bdl_lessons.core.validation import integer
 from bdl_lessons.experiments.posteriors.matrix_posterior import (
@@ -129,7 +130,7 @@ class MatrixGaussianPosterior(WeightPosterior):
     def _cholesky(self, pseudo_x: Tensor) -> Tensor:
         gram = pseudo_x * self._input_var @ pseudo_x.mT
         eye = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
-        return torch.linalg.cholesky(gram + JITTER * eye)
+        return cholesky(gram + JITTER * eye)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from bdl_lessons.core import CYCLE, DASHES, GREY, INK, YELLOW
+from bdl_lessons.core import BLUE, CYCLE, DASHES, GREY, INK
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.experiments import markdown
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult, published_table
@@ -139,7 +139,7 @@ def table(records: Sequence[Record]) -> str:
         f"Set-up: one linear layer on the CPU, forward pass, KL and backward pass; {base} but for "
         "the size that varies. A slope of log cost over log size; the formula's is taken over the "
         "same sizes, so that a sum of terms has the slope of the term that rules there. Constant "
-        "costs (tenths of a millisecond a layer, most of it Python) pull measured slopes down; a "
+        "times (tenths of a millisecond a layer, most of it Python) pull measured slopes down; a "
         "matrix that outgrows the cache pushes them up. Time is processor "
         "time, the fastest of "
         f"{records[0]['config']['rounds']} rounds. Memory is what is there between forward and "
@@ -159,7 +159,7 @@ def figure(records: Sequence[Record]) -> Figure:
     """Milliseconds against each size, a panel for each size, both logarithmic."""
     names = [name for name in _NAMES if any(name in r["config"]["sweeps"] for r in records)]
     picture = new_figure(10.0, 6.0, layout="constrained")
-    colours = (*CYCLE, INK, GREY, YELLOW)
+    colours = (*CYCLE, INK, GREY, BLUE)
     with style():
         axes = picture.subplots(2, 3, sharey=True)
         for ax, name in zip(axes.flat, names, strict=False):
@@ -245,4 +245,4 @@ def _factor(factor: str, sizes: Mapping[str, int]) -> float:
 
 
 TITLE = "Time and memory of one layer against its sizes (Nguyen et al. 2021, Table 6)"
-EXPERIMENT = Experiment("complexity", TITLE, trials, run, table, figure)
+EXPERIMENT = Experiment("complexity", TITLE, trials, run, table, figure, on_cpu=True)

@@ -10,8 +10,7 @@ import json
 import math
 import random
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -23,7 +22,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.profiler import ProfilerActivity, profile
 
-from bdl_lessons.core import BLUE, GREY, VERMILLION
+from bdl_lessons.core import BLUE, GREY, RED
+from bdl_lessons.core.device import cpu_threads
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.experiments import markdown
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
@@ -154,7 +154,7 @@ def table(records: Sequence[Record]) -> str:
                 "All networks take turns; the median over repeats of the ratio to the plain "
                 "network in the same repeat, with quartiles. `nn.Linear again` tells what the "
                 "measurement can tell apart. The noise acts on the input of every layer, the "
-                "pixels too. Adam moves every parameter, so twice as many cost twice as much."
+                "pixels too. Adam moves every parameter, so twice as many take twice as long."
             )
         parts += [text, markdown.table(head, lines)]
     return "\n\n".join(parts)
@@ -176,7 +176,7 @@ def figure(records: Sequence[Record]) -> Figure:
         ax.barh(places, [row["ratio"] for row in rows.values()], color=BLUE, height=0.6)
         aims = [(AIMS[name], place) for place, name in enumerate(rows) if name in AIMS]
         if aims:
-            ax.plot(*zip(*aims, strict=True), "|", color=VERMILLION, ms=12, mew=2, label="aim")
+            ax.plot(*zip(*aims, strict=True), "|", color=RED, ms=12, mew=2, label="aim")
             ax.legend(loc="lower right")
         ax.axvline(1, color=GREY, lw=1)
         ax.set_yticks(places, rows)
@@ -199,7 +199,7 @@ def compare_steps(
     are its quartiles; ``parameters`` counts those that Adam moves. ``nn.Linear again`` is a second
     plain network: how far its ratio is from 1 is what the measurement can tell apart.
     """
-    with _threads(n_threads):
+    with cpu_threads(n_threads):
         return _step_rows(*_time_steps(layers, n_repeats, widths, random.Random(seed)))
 
 
@@ -231,7 +231,7 @@ def measure_kl_growth(sizes: Sequence[int] = SIZES, n_repeats: int = 15) -> list
     the logarithms on log K: 1 is linear, 2 quadratic. Calls that take no time to compute still
     take time to make, which flattens the compact form's.
     """
-    with _threads(1):
+    with cpu_threads(1):
         rows = [_kl_row(n_units, n_repeats) for n_units in sizes]
     return [*rows, _slopes(rows)]
 
@@ -245,16 +245,6 @@ def explicit(log_alpha: Tensor, vectors: Tensor) -> Tensor:
     """The same number from U itself."""
     noise_var = orthogonal_matrix(vectors).square() @ log_alpha.exp()
     return empirical_bayes_kl(log_alpha, noise_var, N_COLUMNS)
-
-
-@contextmanager
-def _threads(n_threads: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(n_threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _rows_of(record: Record) -> dict[str, dict[str, float]]:
@@ -345,4 +335,4 @@ def _slopes(rows: list[dict]) -> dict:
 
 
 TITLE = "What a layer costs: a training step, and the KL of structured dropout"
-EXPERIMENT = Experiment("layer_cost", TITLE, trials, run, table, figure)
+EXPERIMENT = Experiment("layer_cost", TITLE, trials, run, table, figure, on_cpu=True)

@@ -46,7 +46,7 @@ FACTORIES: dict[str, LayerFactory] = {
     "VSD T=1, fc": StructuredDropout(1, vectors="fc"),
     "VSD T=2, fc": StructuredDropout(2, vectors="fc"),
 }
-"""Every layer has the noise, the first too: what is compared is the cost."""
+"""Every layer has the noise, the first too: what is compared is the time."""
 NETWORKS: dict[str, Callable[[LayerFactory], Network]] = {
     "lenet5": lambda layers: lenet5_classic(layers, in_channels=3, size=32),
     "alexnet": alexnet,

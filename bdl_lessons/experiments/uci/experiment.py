@@ -15,7 +15,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, INK, VERMILLION, device
+from bdl_lessons.core import BLUE, INK, RED, device
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import uci
 from bdl_lessons.datasets.splits import splits
@@ -53,7 +53,7 @@ def run(trial: Trial) -> TrialResult:
     the KL beside the log likelihood. Metrics: their means, ``*_error`` the standard errors; CPU
     milliseconds of a step of one network, batched and alone.
     """
-    config, on = trial.config, device()
+    config, on = trial.config, device(float64=True)
     method = METHODS[config["method"]]
     data = uci(config["data"])
     rows = splits(len(data.x), config["n_splits"])
@@ -140,7 +140,7 @@ def _dots(ax: Axes, found: Results, data: str, score: str) -> None:
         ("ours", {"color": BLUE, "marker": "o"}, lambda m: found.ours(data, m, score), -0.13),
         (
             "published",
-            {"color": VERMILLION, "marker": "s", "mfc": "white"},
+            {"color": RED, "marker": "s", "mfc": "white"},
             lambda m: published(data, m, score),
             0.13,
         ),
@@ -190,18 +190,14 @@ def _differences_of_vsd(found: Results) -> list[str]:
         parts += [
             f"### VSD against the others: {name}, split by split",
             markdown.table(["difference", *map(PUBLISHED_NAMES.get, found.sets)], rows),
-            f"By more than two of these errors VSD is better than {_listed(better)}; it is worse "
-            f"than {_listed(worse)}.",
+            "By more than two of these errors VSD is better than "
+            f"{markdown.listed(better)}; it is worse than {markdown.listed(worse)}.",
         ]
     return [
         *parts,
-        "The error of a difference allows for the training rows that splits share (Nadeau and "
+        "The error of a difference allows for the training examples that splits share (Nadeau and "
         "Bengio 2003): it is larger than a standard error over independent splits would be.",
     ]
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names) if names else "none of them"
 
 
 def _grid_tau(found: Results) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bdl_lessons.core import clock
 from bdl_lessons.datasets.splits import Standardiser
 from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched, predict_batched
 from bdl_lessons.models import LayerFactory, Network, Sampling, StochasticLayer, initialise, mlp
@@ -95,12 +95,12 @@ class Networks(Method):
         return predict
 
     def seconds_alone(self, x: Tensor, y: Tensor, config: Config, g: torch.Generator) -> float:
-        """CPU time of one step of one network that trains by itself on ``(N, K)`` and ``(N,)``."""
+        """Time of one step of one network that trains by itself on ``(N, K)`` and ``(N,)``."""
         x, y = Standardiser.fit(x).transform(x).float(), Standardiser.fit(y).transform(y).float()
         point = config["grid"][0]
         n_steps = min(_STEPS_ALONE, config["n_steps"])
         network = self._network(point, x, config, g)
-        began = time.process_time()
+        began = clock(x.device)
         fit(
             network,
             x,
@@ -110,7 +110,7 @@ class Networks(Method):
             generator=g,
             **self._how(x, config, n_steps),
         )
-        return (time.process_time() - began) / n_steps
+        return (clock(x.device) - began) / n_steps
 
     def _network(self, point: Point, x: Tensor, config: Config, g: torch.Generator) -> Network:
         arguments = {name: value for name, value in point.items() if name != "kl_weight"}

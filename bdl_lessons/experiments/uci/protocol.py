@@ -13,7 +13,6 @@ every :math:`\tau` is tried afterwards on the same predictions.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bdl_lessons.core import clock
 from bdl_lessons.core.validation import same_shape
 from bdl_lessons.datasets.splits import Standardiser
 from bdl_lessons.experiments.uci.networks import Method, Point
@@ -76,9 +76,9 @@ def choose_and_predict(
     x, y = x_scale.transform(x_train).float(), y_scale.transform(y_train).float()
     x, y = x.repeat(n_points, 1, 1), y.repeat(n_points, 1)
     every = [point for point in grid for _ in range(n_splits)]
-    began = time.process_time()
+    began = clock(x.device)
     predict = method.train(every, x[:, :part], y[:, :part], config, generator)
-    seconds = time.process_time() - began
+    seconds = clock(x.device) - began
     draws, held_out = predict(x[:, part:], config["n_samples_val"], generator), y[:, part:]
     likelihood, at = torch.stack([log_likelihood(draws, held_out, tau) for tau in TAUS]).max(0)
     chosen = likelihood.unflatten(0, (n_points, n_splits)).argmax(0)

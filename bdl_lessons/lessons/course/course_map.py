@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from bdl_lessons.core import BLUE, GREEN, GREY, INK, PURPLE, VERMILLION, tint
+from bdl_lessons.core import BLUE, GREEN, GREY, INK, PURPLE, RED, tint
 
 # Four rows from the foundations up: colour, what unites the row, and its lessons.
 ROWS = (
@@ -28,7 +28,7 @@ ROWS = (
         },
     ),
     (
-        VERMILLION,
+        RED,
         "Learning the noise",
         {
             "06": ("Local reparameterization", "Can the same gradient\nhave less noise?"),

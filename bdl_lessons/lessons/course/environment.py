@@ -12,6 +12,7 @@ import torch
 
 from bdl_lessons.core import device
 from bdl_lessons.datasets import status
+from bdl_lessons.experiments import gpu_evidence
 from bdl_lessons.lessons.panels import dropout_rate
 
 PACKAGES = ("torch", "numpy", "matplotlib", "ipywidgets", "gpytorch", "jupyterlab", "nbval")
@@ -41,8 +42,11 @@ def _speed() -> Iterator[str]:
         yield f"ok       device {chosen}, {torch.get_num_threads()} CPU threads"
         if chosen.type == "cpu":
             yield "         no GPU is needed; every lesson runs on the CPU in under a minute"
+        else:
+            yield "         networks train and predict there; panels stay on the CPU"
     except ValueError as error:
         yield f"missing  {error}"
+    yield fill(gpu_evidence.summary(), width=88, initial_indent=" " * 9, subsequent_indent=" " * 9)
     if _slider_move_s() < SMOOTH_S:
         yield f"ok       a slider moves its picture in under {1e3 * SMOOTH_S:.0f} ms"
     else:

@@ -43,6 +43,8 @@ def problems(notebook: NotebookNode, path: Path) -> list[str]:
         guards.append(skeleton)
     if path.name[:2] in SECOND_EDITION:
         guards += reader_guards.GUARDS
+    if path.name.startswith("90"):
+        guards += reader_guards.OF_THE_INDEX
     return [f"{path.name}: {problem}" for guard in guards for problem in guard(notebook, path)]
 
 

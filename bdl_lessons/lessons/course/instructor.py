@@ -6,7 +6,12 @@ import re
 from collections.abc import Callable, Iterable
 
 from bdl_lessons.experiments import markdown
-from bdl_lessons.lessons.course.lesson_plans import plan, total_minutes, two_sessions
+from bdl_lessons.lessons.course.lesson_plans import (
+    expected_minutes,
+    plan,
+    total_minutes,
+    two_sessions,
+)
 from bdl_lessons.lessons.course.metadata import Lesson, Section, lessons, span
 from bdl_lessons.lessons.exercises.grader import of_lesson
 
@@ -24,25 +29,70 @@ def timetable() -> str:
 
 
 def lesson_plans() -> str:
-    """For each lesson what to teach in 45 and in 90 minutes, and where to cut it for two times 90.
+    """For each lesson what to teach in 45 minutes, with the clock, and what in 90 and twice 90.
 
-    Every plan holds the opening question, its answer, the main result and the panel. Lengths are
-    expected minutes, the middle of each section's range.
+    Every plan holds the opening question, its answer, the main result and the panel; question and
+    answer stand there in the words of the lesson. Lengths are expected minutes, the middle of each
+    section's range.
     """
-    rows = []
-    for lesson in taught():
-        short, long = plan(lesson, 45), plan(lesson, 90)
-        first, second = two_sessions(lesson)
-        rows.append(
-            [
-                lesson.number,
-                f"{_names(short.taught)} ({short.minutes:.0f})",
-                f"all but: {_names(long.at_home) or 'nothing'} ({long.minutes:.0f})",
-                f"{first[-1].name} ({total_minutes(first):.0f} + {total_minutes(second):.0f})",
-            ]
-        )
-    head = ["lesson", "45 minutes", "90 minutes", "twice 90 minutes: pause after"]
-    return markdown.table(head, rows)
+    return "\n\n".join(map(_plan_of, taught()))
+
+
+def _plan_of(lesson: Lesson) -> str:
+    short, long = plan(lesson, 45), plan(lesson, 90)
+    first, second = two_sessions(lesson)
+    rows, clock = [], 0.0
+    for section in short.taught:
+        begin, clock = clock, clock + expected_minutes(section)
+        mode = "going deeper" if section.deeper else section.mode
+        holds = ", ".join(sorted(section.roles))
+        rows.append([f"{begin:.0f}–{clock:.0f}", section.name, mode, holds and f"**{holds}**"])
+    added = [section for section in long.taught if section not in short.taught]
+    return "\n\n".join(
+        [
+            f"### {lesson.number} {lesson.title}",
+            f"Question: {opening_question(lesson)}",
+            markdown.table(["minutes", "45 minutes: section", "mode", "holds"], rows),
+            f"**Answer, in the lesson's own words.** {answer(lesson)}",
+            f"**In 90 minutes also:** {_names(added)}. **Twice 90 minutes:** the whole lesson, "
+            f"with a pause after “{first[-1].name}” ({total_minutes(first):.0f} + "
+            f"{total_minutes(second):.0f}).",
+        ]
+    )
+
+
+def opening_question(lesson: Lesson) -> str:
+    """The last paragraph of the lesson's first section that asks something in bold.
+
+    Raises:
+        ValueError: if no section with the role "question" does.
+    """
+    return _paragraph(lesson, "question", r"\?", last=True)
+
+
+def answer(lesson: Lesson) -> str:
+    """The recap; before it, if the answer stands elsewhere, the paragraph that states it in bold.
+
+    Links into the lesson get the name of its file.
+
+    Raises:
+        ValueError: if neither the recap nor another section gives the answer.
+    """
+    recap = next(section for section in lesson.sections if section.name == "Recap")
+    text = re.sub(r"^(?:## .*|Next: .*|\*\*References.*)$", "", recap.text, flags=re.M).strip()
+    if "answer" not in recap.roles:
+        text = f"{_paragraph(lesson, 'answer', '[.]')}\n\n{text}"
+    return text.replace("](#", f"]({lesson.path.name}#")
+
+
+def _paragraph(lesson: Lesson, role: str, end: str, last: bool = False) -> str:
+    """A paragraph with a sentence in bold that ends with ``end``, in a section with this role."""
+    sections = [section for section in lesson.sections if role in section.roles]
+    paragraphs = [part for section in sections[::-1] for part in section.text.split("\n\n")]
+    found = [part for part in paragraphs if re.search(rf"\*\*[^*]+{end}\*\*", part)]
+    if not found:
+        raise ValueError(f"lesson {lesson.number}: no paragraph states the {role} in bold")
+    return found[-1 if last else 0]
 
 
 def panels() -> str:

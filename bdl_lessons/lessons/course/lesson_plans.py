@@ -40,7 +40,8 @@ def plan(lesson: Lesson, minutes: float) -> LessonPlan:
     First come those with a role: the opening question, its answer, the main result, the panel. Of
     the others the main path comes before what stands behind the recap, lectures come before work
     in pairs, and work in pairs before work alone; among equals the lesson's order decides. A
-    section that does not fit is left out, and a shorter one after it may still be taken.
+    section that does not fit is left out, and a shorter one after it may still be taken; but what
+    stands behind the recap is taken only if the whole main path fits.
 
     Raises:
         ValueError: if ``minutes`` is not positive.
@@ -52,6 +53,9 @@ def plan(lesson: Lesson, minutes: float) -> LessonPlan:
     chosen: set[int] = set()
     clock = 0.0
     for i in order:
+        on_path = (k for k in order if not sections[k].deeper and sections[k].mode != "solo")
+        if sections[i].deeper and not sections[i].roles and not chosen.issuperset(on_path):
+            continue
         if clock + expected_minutes(sections[i]) <= minutes:
             chosen.add(i)
             clock += expected_minutes(sections[i])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from bdl_lessons.core.files import NOTEBOOKS
 from bdl_lessons.experiments import markdown
 
 # Lessons that the rules of the second edition bind.
-SECOND_EDITION = ("00", "01", "02", "03", "04", "05", "06", "07")
+SECOND_EDITION = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12")
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,8 @@ class Section:
     """A section of a lesson: its name, its minutes ``(low, high)`` and its mode of teaching.
 
     ``roles`` says which it holds of the opening question, its answer, the main result and the
-    panel; ``deeper`` whether it stands behind the recap.
+    panel; ``deeper`` whether it stands behind the recap; ``text`` is what it says on its slides,
+    without folds, references and notes.
     """
 
     name: str
@@ -28,6 +30,7 @@ class Section:
     mode: str
     roles: frozenset[str] = frozenset()
     deeper: bool = False
+    text: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -69,13 +72,19 @@ class Lesson:
 
 def sections_of(cells: Iterable[Mapping]) -> list[Section]:
     """The sections that the cells of a notebook open."""
-    found = []
+    found: list[Section] = []
     for cell in cells:
+        source = _source(cell)
         if opened := cell["metadata"].get("bdl"):
-            deeper = _source(cell).startswith("## Going deeper")
+            deeper = source.startswith("## Going deeper")
             roles = frozenset(opened.get("role", ()))
             minutes = tuple(opened["minutes"])
             found.append(Section(opened["section"], minutes, opened["mode"], roles, deeper))
+        slide = cell["metadata"].get("slideshow", {}).get("slide_type")
+        if found and cell["cell_type"] == "markdown" and slide not in {"skip", "notes"}:
+            shown = re.sub(r"<details>.*?</details>", "", source, flags=re.S)
+            text = f"{found[-1].text}\n\n{shown}".strip()
+            found[-1] = replace(found[-1], text=text)
     return found
 
 
@@ -102,7 +111,13 @@ def summary(sections: list[Section]) -> str:
 
 
 def lessons(folder: Path = NOTEBOOKS) -> list[Lesson]:
-    """Every lesson in ``folder``, in order."""
+    """Every lesson in ``folder``, in order.
+
+    Raises:
+        FileNotFoundError: if it is not there; a wheel has no notebooks.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(f"no folder {folder}: the notebooks come with the repository")
     return [Lesson(path) for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))]
 
 

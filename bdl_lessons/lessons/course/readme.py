@@ -1,4 +1,4 @@
-"""The parts of README.md that follow from the lessons and the package: two tables and a picture."""
+"""What README.md takes from the lessons, the package and the GPU test: tables, text, a picture."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bdl_lessons.core.files import ROOT
-from bdl_lessons.experiments import markdown
+from bdl_lessons.experiments import gpu_evidence, markdown
 from bdl_lessons.lessons.course import metadata
 from bdl_lessons.lessons.course.notebook import write
 from bdl_lessons.lessons.panels import dropout_rate
@@ -48,6 +48,7 @@ def rooms(package: Path = PACKAGE) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "lessons": lambda: metadata.lesson_table(link="notebooks/"),
     "rooms": rooms,
+    "gpu": gpu_evidence.summary,
 }
 """Each stands in README.md between ``<!-- name -->`` and ``<!-- end -->``."""
 

@@ -1,4 +1,4 @@
-"""Lessons as slides for reveal.js, which work without a network and without a kernel."""
+"""Lessons as slides for reveal.js: panels move, without a network and without a kernel."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from bdl_lessons.lessons.course import notebook
+from bdl_lessons.lessons.web import live
 
 _WEB = Path(__file__).with_name("web")
 
@@ -16,7 +17,7 @@ def write(lesson: Path, folder: Path) -> Path:
 
     A slide starts at a cell of slide type ``slide`` or ``subslide``. Code of cells tagged
     ``hide-input`` and cells of type ``skip`` are left out; notes are shown in the speaker's
-    window alone (key S); panels are still pictures. Links to lessons lead to their slides.
+    window alone (key S); panels are live. Links to lessons lead to their slides.
 
     Args:
         lesson: the notebook, with its outputs.
@@ -33,7 +34,9 @@ def write(lesson: Path, folder: Path) -> Path:
         exclude_input_prompt=True,
         exclude_output_prompt=True,
     )
-    html, _ = exporter.from_notebook_node(notebook.read(lesson))
+    made = notebook.read(lesson)
+    live.write_files(live.make_live(made, "web/panels"), folder / "web" / "panels")
+    html, _ = exporter.from_notebook_node(made)
     shutil.copytree(_WEB, folder / "web", dirs_exist_ok=True)
     page = folder / f"{lesson.stem}.html"
     notebook.write(page, re.sub(r'(href="\d\d_\w+)\.ipynb', r"\1.html", html))

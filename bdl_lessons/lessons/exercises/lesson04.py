@@ -244,13 +244,13 @@ EXERCISES = (
         solution=kl_monte_carlo,
         probe=lambda answer: torch.round(2 * _estimate(answer, 0.2, 0.0031)),
         checks={
-            "spikes apart: it is formula (18), all constants included": agrees(
+            "spikes apart: it is formula (25)": agrees(
                 lambda answer: _estimate(answer, 0.2, 0.001),
                 _separated(0.2, 0.001),
                 "draw w from q, evaluate the log density of the mixture and of the prior there",
                 atol=0.305,  # 5 standard errors
             ),
-            "spikes on each other: one Gaussian, so (18) lacks H(p_drop)": agrees(
+            "spikes on each other: one Gaussian, so (25) lacks H(p_drop)": agrees(
                 lambda answer: _estimate(answer, 0.5, 0.1, 0.001 * _ROW),
                 _separated(0.5, 0.1, 0.001 * _ROW) + _entropy(0.5),
                 "q(w) has two terms for every w, whichever spike w was drawn from",
@@ -290,10 +290,31 @@ EXERCISES = (
                 lambda row, p_drop, *others: kl_monte_carlo(row, 1 - p_drop, *others),
                 "p_drop and keep are swapped.",
             ),
+            KnownError(
+                lambda row, p_drop, sigma, *others: (
+                    kl_monte_carlo(row, p_drop, sigma, *others) + len(row) * math.log(sigma)
+                ),
+                "log N(w; m, sigma²) contains -log sigma for each entry of w.",
+            ),
+            KnownError(
+                lambda row, p_drop, sigma, length_scale, *others: (
+                    kl_monte_carlo(row, p_drop, sigma, length_scale, *others)
+                    + len(row) * math.log(length_scale)
+                ),
+                "log p(w) contains +log length_scale for each entry of w.",
+            ),
+            KnownError(
+                lambda row, p_drop, sigma, length_scale, *others: (
+                    kl_monte_carlo(row, p_drop, sigma, length_scale, *others)
+                    + len(row) * math.log(sigma * length_scale)
+                ),
+                "both densities lack the factor in front of the exponential: -log sigma in "
+                "log q and +log length_scale in log p, for each entry of w.",
+            ),
         ),
         hints=(
             "KL(q || p) is the mean of log q(w) - log p(w) over draws w from q. How do you draw "
-            "from (13)?",
+            "from (12)?",
             "w = kept * row + sigma * noise, with one coin for each draw; log q(w) is a "
             "torch.logaddexp of two terms.",
             "The terms are log keep + log N(w; row, sigma²) and log p_drop + log N(w; 0, sigma²), "

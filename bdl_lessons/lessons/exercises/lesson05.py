@@ -179,7 +179,8 @@ EXERCISES = (
             ),
             "left of zero: it is what was measured": Check(
                 lambda answer: _near_measured(answer, 1.5, -2.0, 0.4),
-                "a standard deviation is never negative",
+                "the standard deviation of w * x * mask / keep is positive on both sides of 0, "
+                "and proportional to |x|",
             ),
             "without dropout it is 0": Check(
                 lambda answer: close(answer(1.5, 2.0, 0.0), 0.0),
@@ -203,6 +204,14 @@ EXERCISES = (
             KnownError(
                 lambda slope, x, p_drop: abs(slope * x) * math.sqrt(p_drop / (1 - p_drop)) ** 3,
                 "w ends at keep * slope, not at p_drop / keep times the slope.",
+            ),
+            KnownError(
+                lambda slope, x, p_drop: abs(slope * x) * p_drop * (1 - p_drop),
+                "p_drop * keep is the variance of a mask. Take its root.",
+            ),
+            KnownError(
+                lambda slope, x, p_drop: slope * x * math.sqrt(p_drop * (1 - p_drop)),
+                "the size is right, but a standard deviation is never negative: take |x|.",
             ),
         ),
         hints=(
@@ -265,6 +274,20 @@ EXERCISES = (
                 ),
                 "variances are averaged, not standard deviations.",
             ),
+            KnownError(
+                lambda means, variances, probs: tuple(
+                    part.sqrt() for part in split_variance(means, variances, probs)
+                ),
+                "these are standard deviations. Variances were asked for: only they add.",
+            ),
+            KnownError(
+                lambda means, variances, probs: (
+                    split_variance(means, variances, probs)[0],
+                    sum(split_variance(means, variances, probs)),
+                ),
+                "your second result is the total variance. The aleatoric part is the mean of the "
+                "variances alone.",
+            ),
         ),
         hints=(
             "Var[y] = E[Var[y | s]] + Var[E[y | s]]. Which is which?",
@@ -322,6 +345,13 @@ EXERCISES = (
                     outvote(n, quiet, target)[1],
                 ),
                 "there are n_draws − 1 quiet draws; all of their logits have to be made up for.",
+            ),
+            KnownError(
+                lambda n, quiet, target: (
+                    n * quiet + n * math.log(target / (1 - target)),
+                    outvote(n, quiet, target)[1],
+                ),
+                "there are n_draws − 1 quiet draws, not n_draws.",
             ),
         ),
         hints=(

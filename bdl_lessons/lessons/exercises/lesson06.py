@@ -33,9 +33,10 @@ def flipout(x: Tensor, mu: Tensor, sigma: Tensor, generator: Generator) -> Tenso
 
     ``x`` is ``(B, K)``, ``mu`` and ``sigma`` are ``(K, Q)``.
     """
-    noise = sigma * torch.randn(mu.shape, generator=generator).to(x)
-    flip_in = 2 * torch.randint(2, x.shape, generator=generator).to(x) - 1
-    flip_out = 2 * torch.randint(2, (len(x), mu.shape[1]), generator=generator).to(x) - 1
+    draw = {"generator": generator, "device": x.device}
+    noise = sigma * torch.randn(mu.shape, **draw).to(x)
+    flip_in = 2 * torch.randint(2, x.shape, **draw).to(x) - 1
+    flip_out = 2 * torch.randint(2, (len(x), mu.shape[1]), **draw).to(x) - 1
     return x @ mu + (x * flip_in) @ noise * flip_out
 
 
@@ -132,6 +133,10 @@ EXERCISES = (
                 "what do the losses of two examples have in common if w is shared? That is the "
                 "covariance; put it and Var = 1 + 9 into (2)",
             ),
+            "a thousand examples": Check(
+                lambda answer: close(answer()[2], 100.9, 0.5),
+                "put B = 1000 into (2), with Var = 10 and Cov = 1, and do not round before the end",
+            ),
             "4000 simulated minibatches of each size agree": Check(
                 lambda answer: all(
                     abs(guess / found - 1) < 0.14
@@ -150,6 +155,11 @@ EXERCISES = (
             KnownError(
                 lambda: [1 / ratio for ratio in variance_ratios()],
                 "upside down: the question is how much larger the variance is with one draw.",
+            ),
+            KnownError(
+                lambda: [(size + 9) / 9 for size in (1, 10, 1000)],
+                "with a draw of its own for each example w varies too: its Var[L_n] is 1 + 9, not "
+                "9.",
             ),
             KnownError(
                 lambda: [1.1, 2.0, 101.0],
@@ -227,7 +237,8 @@ EXERCISES = (
                 "the signs belong on the noise, not on x @ mu, and are −1 or +1",
             ),
             "no two activations of a minibatch are correlated": Check(
-                lambda answer: _uncorrelated(_noise(answer)), "every example needs signs of its own"
+                lambda answer: _uncorrelated(_noise(answer)),
+                "every example needs signs of its own, and so does every output of an example",
             ),
             "one noise matrix: with a single weight only the sign differs": Check(
                 lambda answer: (

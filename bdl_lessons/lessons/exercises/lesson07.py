@@ -58,6 +58,7 @@ _NODES, _HERMITE = np.polynomial.hermite_e.hermegauss(60)
 _NODES, _HERMITE = torch.tensor(_NODES), torch.tensor(_HERMITE / _HERMITE.sum())
 _EPS = torch.tensor([-1.0, 0.5, 2.0], dtype=torch.float64)
 _THETA, _RATES = 2 * _normal(3, 4), torch.tensor([0.1, 0.5, 0.8], dtype=torch.float64)
+_OTHER_RATES = _RATES[[0, 0, 1]]  # no permutation: the entropies must differ as well
 _BATCH = (_normal(6, 3), torch.tensor([0, 3, 1, 2, 2, 0]), _THETA)
 _LOG_ALPHA = torch.tensor([-3.0, -1.0, -2.2], dtype=torch.float64)
 _DRAWS = _normal(6, 3)
@@ -148,6 +149,11 @@ EXERCISES = (
                 "the KL in log alpha is −½. They cancel.",
             ),
             KnownError(
+                lambda x, w, tau: (1 / (2 * tau * w**2 * (x**2).sum(0))).clamp(max=1),
+                "half of it: the loss has a factor ½, τ/2 times the squared error, and the slope "
+                "of the KL in log alpha is −½. They cancel.",
+            ),
+            KnownError(
                 lambda x, w, tau: resting_alpha(x, w, tau) ** 0.5,
                 "this is the standard deviation of the noise; alpha is its variance.",
             ),
@@ -227,6 +233,19 @@ EXERCISES = (
                 lambda p_drop, eps: 1 + (p_drop / (1 - p_drop)) ** 0.5 * eps,
                 "this is Gaussian noise. Its moments are right, but it can be negative.",
             ),
+            KnownError(
+                lambda p_drop, eps: torch.exp(np.log(1 - p_drop) / 2 - np.log(1 - p_drop) * eps),
+                "a root is missing: −log(1 − p_drop) is the variance of log ξ; ε is multiplied by "
+                "its standard deviation.",
+            ),
+            KnownError(
+                lambda p_drop, eps: torch.log(lognormal_noise(p_drop, eps)),
+                "this is log ξ: the exponential is missing.",
+            ),
+            KnownError(
+                lambda p_drop, eps: lognormal_noise(p_drop, eps) / (1 - p_drop),
+                "the sign of the mean of log ξ: it must be −s²/2, so that the mean of ξ is one.",
+            ),
         ),
         hints=(
             "Let log ξ = m + s ε. Write E[ξ] and E[ξ²] with E[exp(tε)] = exp(t²/2).",
@@ -250,8 +269,8 @@ EXERCISES = (
                 atol=1e-5,
             ),
             "rates of their own: differences are those of lesson 04's mixtures": agrees(
-                lambda answer: _kl_at(answer) - _kl_at(answer, _RATES.flip(0)),
-                _from_mixtures(_RATES) - _from_mixtures(_RATES.flip(0)),
+                lambda answer: _kl_at(answer) - _kl_at(answer, _OTHER_RATES),
+                _from_mixtures(_RATES) - _from_mixtures(_OTHER_RATES),
                 "row i of theta belongs to the rate of input i, and so does an entropy",
                 atol=1e-6,
             ),
@@ -297,6 +316,14 @@ EXERCISES = (
                 "the constant log 2 for each input is missing; gradients do not change, but the KL "
                 "of a fair coin should be zero.",
             ),
+            KnownError(
+                lambda theta, p_drop, scale: (
+                    scale**2 / 2 * ((theta**2).sum(1) / (1 - p_drop)).sum()
+                    + kl_by_unit(0 * theta, 0 * p_drop + p_drop.mean(), scale)
+                ),
+                "the entropy of the average rate is not the average entropy: each input has its "
+                "own.",
+            ),
         ),
         hints=(
             "The KL of independent rows is the sum of their KLs: write (15) for one row first.",
@@ -319,7 +346,7 @@ EXERCISES = (
             "with a large training set the KL no longer counts": agrees(
                 lambda answer: _loss(answer, n_train=10**12),
                 _noisy_nll(torch.exp(_LOG_ALPHA / 2), _DRAWS),
-                "now only the noise is left: what is its standard deviation?",
+                "now only the noise is left: what is its standard deviation? Who shares a draw?",
                 atol=1e-8,
             ),
             "twice the training set, half the KL term": agrees(
@@ -354,6 +381,14 @@ EXERCISES = (
                     x, y, theta, log_alpha, eps[:1], n_train
                 ),
                 "all examples of the minibatch still share one draw of the noise.",
+            ),
+            KnownError(
+                lambda x, y, theta, log_alpha, eps, n_train: (
+                    cross_entropy((x * (1 + log_alpha / 2 * eps)) @ theta, y)
+                    + loguniform_kl(log_alpha).sum() / n_train
+                ),
+                "the exponential is missing: log_alpha / 2 is the logarithm of the noise's "
+                "standard deviation.",
             ),
         ),
         hints=(

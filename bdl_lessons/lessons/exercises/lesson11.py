@@ -1,69 +1,93 @@
-"""Exercises of lesson 11: the KL of a scale, hierarchical noise, the penalty, its ridge."""
+"""Exercises of lesson 11: which noise is penalised most, a random scale, predictions, a ridge."""
 
 from __future__ import annotations
 
-import math
+import itertools
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
+from bdl_lessons.evaluation import loss_hessian, loss_increase, penalty
 from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
 
 
-def gamma_price(mu: Tensor, sigma2: Tensor, a: float, b: float) -> Tensor:
-    """(8): ``KL(LogNormal(mu, sigma2) || Gamma(a, b))``, summed over scales, in nats."""
-    entropy = 0.5 * torch.log(2 * math.pi * math.e * sigma2) + mu
-    mean_z = torch.exp(mu + sigma2 / 2)
-    mean_log_p = a * math.log(b) - math.lgamma(a) + (a - 1) * mu - b * mean_z
-    return (-entropy - mean_log_p).sum()
+def penalty_range(omega: Tensor, alpha: Tensor) -> Tensor:
+    """Smallest and largest ``½ tr(omega U diag(alpha) U')`` over all orthogonal U, ``(2,)``."""
+    sensitive, noisy = torch.linalg.eigvalsh(omega), alpha.sort().values  # both ascending
+    return torch.stack([0.5 * sensitive @ noisy.flip(0), 0.5 * sensitive @ noisy])
 
 
 def hierarchical_factors(xi: Tensor, sigma: Tensor, generator: torch.Generator) -> Tensor:
-    """``z ∘ xi`` for ``xi`` ``(S, B, K)``: one z for each of the S, shared by its B rows."""
+    """``g ∘ xi`` for ``xi`` ``(S, B, K)``: one g for each of the S, shared by its B examples."""
     eps = torch.randn(len(xi), 1, len(sigma), generator=generator, dtype=xi.dtype)
     return torch.exp(sigma * eps - sigma**2 / 2) * xi
 
 
-def penalty(H: Tensor, h: Tensor, alpha: Tensor, U: Tensor) -> Tensor:
-    """(13): ``½ tr(H diag(h) U diag(alpha) U' diag(h))`` for one row."""
-    Q = torch.diag(h) @ U @ torch.diag(alpha) @ U.T @ torch.diag(h)
-    return 0.5 * torch.trace(H @ Q)
+def predicted_factors() -> Tensor:
+    """By which factor R changes: twice the alphas, twice the inputs, twice the inputs with half the
+    weights, every input twice with half the weight, other labels."""
+    return torch.tensor([2, 4, 1, 0.5, 1])
 
 
-def noisy_least_squares(X: Tensor, y: Tensor, C: Tensor) -> Tensor:
-    """The minimiser of ``E ½ ||y - (X ∘ xi) w||²`` over factors with mean 1, covariance C."""
-    S = X.T @ X
-    return torch.linalg.solve(S + S * C, X.T @ y)
+def noisy_least_squares(X: Tensor, y: Tensor, cov: Tensor) -> Tensor:
+    """The minimiser of ``E ½ ||y - (X ∘ xi) w||²`` over factors with mean 1, covariance cov."""
+    return torch.linalg.solve(X.T @ X + X.T @ X * cov, X.T @ y)
 
 
-_MU, _SIGMA2 = normals(1)(4), normals(2)(4).exp()
-_SIGMA = torch.tensor([0.3, 0.8], dtype=torch.float64)
-_BASIS = torch.linalg.qr(normals(3)(3, 3)).Q
-_ALPHA = torch.tensor([0.1, 0.5, 2.0], dtype=torch.float64)
-_ROOT, _H = normals(4)(3, 3), normals(5)(3)
-_HESSIAN = _ROOT @ _ROOT.T
+_ROOT, _ALPHA = normals(4)(3, 3), torch.tensor([0.5, 0.1, 2.0], dtype=torch.float64)
+_OMEGA, _EIGENVALUES = _ROOT @ _ROOT.T, torch.linalg.svdvals(_ROOT) ** 2
+_ASSIGNED = [0.5 * _EIGENVALUES @ _ALPHA[[*order]] for order in itertools.permutations(range(3))]
+_SIGMA = torch.tensor([0.3, 0.8, 1.2], dtype=torch.float64)
+_XI = 1 + 0.5 * normals(8)(6, 4, 3)
 _X, _Y = normals(6)(12, 3), normals(7)(12)
+_BASIS = torch.linalg.qr(normals(3)(3, 3)).Q
 _COV = _BASIS * _ALPHA @ _BASIS.T
+_W = torch.tensor([1.5, -1.0, 0.7], dtype=torch.float64)
 
 
-def _gamma_by_quadrature(mu: Tensor, sigma2: Tensor, a: float, b: float) -> Tensor:
-    """The definition on a fine grid of u = log z, trapezoidal: exact to many digits."""
-    u = mu[:, None] + sigma2.sqrt()[:, None] * torch.linspace(-10, 10, 2001, dtype=torch.float64)
-    log_q = -((u - mu[:, None]) ** 2) / (2 * sigma2[:, None])
-    log_q = log_q - 0.5 * torch.log(2 * math.pi * sigma2[:, None]) - u
-    log_p = a * math.log(b) - math.lgamma(a) + (a - 1) * u - b * u.exp()
-    return torch.trapezoid((log_q + u).exp() * (log_q - log_p), u).sum()
+def _random_penalties(n_rotations: int = 500) -> Tensor:
+    U = torch.linalg.qr(normals(9)(n_rotations, 3, 3)).Q
+    return 0.5 * (_OMEGA * ((U * _ALPHA) @ U.mT)).sum((1, 2))
 
 
-def _slope_at_prior_mean(answer) -> Tensor:
-    mu = (math.log(3 / 2) - _SIGMA2 / 2).requires_grad_()
-    (slope,) = torch.autograd.grad(answer(mu, _SIGMA2, 3.0, 2.0), mu)
-    return slope
+def _factors(answer, xi: Tensor = _XI, sigma: Tensor = _SIGMA) -> Tensor:
+    return answer(xi, sigma, torch.Generator().manual_seed(8))
 
 
-def _factors(answer, n_samples: int = 6, n_rows: int = 3) -> Tensor:
-    ones = torch.ones(n_samples, n_rows, 2, dtype=torch.float64)
-    return answer(ones, _SIGMA, torch.Generator().manual_seed(8))
+def _log_scales(answer) -> tuple[Tensor, float]:
+    """300 × 300 values of log g for sigma = 0.8; 5 / sqrt(n) for n different ones among them."""
+    ones, sigma = torch.ones(300, 1, 300).double(), torch.full((300,), 0.8).double()
+    log_g = _factors(answer, ones, sigma).log()
+    return log_g, 5 / log_g.unique().numel() ** 0.5
+
+
+def _measured(scale: float = 1.0, inputs: float = 1.0, weights: float = 1.0, copies: int = 1):
+    """What noise adds to the squared loss of a linear unit, by Monte Carlo."""
+    h, w = inputs * _X.repeat(1, copies), weights * _W.repeat(copies)
+    root = (scale * _ALPHA.repeat(copies)).sqrt().diag()
+    return loss_increase(
+        lambda h, y: 0.5 * (y - h @ w) ** 2,
+        h,
+        root,
+        _Y,
+        n_samples=4000,
+        generator=torch.Generator().manual_seed(1),
+    ).value.mean()
+
+
+def _softmax_penalty(labels: Tensor) -> Tensor:
+    theta = normals(10)(3, 4)
+    hessian = loss_hessian(lambda h, label: cross_entropy(h @ theta, label), _X, labels)
+    return penalty(hessian, _X, _COV).mean()
+
+
+def _changes_by(index: int, atol: float = 0.08, **change: float) -> Check:
+    """The prediction at ``index`` against the measured ratio."""
+    return Check(
+        lambda answer: bool((answer()[index] - _measured(**change) / _measured()).abs() < atol),
+        "R = ½ Σ α_i h_i² w_i² for independent noise on a linear unit",
+    )
 
 
 def _expected_loss(w: Tensor) -> Tensor:
@@ -80,179 +104,214 @@ def _slope_of_expected_loss(answer) -> Tensor:
 EXERCISES = (
     Exercise(
         number="11.1",
-        title="the price of a scale under a Gamma prior",
-        solution=gamma_price,
-        probe=lambda answer: answer(_MU, _SIGMA2, 3.0, 2.0),
+        title="which structure is penalised least, and which most",
+        kind="derive",
+        solution=penalty_range,
+        probe=lambda answer: answer(_OMEGA, _ALPHA),
         checks={
-            "it is E[log q(z) − log p(z)], integrated numerically": agrees(
-                lambda answer: answer(_MU, _SIGMA2, 3.0, 2.0),
-                _gamma_by_quadrature(_MU, _SIGMA2, 3.0, 2.0),
-                "minus the entropy of q, minus the mean of log p; E[z] and E[log z] differ",
-                atol=1e-7,
-            ),
-            "its slope in mu is 0 where E[z] is the prior's mean a/b": Check(
-                lambda answer: close(_slope_at_prior_mean(answer), torch.zeros(4), atol=1e-9),
-                "mu appears in the entropy, in (a − 1) E[log z] and in b E[z]",
-            ),
-            "scales add up": agrees(
-                lambda answer: answer(_MU, _SIGMA2, 3.0, 2.0),
-                lambda answer: sum(
-                    answer(m.view(1), s.view(1), 3.0, 2.0)
-                    for m, s in zip(_MU, _SIGMA2, strict=True)
+            "no rotation of 500 random ones leaves the range": Check(
+                lambda answer: bool(
+                    answer(_OMEGA, _ALPHA)[0] <= _random_penalties().min()
+                    and answer(_OMEGA, _ALPHA)[1] >= _random_penalties().max()
                 ),
-                "the KL of independent scales is a sum",
+                "the penalty is ½ Σ_j α_j u_j' Ω u_j with orthonormal u_j: where should the "
+                "largest α go?",
+            ),
+            "both ends are reached, by noise along the eigenvectors of omega": agrees(
+                lambda answer: answer(_OMEGA, _ALPHA),
+                torch.stack([min(_ASSIGNED), max(_ASSIGNED)]),
+                "give each eigenvector one of the alphas, in the best and in the worst order",
+            ),
+            "with equal alphas the rotation does not matter": agrees(
+                lambda answer: answer(_OMEGA, torch.full((3,), 0.3, dtype=torch.float64)),
+                (0.15 * _OMEGA.trace()).expand(2),
+                "U I U' = I, and the penalty is ½ α tr(Ω)",
+            ),
+            "a linear unit: omega has rank one": agrees(
+                lambda answer: answer(torch.outer(_W, _W), _ALPHA),
+                0.5 * (_W @ _W) * torch.tensor([0.1, 2.0], dtype=torch.float64),
+                "only one eigenvalue is not zero: it meets the smallest or the largest alpha",
             ),
         },
         known_errors=(
             KnownError(
-                lambda mu, sigma2, a, b: gamma_price(mu, sigma2, a, b) + mu.sum(),
-                "the entropy is that of log z. A log-normal z has + mu more: the density of z is "
-                "the density of log z divided by z.",
+                lambda omega, alpha: 2 * penalty_range(omega, alpha),
+                "the ½ of Taylor's second-order term is missing.",
             ),
             KnownError(
-                lambda mu, sigma2, a, b: (
-                    gamma_price(mu, sigma2, a, b)
-                    - b * (torch.exp(mu + sigma2 / 2) - torch.exp(mu)).sum()
+                lambda omega, alpha: penalty_range(omega, alpha).flip(0),
+                "the smallest value comes first.",
+            ),
+            KnownError(
+                lambda omega, alpha: 0.5 * torch.linalg.eigvalsh(omega)[[0, -1]] * alpha.sum(),
+                "these are bounds, ½ λ Σα with the smallest and the largest eigenvalue. They put "
+                "all the noise along one eigenvector; U moves the alphas to orthogonal ones.",
+            ),
+            KnownError(
+                lambda omega, alpha: (
+                    0.5 * torch.linalg.eigvalsh(omega).sum() * torch.stack([*alpha.aminmax()])
                 ),
-                "exp(mu) is the median of z. Its mean is exp(mu + sigma2/2).",
+                "here all eigenvectors have the smallest, or the largest alpha. There is one of "
+                "each alpha.",
             ),
             KnownError(
-                lambda mu, sigma2, a, b: (
-                    gamma_price(mu, sigma2, a, b) + 2 * len(mu) * (a * math.log(b) - math.lgamma(a))
-                ),
-                "the normaliser of the Gamma density, b**a / Gamma(a), has the wrong sign.",
-            ),
-            KnownError(
-                lambda mu, sigma2, a, b: gamma_price(mu, sigma2, a, b) / len(mu),
-                "this is the mean over scales. The KL of independent scales is a sum.",
+                lambda omega, alpha: penalty_range(omega.diagonal().diag(), alpha),
+                "this permutes the alphas among the units. A rotation can also use directions "
+                "that are no unit: the eigenvectors of omega.",
             ),
         ),
         hints=(
-            "KL = −H(q) − E_q[log p(z)]. Which two moments of z does log p need?",
-            "H(q) = ½ log(2πe sigma2) + mu, E[log z] = mu, E[z] = exp(mu + sigma2/2).",
-            "log p(z) = a log b − lgamma(a) + (a − 1) log z − b z.",
+            "Take two units first: Ω diagonal with 1 and 3, alphas 0.1 and 0.4.",
+            "Swapping two alphas between eigenvectors changes R by ½ (α − α')(λ' − λ).",
+            "Sort the eigenvalues and the alphas: the same order is the worst, opposite the best.",
         ),
     ),
     Exercise(
         number="11.2",
-        title="one scale for all rows, with mean one",
+        title="one scale for all examples, with mean one",
+        kind="transcription",
         solution=hierarchical_factors,
         probe=_factors,
         checks={
-            "the mean factor is 1": Check(
+            "examples of one sample share their scale": Check(
                 lambda answer: close(
-                    _factors(answer, 200_000, 1).mean((0, 1)), torch.ones(2), atol=0.01
+                    _factors(answer) / _XI, (_factors(answer) / _XI)[:, :1].expand(6, 4, 3)
+                ),
+                "draw eps with one row for all examples: shape (S, 1, K)",
+            ),
+            "samples and units have scales of their own": Check(
+                lambda answer: (
+                    _factors(answer, torch.ones(6, 1, 3).double(), _SIGMA.new_full((3,), 0.8))
+                    .unique()
+                    .numel()
+                    == 18
+                ),
+                "S functions are S draws of g, and every one of the K units has its own",
+            ),
+            "the scales multiply xi": agrees(
+                lambda answer: _factors(answer, 3 * _XI**2),
+                lambda answer: 3 * _XI * _factors(answer),
+                "with the same random numbers, three times the xi gives three times the result",
+            ),
+            "log g has the mean −sigma²/2, so that E[g] = 1": Check(
+                lambda answer: bool(
+                    (_log_scales(answer)[0].mean() + 0.32).abs() < 0.8 * _log_scales(answer)[1]
                 ),
                 "E[exp(sigma eps)] is exp(sigma²/2), not 1",
             ),
-            "rows of one sample share their scale": Check(
-                lambda answer: close(_factors(answer), _factors(answer)[:, :1].expand(6, 3, 2)),
-                "draw eps with one row: shape (S, 1, K)",
-            ),
-            "samples and units have scales of their own": Check(
+            "log g has the standard deviation sigma": Check(
                 lambda answer: bool(
-                    _factors(answer)[:, 0].std(0).gt(0.01).all()
-                    and (_factors(answer)[0, 0, 0] - _factors(answer)[0, 0, 1]).abs() > 1e-6
+                    (_log_scales(answer)[0].std(correction=0) - 0.8).abs()
+                    < 0.8 * _log_scales(answer)[1]
                 ),
-                "S functions are S draws of z, and every one of the K units has its own",
-            ),
-            "log z has standard deviation sigma": Check(
-                lambda answer: close(_factors(answer, 50_000, 1).log().std((0, 1)), _SIGMA, 0.02),
-                "log z = sigma eps + location",
+                "log g = sigma eps + location",
             ),
         },
         known_errors=(
             KnownError(
                 lambda xi, sigma, g: hierarchical_factors(xi, sigma, g) * (sigma**2 / 2).exp(),
-                "E[z] is exp(sigma²/2) here: the layer would be louder than its mean weights say.",
+                "E[g] is exp(sigma²/2) here: the layer's mean is not its mean weights.",
             ),
             KnownError(
                 lambda xi, sigma, g: hierarchical_factors(xi, sigma, g) / (sigma**2 / 2).exp(),
-                "this subtracts sigma², twice too much: E[z] is exp(−sigma²/2).",
+                "this subtracts sigma², twice too much: E[g] is exp(−sigma²/2).",
             ),
             KnownError(
                 lambda xi, s, g: hierarchical_factors(xi.flatten(0, 1)[:, None], s, g).view_as(xi),
-                "every row has a z of its own. z is global: one draw for all rows.",
+                "every example has a g of its own. g is global: one draw for all examples.",
             ),
             KnownError(
                 lambda xi, s, g: hierarchical_factors(xi.flatten(0, 1)[None], s, g).view_as(xi),
-                "all S samples have one z. Then the spread over samples does not contain q(z).",
+                "all S samples have one g. Then the S functions do not differ in their scales.",
+            ),
+            KnownError(
+                lambda xi, s, g: (
+                    torch.exp(
+                        s * torch.randn(len(xi), 1, 1, generator=g, dtype=xi.dtype) - s**2 / 2
+                    )
+                    * xi
+                ),
+                "all K units share one normal number. Draw (S, 1, K) of them: one for each.",
+            ),
+            KnownError(
+                lambda xi, s, g: hierarchical_factors(torch.ones_like(xi), s, g) + xi,
+                "the scale is added to xi; it multiplies it.",
             ),
         ),
         hints=(
-            "How many different z are there in a tensor (S, B, K)?",
-            "eps = torch.randn(S, 1, K, ...), and log z = sigma * eps + location.",
-            "The location that makes E[z] = 1 is −sigma²/2.",
+            "How many different g are there in a tensor (S, B, K)?",
+            "eps = torch.randn(S, 1, K, ...), and log g = sigma * eps + location.",
+            "The location that makes E[g] = 1 is −sigma²/2.",
         ),
     ),
     Exercise(
         number="11.3",
-        title="the penalty",
-        solution=penalty,
-        probe=lambda answer: answer(_HESSIAN, _H, _ALPHA, _BASIS),
+        title="predict how the penalty changes",
+        kind="predict",
+        solution=predicted_factors,
+        probe=lambda answer: answer(),
         checks={
-            "for ½ x'Ax it is what Gaussian noise adds, from exact moments": agrees(
-                lambda answer: answer(_HESSIAN, _H, _ALPHA, _BASIS),
-                0.5 * ((_ROOT.T * _H) @ _BASIS * _ALPHA.sqrt()).square().sum(),
-                "Cov(h ∘ eta) = diag(h) U diag(alpha) U' diag(h), and there is a ½",
+            "measured: twice the alphas": _changes_by(0, scale=2),
+            "measured: twice the inputs": _changes_by(1, inputs=2),
+            "measured: twice the inputs with half the weights": _changes_by(
+                2, inputs=2, weights=0.5
             ),
-            "with equal alphas the rotation does not matter": agrees(
-                lambda answer: answer(_HESSIAN, _H, torch.ones(3).double(), _BASIS),
-                lambda answer: answer(_HESSIAN, _H, torch.ones(3).double(), torch.eye(3).double()),
-                "U I U' = I",
+            "measured: every input twice, with half the weight": _changes_by(
+                3, weights=0.5, copies=2
             ),
-            "noise of twice the standard deviation costs four times as much": agrees(
-                lambda answer: answer(_HESSIAN, _H, 4 * _ALPHA, _BASIS),
-                lambda answer: 4 * answer(_HESSIAN, _H, _ALPHA, _BASIS),
-                "alpha is a variance and enters to the first power",
+            "exact Hessian of a softmax layer: other labels": agrees(
+                lambda answer: answer()[4],
+                _softmax_penalty(torch.arange(12) % 4) / _softmax_penalty(torch.arange(12) % 3),
+                "H_out = diag(p) − pp': is a label in it?",
             ),
         },
         known_errors=(
             KnownError(
-                lambda H, h, alpha, U: 2 * penalty(H, h, alpha, U),
-                "the ½ of Taylor's second-order term is missing.",
+                lambda: torch.tensor([4, 4, 1, 0.5, 1]),
+                "alpha is a variance already: it enters R to the first power.",
             ),
             KnownError(
-                lambda H, h, alpha, U: penalty(H, h, alpha, U.T),
-                "this is U' diag(alpha) U. The noise is U eta, so its covariance is "
-                "U diag(alpha) U'.",
+                lambda: torch.tensor([2, 2, 1, 0.5, 1]),
+                "the noise is relative, h ∘ (xi − 1), and R is quadratic in it.",
             ),
             KnownError(
-                lambda H, h, alpha, U: penalty(H, torch.ones_like(h), alpha, U),
-                "h is missing: the noise is relative, h ∘ eta.",
+                lambda: torch.tensor([2, 4, 4, 0.5, 1]),
+                "R contains h ∘ w only: what the inputs gain the weights lose.",
             ),
             KnownError(
-                lambda H, h, alpha, U: penalty(H, h, alpha**2, U),
-                "alpha is squared: it is a variance already.",
+                lambda: torch.tensor([2, 4, 1, 1, 1]),
+                "the two copies have noise of their own, and independent variances add: twice "
+                "(½)² is ½. This is why a network under noise spreads its weights.",
             ),
             KnownError(
-                lambda H, h, alpha, U: penalty(H, h.abs().sqrt(), alpha, U),
-                "h enters once on each side of U diag(alpha) U'.",
+                lambda: torch.tensor([2, 4, 1, 0.25, 1]),
+                "there are two copies: add their penalties.",
             ),
         ),
         hints=(
-            "Write Q first: the covariance of h ∘ (U eta).",
-            "torch.diag(h) on both sides of U @ torch.diag(alpha) @ U.T.",
-            "½ tr(H Q), and nothing else.",
+            "Write R for a linear unit with independent noise, as in the section by hand.",
+            "R = ½ Σ α_i h_i² w_i².",
+            "For a softmax layer look for the label in the Gauss–Newton form.",
         ),
     ),
     Exercise(
         number="11.4",
         title="least squares under structured noise",
+        kind="derive",
         solution=noisy_least_squares,
         probe=lambda answer: answer(_X, _Y, _COV),
         checks={
             "without noise it is least squares": agrees(
                 lambda answer: answer(_X, _Y, torch.zeros(3, 3).double()),
                 torch.linalg.lstsq(_X, _Y[:, None]).solution[:, 0],
-                "C = 0 leaves X'X w = X'y",
+                "covariance 0 leaves X'X w = X'y",
                 atol=1e-8,
             ),
             "the gradient of the expected loss is 0 there": Check(
                 lambda answer: close(_slope_of_expected_loss(answer), torch.zeros(3), atol=1e-8),
-                "R = ½ w' (X'X ∘ C) w: add its gradient to X'(Xw − y)",
+                "R = ½ w' (X'X ∘ cov) w: add its gradient to X'(Xw − y)",
             ),
-            "with C = alpha I it is a ridge weighted by the size of each input": agrees(
+            "with the covariance alpha I it is a ridge weighted by the size of each input": agrees(
                 lambda answer: answer(_X, _Y, 0.3 * torch.eye(3).double()),
                 torch.linalg.solve(_X.T @ _X + 0.3 * torch.diag((_X**2).sum(0)), _X.T @ _Y),
                 "relative noise on a large input is large noise",
@@ -261,29 +320,29 @@ EXERCISES = (
         },
         known_errors=(
             KnownError(
-                lambda X, y, C: torch.linalg.solve(X.T @ X + C, X.T @ y),
-                "this is the ridge of additive noise. Here the noise is relative: C meets X'X "
+                lambda X, y, cov: torch.linalg.solve(X.T @ X + cov, X.T @ y),
+                "this is the ridge of additive noise. Here the noise is relative: cov meets X'X "
                 "element by element.",
             ),
             KnownError(
-                lambda X, y, C: torch.linalg.solve(X.T @ X + (X.T @ X) @ C, X.T @ y),
-                "X'X and C are multiplied as matrices. The sum over rows of x_i x_j C_ij is an "
-                "elementwise product.",
+                lambda X, y, cov: torch.linalg.solve(X.T @ X + (X.T @ X) @ cov, X.T @ y),
+                "X'X and cov are multiplied as matrices. The sum over examples of x_i x_j cov_ij "
+                "is an elementwise product.",
             ),
             KnownError(
-                lambda X, y, C: torch.linalg.solve(X.T @ X + 0.5 * (X.T @ X) * C, X.T @ y),
+                lambda X, y, cov: torch.linalg.solve(X.T @ X + 0.5 * (X.T @ X) * cov, X.T @ y),
                 "there is a ½ too much: the squared loss has one as well, and both go in the "
                 "gradient.",
             ),
             KnownError(
-                lambda X, y, C: noisy_least_squares(X, y, torch.diag(C.diagonal())),
-                "only the diagonal of C is used. Then structure would change nothing.",
+                lambda X, y, cov: noisy_least_squares(X, y, torch.diag(cov.diagonal())),
+                "only the diagonal of cov is used. Then structure would change nothing.",
             ),
         ),
         hints=(
-            "For squared loss Taylor's second order is exact. What is H for one row?",
-            "Sum R over rows: ½ Σ_n Σ_ij w_i w_j x_ni x_nj C_ij.",
-            "Solve (X'X + X'X ∘ C) w = X'y.",
+            "For squared loss Taylor's second order is exact. What is H for one example?",
+            "Sum R over examples: ½ Σ_n Σ_ij w_i w_j x_ni x_nj cov_ij.",
+            "Solve (X'X + X'X ∘ cov) w = X'y.",
         ),
     ),
 )

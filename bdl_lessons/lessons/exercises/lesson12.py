@@ -1,4 +1,4 @@
-"""Exercises of lesson 12: one number per row, differences over splits, ranks, OOD inputs."""
+"""Exercises of lesson 12: chance level, best weights, a comparison, how many splits."""
 
 from __future__ import annotations
 
@@ -7,245 +7,349 @@ import math
 import torch
 from torch import Tensor
 
+from bdl_lessons.evaluation import ood_metrics, paired_difference
 from bdl_lessons.lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
 
 
-def log_likelihood(log_probs: Tensor) -> Tensor:
-    """Equation (1): mean over rows of the log predictive density.
+def uninformative(n_known: int, n_ood: int) -> Tensor:
+    """FPR95, AUROC, AUPR for the known and for the OOD inputs of a random score, ``(4,)``.
 
-    ``log_probs``: ``(S, B)``, the log density of row b under draw s.
+    The same share of both kinds passes any threshold. Among those that pass, the known inputs have
+    their share of all inputs: that is the precision, at every threshold.
     """
-    n_samples = len(log_probs)
-    return (log_probs.logsumexp(0) - math.log(n_samples)).mean()
+    share = n_known / (n_known + n_ood)
+    return torch.tensor([0.95, 0.5, share, 1 - share], dtype=torch.float64)
 
 
-def corrected_std_error(first: Tensor, second: Tensor, test_fraction: float) -> Tensor:
-    """Equation (4): the error of the mean difference over splits that share rows."""
-    differences = first - second
-    overlap = test_fraction / (1 - test_fraction)
-    return differences.std() * math.sqrt(1 / len(differences) + overlap)
+def best_weights(errors: Tensor) -> Tensor:
+    """The weights of sum 1 with the smallest mean squared error of the weighted mean.
 
-
-def mean_ranks(scores: Tensor) -> Tensor:
-    """The mean rank of each method, ``(M,)``, from scores ``(D, M)`` on D data sets.
-
-    Less is better, the best has rank 1, equal scores share the mean of their ranks.
+    ``errors`` is ``(networks, examples)``. With the matrix A of mean products of errors the mean
+    squared error is w' A w; Lagrange's condition A w = constant gives w, up to its sum.
     """
-    mine, others = scores[:, :, None], scores[:, None, :]
-    better = (others < mine).sum(-1)
-    equal = (others == mine).sum(-1)
-    return (better + (equal + 1) / 2).double().mean(0)
+    products = errors @ errors.T / errors.shape[1]
+    ones = torch.ones(len(errors), dtype=errors.dtype)
+    weights = torch.linalg.solve(products, ones)
+    return weights / weights.sum()
 
 
-def auroc(inside: Tensor, outside: Tensor) -> Tensor:
-    """The chance that a known input scores higher than a strange one; a tie counts half.
+def comparison(first: Tensor, second: Tensor, n_test: int, n_train: int) -> Tensor:
+    """Mean difference of two log likelihoods (1) and its error (2), ``(2,)``.
 
-    ``inside``: ``(B,)`` scores of known inputs; ``outside``: ``(C,)`` of strange ones.
+    ``first`` and ``second`` hold log densities ``(splits, S, n_test)``.
     """
-    gap = inside[:, None] - outside[None, :]
-    return ((gap > 0).double() + (gap == 0).double() / 2).mean()
+    scores = [
+        (method.logsumexp(1) - math.log(method.shape[1])).mean(1) for method in (first, second)
+    ]
+    gaps = scores[0] - scores[1]
+    error = torch.sqrt(gaps.var() * (1 / len(gaps) + n_test / n_train))
+    return torch.stack([gaps.mean(), error])
+
+
+def splits_needed(gap: float, std: float, test_fraction: float) -> float:
+    """The smallest number of splits, at least 2, at which ``gap`` is two errors (2), or infinity.
+
+    ``std`` is the standard deviation of the differences; ``test_fraction`` of all examples is
+    tested.
+    """
+    room = (gap / (2 * std)) ** 2 - test_fraction / (1 - test_fraction)
+    return max(2.0, float(math.ceil(1 / room))) if room > 0 else math.inf
 
 
 _normal = normals(12)
-_LOG_PROBS = _normal(6, 5) - 2
-_FIRST, _SECOND = _normal(2, 8)
-_SCORES = torch.tensor([[0.3, 0.1, 0.3, 0.7], [2.0, 1.0, 3.0, 0.5], [1.0, 1.0, 1.0, 4.0]])
-_INSIDE = torch.tensor([0.9, 0.8, 0.8, 0.4])
-_OUTSIDE = torch.tensor([0.8, 0.3, 0.1])
-
-_HARD = 10 * _normal(8)
+_NOISE = _normal(2, 20_000)
+_ERRORS = torch.tensor([[1.0], [1.6], [2.5]]).double() * _normal(3, 40) + 1.2 * _normal(40)
+_HARD = 6 * _normal(5, 1, 1)
+_FIRST, _SECOND = 1.5 * _normal(2, 5, 4, 3) - 2
+_PILOT = ((0.3, 0.2, 0.1), (0.2, 0.21, 0.1), (0.1, 0.12, 0.1), (1.0, 0.9, 0.5), (5.0, 0.1, 0.2))
 
 
-def _ordinal_ranks(scores: Tensor) -> Tensor:
-    order = scores.argsort(dim=1, stable=True).argsort(dim=1, stable=True)
-    return (order + 1).double().mean(0)
+def _simulated(n_known: int, n_ood: int) -> list[float]:
+    """What the package measures for a score of random numbers."""
+    found = ood_metrics(_NOISE[0, :n_known], _NOISE[1, :n_ood])
+    return [found.fpr_at_95_tpr, found.auroc, found.aupr_in, found.aupr_out]
+
+
+def _gradient(weights: Tensor) -> Tensor:
+    """Of half the mean squared error on ``_ERRORS``; at the optimum all entries are equal."""
+    return _ERRORS @ (weights @ _ERRORS) / _ERRORS.shape[1]
+
+
+def _reported(first: Tensor, second: Tensor, test_fraction: float) -> list[float]:
+    """The package's paired difference of densities that are averaged one by one."""
+    scores = [method.exp().mean(1).log().mean(1).numpy() for method in (first, second)]
+    found = paired_difference(*scores, test_fraction=test_fraction)
+    return [found.mean, found.corrected_std_error]
+
+
+def _compared(
+    first: Tensor, second: Tensor, *, n_test: float, n_train: float, log_of_mean=True, paired=True
+) -> Tensor:
+    """The comparison with some of its mistakes left."""
+    scores = [
+        (m.logsumexp(1) - math.log(m.shape[1])).mean(1) if log_of_mean else m.mean(1).mean(1)
+        for m in (first, second)
+    ]
+    gaps = scores[0] - scores[1]
+    var = gaps.var() if paired else scores[0].var() + scores[1].var()
+    return torch.stack([gaps.mean(), torch.sqrt(var * (1 / len(gaps) + n_test / n_train))])
+
+
+def _needed_error(gap: float, std: float, fraction: float, n_splits: float) -> bool:
+    """Whether ``gap`` is at least two errors with so many splits."""
+    return gap >= 2 * std * math.sqrt(1 / n_splits + fraction / (1 - fraction))
+
+
+def _is_smallest(answer) -> bool:
+    for pilot in _PILOT[:2]:
+        n_splits = answer(*pilot)
+        if not math.isfinite(n_splits) or not _needed_error(*pilot, n_splits):
+            return False
+        if _needed_error(*pilot, n_splits - 1):
+            return False
+    return True
 
 
 EXERCISES = (
     Exercise(
         number="12.1",
-        title="one number per row",
-        solution=log_likelihood,
-        probe=lambda answer: answer(_LOG_PROBS),
+        title="predict what a coin would score",
+        kind="predict",
+        solution=uninformative,
+        probe=lambda answer: answer(3000, 1000),
         checks={
-            "it is the log of the mean density, averaged over rows": Check(
-                lambda answer: close(answer(_LOG_PROBS), _LOG_PROBS.exp().mean(0).log().mean()),
-                "average densities over draws first, take the log, then average over rows",
+            "measured: 15,000 known and 5,000 OOD inputs with random scores": Check(
+                lambda answer: close(answer(15_000, 5000), _simulated(15_000, 5000), atol=0.03),
+                "at any threshold the same share of both kinds passes. What share of those that "
+                "pass is known?",
             ),
-            "one draw: the mean of its log densities": Check(
-                lambda answer: close(answer(_LOG_PROBS[:1]), _LOG_PROBS[0].mean()),
-                "with S = 1 nothing is left to average over draws",
+            "measured: 2,000 known and 18,000 OOD inputs": Check(
+                lambda answer: close(answer(2000, 18_000), _simulated(2000, 18_000), atol=0.06),
+                "only two of the four numbers depend on how many there are of each kind",
             ),
-            "the same draw twice changes nothing": agrees(
-                lambda answer: answer(_LOG_PROBS.repeat(2, 1)),
-                _LOG_PROBS.exp().mean(0).log().mean(),
-                "divide by the number of draws: log S has to be subtracted",
+            "as many of each kind: 0.95, and three times one half": agrees(
+                lambda answer: answer(500, 500),
+                [0.95, 0.5, 0.5, 0.5],
+                "compute the exact limits for very many inputs, no simulation",
+                atol=1e-6,
             ),
-            "log densities of -2000 stay finite": Check(
-                lambda answer: close(answer(_LOG_PROBS - 2000) - answer(_LOG_PROBS), -2000.0, 1e-6),
-                "exp(-2000) is 0 in floating point; torch.logsumexp does not leave the logs",
+            "exchange the kinds, and the two AUPR change places": agrees(
+                lambda answer: answer(700, 300),
+                lambda answer: answer(300, 700)[[0, 1, 3, 2]],
+                "the precision for one kind is its share of all inputs",
+                atol=1e-6,
             ),
         },
         known_errors=(
             KnownError(
-                lambda q: (q.sum(1).logsumexp(0) - math.log(len(q))) / q.shape[1],
-                "you summed over the rows before averaging over the draws. That is the joint "
-                "density of the whole test set, as a public implementation of SLANG computes it: "
-                "another quantity, never larger than the best draw's, and not comparable.",
+                lambda n_known, n_ood: torch.tensor([0.95, 0.5, 0.5, 0.5]).double(),
+                "an AUPR is not ½ for a coin, unless both kinds are equally frequent. Which share "
+                "of the inputs that pass is known?",
             ),
             KnownError(
-                lambda q: q.mean(),
-                "you averaged logs over the draws. By Jensen's inequality that is lower: it is "
-                "the expected score of one random network, not the score of their mixture.",
+                lambda n_known, n_ood: uninformative(n_ood, n_known),
+                "the two AUPR are exchanged: the more known inputs, the larger that for the known.",
             ),
             KnownError(
-                lambda q: q.logsumexp(0).mean(),
-                "log S is missing: the sum over draws is not yet their mean.",
+                lambda n_known, n_ood: torch.cat(
+                    [torch.tensor([0.05]).double(), uninformative(n_known, n_ood)[1:]]
+                ),
+                "FPR95 is the share of OOD inputs that *pass* when 95 % of the known pass.",
             ),
             KnownError(
-                lambda q: (q.logsumexp(0) - math.log(len(q))).sum(),
-                "this is the sum over rows; the tables hold the mean.",
+                lambda n_known, n_ood: torch.cat(
+                    [torch.tensor([0.5]).double(), uninformative(n_known, n_ood)[1:]]
+                ),
+                "FPR95 is not taken at the threshold at which half of the inputs pass.",
+            ),
+            KnownError(
+                lambda n_known, n_ood: torch.tensor(
+                    [0.95, n_known / (n_known + n_ood)] * 2
+                ).double()[[0, 1, 1, 1]],
+                "the AUROC compares pairs of one known and one OOD input: it does not depend on "
+                "how many there are of each kind.",
             ),
         ),
         hints=(
-            "The predictive density of a row is the mean of its densities under the draws.",
-            "Logs of means: torch.logsumexp over the axis of draws, minus log S.",
-            "`(log_probs.logsumexp(0) - math.log(S)).mean()`",
+            "A random score lets the same share of both kinds pass, whatever the threshold.",
+            "So FPR95 = TPR = 0.95, and a known input wins half of the comparisons.",
+            "The precision is n_known / (n_known + n_ood) at every threshold, and so is its mean.",
         ),
     ),
     Exercise(
         number="12.2",
-        title="the error of a difference",
-        solution=corrected_std_error,
-        probe=lambda answer: answer(_FIRST, _SECOND, 0.1),
+        title="the best weights of an ensemble",
+        kind="derive",
+        solution=best_weights,
+        probe=lambda answer: answer(_ERRORS),
         checks={
-            "what makes a split hard for both cancels": agrees(
-                lambda answer: answer(_FIRST + _HARD, _SECOND + _HARD, 0.1),
-                lambda answer: answer(_FIRST, _SECOND, 0.1),
-                "take the difference split by split before anything else",
+            "the weights have sum 1": agrees(
+                lambda answer: answer(_ERRORS).sum(), 1.0, "divide by the sum at the end"
             ),
-            "differences 2, 4, 3 with one fifth tested: sqrt(1/3 + 1/4)": agrees(
-                lambda answer: answer(torch.tensor([2.0, 4.0, 3.0]).double(), torch.zeros(3), 0.2),
-                math.sqrt(1 / 3 + 1 / 4),
-                "the sample standard deviation (n - 1) times sqrt(1/n + n_test/n_train)",
+            "no other weights of sum 1 have a smaller squared error": Check(
+                lambda answer: _gradient(answer(_ERRORS)).std() < 1e-9,
+                "write the mean squared error as w' A w and set its derivative to a constant",
             ),
-            "more splits help only down to the overlap": agrees(
-                lambda answer: answer(
-                    torch.tensor([1.0, -1.0]).double().repeat(5000), torch.zeros(10_000), 0.5
-                ),
-                1.0,
-                "at n -> infinity std * sqrt(n_test / n_train) is left, not 0",
-                atol=1e-3,
+            "two independent networks: inverse to their mean squared errors": agrees(
+                lambda answer: answer(torch.tensor([[2.0, -2, 0, 0], [0, 0, 4, -4]]).double()),
+                [0.8, 0.2],
+                "with errors that do not correlate, A is diagonal",
+            ),
+            "a bias counts: errors (1, 1) and (1, −1) get one half each": agrees(
+                lambda answer: answer(torch.tensor([[1.0, 1], [1, -1]]).double()),
+                [0.5, 0.5],
+                "take mean products of the errors, not their covariance: a bias is an error too",
+            ),
+            "a weight may be negative: errors (1, −1, 0, 0) and (2, −2, 1, −1)": agrees(
+                lambda answer: answer(torch.tensor([[1.0, -1, 0, 0], [2, -2, 1, -1]]).double()),
+                [1.5, -0.5],
+                "keep a negative weight: the worse network then corrects the better one",
             ),
         },
         known_errors=(
             KnownError(
-                lambda a, b, f: (a - b).std() / math.sqrt(len(a)),
-                "this is the error for independent splits. They share most of their training "
-                "rows; add n_test / n_train under the root.",
+                lambda errors: torch.full((len(errors),), 1 / len(errors)).to(errors),
+                "equal weights are best if the networks are equally good and correlate alike. "
+                "These are not.",
             ),
             KnownError(
-                lambda a, b, f: (a - b).std() * math.sqrt(1 / len(a) + (1 - f) / f),
-                "the ratio is upside down: n_test / n_train is small.",
+                lambda errors: torch.softmax(-errors.square().mean(1).log(), 0),
+                "inverse to the squared errors is right if errors do not correlate. These do.",
             ),
             KnownError(
-                lambda a, b, f: (a - b).std() * math.sqrt(1 / len(a) + f),
-                "test_fraction is n_test over all rows; the formula wants n_test over n_train.",
+                lambda errors: torch.linalg.solve(errors @ errors.T, errors.new_ones(len(errors))),
+                "the direction is right; the sum of the weights is not 1.",
             ),
             KnownError(
-                lambda a, b, f: (a - b).std(correction=0) * math.sqrt(1 / len(a) + f / (1 - f)),
-                "use the sample standard deviation: divide by n - 1.",
-            ),
-            KnownError(
-                lambda a, b, f: (a.var() + b.var()).sqrt() * math.sqrt(1 / len(a) + f / (1 - f)),
-                "these are unpaired variances. Both methods saw the same splits: use the "
-                "differences.",
+                lambda errors: (
+                    torch.linalg.solve(torch.cov(errors), errors.new_ones(len(errors)))
+                    / torch.linalg.inv(torch.cov(errors)).sum()
+                ),
+                "this is the smallest *variance*. A network with a bias has errors that a "
+                "covariance does not see.",
             ),
         ),
         hints=(
-            "Form the vector of differences; everything else follows from it.",
-            "If a fraction f of the rows is tested, n_test / n_train = f / (1 - f).",
-            "`(first - second).std() * math.sqrt(1 / n + f / (1 - f))`",
+            "The mean squared error of the weighted mean is w' A w, with A the matrix of the mean "
+            "products of errors.",
+            "Minimise w' A w − 2 λ (1' w − 1): the derivative says A w = λ 1.",
+            "Solve A w = 1 and divide by the sum of w.",
         ),
     ),
     Exercise(
         number="12.3",
-        title="mean ranks",
-        solution=mean_ranks,
-        probe=lambda answer: answer(_SCORES),
+        title="repair a comparison",
+        kind="debug",
+        solution=comparison,
+        probe=lambda answer: answer(_FIRST, _SECOND, 3, 12),
         checks={
-            "scores 0.3, 0.1, 0.3, 0.7 have ranks 2.5, 1, 2.5, 4": Check(
-                lambda answer: close(answer(_SCORES[:1]), [2.5, 1.0, 2.5, 4.0]),
-                "two methods that share places 2 and 3 have rank 2.5 each",
+            "it is the package's paired difference": agrees(
+                lambda answer: answer(_FIRST, _SECOND, 3, 12),
+                _reported(_FIRST, _SECOND, 0.2),
+                "take (1) and (2) symbol by symbol; n_test over n_train is 1/4 here",
             ),
-            "ranks of M methods add up to M(M+1)/2": Check(
-                lambda answer: close(answer(_SCORES).sum(), 10.0),
-                "a tie must not create or lose places",
+            "what makes a split hard for both methods cancels": agrees(
+                lambda answer: answer(_FIRST + _HARD, _SECOND + _HARD, 3, 12),
+                lambda answer: answer(_FIRST, _SECOND, 3, 12),
+                "form the differences split by split before you take a variance",
             ),
-            "any increasing change of the scores leaves them": Check(
-                lambda answer: close(answer(_SCORES.exp()), answer(_SCORES)),
-                "ranks depend on the order alone",
+            "the score is that of the averaged density": agrees(
+                lambda answer: answer(_FIRST, _FIRST[:, :1], 3, 12)[0],
+                _reported(_FIRST, _FIRST[:, :1], 0.2)[0],
+                "average the densities, then take the logarithm: logsumexp over draws minus log S",
+            ),
+            "log densities smaller by 2000 change nothing": agrees(
+                lambda answer: answer(_FIRST - 2000, _SECOND - 2000, 3, 12),
+                lambda answer: answer(_FIRST, _SECOND, 3, 12),
+                "exp(−2000) is 0 in floating point; torch.logsumexp does not leave the logarithms",
+                atol=1e-6,
             ),
         },
         known_errors=(
             KnownError(
-                _ordinal_ranks,
-                "equal scores got different ranks, by their place in the table. That is luck.",
+                lambda first, second, n_test, n_train: _compared(
+                    first, second, n_test=n_test, n_train=n_train, log_of_mean=False
+                ),
+                "the logarithms are still averaged over the draws. That is the expected score of "
+                "one random network; (1) averages densities.",
             ),
             KnownError(
-                lambda scores: mean_ranks(-scores),
-                "rank 1 went to the largest score; less is better here.",
+                lambda first, second, n_test, n_train: _compared(
+                    first, second, n_test=n_test, n_train=n_train, paired=False
+                ),
+                "the variances of both methods are still added, as if they had seen different "
+                "splits. Use the variance of the differences.",
             ),
-            KnownError(lambda scores: mean_ranks(scores) - 1, "the best method has rank 1, not 0."),
             KnownError(
-                lambda scores: 1 + (scores[:, None] < scores[:, :, None]).sum(-1).double().mean(0),
-                "equal scores all got the best of their places; give them the mean.",
+                lambda first, second, n_test, n_train: _compared(
+                    first, second, n_test=n_test, n_train=n_test + n_train
+                ),
+                "n_test is still divided by all examples; (2) has n_test over n_train.",
+            ),
+            KnownError(
+                lambda first, second, n_test, n_train: (
+                    comparison(first, second, n_test, n_train)
+                    * torch.tensor([1, math.sqrt(1 - 1 / len(first))], dtype=torch.float64)
+                ),
+                "the variance is still divided by the number of splits; divide by one less.",
             ),
         ),
         hints=(
-            "The rank of a method is one more than the number of methods that beat it, if no "
-            "two are equal.",
-            "Of m equal ones each moves back by (m - 1) / 2.",
-            "Compare all pairs: `scores[:, None, :] < scores[:, :, None]` counts who is better.",
+            "One mistake is in the score, three are in the error.",
+            "Score: logsumexp over the draws minus log S, then the mean over examples. Error: the "
+            "variance of the differences, with M − 1 in its denominator.",
+            "gaps = scores[0] − scores[1]; gaps.var() * (1 / len(gaps) + n_test / n_train).",
         ),
     ),
     Exercise(
         number="12.4",
-        title="known against strange",
-        solution=auroc,
-        probe=lambda answer: answer(_INSIDE, _OUTSIDE),
+        title="how many splits?",
+        kind="design",
+        solution=splits_needed,
+        probe=lambda answer: [answer(*pilot) for pilot in _PILOT],
         checks={
-            "scores that separate the two give 1": Check(
-                lambda answer: close(answer(torch.tensor([0.9, 0.7]), torch.tensor([0.2])), 1.0),
-                "count the pairs in which the known input scores higher",
+            "with so many splits the gap is two errors, with one less it is not": Check(
+                _is_smallest, "solve gap = 2 std sqrt(1/M + n_test/n_train) for M and round up"
             ),
-            "a score that is always the same gives 1/2": Check(
-                lambda answer: close(answer(torch.ones(4), torch.ones(3)), 0.5), "a tie counts half"
+            "below the floor of (2) no number is enough: infinity": agrees(
+                lambda answer: [1 / answer(0.1, 0.3, 0.1), 1 / answer(0.19, 0.3, 0.1)],
+                [0.0, 0.0],
+                "as M grows, the error does not go to 0 but to std sqrt(n_test / n_train)",
             ),
-            "it does not depend on how many strange inputs there are": agrees(
-                lambda answer: answer(_INSIDE, _OUTSIDE.repeat(7)),
-                lambda answer: answer(_INSIDE, _OUTSIDE),
-                "it is a chance over pairs: divide by the number of pairs",
+            "an obvious gap: two splits, the least that give a standard deviation": agrees(
+                lambda answer: answer(5.0, 0.1, 0.2), 2.0, "return at least 2"
             ),
         },
         known_errors=(
             KnownError(
-                lambda inside, outside: auroc(outside, inside),
-                "the roles are exchanged: a good score gave you less than 1/2.",
+                lambda gap, std, fraction: max(2.0, float(math.ceil((2 * std / gap) ** 2))),
+                "this is the number for independent splits. The term n_test / n_train is missing.",
             ),
             KnownError(
-                lambda inside, outside: (inside[:, None] > outside[None, :]).double().mean(),
-                "ties are lost. A saturated softmax gives many scores of exactly 1: they matter.",
+                lambda gap, std, fraction: (
+                    max(2.0, float(math.ceil(1 / room)))
+                    if (room := (gap / (2 * std)) ** 2 - fraction) > 0
+                    else math.inf
+                ),
+                "(2) has n_test over n_train, that is f / (1 − f), and not f.",
             ),
             KnownError(
-                lambda inside, outside: (inside[:, None] >= outside[None, :]).double().mean(),
-                "ties count as won. A score that never changes would look perfect.",
+                lambda gap, std, fraction: (
+                    max(2.0, float(math.floor(1 / room)))
+                    if (room := (gap / (2 * std)) ** 2 - fraction / (1 - fraction)) > 0
+                    else math.inf
+                ),
+                "round up: with the whole number below, the gap is less than two errors.",
+            ),
+            KnownError(
+                lambda gap, std, fraction: splits_needed(2 * gap, std, fraction),
+                "this is the number for a gap of one error; two are asked for.",
             ),
         ),
         hints=(
-            "Compare every known input with every strange one.",
-            "One for a win, one half for a tie, then the mean over all pairs.",
-            "`gap = inside[:, None] - outside[None, :]`",
+            "Write gap ≥ 2 std sqrt(1/M + f/(1 − f)) and square it.",
+            "1/M ≤ (gap / (2 std))² − f/(1 − f). What if the right-hand side is not positive?",
+            "math.ceil(1 / room), at least 2; math.inf if room ≤ 0.",
         ),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, VERMILLION
+from bdl_lessons.core import BLUE, RED
 from bdl_lessons.lessons.panel import Panel, Slider, Update
 
 RATES = tuple(step / 20 for step in range(19))
@@ -17,12 +17,14 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Two bars: the probability of each value of the factor, and a line at its mean."""
+    """Bars at the values of the factor on a unit, as high as their probabilities, and a dashed line
+    at the mean of the factor, which stays at 1.
+    """
     axis = figure.subplots()
     axis.set(xlim=(-0.5, 10.5), ylim=(0, 1.08), ylabel="probability")
     axis.set(xlabel="factor on the unit, z / keep")
     bars = axis.vlines([0, 1], 0, [0, 0], lw=14, color=BLUE, animated=True)
-    axis.axvline(1, color=VERMILLION, ls="--", label="mean")
+    axis.axvline(1, color=RED, ls="--", label="mean")
     axis.legend(loc="upper right")
     figure.subplots_adjust(0.09, 0.2, 0.98, 0.95)
 

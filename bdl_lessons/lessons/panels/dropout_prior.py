@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.special import roots_hermitenorm, xlogy
 
-from bdl_lessons.core import BLUE, GREY, INK, ORANGE, VERMILLION
+from bdl_lessons.core import BLUE, GREY, INK, ORANGE, RED
 from bdl_lessons.lessons.panel import Panel, Slider, Update
 from bdl_lessons.probability import implied_tau
 
@@ -45,16 +45,22 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: weight decay and the noise it implies. Middle: one weight. Right: its KL and slope."""
+    """Left: the noise that is assumed grows with the weight decay, a line on two logarithmic axes.
+    Middle: the density of one weight, two narrow peaks at 0 and at its value, under the wide
+    prior. Right: its KL to the prior against its value, curves with a small hill at zero, and
+    the slope away from it.
+    """
     left, middle, right = figure.subplots(1, 3)
     figure.subplots_adjust(0.075, 0.15, 0.985, 0.8, wspace=0.32)
 
     left.set(xscale="log", yscale="log", xlim=DECAYS, ylim=(1e-4, 1e4))
     left.set(xlabel="weight_decay (mse_loss)", ylabel="noise assumed, 1/√τ (units of y)")
     (classic,) = left.plot(DECAYS, DECAYS, color=BLUE, ls="-", animated=True)
-    (inverted,) = left.plot(DECAYS, DECAYS, color=VERMILLION, ls="--", animated=True)
+    (inverted,) = left.plot(DECAYS, DECAYS, color=RED, ls="--", animated=True)
     typed = left.scatter([], [], s=150, marker="*", c=ORANGE, edgecolor=INK, zorder=3)
-    typed.set_animated(True)
+    reading = left.text(0.03, 0.98, "", va="top", transform=left.transAxes)
+    for artist in (typed, reading):
+        artist.set_animated(True)
     _name(left, "The noise that is assumed", [classic, inverted], ["masks 0, 1", "nn.Dropout"])
 
     middle.set(xlim=(W[0], W[-1]), ylim=(1e-3, 1e3), yscale="log")
@@ -66,7 +72,7 @@ def build_figure(figure: Figure) -> Update:
     right.set(xlim=(-2.5, 2.5), ylim=(-1, TOP), xlabel="parameter Θ", ylabel="KL(q ‖ prior), nats")
     ghosts = [right.plot(THETAS, THETAS, color=GREY, lw=0.9, ls="-")[0] for _ in GHOSTS]
     (exact,) = right.plot(THETAS, THETAS, color=BLUE, ls="-")
-    (tangent,) = right.plot(TANGENT, TANGENT, color=VERMILLION, ls="--", lw=2.4)
+    (tangent,) = right.plot(TANGENT, TANGENT, color=RED, ls="--", lw=2.4)
     words = right.text(0.5, 0.98, "", ha="center", va="top", transform=right.transAxes)
     for artist in (*ghosts, exact, tangent, words):
         artist.set_animated(True)
@@ -74,13 +80,16 @@ def build_figure(figure: Figure) -> Update:
     _name(right, "Its KL term", handles, labels)
 
     def update(p_drop: float, length_scale: float, n_train: int, sigma: float) -> str:
+        noises = []
         for line, scaling in ((classic, "classic"), (inverted, "inverted")):
             tau = implied_tau(
                 DECAY, length_scale, n_train, p_drop, data_term="mse", scaling=scaling
             )
             line.set_ydata(np.sqrt(DECAYS / DECAY / tau))
-        noise = tau**-0.5
+            noises.append(tau**-0.5)
+        noise_classic, noise = noises
         typed.set_offsets([[DECAY, noise]])
+        reading.set_text(f"at 1e-4: {noise:.3g}\n(masks 0, 1: {noise_classic:.3g})")
 
         posterior.set_ydata(np.exp(log_q(W, 1.0, p_drop, sigma)))
         prior.set_ydata(np.exp(_log_normal(W, 0.0, 1 / length_scale)))
@@ -136,7 +145,7 @@ def kl_slope(theta: float, p_drop: float, length_scale: float, sigma: float) -> 
 def separated_kl(
     theta: np.ndarray | float, p_drop: float, length_scale: float, sigma: np.ndarray | float
 ) -> np.ndarray:
-    """Equation (18) for one weight: the same divergence if the two spikes do not overlap."""
+    """Equation (25) for one weight: the same divergence if the two spikes do not overlap."""
     precision, keep = length_scale**2, 1 - p_drop
     entropy = -xlogy(keep, keep) - xlogy(p_drop, p_drop)
     spike = precision * np.square(sigma) - 1 - np.log(precision * np.square(sigma))

@@ -14,7 +14,7 @@ from contourpy import contour_generator
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, GREY, INK, ORANGE, VERMILLION, tint
+from bdl_lessons.core import BLUE, GREY, INK, ORANGE, RED, tint
 from bdl_lessons.experiments.panel_arrays.dropout_rate import N_HIDDEN, RATES
 from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
 from bdl_lessons.lessons.panels import arrays
@@ -41,11 +41,14 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: one mask on the network. Middle: all sub-networks' outputs. Right: the boundary."""
+    """Left: a network with one hidden layer, of which a random mask keeps the filled units. Middle:
+    a histogram of the outputs of all 1024 sub-networks, with lines at their mean and at the
+    output by weight scaling. Right: points of two classes and the curved boundary between them.
+    """
     stored = arrays.load("dropout_rate")
     masks = all_masks(N_HIDDEN).numpy()
     left, middle, right = figure.subplots(1, 3, width_ratios=(0.9, 1.15, 1.15))
-    figure.subplots_adjust(0.02, 0.16, 0.985, 0.89, wspace=0.22)
+    figure.subplots_adjust(0.01, 0.16, 0.985, 0.89, wspace=0.29)
     edges, units, title = _network(left)
 
     middle.set(xlim=(0, 1), xlabel="P(class 1 | input)", ylabel="probability (square-root scale)")
@@ -54,7 +57,7 @@ def build_figure(figure: Figure) -> Update:
     middle.set(ylim=(0, 1.5), yticks=(0, 0.05, 0.2, 0.5, 1))
     bars = middle.stairs(np.zeros(40), BINS, fill=True, color=tint(BLUE, 0.45), animated=True)
     mean = middle.axvline(0, ymax=0.8, color=BLUE, linestyle="-", lw=2.2, animated=True)
-    scaled = middle.axvline(0, ymax=0.8, color=VERMILLION, linestyle="--", lw=2.2, animated=True)
+    scaled = middle.axvline(0, ymax=0.8, color=RED, linestyle="--", lw=2.2, animated=True)
     names, spacing = ["exact mean", "weight scaling"], {"handlelength": 1.6, "columnspacing": 1.2}
     middle.legend([mean, scaled], names, loc="upper center", ncols=2, **spacing)
 
@@ -65,7 +68,7 @@ def build_figure(figure: Figure) -> Update:
     image = right.imshow(np.zeros(x.shape), animated=True, **place, **look)
     boundary = LineCollection([], colors=INK, linewidths=1.8, linestyles="-", animated=True)
     right.add_collection(boundary)
-    for label, colour, marker in ((0, VERMILLION, "o"), (1, BLUE, "s")):
+    for label, colour, marker in ((0, RED, "o"), (1, BLUE, "s")):
         chosen = stored["x"][stored["y"] == label]
         look = {"c": colour, "marker": marker, "edgecolor": "white", "lw": 0.6}
         right.scatter(*chosen.T, s=16, animated=True, zorder=3, **look)

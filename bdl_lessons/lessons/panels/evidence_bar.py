@@ -20,7 +20,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from bdl_lessons.core import BLUE, GREY, INK, ORANGE, VERMILLION, tint
+from bdl_lessons.core import BLUE, GREY, INK, ORANGE, RED, tint
 from bdl_lessons.datasets import bioassay
 from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
 from bdl_lessons.probability import gaussian_kl_full
@@ -33,6 +33,10 @@ EXACT_CORRELATION = -math.sqrt(0.6)
 CORRELATIONS = tuple(
     sorted([round(0.05 * step, 2) for step in range(-18, 19)] + [EXACT_CORRELATION])
 )
+WEB_SHIFTS_1 = (-1.5, -0.8, -0.4, -0.2, 0.0, 0.3, 0.6, 1.0, 1.6)
+WEB_SHIFTS_2 = (-1.5, -0.8, -0.3, 0.0, 0.3, 0.8, 1.5)
+WEB_SCALES = (0.3, 0.45, 0.6, 0.8, 1.0, 1.25, 1.6)
+WEB_CORRELATIONS = (-0.9, EXACT_CORRELATION, -0.6, -0.3, 0.0, 0.3, 0.7)
 MASS = (0.9, 0.5, 0.1)  # share of the posterior inside each contour
 DEEPEST = 9.0  # nats below the evidence that the picture shows
 
@@ -79,10 +83,17 @@ def panel() -> Panel:
         "evidence-bar",
         build_figure,
         [
-            Slider("shift_1", "mean of q in w₁, posterior std", SHIFTS, 0.6, shift),
-            Slider("shift_2", "mean of q in w₂, posterior std", SHIFTS, 0.0, shift),
-            Slider("scale", "std of q / posterior std", SCALES, 0.6, "{:.2f}".format),
-            Slider("correlation", "correlation of q", CORRELATIONS, 0.0, "{:+.2f}".format),
+            Slider("shift_1", "mean of q in w₁, posterior std", SHIFTS, 0.6, shift, WEB_SHIFTS_1),
+            Slider("shift_2", "mean of q in w₂, posterior std", SHIFTS, 0.0, shift, WEB_SHIFTS_2),
+            Slider("scale", "std of q / posterior std", SCALES, 0.6, "{:.2f}".format, WEB_SCALES),
+            Slider(
+                "correlation",
+                "correlation of q",
+                CORRELATIONS,
+                0.0,
+                "{:+.2f}".format,
+                WEB_CORRELATIONS,
+            ),
             Choice("posterior", "posterior", (LINE, BIOASSAY), LINE),
         ],
         size=(9.4, 3.6),
@@ -90,7 +101,10 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: contours of the posterior and ellipses of q. Right: the two steps to the evidence."""
+    """Left: contours of the posterior of two weights and ellipses of q, without tilt at the start.
+    Right: two bars that lead from the expected log-likelihood down to the ELBO and from there up
+    to the log evidence at zero.
+    """
     targets = {LINE: line_target(), BIOASSAY: bioassay_target()}
     plane, steps = figure.subplots(1, 2, width_ratios=(1, 1.25))
     figure.subplots_adjust(0.075, 0.145, 0.99, 0.835, wspace=0.2)
@@ -119,14 +133,14 @@ def build_figure(figure: Figure) -> Update:
     steps.axhline(0, color=INK, ls="-", lw=1.4)
     steps.text(2.98, 0.12, "log evidence", ha="right", va="bottom")
     bars = []
-    for name, colour, hatch in zip(names, (VERMILLION, ORANGE), ("//", ""), strict=True):
+    for name, colour, hatch in zip(names, (RED, ORANGE), ("//", ""), strict=True):
         look = {"color": tint(colour, 0.6), "hatch": hatch, "edgecolor": "white"}
         bars += steps.bar(name.get_position()[0], 1, 0.8, animated=True, **look)
         name.set_color(tuple(0.8 * channel for channel in to_rgb(colour)))
     kl_bar, gap = bars
     (elbo,) = steps.plot([0.35, 2.4], [0, 0], color=BLUE, ls="-", lw=2.4, animated=True)
     bold = {"weight": "bold", "ha": "center", "animated": True}
-    top_name = steps.text(0.75, 0, "expected log-likelihood", color=VERMILLION, **bold)
+    top_name = steps.text(0.75, 0, "expected log-likelihood", color=RED, **bold)
     elbo_name = steps.text(1.375, 0, "ELBO", va="top", color=BLUE, **bold)
     angle = np.linspace(0, 2 * np.pi, 90)
     circle = np.stack([np.cos(angle), np.sin(angle)])

@@ -1,8 +1,8 @@
 """Lesson 09: uncertainty between two clusters, exact Gaussian process against MC dropout.
 
-Networks of one, two and three hidden layers were trained with dropout on the hidden units, one for
-each rate of the slider. The Gaussian process is their infinitely wide, exact counterpart: the same
-prior, the same noise, the same points.
+Networks of one, two and three hidden layers were trained with dropout on the hidden units, from
+several starts for each rate of the slider. The Gaussian process is their infinitely wide, exact
+counterpart: the same prior, the same noise, the same points.
 """
 
 from __future__ import annotations
@@ -33,12 +33,15 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: draws and two-standard-deviation bands. Right: the standard deviations, log scale."""
+    """Left: two groups of data, and bands of two standard deviations over the line through them;
+    the band of the Gaussian process widens in the gap, that of dropout does not. Right: the
+    standard deviations of all starts on a logarithmic axis.
+    """
     stored = arrays.load("in_between_uncertainty")
     left, right = figure.subplots(1, 2, width_ratios=(1.2, 1))
     figure.subplots_adjust(0.06, 0.15, 0.985, 0.9, wspace=0.22)
     left.set(xlim=(-1.4, 1.4), ylim=(-4, 12), xlabel=POSITION_LABEL, ylabel="y")
-    left.set_title("Mean ± 2 standard deviations")
+    left.set_title("Mean ± 2 standard deviations, first start")
     process = left.fill_between([], [], color=tint(GREY, 0.35), lw=0, animated=True)
     net = left.fill_between([], [], color=tint(BLUE, 0.35), lw=0, animated=True)
     draws = left.add_collection(LineCollection([], colors=BLUE, lw=0.6, ls="-", animated=True))
@@ -46,26 +49,27 @@ def build_figure(figure: Figure) -> Update:
     left.legend([process, net], ["Gaussian process", "MC dropout"], loc="upper left")
 
     right.set(xlim=(-1.4, 1.4), xlabel=POSITION_LABEL, ylabel="standard deviation of f")
-    right.set(yscale="log", ylim=(1e-3, 8), title="In between")
+    right.set(yscale="log", ylim=(3e-4, 30), title="Standard deviation, every start")
     for centre in (-1, 1):
         right.axvline(centre, color=GREY, linestyle=":", lw=1)
     (gp_line,) = right.plot([], [], color=INK, linestyle="--", animated=True)
-    (net_line,) = right.plot([], [], color=BLUE, linestyle="-", animated=True)
-    right.legend([gp_line, net_line], ["Gaussian process", "MC dropout"], loc="lower right")
+    net_lines = right.add_collection(LineCollection([], colors=BLUE, ls="-", lw=1.2, animated=True))
+    right.legend([gp_line, net_lines], ["Gaussian process", "MC dropout"], loc="upper center")
 
     def update(depth: int, p_drop: float) -> str:
         which = RATES.index(p_drop)
-        mean, std = stored[f"mean_{depth}"][which], stored[f"std_{depth}"][which]
+        means, stds = stored[f"mean_{depth}"][which], stored[f"std_{depth}"][which]
         gp_mean, gp_std = stored[f"gp_mean_{depth}"], stored[f"gp_std_{depth}"]
         process.set_data(POSITION, gp_mean - 2 * gp_std, gp_mean + 2 * gp_std)
-        net.set_data(POSITION, mean - 2 * std, mean + 2 * std)
+        net.set_data(POSITION, means[0] - 2 * stds[0], means[0] + 2 * stds[0])
         lines = stored[f"draws_{depth}"][which]
         draws.set_segments([np.stack([POSITION, line], 1) for line in lines])
         gp_line.set_data(POSITION, gp_std)
-        net_line.set_data(POSITION, std)
+        net_lines.set_segments([np.stack([POSITION, std], 1) for std in stds])
+        ratios = ", ".join(f"{gap_ratio(std):.2f}" for std in stds)
         return (
-            f"Standard deviation in the gap over that at the clusters: Gaussian process "
-            f"<b>{gap_ratio(gp_std):.1f}</b>, MC dropout <b>{gap_ratio(std):.2f}</b>."
+            f"Standard deviation in the gap over the larger one at the clusters: Gaussian process "
+            f"<b>{gap_ratio(gp_std):.1f}</b>, MC dropout <b>{ratios}</b> from {len(stds)} starts."
         )
 
     return update

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, GREEN, INK, VERMILLION
+from bdl_lessons.core import BLUE, GREEN, INK, RED
 from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
 from bdl_lessons.probability import gaussian_cells, line_cells, point_cells, quantised_kl
 from bdl_lessons.probability.partition_kl import Cells
@@ -21,8 +21,8 @@ from bdl_lessons.probability.partition_kl import Cells
 HALVINGS = tuple(range(7))
 THETA, ALPHA = torch.tensor([1.2, -0.7], dtype=torch.float64), 0.5
 P_DROP = ALPHA / (1 + ALPHA)  # alpha = p_drop / keep: the same variance
-DISTRIBUTIONS = ("a number for each weight", "one number for both", "keep or drop both")
-STYLES = ((BLUE, "-", "o"), (VERMILLION, "--", "s"), (GREEN, "-.", "^"))
+DISTRIBUTIONS = ("one factor for each weight", "one factor for both", "keep or drop both")
+STYLES = ((BLUE, "-", "o"), (RED, "--", "s"), (GREEN, "-.", "^"))
 MISSING = (0, 1, 2)
 X_RANGE, Y_RANGE = (-2, 4), (-3, 2)
 
@@ -41,7 +41,10 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: the mass of every cell. Right: the KL through the grid, for all three distributions."""
+    """Left: the plane of two weights in cells, darker where the distribution has more mass. Right:
+    the KL measured with ever finer cells: it levels off if each weight has its own factor, and
+    grows without bound for the two other distributions.
+    """
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
     figure.subplots_adjust(0.06, 0.15, 0.985, 0.9, wspace=0.2)
     masses = {
@@ -63,7 +66,7 @@ def build_figure(figure: Figure) -> Update:
     for noise, (colour, dash, marker) in zip(DISTRIBUTIONS, STYLES, strict=True):
         right.plot(HALVINGS, kls[noise], color=colour, ls=dash, marker=marker, ms=5, label=noise)
     right.set(xlabel="halvings of the cell width", ylabel="KL through the grid (nats)")
-    right.set(xlim=(-0.3, 6.3), ylim=(0, None), title="Only one of the three settles")
+    right.set(xlim=(-0.3, 6.3), ylim=(0, None), title="The KL through the grid")
     right.legend(loc="upper left")
     (ring,) = right.plot([], [], "o", mfc="none", mec=INK, mew=1.8, ms=13, animated=True)
 

@@ -12,7 +12,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from torch import nn
 
-from bdl_lessons.core import BLUE, GREEN, INK, VERMILLION, tint
+from bdl_lessons.core import BLUE, GREEN, INK, RED, tint
 from bdl_lessons.datasets import co2
 from bdl_lessons.evaluation import log_predictive_likelihood, predictive_var
 from bdl_lessons.experiments.panel_arrays.mc_dropout_co2 import (
@@ -29,7 +29,7 @@ from bdl_lessons.lessons.panels import arrays
 from bdl_lessons.models import Network
 
 DRAWS = (2, 5, 10, 20, 50, 100)
-TAUS = (0.25, 0.5, 1.0, 2.0, 6.0, 10.0, 25.0, 100.0)  # the networks were trained with 6
+TAUS = (0.25, 0.5, 1.0, 2.0, 6.0, 10.0, 25.0, 100.0)  # the networks were trained with 5.9
 
 
 def panel() -> Panel:
@@ -47,7 +47,10 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: draws, mean and band over the months. Right: what the band is made of."""
+    """Left: the monthly concentration of CO2, and draws, mean and band of the network, which leave
+    the later months. Right: the predictive standard deviation over the years, with its epistemic
+    and its aleatoric part.
+    """
     stored, data = arrays.load("mc_dropout_co2"), six_years()
     x = torch.from_numpy(stored["x"])[:, None]
     years, future = data.to_years(x[:, 0]), co2()
@@ -63,9 +66,7 @@ def build_figure(figure: Figure) -> Update:
     train_years = data.to_years(data.x[:, 0])
     train_ppm = data.to_ppm(data.x[:, 0], data.y)
     (seen,) = left.plot(train_years, train_ppm, ".", color=INK, ms=4, animated=True, zorder=4)
-    (hidden,) = left.plot(
-        test_years, test_ppm, "x", color=VERMILLION, ms=4, animated=True, zorder=4
-    )
+    (hidden,) = left.plot(test_years, test_ppm, "x", color=RED, ms=4, animated=True, zorder=4)
     left.axvline(END, color=INK, lw=0.8, ls="--")
     left.set(xlim=(START, HORIZON), ylim=(322, 358), xlabel="year", ylabel="CO2 (ppm)")
     left.set_title("Mean ± 2 predictive standard deviations")

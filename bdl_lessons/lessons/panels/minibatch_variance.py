@@ -13,7 +13,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from bdl_lessons.core import BLUE, GREY, INK, VERMILLION, tint
+from bdl_lessons.core import BLUE, GREY, INK, RED, tint
 from bdl_lessons.datasets import diabetes
 from bdl_lessons.evaluation import regression_parts
 from bdl_lessons.evaluation.gradient_variance import Estimator, VarianceParts
@@ -25,12 +25,12 @@ QUANTITIES = {"loss": "loss", "gradient for μ": "mu", "gradient for log σ²": 
 ESTIMATORS: dict[Estimator, tuple] = {
     "local": (BLUE, "-"),
     "per example": (INK, "--"),
-    "per minibatch": (VERMILLION, "-."),
+    "per minibatch": (RED, "-."),
 }
 PARTS = {
     "examples": {"facecolor": tint(GREY, 0.6)},
     "own noise": {"facecolor": tint(BLUE, 0.45), "hatch": "//"},
-    "covariance": {"facecolor": tint(VERMILLION, 0.7), "hatch": ".."},
+    "covariance": {"facecolor": tint(RED, 0.7), "hatch": ".."},
 }
 TAU = 2.0
 
@@ -50,7 +50,10 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: the variance against B. Right: its parts at the chosen B."""
+    """Left: variance of the gradient against the size of the minibatch on two logarithmic axes:
+    noise for each unit falls fastest, noise that a minibatch shares levels off. Right: a stacked
+    bar for each kind of noise with the share of examples, own noise and covariance.
+    """
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
     figure.subplots_adjust(0.085, 0.155, 0.985, 0.89, wspace=0.24)
     sizes = np.geomspace(1, 1000, 60)
@@ -63,7 +66,7 @@ def build_figure(figure: Figure) -> Update:
         for name, (colour, dash) in ESTIMATORS.items()
     }
     here = left.axvline(1, color=GREY, ls=":", lw=1.2, animated=True)
-    half = left.plot(1, 1, "o", color=VERMILLION, ms=8, animated=True)[0]
+    half = left.plot(1, 1, "o", color=RED, ms=8, animated=True)[0]
     left.legend(lines.values(), lines.keys(), loc="lower left")
 
     right.set(xlim=(-0.6, 2.6), ylim=(0, 1.2), ylabel="share of per minibatch")

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, GREEN, GREY, INK, VERMILLION
+from bdl_lessons.core import BLUE, GREEN, GREY, INK, RED
 from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
 from bdl_lessons.probability import kingma_kl, loguniform_kl, loguniform_kl_slope, molchanov_kl
 
@@ -41,14 +41,17 @@ def matched_p_drop(log_alpha: float) -> float:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: the noise. Middle: the weight and the prior. Right: the divergence, three ways."""
+    """Left: the Gaussian factor as a curve and the binary one as two bars. Middle: the density of
+    one weight beside the prior, which has a pole at zero. Right: the KL against log alpha, a
+    falling curve, with two approximations of it; the cubic one leaves it above alpha = 1.
+    """
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 1.15))
     figure.subplots_adjust(0.07, 0.155, 0.985, 0.9, wspace=0.3)
 
     left.set(xlim=(NOISE[0], NOISE[-1]), ylim=(0, 2.6), yticks=(0, 1, 2))
     left.set(xlabel="factor ξ", ylabel="density, or probability (bars)", title="the noise")
     (gaussian,) = left.plot(NOISE, NOISE, color=BLUE, ls="-", animated=True)
-    stems = left.vlines([0, 1], 0, [1, 1], color=VERMILLION, lw=5, alpha=0.7, animated=True)
+    stems = left.vlines([0, 1], 0, [1, 1], color=RED, lw=5, alpha=0.7, animated=True)
     left.legend([gaussian, stems], ["N(1, α)", "binary"], loc="upper right")
 
     middle.set(xlim=(WEIGHT[0], WEIGHT[-1]), ylim=(1e-3, 2e3), yscale="log")
@@ -67,7 +70,7 @@ def build_figure(figure: Figure) -> Update:
     right.text(0.3, 1.7, "α > 1")
     x = CURVE.numpy()
     right.plot(x, loguniform_kl(CURVE).numpy(), color=BLUE, ls="-", label="exact")
-    right.plot(x, kingma_kl(CURVE).numpy(), color=VERMILLION, ls="--", label="cubic")
+    right.plot(x, kingma_kl(CURVE).numpy(), color=RED, ls="--", label="cubic")
     right.plot(x, molchanov_kl(CURVE).numpy(), color=GREEN, ls=":", lw=2.6, label="sigmoid")
     right.legend(loc="upper right")
     here = right.scatter([], [], s=60, c=BLUE, edgecolor=INK, zorder=4, animated=True)

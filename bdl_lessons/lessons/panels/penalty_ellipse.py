@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, GREY, INK, ORANGE, VERMILLION, tint
+from bdl_lessons.core import BLUE, GREY, INK, ORANGE, RED, tint
 from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
 from bdl_lessons.probability import orthogonal_matrix
 
@@ -50,7 +50,7 @@ def panel() -> Panel:
             Slider("n_reflections", "reflections T", REFLECTIONS, 0, str),
             Choice("ratio", "α₁ / α₂", RATIOS, 25),
         ],
-        size=(9.6, 3.5),
+        size=(9.6, 4.2),
     )
 
 
@@ -83,9 +83,13 @@ def ellipse(matrix: np.ndarray, level: float) -> np.ndarray:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: noisy copies of one input. Middle: weights. Right: R, direction by direction."""
+    """Left: noisy copies of one input in an ellipse, with lines of equal output. Middle: contours
+    of the loss and of the penalty over two weights, and the minimum between them. Right: bars
+    with the penalty of each direction and their sum, below a dashed bound.
+    """
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 0.8))
-    figure.subplots_adjust(0.07, 0.155, 0.985, 0.9, wspace=0.34)
+    figure.subplots_adjust(0.07, 0.29, 0.985, 0.92, wspace=0.34)
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": 2}
     h, y = examples()
     S = h.T @ h / N_EXAMPLES
     best = np.linalg.solve(S, h.T @ y / N_EXAMPLES)
@@ -95,31 +99,33 @@ def build_figure(figure: Figure) -> Update:
     left.set(aspect="equal", title="Noise on one input")
     left.scatter(*h.T, s=14, c=GREY, alpha=0.6, lw=0)
     copies = left.scatter([], [], s=8, c=ORANGE, lw=0, animated=True)
-    (cloud,) = left.plot([], [], color=VERMILLION, ls="-", animated=True)
+    (cloud,) = left.plot([], [], color=RED, ls="-", animated=True)
     same = [left.plot([], [], color=BLUE, ls=":", lw=1.2, animated=True)[0] for _ in range(9)]
     left.scatter(*CHOSEN, s=45, c=INK, zorder=5)
-    left.legend([cloud, same[0]], ["2 std of h ∘ ξ", "equal output"], loc="upper left")
+    left.legend([cloud, same[0]], ["2 std of h ∘ ξ", "equal output"], **below)
+    label = left.text(2.5, -0.5, "", ha="right", backgroundcolor="white", animated=True)
 
     middle.set(xlim=(-1.2, 2.2), ylim=(-1.7, 1.7), xlabel="weight w₁", ylabel="weight w₂")
-    middle.set(aspect="equal", title="Weights it holds back")
+    middle.set(aspect="equal", title="Loss and penalty")
     for level in (0.02, 0.08, 0.2, 0.4):
         middle.plot(*(best[:, None] + ellipse(S, 2 * level)), color=tint(BLUE, 0.45), ls="-", lw=1)
     middle.scatter(*best, s=40, c=BLUE, marker="s", zorder=4)
     middle.scatter(0, 0, s=20, c=GREY, marker="+")
     (touching,) = middle.plot([], [], color=BLUE, ls="-", animated=True)
-    (level_set,) = middle.plot([], [], color=VERMILLION, ls="--", animated=True)
-    found = middle.scatter([], [], s=50, c=VERMILLION, edgecolor=INK, zorder=5, animated=True)
-    middle.legend([touching, level_set], ["clean loss", "penalty R"], loc="lower left")
+    (level_set,) = middle.plot([], [], color=RED, ls="--", animated=True)
+    found = middle.scatter([], [], s=50, c=RED, edgecolor=INK, zorder=5, animated=True)
+    middle.legend([touching, level_set], ["clean loss", "penalty R"], **below)
 
     right.set(xlim=(0.4, 3.6), ylim=(0, 0.38), xticks=(1, 2, 3), ylabel="nats per example")
     right.set_xticklabels(["α₁", "α₂", "sum = R"])
     right.set_title("Penalty by direction")
-    bars = right.bar([1, 2, 3], [0, 0, 0], 0.62, color=[ORANGE, ORANGE, VERMILLION], animated=True)
+    bars = right.bar([1, 2, 3], [0, 0, 0], 0.62, color=[ORANGE, ORANGE, RED], animated=True)
     (limit,) = right.plot([], [], color=INK, ls="--", lw=1.2, animated=True)
-    right.legend([limit], ["bound ½ λmax Σα"], loc="upper left")
+    right.legend([limit], ["bound ½ λmax Σα"], **below)
 
     def update(log10_alpha: float, n_reflections: int, ratio: float) -> str:
         now = setting(log10_alpha, n_reflections, ratio)
+        label.set_text(f"T = {n_reflections}")
         Q = np.outer(CHOSEN, CHOSEN) * now.C
         copies.set_offsets(CHOSEN + CHOSEN * (normal * np.sqrt(now.alpha) @ now.U.T))
         cloud.set_data(*(CHOSEN[:, None] + ellipse(np.linalg.inv(Q), 4.0)))

@@ -1,7 +1,7 @@
-"""Lesson 08: cut at a threshold on log alpha; what is left, how it looks, and its accuracy.
+"""Lesson 08: prune at a threshold on log alpha; what is left, how it looks, and its accuracy.
 
 Three networks 64-50-10 were trained on handwritten digits: two priors on the true labels, and one
-on random labels. The slider cuts; nothing is trained again.
+on random labels. The slider prunes; nothing is trained again.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, GREY, INK, VERMILLION, tint
+from bdl_lessons.core import BLUE, GREY, INK, RED, tint
 from bdl_lessons.datasets import digits
 from bdl_lessons.experiments.panel_arrays.pruning_threshold import NETWORKS, WIDTH
 from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
@@ -21,7 +21,7 @@ GRID = (5, 10)
 
 
 def panel() -> Panel:
-    """The panel of lesson 08: where to cut, and which network."""
+    """The panel of lesson 08: the threshold, and which network."""
     return Panel(
         "pruning-threshold",
         build_figure,
@@ -29,37 +29,36 @@ def panel() -> Panel:
             Slider("threshold", "threshold on log α", THRESHOLDS, 3.0),
             Choice("network", "network", NETWORKS, NETWORKS[0]),
         ],
-        size=(9.8, 3.5),
+        size=(9.6, 3.5),
     )
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: all log alphas. Middle: accuracy and sparsity. Right: weights into each hidden unit."""
+    """Left: a histogram of the log alphas of all weights, in blue those below the threshold.
+    Middle: test accuracy, which stays high, and sparsity, which falls, against the threshold.
+    Right: for every hidden unit a picture of the weights that remain, most of them empty.
+    """
     stored, data = arrays.load("pruning_threshold"), digits(seed=0)
     x, y = data.x_test.numpy(), data.y_test.numpy()
     curves = {name: threshold_curves(stored, name, x, y) for name in NETWORKS}
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 1.4))
-    figure.subplots_adjust(0.065, 0.155, 0.99, 0.9, wspace=0.2)
+    figure.subplots_adjust(0.065, 0.155, 0.99, 0.9, wspace=0.26)
 
     kept_bars = left.stairs(np.zeros(80), BINS, fill=True, color=BLUE, animated=True, zorder=2)
     cut_bars = left.stairs(
         np.zeros(80), BINS, fill=True, color=tint(GREY, 0.5), animated=True, zorder=1
     )
-    left_line = left.axvline(0, color=VERMILLION, ls="--", animated=True)
-    left.set(xlim=(-10, 30), ylim=(0, 420), xlabel="log α (30: 30 or more)", ylabel="weights")
-    left.set_title("Kept (blue) and cut")
+    left_line = left.axvline(0, color=RED, ls="--", animated=True)
+    left.set(xlim=(-10, 30), ylim=(0, 470), xlabel="log α (30: 30 or more)", ylabel="weights")
+    left.set_title("Kept (blue) and removed")
 
     (accuracy_line,) = middle.plot([], [], color=INK, ls="-", animated=True)
     (sparsity_line,) = middle.plot([], [], color=BLUE, ls=":", animated=True)
-    middle_line = middle.axvline(0, color=VERMILLION, ls="--", animated=True)
-    middle.set(xlim=(-6, 14), ylim=(0, 1.03), xlabel="threshold on log α")
-    middle.set_title("Cutting elsewhere")
-    middle.legend(
-        [accuracy_line, sparsity_line],
-        ["test accuracy", "sparsity"],
-        loc="upper right",
-        bbox_to_anchor=(1, 0.37),
-    )
+    middle_line = middle.axvline(0, color=RED, ls="--", animated=True)
+    middle.set(xlim=(-6, 14), ylim=(0, 1.03), xlabel="threshold on log α", ylabel="fraction")
+    middle.set_title("At other thresholds")
+    middle.text(13.8, 0.92, "test accuracy", ha="right", va="top", color=INK)
+    middle.text(13.8, 0.36, "sparsity", ha="right", va="top", color=BLUE)
 
     image = right.imshow(
         mosaic(np.zeros((WIDTH, 64))), cmap="PuOr", vmin=-1.2, vmax=1.2, animated=True

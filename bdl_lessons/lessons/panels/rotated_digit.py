@@ -9,7 +9,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import nn
 
-from bdl_lessons.core import BLUE, INK, VERMILLION
+from bdl_lessons.core import BLUE, INK, RED
 from bdl_lessons.datasets.rotation import rotated
 from bdl_lessons.experiments.panel_arrays.rotated_digit import (
     ANGLES,
@@ -39,7 +39,10 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: the digit. Middle: each draw's probabilities. Right: entropies over the angle."""
+    """Left: the rotated digit. Middle: the probability of each class in 100 draws, as dots, and
+    their mean. Right: predictive entropy and mutual information, which rise and fall with the
+    angle, and a line at the angle shown.
+    """
     stored = arrays.load("rotated_digit")
     logits = stored["logits"].astype(np.float64)
     shift = np.random.default_rng(0).uniform(-0.3, 0.3, (N_SAMPLES, 10))
@@ -51,14 +54,14 @@ def build_figure(figure: Figure) -> Update:
 
     votes = middle.scatter([], [], s=9, color=BLUE, alpha=0.5, lw=0, animated=True)
     means = middle.scatter(
-        range(10), np.zeros(10), s=420, marker="_", color=VERMILLION, lw=2.4, animated=True
+        range(10), np.zeros(10), s=420, marker="_", color=RED, lw=2.4, animated=True
     )
     middle.set(xlim=(-0.6, 9.6), ylim=(-0.03, 1.03), xticks=range(10), xlabel="class")
     middle.set(ylabel="softmax output", title="100 draws (dots) and their mean")
 
     (entropy_line,) = right.plot([], [], color=INK, ls="-", animated=True)
     (information_line,) = right.plot([], [], color=BLUE, ls="--", animated=True)
-    here = right.axvline(0, ymax=0.64, color=VERMILLION, ls=":", animated=True)
+    here = right.axvline(0, ymax=0.64, color=RED, ls=":", animated=True)
     right.axhline(math.log(10), color=INK, lw=0.8, ls=":")
     right.text(178, math.log(10) + 0.04, "log 10", ha="right", fontsize=10)
     right.set(xlim=(0, 180), ylim=(0, 2.6), xticks=range(0, 181, 45), ylabel="nats")

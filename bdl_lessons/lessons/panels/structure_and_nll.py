@@ -1,8 +1,7 @@
-"""Lesson 10: VSD with 0 to 3 reflections on two small real sets, at any weight of the KL.
+"""Lesson 10: trained VSD on two small real sets, against the number of reflections.
 
-Everything but MAP and MC dropout depends on the weight lambda of the KL; MAP's weight decay and the
-rate of MC dropout are chosen on validation examples. The slider moves lambda; nothing is trained
-again.
+The KL counts every weight, and the slider moves its weight. MAP's weight decay and the rate of MC
+dropout are chosen on validation examples and do not move. Nothing is trained again.
 """
 
 from __future__ import annotations
@@ -10,16 +9,24 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, GREY, INK, VERMILLION, tint
-from bdl_lessons.experiments.panel_arrays.structure_and_nll import LAMBDAS, METHODS, N_SEEDS, TASKS
+from bdl_lessons.core import BLUE, GREY, INK, RED, tint
+from bdl_lessons.evaluation.model_comparison import Difference, paired_difference
+from bdl_lessons.experiments.panel_arrays.structure_and_nll import DEPTHS, KL_WEIGHTS, METHODS
 from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
 from bdl_lessons.lessons.panels import arrays
 
-FIXED = ("MAP", "MC dropout")
 READINGS = ("average of 50 draws", "mean weights")
-SCORES = {"digits": ("NLL [nats]", "ECE", "accuracy"), "diabetes": ("RMSE", "log lik. [nats]")}
-LOG_SCALE = {"NLL [nats]": (0.1, 0.2, 0.4), "ECE": (0.02, 0.05, 0.1, 0.2)}
-BETTER = {"NLL [nats]": -1, "ECE": -1, "accuracy": 1, "RMSE": -1, "log lik. [nats]": 1}
+TEST_FRACTION = 0.238  # test / (training + test) on both sets, without validation examples
+SCORES = {
+    ("digits", 0): ("digits: NLL", "nats, ↓ better"),
+    ("digits", 1): ("digits: ECE", "↓ better"),
+    ("diabetes", 1): ("diabetes: log likelihood", "nats, ↑ better"),
+}
+TICKS = {("digits", 0): (0.1, 0.2, 0.4), ("digits", 1): (0.02, 0.05, 0.1, 0.2)}
+TICKS |= {("diabetes", 1): (-5.48, -5.46, -5.44, -5.42)}
+SHOWN = ["VD, per weight", *(f"VSD, T = {depth}, per weight" for depth in DEPTHS)]
+ROWS = [list(METHODS).index(name) for name in SHOWN]
+FIXED = {"MAP": ("--", GREY), "MC dropout": (":", INK)}
 
 
 def panel() -> Panel:
@@ -28,79 +35,98 @@ def panel() -> Panel:
         "structure-and-nll",
         build_figure,
         [
-            Slider("kl_weight", "λ, weight of the KL", LAMBDAS, 0.03),
+            Slider("kl_weight", "weight of the KL", KL_WEIGHTS, 0.1),
             Choice("reading", "prediction", READINGS, READINGS[0]),
         ],
-        size=(9.8, 3.5),
+        size=(9.6, 3.6),
     )
 
 
 def build_figure(figure: Figure) -> Update:
-    """A row for each method, a column for each score: every seed, their mean, its standard error.
-
-    Grey methods do not depend on the slider: they keep the setting that validation chose.
+    """Three panels with NLL, ECE and log likelihood against the number of reflections T, beside VD,
+    MAP and MC dropout; bars are two errors of the difference to T = 0 and cover it. The last
+    panel: the mean learned alpha, which falls with T.
     """
     stored = arrays.load("structure_and_nll")
-    columns = [(task, k) for task in SCORES for k in range(len(SCORES[task]))]
-    axes = figure.subplots(1, len(columns), sharey=True)
-    figure.subplots_adjust(0.1, 0.15, 0.985, 0.88, wspace=0.14)
-    rows = np.arange(len(METHODS))[::-1]
+    axes = figure.subplots(1, 4)
+    figure.subplots_adjust(0.065, 0.27, 0.99, 0.9, wspace=0.55)
+    places = np.arange(len(SHOWN)) - 1
+    for axis in axes:
+        axis.set(xticks=places, xlabel="T, reflections", xlim=(-1.5, places[-1] + 0.5))
+        axis.set_xticklabels(["VD", *map(str, DEPTHS)])
     moving = []
-    for axis, (task, k) in zip(axes, columns, strict=True):
-        name = SCORES[task][k]
-        low, high = _range(stored, task, k)
-        if name in LOG_SCALE:
-            axis.set_xscale("log")
-            axis.set_xticks(LOG_SCALE[name], LOG_SCALE[name])
-            axis.minorticks_off()
-            low, high = low / 1.15, high * 1.15
-        else:
-            low, high = low - 0.06 * (high - low), high + 0.06 * (high - low)
-            axis.locator_params(axis="x", nbins=3)
-        axis.set(xlim=(low, high), xlabel=name, ylim=(-0.6, rows[0] + 0.6))
-        axis.set_title(f"{task}, {'←' if BETTER[name] < 0 else '→'} better", fontsize=9.5)
-        axis.set_yticks(rows, METHODS)
-        for row in rows[1::2]:
-            axis.axhspan(row - 0.5, row + 0.5, color=tint(GREY, 0.12), lw=0)
-        dots = axis.scatter([], [], s=9, color=tint(BLUE, 0.45), lw=0, animated=True)
-        bars = axis.hlines(rows, 0 * rows, 0 * rows, color=INK, lw=1.6, animated=True, zorder=3)
-        means = axis.scatter([], [], s=34, color=INK, animated=True, zorder=4)
-        means.set(edgecolor=INK, linewidth=0.6)
-        moving.append((dots, bars, means))
-    colours = [GREY if name in FIXED else VERMILLION for name in METHODS]
+    for axis, (key, (name, unit)) in zip(axes, SCORES.items(), strict=False):
+        _score_axis(axis, stored, key)
+        axis.set_title(name, fontsize=10.5)
+        axis.set_ylabel(unit, labelpad=1)
+        level = axis.axhline(1, color=tint(BLUE, 0.5), lw=1, animated=True)
+        bars = axis.vlines(places, 1, 1, color=BLUE, lw=2, animated=True)
+        dots = axis.scatter(places, places, s=20, c=[RED, *[BLUE] * len(DEPTHS)], animated=True)
+        lines = [
+            axis.axhline(1, ls=dash, color=colour, label=f"{method}, tuned", animated=True)
+            for method, (dash, colour) in FIXED.items()
+        ]
+        moving.append((key, level, bars, dots, lines))
+    axes[3].set(yscale="log", ylim=(0.03, 1.1))
+    axes[3].set_yticks((0.05, 0.1, 0.2, 0.5, 1), ("0.05", "0.1", "0.2", "0.5", "1"))
+    axes[3].minorticks_off()
+    axes[3].set_title("mean learned α", fontsize=10.5)
+    axes[3].set_ylabel("variance", labelpad=1)
+    alphas = [
+        axes[3].plot(places, 0 * places + 1, mark, ms=6, color=INK, mfc=face, animated=True)[0]
+        for mark, face in (("o", INK), ("s", "none"))
+    ]
+    names = ["VSD ± 2 errors of the difference to T = 0", "VD", *FIXED, "α, digits", "α, diabetes"]
+    shapes = [moving[0][2], axes[0].scatter([], [], s=20, color=RED), *moving[0][4], *alphas]
+    figure.legend(shapes, names, loc="lower center", ncols=6, columnspacing=1, handlelength=1.4)
 
     def update(kl_weight: float, reading: str) -> str:
-        for (task, k), (dots, bars, means) in zip(columns, moving, strict=True):
-            values = shown(stored, task, kl_weight, reading)[..., k]
-            mean, sem = values.mean(1), values.std(1, ddof=1) / N_SEEDS**0.5
-            dots.set_offsets(np.stack([values.ravel(), rows.repeat(N_SEEDS)], 1))
-            bars.set_segments(
-                [[(m - e, r), (m + e, r)] for m, e, r in zip(mean, sem, rows, strict=True)]
-            )
-            means.set_offsets(np.stack([mean, rows], 1))
-            means.set_facecolor(colours)
-        alphas = {
-            task: stored[f"{task}_alpha"][:, LAMBDAS.index(kl_weight)].mean(1) for task in TASKS
-        }
-        t0, t2 = (list(METHODS).index(f"VSD, T = {t}") for t in (0, 2))
-        nll = shown(stored, "digits", kl_weight, reading)[..., 0]
-        gain = nll[t0] - nll[t2]
-        return (
-            f"Digits, NLL of T = 0 minus T = 2 on the same splits: <b>{gain.mean():.3f}</b> ± "
-            f"{gain.std(ddof=1) / N_SEEDS**0.5:.3f} nats. Mean α at T = 0: digits "
-            f"<b>{alphas['digits'][t0]:.2f}</b>, diabetes <b>{alphas['diabetes'][t0]:.2f}</b>."
-        )
+        said = []
+        for key, level, bars, dots, lines in moving:
+            values = shown(stored, *key, kl_weight, reading)
+            to_t0, (low, high) = to_no_reflection(values)
+            mean = values.mean(1)
+            level.set_ydata([mean[1], mean[1]])
+            ends = zip(places, low, high, strict=True)
+            bars.set_segments([[(x, start), (x, end)] for x, start, end in ends])
+            dots.set_offsets(np.stack([places, mean], 1))
+            for line, method in zip(lines, FIXED, strict=True):
+                best = fixed(stored, *key, method, reading).mean()
+                line.set_ydata([best, best])
+            t2 = to_t0[SHOWN.index("VSD, T = 2, per weight")]
+            said.append(f"{SCORES[key][0]} <b>{t2.mean:+.3f}</b> ± {t2.corrected_std_error:.3f}")
+        at = KL_WEIGHTS.index(kl_weight)
+        for line, task in zip(alphas, ("digits", "diabetes"), strict=True):
+            line.set_ydata(stored[f"{task}_alpha"][ROWS, at].mean((1, 2)))
+        return f"T = 2 minus T = 0 on the same splits: {', '.join(said)}."
 
     return update
 
 
-def shown(stored: dict[str, np.ndarray], task: str, kl_weight: float, reading: str) -> np.ndarray:
-    """Scores ``(methods, seeds, scores)`` at one KL weight; fixed methods at their best setting."""
-    at = best_settings(stored, task)
-    for row, method in enumerate(METHODS):
-        if method not in FIXED:
-            at[row] = LAMBDAS.index(kl_weight)
-    return stored[task][np.arange(len(METHODS)), at, :, READINGS.index(reading)]
+def shown(
+    stored: dict[str, np.ndarray], task: str, score: int, kl_weight: float, reading: str
+) -> np.ndarray:
+    """One score of VD and of VSD at each depth, ``(methods, seeds)``, at one weight of the KL."""
+    at = KL_WEIGHTS.index(kl_weight), slice(None), READINGS.index(reading), score
+    return stored[task][ROWS, *at].astype(float)
+
+
+def to_no_reflection(values: np.ndarray) -> tuple[list[Difference], np.ndarray]:
+    """Differences to T = 0, and the bars ``(2, methods)`` of two of their errors about the means.
+
+    ``values`` are those of ``shown``.
+    """
+    to_t0 = [paired_difference(row, values[1], TEST_FRACTION) for row in values]
+    errors = np.array([2 * difference.corrected_std_error for difference in to_t0])
+    return to_t0, values.mean(1) + np.stack([-errors, errors])
+
+
+def fixed(
+    stored: dict[str, np.ndarray], task: str, score: int, method: str, reading: str
+) -> np.ndarray:
+    """One score, ``(seeds,)``, of a method at the setting that validation chose for it."""
+    row = list(METHODS).index(method)
+    return stored[task][row, 0, :, READINGS.index(reading), score].astype(float)
 
 
 def best_settings(stored: dict[str, np.ndarray], task: str) -> np.ndarray:
@@ -108,7 +134,18 @@ def best_settings(stored: dict[str, np.ndarray], task: str) -> np.ndarray:
     return stored[f"{task}_validation"].mean(2).argmin(1)
 
 
-def _range(stored: dict[str, np.ndarray], task: str, k: int) -> tuple[float, float]:
-    """From the smallest to the largest value of a score that the panel can show."""
-    values = np.stack([shown(stored, task, w, r)[..., k] for w in LAMBDAS for r in READINGS])
-    return values.min(), values.max()
+def _score_axis(axis, stored: dict[str, np.ndarray], key: tuple[str, int]) -> None:
+    """Limits that hold every bar and line that the panel can show; what is positive is log."""
+    values = [
+        to_no_reflection(shown(stored, *key, weight, r))[1]
+        for weight in KL_WEIGHTS
+        for r in READINGS
+    ]
+    values += [fixed(stored, *key, method, r).mean() for method in FIXED for r in READINGS]
+    every = np.concatenate([np.ravel(value) for value in values])
+    if every.min() > 0:
+        axis.set(yscale="log", ylim=(every.min() / 1.15, every.max() * 1.15))
+    else:
+        axis.set_ylim(every.min() - 0.005, every.max() + 0.005)
+    axis.set_yticks(TICKS[key], map(str, TICKS[key]))
+    axis.minorticks_off()

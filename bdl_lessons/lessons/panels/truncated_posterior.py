@@ -1,7 +1,7 @@
-"""Lesson 09: the log-uniform prior cut off at ``10**-k``, and where the posterior then lies.
+"""Lesson 09: the log-uniform prior truncated at ``10**-k``, and where the posterior then lies.
 
 On the axis of ``log10 |v|`` the prior is flat, so the posterior's shape is the likelihood's: a bump
-where the data say, and a shelf to its left that never ends. The cut-off decides how much shelf.
+where the data say, and a shelf to its left that never ends. Truncation decides how much shelf.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 import numpy as np
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, GREY, INK, VERMILLION, tint
+from bdl_lessons.core import BLUE, GREY, INK, RED, tint
 from bdl_lessons.lessons.panel import Panel, Slider, Update
 from bdl_lessons.probability import decades_to_half, mass_near_zero
 
@@ -22,42 +22,47 @@ LEFT_END, RIGHT_END = -41.0, 1.5
 
 
 def panel() -> Panel:
-    """The cut-off ``k`` and the z-score ``t`` of the weight."""
+    """The decades ``k`` of truncation and the z-score ``t`` of the weight."""
     return Panel(
         "truncated-posterior",
         build_figure,
         [
-            Slider("k", "k, prior cut off at |v| = 10^-k", CUTS, 3),
-            Slider("t", "t, estimate / standard error", Z_SCORES, 2.0),
+            Slider("k", "decades: prior truncated at 10^−decades", CUTS, 3),
+            Slider("t", "t, z-score (estimate / standard error)", Z_SCORES, 2.0),
         ],
         size=(9.4, 3.3),
     )
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: likelihood over the decades of ``|v|``. Right: posterior mass near zero against k."""
+    """Left: the posterior over the logarithm of the weight's size, flat far to the left and cut off
+    at the truncation, with a peak where the data put the weight. Right: the share of the mass
+    below 0.1, which rises towards 1 as the truncation moves out.
+    """
     left, right = figure.subplots(1, 2, width_ratios=(1.5, 1))
     figure.subplots_adjust(0.065, 0.16, 0.985, 0.89, wspace=0.2)
     decades = np.concatenate([np.linspace(LEFT_END, -3, 60), np.linspace(-2.99, RIGHT_END, 400)])
-    left.set(xlim=(LEFT_END, RIGHT_END), ylim=(0, 2.1), xlabel=r"$\log_{10} |v|$")
-    left.set(ylabel="posterior, not normalised", title="The shelf is as long as the prior allows")
+    left.set(
+        xlim=(LEFT_END, RIGHT_END), ylim=(0, 2.7), xlabel=r"$\log_{10} |w|$, w in standard errors"
+    )
+    left.set(ylabel="posterior, not normalised", title="Posterior over the decades")
     (curve,) = left.plot([], [], color=INK, linestyle="-", lw=1.4, animated=True)
-    near = left.fill_between([], [], color=tint(VERMILLION, 0.55), lw=0, animated=True)
+    near = left.fill_between([], [], color=tint(RED, 0.55), lw=0, animated=True)
     far = left.fill_between([], [], color=tint(BLUE, 0.55), lw=0, animated=True)
-    cut = left.axvline(0, color=INK, linestyle="--", lw=1.4, animated=True)
+    cut = left.axvline(0, 0, 0.8, color=INK, linestyle="--", lw=1.4, animated=True)
     left.legend(
         [near, far, cut],
-        [f"|v| < {DELTA:g}", f"|v| > {DELTA:g}", "cut-off"],
+        [f"|w| < {DELTA:g}", f"|w| > {DELTA:g}", "truncation"],
         loc="upper left",
         ncols=3,
     )
 
     ks = np.linspace(1, 40, 118)
-    right.set(xlim=(0, 40.9), ylim=(-0.02, 1.02), xlabel="k")
-    right.set(ylabel=f"posterior mass of |v| < {DELTA:g}", title="Slowly, and without end")
+    right.set(xlim=(0, 40.9), ylim=(-0.02, 1.02), xlabel="decades of truncation")
+    right.set(ylabel=f"posterior mass of |w| < {DELTA:g}", title="Posterior mass near zero")
     right.axhline(0.5, color=GREY, linestyle=":", lw=1)
-    (mass_curve,) = right.plot([], [], color=VERMILLION, linestyle="-", animated=True)
-    (dot,) = right.plot([], [], "o", color=VERMILLION, mec=INK, ms=8, animated=True)
+    (mass_curve,) = right.plot([], [], color=RED, linestyle="-", animated=True)
+    (dot,) = right.plot([], [], "o", color=RED, mec=INK, ms=8, animated=True)
 
     def update(k: float, t: float) -> str:
         shape = _likelihood(decades, t)
@@ -73,9 +78,10 @@ def build_figure(figure: Figure) -> Update:
         dot.set_data([k], [mass])
         half = decades_to_half(t, DELTA)
         return (
-            f"Cut off at 10<sup>−{k}</sup> standard errors, a weight that stands <b>{t:g}</b> "
-            f"standard errors from zero has posterior mass <b>{mass:.3f}</b> within "
-            f"{DELTA:g} of zero. Half of the mass is there from k = <b>{half:.3g}</b> on."
+            f"Prior truncated at 10<sup>−{k}</sup> standard errors, z-score <b>{t:g}</b>: "
+            f"posterior mass <b>{mass:.3f}</b> within "
+            f"{DELTA:g} standard errors of zero. It reaches one half "
+            f"after <b>{half:.3g}</b> decades."
         )
 
     return update

@@ -17,7 +17,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from bdl_lessons.core import BLUE, CYCLE, GREY, INK, VERMILLION, tint
+from bdl_lessons.core import BLUE, CYCLE, GREY, INK, RED, tint
 from bdl_lessons.lessons.panel import Choice, Panel, Slider, Update
 from bdl_lessons.reference import CosKernel, ErfKernel, NNGPKernel, ReLUKernel
 from bdl_lessons.reference.random_features import NONLINEARITIES
@@ -68,7 +68,10 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Prior draws, the network's covariance, the closed form, and the deviation at all widths."""
+    """Left: four functions drawn from the network, over the band of the Gaussian process. Middle:
+    two maps of the covariance, of this network and in the limit, that become alike. Right: the
+    deviation between them falls like one over the root of the width.
+    """
     boxes = [(0.055, 0.215, 0.65), (0.335, 0.182, 0.515), (0.555, 0.182, 0.515)]
     boxes += [(0.745, 0.012, 0.515), (0.875, 0.115, 0.65)]
     left, middle, right, bar, curve = (figure.add_axes((x, 0.16, w, h)) for x, w, h in boxes)
@@ -108,7 +111,7 @@ def build_figure(figure: Figure) -> Update:
     curve.plot(WIDTHS, 1.6 * slope, color=GREY, linestyle="--", lw=1.2)
     curve.text(90, 0.6, "1/√K", color=INK)
     (errors,) = curve.plot([], [], color=BLUE, linestyle="-", animated=True)
-    (here,) = curve.plot([], [], "o", color=VERMILLION, ms=8, animated=True)
+    (here,) = curve.plot([], [], "o", color=RED, ms=8, animated=True)
 
     def update(width: int, nonlinearity: str, depth: int) -> str:
         exact = closed_form(nonlinearity, depth)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from bdl_lessons.core.validation import positive
+from bdl_lessons.core.validation import border, positive
 from bdl_lessons.models.layers.gaussian_dropout import matched_log_alpha
 from bdl_lessons.models.layers.unit_noise import UnitNoise, UnitNoiseFactory
 
@@ -25,7 +25,7 @@ class ConcreteNoise(UnitNoise):
     .. math:: d = S\big( (\log\alpha + \log u - \log(1 - u)) / t \big), \qquad
               u \sim \mathrm{Uniform}(0, 1), \quad S(x) = 1 / (1 + e^{-x})
 
-    (the paper's equation (5)). ``log_alpha = log(p_drop / keep)`` is what is learned: ``alpha`` is
+    (the paper's relaxed mask). ``log_alpha = log(p_drop / keep)`` is what is learned: ``alpha`` is
     the variance of inverted dropout. At every temperature t, ``d > 1/2`` has probability p_drop; as
     t goes to 0, d becomes 0 or 1, and ``xi`` the noise of :class:`BernoulliNoise`.
     """
@@ -41,6 +41,7 @@ class ConcreteNoise(UnitNoise):
         return (1 - dropped) / torch.sigmoid(-self.log_alpha)
 
 
+@border
 @dataclass(frozen=True)
 class ConcreteDropout(UnitNoiseFactory):
     """Layer factory: binary dropout on the inputs, with one learned p_drop for the layer.
@@ -48,7 +49,7 @@ class ConcreteDropout(UnitNoiseFactory):
     Args:
         init_p_drop: where p_drop starts, in (0, 1).
         length_scale: the prior's l; a weight has prior standard deviation 1/l.
-        temperature: of the relaxed masks; the paper's is 0.1.
+        temperature: of the relaxed masks; 0.1 in the authors' code.
 
     Raises:
         TypeError, ValueError: if ``init_p_drop`` is not in (0, 1), or ``length_scale`` or
@@ -68,7 +69,7 @@ class ConcreteDropout(UnitNoiseFactory):
         return ConcreteNoise(self.init_p_drop, self.temperature)
 
     def _kl(self, noise: ConcreteNoise, theta: Tensor, bias: Tensor | None) -> Tensor:
-        """The KL of lesson 04 with what depends on p_drop (equations (3) and (4)), in nats.
+        """The KL of lesson 04 with what depends on p_drop (the paper's equation (3)), in nats.
 
         ``l**2 / (2 keep) * ||theta||**2 + K (log 2 - H(p_drop))``, H the entropy of a mask entry:
         the stored weights are ``theta = keep * M``. The constant ``K log 2`` makes the second term

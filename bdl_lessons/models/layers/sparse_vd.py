@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from bdl_lessons.core.validation import border
 from bdl_lessons.models.layers.sparse_vd_fast import ard_kl_sum, molchanov_kl_sum
 from bdl_lessons.models.layers.weight_noise import (
     AdditiveNoise,
@@ -86,7 +87,7 @@ class _SparseFactory(AdditiveNoiseFactory):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.log_alpha_clamp is not None and not (
-            len(self.log_alpha_clamp) == 2 and self.log_alpha_clamp[0] < self.log_alpha_clamp[1]
+            self.log_alpha_clamp[0] < self.log_alpha_clamp[1]
         ):
             raise ValueError(
                 f"log_alpha_clamp must be None or (low, high), got {self.log_alpha_clamp}"
@@ -108,6 +109,7 @@ class _SparseFactory(AdditiveNoiseFactory):
         return self.weight_kl(log_alpha).sum()
 
 
+@border
 @dataclass(frozen=True)
 class SparseVD(_SparseFactory):
     """Layer factory of sparse variational dropout (Molchanov, Ashukha and Vetrov, ICML 2017).
@@ -122,6 +124,7 @@ class SparseVD(_SparseFactory):
     weight_kl: Callable[[Tensor], Tensor] = molchanov_kl
 
 
+@border
 @dataclass(frozen=True)
 class ARD(_SparseFactory):
     """Layer factory of automatic relevance determination (Kharitonov et al. 2018).

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import integer, non_negative, one_of
+from bdl_lessons.core.validation import border, integer, non_negative
 from bdl_lessons.models.layers.gaussian_dropout import GaussianUnitNoise, matched_log_alpha
 from bdl_lessons.models.layers.unit_noise import UnitNoiseFactory
 from bdl_lessons.models.layers.variational_dropout import KLPer
@@ -86,6 +86,7 @@ class StructuredUnitNoise(GaussianUnitNoise):
         self.householder.reset_parameters(generator)
 
 
+@border
 @dataclass(frozen=True)
 class StructuredDropout(UnitNoiseFactory):
     r"""Layer factory: ``W = diag(xi) Theta`` with ``xi ~ N(1, U diag(alpha) U')``, all learned.
@@ -139,9 +140,6 @@ class StructuredDropout(UnitNoiseFactory):
     kl_per: KLPer = "weight"
 
     def __post_init__(self) -> None:
-        one_of("vectors", self.vectors, VectorsFrom)
-        one_of("prior", self.prior, Prior)
-        one_of("kl_per", self.kl_per, KLPer)
         integer("n_reflections", self.n_reflections, least=0)
         integer("rank", self.rank, least=1)
         non_negative("alpha_spread", self.alpha_spread)

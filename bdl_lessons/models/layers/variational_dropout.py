@@ -12,7 +12,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from bdl_lessons.core.validation import non_negative, one_of
+from bdl_lessons.core.validation import border, non_negative
 from bdl_lessons.models.layers.gaussian_dropout import (
     GaussianNoise,
     MultiplicativeNoise,
@@ -25,6 +25,7 @@ AlphaPer = Literal["layer", "unit", "weight"]
 KLPer = Literal["factor", "weight"]
 
 
+@border
 @dataclass(frozen=True)
 class VariationalDropout(MultiplicativeNoise):
     """Layer factory: ``alpha`` is learned under the log-uniform prior (lesson 07).
@@ -59,9 +60,6 @@ class VariationalDropout(MultiplicativeNoise):
     kl_per: KLPer = "factor"
 
     def __post_init__(self) -> None:
-        one_of("noise", self.noise, NoiseType)
-        one_of("alpha_per", self.alpha_per, AlphaPer)
-        one_of("kl_per", self.kl_per, KLPer)
         non_negative("kl_scale", self.kl_scale)
         if self.noise == "A" and self.alpha_per == "weight":
             raise ValueError("alpha_per='weight' needs noise='B': type A has one factor per unit")

@@ -31,7 +31,7 @@ def test_scores_of_diabetes_are_in_original_units():
     assert scores[1] == pytest.approx(float(normal), abs=1e-4)
 
 
-@pytest.mark.parametrize("method", ["MC dropout", "VD", "VSD, T = 2"])
+@pytest.mark.parametrize("method", ["MC dropout", "VD, per weight", "VSD, T = 2, per factor"])
 def test_a_run_gives_one_row_for_each_setting_and_split(method):
     task = dataclasses.replace(structure_and_nll.TASKS["diabetes"], n_steps=3)
     splits = [task.split(seed) for seed in range(2)]
@@ -39,7 +39,8 @@ def test_a_run_gives_one_row_for_each_setting_and_split(method):
         task, method, splits, settings=(0.1, 0.3, 0.5)
     )
     assert scores.shape == (3, 2, 2, 2)
-    assert validation.shape == alphas.shape == (3, 2)
+    assert validation.shape == (3, 2)
+    assert alphas.shape == (3, 2, 2)
     assert np.isnan(alphas).all() == (method == "MC dropout")
 
 
@@ -52,13 +53,21 @@ def test_members_have_the_data_and_the_setting_of_their_place():
     assert rates == pytest.approx([0.9, 0.9, 0.5, 0.5])
 
 
+def test_a_tuned_method_keeps_the_setting_with_the_least_validation_nll():
+    scores = np.arange(6.0).reshape(3, 2)
+    validation = np.array([[3.0, 3.0], [1.0, 2.0], [0.0, 4.0]])
+    kept = structure_and_nll.at_its_best("MAP", (scores, validation, scores))
+    assert [part.tolist() for part in kept] == [[[2.0, 3.0]], [[1.0, 2.0]], [[2.0, 3.0]]]
+    assert structure_and_nll.at_its_best("VD, per weight", (scores,))[0] is scores
+
+
 @pytest.mark.slow
 def test_the_committed_arrays_are_what_training_gives():
     stored = arrays.load("structure_and_nll")
-    for name, method in (("digits", "VSD, T = 0"), ("diabetes", "VSD, T = 1")):
+    for name, method in (("digits", "VSD, T = 0, per factor"), ("diabetes", "VD, per factor")):
         task = structure_and_nll.TASKS[name]
         splits = [task.split(seed) for seed in range(structure_and_nll.N_SEEDS)]
-        scores, _, alphas = structure_and_nll.run(task, method, splits)
+        scores, _, alphas = structure_and_nll.run(task, method, splits, (1.0,))
         row = list(structure_and_nll.METHODS).index(method)
         assert np.allclose(alphas.mean(1), stored[f"{name}_alpha"][row].mean(1), atol=0.03)
         theirs = stored[name][row].mean(1)

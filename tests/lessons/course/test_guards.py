@@ -196,6 +196,13 @@ def test_a_fault_is_named(lesson, fault, message):
     assert any(message in problem for problem in problems(notebook, PATH)), problems(notebook, PATH)
 
 
-def test_a_lesson_of_the_first_edition_states_the_minutes_of_all_sections(lesson):
-    (found,) = [p for p in problems(lesson(), Path("12_a_claim.ipynb")) if "must say" in p]
+def test_the_index_states_the_minutes_of_all_sections(lesson):
+    (found,) = [p for p in problems(lesson(), Path("90_an_index.ipynb")) if "must say" in p]
     assert "must say '52–53 min', the sum of its sections; found 2–3 min" in found
+
+
+def test_the_index_is_written_in_the_terms_of_the_field(lesson):
+    notebook = lesson()
+    notebook.cells[0].source += "\n\nThe price of a posterior."
+    path = Path("90_an_index.ipynb")
+    assert any("KL term, complexity term" in problem for problem in problems(notebook, path))

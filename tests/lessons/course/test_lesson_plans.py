@@ -41,6 +41,16 @@ def test_a_shorter_section_may_follow_one_that_does_not_fit():
     assert "A proof" in names
 
 
+@pytest.mark.parametrize(("minutes", "whole"), [(38, False), (45, True)])
+def test_what_stands_behind_the_recap_waits_for_the_whole_main_path(minutes, whole):
+    class Longer:
+        sections = (*Made.sections, Section("Deeper", (1, 1), "lecture", deeper=True))
+
+    names = [section.name for section in plan(Longer, minutes).taught]
+    assert ("In pairs" in names) == whole
+    assert ("Deeper" in names) == whole
+
+
 def test_the_cut_is_where_the_halves_are_most_equal():
     first, second = two_sessions(Made)
     assert [s.name for s in first] == ["A question", "In pairs"]

@@ -48,11 +48,25 @@ def test_a_slide_starts_where_the_lesson_says(page):
 def test_everything_that_a_page_loads_lies_beside_it(page):
     loaded = re.findall(r'<(?:link|script|img)[^>]*(?:src|href)="([^"]*)"', page.read_text())
     files = [address for address in loaded if not address.startswith("data:")]
-    assert len(files) == 7
+    assert len(files) == 9
     assert [file for file in files if not (page.parent / file).exists()] == []
     for sheet in page.parent.rglob("*.css"):
         asked = re.findall(r"url\(([^)]*\.woff2)\)", sheet.read_text())
         assert [name for name in asked if not (sheet.parent / name).exists()] == []
+
+
+def test_a_panel_is_live_and_its_files_lie_beside_the_page(lesson, tmp_path):
+    made = lesson()
+    (panel,) = (cell for cell in made.cells if "panel" in cell.metadata.get("tags", []))
+    panel.outputs[0].data["text/plain"] = "<panel dropout-noise: p_drop=0.50>"
+    notebook.write(tmp_path / "01_small.ipynb", notebook.text(made))
+    text = slides.write(tmp_path / "01_small.ipynb", tmp_path).read_text()
+    (figure,) = re.findall(r"<figure class=.bdl-panel.*?</figure>", text, re.DOTALL)
+    for attribute in ("data-src", "src"):
+        (address,) = re.findall(rf' {attribute}="([^"]*)"', figure)
+        assert (tmp_path / address).stat().st_size > 0
+    assert "data:image" not in text
+    assert code("panel") not in text
 
 
 def test_links_lead_to_slides(page):

@@ -64,8 +64,16 @@ def panel_modules():
     ]
 
 
-@pytest.mark.parametrize("path", panel_modules(), ids=lambda path: path.stem)
-def test_text_of_panels_speaks_it_too(path):
+def experiment_modules():
+    return [path for path in modules() if PACKAGE / "experiments" in path.parents]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*panel_modules(), *experiment_modules()],
+    ids=lambda path: str(path.relative_to(PACKAGE)),
+)
+def test_text_of_panels_and_of_the_page_of_results_speaks_it_too(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     strings = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
     shown = [text for text in strings if isinstance(text, str) and " " in text]

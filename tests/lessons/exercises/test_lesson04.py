@@ -102,3 +102,28 @@ def test_an_answer_that_draws_in_another_order_is_right():
         return (log_q - prior.log_prob(w).sum(1)).mean()
 
     assert grade(KL, noise_first).solved
+
+
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        ({"sigma"}, "log N(w; m, sigma²) contains"),
+        ({"length_scale"}, "log p(w) contains"),
+        ({"sigma", "length_scale"}, "both densities lack"),
+    ],
+)
+def test_a_lost_normaliser_is_named(lost, said):
+    def unnormalised(row, p_drop, sigma, length_scale, n_samples, generator):
+        kept = torch.rand(n_samples, 1, generator=generator) < 1 - p_drop
+        w = kept * row + sigma * torch.randn(n_samples, len(row), generator=generator).double()
+        each = [-(w - mean).square().sum(1) / (2 * sigma**2) for mean in (row, 0 * row)]
+        log_q = torch.logaddexp(each[0] + math.log(1 - p_drop), each[1] + math.log(p_drop))
+        log_p = -(length_scale**2) * w.square().sum(1) / 2
+        found = (log_q - log_p).mean()
+        for name, width in (("sigma", sigma), ("length_scale", length_scale)):
+            found = found - (0 if name in lost else len(row) * math.log(width))
+        return found
+
+    report = grade(KL, unnormalised)
+    assert not report.solved
+    assert said in str(report)

@@ -2,26 +2,27 @@
 
 import torch
 
-from bdl_lessons.evaluation import induced_regularization
+from bdl_lessons.evaluation import penalty_by_direction
+from bdl_lessons.lessons.exercises.grader import find, grade
 from bdl_lessons.lessons.exercises.lesson11 import (
-    gamma_price,
     hierarchical_factors,
     noisy_least_squares,
-    penalty,
+    penalty_range,
 )
 from bdl_lessons.lessons.panels import penalty_ellipse
 from bdl_lessons.models import scaled_cov
-from bdl_lessons.probability import lognormal_gamma_kl
 
 
 def normal(*shape, seed=0):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def test_gamma_price_is_that_of_the_package():
-    mu, log_sigma2 = normal(2, 5)
-    expected = lognormal_gamma_kl(mu, log_sigma2, 2.0, 0.7)
-    torch.testing.assert_close(gamma_price(mu, log_sigma2.exp(), 2.0, 0.7), expected)
+def test_penalty_range_is_that_of_the_package_along_the_eigenvectors():
+    root, alpha = normal(5, 5), normal(5, seed=2).exp().sort().values
+    omega = root @ root.T
+    U = torch.linalg.eigh(omega).eigenvectors
+    ends = [penalty_by_direction(omega, alpha, basis).sum() for basis in (U.flip(1), U)]
+    torch.testing.assert_close(penalty_range(omega, alpha), torch.stack(ends))
 
 
 def test_hierarchical_factors_have_the_covariance_of_the_package():
@@ -32,11 +33,14 @@ def test_hierarchical_factors_have_the_covariance_of_the_package():
     torch.testing.assert_close(torch.cov(found.T), expected, atol=0.02, rtol=0)
 
 
-def test_penalty_is_that_of_the_package():
-    root, h, alpha = normal(4, 4), normal(4, seed=1), normal(4, seed=2).exp()
-    U = torch.linalg.qr(normal(4, 4, seed=3)).Q
-    expected = induced_regularization.penalty(root @ root.T, h, (U * alpha) @ U.T)
-    torch.testing.assert_close(penalty(root @ root.T, h, alpha, U), expected)
+def test_a_scale_shared_by_all_samples_is_told_nothing_but_that():
+    shared = find("11.2").known_errors[3]
+    report = grade(find("11.2"), shared.answer)
+    failed = [line for line in report.lines if line.startswith("no")]
+    assert [line.partition(":")[0] for line in failed] == [
+        "no   samples and units have scales of their own"
+    ]
+    assert report.diagnosis == shared.diagnosis
 
 
 def test_noisy_least_squares_is_that_of_the_panel():

@@ -3,10 +3,12 @@ import re
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 from bdl_lessons.lessons.panels.dropout_prior import (
     LENGTHSCALES,
     RATES,
+    build_figure,
     exact_kl,
     kl_slope,
     log_q,
@@ -87,6 +89,15 @@ def test_the_noise_in_the_readout_is_equation_21(shown):
     noise_std, *_ = numbers(shown, p_drop=0.5, length_scale=2.0, n_train=1000)
     tau = 2 * 2.0**2 / (0.5 * 1000 * 1e-4)
     assert noise_std == pytest.approx(tau**-0.5, rel=1e-2)
+
+
+def test_the_picture_says_the_noise_for_both_kinds_of_masks():
+    figure = Figure()
+    build_figure(figure)(p_drop=0.5, length_scale=2.0, n_train=1000, sigma=0.1)
+    (reading,) = (text.get_text() for text in figure.axes[0].texts)
+    found = [float(number) for number in re.findall(r": ([\d.]+)", reading)]
+    taus = [2 * 2.0**2 * factor / (1000 * 1e-4) for factor in (1 / 0.5, 0.5)]
+    assert found == pytest.approx([tau**-0.5 for tau in taus], rel=1e-2)
 
 
 def test_the_readout_is_finite_at_the_corners(shown):

@@ -3,6 +3,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 from bdl_lessons.lessons.panels import householder_depth as module
 
@@ -13,13 +14,13 @@ def panel():
 
 
 def numbers(panel, **params) -> list[float]:
-    """Correlation, two effective ranks, the price, its lower and its upper bound."""
+    """Correlation, the KL, its lower and its upper bound."""
     return [float(n) for n in re.findall("<b>(.+?)</b>", panel.render(**params).readout)]
 
 
 def test_every_control_changes_the_picture(panel):
     assert len({panel.render(depth=depth).png for depth in module.DEPTHS}) == 9
-    assert len({panel.render(spread=spread).png for spread in module.SPREADS}) == 7
+    assert len({panel.render(log_std=log_std).png for log_std in module.LOG_STDS}) == 7
     assert len({panel.render(seed=seed).png for seed in module.SEEDS}) == 5
 
 
@@ -33,9 +34,9 @@ def test_the_noise_stays_when_a_slider_moves():
 
 
 @pytest.mark.parametrize("seed", module.SEEDS)
-@pytest.mark.parametrize("spread", module.SPREADS)
-def test_what_the_lesson_says_about_eigenvalues_and_price(spread, seed):
-    alpha, vectors, _ = module.draws(spread, seed)
+@pytest.mark.parametrize("log_std", module.LOG_STDS)
+def test_what_the_lesson_says_about_eigenvalues_and_kl(log_std, seed):
+    alpha, vectors, _ = module.draws(log_std, seed)
     kls = module.kl_by_depth(alpha, vectors)
     top = module.kl_per_output(alpha, alpha.mean().expand(module.K))
     assert (kls >= kls[0] - 1e-12).all()
@@ -45,37 +46,49 @@ def test_what_the_lesson_says_about_eigenvalues_and_price(spread, seed):
         assert np.allclose(np.sort(eigenvalues), np.sort(alpha.numpy()))
 
 
-def test_at_the_start_of_the_sliders_one_reflection_lowers_the_price_and_all_cost_little():
-    alpha, vectors, _ = module.draws(1.0, 0)
+def test_the_start_shows_a_correlation_and_a_kl_that_hardly_grows(panel):
+    correlation, kl, low, high = numbers(panel)
+    assert correlation > 0.6
+    assert low < kl < high < 1.02 * low
+    alpha, vectors, _ = module.draws(1.5, 4)
     kls = module.kl_by_depth(alpha, vectors)
-    assert np.diff(kls).min() < 0
-    top = module.kl_per_output(alpha, alpha.mean().expand(module.K))
-    assert top < 1.01 * kls[0]
+    assert np.diff(kls).min() < 0  # a reflection can undo what others did
+    assert 0.15 < kls[8] - kls[0] < 0.3
+    assert 24 < kls[0] < 25
 
 
 def test_equal_alphas_leave_nothing_to_see(panel):
-    shown = {tuple(numbers(panel, depth=depth, spread=0.0)) for depth in module.DEPTHS}
+    shown = {tuple(numbers(panel, depth=depth, log_std=0.0)) for depth in module.DEPTHS}
     assert len(shown) == 1
-    assert shown.pop()[1] == 20
+    correlation, kl, low, high = shown.pop()
+    assert correlation == 0
+    assert kl == low == high
 
 
 def test_the_readout_is_the_mathematics(panel):
     alpha, vectors, _ = module.draws(1.0, 0)
     cov = module.covariance(alpha, vectors[:3])
     i, j = module.pair(1.0, 0)
-    correlation, rank, rank_of_correlations, price, low, high = numbers(panel, depth=3)
+    correlation, kl, low, high = numbers(panel, depth=3, log_std=1.0, seed=0)
     assert correlation == pytest.approx(cov[i, j] / np.sqrt(cov[i, i] * cov[j, j]), abs=0.006)
-    shares = alpha / alpha.sum()
-    assert rank == pytest.approx(float((-(shares * shares.log()).sum()).exp()), abs=0.06)
-    assert 1 < rank_of_correlations < 20
     expected = np.log((1 + np.diag(cov)) / alpha.numpy()).sum() / 2
-    assert price == pytest.approx(expected, abs=6e-4)
-    assert low < price < high
+    assert kl == pytest.approx(expected, abs=6e-4)
+    assert low < kl < high
 
 
-def test_effective_rank_counts_directions():
-    assert module.effective_rank(np.eye(7)) == pytest.approx(7)
-    assert module.effective_rank(np.ones((4, 4))) == pytest.approx(1)
+@pytest.mark.parametrize("seed", module.SEEDS)
+@pytest.mark.parametrize("log_std", module.LOG_STDS)
+def test_the_ellipses_lie_within_the_axes(log_std, seed):
+    figure = Figure(figsize=(9.6, 4.2))
+    update = module.build_figure(figure)
+    cloud = figure.axes[0]
+    for depth in (0, 2, 8):
+        update(depth, log_std, seed)
+        for line in cloud.lines:
+            for values, (low, high) in zip(
+                line.get_data(), (cloud.get_xlim(), cloud.get_ylim()), strict=True
+            ):
+                assert low < values.min() < values.max() < high
 
 
 def test_the_ellipse_lies_two_standard_deviations_out():

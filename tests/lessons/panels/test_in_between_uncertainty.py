@@ -27,7 +27,8 @@ def test_every_setting_gives_a_picture_of_its_own(panel):
 
 def test_the_readout_compares_the_gap_with_the_clusters(panel, stored):
     readout = panel.render(depth=2, p_drop=0.1).readout
-    assert f"MC dropout <b>{gap_ratio(stored['std_2'][2]):.2f}</b>" in readout
+    ratios = ", ".join(f"{gap_ratio(std):.2f}" for std in stored["std_2"][2])
+    assert f"MC dropout <b>{ratios}</b>" in readout
     assert f"Gaussian process <b>{gap_ratio(stored['gp_std_2']):.1f}</b>" in readout
 
 
@@ -36,11 +37,11 @@ def test_gap_ratio_takes_the_larger_cluster():
     assert gap_ratio(std) == pytest.approx(2.0)
 
 
-def test_one_layer_is_convex_and_surest_in_the_gap(stored):
-    for std in stored["std_1"]:
-        variance = std**2
-        assert np.diff(variance, 2).min() > -0.01 * variance.max()  # sampled: 2000 draws
-        assert gap_ratio(std) < 0.1
+def test_one_layer_is_convex_and_most_confident_in_the_gap(stored):
+    for std in stored["std_1"].reshape(-1, len(POSITION)):
+        variance = std.astype(float) ** 2
+        assert np.diff(variance, 2).min() > -1e-5 * variance.max()  # stored in single precision
+        assert gap_ratio(std) < 0.5
 
 
 def test_the_processes_are_unsure_in_the_gap(stored):
@@ -49,5 +50,5 @@ def test_the_processes_are_unsure_in_the_gap(stored):
 
 def test_the_nets_fit_the_clusters(stored):
     for depth in WEIGHT_STDS:
-        for mean in stored[f"mean_{depth}"]:
+        for mean in stored[f"mean_{depth}"].reshape(-1, len(POSITION)):
             assert abs(np.interp(stored["x"], POSITION, mean) - stored["y"]).mean() < 0.3

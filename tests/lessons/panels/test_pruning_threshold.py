@@ -70,6 +70,11 @@ def test_what_the_lesson_says_about_the_curves(curves):
         assert (np.diff(sparsities) <= 0).all()
 
 
+def test_about_half_of_the_units_in_the_first_figure_have_no_input_left(stored):
+    _, log_alphas, _ = module.weights(stored, "sparse VD")
+    assert 20 <= (log_alphas[0] >= 3).all(1).sum() <= 30
+
+
 def test_random_labels_leave_next_to_nothing(curves):
     _, sparsities = curves["sparse VD, random labels"]
     assert sparsities[module.THRESHOLDS.index(3.0)] == 1

@@ -25,5 +25,5 @@ def test_the_readout_states_the_mass(panel):
 
 
 def test_at_the_stated_half_the_mass_is_half(panel):
-    assert "from k = <b>3.97</b> on" in panel.render(k=4, t=2.0).readout
+    assert "one half after <b>3.97</b> decades" in panel.render(k=4, t=2.0).readout
     assert mass_near_zero(2.0, -4 * math.log(10)).item() == pytest.approx(0.5, abs=0.01)

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributions import Normal, kl_divergence
 
@@ -31,7 +31,6 @@ def layers(factory):
     return made
 
 
-@settings(deadline=None)
 @given(st.floats(-5, 5).filter(lambda mu: abs(mu) > 1e-3), st.floats(-8, 8))
 def test_ard_kl_is_the_smallest_gaussian_kl_over_the_prior_variance(mu, log_sigma2):
     mu, sigma2 = torch.tensor([mu, log_sigma2], dtype=torch.float64)
@@ -173,7 +172,7 @@ def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match="threshold"):
         ARD(threshold=math.nan)
     for clamp in [(3, 3), (8, -8), (1,)]:
-        with pytest.raises(ValueError, match="log_alpha_clamp"):
+        with pytest.raises((TypeError, ValueError), match="log_alpha_clamp"):
             ARD(log_alpha_clamp=clamp)
     with pytest.raises(ValueError, match=r"\(2,\).*\(3,\)"):
         log_relative_variance(torch.ones(2), torch.ones(3))

@@ -1,0 +1,154 @@
+"""The whole site, moved elsewhere and opened from the disk without a network."""
+
+import os
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from bdl_lessons.lessons.web import site, store
+
+pytestmark = pytest.mark.browser
+
+PICTURES = os.environ.get("BDL_SCREENSHOTS")
+LIVE = ["index.html", "lessons/00_start_here.html", "lessons/05_monte_carlo_dropout.html"]
+KINDS = [
+    *LIVE,
+    "lessons/90_instructor_index.html",
+    "results/index.html",
+    "package/probability.html",
+    "search.html",
+    "genindex.html",
+]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    site.build(folder / "first")
+    return Path(shutil.move(folder / "first", folder / "moved"))
+
+
+@pytest.fixture
+def open_page(built, new_page):
+    """A function that opens a page of the site; ``page.requests`` are the addresses it asks for."""
+
+    def open_page(address, width=1280, scheme="light"):
+        page = new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
+        page.context.set_offline(True)
+        page.requests = []
+        page.on("request", lambda request: page.requests.append(request.url))
+        page.goto(built.joinpath(address.partition("?")[0]).as_uri() + address[address.find("?") :])
+        return page
+
+    return open_page
+
+
+@pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "phone"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("address", KINDS)
+def test_a_page_fits_stays_on_the_machine_and_is_accessible(open_page, address, scheme, width):
+    page = open_page(address + "?", width, scheme)
+    if PICTURES:
+        name = f"site-{address.replace('/', '-')}-{scheme}-{width}.png"
+        page.screenshot(path=Path(PICTURES) / name)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator(".katex-error").count() == 0
+    assert page.errors == []
+    assert [url for url in page.requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    page.add_style_tag(content="* { animation: none !important; }")  # a cell that opens fades in
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    axe = Axe()
+    # A header that is one formula has MathML for readers of screens, which the rule does not see.
+    rule = {"id": "empty-table-header", "selector": "th:not(:has(.katex))"}
+    page.evaluate(f"{axe.axe_script}; axe.configure({{rules: [{rule}]}})")
+    found = axe.run(page).response["violations"]
+    assert [(v["id"], [node["target"] for node in v["nodes"]]) for v in found] == []
+
+
+@pytest.mark.parametrize("address", LIVE)
+def test_every_panel_of_a_page_moves(open_page, address):
+    page = open_page(address + "?")
+    panels = page.locator("figure.bdl-panel")
+    assert panels.count() >= 1
+    for figure in panels.all():
+        figure.scroll_into_view_if_needed()
+        figure.locator(".bdl-readout").wait_for()
+        before = figure.locator("svg").inner_html()
+        figure.locator("input").first.focus()
+        page.keyboard.press("End")
+        page.wait_for_function(
+            "([svg, old]) => svg.innerHTML !== old",
+            arg=[figure.locator("svg").element_handle(), before],
+        )
+    assert page.errors == []
+
+
+def test_the_search_shows_excerpts(open_page):
+    page = open_page("search.html?q=dropout")
+    page.locator("#search-results p.context").first.wait_for()
+    assert "dropout" in page.locator("#search-results p.context").first.inner_text().lower()
+    assert page.errors == []
+
+
+class Page(HTMLParser):
+    """What a page names: anchors, links, files that it loads, pictures and headers of tables."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.anchors, self.links, self.files, self.silent = {""}, [], [], []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        named = dict(attributes)
+        self.anchors |= {named.get("id"), named.get("name")}
+        if tag == "a" and "href" in named:
+            self.links.append(named["href"])
+        loaded = [named.get(key) for key in ("src", "data-src", "poster")]
+        self.files += filter(None, [*loaded, named.get("href") if tag == "link" else None])
+        if tag == "img" and len(named.get("alt") or "") < 20:
+            self.silent.append(named["src"])
+        if tag == "th" and "scope" not in named:
+            self.silent.append("<th>")
+
+
+@pytest.fixture(scope="module")
+def pages(built):
+    found = [path for path in built.rglob("*.html") if "_static" not in path.parts]
+    return {path: Page(path) for path in found}
+
+
+def test_every_link_arrives_and_every_file_is_there(pages):
+    wrong = []
+    for path, page in pages.items():
+        for address in [*page.links, *page.files]:
+            parts = urlsplit(address)
+            if parts.scheme in {"http", "https"} and address not in page.files:
+                continue  # a paper that a reader may open
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            anchors = pages[target].anchors if target in pages else {unquote(parts.fragment)}
+            arrives = target.exists() and unquote(parts.fragment) in anchors
+            if parts.scheme != "data" and (parts.scheme or not arrives):
+                wrong.append(f"{path.name}: {address}")
+    assert wrong == []
+
+
+def test_every_picture_has_a_text_and_every_header_a_direction(pages):
+    assert {path.name: page.silent for path, page in pages.items() if page.silent} == {}
+
+
+def test_styles_load_no_address_from_elsewhere(built):
+    for path in built.rglob("*.css"):
+        text = path.read_text(encoding="utf-8")
+        assert "url(http" not in text.replace('"', "").replace("'", ""), path
+        assert "@import url" not in text, path
+        assert '@import "http' not in text, path
+
+
+def test_all_panels_of_the_course_are_there_and_small(built):
+    sizes = {path.stem: path.stat().st_size for path in (built / "_static/panels").glob("*.js")}
+    assert {*store.names()} <= {*sizes}
+    assert sum(sizes.values()) < store.MOST_BYTES

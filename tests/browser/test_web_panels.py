@@ -1,0 +1,173 @@
+"""Recorded panels move without a kernel and without a network, and look like the real ones."""
+
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.text import Text
+from PIL import Image
+from scipy.ndimage import gaussian_filter
+
+from bdl_lessons.lessons.web import page, store
+
+pytestmark = pytest.mark.browser
+
+PICTURES = os.environ.get("BDL_SCREENSHOTS")
+NAMES = os.environ.get("BDL_PANELS", "dropout-noise").split()
+BLUR = 2  # pixels; lines may lie half a pixel apart
+# Share of pixels whose blurred grey differs by more than a quarter of black: words of another width
+# move the marks of a legend, and crowds of translucent dots are drawn without seeing through.
+MOST_DIFFERENT = 0.0005
+READY = "figure.bdl-panel[data-state=ready]"
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def panel(request):
+    return store.load(request.param)
+
+
+@pytest.fixture
+def opened(panel, new_page, tmp_path):
+    """The page of the panel, opened from the disk without a network."""
+    path = tmp_path / f"{panel.name}.html"
+    path.write_text(page.page(panel), encoding="utf-8")
+    opened = new_page(viewport={"width": 1100, "height": 800})
+    opened.context.set_offline(True)
+    opened.requests = []
+    opened.on("request", lambda request: opened.requests.append(request.url))
+    opened.goto(path.as_uri())
+    opened.wait_for_selector(READY)
+    return opened
+
+
+def python_panel(name):
+    module = __import__(f"bdl_lessons.lessons.panels.{name.replace('-', '_')}", fromlist=["x"])
+    return module.panel()
+
+
+def set_places(opened, places):
+    """Move every control to a place on its grid, as the reader's hand would."""
+    opened.evaluate(
+        """places => {
+            const inputs = document.querySelectorAll('.bdl-control input, .bdl-control select');
+            inputs.forEach((input, index) => {
+                input.value = places[index];
+                input.dispatchEvent(new Event(input.matches('select') ? 'change' : 'input'));
+            });
+        }""",
+        places,
+    )
+    opened.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+
+
+def grey(png):
+    return np.asarray(Image.open(io.BytesIO(png)).convert("L")).astype(float)
+
+
+def drawn_without_words(real, setting):
+    """The picture of matplotlib with its text left out; formulas are shapes on the page too."""
+    for text in real._stage.figure.findobj(Text):
+        if "$" not in text.get_text():
+            text.set_alpha(0)
+    real._stage.canvas.draw()
+    real._stage.still = real._stage.canvas.copy_from_bbox(real._stage.figure.bbox)
+    return grey(real._stage.draw(setting).png)
+
+
+def test_picture_and_readout_are_those_of_python(panel, opened):
+    real, wordless = python_panel(panel.name), python_panel(panel.name)
+    grids = [control.web or control.values for control in real.controls.values()]
+    corners = [[0] * len(grids), [len(grid) - 1 for grid in grids], [len(g) // 2 for g in grids]]
+    drawing = opened.locator(".bdl-picture svg")
+    for places in corners:
+        setting = {
+            name: grid[p] for name, grid, p in zip(real.controls, grids, places, strict=True)
+        }
+        set_places(opened, places)
+        wanted = opened.evaluate(
+            "html => Object.assign(document.createElement('p'), {innerHTML: html}).innerHTML",
+            real.render(**setting).readout,
+        )
+        assert opened.locator(".bdl-readout").evaluate("p => p.innerHTML") == wanted
+        if PICTURES:
+            drawing.screenshot(path=Path(PICTURES) / f"{panel.name}-{places[0]}.png")
+        opened.add_style_tag(content="svg text {visibility: hidden}")
+        seen = grey(drawing.screenshot(scale="css"))
+        drawn = drawn_without_words(wordless, setting)
+        height, width = min(seen.shape[0], drawn.shape[0]), min(seen.shape[1], drawn.shape[1])
+        seen, drawn = seen[:height, :width], drawn[:height, :width]
+        off = np.abs(gaussian_filter(seen, BLUR) - gaussian_filter(drawn, BLUR)) > 64
+        print(panel.name, places, f"{off.mean():.5f}")
+        if PICTURES and off.mean() > MOST_DIFFERENT:
+            both = np.concatenate([seen, drawn, 255 * off])
+            Image.fromarray(both.astype(np.uint8)).save(Path(PICTURES) / f"{panel.name}-diff.png")
+        assert off.mean() < MOST_DIFFERENT
+        opened.evaluate("document.head.lastElementChild.remove()")
+    assert opened.errors == []
+    assert all(url.startswith(("file:", "data:", "blob:")) for url in opened.requests)
+
+
+def test_keyboard_and_reset(panel, opened):
+    first = opened.locator(".bdl-control input").first
+    if not first.count():
+        pytest.skip("this panel has lists alone")
+    start = first.input_value(), opened.locator(".bdl-readout").inner_text()
+    assert first.get_attribute("aria-valuetext") == opened.locator("output").first.inner_text()
+    first.focus()
+    opened.keyboard.press("Home")
+    assert first.input_value() == "0"
+    opened.keyboard.press("End")
+    assert first.input_value() == first.get_attribute("max")
+    opened.keyboard.press("ArrowLeft")
+    assert int(first.input_value()) == int(first.get_attribute("max")) - 1
+    opened.get_by_role("button", name="Reset").click()
+    assert (first.input_value(), opened.locator(".bdl-readout").inner_text()) == start
+
+
+def test_a_mouse_moves_the_slider(panel, opened):
+    first = opened.locator(".bdl-control input").first
+    if not first.count():
+        pytest.skip("this panel has lists alone")
+    before = opened.locator(".bdl-picture svg").inner_html()
+    box = first.bounding_box()
+    opened.mouse.click(box["x"] + box["width"] - 3, box["y"] + box["height"] / 2)
+    assert first.input_value() == first.get_attribute("max")
+    opened.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+    assert opened.locator(".bdl-picture svg").inner_html() != before
+
+
+def small_page(data, source=""):
+    panel = store.WebPanel("dropout-noise", data, b"", "Two bars", (7.2, 2.8))
+    html = page.page(panel)
+    return html.replace("data-panel", f'data-src="{source}" data-panel') if source else html
+
+
+@pytest.mark.parametrize(
+    ("data", "source"),
+    [('bdlPanels.add("dropout-noise", "bm90IGRlZmxhdGVk");', ""), ("", "missing.js")],
+    ids=["corrupt", "missing"],
+)
+def test_a_bad_file_leaves_the_picture_and_says_so(new_page, tmp_path, data, source):
+    path = tmp_path / "bad.html"
+    path.write_text(small_page(data, source), encoding="utf-8")
+    opened = new_page()
+    opened.goto(path.as_uri())
+    message = opened.locator(".bdl-message")
+    message.wait_for()
+    assert "the picture shows where it starts" in message.inner_text()
+    assert opened.locator("figure img[alt='Two bars']").count() == 1
+
+
+def test_without_scripts_the_picture_stays(browser, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(page.page(store.load("dropout-noise")), encoding="utf-8")
+    context = browser.new_context(java_script_enabled=False)
+    opened = context.new_page()
+    opened.goto(path.as_uri())
+    image = opened.locator("figure.bdl-panel img")
+    assert image.bounding_box()["width"] > 600
+    assert image.get_attribute("alt").startswith("Bars at")
+    assert opened.get_by_text("The sliders need JavaScript").is_visible()
+    context.close()

@@ -1,0 +1,312 @@
+"""What the package computes, at its smallest, for a device and a generator that are given.
+
+The tests of this folder run all of it on a pretended GPU, ``make test-gpu`` on a real one beside
+the CPU. A calculation returns tensors by name; from the same generator they must be the same on
+every device up to rounding.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from bdl_lessons import evaluation, models, probability, reference
+from bdl_lessons.experiments.images.resnet import resnet18
+from bdl_lessons.experiments.posteriors.elrg import ELRG
+from bdl_lessons.experiments.posteriors.mnf import MNF
+from bdl_lessons.experiments.posteriors.slang import fit_slang, predict_slang
+from bdl_lessons.experiments.posteriors.swag import fit_swag, predict_swag
+from bdl_lessons.experiments.posteriors.vmg import VMG
+from bdl_lessons.inference import (
+    BatchedNetworks,
+    adam,
+    fit,
+    fit_batched,
+    predict,
+    predict_batched,
+    predict_mean,
+    sgd,
+    sparsity,
+    to_sparse,
+    zero_pruned,
+)
+from bdl_lessons.models import (
+    ARD,
+    BayesByBackprop,
+    BinaryDropout,
+    ConcreteDropout,
+    Deterministic,
+    GammaScale,
+    GaussianDropout,
+    HierarchicalDropout,
+    Network,
+    SparseVD,
+    StructuredDropout,
+    VariationalDropout,
+    initialise,
+    mlp,
+)
+from bdl_lessons.probability import gaussian_nll, kingma_kl, loguniform_kl
+
+METHODS: dict[str, models.LayerFactory] = {
+    "no noise": Deterministic(),
+    "binary 0.5": BinaryDropout(0.5),
+    "binary 0.3": BinaryDropout(0.3),
+    "concrete": ConcreteDropout(0.3),
+    "Gaussian A": GaussianDropout(0.3, "A"),
+    "Gaussian B": GaussianDropout(0.3, "B"),
+    "VD A layer": VariationalDropout("A", "layer"),
+    "VD A unit": VariationalDropout("A", "unit", kl=kingma_kl),
+    "VD B layer": VariationalDropout("B", "layer"),
+    "VD B unit": VariationalDropout("B", "unit"),
+    "VD B weight": VariationalDropout("B", "weight", kl_per="weight"),
+    "VSD T=0": StructuredDropout(0),
+    "VSD T=2": StructuredDropout(2),
+    "VSD fc": StructuredDropout(2, vectors="fc"),
+    "VSD fc_lowrank": StructuredDropout(2, vectors="fc_lowrank", rank=2),
+    "VSD log-uniform": StructuredDropout(2, prior="log_uniform"),
+    "hierarchical VSD": HierarchicalDropout(StructuredDropout(2)),
+    "hierarchical VD, Gamma": HierarchicalDropout(VariationalDropout("A", "unit"), GammaScale()),
+    "BBB": BayesByBackprop(),
+    "sparse VD": SparseVD(),
+    "sparse VD, exact": SparseVD(weight_kl=loguniform_kl),
+    "sparse VD, threshold": SparseVD(threshold=3.0),
+    "sparse VD, clamp": SparseVD(log_alpha_clamp=(-8.0, 8.0)),
+    "ARD": ARD(),
+    "ELRG": ELRG(rank=2),
+    "VMG": VMG(n_pseudo=3),
+    "VMG m=0": VMG(n_pseudo=0),
+    "MNF": MNF(),
+}
+UNBATCHED: set[str] = set()
+MODES = ("per_example", "shared", "mean")
+
+Calculation = Callable[[torch.device, torch.Generator], dict[str, Tensor]]
+
+
+def uniform(shape: tuple[int, ...], on: torch.device, seed: int = 0) -> Tensor:
+    """The same numbers on every device, in the default dtype."""
+    return torch.rand(shape, generator=torch.Generator().manual_seed(seed)).to(on)
+
+
+def labels(n: int, on: torch.device, n_classes: int = 4) -> Tensor:
+    return torch.arange(n, device=on) % n_classes
+
+
+def network(factory: models.LayerFactory, on: torch.device) -> Network:
+    made = initialise(mlp((6, 8, 4), factory), torch.Generator().manual_seed(1))
+    return made.to(on, torch.get_default_dtype())
+
+
+def layer(method: str, kind: str, mode: str, on: torch.device, g: torch.Generator) -> dict:
+    """Output, KL and gradients of a linear or convolutional layer under one of the modes."""
+    factory = METHODS[method]
+    made = factory.linear(6, 5) if kind == "linear" else factory.conv2d(2, 3, 3, padding=1)
+    module = initialise(Network(made), torch.Generator().manual_seed(1))
+    module = module.to(on, torch.get_default_dtype())
+    if mode == "mean":  # the KL of MNF is estimated by a draw
+        module(uniform((1, 6) if kind == "linear" else (1, 2, 5, 5), on), "shared", g)
+    output = module(uniform((4, 6) if kind == "linear" else (4, 2, 5, 5), on), mode, g)
+    kl = module.kl()
+    (output.square().sum() + kl / 10).backward()
+    gradients = {
+        f"gradient of {name}": parameter.grad
+        for name, parameter in module.named_parameters()
+        if parameter.grad is not None
+    }
+    return {"output": output.detach(), "kl": kl.detach()} | gradients
+
+
+def training(method: str, on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
+    """Two steps of ``fit``, then ``predict`` in both modes, and the mean of probabilities."""
+    net, x = network(METHODS[method], on), uniform((20, 6), on)
+    options = {"optimizer": adam(1e-2), "batch_size": 10, "generator": g}
+    losses = fit(net, x, labels(20, on), cross_entropy, n_steps=2, **options)
+    found = {"losses": losses, "mean": predict_mean(net, x, 2, torch.Tensor.exp, generator=g)}
+    for mode in ("per_example", "shared"):
+        found[mode] = predict(net, x, 3, mode, generator=g)
+    return found
+
+
+def batched(method: str, on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
+    networks = BatchedNetworks([network(METHODS[method], on) for _ in range(2)])
+    x, y = uniform((2, 12, 6), on), labels(12, on).expand(2, 12)
+    options = {"n_steps": 2, "optimizer": adam(1e-2), "batch_size": 6}
+    losses = fit_batched(networks, x, y, cross_entropy, generator=g, **options)
+    return {"losses": losses, "draws": predict_batched(networks, x, 2, generator=g)}
+
+
+def pruning(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
+    net, x = network(ARD(init_log_sigma2=-4.0), on), uniform((5, 6), on)
+    kept = torch.tensor([float(part.n_kept) for part in sparsity(net, 0.0)])
+    return {"kept": kept, "zero": zero_pruned(net, 0.0)(x), "sparse": to_sparse(net, 0.0)(x)}
+
+
+def swag(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
+    net, x, y = network(Deterministic(), on), uniform((20, 6), on), labels(20, on)
+    options = {"n_epochs": 4, "collect_from": 1, "batch_size": 10, "final_factor": 0.5}
+    found = fit_swag(net, x, y, cross_entropy, generator=g, optimizer=sgd(0.1), **options)
+    return {"draws": predict_swag(found, net, x, 2, generator=g)}
+
+
+def slang(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
+    net, x, y = network(Deterministic(), on), uniform((20, 6), on), labels(20, on)
+    q = fit_slang(net, x, y, cross_entropy, n_steps=3, generator=g, init_precision=100.0)
+    # the signs of eigenvectors are free, and with them those of the draws: compare the covariance
+    cov = torch.stack([q.solve(column) for column in torch.eye(q.mean.numel()).to(q.mean)])
+    assert predict_slang(q, net, x, 2, generator=g).isfinite().all()
+    return {"mean": q.mean, "cov": cov}
+
+
+def residual(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
+    net = initialise(resnet18(StructuredDropout(2)), torch.Generator().manual_seed(1))
+    net = net.to(on, torch.get_default_dtype()).eval()
+    x = uniform((2, 3, 32, 32), on)
+    return {mode: net(x, mode, g).detach() for mode in MODES} | {"kl": net.kl().detach()}
+
+
+def gaussian_process(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
+    x, found = uniform((12, 1), on).double(), {}
+    for kernel in (reference.ReLUKernel(2), reference.ErfKernel(1), reference.CosKernel(1)):
+        gp = reference.GaussianProcess(x, (5 * x[:, 0]).sin(), kernel, noise_var=0.05).to(on)
+        mean, var = gp.fit(3).predict(x + 0.1)
+        name = type(kernel).__name__
+        found |= {f"{name} mean": mean, f"{name} var": var, f"{name} evidence": gp.log_evidence()}
+    K = (x @ x.T + 1).square()
+    mean, cov = reference.gp_posterior(K, K, K, x[:, 0].sin(), 0.1)
+    return found | {"mean": mean, "cov": cov}
+
+
+def exact_models(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
+    x, y = uniform((15, 2), on).double(), uniform((15,), on, 1).double()
+    line = reference.BayesLinear(x, y, 4.0, 1.0)
+    logistic = reference.BayesLogistic(x, (y > 0.5).double(), 1.0)
+    mean, var = line.predict(x, line.mean_field()[1].diag())
+    best = logistic.map()
+    features = reference.RandomFeatures(2, 16, "cos", g, depth=2, device=on)
+    return {
+        "mean": mean,
+        "var": var,
+        "map": best,
+        "evidence": line.log_evidence(),
+        "features": features(x),
+    }
+
+
+def sampling_by_hmc(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
+    def potential(w: Tensor) -> tuple[Tensor, Tensor]:
+        return w.square().sum(-1) / 2, w
+
+    options = {"generator": g, "n_leapfrog": 5, "step_size": 0.1}
+    draws, _ = reference.hmc(potential, uniform((3, 2), on).double(), 5, 12, **options)
+    measures = reference.split_r_hat(draws), reference.effective_sample_size(draws)
+    return {"draws": draws, "r_hat": measures[0], "ess": measures[1]}
+
+
+def divergences(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
+    mean, log_sigma2 = uniform((4, 3), on) + 0.1, uniform((4, 3), on, 1) - 2
+    cov = torch.eye(3).to(mean) + 0.1
+    probs, means = probability.dropout_mixture(mean, 0.3)
+    vectors = uniform((2, 3), on, 2) - 0.5
+    return {
+        "gaussian": probability.gaussian_kl(mean, log_sigma2.exp()),
+        "to prior": probability.gaussian_kl_to_prior(mean, log_sigma2),
+        "full": probability.gaussian_kl_full(mean[0], cov, mean[1], 2 * cov),
+        "log-normal": probability.lognormal_kl(mean, log_sigma2, prior_log_sigma2=0.0),
+        "gamma": probability.lognormal_gamma_kl(mean, log_sigma2, 2.0, 1.0),
+        "mixture": probability.mixture_kl(probs, means, 1e-3),
+        "mixture, drawn": probability.mixture_kl_monte_carlo(
+            probs, means[0], 1e-3, n_samples=50, generator=g
+        )[0],
+        "log-uniform": loguniform_kl(log_sigma2),
+        "kingma": kingma_kl(log_sigma2),
+        "molchanov": probability.molchanov_kl(log_sigma2),
+        "rotated": probability.rotated_noise(mean, log_sigma2[0].exp(), vectors),
+        "matrix": probability.orthogonal_matrix(vectors),
+        "variance": probability.rotated_variance(log_sigma2[0].exp(), vectors),
+    }
+
+
+def scores(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
+    logits, y = 3 * uniform((5, 20, 4), on), labels(20, on)
+    log_probs = evaluation.log_mean_probs(logits)
+    probs, targets = log_probs.exp(), uniform((20, 4), on, 1)
+    numbers = [
+        evaluation.accuracy(probs, y),
+        evaluation.error_rate(log_probs, y),
+        evaluation.nll(log_probs, y),
+        evaluation.ece(probs, y),
+        evaluation.rmse(probs, targets),
+        evaluation.mean_log_likelihood(logits, targets, 2.0),
+        *evaluation.ood_metrics(
+            evaluation.max_log_probability(log_probs), evaluation.negative_entropy(log_probs)
+        ),
+    ]
+    return {
+        "numbers": torch.tensor(numbers),
+        "information": evaluation.mutual_information(logits),
+        "variance": evaluation.predictive_var(logits, 2.0),
+    }
+
+
+def gradients_and_curvature(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
+    x, y, mu = uniform((10, 3), on), uniform((10,), on, 1), uniform((3,), on, 2)
+    parts = evaluation.regression_parts(x, y, mu, mu.exp() / 10, 2.0, "mu", "local")
+    net = network(StructuredDropout(2), on)
+    covs = [module.noise_cov().detach() for module in net if hasattr(module, "noise_cov")]
+    estimators = ("local", "per example", "per minibatch", "no noise")
+    inputs = uniform((4, 6), on)
+    outputs = {e: evaluation.noisy_outputs(net, inputs, e, g).detach() for e in estimators}
+    increase = evaluation.loss_increase(
+        lambda h: h.square().sum(), x, torch.eye(3).to(x), n_samples=4, generator=g
+    )
+    return outputs | {
+        "parts": torch.tensor([parts.data, parts.noise, parts.shared]),
+        "penalties": evaluation.layer_penalties(net, inputs, covs).detach(),
+        "increase": increase.value,
+        "variance": torch.tensor(evaluation.gradient_variance(outputs["local"])),
+    }
+
+
+def checkpoint(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
+    """A run that is stopped and continued: the second ``fit`` finds all of its steps done."""
+    x, y, options = uniform((20, 6), on), labels(20, on), {"optimizer": adam(1e-2), "n_steps": 3}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state"
+        found = []
+        for _ in range(2):
+            net = network(BinaryDropout(0.5), on)
+            losses = fit(net, x, y, cross_entropy, generator=g, checkpoint=path, **options)
+            found += [losses, net(x, "mean").detach()]
+    return {"losses": found[0], "again": found[2], "outputs": found[1], "outputs again": found[3]}
+
+
+def regression(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
+    x = uniform((20, 3), on)
+    net = initialise(mlp((3, 8, 1), BinaryDropout(0.2)), torch.Generator().manual_seed(1))
+    net = net.to(on, torch.get_default_dtype())
+    nll = partial(gaussian_nll, tau=2.0)
+    options = {"n_steps": 3, "optimizer": adam(1e-2), "generator": g}
+    return {"losses": fit(net, x, x.sum(1, keepdim=True), nll, **options)}
+
+
+def everything() -> Iterator[tuple[str, Calculation]]:
+    """All calculations with their names."""
+    for method in METHODS:
+        for kind in ("linear", "conv2d"):
+            for mode in MODES:
+                yield f"{method}, {kind}, {mode}", partial(layer, method, kind, mode)
+        yield f"{method}, fit and predict", partial(training, method)
+        if method not in UNBATCHED:
+            yield f"{method}, batched networks", partial(batched, method)
+    for calculation in (
+        pruning, swag, slang, residual, gaussian_process, exact_models, sampling_by_hmc,
+        divergences, scores, gradients_and_curvature, checkpoint, regression,
+    ):  # fmt: skip
+        yield calculation.__name__.replace("_", " "), calculation

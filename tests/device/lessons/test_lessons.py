@@ -1,0 +1,52 @@
+"""The code cells of every lesson on a pretended GPU without float64: ``make test-device``."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.device.pretend import PretendDevice
+
+NOTEBOOKS = sorted(Path(__file__).parents[3].glob("notebooks/*.ipynb"))
+TRAINING = 100  # backward passes in a cell, from which on they belong on the device
+ON_THE_CPU = {  # but for those without a network, or of an identity that needs 16 digits
+    "02": ("fit(",),  # two weights, in float64 on CUDA
+    "03": ("fit(phi, x",),  # two numbers of a covariance, by L-BFGS
+    "04": ("vi_path", "net(inputs)"),  # steps are compared to 1e-10; in float64 on CUDA
+    "10": ("smallest_kl", "fitted("),  # linear models
+    "11": ("images[chosen]",),  # compared to 1e-9; in float64 on CUDA
+}
+
+
+def cells(notebook):
+    """The number and the code of every code cell."""
+    for number, cell in enumerate(json.loads(notebook.read_text(encoding="utf-8"))["cells"]):
+        if cell["cell_type"] == "code":
+            yield number, "".join(cell["source"])
+
+
+@pytest.fixture(autouse=True)
+def a_new_kernel():
+    """Lessons may set these two."""
+    dtype, n_threads = torch.get_default_dtype(), torch.get_num_threads()
+    yield
+    torch.set_default_dtype(dtype)
+    torch.set_num_threads(n_threads)
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_cells_keep_to_their_device(notebook, monkeypatch):
+    monkeypatch.chdir(notebook.parent)
+    monkeypatch.delenv("BDL_DEVICE", raising=False)
+    names = {"__name__": "__main__"}
+    on_cpu = {}
+    exec("from IPython.display import display", names)
+    with PretendDevice(float64=False) as gpu:
+        for number, code in cells(notebook):
+            gpu.reset()
+            exec(compile(code, f"cell {number} of {notebook.name}", "exec"), names)
+            allowed = any(part in code for part in ON_THE_CPU.get(notebook.name[:2], ()))
+            if gpu.backward["CPU"] > TRAINING and not allowed:
+                on_cpu[number] = gpu.backward["CPU"]
+    assert not on_cpu, f"cells that train on the CPU, with their backward passes: {on_cpu}"

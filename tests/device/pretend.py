@@ -1,0 +1,369 @@
+"""A pretended GPU: the numbers are on the CPU, everything else behaves as if it were CUDA.
+
+``with PretendDevice() as gpu:`` lets ``device()`` choose ``cuda``. A tensor that is made or moved
+there stays an ordinary CPU tensor whose storage is noted down, and says ``cuda:0`` when it is asked
+where it is. Mixing devices, ``.numpy()`` and a generator of another device raise, as on CUDA.
+``gpu.waits`` counts what makes the processor wait for the GPU, by operation, copies among them;
+``gpu.copies`` counts the copies alone, ``gpu.backward`` the backward passes here and on the CPU.
+``PretendDevice(float64=False)`` is ``mps``: it refuses double precision, as Apple's GPUs do.
+
+Left out: what only real kernels can show, such as values, speed and memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from typing import ClassVar
+from unittest import mock
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_GPUS = torch.device("mps", 0), torch.device("cuda", 0)
+CPU = torch.device("cpu")
+
+_AS_TENSOR = (torch.tensor, torch.as_tensor, torch.asarray)
+_PRINTED = (torch.Tensor.__repr__, torch.Tensor.__format__, torch.Tensor.tolist)
+_NUMPY = (torch.Tensor.numpy, torch.Tensor.__array__)
+_WAITS = {
+    "_local_scalar_dense", "nonzero", "masked_select", "_unique", "_unique2", "unique_dim",
+    "unique_consecutive", "equal", "_linalg_check_errors", "bincount", "repeat_interleave",
+}  # fmt: skip
+_NO_SCALARS = {"cat", "stack", "dot", "vdot", "gather", "scatter", "index_select"}
+
+
+class DeviceError(RuntimeError):
+    """What CUDA would refuse."""
+
+
+class PretendDevice(TorchFunctionMode):
+    """See the module's docstring."""
+
+    _storages: ClassVar[dict[int, StorageWeakRef]] = {}  # of all: tensors may outlive their device
+
+    def __init__(self, float64: bool = True) -> None:
+        super().__init__()
+        self.float64, self.device = float64, _GPUS[float64]
+        self.waits, self.copies, self.backward = Counter(), Counter(), Counter()
+        self._inputs: object = ()
+
+    def __enter__(self) -> PretendDevice:
+        run_backward, parse_to = torch.autograd._engine_run_backward, torch._C._nn._parse_to
+
+        def with_mode(*args, **kwargs):  # backward passes written in Python are looked at too
+            there = any(self.holds(root) for root in _tensors(args[0]))
+            self.backward["GPU" if there else "CPU"] += 1
+            with _Again(self):
+                return run_backward(*args, **kwargs)
+
+        def of_module(*args, **kwargs):  # module.to(tensor)
+            if args and isinstance(args[0], torch.Tensor):
+                args = (args[0].device, args[0].dtype, *args[1:])
+            return parse_to(*args, **kwargs)
+
+        self._patches = ExitStack()
+        for module, name, value in (
+            (torch, "Generator", _generator_class(torch.Generator)),
+            (torch.cuda, "is_available", lambda: self.float64),
+            (torch.backends.mps, "is_available", lambda: not self.float64),
+            (torch.cuda, "device_count", lambda: 1),
+            (torch.cuda, "synchronize", lambda *_: self.waits.update(["synchronize"])),
+            (torch.cuda, "get_device_name", lambda *_: "a pretended GPU"),
+            (torch.cuda, "max_memory_allocated", lambda *_: 0),
+            (torch.autograd, "_engine_run_backward", with_mode),
+            (torch._C._nn, "_parse_to", of_module),
+        ):
+            self._patches.enter_context(mock.patch.object(module, name, value))
+        self._patches.enter_context(_Operations(self))
+        return super().__enter__()
+
+    def __exit__(self, *error) -> None:
+        super().__exit__(*error)
+        self._patches.close()
+
+    def reset(self) -> None:
+        """Start counting again."""
+        self.waits.clear()
+        self.copies.clear()
+        self.backward.clear()
+
+    def holds(self, tensor: torch.Tensor) -> bool:
+        """Whether the tensor is on the device."""
+        return _storage(tensor) in self._storages
+
+    def place(self, tensor: torch.Tensor, there: bool = True) -> torch.Tensor:
+        """Note down that the tensor, with all that shares its memory, is on the device or not."""
+        key = _storage(tensor)
+        if there and tensor.dtype == torch.float64 and not self.float64:
+            raise DeviceError("float64 on a device that has none: compute it on the CPU")
+        if there and key not in self._storages:
+            if len(self._storages) % 5000 == 4999:
+                for gone in [k for k, r in self._storages.items() if r.expired()]:
+                    del self._storages[gone]
+            self._storages[key] = StorageWeakRef(_unwrapped(tensor).untyped_storage())
+        elif not there:
+            self._storages.pop(key, None)
+        return tensor
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        outer, self._inputs = self._inputs, (args, kwargs)
+        try:
+            special = _SPECIAL.get(func)
+            if special is not None:
+                return special(self, func, *args, **kwargs)
+            if kwargs.get("generator") is not None:
+                self._check_generator(args, kwargs)
+            if kwargs.get("device") is None:
+                return func(*args, **kwargs)
+            self._inputs = there = _is_gpu(kwargs["device"])
+            result = func(*args, **{**kwargs, "device": "cpu"})
+            for tensor in _tensors(result):
+                self.place(tensor, there)
+            return result
+        finally:
+            self._inputs = outer
+
+    def fresh_is_here(self) -> bool:
+        """Whether what the present call creates without inputs is on the device."""
+        if isinstance(self._inputs, bool):
+            return self._inputs
+        return any(self.holds(tensor) for tensor in _tensors(self._inputs))
+
+    def move(self, x: torch.Tensor, there: bool) -> torch.Tensor:
+        """``x``, or a copy of it on the other device; the gradient goes the way back."""
+        if self.holds(x) == there:
+            return x
+        if x.requires_grad and torch.is_grad_enabled():
+            return _Move.apply(x, self, there)
+        return self.place(x.clone(), there)
+
+    def _count_copy(self, there: bool, blocking: bool = True) -> None:
+        name = "to the GPU" if there else "to the CPU"
+        self.copies[name] += 1
+        if blocking or not there:
+            self.waits[name] += 1
+
+    def _check_generator(self, args, kwargs) -> None:
+        wanted = kwargs.get("device")
+        there = self.fresh_is_here() if wanted is None else _is_gpu(wanted)
+        generator = kwargs["generator"]
+        if _is_gpu(generator.device) != there:
+            raise DeviceError(
+                f"Expected a '{'cuda' if there else 'cpu'}' device type for generator but found "
+                f"'{generator.device.type}'"
+            )
+
+    def _device(self, func, x, *_):
+        return self.device if self.holds(x) else func(x)
+
+    def _is_cuda(self, func, x, *_):
+        return self.holds(x) and self.float64
+
+    def _is_cpu(self, func, x, *_):
+        return not self.holds(x)
+
+    def _to(self, func, x, *args, **kwargs):
+        args = list(args)
+        wanted, like = kwargs.pop("device", None), kwargs.pop("other", None)
+        if args and not isinstance(args[0], torch.dtype | bool):
+            first = args.pop(0)
+            like, wanted = (first, None) if isinstance(first, torch.Tensor) else (None, first)
+        if like is not None:
+            wanted, kwargs["dtype"] = (self.device if self.holds(like) else CPU), like.dtype
+        blocking = not (kwargs.get("non_blocking") or (len(args) > 1 and args[1]))
+        if args and args[0] is None:  # to(device, dtype=None, non_blocking)
+            args = []
+        x = func(x, *args, **kwargs) if args or kwargs else x
+        if wanted is None or _is_gpu(wanted) == self.holds(x):
+            return x
+        self._count_copy(_is_gpu(wanted), blocking)
+        return self.move(x, _is_gpu(wanted))
+
+    def _cuda(self, func, x, *_, **__):
+        return self._to(torch.Tensor.to, x, self.device)
+
+    def _cpu(self, func, x, *_, **__):
+        return self._to(torch.Tensor.to, x, CPU)
+
+    def _as_tensor(self, func, data, *args, **kwargs):
+        wanted = kwargs.pop("device", None)
+        result = func(data, *args, **kwargs)
+        is_tensor = isinstance(data, torch.Tensor)
+        if is_tensor:
+            self.place(result, self.holds(data))
+        if wanted is None or _is_gpu(wanted) == self.holds(result):
+            return result
+        self._count_copy(_is_gpu(wanted))
+        return self.move(result, _is_gpu(wanted))
+
+    def _printed(self, func, x, *args, **kwargs):
+        here = self.holds(x)
+        self.waits["to the CPU"] += here
+        self.copies["to the CPU"] += here
+        with torch._C._DisableTorchDispatch():
+            return func(x, *args, **kwargs)
+
+    def _numpy(self, func, x, *args, **kwargs):
+        if self.holds(x):
+            raise TypeError("can't convert cuda:0 device type tensor to numpy")
+        return func(x, *args, **kwargs)
+
+    def _new_tensor(self, func, x, data, *args, **kwargs):
+        kwargs.setdefault("device", self._device(torch.Tensor.device.__get__, x))
+        return self._as_tensor(torch.tensor, data, *args, **{"dtype": x.dtype, **kwargs})
+
+    def _deepcopy(self, func, x, memo):
+        return self.place(func(x, memo), self.holds(x))
+
+
+class _Again:
+    """The function mode switched on where PyTorch has switched it off, or left as it is."""
+
+    def __init__(self, mode: PretendDevice) -> None:
+        self.mode, self.off = mode, torch._C._len_torch_function_stack() == 0
+
+    def __enter__(self) -> None:
+        if self.off:
+            TorchFunctionMode.__enter__(self.mode)
+
+    def __exit__(self, *error) -> None:
+        if self.off:
+            TorchFunctionMode.__exit__(self.mode, *error)
+
+
+class _Operations(TorchDispatchMode):
+    """Looks at every operation below autograd: what it mixes, and whether it waits."""
+
+    def __init__(self, gpu: PretendDevice) -> None:
+        super().__init__()
+        self.gpu = gpu
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs, gpu = kwargs or {}, self.gpu
+        with torch._C.DisableTorchFunction():
+            tensors = _tensors((args, kwargs))
+            here = [gpu.holds(tensor) for tensor in tensors]
+            name = func._opname
+            there = any(here)
+            if there:
+                self._look(name, func, args, tensors, here)
+            elif not tensors:
+                there = gpu.fresh_is_here()
+            result = func(*args, **kwargs)
+            if there and not (name == "copy_" and not here[0]):
+                for tensor in _tensors(result):
+                    gpu.place(tensor)
+            return result
+
+    def _look(self, name, func, args, tensors, here) -> None:
+        gpu = self.gpu
+        if name in _WAITS:
+            gpu.waits[name] += 1
+        if name == "copy_":
+            if here[0] != here[1]:
+                gpu._count_copy(here[0], blocking=not (len(args) > 2 and args[2]))
+            return
+        if name.startswith("index") and name in ("index", "index_put", "index_put_"):
+            indices = [i for i in args[1] if i is not None]
+            masked_fill = name != "index" and args[2].numel() == 1
+            for i in indices:
+                if i.dtype in (torch.bool, torch.uint8) and not masked_fill:
+                    gpu.waits[f"{name} with a mask"] += 1
+                if not gpu.holds(i) and gpu.holds(args[0]):
+                    gpu._count_copy(True)
+            tensors = [args[0], *([] if name == "index" else [args[2]])] + (
+                [] if gpu.holds(args[0]) else indices
+            )
+            here = [gpu.holds(tensor) for tensor in tensors]
+        elsewhere = [t for t, on in zip(tensors, here, strict=True) if not on]
+        wrong = [t for t in elsewhere if t.dim() or name in _NO_SCALARS]
+        changes_host = func._schema.is_mutable and not here[0] and any(here)
+        if any(here) and (wrong or changes_host):
+            shapes = [
+                f"{tuple(t.shape)} on {'cuda:0' if on else 'cpu'}"
+                for t, on in zip(tensors, here, strict=True)
+            ]
+            raise DeviceError(
+                f"Expected all tensors to be on the same device, but found at least two devices, "
+                f"cuda:0 and cpu! ({func}: {', '.join(shapes)})"
+            )
+
+
+class _Move(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, gpu, there):
+        return gpu.place(x.clone(), there)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        _, ctx.gpu, ctx.there = inputs
+
+    @staticmethod
+    def backward(ctx, grad):
+        ctx.gpu._count_copy(not ctx.there)
+        return ctx.gpu.move(grad, not ctx.there), None, None
+
+
+def _generator_class(real: type) -> type:
+    class AnyGenerator(type(real)):
+        def __instancecheck__(cls, instance) -> bool:
+            return isinstance(instance, real)
+
+    class Generator(real, metaclass=AnyGenerator):
+        def __new__(cls, device="cpu"):
+            self = real.__new__(cls, "cpu")
+            self.place = torch.device(torch.device(device).type, 0) if _is_gpu(device) else CPU
+            return self
+
+        def __init__(self, device="cpu"):
+            pass
+
+        device = property(lambda self: self.place)
+
+    return Generator
+
+
+def _is_gpu(wanted) -> bool:
+    return isinstance(wanted, int) or torch.device(wanted).type in ("cuda", "mps")
+
+
+def _tensors(tree) -> list[torch.Tensor]:
+    if isinstance(tree, torch.Tensor):
+        return [tree]
+    if isinstance(tree, dict):
+        tree = tree.values()
+    elif not isinstance(tree, list | tuple):
+        return []
+    return [tensor for branch in tree for tensor in _tensors(branch)]
+
+
+def _unwrapped(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor below vmap's and grad's wrappers."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return tensor
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return torch._C._storage_id(_unwrapped(tensor))
+
+
+_SPECIAL = {
+    torch.Tensor.device.__get__: PretendDevice._device,
+    torch.Tensor.is_cuda.__get__: PretendDevice._is_cuda,
+    torch.Tensor.is_cpu.__get__: PretendDevice._is_cpu,
+    torch.Tensor.to: PretendDevice._to,
+    torch.Tensor.cuda: PretendDevice._cuda,
+    torch.Tensor.cpu: PretendDevice._cpu,
+    torch.Tensor.new_tensor: PretendDevice._new_tensor,
+    torch.Tensor.__deepcopy__: PretendDevice._deepcopy,
+    **dict.fromkeys(_AS_TENSOR, PretendDevice._as_tensor),
+    **dict.fromkeys(_PRINTED, PretendDevice._printed),
+    **dict.fromkeys(_NUMPY, PretendDevice._numpy),
+}

@@ -1,0 +1,143 @@
+"""The pretended GPU itself: it refuses what CUDA refuses, and sees errors that are planted."""
+
+import pytest
+import torch
+
+from bdl_lessons.core import device, random
+from bdl_lessons.models import AdditiveNoise, UnitNoiseLinear, WeightNoiseLinear
+from bdl_lessons.models.layers import (
+    binary_dropout,
+    gaussian_dropout,
+    hierarchical_dropout,
+    structured_dropout,
+    weight_noise,
+)
+from bdl_lessons.probability import kl_fast
+from tests.device.calculations import everything
+from tests.device.pretend import DeviceError, PretendDevice
+
+CALCULATIONS = dict(everything())
+
+
+def noise_stays_behind(shape, generator, like):
+    return torch.randn(shape, generator=generator, device=generator.device)
+
+
+def noise_from_the_cpu(shape, generator, like):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=like.dtype)
+
+
+def noise_asks_another_generator(shape, generator, like):
+    return torch.randn(shape, generator=generator, device="cpu").to(like)
+
+
+def ones_on_the_cpu(shape, *_, **__):
+    return torch.ones(shape)
+
+
+def table_on_the_cpu(function, device):
+    return torch.rand(4, 4000)
+
+
+def weights_of_the_cpu(self, x, weight, bias):
+    return x @ weight.new_tensor(weight.tolist(), device="cpu").mT
+
+
+def numbers_of_numpy(self, mu):
+    return torch.from_numpy(self.log_sigma2.detach().numpy()).exp()
+
+
+PLANTED = [  # where, what, the calculation that meets it, the generator
+    (weight_noise, "standard_normal", noise_stays_behind, "BBB, linear, per_example", "cpu"),
+    (weight_noise, "standard_normal", noise_from_the_cpu, "BBB, linear, shared", "cuda"),
+    (
+        gaussian_dropout, "standard_normal", noise_asks_another_generator,
+        "Gaussian A, linear, shared", "cuda",
+    ),
+    (structured_dropout, "standard_normal", noise_stays_behind, "VSD T=2, conv2d, shared", "cpu"),
+    (
+        hierarchical_dropout, "standard_normal", noise_stays_behind,
+        "hierarchical VSD, linear, shared", "cpu",
+    ),
+    (binary_dropout, "dropout_noise", ones_on_the_cpu, "binary 0.5, fit and predict", "cuda"),
+    (kl_fast, "_table", table_on_the_cpu, "VD B weight, linear, mean", "cuda"),
+    (UnitNoiseLinear, "linear_map", weights_of_the_cpu, "VD A unit, linear, mean", "cuda"),
+    (WeightNoiseLinear, "linear_map", weights_of_the_cpu, "ARD, linear, mean", "cuda"),
+    (AdditiveNoise, "var", numbers_of_numpy, "sparse VD, linear, per_example", "cuda"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("where", "name", "error", "calculation", "generator"), PLANTED)
+def test_a_planted_error_is_seen(where, name, error, calculation, generator, monkeypatch):
+    monkeypatch.setattr(where, name, error)
+    with PretendDevice(), pytest.raises((DeviceError, TypeError), match=r"cuda"):
+        CALCULATIONS[calculation](device(), torch.Generator(generator).manual_seed(0))
+
+
+def test_it_says_where_tensors_are():
+    with PretendDevice() as gpu:
+        x = torch.ones(3, 2, device=device())
+        views = [x[0], x.T, x + 1, x.detach(), x.sum(), x.new_zeros(2), torch.zeros_like(x)]
+        assert all(view.device == torch.device("cuda:0") and view.is_cuda for view in views)
+        assert x.cpu().device.type == torch.ones(2).device.type == "cpu"
+        assert not gpu.holds(x.cpu())
+        assert torch.nn.Linear(2, 3).to(x).weight.is_cuda
+    assert torch.Generator().device.type == "cpu"
+
+
+@pytest.mark.parametrize(
+    "mixed",
+    [
+        lambda x: x + torch.ones(3),
+        lambda x: x @ torch.ones(3),
+        lambda x: torch.stack([x.sum(), torch.zeros(())]),
+        lambda x: torch.ones(3)[x.long()],
+        lambda x: torch.ones(()).add_(x.sum()),
+        lambda x: x.numpy(),
+        lambda x: torch.rand(3, device=x.device, generator=torch.Generator()),
+        lambda x: x.normal_(generator=torch.Generator()),
+        lambda x: torch.rand(3, generator=torch.Generator(x.device)),
+        lambda x: x.double(),
+    ],
+)
+def test_what_cuda_or_a_device_without_float64_refuses(mixed):
+    with PretendDevice(float64=False):
+        x = torch.ones(3, device=device())
+        with pytest.raises((DeviceError, TypeError)):
+            mixed(x)
+
+
+@pytest.mark.parametrize(
+    ("call", "n_waits", "n_copies"),
+    [
+        (lambda x: x + torch.ones(()) + 1, 0, 0),
+        (lambda x: x.sum().item(), 1, 0),
+        (lambda x: bool(x.any()), 1, 0),
+        (lambda x: x.tolist(), 1, 1),
+        (lambda x: x.nonzero(), 1, 0),
+        (lambda x: x[x > 0], 1, 0),
+        (lambda x: x.cpu().sum().item(), 1, 1),
+        (lambda x: torch.ones(3).to(x), 1, 1),
+        (lambda x: torch.ones(3).to(x.device, non_blocking=True), 0, 1),
+        (lambda x: torch.tensor(1.0, device=x.device), 1, 1),
+        (lambda x: x.new_full((), 2.0), 0, 0),
+        (lambda x: torch.linalg.cholesky(x.diag()), 1, 0),
+        (lambda x: str(x), 1, 1),
+    ],
+)
+def test_waits_and_copies_are_counted(call, n_waits, n_copies):
+    with PretendDevice() as gpu:
+        x = torch.ones(3, device=device())
+        gpu.reset()
+        call(x)
+        assert (sum(gpu.waits.values()), sum(gpu.copies.values())) == (n_waits, n_copies)
+
+
+@pytest.mark.parametrize("p_drop", [0.0, 0.3, 0.5])
+def test_the_default_device_does_not_matter_to_dropout(p_drop):
+    """A CPU generator draws on the CPU, whatever ``torch.set_default_device`` says."""
+    with PretendDevice() as gpu, torch.device("cuda"):
+        for where in ("cpu", "cuda"):
+            generator = torch.Generator(where).manual_seed(0)
+            noise = random.dropout_noise((4, 3), p_drop, generator=generator, device=device())
+            assert gpu.holds(noise)

@@ -1,0 +1,358 @@
+"""``make test-gpu``: everything on a real GPU. Fails, never skips, without one.
+
+Writes ``gpu_evidence.json`` after every part, so that a run that is cut short leaves what it has.
+``--on cpu`` runs the parts on the CPU, small: that tests this file, and proves nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from bdl_lessons import experiments
+from bdl_lessons.core.device import device, gpu_facts
+from bdl_lessons.core.random import dropout_noise
+from bdl_lessons.experiments import gpu_evidence, runner
+from bdl_lessons.experiments.posteriors.slang import fit_slang
+from bdl_lessons.experiments.records import append_record
+from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched, predict
+from bdl_lessons.models import BayesByBackprop, Deterministic, StructuredDropout, initialise, lenet5
+from tests.device.calculations import METHODS, everything, labels, network, uniform
+
+ROOT = Path(__file__).resolve().parents[2]
+TOLERANCE = {"float64": 1e-10, "float32": 1e-4}
+WAITS = 1  # in a training step
+UNIT = ["core", "probability", "models", "reference", "inference", "evaluation", "experiments"]
+UNIT += ["lessons/panels", "lessons/exercises"]
+NEEDED = ["gpytorch", "nbval", "ipykernel", "ipywidgets", "pooch", "typer", "xdist", "hypothesis"]
+
+
+@dataclass
+class Run:
+    """Where the parts run and what they leave.
+
+    Args:
+        on: the GPU.
+        small: a hundredth of the work, for testing this file.
+        folder: of the evidence and of new records.
+        n_jobs: processes at a time.
+    """
+
+    on: torch.device
+    small: bool
+    folder: Path
+    n_jobs: int
+    problems: list[str] = field(default_factory=list)
+
+    def expect(self, holds: bool, problem: str) -> None:
+        if not holds:
+            self.problems.append(problem)
+
+    def generator(self, seed: int = 0) -> torch.Generator:
+        return torch.Generator(self.on).manual_seed(seed)
+
+
+def same_numbers(run: Run) -> dict[str, Any]:
+    """(1) and most of (4): every calculation on the GPU against the CPU, from one CPU generator."""
+    facts = {}
+    calculations = list(everything())[:: 25 if run.small else 1]
+    for name, dtype in (("float64", torch.float64), ("float32", torch.float32)):
+        worst = {}
+        torch.set_default_dtype(dtype)
+        try:
+            for what, calculation in calculations:
+                try:
+                    here, there = (
+                        calculation(on, torch.Generator().manual_seed(0))
+                        for on in (torch.device("cpu"), run.on)
+                    )
+                except Exception as error:
+                    run.problems.append(f"{what}, {name}: {type(error).__name__}: {error}")
+                    continue
+                worst[what] = _deviation(there, here)
+        finally:
+            torch.set_default_dtype(torch.float32)
+        for what, value in worst.items():
+            run.expect(value <= TOLERANCE[name], f"{what}, {name}: {value:.1e} off")
+        largest = max(worst, key=worst.get)
+        facts[name] = {"calculations": len(worst), "largest": worst[largest], "in": largest}
+    return facts
+
+
+def same_distributions(run: Run) -> dict[str, Any]:
+    """(2) Means and variances of outputs, drawn by a generator on the GPU and by one on the CPU."""
+    n, worst = (400 if run.small else 20_000), {}
+    for method, factory in METHODS.items():
+        if method == "no noise":
+            continue
+        layer = initialise(network(factory, torch.device("cpu")), torch.Generator().manual_seed(1))
+        x = uniform((1, 6), torch.device("cpu")) + 0.5
+        drawn = []
+        for on in (torch.device("cpu"), run.on):
+            module, g = layer[0].to(on), torch.Generator(on).manual_seed(1)
+            with torch.no_grad():
+                rows = x.to(on).expand(n, 1, 6)
+                draws = {"shared": module(rows, "shared", g)[:, 0]}
+                if "hierarchical" not in method:  # there a batch shares its scale
+                    draws["per_example"] = module(rows[:, 0], "per_example", g)
+            drawn.append({mode: f.cpu().double() for mode, f in draws.items()})
+        for mode in drawn[0]:
+            here, there = (d[mode] for d in drawn)
+            worst[f"{method}, {mode}"] = max(_z(here, there), _z(_squares(here), _squares(there)))
+    for p_drop in (0.1, 0.3, 0.5):
+        noise = dropout_noise((n * 50,), p_drop, generator=run.generator(), device=run.on)
+        kept = (noise > 0).double().mean().item()
+        error = (p_drop * (1 - p_drop) / (n * 50)) ** 0.5
+        worst[f"dropout_noise {p_drop}"] = abs(kept - (1 - p_drop)) / error
+    for what, value in worst.items():
+        run.expect(value < 6, f"{what}: {value:.1f} standard errors apart")
+    largest = max(worst, key=worst.get)
+    return {"pairs": len(worst), "largest in standard errors": worst[largest], "in": largest}
+
+
+def waits(run: Run) -> dict[str, Any]:
+    """(3) Synchronisations of a training step, as CUDA's own debug mode counts them."""
+    x, y, per_step = uniform((20, 6), run.on), labels(20, run.on), {}
+
+    def one(factory, n_steps: int) -> None:
+        fit(
+            network(factory, run.on), x, y, cross_entropy, n_steps=n_steps, batch_size=10,
+            optimizer=adam(1e-2), generator=run.generator(),
+        )  # fmt: skip
+
+    def many(n_steps: int) -> None:
+        networks = BatchedNetworks([network(StructuredDropout(2), run.on) for _ in range(2)])
+        inputs, targets = x.expand(2, *x.shape), y.expand(2, 20)
+        options = {"optimizer": adam(1e-2), "generator": run.generator()}
+        fit_batched(networks, inputs, targets, cross_entropy, n_steps=n_steps, **options)
+
+    def slang(n_steps: int) -> None:
+        net = network(Deterministic(), run.on)
+        fit_slang(net, x, y, cross_entropy, n_steps=n_steps, generator=run.generator())
+
+    steps = {name: partial(one, factory) for name, factory in METHODS.items()}
+    for name, step in (steps | {"batched networks": many, "SLANG": slang}).items():
+        step(n_steps=2)  # what is prepared once does not count
+        per_step[name] = (_waits(run, partial(step, 22)) - _waits(run, partial(step, 2))) / 20
+        run.expect(per_step[name] <= WAITS, f"{name}: {per_step[name]} waits a step")
+    return {"budget": WAITS, "a step": per_step}
+
+
+def memory(run: Run) -> dict[str, Any]:
+    """(4) Peak bytes of ``predict``, and that a batch of networks trains and predicts."""
+    n_rows, n_samples = (40, 3) if run.small else (10_000, 100)
+    images, facts = uniform((n_rows, 1, 28, 28), run.on), {}
+    for name, factory in (("BBB", BayesByBackprop()), ("VSD", StructuredDropout(2))):
+        net = initialise(lenet5(factory), torch.Generator().manual_seed(0)).to(run.on)
+        for mode in ("per_example", "shared"):
+            before = _allocated(run, reset=True)
+            draws = predict(net, images, n_samples, mode, generator=run.generator())
+            facts[f"LeNet {name}, {mode}"] = peak = _allocated(run) - before
+            run.expect(bool(draws.isfinite().all()), f"{name}, {mode}: draws are not finite")
+            run.expect(peak < 6 * 2**30, f"{name}, {mode}: {peak / 2**30:.1f} GiB")
+    return {"peak bytes": facts}
+
+
+def tests(run: Run) -> dict[str, Any]:
+    """(5) Unit tests and quick trials, and strict nbval of every lesson, on the GPU."""
+    missing = [name for name in NEEDED if not _has(name)]
+    run.expect(not missing, f"missing here: {', '.join(missing)}")
+    folders = ["core"] if run.small else UNIT
+    command = [*_pytest(), *(f"tests/{name}" for name in folders), "-n", str(run.n_jobs)]
+    seconds, ok, text = _timed(run, command, run.on.type)
+    run.expect(ok, f"unit tests: {text}")
+    facts: dict[str, Any] = {"unit tests": {"seconds": seconds, "result": text}}
+    lessons = sorted((ROOT / "notebooks").glob("*.ipynb"))[: 1 if run.small else None]
+
+    def replay(lesson: Path, kind: str) -> tuple[float, bool, str]:
+        options = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=300", "-p", "no:xdist"]
+        clean = ["--nbval-sanitize-with", "tests/nbval_sanitize.cfg"]
+        return _timed(run, [*_pytest(), *options, *clean, str(lesson)], kind)
+
+    cases = [(lesson, kind) for lesson in lessons for kind in (run.on.type, "cpu")]
+    with ThreadPoolExecutor(run.n_jobs) as pool:
+        replayed = list(pool.map(lambda case: replay(*case), cases))
+    for (lesson, kind), (seconds, ok, text) in zip(cases, replayed, strict=True):
+        facts.setdefault(lesson.stem, {})[f"seconds on {kind}"] = seconds
+        run.expect(ok, f"{lesson.stem} on {kind}: {text}")
+    return facts
+
+
+def timings(run: Run) -> dict[str, Any]:
+    """(6) The published ratios of time: recorded, if these trials are not recorded yet."""
+    facts, scale = {}, "quick" if run.small else "paper"
+    for name in ("time_per_step", "lrt_speed"):
+        experiment = experiments.load(name)
+        for trial in experiment.trials(scale):
+            if trial.config.get("device", run.on.type) != run.on.type:
+                continue
+            record = runner.measure(experiment, scale, replace(trial, checkpoint=None))
+            label = ", ".join(str(v) for k, v in trial.config.items() if k in _NAMES)
+            facts[f"{name}, {label}"] = record["metrics"]
+            if name == "time_per_step":  # the trials of lrt_speed do not say their device
+                append_record(run.folder / f"{name}.jsonl", record)
+    return facts
+
+
+_NAMES = ("architecture", "estimator")
+PARTS = {
+    "the same numbers": same_numbers,
+    "the same distributions": same_distributions,
+    "waits": waits,
+    "memory": memory,
+    "timings": timings,
+    "tests and lessons": tests,
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run all parts; the number of those that failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, default=gpu_evidence.PATH.parent)
+    parser.add_argument("--only", nargs="*", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 2))
+    parser.add_argument("--on", default="cuda", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    try:
+        on = device(options.on)
+    except ValueError as error:
+        print(f"FAILED: {error}")
+        return 1
+    os.environ["BDL_DEVICE"] = on.type
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.set_num_threads(1)
+    path = options.folder / gpu_evidence.PATH.name
+    evidence = _machine(on) | {"items": {}}
+    n_failed = 0
+    for name in options.only:
+        run, began = Run(on, on.type == "cpu", options.folder, options.jobs), time.perf_counter()
+        try:
+            facts = PARTS[name](run)
+        except Exception:
+            facts = {}
+            run.problems.append(traceback.format_exc())
+        seconds = round(time.perf_counter() - began, 1)
+        n_failed += bool(run.problems)
+        result = {"passed": not run.problems, "seconds": seconds, "problems": run.problems[:20]}
+        evidence["items"][name] = result | {"found": facts}
+        path.write_text(json.dumps(evidence, indent=1) + "\n", encoding="utf-8")
+        print(f"{'FAILED' if run.problems else 'ok    '} {name}, {seconds} s", flush=True)
+        print(json.dumps(facts)[:3000], *run.problems[:20], sep="\n       ", flush=True)
+    return n_failed
+
+
+def _machine(on: torch.device) -> dict[str, Any]:
+    name = torch.cuda.get_device_name(on) if on.type == "cuda" else "no GPU"
+    facts = gpu_facts(on) or {"driver": "none", "cuda": "none"}
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "package_hash": gpu_evidence.package_hash(),
+        "gpu": name,
+        "torch": torch.__version__,
+        "python": sys.version.split()[0],
+    } | facts
+
+
+def _deviation(there: dict[str, Tensor], here: dict[str, Tensor]) -> float:
+    """The largest difference by the largest entry; infinite where one is not finite.
+
+    Each result has a scale of its own, but the gradients of a layer share one: some cancel.
+    """
+    found: dict[str, list[tuple[float, float]]] = {}
+    for name, expected in here.items():
+        actual = there[name].detach().cpu().double()
+        expected = expected.detach().cpu().double()
+        if actual.shape != expected.shape or not actual.isfinite().all():
+            return float("inf")
+        if expected.numel():
+            sizes = (actual - expected).abs().max().item(), expected.abs().max().item()
+            found.setdefault("gradient" if name.startswith("gradient") else name, []).append(sizes)
+    columns = [tuple(zip(*pairs, strict=True)) for pairs in found.values()]
+    return max(max(off) / max(*size, 1e-8) for off, size in columns)
+
+
+def _z(first: Tensor, second: Tensor) -> float:
+    """The largest difference of two means over draws ``(N, L)``, in standard errors."""
+    variance = first.var(0) / len(first) + second.var(0) / len(second)
+    return ((first.mean(0) - second.mean(0)).abs() / variance.sqrt()).max().item()
+
+
+def _squares(draws: Tensor) -> Tensor:
+    return (draws - draws.mean(0)).square()
+
+
+def _waits(run: Run, call) -> int:
+    if run.on.type != "cuda":
+        call()
+        return 0
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    return sum("synchronizing CUDA operation" in str(warning.message) for warning in caught)
+
+
+def _allocated(run: Run, reset: bool = False) -> int:
+    if run.on.type != "cuda":
+        return 0
+    torch.cuda.synchronize()
+    if reset:
+        torch.cuda.reset_peak_memory_stats()
+        return torch.cuda.memory_allocated()
+    return torch.cuda.max_memory_allocated()
+
+
+def _has(name: str) -> bool:
+    try:
+        version({"xdist": "pytest-xdist"}.get(name, name))
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _pytest() -> list[str]:
+    return [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider"]
+
+
+def _timed(run: Run, command: list[str], kind: str) -> tuple[float, bool, str]:
+    """Seconds of a pytest command on a device, whether it passed, and what it says at its end."""
+    settings = {"BDL_DEVICE": kind, "OMP_NUM_THREADS": "1", "JUPYTER_PLATFORM_DIRS": "1"}
+    with tempfile.TemporaryDirectory() as folder:
+        settings |= {"IPYTHONDIR": folder, "MPLCONFIGDIR": folder}
+        began = time.perf_counter()
+        done = subprocess.run(
+            command, cwd=ROOT, env=os.environ | settings, capture_output=True, text=True
+        )
+    seconds = round(time.perf_counter() - began, 1)
+    lines = done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or ["nothing"]
+    failed = [line for line in lines if re.match("FAILED|ERROR", line)]
+    errors = [line for line in lines if line.startswith("E  ")]
+    text = "\n".join([*failed[:10], *([] if done.returncode == 0 else errors[:10]), lines[-1]])
+    return seconds, done.returncode == 0, text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+import math
+
+import pytest
+import torch
+
+from bdl_lessons.reference import effective_sample_size, hmc, split_r_hat
+
+COV = torch.tensor([[2.0, 0.9], [0.9, 0.5]], dtype=torch.float64)
+MEAN = torch.tensor([1.0, -2.0], dtype=torch.float64)
+SETTINGS = {"n_warmup": 150, "n_draws": 300, "n_leapfrog": 12, "step_size": 0.3}
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def gaussian(point):
+    gradient = (point - MEAN) @ COV.inverse()
+    return ((point - MEAN) * gradient).sum(-1) / 2, gradient
+
+
+def sample(potential=gaussian, n_chains=32, **settings):
+    start = 4 * torch.randn(n_chains, 2, generator=generator(1), dtype=torch.float64)
+    return hmc(potential, start, generator=generator(), **(SETTINGS | settings))
+
+
+def errors(draws):
+    """Means and second moments less the exact ones, in standard errors over the chains."""
+    off = draws - MEAN
+    found = torch.cat([off, off**2, off.prod(-1, keepdim=True)], -1).mean(0)
+    exact = torch.stack([*torch.zeros(2), COV[0, 0], COV[1, 1], COV[0, 1]])
+    return (found.mean(0) - exact) / (found.std(0) / len(found) ** 0.5)
+
+
+def test_a_correlated_gaussian_has_its_moments():
+    draws, acceptance = sample()
+    assert draws.shape == (300, 32, 2)
+    assert (errors(draws).abs() < 4.5).all()
+    assert (split_r_hat(draws) < 1.03).all()
+    assert float(acceptance.mean()) == pytest.approx(0.8, abs=0.1)
+
+
+def test_a_large_step_stays_exact_and_is_accepted_less_often():
+    """Without rejection the leapfrog's error would show: at half the limit of stability, 20 %."""
+    narrow = float(torch.linalg.eigvalsh(COV)[0]) ** 0.5
+    draws, acceptance = sample(n_warmup=0, n_draws=600, step_size=1.5 * narrow)
+    assert (errors(draws[100:]).abs() < 4.5).all()
+    assert float(acceptance.max()) < 0.95
+
+
+@pytest.mark.parametrize("factor", [0.5, -1.0])
+def test_a_wrong_gradient_shows_in_the_acceptance(factor):
+    def wrong(point):
+        energy, gradient = gaussian(point)
+        return energy, factor * gradient
+
+    small = {"n_warmup": 0, "n_draws": 100, "step_size": 0.1}
+    assert float(sample(wrong, **small)[1].mean()) < 0.9
+    assert float(sample(**small)[1].mean()) > 0.95
+
+
+def test_each_chain_adapts_its_own_step():
+    def two_scales(point):  # the second chain's density is a hundred times narrower
+        scale = torch.tensor([[1.0], [0.01]], dtype=torch.float64)
+        return (point / scale).square().sum(-1) / 2, point / scale**2
+
+    start = torch.tensor([[1.0, 1.0], [0.01, 0.01]], dtype=torch.float64)
+    draws, acceptance = hmc(two_scales, start, generator=generator(), **SETTINGS)
+    assert ((acceptance > 0.6) & (acceptance < 0.95)).all()
+    assert float(draws[:, 1].std() / draws[:, 0].std()) == pytest.approx(0.01, rel=0.4)
+
+
+def test_a_path_that_diverges_is_rejected():
+    def well(point):  # no density beyond 3
+        inside = point.abs().amax(-1) < 3
+        energy = torch.where(inside, point.square().sum(-1) / 2, math.nan)
+        return energy, point
+
+    start = torch.zeros(4, 2, dtype=torch.float64)
+    draws, _ = hmc(well, start, generator=generator(), **SETTINGS)
+    assert float(draws.abs().max()) < 3
+    assert float(draws.std()) > 0.5
+
+
+def test_the_same_seed_gives_the_same_chains():
+    first, second = (sample(n_draws=5)[0] for _ in range(2))
+    torch.testing.assert_close(first, second)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_warmup": -1}, "n_warmup"),
+        ({"n_draws": 0}, "n_draws"),
+        ({"n_leapfrog": 2.5}, "n_leapfrog"),
+        ({"step_size": 0.0}, "step_size"),
+        ({"acceptance": 1.0}, "acceptance"),
+        ({"start": torch.full((2, 2), math.nan)}, "start"),
+        ({"start": torch.zeros(2, 2, dtype=torch.int64)}, "start"),
+    ],
+)
+def test_bad_settings_are_named(settings, message):
+    good = {"start": torch.zeros(2, 2, dtype=torch.float64), "generator": generator()} | SETTINGS
+    with pytest.raises((TypeError, ValueError), match=message):
+        hmc(gaussian, **(good | settings))
+
+
+def test_r_hat_is_one_for_independent_chains_and_large_for_chains_in_different_places():
+    draws = torch.randn(1000, 6, 3, generator=generator(), dtype=torch.float64)
+    assert split_r_hat(draws).shape == (3,)
+    assert (split_r_hat(draws) - 1).abs().max() < 0.01
+    apart = draws + 3 * torch.arange(6, dtype=torch.float64)[:, None]
+    assert split_r_hat(apart).min() > 3
+    drifting = draws + torch.linspace(0, 5, 1000, dtype=torch.float64)[:, None, None]
+    assert split_r_hat(drifting).min() > 1.3
+
+
+def test_r_hat_by_hand():
+    """Halves (0, 2) and (2, 4): within 2, means 1 and 3, so the square root of ½ + 2/2."""
+    draws = torch.tensor([[0.0], [2.0], [2.0], [4.0]])
+    assert float(split_r_hat(draws)) == pytest.approx(1.5**0.5)
+
+
+def test_independent_draws_count_fully_and_repeated_ones_once():
+    draws = torch.randn(500, 200, generator=generator(), dtype=torch.float64)
+    assert float(effective_sample_size(draws)) == pytest.approx(100_000, rel=0.3)
+    repeated = draws[:50].repeat_interleave(10, 0)
+    assert float(effective_sample_size(repeated)) == pytest.approx(10_000, rel=0.3)
+
+
+def test_too_few_draws_or_chains_are_named():
+    with pytest.raises(ValueError, match="number of draws"):
+        split_r_hat(torch.zeros(3, 2))
+    with pytest.raises(ValueError, match="number of chains"):
+        effective_sample_size(torch.zeros(10, 1))

@@ -1,0 +1,131 @@
+"""Bad arguments at every public border: refused by name, or the result is finite all the same.
+
+Each border of the table in ``borders.py`` is called with one argument that something else has taken
+the place of: another type, NaN, an infinity, a negative number, a tensor of another shape or kind.
+The call must raise ``TypeError`` or ``ValueError`` with the name of an argument, or the exception
+the border documents; or return, and then without NaN.
+"""
+
+import importlib
+import inspect
+import re
+from dataclasses import fields, is_dataclass
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tests.borders import BORDERS, PLAIN, Border, generator, name_of
+
+BY_NAME = {name_of(border): border for border in BORDERS}
+SCALARS = st.one_of(
+    st.integers(-100, 100).map(lambda tenths: tenths / 10),
+    st.sampled_from([float("nan"), float("inf"), -float("inf")]),
+    st.integers(-3, 3),
+    st.booleans(),
+)
+FOREIGN = st.sampled_from([None, "3", "", 1j, [], [1.0], (), object(), torch.ones(3), np.ones(2)])
+
+
+@pytest.mark.parametrize("name", [name for name, border in BY_NAME.items() if border.runs])
+def test_the_valid_call_gives_finite_numbers(name):
+    border = BY_NAME[name]
+    assert border.may_be_nan or is_finite(border.use(border.function(**border.valid())))
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+@settings(max_examples=60)
+@given(data=st.data())
+def test_a_bad_argument_is_refused_by_name_or_harmless(name, data):
+    border = BY_NAME[name]
+    arguments = border.valid()
+    wrong = data.draw(st.sampled_from([n for n in arguments if n not in border.fixed]), "argument")
+    arguments[wrong] = data.draw(st.one_of(FOREIGN, others(arguments[wrong])), "its value")
+    fault = fault_of(border, arguments)
+    assert fault is None, f"{name} with another {wrong}: {fault}"
+
+
+@pytest.mark.parametrize("room", ["core", *PLAIN])
+def test_every_public_callable_is_in_the_table_or_plain(room):
+    face = importlib.import_module(f"bdl_lessons.{room}")
+    public = {
+        name
+        for name, value in vars(face).items()
+        if callable(value)
+        and not name.startswith("_")
+        and not is_type_alias(value)
+        and value.__module__.startswith("bdl_lessons")
+    }
+    known = {name.split(".")[1] for name in BY_NAME if name.startswith(f"{room}.")}
+    assert public - known - PLAIN[room].keys() == set()
+    assert known & PLAIN[room].keys() == set()
+    assert PLAIN[room].keys() - public == set(), "no longer there"
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_every_argument_of_a_border_is_varied(name):
+    border = BY_NAME[name]
+    left_out = {"batch_shape", "active_dims", "dtype", "device", "weight_kl", "kl", "checkpoint"}
+    left_out |= {"nll_args", "self", "args", "kwargs", "options", "folder"}
+    assert inspect.signature(border.function).parameters.keys() - left_out == border.valid().keys()
+
+
+def others(value):
+    """What may stand in the place of ``value``: of its kind, but out of range or shape."""
+    if isinstance(value, Tensor | np.ndarray):
+        found = tensors(torch.as_tensor(value))
+        return found.map(lambda t: t.numpy()) if isinstance(value, np.ndarray) else found
+    if isinstance(value, str):
+        return st.sampled_from(["nonsense", "a", value.upper() + "x"])
+    if isinstance(value, tuple | list):
+        return st.sampled_from([value[:1], value[:0], value * 2, (float("nan"),) * len(value)])
+    return SCALARS
+
+
+def tensors(value: Tensor):
+    shapes = [value[:0], value[..., None], value[None], value[1:], value[0], value.reshape(-1)]
+    shapes += [value.mT, value[..., :1]] if value.dim() > 1 else []
+    if not value.is_floating_point():
+        return st.sampled_from([*shapes, value.float(), value - 5, value + 50])
+    spoiled = [value.clone() for _ in range(3)]
+    for tensor, number in zip(spoiled, (float("nan"), float("inf"), -float("inf")), strict=True):
+        tensor.view(-1)[-1] = number
+    kinds = [value.int(), value.bool(), value.to(torch.complex64), -value]
+    return st.sampled_from([*shapes, *spoiled, *kinds])
+
+
+def fault_of(border: Border, arguments: dict) -> str | None:
+    """What is wrong with the answer to ``arguments``, or None."""
+    try:
+        result = border.use(border.function(**arguments))
+    except border.raises:
+        return None
+    except (TypeError, ValueError) as error:
+        named = "|".join(f"(init_)?{name.removeprefix('init_')}" for name in arguments)
+        return None if re.search(rf"\b({named})\b", str(error)) else f"unnamed: {error!r}"
+    except Exception as error:
+        return f"from deep inside: {error!r}"
+    return None if border.may_be_nan or is_finite(result) else f"not finite: {result!r}"
+
+
+def is_finite(result) -> bool:
+    if isinstance(result, Tensor):
+        return bool(result.isfinite().all())
+    if isinstance(result, float | np.ndarray):
+        return bool(np.isfinite(result).all())
+    if isinstance(result, dict):
+        return all(map(is_finite, result.values()))
+    if is_dataclass(result):
+        return all(is_finite(getattr(result, field.name)) for field in fields(result))
+    return all(map(is_finite, result)) if isinstance(result, list | tuple) else True
+
+
+def is_type_alias(value) -> bool:
+    return not inspect.isclass(value) and not inspect.isfunction(value)
+
+
+def test_the_generator_of_the_table_is_always_new():
+    assert generator().initial_seed() == 0
