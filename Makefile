@@ -82,7 +82,7 @@ report: install
 	$(BIN)/python -m bdl_lessons report
 
 site: install
-	OMP_NUM_THREADS=1 $(BIN)/python -m bdl_lessons site
+	$(BIN)/python -m bdl_lessons site
 
 slides: install
 	$(BIN)/python -m bdl_lessons slides
