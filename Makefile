@@ -51,7 +51,7 @@ kernel-none kernel-avx2 kernel-one-thread kernel-two-threads: install
 	$(TEST) $(UNIT)
 	BDL_CHECK_FIGURES=1 $(TEST) $(NOTEBOOKS)
 
-# Every lesson on a pretended GPU (the package's part is among the unit tests), and everything on a
+# Every lesson on a simulated GPU (the package's part is among the unit tests), and everything on a
 # real one. make test-gpu GPU_PYTHON=python3 takes an interpreter that has PyTorch and the packages
 # of the lock, in whichever versions; it fails where there is no CUDA.
 test-device: install
@@ -82,20 +82,20 @@ report: install
 	$(BIN)/python -m bdl_lessons report
 
 site: install
-	OMP_NUM_THREADS=1 $(BIN)/python -m bdl_lessons site
+	$(BIN)/python -m bdl_lessons site
 
 slides: install
 	$(BIN)/python -m bdl_lessons slides
 
 # The stamp holds where and what was installed; it is written last, so a broken install is repeated.
-# A copied folder brings an environment that belongs to the old place: it is made anew.
+# A copied folder brings an environment that belongs to the old place: it is made again.
 NOW_INSTALLED = { echo "$(CURDIR)"; cat $(RECIPE); }
 install:
 	@{ $(NOW_INSTALLED) | cmp -s - $(STAMP) && $(BIN)/python -c "" 2> /dev/null; } || \
-	    $(MAKE) --no-print-directory $(STAMP)-anew
+	    $(MAKE) --no-print-directory $(STAMP)-again
 
-.PHONY: $(STAMP)-anew
-$(STAMP)-anew:
+.PHONY: $(STAMP)-again
+$(STAMP)-again:
 	@$(PYTHON) -c "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))" || \
 	    { echo "Python 3.11, 3.12 or 3.13 is needed, found: $$($(PYTHON) --version 2>&1)."; \
 	      echo "Install one and name it: make PYTHON=python3.12 ..."; exit 1; }

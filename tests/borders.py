@@ -1,6 +1,6 @@
 """The table of public borders: for each a valid call, from which ``test_borders`` makes bad ones.
 
-A border is a public name of a room's face at which arguments of users arrive: constructors and
+A border is a name that a subpackage exports and to which users pass arguments: constructors and
 factories, ``fit`` and ``predict``, metrics and scores, loaders. There an argument that cannot be
 used is refused with its name. The formulas of ``probability`` and the kernels lie inside: they look
 at shapes and hand NaN on.
@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 
 from bdl_lessons import core, datasets, evaluation, experiments, inference, models, reference
 
-ROOMS = [
+SUBPACKAGES = [
     "core",
     "probability",
     "reference",
@@ -571,5 +571,5 @@ formulas: they look at shapes, and a NaN goes through them as through PyTorch's 
 
 
 def name_of(border: Border) -> str:
-    room = border.function.__module__.split(".")[1]
-    return f"{room}.{border.function.__name__}"
+    subpackage = border.function.__module__.split(".")[1]
+    return f"{subpackage}.{border.function.__name__}"

@@ -48,9 +48,9 @@ def test_a_bad_argument_is_refused_by_name_or_harmless(name, data):
     assert fault is None, f"{name} with another {wrong}: {fault}"
 
 
-@pytest.mark.parametrize("room", ["core", *PLAIN])
-def test_every_public_callable_is_in_the_table_or_plain(room):
-    face = importlib.import_module(f"bdl_lessons.{room}")
+@pytest.mark.parametrize("subpackage", ["core", *PLAIN])
+def test_every_public_callable_is_in_the_table_or_plain(subpackage):
+    face = importlib.import_module(f"bdl_lessons.{subpackage}")
     public = {
         name
         for name, value in vars(face).items()
@@ -59,10 +59,10 @@ def test_every_public_callable_is_in_the_table_or_plain(room):
         and not is_type_alias(value)
         and value.__module__.startswith("bdl_lessons")
     }
-    known = {name.split(".")[1] for name in BY_NAME if name.startswith(f"{room}.")}
-    assert public - known - PLAIN[room].keys() == set()
-    assert known & PLAIN[room].keys() == set()
-    assert PLAIN[room].keys() - public == set(), "no longer there"
+    known = {name.split(".")[1] for name in BY_NAME if name.startswith(f"{subpackage}.")}
+    assert public - known - PLAIN[subpackage].keys() == set()
+    assert known & PLAIN[subpackage].keys() == set()
+    assert PLAIN[subpackage].keys() - public == set(), "no longer there"
 
 
 @pytest.mark.parametrize("name", BY_NAME)

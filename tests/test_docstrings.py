@@ -9,7 +9,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "bdl_lessons"
 TAUGHT = ("probability", "reference", "models", "inference", "evaluation")
 MODULES = sorted(
-    path for room in TAUGHT for path in (PACKAGE / room).rglob("*.py") if path.stem != "__init__"
+    path for name in TAUGHT for path in (PACKAGE / name).rglob("*.py") if path.stem != "__init__"
 )
 
 

@@ -1,7 +1,7 @@
 """No public name of the package that only tests use.
 
 A public function, class or constant must be used in the package outside its own definition, or in
-a notebook; so must the name of a public method. A room's face that hands a name on does not use it.
+a notebook; so must the name of a public method. A subpackage that exports a name does not use it.
 Imports are followed, so that two functions of one name do not stand for each other. A formula that
 a module ``…_fast`` computes under the same name is the definition that readers read, and counts as
 used.

@@ -75,7 +75,7 @@ def gpu_facts(on: torch.device) -> dict[str, Any]:
 
 
 def float64(x: Tensor) -> Tensor:
-    """``x`` in double precision: where it is, or on the CPU if it is on a GPU of Apple's."""
+    """``x`` in double precision: where it is, or on the CPU if it is on an Apple GPU."""
     return (x.cpu() if x.device.type == "mps" else x).double()
 
 

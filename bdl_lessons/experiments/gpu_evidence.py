@@ -13,14 +13,14 @@ from bdl_lessons.core.files import ROOT
 from bdl_lessons.experiments.records import RESULTS_FOLDER
 
 PATH = RESULTS_FOLDER / "gpu_evidence.json"
-ROOMS = ("core", "probability", "reference", "models", "inference", "evaluation", "experiments")
+COMPUTING = ("core", "probability", "reference", "models", "inference", "evaluation", "experiments")
 
 
 def package_hash() -> str:
-    """16 hex digits for the rooms that compute: every byte of their files counts."""
+    """16 hex digits for the subpackages that compute: every byte of their files counts."""
     digest = hashlib.sha256()
-    for room in ROOMS:
-        for path in sorted((ROOT / "bdl_lessons" / room).rglob("*.py")):
+    for name in COMPUTING:
+        for path in sorted((ROOT / "bdl_lessons" / name).rglob("*.py")):
             digest.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -30,7 +30,7 @@ def summary(path: Path = PATH) -> str:
     if not path.exists():
         return (
             "`make test-gpu` has not been run yet: no part of this course has been seen on a real "
-            "GPU. `make test` and `make test-device` run all of it on a pretended one, which shows "
+            "GPU. `make test` and `make test-device` run all of it on a simulated one, which shows "
             "mixed devices and needless waits, but no numbers and no speed."
         )
     found = json.loads(path.read_text(encoding="utf-8"))

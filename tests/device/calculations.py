@@ -1,6 +1,6 @@
 """What the package computes, at its smallest, for a device and a generator that are given.
 
-The tests of this folder run all of it on a pretended GPU, ``make test-gpu`` on a real one beside
+The tests of this folder run all of it on a simulated GPU, ``make test-gpu`` on a real one beside
 the CPU. A calculation returns tensors by name; from the same generator they must be the same on
 every device up to rounding.
 """

@@ -1,4 +1,4 @@
-"""One quick trial of every experiment on a pretended GPU: nothing mixes devices."""
+"""One quick trial of every experiment on a simulated GPU: nothing mixes devices."""
 
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -9,13 +9,13 @@ import pytest
 from bdl_lessons import experiments
 from bdl_lessons.experiments import runner
 from bdl_lessons.experiments.timing import lrt_speed
-from tests.device.pretend import PretendDevice
+from tests.device.simulated_gpu import SimulatedGPU
 from tests.experiments.test_quick import few_images, few_yachts  # noqa: F401, fixtures
 
 
 @contextmanager
 def this_process(*_):
-    """In place of a pool: the pretended GPU is there for this process alone."""
+    """In place of a pool: the simulated GPU is there for this process alone."""
 
     class Here:
         def submit(self, function, *args):
@@ -33,8 +33,8 @@ def test_a_trial_stays_on_the_device(name, few_images, few_yachts, monkeypatch):
     trial = experiment.trials("quick")[0]
     if "device" in trial.config:
         trial = replace(trial, config={**trial.config, "device": "cuda"})
-    with PretendDevice() as gpu:
+    with SimulatedGPU() as gpu:
         record = runner.measure(experiment, "quick", trial)
     assert record["metrics"]
-    assert record["device"] == ("cpu" if experiment.on_cpu else "a pretended GPU")
+    assert record["device"] == ("cpu" if experiment.on_cpu else "a simulated GPU")
     assert bool(gpu.waits) != experiment.on_cpu

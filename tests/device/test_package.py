@@ -1,11 +1,11 @@
-"""Everything the package computes, on a pretended GPU: nothing mixes devices."""
+"""Everything the package computes, on a simulated GPU: nothing mixes devices."""
 
 import pytest
 import torch
 
 from bdl_lessons.core import device
 from tests.device.calculations import everything
-from tests.device.pretend import PretendDevice
+from tests.device.simulated_gpu import SimulatedGPU
 
 CALCULATIONS = dict(everything())
 
@@ -16,7 +16,7 @@ CASES += [(name, "cpu") for name in CALCULATIONS if "conv2d" not in name and "me
 
 @pytest.mark.parametrize(("name", "where"), CASES)
 def test_it_stays_on_the_device(name, where):
-    with PretendDevice() as gpu:
+    with SimulatedGPU() as gpu:
         generator = torch.Generator(where).manual_seed(0)
         found = CALCULATIONS[name](device(), generator)
         assert found

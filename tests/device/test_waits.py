@@ -12,7 +12,7 @@ from bdl_lessons.experiments.posteriors.slang import fit_slang
 from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched, predict
 from bdl_lessons.models import Deterministic
 from tests.device.calculations import METHODS, labels, network, uniform
-from tests.device.pretend import PretendDevice
+from tests.device.simulated_gpu import SimulatedGPU
 
 N_LAYERS, N_TRAIN = 2, 20
 DRAWS_A_LAYER = {"ELRG": 2, "VMG": 3, "VMG m=0": 3, "MNF": 10, "no noise": 0} | dict.fromkeys(
@@ -22,7 +22,7 @@ DRAWS_A_LAYER = {"ELRG": 2, "VMG": 3, "VMG m=0": 3, "MNF": 10, "no noise": 0} | 
 
 def waits(train, n_steps, where):
     """Of ``n_steps`` steps: all waits, and the copies to the GPU among them."""
-    with PretendDevice() as gpu:
+    with SimulatedGPU() as gpu:
         generator = torch.Generator(where).manual_seed(0)
         run = train(device())
         gpu.reset()
@@ -81,7 +81,7 @@ def test_the_losses_are_looked_at_every_hundred_steps():
 @pytest.mark.parametrize("mode", ["per_example", "shared"])
 @pytest.mark.parametrize("method", METHODS)
 def test_predicting_waits_once_to_look_at_x(method, mode):
-    with PretendDevice() as gpu:
+    with SimulatedGPU() as gpu:
         net, x = network(METHODS[method], device()), uniform((5, 6), device())
         generator = torch.Generator("cuda").manual_seed(0)
         gpu.reset()

@@ -189,10 +189,10 @@ def test_shapes_that_do_not_fit_are_named(call, message):
 
 
 @pytest.mark.parametrize("shape", [(2, 4), (1, 4), (3,), (1,), (4, 1)])
-@pytest.mark.parametrize("room", [householder, householder_fast])
-def test_one_standard_deviation_and_one_variance_for_each_unit(room, shape):
+@pytest.mark.parametrize("module", [householder, householder_fast])
+def test_one_standard_deviation_and_one_variance_for_each_unit(module, shape):
     vectors, wrong = torch.ones(2, 4), torch.ones(shape)
     with pytest.raises(ValueError, match="alpha must"):
-        room.rotated_variance(wrong, vectors)
+        module.rotated_variance(wrong, vectors)
     with pytest.raises(ValueError, match=r"std must have shape \(4,\)"):
-        room.rotated_noise(torch.ones(3, 4), wrong, vectors)
+        module.rotated_noise(torch.ones(3, 4), wrong, vectors)

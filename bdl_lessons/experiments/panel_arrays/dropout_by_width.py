@@ -25,7 +25,7 @@ from bdl_lessons.models import (
     mlp,
 )
 
-SETTINGS = {  # width, and the part of the training labels that is drawn anew
+SETTINGS = {  # width, and the part of the training labels that is replaced by random ones
     "16 units": (16, 0.0),
     "96 units": (96, 0.0),
     "96 units, noisy labels": (96, 0.3),
@@ -65,7 +65,7 @@ def make_arrays() -> dict[str, np.ndarray]:
 
 
 def train(method: str, setting: str, steps: tuple[int, ...] = STEPS) -> dict[str, np.ndarray]:
-    """Train one network for each seed; the optimizer starts anew after each of ``steps``."""
+    """Train one network for each seed; the optimizer starts again after each of ``steps``."""
     width, label_noise = SETTINGS[setting]
     x, y, x_test, y_test = splits(label_noise)
     generator = torch.Generator().manual_seed(0)
@@ -107,6 +107,6 @@ def splits(label_noise: float) -> list[torch.Tensor]:
         for name in ("x_train", "y_train", "x_test", "y_test")
     )
     generator = torch.Generator().manual_seed(1)
-    anew = torch.rand(y.shape, generator=generator) < label_noise
-    y = torch.where(anew, torch.randint(10, y.shape, generator=generator), y)
+    replaced = torch.rand(y.shape, generator=generator) < label_noise
+    y = torch.where(replaced, torch.randint(10, y.shape, generator=generator), y)
     return [x, y, x_test, y_test]

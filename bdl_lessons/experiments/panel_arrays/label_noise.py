@@ -31,7 +31,7 @@ from bdl_lessons.probability import kl_warmup
 
 WIDTHS = (64, 80, 80, 10)
 SHARES = (0.0, 0.15, 0.3, 0.45)
-"""Of the labels, how many are drawn anew."""
+"""Of the labels, how many are replaced by random ones."""
 SEEDS = 8
 N_TRAIN, N_VALIDATION, N_TEST, N_STEPS, N_DRAWS = 1000, 200, 700, 1000, 40
 PRECISIONS = (0.0, 1.0, 3.0, 6.0, 10.0, 15.0, 25.0)

@@ -144,12 +144,12 @@ def sources(notebook: NotebookNode, path: Path) -> Iterator[str]:
 def imports(notebook: NotebookNode, path: Path) -> Iterator[str]:
     found = [(cell.id, IMPORT.findall(cell.source)) for cell in _code(notebook)]
     if (number := sum(len(statements) for _, statements in found)) > MAX_IMPORTS:
-        yield f"{number} imports from bdl_lessons, the limit is {MAX_IMPORTS}: use its rooms"
+        yield f"{number} imports from bdl_lessons, the limit is {MAX_IMPORTS}: use its subpackages"
     for cell_id, statements in found:
         modules = [module for module, _ in statements]
         names = [re.findall(r"\w[\w ]*", names) for _, names in statements]
         if modules != sorted(modules) or any(n != sorted(n, key=_kind) for n in names):
-            yield f"{cell_id}: imports are not sorted by room, CONSTANTS, Classes, functions"
+            yield f"{cell_id}: imports are not sorted by subpackage, CONSTANTS, Classes, functions"
 
 
 def _kind(name: str) -> tuple[int, str]:

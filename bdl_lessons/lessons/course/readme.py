@@ -18,36 +18,36 @@ PICTURE = ROOT / "data" / "pictures" / "readme.png"
 PACKAGE = ROOT / "bdl_lessons"
 
 
-def rooms(package: Path = PACKAGE) -> str:
-    """The rooms of the package as a Markdown table, each below those that it imports from.
+def subpackages(package: Path = PACKAGE) -> str:
+    """The subpackages as a Markdown table, each below those that it imports from.
 
-    What a room holds and imports is said in the docstring of its ``__init__``: a first paragraph,
-    and a last line ``Imports: core, models.`` (or ``Imports: nothing.``).
+    The docstring of its ``__init__`` says what one holds and imports: a first paragraph, and a last
+    line ``Imports: core, models.`` (or ``Imports: nothing.``).
 
     Raises:
-        ValueError: if a room's docstring has no such line.
+        ValueError: if a docstring has no such line.
     """
     holds, imports = {}, {}
     for path in sorted(package.glob("*/__init__.py")):
-        room = path.parent.name
+        name = path.parent.name
         docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
         line = re.search(r"^Imports: (.+)\.$", docstring, re.M)
         if not line:
             raise ValueError(f"the docstring of {path} must end with 'Imports: …'")
-        holds[room] = " ".join(docstring.partition("\n\n")[0].split())
-        imports[room] = [] if line[1] == "nothing" else line[1].split(", ")
+        holds[name] = " ".join(docstring.partition("\n\n")[0].split())
+        imports[name] = [] if line[1] == "nothing" else line[1].split(", ")
 
-    def below(room: str) -> set[str]:
-        return set(imports[room]).union(*map(below, imports[room]))
+    def below(name: str) -> set[str]:
+        return set(imports[name]).union(*map(below, imports[name]))
 
-    order = sorted(holds, key=lambda room: (len(below(room)), room))
-    rows = [[f"`{room}/`", holds[room], ", ".join(imports[room]) or "nothing"] for room in order]
-    return markdown.table(["room", "holds", "imports from"], rows)
+    order = sorted(holds, key=lambda name: (len(below(name)), name))
+    rows = [[f"`{name}/`", holds[name], ", ".join(imports[name]) or "nothing"] for name in order]
+    return markdown.table(["subpackage", "holds", "imports from"], rows)
 
 
 TABLES: dict[str, Callable[[], str]] = {
     "lessons": lambda: metadata.lesson_table(link="notebooks/"),
-    "rooms": rooms,
+    "subpackages": subpackages,
     "gpu": gpu_evidence.summary,
 }
 """Each stands in README.md between ``<!-- name -->`` and ``<!-- end -->``."""

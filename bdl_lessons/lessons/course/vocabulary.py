@@ -13,6 +13,8 @@ INSTEAD = {
     r"prices?|pays?|paid|charges?|charged|bills?": "KL term, complexity term or penalty",
     r"costs?": "compute, time, memory; for a posterior: KL term",
     r"dear|dearer": "expensive",
+    r"anew": "again, another",
+    r"pretended": "simulated",
     r"strangers?|strange (?:inputs|images)|inputs from elsewhere": "out-of-distribution inputs",
     r"(?:training|test|data) rows?|rows? of (?:the|a) (?:data|batch|minibatch)": "examples",
     r"sure|surer|unsure|sureness": "confident, uncertain",

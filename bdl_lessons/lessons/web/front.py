@@ -13,12 +13,12 @@ from bdl_lessons.lessons.web import page, store
 PANEL = "dropout-rate"
 
 
-def text(lessons: list[Path], rooms: list[str]) -> str:
+def text(lessons: list[Path], subpackages: list[str]) -> str:
     """The page as Markdown.
 
     Args:
         lessons: the notebooks that the site has.
-        rooms: the parts of the package.
+        subpackages: the parts of the package.
     """
     panel = store.load(PANEL)
     files = f"_static/panels/{panel.name}"
@@ -27,7 +27,7 @@ def text(lessons: list[Path], rooms: list[str]) -> str:
         "MAP": _map({lesson.name[:2]: lesson.stem for lesson in lessons}),
         "COMMANDS": _commands(),
         "LESSONS": "\n".join(f"lessons/{lesson.stem}" for lesson in lessons),
-        "PACKAGE": "\n".join(f"package/{room}" for room in rooms),
+        "PACKAGE": "\n".join(f"package/{subpackage}" for subpackage in subpackages),
     }
     made = Path(__file__).with_name("static").joinpath("front.md").read_text(encoding="utf-8")
     for name, value in parts.items():

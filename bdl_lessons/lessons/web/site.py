@@ -75,17 +75,17 @@ def _prepare(source: Path, lessons: list[Path]) -> None:
         live.write_if_changed(source / "results" / path.name, path.read_bytes())
     results = (DATA / "results" / "README.md").read_text(encoding="utf-8")
     live.write_if_changed(source / "results" / "index.md", results.encode())
-    rooms = [m.name for m in pkgutil.iter_modules(bdl_lessons.__path__) if m.ispkg]
-    for room in rooms:
-        live.write_if_changed(source / "package" / f"{room}.rst", _room(room).encode())
-    live.write_if_changed(source / "index.md", front.text(lessons, rooms).encode())
+    subpackages = [m.name for m in pkgutil.iter_modules(bdl_lessons.__path__) if m.ispkg]
+    for name in subpackages:
+        live.write_if_changed(source / "package" / f"{name}.rst", _subpackage(name).encode())
+    live.write_if_changed(source / "index.md", front.text(lessons, subpackages).encode())
 
 
-def _room(name: str) -> str:
+def _subpackage(name: str) -> str:
     """The reference of one part of the package: the docstrings of all its modules."""
     top = f"bdl_lessons.{name}"
-    room = importlib.import_module(top)
-    modules = [m.name for m in pkgutil.walk_packages(room.__path__, f"{top}.") if not m.ispkg]
+    subpackage = importlib.import_module(top)
+    modules = [m.name for m in pkgutil.walk_packages(subpackage.__path__, f"{top}.") if not m.ispkg]
     lines = [top, "=" * len(top), "", f".. automodule:: {top}", ""]
     for module in modules:
         short = module.removeprefix(f"{top}.")

@@ -1,4 +1,4 @@
-"""The code cells of every lesson on a pretended GPU without float64: ``make test-device``."""
+"""The code cells of every lesson on a simulated GPU without float64: ``make test-device``."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.device.pretend import PretendDevice
+from tests.device.simulated_gpu import SimulatedGPU
 
 NOTEBOOKS = sorted(Path(__file__).parents[3].glob("notebooks/*.ipynb"))
 TRAINING = 100  # backward passes in a cell, from which on they belong on the device
@@ -42,7 +42,7 @@ def test_cells_keep_to_their_device(notebook, monkeypatch):
     names = {"__name__": "__main__"}
     on_cpu = {}
     exec("from IPython.display import display", names)
-    with PretendDevice(float64=False) as gpu:
+    with SimulatedGPU(float64=False) as gpu:
         for number, code in cells(notebook):
             gpu.reset()
             exec(compile(code, f"cell {number} of {notebook.name}", "exec"), names)

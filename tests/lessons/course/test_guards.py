@@ -125,7 +125,7 @@ def too_many_imports(notebook):
     code_cells(notebook)[1].source = "\n".join(lines)
 
 
-def rooms_out_of_order(notebook):
+def subpackages_out_of_order(notebook):
     code_cells(notebook)[1].source = "from bdl_lessons.b import x\nfrom bdl_lessons.a import x"
 
 
@@ -177,7 +177,7 @@ FAULTS = {
     semicolon: "trailing ';'",
     magic: "not replayable",
     too_many_imports: "9 imports from bdl_lessons, the limit is 8",
-    rooms_out_of_order: "are not sorted",
+    subpackages_out_of_order: "are not sorted",
     names_out_of_order: "are not sorted",
     dead_link: "nowhere.ipynb leads nowhere",
     no_claim: "the title must read",

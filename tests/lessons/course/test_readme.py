@@ -8,12 +8,12 @@ def test_the_readme_says_what_the_notebooks_and_the_package_say():
     assert readme.PICTURE.exists()
 
 
-def test_rooms_stand_below_what_they_import(tmp_path):
-    for room, imports in (("attic", "hall, cellar"), ("cellar", "nothing"), ("hall", "cellar")):
-        (tmp_path / room).mkdir()
-        docstring = f'"""The {room},\nin two lines.\n\nMore of it.\n\nImports: {imports}.\n"""\n'
-        (tmp_path / room / "__init__.py").write_text(docstring)
-    assert readme.rooms(tmp_path).splitlines()[2:] == [
+def test_subpackages_stand_below_what_they_import(tmp_path):
+    for name, imports in (("attic", "hall, cellar"), ("cellar", "nothing"), ("hall", "cellar")):
+        (tmp_path / name).mkdir()
+        docstring = f'"""The {name},\nin two lines.\n\nMore of it.\n\nImports: {imports}.\n"""\n'
+        (tmp_path / name / "__init__.py").write_text(docstring)
+    assert readme.subpackages(tmp_path).splitlines()[2:] == [
         "| `cellar/` | The cellar, in two lines. | nothing |",
         "| `hall/` | The hall, in two lines. | cellar |",
         "| `attic/` | The attic, in two lines. | hall, cellar |",
@@ -24,7 +24,7 @@ def test_a_room_without_its_imports_is_refused(tmp_path):
     (tmp_path / "attic").mkdir()
     (tmp_path / "attic" / "__init__.py").write_text('"""The attic."""\n')
     with pytest.raises(ValueError, match=r"attic.__init__\.py must end with 'Imports: …'"):
-        readme.rooms(tmp_path)
+        readme.subpackages(tmp_path)
 
 
 @pytest.fixture

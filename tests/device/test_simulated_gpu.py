@@ -1,4 +1,4 @@
-"""The pretended GPU itself: it refuses what CUDA refuses, and sees errors that are planted."""
+"""The simulated GPU itself: it refuses what CUDA refuses, and sees errors that are planted."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ from bdl_lessons.models.layers import (
 )
 from bdl_lessons.probability import kl_fast
 from tests.device.calculations import everything
-from tests.device.pretend import DeviceError, PretendDevice
+from tests.device.simulated_gpu import DeviceError, SimulatedGPU
 
 CALCULATIONS = dict(everything())
 
@@ -70,12 +70,12 @@ PLANTED = [  # where, what, the calculation that meets it, the generator
 @pytest.mark.parametrize(("where", "name", "error", "calculation", "generator"), PLANTED)
 def test_a_planted_error_is_seen(where, name, error, calculation, generator, monkeypatch):
     monkeypatch.setattr(where, name, error)
-    with PretendDevice(), pytest.raises((DeviceError, TypeError), match=r"cuda"):
+    with SimulatedGPU(), pytest.raises((DeviceError, TypeError), match=r"cuda"):
         CALCULATIONS[calculation](device(), torch.Generator(generator).manual_seed(0))
 
 
 def test_it_says_where_tensors_are():
-    with PretendDevice() as gpu:
+    with SimulatedGPU() as gpu:
         x = torch.ones(3, 2, device=device())
         views = [x[0], x.T, x + 1, x.detach(), x.sum(), x.new_zeros(2), torch.zeros_like(x)]
         assert all(view.device == torch.device("cuda:0") and view.is_cuda for view in views)
@@ -101,7 +101,7 @@ def test_it_says_where_tensors_are():
     ],
 )
 def test_what_cuda_or_a_device_without_float64_refuses(mixed):
-    with PretendDevice(float64=False):
+    with SimulatedGPU(float64=False):
         x = torch.ones(3, device=device())
         with pytest.raises((DeviceError, TypeError)):
             mixed(x)
@@ -126,7 +126,7 @@ def test_what_cuda_or_a_device_without_float64_refuses(mixed):
     ],
 )
 def test_waits_and_copies_are_counted(call, n_waits, n_copies):
-    with PretendDevice() as gpu:
+    with SimulatedGPU() as gpu:
         x = torch.ones(3, device=device())
         gpu.reset()
         call(x)
@@ -136,7 +136,7 @@ def test_waits_and_copies_are_counted(call, n_waits, n_copies):
 @pytest.mark.parametrize("p_drop", [0.0, 0.3, 0.5])
 def test_the_default_device_does_not_matter_to_dropout(p_drop):
     """A CPU generator draws on the CPU, whatever ``torch.set_default_device`` says."""
-    with PretendDevice() as gpu, torch.device("cuda"):
+    with SimulatedGPU() as gpu, torch.device("cuda"):
         for where in ("cpu", "cuda"):
             generator = torch.Generator(where).manual_seed(0)
             noise = random.dropout_noise((4, 3), p_drop, generator=generator, device=device())

@@ -1,11 +1,11 @@
-"""A pretended GPU: the numbers are on the CPU, everything else behaves as if it were CUDA.
+"""A simulated GPU: the numbers are on the CPU, everything else behaves as if it were CUDA.
 
-``with PretendDevice() as gpu:`` lets ``device()`` choose ``cuda``. A tensor that is made or moved
+``with SimulatedGPU() as gpu:`` lets ``device()`` choose ``cuda``. A tensor that is made or moved
 there stays an ordinary CPU tensor whose storage is noted down, and says ``cuda:0`` when it is asked
 where it is. Mixing devices, ``.numpy()`` and a generator of another device raise, as on CUDA.
 ``gpu.waits`` counts what makes the processor wait for the GPU, by operation, copies among them;
 ``gpu.copies`` counts the copies alone, ``gpu.backward`` the backward passes here and on the CPU.
-``PretendDevice(float64=False)`` is ``mps``: it refuses double precision, as Apple's GPUs do.
+``SimulatedGPU(float64=False)`` is ``mps``: it refuses double precision, as Apple's GPUs do.
 
 Left out: what only real kernels can show, such as values, speed and memory.
 """
@@ -39,7 +39,7 @@ class DeviceError(RuntimeError):
     """What CUDA would refuse."""
 
 
-class PretendDevice(TorchFunctionMode):
+class SimulatedGPU(TorchFunctionMode):
     """See the module's docstring."""
 
     _storages: ClassVar[dict[int, StorageWeakRef]] = {}  # of all: tensors may outlive their device
@@ -50,7 +50,7 @@ class PretendDevice(TorchFunctionMode):
         self.waits, self.copies, self.backward = Counter(), Counter(), Counter()
         self._inputs: object = ()
 
-    def __enter__(self) -> PretendDevice:
+    def __enter__(self) -> SimulatedGPU:
         run_backward, parse_to = torch.autograd._engine_run_backward, torch._C._nn._parse_to
 
         def with_mode(*args, **kwargs):  # backward passes written in Python are looked at too
@@ -71,7 +71,7 @@ class PretendDevice(TorchFunctionMode):
             (torch.backends.mps, "is_available", lambda: not self.float64),
             (torch.cuda, "device_count", lambda: 1),
             (torch.cuda, "synchronize", lambda *_: self.waits.update(["synchronize"])),
-            (torch.cuda, "get_device_name", lambda *_: "a pretended GPU"),
+            (torch.cuda, "get_device_name", lambda *_: "a simulated GPU"),
             (torch.cuda, "max_memory_allocated", lambda *_: 0),
             (torch.autograd, "_engine_run_backward", with_mode),
             (torch._C._nn, "_parse_to", of_module),
@@ -223,7 +223,7 @@ class PretendDevice(TorchFunctionMode):
 class _Again:
     """The function mode switched on where PyTorch has switched it off, or left as it is."""
 
-    def __init__(self, mode: PretendDevice) -> None:
+    def __init__(self, mode: SimulatedGPU) -> None:
         self.mode, self.off = mode, torch._C._len_torch_function_stack() == 0
 
     def __enter__(self) -> None:
@@ -238,7 +238,7 @@ class _Again:
 class _Operations(TorchDispatchMode):
     """Looks at every operation below autograd: what it mixes, and whether it waits."""
 
-    def __init__(self, gpu: PretendDevice) -> None:
+    def __init__(self, gpu: SimulatedGPU) -> None:
         super().__init__()
         self.gpu = gpu
 
@@ -355,15 +355,15 @@ def _storage(tensor: torch.Tensor) -> int:
 
 
 _SPECIAL = {
-    torch.Tensor.device.__get__: PretendDevice._device,
-    torch.Tensor.is_cuda.__get__: PretendDevice._is_cuda,
-    torch.Tensor.is_cpu.__get__: PretendDevice._is_cpu,
-    torch.Tensor.to: PretendDevice._to,
-    torch.Tensor.cuda: PretendDevice._cuda,
-    torch.Tensor.cpu: PretendDevice._cpu,
-    torch.Tensor.new_tensor: PretendDevice._new_tensor,
-    torch.Tensor.__deepcopy__: PretendDevice._deepcopy,
-    **dict.fromkeys(_AS_TENSOR, PretendDevice._as_tensor),
-    **dict.fromkeys(_PRINTED, PretendDevice._printed),
-    **dict.fromkeys(_NUMPY, PretendDevice._numpy),
+    torch.Tensor.device.__get__: SimulatedGPU._device,
+    torch.Tensor.is_cuda.__get__: SimulatedGPU._is_cuda,
+    torch.Tensor.is_cpu.__get__: SimulatedGPU._is_cpu,
+    torch.Tensor.to: SimulatedGPU._to,
+    torch.Tensor.cuda: SimulatedGPU._cuda,
+    torch.Tensor.cpu: SimulatedGPU._cpu,
+    torch.Tensor.new_tensor: SimulatedGPU._new_tensor,
+    torch.Tensor.__deepcopy__: SimulatedGPU._deepcopy,
+    **dict.fromkeys(_AS_TENSOR, SimulatedGPU._as_tensor),
+    **dict.fromkeys(_PRINTED, SimulatedGPU._printed),
+    **dict.fromkeys(_NUMPY, SimulatedGPU._numpy),
 }
