@@ -40,10 +40,11 @@ Logits = Callable[[Tensor, int], Tensor]
 """``logits(x, n_samples)``: ``(S, B, n_classes)`` draws of the network at the examples x."""
 
 PLAIN = Deterministic()
+WITHOUT_NOISE = ("MAP", "D.E", "SWAG", "SLANG")
+"""Methods that train networks without noise."""
 UNIT_NOISE: dict[str, Callable[[Config], LayerFactory]] = {
     **dict.fromkeys(
-        ("MAP", "D.E", "SWAG", "SLANG"),
-        lambda config: Deterministic(config.get("prior_precision", 1.0) ** 0.5),
+        WITHOUT_NOISE, lambda config: Deterministic(config.get("prior_precision", 1.0) ** 0.5)
     ),
     "MCD": lambda config: BinaryDropout(config["p_drop"]),
     "VD": lambda config: VariationalDropout(
@@ -123,7 +124,7 @@ def make_network(config: Config, n_channels: int, size: int, n_classes: int) -> 
         known = ", ".join(UNIT_NOISE | WEIGHT_NOISE)
         raise ValueError(f"method must be one of {known}, got {method!r}")
     layers = (UNIT_NOISE | WEIGHT_NOISE)[method](config)
-    spared = method in UNIT_NOISE and not isinstance(layers, Deterministic)
+    spared = method in UNIT_NOISE and method not in WITHOUT_NOISE
     first = PLAIN if spared else layers
     if config["architecture"] == "LeNet5":
         return lenet5_classic([first, *[layers] * 4], n_classes, n_channels, size)
@@ -169,7 +170,8 @@ def _fitted(config: Config, data: _Data) -> Network:
     def validation_nll() -> float:
         images, labels = data.held_out
         noise = torch.Generator(images.device).manual_seed(0)  # the same in all epochs
-        draws = predict(network, images, config["n_draws_per_epoch"], "shared", generator=noise)
+        n_draws = config["n_draws_per_epoch"] if config["method"] not in WITHOUT_NOISE else 1
+        draws = predict(network, images, n_draws, "shared", generator=noise)
         log_probs = log_mean_probs(float64(draws))
         return nll(log_probs, labels.to(log_probs.device))
 
