@@ -12,12 +12,12 @@ from bdl_lessons.probability import decades_to_half, mass_near_zero, truncated_e
 LOG10 = math.log(10)
 
 
-def by_quadrature(z_score, log_a):
+def by_quadrature(z_score, log_w_min):
     def both_signs(u):
-        v = math.exp(u)
-        return math.exp(-((v - z_score) ** 2) / 2) + math.exp(-((v + z_score) ** 2) / 2)
+        w = math.exp(u)
+        return math.exp(-((w - z_score) ** 2) / 2) + math.exp(-((w + z_score) ** 2) / 2)
 
-    edges = [log_a, *(u for u in (-2.0, 0.0, math.log(z_score + 1)) if u > log_a)]
+    edges = [log_w_min, *(u for u in (-2.0, 0.0, math.log(z_score + 1)) if u > log_w_min)]
     edges = sorted({*edges, math.log(z_score + 40)})
     pieces = itertools.pairwise(edges)
     return sum(quad(both_signs, *piece, epsabs=0, epsrel=1e-11, limit=500)[0] for piece in pieces)
@@ -31,11 +31,11 @@ def test_evidence_is_the_integral(z_score, lower):
 
 
 def test_the_sign_of_the_estimate_does_not_matter():
-    log_lower = torch.tensor([[-3.0, 0.0], [1.0, -20.0]])
+    log_w_min = torch.tensor([[-3.0, 0.0], [1.0, -20.0]])
     torch.testing.assert_close(
-        truncated_evidence(-1.7, log_lower), truncated_evidence(1.7, log_lower)
+        truncated_evidence(-1.7, log_w_min), truncated_evidence(1.7, log_w_min)
     )
-    assert truncated_evidence(1.7, log_lower).shape == (2, 2)
+    assert truncated_evidence(1.7, log_w_min).shape == (2, 2)
 
 
 @given(st.floats(0, 5), st.floats(5, 1e6))
@@ -46,16 +46,16 @@ def test_each_decade_adds_twice_the_likelihood_at_zero(z_score, k):
 
 
 def test_the_formula_for_small_cut_offs_continues_the_other():
-    log_lower = torch.linspace(-8.001, -7.999, 9, dtype=torch.float64)
-    slope = truncated_evidence(1.0, log_lower).diff() / log_lower.diff()
+    log_w_min = torch.linspace(-8.001, -7.999, 9, dtype=torch.float64)
+    slope = truncated_evidence(1.0, log_w_min).diff() / log_w_min.diff()
     assert torch.allclose(slope, torch.full_like(slope, -2 * math.exp(-0.5)), rtol=1e-6)
 
 
 @given(st.floats(0, 4), st.floats(0.05, 2))
-def test_mass_is_that_of_the_truncated_posterior(z_score, delta):
-    log_lower = math.log(1e-3)
-    total, outside = by_quadrature(z_score, log_lower), by_quadrature(z_score, math.log(delta))
-    mass = mass_near_zero(z_score, log_lower, delta).item()
+def test_mass_is_that_of_the_truncated_posterior(z_score, near):
+    log_w_min = math.log(1e-3)
+    total, outside = by_quadrature(z_score, log_w_min), by_quadrature(z_score, math.log(near))
+    mass = mass_near_zero(z_score, log_w_min, near).item()
     assert mass == pytest.approx(1 - outside / total, abs=1e-9)
 
 
@@ -84,5 +84,5 @@ def test_a_cut_off_that_is_not_a_number_has_no_evidence():
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("nan")])
 def test_a_distance_must_be_positive(bad):
-    with pytest.raises(ValueError, match="delta must be positive and finite"):
+    with pytest.raises(ValueError, match="near must be positive and finite"):
         mass_near_zero(1.0, -3.0, bad)

@@ -310,7 +310,7 @@ EXERCISES = (
             ),
         ),
         hints=(
-            "Let one random number multiply one fixed function: v = s g with s ~ N(0, 1).",
+            "Let one random number multiply one fixed function: w_out = s g with s ~ N(0, 1).",
             "g holds the change of slope at each knot: up, then down, then back to 0.",
             "g = (1/l, −1/l − 1/r, 1/r) with the distances l and r to the middle knot; cov = g g'.",
         ),

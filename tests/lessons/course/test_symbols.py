@@ -7,6 +7,7 @@ from bdl_lessons.lessons.course.symbols import SYMBOLS
 def test_a_symbol_has_one_meaning():
     letters = [symbol.latex for symbol in SYMBOLS]
     assert len({*letters}) == len(letters)
+    assert not [s.meaning for s in SYMBOLS if "; in lesson" in s.meaning]
     assert [symbol.lesson for symbol in SYMBOLS] == sorted(symbol.lesson for symbol in SYMBOLS)
 
 

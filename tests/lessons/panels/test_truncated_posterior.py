@@ -12,18 +12,18 @@ def panel():
 
 
 def test_every_setting_gives_a_picture_of_its_own(panel):
-    cuts = {panel.render(k=k).png for k in truncated_posterior.CUTS}
-    scores = {panel.render(t=t).png for t in truncated_posterior.Z_SCORES}
+    cuts = {panel.render(decades=k).png for k in truncated_posterior.CUTS}
+    scores = {panel.render(z_score=t).png for t in truncated_posterior.Z_SCORES}
     assert len(cuts) == len(truncated_posterior.CUTS)
     assert len(scores) == len(truncated_posterior.Z_SCORES)
 
 
 def test_the_readout_states_the_mass(panel):
     mass = mass_near_zero(1.5, -10 * math.log(10)).item()
-    assert f"posterior mass <b>{mass:.3f}</b>" in panel.render(k=10, t=1.5).readout
+    assert f"posterior mass <b>{mass:.3f}</b>" in panel.render(decades=10, z_score=1.5).readout
     assert 0.5 < mass < 1
 
 
 def test_at_the_stated_half_the_mass_is_half(panel):
-    assert "one half after <b>3.97</b> decades" in panel.render(k=4, t=2.0).readout
+    assert "one half after <b>3.97</b> decades" in panel.render(decades=4, z_score=2.0).readout
     assert mass_near_zero(2.0, -4 * math.log(10)).item() == pytest.approx(0.5, abs=0.01)
