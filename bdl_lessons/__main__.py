@@ -168,8 +168,8 @@ def reproduce(
         f"{name}: {outcome.recorded} trials recorded, {outcome.skipped} were there before, "
         f"{len(outcome.failed)} failed"
     )
-    for line in outcome.failed:
-        typer.echo(f"    {line}", err=True)
+    for reason in outcome.reasons():
+        typer.echo(f"    {reason}", err=True)
     raise typer.Exit(int(bool(outcome.failed)))
 
 

@@ -45,11 +45,21 @@ _SPAWN = multiprocessing.get_context("spawn")  # a forked CUDA or OpenMP does no
 
 @dataclass
 class Outcome:
-    """How many trials were recorded now and before, and the messages of those that failed."""
+    """How many trials were recorded now and before; of those that failed, which one and why."""
 
     recorded: int = 0
     skipped: int = 0
-    failed: list[str] = field(default_factory=list)
+    failed: list[tuple[str, str]] = field(default_factory=list)
+
+    def reasons(self) -> list[str]:
+        """Every message once, with the number of the trials that ended with it and the first."""
+        by_message: dict[str, list[str]] = {}
+        for trial, message in self.failed:
+            by_message.setdefault(message, []).append(trial)
+        return [
+            f"{which[0]}{f' and {len(which) - 1} more' if which[1:] else ''}: {message}"
+            for message, which in by_message.items()
+        ]
 
 
 def reproduce(
@@ -100,9 +110,8 @@ def reproduce(
                 if trial.checkpoint:
                     trial.checkpoint.unlink(missing_ok=True)
             except Exception as error:
-                outcome.failed.append(
-                    f"{dict(trial.config)}, seed {trial.seed}: {type(error).__name__}: {error}"
-                )
+                which = f"{dict(trial.config)}, seed {trial.seed}"
+                outcome.failed.append((which, f"{type(error).__name__}: {error}"))
             bar.update()
     return outcome
 

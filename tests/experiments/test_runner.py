@@ -56,12 +56,20 @@ def test_quick_records_are_kept_apart(tmp_path):
 def test_failed_trials_are_reported_not_recorded_and_tried_again(tmp_path):
     outcome = runner.reproduce(toy.make(toy.run_with_failures), folder=tmp_path)
     assert outcome.recorded == 2
-    raised, not_finite = outcome.failed
+    raised, not_finite = outcome.reasons()
     assert "{'n': 1}, seed 0" in raised
     assert "the loss became nan at step 3" in raised
     assert "error is not finite" in not_finite
     assert squares(tmp_path / "toy.jsonl") == [0, 9]
     assert runner.reproduce(toy.make(), folder=tmp_path).recorded == 2
+
+
+def test_trials_that_fail_alike_are_reported_together(tmp_path):
+    outcome = runner.reproduce(toy.make(toy.without_data), folder=tmp_path)
+    assert len(outcome.failed) == 4
+    first, other = outcome.reasons()
+    assert first == "{'n': 0}, seed 0 and 2 more: FileNotFoundError: the file is not here"
+    assert other.startswith("{'n': 1}, seed 0: ValueError")
 
 
 def test_worker_processes_give_the_same_records(tmp_path):
@@ -76,7 +84,7 @@ def test_worker_processes_give_the_same_records(tmp_path):
 def test_a_worker_that_dies_costs_its_own_trial_only(tmp_path):
     outcome = runner.reproduce(toy.make(toy.die_at_1), jobs=2, folder=tmp_path)
     assert sorted(squares(tmp_path / "toy.jsonl")) == [0, 4, 9]
-    (message,) = outcome.failed
+    (message,) = outcome.reasons()
     assert "{'n': 1}, seed 0: RuntimeError: its worker process died" in message
 
 

@@ -31,6 +31,12 @@ def run_with_failures(trial):
     return run(trial)
 
 
+def without_data(trial):
+    if trial.config["n"] == 1:
+        raise ValueError("n must not be 1")
+    raise FileNotFoundError("the file is not here")
+
+
 def die_at_1(trial):
     if trial.config["n"] == 1:
         os._exit(9)
