@@ -25,20 +25,23 @@ from bdl_lessons.core.validation import cholesky, has_shape, same_shape
 def empirical_bayes_kl(log_alpha: Tensor, noise_var: Tensor, n_columns: int) -> Tensor:
     r"""The sum of the column divergences at the best prior precisions (0-dim); Theta cancels.
 
-    .. math:: \mathrm{KL}_{EB} = \frac{Q}{2} \sum_{i=1}^K \log\frac{1 + s_i}{\alpha_i}
-              = Q \Big( \underbrace{\tfrac12 \sum_i \log(1 + 1/s_i)}_{\text{each row by itself}}
-              + \underbrace{\tfrac12 \sum_i \log(s_i / \alpha_i)}_{\text{total correlation}} \Big)
+    .. math:: \mathrm{KL}_{EB} = \frac{Q}{2} \sum_{i=1}^K \log\frac{1 + \tilde\alpha_i}{\alpha_i}
+              = \frac{Q}{2} \sum_i \log(1 + 1/\tilde\alpha_i)
+              + \frac{Q}{2} \sum_i \log(\tilde\alpha_i / \alpha_i)
 
-    for noise of covariance :math:`C = U \mathrm{diag}(\alpha) U^\top`, with ``s = diag(C)`` and U
-    orthogonal, so that ``log det C = sum log alpha``. It depends on the noise alone: the KL
-    condition of dropout. A rotation makes the s more equal than the alphas, which can only raise
-    the sum: this KL never favours correlations, only the likelihood can.
+    for noise of covariance :math:`C = U \mathrm{diag}(\alpha) U^\top` with the diagonal
+    :math:`\tilde\alpha` and U orthogonal, so that ``log det C = sum log alpha``. It depends on the
+    noise alone: the KL condition of dropout. A rotation makes the variances more equal than the
+    alphas, which can only raise the sum: this KL never favours correlations, only the likelihood
+    can. Of the two sums on the right the first is that of each row by itself, the second the total
+    correlation.
 
-    (Nguyen et al., NeurIPS 2021. U is K x K, so the sum inside s has K terms.)
+    (Nguyen et al., NeurIPS 2021. U is K x K, so each variance is a sum of K terms.)
 
     Args:
         log_alpha: ``(K,)``.
-        noise_var: ``s``, ``(K,)``, as :func:`~bdl_lessons.probability.rotated_variance` has it.
+        noise_var: :math:`\tilde\alpha`, ``(K,)``, the result of
+            :func:`~bdl_lessons.probability.rotated_variance`.
         n_columns: Q, the number of weights that share one factor.
     """
     same_shape("log_alpha", log_alpha, "noise_var", noise_var)
@@ -46,16 +49,17 @@ def empirical_bayes_kl(log_alpha: Tensor, noise_var: Tensor, n_columns: int) -> 
 
 
 def total_correlation(log_alpha: Tensor, noise_var: Tensor) -> Tensor:
-    r""":math:`\mathrm{KL}(N(1, C) \| \prod_i N(1, s_i)) = \tfrac12 \sum_i \log(s_i / \alpha_i)`.
+    r""":math:`\mathrm{KL}(N(1, C) \| \prod_i N(1, \tilde\alpha_i))`, 0-dim.
 
-    It is >= 0 (Hadamard), and 0 for a diagonal C: independent factors. Arguments as above.
+    It is :math:`\tfrac12 \sum_i \log(\tilde\alpha_i / \alpha_i)`: never negative (Hadamard), and 0
+    for a diagonal C, that is, for independent factors. Arguments as above.
     """
     same_shape("log_alpha", log_alpha, "noise_var", noise_var)
     return (noise_var.log() - log_alpha).sum() / 2
 
 
 def best_precision(theta: Tensor, noise_var: Tensor) -> Tensor:
-    r""":math:`\beta^*_{ij} = 1 / (\Theta_{ij}^2 (1 + s_i))`, one over the second moment.
+    r""":math:`\beta^*_{ij} = 1 / (\Theta_{ij}^2 (1 + \tilde\alpha_i))`, one over the second moment.
 
     Args:
         theta: ``(K, Q)``. noise_var: ``(K,)``.
@@ -63,6 +67,7 @@ def best_precision(theta: Tensor, noise_var: Tensor) -> Tensor:
     Returns:
         ``(K, Q)``; infinite where a weight is 0.
     """
+    _matrix(theta)
     has_shape("noise_var", noise_var, len(theta))
     return 1 / (theta.square() * (1 + noise_var[:, None]))
 
@@ -80,8 +85,14 @@ def column_marginal_kl(theta: Tensor, noise_cov: Tensor, precision: Tensor) -> T
         noise_cov: C, ``(K, K)``, symmetric and positive definite, else ValueError.
         precision: beta, ``(K, Q)``, positive.
     """
+    _matrix(theta)
     same_shape("precision", precision, "theta", theta)
     log_det = 2 * cholesky("noise_cov", noise_cov, len(theta)).diagonal().log().sum()
     moment = theta.square() * (1 + noise_cov.diagonal()[:, None])
     terms = precision * moment - 1 - theta.square().log() - precision.log()
     return (terms.sum() - theta.shape[1] * log_det) / 2
+
+
+def _matrix(theta: Tensor) -> None:
+    if theta.dim() != 2:
+        raise ValueError(f"theta must have shape (K, Q), got {tuple(theta.shape)}")

@@ -44,6 +44,7 @@ def reflect(x: Tensor, vectors: Tensor) -> Tensor:
 
 def orthogonal_matrix(vectors: Tensor) -> Tensor:
     """U itself, ``(K, K)``, in O(T K^2): the images of the unit vectors are its columns."""
+    check_chain("vectors", vectors, vectors)
     return reflect(torch.eye(vectors.shape[1]).to(vectors), vectors).mT
 
 
@@ -52,16 +53,18 @@ def compact_form(vectors: Tensor) -> tuple[Tensor, Tensor]:
 
     U differs from the identity by a matrix of rank T at most:
 
-    .. math:: U = I - V^\top A, \qquad A = R^{-1} V,
+    .. math:: U = I - V^\top G^{-1} V,
 
-    where R is the lower triangle of :math:`V V^\top` with half its diagonal. To see it, write
-    :math:`x_t = H_t x_{t-1} = x_{t-1} - c_t v_t` with
-    :math:`\tfrac12 \lVert v_t \rVert^2 c_t = v_t^\top x_{t-1}` and put in
-    :math:`x_{t-1} = x - \sum_{s<t} c_s v_s`: row t of ``R c = V x`` is left. This is the compact WY
-    form (Bischof and Van Loan 1987), with R as Joffrain et al. (2006) have it.
+    where G is the lower triangle of :math:`V V^\top` with half its diagonal. To see it, write
+    :math:`x_t = H_t x_{t-1} = x_{t-1} - \mathrm{coef}_t v_t` with
+    :math:`\tfrac12 \lVert v_t \rVert^2 \mathrm{coef}_t = v_t^\top x_{t-1}` and put in
+    :math:`x_{t-1} = x - \sum_{t'<t} \mathrm{coef}_{t'} v_{t'}`: row t of ``G coef = V x`` is left.
+    This is the compact WY form (Bischof and Van Loan 1987), with G as Joffrain et al. (2006) have
+    it.
     """
-    R = (vectors @ vectors.mT).tril(-1) + _half_squares(vectors).diag()
-    return vectors, torch.linalg.solve_triangular(R, vectors, upper=False)
+    check_chain("vectors", vectors, vectors)
+    G = (vectors @ vectors.mT).tril(-1) + _half_squares(vectors).diag()
+    return vectors, torch.linalg.solve_triangular(G, vectors, upper=False)
 
 
 def rotated_noise(eps: Tensor, std: Tensor, vectors: Tensor, mean: float = 0.0) -> Tensor:
@@ -77,10 +80,10 @@ def rotated_noise(eps: Tensor, std: Tensor, vectors: Tensor, mean: float = 0.0) 
 def rotated_variance(alpha: Tensor, vectors: Tensor) -> Tensor:
     r"""``diag(U diag(alpha) U')``: the variances of ``U eta`` for ``eta ~ N(0, diag(alpha))``.
 
-    .. math:: s_i = \sum_k U_{ik}^2\, \alpha_k
+    .. math:: \tilde\alpha_i = \sum_k U_{ik}^2\, \alpha_k
 
-    Every s_i is a weighted mean of the alphas (the rows of U have length 1), so equal alphas stay
-    as they are. The fast form takes O(K T^2) time and O(K T) memory instead of K^2; there an s_i
+    Each is a weighted mean of the alphas (the rows of U have length 1), so equal alphas stay as
+    they are. The fast form takes O(K T^2) time and O(K T) memory instead of K^2; there a variance
     far below the largest alpha loses relative precision by cancellation.
 
     Args:

@@ -4,13 +4,13 @@ The formulas are in :mod:`bdl_lessons.probability.householder`. Traced operation
 backward pass of a chain is some hundred operations on small matrices, and starting them takes
 longer than doing them. Written out it is a dozen.
 
-With R and A of :func:`bdl_lessons.probability.householder.compact_form`, what a loss sends back to
-R reaches V by
+With G and A of :func:`bdl_lessons.probability.householder.compact_form`, what a loss sends back to
+G reaches V by
 
-.. math:: \bar V \leftarrow \bar V + (S + S^\top) V, \qquad S = \text{lower}(\bar R)
+.. math:: \bar V \leftarrow \bar V + (S + S^\top) V, \qquad S = \text{lower}(\bar G)
           \text{ with half its diagonal.}
 
-A vector that counts as zero has an infinite entry in R: its row of A is 0, and so is its gradient.
+A vector that counts as zero has an infinite entry in G: its row of A is 0, and so is its gradient.
 No lesson shows this file; the layers of lesson 10 use it.
 """
 
@@ -52,34 +52,34 @@ def rotated_variance(alpha: Tensor, vectors: Tensor) -> Tensor:
 
 
 def compact(vectors: Tensor) -> tuple[Tensor, Tensor]:
-    """``R``, ``(T, T)``, of which only the lower triangle counts, and ``A = R^-1 V``, ``(T, K)``.
+    """``G``, ``(T, T)``, of which only the lower triangle counts, and ``A = G^-1 V``, ``(T, K)``.
 
-    The system is solved from the right, ``A^T R^T = V^T``: its solution comes in columns, so that A
+    The system is solved from the right, ``A^T G^T = V^T``: its solution comes in columns, so that A
     has its rows in one piece, and products with it are several times faster.
     """
-    R = vectors @ vectors.mT
-    limits = torch.finfo(R.dtype)
-    half_squares = R.diagonal(dim1=-2, dim2=-1).div_(2)
+    G = vectors @ vectors.mT
+    limits = torch.finfo(G.dtype)
+    half_squares = G.diagonal(dim1=-2, dim2=-1).div_(2)
     torch.threshold_(half_squares, limits.tiny / limits.eps / 2, math.inf)
-    return R, solve_triangular(R.mT, vectors.mT, upper=True, left=False).mT
+    return G, solve_triangular(G.mT, vectors.mT, upper=True, left=False).mT
 
 
 class RotatedNoise(torch.autograd.Function):
     r"""``X = mean + Y U^T`` for rows ``Y = eps diag(std)``; first of its results.
 
     .. math:: C = A Y^\top, \quad X = mean + Y - C^\top V, \qquad
-              D = R^{-\top} V \bar X^\top, \quad \bar Y = \bar X - D^\top V, \quad
-              \bar V = -C \bar X - D Y, \quad \bar R = D C^\top
+              D = G^{-\top} V \bar X^\top, \quad \bar Y = \bar X - D^\top V, \quad
+              \bar V = -C \bar X - D Y, \quad \bar G = D C^\top
     """
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(eps: Tensor, std: Tensor, vectors: Tensor, mean: float) -> tuple[Tensor, ...]:
-        R, A = compact(vectors)
+        G, A = compact(vectors)
         C = (A * std) @ eps.mT
         unturned = torch.addcmul(std.new_full((), mean), std, eps)
-        return torch.addmm(unturned, C.mT, vectors, alpha=-1), C, R
+        return torch.addmm(unturned, C.mT, vectors, alpha=-1), C, G
 
     @staticmethod
     def setup_context(ctx, inputs: tuple, output: tuple[Tensor, ...]) -> None:
@@ -90,8 +90,8 @@ class RotatedNoise(torch.autograd.Function):
     @once_differentiable
     @without_autocast
     def backward(ctx, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        eps, std, V, C, R = ctx.saved_tensors
-        D = solve_triangular(R.mT, V @ grad.mT, upper=True)
+        eps, std, V, C, G = ctx.saved_tensors
+        D = solve_triangular(G.mT, V @ grad.mT, upper=True)
         turned = D @ eps
         by_std = (grad * eps).sum(0) - (turned * V).sum(0)
         by_v = torch.addmm(turned * std, C, grad, beta=-1, alpha=-1)
@@ -109,17 +109,17 @@ class RotatedVariance(torch.autograd.Function):
     place. With :math:`M' = V \mathrm{diag}(\bar s) V^\top`,
 
     .. math:: \bar V = 2 (M V - A\,\mathrm{diag}(\alpha))\,\mathrm{diag}(\bar s) + E, \quad
-              E = 2 R^{-\top} (M' A - V\,\mathrm{diag}(\bar s))\,\mathrm{diag}(\alpha), \quad
-              \bar R = -E A^\top.
+              E = 2 G^{-\top} (M' A - V\,\mathrm{diag}(\bar s))\,\mathrm{diag}(\alpha), \quad
+              \bar G = -E A^\top.
     """
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(alpha: Tensor, vectors: Tensor) -> tuple[Tensor, ...]:
-        R, A = compact(vectors)
+        G, A = compact(vectors)
         s, rest = _diagonal(vectors, A, alpha)
-        return s, A, R, rest
+        return s, A, G, rest
 
     @staticmethod
     def setup_context(ctx, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, ...]) -> None:
@@ -130,9 +130,9 @@ class RotatedVariance(torch.autograd.Function):
     @once_differentiable
     @without_autocast
     def backward(ctx, grad: Tensor, *_: Tensor) -> tuple[Tensor, Tensor]:
-        alpha, V, A, R, rest = ctx.saved_tensors
+        alpha, V, A, G, rest = ctx.saved_tensors
         by_alpha, back = _diagonal(A, V, grad)
-        E = solve_triangular(R.mT, back * (2 * alpha), upper=True)
+        E = solve_triangular(G.mT, back * (2 * alpha), upper=True)
         by_v = torch.addcmul(E, rest, grad, value=2)
         return by_alpha, _through_triangle(by_v, -E @ A.mT, V)
 

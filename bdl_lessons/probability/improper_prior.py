@@ -5,7 +5,7 @@ $L(w) = e^{-(w - \hat w)^2/2}$. Truncate the prior to $|w| \ge w_{\min}$ and the
 is finite,
 
 $$Z(w_{\min}) = \int_{|w| \ge w_{\min}} \frac{L(w)}{|w|}\, dw = e^{-\hat w^2/2}
-       \sum_{n \ge 0} \frac{(2 \hat w^2)^n}{(2n)!}\, \Gamma(n, \tfrac12 w_{\min}^2),$$
+       \sum_{j \ge 0} \frac{(2 \hat w^2)^j}{(2j)!}\, \Gamma(j, \tfrac12 w_{\min}^2),$$
 
 with upper incomplete gamma functions, of which $\Gamma(0, x) = E_1(x)$ grows like $-\log x$. So
 $Z(w_{\min})$ grows by $2 L(0) \log 10$ for each decade of $w_{\min}$ without limit, and all of it
@@ -63,25 +63,23 @@ def mass_near_zero(z_score: float, log_w_min: Tensor | float, near: float = 0.1)
     return (1 - outside / total).clamp(min=0)
 
 
-def decades_to_half(z_score: float, near: float = 0.1) -> float:
-    """The ``k`` at which the prior on ``|w| >= 10**-k`` puts half the posterior on ``|w| < near``.
+def decades_to_half(z_score: float) -> float:
+    """The ``k`` at which the prior on ``|w| >= 10**-k`` puts half the posterior on ``|w| < 0.1``.
 
-    Below ``near`` the likelihood hardly changes, so each decade adds ``2 L(0) log 10`` and ``k``
+    Below 0.1 the likelihood hardly changes, so each decade adds ``2 L(0) log 10`` and ``k``
     solves a linear equation. It grows like ``exp(z_score**2 / 2) / z_score``: the posterior
     collapses for every weight, but for one that the data support only at a ``w_min`` far below
     what a float can hold.
     """
-    log_near = math.log(positive("near", near))
-    log_w = min(log_near, _SMALL)
-    outside = truncated_evidence(z_score, log_near).item()
-    inside = truncated_evidence(z_score, log_w).item() - outside
+    outside = truncated_evidence(z_score, math.log(0.1)).item()
+    inside = truncated_evidence(z_score, _SMALL).item() - outside
     per_decade = 2 * math.exp(-(z_score**2) / 2) * math.log(10)
-    return -log_w / math.log(10) + (outside - inside) / per_decade
+    return -_SMALL / math.log(10) + (outside - inside) / per_decade
 
 
 def _higher_terms(z_score: float, x: Tensor) -> Tensor:
-    """The terms n >= 1 of the series, summed until past their peak near n = z_score**2 / 2."""
-    t2 = z_score**2
-    n = torch.arange(1, int(t2 / 2 + 12 * math.sqrt(t2 + 1) + 30), dtype=torch.float64)
-    log_factor = torch.xlogy(n, 2 * t2) - (2 * n + 1).lgamma() + n.lgamma()
-    return (log_factor.exp() * torch.special.gammaincc(n, x[..., None])).sum(-1)
+    """The terms j >= 1 of the series, summed until past their peak near j = z_score**2 / 2."""
+    square = z_score**2
+    j = torch.arange(1, int(square / 2 + 12 * math.sqrt(square + 1) + 30), dtype=torch.float64)
+    log_factor = torch.xlogy(j, 2 * square) - (2 * j + 1).lgamma() + j.lgamma()
+    return (log_factor.exp() * torch.special.gammaincc(j, x[..., None])).sum(-1)

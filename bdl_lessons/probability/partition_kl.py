@@ -6,9 +6,9 @@ $$\text{KL}_\text{width}(q \,\|\, p) = \sum_A q(A) \log \frac{q(A)}{p(A)}.$$
 
 Halving the width never lowers it, and its limit is $\text{KL}(q \,\|\, p)$, whether q has a density
 or not (Gelfand, Yaglom and Perez; used by Hron, Matthews and Ghahramani, ICML 2018). The
-prior here is $p = \mathcal N(0, I_K)$: weights are measured in its standard deviations.
+prior here is $p = \mathcal N(0, I_D)$: weights are measured in its standard deviations.
 
-A distribution is given by its cells: integer coordinates ``index (M, K)`` of cubes
+A distribution is given by its cells: integer coordinates ``index (M, D)`` of cubes
 ``[index * width, (index + 1) * width)`` and their masses ``probs (M,)``. Shapes that do not fit,
 and a ``width``, ``std`` or ``alpha`` that is not positive and finite, raise ValueError.
 """
@@ -36,12 +36,12 @@ def quantised_kl(cells: Cells, width: float) -> Tensor:
     positive("width", width)
     if index.ndim != 2 or probs.shape != index.shape[:1]:
         found = f"{tuple(index.shape)}, {tuple(probs.shape)}"
-        raise ValueError(f"cells need index (M, K) and probs (M,), got {found}")
+        raise ValueError(f"cells need index (M, D) and probs (M,), got {found}")
     return (xlogy(probs, probs) - probs * _log_prior_mass(index, width).sum(-1)).sum()
 
 
 def gaussian_cells(mean: float, std: float, width: float) -> Cells:
-    """``N(mean, std**2)`` on the line: K = 1."""
+    """``N(mean, std**2)`` on the line: D = 1."""
     positive("width", width)
     positive("std", std)
     low, high = (math.floor((mean + side * _REACH * std) / width) for side in (-1, 1))
@@ -53,11 +53,11 @@ def gaussian_cells(mean: float, std: float, width: float) -> Cells:
 def line_cells(theta: Tensor, alpha: float, width: float) -> Cells:
     """``w = xi * theta`` with one ``xi ~ N(1, alpha)``: a distribution on a line through 0.
 
-    Gaussian dropout A on one input with K outputs: K weights, one random number. The cells are
+    Gaussian dropout A on one input with D outputs: D weights, one random number. The cells are
     exact: the line is cut wherever it crosses a side of a cube.
 
     Args:
-        theta: ``(K,)``; ValueError if an entry is zero.
+        theta: ``(D,)``; ValueError if an entry is zero.
         alpha: variance of ``xi``, > 0.
     """
     positive("width", width)

@@ -160,3 +160,12 @@ def test_a_column_with_a_zero_has_no_density():
     theta, one = weights(3, 2), torch.ones(3, 2, dtype=torch.float64)
     theta[1, 0] = 0
     assert column_marginal_kl(theta, torch.eye(3, dtype=torch.float64), one) == math.inf
+
+
+def test_theta_must_be_a_matrix():
+    for call in (
+        lambda: best_precision(torch.ones(3), torch.ones(3)),
+        lambda: column_marginal_kl(torch.ones(3), torch.eye(3), torch.ones(3)),
+    ):
+        with pytest.raises(ValueError, match=r"theta must have shape \(K, Q\), got \(3,\)"):
+            call()

@@ -181,6 +181,8 @@ def test_members_side_by_side(n_reflections):
         (lambda: reflect(draw(4, 3), draw(3)), r"vectors \(T, K\), got \(4, 3\) and \(3,\)"),
         (lambda: rotated_noise(draw(4, 1), draw(3), draw(2, 3)), "eps must have shape"),
         (lambda: rotated_variance(draw(3, 2), draw(2, 3)), "alpha must have shape"),
+        (lambda: orthogonal_matrix(draw(3)), r"vectors \(T, K\), got \(3,\)"),
+        (lambda: compact_form(draw(3)), r"vectors \(T, K\), got \(3,\)"),
     ],
 )
 def test_shapes_that_do_not_fit_are_named(call, message):

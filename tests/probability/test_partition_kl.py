@@ -144,7 +144,7 @@ def test_arguments_out_of_range_are_refused():
 
 @pytest.mark.parametrize("shape", [(2, 1), (1,), (1, 2)])
 def test_one_mass_for_each_cell(shape):
-    with pytest.raises(ValueError, match=r"index \(M, K\)"):
+    with pytest.raises(ValueError, match=r"index \(M, D\)"):
         quantised_kl((torch.zeros(2, 1).long(), torch.ones(shape)), 0.5)
     with pytest.raises(ValueError, match="probs must have shape"):
         point_cells(torch.zeros(2, 1), torch.ones(shape), 0.5)

@@ -91,7 +91,12 @@ SYMBOLS = [
     Symbol(r"\rho", "", "correlation", "02"),
     Symbol(r"\phi", "", "nonlinearity of a hidden unit", "03"),
     Symbol(r"\Phi", "", "feature matrix: hidden units (columns) at all inputs (rows)", "03"),
-    Symbol("k", "", "kernel function, the prior covariance of two outputs", "03"),
+    Symbol(
+        "k",
+        "",
+        "kernel function, the prior covariance of two outputs; index of a component of noise",
+        "03",
+    ),
     Symbol("C", "", "kernel matrix over the training inputs", "03"),
     Symbol(r"C_\ast,\ C_{\ast\ast}", "", "the same, training × test and test × test inputs", "03"),
     Symbol(
@@ -116,7 +121,12 @@ SYMBOLS = [
     Symbol("F", "", "Dawson's function", "07"),
     Symbol(r"\nu", "u", "uniform random number between 0 and 1", "07"),
     Symbol("r", "", "1/(2α): half the precision of the multiplicative noise", "07"),
-    Symbol(r"\hat w", "w_hat", "estimate of a weight from the data, in standard errors", "08"),
+    Symbol(
+        r"\hat w",
+        "w_hat, z_score",
+        "estimate of a weight from the data, in standard errors: its z-score",
+        "08",
+    ),
     Symbol(
         r"\text{kl\_weight}",
         "kl_weight",

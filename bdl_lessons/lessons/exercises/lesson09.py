@@ -44,7 +44,7 @@ def hat_cov(knots: Tensor) -> Tensor:
 
 
 def smallest_ratio(name: str) -> float:
-    """The infimum of ``max(Var f(x_0), Var f(x_1)) / Var f(x_k)`` for a nonlinearity.
+    """The infimum of ``max(Var f(x_0), Var f(x_1)) / Var f(x_kappa)`` for a nonlinearity.
 
     1 if phi squared is convex; ½ if phi is monotone and odd, or monotone with one sign; 0 for the
     others that the lesson lists.
@@ -312,7 +312,7 @@ EXERCISES = (
         hints=(
             "Let one random number multiply one fixed function: w_out = s g with s ~ N(0, 1).",
             "g holds the change of slope at each knot: up, then down, then back to 0.",
-            "g = (1/l, −1/l − 1/r, 1/r) with the distances l and r to the middle knot; cov = g g'.",
+            "g = (1/left, −1/left − 1/right, 1/right), distances to the middle knot; cov = g g'.",
         ),
     ),
     Exercise(

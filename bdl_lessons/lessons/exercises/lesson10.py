@@ -278,7 +278,7 @@ EXERCISES = (
                     <= float(_independent_kl(scale / _PRECISION.diagonal()))
                     for scale in (0.9, 0.95, 1.05, 1.1)
                 ),
-                "at the best d each d_i is one over P_ii",
+                "at the best d each d_i is one over Λ_ii",
             ),
             "an uncorrelated posterior leaves no gap": agrees(
                 lambda answer: answer(torch.diag(_PRECISION.diagonal())),
@@ -298,7 +298,7 @@ EXERCISES = (
                     / 2
                 ),
                 "this is the gap of independent noise with the *right variances*, the diagonal of "
-                "the covariance. The best d_i are smaller: 1 / P_ii (lesson 02).",
+                "the covariance. The best d_i are smaller: 1 / Λ_ii (lesson 02).",
             ),
             KnownError(
                 lambda precision: precision.diagonal().log().sum() - torch.logdet(precision),
@@ -317,9 +317,10 @@ EXERCISES = (
             ),
         ),
         hints=(
-            "KL(N(m, Σ) ‖ N(m, P⁻¹)) = ½ (tr(P Σ) − K − log det Σ − log det P).",
-            "With Σ = diag(d) the trace is Σ P_ii d_i. The derivative in d_i is ½ (P_ii − 1/d_i).",
-            "At d_i = 1/P_ii the trace is K. Two logarithms are left.",
+            "KL(N(m, Σ) ‖ N(m, Λ⁻¹)) = ½ (tr(Λ Σ) − K − log det Σ − log det Λ).",
+            "With Σ = diag(d) the trace is the sum of Λ_ii d_i. The derivative in d_i is "
+            "½ (Λ_ii − 1/d_i).",
+            "At d_i = 1/Λ_ii the trace is K. Two logarithms are left.",
         ),
     ),
     Exercise(

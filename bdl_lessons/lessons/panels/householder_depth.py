@@ -144,7 +144,7 @@ def pair(log_std: float, seed: int) -> tuple[int, int]:
 
 
 def kl_per_output(alpha: Tensor, variances: Tensor) -> float:
-    """``KL_EB / Q = (1/2) sum_i log((1 + s_i) / alpha_i)`` in nats."""
+    """``KL_EB / Q``, equation (8) of lesson 10, in nats; ``variances`` after the reflections."""
     return float((torch.log1p(variances) - alpha.log()).sum()) / 2
 
 

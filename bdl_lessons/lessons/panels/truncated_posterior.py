@@ -76,7 +76,7 @@ def build_figure(figure: Figure) -> Update:
         mass_curve.set_data(truncations, masses.numpy())
         mass = mass_near_zero(z_score, -log10 * decades, NEAR).item()
         dot.set_data([decades], [mass])
-        half = decades_to_half(z_score, NEAR)
+        half = decades_to_half(z_score)
         return (
             f"Prior truncated at 10<sup>−{decades}</sup> standard errors, "
             f"z-score <b>{z_score:g}</b>: posterior mass <b>{mass:.3f}</b> within "

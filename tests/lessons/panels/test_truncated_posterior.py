@@ -13,7 +13,7 @@ def panel():
 
 def test_every_setting_gives_a_picture_of_its_own(panel):
     cuts = {panel.render(decades=k).png for k in truncated_posterior.CUTS}
-    scores = {panel.render(z_score=t).png for t in truncated_posterior.Z_SCORES}
+    scores = {panel.render(z_score=score).png for score in truncated_posterior.Z_SCORES}
     assert len(cuts) == len(truncated_posterior.CUTS)
     assert len(scores) == len(truncated_posterior.Z_SCORES)
 
