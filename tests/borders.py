@@ -303,7 +303,7 @@ BORDERS = [
     ),
     Border(
         models.lenet5,
-        lambda: {"layers": models.Deterministic(), "n_classes": 10},
+        lambda: {"layers": models.Deterministic()},
         use=lambda net: net(normal(1, 1, 28, 28), "mean"),
     ),
     Border(

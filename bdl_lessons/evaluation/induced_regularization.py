@@ -98,6 +98,7 @@ def penalty_from_roots(hessian_root: Tensor, h: Tensor, noise_root: Tensor) -> T
         hessian_root: ``(..., L, K)``. h: ``(..., K)``. noise_root: ``(..., K, R)``.
     """
     _fits("h", h, hessian_root.shape[-1:], hessian_root.shape[:-2])
+    _fits("noise_root", noise_root, (h.shape[-1], *noise_root.shape[-1:]), h.shape[:-1])
     return 0.5 * ((hessian_root * h[..., None, :]) @ noise_root).square().sum((-2, -1))
 
 
@@ -149,6 +150,7 @@ def loss_increase(
     """
     validation.integer("n_samples", n_samples, 2)
     _fits("h", h, noise_root.shape[:1], h.shape[:1])
+    _fits("noise_root", noise_root, (h.shape[-1], *noise_root.shape[-1:]))
     eps = torch.randn(
         n_samples, len(h), noise_root.shape[-1], generator=generator, device=generator.device
     )

@@ -54,7 +54,7 @@ def error_rate(scores: Tensor, y: Tensor) -> float:
 def nll(log_probs: Tensor, y: Tensor) -> float:
     """Mean ``-log p(y)`` in nats. ``log_probs``: ``(B, C)``, e.g. from ``log_mean_probs``."""
     _check_probs(log_probs.exp(), y, "exp(log_probs)")
-    return -float64(log_probs.gather(-1, y[:, None])).mean().item()
+    return -float64(log_probs.gather(-1, y.long()[:, None])).mean().item()
 
 
 @border
@@ -111,7 +111,7 @@ def _check_labels(name: str, scores: Tensor, y: Tensor) -> None:
         )
     if scores.isnan().any():
         raise ValueError(f"{name} must be numbers, got NaN")
-    if y.is_floating_point() or y.min() < 0 or y.max() >= scores.shape[-1]:
+    if y.is_floating_point() or y.dtype == torch.bool or y.min() < 0 or y.max() >= scores.shape[-1]:
         raise ValueError(f"labels y must be integers in 0..{scores.shape[-1] - 1}")
 
 

@@ -18,10 +18,9 @@ from torch.func import functional_call, stack_module_state
 from bdl_lessons.core import validation
 from bdl_lessons.core.autograd import vmap
 from bdl_lessons.core.validation import border
-from bdl_lessons.inference.train import KLWeight, OptimizerFactory, minibatches, optimize
+from bdl_lessons.inference.train import KLWeight, OptimizerFactory, minibatches, optimize, with_kl
 from bdl_lessons.models import Network, Sampling, StochasticLayer
 from bdl_lessons.models.layers.base import check_sampling
-from bdl_lessons.probability import elbo_loss
 
 
 class BatchedNetworks:
@@ -132,9 +131,7 @@ def fit_batched(
     def loss_at(step: int) -> Tensor:
         inputs, targets = next(batches)
         nll_mean = nll_of_each(networks(inputs, sampling, generator), targets, *nll_args)
-        weight = kl_weight(step) if callable(kl_weight) else kl_weight
-        no_kl = not isinstance(weight, Tensor) and weight == 0
-        return nll_mean if no_kl else elbo_loss(nll_mean, networks.kl(), n_train, weight)
+        return with_kl(nll_mean, networks, n_train, kl_weight, step)
 
     return optimize(networks.parameters(), loss_at, n_steps, optimizer, schedule)
 
@@ -169,9 +166,8 @@ def predict_batched(
     draws = []
     for start in range(0, n_samples, at_once):
         n_draws = min(at_once, n_samples - start)
-        copies = x[:, None].expand(len(x), n_draws, *x.shape[1:]).flatten(1, 2)
-        outputs = networks(copies, "per_example", generator).unflatten(1, (n_draws, -1))
-        draws.append(outputs.transpose(0, 1))
+        copies = x[:, None].expand(len(x), n_draws, *x.shape[1:])
+        draws.append(networks(copies, "per_example", generator).transpose(0, 1))
     return torch.cat(draws)
 
 

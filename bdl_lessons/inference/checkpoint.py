@@ -30,7 +30,7 @@ SECONDS_BETWEEN_WRITES = 60.0
 
 @dataclass
 class Checkpoint:
-    """Where a run keeps its state: at the end of an epoch if a minute has passed, and at its own.
+    """Where a run keeps its state: when an epoch ends a minute after the last, and at the end.
 
     Args:
         path: the file. It is replaced in one go: a process that dies while writing leaves the last

@@ -46,7 +46,8 @@ def predict(
             ``"shared"``: sample s is one function, evaluated at all examples.
         chunk_rows: how many examples are computed at a time (memory against overhead); ``None``
             picks a measured value for the device, fewer for examples of many bytes. It changes
-            which numbers are drawn under ``"per_example"``, never their distribution.
+            which numbers are drawn under ``"per_example"``, not the distribution of an example's
+            outputs. (Hierarchical dropout shares its scales among the examples of a chunk.)
 
     Raises:
         TypeError: if an argument has another type than the signature says.

@@ -79,9 +79,7 @@ def fit(
     def loss_at(step: int) -> Tensor:
         inputs, targets = next(batches)
         nll_mean = nll(model(inputs, sampling, generator), targets)
-        weight = kl_weight(step) if callable(kl_weight) else kl_weight
-        no_kl = not isinstance(weight, Tensor) and weight == 0
-        return nll_mean if no_kl else elbo_loss(nll_mean, model.kl(), n_train, weight)
+        return with_kl(nll_mean, model, n_train, kl_weight, step)
 
     kept = None
     if checkpoint:
@@ -90,6 +88,15 @@ def fit(
         settings = {"sampling": sampling, "kl_weight": weight}
         kept = Checkpoint(Path(checkpoint), model, generator, n_steps, epoch, n_train, settings)
     return optimize(model.parameters(), loss_at, n_steps, optimizer, schedule, kept)
+
+
+def with_kl(
+    nll_mean: Tensor, model: nn.Module, n_train: int, kl_weight: KLWeight, step: int
+) -> Tensor:
+    """The loss of a step; where the weight of the KL is the number 0, the KL is not computed."""
+    weight = kl_weight(step) if callable(kl_weight) else kl_weight
+    no_kl = not isinstance(weight, Tensor) and weight == 0
+    return nll_mean if no_kl else elbo_loss(nll_mean, model.kl(), n_train, weight)
 
 
 def optimize(

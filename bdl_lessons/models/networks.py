@@ -75,8 +75,8 @@ def mlp(widths: Sequence, layers: Layers, activation: Callable[[], nn.Module] = 
 
 
 @border
-def lenet5(layers: Layers, n_classes: int = 10) -> Network:
-    """Caffe's LeNet as Gal & Ghahramani use it: ``(B, 1, 28, 28) -> (B, n_classes)`` logits.
+def lenet5(layers: Layers) -> Network:
+    """Caffe's LeNet as Gal & Ghahramani use it: ``(B, 1, 28, 28) -> (B, 10)`` logits.
 
     conv 20 (5x5), pool 2, conv 50 (5x5), pool 2, linear 500, ReLU, linear. There is no nonlinearity
     after the convolutions but the pooling. Published: dropout 0.5 before the last layer only,
@@ -85,7 +85,6 @@ def lenet5(layers: Layers, n_classes: int = 10) -> Network:
     Raises:
         ValueError: if ``layers`` is neither one factory nor four.
     """
-    integer("n_classes", n_classes, 1)
     conv1, conv2, dense1, dense2 = _one_each(layers, 4)
     return Network(
         conv1.conv2d(1, 20, 5),
@@ -95,7 +94,7 @@ def lenet5(layers: Layers, n_classes: int = 10) -> Network:
         nn.Flatten(),
         dense1.linear(50 * 4 * 4, 500),
         nn.ReLU(),
-        dense2.linear(500, n_classes),
+        dense2.linear(500, 10),
     )
 
 

@@ -53,13 +53,15 @@ def gaussian_nll(output: Tensor, y: Tensor, tau: float | Tensor) -> Tensor:
         tau: noise precision in 1/(units of y)^2, > 0: one number, or a 0-dim tensor.
 
     Raises:
-        TypeError, ValueError: if the shapes differ (``(B,)`` would broadcast to ``(B, B)``), or a
-            number ``tau`` is not positive and finite.
+        TypeError, ValueError: if the shapes differ (``(B,)`` would broadcast to ``(B, B)``), a
+            tensor ``tau`` has axes, or a number ``tau`` is not positive and finite.
     """
     validation.same_shape("output", output, "y", y)
     if y.dim() < 2:
         raise ValueError(f"output and y must be (B, D) or (S, B, D), got {tuple(y.shape)}")
-    if not isinstance(tau, Tensor):
+    if isinstance(tau, Tensor):
+        validation.has_shape("tau", tau)
+    else:
         validation.positive("tau", tau)
     log_tau = tau.log() if isinstance(tau, Tensor) else math.log(tau)
     squared = tau * (y - output).square() + math.log(2 * math.pi) - log_tau

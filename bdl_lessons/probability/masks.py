@@ -19,8 +19,8 @@ from torch import Tensor
 from bdl_lessons.core.validation import valid_p_drop
 
 
-def all_masks(n_units: int, dtype: torch.dtype = torch.float64) -> Tensor:
-    """All masks of ``n_units`` units, one per row, ``(2**n_units, n_units)`` of zeros and ones.
+def all_masks(n_units: int) -> Tensor:
+    """All masks of ``n_units`` units, one per row, ``(2**n_units, n_units)`` of 0.0 and 1.0.
 
     Row ``r`` spells ``r`` in binary, the first unit being the most significant digit.
 
@@ -30,7 +30,7 @@ def all_masks(n_units: int, dtype: torch.dtype = torch.float64) -> Tensor:
     if not 1 <= n_units <= 20:
         raise ValueError(f"n_units must be between 1 and 20, got {n_units}: draw masks instead")
     rows, digits = torch.arange(2**n_units), torch.arange(n_units - 1, -1, -1)
-    return (rows[:, None] >> digits & 1).to(dtype)
+    return (rows[:, None] >> digits & 1).double()
 
 
 def mask_probs(masks: Tensor, p_drop: float) -> Tensor:

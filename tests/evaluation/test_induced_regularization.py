@@ -214,6 +214,8 @@ def test_an_axis_of_length_one_is_refused():
         (lambda: penalty(H, h, ALPHA[:, None]), "noise_cov"),
         (lambda: penalty(H, h, ALPHA), "noise_cov"),
         (lambda: penalty_from_roots(root, column, BASIS), "h must"),
+        (lambda: penalty_from_roots(root.expand(4, L, K), h.expand(4, K), ALPHA), "noise_root"),
+        (lambda: penalty_from_roots(root, h, BASIS[:1]), "noise_root"),
         (lambda: penalty_by_direction(omega, ALPHA[:, None], BASIS), "alpha"),
         (lambda: penalty_by_direction(omega, ALPHA, BASIS[:1]), "basis"),
         (lambda: spectral_bound(omega, COV[:1]), "noise_cov"),

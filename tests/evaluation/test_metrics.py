@@ -32,7 +32,9 @@ def test_against_scikit_learn():
 
 def test_nll_is_the_mean_in_nats_and_may_be_infinite_only_for_impossible_labels():
     log_probs = torch.tensor([[0.25, 0.75], [0.5, 0.5]]).log()
-    assert nll(log_probs, torch.tensor([0, 1])) == pytest.approx(1.5 * math.log(2))
+    for dtype in (torch.int64, torch.uint8, torch.int16):
+        labels = torch.tensor([0, 1], dtype=dtype)
+        assert nll(log_probs, labels) == pytest.approx(1.5 * math.log(2))
 
 
 @given(st.integers(0, 1000), st.integers(2, 20), st.floats(0.1, 30))
@@ -92,6 +94,7 @@ def test_rmse_and_log_likelihood():
         (torch.tensor([[math.nan, 1.0]]), torch.tensor([0]), "NaN"),
         (torch.tensor([[0.5, 0.5]]), torch.tensor([2]), "labels"),
         (torch.tensor([[0.5, 0.5]]), torch.tensor([0.0]), "labels"),
+        (torch.tensor([[0.5, 0.5]]), torch.tensor([True]), "labels"),
         (torch.tensor([[0.5, 0.5]]), torch.tensor([0, 1]), "labels"),
         (torch.tensor([[0.5, 0.5], [0.5, 0.5]]), torch.tensor([[0], [1]]), "labels"),
         (torch.zeros(0, 2), torch.zeros(0, dtype=torch.int64), "labels"),

@@ -13,6 +13,7 @@ from bdl_lessons.models import (
     BinaryDropout,
     Deterministic,
     GaussianDropout,
+    HierarchicalDropout,
     SparseVD,
     VariationalDropout,
     initialise,
@@ -128,6 +129,15 @@ def test_predictions_have_the_distribution_of_the_noise():
         torch.testing.assert_close(draws[:, i, :, 0].var(0), var, rtol=0.06, atol=0)
         error = (draws[:, i].mean(0) - net(x[i], "mean"))[:, 0].abs()
         assert (error < 5 * (var / 20_000).sqrt()).all()
+
+
+def test_every_draw_of_a_hierarchical_layer_has_scales_of_its_own():
+    """They are drawn once for a batch of examples; a chunk of draws must not share them."""
+    nets = networks(HierarchicalDropout(GaussianDropout(1e-6), init_std=0.5), 2, (1, 1))
+    draws = predict_batched(BatchedNetworks(nets), torch.ones(2, 3, 1), 4000, generator=gen())
+    for number, net in enumerate(nets):
+        scales = (draws[:, number, :, 0] - net[0].bias) / net[0].weight
+        torch.testing.assert_close(scales.log().std(0), torch.full((3,), 0.5), rtol=0.06, atol=0)
 
 
 def test_an_epoch_shows_each_member_every_row_once_in_its_own_order(monkeypatch):

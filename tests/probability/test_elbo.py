@@ -69,6 +69,9 @@ def test_bad_input_names_the_argument():
     for tau in (0, -1, math.inf, math.nan):
         with pytest.raises(ValueError, match="tau"):
             gaussian_nll(y, y, tau)
+    for shape in ((1,), (5,), (5, 1)):
+        with pytest.raises(ValueError, match=r"tau must have shape \(\)"):
+            gaussian_nll(y, y, torch.ones(shape))
     for limits in ((2, 1), (-math.inf, 5), (0, math.inf), (math.nan, 1)):
         with pytest.raises(ValueError, match="finite begin <= end"):
             kl_warmup(1, *limits)

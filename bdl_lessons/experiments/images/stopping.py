@@ -38,8 +38,9 @@ def fit_until_no_better(
 ) -> Stopping:
     """Train until the validation loss stops improving; leave ``model`` in its best state.
 
-    When ``patience`` epochs in a row bring no improvement, training goes back to the best state
-    a fifth of the learning rate; the third time it stops. So it does after ``max_epochs``.
+    When ``patience`` epochs in a row bring no improvement, training returns to the best state
+    and goes on with a fifth of the learning rate; the third time it stops. It also stops after
+    ``max_epochs``.
 
     Args:
         train_epoch: trains one epoch with ``optimizer``; gets the number of the epoch, from 0.

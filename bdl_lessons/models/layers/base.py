@@ -30,6 +30,7 @@ class StochasticLayer(nn.Module):
     ``forward`` says what is drawn; ``train()`` and ``eval()`` do not matter:
 
     - ``"per_example"``: its own draw of the weights for every example of the batch. Training.
+      (The scales of hierarchical dropout are drawn once for all of them.)
     - ``"shared"``: one draw shared by all examples. A sample of the function.
     - ``"mean"``: no draw, the mean weights. Weight scaling.
 
@@ -52,7 +53,7 @@ class StochasticLayer(nn.Module):
 
     @property
     def alpha(self) -> Tensor:
-        """``exp(log_alpha)``: variance of a factor or weight relative to its squared mean.
+        """``exp(log_alpha)``: variance of the noise relative to the squared mean of a weight.
 
         AttributeError for layers without a ``log_alpha``, such as those of binary dropout.
         """

@@ -29,6 +29,13 @@ class UnitNoise(nn.Module):
         """
         raise NotImplementedError
 
+    def cov(self) -> Tensor:
+        """``Cov[xi]``, ``(K, K)``; TypeError if the factors are independent."""
+        raise TypeError(
+            "noise_cov needs structured dropout: independent factors have a diagonal covariance, "
+            "with alpha or p_drop / keep on it"
+        )
+
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw the start of those parameters that start at random, if there are any."""
 
@@ -49,11 +56,19 @@ class UnitNoiseLayer(StochasticLayer):
 
     @property
     def log_alpha(self) -> Tensor:
-        """Log variance of the factors: 0-dim or ``(K,)``."""
+        """Log variance of the noise: 0-dim or ``(K,)``.
+
+        It is that of the factors themselves if they are independent; in structured dropout it is
+        that before the reflections, in hierarchical dropout that without the scales.
+        """
         return self.noise.log_alpha
 
     def noise_cov(self) -> Tensor:
-        """``Cov[xi]``, ``(K, K)``, of structured and hierarchical dropout."""
+        """``Cov[xi]``, ``(K, K)``, of structured dropout, also with hierarchical scales.
+
+        Raises:
+            TypeError: for noise whose factors are independent: theirs is diagonal.
+        """
         return self.noise.cov()
 
     def sample_weights(self, n_samples: int, generator: torch.Generator) -> Tensor:

@@ -123,6 +123,8 @@ def test_a_conv_channel_is_dropped_at_all_pixels(conv):
 
 
 def test_unknown_sampling_and_missing_generator_are_refused(linear):
+    with pytest.raises(TypeError, match="noise_cov needs structured dropout"):
+        linear.noise_cov()
     with pytest.raises(ValueError, match="'per_example', 'shared', 'mean'"):
         linear(x_linear(), "train", generator())
     with pytest.raises(TypeError, match="generator"):
