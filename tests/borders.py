@@ -409,7 +409,7 @@ BORDERS = [
     Border(inference.compression, lambda: {"layers": inference.sparsity(sparse_network())}),
     # evaluation
     Border(evaluation.accuracy, _made(_PROBS)),
-    Border(evaluation.error_rate, lambda: {"scores": normal(6, 3), "y": labels(6)}),
+    Border(evaluation.error_percent, lambda: {"scores": normal(6, 3), "y": labels(6)}),
     Border(evaluation.nll, lambda: {"log_probs": normal(6, 3).log_softmax(-1), "y": labels(6)}),
     Border(evaluation.ece, lambda: {**_made(_PROBS)(), "n_bins": 3}),
     Border(evaluation.reliability_bins, lambda: {**_made(_PROBS)(), "n_bins": 3}, may_be_nan=True),

@@ -11,7 +11,7 @@ from bdl_lessons.evaluation.induced_regularization import (
     penalty_by_direction, penalty_from_roots, sensitivity, softmax_root, spectral_bound,
 )
 from bdl_lessons.evaluation.metrics import (
-    accuracy, ece, error_rate, mean_log_likelihood, nll, reliability_bins, rmse,
+    accuracy, ece, error_percent, mean_log_likelihood, nll, reliability_bins, rmse,
 )
 from bdl_lessons.evaluation.model_comparison import paired_difference, pareto_front, ranks
 from bdl_lessons.evaluation.ood import max_log_probability, negative_entropy, ood_metrics

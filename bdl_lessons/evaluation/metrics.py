@@ -41,7 +41,7 @@ def accuracy(probs: Tensor, y: Tensor) -> float:
 
 
 @border
-def error_rate(scores: Tensor, y: Tensor) -> float:
+def error_percent(scores: Tensor, y: Tensor) -> float:
     """Percentage of examples whose largest score is not that of ``y``; ``(B, C)`` and ``(B,)``.
 
     Scores are logits, probabilities or their logarithms.

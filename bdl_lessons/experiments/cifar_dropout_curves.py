@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from bdl_lessons import datasets
 from bdl_lessons.core import device, seeded
-from bdl_lessons.evaluation import error_rate
+from bdl_lessons.evaluation import error_percent
 from bdl_lessons.experiments.cifar_dropout_curves_report import figure, table
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
 from bdl_lessons.experiments.measure import mean_weights
@@ -88,8 +88,8 @@ def run(trial: Trial) -> TrialResult:
     if learned:
         arrays["alpha"] = [layer.alpha.item() for layer in net if hasattr(layer, "noise")]
     errors = {
-        "error": error_rate(logits, y_test),
-        "train_error": error_rate(mean_weights(net, x), y),
+        "error": error_percent(logits, y_test),
+        "train_error": error_percent(mean_weights(net, x), y),
     }
     return TrialResult(errors, arrays)
 

@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 
 from bdl_lessons.core import device
 from bdl_lessons.datasets import mnist
-from bdl_lessons.evaluation import error_rate, gradient_variance, noisy_outputs
+from bdl_lessons.evaluation import error_percent, gradient_variance, noisy_outputs
 from bdl_lessons.evaluation.gradient_variance import Estimator
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
 from bdl_lessons.experiments.gradient_variance_report import figure, table
@@ -86,7 +86,7 @@ def run(trial: Trial) -> TrialResult:
             batch_size=config["batch_size"],
         )
         done = epochs
-        metrics[f"test_error, {epochs}"] = error_rate(mean_weights(net, x_test), y_test)
+        metrics[f"test_error, {epochs}"] = error_percent(mean_weights(net, x_test), y_test)
         for estimator in get_args(Estimator):
             variances = measure(net, x, y, estimator, config, generator)
             for layer, (value, std_err) in variances.items():

@@ -19,7 +19,7 @@ from torch.nn.functional import cross_entropy
 
 from bdl_lessons.core import device
 from bdl_lessons.datasets import mnist
-from bdl_lessons.evaluation import error_rate
+from bdl_lessons.evaluation import error_percent
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
 from bdl_lessons.experiments.measure import in_turns, mean_weights
 from bdl_lessons.experiments.mnist_dropout_curves_report import figure, table
@@ -121,7 +121,7 @@ def run(trial: Trial) -> TrialResult:
         schedule=lambda step: 1 - step / n_steps,
     )
     seconds = time.perf_counter() - began
-    error = error_rate(mean_weights(net, data.x_test.flatten(1).to(on)), data.y_test.to(on))
+    error = error_percent(mean_weights(net, data.x_test.flatten(1).to(on)), data.y_test.to(on))
     arrays = {}
     if _learned(config["method"]):
         arrays["alpha"] = [layer.alpha.item() for layer in net if hasattr(layer, "noise")]

@@ -19,7 +19,7 @@ from bdl_lessons.core.device import float64
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import CAFFE_SCALE, mnist
 from bdl_lessons.datasets.rotation import rotated
-from bdl_lessons.evaluation import error_rate, mutual_information, predictive_entropy
+from bdl_lessons.evaluation import error_percent, mutual_information, predictive_entropy
 from bdl_lessons.experiments import markdown
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
 from bdl_lessons.experiments.measure import mean_weights
@@ -92,8 +92,8 @@ def run(trial: Trial) -> TrialResult:
     first_one = outputs[:, :, 0, SHOWN].transpose(0, 1)
     return TrialResult(
         {
-            "test_error": error_rate(probs, y_test),
-            "test_error_mean_weights": error_rate(mean_weights(net, x_test), y_test),
+            "test_error": error_percent(probs, y_test),
+            "test_error_mean_weights": error_percent(mean_weights(net, x_test), y_test),
             "starts_with_1": float64(classes[upright] == 1).mean().item(),
         },
         {

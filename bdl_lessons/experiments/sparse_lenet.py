@@ -22,7 +22,7 @@ from torch.nn.functional import cross_entropy
 
 from bdl_lessons.core import device
 from bdl_lessons.datasets import CAFFE_SCALE, mnist
-from bdl_lessons.evaluation import error_rate
+from bdl_lessons.evaluation import error_percent
 from bdl_lessons.experiments.experiment import Experiment, Trial, TrialResult
 from bdl_lessons.experiments.measure import in_turns, mean_weights
 from bdl_lessons.experiments.remove_dead_units import n_hidden, remove_dead_units
@@ -119,8 +119,8 @@ def run(trial: Trial) -> TrialResult:
         arrays["pixels"] = (small[0].weight != 0).sum(0).tolist()
     return TrialResult(
         {
-            "error": error_rate(mean_weights(small, x_test), y_test),
-            "error_unpruned": error_rate(mean_weights(unpruned, x_test), y_test),
+            "error": error_percent(mean_weights(small, x_test), y_test),
+            "error_unpruned": error_percent(mean_weights(unpruned, x_test), y_test),
             "compression": compression(rows),
             "bytes_pruned": len(sparse_bytes(stored)),
             "bytes_dense": len(sparse_bytes(to_sparse(net, float("inf")))),

@@ -239,7 +239,7 @@ def scores(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
     probs, targets = log_probs.exp(), uniform((20, 4), on, 1)
     numbers = [
         evaluation.accuracy(probs, y),
-        evaluation.error_rate(log_probs, y),
+        evaluation.error_percent(log_probs, y),
         evaluation.nll(log_probs, y),
         evaluation.ece(probs, y),
         evaluation.rmse(probs, targets),

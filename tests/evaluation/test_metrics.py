@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score, log_loss
 from bdl_lessons.evaluation import (
     accuracy,
     ece,
-    error_rate,
+    error_percent,
     mean_log_likelihood,
     nll,
     reliability_bins,
@@ -25,7 +25,7 @@ def case(n=300, seed=0, scale=2.0):
 
 def test_against_scikit_learn():
     probs, y = case()
-    assert error_rate(probs, y) == pytest.approx(100 * (1 - accuracy_score(y, probs.argmax(-1))))
+    assert error_percent(probs, y) == pytest.approx(100 * (1 - accuracy_score(y, probs.argmax(-1))))
     assert nll(probs.log(), y) == pytest.approx(log_loss(y, probs))
     assert accuracy(probs, y) == pytest.approx(accuracy_score(y, probs.argmax(-1)))
 
@@ -115,10 +115,10 @@ def test_bad_predictions_are_refused(probs, y, words):
         (torch.eye(3) * math.nan, torch.arange(3), "scores must be numbers, got NaN"),
     ],
 )
-def test_an_error_rate_is_never_that_of_broadcast_or_missing_scores(scores, y, words):
-    assert error_rate(torch.eye(3), torch.arange(3)) == 0
+def test_an_error_is_never_that_of_broadcast_or_missing_scores(scores, y, words):
+    assert error_percent(torch.eye(3), torch.arange(3)) == 0
     with pytest.raises(ValueError, match=words):
-        error_rate(scores, y)
+        error_percent(scores, y)
 
 
 def test_shapes_types_and_nan_in_rmse_are_refused():
