@@ -109,7 +109,7 @@ def table(records: Sequence[Record]) -> str:
             f"### {name} on 4,000 images of CIFAR-10",
             tables.quality(group),
             f"{config['epochs']} epochs on {4000 - config['n_val']:,} of the 4,000 images, batches "
-            f"of {config['batch_size']}, no augmentation; tested on 1,000. A tenth of the data and "
+            f"of {config['batch_size']}, no augmentation; tested on 1,000. 7 % of the data and "
             "a fraction of the steps: nothing to compare with the published rows, and the weights "
             "of the KL were not tuned.",
         ]

@@ -29,6 +29,7 @@ _TRIED = {
     "n_pseudo": "pseudo-data",
     "n_flows": "flow steps",
     "swag_lr": "SWAG rate",
+    "slang_lr": "SLANG rate",
     "swag_epochs": "epochs more",
     "n_networks": "networks",
 }

@@ -91,8 +91,8 @@ def train(
     Adam. With ``patience`` in ``config`` training follows the NLL of ``held_out``, images
     and labels, by :func:`~bdl_lessons.experiments.images.stopping.fit_until_no_better`; without it
     the learning rate falls to 0 in a straight line over ``epochs``. The weight of the KL grows from
-    0 to ``kl_weight`` over ``warm_up_epochs``. Every method draws its noise for each image, but for
-    BBB, which draws its weights once a minibatch.
+    0 to ``kl_weight`` over ``warm_up_epochs``. A random network draws its noise for each image; BBB
+    and SLANG draw the weights once a minibatch.
 
     SWAG goes on from such a network for ``swag_epochs`` of descent with momentum and collects its
     weights after each of these. (With a given number of epochs it descends with momentum from the
@@ -218,15 +218,14 @@ def _swag(config: Config, data: _Data) -> Logits:
 def _slang(config: Config, data: _Data) -> Logits:
     """One draw of the weights in a step.
 
-    The noise of minibatches moves the mean by about ``sqrt(slang_lr N / 2B)`` standard deviations
-    of the posterior, so the rate has to be near B / N.
+    The noise of minibatches moves the mean by about ``sqrt(slang_lr N / (2 B kl_weight))`` standard
+    deviations of the posterior, so the rate has to be near ``kl_weight B / N``.
     """
     network = _fitted({**config, "kl_weight": 1.0}, data)  # the weight in config is SLANG's own
     batch_size = config["slang_batch_size"]
     q = fit_slang(
         network,
-        *(data.x, data.y),
-        lambda output, labels: cross_entropy(output, labels) / config["kl_weight"],
+        *(data.x, data.y, cross_entropy),
         n_steps=config["slang_epochs"] * (len(data.x) // batch_size),
         generator=data.generator,
         batch_size=batch_size,
@@ -235,6 +234,7 @@ def _slang(config: Config, data: _Data) -> Logits:
         lr=config["slang_lr"],
         prior_precision=config["prior_precision"],
         init_precision=1.0 * len(data.x),
+        kl_weight=config["kl_weight"],
     )
     how = {"generator": data.generator}
     return lambda rows, n_samples: predict_slang(q, network, rows, n_samples, **how)

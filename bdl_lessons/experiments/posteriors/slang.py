@@ -23,7 +23,7 @@ from torch.linalg import solve_triangular
 
 from bdl_lessons.core.autograd import cholesky, vmap
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import integer, same_shape
+from bdl_lessons.core.validation import integer, positive, same_shape
 from bdl_lessons.models import Network
 
 
@@ -78,7 +78,7 @@ def updated(
     q: LowRankPrecision,
     gradients: Tensor,
     direction: Tensor,
-    n_train: int,
+    n_train: float,
     prior_precision: float,
     lr: float,
     beta: float,
@@ -93,6 +93,7 @@ def updated(
     Args:
         gradients: of minus the log likelihood of single examples, ``(..., P, D)``.
         direction: estimate of the mean gradient, ``(..., D)``.
+        n_train: N; divided by ``kl_weight`` for a tempered posterior.
     """
     share = beta * n_train / gradients.shape[-2]
     X = torch.cat([(1 - beta) ** 0.5 * q.factor, share**0.5 * gradients.mT], -1)
@@ -122,6 +123,7 @@ def fit_slang(
     momentum: float = 0.9,
     prior_precision: float = 1.0,
     init_precision: float = 1.0,
+    kl_weight: float = 1.0,
 ) -> LowRankPrecision:
     """The posterior of a network of plain layers, from the weights it has; defaults as published.
 
@@ -137,6 +139,9 @@ def fit_slang(
         prior_precision: of the weights and biases. (Published: 1e-6 of the biases.)
         init_precision: of all weights at the start. For weights that already fit it has to be well
             above 1: draws of standard deviation 1 would lead away from them.
+        kl_weight: q approaches prior times likelihood to the power ``1 / kl_weight``, the optimum
+            of the tempered ELBO. A factor on ``nll`` would not do: the empirical Fisher matrix
+            has its square.
 
     Raises:
         ValueError: if shapes or numbers cannot be.
@@ -153,6 +158,7 @@ def fit_slang(
     counts = {"n_steps": n_steps, "rank": rank, "n_samples": n_samples, "batch_size": batch_size}
     for name, count in counts.items():
         integer(name, count, 1)
+    positive("kl_weight", kl_weight)
     if batch_size > x.shape[1]:
         raise ValueError(f"batch_size must be at most {x.shape[1]}, got {batch_size}")
     n_train, template = x.shape[1], network[0]
@@ -171,7 +177,7 @@ def fit_slang(
         gradients = gradients.flatten(1, 2)
         average = momentum * average + (1 - momentum) * gradients.mean(1)
         direction = average / (1 - momentum**step)
-        q = updated(q, gradients, direction, n_train, prior_precision, lr, beta)
+        q = updated(q, gradients, direction, n_train / kl_weight, prior_precision, lr, beta)
     if not q.mean.isfinite().all():
         raise FloatingPointError("the weights became NaN or infinite: lower lr")
     return LowRankPrecision(q.mean[0], q.factor[0], q.diagonal[0]) if alone else q

@@ -144,6 +144,23 @@ def test_a_linear_model_gets_nearly_its_exact_posterior():
     assert ((ratio > 0.5) & (ratio < 2)).all()
 
 
+@pytest.mark.parametrize("kl_weight", [1.0, 0.1])
+def test_a_tempered_posterior_of_classes_has_the_tempered_curvature(kl_weight):
+    """Two equally frequent classes, nothing but biases: along (1, -1) the NLL curves by N / 2."""
+    n, labels = 500, torch.arange(500) % 2
+    network = mlp((1, 2), PLAIN).double()
+    for parameter in network.parameters():
+        parameter.data.zero_()
+    settings = {"n_steps": 300, "beta": 0.05, "lr": 0.01, "batch_size": 50, "init_precision": 500.0}
+    q = fit_slang(
+        *(network, torch.zeros(n, 1).double(), labels, cross_entropy),
+        **{"generator": gen(1), "n_samples": 1, "kl_weight": kl_weight, **settings},
+    )
+    along = torch.tensor([0.0, 0, 1, -1]).double() / 2**0.5
+    precision = (q.factor.T @ along).square().sum() + q.diagonal @ along.square()
+    assert precision.item() == pytest.approx(1 + n / 2 / kl_weight, rel=0.05)
+
+
 def test_networks_side_by_side_fit_curves_with_precisions_of_their_own():
     x = torch.linspace(-1, 1, 60)[:, None].expand(2, 60, 1)
     y = torch.stack([torch.sin(3 * x[0]), torch.cos(3 * x[0])])
