@@ -9,14 +9,18 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
+from bdl_lessons.core.files import NOTEBOOKS
 from bdl_lessons.lessons.web import site, store
 
 pytestmark = pytest.mark.browser
 
 PICTURES = os.environ.get("BDL_SCREENSHOTS")
-LIVE = ["index.html", "lessons/00_start_here.html", "lessons/05_monte_carlo_dropout.html"]
+LESSONS = [f"lessons/{path.stem}.html" for path in sorted(NOTEBOOKS.glob("*.ipynb"))]
+LIVE = ["index.html", *(one for one in LESSONS if "90_" not in one)]
 KINDS = [
-    *LIVE,
+    "index.html",
+    "lessons/00_start_here.html",
+    "lessons/05_monte_carlo_dropout.html",
     "lessons/90_instructor_index.html",
     "results/index.html",
     "package/probability.html",
@@ -69,6 +73,18 @@ def test_a_page_fits_stays_on_the_machine_and_is_accessible(open_page, address, 
     assert [(v["id"], [node["target"] for node in v["nodes"]]) for v in found] == []
 
 
+@pytest.mark.parametrize("address", LESSONS)
+def test_code_and_formulas_fit_beside_both_columns_of_a_laptop(open_page, address):
+    page = open_page(address + "?")
+    parts = page.locator("div.math, .katex-display, .cell_input pre")
+    assert parts.count() > 0
+    wide = parts.evaluate_all(
+        "all => all.filter(each => each.scrollWidth > each.clientWidth + 1)"
+        ".map(each => each.textContent.slice(0, 60))"
+    )
+    assert wide == []
+
+
 @pytest.mark.parametrize("address", LIVE)
 def test_every_panel_of_a_page_moves(open_page, address):
     page = open_page(address + "?")
@@ -78,7 +94,7 @@ def test_every_panel_of_a_page_moves(open_page, address):
         figure.scroll_into_view_if_needed()
         figure.locator(".bdl-readout").wait_for()
         before = figure.locator("svg").inner_html()
-        figure.locator("input").first.focus()
+        figure.locator(".bdl-control :is(input, select)").first.focus()
         page.keyboard.press("End")
         page.wait_for_function(
             "([svg, old]) => svg.innerHTML !== old",
