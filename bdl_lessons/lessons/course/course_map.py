@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
@@ -48,8 +50,9 @@ ROWS = (
 )
 # From lesson to lesson: what has to be read before.
 ARROWS = (
-    ("01", "04"), ("02", "04"), ("03", "05"), ("04", "05"), ("05", "09"),
-    ("04", "06"), ("06", "07"), ("07", "08"), ("07", "10"), ("10", "11"), ("11", "12"),
+    ("01", "04"), ("02", "03"), ("02", "04"), ("03", "05"), ("04", "05"),
+    ("05", "09"), ("07", "09"), ("04", "06"), ("06", "07"), ("07", "08"),
+    ("08", "10"), ("10", "11"), ("11", "12"),
 )  # fmt: skip
 WIDTH, HEIGHT = 2.4, 0.92  # of a box, in inches
 
@@ -78,7 +81,7 @@ def course_map() -> Figure:
             axis.text(x, y - 0.16, question, color=INK, ha="center", va="center")
     for start, end in ARROWS:
         (x0, y0), (x1, y1) = places[start], places[end]
-        side = (WIDTH / 2, 0) if y0 == y1 else (0, -HEIGHT / 2)
+        side = (WIDTH / 2, 0) if y0 == y1 else (0, math.copysign(HEIGHT / 2, y1 - y0))
         arrow = {"arrowstyle": "-|>", "color": GREY, "lw": 1.4, "shrinkA": 0, "shrinkB": 1}
         ends = (x1 - side[0], y1 - side[1]), (x0 + side[0], y0 + side[1])
         axis.annotate("", *ends, arrowprops=arrow, zorder=1)

@@ -57,6 +57,13 @@ class Lesson:
         return heading.removeprefix("# ").split(" · ", 1)[-1]
 
     @property
+    def needs(self) -> list[str]:
+        """Numbers of the lessons that its first page asks for, without those called useful."""
+        row = re.search(r"^\| \*\*Needs\*\* \|(.*)", _source(self._cells[0]), re.M)
+        required = [part for part in row[1].split(";") if "useful" not in part] if row else []
+        return re.findall(r"\((\d\d)_", "".join(required))
+
+    @property
     def sections(self) -> list[Section]:
         return sections_of(self._cells)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bdl_lessons.core.files import ROOT
 from bdl_lessons.lessons.course import course_map
+from bdl_lessons.lessons.course.metadata import Lesson
 from bdl_lessons.lessons.web import page, store
 
 PANEL = "dropout-rate"
@@ -24,7 +25,7 @@ def text(lessons: list[Path], subpackages: list[str]) -> str:
     files = f"_static/panels/{panel.name}"
     parts = {
         "PANEL": page.figure(panel, f"{files}.png", f"{files}.js"),
-        "MAP": _map({lesson.name[:2]: lesson.stem for lesson in lessons}),
+        "MAP": _map([Lesson(path) for path in lessons]),
         "COMMANDS": _commands(),
         "LESSONS": "\n".join(f"lessons/{lesson.stem}" for lesson in lessons),
         "PACKAGE": "\n".join(f"package/{subpackage}" for subpackage in subpackages),
@@ -35,19 +36,18 @@ def text(lessons: list[Path], subpackages: list[str]) -> str:
     return made
 
 
-def _map(stems: dict[str, str]) -> str:
+def _map(lessons: list[Lesson]) -> str:
     """The map of lesson 00 as a list of links: rows, questions, and what to read before."""
-    before: dict[str, list[str]] = {}
-    for start, end in course_map.ARROWS:
-        before.setdefault(end, []).append(start)
+    listed = {lesson.number: lesson for lesson in lessons}
     lines = []
     for colour, theme, lessons in course_map.ROWS:
         lines += [f'<p class="map-row">{escape(theme)}</p>', '<ul class="map">']
         for number, (title, question) in lessons.items():
             name = escape(f"{number} {title}")
-            if number in stems:
-                name = f'<a href="lessons/{stems[number]}.html">{name}</a>'
-            after = " and ".join(before.get(number, []))
+            after = ""
+            if number in listed:
+                name = f'<a href="lessons/{listed[number].path.stem}.html">{name}</a>'
+                after = " and ".join(", ".join(listed[number].needs).rsplit(", ", 1))
             lines.append(
                 f'<li class="tile" style="--row:{colour}"><b>{name}</b>'
                 f"<p>{escape(' '.join(question.split()))}</p>"

@@ -6,7 +6,10 @@ from bdl_lessons.lessons.course import metadata, notebook
 def test_a_lesson_is_read_from_its_metadata(tmp_path):
     from nbformat import v4
 
-    title = v4.new_markdown_cell("# 03 · A claim\n\ntext")
+    title = v4.new_markdown_cell(
+        "# 03 · A claim\n\n| **Needs** | [01](01_a.ipynb), [02 B](02_b.ipynb); "
+        "[07](07_c.ipynb) is useful, not required |"
+    )
     section = v4.new_markdown_cell("## One")
     section.metadata["bdl"] = {"minutes": [2, 3], "mode": "solo", "section": "One"}
     other = v4.new_markdown_cell("## Two")
@@ -18,6 +21,7 @@ def test_a_lesson_is_read_from_its_metadata(tmp_path):
     (tmp_path / "03_a_claim.ipynb").write_text(notebook.text(made))
     (lesson,) = metadata.lessons(tmp_path)
     assert (lesson.number, lesson.title) == ("03", "A claim")
+    assert lesson.needs == ["01", "02"]
     assert metadata.summary(lesson.sections) == (
         "4–8 min main path · 2–3 min exercises · 7 min going deeper"
     )
