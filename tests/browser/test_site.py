@@ -3,6 +3,7 @@
 import os
 import shutil
 from html.parser import HTMLParser
+from itertools import product
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -17,13 +18,21 @@ pytestmark = pytest.mark.browser
 PICTURES = os.environ.get("BDL_SCREENSHOTS")
 LESSONS = [f"lessons/{path.stem}.html" for path in sorted(NOTEBOOKS.glob("*.ipynb"))]
 LIVE = ["index.html", *(one for one in LESSONS if "90_" not in one)]
-OTHERS = [
+KINDS = [
     "index.html",
+    "lessons/00_start_here.html",
+    "lessons/05_monte_carlo_dropout.html",
+    "lessons/90_instructor_index.html",
     "results/index.html",
     "package/probability.html",
     "search.html",
     "genindex.html",
 ]
+LOOKS = [("light", 1280), ("dark", 390), ("light", 390), ("dark", 1280)]
+# Each kind of page in every look, the other lessons in two that have each scheme and each width.
+VIEWS = [(page, *look) for page, look in product(KINDS, LOOKS)]
+VIEWS += [(page, *look) for page, look in product(LESSONS, LOOKS[:2]) if page not in KINDS]
+OPEN = "document.querySelectorAll('details').forEach(each => { each.open = true; })"
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +57,7 @@ def open_page(built, new_page):
     return open_page
 
 
-@pytest.mark.parametrize(
-    ("scheme", "width"), [("light", 1280), ("dark", 390)], ids=["light-desktop", "dark-phone"]
-)
-@pytest.mark.parametrize("address", [*LESSONS, *OTHERS])
+@pytest.mark.parametrize(("address", "scheme", "width"), VIEWS)
 def test_a_page_fits_stays_on_the_machine_and_is_accessible(open_page, address, scheme, width):
     page = open_page(address + "?", width, scheme)
     if PICTURES:
@@ -62,7 +68,7 @@ def test_a_page_fits_stays_on_the_machine_and_is_accessible(open_page, address, 
     assert page.errors == []
     assert [url for url in page.requests if not url.startswith(("file:", "data:", "blob:"))] == []
     page.add_style_tag(content="* { animation: none !important; }")  # a cell that opens fades in
-    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    page.evaluate(OPEN)
     # A header that is one formula has MathML for readers of screens, which axe does not count.
     options = {"rules": {"empty-table-header": {"enabled": False}}}
     found = Axe().run(page, options=options).response["violations"]
@@ -74,6 +80,7 @@ def test_a_page_fits_stays_on_the_machine_and_is_accessible(open_page, address, 
 @pytest.mark.parametrize("address", LESSONS)
 def test_code_and_formulas_fit_beside_both_columns_of_a_laptop(open_page, address):
     page = open_page(address + "?")
+    page.evaluate(OPEN)
     parts = page.locator("div.math, .katex-display, .cell_input pre")
     assert parts.count() > 0
     wide = parts.evaluate_all(

@@ -40,9 +40,9 @@ def _map(lessons: list[Lesson]) -> str:
     """The map of lesson 00 as a list of links: rows, questions, and what to read before."""
     listed = {lesson.number: lesson for lesson in lessons}
     lines = []
-    for colour, theme, lessons in course_map.ROWS:
+    for colour, theme, row in course_map.ROWS:
         lines += [f'<p class="map-row">{escape(theme)}</p>', '<ul class="map">']
-        for number, (title, question) in lessons.items():
+        for number, (title, question) in row.items():
             name = escape(f"{number} {title}")
             after = ""
             if number in listed:
