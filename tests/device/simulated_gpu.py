@@ -1,10 +1,12 @@
 """A simulated GPU: the numbers are on the CPU, everything else behaves as if it were CUDA.
 
-``with SimulatedGPU() as gpu:`` lets ``device()`` choose ``cuda``. A tensor that is made or moved
-there stays an ordinary CPU tensor whose storage is noted down, and says ``cuda:0`` when it is asked
-where it is. Mixing devices, ``.numpy()`` and a generator of another device raise, as on CUDA.
-``gpu.waits`` counts what makes the processor wait for the GPU, by operation, copies among them;
-``gpu.copies`` counts the copies alone, ``gpu.backward`` the backward passes here and on the CPU.
+``with SimulatedGPU() as gpu:`` lets the package's ``device()`` choose ``cuda``. PyTorch itself is
+not told: it may be built with CUDA or without, on a machine with a GPU or without. A tensor that is
+made or moved there stays an ordinary CPU tensor whose storage is noted down, and says ``cuda:0``
+when it is asked where it is. Mixing devices, ``.numpy()`` and a generator of another device raise,
+as on CUDA. ``gpu.waits`` counts what makes the processor wait for the GPU, by operation, copies
+among them; ``gpu.copies`` counts the copies alone, ``gpu.backward`` the backward passes here and on
+the CPU.
 ``SimulatedGPU(float64=False)`` is ``mps``: it refuses double precision, as Apple's GPUs do.
 
 Left out: what only real kernels can show, such as values, speed and memory.
@@ -12,6 +14,7 @@ Left out: what only real kernels can show, such as values, speed and memory.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from contextlib import ExitStack
 from typing import ClassVar
@@ -21,6 +24,8 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from bdl_lessons.core import device
 
 _GPUS = torch.device("mps", 0), torch.device("cuda", 0)
 CPU = torch.device("cpu")
@@ -67,8 +72,7 @@ class SimulatedGPU(TorchFunctionMode):
         self._patches = ExitStack()
         for module, name, value in (
             (torch, "Generator", _generator_class(torch.Generator)),
-            (torch.cuda, "is_available", lambda: self.float64),
-            (torch.backends.mps, "is_available", lambda: not self.float64),
+            (sys.modules[device.__module__], "_available", lambda: [self.device.type, "cpu"]),
             (torch.cuda, "device_count", lambda: 1),
             (torch.cuda, "synchronize", lambda *_: self.waits.update(["synchronize"])),
             (torch.cuda, "get_device_name", lambda *_: "a simulated GPU"),

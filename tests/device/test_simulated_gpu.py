@@ -74,6 +74,15 @@ def test_a_planted_error_is_seen(where, name, error, calculation, generator, mon
         CALCULATIONS[calculation](device(), torch.Generator(generator).manual_seed(0))
 
 
+def test_pytorch_is_told_of_no_gpu_that_it_has_not():
+    """A build with CUDA would start it, and stop where there is no driver."""
+    before = torch.cuda.is_available(), torch.backends.mps.is_available()
+    for float64, kind in ((True, "cuda"), (False, "mps")):
+        with SimulatedGPU(float64):
+            assert device().type == device(kind).type == kind
+            assert (torch.cuda.is_available(), torch.backends.mps.is_available()) == before
+
+
 def test_it_says_where_tensors_are():
     with SimulatedGPU() as gpu:
         x = torch.ones(3, 2, device=device())
