@@ -69,23 +69,23 @@ test-browser: install
 	$(BIN)/python -m pytest -q -rs tests/browser
 
 rebuild: install
-	$(BIN)/python -m bdl_lessons rebuild
+	$(BIN)/python -m tools rebuild
 
 bench: install
-	$(BIN)/python -m bdl_lessons bench
+	$(BIN)/python -m reproductions bench
 
 # make reproduce NAME=co2_mc_dropout runs what is not yet recorded of one experiment
 reproduce: install
-	$(BIN)/python -m bdl_lessons reproduce $(NAME)
+	$(BIN)/python -m reproductions run $(NAME)
 
 report: install
-	$(BIN)/python -m bdl_lessons report
+	$(BIN)/python -m reproductions report
 
 site: install
-	$(BIN)/python -m bdl_lessons site
+	$(BIN)/python -m tools site
 
 slides: install
-	$(BIN)/python -m bdl_lessons slides
+	$(BIN)/python -m tools slides
 
 # The stamp holds where and what was installed; it is written last, so a broken install is repeated.
 # A copied folder brings an environment that belongs to the old place: it is made again.

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons import core, datasets, evaluation, experiments, inference, models, reference
+import reproductions
+from bdl_lessons import core, datasets, evaluation, inference, models, reference
 
 SUBPACKAGES = [
     "core",
@@ -26,7 +27,7 @@ SUBPACKAGES = [
     "inference",
     "evaluation",
     "datasets",
-    "experiments",
+    "reproductions",
 ]
 
 
@@ -463,11 +464,11 @@ BORDERS = [
         use=lambda data: [data.x, data.y],
     ),
     Border(datasets.splits, lambda: {"n_examples": 30, "n_splits": 3}),
-    # experiments
-    Border(experiments.load, lambda: {"name": "uci"}, use=lambda found: found.name),
-    Border(experiments.published_table, lambda: {"name": "sparse_lenet"}, may_be_nan=True),
+    # reproductions
+    Border(reproductions.load, lambda: {"name": "uci"}, use=lambda found: found.name),
+    Border(reproductions.published_table, lambda: {"name": "sparse_lenet"}, may_be_nan=True),
     Border(
-        experiments.records_path,
+        reproductions.records_path,
         lambda: {"name": "uci", "scale": "paper"},
         use=lambda path: path.name,
     ),
@@ -557,7 +558,7 @@ PLAIN = {
         "reads files that are not in the repository: see test_images",
     )
     | {"detrended": "takes what co2() gives", "fetch": "names of the registry: see test_fetch"},
-    "experiments": {
+    "reproductions": {
         "Experiment": "a container",
         "Trial": "a container",
         "TrialResult": "a container",
@@ -571,5 +572,5 @@ formulas: they look at shapes, and a NaN goes through them as through PyTorch's 
 
 
 def name_of(border: Border) -> str:
-    subpackage = border.function.__module__.split(".")[1]
+    subpackage = border.function.__module__.removeprefix("bdl_lessons.").split(".")[0]
     return f"{subpackage}.{border.function.__name__}"

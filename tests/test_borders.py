@@ -48,16 +48,20 @@ def test_a_bad_argument_is_refused_by_name_or_harmless(name, data):
     assert fault is None, f"{name} with another {wrong}: {fault}"
 
 
+def module_of(subpackage: str) -> str:
+    return subpackage if subpackage == "reproductions" else f"bdl_lessons.{subpackage}"
+
+
 @pytest.mark.parametrize("subpackage", ["core", *PLAIN])
 def test_every_public_callable_is_in_the_table_or_plain(subpackage):
-    face = importlib.import_module(f"bdl_lessons.{subpackage}")
+    face = importlib.import_module(module_of(subpackage))
     public = {
         name
         for name, value in vars(face).items()
         if callable(value)
         and not name.startswith("_")
         and not is_type_alias(value)
-        and value.__module__.startswith("bdl_lessons")
+        and value.__module__.startswith(("bdl_lessons", "reproductions"))
     }
     known = {name.split(".")[1] for name in BY_NAME if name.startswith(f"{subpackage}.")}
     assert public - known - PLAIN[subpackage].keys() == set()

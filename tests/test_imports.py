@@ -1,17 +1,29 @@
-"""A subpackage imports only from those that the docstring of its ``__init__`` names.
+"""Imports point one way: ``tools`` → ``reproductions`` → ``bdl_lessons``, and down inside the last.
 
-That line, ``Imports: …``, is the one source: the table in the README is generated from it.
+A subpackage of ``bdl_lessons`` imports only from those that the docstring of its ``__init__``
+names. That line, ``Imports: …``, is the one source: the table in the README is made from it.
 """
 
 import ast
+import json
 import re
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parents[1] / "bdl_lessons"
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "bdl_lessons"
+ABOVE = {"bdl_lessons": set(), "reproductions": {"bdl_lessons"}}
+ABOVE["tools"] = {"bdl_lessons", "reproductions"}
 SUBPACKAGES = sorted(path.parent for path in PACKAGE.glob("*/__init__.py"))
 MODULES = sorted(path for subpackage in SUBPACKAGES for path in subpackage.rglob("*.py"))
+ALL = sorted(path for package in ABOVE for path in (ROOT / package).rglob("*.py"))
+BACKWARDS = {
+    "dropout_rate.py", "in_between_uncertainty.py", "mc_dropout_co2.py", "pruning_threshold.py",
+    "ranking.py", "rotated_digit.py", "structure_and_nll.py",
+    "05", "06", "07", "08", "09", "10", "11", "12",
+}  # fmt: skip
+"""Panels and lessons that still import the training behind their pictures."""
 
 
 def named_by(subpackage):
@@ -29,16 +41,13 @@ def below(name, on_the_way=()):
     return NAMED[name].union(*(below(other, (*on_the_way, name)) for other in NAMED[name]))
 
 
-def imported_subpackages(path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("bdl_lessons"):
-            parts = node.module.split(".")
-            yield from [parts[1]] if len(parts) > 1 else (alias.name for alias in node.names)
-
-
-def test_there_are_nine_subpackages_and_one_command():
-    assert len(SUBPACKAGES) == 9
-    assert {path.name for path in PACKAGE.glob("*.py")} == {"__init__.py", "__main__.py"}
+def imported(code):
+    """Dotted names that a module or a notebook imports."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
 
 
 @pytest.mark.parametrize("subpackage", [subpackage.name for subpackage in SUBPACKAGES])
@@ -47,6 +56,27 @@ def test_no_subpackage_needs_itself(subpackage):
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_only_go_down(path):
+def test_imports_within_the_package_only_go_down(path):
     here = path.relative_to(PACKAGE).parts[0]
-    assert set(imported_subpackages(path)) <= below(here) | {here}
+    names = [name.split(".") for name in imported(path.read_text())]
+    found = {name[1] for name in names if name[0] == "bdl_lessons" and len(name) > 1}
+    assert found <= below(here) | {here}
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: str(path.relative_to(ROOT)))
+def test_arrows_point_from_tools_to_reproductions_to_the_package(path):
+    if path.name in BACKWARDS and path.parent.name == "panels":
+        pytest.xfail("the grid still lies with the training")
+    here = path.relative_to(ROOT).parts[0]
+    found = {name.partition(".")[0] for name in imported(path.read_text())} & ABOVE.keys()
+    assert found <= ABOVE[here] | {here}
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("notebooks/*.ipynb")), ids=lambda p: p.name[:2])
+def test_a_lesson_imports_the_package_alone(path):
+    if path.name[:2] in BACKWARDS:
+        pytest.xfail("what it shows of the records still lies with the training")
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    found = {name.partition(".")[0] for name in imported(code)} & ABOVE.keys()
+    assert found <= {"bdl_lessons"}

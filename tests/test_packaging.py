@@ -74,8 +74,9 @@ def test_every_import_is_declared():
         "fontTools": "matplotlib",
         "linear_operator": "gpytorch",
     }
-    for path in (ROOT / "bdl_lessons").rglob("*.py"):
-        for name in imports(path) - sys.stdlib_module_names - {"bdl_lessons"}:
+    own = {"bdl_lessons", "reproductions", "tools"}
+    for path in (path for folder in own for path in (ROOT / folder).rglob("*.py")):
+        for name in imports(path) - sys.stdlib_module_names - own:
             known = canonicalize_name(brought_by.get(name, name)) in declared
             assert known, f"{path.name} imports {name}"
 
@@ -90,24 +91,24 @@ def imports(path):
     return found
 
 
-def test_files_that_pages_load_are_part_of_the_package():
+def test_only_small_data_files_go_into_the_wheel_beside_the_code():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     assert settings["package-data"] == {
-        "bdl_lessons.lessons.course": ["web/**"],
-        "bdl_lessons.lessons.web": ["static/*"],
-        "bdl_lessons.data": ["panels/*", "published/*", "co2/*.csv"],
+        "bdl_lessons.data": ["panels/*", "published/*", "co2/*.csv"]
     }
-    web = ROOT / "bdl_lessons" / "lessons" / "course" / "web"
     others = [p for p in (ROOT / "bdl_lessons").rglob("*.*") if p.suffix not in {".py", ".pyc"}]
-    assert others
-    static = ROOT / "bdl_lessons" / "lessons" / "web" / "static"
-    assert [path for path in others if not {web, static} & set(path.parents)] == []
+    assert others == []
+
+
+def test_what_was_copied_from_others_has_its_licence():
     for copied in ("katex", "reveal", "fonts"):
-        assert (web / copied / "LICENSE").exists()
+        assert (ROOT / "tools" / "vendor" / copied / "LICENSE").exists()
 
 
 def test_every_path_in_the_readme_exists():
-    named = re.findall(r"`((?:bdl_lessons|data|notebooks|tests)/[\w./]*)`", README)
+    named = re.findall(
+        r"`((?:bdl_lessons|reproductions|tools|docs|data|notebooks|tests)/[\w./]*)`", README
+    )
     assert named
     assert [path for path in named if not (ROOT / path).exists()] == []
 

@@ -14,12 +14,12 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGE = "bdl_lessons"
+PACKAGES = ("bdl_lessons", "reproductions", "tools")
 
 HOOKS = {
-    "EXPERIMENT": "experiments.load finds it by the name of the experiment",
+    "EXPERIMENT": "reproductions.load finds it by the name of the experiment",
     "EXERCISES": "the grader finds it by the number of the lesson",
-    "make_arrays": "panel-data finds it by the name of the arrays",
+    "make_arrays": "reproductions finds it by the name of the arrays",
     "show_solution": "lesson 00 tells readers to call it",
     "run": "the bench finds it in every bench_ module",
     "forward": "nn.Module, autograd.Function and gpytorch.kernels.Kernel call it",
@@ -67,7 +67,7 @@ class Source:
 
 def parsed_package(root: Path) -> list[Source]:
     sources = []
-    for path in sorted((root / PACKAGE).rglob("*.py")):
+    for path in sorted(path for name in PACKAGES for path in (root / name).rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
         is_face = parts[-1] == "__init__"
         module = ".".join(parts[:-1] if is_face else parts)
@@ -131,13 +131,13 @@ class Names:
         """
         found = {}
         for node in ast.walk(source.tree):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGES):
                 for alias in node.names:
                     dotted = f"{node.module}.{alias.name}"
                     found.setdefault(alias.asname or alias.name, set()).add(dotted)
             if isinstance(node, ast.Import):
                 for alias in node.names:
-                    if alias.asname and alias.name.startswith(PACKAGE):
+                    if alias.asname and alias.name.startswith(PACKAGES):
                         found.setdefault(alias.asname, set()).add(alias.name)
         return found
 
@@ -151,8 +151,7 @@ class Names:
             if handed_on:  # also where a module has the same name: the face hands on the function
                 (dotted,) = handed_on
                 continue
-            panel = f"{module}.panels.{name}"  # the face of lessons imports panels by name
-            return panel if dotted not in self.modules and panel in self.modules else dotted
+            return dotted
         return dotted
 
     def used(self, source: Source) -> list[tuple[str, int]]:
@@ -260,15 +259,15 @@ SMALL = {
 
 def test_the_rule_on_a_small_package(tmp_path):
     for path, code in SMALL.items():
-        (tmp_path / PACKAGE / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "bdl_lessons" / path).parent.mkdir(parents=True, exist_ok=True)
         lines = [line.removeprefix("        ") for line in code.splitlines()]
-        (tmp_path / PACKAGE / path).write_text("\n".join(lines))
+        (tmp_path / "bdl_lessons" / path).write_text("\n".join(lines))
     cell = "from bdl_lessons.core.tools import used_by_a_notebook as u\nu()"
     (tmp_path / "notebooks").mkdir()
     notebook = {"cells": [{"cell_type": "code", "source": [cell]}]}
     (tmp_path / "notebooks" / "01.ipynb").write_text(json.dumps(notebook))
     assert unused(tmp_path) == [
-        f"{PACKAGE}.core.{name}"
+        f"bdl_lessons.core.{name}"
         for name in (
             "late.second",
             "plain.no_twin",

@@ -14,22 +14,12 @@ SCRIPT = """
 from pathlib import Path
 import bdl_lessons
 from bdl_lessons.datasets import co2
-from bdl_lessons.experiments import RESULTS_FOLDER, published_table
-from bdl_lessons.lessons.course.metadata import lessons
-from bdl_lessons.lessons.panels import arrays
+from bdl_lessons.panels import arrays
 
 assert Path(bdl_lessons.__file__).parents[1] == Path("wheel").resolve(), bdl_lessons.__file__
 assert len(co2().ppm) > 500
-assert published_table("uci_rmse")
 for name in {names}:
     assert arrays.load(name)
-assert Path("wheel").resolve() not in RESULTS_FOLDER.resolve().parents
-try:
-    lessons()
-except FileNotFoundError as error:
-    assert "come with the repository" in str(error)
-else:
-    raise AssertionError("a wheel has no notebooks")
 print("all there")
 """
 

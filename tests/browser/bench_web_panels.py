@@ -14,9 +14,9 @@ from statistics import median
 
 from playwright.sync_api import sync_playwright
 
-from bdl_lessons.experiments import markdown
-from bdl_lessons.lessons.web import live, page, store
+from bdl_lessons.core import markdown
 from tests.browser.conftest import CHROMIUM, FLAGS
+from tools.web import live, page, store
 
 N_MOVES = 50
 PAUSE_MS = 70  # between two moves, so that the picture of the first is finished

@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from bdl_lessons.lessons.course import notebook
+from tools import notebook
 
 pytestmark = pytest.mark.browser
 

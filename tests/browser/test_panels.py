@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bdl_lessons.lessons.course.metadata import lessons
+from tools.metadata import lessons
 
 pytestmark = pytest.mark.browser
 

@@ -11,7 +11,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from bdl_lessons.core.files import NOTEBOOKS
-from bdl_lessons.lessons.web import site, store
+from tools.web import site, store
 
 pytestmark = pytest.mark.browser
 

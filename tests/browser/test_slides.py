@@ -12,8 +12,8 @@ import nbformat
 import numpy as np
 import pytest
 
-from bdl_lessons.lessons.course import slides
-from bdl_lessons.lessons.course.metadata import SECOND_EDITION, lessons
+from tools import slides
+from tools.metadata import SECOND_EDITION, lessons
 
 pytestmark = pytest.mark.browser
 

@@ -10,7 +10,7 @@ from matplotlib.text import Text
 from PIL import Image
 from scipy.ndimage import gaussian_filter
 
-from bdl_lessons.lessons.web import page, store
+from tools.web import page, store
 
 pytestmark = pytest.mark.browser
 
@@ -43,7 +43,7 @@ def opened(panel, new_page, tmp_path):
 
 
 def python_panel(name):
-    module = __import__(f"bdl_lessons.lessons.panels.{name.replace('-', '_')}", fromlist=["x"])
+    module = __import__(f"bdl_lessons.panels.{name.replace('-', '_')}", fromlist=["x"])
     return module.panel()
 
 

@@ -17,12 +17,6 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons import evaluation, models, probability, reference
-from bdl_lessons.experiments.images.resnet import resnet18
-from bdl_lessons.experiments.posteriors.elrg import ELRG
-from bdl_lessons.experiments.posteriors.mnf import MNF
-from bdl_lessons.experiments.posteriors.slang import fit_slang, predict_slang
-from bdl_lessons.experiments.posteriors.swag import fit_swag, predict_swag
-from bdl_lessons.experiments.posteriors.vmg import VMG
 from bdl_lessons.inference import (
     BatchedNetworks,
     adam,
@@ -53,6 +47,12 @@ from bdl_lessons.models import (
     mlp,
 )
 from bdl_lessons.probability import gaussian_nll, kingma_kl, loguniform_kl
+from reproductions.images.resnet import resnet18
+from reproductions.posteriors.elrg import ELRG
+from reproductions.posteriors.mnf import MNF
+from reproductions.posteriors.slang import fit_slang, predict_slang
+from reproductions.posteriors.swag import fit_swag, predict_swag
+from reproductions.posteriors.vmg import VMG
 
 METHODS: dict[str, models.LayerFactory] = {
     "no noise": Deterministic(),

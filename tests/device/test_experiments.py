@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from bdl_lessons import experiments
-from bdl_lessons.experiments import runner
-from bdl_lessons.experiments.timing import lrt_speed
+import reproductions
+from reproductions import runner
+from reproductions.timing import lrt_speed
 from tests.device.simulated_gpu import SimulatedGPU
-from tests.experiments.test_quick import few_images, few_yachts  # noqa: F401, fixtures
+from tests.reproductions.test_quick import few_images, few_yachts  # noqa: F401, fixtures
 
 
 @contextmanager
@@ -26,10 +26,10 @@ def this_process(*_):
     yield Here()
 
 
-@pytest.mark.parametrize("name", experiments.names())
+@pytest.mark.parametrize("name", reproductions.names())
 def test_a_trial_stays_on_the_device(name, few_images, few_yachts, monkeypatch):  # noqa: F811
     monkeypatch.setattr(lrt_speed, "ProcessPoolExecutor", this_process)
-    experiment = experiments.load(name)
+    experiment = reproductions.load(name)
     trial = experiment.trials("quick")[0]
     if "device" in trial.config:
         trial = replace(trial, config={**trial.config, "device": "cuda"})

@@ -5,8 +5,8 @@ import json
 import pytest
 import torch
 
-from bdl_lessons.experiments import gpu_evidence
 from tests.gpu import run
+from tools import gpu_evidence
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons.core import device
-from bdl_lessons.experiments.posteriors.slang import fit_slang
 from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched, predict
 from bdl_lessons.models import Deterministic
+from reproductions.posteriors.slang import fit_slang
 from tests.device.calculations import METHODS, labels, network, uniform
 from tests.device.simulated_gpu import SimulatedGPU
 

@@ -28,21 +28,22 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons import experiments
+import reproductions
 from bdl_lessons.core.device import device, gpu_facts
 from bdl_lessons.core.random import dropout_noise
-from bdl_lessons.experiments import gpu_evidence, runner
-from bdl_lessons.experiments.posteriors.slang import fit_slang
-from bdl_lessons.experiments.records import append_record
 from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched, predict
 from bdl_lessons.models import BayesByBackprop, Deterministic, StructuredDropout, initialise, lenet5
+from reproductions import runner
+from reproductions.posteriors.slang import fit_slang
+from reproductions.records import append_record
 from tests.device.calculations import METHODS, everything, labels, network, uniform
+from tools import gpu_evidence
 
 ROOT = Path(__file__).resolve().parents[2]
 TOLERANCE = {"float64": 1e-10, "float32": 1e-4}
 WAITS = 1  # in a training step
-UNIT = ["core", "probability", "models", "reference", "inference", "evaluation", "experiments"]
-UNIT += ["lessons/panels", "lessons/exercises"]
+UNIT = ["core", "probability", "models", "reference", "inference", "evaluation"]
+UNIT += ["panels", "exercises", "reproductions"]
 NEEDED = ["gpytorch", "nbval", "ipykernel", "ipywidgets", "pooch", "typer", "xdist", "hypothesis"]
 
 
@@ -201,7 +202,7 @@ def timings(run: Run) -> dict[str, Any]:
     """(6) The published ratios of time: recorded, if these trials are not recorded yet."""
     facts, scale = {}, "quick" if run.small else "paper"
     for name in ("time_per_step", "lrt_speed"):
-        experiment = experiments.load(name)
+        experiment = reproductions.load(name)
         for trial in experiment.trials(scale):
             if trial.config.get("device", run.on.type) != run.on.type:
                 continue

@@ -3,10 +3,6 @@
 import pytest
 import torch
 
-from bdl_lessons.experiments.images.resnet import resnet18
-from bdl_lessons.experiments.posteriors.elrg import ELRG
-from bdl_lessons.experiments.posteriors.mnf import MNF
-from bdl_lessons.experiments.posteriors.vmg import VMG
 from bdl_lessons.models import (
     ARD,
     BayesByBackprop,
@@ -20,6 +16,10 @@ from bdl_lessons.models import (
     VariationalDropout,
     lenet5,
 )
+from reproductions.images.resnet import resnet18
+from reproductions.posteriors.elrg import ELRG
+from reproductions.posteriors.mnf import MNF
+from reproductions.posteriors.vmg import VMG
 
 FACTORIES = {
     "no noise": Deterministic(),

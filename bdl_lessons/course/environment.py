@@ -1,0 +1,70 @@
+"""What this machine has: versions, device, data. The first cell that a reader runs."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+
+import torch
+
+from bdl_lessons.core import device
+from bdl_lessons.datasets import status
+from bdl_lessons.panels import dropout_rate
+
+PACKAGES = ("torch", "numpy", "matplotlib", "ipywidgets", "gpytorch", "jupyterlab", "nbval")
+SMOOTH_S = 0.1
+
+
+def report() -> str:
+    """One line for each thing a lesson may need, with the remedy where something is missing.
+
+    Never raises for what a machine lacks: no GPU, no data and no test tools are normal.
+    """
+    return "\n".join([*_software(), "", *_speed(), "", *_data()])
+
+
+def _software() -> Iterator[str]:
+    yield f"Python {platform.python_version()} on {platform.system()}"
+    for name in PACKAGES:
+        try:
+            yield f"ok       {name} {version(name)}"
+        except PackageNotFoundError:
+            yield f"missing  {name}: run `make lab` once, or pip install -r requirements.lock"
+
+
+def _speed() -> Iterator[str]:
+    try:
+        chosen = device()
+        yield f"ok       device {chosen}, {torch.get_num_threads()} CPU threads"
+        if chosen.type == "cpu":
+            yield "         no GPU is needed; every lesson runs on the CPU in under a minute"
+        else:
+            yield "         networks train and predict there; panels stay on the CPU"
+    except ValueError as error:
+        yield f"missing  {error}"
+    if _slider_move_s() < SMOOTH_S:
+        yield f"ok       a slider moves its picture in under {1e3 * SMOOTH_S:.0f} ms"
+    else:
+        yield f"slow     a slider needs over {1e3 * SMOOTH_S:.0f} ms: is another program busy?"
+
+
+def _slider_move_s() -> float:
+    """The quickest of a few moves, so that a moment's load does not count."""
+    panel = dropout_rate.panel()
+    panel.render()
+    took = []
+    for p_drop in (0.1, 0.3, 0.5, 0.7):
+        panel.clear_cache()
+        began = time.perf_counter()
+        panel.render(p_drop=p_drop)
+        took.append(time.perf_counter() - began)
+    return min(took)
+
+
+def _data() -> Iterator[str]:
+    sets = status()
+    yield f"ok       data on this machine: {', '.join(item.name for item in sets if item.found)}"
+    if absent := sum(not item.found for item in sets):
+        yield f"         {absent} larger sets are absent: no lesson needs them (see data/README.md)"

@@ -1,0 +1,90 @@
+"""Exercises in a notebook: ``@exercise``, ``autocheck``, ``hint`` and ``show_solution``."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from bdl_lessons.exercises.grader import Answer, find, grade
+
+_answers: dict[str, Answer] = {}
+
+
+def exercise(number: str) -> Callable[[Answer], Answer]:
+    """Hand in the decorated function as the answer to exercise ``number``.
+
+    While the function still raises ``NotImplementedError``, calls to it fall back on the reference
+    solution and say so once, so that the cells below keep working.
+
+    Raises:
+        ValueError: if there is no such exercise.
+    """
+    reference = find(number).solution
+
+    def hand_in(answer: Answer) -> Answer:
+        _answers[number] = answer
+        announced = False
+
+        @functools.wraps(answer)
+        def answer_or_reference(*args: Any, **kwargs: Any) -> Any:
+            nonlocal announced
+            try:
+                return answer(*args, **kwargs)
+            except NotImplementedError as stub:
+                if stub.args:  # PyTorch's own, for an operation that it lacks
+                    raise
+                if not announced:
+                    print(f"{number} is not attempted yet: the reference solution stands in.")
+                announced = True
+                return reference(*args, **kwargs)
+
+        return answer_or_reference
+
+    return hand_in
+
+
+def autocheck(number: str) -> None:
+    """Grade the answer handed in for ``number`` and print which checks it passes.
+
+    Raises:
+        ValueError: if there is no such exercise, or nothing was handed in for it.
+    """
+    task = find(number)
+    if number not in _answers:
+        raise ValueError(
+            f"nothing was handed in for {number}: run the cell with @exercise({number!r}) first"
+        )
+    try:
+        report = grade(task, _answers[number])
+    except NotImplementedError:
+        print(f'{number} · {task.title}: not attempted yet. hint("{number}") starts you off.')
+        return
+    print(*report.lines, sep="\n")
+    if report.form:
+        print(f"\nBefore anything else: {report.form}.")
+    if report.diagnosis:
+        print(f"\nLooks familiar: {report.diagnosis}")
+    print(f"\n{number} · {task.title}: {'solved.' if report.solved else 'not there yet.'}")
+
+
+def hint(number: str, level: int = 1) -> None:
+    """Print a hint; a higher ``level`` gives more away.
+
+    Raises:
+        ValueError: if there is no such exercise or no such level.
+    """
+    hints = find(number).hints
+    if level not in range(1, len(hints) + 1):
+        raise ValueError(f"hint level must be 1 to {len(hints)} for {number}, got {level!r}")
+    print(f"Hint {level} of {len(hints)}: {hints[level - 1]}")
+
+
+def show_solution(number: str) -> None:
+    """Print the source of the reference solution.
+
+    Raises:
+        ValueError: if there is no such exercise.
+    """
+    print(inspect.getsource(find(number).solution))

@@ -1,0 +1,336 @@
+"""Exercises of lesson 06: predict variances, derive them, flip signs, repair a noisy bias."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+from torch import Generator, Tensor
+
+from bdl_lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
+
+
+def variance_ratios() -> list[float]:
+    """Predicted Var(one draw for all) / Var(a draw for each) of a minibatch mean: B = 1, 10, 1000.
+
+    The loss of example n is w + e_n with w ~ N(0, 1) from the weights, e_n ~ N(0, 9).
+    """
+    var, cov = 10.0, 1.0
+    return [(var + (batch_size - 1) * cov) / var for batch_size in (1, 10, 1000)]
+
+
+def derivative_variances(n_inputs: int, batch_size: int) -> tuple[float, float, float]:
+    """Variances of the estimates of a derivative: local, per example, per minibatch.
+
+    The estimate is the mean over the minibatch of d(a - y)² / d(sigma_1²). All examples are alike:
+    every x_i = 1, every sigma_i = 1, and a has mean y.
+    """
+    return 2 / batch_size, (n_inputs + 1) / batch_size, float(n_inputs + 1)
+
+
+def flipout(x: Tensor, mu: Tensor, sigma: Tensor, generator: Generator) -> Tensor:
+    """Activations ``(B, Q)`` of Flipout: one draw of the noise, random signs for each example.
+
+    ``x`` is ``(B, K)``, ``mu`` and ``sigma`` are ``(K, Q)``.
+    """
+    draw = {"generator": generator, "device": x.device}
+    noise = sigma * torch.randn(mu.shape, **draw).to(x)
+    flip_in = 2 * torch.randint(2, x.shape, **draw).to(x) - 1
+    flip_out = 2 * torch.randint(2, (len(x), mu.shape[1]), **draw).to(x) - 1
+    return x @ mu + (x * flip_in) @ noise * flip_out
+
+
+def noisy_layer(
+    x: Tensor, mu: Tensor, sigma: Tensor, bias_mu: Tensor, bias_sigma: Tensor, generator: Generator
+) -> Tensor:
+    """Activations ``(B, Q)``, a draw of the Gaussian weights and biases for each example.
+
+    ``x`` is ``(B, K)``, ``mu`` and ``sigma`` are ``(K, Q)``, ``bias_mu``, ``bias_sigma`` ``(Q,)``.
+    """
+    gamma = x @ mu + bias_mu
+    delta = x**2 @ sigma**2 + bias_sigma**2
+    return gamma + delta.sqrt() * torch.randn(gamma.shape, generator=generator).to(x)
+
+
+_normal = normals(6)
+_MU, _SIGMA = _normal(3, 20), (1 + 0.3 * _normal(3, 20)).exp()
+_BIAS = (_normal(20), (1.2 + 0.3 * _normal(20)).exp())
+_X = torch.tensor([[1.0, 3.0, 0.5], [0.0, 0.5, 0.3], [1.0, 3.0, 0.5]], dtype=torch.float64)
+
+
+@cache
+def _measured_ratios() -> list[float]:
+    """Of 4000 simulated minibatches of each size."""
+    examples = [3 * _normal(4000, size) for size in (1, 10, 1000)]
+    variances = [
+        [(_normal(4000, shape) + e).mean(1).var() for shape in (1, e.shape[1])] for e in examples
+    ]
+    return [float(shared / own) for shared, own in variances]
+
+
+@cache
+def _measured_variances() -> Tensor:
+    """Of 100,000 simulated estimates for K = 4, B = 2: local, per example, per minibatch."""
+    eps, shared = _normal(100_000, 2, 4), _normal(100_000, 4)
+    local = (eps.sum(-1) ** 2 / 4).mean(1)
+    own, one = (e.sum(-1) * e[..., 0] for e in (eps, shared))
+    return torch.stack([local.var(), own.mean(1).var(), one.var()])
+
+
+def _noise(layer, *bias: Tensor, x: Tensor = _X) -> Tensor:
+    """Activations of 200 minibatches less their means, over their standard deviations."""
+    generator = Generator().manual_seed(3)
+    draws = torch.stack([layer(x, _MU, _SIGMA, *bias, generator) for _ in range(200)])
+    mean, std = bias or (0, 0)
+    return (draws - x @ _MU - mean) / (x**2 @ _SIGMA**2 + std**2).sqrt()
+
+
+def _standard(noise: Tensor) -> bool:
+    """Whether every mean is 0 and the variance of every example is 1, to 5 standard errors."""
+    means, variances = noise.mean(0).abs().max(), noise.var((0, 2))
+    return (
+        float(means) < 5 / 200**0.5 and float((variances - 1).abs().max()) < 5 * (2 / 4000) ** 0.5
+    )
+
+
+def _uncorrelated(noise: Tensor) -> bool:
+    """Whether neither the examples of a minibatch nor the units of an example go together."""
+    examples, units = (torch.corrcoef(noise.movedim(axis, 0).flatten(1)) for axis in (1, 2))
+    return all(
+        float((c - torch.eye(len(c))).abs().max()) < 5 * (len(c) / noise.numel()) ** 0.5
+        for c in (examples, units)
+    )
+
+
+def _flips(layer, n_in: int, n_out: int) -> Tensor:
+    """The noise of 60 examples of ones, to 6 digits, ``(60, n_out)``."""
+    ones, sigma = (torch.ones(shape, dtype=torch.float64) for shape in ((60, n_in), (n_in, n_out)))
+    return layer(ones, 0 * sigma, sigma, Generator().manual_seed(5)).round(decimals=6)
+
+
+def _traits(layer, *bias: Tensor) -> list[float]:
+    """What tells wrong layers apart, however they draw: means, variances, correlation."""
+    noise = _noise(layer, *bias)
+    shared = torch.corrcoef(noise[:, 1:].movedim(1, 0).flatten(1))[0, 1] > 0.1
+    mean = float(noise.mean(0).abs().max() > 0.5)
+    return [mean, *noise.var((0, 2)).mul(2).round().tolist(), float(shared)]
+
+
+EXERCISES = (
+    Exercise(
+        number="06.1",
+        title="predict what a shared draw does",
+        kind="predict",
+        solution=variance_ratios,
+        probe=lambda answer: answer(),
+        checks={
+            "one example: sharing the draw changes nothing": Check(
+                lambda answer: close(answer()[0], 1.0, 0.005),
+                "at B = 1 there is no second example to share with",
+            ),
+            "ten examples": Check(
+                lambda answer: close(answer()[1], 1.9, 0.01),
+                "what do the losses of two examples have in common if w is shared? That is the "
+                "covariance; put it and Var = 1 + 9 into (2)",
+            ),
+            "a thousand examples": Check(
+                lambda answer: close(answer()[2], 100.9, 0.5),
+                "put B = 1000 into (2), with Var = 10 and Cov = 1, and do not round before the end",
+            ),
+            "4000 simulated minibatches of each size agree": Check(
+                lambda answer: all(
+                    abs(guess / found - 1) < 0.14
+                    for guess, found in zip(answer(), _measured_ratios(), strict=True)
+                ),
+                "draw w once or B times, add 3 · randn, average over the minibatch, and take the "
+                "variance of many such averages",
+            ),
+        },
+        known_errors=(
+            KnownError(
+                lambda: [1.0, 10.0, 1000.0],
+                "this would be right if the examples did not differ. The part of e_n falls as "
+                "1/B, whether or not w is shared.",
+            ),
+            KnownError(
+                lambda: [1 / ratio for ratio in variance_ratios()],
+                "upside down: the question is how much larger the variance is with one draw.",
+            ),
+            KnownError(
+                lambda: [(size + 9) / 9 for size in (1, 10, 1000)],
+                "with a draw of its own for each example w varies too: its Var[L_n] is 1 + 9, not "
+                "9.",
+            ),
+            KnownError(
+                lambda: [1.1, 2.0, 101.0],
+                "B examples make B (B − 1) pairs of different examples, not B²: at B = 1 there is "
+                "none.",
+            ),
+        ),
+        hints=(
+            "What are Var and Cov of the losses when w is shared? And when it is not?",
+            "Shared: Var = 10, Cov = 1. A draw for each: Var = 10, Cov = 0. Use (2) for both.",
+            "(10 + (B − 1) · 1) / 10",
+        ),
+    ),
+    Exercise(
+        number="06.2",
+        title="derive three variances",
+        kind="derive",
+        solution=derivative_variances,
+        probe=lambda answer: answer(4, 2),
+        checks={
+            "they are those of 100,000 simulated estimates, K = 4 and B = 2": Check(
+                lambda answer: close(
+                    torch.tensor(answer(4, 2)) / _measured_variances(), torch.ones(3), 0.07
+                ),
+                "write a − y as the noise of weight 1 plus that of the K − 1 others; you need "
+                "E[ε²] = 1 and E[ε⁴] = 3, and the square of the mean is subtracted",
+            ),
+            "one input, one example: the activation determines the weight": agrees(
+                lambda answer: answer(1, 1),
+                (2.0, 2.0, 2.0),
+                "for K = 1 all three estimates are ε², with variance E[ε⁴] − E[ε²]²",
+            ),
+            "100 inputs": agrees(
+                lambda answer: answer(100, 1),
+                (2.0, 101.0, 101.0),
+                "how does ζ² vary? And how does ε_1 Σ_i ε_i?",
+            ),
+            "five times as many examples": agrees(
+                lambda answer: [answer(7, 15)[k] / answer(7, 3)[k] for k in range(3)],
+                [0.2, 0.2, 1.0],
+                "the examples are alike: with one draw for all, averaging B of them averages B "
+                "copies of one number",
+            ),
+        },
+        known_errors=(
+            KnownError(
+                lambda K, B: (2 / B, (K + 1) / B, (K + 1) / B),
+                "with one draw per minibatch all B terms are the same number, because the "
+                "examples are alike. Averaging them changes nothing.",
+            ),
+            KnownError(
+                lambda K, B: (3 / B, (K + 2) / B, K + 2.0),
+                "these are second moments. Subtract the square of the mean, which is 1.",
+            ),
+            KnownError(
+                lambda K, B: (2 / B, (K - 1) / B, K - 1.0),
+                "ε_1 stands in both factors: its fourth moment is 3, not 1.",
+            ),
+        ),
+        hints=(
+            "On target a − y = Σ_i ε_i = √K ζ. Insert it in (6) and in (7), with x = σ = 1.",
+            "Weights: ε_1 (ε_1 + r) with r ~ N(0, K − 1). Local: ζ². Both have mean 1.",
+            "E[ε_1² (ε_1 + r)²] = 3 + (K − 1); subtract 1. Local: 3 − 1. Then think about B.",
+        ),
+    ),
+    Exercise(
+        number="06.3",
+        title="extend: decorrelate by random signs",
+        kind="extend",
+        solution=flipout,
+        probe=lambda answer: [*_traits(answer), float(len(_flips(answer, 1, 1).unique()))],
+        checks={
+            "every activation has mean γ and variance δ": Check(
+                lambda answer: _standard(_noise(answer)),
+                "the signs belong on the noise, not on x @ mu, and are −1 or +1",
+            ),
+            "no two activations of a minibatch are correlated": Check(
+                lambda answer: _uncorrelated(_noise(answer)),
+                "every example needs signs of its own, and so does every output of an example",
+            ),
+            "one noise matrix: with a single weight only the sign differs": Check(
+                lambda answer: (
+                    len(_flips(answer, 1, 1).unique()) == 2
+                    and len(_flips(answer, 1, 1).abs().unique()) == 1
+                ),
+                "draw the noise once, in the shape of mu; every example flips it",
+            ),
+            "inputs have signs of their own": Check(
+                lambda answer: len(_flips(answer, 2, 1).abs().unique()) == 2,
+                "for x = (1, 1) the noise is ε_1 + ε_2 or ε_1 − ε_2, up to its sign: multiply "
+                "each input of each example by a sign before the product with the noise",
+            ),
+            "outputs have signs of their own": Check(
+                lambda answer: len(_flips(answer, 1, 2).prod(1).unique()) == 2,
+                "multiply each output of each example by a sign after the product with the noise",
+            ),
+        },
+        known_errors=(
+            KnownError(
+                lambda x, mu, sigma, rng: x @ (mu + sigma * torch.randn(mu.shape, generator=rng)),
+                "all examples have the same noise: one draw of the weights for the minibatch, "
+                "which no example flips on its own.",
+            ),
+            KnownError(
+                lambda x, mu, sigma, rng: noisy_layer(x, mu, sigma, mu[0] * 0, mu[0] * 0, rng),
+                "the size of the noise differs between examples, as in the local "
+                "reparameterization trick. Flipout draws one noise matrix and changes its signs.",
+            ),
+            KnownError(
+                lambda x, mu, sigma, rng: flipout(x, 0 * mu, sigma, rng),
+                "the mean x @ mu is lost. Only the noise is flipped; the mean is added to it.",
+            ),
+        ),
+        hints=(
+            "Noise of the weights: sigma * randn, in the shape of mu. Signs: 2 * randint(2) − 1.",
+            "Signs of shape (B, K) multiply x, signs of shape (B, Q) multiply the product.",
+            "x @ mu + ((x * flip_in) @ noise) * flip_out",
+        ),
+    ),
+    Exercise(
+        number="06.4",
+        title="debug: a bias that brings the covariance back",
+        kind="debug",
+        solution=noisy_layer,
+        probe=lambda answer: _traits(answer, *_BIAS),
+        checks={
+            "no two activations of a minibatch are correlated": Check(
+                lambda answer: _uncorrelated(_noise(answer, *_BIAS)),
+                "which random numbers do several examples share, or several units of one example?",
+            ),
+            "mean and variance of each activation are right": Check(
+                lambda answer: _standard(_noise(answer, *_BIAS)),
+                "a bias is the weight of an input that is always 1, and variances of independent "
+                "terms add",
+            ),
+            "an input of zeros still has the noise of the bias": Check(
+                lambda answer: _standard(_noise(answer, *_BIAS, x=0 * _X)),
+                "where x = 0 the weights add nothing, and the bias is left",
+            ),
+        },
+        known_errors=(
+            KnownError(
+                lambda x, mu, sigma, bias_mu, bias_sigma, rng: (
+                    noisy_layer(x, mu, sigma, bias_mu, 0 * bias_sigma, rng)
+                    + bias_sigma * torch.randn(len(bias_mu), generator=rng)
+                ),
+                "this is still the bug: the noise of the bias has the shape (Q,), so all examples "
+                "share it, and their losses are correlated as in (3).",
+            ),
+            KnownError(
+                lambda x, mu, sigma, bias_mu, bias_sigma, rng: noisy_layer(
+                    x, mu, sigma, bias_mu, 0 * bias_sigma, rng
+                ),
+                "the covariance is gone, and so is the noise of the bias: its posterior has a "
+                "variance too.",
+            ),
+            KnownError(
+                lambda x, mu, sigma, bias_mu, bias_sigma, rng: (
+                    x @ mu
+                    + bias_mu
+                    + ((x**2 @ sigma**2).sqrt() + bias_sigma)
+                    * torch.randn(len(x), len(bias_mu), generator=rng)
+                ),
+                "standard deviations were added. Variances of independent terms add; take the "
+                "root of their sum.",
+            ),
+        ),
+        hints=(
+            "Print the shape of every random tensor. Which has no axis for the examples?",
+            "Give the bias a draw for each example, or let its variance join delta.",
+            "delta = x**2 @ sigma**2 + bias_sigma**2, and one randn of shape (B, Q)",
+        ),
+    ),
+)

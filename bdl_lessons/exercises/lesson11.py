@@ -1,0 +1,348 @@
+"""Exercises of lesson 11: which noise is penalised most, a random scale, predictions, a ridge."""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from bdl_lessons.evaluation import loss_hessian, loss_increase, penalty
+from bdl_lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
+
+
+def penalty_range(omega: Tensor, alpha: Tensor) -> Tensor:
+    """Smallest and largest ``½ tr(omega U diag(alpha) U')`` over all orthogonal U, ``(2,)``."""
+    sensitive, noisy = torch.linalg.eigvalsh(omega), alpha.sort().values  # both ascending
+    return torch.stack([0.5 * sensitive @ noisy.flip(0), 0.5 * sensitive @ noisy])
+
+
+def hierarchical_factors(xi: Tensor, sigma: Tensor, generator: torch.Generator) -> Tensor:
+    """``g ∘ xi`` for ``xi`` ``(S, B, K)``: one g for each of the S, shared by its B examples."""
+    eps = torch.randn(len(xi), 1, len(sigma), generator=generator, dtype=xi.dtype)
+    return torch.exp(sigma * eps - sigma**2 / 2) * xi
+
+
+def predicted_factors() -> Tensor:
+    """By which factor R changes: twice the alphas, twice the inputs, twice the inputs with half the
+    weights, every input twice with half the weight, other labels."""
+    return torch.tensor([2, 4, 1, 0.5, 1])
+
+
+def noisy_least_squares(X: Tensor, y: Tensor, cov: Tensor) -> Tensor:
+    """The minimiser of ``E ½ ||y - (X ∘ xi) w||²`` over factors with mean 1, covariance cov."""
+    return torch.linalg.solve(X.T @ X + X.T @ X * cov, X.T @ y)
+
+
+_ROOT, _ALPHA = normals(4)(3, 3), torch.tensor([0.5, 0.1, 2.0], dtype=torch.float64)
+_OMEGA, _EIGENVALUES = _ROOT @ _ROOT.T, torch.linalg.svdvals(_ROOT) ** 2
+_ASSIGNED = [0.5 * _EIGENVALUES @ _ALPHA[[*order]] for order in itertools.permutations(range(3))]
+_SIGMA = torch.tensor([0.3, 0.8, 1.2], dtype=torch.float64)
+_XI = 1 + 0.5 * normals(8)(6, 4, 3)
+_X, _Y = normals(6)(12, 3), normals(7)(12)
+_BASIS = torch.linalg.qr(normals(3)(3, 3)).Q
+_COV = _BASIS * _ALPHA @ _BASIS.T
+_W = torch.tensor([1.5, -1.0, 0.7], dtype=torch.float64)
+
+
+def _random_penalties(n_rotations: int = 500) -> Tensor:
+    U = torch.linalg.qr(normals(9)(n_rotations, 3, 3)).Q
+    return 0.5 * (_OMEGA * ((U * _ALPHA) @ U.mT)).sum((1, 2))
+
+
+def _factors(answer, xi: Tensor = _XI, sigma: Tensor = _SIGMA) -> Tensor:
+    return answer(xi, sigma, torch.Generator().manual_seed(8))
+
+
+def _log_scales(answer) -> tuple[Tensor, float]:
+    """300 × 300 values of log g for sigma = 0.8; 5 / sqrt(n) for n different ones among them."""
+    ones, sigma = torch.ones(300, 1, 300).double(), torch.full((300,), 0.8).double()
+    log_g = _factors(answer, ones, sigma).log()
+    return log_g, 5 / log_g.unique().numel() ** 0.5
+
+
+def _measured(scale: float = 1.0, inputs: float = 1.0, weights: float = 1.0, copies: int = 1):
+    """What noise adds to the squared loss of a linear unit, by Monte Carlo."""
+    h, w = inputs * _X.repeat(1, copies), weights * _W.repeat(copies)
+    root = (scale * _ALPHA.repeat(copies)).sqrt().diag()
+    return loss_increase(
+        lambda h, y: 0.5 * (y - h @ w) ** 2,
+        h,
+        root,
+        _Y,
+        n_samples=4000,
+        generator=torch.Generator().manual_seed(1),
+    ).value.mean()
+
+
+def _softmax_penalty(labels: Tensor) -> Tensor:
+    theta = normals(10)(3, 4)
+    hessian = loss_hessian(lambda h, label: cross_entropy(h @ theta, label), _X, labels)
+    return penalty(hessian, _X, _COV).mean()
+
+
+def _changes_by(index: int, atol: float = 0.08, **change: float) -> Check:
+    """The prediction at ``index`` against the measured ratio."""
+    return Check(
+        lambda answer: bool((answer()[index] - _measured(**change) / _measured()).abs() < atol),
+        "R = ½ Σ α_i h_i² w_i² for independent noise on a linear unit",
+    )
+
+
+def _expected_loss(w: Tensor) -> Tensor:
+    """The mean squared loss under the noise, by its two moments."""
+    residual = 0.5 * (_Y - _X @ w).square().sum()
+    return residual + 0.5 * sum((x * w) @ _COV @ (x * w) for x in _X)
+
+
+def _slope_of_expected_loss(answer) -> Tensor:
+    w = answer(_X, _Y, _COV).detach().requires_grad_()
+    return torch.autograd.grad(_expected_loss(w), w)[0]
+
+
+EXERCISES = (
+    Exercise(
+        number="11.1",
+        title="which structure is penalised least, and which most",
+        kind="derive",
+        solution=penalty_range,
+        probe=lambda answer: answer(_OMEGA, _ALPHA),
+        checks={
+            "no rotation of 500 random ones leaves the range": Check(
+                lambda answer: bool(
+                    answer(_OMEGA, _ALPHA)[0] <= _random_penalties().min()
+                    and answer(_OMEGA, _ALPHA)[1] >= _random_penalties().max()
+                ),
+                "the penalty is ½ Σ_j α_j u_j' Ω u_j with orthonormal u_j: where should the "
+                "largest α go?",
+            ),
+            "both ends are reached, by noise along the eigenvectors of omega": agrees(
+                lambda answer: answer(_OMEGA, _ALPHA),
+                torch.stack([min(_ASSIGNED), max(_ASSIGNED)]),
+                "give each eigenvector one of the alphas, in the best and in the worst order",
+            ),
+            "with equal alphas the rotation does not matter": agrees(
+                lambda answer: answer(_OMEGA, torch.full((3,), 0.3, dtype=torch.float64)),
+                (0.15 * _OMEGA.trace()).expand(2),
+                "U I U' = I, and the penalty is ½ α tr(Ω)",
+            ),
+            "a linear unit: omega has rank one": agrees(
+                lambda answer: answer(torch.outer(_W, _W), _ALPHA),
+                0.5 * (_W @ _W) * torch.tensor([0.1, 2.0], dtype=torch.float64),
+                "only one eigenvalue is not zero: it meets the smallest or the largest alpha",
+            ),
+        },
+        known_errors=(
+            KnownError(
+                lambda omega, alpha: 2 * penalty_range(omega, alpha),
+                "the ½ of Taylor's second-order term is missing.",
+            ),
+            KnownError(
+                lambda omega, alpha: penalty_range(omega, alpha).flip(0),
+                "the smallest value comes first.",
+            ),
+            KnownError(
+                lambda omega, alpha: 0.5 * torch.linalg.eigvalsh(omega)[[0, -1]] * alpha.sum(),
+                "these are bounds, ½ λ Σα with the smallest and the largest eigenvalue. They put "
+                "all the noise along one eigenvector; U moves the alphas to orthogonal ones.",
+            ),
+            KnownError(
+                lambda omega, alpha: (
+                    0.5 * torch.linalg.eigvalsh(omega).sum() * torch.stack([*alpha.aminmax()])
+                ),
+                "here all eigenvectors have the smallest, or the largest alpha. There is one of "
+                "each alpha.",
+            ),
+            KnownError(
+                lambda omega, alpha: penalty_range(omega.diagonal().diag(), alpha),
+                "this permutes the alphas among the units. A rotation can also use directions "
+                "that are no unit: the eigenvectors of omega.",
+            ),
+        ),
+        hints=(
+            "Take two units first: Ω diagonal with 1 and 3, alphas 0.1 and 0.4.",
+            "Swapping two alphas between eigenvectors changes R by ½ (α − α')(λ' − λ).",
+            "Sort the eigenvalues and the alphas: the same order is the worst, opposite the best.",
+        ),
+    ),
+    Exercise(
+        number="11.2",
+        title="one scale for all examples, with mean one",
+        kind="transcription",
+        solution=hierarchical_factors,
+        probe=_factors,
+        checks={
+            "examples of one sample share their scale": Check(
+                lambda answer: close(
+                    _factors(answer) / _XI, (_factors(answer) / _XI)[:, :1].expand(6, 4, 3)
+                ),
+                "draw eps with one row for all examples: shape (S, 1, K)",
+            ),
+            "samples and units have scales of their own": Check(
+                lambda answer: (
+                    _factors(answer, torch.ones(6, 1, 3).double(), _SIGMA.new_full((3,), 0.8))
+                    .unique()
+                    .numel()
+                    == 18
+                ),
+                "S functions are S draws of g, and every one of the K units has its own",
+            ),
+            "the scales multiply xi": agrees(
+                lambda answer: _factors(answer, 3 * _XI**2),
+                lambda answer: 3 * _XI * _factors(answer),
+                "with the same random numbers, three times the xi gives three times the result",
+            ),
+            "log g has the mean −sigma²/2, so that E[g] = 1": Check(
+                lambda answer: bool(
+                    (_log_scales(answer)[0].mean() + 0.32).abs() < 0.8 * _log_scales(answer)[1]
+                ),
+                "E[exp(sigma eps)] is exp(sigma²/2), not 1",
+            ),
+            "log g has the standard deviation sigma": Check(
+                lambda answer: bool(
+                    (_log_scales(answer)[0].std(correction=0) - 0.8).abs()
+                    < 0.8 * _log_scales(answer)[1]
+                ),
+                "log g = sigma eps + location",
+            ),
+        },
+        known_errors=(
+            KnownError(
+                lambda xi, sigma, g: hierarchical_factors(xi, sigma, g) * (sigma**2 / 2).exp(),
+                "E[g] is exp(sigma²/2) here: the layer's mean is not its mean weights.",
+            ),
+            KnownError(
+                lambda xi, sigma, g: hierarchical_factors(xi, sigma, g) / (sigma**2 / 2).exp(),
+                "this subtracts sigma², twice too much: E[g] is exp(−sigma²/2).",
+            ),
+            KnownError(
+                lambda xi, s, g: hierarchical_factors(xi.flatten(0, 1)[:, None], s, g).view_as(xi),
+                "every example has a g of its own. g is global: one draw for all examples.",
+            ),
+            KnownError(
+                lambda xi, s, g: hierarchical_factors(xi.flatten(0, 1)[None], s, g).view_as(xi),
+                "all S samples have one g. Then the S functions do not differ in their scales.",
+            ),
+            KnownError(
+                lambda xi, s, g: (
+                    torch.exp(
+                        s * torch.randn(len(xi), 1, 1, generator=g, dtype=xi.dtype) - s**2 / 2
+                    )
+                    * xi
+                ),
+                "all K units share one normal number. Draw (S, 1, K) of them: one for each.",
+            ),
+            KnownError(
+                lambda xi, s, g: hierarchical_factors(torch.ones_like(xi), s, g) + xi,
+                "the scale is added to xi; it multiplies it.",
+            ),
+        ),
+        hints=(
+            "How many different g are there in a tensor (S, B, K)?",
+            "eps = torch.randn(S, 1, K, ...), and log g = sigma * eps + location.",
+            "The location that makes E[g] = 1 is −sigma²/2.",
+        ),
+    ),
+    Exercise(
+        number="11.3",
+        title="predict how the penalty changes",
+        kind="predict",
+        solution=predicted_factors,
+        probe=lambda answer: answer(),
+        checks={
+            "measured: twice the alphas": _changes_by(0, scale=2),
+            "measured: twice the inputs": _changes_by(1, inputs=2),
+            "measured: twice the inputs with half the weights": _changes_by(
+                2, inputs=2, weights=0.5
+            ),
+            "measured: every input twice, with half the weight": _changes_by(
+                3, weights=0.5, copies=2
+            ),
+            "exact Hessian of a softmax layer: other labels": agrees(
+                lambda answer: answer()[4],
+                _softmax_penalty(torch.arange(12) % 4) / _softmax_penalty(torch.arange(12) % 3),
+                "H_out = diag(p) − pp': is a label in it?",
+            ),
+        },
+        known_errors=(
+            KnownError(
+                lambda: torch.tensor([4, 4, 1, 0.5, 1]),
+                "alpha is a variance already: it enters R to the first power.",
+            ),
+            KnownError(
+                lambda: torch.tensor([2, 2, 1, 0.5, 1]),
+                "the noise is relative, h ∘ (xi − 1), and R is quadratic in it.",
+            ),
+            KnownError(
+                lambda: torch.tensor([2, 4, 4, 0.5, 1]),
+                "R contains h ∘ w only: what the inputs gain the weights lose.",
+            ),
+            KnownError(
+                lambda: torch.tensor([2, 4, 1, 1, 1]),
+                "the two copies have noise of their own, and independent variances add: twice "
+                "(½)² is ½. This is why a network under noise spreads its weights.",
+            ),
+            KnownError(
+                lambda: torch.tensor([2, 4, 1, 0.25, 1]),
+                "there are two copies: add their penalties.",
+            ),
+        ),
+        hints=(
+            "Write R for a linear unit with independent noise, as in the section by hand.",
+            "R = ½ Σ α_i h_i² w_i².",
+            "For a softmax layer look for the label in the Gauss–Newton form.",
+        ),
+    ),
+    Exercise(
+        number="11.4",
+        title="least squares under structured noise",
+        kind="derive",
+        solution=noisy_least_squares,
+        probe=lambda answer: answer(_X, _Y, _COV),
+        checks={
+            "without noise it is least squares": agrees(
+                lambda answer: answer(_X, _Y, torch.zeros(3, 3).double()),
+                torch.linalg.lstsq(_X, _Y[:, None]).solution[:, 0],
+                "covariance 0 leaves X'X w = X'y",
+                atol=1e-8,
+            ),
+            "the gradient of the expected loss is 0 there": Check(
+                lambda answer: close(_slope_of_expected_loss(answer), torch.zeros(3), atol=1e-8),
+                "R = ½ w' (X'X ∘ cov) w: add its gradient to X'(Xw − y)",
+            ),
+            "with the covariance alpha I it is a ridge weighted by the size of each input": agrees(
+                lambda answer: answer(_X, _Y, 0.3 * torch.eye(3).double()),
+                torch.linalg.solve(_X.T @ _X + 0.3 * torch.diag((_X**2).sum(0)), _X.T @ _Y),
+                "relative noise on a large input is large noise",
+                atol=1e-8,
+            ),
+        },
+        known_errors=(
+            KnownError(
+                lambda X, y, cov: torch.linalg.solve(X.T @ X + cov, X.T @ y),
+                "this is the ridge of additive noise. Here the noise is relative: cov meets X'X "
+                "element by element.",
+            ),
+            KnownError(
+                lambda X, y, cov: torch.linalg.solve(X.T @ X + (X.T @ X) @ cov, X.T @ y),
+                "X'X and cov are multiplied as matrices. The sum over examples of x_i x_j cov_ij "
+                "is an elementwise product.",
+            ),
+            KnownError(
+                lambda X, y, cov: torch.linalg.solve(X.T @ X + 0.5 * (X.T @ X) * cov, X.T @ y),
+                "there is a ½ too much: the squared loss has one as well, and both go in the "
+                "gradient.",
+            ),
+            KnownError(
+                lambda X, y, cov: noisy_least_squares(X, y, torch.diag(cov.diagonal())),
+                "only the diagonal of cov is used. Then structure would change nothing.",
+            ),
+        ),
+        hints=(
+            "For squared loss Taylor's second order is exact. What is H for one example?",
+            "Sum R over examples: ½ Σ_n Σ_ij w_i w_j x_ni x_nj cov_ij.",
+            "Solve (X'X + X'X ∘ cov) w = X'y.",
+        ),
+    ),
+)

@@ -1,1 +1,0 @@
-"""The panels of the lessons, one module each, and ``arrays``, which reads what was trained."""

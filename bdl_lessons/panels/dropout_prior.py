@@ -1,0 +1,172 @@
+r"""Lesson 04: what a weight decay says about the noise, and the KL of one weight from its prior.
+
+One weight under dropout has the posterior ``keep N(theta, sigma^2) + p_drop N(0, sigma^2)``;
+dropout itself is the limit ``sigma -> 0``. Its exact divergence from the prior ``N(0, l^-2)`` is
+found by Gauss-Hermite quadrature on each component, so nothing is drawn at random.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.special import roots_hermitenorm, xlogy
+
+from bdl_lessons.core import BLUE, GREY, INK, ORANGE, RED
+from bdl_lessons.panels.engine import Panel, Slider, Update
+from bdl_lessons.probability import implied_tau
+
+RATES = tuple(round(0.05 * step, 2) for step in range(19))
+LENGTHSCALES = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
+N_TRAINS = (100, 353, 1000, 3530, 10_000, 30_000, 100_000, 1_000_000)
+SIGMAS = (1.0, 0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.003, 0.001)
+DECAY = 1e-4
+DECAYS = np.array([1e-7, 1e-1])
+W = np.linspace(-1.2, 2.2, 681)
+THETAS = np.concatenate([-np.geomspace(2.5, 1e-3, 40), [0], np.geomspace(1e-3, 2.5, 40)])
+TANGENT = np.linspace(0.3, 1.7, 15)  # around theta = 1, the weight that is shown
+GHOSTS = (1.0, 0.1, 0.01, 0.001)
+TOP = 12.0  # nats: curves end where the axis does, below the legend
+NODES, NODE_WEIGHTS = roots_hermitenorm(64)
+
+
+def panel() -> Panel:
+    """The panel of lesson 04: ``p_drop``, ``length_scale``, ``n_train`` and the width ``sigma``."""
+    return Panel(
+        "dropout-prior",
+        build_figure,
+        [
+            Slider("p_drop", "p_drop, drop probability", RATES, 0.1, "{:.2f}".format),
+            Slider("length_scale", "ℓ, prior std is 1/ℓ", LENGTHSCALES, 1.0),
+            Slider("n_train", "N, training examples", N_TRAINS, 353, "{:,}".format),
+            Slider("sigma", "σ, width of a spike", SIGMAS, 0.1),
+        ],
+        size=(9.6, 3.7),
+    )
+
+
+def build_figure(figure: Figure) -> Update:
+    """Left: the noise that is assumed grows with the weight decay, a line on two logarithmic axes.
+    Middle: the density of one weight, two narrow peaks at 0 and at its value, under the wide
+    prior. Right: its KL to the prior against its value, curves with a small hill at zero, and
+    the slope away from it.
+    """
+    left, middle, right = figure.subplots(1, 3)
+    figure.subplots_adjust(0.075, 0.15, 0.985, 0.8, wspace=0.32)
+
+    left.set(xscale="log", yscale="log", xlim=DECAYS, ylim=(1e-4, 1e4))
+    left.set(xlabel="weight_decay (mse_loss)", ylabel="noise assumed, 1/√τ (units of y)")
+    (classic,) = left.plot(DECAYS, DECAYS, color=BLUE, ls="-", animated=True)
+    (inverted,) = left.plot(DECAYS, DECAYS, color=RED, ls="--", animated=True)
+    typed = left.scatter([], [], s=150, marker="*", c=ORANGE, edgecolor=INK, zorder=3)
+    reading = left.text(0.03, 0.98, "", va="top", transform=left.transAxes)
+    for artist in (typed, reading):
+        artist.set_animated(True)
+    _name(left, "The noise that is assumed", [classic, inverted], ["masks 0, 1", "nn.Dropout"])
+
+    middle.set(xlim=(W[0], W[-1]), ylim=(1e-3, 1e3), yscale="log")
+    middle.set(xlabel="weight w", ylabel="density")
+    (prior,) = middle.plot(W, W, color=GREY, ls="--", animated=True)
+    (posterior,) = middle.plot(W, W, color=BLUE, ls="-", animated=True)
+    _name(middle, "One weight with Θ = 1", [posterior, prior], ["q(w)", "prior"])
+
+    right.set(xlim=(-2.5, 2.5), ylim=(-1, TOP), xlabel="parameter Θ", ylabel="KL(q ‖ prior), nats")
+    ghosts = [right.plot(THETAS, THETAS, color=GREY, lw=0.9, ls="-")[0] for _ in GHOSTS]
+    (exact,) = right.plot(THETAS, THETAS, color=BLUE, ls="-")
+    (tangent,) = right.plot(TANGENT, TANGENT, color=RED, ls="--", lw=2.4)
+    words = right.text(0.5, 0.98, "", ha="center", va="top", transform=right.transAxes)
+    for artist in (*ghosts, exact, tangent, words):
+        artist.set_animated(True)
+    handles, labels = [exact, ghosts[0], tangent], ["this σ", "1 … 0.001", "slope"]
+    _name(right, "Its KL term", handles, labels)
+
+    def update(p_drop: float, length_scale: float, n_train: int, sigma: float) -> str:
+        noises = []
+        for line, scaling in ((classic, "classic"), (inverted, "inverted")):
+            tau = implied_tau(
+                DECAY, length_scale, n_train, p_drop, data_term="mse", scaling=scaling
+            )
+            line.set_ydata(np.sqrt(DECAYS / DECAY / tau))
+            noises.append(tau**-0.5)
+        noise_classic, noise = noises
+        typed.set_offsets([[DECAY, noise]])
+        reading.set_text(f"at 1e-4: {noise:.3g}\n(masks 0, 1: {noise_classic:.3g})")
+
+        posterior.set_ydata(np.exp(log_q(W, 1.0, p_drop, sigma)))
+        prior.set_ydata(np.exp(_log_normal(W, 0.0, 1 / length_scale)))
+
+        curves = exact_kl(THETAS, p_drop, length_scale, np.append(GHOSTS, sigma)[:, None])
+        for line, curve in zip([*ghosts, exact], curves, strict=True):
+            line.set_ydata(np.where(curve < TOP, curve, np.nan))
+        kl = float(exact_kl(1.0, p_drop, length_scale, sigma))
+        slope = kl_slope(1.0, p_drop, length_scale, sigma)
+        rise = kl + slope * (TANGENT - 1)
+        tangent.set_ydata(np.where(rise < TOP, rise, np.nan))
+        words.set_text(f"slope at Θ = 1: {slope:.3f}")
+        return (
+            f"<code>weight_decay=1e-4</code> with <code>nn.Dropout({p_drop:g})</code> assumes "
+            f"noise of standard deviation <b>{noise:.3g}</b>. For Θ = 1 the KL is <b>{kl:.2f}</b> "
+            f"nats and its slope is <b>{slope:.3f}</b>; the limit of the slope as σ → 0 is "
+            f"keep·ℓ²·Θ = <b>{(1 - p_drop) * length_scale**2:.3f}</b>."
+        )
+
+    return update
+
+
+def log_q(
+    w: np.ndarray, theta: np.ndarray | float, p_drop: float, sigma: np.ndarray | float
+) -> np.ndarray:
+    """Log density of ``keep N(theta, sigma^2) + p_drop N(0, sigma^2)``; arguments broadcast."""
+    kept = np.log1p(-p_drop) + _log_normal(w, theta, sigma)
+    if p_drop == 0:
+        return kept
+    return np.logaddexp(kept, np.log(p_drop) + _log_normal(w, 0.0, sigma))
+
+
+def exact_kl(
+    theta: np.ndarray | float, p_drop: float, length_scale: float, sigma: np.ndarray | float
+) -> np.ndarray:
+    """``KL(q || N(0, l^-2))`` in nats by quadrature; ``theta`` and ``sigma`` broadcast."""
+    theta, sigma = (np.asarray(value, dtype=float)[..., None] for value in (theta, sigma))
+    total = 0.0
+    for share, centre in ((1 - p_drop, theta), (p_drop, 0.0)):
+        w = centre + sigma * NODES
+        log_ratio = log_q(w, theta, p_drop, sigma) - _log_normal(w, 0.0, 1 / length_scale)
+        total = total + share * (log_ratio @ NODE_WEIGHTS) / np.sqrt(2 * np.pi)
+    return total
+
+
+def kl_slope(theta: float, p_drop: float, length_scale: float, sigma: float) -> float:
+    """The derivative of ``exact_kl`` in ``theta``, by a central difference."""
+    step = 1e-4 * sigma
+    down, up = exact_kl(np.array([theta - step, theta + step]), p_drop, length_scale, sigma)
+    return float(up - down) / (2 * step)
+
+
+def separated_kl(
+    theta: np.ndarray | float, p_drop: float, length_scale: float, sigma: np.ndarray | float
+) -> np.ndarray:
+    """Equation (25) for one weight: the same divergence if the two spikes do not overlap."""
+    precision, keep = length_scale**2, 1 - p_drop
+    entropy = -xlogy(keep, keep) - xlogy(p_drop, p_drop)
+    spike = precision * np.square(sigma) - 1 - np.log(precision * np.square(sigma))
+    return 0.5 * (keep * precision * np.square(theta) + spike) - entropy
+
+
+def _log_normal(w: np.ndarray, mean: np.ndarray | float, std: np.ndarray | float) -> np.ndarray:
+    return -0.5 * ((w - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)
+
+
+def _name(axes, title: str, handles: list, labels: list[str]) -> None:
+    """A title, and under it the legend: above the axes it lies on no data."""
+    axes.set_title(title, pad=28)
+    axes.legend(
+        handles,
+        labels,
+        loc="lower left",
+        bbox_to_anchor=(-0.04, 0.98),
+        ncols=len(handles),
+        handlelength=1.3,
+        columnspacing=0.8,
+        handletextpad=0.4,
+        borderpad=0.2,
+    )

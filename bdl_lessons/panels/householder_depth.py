@@ -1,0 +1,162 @@
+"""Lesson 10: what a chain of T reflections does to the noise of twenty units, and its KL.
+
+Before any reflection the factors are independent. Reflections mix them: correlations appear, the
+variances draw closer to each other, the eigenvalues of the covariance stay as they are, and the KL
+grows a little.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from bdl_lessons.core import BLUE, GREY, INK, RED, tint
+from bdl_lessons.panels.engine import Choice, Panel, Slider, Update
+from bdl_lessons.probability import orthogonal_matrix, reflect, rotated_variance
+
+K, N_DRAWS, MEAN_ALPHA = 20, 250, 0.25
+DEPTHS = tuple(range(9))
+LOG_STDS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
+SEEDS = (0, 1, 2, 3, 4)
+FULL = 0.6  # correlation with the full colour
+ANGLE = np.linspace(0, 2 * np.pi, 91)
+
+
+def panel() -> Panel:
+    """The panel of lesson 10: reflections, how unequal the alphas are, and which vectors."""
+    return Panel(
+        "householder-depth",
+        build_figure,
+        [
+            Slider("depth", "T, reflections", DEPTHS, 2, str),
+            Slider("log_std", "standard deviation of log α", LOG_STDS, 1.5),
+            Choice("seed", "draw of α and v", SEEDS, 4),
+        ],
+        size=(9.6, 4.2),
+    )
+
+
+def build_figure(figure: Figure) -> Update:
+    """Left: the factors of two units as points, an ellipse along the axes before the reflections
+    and a tilted one after them. Middle: the matrix of correlations of 20 units, in colours from
+    violet for negative to brown for positive. Right: eigenvalues of the covariance beside the
+    learned variances, and the KL, which grows with the number of reflections.
+    """
+    grid = figure.add_gridspec(2, 3, width_ratios=(1, 1.16, 0.86))
+    cloud, heat = (figure.add_subplot(grid[:, column]) for column in (0, 1))
+    spectrum, kl_axes = (figure.add_subplot(grid[row, 2]) for row in (0, 1))
+    figure.subplots_adjust(0.065, 0.15, 0.99, 0.92, wspace=0.36, hspace=0.75)
+    units = np.arange(1, K + 1)
+
+    cloud.set(xlim=(-2, 4), ylim=(-2, 4), xticks=(-2, 0, 2, 4), yticks=(-2, 0, 2, 4))
+    cloud.set(aspect="equal", xlabel="factor of one unit", ylabel="factor of another unit")
+    before = cloud.scatter([], [], s=6, color=tint(RED, 0.4), lw=0, animated=True, zorder=1)
+    after = cloud.scatter([], [], s=6, color=tint(BLUE, 0.5), lw=0, animated=True, zorder=2)
+    (before_ellipse,) = cloud.plot([], [], color=RED, ls="--", animated=True, zorder=3)
+    (after_ellipse,) = cloud.plot([], [], color=BLUE, ls="-", lw=2.5, animated=True, zorder=4)
+    at = {"ha": "center", "va": "center", "transform": cloud.transAxes, "animated": True}
+    title = cloud.text(0.5, 1.07, "", fontsize=13, color=BLUE, **at)
+
+    shapes = [before_ellipse, after_ellipse]
+    figure.legend(shapes, ["before", "after the reflections"], loc="lower left", ncols=2)
+
+    image = heat.imshow(np.zeros((K, K)), cmap="PuOr_r", vmin=-FULL, vmax=FULL, animated=True)
+    heat.set(xticks=(), yticks=(), xlabel="20 units", title="Correlations of all units")
+    bar = figure.colorbar(image, ax=heat, shrink=0.74, extend="both", ticks=(-FULL, 0, FULL))
+    bar.set_label("correlation", labelpad=-8)
+
+    spectrum.set(xlim=(0.2, K + 0.8), ylim=(2e-3, 3), yscale="log", xticks=(1, 10, 20))
+    spectrum.set(xlabel="rank, largest first", ylabel="variance", title="● eigenvalues  — α̃")
+    spectrum.minorticks_off()
+    (eigenvalues,) = spectrum.plot(units, units, "o", ms=4, color=GREY, animated=True)
+    (variances,) = spectrum.plot(units, units, "-", color=BLUE, animated=True)
+
+    kl_axes.set(xlim=(-0.4, 8.4), ylim=(-0.03, 0.5), xticks=(0, 2, 4, 6, 8), yticks=(0, 0.2, 0.4))
+    kl_axes.set(xlabel="T, reflections", ylabel="nats", title="Growth of the KL")
+    bound = kl_axes.axhline(0, color=GREY, ls="--", lw=1.5, animated=True)
+    (path,) = kl_axes.plot(DEPTHS, DEPTHS, "-o", ms=4, color=BLUE, animated=True)
+    here = kl_axes.scatter([], [], s=60, c=RED, edgecolor=INK, zorder=4, animated=True)
+
+    def update(depth: int, log_std: float, seed: int) -> str:
+        alpha, vectors, eta = draws(log_std, seed)
+        i, j = pair(log_std, seed)
+        xi = 1 + reflect(eta, vectors[:depth])
+        cov = covariance(alpha, vectors[:depth])
+        std = np.sqrt(np.diag(cov))
+        correlation = cov / np.outer(std, std)
+        before.set_offsets(1 + eta[:, [i, j]])
+        after.set_offsets(xi[:, [i, j]])
+        before_ellipse.set_data(*ellipse(np.diag(alpha[[i, j]].numpy())))
+        after_ellipse.set_data(*ellipse(cov[np.ix_([i, j], [i, j])]))
+        shared = round(correlation[i, j], 2) + 0.0  # no minus sign before a zero
+        title.set_text(f"Two units: correlation {shared:.2f}")
+        image.set_data(np.where(np.eye(K, dtype=bool), np.nan, correlation))
+        eigenvalues.set_ydata(np.sort(np.linalg.eigvalsh(cov))[::-1])
+        variances.set_ydata(np.sort(np.diag(cov))[::-1])
+        kls = kl_by_depth(alpha, vectors)
+        growth = kls - kls[0]
+        most = kl_per_output(alpha, alpha.mean().expand(K)) - kls[0]
+        path.set_ydata(growth)
+        bound.set_ydata([most, most])
+        here.set_offsets([[depth, growth[depth]]])
+        return (
+            f"Correlation of units {i + 1} and {j + 1}: <b>{shared:.2f}</b>. KL_EB per output: "
+            f"<b>{kls[depth]:.3f}</b> nats; without reflections <b>{kls[0]:.3f}</b>, "
+            f"at most <b>{kls[0] + most:.3f}</b>."
+        )
+
+    return update
+
+
+def draws(log_std: float, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """``alpha (K,)`` with mean 1/4, vectors ``(8, K)`` and draws ``eta (N, K)``.
+
+    The random numbers behind them depend on the seed alone: a slider transforms them.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    z, vectors, eps = (
+        torch.randn(shape, generator=generator, dtype=torch.float64)
+        for shape in ((K,), (DEPTHS[-1], K), (N_DRAWS, K))
+    )
+    z = (z - z.mean()) / z.std(correction=0)
+    alpha = MEAN_ALPHA * K * torch.softmax(log_std * z, 0)
+    return alpha, vectors, alpha.sqrt() * eps
+
+
+def covariance(alpha: Tensor, vectors: Tensor) -> np.ndarray:
+    """``U diag(alpha) U'``, ``(K, K)``."""
+    u = orthogonal_matrix(vectors)
+    return (u * alpha @ u.T).numpy()
+
+
+def pair(log_std: float, seed: int) -> tuple[int, int]:
+    """The two units with the largest correlation on average over the depths 1 to 8."""
+    alpha, vectors, _ = draws(log_std or 1.0, seed)
+    total = np.zeros((K, K))
+    for depth in DEPTHS[1:]:
+        cov = covariance(alpha, vectors[:depth])
+        total += np.abs(cov) / np.sqrt(np.outer(np.diag(cov), np.diag(cov)))
+    np.fill_diagonal(total, 0)
+    i, j = np.unravel_index(total.argmax(), total.shape)
+    return int(i), int(j)
+
+
+def kl_per_output(alpha: Tensor, variances: Tensor) -> float:
+    """``KL_EB / Q``, equation (8) of lesson 10, in nats; ``variances`` after the reflections."""
+    return float((torch.log1p(variances) - alpha.log()).sum()) / 2
+
+
+def kl_by_depth(alpha: Tensor, vectors: Tensor) -> np.ndarray:
+    """``KL_EB / Q`` after 0, 1, ... 8 reflections."""
+    return np.array(
+        [kl_per_output(alpha, rotated_variance(alpha, vectors[:depth])) for depth in DEPTHS]
+    )
+
+
+def ellipse(cov: np.ndarray) -> np.ndarray:
+    """The contour at two standard deviations around (1, 1), as ``(2, points)``."""
+    values, directions = np.linalg.eigh(cov)
+    circle = np.stack([np.cos(ANGLE), np.sin(ANGLE)])
+    return 1 + 2 * (directions * np.sqrt(np.maximum(values, 0))) @ circle

@@ -1,0 +1,135 @@
+"""Lesson 06: which part of the variance of an estimator a larger minibatch removes.
+
+A linear regression on the 442 diabetes patients with independent Gaussian weights. Every part of
+the variance has a closed form (``regression_parts``), so nothing is drawn at random.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from bdl_lessons.core import BLUE, GREY, INK, RED, tint
+from bdl_lessons.datasets import diabetes
+from bdl_lessons.evaluation import regression_parts
+from bdl_lessons.evaluation.gradient_variance import Estimator, VarianceParts
+from bdl_lessons.panels.engine import Choice, Panel, Slider, Update
+
+BATCH_SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+NOISE_SCALES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+QUANTITIES = {"loss": "loss", "gradient for μ": "mu", "gradient for log σ²": "log_sigma2"}
+ESTIMATORS: dict[Estimator, tuple] = {
+    "local": (BLUE, "-"),
+    "per example": (INK, "--"),
+    "per minibatch": (RED, "-."),
+}
+PARTS = {
+    "examples": {"facecolor": tint(GREY, 0.6)},
+    "own noise": {"facecolor": tint(BLUE, 0.45), "hatch": "//"},
+    "covariance": {"facecolor": tint(RED, 0.7), "hatch": ".."},
+}
+TAU = 2.0
+
+
+def panel() -> Panel:
+    """The panel of lesson 06: minibatch size, variance of the posterior, and variance of what."""
+    return Panel(
+        "minibatch-variance",
+        build_figure,
+        [
+            Slider("batch_size", "B, examples in a minibatch", BATCH_SIZES, 100),
+            Slider("noise_scale", "σ², times that of the posterior", NOISE_SCALES, 10.0),
+            Choice("quantity", "variance of", tuple(QUANTITIES), "gradient for log σ²"),
+        ],
+        size=(9.6, 3.5),
+    )
+
+
+def build_figure(figure: Figure) -> Update:
+    """Left: variance of the gradient against the size of the minibatch on two logarithmic axes:
+    noise for each unit falls fastest, noise that a minibatch shares levels off. Right: a stacked
+    bar for each kind of noise with the share of examples, own noise and covariance.
+    """
+    left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
+    figure.subplots_adjust(0.085, 0.155, 0.985, 0.89, wspace=0.24)
+    sizes = np.geomspace(1, 1000, 60)
+
+    left.set(xscale="log", yscale="log", xlim=(0.9, 1100), ylim=(3e-4, 30))
+    left.set(xlabel="B, examples in a minibatch", ylabel="variance (local at B = 1 is 1)")
+    left.set_title("Variance of the estimator")
+    lines = {
+        name: left.plot(sizes, sizes, color=colour, ls=dash, animated=True)[0]
+        for name, (colour, dash) in ESTIMATORS.items()
+    }
+    here = left.axvline(1, color=GREY, ls=":", lw=1.2, animated=True)
+    half = left.plot(1, 1, "o", color=RED, ms=8, animated=True)[0]
+    left.legend(lines.values(), lines.keys(), loc="lower left")
+
+    right.set(xlim=(-0.6, 2.6), ylim=(0, 1.2), ylabel="share of per minibatch")
+    right.set_xticks(range(3), ESTIMATORS)
+    right.set_yticks(np.linspace(0, 1, 6))
+    title = right.set_title("", animated=True)
+    bars = [
+        right.bar(range(3), 0, 0.62, edgecolor=INK, lw=0.6, label=name, animated=True, **look)
+        for name, look in PARTS.items()
+    ]
+    right.legend(loc="upper left", ncols=3)
+
+    def update(batch_size: int, noise_scale: float, quantity: str) -> str:
+        parts = {
+            name: example_parts(noise_scale, QUANTITIES[quantity], name) for name in ESTIMATORS
+        }
+        unit = sum(parts["local"].at(1, 1))
+        for name, line in lines.items():
+            line.set_ydata([sum(parts[name].at(size, 1)) / unit for size in sizes])
+        here.set_xdata([batch_size, batch_size])
+        crossing = crossing_size(parts["per minibatch"])
+        half.set_data([crossing], [sum(parts["per minibatch"].at(crossing, 1)) / unit])
+        title.set_text(f"Its parts at B = {batch_size}")
+        heights = np.array([parts[name].at(batch_size, 1) for name in ESTIMATORS])
+        whole = heights.sum(1)
+        shares = heights / whole[-1]
+        for part, rectangles in enumerate(bars):
+            for estimator, rectangle in enumerate(rectangles):
+                rectangle.set_y(shares[estimator, :part].sum())
+                rectangle.set_height(shares[estimator, part])
+        return (
+            f"Variance of the {quantity} at B = {batch_size}: per minibatch <b>"
+            f"{whole[2] / whole[0]:.2f}</b> and per example <b>{whole[1] / whole[0]:.2f}</b> times "
+            f"that of local. Covariance: <b>{100 * shares[2, 2]:.0f} %</b> of per minibatch. It is "
+            f"more than half of it from B = <b>{crossing}</b> on "
+            f"({'the point on the left' if crossing <= 1000 else 'beyond the axis'})."
+        )
+
+    return update
+
+
+def crossing_size(parts: VarianceParts) -> int:
+    """The smallest B at which the covariance is more than half of the variance."""
+    return int((parts.data + parts.noise) / parts.shared) + 2
+
+
+@cache
+def example_parts(noise_scale: float, quantity: str, estimator: Estimator) -> VarianceParts:
+    """The parts for one example, with the posterior's variances multiplied by ``noise_scale``."""
+    x, y, mu, var = posterior()
+    return regression_parts(x, y, mu, noise_scale * var, TAU, quantity, estimator)
+
+
+@cache
+def posterior() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Standardised diabetes data and the best independent Gaussians under the prior N(0, 1).
+
+    The mean is the exact posterior's, and the variances are one over the diagonal of its precision
+    (lesson 02). ``TAU`` is about one over the variance of the residuals.
+    """
+    data = diabetes()
+    x = ((data.x - data.x.mean(0)) / data.x.std(0, correction=0)).double()
+    y = ((data.y - data.y.mean()) / data.y.std(correction=0)).double()
+    precision = TAU * x.T @ x + torch.eye(x.shape[1], dtype=torch.float64)
+    mu = torch.linalg.solve(precision, TAU * x.T @ y)
+    return x, y, mu, 1 / precision.diagonal()

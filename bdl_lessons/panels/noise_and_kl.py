@@ -1,0 +1,107 @@
+"""Lesson 07: one alpha, three views: the noise, one noisy weight, and its KL from the prior."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from bdl_lessons.core import BLUE, GREEN, GREY, INK, RED
+from bdl_lessons.panels.engine import Choice, Panel, Slider, Update
+from bdl_lessons.probability import kingma_kl, loguniform_kl, loguniform_kl_slope, molchanov_kl
+
+LOG_ALPHAS = tuple(round(-6 + 0.25 * step, 2) for step in range(41))
+MEANS = (0.25, 0.5, 1.0, 2.0)
+NOISE = np.linspace(-2, 4, 601)
+WEIGHT = np.linspace(-4, 6, 801)
+CURVE = torch.linspace(-6, 4, 401, dtype=torch.float64)
+
+
+def panel() -> Panel:
+    """The panel of lesson 07: the noise variance alpha, and the weight that it multiplies."""
+    return Panel(
+        "noise-and-kl",
+        build_figure,
+        [
+            Slider("log_alpha", "log α (p_drop)", LOG_ALPHAS, -1.0, show_alpha),
+            Choice("mu", "μ, mean of the weight", MEANS, 1.0, "{:g}".format),
+        ],
+        size=(9.6, 3.9),
+    )
+
+
+def show_alpha(log_alpha: float) -> str:
+    """``log alpha`` with the drop probability of the same variance, ``alpha / (1 + alpha)``."""
+    return f"{log_alpha:g} ({matched_p_drop(log_alpha):.3f})"
+
+
+def matched_p_drop(log_alpha: float) -> float:
+    """The drop probability whose inverted dropout has variance alpha."""
+    return float(1 / (1 + np.exp(-log_alpha)))
+
+
+def build_figure(figure: Figure) -> Update:
+    """Left: the Gaussian factor as a curve and the binary one as two bars. Middle: the density of
+    one weight beside the prior, which has a pole at zero. Right: the KL against log alpha, a
+    falling curve, with two approximations of it; the cubic one leaves it above alpha = 1.
+    """
+    left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 1.15))
+    figure.subplots_adjust(0.07, 0.155, 0.985, 0.9, wspace=0.3)
+
+    left.set(xlim=(NOISE[0], NOISE[-1]), ylim=(0, 2.6), yticks=(0, 1, 2))
+    left.set(xlabel="factor ξ", ylabel="density, or probability (bars)", title="the noise")
+    (gaussian,) = left.plot(NOISE, NOISE, color=BLUE, ls="-", animated=True)
+    stems = left.vlines([0, 1], 0, [1, 1], color=RED, lw=5, alpha=0.7, animated=True)
+    left.legend([gaussian, stems], ["N(1, α)", "binary"], loc="upper right")
+
+    middle.set(xlim=(WEIGHT[0], WEIGHT[-1]), ylim=(1e-3, 2e3), yscale="log")
+    middle.set_yticks([1e-3, 1e-2, 0.1, 1, 10])
+    middle.minorticks_off()
+    middle.set(xlabel="weight w = μ ξ", ylabel="density", title="one weight")
+    with np.errstate(divide="ignore"):
+        (prior,) = middle.plot(WEIGHT, np.minimum(0.3 / np.abs(WEIGHT), 30), color=GREY, ls="--")
+    (weight,) = middle.plot(WEIGHT, WEIGHT, color=BLUE, ls="-", animated=True)
+    middle.legend([weight, prior], ["q(w)", "prior ∝ 1/|w|"], loc="upper right")
+
+    right.set(xlim=(-6, 4), ylim=(-0.6, 4.6), xlabel="log α", ylabel="KL (nats per factor)")
+    right.set_title("its KL divergence")
+    right.axhline(0, color=GREY, lw=0.8, ls=":")
+    right.plot([0, 0], [-0.6, 2.4], color=GREY, lw=0.8, ls=":")
+    right.text(0.3, 1.7, "α > 1")
+    x = CURVE.numpy()
+    right.plot(x, loguniform_kl(CURVE).numpy(), color=BLUE, ls="-", label="exact")
+    right.plot(x, kingma_kl(CURVE).numpy(), color=RED, ls="--", label="cubic")
+    right.plot(x, molchanov_kl(CURVE).numpy(), color=GREEN, ls=":", lw=2.6, label="sigmoid")
+    right.legend(loc="upper right")
+    here = right.scatter([], [], s=60, c=BLUE, edgecolor=INK, zorder=4, animated=True)
+    (tangent,) = right.plot([], [], color=INK, ls="-", lw=1.1, animated=True)
+
+    def update(log_alpha: float, mu: float) -> str:
+        std, p_drop = np.exp(log_alpha / 2), matched_p_drop(log_alpha)
+        gaussian.set_ydata(_normal(NOISE, 1.0, std))
+        stems.set_segments(
+            [[(0, 0), (0, p_drop)], [(1 / (1 - p_drop), 0), (1 / (1 - p_drop), 1 - p_drop)]]
+        )
+        weight.set_ydata(np.maximum(_normal(WEIGHT, mu, std * mu), 1e-9))
+        at = torch.tensor(log_alpha, dtype=torch.float64)
+        kl, cubic, sigmoid = (f(at).item() for f in (loguniform_kl, kingma_kl, molchanov_kl))
+        slope = loguniform_kl_slope(at).item()
+        here.set_offsets([[log_alpha, kl]])
+        reach = np.array([-1.2, 1.2])
+        tangent.set_data(log_alpha + reach, kl + slope * reach)
+        return (
+            f"α = <b>{std**2:.4g}</b>, as inverted dropout with p_drop = <b>{p_drop:.3f}</b>. "
+            f"KL = <b>{kl:.4f}</b> nats for any μ; cubic <b>{cubic:.4g}</b>, "
+            f"sigmoid <b>{sigmoid:.4f}</b>. Slope −z F(z) = <b>{slope:.4f}</b> nats per unit of "
+            f"log α. P(sign of w flips) = <b>{_below_zero(std):.3f}</b>."
+        )
+
+    return update
+
+
+def _normal(x: np.ndarray, mean: float, std: float) -> np.ndarray:
+    return np.exp(-0.5 * ((x - mean) / std) ** 2) / (std * np.sqrt(2 * np.pi))
+
+
+def _below_zero(std: float) -> float:
+    return float(torch.special.ndtr(torch.tensor(-1 / std)))

@@ -1,0 +1,248 @@
+"""Lesson 12: every method on one data set and one measure, from the recorded experiments.
+
+Nothing is trained here. The rows are what ``python -m reproductions run uci`` and ``reproduce
+image_classification`` left in ``data/results``; a method that was not run has no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.figure import Figure
+
+import reproductions
+from bdl_lessons.core import BLUE, GREY, INK, RED
+from bdl_lessons.evaluation import paired_difference, pareto_front
+from bdl_lessons.panels.engine import Choice, Panel, Update
+from reproductions import report
+from reproductions.images import tables
+from reproductions.images.classification import CHOICE
+from reproductions.records import Record, group_by
+from reproductions.uci.tables import PUBLISHED_NAMES, Results, published
+
+IMAGES = {"MNIST": "mnist", "Fashion-MNIST": "fashion-mnist"}
+REGRESSION = {name: data for data, name in PUBLISHED_NAMES.items()}
+DATA = (*REGRESSION, *IMAGES)
+MEASURES = ("error", "negative log likelihood", "calibration error", "FPR95, letters")
+_UCI = {"error": "rmse", "negative log likelihood": "log_likelihood"}
+_IMAGE = {
+    "error": "accuracy_percent",
+    "negative log likelihood": "nll",
+    "calibration error": "ece",
+    "FPR95, letters": "notmnist-small/max softmax/fpr_at_95_tpr",
+}
+_ONLY_IMAGES = "measured on images only"
+_LABELS = {
+    "error": ("RMSE, original units", "wrong test images (%)"),
+    "negative log likelihood": ("− log likelihood of a test point (nats)",) * 2,
+    "calibration error": (_ONLY_IMAGES, "expected calibration error"),
+    "FPR95, letters": (_ONLY_IMAGES, "FPR95: letters taken as clothes or digits"),
+}
+_MOST, _FEW = 18, 7
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method: its score (less is better) with standard error, and the time of a training step.
+
+    Attributes:
+        printed: the published score, NaN if there is none.
+        time: of a training step, relative to the plain network; NaN if not measured.
+        runs: the scores of the splits, or of the seeds.
+    """
+
+    method: str
+    score: float
+    error: float
+    printed: float
+    time: float
+    runs: np.ndarray
+
+
+def panel() -> Panel:
+    """The panel of lesson 12: which data, which measure."""
+    return Panel(
+        "ranking",
+        build_figure,
+        [
+            Choice("data", "data", DATA, DATA[0]),
+            Choice("measure", "measure", MEASURES, MEASURES[1]),
+        ],
+        size=(9.6, 4.6),
+    )
+
+
+def build_figure(figure: Figure) -> Update:
+    """Left: the methods from best to worst, each with its score and error, and the published score
+    where there is one. Right: the same scores against the time of a training step; a dashed line
+    joins those that no other method beats in both.
+    """
+    left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
+    figure.subplots_adjust(0.12, 0.13, 0.985, 0.91, wspace=0.24)
+    left.set(ylim=(_MOST - 0.3, -0.7), yticks=[])
+    left.spines["left"].set_visible(False)
+    right.set_title("Score against time")
+    right.set(xscale="log", xlim=(0.7, 14), xlabel="time of a training step / plain network")
+    right.set_xticks([1, 2, 5, 10], ["1", "2", "5", "10"])
+    right.minorticks_off()
+    for axis in (left.xaxis, right.yaxis):
+        axis.set_animated(True)
+    left.locator_params(axis="x", nbins=5)
+    right.locator_params(axis="y", nbins=5)
+
+    bars = left.hlines(np.zeros(_MOST), 0, 0, color=BLUE, lw=2, animated=True)
+    (dots,) = left.plot([], [], "o", color=BLUE, ls="", animated=True)
+    (rings,) = left.plot([], [], "s", mfc="white", color=RED, ls="", animated=True)
+    names = [
+        left.text(0, i, "", ha="right", va="center", transform=left.get_yaxis_transform())
+        for i in range(_MOST)
+    ]
+    left.legend(
+        [dots, rings],
+        ["ours ± standard error", "published"],
+        loc="upper right",
+        bbox_to_anchor=(1.02, 1.12),
+        ncols=2,
+        columnspacing=1.0,
+    )
+    (front,) = right.plot([], [], color=GREY, ls="--", lw=1.2, animated=True)
+    (points,) = right.plot([], [], "o", color=BLUE, ls="", animated=True)
+    numbers = [right.text(1, 0, "", fontsize=10, color=INK, va="bottom") for _ in range(_MOST)]
+    for text in (*names, *numbers):
+        text.set_animated(True)
+
+    def update(data: str, measure: str) -> str:
+        found = sorted(rows(data, measure), key=lambda row: row.score)
+        score = np.array([row.score for row in found])
+        error = np.array([row.error for row in found])
+        printed = np.array([row.printed for row in found])
+        place = np.arange(len(found)) * (_MOST - 1) / max(len(found) - 1, _FEW)
+        bars.set_segments(
+            [[(s - e, i), (s + e, i)] for i, s, e in zip(place, score, error, strict=True)]
+        )
+        dots.set_data(score, place)
+        rings.set_data(printed, place)
+        for i, (text, row, y) in enumerate(zip(names, found, place, strict=False)):
+            text.set(y=y, text=f"{i + 1}  {row.method}  ")
+        for text in names[len(found) :]:
+            text.set_text("")
+
+        left.set_xlim(*_limits(np.concatenate([score - error, score + error, printed])))
+        label = _LABELS[measure][data in IMAGES]
+        left.set_xlabel(f"← better      {label}")
+        right.set_ylabel(label)
+        known = [(i, row) for i, row in enumerate(found) if np.isfinite(row.time)]
+        times = np.array([row.time for _, row in known])
+        scores = np.array([row.score for _, row in known])
+        points.set_data(times, scores)
+        right.set_ylim(*_limits(scores))
+        for text, (i, row) in zip(numbers, known, strict=False):
+            text.set(position=(row.time * 1.04, row.score), text=str(i + 1))
+        for text in numbers[len(known) :]:
+            text.set_text("")
+        best = pareto_front(times, scores) if known else np.zeros(0, dtype=bool)
+        order = times[best].argsort()
+        front.set_data(times[best][order], scores[best][order])
+        return _readout(
+            data, measure, found, [row for row, on in zip(known, best, strict=True) if on]
+        )
+
+    return update
+
+
+def rows(data: str, measure: str) -> list[Row]:
+    """The recorded methods for one data set and measure, in no order; none if there are none."""
+    if data in IMAGES:
+        return _image_rows(IMAGES[data], measure)
+    return _uci_rows(REGRESSION[data], measure) if measure in _UCI else []
+
+
+def _uci_rows(data: str, measure: str) -> list[Row]:
+    found = Results(_recorded("uci"))
+    score = _UCI[measure]
+    sign = -1 if score == "log_likelihood" else 1
+    made = []
+    for method in found.methods:
+        ours = found.ours(data, method, score)
+        if ours:
+            printed = published(data, method, score)
+            made.append(
+                Row(
+                    method,
+                    sign * ours[0],
+                    ours[1],
+                    sign * printed[0] if printed else np.nan,
+                    _uci_time(found.record(data, method), found.record(data, "MAP")),
+                    np.array(found.record(data, method)["arrays"][score]),
+                )
+            )
+    return made
+
+
+def _uci_time(record: Record, plain: Record | None) -> float:
+    if plain is None or "ms_side_by_side" not in record["metrics"]:
+        return np.nan
+    config, metrics = record["config"], record["metrics"]
+    if config["method"] == "D.E":
+        return 5.0  # five of the plain network, however many share a batch
+    n_networks = metrics["n_side_by_side"] / (config["n_splits"] * len(config["grid"]))
+    return n_networks * metrics["ms_side_by_side"] / plain["metrics"]["ms_side_by_side"]
+
+
+def _image_rows(data: str, measure: str) -> list[Row]:
+    records = _recorded("image_classification")
+    picked = tables.chosen(records, CHOICE) if records else {}
+    made = []
+    for method, group in group_by(tables.select(records, data, picked), "method").items():
+        values = np.array([record["metrics"][_IMAGE[measure]] for record in group])
+        if measure == "error":
+            values = 100 - values
+        error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
+        made.append(Row(method, values.mean(), error, np.nan, _image_time(method), values))
+    return made
+
+
+def _image_time(method: str) -> float:
+    for record in _recorded("time_per_step"):
+        if record["config"]["architecture"] == "lenet5" and record["config"]["device"] == "cpu":
+            n_networks = {"D.E": 5}.get(method, 1)
+            name = {"D.E": "MAP"}.get(method, method)
+            return n_networks * record["metrics"].get(f"ratio/{name}", np.nan)
+    return np.nan
+
+
+def _recorded(name: str) -> Sequence[Record]:
+    return report.recorded(reproductions.load(name))
+
+
+def _limits(values: np.ndarray) -> tuple[float, float]:
+    values = values[np.isfinite(values)]
+    if len(values) == 0:
+        return 0.0, 1.0
+    low, high = values.min(), values.max()
+    margin = 0.08 * (high - low) or 0.1 * abs(high) or 1.0
+    return low - margin, high + margin
+
+
+def _readout(
+    data: str, measure: str, found: Sequence[Row], front: Sequence[tuple[int, Row]]
+) -> str:
+    if not found:
+        return f"No recorded method has a <b>{measure}</b> on {data}."
+    first = found[0]
+    near = [row.method for row in found[1:] if not _is_clear(first, row, data)]
+    tied = f"not clearly behind: {' · '.join(near)}" if near else "all others are clearly behind"
+    cheap = " · ".join(row.method for _, row in front)
+    unbeaten = f" Pareto-optimal in score and time: {cheap}." if cheap else ""
+    return f"{data}: <b>{first.method}</b> has the best {measure}; {tied}.{unbeaten}"
+
+
+def _is_clear(first: Row, other: Row, data: str) -> bool:
+    """Whether two rows differ by more than two errors: paired over splits, unpaired over seeds."""
+    if data in REGRESSION:
+        gap = paired_difference(first.runs, other.runs)
+        return abs(gap.mean) > 2 * gap.corrected_std_error
+    error = (first.error**2 + other.error**2) ** 0.5
+    return min(len(first.runs), len(other.runs)) > 1 and other.score - first.score > 2 * error

@@ -1,0 +1,107 @@
+"""Lesson 05: a handwritten one turns, and 100 sub-networks vote on what it is."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import nn
+
+from bdl_lessons.core import BLUE, INK, RED
+from bdl_lessons.datasets.rotation import rotated
+from bdl_lessons.models import Network
+from bdl_lessons.panels import arrays
+from bdl_lessons.panels.engine import Panel, Slider, Update
+from reproductions.panel_arrays.rotated_digit import (
+    ANGLES,
+    LESSON_RATE,
+    MANY_SAMPLES,
+    N_SAMPLES,
+    RATES,
+    the_one,
+    untrained,
+)
+
+
+def panel() -> Panel:
+    """The second panel of lesson 05: the angle of the digit and ``p_drop``."""
+    return Panel(
+        "rotated-digit",
+        build_figure,
+        [
+            Slider("angle", "rotation (degrees)", ANGLES, 75),
+            Slider("p_drop", "p_drop, drop probability", RATES, LESSON_RATE),
+        ],
+        size=(9.6, 3.3),
+    )
+
+
+def build_figure(figure: Figure) -> Update:
+    """Left: the rotated digit. Middle: the probability of each class in 100 draws, as dots, and
+    their mean. Right: predictive entropy and mutual information, which rise and fall with the
+    angle, and a line at the angle shown.
+    """
+    stored = arrays.load("rotated_digit")
+    logits = stored["logits"].astype(np.float64)
+    shift = np.random.default_rng(0).uniform(-0.3, 0.3, (N_SAMPLES, 10))
+    left, middle, right = figure.subplots(1, 3, width_ratios=(0.7, 1.5, 1.3))
+    figure.subplots_adjust(0.01, 0.16, 0.985, 0.9, wspace=0.24)
+    image = left.imshow(np.zeros((8, 8)), cmap="Greys", vmin=0, vmax=1, animated=True)
+    left.axis("off")
+    title = left.set_title("", animated=True)
+
+    votes = middle.scatter([], [], s=9, color=BLUE, alpha=0.5, lw=0, animated=True)
+    means = middle.scatter(
+        range(10), np.zeros(10), s=420, marker="_", color=RED, lw=2.4, animated=True
+    )
+    middle.set(xlim=(-0.6, 9.6), ylim=(-0.03, 1.03), xticks=range(10), xlabel="class")
+    middle.set(ylabel="softmax output", title="100 draws (dots) and their mean")
+
+    (entropy_line,) = right.plot([], [], color=INK, ls="-", animated=True)
+    (information_line,) = right.plot([], [], color=BLUE, ls="--", animated=True)
+    here = right.axvline(0, ymax=0.64, color=RED, ls=":", animated=True)
+    right.axhline(math.log(10), color=INK, lw=0.8, ls=":")
+    right.text(178, math.log(10) + 0.04, "log 10", ha="right", fontsize=10)
+    right.set(xlim=(0, 180), ylim=(0, 2.6), xticks=range(0, 181, 45), ylabel="nats")
+    right.set(xlabel="rotation (degrees)", title="Uncertainty over the angle")
+    right.legend(
+        [entropy_line, information_line],
+        ["predictive entropy", "mutual information"],
+        loc="upper left",
+        bbox_to_anchor=(0, 0.87),
+    )
+
+    def update(angle: int, p_drop: float) -> str:
+        here_logits = torch.from_numpy(logits[RATES.index(p_drop), ANGLES.index(angle)])  # (S, 10)
+        probs = here_logits.softmax(-1).numpy()
+        image.set_data(rotated(the_one(), angle).numpy())
+        title.set_text(f"{angle}°")
+        votes.set_offsets(np.column_stack([(np.arange(10) + shift).ravel(), probs.ravel()]))
+        means.set_offsets(np.column_stack([np.arange(10), probs.mean(0)]))
+        rate = RATES.index(p_drop)
+        entropy, information = stored["entropy"][rate], stored["information"][rate]
+        entropy_line.set_data(ANGLES, entropy)
+        information_line.set_data(ANGLES, information)
+        here.set_xdata([angle, angle])
+        ranked = probs.mean(0).argsort()[::-1]
+        index = ANGLES.index(angle)
+        return (
+            f"Most probable: <b>{ranked[0]}</b> (mean {probs.mean(0)[ranked[0]]:.2f}, single draws "
+            f"{probs[:, ranked[0]].min():.2f} to {probs[:, ranked[0]].max():.2f}), then "
+            f"{ranked[1]} ({probs.mean(0)[ranked[1]]:.2f}). From {MANY_SAMPLES} draws: predictive "
+            f"entropy {entropy[index]:.2f} nats, of which {information[index]:.2f} are mutual "
+            f"information (epistemic)."
+        )
+
+    return update
+
+
+def trained() -> Network:
+    """The stored network, trained at ``LESSON_RATE``."""
+    net = untrained(LESSON_RATE, torch.Generator())
+    with torch.no_grad():
+        weights = torch.from_numpy(arrays.load("rotated_digit")["weights"]).float()
+        nn.utils.vector_to_parameters(weights, net.parameters())
+    return net

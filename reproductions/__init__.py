@@ -1,0 +1,43 @@
+"""Published tables and figures, measured again: one module for each."""
+
+from __future__ import annotations
+
+import importlib
+
+from bdl_lessons.core.validation import border
+from reproductions.experiment import Experiment, Trial, TrialResult, published_table
+from reproductions.records import RESULTS_FOLDER, SCALES, group_by, load_records, records_path
+
+_MODULES = {
+    "cifar_dropout_curves": "cifar_dropout_curves",
+    "co2_mc_dropout": "co2_mc_dropout",
+    "complexity": "timing.complexity",
+    "gradient_variance": "gradient_variance",
+    "image_classification": "images.classification",
+    "image_classification_colour": "images.colour",
+    "layer_cost": "timing.layer_cost",
+    "lrt_speed": "timing.lrt_speed",
+    "mnist_dropout_curves": "mnist_dropout_curves",
+    "rotated_digit": "rotated_digit",
+    "sparse_lenet": "sparse_lenet",
+    "time_per_step": "timing.time_per_step",
+    "uci": "uci.experiment",
+}
+"""Each name has a file of records and the module here that measures them again."""
+
+
+def names() -> list[str]:
+    """Every experiment there is."""
+    return sorted(_MODULES)
+
+
+@border
+def load(name: str) -> Experiment:
+    """The experiment called ``name``.
+
+    Raises:
+        ValueError: if there is none; the message lists those there are.
+    """
+    if name not in _MODULES:
+        raise ValueError(f"no experiment has the name {name!r}; there are {', '.join(names())}")
+    return importlib.import_module(f"{__name__}.{_MODULES[name]}").EXPERIMENT

@@ -1,0 +1,109 @@
+"""The command line: ``python -m reproductions --help``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Measure published tables and figures again, and train what the panels show.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+
+Folder = Annotated[Path | None, typer.Option(help="Where the records are; default: data/results")]
+
+
+@app.callback()
+def _main() -> None:
+    pass
+
+
+@contextmanager
+def _bad_input_named() -> Iterator[None]:
+    """A ValueError becomes one line under the usage instead of a traceback."""
+    try:
+        yield
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+@app.command("arrays")
+def arrays_(
+    names: Annotated[list[str] | None, typer.Argument(help="Names of arrays; default: all")] = None,
+) -> None:
+    """Train what panels show and write the arrays to data/panels."""
+    from reproductions import panel_arrays
+
+    for name in names or panel_arrays.makers():
+        with _bad_input_named():
+            path = panel_arrays.make(name)
+        typer.echo(f"{path.name}: {path.stat().st_size / 1e3:.0f} kB")
+
+
+@app.command()
+def bench(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Benchmarks; default: all of them")
+    ] = None,
+) -> None:
+    """Measure speed as ratios within one run, on a machine that does nothing else."""
+    from reproductions import benchmarks
+
+    for name in names or benchmarks.names():
+        with _bad_input_named():
+            rows = benchmarks.run(name)
+        typer.echo(f"\n{name}\n{benchmarks.table(rows)}")
+
+
+@app.command()
+def run(
+    name: Annotated[str, typer.Argument(help="An experiment, e.g. co2_mc_dropout")],
+    scale: Annotated[
+        str, typer.Option(help="quick: seconds. paper: the published architecture, hours")
+    ] = "paper",
+    jobs: Annotated[int, typer.Option(help="Local processes of one thread each")] = 1,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler whose workers run the trials")
+    ] = None,
+    folder: Folder = None,
+) -> None:
+    """Measure a published table or figure again: run the trials that are not recorded yet."""
+    import reproductions
+    from reproductions import runner
+    from reproductions.records import RESULTS_FOLDER
+
+    with _bad_input_named():
+        experiment = reproductions.load(name)
+        with runner.on_cluster(scheduler) if scheduler else nullcontext() as executor:
+            outcome = runner.reproduce(experiment, scale, jobs, folder or RESULTS_FOLDER, executor)
+    typer.echo(
+        f"{name}: {outcome.recorded} trials recorded, {outcome.skipped} were there before, "
+        f"{len(outcome.failed)} failed"
+    )
+    for reason in outcome.reasons():
+        typer.echo(f"    {reason}", err=True)
+    raise typer.Exit(int(bool(outcome.failed)))
+
+
+@app.command()
+def report(
+    scale: Annotated[str, typer.Option(help="quick or paper")] = "paper", folder: Folder = None
+) -> None:
+    """Write the tables and figures of the recorded experiments to data/results."""
+    from reproductions import report as tool
+    from reproductions.records import RESULTS_FOLDER
+
+    with _bad_input_named():
+        written = tool.write(scale, folder or RESULTS_FOLDER)
+    for path in written:
+        typer.echo(path.name)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,291 @@
+"""LeNet5 on MNIST and Fashion-MNIST under every method: likelihood, calibration, other data.
+
+Nguyen et al. (NeurIPS 2021), Tables 4 and 5, their table of out-of-distribution detection and their
+histograms of predictive entropy, on the sets that can be had here. One training of a network gives
+its row in all of them. Lesson 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from bdl_lessons.core import CYCLE, DASHES, markdown
+from bdl_lessons.core.plot_style import new_figure, style
+from reproductions.experiment import Experiment, Trial, published_table
+from reproductions.images import tables
+from reproductions.images.measures import entropy_bins, measure_network
+from reproductions.images.stopping import FACTOR, N_REDUCTIONS, THRESHOLD
+from reproductions.records import Record, group_by
+
+CHOICE = "fashion-mnist"
+"""The set on whose validation images the settings are chosen."""
+SHOWN = ("MAP", "D.E", "MCD", "VD", "VSD T=0", "VSD T=2")
+RIVALS = ("VSD T=0", "VSD T=1", "MAP", "VD", "D.E")
+"""What VSD T=2 is compared with, seed by seed."""
+_TITLES = {
+    "mnist": "MNIST",
+    "fashion-mnist": "Fashion-MNIST",
+    "notmnist-small": "notMNIST (letters)",
+}
+SCORE_NAMES = {"max softmax": "largest averaged probability", "entropy": "predictive entropy"}
+OTHER = {"fashion-mnist": "mnist", "mnist": "fashion-mnist"}
+_COMMON = {
+    "architecture": "LeNet5",
+    "n_train": 25_000,
+    "n_val": 5000,
+    "epochs": 80,
+    "patience": 5,
+    "n_draws_per_epoch": 4,
+    "batch_size": 128,
+    "learning_rate": 1e-3,
+    "warm_up_epochs": 1,
+    "kl_weight": 1.0,
+    "n_val_samples": 20,
+    "n_samples": 20,
+}
+_QUICK = {
+    "epochs": 2,
+    "patience": 1,
+    "batch_size": 32,
+    "n_train": 96,
+    "n_test": 40,
+    "n_val": 32,
+    "n_val_samples": 2,
+    "n_samples": 2,
+    "swag_epochs": 2,
+}
+_SLANG = {"rank": 5, "slang_epochs": 4, "slang_batch_size": 32}
+_GAUSSIAN = {"prior_var": 0.1, "init_log_sigma2": -8.0}
+_KL_WEIGHTS, _RATES, _FASTER = (0.1, 1.0), (1e-3, 3e-3), 1e-2
+_UNIT_NOISE = [
+    {"p_drop": 0.1, "kl_weight": w, "learning_rate": rate}
+    for w in (0.01, *_KL_WEIGHTS)
+    for rate in _RATES
+] + [{"p_drop": 0.1, "kl_weight": 0.1, "learning_rate": _FASTER}]
+GRID: dict[str, list[dict]] = {
+    "MAP": [
+        {"prior_precision": precision, "learning_rate": rate}
+        for precision in (30.0, 100.0, 300.0)
+        for rate in _RATES
+    ],
+    "D.E": [{"n_networks": 5}],
+    "MCD": [{"p_drop": p, "learning_rate": rate} for p in (0.05, 0.1, 0.2, 0.3) for rate in _RATES]
+    + [{"p_drop": 0.2, "learning_rate": _FASTER}],
+    **dict.fromkeys(("VD", "VSD T=0", "VSD T=1", "VSD T=2"), _UNIT_NOISE),
+    "SWAG": [{"swag_lr": rate, "swag_epochs": 20} for rate in (0.005, 0.02)],
+    "BBB-LRT": [{**_GAUSSIAN, "kl_weight": w} for w in _KL_WEIGHTS],
+    "BBB": [{**_GAUSSIAN, "kl_weight": w} for w in _KL_WEIGHTS],
+    "ELRG": [{"rank": 5, "kl_weight": w} for w in _KL_WEIGHTS],
+    "MNF": [{"n_flows": 2, "z_mean": 1.0, "kl_weight": w} for w in _KL_WEIGHTS],
+    "VMG": [{"n_pseudo": 5, "kl_weight": w} for w in _KL_WEIGHTS],
+    "SLANG": [
+        {**_SLANG, "slang_lr": rate, "kl_weight": w}
+        for rate, w in ((1e-4, 0.1), (1e-3, 0.1), (3e-3, 0.1), (1e-3, 1.0))
+    ],
+}
+"""The settings that are tried of each method, on the validation images of Fashion-MNIST, seed 0."""
+AS_MAP = ("D.E", "SWAG", "SLANG")
+"""Methods that are made of networks trained like MAP: they have its prior and learning rate."""
+CHOSEN: dict[str, int] = dict.fromkeys(GRID, 0) | {
+    "MAP": 2,
+    "MCD": 5,
+    "VD": 3,
+    "VSD T=0": 3,
+    "VSD T=1": 3,
+    "VSD T=2": 3,
+    "BBB-LRT": 1,
+    "BBB": 1,
+    "ELRG": 1,
+    "MNF": 1,
+    "SLANG": 1,
+}
+"""Which of them has the smallest ``val_nll``; a test compares this with the records."""
+N_SEEDS = 3
+_FIRST = list(GRID)[:9]
+
+
+def trials(scale: str) -> list[Trial]:
+    """The methods of the first half: the grid, then all seeds of the chosen setting; the others."""
+    if scale == "quick":
+        quick = [_config("fashion-mnist", m, settings[0]) | _QUICK for m, settings in GRID.items()]
+        return [Trial(config, seed=0) for config in quick]
+    found = []
+    for methods in (_FIRST, [method for method in GRID if method not in _FIRST]):
+        tried = [Trial(_config(CHOICE, m, setting), 0) for m in methods for setting in GRID[m]]
+        used = [
+            Trial(_config(data, m, GRID[m][CHOSEN[m]]), seed)
+            for seed in range(N_SEEDS)
+            for data in (CHOICE, OTHER[CHOICE])
+            for m in methods
+        ]
+        found += [*tried, *(trial for trial in used if trial not in tried)]
+    return found
+
+
+def _config(data: str, method: str, setting: dict) -> dict:
+    ood = ["notmnist-small", OTHER[data]]
+    prior = GRID["MAP"][CHOSEN["MAP"]] if method in AS_MAP else {}
+    return {"data": data, "method": method, "ood": ood, **_COMMON, **prior, **setting}
+
+
+def table(records: Sequence[Record]) -> str:
+    """For each data set: quality, OOD detection, VSD's differences; training; what was tried."""
+    picked = tables.chosen(records, CHOICE)
+    parts = [_reading(records[0]["config"])]
+    endings = []
+    for data in _data_sets(records):
+        rows = tables.select(records, data, picked)
+        parts += [f"### Trained on {_TITLES[data]}", tables.quality(rows)]
+        for other in rows[0]["config"]["ood"]:
+            for score, name in SCORE_NAMES.items():
+                parts += [
+                    f"{_TITLES[data]} against {_TITLES[other]}, by the {name}:",
+                    tables.detections(rows, other, score),
+                ]
+        parts += [_differences_of_vsd(data, rows)]
+        endings += [f"{_TITLES[data]}:", tables.endings(rows)]
+    first_seed = min(record["seed"] for record in records)
+    parts += [
+        "### How training ended",
+        _stopped(records),
+        *endings,
+        "### Settings that were tried",
+        f"On the {records[0]['config']['n_val']:,} validation images of {_TITLES[CHOICE]}, with "
+        "the first seed. Both data sets then use the setting with the smallest NLL there; no test "
+        f"image has a part in it. {', '.join(AS_MAP)} have the prior and the rate chosen for MAP.",
+        tables.grid(tables.where(records, data=CHOICE, seed=first_seed), picked),
+        "### Published",
+        _published(),
+    ]
+    return "\n\n".join(parts)
+
+
+def figure(records: Sequence[Record]) -> Figure:
+    """Distribution functions of the predictive entropy: test images beside letters, a row a set."""
+    picked = tables.chosen(records, CHOICE)
+    sets = _data_sets(records)
+    picture = new_figure(9.0, 0.6 + 3.1 * len(sets), layout="constrained")
+    with style():
+        axes = picture.subplots(len(sets), 2, sharex=True, sharey=True, squeeze=False)
+        for row, data in zip(axes, sets, strict=True):
+            groups = group_by(tables.select(records, data, picked), "method")
+            for ax, name in zip(row, (data, records[0]["config"]["ood"][0]), strict=True):
+                for method in (m for m in SHOWN if m in groups):
+                    counts = sum(np.array(r["arrays"][f"entropy/{name}"]) for r in groups[method])
+                    share = 100 * np.cumsum([0, *counts]) / counts.sum()
+                    k = SHOWN.index(method)
+                    look = {"color": CYCLE[k], "ls": DASHES[k], "lw": 1.6, "label": method}
+                    ax.plot(entropy_bins(10), share, **look)
+                kind = "test images" if name == data else "out of distribution"
+                ax.set_title(f"trained on {_TITLES[data]}\n{_TITLES[name]}, {kind}", fontsize=10)
+            row[0].set_ylabel("images with at most\nthis entropy (%)")
+        for ax in axes[-1]:
+            ax.set_xlabel("predictive entropy (nats)")
+        axes[0, 0].legend(fontsize=10, loc="lower right")
+    return picture
+
+
+def _data_sets(records: Sequence[Record]) -> list[str]:
+    found = {record["config"]["data"] for record in records}
+    return [name for name in _TITLES if name in found]
+
+
+def _differences_of_vsd(data: str, rows: Sequence[Record]) -> str:
+    """VSD T=2 minus its rivals, seed by seed, and which of the differences are clear."""
+    measures = {"NLL (nats)": ("nll", -1, 4), "accuracy (%)": ("accuracy_percent", 1, 2)}
+    measures |= {"ECE": ("ece", -1, 4)}
+    for other in rows[0]["config"]["ood"]:
+        for score, name in SCORE_NAMES.items():
+            measures[f"AUROC, {_TITLES[other]}, {name}"] = (f"{other}/{score}/auroc", 1, 3)
+    gaps = tables.differences(rows, "VSD T=2", RIVALS, [name for name, *_ in measures.values()])
+    rivals = [rival for rival in RIVALS if ("nll", rival) in gaps]
+    if not rivals:
+        return f"VSD T=2 on {_TITLES[data]}: no record of it and another method share a seed."
+    lines, verdicts = [], {"better": [], "worse": []}
+    for title, (name, sign, digits) in measures.items():
+        cells = []
+        for rival in rivals:
+            gap = gaps[name, rival]
+            error = "" if gap.error is None else f" ± {gap.error:.{digits}f}"
+            cells.append(f"{gap.mean:+.{digits}f}{error}")
+            if gap.is_clear:
+                better = (gap.mean > 0) == (sign > 0)
+                verdicts["better" if better else "worse"].append(
+                    f"{rival} in {title} ({cells[-1]})"
+                )
+        lines.append([title, *cells])
+    n_compared = len(lines) * len(rivals)
+    better, worse = ("; ".join(found) or "none of them" for found in verdicts.values())
+    return (
+        f"VSD T=2 minus the others on {_TITLES[data]}, seed by seed:\n\n"
+        + markdown.table(["measure", *(f"− {rival}" for rival in rivals)], lines)
+        + f"\n\nOf these {n_compared} differences {sum(map(len, verdicts.values()))} exclude 0 "
+        f"from their 95 % interval (Student's t over seeds); of {n_compared} true zeros about "
+        f"{0.05 * n_compared:.1f} would. There VSD T=2 is better than: {better}. It is worse than: "
+        f"{worse}."
+    )
+
+
+def _stopped(records: Sequence[Record]) -> str:
+    late = [r for r in records if r["metrics"]["no_better"] < 1]
+    names = ", ".join(sorted({r["config"]["method"] for r in late}))
+    return (
+        f"In {len(records) - len(late)} of {len(records)} trials every network stopped because "
+        "its validation NLL no longer improved"
+        + (f"; in the others ({names}) the epochs ran out." if late else ".")
+    )
+
+
+def _reading(config: dict) -> str:
+    n_fit = config["n_train"] - config["n_val"]
+    return (
+        "Set-up: LeNet-5 with 6, 16, 120, 84 units and ReLU (61,706 weights); which LeNet5 was "
+        "used for the published rows is not known, and they are for other data. All methods train "
+        f"on the first {n_fit:,} images of a training set, a part that keeps {N_SEEDS} seeds of "
+        f"every method affordable; the next {config['n_val']:,} are for validation; no "
+        "augmentation. One rule for all: Adam at the rate in the table, in batches of "
+        f"{config['batch_size']}; after each epoch the NLL of the method's own prediction "
+        f"({config['n_draws_per_epoch']} draws) on the validation images; after "
+        f"{config['patience']} epochs in a row without an improvement by "
+        f"{100 * THRESHOLD:g} % back to the best state with {FACTOR:g} times the learning rate, "
+        f"{N_REDUCTIONS} times; then the best state is kept. At most {config['epochs']} epochs. "
+        f"The rate, {min(_RATES):g} to {_FASTER:g}, is chosen with the other settings in MAP, MCD, "
+        f"VD and VSD; it is {_COMMON['learning_rate']:g} where every weight is "
+        "random. MAP has a Gaussian prior whose precision is chosen too. D.E averages such "
+        "networks; SWAG goes on from one by descent with momentum and collects after every epoch; "
+        "SLANG goes on from one by natural-gradient steps on batches of 32. "
+        f"The weight of the KL grows from 0 over the first {config['warm_up_epochs']} "
+        f"epoch(s). Predictions average {config['n_samples']} draws of the whole network. In MCD, "
+        "VD and VSD the first layer, which sees the pixels, has no noise. VD and VSD count the KL "
+        "for every weight and start at p = 0.1; VD has an alpha for each unit or channel, and the "
+        "log-uniform prior; VSD has free vectors and its empirical-Bayes prior, and T = 0 is VSD "
+        "without its rotation. BBB and SLANG draw the weights once a minibatch, the other "
+        "random networks for every image; MNF starts as a plain network. NLL is that of the "
+        "averaged probabilities, ECE has 15 bins, ± is one standard error over seeds (weights, "
+        "minibatches and draws differ, the split does not). Areas under precision-recall curves "
+        "are from counts; MNIST, Fashion-MNIST and notMNIST have 10,000 test images each."
+    )
+
+
+def _published() -> str:
+    rows = [
+        [r["method"], r["out_of_distribution"], *(f"{r[name]:.2f}" for name in tables.MEASURES)]
+        for r in published_table("ood_detection")
+        if r["architecture"] == "LeNet5"
+    ]
+    return (
+        "The only published rows of LeNet5 are for networks trained on SVHN, colour photographs of "
+        "house numbers, which could not be had here. Other images, so other numbers; what can be "
+        "compared is the order of the methods. T of the published VSD is not known.\n\n"
+        + markdown.table(["method", "other images", *tables.MEASURES.values()], rows)
+    )
+
+
+TITLE = (
+    "LeNet5 on MNIST and Fashion-MNIST, and what it says of other images (Nguyen et "
+    "al. 2021, Tables 4 and 5, OOD table, figure 4)"
+)
+EXPERIMENT = Experiment("image_classification", TITLE, trials, measure_network, table, figure)

@@ -1,0 +1,115 @@
+"""What is measured of a network for images. All at once: no table needs another training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import mean
+
+import torch
+from torch import Tensor
+
+from bdl_lessons import datasets
+from bdl_lessons.core import device
+from bdl_lessons.core.device import float64
+from bdl_lessons.datasets import Classification
+from bdl_lessons.evaluation import (
+    accuracy,
+    ece,
+    entropy,
+    log_mean_probs,
+    max_log_probability,
+    negative_entropy,
+    nll,
+    ood_metrics,
+)
+from reproductions.experiment import Trial, TrialResult
+from reproductions.images.training import Logits, train
+
+SCORES = {"max softmax": max_log_probability, "entropy": negative_entropy}
+N_BINS = 20
+
+
+def measure_network(trial: Trial) -> TrialResult:
+    """Train on the training set without its last ``n_val`` rows; measure on those and on tests.
+
+    Metrics: ``val_nll``; ``nll`` of the averaged probabilities in nats, ``accuracy_percent`` and
+    ``ece`` (15 bins) on the test set; ``<other set>/<score>/<measure>`` for how well the score
+    tells the test set from another one; and where the training followed the validation NLL (means
+    over the networks of an ensemble) ``epochs``, ``best_epoch`` and ``no_better``, 1 if it ended
+    because that NLL was no better and 0 if the epochs ran out. Arrays: ``entropy/<set>``, how many
+    images have a predictive entropy in each of ``N_BINS`` equal bins from 0 to log(classes);
+    ``val_nll``, the validation NLL of each network after each epoch.
+    """
+    config, on = trial.config, device()
+    data = datasets.load(config["data"], **_sizes(config, ("n_train", "n_test")))
+    others = [datasets.load(name, **_sizes(config, ("n_test",))) for name in config["ood"]]
+    generator = torch.Generator(on).manual_seed(trial.seed)
+    standardise = _standardiser(data, on)
+    x, y = standardise(data.x_train), data.y_train.to(on)
+    n_fit = len(x) - config["n_val"]
+    held_out = (x[n_fit:], y[n_fit:])
+    logits, stops = train(config, x[:n_fit], y[:n_fit], held_out, len(data.classes), generator)
+
+    n_val_samples = config["n_val_samples"]
+    val_log_probs = _log_probs(logits, held_out[0], n_val_samples)
+    metrics = {"val_nll": nll(val_log_probs, held_out[1].to(val_log_probs.device))}
+    log_probs = _log_probs(logits, standardise(data.x_test), config["n_samples"])
+    y_test = data.y_test.to(log_probs.device)
+    metrics |= {
+        "nll": nll(log_probs, y_test),
+        "accuracy_percent": 100 * accuracy(log_probs.exp(), y_test),
+        "ece": ece(log_probs.exp(), y_test),
+    }
+    arrays = {f"entropy/{data.name}": _histogram(log_probs)}
+    if stops:
+        curves = [stop.curve for stop in stops]
+        arrays["val_nll"] = [[round(value, 5) for value in curve] for curve in curves]
+        metrics |= {
+            "epochs": mean(len(curve) for curve in curves),
+            "best_epoch": mean(1 + curve.index(min(curve)) for curve in curves),
+            "no_better": mean(float(stop.no_better) for stop in stops),
+        }
+    for other in others:
+        images = standardise(_resized(other.x_test, x))
+        of_other = _log_probs(logits, images, config["n_samples"])
+        arrays[f"entropy/{other.name}"] = _histogram(of_other)
+        for name, score in SCORES.items():
+            found = ood_metrics(score(log_probs), score(of_other))._asdict()
+            metrics |= {f"{other.name}/{name}/{measure}": v for measure, v in found.items()}
+    return TrialResult(metrics, arrays)
+
+
+def entropy_bins(n_classes: int) -> list[float]:
+    """The edges of the bins of predictive entropy in nats, ``N_BINS + 1``."""
+    return [math.log(n_classes) * i / N_BINS for i in range(N_BINS + 1)]
+
+
+def _log_probs(logits: Logits, x: Tensor, n_samples: int) -> Tensor:
+    """Log of the averaged probabilities, in float64: confident ones differ far behind the 1."""
+    return log_mean_probs(float64(logits(x, n_samples)))
+
+
+def _histogram(log_probs: Tensor) -> list[int]:
+    edges = torch.tensor(entropy_bins(log_probs.shape[-1])[1:-1], dtype=torch.float64)
+    index = torch.bucketize(entropy(log_probs).cpu(), edges, right=True)
+    return index.bincount(minlength=N_BINS).tolist()
+
+
+def _standardiser(data: Classification, on: torch.device):
+    """Maps images by the mean and standard deviation of each channel of the training set."""
+    std, centre = torch.std_mean(data.x_train, (0, 2, 3), keepdim=True)
+    return lambda x: ((x - centre) / std).to(on)
+
+
+def _resized(images: Tensor, like: Tensor) -> Tensor:
+    """Images of another set in the size of the network's own."""
+    if images.shape[2:] == like.shape[2:]:
+        return images
+    return torch.nn.functional.interpolate(
+        images, like.shape[2:], mode="bilinear", antialias=True, align_corners=False
+    )
+
+
+def _sizes(config, names: Sequence[str]) -> dict[str, int]:
+    return {name: config[name] for name in names if config.get(name)}

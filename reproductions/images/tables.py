@@ -1,0 +1,165 @@
+"""Markdown tables of records of networks for images; every number comes from the records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from statistics import mean, stdev
+from typing import NamedTuple
+
+from scipy import stats
+
+from bdl_lessons.core import markdown
+from bdl_lessons.core.markdown import mean_and_error
+from reproductions.records import Record, group_by
+
+MEASURES = {
+    "fpr_at_95_tpr": "FPR at 95 % TPR",
+    "detection_error": "detection error",
+    "auroc": "AUROC",
+    "aupr_in": "AUPR in",
+    "aupr_out": "AUPR out",
+}
+_TRIED = {
+    "prior_precision": "prior precision",
+    "p_drop": "p",
+    "kl_weight": "KL weight",
+    "prior_var": "prior variance",
+    "rank": "rank",
+    "n_pseudo": "pseudo-data",
+    "n_flows": "flow steps",
+    "swag_lr": "SWAG rate",
+    "slang_lr": "SLANG rate",
+    "swag_epochs": "epochs more",
+    "n_networks": "networks",
+}
+
+
+def chosen(records: Sequence[Record], data: str) -> dict[str, str]:
+    """Method -> the setting with the smallest ``val_nll`` on ``data`` with the first seed."""
+    first = min(record["seed"] for record in records)
+    tried = group_by(where(records, data=data, seed=first), "method")
+    return {method: setting(min(group, key=_val_nll)) for method, group in tried.items()}
+
+
+def setting(record: Record) -> str:
+    """All of the configuration but the data, as one string."""
+    config = {k: v for k, v in record["config"].items() if k not in ("data", "ood")}
+    return json.dumps(config, sort_keys=True)
+
+
+def select(records: Sequence[Record], data: str, picked: dict[str, str]) -> list[Record]:
+    """The records of a data set at the chosen settings, methods in one order, seeds together."""
+    rows = [r for r in where(records, data=data) if setting(r) == picked.get(r["config"]["method"])]
+    return sorted(rows, key=lambda r: list(picked).index(r["config"]["method"]))
+
+
+def where(records: Iterable[Record], **wanted) -> list[Record]:
+    """Records whose seed and configuration have these values."""
+    return [
+        r
+        for r in records
+        if all({**r["config"], "seed": r["seed"]}[k] == wanted[k] for k in wanted)
+    ]
+
+
+def grid(records: Sequence[Record], picked: dict[str, str]) -> str:
+    """What was tried of each method that has more than one setting."""
+    tried = {method: where(records, method=method) for method in picked}
+    rows = [
+        [method, _what(r), f"{_val_nll(r):.4f}", "chosen" if setting(r) == picked[method] else ""]
+        for method, group in tried.items()
+        if len(group) > 1
+        for r in group
+    ]
+    return markdown.table(["method", "setting", "validation NLL (nats)", ""], rows)
+
+
+def quality(records: Sequence[Record]) -> str:
+    """NLL, accuracy and ECE of each method; the records of one data set at one setting each."""
+    rows = []
+    for method, group in group_by(records, "method").items():
+        cells = [
+            mean_and_error([r["metrics"][name] for r in group], digits)
+            for name, digits in (("nll", 4), ("accuracy_percent", 2), ("ece", 4))
+        ]
+        rows.append([method, _what(group[0]), str(len(group)), *cells])
+    return markdown.table(["method", "setting", "seeds", "NLL (nats)", "accuracy (%)", "ECE"], rows)
+
+
+def detections(records: Sequence[Record], other: str, score: str) -> str:
+    """The five measures of each method for one set of other images and one score."""
+    return by_method(records, {f"{other}/{score}/{k}": title for k, title in MEASURES.items()})
+
+
+def by_method(records: Sequence[Record], metrics: dict[str, str]) -> str:
+    """Mean and error of metrics, ``{name: title}``, for each method."""
+    rows = [
+        [method, *(mean_and_error([r["metrics"][name] for r in group], 3) for name in metrics)]
+        for method, group in group_by(records, "method").items()
+    ]
+    return markdown.table(["method", *metrics.values()], rows)
+
+
+def endings(records: Sequence[Record]) -> str:
+    """For each method: the epochs of its training, the best of them, how often it had stopped."""
+    rows = []
+    for method, group in group_by(records, "method").items():
+        cells = [
+            mean_and_error([r["metrics"][k] for r in group], 1) for k in ("epochs", "best_epoch")
+        ]
+        stopped = 100 * mean(r["metrics"]["no_better"] for r in group)
+        late = [_late_gain(curve) for r in group for curve in r["arrays"]["val_nll"]]
+        rows.append([method, *cells, f"{stopped:.0f}", f"{max(late):.2f}"])
+    head = ["method", "epochs", "best epoch", "no longer improving (% of networks)"]
+    return markdown.table([*head, "largest gain in the last fifth of the epochs (%)"], rows)
+
+
+class Gap(NamedTuple):
+    """Mean of a difference over ``n`` seeds, and its standard error (``None``: a single seed)."""
+
+    mean: float
+    error: float | None
+    n: int
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether 0 lies outside the 95 % interval of Student's t."""
+        if self.error is None:
+            return False
+        return abs(self.mean) > stats.t.ppf(0.975, self.n - 1) * self.error
+
+
+def differences(
+    records: Sequence[Record], method: str, rivals: Sequence[str], metrics: Iterable[str]
+) -> dict[tuple[str, str], Gap]:
+    """``method`` minus each rival, seed by seed: ``{(metric, rival): gap}``.
+
+    A rival that shares no seed with ``method`` is left out.
+    """
+    groups = group_by(records, "method")
+    runs = {name: {r["seed"]: r["metrics"] for r in group} for name, group in groups.items()}
+    found = {}
+    for rival in rivals:
+        seeds = sorted(set(runs.get(method, ())) & set(runs.get(rival, ())))
+        for metric in metrics if seeds else ():
+            gaps = [runs[method][s][metric] - runs[rival][s][metric] for s in seeds]
+            error = stdev(gaps) / len(gaps) ** 0.5 if len(gaps) > 1 else None
+            found[metric, rival] = Gap(mean(gaps), error, len(gaps))
+    return found
+
+
+def _late_gain(curve: Sequence[float]) -> float:
+    """By how much of itself, in percent, the smallest loss fell in the last fifth of the epochs."""
+    before = min(curve[: len(curve) - len(curve) // 5])
+    return 100 * (1 - min(curve) / before)
+
+
+def _val_nll(record: Record) -> float:
+    return record["metrics"]["val_nll"]
+
+
+def _what(record: Record) -> str:
+    config = record["config"]
+    shown = _TRIED | ({"learning_rate": "rate"} if "patience" in config else {})
+    return ", ".join(f"{text} {config[key]:g}" for key, text in shown.items() if key in config)

@@ -1,0 +1,78 @@
+"""Lesson 05: networks with dropout on six years of CO2, one for each rate, and their functions."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import torch
+from torch import nn
+
+from bdl_lessons.datasets import co2, detrended
+from bdl_lessons.datasets.co2 import DetrendedCO2
+from bdl_lessons.inference import adam, fit, predict
+from bdl_lessons.models import BinaryDropout, Network, initialise, mlp
+from bdl_lessons.probability import gaussian_nll
+from reproductions.co2_mc_dropout import switch_inside_the_data
+
+RATES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+N_DRAWS = 100
+START, END, HORIZON = 1975.25, 1981.25, 1984.75
+WIDTH, N_HIDDEN, TRAIN_TAU = 128, 3, 25.0
+LESSON_RATE = 0.05
+
+
+def six_years() -> DetrendedCO2:
+    """The 72 months before March 1981, detrended and standardised."""
+    return detrended(co2(), START, END)
+
+
+def untrained(p_drop: float, activation: type[nn.Module], generator: torch.Generator) -> Network:
+    """Three hidden layers of 128 units with fresh weights; dropout after every hidden layer.
+
+    The units of the first layer switch at places all over the data, with steep slopes. From
+    the customary zero biases a small network needs very many steps to learn six seasons.
+    """
+    plain, drop = BinaryDropout(0.0, 0.01), BinaryDropout(p_drop, 0.01)
+    net = mlp((1, *[WIDTH] * N_HIDDEN, 1), [plain, *[drop] * N_HIDDEN], activation)
+    initialise(net, generator, weight_var=2.0 if activation is nn.ReLU else 1.0)
+    place, steepness, sign = torch.rand(3, WIDTH, generator=generator)
+    switch_inside_the_data(net[0], 2.0, steepness, sign, place)
+    return net
+
+
+def train(net: Network, generator: torch.Generator, n_steps: int) -> Network:
+    """Fit ``net`` to the six years by Adam, with a learning rate that falls to 0; returns it."""
+    data, device = six_years(), net[0].weight.device
+    fit(
+        net,
+        data.x.float().to(device),
+        data.y.float()[:, None].to(device),
+        partial(gaussian_nll, tau=TRAIN_TAU),
+        n_steps=n_steps,
+        generator=generator,
+        optimizer=adam(3e-3),
+        schedule=lambda step: 1 - step / n_steps,
+    )
+    return net
+
+
+def make_arrays(n_steps: int = 6000) -> dict[str, np.ndarray]:
+    """Train a ReLU network for each rate and return 100 functions of each on a grid of times.
+
+    With them come the weights of the two networks that the lesson itself evaluates: the ReLU
+    network at ``LESSON_RATE`` and one with tanh.
+    """
+    data = six_years()
+    x = torch.linspace(data.x.min(), data.to_x(torch.tensor(HORIZON)), 180)
+    draws, weights = [], {}
+    for p_drop, activation in [*((rate, nn.ReLU) for rate in RATES), (LESSON_RATE, nn.Tanh)]:
+        generator = torch.Generator().manual_seed(3)
+        net = train(untrained(p_drop, activation, generator), generator, n_steps)
+        if p_drop == LESSON_RATE:
+            flat = nn.utils.parameters_to_vector(net.parameters())
+            weights[activation.__name__] = flat.detach().half().numpy()
+        if activation is nn.ReLU:
+            functions = predict(net, x[:, None], N_DRAWS, "shared", generator=generator)
+            draws.append(functions[..., 0])
+    return {"x": x.double().numpy(), "draws": torch.stack(draws).half().numpy(), **weights}

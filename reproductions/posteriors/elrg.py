@@ -1,0 +1,116 @@
+"""ELRG: a diagonal and a few directions in which all weights of a layer are correlated."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from bdl_lessons.core.autograd import cholesky
+from bdl_lessons.core.random import standard_normal
+from bdl_lessons.core.validation import integer
+from reproductions.posteriors.matrix_posterior import (
+    MatrixFactory,
+    MatrixLayer,
+    WeightPosterior,
+    noisy,
+)
+
+
+class LowRankPosterior(WeightPosterior):
+    r"""``vec W = mu + sigma ∘ eps + R^{-1/2} sum_r v_r eps_r``, a Gaussian with
+
+    .. math:: \Sigma = \mathrm{diag}(\sigma^2) + \frac1R \sum_{r=1}^R v_r v_r^\top .
+
+    The KL to ``N(0, prior_var I)`` needs no matrix of the size of the weights (D of them):
+
+    .. math:: \tfrac12 \Big[ \frac{\sum\sigma^2 + \lVert V\rVert^2/R + \lVert\mu\rVert^2}{p}
+              + D (\log p - 1) - \sum\log\sigma^2
+              - \log\big|I_R + \tfrac1R V \mathrm{diag}(\sigma^{-2}) V^\top\big| \Big]
+
+    For ``"per_example"`` an example draws R numbers that all its outputs (and all places of an
+    image) share, and one for each output: mean, variance and covariances between the outputs are
+    those of a matrix of its own. In a convolution the diagonal part is drawn for each place on its
+    own, as in :class:`~bdl_lessons.models.WeightNoiseConv2d`; the low-rank part is exact.
+
+    Args:
+        shape: of the matrix, ``(L, K + 1)``.
+        start: how large the v_r start, in standard deviations of the weights; 0: at zero.
+    """
+
+    def __init__(
+        self, shape: tuple[int, int], rank: int, log_sigma2: float, prior_var: float, start: float
+    ) -> None:
+        super().__init__()
+        self.factors = nn.Parameter(torch.zeros(rank, *shape))
+        self.log_sigma2 = nn.Parameter(torch.full(shape, float(log_sigma2)), requires_grad=False)
+        self.register_buffer("prior_var", torch.tensor(float(prior_var)), persistent=False)
+        self._start = start
+
+    @torch.no_grad()
+    def reset_parameters(self, mu: Tensor, generator: torch.Generator) -> None:
+        scale = self._start * mu.std() / len(self.factors) ** 0.5
+        self.factors.copy_(scale * standard_normal(self.factors.shape, generator, mu))
+
+    def sample_weights(self, mu: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
+        shared = standard_normal((n_samples, len(self.factors)), generator, mu)
+        together = torch.einsum("sr,rlk->slk", shared, self.factors) / len(self.factors) ** 0.5
+        return noisy(mu + together, self.log_sigma2.exp(), generator)
+
+    def per_example(
+        self, mu: Tensor, x: Tensor, layer: MatrixLayer, generator: torch.Generator
+    ) -> Tensor:
+        rank, n_out = len(self.factors), len(mu)
+        together = layer.activations(x, self.factors.flatten(0, 1))
+        together = together.unflatten(-layer.unit_dims, (rank, n_out))  # ranks first, then outputs
+        leading = together.shape[: -layer.unit_dims]
+        shared = standard_normal((*leading, *[1] * layer.unit_dims), generator, mu)
+        mean = layer.activations(x, mu) + (shared * together).sum(-layer.unit_dims - 1) / rank**0.5
+        return noisy(mean, layer.activations(x.square(), self.log_sigma2.exp()), generator)
+
+    def kl(self, mu: Tensor) -> Tensor:
+        sigma2, v = self.log_sigma2.exp().flatten(), self.factors.flatten(1)
+        second_moment = sigma2.sum() + v.square().sum() / len(v) + mu.square().sum()
+        inner = torch.eye(len(v), dtype=mu.dtype, device=mu.device) + (v / sigma2) @ v.T / len(v)
+        log_det = self.log_sigma2.sum() + 2 * cholesky(inner).diagonal().log().sum()
+        kl = second_moment / self.prior_var + mu.numel() * (self.prior_var.log() - 1) - log_det
+        return kl / 2
+
+
+@dataclass(frozen=True)
+class ELRG(MatrixFactory):
+    """Layer factory of the efficient low-rank Gaussian (Tomczak, Swaroop and Turner, NeurIPS 2020).
+
+    A layer takes ``R + 2`` products of the size of the plain one and R**3; it stores ``(R + 1)``
+    numbers a weight. Weights and biases share the distribution. Defaults follow the public code:
+    rank 5, a diagonal that is *not* learned (the paper finds that rank helps a constant diagonal),
+    v_r at half the standard deviation of the weights in linear layers and at zero in convolutions,
+    and a prior whose variance is 1 over the number of input units or channels. (The public code
+    says input size and takes the number of *outputs* of a linear layer.) Lesson 12.
+
+    Args:
+        rank: R, the number of directions.
+        log_sigma2: log variance of the diagonal. Published: -10 for MNIST, -12 for images.
+
+    Raises:
+        ValueError: if ``rank`` is below 1 or ``log_sigma2`` not finite.
+    """
+
+    rank: int = 5
+    log_sigma2: float = -10.0
+
+    def __post_init__(self) -> None:
+        integer("rank", self.rank, least=1)
+        if not math.isfinite(self.log_sigma2):
+            raise ValueError(f"log_sigma2 must be finite, got {self.log_sigma2}")
+
+    def _posterior(self, n_out: int, n_in: int, n_pixels: int, bias: bool) -> LowRankPosterior:
+        return LowRankPosterior(
+            (n_out, n_in * n_pixels + bias),
+            self.rank,
+            self.log_sigma2,
+            prior_var=1 / n_in,
+            start=0.5 if n_pixels == 1 else 0.0,
+        )

@@ -1,0 +1,244 @@
+"""MNF: factors on the units of a layer, their distribution bent by a normalising flow."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from bdl_lessons.core.random import standard_normal
+from bdl_lessons.core.validation import integer
+from reproductions.posteriors.matrix_posterior import (
+    MatrixFactory,
+    MatrixLayer,
+    WeightPosterior,
+    noisy,
+)
+
+Units = Literal["inputs", "outputs"]
+LOG_SIGMA2, LOG_SIGMA2_OF_BIAS = -18.0, -9.0
+"""Where the log variances start, as in the public code."""
+GATE_BIAS = 2.0
+"""Where gates start: ``sigmoid(2) = 0.88`` of a number is kept in a step. Published."""
+
+
+class MaskedRealNVP(nn.Module):
+    r"""Steps that move some of D numbers by what the others say.
+
+    A step draws a mask of zeros and ones for every example, with probability 1/2, and with
+    :math:`h = \tanh(A (m \circ z) + a)`, shift t = linear(h) and gate g = sigmoid(linear(h)) sets
+
+    .. math:: z' = m \circ z + (1 - m) \circ \big(g \circ z + (1 - g) \circ t\big), \qquad
+              \log\Big|\frac{\partial z'}{\partial z}\Big| = \sum_i (1 - m_i) \log g_i .
+
+    The numbers with ``m = 1`` stay, and t and g depend on them alone, so the Jacobian is triangular
+    (Dinh, Sohl-Dickstein and Bengio, ICLR 2017; with this gate Louizos and Welling, ICML 2017).
+    The densities that follow are those *given the masks*.
+
+    Args:
+        dim: D. width: of h. n_steps: 0 is the identity.
+    """
+
+    def __init__(self, dim: int, width: int, n_steps: int) -> None:
+        super().__init__()
+        self.hidden, self.shift, self.gate = (
+            nn.ModuleList(nn.Linear(*sizes) for _ in range(n_steps))
+            for sizes in ((dim, width), (width, dim), (width, dim))
+        )
+        self._start_gates()
+
+    @torch.no_grad()
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Uniform weights of variance 1 / fan_in, biases 0 but for the gates'."""
+        for layer in (*self.hidden, *self.shift, *self.gate):
+            uniform = torch.rand(layer.weight.shape, generator=generator, device=generator.device)
+            layer.weight.copy_((2 * uniform - 1) * (3 / layer.in_features) ** 0.5)
+            layer.bias.zero_()
+        self._start_gates()
+
+    def forward(self, z: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        """``(..., D)`` to ``(..., D)`` and the log determinant ``(...)``.
+
+        Without a generator every mask is 1/2: one path through the middle, not a mean, and its
+        log determinant means nothing.
+        """
+        log_det = torch.zeros_like(z[..., 0])
+        for hidden, shift, gate in zip(self.hidden, self.shift, self.gate, strict=True):
+            mask = torch.full_like(z, 0.5)
+            if generator is not None:
+                uniform = torch.rand(z.shape, generator=generator, device=generator.device)
+                mask = (uniform < 0.5).to(z)
+            h = hidden(mask * z).tanh()
+            g = gate(h).sigmoid()
+            z = mask * z + (1 - mask) * (g * z + (1 - g) * shift(h))
+            log_det = log_det + ((1 - mask) * g.log()).sum(-1)
+        return z, log_det
+
+    @torch.no_grad()
+    def _start_gates(self) -> None:
+        for layer in self.gate:
+            layer.bias.fill_(GATE_BIAS)
+
+
+class FlowPosterior(WeightPosterior):
+    r"""``W | z ~ N(z ∘ M, sigma**2)`` with one factor z for each unit, and z from a flow.
+
+    On the inputs (linear layers) z_k multiplies what leaves input k, but not the bias; on the
+    outputs (convolutions) z_j multiplies all that leads to channel j, its bias too. The factors
+    begin as ``N(m0, s0**2)``, and the flow can make their joint distribution skewed, of several
+    peaks, correlated. The density of W cannot be written down, so an auxiliary ``r(z | W)``
+    guesses z from the weights, and the KL has the bound
+
+    .. math:: \mathrm{KL} \le \mathbb{E}_{q(z)} \mathrm{KL}\big(q(W|z) \,\|\, p(W)\big)
+              + \mathbb{E}_{q(W, z)} \big[\log q(z) - \log r(z|W)\big]
+
+    which :meth:`kl` estimates from one z of its own. r is a Gaussian, at the end of a flow of z,
+    of mean ``b1 * a`` and precision ``exp(b2 * a)``; a is the mean of ``c' W`` over the axis that
+    has no factors (c has one entry for each factor), or of its tanh for linear layers. The
+    densities of z are given the masks of the flow, which keeps the bound a bound.
+
+    ``"mean"`` is the path of ``m0`` through the middle of the flow, as published; it is not the
+    mean of the distribution.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        has_bias: bool,
+        units: Units,
+        n_flows: int,
+        widths: tuple[int, int],
+        z_mean: float,
+    ) -> None:
+        super().__init__()
+        (n_out, n_in), self._has_bias, self._units = shape, has_bias, units
+        n_factors = n_in - has_bias if units == "inputs" else n_out
+        start = torch.full(shape, LOG_SIGMA2)
+        if has_bias:
+            start[:, -1] = LOG_SIGMA2_OF_BIAS
+        self.log_sigma2 = nn.Parameter(start)
+        self._z_start = float(z_mean)
+        self.z_mean = nn.Parameter(torch.full((n_factors,), self._z_start))
+        self.z_log_var = nn.Parameter(torch.full((n_factors,), math.log(0.1)))
+        self.flow = MaskedRealNVP(n_factors, widths[0], n_flows)
+        self.aux_flow = MaskedRealNVP(n_factors, widths[1], n_flows)
+        self.aux_in, self.aux_mean, self.aux_precision = (
+            nn.Parameter(torch.zeros(n_factors)) for _ in range(3)
+        )
+        self._generator: torch.Generator | None = None
+
+    @torch.no_grad()
+    def reset_parameters(self, mu: Tensor, generator: torch.Generator) -> None:
+        for parameter in (self.z_mean, self.aux_in, self.aux_mean, self.aux_precision):
+            parameter.copy_(0.1 * standard_normal(parameter.shape, generator, mu))
+        self.z_mean += self._z_start
+        self.flow.reset_parameters(generator)
+        self.aux_flow.reset_parameters(generator)
+
+    def mean(self, mu: Tensor) -> Tensor:
+        return self._times(self.flow(self.z_mean, None)[0], mu)
+
+    def sample_weights(self, mu: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
+        z, _ = self.sample_z((n_samples,), generator)
+        return noisy(self._times(z, mu), self.log_sigma2.exp().expand(n_samples, -1, -1), generator)
+
+    def per_example(
+        self, mu: Tensor, x: Tensor, layer: MatrixLayer, generator: torch.Generator
+    ) -> Tensor:
+        z, _ = self.sample_z(x.shape[: -layer.unit_dims], generator)
+        z = z.view(*z.shape, *[1] * (layer.unit_dims - 1))
+        var = layer.activations(x.square(), self.log_sigma2.exp())
+        if self._units == "inputs":
+            return noisy(layer.activations(x * z, mu), var, generator)
+        return noisy(layer.activations(x, mu) * z, var, generator)
+
+    def sample_z(
+        self, leading: tuple[int, ...], generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Factors ``(*leading, D)`` and the log determinants of their flow, ``(*leading,)``."""
+        self._generator = generator
+        eps = standard_normal((*leading, len(self.z_mean)), generator, self.z_mean)
+        return self.flow(self.z_mean + (self.z_log_var / 2).exp() * eps, generator)
+
+    def kl(self, mu: Tensor) -> Tensor:
+        """An unbiased estimate of the bound, in nats, from one z; it may come out negative.
+
+        It draws from the generator that the layer last drew from.
+
+        Raises:
+            ValueError: if it never did.
+        """
+        if self._generator is None:
+            raise ValueError(
+                "the KL of this layer is estimated by a draw: run the layer with "
+                "sampling='per_example' or 'shared' first, its generator is used"
+            )
+        z, log_det = self.sample_z((), self._generator)
+        mean, sigma2 = self._times(z, mu), self.log_sigma2.exp()
+        kl_weights = (sigma2 + mean.square() - 1 - self.log_sigma2).sum() / 2
+        entropy = (1 + math.log(2 * math.pi) + self.z_log_var).sum() / 2 + log_det
+        return kl_weights - entropy - self._log_aux(z, mean, sigma2)
+
+    def _log_aux(self, z: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+        """``log r(z | W)`` at a draw of W, of which only ``c' W`` is drawn: it is Gaussian too."""
+        if self._units == "inputs":
+            mean, var = (m[:, : len(z)].T for m in (mean, var))
+        c = self.aux_in
+        a = noisy(c @ mean, c.square() @ var, self._generator)
+        a = (a.tanh() if self._units == "inputs" else a).mean()
+        end, log_det = self.aux_flow(z, self._generator)
+        log_precision = self.aux_precision * a
+        error = log_precision.exp() * (end - self.aux_mean * a).square()
+        return log_det - (error + math.log(2 * math.pi) - log_precision).sum() / 2
+
+    def _times(self, z: Tensor, mu: Tensor) -> Tensor:
+        """The mean matrix given factors ``(..., D)``: ``(..., L, K + 1)``."""
+        if self._units == "outputs":
+            return z[..., None] * mu
+        if self._has_bias:
+            z = torch.cat([z, torch.ones_like(z[..., :1])], -1)
+        return z[..., None, :] * mu
+
+
+@dataclass(frozen=True)
+class MNF(MatrixFactory):
+    """Layer factory of multiplicative normalizing flows (Louizos and Welling, ICML 2017).
+
+    A layer takes two products of the size of the plain one, and for every example three small ones
+    of size D x width a step of the flow; it stores two numbers a weight and the flows. The
+    prior of a weight is N(0, 1). Defaults as in the public code, whose ``logvar_W`` is a log
+    *standard deviation*. Lesson 12.
+
+    Args:
+        n_flows: steps in each of the two flows; 0 leaves Gaussian factors.
+        widths: hidden units of the flow of q and of that of r.
+        z_mean: where the means of the factors start, give or take 0.1; ``None`` as published: 0
+            with flows, so that the layer starts as noise around 0, and 1 without.
+
+    Raises:
+        ValueError: if ``n_flows`` is negative, a width below 1, or ``z_mean`` not finite.
+    """
+
+    n_flows: int = 2
+    widths: tuple[int, int] = (50, 100)
+    z_mean: float | None = None
+
+    def __post_init__(self) -> None:
+        integer("n_flows", self.n_flows, least=0)
+        for width in self.widths:
+            integer("widths", width, least=1)
+        if not math.isfinite(self.z_mean or 0.0):
+            raise ValueError(f"z_mean must be finite, got {self.z_mean}")
+
+    def _posterior(self, n_out: int, n_in: int, n_pixels: int, bias: bool) -> FlowPosterior:
+        return FlowPosterior(
+            (n_out, n_in * n_pixels + bias),
+            bias,
+            "inputs" if n_pixels == 1 else "outputs",
+            self.n_flows,
+            self.widths,
+            (0.0 if self.n_flows else 1.0) if self.z_mean is None else self.z_mean,
+        )

@@ -1,0 +1,90 @@
+"""Render the records: one Markdown page for all experiments, one figure for each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import reproductions
+from reproductions.experiment import Experiment
+from reproductions.records import RESULTS_FOLDER, Record, load_records, records_path, trial_key
+
+_HEAD = """# Recorded experiments
+
+Written by `python -m reproductions report` from the records in this folder. Do not edit: a test
+compares this page with the records. Each line of a `.jsonl` file is one trial with its
+configuration, seed, metrics, wall time, device and versions.
+"""
+
+
+def text(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> str:
+    """The page as the records give it.
+
+    Raises:
+        ValueError: if there is no such scale, or a file holds a line that is not a record.
+    """
+    sections = [_section(reproductions.load(name), scale, folder) for name in reproductions.names()]
+    return "\n".join([_HEAD, *sections])
+
+
+def write(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> list[Path]:
+    """Write the page and the figures beside the records; returns their paths.
+
+    Raises:
+        ValueError: if there is no such folder, and those of :func:`text`.
+    """
+    page = records_path("README", scale, folder).with_suffix(".md")
+    if not page.parent.is_dir():
+        raise ValueError(f"there is no folder {page.parent}: nothing was recorded there")
+    page.write_text(text(scale, folder), encoding="utf-8")
+    written = [page]
+    for name in reproductions.names():
+        experiment = reproductions.load(name)
+        records = recorded(experiment, scale, folder)
+        if records:
+            picture = records_path(name, scale, folder).with_suffix(".png")
+            experiment.figure(records).savefig(picture, metadata={"Software": None})
+            written.append(picture)
+    return written
+
+
+def recorded(
+    experiment: Experiment, scale: str = "paper", folder: Path = RESULTS_FOLDER
+) -> list[Record]:
+    """Records of the trials as they are defined now, in order; older settings are left out."""
+    found = {r["key"]: r for r in load_records(records_path(experiment.name, scale, folder))}
+    keys = [trial_key(trial.config, trial.seed) for trial in experiment.trials(scale)]
+    return [found[key] for key in keys if key in found]
+
+
+def _section(experiment: Experiment, scale: str, folder: Path) -> str:
+    trials = experiment.trials(scale)
+    records = recorded(experiment, scale, folder)
+    option = "" if scale == "paper" else f" --scale {scale}"
+    command = f"`python -m reproductions run {experiment.name}{option}`"
+    missing = "" if len(records) == len(trials) else " The same command runs the others."
+    lines = [
+        f"## {experiment.title}",
+        "",
+        f"{len(records)} of {len(trials)} trials are recorded, by {command}.{missing}",
+        "",
+    ]
+    if records:
+        lines += [
+            f"![{experiment.title}]({experiment.name}.png)",
+            "",
+            experiment.table(records),
+            "",
+            _how(records),
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _how(records: list[Record]) -> str:
+    devices = sorted({f"{r['device']}, {r['threads']} thread(s)" for r in records})
+    torches = sorted({r["versions"]["torch"] for r in records})
+    minutes = [r["seconds"] / 60 for r in records]
+    return (
+        f"Run on {'; '.join(devices)}; torch {', '.join(torches)}; {min(minutes):.1f} to "
+        f"{max(minutes):.1f} minutes a trial, other work on the machine included."
+    )

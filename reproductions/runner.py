@@ -1,0 +1,242 @@
+"""Run the trials of an experiment that are not recorded yet, here or on a Dask cluster."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import (
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    as_completed,
+)
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from bdl_lessons.core import device
+from bdl_lessons.core.validation import integer
+from bdl_lessons.inference.checkpoint import seconds_before
+from reproductions.experiment import Experiment, Trial
+from reproductions.records import (
+    RESULTS_FOLDER,
+    Record,
+    append_record,
+    load_records,
+    make_record,
+    records_path,
+    require_writable,
+    trial_key,
+)
+
+_SPAWN = multiprocessing.get_context("spawn")  # a forked CUDA or OpenMP does not work
+
+
+@dataclass
+class Outcome:
+    """How many trials were recorded now and before; of those that failed, which one and why."""
+
+    recorded: int = 0
+    skipped: int = 0
+    failed: list[tuple[str, str]] = field(default_factory=list)
+
+    def reasons(self) -> list[str]:
+        """Every message once, with the number of the trials that ended with it and the first."""
+        by_message: dict[str, list[str]] = {}
+        for trial, message in self.failed:
+            by_message.setdefault(message, []).append(trial)
+        return [
+            f"{which[0]}{f' and {len(which) - 1} more' if which[1:] else ''}: {message}"
+            for message, which in by_message.items()
+        ]
+
+
+def reproduce(
+    experiment: Experiment,
+    scale: str = "paper",
+    jobs: int = 1,
+    folder: Path = RESULTS_FOLDER,
+    executor: Executor | None = None,
+) -> Outcome:
+    """Run what is missing and append each trial's record as soon as it is there.
+
+    Killing the process loses the trials that are running and nothing else, and of those that keep
+    a checkpoint beside the records only the last minutes. A trial that raises, or whose metrics
+    are not finite, is reported in the outcome and not recorded, and so is one whose worker process
+    dies; the others go on.
+
+    Args:
+        jobs: number of local processes of one thread each. With 1 everything runs in this process.
+        executor: where to run instead: anything with the interface of ``concurrent.futures``.
+            Trials keep no checkpoints there, for it may be another machine.
+
+    Raises:
+        ValueError: before any trial runs: if there is no such scale, ``jobs`` is below 1, a record
+            cannot be read, or none can be written to ``folder``.
+    """
+    path = records_path(experiment.name, scale, folder)
+    integer("jobs", jobs, 1)
+    known = {record["key"] for record in load_records(path)}
+    trials = experiment.trials(scale)
+    for key in known:  # of trials that were killed between their record and their clean-up
+        _checkpoint(path, key).unlink(missing_ok=True)
+    missing = [
+        trial if executor else replace(trial, checkpoint=_checkpoint(path, key))
+        for trial in trials
+        if (key := trial_key(trial.config, trial.seed)) not in known
+    ]
+    outcome = Outcome(skipped=len(trials) - len(missing))
+    if missing:
+        require_writable(path)
+    bar = tqdm(total=len(trials), initial=outcome.skipped, desc=experiment.name, disable=None)
+    with bar, _executor(jobs, executor) as pool:
+        for trial, future in _finished(pool, experiment, scale, missing):
+            try:
+                if append_record(path, future.result()):
+                    outcome.recorded += 1
+                else:  # another process recorded it in the meantime
+                    outcome.skipped += 1
+                if trial.checkpoint:
+                    trial.checkpoint.unlink(missing_ok=True)
+            except Exception as error:
+                which = f"{dict(trial.config)}, seed {trial.seed}"
+                outcome.failed.append((which, f"{type(error).__name__}: {error}"))
+            bar.update()
+    return outcome
+
+
+def measure(experiment: Experiment, scale: str, trial: Trial) -> Record:
+    """Run one trial, or the rest of it, and make its record."""
+    began = time.perf_counter() - seconds_before(trial.checkpoint)
+    measured = experiment.run(trial)
+    return make_record(
+        experiment.name,
+        scale,
+        trial.config,
+        trial.seed,
+        measured.metrics,
+        arrays=measured.arrays,
+        seconds=time.perf_counter() - began,
+        device=device("cpu" if experiment.on_cpu else trial.config.get("device")),
+    )
+
+
+@contextmanager
+def on_cluster(address: str, timeout: float = 30.0) -> Iterator[Executor]:
+    """An executor whose workers are those of the scheduler at ``address``.
+
+    The package and, where an experiment needs it, ``BDL_DATA_DIR`` must be there for every worker;
+    workers of one thread each do not disturb one another. A trial whose worker dies is given to
+    another one. Leaving the context, also by Ctrl-C, takes back what has not been finished.
+
+    Args:
+        address: such as ``tcp://10.0.0.1:8786``.
+        timeout: seconds to wait for the scheduler.
+
+    Raises:
+        ValueError: if Dask is not installed or no scheduler answers; the message says what to do.
+    """
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ValueError(
+            "scheduler needs Dask, here and on the workers: pip install -e '.[cluster]'"
+        ) from error
+    try:
+        client = Client(address, timeout=timeout, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"no Dask scheduler answers at {address!r}: {error}") from error
+    with client:
+        yield client.get_executor(pure=False)
+
+
+def _checkpoint(path: Path, key: str) -> Path:
+    return path.with_name(f"{path.stem}-{key}.checkpoint")
+
+
+@contextmanager
+def _executor(jobs: int, given: Executor | None) -> Iterator[Executor | None]:
+    """``None``: this process."""
+    if given is not None or jobs == 1:
+        yield given
+        return
+    lifeline, ours = _SPAWN.Pipe(duplex=False)
+    with _Workers(jobs, lifeline) as pool:
+        try:
+            yield pool
+        except BaseException:  # Ctrl-C: what is missing is not begun, what runs is ended
+            ours.close()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+class _Workers(ThreadPoolExecutor):
+    """``jobs`` threads with a worker process each, so that one that dies fails its own trial."""
+
+    def __init__(self, jobs: int, lifeline: Connection) -> None:
+        self._lifeline = lifeline
+        self._idle: queue.SimpleQueue[ProcessPoolExecutor] = queue.SimpleQueue()
+        super().__init__(jobs)
+
+    def submit(self, function: Callable, /, *args: Any) -> Future:
+        return super().submit(self._in_a_process, function, *args)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        super().shutdown(wait, cancel_futures=cancel_futures)
+        while not self._idle.empty():
+            self._idle.get().shutdown()
+
+    def _in_a_process(self, function: Callable, *args: Any) -> Any:
+        try:
+            worker = self._idle.get_nowait()
+        except queue.Empty:
+            worker = ProcessPoolExecutor(1, _SPAWN, _start_worker, (self._lifeline,))
+        try:
+            return worker.submit(function, *args).result()
+        except BrokenProcessPool:
+            worker.shutdown()
+            worker = None
+            raise RuntimeError("its worker process died; was there too little memory?") from None
+        finally:
+            if worker:
+                self._idle.put(worker)
+
+
+def _finished(
+    pool: Executor | None, experiment: Experiment, scale: str, trials: list[Trial]
+) -> Iterator[tuple[Trial, Future]]:
+    """Trials with their futures, each as soon as it is done."""
+    if pool is None:
+        for trial in trials:
+            future: Future = Future()
+            try:
+                future.set_result(measure(experiment, scale, trial))
+            except Exception as error:
+                future.set_exception(error)
+            yield trial, future
+        return
+    submitted = {pool.submit(measure, experiment, scale, trial): trial for trial in trials}
+    for future in as_completed(submitted):
+        yield submitted[future], future
+
+
+def _start_worker(lifeline: Connection) -> None:
+    torch.set_num_threads(1)
+    threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
+
+
+def _end_with_parent(lifeline: Connection) -> None:
+    """A worker whose parent was killed would wait for work forever."""
+    lifeline.poll(None)  # nothing is ever sent: returns when the other end is closed
+    os._exit(1)

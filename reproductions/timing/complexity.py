@@ -1,0 +1,247 @@
+"""How the compute of one layer grows with its sizes, beside the orders in a published table.
+
+Nguyen et al. (NeurIPS 2021), Table 6: time and memory of a layer with K inputs and L outputs for B
+images, with s draws of the weights, rank r or m pseudo-data. A straight line through log time over
+log size has the exponent as its slope; the same line through the printed formula, at the same
+sizes, has the slope to compare with. Lesson 12.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from bdl_lessons.core import BLUE, CYCLE, DASHES, GREY, INK, markdown
+from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.models import (
+    BayesByBackprop,
+    Deterministic,
+    LayerFactory,
+    Network,
+    StructuredDropout,
+    VariationalDropout,
+    initialise,
+)
+from reproductions.experiment import Experiment, Trial, TrialResult, published_table
+from reproductions.posteriors.elrg import ELRG
+from reproductions.posteriors.vmg import VMG
+from reproductions.records import Record
+
+BASE = {"K": 1024, "L": 128, "B": 64, "s": 1, "r": 2, "m": 8}
+SWEEPS = {
+    "K": [512, 1024, 2048, 4096],
+    "L": [128, 256, 512, 1024],
+    "B": [64, 128, 256, 512],
+    "s": [1, 2, 4, 8, 16],
+    "r": [2, 4, 8, 16, 32],
+    "m": [8, 16, 32, 64, 128],
+}
+_QUICK = {name: [8, 16] for name in SWEEPS}
+_NAMES = {
+    "K": "inputs K",
+    "L": "outputs L",
+    "B": "images B",
+    "s": "draws s",
+    "r": "rank r (free vectors: their number)",
+    "m": "pseudo-data m",
+}
+Sizes = Mapping[str, int]
+FACTORIES: dict[str, Callable[[Sizes], LayerFactory]] = {
+    "MAP": lambda size: Deterministic(),
+    "VD": lambda size: VariationalDropout("A", "unit", kl_per="weight"),
+    "BBB": lambda size: BayesByBackprop(),
+    "BBB-LRT": lambda size: BayesByBackprop(),
+    "VMG": lambda size: VMG(n_pseudo=size["m"]),
+    "ELRG": lambda size: ELRG(rank=size["r"]),
+    "VSD": lambda size: StructuredDropout(2, vectors="fc"),
+    "VSD-low rank": lambda size: StructuredDropout(2, vectors="fc_lowrank", rank=size["r"]),
+    "VSD, free vectors": lambda size: StructuredDropout(size["r"]),
+}
+"""``r`` is the rank of ELRG, of the maps of low-rank VSD, and the number of free vectors."""
+
+
+def trials(scale: str) -> list[Trial]:
+    """One for each method."""
+    sweeps, rounds = (_QUICK, 1) if scale == "quick" else (SWEEPS, 9)
+    return [
+        Trial(
+            {"method": method, "base": BASE, "sweeps": _swept(method, sweeps), "rounds": rounds}, 0
+        )
+        for method in FACTORIES
+    ]
+
+
+def run(trial: Trial) -> TrialResult:
+    """One layer at every size, forward, KL and backward; on the CPU.
+
+    Arrays, for each size that is swept: ``<size>/values``, ``<size>/seconds`` (the fastest of the
+    rounds, which take turns over the values) and ``<size>/bytes`` (the output, what is kept for the
+    backward pass, and the parameters; not the input nor the mean weights). Metrics:
+    ``<size>/time_slope`` and ``<size>/memory_slope``.
+    """
+    config, metrics, arrays = trial.config, {}, {}
+    for name, values in config["sweeps"].items():
+        sizes = [{**config["base"], name: value} for value in values]
+        passes = [_Pass(config["method"], size, trial.seed) for size in sizes]
+        kept = [_bytes_held(one_pass) for one_pass in passes]
+        rounds = [[_seconds(p) for p in passes] for _ in range(config["rounds"] + 1)]
+        seconds = [min(times) for times in zip(*rounds[1:], strict=True)]
+        arrays |= {f"{name}/values": values, f"{name}/seconds": seconds, f"{name}/bytes": kept}
+        metrics[f"{name}/time_slope"] = slope(values, seconds)
+        metrics[f"{name}/memory_slope"] = slope(values, kept)
+    return TrialResult(metrics, arrays)
+
+
+def slope(sizes: Sequence[float], costs: Sequence[float]) -> float:
+    """Of the least-squares line of log cost over log size."""
+    x, y = (torch.tensor(v, dtype=torch.float64).log() for v in (sizes, costs))
+    x = x - x.mean()
+    return ((x * y).sum() / x.square().sum()).item()
+
+
+def evaluate(formula: str, sizes: Mapping[str, int]) -> float:
+    """A printed order such as ``"r^3 + (r+2) K L B"`` at given sizes, constants as printed."""
+    return sum(
+        math.prod(_factor(factor, sizes) for factor in term.split())
+        for term in formula.split(" + ")
+    )
+
+
+def table(records: Sequence[Record]) -> str:
+    """For each method the exponents in each size, ours and the formula's, in time and memory."""
+    formulas = {row["method"]: row for row in published_table("complexity_per_layer")}
+    head = ["method", "printed time", "size", "exponent of time: measured", "formula"]
+    head += ["printed memory", "exponent of memory: measured", "formula"]
+    rows = []
+    for record in records:
+        method, sweeps = record["config"]["method"], record["config"]["sweeps"]
+        row = formulas.get(method)
+        for i, (name, values) in enumerate(sweeps.items()):
+            sizes = [{**record["config"]["base"], name: value} for value in values]
+            cells = [method if i == 0 else ""]
+            for what in ("time", "memory"):
+                printed = row[what] if row else ""
+                expected = slope(values, [evaluate(printed, s) for s in sizes]) if row else None
+                measured = _shown(record["metrics"][f"{name}/{what}_slope"])
+                shown = "" if expected is None else _shown(expected)
+                cells += [printed if i == 0 else "", measured, shown]
+            cells.insert(2, name)
+            rows.append(cells)
+    base = ", ".join(f"{k} = {v}" for k, v in records[0]["config"]["base"].items())
+    unmeasured = [m for m in formulas if m not in {r["config"]["method"] for r in records}]
+    note = (
+        f"Set-up: one linear layer on the CPU, forward pass, KL and backward pass; {base} but for "
+        "the size that varies. A slope of log cost over log size; the formula's is taken over the "
+        "same sizes, so that a sum of terms has the slope of the term that rules there. Constant "
+        "times (tenths of a millisecond a layer, most of it Python) pull measured slopes down; a "
+        "matrix that outgrows the cache pushes them up. Time is processor "
+        "time, the fastest of "
+        f"{records[0]['config']['rounds']} rounds. Memory is what is there between forward and "
+        "backward pass: the output, what autograd keeps, and the parameters other than the mean "
+        "weights. The formula of BBB-LRT leaves out its K L variances, so its memory does not grow "
+        "with K; here it does. VSD is the published chain of fully connected layers, T = 2, so "
+        "each reflection reads K^2 weights; with free vectors there is no K^2 at all. Printed for "
+        "low-rank VSD is a time of r K but a memory of K^2: K^2 numbers cannot be filled in r K "
+        "steps, and ours does not need them. The r of ELRG multiplies K L B here as in the "
+        "formula. Not measured: "
+        f"{', '.join(unmeasured) or 'none'}."
+    )
+    return f"{markdown.table(head, rows)}\n\n{note}"
+
+
+def figure(records: Sequence[Record]) -> Figure:
+    """Milliseconds against each size, a panel for each size, both logarithmic."""
+    names = [name for name in _NAMES if any(name in r["config"]["sweeps"] for r in records)]
+    picture = new_figure(10.0, 6.0, layout="constrained")
+    colours = (*CYCLE, INK, GREY, BLUE)
+    with style():
+        axes = picture.subplots(2, 3, sharey=True)
+        for ax, name in zip(axes.flat, names, strict=False):
+            for k, record in enumerate(records):
+                if name not in record["config"]["sweeps"]:
+                    continue
+                values = record["arrays"][f"{name}/values"]
+                ms = [1000 * s for s in record["arrays"][f"{name}/seconds"]]
+                look = {"color": colours[k % 9], "ls": DASHES[k % 6], "marker": "os^Dvx*P<"[k % 9]}
+                ax.loglog(values, ms, ms=5, lw=1.3, label=record["config"]["method"], **look)
+            ax.set_xlabel(_NAMES[name])
+            ax.set_xticks(values, [f"{v:,}" for v in values])
+            ax.xaxis.minorticks_off()
+        for ax in axes[:, 0]:
+            ax.set_ylabel("milliseconds")
+        handles = axes[0, 0].get_legend_handles_labels()
+        picture.legend(*handles, loc="outside lower center", ncols=5, fontsize=9)
+    return picture
+
+
+def _swept(method: str, sweeps: Mapping[str, list[int]]) -> dict[str, list[int]]:
+    """What is varied: s where one draw serves a whole batch, r where there is one."""
+    names = ["K", "L", "B"]
+    names += ["s"] if method == "BBB" else []
+    names += ["m"] if method == "VMG" else []
+    names += ["r"] if method in ("ELRG", "VSD-low rank", "VSD, free vectors") else []
+    return {name: sweeps[name] for name in names}
+
+
+class _Pass:
+    """A forward pass of one layer and its KL, to a number that can be differentiated."""
+
+    def __init__(self, method: str, size: Sizes, seed: int) -> None:
+        self.sampling = "shared" if method == "BBB" else "per_example"
+        self.generator = torch.Generator().manual_seed(seed)
+        self.layer = FACTORIES[method](size).linear(size["K"], size["L"])
+        initialise(Network(self.layer), self.generator)
+        shape = size["s"], size["B"], size["K"]
+        self.x = torch.randn(shape, generator=self.generator).squeeze(0).requires_grad_()
+
+    def output(self) -> Tensor:
+        return self.layer(self.x, self.sampling, self.generator)
+
+    def __call__(self) -> Tensor:
+        return self.output().sum() + self.layer.kl()
+
+
+def _seconds(one_pass: _Pass) -> float:
+    """Of the processor, forward and backward."""
+    began = time.process_time()
+    one_pass().backward()
+    took = time.process_time() - began
+    one_pass.layer.zero_grad()
+    one_pass.x.grad = None
+    return took
+
+
+def _bytes_held(one_pass: _Pass) -> int:
+    """Size of the distinct tensors that are there between forward and backward pass."""
+    layer = one_pass.layer
+    own = {t.untyped_storage().data_ptr() for t in (layer.weight, layer.bias, one_pass.x)}
+    held = list(layer.parameters())
+
+    def pack(tensor: Tensor) -> Tensor:
+        held.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        held += [one_pass.output(), layer.kl()]
+    sizes = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in held}
+    return sum(size for at, size in sizes.items() if at not in own)
+
+
+def _shown(slope: float) -> str:
+    return f"{round(slope, 2) + 0.0:.2f}"  # no minus before a zero
+
+
+def _factor(factor: str, sizes: Mapping[str, int]) -> float:
+    if factor.startswith("("):
+        return sum(_factor(part, sizes) for part in factor[1:-1].split("+"))
+    base, _, power = factor.partition("^")
+    return (float(base) if base.isdigit() else sizes[base]) ** int(power or 1)
+
+
+TITLE = "Time and memory of one layer against its sizes (Nguyen et al. 2021, Table 6)"
+EXPERIMENT = Experiment("complexity", TITLE, trials, run, table, figure, on_cpu=True)

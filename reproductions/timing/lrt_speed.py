@@ -1,0 +1,193 @@
+"""Kingma, Salimans and Welling (2015), experiments on speed: a draw of the weights for each row.
+
+Published: 1635 seconds an epoch with a separate weight sample for every row, 7.4 seconds with the
+local reparameterization trick, which draws from the same distribution. Here both train the same
+network for some minibatches, each in a process of its own, and the median time of one is multiplied
+by their number in an epoch. Lesson 06.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from statistics import median
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from bdl_lessons.core import CYCLE, INK, clock, device, markdown
+from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.evaluation import noisy_outputs
+from bdl_lessons.inference import adam
+from bdl_lessons.models import BayesByBackprop, Network, initialise, mlp
+from reproductions.experiment import Experiment, Trial, TrialResult, published_table
+from reproductions.gradient_variance_report import ROWS
+from reproductions.records import Record
+
+_PAPER = {"n_train": 60_000, "width": 500, "batch_size": 100}
+_QUICK = {"n_train": 100, "width": 8, "batch_size": 20}
+_WARM_UP = 2
+
+
+def trials(scale: str) -> list[Trial]:
+    """One for each estimator; the slow one with fewer batches, and fewer rows at once."""
+    quick = scale == "quick"
+    plans = [("per example", 5, 25), ("local", 50, 100), ("per minibatch", 50, 100)]
+    shared = _QUICK if quick else _PAPER
+    return [
+        Trial(
+            {
+                **shared,
+                "estimator": estimator,
+                "timed_batches": 3 if quick else n_batches,
+                "rows_at_once": min(rows_at_once, shared["batch_size"]),
+            },
+            seed=0,
+        )
+        for estimator, n_batches, rows_at_once in plans
+    ]
+
+
+def run(trial: Trial) -> TrialResult:
+    """Train for some minibatches in a fresh process.
+
+    Metrics: ``seconds_per_epoch``, of processor time (on CUDA: of wall time), extrapolated;
+    ``peak_mib``: the highest memory of the process (on CUDA: of the allocator) while it trained,
+    above what it held before. ``seconds``, an array: each timed batch.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, spawn) as fresh:
+        future = fresh.submit(_train, dict(trial.config), trial.seed, torch.get_num_threads())
+        seconds, peak_bytes = future.result()
+    n_batches = trial.config["n_train"] / trial.config["batch_size"]
+    return TrialResult(
+        {"seconds_per_epoch": median(seconds) * n_batches, "peak_mib": peak_bytes / 2**20},
+        {"seconds": [round(value, 5) for value in seconds]},
+    )
+
+
+def published_seconds() -> dict[str, float]:
+    """Row of the published table -> seconds an epoch."""
+    rows = published_table("lrt_seconds_per_epoch")
+    return {row["estimator"]: row["seconds_per_epoch"] for row in rows}
+
+
+def by_estimator(records: list[Record]) -> dict[str, Record]:
+    """Row of the published table -> our record."""
+    return {ROWS[record["config"]["estimator"]]: record for record in records}
+
+
+def table(records: list[Record]) -> str:
+    """:func:`seconds_table`, and what differs."""
+    return "\n\n".join([seconds_table(records), _differences(records[0]["config"])])
+
+
+def seconds_table(records: list[Record]) -> str:
+    """Seconds and their ratio to local reparameterization, beside the published ones; memory."""
+    own, printed = by_estimator(records), published_seconds()
+    rows = []
+    local, local_printed = own.get(ROWS["local"]), printed[ROWS["local"]]
+    for name, record in own.items():
+        config, seconds = record["config"], record["metrics"]["seconds_per_epoch"]
+        ratio = f"{seconds / local['metrics']['seconds_per_epoch']:.3g}" if local else "-"
+        theirs = printed.get(name)
+        cells = [name, f"{seconds:,.1f}", ratio]
+        cells += [f"{theirs:g}", f"{theirs / local_printed:.3g}"] if theirs else ["-", "-"]
+        cells += [f"{record['metrics']['peak_mib']:.0f}", str(config["rows_at_once"])]
+        rows.append([*cells, str(config["timed_batches"])])
+    head = ["estimator", "seconds an epoch", "times local", "published seconds", "times local"]
+    head += ["peak memory (MiB)", "rows at once", "batches timed"]
+    return markdown.table(head, rows)
+
+
+def figure(records: list[Record]) -> Figure:
+    """Seconds an epoch and memory as bars on a log axis."""
+    own, printed = by_estimator(records), published_seconds()
+    names = list(own)
+    picture = new_figure(7.2, 2.4, layout="constrained")
+    with style():
+        left, right = picture.subplots(1, 2, sharey=True)
+        panels = [(left, "seconds_per_epoch", "seconds an epoch"), (right, "peak_mib", "MiB")]
+        for ax, metric, label in panels:
+            values = [own[name]["metrics"][metric] for name in names]
+            for row, value in enumerate(values):
+                ax.plot(value, row, "s", ms=8, color=CYCLE[row])
+            ax.set(xscale="log", xlabel=label, yticks=range(len(names)), yticklabels=names)
+            ax.set_xlim(min(values) / 5, max(values) * 5)
+        for name, seconds in printed.items():
+            if name in names:
+                left.plot(seconds, names.index(name), "o", ms=11, mfc="none", color=INK)
+        left.set_title("Time (rings: published)")
+        right.set_title("Peak memory of training")
+        left.set_ylim(len(names) - 0.5, -0.5)
+    return picture
+
+
+def _train(config: dict, seed: int, n_threads: int) -> tuple[list[float], int]:
+    torch.set_num_threads(n_threads)
+    on = device()
+    generator = torch.Generator(on).manual_seed(seed)
+    widths = (784, *[config["width"]] * 3, 10)
+    net = initialise(mlp(widths, BayesByBackprop()).to(on), generator)
+    stepper = adam(1e-3)(net.parameters())
+    x = torch.rand(
+        config["batch_size"], 784, generator=generator, device=on
+    )  # values do not matter
+    y = torch.randint(10, (len(x),), generator=generator, device=on)
+    before, seconds = _peak_bytes(on), []
+    for _ in range(_WARM_UP + config["timed_batches"]):
+        began = clock(on)
+        _step(net, x, y, stepper, config, generator)
+        seconds.append(clock(on) - began)
+    return seconds[_WARM_UP:], _peak_bytes(on) - before
+
+
+def _step(
+    net: Network,
+    x: Tensor,
+    y: Tensor,
+    stepper: torch.optim.Optimizer,
+    config: dict,
+    generator: torch.Generator,
+) -> None:
+    stepper.zero_grad(set_to_none=True)
+    pieces = zip(x.split(config["rows_at_once"]), y.split(config["rows_at_once"]), strict=True)
+    for inputs, targets in pieces:
+        outputs = noisy_outputs(net, inputs, config["estimator"], generator)
+        (cross_entropy(outputs, targets, reduction="sum") / len(x)).backward()
+    (net.kl() / config["n_train"]).backward()
+    stepper.step()
+
+
+def _peak_bytes(on: torch.device) -> int:
+    if on.type == "cuda":
+        return torch.cuda.max_memory_allocated(on)
+    status = Path("/proc/self/status")
+    if status.exists():  # ru_maxrss would also count the process that started this one
+        lines = status.read_text().splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _differences(config: dict) -> str:
+    n_batches = config["n_train"] // config["batch_size"]
+    return (
+        f"Ours: three hidden layers of {config['width']} units, batches of "
+        f"{config['batch_size']}, the gradient of likelihood and KL and an Adam step. Seconds of "
+        f"an epoch are the median of the timed batches times {n_batches}, not a whole epoch; on a "
+        "CPU they are processor time. Each estimator runs in a process of its own; memory is the "
+        "process's highest, less what it held before the first step. A weight sample per data "
+        "point needs memory in proportion to the rows at once: its minibatch is taken in pieces "
+        "and the gradients are added. Published: Theano on a GPU of 2015, and a network whose "
+        "width we do not know."
+    )
+
+
+TITLE = "What a weight sample for each row costs (Kingma, Salimans and Welling 2015)"
+EXPERIMENT = Experiment("lrt_speed", TITLE, trials, run, table, figure)

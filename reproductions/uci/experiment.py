@@ -1,0 +1,300 @@
+"""UCI regression on the standard splits (VSD, Tables 10 and 11): error and log likelihood.
+
+A trial is a data set and a method: all splits and all points of the method's grid in it, trained
+in one batch. The protocol is that of :mod:`reproductions.uci.protocol`.
+Lessons 10 and 12.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bdl_lessons.core import BLUE, INK, RED, device, markdown
+from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.datasets import uci
+from bdl_lessons.datasets.splits import splits
+from bdl_lessons.evaluation import paired_difference
+from reproductions.experiment import Experiment, Trial, TrialResult
+from reproductions.records import Record
+from reproductions.uci.methods import METHODS
+from reproductions.uci.networks import Networks
+from reproductions.uci.protocol import TAUS, VALIDATION, choose_and_predict, log_likelihood
+from reproductions.uci.tables import (
+    PUBLISHED_METHODS,
+    PUBLISHED_NAMES,
+    SCORES,
+    Results,
+    cell,
+    published,
+)
+from reproductions.uci.trials import TAU_GRIDS, trials
+
+_COMPARED = ("MAP", "VSD, T = 0", "VSD, T = 1", "VD", "MCD", "BBB", "D.E")
+
+
+def run(trial: Trial) -> TrialResult:
+    """One method on one data set.
+
+    Arrays, one entry for each split: ``rmse`` of the averaged draws and ``log_likelihood`` of a
+    test point in nats, original units, with ``tau`` chosen freely (``log_likelihood_grid_tau``:
+    from the published grid); ``point``: which of the grid was chosen; ``kl_weight``: on
+    the KL beside the log likelihood. Metrics: their means, ``*_error`` the standard errors; CPU
+    milliseconds of a step of one network, batched and alone.
+    """
+    config, on = trial.config, device(float64=True)
+    method = METHODS[config["method"]]
+    data = uci(config["data"])
+    rows = splits(len(data.x), config["n_splits"])
+    train, test = (torch.stack([torch.from_numpy(pair[i]) for pair in rows]) for i in (0, 1))
+    x, y = data.x.to(on), data.y.to(on)
+    generator = torch.Generator(on).manual_seed(trial.seed)
+    predicted = choose_and_predict(
+        method, x[train], y[train], x[test], TAU_GRIDS[config["data"]], config, generator
+    )
+    y_test = y[test]
+    per_split = {
+        "rmse": (predicted.draws.mean(0) - y_test).square().mean(1).sqrt(),
+        "log_likelihood": log_likelihood(predicted.draws, y_test, predicted.taus),
+        "log_likelihood_grid_tau": log_likelihood(predicted.draws, y_test, predicted.grid_taus),
+    }
+    metrics = {}
+    for name, values in per_split.items():
+        metrics[name] = values.mean().item()
+        metrics[f"{name}_error"] = (values.std() / len(values) ** 0.5).item()
+    if isinstance(method, Networks):
+        n_networks = len(rows) * len(config["grid"]) * method.n_networks
+        together = predicted.seconds_to_choose / config["n_steps"] / n_networks
+        alone = method.seconds_alone(x[train][0], y[train][0], config, generator)
+        metrics |= {
+            "n_side_by_side": n_networks,
+            "ms_side_by_side": 1e3 * together,
+            "ms_alone": 1e3 * alone,
+        }
+    chosen = {"point": predicted.points, "tau": _rounded(predicted.taus)}
+    chosen["kl_weight"] = _rounded(predicted.kl_weights)
+    arrays = {name: _rounded(values) for name, values in per_split.items()}
+    return TrialResult(metrics, arrays | chosen)
+
+
+def table(records: list[Record]) -> str:
+    """Both tables, the differences of VSD to the others, and the small print."""
+    found = Results(records)
+    return "\n\n".join(
+        [
+            "Mean over the splits ± standard error. Published: tables 10 and 11, as printed.",
+            "### RMSE, original units",
+            _scores(found, "rmse"),
+            "### Log likelihood of a test point in nats, original units",
+            _scores(found, "log_likelihood"),
+            *_differences_of_vsd(found),
+            "### The same networks, tau held to the published grid: log likelihood",
+            _grid_tau(found),
+            "### What was chosen, over all splits",
+            _choices(found),
+            "### Batched networks against one at a time",
+            _speed(found),
+            _set_up(records),
+            *_missing(records, found),
+        ]
+    )
+
+
+def figure(records: list[Record]) -> Figure:
+    """For each data set RMSE and log likelihood of every method, ours and published."""
+    found = Results(records)
+    n_rows = (len(found.sets) + 1) // 2
+    height = 0.6 + n_rows * (0.7 + 0.19 * len(found.rows))
+    picture = new_figure(10.4, height, layout="constrained")
+    picture.get_layout_engine().set(w_pad=0.1)
+    with style():
+        axes = picture.subplots(n_rows, 4, sharey=True, squeeze=False)
+        for place, data in enumerate(found.sets):
+            pair = axes[place // 2][2 * (place % 2) :]
+            for ax, score in zip(pair, SCORES, strict=False):
+                _dots(ax, found, data, score)
+                title = SCORES[score][1].replace("log likelihood", "log lik.")
+                ax.set_title(f"{PUBLISHED_NAMES[data]}: {title}", fontsize=9)
+        for ax in axes.flat[2 * len(found.sets) :]:
+            ax.remove()
+        axes[0][0].set_yticks(range(len(found.rows)), found.rows)
+        axes[0][0].invert_yaxis()
+        handles, labels = axes[0][0].get_legend_handles_labels()
+        picture.legend(handles, labels, loc="outside upper center", ncols=2)
+    return picture
+
+
+def _dots(ax: Axes, found: Results, data: str, score: str) -> None:
+    looks = (
+        ("ours", {"color": BLUE, "marker": "o"}, lambda m: found.ours(data, m, score), -0.13),
+        (
+            "published",
+            {"color": RED, "marker": "s", "mfc": "white"},
+            lambda m: published(data, m, score),
+            0.13,
+        ),
+    )
+    for label, look, value_of, shift in looks:
+        values = [(i + shift, value_of(method)) for i, method in enumerate(found.rows)]
+        known = [(place, *value) for place, value in values if value]
+        place, mean, error = zip(*known, strict=True)
+        ax.errorbar(mean, place, xerr=error, ls="", ms=4, lw=1.2, label=label, **look)
+    ax.grid(axis="y", color=INK, alpha=0.12, lw=0.6)
+    ax.tick_params(labelsize=8)
+    ax.locator_params(axis="x", nbins=4)
+
+
+def _scores(found: Results, score: str) -> str:
+    rows = []
+    for method in found.rows:
+        ours = [cell(found.ours(data, method, score), data, score) for data in found.sets]
+        rows.append([method, "ours", *ours])
+        if method in PUBLISHED_METHODS:
+            theirs = [cell(published(data, method, score)) for data in found.sets]
+            rows.append(["", "published", *theirs])
+    return markdown.table(["method", "", *map(PUBLISHED_NAMES.get, found.sets)], rows)
+
+
+def _differences_of_vsd(found: Results) -> list[str]:
+    """VSD minus another method, split by split; nothing if VSD was not run."""
+    if "VSD" not in found.methods:
+        return []
+    parts = []
+    for score, (_, name) in SCORES.items():
+        rows, better, worse = [], [], []
+        for other in [method for method in _COMPARED if method in found.methods]:
+            cells = []
+            for data in found.sets:
+                pair = [found.record(data, method) for method in ("VSD", other)]
+                if not all(pair):
+                    cells.append("–")
+                    continue
+                gap = paired_difference(*[record["arrays"][score] for record in pair])
+                error = gap.corrected_std_error
+                cells.append(cell((gap.mean, error), data, score))
+                if abs(gap.mean) > 2 * error:
+                    gains = (gap.mean < 0) == (score == "rmse")
+                    (better if gains else worse).append(f"{other} on {PUBLISHED_NAMES[data]}")
+            rows.append([f"VSD − {other}", *cells])
+        parts += [
+            f"### VSD against the others: {name}, split by split",
+            markdown.table(["difference", *map(PUBLISHED_NAMES.get, found.sets)], rows),
+            "By more than two of these errors VSD is better than "
+            f"{markdown.listed(better)}; it is worse than {markdown.listed(worse)}.",
+        ]
+    return [
+        *parts,
+        "The error of a difference allows for the training examples that splits share (Nadeau and "
+        "Bengio 2003): it is larger than a standard error over independent splits would be.",
+    ]
+
+
+def _grid_tau(found: Results) -> str:
+    """Log likelihoods with tau from the published grids."""
+    grids = [", ".join(f"{tau:g}" for tau in TAU_GRIDS[data]) for data in found.sets]
+    rows = [
+        [name, *[cell(found.ours(data, name, "log_likelihood_grid_tau")) for data in found.sets]]
+        for name in found.methods
+    ]
+    head = ["method", *map(PUBLISHED_NAMES.get, found.sets)]
+    return markdown.table(head, [["*tau*", *grids], *rows])
+
+
+def _choices(found: Results) -> str:
+    """How often each point of the grid was chosen, and tau."""
+    rows = []
+    for name in found.methods:
+        counts: Counter = Counter()
+        for record in found.of(name):
+            grid = record["config"]["grid"]
+            counts.update(_varied(grid[i], grid) for i in record["arrays"]["point"])
+        chosen = ", ".join(f"{what}: {n}" for what, n in sorted(counts.items(), reverse=True))
+        taus = ", ".join(
+            f"{PUBLISHED_NAMES[record['config']['data']]} {median(record['arrays']['tau']):.3g}"
+            for record in found.of(name)
+        )
+        rows.append([name, METHODS[name].note, chosen, taus])
+    head = ["method", "what it is", "point of the grid: number of splits", "median tau"]
+    return markdown.table(head, rows)
+
+
+def _speed(found: Results) -> str:
+    """What training networks in one batch gains, from the records."""
+    rows = []
+    for name in found.methods:
+        timed = [r["metrics"] for r in found.of(name) if "ms_alone" in r["metrics"]]
+        if timed:
+            many = sorted({int(m["n_side_by_side"]) for m in timed})
+            alone = median(m["ms_alone"] for m in timed)
+            together = median(m["ms_side_by_side"] for m in timed)
+            gain = median(m["ms_alone"] / m["ms_side_by_side"] for m in timed)
+            shown = " or ".join(map(str, many))
+            rows.append([name, shown, f"{alone:.2f}", f"{together:.3f}", f"{gain:.1f}"])
+    head = ["method", "networks in a batch", "ms a step, alone", "ms, batched", "gain"]
+    return markdown.table(head, rows) + (
+        "\n\nCPU time of one step of one network, median over the data sets, both measured in the "
+        "process that ran the trial."
+    )
+
+
+def _set_up(records: Sequence[Record]) -> str:
+    """The protocol, and how it differs from the published ones."""
+    shapes = Counter(_shape(record["config"]) for record in records)
+    trained = "; ".join(f"{shape} ({n} trials)" for shape, n in shapes.items())
+    return (
+        f"**Set-up.** One hidden layer of {records[0]['config']['n_hidden']} ReLU units. Inputs "
+        "and targets are standardised with the rows that a network trains on. Training: "
+        f"{trained}. The last {VALIDATION:.0%} of a training part choose the point of the grid and "
+        "tau by log likelihood; then networks are trained on all of it. The test part is only "
+        "scored. The loss is half the squared error of standardised targets plus `kl_weight` KL / "
+        "N. That is the negative ELBO over tau, its KL weighted by `kl_weight` times tau: "
+        f"tau is chosen after training, from {len(TAUS)} values between {TAUS[0]:g} and "
+        f"{TAUS[-1]:,.0f} over the variance of the targets. Deep ensembles and MAP draw nothing. "
+        "The rate, the batch and the number of steps were set by hand, the same for every method, "
+        "on validation rows of the first splits of Yacht, Energy and Boston. "
+        "\n\nPublished: 4000 epochs of batch 128 for MC dropout, by the values (the runs named 10x "
+        "in the code of Gal and Ghahramani 2016), tau from a grid of three; how the rows VD and "
+        "VSD were trained is not said; the other rows come "
+        "from papers with protocols of their own (BBB and SLANG: the joint log likelihood of all "
+        "test points, tau by Bayesian optimisation; D.E: networks that predict their variance)."
+    )
+
+
+def _missing(records: Sequence[Record], found: Results) -> list[str]:
+    """The trials without a record."""
+    configs = [trial.config for trial in trials(records[0]["scale"])]
+    left = [
+        f"{config['method']} on {PUBLISHED_NAMES[config['data']]}"
+        for config in configs
+        if not found.record(config["data"], config["method"])
+    ]
+    if not left:
+        return []
+    return [f"Missing, by `python -m reproductions run uci --jobs 2`: {'; '.join(left)}."]
+
+
+def _shape(config: Mapping) -> str:
+    return (
+        f"{config['n_splits']} splits, {config['n_steps']:,} steps of batch "
+        f"{config['batch_size']} by Adam from a rate of {config['learning_rate']:g} down a cosine "
+        f"to 0, {config['n_samples']:,} test samples"
+    )
+
+
+def _varied(point: Mapping, grid: Sequence[Mapping]) -> str:
+    """What of a point differs within the grid."""
+    keys = [key for key in point if len({other[key] for other in grid}) > 1]
+    return ", ".join(f"{key} {point[key]:g}" for key in keys) or "the only one"
+
+
+TITLE = "Regression on the UCI sets (Variational structured dropout, Tables 10 and 11)"
+EXPERIMENT = Experiment("uci", TITLE, trials, run, table, figure)
+
+
+def _rounded(values: torch.Tensor) -> list[float]:
+    return [float(f"{value:.6g}") for value in values.tolist()]

@@ -1,0 +1,427 @@
+"""Wrong answers made from the solution of an exercise by small changes of its syntax tree.
+
+A mutant is the solution with one change: another operator, a factor left out, a call dropped,
+another axis, one argument in place of another, noise that rows or columns share. Whether it is
+wrong is decided on the arguments that grading hands to an answer and on copies of them moved a
+little, so that no special value in a check (p_drop = ½, equal inputs) hides a difference.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+import itertools
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from bdl_lessons.exercises.form import numbers
+from bdl_lessons.exercises.grader import Answer, Exercise, grade
+
+OPERATORS = {
+    ast.Add: (ast.Sub,),
+    ast.Sub: (ast.Add,),
+    ast.Mult: (ast.Div, ast.Add),
+    ast.Div: (ast.Mult,),
+    ast.Pow: (ast.Mult,),
+    ast.MatMult: (ast.Mult,),
+    ast.BitAnd: (ast.BitOr,),
+    ast.BitOr: (ast.BitAnd,),
+    ast.Lt: (ast.Gt, ast.LtE),
+    ast.Gt: (ast.Lt, ast.GtE),
+    ast.LtE: (ast.GtE, ast.Lt),
+    ast.GtE: (ast.LtE, ast.Gt),
+    ast.Eq: (ast.NotEq,),
+    ast.NotEq: (ast.Eq,),
+}
+CONSTANTS = {0: (1,), 1: (2,), 2: (1, 3), 0.5: (1,)}
+RENAMED = {"sum": "mean", "mean": "sum", "max": "min", "min": "max", "exp": "log", "log": "exp"}
+RENAMED |= {"sin": "cos", "cos": "sin", "softmax": "log_softmax", "var": "std", "std": "var"}
+REDUCTIONS = {"sum", "mean", "prod", "var", "std", "logsumexp", "softmax", "log_softmax", "norm"}
+DROPPED = {*RENAMED, *REDUCTIONS, "sqrt", "log1p", "abs", "square", "relu", "acos", "inv", "entr"}
+DROPPED |= {"clamp", "clamp_min", "clamp_max", "diagonal", "softplus", "reciprocal", "sigmoid"}
+LIBRARIES = {"torch", "math", "np", "nn"}
+N_REPLAYS = 1000
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A changed solution, and the change: ``line 12: keep * p_drop → keep + p_drop``."""
+
+    change: str
+    answer: Answer
+
+
+def survivors(exercise: Exercise, seconds: float = 5.0, gib: float = 1.0) -> list[str]:
+    """The changes of all mutants that are wrong and yet pass as solved.
+
+    A mutant that takes longer, or more memory, is interrupted and counts as rejected.
+    """
+    inputs = _inputs(exercise)
+    found = []
+    for mutant in itertools.chain(mutants(exercise.solution), near_misses(exercise)):
+        with bounded(seconds, gib):
+            solved = grade(exercise, mutant.answer).solved
+        if solved and _differs(exercise, mutant.answer, inputs):
+            found.append(mutant.change)
+    return found
+
+
+# --- Making mutants ---------------------------------------------------------------------------
+
+
+def mutants(solution: Answer) -> Iterator[Mutant]:
+    """Mutants of a function of a module, and of those functions of the module that it calls."""
+    module = inspect.getmodule(solution)
+    original = ast.parse(inspect.getsource(solution)).body[0]
+    called = {node.id for node in ast.walk(original) if isinstance(node, ast.Name)}
+    used = [f for f in vars(module).values() if inspect.isfunction(f) and f.__name__ in called]
+    own = [f for f in used if inspect.getmodule(f) is module and f is not solution]
+    for function in [solution, *own]:
+        lines, first = inspect.getsourcelines(function)
+        tree = ast.increment_lineno(ast.parse("".join(lines)), first - 1).body[0]
+        for change, changed in _changed(tree):
+            namespace = {**vars(module), "_shared": _shared}
+            for part in [changed] if function is solution else [changed, original]:
+                code = ast.fix_missing_locations(ast.Module([part], type_ignores=[]))
+                exec(compile(code, f"<{change}>", "exec"), namespace)
+            yield Mutant(change, namespace[solution.__name__])
+
+
+def near_misses(exercise: Exercise) -> Iterator[Mutant]:
+    """The solution with results one per cent off, for inputs of the shapes that the probe has.
+
+    None of a prediction, which is compared with a measurement, nor of random results.
+    """
+    calls = _recorded(exercise.solution, exercise.probe)
+    shapes = {_shapes(*call) for call in calls}
+
+    def off(change: Callable[[Tensor], Tensor]) -> Answer:
+        def answer(*args: Any, **kwargs: Any) -> Any:
+            result = exercise.solution(*args, **kwargs)
+            return _fresh(result, change) if _shapes(args, kwargs) in shapes else result
+
+        return answer
+
+    if exercise.kind == "predict" or any(_is_random(*call) for call in calls):
+        return
+    of_shapes = f"for inputs of shapes {sorted(shapes, key=str)}"
+    yield Mutant(f"results × 1.01 {of_shapes}", off(lambda value: value * 1.01))
+    yield Mutant(
+        f"results 1 % further from their mean {of_shapes}",
+        off(lambda value: value + (0.01 * (value - value.mean()) if torch.is_tensor(value) else 0)),
+    )
+
+
+def _changed(function: ast.FunctionDef) -> Iterator[tuple[str, ast.AST]]:
+    """Each change of the function in words, and the function with it."""
+    arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    kinds = {a.arg: ast.unparse(a.annotation) for a in arguments if a.annotation}
+    body = function.body[ast.get_docstring(function) is not None :]
+    nodes = [node for statement in body for node in ast.walk(statement)]
+    around = {id(part): node for node in nodes for part in ast.iter_child_nodes(node)}
+    for node in nodes:
+        large = isinstance(node, ast.stmt | ast.Call | ast.BinOp | ast.Compare)
+        outer = around.get(id(node), node)
+        shown = node if large or isinstance(outer, ast.stmt) else outer
+        for new in _alternatives(node, kinds):
+            before, after = ast.unparse(shown), ast.unparse(_replaced(shown, {id(node): new}))
+            change = f"line {node.lineno}: {before} → {after}"
+            yield change, _replaced(function, {id(node): new})
+    names = [node for node in nodes if isinstance(node, ast.Name) and node.id in kinds]
+    for one, other in itertools.combinations(dict.fromkeys(node.id for node in names), 2):
+        if kinds[one] == kinds[other]:
+            exchange = {one: other, other: one}
+            new = {id(n): ast.Name(exchange[n.id], n.ctx) for n in names if n.id in exchange}
+            yield f"{one} and {other} exchanged", _replaced(function, new)
+
+
+def _replaced(tree: Any, new: dict[int, ast.AST]) -> Any:
+    """A copy of a syntax tree with the nodes of these ids replaced."""
+    if id(tree) in new:
+        return ast.copy_location(new[id(tree)], tree)
+    if isinstance(tree, list):
+        return [_replaced(part, new) for part in tree]
+    if isinstance(tree, ast.AST):
+        fields = {name: _replaced(part, new) for name, part in ast.iter_fields(tree)}
+        return ast.copy_location(type(tree)(**fields), tree)
+    return tree
+
+
+def _alternatives(node: ast.AST, kinds: dict[str, str]) -> Iterator[ast.AST]:
+    """What may stand wrongly in place of ``node``; ``kinds`` are the types of the arguments."""
+    match node:
+        case ast.BinOp(left, operator, right):
+            for other in OPERATORS.get(type(operator), ()):
+                yield ast.BinOp(left, other(), right)
+            yield left
+            if isinstance(operator, ast.Add | ast.Mult):
+                yield right
+        case ast.AugAssign(target, operator, value):
+            for other in OPERATORS.get(type(operator), ()):
+                yield ast.AugAssign(target, other(), value)
+        case ast.Compare(left, [operator], right):
+            for other in OPERATORS.get(type(operator), ()):
+                yield ast.Compare(left, [other()], right)
+        case ast.UnaryOp(_, operand):
+            yield operand
+        case ast.Constant(bool(value)):
+            yield ast.Constant(not value)
+        case ast.Constant(int(value) | float(value)) if value == 0 or abs(value) > 1e-6:
+            for other in CONSTANTS.get(value, (2 * value,)):
+                yield ast.Constant(other)
+        case ast.Name(name, ast.Load()) if name in kinds:
+            yield from (
+                ast.Name(n, node.ctx) for n in kinds if n != name and kinds[n] == kinds[name]
+            )
+            if kinds[name] == "int":
+                yield _one_less(node)
+        case ast.Attribute(value, "T" | "mT"):
+            yield value
+        case ast.Subscript(ast.Attribute(_, "shape")):
+            yield _one_less(node)
+        case ast.Return(ast.Tuple(parts)):
+            yield ast.Return(ast.Tuple(parts[::-1], ast.Load()))
+        case ast.List([_, _, *_] as parts):
+            yield ast.List(parts[::-1], ast.Load())
+        case ast.Call():
+            yield from _other_calls(node, kinds)
+
+
+def _other_calls(node: ast.Call, kinds: dict[str, str]) -> Iterator[ast.expr]:
+    """Other calls than this one, of a method ``x.f(…)`` or of a function ``torch.f(x, …)``."""
+    method = isinstance(node.func, ast.Attribute) and _root(node.func) not in LIBRARIES
+    name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+    operand = node.func.value if method else node.args[0] if node.args else None
+    rest = node.args if method else node.args[1:]
+    dim, correction = (
+        next((k.value for k in node.keywords if k.arg == key), None)
+        for key in ("dim", "correction")
+    )
+
+    def call(function: ast.expr, rest: list[ast.expr], without: str, **new: int) -> ast.Call:
+        keywords = [k for k in node.keywords if k.arg != without]
+        keywords += [ast.keyword(key, ast.Constant(value)) for key, value in new.items()]
+        return ast.Call(function, rest if method else [operand, *rest], keywords)
+
+    if operand is not None and name in DROPPED:
+        yield operand
+    if isinstance(node.func, ast.Attribute) and name in RENAMED:
+        yield call(ast.Attribute(node.func.value, RENAMED[name], ast.Load()), rest, "")
+    if name in REDUCTIONS:
+        axis = dim or (rest[0] if rest else None)
+        for other in (None, 0, 1, -1):
+            if str(other) != (ast.unparse(axis) if axis else "None"):
+                yield call(node.func, [], "dim", **({} if other is None else {"dim": other}))
+    if name in {"var", "std", "cov"}:
+        biased = correction is not None and ast.unparse(correction) == "0"
+        yield call(node.func, rest, "correction", correction=1 if biased else 0)
+    if name in {"len", "numel"}:
+        yield _one_less(node)
+    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    if any("Generator" in kinds.get(a.id, "") for a in given if isinstance(a, ast.Name)):
+        for axes in ("rows", "columns", "all"):
+            yield ast.Call(ast.Name("_shared", ast.Load()), [node, ast.Constant(axes)], [])
+
+
+def _root(node: ast.expr) -> str | None:
+    """``torch`` of ``torch.special.entr``; nothing for an attribute of another expression."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def _one_less(node: ast.expr) -> ast.expr:
+    return ast.BinOp(node, ast.Sub(), ast.Constant(1))
+
+
+def _shared(noise: Any, by: str) -> Any:
+    """Noise of the same shape that all rows, all columns or all entries have in common."""
+    if not isinstance(noise, Tensor):
+        return noise
+    axes = {"rows": range(noise.ndim)[:1], "columns": range(noise.ndim)[-1:]}
+    for axis in axes.get(by, range(noise.ndim)):
+        noise = noise.narrow(axis, 0, 1).expand(noise.shape)
+    return noise
+
+
+# --- Deciding whether a mutant is wrong -------------------------------------------------------
+
+
+def _recorded(solution: Answer, use: Callable[[Answer], Any]) -> list[tuple[tuple, dict]]:
+    """The arguments with which ``use`` calls an answer."""
+    calls = []
+
+    def recorder(*args: Any, **kwargs: Any) -> Any:
+        calls.append(_fresh((args, kwargs)))
+        return solution(*args, **kwargs)
+
+    use(recorder)
+    return calls
+
+
+def _inputs(exercise: Exercise) -> list[tuple[tuple, dict, Any]]:
+    """Arguments that grading uses, and near ones, each with the result of the reference."""
+    calls = _recorded(exercise.solution, lambda answer: grade(exercise, answer))
+    generator, found = Generator().manual_seed(1), []
+    for call in calls[:: 1 + len(calls) // 25]:
+        for args, kwargs in (call, _fresh(call, lambda value: _moved(value, generator))):
+            with contextlib.suppress(Exception):
+                found.append((args, kwargs, exercise.solution(*_fresh(args), **_fresh(kwargs))))
+    return found
+
+
+def _is_random(args: tuple, kwargs: dict) -> bool:
+    return any(isinstance(value, Generator) for value in (*args, *kwargs.values()))
+
+
+def _shapes(args: tuple, kwargs: dict) -> tuple:
+    values = (*args, *kwargs.values())
+    return tuple(tuple(value.shape) for value in values if isinstance(value, Tensor))
+
+
+def _fresh(value: Any, change: Callable[[Any], Any] = lambda value: value) -> Any:
+    """A copy in which nothing is shared, with the numbers in it changed."""
+    match value:
+        case Generator():
+            generator = Generator()
+            generator.set_state(value.get_state())
+            return generator
+        case dict():
+            return {key: _fresh(part, change) for key, part in value.items()}
+        case tuple() | list():
+            return type(value)(_fresh(part, change) for part in value)
+        case Tensor():
+            return change(value.detach().clone())
+    return change(value)
+
+
+def _moved(value: Any, generator: Generator) -> Any:
+    """Near numbers of the same kind: masks stay masks, probabilities and variances such.
+
+    Symmetric matrices stay positive definite, probabilities keep their sum, directions their
+    length, rotations do not move; integers do not either.
+    """
+    if isinstance(value, float):
+        return _moved(torch.tensor([value], dtype=torch.float64), generator).item()
+    if not isinstance(value, Tensor) or not value.is_floating_point() or not value.numel():
+        return value
+    factor = torch.empty_like(value).uniform_(0.85, 1.15, generator=generator)
+    if value.ndim == 2 and value.shape == value.mT.shape:
+        if torch.allclose(value, value.mT):
+            return factor[0] * value * factor[0][:, None]
+        if torch.allclose(value @ value.mT, torch.eye(len(value), dtype=value.dtype)):
+            return value
+    if value.min() < 0 or value.max() > 1 or value.min() == 1:
+        unit = value.ndim == 1 and abs(value.norm() - 1) < 1e-6
+        moved = value * factor
+        return moved / moved.norm() if unit else moved
+    moved = value**factor
+    for total in (value.sum(), value.sum(-1, keepdim=True)):
+        if torch.allclose(total, torch.ones_like(total)):
+            return moved / (moved.sum() if total.ndim == 0 else moved.sum(-1, keepdim=True))
+    return moved
+
+
+def _differs(exercise: Exercise, answer: Answer, inputs: list[tuple[tuple, dict, Any]]) -> bool:
+    """Whether the answer gives other numbers, or numbers of another distribution if they vary."""
+    if any(_is_random(args, kwargs) for args, kwargs, _ in inputs):
+        return _differs_in_distribution(exercise.solution, answer, inputs)
+    try:
+        found = [(answer(*_fresh(args), **_fresh(kwargs)), right) for args, kwargs, right in inputs]
+        found.append((exercise.probe(answer), exercise.probe(exercise.solution)))
+        pairs = [part for given, wanted in found for part in _parts(given, wanted)]
+    except Exception:
+        return True
+    scale = max((_size(wanted) for _, wanted in pairs), default=0.0)
+    return not all(_same(given, wanted, scale) for given, wanted in pairs)
+
+
+def _parts(given: Any, wanted: Any) -> Iterator[tuple[Tensor | None, Tensor]]:
+    """Pairs of numbers, or of texts as numbers; what is neither is left to the probe."""
+    if isinstance(wanted, str):
+        yield numbers([*str(given).encode()]), numbers([*wanted.encode()])
+    elif numbers(wanted) is not None:
+        yield numbers(given), numbers(wanted)
+    elif isinstance(wanted, tuple | list):
+        for part, other in zip(given, wanted, strict=True):
+            yield from _parts(part, other)
+
+
+def _size(value: Tensor) -> float:
+    """The largest finite entry."""
+    return value.nan_to_num(0.0, 0.0, 0.0).abs().max().item() if value.numel() else 0.0
+
+
+def _same(given: Tensor | None, wanted: Tensor, scale: float) -> bool:
+    if given is None or given.shape != wanted.shape:
+        return False
+    atol = 1e-6 * _size(wanted) + 1e-9 * scale
+    return torch.allclose(given, wanted, rtol=0, atol=atol, equal_nan=True)
+
+
+def _differs_in_distribution(reference: Answer, answer: Answer, inputs: list) -> bool:
+    """Whether, for the smallest inputs, moments differ by six standard errors over replays."""
+
+    def size(call: tuple[tuple, dict, Any]) -> int:
+        return sum(part.numel() for part, _ in _parts(call[2], call[2]))
+
+    for args, kwargs, _ in sorted(inputs, key=size)[:6]:
+        try:
+            given, wanted = (
+                torch.stack([_moments(function, args, kwargs, seed) for seed in range(N_REPLAYS)])
+                for function in (answer, reference)
+            )
+            difference = given - wanted
+        except Exception:
+            return True
+        error = difference.std(0) / N_REPLAYS**0.5
+        if (difference.mean(0).abs() > 6 * error + 1e-9).any():
+            return True
+    return False
+
+
+def _moments(function: Answer, args: tuple, kwargs: dict, seed: int) -> Tensor:
+    """Entries in the corner of the results and their products, with noise from ``seed``."""
+    args, kwargs = _fresh((args, kwargs))
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, Generator):
+            value.manual_seed(seed)
+    result = function(*args, **kwargs)
+    corners = [part[(slice(3),) * part.ndim].flatten() for part, _ in _parts(result, result)]
+    corner = torch.cat(corners)
+    return torch.cat([corner, torch.outer(corner, corner).flatten()])
+
+
+@contextlib.contextmanager
+def bounded(seconds: float, gib: float) -> Iterator[None]:
+    """Interrupt, again and again, what takes longer, and refuse it more memory (on Linux)."""
+
+    def interrupt(*_: Any) -> None:
+        raise TimeoutError
+
+    if not sys.platform.startswith("linux"):
+        yield
+        return
+    import resource  # not on every system
+
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit, hard = resource.getrlimit(resource.RLIMIT_AS)
+    bound = pages * resource.getpagesize() + int(gib * 2**30)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
+    signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,106 @@
+import pytest
+import torch
+
+from bdl_lessons.exercises import api, autocheck, exercise, hint, show_solution
+
+
+@pytest.fixture(autouse=True)
+def _clean_desk(monkeypatch):
+    monkeypatch.setattr(api, "_answers", {})
+
+
+def test_a_stub_leaves_the_notebook_running(capsys):
+    @exercise("00.1")
+    def stub(p_drop):
+        raise NotImplementedError
+
+    autocheck("00.1")
+    assert "not attempted yet" in capsys.readouterr().out
+    assert stub(0.2) == pytest.approx(0.16)
+    assert stub(0.5) == pytest.approx(0.25)
+    assert capsys.readouterr().out.count("the reference solution stands in") == 1
+
+
+def test_a_right_answer_is_solved_and_used(capsys):
+    @exercise("00.1")
+    def mine(p_drop):
+        """My own."""
+        return p_drop - p_drop**2
+
+    autocheck("00.1")
+    out = capsys.readouterr().out
+    assert out.count("ok   ") == 4
+    assert out.endswith("solved.\n")
+    assert mine.__doc__ == "My own."
+
+
+def test_a_known_error_is_named(capsys):
+    exercise("00.1")(lambda p_drop: p_drop / (1 - p_drop))
+    autocheck("00.1")
+    out = capsys.readouterr().out
+    assert "Looks familiar: this is the variance of z / keep" in out
+    assert out.endswith("not there yet.\n")
+
+
+def test_an_unknown_error_gets_the_checks_only(capsys):
+    exercise("00.1")(lambda p_drop: 7.0)
+    autocheck("00.1")
+    out = capsys.readouterr().out
+    assert "no   at p_drop = ½ the variance is ¼" in out
+    assert "familiar" not in out
+
+
+def test_an_answer_of_the_wrong_form_is_told_that_alone(capsys):
+    exercise("00.1")(lambda p_drop: 1 / 0)
+    autocheck("00.1")
+    out = capsys.readouterr().out
+    assert "Before anything else: your function raised ZeroDivisionError: division by zero." in out
+    assert "no   at p_drop = ½ the variance is ¼\n" in out
+    assert out.endswith("not there yet.\n")
+
+
+def test_an_operation_that_pytorch_lacks_is_no_stub(capsys):
+    @exercise("00.1")
+    def mine(p_drop):
+        return torch.tensor([1, 2]).softmax(0)
+
+    autocheck("00.1")
+    assert 'your function raised NotImplementedError: "softmax' in capsys.readouterr().out
+    with pytest.raises(NotImplementedError, match="softmax"):
+        mine(0.2)
+
+
+def test_checks_never_print_the_answer(capsys):
+    exercise("00.1")(lambda p_drop: 0.3)
+    autocheck("00.1")
+    assert "keep * p_drop" not in capsys.readouterr().out
+
+
+def test_hints_are_graded(capsys):
+    hint("00.1")
+    hint("00.1", level=3)
+    first, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("Hint 1 of 3")
+    assert last.startswith("Hint 3 of 3")
+
+
+def test_the_solution_is_shown_on_request(capsys):
+    show_solution("00.1")
+    assert "return keep * p_drop" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("level", [0, 4, "1"])
+def test_a_hint_that_is_not_there(level):
+    with pytest.raises(ValueError, match="hint level must be 1 to 3"):
+        hint("00.1", level=level)
+
+
+@pytest.mark.parametrize("number", ["00.9", "77.1", "1", None])
+def test_an_unknown_exercise_lists_the_known_ones(number):
+    with pytest.raises(ValueError, match=r"00"):
+        autocheck(number)
+
+
+def test_checking_before_handing_in():
+    with pytest.raises(ValueError, match=r"nothing was handed in for 00\.1"):
+        autocheck("00.1")

@@ -1,0 +1,163 @@
+"""The mutants find the checks that let wrong answers pass, and spare right answers."""
+
+import dataclasses
+import sys
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from bdl_lessons.exercises.grader import Check, Exercise, close, grade, normals
+from tests.exercises.mutants import Mutant, bounded, mutants, survivors
+
+X = normals(0)(3, 4)
+W = normals(1)(4)
+
+
+def dropout(x: Tensor, p_drop: float, generator: Generator) -> Tensor:
+    """Noise of mean one."""
+    keep = 1 - p_drop
+    return x * (torch.rand(x.shape, generator=generator) < keep) / keep
+
+
+def penalty(x: Tensor, w: Tensor, p_drop: float, n_train: int) -> Tensor:
+    scale = _coin(p_drop) / n_train
+    return scale * (x**2 @ w**2).sum() - x.var(0)[0]
+
+
+def _coin(p_drop: float) -> float:
+    return p_drop * (1 - p_drop)
+
+
+def total(x: Tensor) -> Tensor:
+    return x.sum(0)
+
+
+def countdown(n: int) -> int:
+    while n > 0:
+        n -= 1
+    return n
+
+
+def ratio(x: Tensor, p_drop: float, keep: float) -> Tensor:
+    return x * keep / p_drop
+
+
+def ranking() -> list[str]:
+    return ["ridge", "dropout"]
+
+
+def task(solution, probe, *checks) -> Exercise:
+    named = {str(index): Check(check, "") for index, check in enumerate(checks)}
+    return Exercise("00.9", "", solution, probe, named, (), ())
+
+
+def found(mutated, ending: str) -> Mutant:
+    (mutant,) = (mutant for mutant in mutants(mutated) if mutant.change.endswith(ending))
+    return mutant
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "scale * (x ** 2 @ w ** 2).sum() → scale + (x ** 2 @ w ** 2).sum()",
+        "scale * (x ** 2 @ w ** 2).sum() → scale",
+        "scale * (x ** 2 @ w ** 2).sum() → (x ** 2 @ w ** 2).sum()",
+        "x ** 2 → x ** 3",
+        "x ** 2 → x * 2",
+        "x ** 2 → w ** 2",
+        "x ** 2 @ w ** 2 → x ** 2 * w ** 2",
+        "(x ** 2 @ w ** 2).sum() → x ** 2 @ w ** 2",
+        "(x ** 2 @ w ** 2).sum() → (x ** 2 @ w ** 2).mean()",
+        "(x ** 2 @ w ** 2).sum() → (x ** 2 @ w ** 2).sum(dim=0)",
+        "x.var(0) → x.var(dim=1)",
+        "x.var(0) → x.var()",
+        "x.var(0) → x.var(0, correction=0)",
+        "_coin(p_drop) / n_train → _coin(p_drop) / (n_train - 1)",
+        "1 - p_drop → 1 + p_drop",
+        "x and w exchanged",
+    ],
+)
+def test_changes(change):
+    assert found(penalty, change)
+
+
+def test_a_change_names_its_line():
+    number = dropout.__code__.co_firstlineno + 2
+    assert found(dropout, ": 1 - p_drop → 1 + p_drop").change.startswith(f"line {number}: ")
+
+
+def test_a_changed_helper_is_the_one_that_is_called():
+    changed = found(penalty, ": 1 - p_drop → 1 + p_drop").answer
+    shift = X.var(0)[0]
+    ratio = (changed(X, W, 0.5, 10) + shift) / (penalty(X, W, 0.5, 10) + shift)
+    assert ratio.item() == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(("by", "n_patterns"), [("rows", 1), ("columns", 2), ("all", 1)])
+def test_noise_that_is_shared(by, n_patterns):
+    noise = found(dropout, f"'{by}')").answer(torch.ones(99, 4), 0.5, Generator().manual_seed(0))
+    assert noise.shape == (99, 4)
+    assert len({tuple(row) for row in noise.tolist()}) == n_patterns
+    assert len({tuple(row) for row in dropout(noise, 0.5, Generator()).tolist()}) > n_patterns
+
+
+def _noise(answer) -> Tensor:
+    return answer(torch.full((300, 3), 2.0), 0.2, Generator().manual_seed(7))
+
+
+LOOSE = (
+    lambda answer: {round(x, 4) for x in _noise(answer).flatten().tolist()} == {0.0, 2.5},
+    lambda answer: abs(_noise(answer).mean() - 2) < 0.1,
+    lambda answer: len({tuple(row) for row in _noise(answer).tolist()}) > 1,
+)
+
+
+def test_one_coin_for_each_example_is_found():
+    (change,) = survivors(task(dropout, _noise, *LOOSE))
+    assert change.endswith("'columns')")
+
+
+def test_another_way_to_draw_the_same_noise_is_right():
+    tight = task(dropout, _noise, *LOOSE, lambda answer: _noise(answer).std(1).max() > 0)
+    assert survivors(tight) == []
+    same = found(dropout, " <= keep").answer
+    assert grade(tight, same).solved
+
+
+def test_numbers_that_no_check_fixes_are_found_unless_they_are_predictions():
+    near_miss = "results × 1.01 for inputs of shapes [((3, 4),)]"
+    linear = task(
+        total, lambda answer: answer(X), lambda answer: close(answer(2 * X), 2 * answer(X))
+    )
+    assert near_miss in survivors(linear)
+    assert near_miss not in survivors(dataclasses.replace(linear, kind="predict"))
+    exact = task(total, lambda answer: answer(X), lambda answer: close(answer(X), X.sum(0)))
+    assert survivors(exact) == []
+
+
+def test_a_special_value_hides_nothing():
+    def at_half(answer):
+        return close(answer(X, 0.5, 0.5), X)
+
+    changes = survivors(task(ratio, lambda answer: answer(X, 0.5, 0.5), at_half))
+    assert "p_drop and keep exchanged" in changes
+
+
+def test_a_mutant_that_never_ends_is_stopped_and_rejected():
+    exercise = task(countdown, lambda answer: answer(3), lambda answer: answer(3) == 0)
+    assert found(countdown, ": n -= 1 → n += 1")
+    assert survivors(exercise, seconds=0.05) == []
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is bounded on Linux only")
+def test_memory_is_bounded_while_a_mutant_runs():
+    with bounded(seconds=5.0, gib=0.5), pytest.raises(RuntimeError, match="memory"):
+        torch.ones(2**30, dtype=torch.uint8)
+    assert torch.ones(2**30, dtype=torch.uint8).numel() == 2**30
+
+
+def test_a_ranking_turned_round_is_found():
+    exercise = task(ranking, lambda answer: answer(), lambda answer: len(answer()) == 2)
+    (change,) = survivors(exercise)
+    assert change.endswith("['ridge', 'dropout'] → ['dropout', 'ridge']")

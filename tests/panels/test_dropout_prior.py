@@ -1,0 +1,109 @@
+import re
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+from bdl_lessons.panels.dropout_prior import (
+    LENGTHSCALES,
+    RATES,
+    build_figure,
+    exact_kl,
+    kl_slope,
+    log_q,
+    panel,
+    separated_kl,
+)
+from bdl_lessons.probability import dropout_mixture, mixture_kl, mixture_kl_monte_carlo
+
+
+@pytest.mark.parametrize("p_drop", [0.0, 0.2, 0.9])
+@pytest.mark.parametrize("sigma", [1.0, 0.3, 0.02])
+def test_the_kl_is_the_integral(p_drop, sigma):
+    theta, length_scale = 1.0, 2.0
+    w = np.linspace(-8, 9, 100_001)
+    prior = -0.5 * (w * length_scale) ** 2 + np.log(length_scale) - 0.5 * np.log(2 * np.pi)
+    density = np.exp(log_q(w, theta, p_drop, sigma))
+    assert np.trapezoid(density, w) == pytest.approx(1, abs=1e-9)
+    integral = np.trapezoid(density * (log_q(w, theta, p_drop, sigma) - prior), w)
+    assert exact_kl(theta, p_drop, length_scale, sigma) == pytest.approx(integral, abs=2e-3)
+
+
+def test_the_kl_is_that_of_the_package_within_its_standard_error():
+    probs, means = dropout_mixture(torch.tensor([[1.0]], dtype=torch.float64), 0.3)
+    kl, error = mixture_kl_monte_carlo(
+        probs, means[0], 0.4**2, 0.25, n_samples=100_000, generator=torch.Generator().manual_seed(0)
+    )
+    assert abs(exact_kl(1.0, 0.3, 2.0, 0.4) - kl) < 4 * error
+    formula = mixture_kl(probs, means, 0.4**2, 0.25)
+    assert separated_kl(1.0, 0.3, 2.0, 0.4) == pytest.approx(formula.item(), rel=1e-12)
+
+
+def test_the_formula_misses_the_entropy_of_the_mask_when_spikes_overlap_and_nothing_when_apart():
+    entropy = -(0.8 * np.log(0.8) + 0.2 * np.log(0.2))
+    thetas = np.array([0.0, 1.0])
+    gap = exact_kl(thetas, 0.2, 1.0, 0.1) - separated_kl(thetas, 0.2, 1.0, 0.1)
+    assert gap == pytest.approx([entropy, 0.0], abs=1e-5)
+
+
+def test_weights_and_widths_broadcast():
+    thetas, sigmas = np.array([-1.0, 0.0, 2.0]), np.array([[0.5], [0.01]])
+    table = exact_kl(thetas, 0.2, 1.0, sigmas)
+    one_by_one = [[exact_kl(t, 0.2, 1.0, s) for t in thetas] for s in sigmas[:, 0]]
+    assert table == pytest.approx(np.array(one_by_one), rel=1e-12)
+
+
+def test_the_slope_of_the_kl_reaches_its_limit_and_is_lower_where_spikes_overlap():
+    limit = 0.6 * 2.0**2
+    assert kl_slope(1.0, 0.4, 2.0, 0.01) == pytest.approx(limit, abs=2e-3)
+    assert kl_slope(1.0, 0.4, 2.0, 0.5) < 0.9 * limit
+
+
+@pytest.fixture(scope="module")
+def shown():
+    return panel()
+
+
+def numbers(shown, **params) -> list[float]:
+    """The noise standard deviation, the KL, its slope, the limit of the slope."""
+    bold = re.findall("<b>(.+?)</b>", shown.render(**params).readout)
+    return [float(number) for number in bold]
+
+
+def test_every_control_moves_the_picture_and_the_readout(shown):
+    start = shown.render()
+    for move in ({"p_drop": 0.5}, {"length_scale": 2.0}, {"n_train": 100_000}, {"sigma": 0.01}):
+        moved = shown.render(**move)
+        assert moved.png != start.png
+        assert moved.readout != start.readout
+
+
+def test_the_readout_says_the_slope_and_its_limit(shown):
+    _, _, slope, limit = numbers(shown, sigma=0.01, p_drop=0.4, length_scale=2.0)
+    assert slope == pytest.approx(limit, abs=2e-3)
+    assert limit == pytest.approx(0.6 * 4)
+
+
+def test_the_noise_in_the_readout_is_equation_21(shown):
+    noise_std, *_ = numbers(shown, p_drop=0.5, length_scale=2.0, n_train=1000)
+    tau = 2 * 2.0**2 / (0.5 * 1000 * 1e-4)
+    assert noise_std == pytest.approx(tau**-0.5, rel=1e-2)
+
+
+def test_the_picture_says_the_noise_for_both_kinds_of_masks():
+    figure = Figure()
+    build_figure(figure)(p_drop=0.5, length_scale=2.0, n_train=1000, sigma=0.1)
+    (reading,) = (text.get_text() for text in figure.axes[0].texts)
+    found = [float(number) for number in re.findall(r": ([\d.]+)", reading)]
+    taus = [2 * 2.0**2 * factor / (1000 * 1e-4) for factor in (1 / 0.5, 0.5)]
+    assert found == pytest.approx([tau**-0.5 for tau in taus], rel=1e-2)
+
+
+def test_the_readout_is_finite_at_the_corners(shown):
+    for p_drop in (RATES[0], RATES[-1]):
+        for length_scale in (LENGTHSCALES[0], LENGTHSCALES[-1]):
+            for sigma in (1.0, 0.001):
+                found = numbers(shown, p_drop=p_drop, length_scale=length_scale, sigma=sigma)
+                assert len(found) == 4
+                assert np.isfinite(found).all()

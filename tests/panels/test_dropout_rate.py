@@ -1,0 +1,76 @@
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from bdl_lessons.panels import arrays, dropout_rate
+from bdl_lessons.probability import all_masks, mask_probs
+
+
+@pytest.fixture(scope="module")
+def stored():
+    return arrays.load("dropout_rate")
+
+
+@pytest.fixture(scope="module")
+def panel():
+    return dropout_rate.panel()
+
+
+@pytest.mark.parametrize("trained", dropout_rate.TRAINED)
+def test_every_setting_gives_a_picture(panel, trained):
+    rates = dropout_rate.RATES
+    pictures = {panel.render(p_drop=rate, trained=trained).png for rate in rates}
+    assert len(pictures) == len(rates)
+    for point in dropout_rate.POINTS:
+        assert "weight scaling" in panel.render(point=point, trained=trained).readout
+
+
+def test_the_readout_states_the_exact_mean(panel, stored):
+    weights = dropout_rate.trained_at(0.3, stored)
+    masks = all_masks(10).numpy()
+    point = np.array([dropout_rate.POINTS["far away"]])
+    answers = dropout_rate.predict(weights, point, masks[:, None])[:, 0]
+    exact = mask_probs(torch.from_numpy(masks), 0.3).numpy() @ answers
+    assert f"exact mean <b>{exact:.3f}</b>" in panel.render(p_drop=0.3, point="far away").readout
+
+
+def test_without_dropout_in_training_weight_scaling_is_the_network_itself(panel, stored):
+    weights = dropout_rate.trained_at(0.0, stored)
+    point = np.array([dropout_rate.POINTS["far away"]])
+    plain = float(dropout_rate.predict(weights, point, 1.0)[0])
+    readout = panel.render(p_drop=0.3, point="far away", trained="without dropout").readout
+    assert f"weight scaling <b>{plain:.3f}</b>" in readout
+
+
+def test_training_with_dropout_makes_the_sub_networks_agree(panel):
+    def deviation(trained):
+        readout = panel.render(p_drop=0.3, point="inside a class", trained=trained).readout
+        return float(re.search(r"standard deviation <b>([\d.]+)", readout)[1])
+
+    assert deviation("at this p_drop") < deviation("without dropout") / 2
+
+
+def test_prediction_is_the_network_it_claims_to_be(stored):
+    weights = {
+        name: torch.from_numpy(w) for name, w in dropout_rate.trained_at(0.5, stored).items()
+    }
+    x = torch.randn(7, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    z = torch.tensor([1.0, 0, 1, 1, 0, 0, 1, 0, 1, 1], dtype=torch.float64)
+    logits = (torch.tanh(x @ weights["w1"] + weights["b1"]) * z) @ weights["w2"] + weights["b2"]
+    ours = dropout_rate.predict({n: w.numpy() for n, w in weights.items()}, x.numpy(), z.numpy())
+    assert np.allclose(ours, logits.squeeze(1).sigmoid().numpy(), atol=1e-12)
+
+
+def test_without_dropout_the_training_data_are_separated(stored):
+    weights = dropout_rate.trained_at(0.0, stored)
+    assert ((dropout_rate.predict(weights, stored["x"], 1.0) > 0.5) == stored["y"]).mean() > 0.95
+
+
+def test_more_dropout_gives_a_plainer_boundary(stored):
+    scores = {
+        rate: dropout_rate.predict(dropout_rate.trained_at(rate, stored), stored["x"], 1 - rate)
+        for rate in (0.0, 0.9)
+    }
+    assert np.abs(scores[0.9] - 0.5).mean() < np.abs(scores[0.0] - 0.5).mean() - 0.1

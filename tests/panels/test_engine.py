@@ -1,0 +1,141 @@
+import asyncio
+import base64
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from bdl_lessons.panels.engine import Choice, Panel, Slider
+
+RATES = (0.0, 0.25, 0.5, 0.75)
+
+
+def build_figure(figure):
+    axis = figure.subplots()
+    axis.set(xlim=(0, 1), ylim=(0, 1))
+    (line,) = axis.plot([0, 1], [0, 0], animated=True)
+
+    def update(height, kind):
+        if kind == "broken":
+            raise ZeroDivisionError("a < b")
+        line.set_ydata([height, height])
+        return f"height <b>{height}</b>"
+
+    return update
+
+
+@pytest.fixture
+def panel():
+    controls = [
+        Slider("height", "h", RATES, 0.25),
+        Choice("kind", "kind", ("whole", "broken"), "whole"),
+    ]
+    return Panel("line", build_figure, controls, (3, 2))
+
+
+def pixels(png):
+    return np.asarray(Image.open(io.BytesIO(png)))
+
+
+def test_the_picture_has_the_stated_size_and_moves(panel):
+    low, high = panel.render(height=0.0), panel.render(height=0.75)
+    assert pixels(low.png).shape == (200, 300, 3)
+    assert (pixels(low.png) != pixels(high.png)).any()
+    assert high.readout == "height <b>0.75</b>"
+
+
+def test_a_picture_depends_on_the_parameters_alone(panel):
+    fresh = Panel("line", build_figure, list(panel.controls.values()), (3, 2)).render(height=0.5)
+    for height in RATES:
+        panel.render(height=height)
+    panel.clear_cache()
+    assert panel.render(height=0.5) == fresh
+
+
+def test_an_earlier_picture_leaves_no_trace(panel):
+    moved = pixels(panel.render(height=0.75).png).astype(int)
+    back = pixels(panel.render(height=0.0).png).astype(int)
+    row = round(200 * (1 - (0.11 + 0.77 * 0.75)))
+    assert (moved[row - 2 : row + 3, 150] < 250).any()
+    assert (back[row - 2 : row + 3, 150] == 255).all()
+
+
+def test_the_bundle_has_a_live_view_a_picture_and_a_fixed_text(panel):
+    bundle = panel._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+    assert base64.b64decode(bundle["image/png"]) == panel.render().png
+    assert bundle["text/plain"] == (
+        "<panel line: height=0.25, kind=whole; run this cell for the sliders>"
+    )
+
+
+def test_the_bundle_does_not_follow_the_sliders(panel):
+    before = panel._repr_mimebundle_()
+    panel.set(height=0.75)
+    after = panel._repr_mimebundle_()
+    assert before["image/png"] == after["image/png"]
+    assert before["text/plain"] == after["text/plain"]
+
+
+def test_moving_a_slider_changes_picture_and_readout(panel):
+    image, readout = panel.widget.children[1:]
+    panel._inputs["height"].value = 0.75
+    assert image.value == panel.render(height=0.75).png
+    assert readout.value == "height <b>0.75</b>"
+
+
+def test_set_and_reset_drive_the_sliders(panel):
+    panel.set(height=0.5)
+    assert panel.values == {"height": 0.5, "kind": "whole"}
+    panel.widget.children[0].children[-1].click()
+    assert panel.values == {"height": 0.25, "kind": "whole"}
+
+
+def test_an_error_shows_in_the_readout_and_keeps_the_last_picture(panel):
+    image, readout = panel.widget.children[1:]
+    before = image.value
+    panel._inputs["kind"].value = "broken"
+    assert "ZeroDivisionError: a &lt; b" in readout.value
+    assert 'role="alert"' in readout.value
+    assert image.value == before
+    panel._inputs["kind"].value = "whole"
+    assert readout.value == "height <b>0.25</b>"
+    assert panel.error is None
+
+
+def test_an_error_is_raised_when_code_moves_the_slider(panel):
+    with pytest.raises(ZeroDivisionError):
+        panel.set(kind="broken")
+
+
+def test_events_in_quick_succession_share_one_redraw_and_the_last_one_wins(panel):
+    drawn = []
+    original = panel._stage.draw
+    panel._stage.draw = lambda params: drawn.append(params["height"]) or original(params)
+
+    async def drag():
+        _ = panel.widget
+        for height in (0.0, 0.5, 0.75):
+            panel._inputs["height"].value = height
+        await asyncio.sleep(0.1)
+
+    asyncio.run(drag())
+    assert drawn == [0.25, 0.75]
+    assert panel._image.value == panel.render(height=0.75).png
+
+
+@pytest.mark.parametrize("params", [{"height": 0.3}, {"depth": 1}, {"height": float("nan")}])
+def test_an_unknown_setting_is_an_error_that_lists_the_known_ones(panel, params):
+    with pytest.raises(ValueError, match=r"panel 'line'.*(height, kind|0, 0.25, 0.5, 0.75)"):
+        panel.set(**params)
+    assert panel.values == panel.start
+
+
+@pytest.mark.parametrize(
+    "controls",
+    [[], [Slider("a", "a", (1, 2), 1), Slider("a", "b", (1, 2), 1)], [Slider("a", "a", (1, 2), 3)]],
+)
+def test_a_panel_needs_sensible_controls(controls):
+    with pytest.raises(ValueError, match="panel 'line'"):
+        Panel("line", build_figure, controls)

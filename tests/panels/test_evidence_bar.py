@@ -1,0 +1,100 @@
+"""The picture of lesson 02 says what the closed forms and the grid say."""
+
+import re
+
+import pytest
+import torch
+from torch.distributions import MultivariateNormal
+
+from bdl_lessons.datasets import bioassay
+from bdl_lessons.panels import evidence_bar
+from bdl_lessons.panels.evidence_bar import BIOASSAY, EXACT_CORRELATION, LINE
+from bdl_lessons.probability import gaussian_kl_full
+from bdl_lessons.reference import BayesLogistic, GridPosterior
+
+
+@pytest.fixture(scope="module")
+def panel():
+    return evidence_bar.panel()
+
+
+def numbers(readout):
+    """Data term, KL to the prior, ELBO, KL to the posterior and log evidence of a readout."""
+    plain = re.sub(r"<[^>]+>", "", readout)
+    return [float(number) for number in re.findall(r"-?\d+\.\d+", plain)]
+
+
+@pytest.mark.parametrize("posterior", [LINE, BIOASSAY])
+def test_the_numbers_of_the_readout_add_up(panel, posterior):
+    for setting in ({}, {"shift_2": -1.5}, {"scale": 2.0}, {"correlation": 0.9}):
+        data, kl_prior, elbo, kl_posterior, evidence = numbers(
+            panel.render(posterior=posterior, **setting).readout
+        )
+        assert data - kl_prior == pytest.approx(elbo, abs=2e-3)
+        assert elbo + kl_posterior == pytest.approx(evidence, abs=2e-3)
+        assert min(kl_prior, kl_posterior) > 0
+
+
+def test_at_the_posterior_the_gap_closes(panel):
+    readout = panel.render(shift_1=0.0, scale=1.0, correlation=EXACT_CORRELATION).readout
+    assert numbers(readout)[3] == 0.0
+    assert "-0.000" not in readout
+
+
+def test_the_gap_of_the_line_is_the_closed_form_divergence():
+    target = evidence_bar.line_target()
+    mean, cov = target.place(0.7, -0.4, 0.8, 0.3)
+    std, corr = target.std, torch.eye(2, dtype=torch.float64)
+    corr[0, 1] = corr[1, 0] = EXACT_CORRELATION
+    data_term, kl_prior = target.bound(mean, cov)
+    gap = gaussian_kl_full(mean, cov, target.mean, std[:, None] * corr * std)
+    assert target.log_evidence - (data_term - kl_prior) == pytest.approx(gap.item(), abs=1e-10)
+
+
+def test_the_gap_of_the_bioassay_is_the_divergence_on_the_grid():
+    target = evidence_bar.bioassay_target()
+    mean, cov = target.place(-0.3, 0.1, 0.8, 0.5)
+    X, y = bioassay.load()
+    grid = GridPosterior(BayesLogistic(X, y, 100.0).log_joint, (-6.0, -8.0), (12.0, 45.0), n=300)
+    gap = grid.kl_from(MultivariateNormal(mean, cov).log_prob(grid.points))
+    data_term, kl_prior = target.bound(mean, cov)
+    assert target.log_evidence - (data_term - kl_prior) == pytest.approx(gap.item(), abs=1e-5)
+
+
+def test_no_gaussian_closes_the_gap_of_the_bioassay():
+    target = evidence_bar.bioassay_target()
+    gaps = []
+    for shift in (-0.2, 0.0, 0.2):
+        for scale in (0.8, 0.9, 1.0):
+            data_term, kl_prior = target.bound(*target.place(shift, shift, scale, 0.55))
+            gaps.append(target.log_evidence - (data_term - kl_prior))
+    assert min(gaps) > 0.09
+
+
+def test_contours_hold_the_mass_they_are_named_after():
+    target = evidence_bar.line_target()
+    outer = target.contours[0]
+    corr = torch.tensor([[1.0, EXACT_CORRELATION], [EXACT_CORRELATION, 1.0]]).double()
+    outer = torch.from_numpy(outer)
+    distance2 = (outer @ torch.linalg.inv(corr) * outer).sum(-1)
+    expected = -2 * torch.log(torch.tensor(1 - evidence_bar.MASS[0]))
+    assert (distance2 - expected).abs().max() < 0.05
+
+
+def test_every_end_of_every_slider_draws(panel):
+    for name, control in panel.controls.items():
+        for value in (control.values[0], control.values[-1]):
+            assert panel.render(**{name: value}).png.startswith(b"\x89PNG")
+
+
+def test_the_picture_does_not_depend_on_the_way_there(panel):
+    before = panel.render(shift_1=1.0).png
+    fresh = evidence_bar.panel()
+    fresh.render(posterior=BIOASSAY, scale=2.0)
+    assert fresh.render(shift_1=1.0).png == before
+
+
+def test_the_setting_named_in_the_lesson_leaves_about_a_tenth_of_a_nat():
+    target = evidence_bar.bioassay_target()
+    data_term, kl_prior = target.bound(*target.place(0.0, 0.0, 0.85, 0.5))
+    assert target.log_evidence - (data_term - kl_prior) == pytest.approx(0.12, abs=0.01)

@@ -1,0 +1,98 @@
+import re
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+from bdl_lessons.panels import householder_depth as module
+
+
+@pytest.fixture(scope="module")
+def panel():
+    return module.panel()
+
+
+def numbers(panel, **params) -> list[float]:
+    """Correlation, the KL, its lower and its upper bound."""
+    return [float(n) for n in re.findall("<b>(.+?)</b>", panel.render(**params).readout)]
+
+
+def test_every_control_changes_the_picture(panel):
+    assert len({panel.render(depth=depth).png for depth in module.DEPTHS}) == 9
+    assert len({panel.render(log_std=log_std).png for log_std in module.LOG_STDS}) == 7
+    assert len({panel.render(seed=seed).png for seed in module.SEEDS}) == 5
+
+
+def test_the_noise_stays_when_a_slider_moves():
+    alpha, vectors, eta = module.draws(0.5, seed=1)
+    other_alpha, other_vectors, other_eta = module.draws(1.5, seed=1)
+    torch.testing.assert_close(vectors, other_vectors)
+    assert torch.allclose(eta / alpha.sqrt(), other_eta / other_alpha.sqrt())
+    for values in (alpha, other_alpha):
+        assert values.mean() == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("seed", module.SEEDS)
+@pytest.mark.parametrize("log_std", module.LOG_STDS)
+def test_what_the_lesson_says_about_eigenvalues_and_kl(log_std, seed):
+    alpha, vectors, _ = module.draws(log_std, seed)
+    kls = module.kl_by_depth(alpha, vectors)
+    top = module.kl_per_output(alpha, alpha.mean().expand(module.K))
+    assert (kls >= kls[0] - 1e-12).all()
+    assert (kls <= top + 1e-12).all()
+    for depth in module.DEPTHS:
+        eigenvalues = np.linalg.eigvalsh(module.covariance(alpha, vectors[:depth]))
+        assert np.allclose(np.sort(eigenvalues), np.sort(alpha.numpy()))
+
+
+def test_the_start_shows_a_correlation_and_a_kl_that_hardly_grows(panel):
+    correlation, kl, low, high = numbers(panel)
+    assert correlation > 0.6
+    assert low < kl < high < 1.02 * low
+    alpha, vectors, _ = module.draws(1.5, 4)
+    kls = module.kl_by_depth(alpha, vectors)
+    assert np.diff(kls).min() < 0  # a reflection can undo what others did
+    assert 0.15 < kls[8] - kls[0] < 0.3
+    assert 24 < kls[0] < 25
+
+
+def test_equal_alphas_leave_nothing_to_see(panel):
+    shown = {tuple(numbers(panel, depth=depth, log_std=0.0)) for depth in module.DEPTHS}
+    assert len(shown) == 1
+    correlation, kl, low, high = shown.pop()
+    assert correlation == 0
+    assert kl == low == high
+
+
+def test_the_readout_is_the_mathematics(panel):
+    alpha, vectors, _ = module.draws(1.0, 0)
+    cov = module.covariance(alpha, vectors[:3])
+    i, j = module.pair(1.0, 0)
+    correlation, kl, low, high = numbers(panel, depth=3, log_std=1.0, seed=0)
+    assert correlation == pytest.approx(cov[i, j] / np.sqrt(cov[i, i] * cov[j, j]), abs=0.006)
+    expected = np.log((1 + np.diag(cov)) / alpha.numpy()).sum() / 2
+    assert kl == pytest.approx(expected, abs=6e-4)
+    assert low < kl < high
+
+
+@pytest.mark.parametrize("seed", module.SEEDS)
+@pytest.mark.parametrize("log_std", module.LOG_STDS)
+def test_the_ellipses_lie_within_the_axes(log_std, seed):
+    figure = Figure(figsize=(9.6, 4.2))
+    update = module.build_figure(figure)
+    cloud = figure.axes[0]
+    for depth in (0, 2, 8):
+        update(depth, log_std, seed)
+        for line in cloud.lines:
+            for values, (low, high) in zip(
+                line.get_data(), (cloud.get_xlim(), cloud.get_ylim()), strict=True
+            ):
+                assert low < values.min() < values.max() < high
+
+
+def test_the_ellipse_lies_two_standard_deviations_out():
+    cov = np.array([[0.5, -0.3], [-0.3, 0.4]])
+    points = module.ellipse(cov) - 1
+    distances = np.einsum("ip,ij,jp->p", points, np.linalg.inv(cov), points)
+    assert np.allclose(distances, 4)

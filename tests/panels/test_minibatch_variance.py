@@ -1,0 +1,83 @@
+import re
+
+import pytest
+import torch
+
+from bdl_lessons.panels.minibatch_variance import (
+    BATCH_SIZES,
+    ESTIMATORS,
+    NOISE_SCALES,
+    QUANTITIES,
+    TAU,
+    crossing_size,
+    example_parts,
+    panel,
+    posterior,
+)
+
+
+@pytest.fixture(scope="module")
+def the_panel():
+    return panel()
+
+
+def test_every_setting_gives_a_picture(the_panel):
+    assert len({the_panel.render(batch_size=m).png for m in BATCH_SIZES}) == len(BATCH_SIZES)
+    assert len({the_panel.render(noise_scale=s).png for s in NOISE_SCALES}) == len(NOISE_SCALES)
+    for quantity in QUANTITIES:
+        assert quantity in the_panel.render(quantity=quantity).readout
+
+
+def test_for_one_example_a_shared_draw_changes_nothing(the_panel):
+    for quantity in QUANTITIES:
+        readout = the_panel.render(batch_size=1, quantity=quantity).readout
+        per_minibatch, per_example, share, _ = re.findall(r"<b>([\d.]+)", readout)
+        assert float(per_minibatch) == pytest.approx(float(per_example), rel=0.01)
+        assert share == "0"
+
+
+def test_the_readout_is_the_ratio_of_measured_variances(the_panel):
+    """Minibatches of 20 patients with replacement; one weight draw each, or one per example."""
+    x, y, mu, var = posterior()
+    generator = torch.Generator().manual_seed(0)
+    n_batches, m = 20_000, 20
+    rows = torch.randint(len(x), (n_batches, m), generator=generator)
+    estimates = {}
+    for name, n_draws in (("per minibatch", 1), ("per example", m)):
+        eps = torch.randn(n_batches, n_draws, 10, generator=generator, dtype=torch.float64)
+        b = (x[rows] * (mu + (10 * var).sqrt() * eps)).sum(-1)
+        estimates[name] = (TAU / 2 * (y[rows] - b) ** 2).mean(1).var()
+    readout = the_panel.render(batch_size=m, noise_scale=10.0, quantity="loss").readout
+    shown = float(re.search(r"<b>([\d.]+)", readout)[1])
+    assert shown == pytest.approx(
+        (estimates["per minibatch"] / estimates["per example"]).item(), rel=0.05
+    )
+
+
+def test_the_posterior_is_the_best_independent_gaussian():
+    x, y, mu, var = (t.requires_grad_() for t in posterior())
+    loss = TAU / 2 * ((y - x @ mu).square().sum() + (x.square() @ var).sum())
+    kl = 0.5 * (var + mu.square() - 1 - var.log()).sum()
+    for grad in torch.autograd.grad(loss + kl, (mu, var)):
+        assert grad.abs().max() < 1e-8
+    residual_var = (y - x @ mu).var().item()
+    assert residual_var == pytest.approx(1 / TAU, rel=0.1)
+
+
+def test_the_curves_stay_inside_the_axes():
+    for scale in NOISE_SCALES:
+        for quantity in QUANTITIES.values():
+            unit = sum(example_parts(scale, quantity, "local").at(1, 1))
+            for name in ESTIMATORS:
+                for m in (1, 1000):
+                    assert 3e-4 < sum(example_parts(scale, quantity, name).at(m, 1)) / unit < 30
+
+
+def test_the_crossing_is_the_first_size_at_which_the_covariance_is_more_than_half():
+    for scale in NOISE_SCALES:
+        for quantity in QUANTITIES.values():
+            parts = example_parts(scale, quantity, "per minibatch")
+            first = crossing_size(parts)
+            for size, larger in ((first - 1, False), (first, True)):
+                data, noise, shared = parts.at(size, 1)
+                assert (shared > data + noise) == larger

@@ -1,0 +1,45 @@
+import re
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import dawsn
+
+from bdl_lessons.panels import noise_and_kl
+
+
+@pytest.fixture(scope="module")
+def shown():
+    return noise_and_kl.panel()
+
+
+def numbers(shown, **params) -> list[float]:
+    """alpha, p_drop, KL, cubic, sigmoid, slope, P(sign flips)."""
+    return [float(n) for n in re.findall("<b>(.+?)</b>", shown.render(**params).readout)]
+
+
+def test_settings_give_pictures_of_their_own(shown):
+    values = noise_and_kl.LOG_ALPHAS[::4]
+    assert len({shown.render(log_alpha=value).png for value in values}) == len(values)
+    pictures = {shown.render(mu=mu).png for mu in noise_and_kl.MEANS}
+    assert len(pictures) == len(noise_and_kl.MEANS)
+
+
+@pytest.mark.parametrize("log_alpha", [-4.0, 0.0, 2.0])
+def test_the_readout_is_the_mathematics(shown, log_alpha):
+    alpha, p_drop, kl, _, sigmoid, slope, flips = numbers(shown, log_alpha=log_alpha)
+    exact = np.exp(log_alpha)
+    assert alpha == pytest.approx(exact, rel=1e-3)
+    assert p_drop / (1 - p_drop) == pytest.approx(exact, rel=0.05)
+    z = 1 / np.sqrt(2 * exact)
+    assert kl == pytest.approx(2 * quad(dawsn, 0, z)[0], abs=6e-5)
+    assert sigmoid == pytest.approx(kl, abs=0.01)
+    assert slope == pytest.approx(-z * dawsn(z), abs=6e-5)
+    generator = np.random.default_rng(0)
+    factors = 1 + np.sqrt(exact) * generator.standard_normal(200_000)
+    assert flips == pytest.approx((factors < 0).mean(), abs=0.005)
+
+
+def test_the_kl_does_not_depend_on_the_mean_of_the_weight(shown):
+    divergences = {tuple(numbers(shown, mu=mu)) for mu in noise_and_kl.MEANS}
+    assert len(divergences) == 1

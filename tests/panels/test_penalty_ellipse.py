@@ -1,0 +1,73 @@
+import re
+
+import numpy as np
+import pytest
+
+from bdl_lessons.panels import penalty_ellipse
+from bdl_lessons.panels.penalty_ellipse import ellipse, examples, setting
+
+
+@pytest.fixture(scope="module")
+def shown():
+    return penalty_ellipse.panel()
+
+
+def numbers(shown, **params) -> list[float]:
+    """alpha 1, alpha 2, c12, w1, w2, R, clean loss, bound."""
+    return [float(n) for n in re.findall("<b>(.+?)</b>", shown.render(**params).readout)]
+
+
+def test_settings_give_pictures_of_their_own(shown):
+    sizes = penalty_ellipse.LOG10_ALPHAS[::10]
+    assert len({shown.render(log10_alpha=value).png for value in sizes}) == len(sizes)
+    turned = {shown.render(n_reflections=T).png for T in range(6)}
+    assert len(turned) == 6
+
+
+def test_each_reflection_turns_the_noise_by_30_degrees():
+    for T in range(7):
+        C = setting(-0.7, T, 25).C
+        angle = 0.5 * np.arctan2(2 * C[0, 1], C[0, 0] - C[1, 1])
+        assert np.isclose((angle - np.deg2rad(30 * T) + 0.1) % np.pi, 0.1)
+
+
+def test_equal_alphas_make_reflections_inert(shown):
+    readouts = {tuple(numbers(shown, n_reflections=T, ratio=1)[3:]) for T in range(7)}
+    assert len(readouts) == 1
+
+
+@pytest.mark.parametrize(("T", "ratio"), [(0, 25), (1, 4), (4, 25)])
+def test_the_penalty_is_what_noise_adds_and_the_weights_are_best(T, ratio):
+    now = setting(-0.5, T, ratio)
+    h, y = examples()
+    rng = np.random.default_rng(1)
+    eta = rng.standard_normal((200_000, 1, 2)) * np.sqrt(now.alpha) @ now.U.T
+    f = (h * (1 + eta)) @ now.w
+    losses = 0.5 * ((y - f) ** 2).mean(1) - 0.5 * np.mean((y - h @ now.w) ** 2)
+    assert losses.mean() == pytest.approx(now.penalty, abs=4 * losses.std() / len(f) ** 0.5)
+    assert now.shares.sum() == pytest.approx(now.penalty)
+    assert now.penalty <= now.bound
+    C = (now.U * now.alpha) @ now.U.T
+
+    def objective(w):
+        return 0.5 * np.mean((y - h @ w) ** 2) + 0.5 * w @ ((h.T @ h / len(h)) * C) @ w
+
+    nearby = [objective(now.w + 0.01 * step) for step in rng.standard_normal((50, 2))]
+    assert min(nearby) > objective(now.w)
+
+
+def test_the_readout_is_the_mathematics(shown):
+    now = setting(-1.0, 2, 4)
+    *alpha, c12, w1, w2, penalty, _, bound = numbers(
+        shown, log10_alpha=-1.0, n_reflections=2, ratio=4
+    )
+    assert np.allclose(alpha, now.alpha, atol=1e-4)
+    assert c12 == pytest.approx(now.C[0, 1], abs=1e-4)
+    assert (w1, w2) == pytest.approx(now.w, abs=1e-3)
+    assert (penalty, bound) == pytest.approx((now.penalty, now.bound), abs=1e-4)
+
+
+def test_ellipse_is_a_level_set():
+    M = np.array([[2.0, 0.5], [0.5, 1.0]])
+    points = ellipse(M, 3.0)
+    assert np.allclose(np.einsum("in,ij,jn->n", points, M, points), 3.0)

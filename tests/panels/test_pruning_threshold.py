@@ -1,0 +1,88 @@
+import numpy as np
+import pytest
+import torch
+
+from bdl_lessons.datasets import digits
+from bdl_lessons.inference import to_sparse
+from bdl_lessons.models import ARD, mlp
+from bdl_lessons.panels import arrays
+from bdl_lessons.panels import pruning_threshold as module
+
+
+@pytest.fixture(scope="module")
+def stored():
+    return arrays.load("pruning_threshold")
+
+
+@pytest.fixture(scope="module")
+def panel():
+    return module.panel()
+
+
+@pytest.fixture(scope="module")
+def curves(stored):
+    data = digits(seed=0)
+    x, y = data.x_test.numpy(), data.y_test.numpy()
+    return {name: module.threshold_curves(stored, name, x, y) for name in module.NETWORKS}
+
+
+@pytest.mark.parametrize("network", module.NETWORKS)
+def test_every_setting_gives_a_picture(panel, network):
+    pictures = {panel.render(threshold=t, network=network).png for t in module.THRESHOLDS}
+    assert len(pictures) == len(module.THRESHOLDS)
+
+
+@pytest.mark.parametrize("network", module.NETWORKS[:2])
+def test_cutting_agrees_with_the_package(stored, network):
+    mus, log_alphas, biases = module.weights(stored, network)
+    model = mlp((64, module.WIDTH, 10), ARD())
+    with torch.no_grad():
+        for layer, mu, values, bias in zip(
+            (model[0], model[2]), mus, log_alphas, biases, strict=True
+        ):
+            layer.mu.copy_(torch.from_numpy(mu))
+            layer.bias.copy_(torch.from_numpy(bias))
+            floor = layer.mu.abs().clamp_min(torch.finfo(torch.float32).tiny).log()
+            layer.noise.log_sigma2.copy_(torch.from_numpy(values) + 2 * floor)
+    x = digits(seed=0).x_test
+    cut = [mu * (values < 3) for mu, values in zip(mus, log_alphas, strict=True)]
+    ours = to_sparse(model)(x).argmax(-1).numpy()
+    assert (module.predict(cut, biases, x.numpy()) == ours).mean() > 0.995
+
+
+def test_the_readout_counts_weights_and_names_the_accuracy(panel, stored, curves):
+    _, log_alphas, _ = module.weights(stored, "ARD")
+    n_kept = sum((values < 3).sum() for values in log_alphas)
+    accuracy = curves["ARD"][0][module.THRESHOLDS.index(3.0)]
+    readout = panel.render(threshold=3.0, network="ARD").readout
+    assert f"Kept <b>{n_kept}</b> of 3700" in readout
+    assert f"{100 * accuracy:.1f} %" in readout
+
+
+def test_what_the_lesson_says_about_the_curves(curves):
+    """Nine in ten weights go without a loss at 3, and no threshold above 3 does better."""
+    for network in module.NETWORKS[:2]:
+        accuracies, sparsities = curves[network]
+        at_3 = module.THRESHOLDS.index(3.0)
+        assert sparsities[at_3] > 0.9
+        assert abs(accuracies[at_3:] - accuracies[at_3]).max() < 0.01
+        assert accuracies[0] < 0.3
+        assert (np.diff(sparsities) <= 0).all()
+
+
+def test_about_half_of_the_units_in_the_first_figure_have_no_input_left(stored):
+    _, log_alphas, _ = module.weights(stored, "sparse VD")
+    assert 20 <= (log_alphas[0] >= 3).all(1).sum() <= 30
+
+
+def test_random_labels_leave_next_to_nothing(curves):
+    _, sparsities = curves["sparse VD, random labels"]
+    assert sparsities[module.THRESHOLDS.index(3.0)] == 1
+
+
+def test_the_mosaic_shows_each_unit_once():
+    incoming = np.arange(50.0)[:, None].repeat(64, 1)
+    canvas = module.mosaic(incoming)
+    assert [(canvas == unit).sum() for unit in range(50)] == [64] * 50
+    assert canvas[0, 9] == 1
+    assert canvas[9, 0] == 10

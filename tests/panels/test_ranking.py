@@ -1,0 +1,147 @@
+import itertools
+import re
+
+import numpy as np
+import pytest
+
+from bdl_lessons.panels import ranking
+from reproductions.uci.methods import METHODS
+
+
+def uci_record(method, rmse, likelihood, ms, n_networks=1):
+    config = {"data": "yacht", "method": method, "n_splits": 20, "grid": [{}, {}]}
+    metrics = {
+        "rmse": rmse,
+        "rmse_error": 0.1,
+        "log_likelihood": likelihood,
+        "log_likelihood_error": 0.2,
+        "ms_side_by_side": ms,
+        "n_side_by_side": 40 * n_networks,
+    }
+    wiggle = np.tile([-0.1, 0.1], 10)
+    arrays = {"rmse": rmse + wiggle, "log_likelihood": likelihood + wiggle[::-1]}
+    return {"config": config, "metrics": metrics, "arrays": arrays, "seed": 0}
+
+
+def image_record(method, accuracy, seed=0):
+    config = {"data": "mnist", "method": method, "ood": []}
+    metrics = {"accuracy_percent": accuracy, "val_nll": 0.1}
+    return {"config": config, "metrics": metrics, "seed": seed}
+
+
+@pytest.fixture
+def records(monkeypatch):
+    made = {
+        "uci": [
+            uci_record("MAP", 2.0, -1.0, ms=0.5),
+            uci_record("VD", 1.0, -2.0, ms=0.6),
+            uci_record("D.E", 1.5, -0.5, ms=0.5, n_networks=5),
+        ],
+        "image_classification": [
+            {**image_record("MAP", 90.0), "config": {**image_record("MAP", 0)["config"]}},
+            image_record("MAP", 92.0, seed=1),
+        ],
+        "time_per_step": [
+            {
+                "config": {"architecture": "lenet5", "device": "cpu"},
+                "metrics": {"ratio/MAP": 1.0, "ratio/VD": 1.5},
+            }
+        ],
+    }
+    monkeypatch.setattr(ranking, "_recorded", made.__getitem__)
+    monkeypatch.setattr(ranking, "CHOICE", "mnist")
+    return made
+
+
+def by_method(rows):
+    return {row.method: row for row in rows}
+
+
+def test_likelihoods_change_their_sign_and_errors_do_not(records):
+    error, nll = (by_method(ranking.rows("Yacht", m)) for m in ranking.MEASURES[:2])
+    assert (error["VD"].score, error["VD"].error) == (1.0, 0.1)
+    assert (nll["VD"].score, nll["VD"].error) == (2.0, 0.2)
+    assert nll["VD"].printed == pytest.approx(1.42)
+    assert np.isnan(nll["MAP"].printed)
+
+
+def test_time_is_relative_to_the_plain_network_and_counts_all_members(records):
+    found = by_method(ranking.rows("Yacht", "error"))
+    assert found["MAP"].time == 1
+    assert found["VD"].time == pytest.approx(1.2)
+    assert found["D.E"].time == pytest.approx(5)
+    assert ranking._image_time("D.E") == 5
+    assert ranking._image_time("VD") == 1.5
+    assert np.isnan(ranking._image_time("SWAG"))
+
+
+def test_seeds_are_averaged(records):
+    (row,) = ranking.rows("MNIST", "error")
+    assert row.score == pytest.approx(9)
+    assert row.error == pytest.approx(1)
+
+
+def test_the_readout_names_the_first_its_rivals_and_the_front(records):
+    readout = ranking.panel().render(data="Yacht", measure="error").readout
+    assert "<b>VD</b> has the best error; all others are clearly behind" in readout
+    assert "Pareto-optimal in score and time: VD · MAP" in readout
+    readout = ranking.panel().render(data="MNIST", measure="error").readout
+    assert "<b>MAP</b> has the best error; all others" in readout
+    empty = ranking.panel().render(data="Yacht", measure="calibration error").readout
+    assert "No recorded method" in empty
+
+
+def test_every_setting_can_be_shown():
+    panel = ranking.panel()
+    for data, measure in itertools.product(ranking.DATA, ranking.MEASURES):
+        assert panel.render(data=data, measure=measure).readout
+    assert len(METHODS) + 1 <= ranking._MOST
+
+
+def test_two_methods_differ_clearly_by_more_than_two_paired_errors(records):
+    """Hard splits are hard for both: the large variance over splits does not hide a steady gap."""
+    hard = 5 * np.arange(20.0)
+    for name, gap, clear in [("steady", 0.3, True), ("noisy", 0.02, False)]:
+        rows = [
+            ranking.Row("A", 0.0, 1.0, np.nan, 1.0, hard),
+            ranking.Row("B", gap, 1.0, np.nan, 1.0, hard + gap + np.tile([-0.1, 0.1], 10)),
+        ]
+        assert ranking._is_clear(*rows, "Yacht") == clear, name
+
+
+def test_one_seed_shows_no_difference():
+    rows = [ranking.Row(m, s, 0.0, np.nan, 1.0, np.array([s])) for m, s in (("A", 1.0), ("B", 9.0))]
+    assert not ranking._is_clear(*rows, "MNIST")
+    more = [
+        ranking.Row(r.method, r.score, 0.1, np.nan, 1.0, r.score + np.arange(3.0)) for r in rows
+    ]
+    assert ranking._is_clear(*more, "MNIST")
+
+
+def test_what_the_lesson_says_of_the_ranking():
+    """Lesson 12, "What you should have seen": the best methods, their rivals, the fastest ones."""
+    found = {
+        (name, measure): sorted(ranking.rows(name, measure), key=lambda row: row.score)
+        for name in ranking.REGRESSION
+        for measure in ranking.MEASURES[:2]
+    }
+    best = {
+        name: [found[name, m][0].method for m in ranking.MEASURES[:2]]
+        for name in ("Yacht", "Energy", "Kin8nm")
+    }
+    assert best == {"Yacht": ["GP"] * 2, "Energy": ["GP"] * 2, "Kin8nm": ["D.E"] * 2}
+    for name in ("Concrete", "Wine", "Power Plant"):
+        by_error, by_likelihood = (found[name, m] for m in ranking.MEASURES[:2])
+        assert by_error[0].method != by_likelihood[0].method
+        rival = next(row for row in by_likelihood if row.method == by_error[0].method)
+        assert not ranking._is_clear(by_likelihood[0], rival, name)
+    for name, n_rivals in {"Yacht": 2, "Energy": 1, "Kin8nm": 0, "Boston": 13}.items():
+        first, *others = found[name, "negative log likelihood"]
+        assert sum(not ranking._is_clear(first, row, name) for row in others) == n_rivals
+    fronts = [
+        re.search("time: (.*)[.]", ranking.panel().render(data=d, measure=m).readout)[1].split(
+            " · "
+        )
+        for d, m in found
+    ]
+    assert sum("MAP" in front for front in fronts) > sum("D.E" in front for front in fronts) > 8

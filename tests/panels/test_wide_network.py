@@ -1,0 +1,110 @@
+import io
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from bdl_lessons.panels.wide_network import (
+    BIAS_VAR,
+    DEPTHS,
+    GRID,
+    KERNELS,
+    WEIGHT_VAR,
+    WIDTHS,
+    closed_form,
+    draw_noise,
+    panel,
+    sample,
+)
+from bdl_lessons.reference import RandomFeatures
+
+
+def pixels(picture) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(picture.png)))
+
+
+@pytest.fixture(scope="module")
+def wide():
+    return panel()
+
+
+def test_every_corner_of_the_controls_renders(wide):
+    for nonlinearity in KERNELS:
+        for depth in DEPTHS:
+            for width in (WIDTHS[0], WIDTHS[-1]):
+                picture = wide.render(nonlinearity=nonlinearity, depth=depth, width=width)
+                assert f"<b>{width}</b>" in picture.readout
+                assert pixels(picture).shape == (340, 960, 3)
+
+
+def test_a_picture_depends_on_the_controls_alone(wide):
+    first = wide.render(width=4).png
+    wide.render(width=1024, nonlinearity="cos", depth=3)
+    assert panel().render(width=4).png == first
+    assert wide.render(width=8).png != first
+
+
+@pytest.mark.parametrize("nonlinearity", KERNELS)
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_the_widest_network_is_close_to_the_closed_form(nonlinearity, depth):
+    exact = closed_form(nonlinearity, depth)
+    errors = []
+    for width in (WIDTHS[0], WIDTHS[-1]):
+        networks = [sample(nonlinearity, depth, width, draw_noise(seed)) for seed in range(4)]
+        gaps = [(network.covariance - exact).norm() / exact.norm() for network in networks]
+        errors.append(sum(gaps) / 4)
+    assert errors[1] < 0.06
+    assert errors[0] > 5 * errors[1]
+
+
+def test_about_300_relu_units_are_right_to_ten_percent():
+    """The lesson's answer to its second question."""
+    exact = closed_form("relu", 1)
+    networks = [sample("relu", 1, 256, draw_noise(seed)) for seed in range(12)]
+    gaps = torch.stack([(n.covariance - exact).norm() / exact.norm() for n in networks])
+    assert 0.07 < gaps.square().mean().sqrt() < 0.16
+
+
+@pytest.mark.parametrize("nonlinearity", KERNELS)
+def test_sampled_functions_have_the_distribution_of_sampled_weights(nonlinearity):
+    """Mean and standard deviation of a covariance entry over networks, both ways of sampling."""
+    width, depth, n = 8, 2, 500
+    rng = torch.Generator().manual_seed(0)
+    on_grid, by_weights, noise = [], [], draw_noise(0)
+    for start in range(0, n * width, width):  # disjoint columns: independent networks
+        columns = slice(start, start + width)
+        part = noise._replace(units=noise.units[..., columns], phases=noise.phases[columns])
+        on_grid.append(sample(nonlinearity, depth, width, part).covariance[30, 12])
+        features = RandomFeatures(
+            1, width, nonlinearity, rng, depth=depth, weight_var=WEIGHT_VAR, bias_var=BIAS_VAR
+        )
+        phi = features(GRID[[30, 12], None])
+        by_weights.append(BIAS_VAR + WEIGHT_VAR * phi[0] @ phi[1])
+    on_grid, by_weights = torch.stack(on_grid), torch.stack(by_weights)
+    error = ((on_grid.var() + by_weights.var()) / n).sqrt()
+    assert (on_grid.mean() - by_weights.mean()).abs() < 4 * error
+    assert 0.6 < on_grid.std() / by_weights.std() < 1.7
+
+
+def test_a_wider_network_keeps_the_units_it_had():
+    """At depth 1 the sum over units grows by appending: K * ΦΦ' rises by a covariance."""
+    noise = draw_noise(0)
+    narrow, wide = (sample("relu", 1, width, noise).covariance - BIAS_VAR for width in (4, 8))
+    added = 8 * wide - 4 * narrow
+    assert torch.linalg.eigvalsh(added).min() > -1e-9
+    assert torch.linalg.matrix_rank(added, atol=1e-6) <= 4
+
+
+def test_draws_have_the_stated_covariance():
+    """Over many last layers of one network, outputs covary as the network's covariance says."""
+    noise = draw_noise(1)
+    network = sample("erf", 1, 16, noise)
+    rng = torch.Generator().manual_seed(2)
+    many = noise._replace(
+        last=torch.randn(20_000, 16, generator=rng, dtype=torch.float64),
+        bias=torch.randn(20_000, 1, generator=rng, dtype=torch.float64),
+    )
+    draws = sample("erf", 1, 16, many).draws
+    error = (draws.mT @ draws / len(draws) - network.covariance).abs().max()
+    assert error < 5 * network.covariance.max() * (2 / len(draws)) ** 0.5

@@ -1,0 +1,157 @@
+import pytest
+
+from bdl_lessons.core import markdown
+from reproductions.images import classification, tables
+from reproductions.images import classification as report
+from reproductions.records import trial_key
+from reproductions.report import recorded
+
+RECORDS = recorded(report.EXPERIMENT)
+
+
+def record(method, value, seed=0, data="fashion-mnist", **setting):
+    config = {"data": data, "ood": ["notmnist-small", "mnist"], "method": method, **setting}
+    return {"config": config, "seed": seed, "metrics": {"val_nll": value, "nll": value}}
+
+
+def test_the_setting_with_the_smallest_validation_nll_of_the_first_seed_is_chosen():
+    records = [
+        record("VD", 0.3, kl_weight=0.1),
+        record("VD", 0.2, kl_weight=1.0),
+        record("VD", 0.1, kl_weight=0.1, data="mnist"),
+        record("VD", 0.1, kl_weight=0.1, seed=1),
+        record("MAP", 0.5),
+    ]
+    picked = tables.chosen(records, "fashion-mnist")
+    assert picked == {"VD": tables.setting(records[1]), "MAP": tables.setting(records[4])}
+
+
+def wrongly_chosen(records):
+    """The methods whose whole grid is recorded and whose chosen setting is not the best of it."""
+    wrong = []
+    for method, settings in classification.GRID.items():
+        configs = [classification._config(report.CHOICE, method, one) for one in settings]
+        tried = [tables.where(records, **config, seed=0) for config in configs]
+        if all(tried):
+            best = min(range(len(tried)), key=lambda i: tried[i][0]["metrics"]["val_nll"])
+            wrong += [method] if best != classification.CHOSEN[method] else []
+    return wrong
+
+
+@pytest.mark.skipif(not RECORDS, reason="no records")
+def test_the_chosen_settings_are_those_with_the_smallest_validation_nll_in_the_records():
+    assert wrongly_chosen(RECORDS) == []
+
+
+def test_a_choice_that_is_not_the_smallest_validation_nll_is_found():
+    def tried(chosen_nll, other_nll):
+        return [
+            {
+                "config": classification._config(report.CHOICE, "MCD", setting),
+                "seed": 0,
+                "metrics": {"val_nll": chosen_nll if i == report.CHOSEN["MCD"] else other_nll},
+            }
+            for i, setting in enumerate(report.GRID["MCD"])
+        ]
+
+    assert wrongly_chosen(tried(0.1, 0.2)) == []
+    assert wrongly_chosen(tried(0.2, 0.1)) == ["MCD"]
+    assert wrongly_chosen(tried(0.2, 0.1)[:-1]) == []  # its grid is not complete
+
+
+def test_settings_are_tried_before_they_are_used_and_every_method_has_three_seeds():
+    grid = classification.GRID
+    trials = classification.trials("paper")
+    for method, settings in grid.items():
+        mine = [u for u in trials if u.config["method"] == method]
+        assert {(u.config["data"], u.seed) for u in mine[: len(settings)]} == {("fashion-mnist", 0)}
+        assert len(mine) == len(settings) + 5  # MNIST, then both sets with two more seeds
+        assert len({(u.config["data"], u.seed) for u in mine}) == 6
+    assert len({trial_key(u.config, u.seed) for u in trials}) == len(trials)
+    assert all(u.config["ood"][1] != u.config["data"] for u in trials)
+
+
+def test_what_is_made_of_plain_networks_has_the_prior_chosen_for_map(monkeypatch):
+    monkeypatch.setitem(classification.CHOSEN, "MAP", 4)
+    wanted = classification.GRID["MAP"][4]
+    for method in classification.AS_MAP:
+        mine = [u for u in classification.trials("paper") if u.config["method"] == method]
+        assert all(wanted.items() <= u.config.items() for u in mine)
+
+
+def test_with_several_values_the_standard_error_is_shown():
+    assert markdown.mean_and_error([0.5], 2) == "0.50"
+    assert markdown.mean_and_error([1.0, 2.0, 3.0], 3) == "2.000 ± 0.577"
+
+
+def whole_record(method, seed, nll, data="fashion-mnist", **changes):
+    """A record with everything that the report shows."""
+    config = report._config(data, method, report.GRID[method][report.CHOSEN[method]])
+    metrics = {"nll": nll, "val_nll": nll, "accuracy_percent": 90.0 + nll, "ece": 0.01}
+    metrics |= {"epochs": 9.0, "best_epoch": 4.0, "no_better": 1.0, **changes}
+    for other in config["ood"]:
+        for score in report.SCORE_NAMES:
+            metrics |= {f"{other}/{score}/{name}": 0.9 for name in tables.MEASURES}
+    counts = [3, 1, *[0] * 18]
+    arrays = {f"entropy/{name}": counts for name in (data, *config["ood"])}
+    arrays["val_nll"] = [[1.0, 0.5, 0.4, 0.4, 0.399]]
+    return {"config": config, "seed": seed, "metrics": metrics, "arrays": arrays}
+
+
+def test_differences_are_paired_by_seed_and_clear_beyond_students_interval():
+    values = {"VSD T=2": [0.31, 0.42, 0.53], "MAP": [0.30, 0.40, 0.50], "VD": [0.4, 0.42, 0.4]}
+    rows = [whole_record(m, seed, v) for m, nlls in values.items() for seed, v in enumerate(nlls)]
+    rows.append(whole_record("MAP", 7, 9.0))  # no such seed of VSD: left out
+    gaps = tables.differences(rows, "VSD T=2", ("MAP", "VD", "D.E"), ["nll"])
+    assert set(gaps) == {("nll", "MAP"), ("nll", "VD")}
+    gap = gaps["nll", "MAP"]
+    assert (gap.mean, gap.error, gap.n) == pytest.approx((0.02, 0.01 / 3**0.5, 3))
+    assert not gap.is_clear  # 3.5 errors: two errors would not do for three seeds
+    assert tables.Gap(4.4, 1.0, 3).is_clear
+    assert not tables.Gap(4.2, 1.0, 3).is_clear
+    assert not tables.Gap(9.0, None, 1).is_clear
+
+
+def test_the_conclusion_names_clear_differences_on_their_side():
+    values = {"VSD T=2": [0.30, 0.40, 0.50], "MAP": [0.201, 0.30, 0.40], "VD": [0.5, 0.6, 0.701]}
+    rows = [whole_record(m, seed, v) for m, nlls in values.items() for seed, v in enumerate(nlls)]
+    text = report._differences_of_vsd("fashion-mnist", rows)
+    better, worse = text.split("There VSD T=2 is better than: ")[1].split(". It is worse than: ")
+    assert "VD in NLL (nats) (-0.2003 ± 0.0003)" in better
+    assert "MAP in accuracy (%) (+0.10 ± 0.00)" in better
+    assert "MAP in NLL (nats) (+0.0997 ± 0.0003)" in worse
+    assert "VD in accuracy (%)" in worse
+    assert "ECE" not in better + worse
+    assert "Of these 14 differences 4 exclude 0" in text
+
+
+def test_the_report_says_which_trainings_had_not_stopped_improving():
+    rows = [whole_record("MAP", seed, 0.3) for seed in range(3)]
+    assert "In 3 of 3 trials every network stopped" in report._stopped(rows)
+    rows.append(whole_record("VD", 0, 0.3, no_better=0.0))
+    assert "In 3 of 4 trials" in report._stopped(rows)
+    assert "in the others (VD) the epochs ran out" in report._stopped(rows)
+    assert "| MAP | 9.0 ± 0.0 | 4.0 ± 0.0 | 100 | 0.25 |" in tables.endings(rows)
+
+
+def test_every_recorded_part_is_shown():
+    rows = [
+        whole_record(method, seed, 0.3 + seed / 10, data)
+        for data in ("mnist", "fashion-mnist")
+        for method in report.SHOWN
+        for seed in range(3)
+    ]
+    text = report.table(rows)
+    assert text.count("| method | FPR at 95 % TPR |") == 2 * 2 * 2
+    assert text.count("VSD T=2 minus the others") == 2
+    picture = report.figure(rows)
+    assert len(picture.axes) == 4
+    lines = picture.axes[0].lines
+    assert [line.get_label() for line in lines] == list(report.SHOWN)
+    assert lines[0].get_ydata()[:3].tolist() == [0, 75, 100]
+
+
+def test_published_rows_are_named_as_other_data():
+    text = report._published()
+    assert "SVHN" in text
+    assert "| VSD | CIFAR10 | 0.45 | 0.14 | 0.93 | 0.97 | 0.81 |" in text

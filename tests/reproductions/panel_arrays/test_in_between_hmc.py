@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+import torch
+
+from bdl_lessons.datasets import origin_clusters
+from bdl_lessons.panels import arrays
+from bdl_lessons.reference import BayesLinear, hmc
+from reproductions.panel_arrays import in_between_hmc
+from reproductions.panel_arrays.in_between_hmc import features, minus_log_posterior, output
+from reproductions.panel_arrays.in_between_uncertainty import NOISE_VAR
+
+
+@pytest.fixture(scope="module")
+def clusters():
+    data = origin_clusters()
+    return data.x.double(), data.y.double()
+
+
+def hidden_layer(seed):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(3, 50, generator=generator, dtype=torch.float64)
+
+
+def test_the_potential_is_the_prior_plus_the_evidence_of_a_linear_regression(clusters):
+    x, y = clusters
+    off = []
+    for seed in range(3):
+        hidden = hidden_layer(seed)
+        evidence = BayesLinear(features(hidden, x), y, NOISE_VAR, 1.0).log_evidence()
+        expected = hidden.square().sum() / 2 - evidence
+        off.append(float(minus_log_posterior(hidden, x, y)[0] - expected))
+    assert np.ptp(off) < 1e-6  # equal up to one constant
+
+
+def test_the_output_has_the_moments_of_that_regression(clusters):
+    x, y = clusters
+    hidden = hidden_layer(0)
+    mean, root = output(hidden, x, y, x[::20])
+    regression = BayesLinear(features(hidden, x), y, NOISE_VAR, 1.0)
+    expected, variance = regression.predict(features(hidden, x[::20]))
+    torch.testing.assert_close(mean, expected)
+    torch.testing.assert_close(root.square().sum(0), variance - NOISE_VAR, atol=1e-9, rtol=1e-6)
+
+
+def test_a_network_from_the_prior_has_the_variance_of_the_process(clusters):
+    x, _ = clusters
+    squares = [features(hidden_layer(seed), x[:1]).square().sum() for seed in range(400)]
+    stored_prior = 1 + 16 * (1 + 8 * float(x[0].square().sum())) / 2  # the ReLU kernel's diagonal
+    assert float(torch.stack(squares).mean()) == pytest.approx(stored_prior, rel=0.05)
+
+
+def test_the_gradient_is_that_of_the_potential(clusters):
+    layers = torch.stack([hidden_layer(seed) for seed in range(2)]).requires_grad_()
+    value, gradient = minus_log_posterior(layers, *clusters)
+    (expected,) = torch.autograd.grad(value.sum(), layers)
+    torch.testing.assert_close(gradient, expected, rtol=1e-6, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_short_chains_have_the_shapes_that_are_stored():
+    made = in_between_hmc.make_arrays(n_chains=8, n_warmup=5, n_draws=20, n_leapfrog=5)
+    stored = arrays.load("in_between_hmc")
+    assert made.keys() == stored.keys()
+    for name, values in made.items():
+        assert np.isfinite(values).all(), name
+        assert values.shape == stored[name].shape, name
+
+
+def test_the_stored_chains_agree_and_are_uncertain_in_the_gap():
+    stored = arrays.load("in_between_hmc")
+    gap, ends = 56, [16, 96]
+    assert stored["r_hat_mean"].max() < 1.02
+    assert stored["r_hat_variance"].max() < 1.02
+    assert stored["std_error"][gap] < 0.015 * stored["std"][gap]
+    assert stored["std"][gap] > 20 * stored["std"][ends].max()
+    assert stored["draws"][:, gap].std() == pytest.approx(stored["std"][gap], rel=0.3)
+    assert ((stored["acceptance"] > 0.5) & (stored["acceptance"] < 0.95)).all()
+
+
+@pytest.mark.slow
+def test_chains_from_the_prior_come_to_where_the_posterior_is(clusters):
+    x, y = clusters
+    start = torch.stack([hidden_layer(seed) for seed in (7, 8)])
+    hidden, _ = hmc(
+        lambda layers: minus_log_posterior(layers, x, y),
+        start,
+        n_warmup=40,
+        n_draws=10,
+        n_leapfrog=50,
+        step_size=0.003,
+        generator=torch.Generator().manual_seed(0),
+    )
+    mean = output(hidden, x, y, x)[0].mean((0, 1))
+    assert float((mean - y).square().mean().sqrt()) < 0.15  # noise of 0.1

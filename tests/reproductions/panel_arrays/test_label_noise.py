@@ -1,0 +1,120 @@
+import numpy as np
+import pytest
+import torch
+
+from bdl_lessons.models.layers.hierarchical_dropout import ScaledNoise
+from bdl_lessons.panels import arrays
+from reproductions.panel_arrays import label_noise
+
+
+@pytest.fixture(scope="module")
+def stored():
+    return arrays.load("label_noise")
+
+
+def test_the_arrays_have_one_entry_for_each_run(stored):
+    runs = (len(label_noise.METHODS), len(label_noise.SHARES), label_noise.SEEDS)
+    for key in ("clean_accuracy", "train_accuracy", "train_nll", "test_nll", "kl_weight"):
+        assert stored[key].shape == runs
+    for key in ("spectral_norm", "penalty", "alpha"):
+        assert stored[key].shape == (*runs, 3)
+        assert (stored[key] >= 0).all()
+    assert all(np.isfinite(values).all() for values in stored.values())
+
+
+def test_alpha_is_learned_within_its_bound_and_absent_without_noise(stored):
+    for method, alpha in zip(label_noise.METHODS, stored["alpha"], strict=True):
+        no_noise = method in {"no prior", "MAP"}
+        assert (alpha == 0).all() if no_noise else ((alpha > 0) & (alpha <= 1)).all()
+
+
+def test_map_has_a_precision_and_all_kinds_of_noise_share_one_kl_weight(stored):
+    weights = dict(zip(label_noise.METHODS, stored["kl_weight"], strict=True))
+    assert set(weights.pop("MAP").flat) <= set(label_noise.PRECISIONS)
+    assert (weights.pop("no prior") == 0).all()
+    for untuned in ("VSD, T = 0, untuned", "VSD, KL per weight"):
+        assert (weights.pop(untuned) == 1).all()
+    for weight in weights.values():
+        assert set(weight.flat) <= set(label_noise.KL_WEIGHTS)
+        assert np.allclose(weight, weights["VSD, T = 0"])
+
+
+def test_noise_gets_no_more_tries_than_map():
+    assert 1.0 in label_noise.KL_WEIGHTS
+    assert len(label_noise.KL_WEIGHTS) <= len(label_noise.PRECISIONS)
+
+
+@pytest.mark.parametrize(
+    ("method", "tried"), [("MAP", label_noise.PRECISIONS), ("VSD, T = 0", label_noise.KL_WEIGHTS)]
+)
+def test_a_strength_is_chosen_on_examples_that_are_not_trained_on(method, tried, monkeypatch):
+    x, y = torch.zeros(1, 6, 64), torch.arange(6)[None]
+    trained, validated = [], []
+
+    def fitted(name, x, y, weight, *rest):
+        trained.append((name, y.tolist(), weight.item()))
+        return None, None
+
+    def nll(_, labels):  # the second try is the best
+        validated.append(labels.tolist())
+        return torch.tensor([1.0 if len(validated) == 2 else 2.0])
+
+    monkeypatch.setattr(label_noise, "N_VALIDATION", 2)
+    monkeypatch.setattr(label_noise, "_data_of_all", lambda n_seeds: (x, y))
+    monkeypatch.setattr(label_noise, "_fitted", fitted)
+    monkeypatch.setattr(label_noise, "_probabilities", lambda *_: None)
+    monkeypatch.setattr(label_noise, "_nll", nll)
+    assert label_noise._chosen.__wrapped__(method, 1, 1).item() == tried[1]
+    assert trained == [(method, [[0, 1, 2, 3]], value) for value in tried]
+    assert validated == [[[4, 5]]] * len(tried)
+
+
+def test_the_kl_weight_scales_the_kl_of_the_noise():
+    x, y = label_noise._data(0.3, 0)[:2]
+    noise = []
+    for value in (1.0, 400.0):
+        fitted = label_noise._fitted("VD", x[None], y[None], torch.tensor([value]), 1, 40)
+        noise.append(fitted[0].network(0)[0].alpha.mean())
+    assert noise[1] > 1.05 * noise[0]
+
+
+@pytest.mark.parametrize("share", label_noise.SHARES)
+def test_the_share_of_random_labels(share):
+    x, y, _, y_clean, y_test = label_noise._data(share, 0)
+    assert len(x) == len(y) == label_noise.N_TRAIN
+    changed = (y_clean != y_test).double().mean()
+    assert changed == pytest.approx(0.9 * share, abs=0.05)
+
+
+def test_methods_differ_in_what_their_names_say():
+    methods = {name: factory.linear(4, 3) for name, factory in label_noise.METHODS.items()}
+    assert not methods["no prior"].is_random
+    assert not methods["MAP"].is_random
+    assert label_noise.METHODS["VD"].prior == "log_uniform"
+    assert label_noise.METHODS["VSD, T = 0"].prior == "empirical_bayes"
+    assert label_noise.METHODS["VSD, T = 0, untuned"] == label_noise.METHODS["VSD, T = 0"]
+    for name, n_reflections in [("VD", 0), ("VSD, T = 0", 0), ("VSD, T = 2", 2)]:
+        assert len(methods[name].noise.vectors) == n_reflections
+        assert label_noise.METHODS[name].kl_per == "factor"
+    assert isinstance(methods["hierarchical VSD"].noise, ScaledNoise)
+    assert len(methods["hierarchical VSD"].noise.base.vectors) == 2
+    assert label_noise.METHODS["VSD, KL per weight"].kl_per == "weight"
+
+
+def test_training_returns_what_is_stored(stored, monkeypatch):
+    monkeypatch.setattr(label_noise, "N_DRAWS", 10)
+    found = label_noise.train("hierarchical VSD", n_seeds=2, n_steps=3)
+    assert set(found) == set(stored)
+    n_shares = len(label_noise.SHARES)
+    for key, value in found.items():
+        assert value.shape == (n_shares, 2, *stored[key].shape[3:])
+
+
+@pytest.mark.slow
+def test_the_committed_arrays_are_what_training_gives(stored):
+    row = list(label_noise.METHODS).index("VSD, T = 2")
+    torch.manual_seed(1)
+    found = label_noise.train("VSD, T = 2")
+    assert np.allclose(found["clean_accuracy"], stored["clean_accuracy"][row], atol=0.03)
+    assert np.allclose(found["spectral_norm"], stored["spectral_norm"][row], rtol=0.1)
+    assert np.allclose(found["penalty"], stored["penalty"][row], rtol=0.3)

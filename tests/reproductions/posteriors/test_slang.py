@@ -1,0 +1,243 @@
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from bdl_lessons.models import Deterministic, Network, initialise, mlp
+from bdl_lessons.probability import gaussian_nll
+from reproductions.posteriors.slang import (
+    LowRankPrecision,
+    example_gradients,
+    fit_slang,
+    predict_slang,
+    updated,
+)
+
+PLAIN = Deterministic()
+
+
+def gen(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def randn(*shape, seed=0):
+    return torch.randn(*shape, generator=gen(seed), dtype=torch.float64)
+
+
+@pytest.fixture(params=["rank 2", "columns that agree", "zero"])
+def q(request):
+    factor = randn(5, 2, seed=1)
+    if request.param == "columns that agree":
+        factor[:, 1] = factor[:, 0]
+    if request.param == "zero":
+        factor.zero_()
+    return LowRankPrecision(randn(5, seed=2), factor, randn(5, seed=3).exp())
+
+
+def dense_cov(q):
+    return torch.linalg.inv(q.factor @ q.factor.T + q.diagonal.diag())
+
+
+def test_draws_have_the_dense_covariance_whatever_the_rank(q):
+    n = 10_000
+    draws, cov = q.draw(n, gen(4)), dense_cov(q)
+    var = cov.diagonal()
+    assert ((draws.mean(0) - q.mean).abs() / (var / n).sqrt()).max() < 5
+    error = ((var[:, None] * var + cov.square()) / n).sqrt()
+    assert ((torch.cov(draws.T) - cov).abs() / error).max() < 5
+
+
+def test_the_root_of_the_covariance_is_exact(q):
+    """The draw is linear in its noise: feed it the unit vectors."""
+    at_zero = LowRankPrecision(torch.zeros(5).double(), q.factor, q.diagonal)
+    n = 5
+    noise = torch.randn(n, 5, generator=gen(4), dtype=torch.float64)
+    root = torch.linalg.solve(noise, at_zero.draw(n, gen(4)))  # noise @ root.T = draws
+    torch.testing.assert_close(root.T @ root, dense_cov(q))
+
+
+def test_solve_is_the_dense_one(q):
+    b = randn(5, seed=5)
+    torch.testing.assert_close(q.solve(b), dense_cov(q) @ b)
+
+
+@pytest.mark.parametrize("name", ["mean", "diagonal", "factor"])
+def test_a_column_or_an_axis_of_length_one_is_refused(name):
+    parts = {"mean": randn(5), "factor": randn(5, 2), "diagonal": randn(5).exp()}
+    for wrong in (parts[name][:1], parts[name].unsqueeze(-1)):
+        with pytest.raises(ValueError, match="must have one shape"):
+            LowRankPrecision(**parts | {name: wrong})
+
+
+def test_a_step_is_the_dense_one():
+    """Keep the two leading eigenvectors of the mixture, put the rest of its diagonal into d."""
+    q = LowRankPrecision(randn(5, seed=1), randn(5, 2, seed=2), randn(5, seed=3).exp())
+    g, direction, precision = randn(7, 5, seed=4), randn(5, seed=5), randn(5, seed=6).exp()
+    new = updated(q, g, direction, 30, precision, lr=0.1, beta=0.2)
+    mixture = 0.8 * q.factor @ q.factor.T + 0.2 * 30 * g.T @ g / 7
+    values, vectors = torch.linalg.eigh(mixture)
+    kept = vectors[:, -2:] * values[-2:] @ vectors[:, -2:].T
+    torch.testing.assert_close(new.factor @ new.factor.T, kept)
+    expected = 0.8 * q.diagonal + 0.2 * precision + (mixture - kept).diagonal()
+    torch.testing.assert_close(new.diagonal, expected)
+    step = torch.linalg.inv(kept + expected.diag()) @ (30 * direction + precision * q.mean)
+    torch.testing.assert_close(new.mean, q.mean - 0.1 * step)
+
+
+def test_gaussians_side_by_side_are_gaussians_one_by_one():
+    parts = [
+        LowRankPrecision(randn(5, seed=s), randn(5, 2, seed=s + 1), randn(5, seed=s + 2).exp())
+        for s in (1, 4)
+    ]
+    both = LowRankPrecision(
+        *(torch.stack([getattr(p, n) for p in parts]) for n in ("mean", "factor", "diagonal"))
+    )
+    g, b = randn(2, 7, 5, seed=9), randn(2, 5, seed=8)
+    torch.testing.assert_close(
+        both.solve(b), torch.stack([p.solve(v) for p, v in zip(parts, b, strict=True)])
+    )
+    precision = torch.full((5,), 2.0).double()
+    new = updated(both, g, b, 30, precision, 0.1, 0.2)
+    alone = [
+        updated(p, *each, 30, precision, 0.1, 0.2) for p, *each in zip(parts, g, b, strict=True)
+    ]
+    torch.testing.assert_close(new.mean, torch.stack([a.mean for a in alone]))
+    assert both.draw(3, gen()).shape == (3, 2, 5)
+
+
+def small_conv():
+    network = Network(PLAIN.conv2d(1, 2, 3), nn.Tanh(), nn.Flatten(), PLAIN.linear(8, 3))
+    return initialise(network, gen()).double()
+
+
+def test_example_gradients_are_those_of_one_example_at_a_time():
+    network = small_conv()
+    flat = torch.cat([p.detach().flatten() for p in network.parameters()])
+    theta = torch.stack([flat, 2 * flat])
+    x, labels = randn(4, 1, 4, 4, seed=1), torch.tensor([0, 2, 1, 2])
+    gradients = example_gradients(network, cross_entropy, theta, x, labels)
+    for i in range(4):
+        loss = cross_entropy(network(x[i : i + 1], "mean"), labels[i : i + 1])
+        expected = torch.autograd.grad(loss, list(network.parameters()))
+        torch.testing.assert_close(gradients[0, i], torch.cat([g.flatten() for g in expected]))
+    assert not torch.allclose(gradients[0], gradients[1])
+
+
+def test_a_linear_model_gets_nearly_its_exact_posterior():
+    """Nearly: the empirical Fisher matrix is the curvature only on average."""
+    n = 200
+    x = randn(n, 2, seed=1)
+    y = x @ torch.tensor([[0.5], [-0.5]]).double() + randn(n, 1, seed=2)
+    network = initialise(mlp((2, 1), PLAIN), gen()).double()
+    settings = {"n_steps": 150, "rank": 3, "lr": 0.1, "beta": 0.05, "batch_size": 50}
+    q = fit_slang(
+        *(network, x, y, partial(gaussian_nll, tau=1.0)), generator=gen(3), n_samples=2, **settings
+    )
+    design = torch.cat([x, torch.ones(n, 1).double()], 1)
+    exact_cov = torch.linalg.inv(design.T @ design + torch.eye(3).double())
+    exact_mean = (exact_cov @ (design.T @ y)).flatten()
+    assert ((q.mean - exact_mean) / exact_cov.diagonal().sqrt()).abs().max() < 1.5
+    cov = torch.linalg.inv(q.factor @ q.factor.T + q.diagonal.diag())
+    ratio = cov.diagonal() / exact_cov.diagonal()
+    assert ((ratio > 0.5) & (ratio < 2)).all()
+
+
+@pytest.mark.parametrize("kl_weight", [1.0, 0.1])
+def test_a_tempered_posterior_of_classes_has_the_tempered_curvature(kl_weight):
+    """Two equally frequent classes, nothing but biases: along (1, -1) the NLL curves by N / 2."""
+    n, labels = 500, torch.arange(500) % 2
+    network = mlp((1, 2), PLAIN).double()
+    for parameter in network.parameters():
+        parameter.data.zero_()
+    settings = {"n_steps": 300, "beta": 0.05, "lr": 0.01, "batch_size": 50, "init_precision": 500.0}
+    q = fit_slang(
+        *(network, torch.zeros(n, 1).double(), labels, cross_entropy),
+        **{"generator": gen(1), "n_samples": 1, "kl_weight": kl_weight, **settings},
+    )
+    along = torch.tensor([0.0, 0, 1, -1]).double() / 2**0.5
+    precision = (q.factor.T @ along).square().sum() + q.diagonal @ along.square()
+    assert precision.item() == pytest.approx(1 + n / 2 / kl_weight, rel=0.05)
+
+
+def test_networks_side_by_side_fit_curves_with_precisions_of_their_own():
+    x = torch.linspace(-1, 1, 60)[:, None].expand(2, 60, 1)
+    y = torch.stack([torch.sin(3 * x[0]), torch.cos(3 * x[0])])
+    networks = [initialise(mlp((1, 20, 1), PLAIN), gen(seed)) for seed in range(2)]
+    before = [p.clone() for p in networks[0].parameters()]
+    settings = {"n_steps": 100, "lr": 0.2, "beta": 0.05, "batch_size": 20, "n_samples": 2}
+    q = fit_slang(
+        *(networks, x, y, gaussian_nll),
+        nll_args=(torch.tensor([10.0, 5.0]),),
+        generator=gen(1),
+        **settings,
+    )
+    draws = predict_slang(q, networks[0], x, 30, generator=gen(2))
+    assert draws.shape == (30, 2, 60, 1)
+    assert ((draws.mean(0) - y).square().mean((1, 2)).sqrt() < 0.3).all()
+    assert (draws.std(0).mean((1, 2)) > 0.05).all()
+    unchanged = map(torch.equal, before, networks[0].parameters())  # bits: copies
+    assert all(unchanged)
+
+
+def test_a_draw_is_one_function_at_all_rows_and_convolutions_work():
+    network = small_conv()
+    x, labels = randn(6, 1, 4, 4, seed=1), torch.tensor([0, 2, 1, 2, 1, 1])
+    q = fit_slang(network, x, labels, cross_entropy, n_steps=3, generator=gen(), batch_size=4)
+    draws = predict_slang(q, network, x[:1].expand(5, 1, 4, 4), 7, generator=gen(1))
+    assert draws.shape == (7, 5, 3)
+    torch.testing.assert_close(draws, draws[:, :1].expand_as(draws))
+    assert not torch.allclose(draws[0], draws[1])
+
+
+def without_data(**settings):
+    """Where the data say nothing, only the prior moves the precision."""
+    return fit_slang(
+        initialise(mlp((2, 1), PLAIN), gen()),
+        torch.zeros(5, 2),
+        torch.zeros(5, 1),
+        lambda output, y: 0 * output.sum(),
+        generator=gen(),
+        batch_size=5,
+        beta=0.2,
+        **settings,
+    )
+
+
+def test_a_constant_gradient_is_its_own_average_from_the_first_step_on():
+    """So momentum changes nothing: the average is divided by the weights that it has so far."""
+    means = []
+    for momentum in (0.0, 0.9):
+        q = fit_slang(
+            *(initialise(mlp((2, 1), PLAIN), gen()), torch.ones(5, 2), torch.zeros(5, 1)),
+            lambda output, y: output.sum() / len(y),
+            **{"n_steps": 2, "generator": gen(), "batch_size": 5, "momentum": momentum},
+        )
+        means.append(q.mean)
+    torch.testing.assert_close(*means)
+
+
+def test_without_data_the_precision_becomes_that_of_the_prior():
+    q = without_data(n_steps=100, n_samples=1, prior_precision=3.0)
+    torch.testing.assert_close(q.diagonal, torch.full((3,), 3.0))
+
+
+def test_the_first_precision_is_forgotten_by_the_share_of_a_step():
+    q = without_data(n_steps=2, init_precision=50.0)
+    torch.testing.assert_close(q.diagonal, torch.full((3,), 1 + 0.8**2 * 49))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [({"batch_size": 9}, "batch_size"), ({"rank": 0}, "rank"), ({"n_samples": 0}, "n_samples")],
+)
+def test_bad_input_is_named(change, words):
+    network, x = mlp((2, 1), PLAIN), torch.ones(5, 2)
+    settings = {"n_steps": 1, "generator": gen(), "batch_size": 5} | change
+    with pytest.raises(ValueError, match=words):
+        fit_slang(network, x, x[:, :1], partial(gaussian_nll, tau=1.0), **settings)
+    with pytest.raises(ValueError, match="x and y"):
+        fit_slang(
+            [network], x, x[:, :1], partial(gaussian_nll, tau=1.0), n_steps=1, generator=gen()
+        )

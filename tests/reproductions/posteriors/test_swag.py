@@ -1,0 +1,189 @@
+from collections import deque
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+from bdl_lessons.inference import BatchedNetworks, sgd
+from bdl_lessons.models import Deterministic, Network, initialise, mlp
+from bdl_lessons.probability import gaussian_nll
+from reproductions.posteriors.swag import SWAG, fit_swag, predict_swag, swag_schedule
+
+PLAIN = Deterministic()
+
+
+def gen(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def collected(n=7, max_rank=4):
+    """SWAG over two tensors that took ``n`` random values, and these as ``(n, D)``."""
+    g = gen(1)
+    parameters = [torch.zeros(2, dtype=torch.float64), torch.zeros(1, 2, dtype=torch.float64)]
+    swag, values = SWAG(parameters), []
+    swag.deviations = deque(maxlen=max_rank)
+    for _ in range(n):
+        for p in parameters:
+            p.copy_(torch.randn(p.shape, generator=g, dtype=torch.float64) + 1)
+        values.append(flat(parameters))
+        swag.collect()
+    return swag, torch.stack(values)
+
+
+def flat(tensors):
+    return torch.cat([t.flatten() for t in tensors])
+
+
+def dense_posterior(values, max_rank):
+    """Mean and covariance as published, from all values; the deviations at their own time."""
+    n = len(values)
+    running = values.cumsum(0) / torch.arange(1, n + 1)[:, None]
+    D = (values - running)[-max_rank:]
+    cov = values.var(0, correction=0).diag() + D.T @ D / (len(D) - 1)
+    return values.mean(0), cov / 2
+
+
+def test_mean_and_variance_are_those_of_all_that_was_collected():
+    swag, values = collected()
+    torch.testing.assert_close(flat(swag.mean), values.mean(0))
+    torch.testing.assert_close(flat(swag.var), values.var(0, correction=0))
+
+
+def test_deviations_are_the_last_ones_from_the_mean_as_it_was_then():
+    swag, values = collected(n=7, max_rank=4)
+    expected = [values[i] - values[: i + 1].mean(0) for i in range(3, 7)]
+    torch.testing.assert_close(
+        torch.stack([flat(d) for d in swag.deviations]), torch.stack(expected)
+    )
+
+
+@pytest.mark.parametrize(("n", "max_rank"), [(7, 4), (3, 20)])
+def test_draws_have_the_dense_posterior_over_all_tensors_together(n, max_rank):
+    """Also with fewer models than ``max_rank``: the divisor is the number that is there."""
+    swag, values = collected(n, max_rank)
+    g, n_draws = gen(2), 4000
+    draws = torch.stack([flat(swag.draw(g)) for _ in range(n_draws)])
+    mean, cov = dense_posterior(values, max_rank)
+    var = cov.diagonal()
+    assert ((draws.mean(0) - mean).abs() / (var / n_draws).sqrt()).max() < 5
+    error = ((var[:, None] * var + cov.square()) / n_draws).sqrt()
+    assert ((torch.cov(draws.T) - cov).abs() / error).max() < 5
+
+
+def test_small_steps_around_large_weights_keep_their_variance():
+    """Mean of squares minus square of the mean would lose it in float32."""
+    weight = torch.zeros(1)
+    swag = SWAG([weight])
+    values = 100 + 1e-3 * torch.randn(50, generator=gen(3), dtype=torch.float64)
+    for value in values:
+        weight.fill_(value)
+        swag.collect()
+    assert swag.var[0].item() == pytest.approx(values.var(correction=0).item(), rel=0.05)
+
+
+def test_the_learning_rate_falls_between_half_and_nine_tenths():
+    values = [swag_schedule(t, 0.2) for t in (0, 0.5, 0.7, 0.9, 1, 1.8)]
+    assert values == pytest.approx([1, 1, 0.6, 0.2, 0.2, 0.2])
+
+
+def settings(**change):
+    return {
+        "n_epochs": 30,
+        "collect_from": 10,
+        "batch_size": 10,
+        "generator": gen(4),
+        "optimizer": sgd(0.05),
+        "final_factor": 0.5,
+        "kl_weight": 0.0,
+    } | change
+
+
+@pytest.fixture
+def line():
+    x = torch.randn(50, 1, generator=gen(5))
+    return x, 2 * x + 1 + 0.5 * torch.randn(50, 1, generator=gen(6))
+
+
+def test_a_line_is_found_and_the_model_is_left_at_the_mean(line):
+    x, y = line
+    model = initialise(mlp((1, 1), PLAIN), gen())
+    swag = fit_swag(model, x, y, partial(gaussian_nll, tau=1.0), **settings())
+    assert swag.n_collected == 20
+    draws = predict_swag(swag, model, x, 300, generator=gen(7))
+    assert draws.shape == (300, 50, 1)
+    torch.testing.assert_close(flat(model.parameters()), flat(swag.mean))
+    ones = torch.ones_like(x)
+    best = torch.linalg.lstsq(torch.cat([x, ones], 1), y).solution.flatten()
+    assert (flat(model.parameters()) - best).abs().max() < 0.15
+    assert 0.005 < draws.std(0).mean() < 0.3
+
+
+def test_momentum_lasts_from_epoch_to_epoch(line):
+    """An optimiser made anew each epoch would forget it: the first step of all would be as long."""
+    made = []
+
+    def optimizer(parameters):
+        made.append(sgd(0.05)(parameters))
+        return made[-1]
+
+    model = initialise(mlp((1, 1), PLAIN), gen())
+    fit_swag(model, *line, partial(gaussian_nll, tau=1.0), **settings(optimizer=optimizer))
+    assert len(made) == 1
+    assert made[0].param_groups[0]["lr"] == pytest.approx(0.025)
+
+
+def test_members_have_the_law_of_their_own_iterates(line):
+    x, y = line
+    networks = [initialise(mlp((1, 4, 1), PLAIN), gen(seed)) for seed in range(3)]
+    members = BatchedNetworks(networks)
+    both = (x.expand(3, 50, 1), torch.stack([y, y + 5, -y]))
+    swag = fit_swag(members, *both, partial(gaussian_nll, tau=1.0), **settings())
+    draws = predict_swag(swag, members, both[0], 20, generator=gen(7))
+    assert draws.shape == (20, 3, 50, 1)
+    assert (draws.mean(0) - both[1]).square().mean((1, 2)).max() < 0.6
+
+
+def network_with_batch_norm():
+    model = Network(PLAIN.linear(2, 3), nn.BatchNorm1d(3), nn.ReLU(), PLAIN.linear(3, 1))
+    return initialise(model, gen())
+
+
+def test_every_draw_has_batch_norm_statistics_of_its_own():
+    model, x = network_with_batch_norm(), torch.randn(60, 2, generator=gen(1))
+    y = x[:, :1] * 2
+    swag = fit_swag(model, x, y, partial(gaussian_nll, tau=1.0), **settings())
+    model.eval()
+    draws = predict_swag(swag, model, x[:5], 3, generator=gen(7), train_x=x)
+    g = gen(7)
+    for draw in draws:
+        swag.put(swag.draw(g))
+        h = model[0](x, "mean")
+        h = (h - h.mean(0)) / (h.var(0) + model[1].eps).sqrt() * model[1].weight + model[1].bias
+        torch.testing.assert_close(draw, model[3](h.relu(), "mean")[:5], atol=1e-5, rtol=1e-5)
+    assert not model.training
+    assert model[1].momentum == 0.1
+    with pytest.raises(ValueError, match="train_x"):
+        predict_swag(swag, model, x, 3, generator=gen(7))
+
+
+def test_batch_norm_statistics_are_those_of_all_examples_whatever_the_chunks():
+    model, x = network_with_batch_norm(), torch.randn(1300, 2, generator=gen(1)) + 3
+    swag = SWAG(model.parameters())
+    swag.collect()
+    swag.collect()
+    predict_swag(swag, model, x[:5], 1, generator=gen(7), train_x=x)
+    h = model[0](x, "mean").detach()
+    torch.testing.assert_close(model[1].running_mean, h.mean(0), atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(model[1].running_var, h.var(0), atol=0, rtol=2e-2)
+
+
+def test_bad_input_is_named(line):
+    swag = SWAG([torch.zeros(2)])
+    swag.collect()
+    with pytest.raises(ValueError, match="at least two"):
+        swag.draw(gen())
+    with pytest.raises(ValueError, match="collect_from"):
+        fit_swag(
+            mlp((1, 1), PLAIN), *line, partial(gaussian_nll, tau=1.0), **settings(collect_from=29)
+        )

@@ -1,0 +1,149 @@
+import numpy as np
+import pytest
+import torch
+
+from reproductions import cifar_dropout_curves as curves
+from reproductions import cifar_dropout_curves_report as report
+from reproductions.experiment import Trial
+
+N_TEST = 20
+
+
+def record(method, width, wrong, seed=0, alpha=None, data="cifar10-subset"):
+    """``wrong``: how many of the test images, the first ones."""
+    config = {"data": data, "method": method, "width": width, "n_epochs": 40, "batch_size": 100}
+    config |= {"n_train": 4000, "n_test": N_TEST}
+    bits = np.arange(N_TEST) < wrong
+    return {
+        "config": config,
+        "seed": seed,
+        "metrics": {"error": 100 * wrong / N_TEST, "train_error": 10.0},
+        "arrays": {"wrong": np.packbits(bits).tolist()} | ({"alpha": alpha} if alpha else {}),
+    }
+
+
+def test_the_few_images_come_before_all_of_them():
+    trials = curves.trials("paper")
+    small, rest = trials[:36], trials[36:]
+    assert {t.config["data"] for t in small} == {"cifar10-subset"}
+    assert {(t.config["method"], t.config["width"], t.seed) for t in small} == {
+        (method, width, seed)
+        for method in ("none", "Gaussian A", "variational A", "variational A2")
+        for width in (0.25, 0.5, 1)
+        for seed in range(3)
+    }
+    assert {t.config["n_train"] for t in rest} == {50_000}
+    assert [t.config["data"] for t in rest] == ["cifar10-jpeg"] * 45 + ["cifar10"] * 45
+
+
+@pytest.mark.parametrize("method", curves.METHODS)
+def test_the_network_has_the_published_widths_and_rates(method):
+    net = curves.make_network(method, 0.5, torch.Generator().manual_seed(0))
+    layers = [layer for layer in net if hasattr(layer, "noise")]
+    assert [tuple(layer.weight.shape) for layer in layers] == [
+        (16, 3, 5, 5),
+        (32, 16, 5, 5),
+        (64, 32 * 8 * 8),
+        (64, 64),
+        (10, 64),
+    ]
+    assert [layer.stride for layer in layers[:2]] == [(2, 2)] * 2
+    assert sum(isinstance(module, torch.nn.Softplus) for module in net) == 4
+    assert net(torch.rand(2, 3, 32, 32), "mean").shape == (2, 10)
+    if method == "none":
+        assert not any(layer.is_random for layer in layers)
+        return
+    assert [layer.alpha.item() for layer in layers] == pytest.approx([0.25, 1, 1, 1, 1])
+    learned = {layer.noise.raw_log_alpha.requires_grad for layer in layers}
+    assert learned == {method.startswith("variational")}
+
+
+def test_a2_has_a_third_of_the_divergence():
+    a, a2 = (
+        curves.make_network(method, 0.25, torch.Generator().manual_seed(0)).kl()
+        for method in ("variational A", "variational A2")
+    )
+    assert (a / a2).item() == pytest.approx(3)
+
+
+def test_one_seed_gives_all_methods_the_same_first_weights():
+    first, *others = (
+        curves.make_network(method, 0.25, torch.Generator().manual_seed(3))
+        for method in curves.METHODS
+    )
+    for net in others:
+        for ours, theirs in zip(net, first, strict=True):
+            if hasattr(ours, "weight"):
+                torch.testing.assert_close(ours.weight, theirs.weight)
+
+
+def test_the_recorded_bits_are_the_test_images_that_the_error_counts(monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(60) % 10
+    x = torch.rand(60, 3, 32, 32, generator=generator)
+    data = curves.datasets.Classification(
+        "few", x[:40], y[:40], x[40:], y[40:], tuple("0123456789")
+    )
+    monkeypatch.setattr(curves.datasets, "load", lambda name, n_train, n_test: data)
+    config = {**curves._QUICK, "method": "variational A2", "width": 0.25}
+    result = curves.run(Trial(config, 0))
+    wrong = np.unpackbits(np.array(result.arrays["wrong"], np.uint8), count=20)
+    assert 100 * wrong.mean() == pytest.approx(result.metrics["error"])
+    assert 0 <= result.metrics["train_error"] <= 100
+    assert len(result.arrays["alpha"]) == 5
+
+
+def test_the_error_of_a_difference_joins_seeds_and_images():
+    """Two seeds of one width: differences 50 and 0 points; of images 50, 50, 0 and 0."""
+    wrong = np.array([[[1, 1, 0, 0]], [[0, 0, 0, 0]]])
+    mean, error = report.difference(wrong, np.zeros_like(wrong))
+    assert mean == pytest.approx(25)
+    of_seeds, of_images = 1250 / 2, 10_000 / 12 / 4
+    assert error == pytest.approx((of_seeds + of_images) ** 0.5)
+    _, alone = report.difference(wrong[:1], np.zeros((1, 1, 4)))
+    assert alone == pytest.approx((10_000 / 3 / 4) ** 0.5)
+
+
+def test_images_that_both_methods_get_wrong_cancel():
+    wrong = np.ones((2, 2, 8))
+    assert report.difference(wrong, wrong) == (0, 0)
+
+
+def test_errors_and_differences_stand_in_the_table():
+    records = [
+        *(record("none", 0.5, n, seed) for seed, n in enumerate((10, 12))),
+        *(record("variational A", 0.5, n, seed, [0.1] * 5) for seed, n in enumerate((2, 4))),
+        record("variational A", 1, 1, 0, [0.2] * 5),
+    ]
+    text = report.table(records)
+    assert "| none | 55.0 ± 5.0 (2), *10.0* | – |" in text
+    assert "| variational A | 15.0 ± 5.0 (2), *10.0* | 5.0 (1), *10.0* |" in text
+    assert "| variational A − none | -40.0 ± 10.0 | – | – |" in text
+    assert "better: none of them; worse: none of them." in text  # not at all widths yet
+    assert "| variational A | 0.5 | 0.10 |" in text
+    assert "variational A2 −" not in text
+    everywhere = report.table([r for r in records if r["config"]["width"] == 0.5])
+    assert "| variational A − none | -40.0 ± 10.0 | -40.0 ± 10.0 |" in everywhere
+    assert "better: variational A than none; worse: none of them." in everywhere
+
+
+def test_one_method_alone_has_no_differences():
+    assert "No two methods to compare" in report.table([record("none", 1, 3)])
+
+
+def test_every_data_set_has_a_panel_of_its_own():
+    records = [
+        record(method, width, 3 + seed, seed, data=data)
+        for data in ("cifar10-subset", "cifar10")
+        for method in curves.METHODS
+        for width in (0.5, 1)
+        for seed in range(2)
+    ]
+    few, whole = report.figure(records).axes
+    assert (few.get_title("left"), whole.get_title("left")) == (
+        "The first images of CIFAR-10",
+        "All of CIFAR-10",
+    )
+    assert len(few.containers) == len(whole.containers) == 5
+    assert few.containers[0].lines[0].get_ydata() == pytest.approx([17.5, 17.5])
+    assert "### All of CIFAR-10" in report.table(records)

@@ -1,0 +1,68 @@
+from typing import get_args
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from bdl_lessons.evaluation.gradient_variance import Estimator
+from reproductions import gradient_variance, gradient_variance_report
+
+CONFIG = {**gradient_variance._QUICK, "width": 5}
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def almost_still(log_alpha=-40.0):
+    """A network whose noise is too small to see."""
+    net = gradient_variance.make_network(CONFIG, generator())
+    for name, parameter in net.named_parameters():
+        if name.endswith("raw_log_alpha"):
+            torch.nn.init.constant_(parameter, log_alpha)
+    return net
+
+
+@pytest.mark.parametrize("estimator", get_args(Estimator))
+def test_the_gradient_is_that_of_the_scaled_sum_for_first_and_last_layer(estimator):
+    net, x = almost_still(), torch.rand(60, 784, generator=generator(1))
+    y = torch.arange(60) % 10
+    got = gradient_variance.gradient(net, x, y, estimator, 600, generator(2))
+    sum_ = 600 / 60 * cross_entropy(net(x, "mean"), y, reduction="sum")
+    expected = torch.autograd.grad(sum_, (net[0].weight, net[-1].weight))
+    torch.testing.assert_close(got, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_rows_that_share_their_noise_are_never_taken_apart():
+    x, y = torch.rand(60, 3), torch.arange(60)
+    for estimator in get_args(Estimator):
+        n_parts = len(list(gradient_variance._independent_parts(x, y, estimator)))
+        assert (n_parts > 1) == (estimator == "per example")
+
+
+def test_alphas_start_at_the_rates_of_input_and_hidden_layers():
+    net = gradient_variance.make_network(CONFIG, generator())
+    alphas = [layer.alpha.item() for layer in net if hasattr(layer, "noise")]
+    assert alphas == pytest.approx([0.25, 1, 1, 1])
+
+
+def test_every_estimator_has_its_row_in_the_published_table():
+    assert set(gradient_variance_report.ROWS) == set(get_args(Estimator))
+    assert gradient_variance_report.published_value("local", "top", 10) == 7800
+    assert gradient_variance_report.published_value("no noise", "bottom", 100) == 9
+    assert gradient_variance_report.published_value("per minibatch", "top", 10) == 49000
+
+
+def test_the_table_puts_each_number_in_its_column():
+    metrics = {"test_error, 10": 3.0, "test_error, 100": 1.5}
+    for row, estimator in enumerate(get_args(Estimator)):
+        for column, (layer, epochs) in enumerate(gradient_variance_report.COLUMNS):
+            metrics[f"{layer}, {estimator}, {epochs}"] = 10.0 ** (column + 4 * (row > 0))
+            metrics[f"{layer}, {estimator}, {epochs}, standard error"] = 0.5
+    config = {**gradient_variance._PAPER}
+    text = gradient_variance_report.table([{"seed": 7, "config": config, "metrics": metrics}])
+    assert "top layer, 10 epochs | top layer, 100 epochs | bottom layer, 10" in text
+    assert "1.0e0 ± 5.0e-1 (7.8e3) | 1.0e1 ± 5.0e-1 (1.2e3) | 1.0e2 ± 5.0e-1 (1.9e2)" in text
+    assert "| weight sample per data point | 1e+04 (1.8) | 1e+04 (2.2)" in text
+    assert "in the published order in 0 of 4 columns" in text
+    assert "by 10 in the top layer (published 0.15) and 10 in the bottom layer" in text

@@ -1,0 +1,152 @@
+import math
+
+import pytest
+import torch
+
+from reproductions import mnist_dropout_curves as curves
+from reproductions import mnist_dropout_curves_report as report
+from reproductions.experiment import published_table
+
+
+def record(method, width, error, alpha=None, seed=0, n_epochs=6):
+    config = {"measure": "error", "method": method, "width": width, "n_epochs": n_epochs}
+    config |= {"n_train": 60_000, "n_test": 10_000, "batch_size": 200, "learning_rate": 0.002}
+    return {
+        "config": config,
+        "seed": seed,
+        "metrics": {"error": error},
+        "arrays": {"alpha": alpha} if alpha else {},
+    }
+
+
+SPEED = {
+    "config": {
+        "measure": "speed",
+        "methods": ["none", "variational B"],
+        "widths": [100, 750],
+        "n_members": 3,
+        "batch_size": 200,
+    },
+    "seed": 0,
+    "metrics": {"gain_100": 1.26, "gain_750": 0.9},
+    "arrays": {"ms_alone": [[2.0, 10.0], [4.0, 20.0]], "ms_side_by_side": [[1.5, 11.0], [3, 23]]},
+}
+
+
+def test_all_networks_and_the_speed_are_trials():
+    trials = curves.trials("paper")
+    assert len(trials) == 1 + 7 * 4 * 3 + 7
+    assert trials[0].config["measure"] == "speed"
+    first_seed = trials[1:29]
+    assert {trial.seed for trial in first_seed} == {0}
+    assert {(u.config["method"], u.config["width"]) for u in first_seed} == {
+        (method, width) for method in curves.METHODS for width in (100, 250, 500, 750)
+    }
+    long = trials[-7:]
+    assert {trial.config["method"] for trial in long} == set(curves.METHODS)
+    assert {(u.seed, u.config["width"], u.config["n_epochs"]) for u in long} == {(0, 500, 60)}
+
+
+@pytest.mark.parametrize("method", curves.METHODS)
+def test_the_networks_have_three_hidden_layers_and_the_published_rates(method):
+    net = curves.make_network(method, 12, torch.Generator().manual_seed(0))
+    layers = [layer for layer in net if hasattr(layer, "noise")]
+    assert [tuple(layer.weight.shape) for layer in layers] == [
+        (12, 784),
+        (12, 12),
+        (12, 12),
+        (10, 12),
+    ]
+    if method == "binary":
+        assert [layer.noise.p_drop for layer in layers] == [0.2, 0.5, 0.5, 0.5]
+    elif method == "none":
+        assert not any(layer.is_random for layer in layers)
+    else:
+        alphas = [layer.alpha.item() for layer in layers]
+        assert alphas == pytest.approx([0.25, 1, 1, 1])
+        learned = {layer.noise.raw_log_alpha.requires_grad for layer in layers}
+        assert learned == {method.startswith("variational")}
+
+
+def test_a2_charges_a_third():
+    nets = {
+        method: curves.make_network(method, 12, torch.Generator().manual_seed(0))
+        for method in ("variational A", "variational A2")
+    }
+    ratio = nets["variational A"].kl() / nets["variational A2"].kl()
+    assert ratio.item() == pytest.approx(3)
+
+
+def test_means_and_standard_errors_of_the_seeds():
+    records = [record("none", 100, e, seed=s) for s, e in enumerate((1.0, 2.0, 3.0))]
+    assert report.errors(records) == {"none": {100: [1.0, 2.0, 3.0]}}
+    assert report.mean_and_sem([1.0, 2.0, 3.0]) == (2.0, pytest.approx(1 / math.sqrt(3)))
+    assert math.isnan(report.mean_and_sem([1.0])[1])
+    assert "| none | 2.00 ± 0.58 (3), *1.44* |" in report.table(records)
+
+
+def test_pairs_in_the_published_order_are_counted():
+    """With 100 units published: variational A < none < binary. Here none is the worst."""
+    records = [
+        record("none", 100, 3.0),
+        record("binary", 100, 2.0),
+        record("variational A", 100, 1.0, [0.1, 0.2, 0.3, 0.4]),
+    ]
+    text = report.table(records)
+    assert "published order: 2 of 3 with 100 units." in text
+    assert "| variational A | 100 | 0.10 | 0.20 | 0.30 | 0.40 |" in text
+
+
+def test_a_longer_schedule_has_a_table_of_its_own():
+    short = [record("none", 500, 1.5), record("binary", 500, 2.5)]
+    long = [record("none", 500, 1.4, n_epochs=60), record("variational A", 500, 1.2, [0.1], 0, 60)]
+    text = report.table([*long, SPEED, *short])
+    first, second = text.split("After 60 epochs")
+    assert first.startswith("After 6 epochs")
+    assert "| none | 1.50 (1), *1.21* |" in first
+    assert "1.40" not in first
+    assert "1.50" not in second
+    assert "| none | 1.40 (1), *1.21* |" in second
+    assert "published order: 1 of 1 with 500 units." in first
+    assert "6 or 60 epochs of" in second
+    assert "No longer run" not in second
+    assert "No longer run" in report.table(short)
+    assert "on 10,000 test images is uncertain by 0.12 in itself" in text
+    ours, _ = report.figure([*long, *short]).axes
+    drawn = [container.lines[0] for container in ours.containers]
+    assert [line.get_ydata().item() for line in drawn] == [1.5, 2.5, 1.4, 1.2]
+    assert [line.get_markerfacecolor() == "none" for line in drawn] == [False, False, True, True]
+
+
+def test_the_speed_says_where_batching_pays():
+    text = report.table([SPEED])
+    assert "Here with 100 units." in text
+    assert "| none | 2.0, 1.5 | 10.0, 11.0 |" in text
+    assert "| gain, geometric mean | 1.26 | 0.90 |" in text
+    nowhere = {**SPEED, "metrics": {"gain_100": 0.8, "gain_750": 0.9}}
+    assert "Here at no width." in report.table([nowhere])
+
+
+def test_the_measured_gain_is_the_mean_of_the_methods_ratios():
+    config = {**curves._SPEED, "widths": [8], "n_members": 2, "n_steps": 1, "n_rounds": 3}
+    measured = curves.measure_speed(config, seed=0)
+    alone, together = measured.arrays["ms_alone"], measured.arrays["ms_side_by_side"]
+    ratios = [math.log(a[0] / b[0]) for a, b in zip(alone, together, strict=True)]
+    assert len(ratios) == 3
+    assert math.log(measured.metrics["gain_8"]) == pytest.approx(sum(ratios) / 3, abs=0.01)
+
+
+def test_the_figure_has_a_line_with_its_own_look_for_every_method():
+    records = [
+        record(method, width, 1.0 + seed / 10, seed=seed)
+        for method in curves.METHODS
+        for width in (100, 250)
+        for seed in range(2)
+    ]
+    ours, theirs = report.figure([SPEED, *records]).axes
+    assert len(ours.containers) == len(theirs.lines) == 7
+    looks = {(line.get_color(), line.get_linestyle(), line.get_marker()) for line in theirs.lines}
+    assert len(looks) == 7
+    rows = {row["method"]: row["750"] for row in published_table("mnist_dropout_curves")}
+    for line in theirs.lines:
+        assert line.get_ydata()[3] == rows[line.get_label()]

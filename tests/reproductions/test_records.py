@@ -1,0 +1,164 @@
+import json
+import math
+import multiprocessing
+import threading
+
+import pytest
+import torch
+from filelock import FileLock
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reproductions.records import append_record, load_records, make_record, trial_key
+
+CPU = torch.device("cpu")
+
+
+def record(seed=0, **metrics):
+    return make_record(
+        "toy", "paper", {"width": 3}, seed, metrics or {"error": 0.5}, seconds=1.23, device=CPU
+    )
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "toy.jsonl"
+
+
+def test_a_record_says_what_was_run_where_and_with_what():
+    made = record(seed=4)
+    assert made["config"] == {"width": 3}
+    assert made["seed"] == 4
+    assert made["metrics"] == {"error": 0.5}
+    assert made["seconds"] == 1.2
+    assert made["device"] == "cpu"
+    assert made["scale"] == "paper"
+    assert set(made["versions"]) == {"python", "torch", "bdl_lessons"}
+
+
+def test_the_key_depends_on_values_and_not_on_their_order():
+    key = trial_key({"a": 1, "b": 0.5}, 0)
+    assert trial_key({"b": 0.5, "a": 1}, 0) == key
+    assert trial_key({"a": 1, "b": 0.25}, 0) != key
+    assert trial_key({"a": 1, "b": 0.5}, 1) != key
+    assert key == "5a1fa9f4a20cd966", "records on disk would no longer be found"
+
+
+@given(
+    st.dictionaries(st.text(), st.one_of(st.integers(), st.text(), st.floats(allow_nan=False))),
+    st.integers(),
+)
+def test_a_configuration_keeps_its_key_through_a_file(config, seed):
+    if any(isinstance(v, float) and math.isinf(v) for v in config.values()):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            trial_key(config, seed)
+        return
+    read_back = json.loads(json.dumps(config))
+    assert trial_key(read_back, seed) == trial_key(config, seed)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_what_is_not_finite_is_not_recorded(bad):
+    with pytest.raises(ValueError, match="error is not finite"):
+        record(error=bad)
+    with pytest.raises(ValueError, match="curve is not finite"):
+        make_record(
+            "toy", "paper", {}, 0, {}, arrays={"curve": [[0.0, bad]]}, seconds=0, device=CPU
+        )
+
+
+def test_records_come_back_in_order(path):
+    assert load_records(path) == []
+    made = [record(seed) for seed in range(3)]
+    assert [append_record(path, one) for one in made] == [True] * 3
+    assert load_records(path) == made
+
+
+def test_a_trial_is_recorded_once(path):
+    assert append_record(path, record(error=0.5))
+    assert not append_record(path, record(error=0.7))
+    assert [r["metrics"]["error"] for r in load_records(path)] == [0.5]
+
+
+def test_a_last_line_cut_at_any_byte_is_dropped_and_the_rest_kept(path):
+    made = [record(seed) for seed in range(3)]
+    for one in made:
+        append_record(path, one)
+    whole = path.read_bytes()
+    start = whole.rindex(b"\n", 0, -1) + 1
+    for cut in range(start, len(whole)):
+        path.write_bytes(whole[:cut])
+        complete = cut == len(whole) - 1  # only the end of the line is missing
+        assert load_records(path) == made[: 3 if complete else 2], cut
+        assert append_record(path, made[2]) is not complete
+        extra = record(seed=9)
+        append_record(path, extra)
+        assert load_records(path) == [*made, extra], cut
+        assert path.read_bytes().startswith(whole)
+
+
+@pytest.mark.parametrize("line", [b"<<<<<<< HEAD\n", b"{}\n", b"3\n", b'{"key": \n'])
+def test_a_complete_line_that_is_no_record_is_an_error(path, line):
+    append_record(path, record())
+    good = path.read_bytes()
+    for content in (line + good, good + line):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"toy\.jsonl, line \d is not a record"):
+            load_records(path)
+        with pytest.raises(ValueError, match="is not a record"):
+            append_record(path, record(seed=1))
+        assert path.read_bytes() == content
+
+
+def test_a_changed_configuration_seed_or_key_is_an_error(path):
+    append_record(path, record())
+    append_record(path, record(seed=1))
+    good = path.read_bytes()
+    for old, new in ((b'"width": 3', b'"width": 7'), (b'"seed": 1', b'"seed": 5')):
+        path.write_bytes(good.replace(old, new))
+        with pytest.raises(
+            ValueError, match=r"toy\.jsonl, line \d is not a record: the key is not"
+        ):
+            load_records(path)
+    key = record()["key"].encode()
+    path.write_bytes(good.replace(key, bytes(reversed(key))))
+    with pytest.raises(ValueError, match=r"toy\.jsonl, line 1 is not a record: the key is not"):
+        load_records(path)
+
+
+def test_brackets_without_end_are_an_error_with_the_name_of_the_file(path):
+    path.write_bytes(b"[" * 100_000 + b"\n")
+    with pytest.raises(ValueError, match=r"toy\.jsonl, line 1 is not a record"):
+        load_records(path)
+
+
+def test_an_append_waits_for_the_lock(path):
+    with FileLock(path.with_suffix(".lock")):
+        waiting = threading.Thread(target=append_record, args=(path, record()))
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive()
+        assert not path.exists()
+    waiting.join(60)
+    assert load_records(path) == [record()]
+
+
+def test_two_processes_that_append_at_once_lose_nothing(path):
+    spawn = multiprocessing.get_context("spawn")
+    start = spawn.Barrier(2)
+    workers = [
+        spawn.Process(target=_append_many, args=(path, start, range(first, 60, 2)))
+        for first in (0, 1)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+        assert worker.exitcode == 0
+    assert sorted(r["seed"] for r in load_records(path)) == list(range(60))
+
+
+def _append_many(path, start, seeds):
+    start.wait(60)
+    for seed in seeds:
+        append_record(path, record(seed, padding=0.123456789))

@@ -1,0 +1,86 @@
+import pytest
+import torch
+from torch import nn
+
+from bdl_lessons.inference import PrunedNetwork, zero_pruned
+from bdl_lessons.models import ARD, Network, lenet5, mlp
+from reproductions.remove_dead_units import n_hidden, remove_dead_units
+
+SHAPES = {"mlp": (6,), "tanh": (6,), "lenet5": (1, 28, 28)}
+
+
+def make(kind, keep, seed=0):
+    """A pruned network in float64 whose weights are kept with probability ``keep``."""
+    g = torch.Generator().manual_seed(seed)
+    model = {
+        "mlp": lambda: mlp((6, 30, 20, 3), ARD()),
+        "tanh": lambda: mlp((6, 30, 20, 3), ARD(), nn.Tanh),
+        "lenet5": lambda: lenet5(ARD()),
+    }[kind]()
+    network = zero_pruned(model.double())
+    for module in network:
+        if hasattr(module, "weight"):
+            mask = torch.rand(module.weight.shape, generator=g) < keep
+            module.weight.copy_(torch.randn(module.weight.shape, generator=g) * mask)
+            module.bias.copy_(torch.randn(module.bias.shape, generator=g))
+    return network, torch.randn(5, *SHAPES[kind], generator=g).double()
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.002, 0.02, 0.1, 1.0])
+@pytest.mark.parametrize("kind", SHAPES)
+def test_the_function_stays_the_same(kind, keep):
+    for seed in range(3):
+        network, x = make(kind, keep, seed)
+        expected = network(x)
+        smaller = remove_dead_units(network)
+        torch.testing.assert_close(smaller(x), expected)
+        torch.testing.assert_close(network(x), expected)  # the argument is not changed
+        assert all(a <= b for a, b in zip(n_hidden(smaller), n_hidden(network), strict=True))
+
+
+def test_nothing_goes_where_every_unit_is_needed():
+    network, _ = make("lenet5", 1.0)
+    assert n_hidden(remove_dead_units(network)) == n_hidden(network) == [20, 50, 500]
+
+
+def test_what_goes_is_counted_by_hand():
+    """Unit 0 is used, 1 is constant, 2 is read by nobody, 3 only by a unit that nobody reads."""
+    network = zero_pruned(mlp((2, 4, 2, 1), ARD()))
+    first, _, second, _, third = network
+    first.weight.copy_(torch.tensor([[1.0, 0], [0, 0], [1, 1], [0, 1]]))
+    first.bias.copy_(torch.tensor([0.0, 2, 3, 4]))
+    second.weight.copy_(torch.tensor([[1.0, 10, 0, 0], [0, 0, 0, 1]]))
+    second.bias.copy_(torch.tensor([0.5, 0]))
+    third.weight.copy_(torch.tensor([[1.0, 0]]))
+    smaller = remove_dead_units(network)
+    assert n_hidden(smaller) == [1, 1]
+    torch.testing.assert_close(smaller[2].weight, torch.tensor([[1.0]]))
+    torch.testing.assert_close(smaller[2].bias, torch.tensor([20.5]))  # 0.5 + 10 * relu(2)
+
+
+def test_one_unit_stays_of_a_layer_that_could_go():
+    network, _ = make("mlp", 0.0)
+    assert n_hidden(remove_dead_units(network)) == [1, 1]
+
+
+def test_a_channel_goes_with_all_its_features():
+    network, x = make("lenet5", 1.0)
+    network[2].weight[1:] = 0  # all second-layer channels but one are constant
+    smaller = remove_dead_units(network)
+    assert n_hidden(smaller) == [20, 1, 500]
+    assert smaller[5].weight.shape == (500, 16)
+    torch.testing.assert_close(smaller(x), network(x))
+
+
+@pytest.mark.parametrize(
+    ("network", "error", "message"),
+    [
+        (mlp((2, 2), ARD()), TypeError, "must be a PrunedNetwork.*got Network"),
+        (PrunedNetwork(nn.Linear(2, 2), nn.GELU()), TypeError, "does not know the layer GELU"),
+        (PrunedNetwork(nn.Conv2d(1, 1, 3, padding=1)), ValueError, "padding 0, got"),
+    ],
+)
+def test_what_cannot_be_made_smaller_is_refused(network, error, message):
+    assert isinstance(network, Network)
+    with pytest.raises(error, match=message):
+        remove_dead_units(network)

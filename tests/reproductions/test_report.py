@@ -1,0 +1,97 @@
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import reproductions
+from reproductions import report, runner
+from reproductions.records import (
+    RESULTS_FOLDER,
+    append_record,
+    load_records,
+    make_record,
+    trial_key,
+)
+
+from . import toy
+
+
+@pytest.fixture
+def toys(monkeypatch):
+    monkeypatch.setattr(reproductions, "names", lambda: ["toy"])
+    monkeypatch.setattr(reproductions, "load", lambda name: toy.make())
+
+
+def test_importing_the_room_imports_no_experiment():
+    found = "sorted(m for m in sys.modules if m.startswith('reproductions.'))"
+    code = f"import sys, reproductions; print(*{found})"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = [name.rpartition(".")[2] for name in run.stdout.split()]
+    assert modules == ["experiment", "records"]
+
+
+def test_the_committed_page_is_what_the_records_give():
+    page = RESULTS_FOLDER / "README.md"
+    assert page.read_text(encoding="utf-8") == report.text(), (
+        "data/results/README.md is out of date: run `python -m reproductions report`"
+    )
+
+
+@pytest.mark.parametrize("name", reproductions.names())
+def test_every_experiment_with_records_has_its_figure(name):
+    if load_records(RESULTS_FOLDER / f"{name}.jsonl"):
+        assert (RESULTS_FOLDER / f"{name}.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("name", reproductions.names())
+def test_every_committed_record_is_of_a_trial_of_today(name):
+    """Names inside a configuration ("cut_at", "warm_up_epochs", "MAP") are part of its key."""
+    keys = {trial_key(t.config, t.seed) for t in reproductions.load(name).trials("paper")}
+    for record in load_records(RESULTS_FOLDER / f"{name}.jsonl"):
+        assert record["key"] == trial_key(record["config"], record["seed"])
+        assert record["key"] in keys
+        assert record["experiment"] == name
+        assert record["scale"] == "paper"
+
+
+def test_the_page_tells_what_is_recorded_and_how_to_run_the_rest(toys, tmp_path):
+    empty = report.text(folder=tmp_path)
+    assert "0 of 4 trials are recorded" in empty
+    assert "`python -m reproductions run toy`. The same command runs the others." in empty
+    runner.reproduce(toy.make(), "quick", folder=tmp_path)
+    text = report.text("quick", tmp_path)
+    assert "2 of 2 trials are recorded" in text
+    assert "runs the others" not in text
+    assert "| 1 | 1.0 |" in text
+    assert "reproduce toy --scale quick" in text
+
+
+def test_a_record_more_changes_the_page(toys, tmp_path):
+    runner.reproduce(toy.make(toy.run_with_failures), folder=tmp_path)
+    before = report.text(folder=tmp_path)
+    runner.reproduce(toy.make(), folder=tmp_path)
+    assert report.text(folder=tmp_path) != before
+
+
+def test_the_order_of_the_file_does_not_matter(toys, tmp_path):
+    runner.reproduce(toy.make(), folder=tmp_path)
+    text, path = report.text(folder=tmp_path), tmp_path / "toy.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(reversed(lines)))
+    assert report.text(folder=tmp_path) == text
+
+
+def test_records_of_other_settings_are_left_out(toys, tmp_path):
+    old = make_record(
+        "toy", "paper", {"n": 77}, 0, {"square": 1.0}, seconds=0, device=torch.device("cpu")
+    )
+    append_record(tmp_path / "toy.jsonl", old)
+    assert "0 of 4 trials" in report.text(folder=tmp_path)
+
+
+def test_page_and_figures_are_written(toys, tmp_path):
+    runner.reproduce(toy.make(), folder=tmp_path)
+    written = report.write(folder=tmp_path)
+    assert [path.name for path in written] == ["README.md", "toy.png"]
+    assert written[0].read_text(encoding="utf-8") == report.text(folder=tmp_path)

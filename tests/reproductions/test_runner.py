@@ -1,0 +1,265 @@
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+
+import reproductions
+from bdl_lessons.inference import checkpoint
+from reproductions import Trial, runner
+from reproductions.records import load_records
+
+from . import toy
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def squares(path):
+    return [r["metrics"]["square"] for r in load_records(path)]
+
+
+def test_every_trial_is_recorded_and_then_skipped(tmp_path):
+    first = runner.reproduce(toy.make(), folder=tmp_path)
+    assert (first.recorded, first.skipped, first.failed) == (4, 0, [])
+    again = runner.reproduce(toy.make(), folder=tmp_path)
+    assert (again.recorded, again.skipped, again.failed) == (0, 4, [])
+    assert squares(tmp_path / "toy.jsonl") == [0, 1, 4, 9]
+
+
+def test_a_recorded_trial_is_not_run_again(tmp_path):
+    runner.reproduce(toy.make(), "quick", folder=tmp_path)
+    (tmp_path / "quick" / "toy.jsonl").rename(tmp_path / "toy.jsonl")
+    ran = []
+
+    def run(trial):
+        ran.append(trial.config["n"])
+        return toy.run(trial)
+
+    runner.reproduce(toy.make(run), "paper", folder=tmp_path)
+    assert ran == [2, 3]
+
+
+def test_quick_records_are_kept_apart(tmp_path):
+    runner.reproduce(toy.make(), "quick", folder=tmp_path)
+    assert squares(tmp_path / "quick" / "toy.jsonl") == [0, 1]
+    assert not (tmp_path / "toy.jsonl").exists()
+
+
+def test_failed_trials_are_reported_not_recorded_and_tried_again(tmp_path):
+    outcome = runner.reproduce(toy.make(toy.run_with_failures), folder=tmp_path)
+    assert outcome.recorded == 2
+    raised, not_finite = outcome.reasons()
+    assert "{'n': 1}, seed 0" in raised
+    assert "the loss became nan at step 3" in raised
+    assert "error is not finite" in not_finite
+    assert squares(tmp_path / "toy.jsonl") == [0, 9]
+    assert runner.reproduce(toy.make(), folder=tmp_path).recorded == 2
+
+
+def test_trials_that_fail_alike_are_reported_together(tmp_path):
+    outcome = runner.reproduce(toy.make(toy.without_data), folder=tmp_path)
+    assert len(outcome.failed) == 4
+    first, other = outcome.reasons()
+    assert first == "{'n': 0}, seed 0 and 2 more: FileNotFoundError: the file is not here"
+    assert other.startswith("{'n': 1}, seed 0: ValueError")
+
+
+def test_worker_processes_give_the_same_records(tmp_path):
+    outcome = runner.reproduce(toy.make(toy.run_with_failures), jobs=2, folder=tmp_path)
+    assert outcome.recorded == 2
+    assert len(outcome.failed) == 2
+    records = load_records(tmp_path / "toy.jsonl")
+    assert sorted(r["metrics"]["square"] for r in records) == [0, 9]
+    assert {r["threads"] for r in records} == {1}
+
+
+def test_a_worker_that_dies_costs_its_own_trial_only(tmp_path):
+    outcome = runner.reproduce(toy.make(toy.die_at_1), jobs=2, folder=tmp_path)
+    assert sorted(squares(tmp_path / "toy.jsonl")) == [0, 4, 9]
+    (message,) = outcome.reasons()
+    assert "{'n': 1}, seed 0: RuntimeError: its worker process died" in message
+
+
+def test_any_executor_will_do(tmp_path):
+    with ThreadPoolExecutor(2) as pool:
+        assert runner.reproduce(toy.make(), folder=tmp_path, executor=pool).recorded == 4
+
+
+def test_bad_arguments_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="scale must be one of quick, paper, got 'huge'"):
+        runner.reproduce(toy.make(), "huge", folder=tmp_path)
+    with pytest.raises(ValueError, match="jobs must be >= 1, got 0"):
+        runner.reproduce(toy.make(), jobs=0, folder=tmp_path)
+    with pytest.raises(ValueError, match=r"no experiment .* 'nothing'; there are .*, rot"):
+        reproductions.load("nothing")
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_any_trial_runs(tmp_path, monkeypatch):
+    def run(trial):
+        raise AssertionError("a trial ran")
+
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"no record can be written to .*file/quick/toy\.jsonl"):
+        runner.reproduce(toy.make(run), "quick", folder=tmp_path / "file")
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ValueError, match=r"toy\.jsonl: .*No space left on device"):
+        runner.reproduce(toy.make(run), folder=tmp_path)
+    assert not (tmp_path / "toy.jsonl").exists()
+
+
+def test_a_trial_that_another_process_recorded_in_the_meantime_is_counted(tmp_path):
+    def run(trial):
+        if trial.config["n"] == 0:
+            runner.reproduce(toy.make(), folder=tmp_path)
+        return toy.run(trial)
+
+    outcome = runner.reproduce(toy.make(run), folder=tmp_path)
+    assert (outcome.recorded, outcome.skipped, outcome.failed) == (0, 4, [])
+
+
+KILLED = """
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+from reproductions import Trial, runner
+from tests.reproductions import toy
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a job that began with &
+    folder = Path(sys.argv[1])
+    experiment = toy.make(toy.train_slowly, partial(toy.trials, folder=str(folder)))
+    runner.reproduce(experiment, jobs=int(sys.argv[2]), folder=folder)
+"""
+
+
+@pytest.mark.parametrize(
+    ("jobs", "ending"), [(1, signal.SIGKILL), (2, signal.SIGKILL), (2, signal.SIGINT)]
+)
+def test_killing_loses_only_what_was_running_and_leaves_no_worker(tmp_path, jobs, ending):
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path), str(jobs)], env=environment, cwd=tmp_path
+    )
+    path = tmp_path / "toy.jsonl"
+    try:
+        wait_for(lambda: (tmp_path / "began-2").exists() and len(load_records(path)) == 2)
+        workers = children(process.pid)
+    finally:
+        process.send_signal(ending)
+        process.wait(60)
+    wait_for(lambda: not any(map(alive, workers)))
+    assert len(load_records(path)) == 2
+    (tmp_path / "go-on").touch()
+    experiment = toy.make(toy.train_slowly, partial(toy.trials, folder=str(tmp_path)))
+    outcome = runner.reproduce(experiment, folder=tmp_path)
+    assert (outcome.recorded, outcome.skipped) == (2, 2)
+
+    uninterrupted = tmp_path / "uninterrupted"
+    runner.reproduce(experiment, folder=uninterrupted)
+    assert_same_records(path, uninterrupted / "toy.jsonl")
+
+
+def test_a_trial_that_was_stopped_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN_WRITES", 0.0)
+    folder = tmp_path / "stopped"
+    stopped = runner.reproduce(toy.make(partial(toy.fit_and_stop, stop_at=31)), folder=folder)
+    assert stopped.recorded == 2  # those of 30 and 31 steps
+    assert len(stopped.failed) == 2
+    left = sorted(folder.glob("toy-*.checkpoint"))
+    assert [checkpoint.read(path)["done"] for path in left] == [31, 31]
+
+    first_steps = partial(toy.fit_and_stop, stop_at=30)  # would stop a run from the beginning
+    assert runner.reproduce(toy.make(first_steps), folder=folder).recorded == 2
+    assert not list(folder.glob("*.checkpoint"))
+    runner.reproduce(toy.make(toy.fit_and_stop), folder=tmp_path)
+    assert_same_records(folder / "toy.jsonl", tmp_path / "toy.jsonl")
+
+
+def test_the_seconds_of_a_record_count_those_before_the_stop(tmp_path):
+    trial = replace(toy.trials("paper")[0], checkpoint=tmp_path / "a.checkpoint")
+    checkpoint.write(trial.checkpoint, {"run": {}, "seconds": 5000.0})
+    record = runner.measure(toy.make(), "paper", trial)
+    assert 5000 <= record["seconds"] < 5060
+
+
+def test_checkpoints_lie_beside_the_records_and_not_on_other_machines(tmp_path):
+    seen = []
+
+    def run(trial):
+        seen.append(trial.checkpoint)
+        return toy.run(trial)
+
+    runner.reproduce(toy.make(run), "quick", folder=tmp_path)
+    keys = [record["key"] for record in load_records(tmp_path / "quick" / "toy.jsonl")]
+    assert seen == [tmp_path / "quick" / f"toy-{key}.checkpoint" for key in keys]
+    seen.clear()
+    with ThreadPoolExecutor(1) as pool:
+        runner.reproduce(toy.make(run), folder=tmp_path, executor=pool)
+    assert seen == [None] * 4
+
+
+def wait_for(condition, seconds=60):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "waited too long"
+        time.sleep(0.02)
+
+
+def children(pid):
+    tasks = Path(f"/proc/{pid}/task")
+    if not tasks.is_dir():
+        return []  # no /proc on this system: the children are not checked
+    found = [(task / "children").read_text().split() for task in tasks.iterdir()]
+    return [int(child) for group in found for child in group]
+
+
+def alive(pid):
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def assert_same_records(*paths):
+    """Time and the order of finishing may differ between two runs, and the last bits of results."""
+    both = [sorted(load_records(path), key=lambda r: r["key"]) for path in paths]
+    for name in ("key", "config", "seed"):
+        first, second = ([record[name] for record in records] for records in both)
+        assert first == second
+    results = [[[record["metrics"], record["arrays"]] for record in records] for records in both]
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-6)
+
+
+def test_the_record_names_the_device_of_the_trial(tmp_path):
+    trial = Trial({"n": 2, "device": "cpu"}, seed=0)
+    with pytest.MonkeyPatch.context() as patched:
+        asked = []
+        patched.setattr(runner, "device", lambda name: asked.append(name) or torch.device("cpu"))
+        runner.measure(toy.make(), "paper", trial)
+    assert asked == ["cpu"]
+
+
+def test_a_checkpoint_that_was_left_after_its_record_is_removed(tmp_path):
+    runner.reproduce(toy.make(), folder=tmp_path)
+    key = load_records(tmp_path / "toy.jsonl")[0]["key"]
+    left, other = tmp_path / f"toy-{key}.checkpoint", tmp_path / "toy-0123.checkpoint"
+    left.touch()
+    other.touch()
+    runner.reproduce(toy.make(), folder=tmp_path)
+    assert not left.exists()
+    assert other.exists()

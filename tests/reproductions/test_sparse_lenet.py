@@ -1,0 +1,166 @@
+import pytest
+import torch
+
+from bdl_lessons.inference import compression, sparsity, zero_pruned
+from reproductions import sparse_lenet, sparse_lenet_report
+from reproductions.experiment import published_table
+
+
+def record(
+    network="LeNet-300-100",
+    method="sparse VD",
+    error=1.5,
+    n_kept=(2352, 900, 300),
+    seed=0,
+    **config,
+):
+    n_weights = [235_200, 30_000, 1000]
+    return {
+        "config": {"network": network, "method": method, "n_epochs": 200, **config},
+        "seed": seed,
+        "metrics": {
+            "error": error,
+            "error_unpruned": 1.75,
+            "compression": sum(n_weights) / sum(n_kept),
+            "bytes_pruned": 25_000,
+            "bytes_dense": 1_000_000,
+            "ms_dense": 10.0,
+            "ms_stored": 12.0,
+            "ms_shrunk": 4.0,
+            "train_seconds_per_epoch": 5.0,
+        },
+        "arrays": {
+            "n_weights": n_weights,
+            "n_kept": list(n_kept),
+            "n_hidden": [80, 40],
+            "log_alpha": [3] * sparse_lenet_report.BINS[2],
+            "pixels": [1] * 784,
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("progress", "weight"), [(0.0, 0.0), (0.025, 0.0), (0.0625, 0.5), (0.1, 1.0), (1.0, 1.0)]
+)
+def test_the_kl_is_off_for_5_of_200_epochs_and_full_from_the_20th(progress, weight):
+    assert sparse_lenet.kl_weight(progress) == pytest.approx(weight)
+
+
+def test_the_learning_rate_falls_as_published():
+    factor = sparse_lenet.learning_rate_factor
+    assert [factor(t, "LeNet-300-100") for t in (0.0, 0.5, 0.75, 1.0)] == [1.0, 1.0, 0.5, 0.0]
+    assert [factor(t, "LeNet-5") for t in (0.0, 0.5, 0.75, 1.0)] == [1.0, 0.5, 0.25, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("network", "n_weights", "shape"),
+    [
+        ("LeNet-300-100", [235_200, 30_000, 1000], (784,)),
+        ("LeNet-5", [500, 25_000, 400_000, 5000], (1, 28, 28)),
+    ],
+)
+def test_the_networks_have_the_published_weights(network, n_weights, shape):
+    config = {**sparse_lenet._PAPER, "network": network, "method": "ARD"}
+    net = sparse_lenet.make_network(config, torch.Generator().manual_seed(0))
+    assert [row.n_weights for row in sparsity(net)] == n_weights
+    assert net(torch.zeros(2, *shape), "mean").shape == (2, 10)
+    assert net[0].weight.std().item() == pytest.approx(0.01, rel=0.15)
+
+
+def test_compression_is_a_count_of_the_weights_that_are_not_zero():
+    config = {**sparse_lenet._PAPER, "network": "LeNet-300-100", "method": "sparse VD"}
+    generator = torch.Generator().manual_seed(0)
+    net = sparse_lenet.make_network(config, generator)
+    n_all = n_left = 0
+    for layer in zero_pruned(net):
+        for row in getattr(layer, "weight", torch.empty(0)):
+            n_all += len(row)
+            n_left += sum(value != 0 for value in row.tolist())
+    assert 1 < n_all / n_left < 3  # from the random start: some weights are near 0
+    assert compression(sparsity(net)) == pytest.approx(n_all / n_left)
+
+
+def test_published_compressions_follow_from_the_published_sparsities():
+    """Rounded to 0.1 %, so only nearly; counted weight by weight."""
+    sizes = {"LeNet-300-100": [235_200, 30_000, 1000], "LeNet-5": [500, 25_000, 400_000, 5000]}
+    for row in published_table("sparse_lenet"):
+        network, method = row["network and method"].split(", ")
+        if method == "sparse VD":
+            removed = [row[f"sparsity_{i + 1}_percent"] for i in range(len(sizes[network]))]
+            kept = sum(n * (1 - s / 100) for n, s in zip(sizes[network], removed, strict=True))
+            assert sum(sizes[network]) / kept == pytest.approx(row["compression"], rel=0.12)
+
+
+def test_the_table_shows_ours_beside_published():
+    text = sparse_lenet_report.table([record()])
+    assert "| LeNet-300-100, sparse VD | 1 | 1.50 | 1.75 | 99.0 − 97.0 − 70.0 | 75 |" in text
+    assert "| *published:* LeNet-300-100, sparse VD |  | 1.92 |  | 98.9 − 97.2 − 62 | 68 |" in text
+    assert "| *published:* LeNet-5, original |  | 0.80 |  | – | 1 |" in text
+    assert "| 25.0 | 1000 | 40 | 80 − 40 | 10.00 | 12.00 | 4.00 |" in text
+
+
+def test_seeds_share_a_line_with_their_mean_and_standard_error():
+    seeds = [
+        record(error=error, n_kept=(2352, 900, kept), seed=seed)
+        for seed, (error, kept) in enumerate([(1.5, 300), (1.9, 200), (1.7, 100)])
+    ]
+    records = [seeds[0], record(method="ARD"), *seeds[1:]]
+    text = sparse_lenet_report.table(records)
+    assert (
+        "| LeNet-300-100, sparse VD | 3 | 1.70 ± 0.12 | 1.75 ± 0.00 | 99.0 − 97.0 − 80.0 | 77 ± 1 |"
+    ) in text
+    assert "- LeNet-300-100, sparse VD, 3 seeds: as small and as good as" in text
+    assert "- LeNet-300-100, ARD, 1 seed: " in text
+
+
+@pytest.mark.parametrize(
+    ("error", "n_kept", "verdict"),
+    [
+        (1.92, (2352, 900, 300), "as small and as good as"),
+        (1.93, (2352, 900, 300), "as small as the published sparse VD, with a higher error"),
+        (1.5, (4000, 900, 300), "as good as the published sparse VD, with more weights"),
+        (2.5, (4000, 900, 300), "neither as small nor as good"),
+    ],
+)
+def test_the_verdict_compares_both_numbers(error, n_kept, verdict):
+    assert verdict in sparse_lenet_report.table([record(error=error, n_kept=n_kept)])
+
+
+def test_the_figure_draws_every_record_and_the_published_points():
+    records = [record(), record(method="ARD"), record("LeNet-5", "ARD", error=0.9)]
+    scatter, histogram, pixels, _ = sparse_lenet_report.figure(records).axes
+    points = sorted(x for line in scatter.lines for x in line.get_xdata())
+    rows = published_table("sparse_lenet")
+    expected = [r["metrics"]["compression"] for r in records] + [r["compression"] for r in rows]
+    assert points == pytest.approx(sorted(expected))
+    assert len(histogram.patches) == 2
+    assert pixels.images[0].get_array().shape == (28, 28)
+
+
+def test_a_cut_is_named_in_the_tables_and_marked_in_the_figure():
+    records = [record(), record(cut_at=3.0), record(cut_at=3.0, error=1.4)]
+    text = sparse_lenet_report.table(records)
+    assert text.count("| LeNet-300-100, sparse VD | 1 |") == 2
+    assert text.count("| LeNet-300-100, sparse VD, cut | 2 |") == 2
+    scatter, *_ = sparse_lenet_report.figure(records).axes
+    labels = [line.get_label() for line in scatter.lines[:2]]
+    assert labels == ["LeNet-300-100, sparse VD", "LeNet-300-100, sparse VD, cut"]
+    assert [line.get_fillstyle() for line in scatter.lines[:2]] == ["full", "left"]
+    assert list(scatter.lines[1].get_ydata()) == [1.5, 1.4]
+
+
+def test_a_network_trains_with_the_cut_of_its_trial():
+    config = {**sparse_lenet._PAPER, "network": "LeNet-5", "method": "ARD"}
+    for cut_at in (None, 3.0):
+        net = sparse_lenet.make_network(
+            config | {"cut_at": cut_at}, torch.Generator().manual_seed(0)
+        )
+        assert {
+            getattr(layer.noise, "threshold", None) for layer in net if hasattr(layer, "noise")
+        } == {cut_at}
+
+
+def test_the_figure_can_do_without_the_pixels():
+    only = record("LeNet-5")
+    del only["arrays"]["pixels"]
+    assert len(sparse_lenet_report.figure([only]).axes) == 3

@@ -1,0 +1,48 @@
+import nbformat
+import pytest
+
+from tools import timing
+from tools.metadata import sections_of, summary
+
+new = nbformat.v4
+HEADINGS = ("Spot the bug", "Exercises", "Where this breaks", "Recap", "Going deeper: more")
+
+
+@pytest.fixture
+def lesson():
+    """A function that makes a small lesson in which no guard finds a fault."""
+
+    def make(*code: str) -> nbformat.NotebookNode:
+        title = new.new_markdown_cell("# 01 · A subject: a claim\n\n| **Minutes** | SUMMARY |")
+        section = new.new_markdown_cell("## Predict\n\ntext")
+        section.metadata["bdl"] = {
+            "minutes": [1, 1],
+            "mode": "pair",
+            "section": "Predict",
+            "activity": 45,
+            "role": ["question", "result", "panel", "answer"],
+        }
+        others = [new.new_markdown_cell(f"## {name}") for name in HEADINGS]
+        for name, other in zip(HEADINGS, others, strict=True):
+            mode = "solo" if name == "Exercises" else "lecture"
+            other.metadata["bdl"] = {"minutes": [2, 3], "mode": mode, "section": name}
+        imports = new.new_code_cell("import torch", metadata={"tags": ["hide-input"]})
+        imports.metadata["jupyter"] = {"source_hidden": True}
+        exercises = [new.new_code_cell("pass", metadata={"tags": ["exercise"]}) for _ in range(3)]
+        panel = new.new_code_cell("panel", metadata={"tags": ["panel"]})
+        picture = {"image/png": "iVBORw0K", "text/plain": "<panel x>"}
+        panel.outputs = [new.new_output("execute_result", picture, execution_count=1)]
+        method = new.new_code_cell("z = 1", metadata={"tags": ["method"]})
+        shown = map(new.new_code_cell, code)
+        cells = [title, section, imports, *shown, panel, method, *exercises, *others]
+        for index, cell in enumerate(cells):
+            cell.id = f"01-{index:02d}"
+            cell.metadata["slideshow"] = {"slide_type": "slide"}
+        for count, cell in enumerate([c for c in cells if c.cell_type == "code"], 1):
+            cell.execution_count = count
+        notebook = new.new_notebook(cells=cells)
+        timing.fill(notebook)
+        title.source = title.source.replace("SUMMARY", summary(sections_of(cells)))
+        return notebook
+
+    return make

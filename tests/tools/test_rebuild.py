@@ -1,0 +1,86 @@
+import shutil
+
+import nbformat
+import pytest
+
+from tools import notebook
+from tools.rebuild import rebuild
+
+CODE = (
+    "from bdl_lessons.panels.engine import Panel, Slider\n"
+    "panel = Panel('x', lambda figure: lambda a: 'still', [Slider('a', 'a', (1, 2), 1)], (1, 1))",
+    "print('hello')",
+)
+
+
+@pytest.fixture
+def path(tmp_path, lesson):
+    target = tmp_path / "01_a_claim.ipynb"
+    target.write_text(notebook.text(lesson(*CODE)))
+    return target
+
+
+def test_a_second_rebuild_gives_the_same_bytes(path):
+    assert rebuild(path)[0] == []
+    first = path.read_bytes()
+    assert rebuild(path)[0] == []
+    assert path.read_bytes() == first
+    assert rebuild(path, check=True)[0] == []
+
+
+def test_outputs_are_stored_without_widget_state(path):
+    rebuild(path)
+    made = notebook.read(path)
+    panel = next(cell for cell in made.cells if cell.source == "panel")
+    assert set(panel.outputs[0].data) == {"image/png", "text/plain"}
+    assert made.metadata == {"kernelspec": notebook.KERNEL, "language_info": {"name": "python"}}
+
+
+def test_check_sees_a_stale_output_and_leaves_the_file_alone(path):
+    rebuild(path)
+    path.write_text(path.read_text().replace("hello\\n", "goodbye\\n"))
+    before = path.read_bytes()
+    wrong, _ = rebuild(path, check=True)
+    assert any("rebuilding changes it" in line for line in wrong)
+    assert any("goodbye" in line for line in wrong)
+    assert path.read_bytes() == before
+
+
+def test_a_failing_cell_stops_and_nothing_is_written(path):
+    rebuild(path)
+    path.write_text(path.read_text().replace("print('hello')", "1 / 0"))
+    before = path.read_bytes()
+    wrong, _ = rebuild(path)
+    assert len(wrong) == 1
+    assert "ZeroDivisionError" in wrong[0]
+    assert path.read_bytes() == before
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+def test_a_guard_keeps_a_faulty_lesson_from_being_written(path):
+    path.write_text(path.read_text().replace("min main path", "minutes"))
+    before = path.read_bytes()
+    wrong, _ = rebuild(path)
+    assert any("the first cell must say" in line for line in wrong)
+    assert path.read_bytes() == before
+
+
+def test_foreign_metadata_is_dropped(lesson):
+    made = lesson("x = 1")
+    made.metadata["colab"] = {}
+    made.cells[0].metadata["executionInfo"] = {}
+    cleaned = notebook.clean(made)
+    assert "colab" not in cleaned.metadata
+    assert "executionInfo" not in cleaned.cells[0].metadata
+    assert cleaned.cells[1].metadata["bdl"]["mode"] == "pair"
+    nbformat.validate(cleaned)
+
+
+def test_lessons_are_found_by_number(tmp_path, monkeypatch):
+    for name in ("01_b.ipynb", "00_a.ipynb", "notes.ipynb"):
+        shutil.copy(__file__, tmp_path / name)
+    monkeypatch.setattr(notebook, "NOTEBOOKS", tmp_path)
+    assert [p.name for p in notebook.paths()] == ["00_a.ipynb", "01_b.ipynb"]
+    assert [p.name for p in notebook.paths(["01"])] == ["01_b.ipynb"]
+    with pytest.raises(ValueError, match="no lesson '07'; there are 00, 01"):
+        notebook.paths(["07"])

@@ -1,0 +1,81 @@
+import re
+
+import pytest
+
+from tools import notebook, slides
+
+
+@pytest.fixture
+def page(lesson, tmp_path):
+    """The slides of a small lesson, as text."""
+    made = lesson("hidden = 1", "shown = 1", "skipped = 1", "spoken = 1")
+    cells = {cell.source: cell.metadata for cell in made.cells}
+    cells["hidden = 1"]["tags"] = ["hide-input"]
+    cells["skipped = 1"]["slideshow"]["slide_type"] = "skip"
+    cells["spoken = 1"]["slideshow"]["slide_type"] = "notes"
+    links = "[here](#Spot-the-bug) [next](02_next.ipynb#Recap) [page](https://x.org/02_a.ipynb)"
+    made.cells[1].source += f" {links}"
+    path = tmp_path / "01_small.ipynb"
+    notebook.write(path, notebook.text(made))
+    written = slides.write(path, tmp_path / "new" / "slides")
+    assert written == tmp_path / "new" / "slides" / "01_small.html"
+    return written
+
+
+def code(name):
+    return f'<span class="n">{name}</span>'
+
+
+def test_code_that_is_hidden_or_skipped_is_left_out(page):
+    text = page.read_text()
+    assert code("shown") in text
+    assert "hidden" not in text
+    assert "skipped" not in text
+
+
+def test_notes_are_for_the_speaker(page):
+    (notes,) = re.findall(r'<aside class="notes">(.*?)</aside>', page.read_text(), re.DOTALL)
+    assert code("spoken") in notes
+    assert code("spoken") not in page.read_text().replace(notes, "")
+
+
+def test_a_slide_starts_where_the_lesson_says(page):
+    text = page.read_text()
+    shown = len(re.findall(r'id="cell-id=01-\d\d"', text)) - 1
+    assert text.count("<section") == 2 * shown
+
+
+def test_everything_that_a_page_loads_lies_beside_it(page):
+    loaded = re.findall(r'<(?:link|script|img)[^>]*(?:src|href)="([^"]*)"', page.read_text())
+    files = [address for address in loaded if not address.startswith("data:")]
+    assert len(files) == 9
+    assert [file for file in files if not (page.parent / file).exists()] == []
+    for sheet in page.parent.rglob("*.css"):
+        asked = re.findall(r"url\(([^)]*\.woff2)\)", sheet.read_text())
+        assert [name for name in asked if not (sheet.parent / name).exists()] == []
+
+
+def test_a_panel_is_live_and_its_files_lie_beside_the_page(lesson, tmp_path):
+    made = lesson()
+    (panel,) = (cell for cell in made.cells if "panel" in cell.metadata.get("tags", []))
+    panel.outputs[0].data["text/plain"] = "<panel dropout-noise: p_drop=0.50>"
+    notebook.write(tmp_path / "01_small.ipynb", notebook.text(made))
+    text = slides.write(tmp_path / "01_small.ipynb", tmp_path).read_text()
+    (figure,) = re.findall(r"<figure class=.bdl-panel.*?</figure>", text, re.DOTALL)
+    for attribute in ("data-src", "src"):
+        (address,) = re.findall(rf' {attribute}="([^"]*)"', figure)
+        assert (tmp_path / address).stat().st_size > 0
+    assert "data:image" not in text
+    assert code("panel") not in text
+
+
+def test_links_lead_to_slides(page):
+    found = re.findall(r'<a href="([^"]*)">', page.read_text())
+    assert found == ["#Spot-the-bug", "02_next.html#Recap", "https://x.org/02_a.ipynb"]
+    assert '<h2 id="Spot-the-bug">' in page.read_text()
+
+
+def test_writing_twice_changes_nothing(page):
+    before = page.read_bytes()
+    slides.write(page.parents[2] / "01_small.ipynb", page.parent)
+    assert page.read_bytes() == before

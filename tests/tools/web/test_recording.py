@@ -1,0 +1,128 @@
+import base64
+import itertools
+import json
+import zlib
+
+import numpy as np
+import pytest
+
+from bdl_lessons.panels.engine import Choice, Panel, Slider
+from tools.web import recording
+from tools.web.recording import record, verify
+from tools.web.scene import Scene
+
+HEIGHTS, KINDS = (0.0, 0.25, 0.5, 0.75), ("line", "dots", "corner")
+
+
+def build_figure(figure):
+    """A line, dots and a picture."""
+    axes = figure.subplots()
+    axes.set(xlim=(0, 1), ylim=(0, 1), title="a < b")
+    (line,) = axes.plot([0, 1], [0, 0], "--", animated=True)
+    dots = axes.scatter([], [], lw=0, animated=True)
+    image = axes.imshow(np.eye(3), extent=(0, 0.2, 0, 0.2), animated=True)
+    words = axes.text(0.5, 0.5, "", animated=True)
+    bars = axes.bar(0.5, 1, 0.2, hatch="//", animated=True)
+
+    def update(height, kind):
+        line.set_ydata([height, height])
+        bars[0].set_height(height)
+        dots.set_offsets(np.array([[0.1 * k, height] for k in range(KINDS.index(kind) + 1)]))
+        image.set_data(np.eye(3) * height)
+        words.set_visible(kind == "corner" and height == 0.75)
+        words.set_text(f"{height:g}")
+        return f"height <b>{height}</b> of {kind}"
+
+    return update
+
+
+@pytest.fixture
+def panel():
+    controls = [Slider("height", "h", HEIGHTS, 0.25), Choice("kind", "kind", KINDS, "line")]
+    return Panel("small", build_figure, controls, (3, 2))
+
+
+def settings(panel):
+    values = [control.web or control.values for control in panel.controls.values()]
+    for places in itertools.product(*(range(len(grid)) for grid in values)):
+        chosen = (grid[place] for grid, place in zip(values, places, strict=True))
+        yield places, dict(zip(panel.controls, chosen, strict=True))
+
+
+def test_the_pieces_are_the_drawing_and_the_readout_at_every_setting(panel):
+    made, scene = record(panel), Scene(panel)
+    for places, setting in settings(panel):
+        frame = made.frame(places)
+        assert frame == scene.frame(setting)
+        pieces = [value for key, value in frame.items() if key.startswith("readout.")]
+        assert "".join(pieces) == panel.render(**setting).readout
+
+
+def test_a_field_has_only_the_controls_that_it_depends_on(panel):
+    fields = record(panel).fields
+    by_name = {key.split(".", 1)[1]: field.controls for key, field in fields.items()}
+    assert by_name["image.0.shape"] == [0]
+    assert by_name["text.0.shape"] == [0, 1]
+    assert by_name["image.0.x"] == []
+
+
+def test_what_moves_without_changing_its_shape_keeps_its_text(panel):
+    fields = record(panel).fields
+    shapes = [field for key, field in fields.items() if key.endswith("path.0.shape")]
+    assert any(len(field.table) == 1 for field in shapes)
+
+
+def test_the_script_holds_all_of_it(panel):
+    text = record(panel).script()
+    head, name, _, data, _ = text.split('"')
+    assert (head, name) == ("bdlPanels.add(", "small")
+    content = json.loads(zlib.decompress(base64.b64decode(data)))
+    assert content["size"] == [3000, 2000]
+    assert content["alt"] == "A line, dots and a picture."
+    assert content["controls"] == [
+        {"label": "h", "texts": ["0", "0.25", "0.5", "0.75"], "start": 1, "list": False},
+        {"label": "kind", "texts": list(KINDS), "start": 0, "list": True},
+    ]
+    assert "a &lt; b" in content["still"]
+    assert "<pattern" in content["definitions"]
+    assert all(len(slot) == 5 for slot in content["slots"])
+
+
+def test_too_many_settings_and_too_large_a_file_are_named(panel, monkeypatch):
+    made = record(panel)
+    monkeypatch.setattr(recording, "MOST_BYTES", 100)
+    with pytest.raises(ValueError, match="panel 'small': its recording has"):
+        made.script()
+    monkeypatch.setattr(recording, "MOST_SETTINGS", 11)
+    with pytest.raises(ValueError, match="panel 'small' has 12 settings, more than 11"):
+        record(panel)
+
+
+@pytest.mark.parametrize("web", [(0.0, 0.5), (0.25, 0.3)])
+def test_a_web_grid_has_the_start_and_values_of_the_slider(web):
+    controls = [Slider("height", "h", HEIGHTS, 0.25, web=web), Choice("kind", "k", KINDS, "dots")]
+    with pytest.raises(ValueError, match="panel 'small': the web values of 'height'"):
+        record(Panel("small", build_figure, controls, (3, 2)))
+
+
+def test_a_thinned_grid_is_recorded(panel):
+    controls = [Slider("height", "h", HEIGHTS, 0.25, web=(0.25, 0.75)), panel.controls["kind"]]
+    thinned = Panel("small", build_figure, controls, (3, 2))
+    made, scene = record(thinned), Scene(thinned)
+    assert made.controls[0]["texts"] == ["0.25", "0.75"]
+    for places, setting in settings(thinned):
+        assert made.frame(places) == scene.frame(setting)
+
+
+def test_a_stale_recording_is_named(panel):
+    made = record(panel)
+    verify(panel, made)
+
+    def other(figure):
+        """A line, dots and a picture."""
+        update = build_figure(figure)
+        return lambda height, kind: update(height=height, kind=kind).replace("height", "Height")
+
+    changed = Panel("small", other, list(panel.controls.values()), (3, 2))
+    with pytest.raises(ValueError, match="panel 'small': its recording shows something else"):
+        verify(changed, made)

@@ -1,0 +1,76 @@
+import re
+
+import pytest
+
+from bdl_lessons.core.files import NOTEBOOKS
+from tools.web import site
+
+
+@pytest.fixture
+def sources(tmp_path, monkeypatch):
+    """The sources of a site with lesson 00 alone; Sphinx itself is left out."""
+
+    def build_main(arguments):
+        (tmp_path / "site" / "_sources" / "lessons").mkdir(parents=True, exist_ok=True)
+        return 0
+
+    monkeypatch.setattr("sphinx.cmd.build.build_main", build_main)
+    page = site.build(tmp_path / "site", ["00"], tmp_path / "source")
+    assert page == tmp_path / "site" / "index.html"
+    return tmp_path / "source"
+
+
+def test_a_lesson_and_the_front_page_have_live_panels(sources):
+    lesson = (sources / "lessons" / "00_start_here.ipynb").read_text()
+    for text, address in (
+        (lesson, "../_static/panels/dropout-noise"),
+        (sources.joinpath("index.md").read_text(), "_static/panels/dropout-rate"),
+    ):
+        found = re.findall(r'data-src=\\?"([^"\\]*)', text)
+        assert found == [f"{address}.js"]
+        assert "alt=" in text
+    for name in ("player.js", "player.css", "dropout-noise.js", "dropout-rate.png"):
+        assert (sources / "_static" / "panels" / name).stat().st_size > 0
+
+
+def test_the_download_is_the_notebook_without_changes(sources):
+    name = "00_start_here.ipynb"
+    copied = sources.parent / "site" / "_sources" / "lessons" / name
+    assert copied.read_bytes() == (NOTEBOOKS / name).read_bytes()
+
+
+def test_what_the_front_page_names_exists(sources):
+    text = (sources / "index.md").read_text()
+    assert not re.search("@[A-Z]+@", text)
+    for block in re.findall(r"```\{toctree\}\n(.*?)```", text, re.DOTALL):
+        for line in block.splitlines():
+            if line and not line.startswith(":"):
+                assert list(sources.glob(f"{line}.*")), line
+    assert "bdl_lessons.probability.kl\n" in (sources / "package" / "probability.rst").read_text()
+
+
+def test_lessons_of_the_last_time_go_and_links_to_the_results_stay_inside(sources):
+    site.build(sources.parent / "site", ["07"], sources)
+    (lesson,) = (sources / "lessons").iterdir()
+    assert lesson.name.startswith("07")
+    assert "](../results/index.md)" in lesson.read_text()
+    assert "data/results/README.md" not in lesson.read_text()
+
+
+def test_a_figure_without_a_sentence_fails_the_build_by_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(site.pictures, "describe", lambda made: ["00-9"])
+    with pytest.raises(ValueError, match=r"00_start_here.ipynb: no sentence under .* 00-9"):
+        site.build(tmp_path / "site", ["00"], tmp_path / "source")
+
+
+def test_without_sphinx_the_command_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(site, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"pip install -e '\.\[site\]'"):
+        site.build(tmp_path / "site")
+    assert not (tmp_path / "site").exists()
+
+
+def test_a_page_that_cannot_be_built_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr("sphinx.cmd.build.build_main", lambda arguments: 2)
+    with pytest.raises(ValueError, match="Sphinx could not build the site"):
+        site.build(tmp_path / "site", ["00"], tmp_path / "source")

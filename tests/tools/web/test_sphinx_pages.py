@@ -1,0 +1,41 @@
+from tools.web import sphinx_pages
+from tools.web.sphinx_pages import slug, table_headers
+
+
+def table(head, *rows):
+    cells = "".join(f'<th class="head"><p>{text}</p></th>\n' for text in head)
+    body = "".join(f"<tr>{''.join(f'<td><p>{t}</p></td>' for t in row)}</tr>\n" for row in rows)
+    return (
+        f'<table class="table">\n<thead>\n<tr>{cells}</tr></thead>\n<tbody>{body}</tbody></table>'
+    )
+
+
+def test_headers_of_columns_say_so_and_an_empty_corner_is_a_cell():
+    made = table_headers(table(["", "RMSE"], ["net", "0.1"]))
+    assert '<tr><td></td>\n<th scope="col" class="head"><p>RMSE</p></th>' in made
+    assert "<td><p>net</p></td>" in made
+
+
+def test_without_headers_of_columns_the_first_column_heads_the_rows():
+    made = table_headers(table(["", ""], ["Needs", "01"], ["Minutes", "48"]))
+    assert "thead" not in made
+    for name, value in (("Needs", "01"), ("Minutes", "48")):
+        assert f'<th scope="row"><p>{name}</p></th><td><p>{value}</p></td>' in made
+
+
+def test_other_html_stays():
+    html = '<th class="head"><table><th>a</th></table>'
+    assert table_headers(html) == html
+
+
+def test_an_anchor_is_that_of_jupyterlab():
+    assert slug("Going deeper: Flipout, twice?") == "Going-deeper:-Flipout,-twice?"
+
+
+def test_formulas_of_docstrings():
+    lines = ["The mass $2^N$ of", "``$HOME`` and", "$$a &= b \\\\", "  &= c$$", "$x", "+ y$ end"]
+    sphinx_pages._formulas(None, "module", "m", None, None, lines)
+    text = "\n".join(lines)
+    assert "The mass :math:`2^N` of\n``$HOME`` and" in text
+    assert "\n\n.. math::\n\n    a &= b \\\\\n    &= c\n\n" in text
+    assert ":math:`x + y` end" in text

@@ -1,0 +1,120 @@
+import importlib
+import itertools
+import math
+import re
+from dataclasses import replace
+
+import pytest
+import torch
+
+from bdl_lessons.core.device import cpu_threads
+from bdl_lessons.panels.engine import Panel
+from tools.web import page, store
+from tools.web.recording import MOST_SETTINGS, record, verify
+
+
+def panel_called(name):
+    module = importlib.import_module(f"bdl_lessons.panels.{name.replace('-', '_')}")
+    return module.panel()
+
+
+def coarse(panel):
+    """The panel with the start and the ends of every control alone, two of each at most."""
+    controls = []
+    for control in panel.controls.values():
+        values = dict.fromkeys([control.value, control.values[-1], control.values[0]])
+        controls.append(replace(control, web=tuple(values)[:2]))
+    return Panel(panel.name, panel.build_figure, controls, panel.size)
+
+
+@pytest.mark.parametrize("name", store.names())
+def test_every_panel_can_be_recorded(name):
+    panel = panel_called(name)
+    assert panel.name == name
+    assert len(panel.alt) > 40, "its build_figure has no docstring that says what one sees"
+    sizes = [len(control.web or control.values) for control in panel.controls.values()]
+    assert math.prod(sizes) <= MOST_SETTINGS
+    small = coarse(panel)
+    made = record(small)
+    verify(small, made, n_settings=8)
+    for places in itertools.islice(itertools.product(range(2), repeat=len(sizes)), 4):
+        setting = {
+            key: control.web[place]
+            for (key, control), place in zip(small.controls.items(), places, strict=True)
+        }
+        frame = made.frame(places)
+        text = "".join(value for key, value in frame.items() if key.startswith("readout."))
+        assert text == panel.render(**setting).readout
+    assert made.script().isascii()
+
+
+def test_the_web_grid_of_lesson_02_has_the_start_and_the_optimum():
+    controls = panel_called("evidence-bar").controls
+    optimum = {"shift_1": 0.0, "shift_2": 0.0, "scale": 1.0, "correlation": -math.sqrt(0.6)}
+    for name, value in optimum.items():
+        assert value in controls[name].web
+        assert controls[name].value in controls[name].web
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    store.load.cache_clear()
+
+
+def test_a_recording_is_kept_until_its_sources_change(tmp_path, monkeypatch):
+    first = store.load("dropout-noise", tmp_path)
+    (kept,) = tmp_path.iterdir()
+    store.load.cache_clear()
+    monkeypatch.setattr(store, "record", None)  # it is not called again
+    assert store.load("dropout-noise", tmp_path) == first
+    monkeypatch.undo()
+    store.load.cache_clear()
+    monkeypatch.setattr(store, "version", lambda name: f"another {name}")
+    assert store.load("dropout-noise", tmp_path).script == first.script
+    (other,) = tmp_path.iterdir()
+    assert other.name != kept.name
+
+
+def test_panels_are_recorded_by_one_thread(tmp_path, monkeypatch):
+    threads = []
+    monkeypatch.setattr(
+        store, "record", lambda panel: threads.append(torch.get_num_threads()) or record(panel)
+    )
+    with cpu_threads(2):
+        store.load("dropout-noise", tmp_path)
+        assert torch.get_num_threads() == 2
+    assert threads == [1]
+
+
+def test_a_damaged_recording_is_named(tmp_path):
+    store.load("dropout-noise", tmp_path)
+    (kept,) = tmp_path.iterdir()
+    kept.write_bytes(kept.read_bytes()[:-100])
+    store.load.cache_clear()
+    with pytest.raises(ValueError, match=f"panel 'dropout-noise': .* damaged; delete {kept}"):
+        store.load("dropout-noise", tmp_path)
+
+
+def test_a_recording_that_shows_something_else_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "record", lambda panel: replace(record(panel), still=""))
+    with pytest.raises(ValueError, match="'dropout-noise': its recording shows something else"):
+        store.load("dropout-noise", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_all_panels_together_have_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "names", lambda: ["dropout-noise"])
+    monkeypatch.setattr(store, "MOST_BYTES", 100)
+    with pytest.raises(ValueError, match=r"not 100: dropout-noise 1,\d\d\d"):
+        store.load_all(tmp_path)
+
+
+def test_a_page_needs_no_other_file(tmp_path):
+    html = page.page(store.load("dropout-noise", tmp_path))
+    addresses = re.findall(r"""(?:src|href)=["']([^"']*)|url\(([^)]*)""", html)
+    assert addresses
+    for address in map("".join, addresses):
+        assert address.startswith(("data:", "#"))
+    names = {"http://www.w3.org/2000/svg"}
+    assert set(re.findall(r"https?://[\w./]+", html)) <= names
+    assert 'alt="Bars at' in html

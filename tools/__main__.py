@@ -1,0 +1,114 @@
+"""The command line: ``python -m tools --help``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Build and check the lessons.", no_args_is_help=True, add_completion=False)
+
+
+@app.callback()
+def _main() -> None:
+    pass
+
+
+@contextmanager
+def _bad_input_named() -> Iterator[None]:
+    """A ValueError becomes one line under the usage instead of a traceback."""
+    try:
+        yield
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+@app.command()
+def rebuild(
+    lessons: Annotated[
+        list[str] | None, typer.Argument(help="Two-digit numbers; default: all")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; fail if a lesson would change")
+    ] = False,
+) -> None:
+    """Execute lessons in order, clean and guard them; running it twice changes nothing."""
+    from tools import notebook
+    from tools.rebuild import rebuild as rebuild_one
+
+    with _bad_input_named():
+        chosen = notebook.paths(lessons)
+    failed = False
+    for path in chosen:
+        wrong, seconds = rebuild_one(path, check=check)
+        failed = failed or bool(wrong)
+        typer.echo(f"{'WRONG' if wrong else 'ok   '} {path.name} ({seconds:.1f} s)")
+        for line in wrong:
+            typer.echo(f"    {line}")
+    raise typer.Exit(int(failed))
+
+
+@app.command()
+def readme() -> None:
+    """Bring the tables and the picture of README.md up to date."""
+    from tools import readme as tool
+
+    tool.update()
+    typer.echo(f"{tool.README.name} and {tool.PICTURE.name} are up to date")
+
+
+@app.command()
+def slides(
+    lessons: Annotated[
+        list[str] | None, typer.Argument(help="Two-digit numbers; default: all")
+    ] = None,
+    folder: Annotated[Path, typer.Option(help="Where to")] = Path("slides"),
+) -> None:
+    """Write lessons as slides that need neither a network nor a kernel."""
+    from tools import notebook
+    from tools import slides as tool
+
+    with _bad_input_named():
+        chosen = notebook.paths(lessons)
+    for path in chosen:
+        typer.echo(tool.write(path, folder))
+
+
+@app.command()
+def web(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Panels, e.g. dropout-noise; default: all")
+    ] = None,
+    folder: Annotated[Path, typer.Option(help="Where to")] = Path("build/web"),
+) -> None:
+    """Write panels as pages that move without a kernel and a network, one file for each."""
+    from tools.web import page, store
+
+    with _bad_input_named():
+        chosen = [store.load(name) for name in names] if names else store.load_all()
+    folder.mkdir(parents=True, exist_ok=True)
+    for panel in chosen:
+        path = folder / f"{panel.name}.html"
+        path.write_text(page.page(panel), encoding="utf-8")
+        typer.echo(f"{path}: {len(panel.script) / 1e3:.0f} kB of recording")
+
+
+@app.command()
+def site(
+    lessons: Annotated[
+        list[str] | None, typer.Argument(help="Two-digit numbers; default: all")
+    ] = None,
+    folder: Annotated[Path, typer.Option(help="Where to")] = Path("site"),
+) -> None:
+    """Write the course as pages with live panels; they open from the disk."""
+    from tools.web import site as tool
+
+    with _bad_input_named():
+        typer.echo(tool.build(folder, lessons))
+
+
+if __name__ == "__main__":
+    app()

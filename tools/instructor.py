@@ -1,0 +1,153 @@
+"""The instructor's index: tables that follow from the lessons' metadata and exercises alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from bdl_lessons.core import markdown
+from bdl_lessons.exercises.grader import of_lesson
+from tools.lesson_plans import expected_minutes, plan, total_minutes, two_sessions
+from tools.metadata import Lesson, Section, lessons, span
+
+_PANEL = re.compile(r"(\w+)\.panel\(")
+
+
+def taught() -> list[Lesson]:
+    """The lessons proper: neither the start page nor this index."""
+    return [lesson for lesson in lessons() if lesson.number not in {"00", "90"}]
+
+
+def timetable() -> str:
+    """Every section with its minutes, the clock at its end, and its mode of teaching."""
+    return _per_lesson(_timetable_of)
+
+
+def lesson_plans() -> str:
+    """For each lesson what to teach in 45 minutes, with the clock, and what in 90 and twice 90.
+
+    Every plan holds the opening question, its answer, the main result and the panel; question and
+    answer stand there in the words of the lesson. Lengths are expected minutes, the middle of each
+    section's range.
+    """
+    return "\n\n".join(map(_plan_of, taught()))
+
+
+def _plan_of(lesson: Lesson) -> str:
+    short, long = plan(lesson, 45), plan(lesson, 90)
+    first, second = two_sessions(lesson)
+    rows, clock = [], 0.0
+    for section in short.taught:
+        begin, clock = clock, clock + expected_minutes(section)
+        mode = "going deeper" if section.deeper else section.mode
+        holds = ", ".join(sorted(section.roles))
+        rows.append([f"{begin:.0f}–{clock:.0f}", section.name, mode, holds and f"**{holds}**"])
+    added = [section for section in long.taught if section not in short.taught]
+    return "\n\n".join(
+        [
+            f"### {lesson.number} {lesson.title}",
+            f"Question: {opening_question(lesson)}",
+            markdown.table(["minutes", "45 minutes: section", "mode", "holds"], rows),
+            f"**Answer, in the lesson's own words.** {answer(lesson)}",
+            f"**In 90 minutes also:** {_names(added)}. **Twice 90 minutes:** the whole lesson, "
+            f"with a pause after “{first[-1].name}” ({total_minutes(first):.0f} + "
+            f"{total_minutes(second):.0f}).",
+        ]
+    )
+
+
+def opening_question(lesson: Lesson) -> str:
+    """The last paragraph of the lesson's first section that asks something in bold.
+
+    Raises:
+        ValueError: if no section with the role "question" does.
+    """
+    return _paragraph(lesson, "question", r"\?", last=True)
+
+
+def answer(lesson: Lesson) -> str:
+    """The recap; before it, if the answer stands elsewhere, the paragraph that states it in bold.
+
+    Links into the lesson get the name of its file.
+
+    Raises:
+        ValueError: if neither the recap nor another section gives the answer.
+    """
+    recap = next(section for section in lesson.sections if section.name == "Recap")
+    text = re.sub(r"^(?:## .*|Next: .*|\*\*References.*)$", "", recap.text, flags=re.M).strip()
+    if "answer" not in recap.roles:
+        text = f"{_paragraph(lesson, 'answer', '[.]')}\n\n{text}"
+    return text.replace("](#", f"]({lesson.path.name}#")
+
+
+def _paragraph(lesson: Lesson, role: str, end: str, last: bool = False) -> str:
+    """A paragraph with a sentence in bold that ends with ``end``, in a section with this role."""
+    sections = [section for section in lesson.sections if role in section.roles]
+    paragraphs = [part for section in sections[::-1] for part in section.text.split("\n\n")]
+    found = [part for part in paragraphs if re.search(rf"\*\*[^*]+{end}\*\*", part)]
+    if not found:
+        raise ValueError(f"lesson {lesson.number}: no paragraph states the {role} in bold")
+    return found[-1 if last else 0]
+
+
+def panels() -> str:
+    """Every panel, its lesson, and the cell that shows it."""
+    rows = []
+    for lesson in lessons():
+        for cell in lesson.cells("panel"):
+            name = _PANEL.search(cell.source)
+            shown = f"`{name[1]}`" if name else "see the cell"
+            rows.append([f"[{lesson.number}]({lesson.path.name})", shown, cell.id])
+    return markdown.table(["lesson", "panel", "cell"], rows)
+
+
+def exercises() -> str:
+    """Every exercise and how many known errors its check names."""
+    rows = [
+        [e.number, e.title, str(len(e.hints)), str(len(e.known_errors))]
+        for lesson in taught()
+        for e in of_lesson(lesson.number)
+    ]
+    return markdown.table(["exercise", "task", "hints", "wrong answers it names"], rows)
+
+
+def known_errors() -> str:
+    """Wrong answers that readers give, as the checks diagnose them: one list a lesson."""
+    return _per_lesson(
+        lambda lesson: "\n".join(
+            f"- **{e.number}** {error.diagnosis}"
+            for e in of_lesson(lesson.number)
+            for error in e.known_errors
+        )
+    )
+
+
+def notes() -> str:
+    """The lecturer's notes of all lessons."""
+    return _per_lesson(
+        lambda lesson: "\n\n".join(cell.source for cell in lesson.cells("instructor"))
+    )
+
+
+def _timetable_of(lesson: Lesson) -> str:
+    rows, low, high = [], 0, 0
+    for section in lesson.sections:
+        first, last = section.minutes
+        low, high = low + first, high + last
+        mode = "going deeper" if section.deeper else section.mode
+        rows.append([section.name, span(section.minutes), span((low, high)), mode])
+    return markdown.table(["section", "minutes", "clock", "mode"], rows)
+
+
+def _per_lesson(text_of: Callable[[Lesson], str]) -> str:
+    """A fold for each lesson, so that the page stays short."""
+    return "\n\n".join(_fold(lesson, text_of(lesson)) for lesson in taught())
+
+
+def _fold(lesson: Lesson, text: str) -> str:
+    heading = f"<b>{lesson.number}</b> {lesson.title}"
+    return f"<details><summary>{heading}</summary>\n\n{text}\n\n</details>"
+
+
+def _names(sections: Iterable[Section]) -> str:
+    return " · ".join(section.name for section in sections)

@@ -1,0 +1,75 @@
+"""Lesson plans for a lecturer with 45, 90 or two times 90 minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tools.metadata import Lesson, Section
+
+_PRIORITY = {"lecture": 0, "pair": 1, "solo": 2}
+ROLES = frozenset({"question", "answer", "result", "panel"})  # what every plan contains
+
+
+@dataclass(frozen=True)
+class LessonPlan:
+    """Sections to teach, in the order of the lesson, and those to read at home."""
+
+    taught: tuple[Section, ...]
+    at_home: tuple[Section, ...]
+
+    @property
+    def minutes(self) -> float:
+        """Expected minutes of the sections to teach."""
+        return total_minutes(self.taught)
+
+
+def expected_minutes(section: Section) -> float:
+    """The middle of a section's range of minutes."""
+    return sum(section.minutes) / 2
+
+
+def total_minutes(sections: Sequence[Section]) -> float:
+    """Expected minutes of several sections."""
+    return sum(map(expected_minutes, sections))
+
+
+def plan(lesson: Lesson, minutes: float) -> LessonPlan:
+    """The sections that fit into ``minutes``.
+
+    First come those with a role: the opening question, its answer, the main result, the panel. Of
+    the others the main path comes before what stands behind the recap, lectures come before work
+    in pairs, and work in pairs before work alone; among equals the lesson's order decides. A
+    section that does not fit is left out, and a shorter one after it may still be taken; but what
+    stands behind the recap is taken only if the whole main path fits.
+
+    Raises:
+        ValueError: if ``minutes`` is not positive.
+    """
+    if not minutes > 0:
+        raise ValueError(f"minutes must be > 0, got {minutes}")
+    sections = lesson.sections
+    order = sorted(range(len(sections)), key=lambda i: (*_rank(sections[i]), i))
+    chosen: set[int] = set()
+    clock = 0.0
+    for i in order:
+        on_path = (k for k in order if not sections[k].deeper and sections[k].mode != "solo")
+        if sections[i].deeper and not sections[i].roles and not chosen.issuperset(on_path):
+            continue
+        if clock + expected_minutes(sections[i]) <= minutes:
+            chosen.add(i)
+            clock += expected_minutes(sections[i])
+    taught = tuple(section for i, section in enumerate(sections) if i in chosen)
+    return LessonPlan(taught, tuple(s for i, s in enumerate(sections) if i not in chosen))
+
+
+def two_sessions(lesson: Lesson) -> tuple[tuple[Section, ...], tuple[Section, ...]]:
+    """The whole lesson, cut between two sections where the sessions are most equally long."""
+    sections = tuple(lesson.sections)
+    cuts = range(1, len(sections)) if len(sections) > 1 else [len(sections)]
+    cut = min(cuts, key=lambda i: abs(total_minutes(sections[:i]) - total_minutes(sections[i:])))
+    return sections[:cut], sections[cut:]
+
+
+def _rank(section: Section) -> tuple[bool, bool, int]:
+    return not section.roles, section.deeper, _PRIORITY[section.mode]

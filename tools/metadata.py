@@ -1,0 +1,159 @@
+"""Metadata of the lessons: titles, sections with their minutes, panels, exercises."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from bdl_lessons.core import markdown
+from bdl_lessons.core.files import NOTEBOOKS
+
+# Lessons that the rules of the second edition bind.
+SECOND_EDITION = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of a lesson: its name, its minutes ``(low, high)`` and its mode of teaching.
+
+    ``roles`` says which it holds of the opening question, its answer, the main result and the
+    panel; ``deeper`` whether it stands behind the recap; ``text`` is what it says on its slides,
+    without folds, references and notes.
+    """
+
+    name: str
+    minutes: tuple[int, int]
+    mode: str
+    roles: frozenset[str] = frozenset()
+    deeper: bool = False
+    text: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a notebook: its id and its text."""
+
+    id: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One notebook, read from its file."""
+
+    path: Path
+
+    @property
+    def number(self) -> str:
+        return self.path.name[:2]
+
+    @property
+    def title(self) -> str:
+        heading = _source(self._cells[0]).splitlines()[0]
+        return heading.removeprefix("# ").split(" · ", 1)[-1]
+
+    @property
+    def needs(self) -> list[str]:
+        """Numbers of the lessons that its first page asks for, without those called useful."""
+        row = re.search(r"^\| \*\*Needs\*\* \|(.*)", _source(self._cells[0]), re.M)
+        required = [part for part in row[1].split(";") if "useful" not in part] if row else []
+        return re.findall(r"\((\d\d)_", "".join(required))
+
+    @property
+    def sections(self) -> list[Section]:
+        return sections_of(self._cells)
+
+    def cells(self, tag: str) -> list[Cell]:
+        """The cells that carry ``tag``, e.g. ``"panel"`` or ``"exercise"``."""
+        tagged = [cell for cell in self._cells if tag in cell["metadata"].get("tags", [])]
+        return [Cell(cell["id"], _source(cell)) for cell in tagged]
+
+    @cached_property
+    def _cells(self) -> list[dict]:
+        return json.loads(self.path.read_text(encoding="utf-8"))["cells"]
+
+
+def sections_of(cells: Iterable[Mapping]) -> list[Section]:
+    """The sections that the cells of a notebook open."""
+    found: list[Section] = []
+    for cell in cells:
+        source = _source(cell)
+        if opened := cell["metadata"].get("bdl"):
+            deeper = source.startswith("## Going deeper")
+            roles = frozenset(opened.get("role", ()))
+            minutes = tuple(opened["minutes"])
+            found.append(Section(opened["section"], minutes, opened["mode"], roles, deeper))
+        slide = cell["metadata"].get("slideshow", {}).get("slide_type")
+        if found and cell["cell_type"] == "markdown" and slide not in {"skip", "notes"}:
+            shown = re.sub(r"<details>.*?</details>", "", source, flags=re.S)
+            text = f"{found[-1].text}\n\n{shown}".strip()
+            found[-1] = replace(found[-1], text=text)
+    return found
+
+
+def main_path(sections: Iterable[Section]) -> tuple[int, int]:
+    """Minutes of lecture and work in pairs up to the recap, least and most."""
+    return _total(s for s in sections if s.mode != "solo" and not s.deeper)
+
+
+def alone(sections: Iterable[Section]) -> tuple[int, int]:
+    """Minutes of the exercises, least and most."""
+    return _total(s for s in sections if s.mode == "solo" and not s.deeper)
+
+
+def going_deeper(sections: Iterable[Section]) -> tuple[int, int]:
+    """Minutes of what stands behind the recap, least and most."""
+    return _total(s for s in sections if s.deeper)
+
+
+def summary(sections: list[Section]) -> str:
+    """How long a lesson takes, in one line."""
+    parts = ((main_path, "main path"), (alone, "exercises"), (going_deeper, "going deeper"))
+    times = ((total(sections), name) for total, name in parts)
+    return " · ".join(f"{span(time)} min {name}" for time, name in times if time[1])
+
+
+def lessons(folder: Path = NOTEBOOKS) -> list[Lesson]:
+    """Every lesson in ``folder``, in order.
+
+    Raises:
+        FileNotFoundError: if it is not there; a wheel has no notebooks.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(f"no folder {folder}: the notebooks come with the repository")
+    return [Lesson(path) for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))]
+
+
+def lesson_table(folder: Path = NOTEBOOKS, link: str = "") -> str:
+    """The lessons as a Markdown table; ``link`` is put before each file name."""
+    rows = [
+        [
+            f"{lesson.number} [{lesson.title}]({link}{lesson.path.name})",
+            *(span(total(lesson.sections)) for total in (main_path, alone, going_deeper)),
+            str(len(lesson.cells("panel"))),
+            str(len(lesson.cells("exercise"))),
+        ]
+        for lesson in lessons(folder)
+    ]
+    return markdown.table(
+        ["lesson", "minutes", "exercises, min", "going deeper, min", "panels", "exercises"], rows
+    )
+
+
+def _total(sections: Iterable[Section]) -> tuple[int, int]:
+    times = [section.minutes for section in sections]
+    return sum(low for low, _ in times), sum(high for _, high in times)
+
+
+def span(minutes: tuple[int, int]) -> str:
+    """Minutes as text: ``"5–8"``, ``"5"`` if both are equal, ``"–"`` for none."""
+    low, high = minutes
+    return str(low or "–") if low == high else f"{low}–{high}"
+
+
+def _source(cell: Mapping) -> str:
+    return "".join(cell["source"])

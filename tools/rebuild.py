@@ -1,0 +1,59 @@
+"""Execute, clean and guard the lessons; with ``check``, say whether that would change them."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+from tools import generated, guards, notebook, timing
+from tools.metadata import SECOND_EDITION
+
+
+def rebuild(path: Path, check: bool = False) -> tuple[list[str], float]:
+    """Rebuild one lesson.
+
+    Args:
+        path: the notebook.
+        check: compare with the file and leave it alone, instead of writing it.
+
+    Returns:
+        What is wrong (empty if nothing is) and the seconds that execution took. A lesson with
+        anything wrong, or one that stops with an error, is not written.
+    """
+    stored = notebook.read(path)
+    began = time.perf_counter()
+    try:
+        fresh = notebook.clean(notebook.execute(deepcopy(stored)))
+    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        return [_stopped(path, error)], time.perf_counter() - began
+    seconds = time.perf_counter() - began
+    if path.name[:2] in SECOND_EDITION:
+        timing.fill(fresh)
+    generated.fill(fresh)
+    wrong = guards.problems(fresh, path)
+    before, after = path.read_text(encoding="utf-8"), notebook.text(fresh)
+    if check and before != after:
+        wrong += [f"{path.name}: rebuilding changes it", *_difference(before, after)]
+    if not check and not wrong and before != after:
+        notebook.write(path, after)
+    return wrong, seconds
+
+
+def _stopped(path: Path, error: Exception) -> str:
+    if isinstance(error, CellExecutionError):
+        error = f"{error.ename}: {error.evalue}\n{error.traceback}"
+    return f"{path.name} stopped: {error}"
+
+
+def _difference(before: str, after: str, most: int = 12) -> Iterator[str]:
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
+    for number, line in enumerate(lines):
+        if number >= most:
+            yield "    …"
+            return
+        yield "    " + line[:110]

@@ -1,0 +1,67 @@
+"""The front page of the site: a live panel, three ways in, and the map of the course."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from pathlib import Path
+
+from bdl_lessons.core.files import ROOT
+from bdl_lessons.course import course_map
+from tools.metadata import Lesson
+from tools.web import page, store
+
+PANEL = "dropout-rate"
+
+
+def text(lessons: list[Path], subpackages: list[str]) -> str:
+    """The page as Markdown.
+
+    Args:
+        lessons: the notebooks that the site has.
+        subpackages: the parts of the package.
+    """
+    panel = store.load(PANEL)
+    files = f"_static/panels/{panel.name}"
+    parts = {
+        "PANEL": page.figure(panel, f"{files}.png", f"{files}.js"),
+        "MAP": _map([Lesson(path) for path in lessons]),
+        "COMMANDS": _commands(),
+        "LESSONS": "\n".join(f"lessons/{lesson.stem}" for lesson in lessons),
+        "PACKAGE": "\n".join(f"package/{subpackage}" for subpackage in subpackages),
+    }
+    made = Path(__file__).with_name("static").joinpath("front.md").read_text(encoding="utf-8")
+    for name, value in parts.items():
+        made = made.replace(f"@{name}@", value)
+    return made
+
+
+def _map(lessons: list[Lesson]) -> str:
+    """The map of lesson 00 as a list of links: rows, questions, and what to read before."""
+    listed = {lesson.number: lesson for lesson in lessons}
+    lines = []
+    for colour, theme, row in course_map.ROWS:
+        lines += [f'<p class="map-row">{escape(theme)}</p>', '<ul class="map">']
+        for number, (title, question) in row.items():
+            name = escape(f"{number} {title}")
+            after = ""
+            if number in listed:
+                name = f'<a href="lessons/{listed[number].path.stem}.html">{name}</a>'
+                after = " and ".join(", ".join(listed[number].needs).rsplit(", ", 1))
+            lines.append(
+                f'<li class="tile" style="--row:{colour}"><b>{name}</b>'
+                f"<p>{escape(' '.join(question.split()))}</p>"
+                + (f'<p class="after">after {after}</p>' if after else "")
+                + "</li>"
+            )
+        lines.append("</ul>")
+    return "\n".join(lines)
+
+
+def _commands() -> str:
+    """The commands under the first heading of README.md."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"^## Two commands\n+```\n(.+?)```", readme, re.M | re.S)
+    if not found:
+        raise ValueError("README.md has no block of commands under '## Two commands'")
+    return found[1].rstrip()

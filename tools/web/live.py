@@ -1,0 +1,54 @@
+"""Notebooks whose panels are live: their pictures become figures that the player moves."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from bdl_lessons.core.files import replacing
+from tools.web import page, store
+
+_SHOWN = re.compile(r"<panel ([\w-]+):")
+
+
+def make_live(notebook: NotebookNode, address: str) -> list[str]:
+    """Give every panel in the outputs of a notebook its figure, in place.
+
+    Args:
+        notebook: a lesson with its outputs.
+        address: where the files of ``write_files`` are, seen from the page.
+
+    Returns:
+        The names of the panels.
+    """
+    found = []
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            shown = _SHOWN.match(output.get("data", {}).get("text/plain", ""))
+            if shown and shown[1] in store.names():
+                panel = store.load(shown[1])
+                files = f"{address}/{panel.name}"
+                output.data["text/html"] = page.figure(panel, f"{files}.png", f"{files}.js")
+                found.append(panel.name)
+    return found
+
+
+def write_files(names: list[str], folder: Path) -> None:
+    """Write the player, its style, and recording and picture of the panels into a folder."""
+    texts = {"player.js": page.script(), "player.css": page.css()}
+    files = {name: text.encode() for name, text in texts.items()}
+    for name in names:
+        panel = store.load(name)
+        files |= {f"{name}.js": panel.script.encode(), f"{name}.png": panel.png}
+    for name, content in files.items():
+        write_if_changed(folder / name, content)
+
+
+def write_if_changed(path: Path, content: bytes) -> None:
+    """Write a file only if it has another content: what is built from it stays up to date."""
+    if not path.exists() or path.read_bytes() != content:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as file:
+            file.write(content)

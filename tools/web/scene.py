@@ -1,0 +1,339 @@
+"""A panel drawn as text: SVG for what stands still, short values for each part that moves.
+
+Lengths are tenths of a pixel and counted from the upper left corner, so that whole numbers do. A
+path is written relative to its first point: a shape that only moves keeps its text.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from collections.abc import Container
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+from typing import Any
+from xml.sax.saxutils import escape
+
+import numpy as np
+import PIL.Image
+from matplotlib.backend_bases import RendererBase
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
+from matplotlib.image import AxesImage
+from matplotlib.path import Path
+from matplotlib.transforms import Affine2D
+
+from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.panels.engine import Panel, moving_artists
+
+UNIT = 10  # to the pixel
+_FAR = 10**6  # a point that lies further away, in units, is drawn there
+_CROWD = 40  # from so many on, the parts of one artist share one element, translucent or not
+_SMOOTH = "smooth"
+_CAPS = {"butt": "butt", "round": "round", "projecting": "square"}
+_NUMBER = re.compile(r"([+\-−]?\d[\d.,]*)")
+
+
+@dataclass(frozen=True)
+class Element:
+    """One SVG element.
+
+    Attributes:
+        tag: ``path``, ``text`` or ``image``.
+        look: the value of its attribute ``style``; for a text with its angle and ``|`` before it.
+        shape: path data after the first point, the words, or the address of the image.
+        x, y: the first point of a path, the anchor of a text, the corner of an image.
+        end: where the pen is after a path.
+    """
+
+    tag: str
+    look: str
+    shape: str
+    x: int
+    y: int
+    end: tuple[int, int] = (0, 0)
+
+    def svg(self) -> str:
+        """The element as the page shows it; the player does the same to its own elements."""
+        if self.tag == "path":
+            return f'<path style="{self.look}" d="M{self.x} {self.y}{self.shape}"/>'
+        if self.tag == "image":
+            return (
+                f'<image style="{self.look}" x="{self.x}" y="{self.y}" '
+                f'preserveAspectRatio="none" href="{self.shape}"/>'
+            )
+        angle, look = self.look.split("|")
+        turn = f' transform="rotate({angle} {self.x} {self.y})"' if angle != "0" else ""
+        return f'<text style="{look}" x="{self.x}" y="{self.y}"{turn}>{escape(self.shape)}</text>'
+
+
+class Renderer(RendererBase):
+    """Collects what matplotlib draws as elements; ``definitions`` has what they refer to."""
+
+    def __init__(self, name: str, size: tuple[float, float]) -> None:
+        super().__init__()
+        self.name, (self.width, self.height) = name, size
+        self.elements: list[Element] = []
+        self.definitions: dict[str, str] = {}
+
+    def get_canvas_width_height(self) -> tuple[float, float]:
+        return self.width, self.height
+
+    def points_to_pixels(self, points: float) -> float:
+        return points * 100 / 72
+
+    def option_scale_image(self) -> bool:
+        return True
+
+    def draw_path(self, gc, path, transform, rgbFace=None) -> None:
+        width, hatch = gc.get_linewidth(), gc.get_hatch_path()
+        cleaned = path.cleaned(
+            transform,
+            remove_nans=True,
+            clip=(0, 0, self.width, self.height) if rgbFace is None else None,
+            simplify=rgbFace is None and path.should_simplify,
+            curves=True,
+            snap=gc.get_snap(),
+            stroke_width=self.points_to_pixels(width),
+        )
+        fill, stroke = self._fill(gc, rgbFace), self._stroke(gc) if width else ""
+        if not stroke and not fill:
+            return
+        data = self._path_data(cleaned)
+        if data:
+            looks = [f"{fill or 'fill:none;'}{stroke}"]
+            if hatch is not None:
+                looks.append(f"fill:url(#{self._hatch(gc, hatch)});")
+            self.elements += [Element("path", look + self._clip(gc), *data) for look in looks]
+
+    def draw_markers(self, gc, marker_path, marker_trans, path, trans, rgbFace=None) -> None:
+        """Discs are the ends of lines of no length: each takes a few characters."""
+        edge = gc.get_linewidth() if gc.get_rgb()[3] else 0
+        bare = edge == 0 or (rgbFace is not None and tuple(rgbFace)[:3] == gc.get_rgb()[:3])
+        disc = len(marker_path.vertices) == len(Path.unit_circle().vertices) and bare
+        if rgbFace is None or not disc:
+            super().draw_markers(gc, marker_path, marker_trans, path, trans, rgbFace)
+            return
+        extent = marker_path.get_extents(marker_trans)
+        size = self._round(extent.width + self.points_to_pixels(edge))
+        points = trans.transform(path.vertices) + np.array([extent.x0 + extent.width / 2, 0])
+        points = points[np.isfinite(points).all(1)]
+        if len(points):
+            at, text = self._place(points), "h0"
+            for (x0, y0), (x, y) in pairwise(at):
+                text += f"m{x - x0} {y - y0}h0"
+            alpha = _alpha(gc, rgbFace)
+            look = f"fill:none;stroke:{to_hex(rgbFace)};stroke-width:{size};stroke-linecap:round;"
+            look += _opacity("stroke", alpha) + self._clip(gc)
+            self.elements.append(Element("path", look, text, *at[0], at[-1]))
+
+    def draw_image(self, gc, x, y, im, transform=None) -> None:
+        unsampled = transform is not None
+        transform = transform or Affine2D().scale(im.shape[1], im.shape[0])
+        (x0, y0), (x1, y1) = transform.transform([(0, 0), (1, 1)]) + np.array([x, y])
+        im = im[:: -1 if y0 < y1 else 1, :: -1 if x0 > x1 else 1]
+        left, top = self._round(min(x0, x1)), self._round(self.height - max(y0, y1))
+        wide, high = self._round(abs(x1 - x0)), self._round(abs(y1 - y0))
+        look = f"width:{wide}px;height:{high}px;" + _opacity("", gc.get_alpha() if unsampled else 1)
+        if unsampled and gc.get_gid() != _SMOOTH:
+            look += "image-rendering:pixelated;"
+        self.elements.append(Element("image", look + self._clip(gc), _png_address(im), left, top))
+
+    def draw_text(self, gc, x, y, s, prop, angle, ismath=False, mtext=None) -> None:
+        if ismath:
+            self._draw_text_as_path(gc, x, y, s, prop, angle, ismath, mtext)
+            return
+        size = self._round(self.points_to_pixels(prop.get_size_in_points()))
+        weight = "font-weight:bold;" if prop.get_weight() in ("bold", 700) else ""
+        colour = gc.get_rgb()
+        alpha = _alpha(gc, colour)
+        look = f"{-angle % 360:g}|font-size:{size}px;{weight}fill:{to_hex(colour)};"
+        look += _opacity("fill", alpha)
+        self.elements.append(Element("text", look, s, self._round(x), self._round(y)))
+
+    def _fill(self, gc, colour) -> str:
+        if colour is None or (len(colour) == 4 and colour[3] == 0):
+            return ""
+        alpha = _alpha(gc, colour)
+        return f"fill:{to_hex(colour)};" + _opacity("fill", alpha)
+
+    def _stroke(self, gc) -> str:
+        colour = gc.get_rgb()
+        alpha = _alpha(gc, colour)
+        if alpha == 0:
+            return ""
+        width = self._round(self.points_to_pixels(gc.get_linewidth()))
+        look = f"stroke:{to_hex(colour)};stroke-width:{width};"
+        offset, dashes = gc.get_dashes()
+        if dashes is not None:
+            lengths = " ".join(str(self._round(self.points_to_pixels(d))) for d in dashes)
+            look += f"stroke-dasharray:{lengths};"
+            if offset:
+                look += f"stroke-dashoffset:{self._round(self.points_to_pixels(offset))};"
+        if gc.get_capstyle() != "butt":
+            look += f"stroke-linecap:{_CAPS[gc.get_capstyle()]};"
+        if gc.get_joinstyle() != "miter":
+            look += f"stroke-linejoin:{gc.get_joinstyle()};"
+        return look + _opacity("stroke", alpha)
+
+    def _clip(self, gc) -> str:
+        box = gc.get_clip_rectangle()
+        if box is None:
+            return ""
+        left, right = self._round(box.x0), self._round(box.x1)
+        top, bottom = self._round(self.height - box.y1), self._round(self.height - box.y0)
+        rectangle = f'x="{left}" y="{top}" width="{right - left}" height="{bottom - top}"'
+        return f"clip-path:url(#{self._define('clipPath', '', f'<rect {rectangle}/>')})"
+
+    def _hatch(self, gc, hatch) -> str:
+        side = 72 * UNIT
+        path = hatch.cleaned(Affine2D().scale(72).translate(0, self.height - 72), curves=True)
+        shape, x, y, _ = self._path_data(path)
+        colour = to_hex(gc.get_hatch_color())
+        width = self._round(self.points_to_pixels(gc.get_hatch_linewidth()))
+        place = f' width="{side}" height="{side}" patternUnits="userSpaceOnUse"'
+        look = f"fill:{colour};stroke:{colour};stroke-width:{width}"
+        return self._define("pattern", place, f'<path style="{look}" d="M{x} {y}{shape}"/>')
+
+    def _define(self, tag: str, attributes: str, content: str) -> str:
+        body = f"{tag}|{attributes}|{content}"
+        return self.definitions.setdefault(body, f"{self.name}-{len(self.definitions)}")
+
+    def definitions_svg(self) -> str:
+        """What the elements refer to by name: rectangles that clip, and hatches."""
+        parts = ((*body.split("|"), name) for body, name in self.definitions.items())
+        return "".join(f'<{tag} id="{n}"{attrs}>{inner}</{tag}>' for tag, attrs, inner, n in parts)
+
+    def _path_data(self, path: Path):
+        """Commands after the first point, that point, and where the pen ends; None if empty."""
+        vertices, codes = path.vertices, path.codes
+        if codes is None or len(codes) == 0 or codes[0] != Path.MOVETO:
+            return None
+        points = self._place(vertices)
+        text, pen, start, last, i = [], points[0], points[0], "", 1
+        while i < len(codes) and codes[i] != Path.STOP:
+            code = codes[i]
+            if code == Path.CLOSEPOLY:
+                text.append("z")
+                pen, last, i = start, "z", i + 1
+                continue
+            count = {Path.CURVE3: 2, Path.CURVE4: 3}.get(code, 1)
+            letter = {Path.MOVETO: "m", Path.LINETO: "l", Path.CURVE3: "q", Path.CURVE4: "c"}[code]
+            chunk = [f"{x - pen[0]} {y - pen[1]}" for x, y in points[i : i + count]]
+            text.append((" " if letter == last else letter) + " ".join(chunk))
+            pen, i = points[i + count - 1], i + count
+            if code == Path.MOVETO:
+                start, letter = pen, "m"
+            last = letter if code != Path.MOVETO else ""
+        return "".join(text).replace(" -", "-"), *points[0], pen
+
+    def _place(self, vertices: np.ndarray) -> list[tuple[int, int]]:
+        """Pixels from the lower left as units from the upper left; shapes round as one piece."""
+        flipped = np.nan_to_num((vertices * [1, -1] + [0, self.height]) * UNIT)
+        first = np.rint(flipped[0].clip(-_FAR, _FAR))
+        moved = np.rint((flipped - flipped[0]).clip(-_FAR, _FAR)) + first
+        return [(int(x), int(y)) for x, y in moved]
+
+    @staticmethod
+    def _round(pixels: float) -> int:
+        return round(pixels * UNIT)
+
+
+Frame = dict[str, Any]
+"""What a setting shows. Keys ``<artist>.<tag>.<count>.<look, shape, x or y>`` and ``readout.<k>``,
+the pieces of the readout; a key that is missing belongs to an element that is not drawn."""
+
+
+class Scene:
+    """The figure of a panel and its moving parts at any setting of the controls.
+
+    Attributes:
+        still: SVG of what never moves.
+    """
+
+    def __init__(self, panel: Panel) -> None:
+        self.size = tuple(100 * length for length in panel.size)
+        with style():
+            self._figure = new_figure(*panel.size)
+            self._update = panel.build_figure(self._figure)
+            FigureCanvasAgg(self._figure).draw()
+            for image in self._figure.findobj(AxesImage):
+                if image.get_interpolation() == "bilinear":
+                    image.set_gid(_SMOOTH)
+                image.set_interpolation("none")
+            self._renderer = Renderer(panel.name, self.size)
+            self._figure.draw(self._renderer)
+        self.still = "".join(element.svg() for element in _merged(self._renderer.elements))
+
+    @property
+    def definitions(self) -> str:
+        """SVG definitions to which the drawings refer, as far as they were drawn."""
+        return self._renderer.definitions_svg()
+
+    def frame(self, params: dict[str, Any], artists: Container[str] | None = None) -> Frame:
+        """The moving parts at one setting, in the order in which they are drawn.
+
+        Args:
+            params: the setting.
+            artists: numbers of the artists to draw; default: all. The readout is always there.
+        """
+        found: Frame = {}
+        with style():
+            readout = self._update(**params)
+            for number, artist in enumerate(moving_artists(self._figure)):
+                if artists is not None and str(number) not in artists:
+                    continue
+                self._renderer.elements = []
+                artist.draw(self._renderer)
+                counts = dict.fromkeys(("path", "text", "image"), 0)
+                for part in _merged(self._renderer.elements):
+                    key = f"{number}.{part.tag}.{counts[part.tag]}"
+                    counts[part.tag] += 1
+                    fields = {"look": part.look, "shape": part.shape, "x": part.x, "y": part.y}
+                    found |= {f"{key}.{name}": value for name, value in fields.items()}
+        pieces = _NUMBER.split(readout)
+        return found | {f"readout.{k}": piece for k, piece in enumerate(pieces)}
+
+
+def _merged(elements: list[Element]) -> list[Element]:
+    """Paths of one look that follow each other as one path, where that shows no difference.
+
+    A crowd of them becomes one path even if they overlap: a page draws it much faster.
+    """
+    found = []
+    for (tag, look), same in groupby(elements, key=lambda element: (element.tag, element.look)):
+        first, *others = same
+        found.append(first)
+        separate = "opacity" in look or ("stroke:" in look and "fill:none" not in look)
+        if tag != "path" or (separate and len(others) < _CROWD):
+            found += others
+            continue
+        shape, end = [first.shape], first.end
+        for other in others:
+            shape.append(f"m{other.x - end[0]} {other.y - end[1]}{other.shape}")
+            end = other.end
+        found[-1] = replace(first, shape="".join(shape), end=end)
+    return found
+
+
+def _alpha(gc, colour) -> float | None:
+    """The opacity of a colour, unless the artist has one of its own."""
+    return gc.get_alpha() if gc.get_forced_alpha() else (*colour, 1)[3]
+
+
+def _opacity(kind: str, alpha: float | None) -> str:
+    name = f"{kind}-opacity" if kind else "opacity"
+    return "" if alpha is None or alpha >= 1 else f"{name}:{alpha:.3g};"
+
+
+def _png_address(pixels: np.ndarray) -> str:
+    """The picture as a ``data:`` address; with a palette where its colours allow it."""
+    image = PIL.Image.fromarray(np.ascontiguousarray(pixels))
+    if pixels[..., 3].min() == 255:
+        image = image.convert("RGB")
+        if image.getcolors(256):
+            image = image.quantize(256, dither=PIL.Image.Dither.NONE)
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

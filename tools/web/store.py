@@ -1,0 +1,120 @@
+"""Recordings of all panels, kept in a folder under the hash of the sources they come from."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import pickle
+import pkgutil
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from bdl_lessons import panels
+from bdl_lessons.core.device import cpu_threads
+from bdl_lessons.core.files import DATA, ROOT, read_checked, write_checked
+from bdl_lessons.panels.engine import Panel
+from tools.web.recording import record, verify
+
+FOLDER = ROOT / "build" / "panels"
+MOST_BYTES = 6_000_000
+_PACKAGES = ("bdl_lessons", "reproductions", "tools")
+_DRAWN_BY = ("matplotlib", "numpy", "scipy", "torch", "gpytorch")
+
+
+@dataclass(frozen=True)
+class WebPanel:
+    """What a page needs of a panel: its script, and the picture for readers without scripts."""
+
+    name: str
+    script: str
+    png: bytes
+    alt: str
+    size: tuple[float, float]
+
+
+def names() -> list[str]:
+    """Names of the panels, with dashes, in the order of their modules."""
+    modules = (module.name for module in pkgutil.iter_modules(panels.__path__))
+    return [name.replace("_", "-") for name in modules if name not in ("arrays", "engine")]
+
+
+@cache
+def load(name: str, folder: Path = FOLDER) -> WebPanel:
+    """The recorded panel; recorded, and compared with the panel, if its sources have changed.
+
+    Raises:
+        ValueError: if there is no such panel, its grid or file is too large, its recording does
+            not show what the panel shows, or what was kept of it has been damaged.
+    """
+    if name not in names():
+        raise ValueError(f"no panel {name!r}; there are {', '.join(names())}")
+    module = f"{panels.__name__}.{name.replace('-', '_')}"
+    path = folder / f"{name}.{_source_hash(module)}.recording"
+    if path.exists():
+        content = read_checked(path)
+        if content is None:
+            raise ValueError(f"panel {name!r}: its recording is damaged; delete {path}")
+        return pickle.loads(content)
+    with cpu_threads(1):  # the arrays are small: a second thread only waits for the first
+        panel: Panel = importlib.import_module(module).panel()
+        recording = record(panel)
+        verify(panel, recording)
+        made = WebPanel(name, recording.script(), panel.render().png, panel.alt, panel.size)
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob(f"{name}.*.recording"):
+        old.unlink()
+    write_checked(path, pickle.dumps(made))
+    return made
+
+
+def load_all(folder: Path = FOLDER) -> list[WebPanel]:
+    """All recorded panels.
+
+    Raises:
+        ValueError: as ``load``, or if all scripts together are larger than ``MOST_BYTES``.
+    """
+    found = [load(name, folder) for name in names()]
+    total = sum(len(panel.script) for panel in found)
+    if total > MOST_BYTES:
+        sizes = ", ".join(f"{panel.name} {len(panel.script):,}" for panel in found)
+        raise ValueError(f"the recorded panels have {total:,} bytes, not {MOST_BYTES:,}: {sizes}")
+    return found
+
+
+def _source_hash(module: str) -> str:
+    """A hash of all files of the repository that decide what a panel shows."""
+    found: set[Path] = set()
+    waiting = {module, __name__}
+    seen: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        seen.add(name)
+        path = ROOT.joinpath(*name.split("."))
+        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        if path.exists():
+            found.add(path)
+            waiting |= _imports(path) - seen
+    text = ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+    stored = [DATA / "panels" / f"{name}.npz" for name in re.findall(r'load\("(\w+)"\)', text)]
+    if "reproductions.records" in seen:
+        stored += [p for part in ("results", "published") for p in (DATA / part).rglob("*.*")]
+    digest = hashlib.sha256("".join(map(version, _DRAWN_BY)).encode())
+    for path in [*sorted(found), *sorted(p for p in stored if p.is_file())]:
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@cache
+def _imports(path: Path) -> set[str]:
+    """Modules of the package that a file imports, and what could be one."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_PACKAGES):
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            names |= {a.name for a in node.names if a.name.startswith(_PACKAGES)}
+    return names
