@@ -11,10 +11,7 @@ import typer
 
 app = typer.Typer(help="Build and check the lessons.", no_args_is_help=True, add_completion=False)
 
-
-@app.callback()
-def _main() -> None:
-    pass
+Numbers = Annotated[list[str] | None, typer.Argument(help="Two-digit numbers; default: all")]
 
 
 @contextmanager
@@ -26,14 +23,22 @@ def _bad_input_named() -> Iterator[None]:
         raise typer.BadParameter(str(error)) from error
 
 
+def _a_folder(folder: Path) -> Path:
+    """The folder, if something can be written to it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise typer.BadParameter(f"cannot write to the folder {folder}: {error}") from error
+    return folder
+
+
 @app.command()
 def rebuild(
-    lessons: Annotated[
-        list[str] | None, typer.Argument(help="Two-digit numbers; default: all")
-    ] = None,
+    lessons: Numbers = None,
     check: Annotated[
         bool, typer.Option("--check", help="Change nothing; fail if a lesson would change")
     ] = False,
+    cell_timeout: Annotated[int, typer.Option(help="Seconds that one cell may take", min=1)] = 180,
 ) -> None:
     """Execute lessons in order, clean and guard them; running it twice changes nothing."""
     from tools import notebook
@@ -43,12 +48,26 @@ def rebuild(
         chosen = notebook.paths(lessons)
     failed = False
     for path in chosen:
-        wrong, seconds = rebuild_one(path, check=check)
+        wrong, seconds = rebuild_one(path, check, cell_timeout)
         failed = failed or bool(wrong)
         typer.echo(f"{'WRONG' if wrong else 'ok   '} {path.name} ({seconds:.1f} s)")
         for line in wrong:
             typer.echo(f"    {line}")
     raise typer.Exit(int(failed))
+
+
+@app.command()
+def guards(lessons: Numbers = None) -> None:
+    """Say what is wrong with lessons as they are stored; nothing is executed."""
+    from tools import guards as tool
+    from tools import notebook
+
+    with _bad_input_named():
+        chosen = notebook.paths(lessons)
+    wrong = [line for path in chosen for line in tool.problems(notebook.read(path), path)]
+    for line in wrong:
+        typer.echo(line)
+    raise typer.Exit(int(bool(wrong)))
 
 
 @app.command()
@@ -62,10 +81,7 @@ def readme() -> None:
 
 @app.command()
 def slides(
-    lessons: Annotated[
-        list[str] | None, typer.Argument(help="Two-digit numbers; default: all")
-    ] = None,
-    folder: Annotated[Path, typer.Option(help="Where to")] = Path("slides"),
+    lessons: Numbers = None, folder: Annotated[Path, typer.Option(help="Where to")] = Path("slides")
 ) -> None:
     """Write lessons as slides that need neither a network nor a kernel."""
     from tools import notebook
@@ -74,7 +90,7 @@ def slides(
     with _bad_input_named():
         chosen = notebook.paths(lessons)
     for path in chosen:
-        typer.echo(tool.write(path, folder))
+        typer.echo(tool.write(path, _a_folder(folder)))
 
 
 @app.command()
@@ -89,25 +105,21 @@ def web(
 
     with _bad_input_named():
         chosen = [store.load(name) for name in names] if names else store.load_all()
-    folder.mkdir(parents=True, exist_ok=True)
     for panel in chosen:
-        path = folder / f"{panel.name}.html"
+        path = _a_folder(folder) / f"{panel.name}.html"
         path.write_text(page.page(panel), encoding="utf-8")
         typer.echo(f"{path}: {len(panel.script) / 1e3:.0f} kB of recording")
 
 
 @app.command()
 def site(
-    lessons: Annotated[
-        list[str] | None, typer.Argument(help="Two-digit numbers; default: all")
-    ] = None,
-    folder: Annotated[Path, typer.Option(help="Where to")] = Path("site"),
+    lessons: Numbers = None, folder: Annotated[Path, typer.Option(help="Where to")] = Path("site")
 ) -> None:
     """Write the course as pages with live panels; they open from the disk."""
     from tools.web import site as tool
 
     with _bad_input_named():
-        typer.echo(tool.build(folder, lessons))
+        typer.echo(tool.build(_a_folder(folder), lessons))
 
 
 if __name__ == "__main__":

@@ -12,9 +12,6 @@ from pathlib import Path
 from bdl_lessons.core import markdown
 from bdl_lessons.core.files import NOTEBOOKS
 
-# Lessons that the rules of the second edition bind.
-SECOND_EDITION = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12")
-
 
 @dataclass(frozen=True)
 class Section:

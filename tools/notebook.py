@@ -23,21 +23,19 @@ def paths(numbers: list[str] | None = None) -> list[Path]:
     """The lessons with these two-digit numbers (all of them without an argument), in order.
 
     Raises:
-        ValueError: if a number belongs to no notebook.
+        ValueError: if a number belongs to no notebook; a file name is no number.
     """
-    every = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
-    for number in numbers or []:
-        if not any(path.name.startswith(f"{number}_") for path in every):
-            known = ", ".join(path.name[:2] for path in every)
-            raise ValueError(f"no lesson {number!r}; there are {known}")
-    return [path for path in every if not numbers or path.name[:2] in numbers]
+    every = {path.name[:2]: path for path in sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))}
+    if unknown := [number for number in numbers or [] if number not in every]:
+        raise ValueError(f"no lesson {unknown[0]!r}; write two digits: {', '.join(every)}")
+    return [path for number, path in every.items() if not numbers or number in numbers]
 
 
 def read(path: Path) -> NotebookNode:
     return nbformat.read(path, as_version=4)
 
 
-def execute(notebook: NotebookNode, cell_timeout_s: int = 180) -> NotebookNode:
+def execute(notebook: NotebookNode, cell_timeout_s: int) -> NotebookNode:
     """Run every cell in order in a fresh kernel, inside the notebooks' folder."""
     from nbclient import NotebookClient
 

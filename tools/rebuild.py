@@ -11,15 +11,15 @@ from pathlib import Path
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 from tools import generated, guards, notebook, timing
-from tools.metadata import SECOND_EDITION
 
 
-def rebuild(path: Path, check: bool = False) -> tuple[list[str], float]:
+def rebuild(path: Path, check: bool = False, cell_timeout_s: int = 180) -> tuple[list[str], float]:
     """Rebuild one lesson.
 
     Args:
         path: the notebook.
         check: compare with the file and leave it alone, instead of writing it.
+        cell_timeout_s: the longest that one cell may take.
 
     Returns:
         What is wrong (empty if nothing is) and the seconds that execution took. A lesson with
@@ -28,11 +28,11 @@ def rebuild(path: Path, check: bool = False) -> tuple[list[str], float]:
     stored = notebook.read(path)
     began = time.perf_counter()
     try:
-        fresh = notebook.clean(notebook.execute(deepcopy(stored)))
+        fresh = notebook.clean(notebook.execute(deepcopy(stored), cell_timeout_s))
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         return [_stopped(path, error)], time.perf_counter() - began
     seconds = time.perf_counter() - began
-    if path.name[:2] in SECOND_EDITION:
+    if not path.name.startswith("90"):
         timing.fill(fresh)
     generated.fill(fresh)
     wrong = guards.problems(fresh, path)

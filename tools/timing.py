@@ -30,7 +30,10 @@ def fill(notebook: NotebookNode) -> None:
 
 
 def minutes(cells: list[NotebookNode]) -> float:
-    """Minutes to present the cells: words, displayed formulas, visible code and pictures."""
+    """Minutes to present the cells: words, displayed formulas, visible code and pictures.
+
+    The line that imports a panel is not read out.
+    """
     total = 0.0
     for cell in cells:
         if cell.metadata.get("slideshow", {}).get("slide_type") in {"skip", "notes"}:
@@ -40,7 +43,9 @@ def minutes(cells: list[NotebookNode]) -> float:
             total += FORMULA_MINUTES * displayed_formulas(cell.source)
             continue
         if "hide-input" not in cell.metadata.get("tags", []):
-            total += CODE_LINE_MINUTES * sum(map(bool, map(str.strip, cell.source.splitlines())))
+            lines = [line for line in cell.source.splitlines() if line.strip()]
+            spoken = [line for line in lines if not line.startswith("from bdl_lessons.panels ")]
+            total += CODE_LINE_MINUTES * len(spoken)
         if any("image/png" in output.get("data", {}) for output in cell.outputs):
             total += PICTURE_MINUTES
     return total

@@ -1,7 +1,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from tools import notebook
+from tools import guards, notebook
 from tools import rebuild as rebuilding
 from tools.__main__ import app
 
@@ -10,16 +10,28 @@ run = CliRunner().invoke
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["rebuild", "77"], "no lesson '77'"), (["slides", "77"], "no lesson '77'")],
+    [
+        (["rebuild", "77"], "no lesson '77'"),
+        (["rebuild", "--check", "00_start"], "no lesson '00_start'"),
+        (["guards", "1"], "no lesson '1'"),
+        (["slides", "77"], "no lesson '77'"),
+        (["site", "77"], "no lesson '77'"),
+        (["web", "nothing"], "no panel 'nothing'"),
+        (["slides", "00", "--folder", "FILE"], "cannot write to the folder"),
+        (["site", "--folder", "FILE/inside"], "cannot write to the folder"),
+        (["web", "dropout-noise", "--folder", "FILE"], "cannot write to the folder"),
+    ],
 )
-def test_an_unknown_name_is_refused(arguments, message):
-    result = run(app, arguments)
+def test_what_cannot_be_is_refused_in_one_line(arguments, message, tmp_path):
+    (tmp_path / "FILE").write_text("kept")
+    result = run(app, [arg.replace("FILE", str(tmp_path / "FILE")) for arg in arguments])
+    assert (tmp_path / "FILE").read_text() == "kept"
     assert result.exit_code == 2
     assert message in " ".join(result.output.replace("│", " ").split())
 
 
 def test_rebuild_fails_when_a_lesson_is_wrong(monkeypatch):
-    monkeypatch.setattr(rebuilding, "rebuild", lambda path, check: (["it is wrong"], 0.1))
+    monkeypatch.setattr(rebuilding, "rebuild", lambda path, check, seconds: (["it is wrong"], 0.1))
     result = run(app, ["rebuild", "--check", "01"])
     assert result.exit_code == 1
     assert "it is wrong" in result.output
@@ -27,9 +39,17 @@ def test_rebuild_fails_when_a_lesson_is_wrong(monkeypatch):
 
 def test_rebuild_succeeds_when_all_is_well(monkeypatch):
     seen = []
-    monkeypatch.setattr(rebuilding, "rebuild", lambda path, check: (seen.append(path) or [], 0.1))
-    assert run(app, ["rebuild"]).exit_code == 0
-    assert seen == notebook.paths()
+    monkeypatch.setattr(rebuilding, "rebuild", lambda *given: (seen.append(given) or [], 0.1))
+    assert run(app, ["rebuild", "--cell-timeout", "7"]).exit_code == 0
+    assert seen == [(path, False, 7) for path in notebook.paths()]
+
+
+def test_guards_say_what_is_wrong_without_executing(monkeypatch):
+    assert run(app, ["guards", "00", "01"]).exit_code == 0
+    monkeypatch.setattr(guards, "problems", lambda made, path: [f"{path.name}: wrong"])
+    result = run(app, ["guards", "01"])
+    assert result.exit_code == 1
+    assert result.output == "01_dropout_is_an_ensemble.ipynb: wrong\n"
 
 
 def test_slides_of_the_named_lessons_are_written(tmp_path):

@@ -82,5 +82,6 @@ def test_lessons_are_found_by_number(tmp_path, monkeypatch):
     monkeypatch.setattr(notebook, "NOTEBOOKS", tmp_path)
     assert [p.name for p in notebook.paths()] == ["00_a.ipynb", "01_b.ipynb"]
     assert [p.name for p in notebook.paths(["01"])] == ["01_b.ipynb"]
-    with pytest.raises(ValueError, match="no lesson '07'; there are 00, 01"):
-        notebook.paths(["07"])
+    for wrong in ("07", "00_a", "0", ""):
+        with pytest.raises(ValueError, match=f"no lesson '{wrong}'; write two digits: 00, 01"):
+            notebook.paths([wrong])

@@ -3,15 +3,15 @@ import ast
 import pytest
 
 from bdl_lessons.core.files import ROOT
-from tools.metadata import SECOND_EDITION, lessons
 from tools.vocabulary import dialect
 
-PACKAGE = ROOT / "bdl_lessons"
+PACKAGES = [ROOT / name for name in ("bdl_lessons", "reproductions", "tools")]
 FILES = {"archives.py", "vocabulary.py"}  # members of an archive; the table of the words itself
 
 
 def modules():
-    return sorted(path for path in PACKAGE.rglob("*.py") if path.name not in FILES)
+    paths = (path for package in PACKAGES for path in package.rglob("*.py"))
+    return sorted(path for path in paths if path.name not in FILES)
 
 
 def docstrings(path):
@@ -51,26 +51,15 @@ def test_the_same_letters_elsewhere_are_left_alone(text):
     assert list(dialect(text)) == []
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_docstrings_speak_the_language_of_the_field(path):
     assert [found for text in docstrings(path) for found in dialect(text)] == []
 
 
-def panel_modules():
-    names = {lesson.number: [cell.source for cell in lesson.cells("panel")] for lesson in lessons()}
-    sources = " ".join(source for number in SECOND_EDITION for source in names[number])
-    return [path for path in (PACKAGE / "panels").glob("*.py") if f"{path.stem}." in sources]
+SHOWN = [*(ROOT / "bdl_lessons" / "panels").glob("*.py"), *(ROOT / "reproductions").rglob("*.py")]
 
 
-def experiment_modules():
-    return [path for path in modules() if PACKAGE / "experiments" in path.parents]
-
-
-@pytest.mark.parametrize(
-    "path",
-    [*panel_modules(), *experiment_modules()],
-    ids=lambda path: str(path.relative_to(PACKAGE)),
-)
+@pytest.mark.parametrize("path", sorted(SHOWN), ids=lambda path: str(path.relative_to(ROOT)))
 def test_text_of_panels_and_of_the_page_of_results_speaks_it_too(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     strings = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]

@@ -38,13 +38,19 @@ def build(folder: Path, numbers: list[str] | None = None, source: Path | None = 
 
     source = source or ROOT / "build" / "site"
     lessons = notebook.paths(numbers)
+    unfinished = source / "unfinished"
+    interrupted = unfinished.exists()
+    live.write_if_changed(unfinished, b"a build has begun")
     _prepare(source, lessons)
 
-    status = build_main(["-q", "-j", "2", "-d", str(source / ".cache"), str(source), str(folder)])
-    if status:
+    options = ["-q", "-j", "2", "-d", str(source / ".cache")]
+    if interrupted:  # a page may be half written, though Sphinx takes it for done
+        options += ["-E", "-a"]
+    if build_main([*options, str(source), str(folder)]):
         raise ValueError("Sphinx could not build the site; its messages are above")
     for lesson in lessons:
         shutil.copyfile(lesson, folder / "_sources" / "lessons" / lesson.name)
+    unfinished.unlink()
     return folder / "index.html"
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import base64
 import hashlib
 import importlib
-import pickle
+import json
 import pkgutil
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -55,10 +56,10 @@ def load(name: str, folder: Path = FOLDER) -> WebPanel:
     module = f"{panels.__name__}.{name.replace('-', '_')}"
     path = folder / f"{name}.{_source_hash(module)}.recording"
     if path.exists():
-        content = read_checked(path)
-        if content is None:
-            raise ValueError(f"panel {name!r}: its recording is damaged; delete {path}")
-        return pickle.loads(content)
+        try:
+            return _from_json(read_checked(path))
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"panel {name!r}: its recording is damaged; delete {path}") from error
     with cpu_threads(1):  # the arrays are small: a second thread only waits for the first
         panel: Panel = importlib.import_module(module).panel()
         recording = record(panel)
@@ -67,8 +68,22 @@ def load(name: str, folder: Path = FOLDER) -> WebPanel:
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(f"{name}.*.recording"):
         old.unlink()
-    write_checked(path, pickle.dumps(made))
+    write_checked(path, _to_json(made))
     return made
+
+
+def _to_json(panel: WebPanel) -> bytes:
+    png = base64.b64encode(panel.png).decode()
+    return json.dumps({**asdict(panel), "png": png}).encode()
+
+
+def _from_json(content: memoryview | None) -> WebPanel:
+    """What :func:`_to_json` wrote. Unlike a pickle, JSON runs nothing when it is read."""
+    if content is None:
+        raise ValueError("these are not the bytes that were written")
+    stored = json.loads(bytes(content))
+    size, png = tuple(stored.pop("size")), base64.b64decode(stored.pop("png"))
+    return WebPanel(**stored, size=size, png=png)
 
 
 def load_all(folder: Path = FOLDER) -> list[WebPanel]:

@@ -70,6 +70,25 @@ def test_without_sphinx_the_command_is_named(tmp_path, monkeypatch):
     assert not (tmp_path / "site").exists()
 
 
+def test_after_an_interrupted_build_every_page_is_written_again(tmp_path, monkeypatch):
+    given = []
+
+    def build_main(arguments):
+        given.append(arguments)
+        (tmp_path / "site" / "_sources" / "lessons").mkdir(parents=True, exist_ok=True)
+        if len(given) == 1:
+            raise KeyboardInterrupt
+        return 0
+
+    monkeypatch.setattr("sphinx.cmd.build.build_main", build_main)
+    with pytest.raises(KeyboardInterrupt):
+        site.build(tmp_path / "site", ["00"], tmp_path / "source")
+    for _ in range(2):
+        site.build(tmp_path / "site", ["00"], tmp_path / "source")
+    anew = [{"-E", "-a"} <= {*arguments} for arguments in given]
+    assert anew == [False, True, False]
+
+
 def test_a_page_that_cannot_be_built_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr("sphinx.cmd.build.build_main", lambda arguments: 2)
     with pytest.raises(ValueError, match="Sphinx could not build the site"):

@@ -1,6 +1,7 @@
 import importlib
 import itertools
 import math
+import pickle
 import re
 from dataclasses import replace
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from bdl_lessons.core.device import cpu_threads
+from bdl_lessons.core.files import write_checked
 from bdl_lessons.panels.engine import Panel
 from tools.web import page, store
 from tools.web.recording import MOST_SETTINGS, record, verify
@@ -93,6 +95,23 @@ def test_a_damaged_recording_is_named(tmp_path):
     store.load.cache_clear()
     with pytest.raises(ValueError, match=f"panel 'dropout-noise': .* damaged; delete {kept}"):
         store.load("dropout-noise", tmp_path)
+
+
+class Hostile:
+    def __reduce__(self):
+        return open, ("ran", "w")
+
+
+@pytest.mark.parametrize("content", [pickle.dumps(Hostile()), b"{}", b"[1]", b"null"])
+def test_a_foreign_recording_is_refused_and_nothing_in_it_runs(tmp_path, monkeypatch, content):
+    monkeypatch.chdir(tmp_path)
+    store.load("dropout-noise", tmp_path)
+    (kept,) = tmp_path.iterdir()
+    write_checked(kept, content)
+    store.load.cache_clear()
+    with pytest.raises(ValueError, match="panel 'dropout-noise': its recording is damaged"):
+        store.load("dropout-noise", tmp_path)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_recording_that_shows_something_else_is_not_kept(tmp_path, monkeypatch):
