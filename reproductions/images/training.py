@@ -13,57 +13,22 @@ from torch.nn.functional import cross_entropy
 from bdl_lessons.core.device import float64
 from bdl_lessons.evaluation import log_mean_probs, nll
 from bdl_lessons.inference import adam, fit, predict, sgd
-from bdl_lessons.models import (
-    BayesByBackprop,
-    BinaryDropout,
-    Deterministic,
-    LayerFactory,
-    Network,
-    StructuredDropout,
-    VariationalDropout,
-    alexnet,
-    initialise,
-    lenet5_classic,
-)
+from bdl_lessons.models import Deterministic, Network, alexnet, initialise, lenet5_classic
 from bdl_lessons.probability import kl_warmup
+from reproductions import methods
 from reproductions.images.resnet import resnet18
 from reproductions.images.stopping import Stopping, fit_until_no_better
 from reproductions.measure import mean_weights
-from reproductions.posteriors.elrg import ELRG
-from reproductions.posteriors.mnf import MNF
 from reproductions.posteriors.slang import fit_slang, predict_slang
 from reproductions.posteriors.swag import fit_swag, predict_swag
-from reproductions.posteriors.vmg import VMG
 
 Config = Mapping[str, Any]
 Logits = Callable[[Tensor, int], Tensor]
 """``logits(x, n_samples)``: ``(S, B, n_classes)`` draws of the network at the examples x."""
 
-PLAIN = Deterministic()
-WITHOUT_NOISE = ("MAP", "D.E", "SWAG", "SLANG")
+METHODS = methods.tagged("images")
+WITHOUT_NOISE = tuple(name for name, method in METHODS.items() if "plain" in method.tags)
 """Methods that train networks without noise."""
-UNIT_NOISE: dict[str, Callable[[Config], LayerFactory]] = {
-    **dict.fromkeys(
-        WITHOUT_NOISE, lambda config: Deterministic(config.get("prior_precision", 1.0) ** 0.5)
-    ),
-    "MCD": lambda config: BinaryDropout(config["p_drop"]),
-    "VD": lambda config: VariationalDropout(
-        "A", "unit", init_p_drop=config["p_drop"], kl_per="weight"
-    ),
-    **{
-        f"VSD T={T}": lambda config, T=T: StructuredDropout(T, init_p_drop=config["p_drop"])
-        for T in (0, 1, 2)
-    },
-}
-"""Methods whose noise multiplies units. Their first layer, which sees the pixels, has none."""
-WEIGHT_NOISE: dict[str, Callable[[Config], LayerFactory]] = {
-    "BBB-LRT": lambda config: BayesByBackprop(config["prior_var"], config["init_log_sigma2"]),
-    "BBB": lambda config: BayesByBackprop(config["prior_var"], config["init_log_sigma2"]),
-    "ELRG": lambda config: ELRG(config["rank"]),
-    "VMG": lambda config: VMG(config["n_pseudo"]),
-    "MNF": lambda config: MNF(config["n_flows"], z_mean=config["z_mean"]),
-}
-"""Methods in which every weight of every layer is random."""
 
 
 class Trained(NamedTuple):
@@ -119,13 +84,11 @@ def make_network(config: Config, n_channels: int, size: int, n_classes: int) -> 
     Raises:
         ValueError: if there is no such method or architecture.
     """
-    method = config["method"]
-    if method not in UNIT_NOISE | WEIGHT_NOISE:
-        known = ", ".join(UNIT_NOISE | WEIGHT_NOISE)
-        raise ValueError(f"method must be one of {known}, got {method!r}")
-    layers = (UNIT_NOISE | WEIGHT_NOISE)[method](config)
-    spared = method in UNIT_NOISE and method not in WITHOUT_NOISE
-    first = PLAIN if spared else layers
+    name = config["method"]
+    if name not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {name!r}")
+    layers = METHODS[name].layers(config)
+    first = Deterministic() if "unit" in METHODS[name].tags else layers
     if config["architecture"] == "LeNet5":
         return lenet5_classic([first, *[layers] * 4], n_classes, n_channels, size)
     if config["architecture"] == "AlexNet":
@@ -162,7 +125,7 @@ def _fitted(config: Config, data: _Data) -> Network:
             kl_weight=lambda step: (
                 config["kl_weight"] * kl_warmup(first + step / per_epoch, 0, warm_up)
             ),
-            sampling="shared" if config["method"] == "BBB" else "per_example",
+            sampling="shared" if "shared" in METHODS[config["method"]].tags else "per_example",
             **how,
         )
         network.eval()

@@ -59,12 +59,13 @@ class Networks(Method):
     """Networks with the layers of one factory, ``n_networks`` for each point, in one batch.
 
     Args:
-        factory: what a point has beside its ``kl_weight`` -> the layers.
+        layers: settings of a point of the grid -> the layers. Noise that is learned starts at
+            ``p_drop = 0.05``.
         n_networks: how many networks predict together.
         sampling: which draw of the weights a training step uses.
     """
 
-    factory: Callable[..., LayerFactory] = field(kw_only=True)
+    layers: Callable[[Point], LayerFactory] = field(kw_only=True)
     n_networks: int = 1
     sampling: Sampling = "per_example"
 
@@ -113,9 +114,8 @@ class Networks(Method):
         return (clock(x.device) - began) / n_steps
 
     def _network(self, point: Point, x: Tensor, config: Config, g: torch.Generator) -> Network:
-        arguments = {name: value for name, value in point.items() if name != "kl_weight"}
         widths = (x.shape[-1], config["n_hidden"], 1)
-        return initialise(mlp(widths, self.factory(**arguments)).to(g.device), g)
+        return initialise(mlp(widths, self.layers({"p_drop": 0.05} | point)).to(g.device), g)
 
     def _for_each(self, values: Tensor) -> Tensor:
         """The same for every network of an ensemble."""

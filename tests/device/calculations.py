@@ -32,58 +32,20 @@ from bdl_lessons.inference import (
 )
 from bdl_lessons.models import (
     ARD,
-    BayesByBackprop,
     BinaryDropout,
-    ConcreteDropout,
     Deterministic,
-    GammaScale,
-    GaussianDropout,
-    HierarchicalDropout,
     Network,
-    SparseVD,
     StructuredDropout,
-    VariationalDropout,
     initialise,
     mlp,
 )
 from bdl_lessons.probability import gaussian_nll, kingma_kl, loguniform_kl
+from reproductions import methods
 from reproductions.images.resnet import resnet18
-from reproductions.posteriors.elrg import ELRG
-from reproductions.posteriors.mnf import MNF
 from reproductions.posteriors.slang import fit_slang, predict_slang
 from reproductions.posteriors.swag import fit_swag, predict_swag
-from reproductions.posteriors.vmg import VMG
 
-METHODS: dict[str, models.LayerFactory] = {
-    "no noise": Deterministic(),
-    "binary 0.5": BinaryDropout(0.5),
-    "binary 0.3": BinaryDropout(0.3),
-    "concrete": ConcreteDropout(0.3),
-    "Gaussian A": GaussianDropout(0.3, "A"),
-    "Gaussian B": GaussianDropout(0.3, "B"),
-    "VD A layer": VariationalDropout("A", "layer"),
-    "VD A unit": VariationalDropout("A", "unit", kl=kingma_kl),
-    "VD B layer": VariationalDropout("B", "layer"),
-    "VD B unit": VariationalDropout("B", "unit"),
-    "VD B weight": VariationalDropout("B", "weight", kl_per="weight"),
-    "VSD T=0": StructuredDropout(0),
-    "VSD T=2": StructuredDropout(2),
-    "VSD fc": StructuredDropout(2, vectors="fc"),
-    "VSD fc_lowrank": StructuredDropout(2, vectors="fc_lowrank", rank=2),
-    "VSD log-uniform": StructuredDropout(2, prior="log_uniform"),
-    "hierarchical VSD": HierarchicalDropout(StructuredDropout(2)),
-    "hierarchical VD, Gamma": HierarchicalDropout(VariationalDropout("A", "unit"), GammaScale()),
-    "BBB": BayesByBackprop(),
-    "sparse VD": SparseVD(),
-    "sparse VD, exact": SparseVD(weight_kl=loguniform_kl),
-    "sparse VD, threshold": SparseVD(threshold=3.0),
-    "sparse VD, clamp": SparseVD(log_alpha_clamp=(-8.0, 8.0)),
-    "ARD": ARD(),
-    "ELRG": ELRG(rank=2),
-    "VMG": VMG(n_pseudo=3),
-    "VMG m=0": VMG(n_pseudo=0),
-    "MNF": MNF(),
-}
+METHODS = {name: method.layers() for name, method in methods.tagged("layer").items()}
 UNBATCHED: set[str] = set()
 MODES = ("per_example", "shared", "mean")
 

@@ -48,20 +48,23 @@ def numbers_of_numpy(self, mu):
 
 
 PLANTED = [  # where, what, the calculation that meets it, the generator
-    (weight_noise, "standard_normal", noise_stays_behind, "BBB, linear, per_example", "cpu"),
-    (weight_noise, "standard_normal", noise_from_the_cpu, "BBB, linear, shared", "cuda"),
+    (weight_noise, "standard_normal", noise_stays_behind, "BBB-LRT, linear, per_example", "cpu"),
+    (weight_noise, "standard_normal", noise_from_the_cpu, "BBB-LRT, linear, shared", "cuda"),
     (
         gaussian_dropout, "standard_normal", noise_asks_another_generator,
         "Gaussian A, linear, shared", "cuda",
     ),
-    (structured_dropout, "standard_normal", noise_stays_behind, "VSD T=2, conv2d, shared", "cpu"),
+    (
+        structured_dropout, "standard_normal", noise_stays_behind,
+        "VSD, T = 2, conv2d, shared", "cpu",
+    ),
     (
         hierarchical_dropout, "standard_normal", noise_stays_behind,
         "hierarchical VSD, linear, shared", "cpu",
     ),
-    (binary_dropout, "dropout_noise", ones_on_the_cpu, "binary 0.5, fit and predict", "cuda"),
-    (kl_fast, "_table", table_on_the_cpu, "VD B weight, linear, mean", "cuda"),
-    (UnitNoiseLinear, "linear_map", weights_of_the_cpu, "VD A unit, linear, mean", "cuda"),
+    (binary_dropout, "dropout_noise", ones_on_the_cpu, "MCD, fit and predict", "cuda"),
+    (kl_fast, "_table", table_on_the_cpu, "VD B, per weight, linear, mean", "cuda"),
+    (UnitNoiseLinear, "linear_map", weights_of_the_cpu, "VD, linear, mean", "cuda"),
     (WeightNoiseLinear, "linear_map", weights_of_the_cpu, "ARD, linear, mean", "cuda"),
     (AdditiveNoise, "var", numbers_of_numpy, "sparse VD, linear, per_example", "cuda"),
 ]  # fmt: skip

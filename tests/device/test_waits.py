@@ -15,9 +15,8 @@ from tests.device.calculations import METHODS, labels, network, uniform
 from tests.device.simulated_gpu import SimulatedGPU
 
 N_LAYERS, N_TRAIN = 2, 20
-DRAWS_A_LAYER = {"ELRG": 2, "VMG": 3, "VMG m=0": 3, "MNF": 10, "no noise": 0} | dict.fromkeys(
-    ("hierarchical VSD", "hierarchical VD, Gamma"), 2
-)
+DRAWS_A_LAYER = {"ELRG": 2, "VMG": 3, "VMG, m = 0": 3, "MNF, narrow flows": 10, "MAP": 0}
+DRAWS_A_LAYER |= dict.fromkeys(("hierarchical VSD", "hierarchical VD, Gamma"), 2)
 
 
 def waits(train, n_steps, where):
@@ -42,7 +41,7 @@ def one(method, on):
 
 
 def many(on):
-    networks = BatchedNetworks([network(METHODS["VSD T=2"], on) for _ in range(2)])
+    networks = BatchedNetworks([network(METHODS["VSD, T = 2"], on) for _ in range(2)])
     x, y = uniform((2, N_TRAIN, 6), on), labels(N_TRAIN, on).expand(2, N_TRAIN)
     return partial(fit_batched, networks, x, y, cross_entropy, optimizer=adam(1e-2))
 
@@ -74,7 +73,7 @@ def test_slang_waits_for_nothing_but_its_eigenvectors():
 
 
 def test_the_losses_are_looked_at_every_hundred_steps():
-    found = waits(partial(one, "no noise"), 200, "cuda")
+    found = waits(partial(one, "MAP"), 200, "cuda")
     assert sum(found.values()) == 2, found
 
 

@@ -103,7 +103,7 @@ def same_distributions(run: Run) -> dict[str, Any]:
     """(2) Means and variances of outputs, drawn by a generator on the GPU and by one on the CPU."""
     n, worst = (400 if run.small else 20_000), {}
     for method, factory in METHODS.items():
-        if method == "no noise":
+        if method == "MAP":
             continue
         layer = initialise(network(factory, torch.device("cpu")), torch.Generator().manual_seed(1))
         x = uniform((1, 6), torch.device("cpu")) + 0.5

@@ -70,9 +70,9 @@ def test_trials_of_a_scale_are_different_trials(name):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["reproduce", "nothing"], "no experiment has the name 'nothing'; there are"),
-        (["reproduce", "co2_mc_dropout", "--scale", "huge"], "scale must be one of quick, paper"),
-        (["reproduce", "co2_mc_dropout", "--jobs", "0"], "jobs must be >= 1, got 0"),
+        (["run", "nothing"], "no experiment has the name 'nothing'; there are"),
+        (["run", "co2_mc_dropout", "--scale", "huge"], "scale must be one of quick, paper"),
+        (["run", "co2_mc_dropout", "--jobs", "0"], "jobs must be >= 1, got 0"),
         (["report"], "there is no folder"),
         (["report", "--scale", "quick"], "there is no folder"),
         (["report", "--scale", "huge"], "scale must be one of quick, paper"),
@@ -87,7 +87,7 @@ def test_what_does_not_exist_is_refused(arguments, message, tmp_path):
 
 def test_a_folder_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "file").touch()
-    arguments = ["reproduce", "co2_mc_dropout", "--scale", "quick"]
+    arguments = ["run", "co2_mc_dropout", "--scale", "quick"]
     result = command(app, [*arguments, "--folder", str(tmp_path / "file")])
     assert result.exit_code == 2
     assert "no record can be written" in " ".join(result.output.replace("│", " ").split())
@@ -96,7 +96,7 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path):
 def test_a_diverged_trial_fails_and_is_not_recorded(monkeypatch, tmp_path):
     monkeypatch.setattr("reproductions.co2_mc_dropout.adam", lambda lr: _explode)
     result = command(
-        app, ["reproduce", "co2_mc_dropout", "--scale", "quick", "--folder", str(tmp_path)]
+        app, ["run", "co2_mc_dropout", "--scale", "quick", "--folder", str(tmp_path)]
     )
     assert result.exit_code == 1
     assert "6 failed" in result.output

@@ -64,7 +64,7 @@ def test_the_page_tells_what_is_recorded_and_how_to_run_the_rest(toys, tmp_path)
     assert "2 of 2 trials are recorded" in text
     assert "runs the others" not in text
     assert "| 1 | 1.0 |" in text
-    assert "reproduce toy --scale quick" in text
+    assert "run toy --scale quick" in text
 
 
 def test_a_record_more_changes_the_page(toys, tmp_path):

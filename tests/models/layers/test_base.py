@@ -3,41 +3,11 @@
 import pytest
 import torch
 
-from bdl_lessons.models import (
-    ARD,
-    BayesByBackprop,
-    BinaryDropout,
-    ConcreteDropout,
-    Deterministic,
-    GaussianDropout,
-    HierarchicalDropout,
-    SparseVD,
-    StructuredDropout,
-    VariationalDropout,
-    lenet5,
-)
+from bdl_lessons.models import BinaryDropout, lenet5
+from reproductions import methods
 from reproductions.images.resnet import resnet18
-from reproductions.posteriors.elrg import ELRG
-from reproductions.posteriors.mnf import MNF
-from reproductions.posteriors.vmg import VMG
 
-FACTORIES = {
-    "no noise": Deterministic(),
-    "binary": BinaryDropout(0.5),
-    "concrete": ConcreteDropout(0.5),
-    "Gaussian A": GaussianDropout(0.5, "A"),
-    "Gaussian B": GaussianDropout(0.5, "B"),
-    "variational A": VariationalDropout("A", "unit"),
-    "variational B": VariationalDropout("B", "weight"),
-    "structured": StructuredDropout(2),
-    "hierarchical": HierarchicalDropout(StructuredDropout(2)),
-    "bbb": BayesByBackprop(),
-    "sparse": SparseVD(threshold=3.0),
-    "ard": ARD(),
-    "ELRG": ELRG(),
-    "VMG": VMG(),
-    "MNF": MNF(),
-}
+FACTORIES = {name: method.layers() for name, method in methods.tagged("layer").items()}
 MODES = ("per_example", "shared", "mean")
 
 
@@ -117,36 +87,24 @@ def test_factories_hand_stride_padding_and_bias_on_and_refuse_other_options(fact
         factory.linear(3, 6, dtype=torch.float64)
 
 
-LEARNED = [
-    "concrete",
-    "variational A",
-    "variational B",
-    "structured",
-    "hierarchical",
-    "bbb",
-    "sparse",
-    "ard",
-]
-
-
-@pytest.mark.parametrize("name", LEARNED)
+@pytest.mark.parametrize("method", methods.tagged("log_alpha").values(), ids=lambda m: m.name)
 @pytest.mark.parametrize("kind", ["linear", "conv2d"])
-def test_layers_with_learned_noise_have_a_log_alpha(name, kind):
-    layer = getattr(FACTORIES[name], kind)(*((4, 3) if kind == "linear" else (4, 3, 2)))
+def test_layers_with_learned_noise_have_a_log_alpha(method, kind):
+    layer = getattr(method.layers(), kind)(*((4, 3) if kind == "linear" else (4, 3, 2)))
     torch.testing.assert_close(layer.alpha, layer.log_alpha.exp())
     layer.log_alpha.sum().backward()
     noise_parameters = [p for n, p in layer.named_parameters() if n.endswith(("alpha", "sigma2"))]
     assert any(p.grad is not None and p.grad.all() for p in noise_parameters)
 
 
-@pytest.mark.parametrize("name", ["bbb", "sparse", "ard", "variational B"])
+@pytest.mark.parametrize("name", ["BBB-LRT", "sparse VD", "ARD", "VD B, per weight"])
 def test_log_alpha_of_weight_noise_is_that_of_the_variance_of_the_weights(name):
     layer = FACTORIES[name].linear(4, 3).double()
     var = layer.noise.var(layer.mu)
     torch.testing.assert_close(layer.alpha.expand(3, 4), var / layer.mu.square())
 
 
-@pytest.mark.parametrize("name", ["no noise", "binary", "ELRG"])
+@pytest.mark.parametrize("name", ["MAP", "MCD", "ELRG"])
 def test_layers_without_gaussian_noise_have_none(name):
     layer = FACTORIES[name].linear(4, 3)
     assert not hasattr(layer, "log_alpha")

@@ -5,7 +5,7 @@ import torch
 
 from bdl_lessons.models import StochasticLayer
 from reproductions.images import classification
-from reproductions.images.training import PLAIN, UNIT_NOISE, make_network
+from reproductions.images.training import METHODS, make_network
 from reproductions.images.training import train as train_network
 
 CONFIG = {
@@ -72,14 +72,13 @@ def test_unit_noise_spares_the_pixels_and_nothing_else(architecture):
             m for m in net.modules() if isinstance(m, StochasticLayer) and hasattr(m, "weight")
         ]
         assert [layer.is_random for layer in layers[1:]] == [True] * (len(layers) - 1)
-        assert layers[0].is_random == (method not in UNIT_NOISE)
+        assert layers[0].is_random == ("unit" not in METHODS[method].tags)
 
 
 def test_map_pays_for_the_size_of_its_weights():
     net = make_network(config("MAP", prior_precision=30.0), 1, 28, 10)
     expected = sum(30.0 * p.square().sum() / 2 for p in net.parameters())
     torch.testing.assert_close(net.kl(), expected)
-    assert PLAIN.length_scale == 1
 
 
 def test_members_of_an_ensemble_start_apart_and_the_same_seed_repeats():
@@ -126,7 +125,7 @@ def test_without_patience_the_given_epochs_are_trained(method):
 def test_vsd_without_reflections_differs_from_the_others_in_nothing_else():
     nets = {T: make_network(config(f"VSD T={T}"), 1, 28, 10) for T in (0, 1, 2)}
     assert [len(nets[T][3].noise.vectors) for T in nets] == [0, 1, 2]
-    factories = {T: UNIT_NOISE[f"VSD T={T}"](config("VSD T=2")) for T in nets}
+    factories = {T: METHODS[f"VSD T={T}"].layers(config("VSD T=2")) for T in nets}
     assert factories[0] == replace(factories[2], n_reflections=0)
     for T in (1, 2):  # without a rotation they are one: the same KL, counted for every weight
         with torch.no_grad():

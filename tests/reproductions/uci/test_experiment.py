@@ -42,7 +42,7 @@ def linear_data(n_splits, n_rows, noise_std, seed=0):
 
 def plain_network(kl_weights=(1e-3,), **settings):
     grid = tuple({"kl_weight": weight} for weight in kl_weights)
-    return Networks("", grid, factory=Deterministic, **settings)
+    return Networks("", grid, layers=lambda settings: Deterministic(), **settings)
 
 
 def test_log_likelihood_is_that_of_the_mixture():

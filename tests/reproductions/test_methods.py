@@ -1,0 +1,49 @@
+"""The registry of methods."""
+
+from collections import Counter
+
+import pytest
+
+import bdl_lessons.models as models
+from reproductions import methods
+from reproductions.images import classification
+from reproductions.uci import trials as uci
+
+
+def test_every_factory_of_the_package_is_tested_as_a_layer():
+    """A factory that is exported and stands in no row would meet none of the common tests."""
+    rows = {type(method.layers()).__name__ for method in methods.tagged("layer").values()}
+    factories = {
+        name
+        for name, value in vars(models).items()
+        if isinstance(value, type) and issubclass(value, models.LayerFactory)
+    }
+    assert factories - {"LayerFactory"} <= rows
+
+
+def test_a_name_stands_once_under_its_tag_and_every_tag_is_explained():
+    for tag in methods.TAGS:
+        names = [method.tags[tag] for method in methods.METHODS if tag in method.tags]
+        assert max(Counter(names).values()) == 1, tag
+    assert {tag for method in methods.METHODS for tag in method.tags} == set(methods.TAGS)
+    assert len({method.name for method in methods.METHODS}) == len(methods.METHODS)
+    with pytest.raises(ValueError, match="tag must be one of layer, plain"):
+        methods.tagged("layers")
+
+
+def test_settings_that_a_method_has_are_taken_and_others_are_not():
+    vsd = methods.tagged("images")["VSD T=2"]
+    settings = {"p_drop": 0.3, "learning_rate": 1.0, "rank": 7}
+    assert vsd.layers(settings) == models.StructuredDropout(2, init_p_drop=0.3, kl_per="weight")
+    assert vsd.layers() == models.StructuredDropout(2, init_p_drop=0.2, kl_per="weight")
+
+
+@pytest.mark.parametrize(
+    ("tag", "measured"),
+    [
+        ("uci", {trial.config["method"] for trial in uci.trials("paper")}),
+        ("images", {trial.config["method"] for trial in classification.trials("paper")}),
+    ],
+)
+def test_a_row_of_the_registry_has_its_trials(tag, measured):
+    assert set(methods.tagged(tag)) <= measured
