@@ -22,7 +22,7 @@ from bdl_lessons.core import clock, markdown
 from bdl_lessons.inference import predict
 from bdl_lessons.models import BinaryDropout, Deterministic, Network, lenet5, mlp
 from bdl_lessons.panels.engine import Panel
-from reproductions.measure import in_turns
+from reproductions.measure import interleaved_times
 from reproductions.timing import layer_cost
 
 N_MOVES, N_SAMPLES, P_DROP, N_REPEATS = 50, 100, 0.5, 3
@@ -120,7 +120,7 @@ def _compare_predictions(model: Network, x: torch.Tensor) -> list[dict]:
         "predict, function": lambda: predict(model, x, N_SAMPLES, "shared", generator=generator),
     }
     wall = partial(clock, x.device) if x.device.type == "cuda" else time.perf_counter
-    seconds = in_turns(candidates, N_REPEATS, clock=wall)
+    seconds = interleaved_times(candidates, N_REPEATS, clock=wall)
     loop = seconds["loop of nn.Dropout passes"]
     return [
         {

@@ -17,7 +17,7 @@ def mean_weights(network: Network, x: Tensor) -> Tensor:
     return torch.cat([network(rows, "mean") for rows in x.split(1000)])
 
 
-def in_turns(
+def interleaved_times(
     calls: Mapping[str, Callable[[], object]],
     n_rounds: int,
     warm_up: int = 1,

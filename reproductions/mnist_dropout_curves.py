@@ -33,7 +33,7 @@ from bdl_lessons.models import (
 )
 from bdl_lessons.probability import kingma_kl
 from reproductions.experiment import Experiment, Trial, TrialResult
-from reproductions.measure import in_turns, mean_weights
+from reproductions.measure import interleaved_times, mean_weights
 from reproductions.mnist_dropout_curves_report import figure, table
 from reproductions.records import rounded
 
@@ -165,7 +165,7 @@ def _step_seconds(
         "alone": lambda: [fit(net, x, y, cross_entropy, **options) for net in nets],
         "batched": lambda: fit_batched(members, *both, cross_entropy, **options),
     }
-    taken = in_turns(calls, config["n_rounds"]).values()
+    taken = interleaved_times(calls, config["n_rounds"]).values()
     return [median(seconds) / (n_steps * n_members) for seconds in taken]
 
 

@@ -37,7 +37,7 @@ from bdl_lessons.inference.prune import THRESHOLD
 from bdl_lessons.models import ARD, LayerFactory, Network, SparseVD, mlp
 from bdl_lessons.probability import kl_warmup
 from reproductions.experiment import Experiment, Trial, TrialResult
-from reproductions.measure import in_turns, mean_weights
+from reproductions.measure import interleaved_times, mean_weights
 from reproductions.remove_dead_units import n_hidden, remove_dead_units
 from reproductions.sparse_file import sparse_bytes
 from reproductions.sparse_lenet_report import BINS, figure, table
@@ -214,5 +214,7 @@ def _milliseconds(networks: dict[str, Network], x: Tensor) -> dict[str, float]:
     def run(network: Network) -> None:
         network(x, "mean").sum().item()  # .item() waits for a GPU
 
-    seconds = in_turns({name: partial(run, net) for name, net in networks.items()}, 31, warm_up=2)
+    seconds = interleaved_times(
+        {name: partial(run, net) for name, net in networks.items()}, 31, warm_up=2
+    )
     return {name: 1000 * median(own) for name, own in seconds.items()}

@@ -40,7 +40,7 @@ from bdl_lessons.models import (
 )
 from bdl_lessons.probability import empirical_bayes_kl, orthogonal_matrix, rotated_variance
 from reproductions.experiment import Experiment, Trial, TrialResult
-from reproductions.measure import in_turns
+from reproductions.measure import interleaved_times
 from reproductions.records import Record
 
 WIDTHS, BATCH_SIZE, N_TRAIN = (784, 1200, 1200, 1200, 10), 100, 60_000
@@ -269,7 +269,7 @@ def _time_steps(
         name: training_step(network, x, y, generator, N_TRAIN) for name, network in networks.items()
     }
     shuffled = partial(order.sample, k=len(steps))
-    return networks, in_turns(steps, n_repeats, 2, lambda names: shuffled([*names]))
+    return networks, interleaved_times(steps, n_repeats, 2, lambda names: shuffled([*names]))
 
 
 def _step_rows(networks: dict[str, nn.Module], seconds: dict[str, list[float]]) -> list[dict]:
@@ -303,7 +303,7 @@ def _kl_row(n_units: int, n_repeats: int) -> dict:
     candidates = {"compact": partial(call, compact)}
     if n_units <= LARGEST_MATRIX:
         candidates["matrix"] = partial(call, explicit)
-    seconds = in_turns(candidates, n_repeats)
+    seconds = interleaved_times(candidates, n_repeats)
     peaks = {name: _peak_bytes(candidate) for name, candidate in candidates.items()}
     times = {f"{name}, ms": 1e3 * median(own) for name, own in seconds.items()}
     memory = {f"{name}, peak in K T": peak / (4 * n_units * T) for name, peak in peaks.items()}

@@ -29,7 +29,7 @@ from bdl_lessons.models import (
 )
 from reproductions.experiment import Experiment, Trial, TrialResult, published_table
 from reproductions.images.resnet import resnet18
-from reproductions.measure import in_turns
+from reproductions.measure import interleaved_times
 from reproductions.posteriors.mnf import MNF
 from reproductions.records import Record
 from reproductions.timing.layer_cost import training_step
@@ -89,7 +89,7 @@ def run(trial: Trial) -> TrialResult:
         method: _stepper(NETWORKS[config["architecture"]](layers), x, y, generator)
         for method, layers in FACTORIES.items()
     }
-    seconds = in_turns(steps, config["rounds"], warm_up=2, clock=partial(clock, on))
+    seconds = interleaved_times(steps, config["rounds"], warm_up=2, clock=partial(clock, on))
     metrics, plain = {}, torch.tensor(seconds["MAP"])
     for method, own in seconds.items():
         taken = torch.tensor(own)

@@ -95,9 +95,7 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path):
 
 def test_a_diverged_trial_fails_and_is_not_recorded(monkeypatch, tmp_path):
     monkeypatch.setattr("reproductions.co2_mc_dropout.adam", lambda lr: _explode)
-    result = command(
-        app, ["run", "co2_mc_dropout", "--scale", "quick", "--folder", str(tmp_path)]
-    )
+    result = command(app, ["run", "co2_mc_dropout", "--scale", "quick", "--folder", str(tmp_path)])
     assert result.exit_code == 1
     assert "6 failed" in result.output
     assert "the loss became" in result.output
