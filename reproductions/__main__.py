@@ -57,8 +57,8 @@ def bench(
 
     for name in names or benchmarks.names():
         with _bad_input_named():
-            rows = benchmarks.run(name)
-        typer.echo(f"\n{name}\n{benchmarks.table(rows)}")
+            table = benchmarks.run(name)
+        typer.echo(f"\n{name}\n{table}")
 
 
 @app.command()

@@ -1,6 +1,6 @@
 """Benchmarks of speed, as ratios within one run: ``python -m reproductions bench``.
 
-Each benchmark returns rows, dictionaries of column and value.
+Each benchmark measures and returns its table in Markdown.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ import torch
 from torch import nn
 
 from bdl_lessons import panels
-from bdl_lessons.core import clock, markdown
 from bdl_lessons.inference import predict
-from bdl_lessons.models import BinaryDropout, Deterministic, Network, lenet5, mlp
+from bdl_lessons.models import BinaryDropout, Deterministic, mlp
 from bdl_lessons.panels.engine import Panel
 from reproductions.measure import interleaved_times
+from reproductions.runner import measure
+from reproductions.tables import table_of
 from reproductions.timing import layer_cost
 
 N_MOVES, N_SAMPLES, P_DROP, N_REPEATS = 50, 100, 0.5, 3
@@ -33,8 +34,8 @@ def names() -> list[str]:
     return sorted(_BENCHMARKS)
 
 
-def run(name: str) -> list[dict]:
-    """The rows that benchmark ``name`` measures.
+def run(name: str) -> str:
+    """The table that benchmark ``name`` measures.
 
     Raises:
         ValueError: if there is no such benchmark.
@@ -44,28 +45,23 @@ def run(name: str) -> list[dict]:
     return _BENCHMARKS[name]()
 
 
-def table(rows: list[dict]) -> str:
-    """Rows as a Markdown table; numbers to three significant digits."""
-    columns = list(rows[0])
-    return markdown.table(
-        columns, [[_cell(row.get(column, "")) for column in columns] for row in rows]
-    )
-
-
-def move_panels() -> list[dict]:
-    """From a slider event to the new picture, ``N_MOVES`` times, nothing cached, every panel.
-
-    Median and 95th percentile in milliseconds.
-    """
+def move_panels() -> str:
+    """From a slider event to the new picture, ``N_MOVES`` times, nothing cached, every panel."""
     modules = [
         importlib.import_module(f"{panels.__name__}.{module.name}")
         for module in pkgutil.iter_modules(panels.__path__)
     ]
-    return [move(module.panel()) for module in modules if hasattr(module, "panel")]
+    rows = [move(module.panel()) for module in modules if hasattr(module, "panel")]
+    columns = {"panel": "{panel}", "median (ms)": "{median:.3g}", "95 % (ms)": "{high:.3g}"}
+    return table_of(rows, columns)
 
 
 def move(panel: Panel) -> dict:
-    """Move the sliders through their grids and time each event until the picture is replaced."""
+    """Move the sliders through their grids and time each event until the picture is replaced.
+
+    Returns:
+        ``median`` and ``high``, the 95th percentile, in milliseconds.
+    """
     _ = panel.widget
     settings = itertools.cycle(
         (name, value) for name, control in panel.controls.items() for value in control.values
@@ -79,86 +75,52 @@ def move(panel: Panel) -> dict:
         began = time.perf_counter()
         panel.set(**{name: value})
         took_ms.append(1e3 * (time.perf_counter() - began))
-    return {
-        "panel": panel.name,
-        "median (ms)": float(np.median(took_ms)),
-        "95th percentile (ms)": float(np.percentile(took_ms, 95)),
-    }
+    middle, high = np.percentile(took_ms, [50, 95])
+    return {"panel": panel.name, "median": middle, "high": high}
 
 
-def predict_samples(device: str = "cpu") -> list[dict]:
-    """Time of 100 Monte Carlo samples against the plain loop over passes of ``nn.Dropout``.
-
-    Candidates are interleaved in one run; one row for each model and candidate.
+def predict_samples() -> str:
+    """Time of 100 draws of a network against the plain loop over passes of ``nn.Dropout``.
 
     ``ratio`` is the median over repeats of the loop's time over the candidate's, taken within one
     repeat: above 1 is faster than the loop.
     """
-    plain, drop = Deterministic(), BinaryDropout(P_DROP)
-    dense = mlp((784, 1024, 1024, 1024, 10), [plain, drop, drop, drop])
-    cases = [
-        ("mlp 784-1024-1024-1024-10", dense, (1000, 784)),
-        ("mlp 784-1024-1024-1024-10", dense, (10, 784)),
-        ("lenet5", lenet5([plain, plain, plain, drop]), (20, 1, 28, 28)),
-    ]
+    widths = (784, 1024, 1024, 1024, 10)
+    model = mlp(widths, [Deterministic(), *[BinaryDropout(P_DROP)] * 3])
+    layers = [nn.Linear(n_in, n_out) for n_in, n_out in itertools.pairwise(widths)]
+    hidden = [part for layer in layers[:-1] for part in (layer, nn.ReLU(), nn.Dropout(P_DROP))]
+    loop, generator = nn.Sequential(*hidden, layers[-1]).train(), torch.Generator().manual_seed(0)
+
+    @torch.no_grad()
+    def passes(x: torch.Tensor) -> torch.Tensor:
+        return torch.stack([loop(x) for _ in range(N_SAMPLES)])
+
     rows = []
-    for name, model, shape in cases:
-        x = torch.randn(*shape, generator=torch.Generator().manual_seed(0)).to(device)
-        described = {"model": name, "inputs": len(x), "draws": N_SAMPLES}
-        rows += [described | row for row in _compare_predictions(model.to(device), x)]
-    return rows
-
-
-def _compare_predictions(model: Network, x: torch.Tensor) -> list[dict]:
-    reference = _with_nn_dropout(model).to(x.device).train()
-    generator = torch.Generator(x.device).manual_seed(1)
-    candidates = {
-        "loop of nn.Dropout passes": lambda: _loop(reference, x),
-        "predict, example": lambda: predict(
-            model, x, N_SAMPLES, "per_example", generator=generator
-        ),
-        "predict, function": lambda: predict(model, x, N_SAMPLES, "shared", generator=generator),
-    }
-    wall = partial(clock, x.device) if x.device.type == "cuda" else time.perf_counter
-    seconds = interleaved_times(candidates, N_REPEATS, clock=wall)
-    loop = seconds["loop of nn.Dropout passes"]
-    return [
-        {
-            "candidate": name,
-            "seconds": median(times),
-            "ratio": median(base / own for base, own in zip(loop, times, strict=True)),
+    for n_inputs in (1000, 10):
+        x = torch.randn(n_inputs, widths[0], generator=generator)
+        candidates = {"loop of nn.Dropout passes": partial(passes, x)} | {
+            f"predict, {sampling}": partial(
+                predict, model, x, N_SAMPLES, sampling, generator=generator
+            )
+            for sampling in ("per_example", "shared")
         }
-        for name, times in seconds.items()
-    ]
+        seconds = interleaved_times(candidates, N_REPEATS)
+        base = seconds["loop of nn.Dropout passes"]
+        for name, taken in seconds.items():
+            ratio = median(a / b for a, b in zip(base, taken, strict=True))
+            rows.append({"x": n_inputs, "name": name, "s": median(taken), "ratio": ratio})
+    columns = {"inputs": "{x}", "candidate": "{name}", "seconds": "{s:.3g}", "ratio": "{ratio:.3g}"}
+    return table_of(rows, columns)
 
 
-@torch.no_grad()
-def _loop(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    return torch.stack([model(x) for _ in range(N_SAMPLES)])
+def layer_costs() -> str:
+    """The tables of ``layer_cost``, measured now and not recorded."""
+    trials = layer_cost.trials("paper")
+    return layer_cost.table([measure(layer_cost.EXPERIMENT, "paper", trial) for trial in trials])
 
 
-def _with_nn_dropout(model: Network) -> nn.Sequential:
-    """The same network as a reader would write it, with new weights."""
-    modules: list[nn.Module] = []
-    for module in model:
-        if getattr(module, "is_random", False):
-            modules.append(nn.Dropout(module.noise.p_drop))
-        if isinstance(module, nn.Linear):
-            module = nn.Linear(module.in_features, module.out_features)
-        elif isinstance(module, nn.Conv2d):
-            module = nn.Conv2d(module.in_channels, module.out_channels, module.kernel_size)
-        modules.append(module)
-    return nn.Sequential(*modules)
-
-
-def _cell(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-_BENCHMARKS: dict[str, Callable[[], list[dict]]] = {
-    "layers": partial(layer_cost.compare_steps, layer_cost.INDEPENDENT),
+_BENCHMARKS: dict[str, Callable[[], str]] = {
+    "layers": layer_costs,
     "panels": move_panels,
     "predict": predict_samples,
-    "structured": partial(layer_cost.compare_steps, layer_cost.STRUCTURED),
-    "structured_kl": layer_cost.measure_kl_growth,
 }

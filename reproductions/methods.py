@@ -284,7 +284,7 @@ METHODS = (
         "VSD, T = 2, fc",
         _vsd(2, "fc"),
         "the published chain of maps",
-        "layer log_alpha unit",
+        "layer log_alpha unit structured",
         steps="VSD T=2, fc",
         complexity="VSD",
     ),

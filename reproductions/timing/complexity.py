@@ -10,26 +10,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from inspect import signature
 
+import numpy as np
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from bdl_lessons.core import BLUE, CYCLE, DASHES, GREY, INK, markdown
 from bdl_lessons.core.plot_style import new_figure, style
-from bdl_lessons.models import (
-    BayesByBackprop,
-    Deterministic,
-    LayerFactory,
-    Network,
-    StructuredDropout,
-    VariationalDropout,
-    initialise,
-)
+from bdl_lessons.models import Network, initialise
+from reproductions import methods
 from reproductions.experiment import Experiment, Trial, TrialResult, published_table
-from reproductions.posteriors.elrg import ELRG
-from reproductions.posteriors.vmg import VMG
+from reproductions.measure import interleaved_times
 from reproductions.records import Record
 
 BASE = {"K": 1024, "L": 128, "B": 64, "s": 1, "r": 2, "m": 8}
@@ -51,18 +45,9 @@ _NAMES = {
     "m": "pseudo-data m",
 }
 Sizes = Mapping[str, int]
-FACTORIES: dict[str, Callable[[Sizes], LayerFactory]] = {
-    "MAP": lambda size: Deterministic(),
-    "VD": lambda size: VariationalDropout("A", "unit", kl_per="weight"),
-    "BBB": lambda size: BayesByBackprop(),
-    "BBB-LRT": lambda size: BayesByBackprop(),
-    "VMG": lambda size: VMG(n_pseudo=size["m"]),
-    "ELRG": lambda size: ELRG(rank=size["r"]),
-    "VSD": lambda size: StructuredDropout(2, vectors="fc"),
-    "VSD-low rank": lambda size: StructuredDropout(2, vectors="fc_lowrank", rank=size["r"]),
-    "VSD, free vectors": lambda size: StructuredDropout(size["r"]),
-}
-"""``r`` is the rank of ELRG, of the maps of low-rank VSD, and the number of free vectors."""
+METHODS = methods.tagged("complexity")
+_SETTINGS = {"n_pseudo": "m", "rank": "r", "n_reflections": "r"}
+"""Setting of a method -> the size that it is; ``r`` also counts the free vectors."""
 
 
 def trials(scale: str) -> list[Trial]:
@@ -72,7 +57,7 @@ def trials(scale: str) -> list[Trial]:
         Trial(
             {"method": method, "base": BASE, "sweeps": _swept(method, sweeps), "rounds": rounds}, 0
         )
-        for method in FACTORIES
+        for method in METHODS
     ]
 
 
@@ -87,10 +72,11 @@ def run(trial: Trial) -> TrialResult:
     config, metrics, arrays = trial.config, {}, {}
     for name, values in config["sweeps"].items():
         sizes = [{**config["base"], name: value} for value in values]
-        passes = [_Pass(config["method"], size, trial.seed) for size in sizes]
-        kept = [_bytes_held(one_pass) for one_pass in passes]
-        rounds = [[_seconds(p) for p in passes] for _ in range(config["rounds"] + 1)]
-        seconds = [min(times) for times in zip(*rounds[1:], strict=True)]
+        passes = [OnePass(config["method"], size, trial.seed) for size in sizes]
+        kept = [one_pass.bytes_held() for one_pass in passes]
+        calls = {value: p.both_ways for value, p in zip(values, passes, strict=True)}
+        rounds = interleaved_times(calls, config["rounds"], clock=time.process_time)
+        seconds = [min(taken) for taken in rounds.values()]
         arrays |= {f"{name}/values": values, f"{name}/seconds": seconds, f"{name}/bytes": kept}
         metrics[f"{name}/time_slope"] = slope(values, seconds)
         metrics[f"{name}/memory_slope"] = slope(values, kept)
@@ -99,12 +85,10 @@ def run(trial: Trial) -> TrialResult:
 
 def slope(sizes: Sequence[float], costs: Sequence[float]) -> float:
     """Of the least-squares line of log cost over log size."""
-    x, y = (torch.tensor(v, dtype=torch.float64).log() for v in (sizes, costs))
-    x = x - x.mean()
-    return ((x * y).sum() / x.square().sum()).item()
+    return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0])
 
 
-def evaluate(formula: str, sizes: Mapping[str, int]) -> float:
+def evaluate(formula: str, sizes: Sizes) -> float:
     """A printed order such as ``"r^3 + (r+2) K L B"`` at given sizes, constants as printed."""
     return sum(
         math.prod(_factor(factor, sizes) for factor in term.split())
@@ -117,60 +101,49 @@ def table(records: Sequence[Record]) -> str:
     formulas = {row["method"]: row for row in published_table("complexity_per_layer")}
     head = ["method", "printed time", "size", "exponent of time: measured", "formula"]
     head += ["printed memory", "exponent of memory: measured", "formula"]
-    rows = []
+    lines = []
     for record in records:
-        method, sweeps = record["config"]["method"], record["config"]["sweeps"]
-        row = formulas.get(method)
-        for i, (name, values) in enumerate(sweeps.items()):
-            sizes = [{**record["config"]["base"], name: value} for value in values]
-            cells = [method if i == 0 else ""]
-            for what in ("time", "memory"):
-                printed = row[what] if row else ""
-                expected = slope(values, [evaluate(printed, s) for s in sizes]) if row else None
-                measured = _shown(record["metrics"][f"{name}/{what}_slope"])
-                shown = "" if expected is None else _shown(expected)
-                cells += [printed if i == 0 else "", measured, shown]
-            cells.insert(2, name)
-            rows.append(cells)
-    base = ", ".join(f"{k} = {v}" for k, v in records[0]["config"]["base"].items())
-    unmeasured = [m for m in formulas if m not in {r["config"]["method"] for r in records}]
-    note = (
-        f"Set-up: one linear layer on the CPU, forward pass, KL and backward pass; {base} but for "
-        "the size that varies. A slope of log cost over log size; the formula's is taken over the "
-        "same sizes, so that a sum of terms has the slope of the term that rules there. Constant "
-        "times (tenths of a millisecond a layer, most of it Python) pull measured slopes down; a "
-        "matrix that outgrows the cache pushes them up. Time is processor "
-        "time, the fastest of "
-        f"{records[0]['config']['rounds']} rounds. Memory is what is there between forward and "
-        "backward pass: the output, what autograd keeps, and the parameters other than the mean "
-        "weights. The formula of BBB-LRT leaves out its K L variances, so its memory does not grow "
-        "with K; here it does. VSD is the published chain of fully connected layers, T = 2, so "
-        "each reflection reads K^2 weights; with free vectors there is no K^2 at all. Printed for "
-        "low-rank VSD is a time of r K but a memory of K^2: K^2 numbers cannot be filled in r K "
-        "steps, and ours does not need them. The r of ELRG multiplies K L B here as in the "
-        "formula. Not measured: "
-        f"{', '.join(unmeasured) or 'none'}."
+        config = record["config"]
+        row = formulas.get(config["method"], {"time": "", "memory": ""})
+        names = [config["method"], row["time"], row["memory"]]
+        for name, values in config["sweeps"].items():
+            sizes = [{**config["base"], name: value} for value in values]
+            ours = [record["metrics"][f"{name}/{what}_slope"] for what in ("time", "memory")]
+            theirs = [
+                f"{slope(values, [evaluate(row[what], s) for s in sizes]):z.2f}"
+                if row[what]
+                else ""
+                for what in ("time", "memory")
+            ]
+            method, time_, memory = names
+            cells = [method, time_, name, f"{ours[0]:z.2f}", theirs[0], memory]
+            lines.append([*cells, f"{ours[1]:z.2f}", theirs[1]])
+            names = ["", "", ""]
+    measured = {record["config"]["method"] for record in records}
+    note = _NOTE.format(
+        base=", ".join(f"{k} = {v}" for k, v in records[0]["config"]["base"].items()),
+        rounds=records[0]["config"]["rounds"],
+        unmeasured=", ".join(m for m in formulas if m not in measured) or "none",
     )
-    return f"{markdown.table(head, rows)}\n\n{note}"
+    return f"{markdown.table(head, lines)}\n\n{note}"
 
 
 def figure(records: Sequence[Record]) -> Figure:
     """Milliseconds against each size, a panel for each size, both logarithmic."""
-    names = [name for name in _NAMES if any(name in r["config"]["sweeps"] for r in records)]
     picture = new_figure(10.0, 6.0, layout="constrained")
     colours = (*CYCLE, INK, GREY, BLUE)
     with style():
         axes = picture.subplots(2, 3, sharey=True)
-        for ax, name in zip(axes.flat, names, strict=False):
+        for ax, (name, label) in zip(axes.flat, _NAMES.items(), strict=True):
             for k, record in enumerate(records):
                 if name not in record["config"]["sweeps"]:
                     continue
                 values = record["arrays"][f"{name}/values"]
                 ms = [1000 * s for s in record["arrays"][f"{name}/seconds"]]
-                look = {"color": colours[k % 9], "ls": DASHES[k % 6], "marker": "os^Dvx*P<"[k % 9]}
+                look = {"color": colours[k], "ls": DASHES[k % 6], "marker": "os^Dvx*P<"[k]}
                 ax.loglog(values, ms, ms=5, lw=1.3, label=record["config"]["method"], **look)
-            ax.set_xlabel(_NAMES[name])
-            ax.set_xticks(values, [f"{v:,}" for v in values])
+                ax.set_xticks(values, [f"{v:,}" for v in values])
+            ax.set_xlabel(label)
             ax.xaxis.minorticks_off()
         for ax in axes[:, 0]:
             ax.set_ylabel("milliseconds")
@@ -180,21 +153,21 @@ def figure(records: Sequence[Record]) -> Figure:
 
 
 def _swept(method: str, sweeps: Mapping[str, list[int]]) -> dict[str, list[int]]:
-    """What is varied: s where one draw serves a whole batch, r where there is one."""
-    names = ["K", "L", "B"]
-    names += ["s"] if method == "BBB" else []
-    names += ["m"] if method == "VMG" else []
-    names += ["r"] if method in ("ELRG", "VSD-low rank", "VSD, free vectors") else []
-    return {name: sweeps[name] for name in names}
+    """What is varied: s where one draw serves a whole batch, r and m where they are settings."""
+    settings = signature(METHODS[method].factory).parameters
+    own = ["s"] if "shared" in METHODS[method].tags else []
+    own += [letter for name, letter in _SETTINGS.items() if name in settings]
+    return {name: sweeps[name] for name in ("K", "L", "B", *own)}
 
 
-class _Pass:
+class OnePass:
     """A forward pass of one layer and its KL, to a number that can be differentiated."""
 
     def __init__(self, method: str, size: Sizes, seed: int) -> None:
-        self.sampling = "shared" if method == "BBB" else "per_example"
+        self.sampling = "shared" if "shared" in METHODS[method].tags else "per_example"
         self.generator = torch.Generator().manual_seed(seed)
-        self.layer = FACTORIES[method](size).linear(size["K"], size["L"])
+        settings = {name: size[letter] for name, letter in _SETTINGS.items()}
+        self.layer = METHODS[method].layers(settings).linear(size["K"], size["L"])
         initialise(Network(self.layer), self.generator)
         shape = size["s"], size["B"], size["K"]
         self.x = torch.randn(shape, generator=self.generator).squeeze(0).requires_grad_()
@@ -202,38 +175,25 @@ class _Pass:
     def output(self) -> Tensor:
         return self.layer(self.x, self.sampling, self.generator)
 
-    def __call__(self) -> Tensor:
-        return self.output().sum() + self.layer.kl()
+    def both_ways(self) -> None:
+        """Forward and backward."""
+        learned = [part for part in self.layer.parameters() if part.requires_grad]
+        torch.autograd.grad(self.output().sum() + self.layer.kl(), [self.x, *learned])
 
+    def bytes_held(self) -> int:
+        """Size of the distinct tensors that are there between forward and backward pass."""
+        layer = self.layer
+        own = {t.untyped_storage().data_ptr() for t in (layer.weight, layer.bias, self.x)}
+        held = list(layer.parameters())
 
-def _seconds(one_pass: _Pass) -> float:
-    """Of the processor, forward and backward."""
-    began = time.process_time()
-    one_pass().backward()
-    took = time.process_time() - began
-    one_pass.layer.zero_grad()
-    one_pass.x.grad = None
-    return took
+        def pack(tensor: Tensor) -> Tensor:
+            held.append(tensor)
+            return tensor
 
-
-def _bytes_held(one_pass: _Pass) -> int:
-    """Size of the distinct tensors that are there between forward and backward pass."""
-    layer = one_pass.layer
-    own = {t.untyped_storage().data_ptr() for t in (layer.weight, layer.bias, one_pass.x)}
-    held = list(layer.parameters())
-
-    def pack(tensor: Tensor) -> Tensor:
-        held.append(tensor)
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        held += [one_pass.output(), layer.kl()]
-    sizes = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in held}
-    return sum(size for at, size in sizes.items() if at not in own)
-
-
-def _shown(slope: float) -> str:
-    return f"{round(slope, 2) + 0.0:.2f}"  # no minus before a zero
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            held += [self.output(), layer.kl()]
+        sizes = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in held}
+        return sum(size for at, size in sizes.items() if at not in own)
 
 
 def _factor(factor: str, sizes: Mapping[str, int]) -> float:
@@ -243,5 +203,20 @@ def _factor(factor: str, sizes: Mapping[str, int]) -> float:
     return (float(base) if base.isdigit() else sizes[base]) ** int(power or 1)
 
 
+_NOTE = (
+    "Set-up: one linear layer on the CPU, forward pass, KL and backward pass; {base} but for "
+    "the size that varies. A slope of log cost over log size; the formula's is taken over the "
+    "same sizes, so that a sum of terms has the slope of the term that rules there. Constant "
+    "times (tenths of a millisecond a layer, most of it Python) pull measured slopes down; a "
+    "matrix that outgrows the cache pushes them up. Time is processor "
+    "time, the fastest of {rounds} rounds. Memory is what is there between forward and "
+    "backward pass: the output, what autograd keeps, and the parameters other than the mean "
+    "weights. The formula of BBB-LRT leaves out its K L variances, so its memory does not grow "
+    "with K; here it does. VSD is the published chain of fully connected layers, T = 2, so "
+    "each reflection reads K^2 weights; with free vectors there is no K^2 at all. Printed for "
+    "low-rank VSD is a time of r K but a memory of K^2: K^2 numbers cannot be filled in r K "
+    "steps, and ours does not need them. The r of ELRG multiplies K L B here as in the "
+    "formula. Not measured: {unmeasured}."
+)
 TITLE = "Time and memory of one layer against its sizes (Nguyen et al. 2021, Table 6)"
 EXPERIMENT = Experiment("complexity", TITLE, trials, run, table, figure, on_cpu=True)

@@ -8,43 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from bdl_lessons.core import BLUE, GREY, clock, device, markdown
 from bdl_lessons.core.plot_style import new_figure, style
-from bdl_lessons.models import (
-    BayesByBackprop,
-    BinaryDropout,
-    Deterministic,
-    LayerFactory,
-    Network,
-    StructuredDropout,
-    VariationalDropout,
-    alexnet,
-    initialise,
-    lenet5_classic,
-)
+from bdl_lessons.models import LayerFactory, Network, alexnet, initialise, lenet5_classic
+from reproductions import methods
 from reproductions.experiment import Experiment, Trial, TrialResult, published_table
 from reproductions.images.resnet import resnet18
-from reproductions.measure import interleaved_times
-from reproductions.posteriors.mnf import MNF
-from reproductions.records import Record
-from reproductions.timing.layer_cost import training_step
+from reproductions.records import Record, group_by
+from reproductions.timing.steps import step_times
 
-FACTORIES: dict[str, LayerFactory] = {
-    "MAP": Deterministic(),
-    "MCD": BinaryDropout(0.5),
-    "VD": VariationalDropout("A", "unit", kl_per="weight"),
-    "BBB-LRT": BayesByBackprop(),
-    "MNF": MNF(),
-    "VSD T=1": StructuredDropout(1),
-    "VSD T=2": StructuredDropout(2),
-    "VSD T=1, fc": StructuredDropout(1, vectors="fc"),
-    "VSD T=2, fc": StructuredDropout(2, vectors="fc"),
-}
+METHODS = methods.tagged("steps")
 """Every layer has the noise, the first too: what is compared is the time."""
 NETWORKS: dict[str, Callable[[LayerFactory], Network]] = {
     "lenet5": lambda layers: lenet5_classic(layers, in_channels=3, size=32),
@@ -52,27 +30,29 @@ NETWORKS: dict[str, Callable[[LayerFactory], Network]] = {
     "resnet18": resnet18,
 }
 _TITLES = {"lenet5": "LeNet5", "alexnet": "AlexNet", "resnet18": "ResNet18"}
-_BATCH = {
-    "cpu": {"lenet5": 128, "alexnet": 32, "resnet18": 16},
-    "cuda": dict.fromkeys(NETWORKS, 128),
+_SIZES = {  # batch size and rounds
+    "cpu": {"lenet5": (128, 24), "alexnet": (32, 10), "resnet18": (16, 6)},
+    "cuda": dict.fromkeys(NETWORKS, (128, 100)),
 }
-_ROUNDS = {
-    "cpu": {"lenet5": 24, "alexnet": 10, "resnet18": 6},
-    "cuda": dict.fromkeys(NETWORKS, 100),
-}
-_N_TRAIN = 50_000
 
 
 def trials(scale: str) -> list[Trial]:
     """One for each architecture and kind of device; those for a device that is absent fail."""
-    if scale == "quick":
-        return [Trial({"architecture": "lenet5", "device": "cpu", "batch_size": 2, "rounds": 2}, 0)]
-    found = []
-    for kind in ("cpu", "cuda"):
-        for name in NETWORKS:
-            sizes = {"batch_size": _BATCH[kind][name], "rounds": _ROUNDS[kind][name]}
-            found.append(Trial({"architecture": name, "device": kind, **sizes}, seed=0))
-    return found
+    sizes = {"cpu": {"lenet5": (2, 2)}} if scale == "quick" else _SIZES
+    return [
+        Trial(
+            {
+                "architecture": name,
+                "device": kind,
+                "batch_size": batch_size,
+                "rounds": rounds,
+                "methods": list(METHODS),
+            },
+            seed=0,
+        )
+        for kind, of_networks in sizes.items()
+        for name, (batch_size, rounds) in of_networks.items()
+    ]
 
 
 def run(trial: Trial) -> TrialResult:
@@ -85,97 +65,91 @@ def run(trial: Trial) -> TrialResult:
     generator = torch.Generator(on).manual_seed(trial.seed)
     x = torch.randn(config["batch_size"], 3, 32, 32, generator=generator, device=on)
     y = torch.arange(config["batch_size"], device=on) % 10
-    steps = {
-        method: _stepper(NETWORKS[config["architecture"]](layers), x, y, generator)
-        for method, layers in FACTORIES.items()
+    networks = {
+        method: make_network(config["architecture"], method, generator)
+        for method in config["methods"]
     }
-    seconds = interleaved_times(steps, config["rounds"], warm_up=2, clock=partial(clock, on))
-    metrics, plain = {}, torch.tensor(seconds["MAP"])
-    for method, own in seconds.items():
-        taken = torch.tensor(own)
-        metrics[f"ms/{method}"] = 1000 * taken.median().item()
-        metrics[f"ratio/{method}"] = (taken / plain).median().item()
-    return TrialResult(metrics)
+    rows = step_times(networks, x, y, generator, config["rounds"], clock=partial(clock, on))
+    return TrialResult(
+        {f"{name}/{method}": row[name] for method, row in rows.items() for name in ("ms", "ratio")}
+    )
+
+
+def make_network(architecture: str, method: str, generator: torch.Generator) -> Network:
+    """A network in training mode on the device of ``generator``, which draws its weights."""
+    network = NETWORKS[architecture](METHODS[method].layers()).to(generator.device)
+    return initialise(network, generator).train()
 
 
 def table(records: Sequence[Record]) -> str:
     """For each kind of device: milliseconds for MAP, ratios for the others, published beside."""
-    printed = {row["method"]: row for row in published_table("time_per_epoch_ratio")}
-    parts = []
-    for kind in dict.fromkeys(record["config"]["device"] for record in records):
-        here = [r for r in records if r["config"]["device"] == kind]
-        head, first = ["method"], ["MAP, ms a step"]
-        rows = {method: [method] for method in list(FACTORIES)[1:]}
-        for r in here:
-            name, batch_size = r["config"]["architecture"], r["config"]["batch_size"]
-            head += [f"{_TITLES[name]}, batch {batch_size}", "published"]
-            first += [f"{r['metrics']['ms/MAP']:.1f}", ""]
-            for method, cells in rows.items():
-                cells += [f"{r['metrics'][f'ratio/{method}']:.2f}", _published(printed, method, r)]
+    printed, parts = _published(), []
+    for here in group_by(records, "device").values():
+        head, lines = ["method"], [["MAP, ms a step"], *([method] for method in list(METHODS)[1:])]
+        for record in here:
+            architecture, metrics = record["config"]["architecture"], record["metrics"]
+            head += [
+                f"{_TITLES[architecture]}, batch {record['config']['batch_size']}",
+                "published",
+            ]
+            lines[0] += [f"{metrics['ms/MAP']:.1f}", ""]
+            for line in lines[1:]:
+                row = printed.get(_base(line[0]))
+                theirs = f"{row[architecture]:.2f}" if row else ""
+                line += [f"{metrics[f'ratio/{line[0]}']:.2f}", theirs]
         parts += [
             f"Time of a training step relative to MAP, on {here[0]['device']}:",
-            markdown.table(head, [first, *rows.values()]),
+            markdown.table(head, lines),
         ]
-    missing = [m for m in printed if _base(m) not in map(_base, FACTORIES)]
-    parts.append(
-        "Set-up: a step is a forward pass with a draw for every image, the KL, the backward pass "
-        "and fused Adam; the methods take turns, a ratio is that of two neighbours in time, and "
-        "the median over the rounds is shown. On a CPU it is processor time. Every layer has the "
-        "noise, the first too. Published is the time of an epoch, loading included; data, batch "
-        "size, optimiser and hardware are not known. Published VSD makes its vectors by a chain of "
-        "fully connected layers: compare it with the rows `fc`; the other rows of VSD have free "
-        "vectors, the same distributions for fewer numbers. In LeNet5, where the image is "
-        "the largest array, learned noise on the pixels is expensive: it needs the gradient with "
-        "respect to them, which a plain network never computes. What a method adds to each layer "
-        "counts for little on a CPU, where the convolutions take the time, and for much on a GPU, "
-        "where many small operations wait for each other: that may be why published ratios of "
-        "ResNet18 are higher. Published but not measured here: "
-        f"{', '.join(missing) or 'nothing'}."
-    )
-    return "\n\n".join(parts)
+    missing = [method for method in printed if _base(method) not in map(_base, METHODS)]
+    return "\n\n".join([*parts, _SET_UP.format(missing=", ".join(missing) or "nothing")])
 
 
 def figure(records: Sequence[Record]) -> Figure:
     """Ratios to MAP as bars, published ones as lines across them."""
-    printed = {row["method"]: row for row in published_table("time_per_epoch_ratio")}
+    printed = _published()
     picture = new_figure(8.6, 3.4, layout="constrained")
-    first = records[0]["config"]["device"]
-    here = [r for r in records if r["config"]["device"] == first]
-    methods = list(FACTORIES)[1:]
+    here = next(iter(group_by(records, "device").values()))
+    names = list(METHODS)[1:]
     with style():
         for ax, record in zip(picture.subplots(1, len(here), squeeze=False)[0], here, strict=True):
-            for i, method in enumerate(methods):
+            architecture = record["config"]["architecture"]
+            for i, method in enumerate(names):
                 ax.barh(i, record["metrics"][f"ratio/{method}"], color=BLUE, height=0.62)
-                value = printed.get(_base(method))
-                if value:
-                    x = value[record["config"]["architecture"]]
+                if _base(method) in printed:
+                    x = printed[_base(method)][architecture]
                     ax.plot([x, x], [i - 0.42, i + 0.42], color=GREY, ls="-", lw=3)
             ax.axvline(1, color="black", ls=":", lw=1)
-            ax.set_yticks(
-                range(len(methods)), methods if ax.get_subplotspec().is_first_col() else []
-            )
+            shown = names if ax.get_subplotspec().is_first_col() else []
+            ax.set_yticks(range(len(names)), shown)
             ax.invert_yaxis()
-            ax.set_title(_TITLES[record["config"]["architecture"]])
+            ax.set_title(_TITLES[architecture])
             ax.margins(x=0.06)
         picture.supxlabel("time of a step, as a multiple of MAP's (grey: published)", fontsize=10)
     return picture
 
 
-def _stepper(
-    network: Network, x: Tensor, y: Tensor, generator: torch.Generator
-) -> Callable[[], None]:
-    network = initialise(network.to(x.device), generator).train()
-    return training_step(network, x, y, generator, _N_TRAIN)
+def _published() -> dict[str, dict[str, Any]]:
+    return {row["method"]: row for row in published_table("time_per_epoch_ratio")}
 
 
 def _base(method: str) -> str:
     return method.removesuffix(", fc")
 
 
-def _published(printed: dict, method: str, record: Record) -> str:
-    row = printed.get(_base(method))
-    return f"{row[record['config']['architecture']]:.2f}" if row else ""
-
-
+_SET_UP = (
+    "Set-up: a step is a forward pass with a draw for every image, the KL, the backward pass "
+    "and fused Adam; the methods take turns, a ratio is that of two neighbours in time, and "
+    "the median over the rounds is shown. On a CPU it is processor time. Every layer has the "
+    "noise, the first too. Published is the time of an epoch, loading included; data, batch "
+    "size, optimiser and hardware are not known. Published VSD makes its vectors by a chain of "
+    "fully connected layers: compare it with the rows `fc`; the other rows of VSD have free "
+    "vectors, the same distributions for fewer numbers. In LeNet5, where the image is "
+    "the largest array, learned noise on the pixels is expensive: it needs the gradient with "
+    "respect to them, which a plain network never computes. What a method adds to each layer "
+    "counts for little on a CPU, where the convolutions take the time, and for much on a GPU, "
+    "where many small operations wait for each other: that may be why published ratios of "
+    "ResNet18 are higher. Published but not measured here: {missing}."
+)
 TITLE = "Time of a training step under each method (Nguyen et al. 2021, Table 7)"
 EXPERIMENT = Experiment("time_per_step", TITLE, trials, run, table, figure)

@@ -1,0 +1,196 @@
+import copy
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from bdl_lessons.inference import sgd
+from bdl_lessons.models import BayesByBackprop, initialise, mlp
+from bdl_lessons.panels import dropout_rate
+from reproductions import benchmarks
+from reproductions.experiment import Trial
+from reproductions.timing import layer_cost, lrt_speed, steps, time_per_step
+from reproductions.timing.complexity import OnePass, evaluate, slope
+
+SIZES = {"K": 8, "L": 4, "B": 2, "s": 3, "r": 5, "m": 2}
+
+
+@pytest.mark.parametrize(
+    ("formula", "value"),
+    [
+        ("K L B", 64),
+        ("s K L + L B", 3 * 32 + 8),
+        ("r^3 + (r+2) K L B", 125 + 7 * 64),
+        ("2 K L B", 128),
+        ("K^2 + K B", 64 + 16),
+    ],
+)
+def test_printed_formulas_are_evaluated(formula, value):
+    assert evaluate(formula, SIZES) == value
+
+
+def test_the_slope_of_a_power_is_its_exponent():
+    sizes = [1, 2, 4, 8]
+    assert slope(sizes, [3 * n**1.7 for n in sizes]) == pytest.approx(1.7)
+
+
+def held(method, **sizes):
+    return OnePass(method, {**SIZES, **sizes}, seed=0).bytes_held()
+
+
+def test_what_is_held_is_the_output_draws_of_weights_and_the_square_of_published_chains():
+    assert held("MAP", s=1) == 4 * SIZES["L"] * SIZES["B"] + 4  # and its KL, one number
+    more = held("BBB", s=7) - held("BBB", s=3)
+    assert more >= 4 * 4 * SIZES["K"] * SIZES["L"]
+    assert more % 4 == 0
+    for method, power in (("VSD", 2), ("VSD, free vectors", 1)):
+        small, large = held(method, K=400), held(method, K=1600)
+        assert 0.85 * 4**power < large / small < 1.1 * 4**power
+
+
+def test_a_ratio_is_that_of_neighbours(monkeypatch):
+    """The machine gets slower from round to round; the ratio does not care."""
+    networks, load = dict.fromkeys("abc"), iter(sorted([*range(1, 9)] * 3))
+    cost, now = iter((1, 2, 3)), [0.0]
+
+    def training_step(*_):
+        own = next(cost)
+        return lambda: now.__setitem__(0, now[0] + own * next(load))
+
+    monkeypatch.setattr(steps, "training_step", training_step)
+    rows = steps.step_times(networks, None, None, None, n_rounds=5, clock=lambda: now[0])
+    assert [(row["low"], row["ratio"], row["high"]) for row in rows.values()] == [
+        (n, n, n) for n in (1, 2, 3)
+    ]
+    assert [row["ms"] for row in rows.values()] == [1000 * 5 * n for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("method", time_per_step.METHODS)
+def test_a_step_changes_the_parameters(method):
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(4, 3, 32, 32, generator=generator), torch.arange(4)
+    network = time_per_step.make_network("lenet5", method, generator)
+    before = [p.detach().clone() for p in network.parameters()]
+    steps.training_step(network, x, y, generator)()
+    unchanged = [*map(torch.equal, before, network.parameters())]  # bits: copies
+    assert sum(unchanged) <= 0.2 * len(unchanged)
+
+
+def timed(architecture="lenet5", device="cpu"):
+    metrics = {"ms/MAP": 2.0} | {f"ratio/{method}": 1.5 for method in time_per_step.METHODS}
+    config = {"architecture": architecture, "device": device, "batch_size": 8, "rounds": 3}
+    return {"config": config, "seed": 0, "metrics": metrics, "device": device}
+
+
+def test_the_ratios_have_published_values_beside_both_kinds_of_vectors():
+    text = time_per_step.table([timed(), timed("resnet18")])
+    assert "| VSD T=2, fc | 1.50 | 1.35 | 1.50 | 2.90 |" in text
+    assert "| MCD | 1.50 |  | 1.50 |  |" in text
+    assert "not measured here: nothing" in text
+
+
+def test_trials_of_an_absent_device_name_it():
+    if torch.cuda.is_available():
+        pytest.skip("this machine has one")
+    trial = next(t for t in time_per_step.trials("paper") if t.config["device"] == "cuda")
+    with pytest.raises(ValueError, match="device 'cuda' is not available"):
+        time_per_step.run(trial)
+
+
+def test_a_trial_says_which_layers_it_measures():
+    """So that one more layer is one more thing to measure."""
+    *groups, _ = layer_cost.trials("paper")
+    assert [t.config["layers"] for t in groups] == [
+        [*group] for group in layer_cost.GROUPS.values()
+    ]
+    config = {**layer_cost.trials("quick")[1].config, "layers": ["VSD, T = 2"]}
+    metrics = layer_cost.run(Trial(config, 0)).metrics
+    measured = {name.rpartition("/")[0] for name in metrics}
+    assert measured == {"nn.Linear", "nn.Linear again", "nn.Dropout", "VSD, T = 2"}
+    plain = metrics["nn.Linear/parameters"]
+    assert metrics["VSD, T = 2/parameters"] == plain + 3 * (12 + 10)
+    config = {**time_per_step.trials("quick")[0].config, "methods": ["MAP", "VD"]}
+    assert set(time_per_step.run(Trial(config, 0)).metrics) == {
+        f"{column}/{method}" for column in ("ms", "ratio") for method in ("MAP", "VD")
+    }
+    assert set(layer_cost.AIMS) <= {name for group in layer_cost.GROUPS.values() for name in group}
+
+
+def test_both_forms_of_the_kl_are_one_number():
+    generator = torch.Generator().manual_seed(0)
+    log_alpha, vectors = (torch.randn(*shape, generator=generator) for shape in ((30,), (2, 30)))
+    compact = layer_cost.compact(log_alpha, vectors)
+    torch.testing.assert_close(compact, layer_cost.explicit(log_alpha, vectors))
+
+
+def test_memory_is_linear_in_the_compact_form_and_quadratic_in_the_other():
+    config = {"measure": layer_cost.GROWTH, "n_repeats": 1, "sizes": [256, 512, 1024]}
+    metrics = layer_cost.run(Trial(config, 0)).metrics
+    assert metrics["slope on log K/compact, peak in K T"] == pytest.approx(1, abs=0.05)
+    assert metrics["slope on log K/matrix, peak in K T"] == pytest.approx(2, abs=0.05)
+    assert metrics["256/compact, peak in K T"] < 12
+    text = layer_cost.table([{"config": config, "metrics": metrics}])
+    assert "| slope on log K | " in text
+    assert "| 256 | " in text
+
+
+def test_the_aims_stand_beside_the_ratios():
+    row = {"ms": 2.0, "ratio": 1.375, "low": 1.25, "high": 1.5, "parameters": 12_000}
+    metrics = {f"VSD, T = 2/{name}": value for name, value in row.items()}
+    record = {"config": layer_cost.trials("paper")[1].config, "metrics": metrics}
+    text = layer_cost.table([record])
+    assert "| VSD, T = 2 | 2.0 | 1.38 (1.25 to 1.50) | ≤ 1.45 | 12,000 |" in text
+
+
+def test_pieces_add_up_to_the_step_of_the_whole_minibatch():
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.rand(20, 784, generator=generator), torch.arange(20) % 10
+    whole = initialise(mlp((784, 6, 10), BayesByBackprop(init_log_sigma2=-40.0)), generator)
+    pieces = copy.deepcopy(whole)
+    for net, rows_at_once in ((whole, 20), (pieces, 5)):
+        config = {"rows_at_once": rows_at_once, "estimator": "per example", "n_train": 100}
+        stepper = sgd(0.1)(net.parameters())
+        lrt_speed._step(net, x, y, stepper, config, generator)
+    for one, other in zip(whole.parameters(), pieces.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_ratios_of_the_estimators_are_to_the_local_one():
+    records = [
+        {"config": trial.config, "metrics": {"seconds_per_epoch": seconds, "peak_mib": 7.0}}
+        for trial, seconds in zip(lrt_speed.trials("paper"), (50.0, 2.0, 3.0), strict=True)
+    ]
+    text = lrt_speed.table(records)
+    assert "| weight sample per data point | 50.0 | 25 | 1635 | 221 | 7 | 25 | 5 |" in text
+    assert "| local reparameterization | 2.0 | 1 | 7.4 | 1 |" in text
+    assert "| weight sample per minibatch | 3.0 | 1.5 | - | - |" in text
+
+
+def test_memory_is_counted_in_bytes():
+    assert 2**26 < lrt_speed._peak_bytes(torch.device("cpu")) < 2**38
+
+
+def test_benchmarks_are_found_by_name(monkeypatch):
+    assert benchmarks.names() == ["layers", "panels", "predict"]
+    with pytest.raises(ValueError, match="no benchmark 'nothing'; there are layers, panels"):
+        benchmarks.run("nothing")
+    monkeypatch.setattr(benchmarks, "N_SAMPLES", 2)
+    monkeypatch.setattr(benchmarks, "N_REPEATS", 1)
+    head, _, *lines = benchmarks.run("predict").splitlines()
+    assert head == "| inputs | candidate | seconds | ratio |"
+    assert [line.split(" | ")[1] for line in lines] == [
+        "loop of nn.Dropout passes",
+        "predict, per_example",
+        "predict, shared",
+    ] * 2
+    assert lines[0].endswith("| 1 |")
+
+
+def test_every_panel_is_measured_without_its_cache(monkeypatch):
+    panel, drawn = dropout_rate.panel(), []
+    draw = panel._stage.draw
+    monkeypatch.setattr(panel._stage, "draw", lambda params: drawn.append(1) or draw(params))
+    monkeypatch.setattr(benchmarks, "N_MOVES", 5)
+    row = SimpleNamespace(**benchmarks.move(panel))
+    assert len(drawn) == 1 + 5
+    assert 0 < row.median <= row.high
