@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from bdl_lessons.core.validation import border
+from bdl_lessons.core import validation
 from reproductions.experiment import Experiment, Trial, TrialResult, published_table
 from reproductions.records import RESULTS_FOLDER, SCALES, group_by, load_records, records_path
 
@@ -31,7 +31,7 @@ def names() -> list[str]:
     return sorted(_MODULES)
 
 
-@border
+@validation.typechecked
 def load(name: str) -> Experiment:
     """The experiment called ``name``.
 

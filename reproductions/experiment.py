@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from bdl_lessons.core.files import DATA
-from bdl_lessons.core.validation import border
+from bdl_lessons.core.validation import typechecked
 from reproductions.records import Record
 
 PUBLISHED = DATA / "published"
@@ -61,7 +61,7 @@ class Experiment:
     on_cpu: bool = False
 
 
-@border
+@typechecked
 def published_table(name: str) -> list[dict[str, str | float]]:
     """The rows of ``data/published/<name>.csv``. A column of numbers gives floats, another text.
 

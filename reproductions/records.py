@@ -23,7 +23,7 @@ from torch import Tensor
 
 from bdl_lessons.core.device import float64, gpu_facts
 from bdl_lessons.core.files import DATA, IS_INSTALLED
-from bdl_lessons.core.validation import border
+from bdl_lessons.core.validation import typechecked
 
 RESULTS_FOLDER = Path("results") if IS_INSTALLED else DATA / "results"
 SCALES = ("quick", "paper")
@@ -32,7 +32,7 @@ SCALES = ("quick", "paper")
 Record = dict[str, Any]
 
 
-@border
+@typechecked
 def records_path(name: str, scale: str, folder: Path = RESULTS_FOLDER) -> Path:
     """File of the records of an experiment; quick ones are kept apart from measured ones.
 

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import border, integer
+from bdl_lessons.core.validation import integer, typechecked
 
 
-@border
+@typechecked
 def device(name: str | None = None, *, float64: bool = False) -> torch.device:
     """The device to compute on: ``name``, else ``BDL_DEVICE``, else cuda, mps, cpu in that order.
 
@@ -39,7 +39,7 @@ def device(name: str | None = None, *, float64: bool = False) -> torch.device:
     return torch.device("cpu") if float64 and chosen.type == "mps" else chosen
 
 
-@border
+@typechecked
 def seeded(seed: int) -> torch.Generator:
     """A generator on :func:`device`, so that what it draws there need not be copied."""
     return torch.Generator(device()).manual_seed(integer("seed", seed, 0))

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from bdl_lessons.core.validation import border
+from bdl_lessons.core import validation
 from bdl_lessons.datasets.co2 import CO2, GAL_SPAN, DetrendedCO2, co2, detrended
 from bdl_lessons.datasets.colour_archives import (
     cifar10,
@@ -70,7 +70,7 @@ _LOADERS = {
 }
 
 
-@border
+@validation.typechecked
 def load(name: str, **options) -> Classification | Regression | CO2:
     """The data set called ``name``; ``options`` go to its loader (``n_train=``, ``n_test=``, …).
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from bdl_lessons.core.validation import border
+from bdl_lessons.core.validation import typechecked
 from bdl_lessons.datasets.containers import Classification, image_part
 from bdl_lessons.datasets.errors import reading
 from bdl_lessons.datasets.fetch import fetch
@@ -28,14 +28,14 @@ CAFFE_SCALE = 255 / 256
 """On pixels in [0, 1]: the bytes divided by 256, as Caffe and many papers have them, not by 255."""
 
 
-@border
+@typechecked
 def mnist(n_train: int | None = None, n_test: int | None = None) -> Classification:
     """MNIST: x ``(60000, 1, 28, 28)`` and ``(10000, 1, 28, 28)``; the first images if limited."""
     train, test = _part("mnist", "train", 10, n_train), _part("mnist", "t10k", 10, n_test)
     return Classification("mnist", *train, *test, DIGITS)
 
 
-@border
+@typechecked
 def fashion_mnist(n_train: int | None = None, n_test: int | None = None) -> Classification:
     """Fashion-MNIST: x ``(60000, 1, 28, 28)`` and ``(10000, 1, 28, 28)``."""
     name = "fashion-mnist"
@@ -43,7 +43,7 @@ def fashion_mnist(n_train: int | None = None, n_test: int | None = None) -> Clas
     return Classification(name, *train, *test, CLOTHES)
 
 
-@border
+@typechecked
 def notmnist(n_test: int | None = None) -> Classification:
     """notMNIST, 1000 of each letter A–J: x_test ``(10000, 1, 28, 28)``, no training images.
 

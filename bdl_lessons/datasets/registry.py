@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bdl_lessons.core.validation import border
+from bdl_lessons.core.validation import typechecked
 from bdl_lessons.datasets.errors import unknown
 
 
@@ -69,7 +69,7 @@ def names() -> list[str]:
     return list(ENTRIES)
 
 
-@border
+@typechecked
 def entry(name: str) -> Entry:
     """The registry entry of a data set.
 

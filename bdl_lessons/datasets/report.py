@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bdl_lessons.core.validation import border
+from bdl_lessons.core.validation import typechecked
 from bdl_lessons.datasets.errors import DatasetError
 from bdl_lessons.datasets.fetch import cache_dir, find_in, place_by_hand, user_roots
 from bdl_lessons.datasets.registry import entry, names
@@ -26,7 +26,7 @@ class Status:
     remedy: str
 
 
-@border
+@typechecked
 def info(name: str) -> Status:
     """Whether a data set is here. Looks at file names only: no hashing, no network, no error.
 

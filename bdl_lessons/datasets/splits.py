@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from bdl_lessons.core.validation import border, floating, integer
+from bdl_lessons.core.validation import floating, integer, typechecked
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Standardiser:
         return z * self.std + self.mean
 
 
-@border
+@typechecked
 def splits(n_examples: int, n_splits: int = 20) -> list[tuple[np.ndarray, np.ndarray]]:
     """The standard 90 % / 10 % splits: ``n_splits`` pairs of training and test indices.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from bdl_lessons.core.validation import border, integer, non_negative
+from bdl_lessons.core.validation import integer, non_negative, typechecked
 from bdl_lessons.datasets.containers import Classification, Regression, first_n
 from bdl_lessons.datasets.idx import DIGITS
 
@@ -26,7 +26,7 @@ DIABETES_NAMES = {
 }
 
 
-@border
+@typechecked
 def digits(n_train: int | None = None, n_test: int = 360, seed: int = 0) -> Classification:
     """scikit-learn's 1797 handwritten digits: x ``(N, 64)`` in [0, 1], ten classes.
 
@@ -67,7 +67,7 @@ def diabetes() -> Regression:
     )
 
 
-@border
+@typechecked
 def origin_clusters(
     n_train: int = 100, spread_std: float = 0.1, noise_std: float = 0.1, seed: int = 0
 ) -> Regression:

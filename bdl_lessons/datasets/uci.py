@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from bdl_lessons.core.validation import border
+from bdl_lessons.core.validation import typechecked
 from bdl_lessons.datasets.containers import Regression
 from bdl_lessons.datasets.errors import reading, unknown
 from bdl_lessons.datasets.fetch import fetch
@@ -109,7 +109,7 @@ repetitions, 41 of power-plant, 25 of concrete, so that equal examples can fall 
 split; the feature B of bostonHousing is built on race, for which scikit-learn dropped the set."""
 
 
-@border
+@typechecked
 def uci(name: str) -> Regression:
     """One of the eight UCI sets: x ``(N, Q)`` and y ``(N,)`` in original units.
 

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from bdl_lessons.core import validation
 from bdl_lessons.core.device import float64
-from bdl_lessons.core.validation import border
+from bdl_lessons.core.validation import typechecked
 from bdl_lessons.models import Network
 
 Estimator = Literal["local", "per example", "per minibatch", "no noise"]
@@ -53,7 +53,7 @@ class VarianceEstimate(NamedTuple):
     std_err: float
 
 
-@border
+@typechecked
 def gradient_variance(gradients: Tensor) -> VarianceEstimate:
     """Variance over draws, then the mean over parameters; with a jackknife standard error.
 

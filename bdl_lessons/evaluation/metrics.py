@@ -9,7 +9,7 @@ from torch import Tensor
 
 from bdl_lessons.core import validation
 from bdl_lessons.core.device import float64
-from bdl_lessons.core.validation import border
+from bdl_lessons.core.validation import typechecked
 from bdl_lessons.evaluation.predictive import log_predictive_likelihood
 
 _SUM_ATOL = 1e-3
@@ -28,7 +28,7 @@ class ReliabilityBins(NamedTuple):
     """``(n_bins,)`` number of examples."""
 
 
-@border
+@typechecked
 def accuracy(probs: Tensor, y: Tensor) -> float:
     """Fraction of examples whose most probable class is ``y``. Shapes ``(B, C)`` and ``(B,)``.
 
@@ -40,7 +40,7 @@ def accuracy(probs: Tensor, y: Tensor) -> float:
     return float64(probs.argmax(-1) == y).mean().item()
 
 
-@border
+@typechecked
 def error_percent(scores: Tensor, y: Tensor) -> float:
     """Percentage of examples whose largest score is not that of ``y``; ``(B, C)`` and ``(B,)``.
 
@@ -50,14 +50,14 @@ def error_percent(scores: Tensor, y: Tensor) -> float:
     return 100 * float64(scores.argmax(-1) != y).mean().item()
 
 
-@border
+@typechecked
 def nll(log_probs: Tensor, y: Tensor) -> float:
     """Mean ``-log p(y)`` in nats. ``log_probs``: ``(B, C)``, e.g. from ``log_mean_probs``."""
     _check_probs(log_probs.exp(), y, "exp(log_probs)")
     return -float64(log_probs.gather(-1, y.long()[:, None])).mean().item()
 
 
-@border
+@typechecked
 def ece(probs: Tensor, y: Tensor, n_bins: int = 15) -> float:
     """Expected calibration error ``sum_bins count/B * |accuracy - confidence|``, in [0, 1].
 
@@ -67,7 +67,7 @@ def ece(probs: Tensor, y: Tensor, n_bins: int = 15) -> float:
     return (bins.count / len(y) * (bins.accuracy - bins.confidence).abs()).nansum().item()
 
 
-@border
+@typechecked
 def reliability_bins(probs: Tensor, y: Tensor, n_bins: int = 15) -> ReliabilityBins:
     """The bars of a reliability diagram, in ``n_bins`` bins of equal width, on the CPU."""
     _check_probs(probs, y)
@@ -84,7 +84,7 @@ def reliability_bins(probs: Tensor, y: Tensor, n_bins: int = 15) -> ReliabilityB
     )
 
 
-@border
+@typechecked
 def rmse(mean: Tensor, y: Tensor) -> float:
     """Root mean squared error in the units of ``y``; both ``(B, D)``.
 
@@ -97,7 +97,7 @@ def rmse(mean: Tensor, y: Tensor) -> float:
     return float64(mean - y).square().mean().sqrt().item()
 
 
-@border
+@typechecked
 def mean_log_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> float:
     """Mean over examples of the log predictive likelihood, nats; ``tau`` in units of ``y``."""
     return float64(log_predictive_likelihood(draws, y, tau)).mean().item()

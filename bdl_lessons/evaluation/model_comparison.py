@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from bdl_lessons.core.validation import border, real_array
+from bdl_lessons.core.validation import real_array, typechecked
 
 Values = Sequence | np.ndarray
 
@@ -31,7 +31,7 @@ class Difference(NamedTuple):
     """:math:`s \\sqrt{1/n + n_{test}/n_{train}}`: allows for the training examples they share."""
 
 
-@border
+@typechecked
 def paired_difference(first: Values, second: Values, test_fraction: float = 0.1) -> Difference:
     r"""How much larger ``first`` is than ``second``, from n splits of one data set.
 
@@ -67,7 +67,7 @@ def paired_difference(first: Values, second: Values, test_fraction: float = 0.1)
     )
 
 
-@border
+@typechecked
 def ranks(scores: Values, higher_is_better: bool) -> np.ndarray:
     """Ranks from 1, the best; equal scores share the mean of their ranks.
 
@@ -82,7 +82,7 @@ def ranks(scores: Values, higher_is_better: bool) -> np.ndarray:
     return stats.rankdata(signed, axis=-1, nan_policy="omit")
 
 
-@border
+@typechecked
 def pareto_front(cost: Values, loss: Values) -> np.ndarray:
     """Which methods are Pareto-optimal: no other is as good in both and better in one.
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core import validation
-from bdl_lessons.core.validation import border
+from bdl_lessons.core.validation import typechecked
 from bdl_lessons.evaluation.predictive import check_log_probs, entropy
 
 
@@ -33,7 +33,7 @@ class OODMetrics(NamedTuple):
     """Average precision for finding OOD inputs by a low score."""
 
 
-@border
+@typechecked
 def max_log_probability(log_probs: Tensor) -> Tensor:
     """Log of the largest class probability, ``(B, C)`` to ``(B,)``: orders as the softmax does.
 
@@ -43,13 +43,13 @@ def max_log_probability(log_probs: Tensor) -> Tensor:
     return log_probs.max(-1).values
 
 
-@border
+@typechecked
 def negative_entropy(log_probs: Tensor) -> Tensor:
     """Minus the predictive entropy in nats, ``(B, C)`` to ``(B,)``."""
     return -entropy(log_probs)
 
 
-@border
+@typechecked
 def ood_metrics(score_in: Tensor, score_out: Tensor) -> OODMetrics:
     """All five measures.
 

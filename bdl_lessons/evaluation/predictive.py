@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core import validation
-from bdl_lessons.core.validation import border
+from bdl_lessons.core.validation import typechecked
 
 
-@border
+@typechecked
 def predictive_var(draws: Tensor, tau: float | Tensor) -> Tensor:
     """Variance of y for each output: ``1/tau + (1/S) sum_s f_s**2 - mean**2``, ``(B, D)``.
 
@@ -32,7 +32,7 @@ def predictive_var(draws: Tensor, tau: float | Tensor) -> Tensor:
     return 1 / _check_tau(tau, _check(draws)) + draws.var(0, correction=0)
 
 
-@border
+@typechecked
 def log_predictive_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> Tensor:
     """``log (1/S) sum_s N(y; f_s, I/tau)`` in nats for each example, ``(B,)`` (their eq. 8).
 
@@ -54,7 +54,7 @@ def log_predictive_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> 
     return (-error / 2).logsumexp(0) - math.log(len(draws)) + log_norm / 2
 
 
-@border
+@typechecked
 def log_mean_probs(logits: Tensor) -> Tensor:
     """Log of the averaged class probabilities: ``(S, B, C)`` logits to ``(B, C)``.
 
@@ -63,19 +63,19 @@ def log_mean_probs(logits: Tensor) -> Tensor:
     return _check(logits, "logits").log_softmax(-1).logsumexp(0) - math.log(len(logits))
 
 
-@border
+@typechecked
 def predictive_entropy(logits: Tensor) -> Tensor:
     """Entropy ``H[mean_s p_s]`` of the averaged probabilities in nats, ``(B,)``: the total."""
     return entropy(log_mean_probs(logits))
 
 
-@border
+@typechecked
 def mutual_information(logits: Tensor) -> Tensor:
     """``H[mean_s p_s] - mean_s H[p_s]`` in nats, ``(B,)``: how much the draws disagree."""
     return predictive_entropy(logits) - entropy(logits.log_softmax(-1)).mean(0)
 
 
-@border
+@typechecked
 def entropy(log_probs: Tensor) -> Tensor:
     """``- sum_c p_c log p_c`` in nats over the last axis, with ``0 log 0 = 0``."""
     check_log_probs(log_probs)

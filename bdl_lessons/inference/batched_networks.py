@@ -17,7 +17,7 @@ from torch.func import functional_call, stack_module_state
 
 from bdl_lessons.core import validation
 from bdl_lessons.core.autograd import vmap
-from bdl_lessons.core.validation import border
+from bdl_lessons.core.validation import typechecked
 from bdl_lessons.inference.train import KLWeight, OptimizerFactory, minibatches, optimize, with_kl
 from bdl_lessons.models import Network, Sampling, StochasticLayer
 from bdl_lessons.models.layers.base import check_sampling
@@ -33,7 +33,7 @@ class BatchedNetworks:
             parameters differ, or a layer is random in one of them and not in another.
     """
 
-    @border
+    @typechecked
     def __init__(self, networks: Sequence) -> None:
         if not networks:
             raise ValueError("networks must not be empty")
@@ -86,7 +86,7 @@ class BatchedNetworks:
         return self._parameters | self._buffers
 
 
-@border
+@typechecked
 def fit_batched(
     networks: BatchedNetworks,
     x: Tensor,
@@ -136,7 +136,7 @@ def fit_batched(
     return optimize(networks.parameters(), loss_at, n_steps, optimizer, schedule)
 
 
-@border
+@typechecked
 @torch.no_grad()
 def predict_batched(
     networks: BatchedNetworks,

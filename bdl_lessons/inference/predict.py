@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from bdl_lessons.core import validation
-from bdl_lessons.core.validation import border
+from bdl_lessons.core.validation import typechecked
 from bdl_lessons.inference.predict_fast import before_noise, drops_units, some, sub_network
 from bdl_lessons.models import Network, Sampling, StochasticLayer
 from bdl_lessons.models.layers.base import check_sampling
@@ -27,7 +27,7 @@ _BYTES = 2**31
 """What the activations of a chunk may take, or the weights that are drawn at a time; estimated."""
 
 
-@border
+@typechecked
 @torch.no_grad()
 def predict(
     model: Network,
@@ -61,7 +61,7 @@ def predict(
     )
 
 
-@border
+@typechecked
 @torch.no_grad()
 def predict_mean(
     model: Network,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, linear
 
-from bdl_lessons.core.validation import border
+from bdl_lessons.core.validation import typechecked
 from bdl_lessons.models import (
     AdditiveNoise,
     Network,
@@ -61,20 +61,20 @@ def layer_log_alpha(layer: WeightNoiseLayer) -> Tensor:
     return log_relative_variance(layer.mu.detach(), layer.noise.log_sigma2.detach())
 
 
-@border
+@typechecked
 def sparsity(model: Network, threshold: float = THRESHOLD) -> list[LayerSparsity]:
     """Weights and kept weights of each layer, in order. Errors as in :func:`to_sparse`."""
     kept = {n: _kept(layer, threshold) for n, layer in _noisy_layers(model, threshold).items()}
     return [LayerSparsity(name, keep.numel(), int(keep.sum())) for name, keep in kept.items()]
 
 
-@border
+@typechecked
 def compression(layers: list[LayerSparsity]) -> float:
     """All weights over kept weights, as the papers count: no biases, no storage of positions."""
     return sum(layer.n_weights for layer in layers) / max(1, sum(layer.n_kept for layer in layers))
 
 
-@border
+@typechecked
 def zero_pruned(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
     """A network of plain layers with the mean weights, those at or above the threshold set to 0.
 
@@ -83,7 +83,7 @@ def zero_pruned(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
     return _pruned(model, threshold, _plain)
 
 
-@border
+@typechecked
 def to_sparse(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
     """The network without its pruned weights: the kept ones and their positions, and the biases.
 

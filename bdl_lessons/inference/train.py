@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from bdl_lessons.core import validation
-from bdl_lessons.core.validation import border
+from bdl_lessons.core.validation import typechecked
 from bdl_lessons.inference.checkpoint import Checkpoint
 from bdl_lessons.models import Network, Sampling
 from bdl_lessons.probability import elbo_loss
@@ -30,7 +30,7 @@ KLWeight = float | Tensor | Callable[[int], float | Tensor]
 _CHECK_EVERY = 100
 
 
-@border
+@typechecked
 def fit(
     model: Network,
     x: Tensor,
@@ -169,14 +169,14 @@ def _minibatches(x, y, batch_size, generator, batched) -> Iterator[tuple[Tensor,
             yield x[*network, chosen], y[*network, chosen]
 
 
-@border
+@typechecked
 def adam(lr: float) -> OptimizerFactory:
     """Adam in its fused form; ``lr``: the learning rate, >= 0."""
     validation.non_negative("lr", lr)
     return lambda parameters: torch.optim.Adam(parameters, lr=lr, fused=True)
 
 
-@border
+@typechecked
 def sgd(lr: float, momentum: float = 0.9) -> OptimizerFactory:
     """Gradient descent with momentum, both >= 0, in its fused form."""
     validation.non_negative("lr", lr)
@@ -184,7 +184,7 @@ def sgd(lr: float, momentum: float = 0.9) -> OptimizerFactory:
     return lambda parameters: torch.optim.SGD(parameters, lr=lr, momentum=momentum, fused=True)
 
 
-@border
+@typechecked
 def inverse_decay(gamma: float, power: float) -> Callable[[int], float]:
     """Caffe's ``inv`` policy: the factor ``(1 + gamma * step) ** -power`` on the learning rate."""
     validation.non_negative("gamma", gamma)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bdl_lessons.core.validation import border, integer, non_negative
+from bdl_lessons.core.validation import integer, non_negative, typechecked
 from bdl_lessons.models.layers.base import (
     LayerFactory,
     Sampling,
@@ -48,7 +48,7 @@ class Network(nn.Sequential):
         return sum((layer.kl() for layer in layers), start=torch.zeros(()))
 
 
-@border
+@typechecked
 def mlp(widths: Sequence, layers: Layers, activation: Callable[[], nn.Module] = nn.ReLU) -> Network:
     """A fully connected network ``(B, widths[0]) -> (B, widths[-1])``.
 
@@ -74,7 +74,7 @@ def mlp(widths: Sequence, layers: Layers, activation: Callable[[], nn.Module] = 
     return Network(*modules[:-1])
 
 
-@border
+@typechecked
 def lenet5(layers: Layers) -> Network:
     """Caffe's LeNet as Gal & Ghahramani use it: ``(B, 1, 28, 28) -> (B, 10)`` logits.
 
@@ -98,7 +98,7 @@ def lenet5(layers: Layers) -> Network:
     )
 
 
-@border
+@typechecked
 def lenet5_classic(
     layers: Layers, n_classes: int = 10, in_channels: int = 1, size: int = 28
 ) -> Network:
@@ -131,7 +131,7 @@ def lenet5_classic(
     )
 
 
-@border
+@typechecked
 def alexnet(layers: Layers, n_classes: int = 10, size: int = 32) -> Network:
     """AlexNet's five convolutions for small images: ``(B, 3, size, size)`` to logits.
 
@@ -166,7 +166,7 @@ def alexnet(layers: Layers, n_classes: int = 10, size: int = 32) -> Network:
     )
 
 
-@border
+@typechecked
 def initialise(network: Network, generator: torch.Generator, weight_var: float = 2.0) -> Network:
     """Draw new weights from ``generator``: uniform, mean 0, variance ``weight_var / fan_in``.
 

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import border, floating, integer
+from bdl_lessons.core.validation import floating, integer, typechecked
 
 LogJoint = Callable[[Tensor], Tensor]
 
 
-@border
+@typechecked
 def gauss_hermite(n_nodes: int, dim: int) -> tuple[Tensor, Tensor]:
     """Nodes ``(S, dim)`` and weights ``(S,)`` with ``sum_s weights_s f(nodes_s) = E[f(N(0, I))]``.
 
@@ -57,7 +57,7 @@ def gaussian_elbo(
     return weights @ log_joint(mean + nodes @ scale_tril.mT) + entropy
 
 
-@border
+@typechecked
 def fit_gaussian(
     log_joint: LogJoint,
     mean: Tensor,

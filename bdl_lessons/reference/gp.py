@@ -13,10 +13,10 @@ import torch
 from gpytorch import settings
 from torch import Tensor
 
-from bdl_lessons.core.validation import border, finite, floating, integer, like, variance
+from bdl_lessons.core.validation import finite, floating, integer, like, typechecked, variance
 
 
-@border
+@typechecked
 def gp_posterior(
     k_train: Tensor, k_cross: Tensor, k_test: Tensor, y: Tensor, noise_var: float | Tensor
 ) -> tuple[Tensor, Tensor]:
@@ -86,7 +86,7 @@ class GaussianProcess(gpytorch.models.ExactGP):
 
     _NOISE_FLOOR = 1e-6
 
-    @border
+    @typechecked
     def __init__(self, x: Tensor, y: Tensor, kernel: gpytorch.kernels.Kernel, noise_var: float):
         x, y = _columns(x), y.double()
         if y.ndim != 1 or len(y) != len(x) or len(y) < 2:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import border, integer, number, same_shape
+from bdl_lessons.core.validation import integer, number, same_shape, typechecked
 
 
 class GridPosterior:
@@ -39,7 +39,7 @@ class GridPosterior:
             shape, or more than a millionth of the posterior lies on the border of the grid.
     """
 
-    @border
+    @typechecked
     def __init__(
         self, log_joint: Callable[[Tensor], Tensor], low: Sequence, high: Sequence, n: int = 200
     ):

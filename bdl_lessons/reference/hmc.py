@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import border, floating, integer, positive
+from bdl_lessons.core.validation import floating, integer, positive, typechecked
 
 
-@border
+@typechecked
 def hmc(
     potential: Callable[[Tensor], tuple[Tensor, Tensor]],
     start: Tensor,
@@ -86,7 +86,7 @@ def hmc(
     return torch.stack(draws), accepted
 
 
-@border
+@typechecked
 def split_r_hat(draws: Tensor) -> Tensor:
     """The potential scale reduction ``(...)`` of ``draws (N, C, ...)``; 1 where chains agree.
 
@@ -103,7 +103,7 @@ def split_r_hat(draws: Tensor) -> Tensor:
     return ((half - 1) / half + halves.mean(0).var(0) / within).sqrt()
 
 
-@border
+@typechecked
 def effective_sample_size(draws: Tensor) -> Tensor:
     """Independent draws ``(...)`` that would give the chains' means their scatter.
 

@@ -15,7 +15,7 @@ import torch
 from gpytorch.constraints import Positive
 from torch import Tensor
 
-from bdl_lessons.core.validation import border, finite, integer, like, variance
+from bdl_lessons.core.validation import finite, integer, like, typechecked, variance
 
 
 def relu_expectation(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> Tensor:
@@ -90,7 +90,7 @@ class NNGPKernel(gpytorch.kernels.Kernel):
 
     expectation: Callable[[Tensor, Tensor, Tensor], Tensor]
 
-    @border
+    @typechecked
     def __init__(
         self,
         depth: int = 1,

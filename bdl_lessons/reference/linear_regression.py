@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core import validation
-from bdl_lessons.core.validation import border
+from bdl_lessons.core.validation import typechecked
 from bdl_lessons.probability import gaussian_kl_full
 
 
@@ -33,7 +33,7 @@ class BayesLinear:
         ValueError: for a wrong shape, a NaN, or a variance that is not one positive number.
     """
 
-    @border
+    @typechecked
     def __init__(
         self, Phi: Tensor, y: Tensor, noise_var: float | Tensor, prior_var: float | Tensor
     ):

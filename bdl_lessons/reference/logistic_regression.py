@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from bdl_lessons.core import validation
-from bdl_lessons.core.validation import border
+from bdl_lessons.core.validation import typechecked
 
 
 class BayesLogistic:
@@ -28,7 +28,7 @@ class BayesLogistic:
             not positive.
     """
 
-    @border
+    @typechecked
     def __init__(self, X: Tensor, y: Tensor, prior_var: float):
         validation.floating("X", X)
         if X.dim() != 2 or y.shape != X.shape[:1]:

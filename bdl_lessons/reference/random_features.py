@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import border, integer, non_negative
+from bdl_lessons.core.validation import integer, non_negative, typechecked
 
 NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
@@ -42,7 +42,7 @@ class RandomFeatures:
         TypeError, ValueError: if an argument is out of range; the message names it.
     """
 
-    @border
+    @typechecked
     def __init__(
         self,
         in_features: int,

@@ -1,4 +1,8 @@
 import math
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -103,3 +107,100 @@ def test_numbers_of_numpy_are_numbers():
     assert validation.valid_p_drop(np.float64(0.25)) == 0.25
     with pytest.raises(TypeError, match="n must be an int"):
         validation.integer("n", np.float64(3), 1)
+
+
+@validation.typechecked
+def typed(
+    n: int = 1,
+    rate: float = 0.5,
+    kind: Literal["a", "b"] = "a",
+    names: Sequence | None = None,
+    bounds: tuple[float, float] = (0, 1),
+    counts: tuple[int, ...] = (),
+    function: Callable[[int], float] = float,
+    exact: bool = True,
+    *others,
+    **options,
+):
+    return n
+
+
+@validation.typechecked
+@dataclass
+class Typed:
+    rate: float
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n": 1.5}, "n must be int, got 1.5"),
+        ({"n": True}, "n must be int, got True"),
+        ({"rate": "1"}, "rate must be float, got '1'"),
+        ({"rate": 1j}, "rate must be float"),
+        ({"kind": "c"}, "kind must be 'a' or 'b', got 'c'"),
+        ({"kind": np.ones(2)}, "kind must be 'a' or 'b'"),
+        ({"bounds": (0.5,)}, r"bounds must be a sequence \(float, float\), got \(0.5,\)"),
+        ({"bounds": (0, None)}, "bounds must be"),
+        ({"counts": (1, 2.5)}, r"counts must be a sequence \(int, \.\.\.\)"),
+        ({"names": "ab"}, "names must be"),
+        ({"names": 3}, "names must be a sequence or None, got 3"),
+        ({"function": 3}, "function must be a function, got 3"),
+        ({"exact": 1}, "exact must be bool, got 1"),
+    ],
+)
+def test_an_argument_of_another_type_is_refused_by_name(arguments, message):
+    with pytest.raises(TypeError, match=message):
+        typed(**arguments)
+    with pytest.raises(TypeError, match="rate must be float, got None"):
+        Typed(None)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"n": np.int64(3), "rate": np.float32(0.5), "exact": np.bool_(True)},
+        {"rate": 1, "names": torch.Size([2]), "kind": np.str_("b")},
+        {
+            "names": [1, 2],
+            "bounds": [0, 1.5],
+            "counts": [1],
+            "function": lambda n: n / 2,
+            "other": 1,
+        },
+    ],
+)
+def test_what_numpy_and_torch_call_a_number_or_a_sequence_is_taken(arguments):
+    assert typed(**arguments) == arguments.get("n", 1)
+    assert typed(1, 0.5, "a", (), (0, 1), (1, 2), float, True, "more", option=2) == 1
+    assert Typed(np.float32(0.5)).rate == 0.5
+
+
+def test_types_are_checked_when_python_optimises():
+    program = """
+import torch
+from bdl_lessons import inference, models, probability
+
+networks = models.mlp([1, 2, 1], models.Deterministic())
+draw = torch.Generator().manual_seed(0)
+wrong = [
+    ("noise", lambda: models.GaussianDropout(noise="a")),
+    ("alpha_per", lambda: models.VariationalDropout(alpha_per="bogus")),
+    ("kl_per", lambda: models.StructuredDropout(kl_per="bogus")),
+    ("prior", lambda: models.StructuredDropout(prior="bogus")),
+    ("p_drop", lambda: models.BinaryDropout("0.5")),
+    ("n_samples", lambda: inference.predict(
+        networks, torch.ones(2, 1), "3", sampling="shared", generator=draw)),
+    ("sampling", lambda: inference.predict(
+        networks, torch.ones(2, 1), 3, sampling="bogus", generator=draw)),
+]
+for name, call in wrong:
+    try:
+        call()
+    except (TypeError, ValueError) as error:
+        print(name in str(error))
+    else:
+        print(name, "was taken")
+"""
+    run = subprocess.run([sys.executable, "-O", "-c", program], capture_output=True, text=True)
+    assert run.stdout.split() == ["True"] * 7, run.stdout + run.stderr

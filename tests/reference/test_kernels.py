@@ -301,8 +301,8 @@ def test_hyperparameters_round_trip(weight_var, bias_var):
     ("options", "error", "message"),
     [
         ({"depth": 0}, ValueError, "depth must be >= 1"),
-        ({"depth": 1.5}, TypeError, r"depth=1\.5"),
-        ({"depth": True}, TypeError, "depth must be an int"),
+        ({"depth": 1.5}, TypeError, r"depth must be int, got 1"),
+        ({"depth": True}, TypeError, "depth must be int"),
         ({"weight_var": 0.0}, ValueError, "weight_var is a variance"),
         ({"weight_var": math.inf}, ValueError, "weight_var is a variance"),
         ({"bias_var": -0.1}, ValueError, "bias_var must be >= 0"),

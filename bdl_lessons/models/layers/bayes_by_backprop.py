@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from bdl_lessons.core.validation import border, positive
+from bdl_lessons.core.validation import positive, typechecked
 from bdl_lessons.models.layers.weight_noise import AdditiveNoise, AdditiveNoiseFactory
 from bdl_lessons.probability import gaussian_kl_to_prior
 
 
-@border
+@typechecked
 @dataclass(frozen=True)
 class BayesByBackprop(AdditiveNoiseFactory):
     """Layer factory: ``q(w) = N(mu, sigma**2)`` with the prior ``N(0, prior_var)`` (lesson 06).

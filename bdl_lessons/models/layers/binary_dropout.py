@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bdl_lessons.core.autograd import inside_vmap
 from bdl_lessons.core.random import dropout_noise
-from bdl_lessons.core.validation import border, positive, valid_p_drop
+from bdl_lessons.core.validation import positive, typechecked, valid_p_drop
 from bdl_lessons.models.layers.unit_noise import UnitNoise, UnitNoiseFactory
 
 
@@ -40,7 +40,7 @@ class BernoulliNoise(UnitNoise):
         return f"p_drop={self.p_drop:g}"
 
 
-@border
+@typechecked
 @dataclass(frozen=True)
 class BinaryDropout(UnitNoiseFactory):
     """Layer factory: dropout on the *inputs* of the layer (lesson 05).
@@ -76,7 +76,7 @@ class BinaryDropout(UnitNoiseFactory):
         return kl if bias is None else kl + self.length_scale**2 / 2 * bias.square().sum()
 
 
-@border
+@typechecked
 @dataclass(frozen=True)
 class Deterministic(BinaryDropout):
     """Layer factory: no noise, under the same Gaussian prior ``N(0, length_scale**-2 I)``.

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from bdl_lessons.core.validation import border, positive
+from bdl_lessons.core.validation import positive, typechecked
 from bdl_lessons.models.layers.gaussian_dropout import matched_log_alpha
 from bdl_lessons.models.layers.unit_noise import UnitNoise, UnitNoiseFactory
 
@@ -42,7 +42,7 @@ class ConcreteNoise(UnitNoise):
         return (1 - dropped) / torch.sigmoid(-self.log_alpha)
 
 
-@border
+@typechecked
 @dataclass(frozen=True)
 class ConcreteDropout(UnitNoiseFactory):
     """Layer factory: binary dropout on the inputs, with one learned p_drop for the layer.

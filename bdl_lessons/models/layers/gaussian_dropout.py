@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import border, valid_p_drop
+from bdl_lessons.core.validation import typechecked, valid_p_drop
 from bdl_lessons.models.layers.base import LayerFactory, StochasticLayer
 from bdl_lessons.models.layers.unit_noise import UnitNoise, UnitNoiseFactory
 from bdl_lessons.models.layers.weight_noise import WeightNoise, WeightNoiseFactory
@@ -100,7 +100,7 @@ class MultiplicativeNoise(LayerFactory):
         return len(theta) if self.noise == "A" else theta.numel()
 
 
-@border
+@typechecked
 @dataclass(frozen=True)
 class GaussianDropout(MultiplicativeNoise):
     """Layer factory: ``alpha = p_drop / (1 - p_drop)``, fixed. Its KL is a constant (lesson 07).
@@ -122,7 +122,7 @@ class GaussianDropout(MultiplicativeNoise):
         return self._n_factors(theta) * loguniform_kl(noise.log_alpha)
 
 
-@border
+@typechecked
 def matched_log_alpha(p_drop: float) -> float:
     """The log variance of inverted dropout, ``log(p_drop / (1 - p_drop))``.
 

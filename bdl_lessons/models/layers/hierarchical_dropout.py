@@ -28,7 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import border, positive
+from bdl_lessons.core.validation import positive, typechecked
 from bdl_lessons.models.layers.base import LayerFactory
 from bdl_lessons.models.layers.unit_noise import UnitNoise, UnitNoiseFactory, UnitNoiseLinear
 from bdl_lessons.probability import lognormal_gamma_kl, lognormal_kl
@@ -76,7 +76,7 @@ def scaled_cov(cov: Tensor, log_sigma2: Tensor) -> Tensor:
     return cov + own.diag()
 
 
-@border
+@typechecked
 @dataclass(frozen=True)
 class LogNormalScale:
     """``p(z_i) = LogNormal(., std**2)``; the location cancels, see the module's docstring.
@@ -97,7 +97,7 @@ class LogNormalScale:
         )
 
 
-@border
+@typechecked
 @dataclass(frozen=True)
 class GammaScale:
     """``p(z_i) = Gamma(shape, .)``; the rate cancels with the location of q(z).
@@ -116,7 +116,7 @@ class GammaScale:
         return lognormal_gamma_kl(-log_sigma2.exp() / 2, log_sigma2, self.shape, self.shape)
 
 
-@border
+@typechecked
 @dataclass(frozen=True)
 class HierarchicalDropout(UnitNoiseFactory):
     """Layer factory: the layers of ``base`` with a random scale for each input unit or channel.

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from bdl_lessons.core.validation import border
+from bdl_lessons.core.validation import typechecked
 from bdl_lessons.models.layers.sparse_vd_fast import ard_kl_sum, molchanov_kl_sum
 from bdl_lessons.models.layers.weight_noise import (
     AdditiveNoise,
@@ -109,7 +109,7 @@ class _SparseFactory(AdditiveNoiseFactory):
         return self.weight_kl(log_alpha).sum()
 
 
-@border
+@typechecked
 @dataclass(frozen=True)
 class SparseVD(_SparseFactory):
     """Layer factory of sparse variational dropout (Molchanov, Ashukha and Vetrov, ICML 2017).
@@ -124,7 +124,7 @@ class SparseVD(_SparseFactory):
     weight_kl: Callable[[Tensor], Tensor] = molchanov_kl
 
 
-@border
+@typechecked
 @dataclass(frozen=True)
 class ARD(_SparseFactory):
     """Layer factory of automatic relevance determination (Kharitonov et al. 2018).

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import border, integer, non_negative
+from bdl_lessons.core.validation import integer, non_negative, typechecked
 from bdl_lessons.models.layers.gaussian_dropout import GaussianUnitNoise, matched_log_alpha
 from bdl_lessons.models.layers.unit_noise import UnitNoiseFactory
 from bdl_lessons.models.layers.variational_dropout import KLPer
@@ -86,7 +86,7 @@ class StructuredUnitNoise(GaussianUnitNoise):
         self.householder.reset_parameters(generator)
 
 
-@border
+@typechecked
 @dataclass(frozen=True)
 class StructuredDropout(UnitNoiseFactory):
     r"""Layer factory: ``W = diag(xi) Theta`` with ``xi ~ N(1, U diag(alpha) U')``, all learned.

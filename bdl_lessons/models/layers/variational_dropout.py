@@ -12,7 +12,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from bdl_lessons.core.validation import border, non_negative
+from bdl_lessons.core.validation import non_negative, typechecked
 from bdl_lessons.models.layers.gaussian_dropout import (
     GaussianNoise,
     MultiplicativeNoise,
@@ -25,7 +25,7 @@ AlphaPer = Literal["layer", "unit", "weight"]
 KLPer = Literal["factor", "weight"]
 
 
-@border
+@typechecked
 @dataclass(frozen=True)
 class VariationalDropout(MultiplicativeNoise):
     """Layer factory: ``alpha`` is learned under the log-uniform prior (lesson 07).

@@ -165,10 +165,10 @@ def test_the_bound_holds_for_each_of_many_members():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"noise": "C"}, "noise='C'.*'A', 'B'"),
-        ({"alpha_per": "row"}, "alpha_per='row'.*'layer', 'unit', 'weight'"),
+        ({"noise": "C"}, "noise must be 'A' or 'B', got 'C'"),
+        ({"alpha_per": "row"}, "alpha_per must be 'layer' or 'unit' or 'weight', got 'row'"),
         ({"alpha_per": "weight"}, "needs noise='B'"),
-        ({"kl_per": "unit"}, "kl_per='unit'.*'factor', 'weight'"),
+        ({"kl_per": "unit"}, "kl_per must be 'factor' or 'weight', got 'unit'"),
         ({"init_p_drop": 0.0}, "p_drop must lie in \\(0, 1\\)"),
         ({"init_p_drop": 0.6}, "above max_alpha=1.0"),
         ({"max_alpha": -1.0}, "max_alpha must be > 0"),
