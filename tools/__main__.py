@@ -72,11 +72,11 @@ def guards(lessons: Numbers = None) -> None:
 
 @app.command()
 def readme() -> None:
-    """Bring the tables and the picture of README.md up to date."""
+    """Bring the tables of README.md and docs/, and the picture, up to date."""
     from tools import readme as tool
 
     tool.update()
-    typer.echo(f"{tool.README.name} and {tool.PICTURE.name} are up to date")
+    typer.echo(f"{', '.join(page.name for page in tool.TABLES)}, {tool.PICTURE.name}: up to date")
 
 
 @app.command()

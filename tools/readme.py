@@ -1,4 +1,4 @@
-"""What README.md takes from the lessons, the package and the GPU test: tables, text, a picture."""
+"""What README.md and docs/ take from the lessons and the package: tables, a sentence, a picture."""
 
 from __future__ import annotations
 
@@ -45,31 +45,32 @@ def subpackages(package: Path = PACKAGE) -> str:
     return markdown.table(["subpackage", "holds", "imports from"], rows)
 
 
-TABLES: dict[str, Callable[[], str]] = {
-    "lessons": lambda: metadata.lesson_table(link="notebooks/"),
-    "subpackages": subpackages,
-    "gpu": gpu_evidence.summary,
+TABLES: dict[Path, dict[str, Callable[[], str]]] = {
+    README: {"lessons": lambda: metadata.lesson_table(link="notebooks/")},
+    ROOT / "docs" / "house.md": {"subpackages": subpackages},
+    ROOT / "docs" / "reproductions.md": {"gpu": gpu_evidence.summary},
 }
-"""Each stands in README.md between ``<!-- name -->`` and ``<!-- end -->``."""
+"""The pages, and what stands in them between ``<!-- name -->`` and ``<!-- end -->``."""
 
 
-def text() -> str:
-    """README.md with its tables as the notebooks and the package give them.
+def text(page: Path) -> str:
+    """A page with its tables as the notebooks and the package give them.
 
     Raises:
         ValueError: if the marks of a table are missing.
     """
-    content = README.read_text(encoding="utf-8")
-    for name, table in TABLES.items():
+    content = page.read_text(encoding="utf-8")
+    for name, table in TABLES[page].items():
         between = rf"(?<=<!-- {name} -->\n)(?:.*?\n)?(?=<!-- end -->)"
         content, found = re.subn(between, lambda _, make=table: f"{make()}\n", content, flags=re.S)
         if found != 1:
-            raise ValueError(f"{README} must have <!-- {name} --> … <!-- end --> once, not {found}")
+            raise ValueError(f"{page} must have <!-- {name} --> … <!-- end --> once, not {found}")
     return content
 
 
 def update() -> None:
-    """Write the tables into README.md and draw its picture."""
-    write(README, text())
+    """Write the tables into their pages and draw the picture of README.md."""
+    for page in TABLES:
+        write(page, text(page))
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
     PICTURE.write_bytes(dropout_rate.panel().render(p_drop=0.5).png)

@@ -3,8 +3,9 @@ import pytest
 from tools import readme
 
 
-def test_the_readme_says_what_the_notebooks_and_the_package_say():
-    assert readme.text() == readme.README.read_text(), "run: python -m tools readme"
+@pytest.mark.parametrize("page", readme.TABLES, ids=lambda page: page.name)
+def test_a_page_says_what_the_notebooks_and_the_package_say(page):
+    assert readme.text(page) == page.read_text(), "run: python -m tools readme"
     assert readme.PICTURE.exists()
 
 
@@ -30,22 +31,22 @@ def test_a_room_without_its_imports_is_refused(tmp_path):
 @pytest.fixture
 def page(tmp_path, monkeypatch):
     path = tmp_path / "README.md"
-    monkeypatch.setattr(readme, "README", path)
-    monkeypatch.setattr(readme, "TABLES", {"one": lambda: r"| \d |", "two": lambda: "| 2 |"})
+    tables = {"one": lambda: r"| \d |", "two": lambda: "| 2 |"}
+    monkeypatch.setattr(readme, "TABLES", {path: tables})
     return path
 
 
 def test_tables_are_replaced_and_the_rest_is_kept(page):
     page.write_text("a\n<!-- one -->\nold\n\n<!-- end -->\nb\n<!-- two -->\n<!-- end -->\nc\n")
-    found = readme.text()
+    found = readme.text(page)
     assert found == (
         "a\n<!-- one -->\n| \\d |\n<!-- end -->\nb\n<!-- two -->\n| 2 |\n<!-- end -->\nc\n"
     )
     page.write_text(found)
-    assert readme.text() == found
+    assert readme.text(page) == found
 
 
 def test_a_missing_mark_is_an_error(page):
     page.write_text("<!-- one -->\n<!-- end -->\n")
     with pytest.raises(ValueError, match=r"<!-- two --> … <!-- end --> once, not 0"):
-        readme.text()
+        readme.text(page)
