@@ -1,19 +1,21 @@
 """pyproject, the lock, environment.yml, the Makefile and the README tell one story."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text()
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LOCK = {
     canonicalize_name(line.partition("==")[0]): Version(line.partition("==")[2])
@@ -105,19 +107,13 @@ def test_what_was_copied_from_others_has_its_licence():
         assert (ROOT / "tools" / "vendor" / copied / "LICENSE").exists()
 
 
-def test_every_path_in_the_readme_exists():
-    named = re.findall(
-        r"`((?:bdl_lessons|reproductions|tools|docs|data|notebooks|tests)/[\w./]*)`", README
-    )
-    assert named
-    assert [path for path in named if not (ROOT / path).exists()] == []
-
-
-def test_the_readme_installs_the_extras_from_this_folder():
+def test_pages_install_the_extras_from_this_folder():
     """The name of the package is not registered: whoever registers it would be installed."""
-    assert re.findall(r"pip install -e '\.\[(\w+)\]'", README) == ["cluster"]
-    assert "cluster" in PROJECT["optional-dependencies"]
-    assert "bdl-lessons[" not in README
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert {*re.findall(r"pip install -e '\.\[(\w+)\]'", text)} <= {
+        *PROJECT["optional-dependencies"]
+    }
+    assert "bdl-lessons[" not in text
 
 
 def test_importing_the_package_is_light():
@@ -151,3 +147,27 @@ def test_an_environment_is_made_anew_where_it_was_copied_or_lost_its_interpreter
     stamp.write_text(f"{tmp_path}\n{content}")
     python.unlink()
     assert "-m venv" in commands()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_names_exists(page):
+    text = page.read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
+    folders = "bdl_lessons|reproductions|tools|docs|data|notebooks|tests"
+    paths = re.findall(rf"`((?:{folders})/[\w./]*)`", text)
+    named = [path for path in paths if not re.search("N(N|AME)", path)]
+    missing = [link for link in links if not (page.parent / link).exists()]
+    assert [*missing, *(path for path in named if not (ROOT / path).exists())] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_commands_that_a_page_names_exist(page):
+    text = page.read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text()
+    targets = {*re.findall(r"^([\w-]+):(?!=)", makefile, re.MULTILINE)}
+    targets |= {*" ".join(re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)).split()}
+    spans = re.findall(r"`make ([^`]+)`", text) + re.findall(r"^make ([\w-]+)", text, re.MULTILINE)
+    assert {word for span in spans for word in span.split() if "=" not in word} <= targets
+    for package, name in re.findall(r"python -m (tools|reproductions) (\w+)", text):
+        commands = importlib.import_module(f"{package}.__main__").app.registered_commands
+        assert name in {command.name or command.callback.__name__ for command in commands}

@@ -22,7 +22,6 @@ from tools.notebook import WIDGET_VIEW, text
 from tools.vocabulary import dialect
 
 MAX_BYTES = 1_000_000
-MAX_CELLS = 60
 TAGS = {
     "panel",
     "exercise",
@@ -38,7 +37,6 @@ HEADINGS = ("Predict", "Spot the bug", "Exercises", "Where this breaks", "Recap"
 MAX_LINES, MAX_METHOD_LINES = 25, 15
 MAX_SLIDE_WORDS = 90
 LECTURE_MINUTES = (45, 55)
-MAX_MAIN_CELLS = 45
 NUMBER = re.compile(r"\d\.\d|\de-?\d")
 KNOWN = re.compile(r"^ok   |^\d\d\.\d |^Hint")
 PLOT = re.compile(r"\bshow\(|\.subplots\(")
@@ -49,14 +47,13 @@ GREEK = re.compile(
     "(?:var)?(?:alpha|beta|gamma|delta|epsilon|zeta|eta|theta|kappa|lambda|mu|nu|xi|rho|sigma|tau"
     "|phi|chi|psi|omega)|ell|Gamma|Delta|Theta|Lambda|Xi|Pi|Sigma|Phi|Psi|Omega"
 )
-IMPORT = re.compile(r"^(?:from|import) (bdl_lessons[\w.]*)(?: import (\([^)]*\)|.*))?", re.M)
 PRIVATE_PATH = re.compile(r"/(?:home|root|Users|tmp)/|[A-Z]:\\\\Users")
 
 
 def problems(notebook: NotebookNode, path: Path) -> list[str]:
     """Everything that is wrong with the notebook, in the order of the guards below."""
     guards = [generated_text, execution, outputs, panels, tags, slides, times, size, sources]
-    guards += [imports, links, code_cells, slide_words, terms, symbols]
+    guards += [links, code_cells, slide_words, terms, symbols]
     if not path.name.startswith("90"):
         guards += [numbers, minutes]
     if path.name[:2] not in {"00", "90"}:
@@ -142,8 +139,6 @@ def times(notebook: NotebookNode, path: Path) -> Iterator[str]:
 def size(notebook: NotebookNode, path: Path) -> Iterator[str]:
     if (length := len(text(notebook).encode())) > MAX_BYTES:
         yield f"{length / 1e6:.2f} MB, the limit is {MAX_BYTES / 1e6:.0f} MB"
-    if len(notebook.cells) > MAX_CELLS:
-        yield f"{len(notebook.cells)} cells, the limit is {MAX_CELLS}"
 
 
 def sources(notebook: NotebookNode, path: Path) -> Iterator[str]:
@@ -153,21 +148,6 @@ def sources(notebook: NotebookNode, path: Path) -> Iterator[str]:
             yield f"{cell.id}: a trailing ';' does not silence output when the lesson is checked"
         if re.search(r"^\s*[!%]|clear_output|interactive_output|@interact\b", cell.source, re.M):
             yield f"{cell.id}: magics, shell commands, interact and clear_output are not replayable"
-
-
-def imports(notebook: NotebookNode, path: Path) -> Iterator[str]:
-    found = [(cell.id, IMPORT.findall(cell.source)) for cell in _code(notebook)]
-    for cell_id, statements in found:
-        modules = [module for module, _ in statements]
-        names = [re.findall(r"\w[\w ]*", names) for _, names in statements]
-        if modules != sorted(modules) or any(n != sorted(n, key=_kind) for n in names):
-            yield f"{cell_id}: imports are not sorted by subpackage, CONSTANTS, Classes, functions"
-
-
-def _kind(name: str) -> tuple[int, str]:
-    """Constants before classes before the rest, each by name: the order of isort."""
-    first = name.partition(" ")[0]
-    return (0 if first.isupper() and len(first) > 1 else 1 if first[0].isupper() else 2, name)
 
 
 def code_cells(notebook: NotebookNode, path: Path) -> Iterator[str]:
@@ -221,12 +201,8 @@ def minutes(notebook: NotebookNode, path: Path) -> Iterator[str]:
     roles = [role for section in sections if not section.deeper for role in section.roles]
     if missing := ROLES - {*roles}:
         yield f"no section on the main path has the role {', '.join(sorted(missing))}"
-    sources = [cell.source for cell in notebook.cells]
-    behind = next((i for i, s in enumerate(sources) if s.startswith("## Going deeper")), None)
-    if behind is None:
+    if not any(section.deeper for section in sections):
         yield "no section '## Going deeper' behind the recap"
-    elif behind > MAX_MAIN_CELLS:
-        yield f"{behind} cells on the main path, the limit is {MAX_MAIN_CELLS}"
 
 
 def slide_words(notebook: NotebookNode, path: Path) -> Iterator[str]:

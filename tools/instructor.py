@@ -37,12 +37,12 @@ def _plan_of(lesson: Lesson) -> str:
     short, long = plan(lesson, 45), plan(lesson, 90)
     first, second = two_sessions(lesson)
     rows, clock = [], 0.0
-    for section in short.taught:
+    for section in short:
         begin, clock = clock, clock + expected_minutes(section)
         mode = "going deeper" if section.deeper else section.mode
         holds = ", ".join(sorted(section.roles))
         rows.append([f"{begin:.0f}–{clock:.0f}", section.name, mode, holds and f"**{holds}**"])
-    added = [section for section in long.taught if section not in short.taught]
+    added = [section for section in long if section not in short]
     return "\n\n".join(
         [
             f"### {lesson.number} {lesson.title}",

@@ -3,25 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tools.metadata import Lesson, Section
 
 _PRIORITY = {"lecture": 0, "pair": 1, "solo": 2}
 ROLES = frozenset({"question", "answer", "result", "panel"})  # what every plan contains
-
-
-@dataclass(frozen=True)
-class LessonPlan:
-    """Sections to teach, in the order of the lesson, and those to read at home."""
-
-    taught: tuple[Section, ...]
-    at_home: tuple[Section, ...]
-
-    @property
-    def minutes(self) -> float:
-        """Expected minutes of the sections to teach."""
-        return total_minutes(self.taught)
 
 
 def expected_minutes(section: Section) -> float:
@@ -34,20 +20,15 @@ def total_minutes(sections: Sequence[Section]) -> float:
     return sum(map(expected_minutes, sections))
 
 
-def plan(lesson: Lesson, minutes: float) -> LessonPlan:
-    """The sections that fit into ``minutes``.
+def plan(lesson: Lesson, minutes: float) -> tuple[Section, ...]:
+    """The sections that fit into ``minutes``, in the order of the lesson.
 
     First come those with a role: the opening question, its answer, the main result, the panel. Of
     the others the main path comes before what stands behind the recap, lectures come before work
     in pairs, and work in pairs before work alone; among equals the lesson's order decides. A
     section that does not fit is left out, and a shorter one after it may still be taken; but what
     stands behind the recap is taken only if the whole main path fits.
-
-    Raises:
-        ValueError: if ``minutes`` is not positive.
     """
-    if not minutes > 0:
-        raise ValueError(f"minutes must be > 0, got {minutes}")
     sections = lesson.sections
     order = sorted(range(len(sections)), key=lambda i: (*_rank(sections[i]), i))
     chosen: set[int] = set()
@@ -59,8 +40,7 @@ def plan(lesson: Lesson, minutes: float) -> LessonPlan:
         if clock + expected_minutes(sections[i]) <= minutes:
             chosen.add(i)
             clock += expected_minutes(sections[i])
-    taught = tuple(section for i, section in enumerate(sections) if i in chosen)
-    return LessonPlan(taught, tuple(s for i, s in enumerate(sections) if i not in chosen))
+    return tuple(section for i, section in enumerate(sections) if i in chosen)
 
 
 def two_sessions(lesson: Lesson) -> tuple[tuple[Section, ...], tuple[Section, ...]]:

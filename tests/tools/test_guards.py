@@ -106,26 +106,12 @@ def too_large(notebook):
     code_cells(notebook)[1].source = "#" * 1_000_001
 
 
-def too_long(notebook):
-    notebook.cells += [
-        new.new_markdown_cell("x", metadata={"slideshow": {"slide_type": "-"}}) for _ in range(60)
-    ]
-
-
 def semicolon(notebook):
     code_cells(notebook)[1].source = "plot();"
 
 
 def magic(notebook):
     code_cells(notebook)[1].source = "%matplotlib inline"
-
-
-def subpackages_out_of_order(notebook):
-    code_cells(notebook)[1].source = "from bdl_lessons.b import x\nfrom bdl_lessons.a import x"
-
-
-def names_out_of_order(notebook):
-    code_cells(notebook)[1].source = "from bdl_lessons.core import (\n    check, BLUE,\n)"
 
 
 def dead_link(notebook):
@@ -252,11 +238,8 @@ FAULTS = {
     unknown_mode: "mode is 'alone'",
     timing_off_a_section: "belongs on a cell that opens a section",
     too_large: "the limit is 1 MB",
-    too_long: "the limit is 60",
     semicolon: "trailing ';'",
     magic: "not replayable",
-    subpackages_out_of_order: "are not sorted",
-    names_out_of_order: "are not sorted",
     dead_link: "nowhere.ipynb leads nowhere",
     no_claim: "the title must read",
     section_missing: "sections missing: Recap",

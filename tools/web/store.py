@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import base64
 import hashlib
 import importlib
 import json
 import pkgutil
-import re
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import version
@@ -22,7 +20,6 @@ from tools.web.recording import record, verify
 
 FOLDER = ROOT / "build" / "panels"
 MOST_BYTES = 6_000_000
-_PACKAGES = ("bdl_lessons", "reproductions", "tools")
 _DRAWN_BY = ("matplotlib", "numpy", "scipy", "torch", "gpytorch")
 
 
@@ -58,7 +55,7 @@ def load(name: str, folder: Path = FOLDER) -> WebPanel:
     if path.exists():
         try:
             return _from_json(read_checked(path))
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"panel {name!r}: its recording is damaged; delete {path}") from error
     with cpu_threads(1):  # the arrays are small: a second thread only waits for the first
         panel: Panel = importlib.import_module(module).panel()
@@ -101,35 +98,14 @@ def load_all(folder: Path = FOLDER) -> list[WebPanel]:
 
 
 def _source_hash(module: str) -> str:
-    """A hash of all files of the repository that decide what a panel shows."""
-    found: set[Path] = set()
-    waiting = {module, __name__}
-    seen: set[str] = set()
-    while waiting:
-        name = waiting.pop()
-        seen.add(name)
-        path = ROOT.joinpath(*name.split("."))
-        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-        if path.exists():
-            found.add(path)
-            waiting |= _imports(path) - seen
-    text = ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
-    stored = [DATA / "panels" / f"{name}.npz" for name in re.findall(r'load\("(\w+)"\)', text)]
-    if "reproductions.records" in seen:
-        stored += [p for part in ("results", "published") for p in (DATA / part).rglob("*.*")]
+    """A hash of what decides what a panel shows: its module, the package below it, and data."""
+    package = ROOT / "bdl_lessons"
+    below = [p for p in package.rglob("*.py") if p.parent.name not in ("panels", "exercises")]
+    own = ROOT.joinpath(*module.split(".")).with_suffix(".py")
+    engine = [package / "panels" / name for name in ("engine.py", "arrays.py")]
+    drawing = Path(__file__).parent.glob("*.py")
+    data = [p for part in ("panels", "published", "results") for p in (DATA / part).glob("*.*")]
     digest = hashlib.sha256("".join(map(version, _DRAWN_BY)).encode())
-    for path in [*sorted(found), *sorted(p for p in stored if p.is_file())]:
+    for path in sorted({own, *engine, *below, *drawing, *data}):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-@cache
-def _imports(path: Path) -> set[str]:
-    """Modules of the package that a file imports, and what could be one."""
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_PACKAGES):
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        elif isinstance(node, ast.Import):
-            names |= {a.name for a in node.names if a.name.startswith(_PACKAGES)}
-    return names
