@@ -21,7 +21,6 @@ HOOKS = {
     "EXERCISES": "the grader finds it by the number of the lesson",
     "make_arrays": "reproductions finds it by the name of the arrays",
     "show_solution": "lesson 00 tells readers to call it",
-    "run": "the bench finds it in every bench_ module",
     "forward": "nn.Module, autograd.Function and gpytorch.kernels.Kernel call it",
     "backward": "autograd.Function calls it",
     "setup_context": "autograd.Function calls it",
