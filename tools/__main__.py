@@ -42,13 +42,13 @@ def rebuild(
 ) -> None:
     """Execute lessons in order, clean and guard them; running it twice changes nothing."""
     from tools import notebook
-    from tools.rebuild import rebuild as rebuild_one
+    from tools.rebuild import rebuild_lesson
 
     with _bad_input_named():
         chosen = notebook.paths(lessons)
     failed = False
     for path in chosen:
-        wrong, seconds = rebuild_one(path, check, cell_timeout)
+        wrong, seconds = rebuild_lesson(path, check, cell_timeout)
         failed = failed or bool(wrong)
         typer.echo(f"{'WRONG' if wrong else 'ok   '} {path.name} ({seconds:.1f} s)")
         for line in wrong:

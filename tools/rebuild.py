@@ -13,7 +13,9 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from tools import generated, guards, notebook, timing
 
 
-def rebuild(path: Path, check: bool = False, cell_timeout_s: int = 180) -> tuple[list[str], float]:
+def rebuild_lesson(
+    path: Path, check: bool = False, cell_timeout_s: int = 180
+) -> tuple[list[str], float]:
     """Rebuild one lesson.
 
     Args:

@@ -31,7 +31,9 @@ def test_what_cannot_be_is_refused_in_one_line(arguments, message, tmp_path):
 
 
 def test_rebuild_fails_when_a_lesson_is_wrong(monkeypatch):
-    monkeypatch.setattr(rebuilding, "rebuild", lambda path, check, seconds: (["it is wrong"], 0.1))
+    monkeypatch.setattr(
+        rebuilding, "rebuild_lesson", lambda path, check, seconds: (["it is wrong"], 0.1)
+    )
     result = run(app, ["rebuild", "--check", "01"])
     assert result.exit_code == 1
     assert "it is wrong" in result.output
@@ -39,7 +41,9 @@ def test_rebuild_fails_when_a_lesson_is_wrong(monkeypatch):
 
 def test_rebuild_succeeds_when_all_is_well(monkeypatch):
     seen = []
-    monkeypatch.setattr(rebuilding, "rebuild", lambda *given: (seen.append(given) or [], 0.1))
+    monkeypatch.setattr(
+        rebuilding, "rebuild_lesson", lambda *given: (seen.append(given) or [], 0.1)
+    )
     assert run(app, ["rebuild", "--cell-timeout", "7"]).exit_code == 0
     assert seen == [(path, False, 7) for path in notebook.paths()]
 

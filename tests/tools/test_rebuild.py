@@ -4,7 +4,7 @@ import nbformat
 import pytest
 
 from tools import notebook
-from tools.rebuild import rebuild
+from tools.rebuild import rebuild_lesson
 
 CODE = (
     "from bdl_lessons.panels.engine import Panel, Slider\n"
@@ -21,15 +21,15 @@ def path(tmp_path, lesson):
 
 
 def test_a_second_rebuild_gives_the_same_bytes(path):
-    assert rebuild(path)[0] == []
+    assert rebuild_lesson(path)[0] == []
     first = path.read_bytes()
-    assert rebuild(path)[0] == []
+    assert rebuild_lesson(path)[0] == []
     assert path.read_bytes() == first
-    assert rebuild(path, check=True)[0] == []
+    assert rebuild_lesson(path, check=True)[0] == []
 
 
 def test_outputs_are_stored_without_widget_state(path):
-    rebuild(path)
+    rebuild_lesson(path)
     made = notebook.read(path)
     panel = next(cell for cell in made.cells if cell.source == "panel")
     assert set(panel.outputs[0].data) == {"image/png", "text/plain"}
@@ -37,20 +37,20 @@ def test_outputs_are_stored_without_widget_state(path):
 
 
 def test_check_sees_a_stale_output_and_leaves_the_file_alone(path):
-    rebuild(path)
+    rebuild_lesson(path)
     path.write_text(path.read_text().replace("hello\\n", "goodbye\\n"))
     before = path.read_bytes()
-    wrong, _ = rebuild(path, check=True)
+    wrong, _ = rebuild_lesson(path, check=True)
     assert any("rebuilding changes it" in line for line in wrong)
     assert any("goodbye" in line for line in wrong)
     assert path.read_bytes() == before
 
 
 def test_a_failing_cell_stops_and_nothing_is_written(path):
-    rebuild(path)
+    rebuild_lesson(path)
     path.write_text(path.read_text().replace("print('hello')", "1 / 0"))
     before = path.read_bytes()
-    wrong, _ = rebuild(path)
+    wrong, _ = rebuild_lesson(path)
     assert len(wrong) == 1
     assert "ZeroDivisionError" in wrong[0]
     assert path.read_bytes() == before
@@ -60,7 +60,7 @@ def test_a_failing_cell_stops_and_nothing_is_written(path):
 def test_a_guard_keeps_a_faulty_lesson_from_being_written(path):
     path.write_text(path.read_text().replace("min main path", "minutes"))
     before = path.read_bytes()
-    wrong, _ = rebuild(path)
+    wrong, _ = rebuild_lesson(path)
     assert any("the first cell must say" in line for line in wrong)
     assert path.read_bytes() == before
 
