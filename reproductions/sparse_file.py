@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import os
-import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +21,6 @@ from bdl_lessons.inference import PrunedNetwork
 from bdl_lessons.inference.prune import SparseLayer
 
 VERSION = 2
-MAX_WEIGHTS = 2**27
-"""The largest layer that is read, and the largest array in a file, in numbers."""
-
 _ACTIVATIONS = (nn.ReLU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.ELU, nn.GELU, nn.SiLU)
 _BY_NAME = {kind.__name__: kind for kind in (*_ACTIVATIONS, nn.Flatten, nn.MaxPool2d)}
 
@@ -65,14 +59,10 @@ def load_sparse(path: str | os.PathLike) -> PrunedNetwork:
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: if it is truncated, damaged, something else, or has a layer or an array of more
-            than ``MAX_WEIGHTS`` numbers; the message names it.
+        ValueError: if it is truncated, damaged or something else; the message names it.
     """
     path = Path(path)
     try:
-        with zipfile.ZipFile(path) as archive:  # before anything is unpacked
-            if max(entry.file_size for entry in archive.infolist()) > 8 * MAX_WEIGHTS:
-                raise ValueError(f"an array has more than {MAX_WEIGHTS} numbers")
         with np.load(path, allow_pickle=False) as stored:
             header = json.loads(bytes(stored["header"]))
             if header["version"] != VERSION:
@@ -82,19 +72,7 @@ def load_sparse(path: str | os.PathLike) -> PrunedNetwork:
             ]
     except FileNotFoundError:
         raise
-    except (
-        ArithmeticError,
-        AttributeError,
-        EOFError,
-        LookupError,
-        MemoryError,
-        OSError,
-        RuntimeError,  # NotImplementedError among them: an unknown compression
-        TypeError,
-        ValueError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+    except Exception as error:  # NumPy, zipfile, zlib and json have many for a damaged file
         raise ValueError(
             f"{path.name} is not a complete file of a pruned network ({error}); save it again"
         ) from error
@@ -128,30 +106,12 @@ def _arrays(layer: SparseLayer) -> dict[str, np.ndarray]:
 def _rebuild(entry: dict, stored, number: int) -> nn.Module:
     if entry["kind"] != "sparse":
         return _BY_NAME[entry.pop("kind")](**entry)
-    shape, values, gaps = entry["shape"], stored[f"{number}.values"], stored[f"{number}.gaps"]
-    bias = stored[f"{number}.bias"] if entry["bias"] else None
-    _check(shape, values, gaps, bias)
+    bias = torch.from_numpy(stored[f"{number}.bias"]) if entry["bias"] else None
     return SparseLayer(
-        torch.from_numpy(values),
-        torch.from_numpy(gaps.astype(np.int64).cumsum()),
-        shape,
-        None if bias is None else torch.from_numpy(bias),
+        torch.from_numpy(stored[f"{number}.values"]),
+        torch.from_numpy(stored[f"{number}.gaps"].astype(np.int64).cumsum()),
+        entry["shape"],
+        bias,
         entry["stride"],
         entry["padding"],
     )
-
-
-def _check(shape: list[int], values: np.ndarray, gaps: np.ndarray, bias: np.ndarray | None) -> None:
-    if len(shape) not in (2, 4) or not all(type(size) is int and size > 0 for size in shape):
-        raise ValueError(f"a layer has the shape {shape}")
-    if math.prod(shape) > MAX_WEIGHTS:
-        raise ValueError(f"a layer has {math.prod(shape)} weights, at most {MAX_WEIGHTS} are read")
-    if gaps.dtype.kind != "u" or gaps.ndim != 1 or values.shape != gaps.shape:
-        raise ValueError("positions are not unsigned whole numbers, one for each weight")
-    if gaps.astype(float).sum() >= math.prod(shape) or not gaps[1:].all():
-        raise ValueError("positions do not rise within the layer")
-    if bias is not None and bias.shape != (shape[0],):
-        raise ValueError(f"a bias of shape {bias.shape} for {shape[0]} outputs")
-    for array in (values,) if bias is None else (values, bias):
-        if array.dtype.kind != "f" or not np.isfinite(array).all():
-            raise ValueError("a weight or bias is no finite floating-point number")
