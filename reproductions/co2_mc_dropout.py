@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from bdl_lessons.core import BLUE, INK, RED, device, markdown, tint
+from bdl_lessons.core import BLUE, INK, RED, device, tint
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import GAL_SPAN, co2, detrended
 from bdl_lessons.inference import adam, fit, predict
@@ -23,6 +23,7 @@ from bdl_lessons.models import BinaryDropout, Deterministic, Network, initialise
 from bdl_lessons.probability import gaussian_nll
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.records import Record, rounded
+from reproductions.tables import table_of
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 BEYOND = [n / 100 for n in range(175, 371, 3)]
@@ -139,34 +140,34 @@ def switch_inside_the_data(
 
 def table(records: list[Record]) -> str:
     """Our standard deviations, and what can be said of the published pictures."""
-    rows = []
-    for record in records:
-        config, m = record["config"], record["metrics"]
-        cells = [_label(config), str(config["n_months"]), f"{config['n_steps']:,}"]
-        cells += [f"{m['train_rmse']:.3f}", f"{m['train_rmse_mean_weights']:.3f}"]
-        cells += [f"{m['std_inside']:.3f}", f"{m['std_at_2.5']:.2f}", f"{m['std_at_3.7']:.2f}"]
-        rows.append([*cells, f"{m['ratio']:.1f}"])
-    head = ["network", "months", "steps", "training RMSE", "training RMSE, weight scaling"]
-    head += ["std, training months", "std at x = 2.5", "std at x = 3.7"]
-    head += ["std at 3.7 / on training months"]
+    columns = {
+        "network": _label,
+        "months": "{config[n_months]}",
+        "steps": "{config[n_steps]:,}",
+        "training RMSE": "{metrics[train_rmse]:.3f}",
+        "training RMSE, weight scaling": "{metrics[train_rmse_mean_weights]:.3f}",
+        "std, training months": "{metrics[std_inside]:.3f}",
+        "std at x = 2.5": "{metrics[std_at_2.5]:.2f}",
+        "std at x = 3.7": "{metrics[std_at_3.7]:.2f}",
+        "std at 3.7 / on training months": "{metrics[ratio]:.1f}",
+    }
     parabolas = " and ".join(f"{_parabola_rmse(n):.2f} for {n} months" for n in SPANS)
     reading = _READING.format(parabolas=parabolas)
-    return "\n\n".join([markdown.table(head, rows), reading, _PUBLISHED])
+    return "\n\n".join([table_of(records, columns), reading, _PUBLISHED])
 
 
 def figure(records: list[Record]) -> Figure:
     """One row a network, the one trained longest: mean and deviation of the draws, months."""
     by_steps = sorted(records, key=lambda record: record["config"]["n_steps"])
-    shown = {_label(r["config"]) + str(r["config"]["n_months"]): r for r in by_steps}
+    shown = {(_label(record), record["config"]["n_months"]): record for record in by_steps}
     picture = new_figure(7.2, 2.1 * len(shown) + 0.4, layout="constrained")
     with style():
         rows = picture.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
-        for axes, record in zip(rows, shown.values(), strict=True):
-            config, ratio = record["config"], record["metrics"]["ratio"]
+        for axes, ((label, n_months), record) in zip(rows, shown.items(), strict=True):
             _draw(axes, record)
             axes.set_title(
-                f"{_label(config)}, {config['n_months']} months, {config['n_steps']:,} steps: "
-                f"std × {ratio:.1f} at x = 3.7"
+                f"{label}, {n_months} months, {record['config']['n_steps']:,} steps: "
+                f"std × {record['metrics']['ratio']:.1f} at x = 3.7"
             )
         rows[0].legend(loc="lower left", ncols=2, labelspacing=0.2)
         rows[-1].set_xlabel("standardised time")
@@ -217,7 +218,8 @@ def _parabola_rmse(n_months: int) -> float:
     return _rmse(fitted[:, 0], data.y)
 
 
-def _label(config: dict) -> str:
+def _label(record: Record) -> str:
+    config = record["config"]
     activation = {"relu": "ReLU", "tanh": "tanh"}[config["activation"]]
     return f"{activation}, {config['n_hidden']} × {config['width']}, p_drop {config['p_drop']:g}"
 

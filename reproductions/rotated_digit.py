@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -178,13 +179,17 @@ def figure(records: list[Record]) -> Figure:
         top.set_title(f"First 1 of the test set: {n_passes} draws (small) and their mean")
         top.legend(loc="center", bbox_to_anchor=(0.46, 0.5))
         for one in range(n_ones):
-            names = ("predictive entropy", "mutual information") if one == 0 else (None, None)
-            bottom.plot(
-                degrees, arrays["entropy"][:, one], color=INK, ls="-", lw=0.8, label=names[0]
-            )
-            bottom.plot(
-                degrees, arrays["information"][:, one], color=BLUE, ls="--", lw=0.8, label=names[1]
-            )
+            for name, label, colour, dash in (
+                ("entropy", "predictive entropy", INK, "-"),
+                ("information", "mutual information", BLUE, "--"),
+            ):
+                look = {
+                    "color": colour,
+                    "ls": dash,
+                    "lw": 0.8,
+                    "label": label if one == 0 else None,
+                }
+                bottom.plot(degrees, arrays[name][:, one], **look)
         bottom.set(xlabel="rotation (degrees, clockwise positive)", xticks=degrees.tolist()[1::2])
         bottom.set(ylabel="nats", ylim=(-0.05, 2.4))
         bottom.set_title(f"Uncertainty about each of the first {n_ones} ones of the test set")
@@ -201,24 +206,19 @@ def _sequence(record: Record, one: int, direction: int, what: str = "classes") -
 
 def _counts(records: list[Record]) -> str:
     """For each direction, how often the sequences have the features of the published one."""
-    rows = []
+    n_ones, rows = len(records[0]["arrays"]["test_index"]), []
     for name, direction in (("clockwise", 1), ("anticlockwise", -1)):
-        sequences = [
-            _sequence(record, one, direction)
-            for record in records
-            for one in range(len(record["arrays"]["classes"][0]))
-        ]
-        agree = [
-            sum(a == b for a, b in zip(sequence, PUBLISHED, strict=True)) for sequence in sequences
-        ]
+        runs = itertools.product(records, range(n_ones))
+        classes = np.array([_sequence(record, one, direction) for record, one in runs])
+        agree = (classes == PUBLISHED).sum(1)
         counts = [
-            len(sequences),
-            sum(s[0] == 1 for s in sequences),
-            sum(s[-1] == 7 for s in sequences),
-            sum(5 in s for s in sequences),
-            agree.count(len(PUBLISHED)),
+            len(classes),
+            (classes[:, 0] == 1).sum(),
+            (classes[:, -1] == 7).sum(),
+            (classes == 5).any(1).sum(),
+            (agree == len(PUBLISHED)).sum(),
         ]
-        rows.append([name, *map(str, counts), f"{sum(agree) / len(agree):.1f}"])
+        rows.append([name, *map(str, counts), f"{agree.mean():.1f}"])
     head = ["direction", "sequences", "start with 1", "end with 7", "have a 5"]
     head += ["equal the published", "positions that agree, mean of 12"]
     return markdown.table(head, rows)

@@ -4,6 +4,8 @@ import re
 
 import pytest
 import torch
+from matplotlib.figure import Figure
+from matplotlib.path import Path
 from torch.distributions import MultivariateNormal
 
 from bdl_lessons.datasets import bioassay
@@ -79,6 +81,22 @@ def test_contours_hold_the_mass_they_are_named_after():
     distance2 = (outer @ torch.linalg.inv(corr) * outer).sum(-1)
     expected = -2 * torch.log(torch.tensor(1 - evidence_bar.MASS[0]))
     assert (distance2 - expected).abs().max() < 0.05
+
+
+def test_ellipses_hold_the_mass_of_q_they_are_named_after():
+    figure = Figure()
+    update = evidence_bar.build_figure(figure)
+    update(shift_1=0.6, shift_2=-0.4, scale=0.8, correlation=0.7, posterior=LINE)
+    q = MultivariateNormal(
+        torch.tensor([0.6, -0.4]), 0.8**2 * torch.tensor([[1.0, 0.7], [0.7, 1.0]])
+    )
+    torch.manual_seed(0)
+    draws = q.sample((40_000,)).numpy()
+    shares = [
+        Path(ellipse.get_xydata()).contains_points(draws).mean()
+        for ellipse in figure.axes[0].lines[: len(evidence_bar.MASS)]
+    ]
+    assert shares == pytest.approx([0.9, 0.5, 0.1], abs=0.015)
 
 
 def test_every_end_of_every_slider_draws(panel):

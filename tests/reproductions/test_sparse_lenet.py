@@ -1,9 +1,10 @@
 import pytest
 import torch
 
+from bdl_lessons.datasets import Classification
 from bdl_lessons.inference import compression, sparsity, zero_pruned
 from reproductions import sparse_lenet, sparse_lenet_report
-from reproductions.experiment import published_table
+from reproductions.experiment import Trial, published_table
 
 
 def record(
@@ -78,6 +79,32 @@ def test_compression_is_a_count_of_the_weights_that_are_not_zero():
             n_left += sum(value != 0 for value in row.tolist())
     assert 1 < n_all / n_left < 3  # from the random start: some weights are near 0
     assert compression(sparsity(net)) == pytest.approx(n_all / n_left)
+
+
+def test_the_errors_are_those_after_and_before_pruning(monkeypatch):
+    """The weights that tell the two classes apart are pruned: then every answer is 0."""
+    y = torch.arange(40) % 2
+    x = y[:, None, None, None] * torch.ones(28, 28)
+    few = Classification("few", x, y, x, y, ("0", "1"))
+    monkeypatch.setattr(sparse_lenet, "mnist", lambda *sizes: few)
+
+    def train(net, x, y, *rest):
+        """Unit 0 of each layer hands the first pixel on; the bias of the output says 0."""
+        with torch.no_grad():
+            for layer in (net[0], net[2], net[4]):
+                layer.mu.zero_()
+                layer.bias.zero_()
+                layer.mu[0, 0] = 100.0
+                layer.noise.log_sigma2.fill_(-20.0)
+            net[4].mu[:2, 0] = torch.tensor([-1000.0, 1000.0])
+            net[4].bias[0] = 1.0
+            net[2].noise.log_sigma2.fill_(20.0)  # noise: all of the second layer goes
+        return 1.0
+
+    monkeypatch.setattr(sparse_lenet, "train", train)
+    config = sparse_lenet.trials("quick")[0].config
+    metrics = sparse_lenet.run(Trial({**config, "network": "LeNet-300-100"}, seed=0)).metrics
+    assert (metrics["error_unpruned"], metrics["error"]) == pytest.approx((0.0, 50.0))
 
 
 def test_published_compressions_follow_from_the_published_sparsities():
