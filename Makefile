@@ -1,9 +1,11 @@
 # Needs only Python 3.11–3.13 and make. Every target installs what it needs into .venv first.
 PYTHON ?= python3
 LAB_FLAGS ?=
-BIN := .venv/bin
-STAMP := .venv/installed
-RECIPE := requirements.lock pyproject.toml setup.py
+VENV := .venv
+LOCK := requirements.lock
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+RECIPE := $(LOCK) pyproject.toml setup.py
 
 # Tests run on two workers of one thread each; small tensors gain nothing from more.
 WORKERS := 2
@@ -50,6 +52,31 @@ kernel-none kernel-avx2 kernel-one-thread kernel-two-threads: install
 	    print('$@:', torch.backends.cpu.get_cpu_capability(), torch.get_num_threads(), 'thread(s)')"
 	$(TEST) $(UNIT)
 	BDL_CHECK_FIGURES=1 $(TEST) $(NOTEBOOKS)
+
+# The tests with other versions, each in an environment of its own (some GB) in build/versions, which
+# is kept: torch-X is the lock with PyTorch X, or with the newest there is; pythonX the lock with
+# this Python; oldest what pyproject.toml names as the lower bounds. One line tells how each ended.
+# make test-versions VERSIONS="oldest torch-2.11.0" runs some of them.
+VERSIONS ?= oldest torch-2.11.0 torch-newest python3.12 python3.13
+WANTED = cat requirements.lock
+version-torch-%: WANTED = sed 's/^torch==.*/torch==$(@:version-torch-%=%)/' requirements.lock
+version-torch-newest: WANTED = sed 's/^torch==.*/torch/' requirements.lock
+version-python%: override PYTHON = $(@:version-%=%)
+version-oldest: override PYTHON = python3.11
+version-oldest: WANTED = sed -n 's/^ *"\([a-z-]*\)>=\([0-9.]*\)",$$/\1==\2.*/p' pyproject.toml
+
+.PHONY: test-versions $(VERSIONS:%=version-%)
+test-versions:
+	@$(MAKE) --no-print-directory --keep-going $(VERSIONS:%=version-%)
+
+$(VERSIONS:%=version-%): version-%:
+	@mkdir -p build/versions
+	@$(WANTED) | sort -u > build/versions/$*.lock
+	@$(MAKE) --no-print-directory unit notebooks test-device PYTHON=$(PYTHON) \
+	    VENV=build/versions/$* LOCK=build/versions/$*.lock \
+	    UNIT="$(UNIT) --deselect=tests/test_packaging.py::test_what_is_installed_is_what_is_locked" \
+	    > build/versions/$*.log 2>&1 && echo "$*: passed" || \
+	    { echo "$*: FAILED, see build/versions/$*.log"; exit 1; }
 
 # Every lesson on a simulated GPU (the package's part is among the unit tests), and everything on a
 # real one. make test-gpu GPU_PYTHON=python3 takes an interpreter that has PyTorch and the packages
@@ -99,9 +126,9 @@ $(STAMP)-again:
 	@$(PYTHON) -c "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))" || \
 	    { echo "Python 3.11, 3.12 or 3.13 is needed, found: $$($(PYTHON) --version 2>&1)."; \
 	      echo "Install one and name it: make PYTHON=python3.12 ..."; exit 1; }
-	@test "$$(head -n 1 $(STAMP) 2> /dev/null)" = "$(CURDIR)" || rm -rf .venv
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@test "$$(head -n 1 $(STAMP) 2> /dev/null)" = "$(CURDIR)" || rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(LOCK)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@$(NOW_INSTALLED) > $(STAMP)
 
