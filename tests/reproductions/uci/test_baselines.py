@@ -42,3 +42,14 @@ def test_the_gp_is_fitted_where_the_line_search_tries_vanishing_length_scales():
     assert draws.shape == (100, 1, 60)
     assert (draws.mean(0) - y).square().mean().sqrt() < 0.03
     assert draws.std(0).mean() < 0.03
+
+
+def test_the_gp_draws_with_the_standard_deviation_of_its_prediction():
+    x = torch.randn(30, 1, generator=gen(1)).double()
+    y = x[:, 0].sin() + 0.1 * torch.randn(30, generator=gen(2)).double()
+    far = torch.linspace(-4, 4, 9).double()[:, None]
+    draws = ExactGP("").train([{}], x[None], y[None], {}, gen())(far[None], 20_000, gen(3))[:, 0]
+    mean, var = ExactGP("")._fitted(x, y).predict(far)
+    assert var.max() > 5 * var.min()
+    torch.testing.assert_close(draws.var(0).double(), var, rtol=0.05, atol=0)
+    assert ((draws.mean(0) - mean) / (var / 20_000).sqrt()).abs().max() < 5

@@ -1,0 +1,253 @@
+"""The contracts of all experiments, a row for each."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+
+from bdl_lessons import datasets
+from bdl_lessons.datasets.splits import splits
+from reproductions import Trial
+from reproductions.images import classification, colour
+from reproductions.uci.methods import METHODS
+from reproductions.uci.trials import trials as uci_trials
+
+from . import contracts
+from .contracts import Row
+
+# ----------------------------------------------------------------------------- regression on UCI
+N_ROWS, N_SPLITS = 40, 3
+
+
+def yachts(altered, name="yacht"):
+    """Noise around a line. Altered: other numbers in the test part of the first split."""
+    generator = torch.Generator().manual_seed(0)
+    x = 5 + torch.randn(N_ROWS, 3, generator=generator).double()
+    y = 30 + 10 * (x[:, 0] + 0.3 * torch.randn(N_ROWS, generator=generator))
+    test = torch.from_numpy(splits(N_ROWS, 1)[0][1])
+    if altered:
+        x[test], y[test] = x[test] + 7, y[test] + 100
+    return datasets.Regression("yacht", x, y, ("",) * 3, "", "")
+
+
+def uci_trial(method):
+    config = next(t.config for t in uci_trials("paper") if t.config["method"] == method)
+    sizes = {"n_splits": N_SPLITS, "n_hidden": 4, "batch_size": 8, "n_steps": 16, "n_samples": 4}
+    grid = [dict(point) for point in METHODS[method].grid[:2]]
+    return Trial({**config, **sizes, "n_samples_val": 3, "data": "yacht", "grid": grid}, seed=0)
+
+
+def uci_plan(trial, result):
+    """The grid for every split on 29 rows, what was chosen on 36, and one network to be timed."""
+    grid, method = trial.config["grid"], trial.config["method"]
+    chosen = [grid[point]["kl_weight"] for point in result.arrays["point"]]
+    plans = _uci_plan(method, [point["kl_weight"] for point in grid for _ in range(N_SPLITS)], 3)
+    plans += _uci_plan(method, chosen, 4)
+    if method not in ("SWAG", "SLANG", "GP"):
+        plans += [(plans[0][0], grid[0]["kl_weight"], plans[0][2])]
+    return plans
+
+
+def _uci_plan(method, weights, steps_an_epoch):
+    if method == "GP":
+        return [({"exact"}, 0.0, 0.0)] * len(weights)
+    if method == "SLANG":
+        return [({"mean"}, weights, _cosine(0.03, 8)), ({"shared"}, 1.0, 0.02)]
+    if method == "SWAG":
+        rates = _falling(0.05, 16 // steps_an_epoch, 16 // steps_an_epoch // 2, steps_an_epoch)
+        return [({"mean"}, weights, rates)]
+    sampling = "shared" if method == "BBB" else "per_example"
+    return [({sampling}, weights * (5 if method == "D.E" else 1), _cosine(0.03, 16))]
+
+
+def _cosine(rate, n_steps):
+    return [rate * (1 + math.cos(math.pi * t / n_steps)) / 2 for t in range(n_steps)]
+
+
+def _falling(rate, n_epochs, collect_from, steps_an_epoch):
+    """Of SWAG: a straight line from 1 at half of ``collect_from`` to 0.2 at 0.9 of it."""
+    factors = [np.interp(e / collect_from, [0.5, 0.9], [1, 0.2]) for e in range(n_epochs)]
+    return rate * np.repeat(factors, steps_an_epoch)
+
+
+def uci_record(trial, result, seen):
+    metrics, arrays = {}, {}
+    for name in ("rmse", "log_likelihood", "log_likelihood_grid_tau"):
+        values = result.arrays[name]
+        metrics[name] = np.mean(values)
+        metrics[f"{name}_error"] = np.std(values, ddof=1) / math.sqrt(N_SPLITS)
+    if seen.outputs:  # a Gaussian process asks no network
+        outputs = seen.outputs[-1].squeeze(-1).double().numpy()  # at the standardised test rows
+        y, rmse, likelihood = yachts(False).y.numpy(), [], []
+        for split, (train, test) in enumerate(splits(N_ROWS, N_SPLITS)):
+            draws = outputs[:, split::N_SPLITS].reshape(-1, len(test))  # of each of its networks
+            draws = y[train].mean() + y[train].std() * draws
+            rmse.append(np.sqrt(np.mean((draws.mean(0) - y[test]) ** 2)))
+            tau = result.arrays["tau"][split]
+            density = np.sqrt(tau / (2 * np.pi)) * np.exp(-tau / 2 * (draws - y[test]) ** 2)
+            likelihood.append(np.log(density.mean(0)).mean())
+        arrays = {"rmse": rmse, "log_likelihood": likelihood}
+    return metrics, arrays
+
+
+# ---------------------------------------------------------------------------------------- images
+IMAGES = {"n_train": 96, "n_test": 40, "n_val": 32, "batch_size": 32, "epochs": 3}
+IMAGES |= {"warm_up_epochs": 2, "n_draws_per_epoch": 2, "n_val_samples": 2, "n_samples": 3}
+IMAGES |= {"swag_epochs": 2, "slang_epochs": 1}
+PER_EPOCH = 2  # batches of 32 in the 64 images that are not for validation
+
+
+def pictures(altered, shape, name, n_train=0, n_test=0):
+    """Noise whose brightness gives the class away. Altered: other test images and labels."""
+    generator = torch.Generator().manual_seed(len(name))
+    y = torch.arange(n_train + n_test) % 10
+    x = torch.rand(len(y), *shape, generator=generator) + (y / 10)[:, None, None, None]
+    x_test, y_test = x[n_train:], y[n_train:]
+    if altered:
+        x_test, y_test = 3 - 2 * x_test, (y_test + 3) % 10
+    classes = tuple("0123456789")
+    return datasets.Classification(name, x[:n_train], y[:n_train], x_test, y_test, classes)
+
+
+def image_trial(config, method):
+    networks = {"n_networks": 2} if method == "D.E" else {}
+    return Trial({**config, **IMAGES, **networks}, seed=0)
+
+
+def colour_settings(method):
+    return {**colour._PUBLISHED_SIZE, **colour.SETTINGS[method]}
+
+
+def image_plan(trial, result):
+    config, method = trial.config, trial.config["method"]
+    n_steps = config["epochs"] * PER_EPOCH
+    weight = 1.0 if method == "SLANG" else config["kl_weight"]
+    weights = [weight * min(1, step / (2 * PER_EPOCH)) for step in range(n_steps)]
+    rates = [config["learning_rate"]] * n_steps
+    if "patience" not in config:
+        rates = [rate * (1 - step / n_steps) for step, rate in enumerate(rates)]
+    sampling = {"shared"} if method == "BBB" else {"per_example"}
+    if method == "SWAG" and "patience" not in config:  # by descent with momentum from the start
+        return [({"mean"}, config["kl_weight"], _falling(config["learning_rate"], 5, 3, PER_EPOCH))]
+    if method == "SWAG":
+        weights += [config["kl_weight"]] * (2 * PER_EPOCH)
+        rates += [config["swag_lr"]] * (2 * PER_EPOCH)
+        sampling = {"per_example", "mean"}
+    if method == "SLANG":
+        weights += [config["kl_weight"]] * PER_EPOCH
+        rates += [config["slang_lr"]] * PER_EPOCH
+        sampling = {"per_example", "shared"}
+    return [(sampling, [[w] for w in weights], rates)] * config.get("n_networks", 1)
+
+
+def image_record(trial, result, seen):
+    """From the last outputs, for held-out, test and other images, and those of the epochs."""
+    config, method = trial.config, trial.config["method"]
+    n_calls = config.get("n_networks", 1) if method in ("MAP", "D.E") else 1
+    sets = ["held out", config["data"], *config["ood"]]
+    last = seen.outputs[-n_calls * len(sets) :]
+    probs = {}
+    for k, name in enumerate(sets):
+        outputs = last[k * n_calls : (k + 1) * n_calls]
+        outputs = torch.stack(outputs) if method in ("MAP", "D.E") else outputs[0]
+        probs[name] = outputs.double().softmax(-1).mean(0).numpy()
+    labels = np.arange(96 + 40) % 10
+    held_out, test = labels[64:96], labels[96:]
+    p = probs[config["data"]]
+    right = p.argmax(1) == test
+    bins = np.ceil(15 * p.max(1)).clip(1)
+    gaps = [abs((right - p.max(1))[bins == b].sum()) for b in range(1, 16)]
+    metrics = {
+        "val_nll": _nll(probs["held out"], held_out),
+        "nll": _nll(p, test),
+        "accuracy_percent": 100 * right.mean(),
+        "ece": sum(gaps) / len(test),
+    }
+    arrays = {f"entropy/{name}": _counts(_entropy(probs[name])) for name in sets[1:]}
+    for name in config["ood"]:
+        ours = np.repeat([1, 0], [len(p), len(probs[name])])
+        scores = {"max softmax": lambda q: q.max(1), "entropy": lambda q: -_entropy(q)}
+        for score, of in scores.items():
+            both = np.concatenate([of(p), of(probs[name])])
+            metrics[f"{name}/{score}/auroc"] = roc_auc_score(ours, both)
+    if "patience" in config:
+        n_networks, n_epochs = config.get("n_networks", 1), config["epochs"]
+        each = [o.double().softmax(-1).mean(0).numpy() for o in seen.outputs]
+        curve = [_nll(q, held_out) for q in each[: n_networks * n_epochs]]
+        arrays["val_nll"] = np.reshape(curve, (n_networks, n_epochs))
+        metrics |= {
+            "epochs": 3,
+            "no_better": 0,
+            "best_epoch": 1 + arrays["val_nll"].argmin(1).mean(),
+        }
+    return metrics, arrays
+
+
+def _nll(probs, labels):
+    return -np.log(probs[np.arange(len(labels)), labels]).mean()
+
+
+def _entropy(probs):
+    return -(probs * np.log(probs)).sum(1)
+
+
+def _counts(entropies):
+    return np.histogram(entropies, 20, (0, math.log(10)))[0]
+
+
+ROWS = [
+    Row(
+        "uci",
+        {m: uci_trial(m) for m in ("MCD", "VSD", "BBB", "D.E", "SWAG", "SLANG", "GP")},
+        lambda altered: {"reproductions.uci.experiment.uci": partial(yachts, altered)},
+        uci_plan,
+        uci_record,
+        choices=("point", "tau", "kl_weight"),
+        alone={"n_splits": 1},
+    ),
+    Row(
+        "image_classification",
+        {
+            m: image_trial(classification._config("mnist", m, classification.GRID[m][0]), m)
+            for m in ("MAP", "D.E", "MCD", "VSD T=2", "SWAG", "BBB-LRT", "BBB", "MNF", "SLANG")
+        },
+        lambda altered: {"bdl_lessons.datasets.load": partial(pictures, altered, (1, 28, 28))},
+        image_plan,
+        image_record,
+        choices=("val_nll",),
+    ),
+    Row(
+        "image_classification_colour",
+        {
+            m: image_trial(colour._trial("LeNet5", "svhn", m, colour_settings(m)).config, m)
+            for m in ("MAP", "VSD T=2", "BBB", "D.E", "SWAG")
+        },
+        lambda altered: {"bdl_lessons.datasets.load": partial(pictures, altered, (3, 32, 32))},
+        image_plan,
+        image_record,
+        choices=("val_nll",),
+    ),
+]
+EACH = [
+    pytest.param(row, label, id=f"{row.experiment}, {label}")
+    for row in ROWS
+    for label in row.trials
+]
+
+
+@pytest.mark.parametrize(("row", "label"), EACH)
+def test_other_test_rows_change_no_training_input_and_no_choice(row, label):
+    contracts.check_test_rows_change_no_training(row, label)
+
+
+@pytest.mark.parametrize(("row", "label"), EACH)
+def test_each_method_is_trained_with_its_own_sampling_weight_and_rate(row, label):
+    contracts.check_each_method_has_its_plan(row, label)
+
+
+@pytest.mark.parametrize(("row", "label"), EACH)
+def test_what_is_recorded_is_its_definition(row, label):
+    contracts.check_the_record_is_its_definition(row, label)
