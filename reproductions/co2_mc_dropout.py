@@ -21,6 +21,7 @@ from bdl_lessons.datasets import GAL_SPAN, co2, detrended
 from bdl_lessons.inference import adam, fit, predict
 from bdl_lessons.models import BinaryDropout, Deterministic, Network, initialise, mlp
 from bdl_lessons.probability import gaussian_nll
+from reproductions.checkpoint import Checkpoint
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.records import Record, rounded
 from reproductions.tables import table_of
@@ -82,7 +83,7 @@ def run(trial: Trial) -> TrialResult:
         batch_size=config["batch_size"],
         kl_weight=0.0,
         schedule=lambda step: 1 - step / n_steps,
-        checkpoint=trial.checkpoint,
+        callback=Checkpoint(trial, net, generator, x, y),
     )
     points = torch.cat([x, torch.tensor(BEYOND, device=on)[:, None]])
     draws = predict(net, points, config["n_samples"], "shared", generator=generator)[..., 0]

@@ -23,6 +23,7 @@ from bdl_lessons.datasets.rotation import rotated
 from bdl_lessons.evaluation import error_percent, mutual_information, predictive_entropy
 from bdl_lessons.inference import fit, inverse_decay, predict, predict_mean, sgd
 from bdl_lessons.models import BinaryDropout, Network, initialise, lenet5
+from reproductions.checkpoint import Checkpoint
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.measure import mean_weights
 from reproductions.records import Record, rounded
@@ -65,17 +66,18 @@ def run(trial: Trial) -> TrialResult:
     data = mnist(config["n_train"], config["n_test"])
     generator = torch.Generator(on).manual_seed(trial.seed)
     net = make_network(config, generator)
+    x_train, y_train = (data.x_train * CAFFE_SCALE).to(on), data.y_train.to(on)
     fit(
         net,
-        (data.x_train * CAFFE_SCALE).to(on),
-        data.y_train.to(on),
+        x_train,
+        y_train,
         cross_entropy,
         n_steps=config["n_steps"],
         generator=generator,
         optimizer=sgd(config["learning_rate"], config["momentum"]),
         batch_size=config["batch_size"],
         schedule=inverse_decay(1e-4, 0.75),
-        checkpoint=trial.checkpoint,
+        callback=Checkpoint(trial, net, generator, x_train, y_train),
     )
     x_test, y_test = (data.x_test * CAFFE_SCALE).to(on), data.y_test.to(on)
     n_samples = config["n_samples"]

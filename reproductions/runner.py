@@ -27,7 +27,7 @@ from tqdm import tqdm
 
 from bdl_lessons.core import device
 from bdl_lessons.core.validation import integer
-from bdl_lessons.inference.checkpoint import seconds_before
+from reproductions.checkpoint import seconds_before
 from reproductions.experiment import Experiment, Trial
 from reproductions.records import (
     RESULTS_FOLDER,

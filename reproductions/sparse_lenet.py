@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from statistics import median
 
 import torch
@@ -32,10 +31,10 @@ from bdl_lessons.inference import (
     to_sparse,
     zero_pruned,
 )
-from bdl_lessons.inference.checkpoint import seconds_before
 from bdl_lessons.inference.prune import THRESHOLD
 from bdl_lessons.models import ARD, LayerFactory, Network, SparseVD, mlp
 from bdl_lessons.probability import kl_warmup
+from reproductions.checkpoint import Checkpoint, seconds_before
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.measure import interleaved_times, mean_weights
 from reproductions.remove_dead_units import n_hidden, remove_dead_units
@@ -98,7 +97,7 @@ def run(trial: Trial) -> TrialResult:
     y_train, y_test = data.y_train.to(on), data.y_test.to(on)
     generator = torch.Generator(on).manual_seed(trial.seed)
     net = make_network(config, generator)
-    seconds = train(net, x_train, y_train, config, generator, trial.checkpoint)
+    seconds = train(net, x_train, y_train, trial, generator)
 
     rows, small = sparsity(net), zero_pruned(net)
     unpruned, less, stored = (
@@ -161,17 +160,11 @@ def make_network(config: dict, generator: torch.Generator) -> Network:
     return net
 
 
-def train(
-    net: Network,
-    x: Tensor,
-    y: Tensor,
-    config: dict,
-    generator: torch.Generator,
-    checkpoint: Path | None = None,
-) -> float:
-    """Fit ``net`` by the schedule of ``config``; returns the seconds it took, stops left out."""
+def train(net: Network, x: Tensor, y: Tensor, trial: Trial, generator: torch.Generator) -> float:
+    """Fit ``net`` by the trial's schedule; returns the seconds it took, stops left out."""
+    config = trial.config
     n_steps = config["n_epochs"] * (config["n_train"] // config["batch_size"])
-    began = time.perf_counter() - seconds_before(checkpoint)
+    began = time.perf_counter() - seconds_before(trial.checkpoint)
     fit(
         net,
         x,
@@ -183,7 +176,7 @@ def train(
         batch_size=config["batch_size"],
         kl_weight=lambda step: kl_weight(step / n_steps),
         schedule=lambda step: learning_rate_factor(step / n_steps, config["network"]),
-        checkpoint=checkpoint,
+        callback=Checkpoint(trial, net, generator, x, y),
     )
     return time.perf_counter() - began
 

@@ -72,7 +72,7 @@ def test_every_public_callable_is_in_the_table_or_plain(subpackage):
 @pytest.mark.parametrize("name", BY_NAME)
 def test_every_argument_of_a_border_is_varied(name):
     border = BY_NAME[name]
-    left_out = {"batch_shape", "active_dims", "dtype", "device", "weight_kl", "kl", "checkpoint"}
+    left_out = {"batch_shape", "active_dims", "dtype", "device", "weight_kl", "kl", "callback"}
     left_out |= {"nll_args", "self", "args", "kwargs", "options", "folder"}
     assert inspect.signature(border.function).parameters.keys() - left_out == border.valid().keys()
 

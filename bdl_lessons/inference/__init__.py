@@ -8,4 +8,6 @@ from bdl_lessons.inference.predict import predict, predict_mean
 from bdl_lessons.inference.prune import (
     PrunedNetwork, compression, layer_log_alpha, sparsity, to_sparse, zero_pruned,
 )
-from bdl_lessons.inference.train import OptimizerFactory, adam, fit, inverse_decay, optimize, sgd
+from bdl_lessons.inference.train import (
+    OptimizerFactory, Run, adam, fit, inverse_decay, optimize, sgd,
+)

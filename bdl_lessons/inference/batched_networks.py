@@ -104,7 +104,7 @@ def fit_batched(
 ) -> Tensor:
     """Train all networks in place; returns the loss of each before each step, ``(n_steps, M)``.
 
-    The arguments are those of :func:`bdl_lessons.inference.fit`, without ``checkpoint``, but for:
+    The arguments are those of :func:`bdl_lessons.inference.fit`, without ``callback``, but for:
 
     Args:
         x, y: a training set for each network, ``(M, N, ...)``. For the same examples

@@ -9,8 +9,8 @@ A step draws a minibatch of B of the N examples and the weights, and follows the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import repeat
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,6 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from bdl_lessons.core import validation
 from bdl_lessons.core.validation import typechecked
-from bdl_lessons.inference.checkpoint import Checkpoint
 from bdl_lessons.models import Network, Sampling
 from bdl_lessons.probability import elbo_loss
 
@@ -28,6 +27,27 @@ OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 KLWeight = float | Tensor | Callable[[int], float | Tensor]
 
 _CHECK_EVERY = 100
+
+
+@dataclass
+class Run:
+    """Where a training run stands, for the ``callback`` of :func:`fit`.
+
+    Attributes:
+        epoch: steps in an epoch; the order of the examples is drawn at its beginning.
+        done: steps that were taken.
+        losses: ``(n_steps, ...)``, the first ``done`` of them known; None before the first step.
+    """
+
+    optimizer: Optimizer
+    scheduler: LambdaLR | None
+    n_steps: int
+    epoch: int
+    done: int = 0
+    losses: Tensor | None = None
+
+
+Callback = Callable[[Run], None]
 
 
 @typechecked
@@ -44,7 +64,7 @@ def fit(
     kl_weight: KLWeight = 1.0,
     sampling: Sampling = "per_example",
     schedule: Callable[[int], float] | None = None,
-    checkpoint: Path | str | None = None,
+    callback: Callback | None = None,
 ) -> Tensor:
     """Train ``model`` in place; returns the loss before each step, ``(n_steps,)``, nats an example.
 
@@ -59,12 +79,12 @@ def fit(
             ``lambda step: kl_warmup(step, 0, 1000)``.
         sampling: which draw of the weights a step uses.
         schedule: factor on the learning rate at step i, e.g. ``inverse_decay(1e-4, 0.25)``.
-        checkpoint: a file for the state of the run, written about once a minute. If it is there,
-            the run goes on from it; see :mod:`bdl_lessons.inference.checkpoint`.
+        callback: is called with the :class:`Run` before the first step, when it may restore an
+            earlier run by setting ``done`` and ``losses``, and after each step.
 
     Raises:
-        TypeError, ValueError: if lengths differ, ``n_steps`` or ``batch_size`` cannot be, nothing
-            in ``model`` can be trained, or the checkpoint is damaged or of another run.
+        TypeError, ValueError: if lengths differ, ``n_steps`` or ``batch_size`` cannot be, or
+            nothing in ``model`` can be trained.
         FloatingPointError: if the loss is NaN or infinite; the message names the step.
     """
     n_train = len(x)
@@ -81,13 +101,8 @@ def fit(
         nll_mean = nll(model(inputs, sampling, generator), targets)
         return with_kl(nll_mean, model, n_train, kl_weight, step)
 
-    kept = None
-    if checkpoint:
-        epoch = n_train // (batch_size or n_train)
-        weight = "a function" if callable(kl_weight) else float(kl_weight)
-        settings = {"sampling": sampling, "kl_weight": weight}
-        kept = Checkpoint(Path(checkpoint), model, generator, n_steps, epoch, n_train, settings)
-    return optimize(model.parameters(), loss_at, n_steps, optimizer, schedule, kept)
+    epoch = n_train // (batch_size or n_train)
+    return optimize(model.parameters(), loss_at, n_steps, optimizer, schedule, callback, epoch)
 
 
 def with_kl(
@@ -105,7 +120,8 @@ def optimize(
     n_steps: int,
     make_optimizer: OptimizerFactory,
     schedule: Callable[[int], float] | None = None,
-    checkpoint: Checkpoint | None = None,
+    callback: Callback | None = None,
+    epoch: int = 1,
 ) -> Tensor:
     """Minimise the sum of ``loss_at(step)``, ``(...)``; returns the losses, ``(n_steps, ...)``.
 
@@ -114,23 +130,25 @@ def optimize(
     """
     optimizer = make_optimizer(parameters)
     scheduler = LambdaLR(optimizer, schedule) if schedule else None
-    done, losses = checkpoint.load(optimizer, scheduler) if checkpoint else (0, None)
-    for step in range(done, n_steps):
+    run = Run(optimizer, scheduler, n_steps, epoch)
+    if callback:
+        callback(run)
+    for step in range(run.done, n_steps):
         loss = loss_at(step)
-        if losses is None:  # one block for all: small tensors that stay would splinter the memory
-            losses = loss.new_empty(n_steps, *loss.shape)
+        if run.losses is None:  # one block: small tensors that stay would splinter the memory
+            run.losses = loss.new_empty(n_steps, *loss.shape)
         optimizer.zero_grad(set_to_none=True)
         loss.sum().backward()
         optimizer.step()
         if scheduler:
             scheduler.step()
-        losses[step] = loss.detach()
-        due = checkpoint is not None and checkpoint.is_due(step + 1)
-        if due or (step + 1) % _CHECK_EVERY == 0 or step + 1 == n_steps:
-            _raise_if_diverged(losses[: step + 1])
-        if due:
-            checkpoint.save(step + 1, losses, optimizer, scheduler)
-    return losses
+        run.losses[step] = loss.detach()
+        run.done = step + 1
+        if callback:
+            callback(run)
+        if run.done % _CHECK_EVERY == 0 or run.done == n_steps:
+            _raise_if_diverged(run.losses[: run.done])
+    return run.losses
 
 
 def minibatches(

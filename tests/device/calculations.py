@@ -40,7 +40,8 @@ from bdl_lessons.models import (
     mlp,
 )
 from bdl_lessons.probability import gaussian_nll, kingma_kl, loguniform_kl
-from reproductions import methods
+from reproductions import Trial, methods
+from reproductions.checkpoint import Checkpoint
 from reproductions.images.resnet import resnet18
 from reproductions.posteriors.slang import fit_slang, predict_slang
 from reproductions.posteriors.swag import fit_swag, predict_swag
@@ -244,7 +245,8 @@ def checkpoint(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
         found = []
         for _ in range(2):
             net = network(BinaryDropout(0.5), on)
-            losses = fit(net, x, y, cross_entropy, generator=g, checkpoint=path, **options)
+            kept = Checkpoint(Trial({}, 0, path), net, g, x, y)
+            losses = fit(net, x, y, cross_entropy, generator=g, callback=kept, **options)
             found += [losses, net(x, "mean").detach()]
     return {"losses": found[0], "again": found[2], "outputs": found[1], "outputs again": found[3]}
 

@@ -13,8 +13,7 @@ import pytest
 import torch
 
 import reproductions
-from bdl_lessons.inference import checkpoint
-from reproductions import Trial, runner
+from reproductions import Trial, checkpoint, runner
 from reproductions.records import load_records
 
 from . import toy

@@ -13,6 +13,7 @@ from bdl_lessons.inference import adam, fit
 from bdl_lessons.models import GaussianDropout, initialise, mlp
 from bdl_lessons.probability import gaussian_nll
 from reproductions import Experiment, Trial, TrialResult
+from reproductions.checkpoint import Checkpoint
 
 
 def trials(scale, **config):
@@ -90,15 +91,16 @@ def fit_and_stop(trial, stop_at=None):
             raise InterruptedError("stopped")
         return 0.0
 
+    y = x.sum(1, keepdim=True)
     losses = fit(
         net,
         x,
-        x.sum(1, keepdim=True),
+        y,
         partial(gaussian_nll, tau=1.0),
         n_steps=30 + trial.config["n"],
         generator=generator,
         optimizer=adam(0.1),
         kl_weight=kl_weight,
-        checkpoint=trial.checkpoint,
+        callback=Checkpoint(trial, net, generator, x, y),
     )
     return TrialResult({"loss": losses[-1].item()}, {"losses": losses.tolist()})

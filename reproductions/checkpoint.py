@@ -1,0 +1,179 @@
+"""Checkpoints of a trial: the state of its training in a file, so that a stopped run goes on.
+
+What decides how a run continues is in the file: the network, the moments of the optimizer, the
+place in the schedule and the state of the random numbers. It is written at the end of an epoch,
+since within one the order of the examples would be needed too. A continued run ends where it
+would have ended in one piece, up to rounding.
+
+What the run depends on is in the file as well: the configuration and the seed of the trial, the
+data, the optimizer and its schedule, the layers. If any of it differs, the run is another one and
+is refused. The file begins with the SHA-256 of what follows, so a damaged one is never continued.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bdl_lessons.core.files import read_checked, write_checked
+from bdl_lessons.inference import Run
+from reproductions.experiment import Trial
+
+SECONDS_BETWEEN_WRITES = 60.0
+
+
+@dataclass
+class Checkpoint:
+    """The ``callback`` of :func:`bdl_lessons.inference.fit` that keeps a trial's state.
+
+    It writes when an epoch ends a minute after the last time, and at the end. A trial that has no
+    ``checkpoint`` keeps nothing.
+
+    Args:
+        trial: says where, and with its configuration and seed what is trained.
+        model: the network that is trained.
+        generator: the source of all random numbers of the run.
+        x, y: the training set.
+    """
+
+    trial: Trial
+    model: nn.Module
+    generator: torch.Generator
+    x: Tensor
+    y: Tensor
+
+    def __call__(self, run: Run) -> None:
+        """Before the first step, restore what is kept; after a step, write if it is time.
+
+        Raises:
+            ValueError: if the file is damaged, no checkpoint, or of another run.
+        """
+        path = self.trial.checkpoint
+        if path is None:
+            return
+        if run.losses is None:
+            self._began = self._written = time.monotonic()
+            self._depends_on = self._settings(run)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._restore(path, run)
+            return
+        ended = run.done % run.epoch == 0
+        waited = time.monotonic() - self._written >= SECONDS_BETWEEN_WRITES
+        due = (ended and waited) or run.done == run.n_steps
+        if due and run.losses[: run.done].isfinite().all():
+            self._save(path, run)
+
+    def _restore(self, path: Path, run: Run) -> None:
+        state = read(path)
+        if state is None:
+            return
+        found, wanted = state["run"], self._depends_on
+        differing = [
+            k for k in wanted.keys() | found.keys() if not _same(found.get(k), wanted.get(k))
+        ]
+        if differing:
+            names = ", ".join(f"{k} {found.get(k)}, not {wanted.get(k)}" for k in sorted(differing))
+            raise ValueError(
+                f"the checkpoint {path} is of another run: it has {names}; "
+                "delete it to start from the beginning"
+            )
+        self.model.load_state_dict(state["model"])
+        run.optimizer.load_state_dict(state["optimizer"])
+        if run.scheduler:
+            run.scheduler.load_state_dict(state["scheduler"])
+        self.generator.set_state(state["generator"])
+        self._began -= state["seconds"]
+        run.done = state["done"]
+        run.losses = state["losses"].to(next(self.model.parameters()).device)
+
+    def _save(self, path: Path, run: Run) -> None:
+        """Write the state; warn if that fails, since training can go on."""
+        self._written = time.monotonic()
+        state = {
+            "done": run.done,
+            "seconds": self._written - self._began,
+            "run": self._depends_on,
+            "model": self.model.state_dict(),
+            "optimizer": run.optimizer.state_dict(),
+            "scheduler": run.scheduler.state_dict() if run.scheduler else None,
+            "generator": self.generator.get_state(),
+            "losses": run.losses,
+        }
+        try:
+            write(path, state)
+        except OSError as error:  # a full disk
+            warnings.warn(
+                f"the checkpoint {path} was not written ({error}): training goes on without "
+                "it, and tries again",
+                stacklevel=4,
+            )
+
+    def _settings(self, run: Run) -> dict[str, Any]:
+        """What must be the same for a run to be continued."""
+        factors = run.scheduler.lr_lambdas[0] if run.scheduler else lambda step: 1.0
+        steps = torch.linspace(0, run.n_steps - 1, 9).int().tolist()
+        return dict(self.trial.config) | {
+            "seed": self.trial.seed,
+            "layers": repr(self.model),
+            "shapes": {name: list(v.shape) for name, v in self.model.state_dict().items()},
+            "n_steps": run.n_steps,
+            "steps in an epoch": run.epoch,
+            "optimizer": f"{type(run.optimizer).__name__} {run.optimizer.defaults}",
+            "learning rates": torch.tensor([factors(step) for step in steps]),
+            "device": self.generator.device.type,
+            "x": _projections(self.x),
+            "y": _projections(self.y),
+        }
+
+
+def seconds_before(path: Path | None) -> float:
+    """How long the run that left this checkpoint had trained by then; 0 if there is none."""
+    state = read(path) if path else None
+    return state["seconds"] if state else 0.0
+
+
+def write(path: Path, state: dict[str, Any]) -> None:
+    """Put ``state`` into the file, behind the hash of its bytes; all or nothing."""
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    write_checked(path, buffer.getbuffer())
+
+
+def read(path: Path) -> dict[str, Any] | None:
+    """The state in the file, ``None`` if there is no file.
+
+    Raises:
+        ValueError: if its bytes are not those that were written.
+    """
+    if not path.exists():
+        return None
+    content = read_checked(path)
+    if content is None:
+        raise ValueError(
+            f"{path} is damaged or no checkpoint: delete it, or give another path, to start "
+            "from the beginning"
+        )
+    return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+
+
+def _projections(values: Tensor) -> Tensor:
+    """Numbers that tell one data set from another, and do not depend on last bits: ``(6,)``."""
+    rows = values.detach().cpu().float().reshape(len(values), -1)
+    generator = torch.Generator().manual_seed(0)
+    left, right = (torch.randn(n, 4, generator=generator) for n in rows.shape)
+    norm = rows.norm()
+    projected = (rows @ right * left).sum(0) / norm.clamp(min=1e-30)
+    return torch.cat([projected, norm.log1p()[None], torch.tensor([len(rows)])])
+
+
+def _same(found: Any, wanted: Any) -> bool:
+    if isinstance(found, Tensor) and isinstance(wanted, Tensor):
+        return found.shape == wanted.shape and torch.allclose(found, wanted, rtol=1e-4, atol=1e-4)
+    return type(found) is type(wanted) and found == wanted
