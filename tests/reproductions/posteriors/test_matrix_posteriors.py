@@ -1,0 +1,332 @@
+"""Layers whose weights have one joint distribution: ELRG, VMG and MNF against dense Gaussians."""
+
+from functools import partial
+
+import pytest
+import torch
+from torch.distributions import MultivariateNormal, kl_divergence
+
+from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, predict_batched
+from bdl_lessons.models import Network, initialise, mlp
+from bdl_lessons.probability import gaussian_nll, molchanov_kl
+from reproductions.posteriors import vmg
+from reproductions.posteriors.elrg import ELRG
+from reproductions.posteriors.mnf import MNF
+from reproductions.posteriors.vmg import VMG
+
+N_DRAWS = 20_000
+FACTORIES = {
+    "ELRG": ELRG(rank=3, log_sigma2=-1.0),
+    "VMG": VMG(n_pseudo=2),
+    "VMG, m = 0": VMG(n_pseudo=0),
+    "MNF without flows": MNF(n_flows=0),
+}
+KINDS = ("linear", "no bias", "conv")
+CASES = pytest.mark.parametrize(
+    ("method", "kind"), [(method, kind) for method in FACTORIES for kind in KINDS]
+)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture(autouse=True)
+def wide_jitter(monkeypatch):
+    """Of VMG: enough to be seen in draws."""
+    monkeypatch.setattr(vmg, "JITTER", 0.01)
+
+
+def started(factory, kind, seed=10):
+    """A layer in float64, every parameter moved off its start value so that no two are alike."""
+    layer = factory.conv2d(2, 2, 2) if kind == "conv" else factory.linear(3, 2, kind != "no bias")
+    g = generator(seed)
+    layer = initialise(Network(layer), g)[0].double()
+    with torch.no_grad():
+        if isinstance(factory, MNF):  # variances that are seen in draws
+            layer.noise.log_sigma2.fill_(-2)
+        for parameter in layer.parameters():
+            parameter += 0.3 * torch.randn(parameter.shape, generator=g, dtype=torch.float64)
+    return layer
+
+
+def make(method, kind):
+    """With Gaussian weights: VMG has no noise on its pseudo-data, and larger pseudo-inputs."""
+    layer = started(FACTORIES[method], kind)
+    if method.startswith("VMG"):
+        with torch.no_grad():
+            layer.noise.pseudo_x.mul_(5)
+            layer.noise.raw_alpha.fill_(60)
+    return layer
+
+
+def inputs(kind, n=2):
+    shape = (2, 3, 3) if kind == "conv" else (3,)
+    return torch.randn(n, *shape, generator=generator(1), dtype=torch.float64)
+
+
+def dense_gaussian(layer):
+    """Mean and covariance of all weights and biases, written out."""
+    noise = layer.noise
+    with torch.no_grad():
+        if hasattr(noise, "factors"):
+            v = noise.factors.flatten(1)
+            return layer.mu.flatten(), noise.log_sigma2.exp().flatten().diag() + v.T @ v / len(v)
+        if hasattr(noise, "pseudo_x"):
+            return conditioned(layer, *unconditioned(layer))
+        mean = times(layer, noise.z_mean).flatten()
+        zero = times(layer, torch.zeros_like(noise.z_mean)).flatten()
+        J = torch.stack([times(layer, u).flatten() - zero for u in torch.eye(len(noise.z_mean))], 1)
+        cov = J @ noise.z_log_var.exp().diag() @ J.T + noise.log_sigma2.exp().flatten().diag()
+        return mean, cov
+
+
+def unconditioned(layer):
+    """The matrix Gaussian of VMG before its pseudo-data, row by row of (L, K + 1)."""
+    with torch.no_grad():
+        U = (2 * layer.noise.log_input_std).exp().diag() / layer.mu.shape[1]
+        V = (2 * layer.noise.log_output_std).exp().diag()
+        return layer.mu.flatten(), torch.kron(V, U)
+
+
+def conditioned(layer, mean, cov):
+    """On ``A W' + noise = B``, by the textbook formula."""
+    A, B = layer.noise.pseudo_x, layer.noise.pseudo_y
+    H = torch.kron(torch.eye(len(layer.mu)).double(), A)
+    V = (2 * layer.noise.log_output_std).exp().diag()
+    noise = vmg.JITTER * torch.kron(V, torch.eye(len(A)).double())
+    gain = cov @ H.T @ torch.linalg.inv(H @ cov @ H.T + noise)
+    return mean + gain @ (B.T.flatten() - H @ mean), cov - gain @ H @ cov
+
+
+def times(layer, z):
+    """The mean matrix of MNF given its factors, element by element: a bias of a linear layer has
+    none, that of a channel has the channel's."""
+    mean = layer.mu.detach().clone()
+    for j, k in torch.cartesian_prod(*map(torch.arange, mean.shape)).tolist():
+        if isinstance(layer, torch.nn.Conv2d):
+            mean[j, k] *= z[j]
+        elif k < len(z):
+            mean[j, k] *= z[k]
+    return mean
+
+
+def design(layer, x):
+    """``A`` with ``layer.activations(x, W).flatten(1) = A vec W``, by one basis matrix a column."""
+    shape = layer.mu.shape
+    basis = torch.eye(shape.numel(), dtype=x.dtype).view(-1, *shape)
+    columns = [layer.activations(x, matrix).flatten(1) for matrix in basis]
+    return torch.stack(columns, -1).detach()
+
+
+def assert_moments(samples, mean, cov, bound=5.0):
+    """Mean and covariance of Gaussian ``samples`` ``(N, D)`` within ``bound`` standard errors."""
+    n, var = len(samples), cov.diagonal()
+    assert ((samples.mean(0) - mean).abs() / (var / n).sqrt()).max() < bound
+    error = ((var[:, None] * var + cov.square()) / n).sqrt()
+    assert ((torch.cov(samples.T) - cov).abs() / error).max() < bound
+
+
+@CASES
+def test_draws_of_the_weights_and_their_mean_are_those_of_the_dense_gaussian(method, kind):
+    layer = make(method, kind)
+    mean, cov = dense_gaussian(layer)
+    with torch.no_grad():
+        assert_moments(layer.sample_weights(N_DRAWS, generator(2)).flatten(1), mean, cov)
+        torch.testing.assert_close(layer.noise.mean(layer.mu).flatten(), mean)
+
+
+@pytest.mark.parametrize("method", FACTORIES)
+def test_rows_of_an_example_have_the_distribution_of_a_matrix_each(method):
+    layer, x = make(method, "linear"), inputs("linear", 1)
+    mean, cov = dense_gaussian(layer)
+    A = design(layer, x)[0]
+    with torch.no_grad():
+        y = layer(x.expand(N_DRAWS, 2, 3), "per_example", generator(3))
+    for row in (0, 1):
+        assert_moments(y[:, row], A @ mean, A @ cov @ A.T)
+    assert abs(torch.corrcoef(y.flatten(1).T)[0, 2]) < 5 / N_DRAWS**0.5
+
+
+@pytest.mark.parametrize("method", FACTORIES)
+def test_a_convolution_has_the_covariance_between_channels_at_every_place(method):
+    layer, x = make(method, "conv"), inputs("conv", 1)
+    mean, cov = dense_gaussian(layer)
+    A = design(layer, x)[0]
+    with torch.no_grad():
+        y = layer(x.expand(N_DRAWS, 2, 3, 3), "per_example", generator(3)).flatten(1)
+    for place in range(4):
+        at = torch.tensor([place, 4 + place])
+        assert_moments(y[:, at], (A @ mean)[at], (A @ cov @ A.T)[at][:, at])
+
+
+@pytest.mark.parametrize("method", ["ELRG", "MNF without flows"])
+def test_a_direction_or_a_factor_moves_all_places_of_an_image_together(method):
+    """The diagonal is small here, because its places are drawn on their own.
+
+    A grouped convolution gives ranks first and channels second; reading them the other way round
+    leaves every shape as it is and mixes the ranks, as the public code of ELRG does.
+    """
+    layer = make(method, "conv")
+    with torch.no_grad():
+        layer.noise.log_sigma2.fill_(-12)
+    x = inputs("conv", 1)
+    mean, cov = dense_gaussian(layer)
+    A = design(layer, x)[0]
+    with torch.no_grad():
+        y = layer(x.expand(N_DRAWS, 2, 3, 3), "per_example", generator(3)).flatten(1)
+    assert_moments(y, A @ mean, A @ cov @ A.T)
+
+
+@CASES
+def test_function_is_one_matrix_for_all_rows(method, kind):
+    layer, x = make(method, kind), inputs(kind)
+    matrices = layer.sample_weights(2, generator(4)).flatten(1)
+    y = layer(x.expand(2, *x.shape), "shared", generator(4))
+    expected = torch.stack([design(layer, x) @ matrix for matrix in matrices])
+    torch.testing.assert_close(y.flatten(2), expected)
+
+
+@pytest.mark.parametrize("sampling", ["per_example", "shared", "mean"])
+@CASES
+def test_gradients(method, kind, sampling):
+    layer, x = make(method, kind), inputs(kind)
+    names = [name for name, _ in layer.named_parameters()]
+
+    def output(*values):
+        state = dict(zip(names, values, strict=True))
+        return torch.func.functional_call(layer, state, (x, sampling, generator(7)))
+
+    values = [p.detach().clone().requires_grad_() for p in layer.parameters()]
+    assert torch.autograd.gradcheck(output, values, fast_mode=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_kl_of_elrg_is_that_of_the_dense_gaussian(kind):
+    layer = make("ELRG", kind)
+    mean, cov = dense_gaussian(layer)
+    prior_cov = torch.eye(len(mean)).double() / layer.weight.shape[1]
+    prior = MultivariateNormal(torch.zeros_like(mean), prior_cov)
+    torch.testing.assert_close(layer.kl(), kl_divergence(MultivariateNormal(mean, cov), prior))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("method", ["VMG", "VMG, m = 0"])
+def test_the_kl_of_vmg_is_that_of_the_matrix_gaussian_and_of_the_noise_on_pseudo_data(method, kind):
+    """In units in which the prior is N(0, I); it is not that of the distribution that is drawn."""
+    layer = make(method, kind)
+    mean, cov = unconditioned(layer)
+    n_in = layer.mu.shape[1]
+    prior = MultivariateNormal(torch.zeros_like(mean), torch.eye(len(mean)).double())
+    kl = kl_divergence(MultivariateNormal(n_in**0.5 * mean, n_in * cov), prior)
+    kl_x, kl_y = molchanov_kl(layer.noise.log_alpha)
+    noise = layer.noise.pseudo_x.numel() * kl_x + layer.noise.pseudo_y.numel() * kl_y
+    torch.testing.assert_close(layer.kl(), kl + noise)
+    if method == "VMG":
+        mean, cov = dense_gaussian(layer)
+        assert kl_divergence(MultivariateNormal(n_in**0.5 * mean, n_in * cov), prior) > kl
+
+
+def test_pseudo_data_fix_what_the_layer_does_there(monkeypatch):
+    monkeypatch.setattr(vmg, "JITTER", 1e-8)
+    layer = make("VMG", "linear")
+    with torch.no_grad():
+        layer.noise.pseudo_x[:, -1] = 1  # the bias sees a constant 1
+        y = layer(layer.noise.pseudo_x[:, :-1].expand(5, 2, 3), "shared", generator())
+    torch.testing.assert_close(y, layer.noise.pseudo_y.expand(5, 2, 2), atol=1e-3, rtol=0)
+
+
+def test_noise_on_the_pseudo_data_widens_both_kinds_of_draws_alike():
+    layer = started(FACTORIES["VMG"], "linear")
+    with torch.no_grad():
+        layer.noise.raw_alpha.copy_(torch.tensor([60.0, 0.3]))
+        x = inputs("linear", 1)
+        rows = x.expand(N_DRAWS, 1, 3)
+        y = [layer(rows, s, generator(4))[:, 0] for s in ("per_example", "shared")]
+    mean, cov = dense_gaussian(layer)
+    A = design(layer, x)[0]
+    with torch.no_grad():
+        u = (2 * layer.noise.log_input_std).exp() / 4
+        P, B = layer.noise.pseudo_x, layer.noise.pseudo_y
+        gain = torch.linalg.solve(P * u @ P.T + 0.01 * torch.eye(2).double(), P * u)  # (m, K + 1)
+        to_row = torch.cat([x[0], torch.ones(1)]).double() @ gain.T
+        extra = layer.noise.log_alpha[1].exp() * (to_row.square() @ B.square()).diag()
+    for draws in y:
+        assert_moments(draws, A @ mean, A @ cov @ A.T + extra)
+
+
+@pytest.mark.parametrize("factory", [ELRG(), VMG(), MNF(z_mean=2)], ids=["ELRG", "VMG", "MNF"])
+def test_a_start_comes_from_the_generator_and_forgets_the_one_before(factory):
+    layer, starts = factory.linear(300, 2), []
+    drawn = [
+        parameter
+        for name, parameter in layer.noise.named_parameters()
+        if name not in ("log_sigma2", "z_log_var", "raw_alpha")  # they start at constants
+    ]
+    for _ in range(2):
+        initialise(Network(layer), generator(3))
+        starts.append([parameter.clone() for parameter in layer.parameters()])
+        with torch.no_grad():
+            for parameter in drawn:
+                parameter.add_(1.0)
+    torch.testing.assert_close(*starts)
+
+
+def test_start_values_are_the_published_ones():
+    dense = initialise(Network(ELRG().linear(800, 500)), generator(3))[0]
+    assert (dense.noise.factors.std() / dense.mu.std()).item() == pytest.approx(
+        0.5 / 5**0.5, rel=0.01
+    )
+    assert dense.noise.prior_var == 1 / 800
+    assert not dense.noise.log_sigma2.requires_grad
+    conv = initialise(Network(ELRG().conv2d(20, 50, 5)), generator(3))[0]
+    assert not conv.noise.factors.any()
+    assert conv.noise.prior_var == 1 / 20
+
+    noise = initialise(mlp((300, 2), VMG()), generator(3))[0].noise
+    assert noise.log_input_std[:-1].std().item() == pytest.approx(0.01, rel=0.2)
+    assert noise.log_input_std[-1].item() == pytest.approx(-4, abs=0.1)
+    assert noise.pseudo_x.abs().max() < 0.01
+    assert noise.pseudo_x.std().item() == pytest.approx(0.01 / 3**0.5, rel=0.1)
+
+    noise = initialise(Network(MNF().linear(800, 500)), generator(3))[0].noise
+    assert noise.z_mean.mean().item() == pytest.approx(0, abs=0.02)
+    assert (noise.log_sigma2[:, :-1] == -18).all()
+    assert (noise.log_sigma2[:, -1] == -9).all()
+    assert len(noise.z_mean) == 800
+    assert len(MNF().conv2d(1, 20, 5).noise.z_mean) == 20
+
+
+def test_a_row_of_zeros_has_finite_gradients():
+    layer = make("ELRG", "no bias")
+    layer(torch.zeros(2, 3).double(), "per_example", generator()).sum().backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in layer.parameters())
+
+
+@pytest.mark.parametrize("factory", [ELRG(), VMG(n_pseudo=1), MNF()], ids=["ELRG", "VMG", "MNF"])
+def test_members_side_by_side_fit_a_curve(factory, monkeypatch):
+    monkeypatch.setattr(vmg, "JITTER", 1e-4)
+    x = torch.linspace(-1, 1, 100)[:, None].expand(2, 100, 1)
+    y = torch.sin(3 * x)
+    members = BatchedNetworks([initialise(mlp((1, 20, 1), factory), generator(i)) for i in (0, 1)])
+    settings = {"n_steps": 150, "generator": generator(5), "optimizer": adam(0.03)}
+    fit_batched(members, x, y, partial(gaussian_nll, tau=100.0), **settings)
+    draws = predict_batched(members, x, 30, generator=generator(6))
+    assert ((draws.mean(0) - y).square().mean((1, 2)).sqrt() < 0.25).all()
+    assert draws.std(0).mean() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("factory", "argument", "value"),
+    [
+        (ELRG, "rank", 0),
+        (ELRG, "log_sigma2", float("nan")),
+        (VMG, "n_pseudo", -1),
+        (MNF, "n_flows", -1),
+        (MNF, "widths", (0, 5)),
+        (MNF, "z_mean", float("inf")),
+    ],
+)
+def test_bad_settings_are_refused(factory, argument, value):
+    with pytest.raises(ValueError, match=argument):
+        factory(**{argument: value})
