@@ -166,7 +166,8 @@ def sample(nonlinearity: str, depth: int, width: int, noise: Noise) -> Network:
 @torch.no_grad()
 def closed_form(nonlinearity: str, depth: int) -> Tensor:
     """The covariance ``(N, N)`` of the infinitely wide network on the grid."""
-    kernel: NNGPKernel = KERNELS[nonlinearity](depth, weight_var=WEIGHT_VAR, bias_var=BIAS_VAR)
+    kernel: NNGPKernel = KERNELS[nonlinearity](depth).double()
+    kernel.weight_var, kernel.bias_var = WEIGHT_VAR, BIAS_VAR
     return kernel(GRID.unsqueeze(-1)).to_dense()
 
 

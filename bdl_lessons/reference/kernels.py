@@ -8,7 +8,7 @@ that map for three nonlinearities; the kernels apply it once per layer.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import gpytorch
 import torch
@@ -74,8 +74,8 @@ class NNGPKernel(gpytorch.kernels.Kernel):
     ``F`` is the Gaussian expectation of the nonlinearity and ``K^depth`` the covariance of the
     network's output (their eqs. 4 and 5). All layers share ``weight_var`` and ``bias_var``. Inputs
     are ``(..., N, d)`` and ``(..., M, d)``, the result is ``(..., N, M)``, or ``(..., N)`` with
-    ``diag=True``. Use a subclass, which supplies ``F``. Parameters are float64: the Cholesky factor
-    of a smooth kernel needs it.
+    ``diag=True``. Use a subclass, which supplies ``F``. Parameters have PyTorch's default dtype;
+    call ``double()`` before a Cholesky factorisation, which a smooth kernel needs in float64.
 
     Args:
         depth: number of hidden layers, >= 1.
@@ -86,6 +86,7 @@ class NNGPKernel(gpytorch.kernels.Kernel):
     Raises:
         ValueError: if ``depth`` is below 1 or a variance is out of range or has another shape.
         TypeError: if ``depth`` is no integer, or for an unknown option such as ``ard_num_dims``.
+        ValueError: when called, if the inputs have different numbers of columns.
     """
 
     expectation: Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -98,12 +99,12 @@ class NNGPKernel(gpytorch.kernels.Kernel):
         weight_var: float | Tensor = 1.0,
         bias_var: float | Tensor = 1.0,
         batch_shape: torch.Size | None = None,
-        active_dims: tuple[int, ...] | None = None,
+        active_dims: Sequence[int] | None = None,
     ):
         super().__init__(batch_shape=batch_shape, active_dims=active_dims)
         self.depth = integer("depth", depth, 1)
         for name in ("weight_var", "bias_var"):
-            raw = torch.nn.Parameter(torch.zeros(*self.batch_shape, 1, dtype=torch.float64))
+            raw = torch.nn.Parameter(torch.zeros(*self.batch_shape, 1))
             self.register_parameter(f"raw_{name}", raw)
             self.register_constraint(f"raw_{name}", Positive())
         self.weight_var = weight_var
@@ -130,6 +131,14 @@ class NNGPKernel(gpytorch.kernels.Kernel):
         if not (value >= 0).all():
             raise ValueError(f"bias_var must be >= 0, got {value.tolist()}")
         self.initialize(raw_bias_var=self.raw_bias_var_constraint.inverse_transform(value))
+
+    def __call__(self, x1: Tensor, x2: Tensor | None = None, *args, **options):
+        if x2 is not None and min(x1.dim(), x2.dim()) > 1 and x1.shape[-1] != x2.shape[-1]:
+            raise ValueError(
+                "x1 and x2 must have the same number of columns, "
+                f"got shapes {tuple(x1.shape)} and {tuple(x2.shape)}"
+            )
+        return super().__call__(x1, x2, *args, **options)
 
     def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params) -> Tensor:
         x1, x2 = x1 / math.sqrt(x1.shape[-1]), x2 / math.sqrt(x2.shape[-1])

@@ -45,7 +45,8 @@ def make_arrays(steps: Sequence[int] = STEPS, n_draws: int = 1000) -> dict[str, 
     line = torch.from_numpy(POSITION)[:, None].expand(-1, 2)
     stored: dict[str, np.ndarray] = {"x": x.mean(1).numpy(), "y": y.numpy()}
     for depth, weight_std in WEIGHT_STDS.items():
-        kernel = ReLUKernel(depth, weight_var=weight_std**2, bias_var=1.0)
+        kernel = ReLUKernel(depth).double()
+        kernel.weight_var, kernel.bias_var = weight_std**2, 1.0
         with torch.no_grad():
             covariances = (kernel(*pair).to_dense() for pair in ((x, x), (x, line), (line, line)))
             mean, cov = gp_posterior(*covariances, y, NOISE_VAR)

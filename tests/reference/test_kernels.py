@@ -21,6 +21,13 @@ EXPECTATIONS = {"relu": relu_expectation, "erf": erf_expectation, "cos": cos_exp
 KERNELS = [ReLUKernel, ErfKernel, CosKernel]
 
 
+@pytest.fixture(autouse=True)
+def float64_parameters():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
 def quadrature(name: str, kxx: float, kyy: float, kxy: float, nodes: int = 60) -> float:
     """E[sigma(u) sigma(v)] in float64, by a rule that is independent of the closed form."""
     if name == "relu":
