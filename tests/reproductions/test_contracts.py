@@ -10,7 +10,14 @@ from sklearn.metrics import roc_auc_score
 
 from bdl_lessons import datasets
 from bdl_lessons.datasets.splits import splits
-from reproductions import Trial
+from reproductions import (
+    Trial,
+    cifar_dropout_curves,
+    gradient_variance,
+    mnist_dropout_curves,
+    rotated_digit,
+    sparse_lenet,
+)
 from reproductions.images import classification, colour
 from reproductions.uci.methods import METHODS
 from reproductions.uci.trials import trials as uci_trials
@@ -198,7 +205,139 @@ def _counts(entropies):
     return np.histogram(entropies, 20, (0, math.log(10)))[0]
 
 
+# ------------------------------------------------------------------------- curves of dropout rates
+def curve_plan(trial, result):
+    """Learned noise has its KL, fixed noise has none; the rate falls to 0 in a line."""
+    config = trial.config
+    n_steps = config["n_epochs"] * (config["n_train"] // config["batch_size"])
+    weight = 1.0 if config["method"].startswith("variational") else 0.0
+    return [({"per_example"}, weight, [0.002 * (1 - t / n_steps) for t in range(n_steps)])]
+
+
+def curve_record(trial, result, seen):
+    """From the outputs of the mean weights, for test images and, of CIFAR, training images."""
+    config = trial.config
+    labels = torch.arange(config["n_train"] + config["n_test"]) % 10
+    parts = [labels[config["n_train"] :], labels[: config["n_train"]]]
+    wrong = [(out.argmax(1) != y).numpy() for out, y in zip(seen.outputs, parts, strict=False)]
+    names = ["error", "train_error"][: len(wrong)]
+    metrics = {name: 100 * part.mean() for name, part in zip(names, wrong, strict=True)}
+    return metrics, {"wrong": np.packbits(wrong[0])} if "wrong" in result.arrays else {}
+
+
+# ---------------------------------------------------------------------------------- other digits
+def rotated_plan(trial, result):
+    rates = [0.01 * (1 + 1e-4 * t) ** -0.75 for t in range(trial.config["n_steps"])]
+    return [({"per_example"}, 1.0, rates)]
+
+
+def rotated_record(trial, result, seen):
+    """From the averaged and the single passes, and the outputs of the mean weights."""
+    labels, n_angles = np.arange(256 + 50)[256:] % 10, len(result.arrays["angles"])
+    averaged, passes, scaled = (out.double() for out in seen.outputs)
+    p = passes.softmax(-1).unflatten(1, (n_angles, -1)).numpy()  # (S, angles, ones, 10)
+    p_mean = p.mean(0)
+    entropy = -(p_mean * np.log(p_mean)).sum(-1)
+    of_passes = -(p * np.log(p)).sum(-1).mean(0)
+    classes = p_mean.argmax(-1)
+    arrays = {
+        "test_index": np.flatnonzero(labels == 1)[:2],
+        "classes": classes,
+        "entropy": entropy,
+        "information": entropy - of_passes,
+        "std": np.take_along_axis(p.std(0), classes[..., None], -1)[..., 0],
+    }
+    metrics = {
+        "test_error": 100 * np.mean(averaged.argmax(1).numpy() != labels),
+        "test_error_mean_weights": 100 * np.mean(scaled.argmax(1).numpy() != labels),
+        "starts_with_1": np.mean(classes[n_angles // 2] == 1),
+    }
+    return metrics, arrays
+
+
+def sparse_plan(trial, result):
+    """The KL is off for 5 of 200 epochs and full from the 20th; the rate falls in a line."""
+    config = trial.config
+    n_steps = config["n_epochs"] * 2
+    progress = np.arange(n_steps) / n_steps
+    weights = np.interp(200 * progress, [5, 20], [0, 1])
+    late = config["network"] == "LeNet-300-100"
+    rates = 1e-3 * np.minimum(1, (2 if late else 1) * (1 - progress))
+    return [({"per_example"}, [[weight] for weight in weights], list(rates))]
+
+
+def sparse_record(trial, result, seen):
+    labels, arrays = torch.arange(200 + 50)[200:] % 10, result.arrays
+    errors = [100 * (out.argmax(1) != labels).double().mean() for out in seen.outputs]
+    metrics = {
+        "error": errors[0],
+        "error_unpruned": errors[1],
+        "compression": sum(arrays["n_weights"]) / sum(arrays["n_kept"]),
+    }
+    counts = {"LeNet-300-100": [235_200, 30_000, 1000], "LeNet-5": [500, 25_000, 400_000, 5000]}
+    return metrics, {"n_weights": counts[trial.config["network"]]}
+
+
+def gradient_record(trial, result, seen):
+    labels = torch.arange(400 + 50)[400:] % 10
+    errors = [100 * (out.argmax(1) != labels).double().mean() for out in seen.outputs]
+    names = [f"test_error, {epochs}" for epochs in trial.config["epochs"]]
+    return dict(zip(names, errors, strict=True)), {}
+
+
+def digits_of(module):
+    """In place of ``mnist`` in a module: ``altered`` -> what takes the place of what."""
+    return lambda altered: {
+        f"reproductions.{module}.mnist": partial(pictures, altered, (1, 28, 28), "mnist")
+    }
+
+
 ROWS = [
+    Row(
+        "cifar_dropout_curves",
+        {
+            m: Trial({**cifar_dropout_curves._QUICK, "method": m, "width": 0.25}, 0)
+            for m in cifar_dropout_curves.METHODS
+        },
+        lambda altered: {"bdl_lessons.datasets.load": partial(pictures, altered, (3, 32, 32))},
+        curve_plan,
+        curve_record,
+        choices=("train_error",),
+    ),
+    Row(
+        "mnist_dropout_curves",
+        {t.config["method"]: t for t in mnist_dropout_curves.trials("quick")[1:]},
+        digits_of("mnist_dropout_curves"),
+        curve_plan,
+        curve_record,
+    ),
+    Row(
+        "rotated_digit",
+        {"LeNet": rotated_digit.trials("quick")[0]},
+        digits_of("rotated_digit"),
+        rotated_plan,
+        rotated_record,
+    ),
+    Row(
+        "sparse_lenet",
+        {
+            f"{t.config['network']}{', cut' if cut else ''}": Trial({**t.config, **cut}, 0)
+            for t in sparse_lenet.trials("quick")
+            for cut in ({}, {"cut_at": 3.0})
+        },
+        digits_of("sparse_lenet"),
+        sparse_plan,
+        sparse_record,
+        choices=("compression", "n_kept"),
+    ),
+    Row(
+        "gradient_variance",
+        {"B": gradient_variance.trials("quick")[0]},
+        digits_of("gradient_variance"),
+        lambda trial, result: [({"per_example"}, 1.0, 1e-3)],
+        gradient_record,
+        choices=("top, local, 2",),
+    ),
     Row(
         "uci",
         {m: uci_trial(m) for m in ("MCD", "VSD", "BBB", "D.E", "SWAG", "SLANG", "GP")},
