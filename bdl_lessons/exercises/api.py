@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any
 
+from bdl_lessons.exercises.form import NotAttempted, is_stub
 from bdl_lessons.exercises.grader import Answer, find, grade
 
 _answers: dict[str, Answer] = {}
@@ -32,8 +34,8 @@ def exercise(number: str) -> Callable[[Answer], Answer]:
             nonlocal announced
             try:
                 return answer(*args, **kwargs)
-            except NotImplementedError as stub:
-                if stub.args:  # PyTorch's own, for an operation that it lacks
+            except NotImplementedError as error:
+                if not is_stub(error, answer):
                     raise
                 if not announced:
                     print(f"{number} is not attempted yet: the reference solution stands in.")
@@ -48,6 +50,10 @@ def exercise(number: str) -> Callable[[Answer], Answer]:
 def autocheck(number: str) -> None:
     """Grade the answer handed in for ``number`` and print which checks it passes.
 
+    The answer gets copies of its arguments, float64 by default, and 20 seconds for all its calls
+    together (on Windows, or outside of the main thread, as long as it takes). Its memory is not
+    limited: one that needs more than the machine has ends the kernel.
+
     Raises:
         ValueError: if there is no such exercise, or nothing was handed in for it.
     """
@@ -58,7 +64,7 @@ def autocheck(number: str) -> None:
         )
     try:
         report = grade(task, _answers[number])
-    except NotImplementedError:
+    except NotAttempted:
         print(f'{number} · {task.title}: not attempted yet. hint("{number}") starts you off.')
         return
     print(*report.lines, sep="\n")
@@ -70,13 +76,13 @@ def autocheck(number: str) -> None:
 
 
 def hint(number: str, level: int = 1) -> None:
-    """Print a hint; a higher ``level`` gives more away.
+    """Print a hint; a higher ``level``, a whole number, gives more away.
 
     Raises:
         ValueError: if there is no such exercise or no such level.
     """
     hints = find(number).hints
-    if level not in range(1, len(hints) + 1):
+    if not isinstance(level, Integral) or not 1 <= level <= len(hints):
         raise ValueError(f"hint level must be 1 to {len(hints)} for {number}, got {level!r}")
     print(f"Hint {level} of {len(hints)}: {hints[level - 1]}")
 

@@ -1,66 +1,196 @@
-"""The form of a result: a number or a tensor of the right shape, finite where it must be.
+"""The form of a result: real numbers in the right shape, finite where they must be.
 
-What is wrong in form is told as such, before any claim about the values is tested.
+What is wrong in form is told as such, before any claim about the values is tested. An answer is
+called with copies, in double precision, for a limited time, and leaves nothing behind: no answer
+can spoil the grading of another.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
+import numpy as np
 import torch
+
+SECONDS = 20.0  # for all calls of an answer in one grading; a solution needs less than one
 
 
 class WrongForm(Exception):
     """What is wrong with the form of a result, in a sentence for the reader."""
 
 
+class NotAttempted(Exception):
+    """The answer is still the empty stub."""
+
+
+class OutOfTime(BaseException):
+    """The answer has used up its time; ``except Exception`` does not catch it."""
+
+
+def is_stub(error: Exception, answer: Callable[..., Any]) -> bool:
+    """Whether ``error`` is the stub's own ``raise NotImplementedError``.
+
+    PyTorch raises the same for an operation that it lacks, with a message or from a frame of its
+    own.
+    """
+    if not isinstance(error, NotImplementedError) or error.args:
+        return False
+    trace = error.__traceback__
+    while trace.tb_next:
+        trace = trace.tb_next
+    return trace.tb_frame.f_code is getattr(inspect.unwrap(answer), "__code__", None)
+
+
 def numbers(value: Any) -> torch.Tensor | None:
-    """``value`` in float64, or ``None`` if it holds anything but numbers."""
-    try:
-        return torch.as_tensor(value, dtype=torch.float64)
-    except (TypeError, ValueError, RuntimeError):
+    """``value`` in float64, or ``None`` if it holds anything but real numbers."""
+    if _is_complex(value):
         return None
+    try:
+        return torch.as_tensor(value, dtype=torch.float64, device="cpu")
+    except (TypeError, ValueError, RuntimeError):
+        parts = [numbers(part) for part in value] if isinstance(value, list | tuple) else [None]
+        fit = all(part is not None and part.shape == parts[0].shape for part in parts)
+        return torch.stack(parts) if fit else None
 
 
-def in_form(answer: Callable[..., Any], reference: Callable[..., Any]) -> Callable[..., Any]:
+@contextlib.contextmanager
+def double_precision() -> Iterator[None]:
+    """float64 by default and gradients on, whatever the notebook or an answer has set."""
+    dtype = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.enable_grad():
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
+
+
+def in_form(
+    answer: Callable[..., Any], reference: Callable[..., Any], seconds: float = SECONDS
+) -> Callable[..., Any]:
     """``answer``, whose every result is held to the form of what ``reference`` returns.
 
-    It gets copies of its tensors: changing them in place does not reach the next call. It raises
-    ``WrongForm`` where ``answer`` raises or differs in form, and ``NotImplementedError`` for the
-    empty stub.
+    Results come as the reference returns them: a tensor, a tuple, a list or a number. All calls
+    together have ``seconds``.
+
+    Raises:
+        WrongForm: where ``answer`` raises, differs in form, draws without its generator, or takes
+            too long.
+        NotAttempted: for the empty stub.
     """
     signature = inspect.signature(reference)
+    limited = _TimeLimit(seconds)
 
     @functools.wraps(answer)
     def call(*args: Any, **kwargs: Any) -> Any:
-        states = [(g, g.get_state()) for g in (*args, *kwargs.values()) if hasattr(g, "get_state")]
-        copies = [arg.clone() if isinstance(arg, torch.Tensor) else arg for arg in args]
-        try:
-            wanted = reference(*args, **kwargs)
-        except Exception:  # this input has to be refused
-            return answer(*copies, **kwargs)
-        for generator, state in states:
+        arguments = signature.bind(*args, **kwargs).arguments
+        generators = [g for g in arguments.values() if isinstance(g, torch.Generator)]
+        states = [generator.get_state() for generator in generators]
+        copies, named = _copied(args), _copied(kwargs)
+        wanted, undrawn = reference(*args, **kwargs), torch.get_rng_state()
+        for generator, state in zip(generators, states, strict=True):
             generator.set_state(state)
         try:
-            given = answer(*copies, **kwargs)
-        except Exception as error:
-            if isinstance(error, NotImplementedError) and not error.args:
-                raise
-            raise WrongForm(f"your function raised {type(error).__name__}: {error}") from error
-        return _compared(given, wanted, signature.bind(*args, **kwargs).arguments)
+            with double_precision(), limited:
+                given = answer(*copies, **named)
+        except OutOfTime:
+            raise WrongForm(
+                f"your function was stopped: autocheck gives all its calls {seconds:g} seconds "
+                "together. Does a loop never end?"
+            ) from None
+        except (Exception, SystemExit) as error:
+            if is_stub(error, answer):
+                raise NotAttempted from error
+            told = f"{type(error).__name__}: {error}".removesuffix(": ")
+            raise WrongForm(f"your function raised {told}") from error
+        if generators and not torch.equal(torch.get_rng_state(), undrawn):
+            raise WrongForm(
+                "your function draws random numbers without its generator: pass "
+                "generator=generator to each torch.rand, torch.randn and torch.randint"
+            )
+        return _compared(given, wanted, arguments)
 
     return call
 
 
+class _TimeLimit:
+    """Seconds for all blocks ``with limit:`` together; then :class:`OutOfTime` ends the block.
+
+    It is raised again every tenth of a second, and at the next line of what caught it. Only the
+    main thread of a system with timers (not Windows) is limited; elsewhere an endless answer ends
+    when the kernel is interrupted, as does a single long operation in C.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.left = seconds
+
+    def __enter__(self) -> None:
+        self.works = hasattr(signal, "setitimer")
+        self.works &= threading.current_thread() is threading.main_thread()
+        if not self.works:
+            return
+        if self.left <= 0:
+            raise OutOfTime
+        self.start, self.tracer = time.perf_counter(), sys.gettrace()
+        self.handler = signal.signal(signal.SIGALRM, _interrupt)
+        self.timer = signal.setitimer(signal.ITIMER_REAL, self.left, 0.1)
+
+    def __exit__(self, *_: Any) -> None:
+        if not self.works:
+            return
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, self.handler or signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, *self.timer)
+        sys.settrace(self.tracer)
+        self.left -= time.perf_counter() - self.start
+
+
+def _interrupt(_: int, frame: FrameType | None) -> None:
+    """Raise now, and at the next line of the answer again: its ``except:`` may catch the first."""
+
+    def again(at: FrameType, event: str, _: Any) -> Any:
+        if event == "line":
+            raise OutOfTime
+        return again if at.f_code.co_filename != __file__ else None
+
+    sys.settrace(again)
+    while frame and frame.f_code.co_filename != __file__:
+        frame.f_trace, frame = again, frame.f_back
+    raise OutOfTime
+
+
+def _copied(value: Any) -> Any:
+    """``value`` with copies of the tensors and lists in it."""
+    if isinstance(value, dict):
+        return {key: _copied(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_copied, value))
+    return value.clone() if isinstance(value, torch.Tensor) else value
+
+
+def _is_complex(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_is_complex, value))
+    if isinstance(value, torch.Tensor):
+        return value.is_complex()
+    return isinstance(value, complex | np.ndarray | np.generic) and np.iscomplexobj(value)
+
+
 def _compared(given: Any, wanted: Any, inputs: dict[str, Any], name: str = "your result") -> Any:
-    """``given``, as a tensor if ``wanted`` is one."""
+    """``given`` in the type of ``wanted``; a tensor keeps its precision and its gradient."""
     if given is None and wanted is not None:
         raise WrongForm(f"{name} is None: is the `return` missing?")
     if isinstance(wanted, tuple):
-        parts = given if isinstance(given, tuple | list) else [given]
+        parts = _parts(given, wanted)
         if len(parts) != len(wanted):
             raise WrongForm(f"your function must return {len(wanted)} results, not {len(parts)}")
         pairs = enumerate(zip(parts, wanted, strict=True), 1)
@@ -68,6 +198,8 @@ def _compared(given: Any, wanted: Any, inputs: dict[str, Any], name: str = "your
     found, right = numbers(given), numbers(wanted)
     if right is None:
         return given
+    if _is_complex(given):
+        raise WrongForm(f"{name} is complex; it must be real")
     if found is None:
         raise WrongForm(f"{name} is a {type(given).__name__}, which holds no numbers")
     if found.shape != right.shape:
@@ -79,8 +211,15 @@ def _compared(given: Any, wanted: Any, inputs: dict[str, Any], name: str = "your
             f"{name} holds {found[tuple(wrong[0])].item()}{place}{_small(inputs)}: look for "
             "0 · log 0, a division by 0, or a logarithm, root or arccos out of its range"
         )
-    as_it_is = isinstance(given, torch.Tensor) or not isinstance(wanted, torch.Tensor)
-    return given if as_it_is else found.to(wanted.dtype)
+    if not isinstance(wanted, torch.Tensor):
+        return found.tolist()
+    return given.to(wanted.device) if isinstance(given, torch.Tensor) else found.to(wanted.dtype)
+
+
+def _parts(given: Any, wanted: tuple) -> list[Any]:
+    """The several results in ``given``: of a tuple or a list, or the rows of one array."""
+    rows = getattr(given, "ndim", 0) == numbers(wanted[0]).ndim + 1
+    return [*given] if rows or isinstance(given, list | tuple) else [given]
 
 
 def _small(inputs: dict[str, Any]) -> str:

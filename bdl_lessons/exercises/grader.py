@@ -1,10 +1,11 @@
 """What an exercise is, and how an answer is graded.
 
-An exercise holds its reference solution, three to five checks that every right answer passes, and
+An exercise holds its reference solution, three to five criteria that every right answer meets, and
 the known errors: wrong answers that readers give. Every result of an answer is first compared in
 form with that of the reference; what is missing, raised, misshapen or NaN is told as such, in place
-of advice. An answer that fails a check is compared with the known errors on one fixed call; if it
-agrees with one, the reader is told which error that is. A check never prints the reference.
+of advice. An answer that fails a criterion is compared with the known errors by a probe, fixed
+calls that tell answers apart; if it agrees with one, the reader is told which error that is. The
+reference is never printed.
 """
 
 from __future__ import annotations
@@ -19,23 +20,38 @@ from typing import Any, Literal
 
 import torch
 
-from bdl_lessons.exercises.form import WrongForm, in_form, numbers
+from bdl_lessons.exercises.form import (
+    SECONDS,
+    NotAttempted,
+    WrongForm,
+    double_precision,
+    in_form,
+    numbers,
+)
 
 Answer = Callable[..., Any]
 Kind = Literal["transcription", "predict", "derive", "extend", "debug", "design"]
 
 
 @dataclass(frozen=True)
-class Check:
-    """The test of a claim that holds for every right answer.
+class Criterion:
+    """A claim that holds for every right answer, and its test.
 
     Attributes:
+        claim: is printed whether or not it holds.
         holds: the test; receives the answer and returns whether the claim holds.
         advice: where to look when it does not hold.
     """
 
-    holds: Callable[[Answer], bool]
+    claim: str
+    holds: Callable[[Answer], Any]
     advice: str
+
+
+def criteria(*parts: Any) -> tuple[Criterion, ...]:
+    """The criteria of an exercise, from claim, test, advice, claim, test, advice, …"""
+    threes = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    return tuple(Criterion(*three) for three in threes)
 
 
 @dataclass(frozen=True)
@@ -44,6 +60,11 @@ class KnownError:
 
     answer: Answer
     diagnosis: str
+
+
+def known_errors(*parts: Any) -> tuple[KnownError, ...]:
+    """The known errors of an exercise, from answer, diagnosis, answer, diagnosis, …"""
+    return tuple(KnownError(*pair) for pair in zip(parts[::2], parts[1::2], strict=True))
 
 
 @dataclass(frozen=True)
@@ -55,27 +76,28 @@ class Exercise:
         title: the task in a few words.
         solution: the reference answer, a function a reader can learn from. One without arguments
             returns a prediction.
-        probe: calls an answer on fixed inputs and returns its result, to tell answers apart.
-        checks: three to five, each of which every right answer passes, by the claim that they test;
-            the claim is printed whether or not it holds.
+        probe: calls an answer on fixed inputs and returns its results, to tell answers apart.
+        criteria: three to five, which every right answer meets.
         known_errors: the wrong answers that are recognised.
         hints: graded, from a nudge to nearly the answer.
         kind: what it asks of the reader.
+        probe_atol: how far probes of one answer may differ, if the answer draws random numbers.
     """
 
     number: str
     title: str
     solution: Answer
     probe: Callable[[Answer], Any]
-    checks: dict[str, Check]
+    criteria: tuple[Criterion, ...]
     known_errors: tuple[KnownError, ...]
     hints: tuple[str, ...]
     kind: Kind | None = None
+    probe_atol: float = 1e-9
 
 
 @dataclass(frozen=True)
 class Report:
-    """The outcome of grading: a line for each check, and why it is not solved, if that is known.
+    """The outcome of grading: a line for each criterion, and why it is not solved, if it is known.
 
     Attributes:
         form: what is wrong with the form of the result; the lines then give no advice.
@@ -88,21 +110,25 @@ class Report:
     diagnosis: str | None = None
 
 
-def grade(exercise: Exercise, answer: Answer) -> Report:
-    """Run every check on ``answer``; on a failure look for a wrong form, else for a known error.
+def grade(exercise: Exercise, answer: Answer, seconds: float = SECONDS) -> Report:
+    """Test every criterion on ``answer``; on a failure look for a wrong form, or a known error.
 
     Raises:
-        NotImplementedError: if the answer is still the empty stub.
+        NotAttempted: if the answer is still the empty stub.
     """
-    answer = in_form(answer, exercise.solution)
-    given, form = _attempt(exercise.probe, answer)
-    solved, lines = form is None, []
-    for claim, check in exercise.checks.items():
-        holds, trouble = _attempt(check.holds, answer)
-        advice = "" if form else f": {trouble or check.advice}"
-        lines.append(f"ok   {claim}" if holds else f"no   {claim}{advice}")
-        solved = solved and bool(holds)
-    diagnosis = None if solved or form else _diagnose(exercise, given)
+    with double_precision():
+        answer = in_form(answer, exercise.solution, seconds)
+        given, form = _attempt(exercise.probe, answer)
+        tested = [(one, *_attempt(one.holds, answer)) for one in exercise.criteria]
+        solved = form is None and all(holds for _, holds, _ in tested)
+        diagnosis = None
+        if not solved and form is None:
+            diagnosis = _diagnose(exercise, given)
+            form = None if diagnosis else _imprecise(exercise, given)
+    lines = []
+    for one, holds, trouble in tested:
+        advice = "" if form else f": {trouble or one.advice}"
+        lines.append(f"ok   {one.claim}" if holds else f"no   {one.claim}{advice}")
     return Report(solved, tuple(lines), form, diagnosis)
 
 
@@ -136,7 +162,8 @@ def lessons() -> list[str]:
 
 def of_lesson(lesson: str) -> tuple[Exercise, ...]:
     """All exercises of a lesson, e.g. ``of_lesson("01")``."""
-    return importlib.import_module(f"{__package__}.lesson{lesson}").EXERCISES
+    with double_precision():  # the fixed inputs are made on import
+        return importlib.import_module(f"{__package__}.lesson{lesson}").EXERCISES
 
 
 def normals(seed: int) -> Callable[..., torch.Tensor]:
@@ -153,22 +180,35 @@ def close(left: Any, right: Any, atol: float = 1e-9) -> bool:
     return bool(torch.allclose(left, right, rtol=0, atol=atol))
 
 
-def agrees(call: Callable[[Answer], Any], expected: Any, advice: str, atol: float = 1e-9) -> Check:
-    """The check that ``call`` gives what is expected: a value, or what another call gives."""
+def agrees(
+    call: Callable[[Answer], Any], expected: Any, atol: float = 1e-9
+) -> Callable[[Answer], bool]:
+    """The test that ``call`` gives what is expected: a value, or what another call gives."""
     other = expected if callable(expected) else lambda answer: expected
-    return Check(lambda answer: close(call(answer), other(answer), atol), advice)
+    return lambda answer: close(call(answer), other(answer), atol)
 
 
 def _diagnose(exercise: Exercise, given: Any) -> str | None:
-    right = numbers(exercise.probe(exercise.solution))
-    scale = float(right[right.isfinite()].abs().amax()) if right.isfinite().any() else 0.0
-    atol = max(1e-9, 1e-6 * scale)  # an answer in float32 is recognised, too
+    """What the known error that gives the same is told."""
+    size = _size(numbers(exercise.probe(exercise.solution)))
+    atol = max(exercise.probe_atol, 1e-6 * size)  # in float32, too, an error is recognised
     for error in exercise.known_errors:
         if close(given, exercise.probe(error.answer), atol):
             return error.diagnosis
-    if close(given, right, atol) and not close(given, right):
-        return "only the first digits are right. Part of it is float32: give torch.tensor a dtype."
     return None
+
+
+def _imprecise(exercise: Exercise, given: Any) -> str | None:
+    """What is told to an answer of which the first digits are right."""
+    right = numbers(exercise.probe(exercise.solution))
+    if close(given, right) or not close(given, right, 1e-4 * _size(right)):
+        return None
+    return "only the first digits are right: is part of it in float32, or a small number added"
+
+
+def _size(value: torch.Tensor) -> float:
+    """The largest finite entry."""
+    return float(value[value.isfinite()].abs().amax()) if value.isfinite().any() else 0.0
 
 
 def _attempt(call: Callable[[Answer], Any], answer: Answer) -> tuple[Any, str | None]:
@@ -177,7 +217,7 @@ def _attempt(call: Callable[[Answer], Any], answer: Answer) -> tuple[Any, str | 
         return call(answer), None
     except WrongForm as error:
         return None, str(error)
-    except NotImplementedError:
+    except NotAttempted:
         raise
     except Exception as error:
         return None, f"your result cannot be used ({type(error).__name__}: {error})"

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from bdl_lessons.exercises.grader import Check, Exercise, KnownError, agrees, normals
+from bdl_lessons.exercises.grader import Exercise, agrees, criteria, known_errors, normals
 from bdl_lessons.probability import gaussian_kl
 
 
@@ -70,14 +70,13 @@ _COV = _SHARED @ _SHARED.T + 0.1 * torch.eye(6, dtype=torch.float64)  # strongly
 _BLOCK = [4, 1, 3]
 
 
-def _same(solution, call, advice: str, atol: float = 1e-9) -> Check:
-    """The check that ``call`` gives for an answer what it gives for the solution."""
-    return agrees(call, call(solution), advice, atol)
+def _same(solution, call, atol: float = 1e-9):
+    """The test that ``call`` gives for an answer what it gives for the solution."""
+    return agrees(call, call(solution), atol)
 
 
-def _gap_check(index: int, advice: str) -> Check:
-    near = 0.5 if index == 3 else 0.006
-    return _same(predicted_gaps, lambda answer: torch.as_tensor(answer())[index], advice, near)
+def _gap(index: int):
+    return _same(predicted_gaps, lambda answer: answer()[index], 0.5 if index == 3 else 0.006)
 
 
 def _sum_of_correlations(cov: Tensor, block: list[int]) -> Tensor:
@@ -127,6 +126,11 @@ def _from_precision(precision):
     return answer
 
 
+def _tempered_posterior(X, y, tau, beta, kl_weight):
+    mean, cov = weighted_posterior(X, y, tau, beta, 1.0)
+    return mean, kl_weight * cov
+
+
 def _mean_with_unscaled_tau(X, y, tau, beta, kl_weight):
     mean, cov = weighted_posterior(X, y, tau, beta, kl_weight)
     return kl_weight * mean, cov
@@ -140,44 +144,34 @@ EXERCISES = (
         probe=lambda answer: (
             torch.as_tensor(answer()).double() * torch.tensor([1, 1, 1, 0.01])
         ).round(decimals=1),
-        checks={
-            "A: the covariance halved": _gap_check(
-                0, "in (14) tr(ΛΣ) is then ½ + ½, and −log|Λ| − log|Σ| is 2 log 2"
-            ),
-            "B: the covariance doubled": _gap_check(
-                1, "in (14) tr(ΛΣ) is then 2 + 2, and −log|Λ| − log|Σ| is −2 log 2"
-            ),
-            "C: the mean moved in w₁ alone": _gap_check(
-                2, "only the square is left in (14), (m − w_MAP)ᵀ Λ (m − w_MAP), and it needs Λ_11"
-            ),
-            "D: a thousand variances halved": _gap_check(
-                3, "for independent weights the KL divergence is a sum of one term for each weight"
-            ),
-        },
-        known_errors=(
-            KnownError(
-                lambda: torch.tensor([0.307, 0.193, 1.25, 153.4]),
-                "this is KL(posterior ‖ q). The gap of the ELBO has q in front: a q that is too "
-                "wide is further away than one that is too narrow by the same factor.",
-            ),
-            KnownError(
-                lambda: torch.tensor([0.307, 0.193, 1.25, 96.6]),
-                "A and B are exchanged: a q that is too wide is further away than one that is too "
-                "narrow by the same factor.",
-            ),
-            KnownError(
-                lambda: -predicted_gaps(),
-                "the sign is wrong: a gap is log evidence − ELBO, never negative.",
-            ),
-            KnownError(
-                lambda: torch.tensor([0.193, 0.307, 0.5, 96.6]),
-                "C would be right if the weights were independent. Here the other weight stays "
-                "where it was, so the mean leaves the narrow ellipse sideways.",
-            ),
-            KnownError(
-                lambda: torch.tensor([0.193, 0.307, 1.25, 0.193]),
-                "D is not a matter of the factor alone: every weight adds its part to the gap.",
-            ),
+        criteria=criteria(
+            "A: the covariance halved",
+            _gap(0),
+            "in (14) tr(ΛΣ) is then ½ + ½, and −log|Λ| − log|Σ| is 2 log 2",
+            "B: the covariance doubled",
+            _gap(1),
+            "in (14) tr(ΛΣ) is then 2 + 2, and −log|Λ| − log|Σ| is −2 log 2",
+            "C: the mean moved in w₁ alone",
+            _gap(2),
+            "only the square is left in (14), (m − w_MAP)ᵀ Λ (m − w_MAP), and it needs Λ_11",
+            "D: a thousand variances halved",
+            _gap(3),
+            "for independent weights the KL divergence is a sum of one term for each weight",
+        ),
+        known_errors=known_errors(
+            lambda: torch.tensor([0.307, 0.193, 1.25, 153.4]),
+            "this is KL(posterior ‖ q). The gap of the ELBO has q in front: a q that is too "
+            "wide is further away than one that is too narrow by the same factor.",
+            lambda: torch.tensor([0.307, 0.193, 1.25, 96.6]),
+            "A and B are exchanged: a q that is too wide is further away than one that is too "
+            "narrow by the same factor.",
+            lambda: -predicted_gaps(),
+            "the sign is wrong: a gap is log evidence − ELBO, never negative.",
+            lambda: torch.tensor([0.193, 0.307, 0.5, 96.6]),
+            "C would be right if the weights were independent. Here the other weight stays "
+            "where it was, so the mean leaves the narrow ellipse sideways.",
+            lambda: torch.tensor([0.193, 0.307, 1.25, 0.193]),
+            "D is not a matter of the factor alone: every weight adds its part to the gap.",
         ),
         hints=(
             "The gap is KL(q ‖ posterior), and (14) gives it for two Gaussians.",
@@ -191,54 +185,39 @@ EXERCISES = (
         title="mean-field between blocks of weights",
         solution=best_block,
         probe=lambda answer: answer(_COV, _BLOCK),
-        checks={
-            "a block of all weights loses nothing": agrees(
-                lambda answer: answer(_COV, list(range(6))),
-                _COV,
-                "q is then an arbitrary Gaussian, and the best one is the posterior",
-            ),
-            "a block of one weight is mean-field, equation (15)": _same(
-                best_block,
-                lambda answer: torch.cat([answer(_COV, [i]) for i in range(6)]),
-                "one over the diagonal element of the precision matrix; with more than two weights "
-                "it is not 1 − Σρ²",
-            ),
-            "a block of three weights out of six": _same(
-                best_block,
-                lambda answer: answer(_COV, _BLOCK),
-                "write the terms of (14) that hold the covariance of the block: a trace with that "
-                "block of Λ, and a log-determinant. Set the derivative to 0",
-            ),
-            "a block that is uncorrelated with the rest keeps its covariance": agrees(
+        criteria=criteria(
+            "a block of all weights loses nothing",
+            agrees(lambda answer: answer(_COV, list(range(6))), _COV),
+            "q is then an arbitrary Gaussian, and the best one is the posterior",
+            "a block of one weight is mean-field, equation (15)",
+            _same(best_block, lambda answer: torch.cat([answer(_COV, [i]) for i in range(6)])),
+            "one over the diagonal element of the precision matrix; with more than two weights "
+            "it is not 1 − Σρ²",
+            "a block of three weights out of six",
+            _same(best_block, lambda answer: answer(_COV, _BLOCK)),
+            "write the terms of (14) that hold the covariance of the block: a trace with that "
+            "block of Λ, and a log-determinant. Set the derivative to 0",
+            "a block that is uncorrelated with the rest keeps its covariance",
+            agrees(
                 lambda answer: answer(torch.block_diag(_COV[:2, :2], _COV[2:, 2:]), [0, 1]),
                 _COV[:2, :2],
-                "the posterior itself has no correlation here that q would have to give up",
             ),
-        },
-        known_errors=(
-            KnownError(
-                lambda cov, block: cov[block][:, block],
-                "this is the covariance of the block in the posterior. It minimises the other "
-                "divergence, KL(posterior ‖ q).",
-            ),
-            KnownError(
-                lambda cov, block: torch.linalg.inv(cov)[block][:, block],
-                "this is a precision matrix; the covariance is its inverse.",
-            ),
-            KnownError(
-                lambda cov, block: torch.linalg.inv(cov[block][:, block]),
-                "invert the matrix first, then take the block: the block of an inverse is not the "
-                "inverse of the block.",
-            ),
-            KnownError(
-                lambda cov, block: torch.diag(1 / torch.linalg.inv(cov).diagonal()[block]),
-                "this makes all weights independent. Inside the block q keeps the correlations.",
-            ),
-            KnownError(
-                _sum_of_correlations,
-                "1 − ρ² holds for two weights. With more of them the correlations overlap, and "
-                "1 − Σρ² can even be negative.",
-            ),
+            "the posterior itself has no correlation here that q would have to give up",
+        ),
+        known_errors=known_errors(
+            lambda cov, block: cov[block][:, block],
+            "this is the covariance of the block in the posterior. It minimises the other "
+            "divergence, KL(posterior ‖ q).",
+            lambda cov, block: torch.linalg.inv(cov)[block][:, block],
+            "this is a precision matrix; the covariance is its inverse.",
+            lambda cov, block: torch.linalg.inv(cov[block][:, block]),
+            "invert the matrix first, then take the block: the block of an inverse is not the "
+            "inverse of the block.",
+            lambda cov, block: torch.diag(1 / torch.linalg.inv(cov).diagonal()[block]),
+            "this makes all weights independent. Inside the block q keeps the correlations.",
+            _sum_of_correlations,
+            "1 − ρ² holds for two weights. With more of them the correlations overlap, and "
+            "1 − Σρ² can even be negative.",
         ),
         hints=(
             "(14) with Λ, the inverse of cov: which terms depend on the block's covariance Σ_B?",
@@ -252,65 +231,54 @@ EXERCISES = (
         title="three errors in a sampled ELBO",
         solution=repaired_elbo,
         probe=_elbo,
-        checks={
-            "one example: the average over draws with the variances var": _same(
+        criteria=criteria(
+            "one example: the average over draws with the variances var",
+            _same(
                 repaired_elbo,  # of one example the sum and the mean are the same; the KL cancels
                 lambda answer: (
                     _elbo(answer, _X[:1], _Y[:1]) - _elbo(answer, _X[:1], _Y[:1], eps=0 * _EPS)
                 ),
-                "average over the draws; and which factor gives noise the variance var?",
             ),
-            "the same data twice add their log-likelihood once more": _same(
+            "average over the draws; and which factor gives noise the variance var?",
+            "the same data twice add their log-likelihood once more",
+            _same(
                 repaired_elbo,  # without noise; the KL cancels
                 lambda answer: (
                     _elbo(answer, _X.repeat(2, 1), _Y.repeat(2), eps=0 * _EPS)
                     - _elbo(answer, eps=0 * _EPS)
                 ),
-                "log p(y | w) is a sum over the examples, whatever is averaged over the draws",
             ),
-            "the KL term is KL(q ‖ prior)": _same(
+            "log p(y | w) is a sum over the examples, whatever is averaged over the draws",
+            "the KL term is KL(q ‖ prior)",
+            _same(
                 repaired_elbo,  # inputs of 0: the expected log-likelihood cancels
                 lambda answer: (
                     _elbo(answer, 0 * _X) - _elbo(answer, 0 * _X, m=0 * _M, var=_VAR / 9)
                 ),
-                "compare with (12): which distribution is averaged over, q or the prior?",
             ),
-            "for five draws it is the estimate of the ELBO": _same(
-                repaired_elbo,
-                _elbo,
-                "average over the draws and count everything else exactly once",
+            "compare with (12): which distribution is averaged over, q or the prior?",
+            "for five draws it is the estimate of the ELBO",
+            _same(repaired_elbo, _elbo),
+            "average over the draws and count everything else exactly once",
+        ),
+        known_errors=known_errors(
+            _elbo_with_bugs(std=False, total=True, direction=True),
+            "two errors found. The third: var is a variance, and noise is multiplied by the "
+            "standard deviation.",
+            _elbo_with_bugs(std=True, total=False, direction=True),
+            "two errors found. The third: .mean() averages over the examples too, so that the "
+            "data count as one example against the whole KL term.",
+            _elbo_with_bugs(std=True, total=True, direction=False),
+            "two errors found. The third is in the KL term: it has the prior and q exchanged.",
+            lambda X, y, tau, beta, m, var, eps: (
+                repaired_elbo(X, y, tau, beta, m, var, eps) - torch.log(beta * var).sum()
             ),
-        },
-        known_errors=(
-            KnownError(
-                _elbo_with_bugs(std=False, total=True, direction=True),
-                "two errors found. The third: var is a variance, and noise is multiplied by the "
-                "standard deviation.",
-            ),
-            KnownError(
-                _elbo_with_bugs(std=True, total=False, direction=True),
-                "two errors found. The third: .mean() averages over the examples too, so that the "
-                "data count as one example against the whole KL term.",
-            ),
-            KnownError(
-                _elbo_with_bugs(std=True, total=True, direction=False),
-                "two errors found. The third is in the KL term: it has the prior and q exchanged.",
-            ),
-            KnownError(
-                lambda X, y, tau, beta, m, var, eps: (
-                    repaired_elbo(X, y, tau, beta, m, var, eps) - torch.log(beta * var).sum()
-                ),
-                "in the KL term the logarithm has the wrong sign: see Spot the bug.",
-            ),
-            KnownError(
-                _summed_over_draws,
-                "you summed over the draws; average over them, sum over the examples.",
-            ),
-            KnownError(
-                _elbo_with_bugs(std=False, total=False, direction=False),
-                "this is the function as it was. Look at one line at a time: the draws, the "
-                "average, the KL term.",
-            ),
+            "in the KL term the logarithm has the wrong sign: see Spot the bug.",
+            _summed_over_draws,
+            "you summed over the draws; average over them, sum over the examples.",
+            _elbo_with_bugs(std=False, total=False, direction=False),
+            "this is the function as it was. Look at one line at a time: the draws, the "
+            "average, the KL term.",
         ),
         hints=(
             "Test the three lines one by one. What is the variance of var * eps?",
@@ -324,55 +292,42 @@ EXERCISES = (
         title="a KL term with a weight",
         solution=weighted_posterior,
         probe=lambda answer: _weighted(answer, 0.2),
-        checks={
-            "with weight 1 it is the posterior": agrees(
-                lambda answer: _weighted(answer, 1.0),
-                _weighted(weighted_posterior, 1.0),
-                "this is the ELBO, and (13) gives its best q",
-            ),
-            "with weight ¼ it is the posterior of the data seen four times": agrees(
+        criteria=criteria(
+            "with weight 1 it is the posterior",
+            agrees(lambda answer: _weighted(answer, 1.0), _weighted(weighted_posterior, 1.0)),
+            "this is the ELBO, and (13) gives its best q",
+            "with weight ¼ it is the posterior of the data seen four times",
+            agrees(
                 lambda answer: _weighted(answer, 0.25),
                 _weighted(weighted_posterior, 1.0, repeats=4),
-                "divide the whole objective by its weight: which likelihood makes it an ELBO?",
             ),
-            "with a huge weight it is the prior": agrees(
+            "divide the whole objective by its weight: which likelihood makes it an ELBO?",
+            "with a huge weight it is the prior",
+            agrees(
                 lambda answer: _weighted(answer, 1e12),
                 torch.cat([torch.zeros(1, 3), 4 * torch.eye(3)]),
-                "only the KL term is left, and it is 0 at the prior",
                 atol=1e-6,
             ),
-        },
-        known_errors=(
-            KnownError(
-                _from_precision(lambda data, prior, kl_weight: data + kl_weight * prior),
-                "the mean is right and the covariance is not: this widens the prior, where the "
-                "objective strengthens the likelihood.",
-            ),
-            KnownError(
-                _from_precision(lambda data, prior, kl_weight: (data + prior) / kl_weight),
-                "this sharpens the whole posterior, prior included (a 'cold posterior'). A weight "
-                "on the KL term leaves the prior as it is.",
-            ),
-            KnownError(
-                _mean_with_unscaled_tau,
-                "the covariance is right; the mean needs tau / kl_weight too.",
-            ),
-            KnownError(
-                lambda X, y, tau, beta, kl_weight: weighted_posterior(
-                    X, y, tau, beta / kl_weight, 1.0
-                ),
-                "the weight belongs to the likelihood, not to the prior.",
-            ),
-            KnownError(
-                lambda X, y, tau, beta, kl_weight: weighted_posterior(X, y, tau, beta, 1.0),
-                "the weight is not used.",
-            ),
-            KnownError(
-                lambda X, y, tau, beta, kl_weight: weighted_posterior(
-                    X, y, tau, beta, 1 / kl_weight
-                ),
-                "the weight is upside down: a small KL weight makes the data count more.",
-            ),
+            "only the KL term is left, and it is 0 at the prior",
+        ),
+        known_errors=known_errors(
+            _from_precision(lambda data, prior, kl_weight: data + kl_weight * prior),
+            "the mean is right and the covariance is not: this widens the prior, where the "
+            "objective strengthens the likelihood.",
+            _tempered_posterior,
+            "this sharpens the whole posterior, prior included (a 'cold posterior'). A weight "
+            "on the KL term leaves the prior as it is.",
+            _from_precision(lambda data, prior, kl_weight: (data + prior) / kl_weight),
+            "the mean is right. The covariance is that of the posterior times the weight, which "
+            "sharpens the prior as well; a weight on the KL term leaves the prior as it is.",
+            _mean_with_unscaled_tau,
+            "the covariance is right; the mean needs tau / kl_weight too.",
+            lambda X, y, tau, beta, kl_weight: weighted_posterior(X, y, tau, beta / kl_weight, 1.0),
+            "the weight belongs to the likelihood, not to the prior.",
+            lambda X, y, tau, beta, kl_weight: weighted_posterior(X, y, tau, beta, 1.0),
+            "the weight is not used.",
+            lambda X, y, tau, beta, kl_weight: weighted_posterior(X, y, tau, beta, 1 / kl_weight),
+            "the weight is upside down: a small KL weight makes the data count more.",
         ),
         hints=(
             "Maximising an objective or the objective divided by kl_weight is the same.",

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bdl_lessons.exercises.grader import Exercise, KnownError, agrees, normals
+from bdl_lessons.exercises.grader import Exercise, agrees, criteria, known_errors, normals
 from bdl_lessons.panels.dropout_prior import exact_kl
 from bdl_lessons.probability import dropout_mixture, implied_tau, mixture_kl
 
@@ -69,7 +69,6 @@ _MASKS = ((_normal(7, 5) > -0.8).double(), (_normal(7, 4) > 0).double())
 _P_DROPS = [0.2, 0.5]
 _KL = torch.tensor(41.0, dtype=torch.float64)
 _ROW = torch.tensor([0.45, -0.2, 0.36], dtype=torch.float64)
-_MANY = 1000
 
 
 def _measured_ratio(data_factor: int, keep_before: float, keep_after: float) -> float:
@@ -100,12 +99,27 @@ def _step_of_sgd(answer) -> Tensor:
     return torch.cat([(step + decay * V - want).flatten() for step, decay, V, want in parts])
 
 
-def _estimate(answer, p_drop: float, sigma: float, row: Tensor = _ROW) -> Tensor:
-    return answer(row, p_drop, sigma, 3.5, _MANY, torch.Generator().manual_seed(11))
+def _estimate(answer, p_drop, sigma, row: Tensor = _ROW, length_scale=3.5, n=1000) -> Tensor:
+    return answer(row, p_drop, sigma, length_scale, n, torch.Generator().manual_seed(11))
+
+
+def _estimates(answer) -> list[Tensor]:
+    """Three settings in which the known errors differ: apart, overlapping, a wide prior."""
+    return [
+        _estimate(answer, 0.2, 0.003, n=16_000),
+        _estimate(answer, 0.6, 0.15, 0.7 * _ROW, n=16_000),
+        _estimate(answer, 0.3, 0.04, length_scale=0.8, n=16_000),
+    ]
 
 
 def _separated(p_drop: float, sigma: float, row: Tensor = _ROW) -> Tensor:
     return mixture_kl(*dropout_mixture(row[:, None], p_drop), sigma**2, 3.5**-2)
+
+
+def _own_spike(row, p_drop, sigma, length_scale, *_) -> Tensor:
+    """With log q(w) replaced by the log density of the spike that w was drawn from, exactly."""
+    second_moment = (1 - p_drop) * row @ row + len(row) * sigma**2
+    return length_scale**2 / 2 * second_moment - len(row) * (0.5 + math.log(sigma * length_scale))
 
 
 def _entropy(p_drop: float) -> float:
@@ -125,49 +139,36 @@ EXERCISES = (
         number="04.1",
         title="predict the noise that is assumed",
         solution=noise_ratio,
-        probe=lambda answer: answer(9, 0.5, 0.8),
-        checks={
-            "sixteen times the data, as measured": agrees(
-                lambda answer: answer(16, 0.8, 0.8),
-                lambda answer: _measured_ratio(16, 0.8, 0.8),
-                "how does tau of (20) change with N, and the standard deviation 1/sqrt(tau)?",
+        probe=lambda answer: [answer(9, 0.5, 0.8), answer(2, 0.9, 0.3), answer(1, 0.4, 0.7)],
+        criteria=criteria(
+            "sixteen times the data, as measured",
+            agrees(
+                lambda answer: answer(16, 0.8, 0.8), lambda answer: _measured_ratio(16, 0.8, 0.8)
             ),
-            "keep 0.25 instead of 1, as measured": agrees(
-                lambda answer: answer(1, 1.0, 0.25),
-                lambda answer: _measured_ratio(1, 1.0, 0.25),
-                "nn.Dropout stores keep · Theta: write (20) for the weights that are stored",
+            "how does tau of (20) change with N, and the standard deviation 1/sqrt(tau)?",
+            "keep 0.25 instead of 1, as measured",
+            agrees(
+                lambda answer: answer(1, 1.0, 0.25), lambda answer: _measured_ratio(1, 1.0, 0.25)
             ),
-            "both at once, as measured": agrees(
-                lambda answer: answer(9, 0.5, 0.8),
-                lambda answer: _measured_ratio(9, 0.5, 0.8),
-                "the two changes multiply",
-            ),
-            "there and back again changes nothing": agrees(
-                lambda answer: answer(4, 0.5, 0.9) * answer(0.25, 0.9, 0.5),
-                1.0,
-                "undoing both changes must undo the factor",
-            ),
-        },
-        known_errors=(
-            KnownError(
-                lambda data_factor, before, after: data_factor * after / before,
-                "this is the factor of the variance 1/tau. A standard deviation is its square "
-                "root.",
-            ),
-            KnownError(
-                lambda *change: 1 / noise_ratio(*change),
-                "the other way round: N and keep stand below the line in tau, so the noise "
-                "grows with both.",
-            ),
-            KnownError(
-                lambda data_factor, before, after: math.sqrt(data_factor * before / after),
-                "keep is on the wrong side. That is right for masks of 0 and 1; nn.Dropout "
-                "stores keep · Theta.",
-            ),
-            KnownError(
-                lambda data_factor, before, after: math.sqrt(data_factor),
-                "keep changed as well, and it stands in tau.",
-            ),
+            "nn.Dropout stores keep · Theta: write (20) for the weights that are stored",
+            "both at once, as measured",
+            agrees(lambda answer: answer(9, 0.5, 0.8), lambda answer: _measured_ratio(9, 0.5, 0.8)),
+            "the two changes multiply",
+            "there and back again changes nothing",
+            agrees(lambda answer: answer(4, 0.5, 0.9) * answer(0.25, 0.9, 0.5), 1.0),
+            "undoing both changes must undo the factor",
+        ),
+        known_errors=known_errors(
+            lambda data_factor, before, after: data_factor * after / before,
+            "this is the factor of the variance 1/tau. A standard deviation is its square root.",
+            lambda *change: 1 / noise_ratio(*change),
+            "the other way round: N and keep stand below the line in tau, so the noise "
+            "grows with both.",
+            lambda data_factor, before, after: math.sqrt(data_factor * before / after),
+            "keep is on the wrong side. That is right for masks of 0 and 1; nn.Dropout "
+            "stores keep · Theta.",
+            lambda data_factor, before, after: math.sqrt(data_factor),
+            "keep changed as well, and it stands in tau.",
         ),
         hints=(
             "Will it be larger or smaller? Solve (21) for tau and see where N and keep stand.",
@@ -181,54 +182,44 @@ EXERCISES = (
         title="one prior for all layers of a classifier",
         solution=layer_decays,
         probe=lambda answer: answer(0.3, 50, _P_DROPS),
-        checks={
-            "one SGD step with cross-entropy is one step up the ELBO, in both layers": agrees(
-                _step_of_sgd,
-                torch.zeros(32),
-                "compare the gradients of cross_entropy + decay/2 ||V||² and of (22), with "
-                "Theta = V / keep",
-            ),
-            "without dropout it is the decay of MAP": agrees(
-                lambda answer: answer(0.5, 40, [0.0]),
-                [0.1],
-                "-log p(w) / N is w² / (2 prior_std² N); its gradient is decay · w",
-            ),
-            "a prior twice as wide decays a quarter": agrees(
+        criteria=criteria(
+            "one SGD step with cross-entropy is one step up the ELBO, in both layers",
+            agrees(_step_of_sgd, torch.zeros(32)),
+            "compare the gradients of cross_entropy + decay/2 ||V||² and of (22), with "
+            "Theta = V / keep",
+            "without dropout it is the decay of MAP",
+            agrees(lambda answer: answer(0.5, 40, [0.0]), [0.1]),
+            "-log p(w) / N is w² / (2 prior_std² N); its gradient is decay · w",
+            "a prior twice as wide decays a quarter",
+            agrees(
                 lambda answer: [4 * decay for decay in answer(0.6, 50, _P_DROPS)],
                 lambda answer: answer(0.3, 50, _P_DROPS),
-                "the penalty is proportional to the precision of the prior, 1 / prior_std²",
             ),
-            "more dropout, more decay on the stored weights": agrees(
+            "the penalty is proportional to the precision of the prior, 1 / prior_std²",
+            "more dropout, more decay on the stored weights",
+            agrees(
                 lambda answer: (lambda decays: decays[1] / decays[0])(answer(1.0, 9, [0.0, 0.75])),
                 4.0,
-                "keep ||Theta||² is ||V||² / keep for the stored weights V = keep · Theta",
             ),
-        },
-        known_errors=(
-            KnownError(
-                lambda prior_std, n_train, p_drops: [
-                    (1 - p_drop) / (prior_std**2 * n_train) for p_drop in p_drops
-                ],
-                "keep stands above the line: right for masks of 0 and 1, but nn.Dropout stores "
-                "keep · Theta.",
+            "keep ||Theta||² is ||V||² / keep for the stored weights V = keep · Theta",
+        ),
+        known_errors=known_errors(
+            lambda prior_std, n_train, p_drops: [
+                (1 - p_drop) / (prior_std**2 * n_train) for p_drop in p_drops
+            ],
+            "keep stands above the line: right for masks of 0 and 1, but nn.Dropout stores "
+            "keep · Theta.",
+            lambda *plan: [decay / 2 for decay in layer_decays(*plan)],
+            "this is lambda. weight_decay is 2 lambda, because the gradient of "
+            "lambda ||V||² is 2 lambda V.",
+            lambda prior_std, n_train, p_drops: layer_decays(1 / prior_std, n_train, p_drops),
+            "prior_std² stands above the line. A narrow prior must decay more.",
+            lambda prior_std, n_train, p_drops: layer_decays(prior_std, 1, p_drops),
+            "cross_entropy is a mean over examples, so the KL must be divided by N as well.",
+            lambda prior_std, n_train, p_drops: layer_decays(
+                prior_std, n_train, [0] * len(p_drops)
             ),
-            KnownError(
-                lambda *plan: [decay / 2 for decay in layer_decays(*plan)],
-                "this is lambda. weight_decay is 2 lambda, because the gradient of "
-                "lambda ||V||² is 2 lambda V.",
-            ),
-            KnownError(
-                lambda prior_std, n_train, p_drops: layer_decays(1 / prior_std, n_train, p_drops),
-                "prior_std² stands above the line. A narrow prior must decay more.",
-            ),
-            KnownError(
-                lambda prior_std, n_train, p_drops: layer_decays(prior_std, 1, p_drops),
-                "cross_entropy is a mean over examples, so the KL must be divided by N as well.",
-            ),
-            KnownError(
-                lambda prior_std, n_train, p_drops: layer_decays(prior_std, n_train, [0, 0]),
-                "keep is missing: each layer has its own.",
-            ),
+            "keep is missing: each layer has its own.",
         ),
         hints=(
             "Start from (22). What is l² in terms of prior_std, and what is Theta in terms of the "
@@ -242,75 +233,59 @@ EXERCISES = (
         number="04.3",
         title="the exact KL, by sampling",
         solution=kl_monte_carlo,
-        probe=lambda answer: torch.round(2 * _estimate(answer, 0.2, 0.0031)),
-        checks={
-            "spikes apart: it is formula (25)": agrees(
-                lambda answer: _estimate(answer, 0.2, 0.001),
-                _separated(0.2, 0.001),
-                "draw w from q, evaluate the log density of the mixture and of the prior there",
-                atol=0.305,  # 5 standard errors
+        probe=_estimates,
+        probe_atol=0.1,  # 5 standard errors of a difference
+        criteria=criteria(
+            "spikes apart: it is formula (25)",
+            agrees(  # 5 standard errors, here and below
+                lambda answer: _estimate(answer, 0.2, 0.001), _separated(0.2, 0.001), atol=0.305
             ),
-            "spikes on each other: one Gaussian, so (25) lacks H(p_drop)": agrees(
+            "draw w from q, evaluate the log density of the mixture and of the prior there",
+            "spikes on each other: one Gaussian, so (25) lacks H(p_drop)",
+            agrees(
                 lambda answer: _estimate(answer, 0.5, 0.1, 0.001 * _ROW),
                 _separated(0.5, 0.1, 0.001 * _ROW) + _entropy(0.5),
-                "q(w) has two terms for every w, whichever spike w was drawn from",
-                atol=0.17,  # 5 standard errors
+                atol=0.17,
             ),
-            "spikes that overlap in part: what quadrature gives": agrees(
+            "q(w) has two terms for every w, whichever spike w was drawn from",
+            "spikes that overlap in part: what quadrature gives",
+            agrees(
                 lambda answer: _estimate(answer, 0.5, 0.2, _ROW[:1]),
                 float(exact_kl(0.45, 0.5, 3.5, 0.2)),
-                "add the densities of both spikes, weighted with keep and p_drop, then take logs",
-                atol=0.14,  # 5 standard errors
+                atol=0.14,
             ),
-        },
-        known_errors=(
-            KnownError(
-                lambda row, *others: sum(kl_monte_carlo(w, *others) for w in row.split(1)),
-                "every entry has a coin of its own. A dropped unit takes its whole row along: one "
-                "coin for each draw.",
+            "add the densities of both spikes, weighted with keep and p_drop, then take logs",
+        ),
+        known_errors=known_errors(
+            lambda row, *others: sum(kl_monte_carlo(w, *others) for w in row.split(1)),
+            "every entry has a coin of its own. A dropped unit takes its whole row along: one "
+            "coin for each draw.",
+            _own_spike,
+            "this is the density of the spike that w was drawn from, without its probability. "
+            "q(w) is the sum over both spikes.",
+            lambda *inputs: -kl_monte_carlo(*inputs),
+            "the sign: KL(q || p) averages log q - log p.",
+            lambda row, p_drop, sigma, length_scale, *others: kl_monte_carlo(
+                row, p_drop, sigma, 1 / length_scale, *others
             ),
-            KnownError(
-                lambda row, p_drop, *others: (
-                    kl_monte_carlo(row, p_drop, *others) + _entropy(p_drop)
-                ),
-                "this is the density of the spike that w was drawn from, without its probability. "
-                "q(w) is the sum over both spikes.",
+            "the prior has standard deviation 1 / length_scale.",
+            lambda row, p_drop, *others: kl_monte_carlo(row, 1 - p_drop, *others),
+            "p_drop and keep are swapped.",
+            lambda row, p_drop, sigma, *others: (
+                kl_monte_carlo(row, p_drop, sigma, *others) + len(row) * math.log(sigma)
             ),
-            KnownError(
-                lambda *inputs: -kl_monte_carlo(*inputs),
-                "the sign: KL(q || p) averages log q - log p.",
+            "log N(w; m, sigma²) contains -log sigma for each entry of w.",
+            lambda row, p_drop, sigma, length_scale, *others: (
+                kl_monte_carlo(row, p_drop, sigma, length_scale, *others)
+                + len(row) * math.log(length_scale)
             ),
-            KnownError(
-                lambda row, p_drop, sigma, length_scale, *others: kl_monte_carlo(
-                    row, p_drop, sigma, 1 / length_scale, *others
-                ),
-                "the prior has standard deviation 1 / length_scale.",
+            "log p(w) contains +log length_scale for each entry of w.",
+            lambda row, p_drop, sigma, length_scale, *others: (
+                kl_monte_carlo(row, p_drop, sigma, length_scale, *others)
+                + len(row) * math.log(sigma * length_scale)
             ),
-            KnownError(
-                lambda row, p_drop, *others: kl_monte_carlo(row, 1 - p_drop, *others),
-                "p_drop and keep are swapped.",
-            ),
-            KnownError(
-                lambda row, p_drop, sigma, *others: (
-                    kl_monte_carlo(row, p_drop, sigma, *others) + len(row) * math.log(sigma)
-                ),
-                "log N(w; m, sigma²) contains -log sigma for each entry of w.",
-            ),
-            KnownError(
-                lambda row, p_drop, sigma, length_scale, *others: (
-                    kl_monte_carlo(row, p_drop, sigma, length_scale, *others)
-                    + len(row) * math.log(length_scale)
-                ),
-                "log p(w) contains +log length_scale for each entry of w.",
-            ),
-            KnownError(
-                lambda row, p_drop, sigma, length_scale, *others: (
-                    kl_monte_carlo(row, p_drop, sigma, length_scale, *others)
-                    + len(row) * math.log(sigma * length_scale)
-                ),
-                "both densities lack the factor in front of the exponential: -log sigma in "
-                "log q and +log length_scale in log p, for each entry of w.",
-            ),
+            "both densities lack the factor in front of the exponential: -log sigma in "
+            "log q and +log length_scale in log p, for each entry of w.",
         ),
         hints=(
             "KL(q || p) is the mean of log q(w) - log p(w) over draws w from q. How do you draw "
@@ -327,47 +302,31 @@ EXERCISES = (
         title="a minibatch loss with three faults",
         solution=minibatch_loss,
         probe=_loss_differences,
-        checks={
-            "the data term is half the squared error, summed over outputs": agrees(
-                lambda answer: _loss_differences(answer)[0],
-                (_Y - _OUTPUT).square().sum() / 12,
-                "mse_loss has no half, and it averages over the outputs, too",
-            ),
-            "the KL counts once for the whole training set": agrees(
-                lambda answer: _loss_differences(answer)[1],
-                41 / (0.2 * 60),
-                "by (19) the KL is divided by tau N, however large the minibatch is",
-            ),
-            "the losses of all minibatches average to that of the training set": agrees(
+        criteria=criteria(
+            "the data term is half the squared error, summed over outputs",
+            agrees(lambda answer: _loss_differences(answer)[0], (_Y - _OUTPUT).square().sum() / 12),
+            "mse_loss has no half, and it averages over the outputs, too",
+            "the KL counts once for the whole training set",
+            agrees(lambda answer: _loss_differences(answer)[1], 41 / (0.2 * 60)),
+            "by (19) the KL is divided by tau N, however large the minibatch is",
+            "the losses of all minibatches average to that of the training set",
+            agrees(
                 lambda answer: sum(
                     answer(_OUTPUT[i : i + 2], _Y[i : i + 2], _KL, 2.0, 6) for i in (0, 2, 4)
                 ),
                 lambda answer: 3 * answer(_OUTPUT, _Y, _KL, 2.0, 6),
-                "a minibatch must estimate the loss of all examples: a mean, plus one fixed term",
             ),
-        },
-        known_errors=(
-            KnownError(
-                lambda output, y, kl, tau, n_train: F.mse_loss(output, y) + kl / (tau * n_train),
-                "the KL is mended. Now compare mse_loss with the first term of (19).",
-            ),
-            KnownError(
-                lambda output, y, kl, tau, n_train: (
-                    0.5 * F.mse_loss(output, y) + kl / (tau * n_train)
-                ),
-                "mse_loss averages over the outputs as well; (19) has their sum.",
-            ),
-            KnownError(
-                lambda output, y, kl, tau, n_train: minibatch_loss(output, y, kl, tau, len(y)),
-                "the KL is divided by the size of the minibatch: it counts N/B times in an epoch.",
-            ),
-            KnownError(
-                lambda output, y, kl, tau, n_train: (
-                    tau * minibatch_loss(output, y, kl, tau, n_train)
-                ),
-                "this is -ELBO / N. It has the same minimum, but the task asks for "
-                "-ELBO / (tau N).",
-            ),
+            "a minibatch must estimate the loss of all examples: a mean, plus one fixed term",
+        ),
+        known_errors=known_errors(
+            lambda output, y, kl, tau, n_train: F.mse_loss(output, y) + kl / (tau * n_train),
+            "the KL is mended. Now compare mse_loss with the first term of (19).",
+            lambda output, y, kl, tau, n_train: 0.5 * F.mse_loss(output, y) + kl / (tau * n_train),
+            "mse_loss averages over the outputs as well; (19) has their sum.",
+            lambda output, y, kl, tau, n_train: minibatch_loss(output, y, kl, tau, len(y)),
+            "the KL is divided by the size of the minibatch: it counts N/B times in an epoch.",
+            lambda output, y, kl, tau, n_train: tau * minibatch_loss(output, y, kl, tau, n_train),
+            "this is -ELBO / N. It has the same minimum, but the task asks for -ELBO / (tau N).",
         ),
         hints=(
             "Write (19) for one minibatch: which term depends on it, and which does not?",

@@ -7,7 +7,7 @@ from functools import cache
 import torch
 from torch import Generator, Tensor
 
-from bdl_lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
+from bdl_lessons.exercises.grader import Exercise, agrees, close, criteria, known_errors, normals
 
 
 def variance_ratios() -> list[float]:
@@ -111,9 +111,10 @@ def _flips(layer, n_in: int, n_out: int) -> Tensor:
 def _traits(layer, *bias: Tensor) -> list[float]:
     """What tells wrong layers apart, however they draw: means, variances, correlation."""
     noise = _noise(layer, *bias)
-    shared = torch.corrcoef(noise[:, 1:].movedim(1, 0).flatten(1))[0, 1] > 0.1
+    correlation = torch.corrcoef(noise[:, 1:].movedim(1, 0).flatten(1))[0, 1]
+    shared = float(correlation > 0.1) + float(correlation > 0.95)
     mean = float(noise.mean(0).abs().max() > 0.5)
-    return [mean, *noise.var((0, 2)).mul(2).round().tolist(), float(shared)]
+    return [mean, *noise.var((0, 2)).mul(2).round().tolist(), shared]
 
 
 EXERCISES = (
@@ -123,49 +124,36 @@ EXERCISES = (
         kind="predict",
         solution=variance_ratios,
         probe=lambda answer: answer(),
-        checks={
-            "one example: sharing the draw changes nothing": Check(
-                lambda answer: close(answer()[0], 1.0, 0.005),
-                "at B = 1 there is no second example to share with",
+        criteria=criteria(
+            "one example: sharing the draw changes nothing",
+            lambda answer: close(answer()[0], 1.0, 0.005),
+            "at B = 1 there is no second example to share with",
+            "ten examples",
+            lambda answer: close(answer()[1], 1.9, 0.01),
+            "what do the losses of two examples have in common if w is shared? That is the "
+            "covariance; put it and Var = 1 + 9 into (2)",
+            "a thousand examples",
+            lambda answer: close(answer()[2], 100.9, 0.5),
+            "put B = 1000 into (2), with Var = 10 and Cov = 1, and do not round before the end",
+            "4000 simulated minibatches of each size agree",
+            lambda answer: all(
+                abs(guess / found - 1) < 0.14
+                for guess, found in zip(answer(), _measured_ratios(), strict=True)
             ),
-            "ten examples": Check(
-                lambda answer: close(answer()[1], 1.9, 0.01),
-                "what do the losses of two examples have in common if w is shared? That is the "
-                "covariance; put it and Var = 1 + 9 into (2)",
-            ),
-            "a thousand examples": Check(
-                lambda answer: close(answer()[2], 100.9, 0.5),
-                "put B = 1000 into (2), with Var = 10 and Cov = 1, and do not round before the end",
-            ),
-            "4000 simulated minibatches of each size agree": Check(
-                lambda answer: all(
-                    abs(guess / found - 1) < 0.14
-                    for guess, found in zip(answer(), _measured_ratios(), strict=True)
-                ),
-                "draw w once or B times, add 3 · randn, average over the minibatch, and take the "
-                "variance of many such averages",
-            ),
-        },
-        known_errors=(
-            KnownError(
-                lambda: [1.0, 10.0, 1000.0],
-                "this would be right if the examples did not differ. The part of e_n falls as "
-                "1/B, whether or not w is shared.",
-            ),
-            KnownError(
-                lambda: [1 / ratio for ratio in variance_ratios()],
-                "upside down: the question is how much larger the variance is with one draw.",
-            ),
-            KnownError(
-                lambda: [(size + 9) / 9 for size in (1, 10, 1000)],
-                "with a draw of its own for each example w varies too: its Var[L_n] is 1 + 9, not "
-                "9.",
-            ),
-            KnownError(
-                lambda: [1.1, 2.0, 101.0],
-                "B examples make B (B − 1) pairs of different examples, not B²: at B = 1 there is "
-                "none.",
-            ),
+            "draw w once or B times, add 3 · randn, average over the minibatch, and take the "
+            "variance of many such averages",
+        ),
+        known_errors=known_errors(
+            lambda: [1.0, 10.0, 1000.0],
+            "this would be right if the examples did not differ. The part of e_n falls as "
+            "1/B, whether or not w is shared.",
+            lambda: [1 / ratio for ratio in variance_ratios()],
+            "upside down: the question is how much larger the variance is with one draw.",
+            lambda: [(size + 9) / 9 for size in (1, 10, 1000)],
+            "with a draw of its own for each example w varies too: its Var[L_n] is 1 + 9, not 9.",
+            lambda: [1.1, 2.0, 101.0],
+            "B examples make B (B − 1) pairs of different examples, not B²: at B = 1 there is "
+            "none.",
         ),
         hints=(
             "What are Var and Cov of the losses when w is shared? And when it is not?",
@@ -179,45 +167,35 @@ EXERCISES = (
         kind="derive",
         solution=derivative_variances,
         probe=lambda answer: answer(4, 2),
-        checks={
-            "they are those of 100,000 simulated estimates, K = 4 and B = 2": Check(
-                lambda answer: close(
-                    torch.tensor(answer(4, 2)) / _measured_variances(), torch.ones(3), 0.07
-                ),
-                "write a − y as the noise of weight 1 plus that of the K − 1 others; you need "
-                "E[ε²] = 1 and E[ε⁴] = 3, and the square of the mean is subtracted",
+        criteria=criteria(
+            "they are those of 100,000 simulated estimates, K = 4 and B = 2",
+            lambda answer: close(
+                torch.tensor(answer(4, 2)) / _measured_variances(), torch.ones(3), 0.07
             ),
-            "one input, one example: the activation determines the weight": agrees(
-                lambda answer: answer(1, 1),
-                (2.0, 2.0, 2.0),
-                "for K = 1 all three estimates are ε², with variance E[ε⁴] − E[ε²]²",
-            ),
-            "100 inputs": agrees(
-                lambda answer: answer(100, 1),
-                (2.0, 101.0, 101.0),
-                "how does ζ² vary? And how does ε_1 Σ_i ε_i?",
-            ),
-            "five times as many examples": agrees(
+            "write a − y as the noise of weight 1 plus that of the K − 1 others; you need "
+            "E[ε²] = 1 and E[ε⁴] = 3, and the square of the mean is subtracted",
+            "one input, one example: the activation determines the weight",
+            agrees(lambda answer: answer(1, 1), (2.0, 2.0, 2.0)),
+            "for K = 1 all three estimates are ε², with variance E[ε⁴] − E[ε²]²",
+            "100 inputs",
+            agrees(lambda answer: answer(100, 1), (2.0, 101.0, 101.0)),
+            "how does ζ² vary? And how does ε_1 Σ_i ε_i?",
+            "five times as many examples",
+            agrees(
                 lambda answer: [answer(7, 15)[k] / answer(7, 3)[k] for k in range(3)],
                 [0.2, 0.2, 1.0],
-                "the examples are alike: with one draw for all, averaging B of them averages B "
-                "copies of one number",
             ),
-        },
-        known_errors=(
-            KnownError(
-                lambda K, B: (2 / B, (K + 1) / B, (K + 1) / B),
-                "with one draw per minibatch all B terms are the same number, because the "
-                "examples are alike. Averaging them changes nothing.",
-            ),
-            KnownError(
-                lambda K, B: (3 / B, (K + 2) / B, K + 2.0),
-                "these are second moments. Subtract the square of the mean, which is 1.",
-            ),
-            KnownError(
-                lambda K, B: (2 / B, (K - 1) / B, K - 1.0),
-                "ε_1 stands in both factors: its fourth moment is 3, not 1.",
-            ),
+            "the examples are alike: with one draw for all, averaging B of them averages B "
+            "copies of one number",
+        ),
+        known_errors=known_errors(
+            lambda K, B: (2 / B, (K + 1) / B, (K + 1) / B),
+            "with one draw per minibatch all B terms are the same number, because the "
+            "examples are alike. Averaging them changes nothing.",
+            lambda K, B: (3 / B, (K + 2) / B, K + 2.0),
+            "these are second moments. Subtract the square of the mean, which is 1.",
+            lambda K, B: (2 / B, (K - 1) / B, K - 1.0),
+            "ε_1 stands in both factors: its fourth moment is 3, not 1.",
         ),
         hints=(
             "On target a − y = Σ_i ε_i = √K ζ. Insert it in (6) and in (7), with x = σ = 1.",
@@ -231,47 +209,36 @@ EXERCISES = (
         kind="extend",
         solution=flipout,
         probe=lambda answer: [*_traits(answer), float(len(_flips(answer, 1, 1).unique()))],
-        checks={
-            "every activation has mean γ and variance δ": Check(
-                lambda answer: _standard(_noise(answer)),
-                "the signs belong on the noise, not on x @ mu, and are −1 or +1",
+        criteria=criteria(
+            "every activation has mean γ and variance δ",
+            lambda answer: _standard(_noise(answer)),
+            "the signs belong on the noise, not on x @ mu, and are −1 or +1",
+            "no two activations of a minibatch are correlated",
+            lambda answer: _uncorrelated(_noise(answer)),
+            "every example needs signs of its own, and so does every output of an example",
+            "one noise matrix: with a single weight only the sign differs",
+            lambda answer: (
+                len(_flips(answer, 1, 1).unique()) == 2
+                and len(_flips(answer, 1, 1).abs().unique()) == 1
             ),
-            "no two activations of a minibatch are correlated": Check(
-                lambda answer: _uncorrelated(_noise(answer)),
-                "every example needs signs of its own, and so does every output of an example",
-            ),
-            "one noise matrix: with a single weight only the sign differs": Check(
-                lambda answer: (
-                    len(_flips(answer, 1, 1).unique()) == 2
-                    and len(_flips(answer, 1, 1).abs().unique()) == 1
-                ),
-                "draw the noise once, in the shape of mu; every example flips it",
-            ),
-            "inputs have signs of their own": Check(
-                lambda answer: len(_flips(answer, 2, 1).abs().unique()) == 2,
-                "for x = (1, 1) the noise is ε_1 + ε_2 or ε_1 − ε_2, up to its sign: multiply "
-                "each input of each example by a sign before the product with the noise",
-            ),
-            "outputs have signs of their own": Check(
-                lambda answer: len(_flips(answer, 1, 2).prod(1).unique()) == 2,
-                "multiply each output of each example by a sign after the product with the noise",
-            ),
-        },
-        known_errors=(
-            KnownError(
-                lambda x, mu, sigma, rng: x @ (mu + sigma * torch.randn(mu.shape, generator=rng)),
-                "all examples have the same noise: one draw of the weights for the minibatch, "
-                "which no example flips on its own.",
-            ),
-            KnownError(
-                lambda x, mu, sigma, rng: noisy_layer(x, mu, sigma, mu[0] * 0, mu[0] * 0, rng),
-                "the size of the noise differs between examples, as in the local "
-                "reparameterization trick. Flipout draws one noise matrix and changes its signs.",
-            ),
-            KnownError(
-                lambda x, mu, sigma, rng: flipout(x, 0 * mu, sigma, rng),
-                "the mean x @ mu is lost. Only the noise is flipped; the mean is added to it.",
-            ),
+            "draw the noise once, in the shape of mu; every example flips it",
+            "inputs have signs of their own",
+            lambda answer: len(_flips(answer, 2, 1).abs().unique()) == 2,
+            "for x = (1, 1) the noise is ε_1 + ε_2 or ε_1 − ε_2, up to its sign: multiply "
+            "each input of each example by a sign before the product with the noise",
+            "outputs have signs of their own",
+            lambda answer: len(_flips(answer, 1, 2).prod(1).unique()) == 2,
+            "multiply each output of each example by a sign after the product with the noise",
+        ),
+        known_errors=known_errors(
+            lambda x, mu, sigma, rng: x @ (mu + sigma * torch.randn(mu.shape, generator=rng)),
+            "all examples have the same noise: one draw of the weights for the minibatch, "
+            "which no example flips on its own.",
+            lambda x, mu, sigma, rng: noisy_layer(x, mu, sigma, mu[0] * 0, mu[0] * 0, rng),
+            "the size of the noise differs between examples, as in the local "
+            "reparameterization trick. Flipout draws one noise matrix and changes its signs.",
+            lambda x, mu, sigma, rng: flipout(x, 0 * mu, sigma, rng),
+            "the mean x @ mu is lost. Only the noise is flipped; the mean is added to it.",
         ),
         hints=(
             "Noise of the weights: sigma * randn, in the shape of mu. Signs: 2 * randint(2) − 1.",
@@ -285,47 +252,38 @@ EXERCISES = (
         kind="debug",
         solution=noisy_layer,
         probe=lambda answer: _traits(answer, *_BIAS),
-        checks={
-            "no two activations of a minibatch are correlated": Check(
-                lambda answer: _uncorrelated(_noise(answer, *_BIAS)),
-                "which random numbers do several examples share, or several units of one example?",
+        criteria=criteria(
+            "no two activations of a minibatch are correlated",
+            lambda answer: _uncorrelated(_noise(answer, *_BIAS)),
+            "which random numbers do several examples share, or several units of one example?",
+            "mean and variance of each activation are right",
+            lambda answer: _standard(_noise(answer, *_BIAS)),
+            "a bias is the weight of an input that is always 1, and variances of independent "
+            "terms add",
+            "an input of zeros still has the noise of the bias",
+            lambda answer: _standard(_noise(answer, *_BIAS, x=0 * _X)),
+            "where x = 0 the weights add nothing, and the bias is left",
+        ),
+        known_errors=known_errors(
+            lambda x, mu, sigma, bias_mu, bias_sigma, rng: (
+                noisy_layer(x, mu, sigma, bias_mu, 0 * bias_sigma, rng)
+                + bias_sigma * torch.randn(len(bias_mu), generator=rng)
             ),
-            "mean and variance of each activation are right": Check(
-                lambda answer: _standard(_noise(answer, *_BIAS)),
-                "a bias is the weight of an input that is always 1, and variances of independent "
-                "terms add",
+            "this is still the bug: the noise of the bias has the shape (Q,), so all examples "
+            "share it, and their losses are correlated as in (3).",
+            lambda x, mu, sigma, bias_mu, bias_sigma, rng: noisy_layer(
+                x, mu, sigma, bias_mu, 0 * bias_sigma, rng
             ),
-            "an input of zeros still has the noise of the bias": Check(
-                lambda answer: _standard(_noise(answer, *_BIAS, x=0 * _X)),
-                "where x = 0 the weights add nothing, and the bias is left",
+            "the covariance is gone, and so is the noise of the bias: its posterior has a "
+            "variance too.",
+            lambda x, mu, sigma, bias_mu, bias_sigma, rng: (
+                x @ mu
+                + bias_mu
+                + ((x**2 @ sigma**2).sqrt() + bias_sigma)
+                * torch.randn(len(x), len(bias_mu), generator=rng)
             ),
-        },
-        known_errors=(
-            KnownError(
-                lambda x, mu, sigma, bias_mu, bias_sigma, rng: (
-                    noisy_layer(x, mu, sigma, bias_mu, 0 * bias_sigma, rng)
-                    + bias_sigma * torch.randn(len(bias_mu), generator=rng)
-                ),
-                "this is still the bug: the noise of the bias has the shape (Q,), so all examples "
-                "share it, and their losses are correlated as in (3).",
-            ),
-            KnownError(
-                lambda x, mu, sigma, bias_mu, bias_sigma, rng: noisy_layer(
-                    x, mu, sigma, bias_mu, 0 * bias_sigma, rng
-                ),
-                "the covariance is gone, and so is the noise of the bias: its posterior has a "
-                "variance too.",
-            ),
-            KnownError(
-                lambda x, mu, sigma, bias_mu, bias_sigma, rng: (
-                    x @ mu
-                    + bias_mu
-                    + ((x**2 @ sigma**2).sqrt() + bias_sigma)
-                    * torch.randn(len(x), len(bias_mu), generator=rng)
-                ),
-                "standard deviations were added. Variances of independent terms add; take the "
-                "root of their sum.",
-            ),
+            "standard deviations were added. Variances of independent terms add; take the "
+            "root of their sum.",
         ),
         hints=(
             "Print the shape of every random tensor. Which has no axis for the examples?",

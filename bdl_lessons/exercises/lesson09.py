@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions import MultivariateNormal, kl_divergence
 
-from bdl_lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
+from bdl_lessons.exercises.grader import Exercise, agrees, close, criteria, known_errors, normals
 
 
 def partition_kl(q: Tensor, p: Tensor) -> Tensor:
@@ -92,6 +93,7 @@ def _hat_var(answer, at: list[float], knots: Tensor = _KNOTS) -> Tensor:
     return ((h @ answer(knots)) * h).sum(1)
 
 
+@functools.cache
 def _search(name: str) -> float:
     """The smallest ratio found between -1 and 1, over pairs of units ``phi(w x + b)``."""
     x = torch.linspace(-1, 1, 41, dtype=torch.float64)
@@ -125,53 +127,43 @@ EXERCISES = (
         kind="debug",
         solution=partition_kl,
         probe=lambda answer: answer((_Q + 0.05) / 1.5, _P),  # without empty cells: nan says nothing
-        checks={
-            "q on two of four equal cells: log 2": agrees(
+        criteria=criteria(
+            "q on two of four equal cells: log 2",
+            agrees(
                 lambda answer: answer(
                     torch.tensor([0.5, 0.5, 0.0, 0.0], dtype=torch.float64),
                     torch.full((4,), 0.25, dtype=torch.float64),
                 ),
                 math.log(2),
-                "sum over all cells, in nats; a cell with q = 0 contributes 0",
             ),
-            "ten cells, three of them empty": agrees(
-                lambda answer: answer(_Q, _P),
-                lambda answer: float(torch.xlogy(_Q, _Q / _P).sum()),
-                "each cell contributes q times the natural logarithm of q / p",
+            "sum over all cells, in nats; a cell with q = 0 contributes 0",
+            "ten cells, three of them empty",
+            agrees(
+                lambda answer: answer(_Q, _P), lambda answer: float(torch.xlogy(_Q, _Q / _P).sum())
             ),
-            "it is zero between equal masses": Check(
-                lambda answer: close(answer(_P, _P), 0.0), "each term is q times the log of q/p"
+            "each cell contributes q times the natural logarithm of q / p",
+            "it is zero between equal masses",
+            lambda answer: close(answer(_P, _P), 0.0),
+            "each term is q times the log of q/p",
+            "merging cells never raises it",
+            lambda answer: (
+                float(answer(_Q.view(5, 2).sum(1), _P.view(5, 2).sum(1)))
+                <= float(answer(_Q, _P)) - 1e-6
             ),
-            "merging cells never raises it": Check(
-                lambda answer: (
-                    float(answer(_Q.view(5, 2).sum(1), _P.view(5, 2).sum(1)))
-                    <= float(answer(_Q, _P)) - 1e-6
-                ),
-                "the terms are weighted by q and summed, not averaged",
-            ),
-        },
-        known_errors=(
-            KnownError(
-                lambda q, p: partition_kl(q, p) / math.log(2),
-                "the logarithm has base 2: that is in bits. Nats need the natural logarithm.",
-            ),
-            KnownError(
-                lambda q, p: partition_kl(q, p) / len(q),
-                "this is a mean over cells. The masses q already are the weights: sum.",
-            ),
-            KnownError(
-                lambda q, p: partition_kl(q, p) / math.log(2) / len(q),
-                "two things are left: the base of the logarithm (nats, not bits), and the mean "
-                "over cells, which must be a sum.",
-            ),
-            KnownError(
-                lambda q, p: (p * (q.clamp(min=1e-300) / p).log()).sum(),
-                "the weights in front of the log must be q: the KL is an average under q.",
-            ),
-            KnownError(
-                lambda q, p: -partition_kl(q, p),
-                "the sign is wrong: the ratio under the log is q over p.",
-            ),
+            "the terms are weighted by q and summed, not averaged",
+        ),
+        known_errors=known_errors(
+            lambda q, p: partition_kl(q, p) / math.log(2),
+            "the logarithm has base 2: that is in bits. Nats need the natural logarithm.",
+            lambda q, p: partition_kl(q, p) / len(q),
+            "this is a mean over cells. The masses q already are the weights: sum.",
+            lambda q, p: partition_kl(q, p) / math.log(2) / len(q),
+            "two things are left: the base of the logarithm (nats, not bits), and the mean "
+            "over cells, which must be a sum.",
+            lambda q, p: (p * (q.clamp(min=1e-300) / p).log()).sum(),
+            "the weights in front of the log must be q: the KL is an average under q.",
+            lambda q, p: -partition_kl(q, p),
+            "the sign is wrong: the ratio under the log is q over p.",
         ),
         hints=(
             "Four things: the weights, the base of the log, sum or mean, and cells with q = 0.",
@@ -185,71 +177,51 @@ EXERCISES = (
         kind="derive",
         solution=line_qkl,
         probe=lambda answer: answer(_U, 0.7, _COV),
-        checks={
-            "in one dimension it is the ordinary KL": agrees(
+        criteria=criteria(
+            "in one dimension it is the ordinary KL",
+            agrees(
                 lambda answer: answer(torch.ones(1).double(), 0.7, 2 * torch.eye(1).double()),
                 0.5 * (0.35 - 1 - math.log(0.35)),
-                "compare with KL(N(0, 0.7) || N(0, 2)), term by term",
             ),
-            "measured in three dimensions: the line plus a little noise": Check(
-                lambda answer: close(answer(_U, 0.7, _COV), _with_noise(_U, 0.7, _COV), 1e-5),
-                "E log q along the line minus E log p in all D dimensions, with all constants",
+            "compare with KL(N(0, 0.7) || N(0, 2)), term by term",
+            "measured in three dimensions: the line plus a little noise",
+            lambda answer: close(answer(_U, 0.7, _COV), _with_noise(_U, 0.7, _COV), 1e-5),
+            "E log q along the line minus E log p in all D dimensions, with all constants",
+            "measured again with a wider line and a narrower prior",
+            lambda answer: close(
+                answer(_U, 5.0, 0.3 * _COV), _with_noise(_U, 5.0, 0.3 * _COV), 1e-5
             ),
-            "measured again with a wider line and a narrower prior": Check(
-                lambda answer: close(
-                    answer(_U, 5.0, 0.3 * _COV), _with_noise(_U, 5.0, 0.3 * _COV), 1e-5
-                ),
-                "how does each term depend on the variance and on cov?",
+            "how does each term depend on the variance and on cov?",
+            "in two dimensions",
+            lambda answer: close(
+                answer(torch.tensor([0.6, 0.8]).double(), 0.2, _COV[:2, :2]),
+                _with_noise(torch.tensor([0.6, 0.8]).double(), 0.2, _COV[:2, :2]),
+                1e-5,
             ),
-            "in two dimensions": Check(
-                lambda answer: close(
-                    answer(torch.tensor([0.6, 0.8]).double(), 0.2, _COV[:2, :2]),
-                    _with_noise(torch.tensor([0.6, 0.8]).double(), 0.2, _COV[:2, :2]),
-                    1e-5,
-                ),
-                "which terms depend on the number of weights D?",
+            "which terms depend on the number of weights D?",
+        ),
+        known_errors=known_errors(
+            lambda u, variance, cov: line_qkl(u, variance, cov.inverse()) + torch.logdet(cov),
+            "the quadratic form uses cov. The log density of N(0, cov) has its inverse.",
+            lambda u, variance, cov: line_qkl(u, variance, cov) + _entropy(variance),
+            "the entropy along the line is missing. Without it the best q is a point.",
+            lambda u, variance, cov: line_qkl(u, variance, cov) + 2 * _entropy(variance),
+            "the entropy has the wrong sign: E log q is MINUS the entropy.",
+            lambda u, *args: line_qkl(u, *args) - len(u) / 2 * math.log(2 * math.pi),
+            "the log density of N(0, cov) has the constant (D/2) log 2π; only one of the D "
+            "halves cancels against the entropy.",
+            lambda u, *args: line_qkl(u, *args) - (len(u) - 1) / 2 * math.log(2 * math.pi),
+            "the constant of log p is (D/2) log 2π, D times that of one dimension.",
+            lambda u, variance, cov: line_qkl(u, variance, cov) + 0.5,
+            "½ is missing: the entropy of a Gaussian is ½ log(2πe · variance), with the e.",
+            lambda u, variance, cov: line_qkl(u, variance, cov) - 0.5 * torch.logdet(cov),
+            "the log density of N(0, cov) also has −½ log det cov.",
+            lambda u, variance, cov: line_qkl(u, variance, cov) + 0.5 * torch.logdet(cov),
+            "log det cov needs the factor ½.",
+            lambda u, variance, cov: (
+                line_qkl(u, variance, cov) + 0.5 * (1 - variance) * u @ cov.inverse() @ u
             ),
-        },
-        known_errors=(
-            KnownError(
-                lambda u, variance, cov: line_qkl(u, variance, cov.inverse()) + torch.logdet(cov),
-                "the quadratic form uses cov. The log density of N(0, cov) has its inverse.",
-            ),
-            KnownError(
-                lambda u, variance, cov: line_qkl(u, variance, cov) + _entropy(variance),
-                "the entropy along the line is missing. Without it the best q is a point.",
-            ),
-            KnownError(
-                lambda u, variance, cov: line_qkl(u, variance, cov) + 2 * _entropy(variance),
-                "the entropy has the wrong sign: E log q is MINUS the entropy.",
-            ),
-            KnownError(
-                lambda u, *args: line_qkl(u, *args) - len(u) / 2 * math.log(2 * math.pi),
-                "the log density of N(0, cov) has the constant (D/2) log 2π; only one of the D "
-                "halves cancels against the entropy.",
-            ),
-            KnownError(
-                lambda u, *args: line_qkl(u, *args) - (len(u) - 1) / 2 * math.log(2 * math.pi),
-                "the constant of log p is (D/2) log 2π, D times that of one dimension.",
-            ),
-            KnownError(
-                lambda u, variance, cov: line_qkl(u, variance, cov) + 0.5,
-                "½ is missing: the entropy of a Gaussian is ½ log(2πe · variance), with the e.",
-            ),
-            KnownError(
-                lambda u, variance, cov: line_qkl(u, variance, cov) - 0.5 * torch.logdet(cov),
-                "the log density of N(0, cov) also has −½ log det cov.",
-            ),
-            KnownError(
-                lambda u, variance, cov: line_qkl(u, variance, cov) + 0.5 * torch.logdet(cov),
-                "log det cov needs the factor ½.",
-            ),
-            KnownError(
-                lambda u, variance, cov: (
-                    line_qkl(u, variance, cov) + 0.5 * (1 - variance) * u @ cov.inverse() @ u
-                ),
-                "E s² is the variance: it multiplies the quadratic form.",
-            ),
+            "E s² is the variance: it multiplies the quadratic form.",
         ),
         hints=(
             "Two terms: E log q along the line, and minus E log p in D dimensions.",
@@ -263,51 +235,42 @@ EXERCISES = (
         kind="design",
         solution=hat_cov,
         probe=lambda answer: answer(_KNOTS),
-        checks={
-            "it is a covariance matrix": Check(
-                lambda answer: (
-                    close(answer(_KNOTS), answer(_KNOTS).T)
-                    and float(torch.linalg.eigvalsh(answer(_KNOTS))[0]) > -1e-9
-                ),
-                "symmetric, and no variance below 0: try an outer product",
+        criteria=criteria(
+            "it is a covariance matrix",
+            lambda answer: (
+                close(answer(_KNOTS), answer(_KNOTS).T)
+                and float(torch.linalg.eigvalsh(answer(_KNOTS))[0]) > -1e-9
             ),
-            "the variance is 1 at the middle knot": agrees(
-                lambda answer: _hat_var(answer, [0.4]),
-                torch.ones(1).double(),
-                "only the first unit is active there: what must the variance of its weight be?",
-            ),
-            "no variance outside": agrees(
+            "symmetric, and no variance below 0: try an outer product",
+            "the variance is 1 at the middle knot",
+            agrees(lambda answer: _hat_var(answer, [0.4]), torch.ones(1).double()),
+            "only the first unit is active there: what must the variance of its weight be?",
+            "no variance outside",
+            agrees(
                 lambda answer: _hat_var(answer, [-3.0, -0.7, 2.0, 2.5, 9.0]),
                 torch.zeros(5).double(),
-                "right of the last knot all slopes must add up to 0, in every draw",
             ),
-            "other knots: a quarter of the variance half way up, none outside": agrees(
+            "right of the last knot all slopes must add up to 0, in every draw",
+            "other knots: a quarter of the variance half way up, none outside",
+            agrees(
                 lambda answer: _hat_var(
                     answer,
                     [1.5, 2.0, 3.5, 5.0, 7.0],
                     torch.tensor([1.0, 2, 5], dtype=torch.float64),
                 ),
                 torch.tensor([0.25, 1, 0.25, 0, 0], dtype=torch.float64),
-                "the hat has the slopes 1 / (distance to the middle knot) on both sides",
             ),
-        },
-        known_errors=(
-            KnownError(
-                lambda knots: torch.diag(hat_cov(knots).diagonal()),
-                "these weights are independent: the variance is convex. They have to cancel.",
+            "the hat has the slopes 1 / (distance to the middle knot) on both sides",
+        ),
+        known_errors=known_errors(
+            lambda knots: torch.diag(hat_cov(knots).diagonal()),
+            "these weights are independent: the variance is convex. They have to cancel.",
+            lambda knots: torch.outer(
+                torch.tensor([1.0, -2, 1]).double(), torch.tensor([1.0, -2, 1]).double()
             ),
-            KnownError(
-                lambda knots: torch.outer(
-                    torch.tensor([1.0, -2, 1]).double(), torch.tensor([1.0, -2, 1]).double()
-                ),
-                "this is the hat of (10), for knots at distance 1. Here the distances differ.",
-            ),
-            KnownError(
-                lambda knots: (
-                    torch.linalg.vector_norm(hat_cov(knots)).sqrt() * torch.eye(3).double()
-                ),
-                "a multiple of the identity: independent weights cannot cancel.",
-            ),
+            "this is the hat of (10), for knots at distance 1. Here the distances differ.",
+            lambda knots: torch.linalg.vector_norm(hat_cov(knots)).sqrt() * torch.eye(3).double(),
+            "a multiple of the identity: independent weights cannot cancel.",
         ),
         hints=(
             "Let one random number multiply one fixed function: w_out = s g with s ~ N(0, 1).",
@@ -321,42 +284,32 @@ EXERCISES = (
         kind="predict",
         solution=smallest_ratio,
         probe=lambda answer: [float(answer(name)) for name in PHI],
-        checks={
-            "measured: relu, abs and softplus": Check(
-                _predicted("relu", "abs", "softplus"), "is phi squared convex?"
-            ),
-            "measured: tanh": Check(
-                _predicted("tanh"), "on the segment, tanh² is at most the larger of its end values"
-            ),
-            "measured: sigmoid": Check(
-                _predicted("sigmoid"), "one unit off at the left end, another at the right end"
-            ),
-            "measured: sin and bump": Check(
-                _predicted("sin", "bump"), "can a unit be 0 at both ends and not in between?"
-            ),
-        },
-        known_errors=(
-            KnownError(
-                lambda name: 1.0,
-                "that is the answer for a convex square. The square of tanh levels off.",
-            ),
-            KnownError(
-                lambda name: 1.0 if name == "relu" else 0.5 if name == "tanh" else 0.0,
-                "not only ReLU has a convex square, and not only tanh is monotone.",
-            ),
-            KnownError(
-                lambda name: 0.0 if smallest_ratio(name) < 1 else 1.0,
-                "tanh and sigmoid are monotone: a unit that is small at both ends is small in "
-                "between. So the variance is at most the sum of the two at the ends.",
-            ),
-            KnownError(
-                lambda name: 0.5 if smallest_ratio(name) < 1 else 1.0,
-                "sin and the bump can vanish at both ends and be large in between.",
-            ),
-            KnownError(
-                lambda name: math.sqrt(smallest_ratio(name)),
-                "that is the ratio of standard deviations. The question is about variances.",
-            ),
+        criteria=criteria(
+            "measured: relu, abs and softplus",
+            _predicted("relu", "abs", "softplus"),
+            "is phi squared convex?",
+            "measured: tanh",
+            _predicted("tanh"),
+            "on the segment, tanh² is at most the larger of its end values",
+            "measured: sigmoid",
+            _predicted("sigmoid"),
+            "one unit off at the left end, another at the right end",
+            "measured: sin and bump",
+            _predicted("sin", "bump"),
+            "can a unit be 0 at both ends and not in between?",
+        ),
+        known_errors=known_errors(
+            lambda name: 1.0,
+            "that is the answer for a convex square. The square of tanh levels off.",
+            lambda name: 1.0 if name == "relu" else 0.5 if name == "tanh" else 0.0,
+            "not only ReLU has a convex square, and not only tanh is monotone.",
+            lambda name: 0.0 if smallest_ratio(name) < 1 else 1.0,
+            "tanh and sigmoid are monotone: a unit that is small at both ends is small in "
+            "between. So the variance is at most the sum of the two at the ends.",
+            lambda name: 0.5 if smallest_ratio(name) < 1 else 1.0,
+            "sin and the bump can vanish at both ends and be large in between.",
+            lambda name: math.sqrt(smallest_ratio(name)),
+            "that is the ratio of standard deviations. The question is about variances.",
         ),
         hints=(
             "(8) holds for every phi. Which property of relu² did the proof use?",

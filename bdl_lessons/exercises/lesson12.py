@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.evaluation import ood_metrics, paired_difference
-from bdl_lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, normals
+from bdl_lessons.exercises.grader import Exercise, agrees, close, criteria, known_errors, normals
 
 
 def uninformative(n_known: int, n_ood: int) -> Tensor:
@@ -117,58 +117,44 @@ EXERCISES = (
         kind="predict",
         solution=uninformative,
         probe=lambda answer: answer(3000, 1000),
-        checks={
-            "measured: 15,000 known and 5,000 OOD inputs with random scores": Check(
-                lambda answer: close(answer(15_000, 5000), _simulated(15_000, 5000), atol=0.03),
-                "at any threshold the same share of both kinds passes. What share of those that "
-                "pass is known?",
-            ),
-            "measured: 2,000 known and 18,000 OOD inputs": Check(
-                lambda answer: close(answer(2000, 18_000), _simulated(2000, 18_000), atol=0.06),
-                "only two of the four numbers depend on how many there are of each kind",
-            ),
-            "as many of each kind: 0.95, and three times one half": agrees(
-                lambda answer: answer(500, 500),
-                [0.95, 0.5, 0.5, 0.5],
-                "compute the exact limits for very many inputs, no simulation",
-                atol=1e-6,
-            ),
-            "exchange the kinds, and the two AUPR change places": agrees(
+        criteria=criteria(
+            "measured: 15,000 known and 5,000 OOD inputs with random scores",
+            lambda answer: close(answer(15_000, 5000), _simulated(15_000, 5000), atol=0.03),
+            "at any threshold the same share of both kinds passes. What share of those that "
+            "pass is known?",
+            "measured: 2,000 known and 18,000 OOD inputs",
+            lambda answer: close(answer(2000, 18_000), _simulated(2000, 18_000), atol=0.06),
+            "only two of the four numbers depend on how many there are of each kind",
+            "as many of each kind: 0.95, and three times one half",
+            agrees(lambda answer: answer(500, 500), [0.95, 0.5, 0.5, 0.5], atol=1e-6),
+            "compute the exact limits for very many inputs, no simulation",
+            "exchange the kinds, and the two AUPR change places",
+            agrees(
                 lambda answer: answer(700, 300),
                 lambda answer: answer(300, 700)[[0, 1, 3, 2]],
-                "the precision for one kind is its share of all inputs",
                 atol=1e-6,
             ),
-        },
-        known_errors=(
-            KnownError(
-                lambda n_known, n_ood: torch.tensor([0.95, 0.5, 0.5, 0.5]).double(),
-                "an AUPR is not ½ for a coin, unless both kinds are equally frequent. Which share "
-                "of the inputs that pass is known?",
+            "the precision for one kind is its share of all inputs",
+        ),
+        known_errors=known_errors(
+            lambda n_known, n_ood: torch.tensor([0.95, 0.5, 0.5, 0.5]).double(),
+            "an AUPR is not ½ for a coin, unless both kinds are equally frequent. Which share "
+            "of the inputs that pass is known?",
+            lambda n_known, n_ood: uninformative(n_ood, n_known),
+            "the two AUPR are exchanged: the more known inputs, the larger that for the known.",
+            lambda n_known, n_ood: torch.cat(
+                [torch.tensor([0.05]).double(), uninformative(n_known, n_ood)[1:]]
             ),
-            KnownError(
-                lambda n_known, n_ood: uninformative(n_ood, n_known),
-                "the two AUPR are exchanged: the more known inputs, the larger that for the known.",
+            "FPR95 is the share of OOD inputs that *pass* when 95 % of the known pass.",
+            lambda n_known, n_ood: torch.cat(
+                [torch.tensor([0.5]).double(), uninformative(n_known, n_ood)[1:]]
             ),
-            KnownError(
-                lambda n_known, n_ood: torch.cat(
-                    [torch.tensor([0.05]).double(), uninformative(n_known, n_ood)[1:]]
-                ),
-                "FPR95 is the share of OOD inputs that *pass* when 95 % of the known pass.",
-            ),
-            KnownError(
-                lambda n_known, n_ood: torch.cat(
-                    [torch.tensor([0.5]).double(), uninformative(n_known, n_ood)[1:]]
-                ),
-                "FPR95 is not taken at the threshold at which half of the inputs pass.",
-            ),
-            KnownError(
-                lambda n_known, n_ood: torch.tensor(
-                    [0.95, n_known / (n_known + n_ood)] * 2
-                ).double()[[0, 1, 1, 1]],
-                "the AUROC compares pairs of one known and one OOD input: it does not depend on "
-                "how many there are of each kind.",
-            ),
+            "FPR95 is not taken at the threshold at which half of the inputs pass.",
+            lambda n_known, n_ood: torch.tensor([0.95, n_known / (n_known + n_ood)] * 2).double()[
+                [0, 1, 1, 1]
+            ],
+            "the AUROC compares pairs of one known and one OOD input: it does not depend on "
+            "how many there are of each kind.",
         ),
         hints=(
             "A random score lets the same share of both kinds pass, whatever the threshold.",
@@ -182,52 +168,43 @@ EXERCISES = (
         kind="derive",
         solution=best_weights,
         probe=lambda answer: answer(_ERRORS),
-        checks={
-            "the weights have sum 1": agrees(
-                lambda answer: answer(_ERRORS).sum(), 1.0, "divide by the sum at the end"
-            ),
-            "no other weights of sum 1 have a smaller squared error": Check(
-                lambda answer: _gradient(answer(_ERRORS)).std() < 1e-9,
-                "write the mean squared error as w' A w and set its derivative to a constant",
-            ),
-            "two independent networks: inverse to their mean squared errors": agrees(
+        criteria=criteria(
+            "the weights have sum 1",
+            agrees(lambda answer: answer(_ERRORS).sum(), 1.0),
+            "divide by the sum at the end",
+            "no other weights of sum 1 have a smaller squared error",
+            lambda answer: _gradient(answer(_ERRORS)).std() < 1e-9,
+            "write the mean squared error as w' A w and set its derivative to a constant",
+            "two independent networks: inverse to their mean squared errors",
+            agrees(
                 lambda answer: answer(torch.tensor([[2.0, -2, 0, 0], [0, 0, 4, -4]]).double()),
                 [0.8, 0.2],
-                "with errors that do not correlate, A is diagonal",
             ),
-            "a bias counts: errors (1, 1) and (1, −1) get one half each": agrees(
-                lambda answer: answer(torch.tensor([[1.0, 1], [1, -1]]).double()),
-                [0.5, 0.5],
-                "take mean products of the errors, not their covariance: a bias is an error too",
-            ),
-            "a weight may be negative: errors (1, −1, 0, 0) and (2, −2, 1, −1)": agrees(
+            "with errors that do not correlate, A is diagonal",
+            "a bias counts: errors (1, 1) and (1, −1) get one half each",
+            agrees(lambda answer: answer(torch.tensor([[1.0, 1], [1, -1]]).double()), [0.5, 0.5]),
+            "take mean products of the errors, not their covariance: a bias is an error too",
+            "a weight may be negative: errors (1, −1, 0, 0) and (2, −2, 1, −1)",
+            agrees(
                 lambda answer: answer(torch.tensor([[1.0, -1, 0, 0], [2, -2, 1, -1]]).double()),
                 [1.5, -0.5],
-                "keep a negative weight: the worse network then corrects the better one",
             ),
-        },
-        known_errors=(
-            KnownError(
-                lambda errors: torch.full((len(errors),), 1 / len(errors)).to(errors),
-                "equal weights are best if the networks are equally good and correlate alike. "
-                "These are not.",
+            "keep a negative weight: the worse network then corrects the better one",
+        ),
+        known_errors=known_errors(
+            lambda errors: torch.full((len(errors),), 1 / len(errors)).to(errors),
+            "equal weights are best if the networks are equally good and correlate alike. "
+            "These are not.",
+            lambda errors: torch.softmax(-errors.square().mean(1).log(), 0),
+            "inverse to the squared errors is right if errors do not correlate. These do.",
+            lambda errors: torch.linalg.solve(errors @ errors.T, errors.new_ones(len(errors))),
+            "the direction is right; the sum of the weights is not 1.",
+            lambda errors: (
+                torch.linalg.solve(torch.cov(errors), errors.new_ones(len(errors)))
+                / torch.linalg.inv(torch.cov(errors)).sum()
             ),
-            KnownError(
-                lambda errors: torch.softmax(-errors.square().mean(1).log(), 0),
-                "inverse to the squared errors is right if errors do not correlate. These do.",
-            ),
-            KnownError(
-                lambda errors: torch.linalg.solve(errors @ errors.T, errors.new_ones(len(errors))),
-                "the direction is right; the sum of the weights is not 1.",
-            ),
-            KnownError(
-                lambda errors: (
-                    torch.linalg.solve(torch.cov(errors), errors.new_ones(len(errors)))
-                    / torch.linalg.inv(torch.cov(errors)).sum()
-                ),
-                "this is the smallest *variance*. A network with a bias has errors that a "
-                "covariance does not see.",
-            ),
+            "this is the smallest *variance*. A network with a bias has errors that a "
+            "covariance does not see.",
         ),
         hints=(
             "The mean squared error of the weighted mean is w' A w, with A the matrix of the mean "
@@ -242,57 +219,50 @@ EXERCISES = (
         kind="debug",
         solution=comparison,
         probe=lambda answer: answer(_FIRST, _SECOND, 3, 12),
-        checks={
-            "it is the package's paired difference": agrees(
-                lambda answer: answer(_FIRST, _SECOND, 3, 12),
-                _reported(_FIRST, _SECOND, 0.2),
-                "take (1) and (2) symbol by symbol; n_test over n_train is 1/4 here",
-            ),
-            "what makes a split hard for both methods cancels": agrees(
+        criteria=criteria(
+            "it is the package's paired difference",
+            agrees(lambda answer: answer(_FIRST, _SECOND, 3, 12), _reported(_FIRST, _SECOND, 0.2)),
+            "take (1) and (2) symbol by symbol; n_test over n_train is 1/4 here",
+            "what makes a split hard for both methods cancels",
+            agrees(
                 lambda answer: answer(_FIRST + _HARD, _SECOND + _HARD, 3, 12),
                 lambda answer: answer(_FIRST, _SECOND, 3, 12),
-                "form the differences split by split before you take a variance",
             ),
-            "the score is that of the averaged density": agrees(
+            "form the differences split by split before you take a variance",
+            "the score is that of the averaged density",
+            agrees(
                 lambda answer: answer(_FIRST, _FIRST[:, :1], 3, 12)[0],
                 _reported(_FIRST, _FIRST[:, :1], 0.2)[0],
-                "average the densities, then take the logarithm: logsumexp over draws minus log S",
             ),
-            "log densities smaller by 2000 change nothing": agrees(
+            "average the densities, then take the logarithm: logsumexp over draws minus log S",
+            "log densities smaller by 2000 change nothing",
+            agrees(
                 lambda answer: answer(_FIRST - 2000, _SECOND - 2000, 3, 12),
                 lambda answer: answer(_FIRST, _SECOND, 3, 12),
-                "exp(−2000) is 0 in floating point; torch.logsumexp does not leave the logarithms",
                 atol=1e-6,
             ),
-        },
-        known_errors=(
-            KnownError(
-                lambda first, second, n_test, n_train: _compared(
-                    first, second, n_test=n_test, n_train=n_train, log_of_mean=False
-                ),
-                "the logarithms are still averaged over the draws. That is the expected score of "
-                "one random network; (1) averages densities.",
+            "exp(−2000) is 0 in floating point; torch.logsumexp does not leave the logarithms",
+        ),
+        known_errors=known_errors(
+            lambda first, second, n_test, n_train: _compared(
+                first, second, n_test=n_test, n_train=n_train, log_of_mean=False
             ),
-            KnownError(
-                lambda first, second, n_test, n_train: _compared(
-                    first, second, n_test=n_test, n_train=n_train, paired=False
-                ),
-                "the variances of both methods are still added, as if they had seen different "
-                "splits. Use the variance of the differences.",
+            "the logarithms are still averaged over the draws. That is the expected score of "
+            "one random network; (1) averages densities.",
+            lambda first, second, n_test, n_train: _compared(
+                first, second, n_test=n_test, n_train=n_train, paired=False
             ),
-            KnownError(
-                lambda first, second, n_test, n_train: _compared(
-                    first, second, n_test=n_test, n_train=n_test + n_train
-                ),
-                "n_test is still divided by all examples; (2) has n_test over n_train.",
+            "the variances of both methods are still added, as if they had seen different "
+            "splits. Use the variance of the differences.",
+            lambda first, second, n_test, n_train: _compared(
+                first, second, n_test=n_test, n_train=n_test + n_train
             ),
-            KnownError(
-                lambda first, second, n_test, n_train: (
-                    comparison(first, second, n_test, n_train)
-                    * torch.tensor([1, math.sqrt(1 - 1 / len(first))], dtype=torch.float64)
-                ),
-                "the variance is still divided by the number of splits; divide by one less.",
+            "n_test is still divided by all examples; (2) has n_test over n_train.",
+            lambda first, second, n_test, n_train: (
+                comparison(first, second, n_test, n_train)
+                * torch.tensor([1, math.sqrt(1 - 1 / len(first))], dtype=torch.float64)
             ),
+            "the variance is still divided by the number of splits; divide by one less.",
         ),
         hints=(
             "One mistake is in the score, three are in the error.",
@@ -307,44 +277,36 @@ EXERCISES = (
         kind="design",
         solution=splits_needed,
         probe=lambda answer: [answer(*pilot) for pilot in _PILOT],
-        checks={
-            "with so many splits the gap is two errors, with one less it is not": Check(
-                _is_smallest, "solve gap = 2 std sqrt(1/M + n_test/n_train) for M and round up"
+        criteria=criteria(
+            "with so many splits the gap is two errors, with one less it is not",
+            _is_smallest,
+            "solve gap = 2 std sqrt(1/M + n_test/n_train) for M and round up",
+            "below the floor of (2) no number is enough: infinity",
+            agrees(
+                lambda answer: [1 / answer(0.1, 0.3, 0.1), 1 / answer(0.19, 0.3, 0.1)], [0.0, 0.0]
             ),
-            "below the floor of (2) no number is enough: infinity": agrees(
-                lambda answer: [1 / answer(0.1, 0.3, 0.1), 1 / answer(0.19, 0.3, 0.1)],
-                [0.0, 0.0],
-                "as M grows, the error does not go to 0 but to std sqrt(n_test / n_train)",
+            "as M grows, the error does not go to 0 but to std sqrt(n_test / n_train)",
+            "an obvious gap: two splits, the least that give a standard deviation",
+            agrees(lambda answer: answer(5.0, 0.1, 0.2), 2.0),
+            "return at least 2",
+        ),
+        known_errors=known_errors(
+            lambda gap, std, fraction: max(2.0, float(math.ceil((2 * std / gap) ** 2))),
+            "this is the number for independent splits. The term n_test / n_train is missing.",
+            lambda gap, std, fraction: (
+                max(2.0, float(math.ceil(1 / room)))
+                if (room := (gap / (2 * std)) ** 2 - fraction) > 0
+                else math.inf
             ),
-            "an obvious gap: two splits, the least that give a standard deviation": agrees(
-                lambda answer: answer(5.0, 0.1, 0.2), 2.0, "return at least 2"
+            "(2) has n_test over n_train, that is f / (1 − f), and not f.",
+            lambda gap, std, fraction: (
+                max(2.0, float(math.floor(1 / room)))
+                if (room := (gap / (2 * std)) ** 2 - fraction / (1 - fraction)) > 0
+                else math.inf
             ),
-        },
-        known_errors=(
-            KnownError(
-                lambda gap, std, fraction: max(2.0, float(math.ceil((2 * std / gap) ** 2))),
-                "this is the number for independent splits. The term n_test / n_train is missing.",
-            ),
-            KnownError(
-                lambda gap, std, fraction: (
-                    max(2.0, float(math.ceil(1 / room)))
-                    if (room := (gap / (2 * std)) ** 2 - fraction) > 0
-                    else math.inf
-                ),
-                "(2) has n_test over n_train, that is f / (1 − f), and not f.",
-            ),
-            KnownError(
-                lambda gap, std, fraction: (
-                    max(2.0, float(math.floor(1 / room)))
-                    if (room := (gap / (2 * std)) ** 2 - fraction / (1 - fraction)) > 0
-                    else math.inf
-                ),
-                "round up: with the whole number below, the gap is less than two errors.",
-            ),
-            KnownError(
-                lambda gap, std, fraction: splits_needed(2 * gap, std, fraction),
-                "this is the number for a gap of one error; two are asked for.",
-            ),
+            "round up: with the whole number below, the gap is less than two errors.",
+            lambda gap, std, fraction: splits_needed(2 * gap, std, fraction),
+            "this is the number for a gap of one error; two are asked for.",
         ),
         hints=(
             "Write gap ≥ 2 std sqrt(1/M + f/(1 − f)) and square it.",

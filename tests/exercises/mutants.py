@@ -12,7 +12,6 @@ import ast
 import contextlib
 import inspect
 import itertools
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -62,13 +61,13 @@ class Mutant:
 def survivors(exercise: Exercise, seconds: float = 5.0, gib: float = 1.0) -> list[str]:
     """The changes of all mutants that are wrong and yet pass as solved.
 
-    A mutant that takes longer, or more memory, is interrupted and counts as rejected.
+    A mutant that takes longer, or more memory, is stopped and counts as rejected.
     """
     inputs = _inputs(exercise)
     found = []
     for mutant in itertools.chain(mutants(exercise.solution), near_misses(exercise)):
-        with bounded(seconds, gib):
-            solved = grade(exercise, mutant.answer).solved
+        with bounded_memory(gib):
+            solved = grade(exercise, mutant.answer, seconds).solved
         if solved and _differs(exercise, mutant.answer, inputs):
             found.append(mutant.change)
     return found
@@ -401,12 +400,8 @@ def _moments(function: Answer, args: tuple, kwargs: dict, seed: int) -> Tensor:
 
 
 @contextlib.contextmanager
-def bounded(seconds: float, gib: float) -> Iterator[None]:
-    """Interrupt, again and again, what takes longer, and refuse it more memory (on Linux)."""
-
-    def interrupt(*_: Any) -> None:
-        raise TimeoutError
-
+def bounded_memory(gib: float) -> Iterator[None]:
+    """Refuse more memory than this beyond what is in use (on Linux)."""
     if not sys.platform.startswith("linux"):
         yield
         return
@@ -415,13 +410,9 @@ def bounded(seconds: float, gib: float) -> Iterator[None]:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit, hard = resource.getrlimit(resource.RLIMIT_AS)
     bound = pages * resource.getpagesize() + int(gib * 2**30)
-    before = signal.signal(signal.SIGALRM, interrupt)
     bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
     resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
-    signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-        signal.signal(signal.SIGALRM, before)

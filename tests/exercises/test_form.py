@@ -1,19 +1,35 @@
-"""What is wrong with the form of a result is said in words, whatever the claims."""
+"""What is wrong with the form of a result is said in words, and no answer spoils the next."""
 
+import contextlib
 import dataclasses
+import signal
+import threading
+import time
 
 import numpy as np
 import pytest
 import torch
 
-from bdl_lessons.exercises.form import WrongForm, in_form
-from bdl_lessons.exercises.grader import Check, Exercise, KnownError, agrees, close, grade, normals
+from bdl_lessons.exercises.form import NotAttempted, WrongForm, in_form
+from bdl_lessons.exercises.grader import (
+    Exercise,
+    agrees,
+    close,
+    criteria,
+    grade,
+    known_errors,
+    normals,
+)
 
 X = normals(0)(4, 3)
 
 
 def row_sums(x, p_drop=0.5):
     return x.sum(1) / (1 - p_drop)
+
+
+def both(x):
+    return x.mean(0), x.var(0)
 
 
 def told(answer, reference=row_sums, arguments=(X,)):
@@ -27,21 +43,22 @@ def told(answer, reference=row_sums, arguments=(X,)):
     [
         (lambda x: None, "your result is None: is the `return` missing?"),
         (lambda x: x.summe(1), "your function raised AttributeError: 'Tensor' object has no "),
-        (lambda x, y: x, "your function raised TypeError: .* missing 1 required positional"),
+        (lambda x, y: x, "your function raised TypeError: "),
+        (lambda x: exit(), "your function raised SystemExit: None"),
         (lambda x: "0.5", "your result is a str, which holds no numbers"),
-        (lambda x: (x, x), "your result is a tuple, which holds no numbers"),
-        (lambda x: x, r"your result has shape \(4, 3\); it must have shape \(4,\)"),
-        (lambda x: x.sum(), r"your result has shape \(\); it must have shape \(4,\)"),
-        (
-            lambda x: x.sum(1) * torch.tensor([1, torch.inf, 1, 1]),
-            r"your result holds -?inf at \[1\]",
-        ),
+        (lambda x: (x, x[0]), "your result is a tuple, which holds no numbers"),
+        (lambda x: x, "your result has shape (4, 3); it must have shape (4,)"),
+        (lambda x: x.sum(), "your result has shape (); it must have shape (4,)"),
+        (lambda x: x.sum(1) / torch.tensor([1, 0, 1, 1]), "your result holds inf at [1]"),
+        (lambda x: row_sums(x) + 5j, "your result is complex; it must be real"),
+        (lambda x: np.asarray(row_sums(x)) + 0j, "your result is complex"),
+        (lambda x: [1, 2, 3, 4j], "your result is complex"),
     ],
 )
 def test_it_says_what_is_wrong(answer, message):
-    torch.testing.assert_close(row_sums(X), in_form(row_sums, row_sums)(X))
-    with pytest.raises(WrongForm, match=message):
-        in_form(answer, row_sums)(X)
+    x = X.abs()
+    torch.testing.assert_close(row_sums(x), in_form(row_sums, row_sums)(x))
+    assert told(answer, arguments=(x,)).startswith(message)
 
 
 def test_a_number_must_be_one():
@@ -67,25 +84,37 @@ def test_nan_is_right_where_the_reference_has_it():
     assert in_form(torch.sqrt, lambda x: x.sqrt())(x).isnan().tolist() == [True, False]
 
 
-def test_each_of_several_results_is_looked_at():
-    def both(x):
-        return x.mean(0), x.var(0)
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda x: x.mean(0), "your function must return 2 results, not 1"),
+        (lambda x: x[:3], "your function must return 2 results, not 3"),
+        (lambda x: (x.mean(0), x.var(1)), "result 2 has shape (4,); it must have shape (3,)"),
+        (lambda x: None, "your result is None: is the `return` missing?"),
+        (lambda x: (x.mean(0), None), "result 2 is None"),
+    ],
+)
+def test_each_of_several_results_is_looked_at(answer, message):
+    assert told(answer, both).startswith(message)
 
-    assert "must return 2 results, not 1" in told(lambda x: x.mean(0), both)
-    assert "result 2 has shape (4,); it must have shape (3,)" in told(
-        lambda x: (x.mean(0), x.var(1)), both
-    )
-    assert told(lambda x: None, both) == "your result is None: is the `return` missing?"
-    assert told(lambda x: (x.mean(0), None), both).startswith("result 2 is None")
-    mean, _ = in_form(lambda x: [x.mean(0), x.var(0)], both)(X)
-    torch.testing.assert_close(mean, X.mean(0))
+
+@pytest.mark.parametrize("kind", [list, torch.stack, lambda parts: torch.stack(parts).numpy()])
+def test_several_results_may_be_a_list_or_the_rows_of_an_array(kind):
+    torch.testing.assert_close(in_form(lambda x: kind(both(x)), both)(X), both(X))
 
 
-@pytest.mark.parametrize("kind", [torch.Tensor.tolist, np.asarray, torch.as_tensor])
+@pytest.mark.parametrize("kind", [torch.Tensor.tolist, np.asarray, torch.as_tensor, list])
 def test_a_list_or_an_array_becomes_the_tensor_that_is_asked_for(kind):
     found = in_form(lambda x: kind(row_sums(x)), row_sums)(X)
     assert isinstance(found, torch.Tensor)
     torch.testing.assert_close(found, row_sums(X))
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.asarray, torch.as_tensor])
+def test_a_number_or_a_list_of_numbers_becomes_what_is_asked_for(kind):
+    assert in_form(lambda: kind(2.5), lambda: 0.1)() == 2.5
+    assert in_form(lambda: [kind(2.5), kind(3)], lambda: [0.1, 0.2])() == [2.5, 3.0]
+    assert in_form(lambda: kind([2.5, 3]) if kind is not np.float64 else (2.5, 3), lambda: [1, 2])()
 
 
 def test_what_holds_no_numbers_passes():
@@ -94,11 +123,17 @@ def test_what_holds_no_numbers_passes():
     assert in_form(lambda: ["b", "a"], lambda: ["a", "b"])() == ["b", "a"]
 
 
-def test_a_change_in_place_does_not_reach_the_argument():
-    x = X.clone()
-    answer = in_form(lambda x: x.mul_(2).sum(1), row_sums)
-    torch.testing.assert_close(answer(x), row_sums(x))
-    torch.testing.assert_close(x, X)
+def test_changes_in_place_do_not_reach_the_arguments():
+    def answer(x, rates, options):
+        x.mul_(2)
+        options["scale"].zero_()
+        return rates.pop() * rates[0].pop()
+
+    x, rates, options = X.clone(), [[1.0], 3.0], {"scale": X.clone()}
+    call = in_form(answer, lambda x, rates, options: rates[1])
+    assert [call(x, rates, options=options) for _ in range(2)] == [3.0, 3.0]
+    torch.testing.assert_close([x, options["scale"]], [X, X])
+    assert rates == [[1.0], 3.0]
 
 
 def test_gradients_pass():
@@ -107,24 +142,21 @@ def test_gradients_pass():
     torch.testing.assert_close(gradient, torch.full_like(X, 2.0))
 
 
-def test_answer_and_reference_draw_the_same_noise_and_the_generator_moves_on_once():
-    def draw(generator):
-        return torch.rand(3, generator=generator)
+def draw(generator):
+    return torch.rand(3, generator=generator, dtype=torch.float64)
 
+
+def test_answer_and_reference_draw_the_same_noise_and_the_generator_moves_on_once():
     once, twice = torch.Generator().manual_seed(1), torch.Generator().manual_seed(1)
     for _ in range(2):
         torch.testing.assert_close(in_form(draw, draw)(once), draw(twice))
 
 
-def test_an_input_that_must_be_refused():
-    def refuses(p_drop):
-        if p_drop > 1:
-            raise ValueError("p_drop")
-        return p_drop
-
-    with pytest.raises(ValueError, match="p_drop"):
-        in_form(refuses, refuses)(2.0)
-    assert in_form(lambda p_drop: p_drop, refuses)(2.0) == 2.0
+def test_noise_that_is_not_of_the_generator_is_told():
+    message = told(lambda generator: torch.rand(3), draw, (torch.Generator(),))
+    assert message.startswith("your function draws random numbers without its generator")
+    in_form(lambda: torch.rand(3), lambda: X[0])()  # there is none to be used
+    in_form(lambda generator: torch.zeros(3), draw)(torch.Generator())  # nothing is drawn
 
 
 TASK = Exercise(
@@ -132,13 +164,15 @@ TASK = Exercise(
     title="the logarithms of the row sums",
     solution=lambda x: x.exp().sum(1).log(),
     probe=lambda answer: 1e3 * answer(X),
-    checks={
-        "it is logsumexp": agrees(lambda answer: answer(X), X.logsumexp(1), "look at (1)"),
-        "it moves with its inputs": agrees(
-            lambda answer: answer(X + 300), X.logsumexp(1) + 300, "take the largest out first"
-        ),
-    },
-    known_errors=(KnownError(lambda x: x.sum(1), "no logarithm"),),
+    criteria=criteria(
+        "it is logsumexp",
+        agrees(lambda answer: answer(X), X.logsumexp(1)),
+        "look at (1)",
+        "it moves with its inputs",
+        agrees(lambda answer: answer(X + 300), X.logsumexp(1) + 300),
+        "take the largest out first",
+    ),
+    known_errors=known_errors(lambda x: x.sum(1), "no logarithm"),
     hints=("exp, then sum, then log", "logsumexp"),
 )
 
@@ -159,8 +193,7 @@ class TestGrading:
         assert not report.solved
 
     def test_a_wrong_form_of_the_probe_is_not_solved_whatever_the_claims(self):
-        holds = {"anything": Check(lambda answer: True, "")}
-        task = dataclasses.replace(TASK, checks=holds)
+        task = dataclasses.replace(TASK, criteria=criteria("anything", lambda answer: True, ""))
         assert grade(task, task.solution).solved
         assert not grade(task, lambda x: x).solved
 
@@ -168,42 +201,151 @@ class TestGrading:
         report = grade(TASK, lambda x: x.sum(1))
         assert (report.form, report.diagnosis) == (None, "no logarithm")
         assert report.lines[0] == "no   it is logsumexp: look at (1)"
+        assert grade(TASK, lambda x: x.sum(1).float()).diagnosis == "no logarithm"
 
-    def test_float32_is_told(self):
-        report = grade(TASK, lambda x: x.logsumexp(1).float())
-        assert report.form is None
-        assert "float32" in report.diagnosis
+    def test_first_digits_are_told_as_that_without_advice(self):
+        for answer in (lambda x: x.logsumexp(1).float(), lambda x: x.logsumexp(1) + 1e-5):
+            report = grade(TASK, answer)
+            assert report.form.startswith("only the first digits are right")
+            assert report.lines == ("no   it is logsumexp", "no   it moves with its inputs")
         overflows = grade(TASK, lambda x: x.exp().sum(1).log() + (x.max() > 99))
-        assert (overflows.solved, overflows.diagnosis) == (False, None)
+        assert (overflows.solved, overflows.form, overflows.diagnosis) == (False, None, None)
+
+    def test_a_probe_that_draws_is_compared_by_its_own_tolerance(self):
+        task = dataclasses.replace(TASK, probe=lambda answer: answer(X), probe_atol=0.3)
+        assert grade(task, lambda x: x.sum(1) + 0.2).diagnosis == "no logarithm"
+        assert grade(task, lambda x: x.sum(1) + 0.4).diagnosis is None
 
     def test_a_result_that_the_check_cannot_use(self):
         layer = dataclasses.replace(
             TASK,
             solution=lambda: torch.nn.Linear(2, 2),
             probe=lambda answer: answer().weight.shape,
-            checks={"it has biases": Check(lambda answer: answer().bias.shape == (2,), "")},
+            criteria=criteria("it has biases", lambda answer: answer().bias.shape == (2,), ""),
         )
         assert grade(layer, layer.solution).solved
         report = grade(layer, lambda: torch.nn.ReLU())
         assert "your result cannot be used (AttributeError: 'ReLU' object has no" in report.form
+        report = grade(TASK, lambda x: x.logsumexp(1).to_sparse())
+        assert "your result cannot be used (NotImplementedError: " in report.form
 
     def test_a_prediction_is_an_answer_without_arguments(self):
         task = dataclasses.replace(
             TASK,
             solution=lambda: 0.2,
             probe=lambda answer: answer(),
-            checks={"within a tenth": Check(lambda answer: abs(answer() - 0.21) < 0.021, "")},
-            known_errors=(KnownError(lambda: 0.8, "keep, not p_drop"),),
+            criteria=criteria("near", agrees(lambda answer: answer(), 0.21, 0.021), ""),
+            known_errors=known_errors(lambda: 0.8, "keep, not p_drop"),
             kind="predict",
         )
         assert grade(task, lambda: 0.22).solved
         assert grade(task, lambda: 0.8).diagnosis == "keep, not p_drop"
         assert "is None" in grade(task, lambda: None).form
 
+    def test_the_stub_is_what_raises_an_empty_error_itself(self):
+        def stub(x):
+            raise NotImplementedError
+
+        def lacks(x):
+            return torch.distributions.Beta(x.exp(), 1.0).cdf(x)
+
+        with pytest.raises(NotAttempted):
+            grade(TASK, stub)
+        assert grade(TASK, lacks).form == "your function raised NotImplementedError"
+        assert grade(TASK, lambda x: stub(x)).form == "your function raised NotImplementedError"
+
+    def test_claims_and_errors_come_in_threes_and_pairs(self):
+        with pytest.raises(ValueError, match="shorter"):
+            criteria("a claim", lambda answer: True)
+        with pytest.raises(ValueError, match="shorter"):
+            known_errors(lambda x: x, "one", lambda x: x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_an_answer_is_in_double_precision_and_leaves_nothing_behind(dtype, monkeypatch):
+    def spoils(x):
+        torch.set_default_dtype(torch.float16)
+        torch.set_grad_enabled(False)
+        return x.sum(1)
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        assert grade(TASK, spoils).diagnosis == "no logarithm"
+        assert torch.get_default_dtype() == dtype
+        assert torch.is_grad_enabled()
+        with torch.no_grad():
+            report = grade(TASK, lambda x: x.logsumexp(1) + torch.zeros(4).requires_grad_().exp())
+        assert not report.solved  # 1 is added; e**0 was made in float64, and has a gradient
+        assert grade(TASK, lambda x: (torch.ones(4) / 3).sub(1 / 3) + x.logsumexp(1)).solved
+    finally:
+        torch.set_default_dtype(before)
+
+
+def endless(x):
+    while True:
+        x = x + 1
+
+
+def catches_everything(x):
+    while True:
+        with contextlib.suppress(BaseException):
+            time.sleep(0.01)
+
+
+def catches_errors(x):
+    while True:
+        try:
+            time.sleep(0.01)
+        except:  # noqa: E722
+            continue
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there is no timer")
+class TestTime:
+    @pytest.mark.parametrize("answer", [endless, catches_everything, catches_errors])
+    def test_an_endless_answer_is_stopped_and_told(self, answer):
+        start = time.perf_counter()
+        report = grade(TASK, answer, seconds=0.1)
+        assert time.perf_counter() - start < 5
+        assert "autocheck gives all its calls 0.1 seconds together" in report.form
+        assert grade(TASK, lambda x: x.logsumexp(1)).solved
+
+    def test_all_calls_together_are_limited(self):
+        calls = []
+
+        def slow(x):
+            calls.append(time.sleep(0.3))
+            return x.logsumexp(1)
+
+        report = grade(TASK, slow, seconds=0.5)
+        assert len(calls) == 1
+        assert report.form is None
+        assert "Does a loop never end?" in report.lines[1] or "Does" in report.lines[0]
+        assert grade(TASK, slow, seconds=30).solved
+
+    def test_an_alarm_that_was_set_before_is_kept(self):
+        rung = []
+        before = signal.signal(signal.SIGALRM, lambda *_: rung.append(1))
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            assert grade(TASK, lambda x: x.logsumexp(1)).solved
+            time.sleep(0.4)
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        assert rung == [1]
+
+    def test_outside_of_the_main_thread_an_answer_is_graded_without_a_limit(self):
+        reports = []
+        thread = threading.Thread(target=lambda: reports.append(grade(TASK, TASK.solution, 0.0)))
+        thread.start()
+        thread.join()
+        assert reports[0].form is None
+
 
 @pytest.mark.parametrize(
     ("left", "right"),
-    [(torch.nan, torch.nan), (X, X.T), (X[:, :1], X[0, 0]), ("a", "a"), (None, 0)],
+    [(torch.nan, torch.nan), (X, X.T), (X[:, :1], X[0, 0]), ("a", "a"), (None, 0), (X, X + 0j)],
 )
 def test_what_is_never_close(left, right):
     assert not close(left, right, atol=1e9)

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from bdl_lessons.exercises.grader import Check, Exercise, close, grade, normals
-from tests.exercises.mutants import Mutant, bounded, mutants, survivors
+from bdl_lessons.exercises.grader import Criterion, Exercise, close, grade, normals
+from tests.exercises.mutants import Mutant, bounded_memory, mutants, survivors
 
 X = normals(0)(3, 4)
 W = normals(1)(4)
@@ -48,8 +48,8 @@ def ranking() -> list[str]:
 
 
 def task(solution, probe, *checks) -> Exercise:
-    named = {str(index): Check(check, "") for index, check in enumerate(checks)}
-    return Exercise("00.9", "", solution, probe, named, (), ())
+    criteria = tuple(Criterion(str(index), check, "") for index, check in enumerate(checks))
+    return Exercise("00.9", "", solution, probe, criteria, (), ())
 
 
 def found(mutated, ending: str) -> Mutant:
@@ -152,7 +152,7 @@ def test_a_mutant_that_never_ends_is_stopped_and_rejected():
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is bounded on Linux only")
 def test_memory_is_bounded_while_a_mutant_runs():
-    with bounded(seconds=5.0, gib=0.5), pytest.raises(RuntimeError, match="memory"):
+    with bounded_memory(0.5), pytest.raises(RuntimeError, match="memory"):
         torch.ones(2**30, dtype=torch.uint8)
     assert torch.ones(2**30, dtype=torch.uint8).numel() == 2**30
 

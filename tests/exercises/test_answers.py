@@ -1,0 +1,320 @@
+"""Answers that readers may give: right ones written in another way, and wrong ones."""
+
+import copy
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from bdl_lessons.exercises.grader import find, grade
+
+
+def solution(number):
+    return find(number).solution
+
+
+def normal(*shape, generator):
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+def signs(*shape, generator):
+    return 2.0 * torch.randint(2, shape, generator=generator).double() - 1
+
+
+def cosine(x, z):
+    return x @ z / (x.norm() * z.norm())
+
+
+# --- 01 to 04 ---------------------------------------------------------------------------------
+
+
+def one_unit_after_the_other(x, group, p_drop, generator):
+    """Draws for each group when it is met; the input itself without dropout."""
+    drawn, columns = {}, []
+    if p_drop == 0:
+        return x
+    for unit, of in enumerate(group.tolist()):
+        if of not in drawn:
+            drawn[of] = torch.bernoulli(torch.full((len(x),), 1 - p_drop), generator=generator)
+        columns.append(x[:, unit] * drawn[of] / (1 - p_drop))
+    return torch.stack(columns, 1)
+
+
+def without_generator(x, group, p_drop, generator):
+    return x * (torch.rand(len(x), 3) < 1 - p_drop)[:, group] / (1 - p_drop)
+
+
+def sums_by_zeros(w, x, group, p_drop):
+    """The sums are made in the default precision, which the course changes."""
+    sums = torch.zeros(int(group.max()) + 1)
+    sums.index_add_(0, group, w * x)
+    return p_drop / (1 - p_drop) * sums.square().sum()
+
+
+def emptied_block(cov, block):
+    chosen = []
+    while block:
+        chosen.append(block.pop(0))
+    return solution("02.2")(cov, chosen)
+
+
+def cold_posterior(X, y, tau, beta, kl_weight):
+    cov = torch.linalg.inv(tau * X.T @ X + beta * torch.eye(X.shape[1]))
+    return tau * cov @ X.T @ y, kl_weight * cov
+
+
+def emptied_rates(prior_std, n_train, p_drops):
+    return [1 / (prior_std**2 * (1 - p_drops.pop(0)) * n_train) for _ in range(len(p_drops))]
+
+
+def noise_first(row, p_drop, sigma, length_scale, n_samples, generator):
+    noise = normal(n_samples, len(row), generator=generator)
+    kept = torch.rand(n_samples, generator=generator)[:, None] > p_drop
+    w = torch.where(kept, row, 0 * row) + sigma * noise
+    spikes = torch.distributions.Normal(torch.stack([row, 0 * row]), sigma)
+    log_probs = torch.tensor([1 - p_drop, p_drop]).log()
+    log_q = (spikes.log_prob(w[:, None]).sum(-1) + log_probs).logsumexp(1)
+    prior = torch.distributions.Normal(torch.zeros_like(row), 1 / length_scale)
+    return (log_q - prior.log_prob(w).sum(1)).mean()
+
+
+def estimate(*lost, weights=True, coins=1):
+    """04.3 with something lost: a normaliser, the probabilities, or the coin for the whole row."""
+
+    def answer(row, p_drop, sigma, length_scale, n_samples, generator):
+        size = len(row) if coins > 1 else 1
+        kept = torch.rand(n_samples, size, generator=generator) < 1 - p_drop
+        w = kept * row + sigma * normal(n_samples, len(row), generator=generator)
+        each = [-(w - mean).square().sum(1) / (2 * sigma**2) for mean in (row, 0 * row)]
+        log_probs = [math.log(1 - p_drop), math.log(p_drop)] if weights else [0, 0]
+        log_q = torch.logaddexp(each[0] + log_probs[0], each[1] + log_probs[1])
+        found = (log_q + length_scale**2 * w.square().sum(1) / 2).mean()
+        for name, width in (("sigma", sigma), ("length_scale", length_scale)):
+            found = found - (0 if name in lost else len(row) * math.log(width))
+        return found
+
+    return answer
+
+
+# --- 05 and 06 --------------------------------------------------------------------------------
+
+KINDS = [nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d]
+KINDS += [nn.AlphaDropout, nn.FeatureAlphaDropout]
+
+
+def passes_of(is_random):
+    """05.4 with another way to recognise a random module."""
+
+    def answer(model, x, n_samples):
+        modes = [(module, module.training) for module in model.modules()]
+        for module, _ in modes:
+            module.training = is_random(module)
+        with torch.no_grad():
+            passes = torch.stack([model(x) for _ in range(n_samples)])
+        for module, mode in modes:
+            module.training = mode
+        return passes
+
+    return answer
+
+
+@torch.no_grad()
+def passes_of_a_copy(model, x, n_samples):
+    model = copy.deepcopy(model).eval()
+    for module in model.modules():
+        if isinstance(module, tuple(KINDS)):
+            module.train()
+    return torch.stack([model(x) for _ in range(n_samples)])
+
+
+def outvoted(n_draws, quiet, target):
+    return torch.stack([torch.as_tensor(part) for part in solution("05.3")(n_draws, quiet, target)])
+
+
+def flipped(shape_in, shape_out):
+    """Flipout with signs of these shapes, in which B, K and Q are the sizes, 1 is shared."""
+
+    def answer(x, mu, sigma, rng):
+        sizes = {"B": len(x), "K": mu.shape[0], "Q": mu.shape[1], "1": 1}
+        flip_in, flip_out = (
+            signs(*(sizes[axis] for axis in shape), generator=rng)
+            for shape in (shape_in, shape_out)
+        )
+        noise = sigma * normal(*mu.shape, generator=rng)
+        return x @ mu + ((x * flip_in) @ noise) * flip_out
+
+    return answer
+
+
+def flipped_one_by_one(x, mu, sigma, rng):
+    noise = sigma * normal(*mu.shape, generator=rng)
+    weights = [
+        mu + noise * torch.outer(*(signs(size, generator=rng) for size in mu.shape)) for _ in x
+    ]
+    return torch.stack([example @ w for example, w in zip(x, weights, strict=True)])
+
+
+def with_bias_noise(shape):
+    """06.4 with weights that are drawn locally; the noise of the bias has this shape."""
+
+    def answer(x, mu, sigma, bias_mu, bias_sigma, rng):
+        sizes = {"B": len(x), "Q": mu.shape[1], "1": 1}
+        noise = normal(len(x), mu.shape[1], generator=rng)
+        bias = bias_mu + bias_sigma * normal(*(sizes[axis] for axis in shape), generator=rng)
+        return x @ mu + (x**2 @ sigma**2).sqrt() * noise + bias
+
+    return answer
+
+
+# --- 12 ---------------------------------------------------------------------------------------
+
+
+def cut_weights(errors):
+    weights = solution("12.2")(errors).clamp(min=0)
+    return weights / weights.sum()
+
+
+def by_logsumexp(log_draws=True, correction=0):
+    def answer(first, second, n_test, n_train):
+        scores = [m.logsumexp(1) - log_draws * math.log(m.shape[1]) for m in (first, second)]
+        gaps = (scores[0] - scores[1]).mean(1)
+        error = torch.sqrt(gaps.var(correction=correction) * (1 / len(gaps) + n_test / n_train))
+        return torch.stack([gaps.mean(), error])
+
+    return answer
+
+
+def at_least_one(gap, std, fraction):
+    room = (gap / (2 * std)) ** 2 - fraction / (1 - fraction)
+    return float(math.ceil(1 / room)) if room > 0 else math.inf
+
+
+RIGHT = [
+    ("01.2", one_unit_after_the_other),
+    ("01.3", sums_by_zeros),
+    ("02.1", lambda: [0.19, 0.31, 1.25, 97]),
+    ("02.2", emptied_block),
+    ("03.2", lambda x, z: (math.pi - cosine(x, z).clamp(-1, 1).acos()) / (2 * math.pi)),
+    ("04.2", emptied_rates),
+    ("04.3", noise_first),
+    ("05.3", outvoted),
+    ("05.4", passes_of(lambda module: "Dropout" in type(module).__name__)),
+    ("05.4", passes_of(lambda module: type(module) in KINDS)),
+    ("05.4", passes_of(lambda module: isinstance(module, nn.modules.dropout._DropoutNd))),
+    ("05.4", passes_of_a_copy),
+    ("06.2", lambda K, B: torch.tensor([2 / B, (K + 1) / B, K + 1])),
+    ("06.3", flipped("BK", "BQ")),
+    ("06.3", flipped_one_by_one),
+    ("06.4", with_bias_noise("BQ")),
+    ("12.1", lambda n_known, n_ood: solution("12.1")(n_known, n_ood).float()),
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize(("number", "answer"), RIGHT)
+def test_a_right_answer_is_solved_in_whatever_precision_the_notebook_is(number, answer, dtype):
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        report = grade(find(number), answer)
+    finally:
+        torch.set_default_dtype(before)
+    assert report.solved, report
+
+
+@pytest.mark.parametrize(
+    ("number", "answer"),
+    [
+        ("02.1", lambda: [0.2, 0.3, 1.25, 97]),
+        ("03.1", lambda K: (math.sqrt(5 / K) * 1.06, 15 / K)),
+        ("03.1", lambda K: (math.sqrt(5 / (K + 1)), 15 / K)),
+        ("03.1", lambda K: (math.sqrt(5 / K), 15 / (K + 1))),
+        ("03.2", lambda x, z: solution("03.2")(x, z).clamp(max=0.49)),
+        ("03.4", lambda C, y, tau, h: solution("03.4")(C, y, tau, 1)),
+        ("03.4", lambda C, y, tau, h: solution("03.4")(C + 1e-4, y, tau, h)),
+        ("04.1", lambda data_factor, before, after: data_factor**0.5 * after / before),
+        ("04.2", lambda std, n, p_drops: solution("04.2")(std, n, [max(p_drops)] * len(p_drops))),
+        ("04.3", lambda *args: 1.03 * solution("04.3")(*args)),
+        ("04.4", lambda output, y, *kl: solution("04.4")(output, y, *kl) * len(y)),
+        ("04.4", lambda output, y, kl, tau, n: (output - y).norm() ** 2 / 12 + kl / (tau * n)),
+        ("06.4", with_bias_noise("B1")),
+        ("12.4", at_least_one),
+        (
+            "12.4",
+            lambda gap, std, fraction: solution("12.4")((2 * gap * std) ** 0.5, std, fraction),
+        ),
+        ("12.4", lambda gap, std, f: solution("12.4")(gap, std, f / (1 + 2 * f))),
+    ],
+)
+def test_a_nearly_right_answer_is_not_solved_and_no_error_that_it_has_not_is_told(number, answer):
+    report = grade(find(number), answer)
+    assert not report.solved
+    assert report.diagnosis is None
+
+
+@pytest.mark.parametrize(
+    ("number", "answer", "told"),
+    [
+        ("01.2", without_generator, "draws random numbers without its generator"),
+        ("01.4", lambda probs, p_drop, n: probs / (1 - p_drop) ** n, "probabilities were divided"),
+        ("02.4", cold_posterior, "cold posterior"),
+        ("03.2", lambda x, z: cosine(x, z).acos(), "arccos out of its range"),
+        ("04.3", estimate("sigma"), "log N(w; m, sigma²) contains"),
+        ("04.3", estimate("length_scale"), "log p(w) contains"),
+        ("04.3", estimate("sigma", "length_scale"), "both densities lack"),
+        ("07.1", lambda x, w, tau: 1 / (tau * w**2 * (x**2).sum(0)), "It is at most 1"),
+        ("09.1", lambda q, p: (q * (q / p).log2()).nansum(), "base 2"),
+        ("09.1", lambda q, p: (q * (q / p).log()).nanmean(), "mean over cells"),
+        ("09.1", lambda q, p: torch.xlogy(q, q / p).mean(), "mean over cells"),
+        ("09.1", lambda q, p: torch.xlogy(q, q / p).mean() / math.log(2), "two things are left"),
+        ("10.3", lambda precision: solution("10.3")(precision.float()), "only the first digits"),
+        ("12.1", lambda a, b: solution("12.1")(b, a).float(), "the two AUPR are exchanged"),
+        ("12.2", lambda errors: solution("12.2")(errors).float(), "only the first digits"),
+        ("12.3", by_logsumexp(), "the variance is still divided by the number of splits"),
+    ],
+)
+def test_a_wrong_answer_is_told_its_error(number, answer, told):
+    report = grade(find(number), answer)
+    assert not report.solved
+    assert told in f"{report.form} {report.diagnosis} {report.lines}"
+
+
+def failed(number, answer):
+    lines = grade(find(number), answer).lines
+    return [line[5:].partition(":")[0] for line in lines if line.startswith("no")]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "claim"),
+    [
+        (("1K", "1Q"), "no two activations of a minibatch are correlated"),
+        (("B1", "B1"), "inputs have signs of their own"),
+        (("1K", "BQ"), "inputs have signs of their own"),
+        (("BK", "1Q"), "outputs have signs of their own"),
+        (("BK", "B1"), "outputs have signs of their own"),
+    ],
+)
+def test_flipout_without_signs_for_each_example_input_and_output_is_found(shapes, claim):
+    assert claim in failed("06.3", flipped(*shapes))
+
+
+@pytest.mark.parametrize(
+    ("number", "answer", "claim"),
+    [
+        ("11.2", find("11.2").known_errors[3].answer, "samples and units have scales of their own"),
+        ("12.2", cut_weights, "a weight may be negative"),
+        ("12.3", by_logsumexp(), "it is the package's paired difference"),
+        ("12.3", by_logsumexp(False, 1), "the score is that of the averaged density"),
+    ],
+)
+def test_one_error_fails_one_check(number, answer, claim):
+    assert failed(number, answer) == [claim]
+
+
+def test_the_errors_of_04_3_are_not_taken_for_each_other():
+    """Overlapping spikes tell the sum without probabilities from the density of one spike."""
+    for answer in (estimate(weights=False), estimate(coins=3)):
+        report = grade(find("04.3"), answer)
+        assert not report.solved
+        assert report.diagnosis is None
