@@ -370,7 +370,8 @@ def _differs_in_distribution(reference: Answer, answer: Answer, inputs: list) ->
     """Whether, for the smallest inputs, moments differ by six standard errors over replays."""
 
     def size(call: tuple[tuple, dict, Any]) -> int:
-        return sum(part.numel() for part, _ in _parts(call[2], call[2]))
+        n_draws = sum(value for value in call[0] if isinstance(value, int))
+        return n_draws + sum(part.numel() for part, _ in _parts(call[2], call[2]))
 
     for args, kwargs, _ in sorted(inputs, key=size)[:6]:
         try:
