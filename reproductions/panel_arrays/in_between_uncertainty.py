@@ -87,8 +87,10 @@ def train(
         ``n_draws`` masks; ``N_SHOWN`` draws of the function ``(R, S, N_SHOWN, L)``.
     """
     if depth == 1 and len(rates) * len(seeds) > 1:
-        runs = [[train(x, y, line, 1, (p,), (s,), looks) for s in seeds] for p in rates]
-        return tuple(torch.cat([torch.cat(r, 1) for r in part]) for part in _parts(runs))
+        pairs = itertools.product(rates, seeds)
+        runs = [train(x, y, line, 1, (p_drop,), (seed,), looks) for p_drop, seed in pairs]
+        parts = (torch.cat(part).squeeze(1) for part in zip(*runs, strict=True))
+        return tuple(part.unflatten(0, (len(rates), len(seeds))) for part in parts)
     keep = 1 - torch.tensor(rates, dtype=torch.float64)[:, None, None, None]
     layers = dropout_networks(depth, len(rates), seeds)
     generator = torch.Generator().manual_seed(min(seeds))
@@ -99,20 +101,17 @@ def train(
 
     stds = []
     for _ in (lbfgs if depth == 1 else adam)(loss, itertools.chain(*layers), looks):
+        eye = torch.Generator().manual_seed(99)  # the same masks at every look
         with torch.no_grad():
-            eye = torch.Generator().manual_seed(99)  # the same masks at every look
-            n = n_draws if depth > 1 else 1
             found = [
                 moments(layers, line, keep, draw_masks((1, 1, 1, WIDTH), depth - 1, keep, eye))
-                for _ in range(n)
+                for _ in range(n_draws if depth > 1 else 1)
             ]
-            means, variances = (torch.stack(part) for part in zip(*found, strict=True))
-            stds.append((variances.mean(0) + means.var(0, correction=0)).sqrt())
+        means, variances = (torch.stack(part) for part in zip(*found, strict=True))
+        stds.append((variances.mean(0) + means.var(0, correction=0)).sqrt())
+    masks = (draw_masks((1, 1, 1, WIDTH), depth, keep, eye) for _ in range(N_SHOWN))
     with torch.no_grad():
-        shown = [
-            output(layers, line, draw_masks((1, 1, 1, WIDTH), depth, keep, eye))
-            for _ in range(N_SHOWN)
-        ]
+        shown = [output(layers, line, drawn) for drawn in masks]
     return means.mean(0), torch.stack(stds, 2), torch.stack(shown, 2)
 
 
@@ -175,9 +174,8 @@ def dropout_loss(
 
 def lbfgs(loss: Callable[[], Tensor], parameters: Iterable[Tensor], looks: Sequence[int]):
     """Minimise by L-BFGS, in place; yield after each number of iterations in ``looks``."""
-    parameters, done = list(parameters), 0
     optimizer = torch.optim.LBFGS(
-        parameters,
+        list(parameters),
         tolerance_grad=1e-9,
         tolerance_change=1e-13,
         history_size=50,
@@ -190,10 +188,9 @@ def lbfgs(loss: Callable[[], Tensor], parameters: Iterable[Tensor], looks: Seque
         value.backward()
         return value
 
-    for look in looks:
-        optimizer.param_groups[0].update(max_iter=int(look - done), max_eval=2 * int(look - done))
+    for done, look in itertools.pairwise([0, *map(int, looks)]):
+        optimizer.param_groups[0].update(max_iter=look - done, max_eval=2 * (look - done))
         optimizer.step(closure)
-        done = look
         yield look
 
 
@@ -260,8 +257,3 @@ def train_mean_field(
             mean, variance = mean_field_moments(layers, with_bias(line))
             history.append(variance.sqrt())
     return mean, torch.stack(history)
-
-
-def _parts(runs: list[list[tuple[Tensor, ...]]]) -> list[list[list[Tensor]]]:
-    """Rows of rows of tuples, turned inside out: one table of tensors for each part."""
-    return [[[run[part] for run in row] for row in runs] for part in range(3)]
