@@ -2,17 +2,18 @@
 
 A line is written whole, under a lock, and flushed to disk before the lock is released. A process
 that dies while writing leaves at most one line without an end; reading ignores it and the next
-append removes it.
+append removes it. A line holds a digest of itself: what was changed on the way is not read.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -53,10 +54,7 @@ def trial_key(config: Mapping[str, Any], seed: int) -> str:
         TypeError: if the configuration holds something that JSON cannot.
         ValueError: if it holds NaN or infinity.
     """
-    canonical = json.dumps(
-        {"config": config, "seed": seed}, sort_keys=True, separators=(",", ":"), allow_nan=False
-    )
-    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+    return _hash({"config": config, "seed": seed})
 
 
 def make_record(
@@ -78,28 +76,29 @@ def make_record(
         seconds: wall time of the trial.
 
     Raises:
-        ValueError: if a metric or an array holds NaN or infinity; the message names it.
+        ValueError: if there is no metric, or a metric or an array holds something else than finite
+            numbers; the message names it.
     """
-    arrays = arrays or {}
-    for name, value in (*metrics.items(), *arrays.items()):
-        try:
-            json.dumps(value, allow_nan=False)
-        except ValueError as error:
-            message = f"{name} is not finite: a trial that failed is not recorded"
-            raise ValueError(message) from error
-    return {
+    record = {
         "experiment": experiment,
         "scale": scale,
         "key": trial_key(config, seed),
         "config": dict(config),
         "seed": seed,
         "metrics": dict(metrics),
-        "arrays": dict(arrays),
+        "arrays": dict(arrays or {}),
         "seconds": round(seconds, 1),
         "device": _describe(device),
         "threads": torch.get_num_threads(),
         "versions": _versions() | gpu_facts(device),
     }
+    _check_numbers(record)
+    return record | {"digest": record_digest(record)}
+
+
+def record_digest(record: Record) -> str:
+    """16 hex digits: the hash of all entries but ``"digest"`` as canonical JSON."""
+    return _hash({name: value for name, value in record.items() if name != "digest"})
 
 
 def append_record(path: Path, record: Record) -> bool:
@@ -128,7 +127,7 @@ def append_record(path: Path, record: Record) -> bool:
 
 
 def require_writable(path: Path) -> None:
-    """Raise ValueError unless a file of records can be written at ``path``: found by writing."""
+    """Raise ValueError unless a file can be written at ``path``: found by writing."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
@@ -138,17 +137,24 @@ def require_writable(path: Path) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise ValueError(f"no record can be written to {path}: {error}") from error
+        raise ValueError(f"nothing can be written to {path}: {error}") from error
 
 
 def load_records(path: Path) -> list[Record]:
     """The records of a file in the order in which they were added; none if there is no file.
 
     Raises:
-        ValueError: if a line other than an unfinished last one is not a record, or its key is not
-            that of its configuration and seed; the message names file and line.
+        ValueError: if the file cannot be read, or a line other than an unfinished last one is not
+            a record of this experiment and scale, as it was written, of a trial that no line
+            before it has; the message names file and line.
     """
-    return _parse(path, path.read_bytes())[0] if path.exists() else []
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ValueError(f"the records in {path} cannot be read: {error.strerror}") from error
+    return _parse(path, content)[0]
 
 
 def group_by(records: Iterable[Record], *names: str) -> dict[Any, list[Record]]:
@@ -167,21 +173,69 @@ def rounded(values: Tensor, digits: int) -> list:
 
 def _parse(path: Path, content: bytes) -> tuple[list[Record], int]:
     """The records, and how many bytes of the content belong to them."""
-    records, length = [], 0
+    records: dict[str, Record] = {}
+    length = 0
     for number, line in enumerate(content.splitlines(keepends=True), start=1):
         try:
             record = json.loads(line)
-            if trial_key(record["config"], record["seed"]) != record["key"]:
-                raise ValueError("the key is not that of its configuration and seed")
-            record["metrics"]
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             if length + len(line) == len(content) and not line.endswith(b"\n"):
                 break  # the process that wrote it died
-            message = f"{path}, line {number} is not a record: {error}: {line[:60]!r}"
-            raise ValueError(message) from error
-        records.append(record)
+            raise _no_record(path, number, error, line) from error
+        try:
+            _check(record, path)
+            if record["key"] in records:
+                raise ValueError("a line before it is of the same trial")
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise _no_record(path, number, error, line) from error
+        records[record["key"]] = record
         length += len(line)
-    return records, length
+    return list(records.values()), length
+
+
+def _check(record: Record, path: Path) -> None:
+    """Raise unless it is what :func:`make_record` made for the file at ``path``."""
+    if trial_key(record["config"], record["seed"]) != record["key"]:
+        raise ValueError("the key is not that of its configuration and seed")
+    if record_digest(record) != record["digest"]:
+        raise ValueError("the digest is not that of its entries")
+    _check_numbers(record)
+    scale = "quick" if path.parent.name == "quick" else "paper"
+    if (record["experiment"], record["scale"]) != (path.stem, scale):
+        raise ValueError(f"it is of {record['experiment']!r} at scale {record['scale']!r}")
+
+
+def _check_numbers(record: Record) -> None:
+    """Raise unless metrics are finite numbers, at least one, and arrays nested lists of them."""
+    if not record["metrics"]:
+        raise ValueError("there are no metrics")
+    are_numbers = {name: _is_finite(value) for name, value in record["metrics"].items()}
+    for name, values in record["arrays"].items():
+        fine = isinstance(values, list) and all(map(_is_finite, _flat(values)))
+        are_numbers[name] = are_numbers.get(name, True) and fine
+    for name, fine in are_numbers.items():
+        if not fine:
+            raise ValueError(f"{name} is not finite numbers: a trial that failed is not recorded")
+
+
+def _is_finite(value: object) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)
+
+
+def _flat(values: list) -> Iterator[object]:
+    for value in values:
+        yield from _flat(value) if isinstance(value, list) else [value]
+
+
+def _no_record(path: Path, number: int, error: Exception, line: bytes) -> ValueError:
+    reason = f"it has no {error}" if isinstance(error, KeyError) else error
+    return ValueError(f"{path}, line {number} is not a record: {reason}: {line[:60]!r}")
+
+
+def _hash(entries: Mapping[str, Any]) -> str:
+    canonical = json.dumps(entries, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
 def _ends_within_line(file: BinaryIO, length: int) -> bool:

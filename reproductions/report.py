@@ -6,7 +6,14 @@ from pathlib import Path
 
 import reproductions
 from reproductions.experiment import Experiment
-from reproductions.records import RESULTS_FOLDER, Record, load_records, records_path, trial_key
+from reproductions.records import (
+    RESULTS_FOLDER,
+    Record,
+    load_records,
+    records_path,
+    require_writable,
+    trial_key,
+)
 
 _HEAD = """# Recorded experiments
 
@@ -30,11 +37,13 @@ def write(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> list[Path]:
     """Write the page and the figures beside the records; returns their paths.
 
     Raises:
-        ValueError: if there is no such folder, and those of :func:`text`.
+        ValueError: if there is no such folder or nothing can be written to it, and those of
+            :func:`text`.
     """
     page = records_path("README", scale, folder).with_suffix(".md")
     if not page.parent.is_dir():
         raise ValueError(f"there is no folder {page.parent}: nothing was recorded there")
+    require_writable(page)
     page.write_text(text(scale, folder), encoding="utf-8")
     written = [page]
     for name in reproductions.names():

@@ -7,6 +7,7 @@ import os
 import queue
 import threading
 import time
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator
 from concurrent.futures import (
     Executor,
@@ -16,7 +17,7 @@ from concurrent.futures import (
     as_completed,
 )
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -90,7 +91,8 @@ def reproduce(
     known = {record["key"] for record in load_records(path)}
     trials = experiment.trials(scale)
     for key in known:  # of trials that were killed between their record and their clean-up
-        _checkpoint(path, key).unlink(missing_ok=True)
+        with suppress(OSError):  # the folder may be there to be read alone
+            _checkpoint(path, key).unlink(missing_ok=True)
     missing = [
         trial if executor else replace(trial, checkpoint=_checkpoint(path, key))
         for trial in trials
@@ -109,9 +111,9 @@ def reproduce(
                     outcome.skipped += 1
                 if trial.checkpoint:
                     trial.checkpoint.unlink(missing_ok=True)
-            except Exception as error:
+            except (Exception, CancelledError, SystemExit) as error:
                 which = f"{dict(trial.config)}, seed {trial.seed}"
-                outcome.failed.append((which, f"{type(error).__name__}: {error}"))
+                outcome.failed.append((which, f"{type(error).__name__}: {_reason(error)}"))
             bar.update()
     return outcome
 
@@ -159,6 +161,14 @@ def on_cluster(address: str, timeout: float = 30.0) -> Iterator[Executor]:
         raise ValueError(f"no Dask scheduler answers at {address!r}: {error}") from error
     with client:
         yield client.get_executor(pure=False)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return f"the trial ended Python with exit status {error.code}"
+    if "Cancelled" in type(error).__name__:
+        return f"{error} The scheduler gave the trial up; is it still there?".lstrip()
+    return str(error)
 
 
 def _checkpoint(path: Path, key: str) -> Path:
@@ -222,7 +232,7 @@ def _finished(
             future: Future = Future()
             try:
                 future.set_result(measure(experiment, scale, trial))
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 future.set_exception(error)
             yield trial, future
         return

@@ -90,7 +90,7 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path):
     arguments = ["run", "co2_mc_dropout", "--scale", "quick"]
     result = command(app, [*arguments, "--folder", str(tmp_path / "file")])
     assert result.exit_code == 2
-    assert "no record can be written" in " ".join(result.output.replace("│", " ").split())
+    assert "cannot be read: Not a directory" in " ".join(result.output.replace("│", " ").split())
 
 
 def test_a_diverged_trial_fails_and_is_not_recorded(monkeypatch, tmp_path):

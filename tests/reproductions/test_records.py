@@ -1,3 +1,4 @@
+import contextlib
 import json
 import math
 import multiprocessing
@@ -9,7 +10,7 @@ from filelock import FileLock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reproductions.records import append_record, load_records, make_record, trial_key
+from reproductions.records import append_record, load_records, make_record, record_digest, trial_key
 
 CPU = torch.device("cpu")
 
@@ -59,11 +60,11 @@ def test_a_configuration_keeps_its_key_through_a_file(config, seed):
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_what_is_not_finite_is_not_recorded(bad):
-    with pytest.raises(ValueError, match="error is not finite"):
+    with pytest.raises(ValueError, match="error is not finite numbers"):
         record(error=bad)
-    with pytest.raises(ValueError, match="curve is not finite"):
+    with pytest.raises(ValueError, match="curve is not finite numbers"):
         make_record(
-            "toy", "paper", {}, 0, {}, arrays={"curve": [[0.0, bad]]}, seconds=0, device=CPU
+            "toy", "paper", {}, 0, {"a": 1}, arrays={"curve": [[0.0, bad]]}, seconds=0, device=CPU
         )
 
 
@@ -113,16 +114,83 @@ def test_a_complete_line_that_is_no_record_is_an_error(path, line):
 def test_a_changed_configuration_seed_or_key_is_an_error(path):
     append_record(path, record())
     append_record(path, record(seed=1))
-    good = path.read_bytes()
-    for old, new in ((b'"width": 3', b'"width": 7'), (b'"seed": 1', b'"seed": 5')):
+    good, key = path.read_bytes(), record()["key"].encode()
+    for old, new in (
+        (b'"width": 3', b'"width": 7'), (b'"seed": 1', b'"seed": 5'), (key, key[::-1]),
+    ):  # fmt: skip
         path.write_bytes(good.replace(old, new))
         with pytest.raises(
             ValueError, match=r"toy\.jsonl, line \d is not a record: the key is not"
         ):
             load_records(path)
-    key = record()["key"].encode()
-    path.write_bytes(good.replace(key, bytes(reversed(key))))
-    with pytest.raises(ValueError, match=r"toy\.jsonl, line 1 is not a record: the key is not"):
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"metrics": {}}, "there are no metrics"),
+        ({"metrics": {"error": math.nan}}, "not JSON compliant"),
+        ({"metrics": {"error": None}}, "error is not finite numbers"),
+        ({"metrics": {"error": "0.5"}}, "error is not finite numbers"),
+        ({"metrics": {"error": True}}, "error is not finite numbers"),
+        ({"metrics": [0.5]}, "has no attribute"),
+        ({"arrays": {"curve": 1.0}}, "curve is not finite numbers"),
+        ({"arrays": {"curve": [0.0, None]}}, "curve is not finite numbers"),
+        ({"arrays": {"curve": [0.0, ["text"]]}}, "curve is not finite numbers"),
+        ({"experiment": "other"}, "it is of 'other' at scale 'paper'"),
+        ({"scale": "quick"}, "it is of 'toy' at scale 'quick'"),
+        ({"digest": None}, "the digest is not that of its entries"),
+    ],
+)
+def test_a_record_of_something_else_is_refused_with_its_line(path, changes, message):
+    """Each with the digest of what it says: no accident, but another program's work."""
+    append_record(path, record())
+    other = record(seed=1) | changes
+    if "digest" not in changes:
+        with contextlib.suppress(ValueError):  # of a NaN there is none
+            other |= {"digest": record_digest(other)}
+    with path.open("a") as file:
+        file.write(json.dumps(other) + "\n")
+    with pytest.raises(ValueError, match=rf"toy\.jsonl, line 2 is not a record: .*{message}"):
+        load_records(path)
+
+
+def test_a_record_without_an_entry_or_a_digest_is_refused(path):
+    for name in ("metrics", "arrays", "experiment", "digest"):
+        other = {key: value for key, value in record().items() if key != name}
+        path.write_text(json.dumps(other) + "\n")
+        with pytest.raises(ValueError, match=r"line 1 is not a record: (it has no|the digest)"):
+            load_records(path)
+
+
+def test_a_line_that_stands_twice_is_refused(path):
+    append_record(path, record())
+    path.write_bytes(2 * path.read_bytes())
+    with pytest.raises(ValueError, match="line 2 is not a record: a line before it is of the same"):
+        load_records(path)
+
+
+def test_no_flipped_bit_is_read_as_another_number(path):
+    """Two ends of lines, where a flip joins or cuts them, and every bit of one line."""
+    made = [record(seed, error=0.5 + seed / 7) for seed in (0, 1)]
+    for one in made:
+        append_record(path, one)
+    good = path.read_bytes()
+    for bit in range(0, 8 * len(good), 3):
+        content = bytearray(good)
+        content[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(content)
+        try:
+            found = load_records(path)
+        except ValueError as error:
+            assert "toy.jsonl, line" in str(error)  # noqa: PT017
+        else:
+            assert found in (made, made[:1]), bit
+
+
+def test_a_folder_in_place_of_the_file_is_named(path):
+    path.mkdir()
+    with pytest.raises(ValueError, match=r"the records in .*toy\.jsonl cannot be read"):
         load_records(path)
 
 

@@ -1,8 +1,11 @@
+import asyncio
+import concurrent.futures
 import errno
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -34,8 +37,8 @@ def test_every_trial_is_recorded_and_then_skipped(tmp_path):
 
 
 def test_a_recorded_trial_is_not_run_again(tmp_path):
-    runner.reproduce(toy.make(), "quick", folder=tmp_path)
-    (tmp_path / "quick" / "toy.jsonl").rename(tmp_path / "toy.jsonl")
+    two = toy.make(trials=lambda scale: toy.trials("quick"))
+    runner.reproduce(two, "paper", folder=tmp_path)
     ran = []
 
     def run(trial):
@@ -87,6 +90,41 @@ def test_a_worker_that_dies_costs_its_own_trial_only(tmp_path):
     assert "{'n': 1}, seed 0: RuntimeError: its worker process died" in message
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_trial_that_ends_python_costs_its_own_trial_only(tmp_path, jobs):
+    outcome = runner.reproduce(toy.make(toy.exit_at_1), jobs=jobs, folder=tmp_path)
+    assert sorted(squares(tmp_path / "toy.jsonl")) == [0, 4, 9]
+    (message,) = outcome.reasons()
+    assert message.endswith("SystemExit: the trial ended Python with exit status 3")
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, concurrent.futures.CancelledError])
+def test_trials_that_a_scheduler_gave_up_are_said_to_be(tmp_path, error):
+    class Lost(ThreadPoolExecutor):
+        def submit(self, *args):
+            future = concurrent.futures.Future()
+            future.set_exception(error())
+            return future
+
+    with Lost() as pool:
+        outcome = runner.reproduce(toy.make(), folder=tmp_path, executor=pool)
+    assert len(outcome.failed) == 4
+    (message,) = outcome.reasons()
+    assert message.endswith("CancelledError: The scheduler gave the trial up; is it still there?")
+
+
+def test_a_folder_that_can_only_be_read_is_enough_when_everything_is_recorded(
+    tmp_path, monkeypatch
+):
+    def refuse(*args, **options):
+        raise PermissionError(errno.EROFS, "Read-only file system")
+
+    runner.reproduce(toy.make(), folder=tmp_path)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    assert runner.reproduce(toy.make(), folder=tmp_path).skipped == 4
+
+
 def test_any_executor_will_do(tmp_path):
     with ThreadPoolExecutor(2) as pool:
         assert runner.reproduce(toy.make(), folder=tmp_path, executor=pool).recorded == 4
@@ -106,7 +144,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_trial_runs(tmp_pa
         raise AssertionError("a trial ran")
 
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match=r"no record can be written to .*file/quick/toy\.jsonl"):
+    with pytest.raises(ValueError, match=r"file/quick/toy\.jsonl cannot be read: Not a dir"):
         runner.reproduce(toy.make(run), "quick", folder=tmp_path / "file")
 
     def full(descriptor):

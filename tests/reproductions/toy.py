@@ -44,6 +44,12 @@ def die_at_1(trial):
     return run(trial)
 
 
+def exit_at_1(trial):
+    if trial.config["n"] == 1:
+        raise SystemExit(3)
+    return run(trial)
+
+
 def table(records):
     return "\n".join(f"| {r['config']['n']} | {r['metrics']['square']} |" for r in records)
 
