@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 
 from bdl_lessons.core import validation
-from reproductions.experiment import Experiment, Trial, TrialResult, published_table
-from reproductions.records import RESULTS_FOLDER, SCALES, group_by, load_records, records_path
+from reproductions.experiment import Experiment, Trial, TrialResult
+from reproductions.records import SCALES, records_path
 
 _MODULES = {
     "cifar_dropout_curves": "cifar_dropout_curves",

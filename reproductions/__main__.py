@@ -75,8 +75,8 @@ def run(
 ) -> None:
     """Measure a published table or figure again: run the trials that are not recorded yet."""
     import reproductions
+    from bdl_lessons.datasets.records import RESULTS_FOLDER
     from reproductions import runner
-    from reproductions.records import RESULTS_FOLDER
 
     with _bad_input_named():
         experiment = reproductions.load(name)
@@ -96,8 +96,8 @@ def report(
     scale: Annotated[str, typer.Option(help="quick or paper")] = "paper", folder: Folder = None
 ) -> None:
     """Write the tables and figures of the recorded experiments to data/results."""
+    from bdl_lessons.datasets.records import RESULTS_FOLDER
     from reproductions import report as tool
-    from reproductions.records import RESULTS_FOLDER
 
     with _bad_input_named():
         written = tool.write(scale, folder or RESULTS_FOLDER)

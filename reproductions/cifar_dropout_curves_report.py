@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from bdl_lessons.core import markdown
 from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.datasets.records import Record, group_by
 from reproductions.mnist_dropout_curves_report import STYLES, alphas, errors, mean_and_sem
-from reproductions.records import Record, group_by
 
 TITLES = {
     "cifar10-subset": "The first images of CIFAR-10",

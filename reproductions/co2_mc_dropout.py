@@ -18,12 +18,13 @@ from torch import Tensor, nn
 from bdl_lessons.core import BLUE, INK, RED, device, tint
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import GAL_SPAN, co2, detrended
+from bdl_lessons.datasets.records import Record
 from bdl_lessons.inference import adam, fit, predict
 from bdl_lessons.models import BinaryDropout, Deterministic, Network, initialise, mlp
 from bdl_lessons.probability import gaussian_nll
 from reproductions.checkpoint import Checkpoint
 from reproductions.experiment import Experiment, Trial, TrialResult
-from reproductions.records import Record, rounded
+from reproductions.records import rounded
 from reproductions.tables import table_of
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}

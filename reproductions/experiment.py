@@ -1,8 +1,7 @@
-"""What an experiment is: independent trials, how records are shown, and what was published."""
+"""What an experiment is: independent trials, and how their records are shown."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,12 +9,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from bdl_lessons.core.files import DATA
-from bdl_lessons.core.validation import typechecked
-from reproductions.records import Record
-
-PUBLISHED = DATA / "published"
-"""Tables of papers, as printed: the reference column beside our own measurements."""
+from bdl_lessons.datasets.records import Record
 
 
 @dataclass(frozen=True)
@@ -59,28 +53,3 @@ class Experiment:
     table: Callable[[Sequence[Record]], str]
     figure: Callable[[Sequence[Record]], Figure]
     on_cpu: bool = False
-
-
-@typechecked
-def published_table(name: str) -> list[dict[str, str | float]]:
-    """The rows of ``data/published/<name>.csv``. A column of numbers gives floats, another text.
-
-    Raises:
-        ValueError: if there is no such table; the message names those there are.
-    """
-    path = PUBLISHED / f"{name}.csv"
-    if not path.is_file():
-        known = ", ".join(sorted(p.stem for p in PUBLISHED.glob("*.csv")))
-        raise ValueError(f"no published table has the name {name!r}; there are {known}")
-    with path.open(encoding="utf-8", newline="") as file:
-        header, *rows = csv.reader(file)
-    columns = [_numbers(column) or column for column in zip(*rows, strict=True)]
-    return [dict(zip(header, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _numbers(column: tuple[str, ...]) -> list[float] | None:
-    """The column as numbers, or ``None`` if a cell is none."""
-    try:
-        return [float(cell) for cell in column]
-    except ValueError:
-        return None

@@ -7,8 +7,7 @@ from matplotlib.ticker import NullFormatter
 
 from bdl_lessons.core import BLUE, INK, markdown
 from bdl_lessons.core.plot_style import new_figure, style
-from reproductions.experiment import published_table
-from reproductions.records import Record
+from bdl_lessons.datasets.records import Record, published_table
 
 ROWS = {
     "local": "local reparameterization",

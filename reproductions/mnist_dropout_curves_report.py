@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 
 from bdl_lessons.core import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED, markdown
 from bdl_lessons.core.plot_style import new_figure, style
-from reproductions.experiment import published_table
-from reproductions.records import Record, group_by
+from bdl_lessons.datasets.records import Record, group_by, published_table
 
 STYLES = {
     "none": {"color": GREY, "ls": ":", "marker": "x"},

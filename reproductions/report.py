@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from filelock import FileLock
+
 import reproductions
+from bdl_lessons.core.files import replacing
+from bdl_lessons.datasets.records import RESULTS_FOLDER, Record, read_records, trial_key
 from reproductions.experiment import Experiment
-from reproductions.records import (
-    RESULTS_FOLDER,
-    Record,
-    load_records,
-    records_path,
-    require_writable,
-    trial_key,
-)
+from reproductions.records import records_path, require_writable
 
 _HEAD = """# Recorded experiments
 
@@ -36,6 +34,8 @@ def text(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> str:
 def write(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> list[Path]:
     """Write the page and the figures beside the records; returns their paths.
 
+    The lines of each file are put into the order of the trials, in which lessons show them.
+
     Raises:
         ValueError: if there is no such folder or nothing can be written to it, and those of
             :func:`text`.
@@ -48,6 +48,7 @@ def write(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> list[Path]:
     written = [page]
     for name in reproductions.names():
         experiment = reproductions.load(name)
+        _sort_lines(experiment, scale, folder)
         records = recorded(experiment, scale, folder)
         if records:
             picture = records_path(name, scale, folder).with_suffix(".png")
@@ -60,9 +61,23 @@ def recorded(
     experiment: Experiment, scale: str = "paper", folder: Path = RESULTS_FOLDER
 ) -> list[Record]:
     """Records of the trials as they are defined now, in order; older settings are left out."""
-    found = {r["key"]: r for r in load_records(records_path(experiment.name, scale, folder))}
+    found = {r["key"]: r for r in read_records(records_path(experiment.name, scale, folder))}
     keys = [trial_key(trial.config, trial.seed) for trial in experiment.trials(scale)]
     return [found[key] for key in keys if key in found]
+
+
+def _sort_lines(experiment: Experiment, scale: str, folder: Path) -> None:
+    """Put a file of records into the order of its trials; records of older settings go last."""
+    path = records_path(experiment.name, scale, folder)
+    if not path.exists():
+        return
+    keys = [trial_key(trial.config, trial.seed) for trial in experiment.trials(scale)]
+    place = {key: i for i, key in enumerate(keys)}
+    with FileLock(path.with_suffix(".lock")):
+        records = read_records(path)
+        records.sort(key=lambda record: place.get(record["key"], len(place)))
+        with replacing(path) as file:
+            file.writelines(json.dumps(record).encode() + b"\n" for record in records)
 
 
 def _section(experiment: Experiment, scale: str, folder: Path) -> str:

@@ -19,6 +19,7 @@ from bdl_lessons.core import BLUE, CYCLE, DASHES, INK, device, markdown
 from bdl_lessons.core.device import float64
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import CAFFE_SCALE, mnist
+from bdl_lessons.datasets.records import Record
 from bdl_lessons.datasets.rotation import rotated
 from bdl_lessons.evaluation import error_percent, mutual_information, predictive_entropy
 from bdl_lessons.inference import fit, inverse_decay, predict, predict_mean, sgd
@@ -26,7 +27,7 @@ from bdl_lessons.models import BinaryDropout, Network, initialise, lenet5
 from reproductions.checkpoint import Checkpoint
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.measure import mean_weights
-from reproductions.records import Record, rounded
+from reproductions.records import rounded
 
 PUBLISHED = (1, 1, 1, 1, 1, 5, 5, 7, 7, 7, 7, 7)
 SHOWN = (1, 2, 5, 7)

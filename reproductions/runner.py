@@ -28,18 +28,10 @@ from tqdm import tqdm
 
 from bdl_lessons.core import device
 from bdl_lessons.core.validation import integer
+from bdl_lessons.datasets.records import RESULTS_FOLDER, Record, read_records, trial_key
 from reproductions.checkpoint import seconds_before
 from reproductions.experiment import Experiment, Trial
-from reproductions.records import (
-    RESULTS_FOLDER,
-    Record,
-    append_record,
-    load_records,
-    make_record,
-    records_path,
-    require_writable,
-    trial_key,
-)
+from reproductions.records import append_record, make_record, records_path, require_writable
 
 _SPAWN = multiprocessing.get_context("spawn")  # a forked CUDA or OpenMP does not work
 
@@ -88,7 +80,7 @@ def reproduce(
     """
     path = records_path(experiment.name, scale, folder)
     integer("jobs", jobs, 1)
-    known = {record["key"] for record in load_records(path)}
+    known = {record["key"] for record in read_records(path)}
     trials = experiment.trials(scale)
     for key in known:  # of trials that were killed between their record and their clean-up
         with suppress(OSError):  # the folder may be there to be read alone

@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 
 from bdl_lessons.core import BLUE, GREY, INK, RED, markdown
 from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.datasets.records import Record, published_table
 from bdl_lessons.inference.prune import THRESHOLD
-from reproductions.experiment import published_table
-from reproductions.records import Record
 
 BINS = (-10.0, 12.0, 88)
 """First edge, last edge and number of the bins that count ``log_alpha``; the outer two are open."""

@@ -464,9 +464,10 @@ BORDERS = [
         use=lambda data: [data.x, data.y],
     ),
     Border(datasets.splits, lambda: {"n_examples": 30, "n_splits": 3}),
+    Border(datasets.load_records, lambda: {"name": "uci"}, use=len),
+    Border(datasets.published_table, lambda: {"name": "sparse_lenet"}, may_be_nan=True),
     # reproductions
     Border(reproductions.load, lambda: {"name": "uci"}, use=lambda found: found.name),
-    Border(reproductions.published_table, lambda: {"name": "sparse_lenet"}, may_be_nan=True),
     Border(
         reproductions.records_path,
         lambda: {"name": "uci", "scale": "paper"},
@@ -557,13 +558,19 @@ PLAIN = {
         ),
         "reads files that are not in the repository: see test_images",
     )
-    | {"detrended": "takes what co2() gives", "fetch": "names of the registry: see test_fetch"},
+    | dict.fromkeys(
+        ("UCIResults", "chosen_settings", "group_by", "where", "with_settings"),
+        "takes what load_records gives",
+    )
+    | {
+        "detrended": "takes what co2() gives",
+        "display_name": "any name",
+        "fetch": "names of the registry: see test_fetch",
+    },
     "reproductions": {
         "Experiment": "a container",
         "Trial": "a container",
         "TrialResult": "a container",
-        "group_by": "records that were read",
-        "load_records": "a file: see test_records",
         "names": "no arguments",
     },
 }

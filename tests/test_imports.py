@@ -18,12 +18,6 @@ ABOVE["tools"] = {"bdl_lessons", "reproductions"}
 SUBPACKAGES = sorted(path.parent for path in PACKAGE.glob("*/__init__.py"))
 MODULES = sorted(path for subpackage in SUBPACKAGES for path in subpackage.rglob("*.py"))
 ALL = sorted(path for package in ABOVE for path in (ROOT / package).rglob("*.py"))
-BACKWARDS = {
-    "dropout_rate.py", "in_between_uncertainty.py", "mc_dropout_co2.py", "pruning_threshold.py",
-    "ranking.py", "rotated_digit.py", "structure_and_nll.py",
-    "05", "06", "07", "08", "09", "10", "11", "12",
-}  # fmt: skip
-"""Panels and lessons that still import the training behind their pictures."""
 
 
 def named_by(subpackage):
@@ -65,8 +59,6 @@ def test_imports_within_the_package_only_go_down(path):
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: str(path.relative_to(ROOT)))
 def test_arrows_point_from_tools_to_reproductions_to_the_package(path):
-    if path.name in BACKWARDS and path.parent.name == "panels":
-        pytest.xfail("the grid still lies with the training")
     here = path.relative_to(ROOT).parts[0]
     found = {name.partition(".")[0] for name in imported(path.read_text())} & ABOVE.keys()
     assert found <= ABOVE[here] | {here}
@@ -74,8 +66,6 @@ def test_arrows_point_from_tools_to_reproductions_to_the_package(path):
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("notebooks/*.ipynb")), ids=lambda p: p.name[:2])
 def test_a_lesson_imports_the_package_alone(path):
-    if path.name[:2] in BACKWARDS:
-        pytest.xfail("what it shows of the records still lies with the training")
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
     found = {name.partition(".")[0] for name in imported(code)} & ABOVE.keys()

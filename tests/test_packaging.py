@@ -110,7 +110,7 @@ def imports(path):
 def test_only_small_data_files_go_into_the_wheel_beside_the_code():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     assert settings["package-data"] == {
-        "bdl_lessons.data": ["panels/*", "published/*", "co2/*.csv"]
+        "bdl_lessons.data": ["panels/*", "published/*", "results/*.jsonl", "co2/*.csv"]
     }
     others = [p for p in (ROOT / "bdl_lessons").rglob("*.*") if p.suffix not in {".py", ".pyc"}]
     assert others == []

@@ -1,5 +1,7 @@
-"""A wheel that is installed somewhere else has the data that panels and tables need."""
+"""A wheel installed somewhere else, without the repository, has all that the lessons import."""
 
+import ast
+import json
 import os
 import shutil
 import subprocess
@@ -11,17 +13,54 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = """
+import ast
+import importlib.util
+import json
 from pathlib import Path
+
 import bdl_lessons
-from bdl_lessons.datasets import co2
+from bdl_lessons.datasets import co2, load_records, published_table
 from bdl_lessons.panels import arrays
 
 assert Path(bdl_lessons.__file__).parents[1] == Path("wheel").resolve(), bdl_lessons.__file__
+for above in ("reproductions", "tools"):
+    assert importlib.util.find_spec(above) is None, above
+
+found = json.loads(Path("found.json").read_text())
 assert len(co2().ppm) > 500
-for name in {names}:
-    assert arrays.load(name)
-print("all there")
+loaders = {"panels/*.npz": arrays.load, "results/*.jsonl": load_records}
+for files, load in (loaders | {"published/*.csv": published_table}).items():
+    for name in found[files]:
+        assert load(name)
+for name, cell in found["imports"]:
+    exec(compile(cell, name, "exec"), {})
+for name, cell in found["panels"]:
+    *statements, last = ast.parse(cell).body
+    names = {}
+    exec(compile(ast.Module(statements, []), name, "exec"), names)
+    shown = eval(compile(ast.Expression(last.value), name, "eval"), names)
+    assert shown._repr_mimebundle_()["image/png"], name
+print(len(found["imports"]), "imports,", len(found["panels"]), "panels")
 """
+
+
+def found_in_the_repository():
+    """Names of the data files; import statements and panel cells of the lessons."""
+    kinds = ("panels/*.npz", "results/*.jsonl", "published/*.csv")
+    found = {files: sorted(path.stem for path in (ROOT / "data").glob(files)) for files in kinds}
+    found |= {"imports": [], "panels": []}
+    for path in sorted(ROOT.glob("notebooks/*.ipynb")):
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            if cell["cell_type"] != "code":
+                continue
+            name, source = f"{path.name[:2]}, {cell['id']}", "".join(cell["source"])
+            nodes = ast.walk(ast.parse(source))
+            imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+            if imports:
+                found["imports"].append((name, "\n".join(map(ast.unparse, imports))))
+            if "panel" in cell["metadata"].get("tags", []):
+                found["panels"].append((name, source))
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -40,14 +79,16 @@ def wheel(tmp_path_factory) -> Path:
     return folder
 
 
-def test_a_wheel_has_the_data_of_panels_and_tables(wheel):
-    names = sorted(path.stem for path in (ROOT / "data" / "panels").glob("*.npz"))
-    environment = os.environ | {"PYTHONPATH": str(wheel / "wheel")}
+def test_every_lesson_imports_its_names_and_every_panel_cell_runs_by_itself(wheel):
+    found = found_in_the_repository()
+    assert len(found["panels"]) >= 17
+    (wheel / "found.json").write_text(json.dumps(found))
     run = subprocess.run(
-        [sys.executable, "-c", SCRIPT.replace("{names}", repr(names))],
+        [sys.executable, "-c", SCRIPT],
         cwd=wheel,
-        env=environment,
+        env=os.environ | {"PYTHONPATH": str(wheel / "wheel")},
         capture_output=True,
         text=True,
     )
-    assert run.stdout == "all there\n", run.stderr
+    imports, panels = len(found["imports"]), len(found["panels"])
+    assert run.stdout == f"{imports} imports, {panels} panels\n", run.stderr

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from bdl_lessons.core.files import ROOT
-from reproductions.records import RESULTS_FOLDER
+from bdl_lessons.datasets.records import RESULTS_FOLDER
 
 PATH = RESULTS_FOLDER / "gpu_evidence.json"
 COMPUTING = ("core", "probability", "reference", "models", "inference", "evaluation")

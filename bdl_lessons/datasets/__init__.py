@@ -22,7 +22,8 @@ diabetes               ``diabetes()``                  442×10 regression (sciki
 
 Loaders return a ``Classification`` or a ``Regression``. ``load(name)`` calls the loader of a set by
 name, ``status()`` says which sets are on this machine (lesson 00), ``splits`` gives the standard
-splits of the UCI sets, and ``Standardiser`` puts columns to mean 0 and variance 1. A file is
+splits of the UCI sets, and ``Standardiser`` puts columns to mean 0 and variance 1.
+``load_records`` and ``published_table`` give what was measured and what papers print. A file is
 looked for in ``BDL_DATA_DIR``, in ``data/``, in the user's cache, and then downloaded; every
 failure is a ``DatasetError`` that names the remedy.
 
@@ -47,6 +48,16 @@ from bdl_lessons.datasets.containers import Classification, Regression
 from bdl_lessons.datasets.errors import DatasetCorrupt, DatasetError, DatasetUnavailable
 from bdl_lessons.datasets.fetch import fetch
 from bdl_lessons.datasets.idx import CAFFE_SCALE, fashion_mnist, mnist, notmnist
+from bdl_lessons.datasets.records import (
+    UCIResults,
+    chosen_settings,
+    display_name,
+    group_by,
+    load_records,
+    published_table,
+    where,
+    with_settings,
+)
 from bdl_lessons.datasets.registry import entry, names
 from bdl_lessons.datasets.report import Status, info, status
 from bdl_lessons.datasets.splits import Standardiser, splits

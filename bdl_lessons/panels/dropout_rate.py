@@ -18,8 +18,9 @@ from bdl_lessons.core import BLUE, GREY, INK, ORANGE, RED, tint
 from bdl_lessons.panels import arrays
 from bdl_lessons.panels.engine import Choice, Panel, Slider, Update
 from bdl_lessons.probability import all_masks, mask_probs
-from reproductions.panel_arrays.dropout_rate import N_HIDDEN, RATES
 
+RATES = tuple(round(0.05 * step, 2) for step in range(19))
+N_HIDDEN = 10
 POINTS = {"near the boundary": (0.55, 0.3), "inside a class": (-0.9, 0.3), "far away": (2.6, 1.6)}
 XLIM, YLIM = (-1.9, 2.9), (-1.5, 2.0)
 TRAINED = ("at this p_drop", "without dropout")

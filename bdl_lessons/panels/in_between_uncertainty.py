@@ -14,8 +14,10 @@ from matplotlib.figure import Figure
 from bdl_lessons.core import BLUE, GREY, INK, tint
 from bdl_lessons.panels import arrays
 from bdl_lessons.panels.engine import Panel, Slider, Update
-from reproductions.panel_arrays.in_between_uncertainty import POSITION, RATES, WEIGHT_STDS
 
+RATES = (0.02, 0.05, 0.1, 0.2, 0.5)
+WEIGHT_STDS = {1: 4.0, 2: 3.0, 3: 2.25}  # Foong et al.: the prior's scale at each depth
+POSITION = np.linspace(-1.4, 1.4, 113)  # both inputs equal: the diagonal through both clusters
 POSITION_LABEL = "position s, at input (s, s)"
 
 

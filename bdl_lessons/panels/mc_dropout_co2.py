@@ -13,21 +13,16 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from bdl_lessons.core import BLUE, GREEN, INK, RED, tint
-from bdl_lessons.datasets import co2
+from bdl_lessons.datasets import co2, detrended
+from bdl_lessons.datasets.co2 import DetrendedCO2
 from bdl_lessons.evaluation import log_predictive_likelihood, predictive_var
-from bdl_lessons.models import Network
+from bdl_lessons.models import BinaryDropout, Network, mlp
 from bdl_lessons.panels import arrays
 from bdl_lessons.panels.engine import Panel, Slider, Update
-from reproductions.panel_arrays.mc_dropout_co2 import (
-    END,
-    HORIZON,
-    LESSON_RATE,
-    RATES,
-    START,
-    six_years,
-    untrained,
-)
 
+RATES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+START, END, HORIZON = 1975.25, 1981.25, 1984.75
+WIDTH, N_HIDDEN, LESSON_RATE = 128, 3, 0.05
 DRAWS = (2, 5, 10, 20, 50, 100)
 TAUS = (0.25, 0.5, 1.0, 2.0, 6.0, 10.0, 25.0, 100.0)  # the networks were trained with 5.9
 
@@ -115,9 +110,20 @@ def build_figure(figure: Figure) -> Update:
     return update
 
 
+def six_years() -> DetrendedCO2:
+    """The 72 months before March 1981, detrended and standardised."""
+    return detrended(co2(), START, END)
+
+
+def network(p_drop: float, activation: type[nn.Module]) -> Network:
+    """Three hidden layers of 128 units, dropout after each of them, untrained."""
+    plain, drop = BinaryDropout(0.0, 0.01), BinaryDropout(p_drop, 0.01)
+    return mlp((1, *[WIDTH] * N_HIDDEN, 1), [plain, *[drop] * N_HIDDEN], activation)
+
+
 def trained(activation: type[nn.Module]) -> Network:
     """The stored network with ``nn.ReLU`` or ``nn.Tanh``, trained at ``LESSON_RATE``."""
-    net = untrained(LESSON_RATE, activation, torch.Generator())
+    net = network(LESSON_RATE, activation)
     weights = torch.from_numpy(arrays.load("mc_dropout_co2")[activation.__name__])
     with torch.no_grad():
         nn.utils.vector_to_parameters(weights.float(), net.parameters())

@@ -13,8 +13,9 @@ from bdl_lessons.core import BLUE, GREY, INK, RED, tint
 from bdl_lessons.datasets import digits
 from bdl_lessons.panels import arrays
 from bdl_lessons.panels.engine import Choice, Panel, Slider, Update
-from reproductions.panel_arrays.pruning_threshold import NETWORKS, WIDTH
 
+NETWORKS = ("sparse VD", "ARD", "sparse VD, random labels")
+WIDTH = 50
 THRESHOLDS = tuple(0.5 * step for step in range(-12, 29))
 BINS = np.linspace(-10, 30, 81)
 GRID = (5, 10)

@@ -1,30 +1,32 @@
 """Lesson 12: every method on one data set and one measure, from the recorded experiments.
 
-Nothing is trained here. The rows are what ``python -m reproductions run uci`` and ``reproduce
+Nothing is trained here. The rows are what ``python -m reproductions run uci`` and ``… run
 image_classification`` left in ``data/results``; a method that was not run has no row.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
 
-import reproductions
 from bdl_lessons.core import BLUE, GREY, INK, RED
+from bdl_lessons.datasets.records import (
+    Record,
+    UCIResults,
+    chosen_settings,
+    display_name,
+    group_by,
+    load_records,
+    with_settings,
+)
 from bdl_lessons.evaluation import paired_difference, pareto_front
 from bdl_lessons.panels.engine import Choice, Panel, Update
-from reproductions import report
-from reproductions.images import tables
-from reproductions.images.classification import CHOICE
-from reproductions.records import Record, group_by
-from reproductions.uci.tables import PUBLISHED_NAMES, Results, published
 
-IMAGES = {"MNIST": "mnist", "Fashion-MNIST": "fashion-mnist"}
-REGRESSION = {name: data for data, name in PUBLISHED_NAMES.items()}
-DATA = (*REGRESSION, *IMAGES)
+IMAGES = ("mnist", "fashion-mnist")
 MEASURES = ("error", "negative log likelihood", "calibration error", "FPR95, letters")
 _UCI = {"error": "rmse", "negative log likelihood": "log_likelihood"}
 _IMAGE = {
@@ -63,11 +65,12 @@ class Row:
 
 def panel() -> Panel:
     """The panel of lesson 12: which data, which measure."""
+    data = (*UCIResults(_recorded("uci")).sets, *IMAGES)
     return Panel(
         "ranking",
         build_figure,
         [
-            Choice("data", "data", DATA, DATA[0]),
+            Choice("data", "data", data, data[0], display_name),
             Choice("measure", "measure", MEASURES, MEASURES[1]),
         ],
         size=(9.6, 4.6),
@@ -155,19 +158,19 @@ def build_figure(figure: Figure) -> Update:
 def rows(data: str, measure: str) -> list[Row]:
     """The recorded methods for one data set and measure, in no order; none if there are none."""
     if data in IMAGES:
-        return _image_rows(IMAGES[data], measure)
-    return _uci_rows(REGRESSION[data], measure) if measure in _UCI else []
+        return _image_rows(data, measure)
+    return _uci_rows(data, measure) if measure in _UCI else []
 
 
 def _uci_rows(data: str, measure: str) -> list[Row]:
-    found = Results(_recorded("uci"))
+    found = UCIResults(_recorded("uci"))
     score = _UCI[measure]
     sign = -1 if score == "log_likelihood" else 1
     made = []
     for method in found.methods:
         ours = found.ours(data, method, score)
         if ours:
-            printed = published(data, method, score)
+            printed = found.published(data, method, score)
             made.append(
                 Row(
                     method,
@@ -193,9 +196,9 @@ def _uci_time(record: Record, plain: Record | None) -> float:
 
 def _image_rows(data: str, measure: str) -> list[Row]:
     records = _recorded("image_classification")
-    picked = tables.chosen(records, CHOICE) if records else {}
+    chosen = with_settings(records, data, chosen_settings(records)) if records else []
     made = []
-    for method, group in group_by(tables.select(records, data, picked), "method").items():
+    for method, group in group_by(chosen, "method").items():
         values = np.array([record["metrics"][_IMAGE[measure]] for record in group])
         if measure == "error":
             values = 100 - values
@@ -213,8 +216,9 @@ def _image_time(method: str) -> float:
     return np.nan
 
 
+@functools.cache
 def _recorded(name: str) -> Sequence[Record]:
-    return report.recorded(reproductions.load(name))
+    return load_records(name)
 
 
 def _limits(values: np.ndarray) -> tuple[float, float]:
@@ -230,18 +234,18 @@ def _readout(
     data: str, measure: str, found: Sequence[Row], front: Sequence[tuple[int, Row]]
 ) -> str:
     if not found:
-        return f"No recorded method has a <b>{measure}</b> on {data}."
+        return f"No recorded method has a <b>{measure}</b> on {display_name(data)}."
     first = found[0]
     near = [row.method for row in found[1:] if not _is_clear(first, row, data)]
     tied = f"not clearly behind: {' · '.join(near)}" if near else "all others are clearly behind"
     cheap = " · ".join(row.method for _, row in front)
     unbeaten = f" Pareto-optimal in score and time: {cheap}." if cheap else ""
-    return f"{data}: <b>{first.method}</b> has the best {measure}; {tied}.{unbeaten}"
+    return f"{display_name(data)}: <b>{first.method}</b> has the best {measure}; {tied}.{unbeaten}"
 
 
 def _is_clear(first: Row, other: Row, data: str) -> bool:
     """Whether two rows differ by more than two errors: paired over splits, unpaired over seeds."""
-    if data in REGRESSION:
+    if data not in IMAGES:
         gap = paired_difference(first.runs, other.runs)
         return abs(gap.mean) > 2 * gap.corrected_std_error
     error = (first.error**2 + other.error**2) ** 0.5

@@ -13,8 +13,15 @@ from bdl_lessons.core import BLUE, GREY, INK, RED, tint
 from bdl_lessons.evaluation.model_comparison import Difference, paired_difference
 from bdl_lessons.panels import arrays
 from bdl_lessons.panels.engine import Choice, Panel, Slider, Update
-from reproductions.panel_arrays.structure_and_nll import DEPTHS, KL_WEIGHTS, METHODS
 
+KL_WEIGHTS = (0.01, 0.1, 1.0)
+DEPTHS = (0, 2, 8)
+METHODS = (
+    *("MAP", "MC dropout"),
+    *("VD, per weight", *(f"VSD, T = {depth}, per weight" for depth in DEPTHS)),
+    *("VD, per factor", *(f"VSD, T = {depth}, per factor" for depth in DEPTHS)),
+)
+"""Of the stored arrays: what the KL counts is every weight, or every random factor once."""
 READINGS = ("average of 50 draws", "mean weights")
 TEST_FRACTION = 0.238  # test / (training + test) on both sets, without validation examples
 SCORES = {
@@ -25,7 +32,7 @@ SCORES = {
 TICKS = {("digits", 0): (0.1, 0.2, 0.4), ("digits", 1): (0.02, 0.05, 0.1, 0.2)}
 TICKS |= {("diabetes", 1): (-5.48, -5.46, -5.44, -5.42)}
 SHOWN = ["VD, per weight", *(f"VSD, T = {depth}, per weight" for depth in DEPTHS)]
-ROWS = [list(METHODS).index(name) for name in SHOWN]
+ROWS = [METHODS.index(name) for name in SHOWN]
 FIXED = {"MAP": ("--", GREY), "MC dropout": (":", INK)}
 
 
@@ -125,7 +132,7 @@ def fixed(
     stored: dict[str, np.ndarray], task: str, score: int, method: str, reading: str
 ) -> np.ndarray:
     """One score, ``(seeds,)``, of a method at the setting that validation chose for it."""
-    row = list(METHODS).index(method)
+    row = METHODS.index(method)
     return stored[task][row, 0, :, READINGS.index(reading), score].astype(float)
 
 

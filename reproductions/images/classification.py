@@ -14,14 +14,20 @@ from matplotlib.figure import Figure
 
 from bdl_lessons.core import CYCLE, DASHES, markdown
 from bdl_lessons.core.plot_style import new_figure, style
-from reproductions.experiment import Experiment, Trial, published_table
+from bdl_lessons.datasets.records import (
+    CHOSEN_ON,
+    Record,
+    chosen_settings,
+    group_by,
+    published_table,
+    where,
+    with_settings,
+)
+from reproductions.experiment import Experiment, Trial
 from reproductions.images import tables
 from reproductions.images.measures import entropy_bins, measure_network
 from reproductions.images.stopping import FACTOR, N_REDUCTIONS, THRESHOLD
-from reproductions.records import Record, group_by
 
-CHOICE = "fashion-mnist"
-"""The set on whose validation images the settings are chosen."""
 SHOWN = ("MAP", "D.E", "MCD", "VD", "VSD T=0", "VSD T=2")
 RIVALS = ("VSD T=0", "VSD T=1", "MAP", "VD", "D.E")
 """What VSD T=2 is compared with, seed by seed."""
@@ -114,11 +120,11 @@ def trials(scale: str) -> list[Trial]:
         return [Trial(config, seed=0) for config in quick]
     found = []
     for methods in (_FIRST, [method for method in GRID if method not in _FIRST]):
-        tried = [Trial(_config(CHOICE, m, setting), 0) for m in methods for setting in GRID[m]]
+        tried = [Trial(_config(CHOSEN_ON, m, setting), 0) for m in methods for setting in GRID[m]]
         used = [
             Trial(_config(data, m, GRID[m][CHOSEN[m]]), seed)
             for seed in range(N_SEEDS)
-            for data in (CHOICE, OTHER[CHOICE])
+            for data in (CHOSEN_ON, OTHER[CHOSEN_ON])
             for m in methods
         ]
         found += [*tried, *(trial for trial in used if trial not in tried)]
@@ -133,11 +139,11 @@ def _config(data: str, method: str, setting: dict) -> dict:
 
 def table(records: Sequence[Record]) -> str:
     """For each data set: quality, OOD detection, VSD's differences; training; what was tried."""
-    picked = tables.chosen(records, CHOICE)
+    picked = chosen_settings(records)
     parts = [_reading(records[0]["config"])]
     endings = []
     for data in _data_sets(records):
-        rows = tables.select(records, data, picked)
+        rows = with_settings(records, data, picked)
         parts += [f"### Trained on {_TITLES[data]}", tables.quality(rows)]
         for other in rows[0]["config"]["ood"]:
             for score, name in SCORE_NAMES.items():
@@ -153,10 +159,10 @@ def table(records: Sequence[Record]) -> str:
         _stopped(records),
         *endings,
         "### Settings that were tried",
-        f"On the {records[0]['config']['n_val']:,} validation images of {_TITLES[CHOICE]}, with "
+        f"On the {records[0]['config']['n_val']:,} validation images of {_TITLES[CHOSEN_ON]}, with "
         "the first seed. Both data sets then use the setting with the smallest NLL there; no test "
         f"image has a part in it. {', '.join(AS_MAP)} have the prior and the rate chosen for MAP.",
-        tables.grid(tables.where(records, data=CHOICE, seed=first_seed), picked),
+        tables.grid(where(records, data=CHOSEN_ON, seed=first_seed), picked),
         "### Published",
         _published(),
     ]
@@ -165,13 +171,13 @@ def table(records: Sequence[Record]) -> str:
 
 def figure(records: Sequence[Record]) -> Figure:
     """Distribution functions of the predictive entropy: test images beside letters, a row a set."""
-    picked = tables.chosen(records, CHOICE)
+    picked = chosen_settings(records)
     sets = _data_sets(records)
     picture = new_figure(9.0, 0.6 + 3.1 * len(sets), layout="constrained")
     with style():
         axes = picture.subplots(len(sets), 2, sharex=True, sharey=True, squeeze=False)
         for row, data in zip(axes, sets, strict=True):
-            groups = group_by(tables.select(records, data, picked), "method")
+            groups = group_by(with_settings(records, data, picked), "method")
             for ax, name in zip(row, (data, records[0]["config"]["ood"][0]), strict=True):
                 for method in (m for m in SHOWN if m in groups):
                     counts = sum(np.array(r["arrays"][f"entropy/{name}"]) for r in groups[method])

@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 
 from bdl_lessons.core import BLUE, markdown
 from bdl_lessons.core.plot_style import new_figure, style
-from reproductions.experiment import Experiment, Trial, published_table
+from bdl_lessons.datasets.records import Record, group_by, published_table
+from reproductions.experiment import Experiment, Trial
 from reproductions.images import tables
 from reproductions.images.measures import measure_network
-from reproductions.records import Record, group_by
 
 PRINTED_AS = {"cifar10": "CIFAR10", "cifar100": "CIFAR100", "svhn": "SVHN", "stl10": "STL10"}
 _COMMAND = "`python -m reproductions run image_classification_colour`"

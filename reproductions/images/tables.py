@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from statistics import mean, stdev
 from typing import NamedTuple
@@ -11,7 +10,7 @@ from scipy import stats
 
 from bdl_lessons.core import markdown
 from bdl_lessons.core.markdown import mean_and_error
-from reproductions.records import Record, group_by
+from bdl_lessons.datasets.records import Record, group_by, setting, where
 
 MEASURES = {
     "fpr_at_95_tpr": "FPR at 95 % TPR",
@@ -33,34 +32,6 @@ _TRIED = {
     "swag_epochs": "epochs more",
     "n_networks": "networks",
 }
-
-
-def chosen(records: Sequence[Record], data: str) -> dict[str, str]:
-    """Method -> the setting with the smallest ``val_nll`` on ``data`` with the first seed."""
-    first = min(record["seed"] for record in records)
-    tried = group_by(where(records, data=data, seed=first), "method")
-    return {method: setting(min(group, key=_val_nll)) for method, group in tried.items()}
-
-
-def setting(record: Record) -> str:
-    """All of the configuration but the data, as one string."""
-    config = {k: v for k, v in record["config"].items() if k not in ("data", "ood")}
-    return json.dumps(config, sort_keys=True)
-
-
-def select(records: Sequence[Record], data: str, picked: dict[str, str]) -> list[Record]:
-    """The records of a data set at the chosen settings, methods in one order, seeds together."""
-    rows = [r for r in where(records, data=data) if setting(r) == picked.get(r["config"]["method"])]
-    return sorted(rows, key=lambda r: list(picked).index(r["config"]["method"]))
-
-
-def where(records: Iterable[Record], **wanted) -> list[Record]:
-    """Records whose seed and configuration have these values."""
-    return [
-        r
-        for r in records
-        if all({**r["config"], "seed": r["seed"]}[k] == wanted[k] for k in wanted)
-    ]
 
 
 def grid(records: Sequence[Record], picked: dict[str, str]) -> str:

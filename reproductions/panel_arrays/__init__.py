@@ -28,7 +28,7 @@ def make(name: str) -> Path:
         ValueError: if there are none of this name.
     """
     if name not in makers():
-        raise ValueError(f"no panel {name!r} with arrays; there are {', '.join(makers())}")
+        raise ValueError(f"no arrays {name!r}; there are {', '.join(makers())}")
     made = importlib.import_module(f"{__name__}.{name}").make_arrays()
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / f"{name}.npz"

@@ -56,9 +56,10 @@ WITH_KL = (*LEARNED, "none, prior")
 
 def make_arrays() -> dict[str, np.ndarray]:
     """``error`` in per cent and ``nll`` in nats, ``(method, setting, step, seed)``, and ``alpha``,
-    ``(method, setting, seed, layer)`` after the last step: NaN where nothing is learned."""
+    ``(method, setting, seed, layer)`` after the last step: NaN where nothing is learned. The names
+    of the methods are ``methods``."""
     runs = [[train(method, setting) for setting in SETTINGS] for method in METHODS]
-    return {
+    return {"methods": np.array(list(METHODS))} | {
         name: np.array([[run[name] for run in of_method] for of_method in runs], dtype=np.float32)
         for name in ("error", "nll", "alpha")
     }

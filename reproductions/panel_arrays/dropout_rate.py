@@ -7,8 +7,7 @@ import torch
 import torch.nn.functional as F
 from sklearn.datasets import make_moons
 
-RATES = tuple(round(0.05 * step, 2) for step in range(19))
-N_HIDDEN = 10
+from bdl_lessons.panels.dropout_rate import N_HIDDEN, RATES
 
 
 def make_arrays(n_steps: int = 4000) -> dict[str, np.ndarray]:

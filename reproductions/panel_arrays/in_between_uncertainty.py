@@ -17,13 +17,11 @@ from torch.special import ndtr
 
 from bdl_lessons.datasets.toy import origin_clusters
 from bdl_lessons.models import BayesByBackprop, StochasticLayer
+from bdl_lessons.panels.in_between_uncertainty import POSITION, RATES, WEIGHT_STDS
 from bdl_lessons.reference import ReLUKernel, gp_posterior
 
-RATES = (0.02, 0.05, 0.1, 0.2, 0.5)
-WEIGHT_STDS = {1: 4.0, 2: 3.0, 3: 2.25}  # Foong et al.: the prior's scale at each depth
 NOISE_VAR = 0.1**2
 WIDTH = 50
-POSITION = np.linspace(-1.4, 1.4, 113)  # both inputs equal: the diagonal through both clusters
 STEPS = (125, 250, 500, 1000, 2000)  # of L-BFGS, after which the history looks; times N_TIMES
 N_TIMES = {1: 2, "mean-field": 2, 2: 8, 3: 8}  # deeper networks take steps of Adam
 N_SEEDS = 3

@@ -55,9 +55,10 @@ _FIXED = {"no prior": 0.0, "VSD, T = 0, untuned": 1.0, "VSD, KL per weight": 1.0
 
 
 def make_arrays() -> dict[str, np.ndarray]:
-    """All ``(method, share, seed, ...)``, see :func:`train`."""
+    """All ``(method, share, seed, ...)``, see :func:`train`; and ``methods`` and ``shares``."""
     runs = [train(method) for method in METHODS]
-    return {key: np.stack([run[key] for run in runs]).astype(np.float32) for key in runs[0]}
+    made = {key: np.stack([run[key] for run in runs]).astype(np.float32) for key in runs[0]}
+    return made | {"methods": np.array(list(METHODS)), "shares": np.array(SHARES)}
 
 
 def train(method: str, n_seeds: int = SEEDS, n_steps: int = N_STEPS) -> dict[str, np.ndarray]:

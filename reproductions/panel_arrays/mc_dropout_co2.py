@@ -8,33 +8,22 @@ import numpy as np
 import torch
 from torch import nn
 
-from bdl_lessons.datasets import co2, detrended
-from bdl_lessons.datasets.co2 import DetrendedCO2
 from bdl_lessons.inference import adam, fit, predict
-from bdl_lessons.models import BinaryDropout, Network, initialise, mlp
+from bdl_lessons.models import Network, initialise
+from bdl_lessons.panels.mc_dropout_co2 import HORIZON, LESSON_RATE, RATES, WIDTH, network, six_years
 from bdl_lessons.probability import gaussian_nll
 from reproductions.co2_mc_dropout import switch_inside_the_data
 
-RATES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
-N_DRAWS = 100
-START, END, HORIZON = 1975.25, 1981.25, 1984.75
-WIDTH, N_HIDDEN, TRAIN_TAU = 128, 3, 25.0
-LESSON_RATE = 0.05
-
-
-def six_years() -> DetrendedCO2:
-    """The 72 months before March 1981, detrended and standardised."""
-    return detrended(co2(), START, END)
+N_DRAWS, TRAIN_TAU = 100, 25.0
 
 
 def untrained(p_drop: float, activation: type[nn.Module], generator: torch.Generator) -> Network:
-    """Three hidden layers of 128 units with fresh weights; dropout after every hidden layer.
+    """The panel's network with fresh weights.
 
     The units of the first layer switch at places all over the data, with steep slopes. From
     the customary zero biases a small network needs very many steps to learn six seasons.
     """
-    plain, drop = BinaryDropout(0.0, 0.01), BinaryDropout(p_drop, 0.01)
-    net = mlp((1, *[WIDTH] * N_HIDDEN, 1), [plain, *[drop] * N_HIDDEN], activation)
+    net = network(p_drop, activation)
     initialise(net, generator, weight_var=2.0 if activation is nn.ReLU else 1.0)
     place, steepness, sign = torch.rand(3, WIDTH, generator=generator)
     switch_inside_the_data(net[0], 2.0, steepness, sign, place)

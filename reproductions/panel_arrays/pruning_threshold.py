@@ -13,10 +13,10 @@ from torch.nn.functional import cross_entropy
 from bdl_lessons.datasets import digits
 from bdl_lessons.inference import adam, fit, layer_log_alpha
 from bdl_lessons.models import ARD, BinaryDropout, LayerFactory, Network, SparseVD, initialise, mlp
+from bdl_lessons.panels.pruning_threshold import NETWORKS, WIDTH
 from bdl_lessons.probability import kl_warmup
 
-NETWORKS = ("sparse VD", "ARD", "sparse VD, random labels")
-WIDTH, N_STEPS, BATCH = 50, 3000, 100
+N_STEPS, BATCH = 3000, 100
 
 
 def train(
@@ -45,14 +45,14 @@ def make_arrays(n_steps: int = N_STEPS) -> dict[str, np.ndarray]:
     random_labels = torch.randint(
         10, data.y_train.shape, generator=torch.Generator().manual_seed(5)
     )
-    tasks = [
-        (SparseVD(init_log_sigma2=-6.0), data.y_train),
-        (ARD(init_log_sigma2=-6.0), data.y_train),
-        (SparseVD(init_log_sigma2=-6.0), random_labels),
-    ]
+    tasks = {
+        "sparse VD": (SparseVD(init_log_sigma2=-6.0), data.y_train),
+        "ARD": (ARD(init_log_sigma2=-6.0), data.y_train),
+        "sparse VD, random labels": (SparseVD(init_log_sigma2=-6.0), random_labels),
+    }
     nets = [
         train(factory, data.x_train, labels, torch.Generator().manual_seed(0), n_steps)
-        for factory, labels in tasks
+        for factory, labels in map(tasks.__getitem__, NETWORKS)
     ]
     plain = BinaryDropout(0.0, length_scale=0.1)
     ordinary = train(plain, data.x_train, data.y_train, torch.Generator().manual_seed(0), n_steps)

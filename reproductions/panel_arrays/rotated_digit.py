@@ -11,23 +11,21 @@ from bdl_lessons.datasets import digits
 from bdl_lessons.datasets.rotation import rotated
 from bdl_lessons.evaluation import mutual_information, predictive_entropy
 from bdl_lessons.inference import adam, fit, predict
-from bdl_lessons.models import BinaryDropout, Network, initialise, mlp
-
-RATES = (0.05, 0.1, 0.25, 0.5, 0.7)
-ANGLES = tuple(range(0, 181, 5))
-N_SAMPLES, LESSON_RATE, WIDTH = 100, 0.5, 128
-MANY_SAMPLES = 5000  # for the entropies: with 100 draws they are off by up to 0.1 nats
-
-
-def the_one() -> Tensor:
-    """The handwritten 1 of the lesson: the first of the test set, ``(8, 8)`` in [0, 1]."""
-    data = digits(seed=0)
-    return data.x_test[data.y_test == 1][0].view(8, 8)
+from bdl_lessons.models import Network, initialise
+from bdl_lessons.panels.rotated_digit import (
+    ANGLES,
+    LESSON_RATE,
+    MANY_SAMPLES,
+    N_SAMPLES,
+    RATES,
+    classifier,
+    the_one,
+)
 
 
 def train(p_drop: float, x: Tensor, y: Tensor, generator: torch.Generator, n_steps: int) -> Network:
-    """A digit classifier 64-128-128-10 with dropout after both hidden layers."""
-    net = untrained(p_drop, generator).to(x.device)
+    """The panel's classifier, trained on ``x`` and ``y``."""
+    net = initialise(classifier(p_drop), generator).to(x.device)
     fit(
         net,
         x,
@@ -39,12 +37,6 @@ def train(p_drop: float, x: Tensor, y: Tensor, generator: torch.Generator, n_ste
         batch_size=100,
     )
     return net
-
-
-def untrained(p_drop: float, generator: torch.Generator) -> Network:
-    """The classifier with fresh weights."""
-    plain, drop = BinaryDropout(0.0, 0.1), BinaryDropout(p_drop, 0.1)
-    return initialise(mlp((64, WIDTH, WIDTH, 10), [plain, drop, drop]), generator)
 
 
 def make_arrays(n_steps: int = 1500) -> dict[str, np.ndarray]:

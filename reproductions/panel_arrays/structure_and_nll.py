@@ -28,14 +28,13 @@ from bdl_lessons.models import (
     initialise,
     mlp,
 )
+from bdl_lessons.panels.structure_and_nll import DEPTHS, KL_WEIGHTS, METHODS
 from bdl_lessons.probability import gaussian_nll
 
-KL_WEIGHTS = (0.01, 0.1, 1.0)
 TUNED = {  # on validation examples; the weight decay of MAP is the weight of its KL
     "MAP": (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
     "MC dropout": (0.01, 0.05, 0.1, 0.2, 0.3, 0.5),
 }
-DEPTHS = (0, 2, 8)
 N_SEEDS, N_DRAWS, INIT_P_DROP, START_STD = 8, 50, 0.1, 0.5
 
 
@@ -52,7 +51,8 @@ def _learned(kl_per: str) -> dict[str, Callable[[float], LayerFactory]]:
 
 
 PER_WEIGHT, PER_FACTOR = _learned("weight"), _learned("factor")
-METHODS = {"MAP": lambda _: Deterministic(), "MC dropout": BinaryDropout} | PER_WEIGHT | PER_FACTOR
+FACTORIES = {"MAP": lambda _: Deterministic(), "MC dropout": BinaryDropout}
+FACTORIES |= PER_WEIGHT | PER_FACTOR
 """Name -> layer factory for a setting: a p_drop for MC dropout, which the others ignore."""
 
 
@@ -205,7 +205,9 @@ def train(
     generator = torch.Generator().manual_seed(0)
     dropout = method == "MC dropout"
     networks = [
-        initialise(mlp(task.widths, METHODS[method](setting)), torch.Generator().manual_seed(seed))
+        initialise(
+            mlp(task.widths, FACTORIES[method](setting)), torch.Generator().manual_seed(seed)
+        )
         for setting in settings
         for seed in range(len(splits))
     ]

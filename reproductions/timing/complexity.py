@@ -20,11 +20,11 @@ from torch import Tensor
 
 from bdl_lessons.core import BLUE, CYCLE, DASHES, GREY, INK, markdown
 from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.datasets.records import Record, published_table
 from bdl_lessons.models import Network, initialise
 from reproductions import methods
-from reproductions.experiment import Experiment, Trial, TrialResult, published_table
+from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.measure import interleaved_times
-from reproductions.records import Record
 
 BASE = {"K": 1024, "L": 128, "B": 64, "s": 1, "r": 2, "m": 8}
 SWEEPS = {

@@ -24,12 +24,12 @@ from torch.profiler import ProfilerActivity, profile
 from bdl_lessons.core import BLUE, GREY, RED, markdown
 from bdl_lessons.core.device import cpu_threads
 from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.datasets.records import Record
 from bdl_lessons.models import initialise, mlp
 from bdl_lessons.probability import empirical_bayes_kl, orthogonal_matrix, rotated_variance
 from reproductions import methods
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.measure import interleaved_times
-from reproductions.records import Record
 from reproductions.tables import table_of
 from reproductions.timing.complexity import slope
 from reproductions.timing.steps import step_times

@@ -22,12 +22,12 @@ from torch.nn.functional import cross_entropy
 
 from bdl_lessons.core import CYCLE, INK, clock, device, markdown
 from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.datasets.records import Record, published_table
 from bdl_lessons.evaluation import noisy_outputs
 from bdl_lessons.inference import adam
 from bdl_lessons.models import BayesByBackprop, Network, initialise, mlp
-from reproductions.experiment import Experiment, Trial, TrialResult, published_table
+from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.gradient_variance_report import ROWS
-from reproductions.records import Record
 
 _PAPER = {"n_train": 60_000, "width": 500, "batch_size": 100}
 _QUICK = {"n_train": 100, "width": 8, "batch_size": 20}

@@ -18,21 +18,14 @@ from matplotlib.figure import Figure
 from bdl_lessons.core import BLUE, INK, RED, device, markdown
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import uci
+from bdl_lessons.datasets.records import Record, UCIResults, display_name
 from bdl_lessons.datasets.splits import splits
 from bdl_lessons.evaluation import paired_difference
 from reproductions.experiment import Experiment, Trial, TrialResult
-from reproductions.records import Record
 from reproductions.uci.methods import METHODS
 from reproductions.uci.networks import Networks
 from reproductions.uci.protocol import TAUS, VALIDATION, choose_and_predict, log_likelihood
-from reproductions.uci.tables import (
-    PUBLISHED_METHODS,
-    PUBLISHED_NAMES,
-    SCORES,
-    Results,
-    cell,
-    published,
-)
+from reproductions.uci.tables import PUBLISHED_METHODS, SCORES, cell, results
 from reproductions.uci.trials import TAU_GRIDS, trials
 
 _COMPARED = ("MAP", "VSD, T = 0", "VSD, T = 1", "VD", "MCD", "BBB", "D.E")
@@ -84,7 +77,7 @@ def run(trial: Trial) -> TrialResult:
 
 def table(records: list[Record]) -> str:
     """Both tables, the differences of VSD to the others, and the small print."""
-    found = Results(records)
+    found = results(records)
     return "\n\n".join(
         [
             "Mean over the splits ± standard error. Published: tables 10 and 11, as printed.",
@@ -107,7 +100,7 @@ def table(records: list[Record]) -> str:
 
 def figure(records: list[Record]) -> Figure:
     """For each data set RMSE and log likelihood of every method, ours and published."""
-    found = Results(records)
+    found = results(records)
     n_rows = (len(found.sets) + 1) // 2
     height = 0.6 + n_rows * (0.7 + 0.19 * len(found.rows))
     picture = new_figure(10.4, height, layout="constrained")
@@ -119,7 +112,7 @@ def figure(records: list[Record]) -> Figure:
             for ax, score in zip(pair, SCORES, strict=False):
                 _dots(ax, found, data, score)
                 title = SCORES[score][1].replace("log likelihood", "log lik.")
-                ax.set_title(f"{PUBLISHED_NAMES[data]}: {title}", fontsize=9)
+                ax.set_title(f"{display_name(data)}: {title}", fontsize=9)
         for ax in axes.flat[2 * len(found.sets) :]:
             ax.remove()
         axes[0][0].set_yticks(range(len(found.rows)), found.rows)
@@ -129,13 +122,13 @@ def figure(records: list[Record]) -> Figure:
     return picture
 
 
-def _dots(ax: Axes, found: Results, data: str, score: str) -> None:
+def _dots(ax: Axes, found: UCIResults, data: str, score: str) -> None:
     looks = (
         ("ours", {"color": BLUE, "marker": "o"}, lambda m: found.ours(data, m, score), -0.13),
         (
             "published",
             {"color": RED, "marker": "s", "mfc": "white"},
-            lambda m: published(data, m, score),
+            lambda m: found.published(data, m, score),
             0.13,
         ),
     )
@@ -149,18 +142,18 @@ def _dots(ax: Axes, found: Results, data: str, score: str) -> None:
     ax.locator_params(axis="x", nbins=4)
 
 
-def _scores(found: Results, score: str) -> str:
+def _scores(found: UCIResults, score: str) -> str:
     rows = []
     for method in found.rows:
         ours = [cell(found.ours(data, method, score), data, score) for data in found.sets]
         rows.append([method, "ours", *ours])
         if method in PUBLISHED_METHODS:
-            theirs = [cell(published(data, method, score)) for data in found.sets]
+            theirs = [cell(found.published(data, method, score)) for data in found.sets]
             rows.append(["", "published", *theirs])
-    return markdown.table(["method", "", *map(PUBLISHED_NAMES.get, found.sets)], rows)
+    return markdown.table(["method", "", *map(display_name, found.sets)], rows)
 
 
-def _differences_of_vsd(found: Results) -> list[str]:
+def _differences_of_vsd(found: UCIResults) -> list[str]:
     """VSD minus another method, split by split; nothing if VSD was not run."""
     if "VSD" not in found.methods:
         return []
@@ -179,11 +172,11 @@ def _differences_of_vsd(found: Results) -> list[str]:
                 cells.append(cell((gap.mean, error), data, score))
                 if abs(gap.mean) > 2 * error:
                     gains = (gap.mean < 0) == (score == "rmse")
-                    (better if gains else worse).append(f"{other} on {PUBLISHED_NAMES[data]}")
+                    (better if gains else worse).append(f"{other} on {display_name(data)}")
             rows.append([f"VSD − {other}", *cells])
         parts += [
             f"### VSD against the others: {name}, split by split",
-            markdown.table(["difference", *map(PUBLISHED_NAMES.get, found.sets)], rows),
+            markdown.table(["difference", *map(display_name, found.sets)], rows),
             "By more than two of these errors VSD is better than "
             f"{markdown.listed(better)}; it is worse than {markdown.listed(worse)}.",
         ]
@@ -194,18 +187,18 @@ def _differences_of_vsd(found: Results) -> list[str]:
     ]
 
 
-def _grid_tau(found: Results) -> str:
+def _grid_tau(found: UCIResults) -> str:
     """Log likelihoods with tau from the published grids."""
     grids = [", ".join(f"{tau:g}" for tau in TAU_GRIDS[data]) for data in found.sets]
     rows = [
         [name, *[cell(found.ours(data, name, "log_likelihood_grid_tau")) for data in found.sets]]
         for name in found.methods
     ]
-    head = ["method", *map(PUBLISHED_NAMES.get, found.sets)]
+    head = ["method", *map(display_name, found.sets)]
     return markdown.table(head, [["*tau*", *grids], *rows])
 
 
-def _choices(found: Results) -> str:
+def _choices(found: UCIResults) -> str:
     """How often each point of the grid was chosen, and tau."""
     rows = []
     for name in found.methods:
@@ -215,7 +208,7 @@ def _choices(found: Results) -> str:
             counts.update(_varied(grid[i], grid) for i in record["arrays"]["point"])
         chosen = ", ".join(f"{what}: {n}" for what, n in sorted(counts.items(), reverse=True))
         taus = ", ".join(
-            f"{PUBLISHED_NAMES[record['config']['data']]} {median(record['arrays']['tau']):.3g}"
+            f"{display_name(record['config']['data'])} {median(record['arrays']['tau']):.3g}"
             for record in found.of(name)
         )
         rows.append([name, METHODS[name].note, chosen, taus])
@@ -223,7 +216,7 @@ def _choices(found: Results) -> str:
     return markdown.table(head, rows)
 
 
-def _speed(found: Results) -> str:
+def _speed(found: UCIResults) -> str:
     """What training networks in one batch gains, from the records."""
     rows = []
     for name in found.methods:
@@ -265,11 +258,11 @@ def _set_up(records: Sequence[Record]) -> str:
     )
 
 
-def _missing(records: Sequence[Record], found: Results) -> list[str]:
+def _missing(records: Sequence[Record], found: UCIResults) -> list[str]:
     """The trials without a record."""
     configs = [trial.config for trial in trials(records[0]["scale"])]
     left = [
-        f"{config['method']} on {PUBLISHED_NAMES[config['data']]}"
+        f"{config['method']} on {display_name(config['data'])}"
         for config in configs
         if not found.record(config["data"], config["method"])
     ]

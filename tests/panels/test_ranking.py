@@ -4,8 +4,8 @@ import re
 import numpy as np
 import pytest
 
+from bdl_lessons.datasets.records import UCIResults, load_records
 from bdl_lessons.panels import ranking
-from reproductions.uci.methods import METHODS
 
 
 def uci_record(method, rmse, likelihood, ms, n_networks=1):
@@ -23,8 +23,8 @@ def uci_record(method, rmse, likelihood, ms, n_networks=1):
     return {"config": config, "metrics": metrics, "arrays": arrays, "seed": 0}
 
 
-def image_record(method, accuracy, seed=0):
-    config = {"data": "mnist", "method": method, "ood": []}
+def image_record(method, accuracy, seed=0, data="mnist"):
+    config = {"data": data, "method": method, "ood": []}
     metrics = {"accuracy_percent": accuracy, "val_nll": 0.1}
     return {"config": config, "metrics": metrics, "seed": seed}
 
@@ -38,7 +38,8 @@ def records(monkeypatch):
             uci_record("D.E", 1.5, -0.5, ms=0.5, n_networks=5),
         ],
         "image_classification": [
-            {**image_record("MAP", 90.0), "config": {**image_record("MAP", 0)["config"]}},
+            image_record("MAP", 50.0, data="fashion-mnist"),
+            image_record("MAP", 90.0),
             image_record("MAP", 92.0, seed=1),
         ],
         "time_per_step": [
@@ -49,7 +50,6 @@ def records(monkeypatch):
         ],
     }
     monkeypatch.setattr(ranking, "_recorded", made.__getitem__)
-    monkeypatch.setattr(ranking, "CHOICE", "mnist")
     return made
 
 
@@ -58,7 +58,7 @@ def by_method(rows):
 
 
 def test_likelihoods_change_their_sign_and_errors_do_not(records):
-    error, nll = (by_method(ranking.rows("Yacht", m)) for m in ranking.MEASURES[:2])
+    error, nll = (by_method(ranking.rows("yacht", m)) for m in ranking.MEASURES[:2])
     assert (error["VD"].score, error["VD"].error) == (1.0, 0.1)
     assert (nll["VD"].score, nll["VD"].error) == (2.0, 0.2)
     assert nll["VD"].printed == pytest.approx(1.42)
@@ -66,7 +66,7 @@ def test_likelihoods_change_their_sign_and_errors_do_not(records):
 
 
 def test_time_is_relative_to_the_plain_network_and_counts_all_members(records):
-    found = by_method(ranking.rows("Yacht", "error"))
+    found = by_method(ranking.rows("yacht", "error"))
     assert found["MAP"].time == 1
     assert found["VD"].time == pytest.approx(1.2)
     assert found["D.E"].time == pytest.approx(5)
@@ -76,26 +76,27 @@ def test_time_is_relative_to_the_plain_network_and_counts_all_members(records):
 
 
 def test_seeds_are_averaged(records):
-    (row,) = ranking.rows("MNIST", "error")
+    (row,) = ranking.rows("mnist", "error")
     assert row.score == pytest.approx(9)
     assert row.error == pytest.approx(1)
 
 
 def test_the_readout_names_the_first_its_rivals_and_the_front(records):
-    readout = ranking.panel().render(data="Yacht", measure="error").readout
+    readout = ranking.panel().render(data="yacht", measure="error").readout
     assert "<b>VD</b> has the best error; all others are clearly behind" in readout
     assert "Pareto-optimal in score and time: VD · MAP" in readout
-    readout = ranking.panel().render(data="MNIST", measure="error").readout
+    readout = ranking.panel().render(data="mnist", measure="error").readout
     assert "<b>MAP</b> has the best error; all others" in readout
-    empty = ranking.panel().render(data="Yacht", measure="calibration error").readout
+    empty = ranking.panel().render(data="yacht", measure="calibration error").readout
     assert "No recorded method" in empty
 
 
 def test_every_setting_can_be_shown():
     panel = ranking.panel()
-    for data, measure in itertools.product(ranking.DATA, ranking.MEASURES):
+    for data, measure in itertools.product(panel.controls["data"].values, ranking.MEASURES):
         assert panel.render(data=data, measure=measure).readout
-    assert len(METHODS) + 1 <= ranking._MOST
+    methods = {record["config"]["method"] for record in load_records("uci")}
+    assert len(methods) <= ranking._MOST
 
 
 def test_two_methods_differ_clearly_by_more_than_two_paired_errors(records):
@@ -106,36 +107,36 @@ def test_two_methods_differ_clearly_by_more_than_two_paired_errors(records):
             ranking.Row("A", 0.0, 1.0, np.nan, 1.0, hard),
             ranking.Row("B", gap, 1.0, np.nan, 1.0, hard + gap + np.tile([-0.1, 0.1], 10)),
         ]
-        assert ranking._is_clear(*rows, "Yacht") == clear, name
+        assert ranking._is_clear(*rows, "yacht") == clear, name
 
 
 def test_one_seed_shows_no_difference():
     rows = [ranking.Row(m, s, 0.0, np.nan, 1.0, np.array([s])) for m, s in (("A", 1.0), ("B", 9.0))]
-    assert not ranking._is_clear(*rows, "MNIST")
+    assert not ranking._is_clear(*rows, "mnist")
     more = [
         ranking.Row(r.method, r.score, 0.1, np.nan, 1.0, r.score + np.arange(3.0)) for r in rows
     ]
-    assert ranking._is_clear(*more, "MNIST")
+    assert ranking._is_clear(*more, "mnist")
 
 
 def test_what_the_lesson_says_of_the_ranking():
     """Lesson 12, "What you should have seen": the best methods, their rivals, the fastest ones."""
     found = {
         (name, measure): sorted(ranking.rows(name, measure), key=lambda row: row.score)
-        for name in ranking.REGRESSION
+        for name in UCIResults(load_records("uci")).sets
         for measure in ranking.MEASURES[:2]
     }
     best = {
         name: [found[name, m][0].method for m in ranking.MEASURES[:2]]
-        for name in ("Yacht", "Energy", "Kin8nm")
+        for name in ("yacht", "energy", "kin8nm")
     }
-    assert best == {"Yacht": ["GP"] * 2, "Energy": ["GP"] * 2, "Kin8nm": ["D.E"] * 2}
-    for name in ("Concrete", "Wine", "Power Plant"):
+    assert best == {"yacht": ["GP"] * 2, "energy": ["GP"] * 2, "kin8nm": ["D.E"] * 2}
+    for name in ("concrete", "wine-quality-red", "power-plant"):
         by_error, by_likelihood = (found[name, m] for m in ranking.MEASURES[:2])
         assert by_error[0].method != by_likelihood[0].method
         rival = next(row for row in by_likelihood if row.method == by_error[0].method)
         assert not ranking._is_clear(by_likelihood[0], rival, name)
-    for name, n_rivals in {"Yacht": 2, "Energy": 1, "Kin8nm": 0, "Boston": 13}.items():
+    for name, n_rivals in {"yacht": 2, "energy": 1, "kin8nm": 0, "bostonHousing": 13}.items():
         first, *others = found[name, "negative log likelihood"]
         assert sum(not ranking._is_clear(first, row, name) for row in others) == n_rivals
     fronts = [

@@ -20,25 +20,25 @@ def panel():
 def test_every_setting_gives_a_picture(panel):
     pictures = {
         panel.render(kl_weight=kl_weight, reading=reading).png
-        for kl_weight in experiment.KL_WEIGHTS
+        for kl_weight in module.KL_WEIGHTS
         for reading in module.READINGS
     }
-    assert len(pictures) == len(experiment.KL_WEIGHTS) * len(module.READINGS)
+    assert len(pictures) == len(module.KL_WEIGHTS) * len(module.READINGS)
 
 
 def test_the_arrays_have_one_entry_for_each_run(stored):
-    runs = len(experiment.METHODS), len(experiment.KL_WEIGHTS), experiment.N_SEEDS
+    runs = len(module.METHODS), len(module.KL_WEIGHTS), experiment.N_SEEDS
     for task, n_scores in (("digits", 3), ("diabetes", 2)):
         assert stored[task].shape == (*runs, 2, n_scores)
         assert stored[f"{task}_validation"].shape == runs
         assert stored[f"{task}_alpha"].shape == (*runs, 2)
         assert np.isfinite(stored[task]).all()
         learned = np.isfinite(stored[f"{task}_alpha"]).all((1, 2, 3))
-        assert learned.tolist() == [name not in module.FIXED for name in experiment.METHODS]
+        assert learned.tolist() == [name not in module.FIXED for name in module.METHODS]
 
 
 def test_one_run_of_a_tuned_or_unweighted_method_fills_all_places(stored):
-    for row, name in enumerate(experiment.METHODS):
+    for row, name in enumerate(module.METHODS):
         places = stored["digits"][row]
         assert (places == places[:1]).all() == (name not in experiment.PER_WEIGHT)
 
@@ -46,7 +46,7 @@ def test_one_run_of_a_tuned_or_unweighted_method_fills_all_places(stored):
 def test_alpha_grows_with_the_weight_of_the_kl(stored):
     for task in experiment.TASKS:
         for name in experiment.PER_WEIGHT:
-            alpha = stored[f"{task}_alpha"][list(experiment.METHODS).index(name)]
+            alpha = stored[f"{task}_alpha"][module.METHODS.index(name)]
             means = alpha.mean((1, 2))
             assert means[-1] > 1.5 * means[0], (task, name)
             assert (alpha <= 1 + 1e-6).all()
@@ -56,7 +56,7 @@ def test_the_readout_is_the_paired_difference(panel, stored):
     readout = panel.render(kl_weight=1.0).readout
     nll = {
         depth: module.shown(stored, "digits", 0, 1.0, module.READINGS[0])[1 + i]
-        for i, depth in enumerate(experiment.DEPTHS)
+        for i, depth in enumerate(module.DEPTHS)
     }
     assert f"digits: NLL <b>{(nll[2] - nll[0]).mean():+.3f}</b>" in readout
 
@@ -71,7 +71,7 @@ def test_the_error_counts_the_examples_trained_on():
 def test_no_bar_is_cut_off():
     figure = Figure(figsize=(9.6, 3.6))
     update = module.build_figure(figure)
-    for kl_weight in experiment.KL_WEIGHTS:
+    for kl_weight in module.KL_WEIGHTS:
         for reading in module.READINGS:
             update(kl_weight, reading)
             for axis in figure.axes[:3]:

@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
+from bdl_lessons.datasets.records import read_records
 from reproductions import runner
-from reproductions.records import load_records
 from reproductions.runner import on_cluster
 
 from . import toy
@@ -45,7 +45,7 @@ def test_a_worker_that_dies_loses_no_trial_and_doubles_none(two_workers, tmp_pat
     running.join(60)
 
     assert [(o.recorded, o.skipped, o.failed) for o in outcomes] == [(4, 0, [])]
-    assert len({record["key"] for record in load_records(path)}) == len(load_records(path)) == 4
+    assert len({record["key"] for record in read_records(path)}) == len(read_records(path)) == 4
     alone = tmp_path / "alone"
     runner.reproduce(experiment, folder=alone)
     assert_same_records(path, alone / "toy.jsonl")

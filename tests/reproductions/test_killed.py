@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bdl_lessons.datasets.records import read_records
 from reproductions import runner
-from reproductions.records import load_records
 
 from . import toy
 from .test_runner import assert_same_records
@@ -47,7 +47,7 @@ def test_ten_kills_at_random_moments_change_nothing(tmp_path):
     )
     experiment = toy.make(toy.train, toy.many_trials)
     path = tmp_path / "toy.jsonl"
-    recorded = len(load_records(path))
+    recorded = len(read_records(path))
     assert 0 < recorded < len(toy.many_trials("paper")), "the kills came too early or too late"
     outcome = runner.reproduce(experiment, folder=tmp_path)
     assert outcome.skipped == recorded
@@ -55,4 +55,4 @@ def test_ten_kills_at_random_moments_change_nothing(tmp_path):
     uninterrupted = tmp_path / "uninterrupted"
     runner.reproduce(experiment, folder=uninterrupted)
     assert_same_records(path, uninterrupted / "toy.jsonl")
-    assert len(load_records(path)) == len(toy.many_trials("paper"))
+    assert len(read_records(path)) == len(toy.many_trials("paper"))

@@ -9,10 +9,10 @@ run = CliRunner().invoke
 def test_an_unknown_name_is_refused():
     result = run(app, ["arrays", "nothing"])
     assert result.exit_code == 2
-    assert "no panel 'nothing'" in " ".join(result.output.replace("│", " ").split())
+    assert "no arrays 'nothing'" in " ".join(result.output.replace("│", " ").split())
 
 
-def test_panel_data_are_written(monkeypatch, tmp_path):
+def test_arrays_are_written(monkeypatch, tmp_path):
     written = tmp_path / "x.npz"
     written.write_bytes(b"1234")
     monkeypatch.setattr(panel_arrays, "make", lambda name: written)

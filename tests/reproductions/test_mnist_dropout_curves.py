@@ -3,9 +3,9 @@ import math
 import pytest
 import torch
 
+from bdl_lessons.datasets.records import published_table
 from reproductions import mnist_dropout_curves as curves
 from reproductions import mnist_dropout_curves_report as report
-from reproductions.experiment import published_table
 
 
 def record(method, width, error, alpha=None, seed=0, n_epochs=6):

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 import reproductions
 from bdl_lessons import datasets
+from bdl_lessons.datasets.records import read_records, trial_key
 from reproductions.__main__ import app
-from reproductions.records import load_records, trial_key
 
 command = CliRunner().invoke
 
@@ -51,7 +51,7 @@ def test_an_experiment_runs_and_is_reported(name, tmp_path, few_images, few_yach
     assert f"{name}: {n_trials} trials recorded, 0 were there before, 0 failed" in first.output
     again = command(app, arguments)
     assert f"{name}: 0 trials recorded, {n_trials} were there before" in again.output
-    for record in load_records(tmp_path / "quick" / f"{name}.jsonl"):
+    for record in read_records(tmp_path / "quick" / f"{name}.jsonl"):
         assert all(math.isfinite(value) for value in record["metrics"].values())
     reported = command(app, ["report", "--scale", "quick", "--folder", str(tmp_path)])
     assert reported.exit_code == 0, reported.output
@@ -99,7 +99,7 @@ def test_a_diverged_trial_fails_and_is_not_recorded(monkeypatch, tmp_path):
     assert result.exit_code == 1
     assert "6 failed" in result.output
     assert "the loss became" in result.output
-    assert load_records(tmp_path / "quick" / "co2_mc_dropout.jsonl") == []
+    assert read_records(tmp_path / "quick" / "co2_mc_dropout.jsonl") == []
 
 
 def _explode(parameters):

@@ -10,7 +10,8 @@ from filelock import FileLock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reproductions.records import append_record, load_records, make_record, record_digest, trial_key
+from bdl_lessons.datasets.records import read_records, record_digest, trial_key
+from reproductions.records import append_record, make_record
 
 CPU = torch.device("cpu")
 
@@ -69,16 +70,16 @@ def test_what_is_not_finite_is_not_recorded(bad):
 
 
 def test_records_come_back_in_order(path):
-    assert load_records(path) == []
+    assert read_records(path) == []
     made = [record(seed) for seed in range(3)]
     assert [append_record(path, one) for one in made] == [True] * 3
-    assert load_records(path) == made
+    assert read_records(path) == made
 
 
 def test_a_trial_is_recorded_once(path):
     assert append_record(path, record(error=0.5))
     assert not append_record(path, record(error=0.7))
-    assert [r["metrics"]["error"] for r in load_records(path)] == [0.5]
+    assert [r["metrics"]["error"] for r in read_records(path)] == [0.5]
 
 
 def test_a_last_line_cut_at_any_byte_is_dropped_and_the_rest_kept(path):
@@ -90,11 +91,11 @@ def test_a_last_line_cut_at_any_byte_is_dropped_and_the_rest_kept(path):
     for cut in range(start, len(whole)):
         path.write_bytes(whole[:cut])
         complete = cut == len(whole) - 1  # only the end of the line is missing
-        assert load_records(path) == made[: 3 if complete else 2], cut
+        assert read_records(path) == made[: 3 if complete else 2], cut
         assert append_record(path, made[2]) is not complete
         extra = record(seed=9)
         append_record(path, extra)
-        assert load_records(path) == [*made, extra], cut
+        assert read_records(path) == [*made, extra], cut
         assert path.read_bytes().startswith(whole)
 
 
@@ -105,7 +106,7 @@ def test_a_complete_line_that_is_no_record_is_an_error(path, line):
     for content in (line + good, good + line):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=r"toy\.jsonl, line \d is not a record"):
-            load_records(path)
+            read_records(path)
         with pytest.raises(ValueError, match="is not a record"):
             append_record(path, record(seed=1))
         assert path.read_bytes() == content
@@ -122,7 +123,7 @@ def test_a_changed_configuration_seed_or_key_is_an_error(path):
         with pytest.raises(
             ValueError, match=r"toy\.jsonl, line \d is not a record: the key is not"
         ):
-            load_records(path)
+            read_records(path)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +153,7 @@ def test_a_record_of_something_else_is_refused_with_its_line(path, changes, mess
     with path.open("a") as file:
         file.write(json.dumps(other) + "\n")
     with pytest.raises(ValueError, match=rf"toy\.jsonl, line 2 is not a record: .*{message}"):
-        load_records(path)
+        read_records(path)
 
 
 def test_a_record_without_an_entry_or_a_digest_is_refused(path):
@@ -160,14 +161,14 @@ def test_a_record_without_an_entry_or_a_digest_is_refused(path):
         other = {key: value for key, value in record().items() if key != name}
         path.write_text(json.dumps(other) + "\n")
         with pytest.raises(ValueError, match=r"line 1 is not a record: (it has no|the digest)"):
-            load_records(path)
+            read_records(path)
 
 
 def test_a_line_that_stands_twice_is_refused(path):
     append_record(path, record())
     path.write_bytes(2 * path.read_bytes())
     with pytest.raises(ValueError, match="line 2 is not a record: a line before it is of the same"):
-        load_records(path)
+        read_records(path)
 
 
 def test_no_flipped_bit_is_read_as_another_number(path):
@@ -181,7 +182,7 @@ def test_no_flipped_bit_is_read_as_another_number(path):
         content[bit // 8] ^= 1 << bit % 8
         path.write_bytes(content)
         try:
-            found = load_records(path)
+            found = read_records(path)
         except ValueError as error:
             assert "toy.jsonl, line" in str(error)  # noqa: PT017
         else:
@@ -191,13 +192,13 @@ def test_no_flipped_bit_is_read_as_another_number(path):
 def test_a_folder_in_place_of_the_file_is_named(path):
     path.mkdir()
     with pytest.raises(ValueError, match=r"the records in .*toy\.jsonl cannot be read"):
-        load_records(path)
+        read_records(path)
 
 
 def test_brackets_without_end_are_an_error_with_the_name_of_the_file(path):
     path.write_bytes(b"[" * 100_000 + b"\n")
     with pytest.raises(ValueError, match=r"toy\.jsonl, line 1 is not a record"):
-        load_records(path)
+        read_records(path)
 
 
 def test_an_append_waits_for_the_lock(path):
@@ -208,7 +209,7 @@ def test_an_append_waits_for_the_lock(path):
         assert waiting.is_alive()
         assert not path.exists()
     waiting.join(60)
-    assert load_records(path) == [record()]
+    assert read_records(path) == [record()]
 
 
 def test_two_processes_that_append_at_once_lose_nothing(path):
@@ -223,7 +224,7 @@ def test_two_processes_that_append_at_once_lose_nothing(path):
     for worker in workers:
         worker.join(60)
         assert worker.exitcode == 0
-    assert sorted(r["seed"] for r in load_records(path)) == list(range(60))
+    assert sorted(r["seed"] for r in read_records(path)) == list(range(60))
 
 
 def _append_many(path, start, seeds):

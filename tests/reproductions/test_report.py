@@ -5,14 +5,9 @@ import pytest
 import torch
 
 import reproductions
+from bdl_lessons.datasets.records import RESULTS_FOLDER, read_records, trial_key
 from reproductions import report, runner
-from reproductions.records import (
-    RESULTS_FOLDER,
-    append_record,
-    load_records,
-    make_record,
-    trial_key,
-)
+from reproductions.records import append_record, make_record
 
 from . import toy
 
@@ -40,17 +35,21 @@ def test_the_committed_page_is_what_the_records_give():
 
 @pytest.mark.parametrize("name", reproductions.names())
 def test_every_experiment_with_records_has_its_figure(name):
-    if load_records(RESULTS_FOLDER / f"{name}.jsonl"):
+    if read_records(RESULTS_FOLDER / f"{name}.jsonl"):
         assert (RESULTS_FOLDER / f"{name}.png").stat().st_size > 1000
 
 
 @pytest.mark.parametrize("name", reproductions.names())
 def test_every_committed_record_is_of_a_trial_of_today(name):
     """Names inside a configuration ("cut_at", "warm_up_epochs", "MAP") are part of its key."""
-    keys = {trial_key(t.config, t.seed) for t in reproductions.load(name).trials("paper")}
-    for record in load_records(RESULTS_FOLDER / f"{name}.jsonl"):
+    keys = [trial_key(t.config, t.seed) for t in reproductions.load(name).trials("paper")]
+    found = read_records(RESULTS_FOLDER / f"{name}.jsonl")
+    recorded = [record["key"] for record in found]
+    assert recorded == [key for key in keys if key in recorded], (
+        "not the trials of today in their order: run `python -m reproductions report`"
+    )
+    for record in found:
         assert record["key"] == trial_key(record["config"], record["seed"])
-        assert record["key"] in keys
         assert record["experiment"] == name
         assert record["scale"] == "paper"
 
@@ -80,6 +79,8 @@ def test_the_order_of_the_file_does_not_matter(toys, tmp_path):
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(reversed(lines)))
     assert report.text(folder=tmp_path) == text
+    report.write(folder=tmp_path)
+    assert path.read_bytes() == b"".join(lines)
 
 
 def test_records_of_other_settings_are_left_out(toys, tmp_path):

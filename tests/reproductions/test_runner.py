@@ -16,8 +16,8 @@ import pytest
 import torch
 
 import reproductions
+from bdl_lessons.datasets.records import read_records
 from reproductions import Trial, checkpoint, runner
-from reproductions.records import load_records
 
 from . import toy
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def squares(path):
-    return [r["metrics"]["square"] for r in load_records(path)]
+    return [r["metrics"]["square"] for r in read_records(path)]
 
 
 def test_every_trial_is_recorded_and_then_skipped(tmp_path):
@@ -78,7 +78,7 @@ def test_worker_processes_give_the_same_records(tmp_path):
     outcome = runner.reproduce(toy.make(toy.run_with_failures), jobs=2, folder=tmp_path)
     assert outcome.recorded == 2
     assert len(outcome.failed) == 2
-    records = load_records(tmp_path / "toy.jsonl")
+    records = read_records(tmp_path / "toy.jsonl")
     assert sorted(r["metrics"]["square"] for r in records) == [0, 9]
     assert {r["threads"] for r in records} == {1}
 
@@ -193,13 +193,13 @@ def test_killing_loses_only_what_was_running_and_leaves_no_worker(tmp_path, jobs
     )
     path = tmp_path / "toy.jsonl"
     try:
-        wait_for(lambda: (tmp_path / "began-2").exists() and len(load_records(path)) == 2)
+        wait_for(lambda: (tmp_path / "began-2").exists() and len(read_records(path)) == 2)
         workers = children(process.pid)
     finally:
         process.send_signal(ending)
         process.wait(60)
     wait_for(lambda: not any(map(alive, workers)))
-    assert len(load_records(path)) == 2
+    assert len(read_records(path)) == 2
     (tmp_path / "go-on").touch()
     experiment = toy.make(toy.train_slowly, partial(toy.trials, folder=str(tmp_path)))
     outcome = runner.reproduce(experiment, folder=tmp_path)
@@ -241,7 +241,7 @@ def test_checkpoints_lie_beside_the_records_and_not_on_other_machines(tmp_path):
         return toy.run(trial)
 
     runner.reproduce(toy.make(run), "quick", folder=tmp_path)
-    keys = [record["key"] for record in load_records(tmp_path / "quick" / "toy.jsonl")]
+    keys = [record["key"] for record in read_records(tmp_path / "quick" / "toy.jsonl")]
     assert seen == [tmp_path / "quick" / f"toy-{key}.checkpoint" for key in keys]
     seen.clear()
     with ThreadPoolExecutor(1) as pool:
@@ -274,7 +274,7 @@ def alive(pid):
 
 def assert_same_records(*paths):
     """Time and the order of finishing may differ between two runs, and the last bits of results."""
-    both = [sorted(load_records(path), key=lambda r: r["key"]) for path in paths]
+    both = [sorted(read_records(path), key=lambda r: r["key"]) for path in paths]
     for name in ("key", "config", "seed"):
         first, second = ([record[name] for record in records] for records in both)
         assert first == second
@@ -293,7 +293,7 @@ def test_the_record_names_the_device_of_the_trial(tmp_path):
 
 def test_a_checkpoint_that_was_left_after_its_record_is_removed(tmp_path):
     runner.reproduce(toy.make(), folder=tmp_path)
-    key = load_records(tmp_path / "toy.jsonl")[0]["key"]
+    key = read_records(tmp_path / "toy.jsonl")[0]["key"]
     left, other = tmp_path / f"toy-{key}.checkpoint", tmp_path / "toy-0123.checkpoint"
     left.touch()
     other.touch()

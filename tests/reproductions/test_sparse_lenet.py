@@ -2,9 +2,10 @@ import pytest
 import torch
 
 from bdl_lessons.datasets import Classification
+from bdl_lessons.datasets.records import published_table
 from bdl_lessons.inference import compression, sparsity, zero_pruned
 from reproductions import sparse_lenet, sparse_lenet_report
-from reproductions.experiment import Trial, published_table
+from reproductions.experiment import Trial
 
 
 def record(

@@ -1,37 +1,20 @@
 import pytest
 
 from bdl_lessons.core import markdown
+from bdl_lessons.datasets.records import CHOSEN_ON, trial_key, where
 from reproductions.images import classification, tables
 from reproductions.images import classification as report
-from reproductions.records import trial_key
 from reproductions.report import recorded
 
 RECORDS = recorded(report.EXPERIMENT)
-
-
-def record(method, value, seed=0, data="fashion-mnist", **setting):
-    config = {"data": data, "ood": ["notmnist-small", "mnist"], "method": method, **setting}
-    return {"config": config, "seed": seed, "metrics": {"val_nll": value, "nll": -value}}
-
-
-def test_the_setting_with_the_smallest_validation_nll_of_the_first_seed_is_chosen():
-    records = [
-        record("VD", 0.3, kl_weight=0.1),
-        record("VD", 0.2, kl_weight=1.0),
-        record("VD", 0.1, kl_weight=0.1, data="mnist"),
-        record("VD", 0.1, kl_weight=0.1, seed=1),
-        record("MAP", 0.5),
-    ]
-    picked = tables.chosen(records, "fashion-mnist")
-    assert picked == {"VD": tables.setting(records[1]), "MAP": tables.setting(records[4])}
 
 
 def wrongly_chosen(records):
     """The methods whose whole grid is recorded and whose chosen setting is not the best of it."""
     wrong = []
     for method, settings in classification.GRID.items():
-        configs = [classification._config(report.CHOICE, method, one) for one in settings]
-        tried = [tables.where(records, **config, seed=0) for config in configs]
+        configs = [classification._config(CHOSEN_ON, method, one) for one in settings]
+        tried = [where(records, **config, seed=0) for config in configs]
         if all(tried):
             best = min(range(len(tried)), key=lambda i: tried[i][0]["metrics"]["val_nll"])
             wrong += [method] if best != classification.CHOSEN[method] else []
@@ -47,7 +30,7 @@ def test_a_choice_that_is_not_the_smallest_validation_nll_is_found():
     def tried(chosen_nll, other_nll):
         return [
             {
-                "config": classification._config(report.CHOICE, "MCD", setting),
+                "config": classification._config(CHOSEN_ON, "MCD", setting),
                 "seed": 0,
                 "metrics": {"val_nll": chosen_nll if i == report.CHOSEN["MCD"] else other_nll},
             }

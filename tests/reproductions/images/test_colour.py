@@ -1,6 +1,6 @@
 import torch
 
-from reproductions.experiment import published_table
+from bdl_lessons.datasets.records import published_table
 from reproductions.images import colour as colour
 from reproductions.images import colour as report
 from reproductions.images.training import make_network

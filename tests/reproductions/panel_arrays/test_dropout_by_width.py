@@ -12,6 +12,7 @@ def stored():
 
 
 def test_the_arrays_have_one_entry_for_each_run(stored):
+    assert stored["methods"].tolist() == list(dropout_by_width.METHODS)
     shape = (len(dropout_by_width.METHODS), len(dropout_by_width.SETTINGS))
     scores = (*shape, len(dropout_by_width.STEPS), dropout_by_width.SEEDS)
     assert stored["error"].shape == stored["nll"].shape == scores

@@ -82,7 +82,7 @@ def test_the_committed_arrays_are_what_training_gives():
         task = structure_and_nll.TASKS[name]
         splits = [task.split(seed) for seed in range(structure_and_nll.N_SEEDS)]
         scores, _, alphas = structure_and_nll.run(task, method, splits, (1.0,))
-        row = list(structure_and_nll.METHODS).index(method)
+        row = structure_and_nll.METHODS.index(method)
         assert np.allclose(alphas.mean(1), stored[f"{name}_alpha"][row].mean(1), atol=0.03)
         theirs = stored[name][row].mean(1)
         assert np.allclose(scores.mean(1), theirs, rtol=0.1, atol=0.02)

@@ -13,7 +13,6 @@ from reproductions.records import make_record
 from reproductions.uci import experiment
 from reproductions.uci.networks import Method, Networks
 from reproductions.uci.protocol import TAUS, choose_and_predict, log_likelihood
-from reproductions.uci.tables import PUBLISHED_METHODS, PUBLISHED_NAMES, published
 from reproductions.uci.trials import BASELINES, FIRST, LARGE, METHODS, SMALL, TAU_GRIDS, trials
 
 CONFIG = {
@@ -172,13 +171,6 @@ def test_every_grid_is_of_the_method_and_reaches_the_record():
         assert all(point in method.grid for point in trial.config["grid"])
         assert trial.config["data"] not in LARGE or len(trial.config["grid"]) <= len(method.grid)
         json.dumps(trial.config, allow_nan=False)
-
-
-def test_the_published_tables_have_every_cell():
-    for data in PUBLISHED_NAMES:
-        for method in PUBLISHED_METHODS:
-            for score in ("rmse", "log_likelihood"):
-                assert published(data, method, score)
 
 
 def fake_record(data, method, rmse, likelihood):

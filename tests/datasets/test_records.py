@@ -1,0 +1,93 @@
+import pytest
+
+from bdl_lessons.datasets.records import (
+    PUBLISHED,
+    UCIResults,
+    chosen_settings,
+    display_name,
+    group_by,
+    load_records,
+    published_table,
+    setting,
+    where,
+    with_settings,
+)
+
+
+def test_columns_are_text_or_numbers():
+    rows = {row["estimator"]: row for row in published_table("lrt_gradient_variance")}
+    assert rows["local reparameterization"]["top_layer_10_epochs"] == 7800.0
+    assert rows["no dropout noise"]["bottom_layer_100_epochs"] == 9.0
+
+
+def test_a_table_may_have_several_columns_of_text():
+    first = published_table("image_classification")[0]
+    assert (first["dataset"], first["method"]) == ("CIFAR10", "MAP")
+    assert first["nll"] == 1.038
+    assert published_table("complexity_per_layer")[0]["time"] == "K L B"
+
+
+@pytest.mark.parametrize("path", sorted(PUBLISHED.glob("*.csv")), ids=lambda path: path.stem)
+def test_every_table_can_be_read(path):
+    rows = published_table(path.stem)
+    assert rows
+    assert len({tuple(row) for row in rows}) == 1
+
+
+def test_an_unknown_name_is_an_error_that_names_those_there_are():
+    with pytest.raises(ValueError, match=r"'nothing'.*lrt_seconds_per_epoch"):
+        published_table("nothing")
+    with pytest.raises(ValueError, match=r"'nothing'.*image_classification"):
+        load_records("nothing")
+
+
+def record(method, val_nll, nll=0.0, seed=0, data="fashion-mnist", **setting):
+    config = {"data": data, "ood": ["notmnist-small"], "method": method, **setting}
+    return {"config": config, "seed": seed, "metrics": {"val_nll": val_nll, "nll": nll}}
+
+
+TRIED = [
+    record("VD", 0.3, nll=0.1, kl_weight=0.1),
+    record("VD", 0.2, nll=0.4, kl_weight=1.0),  # the best by validation, not by test images
+    record("VD", 0.1, kl_weight=0.1, data="mnist"),
+    record("VD", 0.1, kl_weight=0.1, seed=1),
+    record("MAP", 0.5),
+    record("VD", 0.6, kl_weight=1.0, seed=1),
+    record("VD", 0.7, kl_weight=1.0, data="mnist"),
+]
+
+
+def test_the_setting_with_the_smallest_validation_nll_of_the_first_seed_is_chosen():
+    settings = chosen_settings(TRIED)
+    assert settings == {"VD": setting(TRIED[1]), "MAP": setting(TRIED[4])}
+    assert with_settings(TRIED, "fashion-mnist", settings) == [TRIED[1], TRIED[5], TRIED[4]]
+    assert with_settings(TRIED, "mnist", settings) == [TRIED[6]]
+
+
+def test_records_are_found_and_grouped_by_their_configuration():
+    assert where(TRIED, data="mnist", seed=0) == [TRIED[2], TRIED[6]]
+    groups = group_by(TRIED, "data", "method")
+    assert list(groups) == [("fashion-mnist", "VD"), ("mnist", "VD"), ("fashion-mnist", "MAP")]
+    assert [len(group) for group in group_by(TRIED, "method").values()] == [6, 1]
+
+
+def test_regression_results_stand_beside_the_published_ones():
+    uci = UCIResults(load_records("uci"))
+    assert len(uci.sets) == 8
+    for data in uci.sets:
+        for method in uci.rows[:8]:
+            assert uci.published(data, method, "rmse")
+            assert uci.published(data, method, "log_likelihood")
+    assert uci.published("yacht", "VD", "log_likelihood")[0] == pytest.approx(-1.42)
+    assert uci.published("yacht", "MAP", "rmse") is None
+    map_on_wine = uci.record("wine-quality-red", "MAP")
+    assert uci.ours("wine-quality-red", "MAP", "rmse")[0] == map_on_wine["metrics"]["rmse"]
+    assert uci.ours("kin8nm", "GP", "rmse") is None
+    assert map_on_wine in uci.of("MAP")
+    assert [r["config"]["data"] for r in uci.of("MAP")] == uci.sets
+
+
+def test_a_data_set_is_named_as_the_papers_name_it_or_after_itself():
+    printed = {row["dataset"] for row in published_table("uci_rmse")}
+    assert {display_name(data) for data in UCIResults(load_records("uci")).sets} == printed
+    assert display_name("protein") == "Protein"

@@ -1,0 +1,37 @@
+import numpy as np
+import pytest
+
+from bdl_lessons.panels import arrays
+from reproductions import panel_arrays
+from reproductions.panel_arrays import dropout_rate
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(arrays, "FOLDER", tmp_path)
+    monkeypatch.setattr(panel_arrays, "FOLDER", tmp_path)
+    monkeypatch.setattr(dropout_rate, "make_arrays", lambda: {"x": np.arange(3.0)})
+    return tmp_path
+
+
+def test_arrays_that_nothing_makes_are_an_error():
+    with pytest.raises(ValueError, match=r"no arrays 'engine'.*dropout_rate"):
+        panel_arrays.make("engine")
+
+
+def test_making_is_repeatable_to_the_byte(folder):
+    first = panel_arrays.make("dropout_rate").read_bytes()
+    assert panel_arrays.make("dropout_rate").read_bytes() == first
+    assert list(arrays.load("dropout_rate")["x"]) == [0, 1, 2]
+
+
+def test_a_failure_leaves_the_old_arrays_alone(folder, monkeypatch):
+    def fail():
+        raise RuntimeError("diverged")
+
+    before = panel_arrays.make("dropout_rate").read_bytes()
+    monkeypatch.setattr(dropout_rate, "make_arrays", fail)
+    with pytest.raises(RuntimeError, match="diverged"):
+        panel_arrays.make("dropout_rate")
+    assert (folder / "dropout_rate.npz").read_bytes() == before
+    assert [path.name for path in folder.iterdir()] == ["dropout_rate.npz"]
