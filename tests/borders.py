@@ -517,6 +517,7 @@ PLAIN = {
     },
     "inference": {
         "PrunedNetwork": "made by zero_pruned and to_sparse",
+        "Run": "a container",
         "optimize": "the loop of fit and fit_batched",
         "layer_log_alpha": "an attribute of a layer",
     },

@@ -216,6 +216,16 @@ def same_shape(name: str, value: Tensor, other: str, reference: Tensor) -> None:
         )
 
 
+def same_dtype(name: str, value: Tensor, other: str, reference: Tensor) -> None:
+    """Raise TypeError unless ``value`` is a tensor of the dtype and on the device of another."""
+    found, wanted = ((t.dtype, t.device.type) for t in (floating_type(name, value), reference))
+    if found != wanted:
+        raise TypeError(
+            f"{name} must have the dtype and device of {other}, {wanted[0]} on {wanted[1]}, "
+            f"got {found[0]} on {found[1]}"
+        )
+
+
 def number(name: str, value: float) -> float:
     """``value`` if it is a real number, else TypeError; True and False are none."""
     if isinstance(value, bool) or not isinstance(value, Real):

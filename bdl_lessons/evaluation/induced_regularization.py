@@ -62,6 +62,8 @@ def softmax_root(logits: Tensor) -> Tensor:
 def gauss_newton(jacobian: Tensor, output_root: Tensor) -> Tensor:
     """``J' S' S J``, ``(..., K, K)``: positive semidefinite, and equal to H where the network
     behind ``h`` is linear, hence nearly everywhere for ReLU."""
+    n_outputs, leading = jacobian.shape[-2], jacobian.shape[:-2]
+    _fits("output_root", output_root, (output_root.shape[-2], n_outputs), leading)
     root = output_root @ jacobian
     return root.mT @ root
 

@@ -76,8 +76,13 @@ def ranks(scores: Values, higher_is_better: bool) -> np.ndarray:
 
     Returns:
         ``(..., M)``, NaN where ``scores`` is.
+
+    Raises:
+        ValueError: if ``scores`` is a single number.
     """
     scores = real_array("scores", scores)
+    if not scores.ndim:
+        raise ValueError(f"scores must have an axis of methods, (..., M), got {scores}")
     signed = -scores if higher_is_better else scores
     return stats.rankdata(signed, axis=-1, nan_policy="omit")
 

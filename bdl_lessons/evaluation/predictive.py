@@ -98,6 +98,10 @@ def _check_tau(tau: float | Tensor, draws: Tensor) -> Tensor:
 
 
 def check_log_probs(log_probs: Tensor) -> None:
-    """Raise unless ``log_probs`` are logarithms of numbers of at most 1: then none is NaN."""
-    if not (validation.floating_type("log_probs", log_probs) <= 1e-3).all():
-        raise ValueError("log_probs must be <= 0: logarithms of probabilities, got logits or NaN?")
+    """Raise unless ``log_probs`` are logarithms of probabilities that sum to 1: none is NaN."""
+    if not log_probs.dim() or not log_probs.shape[-1]:
+        raise ValueError(f"log_probs must be (..., C), got shape {tuple(log_probs.shape)}")
+    if not (validation.floating_type("log_probs", log_probs).logsumexp(-1).abs() <= 1e-2).all():
+        raise ValueError(
+            "log_probs must be logarithms of probabilities that sum to 1: got logits or NaN?"
+        )

@@ -123,7 +123,7 @@ def fit_batched(
             f"x and y must be (M, N, ...) with M = {len(networks)} and N > 0, "
             f"got {tuple(x.shape)} and {tuple(y.shape)}"
         )
-    validation.floating_type("x", x)
+    validation.same_dtype("x", x, "the networks' parameters", next(networks.parameters()))
     validation.integer("n_steps", n_steps, 1)
     n_train, nll_of_each = x.shape[1], vmap(nll)
     batches = minibatches(x, y, batch_size, generator, batched=True)
@@ -131,6 +131,8 @@ def fit_batched(
     def loss_at(step: int) -> Tensor:
         inputs, targets = next(batches)
         nll_mean = nll_of_each(networks(inputs, sampling, generator), targets, *nll_args)
+        if nll_mean.dim() != 1:
+            raise ValueError(f"nll must return a 0-dim mean, got {tuple(nll_mean.shape[1:])}")
         return with_kl(nll_mean, networks, n_train, kl_weight, step)
 
     return optimize(networks.parameters(), loss_at, n_steps, optimizer, schedule)

@@ -81,12 +81,22 @@ def predict_mean(
     Args:
         function: maps outputs ``(s, B, ...)`` to ``(s, B, ...)``, each draw and example on its own.
 
-    The other arguments and errors are those of :func:`predict`.
+    The other arguments and errors are those of :func:`predict`. ValueError too if ``function``
+    takes the mean over draws or examples itself.
     """
+
+    def total(outputs: Tensor) -> Tensor:
+        values = function(outputs)
+        if values.shape[:2] != outputs.shape[:2]:
+            raise ValueError(
+                f"function must keep the axes of draws and examples, {tuple(outputs.shape[:2])}, "
+                f"got a result of shape {tuple(values.shape)}"
+            )
+        return values.sum(0)
+
     groups = _groups(model, x, n_samples, sampling, generator, chunk_rows)
     return sum(
-        torch.cat([sum(function(f).sum(0) for f in draws) / n_samples for draws in blocks])
-        for blocks in groups
+        torch.cat([sum(map(total, draws)) / n_samples for draws in blocks]) for blocks in groups
     )
 
 

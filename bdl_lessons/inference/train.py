@@ -83,22 +83,26 @@ def fit(
             earlier run by setting ``done`` and ``losses``, and after each step.
 
     Raises:
-        TypeError, ValueError: if lengths differ, ``n_steps`` or ``batch_size`` cannot be, or
-            nothing in ``model`` can be trained.
+        TypeError, ValueError: if lengths differ, ``x`` has another dtype or device than the
+            parameters, ``n_steps`` or ``batch_size`` cannot be, nothing in ``model`` can be
+            trained, or ``nll`` returns more than one number.
         FloatingPointError: if the loss is NaN or infinite; the message names the step.
     """
     n_train = len(x)
     if len(y) != n_train or n_train == 0:
         raise ValueError(f"x and y must have the same number N > 0, got {len(x)} and {len(y)}")
-    validation.floating_type("x", x)
-    validation.integer("n_steps", n_steps, 1)
-    if not any(parameter.requires_grad for parameter in model.parameters()):
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not trained:
         raise ValueError("model has nothing to train: no parameter of it requires a gradient")
+    validation.same_dtype("x", x, "the model's parameters", trained[0])
+    validation.integer("n_steps", n_steps, 1)
     batches = minibatches(x, y, batch_size, generator)
 
     def loss_at(step: int) -> Tensor:
         inputs, targets = next(batches)
         nll_mean = nll(model(inputs, sampling, generator), targets)
+        if nll_mean.shape:
+            raise ValueError(f"nll must return a 0-dim mean, got shape {tuple(nll_mean.shape)}")
         return with_kl(nll_mean, model, n_train, kl_weight, step)
 
     epoch = n_train // (batch_size or n_train)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import floating, integer, typechecked
+from bdl_lessons.core.validation import floating, integer, same_shape, typechecked
 
 LogJoint = Callable[[Tensor], Tensor]
 
@@ -46,15 +46,22 @@ def gaussian_elbo(
         scale_tril: ``(K, K)``, lower triangular.
         nodes, weights: ``(S, K)`` and ``(S,)``, standard normal nodes from ``gauss_hermite``, or
             draws with weights ``1 / S``.
+
+    Raises:
+        ValueError: if a shape does not fit or ``scale_tril`` is not lower triangular.
     """
     if mean.dim() != 1 or scale_tril.shape != (len(mean), len(mean)):
         raise ValueError(
             f"mean and scale_tril must be (K,) and (K, K), got {tuple(mean.shape)} and "
             f"{tuple(scale_tril.shape)}"
         )
+    if scale_tril.triu(1).any():
+        raise ValueError("scale_tril must be lower triangular: the entropy reads its diagonal")
+    values = log_joint(mean + nodes @ scale_tril.mT)
+    same_shape("log_joint", values, "one value for each node", weights)
     entropy = 0.5 * len(mean) * math.log(2 * math.pi * math.e)
     entropy = entropy + scale_tril.diagonal().abs().log().sum()
-    return weights @ log_joint(mean + nodes @ scale_tril.mT) + entropy
+    return weights @ values + entropy
 
 
 @typechecked

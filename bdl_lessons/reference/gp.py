@@ -13,7 +13,15 @@ import torch
 from gpytorch import settings
 from torch import Tensor
 
-from bdl_lessons.core.validation import finite, floating, integer, like, typechecked, variance
+from bdl_lessons.core.validation import (
+    finite,
+    floating,
+    integer,
+    like,
+    same_dtype,
+    typechecked,
+    variance,
+)
 
 
 @typechecked
@@ -37,11 +45,14 @@ def gp_posterior(
         which is the same for every output.
 
     Raises:
-        ValueError: if shapes do not match, ``noise_var`` is not positive or a value is not finite.
+        TypeError: if a matrix or ``y`` has another dtype than ``k_train``.
+        ValueError: if shapes do not match, ``k_train`` or ``k_test`` is not symmetric,
+            ``noise_var`` is not positive or a value is not finite.
         torch.linalg.LinAlgError: if ``k_train + noise_var I`` is not positive definite.
     """
     for name, matrix in (("k_train", k_train), ("k_cross", k_cross), ("k_test", k_test), ("y", y)):
         floating(name, matrix)
+        same_dtype(name, matrix, "k_train", k_train)
     if k_train.dim() != 2 or k_test.dim() != 2:
         raise ValueError(
             "k_train and k_test must be matrices, "
@@ -58,6 +69,9 @@ def gp_posterior(
             f"k_cross must be (N, M) and k_test (M, M) with N = {n}, "
             f"got {tuple(k_cross.shape)} and {tuple(k_test.shape)}"
         )
+    for name, matrix in (("k_train", k_train), ("k_test", k_test)):
+        if ((matrix - matrix.mT).abs() > 1e-4 * matrix.diagonal().abs().mean()).any():
+            raise ValueError(f"{name} must be symmetric: it is a covariance")
     noise_var = variance("noise_var", like(k_train[0, 0], "noise_var", noise_var))
     chol = torch.linalg.cholesky(k_train + noise_var * torch.eye(n).to(k_train))
     a = torch.linalg.solve_triangular(chol, k_cross, upper=False)

@@ -86,6 +86,7 @@ class GridPosterior:
 
     def sample(self, n_samples: int, generator: torch.Generator) -> Tensor:
         """Grid points drawn from the posterior, ``(n_samples, 2)``."""
+        integer("n_samples", n_samples, 1)
         drawn = torch.multinomial(self.probs, n_samples, replacement=True, generator=generator)
         return self.points[drawn]
 

@@ -41,7 +41,8 @@ def hmc(
         draws ``(n_draws, C, ...)``; each chain's mean probability of acceptance ``(C,)``.
 
     Raises:
-        TypeError, ValueError: if an argument is out of range; the message names it.
+        TypeError, ValueError: if an argument is out of range, or ``potential`` returns other
+            shapes; the message names it.
     """
     point, shape = floating("start", start), (-1, *[1] * (start.dim() - 1))
     if not start.numel():
@@ -61,6 +62,11 @@ def hmc(
 
     log_step = start.new_full((len(start),), positive("step_size", step_size)).log()
     energy, gradient = potential(point)
+    if energy.shape != start.shape[:1] or gradient.shape != start.shape:
+        raise ValueError(
+            f"potential must return an energy {tuple(start.shape[:1])} and its gradient "
+            f"{tuple(start.shape)}, got {tuple(energy.shape)} and {tuple(gradient.shape)}"
+        )
     draws, accepted = [], torch.zeros_like(log_step)
     for step in range(n_warmup + n_draws):
         size = (log_step.exp() * (0.8 + 0.4 * uniform())).view(shape)

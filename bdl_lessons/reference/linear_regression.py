@@ -29,7 +29,7 @@ class BayesLinear:
         prior_var: :math:`v`, variance of each weight before the data, one number > 0.
 
     Raises:
-        TypeError: if ``Phi`` or ``y`` is not a floating-point tensor.
+        TypeError: if ``Phi`` or ``y`` is not a floating-point tensor, or their dtypes differ.
         ValueError: for a wrong shape, a NaN, or a variance that is not one positive number.
     """
 
@@ -39,6 +39,7 @@ class BayesLinear:
     ):
         validation.floating("Phi", Phi)
         validation.floating("y", y)
+        validation.same_dtype("y", y, "Phi", Phi)
         if Phi.dim() != 2 or y.shape != Phi.shape[:1] or not len(y):
             raise ValueError(
                 f"Phi must be (N, K) and y (N,), got {tuple(Phi.shape)} and {tuple(y.shape)}"
@@ -78,8 +79,8 @@ class BayesLinear:
         Raises:
             ValueError: if ``mean_q`` is not ``(K,)`` or ``cov_q`` not ``(K, K)``.
         """
-        validation.same_shape("mean_q", mean_q, "the posterior mean", self.mean)
-        validation.same_shape("cov_q", cov_q, "the posterior covariance", self.cov)
+        self._check("mean_q", mean_q, self.mean)
+        self._check("cov_q", cov_q, self.cov)
         squares = (self.y - self.Phi @ mean_q).square().sum()
         spread = ((self.Phi @ cov_q) * self.Phi).sum()
         normaliser = len(self.y) * (2 * math.pi * self.noise_var).log()
@@ -117,7 +118,12 @@ class BayesLinear:
             ValueError: if a shape does not fit.
         """
         cov = self.cov if cov is None else cov
-        validation.same_shape("cov", cov, "the posterior covariance", self.cov)
+        self._check("cov", cov, self.cov)
+        validation.same_dtype("Phi_new", Phi_new, "Phi", self.Phi)
         if Phi_new.shape[-1:] != self.mean.shape:
             raise ValueError(f"Phi_new must be (N', {len(self.mean)}), got {tuple(Phi_new.shape)}")
         return Phi_new @ self.mean, ((Phi_new @ cov) * Phi_new).sum(-1) + self.noise_var
+
+    def _check(self, name: str, value: Tensor, reference: Tensor) -> None:
+        validation.same_dtype(name, value, "Phi", self.Phi)
+        validation.same_shape(name, value, "the posterior's", reference)

@@ -35,25 +35,30 @@ class BayesLogistic:
             raise ValueError(
                 f"X must be (N, K) and y (N,), got {tuple(X.shape)} and {tuple(y.shape)}"
             )
-        if not ((y == 0) | (y == 1)).all():
+        if y.is_complex() or not ((y == 0) | (y == 1)).all():
             raise ValueError("y must hold labels 0 and 1 only")
         validation.positive("prior_var", prior_var)
         self.X, self.y, self.prior_var = X, y.to(X.dtype), prior_var
 
     def log_likelihood(self, w: Tensor) -> Tensor:
         """``log p(y | X, w)`` in nats, ``(..., K)`` to ``(...)``."""
+        self._check(w)
         return logsigmoid((2 * self.y - 1) * (w @ self.X.mT)).sum(-1)
 
     def log_prior(self, w: Tensor) -> Tensor:
         """``log N(w; 0, prior_var I)`` in nats, ``(..., K)`` to ``(...)``."""
-        if w.shape[-1] != self.X.shape[1]:
-            raise ValueError(f"w must be (..., {self.X.shape[1]}), got {tuple(w.shape)}")
+        self._check(w)
         squares = w.square().sum(-1) / self.prior_var
         return -0.5 * (squares + w.shape[-1] * math.log(2 * math.pi * self.prior_var))
 
     def log_joint(self, w: Tensor) -> Tensor:
         """``log p(y, w | X)``, the unnormalised log posterior, ``(..., K)`` to ``(...)``."""
         return self.log_likelihood(w) + self.log_prior(w)
+
+    def _check(self, w: Tensor) -> None:
+        validation.same_dtype("w", w, "X", self.X)
+        if w.shape[-1:] != self.X.shape[1:]:
+            raise ValueError(f"w must be (..., {self.X.shape[1]}), got {tuple(w.shape)}")
 
     def map(self, n_steps: int = 50) -> Tensor:
         """The most probable weights ``(K,)``, by Newton's method on the concave log joint.

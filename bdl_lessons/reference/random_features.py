@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import integer, non_negative, typechecked
+from bdl_lessons.core.validation import integer, non_negative, same_dtype, typechecked
 
 NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
@@ -81,12 +81,12 @@ class RandomFeatures:
             ValueError: if ``width`` is not in 1..max_width or ``x`` has another number of columns.
         """
         width = self.max_width if width is None else width
-        if not 1 <= width <= self.max_width:
+        if not 1 <= integer("width", width, 0) <= self.max_width:
             raise ValueError(f"width must be in 1..{self.max_width}, got {width}")
-        if x.shape[-1] != self.weights[0].shape[1]:
-            raise ValueError(
-                f"x must have {self.weights[0].shape[1]} columns (in_features), got {x.shape[-1]}"
-            )
+        same_dtype("x", x, "the features' weights", self.weights[0])
+        if x.shape[-1:] != self.weights[0].shape[1:]:
+            d = self.weights[0].shape[1]
+            raise ValueError(f"x must have {d} columns (in_features), got {tuple(x.shape)}")
         phi = NONLINEARITIES[self.nonlinearity]
         units = x
         for weight, shift in zip(self.weights, self.shifts, strict=True):

@@ -228,3 +228,8 @@ def test_an_axis_of_length_one_is_refused():
     ]:
         with pytest.raises(ValueError, match=name):
             call()
+
+
+def test_a_root_for_another_number_of_outputs_is_refused():
+    with pytest.raises(ValueError, match="output_root must have shape"):
+        gauss_newton(torch.ones(5, 3, 4), torch.ones(5, 2, 2))

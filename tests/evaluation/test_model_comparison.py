@@ -89,3 +89,8 @@ def test_bad_points_are_refused():
     for loss in ([[0.0], [1.0]], [1.0], [1.0, 2.0, 3.0]):
         with pytest.raises(ValueError, match="must be vectors"):
             pareto_front([1.0, 2.0], loss)
+
+
+def test_a_single_number_has_no_rank():
+    with pytest.raises(ValueError, match="scores must have an axis of methods"):
+        ranks(np.array(1.0), True)

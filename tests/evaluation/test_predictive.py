@@ -96,3 +96,9 @@ def test_targets_that_are_not_finite_are_refused(bad):
 def test_draws_of_whole_numbers_are_refused():
     with pytest.raises(TypeError, match="logits must"):
         log_mean_probs(torch.ones(2, 4, 3, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("log_probs", [[-3.0, -5.0], [1.0, 0.0], [math.nan, 0.0]])
+def test_the_entropy_of_logits_is_refused(log_probs):
+    with pytest.raises(ValueError, match="log_probs must be logarithms of probabilities"):
+        entropy(torch.tensor(log_probs))

@@ -243,6 +243,10 @@ def test_bad_arguments_are_named():
         fit_batched(
             members, x, y, partial(gaussian_nll, tau=1.0), n_steps=1, batch_size=7, **common
         )
+    with pytest.raises(TypeError, match="x must have the dtype"):
+        fit_batched(members, x.double(), y, partial(gaussian_nll, tau=1.0), n_steps=1, **common)
+    with pytest.raises(ValueError, match=r"nll must return a 0-dim mean, got \(6,\)"):
+        fit_batched(members, x, y, lambda f, y: (f - y)[:, 0], n_steps=1, kl_weight=0.0, **common)
     with pytest.raises(ValueError, match="networks first"):
         members(x[:2], "mean")
     with pytest.raises(ValueError, match="n_samples"):

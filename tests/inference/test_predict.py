@@ -231,3 +231,15 @@ def test_memory_is_bounded_by_bytes(monkeypatch):
     torch.testing.assert_close(predict(net, x, 4, generator=generator(2)), rows)
     means = predict_mean(net, x, 4, torch.exp, "shared", generator=generator(2))
     torch.testing.assert_close(means, alone.exp().mean(0))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_function_that_averages_by_itself_is_refused(axis):
+    with pytest.raises(ValueError, match="function must keep the axes of draws and examples"):
+        predict_mean(
+            mlp((2, 4, 1), DROP),
+            torch.ones(3, 2),
+            5,
+            lambda f: f.mean(axis, keepdim=True),
+            generator=generator(),
+        )

@@ -144,6 +144,8 @@ def test_a_diverged_loss_names_its_step():
         ({"batch_size": 0}, "batch_size"),
         ({"batch_size": 2.5}, "batch_size"),
         ({"y": torch.ones(3, 1)}, "same number N"),
+        ({"x": line()[0].float()}, "x must have the dtype .* torch.float64 .*got torch.float32"),
+        ({"nll": lambda f, y: (f - y).square()[:, 0], "kl_weight": 0}, "nll must return a 0-dim"),
         ({"kl_weight": -1.0}, "kl_weight"),
         ({"kl_weight": torch.ones(3)}, "kl_weight"),
     ],
@@ -151,12 +153,9 @@ def test_a_diverged_loss_names_its_step():
 def test_bad_arguments_are_named(change, words):
     x, y = line()
     arguments = {"x": x, "y": y, "n_steps": 2, "generator": generator(), "optimizer": sgd(1e-3)}
+    arguments["nll"] = partial(gaussian_nll, tau=1.0)
     with pytest.raises((TypeError, ValueError), match=words):
-        fit(
-            mlp((3, 1), Deterministic()).double(),
-            nll=partial(gaussian_nll, tau=1.0),
-            **arguments | change,
-        )
+        fit(mlp((3, 1), Deterministic()).double(), **arguments | change)
 
 
 def test_a_kl_weight_may_change_from_step_to_step():

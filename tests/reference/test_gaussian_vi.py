@@ -99,5 +99,11 @@ def test_bad_input_is_refused():
     for at, scale_tril in ((mean[:, None], scale.diag()), (mean, scale), (mean, scale[:, None])):
         with pytest.raises(ValueError, match="scale_tril must be"):
             gaussian_elbo(lambda w: -w.square().sum(-1), at, scale_tril, nodes, weights)
+    with pytest.raises(ValueError, match="scale_tril must be lower triangular"):
+        gaussian_elbo(
+            lambda w: -w.square().sum(-1), mean, torch.ones(2, 2).to(mean), nodes, weights
+        )
+    with pytest.raises(ValueError, match="log_joint has shape"):
+        gaussian_elbo(lambda w: -w[:, :1], mean, scale.diag(), nodes, weights)
     with pytest.raises(RuntimeError, match="gradient"):
         fit_gaussian(lambda w: -w.square().sum(-1), mean + 100, scale, n_steps=1)

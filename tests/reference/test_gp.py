@@ -225,6 +225,8 @@ def test_predict_and_fit_refuse_bad_input():
         ({"k_cross": torch.zeros(3).double()}, "k_cross"),
         ({"k_cross": torch.zeros(1, 3).double()}, "k_cross"),
         ({"k_test": torch.eye(2).double()}, "k_cross"),
+        ({"k_train": torch.tensor([[2, 1, 0], [0, 2, 0], [0, 0, 2]]).double()}, "symmetric"),
+        ({"y": torch.zeros(3)}, "y must have the dtype .* k_train"),
         ({"k_test": math.nan * torch.eye(1).double()}, "k_test must be finite"),
         ({"y": torch.zeros(2).double()}, "k_train"),
         ({"y": torch.zeros(3, 1, 1).double()}, "y must be"),
@@ -239,5 +241,5 @@ def test_ten_lines_refuse_bad_input(change, message):
         "y": torch.zeros(3).double(),
         "noise_var": 1.0,
     }
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         gp_posterior(**(good | change))

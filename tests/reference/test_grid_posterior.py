@@ -74,6 +74,8 @@ def test_a_grid_that_cuts_the_posterior_off_is_refused():
 def test_bad_input_is_refused():
     with pytest.raises(ValueError, match="low < high"):
         gaussian_grid(low=(8, 0))
+    with pytest.raises(ValueError, match="n_samples must be >= 1"):
+        gaussian_grid().sample(0, torch.Generator())
     with pytest.raises(ValueError, match="n must be >= 3"):
         gaussian_grid(n=2)
     with pytest.raises(ValueError, match="NaN"):

@@ -97,12 +97,15 @@ def test_the_same_seed_gives_the_same_chains():
         ({"acceptance": 1.0}, "acceptance"),
         ({"start": torch.full((2, 2), math.nan)}, "start"),
         ({"start": torch.zeros(2, 2, dtype=torch.int64)}, "start"),
+        ({"potential": lambda w: (w.square().sum(1) / 2, w[:, :1])}, r"potential .*\(2, 1\)"),
+        ({"potential": lambda w: (w.square().sum() / 2, w)}, r"potential .*\(\)"),
+        ({"potential": lambda w: (w.square().sum(1, True) / 2, w)}, "potential must return"),
     ],
 )
 def test_bad_settings_are_named(settings, message):
     good = {"start": torch.zeros(2, 2, dtype=torch.float64), "generator": generator()} | SETTINGS
     with pytest.raises((TypeError, ValueError), match=message):
-        hmc(gaussian, **(good | settings))
+        hmc(**({"potential": gaussian} | good | settings))
 
 
 def test_r_hat_is_one_for_independent_chains_and_large_for_chains_in_different_places():

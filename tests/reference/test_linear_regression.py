@@ -139,6 +139,7 @@ def test_bad_input_is_named():
         ((Phi[0], y, 1.0, 1.0), ValueError, "Phi must be"),
         ((Phi * math.nan, y, 1.0, 1.0), ValueError, "Phi must be finite"),
         ((Phi, y.long(), 1.0, 1.0), TypeError, "y must be"),
+        ((Phi, y.double(), 1.0, 1.0), TypeError, "y must have the dtype .* Phi"),
         ((Phi, y, -1.0, 1.0), ValueError, "noise_var"),
         ((Phi, y, 1.0, 0.0), ValueError, "prior_var"),
         ((Phi, y, torch.ones(4), 1.0), ValueError, "noise_var"),
@@ -158,9 +159,12 @@ def test_columns_are_refused(model):
         (lambda: model.elbo(mean[:, None], cov), "mean_q|mean"),
         (lambda: model.predict(randn(4, 3), cov[:, :1]), "cov"),
         (lambda: model.predict(randn(4, 1)), "Phi_new"),
+        (lambda: model.predict(randn(4, 3).float()), "Phi_new must have the dtype"),
+        (lambda: model.data_term(mean.float(), cov), "mean_q must have the dtype"),
+        (lambda: model.data_term(mean, cov.float()), "cov_q must have the dtype"),
         (lambda: BayesLinear(model.Phi, model.y[:, None], 1.0, 1.0), "Phi must be"),
         (lambda: BayesLinear(model.Phi, model.y, torch.ones(1), 1.0), "noise_var"),
         (lambda: BayesLinear(model.Phi[:0], model.y[:0], 1.0, 1.0), "Phi must be"),
     ]:
-        with pytest.raises(ValueError, match=name):
+        with pytest.raises((TypeError, ValueError), match=name):
             call()

@@ -59,6 +59,7 @@ def test_bad_input_is_named():
         ((X, y[:2], 1.0), "X must be"),
         ((X, y[:, None], 1.0), "X must be"),
         ((X, 2 * y, 1.0), "labels 0 and 1"),
+        ((X, y * 1j, 1.0), "labels 0 and 1"),
         ((X, y * math.nan, 1.0), "labels 0 and 1"),
         ((X * math.nan, y, 1.0), "X must be finite"),
         ((X, y, 0.0), "prior_var"),
@@ -69,5 +70,8 @@ def test_bad_input_is_named():
             BayesLogistic(*arguments)
     with pytest.raises(RuntimeError, match="did not converge"):
         bioassay(1.0).map(n_steps=1)
-    with pytest.raises(ValueError, match="w must be"):
-        bioassay(1.0).log_prior(torch.zeros(2, 1))
+    model = bioassay(1.0)
+    for density in (model.log_likelihood, model.log_prior, model.log_joint):
+        for w in (torch.zeros(2, 1).double(), torch.zeros(()).double(), torch.zeros(2)):
+            with pytest.raises((TypeError, ValueError), match=r"w must (be|have the dtype)"):
+                density(w)

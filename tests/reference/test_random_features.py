@@ -124,3 +124,7 @@ def test_width_out_of_range(width):
 def test_wrong_number_of_columns():
     with pytest.raises(ValueError, match="3 columns"):
         RandomFeatures(3, 4, "relu", generator())(X)
+    with pytest.raises(TypeError, match="x must have the dtype"):
+        RandomFeatures(2, 4, "relu", generator())(X.to(torch.float16))
+    with pytest.raises(TypeError, match="width must be an int"):
+        RandomFeatures(2, 4, "relu", generator())(X, 2.5)
