@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from bdl_lessons.core.validation import like
 from bdl_lessons.datasets.errors import reading
 from bdl_lessons.datasets.fetch import fetch
 from bdl_lessons.datasets.splits import Standardiser
@@ -47,12 +48,16 @@ class DetrendedCO2:
         return self.time_scale.inverse_transform(x)
 
     def to_y(self, x: torch.Tensor, ppm: torch.Tensor) -> torch.Tensor:
-        """CO2 in ppm at standardised times ``x`` -> detrended and standardised."""
-        return (ppm - self.level - self.slope * x) / self.residual_std
+        """CO2 in ppm at standardised times ``x`` -> detrended and standardised.
+
+        Raises:
+            ValueError: if ``x`` and ``ppm`` have not one shape; draws ``(S, N)`` share ``(N,)``.
+        """
+        return (ppm - self.level - self.slope * like(ppm, "x", x)) / self.residual_std
 
     def to_ppm(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """Detrended and standardised ``y`` at times ``x`` -> ppm."""
-        return self.level + self.slope * x + self.residual_std * y
+        """Detrended and standardised ``y`` at times ``x`` -> ppm; errors as for :meth:`to_y`."""
+        return self.level + self.slope * like(y, "x", x) + self.residual_std * y
 
 
 def co2() -> CO2:

@@ -41,12 +41,25 @@ class Standardiser:
         return cls(x.mean(0), torch.where(constant, torch.ones_like(std), std))
 
     def transform(self, x: torch.Tensor) -> torch.Tensor:
-        """Original units -> standardised."""
-        return (x - self.mean) / self.std
+        """Original units -> standardised; with one mean (fitted on ``(N,)``) x has any shape.
+
+        Raises:
+            ValueError: if the columns of ``x`` are not those that were fitted.
+        """
+        return (self._with_columns("x", x) - self.mean) / self.std
 
     def inverse_transform(self, z: torch.Tensor) -> torch.Tensor:
-        """Standardised -> original units."""
-        return z * self.std + self.mean
+        """Standardised -> original units; errors as for :meth:`transform`."""
+        return self._with_columns("z", z) * self.std + self.mean
+
+    def _with_columns(self, name: str, value: torch.Tensor) -> torch.Tensor:
+        columns = self.mean.shape
+        if value.shape[value.dim() - len(columns) :] != columns:
+            raise ValueError(
+                f"{name} must end with the columns {tuple(columns)} that were fitted, got shape "
+                f"{tuple(value.shape)}: broadcasting would repeat it"
+            )
+        return value
 
 
 @typechecked

@@ -189,3 +189,12 @@ def _labels_of_hdf5(content: bytes) -> np.ndarray:
             shuffled = np.frombuffer(data, np.uint8).reshape(4, 272).T.copy().view("<f4").ravel()
             return next(a for a in (plain, shuffled) if abs(a.std() - 1) < 1e-3)
     raise AssertionError("no such stream")
+
+
+def test_times_of_another_shape_are_refused():
+    made = datasets.detrended(datasets.co2())
+    for x, y in ((made.x, made.y), (made.x[:, 0], made.y[:, None])):
+        for function in (made.to_ppm, made.to_y):
+            with pytest.raises(ValueError, match="x has shape"):
+                function(x, y)
+    assert made.to_ppm(made.x[:, 0], made.y.expand(3, -1)).shape == (3, len(made.y))

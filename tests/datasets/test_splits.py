@@ -81,3 +81,12 @@ def test_standardiser_refuses_nan_and_nothing():
         Standardiser.fit(torch.tensor([[1.0], [float("nan")]]))
     with pytest.raises(ValueError, match="examples"):
         Standardiser.fit(torch.zeros(0, 2))
+
+
+@pytest.mark.parametrize("shape", [(4, 1), (4,), (3, 4), ()])
+def test_other_columns_than_those_that_were_fitted_are_refused(shape):
+    scale = Standardiser.fit(torch.randn(50, 3))
+    for function, name in ((scale.transform, "x"), (scale.inverse_transform, "z")):
+        with pytest.raises(ValueError, match=rf"{name} must end with the columns \(3,\)"):
+            function(torch.zeros(shape))
+    assert scale.transform(torch.zeros(7, 4, 3)).shape == (7, 4, 3)
