@@ -54,7 +54,11 @@ class Standardiser:
 
     def _with_columns(self, name: str, value: torch.Tensor) -> torch.Tensor:
         columns = self.mean.shape
-        if value.shape[value.dim() - len(columns) :] != columns:
+        try:
+            fits = torch.broadcast_shapes(value.shape, columns) == value.shape
+        except RuntimeError:
+            fits = False
+        if not fits:
             raise ValueError(
                 f"{name} must end with the columns {tuple(columns)} that were fitted, got shape "
                 f"{tuple(value.shape)}: broadcasting would repeat it"

@@ -1,0 +1,30 @@
+"""The house gets smaller: lines of Python in each folder, docstrings and empty lines included.
+
+A limit goes down when a folder has shrunk. It goes up only in a commit that says what is worth it.
+"""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+LIMITS = {
+    "bdl_lessons": 16_400,
+    "bdl_lessons/core": 1_000,
+    "bdl_lessons/probability": 1_240,
+    "bdl_lessons/models": 1_810,
+    "bdl_lessons/reference": 1_080,
+    "bdl_lessons/inference": 910,
+    "bdl_lessons/evaluation": 810,
+    "bdl_lessons/panels": 2_730,
+    "bdl_lessons/exercises": 4_700,
+    "reproductions": 8_640,
+    "tools": 2_460,
+    "tests": 23_250,
+}
+
+
+@pytest.mark.parametrize("folder", LIMITS)
+def test_a_folder_keeps_its_limit(folder):
+    lines = sum(len(path.read_text().splitlines()) for path in (ROOT / folder).rglob("*.py"))
+    assert lines <= LIMITS[folder], f"{lines} lines in {folder}: take something away"
