@@ -22,7 +22,7 @@ _BY_NAME = {kind.__name__: kind for kind in (*_ACTIVATIONS, nn.Flatten, nn.MaxPo
 
 
 def sparse_bytes(network: PrunedNetwork) -> bytes:
-    """The file of ``network``, whose length is what sparse storage costs.
+    """The file of ``network``, whose length is the memory that sparse storage takes.
 
     Raises:
         TypeError: if it is no pruned network, or has a module that the file cannot describe.
