@@ -10,21 +10,34 @@ network, so a trial is a seed. Lesson 06.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import get_args
 
+import numpy as np
 import torch
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.core import device
+from bdl_lessons.core import BLUE, INK, device, markdown, seeded
+from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import mnist
+from bdl_lessons.datasets.records import Record, published_table
 from bdl_lessons.evaluation import error_percent, gradient_variance, noisy_outputs
 from bdl_lessons.evaluation.gradient_variance import Estimator
 from bdl_lessons.inference import adam, fit
 from bdl_lessons.models import Network, VariationalDropout, initialise, mlp
 from reproductions.experiment import Experiment, Trial, TrialResult
-from reproductions.gradient_variance_report import figure, table
 from reproductions.measure import mean_weights
+
+ROWS = {
+    "local": "local reparameterization",
+    "per example": "weight sample per data point",
+    "per minibatch": "weight sample per minibatch",
+    "no noise": "no dropout noise",
+}
+"""Our name of an estimator -> its row in the published table."""
+
+COLUMNS = [(layer, epochs) for layer in ("top", "bottom") for epochs in (10, 100)]
 
 _PAPER = {
     "n_train": 60_000,
@@ -71,7 +84,7 @@ def run(trial: Trial) -> TrialResult:
     data = mnist(config["n_train"], config["n_test"])
     x, y = data.x_train.flatten(1).to(on), data.y_train.to(on)
     x_test, y_test = data.x_test.flatten(1).to(on), data.y_test.to(on)
-    generator = torch.Generator(on).manual_seed(trial.seed)
+    generator = seeded(trial.seed)
     net = make_network(config, generator)
     metrics, done = {}, 0
     for epochs in config["epochs"]:
@@ -87,7 +100,7 @@ def run(trial: Trial) -> TrialResult:
         )
         done = epochs
         metrics[f"test_error, {epochs}"] = error_percent(mean_weights(net, x_test), y_test)
-        for estimator in get_args(Estimator):
+        for estimator in ROWS:
             variances = measure(net, x, y, estimator, config, generator)
             for layer, (value, std_err) in variances.items():
                 metrics[f"{layer}, {estimator}, {epochs}"] = value
@@ -152,6 +165,104 @@ def _independent_parts(
     """The minibatch, in pieces if its rows do not share their noise and need much memory."""
     size = _ROWS_AT_ONCE if estimator == "per example" else len(x)
     return zip(x.split(size), y.split(size), strict=True)
+
+
+def published() -> np.ndarray:
+    """Table 1 as printed: ``ROWS`` by ``COLUMNS``."""
+    rows = {row["estimator"]: row for row in published_table("lrt_gradient_variance")}
+    names = [f"{layer}_layer_{epochs}_epochs" for layer, epochs in COLUMNS]
+    return np.array([[rows[row][name] for name in names] for row in ROWS.values()])
+
+
+def measured(record: Record, what: str = "") -> np.ndarray:
+    """Our variances, or with ``", standard error"`` those, in the same places."""
+    stops = [(layer, at) for layer in ("top", "bottom") for at in record["config"]["epochs"]]
+    return np.array(
+        [[record["metrics"][f"{layer}, {e}, {at}{what}"] for layer, at in stops] for e in ROWS]
+    )
+
+
+def table(records: list[Record]) -> str:
+    """Ours beside published for each seed, the ratios to the first row, and what differs."""
+    parts = [*map(_of_seed, records), _differences(records[0]["config"])]
+    return "\n\n".join(parts)
+
+
+def figure(records: list[Record]) -> Figure:
+    """Variances on a log axis: published hollow, ours filled with two standard errors."""
+    picture, rows = new_figure(7.2, 3.2, layout="constrained"), np.arange(len(ROWS))
+    with style():
+        axes = picture.subplots(1, len(COLUMNS), sharey=True)
+        for place, (ax, (layer, _)) in enumerate(zip(axes, COLUMNS, strict=True)):
+            look = {"mfc": "none", "color": INK, "label": "published"}
+            ax.plot(published()[:, place], rows - 0.12, "o", **look)
+            for record in records:
+                values = measured(record)[:, place]
+                bars = 2 * measured(record, ", standard error")[:, place]
+                look = {"fmt": "s", "ms": 5, "color": BLUE, "label": "ours ± 2 s.e."}
+                ax.errorbar(values, rows + 0.12, xerr=bars, **look)
+            ax.set(xscale="log", xlabel="variance", yticks=rows)
+            ax.xaxis.set_minor_formatter(NullFormatter())
+            ax.set_yticklabels([row.replace(" sample", "\nsample") for row in ROWS.values()])
+            ax.set_title(f"{layer} layer,\n{records[0]['config']['epochs'][place % 2]} epochs")
+        axes[0].set_ylim(len(ROWS) - 0.5, -0.5)
+        handles, labels = axes[0].get_legend_handles_labels()
+        once = dict(zip(labels, handles, strict=True))
+        picture.legend(once.values(), once, loc="outside lower center", ncols=2)
+    return picture
+
+
+def _of_seed(record: Record) -> str:
+    """Variances; multiples of local; the order of the four, and what 90 epochs more did."""
+    epochs, printed, ours = record["config"]["epochs"], published(), measured(record)
+    errors = ", ".join(f"{record['metrics'][f'test_error, {e}']:.2f} % after {e}" for e in epochs)
+    std_errs, names = measured(record, ", standard error"), list(ROWS.values())
+    head = [f"{layer} layer, {e} epochs" for layer in ("top", "bottom") for e in epochs]
+    values, multiples = (
+        [[name, *map(form, *row)] for name, *row in zip(names, *parts, strict=True)]
+        for form, parts in (
+            (lambda v, e, p: f"{_short(v)} ± {_short(e)} ({_short(p)})", (ours, std_errs, printed)),
+            (lambda a, b: f"{a:.2g} ({b:.2g})", (ours / ours[0], printed / printed[0])),
+        )
+    )
+    in_order = (np.diff(ours[[3, 0, 1, 2]], axis=0) >= 0).all(0).sum()
+    top, bottom = (
+        f"{own[1] / own[0]:.2g} in the {layer} layer (published {theirs[1] / theirs[0]:.2g})"
+        for layer, own, theirs in zip(
+            ("top", "bottom"), ours[0].reshape(2, 2), printed[0].reshape(2, 2), strict=True
+        )
+    )
+    return "\n\n".join(
+        [
+            f"Seed {record['seed']}: ours ± standard error (published). Test error of the mean "
+            f"weights {errors} epochs.",
+            markdown.table(["estimator", *head], values),
+            "As multiples of local reparameterization, ours (published):",
+            markdown.table(["estimator", *head], multiples[1:]),
+            f"The four stand in the published order in {in_order} of {len(COLUMNS)} columns. "
+            f"Training on multiplies the variance of the local estimator by {top} and {bottom}.",
+        ]
+    )
+
+
+def _differences(config: dict) -> str:
+    return (
+        f"Set-up: {config['width']} units in each of three hidden layers, batches of "
+        f"{config['batch_size']}, Adam at {config['learning_rate']:g} that starts again at the "
+        f"first stop, {config['n_train']:,} training examples, one learned alpha for each layer; "
+        f"measured over minibatches of {config['rows']:,} rows without repeats, "
+        f"{config['n_draws']} draws of the gradient ({config['n_draws_per_example']} with a weight "
+        "sample per data point). Published: variational dropout with independent noise and "
+        "minibatches of 1,000; we do not know the width, the optimizer or the parametrisation of "
+        "alpha behind the printed numbers. The size of a variance depends on all of these, so "
+        "compare orders and ratios."
+    )
+
+
+def _short(value: float) -> str:
+    """Two significant digits, as the paper prints them."""
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
 
 
 TITLE = "Variance of gradient estimators (Kingma, Salimans and Welling 2015, table 1)"

@@ -10,19 +10,29 @@ error. Lesson 08.
 
 from __future__ import annotations
 
+import io
+import json
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from statistics import median
+from statistics import mean, median
+from typing import Any
 
+import numpy as np
 import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.core import device
+from bdl_lessons.core import BLUE, GREY, INK, RED, device, markdown, seeded
+from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import CAFFE_SCALE, mnist
+from bdl_lessons.datasets.records import Record, published_table
 from bdl_lessons.evaluation import error_percent
 from bdl_lessons.inference import (
+    PrunedNetwork,
     adam,
     compression,
     fit,
@@ -31,16 +41,26 @@ from bdl_lessons.inference import (
     to_sparse,
     zero_pruned,
 )
-from bdl_lessons.inference.prune import THRESHOLD
+from bdl_lessons.inference.prune import THRESHOLD, SparseLayer
 from bdl_lessons.models import ARD, LayerFactory, Network, SparseVD, mlp
 from bdl_lessons.probability import kl_warmup
 from reproductions.checkpoint import Checkpoint, seconds_before
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.measure import interleaved_times, mean_weights
 from reproductions.remove_dead_units import n_hidden, remove_dead_units
-from reproductions.sparse_file import sparse_bytes
-from reproductions.sparse_lenet_report import BINS, figure, table
+from reproductions.tables import table_of
 
+BINS = (-10.0, 12.0, 88)
+"""First edge, last edge and number of the bins that count ``log_alpha``; the outer two are open."""
+
+_VERDICTS = {
+    (True, True): "as small and as good as the published sparse VD",
+    (True, False): "as small as the published sparse VD, with a higher error",
+    (False, True): "as good as the published sparse VD, with more weights",
+    (False, False): "neither as small nor as good as the published sparse VD",
+}
+_COLOURS = {"sparse VD": BLUE, "ARD": RED}
+_MARKERS = {"LeNet-300-100": "o", "LeNet-5": "s"}
 METHODS: dict[str, Callable[..., LayerFactory]] = {"sparse VD": SparseVD, "ARD": ARD}
 PUBLISHED_EPOCHS = 200
 
@@ -95,7 +115,7 @@ def run(trial: Trial) -> TrialResult:
     data = mnist(config["n_train"], config["n_test"])
     x_train, x_test = (_inputs(x, config["network"]).to(on) for x in (data.x_train, data.x_test))
     y_train, y_test = data.y_train.to(on), data.y_test.to(on)
-    generator = torch.Generator(on).manual_seed(trial.seed)
+    generator = seeded(trial.seed)
     net = make_network(config, generator)
     seconds = train(net, x_train, y_train, trial, generator)
 
@@ -121,8 +141,8 @@ def run(trial: Trial) -> TrialResult:
             "error": error_percent(mean_weights(small, x_test), y_test),
             "error_unpruned": error_percent(mean_weights(unpruned, x_test), y_test),
             "compression": compression(rows),
-            "bytes_pruned": len(sparse_bytes(stored)),
-            "bytes_dense": len(sparse_bytes(to_sparse(net, float("inf")))),
+            "bytes_pruned": len(archive(stored)),
+            "bytes_dense": len(archive(to_sparse(net, float("inf")))),
             **{f"ms_{form}": value for form, value in ms.items()},
             "train_seconds_per_epoch": seconds / config["n_epochs"],
         },
@@ -181,6 +201,30 @@ def train(net: Network, x: Tensor, y: Tensor, trial: Trial, generator: torch.Gen
     return time.perf_counter() - began
 
 
+def archive(network: PrunedNetwork) -> bytes:
+    """A pruned network as a compressed NumPy archive: what its file would hold.
+
+    Kept weights, the gaps between their positions in the smallest unsigned type that holds the
+    largest of them, biases, and a header that describes the modules.
+    """
+    layout, arrays = [], {}
+    for number, module in enumerate(network):
+        if not isinstance(module, SparseLayer):
+            options = {name: getattr(module, name) for name in getattr(module, "__constants__", ())}
+            layout.append({"kind": type(module).__name__, **options})
+            continue
+        steps = {"stride": module.stride, "padding": module.padding, "bias": True}
+        layout.append({"kind": "sparse", "shape": module.shape, **steps})
+        gaps = np.diff(module.index.cpu().numpy(), prepend=0)
+        arrays[f"{number}.values"] = module.values.cpu().numpy()
+        arrays[f"{number}.gaps"] = gaps.astype(np.min_scalar_type(gaps.max(initial=0)))
+        arrays[f"{number}.bias"] = module.bias.cpu().numpy()
+    header = np.frombuffer(json.dumps({"version": 2, "layout": layout}).encode(), np.uint8)
+    file = io.BytesIO()
+    np.savez_compressed(file, header=header, **arrays)
+    return file.getvalue()
+
+
 def kl_weight(progress: float) -> float:
     """Published: 0 for 5 of 200 epochs, 1 from epoch 20, a line between. ``progress`` in [0, 1]."""
     return kl_warmup(progress * PUBLISHED_EPOCHS, begin=5, end=20)
@@ -191,8 +235,170 @@ def learning_rate_factor(progress: float, network: str) -> float:
     return min(1.0, 2 - 2 * progress) if network == "LeNet-300-100" else 1 - progress
 
 
-TITLE = "Sparse LeNets (Molchanov, Ashukha and Vetrov 2017)"
-EXPERIMENT = Experiment("sparse_lenet", TITLE, trials, run, table, figure)
+def table(records: list[Record]) -> str:
+    """Errors and compression; what is as good as published; what pruning saves; the set-up.
+
+    One line for each set-up; runs with other seeds are averaged.
+    """
+    ours = [summary(group) for group in _set_ups(records).values()]
+    published = published_table("sparse_lenet")
+    run = {"network, method": "{name}", "seeds": "{seeds}"}
+    errors = run | {
+        "test error (%)": "{error_shown}",
+        "before pruning (%)": "{unpruned_shown}",
+        "weights removed in each layer (%)": "{removed}",
+        "compression": "{compression_shown}",
+    }
+    saved = run | {
+        "file (kB)": "{kilobytes:.1f}",
+        "dense (kB)": "{kilobytes_dense}",
+        "ratio": "{ratio}",
+        "hidden units or channels left": "{hidden}",
+        "dense (ms)": "{ms_dense:.2f}",
+        "stored form (ms)": "{ms_stored:.2f}",
+        "shrunk (ms)": "{ms_shrunk:.2f}",
+    }
+    parts = [
+        table_of([*ours, *map(_as_printed, published)], errors),
+        "\n".join(_verdict(line, published) for line in ours),
+        "What is saved, with all mean weights stored in the same format as *dense*, and the time "
+        "for 1000 images on the machine of the run:",
+        table_of(ours, saved),
+        _READING,
+        _DIFFERENCES,
+    ]
+    return "\n\n".join(parts)
+
+
+def summary(group: list[Record]) -> dict[str, Any]:
+    """What the tables say of the runs of one set-up: means of their metrics, and cells."""
+    values = {name: [r["metrics"][name] for r in group] for name in group[0]["metrics"]}
+    means = {name: mean(of_seeds) for name, of_seeds in values.items()}
+    kept, whole, hidden = (
+        np.array([record["arrays"][name] for record in group])
+        for name in ("n_kept", "n_weights", "n_hidden")
+    )
+    is_cut, dense = "cut_at" in group[0]["config"], means["bytes_dense"]
+    return means | {
+        "name": _name(group[0]),
+        "network": group[0]["config"]["network"],
+        "seeds": len(group),
+        "error_shown": markdown.mean_and_error(values["error"], 2),
+        "unpruned_shown": "–" if is_cut else markdown.mean_and_error(values["error_unpruned"], 2),
+        "removed": _joined((100 * (1 - kept / whole)).mean(0), ".1f"),
+        "compression_shown": markdown.mean_and_error(values["compression"], 0),
+        "kilobytes": means["bytes_pruned"] / 1000,
+        "kilobytes_dense": "–" if is_cut else f"{dense / 1000:.0f}",
+        "ratio": "–" if is_cut else f"{dense / means['bytes_pruned']:.0f}",
+        "hidden": _joined(hidden.mean(0), ".0f"),
+    }
+
+
+def figure(records: list[Record]) -> Figure:
+    """Error against compression; log alpha and kept pixels of LeNet-300-100."""
+    picture = new_figure(10.0, 3.8, layout="constrained")
+    with style():
+        left, middle, right = picture.subplots(1, 3, width_ratios=(1.35, 1.2, 1))
+        _compressions(left, records)
+        shown = [r for r in records if r["config"]["network"] == "LeNet-300-100"] or records
+        _log_alphas(middle, shown)
+        _pixels(picture, right, shown[0])
+    return picture
+
+
+def _name(record: Record) -> str:
+    config = record["config"]
+    cut = "" if config.get("cut_at") is None else ", cut"
+    return f"{config['network']}, {config['method']}{cut}"
+
+
+def _set_ups(records: list[Record]) -> dict[str, list[Record]]:
+    """The runs of each network and method, with or without the cut: one for each seed."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(_name(record), []).append(record)
+    return groups
+
+
+def _joined(values: Iterable[float], form: str) -> str:
+    return " − ".join(f"{value:{form}}" for value in values)
+
+
+def _as_printed(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of the published table with the cells of :func:`summary`."""
+    removed = [row[f"sparsity_{layer}_percent"] for layer in (1, 2, 3, 4)]
+    return {
+        "name": f"*published:* {row['network and method']}",
+        "seeds": "",
+        "error_shown": f"{row['error_percent']:.2f}",
+        "unpruned_shown": "",
+        "removed": _joined((value for value in removed if not math.isnan(value)), "g") or "–",
+        "compression_shown": f"{row['compression']:.0f}",
+    }
+
+
+def _verdict(line: dict[str, Any], published: list[dict[str, Any]]) -> str:
+    """Whether a set-up is as small and as good as the published sparse VD."""
+    name = f"{line['network']}, sparse VD"
+    target = next(row for row in published if row["network and method"] == name)
+    small = line["compression"] >= target["compression"]
+    good = line["error"] <= target["error_percent"]
+    return (
+        f"- {line['name']}, {line['seeds']} seed{'s' * (line['seeds'] > 1)}: "
+        f"{_VERDICTS[small, good]} ({target['compression']:.0f} times at "
+        f"{target['error_percent']:.2f} %)."
+    )
+
+
+def _compressions(axes: Axes, records: list[Record]) -> None:
+    for name, group in _set_ups(records).items():
+        config = group[0]["config"]
+        axes.plot(
+            [record["metrics"]["compression"] for record in group],
+            [record["metrics"]["error"] for record in group],
+            _MARKERS[config["network"]],
+            color=_COLOURS[config["method"]],
+            fillstyle="full" if config.get("cut_at") is None else "left",
+            markerfacecoloralt=INK,
+            label=name,
+        )
+    for row in published_table("sparse_lenet"):
+        network, method = row["network and method"].split(", ")
+        ours = method == "sparse VD"
+        axes.plot(
+            row["compression"],
+            row["error_percent"],
+            _MARKERS[network],
+            mfc="none",
+            color=_COLOURS[method] if ours else GREY,
+            label=f"{network}, {method}, published" if ours else None,
+        )
+    axes.set(xscale="log", xlabel="compression (weights / kept weights)", ylabel="test error [%]")
+    axes.set_title("Open: published (grey: other methods)")
+    axes.legend(fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.45, -0.24))
+
+
+def _log_alphas(axes: Axes, records: list[Record]) -> None:
+    first, last, n_bins = BINS
+    edges = torch.linspace(first, last, n_bins + 1)
+    for record in {r["config"]["method"]: r for r in reversed(records)}.values():
+        method = record["config"]["method"]
+        axes.stairs(record["arrays"]["log_alpha"], edges, color=_COLOURS[method], label=method)
+    axes.axvline(THRESHOLD, color=INK, ls="--", lw=1)
+    axes.set(yscale="log", xlabel="log α (12: 12 or more)", ylabel="weights")
+    axes.set_title(records[0]["config"]["network"])
+    axes.legend(fontsize=8)
+
+
+def _pixels(picture: Figure, axes: Axes, record: Record) -> None:
+    axes.set(xticks=[], yticks=[])
+    if "pixels" not in record["arrays"]:
+        axes.axis("off")
+        return
+    image = axes.imshow(torch.tensor(record["arrays"]["pixels"]).view(28, 28).numpy())
+    axes.set_title(f"Kept weights of each pixel\n({record['config']['method']})")
+    axes.spines[:].set_visible(False)
+    picture.colorbar(image, ax=axes, shrink=0.8)
 
 
 def _inputs(x: Tensor, network: str) -> Tensor:
@@ -211,3 +417,27 @@ def _milliseconds(networks: dict[str, Network], x: Tensor) -> dict[str, float]:
         {name: partial(run, net) for name, net in networks.items()}, 31, warm_up=2
     )
     return {name: 1000 * median(own) for name, own in seconds.items()}
+
+
+_READING = """\
+Means over the seeds, with ± one standard error where there are several. Compression counts weights
+as the papers do: all of them over those with log α below 3; no biases, no positions. On disk a kept
+weight needs its position too. Training with the cut leaves many means at exactly 0, which the file
+leaves out even where nothing is pruned: there is nothing dense to compare with. *Stored form* puts
+the zeros back at every call, so it is never faster than the dense product. *Shrunk* is the dense
+network that is left when hidden units without incoming or outgoing weights are taken out: the same
+function."""
+
+_DIFFERENCES = """\
+Set-up, after the authors' code: Adam, 100 images a step, learning rate 0.001 falling in a line to 0
+(over the second half for LeNet-300-100, over all of it for LeNet-5), the KL at weight 0 for the
+first 5 of 200 epochs and at 1 from the 20th, log σ² from −10, means from N(0, 0.01²), bytes divided
+by 256, no augmentation, ReLU after the convolutions of LeNet-5. All start from random weights. The
+script of LeNet-5 can load trained ones instead, but an author says that the published run had
+neither these nor the warm-up of the KL (issue 11 of their repository). What else differs: log α has
+no bounds, where theirs are ±8; the sigmoid in the KL has the paper's constants. Only in lines with
+*cut* does a weight train with its mean taken as 0 once its log α passes 3, as in the authors' code.
+ARD is not in the published table: its lines are the same runs with the other KL."""
+
+TITLE = "Sparse LeNets (Molchanov, Ashukha and Vetrov 2017)"
+EXPERIMENT = Experiment("sparse_lenet", TITLE, trials, run, table, figure)

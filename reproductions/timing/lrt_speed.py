@@ -27,7 +27,7 @@ from bdl_lessons.evaluation import noisy_outputs
 from bdl_lessons.inference import adam
 from bdl_lessons.models import BayesByBackprop, Network, initialise, mlp
 from reproductions.experiment import Experiment, Trial, TrialResult
-from reproductions.gradient_variance_report import ROWS
+from reproductions.gradient_variance import ROWS
 
 _PAPER = {"n_train": 60_000, "width": 500, "batch_size": 100}
 _QUICK = {"n_train": 100, "width": 8, "batch_size": 20}

@@ -1,11 +1,16 @@
+import io
+
+import numpy as np
 import pytest
 import torch
 
 from bdl_lessons.datasets import Classification
 from bdl_lessons.datasets.records import published_table
-from bdl_lessons.inference import compression, sparsity, zero_pruned
-from reproductions import sparse_lenet, sparse_lenet_report
+from bdl_lessons.inference import compression, sparsity, to_sparse, zero_pruned
+from bdl_lessons.models import ARD, mlp
+from reproductions import sparse_lenet
 from reproductions.experiment import Trial
+from tests.inference.test_prune import with_noise
 
 
 def record(
@@ -35,7 +40,7 @@ def record(
             "n_weights": n_weights,
             "n_kept": list(n_kept),
             "n_hidden": [80, 40],
-            "log_alpha": [3] * sparse_lenet_report.BINS[2],
+            "log_alpha": [3] * sparse_lenet.BINS[2],
             "pixels": [1] * 784,
         },
     }
@@ -108,6 +113,23 @@ def test_the_errors_are_those_after_and_before_pruning(monkeypatch):
     assert (metrics["error_unpruned"], metrics["error"]) == pytest.approx((0.0, 50.0))
 
 
+def test_the_archive_holds_kept_weights_the_gaps_between_them_and_biases():
+    model = with_noise(mlp((40, 40, 2), ARD()))
+    with torch.no_grad():
+        model[0].noise.log_sigma2.fill_(50.0)
+        model[0].noise.log_sigma2[0, 1] = model[0].noise.log_sigma2[39, 38] = -50.0
+    network = to_sparse(model)
+    with np.load(io.BytesIO(sparse_lenet.archive(network)), allow_pickle=False) as stored:
+        assert stored["0.gaps"].tolist() == [1, 39 * 40 + 38 - 1]
+        assert stored["0.gaps"].dtype == np.uint16  # the smallest that holds the larger one
+        for number in (0, 2):
+            assert stored[f"{number}.values"].tolist() == network[number].values.tolist()
+            assert stored[f"{number}.bias"].tolist() == network[number].bias.tolist()
+        assert set(stored.files) == {"header"} | {
+            f"{number}.{name}" for number in (0, 2) for name in ("values", "gaps", "bias")
+        }
+
+
 def test_published_compressions_follow_from_the_published_sparsities():
     """Rounded to 0.1 %, so only nearly; counted weight by weight."""
     sizes = {"LeNet-300-100": [235_200, 30_000, 1000], "LeNet-5": [500, 25_000, 400_000, 5000]}
@@ -120,7 +142,7 @@ def test_published_compressions_follow_from_the_published_sparsities():
 
 
 def test_the_table_shows_ours_beside_published():
-    text = sparse_lenet_report.table([record()])
+    text = sparse_lenet.table([record()])
     assert "| LeNet-300-100, sparse VD | 1 | 1.50 | 1.75 | 99.0 − 97.0 − 70.0 | 75 |" in text
     assert "| *published:* LeNet-300-100, sparse VD |  | 1.92 |  | 98.9 − 97.2 − 62 | 68 |" in text
     assert "| *published:* LeNet-5, original |  | 0.80 |  | – | 1 |" in text
@@ -133,7 +155,7 @@ def test_seeds_share_a_line_with_their_mean_and_standard_error():
         for seed, (error, kept) in enumerate([(1.5, 300), (1.9, 200), (1.7, 100)])
     ]
     records = [seeds[0], record(method="ARD"), *seeds[1:]]
-    text = sparse_lenet_report.table(records)
+    text = sparse_lenet.table(records)
     assert (
         "| LeNet-300-100, sparse VD | 3 | 1.70 ± 0.12 | 1.75 ± 0.00 | 99.0 − 97.0 − 80.0 | 77 ± 1 |"
     ) in text
@@ -151,12 +173,12 @@ def test_seeds_share_a_line_with_their_mean_and_standard_error():
     ],
 )
 def test_the_verdict_compares_both_numbers(error, n_kept, verdict):
-    assert verdict in sparse_lenet_report.table([record(error=error, n_kept=n_kept)])
+    assert verdict in sparse_lenet.table([record(error=error, n_kept=n_kept)])
 
 
 def test_the_figure_draws_every_record_and_the_published_points():
     records = [record(), record(method="ARD"), record("LeNet-5", "ARD", error=0.9)]
-    scatter, histogram, pixels, _ = sparse_lenet_report.figure(records).axes
+    scatter, histogram, pixels, _ = sparse_lenet.figure(records).axes
     points = sorted(x for line in scatter.lines for x in line.get_xdata())
     rows = published_table("sparse_lenet")
     expected = [r["metrics"]["compression"] for r in records] + [r["compression"] for r in rows]
@@ -167,10 +189,10 @@ def test_the_figure_draws_every_record_and_the_published_points():
 
 def test_a_cut_is_named_in_the_tables_and_marked_in_the_figure():
     records = [record(), record(cut_at=3.0), record(cut_at=3.0, error=1.4)]
-    text = sparse_lenet_report.table(records)
+    text = sparse_lenet.table(records)
     assert text.count("| LeNet-300-100, sparse VD | 1 |") == 2
     assert text.count("| LeNet-300-100, sparse VD, cut | 2 |") == 2
-    scatter, *_ = sparse_lenet_report.figure(records).axes
+    scatter, *_ = sparse_lenet.figure(records).axes
     labels = [line.get_label() for line in scatter.lines[:2]]
     assert labels == ["LeNet-300-100, sparse VD", "LeNet-300-100, sparse VD, cut"]
     assert [line.get_fillstyle() for line in scatter.lines[:2]] == ["full", "left"]
@@ -191,4 +213,4 @@ def test_a_network_trains_with_the_cut_of_its_trial():
 def test_the_figure_can_do_without_the_pixels():
     only = record("LeNet-5")
     del only["arrays"]["pixels"]
-    assert len(sparse_lenet_report.figure([only]).axes) == 3
+    assert len(sparse_lenet.figure([only]).axes) == 3
