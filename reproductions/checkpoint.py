@@ -22,9 +22,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bdl_lessons.core.files import read_checked, write_checked
 from bdl_lessons.inference import Run
 from reproductions.experiment import Trial
+from reproductions.files import read_checked, write_checked
 
 SECONDS_BETWEEN_WRITES = 60.0
 

@@ -20,7 +20,7 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
-from bdl_lessons.core.device import float64, gpu_facts
+from bdl_lessons.core.devices import float64
 from bdl_lessons.core.validation import typechecked
 from bdl_lessons.datasets.records import (
     RESULTS_FOLDER,
@@ -30,6 +30,7 @@ from bdl_lessons.datasets.records import (
     record_digest,
     trial_key,
 )
+from reproductions.machine import gpu_facts
 
 SCALES = ("quick", "paper")
 """``"quick"``: seconds, to see that everything works. ``"paper"``: the published architecture."""

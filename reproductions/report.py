@@ -8,9 +8,9 @@ from pathlib import Path
 from filelock import FileLock
 
 import reproductions
-from bdl_lessons.core.files import replacing
 from bdl_lessons.datasets.records import RESULTS_FOLDER, Record, read_records, trial_key
 from reproductions.experiment import Experiment
+from reproductions.files import replacing
 from reproductions.records import records_path, require_writable
 
 _HEAD = """# Recorded experiments

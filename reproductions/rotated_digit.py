@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons.core import BLUE, CYCLE, DASHES, INK, device, markdown
-from bdl_lessons.core.device import float64
+from bdl_lessons.core.devices import float64
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import CAFFE_SCALE, mnist
 from bdl_lessons.datasets.records import Record

@@ -12,7 +12,8 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from bdl_lessons.core.files import NOTEBOOKS, ROOT, replacing
+from bdl_lessons.core.files import NOTEBOOKS, ROOT
+from reproductions.files import replacing
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 CELL_METADATA = {"tags", "slideshow", "bdl", "jupyter"}
@@ -49,7 +50,7 @@ def execute(notebook: NotebookNode, cell_timeout_s: int) -> NotebookNode:
         record_timing=False,
         extra_arguments=["--log-level=ERROR"],
     )
-    settings = {"PYDEVD_DISABLE_FILE_VALIDATION": "1", "BDL_CHECK_FIGURES": "1"}
+    settings = {"PYDEVD_DISABLE_FILE_VALIDATION": "1", "BDL_CHECK_FIGURES": "tools.figure_rules"}
     client.execute(env={**os.environ, "PYTHONPATH": here, **settings})
     return notebook
 

@@ -3,8 +3,8 @@
 Imports: nothing.
 """
 
-from bdl_lessons.core.check import CheckFailed, ResultsTable, check, check_between, checks
-from bdl_lessons.core.device import clock, device, seeded
+from bdl_lessons.core.claims import CheckFailed, ResultsTable, check, check_between, checks
+from bdl_lessons.core.devices import clock, device, seeded
 from bdl_lessons.core.plot_style import (
     BLUE, CYCLE, DASHES, GREEN, GREY, INK, ORANGE, PURPLE, RED, SKY, show, tint, use_style,
 )

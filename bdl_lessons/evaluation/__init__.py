@@ -3,7 +3,7 @@
 Imports: models.
 """
 
-from bdl_lessons.evaluation.gradient_variance import (
+from bdl_lessons.evaluation.stochastic_gradients import (
     gradient_variance, noisy_outputs, regression_parts,
 )
 from bdl_lessons.evaluation.induced_regularization import (

@@ -4,7 +4,7 @@ Imports: models.
 """
 
 from bdl_lessons.inference.batched_networks import BatchedNetworks, fit_batched, predict_batched
-from bdl_lessons.inference.predict import predict, predict_mean
+from bdl_lessons.inference.prediction import predict, predict_mean
 from bdl_lessons.inference.prune import (
     PrunedNetwork, compression, layer_log_alpha, sparsity, to_sparse, zero_pruned,
 )

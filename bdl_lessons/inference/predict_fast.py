@@ -43,7 +43,7 @@ def sub_network(modules: list[nn.Module], draws: dict, s: int, h: Tensor) -> Ten
             h = module(h, "mean") if isinstance(module, StochasticLayer) else module(h)
             continue
         if not isinstance(module, UnitNoiseLinear):
-            h = module.forward_with(h[None], some(draws[module], s, 1))[0]
+            h = module.forward_with(h[None], slice_draws(draws[module], s, 1))[0]
             continue
         kept, xi = _kept(draws[module][s, 0])
         weight, bias = module.weight, module.bias
@@ -59,10 +59,10 @@ def sub_network(modules: list[nn.Module], draws: dict, s: int, h: Tensor) -> Ten
     return h[None]
 
 
-def some(draw: Draw, start: int, n: int) -> Draw:
+def slice_draws(draw: Draw, start: int, n: int) -> Draw:
     """Samples ``start`` to ``start + n`` of a draw; that of a block is a tuple of draws."""
     if isinstance(draw, tuple):
-        return tuple(some(part, start, n) for part in draw)
+        return tuple(slice_draws(part, start, n) for part in draw)
     return draw[start : start + n]
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from bdl_lessons.core import BLUE, GREY, INK, RED, tint
 from bdl_lessons.datasets import diabetes
 from bdl_lessons.evaluation import regression_parts
-from bdl_lessons.evaluation.gradient_variance import Estimator, VarianceParts
+from bdl_lessons.evaluation.stochastic_gradients import Estimator, VarianceParts
 from bdl_lessons.panels.engine import Choice, Panel, Slider, Update
 
 BATCH_SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)

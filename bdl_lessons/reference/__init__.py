@@ -6,7 +6,7 @@ Imports: probability.
 from bdl_lessons.reference.gaussian_vi import fit_gaussian, gauss_hermite, gaussian_elbo
 from bdl_lessons.reference.gp import GaussianProcess, gp_posterior
 from bdl_lessons.reference.grid_posterior import GridPosterior
-from bdl_lessons.reference.hmc import effective_sample_size, hmc, split_r_hat
+from bdl_lessons.reference.mcmc import effective_sample_size, hmc, split_r_hat
 from bdl_lessons.reference.kernels import (
     CosKernel, ErfKernel, NNGPKernel, ReLUKernel, cos_expectation, erf_expectation,
     relu_expectation,

@@ -17,7 +17,8 @@ from collections import defaultdict
 from datetime import date, datetime
 from pathlib import Path
 
-from bdl_lessons.core.files import DATA, replacing
+from bdl_lessons.core.files import DATA
+from reproductions.files import replacing
 
 SOURCE_SHA256 = "16695fa2786e53414e5a6b54767a3fdf5de99cfbc68617f69d1362d92776a92f"
 HEADER = f"""\

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bdl_lessons import datasets
 from bdl_lessons.core import device
-from bdl_lessons.core.device import float64
+from bdl_lessons.core.devices import float64
 from bdl_lessons.datasets import Classification
 from bdl_lessons.evaluation import (
     accuracy,

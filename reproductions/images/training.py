@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.core.device import float64
+from bdl_lessons.core.devices import float64
 from bdl_lessons.evaluation import log_mean_probs, nll
 from bdl_lessons.inference import adam, fit, predict, sgd
 from bdl_lessons.models import Deterministic, Network, alexnet, initialise, lenet5_classic

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bdl_lessons.core.files import replacing
+from reproductions.files import replacing
 from bdl_lessons.panels.arrays import FOLDER
 
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 from bdl_lessons.core import BLUE, GREY, RED, markdown
-from bdl_lessons.core.device import cpu_threads
+from bdl_lessons.core.devices import cpu_threads
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets.records import Record
 from bdl_lessons.models import initialise, mlp

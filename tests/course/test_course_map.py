@@ -1,7 +1,7 @@
 import matplotlib.pyplot as plt
 
-from bdl_lessons.core.figure_rules import problems
 from bdl_lessons.course.course_map import ARROWS, ROWS, course_map
+from tools.figure_rules import problems
 from tools.metadata import lessons
 
 

@@ -29,11 +29,12 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 import reproductions
-from bdl_lessons.core.device import device, gpu_facts
+from bdl_lessons.core.devices import device
 from bdl_lessons.core.random import dropout_noise
 from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched, predict
 from bdl_lessons.models import BayesByBackprop, Deterministic, StructuredDropout, initialise, lenet5
 from reproductions import runner
+from reproductions.machine import gpu_facts
 from reproductions.posteriors.slang import fit_slang
 from reproductions.records import append_record
 from tests.device.calculations import METHODS, everything, labels, network, uniform

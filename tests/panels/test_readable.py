@@ -6,8 +6,8 @@ import pkgutil
 import pytest
 
 from bdl_lessons import panels
-from bdl_lessons.core.figure_rules import problems
 from bdl_lessons.core.plot_style import new_figure, style
+from tools.figure_rules import problems
 from tools.metadata import lessons
 
 SHOWN = " ".join(cell.source for lesson in lessons() for cell in lesson.cells("panel"))

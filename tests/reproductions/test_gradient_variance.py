@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.evaluation.gradient_variance import Estimator
+from bdl_lessons.evaluation.stochastic_gradients import Estimator
 from reproductions import gradient_variance
 
 CONFIG = {**gradient_variance._QUICK, "width": 5}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from bdl_lessons.core.files import replacing
+from reproductions.files import replacing
 from tools.web import page, store
 
 _SHOWN = re.compile(r"<panel ([\w-]+):")

@@ -13,9 +13,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from bdl_lessons import panels
-from bdl_lessons.core.device import cpu_threads
-from bdl_lessons.core.files import DATA, ROOT, read_checked, write_checked
+from bdl_lessons.core.devices import cpu_threads
+from bdl_lessons.core.files import DATA, ROOT
 from bdl_lessons.panels.engine import Panel
+from reproductions.files import read_checked, write_checked
 from tools.web.recording import record, verify
 
 FOLDER = ROOT / "build" / "panels"

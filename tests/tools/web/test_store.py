@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bdl_lessons.core.device import cpu_threads
-from bdl_lessons.core.files import write_checked
+from bdl_lessons.core.devices import cpu_threads
 from bdl_lessons.panels.engine import Panel
+from reproductions.files import write_checked
 from tools.web import page, store
 from tools.web.recording import MOST_SETTINGS, record, verify
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bdl_lessons.core import clock, device
-from bdl_lessons.core.device import cpu_threads
+from bdl_lessons.core.devices import cpu_threads
 
 
 @pytest.fixture

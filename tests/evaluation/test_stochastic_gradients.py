@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons.evaluation import gradient_variance, noisy_outputs, regression_parts
-from bdl_lessons.evaluation.gradient_variance import VarianceParts
+from bdl_lessons.evaluation.stochastic_gradients import VarianceParts
 from bdl_lessons.models import BayesByBackprop, initialise, mlp
 
 N, K, TAU = 7, 3, 1.7

@@ -2,7 +2,8 @@ import os
 
 import pytest
 
-from bdl_lessons.core.files import DATA, NOTEBOOKS, read_checked, replacing, write_checked
+from bdl_lessons.core.files import DATA, NOTEBOOKS
+from reproductions.files import read_checked, replacing, write_checked
 
 
 def test_the_new_content_takes_the_place_of_the_old(tmp_path):

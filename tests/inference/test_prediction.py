@@ -22,7 +22,7 @@ P_DROP = 0.3
 PLAIN, DROP = Deterministic(), BinaryDropout(P_DROP)
 
 # the name of the module is also a function
-module = importlib.import_module("bdl_lessons.inference.predict")
+module = importlib.import_module("bdl_lessons.inference.prediction")
 
 
 def generator(seed=0):

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -55,23 +52,6 @@ def _message(wanted: str, trouble: str) -> str:
         f"device {wanted!r} {trouble}. Available here: {', '.join(_available())}. "
         "Set BDL_DEVICE to one of these, or unset it to let the package choose."
     )
-
-
-def gpu_facts(on: torch.device) -> dict[str, Any]:
-    """What of a CUDA device may change results: its driver, libraries and TF32; else nothing."""
-    if on.type != "cuda":
-        return {}
-    driver = Path("/proc/driver/nvidia/version")
-    found = re.search(r"Module\D*([\d.]+)", driver.read_text()) if driver.exists() else None
-    return {
-        "driver": found[1] if found else "unknown",
-        "cuda": torch.version.cuda,
-        "cudnn": torch.backends.cudnn.version(),
-        "tf32": {
-            "products": torch.backends.cuda.matmul.allow_tf32,
-            "convolutions": torch.backends.cudnn.allow_tf32,
-        },
-    }
 
 
 def float64(x: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core import validation
-from bdl_lessons.core.device import float64
+from bdl_lessons.core.devices import float64
 from bdl_lessons.core.validation import typechecked
 from bdl_lessons.models import Network
 

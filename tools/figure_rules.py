@@ -1,7 +1,7 @@
 """What a figure needs so that a lecture hall can read it; each rule yields what is wrong.
 
-``show`` enforces the rules where ``BDL_CHECK_FIGURES`` is set: when lessons are rebuilt or
-compared, but not when a reader changes a figure.
+``bdl_lessons.core.show`` applies them where ``BDL_CHECK_FIGURES`` names this module: when lessons
+are rebuilt or compared, but not when a reader changes a figure.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from bdl_lessons.core import validation
 from bdl_lessons.core.validation import typechecked
-from bdl_lessons.inference.predict_fast import before_noise, drops_units, some, sub_network
+from bdl_lessons.inference.predict_fast import before_noise, drops_units, slice_draws, sub_network
 from bdl_lessons.models import Network, Sampling, StochasticLayer
 from bdl_lessons.models.layers.base import check_sampling
 from bdl_lessons.models.layers.unit_noise import UnitNoiseLayer
@@ -155,7 +155,7 @@ def _stacked(
     h = h.expand(n_draws, *h.shape)
     for module in modules:
         if module in draws:
-            h = module.forward_with(h, some(draws[module], int(chunk[0]), n_draws))
+            h = module.forward_with(h, slice_draws(draws[module], int(chunk[0]), n_draws))
         elif isinstance(module, StochasticLayer):
             h = module(h, "per_example", generator)
         else:
