@@ -22,7 +22,7 @@ from bdl_lessons.datasets import CAFFE_SCALE, mnist
 from bdl_lessons.datasets.records import Record
 from bdl_lessons.datasets.rotation import rotated
 from bdl_lessons.evaluation import error_percent, mutual_information, predictive_entropy
-from bdl_lessons.inference import fit, inverse_decay, predict, predict_mean, sgd
+from bdl_lessons.inference import fit, inverse_decay, predict, sgd
 from bdl_lessons.models import BinaryDropout, Network, initialise, lenet5
 from reproductions.checkpoint import Checkpoint
 from reproductions.experiment import Experiment, Trial, TrialResult
@@ -82,7 +82,7 @@ def run(trial: Trial) -> TrialResult:
     )
     x_test, y_test = (data.x_test * CAFFE_SCALE).to(on), data.y_test.to(on)
     n_samples = config["n_samples"]
-    probs = predict_mean(net, x_test, n_samples, lambda f: f.softmax(-1), generator=generator)
+    probs = predict(net, x_test, n_samples, generator=generator).softmax(-1).mean(0)
 
     indices = (y_test == 1).nonzero()[: config["n_ones"], 0]
     ones = x_test[indices]

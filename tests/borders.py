@@ -114,6 +114,7 @@ def training() -> dict[str, Any]:
         "kl_weight": 1.0,
         "sampling": "per_example",
         "schedule": None,
+        "progress": False,
     }
 
 
@@ -356,19 +357,6 @@ BORDERS = [
             "n_samples": 2,
             "sampling": "shared",
             "generator": generator(),
-            "chunk_rows": 3,
-        },
-    ),
-    Border(
-        inference.predict_mean,
-        lambda: {
-            "model": network(),
-            "x": normal(6, 4),
-            "n_samples": 2,
-            "function": torch.exp,
-            "sampling": "shared",
-            "generator": generator(),
-            "chunk_rows": 3,
         },
     ),
     Border(
@@ -518,7 +506,6 @@ PLAIN = {
     "inference": {
         "PrunedNetwork": "made by zero_pruned and to_sparse",
         "Run": "a container",
-        "optimize": "the loop of fit and fit_batched",
         "layer_log_alpha": "an attribute of a layer",
     },
     "evaluation": dict.fromkeys(

@@ -14,7 +14,7 @@ LIMITS = {
     "bdl_lessons/probability": 1_240,
     "bdl_lessons/models": 1_810,
     "bdl_lessons/reference": 1_080,
-    "bdl_lessons/inference": 910,
+    "bdl_lessons/inference": 885,
     "bdl_lessons/evaluation": 810,
     "bdl_lessons/panels": 2_730,
     "bdl_lessons/exercises": 4_700,

@@ -222,7 +222,7 @@ def same_dtype(name: str, value: Tensor, other: str, reference: Tensor) -> None:
     if found != wanted:
         raise TypeError(
             f"{name} must have the dtype and device of {other}, {wanted[0]} on {wanted[1]}, "
-            f"got {found[0]} on {found[1]}"
+            f"got {found[0]} on {found[1]}: {name}.to({wanted[1]!r}, {wanted[0]}) has them"
         )
 
 

@@ -4,10 +4,14 @@ Imports: models.
 """
 
 from bdl_lessons.inference.batched_networks import BatchedNetworks, fit_batched, predict_batched
-from bdl_lessons.inference.prediction import predict, predict_mean
+from bdl_lessons.inference.prediction import predict
 from bdl_lessons.inference.prune import (
     PrunedNetwork, compression, layer_log_alpha, sparsity, to_sparse, zero_pruned,
 )
-from bdl_lessons.inference.train import (
-    OptimizerFactory, Run, adam, fit, inverse_decay, optimize, sgd,
-)
+from bdl_lessons.inference.train import OptimizerFactory, Run, adam, fit, inverse_decay, sgd
+
+__all__ = [
+    "BatchedNetworks", "OptimizerFactory", "PrunedNetwork", "Run", "adam", "compression", "fit",
+    "fit_batched", "inverse_decay", "layer_log_alpha", "predict", "predict_batched", "sgd",
+    "sparsity", "to_sparse", "zero_pruned",
+]

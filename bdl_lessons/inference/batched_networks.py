@@ -18,7 +18,14 @@ from torch.func import functional_call, stack_module_state
 from bdl_lessons.core import validation
 from bdl_lessons.core.autograd import vmap
 from bdl_lessons.core.validation import typechecked
-from bdl_lessons.inference.train import KLWeight, OptimizerFactory, minibatches, optimize, with_kl
+from bdl_lessons.inference.train import (
+    KLWeight,
+    OptimizerFactory,
+    check_types,
+    minibatches,
+    optimize,
+    with_kl,
+)
 from bdl_lessons.models import Network, Sampling, StochasticLayer
 from bdl_lessons.models.layers.base import check_sampling
 
@@ -31,6 +38,11 @@ class BatchedNetworks:
     Raises:
         ValueError: if there is no network, their modules or the names or shapes of their
             parameters differ, or a layer is random in one of them and not in another.
+
+    >>> from bdl_lessons.models import BinaryDropout, mlp
+    >>> three = BatchedNetworks([mlp((4, 8, 2), BinaryDropout(p)) for p in (0.1, 0.2, 0.5)])
+    >>> three(torch.ones(3, 20, 4), "mean").shape, three.kl().shape
+    (torch.Size([3, 20, 2]), torch.Size([3]))
     """
 
     @typechecked
@@ -101,6 +113,7 @@ def fit_batched(
     kl_weight: KLWeight = 1.0,
     sampling: Sampling = "per_example",
     schedule: Callable[[int], float] | None = None,
+    progress: bool = False,
 ) -> Tensor:
     """Train all networks in place; returns the loss of each before each step, ``(n_steps, M)``.
 
@@ -117,13 +130,22 @@ def fit_batched(
     Raises:
         TypeError, ValueError: if shapes differ, or ``n_steps`` or ``batch_size`` cannot be.
         FloatingPointError: if a loss is NaN or infinite; the message names the step.
+
+    >>> from torch.nn.functional import cross_entropy
+    >>> from bdl_lessons.models import BinaryDropout, mlp
+    >>> three = BatchedNetworks([mlp((4, 8, 2), BinaryDropout(0.1)) for _ in range(3)])
+    >>> from bdl_lessons.inference import adam
+    >>> x, y = torch.ones(3, 20, 4), torch.zeros(3, 20).long()
+    >>> how = {"n_steps": 5, "optimizer": adam(1e-3), "generator": torch.Generator()}
+    >>> fit_batched(three, x, y, cross_entropy, **how).shape
+    torch.Size([5, 3])
     """
     if x.shape[:2] != y.shape[:2] or len(x) != len(networks) or x.shape[1] == 0:
         raise ValueError(
             f"x and y must be (M, N, ...) with M = {len(networks)} and N > 0, "
             f"got {tuple(x.shape)} and {tuple(y.shape)}"
         )
-    validation.same_dtype("x", x, "the networks' parameters", next(networks.parameters()))
+    check_types(x, y, "the networks' parameters", next(networks.parameters()))
     validation.integer("n_steps", n_steps, 1)
     n_train, nll_of_each = x.shape[1], vmap(nll)
     batches = minibatches(x, y, batch_size, generator, batched=True)
@@ -135,7 +157,7 @@ def fit_batched(
             raise ValueError(f"nll must return a 0-dim mean, got {tuple(nll_mean.shape[1:])}")
         return with_kl(nll_mean, networks, n_train, kl_weight, step)
 
-    return optimize(networks.parameters(), loss_at, n_steps, optimizer, schedule)
+    return optimize(networks.parameters(), loss_at, n_steps, optimizer, schedule, progress=progress)
 
 
 @typechecked
@@ -159,11 +181,17 @@ def predict_batched(
     Raises:
         TypeError, ValueError: if ``n_samples`` or ``chunk_rows`` is no integer >= 1, or ``x`` is
             not finite or has no examples.
+
+    >>> from bdl_lessons.models import BinaryDropout, mlp
+    >>> three = BatchedNetworks([mlp((4, 8, 2), BinaryDropout(0.1)) for _ in range(3)])
+    >>> predict_batched(three, torch.ones(3, 20, 4), 100, generator=torch.Generator()).shape
+    torch.Size([100, 3, 20, 2])
     """
     validation.integer("n_samples", n_samples, 1)
     if x.dim() < 2 or x.shape[1] == 0:
         raise ValueError(f"x must be (M, B, ...) with B > 0, got {tuple(x.shape)}")
     validation.floating("x", x)
+    validation.same_dtype("x", x, "the networks' parameters", next(networks.parameters()))
     at_once = max(1, validation.integer("chunk_rows", chunk_rows, 1) // x.shape[1])
     draws = []
     for start in range(0, n_samples, at_once):

@@ -50,6 +50,10 @@ def layer_log_alpha(layer: WeightNoiseLayer) -> Tensor:
     Raises:
         TypeError: if the layer has no free ``log_sigma2`` for each weight.
         ValueError: if a weight is NaN or infinite.
+
+    >>> from bdl_lessons.models import SparseVD
+    >>> layer_log_alpha(SparseVD().linear(3, 2)).shape
+    torch.Size([2, 3])
     """
     if not (isinstance(layer, WeightNoiseLayer) and isinstance(layer.noise, AdditiveNoise)):
         raise TypeError(
@@ -63,14 +67,23 @@ def layer_log_alpha(layer: WeightNoiseLayer) -> Tensor:
 
 @typechecked
 def sparsity(model: Network, threshold: float = THRESHOLD) -> list[LayerSparsity]:
-    """Weights and kept weights of each layer, in order. Errors as in :func:`to_sparse`."""
+    """Weights and kept weights of each layer, in order. Errors as in :func:`to_sparse`.
+
+    >>> from bdl_lessons.models import SparseVD, mlp
+    >>> sparsity(mlp((4, 3), SparseVD(init_log_sigma2=-100.0)))
+    [LayerSparsity(name='0', n_weights=12, n_kept=12)]
+    """
     kept = {n: _kept(layer, threshold) for n, layer in _noisy_layers(model, threshold).items()}
     return [LayerSparsity(name, keep.numel(), int(keep.sum())) for name, keep in kept.items()]
 
 
 @typechecked
 def compression(layers: list[LayerSparsity]) -> float:
-    """All weights over kept weights, as the papers count: no biases, no storage of positions."""
+    """All weights over kept weights, as the papers count: no biases, no storage of positions.
+
+    >>> compression([LayerSparsity("0", n_weights=900, n_kept=90), LayerSparsity("2", 100, 10)])
+    10.0
+    """
     return sum(layer.n_weights for layer in layers) / max(1, sum(layer.n_kept for layer in layers))
 
 
@@ -79,6 +92,10 @@ def zero_pruned(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
     """A network of plain layers with the mean weights, those at or above the threshold set to 0.
 
     Same shapes and same storage as before: what :func:`to_sparse` must agree with. Errors as there.
+
+    >>> from bdl_lessons.models import SparseVD, mlp
+    >>> zero_pruned(mlp((4, 5, 3), SparseVD()), threshold=-100.0)[0].weight.count_nonzero().item()
+    0
     """
     return _pruned(model, threshold, _plain)
 
@@ -95,6 +112,11 @@ def to_sparse(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
     Raises:
         TypeError: if ``model`` is no Network, or a stochastic layer has no ``log_sigma2``.
         ValueError: if ``threshold`` is NaN, there is nothing to prune, or a weight is NaN.
+
+    >>> from bdl_lessons.models import SparseVD, mlp
+    >>> sparse = to_sparse(mlp((4, 5, 3), SparseVD()), threshold=math.inf)
+    >>> len(sparse[0].values), sparse(torch.ones(7, 4)).shape
+    (20, torch.Size([7, 3]))
     """
     return _pruned(model, threshold, _sparse)
 
@@ -139,6 +161,9 @@ class PrunedNetwork(Network):
 
     An ordinary module in evaluation mode whose parameters require no gradient: the variances are
     gone, and training would bring the removed weights back, so ``fit`` refuses it.
+
+    >>> list(PrunedNetwork(nn.Linear(2, 1))(torch.ones(3, 2)).shape)
+    [3, 1]
     """
 
     def __init__(self, *modules: nn.Module) -> None:
@@ -159,10 +184,10 @@ class PrunedNetwork(Network):
 def _noisy_layers(model: Network, threshold: float) -> dict[str, WeightNoiseLayer]:
     if math.isnan(threshold):
         raise ValueError("threshold must be a number, got NaN")
-    found = {n: m for n, m in model._modules.items() if isinstance(m, StochasticLayer)}
-    if not found:
+    layers = {n: m for n, m in model._modules.items() if isinstance(m, StochasticLayer)}
+    if not layers:
         raise ValueError("model has no layer with log_alpha: there is nothing to prune")
-    return found
+    return layers
 
 
 def _pruned(model: Network, threshold: float, prune: Callable) -> PrunedNetwork:

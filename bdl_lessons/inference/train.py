@@ -33,6 +33,10 @@ _CHECK_EVERY = 100
 class Run:
     """Where a training run stands, for the ``callback`` of :func:`fit`.
 
+    >>> def report(run: Run) -> None:
+    ...     if run.done and run.done % 1000 == 0:
+    ...         print(f"{run.done} of {run.n_steps} steps, loss {run.losses[run.done - 1]:.2f}")
+
     Attributes:
         epoch: steps in an epoch; the order of the examples is drawn at its beginning.
         done: steps that were taken.
@@ -65,28 +69,46 @@ def fit(
     sampling: Sampling = "per_example",
     schedule: Callable[[int], float] | None = None,
     callback: Callback | None = None,
+    progress: bool = False,
 ) -> Tensor:
     """Train ``model`` in place; returns the loss before each step, ``(n_steps,)``, nats an example.
 
+    A network whose layers have fewer than about a thousand units trains no faster on several
+    threads, and many times slower while other programs use the processor: call
+    ``torch.set_num_threads(1)`` before.
+
     Args:
-        x, y: the training set, ``(N, ...)`` each, on the model's device.
-        nll: mean negative log-likelihood of a minibatch, ``nll(output, y)``: for instance
-            ``partial(gaussian_nll, tau=tau)`` or ``torch.nn.functional.cross_entropy``.
+        x, y: the training set, ``(N, ...)`` each, on the model's device; ``x``, and ``y`` where it
+            is no label, of the model's dtype: ``x.float()`` if you have not changed it.
+        nll: mean negative log-likelihood of a minibatch, ``nll(output, y)``. For real targets
+            ``partial(bdl_lessons.probability.gaussian_nll, tau=tau)`` with targets ``(N, L)``; for
+            labels ``0, 1, 2, …`` of classes ``torch.nn.functional.cross_entropy``.
         generator: draws the minibatches and the weights. Its device is where noise is drawn.
         optimizer: makes the optimizer from the parameters: ``adam(1e-3)``, ``sgd(1e-2)``.
         batch_size: examples in a minibatch, without replacement within an epoch; ``None``: all.
         kl_weight: factor on the KL; 0 is maximum likelihood. A function gives it for each step:
-            ``lambda step: kl_warmup(step, 0, 1000)``.
+            ``lambda step: min(1.0, step / 1000)``.
         sampling: which draw of the weights a step uses.
         schedule: factor on the learning rate at step i, e.g. ``inverse_decay(1e-4, 0.25)``.
         callback: is called with the :class:`Run` before the first step, when it may restore an
             earlier run by setting ``done`` and ``losses``, and after each step.
+        progress: whether to show a bar with the time that remains, which goes away at the end.
 
     Raises:
-        TypeError, ValueError: if lengths differ, ``x`` has another dtype or device than the
-            parameters, ``n_steps`` or ``batch_size`` cannot be, nothing in ``model`` can be
+        TypeError, ValueError: if lengths differ, ``x`` or ``y`` has another dtype or device than
+            the parameters, ``n_steps`` or ``batch_size`` cannot be, nothing in ``model`` can be
             trained, or ``nll`` returns more than one number.
         FloatingPointError: if the loss is NaN or infinite; the message names the step.
+
+    >>> from torch.nn.functional import cross_entropy
+    >>> from bdl_lessons.models import BinaryDropout, mlp
+    >>> network, generator = mlp((2, 16, 2), BinaryDropout(0.1)), torch.Generator().manual_seed(0)
+    >>> x = torch.randn(100, 2, generator=generator)
+    >>> y = (x[:, 0] > 0).long()
+    >>> how = {"n_steps": 200, "batch_size": 20, "optimizer": adam(1e-2), "generator": generator}
+    >>> losses = fit(network, x, y, cross_entropy, **how)
+    >>> bool(losses[-1] < losses[0])
+    True
     """
     n_train = len(x)
     if len(y) != n_train or n_train == 0:
@@ -94,7 +116,7 @@ def fit(
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not trained:
         raise ValueError("model has nothing to train: no parameter of it requires a gradient")
-    validation.same_dtype("x", x, "the model's parameters", trained[0])
+    check_types(x, y, "the model's parameters", trained[0])
     validation.integer("n_steps", n_steps, 1)
     batches = minibatches(x, y, batch_size, generator)
 
@@ -106,7 +128,17 @@ def fit(
         return with_kl(nll_mean, model, n_train, kl_weight, step)
 
     epoch = n_train // (batch_size or n_train)
-    return optimize(model.parameters(), loss_at, n_steps, optimizer, schedule, callback, epoch)
+    how = {"callback": callback, "epoch": epoch, "progress": progress}
+    return optimize(model.parameters(), loss_at, n_steps, optimizer, schedule, **how)
+
+
+def check_types(x: Tensor, y: Tensor, other: str, parameter: Tensor) -> None:
+    """Raise TypeError unless ``x``, and ``y`` too if it is no label, can meet the parameters."""
+    validation.same_dtype("x", x, other, parameter)
+    if y.is_floating_point():
+        validation.same_dtype("y", y, other, parameter)
+    elif y.device != x.device:
+        raise TypeError(f"y must be on the device of x, {x.device}, got {y.device}")
 
 
 def with_kl(
@@ -126,6 +158,7 @@ def optimize(
     schedule: Callable[[int], float] | None = None,
     callback: Callback | None = None,
     epoch: int = 1,
+    progress: bool = False,
 ) -> Tensor:
     """Minimise the sum of ``loss_at(step)``, ``(...)``; returns the losses, ``(n_steps, ...)``.
 
@@ -137,7 +170,12 @@ def optimize(
     run = Run(optimizer, scheduler, n_steps, epoch)
     if callback:
         callback(run)
-    for step in range(run.done, n_steps):
+    steps = range(run.done, n_steps)
+    if progress:
+        from tqdm.auto import tqdm
+
+        steps = tqdm(steps, initial=run.done, total=n_steps, unit="step", leave=False)
+    for step in steps:
         loss = loss_at(step)
         if run.losses is None:  # one block: small tensors that stay would splinter the memory
             run.losses = loss.new_empty(n_steps, *loss.shape)
@@ -168,39 +206,44 @@ def minibatches(
         batch_size: ``None`` or N: all examples in their order, and nothing is drawn.
 
     Raises:
-        TypeError, ValueError: if ``batch_size`` is no integer in 1..N.
+        TypeError, ValueError: at the first minibatch, if ``batch_size`` is no integer in 1..N.
     """
     n_train = x.shape[1 if batched else 0]
     if batch_size in (None, n_train):
-        return repeat((x, y))
+        yield from repeat((x, y))
     if validation.integer("batch_size", batch_size, 1) > n_train:
         raise ValueError(f"batch_size must be in 1..{n_train}, got {batch_size}")
-    return _minibatches(x, y, batch_size, generator, batched)
-
-
-def _minibatches(x, y, batch_size, generator, batched) -> Iterator[tuple[Tensor, Tensor]]:
     network = (torch.arange(len(x), device=x.device)[:, None],) if batched else ()
+    options = {"generator": generator, "device": generator.device}
+    n_used = n_train // batch_size * batch_size
     while True:
         if batched:
-            keys = torch.rand(x.shape[:2], generator=generator, device=generator.device)
-            order = keys.argsort(1)
+            order = torch.rand(x.shape[:2], **options).argsort(1)
         else:
-            order = torch.randperm(len(x), generator=generator, device=generator.device)
-        n_used = order.shape[-1] // batch_size * batch_size
+            order = torch.randperm(n_train, **options)
         for chosen in order[..., :n_used].to(x.device).split(batch_size, -1):
             yield x[*network, chosen], y[*network, chosen]
 
 
 @typechecked
 def adam(lr: float) -> OptimizerFactory:
-    """Adam in its fused form; ``lr``: the learning rate, >= 0."""
+    """Adam in its fused form; ``lr``: the learning rate, >= 0.
+
+    >>> fused_adam = adam(1e-3)([nn.Parameter(torch.zeros(2))])
+    >>> fused_adam.defaults["lr"]
+    0.001
+    """
     validation.non_negative("lr", lr)
     return lambda parameters: torch.optim.Adam(parameters, lr=lr, fused=True)
 
 
 @typechecked
 def sgd(lr: float, momentum: float = 0.9) -> OptimizerFactory:
-    """Gradient descent with momentum, both >= 0, in its fused form."""
+    """Gradient descent with momentum, both >= 0, in its fused form.
+
+    >>> sgd(0.1, momentum=0.5)([nn.Parameter(torch.zeros(2))]).defaults["momentum"]
+    0.5
+    """
     validation.non_negative("lr", lr)
     validation.non_negative("momentum", momentum)
     return lambda parameters: torch.optim.SGD(parameters, lr=lr, momentum=momentum, fused=True)
@@ -208,7 +251,12 @@ def sgd(lr: float, momentum: float = 0.9) -> OptimizerFactory:
 
 @typechecked
 def inverse_decay(gamma: float, power: float) -> Callable[[int], float]:
-    """Caffe's ``inv`` policy: the factor ``(1 + gamma * step) ** -power`` on the learning rate."""
+    """Caffe's ``inv`` policy: the factor ``(1 + gamma * step) ** -power`` on the learning rate.
+
+    >>> schedule = inverse_decay(gamma=0.5, power=1.0)
+    >>> [schedule(step) for step in (0, 2, 6)]
+    [1.0, 0.5, 0.25]
+    """
     validation.non_negative("gamma", gamma)
     validation.non_negative("power", power)
     return lambda step: (1 + gamma * step) ** -power

@@ -24,7 +24,6 @@ from bdl_lessons.inference import (
     fit_batched,
     predict,
     predict_batched,
-    predict_mean,
     sgd,
     sparsity,
     to_sparse,
@@ -87,11 +86,11 @@ def layer(method: str, kind: str, mode: str, on: torch.device, g: torch.Generato
 
 
 def training(method: str, on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
-    """Two steps of ``fit``, then ``predict`` in both modes, and the mean of probabilities."""
+    """Two steps of ``fit``, then ``predict`` in both modes."""
     net, x = network(METHODS[method], on), uniform((20, 6), on)
     options = {"optimizer": adam(1e-2), "batch_size": 10, "generator": g}
     losses = fit(net, x, labels(20, on), cross_entropy, n_steps=2, **options)
-    found = {"losses": losses, "mean": predict_mean(net, x, 2, torch.Tensor.exp, generator=g)}
+    found = {"losses": losses}
     for mode in ("per_example", "shared"):
         found[mode] = predict(net, x, 3, mode, generator=g)
     return found

@@ -42,6 +42,14 @@ def gen(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
+SQUARES = partial(gaussian_nll, tau=1.0)
+
+
+def train(members, x, y, nll=SQUARES, **changes):
+    settings = {"n_steps": 2, "generator": gen(), "optimizer": adam(0.0)}
+    return fit_batched(members, x, y, nll, **settings | changes)
+
+
 def networks(factory, n=3, widths=(4, 5, 2)):
     return [initialise(mlp(widths, factory), gen(seed)) for seed in range(n)]
 
@@ -75,30 +83,13 @@ def test_a_convolutional_network():
 def test_training_in_a_batch_is_training_one_at_a_time():
     taus, weights = [0.5, 2.0, 7.0], [0.0, 1.0, 10.0]
     x, y = torch.randn(3, 20, 4, generator=gen()), torch.randn(3, 20, 2, generator=gen(1))
-    nets = networks(Deterministic())
+    nets, how = networks(Deterministic()), {"n_steps": 30, "optimizer": adam(1e-2)}
     members = BatchedNetworks(nets)
-    together = fit_batched(
-        members,
-        x,
-        y,
-        gaussian_nll,
-        nll_args=(torch.tensor(taus),),
-        kl_weight=torch.tensor(weights),
-        n_steps=30,
-        generator=gen(),
-        optimizer=adam(1e-2),
-    )
+    of_each = {"nll_args": (torch.tensor(taus),), "kl_weight": torch.tensor(weights)}
+    together = train(members, x, y, gaussian_nll, **of_each, **how)
     for i, net in enumerate(nets):
-        alone = fit(
-            net,
-            x[i],
-            y[i],
-            partial(gaussian_nll, tau=taus[i]),
-            kl_weight=weights[i],
-            n_steps=30,
-            generator=gen(),
-            optimizer=adam(1e-2),
-        )
+        nll = partial(gaussian_nll, tau=taus[i])
+        alone = fit(net, x[i], y[i], nll, kl_weight=weights[i], generator=gen(), **how)
         torch.testing.assert_close(together[:, i], alone, rtol=1e-4, atol=1e-5)
         for ours, theirs in zip(members.network(i).parameters(), net.parameters(), strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
@@ -149,111 +140,97 @@ def test_an_epoch_shows_each_member_every_row_once_in_its_own_order(monkeypatch)
 
     monkeypatch.setattr(BatchedNetworks, "__call__", watched)
     x = torch.arange(6.0).view(1, 6, 1).expand(2, 6, 1)
-    fit_batched(
-        BatchedNetworks(networks(Deterministic(), 2, (1, 1))),
-        x,
-        x,
-        partial(gaussian_nll, tau=1.0),
-        n_steps=3,
-        batch_size=2,
-        generator=gen(),
-        optimizer=adam(1e-3),
-    )
+    members = BatchedNetworks(networks(Deterministic(), 2, (1, 1)))
+    train(members, x, x, n_steps=3, batch_size=2)
     order = torch.cat(seen, 1)[..., 0]
     assert order.sort(1).values.tolist() == [[0, 1, 2, 3, 4, 5]] * 2
     assert order[0].tolist() != order[1].tolist()
 
 
-def test_the_weight_of_the_kl_may_depend_on_the_step():
-    members = BatchedNetworks(networks(Deterministic(), 2))
+def nothing(output, y):
+    return output.mean() * 0
+
+
+def test_the_kl_has_a_weight_for_each_step_and_is_divided_by_the_training_set():
+    members = BatchedNetworks(networks(BinaryDropout(0.0), 2))
     kl = members.kl().detach()
-    x = torch.randn(2, 4, 4, generator=gen())
-    losses = fit_batched(
-        members,
-        x,
-        torch.zeros(2, 4, 2),
-        lambda output, y: output.mean() * 0,
-        n_steps=2,
-        generator=gen(),
-        optimizer=adam(0.0),
-        kl_weight=lambda step: 3.0 * step,
-    )
-    torch.testing.assert_close(losses, torch.stack([kl * 0, kl * 3 / 4]))
+    x, y = torch.randn(2, 8, 4, generator=gen()), torch.zeros(2, 8, 2)
+    losses = train(members, x, y, nothing, batch_size=2, kl_weight=lambda step: 3.0 * step)
+    torch.testing.assert_close(losses, torch.stack([kl * 0, kl * 3 / 8]))
+
+
+def test_the_noise_is_that_of_the_sampling():
+    """One input of 1, a weight of 1 and no bias: the outputs are xi, their variance p / keep."""
+    net = mlp((1, 1), BinaryDropout(0.2))
+    net[0].weight.data.fill_(1.0)
+    net[0].bias.data.zero_()
+    x = torch.ones(2, 20_000, 1)
+    members = BatchedNetworks([net, net])
+
+    def variance(output, y):
+        return output.var()
+
+    losses = train(members, x, x, variance, n_steps=1, kl_weight=0.0)
+    torch.testing.assert_close(losses, torch.full((1, 2), 0.25), rtol=0.05, atol=0)
+    assert (train(members, x, x, variance, n_steps=1, kl_weight=0.0, sampling="mean") == 0).all()
 
 
 def test_labels_of_classes():
     members = BatchedNetworks(networks(Deterministic(), 2))
     x = torch.randn(50, 4, generator=gen())
     y = (x[:, 0] > 0).long()
-    losses = fit_batched(
-        members,
-        x.expand(2, 50, 4),
-        y.expand(2, 50),
-        cross_entropy,
-        n_steps=200,
-        batch_size=10,
-        kl_weight=0.0,
-        generator=gen(),
-        optimizer=adam(3e-2),
-    )
+    options = {"n_steps": 200, "batch_size": 10, "kl_weight": 0.0, "optimizer": adam(3e-2)}
+    losses = train(members, x.expand(2, 50, 4), y.expand(2, 50), cross_entropy, **options)
     assert (losses[-20:].mean(0) < 0.2).all()
     assert (losses[0] > 0.4).all()
 
 
-def test_networks_must_fit_together():
-    with pytest.raises(ValueError, match="must not be empty"):
-        BatchedNetworks([])
-    with pytest.raises(ValueError, match="same layers"):
-        BatchedNetworks([mlp((4, 5, 2), BinaryDropout(0.1)), mlp((4, 6, 2), BinaryDropout(0.1))])
-    with pytest.raises(ValueError, match="random layers"):
-        BatchedNetworks([mlp((4, 2), BinaryDropout(0.1)), mlp((4, 2), Deterministic())])
+def pair(*factories, widths=((4, 5, 2),) * 2, activations=(nn.ReLU,) * 2):
+    return [mlp(*arguments) for arguments in zip(widths, factories, activations, strict=True)]
 
 
-@pytest.mark.parametrize("other", [nn.Tanh, lambda: nn.ELU(0.5)])
-def test_another_activation_is_refused(other):
-    nets = [mlp((4, 5, 2), BinaryDropout(0.1), kind) for kind in (nn.ELU, other)]
-    with pytest.raises(ValueError, match="same layers"):
+DROP = BinaryDropout(0.1)
+
+
+@pytest.mark.parametrize(
+    ("nets", "words"),
+    [
+        ([], "must not be empty"),
+        (pair(DROP, DROP, widths=((4, 5, 2), (4, 6, 2))), "same layers"),
+        (pair(DROP, Deterministic()), "random layers"),
+        (pair(DROP, DROP, activations=(nn.ELU, nn.Tanh)), "same layers"),
+        (pair(DROP, DROP, activations=(nn.ELU, partial(nn.ELU, 0.5))), "same layers"),
+    ],
+)
+def test_networks_must_fit_together(nets, words):
+    with pytest.raises(ValueError, match=words):
         BatchedNetworks(nets)
 
 
-def test_the_kl_is_divided_by_the_training_set_and_not_by_the_minibatch():
-    networks_ = BatchedNetworks(networks(BinaryDropout(0.0), 2))
-    losses = fit_batched(
-        networks_,
-        torch.zeros(2, 8, 4),
-        torch.zeros(2, 8, 2),
-        lambda output, y: output.mean() * 0,
-        n_steps=2,
-        batch_size=2,
-        generator=gen(),
-        optimizer=adam(0.0),
-    )
-    torch.testing.assert_close(losses, (networks_.kl().detach() / 8).expand(2, 2))
+X, Y = torch.zeros(3, 6, 4), torch.zeros(3, 6, 2)
 
 
-def test_bad_arguments_are_named():
-    members = BatchedNetworks(networks(Deterministic()))
-    x, y = torch.zeros(3, 6, 4), torch.zeros(3, 6, 2)
-    common = {"generator": gen(), "optimizer": adam(1e-3)}
-    with pytest.raises(ValueError, match="M = 3"):
-        fit_batched(members, x[0], y[0], partial(gaussian_nll, tau=1.0), n_steps=1, **common)
-    with pytest.raises(ValueError, match="n_steps"):
-        fit_batched(members, x, y, partial(gaussian_nll, tau=1.0), n_steps=0, **common)
-    with pytest.raises(ValueError, match=r"batch_size must be in 1\.\.6"):
-        fit_batched(
-            members, x, y, partial(gaussian_nll, tau=1.0), n_steps=1, batch_size=7, **common
-        )
-    with pytest.raises(TypeError, match="x must have the dtype"):
-        fit_batched(members, x.double(), y, partial(gaussian_nll, tau=1.0), n_steps=1, **common)
-    with pytest.raises(ValueError, match=r"nll must return a 0-dim mean, got \(6,\)"):
-        fit_batched(members, x, y, lambda f, y: (f - y)[:, 0], n_steps=1, kl_weight=0.0, **common)
-    with pytest.raises(ValueError, match="networks first"):
-        members(x[:2], "mean")
-    with pytest.raises(ValueError, match="n_samples"):
-        predict_batched(members, x, 0, generator=gen())
-    with pytest.raises(TypeError, match="n_samples"):
-        predict_batched(members, x, 2.5, generator=gen())
-    with pytest.raises(ValueError, match="x must be finite"):
-        predict_batched(members, x * math.nan, 2, generator=gen())
-    with pytest.raises(FloatingPointError, match="at step 0"):
-        fit_batched(members, x * math.nan, y, partial(gaussian_nll, tau=1.0), n_steps=1, **common)
+def predict_three(members, x, n_samples):
+    return predict_batched(members, x, n_samples, generator=gen())
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda m: train(m, X[0], Y[0]), ValueError, "M = 3"),
+        (lambda m: train(m, X, Y, n_steps=0), ValueError, "n_steps"),
+        (lambda m: train(m, X, Y, batch_size=7), ValueError, r"batch_size must be in 1\.\.6"),
+        (lambda m: train(m, X.double(), Y), TypeError, "x must have the dtype"),
+        (lambda m: train(m, X, Y.double()), TypeError, "y must have the dtype"),
+        (lambda m: train(m, X, Y, lambda f, y: f[:, 0]), ValueError, r"0-dim mean, got \(6,\)"),
+        (lambda m: train(m, X * math.nan, Y), FloatingPointError, "at step 0"),
+        (lambda m: m(X[:2], "mean"), ValueError, "networks first"),
+        (lambda m: predict_three(m, X, 0), ValueError, "n_samples"),
+        (lambda m: predict_three(m, X, 2.5), TypeError, "n_samples"),
+        (lambda m: predict_three(m, X * math.nan, 2), ValueError, "x must be finite"),
+        (lambda m: predict_three(m, X.double(), 2), TypeError, "x must have the dtype"),
+    ],
+)
+def test_bad_arguments_are_named(call, error, words):
+    with pytest.raises(error, match=words):
+        call(BatchedNetworks(networks(Deterministic())))

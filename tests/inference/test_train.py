@@ -20,6 +20,17 @@ def line(n=40):
     return x, x @ torch.tensor([[1.0], [-2.0], [0.5]], dtype=torch.float64)
 
 
+def train(model, *data, **changes):
+    """Losses of training on ``data``, by default on the line and without changing anything."""
+    x, y = data or line()
+    settings = {"n_steps": 4, "generator": generator(), "optimizer": sgd(0.0)}
+    return fit(model, x, y, **settings | {"nll": partial(gaussian_nll, tau=3.0)} | changes)
+
+
+def prior_of_two():
+    return mlp((3, 4, 1), BinaryDropout(0.0, 2.0)).double()
+
+
 def test_dropout_in_linear_regression_reaches_the_ridge_solution():
     """The optimum of ``nll + kl/N`` with input noise xi, E[xi]=1, Var[xi]=p/keep, in closed form:
     ``tau X'X + tau p/keep diag(X'X) + l^2/keep I``."""
@@ -27,41 +38,34 @@ def test_dropout_in_linear_regression_reaches_the_ridge_solution():
     x, y = line()
     model = Network(BinaryDropout(p_drop, length_scale).linear(3, 1)).double()
     torch.nn.init.zeros_(model[0].bias).requires_grad_(False)
-    big_x, big_y = x.repeat(500, 1), y.repeat(500, 1)
-    weight = 500.0  # the same prior for 500 times the data
-    fit(
-        model,
-        big_x,
-        big_y,
-        partial(gaussian_nll, tau=tau),
-        n_steps=500,
-        generator=generator(2),
-        optimizer=adam(0.1),
-        kl_weight=weight,
-        schedule=inverse_decay(0.05, 1.0),
-    )
-    gram = x.T @ x
-    keep = 1 - p_drop
+    options = {"nll": partial(gaussian_nll, tau=tau), "n_steps": 500, "optimizer": adam(0.1)}
+    options["kl_weight"] = 500.0  # the same prior for 500 times the data
+    train(model, x.repeat(500, 1), y.repeat(500, 1), schedule=inverse_decay(0.05, 1.0), **options)
+    gram, keep = x.T @ x, 1 - p_drop
     system = tau * (gram + p_drop / keep * gram.diag().diag())
     exact = torch.linalg.solve(system + length_scale**2 / keep * torch.eye(3), tau * x.T @ y)
     torch.testing.assert_close(model[0].weight.detach().T, exact, atol=0.02, rtol=0)
 
 
-def test_loss_is_nll_plus_weighted_kl_per_example():
-    x, y = line()
-    model = mlp((3, 4, 1), BinaryDropout(0.0, 2.0)).double()
-    expected = gaussian_nll(model(x, "mean"), y, 3.0) + 0.5 * model.kl() / len(x)
-    losses = fit(
-        model,
-        x,
-        y,
-        partial(gaussian_nll, tau=3.0),
-        n_steps=1,
-        generator=generator(),
-        optimizer=sgd(1e-3),
-        kl_weight=0.5,
-    )
-    torch.testing.assert_close(losses, expected.detach()[None])
+@pytest.mark.parametrize("batch_size", [None, 5, 10])
+def test_loss_is_nll_plus_weighted_kl_per_example_of_the_training_set(batch_size):
+    (x, y), model = line(), prior_of_two()
+    losses, kl = train(model, kl_weight=0.5, batch_size=batch_size), model.kl().detach()
+    without = train(model, kl_weight=0.0, batch_size=batch_size)
+    expected = (0.5 * kl / len(x)).expand(4)
+    torch.testing.assert_close(losses - without, expected, atol=1e-9, rtol=1e-9)
+    if batch_size is None:
+        nll = gaussian_nll(model(x, "mean"), y, 3.0)
+        torch.testing.assert_close(without, nll.detach().expand(4))
+
+
+def test_a_kl_weight_may_change_from_step_to_step():
+    model, steps = prior_of_two(), []
+    changing = train(model, kl_weight=lambda step: steps.append(step) or step / 2)
+    assert steps == [0, 1, 2, 3]
+    expected = torch.tensor([0.0, 0.5, 1.0, 1.5], dtype=torch.float64) * model.kl().detach() / 40
+    difference = changing - train(model, kl_weight=0.0)
+    torch.testing.assert_close(difference, expected, atol=1e-9, rtol=1e-9)
 
 
 def test_minibatches_visit_every_row_once_an_epoch():
@@ -71,127 +75,10 @@ def test_minibatches_visit_every_row_once_an_epoch():
         seen.extend(rows.tolist())
         return output.square().mean()
 
-    model = mlp((1, 2), Deterministic())
-    fit(
-        model,
-        torch.ones(12, 1),
-        torch.arange(12),
-        nll,
-        n_steps=8,
-        generator=generator(),
-        optimizer=sgd(1e-3),
-        batch_size=3,
-    )
+    data = torch.ones(12, 1), torch.arange(12)
+    train(mlp((1, 2), Deterministic()), *data, nll=nll, n_steps=8, batch_size=3)
     assert sorted(seen[:12]) == sorted(seen[12:]) == list(range(12))
     assert seen[:12] != seen[12:]
-
-
-def test_classes_are_learned_and_a_seed_repeats():
-    x = torch.randn(200, 2, generator=generator(3))
-    y = (x.sum(-1) > 0).long()
-    runs = []
-    for _ in range(2):
-        torch.manual_seed(0)
-        model = mlp((2, 16, 2), [BinaryDropout(0.0, 0.1), BinaryDropout(0.1, 0.1)])
-        runs.append(
-            fit(
-                model,
-                x,
-                y,
-                cross_entropy,
-                n_steps=150,
-                batch_size=50,
-                generator=generator(4),
-                optimizer=adam(1e-2),
-            )
-        )
-    torch.testing.assert_close(*runs)
-    assert runs[0][-20:].mean() < 0.5 * runs[0][:5].mean()
-    assert (model(x, "mean").argmax(-1) == y).float().mean() > 0.93
-
-
-def test_inverse_decay_is_caffes():
-    factor = inverse_decay(1e-4, 0.75)
-    assert factor(0) == 1
-    assert factor(10_000) == pytest.approx(2**-0.75)
-
-
-def test_a_diverged_loss_names_its_step():
-    x, y = line()
-    calls = iter(range(100))
-
-    def nll(output, target):
-        return output.square().mean() * (math.nan if next(calls) == 5 else 1)
-
-    with pytest.raises(FloatingPointError, match="nan at step 5"):
-        fit(
-            mlp((3, 2), Deterministic()).double(),
-            x,
-            y,
-            nll,
-            n_steps=9,
-            generator=generator(),
-            optimizer=sgd(1e-3),
-        )
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"n_steps": 0}, "n_steps"),
-        ({"n_steps": 1.5}, "n_steps"),
-        ({"batch_size": 41}, "batch_size"),
-        ({"batch_size": 0}, "batch_size"),
-        ({"batch_size": 2.5}, "batch_size"),
-        ({"y": torch.ones(3, 1)}, "same number N"),
-        ({"x": line()[0].float()}, "x must have the dtype .* torch.float64 .*got torch.float32"),
-        ({"nll": lambda f, y: (f - y).square()[:, 0], "kl_weight": 0}, "nll must return a 0-dim"),
-        ({"kl_weight": -1.0}, "kl_weight"),
-        ({"kl_weight": torch.ones(3)}, "kl_weight"),
-    ],
-)
-def test_bad_arguments_are_named(change, words):
-    x, y = line()
-    arguments = {"x": x, "y": y, "n_steps": 2, "generator": generator(), "optimizer": sgd(1e-3)}
-    arguments["nll"] = partial(gaussian_nll, tau=1.0)
-    with pytest.raises((TypeError, ValueError), match=words):
-        fit(mlp((3, 1), Deterministic()).double(), **arguments | change)
-
-
-def test_a_kl_weight_may_change_from_step_to_step():
-    x, y = line()
-    model = mlp((3, 4, 1), BinaryDropout(0.0, 2.0)).double()
-    kl, steps = model.kl().detach(), []
-
-    def losses(kl_weight):
-        settings = {"n_steps": 3, "generator": generator(), "optimizer": sgd(0.0)}
-        return fit(model, x, y, partial(gaussian_nll, tau=3.0), kl_weight=kl_weight, **settings)
-
-    difference = losses(lambda step: steps.append(step) or step / 2) - losses(0.0)
-    assert steps == [0, 1, 2]
-    expected = torch.tensor([0.0, 0.5, 1.0], dtype=torch.float64) * kl / len(x)
-    torch.testing.assert_close(difference, expected, atol=1e-9, rtol=1e-9)
-
-
-@pytest.mark.parametrize("batch_size", [None, 5, 10])
-def test_the_kl_is_divided_by_the_training_set_and_not_by_the_minibatch(batch_size):
-    x, y = line()
-    model = mlp((3, 4, 1), BinaryDropout(0.0, 2.0)).double()
-
-    def losses(kl_weight):
-        settings = {"n_steps": 4, "generator": generator(), "optimizer": sgd(0.0)}
-        nll = partial(gaussian_nll, tau=3.0)
-        return fit(model, x, y, nll, batch_size=batch_size, kl_weight=kl_weight, **settings)
-
-    expected = (model.kl().detach() / len(x)).expand(4)
-    torch.testing.assert_close(losses(1.0) - losses(0.0), expected, atol=1e-9, rtol=1e-9)
-
-
-def test_a_model_without_trainable_parameters_is_refused():
-    x, y = line()
-    model = mlp((3, 1), Deterministic()).double().requires_grad_(False)
-    with pytest.raises(ValueError, match="nothing to train"):
-        fit(model, x, y, gaussian_nll, n_steps=1, generator=generator(), optimizer=sgd(1e-3))
 
 
 def test_minibatches_of_one_network_and_of_several():
@@ -204,3 +91,89 @@ def test_minibatches_of_one_network_and_of_several():
     assert torch.cat([next(several)[0] for _ in range(2)], 1).tolist() == order.tolist()
     everything = minibatches(x, x, None, generator())
     assert next(everything)[0] is next(everything)[1] is x
+
+
+def test_classes_are_learned_and_a_seed_repeats():
+    x = torch.randn(200, 2, generator=generator(3))
+    y, runs = (x.sum(-1) > 0).long(), []
+    options = {"nll": cross_entropy, "n_steps": 150, "batch_size": 50, "optimizer": adam(1e-2)}
+    for _ in range(2):
+        torch.manual_seed(0)
+        model = mlp((2, 16, 2), [BinaryDropout(0.0, 0.1), BinaryDropout(0.1, 0.1)])
+        runs.append(train(model, x, y, generator=generator(4), **options))
+    torch.testing.assert_close(*runs)
+    assert runs[0][-20:].mean() < 0.5 * runs[0][:5].mean()
+    assert (model(x, "mean").argmax(-1) == y).float().mean() > 0.93
+
+
+def test_a_step_is_that_of_pytorchs_optimizer():
+    """Momentum, the schedule and gradients that start at zero, against the loop by hand."""
+    x, y = line()
+    models = [mlp((3, 1), Deterministic()).double() for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    schedule = inverse_decay(1.0, 1.0)
+    train(models[0], optimizer=sgd(0.01, 0.5), schedule=schedule, kl_weight=0.0)
+    velocity = [torch.zeros_like(parameter) for parameter in models[1].parameters()]
+    for step in range(4):
+        loss = gaussian_nll(models[1](x, "mean"), y, 3.0)
+        for i, slope in enumerate(torch.autograd.grad(loss, list(models[1].parameters()))):
+            velocity[i] = 0.5 * velocity[i] + slope
+        for parameter, change in zip(models[1].parameters(), velocity, strict=True):
+            parameter.data -= 0.01 / (1 + step) * change
+    for one, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_inverse_decay_is_caffes():
+    factor = inverse_decay(1e-4, 0.75)
+    assert factor(0) == 1
+    assert factor(10_000) == pytest.approx(2**-0.75)
+
+
+def test_a_bar_shows_the_steps_only_when_asked(capsys):
+    model = prior_of_two()
+    train(model)
+    assert capsys.readouterr() == ("", "")
+    train(model, progress=True)
+    bar = capsys.readouterr().err
+    assert "0/4" in bar
+    assert "step" in bar
+
+
+def test_a_diverged_loss_names_its_step():
+    calls = iter(range(100))
+
+    def nll(output, target):
+        return output.square().mean() * (math.nan if next(calls) == 5 else 1)
+
+    with pytest.raises(FloatingPointError, match="nan at step 5"):
+        train(mlp((3, 2), Deterministic()).double(), nll=nll, n_steps=9)
+
+
+X, Y = line()
+UNTRAINABLE = mlp((3, 1), Deterministic()).double().requires_grad_(False)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"n_steps": 0}, "n_steps"),
+        ({"n_steps": 1.5}, "n_steps"),
+        ({"batch_size": 41}, "batch_size"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"batch_size": 2.5}, "batch_size"),
+        ({"y": torch.ones(3, 1)}, "same number N"),
+        ({"x": X.float()}, r"x must have the dtype .* torch.float64 .*got torch.float32.*x\.to\("),
+        ({"y": Y.float()}, "y must have the dtype .* torch.float64 .*got torch.float32"),
+        ({"y": torch.ones(40, device="meta").long()}, "y must be on the device of x, cpu"),
+        ({"nll": lambda f, y: (f - y).square()[:, 0], "kl_weight": 0}, "nll must return a 0-dim"),
+        ({"kl_weight": -1.0}, "kl_weight"),
+        ({"kl_weight": torch.ones(3)}, "kl_weight"),
+        ({"model": UNTRAINABLE}, "nothing to train"),
+    ],
+)
+def test_bad_arguments_are_named(change, words):
+    arguments = {"model": mlp((3, 1), Deterministic()).double(), "x": X, "y": Y} | change
+    model, x, y = (arguments.pop(name) for name in ("model", "x", "y"))
+    with pytest.raises((TypeError, ValueError), match=words):
+        train(model, x, y, **arguments)

@@ -27,8 +27,13 @@ from reproductions.posteriors.slang import fit_slang, predict_slang
 from reproductions.posteriors.swag import predict_swag
 
 TRAINERS = (inference.fit, inference.fit_batched, fit_slang)
-PREDICTORS = (inference.predict, inference.predict_mean, inference.predict_batched)
-PREDICTORS += (mean_weights, predict_swag, predict_slang)
+PREDICTORS = (
+    inference.predict,
+    inference.predict_batched,
+    mean_weights,
+    predict_swag,
+    predict_slang,
+)
 
 
 @dataclass(frozen=True)

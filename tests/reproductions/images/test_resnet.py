@@ -85,10 +85,10 @@ def test_a_function_draw_is_one_function_at_every_row(layers):
     assert (own - own[:1]).abs().max() > 1e-2
 
 
-@pytest.mark.parametrize("n_rows", [3, 70])  # expanded batch, and one sample at a time
+@pytest.mark.parametrize("n_rows", [3, 3000])  # expanded batch, and one sample at a time
 def test_predict_draws_functions_through_blocks(n_rows):
     net, x = small(), torch.randn(n_rows, 2, 4, 4, generator=generator(6))
-    draws = predict(net, x, 9, "shared", generator=generator(7), chunk_rows=64)
+    draws = predict(net, x, 9, "shared", generator=generator(7))
     g = generator(7)
     noise = {m: m.sample_weights(9, g) for m in net if getattr(m, "is_random", False)}
     with torch.no_grad():
