@@ -19,8 +19,8 @@ LIMITS = {
     "bdl_lessons/panels": 2_730,
     "bdl_lessons/exercises": 4_700,
     "reproductions": 8_640,
-    "tools": 2_560,
-    "tests": 23_250,
+    "tools": 2_900,
+    "tests": 23_300,
 }
 
 

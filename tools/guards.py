@@ -15,9 +15,9 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from bdl_lessons.course.symbols import SYMBOLS
-from tools import generated, timing
+from tools import form, generated, timing
 from tools.lesson_plans import ROLES
-from tools.metadata import main_path, sections_of, summary
+from tools.metadata import sections_of, summary
 from tools.notebook import WIDGET_VIEW, text
 from tools.vocabulary import dialect
 
@@ -27,6 +27,7 @@ TAGS = {
     "exercise",
     "instructor",
     "hide-input",
+    "idea",
     "method",
     "nbval-ignore-output",
     "raises-exception",
@@ -35,8 +36,6 @@ SLIDES = {"slide", "subslide", "fragment", "skip", "notes", "-"}
 MODES = {"lecture", "pair", "solo"}
 HEADINGS = ("Predict", "Spot the bug", "Exercises", "Where this breaks", "Recap", "Going deeper")
 MAX_LINES, MAX_METHOD_LINES = 25, 15
-MAX_SLIDE_WORDS = 90
-LECTURE_MINUTES = (45, 55)
 NUMBER = re.compile(r"\d\.\d|\de-?\d")
 KNOWN = re.compile(r"^ok   |^\d\d\.\d |^Hint")
 PLOT = re.compile(r"\bshow\(|\.subplots\(")
@@ -53,11 +52,13 @@ PRIVATE_PATH = re.compile(r"/(?:home|root|Users|tmp)/|[A-Z]:\\\\Users")
 def problems(notebook: NotebookNode, path: Path) -> list[str]:
     """Everything that is wrong with the notebook, in the order of the guards below."""
     guards = [generated_text, execution, outputs, panels, tags, slides, times, size, sources]
-    guards += [links, code_cells, slide_words, terms, symbols]
+    guards += [links, code_cells, terms, symbols]
     if not path.name.startswith("90"):
         guards += [numbers, minutes]
     if path.name[:2] not in {"00", "90"}:
         guards.append(skeleton)
+    if form.has_form(path):
+        guards += [form.stage, form.slide_contents, form.slide_notes, form.code]
     return [f"{path.name}: {problem}" for guard in guards for problem in guard(notebook, path)]
 
 
@@ -121,7 +122,8 @@ def times(notebook: NotebookNode, path: Path) -> Iterator[str]:
     sections = [cell for cell in notebook.cells if cell.source.startswith("## ")]
     for cell in sections:
         timing = cell.metadata.get("bdl")
-        if not timing or set(timing) - {"role", "activity"} != {"minutes", "mode", "section"}:
+        known = {"role", "activity", "alone"}
+        if not timing or set(timing) - known != {"minutes", "mode", "section"}:
             yield f"{cell.id}: the section has no bdl metadata with minutes, mode and section"
             continue
         if unknown := set(timing.get("role", [])) - ROLES:
@@ -189,32 +191,18 @@ def minutes(notebook: NotebookNode, path: Path) -> Iterator[str]:
     timing.fill(timed)
     sections, measured = (sections_of(each.cells) for each in (notebook, timed))
     for stored, fresh in zip(sections, measured, strict=True):
-        if stored.minutes != fresh.minutes:
+        if (stored.minutes, stored.alone) != (fresh.minutes, fresh.alone):
             yield f"{stored.name}: {stored.minutes} min stored, {fresh.minutes} timed; run rebuild"
-    if (line := summary(sections)) not in notebook.cells[0].source:
-        yield f"the first cell must say '{line}'"
+    for line in (summary(sections), timing.RATES):
+        if line not in notebook.cells[0].source:
+            yield f"the first cell must say '{line}'"
     if path.name.startswith("00"):
         return
-    low, high = main_path(sections)
-    if not LECTURE_MINUTES[0] <= (low + high) / 2 <= LECTURE_MINUTES[1]:
-        yield f"the main path takes {low} to {high} minutes, it must be {LECTURE_MINUTES}"
     roles = [role for section in sections if not section.deeper for role in section.roles]
     if missing := ROLES - {*roles}:
-        yield f"no section on the main path has the role {', '.join(sorted(missing))}"
+        yield f"no section before the recap has the role {', '.join(sorted(missing))}"
     if not any(section.deeper for section in sections):
         yield "no section '## Going deeper' behind the recap"
-
-
-def slide_words(notebook: NotebookNode, path: Path) -> Iterator[str]:
-    words, first = 0, ""
-    for cell in [*_written(notebook), None]:
-        kind = cell.metadata.get("slideshow", {}).get("slide_type") if cell else "slide"
-        if kind in {"slide", "subslide"}:
-            if words > MAX_SLIDE_WORDS:
-                yield f"{first}: {words} words on one slide, the limit is {MAX_SLIDE_WORDS}"
-            words, first = 0, cell.id if cell else ""
-        if cell and cell.cell_type == "markdown" and kind not in {"skip", "notes"}:
-            words += timing.spoken_words(cell.source)
 
 
 def terms(notebook: NotebookNode, path: Path) -> Iterator[str]:

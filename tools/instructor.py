@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable
 
 from bdl_lessons.core import markdown
 from bdl_lessons.exercises.grader import of_lesson
-from tools.lesson_plans import expected_minutes, plan, total_minutes, two_sessions
+from tools import notebook, timing
+from tools import notes as lecturers_notes
+from tools.lesson_plans import expected_minutes, plan, two_sessions
 from tools.metadata import Lesson, Section, lessons, span
 
 _PANEL = re.compile(r"(\w+)\.panel\(")
@@ -24,36 +26,45 @@ def timetable() -> str:
 
 
 def lesson_plans() -> str:
-    """For each lesson what to teach in 45 minutes, with the clock, and what in 90 and twice 90.
+    """For each lesson what to teach in 45, 90 and two times 90 minutes, with the clock.
 
-    Every plan holds the opening question, its answer, the main result and the panel; question and
-    answer stand there in the words of the lesson. Lengths are expected minutes, the middle of each
-    section's range.
+    Every plan holds the opening question, its answer, the idea picture, the main result and the
+    panel; question and answer stand there in the words of the lesson. 45 and 90 minutes take from
+    the stage, two times 90 the whole page.
     """
-    return "\n\n".join(map(_plan_of, taught()))
+    return "\n\n".join([f"Minutes are {timing.RATES}.", *map(_plan_of, taught())])
 
 
 def _plan_of(lesson: Lesson) -> str:
-    short, long = plan(lesson, 45), plan(lesson, 90)
     first, second = two_sessions(lesson)
-    rows, clock = [], 0.0
-    for section in short:
-        begin, clock = clock, clock + expected_minutes(section)
-        mode = "going deeper" if section.deeper else section.mode
-        holds = ", ".join(sorted(section.roles))
-        rows.append([f"{begin:.0f}–{clock:.0f}", section.name, mode, holds and f"**{holds}**"])
-    added = [section for section in long if section not in short]
+    plans = {
+        "45 minutes": plan(lesson, 45),
+        "90 minutes": plan(lesson, 90),
+        "two times 90 minutes, first": first,
+        "two times 90 minutes, second": second,
+    }
     return "\n\n".join(
         [
             f"### {lesson.number} {lesson.title}",
             f"Question: {opening_question(lesson)}",
-            markdown.table(["minutes", "45 minutes: section", "mode", "holds"], rows),
+            *(_clock(name, sections) for name, sections in plans.items()),
             f"**Answer, in the lesson's own words.** {answer(lesson)}",
-            f"**In 90 minutes also:** {_names(added)}. **Twice 90 minutes:** the whole lesson, "
-            f"with a pause after “{first[-1].name}” ({total_minutes(first):.0f} + "
-            f"{total_minutes(second):.0f}).",
         ]
     )
+
+
+def _clock(name: str, sections: Iterable[Section]) -> str:
+    """A plan as a table: from when to when each section is taught, and what it holds."""
+    rows, clock = [], 0.0
+    for section in sections:
+        begin, clock = clock, clock + expected_minutes(section)
+        mode = "going deeper" if section.deeper else section.mode
+        holds = ", ".join(sorted(section.roles))
+        rows.append([f"{begin:.0f}–{clock:.0f}", section.name, mode, holds and f"**{holds}**"])
+    table = markdown.table(["minutes", "section", "mode", "holds"], rows)
+    if name == "45 minutes":
+        return f"**{name}**\n\n{table}"
+    return f"<details><summary>{name}</summary>\n\n{table}\n\n</details>"
 
 
 def opening_question(lesson: Lesson) -> str:
@@ -123,10 +134,18 @@ def known_errors() -> str:
 
 
 def notes() -> str:
-    """The lecturer's notes of all lessons."""
-    return _per_lesson(
-        lambda lesson: "\n\n".join(cell.source for cell in lesson.cells("instructor"))
-    )
+    """What a lecturer says at each slide, for all lessons."""
+    return _per_lesson(_notes_of)
+
+
+def _notes_of(lesson: Lesson) -> str:
+    made, said = notebook.read(lesson.path), lecturers_notes.of_lesson(lesson.path)
+    parts, heading = [cell.source for cell in lesson.cells("instructor")], ""
+    for number, cells in enumerate(lecturers_notes.slides(made), start=1):
+        heading = lecturers_notes.heading(cells) or heading
+        if cells[0].id in said:
+            parts.append(f"**{number}. {heading}.** {said[cells[0].id]}")
+    return "\n\n".join(parts)
 
 
 def _timetable_of(lesson: Lesson) -> str:
@@ -147,7 +166,3 @@ def _per_lesson(text_of: Callable[[Lesson], str]) -> str:
 def _fold(lesson: Lesson, text: str) -> str:
     heading = f"<b>{lesson.number}</b> {lesson.title}"
     return f"<details><summary>{heading}</summary>\n\n{text}\n\n</details>"
-
-
-def _names(sections: Iterable[Section]) -> str:
-    return " · ".join(section.name for section in sections)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tools.metadata import Lesson, Section
 
 _PRIORITY = {"lecture": 0, "pair": 1, "solo": 2}
-ROLES = frozenset({"question", "answer", "result", "panel"})  # what every plan contains
+ROLES = frozenset({"question", "answer", "result", "panel"})
+"""What every plan holds; and the idea picture, where a lesson has one."""
 
 
 def expected_minutes(section: Section) -> float:
@@ -23,11 +25,11 @@ def total_minutes(sections: Sequence[Section]) -> float:
 def plan(lesson: Lesson, minutes: float) -> tuple[Section, ...]:
     """The sections that fit into ``minutes``, in the order of the lesson.
 
-    First come those with a role: the opening question, its answer, the main result, the panel. Of
-    the others the main path comes before what stands behind the recap, lectures come before work
-    in pairs, and work in pairs before work alone; among equals the lesson's order decides. A
-    section that does not fit is left out, and a shorter one after it may still be taken; but what
-    stands behind the recap is taken only if the whole main path fits.
+    First come those with a role: the opening question, its answer, the idea picture, the main
+    result, the panel. Of the others the lecture comes before what stands behind the recap,
+    lectures come before work in pairs, and work in pairs before work alone; among equals the
+    lesson's order decides. A section that does not fit is left out, and a shorter one after it may
+    still be taken; but what stands behind the recap is taken only if the whole lecture fits.
     """
     sections = lesson.sections
     order = sorted(range(len(sections)), key=lambda i: (*_rank(sections[i]), i))
@@ -44,8 +46,11 @@ def plan(lesson: Lesson, minutes: float) -> tuple[Section, ...]:
 
 
 def two_sessions(lesson: Lesson) -> tuple[tuple[Section, ...], tuple[Section, ...]]:
-    """The whole lesson, cut between two sections where the sessions are most equally long."""
-    sections = tuple(lesson.sections)
+    """The whole page, cut between two sections where the sessions are most equally long."""
+    sections = tuple(
+        replace(section, minutes=(section.alone, section.alone)) if section.alone else section
+        for section in lesson.sections
+    )
     cuts = range(1, len(sections)) if len(sections) > 1 else [len(sections)]
     cut = min(cuts, key=lambda i: abs(total_minutes(sections[:i]) - total_minutes(sections[i:])))
     return sections[:cut], sections[cut:]

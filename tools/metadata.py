@@ -9,17 +9,21 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from nbformat import NotebookNode
+
 from bdl_lessons.core import markdown
 from bdl_lessons.core.files import NOTEBOOKS
+from tools.timing import RATES
 
 
 @dataclass(frozen=True)
 class Section:
     """A section of a lesson: its name, its minutes ``(low, high)`` and its mode of teaching.
 
-    ``roles`` says which it holds of the opening question, its answer, the main result and the
-    panel; ``deeper`` whether it stands behind the recap; ``text`` is what it says on its slides,
-    without folds, references and notes.
+    ``roles`` says which it holds of the opening question, its answer, the idea picture, the main
+    result and the panel; ``deeper`` whether it stands behind the recap; ``text`` is what it says
+    on its slides, without folds, references and notes; ``alone`` are the minutes of the whole
+    section for a person who reads it.
     """
 
     name: str
@@ -28,6 +32,7 @@ class Section:
     roles: frozenset[str] = frozenset()
     deeper: bool = False
     text: str = field(default="", compare=False)
+    alone: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,10 @@ def sections_of(cells: Iterable[Mapping]) -> list[Section]:
             deeper = source.startswith("## Going deeper")
             roles = frozenset(opened.get("role", ()))
             minutes = tuple(opened["minutes"])
-            found.append(Section(opened["section"], minutes, opened["mode"], roles, deeper))
+            name, mode, alone = opened["section"], opened["mode"], opened.get("alone", 0)
+            found.append(Section(name, minutes, mode, roles, deeper, alone=alone))
+        if found and "idea" in cell["metadata"].get("tags", []):
+            found[-1] = replace(found[-1], roles=found[-1].roles | {"idea"})
         slide = cell["metadata"].get("slideshow", {}).get("slide_type")
         if found and cell["cell_type"] == "markdown" and slide not in {"skip", "notes"}:
             shown = re.sub(r"<details>.*?</details>", "", source, flags=re.S)
@@ -92,12 +100,18 @@ def sections_of(cells: Iterable[Mapping]) -> list[Section]:
     return found
 
 
-def main_path(sections: Iterable[Section]) -> tuple[int, int]:
-    """Minutes of lecture and work in pairs up to the recap, least and most."""
+def lecture(sections: Iterable[Section]) -> tuple[int, int]:
+    """Minutes of the stage up to the recap, work in pairs included, least and most."""
     return _total(s for s in sections if s.mode != "solo" and not s.deeper)
 
 
 def alone(sections: Iterable[Section]) -> tuple[int, int]:
+    """Minutes of the page up to the recap, without the exercises."""
+    minutes = sum(s.alone for s in sections if s.mode != "solo" and not s.deeper)
+    return minutes, minutes
+
+
+def exercises(sections: Iterable[Section]) -> tuple[int, int]:
     """Minutes of the exercises, least and most."""
     return _total(s for s in sections if s.mode == "solo" and not s.deeper)
 
@@ -109,9 +123,21 @@ def going_deeper(sections: Iterable[Section]) -> tuple[int, int]:
 
 def summary(sections: list[Section]) -> str:
     """How long a lesson takes, in one line."""
-    parts = ((main_path, "main path"), (alone, "exercises"), (going_deeper, "going deeper"))
+    parts = (
+        (lecture, "lecture"),
+        (alone, "alone"),
+        (exercises, "exercises"),
+        (going_deeper, "going deeper"),
+    )
     times = ((total(sections), name) for total, name in parts)
     return " · ".join(f"{span(time)} min {name}" for time, name in times if time[1])
+
+
+def fill_title(notebook: NotebookNode) -> None:
+    """Write the minutes, and what they rest on, into the table of the first cell."""
+    row = f"| **Minutes** | {summary(sections_of(notebook.cells))}<br><small>{RATES}</small> |"
+    first = notebook.cells[0]
+    first.source = re.sub(r"^\| \*\*Minutes\*\* \|.*$", lambda _: row, first.source, flags=re.M)
 
 
 def lessons(folder: Path = NOTEBOOKS) -> list[Lesson]:
@@ -130,15 +156,15 @@ def lesson_table(folder: Path = NOTEBOOKS, link: str = "") -> str:
     rows = [
         [
             f"{lesson.number} [{lesson.title}]({link}{lesson.path.name})",
-            *(span(total(lesson.sections)) for total in (main_path, alone, going_deeper)),
+            *(span(t(lesson.sections)) for t in (lecture, alone, exercises, going_deeper)),
             str(len(lesson.cells("panel"))),
             str(len(lesson.cells("exercise"))),
         ]
         for lesson in lessons(folder)
     ]
-    return markdown.table(
-        ["lesson", "minutes", "exercises, min", "going deeper, min", "panels", "exercises"], rows
-    )
+    minutes = ["lecture, min", "alone, min", "exercises, min", "going deeper, min"]
+    table = markdown.table(["lesson", *minutes, "panels", "exercises"], rows)
+    return f"{table}\n\nMinutes are {RATES}."
 
 
 def _total(sections: Iterable[Section]) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-from tools import generated, guards, notebook, timing
+from tools import generated, guards, metadata, notebook, timing
 
 
 def rebuild_lesson(
@@ -36,6 +36,7 @@ def rebuild_lesson(
     seconds = time.perf_counter() - began
     if not path.name.startswith("90"):
         timing.fill(fresh)
+        metadata.fill_title(fresh)
     generated.fill(fresh)
     wrong = guards.problems(fresh, path)
     before, after = path.read_text(encoding="utf-8"), notebook.text(fresh)

@@ -6,7 +6,11 @@ import re
 import shutil
 from pathlib import Path
 
-from tools import notebook
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+
+from tools import form, instructor, metadata, notebook, notes
+from tools.timing import slide_type
 from tools.web import live
 
 _WEB = Path(__file__).with_name("vendor")
@@ -16,8 +20,10 @@ def write(lesson: Path, folder: Path) -> Path:
     """Write the slides of one lesson into ``folder``, and what they load into ``folder/web``.
 
     A slide starts at a cell of slide type ``slide`` or ``subslide``. Code of cells tagged
-    ``hide-input`` and cells of type ``skip`` are left out; notes are shown in the speaker's
-    window alone (key S); panels are live. Links to lessons lead to their slides.
+    ``hide-input`` and cells of type ``skip`` are left out; panels are live. The first slide shows
+    the title, the opening question and the idea picture; a continuation repeats the heading of its
+    section; notes are shown in the speaker's window alone (key S). Links to lessons lead to their
+    slides.
 
     Args:
         lesson: the notebook, with its outputs.
@@ -35,9 +41,57 @@ def write(lesson: Path, folder: Path) -> Path:
         exclude_output_prompt=True,
     )
     made = notebook.read(lesson)
+    _prepare(made, lesson)
     live.write_files(live.make_live(made, "web/panels"), folder / "web" / "panels")
     html, _ = exporter.from_notebook_node(made)
     shutil.copytree(_WEB, folder / "web", dirs_exist_ok=True)
     page = folder / f"{lesson.stem}.html"
     notebook.write(page, re.sub(r'(href="\d\d_\w+)\.ipynb', r"\1.html", html))
     return page
+
+
+def _prepare(made: NotebookNode, lesson: Path) -> None:
+    """Give every slide its heading and its note, and the first one its design, in place."""
+    spoken, section, slide, before = notes.of_lesson(lesson), "", "", []
+    for cell in made.cells:
+        kind = slide_type(cell)
+        if kind in {"slide", "subslide"}:
+            if slide in spoken:
+                before.append(_cell(spoken[slide], "notes", f"{slide}-note"))
+            slide = cell.id
+        if kind not in {"skip", "notes"} and cell.source.startswith("## "):
+            section = cell.source.splitlines()[0].removeprefix("## ")
+        elif kind == "subslide" and not re.match(r"#{1,3} ", cell.source) and section:
+            before.append(_cell(f'<h2 class="again">{section}</h2>', kind, f"{cell.id}-heading"))
+            cell.metadata["slideshow"]["slide_type"] = "-"
+        before.append(cell)
+    if slide in spoken:
+        before.append(_cell(spoken[slide], "notes", f"{slide}-note"))
+    title = metadata.Lesson(lesson)
+    made.metadata |= {"title": f"{title.number} · {title.title}", "form": form.has_form(lesson)}
+    if title.number not in {"00", "90"}:
+        before[0].source = _title(title, made)
+    made.cells = before
+
+
+def _title(lesson: metadata.Lesson, made: NotebookNode) -> str:
+    """The first slide: number, title, question, and the idea picture if the lesson has one."""
+    pictures = [
+        output.data["image/png"]
+        for cell in made.cells
+        if "idea" in cell.metadata.get("tags", [])
+        for output in cell.outputs
+        if "image/png" in output.get("data", {})
+    ]
+    picture = f'<img alt="" src="data:image/png;base64,{pictures[0].strip()}">' if pictures else ""
+    question = re.findall(r"\*\*([^*]+\?)\*\*", instructor.opening_question(lesson))[-1]
+    return (
+        f'<div class="title"><p class="number">{lesson.number}</p>\n\n# {lesson.title}\n\n'
+        f'<p class="question">{question}</p>\n{picture}</div>'
+    )
+
+
+def _cell(text: str, kind: str, cell_id: str) -> NotebookNode:
+    made = new_markdown_cell(text, metadata={"slideshow": {"slide_type": kind}})
+    made.id = cell_id
+    return made

@@ -1,4 +1,8 @@
-"""How long a lesson takes: its text read aloud, its formulas written, its pictures looked at."""
+"""How long a lesson takes: its text read aloud, its formulas written, its pictures looked at.
+
+The *stage* of a lesson is what a lecturer shows: the cells with a slide type other than ``skip``.
+The *page* is what a person alone reads: all cells.
+"""
 
 from __future__ import annotations
 
@@ -7,55 +11,98 @@ import re
 from nbformat import NotebookNode
 
 WORDS_PER_MINUTE = 130
-FORMULA_MINUTES, CODE_LINE_MINUTES, PICTURE_MINUTES = 0.25, 1 / 15, 0.75
+FORMULA_MINUTES, CODE_LINE_MINUTES, PICTURE_MINUTES, TABLE_MINUTES = 40 / 60, 6 / 60, 1.0, 25 / 60
+QUESTIONS = 1.05
+RATES = (
+    f"counted at {WORDS_PER_MINUTE} words a minute, {60 * FORMULA_MINUTES:.0f} s for a line of "
+    f"formula, {60 * CODE_LINE_MINUTES:.0f} s for a line of code, {60 * PICTURE_MINUTES:.0f} s for "
+    f"a picture and {60 * TABLE_MINUTES:.0f} s for a table of results, folds open, and "
+    f"{100 * (QUESTIONS - 1):.0f} % for questions"
+)
+"""What the minutes rest on, in words: it stands wherever they do."""
+
+
+def on_stage(cell: NotebookNode) -> bool:
+    """Whether a lecturer shows the cell."""
+    return slide_type(cell) not in {"skip", "notes"}
+
+
+def slide_type(cell: NotebookNode) -> str:
+    """The slide type of a cell, ``"skip"`` if it has none."""
+    return cell.metadata.get("slideshow", {}).get("slide_type", "skip")
 
 
 def sections(notebook: NotebookNode) -> list[list[NotebookNode]]:
     """The cells of each section; what stands before the first one belongs to it."""
-    found: list[list[NotebookNode]] = [[]]
+    parts: list[list[NotebookNode]] = [[]]
     for cell in notebook.cells:
-        if cell.source.startswith("## ") and any(c.source.startswith("## ") for c in found[-1]):
-            found.append([])
-        found[-1].append(cell)
-    return found
+        if cell.source.startswith("## ") and any(c.source.startswith("## ") for c in parts[-1]):
+            parts.append([])
+        parts[-1].append(cell)
+    return parts
 
 
 def fill(notebook: NotebookNode) -> None:
-    """Store the minutes of every lecture and pair section; those of work alone are estimates."""
+    """Store the minutes of every section but those of work alone, which are estimates.
+
+    ``minutes`` are those of the stage, behind the recap those of the page; ``alone`` those of the
+    page.
+    """
     for cells in sections(notebook):
-        timing = next((cell.metadata["bdl"] for cell in cells if "bdl" in cell.metadata), None)
-        if timing and timing["mode"] != "solo":
-            whole = max(1, round(minutes(cells) + timing.get("activity", 0)))
-            timing["minutes"] = [whole, whole]
+        opening = next((cell for cell in cells if "bdl" in cell.metadata), None)
+        if opening is None or opening.metadata["bdl"]["mode"] == "solo":
+            continue
+        timing = opening.metadata["bdl"]
+        activity = timing.get("activity", 0)
+        page = max(1, round(minutes(cells) + activity))
+        shown = max(1, round(minutes([cell for cell in cells if on_stage(cell)]) + activity))
+        whole = page if opening.source.startswith("## Going deeper") else shown
+        timing |= {"minutes": [whole, whole], "alone": page}
 
 
 def minutes(cells: list[NotebookNode]) -> float:
-    """Minutes to present the cells: words, displayed formulas, visible code and pictures.
+    """Minutes to present the cells: words, formulas, visible code, pictures and tables.
 
-    The line that imports a panel is not read out.
+    The line that imports a panel is not read out, nor is the table under the title.
     """
     total = 0.0
     for cell in cells:
-        if cell.metadata.get("slideshow", {}).get("slide_type") in {"skip", "notes"}:
-            continue
         if cell.cell_type == "markdown":
-            total += spoken_words(cell.source) / WORDS_PER_MINUTE
-            total += FORMULA_MINUTES * displayed_formulas(cell.source)
+            if slide_type(cell) != "notes" and not cell.source.startswith("# "):
+                total += spoken_words(cell.source) / WORDS_PER_MINUTE
+                total += FORMULA_MINUTES * displayed_formulas(cell.source)
             continue
-        if "hide-input" not in cell.metadata.get("tags", []):
-            lines = [line for line in cell.source.splitlines() if line.strip()]
-            spoken = [line for line in lines if not line.startswith("from bdl_lessons.panels ")]
-            total += CODE_LINE_MINUTES * len(spoken)
-        if any("image/png" in output.get("data", {}) for output in cell.outputs):
-            total += PICTURE_MINUTES
-    return total
+        total += CODE_LINE_MINUTES * len(visible_lines(cell))
+        total += PICTURE_MINUTES * has_picture(cell) + TABLE_MINUTES * n_tables(cell)
+    return QUESTIONS * total
+
+
+def visible_lines(cell: NotebookNode) -> list[str]:
+    """The lines of code that a reader sees, without the import of a panel."""
+    if cell.cell_type != "code" or "hide-input" in cell.metadata.get("tags", []):
+        return []
+    lines = [line for line in cell.source.splitlines() if line.strip()]
+    return [line for line in lines if not line.startswith("from bdl_lessons.panels ")]
+
+
+def has_picture(cell: NotebookNode) -> bool:
+    """Whether the cell shows a figure or a panel."""
+    return any("image/png" in output.get("data", {}) for output in cell.get("outputs", []))
+
+
+def n_tables(cell: NotebookNode) -> int:
+    """How many tables of results or checks the cell shows."""
+    return sum(
+        "text/html" in output.get("data", {})
+        or "text/markdown" in output.get("data", {})
+        or "ok   " in output.get("text", "")
+        for output in cell.get("outputs", [])
+    )
 
 
 def spoken_words(markdown: str) -> int:
-    """Words read aloud: no folds, no code, no displayed formulas; an inline formula is one word."""
-    text = re.sub(
-        r"<details>.*?</details>|```.*?```|\$\$.*?\$\$|<[^>]+>", " ", markdown, flags=re.S
-    )
+    """Words read aloud: no code, no displayed formulas; an inline formula is one word."""
+    text = re.sub(r"```.*?```|\$\$.*?\$\$|<[^>]+>", " ", markdown, flags=re.S)
     text = re.sub(r"\$[^$]+\$", " formula ", text)
     text = re.sub(r"\]\([^)]*\)", " ", text)
     return len(re.findall(r"[^\W_]+(?:['’.–-][^\W_]+)*", text))

@@ -2,7 +2,7 @@ import nbformat
 import pytest
 
 from tools import timing
-from tools.metadata import sections_of, summary
+from tools.metadata import fill_title
 
 new = nbformat.v4
 HEADINGS = ("Spot the bug", "Exercises", "Where this breaks", "Recap", "Going deeper: more")
@@ -13,8 +13,8 @@ def lesson():
     """A function that makes a small lesson in which no guard finds a fault."""
 
     def make(*code: str) -> nbformat.NotebookNode:
-        title = new.new_markdown_cell("# 01 · A subject: a claim\n\n| **Minutes** | SUMMARY |")
-        section = new.new_markdown_cell("## Predict\n\ntext")
+        title = new.new_markdown_cell("# 01 · A subject: a claim\n\n| **Minutes** | |")
+        section = new.new_markdown_cell("## Predict\n\n**What is it?**")
         section.metadata["bdl"] = {
             "minutes": [1, 1],
             "mode": "pair",
@@ -42,7 +42,7 @@ def lesson():
             cell.execution_count = count
         notebook = new.new_notebook(cells=cells)
         timing.fill(notebook)
-        title.source = title.source.replace("SUMMARY", summary(sections_of(cells)))
+        fill_title(notebook)
         return notebook
 
     return make

@@ -173,11 +173,7 @@ def guessed_minutes(notebook):
 
 
 def stated_minutes(notebook):
-    notebook.cells[0].source = notebook.cells[0].source.replace("min main path", "minutes")
-
-
-def too_long_for_a_lecture(notebook):
-    notebook.cells[1].metadata["bdl"].update(activity=60, minutes=[61, 61])
+    notebook.cells[0].source = notebook.cells[0].source.replace("min lecture", "minutes")
 
 
 def without_result(notebook):
@@ -190,16 +186,6 @@ def unknown_role(notebook):
 
 def nothing_deeper(notebook):
     notebook.cells[-1].source = "## More"
-
-
-def wordy_slide(notebook):
-    notebook.cells[1].source += " word" * 91
-
-
-def wordy_over_two_cells(notebook):
-    notebook.cells[-3].source += " word" * 60
-    notebook.cells[-2].source += " word" * 60
-    notebook.cells[-2].metadata["slideshow"]["slide_type"] = "fragment"
 
 
 def dialect(notebook):
@@ -255,12 +241,9 @@ FAULTS = {
     shown_float: "a number outside of check and ResultsTable: '0.97'",
     guessed_minutes: "(60, 60) min stored",
     stated_minutes: "the first cell must say",
-    too_long_for_a_lecture: "it must be (45, 55)",
-    without_result: "no section on the main path has the role result",
+    without_result: "no section before the recap has the role result",
     unknown_role: "unknown roles ['joke']",
     nothing_deeper: "no section '## Going deeper'",
-    wordy_slide: "words on one slide, the limit is 90",
-    wordy_over_two_cells: "words on one slide, the limit is 90",
     dialect: "'committee' in",
     unknown_symbol: "zeta'] in",
     symbol_of_a_later_lesson: "tau'] in",

@@ -13,7 +13,8 @@ def test_a_lesson_is_read_from_its_metadata(tmp_path):
     section = v4.new_markdown_cell("## One")
     section.metadata["bdl"] = {"minutes": [2, 3], "mode": "solo", "section": "One"}
     other = v4.new_markdown_cell("## Two")
-    other.metadata["bdl"] = {"minutes": [4, 8], "mode": "pair", "section": "Two", "role": ["panel"]}
+    other.metadata["bdl"] = {"minutes": [4, 8], "mode": "pair", "section": "Two"}
+    other.metadata["bdl"] |= {"role": ["panel"], "alone": 9}
     deeper = v4.new_markdown_cell("## Going deeper: three")
     deeper.metadata["bdl"] = {"minutes": [7, 7], "mode": "lecture", "section": "Three"}
     panel = v4.new_code_cell("panel", metadata={"tags": ["panel"]})
@@ -23,13 +24,15 @@ def test_a_lesson_is_read_from_its_metadata(tmp_path):
     assert (lesson.number, lesson.title) == ("03", "A claim")
     assert lesson.needs == ["01", "02"]
     assert metadata.summary(lesson.sections) == (
-        "4–8 min main path · 2–3 min exercises · 7 min going deeper"
+        "4–8 min lecture · 9 min alone · 2–3 min exercises · 7 min going deeper"
     )
     assert (len(lesson.cells("panel")), len(lesson.cells("exercise"))) == (1, 0)
     assert lesson.sections[1] == metadata.Section("Two", (4, 8), "pair", frozenset({"panel"}))
-    assert metadata.lesson_table(tmp_path, "notebooks/").splitlines()[-1] == (
-        "| 03 [A claim](notebooks/03_a_claim.ipynb) | 4–8 | 2–3 | 7 | 1 | 0 |"
-    )
+    table = metadata.lesson_table(tmp_path, "notebooks/")
+    assert "| 03 [A claim](notebooks/03_a_claim.ipynb) | 4–8 | 9 | 2–3 | 7 | 1 | 0 |\n" in table
+    assert table.endswith("5 % for questions.")
+    metadata.fill_title(made)
+    assert made.cells[0].source.startswith("# 03 · A claim"), "a title without a row stays"
 
 
 @pytest.mark.parametrize("lesson", metadata.lessons(), ids=lambda lesson: lesson.number)

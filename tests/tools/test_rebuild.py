@@ -58,10 +58,10 @@ def test_a_failing_cell_stops_and_nothing_is_written(path):
 
 
 def test_a_guard_keeps_a_faulty_lesson_from_being_written(path):
-    path.write_text(path.read_text().replace("min main path", "minutes"))
+    path.write_text(path.read_text().replace("## Recap", "## Goodbye"))
     before = path.read_bytes()
     wrong, _ = rebuild_lesson(path)
-    assert any("the first cell must say" in line for line in wrong)
+    assert any("sections missing: Recap" in line for line in wrong)
     assert path.read_bytes() == before
 
 

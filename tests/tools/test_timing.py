@@ -20,7 +20,7 @@ def cell(kind, source, slide_type="slide", tags=()):
         ("a mean $\\mathbb E[z_i] = 1$ of noise", 5),
         ("one $$a = b$$ two", 2),
         ("see <b>the</b> [next lesson](02_x.ipynb)", 4),
-        ("ask <details><summary>Answer</summary>\n\nbecause</details> me", 2),
+        ("ask <details><summary>Answer</summary>\n\nbecause</details> me", 4),
         ("code\n```python\nx = 1\n```\nhere", 2),
     ],
 )
@@ -43,27 +43,32 @@ def test_lines_of_displayed_formulas(text, lines):
 def test_minutes_add_up_what_is_shown():
     picture = cell("code", "show(figure)", tags=["hide-input"])
     picture.outputs = [new.new_output("display_data", {"image/png": "x"})]
+    table = cell("code", "x = 1\n" * 10)
+    table.outputs = [new.new_output("stream", text="ok   (1) the mean: 1 (expected 1 ± 0)")]
     cells = [
+        cell("markdown", "# 01 · A title\n\n" + "word " * 130),
         cell("markdown", "word " * 130),
         cell("markdown", "$$a$$"),
-        cell("code", "x = 1\n" * 15),
         picture,
-        cell("markdown", "word " * 1000, slide_type="skip"),
+        table,
         cell("markdown", "word " * 1000, slide_type="notes"),
     ]
-    assert minutes(cells) == pytest.approx(1 + 0.25 + 1 + 0.75)
+    assert minutes(cells) == pytest.approx(1.05 * (1 + 40 / 60 + 1 + 1 + 25 / 60))
 
 
-def test_fill_times_lectures_and_pairs_and_leaves_work_alone():
-    title = cell("markdown", "word " * 65)
-    lecture, pair, solo = (cell("markdown", "## x " + "word " * 128) for _ in range(3))
-    lecture.metadata["bdl"] = {"minutes": [9, 9], "mode": "lecture", "section": "a"}
-    pair.metadata["bdl"] = {"minutes": [9, 9], "mode": "pair", "section": "b", "activity": 3}
-    solo.metadata["bdl"] = {"minutes": [20, 40], "mode": "solo", "section": "c"}
-    notebook = new.new_notebook(cells=[title, lecture, pair, solo])
-    fill(notebook)
-    assert [c.metadata["bdl"]["minutes"] for c in (lecture, pair, solo)] == [
-        [1, 1],
-        [4, 4],
-        [20, 40],
+def test_fill_times_stage_and_page_and_leaves_work_alone():
+    def section(words, mode, slide_type="slide", name="x", **more):
+        made = cell("markdown", f"## {name} " + "word " * (words - 1), slide_type)
+        made.metadata["bdl"] = {"minutes": [20, 40], "mode": mode, "section": name, **more}
+        return made
+
+    lecture, pair = section(260, "lecture"), section(260, "pair", activity=3)
+    page = cell("markdown", "word " * 390, slide_type="skip")
+    deeper = section(390, "lecture", "skip", name="Going deeper")
+    solo = section(130, "solo")
+    fill(new.new_notebook(cells=[lecture, page, pair, solo, deeper]))
+    found = [
+        (c.metadata["bdl"]["minutes"][0], c.metadata["bdl"].get("alone"))
+        for c in (lecture, pair, solo, deeper)
     ]
+    assert found == [(2, 5), (5, 5), (20, None), (3, 3)]

@@ -1,0 +1,149 @@
+"""The rules of the stage: each is shown a lesson with exactly one fault, and must name it."""
+
+import ast
+
+import nbformat
+import pytest
+
+from tools import form, notes, slides
+
+new = nbformat.v4
+PICTURE = [new.new_output("display_data", {"image/png": "iVBORw0K"})]
+RULES = (form.stage, form.slide_contents, form.slide_notes, form.code)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "01_small.ipynb"
+
+
+def made_in(path):
+    """A lesson of four slides with their notes, in which no rule finds a fault."""
+    cells = [
+        new.new_markdown_cell("# 01 · A title"),
+        new.new_markdown_cell("## A question\n\n**What is it?**"),
+        new.new_code_cell("show(figure)", metadata={"tags": ["hide-input", "idea"]}),
+        new.new_markdown_cell("What the picture shows."),
+        new.new_code_cell("x = 1"),
+        new.new_markdown_cell("## Going deeper: more"),
+    ]
+    cells[2].outputs = PICTURE
+    for index, (cell, kind) in enumerate(
+        zip(cells, ["slide", "slide", "subslide", "-", "subslide", "skip"], strict=True)
+    ):
+        cell.id = f"01-{index:02}"
+        cell.metadata["slideshow"] = {"slide_type": kind}
+    for cell in (cells[1], cells[5]):
+        cell.metadata["bdl"] = {"minutes": [1, 1], "mode": "lecture", "section": "x", "alone": 1}
+    cells[1].metadata["bdl"]["role"] = ["question"]
+    (path.parent / "notes").mkdir(exist_ok=True)
+    (path.parent / "notes" / "01.md").write_text(
+        "".join(f"## 01-{index:02}\nSay {index}.\n\n" for index in (0, 1, 2, 4))
+    )
+    return new.new_notebook(cells=cells)
+
+
+def problems(notebook, path):
+    return [problem for rule in RULES for problem in rule(notebook, path)]
+
+
+def test_a_lesson_in_the_form_has_no_problem(path):
+    assert problems(made_in(path), path) == []
+
+
+def source(index, text, **more):
+    def change(notebook):
+        notebook.cells[index].source = text
+        notebook.cells[index].metadata.update(more)
+
+    return change
+
+
+def cut(index):
+    return lambda notebook: notebook.cells.pop(index)
+
+
+def kind(index, name):
+    return lambda notebook: notebook.cells[index].metadata["slideshow"].update(slide_type=name)
+
+
+FAULTS = {
+    "too long": (
+        lambda notebook: notebook.cells[1].metadata["bdl"].update(minutes=[51, 51]),
+        "the stage takes 51 to 51 minutes, at most 50",
+    ),
+    "too many slides": (
+        lambda notebook: notebook.cells.extend([notebook.cells[4]] * 21),
+        "the stage has 25 slides",
+    ),
+    "no idea": (source(2, "show(figure)", tags=["hide-input"]), "must have the tag 'idea'"),
+    "an idea without a picture": (
+        lambda notebook: notebook.cells[2].update(outputs=[]),
+        "must have the tag 'idea'",
+    ),
+    "deeper on stage": (kind(5, "slide"), "01-05: what stands behind the recap"),
+    "words": (source(1, "## A question\n\n" + "word " * 60), "62 words, at most 60"),
+    "formulas": (source(1, "## Five\n\n" + "$$a$$\n" * 5), "5 lines of formulas"),
+    "code": (source(4, "x = 1\n" * 13), "13 lines of code"),
+    "two things": (kind(4, "-"), "lines of code and pictures"),
+    "two pictures": (lambda n: n.cells[4].update(outputs=n.cells[2].outputs), "code and pictures"),
+    "a picture without a sentence": (cut(3), "a picture needs a sentence"),
+    "wide code": (source(4, f"x = {'1' * 80}"), "code of 84 columns"),
+    "no heading": (source(1, "**What is it?**"), "no heading"),
+    "no note": (kind(3, "subslide"), "01-03: no note"),
+    "a note too many": (kind(2, "-"), "01-02 opens no slide"),
+    "a note in a cell": (
+        source(3, "Say it.", tags=["instructor"]),
+        "stands in notebooks/notes, not in a cell",
+    ),
+    "much code": (
+        lambda n: [n.cells.insert(4, new.new_code_cell("x = 1\n" * 110))],
+        "111 lines of visible code",
+    ),
+    "two meanings": (source(4, "def x(): ...\nx = 1"), "the name 'x' has two meanings"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_named(path, name):
+    notebook = made_in(path)
+    change, message = FAULTS[name]
+    change(notebook)
+    found = problems(notebook, path)
+    assert any(message in problem for problem in found), found
+
+
+@pytest.mark.parametrize(
+    ("code", "is_readable"),
+    [
+        ("[x for x in y]", False),
+        ("z = [x for x in y]", True),
+        ("z = [x for y in [t for t in u] for x in y]", False),
+        ("z = {k: [x for x in v] for k, v in y}", False),
+        ("step % 10 or path.append(1)", False),
+        ("after = lambda step: path.append(step)", False),
+        ("key = lambda step: path[step]", True),
+        ("path.append(1)", True),
+    ],
+)
+def test_code_that_a_class_cannot_read(code, is_readable):
+    assert (not [*form.unreadable(ast.parse(code))]) == is_readable
+
+
+def test_a_note_belongs_to_one_slide(path):
+    made_in(path)
+    assert notes.of_lesson(path)["01-02"] == "Say 2."
+    file = path.parent / "notes" / "01.md"
+    file.write_text(file.read_text() + "## 01-02\nAgain.")
+    with pytest.raises(ValueError, match="two notes for 01-02"):
+        notes.of_lesson(path)
+
+
+def test_the_deck_has_a_designed_title_repeated_headings_and_notes(path):
+    path.write_text(nbformat.writes(made_in(path)))
+    page = slides.write(path, path.parent / "slides").read_text()
+    assert '<p class="question">What is it?</p>' in page
+    assert page.count('<h2 class="again">A question</h2>') == 2
+    assert page.count('<aside class="notes">') == 4
+    assert page.index("Say 2.") < page.index("Say 4.")
+    assert "Going deeper" not in page

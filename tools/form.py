@@ -1,0 +1,150 @@
+"""The form of a lesson's stage: its clock, its slides, their notes, and code a class can read."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from tools import notes, timing
+from tools.metadata import lecture, sections_of
+
+NOT_YET = {f"{number:02}" for number in range(1, 13)}
+"""Lessons that do not have the form yet."""
+STAGE_MINUTES, MAX_SLIDES = 50, 24
+MAX_WORDS, MAX_FORMULA_LINES, MAX_STAGE_LINES, MAX_COLUMNS = 60, 4, 12, 82
+MAX_PATH_LINES = 110
+_EFFECTS = {"append", "extend", "update", "add", "step", "backward"}
+
+
+def has_form(path: Path) -> bool:
+    """Whether the rules of this module are held against a lesson."""
+    return path.name[:2] not in NOT_YET | {"00", "90"}
+
+
+def stage(notebook: NotebookNode, path: Path) -> Iterator[str]:
+    """At most 50 minutes and 24 slides, one idea picture, nothing from behind the recap."""
+    low, high = lecture(sections_of(notebook.cells))
+    if (low + high) / 2 > STAGE_MINUTES:
+        yield f"the stage takes {low} to {high} minutes, at most {STAGE_MINUTES} are allowed"
+    slides = notes.slides(notebook)
+    if len(slides) > MAX_SLIDES:
+        yield f"the stage has {len(slides)} slides, at most {MAX_SLIDES} are allowed"
+    ideas = [cell for cell in notebook.cells if "idea" in cell.metadata.get("tags", [])]
+    if len(ideas) != 1 or not timing.has_picture(ideas[0]):
+        yield "one cell, which draws a picture, must have the tag 'idea'"
+    for cells in timing.sections(notebook):
+        if cells[0].source.startswith("## Going deeper"):
+            for cell in filter(timing.on_stage, cells):
+                yield f"{cell.id}: what stands behind the recap is on the page alone (type skip)"
+
+
+def slide_contents(notebook: NotebookNode, path: Path) -> Iterator[str]:
+    """A slide holds one thing: few words with formulas, code, or one picture."""
+    section = ""
+    for cells in notes.slides(notebook)[1:]:
+        name, texts = cells[0].id, [c for c in cells if c.cell_type == "markdown"]
+        section = notes.heading(cells) or section
+        if not section:
+            yield f"slide {name}: no heading, neither its own nor of its section"
+        counts = {
+            "words": (sum(timing.spoken_words(open_text(c.source)) for c in texts), MAX_WORDS),
+            "lines of formulas": (
+                sum(timing.displayed_formulas(c.source) for c in texts),
+                MAX_FORMULA_LINES,
+            ),
+            "lines of code": (sum(len(timing.visible_lines(c)) for c in cells), MAX_STAGE_LINES),
+            "pictures": (sum(map(timing.has_picture, cells)), 1),
+        }
+        for what, (count, most) in counts.items():
+            if count > most:
+                yield f"slide {name}: {count} {what}, at most {most} are allowed"
+        things = [what for what, (count, _) in counts.items() if count and what != "words"]
+        if len(things) > 1:
+            yield f"slide {name}: one thing for a slide, it has {' and '.join(things)}"
+        if counts["pictures"][0] and not counts["words"][0]:
+            yield f"slide {name}: a picture needs a sentence that says what to see"
+        for cell in cells:
+            for line in timing.visible_lines(cell):
+                if len(line) > MAX_COLUMNS:
+                    yield f"slide {name}: code of {len(line)} columns, {MAX_COLUMNS} fit: {line!r}"
+
+
+def open_text(markdown: str) -> str:
+    """The text without the folds, which open on a click."""
+    while "<details>" in markdown:
+        before, _, rest = markdown.partition("<details>")
+        markdown = before + rest.partition("</details>")[2]
+    return markdown
+
+
+def slide_notes(notebook: NotebookNode, path: Path) -> Iterator[str]:
+    """Every slide has its note, and every note its slide."""
+    written = notes.of_lesson(path)
+    ids = [cells[0].id for cells in notes.slides(notebook)]
+    for cell_id in ids:
+        if not written.get(cell_id):
+            yield f"slide {cell_id}: no note for the lecturer in notebooks/notes"
+    for cell_id in written.keys() - {*ids}:
+        yield f"notebooks/notes: {cell_id} opens no slide"
+    if any("instructor" in cell.metadata.get("tags", []) for cell in notebook.cells):
+        yield "what is said to the lecturer stands in notebooks/notes, not in a cell"
+
+
+def code(notebook: NotebookNode, path: Path) -> Iterator[str]:
+    """Visible code of the main path, and what a class cannot read."""
+    total = 0
+    for cells in timing.sections(notebook):
+        if cells[0].source.startswith(("## Going deeper", "## Exercises")):
+            break
+        total += sum(len(timing.visible_lines(cell)) for cell in cells)
+    if total > MAX_PATH_LINES:
+        yield f"{total} lines of visible code on the main path, {MAX_PATH_LINES} are allowed"
+    kinds: dict[str, set[str]] = {}
+    for cell in notebook.cells:
+        if cell.cell_type != "code" or "hide-input" in cell.metadata.get("tags", []):
+            continue
+        tree = ast.parse(cell.source)
+        for problem in unreadable(tree):
+            yield f"{cell.id}: {problem}"
+        for name, kind in _bound(tree):
+            kinds.setdefault(name, set()).add(kind)
+    for name, meanings in kinds.items():
+        if len(meanings) > 1:
+            yield f"the name {name!r} has two meanings: {' and '.join(sorted(meanings))}"
+
+
+def unreadable(tree: ast.AST) -> Iterator[str]:
+    """Nested comprehensions, and expressions that are there for what they do."""
+    comprehension = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+    for node in ast.walk(tree):
+        if isinstance(node, comprehension):
+            inner = (part for child in ast.iter_child_nodes(node) for part in ast.walk(child))
+            if any(isinstance(part, comprehension) for part in inner):
+                yield f"a comprehension within another: {ast.unparse(node)[:60]}"
+        if isinstance(node, ast.Expr) and isinstance(
+            node.value, (*comprehension, ast.BoolOp, ast.IfExp)
+        ):
+            yield f"a statement inside an expression: {ast.unparse(node)[:60]}"
+        if isinstance(node, ast.Lambda | ast.BoolOp | ast.IfExp):
+            called = (p.func for p in ast.walk(node) if isinstance(p, ast.Call))
+            if any(isinstance(f, ast.Attribute) and f.attr in _EFFECTS for f in called):
+                yield f"a statement inside an expression: {ast.unparse(node)[:60]}"
+
+
+def _bound(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Names of a cell that are bound at its top level, and to what kind of thing."""
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef):
+            yield statement.name, "a function"
+        elif isinstance(statement, ast.ClassDef):
+            yield statement.name, "a class"
+        elif isinstance(statement, ast.Import | ast.ImportFrom):
+            for alias in statement.names:
+                yield (alias.asname or alias.name).partition(".")[0], "an import"
+        elif isinstance(statement, ast.Assign | ast.For | ast.With):
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    yield node.id, "a value"
