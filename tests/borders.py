@@ -466,7 +466,8 @@ BORDERS = [
 PLAIN = {
     "core": {
         "ResultsTable": "a table of whatever is measured, NaN included",
-        "checks": "no arguments",
+        "check_table": "no arguments",
+        "cpu_threads": "a number of threads",
         "clock": "a time",
         "show": "draws",
         "tint": "a colour",

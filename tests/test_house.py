@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 LIMITS = {
     "bdl_lessons": 16_400,
-    "bdl_lessons/core": 860,
+    "bdl_lessons/core": 900,
     "bdl_lessons/probability": 1_240,
     "bdl_lessons/models": 1_810,
     "bdl_lessons/reference": 1_080,

@@ -3,8 +3,14 @@
 Imports: nothing.
 """
 
-from bdl_lessons.core.claims import CheckFailed, ResultsTable, check, check_between, checks
-from bdl_lessons.core.devices import clock, device, seeded
+from bdl_lessons.core.claims import CheckFailed, ResultsTable, check, check_between, check_table
+from bdl_lessons.core.devices import clock, cpu_threads, device, seeded
 from bdl_lessons.core.plot_style import (
     BLUE, CYCLE, DASHES, GREEN, GREY, INK, ORANGE, PURPLE, RED, SKY, show, tint, use_style,
 )
+
+__all__ = [
+    "BLUE", "CYCLE", "DASHES", "GREEN", "GREY", "INK", "ORANGE", "PURPLE", "RED", "SKY",
+    "CheckFailed", "ResultsTable", "check", "check_between", "check_table", "clock",
+    "cpu_threads", "device", "seeded", "show", "tint", "use_style",
+]

@@ -42,6 +42,9 @@ def check(name: str, value: Value, expect: Value, atol: float) -> None:
         TypeError: if ``value`` or ``expect`` is complex.
         ValueError: if one of them is empty, the shapes differ, or ``expect`` or ``atol`` is out
             of range.
+
+    >>> check("half of a half", 0.5 * 0.5, expect=0.25, atol=1e-9)
+    ok   half of a half: 0.25 (expected 0.25 ± 1e-09)
     """
     value = _array(f"check {name!r}: value", value)
     expect = _array(f"check {name!r}: expect", expect)
@@ -77,6 +80,9 @@ def check_between(
         CheckFailed: if any element lies outside the bounds, or is NaN.
         TypeError: if ``value`` is complex.
         ValueError: if ``value`` is empty, no bound is given, a bound is NaN, or ``low > high``.
+
+    >>> check_between("two shares", [0.25, 0.75], low=0, high=1)
+    ok   two shares: 0.25, 0.75 (expected 0 to 1)
     """
     if low is None and high is None:
         raise ValueError(f"check_between {name!r}: give low, high or both")
@@ -88,9 +94,8 @@ def check_between(
         raise ValueError(f"check_between {name!r}: low={low} and high={high} leave nothing between")
     value = _array(f"check_between {name!r}: value", value)
     inside = (value >= lower) & (value <= upper)
-    if low is None or high is None:
-        bounds = f">= {low:g}" if high is None else f"<= {high:g}"
-    else:
+    bounds = f"<= {upper:g}" if low is None else f">= {lower:g}"
+    if None not in (low, high):
         bounds = f"{low:g} to {high:g}"
     if not inside.all():
         outside = value.flat[int(np.argmin(inside))]
@@ -99,10 +104,15 @@ def check_between(
 
 
 @contextmanager
-def checks() -> Iterator[None]:
+def check_table() -> Iterator[None]:
     """Print the checks of a ``with`` block as one aligned table.
 
     If one of them fails, those before it are printed and its error is raised.
+
+    >>> with check_table():
+    ...     check("half of a half", 0.25, expect=0.25, atol=1e-9)
+         claim          │ measured   │ expected
+    ok   half of a half │ 0.25       │ 0.25 ± 1e-09
     """
     rows: list[tuple[str, str, int, str]] = []
     token = _group.set(rows)
@@ -128,6 +138,16 @@ class ResultsTable:
             and integers are compared between machines as they are, floats are masked.
         caption: what the numbers are: the data, the number of runs, the units if the columns do
             not say them.
+
+    Raises:
+        TypeError, ValueError: if there is no row or column, rows have different columns, or a
+            number is not finite.
+
+    >>> ResultsTable({"dropout": {"NLL": [0.5, 0.25], "weights": 100}}, "Two runs")
+    ... # doctest: +NORMALIZE_WHITESPACE
+    Two runs
+            │ NLL               │ weights
+    dropout ┃ 0.38 ± 0.13       │ 100
     """
 
     rows: Mapping[str, Mapping[str, Value | str]]

@@ -23,35 +23,38 @@ def device(name: str | None = None, *, float64: bool = False) -> torch.device:
 
     Raises:
         ValueError: if the device is unknown or this machine does not have it.
+
+    >>> device("cpu")
+    device(type='cpu')
     """
+    present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    available = [kind for kind, there in present.items() if there] + ["cpu"]
     wanted = name or os.environ.get("BDL_DEVICE", "")
+    trouble = ""
     try:
-        chosen = torch.device(wanted or _available()[0])
-    except RuntimeError as error:
-        raise ValueError(_message(wanted, "is not a device name")) from error
-    if chosen.type not in _available():
-        raise ValueError(_message(wanted, "is not available on this machine"))
-    if wanted and chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
-        raise ValueError(_message(wanted, f"does not exist: {torch.cuda.device_count()} GPU(s)"))
+        chosen = torch.device(wanted or available[0])
+        if chosen.type not in available:
+            trouble = "is not available on this machine"
+        elif wanted and chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
+            trouble = f"does not exist: {torch.cuda.device_count()} GPU(s)"
+    except RuntimeError:
+        trouble = "is not a device name"
+    if trouble:
+        raise ValueError(
+            f"device {wanted!r} {trouble}. Available here: {', '.join(available)}. "
+            "Set BDL_DEVICE to one of these, or unset it to let the package choose."
+        )
     return torch.device("cpu") if float64 and chosen.type == "mps" else chosen
 
 
 @typechecked
 def seeded(seed: int) -> torch.Generator:
-    """A generator on :func:`device`, so that what it draws there need not be copied."""
+    """A generator on :func:`device`, so that what it draws there need not be copied.
+
+    >>> seeded(3).initial_seed()
+    3
+    """
     return torch.Generator(device()).manual_seed(integer("seed", seed, 0))
-
-
-def _available() -> list[str]:
-    found = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    return [kind for kind, present in found.items() if present] + ["cpu"]
-
-
-def _message(wanted: str, trouble: str) -> str:
-    return (
-        f"device {wanted!r} {trouble}. Available here: {', '.join(_available())}. "
-        "Set BDL_DEVICE to one of these, or unset it to let the package choose."
-    )
 
 
 def float64(x: Tensor) -> Tensor:
@@ -61,7 +64,12 @@ def float64(x: Tensor) -> Tensor:
 
 @contextmanager
 def cpu_threads(n_threads: int) -> Iterator[None]:
-    """Compute with this many threads until the block ends."""
+    """Compute with this many threads until the block ends.
+
+    >>> with cpu_threads(1):
+    ...     torch.get_num_threads()
+    1
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(n_threads)
     try:
@@ -71,7 +79,11 @@ def cpu_threads(n_threads: int) -> Iterator[None]:
 
 
 def clock(on: torch.device) -> float:
-    """Seconds of CPU time; for a GPU, wall time once it has finished what it was given."""
+    """Seconds of CPU time; for a GPU, wall time once it has finished what it was given.
+
+    >>> began = clock(device("cpu"))
+    >>> seconds = clock(device("cpu")) - began
+    """
     if on.type != "cuda":
         return time.process_time()
     torch.cuda.synchronize(on)

@@ -46,7 +46,10 @@ STYLE = {
 
 
 def use_style() -> None:
-    """Give all pyplot figures of this process the look of the lessons."""
+    """Give all pyplot figures of this process the look of the lessons.
+
+    >>> use_style()
+    """
     mpl.rcParams.update(STYLE)
 
 
@@ -56,6 +59,8 @@ def show(figure: Figure) -> None:
     Raises:
         ValueError: if the figure breaks a rule of the module that ``BDL_CHECK_FIGURES`` names; it
             is ``tools.figure_rules`` when lessons are rebuilt or compared, and not set for readers.
+
+    >>> show(new_figure(6, 3))
     """
     from matplotlib import pyplot
 
@@ -84,5 +89,9 @@ def new_figure(width: float, height: float, **kwargs: Any) -> Figure:
 
 
 def tint(colour: str, strength: float) -> tuple[float, float, float]:
-    """The colour mixed with white: strength 1 leaves it, strength 0 gives white."""
+    """The colour mixed with white: strength 1 leaves it, strength 0 gives white.
+
+    >>> tint("#000000", 0.25)
+    (0.75, 0.75, 0.75)
+    """
     return tuple(1 - strength * (1 - channel) for channel in mpl.colors.to_rgb(colour))

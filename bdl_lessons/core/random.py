@@ -39,6 +39,9 @@ def dropout_noise(
 
     Raises:
         TypeError, ValueError: see :func:`bdl_lessons.core.validation.valid_p_drop`.
+
+    >>> sorted(set(dropout_noise((100,), 0.5, generator=torch.Generator()).tolist()))
+    [0.0, 2.0]
     """
     p_drop = valid_p_drop(p_drop)
     shape = torch.Size(shape)
@@ -50,7 +53,11 @@ def dropout_noise(
 
 
 def standard_normal(shape: Sequence[int], generator: torch.Generator, like: Tensor) -> Tensor:
-    """Independent ``N(0, 1)`` with the device and dtype of ``like``, drawn in float32 at least."""
+    """Independent ``N(0, 1)`` with the device and dtype of ``like``, drawn in float32 at least.
+
+    >>> standard_normal((2, 3), torch.Generator(), like=torch.zeros((), dtype=torch.float64)).dtype
+    torch.float64
+    """
     dtype = torch.promote_types(like.dtype, torch.float32)
     return torch.randn(shape, generator=generator, device=generator.device, dtype=dtype).to(like)
 

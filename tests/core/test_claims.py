@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from bdl_lessons.core import CheckFailed, ResultsTable, check, check_between, checks
+from bdl_lessons.core import CheckFailed, ResultsTable, check, check_between, check_table
 
 
 def test_prints_claim_measured_value_reference_and_tolerance(capsys):
@@ -31,7 +31,7 @@ def test_sums_up_many_numbers(capsys):
 
 
 def test_several_checks_make_one_aligned_table(capsys):
-    with checks():
+    with check_table():
         check("mean", 0.2503, expect=0.25, atol=1e-3)
         check_between("a ratio", torch.tensor([1.2, 1.9]), low=1, high=2)
         assert capsys.readouterr().out == ""
@@ -44,7 +44,7 @@ def test_several_checks_make_one_aligned_table(capsys):
 
 def test_a_failure_in_a_table_shows_what_held_before_it(capsys):
     def both():
-        with checks():
+        with check_table():
             check("first", 1, expect=1, atol=0)
             check("second", 3, expect=1, atol=0)
 

@@ -3,49 +3,72 @@ import time
 import pytest
 import torch
 
-from bdl_lessons.core import clock, device
-from bdl_lessons.core.devices import cpu_threads
+from bdl_lessons.core import clock, cpu_threads, device, seeded
 
 
 @pytest.fixture
-def _only_a_cpu(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    monkeypatch.delenv("BDL_DEVICE", raising=False)
+def machine(monkeypatch):
+    """Pretends that a machine has these devices, and that ``BDL_DEVICE`` is so."""
+
+    def pretend(*kinds, n_gpus=1, variable=None):
+        monkeypatch.delenv("BDL_DEVICE", raising=False)
+        if variable is not None:
+            monkeypatch.setenv("BDL_DEVICE", variable)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: "cuda" in kinds)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: n_gpus)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: "mps" in kinds)
+
+    return pretend
 
 
-@pytest.mark.usefixtures("_only_a_cpu")
-class TestWithoutAGPU:
-    def test_falls_back_on_the_cpu(self):
-        assert device() == torch.device("cpu")
-
-    def test_the_variable_is_honoured(self, monkeypatch):
-        monkeypatch.setenv("BDL_DEVICE", "cpu")
-        assert device() == torch.device("cpu")
-
-    @pytest.mark.parametrize("name", ["cuda", "cuda:1", "mps"])
-    def test_an_absent_device_is_an_error_with_a_remedy(self, name, monkeypatch):
-        monkeypatch.setenv("BDL_DEVICE", name)
-        with pytest.raises(ValueError, match=rf"{name}.*not available.*Available here: cpu"):
-            device()
-
-    @pytest.mark.parametrize("name", ["gpu", "cuda:x", "a potato"])
-    def test_an_unknown_device_is_an_error_with_a_remedy(self, name):
-        with pytest.raises(ValueError, match=r"not a(vailable| device name).*BDL_DEVICE"):
-            device(name)
+@pytest.mark.parametrize(
+    ("kinds", "variable", "name", "expected"),
+    [
+        ((), None, None, "cpu"),
+        (("cuda", "mps"), None, None, "cuda"),
+        (("mps",), None, None, "mps"),
+        (("cuda",), "cpu", None, "cpu"),
+        (("cuda",), "cpu", "", "cpu"),
+        (("cuda",), "", None, "cuda"),
+        (("cuda",), "cpu", "cuda:0", "cuda:0"),  # a named device goes before the variable
+        ((), "cuda", "cpu", "cpu"),
+    ],
+)
+def test_the_name_then_the_variable_then_the_fastest(machine, kinds, variable, name, expected):
+    machine(*kinds, variable=variable)
+    assert device(name) == torch.device(expected)
 
 
-def test_a_gpu_is_preferred(monkeypatch):
-    monkeypatch.delenv("BDL_DEVICE", raising=False)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert device().type == "cuda"
+@pytest.mark.parametrize(
+    ("kinds", "name", "message"),
+    [
+        ((), "cuda", r"cuda.*not available.*Available here: cpu.*BDL_DEVICE"),
+        ((), "cuda:1", r"cuda:1.*not available"),
+        ((), "mps", r"mps.*not available"),
+        ((), "gpu", r"not a device name.*BDL_DEVICE"),
+        ((), "cuda:x", r"not a device name"),
+        ((), "a potato", r"not a device name"),
+        (("cuda",), "cuda:3", r"cuda:3.*does not exist: 1 GPU"),
+    ],
+)
+def test_an_absent_or_unknown_device_is_an_error_with_a_remedy(machine, kinds, name, message):
+    machine(*kinds)
+    with pytest.raises(ValueError, match=message):
+        device(name)
+    machine(*kinds, variable=name)
+    with pytest.raises(ValueError, match=message):
+        device()
 
 
-def test_a_gpu_that_is_not_there_is_an_error(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(ValueError, match=r"cuda:3.*does not exist: 1 GPU"):
-        device("cuda:3")
+def test_double_precision_is_not_asked_of_apples_gpus(machine):
+    machine("mps")
+    assert device(float64=True).type == "cpu"
+
+
+def test_a_seed_is_that_of_the_generator():
+    draws = [torch.rand(3, generator=seeded(seed), device=device()) for seed in (0, 0, 1)]
+    torch.testing.assert_close(draws[0], draws[1])
+    assert not torch.allclose(draws[0], draws[2])
 
 
 def test_the_clock_counts_work_and_not_waiting():
@@ -55,14 +78,6 @@ def test_the_clock_counts_work_and_not_waiting():
     sum(range(3_000_000))
     assert 0 <= waited < 0.15
     assert clock(torch.device("cpu")) - began > waited
-
-
-def test_double_precision_is_not_asked_of_apples_gpus(monkeypatch):
-    monkeypatch.delenv("BDL_DEVICE", raising=False)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
-    assert device().type == "mps"
-    assert device(float64=True).type == "cpu"
 
 
 def test_the_number_of_threads_is_put_back_even_after_an_error():

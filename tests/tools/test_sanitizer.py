@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from nbval.plugin import get_sanitize_patterns
 
-from bdl_lessons.core import ResultsTable, check, check_between, checks
+from bdl_lessons.core import ResultsTable, check, check_between, check_table
 from bdl_lessons.core.files import ROOT
 
 CONFIG = ROOT / "tests/nbval_sanitize.cfg"
@@ -37,7 +37,7 @@ def bounds(value=0.25, expect=0.2, atol=0.1, claim="accuracy"):
 
 
 def table(value=0.25, expect=0.25, atol=0.1, claim="mean"):
-    with checks():
+    with check_table():
         check(claim, value, expect=expect, atol=atol)
         check_between("many", [value] * 9, high=1)
 
