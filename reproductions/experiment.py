@@ -16,12 +16,14 @@ from bdl_lessons.datasets.records import Record
 class Trial:
     """One run: a configuration of plain JSON values and a seed. It needs nothing of other trials.
 
-    ``checkpoint`` is a file where a long run may keep its state until its record is there.
+    ``checkpoint`` is a file where a long run may keep its state until its record is there. The
+    record of a ``retired`` trial is shown, but the code that measured it is gone: it never runs.
     """
 
     config: Mapping[str, Any]
     seed: int
     checkpoint: Path | None = field(default=None, compare=False)
+    retired: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)

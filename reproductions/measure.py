@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -21,22 +21,18 @@ def interleaved_times(
     calls: Mapping[str, Callable[[], object]],
     n_rounds: int,
     warm_up: int = 1,
-    order: Callable[[Iterable[str]], Iterable[str]] = list,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
     """Seconds of every call in every round.
 
     The calls take turns, so that other work on the machine meets all of them alike. The first
     ``warm_up`` rounds come on top and are left out.
-
-    Args:
-        order: of the calls in a round, from their names.
     """
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for number in range(-warm_up, n_rounds):
-        for name in order(calls):
+        for name, call in calls.items():
             began = clock()
-            calls[name]()
+            call()
             if number >= 0:
                 seconds[name].append(clock() - began)
     return seconds

@@ -3,8 +3,8 @@
 Three hidden layers of ReLU units; p_drop 0.2 on the pixels and 0.5 on the hidden units, fixed or as
 the start of a learned alpha for each layer. Published: test errors of 100 to 1250 units a layer,
 means of five runs. One width is trained ten times as long as the others, to see what the short
-schedule does to the order of the methods. One more trial measures whether networks trained in
-one batch are faster. Lesson 07.
+schedule does to the order of the methods. Whether networks trained in one batch are faster was
+measured once; that record is shown. Lesson 07.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from statistics import mean, median, stdev
+from statistics import mean, stdev
 from typing import Any
 
 import torch
@@ -26,7 +26,7 @@ from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import mnist
 from bdl_lessons.datasets.records import Record, group_by, published_table
 from bdl_lessons.evaluation import error_percent
-from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched
+from bdl_lessons.inference import adam, fit
 from bdl_lessons.models import (
     BinaryDropout,
     Deterministic,
@@ -39,8 +39,7 @@ from bdl_lessons.models import (
 )
 from bdl_lessons.probability import kingma_kl
 from reproductions.experiment import Experiment, Trial, TrialResult
-from reproductions.measure import interleaved_times, mean_weights
-from reproductions.records import rounded
+from reproductions.measure import mean_weights
 
 RATES = (0.2, 0.5, 0.5, 0.5)
 METHODS: dict[str, Callable[[float], LayerFactory]] = {
@@ -77,8 +76,8 @@ _QUICK = {**_PAPER, "n_train": 200, "n_test": 50, "batch_size": 100, "n_epochs":
 _SPEED = {
     "measure": "speed",
     "methods": ["none", "variational A", "variational B"],
-    "widths": list(WIDTHS),
-    "n_members": SEEDS,
+    "widths": [100, 250, 500, 750],
+    "n_members": 3,
     "batch_size": 200,
     "n_steps": 5,
     "n_rounds": 5,
@@ -86,33 +85,25 @@ _SPEED = {
 
 
 def trials(scale: str) -> list[Trial]:
-    """The speed, every method and width with one seed, then with the next, last the long runs."""
+    """Every method and width with one seed, then with the next, last the long runs."""
     if scale == "quick":
-        speed = {**_SPEED, "widths": [20], "n_members": 2, "n_steps": 1, "n_rounds": 1}
-        return [Trial(speed, seed=0), *(_trial(_QUICK, method, 20, 0) for method in METHODS)]
+        return [_trial(_QUICK, method, 20, 0) for method in METHODS]
     grid = itertools.product(range(SEEDS), WIDTHS, METHODS)
     long = {**_PAPER, "n_epochs": LONG_EPOCHS}
     return [
-        Trial(_SPEED, seed=0),
+        Trial(_SPEED, seed=0, retired=True),
         *(_trial(_PAPER, method, width, seed) for seed, width, method in grid),
         *(_trial(long, method, LONG_WIDTH, 0) for method in METHODS),
     ]
 
 
 def run(trial: Trial) -> TrialResult:
-    """Measure the speed, or train one network.
+    """Train one network.
 
-    Metrics of a network: ``error`` on the test set with the mean weights, in percent, and
-    ``train_seconds``. Arrays: ``alpha``, of each layer, if it is learned.
-
-    Metrics of the speed: ``gain_<width>``, time one after the other over time batched, the
-    geometric mean over the methods. Arrays: ``ms_alone`` and ``ms_side_by_side``, milliseconds of
-    one step of one network, ``(methods, widths)``: medians over rounds that take turns.
+    Metrics: ``error`` on the test set with the mean weights, in percent, and ``train_seconds``.
+    Arrays: ``alpha``, of each layer, if it is learned.
     """
-    config = trial.config
-    if config["measure"] == "speed":
-        return measure_speed(config, trial.seed)
-    generator = seeded(trial.seed)
+    config, generator = trial.config, seeded(trial.seed)
     data = mnist(config["n_train"], config["n_test"])
     x, y, x_test, y_test = (
         part.to(device())
@@ -149,23 +140,6 @@ def train(
     if not _kl_weight(config["method"]):
         return {}
     return {"alpha": [layer.alpha.item() for layer in net if hasattr(layer, "noise")]}
-
-
-def measure_speed(config: Mapping[str, Any], seed: int) -> TrialResult:
-    """The time of a step of batched networks, and one after the other; see :func:`run`."""
-    generator = seeded(seed)
-    x = torch.rand(4 * config["batch_size"], 784, generator=generator, device=device())
-    y = torch.randint(10, (len(x),), generator=generator, device=device())
-    seconds = [
-        [_step_seconds(method, width, x, y, config, generator) for width in config["widths"]]
-        for method in config["methods"]
-    ]
-    alone, together = 1000 * torch.tensor(seconds, dtype=torch.double).movedim(-1, 0)
-    gains = (alone / together).log().mean(0).exp()
-    return TrialResult(
-        {f"gain_{w}": gain.item() for w, gain in zip(config["widths"], gains, strict=True)},
-        {"ms_alone": rounded(alone, 3), "ms_side_by_side": rounded(together, 3)},
-    )
 
 
 def make_network(method: str, width: int, generator: torch.Generator) -> Network:
@@ -362,34 +336,6 @@ methods share the images, so their differences are less so.
 The divergence is the paper's cubic, with α at most 1 and one α a layer. It is counted once for each
 random factor (each unit under A, each weight under B); what the paper counted under A we do not
 know. The published values are read off the figure of the preprint, to about 0.01."""
-
-
-def _step_seconds(
-    method: str,
-    width: int,
-    x: Tensor,
-    y: Tensor,
-    config: Mapping[str, Any],
-    generator: torch.Generator,
-) -> list[float]:
-    """Median seconds of one step of one network: one after the other, and batched."""
-    n_members, n_steps = config["n_members"], config["n_steps"]
-    nets = [make_network(method, width, generator) for _ in range(n_members)]
-    members = BatchedNetworks(nets)
-    both = x.expand(n_members, *x.shape), y.expand(n_members, *y.shape)
-    options = {
-        "n_steps": n_steps,
-        "generator": generator,
-        "optimizer": adam(1e-4),
-        "batch_size": config["batch_size"],
-        "kl_weight": _kl_weight(method),
-    }
-    calls = {
-        "alone": lambda: [fit(net, x, y, cross_entropy, **options) for net in nets],
-        "batched": lambda: fit_batched(members, *both, cross_entropy, **options),
-    }
-    taken = interleaved_times(calls, config["n_rounds"]).values()
-    return [median(seconds) / (n_steps * n_members) for seconds in taken]
 
 
 def _variational(noise: str, p_drop: float, kl_scale: float = 1.0) -> VariationalDropout:

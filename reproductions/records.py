@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 from filelock import FileLock
@@ -100,11 +100,12 @@ def append_record(path: Path, record: Record) -> bool:
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")), path.open("a+b") as file:
         file.seek(0)
-        records, length = parse_records(path, file.read())
+        content = file.read()
+        records, length = parse_records(path, content)
         if any(known["key"] == record["key"] for known in records):
             return False
         file.truncate(length)
-        if _ends_within_line(file, length):
+        if records and content[length - 1 : length] != b"\n":  # all but the end of its line
             line = b"\n" + line
         file.write(line)
         file.flush()
@@ -113,15 +114,11 @@ def append_record(path: Path, record: Record) -> bool:
 
 
 def require_writable(path: Path) -> None:
-    """Raise ValueError unless a file can be written at ``path``: found by writing."""
+    """Raise ValueError unless files can be written beside ``path``: found by writing one."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists():
-            path.open("ab").close()
         with tempfile.TemporaryFile(dir=path.parent) as file:
             file.write(bytes(2**20))  # more than many records: a full disk refuses it
-            file.flush()
-            os.fsync(file.fileno())
     except OSError as error:
         raise ValueError(f"nothing can be written to {path}: {error}") from error
 
@@ -129,14 +126,6 @@ def require_writable(path: Path) -> None:
 def rounded(values: Tensor, digits: int) -> list:
     """The nested list of a tensor for the arrays of a record, to ``digits`` decimal places."""
     return float64(values).round(decimals=digits).tolist()
-
-
-def _ends_within_line(file: BinaryIO, length: int) -> bool:
-    """Whether the last record is complete but for the end of its line."""
-    if length == 0:
-        return False
-    file.seek(length - 1)
-    return file.read(1) != b"\n"
 
 
 def _describe(device: torch.device) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import queue
 import threading
 import time
 from asyncio import CancelledError
@@ -21,7 +20,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import torch
 from tqdm import tqdm
@@ -81,7 +79,7 @@ def reproduce(
     path = records_path(experiment.name, scale, folder)
     integer("jobs", jobs, 1)
     known = {record["key"] for record in read_records(path)}
-    trials = experiment.trials(scale)
+    trials = [trial for trial in experiment.trials(scale) if not trial.retired]
     for key in known:  # of trials that were killed between their record and their clean-up
         with suppress(OSError):  # the folder may be there to be read alone
             _checkpoint(path, key).unlink(missing_ok=True)
@@ -174,7 +172,7 @@ def _executor(jobs: int, given: Executor | None) -> Iterator[Executor | None]:
         yield given
         return
     lifeline, ours = _SPAWN.Pipe(duplex=False)
-    with _Workers(jobs, lifeline) as pool:
+    with _Processes(jobs, lifeline) as pool:
         try:
             yield pool
         except BaseException:  # Ctrl-C: what is missing is not begun, what runs is ended
@@ -183,36 +181,23 @@ def _executor(jobs: int, given: Executor | None) -> Iterator[Executor | None]:
             raise
 
 
-class _Workers(ThreadPoolExecutor):
-    """``jobs`` threads with a worker process each, so that one that dies fails its own trial."""
+class _Processes(ThreadPoolExecutor):
+    """``jobs`` calls at a time, each in a process of its own: one that dies fails its own trial."""
 
     def __init__(self, jobs: int, lifeline: Connection) -> None:
-        self._lifeline = lifeline
-        self._idle: queue.SimpleQueue[ProcessPoolExecutor] = queue.SimpleQueue()
         super().__init__(jobs)
+        self._lifeline = lifeline
 
-    def submit(self, function: Callable, /, *args: Any) -> Future:
-        return super().submit(self._in_a_process, function, *args)
+    def submit(self, function: Callable, /, *args: object) -> Future:
+        return super().submit(self._run, function, *args)
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        super().shutdown(wait, cancel_futures=cancel_futures)
-        while not self._idle.empty():
-            self._idle.get().shutdown()
-
-    def _in_a_process(self, function: Callable, *args: Any) -> Any:
-        try:
-            worker = self._idle.get_nowait()
-        except queue.Empty:
-            worker = ProcessPoolExecutor(1, _SPAWN, _start_worker, (self._lifeline,))
-        try:
-            return worker.submit(function, *args).result()
-        except BrokenProcessPool:
-            worker.shutdown()
-            worker = None
-            raise RuntimeError("its worker process died; was there too little memory?") from None
-        finally:
-            if worker:
-                self._idle.put(worker)
+    def _run(self, function: Callable, *args: object) -> Record:
+        with ProcessPoolExecutor(1, _SPAWN, _start_worker, (self._lifeline,)) as process:
+            try:
+                return process.submit(function, *args).result()
+            except BrokenProcessPool:
+                message = "its worker process died; was there too little memory?"
+                raise RuntimeError(message) from None
 
 
 def _finished(

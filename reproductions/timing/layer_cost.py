@@ -1,37 +1,26 @@
-"""Compute of the layers of the course: a training step, and the KL of structured dropout by K.
+"""Compute of the layers of the course: a training step against one of plain layers.
 
-A training step under every noise is timed against the same network of plain layers. The KL of
-structured dropout is computed by the compact form and by a K x K matrix: time and memory.
+How the KL of structured dropout grows with K, by the compact form and by a K x K matrix, was
+measured once, on an earlier form of the layer; its record is shown.
 """
 
 from __future__ import annotations
 
-import json
-import random
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from itertools import accumulate, pairwise
-from pathlib import Path
-from statistics import median
-from typing import Any
+from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor, nn
-from torch.profiler import ProfilerActivity, profile
+from torch import nn
 
 from bdl_lessons.core import BLUE, GREY, RED, markdown
 from bdl_lessons.core.devices import cpu_threads
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets.records import Record
 from bdl_lessons.models import initialise, mlp
-from bdl_lessons.probability import empirical_bayes_kl, orthogonal_matrix, rotated_variance
 from reproductions import methods
 from reproductions.experiment import Experiment, Trial, TrialResult
-from reproductions.measure import interleaved_times
 from reproductions.tables import table_of
-from reproductions.timing.complexity import slope
 from reproductions.timing.steps import step_times
 
 BATCH_SIZE, P_DROP = 100, 0.5
@@ -49,27 +38,46 @@ AIMS = {
     "VSD, T = 2": 1.45,
 }
 """The ratio to plain layers that each kind should not exceed on a CPU with two threads."""
-GROWTH = "growth of the structured KL"
-SIZES = [256, 512, 1024, 2048, 4096, 8192, 16384]
-LARGEST_MATRIX = 4096
-T, N_COLUMNS = 2, 10
+_GROWTH = {
+    "measure": "growth of the structured KL",
+    "n_repeats": 40,
+    "sizes": [256, 512, 1024, 2048, 4096, 8192, 16384],
+}
 
 
 def trials(scale: str) -> list[Trial]:
-    """The two groups of layers, then the KL. More repeats for ``"paper"``."""
-    steps, sizes = {"n_repeats": 40, "n_threads": 2, "widths": [784, 1200, 1200, 1200, 10]}, SIZES
+    """The two groups of layers. More repeats for ``"paper"``."""
+    steps = {"n_repeats": 40, "n_threads": 2, "widths": [784, 1200, 1200, 1200, 10]}
     if scale == "quick":
-        steps, sizes = {"n_repeats": 2, "n_threads": 1, "widths": [12, 10, 4]}, [64, 128]
-    groups = [{"measure": name, "layers": list(layers), **steps} for name, layers in GROUPS.items()]
-    growth = {"measure": GROWTH, "n_repeats": steps["n_repeats"], "sizes": sizes}
-    return [Trial(config, seed=0) for config in (*groups, growth)]
+        steps = {"n_repeats": 2, "n_threads": 1, "widths": [12, 10, 4]}
+    groups = [
+        Trial({"measure": name, "layers": list(layers), **steps}, seed=0)
+        for name, layers in GROUPS.items()
+    ]
+    return groups if scale == "quick" else [*groups, Trial(_GROWTH, seed=0, retired=True)]
 
 
 def run(trial: Trial) -> TrialResult:
-    """Metrics ``<network>/<column>`` of a training step; for the KL ``<K or slope>/<column>``."""
-    measure = _kl_growth if trial.config["measure"] == GROWTH else _training_steps
-    with cpu_threads(trial.config.get("n_threads", 1)):
-        rows = measure(trial.config, trial.seed)
+    """Take steps with all networks in turn; metrics ``<network>/<column>``.
+
+    The columns are those of :func:`~reproductions.timing.steps.step_times`, and ``parameters``, the
+    number that Adam moves. ``nn.Linear again`` is a second plain network: how far its ratio is from
+    1 is what the measurement can tell apart.
+    """
+    config, generator = trial.config, torch.Generator().manual_seed(trial.seed)
+    widths, group = config["widths"], GROUPS[config["measure"]]
+    x = torch.rand(BATCH_SIZE, widths[0], generator=generator)
+    y = torch.randint(widths[-1], (BATCH_SIZE,), generator=generator)
+    networks: dict[str, nn.Module] = {
+        PLAIN: _plain(widths),
+        f"{PLAIN} again": _plain(widths),
+        "nn.Dropout": _plain(widths, nn.Dropout(P_DROP)),
+        **{n: initialise(mlp(widths, group[n].layers()), generator) for n in config["layers"]},
+    }
+    with cpu_threads(config["n_threads"]):
+        rows = step_times(networks, x, y, generator, config["n_repeats"])
+    for name, network in networks.items():
+        rows[name]["parameters"] = sum(p.numel() for p in network.parameters() if p.requires_grad)
     return TrialResult(
         {f"{name}/{column}": row[column] for name, row in rows.items() for column in row}
     )
@@ -78,7 +86,7 @@ def run(trial: Trial) -> TrialResult:
 def table(records: Sequence[Record]) -> str:
     """Steps with the aims beside them, then the growth of the KL."""
     return "\n\n".join(
-        _growth_table(record) if record["config"]["measure"] == GROWTH else _steps_table(record)
+        _steps_table(record) if record["config"]["measure"] in GROUPS else _growth_table(record)
         for record in records
     )
 
@@ -123,7 +131,7 @@ def figure(records: Sequence[Record]) -> Figure:
     ratios = {
         name: row["ratio"]
         for record in records
-        if record["config"]["measure"] != GROWTH
+        if record["config"]["measure"] in GROUPS
         for name, row in _rows_of(record).items()
         if not name.startswith(PLAIN)
     }
@@ -143,47 +151,12 @@ def figure(records: Sequence[Record]) -> Figure:
     return picture
 
 
-def compact(log_alpha: Tensor, vectors: Tensor) -> Tensor:
-    """The KL as a layer computes it."""
-    return empirical_bayes_kl(log_alpha, rotated_variance(log_alpha.exp(), vectors), N_COLUMNS)
-
-
-def explicit(log_alpha: Tensor, vectors: Tensor) -> Tensor:
-    """The same number from U itself."""
-    noise_var = orthogonal_matrix(vectors).square() @ log_alpha.exp()
-    return empirical_bayes_kl(log_alpha, noise_var, N_COLUMNS)
-
-
 def _rows_of(record: Record) -> dict[str, dict[str, float]]:
     rows: dict[str, dict[str, float]] = {}
     for name, value in record["metrics"].items():
         row, _, column = name.rpartition("/")
         rows.setdefault(row, {})[column] = value
     return rows
-
-
-def _training_steps(config: Mapping[str, Any], seed: int) -> dict[str, dict[str, float]]:
-    """Times of a step, in a random order within each repeat, and the parameters Adam moves.
-
-    ``nn.Linear again`` is a second plain network: how far its ratio is from 1 is what the
-    measurement can tell apart.
-    """
-    widths, generator = config["widths"], torch.Generator().manual_seed(seed)
-    x = torch.rand(BATCH_SIZE, widths[0], generator=generator)
-    y = torch.randint(widths[-1], (BATCH_SIZE,), generator=generator)
-    group = GROUPS[config["measure"]]
-    networks: dict[str, nn.Module] = {
-        PLAIN: _plain(widths),
-        f"{PLAIN} again": _plain(widths),
-        "nn.Dropout": _plain(widths, nn.Dropout(P_DROP)),
-        **{n: initialise(mlp(widths, group[n].layers()), generator) for n in config["layers"]},
-    }
-    order = partial(random.Random(seed).sample, k=len(networks))
-    rows = step_times(networks, x, y, generator, config["n_repeats"], lambda names: order([*names]))
-    return {
-        name: row | {"parameters": sum(p.numel() for p in network.parameters() if p.requires_grad)}
-        for (name, row), network in zip(rows.items(), networks.values(), strict=True)
-    }
 
 
 def _plain(widths: Sequence[int], dropout: nn.Module | None = None) -> nn.Sequential:
@@ -193,53 +166,6 @@ def _plain(widths: Sequence[int], dropout: nn.Module | None = None) -> nn.Sequen
         modules += [dropout] if dropout else []
         modules += [nn.Linear(n_in, n_out), nn.ReLU()]
     return nn.Sequential(*modules[:-1])
-
-
-def _kl_growth(config: Mapping[str, Any], seed: int) -> dict[str, dict[str, float]]:
-    """Value and gradients of the KL for each K, on one thread.
-
-    Times are medians, the two forms interleaved. Peaks are the most that was allocated at one time
-    between start and end; K T is 4 K T bytes. The last row has the slopes of the logarithms on
-    log K, for memory those of bytes: 1 is linear, 2 quadratic. Calls that take no time to compute
-    still take time to make, which flattens the compact form's.
-    """
-    rows = {n_units: _kl_row(n_units, config["n_repeats"], seed) for n_units in config["sizes"]}
-    slopes = {}
-    for column in rows[config["sizes"][0]]:
-        known = {n_units: row[column] for n_units, row in rows.items() if column in row}
-        slopes[column] = slope([*known], [*known.values()]) + column.endswith("K T")
-    return {str(n_units): row for n_units, row in rows.items()} | {"slope on log K": slopes}
-
-
-def _kl_row(n_units: int, n_repeats: int, seed: int) -> dict[str, float]:
-    generator = torch.Generator().manual_seed(seed)
-    log_alpha = torch.randn(n_units, generator=generator).sub(2).requires_grad_()
-    vectors = torch.randn(T, n_units, generator=generator).requires_grad_()
-
-    def call(kl: Callable[[Tensor, Tensor], Tensor]) -> None:
-        torch.autograd.grad(kl(log_alpha, vectors), (log_alpha, vectors))
-
-    forms = {"compact": partial(call, compact)}
-    if n_units <= LARGEST_MATRIX:
-        forms["matrix"] = partial(call, explicit)
-    times = interleaved_times(forms, n_repeats)
-    milliseconds = {f"{name}, ms": 1e3 * median(taken) for name, taken in times.items()}
-    unit = 4 * n_units * T
-    return milliseconds | {
-        f"{name}, peak in K T": _peak_bytes(form) / unit for name, form in forms.items()
-    }
-
-
-def _peak_bytes(call: Callable[[], None]) -> int:
-    """The largest sum of what the CPU allocator gave out and took back during ``call``."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        call()
-    with tempfile.TemporaryDirectory() as folder:
-        trace = Path(folder) / "trace.json"
-        profiler.export_chrome_trace(str(trace))
-        events = json.loads(trace.read_text())["traceEvents"]
-    steps = [(e["ts"], e["args"]["Bytes"]) for e in events if e.get("name") == "[memory]"]
-    return max(accumulate(n_bytes for _, n_bytes in sorted(steps, key=lambda step: step[0])))
 
 
 TITLE = "What a layer costs: a training step, and the KL of structured dropout"

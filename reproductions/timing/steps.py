@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from statistics import median, quantiles
 
 import torch
@@ -21,7 +21,6 @@ def step_times(
     y: Tensor,
     generator: torch.Generator,
     n_rounds: int,
-    order: Callable[[Iterable[str]], Iterable[str]] = list,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, dict[str, float]]:
     """For each network ``ms``, the median milliseconds of a step, and ``ratio``.
@@ -29,12 +28,9 @@ def step_times(
     ``ratio`` is the median over rounds of the time of a step by that of the first network in the
     same round, so that a machine that gets slower disturbs it little; ``low`` and ``high`` are its
     quartiles.
-
-    Args:
-        order: of the networks in a round, from their names.
     """
     steps = {name: training_step(network, x, y, generator) for name, network in networks.items()}
-    seconds = interleaved_times(steps, n_rounds, warm_up=2, order=order, clock=clock)
+    seconds = interleaved_times(steps, n_rounds, warm_up=2, clock=clock)
     first = next(iter(seconds.values()))
     rows = {}
     for name, taken in seconds.items():

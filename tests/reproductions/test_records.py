@@ -1,12 +1,9 @@
-import contextlib
 import json
 import math
 import multiprocessing
-import threading
 
 import pytest
 import torch
-from filelock import FileLock
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,17 +22,6 @@ def record(seed=0, **metrics):
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "toy.jsonl"
-
-
-def test_a_record_says_what_was_run_where_and_with_what():
-    made = record(seed=4)
-    assert made["config"] == {"width": 3}
-    assert made["seed"] == 4
-    assert made["metrics"] == {"error": 0.5}
-    assert made["seconds"] == 1.2
-    assert made["device"] == "cpu"
-    assert made["scale"] == "paper"
-    assert set(made["versions"]) == {"python", "torch", "bdl_lessons"}
 
 
 def test_the_key_depends_on_values_and_not_on_their_order():
@@ -112,35 +98,20 @@ def test_a_complete_line_that_is_no_record_is_an_error(path, line):
         assert path.read_bytes() == content
 
 
-def test_a_changed_configuration_seed_or_key_is_an_error(path):
-    append_record(path, record())
-    append_record(path, record(seed=1))
-    good, key = path.read_bytes(), record()["key"].encode()
-    for old, new in (
-        (b'"width": 3', b'"width": 7'), (b'"seed": 1', b'"seed": 5'), (key, key[::-1]),
-    ):  # fmt: skip
-        path.write_bytes(good.replace(old, new))
-        with pytest.raises(
-            ValueError, match=r"toy\.jsonl, line \d is not a record: the key is not"
-        ):
-            read_records(path)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"metrics": {}}, "there are no metrics"),
-        ({"metrics": {"error": math.nan}}, "not JSON compliant"),
-        ({"metrics": {"error": None}}, "error is not finite numbers"),
         ({"metrics": {"error": "0.5"}}, "error is not finite numbers"),
         ({"metrics": {"error": True}}, "error is not finite numbers"),
-        ({"metrics": [0.5]}, "has no attribute"),
-        ({"arrays": {"curve": 1.0}}, "curve is not finite numbers"),
-        ({"arrays": {"curve": [0.0, None]}}, "curve is not finite numbers"),
         ({"arrays": {"curve": [0.0, ["text"]]}}, "curve is not finite numbers"),
+        ({"config": {"width": 7}}, "the key is not that of its configuration and seed"),
+        ({"seed": 5}, "the key is not that of its configuration and seed"),
         ({"experiment": "other"}, "it is of 'other' at scale 'paper'"),
         ({"scale": "quick"}, "it is of 'toy' at scale 'quick'"),
         ({"digest": None}, "the digest is not that of its entries"),
+        ({"seconds": 7.0, "digest": record(seed=1)["digest"]}, "the digest is not that"),
+        (record(), "a line before it is of the same trial"),
     ],
 )
 def test_a_record_of_something_else_is_refused_with_its_line(path, changes, message):
@@ -148,68 +119,17 @@ def test_a_record_of_something_else_is_refused_with_its_line(path, changes, mess
     append_record(path, record())
     other = record(seed=1) | changes
     if "digest" not in changes:
-        with contextlib.suppress(ValueError):  # of a NaN there is none
-            other |= {"digest": record_digest(other)}
+        other |= {"digest": record_digest(other)}
     with path.open("a") as file:
         file.write(json.dumps(other) + "\n")
     with pytest.raises(ValueError, match=rf"toy\.jsonl, line 2 is not a record: .*{message}"):
         read_records(path)
 
 
-def test_a_record_without_an_entry_or_a_digest_is_refused(path):
-    for name in ("metrics", "arrays", "experiment", "digest"):
-        other = {key: value for key, value in record().items() if key != name}
-        path.write_text(json.dumps(other) + "\n")
-        with pytest.raises(ValueError, match=r"line 1 is not a record: (it has no|the digest)"):
-            read_records(path)
-
-
-def test_a_line_that_stands_twice_is_refused(path):
-    append_record(path, record())
-    path.write_bytes(2 * path.read_bytes())
-    with pytest.raises(ValueError, match="line 2 is not a record: a line before it is of the same"):
-        read_records(path)
-
-
-def test_no_flipped_bit_is_read_as_another_number(path):
-    """Two ends of lines, where a flip joins or cuts them, and every bit of one line."""
-    made = [record(seed, error=0.5 + seed / 7) for seed in (0, 1)]
-    for one in made:
-        append_record(path, one)
-    good = path.read_bytes()
-    for bit in range(0, 8 * len(good), 3):
-        content = bytearray(good)
-        content[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(content)
-        try:
-            found = read_records(path)
-        except ValueError as error:
-            assert "toy.jsonl, line" in str(error)  # noqa: PT017
-        else:
-            assert found in (made, made[:1]), bit
-
-
 def test_a_folder_in_place_of_the_file_is_named(path):
     path.mkdir()
     with pytest.raises(ValueError, match=r"the records in .*toy\.jsonl cannot be read"):
         read_records(path)
-
-
-def test_brackets_without_end_are_an_error_with_the_name_of_the_file(path):
-    path.write_bytes(b"[" * 100_000 + b"\n")
-    with pytest.raises(ValueError, match=r"toy\.jsonl, line 1 is not a record"):
-        read_records(path)
-
-
-def test_an_append_waits_for_the_lock(path):
-    with FileLock(path.with_suffix(".lock")):
-        waiting = threading.Thread(target=append_record, args=(path, record()))
-        waiting.start()
-        waiting.join(0.3)
-        assert waiting.is_alive()
-        assert not path.exists()
-    waiting.join(60)
-    assert read_records(path) == [record()]
 
 
 def test_two_processes_that_append_at_once_lose_nothing(path):

@@ -17,7 +17,7 @@ import torch
 
 import reproductions
 from bdl_lessons.datasets.records import read_records
-from reproductions import Trial, checkpoint, runner
+from reproductions import Trial, checkpoint, report, runner
 
 from . import toy
 
@@ -49,10 +49,16 @@ def test_a_recorded_trial_is_not_run_again(tmp_path):
     assert ran == [2, 3]
 
 
-def test_quick_records_are_kept_apart(tmp_path):
+def test_a_retired_trial_is_shown_and_never_run(tmp_path):
+    def retired(scale):
+        first, *others = toy.trials(scale)
+        return [replace(first, retired=True), *others]
+
     runner.reproduce(toy.make(), "quick", folder=tmp_path)
-    assert squares(tmp_path / "quick" / "toy.jsonl") == [0, 1]
-    assert not (tmp_path / "toy.jsonl").exists()
+    outcome = runner.reproduce(toy.make(trials=retired), "paper", folder=tmp_path)
+    assert (outcome.recorded, outcome.skipped) == (3, 0)
+    assert squares(tmp_path / "toy.jsonl") == [1, 4, 9]
+    assert len(report.recorded(toy.make(trials=retired), "quick", tmp_path)) == 2
 
 
 def test_failed_trials_are_reported_not_recorded_and_tried_again(tmp_path):
@@ -113,23 +119,6 @@ def test_trials_that_a_scheduler_gave_up_are_said_to_be(tmp_path, error):
     assert message.endswith("CancelledError: The scheduler gave the trial up; is it still there?")
 
 
-def test_a_folder_that_can_only_be_read_is_enough_when_everything_is_recorded(
-    tmp_path, monkeypatch
-):
-    def refuse(*args, **options):
-        raise PermissionError(errno.EROFS, "Read-only file system")
-
-    runner.reproduce(toy.make(), folder=tmp_path)
-    monkeypatch.setattr(Path, "unlink", refuse)
-    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
-    assert runner.reproduce(toy.make(), folder=tmp_path).skipped == 4
-
-
-def test_any_executor_will_do(tmp_path):
-    with ThreadPoolExecutor(2) as pool:
-        assert runner.reproduce(toy.make(), folder=tmp_path, executor=pool).recorded == 4
-
-
 def test_bad_arguments_are_refused(tmp_path):
     with pytest.raises(ValueError, match="scale must be one of quick, paper, got 'huge'"):
         runner.reproduce(toy.make(), "huge", folder=tmp_path)
@@ -147,23 +136,13 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_trial_runs(tmp_pa
     with pytest.raises(ValueError, match=r"file/quick/toy\.jsonl cannot be read: Not a dir"):
         runner.reproduce(toy.make(run), "quick", folder=tmp_path / "file")
 
-    def full(descriptor):
+    def full(**options):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
     with pytest.raises(ValueError, match=r"toy\.jsonl: .*No space left on device"):
         runner.reproduce(toy.make(run), folder=tmp_path)
     assert not (tmp_path / "toy.jsonl").exists()
-
-
-def test_a_trial_that_another_process_recorded_in_the_meantime_is_counted(tmp_path):
-    def run(trial):
-        if trial.config["n"] == 0:
-            runner.reproduce(toy.make(), folder=tmp_path)
-        return toy.run(trial)
-
-    outcome = runner.reproduce(toy.make(run), folder=tmp_path)
-    assert (outcome.recorded, outcome.skipped, outcome.failed) == (0, 4, [])
 
 
 KILLED = """

@@ -3,11 +3,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from bdl_lessons.inference import sgd
 from bdl_lessons.models import BayesByBackprop, initialise, mlp
 from bdl_lessons.panels import dropout_rate
 from reproductions import benchmarks
+from reproductions.__main__ import app
 from reproductions.experiment import Trial
 from reproductions.timing import layer_cost, lrt_speed, steps, time_per_step
 from reproductions.timing.complexity import OnePass, evaluate, slope
@@ -99,7 +101,8 @@ def test_trials_of_an_absent_device_name_it():
 
 def test_a_trial_says_which_layers_it_measures():
     """So that one more layer is one more thing to measure."""
-    *groups, _ = layer_cost.trials("paper")
+    *groups, growth = layer_cost.trials("paper")
+    assert growth.retired
     assert [t.config["layers"] for t in groups] == [
         [*group] for group in layer_cost.GROUPS.values()
     ]
@@ -114,24 +117,6 @@ def test_a_trial_says_which_layers_it_measures():
         f"{column}/{method}" for column in ("ms", "ratio") for method in ("MAP", "VD")
     }
     assert set(layer_cost.AIMS) <= {name for group in layer_cost.GROUPS.values() for name in group}
-
-
-def test_both_forms_of_the_kl_are_one_number():
-    generator = torch.Generator().manual_seed(0)
-    log_alpha, vectors = (torch.randn(*shape, generator=generator) for shape in ((30,), (2, 30)))
-    compact = layer_cost.compact(log_alpha, vectors)
-    torch.testing.assert_close(compact, layer_cost.explicit(log_alpha, vectors))
-
-
-def test_memory_is_linear_in_the_compact_form_and_quadratic_in_the_other():
-    config = {"measure": layer_cost.GROWTH, "n_repeats": 1, "sizes": [256, 512, 1024]}
-    metrics = layer_cost.run(Trial(config, 0)).metrics
-    assert metrics["slope on log K/compact, peak in K T"] == pytest.approx(1, abs=0.05)
-    assert metrics["slope on log K/matrix, peak in K T"] == pytest.approx(2, abs=0.05)
-    assert metrics["256/compact, peak in K T"] < 12
-    text = layer_cost.table([{"config": config, "metrics": metrics}])
-    assert "| slope on log K | " in text
-    assert "| 256 | " in text
 
 
 def test_the_aims_stand_beside_the_ratios():
@@ -166,26 +151,6 @@ def test_ratios_of_the_estimators_are_to_the_local_one():
     assert "| weight sample per minibatch | 3.0 | 1.5 | - | - |" in text
 
 
-def test_memory_is_counted_in_bytes():
-    assert 2**26 < lrt_speed._peak_bytes(torch.device("cpu")) < 2**38
-
-
-def test_benchmarks_are_found_by_name(monkeypatch):
-    assert benchmarks.names() == ["layers", "panels", "predict"]
-    with pytest.raises(ValueError, match="no benchmark 'nothing'; there are layers, panels"):
-        benchmarks.run("nothing")
-    monkeypatch.setattr(benchmarks, "N_SAMPLES", 2)
-    monkeypatch.setattr(benchmarks, "N_REPEATS", 1)
-    head, _, *lines = benchmarks.run("predict").splitlines()
-    assert head == "| inputs | candidate | seconds | ratio |"
-    assert [line.split(" | ")[1] for line in lines] == [
-        "loop of nn.Dropout passes",
-        "predict, per_example",
-        "predict, shared",
-    ] * 2
-    assert lines[0].endswith("| 1 |")
-
-
 def test_every_panel_is_measured_without_its_cache(monkeypatch):
     panel, drawn = dropout_rate.panel(), []
     draw = panel._stage.draw
@@ -194,3 +159,9 @@ def test_every_panel_is_measured_without_its_cache(monkeypatch):
     row = SimpleNamespace(**benchmarks.move(panel))
     assert len(drawn) == 1 + 5
     assert 0 < row.median <= row.high
+
+
+def test_an_unknown_benchmark_is_refused():
+    result = CliRunner().invoke(app, ["bench", "nothing"])
+    assert result.exit_code == 2
+    assert "there are layers, panels" in " ".join(result.output.replace("│", " ").split())

@@ -62,10 +62,6 @@ def make(run=run, trials=trials):
     return Experiment("toy", "A toy", trials, run, table, figure)
 
 
-def many_trials(scale):
-    return [Trial({"n": n}, seed) for n in range(40) for seed in range(5)]
-
-
 def train(trial):
     """A few milliseconds of arithmetic that depends on the configuration and the seed."""
     generator = torch.Generator().manual_seed(trial.seed)
