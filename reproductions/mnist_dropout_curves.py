@@ -23,7 +23,6 @@ from torch.nn.functional import cross_entropy
 
 from bdl_lessons.core import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED, device, markdown, seeded
 from bdl_lessons.core.plot_style import new_figure, style
-from bdl_lessons.datasets import mnist
 from bdl_lessons.datasets.records import Record, group_by, published_table
 from bdl_lessons.evaluation import error_percent
 from bdl_lessons.inference import adam, fit
@@ -38,6 +37,7 @@ from bdl_lessons.models import (
     mlp,
 )
 from bdl_lessons.probability import kingma_kl
+from reproductions.datasets import mnist
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.measure import mean_weights
 

@@ -7,11 +7,13 @@ append removes it. A line holds a digest of itself: what was changed on the way 
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import os
 import platform
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -22,14 +24,7 @@ from torch import Tensor
 
 from bdl_lessons.core.devices import float64
 from bdl_lessons.core.validation import typechecked
-from bdl_lessons.datasets.records import (
-    RESULTS_FOLDER,
-    Record,
-    check_numbers,
-    parse_records,
-    record_digest,
-    trial_key,
-)
+from bdl_lessons.datasets.records import RESULTS_FOLDER, Record
 from reproductions.machine import gpu_facts
 
 SCALES = ("quick", "paper")
@@ -46,6 +41,23 @@ def records_path(name: str, scale: str, folder: Path = RESULTS_FOLDER) -> Path:
     if scale not in SCALES:
         raise ValueError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
     return (folder if scale == "paper" else folder / scale) / f"{name}.jsonl"
+
+
+def trial_key(config: Mapping[str, Any], seed: int) -> str:
+    """16 hex digits that name a trial: the hash of its configuration and seed as canonical JSON.
+
+    The order of the entries does not matter; any change of a value does.
+
+    Raises:
+        TypeError: if the configuration holds something that JSON cannot.
+        ValueError: if it holds NaN or infinity.
+    """
+    return _hash({"config": config, "seed": seed})
+
+
+def record_digest(record: Record) -> str:
+    """16 hex digits: the hash of all entries but ``"digest"`` as canonical JSON."""
+    return _hash({name: value for name, value in record.items() if name != "digest"})
 
 
 def make_record(
@@ -83,8 +95,25 @@ def make_record(
         "threads": torch.get_num_threads(),
         "versions": _versions() | gpu_facts(device),
     }
-    check_numbers(record)
+    _check_numbers(record)
     return record | {"digest": record_digest(record)}
+
+
+def read_records(path: Path) -> list[Record]:
+    """The records of a file in the order in which they were added; none if there is no file.
+
+    Raises:
+        ValueError: if the file cannot be read, or a line other than an unfinished last one is not
+            a record of this experiment and scale, as it was written, of a trial that no line
+            before it has; the message names file and line.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ValueError(f"the records in {path} cannot be read: {error.strerror}") from error
+    return _parse(path, content)[0]
 
 
 def append_record(path: Path, record: Record) -> bool:
@@ -101,7 +130,7 @@ def append_record(path: Path, record: Record) -> bool:
     with FileLock(path.with_suffix(".lock")), path.open("a+b") as file:
         file.seek(0)
         content = file.read()
-        records, length = parse_records(path, content)
+        records, length = _parse(path, content)
         if any(known["key"] == record["key"] for known in records):
             return False
         file.truncate(length)
@@ -126,6 +155,77 @@ def require_writable(path: Path) -> None:
 def rounded(values: Tensor, digits: int) -> list:
     """The nested list of a tensor for the arrays of a record, to ``digits`` decimal places."""
     return float64(values).round(decimals=digits).tolist()
+
+
+def _parse(path: Path, content: bytes) -> tuple[list[Record], int]:
+    """The records in a file's content, and how many of its bytes belong to them.
+
+    Raises:
+        ValueError: as :func:`read_records`.
+    """
+    records: dict[str, Record] = {}
+    length = 0
+    for number, line in enumerate(content.splitlines(keepends=True), start=1):
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            if length + len(line) == len(content) and not line.endswith(b"\n"):
+                break  # the process that wrote it died
+            raise _no_record(path, number, error, line) from error
+        try:
+            _check(record, path)
+            if record["key"] in records:
+                raise ValueError("a line before it is of the same trial")
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise _no_record(path, number, error, line) from error
+        records[record["key"]] = record
+        length += len(line)
+    return list(records.values()), length
+
+
+def _check(record: Record, path: Path) -> None:
+    """Raise unless it is what was recorded for the file at ``path``."""
+    if trial_key(record["config"], record["seed"]) != record["key"]:
+        raise ValueError("the key is not that of its configuration and seed")
+    if record_digest(record) != record["digest"]:
+        raise ValueError("the digest is not that of its entries")
+    _check_numbers(record)
+    scale = "quick" if path.parent.name == "quick" else "paper"
+    if (record["experiment"], record["scale"]) != (path.stem, scale):
+        raise ValueError(f"it is of {record['experiment']!r} at scale {record['scale']!r}")
+
+
+def _check_numbers(record: Record) -> None:
+    """Raise unless metrics are finite numbers, at least one, and arrays nested lists of them."""
+    if not record["metrics"]:
+        raise ValueError("there are no metrics")
+    are_numbers = {name: _is_finite(value) for name, value in record["metrics"].items()}
+    for name, values in record["arrays"].items():
+        fine = isinstance(values, list) and all(map(_is_finite, _flat(values)))
+        are_numbers[name] = are_numbers.get(name, True) and fine
+    for name, fine in are_numbers.items():
+        if not fine:
+            raise ValueError(f"{name} is not finite numbers: a trial that failed is not recorded")
+
+
+def _is_finite(value: object) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)
+
+
+def _flat(values: list) -> Iterator[object]:
+    for value in values:
+        yield from _flat(value) if isinstance(value, list) else [value]
+
+
+def _no_record(path: Path, number: int, error: Exception, line: bytes) -> ValueError:
+    reason = f"it has no {error}" if isinstance(error, KeyError) else error
+    return ValueError(f"{path}, line {number} is not a record: {reason}: {line[:60]!r}")
+
+
+def _hash(entries: Mapping[str, Any]) -> str:
+    canonical = json.dumps(entries, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
 def _describe(device: torch.device) -> str:

@@ -8,10 +8,10 @@ from pathlib import Path
 from filelock import FileLock
 
 import reproductions
-from bdl_lessons.datasets.records import RESULTS_FOLDER, Record, read_records, trial_key
+from bdl_lessons.datasets.records import RESULTS_FOLDER, Record
 from reproductions.experiment import Experiment
 from reproductions.files import replacing
-from reproductions.records import records_path, require_writable
+from reproductions.records import read_records, records_path, require_writable, trial_key
 
 _HEAD = """# Recorded experiments
 

@@ -18,13 +18,13 @@ from torch.nn.functional import cross_entropy
 from bdl_lessons.core import BLUE, CYCLE, DASHES, INK, device, markdown
 from bdl_lessons.core.devices import float64
 from bdl_lessons.core.plot_style import new_figure, style
-from bdl_lessons.datasets import CAFFE_SCALE, mnist
+from bdl_lessons.datasets import rotated
 from bdl_lessons.datasets.records import Record
-from bdl_lessons.datasets.rotation import rotated
 from bdl_lessons.evaluation import error_percent, mutual_information, predictive_entropy
 from bdl_lessons.inference import fit, inverse_decay, predict, sgd
 from bdl_lessons.models import BinaryDropout, Network, initialise, lenet5
 from reproductions.checkpoint import Checkpoint
+from reproductions.datasets import CAFFE_SCALE, mnist
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.measure import mean_weights
 from reproductions.records import rounded

@@ -26,10 +26,17 @@ from tqdm import tqdm
 
 from bdl_lessons.core import device
 from bdl_lessons.core.validation import integer
-from bdl_lessons.datasets.records import RESULTS_FOLDER, Record, read_records, trial_key
+from bdl_lessons.datasets.records import RESULTS_FOLDER, Record
 from reproductions.checkpoint import seconds_before
 from reproductions.experiment import Experiment, Trial
-from reproductions.records import append_record, make_record, records_path, require_writable
+from reproductions.records import (
+    append_record,
+    make_record,
+    read_records,
+    records_path,
+    require_writable,
+    trial_key,
+)
 
 _SPAWN = multiprocessing.get_context("spawn")  # a forked CUDA or OpenMP does not work
 

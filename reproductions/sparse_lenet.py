@@ -28,7 +28,6 @@ from torch.nn.functional import cross_entropy
 
 from bdl_lessons.core import BLUE, GREY, INK, RED, device, markdown, seeded
 from bdl_lessons.core.plot_style import new_figure, style
-from bdl_lessons.datasets import CAFFE_SCALE, mnist
 from bdl_lessons.datasets.records import Record, published_table
 from bdl_lessons.evaluation import error_percent
 from bdl_lessons.inference import (
@@ -45,6 +44,7 @@ from bdl_lessons.inference.prune import THRESHOLD, SparseLayer
 from bdl_lessons.models import ARD, LayerFactory, Network, SparseVD, mlp
 from bdl_lessons.probability import kl_warmup
 from reproductions.checkpoint import Checkpoint, seconds_before
+from reproductions.datasets import CAFFE_SCALE, mnist
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.measure import interleaved_times, mean_weights
 from reproductions.remove_dead_units import n_hidden, remove_dead_units

@@ -41,7 +41,6 @@ class Border:
         fixed: arguments that are not varied: a function of the user sees them first.
         raises: what the border is documented to raise besides.
         may_be_nan: a result with NaN is documented: empty bins, missing methods.
-        runs: whether the valid call can do without files that are not in the repository.
     """
 
     function: Callable[..., Any]
@@ -50,7 +49,6 @@ class Border:
     fixed: tuple[str, ...] = ()
     raises: tuple[type[Exception], ...] = ()
     may_be_nan: bool = False
-    runs: bool = True
 
 
 def generator() -> torch.Generator:
@@ -437,10 +435,6 @@ BORDERS = [
     ),
     Border(evaluation.gradient_variance, lambda: {"gradients": normal(8, 3)}),
     # datasets
-    Border(datasets.load, lambda: {"name": "digits"}, use=lambda data: data.x_train),
-    Border(datasets.info, lambda: {"name": "digits"}, use=lambda status: status.found),
-    Border(datasets.entry, lambda: {"name": "digits"}, use=lambda found: found.name),
-    Border(datasets.uci, lambda: {"name": "yacht"}, use=lambda data: [data.x, data.y], runs=False),
     Border(
         datasets.digits,
         lambda: {"n_train": 10, "n_test": 10, "seed": 0},
@@ -451,7 +445,6 @@ BORDERS = [
         lambda: {"n_train": 10, "spread_std": 0.1, "noise_std": 0.1, "seed": 0},
         use=lambda data: [data.x, data.y],
     ),
-    Border(datasets.splits, lambda: {"n_examples": 30, "n_splits": 3}),
     Border(datasets.load_records, lambda: {"name": "uci"}, use=len),
     Border(datasets.published_table, lambda: {"name": "sparse_lenet"}, may_be_nan=True),
     # reproductions
@@ -528,25 +521,10 @@ PLAIN = {
         "a formula of lessons 06 and 11: shapes are looked at",
     ),
     "datasets": dict.fromkeys(
-        ("CO2", "Classification", "DetrendedCO2", "Regression", "Standardiser", "Status"),
+        ("CO2", "Classification", "DetrendedCO2", "Regression", "Standardiser", "UCISet"),
         "a container, made by a loader",
     )
-    | dict.fromkeys(("DatasetCorrupt", "DatasetError", "DatasetUnavailable"), "an exception")
-    | dict.fromkeys(("co2", "diabetes", "names", "status"), "no arguments")
-    | dict.fromkeys(
-        (
-            "cifar10",
-            "cifar100",
-            "cifar10_jpeg",
-            "cifar10_subset",
-            "fashion_mnist",
-            "mnist",
-            "notmnist",
-            "stl10",
-            "svhn",
-        ),
-        "reads files that are not in the repository: see test_images",
-    )
+    | dict.fromkeys(("co2", "diabetes"), "no arguments")
     | dict.fromkeys(
         ("UCIResults", "chosen_settings", "group_by", "where", "with_settings"),
         "takes what load_records gives",
@@ -554,7 +532,7 @@ PLAIN = {
     | {
         "detrended": "takes what co2() gives",
         "display_name": "any name",
-        "fetch": "names of the registry: see test_fetch",
+        "rotated": "an operation on images: the shape is looked at",
     },
     "reproductions": {
         "Experiment": "a container",

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMITS = {
-    "bdl_lessons": 16_400,
+    "bdl_lessons": 15_120,
     "bdl_lessons/core": 900,
     "bdl_lessons/probability": 1_240,
     "bdl_lessons/models": 1_810,
@@ -18,9 +18,11 @@ LIMITS = {
     "bdl_lessons/evaluation": 810,
     "bdl_lessons/panels": 2_730,
     "bdl_lessons/exercises": 4_700,
-    "reproductions": 8_640,
+    "bdl_lessons/datasets": 740,
+    "bdl_lessons/course": 335,
+    "reproductions": 9_000,
     "tools": 2_900,
-    "tests": 23_300,
+    "tests": 22_330,
 }
 
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
-import numpy as np
 import torch
 
 from bdl_lessons.core.validation import integer
-from bdl_lessons.datasets.errors import DatasetCorrupt
 
 
 @dataclass(frozen=True)
@@ -17,8 +14,7 @@ class Classification:
     """A classification set, already divided into its training and test part.
 
     ``x_*`` are float32: images ``(N, C, H, W)`` with pixels in [0, 1], or features ``(N, Q)``.
-    ``y_*`` are int64 of shape ``(N,)`` with values 0 .. ``len(classes) - 1``. A set that only has
-    a test part (notMNIST) has an empty training part.
+    ``y_*`` are int64 of shape ``(N,)`` with values 0 .. ``len(classes) - 1``.
     """
 
     name: str
@@ -31,7 +27,7 @@ class Classification:
 
 @dataclass(frozen=True)
 class Regression:
-    """A regression set in its original units, not divided; see ``splits`` and ``Standardiser``.
+    """A regression set in its original units, not divided; see ``Standardiser``.
 
     ``x`` is ``(N, Q)`` and ``y`` is ``(N,)``, both float64: means and standard deviations are
     taken before anything is rounded to float32.
@@ -43,32 +39,6 @@ class Regression:
     feature_names: tuple[str, ...]
     target: str
     unit: str
-
-
-def image_part(
-    images: np.ndarray, labels: np.ndarray, n_classes: int, n: int | None, path: Path
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The first ``n`` images (all if ``None``) of one part of a set, checked and as tensors.
-
-    Args:
-        images: uint8 ``(N, C, H, W)``; returned as float32 in [0, 1].
-        labels: integers ``(N,)`` in 0 .. ``n_classes - 1``; returned as int64.
-        n: ``n_train=`` or ``n_test=`` of a loader.
-        path: the file to name if images and labels do not fit.
-
-    Raises:
-        DatasetCorrupt: if the numbers differ or a label is out of range.
-        ValueError, TypeError: if ``n`` is not an integer between 1 and N.
-    """
-    if len(images) != len(labels):
-        raise DatasetCorrupt(f"{path}: {len(images)} images but {len(labels)} labels")
-    if len(labels) and not 0 <= labels.min() <= labels.max() < n_classes:
-        raise DatasetCorrupt(
-            f"{path}: labels must lie in 0..{n_classes - 1}, found {labels.min()}..{labels.max()}"
-        )
-    n = first_n(n, len(images))
-    pixels = torch.from_numpy(np.ascontiguousarray(images[:n], np.float32)).div_(255)
-    return pixels, torch.from_numpy(labels[:n].astype(np.int64))
 
 
 def first_n(n: int | None, available: int) -> int:

@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from bdl_lessons.core import BLUE, GREEN, INK, RED, tint
-from bdl_lessons.datasets import co2, detrended
-from bdl_lessons.datasets.co2 import DetrendedCO2
+from bdl_lessons.datasets import DetrendedCO2, co2, detrended
 from bdl_lessons.evaluation import log_predictive_likelihood, predictive_var
 from bdl_lessons.models import BinaryDropout, Network, mlp
 from bdl_lessons.panels import arrays

@@ -18,11 +18,11 @@ from bdl_lessons.datasets.records import (
     Record,
     UCIResults,
     chosen_settings,
-    display_name,
     group_by,
     load_records,
     with_settings,
 )
+from bdl_lessons.datasets.uci_sets import display_name
 from bdl_lessons.evaluation import paired_difference, pareto_front
 from bdl_lessons.panels.engine import Choice, Panel, Update
 
@@ -65,7 +65,7 @@ class Row:
 
 def panel() -> Panel:
     """The panel of lesson 12: which data, which measure."""
-    data = (*UCIResults(_recorded("uci")).sets, *IMAGES)
+    data = (*UCIResults(_recorded("uci")).recorded_sets, *IMAGES)
     return Panel(
         "ranking",
         build_figure,

@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from bdl_lessons.core import BLUE, INK, RED
-from bdl_lessons.datasets import digits
-from bdl_lessons.datasets.rotation import rotated
+from bdl_lessons.datasets import digits, rotated
 from bdl_lessons.models import BinaryDropout, Network, mlp
 from bdl_lessons.panels import arrays
 from bdl_lessons.panels.engine import Panel, Slider, Update

@@ -9,7 +9,6 @@ from statistics import mean
 import torch
 from torch import Tensor
 
-from bdl_lessons import datasets
 from bdl_lessons.core import device
 from bdl_lessons.core.devices import float64
 from bdl_lessons.datasets import Classification
@@ -23,6 +22,7 @@ from bdl_lessons.evaluation import (
     nll,
     ood_metrics,
 )
+from reproductions import datasets
 from reproductions.experiment import Trial, TrialResult
 from reproductions.images.training import Logits, train
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.linalg import solve_triangular
 
-from bdl_lessons.datasets.toy import origin_clusters
+from bdl_lessons.datasets import origin_clusters
 from bdl_lessons.panels.in_between_uncertainty import POSITION, WEIGHT_STDS
 from bdl_lessons.reference import effective_sample_size, hmc, split_r_hat
 from reproductions.panel_arrays.in_between_uncertainty import NOISE_VAR, WIDTH

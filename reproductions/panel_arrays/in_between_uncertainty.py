@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.special import ndtr
 
-from bdl_lessons.datasets.toy import origin_clusters
+from bdl_lessons.datasets import origin_clusters
 from bdl_lessons.models import BayesByBackprop, StochasticLayer
 from bdl_lessons.panels.in_between_uncertainty import POSITION, RATES, WEIGHT_STDS
 from bdl_lessons.reference import ReLUKernel, gp_posterior

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.datasets import digits
-from bdl_lessons.datasets.rotation import rotated
+from bdl_lessons.datasets import digits, rotated
 from bdl_lessons.evaluation import mutual_information, predictive_entropy
 from bdl_lessons.inference import adam, fit, predict
 from bdl_lessons.models import Network, initialise

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.datasets import diabetes, digits
-from bdl_lessons.datasets.splits import Standardiser
+from bdl_lessons.datasets import Standardiser, diabetes, digits
 from bdl_lessons.evaluation import log_mean_probs, metrics
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, predict_batched
 from bdl_lessons.models import (

@@ -17,16 +17,16 @@ from matplotlib.figure import Figure
 
 from bdl_lessons.core import BLUE, INK, RED, device, markdown
 from bdl_lessons.core.plot_style import new_figure, style
-from bdl_lessons.datasets import uci
-from bdl_lessons.datasets.records import Record, UCIResults, display_name
-from bdl_lessons.datasets.splits import splits
+from bdl_lessons.datasets import UCI_SETS, display_name
+from bdl_lessons.datasets.records import Record, UCIResults
 from bdl_lessons.evaluation import paired_difference
+from reproductions.datasets import splits, uci
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.uci.methods import METHODS
 from reproductions.uci.networks import Networks
 from reproductions.uci.protocol import TAUS, VALIDATION, choose_and_predict, log_likelihood
 from reproductions.uci.tables import PUBLISHED_METHODS, SCORES, cell, results
-from reproductions.uci.trials import TAU_GRIDS, trials
+from reproductions.uci.trials import trials
 
 _COMPARED = ("MAP", "VSD, T = 0", "VSD, T = 1", "VD", "MCD", "BBB", "D.E")
 
@@ -48,7 +48,7 @@ def run(trial: Trial) -> TrialResult:
     x, y = data.x.to(on), data.y.to(on)
     generator = torch.Generator(on).manual_seed(trial.seed)
     predicted = choose_and_predict(
-        method, x[train], y[train], x[test], TAU_GRIDS[config["data"]], config, generator
+        method, x[train], y[train], x[test], UCI_SETS[config["data"]].tau_grid, config, generator
     )
     y_test = y[test]
     per_split = {
@@ -101,19 +101,19 @@ def table(records: list[Record]) -> str:
 def figure(records: list[Record]) -> Figure:
     """For each data set RMSE and log likelihood of every method, ours and published."""
     found = results(records)
-    n_rows = (len(found.sets) + 1) // 2
+    n_rows = (len(found.recorded_sets) + 1) // 2
     height = 0.6 + n_rows * (0.7 + 0.19 * len(found.rows))
     picture = new_figure(10.4, height, layout="constrained")
     picture.get_layout_engine().set(w_pad=0.1)
     with style():
         axes = picture.subplots(n_rows, 4, sharey=True, squeeze=False)
-        for place, data in enumerate(found.sets):
+        for place, data in enumerate(found.recorded_sets):
             pair = axes[place // 2][2 * (place % 2) :]
             for ax, score in zip(pair, SCORES, strict=False):
                 _dots(ax, found, data, score)
                 title = SCORES[score][1].replace("log likelihood", "log lik.")
                 ax.set_title(f"{display_name(data)}: {title}", fontsize=9)
-        for ax in axes.flat[2 * len(found.sets) :]:
+        for ax in axes.flat[2 * len(found.recorded_sets) :]:
             ax.remove()
         axes[0][0].set_yticks(range(len(found.rows)), found.rows)
         axes[0][0].invert_yaxis()
@@ -145,12 +145,12 @@ def _dots(ax: Axes, found: UCIResults, data: str, score: str) -> None:
 def _scores(found: UCIResults, score: str) -> str:
     rows = []
     for method in found.rows:
-        ours = [cell(found.ours(data, method, score), data, score) for data in found.sets]
+        ours = [cell(found.ours(data, method, score), data, score) for data in found.recorded_sets]
         rows.append([method, "ours", *ours])
         if method in PUBLISHED_METHODS:
-            theirs = [cell(found.published(data, method, score)) for data in found.sets]
+            theirs = [cell(found.published(data, method, score)) for data in found.recorded_sets]
             rows.append(["", "published", *theirs])
-    return markdown.table(["method", "", *map(display_name, found.sets)], rows)
+    return markdown.table(["method", "", *map(display_name, found.recorded_sets)], rows)
 
 
 def _differences_of_vsd(found: UCIResults) -> list[str]:
@@ -162,7 +162,7 @@ def _differences_of_vsd(found: UCIResults) -> list[str]:
         rows, better, worse = [], [], []
         for other in [method for method in _COMPARED if method in found.methods]:
             cells = []
-            for data in found.sets:
+            for data in found.recorded_sets:
                 pair = [found.record(data, method) for method in ("VSD", other)]
                 if not all(pair):
                     cells.append("–")
@@ -176,7 +176,7 @@ def _differences_of_vsd(found: UCIResults) -> list[str]:
             rows.append([f"VSD − {other}", *cells])
         parts += [
             f"### VSD against the others: {name}, split by split",
-            markdown.table(["difference", *map(display_name, found.sets)], rows),
+            markdown.table(["difference", *map(display_name, found.recorded_sets)], rows),
             "By more than two of these errors VSD is better than "
             f"{markdown.listed(better)}; it is worse than {markdown.listed(worse)}.",
         ]
@@ -189,12 +189,13 @@ def _differences_of_vsd(found: UCIResults) -> list[str]:
 
 def _grid_tau(found: UCIResults) -> str:
     """Log likelihoods with tau from the published grids."""
-    grids = [", ".join(f"{tau:g}" for tau in TAU_GRIDS[data]) for data in found.sets]
+    sets = found.recorded_sets
+    grids = [", ".join(f"{tau:g}" for tau in UCI_SETS[data].tau_grid) for data in sets]
     rows = [
-        [name, *[cell(found.ours(data, name, "log_likelihood_grid_tau")) for data in found.sets]]
+        [name, *[cell(found.ours(data, name, "log_likelihood_grid_tau")) for data in sets]]
         for name in found.methods
     ]
-    head = ["method", *map(display_name, found.sets)]
+    head = ["method", *map(display_name, sets)]
     return markdown.table(head, [["*tau*", *grids], *rows])
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core import clock
-from bdl_lessons.datasets.splits import Standardiser
+from bdl_lessons.datasets import Standardiser
 from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched, predict_batched
 from bdl_lessons.models import LayerFactory, Network, Sampling, StochasticLayer, initialise, mlp
 from bdl_lessons.probability import gaussian_nll

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from bdl_lessons.core import clock
 from bdl_lessons.core.validation import same_shape
-from bdl_lessons.datasets.splits import Standardiser
+from bdl_lessons.datasets import Standardiser
 from reproductions.uci.networks import Method, Point
 
 TAUS = tuple(2 ** (k / 2) for k in range(-2, 33))

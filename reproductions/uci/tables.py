@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bdl_lessons.datasets import UCI_SETS
 from bdl_lessons.datasets.records import Record, UCIResults, Value
 from reproductions.uci.methods import METHODS
 
@@ -24,5 +25,5 @@ def results(records: Sequence[Record]) -> UCIResults:
 
 def cell(value: Value, data: str = "", score: str = "") -> str:
     """Mean and error; RMSE with more digits where the targets are small."""
-    digits = {("rmse", "kin8nm"): 4, ("rmse", "naval-propulsion-plant"): 5}.get((score, data), 2)
+    digits = UCI_SETS[data].digits if score == "rmse" else 2
     return "–" if value is None else f"{value[0]:.{digits}f} ± {value[1]:.{digits}f}"

@@ -6,18 +6,6 @@ from reproductions.experiment import Trial
 from reproductions.uci.methods import METHODS
 from reproductions.uci.networks import KL_WEIGHTS
 
-TAU_GRIDS = {
-    "yacht": (0.25, 0.5, 0.75),
-    "bostonHousing": (0.1, 0.15, 0.2),
-    "energy": (0.25, 0.5, 0.75),
-    "concrete": (0.025, 0.05, 0.075),
-    "wine-quality-red": (2.5, 3.0, 3.5),
-    "kin8nm": (150.0, 200.0, 250.0),
-    "power-plant": (0.05, 0.1, 0.15),
-    "naval-propulsion-plant": (3e4, 4e4, 5e4),
-}
-"""The noise precisions among which Gal and Ghahramani (2016) choose, original units."""
-
 SMALL = ("yacht", "bostonHousing", "energy", "concrete")
 MIDDLE = ("wine-quality-red",)
 LARGE = ("kin8nm", "power-plant", "naval-propulsion-plant")

@@ -23,11 +23,6 @@ def test_what_is_missing_comes_with_its_remedy(monkeypatch):
     assert "missing  device 'abacus'" in text
 
 
-def test_a_wrong_data_folder_does_not_break_it(monkeypatch, tmp_path):
-    monkeypatch.setenv("BDL_DATA_DIR", str(tmp_path / "nowhere"))
-    assert "data/README.md" in environment.report()
-
-
 @pytest.mark.parametrize(("seconds", "said"), [(0.02, "ok       a slider"), (3.0, "slow     a")])
 def test_a_slow_machine_is_told_without_a_number_that_changes(monkeypatch, seconds, said):
     monkeypatch.setattr(environment, "_slider_move_s", lambda: seconds)

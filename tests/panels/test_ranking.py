@@ -123,7 +123,7 @@ def test_what_the_lesson_says_of_the_ranking():
     """Lesson 12, "What you should have seen": the best methods, their rivals, the fastest ones."""
     found = {
         (name, measure): sorted(ranking.rows(name, measure), key=lambda row: row.score)
-        for name in UCIResults(load_records("uci")).sets
+        for name in UCIResults(load_records("uci")).recorded_sets
         for measure in ranking.MEASURES[:2]
     }
     best = {

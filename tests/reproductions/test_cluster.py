@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from bdl_lessons.datasets.records import read_records
 from reproductions import runner
+from reproductions.records import read_records
 from reproductions.runner import on_cluster
 
 from . import toy

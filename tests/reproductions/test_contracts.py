@@ -9,7 +9,6 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from bdl_lessons import datasets
-from bdl_lessons.datasets.splits import splits
 from reproductions import (
     Trial,
     cifar_dropout_curves,
@@ -18,6 +17,7 @@ from reproductions import (
     rotated_digit,
     sparse_lenet,
 )
+from reproductions.datasets import splits
 from reproductions.images import classification, colour
 from reproductions.uci.methods import METHODS
 from reproductions.uci.trials import trials as uci_trials
@@ -299,7 +299,7 @@ ROWS = [
             m: Trial({**cifar_dropout_curves._QUICK, "method": m, "width": 0.25}, 0)
             for m in cifar_dropout_curves.METHODS
         },
-        lambda altered: {"bdl_lessons.datasets.load": partial(pictures, altered, (3, 32, 32))},
+        lambda altered: {"reproductions.datasets.load": partial(pictures, altered, (3, 32, 32))},
         curve_plan,
         curve_record,
         choices=("train_error",),
@@ -353,7 +353,7 @@ ROWS = [
             m: image_trial(classification._config("mnist", m, classification.GRID[m][0]), m)
             for m in ("MAP", "D.E", "MCD", "VSD T=2", "SWAG", "BBB-LRT", "BBB", "MNF", "SLANG")
         },
-        lambda altered: {"bdl_lessons.datasets.load": partial(pictures, altered, (1, 28, 28))},
+        lambda altered: {"reproductions.datasets.load": partial(pictures, altered, (1, 28, 28))},
         image_plan,
         image_record,
         choices=("val_nll",),
@@ -364,7 +364,7 @@ ROWS = [
             m: image_trial(colour._trial("LeNet5", "svhn", m, colour_settings(m)).config, m)
             for m in ("MAP", "VSD T=2", "BBB", "D.E", "SWAG")
         },
-        lambda altered: {"bdl_lessons.datasets.load": partial(pictures, altered, (3, 32, 32))},
+        lambda altered: {"reproductions.datasets.load": partial(pictures, altered, (3, 32, 32))},
         image_plan,
         image_record,
         choices=("val_nll",),

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 import reproductions
 from bdl_lessons import datasets
-from bdl_lessons.datasets.records import read_records, trial_key
 from reproductions.__main__ import app
+from reproductions.records import read_records, trial_key
 
 command = CliRunner().invoke
 
@@ -29,7 +29,7 @@ def few_images(monkeypatch):
             name, x[:n_train], y[:n_train], x[n_train:], y[n_train:], classes
         )
 
-    monkeypatch.setattr(datasets, "load", load)
+    monkeypatch.setattr("reproductions.datasets.load", load)
     for name in ("rotated_digit", "sparse_lenet", "mnist_dropout_curves", "gradient_variance"):
         monkeypatch.setattr(f"reproductions.{name}.mnist", lambda *sizes: load("mnist", *sizes))
 

@@ -7,8 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bdl_lessons.datasets.records import read_records, record_digest, trial_key
-from reproductions.records import append_record, make_record
+from reproductions.records import append_record, make_record, read_records, record_digest, trial_key
 
 CPU = torch.device("cpu")
 

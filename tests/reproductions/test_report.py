@@ -5,9 +5,9 @@ import pytest
 import torch
 
 import reproductions
-from bdl_lessons.datasets.records import RESULTS_FOLDER, read_records, trial_key
+from bdl_lessons.datasets.records import RESULTS_FOLDER
 from reproductions import report, runner
-from reproductions.records import append_record, make_record
+from reproductions.records import append_record, make_record, read_records, trial_key
 
 from . import toy
 
@@ -23,7 +23,7 @@ def test_importing_the_room_imports_no_experiment():
     code = f"import sys, reproductions; print(*{found})"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     modules = [name.rpartition(".")[2] for name in run.stdout.split()]
-    assert modules == ["experiment", "records"]
+    assert modules == ["experiment", "machine", "records"]
 
 
 def test_the_committed_page_is_what_the_records_give():

@@ -16,8 +16,8 @@ import pytest
 import torch
 
 import reproductions
-from bdl_lessons.datasets.records import read_records
 from reproductions import Trial, checkpoint, report, runner
+from reproductions.records import read_records
 
 from . import toy
 

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 
 from bdl_lessons.core.files import ROOT
-from bdl_lessons.course import course_map
+from bdl_lessons.course.lesson_map import ROWS
 from tools.metadata import Lesson
 from tools.web import page, store
 
@@ -40,7 +40,7 @@ def _map(lessons: list[Lesson]) -> str:
     """The map of lesson 00 as a list of links: rows, questions, and what to read before."""
     listed = {lesson.number: lesson for lesson in lessons}
     lines = []
-    for colour, theme, row in course_map.ROWS:
+    for colour, theme, row in ROWS:
         lines += [f'<p class="map-row">{escape(theme)}</p>', '<ul class="map">']
         for number, (title, question) in row.items():
             name = escape(f"{number} {title}")

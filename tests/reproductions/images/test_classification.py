@@ -1,9 +1,10 @@
 import pytest
 
 from bdl_lessons.core import markdown
-from bdl_lessons.datasets.records import CHOSEN_ON, trial_key, where
+from bdl_lessons.datasets.records import CHOSEN_ON, where
 from reproductions.images import classification, tables
 from reproductions.images import classification as report
+from reproductions.records import trial_key
 from reproductions.report import recorded
 
 RECORDS = recorded(report.EXPERIMENT)

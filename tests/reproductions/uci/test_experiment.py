@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import torch
 
+from bdl_lessons.datasets import UCI_SETS
 from bdl_lessons.evaluation import log_predictive_likelihood
 from bdl_lessons.inference import adam, fit
 from bdl_lessons.models import Deterministic, initialise, mlp
@@ -13,7 +14,7 @@ from reproductions.records import make_record
 from reproductions.uci import experiment
 from reproductions.uci.networks import Method, Networks
 from reproductions.uci.protocol import TAUS, choose_and_predict, log_likelihood
-from reproductions.uci.trials import BASELINES, FIRST, LARGE, METHODS, SMALL, TAU_GRIDS, trials
+from reproductions.uci.trials import BASELINES, FIRST, LARGE, METHODS, SMALL, trials
 
 CONFIG = {
     "n_hidden": 8,
@@ -161,7 +162,7 @@ def test_the_small_sets_and_the_dropout_family_come_first():
 @pytest.mark.parametrize("method", BASELINES)
 def test_every_set_has_what_structure_and_noise_are_compared_with(method):
     config = [trial.config for trial in trials("paper")]
-    assert {c["data"] for c in config if c["method"] == method} == set(TAU_GRIDS)
+    assert {c["data"] for c in config if c["method"] == method} == set(UCI_SETS)
 
 
 def test_every_grid_is_of_the_method_and_reaches_the_record():

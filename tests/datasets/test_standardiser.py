@@ -1,50 +1,14 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from bdl_lessons.datasets import Standardiser, splits
+from bdl_lessons.datasets import Standardiser
 
 
 def made_up(n: int = 40) -> torch.Tensor:
     generator = torch.Generator().manual_seed(0)
     return torch.randn(n, 3, dtype=torch.float64, generator=generator) * 5 + 100
-
-
-@given(n=st.integers(6, 300), n_splits=st.integers(1, 25))
-def test_each_split_is_a_partition_of_nine_to_one(n, n_splits):
-    pairs = splits(n, n_splits)
-    assert len(pairs) == n_splits
-    for train, test in pairs:
-        assert len(train) == int(0.9 * n + 0.5)
-        assert sorted([*train, *test]) == list(range(n))
-
-
-def test_one_generator_for_all_splits():
-    pairs = splits(50)
-    assert not np.array_equal(pairs[0][0], pairs[1][0])  # bits: integers
-    for (a, b), (c, d) in zip(pairs, splits(50, 3), strict=False):
-        assert np.array_equal(a, c)  # bits: integers
-        assert np.array_equal(b, d)  # bits: integers
-
-
-def test_the_seed_is_not_that_of_anyone_else():
-    np.random.seed(5)
-    before = np.random.get_state()[1].copy()
-    splits(50)
-    after = np.random.get_state()[1]
-    assert np.array_equal(after, before), "global generator touched"  # bits: integers
-
-
-@pytest.mark.parametrize(
-    ("n", "n_splits", "named"), [(5, 20, "n_examples"), (0, 20, "n_examples"), (10, 0, "n_splits")]
-)
-def test_bad_arguments(n, n_splits, named):
-    with pytest.raises(ValueError, match=f"{named} must be >="):
-        splits(n, n_splits)
 
 
 def test_standardiser_has_mean_0_std_1_and_an_inverse():

@@ -10,8 +10,8 @@ import torch
 
 from bdl_lessons.core.validation import integer, non_negative, typechecked
 from bdl_lessons.datasets.containers import Classification, Regression, first_n
-from bdl_lessons.datasets.idx import DIGITS
 
+DIGITS = tuple("0123456789")
 DIABETES_NAMES = {
     "age": "age [years]",
     "sex": "sex (coded 1, 2)",

@@ -1,6 +1,6 @@
 import matplotlib.pyplot as plt
 
-from bdl_lessons.course.course_map import ARROWS, ROWS, course_map
+from bdl_lessons.course.lesson_map import ARROWS, ROWS, course_map
 from tools.figure_rules import problems
 from tools.metadata import lessons
 

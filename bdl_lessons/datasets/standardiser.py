@@ -1,13 +1,12 @@
-"""The 20 standard splits of the UCI sets, and standardisation fitted on training examples."""
+"""Columns of mean 0 and variance 1, fitted on training examples. Lessons 03 and 10."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 
-from bdl_lessons.core.validation import floating, integer, typechecked
+from bdl_lessons.core.validation import floating
 
 
 @dataclass(frozen=True)
@@ -64,26 +63,3 @@ class Standardiser:
                 f"{tuple(value.shape)}: broadcasting would repeat it"
             )
         return value
-
-
-@typechecked
-def splits(n_examples: int, n_splits: int = 20) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The standard 90 % / 10 % splits: ``n_splits`` pairs of training and test indices.
-
-    One legacy generator with seed 1 draws one permutation after the other; the first
-    ``floor(0.9 n + 0.5)`` indices of each are for training. These are the splits of
-    Hernández-Lobato and Adams (ICML 2015) as used by Gal and Ghahramani (ICML 2016) and most
-    papers since.
-
-    Raises:
-        ValueError, TypeError: if ``n_examples`` is no integer of at least 6 (with 5 the test part
-            is empty), or ``n_splits`` none of at least 1.
-    """
-    integer("n_examples", n_examples, 6)
-    integer("n_splits", n_splits, 1)
-    generator = np.random.RandomState(1)
-    n_train = int(np.floor(0.9 * n_examples + 0.5))
-    permutations = (
-        generator.choice(n_examples, n_examples, replace=False) for _ in range(n_splits)
-    )
-    return [(indices[:n_train], indices[n_train:]) for indices in permutations]

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from bdl_lessons.core.files import DATA
 from bdl_lessons.core.validation import like
-from bdl_lessons.datasets.errors import reading
-from bdl_lessons.datasets.fetch import fetch
-from bdl_lessons.datasets.splits import Standardiser
+from bdl_lessons.datasets.standardiser import Standardiser
 
 GAL_SPAN = (1958.0, 1981.25)
 """March 1958 to March 1981: the 272 months of Gal and Ghahramani (2016), figure 2."""
@@ -68,15 +67,9 @@ def co2() -> CO2:
     months have no value and are left out, not interpolated: June and October 1958, February to
     April 1964. Made by ``data/co2/make_co2.py``; source: Keeling and Whorf (2004).
     """
-    path = fetch("co2", "co2_mauna_loa_monthly.csv")
-    with reading(path):
-        lines = path.read_text("utf-8").splitlines()
-        _, *rows = (line for line in lines if not line.startswith("#"))
-        table = np.loadtxt(rows, delimiter=",", ndmin=2)
-        times, ppm = torch.from_numpy(table[:, 2:4].T.copy())
-        if not (times.isfinite() & ppm.isfinite()).all() or (times.diff() <= 0).any():
-            raise ValueError("the values must be finite and the times increase")
-        return CO2(times, ppm)
+    path = DATA / "co2" / "co2_mauna_loa_monthly.csv"
+    table = np.loadtxt(path, delimiter=",", usecols=(2, 3), comments=("#", "year"))
+    return CO2(*torch.from_numpy(table.T.copy()))
 
 
 def detrended(series: CO2, start: float = -np.inf, end: float = np.inf) -> DetrendedCO2:

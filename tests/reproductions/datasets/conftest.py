@@ -1,0 +1,111 @@
+"""Made-up files in the official layouts, isolated folders, and a small web server."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pooch
+import pytest
+
+from reproductions.datasets import files, images
+
+REAL_DATA_DIR = os.environ.get("BDL_DATA_DIR", "")
+
+
+def sha256(content: bytes) -> str:
+    return "sha256:" + hashlib.sha256(content).hexdigest()
+
+
+@dataclass
+class Folders:
+    """Empty stand-ins for the three places that a file may lie in."""
+
+    user: Path
+    repository: Path
+    cache: Path
+    monkeypatch: pytest.MonkeyPatch
+
+    def put(self, source: str, name: str, content: bytes) -> None:
+        """Write a file into BDL_DATA_DIR and take its hash for the official one."""
+        old = getattr(images, source)
+        new = replace(old, files={**old.files, name: sha256(content)})
+        self.monkeypatch.setattr(images, source, new)
+        self.place(self.user, new.folder, name, content)
+
+    def place(self, root: Path, folder: str, name: str, content: bytes) -> Path:
+        path = root / folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        return path
+
+
+@pytest.fixture
+def folders(tmp_path, monkeypatch) -> Folders:
+    places = Folders(*(tmp_path / name for name in ("user", "repository", "cache")), monkeypatch)
+    places.user.mkdir()
+    monkeypatch.setenv("BDL_DATA_DIR", str(places.user))
+    monkeypatch.setattr(files, "DATA", places.repository)
+    monkeypatch.setattr(pooch, "os_cache", lambda project: places.cache)
+    monkeypatch.setattr(files.time, "sleep", lambda seconds: None)
+    return places
+
+
+@pytest.fixture
+def real():
+    """``real(folder)`` skips the test unless the data set is in BDL_DATA_DIR."""
+
+    def require(folder: str) -> Path:
+        path = Path(REAL_DATA_DIR) / folder
+        if not REAL_DATA_DIR or not path.is_dir():
+            pytest.skip(f"{folder} is not in BDL_DATA_DIR: real data not tested")
+        return path
+
+    return require
+
+
+@dataclass
+class Server:
+    """What the local web server answers, by path, and how often it was asked."""
+
+    url: str
+    answers: dict[str, bytes | int | Callable] = field(default_factory=dict)
+    """Content, a status, or a function that gets the handler."""
+    requests: Counter = field(default_factory=Counter)
+
+
+@pytest.fixture
+def server():
+    state = Server("")
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            state.requests[self.path] += 1
+            answer = state.answers.get(self.path, 404)
+            if isinstance(answer, int):
+                self.send_error(answer)
+            elif callable(answer):
+                answer(self)
+            else:
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+        def log_message(self, *args):
+            pass
+
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    state.url = f"http://127.0.0.1:{httpd.server_port}/"
+    thread = threading.Thread(target=httpd.serve_forever, daemon=True)
+    thread.start()
+    yield state
+    httpd.shutdown()
+    httpd.server_close()
+    thread.join()

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bdl_lessons.datasets import UCI_SETS, Standardiser
+from reproductions.datasets import regression, splits, uci
+
+from .conftest import sha256
+
+FACTS = {  # rows, features, mean and sd of the target
+    "bostonHousing": (506, 13, 22.5328, 9.188),
+    "concrete": (1030, 8, 35.818, 16.698),
+    "energy": (768, 8, 22.3072, 10.084),
+    "kin8nm": (8192, 8, 0.71428, 0.26359),
+    "naval-propulsion-plant": (11934, 16, 0.975, 0.01472),
+    "power-plant": (9568, 4, 454.365, 17.066),
+    "wine-quality-red": (1599, 11, 5.63602, 0.80732),
+    "yacht": (308, 6, 10.4954, 15.136),
+}
+
+
+def test_features_come_first_then_the_target_and_a_second_target_is_left_out(folders, monkeypatch):
+    content = b"0 1 2 3 \n10 11 12 13 \n\n"
+    record = replace(UCI_SETS["yacht"], name="new", n_features=2, sha256=sha256(content)[7:])
+    monkeypatch.setitem(regression.UCI_SETS, "new", record)
+    folders.place(folders.user, "uci/new", "data.txt", content)
+    data = uci("new")
+    assert data.x.dtype == data.y.dtype == torch.float64
+    assert data.x.tolist() == [[0, 1], [10, 11]]
+    assert data.y.tolist() == [2, 12]
+    assert data.target == record.target
+
+
+def test_an_unknown_set():
+    with pytest.raises(ValueError, match="there is no UCI set 'wine', only bostonHousing"):
+        uci("wine")
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_the_real_sets(real, name):
+    real(f"uci/{name}")
+    rows, features, mean, std = FACTS[name]
+    data = uci(name)
+    assert data.x.shape == (rows, features)
+    assert data.y.mean().item() == pytest.approx(mean, rel=2e-5)
+    assert data.y.std(correction=0).item() == pytest.approx(std, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_the_splits_are_the_published_ones(real, name):
+    folder = real(f"uci/{name}")
+    pairs = splits(FACTS[name][0])
+    assert len(pairs) == int((folder / "n_splits.txt").read_text())
+    for i, (train, test) in enumerate(pairs):
+        for part, rows in (("train", train), ("test", test)):
+            published = np.loadtxt(folder / f"index_{part}_{i}.txt")
+            np.testing.assert_array_equal(rows, published.astype(int))  # bits: integers
+
+
+def test_the_constant_columns_of_naval_stay_finite(real):
+    real("uci/naval-propulsion-plant")
+    x = uci("naval-propulsion-plant").x
+    x = x[splits(len(x))[0][0]]
+    scale = Standardiser.fit(x)
+    assert scale.transform(x).isfinite().all()
+    for column in (8, 11):
+        assert scale.std[column] == 1
+        assert scale.transform(x)[:, column].abs().max() < 1e-6
+
+
+@given(n=st.integers(6, 300), n_splits=st.integers(1, 25))
+def test_each_split_is_a_partition_of_nine_to_one(n, n_splits):
+    pairs = splits(n, n_splits)
+    assert len(pairs) == n_splits
+    for train, test in pairs:
+        assert len(train) == int(0.9 * n + 0.5)
+        assert sorted([*train, *test]) == list(range(n))
+
+
+def test_one_generator_for_all_splits_and_it_is_no_one_elses():
+    np.random.seed(5)
+    before = np.random.get_state()[1].copy()
+    pairs = splits(50)
+    assert np.array_equal(np.random.get_state()[1], before), "global generator"  # bits: integers
+    assert not np.array_equal(pairs[0][0], pairs[1][0])  # bits: integers
+    for (a, b), (c, d) in zip(pairs, splits(50, 3), strict=False):
+        assert np.array_equal(a, c)  # bits: integers
+        assert np.array_equal(b, d)  # bits: integers
+
+
+@pytest.mark.parametrize(
+    ("n", "n_splits", "named"), [(5, 20, "n_examples"), (0, 20, "n_examples"), (10, 0, "n_splits")]
+)
+def test_bad_arguments(n, n_splits, named):
+    with pytest.raises(ValueError, match=f"{named} must be >="):
+        splits(n, n_splits)
