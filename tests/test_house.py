@@ -21,8 +21,8 @@ LIMITS = {
     "bdl_lessons/datasets": 740,
     "bdl_lessons/course": 335,
     "reproductions": 9_000,
-    "tools": 2_900,
-    "tests": 22_330,
+    "tools": 3_170,
+    "tests": 22_400,
 }
 
 

@@ -71,6 +71,51 @@ def guards(lessons: Numbers = None) -> None:
 
 
 @app.command()
+def seeds(
+    lessons: Numbers = None,
+    offsets: Annotated[int, typer.Option(help="How many other seeds", min=1)] = 5,
+) -> None:
+    """Repeat the claims of lessons with other seeds; list the checks that leave their bounds."""
+    from tools import notebook, replay
+
+    with _bad_input_named():
+        chosen = notebook.paths(lessons)
+    failed = False
+    for path in chosen:
+        every = [replay.with_seeds(path, 1000 * (1 + k)) for k in range(offsets)]
+        for runs in zip(*every, strict=True):
+            values = sorted(run.value for run in runs)
+            if any(run.failure for run in runs):
+                failed = True
+                n_failed = sum(bool(run.failure) for run in runs)
+                typer.echo(
+                    f"{runs[0].cell}: {runs[0].claim}: {n_failed} of {offsets} leave the bounds, "
+                    f"{values[0]:.4g} to {values[-1]:.4g}"
+                )
+        typer.echo(f"{path.name}: {len(every[0])} checks, {offsets} offsets")
+    raise typer.Exit(int(failed))
+
+
+@app.command()
+def breaks(lessons: Numbers = None) -> None:
+    """Break the method cells of lessons, one change at a time; list what no check notices."""
+    from tools import notebook, replay
+
+    with _bad_input_named():
+        chosen = notebook.paths(lessons)
+    green = 0
+    for path in chosen:
+        count = 0
+        for cell, change, noticed in replay.planted(path):
+            count += 1
+            if not noticed:
+                green += 1
+                typer.echo(f"{cell}: {change}")
+        typer.echo(f"{path.name}: {count} breaks planted")
+    raise typer.Exit(int(green > 0))
+
+
+@app.command()
 def readme() -> None:
     """Bring the tables of README.md and docs/, and the picture, up to date."""
     from tools import readme as tool

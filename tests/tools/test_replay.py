@@ -1,0 +1,90 @@
+"""A lesson run again with other seeds, and with its method broken."""
+
+import ast
+
+import nbformat
+import pytest
+
+from tools import replay
+
+new = nbformat.v4
+IMPORTS = "import torch\nfrom bdl_lessons.core import check, check_between, seeded"
+
+
+def lesson(path, *sources, method=0):
+    cells = [new.new_code_cell(source) for source in (IMPORTS, *sources)]
+    cells[1 + method].metadata["tags"] = ["method"]
+    for index, cell in enumerate(cells):
+        cell.id = f"01-{index}"
+    path.write_text(nbformat.writes(new.new_notebook(cells=cells)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("seeded(3)", "seeded(3 + 10)"),
+        ("torch.manual_seed(seed)", "torch.manual_seed(seed + 10)"),
+        ("split(x, seed=0)", "split(x, seed=0 + 10)"),
+        ("torch.Generator('cpu').manual_seed(1)", "torch.Generator('cpu').manual_seed(1 + 10)"),
+        ("range(3)", "range(3)"),
+    ],
+)
+def test_every_seed_is_shifted(source, expected):
+    assert replay.shifted(source, 10) == expected
+
+
+def test_a_claim_that_holds_for_one_seed_alone_is_recorded_and_the_lesson_goes_on(tmp_path):
+    path = lesson(
+        tmp_path / "01_a.ipynb",
+        "x = torch.rand(1, generator=seeded(0)).item()\ncheck('lucky', x, 0.4963, 1e-3)",
+        "check_between('sound', torch.tensor([0.5, 1.5]), 0, 2)",
+    )
+    lucky, sound = replay.with_seeds(path, 0)
+    assert (lucky.cell, lucky.claim, lucky.failure) == ("01-1", "lucky", "")
+    assert (sound.value, sound.failure) == (1.0, "")
+    lucky, sound = replay.with_seeds(path, 7)
+    assert "lucky: measured" in lucky.failure
+    assert sound.failure == ""
+
+
+def test_an_error_of_another_kind_stops_with_its_cell(tmp_path):
+    with pytest.raises(replay.Noticed, match="01-1: ZeroDivisionError"):
+        replay.with_seeds(lesson(tmp_path / "01_a.ipynb", "1 / 0"), 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "broken"),
+    [
+        ("a * b", ["a"]),
+        ("a - b", ["a + b"]),
+        ("a**2", ["a"]),
+        ("-a", ["a"]),
+        ("x.sum(0)", ["x.mean(0)"]),
+        ("x.sqrt()", ["x"]),
+        ("torch.randn_like(h)", ["torch.randn_like(h[:1])"]),
+        ("check('a', b * c, 1, 0)", []),
+    ],
+)
+def test_typical_breaks(code, broken):
+    cell = new.new_code_cell(code, metadata={"tags": ["method"]})
+    assert [ast.unparse(ast.parse(source)) for _, source in replay.breaks(cell)] == broken
+    assert [*replay.breaks(new.new_code_cell(code))] == []
+
+
+def test_a_break_that_no_check_sees(tmp_path):
+    path = lesson(
+        tmp_path / "01_a.ipynb",
+        "def scale(x):\n    return 2 * x + 0 * x",
+        "check('twice', scale(torch.ones(2)).mean(), 2, 0)",
+    )
+    assert [seen for _, _, seen in replay.planted(path)] == [False, False, False]
+
+
+def test_a_break_that_a_check_sees(tmp_path):
+    path = lesson(
+        tmp_path / "01_a.ipynb",
+        "def half(x):\n    return x / 2",
+        "check('half', half(torch.ones(2)).mean(), 0.5, 0)",
+    )
+    assert [seen for _, _, seen in replay.planted(path)] == [True]

@@ -1,0 +1,231 @@
+"""Run the code of a lesson again, changed: with other seeds, or with its method broken.
+
+A claim must hold for seeds that did not make it, and a broken method must turn a check red.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import copy
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from nbformat import NotebookNode
+
+from bdl_lessons.core.files import NOTEBOOKS
+from tools import notebook
+
+SEEDED = {"manual_seed", "seeded", "default_rng"}
+"""Calls whose first argument is a seed; so is an argument with the name ``seed``."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one check measured: the cell, its claim, the mean, and why it failed, if it did."""
+
+    cell: str
+    claim: str
+    value: float
+    failure: str = ""
+
+
+class Noticed(Exception):
+    """A check failed, or a cell stopped with an error."""
+
+
+# --- Other seeds --------------------------------------------------------------------------------
+
+
+def with_seeds(path: Path, offset: int) -> list[Measured]:
+    """Every check of a lesson, with ``offset`` added to all seeds that its cells write.
+
+    A failed check is recorded and the lesson goes on. Figures are not drawn to files.
+
+    Raises:
+        Noticed: if a cell stops with another error.
+    """
+    lesson = notebook.read(path)
+    measured: list[Measured] = []
+
+    def record(cell: str, claim: str, value: Any, failure: str) -> None:
+        mean = torch.as_tensor(value).detach().double().mean().item()
+        measured.append(Measured(cell, claim, mean, failure))
+
+    with _kernel(record) as run:
+        for cell in _code(lesson):
+            run(cell.id, shifted(cell.source, offset))
+    return measured
+
+
+def shifted(source: str, offset: int) -> str:
+    """The code with ``offset`` added to every seed in it."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if name in SEEDED and node.args:
+            node.args[0] = _plus(node.args[0], offset)
+        for keyword in node.keywords:
+            if keyword.arg == "seed":
+                keyword.value = _plus(keyword.value, offset)
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def _plus(node: ast.expr, offset: int) -> ast.expr:
+    return ast.BinOp(node, ast.Add(), ast.Constant(offset))
+
+
+# --- A broken method ----------------------------------------------------------------------------
+
+
+def planted(path: Path, seconds: int = 300) -> Iterator[tuple[str, str, bool]]:
+    """Each break of a lesson's method cells: its cell, what was changed, whether it was noticed.
+
+    A break runs in a process of its own, forked where its cell begins, until a check fails or the
+    lesson ends.
+
+    Args:
+        seconds: the longest that the rest of the lesson may take; what takes longer is noticed.
+    """
+    cells = _code(notebook.read(path))
+    with _kernel(None) as run:
+        for index, cell in enumerate(cells):
+            for change, broken in breaks(cell):
+                rest = [(cell.id, broken), *((c.id, c.source) for c in cells[index + 1 :])]
+                yield cell.id, change, not _passes(run, rest, seconds)
+            run(cell.id, cell.source)
+
+
+def breaks(cell: NotebookNode) -> Iterator[tuple[str, str]]:
+    """Typical breaks of a cell tagged ``method``: each in words, and the code that has it.
+
+    A factor or a term is gone, a sign turned, a mean taken for a sum, a root or a square left
+    out, noise shared by a batch. What stands inside a check is left alone.
+    """
+    if "method" not in cell.metadata.get("tags", []):
+        return
+    tree = ast.parse(cell.source)
+    for place, node in enumerate(ast.walk(tree)):
+        for new in _broken(node):
+            if _in_a_check(tree, node):
+                continue
+            changed = copy.deepcopy(tree)
+            target = list(ast.walk(changed))[place]
+            done = _Replace(target, new).visit(changed)
+            words = f"line {node.lineno}: {ast.unparse(node)} → {ast.unparse(new)}"
+            yield words, ast.unparse(ast.fix_missing_locations(done))
+
+
+class _Replace(ast.NodeTransformer):
+    def __init__(self, target: ast.AST, new: ast.AST) -> None:
+        self.target, self.new = target, new
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        return self.new if node is self.target else self.generic_visit(node)
+
+
+def _broken(node: ast.AST) -> Iterator[ast.expr]:
+    match node:
+        case ast.BinOp(left, ast.Mult() | ast.Div(), _):
+            yield left
+        case ast.BinOp(left, ast.Add(), right):
+            yield ast.BinOp(left, ast.Sub(), right)
+        case ast.BinOp(left, ast.Sub(), right):
+            yield ast.BinOp(left, ast.Add(), right)
+        case ast.BinOp(left, ast.Pow(), _):
+            yield left
+        case ast.UnaryOp(ast.USub(), operand) if not isinstance(operand, ast.Constant):
+            yield operand
+        case ast.Call(ast.Attribute(value, ("sum" | "mean") as name, context), args, keywords):
+            other = {"sum": "mean", "mean": "sum"}[name]
+            yield ast.Call(ast.Attribute(value, other, context), args, keywords)
+        case ast.Call(ast.Attribute(value, "sqrt" | "square" | "log" | "exp"), [], []):
+            yield value
+        case ast.Call(ast.Attribute(_, "randn_like" | "rand_like"), [like], keywords):
+            first = ast.Subscript(like, ast.Slice(upper=ast.Constant(1)), ast.Load())
+            yield ast.Call(node.func, [first], keywords)
+
+
+def _in_a_check(tree: ast.AST, node: ast.AST) -> bool:
+    calls = (part for part in ast.walk(tree) if isinstance(part, ast.Call))
+    checks = (c for c in calls if getattr(c.func, "id", "") in {"check", "check_between"})
+    return any(part is node for check in checks for part in ast.walk(check))
+
+
+def _passes(run: Callable[[str, str], None], cells: list[tuple[str, str]], seconds: int) -> bool:
+    """Whether the cells run to their end in a forked process."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(seconds)
+        status = 1
+        with contextlib.suppress(BaseException):
+            for cell_id, source in cells:
+                run(cell_id, source)
+            status = 0
+        os._exit(status)
+    _, status = os.waitpid(child, 0)
+    return status == 0
+
+
+# --- A kernel in this process ------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _kernel(
+    record: Callable[[str, str, Any, str], None] | None,
+) -> Iterator[Callable[[str, str], None]]:
+    """A function that runs a cell, given its id and code, one after the other in one namespace.
+
+    With ``record``, every check is handed to it, and one that fails does not stop the cell.
+    """
+    import matplotlib
+
+    matplotlib.use("agg")
+    from IPython.core.interactiveshell import InteractiveShell
+
+    import bdl_lessons.core as core
+    from bdl_lessons.core import CheckFailed
+
+    shell, here, originals, now = InteractiveShell.instance(), Path.cwd(), {}, [""]
+
+    def recorded(function: Callable) -> Callable:
+        def call(name: str, value: Any, *args: Any, **kwargs: Any) -> None:
+            failure = ""
+            try:
+                function(name, value, *args, **kwargs)
+            except CheckFailed as error:
+                failure = str(error)
+            record(now[0], name, value, failure)
+
+        return call
+
+    def run(cell_id: str, source: str) -> None:
+        now[0] = cell_id
+        with open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing):
+            result = shell.run_cell(source)
+        if error := result.error_before_exec or result.error_in_exec:
+            raise Noticed(f"{cell_id}: {type(error).__name__}: {error}")
+
+    os.chdir(NOTEBOOKS)
+    if record:
+        originals = {name: getattr(core, name) for name in ("check", "check_between")}
+        for name, function in originals.items():
+            setattr(core, name, recorded(function))
+    try:
+        yield run
+    finally:
+        os.chdir(here)
+        for name, function in originals.items():
+            setattr(core, name, function)
+        shell.reset()
+
+
+def _code(lesson: NotebookNode) -> list[NotebookNode]:
+    return [cell for cell in lesson.cells if cell.cell_type == "code"]
