@@ -9,13 +9,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMITS = {
-    "bdl_lessons": 15_120,
+    "bdl_lessons": 15_320,
     "bdl_lessons/core": 900,
     "bdl_lessons/probability": 1_240,
     "bdl_lessons/models": 1_810,
-    "bdl_lessons/reference": 1_080,
+    "bdl_lessons/reference": 1_160,
     "bdl_lessons/inference": 885,
-    "bdl_lessons/evaluation": 810,
+    "bdl_lessons/evaluation": 945,
     "bdl_lessons/panels": 2_730,
     "bdl_lessons/exercises": 4_700,
     "bdl_lessons/datasets": 740,

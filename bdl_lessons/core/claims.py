@@ -143,11 +143,11 @@ class ResultsTable:
         TypeError, ValueError: if there is no row or column, rows have different columns, or a
             number is not finite.
 
-    >>> ResultsTable({"dropout": {"NLL": [0.5, 0.25], "weights": 100}}, "Two runs")
-    ... # doctest: +NORMALIZE_WHITESPACE
+    >>> table = ResultsTable({"dropout": {"NLL": [0.5, 0.2], "weights": 100}}, "Two runs")
+    >>> print(table)  # doctest: +NORMALIZE_WHITESPACE
     Two runs
             │ NLL               │ weights
-    dropout ┃ 0.38 ± 0.13       │ 100
+    dropout ┃ 0.35 ± 0.15       │ 100
     """
 
     rows: Mapping[str, Mapping[str, Value | str]]

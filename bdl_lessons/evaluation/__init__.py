@@ -19,3 +19,13 @@ from bdl_lessons.evaluation.predictive import (
     entropy, log_mean_probs, log_predictive_likelihood, mutual_information, predictive_entropy,
     predictive_var,
 )
+
+__all__ = [
+    "accuracy", "ece", "entropy", "error_percent", "gauss_newton", "gradient_variance",
+    "layer_penalties", "log_mean_probs", "log_predictive_likelihood", "loss_hessian",
+    "loss_increase", "max_log_probability", "mean_log_likelihood", "mutual_information",
+    "negative_entropy", "nll", "noisy_outputs", "ood_metrics", "output_jacobian",
+    "paired_difference", "pareto_front", "penalty", "penalty_by_direction", "penalty_from_roots",
+    "predictive_entropy", "predictive_var", "ranks", "regression_parts", "reliability_bins", "rmse",
+    "sensitivity", "softmax_root", "spectral_bound",
+]

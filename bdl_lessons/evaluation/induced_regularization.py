@@ -40,12 +40,20 @@ def loss_hessian(loss: Callable[..., Tensor], h: Tensor, *rows: Tensor) -> Tenso
     Args:
         loss: the loss of one example, ``loss(h, *rows)`` with ``h`` of shape ``(K,)``; 0-dim.
         rows: what else the loss takes, ``(B, ...)`` each: the labels, say.
+
+    >>> loss_hessian(lambda h: h.square().sum(), torch.ones(3, 2)).shape
+    torch.Size([3, 2, 2])
     """
     return func.vmap(func.jacrev(func.jacrev(loss)))(h, *rows)
 
 
 def output_jacobian(network: Callable[[Tensor], Tensor], h: Tensor) -> Tensor:
-    """``J`` of each example: ``(B, K) -> (B, L, K)``, for a ``network`` ``(K,) -> (L,)``."""
+    """``J`` of each example: ``(B, K) -> (B, L, K)``, for a ``network`` ``(K,) -> (L,)``.
+
+    >>> output_jacobian(lambda h: 2 * h, torch.ones(1, 2))
+    tensor([[[2., 0.],
+             [0., 2.]]])
+    """
     return func.vmap(func.jacrev(network))(h)
 
 
@@ -53,6 +61,11 @@ def softmax_root(logits: Tensor) -> Tensor:
     """``S``, ``(..., L, L)``, with ``S' S = diag(p) - p p'``: H_out of the cross-entropy.
 
     ``S = diag(sqrt(p)) (I - 1 p')``. The labels do not enter: this Hessian is the same for all.
+
+    >>> root = softmax_root(torch.zeros(2))
+    >>> root.mT @ root
+    tensor([[ 0.2500, -0.2500],
+            [-0.2500,  0.2500]])
     """
     probs = logits.softmax(-1)
     eye = torch.eye(logits.shape[-1], dtype=logits.dtype, device=logits.device)
@@ -61,7 +74,12 @@ def softmax_root(logits: Tensor) -> Tensor:
 
 def gauss_newton(jacobian: Tensor, output_root: Tensor) -> Tensor:
     """``J' S' S J``, ``(..., K, K)``: positive semidefinite, and equal to H where the network
-    behind ``h`` is linear, hence nearly everywhere for ReLU."""
+    behind ``h`` is linear, hence nearly everywhere for ReLU.
+
+    >>> gauss_newton(torch.tensor([[1.0, 2.0]]), torch.ones(1, 1))
+    tensor([[1., 2.],
+            [2., 4.]])
+    """
     n_outputs, leading = jacobian.shape[-2], jacobian.shape[:-2]
     _fits("output_root", output_root, (output_root.shape[-2], n_outputs), leading)
     root = output_root @ jacobian
@@ -73,6 +91,10 @@ def sensitivity(hessian: Tensor, h: Tensor) -> Tensor:
 
     Raises:
         ValueError: here and below, if a shape does not fit.
+
+    >>> sensitivity(torch.eye(2), torch.tensor([1.0, 3.0]))
+    tensor([[1., 0.],
+            [0., 9.]])
     """
     _fits("hessian", hessian, (h.shape[-1], h.shape[-1]), h.shape[:-1])
     return h[..., :, None] * hessian * h[..., None, :]
@@ -84,6 +106,9 @@ def penalty(hessian: Tensor, h: Tensor, noise_cov: Tensor) -> Tensor:
     Args:
         hessian: ``(..., K, K)``. h: ``(..., K)``.
         noise_cov: ``C``, ``(..., K, K)``; the covariance of the factors, not of ``h ∘ eta``.
+
+    >>> penalty(torch.eye(2), torch.tensor([1.0, 3.0]), noise_cov=torch.eye(2))
+    tensor(5.)
     """
     omega = sensitivity(hessian, h)
     _fits("noise_cov", noise_cov, omega.shape[-2:], omega.shape[:-2])
@@ -98,6 +123,9 @@ def penalty_from_roots(hessian_root: Tensor, h: Tensor, noise_root: Tensor) -> T
 
     Args:
         hessian_root: ``(..., L, K)``. h: ``(..., K)``. noise_root: ``(..., K, R)``.
+
+    >>> penalty_from_roots(torch.eye(2), torch.tensor([1.0, 3.0]), noise_root=torch.eye(2))
+    tensor(5.)
     """
     _fits("h", h, hessian_root.shape[-1:], hessian_root.shape[:-2])
     _fits("noise_root", noise_root, (h.shape[-1], *noise_root.shape[-1:]), h.shape[:-1])
@@ -109,6 +137,10 @@ def penalty_by_direction(omega: Tensor, alpha: Tensor, basis: Tensor) -> Tensor:
 
     Args:
         omega: ``(..., K, K)``. alpha: ``(K,)``. basis: ``U``, columns are directions.
+
+    >>> omega = torch.diag(torch.tensor([1.0, 9.0]))
+    >>> penalty_by_direction(omega, alpha=torch.ones(2), basis=torch.eye(2))
+    tensor([0.5000, 4.5000])
     """
     _fits("alpha", alpha, omega.shape[-1:])
     _fits("basis", basis, omega.shape[-2:])
@@ -116,7 +148,11 @@ def penalty_by_direction(omega: Tensor, alpha: Tensor, basis: Tensor) -> Tensor:
 
 
 def spectral_bound(omega: Tensor, noise_cov: Tensor) -> Tensor:
-    """``½ lambda_max(Omega) tr(C)``: no noise of this total variance is penalised more."""
+    """``½ lambda_max(Omega) tr(C)``: no noise of this total variance is penalised more.
+
+    >>> spectral_bound(torch.diag(torch.tensor([1.0, 9.0])), noise_cov=torch.eye(2)).round()
+    tensor(9.)
+    """
     _fits("noise_cov", noise_cov, omega.shape[-2:], omega.shape[:-2])
     total_var = noise_cov.diagonal(dim1=-2, dim2=-1).sum(-1)
     return 0.5 * torch.linalg.eigvalsh(omega)[..., -1] * total_var
@@ -149,6 +185,10 @@ def loss_increase(
 
     Raises:
         TypeError, ValueError: if ``n_samples`` is no integer >= 2, or a shape does not fit.
+
+    >>> how = {"n_samples": 10, "generator": torch.Generator()}
+    >>> loss_increase(lambda h: h.sum(), torch.ones(3, 2), torch.eye(2), **how).value.shape
+    torch.Size([3])
     """
     validation.integer("n_samples", n_samples, 2)
     _fits("h", h, noise_root.shape[:1], h.shape[:1])
@@ -174,6 +214,11 @@ def layer_penalties(network: Network, x: Tensor, noise_covs: Sequence[Tensor]) -
 
     Raises:
         ValueError: if there is not one covariance for each stochastic layer.
+
+    >>> from bdl_lessons.models import Deterministic, mlp
+    >>> network = mlp((2, 4, 3), Deterministic())
+    >>> layer_penalties(network, torch.ones(5, 2), [torch.eye(2), torch.eye(4)]).shape
+    torch.Size([2])
     """
     positions = [i for i, module in enumerate(network) if isinstance(module, StochasticLayer)]
     if len(noise_covs) != len(positions):

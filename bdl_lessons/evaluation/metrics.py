@@ -35,6 +35,9 @@ def accuracy(probs: Tensor, y: Tensor) -> float:
     Raises:
         ValueError: here and below, if shapes do not fit, ``y`` is not a class number, or ``probs``
             are no probabilities.
+
+    >>> accuracy(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([0, 1]))
+    0.5
     """
     _check_probs(probs, y)
     return float64(probs.argmax(-1) == y).mean().item()
@@ -45,6 +48,9 @@ def error_percent(scores: Tensor, y: Tensor) -> float:
     """Percentage of examples whose largest score is not that of ``y``; ``(B, C)`` and ``(B,)``.
 
     Scores are logits, probabilities or their logarithms.
+
+    >>> error_percent(torch.tensor([[2.0, -1.0], [3.0, 0.5]]), torch.tensor([0, 1]))
+    50.0
     """
     _check_labels("scores", scores, y)
     return 100 * float64(scores.argmax(-1) != y).mean().item()
@@ -52,7 +58,11 @@ def error_percent(scores: Tensor, y: Tensor) -> float:
 
 @typechecked
 def nll(log_probs: Tensor, y: Tensor) -> float:
-    """Mean ``-log p(y)`` in nats. ``log_probs``: ``(B, C)``, e.g. from ``log_mean_probs``."""
+    """Mean ``-log p(y)`` in nats. ``log_probs``: ``(B, C)``, e.g. from ``log_mean_probs``.
+
+    >>> round(nll(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([1])), 3)
+    0.693
+    """
     _check_probs(log_probs.exp(), y, "exp(log_probs)")
     return -float64(log_probs.gather(-1, y.long()[:, None])).mean().item()
 
@@ -62,6 +72,9 @@ def ece(probs: Tensor, y: Tensor, n_bins: int = 15) -> float:
     """Expected calibration error ``sum_bins count/B * |accuracy - confidence|``, in [0, 1].
 
     Guo et al., *On calibration of modern neural networks*, ICML 2017, equation 3.
+
+    >>> ece(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([0, 1]))
+    0.5
     """
     bins = reliability_bins(probs, y, n_bins)
     return (bins.count / len(y) * (bins.accuracy - bins.confidence).abs()).nansum().item()
@@ -69,7 +82,11 @@ def ece(probs: Tensor, y: Tensor, n_bins: int = 15) -> float:
 
 @typechecked
 def reliability_bins(probs: Tensor, y: Tensor, n_bins: int = 15) -> ReliabilityBins:
-    """The bars of a reliability diagram, in ``n_bins`` bins of equal width, on the CPU."""
+    """The bars of a reliability diagram, in ``n_bins`` bins of equal width, on the CPU.
+
+    >>> reliability_bins(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([0, 1]), 4).count
+    tensor([0, 0, 1, 1])
+    """
     _check_probs(probs, y)
     confidence, right = probs.amax(-1).cpu(), (probs.argmax(-1) == y).cpu().double()
     # In float32, so that a confidence of 0.9 in that precision lies on the edge 0.9.
@@ -90,6 +107,9 @@ def rmse(mean: Tensor, y: Tensor) -> float:
 
     Raises:
         TypeError, ValueError: if one is no finite floating-point tensor, or the shapes differ.
+
+    >>> rmse(torch.tensor([[1.0], [3.0]]), torch.tensor([[3.0], [1.0]]))
+    2.0
     """
     validation.same_shape("mean", validation.floating("mean", mean), "y", y)
     if not len(validation.floating("y", y)):
@@ -99,7 +119,11 @@ def rmse(mean: Tensor, y: Tensor) -> float:
 
 @typechecked
 def mean_log_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> float:
-    """Mean over examples of the log predictive likelihood, nats; ``tau`` in units of ``y``."""
+    """Mean over examples of the log predictive likelihood, nats; ``tau`` in units of ``y``.
+
+    >>> round(mean_log_likelihood(torch.zeros(100, 5, 1), torch.zeros(5, 1), tau=1.0), 3)
+    -0.919
+    """
     return float64(log_predictive_likelihood(draws, y, tau)).mean().item()
 
 

@@ -48,6 +48,10 @@ def paired_difference(first: Values, second: Values, test_fraction: float = 0.1)
     Raises:
         ValueError: for other shapes, fewer than 2 splits, a number that is not finite, or a
             fraction outside (0, 1).
+
+    >>> difference = paired_difference([3.0, 5.0, 4.0], [1.0, 1.0, 1.0], test_fraction=0.2)
+    >>> [round(value, 2) for value in difference]
+    [3.0, 0.58, 0.76]
     """
     first, second = real_array("first", first), real_array("second", second)
     if first.shape != second.shape or first.ndim != 1 or len(first) < 2:
@@ -62,9 +66,8 @@ def paired_difference(first: Values, second: Values, test_fraction: float = 0.1)
     differences = first - second
     n, std = len(differences), differences.std(ddof=1)
     overlap = test_fraction / (1 - test_fraction)
-    return Difference(
-        float(differences.mean()), std / math.sqrt(n), std * math.sqrt(1 / n + overlap)
-    )
+    errors = std / math.sqrt(n), std * math.sqrt(1 / n + overlap)
+    return Difference(float(differences.mean()), *map(float, errors))
 
 
 @typechecked
@@ -79,6 +82,9 @@ def ranks(scores: Values, higher_is_better: bool) -> np.ndarray:
 
     Raises:
         ValueError: if ``scores`` is a single number.
+
+    >>> ranks([[0.3, 0.1, 0.3]], higher_is_better=False)
+    array([[2.5, 1. , 2.5]])
     """
     scores = real_array("scores", scores)
     if not scores.ndim:
@@ -100,6 +106,9 @@ def pareto_front(cost: Values, loss: Values) -> np.ndarray:
 
     Raises:
         ValueError: for other shapes or a number that is not finite.
+
+    >>> pareto_front(cost=[1.0, 2.0, 3.0], loss=[0.5, 0.2, 0.4])
+    array([ True,  True, False])
     """
     cost, loss = real_array("cost", cost), real_array("loss", loss)
     if cost.ndim != 1 or cost.shape != loss.shape:

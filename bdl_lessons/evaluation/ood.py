@@ -38,6 +38,9 @@ def max_log_probability(log_probs: Tensor) -> Tensor:
     """Log of the largest class probability, ``(B, C)`` to ``(B,)``: orders as the softmax does.
 
     Near certainty the logarithm still tells values apart that round to 1.
+
+    >>> max_log_probability(torch.tensor([[0.75, 0.25]]).log())
+    tensor([-0.2877])
     """
     check_log_probs(log_probs)
     return log_probs.max(-1).values
@@ -45,7 +48,11 @@ def max_log_probability(log_probs: Tensor) -> Tensor:
 
 @typechecked
 def negative_entropy(log_probs: Tensor) -> Tensor:
-    """Minus the predictive entropy in nats, ``(B, C)`` to ``(B,)``."""
+    """Minus the predictive entropy in nats, ``(B, C)`` to ``(B,)``.
+
+    >>> negative_entropy(torch.tensor([[0.5, 0.5]]).log())
+    tensor([-0.6931])
+    """
     return -entropy(log_probs)
 
 
@@ -59,6 +66,9 @@ def ood_metrics(score_in: Tensor, score_out: Tensor) -> OODMetrics:
     Raises:
         TypeError, ValueError: if a score is not a vector of finite floating-point numbers, or is
             empty.
+
+    >>> ood_metrics(torch.tensor([3.0, 4.0]), torch.tensor([1.0, 2.0])).auroc
+    1.0
     """
     from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 

@@ -28,6 +28,9 @@ def predictive_var(draws: Tensor, tau: float | Tensor) -> Tensor:
     Raises:
         TypeError, ValueError: if ``tau`` is not > 0 or ``draws`` is not finite or not
             ``(S, B, D)``.
+
+    >>> predictive_var(torch.tensor([[[1.0]], [[5.0]]]), tau=4.0)
+    tensor([[4.2500]])
     """
     return 1 / _check_tau(tau, _check(draws)) + draws.var(0, correction=0)
 
@@ -45,6 +48,9 @@ def log_predictive_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> 
     Raises:
         TypeError, ValueError: as :func:`predictive_var`, and if ``y`` is not ``(B, D)`` or not
             finite.
+
+    >>> log_predictive_likelihood(torch.zeros(100, 2, 1), torch.zeros(2, 1), tau=1.0)
+    tensor([-0.9189, -0.9189])
     """
     tau = _check_tau(tau, _check(draws))
     if y.shape != draws.shape[1:]:
@@ -59,25 +65,40 @@ def log_mean_probs(logits: Tensor) -> Tensor:
     """Log of the averaged class probabilities: ``(S, B, C)`` logits to ``(B, C)``.
 
     Probabilities are averaged, not logits: ``log (1/S) sum_s softmax(logits_s)``.
+
+    >>> log_mean_probs(torch.tensor([[[0.0, 50.0]], [[50.0, 0.0]]])).exp()
+    tensor([[0.5000, 0.5000]])
     """
     return _check(logits, "logits").log_softmax(-1).logsumexp(0) - math.log(len(logits))
 
 
 @typechecked
 def predictive_entropy(logits: Tensor) -> Tensor:
-    """Entropy ``H[mean_s p_s]`` of the averaged probabilities in nats, ``(B,)``: the total."""
+    """Entropy ``H[mean_s p_s]`` of the averaged probabilities in nats, ``(B,)``: the total.
+
+    >>> predictive_entropy(torch.tensor([[[0.0, 50.0]], [[50.0, 0.0]]]))
+    tensor([0.6931])
+    """
     return entropy(log_mean_probs(logits))
 
 
 @typechecked
 def mutual_information(logits: Tensor) -> Tensor:
-    """``H[mean_s p_s] - mean_s H[p_s]`` in nats, ``(B,)``: how much the draws disagree."""
+    """``H[mean_s p_s] - mean_s H[p_s]`` in nats, ``(B,)``: how much the draws disagree.
+
+    >>> mutual_information(torch.tensor([[[0.0, 50.0]], [[50.0, 0.0]]]))
+    tensor([0.6931])
+    """
     return predictive_entropy(logits) - entropy(logits.log_softmax(-1)).mean(0)
 
 
 @typechecked
 def entropy(log_probs: Tensor) -> Tensor:
-    """``- sum_c p_c log p_c`` in nats over the last axis, with ``0 log 0 = 0``."""
+    """``- sum_c p_c log p_c`` in nats over the last axis, with ``0 log 0 = 0``.
+
+    >>> entropy(torch.tensor([0.5, 0.5]).log())
+    tensor(0.6931)
+    """
     check_log_probs(log_probs)
     return torch.special.entr(log_probs.exp()).sum(-1)
 

@@ -38,6 +38,11 @@ def noisy_outputs(
 
     Raises:
         ValueError: if ``estimator`` is none of the four.
+
+    >>> from bdl_lessons.models import BayesByBackprop, mlp
+    >>> model = mlp((4, 2), BayesByBackprop())
+    >>> noisy_outputs(model, torch.ones(5, 4), "local", torch.Generator()).shape
+    torch.Size([5, 2])
     """
     validation.one_of("estimator", estimator, Estimator)
     if estimator == "per example":
@@ -64,6 +69,9 @@ def gradient_variance(gradients: Tensor) -> VarianceEstimate:
 
     Raises:
         ValueError: if there are fewer than 3 draws, no parameters, or a value is not finite.
+
+    >>> gradient_variance(torch.tensor([[1.0], [2.0], [3.0]])).value
+    1.0
     """
     validation.floating("gradients", gradients)
     n_draws = len(gradients)
@@ -99,6 +107,9 @@ class VarianceParts(NamedTuple):
 
         Raises:
             ValueError: if ``batch_size`` or ``n_train`` is not at least 1.
+
+        >>> VarianceParts(data=3.0, noise=2.0, shared=0.5).at(batch_size=4, n_train=10)
+        VarianceParts(data=75.0, noise=50.0, shared=37.5)
         """
         if not (batch_size >= 1 and n_train >= 1):
             raise ValueError(f"batch_size and n_train must be >= 1, got {batch_size} and {n_train}")
@@ -133,6 +144,10 @@ def regression_parts(
     Raises:
         TypeError, ValueError: for an unknown quantity or estimator, another shape, a value that is
             not finite, or a ``tau`` that is not positive.
+
+    >>> one, two = torch.ones(1, 1), torch.tensor([2.0])
+    >>> regression_parts(one, torch.zeros(1), two, two, 1.0, "mu", "local")
+    VarianceParts(data=0.0, noise=2.0, shared=0.0)
     """
     validation.one_of("quantity", quantity, Quantity)
     if validation.floating("x", x).dim() != 2:

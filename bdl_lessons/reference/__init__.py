@@ -14,3 +14,10 @@ from bdl_lessons.reference.kernels import (
 from bdl_lessons.reference.linear_regression import BayesLinear
 from bdl_lessons.reference.logistic_regression import BayesLogistic
 from bdl_lessons.reference.random_features import RandomFeatures
+
+__all__ = [
+    "BayesLinear", "BayesLogistic", "CosKernel", "ErfKernel", "GaussianProcess", "GridPosterior",
+    "NNGPKernel", "RandomFeatures", "ReLUKernel", "cos_expectation", "effective_sample_size",
+    "erf_expectation", "fit_gaussian", "gauss_hermite", "gaussian_elbo", "gp_posterior", "hmc",
+    "relu_expectation", "split_r_hat",
+]

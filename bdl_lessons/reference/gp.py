@@ -6,22 +6,18 @@ Lessons 03, 05, 09 and 12.
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack
+from functools import partial
 
 import gpytorch
 import torch
 from gpytorch import settings
 from torch import Tensor
 
-from bdl_lessons.core.validation import (
-    finite,
-    floating,
-    integer,
-    like,
-    same_dtype,
-    typechecked,
-    variance,
-)
+from bdl_lessons.core.validation import finite, floating, integer, like, same_dtype, typechecked
+from bdl_lessons.core.validation import variance as valid_variance
+
+_CHOLESKY = partial(settings.fast_computations, False, False, False)
+"""At any size. Beside it ``settings.debug(False)``: predicting at the training inputs is fine."""
 
 
 @typechecked
@@ -49,6 +45,11 @@ def gp_posterior(
         ValueError: if shapes do not match, ``k_train`` or ``k_test`` is not symmetric,
             ``noise_var`` is not positive or a value is not finite.
         torch.linalg.LinAlgError: if ``k_train + noise_var I`` is not positive definite.
+
+    >>> one, y = torch.ones(1, 1), torch.tensor([2.0])
+    >>> mean, cov = gp_posterior(one, one, one, y, noise_var=1.0)
+    >>> round(mean.item(), 3), round(cov.item(), 3)
+    (1.0, 0.5)
     """
     for name, matrix in (("k_train", k_train), ("k_cross", k_cross), ("k_test", k_test), ("y", y)):
         floating(name, matrix)
@@ -72,7 +73,7 @@ def gp_posterior(
     for name, matrix in (("k_train", k_train), ("k_test", k_test)):
         if ((matrix - matrix.mT).abs() > 1e-4 * matrix.diagonal().abs().mean()).any():
             raise ValueError(f"{name} must be symmetric: it is a covariance")
-    noise_var = variance("noise_var", like(k_train[0, 0], "noise_var", noise_var))
+    noise_var = valid_variance("noise_var", like(k_train[0, 0], "noise_var", noise_var))
     chol = torch.linalg.cholesky(k_train + noise_var * torch.eye(n).to(k_train))
     a = torch.linalg.solve_triangular(chol, k_cross, upper=False)
     b = torch.linalg.solve_triangular(chol, y.reshape(n, -1), upper=False)
@@ -96,6 +97,12 @@ class GaussianProcess(gpytorch.models.ExactGP):
     Raises:
         ValueError: if shapes do not match, data are not finite, ``y`` is constant or ``noise_var``
             is not finite and above ``1e-6`` times the variance of ``y``.
+
+    >>> x = torch.linspace(-2, 2, 20)
+    >>> gp = GaussianProcess(x, x.sin(), gpytorch.kernels.RBFKernel(), noise_var=0.01)
+    >>> mean, variance = gp.fit().predict(torch.tensor([0.0, 5.0]))
+    >>> mean.shape, bool(variance[1] > variance[0])
+    (torch.Size([2]), True)
     """
 
     _NOISE_FLOOR = 1e-6
@@ -173,14 +180,14 @@ class GaussianProcess(gpytorch.models.ExactGP):
             raise ValueError(f"x must have {n_columns} columns, got {x.shape[1]}")
         self.train()  # drops what GPyTorch cached for earlier parameters
         self.eval()
-        with _exact():
+        with _CHOLESKY(), settings.debug(False):
             posterior = self(x)
             variance = posterior.lazy_covariance_matrix.diagonal(dim1=-1, dim2=-2).clamp(min=0)
         return self.y_mean + self.y_std * posterior.mean, self.y_std**2 * variance
 
     def _log_evidence(self) -> Tensor:
         self.train()
-        with _exact():
+        with _CHOLESKY(), settings.debug(False):
             prior = self.likelihood(self(*self.train_inputs))
             log_evidence = prior.log_prob(self.train_targets)
         return log_evidence - len(self.train_targets) * self.y_std.log()
@@ -190,10 +197,3 @@ def _columns(x: Tensor) -> Tensor:
     if not x.numel():
         raise ValueError(f"x must have examples, got shape {tuple(x.shape)}")
     return finite("x", x.double().reshape(len(x), -1))
-
-
-def _exact() -> ExitStack:
-    stack = ExitStack()
-    stack.enter_context(settings.fast_computations(False, False, False))  # Cholesky at any size
-    stack.enter_context(settings.debug(False))  # predicting at the training inputs is fine
-    return stack

@@ -37,6 +37,10 @@ class GridPosterior:
     Raises:
         TypeError, ValueError: if the rectangle is empty, ``log_joint`` gives a NaN or another
             shape, or more than a millionth of the posterior lies on the border of the grid.
+
+    >>> grid = GridPosterior(lambda w: -w.square().sum(-1) / 2, low=(-8, -8), high=(8, 8))
+    >>> round(grid.log_evidence.item(), 4), grid.cov.diagonal().round(decimals=4).tolist()
+    (1.8379, [1.0, 1.0])
     """
 
     @typechecked

@@ -34,6 +34,9 @@ def relu_expectation(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> Tensor:
 
     Raises:
         ValueError: if ``kxx`` or ``kyy`` does not broadcast to the shape of ``kxy``.
+
+    >>> relu_expectation(*torch.tensor([1.0, 1.0, 1.0]))
+    tensor(0.5000)
     """
     return _ReLUExpectation.apply(*_gaussian_pair(kxx, kyy, kxy))
 
@@ -45,6 +48,9 @@ def erf_expectation(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> Tensor:
 
     written with ``atan2``, whose gradient stays finite when the fraction tends to 1 (saturated
     units). Arguments, shapes and errors as in :func:`relu_expectation`.
+
+    >>> erf_expectation(*torch.tensor([1.0, 1.0, 0.0]))
+    tensor(0.)
     """
     kxx, kyy, kxy = _gaussian_pair(kxx, kyy, kxy)
     adjacent = (1 + 2 * (kxx + kyy) + 4 * (kxx * kyy - kxy.square())).clamp(min=1).sqrt()
@@ -59,6 +65,9 @@ def cos_expectation(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> Tensor:
     For ``u = w'x`` with ``w ~ N(0, I / lengthscale^2)`` the exponent is
     ``-|x - x'|^2 / (2 lengthscale^2)``: half the squared-exponential kernel. Arguments, shapes and
     errors as in :func:`relu_expectation`.
+
+    >>> cos_expectation(*torch.tensor([1.0, 1.0, 1.0]))
+    tensor(0.5000)
     """
     kxx, kyy, kxy = _gaussian_pair(kxx, kyy, kxy)
     return 0.5 * torch.exp(kxy - 0.5 * (kxx + kyy))
@@ -160,19 +169,32 @@ class NNGPKernel(gpytorch.kernels.Kernel):
 
 
 class ReLUKernel(NNGPKernel):
-    """ReLU network; ``weight_var=2, bias_var=0`` keeps the prior variance at every depth."""
+    """ReLU network; ``weight_var=2, bias_var=0`` keeps the prior variance at every depth.
+
+    >>> kernel = ReLUKernel(depth=100, weight_var=2.0, bias_var=0.0)
+    >>> kernel(torch.ones(3, 4), torch.ones(5, 4)).shape
+    torch.Size([3, 5])
+    """
 
     expectation = staticmethod(relu_expectation)
 
 
 class ErfKernel(NNGPKernel):
-    """Network of error functions: saturating units, so the prior variance stays bounded."""
+    """Network of error functions: saturating units, so the prior variance stays bounded.
+
+    >>> ErfKernel(depth=2)(torch.ones(3, 4)).shape
+    torch.Size([3, 3])
+    """
 
     expectation = staticmethod(erf_expectation)
 
 
 class CosKernel(NNGPKernel):
-    """Network of cosines with uniform phases; at depth 1 a squared exponential plus a constant."""
+    """Network of cosines with uniform phases; at depth 1 a squared exponential plus a constant.
+
+    >>> CosKernel()(torch.ones(3, 4), diag=True).shape
+    torch.Size([3])
+    """
 
     expectation = staticmethod(cos_expectation)
 

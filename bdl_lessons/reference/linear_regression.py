@@ -31,6 +31,11 @@ class BayesLinear:
     Raises:
         TypeError: if ``Phi`` or ``y`` is not a floating-point tensor, or their dtypes differ.
         ValueError: for a wrong shape, a NaN, or a variance that is not one positive number.
+
+    >>> Phi, y = torch.tensor([[1.0], [1.0], [1.0]]), torch.tensor([4.0, 4.0, 4.0])
+    >>> model = BayesLinear(Phi, y, noise_var=1.0, prior_var=1.0)
+    >>> [round(value.item(), 3) for value in (model.mean, model.cov)]
+    [3.0, 0.25]
     """
 
     @typechecked

@@ -26,6 +26,11 @@ class BayesLogistic:
         TypeError: if ``X`` is not a floating-point tensor.
         ValueError: for a wrong shape, a NaN, a label other than 0 and 1, or a ``prior_var`` that is
             not positive.
+
+    >>> X, y = torch.eye(2, dtype=torch.float64), torch.tensor([0.0, 1.0])
+    >>> model = BayesLogistic(X, y, prior_var=1.0)
+    >>> [round(w, 2) for w in model.map().tolist()]
+    [-0.4, 0.4]
     """
 
     @typechecked

@@ -43,6 +43,13 @@ def hmc(
     Raises:
         TypeError, ValueError: if an argument is out of range, or ``potential`` returns other
             shapes; the message names it.
+
+    >>> def normal(w):
+    ...     return w.square().sum(1) / 2, w
+    >>> start = torch.zeros(4, 2)
+    >>> draws, acceptance = hmc(normal, start, 50, 100, generator=torch.Generator(), n_leapfrog=10)
+    >>> draws.shape, acceptance.shape
+    (torch.Size([100, 4, 2]), torch.Size([4]))
     """
     point, shape = floating("start", start), (-1, *[1] * (start.dim() - 1))
     if not start.numel():
@@ -101,6 +108,9 @@ def split_r_hat(draws: Tensor) -> Tensor:
 
     Raises:
         ValueError: if there are fewer than 4 draws.
+
+    >>> split_r_hat(torch.tensor([[0.0], [2.0], [2.0], [4.0]]))  # the square root of 1.5
+    tensor(1.2247)
     """
     _check_draws(draws)
     half = integer("the number of draws", len(draws), 4) // 2
@@ -118,6 +128,10 @@ def effective_sample_size(draws: Tensor) -> Tensor:
 
     Raises:
         ValueError: if there are fewer than 2 chains.
+
+    >>> draws = torch.randn(500, 100, generator=torch.Generator())
+    >>> bool((effective_sample_size(draws) / draws.numel() - 1).abs() < 0.5)
+    True
     """
     _check_draws(draws)
     n_chains = integer("the number of chains of draws", draws.shape[1], 2)

@@ -40,6 +40,11 @@ class RandomFeatures:
 
     Raises:
         TypeError, ValueError: if an argument is out of range; the message names it.
+
+    >>> features = RandomFeatures(2, 100, "relu", torch.Generator())
+    >>> x = torch.ones(3, 2, dtype=torch.float64)
+    >>> features(x).shape, features(x, width=5).shape
+    (torch.Size([3, 100]), torch.Size([3, 5]))
     """
 
     @typechecked
