@@ -45,9 +45,9 @@ from bdl_lessons.models import ARD, LayerFactory, Network, SparseVD, mlp
 from bdl_lessons.probability import kl_warmup
 from reproductions.checkpoint import Checkpoint, seconds_before
 from reproductions.datasets import CAFFE_SCALE, mnist
+from reproductions.dead_units import n_hidden, remove_dead_units
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.measure import interleaved_times, mean_weights
-from reproductions.remove_dead_units import n_hidden, remove_dead_units
 from reproductions.tables import table_of
 
 BINS = (-10.0, 12.0, 88)

@@ -71,28 +71,19 @@ def run(trial: Trial) -> TrialResult:
     )
 
 
-def published_seconds() -> dict[str, float]:
-    """Row of the published table -> seconds an epoch."""
+def _by_row(records: list[Record]) -> tuple[dict[str, Record], dict[str, float]]:
+    """By row of the published table: our records, and the published seconds an epoch."""
+    ours = {ROWS[record["config"]["estimator"]]: record for record in records}
     rows = published_table("lrt_seconds_per_epoch")
-    return {row["estimator"]: row["seconds_per_epoch"] for row in rows}
-
-
-def by_estimator(records: list[Record]) -> dict[str, Record]:
-    """Row of the published table -> our record."""
-    return {ROWS[record["config"]["estimator"]]: record for record in records}
+    return ours, {row["estimator"]: row["seconds_per_epoch"] for row in rows}
 
 
 def table(records: list[Record]) -> str:
-    """:func:`seconds_table`, and what differs."""
-    return "\n\n".join([seconds_table(records), _differences(records[0]["config"])])
-
-
-def seconds_table(records: list[Record]) -> str:
     """Seconds and their ratio to local reparameterization, beside the published ones; memory."""
-    own, printed = by_estimator(records), published_seconds()
+    ours, printed = _by_row(records)
     rows = []
-    local, local_printed = own.get(ROWS["local"]), printed[ROWS["local"]]
-    for name, record in own.items():
+    local, local_printed = ours.get(ROWS["local"]), printed[ROWS["local"]]
+    for name, record in ours.items():
         config, seconds = record["config"], record["metrics"]["seconds_per_epoch"]
         ratio = f"{seconds / local['metrics']['seconds_per_epoch']:.3g}" if local else "-"
         theirs = printed.get(name)
@@ -102,19 +93,19 @@ def seconds_table(records: list[Record]) -> str:
         rows.append([*cells, str(config["timed_batches"])])
     head = ["estimator", "seconds an epoch", "times local", "published seconds", "times local"]
     head += ["peak memory (MiB)", "rows at once", "batches timed"]
-    return markdown.table(head, rows)
+    return f"{markdown.table(head, rows)}\n\n{_differences(records[0]['config'])}"
 
 
 def figure(records: list[Record]) -> Figure:
     """Seconds an epoch and memory as bars on a log axis."""
-    own, printed = by_estimator(records), published_seconds()
-    names = list(own)
+    ours, printed = _by_row(records)
+    names = list(ours)
     picture = new_figure(7.2, 2.4, layout="constrained")
     with style():
         left, right = picture.subplots(1, 2, sharey=True)
         panels = [(left, "seconds_per_epoch", "seconds an epoch"), (right, "peak_mib", "MiB")]
         for ax, metric, label in panels:
-            values = [own[name]["metrics"][metric] for name in names]
+            values = [ours[name]["metrics"][metric] for name in names]
             for row, value in enumerate(values):
                 ax.plot(value, row, "s", ms=8, color=CYCLE[row])
             ax.set(xscale="log", xlabel=label, yticks=range(len(names)), yticklabels=names)
@@ -135,9 +126,7 @@ def _train(config: dict, seed: int, n_threads: int) -> tuple[list[float], int]:
     widths = (784, *[config["width"]] * 3, 10)
     net = initialise(mlp(widths, BayesByBackprop()).to(on), generator)
     stepper = adam(1e-3)(net.parameters())
-    x = torch.rand(
-        config["batch_size"], 784, generator=generator, device=on
-    )  # values do not matter
+    x = torch.rand(config["batch_size"], 784, generator=generator, device=on)
     y = torch.randint(10, (len(x),), generator=generator, device=on)
     before, seconds = _peak_bytes(on), []
     for _ in range(_WARM_UP + config["timed_batches"]):

@@ -3,7 +3,6 @@ import pytest
 import torch
 
 from reproductions import cifar_dropout_curves as curves
-from reproductions.experiment import Trial
 
 N_TEST = 20
 
@@ -68,22 +67,6 @@ def test_one_seed_gives_all_methods_the_same_first_weights():
                 torch.testing.assert_close(ours.weight, theirs.weight)
 
 
-def test_the_recorded_bits_are_the_test_images_that_the_error_counts(monkeypatch):
-    generator = torch.Generator().manual_seed(0)
-    y = torch.arange(60) % 10
-    x = torch.rand(60, 3, 32, 32, generator=generator)
-    data = curves.datasets.Classification(
-        "few", x[:40], y[:40], x[40:], y[40:], tuple("0123456789")
-    )
-    monkeypatch.setattr(curves.datasets, "load", lambda name, n_train, n_test: data)
-    config = {**curves._QUICK, "method": "variational A2", "width": 0.25}
-    result = curves.run(Trial(config, 0))
-    wrong = np.unpackbits(np.array(result.arrays["wrong"], np.uint8), count=20)
-    assert 100 * wrong.mean() == pytest.approx(result.metrics["error"])
-    assert 0 <= result.metrics["train_error"] <= 100
-    assert len(result.arrays["alpha"]) == 5
-
-
 def test_the_error_of_a_difference_joins_seeds_and_images():
     """Two seeds of one width: differences 50 and 0 points; of images 50, 50, 0 and 0."""
     wrong = np.array([[[1, 1, 0, 0]], [[0, 0, 0, 0]]])
@@ -98,28 +81,6 @@ def test_the_error_of_a_difference_joins_seeds_and_images():
 def test_images_that_both_methods_get_wrong_cancel():
     wrong = np.ones((2, 2, 8))
     assert curves.difference(wrong, wrong) == (0, 0)
-
-
-def test_errors_and_differences_stand_in_the_table():
-    records = [
-        *(record("none", 0.5, n, seed) for seed, n in enumerate((10, 12))),
-        *(record("variational A", 0.5, n, seed, [0.1] * 5) for seed, n in enumerate((2, 4))),
-        record("variational A", 1, 1, 0, [0.2] * 5),
-    ]
-    text = curves.table(records)
-    assert "| none | 55.0 ± 5.0 (2), *10.0* | – |" in text
-    assert "| variational A | 15.0 ± 5.0 (2), *10.0* | 5.0 (1), *10.0* |" in text
-    assert "| variational A − none | -40.0 ± 10.0 | – | – |" in text
-    assert "better: none of them; worse: none of them." in text  # not at all widths yet
-    assert "| variational A | 0.5 | 0.10 |" in text
-    assert "variational A2 −" not in text
-    everywhere = curves.table([r for r in records if r["config"]["width"] == 0.5])
-    assert "| variational A − none | -40.0 ± 10.0 | -40.0 ± 10.0 |" in everywhere
-    assert "better: variational A than none; worse: none of them." in everywhere
-
-
-def test_one_method_alone_has_no_differences():
-    assert "No two methods to compare" in curves.table([record("none", 1, 3)])
 
 
 def test_every_data_set_has_a_panel_of_its_own():

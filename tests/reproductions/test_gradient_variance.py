@@ -51,18 +51,3 @@ def test_every_estimator_has_its_row_in_the_published_table():
     printed = gradient_variance.published()
     assert printed.shape == (4, 4)
     assert (printed[0, 0], printed[2, 0], printed[3, 3]) == pytest.approx((7800, 49000, 9))
-
-
-def test_the_table_puts_each_number_in_its_column():
-    metrics = {"test_error, 10": 3.0, "test_error, 100": 1.5}
-    for row, estimator in enumerate(get_args(Estimator)):
-        for column, (layer, epochs) in enumerate(gradient_variance.COLUMNS):
-            metrics[f"{layer}, {estimator}, {epochs}"] = 10.0 ** (column + 4 * (row > 0))
-            metrics[f"{layer}, {estimator}, {epochs}, standard error"] = 0.5
-    config = {**gradient_variance._PAPER}
-    text = gradient_variance.table([{"seed": 7, "config": config, "metrics": metrics}])
-    assert "top layer, 10 epochs | top layer, 100 epochs | bottom layer, 10" in text
-    assert "1.0e0 ± 5.0e-1 (7.8e3) | 1.0e1 ± 5.0e-1 (1.2e3) | 1.0e2 ± 5.0e-1 (1.9e2)" in text
-    assert "| weight sample per data point | 1e+04 (1.8) | 1e+04 (2.2)" in text
-    assert "in the published order in 0 of 4 columns" in text
-    assert "by 10 in the top layer (published 0.15) and 10 in the bottom layer" in text

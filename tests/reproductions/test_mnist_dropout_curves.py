@@ -69,53 +69,6 @@ def test_the_networks_have_three_hidden_layers_and_the_published_rates(method):
         assert (a.kl() / net.kl()).item() == pytest.approx(3)
 
 
-def test_means_and_standard_errors_of_the_seeds():
-    records = [record("none", 100, e, seed=s) for s, e in enumerate((1.0, 2.0, 3.0))]
-    assert "| none | 2.00 ± 0.58 (3), *1.44* |" in curves.table(records)
-
-
-def test_pairs_in_the_published_order_are_counted():
-    """With 100 units published: variational A < none < binary. Here none is the worst."""
-    records = [
-        record("none", 100, 3.0),
-        record("binary", 100, 2.0),
-        record("variational A", 100, 1.0, [0.1, 0.2, 0.3, 0.4]),
-    ]
-    text = curves.table(records)
-    assert "published order: 2 of 3 with 100 units." in text
-    assert "| variational A | 100 | 0.10 | 0.20 | 0.30 | 0.40 |" in text
-
-
-def test_a_longer_schedule_has_a_table_of_its_own():
-    short = [record("none", 500, 1.5), record("binary", 500, 2.5)]
-    long = [record("none", 500, 1.4, n_epochs=60), record("variational A", 500, 1.2, [0.1], 0, 60)]
-    text = curves.table([*long, SPEED, *short])
-    first, second = text.split("After 60 epochs")
-    assert first.startswith("After 6 epochs")
-    assert "| none | 1.50 (1), *1.21* |" in first
-    assert "1.40" not in first
-    assert "1.50" not in second
-    assert "| none | 1.40 (1), *1.21* |" in second
-    assert "published order: 1 of 1 with 500 units." in first
-    assert "6 or 60 epochs of" in second
-    assert "No longer run" not in second
-    assert "No longer run" in curves.table(short)
-    assert "on 10,000 test images is uncertain by 0.12 in itself" in text
-    ours, _ = curves.figure([*long, *short]).axes
-    drawn = [container.lines[0] for container in ours.containers]
-    assert [line.get_ydata().item() for line in drawn] == [1.5, 2.5, 1.4, 1.2]
-    assert [line.get_markerfacecolor() == "none" for line in drawn] == [False, False, True, True]
-
-
-def test_the_speed_says_where_batching_pays():
-    text = curves.table([SPEED])
-    assert "Here with 100 units." in text
-    assert "| none | 2.0, 1.5 | 10.0, 11.0 |" in text
-    assert "| gain, geometric mean | 1.26 | 0.90 |" in text
-    nowhere = {**SPEED, "metrics": {"gain_100": 0.8, "gain_750": 0.9}}
-    assert "Here at no width." in curves.table([nowhere])
-
-
 def test_the_figure_has_a_line_with_its_own_look_for_every_method():
     records = [
         record(method, width, 1.0 + seed / 10, seed=seed)

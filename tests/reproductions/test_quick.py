@@ -85,14 +85,6 @@ def test_what_does_not_exist_is_refused(arguments, message, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_a_folder_that_is_a_file_is_refused(tmp_path):
-    (tmp_path / "file").touch()
-    arguments = ["run", "co2_mc_dropout", "--scale", "quick"]
-    result = command(app, [*arguments, "--folder", str(tmp_path / "file")])
-    assert result.exit_code == 2
-    assert "cannot be read: Not a directory" in " ".join(result.output.replace("│", " ").split())
-
-
 def test_a_diverged_trial_fails_and_is_not_recorded(monkeypatch, tmp_path):
     monkeypatch.setattr("reproductions.co2_mc_dropout.adam", lambda lr: _explode)
     result = command(app, ["run", "co2_mc_dropout", "--scale", "quick", "--folder", str(tmp_path)])

@@ -66,13 +66,6 @@ def test_the_page_tells_what_is_recorded_and_how_to_run_the_rest(toys, tmp_path)
     assert "run toy --scale quick" in text
 
 
-def test_a_record_more_changes_the_page(toys, tmp_path):
-    runner.reproduce(toy.make(toy.run_with_failures), folder=tmp_path)
-    before = report.text(folder=tmp_path)
-    runner.reproduce(toy.make(), folder=tmp_path)
-    assert report.text(folder=tmp_path) != before
-
-
 def test_the_order_of_the_file_does_not_matter(toys, tmp_path):
     runner.reproduce(toy.make(), folder=tmp_path)
     text, path = report.text(folder=tmp_path), tmp_path / "toy.jsonl"
@@ -89,10 +82,3 @@ def test_records_of_other_settings_are_left_out(toys, tmp_path):
     )
     append_record(tmp_path / "toy.jsonl", old)
     assert "0 of 4 trials" in report.text(folder=tmp_path)
-
-
-def test_page_and_figures_are_written(toys, tmp_path):
-    runner.reproduce(toy.make(), folder=tmp_path)
-    written = report.write(folder=tmp_path)
-    assert [path.name for path in written] == ["README.md", "toy.png"]
-    assert written[0].read_text(encoding="utf-8") == report.text(folder=tmp_path)

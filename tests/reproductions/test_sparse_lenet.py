@@ -47,19 +47,6 @@ def record(
 
 
 @pytest.mark.parametrize(
-    ("progress", "weight"), [(0.0, 0.0), (0.025, 0.0), (0.0625, 0.5), (0.1, 1.0), (1.0, 1.0)]
-)
-def test_the_kl_is_off_for_5_of_200_epochs_and_full_from_the_20th(progress, weight):
-    assert sparse_lenet.kl_weight(progress) == pytest.approx(weight)
-
-
-def test_the_learning_rate_falls_as_published():
-    factor = sparse_lenet.learning_rate_factor
-    assert [factor(t, "LeNet-300-100") for t in (0.0, 0.5, 0.75, 1.0)] == [1.0, 1.0, 0.5, 0.0]
-    assert [factor(t, "LeNet-5") for t in (0.0, 0.5, 0.75, 1.0)] == [1.0, 0.5, 0.25, 0.0]
-
-
-@pytest.mark.parametrize(
     ("network", "n_weights", "shape"),
     [
         ("LeNet-300-100", [235_200, 30_000, 1000], (784,)),
@@ -130,39 +117,6 @@ def test_the_archive_holds_kept_weights_the_gaps_between_them_and_biases():
         }
 
 
-def test_published_compressions_follow_from_the_published_sparsities():
-    """Rounded to 0.1 %, so only nearly; counted weight by weight."""
-    sizes = {"LeNet-300-100": [235_200, 30_000, 1000], "LeNet-5": [500, 25_000, 400_000, 5000]}
-    for row in published_table("sparse_lenet"):
-        network, method = row["network and method"].split(", ")
-        if method == "sparse VD":
-            removed = [row[f"sparsity_{i + 1}_percent"] for i in range(len(sizes[network]))]
-            kept = sum(n * (1 - s / 100) for n, s in zip(sizes[network], removed, strict=True))
-            assert sum(sizes[network]) / kept == pytest.approx(row["compression"], rel=0.12)
-
-
-def test_the_table_shows_ours_beside_published():
-    text = sparse_lenet.table([record()])
-    assert "| LeNet-300-100, sparse VD | 1 | 1.50 | 1.75 | 99.0 − 97.0 − 70.0 | 75 |" in text
-    assert "| *published:* LeNet-300-100, sparse VD |  | 1.92 |  | 98.9 − 97.2 − 62 | 68 |" in text
-    assert "| *published:* LeNet-5, original |  | 0.80 |  | – | 1 |" in text
-    assert "| 25.0 | 1000 | 40 | 80 − 40 | 10.00 | 12.00 | 4.00 |" in text
-
-
-def test_seeds_share_a_line_with_their_mean_and_standard_error():
-    seeds = [
-        record(error=error, n_kept=(2352, 900, kept), seed=seed)
-        for seed, (error, kept) in enumerate([(1.5, 300), (1.9, 200), (1.7, 100)])
-    ]
-    records = [seeds[0], record(method="ARD"), *seeds[1:]]
-    text = sparse_lenet.table(records)
-    assert (
-        "| LeNet-300-100, sparse VD | 3 | 1.70 ± 0.12 | 1.75 ± 0.00 | 99.0 − 97.0 − 80.0 | 77 ± 1 |"
-    ) in text
-    assert "- LeNet-300-100, sparse VD, 3 seeds: as small and as good as" in text
-    assert "- LeNet-300-100, ARD, 1 seed: " in text
-
-
 @pytest.mark.parametrize(
     ("error", "n_kept", "verdict"),
     [
@@ -208,9 +162,3 @@ def test_a_network_trains_with_the_cut_of_its_trial():
         assert {
             getattr(layer.noise, "threshold", None) for layer in net if hasattr(layer, "noise")
         } == {cut_at}
-
-
-def test_the_figure_can_do_without_the_pixels():
-    only = record("LeNet-5")
-    del only["arrays"]["pixels"]
-    assert len(sparse_lenet.figure([only]).axes) == 3

@@ -78,19 +78,6 @@ def test_a_step_changes_the_parameters(method):
     assert sum(unchanged) <= 0.2 * len(unchanged)
 
 
-def timed(architecture="lenet5", device="cpu"):
-    metrics = {"ms/MAP": 2.0} | {f"ratio/{method}": 1.5 for method in time_per_step.METHODS}
-    config = {"architecture": architecture, "device": device, "batch_size": 8, "rounds": 3}
-    return {"config": config, "seed": 0, "metrics": metrics, "device": device}
-
-
-def test_the_ratios_have_published_values_beside_both_kinds_of_vectors():
-    text = time_per_step.table([timed(), timed("resnet18")])
-    assert "| VSD T=2, fc | 1.50 | 1.35 | 1.50 | 2.90 |" in text
-    assert "| MCD | 1.50 |  | 1.50 |  |" in text
-    assert "not measured here: nothing" in text
-
-
 def test_trials_of_an_absent_device_name_it():
     if torch.cuda.is_available():
         pytest.skip("this machine has one")
@@ -119,14 +106,6 @@ def test_a_trial_says_which_layers_it_measures():
     assert set(layer_cost.AIMS) <= {name for group in layer_cost.GROUPS.values() for name in group}
 
 
-def test_the_aims_stand_beside_the_ratios():
-    row = {"ms": 2.0, "ratio": 1.375, "low": 1.25, "high": 1.5, "parameters": 12_000}
-    metrics = {f"VSD, T = 2/{name}": value for name, value in row.items()}
-    record = {"config": layer_cost.trials("paper")[1].config, "metrics": metrics}
-    text = layer_cost.table([record])
-    assert "| VSD, T = 2 | 2.0 | 1.38 (1.25 to 1.50) | ≤ 1.45 | 12,000 |" in text
-
-
 def test_pieces_add_up_to_the_step_of_the_whole_minibatch():
     generator = torch.Generator().manual_seed(0)
     x, y = torch.rand(20, 784, generator=generator), torch.arange(20) % 10
@@ -138,17 +117,6 @@ def test_pieces_add_up_to_the_step_of_the_whole_minibatch():
         lrt_speed._step(net, x, y, stepper, config, generator)
     for one, other in zip(whole.parameters(), pieces.parameters(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
-
-
-def test_ratios_of_the_estimators_are_to_the_local_one():
-    records = [
-        {"config": trial.config, "metrics": {"seconds_per_epoch": seconds, "peak_mib": 7.0}}
-        for trial, seconds in zip(lrt_speed.trials("paper"), (50.0, 2.0, 3.0), strict=True)
-    ]
-    text = lrt_speed.table(records)
-    assert "| weight sample per data point | 50.0 | 25 | 1635 | 221 | 7 | 25 | 5 |" in text
-    assert "| local reparameterization | 2.0 | 1 | 7.4 | 1 |" in text
-    assert "| weight sample per minibatch | 3.0 | 1.5 | - | - |" in text
 
 
 def test_every_panel_is_measured_without_its_cache(monkeypatch):

@@ -47,6 +47,12 @@ def test_label_noise_leaves_the_test_labels_alone():
         torch.testing.assert_close(clean[part], noisy[part])
 
 
+def test_a_short_training_classifies_the_test_digits():
+    found = dropout_by_width.train("none", "16 units", steps=(200,))
+    assert (found["error"] < 25).all()
+    assert (found["nll"] < 1).all()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["none", "variational A", "none, prior"])
 def test_the_committed_arrays_are_what_training_gives(stored, name):

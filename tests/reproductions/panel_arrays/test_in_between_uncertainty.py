@@ -1,5 +1,3 @@
-import itertools
-
 import numpy as np
 import pytest
 import torch
@@ -10,7 +8,6 @@ from bdl_lessons.probability import all_masks, gaussian_kl, mask_probs
 from reproductions.panel_arrays import in_between_uncertainty as arrays_of
 from reproductions.panel_arrays.in_between_uncertainty import (
     NOISE_VAR,
-    RATES,
     dropout_loss,
     dropout_networks,
     hidden,
@@ -107,11 +104,3 @@ def test_training_again_gives_what_is_stored(clusters):
         assert np.allclose(again, stored["history_1"][1, 0, look, ends], rtol=0.25)
     _, std = arrays_of.train_mean_field(x, y, line, 0, stored["mf_steps"][:1])
     assert np.allclose(std[0].numpy()[ends], stored["mf_history"][0, 0, ends], rtol=0.3)
-
-
-def test_the_history_ends_with_what_is_stored():
-    stored = arrays.load("in_between_uncertainty")
-    for name, axis in itertools.product(("1", "2", "3"), [2]):
-        last = np.take(stored[f"history_{name}"], -1, axis)
-        assert np.allclose(last, stored[f"std_{name}"])
-        assert last.shape == (len(RATES), arrays_of.N_SEEDS, 113)

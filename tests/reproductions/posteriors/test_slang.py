@@ -86,27 +86,6 @@ def test_a_step_is_the_dense_one():
     torch.testing.assert_close(new.mean, q.mean - 0.1 * step)
 
 
-def test_gaussians_side_by_side_are_gaussians_one_by_one():
-    parts = [
-        LowRankPrecision(randn(5, seed=s), randn(5, 2, seed=s + 1), randn(5, seed=s + 2).exp())
-        for s in (1, 4)
-    ]
-    both = LowRankPrecision(
-        *(torch.stack([getattr(p, n) for p in parts]) for n in ("mean", "factor", "diagonal"))
-    )
-    g, b = randn(2, 7, 5, seed=9), randn(2, 5, seed=8)
-    torch.testing.assert_close(
-        both.solve(b), torch.stack([p.solve(v) for p, v in zip(parts, b, strict=True)])
-    )
-    precision = torch.full((5,), 2.0).double()
-    new = updated(both, g, b, 30, precision, 0.1, 0.2)
-    alone = [
-        updated(p, *each, 30, precision, 0.1, 0.2) for p, *each in zip(parts, g, b, strict=True)
-    ]
-    torch.testing.assert_close(new.mean, torch.stack([a.mean for a in alone]))
-    assert both.draw(3, gen()).shape == (3, 2, 5)
-
-
 def small_conv():
     network = Network(PLAIN.conv2d(1, 2, 3), nn.Tanh(), nn.Flatten(), PLAIN.linear(8, 3))
     return initialise(network, gen()).double()
@@ -181,16 +160,6 @@ def test_networks_side_by_side_fit_curves_with_precisions_of_their_own():
     assert all(unchanged)
 
 
-def test_a_draw_is_one_function_at_all_rows_and_convolutions_work():
-    network = small_conv()
-    x, labels = randn(6, 1, 4, 4, seed=1), torch.tensor([0, 2, 1, 2, 1, 1])
-    q = fit_slang(network, x, labels, cross_entropy, n_steps=3, generator=gen(), batch_size=4)
-    draws = predict_slang(q, network, x[:1].expand(5, 1, 4, 4), 7, generator=gen(1))
-    assert draws.shape == (7, 5, 3)
-    torch.testing.assert_close(draws, draws[:, :1].expand_as(draws))
-    assert not torch.allclose(draws[0], draws[1])
-
-
 def without_data(**settings):
     """Where the data say nothing, only the prior moves the precision."""
     return fit_slang(
@@ -226,18 +195,3 @@ def test_without_data_the_precision_becomes_that_of_the_prior():
 def test_the_first_precision_is_forgotten_by_the_share_of_a_step():
     q = without_data(n_steps=2, init_precision=50.0)
     torch.testing.assert_close(q.diagonal, torch.full((3,), 1 + 0.8**2 * 49))
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [({"batch_size": 9}, "batch_size"), ({"rank": 0}, "rank"), ({"n_samples": 0}, "n_samples")],
-)
-def test_bad_input_is_named(change, words):
-    network, x = mlp((2, 1), PLAIN), torch.ones(5, 2)
-    settings = {"n_steps": 1, "generator": gen(), "batch_size": 5} | change
-    with pytest.raises(ValueError, match=words):
-        fit_slang(network, x, x[:, :1], partial(gaussian_nll, tau=1.0), **settings)
-    with pytest.raises(ValueError, match="x and y"):
-        fit_slang(
-            [network], x, x[:, :1], partial(gaussian_nll, tau=1.0), n_steps=1, generator=gen()
-        )

@@ -29,16 +29,22 @@ def remove_dead_units(network: PrunedNetwork) -> PrunedNetwork:
             convolutions without padding, ReLU or tanh, max pooling, and a flatten between them.
 
     Raises:
-        TypeError: if it is no pruned network or has other layers.
+        TypeError: if it has other layers.
         ValueError: if a convolution is padded: a constant channel is not constant at the border.
     """
-    modules = _checked(network)
-    layers = [module for module in modules if isinstance(module, _WEIGHTED)]
-    constants = _constant_inputs(modules)
-    kept = _kept_outputs(layers, constants)
+    layers, constants = _with_constant_inputs(network)
+    kept = [constants[0].new_ones(len(layers[-1].weight), dtype=torch.bool)]  # last layer first
+    for layer, constant, before in zip(
+        layers[:0:-1], constants[:0:-1], layers[-2::-1], strict=True
+    ):
+        read = (_by_input(layer)[kept[-1]] != 0).any(2).any(0) & constant.isnan()
+        wanted = read.view(len(before.weight), -1).any(1)
+        wanted[0] |= not wanted.any()
+        kept.append(wanted)
+    kept.reverse()
     parts = map(_part, layers, constants, [None, *kept[:-1]], kept)
     return PrunedNetwork(
-        *(next(parts) if isinstance(module, _WEIGHTED) else module for module in modules)
+        *(next(parts) if isinstance(module, _WEIGHTED) else module for module in network)
     )
 
 
@@ -47,58 +53,35 @@ def n_hidden(network: PrunedNetwork) -> list[int]:
     return [len(module.weight) for module in network if isinstance(module, _WEIGHTED)][:-1]
 
 
-def _checked(network: PrunedNetwork) -> list[nn.Module]:
-    if not isinstance(network, PrunedNetwork):
-        raise TypeError(
-            "network must be a PrunedNetwork: zero_pruned() makes one; "
-            f"got {type(network).__name__}"
-        )
-    for module in network:
-        if not isinstance(module, (*_WEIGHTED, nn.ReLU, nn.Tanh, nn.MaxPool2d, nn.Flatten)):
-            raise TypeError(f"remove_dead_units() does not know the layer {type(module).__name__}")
-        if isinstance(module, nn.Conv2d) and module.padding != (0, 0):
-            raise ValueError(f"convolutions must have padding 0, got {module.padding}")
-    return list(network)
-
-
 def _by_input(layer: nn.Linear | nn.Conv2d) -> Tensor:
     """The weights as ``(L, K, k * k)``, or ``(L, K, 1)``."""
     return layer.weight.reshape(*layer.weight.shape[:2], -1)
 
 
-def _constant_inputs(modules: list[nn.Module]) -> list[Tensor]:
-    """For each weighted layer the values of its inputs ``(K,)``, NaN where they vary."""
-    found: list[Tensor] = []
-    values = None
-    for module in modules:
+def _with_constant_inputs(network: PrunedNetwork) -> tuple[list[nn.Module], list[Tensor]]:
+    """The weighted layers, and of each the values of its inputs ``(K,)``, NaN where they vary."""
+    layers, constants, values = [], [], torch.tensor([torch.nan])
+    for module in network:
         if isinstance(module, _WEIGHTED):
+            if getattr(module, "padding", (0, 0)) != (0, 0):
+                raise ValueError(f"convolutions must have padding 0, got {module.padding}")
             weights = _by_input(module)
-            if values is None:
-                values = weights.new_full((weights.shape[1],), torch.nan)
+            values = values.to(weights)
             values = values.repeat_interleave(weights.shape[1] // len(values))  # after a flatten
-            found.append(values)
+            layers.append(module)
+            constants.append(values)
             varies = (weights != 0).any(2) & values.isnan()
             values = _bias(module, values).masked_fill(varies.any(1), torch.nan)
-        elif isinstance(module, nn.ReLU | nn.Tanh) and values is not None:
+        elif isinstance(module, nn.ReLU | nn.Tanh):
             values = module(values)
-    return found
+        elif not isinstance(module, nn.MaxPool2d | nn.Flatten):
+            raise TypeError(f"remove_dead_units() does not know the layer {type(module).__name__}")
+    return layers, constants
 
 
 def _bias(layer: nn.Linear | nn.Conv2d, constant: Tensor) -> Tensor:
     """The bias with what the constant inputs contribute."""
-    bias = _by_input(layer).sum(2) @ constant.nan_to_num(0.0)
-    return bias if layer.bias is None else bias + layer.bias
-
-
-def _kept_outputs(layers: list[nn.Linear | nn.Conv2d], constants: list[Tensor]) -> list[Tensor]:
-    """For each layer a mask of the outputs that stay, found from the last layer backwards."""
-    kept = [constants[0].new_ones(len(layers[-1].weight), dtype=torch.bool)]
-    for i in range(len(layers) - 1, 0, -1):
-        read = (_by_input(layers[i])[kept[0]] != 0).any(2).any(0) & constants[i].isnan()
-        wanted = read.view(len(layers[i - 1].weight), -1).any(1)
-        wanted[0] |= not wanted.any()
-        kept.insert(0, wanted)
-    return kept
+    return layer.bias + _by_input(layer).sum(2) @ constant.nan_to_num(0.0)
 
 
 def _part(

@@ -2,9 +2,9 @@ import pytest
 import torch
 from torch import nn
 
-from bdl_lessons.inference import PrunedNetwork, zero_pruned
-from bdl_lessons.models import ARD, Network, lenet5, mlp
-from reproductions.remove_dead_units import n_hidden, remove_dead_units
+from bdl_lessons.inference import zero_pruned
+from bdl_lessons.models import ARD, lenet5, mlp
+from reproductions.dead_units import n_hidden, remove_dead_units
 
 SHAPES = {"mlp": (6,), "tanh": (6,), "lenet5": (1, 28, 28)}
 
@@ -70,17 +70,3 @@ def test_a_channel_goes_with_all_its_features():
     assert n_hidden(smaller) == [20, 1, 500]
     assert smaller[5].weight.shape == (500, 16)
     torch.testing.assert_close(smaller(x), network(x))
-
-
-@pytest.mark.parametrize(
-    ("network", "error", "message"),
-    [
-        (mlp((2, 2), ARD()), TypeError, "must be a PrunedNetwork.*got Network"),
-        (PrunedNetwork(nn.Linear(2, 2), nn.GELU()), TypeError, "does not know the layer GELU"),
-        (PrunedNetwork(nn.Conv2d(1, 1, 3, padding=1)), ValueError, "padding 0, got"),
-    ],
-)
-def test_what_cannot_be_made_smaller_is_refused(network, error, message):
-    assert isinstance(network, Network)
-    with pytest.raises(error, match=message):
-        remove_dead_units(network)
