@@ -19,6 +19,10 @@ def load() -> tuple[Tensor, Tensor]:
     """One example per animal: features ``(20, 2)`` = (1, log dose) and labels ``(20,)``, 1 = died.
 
     Both float64; log dose in log g/ml.
+
+    >>> features, died = load()
+    >>> len(features), int(died.sum())
+    (20, 9)
     """
     rows, labels = [], []
     for dose, animals, deaths in zip(LOG_DOSE, ANIMALS, DEATHS, strict=True):

@@ -66,6 +66,9 @@ def co2() -> CO2:
     the dates of the same weeks, so a month with few weeks is not shifted against the season. Five
     months have no value and are left out, not interpolated: June and October 1958, February to
     April 1964. Made by ``data/co2/make_co2.py``; source: Keeling and Whorf (2004).
+
+    >>> len(co2().times), co2().ppm[0].item()
+    (521, 316.1)
     """
     path = DATA / "co2" / "co2_mauna_loa_monthly.csv"
     table = np.loadtxt(path, delimiter=",", usecols=(2, 3), comments=("#", "year"))
@@ -78,6 +81,10 @@ def detrended(series: CO2, start: float = -np.inf, end: float = np.inf) -> Detre
     With ``detrended(co2(), *GAL_SPAN)`` one gets the 272 months of their figure 2. Their file
     (``co2_regression/data/train.h5``) uses the running number of the month instead of its date,
     which closes the gaps of the five missing months; the values agree to a correlation of 0.998.
+
+    >>> months = detrended(co2(), *GAL_SPAN)
+    >>> months.x.shape, round(months.slope, 1)
+    (torch.Size([272, 1]), 6.9)
 
     Raises:
         ValueError: if fewer than 3 months are left, or ``start`` or ``end`` is NaN.

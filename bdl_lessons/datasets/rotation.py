@@ -12,6 +12,9 @@ def rotated(images: Tensor, degrees: float | Tensor) -> Tensor:
 
     Pixels from outside the image are 0. Lesson 05 and the experiment ``rotated_digit`` use it.
 
+    >>> rotated(torch.tensor([[0.0, 1.0], [0.0, 0.0]]), 90).round().tolist()
+    [[1.0, 0.0], [0.0, 0.0]]
+
     Args:
         degrees: one angle for all images, or one for each: anything that broadcasts to ``(...)``.
 

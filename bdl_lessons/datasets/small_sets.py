@@ -33,6 +33,9 @@ def digits(n_train: int | None = None, n_test: int = 360, seed: int = 0) -> Clas
     The file has no split; here one permutation drawn with ``seed`` puts ``n_test`` examples aside
     and keeps the first ``n_train`` of the others (all if ``None``). The test part does not depend
     on ``n_train``. Pixels are ``k/16``: ``x.reshape(-1, 1, 8, 8)`` gives the images.
+
+    >>> digits(n_train=100).x_train.shape
+    torch.Size([100, 64])
     """
     from sklearn.datasets import load_digits
 
@@ -53,6 +56,9 @@ def diabetes() -> Regression:
     standardised on the training examples alone. The source states neither the unit of the target (a
     score of disease progression one year after baseline, 25 to 346) nor those of the blood
     values; the units in ``feature_names`` are the customary ones.
+
+    >>> diabetes().x.shape, diabetes().feature_names[2]
+    (torch.Size([442, 10]), 'body mass index [kg/m²]')
     """
     from sklearn.datasets import load_diabetes
 
@@ -78,6 +84,9 @@ def origin_clusters(
     from its prior, weight std 4/sqrt(fan_in), bias std 1. Inputs, noise and prior are those of the
     "origin" set of Foong et al. (2020, section 4); the points are not theirs. One seed gives the
     same set on every machine.
+
+    >>> origin_clusters(n_train=20).x.sign()[[0, -1]].tolist()
+    [[1.0, 1.0], [-1.0, -1.0]]
 
     Raises:
         ValueError, TypeError: if ``n_train`` is no integer of at least 2, or a std is negative or

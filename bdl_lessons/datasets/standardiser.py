@@ -16,6 +16,10 @@ class Standardiser:
     ``mean`` and ``std`` (population form, divided by N) have the shape of one example. An error of
     e in standardised y is ``e * std`` in original units, and a log density loses ``log(std)``.
     Lesson 03 (time in years), the UCI experiments and the panels of lesson 10.
+
+    >>> scale = Standardiser.fit(torch.tensor([1.0, 3.0]))
+    >>> scale.transform(torch.tensor([1.0, 2.0])).tolist(), scale.std.item()
+    ([-1.0, 0.0], 1.0)
     """
 
     mean: torch.Tensor

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 class UCISet:
     """A file of numbers, the features in its first columns and the target in the next.
 
+    >>> UCI_SETS["concrete"].target, UCI_SETS["concrete"].unit
+    ('compressive strength', 'MPa')
+
     Attributes:
         name: as the file's folder and the records have it.
         display_name: as tables, menus and the published tables write it.

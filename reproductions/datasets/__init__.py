@@ -39,23 +39,6 @@ from reproductions.datasets.images import (
 )
 from reproductions.datasets.regression import splits, uci
 
-__all__ = [
-    "CAFFE_SCALE",
-    "DatasetError",
-    "cifar10",
-    "cifar10_jpeg",
-    "cifar10_subset",
-    "cifar100",
-    "fashion_mnist",
-    "load",
-    "mnist",
-    "notmnist",
-    "splits",
-    "stl10",
-    "svhn",
-    "uci",
-]
-
 _LOADERS = {
     "mnist": mnist,
     "fashion-mnist": fashion_mnist,

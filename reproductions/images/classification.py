@@ -14,12 +14,12 @@ from matplotlib.figure import Figure
 
 from bdl_lessons.core import CYCLE, DASHES, markdown
 from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.datasets import display_name
 from bdl_lessons.datasets.records import (
     CHOSEN_ON,
     Record,
     chosen_settings,
     group_by,
-    published_table,
     where,
     with_settings,
 )
@@ -31,11 +31,6 @@ from reproductions.images.stopping import FACTOR, N_REDUCTIONS, THRESHOLD
 SHOWN = ("MAP", "D.E", "MCD", "VD", "VSD T=0", "VSD T=2")
 RIVALS = ("VSD T=0", "VSD T=1", "MAP", "VD", "D.E")
 """What VSD T=2 is compared with, seed by seed."""
-_TITLES = {
-    "mnist": "MNIST",
-    "fashion-mnist": "Fashion-MNIST",
-    "notmnist-small": "notMNIST (letters)",
-}
 SCORE_NAMES = {"max softmax": "largest averaged probability", "entropy": "predictive entropy"}
 OTHER = {"fashion-mnist": "mnist", "mnist": "fashion-mnist"}
 _COMMON = {
@@ -144,24 +139,25 @@ def table(records: Sequence[Record]) -> str:
     endings = []
     for data in _data_sets(records):
         rows = with_settings(records, data, picked)
-        parts += [f"### Trained on {_TITLES[data]}", tables.quality(rows)]
+        parts += [f"### Trained on {display_name(data)}", tables.quality(rows)]
         for other in rows[0]["config"]["ood"]:
             for score, name in SCORE_NAMES.items():
                 parts += [
-                    f"{_TITLES[data]} against {_TITLES[other]}, by the {name}:",
+                    f"{display_name(data)} against {display_name(other)}, by the {name}:",
                     tables.detections(rows, other, score),
                 ]
         parts += [_differences_of_vsd(data, rows)]
-        endings += [f"{_TITLES[data]}:", tables.endings(rows)]
+        endings += [f"{display_name(data)}:", tables.endings(rows)]
     first_seed = min(record["seed"] for record in records)
     parts += [
         "### How training ended",
         _stopped(records),
         *endings,
         "### Settings that were tried",
-        f"On the {records[0]['config']['n_val']:,} validation images of {_TITLES[CHOSEN_ON]}, with "
-        "the first seed. Both data sets then use the setting with the smallest NLL there; no test "
-        f"image has a part in it. {', '.join(AS_MAP)} have the prior and the rate chosen for MAP.",
+        f"On the {records[0]['config']['n_val']:,} validation images of {display_name(CHOSEN_ON)}, "
+        "with the first seed. Both data sets then use the setting with the smallest NLL there; no "
+        f"test image has a part in it. {', '.join(AS_MAP)} have the prior and the rate chosen for "
+        "MAP.",
         tables.grid(where(records, data=CHOSEN_ON, seed=first_seed), picked),
         "### Published",
         _published(),
@@ -186,7 +182,8 @@ def figure(records: Sequence[Record]) -> Figure:
                     look = {"color": CYCLE[k], "ls": DASHES[k], "lw": 1.6, "label": method}
                     ax.plot(entropy_bins(10), share, **look)
                 kind = "test images" if name == data else "out of distribution"
-                ax.set_title(f"trained on {_TITLES[data]}\n{_TITLES[name]}, {kind}", fontsize=10)
+                title = f"trained on {display_name(data)}\n{display_name(name)}, {kind}"
+                ax.set_title(title, fontsize=10)
             row[0].set_ylabel("images with at most\nthis entropy (%)")
         for ax in axes[-1]:
             ax.set_xlabel("predictive entropy (nats)")
@@ -196,7 +193,7 @@ def figure(records: Sequence[Record]) -> Figure:
 
 def _data_sets(records: Sequence[Record]) -> list[str]:
     found = {record["config"]["data"] for record in records}
-    return [name for name in _TITLES if name in found]
+    return [name for name in reversed(OTHER) if name in found]
 
 
 def _differences_of_vsd(data: str, rows: Sequence[Record]) -> str:
@@ -205,11 +202,11 @@ def _differences_of_vsd(data: str, rows: Sequence[Record]) -> str:
     measures |= {"ECE": ("ece", -1, 4)}
     for other in rows[0]["config"]["ood"]:
         for score, name in SCORE_NAMES.items():
-            measures[f"AUROC, {_TITLES[other]}, {name}"] = (f"{other}/{score}/auroc", 1, 3)
+            measures[f"AUROC, {display_name(other)}, {name}"] = (f"{other}/{score}/auroc", 1, 3)
     gaps = tables.differences(rows, "VSD T=2", RIVALS, [name for name, *_ in measures.values()])
     rivals = [rival for rival in RIVALS if ("nll", rival) in gaps]
     if not rivals:
-        return f"VSD T=2 on {_TITLES[data]}: no record of it and another method share a seed."
+        return f"VSD T=2 on {display_name(data)}: no record of it and another method share a seed."
     lines, verdicts = [], {"better": [], "worse": []}
     for title, (name, sign, digits) in measures.items():
         cells = []
@@ -226,7 +223,7 @@ def _differences_of_vsd(data: str, rows: Sequence[Record]) -> str:
     n_compared = len(lines) * len(rivals)
     better, worse = ("; ".join(found) or "none of them" for found in verdicts.values())
     return (
-        f"VSD T=2 minus the others on {_TITLES[data]}, seed by seed:\n\n"
+        f"VSD T=2 minus the others on {display_name(data)}, seed by seed:\n\n"
         + markdown.table(["measure", *(f"− {rival}" for rival in rivals)], lines)
         + f"\n\nOf these {n_compared} differences {sum(map(len, verdicts.values()))} exclude 0 "
         f"from their 95 % interval (Student's t over seeds); of {n_compared} true zeros about "
@@ -277,16 +274,12 @@ def _reading(config: dict) -> str:
 
 
 def _published() -> str:
-    rows = [
-        [r["method"], r["out_of_distribution"], *(f"{r[name]:.2f}" for name in tables.MEASURES)]
-        for r in published_table("ood_detection")
-        if r["architecture"] == "LeNet5"
-    ]
+    names = {"method": "method", "out_of_distribution": "other images"}
     return (
         "The only published rows of LeNet5 are for networks trained on SVHN, colour photographs of "
         "house numbers, which could not be had here. Other images, so other numbers; what can be "
         "compared is the order of the methods. T of the published VSD is not known.\n\n"
-        + markdown.table(["method", "other images", *tables.MEASURES.values()], rows)
+        + tables.published_detections(names, architecture="LeNet5")
     )
 
 

@@ -17,6 +17,7 @@ from bdl_lessons.datasets.records import Record, group_by, published_table
 from reproductions.experiment import Experiment, Trial
 from reproductions.images import tables
 from reproductions.images.measures import measure_network
+from reproductions.tables import table_of
 
 PRINTED_AS = {"cifar10": "CIFAR10", "cifar100": "CIFAR100", "svhn": "SVHN", "stl10": "STL10"}
 _COMMAND = "`python -m reproductions run image_classification_colour`"
@@ -120,7 +121,13 @@ def table(records: Sequence[Record]) -> str:
             title = f"{PRINTED_AS[data]} against {PRINTED_AS[other]}"
             parts += [f"{title}, by the largest averaged probability:"]
             parts += [tables.detections(group, other, "max softmax")]
-            parts += ["Published:", _published_detection(name, data, other)]
+            printed = tables.published_detections(
+                {"method": "method"},
+                architecture=name,
+                in_distribution=PRINTED_AS[data],
+                out_of_distribution=PRINTED_AS[other],
+            )
+            parts += ["Published:", printed]
     parts += ["### Published rows that need data and a GPU", _missing(records), _reading()]
     return "\n\n".join(parts)
 
@@ -150,23 +157,11 @@ _SHOWN = {"nll": "NLL (nats)", "accuracy_percent": "accuracy (%)", "ece": "ECE"}
 
 
 def _published_quality(architecture: str, data: str) -> str:
-    rows = [
-        [r["method"], f"{r['nll']:.3f}", f"{r['accuracy_percent']:.2f}", f"{r['ece']:.3f}"]
-        for r in published_table("image_classification")
-        if (r["architecture"], r["dataset"]) == (architecture, PRINTED_AS[data])
-    ]
-    return markdown.table(["method", "NLL (nats)", "accuracy (%)", "ECE"], rows) if rows else ""
-
-
-def _published_detection(architecture: str, data: str, other: str) -> str:
-    wanted = (architecture, PRINTED_AS[data], PRINTED_AS[other])
-    names = ("architecture", "in_distribution", "out_of_distribution")
-    rows = [
-        [r["method"], *(f"{r[m]:.2f}" for m in tables.MEASURES)]
-        for r in published_table("ood_detection")
-        if tuple(r[name] for name in names) == wanted
-    ]
-    return markdown.table(["method", *tables.MEASURES.values()], rows)
+    wanted = {"architecture": architecture, "dataset": PRINTED_AS[data]}
+    rows = [r for r in published_table("image_classification") if wanted.items() <= r.items()]
+    cells = {"method": "{method}", "NLL (nats)": "{nll:.3f}"}
+    cells |= {"accuracy (%)": "{accuracy_percent:.2f}", "ECE": "{ece:.3f}"}
+    return table_of(rows, cells) if rows else ""
 
 
 def _missing(records: Sequence[Record]) -> str:

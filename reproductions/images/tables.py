@@ -10,7 +10,8 @@ from scipy import stats
 
 from bdl_lessons.core import markdown
 from bdl_lessons.core.markdown import mean_and_error
-from bdl_lessons.datasets.records import Record, group_by, setting, where
+from bdl_lessons.datasets.records import Record, group_by, published_table, setting, where
+from reproductions.tables import table_of
 
 MEASURES = {
     "fpr_at_95_tpr": "FPR at 95 % TPR",
@@ -37,48 +38,53 @@ _TRIED = {
 def grid(records: Sequence[Record], picked: dict[str, str]) -> str:
     """What was tried of each method that has more than one setting."""
     tried = {method: where(records, method=method) for method in picked}
-    rows = [
-        [method, _what(r), f"{_val_nll(r):.4f}", "chosen" if setting(r) == picked[method] else ""]
-        for method, group in tried.items()
-        if len(group) > 1
-        for r in group
-    ]
-    return markdown.table(["method", "setting", "validation NLL (nats)", ""], rows)
+    columns = {
+        "method": "{config[method]}",
+        "setting": _what,
+        "validation NLL (nats)": "{metrics[val_nll]:.4f}",
+        "": lambda r: "chosen" if setting(r) == picked[r["config"]["method"]] else "",
+    }
+    return table_of([r for group in tried.values() if len(group) > 1 for r in group], columns)
 
 
 def quality(records: Sequence[Record]) -> str:
     """NLL, accuracy and ECE of each method; the records of one data set at one setting each."""
     rows = []
     for method, group in group_by(records, "method").items():
-        cells = [
-            mean_and_error([r["metrics"][name] for r in group], digits)
-            for name, digits in (("nll", 4), ("accuracy_percent", 2), ("ece", 4))
-        ]
+        digits = {"nll": 4, "accuracy_percent": 2, "ece": 4}
+        cells = [_over_seeds(group, name, n) for name, n in digits.items()]
         rows.append([method, _what(group[0]), str(len(group)), *cells])
     return markdown.table(["method", "setting", "seeds", "NLL (nats)", "accuracy (%)", "ECE"], rows)
 
 
 def detections(records: Sequence[Record], other: str, score: str) -> str:
     """The five measures of each method for one set of other images and one score."""
-    return by_method(records, {f"{other}/{score}/{k}": title for k, title in MEASURES.items()})
-
-
-def by_method(records: Sequence[Record], metrics: dict[str, str]) -> str:
-    """Mean and error of metrics, ``{name: title}``, for each method."""
     rows = [
-        [method, *(mean_and_error([r["metrics"][name] for r in group], 3) for name in metrics)]
+        [method, *(_over_seeds(group, f"{other}/{score}/{measure}", 3) for measure in MEASURES)]
         for method, group in group_by(records, "method").items()
     ]
-    return markdown.table(["method", *metrics.values()], rows)
+    return markdown.table(["method", *MEASURES.values()], rows)
+
+
+def published_detections(names: dict[str, str], **wanted: str) -> str:
+    """The published measures where a row has all that is ``wanted``.
+
+    Args:
+        names: further columns that are shown: name in the file to title.
+    """
+    rows = [
+        [*(row[name] for name in names), *(f"{row[measure]:.2f}" for measure in MEASURES)]
+        for row in published_table("ood_detection")
+        if wanted.items() <= row.items()
+    ]
+    return markdown.table([*names.values(), *MEASURES.values()], rows)
 
 
 def endings(records: Sequence[Record]) -> str:
     """For each method: the epochs of its training, the best of them, how often it had stopped."""
     rows = []
     for method, group in group_by(records, "method").items():
-        cells = [
-            mean_and_error([r["metrics"][k] for r in group], 1) for k in ("epochs", "best_epoch")
-        ]
+        cells = [_over_seeds(group, name, 1) for name in ("epochs", "best_epoch")]
         stopped = 100 * mean(r["metrics"]["no_better"] for r in group)
         late = [_late_gain(curve) for r in group for curve in r["arrays"]["val_nll"]]
         rows.append([method, *cells, f"{stopped:.0f}", f"{max(late):.2f}"])
@@ -120,14 +126,13 @@ def differences(
     return found
 
 
+def _over_seeds(group: Sequence[Record], metric: str, digits: int) -> str:
+    return mean_and_error([record["metrics"][metric] for record in group], digits)
+
+
 def _late_gain(curve: Sequence[float]) -> float:
     """By how much of itself, in percent, the smallest loss fell in the last fifth of the epochs."""
-    before = min(curve[: len(curve) - len(curve) // 5])
-    return 100 * (1 - min(curve) / before)
-
-
-def _val_nll(record: Record) -> float:
-    return record["metrics"]["val_nll"]
+    return 100 * (1 - min(curve) / min(curve[: len(curve) - len(curve) // 5]))
 
 
 def _what(record: Record) -> str:

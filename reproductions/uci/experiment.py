@@ -18,16 +18,17 @@ from matplotlib.figure import Figure
 from bdl_lessons.core import BLUE, INK, RED, device, markdown
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import UCI_SETS, display_name
-from bdl_lessons.datasets.records import Record, UCIResults
+from bdl_lessons.datasets.records import Record, UCIResults, Value
 from bdl_lessons.evaluation import paired_difference
 from reproductions.datasets import splits, uci
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.uci.methods import METHODS
 from reproductions.uci.networks import Networks
 from reproductions.uci.protocol import TAUS, VALIDATION, choose_and_predict, log_likelihood
-from reproductions.uci.tables import PUBLISHED_METHODS, SCORES, cell, results
 from reproductions.uci.trials import trials
 
+SCORES = {"rmse": "RMSE", "log_likelihood": "log likelihood (nats)"}
+PUBLISHED_METHODS = ("BBB", "VMG", "MNF", "SLANG", "MCD", "VD", "D.E", "VSD")
 _COMPARED = ("MAP", "VSD, T = 0", "VSD, T = 1", "VD", "MCD", "BBB", "D.E")
 
 
@@ -77,7 +78,7 @@ def run(trial: Trial) -> TrialResult:
 
 def table(records: list[Record]) -> str:
     """Both tables, the differences of VSD to the others, and the small print."""
-    found = results(records)
+    found = _results(records)
     return "\n\n".join(
         [
             "Mean over the splits ± standard error. Published: tables 10 and 11, as printed.",
@@ -100,7 +101,7 @@ def table(records: list[Record]) -> str:
 
 def figure(records: list[Record]) -> Figure:
     """For each data set RMSE and log likelihood of every method, ours and published."""
-    found = results(records)
+    found = _results(records)
     n_rows = (len(found.recorded_sets) + 1) // 2
     height = 0.6 + n_rows * (0.7 + 0.19 * len(found.rows))
     picture = new_figure(10.4, height, layout="constrained")
@@ -111,7 +112,7 @@ def figure(records: list[Record]) -> Figure:
             pair = axes[place // 2][2 * (place % 2) :]
             for ax, score in zip(pair, SCORES, strict=False):
                 _dots(ax, found, data, score)
-                title = SCORES[score][1].replace("log likelihood", "log lik.")
+                title = SCORES[score].replace("log likelihood", "log lik.")
                 ax.set_title(f"{display_name(data)}: {title}", fontsize=9)
         for ax in axes.flat[2 * len(found.recorded_sets) :]:
             ax.remove()
@@ -122,21 +123,28 @@ def figure(records: list[Record]) -> Figure:
     return picture
 
 
+def _results(records: Sequence[Record]) -> UCIResults:
+    """The records of one scale by data set and method, the methods in the order of ``METHODS``."""
+    places = list(METHODS)
+    return UCIResults(sorted(records, key=lambda r: places.index(r["config"]["method"])))
+
+
+def _cell(value: Value, data: str = "", score: str = "") -> str:
+    """Mean and error; RMSE with more digits where the targets are small."""
+    digits = UCI_SETS[data].digits if score == "rmse" else 2
+    return "–" if value is None else f"{value[0]:.{digits}f} ± {value[1]:.{digits}f}"
+
+
 def _dots(ax: Axes, found: UCIResults, data: str, score: str) -> None:
-    looks = (
-        ("ours", {"color": BLUE, "marker": "o"}, lambda m: found.ours(data, m, score), -0.13),
-        (
-            "published",
-            {"color": RED, "marker": "s", "mfc": "white"},
-            lambda m: found.published(data, m, score),
-            0.13,
-        ),
-    )
-    for label, look, value_of, shift in looks:
-        values = [(i + shift, value_of(method)) for i, method in enumerate(found.rows)]
-        known = [(place, *value) for place, value in values if value]
-        place, mean, error = zip(*known, strict=True)
-        ax.errorbar(mean, place, xerr=error, ls="", ms=4, lw=1.2, label=label, **look)
+    for label, value_of, shift, look in (
+        ("ours", found.ours, -0.13, {"color": BLUE, "marker": "o"}),
+        ("published", found.published, 0.13, {"color": RED, "marker": "s", "mfc": "white"}),
+    ):
+        values = {i + shift: value_of(data, method, score) for i, method in enumerate(found.rows)}
+        known = {place: value for place, value in values.items() if value}
+        if known:  # a set may stand in no published table
+            mean, error = zip(*known.values(), strict=True)
+            ax.errorbar(mean, [*known], xerr=error, ls="", ms=4, lw=1.2, label=label, **look)
     ax.grid(axis="y", color=INK, alpha=0.12, lw=0.6)
     ax.tick_params(labelsize=8)
     ax.locator_params(axis="x", nbins=4)
@@ -145,10 +153,10 @@ def _dots(ax: Axes, found: UCIResults, data: str, score: str) -> None:
 def _scores(found: UCIResults, score: str) -> str:
     rows = []
     for method in found.rows:
-        ours = [cell(found.ours(data, method, score), data, score) for data in found.recorded_sets]
+        ours = [_cell(found.ours(data, method, score), data, score) for data in found.recorded_sets]
         rows.append([method, "ours", *ours])
         if method in PUBLISHED_METHODS:
-            theirs = [cell(found.published(data, method, score)) for data in found.recorded_sets]
+            theirs = [_cell(found.published(data, method, score)) for data in found.recorded_sets]
             rows.append(["", "published", *theirs])
     return markdown.table(["method", "", *map(display_name, found.recorded_sets)], rows)
 
@@ -158,7 +166,7 @@ def _differences_of_vsd(found: UCIResults) -> list[str]:
     if "VSD" not in found.methods:
         return []
     parts = []
-    for score, (_, name) in SCORES.items():
+    for score, name in SCORES.items():
         rows, better, worse = [], [], []
         for other in [method for method in _COMPARED if method in found.methods]:
             cells = []
@@ -169,7 +177,7 @@ def _differences_of_vsd(found: UCIResults) -> list[str]:
                     continue
                 gap = paired_difference(*[record["arrays"][score] for record in pair])
                 error = gap.corrected_std_error
-                cells.append(cell((gap.mean, error), data, score))
+                cells.append(_cell((gap.mean, error), data, score))
                 if abs(gap.mean) > 2 * error:
                     gains = (gap.mean < 0) == (score == "rmse")
                     (better if gains else worse).append(f"{other} on {display_name(data)}")
@@ -192,7 +200,7 @@ def _grid_tau(found: UCIResults) -> str:
     sets = found.recorded_sets
     grids = [", ".join(f"{tau:g}" for tau in UCI_SETS[data].tau_grid) for data in sets]
     rows = [
-        [name, *[cell(found.ours(data, name, "log_likelihood_grid_tau")) for data in sets]]
+        [name, *[_cell(found.ours(data, name, "log_likelihood_grid_tau")) for data in sets]]
         for name in found.methods
     ]
     head = ["method", *map(display_name, sets)]

@@ -86,6 +86,7 @@ def test_differences_are_paired_by_seed_and_clear_beyond_students_interval():
     values = {"VSD T=2": [0.31, 0.42, 0.53], "MAP": [0.30, 0.40, 0.50], "VD": [0.4, 0.42, 0.4]}
     rows = [whole_record(m, seed, v) for m, nlls in values.items() for seed, v in enumerate(nlls)]
     rows.append(whole_record("MAP", 7, 9.0))  # no such seed of VSD: left out
+    rows.insert(0, whole_record("VSD T=2", -1, 9.0))  # no such seed of the others
     gaps = tables.differences(rows, "VSD T=2", ("MAP", "VD", "D.E"), ["nll"])
     assert set(gaps) == {("nll", "MAP"), ("nll", "VD")}
     gap = gaps["nll", "MAP"]

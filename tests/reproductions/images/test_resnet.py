@@ -53,6 +53,16 @@ def test_a_block_by_hand():
     torch.testing.assert_close(block(x, "mean"), by_hand.relu())
 
 
+def test_the_shortcut_has_a_draw_of_its_own():
+    block, x = small()[1], torch.randn(9, 5, 2, 6, 6, generator=generator(2))
+    first, second, own = draws = block.sample_weights(9, generator(3))
+    conv1, norm, _, conv2 = block.main
+    with torch.no_grad():
+        main = norm(conv1.forward_with(x, first).flatten(0, 1)).relu().unflatten(0, (9, 5))
+        main, shortcut = conv2.forward_with(main, second), block.shortcut[0].forward_with(x, own)
+        torch.testing.assert_close(block.forward_with(x, draws), (main + shortcut).relu())
+
+
 def test_first_decides_about_the_pixels_only():
     net = resnet18(DROP, first=PLAIN)
     assert not net[0].is_random
