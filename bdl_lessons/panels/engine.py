@@ -32,6 +32,21 @@ FigureBuilder = Callable[[Figure], Update]
 
 COALESCE_S = 0.008  # events that arrive within this time share one redraw; the last one wins
 
+_STATES = """
+<style>
+.bdl-panel-live:has(.jupyter-widgets-disconnected)::after {
+  content: "The kernel was stopped or restarted, so the sliders do nothing. Run this cell again; "
+    "before you run others, choose Run → Run All Above Selected Cell."; color: #b00020;
+  padding: 4px 8px; }
+.jp-NotebookPanel:has(.jp-Notebook-ExecutionIndicator[data-status="busy"])
+  .bdl-panel-live:not(:has(.jupyter-widgets-disconnected))::after {
+  content: "The kernel is busy; the panel follows when it is done."; color: #555;
+  padding: 4px 8px; opacity: 0; animation: bdl-late 0s 1s forwards; }
+@keyframes bdl-late { to { opacity: 1; } }
+</style>
+"""
+"""What a panel says when the kernel is gone or busy. The page knows, and the kernel cannot say."""
+
 
 @dataclass(frozen=True)
 class Slider:
@@ -170,7 +185,7 @@ class Panel:
     @cached_property
     def widget(self):
         """The live view: controls, picture, readout."""
-        from ipywidgets import Button, HBox, Layout, VBox
+        from ipywidgets import HTML, Button, HBox, Layout, VBox
 
         reset = Button(
             description="Reset", tooltip="Back to the start", layout=Layout(width="72px")
@@ -183,7 +198,10 @@ class Panel:
             [*self._inputs.values(), reset],
             layout=Layout(flex_flow="row wrap", padding="0 0 0 8px"),
         )
-        return VBox([row, self._image, self._readout])
+        states = HTML(_STATES, layout=Layout(display="none"))  # a style works unseen
+        view = VBox([row, self._image, self._readout, states])
+        view.add_class("bdl-panel-live")
+        return view
 
     @cached_property
     def _inputs(self) -> dict[str, Any]:

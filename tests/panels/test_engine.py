@@ -79,7 +79,7 @@ def test_the_bundle_does_not_follow_the_sliders(panel):
 
 
 def test_moving_a_slider_changes_picture_and_readout(panel):
-    image, readout = panel.widget.children[1:]
+    image, readout = panel.widget.children[1:3]
     panel._inputs["height"].value = 0.75
     assert image.value == panel.render(height=0.75).png
     assert readout.value == "height <b>0.75</b>"
@@ -93,7 +93,7 @@ def test_set_and_reset_drive_the_sliders(panel):
 
 
 def test_an_error_shows_in_the_readout_and_keeps_the_last_picture(panel):
-    image, readout = panel.widget.children[1:]
+    image, readout = panel.widget.children[1:3]
     before = image.value
     panel._inputs["kind"].value = "broken"
     assert "ZeroDivisionError: a &lt; b" in readout.value
