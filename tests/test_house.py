@@ -16,7 +16,7 @@ LIMITS = {
     "bdl_lessons/reference": 1_160,
     "bdl_lessons/inference": 885,
     "bdl_lessons/evaluation": 945,
-    "bdl_lessons/panels": 2_730,
+    "bdl_lessons/panels": 2_750,
     "bdl_lessons/exercises": 4_700,
     "bdl_lessons/datasets": 790,
     "bdl_lessons/course": 335,

@@ -103,7 +103,7 @@ def lab(browser, lab_folder):
         yield address
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=60)
 
 
 def wait_for(address, process, seconds=60):
