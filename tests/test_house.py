@@ -14,15 +14,15 @@ LIMITS = {
     "bdl_lessons/probability": 1_240,
     "bdl_lessons/models": 1_810,
     "bdl_lessons/reference": 1_160,
-    "bdl_lessons/inference": 885,
-    "bdl_lessons/evaluation": 945,
+    "bdl_lessons/inference": 880,
+    "bdl_lessons/evaluation": 940,
     "bdl_lessons/panels": 2_750,
     "bdl_lessons/exercises": 4_700,
     "bdl_lessons/datasets": 790,
     "bdl_lessons/course": 335,
     "reproductions": 8_920,
     "tools": 3_170,
-    "tests": 22_200,
+    "tests": 21_800,
 }
 
 

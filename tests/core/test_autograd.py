@@ -57,28 +57,19 @@ def test_shapes_must_fit():
             known_slope(value, (torch.ones(3), slope))
 
 
-def test_the_flag_is_up_inside_and_down_outside():
-    seen = []
-
-    def function(x):
-        seen.append(inside_vmap())
-        return x
-
-    vmap(function)(torch.zeros(3))
-    assert seen == [True]
-    assert not inside_vmap()
-
-
-def test_the_flag_is_down_after_an_error():
-    def broken(x):
-        raise RuntimeError("broken")
-
-    with pytest.raises(RuntimeError, match="broken"):
-        vmap(broken)(torch.zeros(3))
-    assert not inside_vmap()
-
-
 def test_every_member_draws_its_own_numbers():
     generator = torch.Generator().manual_seed(0)
     draws = vmap(lambda x: torch.randn(2, generator=generator) + x)(torch.zeros(4))
     assert torch.pdist(draws.reshape(8, 1)).min() > 1e-6
+
+
+def test_the_flag_is_up_inside_and_down_outside_even_after_an_error():
+    seen = []
+
+    def broken(x):
+        seen.append(inside_vmap())
+        raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        vmap(broken)(torch.zeros(3))
+    assert [*seen, inside_vmap()] == [True, False]

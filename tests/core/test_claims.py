@@ -4,30 +4,80 @@ import torch
 
 from bdl_lessons.core import CheckFailed, ResultsTable, check, check_between, check_table
 
-
-def test_prints_claim_measured_value_reference_and_tolerance(capsys):
-    check("mean", 0.2503, expect=0.25, atol=1e-3)
-    assert capsys.readouterr().out == "ok   mean: 0.2503 (expected 0.25 ± 0.001)\n"
+NAN, EIGHTHS = np.nan, np.arange(9) / 8
 
 
-def test_prints_a_few_numbers_one_by_one(capsys):
-    check("pair", torch.tensor([0.5, 0.26]), expect=[0.5, 0.25], atol=0.1)
-    check("three", [1.0, 2.0, 1.5], expect=1.5, atol=1)
-    assert capsys.readouterr().out.splitlines() == [
-        "ok   pair: 0.5, 0.26 (expected 0.5, 0.25 ± 0.1)",
-        "ok   three: 1, 2, 1.5 (expected 1.5 ± 1)",
-    ]
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda: check("m", 0.2503, expect=0.25, atol=1e-3), "m: 0.2503 (expected 0.25 ± 0.001)"),
+        (
+            lambda: check("pair", torch.tensor([0.5, 0.26]), expect=[0.5, 0.25], atol=0.1),
+            "pair: 0.5, 0.26 (expected 0.5, 0.25 ± 0.1)",
+        ),
+        (lambda: check("x", [1.0, 2.0], expect=1.5, atol=1), "x: 1, 2 (expected 1.5 ± 1)"),
+        (
+            lambda: check("table", torch.full((2, 3), 0.25), expect=np.zeros((2, 3)), atol=1),
+            "table: off by 2.5e-01 (expected a reference of shape 2×3 ± 1)",
+        ),
+        (lambda: check("many", EIGHTHS, expect=0.5, atol=1), "many: 0 to 1 (expected 0.5 ± 1)"),
+        (lambda: check("edge", 1.5, expect=1.0, atol=0.5), "edge: 1.5 (expected 1 ± 0.5)"),
+        (lambda: check("g", torch.ones(1, requires_grad=True), 1, 0), "g: 1 (expected 1 ± 0)"),
+        (lambda: check_between("many", EIGHTHS, high=1), "many: 0 to 1 (expected <= 1)"),
+        (lambda: check_between("r", [1.2, 1.9], low=1, high=2), "r: 1.2, 1.9 (expected 1 to 2)"),
+        (lambda: check_between("r", 3.0, low=1), "r: 3 (expected >= 1)"),
+    ],
+)
+def test_a_claim_that_holds_is_printed_with_measurement_and_reference(call, line, capsys):
+    call()
+    assert capsys.readouterr().out == f"ok   {line}\n"
 
 
-def test_sums_up_many_numbers(capsys):
-    check("table", torch.full((2, 3), 0.25), expect=np.zeros((2, 3)), atol=1)
-    check("many", np.arange(9) / 8, expect=0.5, atol=1)
-    check_between("many", np.arange(9) / 8, high=1)
-    assert capsys.readouterr().out.splitlines() == [
-        "ok   table: off by 2.5e-01 (expected a reference of shape 2×3 ± 1)",
-        "ok   many: 0 to 1 (expected 0.5 ± 1)",
-        "ok   many: 0 to 1 (expected <= 1)",
-    ]
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: check("mean", [0.25, 0.5, 0.3], expect=0.25, atol=1e-3),
+            r"mean: measured 0\.5, expected 0\.25 ± 0\.001",
+        ),
+        (lambda: check("edge", 1.5000001, expect=1.0, atol=0.5), "edge: measured"),
+        (lambda: check("x", NAN, expect=0.25, atol=10), "x: measured nan"),
+        (lambda: check("x", np.inf, expect=0.25, atol=10), "x: measured inf"),
+        (lambda: check("x", [0.25, NAN], expect=0.25, atol=10), "x: measured nan"),
+        (lambda: check_between("x", 0.99, low=1, high=2), "x: measured 0.99, expected 1 to 2"),
+        (lambda: check_between("x", [1.5, 2.01], low=1, high=2), "x: measured 2.01"),
+        (lambda: check_between("x", NAN, low=1, high=2), "x: measured nan"),
+    ],
+)
+def test_a_claim_that_does_not_hold_fails_with_the_worst_value(call, message):
+    with pytest.raises(CheckFailed, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: check("m", np.zeros((2, 1)), expect=np.zeros(2), atol=1),
+            r"value has shape \(2, 1\), expect has \(2,\)",
+        ),
+        (lambda: check("m", 0.0, expect=0.0, atol=-1), "atol"),
+        (lambda: check("m", 0.0, expect=0.0, atol=np.inf), "atol"),
+        (lambda: check("m", 0.0, expect=NAN, atol=1), "expect must be finite"),
+        (lambda: check("m", [], expect=1.0, atol=1), "value is empty"),
+        (lambda: check("m", 1.0, expect=torch.empty(0), atol=1), "expect is empty"),
+        (lambda: check("m", torch.tensor([1 + 5j]), expect=1.0, atol=1), "value is complex"),
+        (lambda: check("m", 1.0, expect=1 + 5j, atol=1), "expect is complex"),
+        (lambda: check_between("m", np.zeros((3, 0)), low=0), "value is empty"),
+        (lambda: check_between("m", np.array([1 + 5j]), low=0), "value is complex"),
+        (lambda: check_between("m", 1.0), "give low, high or both"),
+        (lambda: check_between("m", 1.0, low=2, high=1), "nothing between"),
+        (lambda: check_between("m", 1.0, low=NAN), "low=nan"),
+    ],
+)
+def test_a_claim_without_meaning_is_refused_by_name(call, message):
+    with pytest.raises((TypeError, ValueError), match=f"'m': .*{message}|'m'.*{message}"):
+        call()
 
 
 def test_several_checks_make_one_aligned_table(capsys):
@@ -92,86 +142,3 @@ class TestResultsTable:
     def test_a_table_that_says_nothing_is_refused(self, rows, message):
         with pytest.raises(ValueError, match=message):
             ResultsTable(rows, "x")
-
-
-def test_failure_carries_the_worst_measured_value():
-    with pytest.raises(CheckFailed, match=r"mean: measured 0\.5, expected 0\.25 ± 0\.001"):
-        check("mean", [0.25, 0.5, 0.3], expect=0.25, atol=1e-3)
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), [0.25, float("nan")]])
-def test_what_is_not_finite_fails(value):
-    with pytest.raises(CheckFailed):
-        check("mean", value, expect=0.25, atol=10)
-
-
-def test_the_tolerance_is_inclusive_and_binding():
-    check("edge", 1.5, expect=1.0, atol=0.5)
-    with pytest.raises(CheckFailed):
-        check("edge", 1.5000001, expect=1.0, atol=0.5)
-
-
-def test_shapes_do_not_broadcast_silently():
-    with pytest.raises(ValueError, match=r"value has shape \(2, 1\), expect has \(2,\)"):
-        check("mean", np.zeros((2, 1)), expect=np.zeros(2), atol=1)
-
-
-@pytest.mark.parametrize(
-    ("expect", "atol", "message"),
-    [
-        (0.0, -1, "atol"),
-        (0.0, np.nan, "atol"),
-        (0.0, np.inf, "atol"),
-        (np.nan, 1, "expect must be finite"),
-    ],
-)
-def test_a_meaningless_reference_is_refused(expect, atol, message):
-    with pytest.raises(ValueError, match=message):
-        check("mean", 0.0, expect=expect, atol=atol)
-
-
-def test_gradients_and_devices_do_not_matter():
-    check("grad", torch.ones(2, requires_grad=True), expect=[1, 1], atol=0)
-
-
-def test_between_prints_measured_value_and_bounds(capsys):
-    check_between("ratio", torch.tensor([1.2, 1.9]), low=1, high=2)
-    check_between("ratio", 3.0, low=1)
-    check_between("ratio", 3.0, high=4.5)
-    assert capsys.readouterr().out.splitlines() == [
-        "ok   ratio: 1.2, 1.9 (expected 1 to 2)",
-        "ok   ratio: 3 (expected >= 1)",
-        "ok   ratio: 3 (expected <= 4.5)",
-    ]
-
-
-@pytest.mark.parametrize("value", [0.99, 2.01, float("nan"), [1.5, 3.0]])
-def test_between_fails_outside(value):
-    with pytest.raises(CheckFailed, match="ratio: measured"):
-        check_between("ratio", value, low=1, high=2)
-
-
-@pytest.mark.parametrize("bounds", [{}, {"low": 2, "high": 1}, {"low": float("nan")}])
-def test_between_needs_sensible_bounds(bounds):
-    with pytest.raises(ValueError, match="ratio"):
-        check_between("ratio", 1.0, **bounds)
-
-
-@pytest.mark.parametrize("empty", [[], torch.empty(0), np.zeros((3, 0))])
-def test_nothing_is_not_compared(empty):
-    with pytest.raises(ValueError, match="'mean': value is empty"):
-        check("mean", empty, expect=1.0, atol=1e-6)
-    with pytest.raises(ValueError, match="'mean': expect is empty"):
-        check("mean", 1.0, expect=empty, atol=1e-6)
-    with pytest.raises(ValueError, match="'mean': value is empty"):
-        check_between("mean", empty, low=0)
-
-
-@pytest.mark.parametrize("value", [1 + 5j, [1 + 5j], np.array([1 + 5j]), torch.tensor([1 + 5j])])
-def test_an_imaginary_part_is_not_dropped(value):
-    with pytest.raises(TypeError, match="'mean': value is complex; check its real part"):
-        check("mean", value, expect=1.0, atol=1e-6)
-    with pytest.raises(TypeError, match="'mean': expect is complex"):
-        check("mean", 1.0, expect=value, atol=1e-6)
-    with pytest.raises(TypeError, match="'mean': value is complex"):
-        check_between("mean", value, low=0)

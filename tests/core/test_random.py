@@ -19,18 +19,16 @@ def mask_of(shape, p_drop, seed, dtype=torch.float64):
     return dropout_noise(shape, p_drop, generator=generator(seed), dtype=dtype) * (1 - p_drop)
 
 
-@pytest.mark.parametrize("p_drop", [1 / 256, 0.125, 0.3125, 0.5, 255 / 256])
-def test_eight_bit_rates_are_exact(p_drop):
-    every_byte = torch.arange(-128, 128, dtype=torch.int8)
-    assert random._threshold(every_byte, p_drop).sum() == round(256 * (1 - p_drop))
-
-
-@pytest.mark.parametrize("p_drop", [1 / 65536, 0.3 - 0.3 % 2**-16, 65535 / 65536])
-def test_sixteen_bit_rates_are_exact(p_drop):
-    every_word = torch.arange(-(2**15), 2**15, dtype=torch.int16)
-    assert random._threshold(every_word, p_drop).sum(dtype=torch.long) == round(
-        65536 * (1 - p_drop)
-    )
+@pytest.mark.parametrize(
+    ("bits", "p_drop"),
+    [(8, p) for p in (1 / 256, 0.125, 0.3125, 0.5, 255 / 256)]
+    + [(16, p) for p in (1 / 65536, 0.3 - 0.3 % 2**-16, 65535 / 65536)],
+)
+def test_rates_of_eight_and_sixteen_bits_are_exact(bits, p_drop):
+    dtype = {8: torch.int8, 16: torch.int16}[bits]
+    every_word = torch.arange(-(2 ** (bits - 1)), 2 ** (bits - 1), dtype=dtype)
+    n_kept = random._threshold(every_word, p_drop).sum(dtype=torch.long)
+    assert n_kept == round(2**bits * (1 - p_drop))
 
 
 @given(st.floats(0, 1, exclude_max=True))
@@ -96,10 +94,7 @@ def test_shapes_and_dtypes(shape, p_drop, dtype):
     noise = dropout_noise(shape, p_drop, generator=generator(), dtype=dtype)
     assert noise.shape == torch.Size(shape)
     assert noise.dtype == dtype
-
-
-def test_no_dropout_keeps_everything():
-    assert (dropout_noise((100,), 0.0, generator=generator()) == 1).all()
+    assert p_drop > 0 or (noise == 1).all()
 
 
 @pytest.mark.parametrize("p_drop", [0.0, 0.1, 0.25, 0.5])
@@ -110,29 +105,19 @@ def test_another_default_device_changes_nothing_for_a_cpu_generator(p_drop):
     torch.testing.assert_close(noise, dropout_noise((100,), p_drop, generator=generator()))
 
 
-@pytest.mark.parametrize("p_drop", [-0.1, 1.0, float("nan")])
-def test_rates_outside_are_refused(p_drop):
-    with pytest.raises(ValueError, match="p_drop"):
-        dropout_noise((3,), p_drop, generator=generator())
-
-
-@pytest.mark.parametrize("p_drop", ["0.5", None, True])
-def test_what_is_no_number_is_refused(p_drop):
-    with pytest.raises(TypeError, match="p_drop"):
-        dropout_noise((3,), p_drop, generator=generator())
-
-
-def test_normals_take_dtype_from_one_tensor_and_numbers_from_the_generator():
-    like = torch.zeros((), dtype=torch.float64)
-    generators = [torch.Generator().manual_seed(seed) for seed in (0, 0, 1)]
-    draws = [standard_normal((2, 50_000), generator, like) for generator in generators]
-    assert draws[0].dtype == torch.float64
-    torch.testing.assert_close(draws[0], draws[1])
-    assert not torch.allclose(draws[0], draws[2])
-    assert draws[0].mean().item() == pytest.approx(0, abs=0.02)
-    assert draws[0].var().item() == pytest.approx(1, abs=0.02)
-
-
 def test_every_kind_of_number_is_a_rate():
     first, second = (dropout_noise((64,), p, generator=generator(5)) for p in (0.2, Fraction(1, 5)))
     assert torch.equal(first, second)  # bits: the same call with the same draws
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_normals_have_the_dtype_of_a_tensor_and_the_precision_of_that_dtype(dtype):
+    like = torch.zeros((), dtype=dtype)
+    first, same, other = (standard_normal((2, 50_000), generator(s), like) for s in (0, 0, 1))
+    assert first.dtype == dtype
+    torch.testing.assert_close(first, same)
+    assert not torch.allclose(first, other)
+    assert first.double().mean().item() == pytest.approx(0, abs=0.02)
+    assert first.double().var().item() == pytest.approx(1, abs=0.02)
+    if dtype == torch.float64:  # drawn in float32, they would be float32 numbers
+        assert (first != first.float().double()).double().mean() > 0.9

@@ -22,11 +22,8 @@ def test_a_difference_by_hand():
 def test_what_both_splits_share_cancels():
     rng = np.random.default_rng(0)
     hardness, first, second = 10 * rng.standard_normal(20), rng.random(20), rng.random(20)
-    plain, shared = (
-        paired_difference(first, second),
-        paired_difference(first + hardness, second + hardness),
-    )
-    np.testing.assert_allclose(plain, shared)
+    shared = paired_difference(first + hardness, second + hardness)
+    np.testing.assert_allclose(paired_difference(first, second), shared)
 
 
 def test_the_corrected_error_is_right_for_correlated_splits():
@@ -70,27 +67,18 @@ def test_the_front_is_pareto_optimal(points):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("call", "message"),
     [
-        (([1.0], [2.0]), "n >= 2 splits"),
-        (([1.0, 2.0], [1.0, 2.0, 3.0]), "same n"),
-        (([1.0, math.nan], [1.0, 2.0]), "finite"),
-        (([1.0, 2.0], [1.0, 2.0], 1.0), "test_fraction"),
+        (lambda: paired_difference([1.0], [2.0]), "n >= 2 splits"),
+        (lambda: paired_difference([1.0, 2.0], [1.0, 2.0, 3.0]), "same n"),
+        (lambda: paired_difference([1.0, math.nan], [1.0, 2.0]), "finite"),
+        (lambda: paired_difference([1.0, 2.0], [1.0, 2.0], 1.0), "test_fraction"),
+        (lambda: pareto_front([1.0, math.inf], [0.0, 1.0]), "must be finite"),
+        (lambda: pareto_front([1.0, 2.0], [[0.0], [1.0]]), "must be vectors"),
+        (lambda: pareto_front([1.0, 2.0], [1.0, 2.0, 3.0]), "must be vectors"),
+        (lambda: ranks(np.array(1.0), True), "scores must have an axis of methods"),
     ],
 )
-def test_bad_differences_are_refused(arguments, message):
+def test_bad_input_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
-        paired_difference(*arguments)
-
-
-def test_bad_points_are_refused():
-    with pytest.raises(ValueError, match="must be finite"):
-        pareto_front([1.0, math.inf], [0.0, 1.0])
-    for loss in ([[0.0], [1.0]], [1.0], [1.0, 2.0, 3.0]):
-        with pytest.raises(ValueError, match="must be vectors"):
-            pareto_front([1.0, 2.0], loss)
-
-
-def test_a_single_number_has_no_rank():
-    with pytest.raises(ValueError, match="scores must have an axis of methods"):
-        ranks(np.array(1.0), True)
+        call()

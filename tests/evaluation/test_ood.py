@@ -68,15 +68,18 @@ def test_precision_comes_from_counts_not_rates():
     assert once.aupr_out < thrice.aupr_out - 0.05
 
 
-def test_a_perfect_score_and_its_opposite():
-    high, low = scores([2.0, 3.0]), scores([0.0, 1.0])
-    assert ood_metrics(high, low) == pytest.approx((0, 0, 1, 1, 1))
-    assert ood_metrics(low, high)[:3] == pytest.approx((1, 0.5, 0))
-
-
-def test_a_score_that_says_nothing():
-    same = torch.zeros(10)
-    assert ood_metrics(same, torch.zeros(30)) == pytest.approx((1, 0.5, 0.5, 0.25, 0.75))
+@pytest.mark.parametrize(
+    ("known", "other", "expected"),
+    [
+        ([2.0, 3.0], [0.0, 1.0], (0, 0, 1, 1, 1)),
+        ([0.0, 1.0], [2.0, 3.0], (1, 0.5, 0)),
+        ([0.0] * 10, [0.0] * 30, (1, 0.5, 0.5, 0.25, 0.75)),
+        ([0.0] + [2.0] * 19, [1.0], (0,)),  # a threshold of 2 keeps 95 % exactly
+    ],
+)
+def test_extremes(known, other, expected):
+    found = ood_metrics(scores(known), scores(other))
+    assert found[: len(expected)] == pytest.approx(expected)
 
 
 def test_scores_are_highest_where_one_class_is_certain():

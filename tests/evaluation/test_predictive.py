@@ -41,16 +41,12 @@ def test_likelihood_survives_where_densities_underflow():
 
 def test_probabilities_are_averaged_not_logits():
     logits = 3 * normal(6, 4, 5)
-    torch.testing.assert_close(log_mean_probs(logits).exp(), logits.softmax(-1).mean(0))
-
-
-def test_entropy_and_mutual_information():
-    logits = 3 * normal(6, 4, 5)
     mean_probs = logits.softmax(-1).mean(0)
     total = Categorical(mean_probs).entropy()
+    torch.testing.assert_close(log_mean_probs(logits).exp(), mean_probs)
     torch.testing.assert_close(predictive_entropy(logits), total)
-    expected = Categorical(logits=logits).entropy().mean(0)
-    torch.testing.assert_close(mutual_information(logits), total - expected)
+    expected = total - Categorical(logits=logits).entropy().mean(0)
+    torch.testing.assert_close(mutual_information(logits), expected)
 
 
 def test_the_two_extremes_of_disagreement():
@@ -59,46 +55,31 @@ def test_the_two_extremes_of_disagreement():
     same = torch.zeros(2, 1, 2, dtype=torch.float64)
     assert mutual_information(same).item() == pytest.approx(0, abs=1e-12)
     assert predictive_entropy(same).item() == pytest.approx(math.log(2))
-
-
-def test_entropy_of_a_certain_class_is_zero():
     assert entropy(torch.tensor([0.0, -torch.inf])).item() == 0
 
 
-@pytest.mark.parametrize("tau", [0.0, -1.0, math.nan, math.inf, torch.ones(3)])
-def test_a_bad_precision_is_refused(tau):
-    with pytest.raises(ValueError, match="tau"):
-        predictive_var(torch.ones(2, 4, 2), tau)
+DRAWS, Y = torch.ones(3, 4, 2), torch.ones(4, 2)
+NAN = math.nan
 
 
 @pytest.mark.parametrize(
-    "draws", [torch.ones(4, 2), torch.ones(2, 0, 2), torch.full((2, 4, 2), math.nan)]
+    ("score", "arguments", "words"),
+    [(predictive_var, (DRAWS, tau), "tau") for tau in (0.0, -1.0, NAN, math.inf, torch.ones(3))]
+    + [
+        (predictive_var, (DRAWS[0], 1.0), "draws must"),
+        (predictive_var, (DRAWS[:, :0], 1.0), "draws must"),
+        (predictive_var, (DRAWS * NAN, 1.0), "draws must"),
+        (log_mean_probs, (DRAWS[0],), "logits must"),
+        (log_mean_probs, (DRAWS * NAN,), "logits must"),
+        (log_mean_probs, (DRAWS.long(),), "logits must"),
+        (log_predictive_likelihood, (DRAWS, Y[:, 0], 1.0), r"\(4, 2\), got \(4,\)"),
+        (log_predictive_likelihood, (DRAWS, Y * NAN, 1.0), "y must be finite"),
+        (log_predictive_likelihood, (DRAWS, Y * math.inf, 1.0), "y must be finite"),
+        (entropy, (torch.tensor([-3.0, -5.0]),), "log_probs must be logarithms of probabilities"),
+        (entropy, (torch.tensor([1.0, 0.0]),), "log_probs must be logarithms of probabilities"),
+        (entropy, (torch.tensor([NAN, 0.0]),), "log_probs must be logarithms of probabilities"),
+    ],
 )
-def test_bad_draws_are_refused(draws):
-    with pytest.raises(ValueError, match="logits must"):
-        log_mean_probs(draws)
-    with pytest.raises(ValueError, match="draws must"):
-        predictive_var(draws, 1.0)
-
-
-def test_targets_of_another_shape_are_refused():
-    with pytest.raises(ValueError, match=r"\(4, 2\), got \(4,\)"):
-        log_predictive_likelihood(torch.ones(3, 4, 2), torch.ones(4), 1.0)
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_targets_that_are_not_finite_are_refused(bad):
-    y = torch.tensor([[0.0], [bad]])
-    with pytest.raises(ValueError, match="y must be finite"):
-        log_predictive_likelihood(torch.ones(3, 2, 1), y, 1.0)
-
-
-def test_draws_of_whole_numbers_are_refused():
-    with pytest.raises(TypeError, match="logits must"):
-        log_mean_probs(torch.ones(2, 4, 3, dtype=torch.int64))
-
-
-@pytest.mark.parametrize("log_probs", [[-3.0, -5.0], [1.0, 0.0], [math.nan, 0.0]])
-def test_the_entropy_of_logits_is_refused(log_probs):
-    with pytest.raises(ValueError, match="log_probs must be logarithms of probabilities"):
-        entropy(torch.tensor(log_probs))
+def test_bad_input_is_refused(score, arguments, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        score(*arguments)

@@ -4,7 +4,6 @@ from functools import partial
 import pytest
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy
 
 from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched, predict_batched
 from bdl_lessons.models import (
@@ -173,16 +172,6 @@ def test_the_noise_is_that_of_the_sampling():
     losses = train(members, x, x, variance, n_steps=1, kl_weight=0.0)
     torch.testing.assert_close(losses, torch.full((1, 2), 0.25), rtol=0.05, atol=0)
     assert (train(members, x, x, variance, n_steps=1, kl_weight=0.0, sampling="mean") == 0).all()
-
-
-def test_labels_of_classes():
-    members = BatchedNetworks(networks(Deterministic(), 2))
-    x = torch.randn(50, 4, generator=gen())
-    y = (x[:, 0] > 0).long()
-    options = {"n_steps": 200, "batch_size": 10, "kl_weight": 0.0, "optimizer": adam(3e-2)}
-    losses = train(members, x.expand(2, 50, 4), y.expand(2, 50), cross_entropy, **options)
-    assert (losses[-20:].mean(0) < 0.2).all()
-    assert (losses[0] > 0.4).all()
 
 
 def pair(*factories, widths=((4, 5, 2),) * 2, activations=(nn.ReLU,) * 2):

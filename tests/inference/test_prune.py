@@ -15,7 +15,7 @@ from bdl_lessons.inference import (
     to_sparse,
     zero_pruned,
 )
-from bdl_lessons.inference.prune import LayerSparsity, SparseLayer
+from bdl_lessons.inference.prune import SparseLayer
 from bdl_lessons.models import ARD, BayesByBackprop, BinaryDropout, Network, SparseVD, lenet5, mlp
 
 
@@ -92,97 +92,12 @@ def test_sparsity_counts_weights_at_or_above_the_threshold():
     assert sparsity(model, threshold=10.0)[0].sparsity == 0
 
 
-def test_compression_is_all_weights_over_kept_weights():
-    """Published sparsities of LeNet-300-100, rounded to 0.1 %, give 70; the paper says 68."""
-    sizes, sparsities = (235_200, 30_000, 1_000), (0.989, 0.972, 0.62)
-    rows = [
-        LayerSparsity("", size, round(size * (1 - share)))
-        for size, share in zip(sizes, sparsities, strict=True)
-    ]
-    assert compression(rows) == pytest.approx(69.9, abs=0.1)
-
-
-def test_an_empty_network_is_a_network():
-    model = with_noise(mlp((6, 5, 3), ARD()))
-    pruned = to_sparse(model, threshold=-1e6)
-    y = pruned(torch.randn(4, 6, generator=generator()))
-    torch.testing.assert_close(y, y[:1].expand_as(y))
-    assert compression(sparsity(model, -1e6)) == 45
-
-
 def test_layers_without_bias_keep_none():
     layer = SparseVD().linear(3, 2)
     layer.bias = None
     model = with_noise(Network(layer))
     x = torch.randn(4, 3, generator=generator())
     torch.testing.assert_close(to_sparse(model)(x), zero_pruned(model)(x))
-
-
-@pytest.mark.parametrize("make", [zero_pruned, to_sparse])
-class TestAPrunedNetworkIsFinal:
-    def pruned(self, make):
-        return make(with_noise(mlp((6, 5, 3), SparseVD())))
-
-    def test_training_is_refused(self, make):
-        x, y = torch.randn(4, 6, generator=generator()), torch.zeros(4, dtype=torch.int64)
-        pruned = self.pruned(make)
-        with pytest.raises(ValueError, match="nothing to train"):
-            fit(pruned, x, y, cross_entropy, n_steps=1, generator=generator(), optimizer=adam(0.1))
-
-    def test_it_is_an_ordinary_module(self, make):
-        pruned, x = self.pruned(make), torch.randn(4, 6, generator=generator())
-        expected = pruned(x)
-        assert not any(parameter.requires_grad for parameter in pruned.parameters())
-        assert not pruned.training
-        again = make(with_noise(mlp((6, 5, 3), SparseVD()), seed=0))
-        state = {name: value.clone() for name, value in pruned.state_dict().items()}
-        sparse = [n for n, m in pruned.named_children() if isinstance(m, SparseLayer)]
-        assert {f"{n}.{part}" for n in sparse for part in ("values", "index", "bias")} <= set(state)
-        for value in again.state_dict().values():
-            value.zero_()
-        again.load_state_dict(state)
-        torch.testing.assert_close(again(x), expected)
-        in_double = pruned.to(torch.float64)(x.double())
-        torch.testing.assert_close(in_double.float(), expected, rtol=1e-5, atol=1e-5)
-
-    def test_it_has_no_kl(self, make):
-        with pytest.raises(RuntimeError, match="has no KL"):
-            self.pruned(make).kl()
-
-    def test_predict_repeats_the_one_answer(self, make):
-        pruned, x = self.pruned(make), torch.randn(4, 6, generator=generator())
-        draws = predict(pruned, x, 3, "shared", generator=generator())
-        torch.testing.assert_close(draws, pruned(x).expand(3, 4, 3))
-
-    def test_the_original_is_left_alone(self, make):
-        model = with_noise(mlp((6, 5, 3), SparseVD()))
-        before = {name: value.clone() for name, value in model.state_dict().items()}
-        make(model)
-        for name, value in model.state_dict().items():
-            assert torch.equal(value, before[name])  # bits: copies
-        assert all(parameter.requires_grad for parameter in model.parameters())
-
-
-@pytest.mark.parametrize("make", [zero_pruned, to_sparse, sparsity])
-def test_what_cannot_be_pruned_is_named(make):
-    with pytest.raises(TypeError, match="model must be Network"):
-        make(nn.Linear(2, 2))
-    with pytest.raises(TypeError, match=r"SparseVD or ARD; got UnitNoiseLinear"):
-        make(mlp((2, 2), BinaryDropout(0.5)))
-    with pytest.raises(ValueError, match="nothing to prune"):
-        make(Network(nn.ReLU()))
-    with pytest.raises(ValueError, match="threshold"):
-        make(mlp((2, 2), ARD()), math.nan)
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_broken_weights_are_refused(bad):
-    for attribute in ("weight", "noise.log_sigma2"):
-        model = mlp((3, 2), SparseVD())
-        with torch.no_grad():
-            model[0].get_parameter(attribute)[0, 0] = bad
-        with pytest.raises(ValueError, match="NaN or an infinity"):
-            to_sparse(model)
 
 
 def test_any_additive_gaussian_posterior_has_a_log_alpha():
@@ -207,10 +122,64 @@ def test_weights_that_training_cut_stay_cut(threshold):
         torch.testing.assert_close(made(x), model(x, "mean"))
 
 
+SMALL, X = (6, 5, 3), torch.randn(4, 6, generator=generator())
+
+
 @pytest.mark.parametrize("make", [zero_pruned, to_sparse])
-def test_nothing_random_is_left_and_the_original_stays_as_it_was(make):
-    model = Network(with_noise(mlp((6, 6), SparseVD()))[0], nn.BatchNorm1d(6), nn.Dropout(0.5))
-    made, x = make(model), torch.randn(7, 6, generator=generator())
-    torch.testing.assert_close(made(x), made(x))
-    assert model[1].training
-    assert not model[1].running_mean.any()
+class TestAPrunedNetworkIsFinal:
+    def test_it_is_an_ordinary_module_that_gives_one_answer(self, make):
+        pruned = make(with_noise(mlp(SMALL, SparseVD())))
+        expected = pruned(X)
+        assert not any(parameter.requires_grad for parameter in pruned.parameters())
+        assert not pruned.training
+        again = make(with_noise(mlp(SMALL, SparseVD())))
+        for value in again.state_dict().values():
+            value.zero_()
+        again.load_state_dict(pruned.state_dict())
+        torch.testing.assert_close(again(X), expected)
+        draws = predict(pruned, X, 3, "shared", generator=generator())
+        torch.testing.assert_close(draws, expected.expand(3, 4, 3))
+        in_double = pruned.to(torch.float64)(X.double())
+        torch.testing.assert_close(in_double.float(), expected, rtol=1e-5, atol=1e-5)
+
+    def test_training_and_the_kl_are_refused(self, make):
+        pruned = make(with_noise(mlp(SMALL, SparseVD())))
+        options = {"n_steps": 1, "generator": generator(), "optimizer": adam(0.1)}
+        with pytest.raises(ValueError, match="nothing to train"):
+            fit(pruned, X, torch.zeros(4).long(), cross_entropy, **options)
+        with pytest.raises(RuntimeError, match="has no KL"):
+            pruned.kl()
+
+    def test_nothing_random_is_left_and_the_original_stays_as_it_was(self, make):
+        first = with_noise(mlp((6, 6), SparseVD()))[0]
+        model = Network(first, nn.BatchNorm1d(6), nn.Dropout(0.5))
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        made = make(model)
+        torch.testing.assert_close(made(X), made(X))
+        assert model[1].training
+        assert all(parameter.requires_grad for parameter in model.parameters())
+        for name, value in model.state_dict().items():
+            assert torch.equal(value, before[name])  # bits: copies
+
+
+def broken(attribute, bad):
+    model = mlp((3, 2), SparseVD())
+    model[0].get_parameter(attribute).data[0, 0] = bad
+    return model
+
+
+@pytest.mark.parametrize("make", [zero_pruned, to_sparse, sparsity])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((nn.Linear(2, 2),), "model must be Network"),
+        ((mlp((2, 2), BinaryDropout(0.5)),), "SparseVD or ARD; got UnitNoiseLinear"),
+        ((Network(nn.ReLU()),), "nothing to prune"),
+        ((mlp((2, 2), ARD()), math.nan), "threshold"),
+        ((broken("weight", math.nan),), "NaN or an infinity"),
+        ((broken("noise.log_sigma2", math.inf),), "NaN or an infinity"),
+    ],
+)
+def test_what_cannot_be_pruned_is_named(make, arguments, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        make(*arguments)

@@ -38,7 +38,6 @@ def test_quadrature_integrates_normal_moments():
     close(weights @ nodes, [0.0, 0.0])
     close(weights @ nodes[:, 0] ** 4, 3.0)
     close(weights @ (nodes[:, 0] ** 2 * nodes[:, 1] ** 4), 3.0)
-    close(gauss_hermite(3, 1)[1] @ gauss_hermite(3, 1)[0], [0.0])
 
 
 def test_the_bound_is_that_of_the_closed_form(model, log_joint):
@@ -46,14 +45,6 @@ def test_the_bound_is_that_of_the_closed_form(model, log_joint):
     mean = torch.tensor([0.1, 0.9], dtype=torch.float64)
     bound = gaussian_elbo(log_joint, mean, L, *gauss_hermite(4, 2))
     close(bound, model.elbo(mean, L @ L.mT))
-
-
-def test_draws_with_equal_weights_estimate_the_same_bound(model, log_joint):
-    L = torch.tensor([[0.5, 0.0], [-0.3, 0.2]], dtype=torch.float64)
-    mean = torch.tensor([0.1, 0.9], dtype=torch.float64)
-    nodes = torch.randn(20_000, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    weights = torch.full((20_000,), 1 / 20_000, dtype=torch.float64)
-    close(gaussian_elbo(log_joint, mean, L, nodes, weights), model.elbo(mean, L @ L.mT), atol=0.1)
 
 
 def test_the_fit_finds_a_gaussian_posterior(model, log_joint):
@@ -87,23 +78,31 @@ def test_the_fit_is_a_maximum_for_a_skewed_posterior():
         assert gaussian_elbo(log_joint, mean + shift, factor * L, nodes, weights) < best
 
 
-def test_bad_input_is_refused():
-    with pytest.raises(ValueError, match="n_nodes"):
-        gauss_hermite(0, 2)
-    mean, scale = start()
-    with pytest.raises(ValueError, match="scale positive"):
-        fit_gaussian(lambda w: -w.square().sum(-1), mean, -scale)
-    with pytest.raises(ValueError, match="one length"):
-        fit_gaussian(lambda w: -w.square().sum(-1), mean, scale[:1])
-    nodes, weights = (t.to(mean) for t in gauss_hermite(3, 2))
-    for at, scale_tril in ((mean[:, None], scale.diag()), (mean, scale), (mean, scale[:, None])):
-        with pytest.raises(ValueError, match="scale_tril must be"):
-            gaussian_elbo(lambda w: -w.square().sum(-1), at, scale_tril, nodes, weights)
-    with pytest.raises(ValueError, match="scale_tril must be lower triangular"):
-        gaussian_elbo(
-            lambda w: -w.square().sum(-1), mean, torch.ones(2, 2).to(mean), nodes, weights
-        )
-    with pytest.raises(ValueError, match="log_joint has shape"):
-        gaussian_elbo(lambda w: -w[:, :1], mean, scale.diag(), nodes, weights)
-    with pytest.raises(RuntimeError, match="gradient"):
-        fit_gaussian(lambda w: -w.square().sum(-1), mean + 100, scale, n_steps=1)
+def squares(w):
+    return -w.square().sum(-1)
+
+
+def bound(log_joint, mean, scale_tril):
+    return gaussian_elbo(log_joint, mean, scale_tril, *gauss_hermite(3, 2))
+
+
+MEAN, SCALE = start()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: gauss_hermite(0, 2), "n_nodes"),
+        (lambda: fit_gaussian(squares, MEAN, -SCALE), "scale positive"),
+        (lambda: fit_gaussian(squares, MEAN, SCALE[:1]), "one length"),
+        (lambda: fit_gaussian(squares, MEAN + 100, SCALE, n_steps=1), "gradient"),
+        (lambda: bound(squares, MEAN[:, None], SCALE.diag()), "scale_tril must be"),
+        (lambda: bound(squares, MEAN, SCALE), "scale_tril must be"),
+        (lambda: bound(squares, MEAN, SCALE[:, None]), "scale_tril must be"),
+        (lambda: bound(squares, MEAN, torch.ones(2, 2).to(MEAN)), "lower triangular"),
+        (lambda: bound(lambda w: -w[:, :1], MEAN, SCALE.diag()), "log_joint has shape"),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises((ValueError, RuntimeError), match=message):
+        call()

@@ -24,9 +24,14 @@ def close(actual, expected, atol=1e-10):
     torch.testing.assert_close(actual, expected, rtol=1e-10, atol=atol)
 
 
+def small(**change):
+    settings = {"Phi": randn(7, 3, seed=1), "y": randn(7, seed=2)}
+    return BayesLinear(**settings | {"noise_var": 0.3, "prior_var": 2.0} | change)
+
+
 @pytest.fixture
 def model():
-    return BayesLinear(randn(7, 3, seed=1), randn(7, seed=2), noise_var=0.3, prior_var=2.0)
+    return small()
 
 
 def random_q(seed, K=3):
@@ -40,9 +45,12 @@ def marginal(model, Phi=None):
     return model.noise_var * torch.eye(len(Phi), dtype=Phi.dtype) + model.prior_var * Phi @ Phi.mT
 
 
-def test_log_evidence_is_the_density_of_y_under_the_marginal(model):
-    zero = torch.zeros(7, dtype=torch.float64)
-    close(model.log_evidence(), MultivariateNormal(zero, marginal(model)).log_prob(model.y))
+@pytest.mark.parametrize(("n_examples", "n_weights"), [(7, 3), (3, 8)])
+def test_log_evidence_is_the_density_of_y_under_the_marginal(n_examples, n_weights):
+    model = small(Phi=randn(n_examples, n_weights, seed=1), y=randn(n_examples, seed=2))
+    density = MultivariateNormal(torch.zeros_like(model.y), marginal(model))
+    close(model.log_evidence(), density.log_prob(model.y))
+    close(model.elbo(model.mean, model.cov), model.log_evidence())
 
 
 def test_three_points_by_hand():
@@ -77,35 +85,20 @@ def test_prediction_with_another_covariance_keeps_the_noise(model):
     close(var, model.noise_var.expand(4))
 
 
-def test_the_mean_is_the_ridge_solution_with_noise_over_prior_variance(model):
-    ridge = model.noise_var / model.prior_var * torch.eye(3, dtype=torch.float64)
-    close(model.mean, torch.linalg.solve(model.Phi.mT @ model.Phi + ridge, model.Phi.mT @ model.y))
-
-
 def test_the_data_term_is_the_expected_log_likelihood(model):
     mean, cov = random_q(seed=4)
     at_mean = torch.distributions.Normal(model.Phi @ mean, model.noise_var.sqrt()).log_prob(model.y)
     spread = torch.einsum("nk,kl,nl->", model.Phi, cov, model.Phi) / (2 * model.noise_var)
     close(model.data_term(mean, cov), at_mean.sum() - spread)
-    draws = mean + randn(20_000, 3, seed=5) @ torch.linalg.cholesky(cov).mT
-    values = torch.distributions.Normal(draws @ model.Phi.mT, model.noise_var.sqrt())
-    values = values.log_prob(model.y).sum(-1)
-    error = values.std() / math.sqrt(len(values))
-    assert (values.mean() - model.data_term(mean, cov)).abs() < 4 * error
 
 
 @settings(max_examples=30)
 @given(st.integers(0, 10_000))
 def test_evidence_is_bound_plus_divergence_for_any_q(seed):
-    model = BayesLinear(randn(7, 3, seed=1), randn(7, seed=2), noise_var=0.3, prior_var=2.0)
-    mean, cov = random_q(seed)
+    model, (mean, cov) = small(), random_q(seed)
     kl = gaussian_kl_full(mean, cov, model.mean, model.cov)
     close(model.elbo(mean, cov) + kl, model.log_evidence(), atol=1e-9)
     assert model.elbo(mean, cov) < model.log_evidence()
-
-
-def test_the_bound_is_tight_at_the_posterior(model):
-    close(model.elbo(model.mean, model.cov), model.log_evidence())
 
 
 def test_mean_field_is_the_best_factorised_gaussian(model):
@@ -126,45 +119,35 @@ def test_the_evidence_has_a_gradient_in_both_variances(model):
     )
 
 
-def test_more_weights_than_observations():
-    model = BayesLinear(randn(3, 8, seed=1), randn(3, seed=2), noise_var=0.1, prior_var=1.0)
-    zero = torch.zeros(3, dtype=torch.float64)
-    close(model.log_evidence(), MultivariateNormal(zero, marginal(model)).log_prob(model.y))
+PHI, Y, (MEAN, COV), NEW = randn(7, 3), randn(7), random_q(seed=4), randn(4, 3)
 
 
-def test_bad_input_is_named():
-    Phi, y = torch.zeros(4, 2), torch.zeros(4)
-    cases = [
-        ((Phi, torch.zeros(3), 1.0, 1.0), ValueError, "Phi must be"),
-        ((Phi[0], y, 1.0, 1.0), ValueError, "Phi must be"),
-        ((Phi * math.nan, y, 1.0, 1.0), ValueError, "Phi must be finite"),
-        ((Phi, y.long(), 1.0, 1.0), TypeError, "y must be"),
-        ((Phi, y.double(), 1.0, 1.0), TypeError, "y must have the dtype .* Phi"),
-        ((Phi, y, -1.0, 1.0), ValueError, "noise_var"),
-        ((Phi, y, 1.0, 0.0), ValueError, "prior_var"),
-        ((Phi, y, torch.ones(4), 1.0), ValueError, "noise_var"),
-    ]
-    for arguments, error, message in cases:
-        with pytest.raises(error, match=message):
-            BayesLinear(*arguments)
-
-
-def test_columns_are_refused(model):
-    mean, cov = random_q(seed=4)
-    for call, name in [
-        (lambda: model.data_term(mean[:, None], cov), "mean_q"),
-        (lambda: model.data_term(mean[:1], cov), "mean_q"),
-        (lambda: model.data_term(mean, cov[:, :1]), "cov_q"),
-        (lambda: model.data_term(mean, cov[:1]), "cov_q"),
-        (lambda: model.elbo(mean[:, None], cov), "mean_q|mean"),
-        (lambda: model.predict(randn(4, 3), cov[:, :1]), "cov"),
-        (lambda: model.predict(randn(4, 1)), "Phi_new"),
-        (lambda: model.predict(randn(4, 3).float()), "Phi_new must have the dtype"),
-        (lambda: model.data_term(mean.float(), cov), "mean_q must have the dtype"),
-        (lambda: model.data_term(mean, cov.float()), "cov_q must have the dtype"),
-        (lambda: BayesLinear(model.Phi, model.y[:, None], 1.0, 1.0), "Phi must be"),
-        (lambda: BayesLinear(model.Phi, model.y, torch.ones(1), 1.0), "noise_var"),
-        (lambda: BayesLinear(model.Phi[:0], model.y[:0], 1.0, 1.0), "Phi must be"),
-    ]:
-        with pytest.raises((TypeError, ValueError), match=name):
-            call()
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: small(y=Y[:3]), "Phi must be"),
+        (lambda: small(y=Y[:, None]), "Phi must be"),
+        (lambda: small(Phi=PHI[0]), "Phi must be"),
+        (lambda: small(Phi=PHI[:0], y=Y[:0]), "Phi must be"),
+        (lambda: small(Phi=PHI * math.nan), "Phi must be finite"),
+        (lambda: small(y=Y.long()), "y must be"),
+        (lambda: small(y=Y.float()), "y must have the dtype .* Phi"),
+        (lambda: small(noise_var=-1.0), "noise_var"),
+        (lambda: small(noise_var=torch.ones(7)), "noise_var"),
+        (lambda: small(noise_var=torch.ones(1)), "noise_var"),
+        (lambda: small(prior_var=0.0), "prior_var"),
+        (lambda: small().data_term(MEAN[:, None], COV), "mean_q"),
+        (lambda: small().data_term(MEAN[:1], COV), "mean_q"),
+        (lambda: small().data_term(MEAN.float(), COV), "mean_q must have the dtype"),
+        (lambda: small().data_term(MEAN, COV[:, :1]), "cov_q"),
+        (lambda: small().data_term(MEAN, COV[:1]), "cov_q"),
+        (lambda: small().data_term(MEAN, COV.float()), "cov_q must have the dtype"),
+        (lambda: small().elbo(MEAN[:, None], COV), "mean_q|mean"),
+        (lambda: small().predict(NEW, COV[:, :1]), "cov"),
+        (lambda: small().predict(NEW[:, :1]), "Phi_new"),
+        (lambda: small().predict(NEW.float()), "Phi_new must have the dtype"),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()

@@ -53,25 +53,32 @@ def test_map_survives_separable_data():
     assert model.map()[1] > 3
 
 
-def test_bad_input_is_named():
-    X, y = torch.zeros(3, 2), torch.tensor([0.0, 1.0, 1.0])
-    cases = [
-        ((X, y[:2], 1.0), "X must be"),
-        ((X, y[:, None], 1.0), "X must be"),
-        ((X, 2 * y, 1.0), "labels 0 and 1"),
-        ((X, y * 1j, 1.0), "labels 0 and 1"),
-        ((X, y * math.nan, 1.0), "labels 0 and 1"),
-        ((X * math.nan, y, 1.0), "X must be finite"),
-        ((X, y, 0.0), "prior_var"),
-        ((X, y, math.nan), "prior_var"),
-    ]
-    for arguments, message in cases:
-        with pytest.raises(ValueError, match=message):
-            BayesLogistic(*arguments)
-    with pytest.raises(RuntimeError, match="did not converge"):
-        bioassay(1.0).map(n_steps=1)
-    model = bioassay(1.0)
-    for density in (model.log_likelihood, model.log_prior, model.log_joint):
-        for w in (torch.zeros(2, 1).double(), torch.zeros(()).double(), torch.zeros(2)):
-            with pytest.raises((TypeError, ValueError), match=r"w must (be|have the dtype)"):
-                density(w)
+def small(X=(3, 2), y=(0.0, 1.0, 1.0), prior_var=1.0, factor=1):
+    return BayesLogistic(torch.zeros(X) * factor, torch.tensor(y), prior_var)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: small(y=(0.0, 1.0)), "X must be"),
+        (lambda: small(y=((0.0,), (1.0,), (1.0,))), "X must be"),
+        (lambda: small(y=(0.0, 2.0, 2.0)), "labels 0 and 1"),
+        (lambda: small(y=(0j, 1j, 1j)), "labels 0 and 1"),
+        (lambda: small(y=(0.0, 1.0, math.nan)), "labels 0 and 1"),
+        (lambda: small(factor=math.nan), "X must be finite"),
+        (lambda: small(prior_var=0.0), "prior_var"),
+        (lambda: small(prior_var=math.nan), "prior_var"),
+        (lambda: bioassay(1.0).map(n_steps=1), "did not converge"),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises((ValueError, RuntimeError), match=message):
+        call()
+
+
+@pytest.mark.parametrize("density", ["log_likelihood", "log_prior", "log_joint"])
+@pytest.mark.parametrize("shape", [(2, 1), (), (2,)])
+def test_weights_of_another_shape_or_dtype_are_refused(density, shape):
+    w = torch.zeros(shape, dtype=torch.float32 if shape == (2,) else torch.float64)
+    with pytest.raises((TypeError, ValueError), match=r"w must (be|have the dtype)"):
+        getattr(bioassay(1.0), density)(w)

@@ -48,17 +48,6 @@ def test_a_large_step_stays_exact_and_is_accepted_less_often():
     assert float(acceptance.max()) < 0.95
 
 
-@pytest.mark.parametrize("factor", [0.5, -1.0])
-def test_a_wrong_gradient_shows_in_the_acceptance(factor):
-    def wrong(point):
-        energy, gradient = gaussian(point)
-        return energy, factor * gradient
-
-    small = {"n_warmup": 0, "n_draws": 100, "step_size": 0.1}
-    assert float(sample(wrong, **small)[1].mean()) < 0.9
-    assert float(sample(**small)[1].mean()) > 0.95
-
-
 def test_each_chain_adapts_its_own_step():
     def two_scales(point):  # the second chain's density is a hundred times narrower
         scale = torch.tensor([[1.0], [0.01]], dtype=torch.float64)
@@ -87,27 +76,6 @@ def test_the_same_seed_gives_the_same_chains():
     torch.testing.assert_close(first, second)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"n_warmup": -1}, "n_warmup"),
-        ({"n_draws": 0}, "n_draws"),
-        ({"n_leapfrog": 2.5}, "n_leapfrog"),
-        ({"step_size": 0.0}, "step_size"),
-        ({"acceptance": 1.0}, "acceptance"),
-        ({"start": torch.full((2, 2), math.nan)}, "start"),
-        ({"start": torch.zeros(2, 2, dtype=torch.int64)}, "start"),
-        ({"potential": lambda w: (w.square().sum(1) / 2, w[:, :1])}, r"potential .*\(2, 1\)"),
-        ({"potential": lambda w: (w.square().sum() / 2, w)}, r"potential .*\(\)"),
-        ({"potential": lambda w: (w.square().sum(1, True) / 2, w)}, "potential must return"),
-    ],
-)
-def test_bad_settings_are_named(settings, message):
-    good = {"start": torch.zeros(2, 2, dtype=torch.float64), "generator": generator()} | SETTINGS
-    with pytest.raises((TypeError, ValueError), match=message):
-        hmc(**({"potential": gaussian} | good | settings))
-
-
 def test_r_hat_is_one_for_independent_chains_and_large_for_chains_in_different_places():
     draws = torch.randn(1000, 6, 3, generator=generator(), dtype=torch.float64)
     assert split_r_hat(draws).shape == (3,)
@@ -131,8 +99,30 @@ def test_independent_draws_count_fully_and_repeated_ones_once():
     assert float(effective_sample_size(repeated)) == pytest.approx(10_000, rel=0.3)
 
 
-def test_too_few_draws_or_chains_are_named():
-    with pytest.raises(ValueError, match="number of draws"):
-        split_r_hat(torch.zeros(3, 2))
-    with pytest.raises(ValueError, match="number of chains"):
-        effective_sample_size(torch.zeros(10, 1))
+START = MEAN.expand(2, 2)
+
+
+def run(potential=gaussian, start=START, **change):
+    return hmc(potential, start, generator=generator(), **SETTINGS | change)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: run(n_warmup=-1), "n_warmup"),
+        (lambda: run(n_draws=0), "n_draws"),
+        (lambda: run(n_leapfrog=2.5), "n_leapfrog"),
+        (lambda: run(step_size=0.0), "step_size"),
+        (lambda: run(acceptance=1.0), "acceptance"),
+        (lambda: run(start=torch.full((2, 2), math.nan)), "start"),
+        (lambda: run(start=torch.zeros(2, 2, dtype=torch.int64)), "start"),
+        (lambda: run(lambda w: (w.square().sum(1), w[:, :1])), r"potential .*\(2, 1\)"),
+        (lambda: run(lambda w: (w.square().sum(), w)), r"potential .*\(\)"),
+        (lambda: run(lambda w: (w.square().sum(1, True), w)), "potential must return"),
+        (lambda: split_r_hat(torch.zeros(3, 2)), "number of draws"),
+        (lambda: effective_sample_size(torch.zeros(10, 1)), "number of chains"),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
