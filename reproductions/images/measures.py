@@ -71,8 +71,7 @@ def measure_network(trial: Trial) -> TrialResult:
             "no_better": mean(float(stop.no_better) for stop in stops),
         }
     for other in others:
-        images = standardise(_resized(other.x_test, x))
-        of_other = _log_probs(logits, images, config["n_samples"])
+        of_other = _log_probs(logits, standardise(other.x_test), config["n_samples"])
         arrays[f"entropy/{other.name}"] = _histogram(of_other)
         for name, score in SCORES.items():
             found = ood_metrics(score(log_probs), score(of_other))._asdict()
@@ -100,15 +99,6 @@ def _standardiser(data: Classification, on: torch.device):
     """Maps images by the mean and standard deviation of each channel of the training set."""
     std, centre = torch.std_mean(data.x_train, (0, 2, 3), keepdim=True)
     return lambda x: ((x - centre) / std).to(on)
-
-
-def _resized(images: Tensor, like: Tensor) -> Tensor:
-    """Images of another set in the size of the network's own."""
-    if images.shape[2:] == like.shape[2:]:
-        return images
-    return torch.nn.functional.interpolate(
-        images, like.shape[2:], mode="bilinear", antialias=True, align_corners=False
-    )
 
 
 def _sizes(config, names: Sequence[str]) -> dict[str, int]:

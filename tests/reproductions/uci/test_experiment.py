@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -216,6 +217,17 @@ def test_the_report_keeps_rows_where_vsd_loses_and_says_what_is_missing():
     assert "Missing, by" in page
     assert "BBB on Yacht" in page
     assert "VSD on Yacht" not in page.split("Missing, by")[1]
+
+
+def test_a_set_without_published_scores_is_shown_with_its_own_digits(monkeypatch):
+    new = replace(UCI_SETS["yacht"], name="protein", display_name="Protein", digits=3)
+    monkeypatch.setitem(UCI_SETS, "protein", new)
+    record = fake_record("yacht", "VSD", 0.9, -1.5)
+    record["config"] = {**record["config"], "data": "protein"}
+    page = experiment.table([record])
+    assert "| method |  | Protein |" in page
+    assert "| VSD | ours | 0.900 ± 0.050 |\n|  | published | – |" in page
+    assert len(experiment.figure([record]).axes) == 2
 
 
 def test_the_figure_has_a_pair_of_axes_for_each_set():
