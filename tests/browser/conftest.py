@@ -103,7 +103,10 @@ def lab(browser, lab_folder):
         yield address
     finally:
         process.terminate()
-        process.wait(timeout=60)
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:  # it may wait for a kernel that was restarted
+            process.kill()
 
 
 def wait_for(address, process, seconds=60):
