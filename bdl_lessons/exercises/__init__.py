@@ -4,3 +4,5 @@ Imports: reference, inference, evaluation, panels.
 """
 
 from bdl_lessons.exercises.api import autocheck, exercise, hint, show_solution
+
+__all__ = ["autocheck", "exercise", "hint", "show_solution"]

@@ -22,6 +22,13 @@ def exercise(number: str) -> Callable[[Answer], Answer]:
 
     Raises:
         ValueError: if there is no such exercise.
+
+    >>> @exercise("00.1")
+    ... def mask_variance(p_drop):
+    ...     raise NotImplementedError
+    >>> print(f"{mask_variance(0.5):.2f}")
+    00.1 is not attempted yet: the reference solution stands in.
+    0.25
     """
     reference = find(number).solution
 
@@ -56,6 +63,15 @@ def autocheck(number: str) -> None:
 
     Raises:
         ValueError: if there is no such exercise, or nothing was handed in for it.
+
+    >>> mask_variance = exercise("00.1")(lambda p_drop: p_drop * (1 - p_drop))
+    >>> autocheck("00.1")
+    ok   at p_drop = ½ the variance is ¼
+    ok   a unit that is never dropped has no variance
+    ok   at p_drop = 0.2 the variance is 0.16
+    ok   keep and p_drop play the same part
+    <BLANKLINE>
+    00.1 · the variance of a mask entry: solved.
     """
     task = find(number)
     if number not in _answers:
@@ -80,6 +96,9 @@ def hint(number: str, level: int = 1) -> None:
 
     Raises:
         ValueError: if there is no such exercise or no such level.
+
+    >>> hint("00.1")
+    Hint 1 of 3: Var[z] = E[z²] − E[z]².
     """
     hints = find(number).hints
     if not isinstance(level, Integral) or not 1 <= level <= len(hints):
@@ -92,5 +111,11 @@ def show_solution(number: str) -> None:
 
     Raises:
         ValueError: if there is no such exercise.
+
+    >>> show_solution("00.1")  # doctest: +ELLIPSIS
+    def mask_variance(p_drop: float) -> float:
+        ...
+        return keep * p_drop
+    <BLANKLINE>
     """
     print(inspect.getsource(find(number).solution))

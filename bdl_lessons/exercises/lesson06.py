@@ -166,7 +166,7 @@ EXERCISES = (
         title="derive three variances",
         kind="derive",
         solution=derivative_variances,
-        probe=lambda answer: answer(4, 2),
+        probe=lambda answer: [*answer(4, 2), *answer(4, 3)],
         criteria=criteria(
             "they are those of 100,000 simulated estimates, K = 4 and B = 2",
             lambda answer: close(

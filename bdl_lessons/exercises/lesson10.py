@@ -233,7 +233,7 @@ EXERCISES = (
         title="what independent noise misses",
         kind="derive",
         solution=mean_field_gap,
-        probe=lambda answer: answer(_PRECISION),
+        probe=lambda answer: [answer(_PRECISION), answer(torch.linalg.inv(_CORRELATED))],
         criteria=criteria(
             "measured: the smallest KL that gradient descent finds",
             agrees(lambda answer: answer(_PRECISION), _smallest_gap(), atol=1e-5),

@@ -7,3 +7,5 @@ Imports: datasets, reference, inference, evaluation.
 """
 
 from bdl_lessons.panels.engine import Choice, Panel, Slider
+
+__all__ = ["Choice", "Panel", "Slider"]

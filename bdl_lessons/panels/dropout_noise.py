@@ -21,7 +21,7 @@ def build_figure(figure: Figure) -> Update:
     at the mean of the factor, which stays at 1.
     """
     axis = figure.subplots()
-    axis.set(xlim=(-0.5, 10.5), ylim=(0, 1.08), ylabel="probability")
+    axis.set(xlim=(-0.5, 1 / (1 - RATES[-1]) + 0.5), ylim=(0, 1.08), ylabel="probability")
     axis.set(xlabel="factor on the unit, z / keep")
     bars = axis.vlines([0, 1], 0, [0, 0], lw=14, color=BLUE, animated=True)
     axis.axvline(1, color=RED, ls="--", label="mean")

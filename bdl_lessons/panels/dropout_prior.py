@@ -69,7 +69,8 @@ def build_figure(figure: Figure) -> Update:
     (posterior,) = middle.plot(W, W, color=BLUE, ls="-", animated=True)
     _name(middle, "One weight with Θ = 1", [posterior, prior], ["q(w)", "prior"])
 
-    right.set(xlim=(-2.5, 2.5), ylim=(-1, TOP), xlabel="parameter Θ", ylabel="KL(q ‖ prior), nats")
+    right.set(xlim=(THETAS[0], THETAS[-1]), ylim=(-1, TOP), xlabel="parameter Θ")
+    right.set_ylabel("KL(q ‖ prior), nats")
     ghosts = [right.plot(THETAS, THETAS, color=GREY, lw=0.9, ls="-")[0] for _ in GHOSTS]
     (exact,) = right.plot(THETAS, THETAS, color=BLUE, ls="-")
     (tangent,) = right.plot(TANGENT, TANGENT, color=RED, ls="--", lw=2.4)

@@ -293,9 +293,7 @@ class _Stage:
         return Picture(_encode(np.asarray(self.canvas.buffer_rgba())[..., :3]), readout)
 
 
-def _encode(pixels: np.ndarray, compress_level: int = 1) -> bytes:
+def _encode(pixels: np.ndarray) -> bytes:
     buffer = io.BytesIO()
-    PIL.Image.fromarray(np.ascontiguousarray(pixels)).save(
-        buffer, "PNG", compress_level=compress_level
-    )
+    PIL.Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, "PNG", compress_level=1)
     return buffer.getvalue()

@@ -78,7 +78,7 @@ class Target:
 
 def panel() -> Panel:
     """The panel of lesson 02: mean, scale and correlation of q, over one of two posteriors."""
-    shift = "{:+.1f}".format
+    shift, tilt = "{:+.1f}".format, "{:+.2f}".format
     return Panel(
         "evidence-bar",
         build_figure,
@@ -86,14 +86,7 @@ def panel() -> Panel:
             Slider("shift_1", "mean of q in w₁, posterior std", SHIFTS, 0.6, shift, WEB_SHIFTS_1),
             Slider("shift_2", "mean of q in w₂, posterior std", SHIFTS, 0.0, shift, WEB_SHIFTS_2),
             Slider("scale", "std of q / posterior std", SCALES, 0.6, "{:.2f}".format, WEB_SCALES),
-            Slider(
-                "correlation",
-                "correlation of q",
-                CORRELATIONS,
-                0.0,
-                "{:+.2f}".format,
-                WEB_CORRELATIONS,
-            ),
+            Slider("correlation", "correlation of q", CORRELATIONS, 0.0, tilt, WEB_CORRELATIONS),
             Choice("posterior", "posterior", (LINE, BIOASSAY), LINE),
         ],
         size=(9.4, 3.6),

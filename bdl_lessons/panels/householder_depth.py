@@ -63,17 +63,18 @@ def build_figure(figure: Figure) -> Update:
     figure.legend(shapes, ["before", "after the reflections"], loc="lower left", ncols=2)
 
     image = heat.imshow(np.zeros((K, K)), cmap="PuOr_r", vmin=-FULL, vmax=FULL, animated=True)
-    heat.set(xticks=(), yticks=(), xlabel="20 units", title="Correlations of all units")
+    heat.set(xticks=(), yticks=(), xlabel=f"{K} units", title="Correlations of all units")
     bar = figure.colorbar(image, ax=heat, shrink=0.74, extend="both", ticks=(-FULL, 0, FULL))
     bar.set_label("correlation", labelpad=-8)
 
-    spectrum.set(xlim=(0.2, K + 0.8), ylim=(2e-3, 3), yscale="log", xticks=(1, 10, 20))
+    spectrum.set(xlim=(0.2, K + 0.8), ylim=(2e-3, 3), yscale="log", xticks=(1, K // 2, K))
     spectrum.set(xlabel="rank, largest first", ylabel="variance", title="● eigenvalues  — α̃")
     spectrum.minorticks_off()
     (eigenvalues,) = spectrum.plot(units, units, "o", ms=4, color=GREY, animated=True)
     (variances,) = spectrum.plot(units, units, "-", color=BLUE, animated=True)
 
-    kl_axes.set(xlim=(-0.4, 8.4), ylim=(-0.03, 0.5), xticks=(0, 2, 4, 6, 8), yticks=(0, 0.2, 0.4))
+    kl_axes.set(xlim=(-0.4, DEPTHS[-1] + 0.4), xticks=DEPTHS[::2])
+    kl_axes.set(ylim=(-0.03, 0.5), yticks=(0, 0.2, 0.4))
     kl_axes.set(xlabel="T, reflections", ylabel="nats", title="Growth of the KL")
     bound = kl_axes.axhline(0, color=GREY, ls="--", lw=1.5, animated=True)
     (path,) = kl_axes.plot(DEPTHS, DEPTHS, "-o", ms=4, color=BLUE, animated=True)
@@ -111,15 +112,15 @@ def build_figure(figure: Figure) -> Update:
 
 
 def draws(log_std: float, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """``alpha (K,)`` with mean 1/4, vectors ``(8, K)`` and draws ``eta (N, K)``.
+    """``alpha (K,)`` with mean 1/4, vectors ``(T, K)`` and draws ``eta (N, K)``; T is the largest.
 
-    The random numbers behind them depend on the seed alone: a slider transforms them.
+    The random numbers behind them depend on the seed alone: a slider transforms them. The vectors
+    are drawn last and ``eta`` by a generator of its own, so that more of them change nothing else.
     """
-    generator = torch.Generator().manual_seed(seed)
-    z, vectors, eps = (
-        torch.randn(shape, generator=generator, dtype=torch.float64)
-        for shape in ((K,), (DEPTHS[-1], K), (N_DRAWS, K))
-    )
+    generator, own = (torch.Generator().manual_seed(start + seed) for start in (0, 100))
+    z = torch.randn(K, generator=generator, dtype=torch.float64)
+    eps = torch.randn(N_DRAWS, K, generator=own, dtype=torch.float64)
+    vectors = torch.randn(DEPTHS[-1], K, generator=generator, dtype=torch.float64)
     z = (z - z.mean()) / z.std(correction=0)
     alpha = MEAN_ALPHA * K * torch.softmax(log_std * z, 0)
     return alpha, vectors, alpha.sqrt() * eps
@@ -132,7 +133,7 @@ def covariance(alpha: Tensor, vectors: Tensor) -> np.ndarray:
 
 
 def pair(log_std: float, seed: int) -> tuple[int, int]:
-    """The two units with the largest correlation on average over the depths 1 to 8."""
+    """The two units with the largest correlation on average over all depths but 0."""
     alpha, vectors, _ = draws(log_std or 1.0, seed)
     total = np.zeros((K, K))
     for depth in DEPTHS[1:]:
@@ -149,7 +150,7 @@ def kl_per_output(alpha: Tensor, variances: Tensor) -> float:
 
 
 def kl_by_depth(alpha: Tensor, vectors: Tensor) -> np.ndarray:
-    """``KL_EB / Q`` after 0, 1, ... 8 reflections."""
+    """``KL_EB / Q`` after 0, 1, 2, ... reflections."""
     return np.array(
         [kl_per_output(alpha, rotated_variance(alpha, vectors[:depth])) for depth in DEPTHS]
     )

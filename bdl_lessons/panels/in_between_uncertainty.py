@@ -42,7 +42,7 @@ def build_figure(figure: Figure) -> Update:
     stored = arrays.load("in_between_uncertainty")
     left, right = figure.subplots(1, 2, width_ratios=(1.2, 1))
     figure.subplots_adjust(0.06, 0.15, 0.985, 0.9, wspace=0.22)
-    left.set(xlim=(-1.4, 1.4), ylim=(-4, 12), xlabel=POSITION_LABEL, ylabel="y")
+    left.set(xlim=(POSITION[0], POSITION[-1]), ylim=(-4, 12), xlabel=POSITION_LABEL, ylabel="y")
     left.set_title("Mean ± 2 standard deviations, first start")
     process = left.fill_between([], [], color=tint(GREY, 0.35), lw=0, animated=True)
     net = left.fill_between([], [], color=tint(BLUE, 0.35), lw=0, animated=True)
@@ -50,7 +50,7 @@ def build_figure(figure: Figure) -> Update:
     left.plot(stored["x"], stored["y"], ".", ms=3, color=INK, animated=True, zorder=3)
     left.legend([process, net], ["Gaussian process", "MC dropout"], loc="upper left")
 
-    right.set(xlim=(-1.4, 1.4), xlabel=POSITION_LABEL, ylabel="standard deviation of f")
+    right.set(xlim=left.get_xlim(), xlabel=POSITION_LABEL, ylabel="standard deviation of f")
     right.set(yscale="log", ylim=(3e-4, 30), title="Standard deviation, every start")
     for centre in (-1, 1):
         right.axvline(centre, color=GREY, linestyle=":", lw=1)

@@ -66,7 +66,7 @@ def build_figure(figure: Figure) -> Update:
     for noise, (colour, dash, marker) in zip(DISTRIBUTIONS, STYLES, strict=True):
         right.plot(HALVINGS, kls[noise], color=colour, ls=dash, marker=marker, ms=5, label=noise)
     right.set(xlabel="halvings of the cell width", ylabel="KL through the grid (nats)")
-    right.set(xlim=(-0.3, 6.3), ylim=(0, None), title="The KL through the grid")
+    right.set(xlim=(-0.3, HALVINGS[-1] + 0.3), ylim=(0, None), title="The KL through the grid")
     right.legend(loc="upper left")
     (ring,) = right.plot([], [], "o", mfc="none", mec=INK, mew=1.8, ms=13, animated=True)
 

@@ -56,9 +56,10 @@ def build_figure(figure: Figure) -> Update:
     """
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
     figure.subplots_adjust(0.085, 0.155, 0.985, 0.89, wspace=0.24)
-    sizes = np.geomspace(1, 1000, 60)
+    sizes = np.geomspace(BATCH_SIZES[0], BATCH_SIZES[-1], 60)
 
-    left.set(xscale="log", yscale="log", xlim=(0.9, 1100), ylim=(3e-4, 30))
+    left.set(xscale="log", yscale="log", ylim=(3e-4, 30))
+    left.set_xlim(0.9 * BATCH_SIZES[0], 1.1 * BATCH_SIZES[-1])
     left.set(xlabel="B, examples in a minibatch", ylabel="variance (local at B = 1 is 1)")
     left.set_title("Variance of the estimator")
     lines = {
@@ -69,12 +70,13 @@ def build_figure(figure: Figure) -> Update:
     half = left.plot(1, 1, "o", color=RED, ms=8, animated=True)[0]
     left.legend(lines.values(), lines.keys(), loc="lower left")
 
-    right.set(xlim=(-0.6, 2.6), ylim=(0, 1.2), ylabel="share of per minibatch")
-    right.set_xticks(range(3), ESTIMATORS)
+    places = range(len(ESTIMATORS))
+    right.set(xlim=(-0.6, places[-1] + 0.6), ylim=(0, 1.2), ylabel="share of per minibatch")
+    right.set_xticks(places, ESTIMATORS)
     right.set_yticks(np.linspace(0, 1, 6))
     title = right.set_title("", animated=True)
     bars = [
-        right.bar(range(3), 0, 0.62, edgecolor=INK, lw=0.6, label=name, animated=True, **look)
+        right.bar(places, 0, 0.62, edgecolor=INK, lw=0.6, label=name, animated=True, **look)
         for name, look in PARTS.items()
     ]
     right.legend(loc="upper left", ncols=3)

@@ -14,7 +14,7 @@ LOG_ALPHAS = tuple(round(-6 + 0.25 * step, 2) for step in range(41))
 MEANS = (0.25, 0.5, 1.0, 2.0)
 NOISE = np.linspace(-2, 4, 601)
 WEIGHT = np.linspace(-4, 6, 801)
-CURVE = torch.linspace(-6, 4, 401, dtype=torch.float64)
+CURVE = torch.linspace(LOG_ALPHAS[0], LOG_ALPHAS[-1], 401, dtype=torch.float64)
 
 
 def panel() -> Panel:
@@ -63,7 +63,8 @@ def build_figure(figure: Figure) -> Update:
     (weight,) = middle.plot(WEIGHT, WEIGHT, color=BLUE, ls="-", animated=True)
     middle.legend([weight, prior], ["q(w)", "prior ∝ 1/|w|"], loc="upper right")
 
-    right.set(xlim=(-6, 4), ylim=(-0.6, 4.6), xlabel="log α", ylabel="KL (nats per factor)")
+    right.set(ylim=(-0.6, 4.6), xlabel="log α", ylabel="KL (nats per factor)")
+    right.set_xlim(LOG_ALPHAS[0], LOG_ALPHAS[-1])
     right.set_title("its KL divergence")
     right.axhline(0, color=GREY, lw=0.8, ls=":")
     right.plot([0, 0], [-0.6, 2.4], color=GREY, lw=0.8, ls=":")

@@ -45,21 +45,23 @@ def build_figure(figure: Figure) -> Update:
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 1.4))
     figure.subplots_adjust(0.065, 0.155, 0.99, 0.9, wspace=0.26)
 
-    kept_bars = left.stairs(np.zeros(80), BINS, fill=True, color=BLUE, animated=True, zorder=2)
-    cut_bars = left.stairs(
-        np.zeros(80), BINS, fill=True, color=tint(GREY, 0.5), animated=True, zorder=1
+    kept_bars, cut_bars = (
+        left.stairs(0 * BINS[1:], BINS, fill=True, color=color, animated=True, zorder=zorder)
+        for color, zorder in ((BLUE, 2), (tint(GREY, 0.5), 1))
     )
     left_line = left.axvline(0, color=RED, ls="--", animated=True)
-    left.set(xlim=(-10, 30), ylim=(0, 470), xlabel="log α (30: 30 or more)", ylabel="weights")
+    left.set(xlim=(BINS[0], BINS[-1]), ylim=(0, 470), ylabel="weights")
+    left.set_xlabel(f"log α ({BINS[-1]:g}: {BINS[-1]:g} or more)")
     left.set_title("Kept (blue) and removed")
 
     (accuracy_line,) = middle.plot([], [], color=INK, ls="-", animated=True)
     (sparsity_line,) = middle.plot([], [], color=BLUE, ls=":", animated=True)
     middle_line = middle.axvline(0, color=RED, ls="--", animated=True)
-    middle.set(xlim=(-6, 14), ylim=(0, 1.03), xlabel="threshold on log α", ylabel="fraction")
+    middle.set(xlim=(THRESHOLDS[0], THRESHOLDS[-1]), ylim=(0, 1.03), ylabel="fraction")
+    middle.set_xlabel("threshold on log α")
     middle.set_title("At other thresholds")
-    middle.text(13.8, 0.92, "test accuracy", ha="right", va="top", color=INK)
-    middle.text(13.8, 0.36, "sparsity", ha="right", va="top", color=BLUE)
+    middle.text(THRESHOLDS[-1] - 0.2, 0.92, "test accuracy", ha="right", va="top", color=INK)
+    middle.text(THRESHOLDS[-1] - 0.2, 0.36, "sparsity", ha="right", va="top", color=BLUE)
 
     image = right.imshow(
         mosaic(np.zeros((WIDTH, 64))), cmap="PuOr", vmin=-1.2, vmax=1.2, animated=True

@@ -170,17 +170,11 @@ def _uci_rows(data: str, measure: str) -> list[Row]:
     for method in found.methods:
         ours = found.ours(data, method, score)
         if ours:
-            printed = found.published(data, method, score)
-            made.append(
-                Row(
-                    method,
-                    sign * ours[0],
-                    ours[1],
-                    sign * printed[0] if printed else np.nan,
-                    _uci_time(found.record(data, method), found.record(data, "MAP")),
-                    np.array(found.record(data, method)["arrays"][score]),
-                )
-            )
+            printed = found.published(data, method, score) or (np.nan,)
+            record = found.record(data, method)
+            time, runs = _uci_time(record, found.record(data, "MAP")), record["arrays"][score]
+            scores = sign * ours[0], ours[1], sign * printed[0]
+            made.append(Row(method, *scores, time, np.array(runs)))
     return made
 
 

@@ -59,8 +59,8 @@ def build_figure(figure: Figure) -> Update:
     (information_line,) = right.plot([], [], color=BLUE, ls="--", animated=True)
     here = right.axvline(0, ymax=0.64, color=RED, ls=":", animated=True)
     right.axhline(math.log(10), color=INK, lw=0.8, ls=":")
-    right.text(178, math.log(10) + 0.04, "log 10", ha="right", fontsize=10)
-    right.set(xlim=(0, 180), ylim=(0, 2.6), xticks=range(0, 181, 45), ylabel="nats")
+    right.text(ANGLES[-1] - 2, math.log(10) + 0.04, "log 10", ha="right", fontsize=10)
+    right.set(xlim=(ANGLES[0], ANGLES[-1]), ylim=(0, 2.6), xticks=ANGLES[::9], ylabel="nats")
     right.set(xlabel="rotation (degrees)", title="Uncertainty over the angle")
     right.legend(
         [entropy_line, information_line],

@@ -8,7 +8,7 @@ column of the noise: a wider network has more columns, and the others stay.
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ KERNELS = {"relu": ReLUKernel, "erf": ErfKernel, "cos": CosKernel}
 WEIGHT_VAR, BIAS_VAR = 2.0, 0.2
 GRID = torch.linspace(-2.5, 2.5, 41, dtype=torch.float64)
 N_DRAWS = 4
-SEED = 14  # a typical one: its error curves stay close to the root mean square of 16 seeds
+SEED = 2  # a typical one: of 16, its error curves stay closest to their root mean square
 
 
 class Noise(NamedTuple):
@@ -103,9 +103,10 @@ def build_figure(figure: Figure) -> Update:
     bar.set_ylabel("Cov[f(x), f(x′)]")
     ends = [bar.text(1.4, y, "", transform=bar.transAxes, animated=True) for y in (-0.02, 0.96)]
 
-    curve.set(xscale="log", yscale="log", xlim=(0.8, 7500), ylim=(3e-3, 4), xlabel="width K")
+    curve.set(xscale="log", yscale="log", ylim=(3e-3, 4), xlabel="width K")
+    curve.set_xlim(0.8 * WIDTHS[0], 1.83 * WIDTHS[-1])
     curve.set(title="All widths", ylabel="relative deviation")
-    curve.set_xticks([1, 32, 1024], ["1", "32", "1024"])
+    curve.set_xticks(WIDTHS[::5], map(str, WIDTHS[::5]))
     curve.minorticks_off()
     slope = np.array(WIDTHS, dtype=float) ** -0.5
     curve.plot(WIDTHS, 1.6 * slope, color=GREY, linestyle="--", lw=1.2)
@@ -138,15 +139,22 @@ def build_figure(figure: Figure) -> Update:
 
 
 def draw_noise(seed: int) -> Noise:
-    """The random numbers of one network, for the largest width and depth of the panel."""
-    generator = torch.Generator().manual_seed(seed)
-    normal = partial(torch.randn, generator=generator, dtype=torch.float64)
-    return Noise(
-        normal(max(DEPTHS), len(GRID), max(WIDTHS)),
-        2 * torch.pi * torch.rand(max(WIDTHS), generator=generator, dtype=torch.float64),
-        normal(N_DRAWS, max(WIDTHS)),
-        normal(N_DRAWS, 1),
-    )
+    """The random numbers of one network, for the largest width and depth of the panel.
+
+    Each quantity and each layer has a generator of its own, and a unit is drawn after the other: a
+    wider or deeper grid leaves all numbers that it had.
+    """
+    widest = max(WIDTHS)
+
+    def generator(stream: int) -> torch.Generator:
+        return torch.Generator().manual_seed(100 * seed + stream)
+
+    def normal(stream: int, *shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator(stream), dtype=torch.float64)
+
+    units = [normal(3 + layer, widest, len(GRID)).mT for layer in range(max(DEPTHS))]
+    phases = 2 * torch.pi * torch.rand(widest, generator=generator(0), dtype=torch.float64)
+    return Noise(torch.stack(units), phases, normal(1, widest, N_DRAWS).mT, normal(2, N_DRAWS, 1))
 
 
 def sample(nonlinearity: str, depth: int, width: int, noise: Noise) -> Network:

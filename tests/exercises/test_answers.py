@@ -269,6 +269,7 @@ def test_a_nearly_right_answer_is_not_solved_and_no_error_that_it_has_not_is_tol
         ("09.1", lambda q, p: torch.xlogy(q, q / p).mean(), "mean over cells"),
         ("09.1", lambda q, p: torch.xlogy(q, q / p).mean() / math.log(2), "two things are left"),
         ("10.3", lambda precision: solution("10.3")(precision.float()), "only the first digits"),
+        ("10.3", lambda precision: solution("10.3")(precision).float(), "only the first digits"),
         ("12.1", lambda a, b: solution("12.1")(b, a).float(), "the two AUPR are exchanged"),
         ("12.2", lambda errors: solution("12.2")(errors).float(), "only the first digits"),
         ("12.3", by_logsumexp(), "the variance is still divided by the number of splits"),

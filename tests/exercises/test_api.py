@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from bdl_lessons.exercises import api, autocheck, exercise, hint, show_solution
+from bdl_lessons.exercises.grader import find
 
 
 @pytest.fixture(autouse=True)
@@ -77,10 +78,11 @@ def test_checks_never_print_the_answer(capsys):
 
 def test_hints_are_graded(capsys):
     hint("00.1")
-    hint("00.1", level=np.int64(3))
-    first, last = capsys.readouterr().out.splitlines()
-    assert first.startswith("Hint 1 of 3")
-    assert last.startswith("Hint 3 of 3")
+    for level in (1, 2, np.int64(3)):
+        hint("00.1", level=level)
+    hints = find("00.1").hints
+    expected = [f"Hint {level} of 3: {hints[level - 1]}" for level in (1, 1, 2, 3)]
+    assert capsys.readouterr().out.splitlines() == expected
 
 
 def test_the_solution_is_shown_on_request(capsys):

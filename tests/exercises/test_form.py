@@ -264,6 +264,7 @@ class TestGrading:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_an_answer_is_in_double_precision_and_leaves_nothing_behind(dtype, monkeypatch):
     def spoils(x):
+        assert torch.get_default_dtype() == torch.float64
         torch.set_default_dtype(torch.float16)
         torch.set_grad_enabled(False)
         return x.sum(1)

@@ -4,6 +4,7 @@ No wrong mutant passes, right results pass in every form, a wrong form is told a
 asks for more than transcription.
 """
 
+import ast
 from functools import cache
 from typing import get_args
 
@@ -51,6 +52,14 @@ def _changed(solution, change, touched):
     return lambda *args, **kwargs: changed(solution(*args, **kwargs))
 
 
+def _is_code(text):
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.number)
 class TestEveryExercise:
     def test_the_solution_passes_every_check_after_an_answer_that_spoils_what_it_gets(
@@ -71,17 +80,19 @@ class TestEveryExercise:
         assert (report.form, report.diagnosis) == (None, None)
 
     def test_it_is_complete(self, exercise):
-        assert 3 <= len(exercise.criteria) <= 5
-        assert len({one.claim for one in exercise.criteria}) == len(exercise.criteria)
-        assert len(exercise.known_errors) >= 2
-        assert len(exercise.hints) >= 2
-        assert exercise.solution.__doc__
+        n_criteria, n_errors = len(exercise.criteria), len(exercise.known_errors)
+        assert 3 <= n_criteria <= 5, f"it has {n_criteria} criteria, 3 to 5 are wanted"
+        assert len({one.claim for one in exercise.criteria}) == n_criteria, "a claim stands twice"
+        assert n_errors >= 2, f"it has {n_errors} known errors, at least 2 are wanted"
+        assert len(exercise.hints) >= 2, "at least 2 hints are wanted"
+        assert exercise.solution.__doc__, "the solution has no docstring"
 
     def test_every_check_refuses_some_wrong_answer_or_nonsense(self, exercise):
         reports = [_of_known_error(exercise, error) for error in exercise.known_errors]
         reports.append(grade(exercise, lambda *_, **__: None))
         for index, one in enumerate(exercise.criteria):
-            assert any(report.lines[index].startswith("no") for report in reports), one.claim
+            refused = any(report.lines[index].startswith("no") for report in reports)
+            assert refused, f"no known error and no nonsense fails {one.claim!r}"
 
     @pytest.mark.parametrize("form", FORMS)
     def test_a_right_result_passes_in_every_form(self, exercise, form):
@@ -90,6 +101,23 @@ class TestEveryExercise:
         if exercise.number == "08.2" and form != "tensors":
             pytest.skip("its gradient is looked at")
         assert report.solved, report
+
+    def test_results_in_float32_are_solved_or_told_as_that(self, exercise):
+        """Advice on the formula would be false. 08.2 names what is wrong in float32."""
+
+        def single(value):
+            value = torch.as_tensor(value)
+            return value.float().double() if value.is_floating_point() else value
+
+        report = grade(exercise, _changed(exercise.solution, single, []))
+        told = f"{report.form} {report.diagnosis}"
+        assert report.solved or "only the first digits" in told or "float32" in told, report
+
+    def test_a_hint_that_is_code_comes_last(self, exercise):
+        """From vague to explicit: a reader who asks for the first hint is not given the answer."""
+        early = [hint for hint in exercise.hints[:-1] if _is_code(hint)]
+        assert not early, f"{early} are code; the first hints say where to look, in words"
+        assert len({*exercise.hints}) == len(exercise.hints), "two hints are the same"
 
     def test_no_wrong_mutant_passes(self, exercise):
         right = RIGHT_AFTER_ALL.get(exercise.number, set())
@@ -140,6 +168,6 @@ def test_numbers_are_those_of_the_lesson_in_order():
 def test_a_lesson_asks_for_thought(lesson):
     kinds = [exercise.kind for exercise in of_lesson(lesson)]
     assert {*kinds} <= {*get_args(Kind)}, "every exercise says its kind"
-    assert kinds.count("transcription") <= 1
-    assert "predict" in kinds
-    assert {"derive", "extend"} & {*kinds}
+    assert kinds.count("transcription") <= 1, f"at most one transcription, of {kinds}"
+    assert "predict" in kinds, f"one exercise asks for a prediction, of {kinds}"
+    assert {"derive", "extend"} & {*kinds}, f"one derives or extends, of {kinds}"

@@ -18,15 +18,6 @@ def panel():
     return dropout_rate.panel()
 
 
-@pytest.mark.parametrize("trained", dropout_rate.TRAINED)
-def test_every_setting_gives_a_picture(panel, trained):
-    rates = dropout_rate.RATES
-    pictures = {panel.render(p_drop=rate, trained=trained).png for rate in rates}
-    assert len(pictures) == len(rates)
-    for point in dropout_rate.POINTS:
-        assert "weight scaling" in panel.render(point=point, trained=trained).readout
-
-
 def test_the_readout_states_the_exact_mean(panel, stored):
     weights = dropout_rate.trained_at(0.3, stored)
     masks = all_masks(10).numpy()

@@ -49,7 +49,9 @@ def test_a_picture_depends_on_the_parameters_alone(panel):
     fresh = Panel("line", build_figure, list(panel.controls.values()), (3, 2)).render(height=0.5)
     for height in RATES:
         panel.render(height=height)
+    before = panel.render(height=0.5)
     panel.clear_cache()
+    assert panel.render(height=0.5) is not before
     assert panel.render(height=0.5) == fresh
 
 
@@ -90,6 +92,15 @@ def test_set_and_reset_drive_the_sliders(panel):
     assert panel.values == {"height": 0.5, "kind": "whole"}
     panel.widget.children[0].children[-1].click()
     assert panel.values == {"height": 0.25, "kind": "whole"}
+
+
+def test_several_controls_set_at_once_are_drawn_once(panel):
+    drawn, original = [], panel._stage.draw
+    panel._stage.draw = lambda params: drawn.append(params) or original(params)
+    _ = panel.widget
+    with pytest.raises(ZeroDivisionError):
+        panel.set(height=0.5, kind="broken")
+    assert drawn == [panel.start, {"height": 0.5, "kind": "broken"}]
 
 
 def test_an_error_shows_in_the_readout_and_keeps_the_last_picture(panel):

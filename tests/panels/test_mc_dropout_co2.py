@@ -22,13 +22,6 @@ def number(pattern, readout):
     return float(re.search(pattern, re.sub("<.*?>", "", readout))[1])
 
 
-def test_every_setting_gives_its_own_picture(panel):
-    pictures = [panel.render(p_drop=rate).png for rate in mc_dropout_co2.RATES]
-    pictures += [panel.render(n_samples=n).png for n in mc_dropout_co2.DRAWS]
-    pictures += [panel.render(tau=tau).png for tau in mc_dropout_co2.TAUS]
-    assert len(set(pictures)) == len(pictures) - 2  # the starting picture is among them three times
-
-
 def test_the_readout_states_the_spread_of_the_first_draws(panel, stored):
     data = mc_dropout_co2.six_years()
     index = mc_dropout_co2.RATES.index(0.2)

@@ -17,15 +17,6 @@ def panel():
     return module.panel()
 
 
-def test_every_setting_gives_a_picture(panel):
-    pictures = {
-        panel.render(kl_weight=kl_weight, reading=reading).png
-        for kl_weight in module.KL_WEIGHTS
-        for reading in module.READINGS
-    }
-    assert len(pictures) == len(module.KL_WEIGHTS) * len(module.READINGS)
-
-
 def test_the_arrays_have_one_entry_for_each_run(stored):
     runs = len(module.METHODS), len(module.KL_WEIGHTS), experiment.N_SEEDS
     for task, n_scores in (("digits", 3), ("diabetes", 2)):

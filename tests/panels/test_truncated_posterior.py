@@ -11,13 +11,6 @@ def panel():
     return truncated_posterior.panel()
 
 
-def test_every_setting_gives_a_picture_of_its_own(panel):
-    cuts = {panel.render(decades=k).png for k in truncated_posterior.CUTS}
-    scores = {panel.render(z_score=score).png for score in truncated_posterior.Z_SCORES}
-    assert len(cuts) == len(truncated_posterior.CUTS)
-    assert len(scores) == len(truncated_posterior.Z_SCORES)
-
-
 def test_the_readout_states_the_mass(panel):
     mass = mass_near_zero(1.5, -10 * math.log(10)).item()
     assert f"posterior mass <b>{mass:.3f}</b>" in panel.render(decades=10, z_score=1.5).readout
