@@ -69,9 +69,12 @@ def test_foreign_metadata_is_dropped(lesson):
     made = lesson("x = 1")
     made.metadata["colab"] = {}
     made.cells[0].metadata["executionInfo"] = {}
+    panel = next(cell for cell in made.cells if cell.get("outputs"))
+    panel.outputs[0].metadata["isolated"] = True
     cleaned = notebook.clean(made)
     assert "colab" not in cleaned.metadata
     assert "executionInfo" not in cleaned.cells[0].metadata
+    assert panel.outputs[0].metadata == {}
     assert cleaned.cells[1].metadata["bdl"]["mode"] == "pair"
     nbformat.validate(cleaned)
 
