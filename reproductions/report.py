@@ -62,8 +62,11 @@ def recorded(
 ) -> list[Record]:
     """Records of the trials as they are defined now, in order; older settings are left out."""
     found = {r["key"]: r for r in read_records(records_path(experiment.name, scale, folder))}
-    keys = [trial_key(trial.config, trial.seed) for trial in experiment.trials(scale)]
-    return [found[key] for key in keys if key in found]
+    return [found[key] for key in _keys(experiment, scale) if key in found]
+
+
+def _keys(experiment: Experiment, scale: str) -> list[str]:
+    return [trial_key(trial.config, trial.seed) for trial in experiment.trials(scale)]
 
 
 def _sort_lines(experiment: Experiment, scale: str, folder: Path) -> None:
@@ -71,8 +74,7 @@ def _sort_lines(experiment: Experiment, scale: str, folder: Path) -> None:
     path = records_path(experiment.name, scale, folder)
     if not path.exists():
         return
-    keys = [trial_key(trial.config, trial.seed) for trial in experiment.trials(scale)]
-    place = {key: i for i, key in enumerate(keys)}
+    place = {key: i for i, key in enumerate(_keys(experiment, scale))}
     with FileLock(path.with_suffix(".lock")):
         records = read_records(path)
         records.sort(key=lambda record: place.get(record["key"], len(place)))

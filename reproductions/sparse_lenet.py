@@ -314,10 +314,7 @@ def _name(record: Record) -> str:
 
 def _set_ups(records: list[Record]) -> dict[str, list[Record]]:
     """The runs of each network and method, with or without the cut: one for each seed."""
-    groups: dict[str, list[Record]] = {}
-    for record in records:
-        groups.setdefault(_name(record), []).append(record)
-    return groups
+    return {name: [r for r in records if _name(r) == name] for name in map(_name, records)}
 
 
 def _joined(values: Iterable[float], form: str) -> str:
