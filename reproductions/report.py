@@ -83,15 +83,18 @@ def _sort_lines(experiment: Experiment, scale: str, folder: Path) -> None:
 
 
 def _section(experiment: Experiment, scale: str, folder: Path) -> str:
-    trials = experiment.trials(scale)
     records = recorded(experiment, scale, folder)
+    known = {record["key"] for record in records}
+    to_run = [trial for trial in experiment.trials(scale) if not trial.retired]
+    n_missing = sum(trial_key(trial.config, trial.seed) not in known for trial in to_run)
     option = "" if scale == "paper" else f" --scale {scale}"
     command = f"`python -m reproductions run {experiment.name}{option}`"
-    missing = "" if len(records) == len(trials) else " The same command runs the others."
+    missing = " The same command runs the others." if n_missing else ""
+    n_trials = len(records) + n_missing
     lines = [
         f"## {experiment.title}",
         "",
-        f"{len(records)} of {len(trials)} trials are recorded, by {command}.{missing}",
+        f"{len(records)} of {n_trials} trials are recorded, by {command}.{missing}",
         "",
     ]
     if records:
