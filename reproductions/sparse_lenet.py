@@ -227,7 +227,7 @@ def archive(network: PrunedNetwork) -> bytes:
 
 def kl_weight(progress: float) -> float:
     """Published: 0 for 5 of 200 epochs, 1 from epoch 20, a line between. ``progress`` in [0, 1]."""
-    return kl_warmup(progress * PUBLISHED_EPOCHS, begin=5, end=20)
+    return kl_warmup(15, begin=5)(progress * PUBLISHED_EPOCHS)
 
 
 def learning_rate_factor(progress: float, network: str) -> float:
@@ -314,7 +314,10 @@ def _name(record: Record) -> str:
 
 def _set_ups(records: list[Record]) -> dict[str, list[Record]]:
     """The runs of each network and method, with or without the cut: one for each seed."""
-    return {name: [r for r in records if _name(r) == name] for name in map(_name, records)}
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(_name(record), []).append(record)
+    return groups
 
 
 def _joined(values: Iterable[float], form: str) -> str:

@@ -307,16 +307,6 @@ BORDERS = [
         use=lambda net: net(normal(1, 1, 28, 28), "mean"),
     ),
     Border(
-        models.lenet5_classic,
-        lambda: {"layers": models.Deterministic(), "n_classes": 3, "in_channels": 1, "size": 28},
-        use=lambda net: net(normal(1, net[0].in_channels, 28, 28), "mean"),
-    ),
-    Border(
-        models.alexnet,
-        lambda: {"layers": models.Deterministic(), "n_classes": 3, "size": 32},
-        use=lambda net: net(normal(1, 3, 32, 32), "mean"),
-    ),
-    Border(
         models.initialise,
         lambda: {"network": network(), "generator": generator(), "weight_var": 2.0},
         use=lambda net: net(normal(2, 4), "mean"),
@@ -495,7 +485,7 @@ PLAIN = {
     | {
         "LayerFactory": "abstract: the methods are its cases",
         "Network": "a sequence of modules, as in PyTorch",
-        "plain": "calls a module",
+        "apply_batched": "calls a module",
     },
     "inference": {
         "PrunedNetwork": "made by zero_pruned and to_sparse",

@@ -11,8 +11,8 @@ ROOT = Path(__file__).resolve().parents[1]
 LIMITS = {
     "bdl_lessons": 15_400,
     "bdl_lessons/core": 900,
-    "bdl_lessons/probability": 1_240,
-    "bdl_lessons/models": 1_810,
+    "bdl_lessons/probability": 1_210,
+    "bdl_lessons/models": 1_780,
     "bdl_lessons/reference": 1_160,
     "bdl_lessons/inference": 880,
     "bdl_lessons/evaluation": 940,
@@ -20,9 +20,9 @@ LIMITS = {
     "bdl_lessons/exercises": 4_700,
     "bdl_lessons/datasets": 790,
     "bdl_lessons/course": 335,
-    "reproductions": 8_900,
+    "reproductions": 8_990,
     "tools": 3_170,
-    "tests": 21_600,
+    "tests": 21_800,
 }
 
 

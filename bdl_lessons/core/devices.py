@@ -27,8 +27,7 @@ def device(name: str | None = None, *, float64: bool = False) -> torch.device:
     >>> device("cpu")
     device(type='cpu')
     """
-    present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    available = [kind for kind, there in present.items() if there] + ["cpu"]
+    available = _available()
     wanted = name or os.environ.get("BDL_DEVICE", "")
     trouble = ""
     try:
@@ -45,6 +44,11 @@ def device(name: str | None = None, *, float64: bool = False) -> torch.device:
             "Set BDL_DEVICE to one of these, or unset it to let the package choose."
         )
     return torch.device("cpu") if float64 and chosen.type == "mps" else chosen
+
+
+def _available() -> list[str]:
+    present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    return [kind for kind, there in present.items() if there] + ["cpu"]
 
 
 @typechecked

@@ -45,12 +45,12 @@ def input_relevance(n_in: int, n_out: int) -> WeightNoiseLinear:
         def var(self, mu: Tensor) -> Tensor:
             return self.log_sigma2.exp().expand_as(mu)
 
-    def kl(noise: InputNoise, mu: Tensor) -> Tensor:
-        mean_square = (mu**2).mean(0, keepdim=True).clamp_min(1e-30)
-        log_alpha = noise.log_sigma2 - mean_square.log()
-        return n_out / 2 * softplus(-log_alpha).sum()
+        def kl(self, mu: Tensor) -> Tensor:
+            mean_square = (mu**2).mean(0, keepdim=True).clamp_min(1e-30)
+            log_alpha = self.log_sigma2 - mean_square.log()
+            return n_out / 2 * softplus(-log_alpha).sum()
 
-    return WeightNoiseLinear(n_in, n_out, InputNoise(), kl)
+    return WeightNoiseLinear(n_in, n_out, InputNoise())
 
 
 _normal = normals(8)
@@ -135,7 +135,7 @@ def _shared_prior_kl(layer: WeightNoiseLinear) -> Tensor:
     return sum(gaussian_kl(m, v, 0.0, p.item()) for m, v, p in columns)
 
 
-def _wrong_layer(kl, shape=lambda n_in, n_out: (1, n_in), expanded: bool = True):
+def _wrong_layer(wrong_kl, shape=lambda n_in, n_out: (1, n_in), expanded: bool = True):
     """``input_relevance`` with another KL, or other variances."""
 
     def answer(n_in: int, n_out: int) -> WeightNoiseLinear:
@@ -147,7 +147,10 @@ def _wrong_layer(kl, shape=lambda n_in, n_out: (1, n_in), expanded: bool = True)
             def var(self, mu: Tensor) -> Tensor:
                 return self.log_sigma2.exp().expand_as(mu) if expanded else self.log_sigma2.exp()
 
-        return WeightNoiseLinear(n_in, n_out, Noise(), kl)
+            def kl(self, mu: Tensor) -> Tensor:
+                return wrong_kl(self, mu)
+
+        return WeightNoiseLinear(n_in, n_out, Noise())
 
     return answer
 
@@ -331,7 +334,7 @@ EXERCISES = (
             "the KL is that of the best shared prior N(0, 1/beta_i)",
             lambda answer: close(_layer(answer).kl(), _shared_prior_kl(_layer(answer)), 1e-8),
             "1 / beta_i is the mean of mu² + sigma² over the n_out weights; put it into (8) "
-            "and add them up: kl(noise, mu) returns one number",
+            "and add them up: kl(mu) returns one number",
             "the KL reaches the means and the variances",
             lambda answer: all(bool(g.ne(0).all()) for g in _kl_gradients(_layer(answer))),
             "do not detach anything",
@@ -357,12 +360,12 @@ EXERCISES = (
             "all inputs share one variance here; each input needs its own.",
         ),
         hints=(
-            "Two parts. The noise: a WeightNoise whose var() repeats one variance per input over "
-            "all outputs. The KL: a function kl(noise, mu).",
+            "One class, a WeightNoise with two methods: var(mu) repeats one variance per input "
+            "over all outputs, kl(mu) returns one number.",
             "(8) summed over the n_out weights of input i is smallest at 1 / beta_i = mean of "
             "mu² + sigma². As in (10), the other terms cancel.",
             "n_out / 2 * softplus(-log_alpha).sum() with alpha_i = sigma2_i / mean_j mu_ij²; and "
-            "WeightNoiseLinear(n_in, n_out, InputNoise(), kl).",
+            "WeightNoiseLinear(n_in, n_out, InputNoise()).",
         ),
     ),
 )

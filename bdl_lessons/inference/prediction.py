@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from bdl_lessons.core import validation
 from bdl_lessons.core.validation import typechecked
 from bdl_lessons.models import Network, Sampling, StochasticLayer
-from bdl_lessons.models.layers.base import check_sampling
-from bdl_lessons.models.layers.unit_noise import UnitNoiseLayer
+from bdl_lessons.models.layers.base import UnitNoiseLayer, check_sampling
 
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 _ROWS_CPU, _ROWS_GPU = 2_000, 131_072

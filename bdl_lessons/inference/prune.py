@@ -97,7 +97,7 @@ def zero_pruned(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
     >>> zero_pruned(mlp((4, 5, 3), SparseVD()), threshold=-100.0)[0].weight.count_nonzero().item()
     0
     """
-    return _pruned(model, threshold, _plain)
+    return _pruned(model, threshold, to_dense_layer)
 
 
 @typechecked
@@ -202,7 +202,7 @@ def _kept(layer: WeightNoiseLayer, threshold: float) -> Tensor:
     return layer_log_alpha(layer) < threshold
 
 
-def _plain(layer: WeightNoiseLayer, threshold: float) -> nn.Linear | nn.Conv2d:
+def to_dense_layer(layer: WeightNoiseLayer, threshold: float) -> nn.Linear | nn.Conv2d:
     keep = _kept(layer, threshold)
     weight = layer.noise.mean(layer.mu).detach() * keep
     if isinstance(layer, WeightNoiseLinear):

@@ -87,7 +87,7 @@ def fit(
         optimizer: makes the optimizer from the parameters: ``adam(1e-3)``, ``sgd(1e-2)``.
         batch_size: examples in a minibatch, without replacement within an epoch; ``None``: all.
         kl_weight: factor on the KL; 0 is maximum likelihood. A function gives it for each step:
-            ``lambda step: min(1.0, step / 1000)``.
+            ``kl_warmup(1000)``.
         sampling: which draw of the weights a step uses.
         schedule: factor on the learning rate at step i, e.g. ``inverse_decay(1e-4, 0.25)``.
         callback: is called with the :class:`Run` before the first step, when it may restore an

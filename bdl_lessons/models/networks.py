@@ -16,8 +16,8 @@ from bdl_lessons.models.layers.base import (
     LayerFactory,
     Sampling,
     StochasticLayer,
+    apply_batched,
     check_sampling,
-    plain,
 )
 
 Layers = Any
@@ -28,18 +28,30 @@ will do if it has the method ``linear``, and ``conv2d`` for a convolutional netw
 class Network(nn.Sequential):
     """Modules in sequence, some of them stochastic.
 
-    ``network(x, sampling, generator)`` hands ``sampling`` and ``generator`` to the stochastic
-    layers; see :class:`~bdl_lessons.models.StochasticLayer` for the three modes. Images may have a
-    sample axis, ``(S, B, C, H, W)``.
+    >>> from bdl_lessons.models import BinaryDropout
+    >>> network, g = mlp((3, 8, 2), BinaryDropout(0.5)), torch.Generator().manual_seed(0)
+    >>> network(torch.ones(5, 3), "per_example", g).shape
+    torch.Size([5, 2])
     """
 
     def forward(
-        self, x: Tensor, sampling: Sampling, generator: torch.Generator | None = None
+        self, x: Tensor, sampling: Sampling | None = None, generator: torch.Generator | None = None
     ) -> Tensor:
+        """The network's outputs, ``(..., B, L)``, under drawn weights.
+
+        Args:
+            x: ``(B, K)`` or ``(B, C, H, W)``, or with a sample axis S before these.
+            sampling: ``"per_example"``, ``"shared"`` or ``"mean"``, for all stochastic layers: see
+                :meth:`StochasticLayer.forward <bdl_lessons.models.StochasticLayer.forward>`.
+            generator: where draws come from; ``"mean"`` needs none.
+
+        Raises:
+            TypeError, ValueError: as there.
+        """
         check_sampling(sampling, generator)
         for module in self:
             stochastic = isinstance(module, StochasticLayer)
-            x = module(x, sampling, generator) if stochastic else plain(module, x)
+            x = module(x, sampling, generator) if stochastic else apply_batched(module, x)
         return x
 
     def kl(self) -> Tensor:
@@ -62,12 +74,17 @@ def mlp(widths: Sequence, layers: Layers, activation: Callable[[], nn.Module] = 
         TypeError: if ``layers`` holds something that makes no layers, or a width is no integer.
         ValueError: if there are fewer than two widths, one is below 1, or there is not one factory
             per layer.
+
+    >>> from bdl_lessons.models import BinaryDropout, Deterministic
+    >>> network = mlp((3, 8, 2), [Deterministic(), BinaryDropout(0.5)])
+    >>> network(torch.ones(5, 3), "mean").shape
+    torch.Size([5, 2])
     """
     for width in widths:
         integer("widths", width, 1)
     if len(widths) < 2:
         raise ValueError(f"widths needs an input and an output width, got {tuple(widths)}")
-    factories = _one_each(layers, len(widths) - 1)
+    factories = one_each(layers, len(widths) - 1)
     modules: list[nn.Module] = []
     for factory, n_in, n_out in zip(factories, widths[:-1], widths[1:], strict=True):
         modules += [factory.linear(n_in, n_out), activation()]
@@ -84,8 +101,12 @@ def lenet5(layers: Layers) -> Network:
 
     Raises:
         ValueError: if ``layers`` is neither one factory nor four.
+
+    >>> from bdl_lessons.models import BinaryDropout
+    >>> lenet5(BinaryDropout(0.5))(torch.ones(2, 1, 28, 28), "mean").shape
+    torch.Size([2, 10])
     """
-    conv1, conv2, dense1, dense2 = _one_each(layers, 4)
+    conv1, conv2, dense1, dense2 = one_each(layers, 4)
     return Network(
         conv1.conv2d(1, 20, 5),
         nn.MaxPool2d(2),
@@ -99,74 +120,6 @@ def lenet5(layers: Layers) -> Network:
 
 
 @typechecked
-def lenet5_classic(
-    layers: Layers, n_classes: int = 10, in_channels: int = 1, size: int = 28
-) -> Network:
-    """LeNet-5 with the widths of LeCun et al. (1998): ``(B, C, size, size)`` to logits.
-
-    conv 6 (5x5), ReLU, pool 2, conv 16 (5x5), ReLU, pool 2, then linear 120, 84, ``n_classes`` with
-    ReLU between. As it is used today: max pooling, every channel connected to every other, softmax.
-    The original was made for 32 x 32 pixels; 28 x 28 are padded to that.
-
-    Raises:
-        ValueError: if ``size`` is neither 28 nor 32, or ``layers`` is neither one factory nor five.
-    """
-    if size not in (28, 32):
-        raise ValueError(f"size must be 28 or 32, got {size}")
-    integer("n_classes", n_classes, 1), integer("in_channels", in_channels, 1)
-    conv1, conv2, dense1, dense2, dense3 = _one_each(layers, 5)
-    return Network(
-        conv1.conv2d(in_channels, 6, 5, padding=(32 - size) // 2),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        conv2.conv2d(6, 16, 5),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        dense1.linear(16 * 5 * 5, 120),
-        nn.ReLU(),
-        dense2.linear(120, 84),
-        nn.ReLU(),
-        dense3.linear(84, n_classes),
-    )
-
-
-@typechecked
-def alexnet(layers: Layers, n_classes: int = 10, size: int = 32) -> Network:
-    """AlexNet's five convolutions for small images: ``(B, 3, size, size)`` to logits.
-
-    The version that is common on CIFAR: conv 64 (11x11, stride 4), 192 (5x5), 384, 256, 256 (3x3),
-    pool 2 after the first, second and last, ReLU after each, one linear layer. 2.47 million
-    parameters for 32 x 32 pixels and 10 classes.
-
-    Raises:
-        ValueError: if ``layers`` is neither one factory nor six, or nothing of the image is left.
-    """
-    integer("n_classes", n_classes, 1)
-    conv1, conv2, conv3, conv4, conv5, dense = _one_each(layers, 6)
-    side = ((size - 1) // 4 + 1) // 8
-    if side < 1:
-        raise ValueError(f"size must be at least 29 pixels, got {size}")
-    return Network(
-        conv1.conv2d(3, 64, 11, stride=4, padding=5),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        conv2.conv2d(64, 192, 5, padding=2),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        conv3.conv2d(192, 384, 3, padding=1),
-        nn.ReLU(),
-        conv4.conv2d(384, 256, 3, padding=1),
-        nn.ReLU(),
-        conv5.conv2d(256, 256, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        dense.linear(256 * side**2, n_classes),
-    )
-
-
-@typechecked
 def initialise(network: Network, generator: torch.Generator, weight_var: float = 2.0) -> Network:
     """Draw new weights from ``generator``: uniform, mean 0, variance ``weight_var / fan_in``.
 
@@ -174,6 +127,12 @@ def initialise(network: Network, generator: torch.Generator, weight_var: float =
     that of tanh, and is the ``U(-sqrt(3/fan_in), sqrt(3/fan_in))`` of Gal & Ghahramani. Biases
     become 0. Then the layer's noise draws its start: ``layer.reset_noise(generator)``. Returns
     ``network``.
+
+    >>> from bdl_lessons.models import BinaryDropout
+    >>> network = initialise(mlp((3, 2), BinaryDropout(0.5)), torch.Generator().manual_seed(0))
+    >>> network[0].bias
+    Parameter containing:
+    tensor([0., 0.], requires_grad=True)
     """
     non_negative("weight_var", weight_var)
     for module in _weight_layers(network):
@@ -198,7 +157,8 @@ def _weight_layers(module: nn.Module) -> Iterator[nn.Linear | nn.Conv2d]:
             yield from _weight_layers(child)
 
 
-def _one_each(layers: Layers, n_layers: int) -> Sequence[LayerFactory]:
+def one_each(layers: Layers, n_layers: int) -> Sequence[LayerFactory]:
+    """The factories of a network with ``n_layers`` layers; errors as in :func:`mlp`."""
     factories = layers if isinstance(layers, list | tuple) else [layers] * n_layers
     for factory in factories:
         if not hasattr(factory, "linear"):

@@ -10,6 +10,7 @@ of the training set, never that of the minibatch. Everything is in nats.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from torch import Tensor
 
@@ -32,6 +33,10 @@ def elbo_loss(
     Raises:
         TypeError, ValueError: if shapes differ, ``n_train`` is not a positive integer, or a number
             ``kl_weight`` is negative or not finite.
+
+    >>> import torch
+    >>> elbo_loss(torch.tensor(1.0), kl=8.0, n_train=4, kl_weight=0.5)
+    tensor(2.)
     """
     if isinstance(kl, Tensor):
         validation.same_shape("kl", kl, "nll_mean", nll_mean)
@@ -55,6 +60,11 @@ def gaussian_nll(output: Tensor, y: Tensor, tau: float | Tensor) -> Tensor:
     Raises:
         TypeError, ValueError: if the shapes differ (``(B,)`` would broadcast to ``(B, B)``), a
             tensor ``tau`` has axes, or a number ``tau`` is not positive and finite.
+
+    >>> import torch
+    >>> output, y = torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0], [2.0]])
+    >>> gaussian_nll(output, y, tau=2 * math.pi).round(decimals=2)  # mean of pi * 4 and pi * 0
+    tensor(6.2800)
     """
     validation.same_shape("output", output, "y", y)
     if y.dim() < 2:
@@ -68,20 +78,35 @@ def gaussian_nll(output: Tensor, y: Tensor, tau: float | Tensor) -> Tensor:
     return squared.sum(-1).mean() / 2
 
 
-def kl_warmup(step: float, begin: float, end: float) -> float:
-    """KL weight at ``step``: 0 up to ``begin``, 1 from ``end`` on, a straight line between.
+def kl_warmup(n_steps: float, begin: float = 0.0, final: float = 1.0) -> Callable[[float], float]:
+    """A schedule of the KL's weight: 0 up to ``begin``, then a line that ends at ``final``.
 
-    ``step`` counts epochs or updates, in the units of ``begin`` and ``end``. With full weight from
-    the first step the KL removes weights before the likelihood has had an effect; the published
-    sparse variational dropout uses ``kl_warmup(epoch, begin=5, end=20)``. Lessons 08 and 10.
+    It takes the step, in the units of ``begin`` and ``n_steps``, for instance updates or epochs:
+    ``fit(model, x, y, nll, kl_weight=kl_warmup(1000), ...)``. With full weight from the first step
+    the KL removes weights before the likelihood has had an effect; the published sparse variational
+    dropout uses ``kl_warmup(15, begin=5)`` in epochs. Lessons 08 and 10.
+
+    Args:
+        n_steps: how long the weight grows; 0 is a jump.
+        begin: when it starts to grow.
+        final: the weight at the end. Below 1 the posterior is tempered.
 
     Raises:
-        ValueError: if ``begin > end``, one of them is not finite, or ``step`` is NaN.
+        TypeError, ValueError: if ``n_steps`` or ``final`` is negative or not finite, or ``begin``
+            is not finite.
+
+    >>> schedule = kl_warmup(4, begin=1)
+    >>> [schedule(step) for step in range(7)]
+    [0.0, 0.0, 0.25, 0.5, 0.75, 1.0, 1.0]
     """
-    if not -math.inf < begin <= end < math.inf or math.isnan(step):
-        raise ValueError(
-            f"kl_warmup needs finite begin <= end, got step={step}, begin={begin}, end={end}"
-        )
-    if step >= end:
-        return 1.0
-    return 0.0 if step <= begin else (step - begin) / (end - begin)
+    validation.non_negative("n_steps", n_steps)
+    validation.non_negative("final", final)
+    if not math.isfinite(validation.number("begin", begin)):
+        raise ValueError(f"begin must be finite, got {begin}")
+
+    def schedule(step: float) -> float:
+        if step >= begin + n_steps:
+            return float(final)
+        return 0.0 if step <= begin else final * (step - begin) / n_steps
+
+    return schedule

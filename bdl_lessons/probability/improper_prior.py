@@ -41,6 +41,10 @@ def truncated_evidence(z_score: float, log_w_min: Tensor | float) -> Tensor:
 
     Raises:
         ValueError: if ``|z_score|`` exceeds 30 (the series would overflow) or is NaN.
+
+    >>> nearer = truncated_evidence(0.0, torch.tensor([-50.0, -51.0]))  # grows by 2 L(0) = 2
+    >>> nearer.diff().round(decimals=6)
+    tensor([2.], dtype=torch.float64)
     """
     if not abs(z_score) <= _MAX_Z_SCORE:
         raise ValueError(
@@ -57,6 +61,9 @@ def mass_near_zero(z_score: float, log_w_min: Tensor | float, near: float = 0.1)
     """Posterior probability of ``|w| < near`` when the prior is truncated to ``|w| >= w_min``.
 
     Arguments, shape and errors as in :func:`truncated_evidence`; ``near > 0`` in standard errors.
+
+    >>> mass_near_zero(2.0, torch.tensor([0.0, -1e6])).round(decimals=3)
+    tensor([0., 1.], dtype=torch.float64)
     """
     total = truncated_evidence(z_score, log_w_min)
     outside = truncated_evidence(z_score, math.log(positive("near", near)))
@@ -70,6 +77,9 @@ def decades_to_half(z_score: float) -> float:
     solves a linear equation. It grows like ``exp(z_score**2 / 2) / z_score``: the posterior
     collapses for every weight, but for one that the data support only at a ``w_min`` far below
     what a float can hold.
+
+    >>> [round(decades_to_half(z_score)) for z_score in (1.0, 3.0, 5.0)]
+    [2, 20, 30563]
     """
     outside = truncated_evidence(z_score, math.log(0.1)).item()
     inside = truncated_evidence(z_score, _SMALL).item() - outside

@@ -37,6 +37,9 @@ def gaussian_kl(mean_q: Tensor, var_q: Number, mean_p: Number = 0.0, var_p: Numb
     Args:
         mean_q: any shape; it sets the number of weights. TypeError if it is not floating-point.
         var_q, mean_p, var_p: variances and means that broadcast to the shape of ``mean_q``.
+
+    >>> gaussian_kl(torch.tensor([1.0, 3.0]), 1.0, mean_p=1.0)
+    tensor(2.)
     """
     validation.floating_type("mean_q", mean_q)
     mean_p = validation.like(mean_q, "mean_p", mean_p)
@@ -50,15 +53,19 @@ def gaussian_kl_to_prior(mean: Tensor, log_sigma2: Tensor, prior_var: float = 1.
     r"""``KL(N(mean, exp(log_sigma2)) || N(0, prior_var))``, summed: for a layer. Lesson 06.
 
     The variance enters by its logarithm, which may be any real number, so that no constraint is
-    left to enforce.
+    left to enforce. Each term is summed by itself, which takes fewer passes over memory.
 
     Args:
         mean, log_sigma2: one shape; means and log variances of the weights.
         prior_var: the variance of the prior, > 0.
+
+    >>> gaussian_kl_to_prior(torch.tensor([3.0, 4.0]), torch.zeros(2)).round(decimals=3)
+    tensor(12.5000)
     """
     validation.same_shape("mean", mean, "log_sigma2", log_sigma2)
     d = log_sigma2 - math.log(prior_var)
-    return 0.5 * (d.expm1() - d + mean.square() / prior_var).sum()
+    of_means = torch.linalg.vector_norm(mean).square() / prior_var
+    return (d.expm1().sum() - d.sum() + of_means) / 2
 
 
 def gaussian_kl_full(mean_q: Tensor, cov_q: Tensor, mean_p: Tensor, cov_p: Tensor) -> Tensor:
@@ -71,6 +78,9 @@ def gaussian_kl_full(mean_q: Tensor, cov_q: Tensor, mean_p: Tensor, cov_p: Tenso
     Args:
         mean_q, mean_p: ``(K,)``.
         cov_q, cov_p: ``(K, K)``, symmetric and positive definite, else ValueError.
+
+    >>> gaussian_kl_full(torch.tensor([1.0, 3.0]), torch.eye(2), torch.ones(2), torch.eye(2))
+    tensor(2.)
     """
     K = mean_q.numel()
     validation.has_shape("mean_q", mean_q, K)
@@ -92,6 +102,9 @@ def lognormal_kl(
     Args:
         mu, log_sigma2: one shape.
         prior_mu, prior_log_sigma2: broadcast to it.
+
+    >>> lognormal_kl(torch.tensor([1.0, 3.0]), torch.zeros(2), prior_mu=1.0)
+    tensor(2.)
     """
     validation.same_shape("mu", validation.floating_type("mu", mu), "log_sigma2", log_sigma2)
     prior_var = validation.like(mu, "prior_log_sigma2", prior_log_sigma2).exp()
@@ -109,6 +122,9 @@ def lognormal_gamma_kl(mu: Tensor, log_sigma2: Tensor, shape: float, rate: float
     Args:
         mu, log_sigma2: one shape.
         shape, rate: of the prior, positive and finite, else ValueError.
+
+    >>> lognormal_gamma_kl(torch.zeros(1), torch.zeros(1), shape=1.0, rate=1.0).round(decimals=3)
+    tensor(0.2300)
     """
     validation.same_shape("mu", mu, "log_sigma2", log_sigma2)
     validation.positive("shape", shape)
@@ -130,6 +146,10 @@ def dropout_mixture(M: Tensor, p_drop: float) -> tuple[Tensor, Tensor]:
     Returns:
         probs ``(2,) = (1 - p_drop, p_drop)`` and means ``(K, 2, L)``: a column is either kept
         (mean ``M[:, k]``) or dropped (mean 0). ``mixture_kl`` takes them as they are.
+
+    >>> dropout_mixture(torch.tensor([[2.0], [3.0]]), p_drop=0.5)
+    (tensor([0.5000, 0.5000]), tensor([[[2., 3.],
+             [0., 0.]]]))
     """
     if M.dim() != 2:
         raise ValueError(f"M must be a matrix (L, K), got shape {tuple(M.shape)}")
@@ -156,6 +176,10 @@ def mixture_kl(probs: Tensor, means: Tensor, var: Number, prior_var: Number = 1.
         means: ``(..., C, L)``; leading axes are independent mixtures, summed over.
         var: component variances that broadcast to the shape of ``means``.
         prior_var: variance of the prior, one number.
+
+    >>> spikes = dropout_mixture(torch.tensor([[10.0], [10.0]]), p_drop=0.5)
+    >>> mixture_kl(*spikes, var=1.0).round(decimals=2)  # half of 10² + 10², over 2, less log 2
+    tensor(49.3100)
     """
     var, prior_var = _mixture_variances(probs, means, var, prior_var)
     ratio = var / prior_var
@@ -179,6 +203,12 @@ def mixture_kl_monte_carlo(
 
     Returns:
         (kl, standard error), both 0-dim, in nats.
+
+    >>> probs, means = dropout_mixture(torch.tensor([[10.0], [10.0]]), p_drop=0.5)
+    >>> g = torch.Generator().manual_seed(0)
+    >>> kl, error = mixture_kl_monte_carlo(probs, means[0], 1.0, n_samples=1000, generator=g)
+    >>> abs(kl - mixture_kl(probs, means, 1.0)) < 5 * error
+    tensor(True)
     """
     if means.dim() != 2:
         raise ValueError(f"means must be one mixture (C, L), got shape {tuple(means.shape)}")

@@ -26,6 +26,9 @@ def all_masks(n_units: int) -> Tensor:
 
     Raises:
         ValueError: if ``n_units`` is not between 1 and 20.
+
+    >>> all_masks(2).tolist()
+    [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
     """
     if not 1 <= n_units <= 20:
         raise ValueError(f"n_units must be between 1 and 20, got {n_units}: draw masks instead")
@@ -42,6 +45,9 @@ def mask_probs(masks: Tensor, p_drop: float) -> Tensor:
 
     Returns:
         ``(...)`` probabilities; over all masks of a layer they sum to one.
+
+    >>> mask_probs(torch.tensor([1.0, 0.0, 0.0]), p_drop=0.5)
+    tensor(0.1250)
     """
     p_drop = valid_p_drop(p_drop)
     kept = masks.sum(-1)

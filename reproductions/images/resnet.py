@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from bdl_lessons.models import LayerFactory, Network, Sampling, StochasticLayer, plain
+from bdl_lessons.models import LayerFactory, Network, Sampling, StochasticLayer, apply_batched
 
 
 class Residual(StochasticLayer):
@@ -99,7 +99,7 @@ def _run(branch: Network, x: Tensor, draws: Iterator[Tensor]) -> Tensor:
     """The branch on ``(S, B, C, H, W)``, its random layers under the next of the given draws."""
     for module in branch:
         if not isinstance(module, StochasticLayer):
-            x = plain(module, x)
+            x = apply_batched(module, x)
         else:
             x = module.forward_with(x, next(draws)) if module.is_random else module(x, "mean")
     return x

@@ -13,9 +13,10 @@ from torch.nn.functional import cross_entropy
 from bdl_lessons.core.devices import float64
 from bdl_lessons.evaluation import log_mean_probs, nll
 from bdl_lessons.inference import adam, fit, predict, sgd
-from bdl_lessons.models import Deterministic, Network, alexnet, initialise, lenet5_classic
+from bdl_lessons.models import Deterministic, Network, initialise
 from bdl_lessons.probability import kl_warmup
 from reproductions import methods
+from reproductions.images.architectures import alexnet, lenet5_classic
 from reproductions.images.resnet import resnet18
 from reproductions.images.stopping import Stopping, fit_until_no_better
 from reproductions.measure import mean_weights
@@ -113,6 +114,7 @@ class _Data:
 def _fitted(config: Config, data: _Data) -> Network:
     network = _start(config, data)
     per_epoch, warm_up = len(data.x) // config["batch_size"], config["warm_up_epochs"]
+    growing = kl_warmup(warm_up, final=config["kl_weight"])
     optimizer = adam(config["learning_rate"])
 
     def train_epochs(first: int, n_epochs: int, **how: Any) -> None:
@@ -122,9 +124,7 @@ def _fitted(config: Config, data: _Data) -> Network:
             n_steps=n_epochs * per_epoch,
             generator=data.generator,
             batch_size=config["batch_size"],
-            kl_weight=lambda step: (
-                config["kl_weight"] * kl_warmup(first + step / per_epoch, 0, warm_up)
-            ),
+            kl_weight=lambda step: growing(first + step / per_epoch),
             sampling="shared" if "shared" in METHODS[config["method"]].tags else "per_example",
             **how,
         )

@@ -113,6 +113,7 @@ def _fitted(
     ]
     noisy = networks[0][0].is_random
     members, generator = BatchedNetworks(networks), torch.Generator().manual_seed(0)
+    growing = kl_warmup(n_steps / 4)
     fit_batched(
         members,
         x,
@@ -122,7 +123,7 @@ def _fitted(
         generator=generator,
         optimizer=adam(3e-3),
         batch_size=100,
-        kl_weight=(lambda step: weight * kl_warmup(step, 0, n_steps / 4)) if noisy else weight,
+        kl_weight=(lambda step: weight * growing(step)) if noisy else weight,
     )
     return members, generator
 

@@ -33,7 +33,7 @@ def train(
         generator=generator,
         optimizer=adam(1e-2),
         batch_size=BATCH,
-        kl_weight=lambda step: kl_warmup(step, 0, n_steps / 4),
+        kl_weight=kl_warmup(n_steps / 4),
         schedule=lambda step: min(1, 2 - 2 * step / n_steps),
     )
     return net

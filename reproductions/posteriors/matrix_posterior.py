@@ -80,7 +80,7 @@ class MatrixLayer(StochasticLayer):
         return self.noise.sample_weights(self.mu, n_samples, generator)
 
     def kl(self) -> Tensor:
-        return self.prior_kl(self.noise, self.mu)
+        return self.noise.kl(self.mu)
 
     def _forward_mean(self, x: Tensor) -> Tensor:
         return self.activations(x, self.noise.mean(self.mu))
@@ -112,9 +112,6 @@ class MatrixFactory(LayerFactory):
     def _posterior(self, n_out: int, n_in: int, n_pixels: int, bias: bool) -> WeightPosterior:
         """For ``n_out`` outputs and ``n_in`` input units or channels with ``n_pixels`` each."""
         raise NotImplementedError
-
-    def _kl(self, noise: WeightPosterior, mu: Tensor) -> Tensor:
-        return noise.kl(mu)
 
 
 def noisy(mean: Tensor, var: Tensor, generator: torch.Generator) -> Tensor:

@@ -189,7 +189,7 @@ def divergences(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
         "log-uniform": loguniform_kl(log_sigma2),
         "kingma": kingma_kl(log_sigma2),
         "molchanov": probability.molchanov_kl(log_sigma2),
-        "rotated": probability.rotated_noise(mean, log_sigma2[0].exp(), vectors),
+        "rotated": probability.reflect(mean, vectors),
         "matrix": probability.orthogonal_matrix(vectors),
         "variance": probability.rotated_variance(log_sigma2[0].exp(), vectors),
     }

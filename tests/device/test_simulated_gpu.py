@@ -7,12 +7,11 @@ from bdl_lessons.core import device, random
 from bdl_lessons.models import AdditiveNoise, UnitNoiseLinear, WeightNoiseLinear
 from bdl_lessons.models.layers import (
     binary_dropout,
-    gaussian_dropout,
-    hierarchical_dropout,
     structured_dropout,
+    variational_dropout,
     weight_noise,
 )
-from bdl_lessons.probability import kl_fast
+from bdl_lessons.probability import log_uniform
 from tests.device.calculations import everything
 from tests.device.simulated_gpu import DeviceError, SimulatedGPU
 
@@ -35,7 +34,7 @@ def ones_on_the_cpu(shape, *_, **__):
     return torch.ones(shape)
 
 
-def table_on_the_cpu(function, device):
+def table_on_the_cpu(device):
     return torch.rand(4, 4000)
 
 
@@ -51,7 +50,7 @@ PLANTED = [  # where, what, the calculation that meets it, the generator
     (weight_noise, "standard_normal", noise_stays_behind, "BBB-LRT, linear, per_example", "cpu"),
     (weight_noise, "standard_normal", noise_from_the_cpu, "BBB-LRT, linear, shared", "cuda"),
     (
-        gaussian_dropout, "standard_normal", noise_asks_another_generator,
+        variational_dropout, "standard_normal", noise_asks_another_generator,
         "Gaussian A, linear, shared", "cuda",
     ),
     (
@@ -59,11 +58,11 @@ PLANTED = [  # where, what, the calculation that meets it, the generator
         "VSD, T = 2, conv2d, shared", "cpu",
     ),
     (
-        hierarchical_dropout, "standard_normal", noise_stays_behind,
+        structured_dropout, "standard_normal", noise_stays_behind,
         "hierarchical VSD, linear, shared", "cpu",
     ),
     (binary_dropout, "dropout_noise", ones_on_the_cpu, "MCD, fit and predict", "cuda"),
-    (kl_fast, "_table", table_on_the_cpu, "VD B, per weight, linear, mean", "cuda"),
+    (log_uniform, "_table", table_on_the_cpu, "VD B, per weight, linear, mean", "cuda"),
     (UnitNoiseLinear, "linear_map", weights_of_the_cpu, "VD, linear, mean", "cuda"),
     (WeightNoiseLinear, "linear_map", weights_of_the_cpu, "ARD, linear, mean", "cuda"),
     (AdditiveNoise, "var", numbers_of_numpy, "sparse VD, linear, per_example", "cuda"),

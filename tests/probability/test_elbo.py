@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import pytest
@@ -47,16 +48,13 @@ def test_a_sample_axis_is_averaged_in_the_log():
     torch.testing.assert_close(gaussian_nll(draws, y.expand(7, 6, 2), 1.3), each.mean())
 
 
-@pytest.mark.parametrize(
-    ("step", "weight"), [(0, 0), (5, 0), (6, 1 / 15), (12.5, 0.5), (20, 1), (1000, 1)]
-)
-def test_warm_up_is_a_clipped_line(step, weight):
-    assert kl_warmup(step, begin=5, end=20) == pytest.approx(weight)
-
-
-def test_a_warm_up_of_no_length_is_a_step():
-    assert kl_warmup(2, begin=3, end=3) == 0
-    assert kl_warmup(3, begin=3, end=3) == 1
+def test_warm_up_is_a_clipped_line():
+    published, tempered = kl_warmup(15, begin=5), kl_warmup(15, begin=5, final=0.2)
+    steps = (0, 5, 6, 12.5, 20, 1000)
+    weights = [0, 0, 1 / 15, 0.5, 1, 1]
+    assert [published(step) for step in steps] == pytest.approx(weights)
+    assert [tempered(step) for step in steps] == pytest.approx([0.2 * w for w in weights])
+    assert [kl_warmup(0, begin=3)(step) for step in (2, 3)] == [0, 1]
 
 
 def test_bad_input_names_the_argument():
@@ -72,9 +70,12 @@ def test_bad_input_names_the_argument():
     for shape in ((1,), (5,), (5, 1)):
         with pytest.raises(ValueError, match=r"tau must have shape \(\)"):
             gaussian_nll(y, y, torch.ones(shape))
-    for limits in ((2, 1), (-math.inf, 5), (0, math.inf), (math.nan, 1)):
-        with pytest.raises(ValueError, match="finite begin <= end"):
-            kl_warmup(1, *limits)
+    for name, value in itertools.product(("n_steps", "final", "begin"), (math.inf, math.nan, "1")):
+        with pytest.raises((TypeError, ValueError), match=name):
+            kl_warmup(**{"n_steps": 1, name: value})
+    for name in ("n_steps", "final"):
+        with pytest.raises(ValueError, match=name):
+            kl_warmup(**{"n_steps": 1, name: -1})
     for kl in (torch.ones(2), torch.ones(1)):
         with pytest.raises(ValueError, match="kl has shape"):
             elbo_loss(one, kl, 10)

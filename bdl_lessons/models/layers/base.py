@@ -1,25 +1,25 @@
-"""What the layers of all methods share, linear and convolutional.
+"""What the layers of all methods share, linear and convolutional. Lessons 05 to 12 build on it.
 
 A layer is put together from three parts, each written once:
 
-- :class:`StochasticLayer`: the three ways to sample, common to all methods;
+- :class:`StochasticLayer`: the three ways to sample;
 - :class:`Linear` or :class:`Conv2d`: what a given matrix of weights makes of the inputs;
-- a family, :mod:`unit_noise` or :mod:`weight_noise`: how noise enters between the two.
+- a family: how noise enters between the two. :class:`UnitNoise` is here, one random factor for each
+  input unit; :mod:`weight_noise` has the other, one random number for each weight.
 
-A method then adds the distribution of its noise and the KL to its prior, in a
-:class:`LayerFactory`. Lessons 05 to 12 build their networks from it.
+A method adds a noise, a module that is drawn from and that has a KL to the prior, and a
+:class:`LayerFactory` with its settings.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-
-from bdl_lessons.core.validation import one_of
 
 Sampling = Literal["per_example", "shared", "mean"]
 
@@ -27,20 +27,14 @@ Sampling = Literal["per_example", "shared", "mean"]
 class StochasticLayer(nn.Module):
     """A layer with a distribution over its weights: it draws from it and has a KL to the prior.
 
-    ``forward`` says what is drawn; ``train()`` and ``eval()`` do not matter:
-
-    - ``"per_example"``: its own draw of the weights for every example of the batch. Training.
-      (The scales of hierarchical dropout are drawn once for all of them.)
-    - ``"shared"``: one draw shared by all examples. A sample of the function.
-    - ``"mean"``: no draw, the mean weights. Weight scaling.
-
     Inputs are ``(B, K)``, or ``(S, B, K)`` with a sample axis; ``"shared"`` then makes one draw
-    for each of the ``S`` (for a convolution put ``C, H, W`` in place of ``K``).
+    for each of the ``S`` (for a convolution put ``C, H, W`` in place of ``K``). ``train()`` and
+    ``eval()`` do not matter.
 
-    Raises:
-        ValueError: if x has another number of units or channels, or under ``"shared"`` another
-            number of axes, or if ``sampling`` is unknown.
-        TypeError: if something is drawn without a generator.
+    >>> from bdl_lessons.models import BinaryDropout
+    >>> layer, g = BinaryDropout(0.5).linear(3, 2), torch.Generator().manual_seed(0)
+    >>> layer(torch.ones(5, 3), "per_example", g).shape, layer.kl().shape
+    (torch.Size([5, 2]), torch.Size([]))
     """
 
     unit_dims: int
@@ -60,26 +54,37 @@ class StochasticLayer(nn.Module):
         return self.log_alpha.exp()
 
     def forward(
-        self, x: Tensor, sampling: Sampling, generator: torch.Generator | None = None
+        self, x: Tensor, sampling: Sampling | None = None, generator: torch.Generator | None = None
     ) -> Tensor:
+        """The layer's outputs, ``(..., B, L)`` or ``(..., B, L, H', W')``, under drawn weights.
+
+        Args:
+            x: ``(B, K)`` or ``(B, C, H, W)``, or with a sample axis before these.
+            sampling: which weights. ``"per_example"``: every example of the batch has its own draw,
+                as in training. (Hierarchical dropout draws its scales once for all of them.)
+                ``"shared"``: all examples have one draw, a sample of the function. ``"mean"``:
+                nothing is drawn, the mean weights act, which is weight scaling.
+            generator: where draws come from; ``"mean"`` needs none.
+
+        Raises:
+            ValueError: if x has another number of units or channels, or under ``"shared"`` another
+                number of axes, or if ``sampling`` is unknown.
+            TypeError: if ``sampling`` is missing, or the generator that it needs.
+        """
         check_sampling(sampling, generator)
         self._check_units(x)
         if sampling == "mean" or not self.is_random:
             return self._forward_mean(x)
         if sampling == "per_example":
             return self._forward_per_example(x, generator)
-        return self.forward_shared(x, generator)
-
-    def forward_shared(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        """``"shared"`` by draws of the weights: one for each index of the sample axis."""
         if x.dim() not in (self.unit_dims + 1, self.unit_dims + 2):
             raise ValueError(
                 f"x must have {self.unit_dims + 1} axes, or {self.unit_dims + 2} with a sample "
                 f"axis, got shape {tuple(x.shape)}: flatten the leading axes"
             )
         if x.dim() == self.unit_dims + 1:
-            return self.forward_with(x[None], self.sample_weights(1, generator))[0]
-        return self.forward_with(x, self.sample_weights(len(x), generator))
+            return self._forward_with(x[None], self.sample_weights(1, generator))[0]
+        return self._forward_with(x, self.sample_weights(len(x), generator))
 
     def sample_weights(self, n_samples: int, generator: torch.Generator) -> Tensor:
         """``n_samples`` draws of the layer's noise, first axis S, for :meth:`forward_with`.
@@ -124,12 +129,29 @@ class StochasticLayer(nn.Module):
 
     def _check_units(self, x: Tensor) -> None:
         n_units, axis = self.weight.shape[1], -self.unit_dims
-        found = x.shape[axis] if x.dim() >= self.unit_dims else "none"
-        if found != n_units:
+        given = x.shape[axis] if x.dim() >= self.unit_dims else "none"
+        if given != n_units:
             raise ValueError(
                 f"x must have {n_units} input {'channels' if self.unit_dims == 3 else 'units'} "
-                f"on axis {axis}, got {found} in shape {tuple(x.shape)}"
+                f"on axis {axis}, got {given} in shape {tuple(x.shape)}"
             )
+
+
+def check_sampling(sampling: str | None, generator: torch.Generator | None) -> None:
+    """Raise unless ``sampling`` is known and, where something is drawn, a generator is given."""
+    if sampling is None:
+        raise TypeError(
+            'sampling is missing: write model(x, "per_example", generator) to draw the weights '
+            'for every example, model(x, "shared", generator) to draw them once for the batch, or '
+            'model(x, "mean") for the mean weights'
+        )
+    if sampling not in get_args(Sampling):
+        raise ValueError(f"sampling must be one of {get_args(Sampling)}, got {sampling!r}")
+    if sampling != "mean" and not isinstance(generator, torch.Generator):
+        raise TypeError(
+            f"sampling={sampling!r} draws random numbers: give generator=torch.Generator(), "
+            f"got {type(generator).__name__}"
+        )
 
 
 class Linear(nn.Linear):
@@ -137,21 +159,15 @@ class Linear(nn.Linear):
 
     Args:
         noise: the distribution of the weights around those that ``nn.Linear`` stores.
-        prior_kl: the KL to the prior, a function of the noise and the stored weights.
     """
 
     unit_dims = 1
 
     def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        noise: nn.Module,
-        prior_kl: Callable[..., Tensor],
-        bias: bool = True,
+        self, in_features: int, out_features: int, noise: nn.Module, bias: bool = True
     ) -> None:
         super().__init__(in_features, out_features, bias)
-        self.noise, self.prior_kl = noise, prior_kl
+        self.noise = noise
 
     def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """``x W' + b`` with ``W`` ``(L, K)``, or ``(S, L, K)`` for an x of ``(S, B, K)``."""
@@ -175,34 +191,49 @@ class Conv2d(nn.Conv2d):
         out_channels: int,
         kernel_size: int,
         noise: nn.Module,
-        prior_kl: Callable[..., Tensor],
         bias: bool = True,
         stride: int = 1,
         padding: int = 0,
     ) -> None:
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, bias=bias)
-        self.noise, self.prior_kl = noise, prior_kl
+        self.noise = noise
 
     def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """``weight`` is ``(L, C, k, k)``, or ``(S, L, C, k, k)`` for an x of ``(S, B, ...)``."""
         if weight.dim() == 5:
             bias_dim = None if bias is None or bias.dim() == 1 else 0
             return torch.vmap(self.linear_map, (0, 0, bias_dim))(x, weight, bias)
-        return plain(lambda images: self._conv_forward(images, weight, bias), x)
+        return apply_batched(lambda images: self._conv_forward(images, weight, bias), x)
+
+
+def apply_batched(module: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """A module without random weights on ``x``; images may have sample axes before their batch.
+
+    >>> apply_batched(nn.MaxPool2d(2), torch.ones(7, 5, 3, 8, 8)).shape
+    torch.Size([7, 5, 3, 4, 4])
+    """
+    if x.dim() <= 4:
+        return module(x)
+    return module(x.flatten(0, -4)).unflatten(0, x.shape[:-3])
 
 
 class LayerFactory:
     """Makes the linear and convolutional layers of one method, e.g. ``BinaryDropout(0.5)``.
 
-    A method names its pair of ``layers``, linear and convolutional, and says in :meth:`_noise` and
-    :meth:`_kl` which noise they have and what its KL to the prior is.
+    A method names its pair of ``layers``, linear and convolutional, and says in :meth:`_noise` of
+    which noise they are.
+
+    >>> from bdl_lessons.models import BinaryDropout
+    >>> BinaryDropout(0.5).conv2d(3, 8, kernel_size=5).weight.shape
+    torch.Size([8, 3, 5, 5])
     """
 
     layers: tuple[type[StochasticLayer], type[StochasticLayer]]
 
     def linear(self, in_features: int, out_features: int, bias: bool = True) -> StochasticLayer:
+        """A layer from ``in_features`` to ``out_features`` units."""
         noise = self._noise((out_features, in_features), bias)
-        return self.layers[0](in_features, out_features, noise, self._kl, bias)
+        return self.layers[0](in_features, out_features, noise, bias)
 
     def conv2d(
         self,
@@ -213,31 +244,186 @@ class LayerFactory:
         stride: int = 1,
         padding: int = 0,
     ) -> StochasticLayer:
+        """A convolution with square filters of ``kernel_size``."""
         noise = self._noise((out_channels, in_channels, kernel_size, kernel_size), bias)
         sizes = (in_channels, out_channels, kernel_size)
-        return self.layers[1](*sizes, noise, self._kl, bias, stride, padding)
+        return self.layers[1](*sizes, noise, bias, stride, padding)
 
     def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> nn.Module:
         """The noise of a new layer with weights ``(L, K)`` or ``(L, C, k, k)``."""
         raise NotImplementedError
 
-    def _kl(self, noise: nn.Module, *weights: Tensor | None) -> Tensor:
-        """A positive sum in nats, 0-dim; the family says which weights it is given."""
+
+class UnitNoise(nn.Module):
+    """The distribution of ``xi``: one factor for each input unit of a layer, with mean one.
+
+    ``W = diag(xi) Theta``: multiplying row i of the weights by ``xi_i`` is the same as multiplying
+    input i by it, so a draw takes K numbers instead of K * L. Methods of this family (binary,
+    concrete and Gaussian dropout, variational dropout A, structured dropout) say how ``xi`` is
+    drawn and what its KL is. Lessons 01, 04, 05, 07, 10 and 11.
+    """
+
+    @property
+    def is_random(self) -> bool:
+        """False if ``xi = 1`` with certainty."""
+        return True
+
+    def sample(self, shape: torch.Size, generator: torch.Generator, like: Tensor) -> Tensor:
+        """Draw ``xi`` of shape ``(..., K)``, independent over all axes but the last.
+
+        The result has the device and dtype of ``like``.
+        """
         raise NotImplementedError
 
+    def kl(self, theta: Tensor, bias: Tensor | None) -> Tensor:
+        """KL to the prior, a sum in nats, 0-dim.
 
-def plain(module: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """A module without random weights on ``x``; images may have sample axes before their batch."""
-    if x.dim() <= 4:
-        return module(x)
-    return module(x.flatten(0, -4)).unflatten(0, x.shape[:-3])
+        Args:
+            theta: ``(K, Q)``; row i has the Q weights that ``xi_i`` multiplies.
+            bias: ``(L,)``, without noise.
+        """
+        raise NotImplementedError
 
-
-def check_sampling(sampling: str, generator: torch.Generator | None) -> None:
-    """Raise unless ``sampling`` is known and, where something is drawn, a generator is given."""
-    one_of("sampling", sampling, Sampling)
-    if sampling != "mean" and not isinstance(generator, torch.Generator):
+    def cov(self) -> Tensor:
+        """``Cov[xi]``, ``(K, K)``; TypeError if the factors are independent."""
         raise TypeError(
-            f"sampling={sampling!r} draws random numbers: give generator=torch.Generator(), "
-            f"got {type(generator).__name__}"
+            "noise_cov needs structured dropout: independent factors have a diagonal covariance, "
+            "with alpha or p_drop / keep on it"
         )
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Draw the start of those parameters that start at random, if there are any."""
+
+
+class UnitNoiseLayer(StochasticLayer):
+    """``y = (x ∘ xi) Theta + b``. The bias has no noise.
+
+    ``weight`` is stored as PyTorch stores it, ``(L, K)``, so ``Theta = weight.T``.
+    """
+
+    noise: UnitNoise
+
+    @property
+    def is_random(self) -> bool:
+        return self.noise.is_random
+
+    @property
+    def log_alpha(self) -> Tensor:
+        """Log variance of the noise: 0-dim or ``(K,)``.
+
+        It is that of the factors themselves if they are independent; in structured dropout it is
+        that before the reflections, in hierarchical dropout that without the scales.
+        """
+        return self.noise.log_alpha
+
+    def noise_cov(self) -> Tensor:
+        """``Cov[xi]``, ``(K, K)``, of structured dropout, also with hierarchical scales.
+
+        Raises:
+            TypeError: for noise whose factors are independent: theirs is diagonal.
+        """
+        return self.noise.cov()
+
+    def sample_weights(self, n_samples: int, generator: torch.Generator) -> Tensor:
+        """Draws of ``xi`` alone: ``(S, 1, K)`` or ``(S, 1, C, 1, 1)``."""
+        return self._xi((n_samples, 1), generator)
+
+    def kl(self) -> Tensor:
+        return self.noise.kl(self.weight.transpose(0, 1).flatten(1), self.bias)
+
+    def _forward_mean(self, x: Tensor) -> Tensor:
+        return self.linear_map(x, self.weight, self.bias)
+
+    def _forward_per_example(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        return self._forward_with(x, self._xi(x.shape[: -self.unit_dims], generator))
+
+    def _forward_with(self, x: Tensor, draw: Tensor) -> Tensor:
+        return self.linear_map(x * draw, self.weight, self.bias)
+
+    def _xi(self, leading: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        shape = torch.Size([*leading, self.weight.shape[1]])
+        xi = self.noise.sample(shape, generator, self.weight)
+        return xi.view(*shape, *[1] * (self.unit_dims - 1))
+
+
+class UnitNoiseLinear(UnitNoiseLayer, Linear):
+    """A linear layer with unit noise: ``x`` is ``(..., B, K)`` and ``y`` ``(..., B, L)``.
+
+    >>> from bdl_lessons.models import BinaryDropout
+    >>> type(BinaryDropout(0.5).linear(3, 2)).__name__
+    'UnitNoiseLinear'
+    """
+
+
+class UnitNoiseConv2d(UnitNoiseLayer, Conv2d):
+    """A convolution with one ``xi`` for each input *channel*, the same at all pixels.
+
+    ``x`` is ``(..., B, C, H, W)``. Sharing ``xi`` over the pixels is what makes the noise a
+    distribution over the weights: the filter that slides over the image is ``xi_c Theta_c``
+    everywhere. Noise that differs between pixels, as in ``nn.Dropout`` on a feature map, is no
+    distribution over one filter.
+    """
+
+
+class UnitNoiseFactory(LayerFactory):
+    """Layers with unit noise. A method adds its ``_noise``."""
+
+    layers = (UnitNoiseLinear, UnitNoiseConv2d)
+
+
+class GaussianNoise(nn.Module):
+    """Noise with a ``log_alpha``: a constant or a parameter, kept between two bounds.
+
+    The stored ``raw_log_alpha`` may leave the bounds: see :func:`clamp_with_grad`.
+
+    Args:
+        shape: of ``log_alpha``: ``()``, or one number for each unit or weight.
+        init: where it starts.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        init: float,
+        min_log_alpha: float = -math.inf,
+        max_log_alpha: float = math.inf,
+    ) -> None:
+        super().__init__()
+        self.raw_log_alpha = nn.Parameter(torch.full(shape, float(init)))
+        self.min_log_alpha, self.max_log_alpha = min_log_alpha, max_log_alpha
+
+    @property
+    def log_alpha(self) -> Tensor:
+        return clamp_with_grad(self.raw_log_alpha, self.min_log_alpha, self.max_log_alpha)
+
+    def extra_repr(self) -> str:
+        return f"{tuple(self.raw_log_alpha.shape)}, learned={self.raw_log_alpha.requires_grad}"
+
+
+def clamp_with_grad(x: Tensor, low: float, high: float) -> Tensor:
+    """``x.clamp(low, high)`` whose gradient passes wherever a step would lead back inside.
+
+    A plain clamp has gradient 0 outside, and a parameter would stay there for good.
+    """
+    return _ClampWithGrad.apply(x, low, high)
+
+
+class _ClampWithGrad(torch.autograd.Function):
+    @staticmethod
+    def forward(x: Tensor, low: float, high: float) -> Tensor:
+        return x.clamp(low, high)
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple[Tensor, float, float], output: Tensor) -> None:
+        x, *ctx.bounds = inputs
+        ctx.save_for_backward(x)
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, None, None]:
+        (x,) = ctx.saved_tensors
+        leads_out = grad * (x - x.clamp(*ctx.bounds)) < 0
+        return grad.masked_fill(leads_out, 0), None, None
+
+    @staticmethod
+    def vmap(info, in_dims: tuple, x: Tensor, low: float, high: float) -> tuple[Tensor, int]:
+        return clamp_with_grad(x, low, high), in_dims[0]  # a generated rule takes ten times as long

@@ -5,18 +5,19 @@ Lesson 06.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from bdl_lessons.core.validation import positive, typechecked
-from bdl_lessons.models.layers.weight_noise import AdditiveNoise, AdditiveNoiseFactory
+from bdl_lessons.models.layers.weight_noise import AdditiveNoise, WeightNoiseFactory
 from bdl_lessons.probability import gaussian_kl_to_prior
 
 
 @typechecked
 @dataclass(frozen=True)
-class BayesByBackprop(AdditiveNoiseFactory):
+class BayesByBackprop(WeightNoiseFactory):
     """Layer factory: ``q(w) = N(mu, sigma**2)`` with the prior ``N(0, prior_var)`` (lesson 06).
 
     Args:
@@ -26,14 +27,31 @@ class BayesByBackprop(AdditiveNoiseFactory):
 
     Raises:
         ValueError: if ``prior_var`` is not finite and > 0 or ``init_log_sigma2`` is not finite.
+
+    >>> layer = BayesByBackprop(prior_var=1.0, init_log_sigma2=0.0).linear(3, 2, bias=False)
+    >>> _ = layer.weight.data.fill_(1.0)
+    >>> round(layer.kl().item(), 4)  # six weights, N(1, 1) from N(0, 1)
+    3.0
     """
 
     prior_var: float = 1.0
     init_log_sigma2: float = -6.0
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         positive("prior_var", self.prior_var)
+        if not math.isfinite(self.init_log_sigma2):
+            raise ValueError(f"init_log_sigma2 must be finite, got {self.init_log_sigma2}")
 
-    def _kl(self, noise: AdditiveNoise, mu: Tensor) -> Tensor:
-        return gaussian_kl_to_prior(mu, noise.log_sigma2, self.prior_var)
+    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> GaussianPosterior:
+        return GaussianPosterior(weight_shape, self.init_log_sigma2, self.prior_var)
+
+
+class GaussianPosterior(AdditiveNoise):
+    """``w ~ N(mu, sigma2)`` with its KL to ``N(0, prior_var)``."""
+
+    def __init__(self, shape: tuple[int, ...], init_log_sigma2: float, prior_var: float) -> None:
+        super().__init__(shape, init_log_sigma2)
+        self.prior_var = prior_var
+
+    def kl(self, mu: Tensor) -> Tensor:
+        return gaussian_kl_to_prior(mu, self.log_sigma2, self.prior_var)

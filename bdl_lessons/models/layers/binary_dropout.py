@@ -13,15 +13,20 @@ from torch import Tensor
 from bdl_lessons.core.autograd import inside_vmap
 from bdl_lessons.core.random import dropout_noise
 from bdl_lessons.core.validation import positive, typechecked, valid_p_drop
-from bdl_lessons.models.layers.unit_noise import UnitNoise, UnitNoiseFactory
+from bdl_lessons.models.layers.base import UnitNoise, UnitNoiseFactory
 
 
 class BernoulliNoise(UnitNoise):
-    """``xi = z / keep`` with ``z ~ Bernoulli(keep)``: inverted dropout (lesson 01)."""
+    """``xi = z / keep`` with ``z ~ Bernoulli(keep)``: inverted dropout (lesson 01).
 
-    def __init__(self, p_drop: float) -> None:
+    >>> noise, g = BernoulliNoise(p_drop=0.5), torch.Generator().manual_seed(0)
+    >>> noise.sample(torch.Size([100]), g, like=torch.ones(())).unique()
+    tensor([0., 2.])
+    """
+
+    def __init__(self, p_drop: float, length_scale: float = 1.0) -> None:
         super().__init__()
-        self.p_drop = valid_p_drop(p_drop)
+        self.p_drop, self.length_scale = valid_p_drop(p_drop), length_scale
         self.register_buffer("keep", torch.tensor(1 - self.p_drop), persistent=False)
 
     @property
@@ -35,6 +40,18 @@ class BernoulliNoise(UnitNoise):
         return dropout_noise(
             shape, self.p_drop, generator=generator, device=like.device, dtype=like.dtype
         )
+
+    def kl(self, theta: Tensor, bias: Tensor | None) -> Tensor:
+        """The part of KL(q || N(0, length_scale**-2 I)) that depends on the parameters, in nats.
+
+        Gal & Ghahramani's mixture q puts mass ``keep`` on row ``m_i`` of M and the rest on 0, which
+        gives ``sum_i keep * l**2/2 * ||m_i||**2 + l**2/2 * ||b||**2`` up to a constant that is
+        infinite in the limit of point masses. With inverted dropout the stored weights are
+        ``theta = keep * M``, so the first sum is ``l**2 / (2 keep) * ||theta||**2``.
+        """
+        keep = self.keep if inside_vmap() else 1 - self.p_drop
+        kl = self.length_scale**2 / (2 * keep) * theta.square().sum()
+        return kl if bias is None else kl + self.length_scale**2 / 2 * bias.square().sum()
 
     def extra_repr(self) -> str:
         return f"p_drop={self.p_drop:g}"
@@ -51,6 +68,10 @@ class BinaryDropout(UnitNoiseFactory):
 
     Raises:
         TypeError, ValueError: if ``p_drop`` is not in [0, 1) or ``length_scale`` not positive.
+
+    >>> layer = BinaryDropout(p_drop=0.5).linear(3, 2)
+    >>> layer(torch.ones(4, 3), "per_example", torch.Generator()).shape
+    torch.Size([4, 2])
     """
 
     p_drop: float
@@ -61,19 +82,7 @@ class BinaryDropout(UnitNoiseFactory):
         positive("length_scale", self.length_scale)
 
     def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> BernoulliNoise:
-        return BernoulliNoise(self.p_drop)
-
-    def _kl(self, noise: BernoulliNoise, theta: Tensor, bias: Tensor | None) -> Tensor:
-        """The part of KL(q || N(0, length_scale**-2 I)) that depends on the parameters, in nats.
-
-        Gal & Ghahramani's mixture q puts mass ``keep`` on row ``m_i`` of M and the rest on 0, which
-        gives ``sum_i keep * l**2/2 * ||m_i||**2 + l**2/2 * ||b||**2`` up to a constant that is
-        infinite in the limit of point masses. With inverted dropout the stored weights are
-        ``theta = keep * M``, so the first sum is ``l**2 / (2 keep) * ||theta||**2``.
-        """
-        keep = noise.keep if inside_vmap() else 1 - noise.p_drop
-        kl = self.length_scale**2 / (2 * keep) * theta.square().sum()
-        return kl if bias is None else kl + self.length_scale**2 / 2 * bias.square().sum()
+        return BernoulliNoise(self.p_drop, self.length_scale)
 
 
 @typechecked
@@ -82,6 +91,9 @@ class Deterministic(BinaryDropout):
     """Layer factory: no noise, under the same Gaussian prior ``N(0, length_scale**-2 I)``.
 
     Its "KL" is the L2 penalty of that prior, so training with it is maximum a posteriori (MAP).
+
+    >>> Deterministic().linear(3, 2).is_random
+    False
     """
 
     p_drop: float = field(default=0.0, init=False)

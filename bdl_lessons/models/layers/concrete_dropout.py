@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from bdl_lessons.core.validation import positive, typechecked
-from bdl_lessons.models.layers.gaussian_dropout import matched_log_alpha
-from bdl_lessons.models.layers.unit_noise import UnitNoise, UnitNoiseFactory
+from bdl_lessons.models.layers.base import UnitNoise, UnitNoiseFactory
+from bdl_lessons.models.layers.variational_dropout import matched_log_alpha
 
 
 class ConcreteNoise(UnitNoise):
@@ -31,15 +31,28 @@ class ConcreteNoise(UnitNoise):
     mean is 1 and its variance alpha; at t = 0.1 they are so within 1 % and 10 %.
     """
 
-    def __init__(self, init_p_drop: float, temperature: float) -> None:
+    def __init__(self, settings: ConcreteDropout) -> None:
         super().__init__()
-        self.log_alpha = nn.Parameter(torch.tensor(matched_log_alpha(init_p_drop)))
-        self.temperature = temperature
+        self.log_alpha = nn.Parameter(torch.tensor(matched_log_alpha(settings.init_p_drop)))
+        self.settings = settings
 
     def sample(self, shape: torch.Size, generator: torch.Generator, like: Tensor) -> Tensor:
         u = torch.rand(shape, generator=generator, device=generator.device, dtype=like.dtype)
-        dropped = torch.sigmoid((self.log_alpha + u.to(like.device).logit()) / self.temperature)
-        return (1 - dropped) / torch.sigmoid(-self.log_alpha)
+        logit = (self.log_alpha + u.to(like.device).logit()) / self.settings.temperature
+        return (1 - torch.sigmoid(logit)) / torch.sigmoid(-self.log_alpha)
+
+    def kl(self, theta: Tensor, bias: Tensor | None) -> Tensor:
+        """The KL of lesson 04 with what depends on p_drop (the paper's equation (3)), in nats.
+
+        ``l**2 / (2 keep) * ||theta||**2 + K (log 2 - H(p_drop))``, H the entropy of a mask entry:
+        the stored weights are ``theta = keep * M``. The constant ``K log 2`` makes the second term
+        ``K KL(Bernoulli(p_drop) || Bernoulli(1/2))``, which is never negative.
+        """
+        log_p, log_keep = logsigmoid(self.log_alpha), logsigmoid(-self.log_alpha)
+        to_fair_coin = math.log(2) + log_p.exp() * log_p + log_keep.exp() * log_keep
+        half = self.settings.length_scale**2 / 2
+        kl = half * theta.square().sum() / log_keep.exp() + len(theta) * to_fair_coin
+        return kl if bias is None else kl + half * bias.square().sum()
 
 
 @typechecked
@@ -55,6 +68,9 @@ class ConcreteDropout(UnitNoiseFactory):
     Raises:
         TypeError, ValueError: if ``init_p_drop`` is not in (0, 1), or ``length_scale`` or
             ``temperature`` not positive.
+
+    >>> round(ConcreteDropout(init_p_drop=0.2).linear(3, 2).alpha.item(), 4)  # p_drop / keep
+    0.25
     """
 
     init_p_drop: float = 0.1
@@ -67,17 +83,4 @@ class ConcreteDropout(UnitNoiseFactory):
         positive("temperature", self.temperature)
 
     def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> ConcreteNoise:
-        return ConcreteNoise(self.init_p_drop, self.temperature)
-
-    def _kl(self, noise: ConcreteNoise, theta: Tensor, bias: Tensor | None) -> Tensor:
-        """The KL of lesson 04 with what depends on p_drop (the paper's equation (3)), in nats.
-
-        ``l**2 / (2 keep) * ||theta||**2 + K (log 2 - H(p_drop))``, H the entropy of a mask entry:
-        the stored weights are ``theta = keep * M``. The constant ``K log 2`` makes the second term
-        ``K KL(Bernoulli(p_drop) || Bernoulli(1/2))``, which is never negative.
-        """
-        log_p, log_keep = logsigmoid(noise.log_alpha), logsigmoid(-noise.log_alpha)
-        to_fair_coin = math.log(2) + log_p.exp() * log_p + log_keep.exp() * log_keep
-        half = self.length_scale**2 / 2
-        kl = half * theta.square().sum() / log_keep.exp() + len(theta) * to_fair_coin
-        return kl if bias is None else kl + half * bias.square().sum()
+        return ConcreteNoise(self)

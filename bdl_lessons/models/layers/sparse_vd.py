@@ -19,13 +19,12 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import logsigmoid
 
 from bdl_lessons.core.validation import typechecked
-from bdl_lessons.models.layers.sparse_vd_fast import ard_kl_sum, molchanov_kl_sum
 from bdl_lessons.models.layers.weight_noise import (
     AdditiveNoise,
-    AdditiveNoiseFactory,
+    WeightNoiseFactory,
     log_relative_variance,
 )
 from bdl_lessons.probability import molchanov_kl
@@ -35,34 +34,18 @@ def ard_kl(log_alpha: Tensor) -> Tensor:
     r"""Divergence of each weight under the best Gaussian prior of its own, in nats.
 
     ``min over lambda2 of KL(N(mu, sigma2) || N(0, lambda2))`` is reached at
-    ``lambda2 = mu**2 + sigma2`` and is :math:`\tfrac12\log(1 + 1/\alpha) = \tfrac12
-    \mathrm{softplus}(-\log\alpha)`, without any constant (Kharitonov, Molchanov and Vetrov 2018).
+    ``lambda2 = mu**2 + sigma2`` and is :math:`\tfrac12\log(1 + 1/\alpha)
+    = -\tfrac12 \log\mathrm{sigmoid}(\log\alpha)`, without any constant (Kharitonov, Molchanov and
+    Vetrov 2018).
+
+    >>> ard_kl(torch.tensor([-4.0, 0.0, 4.0])).round(decimals=3)
+    tensor([2.0090, 0.3470, 0.0090])
     """
-    return softplus(-log_alpha) / 2
-
-
-ONE_PASS = {ard_kl: ard_kl_sum, molchanov_kl: molchanov_kl_sum}
-"""Sums over the weights that are computed together with their gradients."""
-
-
-class ThresholdedNoise(AdditiveNoise):
-    """Weights with ``log_alpha >= threshold`` count as having mean 0: no data reach their ``mu``.
-
-    Only the KL moves such a ``mu`` on, towards 0. The weight comes back if its variance falls.
-    """
-
-    def __init__(self, shape: tuple[int, ...], init_log_sigma2: float, threshold: float) -> None:
-        super().__init__(shape, init_log_sigma2)
-        self.threshold = threshold
-
-    def mean(self, mu: Tensor) -> Tensor:
-        with torch.no_grad():
-            above = log_relative_variance(mu, self.log_sigma2) >= self.threshold
-        return mu.masked_fill(above, 0.0)
+    return -logsigmoid(log_alpha) / 2
 
 
 @dataclass(frozen=True)
-class _SparseFactory(AdditiveNoiseFactory):
+class _SparseFactory(WeightNoiseFactory):
     """Layer factory: the noise of the weights and the sum of a divergence in ``log_alpha``.
 
     Args:
@@ -72,7 +55,8 @@ class _SparseFactory(AdditiveNoiseFactory):
             its gradient is 0. ``None``: no bounds, none are needed for stability. The variance that
             is sampled is ``exp(log_sigma2)`` either way.
         threshold: train with the means of weights at or above this ``log_alpha`` taken as 0, as the
-            authors' code does at 3: :class:`ThresholdedNoise`. The KL is that of all weights, so
+            authors' code does at 3. No data reach such a ``mu``; only the KL moves it on, towards
+            0, and the weight comes back if its variance falls. The KL is that of all weights, so
             the loss is no bound any more. ``None``: every mean counts until pruning.
 
     Raises:
@@ -85,28 +69,16 @@ class _SparseFactory(AdditiveNoiseFactory):
     threshold: float | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.log_alpha_clamp is not None and not (
-            self.log_alpha_clamp[0] < self.log_alpha_clamp[1]
-        ):
-            raise ValueError(
-                f"log_alpha_clamp must be None or (low, high), got {self.log_alpha_clamp}"
-            )
+        if not math.isfinite(self.init_log_sigma2):
+            raise ValueError(f"init_log_sigma2 must be finite, got {self.init_log_sigma2}")
+        clamp = self.log_alpha_clamp
+        if clamp is not None and not clamp[0] < clamp[1]:
+            raise ValueError(f"log_alpha_clamp must be None or (low, high), got {clamp}")
         if self.threshold is not None and math.isnan(self.threshold):
             raise ValueError("threshold must be a number or None, got nan")
 
-    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> AdditiveNoise:
-        if self.threshold is None:
-            return AdditiveNoise(weight_shape, self.init_log_sigma2)
-        return ThresholdedNoise(weight_shape, self.init_log_sigma2, self.threshold)
-
-    def _kl(self, noise: AdditiveNoise, mu: Tensor) -> Tensor:
-        if self.log_alpha_clamp is None and self.weight_kl in ONE_PASS:  # the same, faster
-            return ONE_PASS[self.weight_kl](mu, noise.log_sigma2)
-        log_alpha = log_relative_variance(mu, noise.log_sigma2)
-        if self.log_alpha_clamp is not None:
-            log_alpha = log_alpha.clamp(*self.log_alpha_clamp)
-        return self.weight_kl(log_alpha).sum()
+    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> SparseNoise:
+        return SparseNoise(weight_shape, self)
 
 
 @typechecked
@@ -119,6 +91,11 @@ class SparseVD(_SparseFactory):
     Args:
         weight_kl: the divergence of each weight as a function of ``log_alpha``: the published
             sigmoid, or :func:`~bdl_lessons.probability.loguniform_kl`, exact and slower.
+
+    >>> layer = SparseVD(init_log_sigma2=0.0).linear(3, 2, bias=False)
+    >>> _ = layer.weight.data.fill_(1.0)  # alpha = 1
+    >>> round(layer.kl().item() / 6, 3), round(molchanov_kl(torch.zeros(())).item(), 3)
+    (0.431, 0.431)
     """
 
     weight_kl: Callable[[Tensor], Tensor] = molchanov_kl
@@ -131,6 +108,32 @@ class ARD(_SparseFactory):
 
     The prior is ``N(0, lambda2)``, each weight has its own ``lambda2`` at its optimum:
     :func:`ard_kl`.
+
+    >>> layer = ARD(init_log_sigma2=0.0, threshold=3.0).linear(3, 2)
+    >>> _ = layer.weight.data.fill_(0.1)  # log alpha = 4.6: the means count as 0
+    >>> layer.noise.mean(layer.mu).abs().sum().item()
+    0.0
     """
 
     weight_kl: ClassVar[Callable[[Tensor], Tensor]] = staticmethod(ard_kl)
+
+
+class SparseNoise(AdditiveNoise):
+    """``w ~ N(mu, sigma2)`` with the KL and the threshold of the factory's ``settings``."""
+
+    def __init__(self, shape: tuple[int, ...], settings: _SparseFactory) -> None:
+        super().__init__(shape, settings.init_log_sigma2)
+        self.settings = settings
+
+    def mean(self, mu: Tensor) -> Tensor:
+        if self.settings.threshold is None:
+            return mu
+        with torch.no_grad():
+            above = self.log_alpha_at(mu) >= self.settings.threshold
+        return mu.masked_fill(above, 0.0)
+
+    def kl(self, mu: Tensor) -> Tensor:
+        log_alpha = log_relative_variance(mu, self.log_sigma2)
+        if self.settings.log_alpha_clamp is not None:
+            log_alpha = log_alpha.clamp(*self.settings.log_alpha_clamp)
+        return self.settings.weight_kl(log_alpha).sum()

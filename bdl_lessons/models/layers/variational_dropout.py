@@ -1,6 +1,16 @@
-"""Variational dropout: Gaussian dropout whose noise is learned (Kingma et al., NeurIPS 2015).
+r"""Gaussian dropout, with fixed noise and with learned noise: variational dropout. Lesson 07.
 
-Lesson 07.
+Noise with mean 1 and variance ``alpha``, that of inverted dropout at ``alpha = p_drop / keep``
+(Kingma, Salimans and Welling, NeurIPS 2015, section 3):
+
+- type **A**, on the inputs of a layer: ``b = (a ∘ xi) Theta``, ``xi_i ~ N(1, alpha)``. As a
+  distribution over the weights ``W = diag(xi) Theta``: the weights that leave one input are
+  correlated. With ``alpha`` fixed this is the noise of Srivastava et al. (JMLR 2014, section 10).
+- type **B**, on every weight: ``w_ij ~ N(theta_ij, alpha theta_ij**2)``, independently, as in Wang
+  and Manning (ICML 2013), who drew the activations a layer's dropout would give.
+
+One weight has the same distribution under both. Under the log-uniform prior a random factor
+``N(1, alpha)`` has the divergence ``KL(alpha)``: K of them under A, K * L under B.
 """
 
 from __future__ import annotations
@@ -10,24 +20,37 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import non_negative, typechecked
-from bdl_lessons.models.layers.gaussian_dropout import (
+from bdl_lessons.core.random import standard_normal
+from bdl_lessons.core.validation import non_negative, typechecked, valid_p_drop
+from bdl_lessons.models.layers.base import (
     GaussianNoise,
-    MultiplicativeNoise,
-    NoiseType,
-    matched_log_alpha,
+    LayerFactory,
+    StochasticLayer,
+    UnitNoise,
+    UnitNoiseFactory,
 )
+from bdl_lessons.models.layers.weight_noise import WeightNoise, WeightNoiseFactory
 from bdl_lessons.probability import loguniform_kl
 
+NoiseType = Literal["A", "B"]
 AlphaPer = Literal["layer", "unit", "weight"]
 KLPer = Literal["factor", "weight"]
 
 
+class _Multiplicative(LayerFactory):
+    noise: NoiseType
+
+    @property
+    def layers(self) -> tuple[type[StochasticLayer], type[StochasticLayer]]:
+        return (UnitNoiseFactory if self.noise == "A" else WeightNoiseFactory).layers
+
+
 @typechecked
 @dataclass(frozen=True)
-class VariationalDropout(MultiplicativeNoise):
+class VariationalDropout(_Multiplicative):
     """Layer factory: ``alpha`` is learned under the log-uniform prior (lesson 07).
 
     The paper's "variational A2" is ``VariationalDropout("A", kl_scale=1 / 3)``.
@@ -49,6 +72,10 @@ class VariationalDropout(MultiplicativeNoise):
         TypeError, ValueError: for an unknown ``noise``, ``alpha_per`` or ``kl_per``, an alpha per
             weight under type A, an ``init_p_drop`` outside (0, 1), a negative ``kl_scale``, or an
             alpha that starts above ``max_alpha``.
+
+    >>> layer = VariationalDropout("A", "unit", init_p_drop=0.5).linear(3, 2)
+    >>> layer.alpha.shape, round(layer.kl().item() / 3, 3)  # KL(alpha = 1) for each of 3 factors
+    (torch.Size([3]), 0.427)
     """
 
     noise: NoiseType = "A"
@@ -75,8 +102,86 @@ class VariationalDropout(MultiplicativeNoise):
         n_units = weight_shape[1]
         per_unit = (n_units,) if self.noise == "A" else (1, n_units, *[1] * len(weight_shape[2:]))
         shape = {"layer": (), "unit": per_unit, "weight": weight_shape}[self.alpha_per]
-        return self._gaussian_noise(shape, self.init_p_drop, max_log_alpha=math.log(self.max_alpha))
+        return (GaussianUnitNoise if self.noise == "A" else GaussianWeightNoise)(shape, self)
 
-    def _kl(self, noise: GaussianNoise, theta: Tensor, bias: Tensor | None = None) -> Tensor:
-        n_terms = theta.numel() if self.kl_per == "weight" else self._n_factors(theta)
-        return self.kl_scale * n_terms * self.kl(noise.log_alpha).mean()
+
+@typechecked
+@dataclass(frozen=True)
+class GaussianDropout(_Multiplicative):
+    """Layer factory: ``alpha = p_drop / (1 - p_drop)``, fixed. Its KL is a constant (lesson 07).
+
+    Raises:
+        TypeError, ValueError: for a ``p_drop`` outside (0, 1) or an unknown ``noise``.
+
+    >>> round(GaussianDropout(p_drop=0.2, noise="B").linear(3, 2).alpha.item(), 4)
+    0.25
+    """
+
+    p_drop: float
+    noise: NoiseType = "A"
+
+    def __post_init__(self) -> None:
+        matched_log_alpha(self.p_drop)
+
+    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> GaussianNoise:
+        learned = VariationalDropout(self.noise, init_p_drop=self.p_drop, max_alpha=math.inf)
+        return learned._noise(weight_shape, bias).requires_grad_(False)
+
+
+class _VariationalNoise(GaussianNoise):
+    def __init__(self, shape: tuple[int, ...], settings: VariationalDropout) -> None:
+        start, largest = matched_log_alpha(settings.init_p_drop), math.log(settings.max_alpha)
+        super().__init__(shape, start, max_log_alpha=largest)
+        self.settings = settings
+
+    def _sum_of_kl(self, n_terms: int) -> Tensor:
+        return self.settings.kl_scale * n_terms * self.settings.kl(self.log_alpha).mean()
+
+
+class GaussianUnitNoise(_VariationalNoise, UnitNoise):
+    """Type A: ``xi_i ~ N(1, alpha)``, or ``N(1, alpha_i)`` for ``log_alpha`` of shape ``(K,)``.
+
+    >>> noise = GaussianDropout(p_drop=0.5, noise="A").linear(3, 2).noise
+    >>> noise.sample(torch.Size([4, 3]), torch.Generator(), like=torch.ones(())).shape
+    torch.Size([4, 3])
+    """
+
+    def sample(self, shape: torch.Size, generator: torch.Generator, like: Tensor) -> Tensor:
+        std = (self.log_alpha / 2).exp()
+        return 1 + std * standard_normal(shape, generator, like)
+
+    def kl(self, theta: Tensor, bias: Tensor | None) -> Tensor:
+        return self._sum_of_kl(theta.numel() if self.settings.kl_per == "weight" else len(theta))
+
+
+class GaussianWeightNoise(_VariationalNoise, WeightNoise):
+    """Type B: ``Var[w_ij] = alpha theta_ij**2``; ``log_alpha`` broadcasts over the weights.
+
+    >>> noise = GaussianDropout(p_drop=0.5, noise="B").linear(3, 2).noise
+    >>> noise.var(torch.tensor([1.0, 2.0, 3.0])).round(decimals=4)
+    tensor([1., 4., 9.])
+    """
+
+    def var(self, mu: Tensor) -> Tensor:
+        return self.log_alpha.exp() * mu.square()
+
+    def log_alpha_at(self, mu: Tensor) -> Tensor:
+        return self.log_alpha
+
+    def kl(self, mu: Tensor) -> Tensor:
+        return self._sum_of_kl(mu.numel())
+
+
+@typechecked
+def matched_log_alpha(p_drop: float) -> float:
+    """The log variance of inverted dropout, ``log(p_drop / (1 - p_drop))``.
+
+    Raises:
+        TypeError, ValueError: if ``p_drop`` is not a number in (0, 1).
+
+    >>> round(math.exp(matched_log_alpha(0.2)), 6)
+    0.25
+    """
+    if valid_p_drop(p_drop) == 0:
+        raise ValueError("p_drop must lie in (0, 1), got 0: its alpha is 0 and has no logarithm")
+    return math.log(p_drop) - math.log1p(-p_drop)

@@ -13,7 +13,7 @@ from bdl_lessons.models import (
     matched_log_alpha,
     mlp,
 )
-from bdl_lessons.models.layers.gaussian_dropout import clamp_with_grad
+from bdl_lessons.models.layers.base import clamp_with_grad
 from bdl_lessons.probability import kingma_kl, loguniform_kl
 
 K, L, N_DRAWS = 5, 4, 20_000
@@ -139,7 +139,7 @@ def test_a_row_of_zeros_has_finite_gradients(noise, alpha_per):
 
 
 def test_alpha_is_bounded_and_can_come_back():
-    noise = GaussianUnitNoise((2,), 0.0, max_log_alpha=0.0)
+    noise = GaussianUnitNoise((2,), VariationalDropout(max_alpha=1.0))
     raw = noise.raw_log_alpha
     with torch.no_grad():
         raw.copy_(torch.tensor([0.5, -0.5]))

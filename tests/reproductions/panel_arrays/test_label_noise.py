@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from bdl_lessons.models.layers.hierarchical_dropout import ScaledNoise
+from bdl_lessons.models.layers.structured_dropout import ScaledNoise
 from bdl_lessons.panels import arrays
 from reproductions.panel_arrays import label_noise
 

@@ -64,6 +64,9 @@ def weight_decay(
 
     Raises:
         TypeError, ValueError: for a value outside its range.
+
+    >>> weight_decay(2.0, 1.0, 100, 0.5, data_term="mse", scaling="inverted")
+    0.02
     """
     return _decay(tau, length_scale, n_train, p_drop, data_term, scaling, n_outputs, y_std)
 
@@ -88,6 +91,9 @@ def implied_tau(
     Raises:
         TypeError, ValueError: for a value outside its range, or ``data_term="nll"``, whose scale
             is fixed: there tau stands in the data term and the weight decay implies none.
+
+    >>> implied_tau(0.02, 1.0, 100, 0.5, data_term="mse", scaling="inverted")
+    2.0
     """
     if data_term == "nll":
         raise ValueError("data_term='nll' already contains tau: its weight decay implies none")

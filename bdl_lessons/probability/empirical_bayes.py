@@ -43,19 +43,14 @@ def empirical_bayes_kl(log_alpha: Tensor, noise_var: Tensor, n_columns: int) -> 
         noise_var: :math:`\tilde\alpha`, ``(K,)``, the result of
             :func:`~bdl_lessons.probability.rotated_variance`.
         n_columns: Q, the number of weights that share one factor.
+
+    >>> import torch
+    >>> log_alpha = torch.tensor([0.0, 0.0])
+    >>> empirical_bayes_kl(log_alpha, log_alpha.exp(), n_columns=3).round(decimals=3)  # 3 log 2
+    tensor(2.0790)
     """
     same_shape("log_alpha", log_alpha, "noise_var", noise_var)
     return n_columns / 2 * (noise_var.log1p() - log_alpha).sum()
-
-
-def total_correlation(log_alpha: Tensor, noise_var: Tensor) -> Tensor:
-    r""":math:`\mathrm{KL}(N(1, C) \| \prod_i N(1, \tilde\alpha_i))`, 0-dim.
-
-    It is :math:`\tfrac12 \sum_i \log(\tilde\alpha_i / \alpha_i)`: never negative (Hadamard), and 0
-    for a diagonal C, that is, for independent factors. Arguments as above.
-    """
-    same_shape("log_alpha", log_alpha, "noise_var", noise_var)
-    return (noise_var.log() - log_alpha).sum() / 2
 
 
 def best_precision(theta: Tensor, noise_var: Tensor) -> Tensor:
@@ -66,6 +61,10 @@ def best_precision(theta: Tensor, noise_var: Tensor) -> Tensor:
 
     Returns:
         ``(K, Q)``; infinite where a weight is 0.
+
+    >>> import torch
+    >>> best_precision(torch.tensor([[2.0, 0.5]]), torch.tensor([1.0]))
+    tensor([[0.1250, 2.0000]])
     """
     _matrix(theta)
     has_shape("noise_var", noise_var, len(theta))
@@ -84,6 +83,10 @@ def column_marginal_kl(theta: Tensor, noise_cov: Tensor, precision: Tensor) -> T
         theta: ``(K, Q)``; infinite if it has a zero, because that column has no density.
         noise_cov: C, ``(K, K)``, symmetric and positive definite, else ValueError.
         precision: beta, ``(K, Q)``, positive.
+
+    >>> import torch
+    >>> column_marginal_kl(torch.ones(2, 3), torch.eye(2), torch.ones(2, 3))
+    tensor(3.)
     """
     _matrix(theta)
     same_shape("precision", precision, "theta", theta)

@@ -15,7 +15,6 @@ from bdl_lessons.probability import (
     gaussian_kl_full,
     orthogonal_matrix,
     rotated_variance,
-    total_correlation,
 )
 
 cases = given(st.integers(0, 5), st.integers(1, 7), st.integers(1, 4), st.integers(0, 2**31))
@@ -92,7 +91,6 @@ def test_it_is_the_divergence_of_each_row_and_the_total_correlation(T, K, Q, see
     log_alpha, s, cov = distribution(T, K, seed)
     ones = torch.ones(K, dtype=torch.float64)
     correlation = gaussian_kl_full(ones, cov, ones, s.diag())
-    torch.testing.assert_close(total_correlation(log_alpha, s), correlation, rtol=1e-6, atol=1e-7)
     each = gaussian_kl(ones, s, 0.0, 1 + s)  # N(theta, s theta^2) from N(0, (1 + s) theta^2)
     torch.testing.assert_close(
         empirical_bayes_kl(log_alpha, s, Q), Q * (each + correlation), rtol=1e-6, atol=1e-6
@@ -132,7 +130,6 @@ COLUMN = torch.ones(3, 1, dtype=torch.float64)
     [
         lambda: empirical_bayes_kl(torch.zeros(3), torch.zeros(()), 2),
         lambda: empirical_bayes_kl(torch.zeros(3), torch.zeros(3, 1), 2),
-        lambda: total_correlation(torch.zeros(3), torch.zeros(1)),
         lambda: best_precision(weights(3, 2), COLUMN),
         lambda: best_precision(weights(3, 2), COLUMN[0]),
         lambda: best_precision(weights(3, 2), torch.ones(2, dtype=torch.float64)),

@@ -1,0 +1,173 @@
+"""The exact divergence against independent evaluations, its gradient, and the approximations."""
+
+import math
+from itertools import pairwise
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from scipy.integrate import quad
+from scipy.special import dawsn, digamma
+from scipy.stats import poisson
+
+from bdl_lessons.core.autograd import vmap
+from bdl_lessons.probability import (
+    KL_OFFSET,
+    kingma_kl,
+    loguniform_kl,
+    loguniform_kl_slope,
+    molchanov_kl,
+)
+
+WIDE = torch.linspace(-20, 20, 2001, dtype=torch.float64)
+PRECISIONS = [(torch.float64, 2e-14), (torch.float32, 2e-7)]
+TABLE = {  # evaluated to 11 digits
+    -8: 4.6350136069, -4: 2.6257549323, -2: 1.5441546448, -1: 0.9145313097, 0: 0.4266856043,
+    1: 0.1731938592, 2: 0.0661684855, 3: 0.0246883354, 5: 0.0033651936,
+}  # fmt: skip
+
+
+def by_definition(log_alpha):
+    std = math.exp(log_alpha / 2)
+
+    def integrand(eps):
+        return math.log(abs(1 + std * eps)) * math.exp(-(eps**2) / 2) / math.sqrt(2 * math.pi)
+
+    pieces = pairwise(sorted({-40.0, min(max(-1 / std, -40.0), 40.0), 0.0, 40.0}))
+    mean = sum(quad(integrand, *piece, limit=400, epsabs=1e-13)[0] for piece in pieces)
+    return -log_alpha / 2 + mean + (np.euler_gamma + math.log(2)) / 2
+
+
+def by_dawson(log_alpha):
+    z = math.exp(-log_alpha / 2) / math.sqrt(2)
+    return 2 * quad(dawsn, 0, z, limit=200, epsabs=0, epsrel=1e-12)[0]
+
+
+def by_digammas(log_alpha):
+    counts = np.arange(400)
+    weights = poisson(math.exp(-log_alpha) / 2).pmf(counts)
+    return 0.5 * weights @ (digamma(counts + 0.5) - digamma(0.5))
+
+
+def by_expansion(log_alpha):
+    alpha = math.exp(log_alpha)
+    return -log_alpha / 2 + KL_OFFSET - alpha / 2 - 3 * alpha**2 / 4
+
+
+FORMS = {
+    "table": (TABLE.get, [*TABLE], 6e-11),
+    "definition": (by_definition, [-6.0, -3.0, -1.0, 0.0, 2.0, 6.0], 1e-9),
+    "Dawson": (by_dawson, [-4.5, -2.0, 0.0, 3.0, 9.0], 1e-11),
+    "digammas": (by_digammas, [-4.0, -1.0, 0.0, 2.0], 1e-12),
+    "expansion": (by_expansion, [-20.0, -14.0, -10.0], 1e-11),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_exact_divergence_is_its(name):
+    form, spots, error = FORMS[name]
+    found = loguniform_kl(torch.tensor(spots, dtype=torch.float64))
+    np.testing.assert_allclose(found, [form(spot) for spot in spots], rtol=error, atol=error)
+
+
+@pytest.mark.parametrize(("dtype", "bound"), PRECISIONS)
+def test_it_and_its_slope_are_right_to_the_rounding(dtype, bound):
+    """z² 2F2(1, 1; 3/2, 2; -z²) with 60 digits, and -z F(z)."""
+    meeting_points = [-math.log(2 * 64), -math.log(2 * 16)]
+    log_alpha = torch.tensor([*np.linspace(-7, 20, 55), *meeting_points], dtype=dtype)
+    with mpmath.workdps(60):
+        rates = [mpmath.exp(-mpmath.mpf(a)) / 2 for a in log_alpha.double().tolist()]
+        kl = [float(rate * mpmath.hyp2f2(1, 1, 1.5, 2, -rate)) for rate in rates]
+    z = np.exp(-log_alpha.double().numpy() / 2) / math.sqrt(2)
+    np.testing.assert_allclose(loguniform_kl(log_alpha).double(), kl, rtol=bound)
+    np.testing.assert_allclose(loguniform_kl_slope(log_alpha).double(), -z * dawsn(z), rtol=bound)
+
+
+def test_float32_is_float64_to_the_rounding_of_a_million_weights():
+    many = torch.linspace(-22, 40, 1_000_001).view(1, -1, 1).requires_grad_()
+    value = loguniform_kl(many)
+    (slope,) = torch.autograd.grad(value.sum(), many)
+    exact = many.detach().double()
+    assert value.shape == slope.shape == many.shape
+    assert (value / loguniform_kl(exact) - 1).abs().max() < 2e-7
+    assert (slope / loguniform_kl_slope(exact) - 1).abs().max() < 2e-7
+    value = loguniform_kl(WIDE.float())
+    assert (value > 0).all()
+    assert (value.diff() < 0).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_gradient_is_the_slope_times_what_follows_also_in_a_batch(dtype):
+    log_alpha = torch.linspace(-9, 5, 12, dtype=dtype).view(3, 4).requires_grad_()
+    upstream = torch.arange(12, dtype=dtype).view(3, 4)
+    expected = upstream * loguniform_kl_slope(log_alpha.detach())
+    for function in (loguniform_kl, vmap(loguniform_kl)):
+        value = function(log_alpha)
+        torch.testing.assert_close(value, loguniform_kl(log_alpha))
+        (slope,) = torch.autograd.grad(value, log_alpha, upstream)
+        torch.testing.assert_close(slope, expected)
+    slopes = vmap(torch.func.grad(lambda row: loguniform_kl(row).sum()))(log_alpha.detach())
+    torch.testing.assert_close(slopes, loguniform_kl_slope(log_alpha.detach()))
+
+
+def test_finite_differences_agree_and_a_second_derivative_is_refused():
+    log_alpha = torch.linspace(-20, 20, 81, dtype=torch.float64).requires_grad_()
+    assert torch.autograd.gradcheck(loguniform_kl, log_alpha, atol=1e-8)
+    (slope,) = torch.autograd.grad(loguniform_kl(log_alpha).sum(), log_alpha, create_graph=True)
+    with pytest.raises(RuntimeError):
+        slope.sum().backward()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("log_alpha", [-1e30, -300.0, -88.0, 88.0, 300.0, 1e30])
+def test_far_out_nothing_overflows(log_alpha, dtype):
+    log_alpha = torch.tensor(log_alpha, dtype=dtype, requires_grad=True)
+    kl = loguniform_kl(log_alpha)
+    kl.backward()
+    assert kl.item() == pytest.approx(max(-log_alpha.item() / 2 + KL_OFFSET, 0.0), rel=1e-6)
+    assert log_alpha.grad.item() == pytest.approx(-0.5 if log_alpha < 0 else 0.0, abs=1e-30)
+    assert loguniform_kl(torch.empty(0, 3, dtype=dtype)).shape == (0, 3)
+
+
+APPROXIMATE = {  # the range, then smallest and largest error and where
+    "Kingma": (kingma_kl, WIDE[WIDE <= 0], (-0.0403, -2.1), (0.0, -20.0)),
+    "Molchanov": (molchanov_kl, WIDE, (-0.00435, -1.76), (0.00935, -3.51)),
+}
+
+
+@pytest.mark.parametrize("name", APPROXIMATE)
+def test_an_approximation_has_its_documented_error(name):
+    function, log_alpha, smallest, largest = APPROXIMATE[name]
+    error = function(log_alpha) - loguniform_kl(log_alpha)
+    for extreme, place, expected in (
+        (error.min(), error.argmin(), smallest), (error.max(), error.argmax(), largest),
+    ):  # fmt: skip
+        assert extreme.item() == pytest.approx(expected[0], abs=6e-5)
+        assert log_alpha[place].item() == pytest.approx(expected[1], abs=0.02)
+
+
+def test_the_approximations_are_the_papers_formulas():
+    alpha = torch.tensor([0.1, 0.5, 1.0], dtype=torch.float64)
+    paper = 0.5 * alpha.log() + 1.16145124 * alpha - 1.50204118 * alpha**2 + 0.58629921 * alpha**3
+    torch.testing.assert_close(KL_OFFSET - kingma_kl(alpha.log()), paper, rtol=0, atol=1e-8)
+    k1, k2, k3 = 0.63576, 1.87320, 1.48695
+    minus_kl = k1 * torch.sigmoid(k2 + k3 * WIDE) - 0.5 * (1 + (-WIDE).exp()).log() - k1
+    torch.testing.assert_close(molchanov_kl(WIDE), -minus_kl)
+    beyond = torch.linspace(0.5, 5, 100, dtype=torch.float64)
+    assert (kingma_kl(beyond).diff() < 0).all()
+    assert kingma_kl(beyond)[-1] / (-0.586299 * math.exp(15)) == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.parametrize("function", [loguniform_kl, kingma_kl, molchanov_kl, loguniform_kl_slope])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_shape_and_dtype_stay_and_what_is_not_a_number_stays_so(function, dtype):
+    out = function(torch.tensor([[0.0, math.nan], [1.0, -30.0]], dtype=dtype))
+    assert out.dtype == dtype
+    assert out.isnan().tolist() == [[False, True], [False, False]]
+
+
+@pytest.mark.parametrize("function", [loguniform_kl, loguniform_kl_slope])
+def test_other_precisions_have_no_exact_divergence(function):
+    with pytest.raises(TypeError, match="must be a float32 or float64 tensor"):
+        function(torch.zeros(2, dtype=torch.float16))
