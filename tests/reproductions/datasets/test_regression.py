@@ -42,10 +42,11 @@ def test_an_unknown_set():
         uci("wine")
 
 
-@pytest.mark.parametrize("name", FACTS)
+@pytest.mark.parametrize("name", UCI_SETS)
 def test_the_real_sets(real, name):
-    real(f"uci/{name}")
     rows, features, mean, std = FACTS[name]
+    assert UCI_SETS[name].n_features == features
+    real(f"uci/{name}")
     data = uci(name)
     assert data.x.shape == (rows, features)
     assert data.y.mean().item() == pytest.approx(mean, rel=2e-5)
