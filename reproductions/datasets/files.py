@@ -17,8 +17,8 @@ import pooch
 
 from bdl_lessons.core.files import DATA
 
-ROUNDS = 3
-"""How often the addresses of a file are tried; between rounds we wait 1 s, then 2 s."""
+ROUNDS = 2
+"""How often the addresses of a file are tried, a second apart."""
 TIMEOUT_S = (10, 20)
 """The longest wait for a connection, and for the next bytes."""
 

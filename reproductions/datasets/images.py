@@ -242,11 +242,11 @@ def svhn(n_train: int | None = None, n_test: int | None = None) -> Classificatio
 @typechecked
 def cifar10_subset(n_train: int | None = None, n_test: int | None = None) -> Classification:
     """The first 4000 training and 1000 test images of CIFAR-10, exact pixels."""
-    file = np.load(fetch(_SUBSET, "cifar10_subset.npz"))
-    parts = [
-        _part(file[f"x_{part}"].transpose(0, 3, 1, 2), file[f"y_{part}"], n)
-        for part, n in (("train", n_train), ("test", n_test))
-    ]
+    with np.load(fetch(_SUBSET, "cifar10_subset.npz")) as file:
+        parts = [
+            _part(file[f"x_{part}"].transpose(0, 3, 1, 2), file[f"y_{part}"], n)
+            for part, n in (("train", n_train), ("test", n_test))
+        ]
     return Classification("cifar10-subset", *parts[0], *parts[1], CLASSES)
 
 
@@ -259,7 +259,8 @@ def cifar10_jpeg(n_train: int | None = None, n_test: int | None = None) -> Class
     """
     from PIL import Image
 
-    file = np.load(fetch(_JPEG, "cifar10_jpeg.npz"))
+    with np.load(fetch(_JPEG, "cifar10_jpeg.npz")) as archive:
+        file = dict(archive)
     parts = []
     for part, n in (("train", n_train), ("test", n_test)):
         stream, labels = file[f"{part}_jpeg"].tobytes(), file[f"y_{part}"]
