@@ -281,12 +281,12 @@ def _members(path: Path, *wanted: str) -> list[bytes]:
 
     Reading stops at the last wanted member: what follows in STL-10 are 2.7 GB of unlabelled images.
     """
-    found: dict[str, bytes] = {}
+    content: dict[str, bytes] = {}
     with tarfile.open(path, "r|gz") as archive:
         for member in archive:
             name = member.name.removeprefix("./")
             if name in wanted:
-                found[name] = archive.extractfile(member).read()
-            if len(found) == len(wanted):
+                content[name] = archive.extractfile(member).read()
+            if len(content) == len(wanted):
                 break
-    return [found[name] for name in wanted]
+    return [content[name] for name in wanted]

@@ -78,45 +78,45 @@ def run(trial: Trial) -> TrialResult:
 
 def table(records: list[Record]) -> str:
     """Both tables, the differences of VSD to the others, and the small print."""
-    found = _results(records)
+    results = _results(records)
     return "\n\n".join(
         [
             "Mean over the splits ± standard error. Published: tables 10 and 11, as printed.",
             "### RMSE, original units",
-            _scores(found, "rmse"),
+            _scores(results, "rmse"),
             "### Log likelihood of a test point in nats, original units",
-            _scores(found, "log_likelihood"),
-            *_differences_of_vsd(found),
+            _scores(results, "log_likelihood"),
+            *_differences_of_vsd(results),
             "### The same networks, tau held to the published grid: log likelihood",
-            _grid_tau(found),
+            _grid_tau(results),
             "### What was chosen, over all splits",
-            _choices(found),
+            _choices(results),
             "### Batched networks against one at a time",
-            _speed(found),
+            _speed(results),
             _set_up(records),
-            *_missing(records, found),
+            *_missing(records, results),
         ]
     )
 
 
 def figure(records: list[Record]) -> Figure:
     """For each data set RMSE and log likelihood of every method, ours and published."""
-    found = _results(records)
-    n_rows = (len(found.recorded_sets) + 1) // 2
-    height = 0.6 + n_rows * (0.7 + 0.19 * len(found.rows))
+    results = _results(records)
+    n_rows = (len(results.recorded_sets) + 1) // 2
+    height = 0.6 + n_rows * (0.7 + 0.19 * len(results.rows))
     picture = new_figure(10.4, height, layout="constrained")
     picture.get_layout_engine().set(w_pad=0.1)
     with style():
         axes = picture.subplots(n_rows, 4, sharey=True, squeeze=False)
-        for place, data in enumerate(found.recorded_sets):
+        for place, data in enumerate(results.recorded_sets):
             pair = axes[place // 2][2 * (place % 2) :]
             for ax, score in zip(pair, SCORES, strict=False):
-                _dots(ax, found, data, score)
+                _dots(ax, results, data, score)
                 title = SCORES[score].replace("log likelihood", "log lik.")
                 ax.set_title(f"{display_name(data)}: {title}", fontsize=9)
-        for ax in axes.flat[2 * len(found.recorded_sets) :]:
+        for ax in axes.flat[2 * len(results.recorded_sets) :]:
             ax.remove()
-        axes[0][0].set_yticks(range(len(found.rows)), found.rows)
+        axes[0][0].set_yticks(range(len(results.rows)), results.rows)
         axes[0][0].invert_yaxis()
         handles, labels = axes[0][0].get_legend_handles_labels()
         picture.legend(handles, labels, loc="outside upper center", ncols=2)
@@ -135,12 +135,12 @@ def _cell(value: Value, data: str = "", score: str = "") -> str:
     return "–" if value is None else f"{value[0]:.{digits}f} ± {value[1]:.{digits}f}"
 
 
-def _dots(ax: Axes, found: UCIResults, data: str, score: str) -> None:
+def _dots(ax: Axes, results: UCIResults, data: str, score: str) -> None:
     for label, value_of, shift, look in (
-        ("ours", found.ours, -0.13, {"color": BLUE, "marker": "o"}),
-        ("published", found.published, 0.13, {"color": RED, "marker": "s", "mfc": "white"}),
+        ("ours", results.ours, -0.13, {"color": BLUE, "marker": "o"}),
+        ("published", results.published, 0.13, {"color": RED, "marker": "s", "mfc": "white"}),
     ):
-        values = {i + shift: value_of(data, method, score) for i, method in enumerate(found.rows)}
+        values = {i + shift: value_of(data, method, score) for i, method in enumerate(results.rows)}
         known = {place: value for place, value in values.items() if value}
         if known:  # a set may stand in no published table
             mean, error = zip(*known.values(), strict=True)
@@ -150,28 +150,32 @@ def _dots(ax: Axes, found: UCIResults, data: str, score: str) -> None:
     ax.locator_params(axis="x", nbins=4)
 
 
-def _scores(found: UCIResults, score: str) -> str:
+def _scores(results: UCIResults, score: str) -> str:
     rows = []
-    for method in found.rows:
-        ours = [_cell(found.ours(data, method, score), data, score) for data in found.recorded_sets]
+    for method in results.rows:
+        ours = [
+            _cell(results.ours(data, method, score), data, score) for data in results.recorded_sets
+        ]
         rows.append([method, "ours", *ours])
         if method in PUBLISHED_METHODS:
-            theirs = [_cell(found.published(data, method, score)) for data in found.recorded_sets]
+            theirs = [
+                _cell(results.published(data, method, score)) for data in results.recorded_sets
+            ]
             rows.append(["", "published", *theirs])
-    return markdown.table(["method", "", *map(display_name, found.recorded_sets)], rows)
+    return markdown.table(["method", "", *map(display_name, results.recorded_sets)], rows)
 
 
-def _differences_of_vsd(found: UCIResults) -> list[str]:
+def _differences_of_vsd(results: UCIResults) -> list[str]:
     """VSD minus another method, split by split; nothing if VSD was not run."""
-    if "VSD" not in found.methods:
+    if "VSD" not in results.methods:
         return []
     parts = []
     for score, name in SCORES.items():
         rows, better, worse = [], [], []
-        for other in [method for method in _COMPARED if method in found.methods]:
+        for other in [method for method in _COMPARED if method in results.methods]:
             cells = []
-            for data in found.recorded_sets:
-                pair = [found.record(data, method) for method in ("VSD", other)]
+            for data in results.recorded_sets:
+                pair = [results.record(data, method) for method in ("VSD", other)]
                 if not all(pair):
                     cells.append("–")
                     continue
@@ -184,7 +188,7 @@ def _differences_of_vsd(found: UCIResults) -> list[str]:
             rows.append([f"VSD − {other}", *cells])
         parts += [
             f"### VSD against the others: {name}, split by split",
-            markdown.table(["difference", *map(display_name, found.recorded_sets)], rows),
+            markdown.table(["difference", *map(display_name, results.recorded_sets)], rows),
             "By more than two of these errors VSD is better than "
             f"{markdown.listed(better)}; it is worse than {markdown.listed(worse)}.",
         ]
@@ -195,41 +199,41 @@ def _differences_of_vsd(found: UCIResults) -> list[str]:
     ]
 
 
-def _grid_tau(found: UCIResults) -> str:
+def _grid_tau(results: UCIResults) -> str:
     """Log likelihoods with tau from the published grids."""
-    sets = found.recorded_sets
+    sets = results.recorded_sets
     grids = [", ".join(f"{tau:g}" for tau in UCI_SETS[data].tau_grid) for data in sets]
     rows = [
-        [name, *[_cell(found.ours(data, name, "log_likelihood_grid_tau")) for data in sets]]
-        for name in found.methods
+        [name, *[_cell(results.ours(data, name, "log_likelihood_grid_tau")) for data in sets]]
+        for name in results.methods
     ]
     head = ["method", *map(display_name, sets)]
     return markdown.table(head, [["*tau*", *grids], *rows])
 
 
-def _choices(found: UCIResults) -> str:
+def _choices(results: UCIResults) -> str:
     """How often each point of the grid was chosen, and tau."""
     rows = []
-    for name in found.methods:
+    for name in results.methods:
         counts: Counter = Counter()
-        for record in found.of(name):
+        for record in results.of(name):
             grid = record["config"]["grid"]
             counts.update(_varied(grid[i], grid) for i in record["arrays"]["point"])
         chosen = ", ".join(f"{what}: {n}" for what, n in sorted(counts.items(), reverse=True))
         taus = ", ".join(
             f"{display_name(record['config']['data'])} {median(record['arrays']['tau']):.3g}"
-            for record in found.of(name)
+            for record in results.of(name)
         )
         rows.append([name, METHODS[name].note, chosen, taus])
     head = ["method", "what it is", "point of the grid: number of splits", "median tau"]
     return markdown.table(head, rows)
 
 
-def _speed(found: UCIResults) -> str:
+def _speed(results: UCIResults) -> str:
     """What training networks in one batch gains, from the records."""
     rows = []
-    for name in found.methods:
-        timed = [r["metrics"] for r in found.of(name) if "ms_alone" in r["metrics"]]
+    for name in results.methods:
+        timed = [r["metrics"] for r in results.of(name) if "ms_alone" in r["metrics"]]
         if timed:
             many = sorted({int(m["n_side_by_side"]) for m in timed})
             alone = median(m["ms_alone"] for m in timed)
@@ -267,13 +271,13 @@ def _set_up(records: Sequence[Record]) -> str:
     )
 
 
-def _missing(records: Sequence[Record], found: UCIResults) -> list[str]:
+def _missing(records: Sequence[Record], results: UCIResults) -> list[str]:
     """The trials without a record."""
     configs = [trial.config for trial in trials(records[0]["scale"])]
     left = [
         f"{config['method']} on {display_name(config['data'])}"
         for config in configs
-        if not found.record(config["data"], config["method"])
+        if not results.record(config["data"], config["method"])
     ]
     if not left:
         return []
