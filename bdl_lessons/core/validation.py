@@ -48,8 +48,8 @@ def typechecked(target: _T) -> _T:
     def checked(*args, **kwargs):
         for name, value in [*zip(names, args, strict=False), *kwargs.items()]:
             if name in hints() and not _fits(value, hints()[name]):
-                wanted, found = _words(hints()[name]), reprlib.repr(value)
-                raise TypeError(f"{name} must be {wanted}, got {found}")
+                wanted = _words(hints()[name])
+                raise TypeError(f"{name} must be {wanted}, got {reprlib.repr(value)}")
         return function(*args, **kwargs)
 
     if function is target:
@@ -97,8 +97,8 @@ def floating(name: str, value: Tensor) -> Tensor:
 def floating_type(name: str, value: Tensor) -> Tensor:
     """``value`` if it is a floating-point tensor, else TypeError; its entries are not looked at."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
-        found = value.dtype if isinstance(value, Tensor) else type(value).__name__
-        raise TypeError(f"{name} must be a floating-point tensor, got {found}")
+        kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
+        raise TypeError(f"{name} must be a floating-point tensor, got {kind}")
     return value
 
 
@@ -113,8 +113,8 @@ def variance(name: str, value: Tensor) -> Tensor:
     """``value`` if all of it is positive and finite, else ValueError."""
     wrong = ~((value > 0) & value.isfinite())
     if wrong.any():
-        found = value[wrong][0]
-        raise ValueError(f"{name} is a variance: it must be positive and finite, got {found}")
+        first = value[wrong][0]
+        raise ValueError(f"{name} is a variance: it must be positive and finite, got {first}")
     return value
 
 
@@ -218,11 +218,11 @@ def same_shape(name: str, value: Tensor, other: str, reference: Tensor) -> None:
 
 def same_dtype(name: str, value: Tensor, other: str, reference: Tensor) -> None:
     """Raise TypeError unless ``value`` is a tensor of the dtype and on the device of another."""
-    found, wanted = ((t.dtype, t.device.type) for t in (floating_type(name, value), reference))
-    if found != wanted:
+    got, wanted = ((t.dtype, t.device.type) for t in (floating_type(name, value), reference))
+    if got != wanted:
         raise TypeError(
             f"{name} must have the dtype and device of {other}, {wanted[0]} on {wanted[1]}, "
-            f"got {found[0]} on {found[1]}: {name}.to({wanted[1]!r}, {wanted[0]}) has them"
+            f"got {got[0]} on {got[1]}: {name}.to({wanted[1]!r}, {wanted[0]}) has them"
         )
 
 

@@ -113,10 +113,9 @@ class VarianceParts(NamedTuple):
         """
         if not (batch_size >= 1 and n_train >= 1):
             raise ValueError(f"batch_size and n_train must be >= 1, got {batch_size} and {n_train}")
-        own = n_train**2 / batch_size
-        return VarianceParts(
-            own * self.data, own * self.noise, own * (batch_size - 1) * self.shared
-        )
+        scale = n_train**2 / batch_size
+        shared = scale * (batch_size - 1) * self.shared
+        return VarianceParts(scale * self.data, scale * self.noise, shared)
 
 
 def regression_parts(
