@@ -15,12 +15,12 @@ import torch
 from matplotlib.figure import Figure
 from torch import nn
 
-from bdl_lessons.core import device, markdown, seeded
+from bdl_lessons.core import device, seeded
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets.records import Record, group_by
 from bdl_lessons.evaluation import error_percent
 from bdl_lessons.models import Network, initialise
-from reproductions import datasets
+from reproductions import datasets, markdown
 from reproductions import mnist_dropout_curves as curves
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.measure import mean_weights

@@ -18,13 +18,14 @@ from matplotlib.ticker import NullFormatter
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.core import BLUE, INK, device, markdown, seeded
+from bdl_lessons.core import BLUE, INK, device, seeded
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets.records import Record, published_table
 from bdl_lessons.evaluation import error_percent, gradient_variance, noisy_outputs
 from bdl_lessons.evaluation.stochastic_gradients import Estimator
 from bdl_lessons.inference import adam, fit
 from bdl_lessons.models import Network, VariationalDropout, initialise, mlp
+from reproductions import markdown
 from reproductions.datasets import mnist
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.measure import mean_weights

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.core import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED, device, markdown, seeded
+from bdl_lessons.core import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED, device, seeded
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets.records import Record, group_by, published_table
 from bdl_lessons.evaluation import error_percent
@@ -37,6 +37,7 @@ from bdl_lessons.models import (
     mlp,
 )
 from bdl_lessons.probability import kingma_kl
+from reproductions import markdown
 from reproductions.datasets import mnist
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.measure import mean_weights

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.core import BLUE, CYCLE, DASHES, INK, device, markdown
+from bdl_lessons.core import BLUE, CYCLE, DASHES, INK, device
 from bdl_lessons.core.devices import float64
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import rotated
@@ -23,6 +23,7 @@ from bdl_lessons.datasets.records import Record
 from bdl_lessons.evaluation import error_percent, mutual_information, predictive_entropy
 from bdl_lessons.inference import fit, inverse_decay, predict, sgd
 from bdl_lessons.models import BinaryDropout, Network, initialise, lenet5
+from reproductions import markdown
 from reproductions.checkpoint import Checkpoint
 from reproductions.datasets import CAFFE_SCALE, mnist
 from reproductions.experiment import Experiment, Trial, TrialResult

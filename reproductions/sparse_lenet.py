@@ -26,7 +26,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.core import BLUE, GREY, INK, RED, device, markdown, seeded
+from bdl_lessons.core import BLUE, GREY, INK, RED, device, seeded
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets.records import Record, published_table
 from bdl_lessons.evaluation import error_percent
@@ -43,6 +43,7 @@ from bdl_lessons.inference import (
 from bdl_lessons.inference.prune import THRESHOLD, SparseLayer
 from bdl_lessons.models import ARD, LayerFactory, Network, SparseVD, mlp
 from bdl_lessons.probability import kl_warmup
+from reproductions import markdown
 from reproductions.checkpoint import Checkpoint, seconds_before
 from reproductions.datasets import CAFFE_SCALE, mnist
 from reproductions.dead_units import n_hidden, remove_dead_units

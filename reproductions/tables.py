@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from bdl_lessons.core import markdown
+from reproductions import markdown
 
 Row = Mapping[str, Any]
 

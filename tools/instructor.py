@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from bdl_lessons.core import markdown
 from bdl_lessons.exercises.grader import of_lesson
+from reproductions import markdown
 from tools import notebook, timing
 from tools import notes as lecturers_notes
 from tools.lesson_plans import expected_minutes, plan, two_sessions

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from bdl_lessons.core import markdown
 from bdl_lessons.core.files import NOTEBOOKS
+from reproductions import markdown
 from tools.timing import RATES
 
 

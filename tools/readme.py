@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from bdl_lessons.core import markdown
 from bdl_lessons.core.files import ROOT
 from bdl_lessons.panels import dropout_rate
+from reproductions import markdown
 from tools import gpu_evidence, metadata
 from tools.notebook import write
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from IPython.display import Markdown
 
-from bdl_lessons.core import markdown
-
 
 @dataclass(frozen=True)
 class Symbol:
@@ -42,7 +40,8 @@ def all_symbols() -> Markdown:
 
 def _table(symbols: list[Symbol]) -> Markdown:
     rows = [[f"${s.latex}$", f"`{s.code}`" if s.code else "", s.meaning, s.lesson] for s in symbols]
-    return Markdown(markdown.table(["symbol", "code", "meaning", "lesson"], rows))
+    table = [["symbol", "code", "meaning", "lesson"], ["---"] * 4, *rows]
+    return Markdown("\n".join(f"| {' | '.join(row)} |" for row in table))
 
 
 SYMBOLS = [

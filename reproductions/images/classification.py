@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import CYCLE, DASHES, markdown
+from bdl_lessons.core import CYCLE, DASHES
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import display_name
 from bdl_lessons.datasets.records import (
@@ -23,6 +23,7 @@ from bdl_lessons.datasets.records import (
     where,
     with_settings,
 )
+from reproductions import markdown
 from reproductions.experiment import Experiment, Trial
 from reproductions.images import tables
 from reproductions.images.measures import entropy_bins, measure_network

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, markdown
+from bdl_lessons.core import BLUE
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets.records import Record, group_by, published_table
+from reproductions import markdown
 from reproductions.experiment import Experiment, Trial
 from reproductions.images import tables
 from reproductions.images.measures import measure_network

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from scipy import stats
 
-from bdl_lessons.core import markdown
-from bdl_lessons.core.markdown import mean_and_error
 from bdl_lessons.datasets.records import Record, group_by, published_table, setting, where
+from reproductions import markdown
+from reproductions.markdown import mean_and_error
 from reproductions.tables import table_of
 
 MEASURES = {

@@ -18,11 +18,11 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from bdl_lessons.core import BLUE, CYCLE, DASHES, GREY, INK, markdown
+from bdl_lessons.core import BLUE, CYCLE, DASHES, GREY, INK
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets.records import Record, published_table
 from bdl_lessons.models import Network, initialise
-from reproductions import methods
+from reproductions import markdown, methods
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.measure import interleaved_times
 

@@ -13,12 +13,12 @@ import torch
 from matplotlib.figure import Figure
 from torch import nn
 
-from bdl_lessons.core import BLUE, GREY, RED, markdown
+from bdl_lessons.core import BLUE, GREY, RED
 from bdl_lessons.core.devices import cpu_threads
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets.records import Record
 from bdl_lessons.models import initialise, mlp
-from reproductions import methods
+from reproductions import markdown, methods
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.tables import table_of
 from reproductions.timing.steps import step_times

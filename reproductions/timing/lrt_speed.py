@@ -20,12 +20,13 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.core import CYCLE, INK, clock, device, markdown
+from bdl_lessons.core import CYCLE, INK, clock, device
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets.records import Record, published_table
 from bdl_lessons.evaluation import noisy_outputs
 from bdl_lessons.inference import adam
 from bdl_lessons.models import BayesByBackprop, Network, initialise, mlp
+from reproductions import markdown
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.gradient_variance import ROWS
 

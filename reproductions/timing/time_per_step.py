@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, GREY, clock, device, markdown
+from bdl_lessons.core import BLUE, GREY, clock, device
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets.records import Record, group_by, published_table
 from bdl_lessons.models import LayerFactory, Network, initialise
-from reproductions import methods
+from reproductions import markdown, methods
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.images.architectures import alexnet, lenet5_classic
 from reproductions.images.resnet import resnet18

@@ -15,11 +15,12 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, INK, RED, device, markdown
+from bdl_lessons.core import BLUE, INK, RED, device
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import UCI_SETS, display_name
 from bdl_lessons.datasets.records import Record, UCIResults, Value
 from bdl_lessons.evaluation import paired_difference
+from reproductions import markdown
 from reproductions.datasets import splits, uci
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.uci.methods import METHODS

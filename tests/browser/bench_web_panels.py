@@ -14,7 +14,7 @@ from statistics import median
 
 from playwright.sync_api import sync_playwright
 
-from bdl_lessons.core import markdown
+from reproductions import markdown
 from tests.browser.conftest import CHROMIUM, FLAGS
 from tools.web import live, page, store
 

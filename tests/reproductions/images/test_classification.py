@@ -1,7 +1,7 @@
 import pytest
 
-from bdl_lessons.core import markdown
 from bdl_lessons.datasets.records import CHOSEN_ON, where
+from reproductions import markdown
 from reproductions.images import classification, tables
 from reproductions.images import classification as report
 from reproductions.records import trial_key

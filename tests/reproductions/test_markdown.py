@@ -1,4 +1,4 @@
-from bdl_lessons.core import markdown
+from reproductions import markdown
 
 
 def test_a_table_has_a_rule_under_its_head():
