@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from bdl_lessons.inference import adam, fit, predict
-from bdl_lessons.models import Network, initialise
+from bdl_lessons.models import initialise
 from bdl_lessons.panels.mc_dropout_co2 import HORIZON, LESSON_RATE, RATES, WIDTH, network, six_years
 from bdl_lessons.probability import gaussian_nll
 from reproductions.co2_mc_dropout import switch_inside_the_data
@@ -17,47 +17,33 @@ from reproductions.co2_mc_dropout import switch_inside_the_data
 N_DRAWS, TRAIN_TAU = 100, 25.0
 
 
-def untrained(p_drop: float, activation: type[nn.Module], generator: torch.Generator) -> Network:
-    """The panel's network with fresh weights.
-
-    The units of the first layer switch at places all over the data, with steep slopes. From
-    the customary zero biases a small network needs very many steps to learn six seasons.
-    """
-    net = network(p_drop, activation)
-    initialise(net, generator, weight_var=2.0 if activation is nn.ReLU else 1.0)
-    place, steepness, sign = torch.rand(3, WIDTH, generator=generator)
-    switch_inside_the_data(net[0], 2.0, steepness, sign, place)
-    return net
-
-
-def train(net: Network, generator: torch.Generator, n_steps: int) -> Network:
-    """Fit ``net`` to the six years by Adam, with a learning rate that falls to 0; returns it."""
-    data, device = six_years(), net[0].weight.device
-    fit(
-        net,
-        data.x.float().to(device),
-        data.y.float()[:, None].to(device),
-        partial(gaussian_nll, tau=TRAIN_TAU),
-        n_steps=n_steps,
-        generator=generator,
-        optimizer=adam(3e-3),
-        schedule=lambda step: 1 - step / n_steps,
-    )
-    return net
-
-
 def make_arrays(n_steps: int = 6000) -> dict[str, np.ndarray]:
     """Train a ReLU network for each rate and return 100 functions of each on a grid of times.
 
     With them come the weights of the two networks that the lesson itself evaluates: the ReLU
-    network at ``LESSON_RATE`` and one with tanh.
+    network at ``LESSON_RATE`` and one with tanh. The units of the first layer switch at places all
+    over the data, with steep slopes: from the customary zero biases a small network needs very many
+    steps to learn six seasons.
     """
     data = six_years()
     x = torch.linspace(data.x.min(), data.to_x(torch.tensor(HORIZON)), 180)
     draws, weights = [], {}
     for p_drop, activation in [*((rate, nn.ReLU) for rate in RATES), (LESSON_RATE, nn.Tanh)]:
         generator = torch.Generator().manual_seed(3)
-        net = train(untrained(p_drop, activation, generator), generator, n_steps)
+        net = network(p_drop, activation)
+        initialise(net, generator, weight_var=2.0 if activation is nn.ReLU else 1.0)
+        place, steepness, sign = torch.rand(3, WIDTH, generator=generator)
+        switch_inside_the_data(net[0], 2.0, steepness, sign, place)
+        fit(
+            net,
+            data.x.float(),
+            data.y.float()[:, None],
+            partial(gaussian_nll, tau=TRAIN_TAU),
+            n_steps=n_steps,
+            generator=generator,
+            optimizer=adam(3e-3),
+            schedule=lambda step: 1 - step / n_steps,
+        )
         if p_drop == LESSON_RATE:
             flat = nn.utils.parameters_to_vector(net.parameters())
             weights[activation.__name__] = flat.detach().half().numpy()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons.datasets import digits, rotated
 from bdl_lessons.evaluation import mutual_information, predictive_entropy
 from bdl_lessons.inference import adam, fit, predict
-from bdl_lessons.models import Network, initialise
+from bdl_lessons.models import initialise
 from bdl_lessons.panels.rotated_digit import (
     ANGLES,
     LESSON_RATE,
@@ -20,22 +20,6 @@ from bdl_lessons.panels.rotated_digit import (
     classifier,
     the_one,
 )
-
-
-def train(p_drop: float, x: Tensor, y: Tensor, generator: torch.Generator, n_steps: int) -> Network:
-    """The panel's classifier, trained on ``x`` and ``y``."""
-    net = initialise(classifier(p_drop), generator).to(x.device)
-    fit(
-        net,
-        x,
-        y,
-        cross_entropy,
-        n_steps=n_steps,
-        generator=generator,
-        optimizer=adam(2e-3),
-        batch_size=100,
-    )
-    return net
 
 
 def make_arrays(n_steps: int = 1500) -> dict[str, np.ndarray]:
@@ -49,7 +33,17 @@ def make_arrays(n_steps: int = 1500) -> dict[str, np.ndarray]:
     logits, entropies, informations, stored = [], [], [], {}
     for p_drop in RATES:
         generator = torch.Generator().manual_seed(2)
-        net = train(p_drop, data.x_train, data.y_train, generator, n_steps)
+        net = initialise(classifier(p_drop), generator)
+        fit(
+            net,
+            data.x_train,
+            data.y_train,
+            cross_entropy,
+            n_steps=n_steps,
+            generator=generator,
+            optimizer=adam(2e-3),
+            batch_size=100,
+        )
         draws = predict(net, turned, MANY_SAMPLES, "per_example", generator=generator)
         logits.append(draws[:N_SAMPLES].transpose(0, 1))
         entropies.append(predictive_entropy(draws))

@@ -47,6 +47,19 @@ def record(
 
 
 @pytest.mark.parametrize(
+    ("progress", "weight"), [(0.0, 0.0), (0.025, 0.0), (0.0625, 0.5), (0.1, 1.0), (1.0, 1.0)]
+)
+def test_the_kl_is_off_for_5_of_200_epochs_and_full_from_the_20th(progress, weight):
+    assert sparse_lenet.kl_weight(progress) == pytest.approx(weight)
+
+
+def test_the_learning_rate_falls_as_published():
+    factor = sparse_lenet.learning_rate_factor
+    assert [factor(t, "LeNet-300-100") for t in (0.0, 0.5, 0.75, 1.0)] == [1.0, 1.0, 0.5, 0.0]
+    assert [factor(t, "LeNet-5") for t in (0.0, 0.5, 0.75, 1.0)] == [1.0, 0.5, 0.25, 0.0]
+
+
+@pytest.mark.parametrize(
     ("network", "n_weights", "shape"),
     [
         ("LeNet-300-100", [235_200, 30_000, 1000], (784,)),
