@@ -20,9 +20,9 @@ LIMITS = {
     "bdl_lessons/exercises": 4_700,
     "bdl_lessons/datasets": 790,
     "bdl_lessons/course": 335,
-    "reproductions": 9_020,
+    "reproductions": 9_000,
     "tools": 3_170,
-    "tests": 21_800,
+    "tests": 21_200,
 }
 
 
