@@ -46,7 +46,6 @@ from reproductions.posteriors.slang import fit_slang, predict_slang
 from reproductions.posteriors.swag import fit_swag, predict_swag
 
 METHODS = {name: method.layers() for name, method in methods.tagged("layer").items()}
-UNBATCHED: set[str] = set()
 MODES = ("per_example", "shared", "mean")
 
 Calculation = Callable[[torch.device, torch.Generator], dict[str, Tensor]]
@@ -266,8 +265,7 @@ def everything() -> Iterator[tuple[str, Calculation]]:
             for mode in MODES:
                 yield f"{method}, {kind}, {mode}", partial(layer, method, kind, mode)
         yield f"{method}, fit and predict", partial(training, method)
-        if method not in UNBATCHED:
-            yield f"{method}, batched networks", partial(batched, method)
+        yield f"{method}, batched networks", partial(batched, method)
     for calculation in (
         pruning, swag, slang, residual, gaussian_process, exact_models, sampling_by_hmc,
         divergences, scores, gradients_and_curvature, checkpoint, regression,

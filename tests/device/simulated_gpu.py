@@ -104,7 +104,7 @@ class SimulatedGPU(TorchFunctionMode):
         if there and tensor.dtype == torch.float64 and not self.float64:
             raise DeviceError("float64 on a device that has none: compute it on the CPU")
         if there and key not in self._storages:
-            if len(self._storages) % 5000 == 4999:
+            if len(self._storages) % 200 == 199:  # old notes hold the heap apart: it grew by GBs
                 for gone in [k for k, r in self._storages.items() if r.expired()]:
                     del self._storages[gone]
             self._storages[key] = StorageWeakRef(_unwrapped(tensor).untyped_storage())
