@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from tqdm import tqdm
 
 app = typer.Typer(help="Build and check the lessons.", no_args_is_help=True, add_completion=False)
 
@@ -32,6 +33,11 @@ def _a_folder(folder: Path) -> Path:
     return folder
 
 
+def _shown(work: Iterable) -> Iterable:
+    """Work with a bar of its progress, in a terminal."""
+    return tqdm(work, leave=False, disable=None)
+
+
 @app.command()
 def rebuild(
     lessons: Numbers = None,
@@ -47,7 +53,7 @@ def rebuild(
     with _bad_input_named():
         chosen = notebook.paths(lessons)
     failed = False
-    for path in chosen:
+    for path in _shown(chosen):
         wrong, seconds = rebuild_lesson(path, check, cell_timeout)
         failed = failed or bool(wrong)
         typer.echo(f"{'WRONG' if wrong else 'ok   '} {path.name} ({seconds:.1f} s)")
@@ -81,7 +87,7 @@ def seeds(
     with _bad_input_named():
         chosen = notebook.paths(lessons)
     failed = False
-    for path in chosen:
+    for path in _shown(chosen):
         every = [replay.with_seeds(path, 1000 * (1 + k)) for k in range(offsets)]
         for runs in zip(*every, strict=True):
             values = sorted(run.value for run in runs)
@@ -106,7 +112,7 @@ def breaks(lessons: Numbers = None) -> None:
     green = 0
     for path in chosen:
         count = 0
-        for cell, change, noticed in replay.planted(path):
+        for cell, change, noticed in _shown(replay.planted(path)):
             count += 1
             if not noticed:
                 green += 1
@@ -134,7 +140,7 @@ def slides(
 
     with _bad_input_named():
         chosen = notebook.paths(lessons)
-    for path in chosen:
+    for path in _shown(chosen):
         typer.echo(tool.write(path, _a_folder(folder)))
 
 

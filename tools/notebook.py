@@ -51,6 +51,7 @@ def execute(notebook: NotebookNode, cell_timeout_s: int) -> NotebookNode:
         extra_arguments=["--log-level=ERROR"],
     )
     settings = {"PYDEVD_DISABLE_FILE_VALIDATION": "1", "BDL_CHECK_FIGURES": "tools.figure_rules"}
+    settings["TQDM_DISABLE"] = "1"  # a bar of progress is no result
     client.execute(env={**os.environ, "PYTHONPATH": here, **settings})
     return notebook
 

@@ -188,6 +188,7 @@ def _kernel(
     import matplotlib
 
     matplotlib.use("agg")
+    from matplotlib import pyplot
     from IPython.core.interactiveshell import InteractiveShell
 
     import bdl_lessons.core as core
@@ -210,6 +211,7 @@ def _kernel(
         now[0] = cell_id
         with open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing):
             result = shell.run_cell(source)
+        pyplot.close("all")
         if error := result.error_before_exec or result.error_in_exec:
             raise Noticed(f"{cell_id}: {type(error).__name__}: {error}")
 

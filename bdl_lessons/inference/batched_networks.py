@@ -113,7 +113,7 @@ def fit_batched(
     kl_weight: KLWeight = 1.0,
     sampling: Sampling = "per_example",
     schedule: Callable[[int], float] | None = None,
-    progress: bool = False,
+    progress: bool = True,
 ) -> Tensor:
     """Train all networks in place; returns the loss of each before each step, ``(n_steps, M)``.
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
+from tqdm.auto import tqdm
 
 from bdl_lessons.core import validation
 from bdl_lessons.core.validation import typechecked
@@ -27,6 +28,7 @@ OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 KLWeight = float | Tensor | Callable[[int], float | Tensor]
 
 _CHECK_EVERY = 100
+_BAR_AFTER_S = 5
 
 
 @dataclass
@@ -69,7 +71,7 @@ def fit(
     sampling: Sampling = "per_example",
     schedule: Callable[[int], float] | None = None,
     callback: Callback | None = None,
-    progress: bool = False,
+    progress: bool = True,
 ) -> Tensor:
     """Train ``model`` in place; returns the loss before each step, ``(n_steps,)``, nats an example.
 
@@ -92,7 +94,8 @@ def fit(
         schedule: factor on the learning rate at step i, e.g. ``inverse_decay(1e-4, 0.25)``.
         callback: is called with the :class:`Run` before the first step, when it may restore an
             earlier run by setting ``done`` and ``losses``, and after each step.
-        progress: whether to show a bar with the time that remains, which goes away at the end.
+        progress: whether work of more than five seconds shows a bar with the time that remains. It
+            goes away at the end; the environment variable ``TQDM_DISABLE=1`` keeps it away.
 
     Raises:
         TypeError, ValueError: if lengths differ, ``x`` or ``y`` has another dtype or device than
@@ -158,7 +161,7 @@ def optimize(
     schedule: Callable[[int], float] | None = None,
     callback: Callback | None = None,
     epoch: int = 1,
-    progress: bool = False,
+    progress: bool = True,
 ) -> Tensor:
     """Minimise the sum of ``loss_at(step)``, ``(...)``; returns the losses, ``(n_steps, ...)``.
 
@@ -172,9 +175,8 @@ def optimize(
         callback(run)
     steps = range(run.done, n_steps)
     if progress:
-        from tqdm.auto import tqdm
-
-        steps = tqdm(steps, initial=run.done, total=n_steps, unit="step", leave=False)
+        how = {"unit": "step", "leave": False, "delay": _BAR_AFTER_S}
+        steps = tqdm(steps, initial=run.done, total=n_steps, **how)
     for step in steps:
         loss = loss_at(step)
         if run.losses is None:  # one block: small tensors that stay would splinter the memory

@@ -130,11 +130,14 @@ def test_inverse_decay_is_caffes():
     assert factor(10_000) == pytest.approx(2**-0.75)
 
 
-def test_a_bar_shows_the_steps_only_when_asked(capsys):
+def test_long_work_shows_a_bar_and_short_work_does_not(monkeypatch, capsys):
     model = prior_of_two()
     train(model)
     assert capsys.readouterr() == ("", "")
-    train(model, progress=True)
+    monkeypatch.setattr("bdl_lessons.inference.train._BAR_AFTER_S", 0)
+    train(model, progress=False)
+    assert capsys.readouterr() == ("", "")
+    train(model)
     bar = capsys.readouterr().err
     assert "0/4" in bar
     assert "step" in bar
