@@ -21,7 +21,7 @@ LIMITS = {
     "bdl_lessons/datasets": 790,
     "bdl_lessons/course": 335,
     "reproductions": 9_000,
-    "tools": 3_170,
+    "tools": 3_175,
     "tests": 21_200,
 }
 

@@ -188,8 +188,8 @@ def _kernel(
     import matplotlib
 
     matplotlib.use("agg")
-    from matplotlib import pyplot
     from IPython.core.interactiveshell import InteractiveShell
+    from matplotlib import pyplot
 
     import bdl_lessons.core as core
     from bdl_lessons.core import CheckFailed
