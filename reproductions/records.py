@@ -82,6 +82,7 @@ def make_record(
         ValueError: if there is no metric, or a metric or an array holds something else than finite
             numbers; the message names it.
     """
+    _check_numbers(metrics, arrays or {})
     record = {
         "experiment": experiment,
         "scale": scale,
@@ -95,7 +96,6 @@ def make_record(
         "threads": torch.get_num_threads(),
         "versions": _versions() | gpu_facts(device),
     }
-    _check_numbers(record)
     return record | {"digest": record_digest(record)}
 
 
@@ -168,59 +168,49 @@ def _parse(path: Path, content: bytes) -> tuple[list[Record], int]:
     for number, line in enumerate(content.splitlines(keepends=True), start=1):
         try:
             record = json.loads(line)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             if length + len(line) == len(content) and not line.endswith(b"\n"):
                 break  # the process that wrote it died
-            raise _no_record(path, number, error, line) from error
-        try:
-            _check(record, path)
-            if record["key"] in records:
-                raise ValueError("a line before it is of the same trial")
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise _no_record(path, number, error, line) from error
+            record, reason = {}, str(error)
+        else:
+            reason = _what_is_wrong(record, path, records)
+        if reason:
+            raise ValueError(f"{path}, line {number} is not a record: {reason}: {line[:60]!r}")
         records[record["key"]] = record
         length += len(line)
     return list(records.values()), length
 
 
-def _check(record: Record, path: Path) -> None:
-    """Raise unless it is what was recorded for the file at ``path``."""
+def _what_is_wrong(record: Any, path: Path, before: Mapping[str, Record]) -> str:
+    """Why it is not what was recorded for the file at ``path``; nothing if it is."""
+    if not isinstance(record, dict) or record.get("digest") != record_digest(record):
+        return "the digest is not that of its entries"
+    if (record["experiment"], record["scale"]) != (path.stem, _scale_of(path)):
+        return f"it is of {record['experiment']!r} at scale {record['scale']!r}"
     if trial_key(record["config"], record["seed"]) != record["key"]:
-        raise ValueError("the key is not that of its configuration and seed")
-    if record_digest(record) != record["digest"]:
-        raise ValueError("the digest is not that of its entries")
-    _check_numbers(record)
-    scale = "quick" if path.parent.name == "quick" else "paper"
-    if (record["experiment"], record["scale"]) != (path.stem, scale):
-        raise ValueError(f"it is of {record['experiment']!r} at scale {record['scale']!r}")
+        return "the key is not that of its configuration and seed"
+    return "a line before it is of the same trial" if record["key"] in before else ""
 
 
-def _check_numbers(record: Record) -> None:
-    """Raise unless metrics are finite numbers, at least one, and arrays nested lists of them."""
-    if not record["metrics"]:
+def _scale_of(path: Path) -> str:
+    return "quick" if path.parent.name == "quick" else "paper"
+
+
+def _check_numbers(metrics: Mapping[str, float], arrays: Mapping[str, list]) -> None:
+    """Raise unless there is a metric, and all are finite numbers or nested lists of them."""
+    if not metrics:
         raise ValueError("there are no metrics")
-    are_numbers = {name: _is_finite(value) for name, value in record["metrics"].items()}
-    for name, values in record["arrays"].items():
-        fine = isinstance(values, list) and all(map(_is_finite, _flat(values)))
-        are_numbers[name] = are_numbers.get(name, True) and fine
-    for name, fine in are_numbers.items():
-        if not fine:
+    for name, values in [*metrics.items(), *arrays.items()]:
+        if not all(isinstance(v, int | float) and math.isfinite(v) for v in _flat(values)):
             raise ValueError(f"{name} is not finite numbers: a trial that failed is not recorded")
 
 
-def _is_finite(value: object) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)
-
-
-def _flat(values: list) -> Iterator[object]:
-    for value in values:
-        yield from _flat(value) if isinstance(value, list) else [value]
-
-
-def _no_record(path: Path, number: int, error: Exception, line: bytes) -> ValueError:
-    reason = f"it has no {error}" if isinstance(error, KeyError) else error
-    return ValueError(f"{path}, line {number} is not a record: {reason}: {line[:60]!r}")
+def _flat(values: object) -> Iterator[object]:
+    if isinstance(values, list):
+        for value in values:
+            yield from _flat(value)
+    else:
+        yield values
 
 
 def _hash(entries: Mapping[str, Any]) -> str:

@@ -62,8 +62,11 @@ def recorded(
 ) -> list[Record]:
     """Records of the trials as they are defined now, in order; older settings are left out."""
     found = {r["key"]: r for r in read_records(records_path(experiment.name, scale, folder))}
-    keys = [trial_key(trial.config, trial.seed) for trial in experiment.trials(scale)]
-    return [found[key] for key in keys if key in found]
+    return [found[key] for key in _keys(experiment, scale) if key in found]
+
+
+def _keys(experiment: Experiment, scale: str) -> list[str]:
+    return [trial_key(trial.config, trial.seed) for trial in experiment.trials(scale)]
 
 
 def _sort_lines(experiment: Experiment, scale: str, folder: Path) -> None:
@@ -71,8 +74,7 @@ def _sort_lines(experiment: Experiment, scale: str, folder: Path) -> None:
     path = records_path(experiment.name, scale, folder)
     if not path.exists():
         return
-    keys = [trial_key(trial.config, trial.seed) for trial in experiment.trials(scale)]
-    place = {key: i for i, key in enumerate(keys)}
+    place = {key: i for i, key in enumerate(_keys(experiment, scale))}
     with FileLock(path.with_suffix(".lock")):
         records = read_records(path)
         records.sort(key=lambda record: place.get(record["key"], len(place)))
@@ -81,15 +83,18 @@ def _sort_lines(experiment: Experiment, scale: str, folder: Path) -> None:
 
 
 def _section(experiment: Experiment, scale: str, folder: Path) -> str:
-    trials = experiment.trials(scale)
     records = recorded(experiment, scale, folder)
+    known = {record["key"] for record in records}
+    to_run = [trial for trial in experiment.trials(scale) if not trial.retired]
+    n_missing = sum(trial_key(trial.config, trial.seed) not in known for trial in to_run)
     option = "" if scale == "paper" else f" --scale {scale}"
     command = f"`python -m reproductions run {experiment.name}{option}`"
-    missing = "" if len(records) == len(trials) else " The same command runs the others."
+    missing = " The same command runs the others." if n_missing else ""
+    n_trials = len(records) + n_missing
     lines = [
         f"## {experiment.title}",
         "",
-        f"{len(records)} of {len(trials)} trials are recorded, by {command}.{missing}",
+        f"{len(records)} of {n_trials} trials are recorded, by {command}.{missing}",
         "",
     ]
     if records:

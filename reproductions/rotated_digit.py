@@ -7,15 +7,13 @@ inputs and outputs. Which 1 it was and by what angles it was turned is not said.
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.core import BLUE, CYCLE, DASHES, INK, device
+from bdl_lessons.core import BLUE, CYCLE, DASHES, INK, device, markdown
 from bdl_lessons.core.devices import float64
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import rotated
@@ -23,12 +21,12 @@ from bdl_lessons.datasets.records import Record
 from bdl_lessons.evaluation import error_percent, mutual_information, predictive_entropy
 from bdl_lessons.inference import fit, inverse_decay, predict, sgd
 from bdl_lessons.models import BinaryDropout, Network, initialise, lenet5
-from reproductions import markdown
 from reproductions.checkpoint import Checkpoint
 from reproductions.datasets import CAFFE_SCALE, mnist
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.measure import mean_weights
 from reproductions.records import rounded
+from reproductions.tables import table_of
 
 PUBLISHED = (1, 1, 1, 1, 1, 5, 5, 7, 7, 7, 7, 7)
 SHOWN = (1, 2, 5, 7)
@@ -137,29 +135,37 @@ def _turned(ones: Tensor, config: dict) -> Tensor:
 
 def table(records: list[Record]) -> str:
     """Test errors, and the class sequences of every 1 in both directions."""
-    errors, ways = [], ("MC dropout, 100 draws", "weight scaling")
-    for record in records:
-        m, n_steps = record["metrics"], record["config"]["n_steps"]
-        shown = [f"{m[name]:.2f}" for name in ("test_error", "test_error_mean_weights")]
-        errors.append([str(record["seed"]), f"{n_steps:,}", *shown])
+    errors = {
+        "seed": "{seed}",
+        "steps": "{config[n_steps]:,}",
+        "test error, MC dropout, 100 draws (%)": "{metrics[test_error]:.2f}",
+        "test error, weight scaling (%)": "{metrics[test_error_mean_weights]:.2f}",
+    }
     longest = _longest(records)
-    n_steps, arrays = longest[0]["config"]["n_steps"], longest[0]["arrays"]
-    ones = []
-    for one, index in enumerate(arrays["test_index"]):
-        entropy = _sequence(longest[0], one, 1, "entropy")
-        forth, back = (f"`{_join(_sequence(longest[0], one, sign))}`" for sign in (1, -1))
-        ones.append([str(index), forth, f"{entropy[0]:.2f}, {max(entropy):.2f}", back])
+    first, n_steps = longest[0], longest[0]["config"]["n_steps"]
+    classes, entropies = sequences(first), sequences(first, "entropy")
+    ones = [
+        [
+            str(index),
+            f"`{_join(forth)}`",
+            f"{entropy[0]:.2f}, {entropy.max():.2f}",
+            f"`{_join(back)}`",
+        ]
+        for index, (forth, back), (entropy, _) in zip(
+            first["arrays"]["test_index"], classes, entropies, strict=True
+        )
+    ]
     head = ["test image", "classes, clockwise"]
     head += ["predictive entropy, clockwise (nats): upright, largest", "classes, anticlockwise"]
     parts = [
-        markdown.table(["seed", "steps", *(f"test error, {way} (%)" for way in ways)], errors),
+        table_of(records, errors),
         f"Published classes of one 1 in 12 positions: `{_join(PUBLISHED)}`. Ours, the first 1s of "
-        f"the test set, seed {longest[0]['seed']}, {n_steps:,} steps:",
+        f"the test set, seed {first['seed']}, {n_steps:,} steps:",
         markdown.table(head, ones),
         f"Every sequence of the networks of that many steps (seeds: {len(longest)}):",
         _counts(longest),
         _reading(longest),
-        _differences(longest[0]["config"]),
+        _differences(first["config"]),
     ]
     return "\n\n".join(parts)
 
@@ -201,19 +207,17 @@ def figure(records: list[Record]) -> Figure:
     return picture
 
 
-def _sequence(record: Record, one: int, direction: int, what: str = "classes") -> list:
-    """Values of one digit at the 12 positions; direction 1 is clockwise, -1 anticlockwise."""
+def sequences(record: Record, what: str = "classes") -> np.ndarray:
+    """Values at the 12 positions from upright on, clockwise and back: ``(ones, 2, 12)``."""
+    values = np.array(record["arrays"][what])
     upright = record["arrays"]["angles"].index(0)
-    positions = range(len(PUBLISHED))
-    return [record["arrays"][what][upright + direction * i][one] for i in positions]
+    return np.stack([values[upright:], values[upright::-1]]).transpose(2, 0, 1)
 
 
 def _counts(records: list[Record]) -> str:
     """For each direction, how often the sequences have the features of the published one."""
-    n_ones, rows = len(records[0]["arrays"]["test_index"]), []
-    for name, direction in (("clockwise", 1), ("anticlockwise", -1)):
-        runs = itertools.product(records, range(n_ones))
-        classes = np.array([_sequence(record, one, direction) for record, one in runs])
+    runs, rows = np.concatenate([sequences(record) for record in records]), []
+    for name, classes in zip(("clockwise", "anticlockwise"), runs.swapaxes(0, 1), strict=True):
         agree = (classes == PUBLISHED).sum(1)
         counts = [
             len(classes),
@@ -230,17 +234,18 @@ def _counts(records: list[Record]) -> str:
 
 def _reading(records: list[Record]) -> str:
     """Where the entropy of the sequences is largest, and how large it is at the last position."""
-    near, last = 0, []
-    n_ones = len(records[0]["arrays"]["classes"][0])
-    for record, one, sign in itertools.product(records, range(n_ones), (1, -1)):
-        classes, entropy = (_sequence(record, one, sign, what) for what in ("classes", "entropy"))
-        changes = [i for i, name in enumerate(classes) if name != classes[0]][:1]
-        near += any(abs(entropy.index(max(entropy)) - i) <= 1 for i in changes)
-        last.append(entropy[-1])
+    n_positions = len(PUBLISHED)
+    classes, entropy = (
+        np.concatenate([sequences(record, what) for record in records]).reshape(-1, n_positions)
+        for what in ("classes", "entropy")
+    )
+    changed, last = classes != classes[:, :1], entropy[:, -1]
+    is_near = abs(entropy.argmax(1) - changed.argmax(1)) <= 1  # argmax: the first of them
+    near = (changed.any(1) & is_near).sum()
     return (
         f"In {near} of {len(last)} sequences the predictive entropy is largest within one position "
-        f"of the first change of class. At the last position it is {min(last):.1f} to "
-        f"{max(last):.1f} nats. Which class a turned 1 becomes depends on the 1 and on the "
+        f"of the first change of class. At the last position it is {last.min():.1f} to "
+        f"{last.max():.1f} nats. Which class a turned 1 becomes depends on the 1 and on the "
         "direction; the published sequence is one of many."
     )
 

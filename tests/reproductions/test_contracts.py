@@ -232,9 +232,9 @@ def rotated_plan(trial, result):
 
 
 def rotated_record(trial, result, seen):
-    """From the averaged and the single passes, and the outputs of the mean weights."""
+    """From the passes of test images and of turned ones, and the outputs of the mean weights."""
     labels, n_angles = np.arange(256 + 50)[256:] % 10, len(result.arrays["angles"])
-    averaged, passes, scaled = (out.double() for out in seen.outputs)
+    drawn, passes, scaled = (out.double() for out in seen.outputs)
     p = passes.softmax(-1).unflatten(1, (n_angles, -1)).numpy()  # (S, angles, ones, 10)
     p_mean = p.mean(0)
     entropy = -(p_mean * np.log(p_mean)).sum(-1)
@@ -248,7 +248,7 @@ def rotated_record(trial, result, seen):
         "std": np.take_along_axis(p.std(0), classes[..., None], -1)[..., 0],
     }
     metrics = {
-        "test_error": 100 * np.mean(averaged.argmax(1).numpy() != labels),
+        "test_error": 100 * np.mean(drawn.softmax(-1).mean(0).argmax(1).numpy() != labels),
         "test_error_mean_weights": 100 * np.mean(scaled.argmax(1).numpy() != labels),
         "starts_with_1": np.mean(classes[n_angles // 2] == 1),
     }

@@ -16,20 +16,6 @@ def record(method, width, error, alpha=None, seed=0, n_epochs=6):
     }
 
 
-SPEED = {
-    "config": {
-        "measure": "speed",
-        "methods": ["none", "variational B"],
-        "widths": [100, 750],
-        "n_members": 3,
-        "batch_size": 200,
-    },
-    "seed": 0,
-    "metrics": {"gain_100": 1.26, "gain_750": 0.9},
-    "arrays": {"ms_alone": [[2.0, 10.0], [4.0, 20.0]], "ms_side_by_side": [[1.5, 11.0], [3, 23]]},
-}
-
-
 def test_all_networks_are_trials_and_the_speed_is_retired():
     trials = curves.trials("paper")
     assert len(trials) == 1 + 7 * 4 * 3 + 7
@@ -76,7 +62,7 @@ def test_the_figure_has_a_line_with_its_own_look_for_every_method():
         for width in (100, 250)
         for seed in range(2)
     ]
-    ours, theirs = curves.figure([SPEED, *records]).axes
+    ours, theirs = curves.figure(records).axes
     assert len(ours.containers) == len(theirs.lines) == 7
     bars = ours.containers[0].lines[2][0].get_segments()  # of two seeds, 0.1 apart
     assert abs(bars[0][1, 1] - bars[0][0, 1]) == pytest.approx(0.1)

@@ -29,6 +29,5 @@ def test_the_prior_is_the_published_weight_decay():
 def test_sequences_run_from_upright_in_their_direction():
     record = {"arrays": {"angles": rotated_digit.angles({"step_degrees": 10})}}
     record["arrays"]["classes"] = [[angle, -angle] for angle in record["arrays"]["angles"]]
-    assert rotated_digit._sequence(record, 0, 1) == list(range(0, 120, 10))
-    assert rotated_digit._sequence(record, 0, -1) == list(range(0, -120, -10))
-    assert rotated_digit._sequence(record, 1, 1) == list(range(0, -120, -10))
+    there, back = list(range(0, 120, 10)), list(range(0, -120, -10))
+    assert rotated_digit.sequences(record).tolist() == [[there, back], [back, there]]

@@ -58,6 +58,8 @@ def test_a_retired_trial_is_shown_and_never_run(tmp_path):
     outcome = runner.reproduce(toy.make(trials=retired), "paper", folder=tmp_path)
     assert (outcome.recorded, outcome.skipped) == (3, 0)
     assert squares(tmp_path / "toy.jsonl") == [1, 4, 9]
+    page = report._section(toy.make(trials=retired), "paper", tmp_path)
+    assert "3 of 3 trials are recorded" in page
     assert len(report.recorded(toy.make(trials=retired), "quick", tmp_path)) == 2
 
 

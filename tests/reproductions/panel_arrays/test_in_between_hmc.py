@@ -66,17 +66,6 @@ def test_short_chains_have_the_shapes_that_are_stored():
         assert values.shape == stored[name].shape, name
 
 
-def test_the_stored_chains_agree_and_are_uncertain_in_the_gap():
-    stored = arrays.load("in_between_hmc")
-    gap, ends = 56, [16, 96]
-    assert stored["r_hat_mean"].max() < 1.02
-    assert stored["r_hat_variance"].max() < 1.02
-    assert stored["std_error"][gap] < 0.015 * stored["std"][gap]
-    assert stored["std"][gap] > 20 * stored["std"][ends].max()
-    assert stored["draws"][:, gap].std() == pytest.approx(stored["std"][gap], rel=0.3)
-    assert ((stored["acceptance"] > 0.5) & (stored["acceptance"] < 0.95)).all()
-
-
 @pytest.mark.slow
 def test_chains_from_the_prior_come_to_where_the_posterior_is(clusters):
     x, y = clusters
