@@ -15,8 +15,8 @@ import numpy as np
 
 from bdl_lessons import panels
 from bdl_lessons.panels.engine import Panel
+from reproductions import markdown
 from reproductions.runner import measure
-from reproductions.tables import table_of
 from reproductions.timing import layer_cost
 
 N_MOVES = 50
@@ -36,7 +36,7 @@ def move_panels() -> str:
     ]
     rows = [move(module.panel()) for module in modules if hasattr(module, "panel")]
     columns = {"panel": "{panel}", "median (ms)": "{median:.3g}", "95 % (ms)": "{high:.3g}"}
-    return table_of(rows, columns)
+    return markdown.table_of(rows, columns)
 
 
 def move(panel: Panel) -> dict:

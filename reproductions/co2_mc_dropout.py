@@ -22,10 +22,10 @@ from bdl_lessons.datasets.records import Record
 from bdl_lessons.inference import adam, fit, predict
 from bdl_lessons.models import BinaryDropout, Deterministic, Network, initialise, mlp
 from bdl_lessons.probability import gaussian_nll
+from reproductions import markdown
 from reproductions.checkpoint import Checkpoint
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.records import rounded
-from reproductions.tables import table_of
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 BEYOND = [n / 100 for n in range(175, 371, 3)]
@@ -155,7 +155,7 @@ def table(records: list[Record]) -> str:
     }
     parabolas = " and ".join(f"{_parabola_rmse(n):.2f} for {n} months" for n in SPANS)
     reading = _READING.format(parabolas=parabolas)
-    return "\n\n".join([table_of(records, columns), reading, _PUBLISHED])
+    return "\n\n".join([markdown.table_of(records, columns), reading, _PUBLISHED])
 
 
 def figure(records: list[Record]) -> Figure:

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import mean, stdev
+from typing import Any
+
+Row = Mapping[str, Any]
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Lines ``| cell | cell |`` with a rule under the head."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def table_of(rows: Iterable[Row], columns: Mapping[str, str | Callable[[Row], str]]) -> str:
+    """:func:`table` with a line for each of ``rows`` and a format for each column.
+
+    Args:
+        rows: such as records, whose entries formats reach as ``{metrics[error]:.2f}``.
+        columns: head -> format string for a row, or a function of it that gives the cell.
+    """
+    lines = [
+        [cell(row) if callable(cell) else cell.format_map(row) for cell in columns.values()]
+        for row in rows
+    ]
+    return table([*columns], lines)
 
 
 def mean_and_error(values: Sequence[float], digits: int) -> str:

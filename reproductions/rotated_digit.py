@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.core import BLUE, CYCLE, DASHES, INK, device, markdown
+from bdl_lessons.core import BLUE, CYCLE, DASHES, INK, device
 from bdl_lessons.core.devices import float64
 from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import rotated
@@ -21,12 +21,12 @@ from bdl_lessons.datasets.records import Record
 from bdl_lessons.evaluation import error_percent, mutual_information, predictive_entropy
 from bdl_lessons.inference import fit, inverse_decay, predict, sgd
 from bdl_lessons.models import BinaryDropout, Network, initialise, lenet5
+from reproductions import markdown
 from reproductions.checkpoint import Checkpoint
 from reproductions.datasets import CAFFE_SCALE, mnist
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.measure import mean_weights
 from reproductions.records import rounded
-from reproductions.tables import table_of
 
 PUBLISHED = (1, 1, 1, 1, 1, 5, 5, 7, 7, 7, 7, 7)
 SHOWN = (1, 2, 5, 7)
@@ -158,7 +158,7 @@ def table(records: list[Record]) -> str:
     head = ["test image", "classes, clockwise"]
     head += ["predictive entropy, clockwise (nats): upright, largest", "classes, anticlockwise"]
     parts = [
-        table_of(records, errors),
+        markdown.table_of(records, errors),
         f"Published classes of one 1 in 12 positions: `{_join(PUBLISHED)}`. Ours, the first 1s of "
         f"the test set, seed {first['seed']}, {n_steps:,} steps:",
         markdown.table(head, ones),

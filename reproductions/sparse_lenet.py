@@ -49,7 +49,6 @@ from reproductions.datasets import CAFFE_SCALE, mnist
 from reproductions.dead_units import n_hidden, remove_dead_units
 from reproductions.experiment import Experiment, Trial, TrialResult
 from reproductions.measure import interleaved_times, mean_weights
-from reproductions.tables import table_of
 
 BINS = (-10.0, 12.0, 88)
 """First edge, last edge and number of the bins that count ``log_alpha``; the outer two are open."""
@@ -260,11 +259,11 @@ def table(records: list[Record]) -> str:
         "shrunk (ms)": "{ms_shrunk:.2f}",
     }
     parts = [
-        table_of([*ours, *map(_as_printed, published)], errors),
+        markdown.table_of([*ours, *map(_as_printed, published)], errors),
         "\n".join(_verdict(line, published) for line in ours),
         "What is saved, with all mean weights stored in the same format as *dense*, and the time "
         "for 1000 images on the machine of the run:",
-        table_of(ours, saved),
+        markdown.table_of(ours, saved),
         _READING,
         _DIFFERENCES,
     ]
@@ -315,10 +314,7 @@ def _name(record: Record) -> str:
 
 def _set_ups(records: list[Record]) -> dict[str, list[Record]]:
     """The runs of each network and method, with or without the cut: one for each seed."""
-    groups: dict[str, list[Record]] = {}
-    for record in records:
-        groups.setdefault(_name(record), []).append(record)
-    return groups
+    return {name: [r for r in records if _name(r) == name] for name in map(_name, records)}
 
 
 def _joined(values: Iterable[float], form: str) -> str:

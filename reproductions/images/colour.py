@@ -18,7 +18,6 @@ from reproductions import markdown
 from reproductions.experiment import Experiment, Trial
 from reproductions.images import tables
 from reproductions.images.measures import measure_network
-from reproductions.tables import table_of
 
 PRINTED_AS = {"cifar10": "CIFAR10", "cifar100": "CIFAR100", "svhn": "SVHN", "stl10": "STL10"}
 _COMMAND = "`python -m reproductions run image_classification_colour`"
@@ -162,7 +161,7 @@ def _published_quality(architecture: str, data: str) -> str:
     rows = [r for r in published_table("image_classification") if wanted.items() <= r.items()]
     cells = {"method": "{method}", "NLL (nats)": "{nll:.3f}"}
     cells |= {"accuracy (%)": "{accuracy_percent:.2f}", "ECE": "{ece:.3f}"}
-    return table_of(rows, cells) if rows else ""
+    return markdown.table_of(rows, cells) if rows else ""
 
 
 def _missing(records: Sequence[Record]) -> str:

@@ -11,7 +11,6 @@ from scipy import stats
 from bdl_lessons.datasets.records import Record, group_by, published_table, setting, where
 from reproductions import markdown
 from reproductions.markdown import mean_and_error
-from reproductions.tables import table_of
 
 MEASURES = {
     "fpr_at_95_tpr": "FPR at 95 % TPR",
@@ -44,7 +43,9 @@ def grid(records: Sequence[Record], picked: dict[str, str]) -> str:
         "validation NLL (nats)": "{metrics[val_nll]:.4f}",
         "": lambda r: "chosen" if setting(r) == picked[r["config"]["method"]] else "",
     }
-    return table_of([r for group in tried.values() if len(group) > 1 for r in group], columns)
+    return markdown.table_of(
+        [r for group in tried.values() if len(group) > 1 for r in group], columns
+    )
 
 
 def quality(records: Sequence[Record]) -> str:

@@ -20,7 +20,6 @@ from bdl_lessons.datasets.records import Record
 from bdl_lessons.models import initialise, mlp
 from reproductions import markdown, methods
 from reproductions.experiment import Experiment, Trial, TrialResult
-from reproductions.tables import table_of
 from reproductions.timing.steps import step_times
 
 BATCH_SIZE, P_DROP = 100, 0.5
@@ -107,7 +106,7 @@ def _steps_table(record: Record) -> str:
         "turns; the median over repeats of the ratio to the plain network in the same repeat, with "
         "quartiles. `nn.Linear again` tells what the measurement can tell apart. The noise acts on "
         "the input of every layer, the pixels too. Adam moves every parameter, so twice as many "
-        f"take twice as long.\n\n{table_of(rows, columns)}"
+        f"take twice as long.\n\n{markdown.table_of(rows, columns)}"
     )
 
 

@@ -6,7 +6,7 @@ import torch
 
 from bdl_lessons.datasets import Classification
 from bdl_lessons.datasets.records import published_table
-from bdl_lessons.inference import compression, sparsity, to_sparse, zero_pruned
+from bdl_lessons.inference import sparsity, to_sparse
 from bdl_lessons.models import ARD, mlp
 from reproductions import sparse_lenet
 from reproductions.experiment import Trial
@@ -72,19 +72,6 @@ def test_the_networks_have_the_published_weights(network, n_weights, shape):
     assert [row.n_weights for row in sparsity(net)] == n_weights
     assert net(torch.zeros(2, *shape), "mean").shape == (2, 10)
     assert net[0].weight.std().item() == pytest.approx(0.01, rel=0.15)
-
-
-def test_compression_is_a_count_of_the_weights_that_are_not_zero():
-    config = {**sparse_lenet._PAPER, "network": "LeNet-300-100", "method": "sparse VD"}
-    generator = torch.Generator().manual_seed(0)
-    net = sparse_lenet.make_network(config, generator)
-    n_all = n_left = 0
-    for layer in zero_pruned(net):
-        for row in getattr(layer, "weight", torch.empty(0)):
-            n_all += len(row)
-            n_left += sum(value != 0 for value in row.tolist())
-    assert 1 < n_all / n_left < 3  # from the random start: some weights are near 0
-    assert compression(sparsity(net)) == pytest.approx(n_all / n_left)
 
 
 def test_the_errors_are_those_after_and_before_pruning(monkeypatch):
@@ -154,11 +141,8 @@ def test_the_figure_draws_every_record_and_the_published_points():
     assert pixels.images[0].get_array().shape == (28, 28)
 
 
-def test_a_cut_is_named_in_the_tables_and_marked_in_the_figure():
+def test_a_cut_is_marked_in_the_figure():
     records = [record(), record(cut_at=3.0), record(cut_at=3.0, error=1.4)]
-    text = sparse_lenet.table(records)
-    assert text.count("| LeNet-300-100, sparse VD | 1 |") == 2
-    assert text.count("| LeNet-300-100, sparse VD, cut | 2 |") == 2
     scatter, *_ = sparse_lenet.figure(records).axes
     labels = [line.get_label() for line in scatter.lines[:2]]
     assert labels == ["LeNet-300-100, sparse VD", "LeNet-300-100, sparse VD, cut"]
