@@ -50,17 +50,6 @@ FACTORIES = {
 }
 
 
-@pytest.mark.parametrize("name", FACTORIES)
-def test_factories_hand_stride_padding_and_bias_on(name):
-    layer = FACTORIES[name].conv2d(3, 4, 5, stride=2, padding=1, bias=False)
-    assert (layer.kernel_size, layer.stride, layer.padding) == ((5, 5), (2, 2), (1, 1))
-    assert layer.bias is None
-    expected = nn.functional.conv2d(x := torch.randn(2, 3, 9, 9), layer.weight, None, 2, 1)
-    torch.testing.assert_close(layer(x, "mean"), expected)
-    assert layer(x, "per_example", torch.Generator()).shape == expected.shape
-    assert layer.kl() >= 0
-
-
 def test_mean_matches_a_plain_network():
     model = mlp((3, 7, 2), DROP)
     x = torch.randn(5, 3)

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.distributions import Normal, kl_divergence
 
-from bdl_lessons.models import BayesByBackprop, mlp
+from bdl_lessons.models import BayesByBackprop
 
 
 @pytest.mark.parametrize("kind", ["linear", "conv2d"])
@@ -28,13 +28,6 @@ def test_kl_is_zero_at_the_prior_and_has_gradients_elsewhere():
         layer.weight.fill_(2)
     layer.kl().backward()
     torch.testing.assert_close(layer.weight.grad, torch.full((2, 3), 4.0))
-
-
-def test_a_network_sums_its_layers():
-    model = mlp((3, 4, 2), BayesByBackprop())
-    torch.testing.assert_close(model.kl(), model[0].kl() + model[2].kl())
-    names = [name for name, _ in model.named_parameters()]
-    assert names[:3] == ["0.weight", "0.bias", "0.noise.log_sigma2"]
 
 
 @pytest.mark.parametrize(

@@ -80,35 +80,6 @@ def test_kl_differences_between_rates_are_those_of_the_mixture():
     assert ours(0.5) - ours(0.1) == pytest.approx(sampled(0.5) - sampled(0.1), abs=0.03)
 
 
-class Calls(torch.nn.Module):
-    """A method of a layer as the forward pass of a module, for ``functional_call``."""
-
-    def __init__(self, layer, method):
-        super().__init__()
-        self.layer, self.method = layer, method
-
-    def forward(self, *args):
-        return self.method(self.layer, *args)
-
-
-def test_the_gradient_in_the_rate_is_right():
-    layer = layer_at(0.3, temperature=0.5)
-    at = layer.log_alpha.detach().clone().requires_grad_()
-    x = torch.randn(6, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-
-    def output(layer):
-        return layer(x, "per_example", torch.Generator().manual_seed(1))
-
-    for method in (output, lambda layer: layer.kl()):
-        calls = Calls(layer, method)
-        assert torch.autograd.gradcheck(
-            lambda value, calls=calls: torch.func.functional_call(
-                calls, {"layer.noise.log_alpha": value}, ()
-            ),
-            at,
-        )
-
-
 def test_without_data_the_rate_moves_to_one_half_and_large_weights_hold_it_down():
     for size, toward in [(0.0, 1), (10.0, -1)]:
         layer = layer_at(0.3, length_scale=1.0)

@@ -11,7 +11,6 @@ from bdl_lessons.models import (
     GaussianUnitNoise,
     VariationalDropout,
     matched_log_alpha,
-    mlp,
 )
 from bdl_lessons.models.layers.base import clamp_with_grad
 from bdl_lessons.probability import kingma_kl, loguniform_kl
@@ -59,16 +58,6 @@ def test_activations_have_the_moments_of_the_derivation(noise, alpha_per):
     assert torch.allclose(cov, expected, atol=0.05 * var.max())
 
 
-@pytest.mark.parametrize("noise", ["A", "B"])
-def test_function_draws_have_the_same_variance(noise):
-    layer = scattered(VariationalDropout(noise, "unit"))
-    x = torch.randn(1, K, generator=seeded(1), dtype=torch.float64)
-    with torch.no_grad():
-        y = layer.forward_with(x.expand(8_000, 1, K), layer.sample_weights(8_000, seeded(3)))[:, 0]
-    var = (alpha_of_weights(layer) * (layer.weight * x).square()).sum(1)
-    assert torch.allclose(y.var(0) / var, torch.ones_like(var), atol=0.08)
-
-
 def test_gaussian_dropout_matches_two_moments_of_binary_dropout():
     layer = GaussianDropout(0.2).linear(K, L)
     like = torch.zeros((), dtype=torch.float64)
@@ -108,34 +97,6 @@ def test_fixed_alpha_is_no_parameter_to_learn():
     layer = GaussianDropout(0.5, "B").linear(K, L)
     assert not layer.kl().requires_grad
     assert not layer.noise.raw_log_alpha.requires_grad
-
-
-@pytest.mark.parametrize("noise", ["A", "B"])
-@pytest.mark.parametrize("alpha_per", ["layer", "unit"])
-def test_convolutions_share_the_family(noise, alpha_per):
-    layer = VariationalDropout(noise, alpha_per).conv2d(3, 4, 3)
-    x = torch.randn(2, 6, 3, 8, 8, generator=seeded())
-    for sampling in ("per_example", "shared", "mean"):
-        assert layer(x, sampling, seeded()).shape == (2, 6, 4, 6, 6)
-    n_factors = 3 if noise == "A" else layer.weight.numel()
-    torch.testing.assert_close(layer.kl(), n_factors * loguniform_kl(torch.zeros(())))
-    (layer(x, "per_example", seeded()).square().mean() + layer.kl()).backward()
-    assert layer.noise.raw_log_alpha.grad.isfinite().all()
-
-
-def test_a_convolution_of_type_a_draws_one_factor_a_channel():
-    layer = GaussianDropout(0.5, "A").conv2d(2, 3, 3)
-    ones = torch.ones(1, 2, 7, 7)
-    y = layer(ones, "per_example", seeded()).detach()
-    assert torch.allclose(y, y[..., :1, :1].expand_as(y), atol=1e-5)
-
-
-@pytest.mark.parametrize(("noise", "alpha_per"), CHOICES)
-def test_a_row_of_zeros_has_finite_gradients(noise, alpha_per):
-    network = mlp((K, 3, 2), VariationalDropout(noise, alpha_per))
-    (network(torch.zeros(4, K), "per_example", seeded()).sum() + network.kl()).backward()
-    for parameter in network.parameters():
-        assert parameter.grad is None or parameter.grad.isfinite().all()
 
 
 def test_alpha_is_bounded_and_can_come_back():

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch.distributions import MultivariateNormal, Normal
 
-from bdl_lessons.inference import BatchedNetworks
 from bdl_lessons.models import (
     BinaryDropout,
     GammaScale,
@@ -15,7 +14,6 @@ from bdl_lessons.models import (
     LogNormalScale,
     SparseVD,
     VariationalDropout,
-    mlp,
     scaled_cov,
 )
 from bdl_lessons.probability import lognormal_gamma_kl, lognormal_kl
@@ -35,8 +33,8 @@ def normal(*shape, seed=0):
 @pytest.fixture
 def layer():
     layer = HierarchicalDropout(BASE).linear(K, L).double()
-    with torch.no_grad():
-        layer.noise.log_sigma2.copy_(normal(K).sub(1))
+    with torch.no_grad():  # scales with tails light enough for a sample covariance
+        layer.noise.log_sigma2.copy_(torch.tensor([-3.0, -2.0, -1.0]))
         layer.noise.base.raw_log_alpha.copy_(normal(K, seed=1).sub(2))
         layer.weight.copy_(normal(L, K, seed=2))
     return layer
@@ -48,12 +46,13 @@ def draws(layer, *shape, seed=0):
 
 
 def test_moments_of_the_factors(layer):
+    """Within five standard errors, of a covariance those of the products of deviations."""
     xi = draws(layer, 200_000, 1)[:, 0]
-    alpha = layer.alpha.detach()
-    expected = scaled_cov(alpha.diag(), layer.noise.log_sigma2.detach())
+    expected = scaled_cov(layer.alpha.detach().diag(), layer.noise.log_sigma2.detach())
     error = 5 * (expected.diagonal() / len(xi)).sqrt()
     assert ((xi.mean(0) - 1).abs() < error).all()
-    torch.testing.assert_close(torch.cov(xi.T), expected, rtol=0.05, atol=0.02)
+    products = (xi - 1)[:, :, None] * (xi - 1)[:, None, :]
+    assert ((products.mean(0) - expected).abs() < 5 * products.std(0) / len(xi) ** 0.5).all()
 
 
 def test_scaled_cov_keeps_what_is_off_the_diagonal():
@@ -76,13 +75,6 @@ def test_rows_share_the_scale_and_samples_do_not(layer):
     assert (z[0] - z[1]).abs().min() > 1e-6
 
 
-def test_rows_have_noise_of_their_own(layer):
-    with torch.no_grad():
-        layer.noise.log_sigma2.fill_(-60.0)
-    xi = draws(layer, 4)
-    assert (xi[0] - xi[1]).abs().min() > 1e-6
-
-
 def test_rows_are_correlated_by_the_scale_alone(layer):
     xi = draws(layer, 200_000, 2)
     across = torch.stack([torch.cov(xi[..., i].T)[0, 1] for i in range(K)])
@@ -103,25 +95,6 @@ def test_a_sharp_scale_leaves_the_base_layer(layer, sampling):
     torch.randn(1, K, generator=scale_draws, dtype=torch.float64)
     torch.testing.assert_close(layer(x, sampling, generator), base(x, sampling, scale_draws))
     torch.testing.assert_close(layer(x, "mean"), base(x, "mean"))
-
-
-def test_function_draws_have_scales_of_their_own(layer):
-    with torch.no_grad():
-        layer.noise.base.raw_log_alpha.fill_(-60.0)
-    drawn = layer.sample_weights(4, seeded())
-    assert drawn.shape == (4, 1, K)
-    assert drawn.std(0).min() > 1e-3
-    x = normal(2, K).expand(4, 2, K)
-    expected = torch.stack([x[0] * z @ layer.weight.T + layer.bias for z in drawn])
-    torch.testing.assert_close(layer.forward_with(x, drawn), expected)
-
-
-def test_convolution_scales_channels():
-    conv = HierarchicalDropout(BASE).conv2d(K, L, 2)
-    assert conv.noise.log_sigma2.shape == (K,)
-    x = torch.randn(5, K, 4, 4, generator=seeded())
-    assert conv(x, "per_example", seeded()).shape == (5, L, 3, 3)
-    assert conv.kl() > 0
 
 
 def test_kl_is_that_of_the_scales_plus_that_of_the_base(layer):
@@ -168,14 +141,6 @@ def test_joint_divergence_by_monte_carlo():
     log_det = torch.linalg.slogdet(cov).logabsdet
     expected = LogNormalScale()(log_sigma2) + 0.5 * (torch.log1p(s).sum() - log_det)
     assert abs(log_ratio.mean() - expected) < 4 * log_ratio.std() / n**0.5
-
-
-def test_members_run_side_by_side():
-    networks = [mlp((K, 5, L), HierarchicalDropout(BASE)) for _ in range(2)]
-    members = BatchedNetworks(networks)
-    torch.testing.assert_close(members.kl(), torch.stack([net.kl() for net in networks]))
-    x = torch.randn(2, 6, K, generator=seeded())
-    assert members(x, "per_example", seeded()).shape == (2, 6, L)
 
 
 def test_a_base_whose_kl_depends_on_theta_is_refused():

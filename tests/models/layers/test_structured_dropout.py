@@ -6,15 +6,8 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.inference import BatchedNetworks, adam, fit, predict
-from bdl_lessons.models import (
-    StructuredDropout,
-    VariationalDropout,
-    ard_kl,
-    initialise,
-    lenet5,
-    mlp,
-)
+from bdl_lessons.inference import adam, fit
+from bdl_lessons.models import StructuredDropout, VariationalDropout, ard_kl, initialise, mlp
 from bdl_lessons.models.layers.structured_dropout import ChainedVectors
 from bdl_lessons.probability import (
     best_precision,
@@ -199,61 +192,6 @@ def test_chained_vectors_follow_one_another():
         v = affine.weight @ v + affine.bias
         torch.testing.assert_close(found, v)
     assert not torch.stack([m.bias for m in chain.maps]).any()
-
-
-def test_draws_are_one_for_each_row_or_one_for_all():
-    layer, x = structured(2), torch.ones(3, 4, K, dtype=torch.float64)
-    each, shared = layer(x, "per_example", seeded()), layer(x, "shared", seeded())
-    assert each.shape == shared.shape == (3, 4, L)
-    assert torch.pdist(each.flatten(0, 1)).min() > 1e-6
-    torch.testing.assert_close(shared, shared[:, :1].expand_as(shared))
-    assert torch.pdist(shared[:, 0]).min() > 1e-6
-    torch.testing.assert_close(
-        layer(x, "mean"), torch.nn.functional.linear(x, layer.weight, layer.bias)
-    )
-
-
-def test_a_convolution_turns_channels():
-    layer = StructuredDropout(2, alpha_spread=1.0).conv2d(3, 2, 3)
-    y = layer(torch.ones(5, 3, 7, 7), "per_example", seeded()).detach()
-    torch.testing.assert_close(y, y[..., :1, :1].expand_as(y), atol=1e-5, rtol=0)
-    assert torch.pdist(y[:, :1, 0, 0]).min() > 1e-5
-
-
-@pytest.mark.parametrize("sampling", ["per_example", "shared"])
-def test_prediction_has_the_moments_of_the_layer(sampling):
-    network = initialise(mlp((K, L), StructuredDropout(2, alpha_spread=1.0)), seeded())
-    x = torch.ones(70, K)
-    draws = predict(network, x, 3000, sampling, generator=seeded())
-    row = draws[:, 0]
-    weight, cov = network[0].weight.detach(), network[0].noise_cov().detach()
-    expected = weight @ cov @ weight.T
-    largest = expected.diagonal().max()
-    assert (torch.cov(row.T) - expected).abs().max() < 0.12 * largest
-    same = torch.allclose(draws[:, :1].expand_as(draws), draws, atol=1e-5)
-    assert same is (sampling == "shared")
-
-
-@pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("prior", ["empirical_bayes", "log_uniform"])
-def test_members_train_side_by_side(source, prior):
-    factory = StructuredDropout(2, source, rank=2, prior=prior)
-    networks = [initialise(mlp((K, 5, L), factory), seeded(i)) for i in range(3)]
-    members = BatchedNetworks(networks)
-    x = torch.randn(3, 8, K, generator=seeded())
-    torch.testing.assert_close(members.kl(), torch.stack([n.kl() for n in networks]))
-    means = torch.stack([n(rows, "mean") for n, rows in zip(networks, x, strict=True)])
-    torch.testing.assert_close(members(x, "mean"), means)
-    (members(x, "per_example", seeded()).square().mean() + members.kl().sum()).backward()
-    for parameter in members.parameters():
-        assert parameter.grad.isfinite().all()
-
-
-def test_convolutions_run_as_members():
-    networks = [initialise(lenet5(StructuredDropout(1)), seeded(i)) for i in range(2)]
-    assert BatchedNetworks(networks)(
-        torch.ones(2, 3, 1, 28, 28), "per_example", seeded()
-    ).shape == (2, 3, 10)
 
 
 @pytest.mark.parametrize("source", SOURCES)

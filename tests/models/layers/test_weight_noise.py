@@ -2,15 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from bdl_lessons.inference import predict
-from bdl_lessons.models import (
-    BayesByBackprop,
-    WeightNoise,
-    WeightNoiseLinear,
-    initialise,
-    lenet5,
-    mlp,
-)
+from bdl_lessons.models import BayesByBackprop, WeightNoise, WeightNoiseLinear
 
 N_DRAWS = 20_000
 
@@ -98,33 +90,11 @@ def test_example_is_the_formula_of_the_trick(linear):
     torch.testing.assert_close(linear(x, "per_example", generator(3)), gamma + delta.sqrt() * zeta)
 
 
-def test_function_is_one_weight_matrix_for_all_rows(case):
-    layer, x = case
-    weight = layer.sample_weights(1, generator(4))[0]
-    torch.testing.assert_close(layer(x, "shared", generator(4)), plain(layer, x, weight))
-
-
-def test_function_on_a_sample_axis_is_one_weight_matrix_per_sample(case):
-    layer, x = case
-    weights = layer.sample_weights(5, generator(4))
-    expected = torch.stack([plain(layer, x, weight) for weight in weights])
-    y = layer(x.expand(5, *x.shape), "shared", generator(4))
-    torch.testing.assert_close(y, expected)
-
-
 def test_a_sample_axis_of_one_row_each_gives_each_row_its_own_weights(case):
     layer, x = case
     weights = layer.sample_weights(6, generator(4))
     expected = torch.cat([plain(layer, x[i : i + 1], weights[i]) for i in range(6)])
     torch.testing.assert_close(layer(x[:, None], "shared", generator(4))[:, 0], expected)
-
-
-def test_rows_are_independent_under_example_and_share_their_noise_under_function(linear):
-    x = x_linear()[:1].expand(N_DRAWS, 2, 4)
-    for sampling, expected in [("per_example", 0.0), ("shared", 1.0)]:
-        with torch.no_grad():
-            y = linear(x, sampling, generator(5))[..., 0]
-        assert torch.corrcoef(y.T)[0, 1].item() == pytest.approx(expected, abs=0.03)
 
 
 def test_conv_example_draws_each_place_on_its_own_and_function_shares_the_filter(conv):
@@ -133,25 +103,6 @@ def test_conv_example_draws_each_place_on_its_own_and_function_shares_the_filter
         with torch.no_grad():
             y = conv(x, sampling, generator(6))[:, 0, 0, 0]
         assert torch.corrcoef(y.T)[0, 1].item() == pytest.approx(expected, abs=0.03)
-
-
-def test_mean_is_the_layer_without_noise_at_any_leading_shape(case):
-    layer, x = case
-    torch.testing.assert_close(layer(x, "mean"), plain(layer, x, layer.weight))
-    torch.testing.assert_close(layer(x[None], "mean"), layer(x, "mean")[None])
-
-
-@pytest.mark.parametrize("sampling", ["per_example", "shared", "mean"])
-def test_gradients(case, sampling):
-    layer, x = case
-
-    def output(x, weight, bias, log_sigma2):
-        values = {"weight": weight, "bias": bias, "noise.log_sigma2": log_sigma2}
-        return torch.func.functional_call(layer, values, (x, sampling, generator(7)))
-
-    inputs = (x[:2], layer.weight, layer.bias, layer.noise.log_sigma2)
-    inputs = [t.detach().clone().requires_grad_() for t in inputs]
-    assert torch.autograd.gradcheck(output, inputs, fast_mode=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -179,30 +130,6 @@ def test_weights_at_zero_have_finite_gradients_under_multiplicative_noise(sampli
     assert layer.weight.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("sampling", ["per_example", "shared", "mean"])
-def test_train_and_eval_change_nothing(case, sampling):
-    layer, x = case
-    torch.testing.assert_close(*(layer.train(m)(x, sampling, generator(5)) for m in (True, False)))
-
-
-def test_bad_sampling_and_missing_generator_are_refused(linear):
-    with pytest.raises(ValueError, match="'per_example', 'shared', 'mean'"):
-        linear(x_linear(), "train", generator())
-    with pytest.raises(TypeError, match="generator"):
-        linear(x_linear(), "shared")
-
-
-@pytest.mark.parametrize("sampling", ["per_example", "shared"])
-def test_networks_predict_with_a_sample_axis(sampling):
-    images = torch.randn(3, 1, 28, 28, generator=generator(1))
-    cases = [(mlp((784, 5, 2), BayesByBackprop()), images.flatten(1), 2)]
-    cases += [(lenet5(BayesByBackprop()), images, 10)]
-    for model, x, n_outputs in cases:
-        draws = predict(initialise(model, generator()), x, 4, sampling, generator=generator(2))
-        assert draws.shape == (4, 3, n_outputs)
-        assert not torch.allclose(draws[0], draws[1])
-
-
 def test_a_variance_that_rounding_left_below_zero_is_no_noise(linear, monkeypatch):
     below = torch.tensor([[-1e-7, 0.0, 1.0]]).requires_grad_()
     monkeypatch.setattr(linear, "activation_moments", lambda x: (torch.zeros(1, 3), below))
@@ -211,10 +138,3 @@ def test_a_variance_that_rounding_left_below_zero_is_no_noise(linear, monkeypatc
     assert y[0, 2] != 0
     (slope,) = torch.autograd.grad(y.sum(), below)
     assert slope[0, :2].tolist() == [0.0, 0.0]
-
-
-@pytest.mark.parametrize("shape", [(4,), (2, 2, 1, 4)])
-def test_function_refuses_more_axes_than_samples_and_rows(shape):
-    layer = BayesByBackprop().linear(4, 3)
-    with pytest.raises(ValueError, match="x must have 2 axes, or 3 with a sample axis"):
-        layer(torch.ones(shape), "shared", torch.Generator().manual_seed(0))
