@@ -25,7 +25,12 @@ _group: ContextVar[list[tuple[str, str, int, str]] | None] = ContextVar("group",
 
 
 class CheckFailed(AssertionError):
-    """A claim of a lesson does not hold; the message carries the measured value."""
+    """A claim of a lesson does not hold; the message carries the measured value.
+
+    >>> check("one and one", 1 + 1, expect=3, atol=0)
+    Traceback (most recent call last):
+    bdl_lessons.core.claims.CheckFailed: one and one: measured 2, expected 3 ± 0
+    """
 
 
 def check(name: str, value: Value, expect: Value, atol: float) -> None:
@@ -169,28 +174,27 @@ class ResultsTable:
     def __repr__(self) -> str:
         """A table in plain text; ┃ stands before what was measured, │ before what was not."""
         first = max(map(len, self.rows))
-        head = [f" │ {column:17}" for column in self.columns]
-        lines = [self.caption, " " * first + "".join(head)]
+        lines = [self.caption, " " * first + "".join(f" │ {column:17}" for column in self.columns)]
         for row, cells in self.rows.items():
-            shown = (_cell(row, value) for value in cells.values())
-            texts = (f" {'┃' if measured else '│'} {text}" for text, measured in shown)
-            padded = (f"{text:{len(h)}}" for text, h in zip(texts, head, strict=True))
-            lines.append(f"{row:{first}}" + "".join(padded))
+            lines.append(f"{row:{first}}")
+            for column, value in cells.items():
+                text, measured = _cell(row, value)
+                lines[-1] += f" {'┃' if measured else '│'} {text:{max(17, len(column))}}"
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in self.columns)
-        body = []
+        body = ""
         for row, cells in self.rows.items():
-            shown = (_cell(row, value) for value in cells.values())
-            data = "".join(
-                f'<td class="measured">{text}</td>' if measured else f"<td>{html.escape(text)}</td>"
-                for text, measured in shown
-            )
-            body.append(f'<tr><th scope="row">{html.escape(row)}</th>{data}</tr>')
+            body += f'<tr><th scope="row">{html.escape(row)}</th>'
+            for value in cells.values():
+                text, measured = _cell(row, value)
+                kind = ' class="measured"' if measured else ""
+                body += f"<td{kind}>{html.escape(text)}</td>"
+            body += "</tr>"
         return (
             f"<table><caption>{html.escape(self.caption)}</caption>"
-            f"<thead><tr><td></td>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+            f"<thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
         )
 
 

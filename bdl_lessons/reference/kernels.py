@@ -96,6 +96,9 @@ class NNGPKernel(gpytorch.kernels.Kernel):
         ValueError: if ``depth`` is below 1 or a variance is out of range or has another shape.
         TypeError: if ``depth`` is no integer, or for an unknown option such as ``ard_num_dims``.
         ValueError: when called, if the inputs have different numbers of columns.
+
+    >>> ErfKernel(depth=3, weight_var=2.0).depth
+    3
     """
 
     expectation: Callable[[Tensor, Tensor, Tensor], Tensor]
