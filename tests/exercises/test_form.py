@@ -103,13 +103,6 @@ def test_several_results_may_be_a_list_or_the_rows_of_an_array(kind):
     torch.testing.assert_close(in_form(lambda x: kind(both(x)), both)(X), both(X))
 
 
-@pytest.mark.parametrize("kind", [torch.Tensor.tolist, np.asarray, torch.as_tensor, list])
-def test_a_list_or_an_array_becomes_the_tensor_that_is_asked_for(kind):
-    found = in_form(lambda x: kind(row_sums(x)), row_sums)(X)
-    assert isinstance(found, torch.Tensor)
-    torch.testing.assert_close(found, row_sums(X))
-
-
 @pytest.mark.parametrize("kind", [np.float64, np.asarray, torch.as_tensor])
 def test_a_number_or_a_list_of_numbers_becomes_what_is_asked_for(kind):
     assert in_form(lambda: kind(2.5), lambda: 0.1)() == 2.5
@@ -134,12 +127,6 @@ def test_changes_in_place_do_not_reach_the_arguments():
     assert [call(x, rates, options=options) for _ in range(2)] == [3.0, 3.0]
     torch.testing.assert_close([x, options["scale"]], [X, X])
     assert rates == [[1.0], 3.0]
-
-
-def test_gradients_pass():
-    x = X.clone().requires_grad_()
-    (gradient,) = torch.autograd.grad(in_form(row_sums, row_sums)(x).sum(), x)
-    torch.testing.assert_close(gradient, torch.full_like(X, 2.0))
 
 
 def draw(generator):
@@ -253,12 +240,6 @@ class TestGrading:
             grade(TASK, stub)
         assert grade(TASK, lacks).form == "your function raised NotImplementedError"
         assert grade(TASK, lambda x: stub(x)).form == "your function raised NotImplementedError"
-
-    def test_claims_and_errors_come_in_threes_and_pairs(self):
-        with pytest.raises(ValueError, match="shorter"):
-            criteria("a claim", lambda answer: True)
-        with pytest.raises(ValueError, match="shorter"):
-            known_errors(lambda x: x, "one", lambda x: x)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
