@@ -91,11 +91,20 @@ def test_no_network(folders, source):
     refused(replace(source, addresses=(url,)), "refused")
 
 
+def slow(handler) -> None:
+    threading.Event().wait(5)
+    with contextlib.suppress(OSError):  # the other side has hung up
+        handler.send_response(200)
+        handler.end_headers()
+        handler.wfile.write(CONTENT)
+
+
 def test_a_server_that_is_silent_is_left(folders, source, server, monkeypatch):
-    monkeypatch.setattr(files, "TIMEOUT_S", (0.2, 0.2))
-    server.answers["/slow/" + NAME] = lambda handler: threading.Event().wait(0.6)
+    monkeypatch.setattr(files, "TIMEOUT_S", (1, 1))
+    server.answers["/slow/" + NAME] = slow
     both = replace(source, addresses=(server.url + "slow/", server.url))
     assert fetch(both, NAME).read_bytes() == CONTENT
+    assert server.requests["/" + NAME] == 1, "the first address was waited for"
 
 
 def cut_off(handler) -> None:
