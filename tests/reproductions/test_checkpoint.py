@@ -33,6 +33,7 @@ def train(
     kl=True,
     seed=2,
     offset=0.0,
+    flipped=False,
     labels=3,
     **config,
 ):
@@ -40,6 +41,8 @@ def train(
     data = torch.Generator().manual_seed(1)
     x = torch.randn(N_TRAIN, 4, generator=data) + offset
     y = torch.randint(labels, (N_TRAIN,), generator=data)
+    if flipped:
+        x = x.flip(0)
     generator = torch.Generator().manual_seed(seed)
     model = initialise(mlp((4, width, 3), SparseVD()), generator)
 
@@ -115,6 +118,7 @@ def test_writes_are_a_pause_apart_but_for_the_last(tmp_path, monkeypatch):
         ({"optimizer": SGD}, "optimizer was Adam .*, is SGD"),
         ({"seed": 5}, "seed was 2, is 5"),
         ({"offset": 0.01}, "x was "),
+        ({"flipped": True}, "x was "),
         ({"labels": 2}, "y was "),
         ({"tau": 2.0}, "tau was 1.0, is 2.0"),
         ({"kl_scale": 0.1}, "kl_scale was None, is 0.1"),
