@@ -7,6 +7,7 @@ from bdl_lessons.models import (
     BinaryDropout,
     Deterministic,
     Network,
+    StructuredDropout,
     VariationalDropout,
     initialise,
     lenet5,
@@ -77,6 +78,16 @@ def test_initial_weights_have_their_variance_and_come_from_the_generator():
         assert layer.weight.abs().max() <= (6 / fan_in) ** 0.5
         assert not layer.bias.any()
     torch.testing.assert_close([*first.parameters()], [*again.parameters()])
+
+
+def test_noise_that_starts_at_random_comes_from_the_generator():
+    one, again, other = (
+        initialise(mlp((3, 2), StructuredDropout()), torch.Generator().manual_seed(seed))[0].noise
+        for seed in (3, 3, 4)
+    )
+    torch.testing.assert_close([*one.parameters()], [*again.parameters()])
+    assert (one.raw_log_alpha != other.raw_log_alpha).all()
+    assert (one.vectors != other.vectors).all()
 
 
 @pytest.mark.parametrize("widths", [(), (3,)])

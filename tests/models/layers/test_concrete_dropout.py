@@ -87,16 +87,3 @@ def test_without_data_the_rate_moves_to_one_half_and_large_weights_hold_it_down(
             layer.weight.fill_(size)
         layer.kl().backward()
         assert math.copysign(1, -layer.log_alpha.grad.item()) == toward
-
-
-@pytest.mark.parametrize("p_drop", [0.0, 1.0, -0.1, math.nan])
-def test_bad_rates_are_refused(p_drop):
-    with pytest.raises(ValueError, match="p_drop"):
-        ConcreteDropout(p_drop)
-
-
-@pytest.mark.parametrize("name", ["length_scale", "temperature"])
-@pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
-def test_bad_scales_are_refused(name, value):
-    with pytest.raises(ValueError, match=name):
-        ConcreteDropout(**{name: value})

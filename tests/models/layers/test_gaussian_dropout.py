@@ -123,32 +123,6 @@ def test_the_bound_holds_for_each_of_many_members():
     assert gradients.tolist() == [[1.0, 0.0, 2.0], [1.0, -1.0, 2.0]]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"noise": "C"}, "noise must be 'A' or 'B', got 'C'"),
-        ({"alpha_per": "row"}, "alpha_per must be 'layer' or 'unit' or 'weight', got 'row'"),
-        ({"alpha_per": "weight"}, "needs noise='B'"),
-        ({"kl_per": "unit"}, "kl_per must be 'factor' or 'weight', got 'unit'"),
-        ({"init_p_drop": 0.0}, "p_drop must lie in \\(0, 1\\)"),
-        ({"init_p_drop": 0.6}, "above max_alpha=1.0"),
-        ({"max_alpha": -1.0}, "max_alpha must be > 0"),
-        ({"kl_scale": -1.0}, "kl_scale must be finite and >= 0"),
-        ({"kl_scale": math.nan}, "kl_scale must be finite and >= 0"),
-        ({"max_alpha": math.nan}, "max_alpha must be > 0"),
-    ],
-)
-def test_bad_options_are_named(options, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        VariationalDropout(**options)
-
-
-def test_gaussian_dropout_needs_a_rate():
-    for p_drop in (0.0, 1.0, math.nan):
-        with pytest.raises(ValueError, match="p_drop"):
-            GaussianDropout(p_drop)
-
-
 def test_the_kl_of_fixed_dropout_is_that_of_the_rate_that_was_loaded():
     layer, other = GaussianDropout(0.2).linear(4, 3), GaussianDropout(0.5).linear(4, 3)
     assert layer.kl() > other.kl()

@@ -7,12 +7,9 @@ import torch
 from torch.distributions import MultivariateNormal, Normal
 
 from bdl_lessons.models import (
-    BinaryDropout,
     GammaScale,
-    GaussianDropout,
     HierarchicalDropout,
     LogNormalScale,
-    SparseVD,
     VariationalDropout,
     scaled_cov,
 )
@@ -141,28 +138,3 @@ def test_joint_divergence_by_monte_carlo():
     log_det = torch.linalg.slogdet(cov).logabsdet
     expected = LogNormalScale()(log_sigma2) + 0.5 * (torch.log1p(s).sum() - log_det)
     assert abs(log_ratio.mean() - expected) < 4 * log_ratio.std() / n**0.5
-
-
-def test_a_base_whose_kl_depends_on_theta_is_refused():
-    with pytest.raises(ValueError, match="base must have a KL without Theta"):
-        HierarchicalDropout(BinaryDropout(0.5)).linear(K, L)
-    HierarchicalDropout(GaussianDropout(0.5)).linear(K, L)
-
-
-def test_a_base_of_another_family_is_refused():
-    with pytest.raises(TypeError, match="base must make unit-noise layers"):
-        HierarchicalDropout(SparseVD()).linear(K, L)
-
-
-@pytest.mark.parametrize("init_std", [0.0, -1.0, math.nan])
-def test_a_start_without_spread_is_refused(init_std):
-    with pytest.raises(ValueError, match="init_std must be positive and finite"):
-        HierarchicalDropout(BASE, init_std=init_std)
-
-
-@pytest.mark.parametrize("std", [0.0, -1.0, math.inf])
-def test_a_prior_without_spread_is_refused(std):
-    with pytest.raises(ValueError, match=r"^std must be positive and finite"):
-        LogNormalScale(std)
-    with pytest.raises(ValueError, match=r"^shape must be positive and finite"):
-        GammaScale(std)

@@ -122,15 +122,3 @@ def test_no_data_reach_a_mean_above_the_threshold_and_the_kl_still_does():
     layer.mu.grad = None
     layer.kl().backward()
     assert (layer.mu.grad * layer.mu > 0).all()
-
-
-def test_bad_arguments_are_refused():
-    with pytest.raises(ValueError, match="init_log_sigma2"):
-        SparseVD(init_log_sigma2=math.nan)
-    with pytest.raises(ValueError, match="threshold"):
-        ARD(threshold=math.nan)
-    for clamp in [(3, 3), (8, -8), (1,)]:
-        with pytest.raises((TypeError, ValueError), match="log_alpha_clamp"):
-            ARD(log_alpha_clamp=clamp)
-    with pytest.raises(ValueError, match=r"\(2,\).*\(3,\)"):
-        log_relative_variance(torch.ones(2), torch.ones(3))

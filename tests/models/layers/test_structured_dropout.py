@@ -224,27 +224,3 @@ def test_bounds_hold_and_can_be_left():
     start.reset_noise(seeded())
     raw = start.noise.raw_log_alpha.exp()
     assert 0.2 - 1e-6 <= raw.min() < raw.max() <= 0.3 + 1e-6
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"n_reflections": -1}, ValueError, "n_reflections must be >= 0, got -1"),
-        ({"n_reflections": 1.5}, TypeError, "n_reflections must be int, got 1.5"),
-        ({"vectors": "dense"}, TypeError, "vectors must be .*'free'.*got 'dense'"),
-        ({"rank": 0}, ValueError, "rank must be >= 1"),
-        ({"init_p_drop": 1.0}, ValueError, "p_drop must lie in"),
-        ({"init_p_drop": 0.6}, ValueError, "max_alpha must hold at p = init_p_drop = 0.6"),
-        ({"min_alpha": 0.5}, ValueError, "min_alpha"),
-        ({"min_alpha": 0.0}, ValueError, "min_alpha"),
-        ({"max_alpha": math.nan}, ValueError, "max_alpha"),
-        ({"alpha_spread": -0.1}, ValueError, "alpha_spread must be finite and >= 0"),
-        ({"alpha_spread": math.nan}, ValueError, "alpha_spread must be finite and >= 0"),
-        ({"kl_scale": -1.0}, ValueError, "kl_scale must be finite and >= 0"),
-        ({"prior": "gaussian"}, TypeError, "prior must be .*'empirical_bayes'.*got 'gaussian'"),
-        ({"kl_per": "unit"}, TypeError, "kl_per must be .*'factor'.*got 'unit'"),
-    ],
-)
-def test_bad_options_are_named(options, error, message):
-    with pytest.raises(error, match=message):
-        StructuredDropout(**options)
