@@ -93,10 +93,11 @@ def test_a_trial_says_which_layers_it_measures():
     assert [t.config["layers"] for t in groups] == [
         [*group] for group in layer_cost.GROUPS.values()
     ]
-    config = {**layer_cost.trials("quick")[1].config, "layers": ["VSD, T = 2"]}
+    vd = "variational dropout A, alpha per unit"
+    config = {**layer_cost.trials("quick")[1].config, "layers": [vd, "VSD, T = 2"]}
     metrics = layer_cost.run(Trial(config, 0)).metrics
     measured = {name.rpartition("/")[0] for name in metrics}
-    assert measured == {"nn.Linear", "nn.Linear again", "nn.Dropout", "VSD, T = 2"}
+    assert measured == {"nn.Linear", "nn.Linear again", "nn.Dropout", vd, "VSD, T = 2"}
     plain = metrics["nn.Linear/parameters"]
     assert metrics["VSD, T = 2/parameters"] == plain + 3 * (12 + 10)
     config = {**time_per_step.trials("quick")[0].config, "methods": ["MAP", "VD"]}
