@@ -20,7 +20,7 @@ LIMITS = {
     "bdl_lessons/exercises": 4_700,
     "bdl_lessons/datasets": 790,
     "bdl_lessons/course": 335,
-    "reproductions": 9_000,
+    "reproductions": 8_985,
     "tools": 3_175,
     "tests": 20_968,
 }
