@@ -8,6 +8,8 @@ from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
+from IPython import get_ipython
+
 from bdl_lessons.exercises.form import NotAttempted, is_stub
 from bdl_lessons.exercises.grader import Answer, find, grade
 
@@ -66,12 +68,12 @@ def autocheck(number: str) -> None:
 
     >>> mask_variance = exercise("00.1")(lambda p_drop: p_drop * (1 - p_drop))
     >>> autocheck("00.1")
-    ok   at p_drop = ½ the variance is ¼
-    ok   a unit that is never dropped has no variance
-    ok   at p_drop = 0.2 the variance is 0.16
-    ok   keep and p_drop play the same part
+    ✓ ok   at p_drop = ½ the variance is ¼
+    ✓ ok   a unit that is never dropped has no variance
+    ✓ ok   at p_drop = 0.2 the variance is 0.16
+    ✓ ok   keep and p_drop play the same part
     <BLANKLINE>
-    00.1 · the variance of a mask entry: solved.
+    ✓ 00.1 · the variance of a mask entry: solved.
     """
     task = find(number)
     if number not in _answers:
@@ -83,12 +85,20 @@ def autocheck(number: str) -> None:
     except NotAttempted:
         print(f'{number} · {task.title}: not attempted yet. hint("{number}") starts you off.')
         return
-    print(*report.lines, sep="\n")
+    for line in report.lines:
+        print(_marked(line[:2], line.startswith("ok")) + line[2:])
     if report.form:
         print(f"\nBefore anything else: {report.form}.")
     if report.diagnosis:
         print(f"\nLooks familiar: {report.diagnosis}")
-    print(f"\n{number} · {task.title}: {'solved.' if report.solved else 'not there yet.'}")
+    outcome = "solved." if report.solved else "not there yet."
+    print("\n" + _marked(f"{number} · {task.title}: {outcome}", report.solved))
+
+
+def _marked(text: str, is_right: bool) -> str:
+    """The text with a tick or a cross; in a notebook, where it is seen, in green or red."""
+    text = f"{'✓' if is_right else '✗'} {text}"
+    return f"\033[{32 if is_right else 31}m{text}\033[0m" if get_ipython() else text
 
 
 def hint(number: str, level: int = 1) -> None:

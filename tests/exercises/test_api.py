@@ -31,7 +31,7 @@ def test_a_right_answer_is_solved_and_used(capsys):
 
     autocheck("00.1")
     out = capsys.readouterr().out
-    assert out.count("ok   ") == 4
+    assert out.count("✓ ok   ") == 4
     assert out.endswith("solved.\n")
     assert mine.__doc__ == "My own."
 
@@ -40,7 +40,7 @@ def test_a_right_answer_is_solved_and_used(capsys):
     ("answer", "told"),
     [
         (lambda p_drop: p_drop / (1 - p_drop), "Looks familiar: this is the variance of z / keep"),
-        (lambda p_drop: 7.0, "no   at p_drop = ½ the variance is ¼: for z in"),
+        (lambda p_drop: 7.0, "✗ no   at p_drop = ½ the variance is ¼: for z in"),
         (lambda p_drop: 1 / 0, "no   at p_drop = ½ the variance is ¼\n"),
         (
             lambda p_drop: 1 / 0,
@@ -57,6 +57,16 @@ def test_a_wrong_answer_is_told_what_is_wrong_and_not_the_solution(answer, told,
     assert ("familiar" in out) == ("familiar" in told)
     assert out.endswith("not there yet.\n")
     assert "keep * p_drop" not in out
+
+
+def test_in_a_notebook_right_is_green_and_wrong_is_red(capsys, monkeypatch):
+    monkeypatch.setattr("bdl_lessons.exercises.api.get_ipython", lambda: object())
+    exercise("00.1")(lambda p_drop: 0.25)
+    autocheck("00.1")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("\033[32m✓ ok\033[0m   at p_drop = ½")
+    assert any(line.startswith("\033[31m✗ no\033[0m") for line in lines)
+    assert lines[-1].startswith("\033[31m✗ 00.1 ")
 
 
 def test_an_operation_that_pytorch_lacks_is_no_stub(capsys):
