@@ -31,7 +31,7 @@ unit: install
 	$(TEST) $(UNIT)
 
 notebooks: install
-	TQDM_DISABLE=1 BDL_CHECK_FIGURES=tools.figure_rules PYTHONPATH=$(CURDIR) $(TEST) $(NOTEBOOKS)
+	BDL_CHECK_FIGURES=tools.figure_rules PYTHONPATH=$(CURDIR) $(TEST) $(NOTEBOOKS)
 
 # Another processor or number of threads adds floats in another order, so that their last bits
 # differ. test-kernels repeats unit tests and notebooks with other kernels: without vector
@@ -51,7 +51,7 @@ kernel-none kernel-avx2 kernel-one-thread kernel-two-threads: install
 	@OMP_NUM_THREADS=$(THREADS) $(KERNEL) $(BIN)/python -c "import torch; \
 	    print('$@:', torch.backends.cpu.get_cpu_capability(), torch.get_num_threads(), 'thread(s)')"
 	$(TEST) $(UNIT)
-	TQDM_DISABLE=1 BDL_CHECK_FIGURES=tools.figure_rules PYTHONPATH=$(CURDIR) $(TEST) $(NOTEBOOKS)
+	BDL_CHECK_FIGURES=tools.figure_rules PYTHONPATH=$(CURDIR) $(TEST) $(NOTEBOOKS)
 
 # The tests with other versions, each in an environment of its own (some GB) in build/versions, which
 # is kept: torch-X is the lock with PyTorch X, or with the newest there is; pythonX the lock with

@@ -4,6 +4,7 @@ from functools import partial
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
+from tqdm import tqdm
 
 from bdl_lessons.inference import adam, fit, inverse_decay, sgd
 from bdl_lessons.inference.train import minibatches
@@ -135,6 +136,7 @@ def test_long_work_shows_a_bar_and_short_work_does_not(monkeypatch, capsys):
     train(model)
     assert capsys.readouterr() == ("", "")
     monkeypatch.setattr("bdl_lessons.inference.train._BAR_AFTER_S", 0)
+    monkeypatch.setattr("bdl_lessons.inference.train.tqdm", partial(tqdm, disable=False))
     train(model, progress=False)
     assert capsys.readouterr() == ("", "")
     train(model)
