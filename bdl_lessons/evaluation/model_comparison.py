@@ -107,7 +107,7 @@ def pareto_front(cost: Values, loss: Values) -> np.ndarray:
     Raises:
         ValueError: for other shapes or a number that is not finite.
 
-    >>> pareto_front(cost=[1.0, 2.0, 3.0], loss=[0.5, 0.2, 0.4])
+    >>> pareto_front([1.0, 2.0, 3.0], [0.5, 0.2, 0.4])
     array([ True,  True, False])
     """
     cost, loss = real_array("cost", cost), real_array("loss", loss)

@@ -277,9 +277,9 @@ def _cifar_part(content: bytes, n_labels: int, n: int | None) -> _Part:
 
 
 def _members(path: Path, *wanted: str) -> list[bytes]:
-    """The content of members of a ``.tar.gz``, read without unpacking it to disk.
+    """The content of files inside a ``.tar.gz``, read without unpacking it to disk.
 
-    Reading stops at the last wanted member: what follows in STL-10 are 2.7 GB of unlabelled images.
+    Reading stops at the last wanted file: what follows in STL-10 are 2.7 GB of unlabelled images.
     """
     content: dict[str, bytes] = {}
     with tarfile.open(path, "r|gz") as archive:
