@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMITS = {
-    "bdl_lessons": 15_280,
+    "bdl_lessons": 15_283,
     "bdl_lessons/core": 820,
     "bdl_lessons/probability": 1_210,
     "bdl_lessons/models": 1_780,
     "bdl_lessons/reference": 1_160,
-    "bdl_lessons/inference": 880,
+    "bdl_lessons/inference": 883,
     "bdl_lessons/evaluation": 940,
     "bdl_lessons/panels": 2_750,
     "bdl_lessons/exercises": 4_700,

@@ -8,6 +8,7 @@ A step draws a minibatch of B of the N examples and the weights, and follows the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
@@ -174,7 +175,7 @@ def optimize(
     if callback:
         callback(run)
     steps = range(run.done, n_steps)
-    if progress:
+    if progress and "TQDM_DISABLE" not in os.environ:  # a bar in a notebook ignores it
         how = {"unit": "step", "leave": False, "delay": _BAR_AFTER_S}
         steps = tqdm(steps, initial=run.done, total=n_steps, **how)
     for step in steps:
