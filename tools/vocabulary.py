@@ -40,6 +40,7 @@ INSTEAD = {
 # Phrases in which such a word means what it says elsewhere too, with the reason.
 EXCEPTIONS = {
     "law of large numbers": "the theorem's name",
+    "law of total variance": "the theorem's name",
     "power law": "a function of a power",
     "make sure": "an instruction, not a probability",
     "Price's theorem": "a name",

@@ -61,7 +61,7 @@ def test_every_lesson_has_its_plans(lesson):
         assert total_minutes(chosen) <= minutes
         assert chosen[0] == lesson.sections[0]
         roles = [role for section in chosen for role in section.roles]
-        assert {*roles} == ROLES
+        assert {*roles} - {"idea"} == ROLES
     first, second = two_sessions(lesson)
     assert [s.name for s in (*first, *second)] == [s.name for s in lesson.sections]
     assert max(sum(map(expected_minutes, half)) for half in (first, second)) <= 90
