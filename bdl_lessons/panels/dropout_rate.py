@@ -100,10 +100,12 @@ def build_figure(figure: Figure) -> Update:
         boundary.set_segments(lines)
         star.set_offsets([POINTS[point]])
         spread = float(np.sqrt(probs @ (answers - exact) ** 2))
+        other_class = 100 * float(probs @ ((answers > 0.5) != (scaling > 0.5)))
         return (
             f"This mask keeps <b>{kept.sum()} of {N_HIDDEN}</b> units. At the star, over all "
             f"{len(masks)} sub-networks: exact mean <b>{exact:.3f}</b>, standard deviation "
-            f"<b>{spread:.3f}</b>; weight scaling <b>{scaling:.3f}</b>."
+            f"<b>{spread:.3f}</b>; weight scaling <b>{scaling:.3f}</b>. Sub-networks with "
+            f"<b>{other_class:.1f} %</b> of the probability vote for the other class."
         )
 
     return update
