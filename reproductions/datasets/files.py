@@ -74,12 +74,13 @@ def fetch(source: Source, name: str) -> Path:
 def _user_folders() -> Iterator[Path]:
     named = os.environ.get("BDL_DATA_DIR", "")
     if named:
-        if not Path(named).expanduser().is_dir():
+        folder = Path(os.path.expanduser(named))  # the name of no user stays as it is
+        if not folder.is_dir():
             raise DatasetError(
                 f"BDL_DATA_DIR is {named!r}, which is not a folder.\n"
                 "  Set it to the folder that holds the data sets (mnist/, uci/, ...), or unset it."
             )
-        yield Path(named).expanduser()
+        yield folder
     yield DATA
 
 

@@ -58,6 +58,8 @@ def test_downloads_once_and_leaves_only_the_file(folders, source, server, monkey
 def test_bdl_data_dir_that_does_not_exist(folders, source, monkeypatch):
     monkeypatch.setenv("BDL_DATA_DIR", str(folders.user / "nowhere"))
     refused(source, "nowhere', which is not a folder")
+    monkeypatch.setenv("BDL_DATA_DIR", "~nosuchuser/data")
+    refused(source, "~nosuchuser/data', which is not a folder")
 
 
 def test_a_second_mirror_is_asked_when_the_first_has_nothing(folders, source, server):
