@@ -227,6 +227,7 @@ def _kernel(
         for name, function in originals.items():
             setattr(core, name, function)
         shell.reset()
+        InteractiveShell.clear_instance()
 
 
 def _code(lesson: NotebookNode) -> list[NotebookNode]:

@@ -4,6 +4,7 @@ import ast
 
 import nbformat
 import pytest
+from IPython import get_ipython
 
 from tools import replay
 
@@ -43,6 +44,7 @@ def test_a_claim_that_holds_for_one_seed_alone_is_recorded_and_the_lesson_goes_o
     lucky, sound = replay.with_seeds(path, 0)
     assert (lucky.cell, lucky.claim, lucky.failure) == ("01-1", "lucky", "")
     assert (sound.value, sound.failure) == (1.0, "")
+    assert get_ipython() is None, "nothing else may take this process for a notebook"
     lucky, sound = replay.with_seeds(path, 7)
     assert "lucky: measured" in lucky.failure
     assert sound.failure == ""
