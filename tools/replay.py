@@ -10,6 +10,7 @@ import contextlib
 import copy
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,6 +195,7 @@ def _kernel(
     import bdl_lessons.core as core
     from bdl_lessons.core import CheckFailed
 
+    main = sys.modules["__main__"]  # a shell puts its own there
     shell, here, originals, now = InteractiveShell.instance(), Path.cwd(), {}, [""]
 
     def recorded(function: Callable) -> Callable:
@@ -228,6 +230,7 @@ def _kernel(
             setattr(core, name, function)
         shell.reset()
         InteractiveShell.clear_instance()
+        sys.modules["__main__"] = main
 
 
 def _code(lesson: NotebookNode) -> list[NotebookNode]:
