@@ -21,7 +21,7 @@ LIMITS = {
     "bdl_lessons/datasets": 790,
     "bdl_lessons/course": 335,
     "reproductions": 8_985,
-    "tools": 3_179,
+    "tools": 3_170,
     "tests": 20_968,
 }
 

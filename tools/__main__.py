@@ -33,6 +33,14 @@ def _a_folder(folder: Path) -> Path:
     return folder
 
 
+def _chosen(lessons: list[str] | None) -> list[Path]:
+    """The notebooks with these numbers; one line under the usage if there is no such lesson."""
+    from tools import notebook
+
+    with _bad_input_named():
+        return notebook.paths(lessons)
+
+
 def _shown(work: Iterable) -> Iterable:
     """Work with a bar of its progress, in a terminal."""
     return tqdm(work, leave=False, disable=None)
@@ -47,13 +55,10 @@ def rebuild(
     cell_timeout: Annotated[int, typer.Option(help="Seconds that one cell may take", min=1)] = 180,
 ) -> None:
     """Execute lessons in order, clean and guard them; running it twice changes nothing."""
-    from tools import notebook
     from tools.rebuild import rebuild_lesson
 
-    with _bad_input_named():
-        chosen = notebook.paths(lessons)
     failed = False
-    for path in _shown(chosen):
+    for path in _shown(_chosen(lessons)):
         wrong, seconds = rebuild_lesson(path, check, cell_timeout)
         failed = failed or bool(wrong)
         typer.echo(f"{'WRONG' if wrong else 'ok   '} {path.name} ({seconds:.1f} s)")
@@ -68,9 +73,7 @@ def guards(lessons: Numbers = None) -> None:
     from tools import guards as tool
     from tools import notebook
 
-    with _bad_input_named():
-        chosen = notebook.paths(lessons)
-    wrong = [line for path in chosen for line in tool.problems(notebook.read(path), path)]
+    wrong = [line for path in _chosen(lessons) for line in tool.problems(notebook.read(path), path)]
     for line in wrong:
         typer.echo(line)
     raise typer.Exit(int(bool(wrong)))
@@ -82,12 +85,10 @@ def seeds(
     offsets: Annotated[int, typer.Option(help="How many other seeds", min=1)] = 5,
 ) -> None:
     """Repeat the claims of lessons with other seeds; list the checks that leave their bounds."""
-    from tools import notebook, replay
+    from tools import replay
 
-    with _bad_input_named():
-        chosen = notebook.paths(lessons)
     failed = False
-    for path in _shown(chosen):
+    for path in _shown(_chosen(lessons)):
         every = [replay.with_seeds(path, 1000 * (1 + k)) for k in range(offsets)]
         for runs in zip(*every, strict=True):
             values = sorted(run.value for run in runs)
@@ -105,12 +106,10 @@ def seeds(
 @app.command()
 def breaks(lessons: Numbers = None) -> None:
     """Break the method cells of lessons, one change at a time; list what no check notices."""
-    from tools import notebook, replay
+    from tools import replay
 
-    with _bad_input_named():
-        chosen = notebook.paths(lessons)
     green = 0
-    for path in chosen:
+    for path in _chosen(lessons):
         count = 0
         for cell, change, noticed in _shown(replay.planted(path)):
             count += 1
@@ -135,12 +134,9 @@ def slides(
     lessons: Numbers = None, folder: Annotated[Path, typer.Option(help="Where to")] = Path("slides")
 ) -> None:
     """Write lessons as slides that need neither a network nor a kernel."""
-    from tools import notebook
     from tools import slides as tool
 
-    with _bad_input_named():
-        chosen = notebook.paths(lessons)
-    for path in _shown(chosen):
+    for path in _shown(_chosen(lessons)):
         typer.echo(tool.write(path, _a_folder(folder)))
 
 

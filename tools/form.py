@@ -10,6 +10,7 @@ from nbformat import NotebookNode
 
 from tools import notes, timing
 from tools.metadata import lecture, sections_of
+from tools.notebook import code_of, tags_of
 
 NOT_YET = {f"{number:02}" for number in range(1, 13)} - {"01", "05"}
 """Lessons that do not have the form yet."""
@@ -32,7 +33,7 @@ def stage(notebook: NotebookNode, path: Path) -> Iterator[str]:
     slides = notes.slides(notebook)
     if len(slides) > MAX_SLIDES:
         yield f"the stage has {len(slides)} slides, at most {MAX_SLIDES} are allowed"
-    ideas = [cell for cell in notebook.cells if "idea" in cell.metadata.get("tags", [])]
+    ideas = [cell for cell in notebook.cells if "idea" in tags_of(cell)]
     if len(ideas) != 1 or not timing.has_picture(ideas[0]):
         yield "one cell, which draws a picture, must have the tag 'idea'"
     for cells in timing.sections(notebook):
@@ -49,9 +50,12 @@ def slide_contents(notebook: NotebookNode, path: Path) -> Iterator[str]:
         section = notes.heading(cells) or section
         if not section:
             yield f"slide {name}: no heading, neither its own nor of its section"
-        read = [c for c in cells if "panel" not in c.metadata.get("tags", [])]  # not its call
+        read = [c for c in cells if "panel" not in tags_of(c)]  # not its call
         counts = {
-            "words": (sum(timing.spoken_words(open_text(c.source)) for c in texts), MAX_WORDS),
+            "words": (
+                sum(timing.spoken_words(timing.without_folds(c.source)) for c in texts),
+                MAX_WORDS,
+            ),
             "lines of formulas": (
                 sum(timing.displayed_formulas(c.source) for c in texts),
                 MAX_FORMULA_LINES,
@@ -73,14 +77,6 @@ def slide_contents(notebook: NotebookNode, path: Path) -> Iterator[str]:
                     yield f"slide {name}: code of {len(line)} columns, {MAX_COLUMNS} fit: {line!r}"
 
 
-def open_text(markdown: str) -> str:
-    """The text without the folds, which open on a click."""
-    while "<details>" in markdown:
-        before, _, rest = markdown.partition("<details>")
-        markdown = before + rest.partition("</details>")[2]
-    return markdown
-
-
 def slide_notes(notebook: NotebookNode, path: Path) -> Iterator[str]:
     """Every slide has its note, and every note its slide."""
     written = notes.of_lesson(path)
@@ -90,7 +86,7 @@ def slide_notes(notebook: NotebookNode, path: Path) -> Iterator[str]:
             yield f"slide {cell_id}: no note for the lecturer in notebooks/notes"
     for cell_id in written.keys() - {*ids}:
         yield f"notebooks/notes: {cell_id} opens no slide"
-    if any("instructor" in cell.metadata.get("tags", []) for cell in notebook.cells):
+    if any("instructor" in tags_of(cell) for cell in notebook.cells):
         yield "what is said to the lecturer stands in notebooks/notes, not in a cell"
 
 
@@ -104,8 +100,8 @@ def code(notebook: NotebookNode, path: Path) -> Iterator[str]:
     if total > MAX_PATH_LINES:
         yield f"{total} lines of visible code on the main path, {MAX_PATH_LINES} are allowed"
     kinds: dict[str, set[str]] = {}
-    for cell in notebook.cells:
-        if cell.cell_type != "code" or "hide-input" in cell.metadata.get("tags", []):
+    for cell in code_of(notebook):
+        if "hide-input" in tags_of(cell):
             continue
         tree = ast.parse(cell.source)
         for problem in unreadable(tree):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from nbformat import NotebookNode
 
 from tools import instructor, metadata
+from tools.notebook import tags_of
 
 TEXTS: dict[str, Callable[[], str]] = {
     "lesson-table": metadata.lesson_table,
@@ -31,7 +32,7 @@ def tags() -> set[str]:
 
 def is_generated(cell: NotebookNode) -> bool:
     """Whether the text of the cell is written here; the guards of what people write skip it."""
-    return bool({*cell.metadata.get("tags", [])} & tags())
+    return bool(tags_of(cell) & tags())
 
 
 def fill(notebook: NotebookNode) -> None:
@@ -47,6 +48,6 @@ def stale(notebook: NotebookNode) -> list[str]:
 
 def _cells(notebook: NotebookNode) -> Iterator[tuple[NotebookNode, str]]:
     for cell in notebook.cells:
-        for tag in cell.metadata.get("tags", []):
+        for tag in tags_of(cell):
             if tag.startswith(_PREFIX):
                 yield cell, tag.removeprefix(_PREFIX)

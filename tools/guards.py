@@ -18,7 +18,7 @@ from bdl_lessons.course.symbols import SYMBOLS
 from tools import form, generated, timing
 from tools.lesson_plans import ROLES
 from tools.metadata import sections_of, summary
-from tools.notebook import WIDGET_VIEW, text
+from tools.notebook import WIDGET_VIEW, code_of, tags_of, text
 from tools.vocabulary import dialect
 
 MAX_BYTES = 1_000_000
@@ -68,7 +68,7 @@ def generated_text(notebook: NotebookNode, path: Path) -> Iterator[str]:
 
 
 def execution(notebook: NotebookNode, path: Path) -> Iterator[str]:
-    counts = [cell.execution_count for cell in _code(notebook)]
+    counts = [cell.execution_count for cell in code_of(notebook)]
     if counts != list(range(1, len(counts) + 1)):
         yield f"execution counts must be 1..{len(counts)}, found {counts}; run rebuild"
 
@@ -76,9 +76,9 @@ def execution(notebook: NotebookNode, path: Path) -> Iterator[str]:
 def outputs(notebook: NotebookNode, path: Path) -> Iterator[str]:
     if "widgets" in notebook.metadata:
         yield "metadata.widgets is stored; run rebuild"
-    for cell in _code(notebook):
+    for cell in code_of(notebook):
         for output in cell.outputs:
-            if output.output_type == "error" and "raises-exception" not in _tags(cell):
+            if output.output_type == "error" and "raises-exception" not in tags_of(cell):
                 yield f"{cell.id}: an error is stored"
             if output.get("name") == "stderr":
                 yield f"{cell.id}: stderr is stored: {output.text.strip()[:80]!r}"
@@ -94,17 +94,16 @@ def outputs(notebook: NotebookNode, path: Path) -> Iterator[str]:
 
 
 def panels(notebook: NotebookNode, path: Path) -> Iterator[str]:
-    for cell in _code(notebook):
-        pictures = any("image/png" in output.get("data", {}) for output in cell.outputs)
-        if "panel" in _tags(cell) and not pictures:
+    for cell in code_of(notebook):
+        if "panel" in tags_of(cell) and not timing.has_picture(cell):
             yield f"{cell.id}: the panel has no still picture"
 
 
 def tags(notebook: NotebookNode, path: Path) -> Iterator[str]:
     for cell in notebook.cells:
-        if unknown := _tags(cell) - TAGS - generated.tags():
+        if unknown := tags_of(cell) - TAGS - generated.tags():
             yield f"{cell.id}: unknown tags {sorted(unknown)}; known are {sorted(TAGS)}"
-    ignored = [cell.id for cell in notebook.cells if "nbval-ignore-output" in _tags(cell)]
+    ignored = [cell.id for cell in notebook.cells if "nbval-ignore-output" in tags_of(cell)]
     if len(ignored) > 1:
         yield f"one ignored output is allowed, found {ignored}"
 
@@ -114,7 +113,7 @@ def slides(notebook: NotebookNode, path: Path) -> Iterator[str]:
         kind = cell.metadata.get("slideshow", {}).get("slide_type")
         if kind not in SLIDES:
             yield f"{cell.id}: slide type is {kind!r}, must be one of {sorted(SLIDES)}"
-        if ("instructor" in _tags(cell)) != (kind == "notes"):
+        if ("instructor" in tags_of(cell)) != (kind == "notes"):
             yield f"{cell.id}: instructor notes are tagged 'instructor' and have slide type 'notes'"
 
 
@@ -144,7 +143,7 @@ def size(notebook: NotebookNode, path: Path) -> Iterator[str]:
 
 
 def sources(notebook: NotebookNode, path: Path) -> Iterator[str]:
-    for cell in _code(notebook):
+    for cell in code_of(notebook):
         lines = cell.source.strip().splitlines() or [""]
         if lines[-1].rstrip().endswith(";"):
             yield f"{cell.id}: a trailing ';' does not silence output when the lesson is checked"
@@ -154,8 +153,8 @@ def sources(notebook: NotebookNode, path: Path) -> Iterator[str]:
 
 def code_cells(notebook: NotebookNode, path: Path) -> Iterator[str]:
     methods = 0
-    for index, cell in enumerate(c for c in notebook.cells if c.cell_type == "code"):
-        tags = set(cell.metadata.get("tags", []))
+    for index, cell in enumerate(code_of(notebook)):
+        tags = tags_of(cell)
         hidden = "hide-input" in tags
         if hidden != bool(cell.metadata.get("jupyter", {}).get("source_hidden")):
             yield f"{cell.id}: the tag hide-input and jupyter.source_hidden go together"
@@ -259,19 +258,11 @@ def skeleton(notebook: NotebookNode, path: Path) -> Iterator[str]:
     order = [next(i for i, h in enumerate(HEADINGS) if found_h.startswith(h)) for found_h in found]
     if order != sorted(order):
         yield f"sections out of order: {found}"
-    if not any("panel" in _tags(cell) for cell in notebook.cells):
+    if not any("panel" in tags_of(cell) for cell in notebook.cells):
         yield "a lesson has at least one cell tagged 'panel'"
-    exercises = sum("exercise" in _tags(cell) for cell in notebook.cells)
+    exercises = sum("exercise" in tags_of(cell) for cell in notebook.cells)
     if not 3 <= exercises <= 5:
         yield f"a lesson has 3 to 5 exercises, found {exercises}"
-
-
-def _code(notebook: NotebookNode) -> list[NotebookNode]:
-    return [cell for cell in notebook.cells if cell.cell_type == "code"]
-
-
-def _tags(cell: NotebookNode) -> set[str]:
-    return set(cell.metadata.get("tags", []))
 
 
 def _written(notebook: NotebookNode) -> list[NotebookNode]:

@@ -13,7 +13,8 @@ from nbformat import NotebookNode
 
 from bdl_lessons.core.files import NOTEBOOKS
 from reproductions import markdown
-from tools.timing import RATES
+from tools.notebook import tags_of
+from tools.timing import RATES, on_stage, without_folds
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Lesson:
 
     def cells(self, tag: str) -> list[Cell]:
         """The cells that carry ``tag``, e.g. ``"panel"`` or ``"exercise"``."""
-        tagged = [cell for cell in self._cells if tag in cell["metadata"].get("tags", [])]
+        tagged = [cell for cell in self._cells if tag in tags_of(cell)]
         return [Cell(cell["id"], _source(cell)) for cell in tagged]
 
     @cached_property
@@ -90,12 +91,10 @@ def sections_of(cells: Iterable[Mapping]) -> list[Section]:
             minutes = tuple(opened["minutes"])
             name, mode, alone = opened["section"], opened["mode"], opened.get("alone", 0)
             found.append(Section(name, minutes, mode, roles, deeper, alone=alone))
-        if found and "idea" in cell["metadata"].get("tags", []):
+        if found and "idea" in tags_of(cell):
             found[-1] = replace(found[-1], roles=found[-1].roles | {"idea"})
-        slide = cell["metadata"].get("slideshow", {}).get("slide_type")
-        if found and cell["cell_type"] == "markdown" and slide not in {"skip", "notes"}:
-            shown = re.sub(r"<details>.*?</details>", "", source, flags=re.S)
-            text = f"{found[-1].text}\n\n{shown}".strip()
+        if found and cell["cell_type"] == "markdown" and on_stage(cell):
+            text = f"{found[-1].text}\n\n{without_folds(source)}".strip()
             found[-1] = replace(found[-1], text=text)
     return found
 
@@ -121,16 +120,14 @@ def going_deeper(sections: Iterable[Section]) -> tuple[int, int]:
     return _total(s for s in sections if s.deeper)
 
 
+MINUTES = {"lecture": lecture, "alone": alone, "exercises": exercises, "going deeper": going_deeper}
+"""What is told of the length of a lesson, and what adds it up."""
+
+
 def summary(sections: list[Section]) -> str:
     """How long a lesson takes, in one line."""
-    parts = (
-        (lecture, "lecture"),
-        (alone, "alone"),
-        (exercises, "exercises"),
-        (going_deeper, "going deeper"),
-    )
-    times = ((total(sections), name) for total, name in parts)
-    return " · ".join(f"{span(time)} min {name}" for time, name in times if time[1])
+    times = {name: total(sections) for name, total in MINUTES.items()}
+    return " · ".join(f"{span(time)} min {name}" for name, time in times.items() if time[1])
 
 
 def fill_title(notebook: NotebookNode) -> None:
@@ -156,13 +153,13 @@ def lesson_table(folder: Path = NOTEBOOKS, link: str = "") -> str:
     rows = [
         [
             f"{lesson.number} [{lesson.title}]({link}{lesson.path.name})",
-            *(span(t(lesson.sections)) for t in (lecture, alone, exercises, going_deeper)),
+            *(span(total(lesson.sections)) for total in MINUTES.values()),
             str(len(lesson.cells("panel"))),
             str(len(lesson.cells("exercise"))),
         ]
         for lesson in lessons(folder)
     ]
-    minutes = ["lecture, min", "alone, min", "exercises, min", "going deeper, min"]
+    minutes = [f"{name}, min" for name in MINUTES]
     table = markdown.table(["lesson", *minutes, "panels", "exercises"], rows)
     return f"{table}\n\nMinutes are {RATES}."
 

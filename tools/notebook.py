@@ -7,6 +7,7 @@ second run of the same code on the same machine gives the same bytes.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import nbformat
@@ -30,6 +31,16 @@ def paths(numbers: list[str] | None = None) -> list[Path]:
     if unknown := [number for number in numbers or [] if number not in every]:
         raise ValueError(f"no lesson {unknown[0]!r}; write two digits: {', '.join(every)}")
     return [path for number, path in every.items() if not numbers or number in numbers]
+
+
+def code_of(notebook: NotebookNode) -> list[NotebookNode]:
+    """The cells of code, in order."""
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def tags_of(cell: Mapping) -> set[str]:
+    """The tags of a cell."""
+    return {*cell["metadata"].get("tags", [])}
 
 
 def read(path: Path) -> NotebookNode:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from tools.timing import slide_type
+from tools.timing import on_stage, slide_type
 
 
 def of_lesson(lesson: Path) -> dict[str, str]:
@@ -35,10 +35,9 @@ def slides(notebook: NotebookNode) -> list[list[NotebookNode]]:
     """The cells of each slide, in order; a slide opens at a cell of type slide or subslide."""
     found: list[list[NotebookNode]] = []
     for cell in notebook.cells:
-        kind = slide_type(cell)
-        if kind in {"slide", "subslide"}:
+        if slide_type(cell) in {"slide", "subslide"}:
             found.append([])
-        if found and kind not in {"skip", "notes"}:
+        if found and on_stage(cell):
             found[-1].append(cell)
     return found
 

@@ -59,7 +59,7 @@ def with_seeds(path: Path, offset: int) -> list[Measured]:
         measured.append(Measured(cell, claim, mean, failure))
 
     with _kernel(record) as run:
-        for cell in _code(lesson):
+        for cell in notebook.code_of(lesson):
             run(cell.id, shifted(cell.source, offset))
     return measured
 
@@ -95,7 +95,7 @@ def planted(path: Path, seconds: int = 300) -> Iterator[tuple[str, str, bool]]:
     Args:
         seconds: the longest that the rest of the lesson may take; what takes longer is noticed.
     """
-    cells = _code(notebook.read(path))
+    cells = notebook.code_of(notebook.read(path))
     with _kernel(None) as run:
         for index, cell in enumerate(cells):
             for change, broken in breaks(cell):
@@ -110,7 +110,7 @@ def breaks(cell: NotebookNode) -> Iterator[tuple[str, str]]:
     A factor or a term is gone, a sign turned, a mean taken for a sum, a root or a square left
     out, noise shared by a batch. What stands inside a check is left alone.
     """
-    if "method" not in cell.metadata.get("tags", []):
+    if "method" not in notebook.tags_of(cell):
         return
     tree = ast.parse(cell.source)
     for place, node in enumerate(ast.walk(tree)):
@@ -231,7 +231,3 @@ def _kernel(
         shell.reset()
         InteractiveShell.clear_instance()
         sys.modules["__main__"] = main
-
-
-def _code(lesson: NotebookNode) -> list[NotebookNode]:
-    return [cell for cell in lesson.cells if cell.cell_type == "code"]

@@ -10,7 +10,8 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from tools import form, instructor, metadata, notebook, notes
-from tools.timing import slide_type
+from tools.notebook import tags_of
+from tools.timing import on_stage, slide_type
 from tools.web import live
 
 _WEB = Path(__file__).with_name("vendor")
@@ -52,26 +53,22 @@ def write(lesson: Path, folder: Path) -> Path:
 
 def _prepare(made: NotebookNode, lesson: Path) -> None:
     """Give every slide its heading and its note, and the first one its design, in place."""
-    spoken, section, slide, before = notes.of_lesson(lesson), "", "", []
+    spoken, section, cells = notes.of_lesson(lesson), "", []
     for cell in made.cells:
-        kind = slide_type(cell)
-        if kind in {"slide", "subslide"}:
-            if slide in spoken:
-                before.append(_cell(spoken[slide], "notes", f"{slide}-note"))
-            slide = cell.id
-        if kind not in {"skip", "notes"} and cell.source.startswith("## "):
-            section = cell.source.splitlines()[0].removeprefix("## ")
-        elif kind == "subslide" and not re.match(r"#{1,3} ", cell.source) and section:
-            before.append(_cell(f'<h2 class="again">{section}</h2>', kind, f"{cell.id}-heading"))
+        if on_stage(cell) and cell.source.startswith("## "):
+            section = notes.heading([cell])
+        elif slide_type(cell) == "subslide" and not notes.heading([cell]) and section:
+            heading = f'<h2 class="again">{section}</h2>'
+            cells.append(_cell(heading, "subslide", f"{cell.id}-heading"))
             cell.metadata["slideshow"]["slide_type"] = "-"
-        before.append(cell)
-    if slide in spoken:
-        before.append(_cell(spoken[slide], "notes", f"{slide}-note"))
+        cells.append(cell)
+        if cell.id in spoken:
+            cells.append(_cell(spoken[cell.id], "notes", f"{cell.id}-note"))
     title = metadata.Lesson(lesson)
     made.metadata |= {"title": f"{title.number} · {title.title}", "form": form.has_form(lesson)}
     if title.number not in {"00", "90"}:
-        before[0].source = _title(title, made)
-    made.cells = before
+        cells[0].source = _title(title, made)
+    made.cells = cells
 
 
 def _title(lesson: metadata.Lesson, made: NotebookNode) -> str:
@@ -79,7 +76,7 @@ def _title(lesson: metadata.Lesson, made: NotebookNode) -> str:
     pictures = [
         output.data["image/png"]
         for cell in made.cells
-        if "idea" in cell.metadata.get("tags", [])
+        if "idea" in tags_of(cell)
         for output in cell.outputs
         if "image/png" in output.get("data", {})
     ]

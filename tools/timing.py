@@ -7,8 +7,11 @@ The *page* is what a person alone reads: all cells.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from nbformat import NotebookNode
+
+from tools.notebook import tags_of
 
 WORDS_PER_MINUTE = 130
 FORMULA_MINUTES, CODE_LINE_MINUTES, PICTURE_MINUTES, TABLE_MINUTES = 40 / 60, 6 / 60, 1.0, 25 / 60
@@ -22,14 +25,19 @@ RATES = (
 """What the minutes rest on, in words: it stands wherever they do."""
 
 
-def on_stage(cell: NotebookNode) -> bool:
+def on_stage(cell: Mapping) -> bool:
     """Whether a lecturer shows the cell."""
     return slide_type(cell) not in {"skip", "notes"}
 
 
-def slide_type(cell: NotebookNode) -> str:
+def slide_type(cell: Mapping) -> str:
     """The slide type of a cell, ``"skip"`` if it has none."""
-    return cell.metadata.get("slideshow", {}).get("slide_type", "skip")
+    return cell["metadata"].get("slideshow", {}).get("slide_type", "skip")
+
+
+def without_folds(markdown: str) -> str:
+    """What stands open: the text without what opens on a click."""
+    return re.sub(r"<details>.*?</details>", "", markdown, flags=re.S)
 
 
 def sections(notebook: NotebookNode) -> list[list[NotebookNode]]:
@@ -79,7 +87,7 @@ def minutes(cells: list[NotebookNode]) -> float:
 
 def visible_lines(cell: NotebookNode) -> list[str]:
     """The lines of code that a reader sees, without the import of a panel."""
-    if cell.cell_type != "code" or "hide-input" in cell.metadata.get("tags", []):
+    if cell.cell_type != "code" or "hide-input" in tags_of(cell):
         return []
     lines = [line for line in cell.source.splitlines() if line.strip()]
     return [line for line in lines if not line.startswith("from bdl_lessons.panels ")]
