@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 from bdl_lessons.core import validation
-from reproductions.experiment import Experiment, Trial, TrialResult
+from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.records import SCALES, records_path
 
 _MODULES = {
@@ -15,7 +15,6 @@ _MODULES = {
     "gradient_variance": "gradient_variance",
     "image_classification": "images.classification",
     "image_classification_colour": "images.colour",
-    "layer_cost": "timing.layer_cost",
     "lrt_speed": "timing.lrt_speed",
     "mnist_dropout_curves": "mnist_dropout_curves",
     "rotated_digit": "rotated_digit",

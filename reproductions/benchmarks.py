@@ -16,16 +16,9 @@ import numpy as np
 from bdl_lessons import panels
 from bdl_lessons.panels.engine import Panel
 from reproductions import markdown
-from reproductions.runner import measure
 from reproductions.timing import layer_cost
 
 N_MOVES = 50
-
-
-def layer_costs() -> str:
-    """The table of ``layer_cost``, measured now."""
-    trials = [trial for trial in layer_cost.trials("paper") if not trial.retired]
-    return layer_cost.table([measure(layer_cost.EXPERIMENT, "paper", trial) for trial in trials])
 
 
 def move_panels() -> str:
@@ -62,4 +55,4 @@ def move(panel: Panel) -> dict:
     return {"panel": panel.name, "median": middle, "high": high}
 
 
-BENCHMARKS: dict[str, Callable[[], str]] = {"layers": layer_costs, "panels": move_panels}
+BENCHMARKS: dict[str, Callable[[], str]] = {"layers": layer_cost.table, "panels": move_panels}

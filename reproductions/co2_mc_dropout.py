@@ -24,7 +24,7 @@ from bdl_lessons.models import BinaryDropout, Deterministic, Network, initialise
 from bdl_lessons.probability import gaussian_nll
 from reproductions import markdown
 from reproductions.checkpoint import Checkpoint
-from reproductions.experiment import Experiment, Trial, TrialResult
+from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.records import rounded
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
@@ -158,6 +158,54 @@ def table(records: list[Record]) -> str:
     return "\n\n".join([markdown.table_of(records, columns), reading, _PUBLISHED])
 
 
+def claims(records: list[Record]) -> list[Claim]:
+    """How the std of ReLU and of tanh networks goes on beyond the data."""
+    longest = max(record["config"]["n_steps"] for record in records)
+    trained = [record for record in records if record["config"]["n_steps"] == longest]
+    grows = {
+        activation: [
+            record["metrics"]["std_at_3.7"] / record["metrics"]["std_at_2.5"]
+            for record in trained
+            if record["config"]["activation"] == activation
+        ]
+        for activation in ACTIVATIONS
+    }
+    deep = [
+        r for r in trained if r["config"]["activation"] == "tanh" and r["config"]["n_hidden"] == 4
+    ]
+    by_rate = {r["config"]["p_drop"]: r["metrics"]["std_at_3.7"] for r in deep}
+    low, high = min(by_rate), max(by_rate)
+    times = {name: ", ".join(f"{value:.2f}" for value in found) for name, found in grows.items()}
+    how = f"CO2, {longest:,} steps of Adam, not 1,000,000; figure 2"
+    return [
+        Claim(
+            "Beyond the data the standard deviation of MC dropout with ReLU units grows with the "
+            "distance",
+            "a picture",
+            f"from x = 2.5 to 3.7 times {times['relu']}",
+            sum(factor > 1.5 for factor in grows["relu"]),
+            len(grows["relu"]),
+            f"{how}; each network, by half or more",
+        ),
+        Claim(
+            "That with tanh units stays bounded",
+            "a picture",
+            f"times {times['tanh']}",
+            sum(abs(factor - 1) < 0.1 for factor in grows["tanh"]),
+            len(grows["tanh"]),
+            f"{how}; within a tenth",
+        ),
+        Claim(
+            "and is the same with p_drop 0.1 and 0.2",
+            "a picture",
+            f"{by_rate[low]:.2f} with {low:g}, {by_rate[high]:.2f} with {high:g}",
+            int(abs(by_rate[high] / by_rate[low] - 1) < 0.1),
+            1,
+            f"{how}; within a tenth, one network each",
+        ),
+    ]
+
+
 def figure(records: list[Record]) -> Figure:
     """One row a network, the one trained longest: mean and deviation of the draws, months."""
     by_steps = sorted(records, key=lambda record: record["config"]["n_steps"])
@@ -178,7 +226,7 @@ def figure(records: list[Record]) -> Figure:
 
 
 TITLE = "MC dropout on CO2 (Gal and Ghahramani 2016, figure 2)"
-EXPERIMENT = Experiment("co2_mc_dropout", TITLE, trials, run, table, figure)
+EXPERIMENT = Experiment("co2_mc_dropout", TITLE, trials, run, table, figure, claims)
 
 
 _READING = """\

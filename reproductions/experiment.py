@@ -16,14 +16,12 @@ from bdl_lessons.datasets.records import Record
 class Trial:
     """One run: a configuration of plain JSON values and a seed. It needs nothing of other trials.
 
-    ``checkpoint`` is a file where a long run may keep its state until its record is there. The
-    record of a ``retired`` trial is shown, but the code that measured it is gone: it never runs.
+    ``checkpoint`` is a file where a long run may keep its state until its record is there.
     """
 
     config: Mapping[str, Any]
     seed: int
     checkpoint: Path | None = field(default=None, compare=False)
-    retired: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -32,6 +30,36 @@ class TrialResult:
 
     metrics: Mapping[str, float]
     arrays: Mapping[str, list] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A published statement beside the records, in cases that hold or do not.
+
+    Args:
+        statement: what the paper says.
+        published: its numbers, or a word.
+        ours: what the records say.
+        holds: in how many cases the statement is true of the records.
+        of: how many cases were looked at; 0 if it was not run.
+        condition: under which it was looked at, or why it was not.
+    """
+
+    statement: str
+    published: str
+    ours: str
+    holds: int
+    of: int
+    condition: str
+
+    @property
+    def verdict(self) -> str:
+        """One rule for all: in every case, in half of them or more, in fewer."""
+        if not self.of:
+            return "not run"
+        if self.holds == self.of:
+            return "reproduced"
+        return "in part" if 2 * self.holds >= self.of else "not reproduced"
 
 
 @dataclass(frozen=True)
@@ -45,6 +73,7 @@ class Experiment:
         run: measures a trial. A module-level function, so that it reaches other processes.
         table: records of one scale -> Markdown: ours beside published, and what differs.
         figure: the same records -> a figure.
+        claims: the same records -> what is published of it, held against them.
         on_cpu: whether it measures the processor, whatever GPU there is.
     """
 
@@ -54,4 +83,5 @@ class Experiment:
     run: Callable[[Trial], TrialResult]
     table: Callable[[Sequence[Record]], str]
     figure: Callable[[Sequence[Record]], Figure]
+    claims: Callable[[Sequence[Record]], Sequence[Claim]] | None = None
     on_cpu: bool = False

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from filelock import FileLock
 
 import reproductions
 from bdl_lessons.datasets.records import RESULTS_FOLDER, Record
-from reproductions.experiment import Experiment
+from reproductions import markdown
+from reproductions.experiment import Claim, Experiment
 from reproductions.files import replacing
 from reproductions.records import read_records, records_path, require_writable, trial_key
 
 _HEAD = """# Recorded experiments
 
+What papers on dropout and Bayesian networks say, measured again. A statement is taken apart into
+cases, such as a width or a data set; it is *reproduced* where it holds in all of them, *in part*
+where it holds in half or more. Below, each table and figure stands with its set-up.
+
+{summary}
+
 Written by `python -m reproductions report` from the records in this folder. Do not edit: a test
 compares this page with the records. Each line of a `.jsonl` file is one trial with its
 configuration, seed, metrics, wall time, device and versions.
 """
+_VERDICTS = ("reproduced", "in part", "not reproduced", "not run")
 
 
 def text(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> str:
@@ -27,8 +37,10 @@ def text(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> str:
     Raises:
         ValueError: if there is no such scale, or a file holds a line that is not a record.
     """
-    sections = [_section(reproductions.load(name), scale, folder) for name in reproductions.names()]
-    return "\n".join([_HEAD, *sections])
+    experiments = [reproductions.load(name) for name in reproductions.names()]
+    sections = [_section(experiment, scale, folder) for experiment in experiments]
+    head = _HEAD.format(summary=_summary(experiments, scale, folder))
+    return "\n".join([head, *sections])
 
 
 def write(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> list[Path]:
@@ -65,6 +77,29 @@ def recorded(
     return [found[key] for key in _keys(experiment, scale) if key in found]
 
 
+def _summary(experiments: Sequence[Experiment], scale: str, folder: Path) -> str:
+    """Every published statement with our verdict, and how many there are of each verdict."""
+    claims = []
+    for experiment in experiments:
+        records = recorded(experiment, scale, folder)
+        claims += experiment.claims(records) if experiment.claims and records else ()
+    counts = Counter(claim.verdict for claim in claims)
+    said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _VERDICTS)
+    columns = {
+        "published statement": "{statement}",
+        "published": "{published}",
+        "ours": "{ours}",
+        "verdict": "{verdict}",
+        "condition": "{condition}",
+    }
+    rows = [vars(claim) | {"verdict": _bold(claim)} for claim in claims]
+    return f"Of {len(claims)} statements: {said}.\n\n{markdown.table_of(rows, columns)}"
+
+
+def _bold(claim: Claim) -> str:
+    return f"**{claim.verdict}**" + (f" ({claim.holds} of {claim.of})" if claim.of else "")
+
+
 def _keys(experiment: Experiment, scale: str) -> list[str]:
     return [trial_key(trial.config, trial.seed) for trial in experiment.trials(scale)]
 
@@ -84,13 +119,10 @@ def _sort_lines(experiment: Experiment, scale: str, folder: Path) -> None:
 
 def _section(experiment: Experiment, scale: str, folder: Path) -> str:
     records = recorded(experiment, scale, folder)
-    known = {record["key"] for record in records}
-    to_run = [trial for trial in experiment.trials(scale) if not trial.retired]
-    n_missing = sum(trial_key(trial.config, trial.seed) not in known for trial in to_run)
+    n_trials = len(experiment.trials(scale))
     option = "" if scale == "paper" else f" --scale {scale}"
     command = f"`python -m reproductions run {experiment.name}{option}`"
-    missing = " The same command runs the others." if n_missing else ""
-    n_trials = len(records) + n_missing
+    missing = " The same command runs the others." if len(records) < n_trials else ""
     lines = [
         f"## {experiment.title}",
         "",

@@ -24,7 +24,7 @@ from bdl_lessons.models import BinaryDropout, Network, initialise, lenet5
 from reproductions import markdown
 from reproductions.checkpoint import Checkpoint
 from reproductions.datasets import CAFFE_SCALE, mnist
-from reproductions.experiment import Experiment, Trial, TrialResult
+from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.measure import mean_weights
 from reproductions.records import rounded
 
@@ -170,6 +170,35 @@ def table(records: list[Record]) -> str:
     return "\n\n".join(parts)
 
 
+def claims(records: list[Record]) -> list[Claim]:
+    """The published sequence of classes, and where the network is least certain."""
+    longest = _longest(records)
+    classes = np.concatenate([sequences(record) for record in longest])
+    same = (classes == PUBLISHED).all(-1)
+    near, last = _near_the_change(longest)
+    how = (
+        f"{longest[0]['config']['n_steps']:,} steps, not 1,000,000, {len(longest)} seeds; figure 4"
+    )
+    return [
+        Claim(
+            f"A 1 that is turned step by step is called {_join(PUBLISHED)}",
+            "one image",
+            f"{(classes[..., -1] == 7).sum()} of {same.size} sequences end with 7",
+            int(same.sum()),
+            same.size,
+            f"{how}; the first {classes.shape[0] // len(longest)} ones, both directions",
+        ),
+        Claim(
+            "Where its class changes the network is uncertain",
+            "a scatter of softmax outputs",
+            "the entropy is largest within one position of the first change",
+            int(near),
+            len(last),
+            how,
+        ),
+    ]
+
+
 def figure(records: list[Record]) -> Figure:
     """The passes' softmax outputs over the positions of the first 1, and the uncertainty of all."""
     record = _longest(records)[0]
@@ -232,8 +261,8 @@ def _counts(records: list[Record]) -> str:
     return markdown.table(head, rows)
 
 
-def _reading(records: list[Record]) -> str:
-    """Where the entropy of the sequences is largest, and how large it is at the last position."""
+def _near_the_change(records: list[Record]) -> tuple[int, np.ndarray]:
+    """In how many sequences the entropy is largest near the first change; the last entropies."""
     n_positions = len(PUBLISHED)
     classes, entropy = (
         np.concatenate([sequences(record, what) for record in records]).reshape(-1, n_positions)
@@ -241,7 +270,12 @@ def _reading(records: list[Record]) -> str:
     )
     changed, last = classes != classes[:, :1], entropy[:, -1]
     is_near = abs(entropy.argmax(1) - changed.argmax(1)) <= 1  # argmax: the first of them
-    near = (changed.any(1) & is_near).sum()
+    return (changed.any(1) & is_near).sum(), last
+
+
+def _reading(records: list[Record]) -> str:
+    """Where the entropy of the sequences is largest, and how large it is at the last position."""
+    near, last = _near_the_change(records)
     return (
         f"In {near} of {len(last)} sequences the predictive entropy is largest within one position "
         f"of the first change of class. At the last position it is {last.min():.1f} to "
@@ -271,4 +305,4 @@ def _join(classes) -> str:
 
 
 TITLE = "A rotated digit (Gal and Ghahramani 2016, figure 4)"
-EXPERIMENT = Experiment("rotated_digit", TITLE, trials, run, table, figure)
+EXPERIMENT = Experiment("rotated_digit", TITLE, trials, run, table, figure, claims)

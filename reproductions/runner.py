@@ -86,7 +86,7 @@ def reproduce(
     path = records_path(experiment.name, scale, folder)
     integer("jobs", jobs, 1)
     known = {record["key"] for record in read_records(path)}
-    trials = [trial for trial in experiment.trials(scale) if not trial.retired]
+    trials = experiment.trials(scale)
     for key in known:  # of trials that were killed between their record and their clean-up
         with suppress(OSError):  # the folder may be there to be read alone
             _checkpoint(path, key).unlink(missing_ok=True)
@@ -227,6 +227,7 @@ def _finished(
 
 def _start_worker(lifeline: Connection) -> None:
     torch.set_num_threads(1)
+    os.environ["TQDM_DISABLE"] = "1"  # the bar of the trials is the parent's
     threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
 
 

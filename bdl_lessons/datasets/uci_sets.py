@@ -20,6 +20,7 @@ class UCISet:
         name: as the file's folder and the records have it.
         display_name: as tables, menus and the published tables write it.
         title: what it holds, with the licence and the source.
+        n_rows: how many examples it has.
         n_features: how many of the columns are features.
         target: what is predicted, in the ``unit``.
         tau_grid: precisions of the noise, in 1/unit², among which Gal and Ghahramani (2016) choose.
@@ -30,6 +31,7 @@ class UCISet:
     name: str
     display_name: str
     title: str
+    n_rows: int
     n_features: int
     target: str
     unit: str
@@ -43,6 +45,7 @@ _SETS = (
         "bostonHousing",
         "Boston",
         "Boston housing, 506×13; no licence stated; Harrison and Rubinfeld 1978",
+        n_rows=506,
         n_features=13,
         target="median value of homes (MEDV)",
         unit="1000 USD",
@@ -53,6 +56,7 @@ _SETS = (
         "concrete",
         "Concrete",
         "Concrete compressive strength, 1030×8; CC BY 4.0; Yeh 1998",
+        n_rows=1030,
         n_features=8,
         target="compressive strength",
         unit="MPa",
@@ -63,6 +67,7 @@ _SETS = (
         "energy",
         "Energy",
         "Energy efficiency of buildings, 768×8; CC BY 4.0; Tsanas and Xifara 2012",
+        n_rows=768,
         n_features=8,
         target="heating load (Y1)",
         unit="kWh/m²",
@@ -73,6 +78,7 @@ _SETS = (
         "kin8nm",
         "Kin8nm",
         "Kinematics of an 8-link robot arm, 8192×8; public; DELVE, University of Toronto",
+        n_rows=8192,
         n_features=8,
         target="distance of the end effector from the target",
         unit="length, arbitrary",
@@ -84,6 +90,7 @@ _SETS = (
         "naval-propulsion-plant",
         "Naval",
         "Naval propulsion plant, 11934×16; CC BY 4.0; Coraddu et al. 2014",
+        n_rows=11934,
         n_features=16,  # then two targets, of which the papers use the first
         target="compressor decay state coefficient",
         unit="1",
@@ -95,6 +102,7 @@ _SETS = (
         "power-plant",
         "Power Plant",
         "Combined cycle power plant, 9568×4; CC BY 4.0; Tüfekci 2014",
+        n_rows=9568,
         n_features=4,
         target="net hourly electrical energy output (PE)",
         unit="MW",
@@ -105,6 +113,7 @@ _SETS = (
         "wine-quality-red",
         "Wine",
         "Red wine quality, 1599×11; CC BY 4.0; Cortez et al. 2009, doi:10.24432/C56S3T",
+        n_rows=1599,
         n_features=11,
         target="quality",
         unit="score 0–10",
@@ -115,6 +124,7 @@ _SETS = (
         "yacht",
         "Yacht",
         "Yacht hydrodynamics, 308×6; CC BY 4.0; Gerritsma, Onnink and Versluis 1981",
+        n_rows=308,
         n_features=6,
         target="residuary resistance per unit weight of displacement",
         unit="1",

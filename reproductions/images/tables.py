@@ -105,7 +105,12 @@ class Gap(NamedTuple):
         """Whether 0 lies outside the 95 % interval of Student's t."""
         if self.error is None:
             return False
-        return abs(self.mean) > stats.t.ppf(0.975, self.n - 1) * self.error
+        return abs(self.mean) > self.least_clear
+
+    @property
+    def least_clear(self) -> float:
+        """The smallest difference that would be clear with this scatter of the seeds."""
+        return stats.t.ppf(0.975, self.n - 1) * self.error
 
 
 def differences(

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from inspect import signature
+from statistics import median
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets.records import Record, published_table
 from bdl_lessons.models import Network, initialise
 from reproductions import markdown, methods
-from reproductions.experiment import Experiment, Trial, TrialResult
+from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.measure import interleaved_times
 
 BASE = {"K": 1024, "L": 128, "B": 64, "s": 1, "r": 2, "m": 8}
@@ -126,6 +127,31 @@ def table(records: Sequence[Record]) -> str:
     return f"{markdown.table(head, lines)}\n\n{note}"
 
 
+def claims(records: Sequence[Record]) -> list[Claim]:
+    """Exponents of time and memory, those of the printed orders beside them."""
+    formulas = {row["method"]: row for row in published_table("complexity_per_layer")}
+    gaps: dict[str, list[float]] = {"time": [], "memory": []}
+    for record in records:
+        config = record["config"]
+        for name, values in config["sweeps"].items() if config["method"] in formulas else ():
+            sizes = [{**config["base"], name: value} for value in values]
+            for what, found in gaps.items():
+                order = formulas[config["method"]][what]
+                theirs = slope(values, [evaluate(order, s) for s in sizes])
+                found.append(abs(record["metrics"][f"{name}/{what}_slope"] - theirs))
+    return [
+        Claim(
+            f"The {what} of a layer grows with its sizes as the printed orders say",
+            "orders such as K^2 + K L B",
+            f"exponents differ by {median(found):.2f} in the median, at most {max(found):.2f}",
+            sum(gap < 0.25 for gap in found),
+            len(found),
+            "one layer on a CPU, sizes up to some thousand; a quarter allowed; Table 6",
+        )
+        for what, found in gaps.items()
+    ]
+
+
 def figure(records: Sequence[Record]) -> Figure:
     """Milliseconds against each size, a panel for each size, both logarithmic."""
     picture = new_figure(10.0, 6.0, layout="constrained")
@@ -210,4 +236,4 @@ _NOTE = (
     "formula. Not measured: {unmeasured}."
 )
 TITLE = "Time and memory of one layer against its sizes (Nguyen et al. 2021, Table 6)"
-EXPERIMENT = Experiment("complexity", TITLE, trials, run, table, figure, on_cpu=True)
+EXPERIMENT = Experiment("complexity", TITLE, trials, run, table, figure, claims, on_cpu=True)

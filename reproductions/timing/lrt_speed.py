@@ -27,7 +27,7 @@ from bdl_lessons.evaluation import noisy_outputs
 from bdl_lessons.inference import adam
 from bdl_lessons.models import BayesByBackprop, Network, initialise, mlp
 from reproductions import markdown
-from reproductions.experiment import Experiment, Trial, TrialResult
+from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.gradient_variance import ROWS
 
 _PAPER = {"n_train": 60_000, "width": 500, "batch_size": 100}
@@ -95,6 +95,25 @@ def table(records: list[Record]) -> str:
     head = ["estimator", "seconds an epoch", "times local", "published seconds", "times local"]
     head += ["peak memory (MiB)", "rows at once", "batches timed"]
     return f"{markdown.table(head, rows)}\n\n{_differences(records[0]['config'])}"
+
+
+def claims(records: list[Record]) -> list[Claim]:
+    """How much longer an epoch takes with a weight sample for each row."""
+    ours, printed = _by_row(records)
+    seconds = {name: record["metrics"]["seconds_per_epoch"] for name, record in ours.items()}
+    slow, fast = ROWS["per example"], ROWS["local"]
+    times, theirs = seconds[slow] / seconds[fast], printed[slow] / printed[fast]
+    return [
+        Claim(
+            "An epoch with a weight sample per data point takes hundreds of times as long as one "
+            "with local reparameterization",
+            f"{theirs:.0f} times",
+            f"{times:.0f} times",
+            int(times > 100),
+            1,
+            f"on {records[0]['device']}; published on a GPU of 2015",
+        )
+    ]
 
 
 def figure(records: list[Record]) -> Figure:
@@ -180,4 +199,4 @@ def _differences(config: dict) -> str:
 
 
 TITLE = "What a weight sample for each row costs (Kingma, Salimans and Welling 2015)"
-EXPERIMENT = Experiment("lrt_speed", TITLE, trials, run, table, figure)
+EXPERIMENT = Experiment("lrt_speed", TITLE, trials, run, table, figure, claims)

@@ -18,7 +18,7 @@ from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets.records import Record, group_by, published_table
 from bdl_lessons.models import LayerFactory, Network, initialise
 from reproductions import markdown, methods
-from reproductions.experiment import Experiment, Trial, TrialResult
+from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.images.architectures import alexnet, lenet5_classic
 from reproductions.images.resnet import resnet18
 from reproductions.timing.steps import step_times
@@ -106,6 +106,24 @@ def table(records: Sequence[Record]) -> str:
     return "\n\n".join([*parts, _SET_UP.format(missing=", ".join(missing) or "nothing")])
 
 
+def claims(records: Sequence[Record]) -> list[Claim]:
+    """The order of four methods by the time of a step."""
+    order = ("VD", "VSD T=1, fc", "VSD T=2, fc", "BBB-LRT", "MNF")
+    ratios = [[record["metrics"][f"ratio/{method}"] for method in order] for record in records]
+    told = "; ".join(" < ".join(f"{ratio:.2f}" for ratio in row) for row in ratios)
+    names = (_TITLES[record["config"]["architecture"]] for record in records)
+    return [
+        Claim(
+            "A step of VD is cheapest, then of VSD with T = 1, T = 2, BBB-LRT, MNF",
+            "this order in every network",
+            f"as multiples of MAP: {told}",
+            sum(row == sorted(row) for row in ratios),
+            len(ratios),
+            f"{', '.join(names)} on {records[0]['device']}; Table 7",
+        )
+    ]
+
+
 def figure(records: Sequence[Record]) -> Figure:
     """Ratios to MAP as bars, published ones as lines across them."""
     printed = _published()
@@ -153,4 +171,4 @@ _SET_UP = (
     "ResNet18 are higher. Published but not measured here: {missing}."
 )
 TITLE = "Time of a training step under each method (Nguyen et al. 2021, Table 7)"
-EXPERIMENT = Experiment("time_per_step", TITLE, trials, run, table, figure)
+EXPERIMENT = Experiment("time_per_step", TITLE, trials, run, table, figure, claims)

@@ -11,9 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bdl_lessons.core import clock
-from bdl_lessons.datasets import Standardiser
-from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched, predict_batched
+from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, predict_batched
 from bdl_lessons.models import LayerFactory, Network, Sampling, StochasticLayer, initialise, mlp
 from bdl_lessons.probability import gaussian_nll
 
@@ -23,7 +21,6 @@ Predict = Callable[[Tensor, int, torch.Generator], Tensor]
 """``predict(x, n_samples, generator)``: ``(M, B, K)`` to draws ``(n_draws, M, B)``."""
 
 _ROWS_AT_ONCE = 50_000
-_STEPS_ALONE = 100
 
 
 KL_WEIGHTS = (1.0, 0.1, 0.01, 1e-3, 1e-4)
@@ -82,7 +79,11 @@ class Networks(Method):
             partial(gaussian_nll, tau=1.0),
             kl_weight=self._for_each(kl_weights_of(points, x)),
             generator=g,
-            **self._how(x, config, config["n_steps"]),
+            n_steps=config["n_steps"],
+            batch_size=min(config["batch_size"], x.shape[-2]),
+            sampling=self.sampling,
+            optimizer=adam(config["learning_rate"]),
+            schedule=cosine(config["n_steps"]),
         )
 
         def predict(x: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
@@ -95,24 +96,6 @@ class Networks(Method):
 
         return predict
 
-    def seconds_alone(self, x: Tensor, y: Tensor, config: Config, g: torch.Generator) -> float:
-        """Time of one step of one network that trains by itself on ``(N, K)`` and ``(N,)``."""
-        x, y = Standardiser.fit(x).transform(x).float(), Standardiser.fit(y).transform(y).float()
-        point = config["grid"][0]
-        n_steps = min(_STEPS_ALONE, config["n_steps"])
-        network = self._network(point, x, config, g)
-        began = clock(x.device)
-        fit(
-            network,
-            x,
-            y[:, None],
-            partial(gaussian_nll, tau=1.0),
-            kl_weight=point["kl_weight"],
-            generator=g,
-            **self._how(x, config, n_steps),
-        )
-        return (clock(x.device) - began) / n_steps
-
     def _network(self, point: Point, x: Tensor, config: Config, g: torch.Generator) -> Network:
         widths = (x.shape[-1], config["n_hidden"], 1)
         return initialise(mlp(widths, self.layers({"p_drop": 0.05} | point)).to(g.device), g)
@@ -120,15 +103,6 @@ class Networks(Method):
     def _for_each(self, values: Tensor) -> Tensor:
         """The same for every network of an ensemble."""
         return values.repeat(self.n_networks, *[1] * (values.dim() - 1))
-
-    def _how(self, x: Tensor, config: Config, n_steps: int) -> dict[str, Any]:
-        return {
-            "n_steps": n_steps,
-            "batch_size": min(config["batch_size"], x.shape[-2]),
-            "sampling": self.sampling,
-            "optimizer": adam(config["learning_rate"]),
-            "schedule": cosine(n_steps),
-        }
 
 
 def cosine(n_steps: int) -> Callable[[int], float]:

@@ -48,14 +48,11 @@ def uci_trial(method):
 
 
 def uci_plan(trial, result):
-    """The grid for every split on 29 rows, what was chosen on 36, and one network to be timed."""
+    """The grid for every split on 29 rows, and what was chosen on 36."""
     grid, method = trial.config["grid"], trial.config["method"]
     chosen = [grid[point]["kl_weight"] for point in result.arrays["point"]]
     plans = _uci_plan(method, [point["kl_weight"] for point in grid for _ in range(N_SPLITS)], 3)
-    plans += _uci_plan(method, chosen, 4)
-    if method not in ("SWAG", "SLANG", "GP"):
-        plans += [(plans[0][0], grid[0]["kl_weight"], plans[0][2])]
-    return plans
+    return plans + _uci_plan(method, chosen, 4)
 
 
 def _uci_plan(method, weights, steps_an_epoch):

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -7,6 +8,7 @@ import torch
 import reproductions
 from bdl_lessons.datasets.records import RESULTS_FOLDER
 from reproductions import report, runner
+from reproductions.experiment import Claim
 from reproductions.records import append_record, make_record, read_records, trial_key
 
 from . import toy
@@ -82,3 +84,24 @@ def test_records_of_other_settings_are_left_out(toys, tmp_path):
     )
     append_record(tmp_path / "toy.jsonl", old)
     assert "0 of 4 trials" in report.text(folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("holds", "of", "verdict"),
+    [(3, 3, "reproduced"), (2, 4, "in part"), (1, 3, "not reproduced"), (0, 0, "not run")],
+)
+def test_one_rule_says_what_is_reproduced(holds, of, verdict):
+    assert Claim("", "", "", holds, of, "").verdict == verdict
+
+
+def test_the_page_opens_with_the_verdicts(monkeypatch, tmp_path):
+    def claims(records):
+        return [Claim("Squares grow", "always", f"{len(records)} of them", 2, 4, "toys")]
+
+    monkeypatch.setattr(reproductions, "names", lambda: ["toy"])
+    monkeypatch.setattr(reproductions, "load", lambda name: replace(toy.make(), claims=claims))
+    runner.reproduce(toy.make(), "quick", folder=tmp_path)
+    text = report.text("quick", tmp_path)
+    assert "Of 1 statements: 0 reproduced, 1 in part, 0 not reproduced, 0 not run." in text
+    assert "| Squares grow | always | 2 of them | **in part** (2 of 4) | toys |" in text
+    assert text.index("Squares grow") < text.index("## ")

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import reproductions
-from reproductions import Trial, checkpoint, report, runner
+from reproductions import Trial, checkpoint, runner
 from reproductions.records import read_records
 
 from . import toy
@@ -47,20 +47,6 @@ def test_a_recorded_trial_is_not_run_again(tmp_path):
 
     runner.reproduce(toy.make(run), "paper", folder=tmp_path)
     assert ran == [2, 3]
-
-
-def test_a_retired_trial_is_shown_and_never_run(tmp_path):
-    def retired(scale):
-        first, *others = toy.trials(scale)
-        return [replace(first, retired=True), *others]
-
-    runner.reproduce(toy.make(), "quick", folder=tmp_path)
-    outcome = runner.reproduce(toy.make(trials=retired), "paper", folder=tmp_path)
-    assert (outcome.recorded, outcome.skipped) == (3, 0)
-    assert squares(tmp_path / "toy.jsonl") == [1, 4, 9]
-    page = report._section(toy.make(trials=retired), "paper", tmp_path)
-    assert "3 of 3 trials are recorded" in page
-    assert len(report.recorded(toy.make(trials=retired), "quick", tmp_path)) == 2
 
 
 def test_failed_trials_are_reported_not_recorded_and_tried_again(tmp_path):
@@ -230,7 +216,7 @@ def test_checkpoints_lie_beside_the_records_and_not_on_other_machines(tmp_path):
     assert seen == [None] * 4
 
 
-def wait_for(condition, seconds=60):
+def wait_for(condition, seconds=180):
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until, "waited too long"

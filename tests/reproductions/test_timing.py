@@ -86,25 +86,20 @@ def test_trials_of_an_absent_device_name_it():
         time_per_step.run(trial)
 
 
-def test_a_trial_says_which_layers_it_measures():
-    """So that one more layer is one more thing to measure."""
-    *groups, growth = layer_cost.trials("paper")
-    assert growth.retired
-    assert [t.config["layers"] for t in groups] == [
-        [*group] for group in layer_cost.GROUPS.values()
-    ]
+def test_the_layers_are_timed_beside_plain_ones():
     vd = "variational dropout A, alpha per unit"
-    config = {**layer_cost.trials("quick")[1].config, "layers": [vd, "VSD, T = 2"]}
-    metrics = layer_cost.run(Trial(config, 0)).metrics
-    measured = {name.rpartition("/")[0] for name in metrics}
-    assert measured == {"nn.Linear", "nn.Linear again", "nn.Dropout", vd, "VSD, T = 2"}
-    plain = metrics["nn.Linear/parameters"]
-    assert metrics["VSD, T = 2/parameters"] == plain + 3 * (12 + 10)
+    chosen = {name: layer_cost.GROUPS["structured"][name] for name in (vd, "VSD, T = 2")}
+    rows = layer_cost.measure(chosen, (12, 10, 4), n_repeats=2)
+    assert set(rows) == {"nn.Linear", "nn.Linear again", "nn.Dropout", vd, "VSD, T = 2"}
+    assert rows["VSD, T = 2"]["parameters"] == rows["nn.Linear"]["parameters"] + 3 * (12 + 10)
+
+
+def test_a_trial_says_which_methods_it_measures():
+    """So that one more method is one more thing to measure."""
     config = {**time_per_step.trials("quick")[0].config, "methods": ["MAP", "VD"]}
     assert set(time_per_step.run(Trial(config, 0)).metrics) == {
         f"{column}/{method}" for column in ("ms", "ratio") for method in ("MAP", "VD")
     }
-    assert set(layer_cost.AIMS) <= {name for group in layer_cost.GROUPS.values() for name in group}
 
 
 def test_pieces_add_up_to_the_step_of_the_whole_minibatch():
