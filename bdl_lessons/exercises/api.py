@@ -88,7 +88,7 @@ def autocheck(number: str) -> None:
     for line in report.lines:
         print(_marked(line[:2], line.startswith("ok")) + line[2:])
     if report.form:
-        print(f"\nBefore anything else: {report.form}.")
+        print(f"\nBefore anything else: {report.form}{'.' * (report.form[-1] != '?')}")
     if report.diagnosis:
         print(f"\nLooks familiar: {report.diagnosis}")
     outcome = "solved." if report.solved else "not there yet."

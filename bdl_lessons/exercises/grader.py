@@ -203,7 +203,7 @@ def _imprecise(exercise: Exercise, given: Any) -> str | None:
     right = numbers(exercise.probe(exercise.solution))
     if close(given, right) or not close(given, right, 1e-4 * _size(right)):
         return None
-    return "only the first digits are right: is part of it in float32, or a small number added"
+    return "only the first digits are right: is part of it in float32, or a small number added?"
 
 
 def _size(value: torch.Tensor) -> float:

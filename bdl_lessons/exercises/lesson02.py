@@ -12,7 +12,7 @@ from bdl_lessons.probability import gaussian_kl
 
 
 def predicted_gaps() -> Tensor:
-    """Gaps between ELBO and log evidence in nats, ``(4,)``, by equation (14).
+    """Gaps between ELBO and log evidence in nats, ``(4,)``, by equation (13).
 
     A, B: covariance halved and doubled. C: mean one posterior standard deviation off in the
     intercept alone. D: 1000 independent weights, every variance halved.
@@ -115,25 +115,14 @@ def _weighted(answer, kl_weight: float, repeats: int = 1) -> Tensor:
     return torch.cat([mean[None], cov])
 
 
-def _from_precision(precision):
-    """An answer of 02.4 with the right mean and another covariance."""
+def _confused(change):
+    """An answer of 02.4: ``change`` of the weight, and of what is right with it and without."""
 
     def answer(X, y, tau, beta, kl_weight):
-        eye = torch.eye(X.shape[1], dtype=X.dtype)
-        cov = torch.linalg.inv(precision(tau * X.T @ X, beta * eye, kl_weight))
-        return weighted_posterior(X, y, tau, beta, kl_weight)[0], cov
+        right, plain = (weighted_posterior(X, y, tau, beta, k) for k in (kl_weight, 1.0))
+        return change(kl_weight, *right, *plain)  # mean and covariance of each
 
     return answer
-
-
-def _tempered_posterior(X, y, tau, beta, kl_weight):
-    mean, cov = weighted_posterior(X, y, tau, beta, 1.0)
-    return mean, kl_weight * cov
-
-
-def _mean_with_unscaled_tau(X, y, tau, beta, kl_weight):
-    mean, cov = weighted_posterior(X, y, tau, beta, kl_weight)
-    return kl_weight * mean, cov
 
 
 EXERCISES = (
@@ -147,13 +136,13 @@ EXERCISES = (
         criteria=criteria(
             "A: the covariance halved",
             _gap(0),
-            "in (14) tr(ΛΣ) is then ½ + ½, and −log|Λ| − log|Σ| is 2 log 2",
+            "in (13) tr(ΛΣ) is then ½ + ½, and −log|Λ| − log|Σ| is 2 log 2",
             "B: the covariance doubled",
             _gap(1),
-            "in (14) tr(ΛΣ) is then 2 + 2, and −log|Λ| − log|Σ| is −2 log 2",
+            "in (13) tr(ΛΣ) is then 2 + 2, and −log|Λ| − log|Σ| is −2 log 2",
             "C: the mean moved in w₁ alone",
             _gap(2),
-            "only the square is left in (14), (m − w_MAP)ᵀ Λ (m − w_MAP), and it needs Λ_11",
+            "only the square is left in (13), (m − w_MAP)ᵀ Λ (m − w_MAP), and it needs Λ_11",
             "D: a thousand variances halved",
             _gap(3),
             "for independent weights the KL divergence is a sum of one term for each weight",
@@ -174,7 +163,7 @@ EXERCISES = (
             "D is not a matter of the factor alone: every weight adds its part to the gap.",
         ),
         hints=(
-            "The gap is KL(q ‖ posterior), and (14) gives it for two Gaussians.",
+            "The gap is KL(q ‖ posterior), and (13) gives it for two Gaussians.",
             "A and B: with Σ = aΛ⁻¹ every weight adds ½(a − 1 − log a). D: a thousand of them.",
             "C: ½ Λ_11 times the squared step, which is Var[w_1 | y] = 15/24.",
         ),
@@ -195,7 +184,7 @@ EXERCISES = (
             "it is not 1 − Σρ²",
             "a block of three weights out of six",
             _same(best_block, lambda answer: answer(_COV, _BLOCK)),
-            "write the terms of (14) that hold the covariance of the block: a trace with that "
+            "write the terms of (13) that hold the covariance of the block: a trace with that "
             "block of Λ, and a log-determinant. Set the derivative to 0",
             "a block that is uncorrelated with the rest keeps its covariance",
             agrees(
@@ -220,7 +209,7 @@ EXERCISES = (
             "1 − Σρ² can even be negative.",
         ),
         hints=(
-            "(14) with Λ, the inverse of cov: which terms depend on the block's covariance Σ_B?",
+            "(13) with Λ, the inverse of cov: which terms depend on the block's covariance Σ_B?",
             "½ tr(Λ_BB Σ_B) − ½ log|Σ_B|. In code a block of a matrix is matrix[block][:, block].",
             "The derivative of log|Σ_B| is Σ_B⁻¹: so Σ_B⁻¹ = Λ_BB, the block of Λ.",
         ),
@@ -256,7 +245,7 @@ EXERCISES = (
                     _elbo(answer, 0 * _X) - _elbo(answer, 0 * _X, m=0 * _M, var=_VAR / 9)
                 ),
             ),
-            "compare with (12): which distribution is averaged over, q or the prior?",
+            "compare with (13): which distribution is averaged over, q or the prior?",
             "for five draws it is the estimate of the ELBO",
             _same(repaired_elbo, _elbo),
             "average over the draws and count everything else exactly once",
@@ -283,7 +272,7 @@ EXERCISES = (
         hints=(
             "Test the three lines one by one. What is the variance of var * eps?",
             "squares has the shape (S, N). Over which of the two axes is (10) an average?",
-            "Compare kl with (12) for one weight, with σ² = var.",
+            "Compare kl with (13) for one weight, with σ² = var.",
         ),
         kind="debug",
     ),
@@ -295,7 +284,7 @@ EXERCISES = (
         criteria=criteria(
             "with weight 1 it is the posterior",
             agrees(lambda answer: _weighted(answer, 1.0), _weighted(weighted_posterior, 1.0)),
-            "this is the ELBO, and (13) gives its best q",
+            "this is the ELBO, and (14) gives its best q",
             "with weight ¼ it is the posterior of the data seen four times",
             agrees(
                 lambda answer: _weighted(answer, 0.25),
@@ -311,16 +300,23 @@ EXERCISES = (
             "only the KL term is left, and it is 0 at the prior",
         ),
         known_errors=known_errors(
-            _from_precision(lambda data, prior, kl_weight: data + kl_weight * prior),
+            _confused(lambda k, mean, cov, *plain: (mean, cov / k)),
             "the mean is right and the covariance is not: this widens the prior, where the "
             "objective strengthens the likelihood.",
-            _tempered_posterior,
+            _confused(lambda k, mean, cov, mean_1, cov_1: (mean_1, k * cov_1)),
             "this sharpens the whole posterior, prior included (a 'cold posterior'). A weight "
             "on the KL term leaves the prior as it is.",
-            _from_precision(lambda data, prior, kl_weight: (data + prior) / kl_weight),
+            _confused(lambda k, mean, cov, mean_1, cov_1: (mean, k * cov_1)),
             "the mean is right. The covariance is that of the posterior times the weight, which "
             "sharpens the prior as well; a weight on the KL term leaves the prior as it is.",
-            _mean_with_unscaled_tau,
+            _confused(lambda k, mean, cov, *plain: (mean, k * cov)),
+            "the mean is right. The covariance has the weight twice: in tau / kl_weight and in "
+            "front. The first alone is what (14) asks for.",
+            _confused(lambda k, mean, cov, mean_1, cov_1: (mean, cov_1)),
+            "the mean is right. The covariance is that of weight 1.",
+            _confused(lambda k, mean, cov, mean_1, cov_1: (mean_1, cov)),
+            "the covariance is right. The mean is that of weight 1.",
+            _confused(lambda k, mean, cov, *plain: (k * mean, cov)),
             "the covariance is right; the mean needs tau / kl_weight too.",
             lambda X, y, tau, beta, kl_weight: weighted_posterior(X, y, tau, beta / kl_weight, 1.0),
             "the weight belongs to the likelihood, not to the prior.",
@@ -332,7 +328,7 @@ EXERCISES = (
         hints=(
             "Maximising an objective or the objective divided by kl_weight is the same.",
             "E_q[log p(y | w) / kl_weight] − KL(q ‖ prior): what is log p(y | w) / kl_weight?",
-            "A Gaussian log-likelihood with tau / kl_weight in place of tau. Then (13).",
+            "A Gaussian log-likelihood with tau / kl_weight in place of tau. Then (14).",
         ),
         kind="extend",
     ),

@@ -101,6 +101,12 @@ def _service(n_draws: int, quiet: float, loud: float) -> float:
     return 1 / (1 + math.exp(-difference))
 
 
+def _with_logit(n: int, quiet: float, target: float, n_target: int, n_quiet: int) -> tuple:
+    """Both results, if ``loud`` were this often the logit of the target and this often quiet."""
+    loud = n_target * math.log(target / (1 - target)) + n_quiet * quiet
+    return loud, ((n - 1) / (1 + math.exp(quiet)) + 1 / (1 + math.exp(-loud))) / n
+
+
 def _with_forward(module: nn.Module, forward: Callable[[nn.Module, Tensor], Tensor]) -> nn.Module:
     """The module with another pass: of its own class, not of a subclass, for ``type(module)``."""
     module.forward = functools.partial(forward, module)
@@ -123,15 +129,15 @@ def _counter() -> nn.Module:
 
 
 def _model() -> nn.Module:
-    """Batch normalisation, a random module of each kind, two that are not; modes are mixed."""
+    """Batch normalisation; inside, a module of each random kind and two others; mixed modes."""
     flags = [_flag(kind, 2.0**k) for k, kind in enumerate((*RANDOM, nn.Identity, nn.Flatten))]
-    model = nn.Sequential(nn.BatchNorm1d(3), *flags, nn.Linear(3, 2)).double()
+    model = nn.Sequential(nn.BatchNorm1d(3), nn.Sequential(*flags), nn.Linear(3, 2)).double()
     with torch.no_grad():
         model[-1].weight.copy_(torch.tensor([[1.0, 0, 0], [0, 1, 1]]))
         model[-1].bias.zero_()
     model.eval()
-    model[2].train()
-    model[7].train()
+    model[1][1].train()
+    model[1][6].train()
     return model
 
 
@@ -139,7 +145,7 @@ _X = 2 + _normal(5, 3)
 
 
 def _modes(model: nn.Module) -> list[bool]:
-    return [module.training for module in model.modules()]
+    return [m.training for m in model.modules()] + [p.requires_grad for p in model.parameters()]
 
 
 def _restores(answer) -> bool:
@@ -177,8 +183,8 @@ EXERCISES = (
             "p_drop = 0.7: it is what was measured",
             lambda answer: _near_measured(answer, 0.5, 3.0, 0.7),
             "training with dropout shrinks w below the slope, the more so the larger p_drop",
-            "left of zero: it is what was measured",
-            lambda answer: _near_measured(answer, 1.5, -2.0, 0.4),
+            "at x = -4 it is twice what it is at x = 2",
+            lambda answer: close(answer(1.5, -4.0, 0.4), 2 * answer(1.5, 2.0, 0.4), 0.1),
             "the standard deviation of w * x * mask / keep is positive on both sides of 0, "
             "and proportional to |x|",
             "without dropout it is 0",
@@ -193,8 +199,8 @@ EXERCISES = (
             "this takes w = slope. Training with dropout ends at a smaller w.",
             lambda slope, x, p_drop: limiting_std(slope, x, p_drop) ** 2,
             "this is the variance; its root was asked for.",
-            lambda slope, x, p_drop: abs(slope * x) * math.sqrt(p_drop / (1 - p_drop)) ** 3,
-            "w ends at keep * slope, not at p_drop / keep times the slope.",
+            lambda slope, x, p_drop: (1 - p_drop) * limiting_std(slope, x, p_drop),
+            "inverted dropout divides by keep, at prediction as well: masks are 0 and 1 / keep.",
             lambda slope, x, p_drop: abs(slope * x) * p_drop * (1 - p_drop),
             "p_drop * keep is the variance of a mask. Take its root.",
             lambda slope, x, p_drop: slope * x * math.sqrt(p_drop * (1 - p_drop)),
@@ -295,24 +301,17 @@ EXERCISES = (
             "the loud draw is one of ten votes: its probability counts a tenth",
         ),
         known_errors=known_errors(
-            lambda n, quiet, target: (
-                math.log(target / (1 - target)) + (n - 1) * quiet,
-                outvote(n, quiet, target)[1],
-            ),
+            lambda n, quiet, target: _with_logit(n, quiet, target, 1, n - 1),
             "the loud logit, too, is divided by the number of draws in the average: it must "
             "exceed the others by n_draws times the logit of the target.",
             lambda n, quiet, target: (outvote(n, quiet, target)[0], target),
             "the second result is the service's own number. By (5) each draw has one vote.",
-            lambda n, quiet, target: (
-                quiet + n * math.log(target / (1 - target)),
-                outvote(n, quiet, target)[1],
-            ),
+            lambda n, quiet, target: _with_logit(n, quiet, target, n, 1),
             "there are n_draws − 1 quiet draws; all of their logits have to be made up for.",
-            lambda n, quiet, target: (
-                n * quiet + n * math.log(target / (1 - target)),
-                outvote(n, quiet, target)[1],
-            ),
+            lambda n, quiet, target: _with_logit(n, quiet, target, n, n),
             "there are n_draws − 1 quiet draws, not n_draws.",
+            lambda n, quiet, target: outvote(n, quiet, target)[::-1],
+            "the two results are swapped: first the logit.",
         ),
         hints=(
             "The average logits are ((n_draws − 1) quiet / n_draws, loud / n_draws).",
@@ -332,8 +331,8 @@ EXERCISES = (
                 lambda answer: answer(_model(), _X, 2)[0] - _model().eval()(_X),
                 torch.tensor([63.0, 126.0]).double().expand(5, 2),
             ),
-            "six kinds of modules must be in training mode, and no others: Dropout1d is no "
-            "subclass of Dropout",
+            "six kinds of modules must be in training mode, also inside of others, and no "
+            "other kinds: Dropout1d is no subclass of Dropout",
             "batch normalisation predicts from what it has stored",
             agrees(
                 lambda answer: answer(_model()[:1].train(), _X, 2),
@@ -342,8 +341,8 @@ EXERCISES = (
             "in training mode it uses the statistics of the batch, and overwrites the stored ones",
             "afterwards model and modes are as before",
             _restores,
-            "remember module.training of every module, and give each its own back; "
-            "model.train() or model.eval() at the end gives all the same",
+            "remember module.training of every module, and give each its own back (train() or "
+            "eval() of the model gives all the same); leave the parameters as they are",
             "each pass is a pass of its own",
             agrees(
                 lambda answer: answer(nn.Sequential(_counter()), torch.zeros(2, 1), 3),

@@ -20,12 +20,13 @@ def variance_ratios() -> list[float]:
 
 
 def derivative_variances(n_inputs: int, batch_size: int) -> tuple[float, float, float]:
-    """Variances of the estimates of a derivative: local, per example, per minibatch.
+    """Variances of the estimates of a derivative: one draw, a draw for each, one with signs.
 
-    The estimate is the mean over the minibatch of d(a - y)² / d(sigma_1²). All examples are alike:
-    every x_i = 1, every sigma_i = 1, and a has mean y.
+    The estimate is the mean over the minibatch of d(a - y)² / d(sigma_1²) from drawn weights. All
+    examples are alike: every x_i = 1, every sigma_i = 1, and a has mean y.
     """
-    return 2 / batch_size, (n_inputs + 1) / batch_size, float(n_inputs + 1)
+    variance = n_inputs + 1.0
+    return variance, variance / batch_size, 2 + (n_inputs - 1) / batch_size
 
 
 def flipout(x: Tensor, mu: Tensor, sigma: Tensor, generator: Generator) -> Tensor:
@@ -70,11 +71,10 @@ def _measured_ratios() -> list[float]:
 
 @cache
 def _measured_variances() -> Tensor:
-    """Of 100,000 simulated estimates for K = 4, B = 2: local, per example, per minibatch."""
-    eps, shared = _normal(100_000, 2, 4), _normal(100_000, 4)
-    local = (eps.sum(-1) ** 2 / 4).mean(1)
-    own, one = (e.sum(-1) * e[..., 0] for e in (eps, shared))
-    return torch.stack([local.var(), own.mean(1).var(), one.var()])
+    """Of 100,000 simulated estimates for K = 4, B = 2: one draw, a draw for each, signs."""
+    own, one = _normal(100_000, 2, 4), _normal(100_000, 1, 4)
+    flipped = one * _normal(100_000, 2, 4).sign()
+    return torch.stack([(e.sum(-1) * e[..., 0]).mean(1).var() for e in (one, own, flipped)])
 
 
 def _noise(layer, *bias: Tensor, x: Tensor = _X) -> Tensor:
@@ -174,33 +174,38 @@ EXERCISES = (
             ),
             "write a − y as the noise of weight 1 plus that of the K − 1 others; you need "
             "E[ε²] = 1 and E[ε⁴] = 3, and the square of the mean is subtracted",
-            "one input, one example: the activation determines the weight",
+            "one input, one example: nothing tells the three apart",
             agrees(lambda answer: answer(1, 1), (2.0, 2.0, 2.0)),
-            "for K = 1 all three estimates are ε², with variance E[ε⁴] − E[ε²]²",
-            "100 inputs",
-            agrees(lambda answer: answer(100, 1), (2.0, 101.0, 101.0)),
-            "how does ζ² vary? And how does ε_1 Σ_i ε_i?",
-            "five times as many examples",
-            agrees(
-                lambda answer: [answer(7, 15)[k] / answer(7, 3)[k] for k in range(3)],
-                [0.2, 0.2, 1.0],
+            "for K = 1 and B = 1 all three estimates are ε², with variance E[ε⁴] − E[ε²]²",
+            "100 inputs, one example",
+            agrees(lambda answer: answer(100, 1), (101.0, 101.0, 101.0)),
+            "how does ε_1 Σ_i ε_i vary? For one example signs change nothing, because −ε has the "
+            "same distribution as ε",
+            "a million examples",
+            lambda answer: close(
+                torch.tensor(answer(10, 1_000_000)), torch.tensor([11.0, 0.0, 2.0]), 1e-3
             ),
-            "the examples are alike: with one draw for all, averaging B of them averages B "
-            "copies of one number",
+            "with endless examples, what is still random if they share ε? Signs average products "
+            "of two different weights away; what do they do to ε_1²?",
         ),
         known_errors=known_errors(
-            lambda K, B: (2 / B, (K + 1) / B, (K + 1) / B),
-            "with one draw per minibatch all B terms are the same number, because the "
-            "examples are alike. Averaging them changes nothing.",
-            lambda K, B: (3 / B, (K + 2) / B, K + 2.0),
+            lambda K, B: (K + 1.0, (K + 1) / B, (K + 1) / B),
+            "signs make the activations of two examples uncorrelated, but (r ε_1)² = ε_1² is the "
+            "same number in all of them.",
+            lambda K, B: (K + 1.0, (K + 1) / B, K + 1.0),
+            "signs do help: the products of ε_1 with the other K − 1 change sign from example to "
+            "example, so that they average out.",
+            lambda K, B: (K + 2.0, (K + 2) / B, 3 + (K - 1) / B),
             "these are second moments. Subtract the square of the mean, which is 1.",
-            lambda K, B: (2 / B, (K - 1) / B, K - 1.0),
+            lambda K, B: (K - 1.0, (K - 1) / B, (K - 1) / B),
             "ε_1 stands in both factors: its fourth moment is 3, not 1.",
         ),
         hints=(
-            "On target a − y = Σ_i ε_i = √K ζ. Insert it in (6) and in (7), with x = σ = 1.",
-            "Weights: ε_1 (ε_1 + r) with r ~ N(0, K − 1). Local: ζ². Both have mean 1.",
-            "E[ε_1² (ε_1 + r)²] = 3 + (K − 1); subtract 1. Local: 3 − 1. Then think about B.",
+            "On target a − y = Σ_i ε_i. Insert it in (6), with x = σ = 1.",
+            "One example: ε_1 (ε_1 + r) with r ~ N(0, K − 1). Its mean is 1, and its second moment "
+            "3 + (K − 1). Then think about B.",
+            "With signs the mean over B examples is ε_1² + ε_1 Σ_{i>1} ε_i m_i, where m_i, the "
+            "mean of B random signs, has variance 1/B.",
         ),
     ),
     Exercise(

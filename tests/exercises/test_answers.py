@@ -64,6 +64,11 @@ def cold_posterior(X, y, tau, beta, kl_weight):
     return tau * cov @ X.T @ y, kl_weight * cov
 
 
+def weight_twice(X, y, tau, beta, kl_weight):
+    mean, cov = solution("02.4")(X, y, tau, beta, kl_weight)
+    return mean, kl_weight * cov
+
+
 def emptied_rates(prior_std, n_train, p_drops):
     return [1 / (prior_std**2 * (1 - p_drops.pop(0)) * n_train) for _ in range(len(p_drops))]
 
@@ -203,7 +208,7 @@ RIGHT = [
     ("05.4", passes_of(lambda module: type(module) in KINDS)),
     ("05.4", passes_of(lambda module: isinstance(module, nn.modules.dropout._DropoutNd))),
     ("05.4", passes_of_a_copy),
-    ("06.2", lambda K, B: torch.tensor([2 / B, (K + 1) / B, K + 1])),
+    ("06.2", lambda K, B: torch.tensor([K + 1, (K + 1) / B, 2 + (K - 1) / B])),
     ("06.3", flipped("BK", "BQ")),
     ("06.3", flipped_one_by_one),
     ("06.4", with_bias_noise("BQ")),
@@ -259,6 +264,7 @@ def test_a_nearly_right_answer_is_not_solved_and_no_error_that_it_has_not_is_tol
         ("01.2", without_generator, "draws random numbers without its generator"),
         ("01.4", lambda probs, p_drop, n: probs / (1 - p_drop) ** n, "probabilities were divided"),
         ("02.4", cold_posterior, "cold posterior"),
+        ("02.4", weight_twice, "has the weight twice"),
         ("03.2", lambda x, z: cosine(x, z).acos(), "arccos out of its range"),
         ("04.3", estimate("sigma"), "log N(w; m, sigma²) contains"),
         ("04.3", estimate("length_scale"), "log p(w) contains"),
