@@ -95,8 +95,9 @@ def fit(
         schedule: factor on the learning rate at step i, e.g. ``inverse_decay(1e-4, 0.25)``.
         callback: is called with the :class:`Run` before the first step, when it may restore an
             earlier run by setting ``done`` and ``losses``, and after each step.
-        progress: whether work of more than five seconds shows a bar with the time that remains. It
-            goes away at the end; the environment variable ``TQDM_DISABLE=1`` keeps it away.
+        progress: whether work of more than five seconds shows a bar with the time that remains, in
+            a notebook or a terminal. It goes away at the end; the environment variable
+            ``TQDM_DISABLE=1`` keeps it away.
 
     Raises:
         TypeError, ValueError: if lengths differ, ``x`` or ``y`` has another dtype or device than
@@ -176,8 +177,8 @@ def optimize(
         callback(run)
     steps = range(run.done, n_steps)
     if progress and "TQDM_DISABLE" not in os.environ:  # a bar in a notebook ignores it
-        how = {"unit": "step", "leave": False, "delay": _BAR_AFTER_S}
-        steps = tqdm(steps, initial=run.done, total=n_steps, **how)
+        how = {"unit": "step", "leave": False, "delay": _BAR_AFTER_S, "disable": None}
+        steps = tqdm(steps, initial=run.done, total=n_steps, **how)  # None: not in a log
     for step in steps:
         loss = loss_at(step)
         if run.losses is None:  # one block: small tensors that stay would splinter the memory

@@ -43,7 +43,7 @@ def panel() -> Panel:
         [
             Slider("batch_size", "B, examples in a minibatch", BATCH_SIZES, 100),
             Slider("noise_scale", "σ², times that of the posterior", NOISE_SCALES, 10.0),
-            Choice("quantity", "variance of", tuple(QUANTITIES), "gradient for log σ²"),
+            Choice("quantity", "variance of", tuple(QUANTITIES), "gradient for μ"),
         ],
         size=(9.6, 3.5),
     )

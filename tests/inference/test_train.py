@@ -1,4 +1,5 @@
 import math
+import sys
 from functools import partial
 
 import pytest
@@ -136,12 +137,17 @@ def test_long_work_shows_a_bar_and_short_work_does_not(monkeypatch, capsys):
     train(model)
     assert capsys.readouterr() == ("", "")
     monkeypatch.setattr("bdl_lessons.inference.train._BAR_AFTER_S", 0)
-    monkeypatch.setattr("bdl_lessons.inference.train.tqdm", partial(tqdm, disable=False))
+    monkeypatch.setattr("bdl_lessons.inference.train.tqdm", tqdm)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     train(model)
     assert capsys.readouterr() == ("", "")
     monkeypatch.delenv("TQDM_DISABLE")
     train(model, progress=False)
     assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
+    train(model)  # into a log
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     train(model)
     bar = capsys.readouterr().err
     assert "0/4" in bar
