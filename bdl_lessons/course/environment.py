@@ -13,35 +13,31 @@ from bdl_lessons.core import device
 from bdl_lessons.datasets import co2, diabetes, digits
 from bdl_lessons.panels import dropout_rate
 
-PACKAGES = ("torch", "numpy", "matplotlib", "ipywidgets", "gpytorch", "jupyterlab", "nbval")
+PACKAGES = ("torch", "numpy", "matplotlib", "ipywidgets", "gpytorch", "jupyterlab")
 SMOOTH_S = 0.1
 
 
 def report() -> str:
-    """One line for each thing a lesson may need, with the remedy where something is missing.
+    """What a lesson may need, in a few lines, with the remedy where something is missing.
 
-    Never raises for what a machine lacks: no GPU, no data and no test tools are normal.
+    Never raises for what a machine lacks: no GPU and no test tools are normal.
     """
-    return "\n".join([*_software(), "", *_speed(), "", *_data()])
+    return "\n".join([*_software(), *_speed(), *_data()])
 
 
 def _software() -> Iterator[str]:
-    yield f"Python {platform.python_version()} on {platform.system()}"
+    found = [f"Python {platform.python_version()}"]
     for name in PACKAGES:
         try:
-            yield f"ok       {name} {version(name)}"
+            found.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             yield f"missing  {name}: run `make lab` once, or pip install -r requirements.lock"
+    yield f"ok       {', '.join(found)}"
 
 
 def _speed() -> Iterator[str]:
     try:
-        chosen = device()
-        yield f"ok       device {chosen}, {torch.get_num_threads()} CPU threads"
-        if chosen.type == "cpu":
-            yield "         no GPU is needed; every lesson runs on the CPU in under a minute"
-        else:
-            yield "         networks train and predict there; panels stay on the CPU"
+        yield f"ok       device {device()}, {torch.get_num_threads()} CPU threads"
     except ValueError as error:
         yield f"missing  {error}"
     if _slider_move_s() < SMOOTH_S:
@@ -67,4 +63,3 @@ def _data() -> Iterator[str]:
     months, images, patients = len(co2().ppm), digits(), len(diabetes().y)
     n_images = len(images.y_train) + len(images.y_test)
     yield f"ok       data: {months} months of CO2, {n_images} digits, {patients} patients"
-    yield "         no lesson needs more; larger sets are fetched by reproductions that use them"

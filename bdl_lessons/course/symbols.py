@@ -34,8 +34,9 @@ def new_symbols(lesson: str) -> Markdown:
 
 
 def all_symbols() -> Markdown:
-    """Every symbol of the course, in the order in which the lessons introduce them."""
-    return _table(SYMBOLS)
+    """Every symbol of the course, in the order of the lessons, in a fold."""
+    title = f"<details><summary><b>All {len(SYMBOLS)} symbols</b></summary>"
+    return Markdown(f"{title}\n\n{_table(SYMBOLS).data}\n\n</details>")
 
 
 def _table(symbols: list[Symbol]) -> Markdown:

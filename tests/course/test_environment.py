@@ -7,7 +7,8 @@ from bdl_lessons.course import environment
 
 def test_reports_versions_device_and_data():
     text = environment.report()
-    assert "ok       torch" in text
+    assert "ok       Python" in text
+    assert ", torch " in text
     assert "ok       device" in text
     assert "digits" in text
 

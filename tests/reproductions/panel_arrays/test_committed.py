@@ -12,6 +12,7 @@ from reproductions.panel_arrays import dropout_rate, pruning_threshold
 
 BRIEFLY = {
     "dropout_rate": {},
+    "many_networks": {},
     "mc_dropout_co2": {"RATES": (0.05, 0.2)},
     "pruning_threshold": {},
     "rotated_digit": {"RATES": (0.5,), "MANY_SAMPLES": 200},
