@@ -525,6 +525,7 @@ PLAIN = {
         "rotated": "an operation on images: the shape is looked at",
     },
     "reproductions": {
+        "Claim": "a container",
         "Experiment": "a container",
         "Trial": "a container",
         "TrialResult": "a container",

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import os
 import re
 import subprocess
 import sys
@@ -124,11 +125,12 @@ def test_pages_install_the_extras_from_this_folder():
 
 
 def test_an_environment_is_made_anew_where_it_was_copied_or_lost_its_interpreter(tmp_path):
+    alone = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKEOVERRIDES")}
+
     def commands() -> str:
-        run = subprocess.run(
-            ["make", "-n", "install"], cwd=tmp_path, capture_output=True, text=True, check=True
-        )
-        return run.stdout
+        """Not those of the ``make`` that may have started this test with an environment."""
+        how = {"cwd": tmp_path, "env": alone, "capture_output": True, "text": True, "check": True}
+        return subprocess.run(["make", "-n", "install"], **how).stdout
 
     recipe = ["requirements.lock", "pyproject.toml", "setup.py"]
     for name in ("Makefile", *recipe):

@@ -143,7 +143,7 @@ def slides(
 @app.command()
 def web(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Panels, e.g. dropout-noise; default: all")
+        list[str] | None, typer.Argument(help="Panels, e.g. many-networks; default: all")
     ] = None,
     folder: Annotated[Path, typer.Option(help="Where to")] = Path("build/web"),
 ) -> None:

@@ -66,7 +66,7 @@ def _prepare(made: NotebookNode, lesson: Path) -> None:
             cells.append(_cell(spoken[cell.id], "notes", f"{cell.id}-note"))
     title = metadata.Lesson(lesson)
     made.metadata |= {"title": f"{title.number} · {title.title}", "form": form.has_form(lesson)}
-    if title.number not in {"00", "90"}:
+    if title.number != "90":
         cells[0].source = _title(title, made)
     made.cells = cells
 

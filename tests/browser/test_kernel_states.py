@@ -14,7 +14,7 @@ SAID = """() => [...document.querySelectorAll('.bdl-panel-live')].map(panel => {
 
 
 def test_a_panel_says_that_the_kernel_is_busy_and_that_it_was_restarted(lab, lab_folder, page):
-    panel = "from bdl_lessons.panels import dropout_noise\n\ndropout_noise.panel()"
+    panel = "from bdl_lessons.panels import many_networks\n\nmany_networks.panel()"
     cells = [nbformat.v4.new_code_cell(s) for s in (panel, "import time\ntime.sleep(8)")]
     made = nbformat.v4.new_notebook(cells=cells)
     notebook.write(lab_folder / "states.ipynb", notebook.text(notebook.clean(made)))

@@ -15,7 +15,7 @@ from tools.web import page, store
 pytestmark = pytest.mark.browser
 
 PICTURES = os.environ.get("BDL_SCREENSHOTS")
-NAMES = os.environ.get("BDL_PANELS", "dropout-noise").split()
+NAMES = os.environ.get("BDL_PANELS", "many-networks").split()
 BLUR = 2  # pixels; lines may lie half a pixel apart
 # Share of pixels whose blurred grey differs by more than a quarter of black: words of another width
 # move the marks of a legend, and crowds of translucent dots are drawn without seeing through.
@@ -139,14 +139,14 @@ def test_a_mouse_moves_the_slider(panel, opened):
 
 
 def small_page(data, source=""):
-    panel = store.WebPanel("dropout-noise", data, b"", "Two bars", (7.2, 2.8))
+    panel = store.WebPanel("many-networks", data, b"", "Two pictures", (9.0, 3.6))
     html = page.page(panel)
     return html.replace("data-panel", f'data-src="{source}" data-panel') if source else html
 
 
 @pytest.mark.parametrize(
     ("data", "source"),
-    [('bdlPanels.add("dropout-noise", "bm90IGRlZmxhdGVk");', ""), ("", "missing.js")],
+    [('bdlPanels.add("many-networks", "bm90IGRlZmxhdGVk");', ""), ("", "missing.js")],
     ids=["corrupt", "missing"],
 )
 def test_a_bad_file_leaves_the_picture_and_says_so(new_page, tmp_path, data, source):
@@ -157,17 +157,17 @@ def test_a_bad_file_leaves_the_picture_and_says_so(new_page, tmp_path, data, sou
     message = opened.locator(".bdl-message")
     message.wait_for()
     assert "the picture shows where it starts" in message.inner_text()
-    assert opened.locator("figure img[alt='Two bars']").count() == 1
+    assert opened.locator("figure img[alt='Two pictures']").count() == 1
 
 
 def test_without_scripts_the_picture_stays(browser, tmp_path):
     path = tmp_path / "page.html"
-    path.write_text(page.page(store.load("dropout-noise")), encoding="utf-8")
+    path.write_text(page.page(store.load("many-networks")), encoding="utf-8")
     context = browser.new_context(java_script_enabled=False)
     opened = context.new_page()
     opened.goto(path.as_uri())
     image = opened.locator("figure.bdl-panel img")
     assert image.bounding_box()["width"] > 600
-    assert image.get_attribute("alt").startswith("Bars at")
+    assert image.get_attribute("alt").startswith("Left: red points")
     assert opened.get_by_text("The sliders need JavaScript").is_visible()
     context.close()

@@ -19,7 +19,7 @@ run = CliRunner().invoke
         (["web", "nothing"], "no panel 'nothing'"),
         (["slides", "00", "--folder", "FILE"], "cannot write to the folder"),
         (["site", "--folder", "FILE/inside"], "cannot write to the folder"),
-        (["web", "dropout-noise", "--folder", "FILE"], "cannot write to the folder"),
+        (["web", "many-networks", "--folder", "FILE"], "cannot write to the folder"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(arguments, message, tmp_path):

@@ -58,7 +58,7 @@ def test_everything_that_a_page_loads_lies_beside_it(page):
 def test_a_panel_is_live_and_its_files_lie_beside_the_page(lesson, tmp_path):
     made = lesson()
     (panel,) = (cell for cell in made.cells if "panel" in cell.metadata.get("tags", []))
-    panel.outputs[0].data["text/plain"] = "<panel dropout-noise: p_drop=0.50>"
+    panel.outputs[0].data["text/plain"] = "<panel many-networks: n_networks=1>"
     notebook.write(tmp_path / "01_small.ipynb", notebook.text(made))
     text = slides.write(tmp_path / "01_small.ipynb", tmp_path).read_text()
     (figure,) = re.findall(r"<figure class=.bdl-panel.*?</figure>", text, re.DOTALL)

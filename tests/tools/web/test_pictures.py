@@ -36,7 +36,7 @@ def test_a_figure_without_a_sentence_is_named(after):
 
 
 def test_a_panel_has_its_own():
-    made = new_notebook(cells=[drawing("<panel dropout-noise: x = 1>"), new_code_cell("1")])
+    made = new_notebook(cells=[drawing("<panel many-networks: x = 1>"), new_code_cell("1")])
     assert pictures.describe(made) == []
     assert "mystnb" not in made.cells[0].metadata
 

@@ -64,15 +64,15 @@ def forget():
 
 
 def test_a_recording_is_kept_until_its_sources_change(tmp_path, monkeypatch):
-    first = store.load("dropout-noise", tmp_path)
+    first = store.load("many-networks", tmp_path)
     (kept,) = tmp_path.iterdir()
     store.load.cache_clear()
     monkeypatch.setattr(store, "record", None)  # it is not called again
-    assert store.load("dropout-noise", tmp_path) == first
+    assert store.load("many-networks", tmp_path) == first
     monkeypatch.undo()
     store.load.cache_clear()
     monkeypatch.setattr(store, "version", lambda name: f"another {name}")
-    assert store.load("dropout-noise", tmp_path).script == first.script
+    assert store.load("many-networks", tmp_path).script == first.script
     (other,) = tmp_path.iterdir()
     assert other.name != kept.name
 
@@ -83,18 +83,18 @@ def test_panels_are_recorded_by_one_thread(tmp_path, monkeypatch):
         store, "record", lambda panel: threads.append(torch.get_num_threads()) or record(panel)
     )
     with cpu_threads(2):
-        store.load("dropout-noise", tmp_path)
+        store.load("many-networks", tmp_path)
         assert torch.get_num_threads() == 2
     assert threads == [1]
 
 
 def test_a_damaged_recording_is_named(tmp_path):
-    store.load("dropout-noise", tmp_path)
+    store.load("many-networks", tmp_path)
     (kept,) = tmp_path.iterdir()
     kept.write_bytes(kept.read_bytes()[:-100])
     store.load.cache_clear()
-    with pytest.raises(ValueError, match=f"panel 'dropout-noise': .* damaged; delete {kept}"):
-        store.load("dropout-noise", tmp_path)
+    with pytest.raises(ValueError, match=f"panel 'many-networks': .* damaged; delete {kept}"):
+        store.load("many-networks", tmp_path)
 
 
 class Hostile:
@@ -105,35 +105,35 @@ class Hostile:
 @pytest.mark.parametrize("content", [pickle.dumps(Hostile()), b"{}", b"[1]", b"null"])
 def test_a_foreign_recording_is_refused_and_nothing_in_it_runs(tmp_path, monkeypatch, content):
     monkeypatch.chdir(tmp_path)
-    store.load("dropout-noise", tmp_path)
+    store.load("many-networks", tmp_path)
     (kept,) = tmp_path.iterdir()
     write_checked(kept, content)
     store.load.cache_clear()
-    with pytest.raises(ValueError, match="panel 'dropout-noise': its recording is damaged"):
-        store.load("dropout-noise", tmp_path)
+    with pytest.raises(ValueError, match="panel 'many-networks': its recording is damaged"):
+        store.load("many-networks", tmp_path)
     assert not (tmp_path / "ran").exists()
 
 
 def test_a_recording_that_shows_something_else_is_not_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "record", lambda panel: replace(record(panel), still=""))
-    with pytest.raises(ValueError, match="'dropout-noise': its recording shows something else"):
-        store.load("dropout-noise", tmp_path)
+    with pytest.raises(ValueError, match="'many-networks': its recording shows something else"):
+        store.load("many-networks", tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 def test_all_panels_together_have_a_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "names", lambda: ["dropout-noise"])
+    monkeypatch.setattr(store, "names", lambda: ["many-networks"])
     monkeypatch.setattr(store, "MOST_BYTES", 100)
-    with pytest.raises(ValueError, match=r"not 100: dropout-noise 1,\d\d\d"):
+    with pytest.raises(ValueError, match=r"not 100: many-networks \d+,\d\d\d"):
         store.load_all(tmp_path)
 
 
 def test_a_page_needs_no_other_file(tmp_path):
-    html = page.page(store.load("dropout-noise", tmp_path))
+    html = page.page(store.load("many-networks", tmp_path))
     addresses = re.findall(r"""(?:src|href)=["']([^"']*)|url\(([^)]*)""", html)
     assert addresses
     for address in map("".join, addresses):
         assert address.startswith(("data:", "#"))
     names = {"http://www.w3.org/2000/svg"}
     assert set(re.findall(r"https?://[\w./]+", html)) <= names
-    assert 'alt="Bars at' in html
+    assert 'alt="Left: red points' in html
