@@ -13,6 +13,7 @@ from nbformat import NotebookNode
 
 from bdl_lessons.core.files import NOTEBOOKS
 from reproductions import markdown
+from tools import address
 from tools.notebook import tags_of
 from tools.timing import RATES, on_stage, without_folds
 
@@ -130,11 +131,20 @@ def summary(sections: list[Section]) -> str:
     return " · ".join(f"{span(time)} min {name}" for name, time in times.items() if time[1])
 
 
-def fill_title(notebook: NotebookNode) -> None:
-    """Write the minutes, and what they rest on, into the table of the first cell."""
-    row = f"| **Minutes** | {summary(sections_of(notebook.cells))}<br><small>{RATES}</small> |"
+def fill_title(notebook: NotebookNode, name: str = "", published: str | None = None) -> None:
+    """Write the minutes into the table of the first cell, and where the lesson opens elsewhere.
+
+    Args:
+        notebook: the lesson, changed in place.
+        name: of its file, without the ending.
+        published: address of the course, ``""`` for none; default: the setting of the project.
+    """
     first = notebook.cells[0]
-    first.source = re.sub(r"^\| \*\*Minutes\*\* \|.*$", lambda _: row, first.source, flags=re.M)
+    rows = f"| **Minutes** | {summary(sections_of(notebook.cells))}<br><small>{RATES}</small> |"
+    if opens := address.markdown_links(address.address() if published is None else published, name):
+        rows += f"\n| **Elsewhere** | {opens} |"
+    source = re.sub(r"\n\| \*\*Elsewhere\*\* \|.*$", "", first.source, flags=re.M)
+    first.source = re.sub(r"^\| \*\*Minutes\*\* \|.*$", lambda _: rows, source, flags=re.M)
 
 
 def lessons(folder: Path = NOTEBOOKS) -> list[Lesson]:

@@ -15,13 +15,18 @@ from nbformat import NotebookNode
 from tools.timing import on_stage, slide_type
 
 
+def path_of(lesson: Path) -> Path:
+    """The file with the notes of a lesson."""
+    return lesson.parent / "notes" / f"{lesson.name[:2]}.md"
+
+
 def of_lesson(lesson: Path) -> dict[str, str]:
     """The notes of a lesson by the id of the cell that opens the slide; none without a file.
 
     Raises:
         ValueError: if two notes belong to one slide.
     """
-    path = lesson.parent / "notes" / f"{lesson.name[:2]}.md"
+    path = path_of(lesson)
     if not path.exists():
         return {}
     parts = re.split(r"^## (\S+).*\n", path.read_text(encoding="utf-8"), flags=re.M)[1:]

@@ -10,7 +10,7 @@ from pathlib import Path
 from bdl_lessons.core.files import ROOT
 from bdl_lessons.panels import dropout_rate
 from reproductions import markdown
-from tools import gpu_evidence, metadata
+from tools import address, gpu_evidence, metadata
 from tools.notebook import write
 
 README = ROOT / "README.md"
@@ -46,7 +46,10 @@ def subpackages(package: Path = PACKAGE) -> str:
 
 
 TABLES: dict[Path, dict[str, Callable[[], str]]] = {
-    README: {"lessons": lambda: metadata.lesson_table(link="notebooks/")},
+    README: {
+        "address": lambda: address.markdown_links(address.address()),
+        "lessons": lambda: metadata.lesson_table(link="notebooks/"),
+    },
     ROOT / "docs" / "house.md": {"subpackages": subpackages},
     ROOT / "docs" / "reproductions.md": {"gpu": gpu_evidence.summary},
 }
@@ -61,8 +64,12 @@ def text(page: Path) -> str:
     """
     content = page.read_text(encoding="utf-8")
     for name, table in TABLES[page].items():
-        between = rf"(?<=<!-- {name} -->\n)(?:.*?\n)?(?=<!-- end -->)"
-        content, found = re.subn(between, lambda _, make=table: f"{make()}\n", content, flags=re.S)
+        made = table()
+        shown = made + "\n" * bool(made)
+        between = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
+        content, found = re.subn(
+            between, lambda marks, new=shown: marks[1] + new + marks[2], content, flags=re.S
+        )
         if found != 1:
             raise ValueError(f"{page} must have <!-- {name} --> … <!-- end --> once, not {found}")
     return content

@@ -36,7 +36,7 @@ def rebuild_lesson(
     seconds = time.perf_counter() - began
     if not path.name.startswith("90"):
         timing.fill(fresh)
-        metadata.fill_title(fresh)
+        metadata.fill_title(fresh, path.stem)
     generated.fill(fresh)
     wrong = guards.problems(fresh, path)
     before, after = path.read_text(encoding="utf-8"), notebook.text(fresh)

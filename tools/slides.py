@@ -9,7 +9,8 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
-from tools import form, instructor, metadata, notebook, notes
+from bdl_lessons.core.files import ROOT
+from tools import address, form, instructor, metadata, notebook, notes
 from tools.notebook import tags_of
 from tools.timing import on_stage, slide_type
 from tools.web import live
@@ -51,6 +52,18 @@ def write(lesson: Path, folder: Path) -> Path:
     return page
 
 
+def write_if_older(lesson: Path, folder: Path) -> Path:
+    """Write the slides of a lesson unless they are newer than all that they are made of."""
+    page = folder / f"{lesson.stem}.html"
+    tools, panels = Path(__file__).parent, ROOT / "bdl_lessons" / "panels"
+    style = (path for ending in ("py", "css", "js", "j2") for path in tools.rglob(f"*.{ending}"))
+    made_of = [lesson, notes.path_of(lesson), *style, *panels.glob("*.py")]
+    newest = max(path.stat().st_mtime for path in made_of if path.exists())
+    if page.exists() and page.stat().st_mtime > newest:
+        return page
+    return write(lesson, folder)
+
+
 def _prepare(made: NotebookNode, lesson: Path) -> None:
     """Give every slide its heading and its note, and the first one its design, in place."""
     spoken, section, cells = notes.of_lesson(lesson), "", []
@@ -82,9 +95,11 @@ def _title(lesson: metadata.Lesson, made: NotebookNode) -> str:
     ]
     picture = f'<img alt="" src="data:image/png;base64,{pictures[0].strip()}">' if pictures else ""
     question = re.findall(r"\*\*([^*]+\?)\*\*", instructor.opening_question(lesson))[-1]
+    published = address.address()
+    where = f'<p class="address">{published}</p>\n' if published else ""
     return (
         f'<div class="title"><p class="number">{lesson.number}</p>\n\n# {lesson.title}\n\n'
-        f'<p class="question">{question}</p>\n{picture}</div>'
+        f'<p class="question">{question}</p>\n{where}{picture}</div>'
     )
 
 

@@ -98,14 +98,30 @@ def test_every_panel_of_a_page_moves(open_page, address):
     for figure in panels.all():
         figure.scroll_into_view_if_needed()
         figure.locator(".bdl-readout").wait_for()
-        before = figure.locator("svg").inner_html()
+        before = figure.locator(".bdl-whole").inner_html()
         figure.locator(".bdl-control :is(input, select)").first.focus()
         page.keyboard.press("End")
         page.wait_for_function(
             "([svg, old]) => svg.innerHTML !== old",
-            arg=[figure.locator("svg").element_handle(), before],
+            arg=[figure.locator(".bdl-whole").element_handle(), before],
         )
     assert page.errors == []
+
+
+def test_the_search_finds_the_lesson_before_the_module(open_page):
+    page = open_page("search.html?q=householder")
+    page.locator("#search-results p.context").first.wait_for()
+    found = page.locator("#search-results li a").first.get_attribute("href")
+    assert found.startswith("lessons/10_")
+
+
+def test_without_scripts_a_formula_is_mathml(browser, site):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(site.joinpath("lessons/06_local_reparameterization.html").as_uri())
+    assert page.locator(".math > math").first.is_visible()
+    assert page.locator(".math > math").count() > 50
+    context.close()
 
 
 def test_the_search_shows_excerpts(open_page):

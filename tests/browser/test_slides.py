@@ -49,7 +49,7 @@ MEASURE = r"""async index => {
         empty: !slide.innerText.trim() && !slide.querySelector('img'),
         scales: [...slide.querySelectorAll('img')].map(
             image => image.getBoundingClientRect().width / image.naturalWidth)
-            .concat([...slide.querySelectorAll('.bdl-picture svg')].map(enlarged)),
+            .concat([...slide.querySelectorAll('.bdl-whole')].map(enlarged)),
         raw: [...slide.querySelectorAll('.katex-error, mstyle[mathcolor="#cc0000"]')]
             .map(error => error.title || error.textContent)
             .concat(rest.textContent.match(/\$[^$]+\$|\\[a-z]+/) ?? []),

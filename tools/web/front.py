@@ -8,10 +8,12 @@ from pathlib import Path
 
 from bdl_lessons.core.files import ROOT
 from bdl_lessons.course.lesson_map import ROWS
-from tools.metadata import Lesson
+from tools import address, archive
+from tools.metadata import Lesson, alone
+from tools.metadata import lessons as all_lessons
 from tools.web import page, store
 
-PANEL = "dropout-rate"
+PANEL = "many-networks"
 
 
 def text(lessons: list[Path], subpackages: list[str]) -> str:
@@ -27,6 +29,8 @@ def text(lessons: list[Path], subpackages: list[str]) -> str:
         "PANEL": page.figure(panel, f"{files}.png", f"{files}.js"),
         "MAP": _map([Lesson(path) for path in lessons]),
         "COMMANDS": _commands(),
+        "GET": _get(),
+        "MINUTES": str(alone(all_lessons()[0].sections)[0]),
         "LESSONS": "\n".join(f"lessons/{lesson.stem}" for lesson in lessons),
         "PACKAGE": "\n".join(f"package/{subpackage}" for subpackage in subpackages),
     }
@@ -34,6 +38,18 @@ def text(lessons: list[Path], subpackages: list[str]) -> str:
     for name, value in parts.items():
         made = made.replace(f"@{name}@", value)
     return made
+
+
+def footer() -> str:
+    """Below every page: version, date, licence, and how to cite the course."""
+    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    facts = dict(re.findall(r'^ *(?:- )?([\w-]+): "?([^"\n]+?)"?$', cited, re.M))
+    where = address.address() or "see CITATION.cff"
+    return (
+        f"<p>{facts['title']}, version {facts['version']}, {facts['date-released']}. "
+        f"{facts['license']} licence. To cite: {facts['name']} ({facts['date-released'][:4]}), "
+        f"<i>{facts['title']}</i>, version {facts['version']}, {where}.</p>"
+    )
 
 
 def _map(lessons: list[Lesson]) -> str:
@@ -56,6 +72,19 @@ def _map(lessons: list[Lesson]) -> str:
             )
         lines.append("</ul>")
     return "\n".join(lines)
+
+
+def _get() -> str:
+    """Where the course is to be had: at its address, and as one file beside these pages."""
+    ways = []
+    if published := address.address():
+        ways.append(f"It is published: {address.markdown_links(published)}.")
+    if archive.content():
+        ways.append(
+            f"[The whole course as one file](./{archive.NAME}) has notebooks, package and data, "
+            "for work without a network."
+        )
+    return " ".join(ways) or "You have it: these pages were made in the folder of the course."
 
 
 def _commands() -> str:

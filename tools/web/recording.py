@@ -39,11 +39,13 @@ class Field:
 class Recording:
     """A panel without Python: its controls, what stands still, and every field of what moves.
 
-    ``controls`` has label, texts of the values, number of the start and kind of each control.
+    ``parts`` are boxes of the drawing that may stand below each other; ``controls`` has label,
+    texts of the values, number of the start and kind of each control.
     """
 
     name: str
     size: tuple[float, float]
+    parts: list[tuple[int, int, int, int]]
     alt: str
     controls: list[dict]
     still: str
@@ -76,6 +78,7 @@ class Recording:
                 slots[slot][1 + _FIELDS.index(name)] = _packed(field)
         content = {
             "size": [round(length * UNIT) for length in self.size],
+            "parts": self.parts,
             "alt": self.alt,
             "controls": self.controls,
             "still": self.still,
@@ -135,7 +138,14 @@ def record(panel: Panel) -> Recording:
             for c, grid, place in zip(panel.controls.values(), values, start, strict=True)
         ]
         made = Recording(
-            panel.name, scene.size, panel.alt, controls, scene.still, scene.definitions, fields
+            panel.name,
+            scene.size,
+            scene.parts,
+            panel.alt,
+            controls,
+            scene.still,
+            scene.definitions,
+            fields,
         )
         for setting in some:
             frame(setting)
@@ -150,28 +160,6 @@ def record(panel: Panel) -> Recording:
         missed = {(k, _missed(frame, k, setting, start, depends[k])) for k, setting in wrong}
         for key, control in missed:
             depends[key].add(control)
-
-
-def verify(panel: Panel, recording: Recording, n_settings: int = 4) -> None:
-    """Compare a recording with the panel at its start and at a few other settings.
-
-    Raises:
-        ValueError: if they differ; the message names the panel.
-    """
-    values = [_web_values(panel, control) for control in panel.controls.values()]
-    scene, rng = Scene(panel), random.Random(1)
-    same = [[c["texts"], c["label"]] for c in recording.controls] == [
-        [list(map(control.show, grid)), control.label]
-        for control, grid in zip(panel.controls.values(), values, strict=True)
-    ]
-    same = same and (scene.still, panel.alt) == (recording.still, recording.alt)
-    settings = [tuple(rng.randrange(len(grid)) for grid in values) for _ in range(n_settings)]
-    for setting in [_start(panel, values), *settings] if same else []:
-        chosen = (grid[place] for grid, place in zip(values, setting, strict=True))
-        frame = scene.frame(dict(zip(panel.controls, chosen, strict=True)))
-        same = same and recording.frame(setting) == frame
-    if not same:
-        raise ValueError(f"panel {panel.name!r}: its recording shows something else than the panel")
 
 
 def _start(panel: Panel, values: list[tuple]) -> tuple[int, ...]:

@@ -31,6 +31,7 @@ UNIT = 10  # to the pixel
 _FAR = 10**6  # a point that lies further away, in units, is drawn there
 _CROWD = 40  # from so many on, the parts of one artist share one element, translucent or not
 _SMOOTH = "smooth"
+_TOUCHING, _NARROW = 10, 90  # pixels: words of neighbours may touch; a colour bar is no part
 _CAPS = {"butt": "butt", "round": "round", "projecting": "square"}
 _NUMBER = re.compile(r"([+\-−]?\d[\d.,]*)")
 
@@ -250,6 +251,7 @@ class Scene:
 
     Attributes:
         still: SVG of what never moves.
+        parts: boxes ``(x, y, width, height)`` of the drawing that may stand below each other.
     """
 
     def __init__(self, panel: Panel) -> None:
@@ -257,7 +259,9 @@ class Scene:
         with style():
             self._figure = new_figure(*panel.size)
             self._update = panel.build_figure(self._figure)
-            FigureCanvasAgg(self._figure).draw()
+            canvas = FigureCanvasAgg(self._figure)
+            canvas.draw()
+            self.parts = self._parts(canvas.get_renderer())
             for image in self._figure.findobj(AxesImage):
                 if image.get_interpolation() == "bilinear":
                     image.set_gid(_SMOOTH)
@@ -294,6 +298,25 @@ class Scene:
                     found |= {f"{key}.{name}": value for name, value in fields.items()}
         pieces = _NUMBER.split(readout)
         return found | {f"readout.{k}": piece for k, piece in enumerate(pieces)}
+
+    def _parts(self, agg: RendererBase) -> list[tuple[int, ...]]:
+        """Cuts between the axes from left to right; a legend of the whole figure is the last part.
+
+        Args:
+            agg: knows the widths of the words.
+        """
+        boxes = sorted((a.get_tightbbox(agg) for a in self._figure.axes), key=lambda box: box.x0)
+        cuts, right = [0.0], boxes[0].x1
+        for box in boxes[1:]:
+            if box.x0 > right - _TOUCHING and box.width > _NARROW:
+                cuts.append((box.x0 + right) / 2)
+            right = max(right, box.x1)
+        width, height = self.size
+        legends = [legend.get_window_extent(agg) for legend in self._figure.legends]
+        top_of_legend = max((box.y1 for box in legends), default=0.0)
+        parts = [(a, 0, b - a, height - top_of_legend) for a, b in pairwise([*cuts, width])]
+        parts += [(box.x0, height - box.y1, box.width, box.height) for box in legends]
+        return [tuple(round(UNIT * length) for length in part) for part in parts]
 
 
 def _merged(elements: list[Element]) -> list[Element]:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import bdl_lessons
 from bdl_lessons.core.files import DATA, ROOT
-from tools import notebook
+from tools import archive, notebook, slides
 from tools.web import front, live, pictures
 
 _STATIC = Path(__file__).with_name("static")
-_KATEX = Path(__file__).parents[1] / "vendor" / "katex"
+_VENDOR = Path(__file__).parents[1] / "vendor"
 
 
 def build(folder: Path, numbers: list[str] | None = None, source: Path | None = None) -> Path:
@@ -50,6 +50,9 @@ def build(folder: Path, numbers: list[str] | None = None, source: Path | None = 
         raise ValueError("Sphinx could not build the site; its messages are above")
     for lesson in lessons:
         shutil.copyfile(lesson, folder / "_sources" / "lessons" / lesson.name)
+        slides.write_if_older(lesson, folder / "slides")
+    if archive.content():
+        live.write_if_changed(folder / archive.NAME, archive.content())
     unfinished.unlink()
     return folder / "index.html"
 
@@ -68,11 +71,9 @@ def _prepare(source: Path, lessons: list[Path]) -> None:
         text = notebook.text(made).replace("../data/results/README.md", "../results/index.md")
         live.write_if_changed(source / "lessons" / lesson.name, text.encode())
     live.write_files(sorted(set(used)), source / "_static" / "panels")
-    for path in sorted(_KATEX.rglob("*.*")):
-        live.write_if_changed(
-            source / "_static/katex" / path.relative_to(_KATEX), path.read_bytes()
-        )
-    for name in ("site.css", "site.js"):
+    for path in [*sorted((_VENDOR / "katex").rglob("*.*")), *(_VENDOR / "fonts").iterdir()]:
+        live.write_if_changed(source / "_static" / path.relative_to(_VENDOR), path.read_bytes())
+    for name in ("site.css", "site.js", "scorer.js"):
         live.write_if_changed(source / "_static" / name, (_STATIC / name).read_bytes())
     home = (_STATIC / "home.html").read_bytes()
     live.write_if_changed(source / "_templates" / "home.html", home)

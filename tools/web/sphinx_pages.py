@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from latex2mathml.converter import convert
 from myst_nb import sphinx_ext
 from sphinx.application import Sphinx
+
+from tools import address
 
 _FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<![`$])\$([^$`\n]+(?:\n[^$`\n]+)?)\$", re.S)
 
@@ -56,7 +59,7 @@ def table_headers(body: str) -> str:
 
 
 def _inline(writer: Any, node: nodes.math) -> None:
-    writer.body.append(f'<span class="math">\\({html.escape(node.astext())}\\)</span>')
+    writer.body.append(_formula("span", node.astext()))
     raise nodes.SkipNode
 
 
@@ -64,8 +67,15 @@ def _block(writer: Any, node: nodes.math_block) -> None:
     text = node.astext()
     if "&" in text and r"\begin" not in text:
         text = rf"\begin{{aligned}}{text}\end{{aligned}}"
-    writer.body.append(f'<div class="math" tabindex="0">\\[{html.escape(text)}\\]</div>')
+    writer.body.append(_formula("div", text))
     raise nodes.SkipNode
+
+
+def _formula(tag: str, tex: str) -> str:
+    """MathML, which every browser shows; where scripts run, KaTeX takes its place."""
+    kind, focus = ("block", ' tabindex="0"') if tag == "div" else ("inline", "")
+    shown = convert(re.sub(r"\\[lr]Vert", r"\\Vert", tex), display=kind)
+    return f'<{tag} class="math"{focus} data-tex="{html.escape(tex)}">{shown}</{tag}>'
 
 
 def _formulas(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
@@ -89,8 +99,17 @@ def _skip(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any)
 def _page(app: Sphinx, name: str, template: str, context: dict, doctree: Any) -> None:
     if "body" in context:
         context["body"] = table_headers(context["body"])
+    if name.startswith("lessons/"):
+        context["body"] = context["body"].replace("</h1>", f"</h1>\n{_ways(Path(name).name)}", 1)
     if name == "search":
         app.add_js_file("texts.js")
+
+
+def _ways(lesson: str) -> str:
+    """What else there is of a lesson: its slides, and where it opens."""
+    ways = {"slides": f"../slides/{lesson}.html"} | address.links(address.address(), lesson)
+    links = (f'<a href="{html.escape(to)}">{words}</a>' for words, to in ways.items())
+    return f'<p class="lesson-ways">{" · ".join(links)}</p>'
 
 
 def _write_texts(app: Sphinx, error: Exception | None) -> None:

@@ -39,3 +39,10 @@ def test_formulas_of_docstrings():
     assert "The mass :math:`2^N` of\n``$HOME`` and" in text
     assert "\n\n.. math::\n\n    a &= b \\\\\n    &= c\n\n" in text
     assert ":math:`x + y` end" in text
+
+
+def test_a_formula_is_readable_without_scripts():
+    made = sphinx_pages._formula("div", r"a < \lVert b \rVert")
+    assert made.startswith('<div class="math" tabindex="0" data-tex="a &lt; \\lVert b \\rVert">')
+    assert "<mi>b</mi>" in made
+    assert "lVert" not in made.partition("<math")[2]

@@ -79,6 +79,8 @@ globalThis.bdlPanels = (() => {
           element.setAttribute("y", y);
           if (angle && angle !== "0") {
             element.setAttribute("transform", `rotate(${angle} ${x} ${y})`);
+          } else {
+            element.removeAttribute("transform");  // of the words that stood here before
           }
           if (shape !== before[1]) {
             if (tag === "text") element.textContent = shape;
@@ -121,15 +123,29 @@ globalThis.bdlPanels = (() => {
     };
   }
 
+  // One part of the drawing by itself: on a narrow screen the parts stand below each other.
+  function part(drawing, box) {
+    const svg = document.createElementNS(SVG, "svg"), use = document.createElementNS(SVG, "use");
+    use.setAttribute("href", `#${drawing}`);
+    svg.setAttribute("viewBox", box.join(" "));
+    svg.setAttribute("aria-hidden", "true");
+    svg.classList.add("bdl-part");
+    svg.style.setProperty("--width", `${box[2] / 10}px`);
+    svg.append(use);
+    return svg;
+  }
+
   function play(figure, content) {
     const name = figure.dataset.panel, lengths = content.controls.map(data => data.texts.length);
     const svg = document.createElementNS(SVG, "svg");
     svg.setAttribute("viewBox", `0 0 ${content.size.join(" ")}`);
     svg.setAttribute("role", "img");
     svg.setAttribute("aria-label", content.alt);
-    svg.innerHTML = `<defs>${content.definitions}</defs><g>${content.still}</g><g></g>`;
+    svg.innerHTML = `<defs>${content.definitions}</defs>` +
+      `<g id="${name}-drawing"><g>${content.still}</g><g></g></g>`;
+    svg.classList.add("bdl-whole");
     svg.style.setProperty("--width", `${content.size[0] / 10}px`);
-    const slots = content.slots.map(data => slot(data, lengths, svg.lastChild));
+    const slots = content.slots.map(data => slot(data, lengths, svg.lastChild.lastChild));
     const pieces = content.readout.map(field => reader(field, lengths));
     const readout = make("p", {className: "bdl-readout"});
     readout.setAttribute("aria-live", "polite");
@@ -167,8 +183,8 @@ globalThis.bdlPanels = (() => {
       else event.stopPropagation();
     });
     start();
-    const scroll = make("div", {className: "bdl-picture", tabIndex: 0});
-    scroll.append(svg);
+    const scroll = make("div", {className: "bdl-picture", tabIndex: 0}, svg);
+    scroll.append(...content.parts.map(box => part(`${name}-drawing`, box)));
     figure.replaceChildren(row, scroll, readout);
     figure.dataset.state = "ready";
   }

@@ -1,14 +1,10 @@
-// KaTeX on every page; on the search page, texts for the excerpts where the browser cannot fetch.
+// KaTeX in place of MathML; on the search page, texts for the excerpts where the browser cannot fetch.
 "use strict";
 document.addEventListener("DOMContentLoaded", () => {
-  document.querySelectorAll(".math").forEach(element => renderMathInElement(element, {
-    delimiters: [
-      {left: "\\[", right: "\\]", display: true},
-      {left: "\\(", right: "\\)", display: false},
-    ],
-    strict: "ignore",
-    throwOnError: false,
-  }));
+  for (const element of document.querySelectorAll(".math[data-tex]")) {
+    const displayMode = element.tagName === "DIV";
+    katex.render(element.dataset.tex, element, {displayMode, strict: "ignore", throwOnError: false});
+  }
 });
 if (location.protocol === "file:") {
   const real = globalThis.fetch;

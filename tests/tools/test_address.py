@@ -1,0 +1,62 @@
+import nbformat
+import pytest
+
+from tools import address, metadata, readme
+from tools.notebook import paths
+from tools.web import front, sphinx_pages
+
+PUBLISHED = "https://github.com/someone/course"
+
+
+@pytest.fixture
+def published(monkeypatch):
+    monkeypatch.setattr(address, "address", lambda: PUBLISHED)
+
+
+def setting(tmp_path, value):
+    path = tmp_path / "pyproject.toml"
+    path.write_text(f'[project]\nversion = "1.2"\n[tool.course]\naddress = "{value}"\n')
+    return path
+
+
+def test_the_setting_is_an_address_or_empty(tmp_path):
+    assert address.address(setting(tmp_path, "")) == ""
+    assert address.address(setting(tmp_path, PUBLISHED)) == PUBLISHED
+    assert address.version(setting(tmp_path, "")) == "1.2"
+    with pytest.raises(ValueError, match=r"address in \[tool.course\] .* is 'github.com/me'"):
+        address.address(setting(tmp_path, "github.com/me"))
+
+
+def shown():
+    """What title cell, README, lesson page and front page show of the address."""
+    lesson = nbformat.read(paths(["06"])[0], 4)
+    metadata.fill_title(lesson, "06_local_reparameterization")
+    ways = sphinx_pages._ways("06_local_reparameterization")
+    return [lesson.cells[0].source, readme.text(readme.README), ways, front._get() + front.footer()]
+
+
+def test_a_published_course_shows_where_it_is(published):
+    title, page, ways, first = shown()
+    file = "notebooks/06_local_reparameterization.ipynb"
+    for text in (title, ways):
+        assert f"colab.research.google.com/github/someone/course/blob/main/{file}" in text
+    assert "mybinder.org/v2/gh/someone/course/main?labpath=" in page
+    assert f"[repository]({PUBLISHED})" in first
+    assert f"version {address.version()}, {PUBLISHED}" in first
+
+
+def test_a_private_copy_has_no_link_that_leads_nowhere(monkeypatch):
+    monkeypatch.setattr(address, "address", lambda: "")
+    for text in shown():
+        for word in ("colab", "mybinder", "OWNER", "Elsewhere"):
+            assert word not in text
+    assert "slides/06_local" in shown()[2]
+
+
+def test_the_row_goes_when_the_course_is_private_again():
+    lesson = nbformat.read(paths(["06"])[0], 4)
+    before = lesson.cells[0].source
+    metadata.fill_title(lesson, "06_local_reparameterization", PUBLISHED)
+    assert lesson.cells[0].source.count("| **Elsewhere** |") == 1
+    metadata.fill_title(lesson, "06_local_reparameterization", "")
+    assert lesson.cells[0].source == before

@@ -1,0 +1,57 @@
+"""Where the course is published: one setting in ``pyproject.toml``, empty for a private copy.
+
+``[tool.course] address = "https://github.com/OWNER/NAME"``. README, title cells, slides and site
+show what follows from it: Colab, Binder, the archive. Without it they name the folder.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+from bdl_lessons.core.files import ROOT
+
+
+def address(pyproject: Path = ROOT / "pyproject.toml") -> str:
+    """The address of the repository, ``""`` if it is not published.
+
+    Raises:
+        ValueError: if it is not the address of a GitHub repository.
+    """
+    settings = tomllib.loads(pyproject.read_text(encoding="utf-8"))
+    found = settings.get("tool", {}).get("course", {}).get("address", "")
+    if found and not re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", found):
+        raise ValueError(
+            f"address in [tool.course] of {pyproject} is {found!r}; "
+            'it may be "https://github.com/OWNER/NAME" or ""'
+        )
+    return found
+
+
+def version(pyproject: Path = ROOT / "pyproject.toml") -> str:
+    """The version of the course."""
+    return tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]["version"]
+
+
+def links(published: str, lesson: str = "00_start_here") -> dict[str, str]:
+    """What opens a lesson elsewhere: the words of each link and its address; empty if unpublished.
+
+    >>> list(links("https://github.com/me/course"))
+    ['repository', 'open in Colab', 'open in Binder', 'download']
+    """
+    if not published:
+        return {}
+    name = published.removeprefix("https://github.com/")
+    file = f"notebooks/{lesson}.ipynb"
+    return {
+        "repository": published,
+        "open in Colab": f"https://colab.research.google.com/github/{name}/blob/main/{file}",
+        "open in Binder": f"https://mybinder.org/v2/gh/{name}/main?labpath={file}",
+        "download": f"{published}/archive/refs/heads/main.zip",
+    }
+
+
+def markdown_links(published: str, lesson: str = "00_start_here") -> str:
+    """The links in one line of Markdown."""
+    return " · ".join(f"[{words}]({to})" for words, to in links(published, lesson).items())
