@@ -12,11 +12,11 @@ WORKERS := 2
 THREADS := 1
 KERNEL :=
 TEST = OMP_NUM_THREADS=$(THREADS) $(KERNEL) $(BIN)/python -m pytest -q --numprocesses=$(WORKERS) --dist=loadscope
-UNIT := tests bdl_lessons --doctest-modules --ignore=tests/browser --ignore=tests/device/lessons
+UNIT := tests bdl_lessons -m "not classroom" --doctest-modules --ignore=tests/browser --ignore=tests/device/lessons
 NOTEBOOKS := --nbval --nbval-current-env --nbval-cell-timeout=180 \
-    --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks
+    --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks/[0-9][0-9]_*.ipynb
 
-.PHONY: lab test lint unit notebooks test-browser test-device test-gpu rebuild bench reproduce report site slides install clean
+.PHONY: lab test lint unit notebooks test-browser test-classroom test-device test-gpu rebuild bench reproduce report site slides assignments install clean
 
 lab: install
 	$(BIN)/jupyter lab $(LAB_FLAGS) notebooks/00_start_here.ipynb
@@ -84,6 +84,10 @@ $(VERSIONS:%=version-%): version-%:
 test-device: install
 	$(TEST) --dist=load tests/device/lessons
 
+# An assignment from its source to grades and feedback, by nbgrader.
+test-classroom: install
+	$(TEST) -m classroom tests/tools/test_assignments.py
+
 GPU_PYTHON ?= $(BIN)/python
 GPU_FLAGS ?=
 ifeq ($(GPU_PYTHON),$(BIN)/python)
@@ -113,6 +117,10 @@ site: install
 
 slides: install
 	$(BIN)/python -m tools slides
+
+# make assignments LESSONS="05 06" writes their exercises for nbgrader into classroom/
+assignments: install
+	$(BIN)/python -m tools assignments $(LESSONS)
 
 # The stamp holds where and what was installed; it is written last, so a broken install is repeated.
 # A copied folder brings an environment that belongs to the old place: it is made again.

@@ -21,7 +21,7 @@ LIMITS = {
     "bdl_lessons/datasets": 796,
     "bdl_lessons/course": 327,
     "reproductions": 9_300,
-    "tools": 3_345,
+    "tools": 3_590,
     "tests": 21_000,
 }
 

@@ -169,5 +169,31 @@ def site(
         typer.echo(tool.build(_a_folder(folder), lessons))
 
 
+@app.command()
+def assignments(
+    lessons: Numbers = None,
+    folder: Annotated[Path, typer.Option(help="Of the course")] = Path("classroom"),
+) -> None:
+    """Write the exercises of lessons as assignments for nbgrader."""
+    from tools import assignments as tool
+
+    for path in _chosen(lessons):
+        if path.name[:2] != "90":
+            typer.echo(tool.write(path, _a_folder(folder)))
+
+
+@app.command()
+def grade(
+    folder: Annotated[Path, typer.Argument(help="With submitted notebooks", file_okay=False)],
+    to: Annotated[Path, typer.Option(help="The table")] = Path("grades.csv"),
+) -> None:
+    """Run submitted notebooks and write which checks of the exercises they pass."""
+    from tools import grading as tool
+
+    with _bad_input_named():
+        trouble = tool.table(folder, to)
+    typer.echo("\n".join([*trouble, f"{to}: written"]))
+
+
 if __name__ == "__main__":
     app()

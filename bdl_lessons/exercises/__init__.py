@@ -3,6 +3,6 @@
 Imports: reference, inference, evaluation, panels.
 """
 
-from bdl_lessons.exercises.api import autocheck, exercise, hint, show_solution
+from bdl_lessons.exercises.api import autocheck, exercise, hint, score, show_solution
 
-__all__ = ["autocheck", "exercise", "hint", "show_solution"]
+__all__ = ["autocheck", "exercise", "hint", "score", "show_solution"]

@@ -1,4 +1,4 @@
-"""Exercises in a notebook: ``@exercise``, ``autocheck``, ``hint`` and ``show_solution``."""
+"""Exercises in a notebook: ``@exercise``, ``autocheck``, ``score``, ``hint``, ``show_solution``."""
 
 from __future__ import annotations
 
@@ -75,6 +75,28 @@ def autocheck(number: str) -> None:
     <BLANKLINE>
     ✓ 00.1 · the variance of a mask entry: solved.
     """
+    _graded(number)
+
+
+def score(number: str) -> int:
+    """What :func:`autocheck` prints, and as a number how many of the checks the answer passes.
+
+    A test cell of an assignment ends with it: nbgrader takes the number as points.
+
+    Raises:
+        ValueError: if there is no such exercise, or nothing was handed in for it.
+
+    >>> mask_variance = exercise("00.1")(lambda p_drop: 0.25)
+    >>> score("00.1")  # doctest: +ELLIPSIS
+    ✓ ok   at p_drop = ½ the variance is ¼
+    ✗ no   ...
+    2
+    """
+    return _graded(number)
+
+
+def _graded(number: str) -> int:
+    """Print the report on an answer; how many checks it passes."""
     task = find(number)
     if number not in _answers:
         raise ValueError(
@@ -84,7 +106,7 @@ def autocheck(number: str) -> None:
         report = grade(task, _answers[number])
     except NotAttempted:
         print(f'{number} · {task.title}: not attempted yet. hint("{number}") starts you off.')
-        return
+        return 0
     for line in report.lines:
         print(_marked(line[:2], line.startswith("ok")) + line[2:])
     if report.form:
@@ -93,6 +115,7 @@ def autocheck(number: str) -> None:
         print(f"\nLooks familiar: {report.diagnosis}")
     outcome = "solved." if report.solved else "not there yet."
     print("\n" + _marked(f"{number} · {task.title}: {outcome}", report.solved))
+    return sum(line.startswith("ok") for line in report.lines)
 
 
 def _marked(text: str, is_right: bool) -> str:

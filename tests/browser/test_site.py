@@ -115,10 +115,10 @@ def test_the_search_finds_the_lesson_before_the_module(open_page):
     assert found.startswith("lessons/10_")
 
 
-def test_without_scripts_a_formula_is_mathml(browser, site):
+def test_without_scripts_a_formula_is_mathml(browser, built):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(site.joinpath("lessons/06_local_reparameterization.html").as_uri())
+    page.goto(built.joinpath("lessons/06_local_reparameterization.html").as_uri())
     assert page.locator(".math > math").first.is_visible()
     assert page.locator(".math > math").count() > 50
     context.close()

@@ -1,0 +1,145 @@
+"""An assignment from its source to grades and feedback, with five submissions."""
+
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from bdl_lessons.exercises import grader
+from tools import assignments, grading
+from tools.notebook import paths
+
+NAME = "00_start_here.ipynb"
+CELL = "answer-00-1"
+RIGHT = "    return p_drop * (1 - p_drop)"
+WRONG = "    return (p_drop * (1 - p_drop)) ** 0.5"
+HALF = "    return 0.25"
+LOOP = "    return p_drop * (1 - p_drop)\n\nwhile True:\n    pass"
+
+
+def nbgrader(folder, *arguments):
+    command = [sys.executable, "-m", "nbgrader", *arguments]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # it calls alembic
+    where = {"cwd": folder, "env": os.environ | {"PATH": path}}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, **where)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def cell_of(notebook, name):
+    return next(c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == name)
+
+
+def handed_in(release, body=None, test=None, drop=()):
+    """The notebook of a student who wrote ``body``, and changed or deleted other cells."""
+    made = nbformat.read(release, 4)
+    if body:
+        answer = cell_of(made, CELL)
+        answer.source = answer.source.replace("    raise NotImplementedError", body)
+    if test:
+        cell_of(made, "test-00-1").source = test
+    made.cells = [c for c in made.cells if c.metadata.get("nbgrader", {})["grade_id"] not in drop]
+    return made
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    """The folder of a course with the assignment of lesson 00, released."""
+    pytest.importorskip("nbgrader")
+    folder = tmp_path_factory.mktemp("course")
+    assignments.write(paths(["00"])[0], folder)
+    with (folder / "nbgrader_config.py").open("a") as file:
+        file.write("c.ExecutePreprocessor.timeout = 10\n")
+    nbgrader(folder, "generate_assignment", "lesson00")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def submitted(course):
+    release = course / "release" / "lesson00" / NAME
+    made = {
+        "right": handed_in(release, RIGHT),
+        "half": handed_in(release, HALF),
+        "wrong": handed_in(release, WRONG),
+        "empty": handed_in(release),
+        "forger": handed_in(release, WRONG, test="4"),
+        "remover": handed_in(release, RIGHT, drop=("test-00-1",)),
+        "endless": handed_in(release, LOOP),
+    }
+    for student, notebook in made.items():
+        folder = course / "submitted" / student / "lesson00"
+        folder.mkdir(parents=True)
+        nbformat.write(notebook, folder / NAME)
+    return made
+
+
+@pytest.mark.classroom
+def test_students_get_the_stub_and_no_answer(course):
+    text = (course / "release" / "lesson00" / NAME).read_text()
+    assert "raise NotImplementedError" in text
+    for hidden in ("SOLUTION", "solution(", "keep * p_drop"):
+        assert hidden not in text
+    nbgrader(course, "validate", f"source/lesson00/{NAME}")
+
+
+@pytest.mark.classroom
+def test_points_and_feedback(course, submitted):
+    nbgrader(course, "autograde", "lesson00")
+    nbgrader(course, "generate_feedback", "lesson00")
+    nbgrader(course, "export")
+    with (course / "grades.csv").open() as file:
+        points = {row["student_id"]: float(row["score"] or 0) for row in csv.DictReader(file)}
+    full = len(grader.find("00.1").criteria)
+    assert points["right"] == points["endless"] == full
+    assert 0 < points["half"] < full
+    assert points["wrong"] == points["forger"] < full
+    assert points["empty"] == points["remover"] == 0  # nothing is gained by deleting a test
+    page = course / "feedback" / "wrong" / "lesson00" / NAME.replace("ipynb", "html")
+    assert "this is the standard deviation" in page.read_text()
+
+
+@pytest.mark.parametrize("lesson", paths(), ids=lambda path: path.name[:2])
+def test_every_exercise_has_its_cells_and_points(lesson):
+    if lesson.name.startswith("90"):
+        return
+    made = assignments.source(nbformat.read(lesson, 4))
+    given = {c.metadata["nbgrader"]["grade_id"]: c for c in made.cells}
+    assert len(given) == len(made.cells)
+    for exercise in grader.of_lesson(lesson.name[:2]):
+        name = exercise.number.replace(".", "-")
+        assert given[f"test-{name}"].metadata["nbgrader"]["points"] == len(exercise.criteria)
+        compile(given[f"answer-{name}"].source, name, "exec")
+        assert f'find("{exercise.number}").solution(' in given[f"answer-{name}"].source
+
+
+@pytest.mark.classroom
+def test_submitted_notebooks_become_a_table(course, submitted, tmp_path):
+    folder = tmp_path / "in"
+    for student in ("half", "empty"):
+        path = folder / student / NAME
+        path.parent.mkdir(parents=True)
+        nbformat.write(submitted[student], path)
+    (folder / "no.ipynb").write_text("hello")
+    trouble = grading.table(folder, tmp_path / "grades.csv")
+    assert trouble[0].startswith("no.ipynb is not a notebook")
+    with (tmp_path / "grades.csv").open() as file:
+        rows = {row["notebook"]: row for row in csv.DictReader(file)}
+    assert rows[f"empty/{NAME}"]["00.1"] == "0/4"
+    assert rows[f"half/{NAME}"]["00.1"] in {"1/4", "2/4", "3/4"}
+    assert rows["no.ipynb"]["00.1"] == ""
+
+
+@pytest.mark.classroom
+def test_an_endless_cell_is_stopped_and_the_others_count(submitted, tmp_path, course):
+    path = tmp_path / "loop.ipynb"
+    nbformat.write(handed_in(course / "release" / "lesson00" / NAME, LOOP), path)
+    assert grading.grade(path, cell_seconds=5) == {"00.1": len(grader.find("00.1").criteria)}
+
+
+def test_an_empty_folder_is_named(tmp_path):
+    with pytest.raises(ValueError, match=f"no notebook in {Path(tmp_path)}"):
+        grading.table(tmp_path, tmp_path / "grades.csv")

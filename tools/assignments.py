@@ -1,0 +1,122 @@
+"""The exercises of a lesson as an assignment for nbgrader: source notebook and configuration.
+
+An answer cell holds the stub with the reference behind it, between the marks that nbgrader takes
+out; the locked test cell after it has a point for each check. The open question is graded by hand
+and has the model answer, which students do not see.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from bdl_lessons.exercises import grader
+from tools import notebook, timing
+from tools.notebook import tags_of
+
+FIRST = """\
+import math
+
+import numpy as np
+import torch
+from torch import nn
+
+from bdl_lessons.exercises import exercise, hint"""
+CONFIGURATION = """\
+# What a student's notebook may take: each cell 60 seconds, then the next one runs.
+c = get_config()
+c.CourseDirectory.course_id = "bdl"
+c.ExecutePreprocessor.timeout = 60
+c.ExecutePreprocessor.interrupt_on_timeout = True
+c.ClearSolutions.code_stub = {"python": "raise NotImplementedError"}
+"""
+
+
+def write(lesson: Path, folder: Path) -> Path:
+    """Write the assignment of a lesson into a folder that nbgrader works in.
+
+    Args:
+        lesson: the notebook.
+        folder: of the course; its configuration is written if it has none.
+
+    Returns:
+        The instructor's notebook, ``folder/source/lesson05/<name of the notebook>.ipynb``.
+    """
+    path = folder / "source" / f"lesson{lesson.name[:2]}" / lesson.name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    notebook.write(path, notebook.text(source(notebook.read(lesson))))
+    configuration = folder / "nbgrader_config.py"
+    if not configuration.exists():
+        configuration.write_text(CONFIGURATION, encoding="utf-8")
+    return path
+
+
+def source(lesson: NotebookNode) -> NotebookNode:
+    """The instructor's notebook, made from the section "Exercises" of a lesson."""
+    section = next(s for s in timing.sections(lesson) if s[0].source.startswith("## Exercises"))
+    title = lesson.cells[0].source.splitlines()[0].removeprefix("# ")
+    made = new_notebook(metadata=lesson.metadata)
+    made.cells = [
+        _read_only(
+            f"# Exercises: {title}\n\nFill in the functions and hand in this notebook.", "t"
+        ),
+        _given(new_code_cell(FIRST), "first"),
+    ]
+    for cell in section:
+        if "exercise" in tags_of(cell):
+            made.cells += _task(cell.source)
+        elif re.search(r"\*\*[^*\n]*an open question", cell.source):
+            made.cells += _open_question(cell.source)
+    return made
+
+
+def _task(stub: str) -> list[NotebookNode]:
+    """The answer cell of an exercise, and its test cell."""
+    number = re.search(r'@exercise\("(\d\d\.\d)"\)', stub)[1]
+    exercise, name = grader.find(number), number.replace(".", "-")
+    shown = "\n".join(f"    # {line}" for line in inspect.getsource(exercise.solution).splitlines())
+    names = re.search(r"def \w+\((.*?)\)", stub, re.S)[1]
+    behind = (
+        f"    ### BEGIN SOLUTION\n{shown}\n    from bdl_lessons.exercises.grader import find\n\n"
+        f'    return find("{number}").solution({names})\n    ### END SOLUTION'
+    )
+    answer = stub.partition("\n\n\nautocheck(")[0].replace("    raise NotImplementedError", behind)
+    test = f'from bdl_lessons.exercises import score\n\nscore("{number}")'
+    return [
+        _given(new_code_cell(answer), f"answer-{name}", solution=True, locked=False),
+        _given(new_code_cell(test), f"test-{name}", grade=True, points=len(exercise.criteria)),
+    ]
+
+
+def _open_question(text: str) -> list[NotebookNode]:
+    """The question, and a cell for the answer that is graded by hand."""
+    question = re.search(r"\*\*[^*\n]*an open question[^*]*\*\*.*?(?=<details>|\Z)", text, re.S)
+    model = re.search(r"<details>.*?</summary>(.*?)</details>", text, re.S)
+    answer = f"### BEGIN SOLUTION\n{model[1].strip() if model else ''}\n### END SOLUTION"
+    flags = {"grade": True, "solution": True, "locked": False, "points": 4}
+    return [
+        _read_only(question[0].strip(), "open-question"),
+        _given(new_markdown_cell(answer), "open-answer", **flags),
+    ]
+
+
+def _read_only(text: str, name: str) -> NotebookNode:
+    return _given(new_markdown_cell(text), name)
+
+
+def _given(cell: NotebookNode, name: str, **flags: bool | int) -> NotebookNode:
+    """The cell with what nbgrader asks of it; locked unless ``flags`` say otherwise."""
+    fixed = {"schema_version": 3, "grade_id": name, "cell_type": cell.cell_type, "task": False}
+    cell.id = name
+    cell.metadata["nbgrader"] = {
+        **fixed,
+        "grade": False,
+        "solution": False,
+        "locked": True,
+        **flags,
+    }
+    return cell
