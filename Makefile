@@ -12,7 +12,7 @@ WORKERS := 2
 THREADS := 1
 KERNEL :=
 TEST = OMP_NUM_THREADS=$(THREADS) $(KERNEL) $(BIN)/python -m pytest -q --numprocesses=$(WORKERS) --dist=loadscope
-UNIT := tests bdl_lessons -m "not classroom" --doctest-modules --ignore=tests/browser --ignore=tests/device/lessons
+UNIT := tests bdl_lessons -m 'not classroom' --doctest-modules --ignore=tests/browser --ignore=tests/device/lessons
 NOTEBOOKS := --nbval --nbval-current-env --nbval-cell-timeout=180 \
     --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks/[0-9][0-9]_*.ipynb
 
