@@ -16,7 +16,7 @@ UNIT := tests bdl_lessons -m 'not classroom' --doctest-modules --ignore=tests/br
 NOTEBOOKS := --nbval --nbval-current-env --nbval-cell-timeout=180 \
     --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks/[0-9][0-9]_*.ipynb
 
-.PHONY: lab test lint unit notebooks test-browser test-classroom test-device test-gpu rebuild bench reproduce report site slides assignments install clean
+.PHONY: lab test lint unit notebooks test-browser test-classroom test-device test-gpu rebuild bench reproduce report site slides assignments release install clean
 
 lab: install
 	$(BIN)/jupyter lab $(LAB_FLAGS) notebooks/00_start_here.ipynb
@@ -121,6 +121,21 @@ slides: install
 # make assignments LESSONS="05 06" writes their exercises for nbgrader into classroom/
 assignments: install
 	$(BIN)/python -m tools assignments $(LESSONS)
+
+# Everything of a release in build/release: the wheel, tried alone in a new environment with a lesson
+# beside it, site with slides and the whole course as one file. Nothing is uploaded.
+RELEASE := build/release
+release: install
+	rm -rf $(RELEASE)
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(RELEASE) .
+	$(PYTHON) -m venv $(RELEASE)/new
+	$(RELEASE)/new/bin/python -m pip install --quiet --constraint $(LOCK) $(RELEASE)/*.whl nbval
+	cp notebooks/05_*.ipynb tests/nbval_sanitize.cfg $(RELEASE)
+	cd $(RELEASE) && TQDM_DISABLE=1 new/bin/python -m pytest -q --nbval --nbval-current-env \
+	    --nbval-sanitize-with nbval_sanitize.cfg 05_*.ipynb
+	$(BIN)/python -m tools site --folder $(RELEASE)/site
+	rm -rf $(RELEASE)/new $(RELEASE)/*.ipynb $(RELEASE)/*.cfg
+	@ls $(RELEASE)
 
 # The stamp holds where and what was installed; it is written last, so a broken install is repeated.
 # A copied folder brings an environment that belongs to the old place: it is made again.

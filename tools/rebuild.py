@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-from tools import generated, guards, metadata, notebook, timing
+from tools import address, generated, guards, metadata, notebook, timing
 
 
 def rebuild_lesson(
@@ -29,8 +29,11 @@ def rebuild_lesson(
     """
     stored = notebook.read(path)
     began = time.perf_counter()
+    fresh = deepcopy(stored)
+    if not path.name.startswith("90"):
+        address.fill_first_cell(fresh, path.stem)
     try:
-        fresh = notebook.clean(notebook.execute(deepcopy(stored), cell_timeout_s))
+        fresh = notebook.clean(notebook.execute(fresh, cell_timeout_s))
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         return [_stopped(path, error)], time.perf_counter() - began
     seconds = time.perf_counter() - began

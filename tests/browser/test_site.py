@@ -77,7 +77,7 @@ def test_a_page_fits_stays_on_the_machine_and_is_accessible(open_page, address, 
     assert [(v["id"], [node["target"] for node in v["nodes"]]) for v in found] == []
 
 
-@pytest.mark.parametrize("address", LESSONS)
+@pytest.mark.parametrize("address", LIVE[1:])
 def test_code_and_formulas_fit_beside_both_columns_of_a_laptop(open_page, address):
     page = open_page(address + "?")
     page.evaluate(OPEN)

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import nbformat
 import pytest
 
@@ -60,3 +62,21 @@ def test_the_row_goes_when_the_course_is_private_again():
     assert lesson.cells[0].source.count("| **Elsewhere** |") == 1
     metadata.fill_title(lesson, "06_local_reparameterization", "")
     assert lesson.cells[0].source == before
+
+
+def test_a_published_lesson_installs_the_package_where_it_is_missing(monkeypatch):
+    lesson = nbformat.read(paths(["06"])[0], 4)
+    before = [cell.id for cell in lesson.cells]
+    for _ in range(2):
+        address.fill_first_cell(lesson, "06_local_reparameterization", PUBLISHED)
+    assert [cell.id for cell in lesson.cells] == [before[0], "06-install", *before[1:]]
+    nbformat.validate(lesson)
+    asked = []
+    shell = SimpleNamespace(run_line_magic=lambda *words: asked.append(words))
+    exec(lesson.cells[1].source, {"get_ipython": lambda: shell})
+    assert asked == []  # it is there
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    exec(lesson.cells[1].source, {"get_ipython": lambda: shell})
+    assert asked == [("pip", f"install -q git+{PUBLISHED}")]
+    address.fill_first_cell(lesson, "06_local_reparameterization", "")
+    assert [cell.id for cell in lesson.cells] == before
