@@ -145,15 +145,15 @@ EXERCISES = (
             agrees(
                 lambda answer: answer(16, 0.8, 0.8), lambda answer: _measured_ratio(16, 0.8, 0.8)
             ),
-            "how does tau of (20) change with N, and the standard deviation 1/sqrt(tau)?",
+            "solve (21) for tau: how does 1/sqrt(tau) change if only N does?",
             "keep 0.25 instead of 1, as measured",
             agrees(
                 lambda answer: answer(1, 1.0, 0.25), lambda answer: _measured_ratio(1, 1.0, 0.25)
             ),
-            "nn.Dropout stores keep · Theta: write (20) for the weights that are stored",
+            "solve (21) for tau: how does 1/sqrt(tau) change if only keep does?",
             "both at once, as measured",
             agrees(lambda answer: answer(9, 0.5, 0.8), lambda answer: _measured_ratio(9, 0.5, 0.8)),
-            "the two changes multiply",
+            "put both changes into (21)",
             "there and back again changes nothing",
             agrees(lambda answer: answer(4, 0.5, 0.9) * answer(0.25, 0.9, 0.5), 1.0),
             "undoing both changes must undo the factor",
@@ -240,21 +240,21 @@ EXERCISES = (
             agrees(  # 5 standard errors, here and below
                 lambda answer: _estimate(answer, 0.2, 0.001), _separated(0.2, 0.001), atol=0.305
             ),
-            "draw w from q, evaluate the log density of the mixture and of the prior there",
+            "compare your terms with (25), which is exact here: which of them differs?",
             "spikes on each other: one Gaussian, so (25) lacks H(p_drop)",
             agrees(
                 lambda answer: _estimate(answer, 0.5, 0.1, 0.001 * _ROW),
                 _separated(0.5, 0.1, 0.001 * _ROW) + _entropy(0.5),
                 atol=0.17,
             ),
-            "q(w) has two terms for every w, whichever spike w was drawn from",
+            "here q is one Gaussian, up to 1e-3: what are its KL and your estimate, term by term?",
             "spikes that overlap in part: what quadrature gives",
             agrees(
                 lambda answer: _estimate(answer, 0.5, 0.2, _ROW[:1]),
                 float(exact_kl(0.45, 0.5, 3.5, 0.2)),
                 atol=0.14,
             ),
-            "add the densities of both spikes, weighted with keep and p_drop, then take logs",
+            "plot your log q(w) for one weight: does exp(log q) integrate to 1?",
         ),
         known_errors=known_errors(
             lambda row, *others: sum(kl_monte_carlo(w, *others) for w in row.split(1)),
@@ -305,7 +305,7 @@ EXERCISES = (
         criteria=criteria(
             "the data term is half the squared error, summed over outputs",
             agrees(lambda answer: _loss_differences(answer)[0], (_Y - _OUTPUT).square().sum() / 12),
-            "mse_loss has no half, and it averages over the outputs, too",
+            "compare with the first term of (19): its factor, what is summed, what is averaged",
             "the KL counts once for the whole training set",
             agrees(lambda answer: _loss_differences(answer)[1], 41 / (0.2 * 60)),
             "by (19) the KL is divided by tau N, however large the minibatch is",
