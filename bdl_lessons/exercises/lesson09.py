@@ -1,4 +1,4 @@
-"""Exercises of lesson 09: KL through a partition, a quasi-KL, a hat, the worst in-between ratio."""
+"""Exercises of lesson 09: KL through a partition, a quasi-KL, noisy inputs, the worst ratio."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bdl_lessons.exercises.grader import Exercise, agrees, close, criteria, know
 
 
 def partition_kl(q: Tensor, p: Tensor) -> Tensor:
-    """``sum_A q(A) log(q(A) / p(A))`` in nats, equation (3), for cell masses ``q, p (M,)``.
+    """``sum_A q(A) log(q(A) / p(A))`` in nats, equation (8), for cell masses ``q, p (M,)``.
 
     A cell that q does not visit counts nothing; every ``p`` is positive. Returns a 0-dim tensor.
     """
@@ -23,7 +23,7 @@ def partition_kl(q: Tensor, p: Tensor) -> Tensor:
 
 
 def line_qkl(u: Tensor, variance: float, cov: Tensor) -> Tensor:
-    """The quasi-KL (5) from ``N(0, variance u u')`` to ``N(0, cov)``, in nats.
+    """The quasi-KL (10) from ``N(0, variance u u')`` to ``N(0, cov)``, in nats.
 
     ``u (D,)`` has length one, so q lies on the line through u, with density ``N(s; 0, variance)``
     in the position s along it. ``cov`` is ``(D, D)``, of full rank. Returns a 0-dim tensor.
@@ -34,14 +34,16 @@ def line_qkl(u: Tensor, variance: float, cov: Tensor) -> Tensor:
     return minus_entropy + cross
 
 
-def hat_cov(knots: Tensor) -> Tensor:
-    """Covariance ``(3, 3)`` of the output weights of ``relu(x - knots[j])``: a hat times N(0, 1).
+def input_hat(p_drop: float) -> tuple[Tensor, Tensor]:
+    """Biases and output weights ``(3,)`` of a hat of height 1 in standard deviations of f.
 
-    The hat is 0 up to the first of the ``knots (3,)``, 1 at the second, 0 from the third on.
+    The units see ``z x / keep``: a hat between 1 and 4 with its top at 2, where z is 1. There the
+    variance is keep · p_drop times the squared height.
     """
-    up, down = 1 / (knots[1] - knots[0]), 1 / (knots[2] - knots[1])
-    slopes = torch.stack([up, -up - down, down])  # the change of slope at each knot
-    return torch.outer(slopes, slopes)
+    keep = 1 - p_drop
+    b = -torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64) / keep
+    slopes = keep * torch.tensor([1.0, -1.5, 0.5], dtype=torch.float64)
+    return b, slopes / (keep * p_drop) ** 0.5
 
 
 def smallest_ratio(name: str) -> float:
@@ -71,7 +73,6 @@ _P = torch.tensor([1.0, 5, 4, 2, 1, 1, 2, 1, 1, 2], dtype=torch.float64) / 20
 _ROOT = _normal(3, 3)
 _COV = _ROOT @ _ROOT.T + 0.5 * torch.eye(3, dtype=torch.float64)
 _U = torch.tensor([0.48, -0.6, 0.64], dtype=torch.float64)
-_KNOTS = torch.tensor([-0.7, 0.4, 2.0], dtype=torch.float64)
 
 
 def _with_noise(u: Tensor, variance: float, cov: Tensor, noise_var: float = 1e-9) -> float:
@@ -87,10 +88,14 @@ def _entropy(variance: float) -> float:
     return 0.5 * math.log(2 * math.pi * math.e * variance)
 
 
-def _hat_var(answer, at: list[float], knots: Tensor = _KNOTS) -> Tensor:
-    """Variance of f at some inputs under the answer's covariance."""
-    h = torch.relu(torch.tensor(at, dtype=torch.float64)[:, None] - knots)
-    return ((h @ answer(knots)) * h).sum(1)
+def _hat_var(answer, at: list[float], p_drop: float, n_copies: float = math.inf) -> Tensor:
+    """Variance of f under the input's noise, and that of dropped copies of each hidden unit."""
+    b, w_out = (torch.as_tensor(part).double() for part in answer(p_drop))
+    keep, x = 1 - p_drop, torch.tensor(at, dtype=torch.float64)[:, None]
+    h_0, h_1 = torch.relu(b), torch.relu(x / keep + b)
+    between = keep * p_drop * ((h_1 - h_0) @ w_out) ** 2
+    within = p_drop / keep * (p_drop * h_0**2 + keep * h_1**2) @ w_out**2
+    return between + within / n_copies
 
 
 @functools.cache
@@ -231,51 +236,54 @@ EXERCISES = (
     ),
     Exercise(
         number="09.3",
-        title="design a posterior with in-between uncertainty",
+        title="design in-between uncertainty from noise on the input",
         kind="design",
-        solution=hat_cov,
-        probe=lambda answer: answer(_KNOTS),
+        solution=input_hat,
+        probe=lambda answer: _hat_var(answer, [0.5, 1.4, 2.0, 3.0, 4.5, 6.0], 0.25),
         criteria=criteria(
-            "it is a covariance matrix",
-            lambda answer: (
-                close(answer(_KNOTS), answer(_KNOTS).T)
-                and float(torch.linalg.eigvalsh(answer(_KNOTS))[0]) > -1e-9
-            ),
-            "symmetric, and no variance below 0: try an outer product",
-            "the variance is 1 at the middle knot",
-            agrees(lambda answer: _hat_var(answer, [0.4]), torch.ones(1).double()),
-            "only the first unit is active there: what must the variance of its weight be?",
+            "p_drop = 0.1: the variance is 1 at x = 2",
+            agrees(lambda answer: _hat_var(answer, [2.0], 0.1), torch.ones(1).double()),
+            "f takes two values there, one for z = 0 and one for z = 1: what is its variance?",
             "no variance outside",
             agrees(
-                lambda answer: _hat_var(answer, [-3.0, -0.7, 2.0, 2.5, 9.0]),
-                torch.zeros(5).double(),
+                lambda answer: _hat_var(answer, [-3.0, 0.3, 1.0, 4.0, 5.0, 9.0], 0.1),
+                torch.zeros(6).double(),
             ),
-            "right of the last knot all slopes must add up to 0, in every draw",
-            "other knots: a quarter of the variance half way up, none outside",
+            "from x = 4 on all slopes must add up to 0, and f must return to where it began",
+            "another rate, p_drop = 0.4",
             agrees(
-                lambda answer: _hat_var(
-                    answer,
-                    [1.5, 2.0, 3.5, 5.0, 7.0],
-                    torch.tensor([1.0, 2, 5], dtype=torch.float64),
-                ),
-                torch.tensor([0.25, 1, 0.25, 0, 0], dtype=torch.float64),
+                lambda answer: _hat_var(answer, [0.0, 1.0, 2.0, 4.0, 8.0], 0.4),
+                torch.tensor([0.0, 0, 1, 0, 0], dtype=torch.float64),
             ),
-            "the hat has the slopes 1 / (distance to the middle knot) on both sides",
+            "with z = 1 the units see x / keep: where must the knots lie?",
+            "2000 copies of each unit share its w_out, each with a mask of its own: still a hill",
+            lambda answer: bool(
+                (_hat_var(answer, [1.0, 2.0, 4.0], 0.1, 2000) - torch.eye(3)[1]).abs().max() < 0.15
+            ),
+            "a narrow hat needs steep units: make it as wide as it may be",
         ),
         known_errors=known_errors(
-            lambda knots: torch.diag(hat_cov(knots).diagonal()),
-            "these weights are independent: the variance is convex. They have to cancel.",
-            lambda knots: torch.outer(
-                torch.tensor([1.0, -2, 1]).double(), torch.tensor([1.0, -2, 1]).double()
+            lambda p_drop: (input_hat(p_drop)[0] * (1 - p_drop), input_hat(p_drop)[1]),
+            "the knots lie at 1, 2 and 4, but a kept input reaches the units as x / keep.",
+            lambda p_drop: (input_hat(p_drop)[0], input_hat(p_drop)[1] * (1 - p_drop)),
+            "the variance is that of a hat that is there or not, keep · p_drop times its squared "
+            "height. p_drop / keep would be right if the output were multiplied by z / keep.",
+            lambda p_drop: (
+                input_hat(p_drop)[0],
+                input_hat(p_drop)[1] * ((1 - p_drop) * p_drop) ** 0.5,
             ),
-            "this is the hat of (10), for knots at distance 1. Here the distances differ.",
-            lambda knots: torch.linalg.vector_norm(hat_cov(knots)).sqrt() * torch.eye(3).double(),
-            "a multiple of the identity: independent weights cannot cancel.",
+            "the height of the hat is 1. The variance of f must be.",
+            lambda p_drop: (
+                torch.tensor([-1.0, -2, -4]) / (1 - p_drop),
+                torch.tensor([1.0, -2, 1]) * ((1 - p_drop) / p_drop) ** 0.5,
+            ),
+            "these are the slopes of (4), for knots at equal distances: this hat does not return "
+            "to 0 at x = 4.",
         ),
         hints=(
-            "Let one random number multiply one fixed function: w_out = s g with s ~ N(0, 1).",
-            "g holds the change of slope at each knot: up, then down, then back to 0.",
-            "g = (1/left, −1/left − 1/right, 1/right), distances to the middle knot; cov = g g'.",
+            "With z = 0 all units see 0. With z = 1 they see x / keep. What must f be each time?",
+            "A hat: the slope changes at its three knots, and the changes add up to 0.",
+            "Knots at 1, 2 and 4, divided by keep. Height: Var f = keep · p_drop · height².",
         ),
     ),
     Exercise(
@@ -312,7 +320,7 @@ EXERCISES = (
             "that is the ratio of standard deviations. The question is about variances.",
         ),
         hints=(
-            "(8) holds for every phi. Which property of relu² did the proof use?",
+            "(2) holds for every phi. Which property of relu² did the proof use?",
             "A monotone unit that is small at both ends is small in between. And two units?",
             "Convex squares: 1. Monotone and odd, or monotone with one sign: ½. The others: 0.",
         ),

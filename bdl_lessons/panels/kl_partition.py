@@ -21,6 +21,7 @@ from bdl_lessons.probability.partition_kl import Cells
 HALVINGS = tuple(range(7))
 THETA, ALPHA = torch.tensor([1.2, -0.7], dtype=torch.float64), 0.5
 P_DROP = ALPHA / (1 + ALPHA)  # alpha = p_drop / keep: the same variance
+POINTS = torch.stack([0 * THETA, THETA / (1 - P_DROP)])
 DISTRIBUTIONS = ("one factor for each weight", "one factor for both", "keep or drop both")
 STYLES = ((BLUE, "-", "o"), (RED, "--", "s"), (GREEN, "-.", "^"))
 MISSING = (0, 1, 2)
@@ -41,9 +42,9 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: the plane of two weights in cells, darker where the distribution has more mass. Right:
-    the KL measured with ever finer cells: it levels off if each weight has its own factor, and
-    grows without bound for the two other distributions.
+    """Left: the plane of two weights in cells, darker where the distribution has more mass, with a
+    ring around single points. Right: the KL measured with ever finer cells: it levels off if each
+    weight has its own factor, and grows without bound for the two other distributions.
     """
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
     figure.subplots_adjust(0.06, 0.15, 0.985, 0.9, wspace=0.2)
@@ -52,16 +53,9 @@ def build_figure(figure: Figure) -> Update:
     }
     kls = {noise: [kl_at(noise, m) for m in HALVINGS] for noise in DISTRIBUTIONS}
 
-    image = left.imshow(
-        np.zeros((5, 6)),
-        extent=(*X_RANGE, *Y_RANGE),
-        origin="lower",
-        cmap="Blues",
-        vmin=0,
-        vmax=1,
-        interpolation="nearest",
-        animated=True,
-    )
+    image = left.imshow(np.zeros((5, 6)), extent=(*X_RANGE, *Y_RANGE), origin="lower")
+    image.set(cmap="Blues", clim=(0, 1), interpolation="nearest", animated=True)
+    (spikes,) = left.plot([], [], "o", mfc="none", mec=GREEN, mew=2.5, ms=26, animated=True)
     left.set(xlabel="weight 1", ylabel="weight 2", title="Mass of each cell (square root)")
     for noise, (colour, dash, marker) in zip(DISTRIBUTIONS, STYLES, strict=True):
         right.plot(HALVINGS, kls[noise], color=colour, ls=dash, marker=marker, ms=5, label=noise)
@@ -72,6 +66,7 @@ def build_figure(figure: Figure) -> Update:
 
     def update(halvings: int, noise: str) -> str:
         image.set_data(masses[noise, halvings])
+        spikes.set_data(*(POINTS.T if noise == DISTRIBUTIONS[2] else ([], [])))
         kl = kls[noise][halvings]
         ring.set_data([halvings], [kl])
         text = f"KL through this grid: <b>{kl:.3f} nats</b>."
@@ -98,8 +93,7 @@ def _cells(noise: str, halvings: int) -> Cells:
     if noise == DISTRIBUTIONS[1]:
         return line_cells(THETA, ALPHA, width)
     if noise == DISTRIBUTIONS[2]:
-        points = torch.stack([torch.zeros(2, dtype=torch.float64), THETA / (1 - P_DROP)])
-        return point_cells(points, torch.tensor([P_DROP, 1 - P_DROP], dtype=torch.float64), width)
+        return point_cells(POINTS, torch.tensor([P_DROP, 1 - P_DROP]).double(), width)
     (i, p), (j, r) = (gaussian_cells(mean, std, width) for mean, std in _marginals())
     return torch.cartesian_prod(i[:, 0], j[:, 0]), torch.outer(p, r).ravel()
 
