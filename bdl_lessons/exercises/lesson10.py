@@ -88,9 +88,9 @@ def _divided(i: int, direction: Tensor, power: int) -> Tensor:
     return identity - 2 * torch.outer(v, v) / v.norm() ** power
 
 
-def _independent_kl(variances: Tensor) -> Tensor:
-    zeros = torch.zeros(4, dtype=torch.float64)
-    posterior = MultivariateNormal(zeros, precision_matrix=_PRECISION)
+def _independent_kl(variances: Tensor, precision: Tensor = _PRECISION) -> Tensor:
+    zeros = torch.zeros_like(variances)
+    posterior = MultivariateNormal(zeros, precision_matrix=precision)
     return kl_divergence(MultivariateNormal(zeros, torch.diag(variances)), posterior)
 
 
@@ -253,9 +253,7 @@ EXERCISES = (
             "check your formula by hand for a 2 × 2 matrix",
         ),
         known_errors=known_errors(
-            lambda precision: (
-                (torch.linalg.inv(precision).diagonal().log().sum() + torch.logdet(precision)) / 2
-            ),
+            lambda precision: _independent_kl(torch.linalg.inv(precision).diagonal(), precision),
             "this is the gap of independent noise with the *right variances*, the diagonal of "
             "the covariance. The best d_i are smaller: 1 / Λ_ii (lesson 02).",
             lambda precision: precision.diagonal().log().sum() - torch.logdet(precision),
@@ -263,7 +261,8 @@ EXERCISES = (
             lambda precision: (
                 (torch.linalg.inv(precision).diagonal().log().sum() - torch.logdet(precision)) / 2
             ),
-            "the two logarithms belong to different matrices: use the precision in both.",
+            "this is the KL in the other direction, of the posterior from the product of its "
+            "marginals: use the precision in both logarithms.",
             lambda precision: -mean_field_gap(precision),
             "the sign: a KL divergence is not negative.",
         ),

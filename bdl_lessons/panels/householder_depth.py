@@ -34,41 +34,41 @@ def panel() -> Panel:
             Slider("log_std", "standard deviation of log α", LOG_STDS, 1.5),
             Choice("seed", "draw of α and v", SEEDS, 4),
         ],
-        size=(9.6, 4.2),
+        size=(9.6, 3.2),
     )
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: the factors of two units as points, an ellipse along the axes before the reflections
-    and a tilted one after them. Middle: the matrix of correlations of 20 units, in colours from
-    violet for negative to brown for positive. Right: eigenvalues of the covariance beside the
-    learned variances, and the KL, which grows with the number of reflections.
+    """First: the factors of two units as points, a dashed ellipse along the axes before the
+    reflections and a tilted one after them. Second: the matrix of correlations of 20 units, in
+    colours from violet for negative to brown for positive. Then: eigenvalues of the covariance
+    beside the variances of the factors, and the KL, which grows with the number of reflections.
     """
-    grid = figure.add_gridspec(2, 3, width_ratios=(1, 1.16, 0.86))
-    cloud, heat = (figure.add_subplot(grid[:, column]) for column in (0, 1))
-    spectrum, kl_axes = (figure.add_subplot(grid[row, 2]) for row in (0, 1))
-    figure.subplots_adjust(0.065, 0.15, 0.99, 0.92, wspace=0.36, hspace=0.75)
+    cloud, heat, spectrum, kl_axes = figure.subplots(1, 4, width_ratios=(1.1, 1.1, 0.95, 0.95))
+    figure.subplots_adjust(0.06, 0.19, 0.99, 0.82, wspace=0.42)
     units = np.arange(1, K + 1)
 
     cloud.set(xlim=(-2, 4), ylim=(-2, 4), xticks=(-2, 0, 2, 4), yticks=(-2, 0, 2, 4))
-    cloud.set(aspect="equal", xlabel="factor of one unit", ylabel="factor of another unit")
+    cloud.set(aspect="equal", xlabel="factor of one unit")
+    cloud.set_ylabel("factor of another unit", labelpad=0)
     before = cloud.scatter([], [], s=6, color=tint(RED, 0.4), lw=0, animated=True, zorder=1)
     after = cloud.scatter([], [], s=6, color=tint(BLUE, 0.5), lw=0, animated=True, zorder=2)
     (before_ellipse,) = cloud.plot([], [], color=RED, ls="--", animated=True, zorder=3)
     (after_ellipse,) = cloud.plot([], [], color=BLUE, ls="-", lw=2.5, animated=True, zorder=4)
-    at = {"ha": "center", "va": "center", "transform": cloud.transAxes, "animated": True}
-    title = cloud.text(0.5, 1.07, "", fontsize=13, color=BLUE, **at)
-
-    shapes = [before_ellipse, after_ellipse]
-    figure.legend(shapes, ["before", "after the reflections"], loc="lower left", ncols=2)
+    at = {"ha": "center", "va": "center", "transform": cloud.transAxes}
+    cloud.text(0.5, 1.21, "red: before reflections", fontsize=11, color=RED, **at)
+    title = cloud.text(0.5, 1.08, "", fontsize=11, color=BLUE, animated=True, **at)
 
     image = heat.imshow(np.zeros((K, K)), cmap="PuOr_r", vmin=-FULL, vmax=FULL, animated=True)
-    heat.set(xticks=(), yticks=(), xlabel=f"{K} units", title="Correlations of all units")
-    bar = figure.colorbar(image, ax=heat, shrink=0.74, extend="both", ticks=(-FULL, 0, FULL))
-    bar.set_label("correlation", labelpad=-8)
+    heat.set(xticks=(), yticks=(), title=f"Correlations, {K} units")
+    bar = figure.colorbar(
+        image, ax=heat, location="bottom", pad=0.05, extend="both", ticks=(-FULL, 0, FULL)
+    )
+    bar.set_label("correlation", labelpad=1)
 
     spectrum.set(xlim=(0.2, K + 0.8), ylim=(2e-3, 3), yscale="log", xticks=(1, K // 2, K))
-    spectrum.set(xlabel="rank, largest first", ylabel="variance", title="● eigenvalues  — α̃")
+    spectrum.set(xlabel="rank, largest first", title="● eigenvalues  — α̃")
+    spectrum.set_ylabel("variance", labelpad=0)
     spectrum.minorticks_off()
     (eigenvalues,) = spectrum.plot(units, units, "o", ms=4, color=GREY, animated=True)
     (variances,) = spectrum.plot(units, units, "-", color=BLUE, animated=True)
@@ -92,7 +92,7 @@ def build_figure(figure: Figure) -> Update:
         before_ellipse.set_data(*ellipse(np.diag(alpha[[i, j]].numpy())))
         after_ellipse.set_data(*ellipse(cov[np.ix_([i, j], [i, j])]))
         shared = round(correlation[i, j], 2) + 0.0  # no minus sign before a zero
-        title.set_text(f"Two units: correlation {shared:.2f}")
+        title.set_text(f"blue: after, correlation {shared:.2f}")
         image.set_data(np.where(np.eye(K, dtype=bool), np.nan, correlation))
         eigenvalues.set_ydata(np.sort(np.linalg.eigvalsh(cov))[::-1])
         variances.set_ydata(np.sort(np.diag(cov))[::-1])

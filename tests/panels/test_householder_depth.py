@@ -72,7 +72,7 @@ def test_the_readout_is_the_mathematics(panel):
 
 
 def test_the_ellipses_lie_within_the_axes():
-    figure = Figure(figsize=(9.6, 4.2))
+    figure = Figure(figsize=(9.6, 3.2))
     update = module.build_figure(figure)
     cloud = figure.axes[0]
     for setting in product((0, 2, 8), module.LOG_STDS, module.SEEDS):
