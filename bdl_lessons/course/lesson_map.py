@@ -43,7 +43,7 @@ ROWS = (
         "Giving the noise\nstructure",
         {
             "10": ("Structured dropout", "What if the noise of units\nis correlated?"),
-            "11": ("Hierarchical priors", "What does the noise\nregularise?"),
+            "11": ("Induced regularization", "What does the noise\nregularise?"),
             "12": ("Comparing posteriors", "Which posterior is worth\nits computing time?"),
         },
     ),

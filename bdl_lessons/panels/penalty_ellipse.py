@@ -16,7 +16,7 @@ from bdl_lessons.core import BLUE, GREY, INK, ORANGE, RED, tint
 from bdl_lessons.panels.engine import Choice, Panel, Slider, Update
 from bdl_lessons.probability import orthogonal_matrix
 
-LOG10_ALPHAS = tuple(round(-3 + 0.1 * step, 1) for step in range(31))
+ALPHAS = tuple(float(f"{10 ** (0.1 * step - 3):.2g}") for step in range(31))
 REFLECTIONS = tuple(range(7))
 RATIOS = (1, 4, 25)
 ANGLES = np.deg2rad(30 * np.arange(1, 7) - 15)
@@ -46,7 +46,7 @@ def panel() -> Panel:
         "penalty-ellipse",
         build_figure,
         [
-            Slider("log10_alpha", "mean of α₁, α₂", LOG10_ALPHAS, -0.7, lambda v: f"{10**v:.3g}"),
+            Slider("mean_alpha", "mean of α₁, α₂", ALPHAS, 0.2, str),
             Slider("n_reflections", "reflections T", REFLECTIONS, 0, str),
             Choice("ratio", "α₁ / α₂", RATIOS, 25),
         ],
@@ -62,11 +62,11 @@ def examples() -> tuple[np.ndarray, np.ndarray]:
     return np.abs(h), np.abs(h) @ [1.6, -0.5] + 0.15 * rng.standard_normal(N_EXAMPLES)
 
 
-def setting(log10_alpha: float, n_reflections: int, ratio: float) -> Setting:
+def setting(mean_alpha: float, n_reflections: int, ratio: float) -> Setting:
     """Noise covariance, the minimiser of clean loss plus penalty, and R there in three forms."""
     h, y = examples()
     S = h.T @ h / N_EXAMPLES
-    alpha = 10**log10_alpha * np.array([2 * ratio, 2]) / (1 + ratio)
+    alpha = mean_alpha * np.array([2 * ratio, 2]) / (1 + ratio)
     U = orthogonal_matrix(VECTORS[:n_reflections]).numpy()
     C = (U * alpha) @ U.T
     w = np.linalg.solve(S + S * C, h.T @ y / N_EXAMPLES)
@@ -83,9 +83,9 @@ def ellipse(matrix: np.ndarray, level: float) -> np.ndarray:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: noisy copies of one input in an ellipse, with lines of equal output. Middle: contours
-    of the loss and of the penalty over two weights, and the minimum between them. Right: bars
-    with the penalty of each direction and their sum, below a dashed bound.
+    """Left: noisy copies of one input in an ellipse; along a dotted line the weights without noise
+    give equal outputs. Middle: contours of the loss and of the penalty over two weights, and the
+    minimum between them. Right: the penalty of each direction and their sum, below a dashed bound.
     """
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 0.8))
     figure.subplots_adjust(0.07, 0.29, 0.985, 0.92, wspace=0.34)
@@ -100,21 +100,24 @@ def build_figure(figure: Figure) -> Update:
     left.scatter(*h.T, s=14, c=GREY, alpha=0.6, lw=0)
     copies = left.scatter([], [], s=8, c=ORANGE, lw=0, animated=True)
     (cloud,) = left.plot([], [], color=RED, ls="-", animated=True)
-    same = [left.plot([], [], color=BLUE, ls=":", lw=1.2, animated=True)[0] for _ in range(9)]
+    for step in np.arange(-4, 5) * 0.6:  # of the output
+        foot, along = CHOSEN + step * best / (best @ best), np.array([-best[1], best[0]])
+        ends = foot[:, None] + np.outer(along, [-3, 3])
+        (same,) = left.plot(*ends, color=BLUE, ls=":", lw=1.2)
     left.scatter(*CHOSEN, s=45, c=INK, zorder=5)
-    left.legend([cloud, same[0]], ["2 std of h ∘ ξ", "equal output"], **below)
+    left.legend([cloud, same], ["2 std of h ∘ ξ", "equal output at w₀"], **below)
     label = left.text(2.5, -0.5, "", ha="right", backgroundcolor="white", animated=True)
 
     middle.set(xlim=(-1.2, 2.2), ylim=(-1.7, 1.7), xlabel="weight w₁", ylabel="weight w₂")
     middle.set(aspect="equal", title="Loss and penalty")
     for level in (0.02, 0.08, 0.2, 0.4):
         middle.plot(*(best[:, None] + ellipse(S, 2 * level)), color=tint(BLUE, 0.45), ls="-", lw=1)
-    middle.scatter(*best, s=40, c=BLUE, marker="s", zorder=4)
+    clean = middle.scatter(*best, s=40, c=BLUE, marker="s", zorder=4)
     middle.scatter(0, 0, s=20, c=GREY, marker="+")
     (touching,) = middle.plot([], [], color=BLUE, ls="-", animated=True)
     (level_set,) = middle.plot([], [], color=RED, ls="--", animated=True)
     found = middle.scatter([], [], s=50, c=RED, edgecolor=INK, zorder=5, animated=True)
-    middle.legend([touching, level_set], ["clean loss", "penalty R"], **below)
+    middle.legend([clean, touching, level_set], ["w₀, without noise", "clean loss", "R"], **below)
 
     right.set(xlim=(0.4, 3.6), ylim=(0, 0.38), xticks=(1, 2, 3), ylabel="nats per example")
     right.set_xticklabels(["α₁", "α₂", "sum = R"])
@@ -123,16 +126,12 @@ def build_figure(figure: Figure) -> Update:
     (limit,) = right.plot([], [], color=INK, ls="--", lw=1.2, animated=True)
     right.legend([limit], ["bound ½ λmax Σα"], **below)
 
-    def update(log10_alpha: float, n_reflections: int, ratio: float) -> str:
-        now = setting(log10_alpha, n_reflections, ratio)
+    def update(mean_alpha: float, n_reflections: int, ratio: float) -> str:
+        now = setting(mean_alpha, n_reflections, ratio)
         label.set_text(f"T = {n_reflections}")
         Q = np.outer(CHOSEN, CHOSEN) * now.C
         copies.set_offsets(CHOSEN + CHOSEN * (normal * np.sqrt(now.alpha) @ now.U.T))
         cloud.set_data(*(CHOSEN[:, None] + ellipse(np.linalg.inv(Q), 4.0)))
-        along = np.array([-now.w[1], now.w[0]]) / (now.w @ now.w) ** 0.5
-        for line, step in zip(same, np.arange(-4, 5) * 0.6, strict=True):
-            foot = CHOSEN + step * now.w / (now.w @ now.w)
-            line.set_data(*(foot[:, None] + np.outer(along, [-4, 4])))
         distance = now.w - best
         touching.set_data(*(best[:, None] + ellipse(S, max(distance @ S @ distance, 1e-9))))
         level_set.set_data(*ellipse(S * now.C, 2 * now.penalty))

@@ -1,10 +1,11 @@
 """Lesson 11: what keeps a network from memorising random labels of the digits, trained once.
 
-Networks 64-80-80-10 without a prior, with a Gaussian prior, and with the noise of VD, VSD and
-hierarchical VSD. Validation data choose the precision of the prior, and in the same way the weight
-of the KL of VSD at T = 0, which all kinds of noise share. All networks of a method (one for each
-share of random labels and each seed) are trained as one batch by the same rule; each has its own
-split, labels and start, the same for every method, so that differences between methods are paired.
+Networks 64-80-80-10 without a prior, stopped early, with a Gaussian prior, and with the noise of
+VD, VSD and hierarchical VSD. Validation data choose the number of steps, in the same way the
+precision of the prior and the weight of the KL of VSD at T = 0, which all kinds of noise share. All
+networks of a method (one for each share of random labels and each seed) are trained as one batch by
+the same rule; each has its own split, labels and start, the same for every method, so that
+differences between methods are paired.
 """
 
 from __future__ import annotations
@@ -36,13 +37,17 @@ SEEDS = 8
 N_TRAIN, N_VALIDATION, N_TEST, N_STEPS, N_DRAWS = 1000, 200, 700, 1000, 40
 PRECISIONS = (0.0, 1.0, 3.0, 6.0, 10.0, 15.0, 25.0)
 """Of the Gaussian prior of MAP, to choose from; 0 is maximum likelihood."""
-KL_WEIGHTS = (1.0, 4.0, 16.0)
+STOPS = (30.0, 50.0, 80.0, 130.0, 200.0, 400.0, 1000.0)
+"""Numbers of steps of early stopping, to choose from."""
+KL_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Of the KL of the noise, to choose from for VSD at T = 0."""
+TRIED = {"MAP": PRECISIONS, "early stopping": STOPS, "VSD, T = 0": KL_WEIGHTS}
 REFERENCE_ALPHA = 0.1
 
 _PER_UNIT = {"init_p_drop": 0.2, "kl_per": "factor", "alpha_spread": 0.5}
 METHODS: dict[str, LayerFactory] = {
     "no prior": Deterministic(),
+    "early stopping": Deterministic(),
     "MAP": Deterministic(),
     "VD": StructuredDropout(n_reflections=0, prior="log_uniform", **_PER_UNIT),
     "VSD, T = 0": StructuredDropout(n_reflections=0, **_PER_UNIT),
@@ -65,18 +70,18 @@ def train(method: str, n_seeds: int = SEEDS, n_steps: int = N_STEPS) -> dict[str
     """Fit a network for each share and seed; for each, with MC predictions of ``N_DRAWS`` draws:
 
     - ``clean_accuracy``: share of test digits that get their *true* label;
-    - ``train_accuracy``, ``train_nll``: on the labels that were trained on, nats;
+    - ``train_accuracy``: on the labels that were trained on;
     - ``test_nll``: on test labels with the same share of random ones, nats;
     - ``spectral_norm``: of the three mean weight matrices;
     - ``penalty``: R of each layer under one reference noise, ``C = 0.1 I``, nats;
     - ``alpha``: mean variance of the noise of each layer (0 without noise);
-    - ``kl_weight``: for MAP the precision of its prior.
+    - ``kl_weight``: for MAP the precision of its prior, for early stopping the number of steps.
     """
     x, y, x_test, y_clean, y_test = _data_of_all(n_seeds)
     if method in _FIXED:
         weight = torch.full((len(x),), _FIXED[method])
     else:
-        weight = _chosen("MAP" if method == "MAP" else "VSD, T = 0", n_seeds, n_steps)
+        weight = _chosen(method if method in TRIED else "VSD, T = 0", n_seeds, n_steps)
     members, generator = _fitted(method, x, y, weight, n_seeds, n_steps)
     on_train, on_test = (_probabilities(members, rows, generator) for rows in (x, x_test))
     networks = [members.network(number) for number in range(len(x))]
@@ -86,7 +91,6 @@ def train(method: str, n_seeds: int = SEEDS, n_steps: int = N_STEPS) -> dict[str
         results = {
             "clean_accuracy": _accuracy(on_test, y_clean),
             "train_accuracy": _accuracy(on_train, y),
-            "train_nll": _nll(on_train, y),
             "test_nll": _nll(on_test, y_test),
             "spectral_norm": torch.tensor(
                 [[torch.linalg.matrix_norm(layer.weight, 2) for layer in row] for row in layers]
@@ -107,32 +111,28 @@ def _fitted(
     method: str, x: Tensor, y: Tensor, weight: Tensor, n_seeds: int, n_steps: int
 ) -> tuple[BatchedNetworks, torch.Generator]:
     """Networks trained on ``x``, ``(M, N, 64)``; equal seeds have equal starts."""
-    networks = [
-        initialise(mlp(WIDTHS, METHODS[method]), torch.Generator().manual_seed(number % n_seeds))
-        for number in range(len(x))
-    ]
-    noisy = networks[0][0].is_random
-    members, generator = BatchedNetworks(networks), torch.Generator().manual_seed(0)
-    growing = kl_warmup(n_steps / 4)
-    fit_batched(
-        members,
-        x,
-        y,
-        cross_entropy,
-        n_steps=n_steps,
-        generator=generator,
-        optimizer=adam(3e-3),
-        batch_size=100,
-        kl_weight=(lambda step: weight * growing(step)) if noisy else weight,
-    )
-    return members, generator
+    stops, kept, growing = torch.full((len(x),), n_steps), {}, kl_warmup(n_steps / 4)
+    if method == "early stopping":
+        stops, weight = weight.long(), torch.zeros(len(x))
+    for stop in stops.unique().tolist():
+        networks = [
+            initialise(mlp(WIDTHS, METHODS[method]), torch.Generator().manual_seed(n % n_seeds))
+            for n in range(len(x))
+        ]
+        noisy = networks[0][0].is_random
+        kl_weight = (lambda step: weight * growing(step)) if noisy else weight
+        how = {"optimizer": adam(3e-3), "batch_size": 100, "kl_weight": kl_weight}
+        members, generator = BatchedNetworks(networks), torch.Generator().manual_seed(0)
+        fit_batched(members, x, y, cross_entropy, n_steps=stop, generator=generator, **how)
+        kept |= {n: members.network(n) for n in (stops == stop).nonzero().flatten().tolist()}
+    return BatchedNetworks([kept[n] for n in range(len(x))]), generator
 
 
 @functools.cache
 def _chosen(method: str, n_seeds: int, n_steps: int) -> Tensor:
     """The strength of each network, ``(M,)``, with the best NLL on the last training examples."""
     x, y = _data_of_all(n_seeds)[:2]
-    tried, nlls = PRECISIONS if method == "MAP" else KL_WEIGHTS, []
+    tried, nlls = TRIED[method], []
     for value in tried:
         parts = x[:, :-N_VALIDATION], y[:, :-N_VALIDATION], torch.full((len(x),), value)
         members, generator = _fitted(method, *parts, n_seeds, n_steps)

@@ -113,7 +113,7 @@ def test_a_longer_grid_leaves_all_else_as_it_was(name, grid, control, longer, mo
     [
         ("householder_depth", 1, 1, [{"depth": depth} for depth in (0, 2, 5, 8)]),
         ("householder_depth", 0, 0, [{"depth": 8}, {"log_std": 0.5}]),
-        ("penalty_ellipse", 1, 0, [{}, {"n_reflections": 2}, {"log10_alpha": -1.5, "ratio": 4}]),
+        ("penalty_ellipse", 1, 0, [{}, {"n_reflections": 2}, {"mean_alpha": 0.032, "ratio": 4}]),
     ],
 )
 def test_noise_fills_the_ellipse_of_two_standard_deviations(name, points, ellipse, settings):

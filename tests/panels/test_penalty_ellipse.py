@@ -19,7 +19,7 @@ def numbers(shown, **params) -> list[float]:
 
 def test_each_reflection_turns_the_noise_by_30_degrees():
     for T in range(7):
-        C = setting(-0.7, T, 25).C
+        C = setting(0.2, T, 25).C
         angle = 0.5 * np.arctan2(2 * C[0, 1], C[0, 0] - C[1, 1])
         assert np.isclose((angle - np.deg2rad(30 * T) + 0.1) % np.pi, 0.1)
 
@@ -31,7 +31,7 @@ def test_equal_alphas_make_reflections_inert(shown):
 
 @pytest.mark.parametrize(("T", "ratio"), [(0, 25), (1, 4), (4, 25)])
 def test_the_penalty_is_what_noise_adds_and_the_weights_are_best(T, ratio):
-    now = setting(-0.5, T, ratio)
+    now = setting(0.32, T, ratio)
     h, y = examples()
     rng = np.random.default_rng(1)
     eta = rng.standard_normal((200_000, 1, 2)) * np.sqrt(now.alpha) @ now.U.T
@@ -52,9 +52,9 @@ def test_the_penalty_is_what_noise_adds_and_the_weights_are_best(T, ratio):
 
 
 def test_the_readout_is_the_mathematics(shown):
-    now = setting(-1.0, 2, 4)
+    now = setting(0.1, 2, 4)
     *alpha, c12, w1, w2, penalty, _, bound = numbers(
-        shown, log10_alpha=-1.0, n_reflections=2, ratio=4
+        shown, mean_alpha=0.1, n_reflections=2, ratio=4
     )
     assert np.allclose(alpha, now.alpha, atol=1e-4)
     assert c12 == pytest.approx(now.C[0, 1], abs=1e-4)

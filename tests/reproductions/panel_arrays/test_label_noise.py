@@ -14,7 +14,7 @@ def stored():
 
 def test_the_arrays_have_one_entry_for_each_run(stored):
     runs = (len(label_noise.METHODS), len(label_noise.SHARES), label_noise.SEEDS)
-    for key in ("clean_accuracy", "train_accuracy", "train_nll", "test_nll", "kl_weight"):
+    for key in ("clean_accuracy", "train_accuracy", "test_nll", "kl_weight"):
         assert stored[key].shape == runs
     for key in ("spectral_norm", "penalty", "alpha"):
         assert stored[key].shape == (*runs, 3)
@@ -27,13 +27,14 @@ def test_the_arrays_have_one_entry_for_each_run(stored):
 
 def test_alpha_is_learned_within_its_bound_and_absent_without_noise(stored):
     for method, alpha in zip(label_noise.METHODS, stored["alpha"], strict=True):
-        no_noise = method in {"no prior", "MAP"}
+        no_noise = method in {"no prior", "early stopping", "MAP"}
         assert (alpha == 0).all() if no_noise else ((alpha > 0) & (alpha <= 1)).all()
 
 
 def test_map_has_a_precision_and_all_kinds_of_noise_share_one_kl_weight(stored):
     weights = dict(zip(label_noise.METHODS, stored["kl_weight"], strict=True))
-    assert set(weights.pop("MAP").flat) <= set(label_noise.PRECISIONS)
+    for method in ("MAP", "early stopping"):
+        assert set(weights.pop(method).flat) <= set(label_noise.TRIED[method])
     assert (weights.pop("no prior") == 0).all()
     for untuned in ("VSD, T = 0, untuned", "VSD, KL per weight"):
         assert (weights.pop(untuned) == 1).all()
@@ -42,9 +43,7 @@ def test_map_has_a_precision_and_all_kinds_of_noise_share_one_kl_weight(stored):
         assert np.allclose(weight, weights["VSD, T = 0"])
 
 
-@pytest.mark.parametrize(
-    ("method", "tried"), [("MAP", label_noise.PRECISIONS), ("VSD, T = 0", label_noise.KL_WEIGHTS)]
-)
+@pytest.mark.parametrize(("method", "tried"), label_noise.TRIED.items())
 def test_a_strength_is_chosen_on_examples_that_are_not_trained_on(method, tried, monkeypatch):
     x, y = torch.zeros(1, 6, 64), torch.arange(6)[None]
     trained, validated = [], []
@@ -74,6 +73,15 @@ def test_the_kl_weight_scales_the_kl_of_the_noise():
         fitted = label_noise._fitted("VD", x[None], y[None], torch.tensor([value]), 1, 40)
         noise.append(fitted[0].network(0)[0].alpha.mean())
     assert noise[1] > 1.05 * noise[0]
+
+
+def test_early_stopping_stops_each_network_at_its_step():
+    x, y = (part.expand(2, *part.shape) for part in label_noise._data(0.3, 0)[:2])
+    stops = torch.tensor([3.0, 9.0])
+    early = label_noise._fitted("early stopping", x, y, stops, 1, 40)[0]
+    late = label_noise._fitted("no prior", x, y, torch.zeros(2), 1, 9)[0]
+    assert torch.allclose(early.network(1)[0].weight, late.network(1)[0].weight, atol=1e-5)
+    assert not torch.allclose(early.network(0)[0].weight, late.network(0)[0].weight, atol=1e-4)
 
 
 @pytest.mark.parametrize("share", label_noise.SHARES)
