@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
+from scipy import stats
 
 from bdl_lessons.core import BLUE, GREY, INK, RED
 from bdl_lessons.datasets.records import (
@@ -238,9 +239,10 @@ def _readout(
 
 
 def _is_clear(first: Row, other: Row, data: str) -> bool:
-    """Whether two rows differ by more than two errors: paired over splits, unpaired over seeds."""
-    if data not in IMAGES:
-        gap = paired_difference(first.runs, other.runs)
-        return abs(gap.mean) > 2 * gap.corrected_std_error
-    error = (first.error**2 + other.error**2) ** 0.5
-    return min(len(first.runs), len(other.runs)) > 1 and other.score - first.score > 2 * error
+    """Whether two rows differ by two errors, paired; over n seeds, by Student's t at 97.5 %."""
+    n = min(len(first.runs), len(other.runs))
+    if n < 2:
+        return False
+    gap = paired_difference(first.runs[:n], other.runs[:n])
+    needed = stats.t.ppf(0.975, n - 1) * gap.std_error  # three seeds: 4.3 errors
+    return abs(gap.mean) > (needed if data in IMAGES else 2 * gap.corrected_std_error)

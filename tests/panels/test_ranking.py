@@ -4,7 +4,7 @@ import re
 import numpy as np
 import pytest
 
-from bdl_lessons.datasets.records import UCIResults, load_records
+from bdl_lessons.datasets.records import load_records
 from bdl_lessons.panels import ranking
 
 
@@ -110,39 +110,27 @@ def test_two_methods_differ_clearly_by_more_than_two_paired_errors(records):
         assert ranking._is_clear(*rows, "yacht") == clear, name
 
 
-def test_one_seed_shows_no_difference():
-    rows = [ranking.Row(m, s, 0.0, np.nan, 1.0, np.array([s])) for m, s in (("A", 1.0), ("B", 9.0))]
-    assert not ranking._is_clear(*rows, "mnist")
-    more = [
-        ranking.Row(r.method, r.score, 0.1, np.nan, 1.0, r.score + np.arange(3.0)) for r in rows
-    ]
-    assert ranking._is_clear(*more, "mnist")
+def test_three_seeds_need_more_than_four_errors_and_one_seed_shows_no_difference():
+    """Differences 0, 1, 2 are 1.7 errors; shifted by 2, 5.2. Student's t asks for 4.3."""
+    first = ranking.Row("A", 0.0, 0.0, np.nan, 1.0, np.zeros(3))
+    for runs, clear in [([9.0], False), ([0.0, 1, 2], False), ([2.0, 3, 4], True)]:
+        other = ranking.Row("B", np.mean(runs), 0.0, np.nan, 1.0, np.array(runs))
+        assert ranking._is_clear(first, other, "mnist") == clear, runs
 
 
 def test_what_the_lesson_says_of_the_ranking():
     """Lesson 12, "What you should have seen": the best methods, their rivals, the fastest ones."""
-    found = {
-        (name, measure): sorted(ranking.rows(name, measure), key=lambda row: row.score)
-        for name in UCIResults(load_records("uci")).recorded_sets
-        for measure in ranking.MEASURES[:2]
-    }
-    best = {
-        name: [found[name, m][0].method for m in ranking.MEASURES[:2]]
-        for name in ("yacht", "energy", "kin8nm")
-    }
-    assert best == {"yacht": ["GP"] * 2, "energy": ["GP"] * 2, "kin8nm": ["D.E"] * 2}
-    for name in ("concrete", "wine-quality-red", "power-plant"):
-        by_error, by_likelihood = (found[name, m] for m in ranking.MEASURES[:2])
-        assert by_error[0].method != by_likelihood[0].method
-        rival = next(row for row in by_likelihood if row.method == by_error[0].method)
-        assert not ranking._is_clear(by_likelihood[0], rival, name)
-    for name, n_rivals in {"yacht": 2, "energy": 1, "kin8nm": 0, "bostonHousing": 13}.items():
-        first, *others = found[name, "negative log likelihood"]
-        assert sum(not ranking._is_clear(first, row, name) for row in others) == n_rivals
-    fronts = [
-        re.search("time: (.*)[.]", ranking.panel().render(data=d, measure=m).readout)[1].split(
-            " · "
+    expected = {"yacht": ("GP", "GP", 2), "energy": ("GP", "GP", 1), "concrete": ("D.E", "GP", 9)}
+    for name, (by_error, by_likelihood, n_rivals) in expected.items():
+        error, likelihood = (
+            sorted(ranking.rows(name, measure), key=lambda row: row.score)
+            for measure in ranking.MEASURES[:2]
         )
-        for d, m in found
-    ]
-    assert sum("MAP" in front for front in fronts) > sum("D.E" in front for front in fronts) > 8
+        assert (error[0].method, likelihood[0].method) == (by_error, by_likelihood)
+        first, *others = likelihood
+        assert len(others) == 14
+        near = {row.method for row in others if not ranking._is_clear(first, row, name)}
+        assert len(near) == n_rivals
+        assert by_error in near | {"GP"}
+        readout = ranking.panel().render(data=name, measure="error").readout
+        assert "D.E" in re.search("time: (.*)[.]", readout)[1].split(" · ")
