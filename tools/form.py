@@ -12,7 +12,7 @@ from tools import notes, timing
 from tools.metadata import lecture, sections_of
 from tools.notebook import code_of, tags_of
 
-NOT_YET = {f"{number:02}" for number in range(1, 13)} - {"01", "02", "05", "06"}
+NOT_YET = {"07"}
 """Lessons that do not have the form yet."""
 STAGE_MINUTES, MAX_SLIDES = 50, 24
 MAX_WORDS, MAX_FORMULA_LINES, MAX_STAGE_LINES, MAX_COLUMNS = 60, 4, 12, 82
