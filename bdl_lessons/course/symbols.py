@@ -120,8 +120,8 @@ SYMBOLS = [
     Symbol(r"\zeta", "", "standard normal noise of an activation", "06"),
     Symbol(r"\xi", "xi", "multiplicative noise on a unit, with mean one", "07"),
     Symbol(r"\alpha", "alpha, log_alpha", "variance of the multiplicative noise", "07"),
-    Symbol("F", "", "Dawson's function", "07"),
-    Symbol(r"\nu", "u", "uniform random number between 0 and 1", "07"),
+    Symbol("F", "", "Dawson's integral", "07"),
+    Symbol(r"\nu", "nu", "uniform random number between 0 and 1", "07"),
     Symbol("r", "", "1/(2α): half the precision of the multiplicative noise", "07"),
     Symbol(
         r"\hat w",

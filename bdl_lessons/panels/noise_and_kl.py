@@ -93,7 +93,7 @@ def build_figure(figure: Figure) -> Update:
         return (
             f"α = <b>{std**2:.4g}</b>, as inverted dropout with p_drop = <b>{p_drop:.3f}</b>. "
             f"KL = <b>{kl:.4f}</b> nats for any μ; cubic <b>{cubic:.4g}</b>, "
-            f"sigmoid <b>{sigmoid:.4f}</b>. Slope −z F(z) = <b>{slope:.4f}</b> nats per unit of "
+            f"sigmoid <b>{sigmoid:.4f}</b>. Slope of the KL: <b>{slope:.4f}</b> nats per unit of "
             f"log α. P(sign of w flips) = <b>{_below_zero(std):.3f}</b>."
         )
 
