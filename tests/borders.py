@@ -500,7 +500,6 @@ PLAIN = {
             "loss_increase",
             "output_jacobian",
             "penalty",
-            "penalty_by_direction",
             "penalty_from_roots",
             "sensitivity",
             "softmax_root",

@@ -12,8 +12,6 @@ from tools import notes, timing
 from tools.metadata import lecture, sections_of
 from tools.notebook import code_of, tags_of
 
-NOT_YET = {"07"}
-"""Lessons that do not have the form yet."""
 STAGE_MINUTES, MAX_SLIDES = 50, 24
 MAX_WORDS, MAX_FORMULA_LINES, MAX_STAGE_LINES, MAX_COLUMNS = 60, 4, 12, 82
 MAX_PATH_LINES = 110
@@ -22,7 +20,7 @@ _EFFECTS = {"append", "extend", "update", "add", "step", "backward"}
 
 def has_form(path: Path) -> bool:
     """Whether the rules of this module are held against a lesson."""
-    return path.name[:2] not in NOT_YET | {"90"}
+    return not path.name.startswith("90")
 
 
 def stage(notebook: NotebookNode, path: Path) -> Iterator[str]:

@@ -8,7 +8,7 @@ from bdl_lessons.evaluation.stochastic_gradients import (
 )
 from bdl_lessons.evaluation.induced_regularization import (
     gauss_newton, layer_penalties, loss_hessian, loss_increase, output_jacobian, penalty,
-    penalty_by_direction, penalty_from_roots, sensitivity, softmax_root, spectral_bound,
+    penalty_from_roots, sensitivity, softmax_root, spectral_bound,
 )
 from bdl_lessons.evaluation.metrics import (
     accuracy, ece, error_percent, mean_log_likelihood, nll, reliability_bins, rmse,
@@ -25,7 +25,7 @@ __all__ = [
     "layer_penalties", "log_mean_probs", "log_predictive_likelihood", "loss_hessian",
     "loss_increase", "max_log_probability", "mean_log_likelihood", "mutual_information",
     "negative_entropy", "nll", "noisy_outputs", "ood_metrics", "output_jacobian",
-    "paired_difference", "pareto_front", "penalty", "penalty_by_direction", "penalty_from_roots",
+    "paired_difference", "pareto_front", "penalty", "penalty_from_roots",
     "predictive_entropy", "predictive_var", "ranks", "regression_parts", "reliability_bins", "rmse",
     "sensitivity", "softmax_root", "spectral_bound",
 ]

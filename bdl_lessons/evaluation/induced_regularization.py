@@ -132,21 +132,6 @@ def penalty_from_roots(hessian_root: Tensor, h: Tensor, noise_root: Tensor) -> T
     return 0.5 * ((hessian_root * h[..., None, :]) @ noise_root).square().sum((-2, -1))
 
 
-def penalty_by_direction(omega: Tensor, alpha: Tensor, basis: Tensor) -> Tensor:
-    """The spectral form: ``½ alpha_k U_:k' Omega U_:k`` for each k, ``(..., K)``.
-
-    Args:
-        omega: ``(..., K, K)``. alpha: ``(K,)``. basis: ``U``, columns are directions.
-
-    >>> omega = torch.diag(torch.tensor([1.0, 9.0]))
-    >>> penalty_by_direction(omega, alpha=torch.ones(2), basis=torch.eye(2))
-    tensor([0.5000, 4.5000])
-    """
-    _fits("alpha", alpha, omega.shape[-1:])
-    _fits("basis", basis, omega.shape[-2:])
-    return 0.5 * alpha * torch.einsum("ik,...ij,jk->...k", basis, omega, basis)
-
-
 def spectral_bound(omega: Tensor, noise_cov: Tensor) -> Tensor:
     """``½ lambda_max(Omega) tr(C)``: no noise of this total variance is penalised more.
 

@@ -33,7 +33,7 @@ def test_alpha_is_stored_where_it_is_learned_and_within_its_bound(stored):
             assert np.isnan(alpha).all()
 
 
-@pytest.mark.parametrize("name, p_drop", NOISY)
+@pytest.mark.parametrize(("name", "p_drop"), NOISY)
 def test_every_noise_starts_with_the_matched_variance(name, p_drop):
     layer = dropout_by_width.METHODS[name](p_drop).linear(1, 1, bias=False).double()
     x = torch.ones(40_000, 1, dtype=torch.float64)
