@@ -48,8 +48,6 @@ EXCEPTIONS = {
     "members of a ``.tar.gz``": "files in an archive",
     "What a layer costs": "a title; its table has milliseconds",
     "for each row costs": "a title; its table has milliseconds",
-    "costs in nats": "the sentence of lesson 07: a KL term, in its unit",
-    "what little noise costs": "as the sentence of lesson 07",
     "log cost": "time or memory, as the sentence before says",
     "cost: ``(M,)``": "the name of an argument, time or memory",
 }
