@@ -11,7 +11,6 @@ import tomllib
 from pathlib import Path
 
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell
 
 from bdl_lessons.core.files import ROOT
 
@@ -19,7 +18,9 @@ _INSTALL = """\
 from importlib.util import find_spec
 
 if find_spec("bdl_lessons") is None:  # in Colab, Kaggle or a bare Jupyter
-    get_ipython().run_line_magic("pip", "install -q git+{}")"""
+    get_ipython().run_line_magic("pip", "install -q git+{}")
+
+"""
 
 
 def address(pyproject: Path = ROOT / "pyproject.toml") -> str:
@@ -66,18 +67,17 @@ def markdown_links(published: str, lesson: str = "00_start_here") -> str:
     return " · ".join(f"[{words}]({to})" for words, to in links(published, lesson).items())
 
 
-def fill_first_cell(notebook: NotebookNode, name: str, published: str | None = None) -> None:
-    """Begin a published lesson with a cell that installs the package where it is missing.
+def fill_first_cell(notebook: NotebookNode, published: str | None = None) -> None:
+    """Let the imports of a published lesson install the package where it is missing.
 
     Args:
         notebook: the lesson, changed in place.
-        name: of its file, without the ending.
         published: address of the course; default: the setting of the project.
     """
     published = address() if published is None else published
-    name = f"{name[:2]}-install"
-    notebook.cells = [cell for cell in notebook.cells if cell.id != name]
+    imports = next(cell for cell in notebook.cells if cell.cell_type == "code")
+    before, _, after = _INSTALL.partition("{}")
+    installed = re.escape(before) + r"\S+" + re.escape(after)
+    imports.source = re.sub(installed, "", imports.source)
     if published:
-        cell = new_code_cell(_INSTALL.format(published), id=name)
-        cell.metadata = {"slideshow": {"slide_type": "skip"}, "tags": ["hide-input"]}
-        notebook.cells.insert(1, NotebookNode(cell))
+        imports.source = _INSTALL.format(published) + imports.source

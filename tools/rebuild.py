@@ -31,7 +31,7 @@ def rebuild_lesson(
     began = time.perf_counter()
     fresh = deepcopy(stored)
     if not path.name.startswith("90"):
-        address.fill_first_cell(fresh, path.stem)
+        address.fill_first_cell(fresh)
     try:
         fresh = notebook.clean(notebook.execute(fresh, cell_timeout_s))
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
