@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
+from dataclasses import fields
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -33,11 +35,10 @@ from bdl_lessons.models.layers.base import check_sampling
 class BatchedNetworks:
     """M networks with stacked parameters.
 
-    What is neither a parameter nor a buffer, such as the prior, is that of the first network.
-
     Raises:
         ValueError: if there is no network, their modules or the names or shapes of their
-            parameters differ, or a layer is random in one of them and not in another.
+            parameters differ, a layer is random in one of them and not in another, or a setting
+            differs that is neither a parameter nor a buffer nor a start, such as the prior.
 
     >>> from bdl_lessons.models import BinaryDropout, mlp
     >>> three = BatchedNetworks([mlp((4, 8, 2), BinaryDropout(p)) for p in (0.1, 0.2, 0.5)])
@@ -53,6 +54,11 @@ class BatchedNetworks:
             raise TypeError("networks must be a list of networks such as mlp() makes")
         if len({_structure(network) for network in networks}) > 1:
             raise ValueError("networks must have the same layers, parameters and random layers")
+        for module, *others in zip(*(network.modules() for network in networks), strict=True):
+            settings = _settings(module)
+            for name, value in settings.items():
+                if any(_settings(other)[name] != value for other in others):
+                    raise ValueError(f"networks must have the same {name} in {module}")
         self._networks = [deepcopy(network) for network in networks]
         parameters, self._buffers = stack_module_state(self._networks)
         self._parameters = {
@@ -221,3 +227,16 @@ def _structure(network: Network) -> str:
         for m in network.modules()
     ]
     return str((shapes, layers, modules))
+
+
+def _settings(module: nn.Module) -> dict[str, Any]:
+    """What a module fixes that may not differ: all but parameters, buffers and their start."""
+    own = {name: value for name, value in vars(module).items() if not name.startswith("_")}
+    factory = own.pop("settings", None)
+    if factory is not None:
+        own |= {field.name: getattr(factory, field.name) for field in fields(factory)}
+    return {
+        name: value
+        for name, value in own.items()
+        if name not in {"training", "p_drop", "alpha_spread"} and not name.startswith("init_")
+    }
