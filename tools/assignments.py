@@ -2,7 +2,8 @@
 
 An answer cell holds the stub with the reference behind it, between the marks that nbgrader takes
 out; the locked test cell after it has a point for each check. The open question is graded by hand
-and has the model answer, which students do not see.
+and has the model answer, which students do not see. The self-test comes first, a point a question;
+it is also written as a sheet to print.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
+from pprint import pformat
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from bdl_lessons.exercises import grader
-from tools import notebook, timing
+from tools import notebook, selftest, timing
 from tools.notebook import tags_of
 
 FIRST = """\
@@ -49,6 +51,9 @@ def write(lesson: Path, folder: Path) -> Path:
     path = folder / "source" / f"lesson{lesson.name[:2]}" / lesson.name
     path.parent.mkdir(parents=True, exist_ok=True)
     notebook.write(path, notebook.text(source(notebook.read(lesson))))
+    page = folder / "sheets" / f"lesson{lesson.name[:2]}.html"
+    page.parent.mkdir(exist_ok=True)
+    page.write_text(selftest.sheet(notebook.read(lesson)), encoding="utf-8")
     configuration = folder / "nbgrader_config.py"
     if not configuration.exists():
         configuration.write_text(CONFIGURATION, encoding="utf-8")
@@ -65,6 +70,7 @@ def source(lesson: NotebookNode) -> NotebookNode:
             f"# Exercises: {title}\n\nFill in the functions and hand in this notebook.", "t"
         ),
         _given(new_code_cell(FIRST), "first"),
+        *_self_test(selftest.questions(lesson)),
     ]
     for cell in section:
         if "exercise" in tags_of(cell):
@@ -72,6 +78,29 @@ def source(lesson: NotebookNode) -> NotebookNode:
         elif re.search(r"\*\*[^*\n]*an open question", cell.source):
             made.cells += _open_question(cell.source)
     return made
+
+
+def _self_test(asked: list[selftest.Question]) -> list[NotebookNode]:
+    """The questions, a cell for the letters chosen, and its test, whose key students do not see."""
+    text = "\n\n".join(map(selftest.unanswered, asked, range(1, len(asked) + 1)))
+    said = {
+        (number, letter): ("right: " if right else "not so: ") + reason
+        for number, question in enumerate(asked, start=1)
+        for letter, _, right, reason in question.options
+    }
+    test = f"""\
+### BEGIN HIDDEN TESTS
+said = {pformat(said, width=90)}
+replies = [said.get((n, choices.get(n)), "no such option") for n in range(1, {len(asked)} + 1)]
+print(*replies, sep="\\n")
+sum(reply.startswith("right") for reply in replies)
+### END HIDDEN TESTS"""
+    choices = f"choices = {dict.fromkeys(range(1, len(asked) + 1), '')}  # a letter for each"
+    return [
+        _read_only(f"## Self-test\n\n{text}", "self-test"),
+        _given(new_code_cell(choices), "choices", locked=False),
+        _given(new_code_cell(test), "test-choices", grade=True, points=len(asked)),
+    ]
 
 
 def _task(stub: str) -> list[NotebookNode]:

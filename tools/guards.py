@@ -15,7 +15,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from bdl_lessons.course.symbols import SYMBOLS
-from tools import form, generated, timing
+from tools import form, generated, selftest, timing
 from tools.lesson_plans import ROLES
 from tools.metadata import sections_of, summary
 from tools.notebook import WIDGET_VIEW, code_of, tags_of, text
@@ -55,7 +55,7 @@ def problems(notebook: NotebookNode, path: Path) -> list[str]:
     guards = [generated_text, execution, outputs, panels, tags, slides, times, size, sources]
     guards += [links, code_cells, terms, symbols]
     if not path.name.startswith("90"):
-        guards += [numbers, minutes]
+        guards += [numbers, minutes, selftest.problems]
     if path.name[:2] not in {"00", "90"}:
         guards.append(skeleton)
     if form.has_form(path):

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 
 from bdl_lessons.exercises import grader
-from tools import assignments, grading
+from tools import assignments, grading, selftest
 from tools.notebook import paths
 
 NAME = "00_start_here.ipynb"
@@ -18,6 +18,10 @@ CELL = "answer-00-1"
 RIGHT = "    return p_drop * (1 - p_drop)"
 WRONG = "    return (p_drop * (1 - p_drop)) ** 0.5"
 HALF = "    return 0.25"
+KEY = {
+    number: question.answer.letter
+    for number, question in enumerate(selftest.questions(nbformat.read(paths(["00"])[0], 4)), 1)
+}
 LOOP = "    return p_drop * (1 - p_drop)\n\nwhile True:\n    pass"
 
 
@@ -34,7 +38,7 @@ def cell_of(notebook, name):
     return next(c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == name)
 
 
-def handed_in(release, body=None, test=None, drop=()):
+def handed_in(release, body=None, test=None, drop=(), choices=None):
     """The notebook of a student who wrote ``body``, and changed or deleted other cells."""
     made = nbformat.read(release, 4)
     if body:
@@ -42,6 +46,8 @@ def handed_in(release, body=None, test=None, drop=()):
         answer.source = answer.source.replace("    raise NotImplementedError", body)
     if test:
         cell_of(made, "test-00-1").source = test
+    if choices:
+        cell_of(made, "choices").source = f"choices = {choices}"
     made.cells = [c for c in made.cells if c.metadata.get("nbgrader", {})["grade_id"] not in drop]
     return made
 
@@ -63,6 +69,7 @@ def submitted(course):
     release = course / "release" / "lesson00" / NAME
     made = {
         "right": handed_in(release, RIGHT),
+        "chooser": handed_in(release, choices=KEY | {1: "E", 2: None}),
         "half": handed_in(release, HALF),
         "wrong": handed_in(release, WRONG),
         "empty": handed_in(release),
@@ -81,7 +88,7 @@ def submitted(course):
 def test_students_get_the_stub_and_no_answer(course):
     text = (course / "release" / "lesson00" / NAME).read_text()
     assert "raise NotImplementedError" in text
-    for hidden in ("SOLUTION", "solution(", "keep * p_drop"):
+    for hidden in ("SOLUTION", "solution(", "keep * p_drop", "HIDDEN", "said", "Right:"):
         assert hidden not in text
     nbgrader(course, "validate", f"source/lesson00/{NAME}")
 
@@ -98,6 +105,7 @@ def test_points_and_feedback(course, submitted):
     assert 0 < points["half"] < full
     assert points["wrong"] == points["forger"] < full
     assert points["empty"] == points["remover"] == 0  # nothing is gained by deleting a test
+    assert points["chooser"] == 3  # one of five does not exist, one is not answered
     page = course / "feedback" / "wrong" / "lesson00" / NAME.replace("ipynb", "html")
     assert "this is the standard deviation" in page.read_text()
 
@@ -109,6 +117,7 @@ def test_every_exercise_has_its_cells_and_points(lesson):
     made = assignments.source(nbformat.read(lesson, 4))
     given = {c.metadata["nbgrader"]["grade_id"]: c for c in made.cells}
     assert len(given) == len(made.cells)
+    assert given["test-choices"].metadata["nbgrader"]["points"] == selftest.N_QUESTIONS
     for exercise in grader.of_lesson(lesson.name[:2]):
         name = exercise.number.replace(".", "-")
         assert given[f"test-{name}"].metadata["nbgrader"]["points"] == len(exercise.criteria)
