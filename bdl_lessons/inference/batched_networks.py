@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import fields
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +26,7 @@ from bdl_lessons.inference.train import (
     optimize,
     with_kl,
 )
-from bdl_lessons.models import Network, Sampling, StochasticLayer
+from bdl_lessons.models import Network, Sampling
 from bdl_lessons.models.layers.base import check_sampling
 
 
@@ -36,9 +34,8 @@ class BatchedNetworks:
     """M networks with stacked parameters.
 
     Raises:
-        ValueError: if there is no network, their modules or the names or shapes of their
-            parameters differ, a layer is random in one of them and not in another, or a setting
-            differs that is neither a parameter nor a buffer nor a start, such as the prior.
+        ValueError: if there is no network, or they differ in more than values and starts: in
+            modules, shapes, which layers are random, or a setting such as the prior.
 
     >>> from bdl_lessons.models import BinaryDropout, mlp
     >>> three = BatchedNetworks([mlp((4, 8, 2), BinaryDropout(p)) for p in (0.1, 0.2, 0.5)])
@@ -52,13 +49,11 @@ class BatchedNetworks:
             raise ValueError("networks must not be empty")
         if not all(isinstance(network, Network) for network in networks):
             raise TypeError("networks must be a list of networks such as mlp() makes")
-        if len({_structure(network) for network in networks}) > 1:
-            raise ValueError("networks must have the same layers, parameters and random layers")
-        for module, *others in zip(*(network.modules() for network in networks), strict=True):
-            settings = _settings(module)
-            for name, value in settings.items():
-                if any(_settings(other)[name] != value for other in others):
-                    raise ValueError(f"networks must have the same {name} in {module}")
+        first, *others = map(_fixed, networks)
+        for other in others:
+            differ = [name for name in first | other if first.get(name) != other.get(name)]
+            if differ:
+                raise ValueError(f"networks must be alike, they differ in {differ}")
         self._networks = [deepcopy(network) for network in networks]
         parameters, self._buffers = stack_module_state(self._networks)
         self._parameters = {
@@ -89,10 +84,8 @@ class BatchedNetworks:
     def network(self, number: int) -> Network:
         """A copy of one of them as a network of its own."""
         network = deepcopy(self._networks[number])
-        state = {name: value[number].detach() for name, value in self._state.items()}
-        with torch.no_grad():
-            for name, value in [*network.named_parameters(), *network.named_buffers()]:
-                value.copy_(state[name])
+        own = {name: value[number] for name, value in self._parameters.items()}
+        network.load_state_dict(own, strict=False)  # buffers are not trained
         return network
 
     def _call(self, state: dict[str, Tensor], *args) -> Tensor:
@@ -218,25 +211,13 @@ class _Call(nn.Module):
         return self.network(*args) if args else self.network.kl()
 
 
-def _structure(network: Network) -> str:
-    """What must be the same: modules, shapes, activations with their options, random layers."""
-    shapes = {name: tuple(value.shape) for name, value in network.state_dict().items()}
-    layers = [m.is_random for m in network.modules() if isinstance(m, StochasticLayer)]
-    modules = [
-        repr(m) if type(m).__module__.startswith("torch.nn.modules.activation") else type(m)
-        for m in network.modules()
-    ]
-    return str((shapes, layers, modules))
-
-
-def _settings(module: nn.Module) -> dict[str, Any]:
-    """What a module fixes that may not differ: all but parameters, buffers and their start."""
-    own = {name: value for name, value in vars(module).items() if not name.startswith("_")}
-    factory = own.pop("settings", None)
-    if factory is not None:
-        own |= {field.name: getattr(factory, field.name) for field in fields(factory)}
-    return {
-        name: value
-        for name, value in own.items()
-        if name not in {"training", "p_drop", "alpha_spread"} and not name.startswith("init_")
-    }
+def _fixed(network: Network) -> dict[str, object]:
+    """What may not differ: modules, shapes, and all settings that are no parameter and no start."""
+    fixed: dict[str, object] = {name: value.shape for name, value in network.state_dict().items()}
+    for name, module in network.named_modules():
+        own = {"type": type(module), "is_random": getattr(module, "is_random", False)}
+        own |= vars(module) | vars(vars(module).get("settings", module))
+        for key in own.keys() - {"settings", "training", "p_drop", "alpha_spread"}:
+            if not key.startswith(("_", "init_")):
+                fixed[f"{name}.{key}"] = own[key]
+    return fixed

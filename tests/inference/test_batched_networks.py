@@ -186,12 +186,12 @@ DROP = BinaryDropout(0.1)
     ("nets", "words"),
     [
         ([], "must not be empty"),
-        (pair(DROP, DROP, widths=((4, 5, 2), (4, 6, 2))), "same layers"),
-        (pair(DROP, Deterministic()), "random layers"),
-        (pair(DROP, BinaryDropout(0.5, length_scale=2.0)), "same length_scale"),
-        (pair(StructuredDropout(), StructuredDropout(kl_scale=2.0)), "same kl_scale"),
-        (pair(DROP, DROP, activations=(nn.ELU, nn.Tanh)), "same layers"),
-        (pair(DROP, DROP, activations=(nn.ELU, partial(nn.ELU, 0.5))), "same layers"),
+        (pair(DROP, DROP, widths=((4, 5, 2), (4, 6, 2))), "alike"),
+        (pair(DROP, Deterministic()), "is_random"),
+        (pair(DROP, BinaryDropout(0.5, length_scale=2.0)), r"\['0.noise.length_scale'"),
+        (pair(StructuredDropout(), StructuredDropout(kl_scale=2.0)), "kl_scale"),
+        (pair(DROP, DROP, activations=(nn.ELU, nn.Tanh)), "alike"),
+        (pair(DROP, DROP, activations=(nn.ELU, partial(nn.ELU, 0.5))), "alike"),
     ],
 )
 def test_networks_must_fit_together(nets, words):
