@@ -84,8 +84,6 @@ def slide_notes(notebook: NotebookNode, path: Path) -> Iterator[str]:
             yield f"slide {cell_id}: no note for the lecturer in notebooks/notes"
     for cell_id in written.keys() - {*ids}:
         yield f"notebooks/notes: {cell_id} opens no slide"
-    if any("instructor" in tags_of(cell) for cell in notebook.cells):
-        yield "what is said to the lecturer stands in notebooks/notes, not in a cell"
 
 
 def code(notebook: NotebookNode, path: Path) -> Iterator[str]:

@@ -22,18 +22,8 @@ from tools.notebook import WIDGET_VIEW, code_of, tags_of, text
 from tools.vocabulary import dialect
 
 MAX_BYTES = 1_000_000
-TAGS = {
-    "panel",
-    "exercise",
-    "instructor",
-    "hide-input",
-    "idea",
-    "method",
-    "nbval-ignore-output",
-    "raises-exception",
-    "self-test",
-}
-SLIDES = {"slide", "subslide", "fragment", "skip", "notes", "-"}
+TAGS = {"panel", "exercise", "hide-input", "idea", "method", "nbval-ignore-output", "self-test"}
+SLIDES = {"slide", "subslide", "fragment", "skip", "-"}
 MODES = {"lecture", "pair", "solo"}
 HEADINGS = ("Predict", "Spot the bug", "Exercises", "Where this breaks", "Recap", "Going deeper")
 MAX_LINES, MAX_METHOD_LINES = 25, 15
@@ -55,11 +45,11 @@ def problems(notebook: NotebookNode, path: Path) -> list[str]:
     guards = [generated_text, execution, outputs, panels, tags, slides, times, size, sources]
     guards += [links, code_cells, terms, symbols]
     if not path.name.startswith("90"):
-        guards += [numbers, minutes, selftest.problems]
+        guards += [numbers, minutes]
     if path.name[:2] not in {"00", "90"}:
         guards.append(skeleton)
     if form.has_form(path):
-        guards += [form.stage, form.slide_contents, form.slide_notes, form.code]
+        guards += [form.stage, form.slide_contents, form.slide_notes, form.code, selftest.problems]
     return [f"{path.name}: {problem}" for guard in guards for problem in guard(notebook, path)]
 
 
@@ -79,7 +69,7 @@ def outputs(notebook: NotebookNode, path: Path) -> Iterator[str]:
         yield "metadata.widgets is stored; run rebuild"
     for cell in code_of(notebook):
         for output in cell.outputs:
-            if output.output_type == "error" and "raises-exception" not in tags_of(cell):
+            if output.output_type == "error":
                 yield f"{cell.id}: an error is stored"
             if output.get("name") == "stderr":
                 yield f"{cell.id}: stderr is stored: {output.text.strip()[:80]!r}"
@@ -114,8 +104,6 @@ def slides(notebook: NotebookNode, path: Path) -> Iterator[str]:
         kind = cell.metadata.get("slideshow", {}).get("slide_type")
         if kind not in SLIDES:
             yield f"{cell.id}: slide type is {kind!r}, must be one of {sorted(SLIDES)}"
-        if ("instructor" in tags_of(cell)) != (kind == "notes"):
-            yield f"{cell.id}: instructor notes are tagged 'instructor' and have slide type 'notes'"
 
 
 def times(notebook: NotebookNode, path: Path) -> Iterator[str]:

@@ -140,7 +140,7 @@ def notes() -> str:
 
 def _notes_of(lesson: Lesson) -> str:
     made, said = notebook.read(lesson.path), lecturers_notes.of_lesson(lesson.path)
-    parts, heading = [cell.source for cell in lesson.cells("instructor")], ""
+    parts, heading = [], ""
     for number, cells in enumerate(lecturers_notes.slides(made), start=1):
         heading = lecturers_notes.heading(cells) or heading
         if cells[0].id in said:

@@ -27,7 +27,7 @@ RATES = (
 
 def on_stage(cell: Mapping) -> bool:
     """Whether a lecturer shows the cell."""
-    return slide_type(cell) not in {"skip", "notes"}
+    return slide_type(cell) != "skip"
 
 
 def slide_type(cell: Mapping) -> str:
@@ -76,7 +76,7 @@ def minutes(cells: list[NotebookNode]) -> float:
     total = 0.0
     for cell in cells:
         if cell.cell_type == "markdown":
-            if slide_type(cell) != "notes" and not cell.source.startswith("# "):
+            if not cell.source.startswith("# "):
                 total += spoken_words(cell.source) / WORDS_PER_MINUTE
                 total += FORMULA_MINUTES * displayed_formulas(cell.source)
             continue

@@ -92,10 +92,6 @@ FAULTS = {
     "no heading": (source(1, "**What is it?**"), "no heading"),
     "no note": (kind(3, "subslide"), "01-03: no note"),
     "a note too many": (kind(2, "-"), "01-02 opens no slide"),
-    "a note in a cell": (
-        source(3, "Say it.", tags=["instructor"]),
-        "stands in notebooks/notes, not in a cell",
-    ),
     "much code": (
         lambda n: [n.cells.insert(4, new.new_code_cell("x = 1\n" * 110))],
         "111 lines of visible code",

