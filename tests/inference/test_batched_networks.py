@@ -7,34 +7,14 @@ from torch import nn
 
 from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched, predict_batched
 from bdl_lessons.models import (
-    ARD,
-    BayesByBackprop,
     BinaryDropout,
     Deterministic,
     GaussianDropout,
     HierarchicalDropout,
-    SparseVD,
-    VariationalDropout,
     initialise,
-    lenet5,
     mlp,
 )
 from bdl_lessons.probability import gaussian_nll
-
-FACTORIES = [
-    BinaryDropout(0.3),
-    GaussianDropout(0.3, "A"),
-    GaussianDropout(0.3, "B"),
-    VariationalDropout("A", alpha_per="unit"),
-    VariationalDropout("B", alpha_per="weight"),
-    BayesByBackprop(),
-    SparseVD(),
-    ARD(),
-]
-
-
-def name_of(factory):
-    return f"{type(factory).__name__}-{getattr(factory, 'noise', '')}"
 
 
 def gen(seed=0):
@@ -51,32 +31,6 @@ def train(members, x, y, nll=SQUARES, **changes):
 
 def networks(factory, n=3, widths=(4, 5, 2)):
     return [initialise(mlp(widths, factory), gen(seed)) for seed in range(n)]
-
-
-@pytest.mark.parametrize("factory", FACTORIES, ids=name_of)
-def test_members_do_what_their_networks_do(factory):
-    nets = networks(factory)
-    members = BatchedNetworks(nets)
-    x = torch.randn(3, 6, 4, generator=gen())
-    expected = torch.stack([net(rows, "mean") for net, rows in zip(nets, x, strict=True)])
-    torch.testing.assert_close(members(x, "mean"), expected)
-    torch.testing.assert_close(members.kl(), torch.stack([net.kl() for net in nets]))
-
-
-@pytest.mark.parametrize("factory", FACTORIES, ids=name_of)
-def test_equal_members_draw_different_noise(factory):
-    members = BatchedNetworks(networks(factory, 1) * 3)
-    x = torch.randn(1, 6, 4, generator=gen()).expand(3, 6, 4)
-    outputs = members(x, "per_example", gen(1))
-    assert not torch.allclose(outputs[0], outputs[1])
-    assert not torch.allclose(outputs[1], outputs[2])
-
-
-def test_a_convolutional_network():
-    nets = [initialise(lenet5(Deterministic()), gen(seed)) for seed in range(2)]
-    x = torch.randn(2, 3, 1, 28, 28, generator=gen())
-    expected = torch.stack([net(rows, "mean") for net, rows in zip(nets, x, strict=True)])
-    torch.testing.assert_close(BatchedNetworks(nets)(x, "mean"), expected, atol=1e-5, rtol=1e-5)
 
 
 def test_training_in_a_batch_is_training_one_at_a_time():
@@ -156,22 +110,6 @@ def test_the_kl_has_a_weight_for_each_step_and_is_divided_by_the_training_set():
     x, y = torch.randn(2, 8, 4, generator=gen()), torch.zeros(2, 8, 2)
     losses = train(members, x, y, nothing, batch_size=2, kl_weight=lambda step: 3.0 * step)
     torch.testing.assert_close(losses, torch.stack([kl * 0, kl * 3 / 8]))
-
-
-def test_the_noise_is_that_of_the_sampling():
-    """One input of 1, a weight of 1 and no bias: the outputs are xi, their variance p / keep."""
-    net = mlp((1, 1), BinaryDropout(0.2))
-    net[0].weight.data.fill_(1.0)
-    net[0].bias.data.zero_()
-    x = torch.ones(2, 20_000, 1)
-    members = BatchedNetworks([net, net])
-
-    def variance(output, y):
-        return output.var()
-
-    losses = train(members, x, x, variance, n_steps=1, kl_weight=0.0)
-    torch.testing.assert_close(losses, torch.full((1, 2), 0.25), rtol=0.05, atol=0)
-    assert (train(members, x, x, variance, n_steps=1, kl_weight=0.0, sampling="mean") == 0).all()
 
 
 def pair(*factories, widths=((4, 5, 2),) * 2, activations=(nn.ReLU,) * 2):

@@ -63,21 +63,6 @@ def test_outputs_are_distributed_as_the_enumerated_sub_networks(sampling):
     assert statistic < chi2.ppf(1 - 1e-4, len(distinct) - 1)
 
 
-def test_a_function_draw_is_one_sub_network_at_every_row():
-    model, x = tiny(), torch.randn(80, 2, generator=generator(4), dtype=torch.float64)
-    members, _ = sub_networks(model, x)
-    draws = predict(model, x, 20, "shared", generator=generator(5))
-    distance = (draws[:, None] - members).abs().flatten(2).amax(2).amin(1)
-    assert distance.max() < 1e-12
-    assert torch.pdist(draws.flatten(1)).max() > 1e-6
-
-
-def test_example_draws_differ_between_rows_and_are_uncorrelated():
-    model = mlp((1, 50, 50, 1), [PLAIN, DROP, DROP])
-    draws = predict(model, torch.ones(2, 1), 4000, "per_example", generator=generator(6))
-    assert abs(torch.corrcoef(draws[..., 0].T)[0, 1]) < 0.07
-
-
 @pytest.mark.parametrize("n_rows", [1, 7, 70])
 @pytest.mark.parametrize("layers", [DROP, [PLAIN, DROP, DROP], [DROP, PLAIN, DROP]], ids=str)
 def test_functions_are_forward_passes_however_many_examples_fit(layers, n_rows, monkeypatch):
@@ -119,13 +104,6 @@ def test_memory_is_bounded_by_bytes(monkeypatch):
     monkeypatch.setattr(prediction, "_BYTES", 2**31)
     monkeypatch.setattr(prediction, "_ROWS_CPU", 1)
     torch.testing.assert_close(predict(net, x, 4, generator=generator(2)), rows)
-
-
-def test_training_mode_and_gradients_are_left_alone():
-    model = mlp((2, 4, 1), DROP).train()
-    draws = predict(model, torch.ones(3, 2), 2, generator=generator())
-    assert model.training
-    assert not draws.requires_grad
 
 
 BATCH_NORM = Network(DROP.linear(2, 3), nn.BatchNorm1d(3))

@@ -5,18 +5,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.inference import (
-    adam,
-    compression,
-    fit,
-    layer_log_alpha,
-    predict,
-    sparsity,
-    to_sparse,
-    zero_pruned,
-)
-from bdl_lessons.inference.prune import SparseLayer
-from bdl_lessons.models import ARD, BayesByBackprop, BinaryDropout, Network, SparseVD, lenet5, mlp
+from bdl_lessons.inference import adam, compression, fit, predict, sparsity, to_sparse, zero_pruned
+from bdl_lessons.models import ARD, BinaryDropout, Network, SparseVD, lenet5, mlp
 
 
 def generator(seed=0):
@@ -69,15 +59,6 @@ def test_sparse_zeroed_and_hand_pruned_networks_say_the_same(model_and_x, thresh
     torch.testing.assert_close(to_sparse(model, threshold)(x), expected)
 
 
-def test_only_the_kept_weights_are_stored(model_and_x):
-    model, _ = model_and_x
-    sparse = [layer for layer in to_sparse(model) if isinstance(layer, SparseLayer)]
-    for layer, row in zip(sparse, sparsity(model), strict=True):
-        assert len(layer.values) == len(layer.index) == row.n_kept
-        assert 0 < row.n_kept < row.n_weights
-        assert layer.weight().ne(0).sum() == row.n_kept
-
-
 def test_sparsity_counts_weights_at_or_above_the_threshold():
     model = mlp((2, 2, 1), SparseVD())
     with torch.no_grad():
@@ -98,11 +79,6 @@ def test_layers_without_bias_keep_none():
     model = with_noise(Network(layer))
     x = torch.randn(4, 3, generator=generator())
     torch.testing.assert_close(to_sparse(model)(x), zero_pruned(model)(x))
-
-
-def test_any_additive_gaussian_posterior_has_a_log_alpha():
-    layer = BayesByBackprop().linear(3, 2)
-    torch.testing.assert_close(layer_log_alpha(layer).exp(), math.exp(-6) / layer.mu.square())
 
 
 def test_an_activation_that_is_used_twice_stays_twice():

@@ -4,7 +4,6 @@ from functools import partial
 
 import pytest
 import torch
-from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
 from bdl_lessons.inference import adam, fit, inverse_decay, sgd
@@ -70,19 +69,6 @@ def test_a_kl_weight_may_change_from_step_to_step():
     torch.testing.assert_close(difference, expected, atol=1e-9, rtol=1e-9)
 
 
-def test_minibatches_visit_every_row_once_an_epoch():
-    seen = []
-
-    def nll(output, rows):
-        seen.extend(rows.tolist())
-        return output.square().mean()
-
-    data = torch.ones(12, 1), torch.arange(12)
-    train(mlp((1, 2), Deterministic()), *data, nll=nll, n_steps=8, batch_size=3)
-    assert sorted(seen[:12]) == sorted(seen[12:]) == list(range(12))
-    assert seen[:12] != seen[12:]
-
-
 def test_minibatches_of_one_network_and_of_several():
     x = torch.arange(7.0)
     one = minibatches(x, x, 3, generator(5))
@@ -93,19 +79,6 @@ def test_minibatches_of_one_network_and_of_several():
     assert torch.cat([next(several)[0] for _ in range(2)], 1).tolist() == order.tolist()
     everything = minibatches(x, x, None, generator())
     assert next(everything)[0] is next(everything)[1] is x
-
-
-def test_classes_are_learned_and_a_seed_repeats():
-    x = torch.randn(200, 2, generator=generator(3))
-    y, runs = (x.sum(-1) > 0).long(), []
-    options = {"nll": cross_entropy, "n_steps": 150, "batch_size": 50, "optimizer": adam(1e-2)}
-    for _ in range(2):
-        torch.manual_seed(0)
-        model = mlp((2, 16, 2), [BinaryDropout(0.0, 0.1), BinaryDropout(0.1, 0.1)])
-        runs.append(train(model, x, y, generator=generator(4), **options))
-    torch.testing.assert_close(*runs)
-    assert runs[0][-20:].mean() < 0.5 * runs[0][:5].mean()
-    assert (model(x, "mean").argmax(-1) == y).float().mean() > 0.93
 
 
 def test_a_step_is_that_of_pytorchs_optimizer():

@@ -78,11 +78,6 @@ def test_the_error_of_a_difference_joins_seeds_and_images():
     assert alone == pytest.approx((10_000 / 3 / 4) ** 0.5)
 
 
-def test_images_that_both_methods_get_wrong_cancel():
-    wrong = np.ones((2, 2, 8))
-    assert curves.difference(wrong, wrong) == (0, 0)
-
-
 def test_every_data_set_has_a_panel_of_its_own():
     records = [
         record(method, width, 3 + seed, seed, data=data)

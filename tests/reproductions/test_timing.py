@@ -78,14 +78,6 @@ def test_a_step_changes_the_parameters(method):
     assert sum(unchanged) <= 0.2 * len(unchanged)
 
 
-def test_trials_of_an_absent_device_name_it():
-    if torch.cuda.is_available():
-        pytest.skip("this machine has one")
-    trial = next(t for t in time_per_step.trials("paper") if t.config["device"] == "cuda")
-    with pytest.raises(ValueError, match="device 'cuda' is not available"):
-        time_per_step.run(trial)
-
-
 def test_the_layers_are_timed_beside_plain_ones():
     vd = "variational dropout A, alpha per unit"
     chosen = {name: layer_cost.GROUPS["structured"][name] for name in (vd, "VSD, T = 2")}

@@ -77,24 +77,6 @@ def test_kl_counts_every_layer_once():
     torch.testing.assert_close(net.kl(), sum(layer.kl() for layer in layers))
 
 
-def test_initialise_reaches_into_blocks_and_repeats():
-    first, again = (initialise(resnet18(PLAIN), generator(3)) for _ in range(2))
-    weight = first[-6].main[0].weight  # 256 channels to 256
-    assert weight.var().item() == pytest.approx(2 / (256 * 9), rel=0.02)
-    torch.testing.assert_close([*first.parameters()], [*again.parameters()])
-
-
-@pytest.mark.parametrize("layers", [DROP, BayesByBackprop(init_log_sigma2=-1.0)])
-def test_a_function_draw_is_one_function_at_every_row(layers):
-    net, row = small(layers), torch.randn(1, 2, 4, 4, generator=generator(4))
-    x = row.expand(70, 2, 4, 4)
-    with torch.no_grad():
-        shared = net(x, "shared", generator(5))
-        own = net(x, "per_example", generator(5))
-    assert (shared - shared[:1]).abs().max() < 1e-5
-    assert (own - own[:1]).abs().max() > 1e-2
-
-
 @pytest.mark.parametrize("n_rows", [3, 3000])  # expanded batch, and one sample at a time
 def test_predict_draws_functions_through_blocks(n_rows):
     net, x = small(), torch.randn(n_rows, 2, 4, 4, generator=generator(6))
@@ -106,19 +88,3 @@ def test_predict_draws_functions_through_blocks(n_rows):
         h = net[2].forward_with(net[1].forward_with(h, noise[net[1]]), noise[net[2]])
         expected = net[4].forward_with(h.flatten(2), noise[net[4]])
     torch.testing.assert_close(draws, expected)
-
-
-@pytest.mark.parametrize("sampling", ["per_example", "shared"])
-def test_predict_has_the_mean_of_many_forward_passes(sampling):
-    net, x = small(), torch.randn(3, 2, 4, 4, generator=generator(8))
-    draws = predict(net, x, 4000, sampling, generator=generator(9))
-    with torch.no_grad():
-        passes = net(x.expand(4000, *x.shape), sampling, generator(10))
-    spread = (draws.var(0) + passes.var(0)) / 4000
-    assert ((draws.mean(0) - passes.mean(0)).square() / spread).max() < 25
-
-
-def test_predict_refuses_a_batch_norm_that_still_trains():
-    net = small().train()
-    with pytest.raises(ValueError, match=r"batch norm.*model\.eval\(\)"):
-        predict(net, torch.randn(2, 2, 4, 4), 2, generator=generator())

@@ -1,14 +1,11 @@
 """Layers whose weights have one joint distribution: ELRG, VMG and MNF against dense Gaussians."""
 
-from functools import partial
-
 import pytest
 import torch
 from torch.distributions import MultivariateNormal, kl_divergence
 
-from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, predict_batched
 from bdl_lessons.models import Network, initialise, mlp
-from bdl_lessons.probability import gaussian_nll, molchanov_kl
+from bdl_lessons.probability import molchanov_kl
 from reproductions.posteriors import vmg
 from reproductions.posteriors.elrg import ELRG
 from reproductions.posteriors.mnf import MNF
@@ -178,28 +175,6 @@ def test_a_direction_or_a_factor_moves_all_places_of_an_image_together(method):
     assert_moments(y, A @ mean, A @ cov @ A.T)
 
 
-@CASES
-def test_function_is_one_matrix_for_all_rows(method, kind):
-    layer, x = make(method, kind), inputs(kind)
-    matrices = layer.sample_weights(2, generator(4)).flatten(1)
-    y = layer(x.expand(2, *x.shape), "shared", generator(4))
-    expected = torch.stack([design(layer, x) @ matrix for matrix in matrices])
-    torch.testing.assert_close(y.flatten(2), expected)
-
-
-@CASES
-def test_gradients(method, kind):
-    layer, x = make(method, kind), inputs(kind)
-    names = [name for name, _ in layer.named_parameters()]
-
-    def output(*values):
-        state = dict(zip(names, values, strict=True))
-        return torch.func.functional_call(layer, state, (x, "per_example", generator(7)))
-
-    values = [p.detach().clone().requires_grad_() for p in layer.parameters()]
-    assert torch.autograd.gradcheck(output, values, fast_mode=True)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_kl_of_elrg_is_that_of_the_dense_gaussian(kind):
     layer = make("ELRG", kind)
@@ -294,25 +269,6 @@ def test_start_values_are_the_published_ones():
     assert (noise.log_sigma2[:, -1] == -9).all()
     assert len(noise.z_mean) == 800
     assert len(MNF().conv2d(1, 20, 5).noise.z_mean) == 20
-
-
-def test_a_row_of_zeros_has_finite_gradients():
-    layer = make("ELRG", "no bias")
-    layer(torch.zeros(2, 3).double(), "per_example", generator()).sum().backward()
-    assert all(p.grad is None or p.grad.isfinite().all() for p in layer.parameters())
-
-
-@pytest.mark.parametrize("factory", [ELRG(), VMG(n_pseudo=1), MNF()], ids=["ELRG", "VMG", "MNF"])
-def test_members_side_by_side_fit_a_curve(factory, monkeypatch):
-    monkeypatch.setattr(vmg, "JITTER", 1e-4)
-    x = torch.linspace(-1, 1, 100)[:, None].expand(2, 100, 1)
-    y = torch.sin(3 * x)
-    members = BatchedNetworks([initialise(mlp((1, 20, 1), factory), generator(i)) for i in (0, 1)])
-    settings = {"n_steps": 150, "generator": generator(5), "optimizer": adam(0.03)}
-    fit_batched(members, x, y, partial(gaussian_nll, tau=100.0), **settings)
-    draws = predict_batched(members, x, 30, generator=generator(6))
-    assert ((draws.mean(0) - y).square().mean((1, 2)).sqrt() < 0.25).all()
-    assert draws.std(0).mean() > 1e-3
 
 
 @pytest.mark.parametrize(

@@ -40,15 +40,6 @@ def dense_cov(q):
     return torch.linalg.inv(q.factor @ q.factor.T + q.diagonal.diag())
 
 
-def test_draws_have_the_dense_covariance_whatever_the_rank(q):
-    n = 10_000
-    draws, cov = q.draw(n, gen(4)), dense_cov(q)
-    var = cov.diagonal()
-    assert ((draws.mean(0) - q.mean).abs() / (var / n).sqrt()).max() < 5
-    error = ((var[:, None] * var + cov.square()) / n).sqrt()
-    assert ((torch.cov(draws.T) - cov).abs() / error).max() < 5
-
-
 def test_the_root_of_the_covariance_is_exact(q):
     """The draw is linear in its noise: feed it the unit vectors."""
     at_zero = LowRankPrecision(torch.zeros(5).double(), q.factor, q.diagonal)
