@@ -82,10 +82,3 @@ def test_the_ellipses_lie_within_the_axes():
                 line.get_data(), (cloud.get_xlim(), cloud.get_ylim()), strict=True
             ):
                 assert low < values.min() < values.max() < high, setting
-
-
-def test_the_ellipse_lies_two_standard_deviations_out():
-    cov = np.array([[0.5, -0.3], [-0.3, 0.4]])
-    points = module.ellipse(cov) - 1
-    distances = np.einsum("ip,ij,jp->p", points, np.linalg.inv(cov), points)
-    assert np.allclose(distances, 4)

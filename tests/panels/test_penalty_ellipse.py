@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bdl_lessons.panels import penalty_ellipse
-from bdl_lessons.panels.penalty_ellipse import ellipse, examples, setting
+from bdl_lessons.panels.penalty_ellipse import examples, setting
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +60,3 @@ def test_the_readout_is_the_mathematics(shown):
     assert c12 == pytest.approx(now.C[0, 1], abs=1e-4)
     assert (w1, w2) == pytest.approx(now.w, abs=1e-3)
     assert (penalty, bound) == pytest.approx((now.penalty, now.bound), abs=1e-4)
-
-
-def test_ellipse_is_a_level_set():
-    M = np.array([[2.0, 0.5], [0.5, 1.0]])
-    points = ellipse(M, 3.0)
-    assert np.allclose(np.einsum("in,ij,jn->n", points, M, points), 3.0)

@@ -106,23 +106,6 @@ def test_the_penalty_is_the_expected_log_prior_over_every_mask(scaling):
     torch.testing.assert_close(kl_of(stored, LENGTH_SCALE, p_drop, scaling), expected)
 
 
-def test_the_penalty_is_the_m_dependent_part_of_the_mixture_kl():
-    """One weight, KL(keep N(m, s^2) + p N(0, s^2) || N(0, l^-2)) by quadrature, at two m."""
-    s, p_drop, grid = 0.02, 0.3, torch.linspace(-1, 4, 400_001, dtype=torch.float64)
-    log_prior = gaussian(0.0, 1 / LENGTH_SCALE).log_prob(grid)
-
-    def kl(m: float) -> torch.Tensor:
-        log_q = torch.logaddexp(
-            math.log(1 - p_drop) + gaussian(m, s).log_prob(grid),
-            math.log(p_drop) + gaussian(0.0, s).log_prob(grid),
-        )
-        return torch.trapezoid(log_q.exp() * (log_q - log_prior), grid)
-
-    far, near = (torch.tensor(m, dtype=torch.float64) for m in (3.0, 1.0))
-    penalty = [kl_of(m, LENGTH_SCALE, p_drop, "classic") for m in (far, near)]
-    torch.testing.assert_close(kl(3.0) - kl(1.0), penalty[0] - penalty[1], rtol=0, atol=1e-9)
-
-
 @given(
     tau=st.floats(1e-3, 1e3),
     p_drop=st.floats(0, 0.95),

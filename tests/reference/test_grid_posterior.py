@@ -60,13 +60,6 @@ def test_sample_follows_the_probabilities():
     close(draws.mT.cov(), COV, atol=0.08)
 
 
-def test_points_follow_the_axes():
-    grid = gaussian_grid(n=50)
-    points = grid.points.view(50, 50, 2)
-    assert torch.equal(points[:, 0, 0], grid.axes[0])  # bits: copies
-    assert torch.equal(points[0, :, 1], grid.axes[1])  # bits: copies
-
-
 def squares(w):
     return -w.square().sum(-1)
 
@@ -76,8 +69,6 @@ def squares(w):
     [
         (lambda: gaussian_grid(high=(0.5, 5)), "cuts the posterior off"),
         (lambda: gaussian_grid(low=(8, 0)), "low < high"),
-        (lambda: gaussian_grid(n=2), "n must be >= 3"),
-        (lambda: gaussian_grid().sample(0, torch.Generator()), "n_samples must be >= 1"),
         (lambda: gaussian_grid().kl_from(torch.zeros(40_000, 1)), "log_q has shape"),
         (lambda: gaussian_grid().kl_from(torch.zeros(1)), "log_q has shape"),
         (lambda: gaussian_grid().expect(torch.zeros(1)), "values must have 40000 points first"),

@@ -76,12 +76,7 @@ def test_prediction_is_the_conditional_of_the_joint_gaussian(model):
     mean, var = model.predict(Phi_new)
     close(mean, weights @ model.y)
     close(var, (marginal(model, Phi_new) - weights @ cross.mT).diagonal())
-
-
-def test_prediction_with_another_covariance_keeps_the_noise(model):
-    Phi_new = randn(4, 3, seed=9)
-    mean, var = model.predict(Phi_new, torch.zeros(3, 3).double())
-    close(mean, Phi_new @ model.mean)
+    _, var = model.predict(Phi_new, torch.zeros(3, 3).double())
     close(var, model.noise_var.expand(4))
 
 
@@ -128,14 +123,9 @@ PHI, Y, (MEAN, COV), NEW = randn(7, 3), randn(7), random_q(seed=4), randn(4, 3)
         (lambda: small(y=Y[:3]), "Phi must be"),
         (lambda: small(y=Y[:, None]), "Phi must be"),
         (lambda: small(Phi=PHI[0]), "Phi must be"),
-        (lambda: small(Phi=PHI[:0], y=Y[:0]), "Phi must be"),
-        (lambda: small(Phi=PHI * math.nan), "Phi must be finite"),
-        (lambda: small(y=Y.long()), "y must be"),
         (lambda: small(y=Y.float()), "y must have the dtype .* Phi"),
-        (lambda: small(noise_var=-1.0), "noise_var"),
         (lambda: small(noise_var=torch.ones(7)), "noise_var"),
         (lambda: small(noise_var=torch.ones(1)), "noise_var"),
-        (lambda: small(prior_var=0.0), "prior_var"),
         (lambda: small().data_term(MEAN[:, None], COV), "mean_q"),
         (lambda: small().data_term(MEAN[:1], COV), "mean_q"),
         (lambda: small().data_term(MEAN.float(), COV), "mean_q must have the dtype"),

@@ -27,17 +27,6 @@ def gram(features):
 
 
 @pytest.mark.parametrize("name", EXPECTATIONS)
-def test_wide_layer_tends_to_the_closed_form(name):
-    features = RandomFeatures(2, 200_000, name, generator(), weight_var=1.5, bias_var=0.4)
-    k0 = 0.4 + 1.5 * X @ X.mT / 2
-    closed = EXPECTATIONS[name](k0.diagonal().unsqueeze(1), k0.diagonal(), k0)
-    phi = features(X)
-    products = len(phi.mT) * phi.unsqueeze(0) * phi.unsqueeze(1)
-    error = products.std(-1) / math.sqrt(products.shape[-1])
-    assert ((gram(phi) - closed).abs() < 4.5 * error).all()
-
-
-@pytest.mark.parametrize("name", EXPECTATIONS)
 def test_deep_wide_networks_tend_to_the_recursion(name):
     """Mean over 300 networks of width 128; the finite-width bias is O(1 / width)."""
     weight_var, bias_var, depth, width = 1.5, 0.2, 3, 128
@@ -72,12 +61,6 @@ def test_leading_axes_are_kept():
     torch.testing.assert_close(features(batch)[1], features(X))
 
 
-def test_same_seed_same_network():
-    first, second, other = (RandomFeatures(2, 8, "cos", generator(seed))(X) for seed in (0, 0, 1))
-    torch.testing.assert_close(first, second)
-    assert not torch.allclose(first, other)
-
-
 def made(**change):
     good = {"in_features": 2, "max_width": 4, "nonlinearity": "relu", "generator": generator()}
     return RandomFeatures(**good | change)
@@ -86,15 +69,9 @@ def made(**change):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: made(in_features=0), "in_features"),
-        (lambda: made(max_width=2.0), "max_width"),
-        (lambda: made(depth=0), "depth"),
         (lambda: made(nonlinearity="tanh"), "one of relu, erf, cos"),
-        (lambda: made(weight_var=-1.0), "weight_var"),
-        (lambda: made(bias_var=math.nan), "bias_var"),
         (lambda: made()(X, 0), r"width must be in 1\.\.4"),
         (lambda: made()(X, 5), r"width must be in 1\.\.4"),
-        (lambda: made()(X, 2.5), "width must be an int"),
         (lambda: made(in_features=3)(X), "3 columns"),
         (lambda: made()(X.to(torch.float16)), "x must have the dtype"),
     ],

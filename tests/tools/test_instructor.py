@@ -70,10 +70,3 @@ def test_an_answer_outside_the_recap_is_found_by_its_sentence_in_bold(tmp_path):
     path.write_text(json.dumps({"cells": cells[:2] + cells[4:]}))
     with pytest.raises(ValueError, match="lesson 03: no paragraph states the answer"):
         instructor.answer(Lesson(path))
-
-
-def test_notes_are_those_of_the_lessons():
-    notes = instructor.notes()
-    for lesson in instructor.taught():
-        for cell in lesson.cells("instructor"):
-            assert cell.source in notes
