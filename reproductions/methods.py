@@ -40,8 +40,8 @@ TAGS = {
     "ensemble": "several networks predict together",
     "uci": "a row of the UCI tables",
     "images": "a row of the tables on images",
-    "independent": "timed by `bench layers`, noise without structure",
-    "structured": "timed by `bench layers`, noise with structure and what it is compared with",
+    "independent": "timed by `bench`, noise without structure",
+    "structured": "timed by `bench`, noise with structure and what it is compared with",
     "steps": "timed in `time_per_step`",
     "complexity": "measured in `complexity`",
 }

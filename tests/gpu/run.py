@@ -34,9 +34,8 @@ from bdl_lessons.core.random import dropout_noise
 from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched, predict
 from bdl_lessons.models import BayesByBackprop, Deterministic, StructuredDropout, initialise, lenet5
 from reproductions import runner
-from reproductions.machine import gpu_facts
 from reproductions.posteriors.slang import fit_slang
-from reproductions.records import append_record
+from reproductions.records import append_record, gpu_facts
 from tests.device.calculations import METHODS, everything, labels, network, uniform
 from tools import gpu_evidence
 
