@@ -7,15 +7,12 @@ from hypothesis import strategies as st
 
 from bdl_lessons.core import random
 from bdl_lessons.core.random import dropout_noise, standard_normal
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.draws import seeded
 
 
 def mask_of(shape, p_drop, seed, dtype=torch.float64):
     """The zeros and ones behind the noise."""
-    return dropout_noise(shape, p_drop, generator=generator(seed), dtype=dtype) * (1 - p_drop)
+    return dropout_noise(shape, p_drop, generator=seeded(seed), dtype=dtype) * (1 - p_drop)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +42,7 @@ def test_any_other_rate_is_off_by_less_than_two_to_the_minus_32(p_drop):
     ("p_drop", "dtype"), [(0.25, torch.int8), (3 / 2**12, torch.int16), (0.1, torch.int32)]
 )
 def test_the_coarsest_width_that_is_exact_is_used(p_drop, dtype):
-    assert random._keep_bits(10, p_drop, generator()).dtype == dtype
+    assert random._keep_bits(10, p_drop, seeded()).dtype == dtype
 
 
 @pytest.mark.parametrize("p_drop", [0.05, 0.1, 0.25, 0.5, 3 / 2**12, 0.9])
@@ -69,9 +66,9 @@ def test_every_bit_of_a_word_is_used_and_fair(p_drop):
 
 
 def test_a_seed_repeats_and_the_generator_moves_on():
-    same = generator(4)
+    same = seeded(4)
     first, second = (dropout_noise((50,), 0.5, generator=same) > 0 for _ in range(2))
-    again = dropout_noise((50,), 0.5, generator=generator(4)) > 0
+    again = dropout_noise((50,), 0.5, generator=seeded(4)) > 0
     assert torch.equal(first, again)  # bits: masks of zeros and ones
     assert not torch.equal(first, second)  # bits: masks of zeros and ones
 
@@ -82,7 +79,7 @@ def test_a_seed_repeats_and_the_generator_moves_on():
     st.sampled_from([torch.float16, torch.float32, torch.float64]),
 )
 def test_shapes_and_dtypes(shape, p_drop, dtype):
-    noise = dropout_noise(shape, p_drop, generator=generator(), dtype=dtype)
+    noise = dropout_noise(shape, p_drop, generator=seeded(), dtype=dtype)
     assert noise.shape == torch.Size(shape)
     assert noise.dtype == dtype
     assert p_drop > 0 or (noise == 1).all()
@@ -91,7 +88,7 @@ def test_shapes_and_dtypes(shape, p_drop, dtype):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
 def test_normals_have_the_dtype_of_a_tensor_and_the_precision_of_that_dtype(dtype):
     like = torch.zeros((), dtype=dtype)
-    first, same, other = (standard_normal((2, 50_000), generator(s), like) for s in (0, 0, 1))
+    first, same, other = (standard_normal((2, 50_000), seeded(s), like) for s in (0, 0, 1))
     assert first.dtype == dtype
     torch.testing.assert_close(first, same)
     assert not torch.allclose(first, other)

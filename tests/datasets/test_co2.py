@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import zlib
 from datetime import date
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +13,6 @@ from bdl_lessons.datasets import GAL_SPAN, detrended
 
 NAME = "co2_mauna_loa_monthly.csv"
 COMMITTED = DATA / "co2" / NAME
-REAL_DATA_DIR = os.environ.get("BDL_DATA_DIR", "")
 
 
 _SPEC = importlib.util.spec_from_file_location("make_co2", DATA / "co2" / "make_co2.py")
@@ -101,35 +97,6 @@ def test_gal_span_are_the_272_months_of_the_paper(series):
     d = detrended(series, *GAL_SPAN)
     assert len(d.x) == 272
     assert d.to_years(d.x)[-1].item() == pytest.approx(1981 + 2.5 / 12, abs=0.02)
-
-
-def test_the_set_up_agrees_with_the_file_of_the_paper(series):
-    path = Path(REAL_DATA_DIR) / "co2" / "gal2015_co2_train.h5"
-    if not REAL_DATA_DIR or not path.is_file():
-        pytest.skip("gal2015_co2_train.h5 is not in BDL_DATA_DIR")
-    published = torch.from_numpy(_labels_of_hdf5(path.read_bytes()).astype(np.float64))
-    d = detrended(series, *GAL_SPAN)
-    agreement = torch.corrcoef(torch.stack([d.y, published]))[0, 1]
-    assert agreement > 0.998
-    # Their input is the number of the month: with that, the agreement is closer still.
-    months = series.times.new_tensor(range(272))
-    chosen = series.times < GAL_SPAN[1]
-    by_number = detrended(datasets.CO2(months, series.ppm[chosen]))
-    assert torch.corrcoef(torch.stack([by_number.y, published]))[0, 1] > 0.999
-
-
-def _labels_of_hdf5(content: bytes) -> np.ndarray:
-    """The one zlib stream of 272 float32 values in the file (bytes shuffled or not)."""
-    for start in (i for i in range(len(content)) if content[i] == 0x78):
-        try:
-            data = zlib.decompressobj().decompress(content[start:])
-        except zlib.error:
-            continue
-        if len(data) == 272 * 4:
-            plain = np.frombuffer(data, "<f4")
-            shuffled = np.frombuffer(data, np.uint8).reshape(4, 272).T.copy().view("<f4").ravel()
-            return next(a for a in (plain, shuffled) if abs(a.std() - 1) < 1e-3)
-    raise AssertionError("no such stream")
 
 
 def test_times_of_another_shape_are_refused():

@@ -12,10 +12,7 @@ from bdl_lessons.evaluation import (
     predictive_entropy,
     predictive_var,
 )
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+from tests.draws import normal
 
 
 @pytest.mark.parametrize("tau", [2.5, torch.tensor([0.5, 4.0], dtype=torch.float64)])

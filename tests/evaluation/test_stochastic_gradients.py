@@ -6,6 +6,7 @@ import torch
 from bdl_lessons.evaluation import gradient_variance, noisy_outputs, regression_parts
 from bdl_lessons.evaluation.stochastic_gradients import VarianceParts
 from bdl_lessons.models import BayesByBackprop, initialise, mlp
+from tests.draws import seeded
 
 N, K, TAU = 7, 3, 1.7
 NETWORK = mlp((3, 2), BayesByBackprop())
@@ -13,12 +14,8 @@ ESTIMATORS = ("local", "per example", "per minibatch")
 QUANTITIES = ("loss", "mu", "log_sigma2")
 
 
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
 def normal(*shape, seed):
-    return torch.randn(*shape, generator=generator(seed), dtype=torch.float64)
+    return torch.randn(*shape, generator=seeded(seed), dtype=torch.float64)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +67,7 @@ def test_closed_form_parts_are_those_of_autograd_draws(regression, quantity, est
 def test_the_parts_add_up_to_the_variance_of_the_minibatch_estimator(regression, batch_size):
     x, y, mu, var, tau = regression
     n_batches = 60_000
-    rows = torch.randint(N, (n_batches, batch_size), generator=generator(6))
+    rows = torch.randint(N, (n_batches, batch_size), generator=seeded(6))
     w = mu + var.sqrt() * normal(n_batches, K, seed=7)
     b = torch.einsum("smk,sk->sm", x[rows], w)
     estimate = N * (tau / 2 * (y[rows] - b) ** 2).mean(1)
@@ -121,7 +118,7 @@ def parts(x=X, y=Y, mu=MU, var=MU, quantity="mu", estimator="local"):
     [
         (lambda: gradient_variance(torch.ones(2, 3)), "gradients must"),
         (lambda: gradient_variance(torch.ones(5)), "gradients must"),
-        (lambda: noisy_outputs(NETWORK, X, "shared", generator()), "'local', 'per example'"),
+        (lambda: noisy_outputs(NETWORK, X, "shared", seeded()), "'local', 'per example'"),
         (lambda: parts(quantity="sigma"), "quantity"),
         (lambda: parts(estimator="no noise"), "estimator"),
         (lambda: parts(x=X[0]), "x must have shape"),
@@ -140,9 +137,9 @@ def test_bad_input_is_refused(call, message):
 
 
 def test_the_four_estimators_of_a_network():
-    model = initialise(mlp((4, 6, 2), BayesByBackprop(init_log_sigma2=-1.0)), generator()).double()
+    model = initialise(mlp((4, 6, 2), BayesByBackprop(init_log_sigma2=-1.0)), seeded()).double()
     x = normal(1, 4, seed=11).expand(50, 4)
-    outputs = {e: noisy_outputs(model, x, e, generator(1)) for e in (*ESTIMATORS, "no noise")}
+    outputs = {e: noisy_outputs(model, x, e, seeded(1)) for e in (*ESTIMATORS, "no noise")}
     for name, output in outputs.items():
         alike = torch.allclose(output, output[:1].expand_as(output))
         assert alike == (name in ("per minibatch", "no noise"))

@@ -10,21 +10,18 @@ from bdl_lessons.inference import adam, fit, inverse_decay, sgd
 from bdl_lessons.inference.train import minibatches
 from bdl_lessons.models import BinaryDropout, Deterministic, Network, mlp
 from bdl_lessons.probability import gaussian_nll
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.draws import seeded
 
 
 def line(n=40):
-    x = torch.randn(n, 3, generator=generator(1), dtype=torch.float64)
+    x = torch.randn(n, 3, generator=seeded(1), dtype=torch.float64)
     return x, x @ torch.tensor([[1.0], [-2.0], [0.5]], dtype=torch.float64)
 
 
 def train(model, *data, **changes):
     """Losses of training on ``data``, by default on the line and without changing anything."""
     x, y = data or line()
-    settings = {"n_steps": 4, "generator": generator(), "optimizer": sgd(0.0)}
+    settings = {"n_steps": 4, "generator": seeded(), "optimizer": sgd(0.0)}
     return fit(model, x, y, **settings | {"nll": partial(gaussian_nll, tau=3.0)} | changes)
 
 
@@ -71,13 +68,13 @@ def test_a_kl_weight_may_change_from_step_to_step():
 
 def test_minibatches_of_one_network_and_of_several():
     x = torch.arange(7.0)
-    one = minibatches(x, x, 3, generator(5))
-    order = torch.cat([torch.randperm(7, generator=g)[:6] for g in [generator(5)] for _ in "ab"])
+    one = minibatches(x, x, 3, seeded(5))
+    order = torch.cat([torch.randperm(7, generator=g)[:6] for g in [seeded(5)] for _ in "ab"])
     assert torch.cat([next(one)[0] for _ in range(4)]).tolist() == order.tolist()
-    several = minibatches(x.expand(2, 7), x.expand(2, 7), 3, generator(5), batched=True)
-    order = torch.rand(2, 7, generator=generator(5)).argsort(1)[:, :6]
+    several = minibatches(x.expand(2, 7), x.expand(2, 7), 3, seeded(5), batched=True)
+    order = torch.rand(2, 7, generator=seeded(5)).argsort(1)[:, :6]
     assert torch.cat([next(several)[0] for _ in range(2)], 1).tolist() == order.tolist()
-    everything = minibatches(x, x, None, generator())
+    everything = minibatches(x, x, None, seeded())
     assert next(everything)[0] is next(everything)[1] is x
 
 

@@ -31,6 +31,7 @@ from bdl_lessons.models import (
     lenet5,
 )
 from reproductions import methods
+from tests.draws import seeded
 
 METHODS = methods.tagged("layer")
 ROWS = [(name, kind) for name in METHODS for kind in ("linear", "conv2d")]
@@ -40,10 +41,6 @@ MODES = ("per_example", "shared", "mean")
 SHAPES = {"linear": (4,), "conv2d": (4, 5, 4)}
 
 rows = pytest.mark.parametrize(("name", "kind"), ROWS, ids=[f"{n}, {k}" for n, k in ROWS])
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def made(name, kind, dtype=torch.float64, seed=1, **options):

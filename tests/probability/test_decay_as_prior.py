@@ -12,14 +12,11 @@ from torch.nn import functional
 
 from bdl_lessons.models import BinaryDropout
 from bdl_lessons.probability import implied_tau, weight_decay
+from tests.draws import normal
 
 DATA_TERMS = ("nll", "half_squared_error", "squared_error", "mse")
 N, Q, K, D = 7, 4, 5, 2
 TAU, LENGTH_SCALE, P_IN, P_HIDDEN, Y_STD = 1.7, 0.6, 0.25, 0.4, 3.0
-
-
-def normal(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def gaussian(mean: torch.Tensor | float, std: float) -> Normal:

@@ -16,25 +16,21 @@ from bdl_lessons.probability import (
     orthogonal_matrix,
     rotated_variance,
 )
+from tests.draws import normal
 
 cases = given(st.integers(0, 5), st.integers(1, 7), st.integers(1, 4), st.integers(0, 2**31))
 
 
-def draw(*shape, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-
 def distribution(n_reflections, n_units, seed):
     """``log_alpha``, the variances after the rotation and the covariance of the noise."""
-    log_alpha, vectors = draw(n_units, seed=seed), draw(n_reflections, n_units, seed=seed + 1)
+    log_alpha, vectors = normal(n_units, seed=seed), normal(n_reflections, n_units, seed=seed + 1)
     U = orthogonal_matrix(vectors)
     cov = U @ log_alpha.exp().diag() @ U.T
     return log_alpha, rotated_variance(log_alpha.exp(), vectors), cov
 
 
 def weights(n_units, n_columns, seed=0):
-    theta = draw(n_units, n_columns, seed=seed)
+    theta = normal(n_units, n_columns, seed=seed)
     return theta + theta.sign() * 0.01
 
 
@@ -58,7 +54,7 @@ def test_it_is_the_sum_of_the_gaussian_divergences_at_the_best_precision(T, K, Q
 def test_any_other_precision_has_a_larger_divergence(T, K, Q, seed):
     log_alpha, s, cov = distribution(T, K, seed)
     theta = weights(K, Q, seed)
-    factor = (0.5 * draw(K, Q, seed=seed + 2)).exp()
+    factor = (0.5 * normal(K, Q, seed=seed + 2)).exp()
     other = column_marginal_kl(theta, cov, factor * best_precision(theta, s))
     # the minimum is separable: a precision that is wrong by a factor f adds (f - 1 - log f) / 2
     excess = (factor - 1 - factor.log()).sum() / 2

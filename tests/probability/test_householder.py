@@ -53,16 +53,6 @@ def test_a_reflection_turns_its_vector_round_and_the_first_vector_acts_first():
     torch.testing.assert_close(orthogonal_matrix(v), torch.tensor([[0.0, -1.0], [1.0, 0.0]]))
 
 
-@pytest.mark.parametrize("n_reflections", [1, 2, 5])
-def test_single_precision_stays_single_and_close(n_reflections):
-    vectors, x, alpha = draw(n_reflections, 300), draw(10, 300, seed=1), variances(300)
-    single = reflect(x.float(), vectors.float())
-    assert single.dtype == torch.float32
-    assert (single - reflect(x, vectors)).abs().max() < 4e-6
-    s = rotated_variance(alpha.float(), vectors.float())
-    torch.testing.assert_close(s, rotated_variance(alpha, vectors).float(), rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize(("n_reflections", "n_units"), [(0, 3), (1, 4), (2, 4), (3, 4), (5, 2)])
 def test_gradients(n_reflections, n_units):
     vectors = draw(n_reflections, n_units).requires_grad_()

@@ -15,6 +15,7 @@ from bdl_lessons.reference import (
     erf_expectation,
     relu_expectation,
 )
+from tests.draws import normal
 
 EXPECTATIONS = {"relu": relu_expectation, "erf": erf_expectation, "cos": cos_expectation}
 KERNELS = [ReLUKernel, ErfKernel, CosKernel]
@@ -138,15 +139,11 @@ def brute_force(kernel: NNGPKernel, x1, x2) -> torch.Tensor:
     return k
 
 
-def inputs(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
 @pytest.mark.parametrize("kernel_class", KERNELS)
 @pytest.mark.parametrize("depth", [1, 2, 4])
 def test_kernel_equals_the_recursion_entry_by_entry(kernel_class, depth):
     kernel = kernel_class(depth, weight_var=1.6, bias_var=0.3)
-    x1, x2 = inputs(5, 3), inputs(4, 3, seed=1)
+    x1, x2 = normal(5, 3), normal(4, 3, seed=1)
     assert torch.allclose(kernel(x1, x2).to_dense(), brute_force(kernel, x1, x2), atol=1e-12)
 
 
@@ -162,7 +159,7 @@ def test_gradients_to_hyperparameters_and_inputs(kernel_class):
             (x, x[:2] + 0.5),
         ).to_dense()
 
-    arguments = [a.requires_grad_() for a in (inputs(4, 2), *raw)]
+    arguments = [a.requires_grad_() for a in (normal(4, 2), *raw)]
     assert torch.autograd.gradcheck(k, arguments)
 
 

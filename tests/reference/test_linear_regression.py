@@ -10,14 +10,7 @@ from torch.distributions import MultivariateNormal
 
 from bdl_lessons.probability import gaussian_kl_full
 from bdl_lessons.reference import BayesLinear
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-def randn(*shape, seed=0):
-    return torch.randn(*shape, generator=seeded(seed), dtype=torch.float64)
+from tests.draws import normal
 
 
 def close(actual, expected, atol=1e-10):
@@ -25,7 +18,7 @@ def close(actual, expected, atol=1e-10):
 
 
 def small(**change):
-    settings = {"Phi": randn(7, 3, seed=1), "y": randn(7, seed=2)}
+    settings = {"Phi": normal(7, 3, seed=1), "y": normal(7, seed=2)}
     return BayesLinear(**settings | {"noise_var": 0.3, "prior_var": 2.0} | change)
 
 
@@ -35,8 +28,8 @@ def model():
 
 
 def random_q(seed, K=3):
-    A = randn(K, K, seed=seed)
-    return randn(K, seed=seed + 1), A @ A.mT + 0.1 * torch.eye(K)
+    A = normal(K, K, seed=seed)
+    return normal(K, seed=seed + 1), A @ A.mT + 0.1 * torch.eye(K)
 
 
 def marginal(model, Phi=None):
@@ -47,7 +40,7 @@ def marginal(model, Phi=None):
 
 @pytest.mark.parametrize(("n_examples", "n_weights"), [(7, 3), (3, 8)])
 def test_log_evidence_is_the_density_of_y_under_the_marginal(n_examples, n_weights):
-    model = small(Phi=randn(n_examples, n_weights, seed=1), y=randn(n_examples, seed=2))
+    model = small(Phi=normal(n_examples, n_weights, seed=1), y=normal(n_examples, seed=2))
     density = MultivariateNormal(torch.zeros_like(model.y), marginal(model))
     close(model.log_evidence(), density.log_prob(model.y))
     close(model.elbo(model.mean, model.cov), model.log_evidence())
@@ -70,7 +63,7 @@ def test_three_points_by_hand():
 
 
 def test_prediction_is_the_conditional_of_the_joint_gaussian(model):
-    Phi_new = randn(4, 3, seed=9)
+    Phi_new = normal(4, 3, seed=9)
     cross = model.prior_var * Phi_new @ model.Phi.mT
     weights = torch.linalg.solve(marginal(model), cross.mT).mT
     mean, var = model.predict(Phi_new)
@@ -102,7 +95,7 @@ def test_mean_field_is_the_best_factorised_gaussian(model):
     gap = 0.5 * (model.precision.diagonal().log().sum() - torch.logdet(model.precision))
     close(model.log_evidence() - best, gap)
     for seed in range(20):
-        shift, log_scale = 0.1 * randn(3, seed=seed), 0.1 * randn(3, seed=seed + 50)
+        shift, log_scale = 0.1 * normal(3, seed=seed), 0.1 * normal(3, seed=seed + 50)
         assert model.elbo(mean + shift, (var * log_scale.exp()).diag()) < best
     assert (var <= model.cov.diagonal()).all()
 
@@ -114,7 +107,7 @@ def test_the_evidence_has_a_gradient_in_both_variances(model):
     )
 
 
-PHI, Y, (MEAN, COV), NEW = randn(7, 3), randn(7), random_q(seed=4), randn(4, 3)
+PHI, Y, (MEAN, COV), NEW = normal(7, 3), normal(7), random_q(seed=4), normal(4, 3)
 
 
 @pytest.mark.parametrize(

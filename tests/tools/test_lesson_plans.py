@@ -32,12 +32,6 @@ def test_what_fits_is_taught_in_the_order_of_the_lesson(minutes, names):
     assert total_minutes(chosen) <= minutes
 
 
-def test_a_shorter_section_may_follow_one_that_does_not_fit():
-    names = [section.name for section in plan(Made, 31)]
-    assert "In pairs" not in names
-    assert "A proof" in names
-
-
 @pytest.mark.parametrize(("minutes", "whole"), [(38, False), (45, True)])
 def test_what_stands_behind_the_recap_waits_for_the_whole_lecture(minutes, whole):
     class Longer:

@@ -13,13 +13,10 @@ from bdl_lessons.models import (
 )
 from bdl_lessons.models.layers.base import clamp_with_grad
 from bdl_lessons.probability import kingma_kl, loguniform_kl
+from tests.draws import seeded
 
 K, L, N_DRAWS = 5, 4, 20_000
 CHOICES = [("A", "layer"), ("A", "unit"), ("B", "layer"), ("B", "unit"), ("B", "weight")]
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def scattered(factory, seed=0):

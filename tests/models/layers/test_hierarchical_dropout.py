@@ -14,17 +14,10 @@ from bdl_lessons.models import (
     scaled_cov,
 )
 from bdl_lessons.probability import lognormal_gamma_kl, lognormal_kl
+from tests.draws import normal, seeded
 
 K, L = 3, 4
 BASE = VariationalDropout("A", alpha_per="unit", init_p_drop=0.2)
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-def normal(*shape, seed=0):
-    return torch.randn(shape, generator=seeded(seed), dtype=torch.float64)
 
 
 @pytest.fixture

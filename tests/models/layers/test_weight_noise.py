@@ -4,17 +4,14 @@ from torch import nn
 from torch.distributions import Normal, kl_divergence
 
 from bdl_lessons.models import BayesByBackprop, WeightNoise, WeightNoiseLinear
+from tests.draws import seeded
 
 N_DRAWS = 20_000
 
 
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
 def filled(layer):
     """The layer in float64 with means of size 1 and variances that differ from weight to weight."""
-    g = generator(10)
+    g = seeded(10)
     layer = layer.double()
     with torch.no_grad():
         layer.weight.normal_(generator=g)
@@ -25,7 +22,7 @@ def filled(layer):
 
 @pytest.fixture(params=["linear", "conv"])
 def case(request):
-    factory, g = BayesByBackprop(), generator(1)
+    factory, g = BayesByBackprop(), seeded(1)
     if request.param == "linear":
         return filled(factory.linear(4, 3)), torch.randn(6, 4, generator=g).double()
     return filled(factory.conv2d(4, 3, 2)), torch.randn(6, 4, 3, 3, generator=g).double()
@@ -58,11 +55,11 @@ def test_activation_moments_are_those_of_a_sum_of_independent_weights(case):
 
 def test_example_is_the_formula_of_the_trick():
     linear = filled(BayesByBackprop().linear(4, 3))
-    x = torch.randn(6, 4, generator=generator(1), dtype=torch.float64)
-    zeta = torch.randn(6, 3, generator=generator(3), dtype=torch.float64)
+    x = torch.randn(6, 4, generator=seeded(1), dtype=torch.float64)
+    zeta = torch.randn(6, 3, generator=seeded(3), dtype=torch.float64)
     gamma = x @ linear.mu.T + linear.bias
     delta = x.square() @ linear.noise.log_sigma2.exp().T
-    torch.testing.assert_close(linear(x, "per_example", generator(3)), gamma + delta.sqrt() * zeta)
+    torch.testing.assert_close(linear(x, "per_example", seeded(3)), gamma + delta.sqrt() * zeta)
 
 
 def test_conv_example_draws_each_place_on_its_own_and_function_shares_the_filter():
@@ -70,7 +67,7 @@ def test_conv_example_draws_each_place_on_its_own_and_function_shares_the_filter
     x = torch.ones(N_DRAWS, 1, 4, 2, 3, dtype=torch.float64)
     for sampling, expected in [("per_example", 0.0), ("shared", 1.0)]:
         with torch.no_grad():
-            y = conv(x, sampling, generator(6))[:, 0, 0, 0]
+            y = conv(x, sampling, seeded(6))[:, 0, 0, 0]
         assert torch.corrcoef(y.T)[0, 1].item() == pytest.approx(expected, abs=0.03)
 
 
@@ -86,7 +83,7 @@ def test_weights_at_zero_have_finite_gradients_under_multiplicative_noise(sampli
     layer = WeightNoiseLinear(4, 3, Multiplicative())
     with torch.no_grad():
         layer.weight.zero_()
-    layer(torch.ones(5, 4), sampling, generator(9)).sum().backward()
+    layer(torch.ones(5, 4), sampling, seeded(9)).sum().backward()
     assert layer.weight.grad.isfinite().all()
 
 

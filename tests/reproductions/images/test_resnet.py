@@ -5,13 +5,10 @@ from torch import nn
 from bdl_lessons.inference import predict
 from bdl_lessons.models import BayesByBackprop, BinaryDropout, Deterministic, Network, initialise
 from reproductions.images.resnet import Residual, resnet18
+from tests.draws import seeded
 
 PLAIN, DROP = Deterministic(), BinaryDropout(0.5)
 BLOCKS = slice(4, 12)
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def small(layers=DROP):
@@ -25,7 +22,7 @@ def small(layers=DROP):
     )
     second = Residual(Network(conv(3, 3), nn.ReLU(), conv(3, 3)), Network())
     net = Network(nn.AvgPool2d(2), first, second, nn.Flatten(), layers.linear(3 * 4, 2))
-    return initialise(net, generator(1)).eval()
+    return initialise(net, seeded(1)).eval()
 
 
 def test_parameters_are_those_of_the_published_network():
@@ -47,15 +44,15 @@ def test_shapes_inside_on_small_and_large_images():
 
 def test_a_block_by_hand():
     block = small(PLAIN)[1]
-    x = torch.randn(5, 2, 6, 6, generator=generator(2))
+    x = torch.randn(5, 2, 6, 6, generator=seeded(2))
     conv1, norm, _, conv2 = block.main
     by_hand = conv2(norm(conv1(x, "mean")).relu(), "mean") + block.shortcut[0](x, "mean")
     torch.testing.assert_close(block(x, "mean"), by_hand.relu())
 
 
 def test_the_shortcut_has_a_draw_of_its_own():
-    block, x = small()[1], torch.randn(9, 5, 2, 6, 6, generator=generator(2))
-    first, second, own = draws = block.sample_weights(9, generator(3))
+    block, x = small()[1], torch.randn(9, 5, 2, 6, 6, generator=seeded(2))
+    first, second, own = draws = block.sample_weights(9, seeded(3))
     conv1, norm, _, conv2 = block.main
     with torch.no_grad():
         main = norm(conv1.forward_with(x, first).flatten(0, 1)).relu().unflatten(0, (9, 5))
@@ -79,9 +76,9 @@ def test_kl_counts_every_layer_once():
 
 @pytest.mark.parametrize("n_rows", [3, 3000])  # expanded batch, and one sample at a time
 def test_predict_draws_functions_through_blocks(n_rows):
-    net, x = small(), torch.randn(n_rows, 2, 4, 4, generator=generator(6))
-    draws = predict(net, x, 9, "shared", generator=generator(7))
-    g = generator(7)
+    net, x = small(), torch.randn(n_rows, 2, 4, 4, generator=seeded(6))
+    draws = predict(net, x, 9, "shared", generator=seeded(7))
+    g = seeded(7)
     noise = {m: m.sample_weights(9, g) for m in net if getattr(m, "is_random", False)}
     with torch.no_grad():
         h = net[0](x).expand(9, *net[0](x).shape)

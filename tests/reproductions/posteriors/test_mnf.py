@@ -9,28 +9,29 @@ from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
 from bdl_lessons.core.autograd import vmap
 from reproductions.posteriors.mnf import MNF, MaskedRealNVP
+from tests.draws import seeded
 
-from .test_matrix_posteriors import KINDS, dense_gaussian, generator, inputs, make, started, times
+from .test_matrix_posteriors import KINDS, dense_gaussian, inputs, make, started, times
 
 WITH_FLOWS = MNF(widths=(4, 5))
 
 
 def flow(n_steps=3):
     made = MaskedRealNVP(4, 6, n_steps).double()
-    made.reset_parameters(generator(1))
+    made.reset_parameters(seeded(1))
     return made
 
 
 def test_log_det_is_that_of_the_jacobian():
-    f, z = flow(), torch.randn(4, generator=generator(2), dtype=torch.float64)
+    f, z = flow(), torch.randn(4, generator=seeded(2), dtype=torch.float64)
     for seed in range(5):
-        _, log_det = f(z, generator(seed))
-        jacobian = torch.autograd.functional.jacobian(lambda z, s=seed: f(z, generator(s))[0], z)
+        _, log_det = f(z, seeded(seed))
+        jacobian = torch.autograd.functional.jacobian(lambda z, s=seed: f(z, seeded(s))[0], z)
         torch.testing.assert_close(log_det, torch.linalg.slogdet(jacobian)[1])
 
 
 def test_every_row_has_masks_of_its_own_and_kept_numbers_stay():
-    out, log_det = flow(n_steps=1)(torch.ones(1000, 4, dtype=torch.float64), generator(3))
+    out, log_det = flow(n_steps=1)(torch.ones(1000, 4, dtype=torch.float64), seeded(3))
     kept = out == 1
     assert len(kept.unique(dim=0)) == 16  # bits: Booleans
     assert abs(kept.double().mean() - 0.5) < 4 * (0.25 / 4000) ** 0.5
@@ -38,7 +39,7 @@ def test_every_row_has_masks_of_its_own_and_kept_numbers_stay():
 
 
 def kl_draws(layer, n=4000):
-    layer.noise._generator = generator(5)
+    layer.noise._generator = seeded(5)
     with torch.no_grad():
         return vmap(lambda _: layer.kl())(torch.zeros(n))
 
@@ -51,8 +52,8 @@ def standard_error(draws):
 def test_with_flows_example_and_function_have_one_distribution(kind):
     layer, x = started(WITH_FLOWS, kind), inputs(kind, 1)
     with torch.no_grad():
-        one = layer(x.expand(3000, *x.shape[1:]), "per_example", generator(3)).flatten(1)
-        other = layer(x.expand(3000, *x.shape), "shared", generator(4)).flatten(1)
+        one = layer(x.expand(3000, *x.shape[1:]), "per_example", seeded(3)).flatten(1)
+        other = layer(x.expand(3000, *x.shape), "shared", seeded(4)).flatten(1)
     for unit in range(one.shape[1]):
         assert ks_2samp(one[:, unit], other[:, unit]).pvalue > 1e-4
 
@@ -95,7 +96,7 @@ def test_the_kl_is_an_upper_bound_that_a_better_guess_tightens():
 def test_the_kl_is_the_mean_log_ratio_at_explicit_draws_of_factors_and_weights(kind):
     """The traps of ports: c meets the filters' axis, and c'W has variance sum c**2 sigma**2."""
     layer = started(WITH_FLOWS, kind)
-    posterior, n, g = layer.noise, 4000, generator(6)
+    posterior, n, g = layer.noise, 4000, seeded(6)
     with torch.no_grad():
         for parameter in (posterior.aux_in, posterior.aux_mean, posterior.aux_precision):
             parameter.mul_(4)
@@ -127,5 +128,5 @@ def test_the_kl_of_a_layer_that_never_ran_is_refused():
         layer = MNF().linear(3, 2)
         with pytest.raises(ValueError, match="run the layer"):
             layer.kl()
-        layer(torch.ones(1, 3), sampling, generator())
+        layer(torch.ones(1, 3), sampling, seeded())
         assert deepcopy(layer).kl().dim() == 0
