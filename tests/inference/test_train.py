@@ -141,17 +141,12 @@ UNTRAINABLE = mlp((3, 1), Deterministic()).double().requires_grad_(False)
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"n_steps": 0}, "n_steps"),
-        ({"n_steps": 1.5}, "n_steps"),
         ({"batch_size": 41}, "batch_size"),
-        ({"batch_size": 0}, "batch_size"),
-        ({"batch_size": 2.5}, "batch_size"),
         ({"y": torch.ones(3, 1)}, "same number N"),
         ({"x": X.float()}, r"x must have the dtype .* torch.float64 .*got torch.float32.*x\.to\("),
         ({"y": Y.float()}, "y must have the dtype .* torch.float64 .*got torch.float32"),
         ({"y": torch.ones(40, device="meta").long()}, "y must be on the device of x, cpu"),
         ({"nll": lambda f, y: (f - y).square()[:, 0], "kl_weight": 0}, "nll must return a 0-dim"),
-        ({"kl_weight": -1.0}, "kl_weight"),
         ({"kl_weight": torch.ones(3)}, "kl_weight"),
         ({"model": UNTRAINABLE}, "nothing to train"),
     ],

@@ -117,24 +117,6 @@ def test_implied_tau_inverts_weight_decay(tau, p_drop, length_scale, n_train, da
     assert implied_tau(decay, length_scale, n_train, p_drop, **options) == pytest.approx(tau)
 
 
-def test_equation_7_and_the_factors_around_it():
-    """tau = keep l^2 / (2 N lambda) with lambda = weight_decay / 2, and what each habit changes."""
-
-    def decay(data_term="half_squared_error", scaling="classic", p_drop=0.2, **options):
-        arguments = (4.0, 0.5, 100, p_drop)
-        return weight_decay(*arguments, data_term=data_term, scaling=scaling, **options)
-
-    lambda_ = decay() / 2
-    assert pytest.approx(4.0) == 0.8 * 0.5**2 / (2 * 100 * lambda_)
-    assert decay("squared_error") == pytest.approx(2 * decay())
-    assert decay("mse", n_outputs=3) == pytest.approx(2 / 3 * decay())
-    assert decay("nll") == pytest.approx(4.0 * decay())
-    assert decay(scaling="inverted") == pytest.approx(decay() / 0.8**2)
-    assert decay(y_std=10.0) == pytest.approx(decay() / 100)
-    assert decay(p_drop=0.0) == pytest.approx(decay() / 0.8)
-    assert decay(p_drop=0.0) == pytest.approx(decay(p_drop=0.0, scaling="inverted"))
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [

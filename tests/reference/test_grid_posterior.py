@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.distributions import MultivariateNormal
 
-from bdl_lessons.reference import BayesLinear, GridPosterior
+from bdl_lessons.reference import GridPosterior
 
 MEAN = torch.tensor([0.5, -1.0], dtype=torch.float64)
 COV = torch.tensor([[1.0, -0.6], [-0.6, 0.8]], dtype=torch.float64)
@@ -29,19 +29,6 @@ def test_a_known_posterior_comes_back():
     close(grid.mean, MEAN)
     close(grid.cov, COV, atol=1e-7)
     close(grid.expect(grid.points.prod(-1)), COV[0, 1] + MEAN.prod(), atol=1e-7)
-
-
-def test_the_sum_converges_to_the_closed_form_evidence():
-    Phi = torch.tensor([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0]], dtype=torch.float64)
-    model = BayesLinear(Phi, torch.tensor([2.0, 3.0, 5.0]).double(), 1.0, 1.0)
-
-    def log_joint(w):
-        log_likelihood = -0.5 * ((model.y - w @ Phi.mT) ** 2).sum(-1)
-        return log_likelihood - 0.5 * w.square().sum(-1) - 2.5 * math.log(2 * math.pi)
-
-    grid = GridPosterior(log_joint, (-5, -2), (6, 5), n=100)
-    close(grid.log_evidence, model.log_evidence(), atol=1e-7)
-    close(grid.cov, model.cov, atol=1e-6)
 
 
 def test_divergence_from_a_gaussian_against_the_closed_form():

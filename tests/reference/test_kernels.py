@@ -174,13 +174,6 @@ def test_gradients_on_the_full_matrix_are_finite(kernel_class):
     assert (kernel.raw_bias_var.grad.item(), kernel.bias_var.item()) == (0, 0)
 
 
-@given(weight_var=st.floats(1e-3, 1e3), bias_var=st.floats(1e-3, 1e3))
-def test_hyperparameters_round_trip(weight_var, bias_var):
-    kernel = ErfKernel(weight_var=weight_var, bias_var=bias_var)
-    assert kernel.weight_var.item() == pytest.approx(weight_var, rel=1e-8)
-    assert kernel.bias_var.item() == pytest.approx(bias_var, rel=1e-8)
-
-
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [

@@ -73,13 +73,6 @@ def test_prediction_is_the_conditional_of_the_joint_gaussian(model):
     close(var, model.noise_var.expand(4))
 
 
-def test_the_data_term_is_the_expected_log_likelihood(model):
-    mean, cov = random_q(seed=4)
-    at_mean = torch.distributions.Normal(model.Phi @ mean, model.noise_var.sqrt()).log_prob(model.y)
-    spread = torch.einsum("nk,kl,nl->", model.Phi, cov, model.Phi) / (2 * model.noise_var)
-    close(model.data_term(mean, cov), at_mean.sum() - spread)
-
-
 @settings(max_examples=30)
 @given(st.integers(0, 10_000))
 def test_evidence_is_bound_plus_divergence_for_any_q(seed):

@@ -13,14 +13,14 @@ from reproductions.datasets.files import Source, fetch
 from .conftest import REAL_DATA_DIR, sha256
 
 CONTENT = b"ten bytes!" * 1000
-NAME = "letters.gz"
+NAME, URL = "letters.gz", "https://example.org/"
 
 
 @pytest.fixture
 def source(folders, server):
     """A set with one file, which is served at one address."""
-    server.answers["/" + NAME] = CONTENT
-    return Source("letters", "Letters", {NAME: sha256(CONTENT)}, (server.url,))
+    server.answers[URL + NAME] = CONTENT
+    return Source("letters", "Letters", {NAME: sha256(CONTENT)}, (URL,))
 
 
 def cached(folders) -> Path:
@@ -49,7 +49,7 @@ def test_downloads_once_and_leaves_only_the_file(folders, source, server, monkey
     folders.place(folders.cache, "letters", NAME, CONTENT[:50])  # cut off: replaced
     assert fetch(source, NAME).read_bytes() == CONTENT
     assert fetch(source, NAME) == cached(folders)
-    assert server.requests["/" + NAME] == 1
+    assert server.requests[URL + NAME] == 1
     assert [path.name for path in cached(folders).parent.iterdir()] == [NAME]
 
 
@@ -61,28 +61,28 @@ def test_bdl_data_dir_that_does_not_exist(folders, source, monkeypatch):
 
 
 def test_a_second_mirror_is_asked_when_the_first_has_nothing(folders, source, server):
-    both = replace(source, addresses=(server.url + "gone/", server.url))
+    both = replace(source, addresses=(URL + "gone/", URL))
     assert fetch(both, NAME).read_bytes() == CONTENT
 
 
 def test_a_failure_names_file_address_reason_and_remedy(folders, source, server):
-    server.answers["/" + NAME] = CONTENT + b"!"
+    server.answers[URL + NAME] = CONTENT + b"!"
     message = refused(replace(source, note="Made by hand."), "is not on this machine")
     places = str(folders.user / "letters"), str(cached(folders).parent)
-    for said in (NAME, server.url, "Made by hand", *places):
+    for said in (NAME, URL, "Made by hand", *places):
         assert said in message
     assert sha256(CONTENT) in message
     assert list(cached(folders).parent.iterdir()) == []
 
 
 def test_a_server_in_trouble_is_asked_again(folders, source, server):
-    def busy(handler) -> None:
-        server.answers["/" + NAME] = CONTENT
-        handler.send_error(503)
+    def busy() -> bytes:
+        server.answers[URL + NAME] = CONTENT
+        raise OSError("503")
 
-    server.answers["/" + NAME] = busy
+    server.answers[URL + NAME] = busy
     assert fetch(source, NAME).read_bytes() == CONTENT
-    assert server.requests["/" + NAME] == 2
+    assert server.requests[URL + NAME] == 2
 
 
 @pytest.mark.parametrize("place", ["user", "repository"])

@@ -4,14 +4,13 @@ from copy import deepcopy
 
 import pytest
 import torch
-from scipy.stats import ks_2samp
 from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
 from bdl_lessons.core.autograd import vmap
 from reproductions.posteriors.mnf import MNF, MaskedRealNVP
 from tests.draws import seeded
 
-from .test_matrix_posteriors import KINDS, dense_gaussian, inputs, make, started, times
+from .test_matrix_posteriors import KINDS, dense_gaussian, make, started, times
 
 WITH_FLOWS = MNF(widths=(4, 5))
 
@@ -46,34 +45,6 @@ def kl_draws(layer, n=4000):
 
 def standard_error(draws):
     return draws.std() / len(draws) ** 0.5
-
-
-@pytest.mark.parametrize("kind", ["linear", "conv"])
-def test_with_flows_example_and_function_have_one_distribution(kind):
-    layer, x = started(WITH_FLOWS, kind), inputs(kind, 1)
-    with torch.no_grad():
-        one = layer(x.expand(3000, *x.shape[1:]), "per_example", seeded(3)).flatten(1)
-        other = layer(x.expand(3000, *x.shape), "shared", seeded(4)).flatten(1)
-    for unit in range(one.shape[1]):
-        assert ks_2samp(one[:, unit], other[:, unit]).pvalue > 1e-4
-
-
-@pytest.mark.parametrize("kind", ["linear", "conv"])
-def test_without_flows_and_with_a_blind_guess_the_kl_is_a_sum_of_two(kind):
-    """r ignores W: KL of the weights given z, averaged, and KL of the factors to N(0, 1)."""
-    layer = make("MNF without flows", kind)
-    posterior = layer.noise
-    with torch.no_grad():
-        for parameter in (posterior.aux_mean, posterior.aux_precision):
-            parameter.zero_()
-        second = posterior.z_mean.square() + posterior.z_log_var.exp()
-        square = times(layer, second.sqrt()).square()
-        sigma2 = posterior.log_sigma2.exp()
-        expected = (sigma2 + square - 1 - sigma2.log()).sum() / 2
-        q = Normal(posterior.z_mean, (posterior.z_log_var / 2).exp())
-        expected = expected + kl_divergence(q, Normal(torch.zeros_like(q.loc), 1)).sum()
-    draws = kl_draws(layer)
-    assert abs(draws.mean() - expected) < 4 * standard_error(draws)
 
 
 def test_the_kl_is_an_upper_bound_that_a_better_guess_tightens():
