@@ -96,12 +96,6 @@ def test_a_step_is_that_of_pytorchs_optimizer():
         torch.testing.assert_close(one, other)
 
 
-def test_inverse_decay_is_caffes():
-    factor = inverse_decay(1e-4, 0.75)
-    assert factor(0) == 1
-    assert factor(10_000) == pytest.approx(2**-0.75)
-
-
 def test_long_work_shows_a_bar_and_short_work_does_not(monkeypatch, capsys):
     model = prior_of_two()
     train(model)

@@ -133,16 +133,8 @@ def test_implied_tau_inverts_weight_decay(tau, p_drop, length_scale, n_train, da
     ],
 )
 def test_bad_input_names_the_argument(name, value):
-    arguments = {
-        "tau": 1.0,
-        "length_scale": 1.0,
-        "n_train": 10,
-        "p_drop": 0.5,
-        "data_term": "mse",
-        "scaling": "classic",
-        "n_outputs": 1,
-        "y_std": 1.0,
-    }
+    arguments = {"tau": 1.0, "length_scale": 1.0, "n_train": 10, "p_drop": 0.5}
+    arguments |= {"data_term": "mse", "scaling": "classic", "n_outputs": 1, "y_std": 1.0}
     with pytest.raises(ValueError, match=name):
         weight_decay(**(arguments | {name: value}))
     arguments["weight_decay"] = arguments.pop("tau")

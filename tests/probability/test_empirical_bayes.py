@@ -11,7 +11,6 @@ from bdl_lessons.probability import (
     best_precision,
     column_marginal_kl,
     empirical_bayes_kl,
-    gaussian_kl,
     gaussian_kl_full,
     orthogonal_matrix,
     rotated_variance,
@@ -69,18 +68,6 @@ def test_a_rotation_never_lowers_it(T, K, Q, seed):
     unrotated = empirical_bayes_kl(log_alpha, log_alpha.exp(), Q)
     assert empirical_bayes_kl(log_alpha, s, Q) >= unrotated - 1e-9
     torch.testing.assert_close(unrotated, Q / 2 * torch.log1p((-log_alpha).exp()).sum())
-
-
-@cases
-@settings(max_examples=40)
-def test_it_is_the_divergence_of_each_row_and_the_total_correlation(T, K, Q, seed):
-    log_alpha, s, cov = distribution(T, K, seed)
-    ones = torch.ones(K, dtype=torch.float64)
-    correlation = gaussian_kl_full(ones, cov, ones, s.diag())
-    each = gaussian_kl(ones, s, 0.0, 1 + s)  # N(theta, s theta^2) from N(0, (1 + s) theta^2)
-    torch.testing.assert_close(
-        empirical_bayes_kl(log_alpha, s, Q), Q * (each + correlation), rtol=1e-6, atol=1e-6
-    )
 
 
 def test_its_size_per_image():

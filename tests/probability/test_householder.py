@@ -62,17 +62,6 @@ def test_gradients(n_reflections, n_units):
     assert torch.autograd.gradcheck(compact_form, (vectors,))
 
 
-def test_the_gradient_is_perpendicular_to_each_vector_and_zero_for_equal_variances():
-    for alpha, moves in ((variances(7), True), (0 * variances(7) + 0.3, False)):
-        vectors = draw(3, 7).requires_grad_()
-        (rotated_variance(alpha, vectors) * draw(7, seed=4)).sum().backward()
-        inner = (vectors.grad * vectors).sum(1)
-        torch.testing.assert_close(inner, torch.zeros_like(inner), atol=1e-12, rtol=0)
-        assert (vectors.grad.abs().max() > 1e-3) == moves
-        if not moves:
-            assert vectors.grad.abs().max() < 1e-12
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("log10_length", [-300, -160, -30, -17, -14, -3, 3, 15])
 def test_any_length_gives_an_orthogonal_map(dtype, log10_length):
@@ -99,13 +88,6 @@ def test_cancellation_leaves_a_positive_variance():
     s = rotated_variance(alpha, torch.tensor([[1.0, -1.0, 0.0, 0.0]]))  # swaps the first two
     assert (s > 0).all()
     torch.testing.assert_close(s[1], alpha[0])
-
-
-@pytest.mark.parametrize("n_reflections", range(5))
-def test_the_covariance_is_a_diagonal_and_rank_two_for_each_reflection(n_reflections):
-    alpha, U = variances(24), orthogonal_matrix(draw(n_reflections, 24))
-    difference = U @ torch.diag(alpha) @ U.T - torch.diag(alpha)
-    assert torch.linalg.matrix_rank(difference, atol=1e-10) == 2 * n_reflections
 
 
 @pytest.mark.parametrize("n_reflections", [0, 1, 3])

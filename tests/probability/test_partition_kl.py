@@ -79,22 +79,6 @@ def test_the_constant_of_points_is_minus_entropy_minus_expected_log_prior():
     assert points(width, p) - 2 * math.log(1 / width) == pytest.approx(expected, abs=1e-4)
 
 
-def test_the_constant_of_a_line_depends_on_its_angle_to_the_grid():
-    """Same length, same distance from the prior's centre: only the direction differs."""
-    width, length = 2.0**-10, THETA.norm().item()
-    constants = []
-    for angle in (1e-3, math.pi / 4 + 0.1):
-        theta = length * torch.tensor([math.cos(angle), math.sin(angle)], dtype=torch.float64)
-        constants.append(line(width, theta) - math.log(1 / width))
-    along_an_axis = (
-        -0.5 * math.log(2 * math.pi * math.e * 0.5 * length**2)
-        + 0.75 * length**2
-        + math.log(2 * math.pi)
-    )
-    assert constants[0] == pytest.approx(along_an_axis, abs=0.02)
-    assert abs(constants[1] - constants[0]) > 0.05
-
-
 def test_points_that_share_a_cell_are_merged():
     both = torch.tensor([[0.1, 0.1], [0.2, 0.3]])
     index, probs = point_cells(both, torch.tensor([0.25, 0.75]), 1.0)

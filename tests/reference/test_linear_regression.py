@@ -1,7 +1,5 @@
 """The conjugate model against brute-force Gaussians, and the bound against its definition."""
 
-import math
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -44,22 +42,6 @@ def test_log_evidence_is_the_density_of_y_under_the_marginal(n_examples, n_weigh
     density = MultivariateNormal(torch.zeros_like(model.y), marginal(model))
     close(model.log_evidence(), density.log_prob(model.y))
     close(model.elbo(model.mean, model.cov), model.log_evidence())
-
-
-def test_three_points_by_hand():
-    """x = 1, 2, 3 and y = 2, 3, 5 with unit variances: |Λ| = 24, mean (1/2, 4/3)."""
-    x = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
-    Phi = torch.stack([torch.ones_like(x), x], dim=1)
-    model = BayesLinear(Phi, torch.tensor([2.0, 3.0, 5.0]).double(), 1.0, 1.0)
-    close(model.precision, torch.tensor([[4.0, 6.0], [6.0, 15.0]]).double())
-    close(model.mean, torch.tensor([1 / 2, 4 / 3], dtype=torch.float64))
-    close(model.cov, torch.tensor([[15.0, -6.0], [-6.0, 4.0]]).double() / 24)
-    expected = -0.5 * (3 * math.log(2 * math.pi) + math.log(24) + 7 / 3)
-    assert model.log_evidence().item() == pytest.approx(expected, abs=1e-12)
-    mean, var = model.predict(torch.tensor([[1.0, 4.0]]).double())
-    assert (mean.item(), var.item()) == pytest.approx((35 / 6, 55 / 24), abs=1e-12)
-    _, var = model.mean_field()
-    close(var / model.cov.diagonal(), torch.full((2,), 0.4, dtype=torch.float64))
 
 
 def test_prediction_is_the_conditional_of_the_joint_gaussian(model):

@@ -38,13 +38,8 @@ def test_the_few_images_come_before_all_of_them():
 def test_the_network_has_the_published_widths_and_rates(method):
     net = curves.make_network(method, 0.5, torch.Generator().manual_seed(0))
     layers = [layer for layer in net if hasattr(layer, "noise")]
-    assert [tuple(layer.weight.shape) for layer in layers] == [
-        (16, 3, 5, 5),
-        (32, 16, 5, 5),
-        (64, 32 * 8 * 8),
-        (64, 64),
-        (10, 64),
-    ]
+    shapes = [tuple(layer.weight.shape) for layer in layers]
+    assert shapes == [(16, 3, 5, 5), (32, 16, 5, 5), (64, 32 * 8 * 8), (64, 64), (10, 64)]
     assert [layer.stride for layer in layers[:2]] == [(2, 2)] * 2
     assert sum(isinstance(module, torch.nn.Softplus) for module in net) == 4
     assert net(torch.rand(2, 3, 32, 32), "mean").shape == (2, 10)

@@ -198,15 +198,6 @@ def test_the_kl_of_vmg_is_that_of_the_matrix_gaussian_and_of_the_noise_on_pseudo
         assert kl_divergence(MultivariateNormal(n_in**0.5 * mean, n_in * cov), prior) > kl
 
 
-def test_pseudo_data_fix_what_the_layer_does_there(monkeypatch):
-    monkeypatch.setattr(vmg, "JITTER", 1e-8)
-    layer = make("VMG", "linear")
-    with torch.no_grad():
-        layer.noise.pseudo_x[:, -1] = 1  # the bias sees a constant 1
-        y = layer(layer.noise.pseudo_x[:, :-1].expand(5, 2, 3), "shared", seeded())
-    torch.testing.assert_close(y, layer.noise.pseudo_y.expand(5, 2, 2), atol=1e-3, rtol=0)
-
-
 def test_noise_on_the_pseudo_data_widens_both_kinds_of_draws_alike():
     layer = started(FACTORIES["VMG"], "linear")
     with torch.no_grad():
