@@ -222,13 +222,8 @@ def figure(records: list[Record]) -> Figure:
                 ("entropy", "predictive entropy", INK, "-"),
                 ("information", "mutual information", BLUE, "--"),
             ):
-                look = {
-                    "color": colour,
-                    "ls": dash,
-                    "lw": 0.8,
-                    "label": label if one == 0 else None,
-                }
-                bottom.plot(degrees, arrays[name][:, one], **look)
+                look = {"color": colour, "ls": dash, "label": label if one == 0 else None}
+                bottom.plot(degrees, arrays[name][:, one], lw=0.8, **look)
         bottom.set(xlabel="rotation (degrees, clockwise positive)", xticks=degrees.tolist()[1::2])
         bottom.set(ylabel="nats", ylim=(-0.05, 2.4))
         bottom.set_title(f"Uncertainty about each of the first {n_ones} ones of the test set")

@@ -6,16 +6,12 @@ import torch
 from bdl_lessons.evaluation import gradient_variance, noisy_outputs, regression_parts
 from bdl_lessons.evaluation.stochastic_gradients import VarianceParts
 from bdl_lessons.models import BayesByBackprop, initialise, mlp
-from tests.draws import seeded
+from tests.draws import normal, seeded
 
 N, K, TAU = 7, 3, 1.7
 NETWORK = mlp((3, 2), BayesByBackprop())
 ESTIMATORS = ("local", "per example", "per minibatch")
 QUANTITIES = ("loss", "mu", "log_sigma2")
-
-
-def normal(*shape, seed):
-    return torch.randn(*shape, generator=seeded(seed), dtype=torch.float64)
 
 
 @pytest.fixture(scope="module")

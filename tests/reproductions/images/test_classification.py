@@ -87,16 +87,13 @@ def test_the_report_says_which_trainings_had_not_stopped_improving():
     assert "| MAP | 9.0 ± 0.0 | 4.0 ± 0.0 | 100 | 0.25 |" in tables.endings(rows)
 
 
-def test_every_recorded_part_is_shown():
+def test_the_figure_shows_the_shares_of_entropies():
     rows = [
         whole_record(method, seed, 0.3 + seed / 10, data)
         for data in ("mnist", "fashion-mnist")
         for method in report.SHOWN
         for seed in range(3)
     ]
-    text = report.table(rows)
-    assert text.count("| method | FPR at 95 % TPR |") == 2 * 2 * 2
-    assert text.count("VSD T=2 minus the others") == 2
     picture = report.figure(rows)
     assert len(picture.axes) == 4
     lines = picture.axes[0].lines
