@@ -39,13 +39,13 @@ def words(axis):
     axis.set_ylabel("")
 
 
-LINE = {"label": "line"}
+LINE, LEGEND = {"label": "line"}, "panel 1: the legend lies"
 FIGURES = {
-    "a band": (with_legend("lower left", lambda a: a.fill_between(X, X - 1, X + 1, **LINE)), "leg"),
-    "a line": (with_legend("upper right", lambda a: a.plot(X, X, **LINE)), "panel 1: the legend"),
-    "points": (with_legend("upper right", lambda a: a.scatter(X, X, **LINE)), "the legend lies"),
-    "bars": (with_legend("lower right", lambda a: a.bar([0, 1], [1, 2], **LINE)), "the legend"),
-    "errors": (with_legend("lower left", lambda a: a.errorbar(X, X, 0.1, **LINE)), "the legend"),
+    "band": (with_legend("lower left", lambda a: a.fill_between(X, X - 1, X + 1, **LINE)), LEGEND),
+    "line": (with_legend("upper right", lambda a: a.plot(X, X, **LINE)), LEGEND),
+    "points": (with_legend("upper right", lambda a: a.scatter(X, X, **LINE)), LEGEND),
+    "bars": (with_legend("lower right", lambda a: a.bar([0, 1, 2], [1, 2, 3], **LINE)), LEGEND),
+    "errors": (with_legend("lower left", lambda a: a.errorbar(X, X, 0.1, **LINE)), LEGEND),
     "beside": (with_legend("upper left", lambda a: a.plot(X, X, **LINE)), ""),
     "outside": (with_legend("lower left", clipped, bbox_to_anchor=(0, 1.01)), ""),
     "small": (lambda a: a.text(0.5, 0.5, "tiny", fontsize=9), "text smaller than 10 pt: 'tiny'"),

@@ -86,5 +86,5 @@ class Network:
 @pytest.fixture
 def server(monkeypatch) -> Network:
     network = Network()
-    monkeypatch.setattr(pooch, "HTTPDownloader", lambda **options: network)
+    monkeypatch.setattr(pooch, "HTTPDownloader", lambda progressbar, timeout: network)
     return network
