@@ -75,7 +75,7 @@ def test_a_step_changes_the_parameters(method):
 
 
 def test_the_layers_are_timed_beside_plain_ones():
-    vd = "variational dropout A, alpha per unit"
+    vd = "VD A, per unit"
     chosen = {name: layer_cost.GROUPS["structured"][name] for name in (vd, "VSD, T = 2")}
     rows = layer_cost.measure(chosen, (12, 10, 4), n_repeats=2)
     assert set(rows) == {"nn.Linear", "nn.Linear again", "nn.Dropout", vd, "VSD, T = 2"}
