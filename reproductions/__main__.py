@@ -47,18 +47,11 @@ def arrays_(
 
 
 @app.command()
-def bench(
-    names: Annotated[list[str] | None, typer.Argument(help="layers, panels; default: both")] = None,
-) -> None:
-    """Measure speed as ratios within one run, on a machine that does nothing else."""
-    from reproductions import benchmarks
+def bench() -> None:
+    """Measure the layers as ratios within one run, on a machine that does nothing else."""
+    from reproductions.timing import layer_cost
 
-    for name in names or benchmarks.BENCHMARKS:
-        if name not in benchmarks.BENCHMARKS:
-            raise typer.BadParameter(
-                f"no benchmark {name!r}; there are {', '.join(benchmarks.BENCHMARKS)}"
-            )
-        typer.echo(f"\n{name}\n{benchmarks.BENCHMARKS[name]()}")
+    typer.echo(layer_cost.table())
 
 
 @app.command()

@@ -12,6 +12,7 @@ import json
 import math
 import os
 import platform
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -25,7 +26,6 @@ from torch import Tensor
 from bdl_lessons.core.devices import float64
 from bdl_lessons.core.validation import typechecked
 from bdl_lessons.datasets.records import RESULTS_FOLDER, Record
-from reproductions.machine import gpu_facts
 
 SCALES = ("quick", "paper")
 """``"quick"``: seconds, to see that everything works. ``"paper"``: the published architecture."""
@@ -150,6 +150,23 @@ def require_writable(path: Path) -> None:
             file.write(bytes(2**20))  # more than many records: a full disk refuses it
     except OSError as error:
         raise ValueError(f"nothing can be written to {path}: {error}") from error
+
+
+def gpu_facts(on: torch.device) -> dict[str, Any]:
+    """What of a CUDA device may change results: its driver, libraries and TF32; else nothing."""
+    if on.type != "cuda":
+        return {}
+    driver = Path("/proc/driver/nvidia/version")
+    found = re.search(r"Module\D*([\d.]+)", driver.read_text()) if driver.exists() else None
+    return {
+        "driver": found[1] if found else "unknown",
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+        "tf32": {
+            "products": torch.backends.cuda.matmul.allow_tf32,
+            "convolutions": torch.backends.cudnn.allow_tf32,
+        },
+    }
 
 
 def rounded(values: Tensor, digits: int) -> list:

@@ -77,7 +77,7 @@ def run(trial: Trial) -> TrialResult:
         optimizer=sgd(config["learning_rate"], config["momentum"]),
         batch_size=config["batch_size"],
         schedule=inverse_decay(1e-4, 0.75),
-        callback=Checkpoint(trial, net, generator, x_train, y_train),
+        callback=Checkpoint(trial, net, generator),
     )
     x_test, y_test = (data.x_test * CAFFE_SCALE).to(on), data.y_test.to(on)
     n_samples = config["n_samples"]
@@ -222,13 +222,8 @@ def figure(records: list[Record]) -> Figure:
                 ("entropy", "predictive entropy", INK, "-"),
                 ("information", "mutual information", BLUE, "--"),
             ):
-                look = {
-                    "color": colour,
-                    "ls": dash,
-                    "lw": 0.8,
-                    "label": label if one == 0 else None,
-                }
-                bottom.plot(degrees, arrays[name][:, one], **look)
+                look = {"color": colour, "ls": dash, "label": label if one == 0 else None}
+                bottom.plot(degrees, arrays[name][:, one], lw=0.8, **look)
         bottom.set(xlabel="rotation (degrees, clockwise positive)", xticks=degrees.tolist()[1::2])
         bottom.set(ylabel="nats", ylim=(-0.05, 2.4))
         bottom.set_title(f"Uncertainty about each of the first {n_ones} ones of the test set")

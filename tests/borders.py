@@ -19,17 +19,6 @@ from torch.nn.functional import cross_entropy
 import reproductions
 from bdl_lessons import core, datasets, evaluation, inference, models, reference
 
-SUBPACKAGES = [
-    "core",
-    "probability",
-    "reference",
-    "models",
-    "inference",
-    "evaluation",
-    "datasets",
-    "reproductions",
-]
-
 
 @dataclass(frozen=True)
 class Border:
@@ -447,91 +436,26 @@ BORDERS = [
 ]
 
 PLAIN = {
-    "core": {
-        "ResultsTable": "a table of whatever is measured, NaN included",
-        "check_table": "no arguments",
-        "cpu_threads": "a number of threads",
-        "clock": "a time",
-        "show": "draws",
-        "tint": "a colour",
-        "use_style": "no arguments",
-        "CheckFailed": "an exception",
-    },
-    "reference": {
-        "NNGPKernel": "abstract: the three kernels are its cases",
-        "gaussian_elbo": "a formula",
-        "cos_expectation": "a formula",
-        "erf_expectation": "a formula",
-        "relu_expectation": "a formula",
-    },
-    "models": dict.fromkeys(
-        (
-            "AdditiveNoise",
-            "BernoulliNoise",
-            "GaussianUnitNoise",
-            "GaussianWeightNoise",
-            "StructuredUnitNoise",
-            "UnitNoise",
-            "UnitNoiseConv2d",
-            "UnitNoiseLinear",
-            "WeightNoise",
-            "WeightNoiseConv2d",
-            "WeightNoiseLinear",
-            "StochasticLayer",
-        ),
-        "a part of a layer, made by a factory",
-    )
-    | dict.fromkeys(("ard_kl", "log_relative_variance", "scaled_cov"), "a formula")
-    | {
-        "LayerFactory": "abstract: the methods are its cases",
-        "Network": "a sequence of modules, as in PyTorch",
-        "apply_batched": "calls a module",
-    },
-    "inference": {
-        "PrunedNetwork": "made by zero_pruned and to_sparse",
-        "Run": "a container",
-        "layer_log_alpha": "an attribute of a layer",
-    },
-    "evaluation": dict.fromkeys(
-        (
-            "gauss_newton",
-            "layer_penalties",
-            "loss_hessian",
-            "loss_increase",
-            "output_jacobian",
-            "penalty",
-            "penalty_from_roots",
-            "sensitivity",
-            "softmax_root",
-            "spectral_bound",
-            "noisy_outputs",
-            "regression_parts",
-        ),
-        "a formula of lessons 06 and 11: shapes are looked at",
-    ),
-    "datasets": dict.fromkeys(
-        ("CO2", "Classification", "DetrendedCO2", "Regression", "Standardiser", "UCISet"),
-        "a container, made by a loader",
-    )
-    | dict.fromkeys(("co2", "diabetes"), "no arguments")
-    | dict.fromkeys(
-        ("UCIResults", "chosen_settings", "group_by", "where", "with_settings"),
-        "takes what load_records gives",
-    )
-    | {
-        "detrended": "takes what co2() gives",
-        "display_name": "any name",
-        "rotated": "an operation on images: the shape is looked at",
-    },
-    "reproductions": {
-        "Claim": "a container",
-        "Experiment": "a container",
-        "Trial": "a container",
-        "TrialResult": "a container",
-        "names": "no arguments",
-    },
+    "core": "ResultsTable check_table cpu_threads clock show tint use_style CheckFailed",
+    # the kernels are the cases of NNGPKernel; the rest are formulas
+    "reference": "NNGPKernel gaussian_elbo cos_expectation erf_expectation relu_expectation",
+    # parts of layers, which the factories make; formulas; what is abstract
+    "models": "AdditiveNoise BernoulliNoise GaussianUnitNoise GaussianWeightNoise "
+    "StructuredUnitNoise UnitNoise UnitNoiseConv2d UnitNoiseLinear WeightNoise WeightNoiseConv2d "
+    "WeightNoiseLinear StochasticLayer ard_kl log_relative_variance scaled_cov LayerFactory "
+    "Network apply_batched",
+    # made by zero_pruned and to_sparse; a container; an attribute of a layer
+    "inference": "PrunedNetwork Run layer_log_alpha",
+    # formulas of lessons 06 and 11: shapes are looked at
+    "evaluation": "gauss_newton layer_penalties loss_hessian loss_increase output_jacobian penalty "
+    "penalty_from_roots sensitivity softmax_root spectral_bound noisy_outputs regression_parts",
+    # containers; functions without arguments; what takes the results of loaders
+    "datasets": "CO2 Classification DetrendedCO2 Regression Standardiser UCISet co2 diabetes "
+    "UCIResults chosen_settings group_by where with_settings detrended display_name rotated",
+    "reproductions": "Claim Experiment Trial TrialResult names",
 }
-"""What a face hands out besides, with the reason why it is no border. All of ``probability`` is
+PLAIN = {subpackage: {*names.split()} for subpackage, names in PLAIN.items()}
+"""What a face hands out besides: no border, for the reason above it. All of ``probability`` is
 formulas: they look at shapes, and a NaN goes through them as through PyTorch's own."""
 
 

@@ -20,9 +20,9 @@ LIMITS = {
     "bdl_lessons/exercises": 4_700,
     "bdl_lessons/datasets": 796,
     "bdl_lessons/course": 327,
-    "reproductions": 9_300,
+    "reproductions": 9_156,
     "tools": 3_612,
-    "tests": 21_040,
+    "tests": 18_495,
 }
 
 

@@ -36,19 +36,13 @@ def wanted():
 def test_the_lock_pins_every_direct_dependency_within_its_range():
     for requirement in wanted():
         assert LOCK[canonicalize_name(requirement.name)] in requirement.specifier, requirement
+        assert "==" not in str(requirement.specifier), "ranges stay wide"
 
 
 def test_the_lock_pins_torch_for_every_platform():
     assert LOCK["torch"] == Version("2.13.0")
     assert all(version.local is None for version in LOCK.values())
     assert LOCK["setuptools"] < Version("82"), "PyTorch 2.11 takes no newer one"
-
-
-def test_ranges_stay_wide():
-    ranges = {requirement.name: requirement.specifier for requirement in wanted()}
-    assert Version("2.6.0") in ranges["torch"]
-    assert all("==" not in str(specifier) for specifier in ranges.values())
-    assert PROJECT["requires-python"] == ">=3.11,<3.14"
 
 
 def test_what_is_installed_is_what_is_locked():
@@ -108,11 +102,6 @@ def imports(path):
         elif isinstance(node, ast.ImportFrom):
             found.add(node.module.partition(".")[0])
     return found
-
-
-def test_what_was_copied_from_others_has_its_licence():
-    for copied in ("katex", "reveal", "fonts"):
-        assert (ROOT / "tools" / "vendor" / copied / "LICENSE").exists()
 
 
 def test_pages_install_the_extras_from_this_folder():

@@ -1,6 +1,6 @@
 """Compute of the layers of the course: a training step against one of plain layers.
 
-``python -m reproductions bench layers`` measures it; there is no published table of it.
+``python -m reproductions bench`` measures it; there is no published table of it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import nn
 from bdl_lessons.core.devices import cpu_threads
 from bdl_lessons.models import initialise, mlp
 from reproductions import markdown, methods
-from reproductions.timing.steps import step_times
+from reproductions.measure import step_times
 
 BATCH_SIZE, P_DROP, N_THREADS = 100, 0.5, 2
 WIDTHS = (784, 1200, 1200, 1200, 10)
@@ -31,7 +31,7 @@ def measure(
     """Take steps with networks of these layers, and plain ones, in turn.
 
     Returns:
-        for each network the columns of :func:`~reproductions.timing.steps.step_times`, and
+        for each network the columns of :func:`~reproductions.measure.step_times`, and
         ``parameters``, the number that Adam moves. ``nn.Linear again`` is a second plain network:
         how far its ratio is from 1 is what the measurement can tell apart.
     """

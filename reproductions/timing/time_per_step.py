@@ -21,7 +21,7 @@ from reproductions import markdown, methods
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.images.architectures import alexnet, lenet5_classic
 from reproductions.images.resnet import resnet18
-from reproductions.timing.steps import step_times
+from reproductions.measure import step_times
 
 METHODS = methods.tagged("steps")
 """Every layer has the noise, the first too: what is compared is the time."""

@@ -125,9 +125,6 @@ class TestResultsTable:
         assert "&lt;b&gt;" in shown
         assert '<th scope="row">dropout</th>' in shown
 
-    def test_equal_runs_have_no_error(self):
-        assert "2.00 ± 0.00" in repr(ResultsTable({"a": {"x": [2.0, 2.0]}}, "x"))
-
     @pytest.mark.parametrize(
         ("rows", "message"),
         [

@@ -1,5 +1,4 @@
 import math
-from fractions import Fraction
 
 import pytest
 import torch
@@ -8,15 +7,12 @@ from hypothesis import strategies as st
 
 from bdl_lessons.core import random
 from bdl_lessons.core.random import dropout_noise, standard_normal
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.draws import seeded
 
 
 def mask_of(shape, p_drop, seed, dtype=torch.float64):
     """The zeros and ones behind the noise."""
-    return dropout_noise(shape, p_drop, generator=generator(seed), dtype=dtype) * (1 - p_drop)
+    return dropout_noise(shape, p_drop, generator=seeded(seed), dtype=dtype) * (1 - p_drop)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +42,7 @@ def test_any_other_rate_is_off_by_less_than_two_to_the_minus_32(p_drop):
     ("p_drop", "dtype"), [(0.25, torch.int8), (3 / 2**12, torch.int16), (0.1, torch.int32)]
 )
 def test_the_coarsest_width_that_is_exact_is_used(p_drop, dtype):
-    assert random._keep_bits(10, p_drop, generator()).dtype == dtype
+    assert random._keep_bits(10, p_drop, seeded()).dtype == dtype
 
 
 @pytest.mark.parametrize("p_drop", [0.05, 0.1, 0.25, 0.5, 3 / 2**12, 0.9])
@@ -69,51 +65,22 @@ def test_every_bit_of_a_word_is_used_and_fair(p_drop):
     assert 0.8 < spread.var() < 1.2
 
 
-def test_inverted_noise_has_mean_one_and_variance_alpha():
-    p_drop = 0.2
-    xi = dropout_noise((2**20,), p_drop, generator=generator(3), dtype=torch.float64)
-    torch.testing.assert_close(xi, 1.25 * (xi > 0).double())
-    assert xi.mean().item() == pytest.approx(1, abs=2.5e-3)
-    assert xi.var().item() == pytest.approx(p_drop / (1 - p_drop), abs=2.5e-3)
-
-
-def test_a_seed_repeats_and_the_generator_moves_on():
-    same = generator(4)
-    first, second = (dropout_noise((50,), 0.5, generator=same) > 0 for _ in range(2))
-    again = dropout_noise((50,), 0.5, generator=generator(4)) > 0
-    assert torch.equal(first, again)  # bits: masks of zeros and ones
-    assert not torch.equal(first, second)  # bits: masks of zeros and ones
-
-
 @given(
     st.lists(st.integers(0, 9), max_size=3),
     st.sampled_from([0.0, 0.1, 0.25, 0.5]),
     st.sampled_from([torch.float16, torch.float32, torch.float64]),
 )
 def test_shapes_and_dtypes(shape, p_drop, dtype):
-    noise = dropout_noise(shape, p_drop, generator=generator(), dtype=dtype)
+    noise = dropout_noise(shape, p_drop, generator=seeded(), dtype=dtype)
     assert noise.shape == torch.Size(shape)
     assert noise.dtype == dtype
     assert p_drop > 0 or (noise == 1).all()
 
 
-@pytest.mark.parametrize("p_drop", [0.0, 0.1, 0.25, 0.5])
-def test_another_default_device_changes_nothing_for_a_cpu_generator(p_drop):
-    with torch.device("meta"):
-        noise = dropout_noise((100,), p_drop, generator=generator())
-    assert noise.device.type == "cpu"
-    torch.testing.assert_close(noise, dropout_noise((100,), p_drop, generator=generator()))
-
-
-def test_every_kind_of_number_is_a_rate():
-    first, second = (dropout_noise((64,), p, generator=generator(5)) for p in (0.2, Fraction(1, 5)))
-    assert torch.equal(first, second)  # bits: the same call with the same draws
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
 def test_normals_have_the_dtype_of_a_tensor_and_the_precision_of_that_dtype(dtype):
     like = torch.zeros((), dtype=dtype)
-    first, same, other = (standard_normal((2, 50_000), generator(s), like) for s in (0, 0, 1))
+    first, same, other = (standard_normal((2, 50_000), seeded(s), like) for s in (0, 0, 1))
     assert first.dtype == dtype
     torch.testing.assert_close(first, same)
     assert not torch.allclose(first, other)

@@ -18,12 +18,9 @@ from bdl_lessons.evaluation import (
     spectral_bound,
 )
 from bdl_lessons.models import GaussianDropout, initialise, mlp
+from tests.draws import normal
 
 B, K, L = 4, 5, 3
-
-
-def normal(*shape, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 W1, W2 = 0.5 * normal(K, 6, seed=1), 0.5 * normal(6, L, seed=2)

@@ -19,13 +19,6 @@ def test_a_difference_by_hand():
     assert d.corrected_std_error == pytest.approx(math.sqrt(1 / 3 + 1 / 4))
 
 
-def test_what_both_splits_share_cancels():
-    rng = np.random.default_rng(0)
-    hardness, first, second = 10 * rng.standard_normal(20), rng.random(20), rng.random(20)
-    shared = paired_difference(first + hardness, second + hardness)
-    np.testing.assert_allclose(paired_difference(first, second), shared)
-
-
 def test_the_corrected_error_is_right_for_correlated_splits():
     """10 splits with the correlation that the correction assumes: its square is unbiased."""
     rng, n, fraction, repeats = np.random.default_rng(1), 10, 0.1, 40_000
@@ -71,9 +64,6 @@ def test_the_front_is_pareto_optimal(points):
     [
         (lambda: paired_difference([1.0], [2.0]), "n >= 2 splits"),
         (lambda: paired_difference([1.0, 2.0], [1.0, 2.0, 3.0]), "same n"),
-        (lambda: paired_difference([1.0, math.nan], [1.0, 2.0]), "finite"),
-        (lambda: paired_difference([1.0, 2.0], [1.0, 2.0], 1.0), "test_fraction"),
-        (lambda: pareto_front([1.0, math.inf], [0.0, 1.0]), "must be finite"),
         (lambda: pareto_front([1.0, 2.0], [[0.0], [1.0]]), "must be vectors"),
         (lambda: pareto_front([1.0, 2.0], [1.0, 2.0, 3.0]), "must be vectors"),
         (lambda: ranks(np.array(1.0), True), "scores must have an axis of methods"),

@@ -4,7 +4,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
 
 from bdl_lessons.evaluation import max_log_probability, negative_entropy, ood_metrics
 
@@ -46,28 +45,6 @@ def test_every_measure_is_its_definition_with_ties_too(known, other):
     assert tuple(ood_metrics(scores(known), scores(other))) == pytest.approx(by_hand(known, other))
 
 
-def test_two_normals_have_the_known_measures():
-    generator, shift = torch.Generator().manual_seed(0), 1.3
-    known = torch.randn(200_000, generator=generator, dtype=torch.float64) + shift
-    other = torch.randn(100_000, generator=generator, dtype=torch.float64)
-    found = ood_metrics(known, other)
-    assert found.auroc == pytest.approx(norm.cdf(shift / math.sqrt(2)), abs=0.004)
-    assert found.detection_error == pytest.approx(norm.cdf(-shift / 2), abs=0.004)
-    assert found.fpr_at_95_tpr == pytest.approx(norm.sf(shift + norm.ppf(0.05)), abs=0.008)
-
-
-def test_precision_comes_from_counts_not_rates():
-    generator = torch.Generator().manual_seed(1)
-    known, other = (
-        torch.randn(2000, generator=generator) + 1,
-        torch.randn(1000, generator=generator),
-    )
-    once, thrice = ood_metrics(known, other), ood_metrics(known, other.repeat(3))
-    assert once[:3] == pytest.approx(thrice[:3])
-    assert once.aupr_in > thrice.aupr_in + 0.05
-    assert once.aupr_out < thrice.aupr_out - 0.05
-
-
 @pytest.mark.parametrize(
     ("known", "other", "expected"),
     [
@@ -89,18 +66,3 @@ def test_scores_are_highest_where_one_class_is_certain():
         assert (score.diff()[:-1] > 0).all()
     assert negative_entropy(log_probs)[0].item() == pytest.approx(-math.log(3))
     assert max_log_probability(log_probs)[1].item() == pytest.approx(3 - math.log(math.e**3 + 2))
-
-
-@pytest.mark.parametrize(
-    ("known", "message"),
-    [
-        (torch.tensor([]), "score_in must have shape"),
-        (torch.zeros(2, 2), "score_in must have shape"),
-        (torch.tensor([0.0, math.nan]), "score_in must be finite"),
-    ],
-)
-def test_bad_scores_are_refused(known, message):
-    with pytest.raises(ValueError, match=message):
-        ood_metrics(known, torch.zeros(2))
-    with pytest.raises(TypeError, match="score_out"):
-        ood_metrics(torch.zeros(2), torch.tensor([1, 2]))

@@ -17,7 +17,7 @@ import time
 import traceback
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -28,15 +28,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-import reproductions
 from bdl_lessons.core.devices import device
 from bdl_lessons.core.random import dropout_noise
 from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched, predict
 from bdl_lessons.models import BayesByBackprop, Deterministic, StructuredDropout, initialise, lenet5
-from reproductions import runner
-from reproductions.machine import gpu_facts
 from reproductions.posteriors.slang import fit_slang
-from reproductions.records import append_record
+from reproductions.records import gpu_facts
 from tests.device.calculations import METHODS, everything, labels, network, uniform
 from tools import gpu_evidence
 
@@ -199,29 +196,11 @@ def tests(run: Run) -> dict[str, Any]:
     return facts
 
 
-def timings(run: Run) -> dict[str, Any]:
-    """(6) The published ratios of time: recorded, if these trials are not recorded yet."""
-    facts, scale = {}, "quick" if run.small else "paper"
-    for name in ("time_per_step", "lrt_speed"):
-        experiment = reproductions.load(name)
-        for trial in experiment.trials(scale):
-            if trial.config.get("device", run.on.type) != run.on.type:
-                continue
-            record = runner.measure(experiment, scale, replace(trial, checkpoint=None))
-            label = ", ".join(str(v) for k, v in trial.config.items() if k in _NAMES)
-            facts[f"{name}, {label}"] = record["metrics"]
-            if name == "time_per_step":  # the trials of lrt_speed do not say their device
-                append_record(run.folder / f"{name}.jsonl", record)
-    return facts
-
-
-_NAMES = ("architecture", "estimator")
 PARTS = {
     "the same numbers": same_numbers,
     "the same distributions": same_distributions,
     "waits": waits,
     "memory": memory,
-    "timings": timings,
     "tests and lessons": tests,
 }
 

@@ -4,28 +4,24 @@ from functools import partial
 
 import pytest
 import torch
-from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
 from bdl_lessons.inference import adam, fit, inverse_decay, sgd
 from bdl_lessons.inference.train import minibatches
 from bdl_lessons.models import BinaryDropout, Deterministic, Network, mlp
 from bdl_lessons.probability import gaussian_nll
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.draws import seeded
 
 
 def line(n=40):
-    x = torch.randn(n, 3, generator=generator(1), dtype=torch.float64)
+    x = torch.randn(n, 3, generator=seeded(1), dtype=torch.float64)
     return x, x @ torch.tensor([[1.0], [-2.0], [0.5]], dtype=torch.float64)
 
 
 def train(model, *data, **changes):
     """Losses of training on ``data``, by default on the line and without changing anything."""
     x, y = data or line()
-    settings = {"n_steps": 4, "generator": generator(), "optimizer": sgd(0.0)}
+    settings = {"n_steps": 4, "generator": seeded(), "optimizer": sgd(0.0)}
     return fit(model, x, y, **settings | {"nll": partial(gaussian_nll, tau=3.0)} | changes)
 
 
@@ -70,42 +66,16 @@ def test_a_kl_weight_may_change_from_step_to_step():
     torch.testing.assert_close(difference, expected, atol=1e-9, rtol=1e-9)
 
 
-def test_minibatches_visit_every_row_once_an_epoch():
-    seen = []
-
-    def nll(output, rows):
-        seen.extend(rows.tolist())
-        return output.square().mean()
-
-    data = torch.ones(12, 1), torch.arange(12)
-    train(mlp((1, 2), Deterministic()), *data, nll=nll, n_steps=8, batch_size=3)
-    assert sorted(seen[:12]) == sorted(seen[12:]) == list(range(12))
-    assert seen[:12] != seen[12:]
-
-
 def test_minibatches_of_one_network_and_of_several():
     x = torch.arange(7.0)
-    one = minibatches(x, x, 3, generator(5))
-    order = torch.cat([torch.randperm(7, generator=g)[:6] for g in [generator(5)] for _ in "ab"])
+    one = minibatches(x, x, 3, seeded(5))
+    order = torch.cat([torch.randperm(7, generator=g)[:6] for g in [seeded(5)] for _ in "ab"])
     assert torch.cat([next(one)[0] for _ in range(4)]).tolist() == order.tolist()
-    several = minibatches(x.expand(2, 7), x.expand(2, 7), 3, generator(5), batched=True)
-    order = torch.rand(2, 7, generator=generator(5)).argsort(1)[:, :6]
+    several = minibatches(x.expand(2, 7), x.expand(2, 7), 3, seeded(5), batched=True)
+    order = torch.rand(2, 7, generator=seeded(5)).argsort(1)[:, :6]
     assert torch.cat([next(several)[0] for _ in range(2)], 1).tolist() == order.tolist()
-    everything = minibatches(x, x, None, generator())
+    everything = minibatches(x, x, None, seeded())
     assert next(everything)[0] is next(everything)[1] is x
-
-
-def test_classes_are_learned_and_a_seed_repeats():
-    x = torch.randn(200, 2, generator=generator(3))
-    y, runs = (x.sum(-1) > 0).long(), []
-    options = {"nll": cross_entropy, "n_steps": 150, "batch_size": 50, "optimizer": adam(1e-2)}
-    for _ in range(2):
-        torch.manual_seed(0)
-        model = mlp((2, 16, 2), [BinaryDropout(0.0, 0.1), BinaryDropout(0.1, 0.1)])
-        runs.append(train(model, x, y, generator=generator(4), **options))
-    torch.testing.assert_close(*runs)
-    assert runs[0][-20:].mean() < 0.5 * runs[0][:5].mean()
-    assert (model(x, "mean").argmax(-1) == y).float().mean() > 0.93
 
 
 def test_a_step_is_that_of_pytorchs_optimizer():
@@ -124,12 +94,6 @@ def test_a_step_is_that_of_pytorchs_optimizer():
             parameter.data -= 0.01 / (1 + step) * change
     for one, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
         torch.testing.assert_close(one, other)
-
-
-def test_inverse_decay_is_caffes():
-    factor = inverse_decay(1e-4, 0.75)
-    assert factor(0) == 1
-    assert factor(10_000) == pytest.approx(2**-0.75)
 
 
 def test_long_work_shows_a_bar_and_short_work_does_not(monkeypatch, capsys):
@@ -171,17 +135,12 @@ UNTRAINABLE = mlp((3, 1), Deterministic()).double().requires_grad_(False)
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"n_steps": 0}, "n_steps"),
-        ({"n_steps": 1.5}, "n_steps"),
         ({"batch_size": 41}, "batch_size"),
-        ({"batch_size": 0}, "batch_size"),
-        ({"batch_size": 2.5}, "batch_size"),
         ({"y": torch.ones(3, 1)}, "same number N"),
         ({"x": X.float()}, r"x must have the dtype .* torch.float64 .*got torch.float32.*x\.to\("),
         ({"y": Y.float()}, "y must have the dtype .* torch.float64 .*got torch.float32"),
         ({"y": torch.ones(40, device="meta").long()}, "y must be on the device of x, cpu"),
         ({"nll": lambda f, y: (f - y).square()[:, 0], "kl_weight": 0}, "nll must return a 0-dim"),
-        ({"kl_weight": -1.0}, "kl_weight"),
         ({"kl_weight": torch.ones(3)}, "kl_weight"),
         ({"model": UNTRAINABLE}, "nothing to train"),
     ],

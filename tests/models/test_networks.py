@@ -7,8 +7,6 @@ from bdl_lessons.models import (
     BinaryDropout,
     Deterministic,
     Network,
-    StructuredDropout,
-    VariationalDropout,
     initialise,
     lenet5,
     mlp,
@@ -34,21 +32,6 @@ def test_lenet5_is_caffes():
     x = torch.randn(4, 1, 28, 28)
     assert model(x, "mean").shape == (4, 10)
     assert model(x, "shared", torch.Generator()).shape == (4, 10)
-
-
-def test_a_network_takes_images_with_a_sample_axis():
-    model, x = lenet5(DROP), torch.randn(4, 3, 1, 28, 28)
-    with torch.no_grad():
-        expected = torch.stack([model(images, "mean") for images in x])
-        torch.testing.assert_close(model(x, "mean"), expected)
-
-
-FACTORIES = {
-    "binary": BinaryDropout(0.5),
-    "unit noise": VariationalDropout("A", "unit"),
-    "weight noise": VariationalDropout("B", "weight"),
-    "bbb": BayesByBackprop(),
-}
 
 
 def test_mean_matches_a_plain_network():
@@ -78,16 +61,6 @@ def test_initial_weights_have_their_variance_and_come_from_the_generator():
         assert layer.weight.abs().max() <= (6 / fan_in) ** 0.5
         assert not layer.bias.any()
     torch.testing.assert_close([*first.parameters()], [*again.parameters()])
-
-
-def test_noise_that_starts_at_random_comes_from_the_generator():
-    one, again, other = (
-        initialise(mlp((3, 2), StructuredDropout()), torch.Generator().manual_seed(seed))[0].noise
-        for seed in (3, 3, 4)
-    )
-    torch.testing.assert_close([*one.parameters()], [*again.parameters()])
-    assert (one.raw_log_alpha != other.raw_log_alpha).all()
-    assert (one.vectors != other.vectors).all()
 
 
 @pytest.mark.parametrize("widths", [(), (3,)])

@@ -10,15 +10,9 @@ from bdl_lessons.panels.wide_network import (
     WIDTHS,
     closed_form,
     draw_noise,
-    panel,
     sample,
 )
 from bdl_lessons.reference import RandomFeatures
-
-
-@pytest.fixture(scope="module")
-def wide():
-    return panel()
 
 
 @pytest.mark.parametrize("nonlinearity", KERNELS)
@@ -61,26 +55,3 @@ def test_sampled_functions_have_the_distribution_of_sampled_weights(nonlinearity
     error = ((on_grid.var() + by_weights.var()) / n).sqrt()
     assert (on_grid.mean() - by_weights.mean()).abs() < 4 * error
     assert 0.6 < on_grid.std() / by_weights.std() < 1.7
-
-
-def test_a_wider_network_keeps_the_units_it_had():
-    """At depth 1 the sum over units grows by appending: K * ΦΦ' rises by a covariance."""
-    noise = draw_noise(0)
-    narrow, wide = (sample("relu", 1, width, noise).covariance - BIAS_VAR for width in (4, 8))
-    added = 8 * wide - 4 * narrow
-    assert torch.linalg.eigvalsh(added).min() > -1e-9
-    assert torch.linalg.matrix_rank(added, atol=1e-6) <= 4
-
-
-def test_draws_have_the_stated_covariance():
-    """Over many last layers of one network, outputs covary as the network's covariance says."""
-    noise = draw_noise(1)
-    network = sample("erf", 1, 16, noise)
-    rng = torch.Generator().manual_seed(2)
-    many = noise._replace(
-        last=torch.randn(20_000, 16, generator=rng, dtype=torch.float64),
-        bias=torch.randn(20_000, 1, generator=rng, dtype=torch.float64),
-    )
-    draws = sample("erf", 1, 16, many).draws
-    error = (draws.mT @ draws / len(draws) - network.covariance).abs().max()
-    assert error < 5 * network.covariance.max() * (2 / len(draws)) ** 0.5

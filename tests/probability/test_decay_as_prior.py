@@ -12,14 +12,11 @@ from torch.nn import functional
 
 from bdl_lessons.models import BinaryDropout
 from bdl_lessons.probability import implied_tau, weight_decay
+from tests.draws import normal
 
 DATA_TERMS = ("nll", "half_squared_error", "squared_error", "mse")
 N, Q, K, D = 7, 4, 5, 2
 TAU, LENGTH_SCALE, P_IN, P_HIDDEN, Y_STD = 1.7, 0.6, 0.25, 0.4, 3.0
-
-
-def normal(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def gaussian(mean: torch.Tensor | float, std: float) -> Normal:
@@ -106,23 +103,6 @@ def test_the_penalty_is_the_expected_log_prior_over_every_mask(scaling):
     torch.testing.assert_close(kl_of(stored, LENGTH_SCALE, p_drop, scaling), expected)
 
 
-def test_the_penalty_is_the_m_dependent_part_of_the_mixture_kl():
-    """One weight, KL(keep N(m, s^2) + p N(0, s^2) || N(0, l^-2)) by quadrature, at two m."""
-    s, p_drop, grid = 0.02, 0.3, torch.linspace(-1, 4, 400_001, dtype=torch.float64)
-    log_prior = gaussian(0.0, 1 / LENGTH_SCALE).log_prob(grid)
-
-    def kl(m: float) -> torch.Tensor:
-        log_q = torch.logaddexp(
-            math.log(1 - p_drop) + gaussian(m, s).log_prob(grid),
-            math.log(p_drop) + gaussian(0.0, s).log_prob(grid),
-        )
-        return torch.trapezoid(log_q.exp() * (log_q - log_prior), grid)
-
-    far, near = (torch.tensor(m, dtype=torch.float64) for m in (3.0, 1.0))
-    penalty = [kl_of(m, LENGTH_SCALE, p_drop, "classic") for m in (far, near)]
-    torch.testing.assert_close(kl(3.0) - kl(1.0), penalty[0] - penalty[1], rtol=0, atol=1e-9)
-
-
 @given(
     tau=st.floats(1e-3, 1e3),
     p_drop=st.floats(0, 0.95),
@@ -135,24 +115,6 @@ def test_implied_tau_inverts_weight_decay(tau, p_drop, length_scale, n_train, da
     options = {"data_term": data_term, "scaling": scaling, "n_outputs": 3, "y_std": 2.0}
     decay = weight_decay(tau, length_scale, n_train, p_drop, **options)
     assert implied_tau(decay, length_scale, n_train, p_drop, **options) == pytest.approx(tau)
-
-
-def test_equation_7_and_the_factors_around_it():
-    """tau = keep l^2 / (2 N lambda) with lambda = weight_decay / 2, and what each habit changes."""
-
-    def decay(data_term="half_squared_error", scaling="classic", p_drop=0.2, **options):
-        arguments = (4.0, 0.5, 100, p_drop)
-        return weight_decay(*arguments, data_term=data_term, scaling=scaling, **options)
-
-    lambda_ = decay() / 2
-    assert pytest.approx(4.0) == 0.8 * 0.5**2 / (2 * 100 * lambda_)
-    assert decay("squared_error") == pytest.approx(2 * decay())
-    assert decay("mse", n_outputs=3) == pytest.approx(2 / 3 * decay())
-    assert decay("nll") == pytest.approx(4.0 * decay())
-    assert decay(scaling="inverted") == pytest.approx(decay() / 0.8**2)
-    assert decay(y_std=10.0) == pytest.approx(decay() / 100)
-    assert decay(p_drop=0.0) == pytest.approx(decay() / 0.8)
-    assert decay(p_drop=0.0) == pytest.approx(decay(p_drop=0.0, scaling="inverted"))
 
 
 @pytest.mark.parametrize(
@@ -171,16 +133,8 @@ def test_equation_7_and_the_factors_around_it():
     ],
 )
 def test_bad_input_names_the_argument(name, value):
-    arguments = {
-        "tau": 1.0,
-        "length_scale": 1.0,
-        "n_train": 10,
-        "p_drop": 0.5,
-        "data_term": "mse",
-        "scaling": "classic",
-        "n_outputs": 1,
-        "y_std": 1.0,
-    }
+    arguments = {"tau": 1.0, "length_scale": 1.0, "n_train": 10, "p_drop": 0.5}
+    arguments |= {"data_term": "mse", "scaling": "classic", "n_outputs": 1, "y_std": 1.0}
     with pytest.raises(ValueError, match=name):
         weight_decay(**(arguments | {name: value}))
     arguments["weight_decay"] = arguments.pop("tau")

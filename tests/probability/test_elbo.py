@@ -8,10 +8,7 @@ from hypothesis import strategies as st
 from torch.distributions import Normal
 
 from bdl_lessons.probability import elbo_loss, gaussian_nll, kl_warmup
-
-
-def normal(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+from tests.draws import normal
 
 
 def test_the_loss_is_minus_the_elbo_of_a_conjugate_model_per_example():

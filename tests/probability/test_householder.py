@@ -53,16 +53,6 @@ def test_a_reflection_turns_its_vector_round_and_the_first_vector_acts_first():
     torch.testing.assert_close(orthogonal_matrix(v), torch.tensor([[0.0, -1.0], [1.0, 0.0]]))
 
 
-@pytest.mark.parametrize("n_reflections", [1, 2, 5])
-def test_single_precision_stays_single_and_close(n_reflections):
-    vectors, x, alpha = draw(n_reflections, 300), draw(10, 300, seed=1), variances(300)
-    single = reflect(x.float(), vectors.float())
-    assert single.dtype == torch.float32
-    assert (single - reflect(x, vectors)).abs().max() < 4e-6
-    s = rotated_variance(alpha.float(), vectors.float())
-    torch.testing.assert_close(s, rotated_variance(alpha, vectors).float(), rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize(("n_reflections", "n_units"), [(0, 3), (1, 4), (2, 4), (3, 4), (5, 2)])
 def test_gradients(n_reflections, n_units):
     vectors = draw(n_reflections, n_units).requires_grad_()
@@ -70,17 +60,6 @@ def test_gradients(n_reflections, n_units):
     assert torch.autograd.gradcheck(reflect, (x, vectors))
     assert torch.autograd.gradcheck(rotated_variance, (alpha, vectors))
     assert torch.autograd.gradcheck(compact_form, (vectors,))
-
-
-def test_the_gradient_is_perpendicular_to_each_vector_and_zero_for_equal_variances():
-    for alpha, moves in ((variances(7), True), (0 * variances(7) + 0.3, False)):
-        vectors = draw(3, 7).requires_grad_()
-        (rotated_variance(alpha, vectors) * draw(7, seed=4)).sum().backward()
-        inner = (vectors.grad * vectors).sum(1)
-        torch.testing.assert_close(inner, torch.zeros_like(inner), atol=1e-12, rtol=0)
-        assert (vectors.grad.abs().max() > 1e-3) == moves
-        if not moves:
-            assert vectors.grad.abs().max() < 1e-12
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -109,13 +88,6 @@ def test_cancellation_leaves_a_positive_variance():
     s = rotated_variance(alpha, torch.tensor([[1.0, -1.0, 0.0, 0.0]]))  # swaps the first two
     assert (s > 0).all()
     torch.testing.assert_close(s[1], alpha[0])
-
-
-@pytest.mark.parametrize("n_reflections", range(5))
-def test_the_covariance_is_a_diagonal_and_rank_two_for_each_reflection(n_reflections):
-    alpha, U = variances(24), orthogonal_matrix(draw(n_reflections, 24))
-    difference = U @ torch.diag(alpha) @ U.T - torch.diag(alpha)
-    assert torch.linalg.matrix_rank(difference, atol=1e-10) == 2 * n_reflections
 
 
 @pytest.mark.parametrize("n_reflections", [0, 1, 3])

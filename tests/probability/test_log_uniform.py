@@ -84,19 +84,6 @@ def test_it_and_its_slope_are_right_to_the_rounding(dtype, bound):
     np.testing.assert_allclose(loguniform_kl_slope(log_alpha).double(), -z * dawsn(z), rtol=bound)
 
 
-def test_float32_is_float64_to_the_rounding_of_a_million_weights():
-    many = torch.linspace(-22, 40, 1_000_001).view(1, -1, 1).requires_grad_()
-    value = loguniform_kl(many)
-    (slope,) = torch.autograd.grad(value.sum(), many)
-    exact = many.detach().double()
-    assert value.shape == slope.shape == many.shape
-    assert (value / loguniform_kl(exact) - 1).abs().max() < 2e-7
-    assert (slope / loguniform_kl_slope(exact) - 1).abs().max() < 2e-7
-    value = loguniform_kl(WIDE.float())
-    assert (value > 0).all()
-    assert (value.diff() < 0).all()
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_gradient_is_the_slope_times_what_follows_also_in_a_batch(dtype):
     log_alpha = torch.linspace(-9, 5, 12, dtype=dtype).view(3, 4).requires_grad_()

@@ -31,18 +31,9 @@ def test_one_is_kept_and_zero_is_dropped():
     assert torch.allclose(mask_probs(masks, 0.2), expected)
 
 
-def test_without_dropout_only_the_full_network_remains():
-    probs = mask_probs(all_masks(4), 0.0)
-    assert probs[-1] == 1
-    assert probs[:-1].abs().max() == 0
-
-
-def test_a_rate_outside_the_interval_is_refused():
+def test_rates_and_numbers_of_units_are_bounded():
     with pytest.raises(ValueError, match=r"p_drop must lie in \[0, 1\)"):
         mask_probs(all_masks(2), 1.0)
-
-
-@pytest.mark.parametrize("bad", [0, -1, 21])
-def test_the_number_of_units_is_bounded(bad):
-    with pytest.raises(ValueError, match="n_units must be between 1 and 20"):
-        all_masks(bad)
+    for bad in (0, -1, 21):
+        with pytest.raises(ValueError, match="n_units must be between 1 and 20"):
+            all_masks(bad)

@@ -1,7 +1,5 @@
 """The conjugate model against brute-force Gaussians, and the bound against its definition."""
 
-import math
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,14 +8,7 @@ from torch.distributions import MultivariateNormal
 
 from bdl_lessons.probability import gaussian_kl_full
 from bdl_lessons.reference import BayesLinear
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-def randn(*shape, seed=0):
-    return torch.randn(*shape, generator=seeded(seed), dtype=torch.float64)
+from tests.draws import normal
 
 
 def close(actual, expected, atol=1e-10):
@@ -25,7 +16,7 @@ def close(actual, expected, atol=1e-10):
 
 
 def small(**change):
-    settings = {"Phi": randn(7, 3, seed=1), "y": randn(7, seed=2)}
+    settings = {"Phi": normal(7, 3, seed=1), "y": normal(7, seed=2)}
     return BayesLinear(**settings | {"noise_var": 0.3, "prior_var": 2.0} | change)
 
 
@@ -35,8 +26,8 @@ def model():
 
 
 def random_q(seed, K=3):
-    A = randn(K, K, seed=seed)
-    return randn(K, seed=seed + 1), A @ A.mT + 0.1 * torch.eye(K)
+    A = normal(K, K, seed=seed)
+    return normal(K, seed=seed + 1), A @ A.mT + 0.1 * torch.eye(K)
 
 
 def marginal(model, Phi=None):
@@ -47,49 +38,21 @@ def marginal(model, Phi=None):
 
 @pytest.mark.parametrize(("n_examples", "n_weights"), [(7, 3), (3, 8)])
 def test_log_evidence_is_the_density_of_y_under_the_marginal(n_examples, n_weights):
-    model = small(Phi=randn(n_examples, n_weights, seed=1), y=randn(n_examples, seed=2))
+    model = small(Phi=normal(n_examples, n_weights, seed=1), y=normal(n_examples, seed=2))
     density = MultivariateNormal(torch.zeros_like(model.y), marginal(model))
     close(model.log_evidence(), density.log_prob(model.y))
     close(model.elbo(model.mean, model.cov), model.log_evidence())
 
 
-def test_three_points_by_hand():
-    """x = 1, 2, 3 and y = 2, 3, 5 with unit variances: |Λ| = 24, mean (1/2, 4/3)."""
-    x = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
-    Phi = torch.stack([torch.ones_like(x), x], dim=1)
-    model = BayesLinear(Phi, torch.tensor([2.0, 3.0, 5.0]).double(), 1.0, 1.0)
-    close(model.precision, torch.tensor([[4.0, 6.0], [6.0, 15.0]]).double())
-    close(model.mean, torch.tensor([1 / 2, 4 / 3], dtype=torch.float64))
-    close(model.cov, torch.tensor([[15.0, -6.0], [-6.0, 4.0]]).double() / 24)
-    expected = -0.5 * (3 * math.log(2 * math.pi) + math.log(24) + 7 / 3)
-    assert model.log_evidence().item() == pytest.approx(expected, abs=1e-12)
-    mean, var = model.predict(torch.tensor([[1.0, 4.0]]).double())
-    assert (mean.item(), var.item()) == pytest.approx((35 / 6, 55 / 24), abs=1e-12)
-    _, var = model.mean_field()
-    close(var / model.cov.diagonal(), torch.full((2,), 0.4, dtype=torch.float64))
-
-
 def test_prediction_is_the_conditional_of_the_joint_gaussian(model):
-    Phi_new = randn(4, 3, seed=9)
+    Phi_new = normal(4, 3, seed=9)
     cross = model.prior_var * Phi_new @ model.Phi.mT
     weights = torch.linalg.solve(marginal(model), cross.mT).mT
     mean, var = model.predict(Phi_new)
     close(mean, weights @ model.y)
     close(var, (marginal(model, Phi_new) - weights @ cross.mT).diagonal())
-
-
-def test_prediction_with_another_covariance_keeps_the_noise(model):
-    Phi_new = randn(4, 3, seed=9)
-    mean, var = model.predict(Phi_new, torch.zeros(3, 3).double())
-    close(mean, Phi_new @ model.mean)
+    _, var = model.predict(Phi_new, torch.zeros(3, 3).double())
     close(var, model.noise_var.expand(4))
-
-
-def test_the_data_term_is_the_expected_log_likelihood(model):
-    mean, cov = random_q(seed=4)
-    at_mean = torch.distributions.Normal(model.Phi @ mean, model.noise_var.sqrt()).log_prob(model.y)
-    spread = torch.einsum("nk,kl,nl->", model.Phi, cov, model.Phi) / (2 * model.noise_var)
-    close(model.data_term(mean, cov), at_mean.sum() - spread)
 
 
 @settings(max_examples=30)
@@ -107,7 +70,7 @@ def test_mean_field_is_the_best_factorised_gaussian(model):
     gap = 0.5 * (model.precision.diagonal().log().sum() - torch.logdet(model.precision))
     close(model.log_evidence() - best, gap)
     for seed in range(20):
-        shift, log_scale = 0.1 * randn(3, seed=seed), 0.1 * randn(3, seed=seed + 50)
+        shift, log_scale = 0.1 * normal(3, seed=seed), 0.1 * normal(3, seed=seed + 50)
         assert model.elbo(mean + shift, (var * log_scale.exp()).diag()) < best
     assert (var <= model.cov.diagonal()).all()
 
@@ -119,7 +82,7 @@ def test_the_evidence_has_a_gradient_in_both_variances(model):
     )
 
 
-PHI, Y, (MEAN, COV), NEW = randn(7, 3), randn(7), random_q(seed=4), randn(4, 3)
+PHI, Y, (MEAN, COV), NEW = normal(7, 3), normal(7), random_q(seed=4), normal(4, 3)
 
 
 @pytest.mark.parametrize(
@@ -128,14 +91,9 @@ PHI, Y, (MEAN, COV), NEW = randn(7, 3), randn(7), random_q(seed=4), randn(4, 3)
         (lambda: small(y=Y[:3]), "Phi must be"),
         (lambda: small(y=Y[:, None]), "Phi must be"),
         (lambda: small(Phi=PHI[0]), "Phi must be"),
-        (lambda: small(Phi=PHI[:0], y=Y[:0]), "Phi must be"),
-        (lambda: small(Phi=PHI * math.nan), "Phi must be finite"),
-        (lambda: small(y=Y.long()), "y must be"),
         (lambda: small(y=Y.float()), "y must have the dtype .* Phi"),
-        (lambda: small(noise_var=-1.0), "noise_var"),
         (lambda: small(noise_var=torch.ones(7)), "noise_var"),
         (lambda: small(noise_var=torch.ones(1)), "noise_var"),
-        (lambda: small(prior_var=0.0), "prior_var"),
         (lambda: small().data_term(MEAN[:, None], COV), "mean_q"),
         (lambda: small().data_term(MEAN[:1], COV), "mean_q"),
         (lambda: small().data_term(MEAN.float(), COV), "mean_q must have the dtype"),

@@ -1,5 +1,3 @@
-import math
-
 import pytest
 import torch
 from torch.distributions import Bernoulli, Normal
@@ -26,11 +24,7 @@ def test_the_joint_is_likelihood_times_prior():
     torch.testing.assert_close(model.log_prior(w), prior)
     torch.testing.assert_close(model.log_joint(w), likelihood + prior)
     torch.testing.assert_close(model.log_joint(w[0]), (likelihood + prior)[0])
-
-
-def test_far_weights_have_a_finite_log_likelihood():
-    w = torch.tensor([1e3, -1e4], dtype=torch.float64)
-    assert bioassay(1.0).log_likelihood(w).isfinite()
+    assert model.log_likelihood(torch.tensor([1e3, -1e4]).double()).isfinite()
 
 
 def test_map_has_zero_gradient():
@@ -53,8 +47,8 @@ def test_map_survives_separable_data():
     assert model.map()[1] > 3
 
 
-def small(X=(3, 2), y=(0.0, 1.0, 1.0), prior_var=1.0, factor=1):
-    return BayesLogistic(torch.zeros(X) * factor, torch.tensor(y), prior_var)
+def small(y):
+    return BayesLogistic(torch.zeros(3, 2), torch.tensor(y), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -63,11 +57,6 @@ def small(X=(3, 2), y=(0.0, 1.0, 1.0), prior_var=1.0, factor=1):
         (lambda: small(y=(0.0, 1.0)), "X must be"),
         (lambda: small(y=((0.0,), (1.0,), (1.0,))), "X must be"),
         (lambda: small(y=(0.0, 2.0, 2.0)), "labels 0 and 1"),
-        (lambda: small(y=(0j, 1j, 1j)), "labels 0 and 1"),
-        (lambda: small(y=(0.0, 1.0, math.nan)), "labels 0 and 1"),
-        (lambda: small(factor=math.nan), "X must be finite"),
-        (lambda: small(prior_var=0.0), "prior_var"),
-        (lambda: small(prior_var=math.nan), "prior_var"),
         (lambda: bioassay(1.0).map(n_steps=1), "did not converge"),
     ],
 )

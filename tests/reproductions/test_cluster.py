@@ -1,5 +1,6 @@
 import os
 import signal
+import sys
 import threading
 from functools import partial
 
@@ -51,18 +52,14 @@ def test_a_worker_that_dies_loses_no_trial_and_doubles_none(two_workers, tmp_pat
     assert_same_records(path, alone / "toy.jsonl")
 
 
-def test_a_scheduler_that_is_not_there_is_named():
-    with (
-        pytest.raises(ValueError, match="no Dask scheduler answers at 'tcp:"),
-        on_cluster("tcp://127.0.0.1:9", timeout=0.5),
-    ):
-        pass
-
-
-def test_without_dask_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
-    with (
-        pytest.raises(ValueError, match=r"pip install -e '\.\[cluster\]'"),
-        on_cluster("tcp://x:1"),
-    ):
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (distributed, "no Dask scheduler answers at 'tcp:"),
+        (None, r"pip install -e '\.\[cluster\]'"),
+    ],
+)
+def test_a_missing_scheduler_or_library_is_named(monkeypatch, module, message):
+    monkeypatch.setitem(sys.modules, "distributed", module)
+    with pytest.raises(ValueError, match=message), on_cluster("tcp://127.0.0.1:9", timeout=0.5):
         pass

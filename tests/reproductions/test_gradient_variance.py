@@ -6,17 +6,14 @@ from torch.nn.functional import cross_entropy
 
 from bdl_lessons.evaluation.stochastic_gradients import Estimator
 from reproductions import gradient_variance
+from tests.draws import seeded
 
 CONFIG = {**gradient_variance._QUICK, "width": 5}
 
 
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
 def almost_still(log_alpha=-40.0):
     """A network whose noise is too small to see."""
-    net = gradient_variance.make_network(CONFIG, generator())
+    net = gradient_variance.make_network(CONFIG, seeded())
     for name, parameter in net.named_parameters():
         if name.endswith("raw_log_alpha"):
             torch.nn.init.constant_(parameter, log_alpha)
@@ -25,9 +22,9 @@ def almost_still(log_alpha=-40.0):
 
 @pytest.mark.parametrize("estimator", get_args(Estimator))
 def test_the_gradient_is_that_of_the_scaled_sum_for_first_and_last_layer(estimator):
-    net, x = almost_still(), torch.rand(60, 784, generator=generator(1))
+    net, x = almost_still(), torch.rand(60, 784, generator=seeded(1))
     y = torch.arange(60) % 10
-    got = gradient_variance.gradient(net, x, y, estimator, 600, generator(2))
+    got = gradient_variance.gradient(net, x, y, estimator, 600, seeded(2))
     sum_ = 600 / 60 * cross_entropy(net(x, "mean"), y, reduction="sum")
     expected = torch.autograd.grad(sum_, (net[0].weight, net[-1].weight))
     torch.testing.assert_close(got, expected, rtol=1e-3, atol=1e-3)
@@ -41,7 +38,7 @@ def test_rows_that_share_their_noise_are_never_taken_apart():
 
 
 def test_alphas_start_at_the_rates_of_input_and_hidden_layers():
-    net = gradient_variance.make_network(CONFIG, generator())
+    net = gradient_variance.make_network(CONFIG, seeded())
     alphas = [layer.alpha.item() for layer in net if hasattr(layer, "noise")]
     assert alphas == pytest.approx([0.25, 1, 1, 1])
 

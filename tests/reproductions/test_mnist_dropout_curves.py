@@ -30,12 +30,8 @@ def test_every_method_is_trained_by_three_schedules():
 def test_the_networks_have_three_hidden_layers_and_the_published_rates(method):
     net = curves.make_network(method, 12, torch.Generator().manual_seed(0))
     layers = [layer for layer in net if hasattr(layer, "noise")]
-    assert [tuple(layer.weight.shape) for layer in layers] == [
-        (12, 784),
-        (12, 12),
-        (12, 12),
-        (10, 12),
-    ]
+    shapes = [tuple(layer.weight.shape) for layer in layers]
+    assert shapes == [(12, 784), (12, 12), (12, 12), (10, 12)]
     if method == "binary":
         assert [layer.noise.p_drop for layer in layers] == [0.2, 0.5, 0.5, 0.5]
     elif method == "none":

@@ -83,16 +83,3 @@ def test_what_does_not_exist_is_refused(arguments, message, tmp_path):
     assert result.exit_code == 2
     assert message in " ".join(result.output.replace("│", " ").split())
     assert not (tmp_path / "new").exists()
-
-
-def test_a_diverged_trial_fails_and_is_not_recorded(monkeypatch, tmp_path):
-    monkeypatch.setattr("reproductions.co2_mc_dropout.adam", lambda lr: _explode)
-    result = command(app, ["run", "co2_mc_dropout", "--scale", "quick", "--folder", str(tmp_path)])
-    assert result.exit_code == 1
-    assert "6 failed" in result.output
-    assert "the loss became" in result.output
-    assert read_records(tmp_path / "quick" / "co2_mc_dropout.jsonl") == []
-
-
-def _explode(parameters):
-    return torch.optim.SGD(parameters, lr=1e30)

@@ -4,8 +4,6 @@ import multiprocessing
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from reproductions.records import append_record, make_record, read_records, record_digest, trial_key
 
@@ -29,19 +27,8 @@ def test_the_key_depends_on_values_and_not_on_their_order():
     assert trial_key({"a": 1, "b": 0.25}, 0) != key
     assert trial_key({"a": 1, "b": 0.5}, 1) != key
     assert key == "5a1fa9f4a20cd966", "records on disk would no longer be found"
-
-
-@given(
-    st.dictionaries(st.text(), st.one_of(st.integers(), st.text(), st.floats(allow_nan=False))),
-    st.integers(),
-)
-def test_a_configuration_keeps_its_key_through_a_file(config, seed):
-    if any(isinstance(v, float) and math.isinf(v) for v in config.values()):
-        with pytest.raises(ValueError, match="not JSON compliant"):
-            trial_key(config, seed)
-        return
-    read_back = json.loads(json.dumps(config))
-    assert trial_key(read_back, seed) == trial_key(config, seed)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        trial_key({"a": math.inf}, 0)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, "0.5"])
@@ -58,13 +45,8 @@ def test_records_come_back_in_order(path):
     assert read_records(path) == []
     made = [record(seed) for seed in range(3)]
     assert [append_record(path, one) for one in made] == [True] * 3
+    assert not append_record(path, record(seed=1, error=0.7)), "a trial is recorded once"
     assert read_records(path) == made
-
-
-def test_a_trial_is_recorded_once(path):
-    assert append_record(path, record(error=0.5))
-    assert not append_record(path, record(error=0.7))
-    assert [r["metrics"]["error"] for r in read_records(path)] == [0.5]
 
 
 def test_a_last_line_cut_at_any_byte_is_dropped_and_the_rest_kept(path):
@@ -118,12 +100,6 @@ def test_a_record_of_something_else_is_refused_with_its_line(path, changes, mess
     with path.open("a") as file:
         file.write(json.dumps(other) + "\n")
     with pytest.raises(ValueError, match=rf"toy\.jsonl, line 2 is not a record: .*{message}"):
-        read_records(path)
-
-
-def test_a_folder_in_place_of_the_file_is_named(path):
-    path.mkdir()
-    with pytest.raises(ValueError, match=r"the records in .*toy\.jsonl cannot be read"):
         read_records(path)
 
 

@@ -6,7 +6,7 @@ import torch
 
 from bdl_lessons.datasets import Classification
 from bdl_lessons.datasets.records import published_table
-from bdl_lessons.inference import sparsity, to_sparse
+from bdl_lessons.inference import to_sparse
 from bdl_lessons.models import ARD, mlp
 from reproductions import sparse_lenet
 from reproductions.experiment import Trial
@@ -44,34 +44,6 @@ def record(
             "pixels": [1] * 784,
         },
     }
-
-
-@pytest.mark.parametrize(
-    ("progress", "weight"), [(0.0, 0.0), (0.025, 0.0), (0.0625, 0.5), (0.1, 1.0), (1.0, 1.0)]
-)
-def test_the_kl_is_off_for_5_of_200_epochs_and_full_from_the_20th(progress, weight):
-    assert sparse_lenet.kl_weight(progress) == pytest.approx(weight)
-
-
-def test_the_learning_rate_falls_as_published():
-    factor = sparse_lenet.learning_rate_factor
-    assert [factor(t, "LeNet-300-100") for t in (0.0, 0.5, 0.75, 1.0)] == [1.0, 1.0, 0.5, 0.0]
-    assert [factor(t, "LeNet-5") for t in (0.0, 0.5, 0.75, 1.0)] == [1.0, 0.5, 0.25, 0.0]
-
-
-@pytest.mark.parametrize(
-    ("network", "n_weights", "shape"),
-    [
-        ("LeNet-300-100", [235_200, 30_000, 1000], (784,)),
-        ("LeNet-5", [500, 25_000, 400_000, 5000], (1, 28, 28)),
-    ],
-)
-def test_the_networks_have_the_published_weights(network, n_weights, shape):
-    config = {**sparse_lenet._PAPER, "network": network, "method": "ARD"}
-    net = sparse_lenet.make_network(config, torch.Generator().manual_seed(0))
-    assert [row.n_weights for row in sparsity(net)] == n_weights
-    assert net(torch.zeros(2, *shape), "mean").shape == (2, 10)
-    assert net[0].weight.std().item() == pytest.approx(0.01, rel=0.15)
 
 
 def test_the_errors_are_those_after_and_before_pruning(monkeypatch):
@@ -131,8 +103,9 @@ def test_the_verdict_compares_both_numbers(error, n_kept, verdict):
 
 
 def test_the_figure_draws_every_record_and_the_published_points():
-    records = [record(), record(method="ARD"), record("LeNet-5", "ARD", error=0.9)]
+    records = [record(), record(cut_at=3.0), record("LeNet-5", "ARD", error=0.9)]
     scatter, histogram, pixels, _ = sparse_lenet.figure(records).axes
+    assert [line.get_fillstyle() for line in scatter.lines[:2]] == ["full", "left"]
     points = sorted(x for line in scatter.lines for x in line.get_xdata())
     rows = published_table("sparse_lenet")
     expected = [r["metrics"]["compression"] for r in records] + [r["compression"] for r in rows]
@@ -141,21 +114,10 @@ def test_the_figure_draws_every_record_and_the_published_points():
     assert pixels.images[0].get_array().shape == (28, 28)
 
 
-def test_a_cut_is_marked_in_the_figure():
-    records = [record(), record(cut_at=3.0), record(cut_at=3.0, error=1.4)]
-    scatter, *_ = sparse_lenet.figure(records).axes
-    labels = [line.get_label() for line in scatter.lines[:2]]
-    assert labels == ["LeNet-300-100, sparse VD", "LeNet-300-100, sparse VD, cut"]
-    assert [line.get_fillstyle() for line in scatter.lines[:2]] == ["full", "left"]
-    assert list(scatter.lines[1].get_ydata()) == [1.5, 1.4]
-
-
-def test_a_network_trains_with_the_cut_of_its_trial():
-    config = {**sparse_lenet._PAPER, "network": "LeNet-5", "method": "ARD"}
-    for cut_at in (None, 3.0):
-        net = sparse_lenet.make_network(
-            config | {"cut_at": cut_at}, torch.Generator().manual_seed(0)
-        )
-        assert {layer.noise.settings.threshold for layer in net if hasattr(layer, "noise")} == {
-            cut_at
-        }
+@pytest.mark.parametrize("cut_at", [None, 3.0])
+def test_a_network_starts_small_and_trains_with_the_cut_of_its_trial(cut_at):
+    config = {**sparse_lenet._PAPER, "network": "LeNet-5", "method": "ARD", "cut_at": cut_at}
+    net = sparse_lenet.make_network(config, torch.Generator().manual_seed(0))
+    layers = [layer for layer in net if hasattr(layer, "noise")]
+    assert {layer.noise.settings.threshold for layer in layers} == {cut_at}
+    assert layers[1].weight.std().item() == pytest.approx(0.01, rel=0.15)

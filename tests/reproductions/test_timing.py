@@ -1,17 +1,13 @@
 import copy
-from types import SimpleNamespace
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from bdl_lessons.inference import sgd
 from bdl_lessons.models import BayesByBackprop, initialise, mlp
-from bdl_lessons.panels import dropout_rate
-from reproductions import benchmarks
-from reproductions.__main__ import app
+from reproductions import measure
 from reproductions.experiment import Trial
-from reproductions.timing import layer_cost, lrt_speed, steps, time_per_step
+from reproductions.timing import layer_cost, lrt_speed, time_per_step
 from reproductions.timing.complexity import OnePass, evaluate, slope
 
 SIZES = {"K": 8, "L": 4, "B": 2, "s": 3, "r": 5, "m": 2}
@@ -59,8 +55,8 @@ def test_a_ratio_is_that_of_neighbours(monkeypatch):
         own = next(cost)
         return lambda: now.__setitem__(0, now[0] + own * next(load))
 
-    monkeypatch.setattr(steps, "training_step", training_step)
-    rows = steps.step_times(networks, None, None, None, n_rounds=5, clock=lambda: now[0])
+    monkeypatch.setattr(measure, "training_step", training_step)
+    rows = measure.step_times(networks, None, None, None, n_rounds=5, clock=lambda: now[0])
     assert [(row["low"], row["ratio"], row["high"]) for row in rows.values()] == [
         (n, n, n) for n in (1, 2, 3)
     ]
@@ -73,21 +69,13 @@ def test_a_step_changes_the_parameters(method):
     x, y = torch.randn(4, 3, 32, 32, generator=generator), torch.arange(4)
     network = time_per_step.make_network("lenet5", method, generator)
     before = [p.detach().clone() for p in network.parameters()]
-    steps.training_step(network, x, y, generator)()
+    measure.training_step(network, x, y, generator)()
     unchanged = [*map(torch.equal, before, network.parameters())]  # bits: copies
     assert sum(unchanged) <= 0.2 * len(unchanged)
 
 
-def test_trials_of_an_absent_device_name_it():
-    if torch.cuda.is_available():
-        pytest.skip("this machine has one")
-    trial = next(t for t in time_per_step.trials("paper") if t.config["device"] == "cuda")
-    with pytest.raises(ValueError, match="device 'cuda' is not available"):
-        time_per_step.run(trial)
-
-
 def test_the_layers_are_timed_beside_plain_ones():
-    vd = "variational dropout A, alpha per unit"
+    vd = "VD A, per unit"
     chosen = {name: layer_cost.GROUPS["structured"][name] for name in (vd, "VSD, T = 2")}
     rows = layer_cost.measure(chosen, (12, 10, 4), n_repeats=2)
     assert set(rows) == {"nn.Linear", "nn.Linear again", "nn.Dropout", vd, "VSD, T = 2"}
@@ -113,19 +101,3 @@ def test_pieces_add_up_to_the_step_of_the_whole_minibatch():
         lrt_speed._step(net, x, y, stepper, config, generator)
     for one, other in zip(whole.parameters(), pieces.parameters(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
-
-
-def test_every_panel_is_measured_without_its_cache(monkeypatch):
-    panel, drawn = dropout_rate.panel(), []
-    draw = panel._stage.draw
-    monkeypatch.setattr(panel._stage, "draw", lambda params: drawn.append(1) or draw(params))
-    monkeypatch.setattr(benchmarks, "N_MOVES", 5)
-    row = SimpleNamespace(**benchmarks.move(panel))
-    assert len(drawn) == 1 + 5
-    assert 0 < row.median <= row.high
-
-
-def test_an_unknown_benchmark_is_refused():
-    result = CliRunner().invoke(app, ["bench", "nothing"])
-    assert result.exit_code == 2
-    assert "there are layers, panels" in " ".join(result.output.replace("│", " ").split())

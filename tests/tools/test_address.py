@@ -55,15 +55,6 @@ def test_a_private_copy_has_no_link_that_leads_nowhere(monkeypatch):
     assert "slides/06_local" in shown()[2]
 
 
-def test_the_row_goes_when_the_course_is_private_again():
-    lesson = nbformat.read(paths(["06"])[0], 4)
-    before = lesson.cells[0].source
-    metadata.fill_title(lesson, "06_local_reparameterization", PUBLISHED)
-    assert lesson.cells[0].source.count("| **Elsewhere** |") == 1
-    metadata.fill_title(lesson, "06_local_reparameterization", "")
-    assert lesson.cells[0].source == before
-
-
 def test_the_imports_of_a_published_lesson_install_the_package_where_it_is_missing(monkeypatch):
     path = paths(["06"])[0]
     lesson = nbformat.read(path, 4)

@@ -27,10 +27,6 @@ def test_a_second_rebuild_gives_the_same_bytes(path):
     assert rebuild_lesson(path)[0] == []
     assert path.read_bytes() == first
     assert rebuild_lesson(path, check=True)[0] == []
-
-
-def test_outputs_are_stored_without_widget_state(path):
-    rebuild_lesson(path)
     made = notebook.read(path)
     panel = next(cell for cell in made.cells if cell.source == "panel")
     assert set(panel.outputs[0].data) == {"image/png", "text/plain"}

@@ -77,19 +77,13 @@ def test_typical_breaks(code, broken):
     assert [*replay.breaks(new.new_code_cell(code))] == []
 
 
-def test_a_break_that_no_check_sees(tmp_path):
-    path = lesson(
-        tmp_path / "01_a.ipynb",
-        "def scale(x):\n    return 2 * x + 0 * x",
-        "check('twice', scale(torch.ones(2)).mean(), 2, 0)",
-    )
-    assert [seen for _, _, seen in replay.planted(path)] == [False, False, False]
-
-
-def test_a_break_that_a_check_sees(tmp_path):
-    path = lesson(
-        tmp_path / "01_a.ipynb",
-        "def half(x):\n    return x / 2",
-        "check('half', half(torch.ones(2)).mean(), 0.5, 0)",
-    )
-    assert [seen for _, _, seen in replay.planted(path)] == [True]
+@pytest.mark.parametrize(
+    ("method", "claim", "seen"),
+    [
+        ("2 * x + 0 * x", "check('twice', f(torch.ones(2)).mean(), 2, 0)", [False] * 3),
+        ("x / 2", "check('half', f(torch.ones(2)).mean(), 0.5, 0)", [True]),
+    ],
+)
+def test_a_break_is_seen_by_a_check_or_not(tmp_path, method, claim, seen):
+    path = lesson(tmp_path / "01_a.ipynb", f"def f(x):\n    return {method}", claim)
+    assert [noticed for _, _, noticed in replay.planted(path)] == seen

@@ -14,12 +14,6 @@ def modules():
     return sorted(path for path in paths if path.name not in FILES)
 
 
-def docstrings(path):
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            yield ast.get_docstring(node) or ""
-
-
 @pytest.mark.parametrize(
     ("text", "word"),
     [
@@ -51,17 +45,16 @@ def test_the_same_letters_elsewhere_are_left_alone(text):
     assert list(dialect(text)) == []
 
 
+def texts(path):
+    """Docstrings; of panels and of the page of results all that is shown."""
+    shown = path.parent.name == "panels" or "reproductions" in path.parts
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            yield ast.get_docstring(node) or ""
+        elif shown and isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_docstrings_speak_the_language_of_the_field(path):
-    assert [found for text in docstrings(path) for found in dialect(text)] == []
-
-
-SHOWN = [*(ROOT / "bdl_lessons" / "panels").glob("*.py"), *(ROOT / "reproductions").rglob("*.py")]
-
-
-@pytest.mark.parametrize("path", sorted(SHOWN), ids=lambda path: str(path.relative_to(ROOT)))
-def test_text_of_panels_and_of_the_page_of_results_speaks_it_too(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    strings = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
-    shown = [text for text in strings if isinstance(text, str) and " " in text]
-    assert [found for text in shown for found in dialect(text)] == []
+def test_docstrings_and_what_is_shown_speak_the_language_of_the_field(path):
+    assert [found for text in texts(path) if " " in text for found in dialect(text)] == []

@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from bdl_lessons.core.random import dropout_noise
 from bdl_lessons.models import (
     GaussianDropout,
     GaussianUnitNoise,
@@ -14,22 +13,15 @@ from bdl_lessons.models import (
 )
 from bdl_lessons.models.layers.base import clamp_with_grad
 from bdl_lessons.probability import kingma_kl, loguniform_kl
+from tests.draws import seeded
 
 K, L, N_DRAWS = 5, 4, 20_000
 CHOICES = [("A", "layer"), ("A", "unit"), ("B", "layer"), ("B", "unit"), ("B", "weight")]
 
 
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-def double(layer):
-    return layer.double()
-
-
 def scattered(factory, seed=0):
     """A linear layer whose alphas all differ."""
-    layer = double(factory.linear(K, L))
+    layer = factory.linear(K, L).double()
     raw = layer.noise.raw_log_alpha
     with torch.no_grad():
         raw.copy_(-2 * torch.rand(raw.shape, generator=seeded(seed), dtype=torch.float64) - 0.1)
@@ -58,16 +50,6 @@ def test_activations_have_the_moments_of_the_derivation(noise, alpha_per):
     assert torch.allclose(cov, expected, atol=0.05 * var.max())
 
 
-def test_gaussian_dropout_matches_two_moments_of_binary_dropout():
-    layer = GaussianDropout(0.2).linear(K, L)
-    like = torch.zeros((), dtype=torch.float64)
-    gaussian = layer.noise.sample(torch.Size([200_000]), seeded(), like)
-    binary = dropout_noise((200_000,), 0.2, generator=seeded(), dtype=torch.float64)
-    for xi in (gaussian, binary):
-        assert xi.mean() == pytest.approx(1, abs=0.005)
-        assert xi.var() == pytest.approx(0.25, abs=0.005)
-
-
 @pytest.mark.parametrize(
     ("noise", "kl_per", "n_terms"),
     [("A", "factor", K), ("A", "weight", K * L), ("B", "factor", K * L), ("B", "weight", K * L)],
@@ -91,12 +73,6 @@ def test_the_kl_moves_alpha_and_never_theta(noise, alpha_per):
     layer.kl().backward()
     assert layer.weight.grad is None or not layer.weight.grad.any()
     assert (layer.noise.raw_log_alpha.grad < 0).all()
-
-
-def test_fixed_alpha_is_no_parameter_to_learn():
-    layer = GaussianDropout(0.5, "B").linear(K, L)
-    assert not layer.kl().requires_grad
-    assert not layer.noise.raw_log_alpha.requires_grad
 
 
 def test_alpha_is_bounded_and_can_come_back():

@@ -14,17 +14,10 @@ from bdl_lessons.models import (
     scaled_cov,
 )
 from bdl_lessons.probability import lognormal_gamma_kl, lognormal_kl
+from tests.draws import normal, seeded
 
 K, L = 3, 4
 BASE = VariationalDropout("A", alpha_per="unit", init_p_drop=0.2)
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-def normal(*shape, seed=0):
-    return torch.randn(shape, generator=seeded(seed), dtype=torch.float64)
 
 
 @pytest.fixture
@@ -62,14 +55,6 @@ def test_scaled_cov_keeps_what_is_off_the_diagonal():
     xi = z * (1 + eps[:, 1] @ A.T)
     expected = scaled_cov(cov, log_sigma2)
     torch.testing.assert_close(torch.cov(xi.T), expected, atol=0.02 * expected.max(), rtol=0)
-
-
-def test_rows_share_the_scale_and_samples_do_not(layer):
-    with torch.no_grad():
-        layer.noise.base.raw_log_alpha.fill_(-60.0)
-    z = draws(layer, 5, 4)
-    torch.testing.assert_close(z, z[:, :1].expand_as(z), atol=1e-9, rtol=0)
-    assert (z[0] - z[1]).abs().min() > 1e-6
 
 
 def test_rows_are_correlated_by_the_scale_alone(layer):

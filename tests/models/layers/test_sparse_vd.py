@@ -8,16 +8,13 @@ from torch.distributions import Normal, kl_divergence
 
 from bdl_lessons.models import ARD, SparseVD, ard_kl, log_relative_variance
 from bdl_lessons.probability import loguniform_kl, molchanov_kl
+from tests.draws import seeded
 
 FACTORIES = [SparseVD(), SparseVD(weight_kl=loguniform_kl), ARD()]
 
 
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
 def normal(*shape, seed=1):
-    return torch.randn(*shape, generator=generator(seed), dtype=torch.float64)
+    return torch.randn(*shape, generator=seeded(seed), dtype=torch.float64)
 
 
 def layers(factory):
@@ -81,7 +78,7 @@ def test_the_clamp_acts_on_the_kl_and_never_on_the_sampled_variance(factory):
     for layer in (free, clamped):
         _, var = layer.activation_moments(x)
         torch.testing.assert_close(var, torch.full_like(var, 3 * math.exp(-2)))
-        draws = layer(x.expand(20_000, 3), "per_example", generator())
+        draws = layer(x.expand(20_000, 3), "per_example", seeded())
         assert draws[:, 0].var().item() == pytest.approx(3 * math.exp(-2), rel=0.05)
     kl = clamped.kl()
     kl.backward()
@@ -105,7 +102,7 @@ def test_a_threshold_takes_the_noisiest_means_out_and_leaves_their_noise(factory
     torch.testing.assert_close(mean, expected_mean)
     torch.testing.assert_close(var, plain.activation_moments(x)[1])
     torch.testing.assert_close(thresholded(x, "mean"), expected_mean)
-    draws = thresholded.sample_weights(20_000, generator())
+    draws = thresholded.sample_weights(20_000, seeded())
     std = (thresholded.noise.log_sigma2 / 2).exp()
     far = (draws.mean(0) - thresholded.mu * ~noisy) / (std / 20_000**0.5)
     assert far.abs().max() < 4.5
@@ -115,7 +112,7 @@ def test_a_threshold_takes_the_noisiest_means_out_and_leaves_their_noise(factory
 def test_no_data_reach_a_mean_above_the_threshold_and_the_kl_still_does():
     layer, _ = layers(SparseVD(threshold=3.0))
     noisy = layer.log_alpha >= 3
-    layer(normal(50, 4, seed=3), "per_example", generator()).square().sum().backward()
+    layer(normal(50, 4, seed=3), "per_example", seeded()).square().sum().backward()
     assert not layer.mu.grad[noisy].any()
     assert layer.mu.grad[~noisy].all()
     assert layer.noise.log_sigma2.grad.all()

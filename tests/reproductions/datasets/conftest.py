@@ -1,14 +1,12 @@
-"""Made-up files in the official layouts, isolated folders, and a small web server."""
+"""Made-up files in the official layouts, isolated folders, and a network of their own."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pooch
@@ -71,41 +69,22 @@ def real():
 
 
 @dataclass
-class Server:
-    """What the local web server answers, by path, and how often it was asked."""
+class Network:
+    """What is answered at an address, and how often it was asked; without an answer, not found."""
 
-    url: str
-    answers: dict[str, bytes | int | Callable] = field(default_factory=dict)
-    """Content, a status, or a function that gets the handler."""
+    answers: dict[str, bytes | Callable[[], bytes]] = field(default_factory=dict)
     requests: Counter = field(default_factory=Counter)
+
+    def __call__(self, url: str, output_file: str, _: object) -> None:
+        self.requests[url] += 1
+        answer = self.answers.get(url)
+        if answer is None:
+            raise OSError(f"404: {url}")
+        Path(output_file).write_bytes(answer() if callable(answer) else answer)
 
 
 @pytest.fixture
-def server():
-    state = Server("")
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            state.requests[self.path] += 1
-            answer = state.answers.get(self.path, 404)
-            if isinstance(answer, int):
-                self.send_error(answer)
-            elif callable(answer):
-                answer(self)
-            else:
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-
-        def log_message(self, *args):
-            pass
-
-    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    state.url = f"http://127.0.0.1:{httpd.server_port}/"
-    thread = threading.Thread(target=httpd.serve_forever, daemon=True)
-    thread.start()
-    yield state
-    httpd.shutdown()
-    httpd.server_close()
-    thread.join()
+def server(monkeypatch) -> Network:
+    network = Network()
+    monkeypatch.setattr(pooch, "HTTPDownloader", lambda progressbar, timeout: network)
+    return network

@@ -39,6 +39,18 @@ def images(n: int, side: int = 32) -> np.ndarray:
     return GENERATOR.integers(0, 256, (n, 3, side, side), np.uint8)
 
 
+def rows(*columns: np.ndarray) -> bytes:
+    """Records of the binary versions of CIFAR: labels, then the planes of the image."""
+    flat = [column.reshape(len(column), -1) for column in columns]
+    return np.concatenate(flat, 1).astype(np.uint8).tobytes()
+
+
+def saved(write, *args, **arrays) -> bytes:
+    buffer = io.BytesIO()
+    write(buffer, *args, **arrays)
+    return buffer.getvalue()
+
+
 def same_pixels(x: torch.Tensor, expected: np.ndarray) -> bool:
     assert x.dtype == torch.float32
     return np.array_equal(np.round(x.numpy() * 255), expected)  # bits: rounded to integers
@@ -51,21 +63,14 @@ def put_letters(folders, n: int = 20) -> np.ndarray:
     return pixels
 
 
-def test_letters_have_a_test_part_alone(folders):
-    pixels = put_letters(folders)
-    data = datasets.notmnist()
-    assert data.x_train.shape == (0, 1, 28, 28)
-    assert data.y_train.shape == (0,)
-    assert same_pixels(data.x_test, pixels[:, None])
-    assert data.y_test.dtype == torch.int64
-    assert data.x_test.max() <= 1
-    assert data.classes[data.y_test[3]] == "D"
-
-
 @pytest.mark.filterwarnings("error")
 def test_limits_take_the_first_rows_and_own_their_memory(folders):
-    put_letters(folders)
+    pixels = put_letters(folders)
     data = datasets.notmnist(n_test=5)
+    assert same_pixels(data.x_test, pixels[:5, None])
+    assert data.x_train.shape == (0, 1, 28, 28)
+    assert data.y_test.dtype == torch.int64
+    assert data.classes[data.y_test[3]] == "D"
     torch.testing.assert_close(data.x_test, datasets.notmnist().x_test[:5])
     data.x_test[0] = 0  # a tensor of its own: writing to it is allowed
     assert datasets.notmnist().x_test[0].any()
@@ -85,196 +90,110 @@ def test_a_name_that_is_none_is_answered_by_the_list():
         datasets.load("minst")
 
 
-def cifar10_archive(batches: list[np.ndarray], labels: list[np.ndarray]) -> bytes:
-    names = [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]
-    records = [
-        np.concatenate([y[:, None], x.reshape(len(x), -1)], axis=1).astype(np.uint8).tobytes()
-        for x, y in zip(batches, labels, strict=True)
-    ]
-    members = dict(zip((f"cifar-10-batches-bin/{n}" for n in names), records, strict=True))
-    return tar_gz({"cifar-10-batches-bin/readme.html": b"", **members})
+X, X_TEST, LABELS = images(5), images(3), np.array([0, 5, 9, 2, 2])
+SQUARE, COARSE = images(3, side=96), np.zeros(5)
+NAMES = b"\n".join(b"class_%d" % i for i in range(10)) + b"\n\n"
 
 
-def test_cifar10(folders):
-    batches = [images(4) for _ in range(6)]
-    labels = [np.arange(4) + i for i in range(6)]
-    folders.put("_CIFAR10", "cifar-10-binary.tar.gz", cifar10_archive(batches, labels))
-    data = datasets.cifar10()
-    assert same_pixels(data.x_train, np.concatenate(batches[:5]))
-    assert same_pixels(data.x_test, batches[5])
-    assert data.y_train.tolist() == np.concatenate(labels[:5]).tolist()
-    assert data.classes[data.y_test[0]] == "dog"
-    limited = datasets.cifar10(n_train=6, n_test=2)
-    torch.testing.assert_close(limited.x_train, data.x_train[:6])
-    torch.testing.assert_close(limited.y_test, data.y_test[:2])
+def cifar10() -> dict[str, bytes]:
+    batches = [(f"data_batch_{i + 1}", rows(LABELS[i : i + 1], X[i : i + 1])) for i in range(5)]
+    members = [("readme", b""), *batches, ("test_batch", rows(LABELS[:3], X_TEST))]
+    folder = "cifar-10-batches-bin"
+    archive = tar_gz({f"{folder}/{name}.bin": content for name, content in members})
+    return {"cifar-10-binary.tar.gz": archive}
 
 
-def cifar100_archive(x, coarse, fine) -> bytes:
-    rows = np.concatenate([coarse[:, None], fine[:, None], x.reshape(len(x), -1)], axis=1)
-    return tar_gz(
-        {
-            "cifar-100-binary/coarse_label_names.txt": b"fish\nflowers\n",
-            "cifar-100-binary/fine_label_names.txt": b"shark\ntrout\nrose\n\n",
-            "cifar-100-binary/train.bin": rows.astype(np.uint8).tobytes(),
-            "cifar-100-binary/test.bin": rows[::-1].astype(np.uint8).tobytes(),
-        }
-    )
+def cifar100() -> dict[str, bytes]:
+    members = {
+        "coarse_label_names.txt": b"fish\n",
+        "fine_label_names.txt": NAMES,
+        "train.bin": rows(COARSE, LABELS, X),
+        "test.bin": rows(COARSE[:3], LABELS[:3], X_TEST),
+    }
+    named = {f"cifar-100-binary/{name}": content for name, content in members.items()}
+    return {"cifar-100-binary.tar.gz": tar_gz(named)}
 
 
-def test_cifar100_has_the_fine_classes(folders):
-    x, coarse, fine = images(3), np.array([0, 0, 1]), np.array([1, 0, 2])
-    folders.put("_CIFAR100", "cifar-100-binary.tar.gz", cifar100_archive(x, coarse, fine))
-    data = datasets.cifar100()
-    assert same_pixels(data.x_train, x)
-    assert same_pixels(data.x_test, x[::-1])
-    assert [data.classes[y] for y in data.y_train] == ["trout", "shark", "rose"]
+def subset() -> dict[str, bytes]:
+    pixels = {"x_train": X.transpose(0, 2, 3, 1), "x_test": X_TEST.transpose(0, 2, 3, 1)}
+    return {"cifar10_subset.npz": saved(np.savez, y_train=LABELS, y_test=LABELS[:3], **pixels)}
 
 
-def test_cifar10_subset_npz(folders):
-    x_train, x_test = images(3), images(2)
-    buffer = io.BytesIO()
-    np.savez(
-        buffer,
-        x_train=x_train.transpose(0, 2, 3, 1),
-        y_train=np.array([9, 0, 1], np.uint8),
-        x_test=x_test.transpose(0, 2, 3, 1),
-        y_test=np.array([5, 5], np.uint8),
-    )
-    folders.put("_SUBSET", "cifar10_subset.npz", buffer.getvalue())
-    data = datasets.cifar10_subset()
-    assert same_pixels(data.x_train, x_train)
-    assert same_pixels(data.x_test, x_test)
-    assert data.y_train.tolist() == [9, 0, 1]
+def svhn() -> dict[str, bytes]:
+    """Its label 10 is the digit 0."""
+    parts = {"train": (X, LABELS), "test": (X_TEST, LABELS[:3])}
+    return {
+        f"{part}_32x32.mat": saved(
+            savemat, {"X": x.transpose(2, 3, 1, 0), "y": np.where(y, y, 10)[:, None]}
+        )
+        for part, (x, y) in parts.items()
+    }
 
 
-def jpeg_npz(pixels: np.ndarray) -> bytes:
-    """pixels (N, 32, 32, 3)."""
-    files = []
-    for image in pixels:
-        buffer = io.BytesIO()
-        Image.fromarray(image).save(buffer, "JPEG", quality=75)
-        files.append(np.frombuffer(buffer.getvalue(), np.uint8))
-    stream = np.concatenate(files)
-    offsets = np.concatenate([[0], np.cumsum([len(f) for f in files])]).astype(np.int64)
-    y = np.arange(len(files), dtype=np.uint8)
-    arrays = {f"{p}_jpeg": stream for p in ("train", "test")}
-    arrays |= {f"{p}_offsets": offsets for p in ("train", "test")}
-    arrays |= {f"y_{p}": y for p in ("train", "test")}
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    return buffer.getvalue()
-
-
-def flat_colours(n: int) -> np.ndarray:
-    """Images of one colour each: JPEG keeps those to within a few grey levels."""
-    return np.broadcast_to(
-        GENERATOR.integers(0, 256, (n, 1, 1, 3), np.uint8), (n, 32, 32, 3)
-    ).copy()
-
-
-def test_cifar10_jpeg(folders):
-    pixels = flat_colours(4)
-    folders.put("_JPEG", "cifar10_jpeg.npz", jpeg_npz(pixels))
-    data = datasets.cifar10_jpeg(n_train=2)
-    assert data.x_train.shape == (2, 3, 32, 32)
-    assert data.x_test.shape == (4, 3, 32, 32)
-    expected = torch.from_numpy(pixels.transpose(0, 3, 1, 2) / 255).float()
-    torch.testing.assert_close(data.x_test, expected, atol=5 / 255, rtol=0)
-    torch.testing.assert_close(data.x_train, data.x_test[:2])
-    assert data.y_test.tolist() == [0, 1, 2, 3]
-
-
-def mat_bytes(x: np.ndarray, y) -> bytes:
-    buffer = io.BytesIO()
-    savemat(buffer, {"X": x, "y": np.asarray(y)[:, None]}, do_compression=True)
-    return buffer.getvalue()
-
-
-def put_svhn(folders, x, y) -> None:
-    for part in ("train", "test"):
-        folders.put("_SVHN", f"{part}_32x32.mat", mat_bytes(x.transpose(2, 3, 1, 0), y))
-
-
-def test_svhn(folders):
-    x = images(3)
-    put_svhn(folders, x, [10, 1, 9])
-    data = datasets.svhn()
-    assert same_pixels(data.x_train, x)
-    assert data.y_train.tolist() == [0, 1, 9]
-    assert [data.classes[y] for y in data.y_test] == ["0", "1", "9"]
-    assert same_pixels(datasets.svhn(n_train=2).x_train, x[:2])
-
-
-def stl10_archive(x: np.ndarray, y) -> bytes:
-    pixels, labels = x.transpose(0, 1, 3, 2).tobytes(), np.asarray(y, np.uint8).tobytes()
-    return tar_gz(
-        {
-            "stl10_binary/test_X.bin": pixels,
-            "stl10_binary/test_y.bin": labels,
-            "stl10_binary/train_X.bin": pixels,
-            "stl10_binary/train_y.bin": labels,
-            "stl10_binary/unlabeled_X.bin": b"never read",
-        }
-    )
-
-
-def test_stl10_planes_are_stored_by_columns(folders):
-    x = images(3, side=96)
-    folders.put("_STL10", "stl10_binary.tar.gz", stl10_archive(x, [1, 10, 4]))
-    data = datasets.stl10()
-    assert same_pixels(data.x_train, x)
-    assert [data.classes[y] for y in data.y_train] == ["airplane", "truck", "cat"]
-    assert same_pixels(datasets.stl10(n_test=1).x_test, x[:1])
-
-
-def test_the_real_subset(real):
-    real("cifar10-subset")
-    data = datasets.cifar10_subset()
-    assert torch.bincount(data.y_train).tolist() == [
-        396,
-        366,
-        420,
-        384,
-        422,
-        393,
-        414,
-        385,
-        407,
-        413,
-    ]
-    assert torch.bincount(data.y_test).tolist() == [103, 89, 100, 103, 90, 86, 112, 102, 106, 109]
-    assert (data.x_train[0, :, 0, 0] * 255).round().tolist() == [59, 62, 63]
-    assert (data.x_test[0, :, 0, 0] * 255).round().tolist() == [158, 112, 49]
-
-
-def test_the_real_jpegs_are_the_same_images_30_db_away(real):
-    real("cifar10-subset")
-    real("cifar10-jpeg")
-    exact = datasets.cifar10_subset(n_train=500, n_test=100)
-    lossy = datasets.cifar10_jpeg(n_train=500, n_test=100)
-    for part in ("train", "test"):
-        torch.testing.assert_close(getattr(exact, f"y_{part}"), getattr(lossy, f"y_{part}"))
-        error = getattr(exact, f"x_{part}") - getattr(lossy, f"x_{part}")
-        psnr = -10 * error.square().mean(dim=(1, 2, 3)).log10()
-        assert psnr.min() > 23
-        assert psnr.mean().item() == pytest.approx(30.5, abs=0.5)
+def stl10() -> dict[str, bytes]:
+    """Planes by columns, labels from 1."""
+    columns, labels = SQUARE.transpose(0, 1, 3, 2).tobytes(), LABELS[:3].astype(np.uint8) + 1
+    members = {f"{part}_{kind}": columns for part in ("test", "train") for kind in "X"}
+    members |= {f"{part}_y": labels.tobytes() for part in ("test", "train")}
+    members["unlabeled_X"] = b"never read"
+    named = {f"stl10_binary/{name}.bin": content for name, content in members.items()}
+    return {"stl10_binary.tar.gz": tar_gz(named)}
 
 
 @pytest.mark.parametrize(
-    ("name", "mean", "std"), [("mnist", 0.13066, 0.30811), ("fashion-mnist", 0.28604, 0.35302)]
+    ("load", "source", "made", "train", "test", "name_of_5"),
+    [
+        (datasets.cifar10, "_CIFAR10", cifar10, X, X_TEST, "dog"),
+        (datasets.cifar100, "_CIFAR100", cifar100, X, X_TEST, "class_5"),
+        (datasets.cifar10_subset, "_SUBSET", subset, X, X_TEST, "dog"),
+        (datasets.svhn, "_SVHN", svhn, X, X_TEST, "5"),
+        (datasets.stl10, "_STL10", stl10, SQUARE, SQUARE, "dog"),
+    ],
 )
-def test_the_real_grey_sets(real, name, mean, std):
-    real(name)
-    data = datasets.load(name)
-    assert data.x_train.shape == (60000, 1, 28, 28)
-    assert data.x_test.shape == (10000, 1, 28, 28)
-    assert data.x_train.double().mean().item() == pytest.approx(mean, abs=6e-6)
-    assert data.x_train.double().std().item() == pytest.approx(std, abs=6e-6)
-    assert len(data.y_train.unique()) == len(data.classes) == 10  # bits: integers
+def test_colour_images_have_their_pixels_and_labels(
+    folders, load, source, made, train, test, name_of_5
+):
+    for name, content in made().items():
+        folders.put(source, name, content)
+    data, few = load(), load(n_train=2, n_test=1)
+    for part, x, n in (("train", train, 2), ("test", test, 1)):
+        assert same_pixels(getattr(data, f"x_{part}"), x)
+        assert same_pixels(getattr(few, f"x_{part}"), x[:n])
+        assert getattr(data, f"y_{part}").tolist() == LABELS[: len(x)].tolist()
+        assert getattr(few, f"y_{part}").tolist() == LABELS[:n].tolist()
+    assert data.classes[5] == name_of_5
 
 
-def test_real_letters(real):
+def test_jpegs_are_cut_from_their_stream(folders):
+    """Images of one colour each: JPEG keeps those to within a few grey levels."""
+    colours = GENERATOR.integers(0, 256, (4, 1, 1, 3), np.uint8)
+    pixels = np.broadcast_to(colours, (4, 32, 32, 3)).copy()
+    files = [saved(Image.fromarray(image).save, "JPEG", quality=75) for image in pixels]
+    stream = np.frombuffer(b"".join(files), np.uint8)
+    arrays = {"jpeg": stream, "offsets": np.cumsum([0, *map(len, files)])}
+    both = {f"{part}_{name}": a for part in ("train", "test") for name, a in arrays.items()}
+    both |= {f"y_{part}": np.arange(4) for part in ("train", "test")}
+    folders.put("_JPEG", "cifar10_jpeg.npz", saved(np.savez, **both))
+    data = datasets.cifar10_jpeg(n_train=2)
+    expected = torch.from_numpy(pixels.transpose(0, 3, 1, 2) / 255).float()
+    torch.testing.assert_close(data.x_test, expected, atol=5 / 255, rtol=0)
+    torch.testing.assert_close(data.x_train, data.x_test[:2])
+    assert (data.y_train.tolist(), data.y_test.tolist()) == ([0, 1], [0, 1, 2, 3])
+
+
+def test_real_images(real):
+    """Facts of the official files: numbers of images, of each class, first pixels, moments."""
+    for name, mean, std in (("mnist", 0.13066, 0.30811), ("fashion-mnist", 0.28604, 0.35302)):
+        real(name)
+        data = datasets.load(name)
+        assert (len(data.x_train), len(data.x_test)) == (60_000, 10_000)
+        moments = data.x_train.double().mean().item(), data.x_train.double().std().item()
+        assert moments == pytest.approx((mean, std), abs=6e-6)
     real("notmnist-small")
-    data = datasets.notmnist()
-    assert torch.bincount(data.y_test).tolist() == [1000] * 10
-    assert data.x_test.double().mean().item() == pytest.approx(0.42662, abs=6e-6)
+    assert torch.bincount(datasets.notmnist().y_test).tolist() == [1000] * 10
+    real("cifar10-subset"), real("cifar10-jpeg")
+    exact, lossy = (load(500, 100) for load in (datasets.cifar10_subset, datasets.cifar10_jpeg))
+    assert (exact.x_train[0, :, 0, 0] * 255).round().tolist() == [59, 62, 63]
+    torch.testing.assert_close((exact.y_train, exact.y_test), (lossy.y_train, lossy.y_test))
+    error = (exact.x_train - lossy.x_train).square().mean(dim=(1, 2, 3))
+    assert -10 * error.log10().mean().item() == pytest.approx(30.5, abs=0.5)

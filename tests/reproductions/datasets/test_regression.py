@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bdl_lessons.datasets import UCI_SETS, Standardiser
+from bdl_lessons.datasets import UCI_SETS
 from reproductions.datasets import regression, splits, uci
 
 from .conftest import sha256
@@ -62,17 +62,6 @@ def test_the_splits_are_the_published_ones(real, name):
         for part, rows in (("train", train), ("test", test)):
             published = np.loadtxt(folder / f"index_{part}_{i}.txt")
             np.testing.assert_array_equal(rows, published.astype(int))  # bits: integers
-
-
-def test_the_constant_columns_of_naval_stay_finite(real):
-    real("uci/naval-propulsion-plant")
-    x = uci("naval-propulsion-plant").x
-    x = x[splits(len(x))[0][0]]
-    scale = Standardiser.fit(x)
-    assert scale.transform(x).isfinite().all()
-    for column in (8, 11):
-        assert scale.std[column] == 1
-        assert scale.transform(x)[:, column].abs().max() < 1e-6
 
 
 @given(n=st.integers(6, 300), n_splits=st.integers(1, 25))

@@ -1,8 +1,7 @@
 import torch
 
 from bdl_lessons.datasets.records import published_table
-from reproductions.images import colour as colour
-from reproductions.images import colour as report
+from reproductions.images import colour
 from reproductions.images.training import make_network
 
 
@@ -20,11 +19,14 @@ def record(architecture, data, method="MAP", ood=()):
 def test_there_are_trials_for_every_published_row():
     trials = colour.trials("paper")
     have = {(u.config["architecture"], u.config["data"], u.config["method"]) for u in trials}
-    names = {title: name for name, title in report.PRINTED_AS.items()}
+    names = {title: name for name, title in colour.PRINTED_AS.items()}
     for row in published_table("image_classification"):
         methods = {m for m in colour.SETTINGS if m.startswith(row["method"])}
         assert methods
         assert all((row["architecture"], names[row["dataset"]], m) in have for m in methods)
+    n_small = sum(map(len, colour.SMALL_METHODS.values()))
+    small = [u.config["data"] == "cifar10-subset" for u in trials]
+    assert small == [True] * n_small + [False] * (len(trials) - n_small)
     pairs = {(u.config["architecture"], u.config["data"]): u.config["ood"] for u in trials}
     for row in published_table("ood_detection"):
         others = pairs[row["architecture"], names[row["in_distribution"]]]
@@ -43,21 +45,14 @@ def test_every_trial_has_a_network_that_fits_its_images():
         assert net(torch.zeros(1, 3, size, size), "mean").shape == (1, 10)
 
 
-def test_small_trials_come_first():
-    trials = colour.trials("paper")
-    n_small = sum(map(len, colour.SMALL_METHODS.values()))
-    assert {u.config["data"] for u in trials[:n_small]} == {"cifar10-subset"}
-    assert "cifar10-subset" not in {u.config["data"] for u in trials[n_small:]}
-
-
 def test_a_small_record_has_no_published_row_beside_it_and_all_rows_wait():
-    text = report.table([record("AlexNet", "cifar10-subset")])
+    text = colour.table([record("AlexNet", "cifar10-subset")])
     assert "Published:" not in text
     assert text.count("| `python -m reproductions run") == 9  # 2 networks x 4 sets, LeNet5
 
 
 def test_a_record_of_the_published_size_has_its_published_rows_beside_it():
-    text = report.table([record("AlexNet", "cifar10", "VSD T=2", ["svhn"])])
+    text = colour.table([record("AlexNet", "cifar10", "VSD T=2", ["svhn"])])
     assert "| VSD | 0.656 | 78.21 | 0.046 |" in text
     assert "| VSD | 0.91 | 0.30 | 0.73 | 0.65 | 0.83 |" in text
     assert text.count("| `python -m reproductions run") == 8

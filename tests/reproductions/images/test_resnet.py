@@ -5,13 +5,10 @@ from torch import nn
 from bdl_lessons.inference import predict
 from bdl_lessons.models import BayesByBackprop, BinaryDropout, Deterministic, Network, initialise
 from reproductions.images.resnet import Residual, resnet18
+from tests.draws import seeded
 
 PLAIN, DROP = Deterministic(), BinaryDropout(0.5)
 BLOCKS = slice(4, 12)
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def small(layers=DROP):
@@ -25,7 +22,7 @@ def small(layers=DROP):
     )
     second = Residual(Network(conv(3, 3), nn.ReLU(), conv(3, 3)), Network())
     net = Network(nn.AvgPool2d(2), first, second, nn.Flatten(), layers.linear(3 * 4, 2))
-    return initialise(net, generator(1)).eval()
+    return initialise(net, seeded(1)).eval()
 
 
 def test_parameters_are_those_of_the_published_network():
@@ -47,15 +44,15 @@ def test_shapes_inside_on_small_and_large_images():
 
 def test_a_block_by_hand():
     block = small(PLAIN)[1]
-    x = torch.randn(5, 2, 6, 6, generator=generator(2))
+    x = torch.randn(5, 2, 6, 6, generator=seeded(2))
     conv1, norm, _, conv2 = block.main
     by_hand = conv2(norm(conv1(x, "mean")).relu(), "mean") + block.shortcut[0](x, "mean")
     torch.testing.assert_close(block(x, "mean"), by_hand.relu())
 
 
 def test_the_shortcut_has_a_draw_of_its_own():
-    block, x = small()[1], torch.randn(9, 5, 2, 6, 6, generator=generator(2))
-    first, second, own = draws = block.sample_weights(9, generator(3))
+    block, x = small()[1], torch.randn(9, 5, 2, 6, 6, generator=seeded(2))
+    first, second, own = draws = block.sample_weights(9, seeded(3))
     conv1, norm, _, conv2 = block.main
     with torch.no_grad():
         main = norm(conv1.forward_with(x, first).flatten(0, 1)).relu().unflatten(0, (9, 5))
@@ -77,48 +74,14 @@ def test_kl_counts_every_layer_once():
     torch.testing.assert_close(net.kl(), sum(layer.kl() for layer in layers))
 
 
-def test_initialise_reaches_into_blocks_and_repeats():
-    first, again = (initialise(resnet18(PLAIN), generator(3)) for _ in range(2))
-    weight = first[-6].main[0].weight  # 256 channels to 256
-    assert weight.var().item() == pytest.approx(2 / (256 * 9), rel=0.02)
-    torch.testing.assert_close([*first.parameters()], [*again.parameters()])
-
-
-@pytest.mark.parametrize("layers", [DROP, BayesByBackprop(init_log_sigma2=-1.0)])
-def test_a_function_draw_is_one_function_at_every_row(layers):
-    net, row = small(layers), torch.randn(1, 2, 4, 4, generator=generator(4))
-    x = row.expand(70, 2, 4, 4)
-    with torch.no_grad():
-        shared = net(x, "shared", generator(5))
-        own = net(x, "per_example", generator(5))
-    assert (shared - shared[:1]).abs().max() < 1e-5
-    assert (own - own[:1]).abs().max() > 1e-2
-
-
 @pytest.mark.parametrize("n_rows", [3, 3000])  # expanded batch, and one sample at a time
 def test_predict_draws_functions_through_blocks(n_rows):
-    net, x = small(), torch.randn(n_rows, 2, 4, 4, generator=generator(6))
-    draws = predict(net, x, 9, "shared", generator=generator(7))
-    g = generator(7)
+    net, x = small(), torch.randn(n_rows, 2, 4, 4, generator=seeded(6))
+    draws = predict(net, x, 9, "shared", generator=seeded(7))
+    g = seeded(7)
     noise = {m: m.sample_weights(9, g) for m in net if getattr(m, "is_random", False)}
     with torch.no_grad():
         h = net[0](x).expand(9, *net[0](x).shape)
         h = net[2].forward_with(net[1].forward_with(h, noise[net[1]]), noise[net[2]])
         expected = net[4].forward_with(h.flatten(2), noise[net[4]])
     torch.testing.assert_close(draws, expected)
-
-
-@pytest.mark.parametrize("sampling", ["per_example", "shared"])
-def test_predict_has_the_mean_of_many_forward_passes(sampling):
-    net, x = small(), torch.randn(3, 2, 4, 4, generator=generator(8))
-    draws = predict(net, x, 4000, sampling, generator=generator(9))
-    with torch.no_grad():
-        passes = net(x.expand(4000, *x.shape), sampling, generator(10))
-    spread = (draws.var(0) + passes.var(0)) / 4000
-    assert ((draws.mean(0) - passes.mean(0)).square() / spread).max() < 25
-
-
-def test_predict_refuses_a_batch_norm_that_still_trains():
-    net = small().train()
-    with pytest.raises(ValueError, match=r"batch norm.*model\.eval\(\)"):
-        predict(net, torch.randn(2, 2, 4, 4), 2, generator=generator())

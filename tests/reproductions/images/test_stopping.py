@@ -46,13 +46,6 @@ def test_without_improvement_the_rate_falls_twice_from_the_best_state():
     assert starts[2:] == [1, 2, 1, 4, 1, 6]  # every new rate begins where epoch 1 had ended
 
 
-def test_an_improvement_starts_the_count_again():
-    stop, weight, rates, _ = follow([3.0, 3.1, 2.0, 2.1, 1.0])
-    assert weight == 4
-    assert len(stop.curve) == 5 + 3 * 2
-    assert rates[:7] == [1.0] * 7
-
-
 def test_a_tiny_improvement_is_kept_but_does_not_prolong_the_training():
     stop, weight, _, _ = follow([1.0, 1.0 - 1e-5, 1.0 - 2e-5])
     assert len(stop.curve) == 1 + 3 * 2

@@ -22,15 +22,10 @@ def test_the_arrays_have_one_entry_for_each_run(stored):
     assert stored["error"].shape == (*shape, 2, seeds)
     assert stored["alpha"].shape == (*shape, seeds, 3)
     assert ((stored["error"] > 0) & (stored["error"] < 60)).all()
-
-
-def test_alpha_is_stored_where_it_is_learned_and_within_its_bound(stored):
-    for row, name in enumerate(stored["methods"]):
-        alpha = stored["alpha"][:, row]
-        if name in dropout_by_width.LEARNED:
-            assert ((alpha > 0) & (alpha <= 1 + 1e-6)).all()
-        else:
-            assert np.isnan(alpha).all()
+    learned = np.isin(stored["methods"], dropout_by_width.LEARNED)
+    alpha = stored["alpha"][:, learned]
+    assert ((alpha > 0) & (alpha <= 1 + 1e-6)).all()
+    assert np.isnan(stored["alpha"][:, ~learned]).all()
 
 
 @pytest.mark.parametrize(("name", "p_drop"), NOISY)
@@ -48,12 +43,6 @@ def test_label_noise_leaves_the_test_labels_alone():
     assert ((changed > 0.2) & (changed < 0.34)).all()  # a tenth of the new labels are the old ones
     for part in (0, 2, 3):
         torch.testing.assert_close(clean[part], noisy[part])
-
-
-def test_a_short_training_classifies_the_held_out_digits():
-    found = dropout_by_width.train("none", 0.0, "16 units", steps=(200,))
-    assert (found["error"] < 25).all()
-    assert np.isnan(found["alpha"]).all()
 
 
 @pytest.mark.slow

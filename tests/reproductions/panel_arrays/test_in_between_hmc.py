@@ -3,9 +3,7 @@ import pytest
 import torch
 
 from bdl_lessons.datasets import origin_clusters
-from bdl_lessons.panels import arrays
-from bdl_lessons.reference import BayesLinear, hmc
-from reproductions.panel_arrays import in_between_hmc
+from bdl_lessons.reference import BayesLinear
 from reproductions.panel_arrays.in_between_hmc import features, minus_log_posterior, output
 from reproductions.panel_arrays.in_between_uncertainty import NOISE_VAR
 
@@ -42,42 +40,8 @@ def test_the_output_has_the_moments_of_that_regression(clusters):
     torch.testing.assert_close(root.square().sum(0), variance - NOISE_VAR, atol=1e-9, rtol=1e-6)
 
 
-def test_a_network_from_the_prior_has_the_variance_of_the_process(clusters):
-    x, _ = clusters
-    squares = [features(hidden_layer(seed), x[:1]).square().sum() for seed in range(400)]
-    stored_prior = 1 + 16 * (1 + 8 * float(x[0].square().sum())) / 2  # the ReLU kernel's diagonal
-    assert float(torch.stack(squares).mean()) == pytest.approx(stored_prior, rel=0.05)
-
-
 def test_the_gradient_is_that_of_the_potential(clusters):
     layers = torch.stack([hidden_layer(seed) for seed in range(2)]).requires_grad_()
     value, gradient = minus_log_posterior(layers, *clusters)
     (expected,) = torch.autograd.grad(value.sum(), layers)
     torch.testing.assert_close(gradient, expected, rtol=1e-6, atol=1e-4)
-
-
-@pytest.mark.slow
-def test_short_chains_have_the_shapes_that_are_stored():
-    made = in_between_hmc.make_arrays(n_chains=8, n_warmup=5, n_draws=20, n_leapfrog=5)
-    stored = arrays.load("in_between_hmc")
-    assert made.keys() == stored.keys()
-    for name, values in made.items():
-        assert np.isfinite(values).all(), name
-        assert values.shape == stored[name].shape, name
-
-
-@pytest.mark.slow
-def test_chains_from_the_prior_come_to_where_the_posterior_is(clusters):
-    x, y = clusters
-    start = torch.stack([hidden_layer(seed) for seed in (7, 8)])
-    hidden, _ = hmc(
-        lambda layers: minus_log_posterior(layers, x, y),
-        start,
-        n_warmup=40,
-        n_draws=10,
-        n_leapfrog=50,
-        step_size=0.003,
-        generator=torch.Generator().manual_seed(0),
-    )
-    mean = output(hidden, x, y, x)[0].mean((0, 1))
-    assert float((mean - y).square().mean().sqrt()) < 0.15  # noise of 0.1

@@ -10,7 +10,6 @@ from reproductions.panel_arrays.in_between_uncertainty import (
     NOISE_VAR,
     dropout_loss,
     dropout_networks,
-    hidden,
     moments,
     output,
 )
@@ -50,24 +49,6 @@ def test_the_loss_is_the_mean_over_all_masks_plus_the_prior(clusters, monkeypatc
     prior = (W**2).sum() / (2 * 8) + (v**2).sum() / (2 * 16 / 6 * 0.7)
     prior = prior + ((b**2).sum() + (c**2).sum()) / 2
     torch.testing.assert_close(dropout_loss(layers, x, y, keep, []), data + prior)
-
-
-def test_networks_in_a_batch_are_those_alone(clusters):
-    x, _ = clusters
-    together, alone = dropout_networks(2, 2, [0, 5]), dropout_networks(2, 1, [5])
-    h = hidden(together, x, [])[1, 1]
-    torch.testing.assert_close(h, hidden(alone, x, [])[0, 0])
-
-
-def test_lbfgs_finds_a_minimum_and_says_where_it_is():
-    point = torch.zeros(2, dtype=torch.float64, requires_grad=True)
-    target = torch.tensor([1.0, -2.0], dtype=torch.float64)
-
-    def loss():
-        return ((point - target) ** 2 * torch.tensor([1.0, 100.0])).sum()
-
-    assert list(arrays_of.lbfgs(loss, [point], [3, 20])) == [3, 20]
-    torch.testing.assert_close(point.detach(), target)
 
 
 def test_the_kl_of_a_mean_field_bias_is_that_of_a_standard_normal_prior():

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import torch
 
-from bdl_lessons.models.layers.structured_dropout import ScaledNoise
 from bdl_lessons.panels import arrays
 from reproductions.panel_arrays import label_noise
 
@@ -23,9 +22,6 @@ def test_the_arrays_have_one_entry_for_each_run(stored):
     assert all(np.isfinite(values).all() for values in numbers)
     assert stored["methods"].tolist() == list(label_noise.METHODS)
     assert tuple(stored["shares"]) == label_noise.SHARES
-
-
-def test_alpha_is_learned_within_its_bound_and_absent_without_noise(stored):
     for method, alpha in zip(label_noise.METHODS, stored["alpha"], strict=True):
         no_noise = method in {"no prior", "early stopping", "MAP"}
         assert (alpha == 0).all() if no_noise else ((alpha > 0) & (alpha <= 1)).all()
@@ -90,21 +86,6 @@ def test_the_share_of_random_labels(share):
     assert len(x) == len(y) == label_noise.N_TRAIN
     changed = (y_clean != y_test).double().mean()
     assert changed == pytest.approx(0.9 * share, abs=0.05)
-
-
-def test_methods_differ_in_what_their_names_say():
-    methods = {name: factory.linear(4, 3) for name, factory in label_noise.METHODS.items()}
-    assert not methods["no prior"].is_random
-    assert not methods["MAP"].is_random
-    assert label_noise.METHODS["VD"].prior == "log_uniform"
-    assert label_noise.METHODS["VSD, T = 0"].prior == "empirical_bayes"
-    assert label_noise.METHODS["VSD, T = 0, untuned"] == label_noise.METHODS["VSD, T = 0"]
-    for name, n_reflections in [("VD", 0), ("VSD, T = 0", 0), ("VSD, T = 2", 2)]:
-        assert len(methods[name].noise.vectors) == n_reflections
-        assert label_noise.METHODS[name].kl_per == "factor"
-    assert isinstance(methods["hierarchical VSD"].noise, ScaledNoise)
-    assert len(methods["hierarchical VSD"].noise.base.vectors) == 2
-    assert label_noise.METHODS["VSD, KL per weight"].kl_per == "weight"
 
 
 def test_training_returns_what_is_stored(stored, monkeypatch):

@@ -19,12 +19,6 @@ def test_arrays_that_nothing_makes_are_an_error():
         panel_arrays.make("engine")
 
 
-def test_making_is_repeatable_to_the_byte(folder):
-    first = panel_arrays.make("dropout_rate").read_bytes()
-    assert panel_arrays.make("dropout_rate").read_bytes() == first
-    assert list(arrays.load("dropout_rate")["x"]) == [0, 1, 2]
-
-
 def test_a_failure_leaves_the_old_arrays_alone(folder, monkeypatch):
     def fail():
         raise RuntimeError("diverged")
@@ -35,3 +29,4 @@ def test_a_failure_leaves_the_old_arrays_alone(folder, monkeypatch):
         panel_arrays.make("dropout_rate")
     assert (folder / "dropout_rate.npz").read_bytes() == before
     assert [path.name for path in folder.iterdir()] == ["dropout_rate.npz"]
+    assert list(arrays.load("dropout_rate")["x"]) == [0, 1, 2]

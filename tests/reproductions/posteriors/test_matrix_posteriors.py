@@ -1,18 +1,16 @@
 """Layers whose weights have one joint distribution: ELRG, VMG and MNF against dense Gaussians."""
 
-from functools import partial
-
 import pytest
 import torch
 from torch.distributions import MultivariateNormal, kl_divergence
 
-from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, predict_batched
 from bdl_lessons.models import Network, initialise, mlp
-from bdl_lessons.probability import gaussian_nll, molchanov_kl
+from bdl_lessons.probability import molchanov_kl
 from reproductions.posteriors import vmg
 from reproductions.posteriors.elrg import ELRG
 from reproductions.posteriors.mnf import MNF
 from reproductions.posteriors.vmg import VMG
+from tests.draws import seeded
 
 N_DRAWS = 20_000
 FACTORIES = {
@@ -27,10 +25,6 @@ CASES = pytest.mark.parametrize(
 )
 
 
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
 @pytest.fixture(autouse=True)
 def wide_jitter(monkeypatch):
     """Of VMG: enough to be seen in draws."""
@@ -40,7 +34,7 @@ def wide_jitter(monkeypatch):
 def started(factory, kind, seed=10):
     """A layer in float64, every parameter moved off its start value so that no two are alike."""
     layer = factory.conv2d(2, 2, 2) if kind == "conv" else factory.linear(3, 2, kind != "no bias")
-    g = generator(seed)
+    g = seeded(seed)
     layer = initialise(Network(layer), g)[0].double()
     with torch.no_grad():
         if isinstance(factory, MNF):  # variances that are seen in draws
@@ -62,7 +56,7 @@ def make(method, kind):
 
 def inputs(kind, n=2):
     shape = (2, 3, 3) if kind == "conv" else (3,)
-    return torch.randn(n, *shape, generator=generator(1), dtype=torch.float64)
+    return torch.randn(n, *shape, generator=seeded(1), dtype=torch.float64)
 
 
 def dense_gaussian(layer):
@@ -132,7 +126,7 @@ def test_draws_of_the_weights_and_their_mean_are_those_of_the_dense_gaussian(met
     layer = make(method, kind)
     mean, cov = dense_gaussian(layer)
     with torch.no_grad():
-        assert_moments(layer.sample_weights(N_DRAWS, generator(2)).flatten(1), mean, cov)
+        assert_moments(layer.sample_weights(N_DRAWS, seeded(2)).flatten(1), mean, cov)
         torch.testing.assert_close(layer.noise.mean(layer.mu).flatten(), mean)
 
 
@@ -142,7 +136,7 @@ def test_rows_of_an_example_have_the_distribution_of_a_matrix_each(method):
     mean, cov = dense_gaussian(layer)
     A = design(layer, x)[0]
     with torch.no_grad():
-        y = layer(x.expand(N_DRAWS, 2, 3), "per_example", generator(3))
+        y = layer(x.expand(N_DRAWS, 2, 3), "per_example", seeded(3))
     for row in (0, 1):
         assert_moments(y[:, row], A @ mean, A @ cov @ A.T)
     assert abs(torch.corrcoef(y.flatten(1).T)[0, 2]) < 5 / N_DRAWS**0.5
@@ -154,7 +148,7 @@ def test_a_convolution_has_the_covariance_between_channels_at_every_place(method
     mean, cov = dense_gaussian(layer)
     A = design(layer, x)[0]
     with torch.no_grad():
-        y = layer(x.expand(N_DRAWS, 2, 3, 3), "per_example", generator(3)).flatten(1)
+        y = layer(x.expand(N_DRAWS, 2, 3, 3), "per_example", seeded(3)).flatten(1)
     for place in range(4):
         at = torch.tensor([place, 4 + place])
         assert_moments(y[:, at], (A @ mean)[at], (A @ cov @ A.T)[at][:, at])
@@ -174,30 +168,8 @@ def test_a_direction_or_a_factor_moves_all_places_of_an_image_together(method):
     mean, cov = dense_gaussian(layer)
     A = design(layer, x)[0]
     with torch.no_grad():
-        y = layer(x.expand(N_DRAWS, 2, 3, 3), "per_example", generator(3)).flatten(1)
+        y = layer(x.expand(N_DRAWS, 2, 3, 3), "per_example", seeded(3)).flatten(1)
     assert_moments(y, A @ mean, A @ cov @ A.T)
-
-
-@CASES
-def test_function_is_one_matrix_for_all_rows(method, kind):
-    layer, x = make(method, kind), inputs(kind)
-    matrices = layer.sample_weights(2, generator(4)).flatten(1)
-    y = layer(x.expand(2, *x.shape), "shared", generator(4))
-    expected = torch.stack([design(layer, x) @ matrix for matrix in matrices])
-    torch.testing.assert_close(y.flatten(2), expected)
-
-
-@CASES
-def test_gradients(method, kind):
-    layer, x = make(method, kind), inputs(kind)
-    names = [name for name, _ in layer.named_parameters()]
-
-    def output(*values):
-        state = dict(zip(names, values, strict=True))
-        return torch.func.functional_call(layer, state, (x, "per_example", generator(7)))
-
-    values = [p.detach().clone().requires_grad_() for p in layer.parameters()]
-    assert torch.autograd.gradcheck(output, values, fast_mode=True)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -226,22 +198,13 @@ def test_the_kl_of_vmg_is_that_of_the_matrix_gaussian_and_of_the_noise_on_pseudo
         assert kl_divergence(MultivariateNormal(n_in**0.5 * mean, n_in * cov), prior) > kl
 
 
-def test_pseudo_data_fix_what_the_layer_does_there(monkeypatch):
-    monkeypatch.setattr(vmg, "JITTER", 1e-8)
-    layer = make("VMG", "linear")
-    with torch.no_grad():
-        layer.noise.pseudo_x[:, -1] = 1  # the bias sees a constant 1
-        y = layer(layer.noise.pseudo_x[:, :-1].expand(5, 2, 3), "shared", generator())
-    torch.testing.assert_close(y, layer.noise.pseudo_y.expand(5, 2, 2), atol=1e-3, rtol=0)
-
-
 def test_noise_on_the_pseudo_data_widens_both_kinds_of_draws_alike():
     layer = started(FACTORIES["VMG"], "linear")
     with torch.no_grad():
         layer.noise.raw_alpha.copy_(torch.tensor([60.0, 0.3]))
         x = inputs("linear", 1)
         rows = x.expand(N_DRAWS, 1, 3)
-        y = [layer(rows, s, generator(4))[:, 0] for s in ("per_example", "shared")]
+        y = [layer(rows, s, seeded(4))[:, 0] for s in ("per_example", "shared")]
     mean, cov = dense_gaussian(layer)
     A = design(layer, x)[0]
     with torch.no_grad():
@@ -263,7 +226,7 @@ def test_a_start_comes_from_the_generator_and_forgets_the_one_before(factory):
         if name not in ("log_sigma2", "z_log_var", "raw_alpha")  # they start at constants
     ]
     for _ in range(2):
-        initialise(Network(layer), generator(3))
+        initialise(Network(layer), seeded(3))
         starts.append([parameter.clone() for parameter in layer.parameters()])
         with torch.no_grad():
             for parameter in drawn:
@@ -272,47 +235,28 @@ def test_a_start_comes_from_the_generator_and_forgets_the_one_before(factory):
 
 
 def test_start_values_are_the_published_ones():
-    dense = initialise(Network(ELRG().linear(800, 500)), generator(3))[0]
+    dense = initialise(Network(ELRG().linear(800, 500)), seeded(3))[0]
     assert (dense.noise.factors.std() / dense.mu.std()).item() == pytest.approx(
         0.5 / 5**0.5, rel=0.01
     )
     assert dense.noise.prior_var == 1 / 800
     assert not dense.noise.log_sigma2.requires_grad
-    conv = initialise(Network(ELRG().conv2d(20, 50, 5)), generator(3))[0]
+    conv = initialise(Network(ELRG().conv2d(20, 50, 5)), seeded(3))[0]
     assert not conv.noise.factors.any()
     assert conv.noise.prior_var == 1 / 20
 
-    noise = initialise(mlp((300, 2), VMG()), generator(3))[0].noise
+    noise = initialise(mlp((300, 2), VMG()), seeded(3))[0].noise
     assert noise.log_input_std[:-1].std().item() == pytest.approx(0.01, rel=0.2)
     assert noise.log_input_std[-1].item() == pytest.approx(-4, abs=0.1)
     assert noise.pseudo_x.abs().max() < 0.01
     assert noise.pseudo_x.std().item() == pytest.approx(0.01 / 3**0.5, rel=0.1)
 
-    noise = initialise(Network(MNF().linear(800, 500)), generator(3))[0].noise
+    noise = initialise(Network(MNF().linear(800, 500)), seeded(3))[0].noise
     assert noise.z_mean.mean().item() == pytest.approx(0, abs=0.02)
     assert (noise.log_sigma2[:, :-1] == -18).all()
     assert (noise.log_sigma2[:, -1] == -9).all()
     assert len(noise.z_mean) == 800
     assert len(MNF().conv2d(1, 20, 5).noise.z_mean) == 20
-
-
-def test_a_row_of_zeros_has_finite_gradients():
-    layer = make("ELRG", "no bias")
-    layer(torch.zeros(2, 3).double(), "per_example", generator()).sum().backward()
-    assert all(p.grad is None or p.grad.isfinite().all() for p in layer.parameters())
-
-
-@pytest.mark.parametrize("factory", [ELRG(), VMG(n_pseudo=1), MNF()], ids=["ELRG", "VMG", "MNF"])
-def test_members_side_by_side_fit_a_curve(factory, monkeypatch):
-    monkeypatch.setattr(vmg, "JITTER", 1e-4)
-    x = torch.linspace(-1, 1, 100)[:, None].expand(2, 100, 1)
-    y = torch.sin(3 * x)
-    members = BatchedNetworks([initialise(mlp((1, 20, 1), factory), generator(i)) for i in (0, 1)])
-    settings = {"n_steps": 150, "generator": generator(5), "optimizer": adam(0.03)}
-    fit_batched(members, x, y, partial(gaussian_nll, tau=100.0), **settings)
-    draws = predict_batched(members, x, 30, generator=generator(6))
-    assert ((draws.mean(0) - y).square().mean((1, 2)).sqrt() < 0.25).all()
-    assert draws.std(0).mean() > 1e-3
 
 
 @pytest.mark.parametrize(
