@@ -40,7 +40,7 @@ def build_figure(figure: Figure) -> Update:
     angle, and a line at the angle shown.
     """
     stored = arrays.load("rotated_digit")
-    logits = stored["logits"].astype(np.float64)
+    logits, digit = stored["logits"].astype(np.float64), the_one()
     shift = np.random.default_rng(0).uniform(-0.3, 0.3, (N_SAMPLES, 10))
     left, middle, right = figure.subplots(1, 3, width_ratios=(0.7, 1.5, 1.3))
     figure.subplots_adjust(0.01, 0.16, 0.985, 0.9, wspace=0.24)
@@ -72,7 +72,7 @@ def build_figure(figure: Figure) -> Update:
     def update(angle: int, p_drop: float) -> str:
         here_logits = torch.from_numpy(logits[RATES.index(p_drop), ANGLES.index(angle)])  # (S, 10)
         probs = here_logits.softmax(-1).numpy()
-        image.set_data(rotated(the_one(), angle).numpy())
+        image.set_data(rotated(digit, angle).numpy())
         title.set_text(f"{angle}°")
         votes.set_offsets(np.column_stack([(np.arange(10) + shift).ravel(), probs.ravel()]))
         means.set_offsets(np.column_stack([np.arange(10), probs.mean(0)]))

@@ -12,6 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
+from bdl_lessons.core.plot_style import style
 from bdl_lessons.panels.engine import Panel, Slider
 from tools.web.scene import UNIT, Frame, Scene
 
@@ -96,6 +97,7 @@ class Recording:
         return f'bdlPanels.add("{self.name}","{data}");\n'
 
 
+@style()  # once: it takes longer than a simple drawing
 def record(panel: Panel) -> Recording:
     """Draw a panel at every setting that its page offers.
 

@@ -77,6 +77,7 @@ class Renderer(RendererBase):
         self.name, (self.width, self.height) = name, size
         self.elements: list[Element] = []
         self.definitions: dict[str, str] = {}
+        self._hatches: dict[tuple, str] = {}
 
     def get_canvas_width_height(self) -> tuple[float, float]:
         return self.width, self.height
@@ -188,14 +189,17 @@ class Renderer(RendererBase):
         return f"clip-path:url(#{self._define('clipPath', '', f'<rect {rectangle}/>')})"
 
     def _hatch(self, gc, hatch) -> str:
-        side = 72 * UNIT
-        path = hatch.cleaned(Affine2D().scale(72).translate(0, self.height - 72), curves=True)
-        shape, x, y, _ = self._path_data(path)
-        colour = to_hex(gc.get_hatch_color())
-        width = self._round(self.points_to_pixels(gc.get_hatch_linewidth()))
-        place = f' width="{side}" height="{side}" patternUnits="userSpaceOnUse"'
-        look = f"fill:{colour};stroke:{colour};stroke-width:{width}"
-        return self._define("pattern", place, f'<path style="{look}" d="M{x} {y}{shape}"/>')
+        key = gc.get_hatch(), to_hex(gc.get_hatch_color()), gc.get_hatch_linewidth()
+        if key not in self._hatches:
+            side = 72 * UNIT
+            path = hatch.cleaned(Affine2D().scale(72).translate(0, self.height - 72), curves=True)
+            shape, x, y, _ = self._path_data(path)
+            width = self._round(self.points_to_pixels(key[2]))
+            place = f' width="{side}" height="{side}" patternUnits="userSpaceOnUse"'
+            look = f"fill:{key[1]};stroke:{key[1]};stroke-width:{width}"
+            drawing = f'<path style="{look}" d="M{x} {y}{shape}"/>'
+            self._hatches[key] = self._define("pattern", place, drawing)
+        return self._hatches[key]
 
     def _define(self, tag: str, attributes: str, content: str) -> str:
         body = f"{tag}|{attributes}|{content}"
@@ -276,26 +280,25 @@ class Scene:
         return self._renderer.definitions_svg()
 
     def frame(self, params: dict[str, Any], artists: Container[str] | None = None) -> Frame:
-        """The moving parts at one setting, in the order in which they are drawn.
+        """The moving parts at one setting, in the order in which they are drawn; call it in a style.
 
         Args:
             params: the setting.
             artists: numbers of the artists to draw; default: all. The readout is always there.
         """
         found: Frame = {}
-        with style():
-            readout = self._update(**params)
-            for number, artist in enumerate(moving_artists(self._figure)):
-                if artists is not None and str(number) not in artists:
-                    continue
-                self._renderer.elements = []
-                artist.draw(self._renderer)
-                counts = dict.fromkeys(("path", "text", "image"), 0)
-                for part in _merged(self._renderer.elements):
-                    key = f"{number}.{part.tag}.{counts[part.tag]}"
-                    counts[part.tag] += 1
-                    fields = {"look": part.look, "shape": part.shape, "x": part.x, "y": part.y}
-                    found |= {f"{key}.{name}": value for name, value in fields.items()}
+        readout = self._update(**params)
+        for number, artist in enumerate(moving_artists(self._figure)):
+            if artists is not None and str(number) not in artists:
+                continue
+            self._renderer.elements = []
+            artist.draw(self._renderer)
+            counts = dict.fromkeys(("path", "text", "image"), 0)
+            for part in _merged(self._renderer.elements):
+                key = f"{number}.{part.tag}.{counts[part.tag]}"
+                counts[part.tag] += 1
+                fields = {"look": part.look, "shape": part.shape, "x": part.x, "y": part.y}
+                found |= {f"{key}.{name}": value for name, value in fields.items()}
         pieces = _NUMBER.split(readout)
         return found | {f"readout.{k}": piece for k, piece in enumerate(pieces)}
 
