@@ -31,6 +31,7 @@ TAGS = {
     "method",
     "nbval-ignore-output",
     "raises-exception",
+    "self-test",
 }
 SLIDES = {"slide", "subslide", "fragment", "skip", "notes", "-"}
 MODES = {"lecture", "pair", "solo"}
