@@ -28,7 +28,7 @@ _PAGE = """\
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <style>
 body {{ max-width: 42em; margin: 2em auto; font: 12pt/1.5 sans-serif }}
-li {{ list-style: "☐  "; break-inside: avoid }}
+ul > li {{ list-style: "☐  "; break-inside: avoid }}
 table {{ border-collapse: collapse }} td, th {{ border: 1px solid; padding: 0 0.5em }}
 h2 {{ break-before: page }}
 </style></head><body>
