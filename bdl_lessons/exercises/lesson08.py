@@ -277,7 +277,7 @@ EXERCISES = (
                 lambda answer: _descended(),
                 atol=0.02,
             ),
-            "by (12), d log_sigma2 / d mu = −(slope ratio): integrate it from mu to 0",
+            "by (12), d log_sigma2 / d mu is the ratio of the slopes: integrate it from mu to 0",
             "the sign of mu does not matter",
             agrees(
                 lambda answer: answer(-_START, _START_LOG_SIGMA2),
@@ -298,7 +298,7 @@ EXERCISES = (
             lambda mu, log_sigma2: log_sigma2 - mu**2 / 4,
             "the sign: both slopes are followed downhill, mu to 0 and log_sigma2 up.",
             lambda mu, log_sigma2: log_sigma2 + mu**2 / 2,
-            "a factor 2 too much: the ratio of the slopes is mu / 2, its integral mu² / 4.",
+            "a factor 2 too much: the ratio is −mu / 2, its integral from mu to 0 is mu² / 4.",
             lambda mu, log_sigma2: torch.log(mu**2 + log_sigma2.exp()),
             "this is right for descent in (mu, sigma), where mu² + sigma² does not change. "
             "Here the parameters are mu and log_sigma2, and their slopes have another ratio.",

@@ -255,12 +255,12 @@ EXERCISES = (
                 lambda answer: _hat_var(answer, [0.0, 1.0, 2.0, 4.0, 8.0], 0.4),
                 torch.tensor([0.0, 0, 1, 0, 0], dtype=torch.float64),
             ),
-            "with z = 1 the units see x / keep: where must the knots lie?",
+            "how do the knots and the height of the hat change with keep and p_drop?",
             "2000 copies of each unit share its w_out, each with a mask of its own: still a hill",
             lambda answer: bool(
                 (_hat_var(answer, [1.0, 2.0, 4.0], 0.1, 2000) - torch.eye(3)[1]).abs().max() < 0.15
             ),
-            "a narrow hat needs steep units: make it as wide as it may be",
+            "once the checks above hold: a narrow hat needs steep units, so make it wide",
         ),
         known_errors=known_errors(
             lambda p_drop: (input_hat(p_drop)[0] * (1 - p_drop), input_hat(p_drop)[1]),
