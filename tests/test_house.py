@@ -22,7 +22,7 @@ LIMITS = {
     "bdl_lessons/course": 327,
     "reproductions": 9_156,
     "tools": 3_612,
-    "tests": 18_495,
+    "tests": 18_502,
 }
 
 

@@ -66,3 +66,9 @@ def test_scores_are_highest_where_one_class_is_certain():
         assert (score.diff()[:-1] > 0).all()
     assert negative_entropy(log_probs)[0].item() == pytest.approx(-math.log(3))
     assert max_log_probability(log_probs)[1].item() == pytest.approx(3 - math.log(math.e**3 + 2))
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 2)])
+def test_scores_of_another_shape_are_refused(shape):
+    with pytest.raises(ValueError, match="score_in must have shape"):
+        ood_metrics(torch.zeros(shape), torch.zeros(2))

@@ -103,7 +103,8 @@ def test_the_verdict_compares_both_numbers(error, n_kept, verdict):
 
 
 def test_the_figure_draws_every_record_and_the_published_points():
-    records = [record(), record(cut_at=3.0), record("LeNet-5", "ARD", error=0.9)]
+    records = [record(), record(cut_at=3.0), record(method="ARD")]
+    records.append(record("LeNet-5", "ARD", error=0.9))
     scatter, histogram, pixels, _ = sparse_lenet.figure(records).axes
     assert [line.get_fillstyle() for line in scatter.lines[:2]] == ["full", "left"]
     points = sorted(x for line in scatter.lines for x in line.get_xdata())
