@@ -3,6 +3,7 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 
+from bdl_lessons.core.files import ROOT
 from tools import address, metadata, readme
 from tools.notebook import paths
 from tools.web import front, sphinx_pages
@@ -27,6 +28,11 @@ def test_the_setting_is_an_address_or_empty(tmp_path):
     assert address.version(setting(tmp_path, "")) == "1.2"
     with pytest.raises(ValueError, match=r"address in \[tool.course\] .* is 'github.com/me'"):
         address.address(setting(tmp_path, "github.com/me"))
+
+
+def test_the_citation_names_the_version_of_the_package():
+    cited = ROOT.joinpath("CITATION.cff").read_text()
+    assert f"\nversion: {address.version()}\n" in cited
 
 
 def shown():

@@ -280,7 +280,7 @@ class Scene:
         return self._renderer.definitions_svg()
 
     def frame(self, params: dict[str, Any], artists: Container[str] | None = None) -> Frame:
-        """The moving parts at one setting, in the order in which they are drawn; call it in a style.
+        """The moving parts at one setting, in the order in which they are drawn. In a style.
 
         Args:
             params: the setting.
