@@ -280,11 +280,13 @@ class Scene:
         return self._renderer.definitions_svg()
 
     def frame(self, params: dict[str, Any], artists: Container[str] | None = None) -> Frame:
-        """The moving parts at one setting, in the order in which they are drawn. In a style.
+        """The moving parts at one setting, in the order in which they are drawn.
 
         Args:
             params: the setting.
             artists: numbers of the artists to draw; default: all. The readout is always there.
+
+        It changes no style: who draws many frames, as ``record``, enters ``style()`` once.
         """
         found: Frame = {}
         readout = self._update(**params)
