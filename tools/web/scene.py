@@ -285,8 +285,6 @@ class Scene:
         Args:
             params: the setting.
             artists: numbers of the artists to draw; default: all. The readout is always there.
-
-        It changes no style: who draws many frames, as ``record``, enters ``style()`` once.
         """
         found: Frame = {}
         readout = self._update(**params)
