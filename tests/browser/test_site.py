@@ -105,6 +105,11 @@ def test_every_panel_of_a_page_moves(open_page, address):
             "([svg, old]) => svg.innerHTML !== old",
             arg=[figure.locator(".bdl-whole").element_handle(), before],
         )
+    page.set_viewport_size({"width": 390, "height": 844})
+    for figure in panels.all():  # on a phone the controls stay in view
+        figure.evaluate("figure => figure.scrollIntoView()")
+        controls = figure.locator(".bdl-controls").bounding_box()
+        assert controls["y"] + controls["height"] <= 844
     assert page.errors == []
 
 

@@ -54,6 +54,7 @@ def table_headers(body: str) -> str:
             table = re.sub(row, r'\1<th scope="row"\2>\3</th>', table, flags=re.S)
         table = re.sub(r"<th class=\"head[^>]*>(<p></p>)?</th>", "<td></td>", table)
         table = re.sub(r'<th class="stub', '<th scope="row" class="stub', table)
+        table = table.replace(" ± ", "\u00a0±\u00a0")  # a phone breaks no line there
         return re.sub(r'<th class="head', '<th scope="col" class="head', table)
 
     return re.sub(r'<table class="(?:docutils|table).*?</table>', mend, body, flags=re.S)
