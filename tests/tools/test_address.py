@@ -26,13 +26,9 @@ def test_the_setting_is_an_address_or_empty(tmp_path):
     assert address.address(setting(tmp_path, "")) == ""
     assert address.address(setting(tmp_path, PUBLISHED)) == PUBLISHED
     assert address.version(setting(tmp_path, "")) == "1.2"
+    assert f"\nversion: {address.version()}\n" in ROOT.joinpath("CITATION.cff").read_text()
     with pytest.raises(ValueError, match=r"address in \[tool.course\] .* is 'github.com/me'"):
         address.address(setting(tmp_path, "github.com/me"))
-
-
-def test_the_citation_names_the_version_of_the_package():
-    cited = ROOT.joinpath("CITATION.cff").read_text()
-    assert f"\nversion: {address.version()}\n" in cited
 
 
 def shown():

@@ -25,21 +25,18 @@ def script() -> str:
 
 
 def css(address: str = "") -> str:
-    """The style of the player.
+    """The style of the player and the licence of the fonts of the drawings.
 
-    Args:
-        address: where the fonts of the drawings are, ``<address><weight>.woff``, for readers who
-            have no DejaVu Sans; default: in the style, with their licence.
+    They are in it, unless ``<address><weight>.woff`` says where: then they load when needed.
     """
     licence = Path(get_data_path(), "fonts/ttf/LICENSE_DEJAVU").read_text(encoding="utf-8")
-    faces = []
+    faces = ""
     for weight in WEIGHTS:
-        inside = "" if address else base64.b64encode(font(weight)).decode()
-        source = f"{address}{weight}.woff" if address else f"data:font/woff;base64,{inside}"
-        face = f'@font-face{{font-family:"BDL Sans";font-weight:{weight};src:url({source})}}\n'
-        faces.append(face)
+        data = "data:font/woff;base64," + base64.b64encode(font(weight)).decode()
+        source = f"{address}{weight}.woff" if address else data
+        faces += f'@font-face{{font-family:"BDL Sans";font-weight:{weight};src:url({source})}}\n'
     notice = f"/* BDL Sans is a part of DejaVu Sans, under this licence:\n{licence}*/\n"
-    return notice + "".join(faces) + (_STATIC / "player.css").read_text(encoding="utf-8")
+    return notice + faces + (_STATIC / "player.css").read_text(encoding="utf-8")
 
 
 def figure(panel: WebPanel, picture: str, source: str = "") -> str:
