@@ -52,16 +52,16 @@ def write(lesson: Path, folder: Path) -> Path:
     return page
 
 
-def write_if_older(lesson: Path, folder: Path) -> Path:
-    """Write the slides of a lesson unless they are newer than all that they are made of."""
-    page = folder / f"{lesson.stem}.html"
+def write_older(lessons: list[Path], folder: Path) -> None:
+    """Write the slides of those lessons that have changed, or what all slides are made of has."""
     tools, panels = Path(__file__).parent, ROOT / "bdl_lessons" / "panels"
     style = (path for ending in ("py", "css", "js", "j2") for path in tools.rglob(f"*.{ending}"))
-    made_of = [lesson, notes.path_of(lesson), *style, *panels.glob("*.py")]
-    newest = max(path.stat().st_mtime for path in made_of if path.exists())
-    if page.exists() and page.stat().st_mtime > newest:
-        return page
-    return write(lesson, folder)
+    newest = max(path.stat().st_mtime for path in [*style, *panels.glob("*.py")])
+    for lesson in lessons:
+        page, own = folder / f"{lesson.stem}.html", [lesson, notes.path_of(lesson)]
+        changed = max(newest, *(path.stat().st_mtime for path in own if path.exists()))
+        if not page.exists() or page.stat().st_mtime <= changed:
+            write(lesson, folder)
 
 
 def _prepare(made: NotebookNode, lesson: Path) -> None:

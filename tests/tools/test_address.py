@@ -3,6 +3,7 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 
+from bdl_lessons.core.files import ROOT
 from tools import address, guards, metadata, readme
 from tools.notebook import paths
 from tools.web import front, sphinx_pages
@@ -25,6 +26,7 @@ def test_the_setting_is_an_address_or_empty(tmp_path):
     assert address.address(setting(tmp_path, "")) == ""
     assert address.address(setting(tmp_path, PUBLISHED)) == PUBLISHED
     assert address.version(setting(tmp_path, "")) == "1.2"
+    assert f"\nversion: {address.version()}\n" in ROOT.joinpath("CITATION.cff").read_text()
     with pytest.raises(ValueError, match=r"address in \[tool.course\] .* is 'github.com/me'"):
         address.address(setting(tmp_path, "github.com/me"))
 

@@ -48,7 +48,7 @@ def test_a_slide_starts_where_the_lesson_says(page):
 def test_everything_that_a_page_loads_lies_beside_it(page):
     loaded = re.findall(r'<(?:link|script|img)[^>]*(?:src|href)="([^"]*)"', page.read_text())
     files = [address for address in loaded if not address.startswith("data:")]
-    assert len(files) == 9
+    assert len(files) == 10
     assert [file for file in files if not (page.parent / file).exists()] == []
     for sheet in page.parent.rglob("*.css"):
         asked = re.findall(r"url\(([^)]*\.woff2)\)", sheet.read_text())

@@ -44,11 +44,11 @@ def footer() -> str:
     """Below every page: version, date, licence, and how to cite the course."""
     cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     facts = dict(re.findall(r'^ *(?:- )?([\w-]+): "?([^"\n]+?)"?$', cited, re.M))
-    where = address.address() or "see CITATION.cff"
+    version, where = address.version(), address.address() or "see CITATION.cff"
     return (
-        f"<p>{facts['title']}, version {facts['version']}, {facts['date-released']}. "
+        f"<p>{facts['title']}, version {version}, {facts['date-released']}. "
         f"{facts['license']} licence. To cite: {facts['name']} ({facts['date-released'][:4]}), "
-        f"<i>{facts['title']}</i>, version {facts['version']}, {where}.</p>"
+        f"<i>{facts['title']}</i>, version {version}, {where}.</p>"
     )
 
 

@@ -37,8 +37,8 @@ def make_live(notebook: NotebookNode, address: str) -> list[str]:
 
 def write_files(names: list[str], folder: Path) -> None:
     """Write the player, its style, and recording and picture of the panels into a folder."""
-    texts = {"player.js": page.script(), "player.css": page.css()}
-    files = {name: text.encode() for name, text in texts.items()}
+    files = {"player.js": page.script().encode(), "player.css": page.css("bdl-sans-").encode()}
+    files |= {f"bdl-sans-{weight}.woff": page.font(weight) for weight in page.WEIGHTS}
     for name in names:
         panel = store.load(name)
         files |= {f"{name}.js": panel.script.encode(), f"{name}.png": panel.png}

@@ -13,6 +13,7 @@ from matplotlib.font_manager import FontProperties, findfont
 
 from tools.web.store import WebPanel
 
+WEIGHTS = ("normal", "bold")
 _STATIC = Path(__file__).with_name("static")
 _LETTERS = [*range(0x20, 0x7F), *range(0xA0, 0x180), *range(0x370, 0x400), *range(0x1D00, 0x1DC0)]
 _SIGNS = [*range(0x2010, 0x2050), *range(0x2070, 0x20A0), *range(0x2190, 0x2300)]
@@ -23,17 +24,19 @@ def script() -> str:
     return (_STATIC / "player.js").read_text(encoding="utf-8")
 
 
-@cache
-def css() -> str:
-    """The style of the player, with the font of the drawings and its licence in it."""
+def css(address: str = "") -> str:
+    """The style of the player and the licence of the fonts of the drawings.
+
+    They are in it, unless ``<address><weight>.woff`` says where: then they load when needed.
+    """
     licence = Path(get_data_path(), "fonts/ttf/LICENSE_DEJAVU").read_text(encoding="utf-8")
-    faces = [
-        f'@font-face{{font-family:"BDL Sans";font-weight:{weight};'
-        f"src:url(data:font/woff;base64,{base64.b64encode(_font(weight)).decode()})}}\n"
-        for weight in ("normal", "bold")
-    ]
+    faces = ""
+    for weight in WEIGHTS:
+        data = "data:font/woff;base64," + base64.b64encode(font(weight)).decode()
+        source = f"{address}{weight}.woff" if address else data
+        faces += f'@font-face{{font-family:"BDL Sans";font-weight:{weight};src:url({source})}}\n'
     notice = f"/* BDL Sans is a part of DejaVu Sans, under this licence:\n{licence}*/\n"
-    return notice + "".join(faces) + (_STATIC / "player.css").read_text(encoding="utf-8")
+    return notice + faces + (_STATIC / "player.css").read_text(encoding="utf-8")
 
 
 def figure(panel: WebPanel, picture: str, source: str = "") -> str:
@@ -76,7 +79,8 @@ def page(panel: WebPanel) -> str:
 """
 
 
-def _font(weight: str) -> bytes:
+@cache
+def font(weight: str) -> bytes:
     """DejaVu Sans, the font of the figures, with the letters that panels can use, as WOFF.
 
     It comes with matplotlib; its licence allows embedding under another name.

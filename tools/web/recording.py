@@ -108,8 +108,9 @@ def record(panel: Panel) -> Recording:
     Raises:
         ValueError: if the web grid lacks the start, or has more than ``MOST_SETTINGS`` settings.
     """
-    values = [_web_values(panel, control) for control in panel.controls.values()]
-    start = _start(panel, values)
+    sliders = [*panel.controls.values()]
+    values = [_web_values(panel, control) for control in sliders]
+    start = tuple(grid.index(c.value) for grid, c in zip(values, sliders, strict=True))
     n_settings = math.prod(map(len, values))
     if n_settings > MOST_SETTINGS:
         raise ValueError(
@@ -135,20 +136,9 @@ def record(panel: Panel) -> Recording:
     depends = _dependencies(frame, [start, *some[:_BASES]], values, rng)
     while True:
         fields = _fields(frame, depends, start, [len(grid) for grid in values])
-        controls = [
-            _control_data(c, grid, place)
-            for c, grid, place in zip(panel.controls.values(), values, start, strict=True)
-        ]
-        made = Recording(
-            panel.name,
-            scene.size,
-            scene.parts,
-            panel.alt,
-            controls,
-            scene.still,
-            scene.definitions,
-            fields,
-        )
+        controls = [*map(_control_data, sliders, values, start)]
+        named = panel.name, scene.size, scene.parts, panel.alt
+        made = Recording(*named, controls, scene.still, scene.definitions, fields)
         for setting in some:
             frame(setting)
         wrong = [
@@ -162,11 +152,6 @@ def record(panel: Panel) -> Recording:
         missed = {(k, _missed(frame, k, setting, start, depends[k])) for k, setting in wrong}
         for key, control in missed:
             depends[key].add(control)
-
-
-def _start(panel: Panel, values: list[tuple]) -> tuple[int, ...]:
-    controls = panel.controls.values()
-    return tuple(grid.index(c.value) for grid, c in zip(values, controls, strict=True))
 
 
 def _web_values(panel: Panel, control: Slider) -> tuple:

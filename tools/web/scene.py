@@ -191,11 +191,10 @@ class Renderer(RendererBase):
     def _hatch(self, gc, hatch) -> str:
         key = gc.get_hatch(), to_hex(gc.get_hatch_color()), gc.get_hatch_linewidth()
         if key not in self._hatches:
-            side = 72 * UNIT
             path = hatch.cleaned(Affine2D().scale(72).translate(0, self.height - 72), curves=True)
             shape, x, y, _ = self._path_data(path)
             width = self._round(self.points_to_pixels(key[2]))
-            place = f' width="{side}" height="{side}" patternUnits="userSpaceOnUse"'
+            place = f' width="{72 * UNIT}" height="{72 * UNIT}" patternUnits="userSpaceOnUse"'
             look = f"fill:{key[1]};stroke:{key[1]};stroke-width:{width}"
             drawing = f'<path style="{look}" d="M{x} {y}{shape}"/>'
             self._hatches[key] = self._define("pattern", place, drawing)
@@ -280,7 +279,7 @@ class Scene:
         return self._renderer.definitions_svg()
 
     def frame(self, params: dict[str, Any], artists: Container[str] | None = None) -> Frame:
-        """The moving parts at one setting, in the order in which they are drawn; call it in a style.
+        """The moving parts at one setting, in the order in which they are drawn.
 
         Args:
             params: the setting.

@@ -50,7 +50,7 @@ def build(folder: Path, numbers: list[str] | None = None, source: Path | None = 
         raise ValueError("Sphinx could not build the site; its messages are above")
     for lesson in lessons:
         shutil.copyfile(lesson, folder / "_sources" / "lessons" / lesson.name)
-        slides.write_if_older(lesson, folder / "slides")
+    slides.write_older(lessons, folder / "slides")
     if archive.content():
         live.write_if_changed(folder / archive.NAME, archive.content())
     unfinished.unlink()
@@ -75,8 +75,10 @@ def _prepare(source: Path, lessons: list[Path]) -> None:
         live.write_if_changed(source / "_static" / path.relative_to(_VENDOR), path.read_bytes())
     for name in ("site.css", "site.js", "scorer.js"):
         live.write_if_changed(source / "_static" / name, (_STATIC / name).read_bytes())
-    home = (_STATIC / "home.html").read_bytes()
-    live.write_if_changed(source / "_templates" / "home.html", home)
+    icons = source / "_static" / "scripts" / "fontawesome.js"  # 1.6 MB; a font has them too
+    live.write_if_changed(icons, b"")
+    for name in ("home.html", "layout.html"):
+        live.write_if_changed(source / "_templates" / name, (_STATIC / name).read_bytes())
     live.write_if_changed(source / "conf.py", (_STATIC / "conf.py.txt").read_bytes())
     for path in sorted((DATA / "results").glob("*.png")):
         live.write_if_changed(source / "results" / path.name, path.read_bytes())

@@ -25,6 +25,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_html_math_renderer("katex", (_inline, None), (_block, None))
     app.connect("autodoc-process-docstring", _formulas, priority=100)
     app.connect("autodoc-skip-member", _skip)
+    app.connect("doctree-read", _keep_text)
     app.connect("html-page-context", _page)
     app.connect("build-finished", _write_texts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
@@ -53,6 +54,7 @@ def table_headers(body: str) -> str:
             table = re.sub(row, r'\1<th scope="row"\2>\3</th>', table, flags=re.S)
         table = re.sub(r"<th class=\"head[^>]*>(<p></p>)?</th>", "<td></td>", table)
         table = re.sub(r'<th class="stub', '<th scope="row" class="stub', table)
+        table = table.replace(" ± ", "\u00a0±\u00a0")  # a phone breaks no line there
         return re.sub(r'<th class="head', '<th scope="col" class="head', table)
 
     return re.sub(r'<table class="(?:docutils|table).*?</table>', mend, body, flags=re.S)
@@ -112,9 +114,14 @@ def _ways(lesson: str) -> str:
     return f'<p class="lesson-ways">{" · ".join(links)}</p>'
 
 
+def _keep_text(app: Sphinx, doctree: nodes.document) -> None:
+    """The text of a page, kept where Sphinx looks after it from one build to the next."""
+    app.env.metadata[app.env.docname]["text"] = doctree.astext()
+
+
 def _write_texts(app: Sphinx, error: Exception | None) -> None:
     """The texts of all pages, for excerpts where a page from the disk may not fetch others."""
     if error is None:
-        texts = {f"{name}.html": app.env.get_doctree(name).astext() for name in app.env.found_docs}
+        texts = {f"{name}.html": app.env.metadata[name]["text"] for name in app.env.found_docs}
         path = Path(app.outdir) / "_static" / "texts.js"
         path.write_text(f"globalThis.bdlTexts={json.dumps(texts)};", encoding="utf-8")

@@ -11,9 +11,9 @@ def table(head, *rows):
 
 
 def test_headers_of_columns_say_so_and_an_empty_corner_is_a_cell():
-    made = table_headers(table(["", "RMSE"], ["net", "0.1"]))
+    made = table_headers(table(["", "RMSE"], ["net", "0.1 ± 0.2"]))
     assert '<tr><td></td>\n<th scope="col" class="head"><p>RMSE</p></th>' in made
-    assert "<td><p>net</p></td>" in made
+    assert "<td><p>net</p></td><td><p>0.1\u00a0±\u00a00.2</p></td>" in made
 
 
 def test_without_headers_of_columns_the_first_column_heads_the_rows():
