@@ -3,8 +3,8 @@
 What decides how a run continues is in the file: the network, the moments of the optimizer, the
 place in the schedule and the state of the random numbers. It is written at the end of an epoch,
 since within one the order of the examples would be needed too. A continued run ends where it
-would have ended in one piece, up to rounding. The configuration and seed of the trial, the layers
-and the optimizer are in the file as well: a checkpoint of another run is refused.
+would have ended in one piece, up to rounding. The configuration and seed of the trial, the layers,
+the schedule and the data are in the file as well: a checkpoint of another run is refused.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bdl_lessons.inference import Run
 from reproductions.experiment import Trial
@@ -36,11 +36,14 @@ class Checkpoint:
         trial: says where, and with its configuration and seed what is trained.
         model: the network that is trained.
         generator: the source of all random numbers of the run.
+        x, y: the training set.
     """
 
     trial: Trial
     model: nn.Module
     generator: torch.Generator
+    x: Tensor
+    y: Tensor
 
     def __call__(self, run: Run) -> None:
         """Before the first step, restore what is kept; after a step, write if it is time.
@@ -69,7 +72,7 @@ class Checkpoint:
             return
         found, wanted = state["run"], self._settings
         names = sorted(wanted.keys() | found.keys())
-        differing = [name for name in names if found.get(name) != wanted.get(name)]
+        differing = [name for name in names if not _same(found.get(name), wanted.get(name))]
         if differing:
             raise ValueError(
                 f"the checkpoint {path} is of another run: "
@@ -101,12 +104,16 @@ class Checkpoint:
 
     def _settings_of(self, run: Run) -> dict[str, Any]:
         """What must be the same for a run to be continued."""
+        factor = run.scheduler.lr_lambdas[0] if run.scheduler else lambda step: 1.0
         return dict(self.trial.config) | {
             "seed": self.trial.seed,
             "layers": repr(self.model),
             "n_steps": run.n_steps,
             "steps in an epoch": run.epoch,
             "optimizer": f"{type(run.optimizer).__name__} {run.optimizer.defaults}",
+            "learning rates": torch.tensor([factor(run.n_steps * k // 8) for k in range(8)]),
+            "x": _fingerprint(self.x),
+            "y": _fingerprint(self.y),
         }
 
 
@@ -137,3 +144,16 @@ def read(path: Path) -> dict[str, Any] | None:
             f"{path} is damaged or no checkpoint: delete it to start from the beginning"
         )
     return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+
+
+def _fingerprint(values: Tensor) -> Tensor:
+    """Numbers that tell one data set from another, and do not depend on last bits: ``(4,)``."""
+    flat = values.detach().cpu().double().flatten()
+    places = torch.linspace(0, 1, len(flat), dtype=flat.dtype)
+    return torch.tensor([len(values), flat.mean(), (places * flat).mean(), flat.norm()])
+
+
+def _same(found: Any, wanted: Any) -> bool:
+    if isinstance(found, Tensor) and isinstance(wanted, Tensor):
+        return found.shape == wanted.shape and torch.allclose(found, wanted, rtol=1e-4, atol=1e-4)
+    return type(found) is type(wanted) and found == wanted

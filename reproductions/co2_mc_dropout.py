@@ -84,7 +84,7 @@ def run(trial: Trial) -> TrialResult:
         batch_size=config["batch_size"],
         kl_weight=0.0,
         schedule=lambda step: 1 - step / n_steps,
-        callback=Checkpoint(trial, net, generator),
+        callback=Checkpoint(trial, net, generator, x, y),
     )
     points = torch.cat([x, torch.tensor(BEYOND, device=on)[:, None]])
     draws = predict(net, points, config["n_samples"], "shared", generator=generator)[..., 0]

@@ -77,7 +77,7 @@ def run(trial: Trial) -> TrialResult:
         optimizer=sgd(config["learning_rate"], config["momentum"]),
         batch_size=config["batch_size"],
         schedule=inverse_decay(1e-4, 0.75),
-        callback=Checkpoint(trial, net, generator),
+        callback=Checkpoint(trial, net, generator, x_train, y_train),
     )
     x_test, y_test = (data.x_test * CAFFE_SCALE).to(on), data.y_test.to(on)
     n_samples = config["n_samples"]

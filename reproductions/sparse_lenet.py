@@ -196,7 +196,7 @@ def train(net: Network, x: Tensor, y: Tensor, trial: Trial, generator: torch.Gen
         batch_size=config["batch_size"],
         kl_weight=lambda step: kl_weight(step / n_steps),
         schedule=lambda step: learning_rate_factor(step / n_steps, config["network"]),
-        callback=Checkpoint(trial, net, generator),
+        callback=Checkpoint(trial, net, generator, x, y),
     )
     return time.perf_counter() - began
 

@@ -243,7 +243,7 @@ def checkpoint(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
         found = []
         for _ in range(2):
             net = network(BinaryDropout(0.5), on)
-            kept = Checkpoint(Trial({}, 0, path), net, g)
+            kept = Checkpoint(Trial({}, 0, path), net, g, x, y)
             losses = fit(net, x, y, cross_entropy, generator=g, callback=kept, **options)
             found += [losses, net(x, "mean").detach()]
     return {"losses": found[0], "again": found[2], "outputs": found[1], "outputs again": found[3]}

@@ -9,7 +9,7 @@ from bdl_lessons.models import SparseVD, initialise, mlp
 from reproductions import Trial, checkpoint
 from reproductions.checkpoint import Checkpoint, seconds_before
 
-N_STEPS = 12  # of 3 an epoch
+N_TRAIN, BATCH_SIZE, N_STEPS = 30, 10, 12
 ADAM, SGD, DECAY = adam(0.01), sgd(0.1), inverse_decay(0.1, 1.0)
 
 
@@ -24,23 +24,46 @@ def every_epoch(monkeypatch):
 
 
 def train(
-    path, stop_at=None, n_steps=N_STEPS, width=7, optimizer=ADAM, schedule=DECAY, seed=2, **config
+    path,
+    stop_at=None,
+    n_steps=N_STEPS,
+    width=7,
+    optimizer=ADAM,
+    schedule=DECAY,
+    kl=True,
+    seed=2,
+    offset=0.0,
+    flipped=False,
+    labels=3,
+    **config,
 ):
     """Losses, weights and the next random number of a run that may be stopped at a step."""
     data = torch.Generator().manual_seed(1)
-    x, y = torch.randn(30, 4, generator=data), torch.randint(3, (30,), generator=data)
+    x = torch.randn(N_TRAIN, 4, generator=data) + offset
+    y = torch.randint(labels, (N_TRAIN,), generator=data)
+    if flipped:
+        x = x.flip(0)
     generator = torch.Generator().manual_seed(seed)
     model = initialise(mlp((4, width, 3), SparseVD()), generator)
 
     def kl_weight(step):
         if step == stop_at:
             raise Stopped
-        return step / N_STEPS
+        return step / N_STEPS if kl else 0.0
 
-    how = {"optimizer": optimizer, "schedule": schedule, "kl_weight": kl_weight, "batch_size": 10}
-    kept = Checkpoint(Trial({"tau": 1.0, **config}, seed, path), model, generator)
-    how |= {"n_steps": n_steps, "generator": generator, "callback": kept}
-    losses = fit(model, x, y, cross_entropy, **how)
+    losses = fit(
+        model,
+        x,
+        y,
+        cross_entropy,
+        n_steps=n_steps,
+        generator=generator,
+        optimizer=optimizer,
+        batch_size=BATCH_SIZE,
+        kl_weight=kl_weight,
+        schedule=schedule,
+        callback=Checkpoint(Trial({"tau": 1.0, **config}, seed, path), model, generator, x, y),
+    )
     return losses, *model.parameters(), torch.rand(1, generator=generator)
 
 
@@ -65,13 +88,8 @@ def finished(tmp_path_factory):
     return path
 
 
-def test_whole_epochs_are_kept_a_pause_apart(tmp_path, monkeypatch):
+def test_only_whole_epochs_are_kept(tmp_path):
     path = tmp_path / "run.checkpoint"
-    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN_WRITES", 1000.0)
-    with pytest.raises(Stopped):
-        train(path, stop_at=11)
-    assert not path.exists()
-    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN_WRITES", 0.0)
     with pytest.raises(Stopped):
         train(path, stop_at=2)
     assert not path.exists()
@@ -80,13 +98,28 @@ def test_whole_epochs_are_kept_a_pause_apart(tmp_path, monkeypatch):
     assert checkpoint.read(path)["done"] == 3
 
 
+def test_writes_are_a_pause_apart_but_for_the_last(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN_WRITES", 1000.0)
+    path = tmp_path / "run.checkpoint"
+    with pytest.raises(Stopped):
+        train(path, stop_at=11)
+    assert not path.exists()
+    train(path)
+    assert checkpoint.read(path)["done"] == N_STEPS
+
+
 @pytest.mark.parametrize(
     ("other", "message"),
     [
         ({"n_steps": 15}, "n_steps was 12, is 15"),
+        ({"schedule": None}, "learning rates was "),
+        ({"schedule": inverse_decay(0.1, 0.9)}, "learning rates was "),
         ({"width": 8}, r"layers was .*7.*, is .*8"),
         ({"optimizer": SGD}, "optimizer was Adam .*, is SGD"),
         ({"seed": 5}, "seed was 2, is 5"),
+        ({"offset": 0.01}, "x was "),
+        ({"flipped": True}, "x was "),
+        ({"labels": 2}, "y was "),
         ({"tau": 2.0}, "tau was 1.0, is 2.0"),
         ({"kl_scale": 0.1}, "kl_scale was None, is 0.1"),
     ],
@@ -101,8 +134,15 @@ def test_the_checkpoint_of_another_run_is_refused(finished, other, message):
 def test_a_diverged_state_is_not_kept(tmp_path):
     path = tmp_path / "run.checkpoint"
     with pytest.raises(FloatingPointError):
-        train(path, optimizer=sgd(1e38))
+        train(path, optimizer=sgd(1e38), kl=False)
     assert not path.exists()
+
+
+def test_data_that_differ_in_their_last_bits_are_the_same(tmp_path):
+    path = tmp_path / "run.checkpoint"
+    with pytest.raises(Stopped):
+        train(path, stop_at=4)
+    torch.testing.assert_close(train(path, offset=1e-7)[0], train(None)[0], rtol=1e-4, atol=1e-4)
 
 
 def test_a_damaged_file_is_named_and_left_as_it_is(finished, tmp_path):

@@ -103,6 +103,6 @@ def fit_and_stop(trial, stop_at=None):
         generator=generator,
         optimizer=adam(0.1),
         kl_weight=kl_weight,
-        callback=Checkpoint(trial, net, generator),
+        callback=Checkpoint(trial, net, generator, x, y),
     )
     return TrialResult({"loss": losses[-1].item()}, {"losses": losses.tolist()})
