@@ -21,7 +21,7 @@ def taught() -> list[Lesson]:
 
 
 def timetable() -> str:
-    """Every section with its minutes, the clock at its end, and its mode of teaching."""
+    """Every section with its minutes, its mode, and the clock at its end, without work alone."""
     return _per_lesson(_timetable_of)
 
 
@@ -102,14 +102,14 @@ def _paragraph(lesson: Lesson, role: str, end: str, last: bool = False) -> str:
 
 
 def panels() -> str:
-    """Every panel, its lesson, and the cell that shows it."""
+    """Every panel, its lesson, and the section that shows it."""
     rows = []
     for lesson in lessons():
         for cell in lesson.cells("panel"):
             name = _PANEL.search(cell.source)
             shown = f"`{name[1]}`" if name else "see the cell"
-            rows.append([f"[{lesson.number}]({lesson.path.name})", shown, cell.id])
-    return markdown.table(["lesson", "panel", "cell"], rows)
+            rows.append([f"[{lesson.number}]({lesson.path.name})", shown, cell.section])
+    return markdown.table(["lesson", "panel", "section"], rows)
 
 
 def exercises() -> str:
@@ -144,17 +144,18 @@ def _notes_of(lesson: Lesson) -> str:
     for number, cells in enumerate(lecturers_notes.slides(made), start=1):
         heading = lecturers_notes.heading(cells) or heading
         if cells[0].id in said:
-            parts.append(f"**{number}. {heading}.** {said[cells[0].id]}")
+            parts.append(f"**Slide {number}: {heading}** · {said[cells[0].id]}")
     return "\n\n".join(parts)
 
 
 def _timetable_of(lesson: Lesson) -> str:
     rows, low, high = [], 0, 0
     for section in lesson.sections:
-        first, last = section.minutes
-        low, high = low + first, high + last
         mode = "going deeper" if section.deeper else section.mode
-        rows.append([section.name, span(section.minutes), span((low, high)), mode])
+        if mode != "solo":
+            low, high = low + section.minutes[0], high + section.minutes[1]
+        clock = "–" if mode == "solo" else span((low, high))
+        rows.append([section.name, span(section.minutes), clock, mode])
     return markdown.table(["section", "minutes", "clock", "mode"], rows)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -29,9 +30,10 @@ def plan(lesson: Lesson, minutes: float) -> tuple[Section, ...]:
     result, the panel. Of the others the lecture comes before what stands behind the recap,
     lectures come before work in pairs, and work in pairs before work alone; among equals the
     lesson's order decides. A section that does not fit is left out, and a shorter one after it may
-    still be taken; but what stands behind the recap is taken only if the whole lecture fits.
+    still be taken; but what stands behind the recap is taken only if the whole lecture fits. The
+    exercises can be divided: of them a class does what fits, if that is ten minutes or more.
     """
-    sections = lesson.sections
+    sections = list(lesson.sections)
     order = sorted(range(len(sections)), key=lambda i: (*_rank(sections[i]), i))
     chosen: set[int] = set()
     clock = 0.0
@@ -39,6 +41,9 @@ def plan(lesson: Lesson, minutes: float) -> tuple[Section, ...]:
         on_path = (k for k in order if not sections[k].deeper and sections[k].mode != "solo")
         if sections[i].deeper and not sections[i].roles and not chosen.issuperset(on_path):
             continue
+        left = math.floor(minutes - clock)
+        if sections[i].name == "Exercises" and 10 <= left < expected_minutes(sections[i]):
+            sections[i] = replace(sections[i], minutes=(left, left))
         if clock + expected_minutes(sections[i]) <= minutes:
             chosen.add(i)
             clock += expected_minutes(sections[i])

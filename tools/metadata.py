@@ -39,10 +39,11 @@ class Section:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a notebook: its id and its text."""
+    """A cell of a notebook: its id, its text, and the section in which it stands."""
 
     id: str
     source: str
+    section: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,12 @@ class Lesson:
 
     def cells(self, tag: str) -> list[Cell]:
         """The cells that carry ``tag``, e.g. ``"panel"`` or ``"exercise"``."""
-        tagged = [cell for cell in self._cells if tag in tags_of(cell)]
-        return [Cell(cell["id"], _source(cell)) for cell in tagged]
+        section, tagged = "", []
+        for cell in self._cells:
+            section = cell["metadata"].get("bdl", {}).get("section", section)
+            if tag in tags_of(cell):
+                tagged.append(Cell(cell["id"], _source(cell), section))
+        return tagged
 
     @cached_property
     def _cells(self) -> list[dict]:

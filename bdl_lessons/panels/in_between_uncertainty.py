@@ -18,7 +18,7 @@ from bdl_lessons.panels.engine import Panel, Slider, Update
 RATES = (0.02, 0.05, 0.1, 0.2, 0.5)
 WEIGHT_STDS = {1: 4.0, 2: 3.0, 3: 2.25}  # Foong et al.: the prior's scale at each depth
 POSITION = np.linspace(-1.4, 1.4, 113)  # both inputs equal: the diagonal through both clusters
-POSITION_LABEL = "position s, at input (s, s)"
+POSITION_LABEL = "position along the line through both clusters"
 
 
 def panel() -> Panel:

@@ -103,8 +103,7 @@ class BayesLinear:
         r"""The factorised Gaussian with the largest ELBO: means ``(K,)`` and variances ``(K,)``.
 
         Its mean is exact; its variances are :math:`1/\Lambda_{ii}`, the variance of each weight
-        *given the others*, never more than the marginal :math:`(\Lambda^{-1})_{ii}`. It misses the
-        evidence by :math:`\tfrac12 (\sum_i \log \Lambda_{ii} - \log|\Lambda|)` nats.
+        *given the others*, never more than the marginal :math:`(\Lambda^{-1})_{ii}`.
         """
         return self.mean, 1 / self.precision.diagonal()
 

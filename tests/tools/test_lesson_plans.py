@@ -40,6 +40,14 @@ def test_what_stands_behind_the_recap_waits_for_the_whole_lecture(minutes, whole
     assert ("Deeper" in names) == whole
 
 
+@pytest.mark.parametrize(("minutes", "taught"), [(49, 0), (50, 10), (60, 20), (90, 30)])
+def test_of_the_exercises_a_class_does_what_fits(minutes, taught):
+    class Longer:
+        sections = (*Made.sections, Section("Exercises", (20, 40), "solo"))
+
+    assert total_minutes(plan(Longer, minutes)) == 40 + taught
+
+
 def test_the_cut_is_where_the_halves_are_most_equal():
     first, second = two_sessions(Made)
     assert [s.name for s in first] == ["A question", "In pairs"]
