@@ -20,9 +20,9 @@ LIMITS = {
     "bdl_lessons/exercises": 4_700,
     "bdl_lessons/datasets": 796,
     "bdl_lessons/course": 327,
-    "reproductions": 9_156,
-    "tools": 3_612,
-    "tests": 18_502,
+    "reproductions": 9_175,
+    "tools": 3_757,
+    "tests": 18_640,
 }
 
 

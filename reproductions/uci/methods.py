@@ -6,7 +6,8 @@ from reproductions import methods
 from reproductions.uci.baselines import ExactGP, Slang, Swag
 from reproductions.uci.networks import Method, Networks
 
-_DROP_RATES = tuple({"kl_weight": 1e-2, "p_drop": p} for p in (0.005, 0.01, 0.05, 0.1))
+_RATES = (0.001, 0.002, 0.005, 0.01, 0.05, 0.1)
+_DROP_RATES = tuple({"kl_weight": 1e-2, "p_drop": p} for p in _RATES)
 _IN_THEIR_TURN = ("MCD", "VD", "VSD", "BBB", "D.E", "VSD, T = 0", "VSD, T = 1", "VMG", "SWAG")
 _IN_THEIR_TURN += ("SLANG", "GP", "ELRG", "MAP", "BBB-LRT", "MNF")
 """As they were run; methods that are not named come after these."""

@@ -23,7 +23,7 @@ Predict = Callable[[Tensor, int, torch.Generator], Tensor]
 _ROWS_AT_ONCE = 50_000
 
 
-KL_WEIGHTS = (1.0, 0.1, 0.01, 1e-3, 1e-4)
+KL_WEIGHTS = (1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
 """Factors on the KL where the data term is half the squared error of standardised targets."""
 
 

@@ -15,7 +15,7 @@ from reproductions.records import make_record
 from reproductions.uci import experiment
 from reproductions.uci.networks import Method, Networks
 from reproductions.uci.protocol import TAUS, choose_and_predict, log_likelihood
-from reproductions.uci.trials import BASELINES, FIRST, METHODS, SMALL, trials
+from reproductions.uci.trials import CORE, LARGE, METHODS, trials
 
 CONFIG = {
     "n_hidden": 8,
@@ -155,15 +155,19 @@ def test_every_method_answers_with_draws_for_each_split(name):
         assert not torch.allclose(found.draws[0], found.draws[1])
 
 
-def test_the_small_sets_and_the_dropout_family_come_first():
-    first = [(trial.config["data"], trial.config["method"]) for trial in trials("paper")[:12]]
-    assert first == [(data, method) for method in FIRST for data in SMALL]
-
-
-@pytest.mark.parametrize("method", BASELINES)
-def test_every_set_has_what_structure_and_noise_are_compared_with(method):
-    config = [trial.config for trial in trials("paper")]
-    assert {c["data"] for c in config if c["method"] == method} == set(UCI_SETS)
+def test_every_set_has_the_core_of_the_comparison_by_one_protocol():
+    """The large sets differ by longer training, larger batches and a grid that goes on."""
+    on = {}
+    for trial in trials("paper"):
+        config = dict(trial.config)
+        on.setdefault(config.pop("data"), {})[config["method"]] = config
+    assert on.keys() == UCI_SETS.keys()
+    for data, by_method in on.items():
+        for method in CORE:
+            config, small = by_method[method], on["yacht"][method]
+            varied = {"grid", "n_steps", "batch_size"} if data in LARGE else set()
+            assert {k for k in config if config[k] != small[k]} == varied
+            assert all(point in config["grid"] for point in small["grid"])
 
 
 def test_every_grid_is_of_the_method_and_reaches_the_record():
