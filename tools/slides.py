@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shutil
+from html import escape
 from pathlib import Path
+from urllib.parse import unquote
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
@@ -13,7 +15,7 @@ from bdl_lessons.core.files import ROOT
 from tools import address, form, instructor, metadata, notebook, notes
 from tools.notebook import tags_of
 from tools.timing import on_stage, slide_type
-from tools.web import live
+from tools.web import live, pictures
 
 _WEB = Path(__file__).with_name("vendor")
 
@@ -31,8 +33,7 @@ def write(lesson: Path, folder: Path) -> Path:
         lesson: the notebook, with its outputs.
         folder: where to; it is made if it does not exist.
 
-    Returns:
-        The page, ``folder/<name of the notebook>.html``.
+    Returns the page, ``folder/<name of the notebook>.html``.
     """
     from nbconvert import SlidesExporter
 
@@ -43,12 +44,16 @@ def write(lesson: Path, folder: Path) -> Path:
         exclude_output_prompt=True,
     )
     made = notebook.read(lesson)
+    pictures.describe(made)
     _prepare(made, lesson)
     live.write_files(live.make_live(made, "web/panels"), folder / "web" / "panels")
     html, _ = exporter.from_notebook_node(made)
     shutil.copytree(_WEB, folder / "web", dirs_exist_ok=True)
+    html = re.sub(r'(href="\d\d_\w+)\.ipynb', r"\1.html", html)
+    ids = {*re.findall(r'\bid="([^"]*)"', html)}  # a section that is not on the stage has none
+    here = re.compile(r'<a href="#([^"]*)">(.*?)</a>', re.S)
     page = folder / f"{lesson.stem}.html"
-    notebook.write(page, re.sub(r'(href="\d\d_\w+)\.ipynb', r"\1.html", html))
+    notebook.write(page, here.sub(lambda a: a[0] if {a[1], unquote(a[1])} & ids else a[2], html))
     return page
 
 
@@ -86,24 +91,21 @@ def _prepare(made: NotebookNode, lesson: Path) -> None:
 
 def _title(lesson: metadata.Lesson, made: NotebookNode) -> str:
     """The first slide: number, title, question, and the idea picture if the lesson has one."""
-    pictures = [
-        output.data["image/png"]
+    shown = [
+        f'<img alt="{escape(cell.metadata.get("mystnb", {}).get("image", {}).get("alt", ""))}" '
+        f'src="data:image/png;base64,{output.data["image/png"].strip()}">'
         for cell in made.cells
         if "idea" in tags_of(cell)
         for output in cell.outputs
         if "image/png" in output.get("data", {})
     ]
-    picture = f'<img alt="" src="data:image/png;base64,{pictures[0].strip()}">' if pictures else ""
     question = re.findall(r"\*\*([^*]+\?)\*\*", instructor.opening_question(lesson))[-1]
-    published = address.address()
-    where = f'<p class="address">{published}</p>\n' if published else ""
+    where = f'<p class="address">{found}</p>\n' if (found := address.address()) else ""
     return (
         f'<div class="title"><p class="number">{lesson.number}</p>\n\n# {lesson.title}\n\n'
-        f'<p class="question">{question}</p>\n{where}{picture}</div>'
+        f'<p class="question">{question}</p>\n{where}{"".join(shown[:1])}</div>'
     )
 
 
 def _cell(text: str, kind: str, cell_id: str) -> NotebookNode:
-    made = new_markdown_cell(text, metadata={"slideshow": {"slide_type": kind}})
-    made.id = cell_id
-    return made
+    return new_markdown_cell(text, id=cell_id, metadata={"slideshow": {"slide_type": kind}})

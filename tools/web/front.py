@@ -81,8 +81,8 @@ def _get() -> str:
         ways.append(f"It is published: {address.markdown_links(published)}.")
     if archive.content():
         ways.append(
-            f"[The whole course as one file](./{archive.NAME}) has notebooks, package and data, "
-            "for work without a network."
+            f'<a href="{archive.NAME}">The whole course as one file</a> has notebooks, package '
+            "and data, for work without a network."
         )
     return " ".join(ways) or "You have it: these pages were made in the folder of the course."
 

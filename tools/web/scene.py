@@ -125,9 +125,8 @@ class Renderer(RendererBase):
             at, text = self._place(points), "h0"
             for (x0, y0), (x, y) in pairwise(at):
                 text += f"m{x - x0} {y - y0}h0"
-            alpha = _alpha(gc, rgbFace)
             look = f"fill:none;stroke:{to_hex(rgbFace)};stroke-width:{size};stroke-linecap:round;"
-            look += _opacity("stroke", alpha) + self._clip(gc)
+            look += _opacity("stroke", _alpha(gc, rgbFace)) + self._clip(gc)
             self.elements.append(Element("path", look, text, *at[0], at[-1]))
 
     def draw_image(self, gc, x, y, im, transform=None) -> None:
@@ -149,16 +148,14 @@ class Renderer(RendererBase):
         size = self._round(self.points_to_pixels(prop.get_size_in_points()))
         weight = "font-weight:bold;" if prop.get_weight() in ("bold", 700) else ""
         colour = gc.get_rgb()
-        alpha = _alpha(gc, colour)
         look = f"{-angle % 360:g}|font-size:{size}px;{weight}fill:{to_hex(colour)};"
-        look += _opacity("fill", alpha)
+        look += _opacity("fill", _alpha(gc, colour))
         self.elements.append(Element("text", look, s, self._round(x), self._round(y)))
 
     def _fill(self, gc, colour) -> str:
         if colour is None or (len(colour) == 4 and colour[3] == 0):
             return ""
-        alpha = _alpha(gc, colour)
-        return f"fill:{to_hex(colour)};" + _opacity("fill", alpha)
+        return f"fill:{to_hex(colour)};" + _opacity("fill", _alpha(gc, colour))
 
     def _stroke(self, gc) -> str:
         colour = gc.get_rgb()
