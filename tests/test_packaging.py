@@ -84,6 +84,7 @@ def test_every_import_is_declared_where_it_is_needed(package, extras):
         "docutils": "sphinx",
         "myst_nb": "myst-nb",
         "IPython": "jupyterlab",
+        "markdown_it": "markdown-it-py",
         "fontTools": "matplotlib",
         "linear_operator": "gpytorch",
     }
