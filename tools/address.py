@@ -76,8 +76,7 @@ def fill_first_cell(notebook: NotebookNode, published: str | None = None) -> Non
     """
     published = address() if published is None else published
     imports = next(cell for cell in notebook.cells if cell.cell_type == "code")
-    before, _, after = _INSTALL.partition("{}")
-    installed = re.escape(before) + r"\S+" + re.escape(after)
+    installed = re.escape(_INSTALL).replace(r"\{\}", r"\S+")
     imports.source = re.sub(installed, "", imports.source)
     if published:
         imports.source = _INSTALL.format(published) + imports.source

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import inspect
 import re
+from html import escape
 from pathlib import Path
 from pprint import pformat
 
+from markdown_it import MarkdownIt
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from bdl_lessons.exercises import grader
 from tools import notebook, selftest, timing
+from tools.formulas import mathml
 from tools.notebook import tags_of
 
 FIRST = """\
@@ -36,10 +39,22 @@ c.ExecutePreprocessor.timeout = 60
 c.ExecutePreprocessor.interrupt_on_timeout = True
 c.ClearSolutions.code_stub = {"python": "raise NotImplementedError"}
 """
+SHEET = """\
+<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<style>
+body {{ max-width: 42em; margin: 2em auto; font: 12pt/1.5 sans-serif }}
+ul > li {{ list-style: "☐  "; break-inside: avoid }}
+table {{ border-collapse: collapse }} td, th {{ border: 1px solid; padding: 0 0.5em }}
+h2 {{ break-before: page }}
+</style></head><body>
+{body}
+</body></html>
+"""
 
 
 def write(lesson: Path, folder: Path) -> Path:
-    """Write the assignment of a lesson into a folder that nbgrader works in.
+    """Write the assignment of a lesson, and its sheet, into a folder that nbgrader works in.
 
     Args:
         lesson: the notebook.
@@ -50,10 +65,11 @@ def write(lesson: Path, folder: Path) -> Path:
     """
     path = folder / "source" / f"lesson{lesson.name[:2]}" / lesson.name
     path.parent.mkdir(parents=True, exist_ok=True)
-    notebook.write(path, notebook.text(source(notebook.read(lesson))))
+    made = notebook.read(lesson)
+    notebook.write(path, notebook.text(source(made)))
     page = folder / "sheets" / f"lesson{lesson.name[:2]}.html"
     page.parent.mkdir(exist_ok=True)
-    page.write_text(selftest.sheet(notebook.read(lesson)), encoding="utf-8")
+    notebook.write(page, sheet(made))
     configuration = folder / "nbgrader_config.py"
     if not configuration.exists():
         configuration.write_text(CONFIGURATION, encoding="utf-8")
@@ -63,11 +79,11 @@ def write(lesson: Path, folder: Path) -> Path:
 def source(lesson: NotebookNode) -> NotebookNode:
     """The instructor's notebook, made from the section "Exercises" of a lesson."""
     section = next(s for s in timing.sections(lesson) if s[0].source.startswith("## Exercises"))
-    title = lesson.cells[0].source.splitlines()[0].removeprefix("# ")
     made = new_notebook(metadata=lesson.metadata)
     made.cells = [
         _read_only(
-            f"# Exercises: {title}\n\nFill in the functions and hand in this notebook.", "t"
+            f"# Exercises: {_title(lesson)}\n\nFill in the functions and hand in this notebook.",
+            "t",
         ),
         _given(new_code_cell(FIRST), "first"),
         *_self_test(selftest.questions(lesson)),
@@ -80,13 +96,30 @@ def source(lesson: NotebookNode) -> NotebookNode:
     return made
 
 
+def sheet(lesson: NotebookNode) -> str:
+    """The self-test to print: questions and options, and the answers on a page of their own."""
+    title, asked = _title(lesson), selftest.questions(lesson)
+    answers = [f"{q.number}. {q.answer.letter}: {q.answer.reason}" for q in asked]
+    text = [f"# {title}", "Name:", *map(selftest.unanswered, asked), "## Answers"]
+    body = "\n\n".join([*text, "\n".join(answers)])
+    body = re.sub(r"\[([^\]]+)\]\(#[^)]*\)", r"\1", body)  # links stay in the lesson
+    body = re.sub(r"\$\$(.+?)\$\$", lambda found: mathml(found[1], "block"), body, flags=re.S)
+    body = re.sub(r"\$(.+?)\$", lambda found: mathml(found[1], "inline"), body, flags=re.S)
+    html = MarkdownIt("commonmark", {"html": True}).enable("table").render(body)
+    return SHEET.format(title=escape(title), body=html)
+
+
+def _title(lesson: NotebookNode) -> str:
+    return lesson.cells[0].source.splitlines()[0].removeprefix("# ")
+
+
 def _self_test(asked: list[selftest.Question]) -> list[NotebookNode]:
     """The questions, a cell for the letters chosen, and its test, whose key students do not see."""
-    text = "\n\n".join(map(selftest.unanswered, asked, range(1, len(asked) + 1)))
+    text = "\n\n".join(map(selftest.unanswered, asked))
     said = {
         (number, letter): ("right: " if right else "not so: ") + reason
-        for number, question in enumerate(asked, start=1)
-        for letter, _, right, reason in question.options
+        for number, _, options in asked
+        for letter, _, right, reason in options
     }
     test = f"""\
 ### BEGIN HIDDEN TESTS

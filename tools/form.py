@@ -18,11 +18,6 @@ MAX_PATH_LINES = 110
 _EFFECTS = {"append", "extend", "update", "add", "step", "backward"}
 
 
-def has_form(path: Path) -> bool:
-    """Whether the rules of this module are held against a lesson."""
-    return not path.name.startswith("90")
-
-
 def stage(notebook: NotebookNode, path: Path) -> Iterator[str]:
     """At most 50 minutes and 24 slides, one idea picture, nothing from behind the recap."""
     low, high = lecture(sections_of(notebook.cells))

@@ -21,6 +21,7 @@ from tools.metadata import sections_of, summary
 from tools.notebook import WIDGET_VIEW, code_of, tags_of, text
 from tools.vocabulary import dialect
 
+FORM = (form.stage, form.slide_contents, form.slide_notes, form.code, selftest.problems)
 MAX_BYTES = 1_000_000
 TAGS = {"panel", "exercise", "hide-input", "idea", "method", "nbval-ignore-output", "self-test"}
 SLIDES = {"slide", "subslide", "fragment", "skip", "-"}
@@ -45,11 +46,9 @@ def problems(notebook: NotebookNode, path: Path) -> list[str]:
     guards = [generated_text, execution, outputs, panels, tags, slides, times, size, sources]
     guards += [links, code_cells, terms, symbols]
     if not path.name.startswith("90"):
-        guards += [numbers, minutes]
+        guards += [numbers, minutes, *FORM]
     if path.name[:2] not in {"00", "90"}:
         guards.append(skeleton)
-    if form.has_form(path):
-        guards += [form.stage, form.slide_contents, form.slide_notes, form.code, selftest.problems]
     return [f"{path.name}: {problem}" for guard in guards for problem in guard(notebook, path)]
 
 
@@ -241,8 +240,7 @@ def skeleton(notebook: NotebookNode, path: Path) -> Iterator[str]:
         if cell.cell_type == "markdown" and line.startswith("## ")
     ]
     found = [heading for heading in headings if heading.startswith(HEADINGS)]
-    missing = [wanted for wanted in HEADINGS[:-1] if not any(h.startswith(wanted) for h in found)]
-    if missing:
+    if missing := [name for name in HEADINGS[:-1] if not any(h.startswith(name) for h in found)]:
         yield f"sections missing: {', '.join(missing)}"
     order = [next(i for i, h in enumerate(HEADINGS) if found_h.startswith(h)) for found_h in found]
     if order != sorted(order):

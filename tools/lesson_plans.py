@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -41,7 +40,7 @@ def plan(lesson: Lesson, minutes: float) -> tuple[Section, ...]:
         on_path = (k for k in order if not sections[k].deeper and sections[k].mode != "solo")
         if sections[i].deeper and not sections[i].roles and not chosen.issuperset(on_path):
             continue
-        left = math.floor(minutes - clock)
+        left = int(minutes - clock)
         if sections[i].name == "Exercises" and 10 <= left < expected_minutes(sections[i]):
             sections[i] = replace(sections[i], minutes=(left, left))
         if clock + expected_minutes(sections[i]) <= minutes:

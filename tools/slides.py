@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from bdl_lessons.core.files import ROOT
-from tools import address, form, instructor, metadata, notebook, notes
+from tools import address, instructor, metadata, notebook, notes
 from tools.notebook import tags_of
 from tools.timing import on_stage, slide_type
 from tools.web import live, pictures
@@ -83,7 +83,7 @@ def _prepare(made: NotebookNode, lesson: Path) -> None:
         if cell.id in spoken:
             cells.append(_cell(spoken[cell.id], "notes", f"{cell.id}-note"))
     title = metadata.Lesson(lesson)
-    made.metadata |= {"title": f"{title.number} · {title.title}", "form": form.has_form(lesson)}
+    made.metadata |= {"title": f"{title.number} · {title.title}", "form": title.number != "90"}
     if title.number != "90":
         cells[0].source = _title(title, made)
     made.cells = cells

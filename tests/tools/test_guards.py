@@ -15,7 +15,7 @@ new = nbformat.v4
 @pytest.fixture(autouse=True)
 def without_the_rules_of_the_stage(monkeypatch):
     """``test_form`` shows those; the lessons here are too small to have the form."""
-    monkeypatch.setattr("tools.form.has_form", lambda path: False)
+    monkeypatch.setattr("tools.guards.FORM", ())
 
 
 def code(notebook, index=1):

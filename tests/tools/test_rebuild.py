@@ -15,7 +15,7 @@ CODE = (
 
 @pytest.fixture
 def path(tmp_path, lesson, monkeypatch):
-    monkeypatch.setattr("tools.form.has_form", lambda path: False)
+    monkeypatch.setattr("tools.guards.FORM", ())
     target = tmp_path / "01_a_claim.ipynb"
     target.write_text(notebook.text(lesson(*CODE)))
     return target

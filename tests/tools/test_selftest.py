@@ -3,7 +3,7 @@
 import pytest
 from nbformat.v4 import new_markdown_cell, new_notebook
 
-from tools import guards, notebook, selftest
+from tools import assignments, guards, notebook, selftest
 
 
 def asked(letters="BACBA"):
@@ -57,7 +57,7 @@ def test_a_lesson_without_a_self_test_is_named():
 
 
 def test_the_sheet_shows_formulas_and_keeps_answers_for_its_last_page():
-    page = selftest.sheet(asked())
+    page = assignments.sheet(asked())
     shown, _, answers = page.partition("<h2>Answers</h2>")
     assert shown.count("<math") == 5
     assert "<title>05 · Masks &amp; more</title>" in shown

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from latex2mathml.converter import convert
 from myst_nb import sphinx_ext
 from sphinx.application import Sphinx
 
 from tools import address
+from tools.formulas import mathml
 
 _FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<![`$])\$([^$`\n]+(?:\n[^$`\n]+)?)\$", re.S)
 
@@ -76,7 +76,7 @@ def _block(writer: Any, node: nodes.math_block) -> None:
 def _formula(tag: str, tex: str) -> str:
     """MathML, which every browser shows; where scripts run, KaTeX takes its place."""
     kind, focus = ("block", ' tabindex="0"') if tag == "div" else ("inline", "")
-    shown = convert(re.sub(r"\\[lr]Vert", r"\\Vert", tex), display=kind)
+    shown = mathml(tex, kind)
     return f'<{tag} class="math"{focus} data-tex="{html.escape(tex)}">{shown}</{tag}>'
 
 
