@@ -232,6 +232,8 @@ def _numbers(values: np.ndarray) -> str:
 
 
 def _array(name: str, value: Value) -> np.ndarray:
+    if isinstance(value, list | tuple):
+        value = [one.detach().cpu() if isinstance(one, torch.Tensor) else one for one in value]
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu().to(torch.promote_types(value.dtype, torch.double)).numpy()
     if np.iscomplexobj(value):

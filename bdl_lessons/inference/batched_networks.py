@@ -51,8 +51,7 @@ class BatchedNetworks:
             raise TypeError("networks must be a list of networks such as mlp() makes")
         first, *others = map(_fixed, networks)
         for other in others:
-            differ = [name for name in first | other if first.get(name) != other.get(name)]
-            if differ:
+            if differ := [name for name in first | other if first.get(name) != other.get(name)]:
                 raise ValueError(f"networks must be alike, they differ in {differ}")
         self._networks = [deepcopy(network) for network in networks]
         parameters, self._buffers = stack_module_state(self._networks)

@@ -23,6 +23,7 @@ NAN, EIGHTHS = np.nan, np.arange(9) / 8
         (lambda: check("many", EIGHTHS, expect=0.5, atol=1), "many: 0 to 1 (expected 0.5 ± 1)"),
         (lambda: check("edge", 1.5, expect=1.0, atol=0.5), "edge: 1.5 (expected 1 ± 0.5)"),
         (lambda: check("g", torch.ones(1, requires_grad=True), 1, 0), "g: 1 (expected 1 ± 0)"),
+        (lambda: check("g", [torch.ones((), requires_grad=True)], 1, 0), "g: 1 (expected 1 ± 0)"),
         (lambda: check_between("many", EIGHTHS, high=1), "many: 0 to 1 (expected <= 1)"),
         (lambda: check_between("r", [1.2, 1.9], low=1, high=2), "r: 1.2, 1.9 (expected 1 to 2)"),
         (lambda: check_between("r", 3.0, low=1), "r: 3 (expected >= 1)"),

@@ -11,9 +11,10 @@ from tests.device.simulated_gpu import SimulatedGPU
 NOTEBOOKS = sorted(Path(__file__).parents[3].glob("notebooks/*.ipynb"))
 TRAINING = 100  # backward passes in a cell, from which on they belong on the device
 ON_THE_CPU = {  # but for those without a network, or of an identity that needs 16 digits
-    "02": ("fit(",),  # two weights, in float64 on CUDA
+    "02": ("fit(", "five_fits("),  # two weights, in float64 on CUDA
     "03": ("fit(phi, x",),  # two numbers of a covariance, by L-BFGS
     "04": ("vi_path", "net(inputs)"),  # steps are compared to 1e-10; in float64 on CUDA
+    "06": ("repeated(draw, small",),  # one layer of 18 weights, whose gradient is known
     "10": ("smallest_kl", "fitted("),  # linear models
     "11": ("penalty(torch.outer",),  # compared to 1e-9; in float64 on CUDA
 }
