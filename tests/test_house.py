@@ -22,7 +22,7 @@ LIMITS = {
     "bdl_lessons/course": 327,
     "reproductions": 9_175,
     "tools": 3_757,
-    "tests": 18_640,
+    "tests": 18_670,
 }
 
 

@@ -33,7 +33,8 @@ def write(lesson: Path, folder: Path) -> Path:
         lesson: the notebook, with its outputs.
         folder: where to; it is made if it does not exist.
 
-    Returns the page, ``folder/<name of the notebook>.html``.
+    Returns:
+        The page, ``folder/<name of the notebook>.html``.
     """
     from nbconvert import SlidesExporter
 
