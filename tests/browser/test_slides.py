@@ -1,4 +1,4 @@
-"""Every slide of the second edition is laid out in a browser without a network, and must fit."""
+"""Every slide is laid out in a browser without a network, and must fit."""
 
 import base64
 import os
@@ -12,8 +12,9 @@ import nbformat
 import numpy as np
 import pytest
 
-from tools import slides
+from tools import notebook, slides
 from tools.metadata import lessons
+from tools.timing import on_stage
 
 pytestmark = pytest.mark.browser
 
@@ -33,10 +34,11 @@ MEASURE = r"""async index => {
     Reveal.slide(h, v);
     const panels = [...slide.querySelectorAll('figure.bdl-panel')];
     while (panels.some(panel => !panel.dataset.state)) await new Promise(requestAnimationFrame);
-    const enlarged = svg => {
-        const box = svg.getBoundingClientRect(), {width, height} = svg.viewBox.baseVal;
-        return 10 * Math.min(box.width / width, box.height / height);
+    const enlarged = (part, width, height) => {
+        const box = part.getBoundingClientRect();
+        return Math.min(box.width / width, box.height / height);
     };
+    const drawing = ({width, height}) => [width / 10, height / 10];
     const cells = [...slide.querySelectorAll('.jp-Cell')].filter(cell => !cell.closest('aside'));
     const rest = slide.cloneNode(true);
     rest.querySelectorAll('aside, pre, code, .katex, .katex-error').forEach(part => part.remove());
@@ -48,8 +50,9 @@ MEASURE = r"""async index => {
         text: text ? parseFloat(getComputedStyle(text).fontSize) : null,
         empty: !slide.innerText.trim() && !slide.querySelector('img'),
         scales: [...slide.querySelectorAll('img')].map(
-            image => image.getBoundingClientRect().width / image.naturalWidth)
-            .concat([...slide.querySelectorAll('.bdl-whole')].map(enlarged)),
+            image => enlarged(image, image.naturalWidth, image.naturalHeight))
+            .concat([...slide.querySelectorAll('.bdl-whole')].map(
+                svg => enlarged(svg, ...drawing(svg.viewBox.baseVal)))),
         raw: [...slide.querySelectorAll('.katex-error, mstyle[mathcolor="#cc0000"]')]
             .map(error => error.title || error.textContent)
             .concat(rest.textContent.match(/\$[^$]+\$|\\[a-z]+/) ?? []),
@@ -77,8 +80,8 @@ class Slide:
             yield f"{name}: {self.height} px high, {HEIGHT} fit"
         if self.width > WIDTH:
             yield f"{name}: {self.width} px wide, {WIDTH} fit"
-        if self.text not in (None, TEXT):
-            yield f"{name}: text of {self.text} px, must be {TEXT}"
+        if self.text is not None and self.text < TEXT:
+            yield f"{name}: text of {self.text} px, less than {TEXT}"
         if self.empty:
             yield f"{name}: shows nothing"
         for scale in self.scales:
@@ -143,7 +146,8 @@ def test_panels_move_on_their_slides_by_keyboard(deck, lesson, write):
     deck.goto(write(lesson.path).as_uri())
     deck.wait_for_function("Reveal.isReady()")
     panels = deck.locator("figure.bdl-panel")
-    assert panels.count() == len(lesson.cells("panel"))
+    staged = {cell.id for cell in notebook.read(lesson.path).cells if on_stage(cell)}
+    assert panels.count() == len([one for one in lesson.cells("panel") if one.id in staged]) > 0
     for panel in panels.all():
         panel.evaluate(SHOW)
         slide = deck.evaluate("Reveal.getIndices()")
@@ -173,8 +177,8 @@ def test_the_speaker_has_notes_and_the_next_slide_in_a_second_window(deck, tmp_p
         cell("notes", r"Say $\frac{1}{2}$ slowly.", "notes"),
         cell("end", "The end."),
     ]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "x.ipynb")
-    deck.goto(slides.write(tmp_path / "x.ipynb", tmp_path).as_uri())
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "90_x.ipynb")
+    deck.goto(slides.write(tmp_path / "90_x.ipynb", tmp_path).as_uri())
     deck.wait_for_function("Reveal.isReady()")
     with deck.expect_popup() as opened:
         deck.keyboard.press("s")
@@ -205,14 +209,16 @@ def test_a_panel_without_its_recording_leaves_the_picture_on_the_slide(deck, tmp
     assert deck.errors == []
 
 
-@pytest.mark.parametrize(("query", "extra"), [("", 0), ("&showNotes=separate-page", 1)])
-def test_a_handout_has_a_page_for_each_slide_and_each_note(deck, write, query, extra):
+@pytest.mark.parametrize("query", ["", "&showNotes=separate-page"])
+def test_a_handout_has_a_page_for_each_slide_and_each_note(deck, write, query):
     deck.goto(f"{write(WITH_PANELS[0].path).as_uri()}?print-pdf{query}")
     deck.locator("figure[data-state=ready]").wait_for()
     pages = deck.locator(".pdf-page")
     pages.first.wait_for()
     printed = deck.pdf(prefer_css_page_size=True)
-    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == pages.count() + extra
+    noted = deck.locator(".speaker-notes-pdf").count()
+    assert noted == (pages.count() if query else 0), "every slide has a note"
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == pages.count() + noted
     assert pages.count() == deck.evaluate("Reveal.getTotalSlides()")
     assert deck.errors == []
 
@@ -236,7 +242,7 @@ def picture(folder, width, height):
 
 
 def faults_of(cells, deck, folder):
-    path = folder / "x.ipynb"
+    path = folder / "90_x.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
     return [
         fault for slide in measured(deck, slides.write(path, folder)) for fault in slide.faults()
@@ -262,8 +268,7 @@ def test_a_slide_that_does_not_fit_is_named_with_what_is_wrong(deck, tmp_path):
         r"slide x-wide: 2\d\d\d px wide, 1280 fit",
         r"slide x-equation: \d\d\d\d px wide, 1280 fit",
         r"slide x-picture: a picture is shown at 75%, less than 80%",
-        r"slide x-tall: 7\d\d px high, 720 fit",
-        r"slide x-tall: a picture is shown at 69%, less than 80%",
+        r"slide x-tall: a picture is shown at \d\d%, less than 80%",
         r"slide x-formulas: \\nosuchthing is not typeset",
         r"slide x-formulas: ParseError: .*Double superscript.* is not typeset",
         r"slide x-formulas: \$\\frac\{1\$ is not typeset",
