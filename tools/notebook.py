@@ -6,12 +6,15 @@ second run of the same code on the same machine gives the same bytes.
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
+from PIL import Image
 
 from bdl_lessons.core.files import NOTEBOOKS, ROOT
 from reproductions.files import replacing
@@ -68,17 +71,33 @@ def execute(notebook: NotebookNode, cell_timeout_s: int) -> NotebookNode:
 
 
 def clean(notebook: NotebookNode) -> NotebookNode:
-    """Drop what differs between runs or readers: widget state and views, foreign metadata."""
+    """Drop what differs between runs or readers (widget state and views, foreign metadata), and
+    what makes pictures heavy.
+    """
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     for cell in notebook.cells:
         cell.metadata = {
             key: cell.metadata[key] for key in sorted(CELL_METADATA & {*cell.metadata})
         }
         for output in cell.get("outputs", []):
-            output.get("data", {}).pop(WIDGET_VIEW, None)
+            data = output.get("data", {})
+            data.pop(WIDGET_VIEW, None)
+            if "image/png" in data:
+                light = lighten(base64.b64decode(data["image/png"]))
+                data["image/png"] = base64.b64encode(light).decode()
             if "metadata" in output:
                 output.metadata = {}
     return notebook
+
+
+def lighten(png: bytes) -> bytes:
+    """The picture in a palette of at most 256 colours, a third of the bytes; once is enough."""
+    picture, buffer = Image.open(BytesIO(png)), BytesIO()
+    if picture.mode == "P":
+        return png
+    few = picture.convert("RGB").quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    few.save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
 
 
 def text(notebook: NotebookNode) -> str:

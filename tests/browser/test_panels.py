@@ -37,7 +37,8 @@ def test_the_slider_moves_and_the_picture_follows(lab, page, lesson):
         page.wait_for_function(
             "panel => panel.querySelector('.widget-html')?.innerText", arg=panel.element_handle()
         )
-        before, readout = image.get_attribute("src"), panel.locator(".widget-html").inner_text()
+        readout = panel.locator(".widget-html").first.inner_text()  # the second is a style
+        before = image.get_attribute("src")
         if handles.count():
             handles.first.focus()
             page.keyboard.press("ArrowRight")

@@ -17,6 +17,7 @@ from bdl_lessons.core.devices import cpu_threads
 from bdl_lessons.core.files import DATA, ROOT
 from bdl_lessons.panels.engine import Panel
 from reproductions.files import read_checked, write_checked
+from tools.notebook import lighten
 from tools.web.recording import record
 
 FOLDER = ROOT / "build" / "panels"
@@ -61,7 +62,8 @@ def load(name: str, folder: Path = FOLDER) -> WebPanel:
     with cpu_threads(1):  # the arrays are small: a second thread only waits for the first
         panel: Panel = importlib.import_module(module).panel()
         recording = record(panel)
-        made = WebPanel(name, recording.script(), panel.render().png, panel.alt, panel.size)
+        png = lighten(panel.render().png)
+        made = WebPanel(name, recording.script(), png, panel.alt, panel.size)
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(f"{name}.*.recording"):
         old.unlink()
