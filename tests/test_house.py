@@ -21,7 +21,7 @@ LIMITS = {
     "bdl_lessons/datasets": 796,
     "bdl_lessons/course": 327,
     "reproductions": 9_175,
-    "tools": 3_757,
+    "tools": 3_759,
     "tests": 18_670,
 }
 

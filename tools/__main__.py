@@ -151,7 +151,7 @@ def web(
     from tools.web import page, store
 
     with _bad_input_named():
-        chosen = [store.load(name) for name in names] if names else store.load_all()
+        chosen = [store.load(name) for name in names or store.names()]
     for panel in chosen:
         path = _a_folder(folder) / f"{panel.name}.html"
         path.write_text(page.page(panel), encoding="utf-8")

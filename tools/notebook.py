@@ -71,9 +71,7 @@ def execute(notebook: NotebookNode, cell_timeout_s: int) -> NotebookNode:
 
 
 def clean(notebook: NotebookNode) -> NotebookNode:
-    """Drop what differs between runs or readers (widget state and views, foreign metadata), and
-    what makes pictures heavy.
-    """
+    """Drop what differs between runs or readers (views, foreign metadata), and heavy pictures."""
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     for cell in notebook.cells:
         cell.metadata = {
@@ -83,21 +81,21 @@ def clean(notebook: NotebookNode) -> NotebookNode:
             data = output.get("data", {})
             data.pop(WIDGET_VIEW, None)
             if "image/png" in data:
-                light = lighten(base64.b64decode(data["image/png"]))
-                data["image/png"] = base64.b64encode(light).decode()
+                data["image/png"] = lighten(data["image/png"])
             if "metadata" in output:
                 output.metadata = {}
     return notebook
 
 
-def lighten(png: bytes) -> bytes:
-    """The picture in a palette of at most 256 colours, a third of the bytes; once is enough."""
-    picture, buffer = Image.open(BytesIO(png)), BytesIO()
+def lighten(png: str) -> str:
+    """The picture (base64) in a palette of at most 256 colours, a third of its length."""
+    picture = Image.open(BytesIO(base64.b64decode(png)))
     if picture.mode == "P":
         return png
+    buffer = BytesIO()
     few = picture.convert("RGB").quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     few.save(buffer, "PNG", optimize=True)
-    return buffer.getvalue()
+    return base64.b64encode(buffer.getvalue()).decode()
 
 
 def text(notebook: NotebookNode) -> str:

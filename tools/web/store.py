@@ -17,11 +17,9 @@ from bdl_lessons.core.devices import cpu_threads
 from bdl_lessons.core.files import DATA, ROOT
 from bdl_lessons.panels.engine import Panel
 from reproductions.files import read_checked, write_checked
-from tools.notebook import lighten
 from tools.web.recording import record
 
 FOLDER = ROOT / "build" / "panels"
-MOST_BYTES = 6_000_000
 _DRAWN_BY = ("matplotlib", "numpy", "scipy", "torch", "gpytorch")
 
 
@@ -62,8 +60,7 @@ def load(name: str, folder: Path = FOLDER) -> WebPanel:
     with cpu_threads(1):  # the arrays are small: a second thread only waits for the first
         panel: Panel = importlib.import_module(module).panel()
         recording = record(panel)
-        png = lighten(panel.render().png)
-        made = WebPanel(name, recording.script(), png, panel.alt, panel.size)
+        made = WebPanel(name, recording.script(), panel.render().png, panel.alt, panel.size)
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(f"{name}.*.recording"):
         old.unlink()
@@ -83,20 +80,6 @@ def _from_json(content: memoryview | None) -> WebPanel:
     stored = json.loads(bytes(content))
     size, png = tuple(stored.pop("size")), base64.b64decode(stored.pop("png"))
     return WebPanel(**stored, size=size, png=png)
-
-
-def load_all(folder: Path = FOLDER) -> list[WebPanel]:
-    """All recorded panels.
-
-    Raises:
-        ValueError: as ``load``, or if all scripts together are larger than ``MOST_BYTES``.
-    """
-    found = [load(name, folder) for name in names()]
-    total = sum(len(panel.script) for panel in found)
-    if total > MOST_BYTES:
-        sizes = ", ".join(f"{panel.name} {len(panel.script):,}" for panel in found)
-        raise ValueError(f"the recorded panels have {total:,} bytes, not {MOST_BYTES:,}: {sizes}")
-    return found
 
 
 def _source_hash(module: str) -> str:

@@ -116,13 +116,6 @@ def test_a_foreign_recording_is_refused_and_nothing_in_it_runs(tmp_path, monkeyp
     assert not (tmp_path / "ran").exists()
 
 
-def test_all_panels_together_have_a_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "names", lambda: ["many-networks"])
-    monkeypatch.setattr(store, "MOST_BYTES", 100)
-    with pytest.raises(ValueError, match=r"not 100: many-networks \d+,\d\d\d"):
-        store.load_all(tmp_path)
-
-
 def test_a_page_needs_no_other_file(tmp_path):
     html = page.page(store.load("many-networks", tmp_path))
     addresses = re.findall(r"""(?:src|href)=["']([^"']*)|url\(([^)]*)""", html)
