@@ -60,7 +60,8 @@ def _clock(name: str, sections: Iterable[Section]) -> str:
         begin, clock = clock, clock + expected_minutes(section)
         mode = "going deeper" if section.deeper else section.mode
         holds = ", ".join(sorted(section.roles))
-        rows.append([f"{begin:.0f}–{clock:.0f}", section.name, mode, holds and f"**{holds}**"])
+        times = "–".join(str(int(minute + 0.5)) for minute in (begin, clock))
+        rows.append([times, section.name, mode, holds and f"**{holds}**"])
     table = markdown.table(["minutes", "section", "mode", "holds"], rows)
     if name == "45 minutes":
         return f"**{name}**\n\n{table}"
@@ -113,13 +114,13 @@ def panels() -> str:
 
 
 def exercises() -> str:
-    """Every exercise and how many known errors its check names."""
+    """Every exercise, what it asks a reader to do, and how many known errors its check names."""
     rows = [
-        [e.number, e.title, str(len(e.hints)), str(len(e.known_errors))]
+        [e.number, e.title, e.kind, str(len(e.known_errors))]
         for lesson in taught()
         for e in of_lesson(lesson.number)
     ]
-    return markdown.table(["exercise", "task", "hints", "wrong answers it names"], rows)
+    return markdown.table(["exercise", "task", "kind", "wrong answers it names"], rows)
 
 
 def known_errors() -> str:

@@ -26,20 +26,17 @@ def plan(lesson: Lesson, minutes: float) -> tuple[Section, ...]:
     """The sections that fit into ``minutes``, in the order of the lesson.
 
     First come those with a role: the opening question, its answer, the idea picture, the main
-    result, the panel. Of the others the lecture comes before what stands behind the recap,
-    lectures come before work in pairs, and work in pairs before work alone; among equals the
-    lesson's order decides. A section that does not fit is left out, and a shorter one after it may
-    still be taken; but what stands behind the recap is taken only if the whole lecture fits. The
-    exercises can be divided: of them a class does what fits, if that is ten minutes or more.
+    result, the panel. Of the others lectures come before work in pairs, and work in pairs before
+    work alone; among equals the lesson's order decides. A section that does not fit is left out,
+    and a shorter one after it may still be taken. What stands behind the recap is no part of the
+    stage. The exercises can be divided: of them a class does what fits, if that is ten minutes or
+    more.
     """
-    sections = list(lesson.sections)
+    sections = [section for section in lesson.sections if not section.deeper]
     order = sorted(range(len(sections)), key=lambda i: (*_rank(sections[i]), i))
     chosen: set[int] = set()
     clock = 0.0
     for i in order:
-        on_path = (k for k in order if not sections[k].deeper and sections[k].mode != "solo")
-        if sections[i].deeper and not sections[i].roles and not chosen.issuperset(on_path):
-            continue
         left = int(minutes - clock)
         if sections[i].name == "Exercises" and 10 <= left < expected_minutes(sections[i]):
             sections[i] = replace(sections[i], minutes=(left, left))
@@ -60,5 +57,5 @@ def two_sessions(lesson: Lesson) -> tuple[tuple[Section, ...], tuple[Section, ..
     return sections[:cut], sections[cut:]
 
 
-def _rank(section: Section) -> tuple[bool, bool, int]:
-    return not section.roles, section.deeper, _PRIORITY[section.mode]
+def _rank(section: Section) -> tuple[bool, int]:
+    return not section.roles, _PRIORITY[section.mode]

@@ -168,14 +168,14 @@ def lesson_table(folder: Path = NOTEBOOKS, link: str = "") -> str:
     rows = [
         [
             f"{lesson.number} [{lesson.title}]({link}{lesson.path.name})",
+            ", ".join(lesson.needs) or "–",
             *(span(total(lesson.sections)) for total in MINUTES.values()),
-            str(len(lesson.cells("panel"))),
-            str(len(lesson.cells("exercise"))),
         ]
         for lesson in lessons(folder)
+        if lesson.number != "90"  # the index has no lecture
     ]
     minutes = [f"{name}, min" for name in MINUTES]
-    table = markdown.table(["lesson", *minutes, "panels", "exercises"], rows)
+    table = markdown.table(["lesson", "needs", *minutes], rows)
     return f"{table}\n\nMinutes are {RATES}."
 
 

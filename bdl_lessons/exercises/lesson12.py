@@ -103,7 +103,7 @@ def _needed_error(gap: float, std: float, fraction: float, n_splits: float) -> b
 def _is_smallest(answer) -> bool:
     for pilot in _PILOT[:2]:
         n_splits = answer(*pilot)
-        if not math.isfinite(n_splits) or not _needed_error(*pilot, n_splits):
+        if not float(n_splits).is_integer() or not _needed_error(*pilot, n_splits):
             return False
         if _needed_error(*pilot, n_splits - 1):
             return False
@@ -120,14 +120,14 @@ EXERCISES = (
         criteria=criteria(
             "measured: 15,000 known and 5,000 OOD inputs with random scores",
             lambda answer: close(answer(15_000, 5000), _simulated(15_000, 5000), atol=0.03),
-            "at any threshold the same share of both kinds passes. What share of those that "
-            "pass is known?",
+            "at any threshold the same share of both kinds passes. What follows for each of the "
+            "four numbers?",
             "measured: 2,000 known and 18,000 OOD inputs",
             lambda answer: close(answer(2000, 18_000), _simulated(2000, 18_000), atol=0.06),
             "only two of the four numbers depend on how many there are of each kind",
             "as many of each kind: 0.95, and three times one half",
             agrees(lambda answer: answer(500, 500), [0.95, 0.5, 0.5, 0.5], atol=1e-6),
-            "compute the exact limits for very many inputs, no simulation",
+            "these are the exact values for very many inputs",
             "exchange the kinds, and the two AUPR change places",
             agrees(
                 lambda answer: answer(700, 300),

@@ -250,6 +250,7 @@ def test_a_right_answer_is_solved_in_whatever_precision_the_notebook_is(number, 
             lambda gap, std, fraction: solution("12.4")((2 * gap * std) ** 0.5, std, fraction),
         ),
         ("12.4", lambda gap, std, f: solution("12.4")(gap, std, f / (1 + 2 * f))),
+        ("12.4", lambda *pilot: solution("12.4")(*pilot) + 1e-6),  # no whole number
     ],
 )
 def test_a_nearly_right_answer_is_not_solved_and_no_error_that_it_has_not_is_told(number, answer):
