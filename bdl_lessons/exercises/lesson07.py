@@ -320,12 +320,12 @@ EXERCISES = (
                 atol=1e-8,
             ),
             "now only the noise is left: what is its standard deviation? Who shares a draw?",
-            "twice the training set, half the KL term",
+            "the KL term is the sum over the inputs, divided by N",
             agrees(
                 lambda answer: _loss(answer, n_train=10) - _loss(answer, n_train=20),
                 loguniform_kl(_LOG_ALPHA).sum() / 20,
             ),
-            "a minibatch of B examples stands for all N examples",
+            "one KL for each factor that is drawn, and a minibatch stands for all N examples",
         ),
         known_errors=known_errors(
             lambda x, y, theta, log_alpha, eps, n_train: (
@@ -333,15 +333,14 @@ EXERCISES = (
                 + loguniform_kl(log_alpha).sum() / n_train
             ),
             "the noise still has standard deviation alpha. alpha is a variance.",
-            lambda x, y, theta, log_alpha, eps, n_train: dropout_loss(
-                x, y, theta, log_alpha, eps, len(x)
-            ),
+            lambda *given: dropout_loss(*given[:5], len(given[0])),
             "the KL is still divided by the size of the minibatch. The loss is an average per "
             "example, so the KL is divided by N, the number of training examples.",
-            lambda x, y, theta, log_alpha, eps, n_train: dropout_loss(
-                x, y, theta, log_alpha, eps, n_train * len(log_alpha)
-            ),
+            lambda *given: dropout_loss(*given[:5], given[5] * len(given[3])),
             "the KL is still averaged over the inputs. The KL of independent factors is a sum.",
+            lambda *given: dropout_loss(*given[:5], given[5] / given[2].shape[1]),
+            "the KL is counted once for each weight. All weights of an input share one factor, so "
+            "under type A it counts once for each input.",
             lambda x, y, theta, log_alpha, eps, n_train: dropout_loss(
                 x, y, theta, log_alpha, eps[:1], n_train
             ),
