@@ -63,7 +63,7 @@ version-torch-%: WANTED = sed 's/^torch==.*/torch==$(@:version-torch-%=%)/' requ
 version-torch-newest: WANTED = sed 's/^torch==.*/torch/' requirements.lock
 version-python%: override PYTHON = $(@:version-%=%)
 version-oldest: override PYTHON = python3.11
-version-oldest: WANTED = sed -n 's/^ *"\([a-z-]*\)>=\([0-9.]*\)",$$/\1==\2.*/p' pyproject.toml
+version-oldest: WANTED = sed -n 's/^ *"\([a-z0-9-]*\)>=\([0-9.]*\)",$$/\1==\2.*/p' pyproject.toml
 
 .PHONY: test-versions $(VERSIONS:%=version-%)
 test-versions:

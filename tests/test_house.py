@@ -22,7 +22,7 @@ LIMITS = {
     "bdl_lessons/course": 327,
     "reproductions": 9_175,
     "tools": 3_759,
-    "tests": 18_670,
+    "tests": 18_673,
 }
 
 

@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from scipy.integrate import quad
+from scipy.integrate import quad, trapezoid
 from scipy.special import dawsn
 
 from bdl_lessons.panels import noise_and_kl
@@ -42,9 +42,9 @@ def test_the_densities_have_the_mean_and_the_variance_of_noise_and_weight(mu):
     (weight,) = [line for line in figure.axes[1].lines if line.get_animated()]
     for curve, mean in ((noise, 1.0), (weight, mu)):
         x, density = curve.get_data()
-        density = density / np.trapezoid(density, x)
-        assert np.trapezoid(x * density, x) == pytest.approx(mean, abs=0.01)
-        variance = np.trapezoid((x - mean) ** 2 * density, x)
+        density = density / trapezoid(density, x)
+        assert trapezoid(x * density, x) == pytest.approx(mean, abs=0.01)
+        variance = trapezoid((x - mean) ** 2 * density, x)
         assert variance == pytest.approx(np.exp(-2.0) * mean**2, rel=0.03)
 
 

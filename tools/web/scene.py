@@ -143,7 +143,7 @@ class Renderer(RendererBase):
 
     def draw_text(self, gc, x, y, s, prop, angle, ismath=False, mtext=None) -> None:
         if ismath:
-            self._draw_text_as_path(gc, x, y, s, prop, angle, ismath, mtext)
+            super().draw_text(gc, x, y, s, prop, angle, ismath, mtext)
             return
         size = self._round(self.points_to_pixels(prop.get_size_in_points()))
         weight = "font-weight:bold;" if prop.get_weight() in ("bold", 700) else ""

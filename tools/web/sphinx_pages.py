@@ -28,7 +28,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("doctree-read", _keep_text)
     app.connect("html-page-context", _page)
     app.connect("build-finished", _write_texts)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+    return {"env_version": 2, "parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def slug(heading: str) -> str:
