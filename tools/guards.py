@@ -14,6 +14,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
+from bdl_lessons import exercises
 from bdl_lessons.course.symbols import SYMBOLS
 from tools import form, generated, selftest, timing
 from tools.lesson_plans import ROLES
@@ -46,7 +47,7 @@ def problems(notebook: NotebookNode, path: Path) -> list[str]:
     guards = [generated_text, execution, outputs, panels, tags, slides, times, size, sources]
     guards += [links, code_cells, terms, symbols]
     if not path.name.startswith("90"):
-        guards += [numbers, minutes, *FORM]
+        guards += [numbers, minutes, helpers, *FORM]
     if path.name[:2] not in {"00", "90"}:
         guards.append(skeleton)
     return [f"{path.name}: {problem}" for guard in guards for problem in guard(notebook, path)]
@@ -250,6 +251,13 @@ def skeleton(notebook: NotebookNode, path: Path) -> Iterator[str]:
     exercises = sum("exercise" in tags_of(cell) for cell in notebook.cells)
     if not 3 <= exercises <= 5:
         yield f"a lesson has 3 to 5 exercises, found {exercises}"
+
+
+def helpers(notebook: NotebookNode, path: Path) -> Iterator[str]:
+    said = text(notebook)
+    for name in exercises.__all__:
+        if f'{name}(\\"' in said and not re.search(rf"\bimport .*\b{name}\b", said):
+            yield f"readers are told to call {name}(): import it"
 
 
 def _written(notebook: NotebookNode) -> list[NotebookNode]:

@@ -258,7 +258,7 @@ class Panel:
                 known = ", ".join(self.controls)
                 raise ValueError(f"panel {self.name!r} has no parameter {name!r}; it has {known}")
             if value not in self.controls[name].values:
-                grid = ", ".join(map(self.controls[name].show, self.controls[name].values))
+                grid = ", ".join(map(repr, self.controls[name].values))
                 raise ValueError(f"panel {self.name!r}: {name}={value!r} is not one of {grid}")
         return params
 

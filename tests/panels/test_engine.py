@@ -29,7 +29,7 @@ def build_figure(figure):
 def panel():
     controls = [
         Slider("height", "h", RATES, 0.25),
-        Choice("kind", "kind", ("whole", "broken"), "whole"),
+        Choice("kind", "kind", ("whole", "broken"), "whole", str.upper),
     ]
     return Panel("line", build_figure, controls, (3, 2))
 
@@ -60,7 +60,7 @@ def test_the_bundle_has_a_live_view_a_picture_and_a_fixed_text(panel):
     assert "application/vnd.jupyter.widget-view+json" in bundle
     assert base64.b64decode(bundle["image/png"]) == panel.render().png
     assert bundle["text/plain"] == (
-        "<panel line: height=0.25, kind=whole; run this cell for the sliders>"
+        "<panel line: height=0.25, kind=WHOLE; run this cell for the sliders>"
     )
 
 
@@ -123,9 +123,11 @@ def test_events_in_quick_succession_share_one_redraw_and_the_last_one_wins(panel
     assert panel._image.value == panel.render(height=0.75).png
 
 
-@pytest.mark.parametrize("params", [{"height": 0.3}, {"depth": 1}, {"height": float("nan")}])
+@pytest.mark.parametrize(
+    "params", [{"height": 0.3}, {"depth": 1}, {"height": float("nan")}, {"kind": "WHOLE"}]
+)
 def test_an_unknown_setting_is_an_error_that_lists_the_known_ones(panel, params):
-    with pytest.raises(ValueError, match=r"panel 'line'.*(height, kind|0, 0.25, 0.5, 0.75)"):
+    with pytest.raises(ValueError, match=r"panel 'line'.*(height, kind|0.25, 0.5|'whole', 'br)"):
         panel.set(**params)
     assert panel.values == panel.start
 

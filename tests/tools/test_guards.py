@@ -114,6 +114,7 @@ FAULTS = {
     ),
     "unknown role": (lambda n: timing(n)["role"].append("joke"), "unknown roles ['joke']"),
     "nothing deeper": (lambda n: n.cells[-1].update(source="## More"), "no section '## Going deep"),
+    "help not imported": (more_text(' `hint("01.1")`'), "readers are told to call hint(): import"),
     "dialect": (more_text(" A committee."), "'committee' in"),
     "unknown symbol": (more_text(r" $\zeta$"), "zeta'] in"),
     "symbol of a later lesson": (more_text(r" $$\tau = 1$$"), "tau'] in"),
