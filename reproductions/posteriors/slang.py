@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import functional_call, grad
 from torch.linalg import solve_triangular
 
@@ -156,7 +156,7 @@ def fit_slang(
             f"x and y must be ({len(network)}, N, ...), got {tuple(x.shape)} and {tuple(y.shape)}"
         )
     n_train, template = x.shape[1], network[0]
-    mean = torch.stack([nn.utils.parameters_to_vector(n.parameters()).detach() for n in network])
+    mean = torch.stack([torch.cat([p.detach().flatten() for p in n.parameters()]) for n in network])
     factor, diagonal = mean.new_zeros(*mean.shape, rank), torch.full_like(mean, init_precision)
     q = LowRankPrecision(mean, factor, diagonal)
     average = torch.zeros_like(mean)
