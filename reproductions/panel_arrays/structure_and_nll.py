@@ -174,8 +174,9 @@ def run(
         scores.append([task.scores(f[:, number], y[number], split) for f in readings])
         own = task.scores(held_out[:, number], y_held_out[number], split)
         validation.append(task.validation(own))
-        layers = (m for m in members.network(number) if hasattr(m, "noise"))
-        alphas.append([m.alpha.mean().item() if hasattr(m, "log_alpha") else np.nan for m in layers])
+        layers = [module for module in members.network(number) if hasattr(module, "noise")]
+        learned = (getattr(layer, "alpha", torch.tensor(np.nan)) for layer in layers)
+        alphas.append([alpha.mean().item() for alpha in learned])
     arrays = (np.array(values) for values in (scores, validation, alphas))
     return tuple(a.reshape(len(settings), len(splits), *a.shape[1:]) for a in arrays)
 
