@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from torch import nn
 
-from bdl_lessons.core.validation import integer, typechecked
 from bdl_lessons.models import Network
 from bdl_lessons.models.networks import Layers, one_each
 
 
-@typechecked
 def lenet5_classic(
     layers: Layers, n_classes: int = 10, in_channels: int = 1, size: int = 28
 ) -> Network:
@@ -24,25 +22,16 @@ def lenet5_classic(
     """
     if size not in (28, 32):
         raise ValueError(f"size must be 28 or 32, got {size}")
-    integer("n_classes", n_classes, 1), integer("in_channels", in_channels, 1)
     conv1, conv2, dense1, dense2, dense3 = one_each(layers, 5)
     return Network(
-        conv1.conv2d(in_channels, 6, 5, padding=(32 - size) // 2),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        conv2.conv2d(6, 16, 5),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        dense1.linear(16 * 5 * 5, 120),
-        nn.ReLU(),
-        dense2.linear(120, 84),
-        nn.ReLU(),
+        *(conv1.conv2d(in_channels, 6, 5, padding=(32 - size) // 2), nn.ReLU(), nn.MaxPool2d(2)),
+        *(conv2.conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+        *(dense1.linear(16 * 5 * 5, 120), nn.ReLU()),
+        *(dense2.linear(120, 84), nn.ReLU()),
         dense3.linear(84, n_classes),
     )
 
 
-@typechecked
 def alexnet(layers: Layers, n_classes: int = 10, size: int = 32) -> Network:
     """AlexNet's five convolutions for small images: ``(B, 3, size, size)`` to logits.
 
@@ -53,25 +42,15 @@ def alexnet(layers: Layers, n_classes: int = 10, size: int = 32) -> Network:
     Raises:
         ValueError: if ``layers`` is neither one factory nor six, or nothing of the image is left.
     """
-    integer("n_classes", n_classes, 1)
     conv1, conv2, conv3, conv4, conv5, dense = one_each(layers, 6)
     side = ((size - 1) // 4 + 1) // 8
     if side < 1:
         raise ValueError(f"size must be at least 29 pixels, got {size}")
     return Network(
-        conv1.conv2d(3, 64, 11, stride=4, padding=5),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        conv2.conv2d(64, 192, 5, padding=2),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        conv3.conv2d(192, 384, 3, padding=1),
-        nn.ReLU(),
-        conv4.conv2d(384, 256, 3, padding=1),
-        nn.ReLU(),
-        conv5.conv2d(256, 256, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
+        *(conv1.conv2d(3, 64, 11, stride=4, padding=5), nn.ReLU(), nn.MaxPool2d(2)),
+        *(conv2.conv2d(64, 192, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+        *(conv3.conv2d(192, 384, 3, padding=1), nn.ReLU()),
+        *(conv4.conv2d(384, 256, 3, padding=1), nn.ReLU()),
+        *(conv5.conv2d(256, 256, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
         dense.linear(256 * side**2, n_classes),
     )

@@ -7,6 +7,7 @@ its row in all of them. Lesson 12.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from statistics import median
 
@@ -35,76 +36,44 @@ RIVALS = ("VSD T=0", "VSD T=1", "MAP", "VD", "D.E")
 """What VSD T=2 is compared with, seed by seed."""
 SCORE_NAMES = {"max softmax": "largest averaged probability", "entropy": "predictive entropy"}
 OTHER = {"fashion-mnist": "mnist", "mnist": "fashion-mnist"}
-_COMMON = {
-    "architecture": "LeNet5",
-    "n_train": 25_000,
-    "n_val": 5000,
-    "epochs": 80,
-    "patience": 5,
-    "n_draws_per_epoch": 4,
-    "batch_size": 128,
-    "learning_rate": 1e-3,
-    "warm_up_epochs": 1,
-    "kl_weight": 1.0,
-    "n_val_samples": 20,
-    "n_samples": 20,
-}
-_QUICK = {
-    "epochs": 2,
-    "patience": 1,
-    "batch_size": 32,
-    "n_train": 96,
-    "n_test": 40,
-    "n_val": 32,
-    "n_val_samples": 2,
-    "n_samples": 2,
-    "swag_epochs": 2,
-}
-_SLANG = {"rank": 5, "slang_epochs": 4, "slang_batch_size": 32}
-_GAUSSIAN = {"prior_var": 0.1, "init_log_sigma2": -8.0}
+_COMMON = {"architecture": "LeNet5", "n_train": 25_000, "n_val": 5000, "n_val_samples": 20}
+_COMMON |= {"epochs": 80, "patience": 5, "n_draws_per_epoch": 4, "warm_up_epochs": 1}
+_COMMON |= {"batch_size": 128, "learning_rate": 1e-3, "kl_weight": 1.0, "n_samples": 20}
+_QUICK = {"n_train": 96, "n_test": 40, "n_val": 32, "n_val_samples": 2, "n_samples": 2}
+_QUICK |= {"epochs": 2, "patience": 1, "batch_size": 32, "swag_epochs": 2}
+
+
+def _grid(**values: float | tuple[float, ...]) -> list[dict]:
+    """All settings with one of the values for each name, those of the last name in turn."""
+    each = (value if isinstance(value, tuple) else (value,) for value in values.values())
+    return [dict(zip(values, setting, strict=True)) for setting in itertools.product(*each)]
+
+
 _KL_WEIGHTS, _RATES, _FASTER = (0.1, 1.0), (1e-3, 3e-3), 1e-2
-_UNIT_NOISE = [
-    {"p_drop": 0.1, "kl_weight": w, "learning_rate": rate}
-    for w in (0.01, *_KL_WEIGHTS)
-    for rate in _RATES
-] + [{"p_drop": 0.1, "kl_weight": 0.1, "learning_rate": _FASTER}]
+_VD_AND_VSD = ("VD", "VSD T=0", "VSD T=1", "VSD T=2")
+_VD_GRID = _grid(p_drop=0.1, kl_weight=(0.01, *_KL_WEIGHTS), learning_rate=_RATES)
+_VD_GRID += _grid(p_drop=0.1, kl_weight=0.1, learning_rate=_FASTER)
+_SLANG = {"rank": 5, "slang_epochs": 4, "slang_batch_size": 32}
 GRID: dict[str, list[dict]] = {
-    "MAP": [
-        {"prior_precision": precision, "learning_rate": rate}
-        for precision in (30.0, 100.0, 300.0)
-        for rate in _RATES
-    ],
-    "D.E": [{"n_networks": 5}],
-    "MCD": [{"p_drop": p, "learning_rate": rate} for p in (0.05, 0.1, 0.2, 0.3) for rate in _RATES]
-    + [{"p_drop": 0.2, "learning_rate": _FASTER}],
-    **dict.fromkeys(("VD", "VSD T=0", "VSD T=1", "VSD T=2"), _UNIT_NOISE),
-    "SWAG": [{"swag_lr": rate, "swag_epochs": 20} for rate in (0.005, 0.02)],
-    "BBB-LRT": [{**_GAUSSIAN, "kl_weight": w} for w in _KL_WEIGHTS],
-    "BBB": [{**_GAUSSIAN, "kl_weight": w} for w in _KL_WEIGHTS],
-    "ELRG": [{"rank": 5, "kl_weight": w} for w in _KL_WEIGHTS],
-    "MNF": [{"n_flows": 2, "z_mean": 1.0, "kl_weight": w} for w in _KL_WEIGHTS],
-    "VMG": [{"n_pseudo": 5, "kl_weight": w} for w in _KL_WEIGHTS],
-    "SLANG": [
-        {**_SLANG, "slang_lr": rate, "kl_weight": w}
-        for rate, w in ((1e-4, 0.1), (1e-3, 0.1), (3e-3, 0.1), (1e-3, 1.0))
-    ],
+    "MAP": _grid(prior_precision=(30.0, 100.0, 300.0), learning_rate=_RATES),
+    "D.E": _grid(n_networks=5),
+    "MCD": _grid(p_drop=(0.05, 0.1, 0.2, 0.3), learning_rate=_RATES)
+    + _grid(p_drop=0.2, learning_rate=_FASTER),
+    **dict.fromkeys(_VD_AND_VSD, _VD_GRID),
+    "SWAG": _grid(swag_lr=(0.005, 0.02), swag_epochs=20),
+    "BBB-LRT": _grid(prior_var=0.1, init_log_sigma2=-8.0, kl_weight=_KL_WEIGHTS),
+    "BBB": _grid(prior_var=0.1, init_log_sigma2=-8.0, kl_weight=_KL_WEIGHTS),
+    "ELRG": _grid(rank=5, kl_weight=_KL_WEIGHTS),
+    "MNF": _grid(n_flows=2, z_mean=1.0, kl_weight=_KL_WEIGHTS),
+    "VMG": _grid(n_pseudo=5, kl_weight=_KL_WEIGHTS),
+    "SLANG": _grid(**_SLANG, slang_lr=(1e-4, 1e-3, 3e-3), kl_weight=0.1)
+    + _grid(**_SLANG, slang_lr=1e-3, kl_weight=1.0),
 }
 """The settings that are tried of each method, on the validation images of Fashion-MNIST, seed 0."""
 AS_MAP = ("D.E", "SWAG", "SLANG")
 """Methods that are made of networks trained like MAP: they have its prior and learning rate."""
-CHOSEN: dict[str, int] = dict.fromkeys(GRID, 0) | {
-    "MAP": 2,
-    "MCD": 5,
-    "VD": 3,
-    "VSD T=0": 3,
-    "VSD T=1": 3,
-    "VSD T=2": 3,
-    "BBB-LRT": 1,
-    "BBB": 1,
-    "ELRG": 1,
-    "MNF": 1,
-    "SLANG": 1,
-}
+CHOSEN = dict.fromkeys(GRID, 0) | dict.fromkeys(_VD_AND_VSD, 3) | {"MAP": 2, "MCD": 5}
+CHOSEN |= dict.fromkeys(("BBB-LRT", "BBB", "ELRG", "MNF", "SLANG"), 1)
 """Which of them has the smallest ``val_nll``; a test compares this with the records."""
 N_SEEDS = 3
 _FIRST = list(GRID)[:9]
@@ -137,17 +106,14 @@ def _config(data: str, method: str, setting: dict) -> dict:
 def table(records: Sequence[Record]) -> str:
     """For each data set: quality, OOD detection, VSD's differences; training; what was tried."""
     picked = chosen_settings(records)
-    parts = [_reading(records[0]["config"])]
-    endings = []
+    parts, endings = [_reading(records[0]["config"])], []
     for data in _data_sets(records):
         rows = with_settings(records, data, picked)
         parts += [f"### Trained on {display_name(data)}", tables.quality(rows)]
         for other in rows[0]["config"]["ood"]:
             for score, name in SCORE_NAMES.items():
-                parts += [
-                    f"{display_name(data)} against {display_name(other)}, by the {name}:",
-                    tables.detections(rows, other, score),
-                ]
+                parts += [f"{display_name(data)} against {display_name(other)}, by the {name}:"]
+                parts += [tables.detections(rows, other, score)]
         parts += [_differences_of_vsd(data, rows)]
         endings += [f"{display_name(data)}:", tables.endings(rows)]
     first_seed = min(record["seed"] for record in records)
@@ -171,15 +137,10 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     """VSD against published rivals: NLL, and how well other images are told from the test's."""
     picked, rivals, found = chosen_settings(records), ("MAP", "BBB", "MCD", "VD"), []
     sets = {data: with_settings(records, data, picked) for data in _data_sets(records)}
-    for name, title, sign in (
-        ("nll", "NLL", -1),
-        ("notmnist-small/entropy/auroc", "AUROC against letters", 1),
-    ):
-        gaps = [
-            gap
-            for rows in sets.values()
-            for gap in tables.differences(rows, "VSD T=2", rivals, [name]).values()
-        ]
+    letters = "notmnist-small/entropy/auroc"
+    for name, title, sign in (("nll", "NLL", -1), (letters, "AUROC against letters", 1)):
+        of_sets = (tables.differences(rows, "VSD T=2", rivals, [name]) for rows in sets.values())
+        gaps = [gap for of_set in of_sets for gap in of_set.values()]
         better, worse = (
             sum(gap.is_clear and way * sign * gap.mean > 0 for gap in gaps) for way in (1, -1)
         )
@@ -202,20 +163,20 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 def figure(records: Sequence[Record]) -> Figure:
     """Distribution functions of the predictive entropy: test images beside letters, a row a set."""
-    picked = chosen_settings(records)
-    sets = _data_sets(records)
+    picked, sets = chosen_settings(records), _data_sets(records)
     picture = new_figure(9.0, 0.6 + 3.1 * len(sets), layout="constrained")
     with style():
         axes = picture.subplots(len(sets), 2, sharex=True, sharey=True, squeeze=False)
         for row, data in zip(axes, sets, strict=True):
             groups = group_by(with_settings(records, data, picked), "method")
             for ax, name in zip(row, (data, records[0]["config"]["ood"][0]), strict=True):
-                for method in (m for m in SHOWN if m in groups):
-                    counts = sum(np.array(r["arrays"][f"entropy/{name}"]) for r in groups[method])
-                    share = 100 * np.cumsum([0, *counts]) / counts.sum()
-                    k = SHOWN.index(method)
-                    look = {"color": CYCLE[k], "ls": DASHES[k], "lw": 1.6, "label": method}
-                    ax.plot(entropy_bins(10), share, **look)
+                for method, color, dashes in zip(SHOWN, CYCLE, DASHES, strict=False):
+                    if method in groups:
+                        each = [r["arrays"][f"entropy/{name}"] for r in groups[method]]
+                        counts = np.sum(each, 0)
+                        share = 100 * np.cumsum([0, *counts]) / counts.sum()
+                        look = {"color": color, "ls": dashes, "lw": 1.6, "label": method}
+                        ax.plot(entropy_bins(10), share, **look)
                 kind = "test images" if name == data else "out of distribution"
                 title = f"trained on {display_name(data)}\n{display_name(name)}, {kind}"
                 ax.set_title(title, fontsize=10)
@@ -234,33 +195,30 @@ def _data_sets(records: Sequence[Record]) -> list[str]:
 def _differences_of_vsd(data: str, rows: Sequence[Record]) -> str:
     """VSD T=2 minus its rivals, seed by seed, and which of the differences are clear."""
     measures = {"NLL (nats)": ("nll", -1, 4), "accuracy (%)": ("accuracy_percent", 1, 2)}
-    measures |= {"ECE": ("ece", -1, 4)}
-    for other in rows[0]["config"]["ood"]:
-        for score, name in SCORE_NAMES.items():
-            measures[f"AUROC, {display_name(other)}, {name}"] = (f"{other}/{score}/auroc", 1, 3)
+    measures |= {"ECE": ("ece", -1, 4)} | {
+        f"AUROC, {display_name(other)}, {name}": (f"{other}/{score}/auroc", 1, 3)
+        for other in rows[0]["config"]["ood"]
+        for score, name in SCORE_NAMES.items()
+    }
     gaps = tables.differences(rows, "VSD T=2", RIVALS, [name for name, *_ in measures.values()])
     rivals = [rival for rival in RIVALS if ("nll", rival) in gaps]
     if not rivals:
         return f"VSD T=2 on {display_name(data)}: no record of it and another method share a seed."
-    lines, verdicts = [], {"better": [], "worse": []}
+    lines, better, worse = [], [], []
     for title, (name, sign, digits) in measures.items():
-        cells = []
-        for rival in rivals:
+        cells = {rival: gaps[name, rival].shown(digits) for rival in rivals}
+        lines.append([title, *cells.values()])
+        for rival, cell in cells.items():
             gap = gaps[name, rival]
-            error = "" if gap.error is None else f" ± {gap.error:.{digits}f}"
-            cells.append(f"{gap.mean:+.{digits}f}{error}")
             if gap.is_clear:
-                better = (gap.mean > 0) == (sign > 0)
-                verdicts["better" if better else "worse"].append(
-                    f"{rival} in {title} ({cells[-1]})"
-                )
-        lines.append([title, *cells])
+                (better if sign * gap.mean > 0 else worse).append(f"{rival} in {title} ({cell})")
     n_compared = len(lines) * len(rivals)
-    better, worse = ("; ".join(found) or "none of them" for found in verdicts.values())
+    n_clear = len(better) + len(worse)
+    better, worse = ("; ".join(found) or "none of them" for found in (better, worse))
     return (
         f"VSD T=2 minus the others on {display_name(data)}, seed by seed:\n\n"
         + markdown.table(["measure", *(f"− {rival}" for rival in rivals)], lines)
-        + f"\n\nOf these {n_compared} differences {sum(map(len, verdicts.values()))} exclude 0 "
+        + f"\n\nOf these {n_compared} differences {n_clear} exclude 0 "
         f"from their 95 % interval (Student's t over seeds); of {n_compared} true zeros about "
         f"{0.05 * n_compared:.1f} would. There VSD T=2 is better than: {better}. It is worse than: "
         f"{worse}."

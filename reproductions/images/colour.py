@@ -21,14 +21,16 @@ from reproductions.images.measures import measure_network
 
 PRINTED_AS = {"cifar10": "CIFAR10", "cifar100": "CIFAR100", "svhn": "SVHN", "stl10": "STL10"}
 _COMMAND = "`python -m reproductions run image_classification_colour`"
+_LEARNED = {"p_drop": 0.1, "kl_weight": 0.1}
+_GAUSSIAN = {"prior_var": 0.1, "init_log_sigma2": -8.0, "kl_weight": 0.1}
 SETTINGS = {
     "MAP": {},
-    "VSD T=2": {"p_drop": 0.1, "kl_weight": 0.1},
-    "VD": {"p_drop": 0.1, "kl_weight": 0.1},
+    "VSD T=2": _LEARNED,
+    "VD": _LEARNED,
     "MCD": {"p_drop": 0.1},
-    "VSD T=1": {"p_drop": 0.1, "kl_weight": 0.1},
-    "BBB-LRT": {"prior_var": 0.1, "init_log_sigma2": -8.0, "kl_weight": 0.1},
-    "BBB": {"prior_var": 0.1, "init_log_sigma2": -8.0, "kl_weight": 0.1},
+    "VSD T=1": _LEARNED,
+    "BBB-LRT": _GAUSSIAN,
+    "BBB": _GAUSSIAN,
     "ELRG": {"rank": 5, "kl_weight": 0.1},
     "D.E": {"n_networks": 5},
     "SWAG": {"learning_rate": 0.05, "swag_epochs": 40},
@@ -41,25 +43,10 @@ OTHERS = {
     ("ResNet18", "cifar100"): ["cifar10", "svhn"],
 }
 """Published pairs of training set and other images, of one architecture each."""
-_PUBLISHED_SIZE = {
-    "epochs": 160,
-    "batch_size": 128,
-    "learning_rate": 5e-4,
-    "warm_up_epochs": 20,
-    "kl_weight": 1.0,
-    "n_val": 1000,
-    "n_val_samples": 20,
-    "n_samples": 100,
-}
-_SMALL = {
-    **_PUBLISHED_SIZE,
-    "batch_size": 64,
-    "learning_rate": 1e-3,
-    "warm_up_epochs": 2,
-    "n_val": 500,
-    "n_val_samples": 10,
-    "n_samples": 10,
-}
+_PUBLISHED_SIZE = {"epochs": 160, "batch_size": 128, "learning_rate": 5e-4, "kl_weight": 1.0}
+_PUBLISHED_SIZE |= {"warm_up_epochs": 20, "n_val": 1000, "n_val_samples": 20, "n_samples": 100}
+_SMALL = _PUBLISHED_SIZE | {"batch_size": 64, "learning_rate": 1e-3, "warm_up_epochs": 2}
+_SMALL |= {"n_val": 500, "n_val_samples": 10, "n_samples": 10}
 _SMALL_EPOCHS = {"AlexNet": 12, "ResNet18": 6}
 _QUICK = {"epochs": 1, "n_train": 48, "n_test": 20, "n_val": 16, "batch_size": 16, "n_samples": 2}
 
@@ -67,27 +54,20 @@ _QUICK = {"epochs": 1, "n_train": 48, "n_test": 20, "n_val": 16, "batch_size": 1
 def trials(scale: str) -> list[Trial]:
     """The small grid, then the published one, seed by seed."""
     small = [
-        _trial(
-            *(name, "cifar10-subset", method),
-            {**_SMALL, "epochs": _SMALL_EPOCHS[name], **SMALL_SETTINGS[method]},
-        )
-        for name, methods in SMALL_METHODS.items()
-        for method in methods
+        _trial(name, "cifar10-subset", method, _SMALL | {"epochs": epochs} | SMALL_SETTINGS[method])
+        for name, epochs in _SMALL_EPOCHS.items()
+        for method in SMALL_METHODS[name]
     ]
     if scale == "quick":
         return [Trial({**trial.config, **_QUICK}, 0) for trial in small[:2]]
-    grid = [
-        (name, data)
-        for name in ("AlexNet", "ResNet18")
-        for data in ("cifar10", "svhn", "cifar100", "stl10")
-    ]
-    published = [
-        _trial(name, data, method, {**_PUBLISHED_SIZE, **SETTINGS[method]}, seed)
+    data_sets = ("cifar10", "svhn", "cifar100", "stl10")
+    grid = [(name, data) for name in ("AlexNet", "ResNet18") for data in data_sets]
+    return small + [
+        _trial(name, data, method, _PUBLISHED_SIZE | SETTINGS[method], seed)
         for seed in range(5)
         for name, data in [*grid, ("LeNet5", "svhn")]
         for method in SETTINGS
     ]
-    return small + published
 
 
 def _trial(architecture: str, data: str, method: str, setting: dict, seed: int = 0) -> Trial:

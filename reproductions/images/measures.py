@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from statistics import mean
 
 import torch
@@ -11,7 +10,6 @@ from torch import Tensor
 
 from bdl_lessons.core import device
 from bdl_lessons.core.devices import float64
-from bdl_lessons.datasets import Classification
 from bdl_lessons.evaluation import (
     accuracy,
     ece,
@@ -42,21 +40,23 @@ def measure_network(trial: Trial) -> TrialResult:
     ``val_nll``, the validation NLL of each network after each epoch.
     """
     config, on = trial.config, device()
-    data = datasets.load(config["data"], **_sizes(config, ("n_train", "n_test")))
-    others = [datasets.load(name, **_sizes(config, ("n_test",))) for name in config["ood"]]
-    generator = torch.Generator(on).manual_seed(trial.seed)
-    standardise = _standardiser(data, on)
-    x, y = standardise(data.x_train), data.y_train.to(on)
-    n_fit = len(x) - config["n_val"]
+    data = datasets.load(config["data"], config.get("n_train"), config.get("n_test"))
+    others = [datasets.load(name, n_test=config.get("n_test")) for name in config["ood"]]
+    std, centre = torch.std_mean(data.x_train, (0, 2, 3), keepdim=True)
+
+    def standardised(images: Tensor) -> Tensor:  # by each channel of the training set
+        return ((images - centre) / std).to(on)
+
+    x, y = standardised(data.x_train), data.y_train.to(on)
+    n_fit, generator = len(x) - config["n_val"], torch.Generator(on).manual_seed(trial.seed)
     held_out = (x[n_fit:], y[n_fit:])
     logits, stops = train(config, x[:n_fit], y[:n_fit], held_out, len(data.classes), generator)
 
-    n_val_samples = config["n_val_samples"]
-    val_log_probs = _log_probs(logits, held_out[0], n_val_samples)
-    metrics = {"val_nll": nll(val_log_probs, held_out[1].to(val_log_probs.device))}
-    log_probs = _log_probs(logits, standardise(data.x_test), config["n_samples"])
+    val_log_probs = _log_probs(logits, held_out[0], config["n_val_samples"])
+    log_probs = _log_probs(logits, standardised(data.x_test), config["n_samples"])
     y_test = data.y_test.to(log_probs.device)
-    metrics |= {
+    metrics = {
+        "val_nll": nll(val_log_probs, held_out[1].to(val_log_probs.device)),
         "nll": nll(log_probs, y_test),
         "accuracy_percent": 100 * accuracy(log_probs.exp(), y_test),
         "ece": ece(log_probs.exp(), y_test),
@@ -66,12 +66,12 @@ def measure_network(trial: Trial) -> TrialResult:
         curves = [stop.curve for stop in stops]
         arrays["val_nll"] = [[round(value, 5) for value in curve] for curve in curves]
         metrics |= {
-            "epochs": mean(len(curve) for curve in curves),
+            "epochs": mean(map(len, curves)),
             "best_epoch": mean(1 + curve.index(min(curve)) for curve in curves),
             "no_better": mean(float(stop.no_better) for stop in stops),
         }
     for other in others:
-        of_other = _log_probs(logits, standardise(other.x_test), config["n_samples"])
+        of_other = _log_probs(logits, standardised(other.x_test), config["n_samples"])
         arrays[f"entropy/{other.name}"] = _histogram(of_other)
         for name, score in SCORES.items():
             found = ood_metrics(score(log_probs), score(of_other))._asdict()
@@ -93,13 +93,3 @@ def _histogram(log_probs: Tensor) -> list[int]:
     edges = torch.tensor(entropy_bins(log_probs.shape[-1])[1:-1], dtype=torch.float64)
     index = torch.bucketize(entropy(log_probs).cpu(), edges, right=True)
     return index.bincount(minlength=N_BINS).tolist()
-
-
-def _standardiser(data: Classification, on: torch.device):
-    """Maps images by the mean and standard deviation of each channel of the training set."""
-    std, centre = torch.std_mean(data.x_train, (0, 2, 3), keepdim=True)
-    return lambda x: ((x - centre) / std).to(on)
-
-
-def _sizes(config, names: Sequence[str]) -> dict[str, int]:
-    return {name: config[name] for name in names if config.get(name)}

@@ -70,29 +70,19 @@ def resnet18(
         stride = 1 if n_in == n_out else 2
         blocks += [_block(layers, n_in, n_out, stride), _block(layers, n_out, n_out, 1)]
     return Network(
-        stem,
-        nn.BatchNorm2d(64),
-        nn.ReLU(),
-        nn.MaxPool2d(3, stride=2, padding=1),
+        *(stem, nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1)),
         *blocks,
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        layers.linear(512, n_classes),
+        *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), layers.linear(512, n_classes)),
     )
 
 
 def _block(layers: LayerFactory, n_in: int, n_out: int, stride: int) -> Residual:
-    main = Network(
-        layers.conv2d(n_in, n_out, 3, bias=False, stride=stride, padding=1),
-        nn.BatchNorm2d(n_out),
-        nn.ReLU(),
-        layers.conv2d(n_out, n_out, 3, bias=False, padding=1),
-        nn.BatchNorm2d(n_out),
-    )
-    if n_in == n_out:
-        return Residual(main, Network())
-    projection = layers.conv2d(n_in, n_out, 1, bias=False, stride=stride)
-    return Residual(main, Network(projection, nn.BatchNorm2d(n_out)))
+    def normed(n_in: int, size: int, **how: int) -> tuple[nn.Module, nn.Module]:
+        return layers.conv2d(n_in, n_out, size, bias=False, **how), nn.BatchNorm2d(n_out)
+
+    first, second = normed(n_in, 3, stride=stride, padding=1), normed(n_out, 3, padding=1)
+    projection = () if n_in == n_out else normed(n_in, 1, stride=stride)
+    return Residual(Network(*first, nn.ReLU(), *second), Network(*projection))
 
 
 def _run(branch: Network, x: Tensor, draws: Iterator[Tensor]) -> Tensor:

@@ -36,24 +36,21 @@ _TRIED = {
 
 def grid(records: Sequence[Record], picked: dict[str, str]) -> str:
     """What was tried of each method that has more than one setting."""
-    tried = {method: where(records, method=method) for method in picked}
+    groups = [where(records, method=method) for method in picked]
     columns = {
         "method": "{config[method]}",
         "setting": _what,
         "validation NLL (nats)": "{metrics[val_nll]:.4f}",
         "": lambda r: "chosen" if setting(r) == picked[r["config"]["method"]] else "",
     }
-    return markdown.table_of(
-        [r for group in tried.values() if len(group) > 1 for r in group], columns
-    )
+    return markdown.table_of([r for group in groups if len(group) > 1 for r in group], columns)
 
 
 def quality(records: Sequence[Record]) -> str:
     """NLL, accuracy and ECE of each method; the records of one data set at one setting each."""
-    rows = []
+    rows, digits = [], {"nll": 4, "accuracy_percent": 2, "ece": 4}
     for method, group in group_by(records, "method").items():
-        digits = {"nll": 4, "accuracy_percent": 2, "ece": 4}
-        cells = [_over_seeds(group, name, n) for name, n in digits.items()]
+        cells = (_over_seeds(group, name, n) for name, n in digits.items())
         rows.append([method, _what(group[0]), str(len(group)), *cells])
     return markdown.table(["method", "setting", "seeds", "NLL (nats)", "accuracy (%)", "ECE"], rows)
 
@@ -103,14 +100,17 @@ class Gap(NamedTuple):
     @property
     def is_clear(self) -> bool:
         """Whether 0 lies outside the 95 % interval of Student's t."""
-        if self.error is None:
-            return False
-        return abs(self.mean) > self.least_clear
+        return self.error is not None and abs(self.mean) > self.least_clear
 
     @property
     def least_clear(self) -> float:
         """The smallest difference that would be clear with this scatter of the seeds."""
         return stats.t.ppf(0.975, self.n - 1) * self.error
+
+    def shown(self, digits: int) -> str:
+        """The mean with its sign, and the error."""
+        error = "" if self.error is None else f" ± {self.error:.{digits}f}"
+        return f"{self.mean:+.{digits}f}{error}"
 
 
 def differences(

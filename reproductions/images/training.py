@@ -28,8 +28,6 @@ Logits = Callable[[Tensor, int], Tensor]
 """``logits(x, n_samples)``: ``(S, B, n_classes)`` draws of the network at the examples x."""
 
 METHODS = methods.tagged("images")
-WITHOUT_NOISE = tuple(name for name, method in METHODS.items() if "plain" in method.tags)
-"""Methods that train networks without noise."""
 
 
 class Trained(NamedTuple):
@@ -65,44 +63,30 @@ def train(
     start, and collects at a fifth of the rate.) SLANG goes on from it for ``slang_epochs``. A deep
     ensemble consists of such networks.
     """
-    data = _Data(x, y, held_out, n_classes, generator)
-    if config["method"] in ("SWAG", "SLANG"):
-        logits = (_swag if config["method"] == "SWAG" else _slang)(config, data)
-        return Trained(logits, data.stops)
-    networks = [_fitted(config, data) for _ in range(config.get("n_networks", 1))]
-
-    def logits(rows: Tensor, n_samples: int) -> Tensor:
-        if config["method"] in ("MAP", "D.E"):
-            return torch.stack([mean_weights(network, rows) for network in networks])
-        return predict(networks[0], rows, n_samples, "shared", generator=generator)
-
-    return Trained(logits, data.stops)
+    training = _Training(config, x, y, held_out, n_classes, generator)
+    way = {"SWAG": training.swag, "SLANG": training.slang}.get(config["method"], training.networks)
+    return Trained(way(), training.stops)
 
 
 def make_network(config: Config, n_channels: int, size: int, n_classes: int) -> Network:
-    """The architecture of ``config`` with the layers of its method.
-
-    Raises:
-        ValueError: if there is no such method or architecture.
-    """
-    name = config["method"]
-    if name not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {name!r}")
-    layers = METHODS[name].layers(config)
-    first = Deterministic() if "unit" in METHODS[name].tags else layers
-    if config["architecture"] == "LeNet5":
-        return lenet5_classic([first, *[layers] * 4], n_classes, n_channels, size)
-    if config["architecture"] == "AlexNet":
-        return alexnet([first, *[layers] * 5], n_classes, size)
-    if config["architecture"] == "ResNet18":
-        return resnet18(layers, n_classes, first)
-    raise ValueError(
-        f"architecture must be LeNet5, AlexNet or ResNet18, got {config['architecture']!r}"
-    )
+    """The architecture of ``config`` with the layers of its method."""
+    method = METHODS[config["method"]]
+    layers = method.layers(config)
+    first = Deterministic() if "unit" in method.tags else layers
+    match config["architecture"]:
+        case "LeNet5":
+            return lenet5_classic([first, *[layers] * 4], n_classes, n_channels, size)
+        case "AlexNet":
+            return alexnet([first, *[layers] * 5], n_classes, size)
+        case "ResNet18":
+            return resnet18(layers, n_classes, first)
 
 
 @dataclass
-class _Data:
+class _Training:
+    """The arguments of :func:`train`, and how the training of each network ended."""
+
+    config: Config
     x: Tensor
     y: Tensor
     held_out: tuple[Tensor, Tensor]
@@ -110,100 +94,110 @@ class _Data:
     generator: torch.Generator
     stops: list[Stopping] = field(default_factory=list)
 
+    def networks(self) -> Logits:
+        config, generator = self.config, self.generator
+        networks = [self.fitted(config["kl_weight"]) for _ in range(config.get("n_networks", 1))]
+        if self.is_plain:
+            return lambda rows, _: torch.stack([mean_weights(net, rows) for net in networks])
+        return lambda rows, n: predict(networks[0], rows, n, "shared", generator=generator)
 
-def _fitted(config: Config, data: _Data) -> Network:
-    network = _start(config, data)
-    per_epoch, warm_up = len(data.x) // config["batch_size"], config["warm_up_epochs"]
-    growing = kl_warmup(warm_up, final=config["kl_weight"])
-    optimizer = adam(config["learning_rate"])
-
-    def train_epochs(first: int, n_epochs: int, **how: Any) -> None:
-        fit(
+    def swag(self) -> Logits:
+        config = self.config
+        if "patience" in config:
+            network, before = self.fitted(config["kl_weight"]), 0
+            rate, final_factor = config["swag_lr"], 1.0
+        else:
+            network, before = self.started(), config["epochs"]
+            rate, final_factor = config["learning_rate"], 0.2
+        swag = fit_swag(
             network.train(),
-            *(data.x, data.y, cross_entropy),
-            n_steps=n_epochs * per_epoch,
-            generator=data.generator,
+            *(self.x, self.y, cross_entropy),
+            n_epochs=before + config["swag_epochs"],
+            collect_from=before,
             batch_size=config["batch_size"],
-            kl_weight=lambda step: growing(first + step / per_epoch),
-            sampling="shared" if "shared" in METHODS[config["method"]].tags else "per_example",
+            generator=self.generator,
+            optimizer=sgd(rate),
+            final_factor=final_factor,
+            kl_weight=config["kl_weight"],
+        )
+        how = {"generator": self.generator, "train_x": self.x}
+        return lambda rows, n_samples: predict_swag(swag, network.eval(), rows, n_samples, **how)
+
+    def slang(self) -> Logits:
+        """One draw of the weights in a step. The KL weight of the configuration is SLANG's own.
+
+        The noise of minibatches moves the mean by about ``sqrt(slang_lr N / (2 B kl_weight))``
+        standard deviations of the posterior, so the rate has to be near ``kl_weight B / N``.
+        """
+        config, how = self.config, {"generator": self.generator}
+        network, batch_size = self.fitted(kl_weight=1.0), config["slang_batch_size"]
+        q = fit_slang(
+            network,
+            *(self.x, self.y, cross_entropy),
+            n_steps=config["slang_epochs"] * (len(self.x) // batch_size),
+            batch_size=batch_size,
+            rank=config["rank"],
+            n_samples=1,
+            lr=config["slang_lr"],
+            prior_precision=config["prior_precision"],
+            init_precision=1.0 * len(self.x),
+            kl_weight=config["kl_weight"],
             **how,
         )
-        network.eval()
+        return lambda rows, n_samples: predict_slang(q, network, rows, n_samples, **how)
 
-    def validation_nll() -> float:
-        images, labels = data.held_out
-        noise = torch.Generator(images.device).manual_seed(0)  # the same in all epochs
-        n_draws = config["n_draws_per_epoch"] if config["method"] not in WITHOUT_NOISE else 1
-        draws = predict(network, images, n_draws, "shared", generator=noise)
-        log_probs = log_mean_probs(float64(draws))
-        return nll(log_probs, labels.to(log_probs.device))
+    def fitted(self, kl_weight: float) -> Network:
+        """A network after all its epochs."""
+        config, network = self.config, self.started()
+        per_epoch = len(self.x) // config["batch_size"]
+        growing = kl_warmup(config["warm_up_epochs"], final=kl_weight)
+        optimizer = adam(config["learning_rate"])
 
-    if "patience" in config:
-        stepper = optimizer(network.parameters())  # one for all epochs: it holds the moments
-        stop = fit_until_no_better(
-            network,
-            lambda epoch: train_epochs(epoch, 1, optimizer=lambda _: stepper),
-            validation_nll,
-            stepper,
-            patience=config["patience"],
-            max_epochs=config["epochs"],
-        )
-        data.stops.append(stop)
-    else:
-        n_steps = config["epochs"] * per_epoch
-        falling = {"optimizer": optimizer, "schedule": lambda step: 1 - step / n_steps}
-        train_epochs(0, config["epochs"], **falling)
-    return network
+        def train_epochs(first: int, n_epochs: int, **how: Any) -> None:
+            fit(
+                network.train(),
+                *(self.x, self.y, cross_entropy),
+                n_steps=n_epochs * per_epoch,
+                generator=self.generator,
+                batch_size=config["batch_size"],
+                kl_weight=lambda step: growing(first + step / per_epoch),
+                sampling="shared" if "shared" in METHODS[config["method"]].tags else "per_example",
+                **how,
+            )
+            network.eval()
 
+        def validation_nll() -> float:
+            images, labels = self.held_out
+            noise = torch.Generator(images.device).manual_seed(0)  # the same in all epochs
+            n_draws = 1 if self.is_plain else config["n_draws_per_epoch"]
+            draws = predict(network, images, n_draws, "shared", generator=noise)
+            log_probs = log_mean_probs(float64(draws))
+            return nll(log_probs, labels.to(log_probs.device))
 
-def _swag(config: Config, data: _Data) -> Logits:
-    if "patience" in config:
-        network, before = _fitted(config, data), 0
-        rate, final_factor = config["swag_lr"], 1.0
-    else:
-        network, before = _start(config, data), config["epochs"]
-        rate, final_factor = config["learning_rate"], 0.2
-    swag = fit_swag(
-        network.train(),
-        *(data.x, data.y, cross_entropy),
-        n_epochs=before + config["swag_epochs"],
-        collect_from=before,
-        batch_size=config["batch_size"],
-        generator=data.generator,
-        optimizer=sgd(rate),
-        final_factor=final_factor,
-        kl_weight=config["kl_weight"],
-    )
-    how = {"generator": data.generator, "train_x": data.x}
-    return lambda rows, n_samples: predict_swag(swag, network.eval(), rows, n_samples, **how)
+        if "patience" in config:
+            stepper = optimizer(network.parameters())  # one for all epochs: it holds the moments
+            stop = fit_until_no_better(
+                network,
+                lambda epoch: train_epochs(epoch, 1, optimizer=lambda _: stepper),
+                validation_nll,
+                stepper,
+                patience=config["patience"],
+                max_epochs=config["epochs"],
+            )
+            self.stops.append(stop)
+        else:
+            n_steps = config["epochs"] * per_epoch
+            falling = {"optimizer": optimizer, "schedule": lambda step: 1 - step / n_steps}
+            train_epochs(0, config["epochs"], **falling)
+        return network
 
+    def started(self) -> Network:
+        network = make_network(self.config, self.x.shape[1], self.x.shape[-1], self.n_classes).to(
+            self.x.device, memory_format=torch.channels_last
+        )  # faster
+        return initialise(network, self.generator).train()
 
-def _slang(config: Config, data: _Data) -> Logits:
-    """One draw of the weights in a step.
-
-    The noise of minibatches moves the mean by about ``sqrt(slang_lr N / (2 B kl_weight))`` standard
-    deviations of the posterior, so the rate has to be near ``kl_weight B / N``.
-    """
-    network = _fitted({**config, "kl_weight": 1.0}, data)  # the weight in config is SLANG's own
-    batch_size = config["slang_batch_size"]
-    q = fit_slang(
-        network,
-        *(data.x, data.y, cross_entropy),
-        n_steps=config["slang_epochs"] * (len(data.x) // batch_size),
-        generator=data.generator,
-        batch_size=batch_size,
-        rank=config["rank"],
-        n_samples=1,
-        lr=config["slang_lr"],
-        prior_precision=config["prior_precision"],
-        init_precision=1.0 * len(data.x),
-        kl_weight=config["kl_weight"],
-    )
-    how = {"generator": data.generator}
-    return lambda rows, n_samples: predict_slang(q, network, rows, n_samples, **how)
-
-
-def _start(config: Config, data: _Data) -> Network:
-    network = make_network(config, data.x.shape[1], data.x.shape[-1], data.n_classes)
-    network = network.to(data.x.device, memory_format=torch.channels_last)  # faster
-    return initialise(network, data.generator).train()
+    @property
+    def is_plain(self) -> bool:
+        """Whether the networks have no noise."""
+        return "plain" in METHODS[self.config["method"]].tags

@@ -73,10 +73,7 @@ def train(
     networks, done, error, alpha = BatchedNetworks(made), 0, [], []
     for step in steps:
         fit_batched(
-            networks,
-            x,
-            y,
-            cross_entropy,
+            *(networks, x, y, cross_entropy),
             n_steps=step - done,
             generator=generator,
             optimizer=adam(3e-3),
@@ -95,10 +92,8 @@ def train(
 def splits(label_noise: float) -> list[torch.Tensor]:
     """x, y and x, y of what is held out, first axis the seed; some training labels are random."""
     parts = [digits(N_TRAIN, N_VALIDATION + N_TEST, seed) for seed in range(SEEDS)]
-    x, y, x_held, y_held = (
-        torch.stack([getattr(part, name) for part in parts])
-        for name in ("x_train", "y_train", "x_test", "y_test")
-    )
+    rows = ((data.x_train, data.y_train, data.x_test, data.y_test) for data in parts)
+    x, y, x_held, y_held = map(torch.stack, zip(*rows, strict=True))
     generator = torch.Generator().manual_seed(1)
     replaced = torch.rand(y.shape, generator=generator) < label_noise
     y = torch.where(replaced, torch.randint(10, y.shape, generator=generator), y)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import torch
 import torch.nn.functional as F
 from sklearn.datasets import make_moons
 
+from bdl_lessons.inference.train import optimize
 from bdl_lessons.panels.dropout_rate import N_HIDDEN, RATES
 
 
@@ -27,20 +30,17 @@ def make_arrays(n_steps: int = 4000) -> dict[str, np.ndarray]:
 
     w1, b1 = start(2, N_HIDDEN, scale=1.5), start(1, N_HIDDEN, scale=0.5)
     w2, b2 = start(N_HIDDEN, 1, scale=0.5), start(1, 1, scale=0.0)
-    optimiser = torch.optim.Adam([w1, b1, w2, b2], lr=0.02, weight_decay=1e-4)
-    for _ in range(n_steps):
+
+    def loss_at(_: int) -> torch.Tensor:
         uniforms = torch.rand(1, len(x), N_HIDDEN, generator=generator, dtype=torch.float64)
         hidden = torch.tanh(inputs @ w1 + b1) * (uniforms < keep)
         logits = (hidden @ w2 + b2).squeeze(-1)
         loss = F.binary_cross_entropy_with_logits(logits, labels.expand_as(logits))
-        optimiser.zero_grad()
-        (len(RATES) * loss).backward()
-        optimiser.step()
+        return len(RATES) * loss
+
+    adam = partial(torch.optim.Adam, lr=0.02, weight_decay=1e-4)
+    optimize([w1, b1, w2, b2], loss_at, n_steps, adam)
     weights = {"w1": w1, "b1": b1, "w2": w2, "b2": b2}
     uniforms = torch.rand(N_HIDDEN, generator=generator.manual_seed(12), dtype=torch.float64)
-    return {
-        "x": x,
-        "y": y,
-        "uniforms": uniforms.numpy(),
-        **{name: weight.detach().numpy() for name, weight in weights.items()},
-    }
+    made = {name: weight.detach().numpy() for name, weight in weights.items()}
+    return {"x": x, "y": y, "uniforms": uniforms.numpy()} | made

@@ -38,9 +38,7 @@ def make_arrays(
     start = torch.randn(n_chains, 3, WIDTH, generator=generator, dtype=torch.float64)
     hidden, acceptance = hmc(
         lambda hidden: minus_log_posterior(hidden, x, y),
-        start,
-        n_warmup,
-        n_draws,
+        *(start, n_warmup, n_draws),
         generator=generator,
         n_leapfrog=n_leapfrog,
         step_size=0.003,

@@ -90,14 +90,12 @@ def train(
         parts = (torch.cat(part).squeeze(1) for part in zip(*runs, strict=True))
         return tuple(part.unflatten(0, (len(rates), len(seeds))) for part in parts)
     keep = 1 - torch.tensor(rates, dtype=torch.float64)[:, None, None, None]
-    layers = dropout_networks(depth, len(rates), seeds)
-    generator = torch.Generator().manual_seed(min(seeds))
-    shape = (1, len(seeds), len(x), WIDTH)
+    layers, stds = dropout_networks(depth, len(rates), seeds), []
+    generator, shape = torch.Generator().manual_seed(min(seeds)), (1, len(seeds), len(x), WIDTH)
 
     def loss() -> Tensor:
         return dropout_loss(layers, x, y, keep, draw_masks(shape, depth - 1, keep, generator))
 
-    stds = []
     for _ in (lbfgs if depth == 1 else adam)(loss, itertools.chain(*layers), looks):
         eye = torch.Generator().manual_seed(99)  # the same masks at every look
         with torch.no_grad():

@@ -88,22 +88,21 @@ def train(method: str, n_seeds: int = SEEDS, n_steps: int = N_STEPS) -> dict[str
     layers = [[module for module in network if hasattr(module, "noise")] for network in networks]
     covs = [REFERENCE_ALPHA * torch.eye(width) for width in WIDTHS[:-1]]
     with torch.no_grad():
-        results = {
-            "clean_accuracy": _accuracy(on_test, y_clean),
-            "train_accuracy": _accuracy(on_train, y),
-            "test_nll": _nll(on_test, y_test),
-            "spectral_norm": torch.tensor(
-                [[torch.linalg.matrix_norm(layer.weight, 2) for layer in row] for row in layers]
-            ),
-            "penalty": torch.stack(
-                [
-                    layer_penalties(net, rows[:200], covs)
-                    for net, rows in zip(networks, x, strict=True)
-                ]
-            ),
-            "alpha": torch.tensor([[_mean_alpha(layer) for layer in row] for row in layers]),
-            "kl_weight": weight,
-        }
+        pairs = zip(networks, x, strict=True)
+        penalties = [layer_penalties(net, rows[:200], covs) for net, rows in pairs]
+        norms = [[torch.linalg.matrix_norm(layer.weight, 2) for layer in row] for row in layers]
+        alphas = [
+            [getattr(layer, "alpha", x.new_zeros(1)).mean() for layer in row] for row in layers
+        ]
+    results = {
+        "clean_accuracy": _accuracy(on_test, y_clean),
+        "train_accuracy": _accuracy(on_train, y),
+        "test_nll": _nll(on_test, y_test),
+        "spectral_norm": torch.tensor(norms),
+        "penalty": torch.stack(penalties),
+        "alpha": torch.tensor(alphas),
+        "kl_weight": weight,
+    }
     return {key: v.unflatten(0, (len(SHARES), n_seeds)).numpy() for key, v in results.items()}
 
 
@@ -142,7 +141,7 @@ def _chosen(method: str, n_seeds: int, n_steps: int) -> Tensor:
 
 
 def _data_of_all(n_seeds: int) -> tuple[Tensor, ...]:
-    runs = [_data(share, seed) for share in SHARES for seed in range(n_seeds)]
+    runs = (_data(share, seed) for share in SHARES for seed in range(n_seeds))
     return tuple(map(torch.stack, zip(*runs, strict=True)))
 
 
@@ -155,8 +154,8 @@ def _data(share: float, seed: int) -> tuple[Tensor, ...]:
         chosen = torch.rand(labels.shape, generator=generator) < share
         return torch.where(chosen, random, labels)
 
-    noisy = some_random(data.y_train), some_random(data.y_test)
-    return data.x_train, noisy[0], data.x_test, data.y_test, noisy[1]
+    y, y_test = some_random(data.y_train), some_random(data.y_test)
+    return data.x_train, y, data.x_test, data.y_test, y_test
 
 
 @torch.no_grad()
@@ -173,7 +172,3 @@ def _accuracy(probs: Tensor, labels: Tensor) -> Tensor:
 
 def _nll(probs: Tensor, labels: Tensor) -> Tensor:
     return -probs.gather(-1, labels[..., None]).log().mean((1, 2))
-
-
-def _mean_alpha(layer: torch.nn.Module) -> float:
-    return layer.alpha.mean().item() if hasattr(layer, "alpha") else 0.0

@@ -35,10 +35,7 @@ def make_arrays(n_steps: int = 6000) -> dict[str, np.ndarray]:
         place, steepness, sign = torch.rand(3, WIDTH, generator=generator)
         switch_inside_the_data(net[0], 2.0, steepness, sign, place)
         fit(
-            net,
-            data.x.float(),
-            data.y.float()[:, None],
-            partial(gaussian_nll, tau=TRAIN_TAU),
+            *(net, data.x.float(), data.y.float()[:, None], partial(gaussian_nll, tau=TRAIN_TAU)),
             n_steps=n_steps,
             generator=generator,
             optimizer=adam(3e-3),

@@ -25,10 +25,7 @@ def train(
     """A classifier 64-50-10; the KL's weight rises to 1 over the first quarter of the steps."""
     net = initialise(mlp((64, WIDTH, 10), factory), generator).to(x.device)
     fit(
-        net,
-        x,
-        y,
-        cross_entropy,
+        *(net, x, y, cross_entropy),
         n_steps=n_steps,
         generator=generator,
         optimizer=adam(1e-2),
@@ -41,21 +38,19 @@ def train(
 
 def make_arrays(n_steps: int = N_STEPS) -> dict[str, np.ndarray]:
     """Train the three networks, and an ordinary one for the first figure of the lesson."""
-    data = digits(seed=0)
-    random_labels = torch.randint(
-        10, data.y_train.shape, generator=torch.Generator().manual_seed(5)
+    data, generator = digits(seed=0), torch.Generator()
+    labels = data.y_train
+    random = torch.randint(10, labels.shape, generator=generator.manual_seed(5))
+    sparse_vd, ard = SparseVD(init_log_sigma2=-6.0), ARD(init_log_sigma2=-6.0)
+    tasks = {"sparse VD": (sparse_vd, labels), "ARD": (ard, labels)}
+    tasks |= {"sparse VD, random labels": (sparse_vd, random)}
+    *nets, ordinary = (
+        train(factory, data.x_train, y, generator.manual_seed(0), n_steps)
+        for factory, y in (
+            *(tasks[name] for name in NETWORKS),
+            (BinaryDropout(0.0, length_scale=0.1), labels),
+        )
     )
-    tasks = {
-        "sparse VD": (SparseVD(init_log_sigma2=-6.0), data.y_train),
-        "ARD": (ARD(init_log_sigma2=-6.0), data.y_train),
-        "sparse VD, random labels": (SparseVD(init_log_sigma2=-6.0), random_labels),
-    }
-    nets = [
-        train(factory, data.x_train, labels, torch.Generator().manual_seed(0), n_steps)
-        for factory, labels in map(tasks.__getitem__, NETWORKS)
-    ]
-    plain = BinaryDropout(0.0, length_scale=0.1)
-    ordinary = train(plain, data.x_train, data.y_train, torch.Generator().manual_seed(0), n_steps)
     made = {}
     for layer, position in ((1, 0), (2, 2)):
         made[f"mu_{layer}"] = torch.stack([net[position].weight for net in nets])

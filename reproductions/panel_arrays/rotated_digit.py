@@ -35,10 +35,7 @@ def make_arrays(n_steps: int = 1500) -> dict[str, np.ndarray]:
         generator = torch.Generator().manual_seed(2)
         net = initialise(classifier(p_drop), generator)
         fit(
-            net,
-            data.x_train,
-            data.y_train,
-            cross_entropy,
+            *(net, data.x_train, data.y_train, cross_entropy),
             n_steps=n_steps,
             generator=generator,
             optimizer=adam(2e-3),
@@ -49,8 +46,7 @@ def make_arrays(n_steps: int = 1500) -> dict[str, np.ndarray]:
         entropies.append(predictive_entropy(draws))
         informations.append(mutual_information(draws))
         if p_drop == LESSON_RATE:
-            weights = nn.utils.parameters_to_vector(net.parameters())
-            stored["weights"] = weights.detach().half().numpy()
-    curves = {"entropy": entropies, "information": informations}
-    stored |= {name: torch.stack(values).numpy() for name, values in curves.items()}
-    return {"logits": torch.stack(logits).half().numpy(), **stored}
+            stored["weights"] = nn.utils.parameters_to_vector(net.parameters()).detach().half()
+    stored |= {"entropy": torch.stack(entropies), "information": torch.stack(informations)}
+    stored |= {"logits": torch.stack(logits).half()}
+    return {name: values.numpy() for name, values in stored.items()}

@@ -6,6 +6,7 @@ its KL is the same: the widths, the splits, the optimiser, the number of steps.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,7 +22,6 @@ from bdl_lessons.models import (
     BinaryDropout,
     Deterministic,
     LayerFactory,
-    Network,
     StructuredDropout,
     VariationalDropout,
     initialise,
@@ -117,14 +117,9 @@ def diabetes_scores(draws: Tensor, y: Tensor, split: Split) -> list[float]:
     return [error, metrics.mean_log_likelihood(scale * draws, scale * y, split.tau / scale**2)]
 
 
-TASKS = {
-    "digits": Task(
-        (64, 50, 10), digits_split, cross_entropy, digits_scores, lambda s: s[0], n_steps=2400
-    ),
-    "diabetes": Task(
-        (10, 50, 1), diabetes_split, gaussian_nll, diabetes_scores, lambda s: -s[1], n_steps=1200
-    ),
-}
+DIGITS = Task((64, 50, 10), digits_split, cross_entropy, digits_scores, lambda s: s[0], 2400)
+DIABETES = Task((10, 50, 1), diabetes_split, gaussian_nll, diabetes_scores, lambda s: -s[1], 1200)
+TASKS = {"digits": DIGITS, "diabetes": DIABETES}
 
 
 def make_arrays() -> dict[str, np.ndarray]:
@@ -134,9 +129,8 @@ def make_arrays() -> dict[str, np.ndarray]:
     made = {}
     for name, task in TASKS.items():
         splits = [task.split(seed) for seed in range(N_SEEDS)]
-        runs = [
-            at_its_best(method, run(task, method, splits, settings(method))) for method in METHODS
-        ]
+        each = ((method, run(task, method, splits, settings(method))) for method in METHODS)
+        runs = [at_its_best(*one) for one in each]
         for part, key in enumerate((name, f"{name}_validation", f"{name}_alpha")):
             full = [np.broadcast_to(r[part], (len(KL_WEIGHTS), *r[part].shape[1:])) for r in runs]
             made[key] = np.stack(full).astype(np.float32)
@@ -180,18 +174,11 @@ def run(
         scores.append([task.scores(f[:, number], y[number], split) for f in readings])
         own = task.scores(held_out[:, number], y_held_out[number], split)
         validation.append(task.validation(own))
-        alphas.append(mean_alphas(members.network(number)))
+        layers = [module for module in members.network(number) if hasattr(module, "noise")]
+        learned = (getattr(layer, "alpha", torch.tensor(np.nan)) for layer in layers)
+        alphas.append([alpha.mean().item() for alpha in learned])
     arrays = (np.array(values) for values in (scores, validation, alphas))
     return tuple(a.reshape(len(settings), len(splits), *a.shape[1:]) for a in arrays)
-
-
-def mean_alphas(network: Network) -> list[float]:
-    """Mean over the units of each layer; NaN if nothing is learned."""
-    layers = [module for module in network if hasattr(module, "noise")]
-    return [
-        layer.alpha.detach().mean().item() if hasattr(layer, "log_alpha") else float("nan")
-        for layer in layers
-    ]
 
 
 def train(
@@ -201,30 +188,25 @@ def train(
 
     A setting is the p_drop of MC dropout (trained without a KL) or else the weight of the KL.
     """
-    generator = torch.Generator().manual_seed(0)
-    dropout = method == "MC dropout"
-    networks = [
+    starts = itertools.product(settings, range(len(splits)))
+    networks = (
         initialise(
             mlp(task.widths, FACTORIES[method](setting)), torch.Generator().manual_seed(seed)
         )
-        for setting in settings
-        for seed in range(len(splits))
-    ]
-    members = BatchedNetworks(networks)
+        for setting, seed in starts
+    )
+    members = BatchedNetworks([*networks])
     x, y = (_for_each(splits, "train", k, len(settings)) for k in (0, 1))
     kl_weight = torch.tensor(settings).repeat_interleave(len(splits))
     tau = torch.tensor([split.tau for split in splits]).repeat(len(settings))
     fit_batched(
-        members,
-        x,
-        y,
-        task.nll,
+        *(members, x, y, task.nll),
         nll_args=(tau,) if task.nll is gaussian_nll else (),
         n_steps=task.n_steps,
-        generator=generator,
+        generator=torch.Generator().manual_seed(0),
         optimizer=adam(5e-3),
         batch_size=100,
-        kl_weight=0.0 if dropout else kl_weight,
+        kl_weight=0.0 if method == "MC dropout" else kl_weight,
         schedule=lambda step: min(1, 2 - 2 * step / task.n_steps),
     )
     return members

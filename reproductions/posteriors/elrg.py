@@ -11,12 +11,10 @@ from torch import Tensor, nn
 from bdl_lessons.core.autograd import cholesky
 from bdl_lessons.core.random import standard_normal
 from bdl_lessons.core.validation import integer
-from reproductions.posteriors.matrix_posterior import (
-    MatrixFactory,
-    MatrixLayer,
-    WeightPosterior,
-    noisy,
-)
+from reproductions.posteriors.matrix import MatrixFactory, MatrixLayer, WeightPosterior, noisy
+
+LOG_SIGMA2 = -10.0
+"""Log variance of the diagonal. Published: -10 for MNIST, -12 for images."""
 
 
 class LowRankPosterior(WeightPosterior):
@@ -34,20 +32,14 @@ class LowRankPosterior(WeightPosterior):
     image) share, and one for each output: mean, variance and covariances between the outputs are
     those of a matrix of its own. In a convolution the diagonal part is drawn for each place on its
     own, as in :class:`~bdl_lessons.models.WeightNoiseConv2d`; the low-rank part is exact.
-
-    Args:
-        shape: of the matrix, ``(L, K + 1)``.
-        start: how large the v_r start, in standard deviations of the weights; 0: at zero.
     """
 
-    def __init__(
-        self, shape: tuple[int, int], rank: int, log_sigma2: float, prior_var: float, start: float
-    ) -> None:
-        super().__init__()
-        self.factors = nn.Parameter(torch.zeros(rank, *shape))
-        self.log_sigma2 = nn.Parameter(torch.full(shape, float(log_sigma2)), requires_grad=False)
-        self.register_buffer("prior_var", torch.tensor(float(prior_var)), persistent=False)
-        self._start = start
+    def __init__(self, settings: ELRG, weight_shape: tuple[int, ...], bias: bool) -> None:
+        super().__init__(settings, weight_shape, bias)
+        self.factors = nn.Parameter(torch.zeros(settings.rank, *self.shape))
+        self.log_sigma2 = nn.Parameter(torch.full(self.shape, LOG_SIGMA2), requires_grad=False)
+        self.register_buffer("prior_var", torch.tensor(1 / weight_shape[1]), persistent=False)
+        self._start = 0.5 if math.prod(weight_shape[2:]) == 1 else 0.0
 
     @torch.no_grad()
     def reset_parameters(self, mu: Tensor, generator: torch.Generator) -> None:
@@ -92,25 +84,13 @@ class ELRG(MatrixFactory):
 
     Args:
         rank: R, the number of directions.
-        log_sigma2: log variance of the diagonal. Published: -10 for MNIST, -12 for images.
 
     Raises:
-        ValueError: if ``rank`` is below 1 or ``log_sigma2`` not finite.
+        ValueError: if ``rank`` is below 1.
     """
 
     rank: int = 5
-    log_sigma2: float = -10.0
+    posterior = LowRankPosterior
 
     def __post_init__(self) -> None:
         integer("rank", self.rank, least=1)
-        if not math.isfinite(self.log_sigma2):
-            raise ValueError(f"log_sigma2 must be finite, got {self.log_sigma2}")
-
-    def _posterior(self, n_out: int, n_in: int, n_pixels: int, bias: bool) -> LowRankPosterior:
-        return LowRankPosterior(
-            (n_out, n_in * n_pixels + bias),
-            self.rank,
-            self.log_sigma2,
-            prior_var=1 / n_in,
-            start=0.5 if n_pixels == 1 else 0.0,
-        )

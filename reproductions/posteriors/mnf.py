@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from bdl_lessons.core.random import standard_normal
 from bdl_lessons.core.validation import integer
-from reproductions.posteriors.matrix_posterior import (
-    MatrixFactory,
-    MatrixLayer,
-    WeightPosterior,
-    noisy,
-)
+from reproductions.posteriors.matrix import MatrixFactory, MatrixLayer, WeightPosterior, noisy
 
-Units = Literal["inputs", "outputs"]
 LOG_SIGMA2, LOG_SIGMA2_OF_BIAS = -18.0, -9.0
 """Where the log variances start, as in the public code."""
 GATE_BIAS = 2.0
@@ -48,7 +41,6 @@ class MaskedRealNVP(nn.Module):
             nn.ModuleList(nn.Linear(*sizes) for _ in range(n_steps))
             for sizes in ((dim, width), (width, dim), (width, dim))
         )
-        self._start_gates()
 
     @torch.no_grad()
     def reset_parameters(self, generator: torch.Generator) -> None:
@@ -57,7 +49,8 @@ class MaskedRealNVP(nn.Module):
             uniform = torch.rand(layer.weight.shape, generator=generator, device=generator.device)
             layer.weight.copy_((2 * uniform - 1) * (3 / layer.in_features) ** 0.5)
             layer.bias.zero_()
-        self._start_gates()
+        for layer in self.gate:
+            layer.bias.fill_(GATE_BIAS)
 
     def forward(self, z: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         """``(..., D)`` to ``(..., D)`` and the log determinant ``(...)``.
@@ -76,11 +69,6 @@ class MaskedRealNVP(nn.Module):
             z = mask * z + (1 - mask) * (g * z + (1 - g) * shift(h))
             log_det = log_det + ((1 - mask) * g.log()).sum(-1)
         return z, log_det
-
-    @torch.no_grad()
-    def _start_gates(self) -> None:
-        for layer in self.gate:
-            layer.bias.fill_(GATE_BIAS)
 
 
 class FlowPosterior(WeightPosterior):
@@ -104,27 +92,21 @@ class FlowPosterior(WeightPosterior):
     mean of the distribution.
     """
 
-    def __init__(
-        self,
-        shape: tuple[int, int],
-        has_bias: bool,
-        units: Units,
-        n_flows: int,
-        widths: tuple[int, int],
-        z_mean: float,
-    ) -> None:
-        super().__init__()
-        (n_out, n_in), self._has_bias, self._units = shape, has_bias, units
-        n_factors = n_in - has_bias if units == "inputs" else n_out
-        start = torch.full(shape, LOG_SIGMA2)
-        if has_bias:
+    def __init__(self, settings: MNF, weight_shape: tuple[int, ...], bias: bool) -> None:
+        super().__init__(settings, weight_shape, bias)
+        self._on_inputs = math.prod(weight_shape[2:]) == 1
+        n_factors = weight_shape[1] if self._on_inputs else weight_shape[0]
+        start = torch.full(self.shape, LOG_SIGMA2)
+        if bias:
             start[:, -1] = LOG_SIGMA2_OF_BIAS
         self.log_sigma2 = nn.Parameter(start)
-        self._z_start = float(z_mean)
+        z_mean = settings.z_mean
+        self._z_start = float(not settings.n_flows if z_mean is None else z_mean)
         self.z_mean = nn.Parameter(torch.full((n_factors,), self._z_start))
         self.z_log_var = nn.Parameter(torch.full((n_factors,), math.log(0.1)))
-        self.flow = MaskedRealNVP(n_factors, widths[0], n_flows)
-        self.aux_flow = MaskedRealNVP(n_factors, widths[1], n_flows)
+        self.flow, self.aux_flow = (
+            MaskedRealNVP(n_factors, width, settings.n_flows) for width in settings.widths
+        )
         self.aux_in, self.aux_mean, self.aux_precision = (
             nn.Parameter(torch.zeros(n_factors)) for _ in range(3)
         )
@@ -151,7 +133,7 @@ class FlowPosterior(WeightPosterior):
         z, _ = self.sample_z(x.shape[: -layer.unit_dims], generator)
         z = z.view(*z.shape, *[1] * (layer.unit_dims - 1))
         var = layer.activations(x.square(), self.log_sigma2.exp())
-        if self._units == "inputs":
+        if self._on_inputs:
             return noisy(layer.activations(x * z, mu), var, generator)
         return noisy(layer.activations(x, mu) * z, var, generator)
 
@@ -184,11 +166,11 @@ class FlowPosterior(WeightPosterior):
 
     def _log_aux(self, z: Tensor, mean: Tensor, var: Tensor) -> Tensor:
         """``log r(z | W)`` at a draw of W, of which only ``c' W`` is drawn: it is Gaussian too."""
-        if self._units == "inputs":
+        if self._on_inputs:
             mean, var = (m[:, : len(z)].T for m in (mean, var))
         c = self.aux_in
         a = noisy(c @ mean, c.square() @ var, self._generator)
-        a = (a.tanh() if self._units == "inputs" else a).mean()
+        a = (a.tanh() if self._on_inputs else a).mean()
         end, log_det = self.aux_flow(z, self._generator)
         log_precision = self.aux_precision * a
         error = log_precision.exp() * (end - self.aux_mean * a).square()
@@ -196,9 +178,9 @@ class FlowPosterior(WeightPosterior):
 
     def _times(self, z: Tensor, mu: Tensor) -> Tensor:
         """The mean matrix given factors ``(..., D)``: ``(..., L, K + 1)``."""
-        if self._units == "outputs":
+        if not self._on_inputs:
             return z[..., None] * mu
-        if self._has_bias:
+        if self.has_bias:
             z = torch.cat([z, torch.ones_like(z[..., :1])], -1)
         return z[..., None, :] * mu
 
@@ -225,6 +207,7 @@ class MNF(MatrixFactory):
     n_flows: int = 2
     widths: tuple[int, int] = (50, 100)
     z_mean: float | None = None
+    posterior = FlowPosterior
 
     def __post_init__(self) -> None:
         integer("n_flows", self.n_flows, least=0)
@@ -232,13 +215,3 @@ class MNF(MatrixFactory):
             integer("widths", width, least=1)
         if not math.isfinite(self.z_mean or 0.0):
             raise ValueError(f"z_mean must be finite, got {self.z_mean}")
-
-    def _posterior(self, n_out: int, n_in: int, n_pixels: int, bias: bool) -> FlowPosterior:
-        return FlowPosterior(
-            (n_out, n_in * n_pixels + bias),
-            bias,
-            "inputs" if n_pixels == 1 else "outputs",
-            self.n_flows,
-            self.widths,
-            (0.0 if self.n_flows else 1.0) if self.z_mean is None else self.z_mean,
-        )

@@ -23,7 +23,7 @@ from torch.linalg import solve_triangular
 
 from bdl_lessons.core.autograd import cholesky, vmap
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import integer, positive, same_shape
+from bdl_lessons.core.validation import same_shape
 from bdl_lessons.models import Network
 
 
@@ -144,7 +144,7 @@ def fit_slang(
             has its square.
 
     Raises:
-        ValueError: if shapes or numbers cannot be.
+        ValueError: if the shapes cannot be.
         FloatingPointError: if the weights became NaN or infinite.
     """
     alone = isinstance(network, Network)
@@ -155,17 +155,10 @@ def fit_slang(
         raise ValueError(
             f"x and y must be ({len(network)}, N, ...), got {tuple(x.shape)} and {tuple(y.shape)}"
         )
-    counts = {"n_steps": n_steps, "rank": rank, "n_samples": n_samples, "batch_size": batch_size}
-    for name, count in counts.items():
-        integer(name, count, 1)
-    positive("kl_weight", kl_weight)
-    if batch_size > x.shape[1]:
-        raise ValueError(f"batch_size must be at most {x.shape[1]}, got {batch_size}")
     n_train, template = x.shape[1], network[0]
     mean = torch.stack([torch.cat([p.detach().flatten() for p in n.parameters()]) for n in network])
-    q = LowRankPrecision(
-        mean, mean.new_zeros(*mean.shape, rank), torch.full_like(mean, init_precision)
-    )
+    factor, diagonal = mean.new_zeros(*mean.shape, rank), torch.full_like(mean, init_precision)
+    q = LowRankPrecision(mean, factor, diagonal)
     average = torch.zeros_like(mean)
     member = torch.arange(len(x), device=x.device)[:, None]
     for step in range(1, n_steps + 1):
@@ -215,8 +208,5 @@ def predict_slang(
 def _output(network: Network, theta: Tensor, x: Tensor) -> Tensor:
     parameters = dict(network.named_parameters())
     pieces = theta.split([p.numel() for p in parameters.values()])
-    values = {
-        name: piece.view(p.shape)
-        for (name, p), piece in zip(parameters.items(), pieces, strict=True)
-    }
-    return functional_call(network, values, (x, "mean"))
+    shaped = (piece.view_as(p) for piece, p in zip(pieces, parameters.values(), strict=True))
+    return functional_call(network, dict(zip(parameters, shaped, strict=True)), (x, "mean"))

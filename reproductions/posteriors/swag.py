@@ -122,9 +122,8 @@ def fit_swag(
         raise ValueError(
             f"n_epochs must be collect_from + 2 or more, got {n_epochs} and {collect_from}"
         )
-    train, n_train = (
-        (fit_batched, x.shape[1]) if isinstance(model, BatchedNetworks) else (fit, len(x))
-    )
+    batched = isinstance(model, BatchedNetworks)
+    train, n_train = (fit_batched, x.shape[1]) if batched else (fit, len(x))
     stepper = optimizer(model.parameters())  # one for all epochs: it holds the momentum
     rates = [group["lr"] for group in stepper.param_groups]
     swag = SWAG(model.parameters())
@@ -180,8 +179,8 @@ def predict_swag(
         swag.put(values)
         if train_x is not None:
             n_parts = -(-len(train_x) // 500)  # of one size: update_bn weights them alike
-            at_mean = _AtMeanWeights(model).train(model.training)
-            update_bn(train_x.tensor_split(n_parts), at_mean)
+            with model.register_forward_pre_hook(lambda _, args: (*args, "mean")):
+                update_bn(train_x.tensor_split(n_parts), model)
 
     draws = []
     for _ in range(n_samples):
@@ -189,14 +188,3 @@ def predict_swag(
         draws.append(model(x, "mean"))
     move(swag.mean)
     return torch.stack(draws)
-
-
-class _AtMeanWeights(nn.Module):
-    """A network as ``update_bn`` calls it, with one argument."""
-
-    def __init__(self, network: Network) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.network(x, "mean")

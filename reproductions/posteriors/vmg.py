@@ -13,12 +13,7 @@ from bdl_lessons.core.autograd import cholesky
 from bdl_lessons.core.random import standard_normal
 from bdl_lessons.core.validation import integer
 from bdl_lessons.probability import molchanov_kl
-from reproductions.posteriors.matrix_posterior import (
-    MatrixFactory,
-    MatrixLayer,
-    WeightPosterior,
-    noisy,
-)
+from reproductions.posteriors.matrix import MatrixFactory, MatrixLayer, WeightPosterior, noisy
 
 JITTER = 1e-4
 """Variance of the noise on pseudo-outputs. Published: 1e-6, too little in float32."""
@@ -50,23 +45,20 @@ class MatrixGaussianPosterior(WeightPosterior):
     where data are few. It is not the KL of the distribution that is drawn.
     """
 
-    def __init__(self, n_out: int, n_in: int, n_pseudo: int, has_bias: bool) -> None:
-        super().__init__()
-        log_input_std = torch.zeros(n_in)
-        if has_bias:
-            log_input_std[-1] = _LOG_BIAS_STD
-        self.log_input_std = nn.Parameter(log_input_std)  # relative to the prior's
+    def __init__(self, settings: VMG, weight_shape: tuple[int, ...], bias: bool) -> None:
+        super().__init__(settings, weight_shape, bias)
+        (n_out, n_in), n_pseudo = self.shape, settings.n_pseudo
+        self.log_input_std = nn.Parameter(torch.zeros(n_in))  # relative to the prior's
         self.log_output_std = nn.Parameter(torch.zeros(n_out))
         self.pseudo_x = nn.Parameter(torch.zeros(n_pseudo, n_in))
         self.pseudo_y = nn.Parameter(torch.zeros(n_pseudo, n_out))
         self.raw_alpha = nn.Parameter(torch.full((2,), -2 * math.log(0.01)))  # of x, of y
-        self._has_bias = has_bias
 
     @torch.no_grad()
     def reset_parameters(self, mu: Tensor, generator: torch.Generator) -> None:
         for parameter in (self.log_input_std, self.log_output_std):
             parameter.copy_(0.01 * standard_normal(parameter.shape, generator, mu))
-        if self._has_bias:
+        if self.has_bias:
             self.log_input_std[-1] += _LOG_BIAS_STD
         for parameter in (self.pseudo_x, self.pseudo_y):
             uniform = torch.rand(parameter.shape, generator=generator, device=generator.device)
@@ -152,11 +144,7 @@ class VMG(MatrixFactory):
     """
 
     n_pseudo: int = 5
+    posterior = MatrixGaussianPosterior
 
     def __post_init__(self) -> None:
         integer("n_pseudo", self.n_pseudo, least=0)
-
-    def _posterior(
-        self, n_out: int, n_in: int, n_pixels: int, bias: bool
-    ) -> MatrixGaussianPosterior:
-        return MatrixGaussianPosterior(n_out, n_in * n_pixels + bias, self.n_pseudo, bias)

@@ -20,17 +20,15 @@ from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.datasets import UCI_SETS, display_name
 from bdl_lessons.datasets.records import Record, UCIResults, Value
 from bdl_lessons.evaluation import paired_difference
-from bdl_lessons.evaluation.model_comparison import Difference
 from reproductions import markdown
 from reproductions.datasets import splits, uci
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.uci.methods import METHODS
-from reproductions.uci.networks import Networks
 from reproductions.uci.protocol import TAUS, VALIDATION, choose_and_predict, log_likelihood
 from reproductions.uci.trials import trials
 
 SCORES = {"rmse": "RMSE", "log_likelihood": "log likelihood (nats)"}
-PUBLISHED_METHODS = ("BBB", "VMG", "MNF", "SLANG", "MCD", "VD", "D.E", "VSD")
+_PUBLISHED = ("BBB", "VMG", "MNF", "SLANG", "MCD", "VD", "D.E", "VSD")
 _PUBLISHED_RIVALS = ("BBB", "MCD", "VD", "D.E")
 _COMPARED = ("MAP", "VSD, T = 0", "VSD, T = 1", "VD", "MCD", "BBB", "D.E")
 
@@ -49,12 +47,9 @@ def run(trial: Trial) -> TrialResult:
     data = uci(config["data"])
     rows = splits(len(data.x), config["n_splits"])
     train, test = (torch.stack([torch.from_numpy(pair[i]) for pair in rows]) for i in (0, 1))
-    x, y = data.x.to(on), data.y.to(on)
-    generator = torch.Generator(on).manual_seed(trial.seed)
-    predicted = choose_and_predict(
-        method, x[train], y[train], x[test], UCI_SETS[config["data"]].tau_grid, config, generator
-    )
-    y_test = y[test]
+    x, y, tau_grid = data.x.to(on), data.y.to(on), UCI_SETS[config["data"]].tau_grid
+    generator, y_test = torch.Generator(on).manual_seed(trial.seed), y[test]
+    predicted = choose_and_predict(method, x[train], y[train], x[test], tau_grid, config, generator)
     per_split = {
         "rmse": (predicted.draws.mean(0) - y_test).square().mean(1).sqrt(),
         "log_likelihood": log_likelihood(predicted.draws, y_test, predicted.taus),
@@ -64,14 +59,16 @@ def run(trial: Trial) -> TrialResult:
     for name, values in per_split.items():
         metrics[name] = values.mean().item()
         metrics[f"{name}_error"] = (values.std() / len(values) ** 0.5).item()
-    if isinstance(method, Networks):
+    if method.n_networks:
         n_networks = len(rows) * len(config["grid"]) * method.n_networks
         seconds = predicted.seconds_to_choose / config["n_steps"] / n_networks
         metrics |= {"n_side_by_side": n_networks, "ms_side_by_side": 1e3 * seconds}
-    chosen = {"point": predicted.points, "tau": _rounded(predicted.taus)}
-    chosen["kl_weight"] = _rounded(predicted.kl_weights)
-    arrays = {name: _rounded(values) for name, values in per_split.items()}
-    return TrialResult(metrics, arrays | chosen)
+    per_split |= {"tau": predicted.taus, "kl_weight": predicted.kl_weights}
+    arrays = {
+        name: [float(f"{value:.6g}") for value in values.tolist()]
+        for name, values in per_split.items()
+    }
+    return TrialResult(metrics, arrays | {"point": predicted.points})
 
 
 def table(records: list[Record]) -> str:
@@ -103,15 +100,15 @@ def claims(records: list[Record]) -> list[Claim]:
     found = []
     for score, name in SCORES.items():
         sign = -1 if score == "rmse" else 1
-        printed = {
-            pair: [results.published(pair[0], method, score)[0] for method in ("VSD", pair[1])]
-            for pair in pairs
-        }
-        ahead = [pair for pair, (vsd, other) in printed.items() if sign * (vsd - other) > 0]
-        gaps = [_gap(results, data, "VSD", rival, score) for data, rival in ahead]
+        printed = [[results.published(d, m, score)[0] for m in ("VSD", r)] for d, r in pairs]
+        ahead = [
+            pair
+            for pair, (vsd, other) in zip(pairs, printed, strict=True)
+            if sign * (vsd - other) > 0
+        ]
+        gaps = [_gap(results, *pair, score) for pair in ahead]
         better, worse = (
-            sum(way * sign * gap.mean > 2 * gap.corrected_std_error for gap in gaps)
-            for way in (1, -1)
+            sum(way * sign * mean > 2 * error for mean, error in gaps) for way in (1, -1)
         )
         n_sets = len({data for data, _ in pairs})
         found.append(
@@ -181,43 +178,34 @@ def _dots(ax: Axes, results: UCIResults, data: str, score: str) -> None:
 
 
 def _scores(results: UCIResults, score: str) -> str:
-    rows = []
+    sets, rows = results.recorded_sets, []
     for method in results.rows:
-        ours = [
-            _cell(results.ours(data, method, score), data, score) for data in results.recorded_sets
-        ]
+        ours = (_cell(results.ours(data, method, score), data, score) for data in sets)
         rows.append([method, "ours", *ours])
-        if method in PUBLISHED_METHODS:
-            theirs = [
-                _cell(results.published(data, method, score)) for data in results.recorded_sets
-            ]
+        if method in _PUBLISHED:
+            theirs = (_cell(results.published(data, method, score)) for data in sets)
             rows.append(["", "published", *theirs])
-    return markdown.table(["method", "", *map(display_name, results.recorded_sets)], rows)
+    return markdown.table(["method", "", *map(display_name, sets)], rows)
 
 
 def _differences_of_vsd(results: UCIResults) -> list[str]:
     """VSD minus another method, split by split; nothing if VSD was not run."""
     if "VSD" not in results.methods:
         return []
-    parts = []
+    sets, parts = results.recorded_sets, []
     for score, name in SCORES.items():
         rows, better, worse = [], [], []
-        for other in [method for method in _COMPARED if method in results.methods]:
-            cells = []
-            for data in results.recorded_sets:
-                gap = _gap(results, data, "VSD", other, score)
-                if gap is None:
-                    cells.append("–")
-                    continue
-                error = gap.corrected_std_error
-                cells.append(_cell((gap.mean, error), data, score))
-                if abs(gap.mean) > 2 * error:
-                    gains = (gap.mean < 0) == (score == "rmse")
-                    (better if gains else worse).append(f"{other} on {display_name(data)}")
+        for other in (method for method in _COMPARED if method in results.methods):
+            gaps = {data: _gap(results, data, other, score) for data in sets}
+            cells = (_cell(gap, data, score) for data, gap in gaps.items())
             rows.append([f"VSD − {other}", *cells])
+            for data, gap in gaps.items():
+                if gap and abs(gap[0]) > 2 * gap[1]:
+                    gains = (gap[0] < 0) == (score == "rmse")
+                    (better if gains else worse).append(f"{other} on {display_name(data)}")
         parts += [
             f"### VSD against the others: {name}, split by split",
-            markdown.table(["difference", *map(display_name, results.recorded_sets)], rows),
+            markdown.table(["difference", *map(display_name, sets)], rows),
             "By more than two of these errors VSD is better than "
             f"{markdown.listed(better)}; it is worse than {markdown.listed(worse)}.",
         ]
@@ -228,22 +216,21 @@ def _differences_of_vsd(results: UCIResults) -> list[str]:
     ]
 
 
-def _gap(results: UCIResults, data: str, first: str, second: str, score: str) -> Difference | None:
-    """One method minus another, split by split; nothing if one is not recorded."""
-    pair = [results.record(data, method) for method in (first, second)]
-    return paired_difference(*[r["arrays"][score] for r in pair]) if all(pair) else None
+def _gap(results: UCIResults, data: str, rival: str, score: str) -> Value:
+    """VSD minus a rival, split by split, and its error; nothing if one is not recorded."""
+    pair = [results.record(data, method) for method in ("VSD", rival)]
+    if not all(pair):
+        return None
+    gap = paired_difference(*[record["arrays"][score] for record in pair])
+    return gap.mean, gap.corrected_std_error
 
 
 def _grid_tau(results: UCIResults) -> str:
     """Log likelihoods with tau from the published grids."""
-    sets = results.recorded_sets
-    grids = [", ".join(f"{tau:g}" for tau in UCI_SETS[data].tau_grid) for data in sets]
-    rows = [
-        [name, *[_cell(results.ours(data, name, "log_likelihood_grid_tau")) for data in sets]]
-        for name in results.methods
-    ]
-    head = ["method", *map(display_name, sets)]
-    return markdown.table(head, [["*tau*", *grids], *rows])
+    sets, score = results.recorded_sets, "log_likelihood_grid_tau"
+    rows = [["*tau*", *(", ".join(f"{t:g}" for t in UCI_SETS[data].tau_grid) for data in sets)]]
+    rows += [[m, *(_cell(results.ours(data, m, score)) for data in sets)] for m in results.methods]
+    return markdown.table(["method", *map(display_name, sets)], rows)
 
 
 def _choices(results: UCIResults) -> str:
@@ -252,9 +239,13 @@ def _choices(results: UCIResults) -> str:
     for name in results.methods:
         for record in results.of(name):
             grid, chosen = record["config"]["grid"], Counter(record["arrays"]["point"])
-            told = ", ".join(f"{_varied(grid[i], grid)}: {n}" for i, n in sorted(chosen.items()))
-            n_ends = sum(n for i, n in chosen.items() if _is_end(grid[i], grid))
-            cells = [display_name(record["config"]["data"]), told, f"{n_ends} of {chosen.total()}"]
+            varied, told, n_ends = _varied(grid), [], 0
+            for i, n in sorted(chosen.items()):
+                settings = ", ".join(f"{key} {grid[i][key]:g}" for key in varied)
+                told.append(f"{settings or 'the only one'}: {n}")
+                n_ends += n * any(grid[i][k] in (min(v), max(v)) for k, v in varied.items())
+            data, ends = display_name(record["config"]["data"]), f"{n_ends} of {chosen.total()}"
+            cells = [data, ", ".join(told), ends]
             rows.append([name, *cells, f"{median(record['arrays']['tau']):.3g}"])
     head = ["method", "data set", "point of the grid: number of splits", "an end of the grid"]
     return markdown.table([*head, "median tau"], rows)
@@ -288,12 +279,8 @@ def _set_up(records: Sequence[Record]) -> str:
 
 def _missing(records: Sequence[Record], results: UCIResults) -> list[str]:
     """The trials without a record."""
-    configs = [trial.config for trial in trials(records[0]["scale"])]
-    left = [
-        f"{config['method']} on {display_name(config['data'])}"
-        for config in configs
-        if not results.record(config["data"], config["method"])
-    ]
+    all_of_them = [(t.config["data"], t.config["method"]) for t in trials(records[0]["scale"])]
+    left = [f"{m} on {display_name(d)}" for d, m in all_of_them if not results.record(d, m)]
     if not left:
         return []
     return [f"Missing, by `python -m reproductions run uci --jobs 2`: {'; '.join(left)}."]
@@ -308,23 +295,11 @@ def _training(record: Record) -> str:
     )
 
 
-def _is_end(point: Mapping, grid: Sequence[Mapping]) -> bool:
-    """Whether one of its settings is the smallest or the largest of the grid."""
-    values = {key: {other[key] for other in grid} for key in point}
-    return any(
-        len(tried) > 1 and point[key] in (min(tried), max(tried)) for key, tried in values.items()
-    )
-
-
-def _varied(point: Mapping, grid: Sequence[Mapping]) -> str:
-    """What of a point differs within the grid."""
-    keys = [key for key in point if len({other[key] for other in grid}) > 1]
-    return ", ".join(f"{key} {point[key]:g}" for key in keys) or "the only one"
+def _varied(grid: Sequence[Mapping]) -> dict[str, set[float]]:
+    """The settings that differ within the grid, and their values."""
+    values = {key: {point[key] for point in grid} for key in grid[0]}
+    return {key: tried for key, tried in values.items() if len(tried) > 1}
 
 
 TITLE = "Regression on the UCI sets (Variational structured dropout, Tables 10 and 11)"
 EXPERIMENT = Experiment("uci", TITLE, trials, run, table, figure, claims)
-
-
-def _rounded(values: torch.Tensor) -> list[float]:
-    return [float(f"{value:.6g}") for value in values.tolist()]

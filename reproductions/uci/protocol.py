@@ -23,7 +23,7 @@ from torch import Tensor
 from bdl_lessons.core import clock
 from bdl_lessons.core.validation import same_shape
 from bdl_lessons.datasets import Standardiser
-from reproductions.uci.networks import Method, Point
+from reproductions.uci.methods import Method, Task
 
 TAUS = tuple(2 ** (k / 2) for k in range(-2, 33))
 """Noise precisions of standardised targets: 0.5 to 65,536, a factor of 1.41 apart."""
@@ -69,15 +69,14 @@ def choose_and_predict(
         tau_grid: precisions in original units, for ``Predicted.grid_taus``.
         config: of the trial, with its ``grid``.
     """
-    grid: list[Point] = config["grid"]
-    n_splits, n_points = len(x_train), len(grid)
-    part = x_train.shape[1] - int(VALIDATION * x_train.shape[1])
-    x_scale, y_scale = _scales(x_train[:, :part]), _scales(y_train[:, :part])
-    x, y = x_scale.transform(x_train).float(), y_scale.transform(y_train).float()
+    grid, (n_splits, n_train) = config["grid"], y_train.shape
+    n_points, part = len(grid), n_train - int(VALIDATION * n_train)
+    x, _ = _standardised(x_train, part)
+    y, y_scale = _standardised(y_train, part)
     x, y = x.repeat(n_points, 1, 1), y.repeat(n_points, 1)
     every = [point for point in grid for _ in range(n_splits)]
     began = clock(x.device)
-    predict = method.train(every, x[:, :part], y[:, :part], config, generator)
+    predict = method.train(Task(every, x[:, :part], y[:, :part], config, generator))
     seconds = clock(x.device) - began
     draws, held_out = predict(x[:, part:], config["n_samples_val"], generator), y[:, part:]
     likelihood, at = torch.stack([log_likelihood(draws, held_out, tau) for tau in TAUS]).max(0)
@@ -90,9 +89,9 @@ def choose_and_predict(
 
     points = [grid[i] for i in chosen.tolist()]
     weights = y_var.new_tensor([point["kl_weight"] for point in points])
-    x_scale, y_scale = _scales(x_train), _scales(y_train)
-    x, y = x_scale.transform(x_train).float(), y_scale.transform(y_train).float()
-    predict = method.train(points, x, y, config, generator)
+    x, x_scale = _standardised(x_train, n_train)
+    y, y_scale = _standardised(y_train, n_train)
+    predict = method.train(Task(points, x, y, config, generator))
     draws = predict(x_scale.transform(x_test).float(), config["n_samples"], generator)
     return Predicted(
         y_scale.inverse_transform(draws),
@@ -120,8 +119,9 @@ def log_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> Tensor:
     return rows.mean(-1) + (tau / (2 * math.pi)).log() / 2
 
 
-def _scales(values: Tensor) -> Standardiser:
-    """Of each split its own: ``(S, N, ...)`` to mean and std ``(S, 1, ...)``."""
-    each = [Standardiser.fit(rows) for rows in values]
+def _standardised(values: Tensor, n: int) -> tuple[Tensor, Standardiser]:
+    """``(S, N, ...)``, each split by its first ``n`` rows, in float32; and the scales."""
+    each = [Standardiser.fit(rows[:n]) for rows in values]
     mean, std = (torch.stack([getattr(one, name) for one in each]) for name in ("mean", "std"))
-    return Standardiser(mean[:, None], std[:, None])
+    scale = Standardiser(mean[:, None], std[:, None])
+    return scale.transform(values).float(), scale

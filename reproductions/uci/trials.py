@@ -10,15 +10,8 @@ LARGE = ("kin8nm", "power-plant", "naval-propulsion-plant")
 CORE = ("MAP", "VSD, T = 0", "VD", "MCD", "BBB", "VSD", "VSD, T = 1", "D.E")
 """What the published tables compare, VSD without structure and a network without noise."""
 
-_PAPER = {
-    "n_splits": 20,
-    "n_hidden": 50,
-    "batch_size": 32,
-    "n_steps": 2000,
-    "learning_rate": 0.03,
-    "n_samples_val": 100,
-    "n_samples": 1000,
-}
+_PAPER = {"n_splits": 20, "n_hidden": 50, "batch_size": 32, "n_steps": 2000}
+_PAPER |= {"learning_rate": 0.03, "n_samples_val": 100, "n_samples": 1000}
 _LARGE = {**_PAPER, "batch_size": 64, "n_steps": 8_000}
 _QUICK = {**_PAPER, "n_splits": 2, "n_steps": 10, "n_samples_val": 5, "n_samples": 10}
 _LEAST = {"kl_weight": 1e-4, "p_drop": 0.005}

@@ -32,9 +32,9 @@ class Folders:
 
     def put(self, source: str, name: str, content: bytes) -> None:
         """Write a file into BDL_DATA_DIR and take its hash for the official one."""
-        old = getattr(images, source)
+        old = images.SETS[source]
         new = replace(old, files={**old.files, name: sha256(content)})
-        self.monkeypatch.setattr(images, source, new)
+        self.monkeypatch.setitem(images.SETS, source, new)
         self.place(self.user, new.folder, name, content)
 
     def place(self, root: Path, folder: str, name: str, content: bytes) -> Path:

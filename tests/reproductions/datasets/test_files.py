@@ -100,14 +100,13 @@ def test_hashes_are_those_recorded_beside_the_real_data():
     if not REAL_DATA_DIR or not sums.is_file():
         pytest.skip("no SHA256SUMS in BDL_DATA_DIR")
     from bdl_lessons.datasets import UCI_SETS
-    from reproductions.datasets import images
+    from reproductions.datasets.images import SETS
 
     lines = (line.partition("  ") for line in sums.read_text("utf-8").splitlines())
     recorded = {path: f"sha256:{digest}" for digest, _, path in lines}
     known = {f"uci/{one.name}/data.txt": f"sha256:{one.sha256}" for one in UCI_SETS.values()}
-    for one in vars(images).values():
-        if isinstance(one, Source):
-            known |= {f"{one.folder}/{name}": digest for name, digest in one.files.items()}
+    for one in SETS.values():
+        known |= {f"{one.folder}/{name}": digest for name, digest in one.files.items()}
     both = known.keys() & recorded.keys()
     assert {path: known[path] for path in both} == {path: recorded[path] for path in both}
     assert len(both) >= 20

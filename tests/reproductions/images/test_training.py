@@ -104,12 +104,3 @@ def test_vsd_without_reflections_differs_from_the_others_in_nothing_else():
                     layer.noise.householder.v.zero_()
                     layer.noise.householder.v[:, 0] = 1.0
         torch.testing.assert_close(nets[T].kl(), nets[0].kl(), rtol=1e-4, atol=0)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [({"method": "SGD"}, "method must be one of MAP, "), ({"architecture": "VGG"}, "got 'VGG'")],
-)
-def test_what_does_not_exist_is_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
-        make_network({**config("MAP"), **changes}, 1, 28, 10)

@@ -13,9 +13,9 @@ from bdl_lessons.models import Deterministic, initialise, mlp
 from bdl_lessons.probability import gaussian_nll
 from reproductions.records import make_record
 from reproductions.uci import experiment
-from reproductions.uci.networks import Method, Networks
+from reproductions.uci.methods import METHODS, Method, Task
 from reproductions.uci.protocol import TAUS, choose_and_predict, log_likelihood
-from reproductions.uci.trials import CORE, LARGE, METHODS, trials
+from reproductions.uci.trials import CORE, LARGE, trials
 
 CONFIG = {
     "n_hidden": 8,
@@ -39,11 +39,6 @@ def linear_data(n_splits, n_rows, noise_std, seed=0):
     return x, 30 + x @ torch.tensor([2.0, -1.0, 0.5], dtype=torch.float64) + noise
 
 
-def plain_network(kl_weights=(1e-3,), **settings):
-    grid = tuple({"kl_weight": weight} for weight in kl_weights)
-    return Networks("", grid, layers=lambda settings: Deterministic(), **settings)
-
-
 def test_log_likelihood_is_that_of_the_mixture():
     draws, y = torch.randn(5, 2, 7, generator=gen()), torch.randn(2, 7, generator=gen(1))
     taus = torch.tensor([0.7, 3.0])
@@ -59,26 +54,23 @@ def test_a_column_of_targets_is_refused():
         log_likelihood(torch.zeros(5, 2, 7), torch.zeros(2, 1), 1.0)
 
 
-class Known(Method):
+def knows(task):
     """Knows the targets, the first feature, up to an error that its points make.
 
     ``new[split][point]`` on rows it was not trained on, and on its training rows the reverse: what
     is best there is worst elsewhere. In standard deviations of the targets, its sign alternates.
     """
-
     new = torch.tensor([[0.1, 0.4], [0.4, 0.2], [0.3, 0.05]])
+    at = [(member % 3, int(point["kl_weight"])) for member, point in enumerate(task.points)]
+    errors = torch.stack([new[split, [point, 1 - point]] for split, point in at])
 
-    def train(self, points, x, y, config, g):
-        at = [(member % 3, int(point["kl_weight"])) for member, point in enumerate(points)]
-        errors = torch.stack([self.new[split, [point, 1 - point]] for split, point in at])
+    def predict(rows, n_samples, generator):
+        seen = (rows[:, :, None, 0] - task.x[:, None, :, 0]).abs().amin(-1) < 1e-6
+        error = torch.where(seen, errors[:, 1:], errors[:, :1])
+        sign = 1 - 2 * (torch.arange(rows.shape[1]) % 2)
+        return (rows[..., 0] + sign * error).expand(n_samples, -1, -1)
 
-        def predict(rows, n_samples, generator):
-            seen = (rows[:, :, None, 0] - x[:, None, :, 0]).abs().amin(-1) < 1e-6
-            error = torch.where(seen, errors[:, 1:], errors[:, :1])
-            sign = 1 - 2 * (torch.arange(rows.shape[1]) % 2)
-            return (rows[..., 0] + sign * error).expand(n_samples, -1, -1)
-
-        return predict
+    return predict
 
 
 def test_each_split_chooses_by_its_own_held_out_rows():
@@ -87,7 +79,9 @@ def test_each_split_chooses_by_its_own_held_out_rows():
     x = torch.stack([y, y.square()], -1)
     config = CONFIG | {"grid": [{"kl_weight": 0.0}, {"kl_weight": 1.0}]}
     tau_grid = (0.01, 1.0, 10.0)
-    found = choose_and_predict(Known(""), x[:, :80], y[:, :80], x[:, 80:], tau_grid, config, gen())
+    found = choose_and_predict(
+        Method(knows), x[:, :80], y[:, :80], x[:, 80:], tau_grid, config, gen()
+    )
     assert found.points == [0, 1, 1]
     y_var = y[:, :64].var(1, correction=0)
     taus = 1 / torch.tensor([0.1, 0.2, 0.05]).square()
@@ -118,11 +112,11 @@ def test_tau_and_the_weight_of_the_kl_matter_for_training_by_their_ratio_only():
     torch.testing.assert_close(*outputs, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("n_networks", [1, 2])
-def test_side_by_side_is_one_at_a_time(n_networks):
+@pytest.mark.parametrize(("name", "n_networks"), [("MAP", 1), ("D.E", 5)])
+def test_side_by_side_is_one_at_a_time(name, n_networks):
     x, y = torch.randn(3, 16, 4, generator=gen()), torch.randn(3, 16, generator=gen(1))
     points = [{"kl_weight": weight} for weight in (0.0, 0.1, 10.0)]
-    predict = plain_network(n_networks=n_networks).train(points, x, y, CONFIG, gen())
+    predict = METHODS[name].train(Task(points, x, y, CONFIG, gen()))
     together, generator = predict(x, 1, gen()), gen()
     alone = [initialise(mlp((4, 8, 1), Deterministic()), generator) for _ in n_networks * points]
     for member, network in enumerate(alone):

@@ -8,12 +8,16 @@ Row j of the matrix holds the K weights that lead to output j, then its bias: ``
 
 from __future__ import annotations
 
+import math
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
 from bdl_lessons.core.random import standard_normal
 from bdl_lessons.models import LayerFactory, StochasticLayer
 from bdl_lessons.models.layers.base import Conv2d, Linear
+from bdl_lessons.models.layers.weight_noise import scale_noise
 
 
 class WeightPosterior(nn.Module):
@@ -22,7 +26,16 @@ class WeightPosterior(nn.Module):
     It is the layer's ``noise``. ``mu`` is the layer's own ``weight`` and ``bias`` as one matrix:
     the mean of the distribution, or what takes its place. The parameters beside it are this
     module's.
+
+    Args:
+        settings: the factory of the layer.
+        weight_shape: ``(L, K)`` or ``(L, C, k, k)``. bias: whether the layer has one.
     """
+
+    def __init__(self, settings: MatrixFactory, weight_shape: tuple[int, ...], bias: bool) -> None:
+        super().__init__()
+        self.settings, self.has_bias = settings, bias
+        self.shape = (weight_shape[0], math.prod(weight_shape[1:]) + bias)
 
     def reset_parameters(self, mu: Tensor, generator: torch.Generator) -> None:
         """Draw the start values of the parameters, after the layer's weights got theirs."""
@@ -68,10 +81,8 @@ class MatrixLayer(StochasticLayer):
         ``(N, K + 1)`` acts on all of ``x`` and gives N units or channels, not always L of them;
         ``(S, N, K + 1)`` gives each sample of ``x``, ``(S, B, ...)``, its own matrix.
         """
-        bias = None
-        if self.bias is not None:
-            matrix, bias = matrix[..., :-1], matrix[..., -1]
-        return self.linear_map(x, matrix.unflatten(-1, self.weight.shape[1:]), bias)
+        weight, bias = (matrix, None) if self.bias is None else (matrix[..., :-1], matrix[..., -1])
+        return self.linear_map(x, weight.unflatten(-1, self.weight.shape[1:]), bias)
 
     def reset_noise(self, generator: torch.Generator) -> None:
         self.noise.reset_parameters(self.mu.detach(), generator)
@@ -101,20 +112,15 @@ class MatrixConv2d(MatrixLayer, Conv2d):
 
 
 class MatrixFactory(LayerFactory):
-    """Layers with one joint distribution. A method says in ``_posterior`` which."""
+    """Layers with one joint distribution. A method says which as its ``posterior``."""
 
     layers = (MatrixLinear, MatrixConv2d)
+    posterior: ClassVar[type[WeightPosterior]]
 
     def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> WeightPosterior:
-        n_out, n_in, *kernel = weight_shape
-        return self._posterior(n_out, n_in, kernel[0] ** 2 if kernel else 1, bias)
-
-    def _posterior(self, n_out: int, n_in: int, n_pixels: int, bias: bool) -> WeightPosterior:
-        """For ``n_out`` outputs and ``n_in`` input units or channels with ``n_pixels`` each."""
-        raise NotImplementedError
+        return self.posterior(self, weight_shape, bias)
 
 
 def noisy(mean: Tensor, var: Tensor, generator: torch.Generator) -> Tensor:
     """Independent Gaussians. Where ``var`` is 0 its gradient is 0, not infinite."""
-    std = var.clamp_min(torch.finfo(var.dtype).tiny).sqrt()
-    return mean + std * standard_normal(mean.shape, generator, mean)
+    return scale_noise(mean, var, standard_normal(mean.shape, generator, mean))
