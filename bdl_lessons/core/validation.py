@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 import reprlib
 from collections.abc import Callable, Sequence
 from functools import cache, wraps
@@ -144,7 +145,7 @@ def cholesky(name: str, cov: Tensor, size: int) -> Tensor:
     Raises:
         ValueError: if it has another shape, a NaN, or is not symmetric and positive definite.
     """
-    finite(name, has_shape(name, cov, size, size))
+    shapes(f"{name} must be (K, K) with K = {size}", finite(name, cov), K=size)
     if not torch.allclose(cov, cov.mT, rtol=1e-5, atol=1e-8):
         raise ValueError(f"{name} must be symmetric")
     factor, info = torch.linalg.cholesky_ex(cov)
@@ -200,11 +201,31 @@ def integer(name: str, value: int, least: int) -> int:
     return value
 
 
-def has_shape(name: str, value: Tensor, *shape: int) -> Tensor:
-    """``value`` if it has this shape, else ValueError: broadcasting would hide a mistake."""
-    if value.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}, got {tuple(value.shape)}")
-    return value
+def shapes(rule: str, *values: Tensor | np.ndarray, **sizes: Any) -> None:
+    """Raise ValueError unless the values have the shapes in ``rule``, a sentence for the reader.
+
+    A name is the same size wherever it stands; keywords fix some. ``...`` in front are further axes
+    of all values that have them, at the end of any. Broadcasting would hide a mistake.
+
+    >>> shapes("Phi must be (N, K) and y (N,)", torch.ones(3, 2), torch.ones(4))
+    Traceback (most recent call last):
+    ValueError: Phi must be (N, K) and y (N,), got (3, 2) and (4,)
+    """
+    found = [tuple(value.shape) for value in values]
+    for axes, shape in zip(_axes(rule), found, strict=True):
+        if axes[-1:] == ["..."]:
+            axes, shape = axes[:-1], shape[: len(axes) - 1]
+        elif axes[:1] == ["..."]:
+            leading, shape = shape[: 1 - len(axes)], shape[1 - len(axes) :]
+            axes, shape = (axes, (leading, *shape)) if leading else (axes[1:], shape)
+        known = [sizes.setdefault(axis, size) for axis, size in zip(axes, shape, strict=False)]
+        if len(axes) != len(shape) or known != list(shape):
+            raise ValueError(f"{rule}, got {' and '.join(map(str, found))}")
+
+
+@cache
+def _axes(rule: str) -> list[list[str]]:
+    return [re.findall(r"[\w.]+", group) for group in re.findall(r"\(([^()]*)\)", rule)]
 
 
 def same_shape(name: str, value: Tensor, other: str, reference: Tensor) -> None:

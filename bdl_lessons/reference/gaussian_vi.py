@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import floating, integer, same_shape, typechecked
+from bdl_lessons.core.validation import floating, integer, shapes, typechecked
 
 LogJoint = Callable[[Tensor], Tensor]
 
@@ -60,18 +60,13 @@ def gaussian_elbo(
     >>> round(bound.item(), 4)  # the evidence, since q is the posterior: log sqrt(2 pi)
     0.9189
     """
-    if mean.dim() != 1 or scale_tril.shape != (len(mean), len(mean)):
-        raise ValueError(
-            f"mean and scale_tril must be (K,) and (K, K), got {tuple(mean.shape)} and "
-            f"{tuple(scale_tril.shape)}"
-        )
+    shapes("mean must be (K,) and scale_tril (K, K)", mean, scale_tril)
     if scale_tril.triu(1).any():
         raise ValueError("scale_tril must be lower triangular: the entropy reads its diagonal")
     values = log_joint(mean + nodes @ scale_tril.mT)
-    same_shape("log_joint", values, "one value for each node", weights)
+    shapes("log_joint must give (S,) for as many nodes with weights (S,)", values, weights)
     entropy = 0.5 * len(mean) * math.log(2 * math.pi * math.e)
-    entropy = entropy + scale_tril.diagonal().abs().log().sum()
-    return weights @ values + entropy
+    return weights @ values + (entropy + scale_tril.diagonal().abs().log().sum())
 
 
 @typechecked
@@ -105,9 +100,9 @@ def fit_gaussian(
     >>> [round(value, 4) for value in mean.tolist()]
     [1.0, 1.0]
     """
-    floating("mean", mean), floating("scale", scale)
-    if mean.dim() != 1 or scale.shape != mean.shape or not (scale > 0).all():
-        raise ValueError("mean and scale must be vectors of one length, scale positive")
+    shapes("mean must be (K,) and scale (K,)", floating("mean", mean), floating("scale", scale))
+    if not (scale > 0).all():
+        raise ValueError(f"scale must be positive, got {scale.tolist()}")
     nodes, weights = (t.to(mean) for t in gauss_hermite(n_nodes, len(mean)))
     mean = mean.detach().clone().requires_grad_()
     log_diag = scale.detach().log().requires_grad_()
@@ -123,13 +118,8 @@ def fit_gaussian(
         value.backward()
         return value
 
-    optimizer = torch.optim.LBFGS(
-        leaves,
-        max_iter=n_steps,
-        tolerance_grad=1e-9,
-        tolerance_change=0.0,
-        line_search_fn="strong_wolfe",
-    )
+    how = {"max_iter": n_steps, "tolerance_grad": 1e-9, "tolerance_change": 0.0}
+    optimizer = torch.optim.LBFGS(leaves, line_search_fn="strong_wolfe", **how)
     optimizer.step(loss)
     value = loss()
     largest = max(leaf.grad.abs().max().item() for leaf in leaves)

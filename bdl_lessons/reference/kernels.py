@@ -93,9 +93,9 @@ class NNGPKernel(gpytorch.kernels.Kernel):
         batch_shape, active_dims: as in every GPyTorch kernel. There is no ARD.
 
     Raises:
-        ValueError: if ``depth`` is below 1 or a variance is out of range or has another shape.
-        TypeError: if ``depth`` is no integer, or for an unknown option such as ``ard_num_dims``.
-        ValueError: when called, if the inputs have different numbers of columns.
+        TypeError, ValueError: if ``depth`` is no integer >= 1, a variance is out of range or has
+            another shape, or for an unknown option such as ``ard_num_dims``.
+        RuntimeError: when called, if the inputs have different numbers of columns.
 
     >>> ErfKernel(depth=3, weight_var=2.0).depth
     3
@@ -115,12 +115,10 @@ class NNGPKernel(gpytorch.kernels.Kernel):
     ):
         super().__init__(batch_shape=batch_shape, active_dims=active_dims)
         self.depth = integer("depth", depth, 1)
-        for name in ("weight_var", "bias_var"):
-            raw = torch.nn.Parameter(torch.zeros(*self.batch_shape, 1))
-            self.register_parameter(f"raw_{name}", raw)
-            self.register_constraint(f"raw_{name}", Positive())
-        self.weight_var = weight_var
-        self.bias_var = bias_var
+        for name in ("raw_weight_var", "raw_bias_var"):
+            self.register_parameter(name, torch.nn.Parameter(torch.zeros(*self.batch_shape, 1)))
+            self.register_constraint(name, Positive())
+        self.weight_var, self.bias_var = weight_var, bias_var
 
     @property
     def weight_var(self) -> Tensor:
@@ -143,14 +141,6 @@ class NNGPKernel(gpytorch.kernels.Kernel):
         if not (value >= 0).all():
             raise ValueError(f"bias_var must be >= 0, got {value.tolist()}")
         self.initialize(raw_bias_var=self.raw_bias_var_constraint.inverse_transform(value))
-
-    def __call__(self, x1: Tensor, x2: Tensor | None = None, *args, **options):
-        if x2 is not None and min(x1.dim(), x2.dim()) > 1 and x1.shape[-1] != x2.shape[-1]:
-            raise ValueError(
-                "x1 and x2 must have the same number of columns, "
-                f"got shapes {tuple(x1.shape)} and {tuple(x2.shape)}"
-            )
-        return super().__call__(x1, x2, *args, **options)
 
     def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params) -> Tensor:
         x1, x2 = x1 / math.sqrt(x1.shape[-1]), x2 / math.sqrt(x2.shape[-1])

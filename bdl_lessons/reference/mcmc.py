@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import floating, integer, positive, typechecked
+from bdl_lessons.core.validation import floating, integer, positive, same_shape, shapes, typechecked
 
 
 @typechecked
@@ -69,11 +69,8 @@ def hmc(
 
     log_step = start.new_full((len(start),), positive("step_size", step_size)).log()
     energy, gradient = potential(point)
-    if energy.shape != start.shape[:1] or gradient.shape != start.shape:
-        raise ValueError(
-            f"potential must return an energy {tuple(start.shape[:1])} and its gradient "
-            f"{tuple(start.shape)}, got {tuple(energy.shape)} and {tuple(gradient.shape)}"
-        )
+    shapes("potential must give energies (C,) for chains (C, ...)", energy, start)
+    same_shape("the gradient of potential", gradient, "start", start)
     draws, accepted = [], torch.zeros_like(log_step)
     for step in range(n_warmup + n_draws):
         size = (log_step.exp() * (0.8 + 0.4 * uniform())).view(shape)
