@@ -63,7 +63,7 @@ def nll(log_probs: Tensor, y: Tensor) -> float:
     >>> round(nll(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([1])), 3)
     0.693
     """
-    _check_probs(log_probs.exp(), y, "exp(log_probs)")
+    _check_probs(log_probs.exp(), y, "exp log_probs")
     return -float64(log_probs.gather(-1, y.long()[:, None])).mean().item()
 
 
@@ -129,12 +129,9 @@ def mean_log_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> float:
 
 def _check_labels(name: str, scores: Tensor, y: Tensor) -> None:
     validation.floating_type(name, scores)
-    if scores.dim() != 2 or y.shape != scores.shape[:1] or not len(y):
-        raise ValueError(
-            f"{name} must be (B, C) and labels y (B,), got {tuple(scores.shape)}, {tuple(y.shape)}"
-        )
-    if scores.isnan().any():
-        raise ValueError(f"{name} must be numbers, got NaN")
+    validation.shapes(f"{name} must be (B, C) and labels y (B,)", scores, y)
+    if not len(y) or scores.isnan().any():
+        raise ValueError(f"{name} and labels y must have examples, and no NaN")
     if y.is_floating_point() or y.dtype == torch.bool or y.min() < 0 or y.max() >= scores.shape[-1]:
         raise ValueError(f"labels y must be integers in 0..{scores.shape[-1] - 1}")
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from bdl_lessons.core.validation import real_array, typechecked
+from bdl_lessons.core.validation import real_array, shapes, typechecked
 
 Values = Sequence | np.ndarray
 
@@ -53,14 +53,9 @@ def paired_difference(first: Values, second: Values, test_fraction: float = 0.1)
     >>> [round(value, 2) for value in difference]
     [3.0, 0.58, 0.76]
     """
-    first, second = real_array("first", first), real_array("second", second)
-    if first.shape != second.shape or first.ndim != 1 or len(first) < 2:
-        raise ValueError(
-            "first and second must be vectors over the same n >= 2 splits, "
-            f"got shapes {first.shape} and {second.shape}"
-        )
-    if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        raise ValueError("first and second must be finite")
+    first, second = _finite_vectors(first=first, second=second)
+    if len(first) < 2:
+        raise ValueError("first and second must have at least 2 splits")
     if not 0 < test_fraction < 1:
         raise ValueError(f"test_fraction must lie in (0, 1), got {test_fraction}")
     differences = first - second
@@ -98,8 +93,7 @@ def pareto_front(cost: Values, loss: Values) -> np.ndarray:
     """Which methods are Pareto-optimal: no other is as good in both and better in one.
 
     Args:
-        cost: ``(M,)``, time or memory.
-        loss: ``(M,)``, a score; less is better in both.
+        cost, loss: ``(M,)`` each: time or memory, and a score; less is better in both.
 
     Returns:
         ``(M,)`` of booleans.
@@ -110,13 +104,15 @@ def pareto_front(cost: Values, loss: Values) -> np.ndarray:
     >>> pareto_front([1.0, 2.0, 3.0], [0.5, 0.2, 0.4])
     array([ True,  True, False])
     """
-    cost, loss = real_array("cost", cost), real_array("loss", loss)
-    if cost.ndim != 1 or cost.shape != loss.shape:
-        raise ValueError(f"cost and loss must be vectors (M,), got {cost.shape} and {loss.shape}")
-    points = np.stack([cost, loss], axis=-1)
-    if not np.isfinite(points).all():
-        raise ValueError("cost and loss must be finite")
-    others = points[None, :]
-    at_most = (others <= points[:, None]).all(-1)
-    less = (others < points[:, None]).any(-1)
+    points = np.stack(_finite_vectors(cost=cost, loss=loss), axis=-1)
+    at_most = (points <= points[:, None]).all(-1)
+    less = (points < points[:, None]).any(-1)
     return ~(at_most & less).any(1)
+
+
+def _finite_vectors(**named: Values) -> list[np.ndarray]:
+    arrays = [real_array(name, values) for name, values in named.items()]
+    shapes("{} must be (n,) and {} (n,)".format(*named), *arrays)
+    if not np.isfinite(arrays).all():
+        raise ValueError(f"{' and '.join(named)} must be finite")
+    return arrays

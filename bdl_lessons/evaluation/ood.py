@@ -73,8 +73,9 @@ def ood_metrics(score_in: Tensor, score_out: Tensor) -> OODMetrics:
     from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
     for name, score in (("score_in", score_in), ("score_out", score_out)):
-        if validation.floating(name, score).dim() != 1 or not len(score):
-            raise ValueError(f"{name} must have shape (N,) with N >= 1, got {tuple(score.shape)}")
+        validation.shapes(f"{name} must be (N,)", validation.floating(name, score))
+        if not len(score):
+            raise ValueError(f"{name} must have an input")
     scores = torch.cat([score_in.detach().cpu(), score_out.detach().cpu()]).double().numpy()
     known = (torch.arange(len(scores)) < len(score_in)).numpy()
     fpr, tpr, _ = roc_curve(known, scores, drop_intermediate=False)

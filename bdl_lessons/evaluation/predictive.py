@@ -53,8 +53,7 @@ def log_predictive_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> 
     tensor([-0.9189, -0.9189])
     """
     tau = _check_tau(tau, _check(draws))
-    if y.shape != draws.shape[1:]:
-        raise ValueError(f"y must have shape {tuple(draws.shape[1:])}, got {tuple(y.shape)}")
+    validation.shapes("draws must be (S, B, D) and y (B, D)", draws, y)
     error = (tau * (validation.floating("y", y) - draws).square()).sum(-1)
     log_norm = (tau.log() - math.log(2 * math.pi)).expand(draws.shape[-1]).sum()
     return (-error / 2).logsumexp(0) - math.log(len(draws)) + log_norm / 2
@@ -104,8 +103,9 @@ def entropy(log_probs: Tensor) -> Tensor:
 
 
 def _check(draws: Tensor, name: str = "draws") -> Tensor:
-    if draws.dim() != 3 or draws.numel() == 0:
-        raise ValueError(f"{name} must have shape (S, B, D), none of them 0, got {draws.shape}")
+    validation.shapes(f"{name} must be (S, B, D)", draws)
+    if not draws.numel():
+        raise ValueError(f"{name} must not be empty, got {tuple(draws.shape)}")
     return validation.floating(name, draws)
 
 

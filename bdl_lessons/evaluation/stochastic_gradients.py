@@ -51,18 +51,18 @@ def noisy_outputs(
     return model(x, modes[estimator], generator)
 
 
-class VarianceEstimate(NamedTuple):
-    """A variance and its standard error, both in the squared units of the gradient."""
+class Estimate(NamedTuple):
+    """A Monte Carlo estimate and its standard error, in the same units."""
 
-    value: float
-    std_err: float
+    value: float | Tensor
+    std_err: float | Tensor
 
 
 @typechecked
-def gradient_variance(gradients: Tensor) -> VarianceEstimate:
-    """Variance over draws, then the mean over parameters; with a jackknife standard error.
+def gradient_variance(gradients: Tensor) -> Estimate:
+    """Variance over draws, then the mean over parameters, in squared units of the gradient.
 
-    The standard error is taken over draws, so it stays right when parameters vary together.
+    Its jackknife standard error is taken over draws: right also when parameters vary together.
 
     Args:
         gradients: ``(S, ...)``, S >= 3 independent draws of the gradient of one set of parameters.
@@ -83,7 +83,7 @@ def gradient_variance(gradients: Tensor) -> VarianceEstimate:
     distance = (flat - flat.mean(0)).square().mean(1)
     value = distance.sum() / (n_draws - 1)
     std_err = distance.std(correction=0) * n_draws / ((n_draws - 2) * (n_draws - 1) ** 0.5)
-    return VarianceEstimate(value.item(), std_err.item())
+    return Estimate(value.item(), std_err.item())
 
 
 class VarianceParts(NamedTuple):
@@ -149,15 +149,9 @@ def regression_parts(
     VarianceParts(data=0.0, noise=2.0, shared=0.0)
     """
     validation.one_of("quantity", quantity, Quantity)
-    if validation.floating("x", x).dim() != 2:
-        raise ValueError(f"x must have shape (N, K), got {tuple(x.shape)}")
-    for name, value, shape in (
-        ("y", y, x.shape[:1]),
-        ("mu", mu, x.shape[1:]),
-        ("var", var, x.shape[1:]),
-    ):
-        if validation.floating(name, value).shape != shape:
-            raise ValueError(f"{name} must have shape {tuple(shape)}, got {tuple(value.shape)}")
+    for name, value in {"x": x, "y": y, "mu": mu, "var": var}.items():
+        validation.floating(name, value)
+    validation.shapes("x must be (N, K), y (N,), mu (K,) and var (K,)", x, y, mu, var)
     validation.positive("tau", tau)
     if validation.one_of("estimator", estimator, Estimator) == "no noise":
         raise ValueError("estimator must draw weights; without noise only the data part is left")
