@@ -24,8 +24,6 @@ import math
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import shapes
-
 
 def compact_form(vectors: Tensor) -> tuple[Tensor, Tensor]:
     r"""``left`` and ``right``, both ``(T, K)``, with ``U = I - left.T @ right``.
@@ -46,7 +44,7 @@ def compact_form(vectors: Tensor) -> tuple[Tensor, Tensor]:
     tensor([[ 0.2800, -0.9600],
             [-0.9600, -0.2800]])
     """
-    shapes("vectors must be (T, K)", vectors)
+    _check("vectors", vectors, vectors)
     with torch.autocast(vectors.device.type, enabled=False):  # no solver has half precision
         gram, limits = vectors @ vectors.mT, torch.finfo(vectors.dtype)
         squares = gram.diagonal()
@@ -65,7 +63,7 @@ def reflect(x: Tensor, vectors: Tensor) -> Tensor:
     >>> reflect(torch.tensor([1.0, 2.0]), torch.tensor([[1.0, 0.0]]))
     tensor([-1.,  2.])
     """
-    shapes("x must be (..., K) and vectors (T, K)", x, vectors)
+    _check("x", x, vectors)
     if len(vectors) == 0:
         return x
     left, right = compact_form(vectors.to(x.dtype))
@@ -80,7 +78,7 @@ def orthogonal_matrix(vectors: Tensor) -> Tensor:
     tensor([[0., 1.],
             [1., 0.]])
     """
-    shapes("vectors must be (T, K)", vectors)
+    _check("vectors", vectors, vectors)
     return reflect(torch.eye(vectors.shape[1]).to(vectors), vectors).mT
 
 
@@ -104,7 +102,9 @@ def rotated_variance(alpha: Tensor, vectors: Tensor) -> Tensor:
     >>> rotated_variance(torch.tensor([0.25, 1.0]), torch.tensor([[1.0, -1.0]]))
     tensor([1.0000, 0.2500])
     """
-    shapes("alpha must be (K,) and vectors (T, K)", alpha, vectors)
+    if alpha.dim() != 1:
+        raise ValueError(f"alpha must have shape (K,), got {tuple(alpha.shape)}")
+    _check("alpha", alpha, vectors)
     if len(vectors) == 0:
         return alpha
     left, right = compact_form(vectors.to(alpha.dtype))
@@ -112,3 +112,9 @@ def rotated_variance(alpha: Tensor, vectors: Tensor) -> Tensor:
         scaled = right * alpha
         change = (left * (scaled @ right.mT @ left - 2 * scaled)).sum(0)
     return (alpha + change).clamp_min(torch.finfo(alpha.dtype).tiny)
+
+
+def _check(name: str, value: Tensor, vectors: Tensor) -> None:
+    if vectors.dim() != 2 or value.shape[-1:] != vectors.shape[1:]:
+        got = f"{tuple(value.shape)} and {tuple(vectors.shape)}"
+        raise ValueError(f"{name} must be (..., K) and vectors (T, K), got {got}")

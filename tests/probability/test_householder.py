@@ -103,8 +103,8 @@ REFUSED = {
     "x (4, 2)": (lambda: reflect(draw(4, 2), draw(2, 3)), r"x must be \(\.\.\., K\)"),
     "x (4, 1)": (lambda: reflect(draw(4, 1), draw(2, 3)), r"x must be .*got \(4, 1\)"),
     "one vector": (lambda: reflect(draw(4, 3), draw(3)), r"vectors \(T, K\), got .* and \(3,\)"),
-    "a vector": (lambda: orthogonal_matrix(draw(3)), r"vectors must be \(T, K\), got \(3,\)"),
-    "compact": (lambda: compact_form(draw(3)), r"vectors must be \(T, K\), got \(3,\)"),
+    "a vector": (lambda: orthogonal_matrix(draw(3)), r"vectors \(T, K\), got \(3,\)"),
+    "compact": (lambda: compact_form(draw(3)), r"vectors \(T, K\), got \(3,\)"),
     **{
         f"alpha {shape}": (lambda s=shape: rotated_variance(draw(*s), draw(2, 4)), "alpha must")
         for shape in [(2, 4), (1, 4), (3,), (1,), (4, 1)]

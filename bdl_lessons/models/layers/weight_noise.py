@@ -80,10 +80,8 @@ class WeightNoiseLayer(StochasticLayer):
 
     ``"shared"`` draws the weights. With a sample axis of length B and batches of one example,
     ``layer(x[:, None], "shared", g)[:, 0]``, every example gets its own draw of the weights: the
-    distribution of ``"per_example"`` without the trick, at ``B * L * K`` random numbers.
-
-    The mean weights are stored as ``weight``, as in the plain layer, and are also called ``mu``.
-    The bias is a plain parameter without noise.
+    distribution of ``"per_example"`` without the trick, at ``B * L * K`` random numbers. The mean
+    weights ``mu`` are stored as ``weight``; the bias has no noise.
     """
 
     noise: WeightNoise
@@ -135,9 +133,9 @@ class WeightNoiseConv2d(WeightNoiseLayer, Conv2d):
     """A convolution with weight noise: ``x`` is ``(..., B, C, H, W)``.
 
     ``"per_example"`` is an approximation here. One filter slides over the image, so activations at
-    different places share its noise and are correlated; the trick draws each place on its own.
-    Mean and variance of every activation are right, covariances between places are not (they are
-    set to 0). ``"shared"`` with a sample axis has them, see :class:`WeightNoiseLayer`.
+    different places share its noise; the trick draws each place on its own. Mean and variance of
+    every activation are right, covariances between places are set to 0. ``"shared"`` with a sample
+    axis has them, see :class:`WeightNoiseLayer`.
     """
 
 
