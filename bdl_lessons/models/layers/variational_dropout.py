@@ -69,9 +69,8 @@ class VariationalDropout(_Multiplicative):
             that share a factor had one each.
 
     Raises:
-        TypeError, ValueError: for an unknown ``noise``, ``alpha_per`` or ``kl_per``, an alpha per
-            weight under type A, an ``init_p_drop`` outside (0, 1), a negative ``kl_scale``, or an
-            alpha that starts above ``max_alpha``.
+        TypeError, ValueError: for a setting that is unknown or out of range, an alpha per weight
+            under type A, or an alpha that starts above ``max_alpha``.
 
     >>> layer = VariationalDropout("A", "unit", init_p_drop=0.5).linear(3, 2)
     >>> layer.alpha.shape, round(layer.kl().item() / 3, 3)  # KL(alpha = 1) for each of 3 factors
@@ -93,10 +92,8 @@ class VariationalDropout(_Multiplicative):
         if not self.max_alpha > 0:
             raise ValueError(f"max_alpha must be > 0, got {self.max_alpha}")
         if matched_log_alpha(self.init_p_drop) > math.log(self.max_alpha) + 1e-9:
-            raise ValueError(
-                f"init_p_drop={self.init_p_drop} starts alpha at p/(1-p), "
-                f"above max_alpha={self.max_alpha}"
-            )
+            start = f"init_p_drop={self.init_p_drop} starts alpha at p/(1-p)"
+            raise ValueError(f"{start}, above max_alpha={self.max_alpha}")
 
     def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> GaussianNoise:
         n_units = weight_shape[1]
