@@ -81,10 +81,8 @@ def check_between(
 ) -> None:
     """Assert ``low <= value <= high`` elementwise (either bound may be left out) and print them.
 
-    Raises:
-        CheckFailed: if any element lies outside the bounds, or is NaN.
-        TypeError: if ``value`` is complex.
-        ValueError: if ``value`` is empty, no bound is given, a bound is NaN, or ``low > high``.
+    Raises CheckFailed if any element lies outside the bounds, or is NaN; TypeError if ``value`` is
+    complex; ValueError if ``value`` is empty, no bound is given, a bound is NaN, or ``low > high``.
 
     >>> check_between("two shares", [0.25, 0.75], low=0, high=1)
     ok   two shares: 0.25, 0.75 (expected 0 to 1)

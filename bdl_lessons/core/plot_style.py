@@ -56,9 +56,8 @@ def use_style() -> None:
 def show(figure: Figure) -> None:
     """Fit the layout of a pyplot figure and show it.
 
-    Raises:
-        ValueError: if the figure breaks a rule of the module that ``BDL_CHECK_FIGURES`` names; it
-            is ``tools.figure_rules`` when lessons are rebuilt or compared, and not set for readers.
+    Raises ValueError if the figure breaks a rule of the module that ``BDL_CHECK_FIGURES`` names; it
+    is ``tools.figure_rules`` when lessons are rebuilt or compared, and not set for readers.
 
     >>> show(new_figure(6, 3))
     """

@@ -122,8 +122,7 @@ def variance(name: str, value: Tensor) -> Tensor:
 def like(reference: Tensor, name: str, value: float | Tensor) -> Tensor:
     """``value`` with the dtype and device of ``reference``; it must broadcast to its shape.
 
-    Raises:
-        ValueError: if the shape does not broadcast, or only by enlarging ``reference``.
+    Raises ValueError if the shape does not broadcast, or only by enlarging ``reference``.
     """
     if isinstance(value, Real):  # written by the device: a copy would wait for it
         value = reference.new_full((), value)
@@ -142,8 +141,7 @@ def like(reference: Tensor, name: str, value: float | Tensor) -> Tensor:
 def cholesky(name: str, cov: Tensor, size: int) -> Tensor:
     """The lower Cholesky factor of ``cov``, ``(size, size)``.
 
-    Raises:
-        ValueError: if it has another shape, a NaN, or is not symmetric and positive definite.
+    Raises ValueError if it has another shape, a NaN, or is not symmetric and positive definite.
     """
     shapes(f"{name} must be (K, K) with K = {size}", finite(name, cov), K=size)
     if not torch.allclose(cov, cov.mT, rtol=1e-5, atol=1e-8):

@@ -24,8 +24,7 @@ class Symbol:
 def new_symbols(lesson: str) -> Markdown:
     """The symbols that a lesson introduces, as a table.
 
-    Raises:
-        ValueError: if the lesson introduces none.
+    Raises ValueError if the lesson introduces none.
     """
     rows = [symbol for symbol in SYMBOLS if symbol.lesson == lesson]
     if not rows:

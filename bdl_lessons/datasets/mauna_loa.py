@@ -49,8 +49,7 @@ class DetrendedCO2:
     def to_y(self, x: torch.Tensor, ppm: torch.Tensor) -> torch.Tensor:
         """CO2 in ppm at standardised times ``x`` -> detrended and standardised.
 
-        Raises:
-            ValueError: if ``x`` and ``ppm`` have not one shape; draws ``(S, N)`` share ``(N,)``.
+        Raises ValueError if ``x`` and ``ppm`` have not one shape; draws ``(S, N)`` share ``(N,)``.
         """
         return (ppm - self.level - self.slope * like(ppm, "x", x)) / self.residual_std
 
@@ -86,8 +85,7 @@ def detrended(series: CO2, start: float = -np.inf, end: float = np.inf) -> Detre
     >>> months.x.shape, round(months.slope, 1)
     (torch.Size([272, 1]), 6.9)
 
-    Raises:
-        ValueError: if fewer than 3 months are left, or ``start`` or ``end`` is NaN.
+    Raises ValueError if fewer than 3 months are left, or ``start`` or ``end`` is NaN.
     """
     if not start < end:
         raise ValueError(f"start must be below end, got {start} and {end}")

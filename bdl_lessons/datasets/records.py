@@ -34,8 +34,7 @@ def load_records(name: str) -> list[Record]:
     >>> len(load_records("rotated_digit")[0]["metrics"]) > 0
     True
 
-    Raises:
-        ValueError: if there are none of that name; the message names those there are.
+    Raises ValueError if there are none of that name; the message names those there are.
     """
     lines = _existing(RESULTS_FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
@@ -48,8 +47,7 @@ def published_table(name: str) -> list[dict[str, str | float]]:
     >>> published_table("uci_rmse")[0]
     {'dataset': 'Boston', 'method': 'BBB', 'mean': 3.43, 'std_error': 0.2}
 
-    Raises:
-        ValueError: if there is no such table; the message names those there are.
+    Raises ValueError if there is no such table; the message names those there are.
     """
     with _existing(PUBLISHED / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file)

@@ -88,9 +88,8 @@ def origin_clusters(
     >>> origin_clusters(n_train=20).x.sign()[[0, -1]].tolist()
     [[1.0, 1.0], [-1.0, -1.0]]
 
-    Raises:
-        ValueError, TypeError: if ``n_train`` is no integer of at least 2, or a std is negative or
-            not finite.
+    Raises ValueError or TypeError if ``n_train`` is no integer of at least 2, or a std is negative
+    or not finite.
     """
     integer("n_train", n_train, 2)
     non_negative("spread_std", spread_std)

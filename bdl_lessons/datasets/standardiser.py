@@ -31,11 +31,9 @@ class Standardiser:
 
         A column is constant if its smallest value equals its largest. Comparing the standard
         deviation with 0 would not do: rounding may leave 1e-16, or 1e-13 in numpy, for a column
-        like that of the inlet pressure in the naval set, 0.998 in every example.
-
-        Raises:
-            TypeError: if ``x`` is not a floating-point tensor.
-            ValueError: if it has no examples, a NaN or an infinity.
+        like that of the inlet pressure in the naval set, 0.998 in every example. Raises TypeError
+        if ``x`` is not a floating-point tensor; ValueError if it has no examples, a NaN or an
+        infinity.
         """
         if len(floating("x", x)) == 0:
             raise ValueError(f"x must have examples, got shape {tuple(x.shape)}")
@@ -46,8 +44,7 @@ class Standardiser:
     def transform(self, x: torch.Tensor) -> torch.Tensor:
         """Original units -> standardised; with one mean (fitted on ``(N,)``) x has any shape.
 
-        Raises:
-            ValueError: if the columns of ``x`` are not those that were fitted.
+        Raises ValueError if the columns of ``x`` are not those that were fitted.
         """
         return (self._with_columns("x", x) - self.mean) / self.std
 

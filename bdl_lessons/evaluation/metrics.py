@@ -105,8 +105,7 @@ def reliability_bins(probs: Tensor, y: Tensor, n_bins: int = 15) -> ReliabilityB
 def rmse(mean: Tensor, y: Tensor) -> float:
     """Root mean squared error in the units of ``y``; both ``(B, D)``.
 
-    Raises:
-        TypeError, ValueError: if one is no finite floating-point tensor, or the shapes differ.
+    Raises TypeError or ValueError if one is no finite floating-point tensor, or the shapes differ.
 
     >>> rmse(torch.tensor([[1.0], [3.0]]), torch.tensor([[3.0], [1.0]]))
     2.0

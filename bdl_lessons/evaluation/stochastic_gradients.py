@@ -34,10 +34,8 @@ def noisy_outputs(
 
     ``"local"``: the local reparameterization trick. ``"per example"``: M draws of all weights, the
     same distribution with M weight matrices per layer. ``"per minibatch"``: one draw of the weights
-    for all examples. ``"no noise"``: the mean weights.
-
-    Raises:
-        ValueError: if ``estimator`` is none of the four.
+    for all examples. ``"no noise"``: the mean weights. Raises ValueError if ``estimator`` is none
+    of the four.
 
     >>> from bdl_lessons.models import BayesByBackprop, mlp
     >>> model = mlp((4, 2), BayesByBackprop())
@@ -103,10 +101,8 @@ class VarianceParts(NamedTuple):
         """The parts of the minibatch estimator's variance; they sum to it.
 
         Examples are drawn with replacement. Data and noise fall as ``1 / batch_size``; ``shared``
-        grows to its full size.
-
-        Raises:
-            ValueError: if ``batch_size`` or ``n_train`` is not at least 1.
+        grows to its full size. Raises ValueError if ``batch_size`` or ``n_train`` is not at least
+        1.
 
         >>> VarianceParts(data=3.0, noise=2.0, shared=0.5).at(batch_size=4, n_train=10)
         VarianceParts(data=75.0, noise=50.0, shared=37.5)

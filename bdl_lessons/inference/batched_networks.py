@@ -33,9 +33,8 @@ from bdl_lessons.models.layers.base import check_sampling
 class BatchedNetworks:
     """M networks with stacked parameters.
 
-    Raises:
-        ValueError: if there is no network, or they differ in more than values and starts: in
-            modules, shapes, which layers are random, or a setting such as the prior.
+    Raises ValueError if there is no network, or they differ in more than values and starts: in
+    modules, shapes, which layers are random, or a setting such as the prior.
 
     >>> from bdl_lessons.models import BinaryDropout, mlp
     >>> three = BatchedNetworks([mlp((4, 8, 2), BinaryDropout(p)) for p in (0.1, 0.2, 0.5)])

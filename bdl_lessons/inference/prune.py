@@ -47,9 +47,8 @@ class LayerSparsity:
 def layer_log_alpha(layer: WeightNoiseLayer) -> Tensor:
     """``log_alpha`` of each weight of a layer, in the shape of its weights, without gradient.
 
-    Raises:
-        TypeError: if the layer has no free ``log_sigma2`` for each weight.
-        ValueError: if a weight is NaN or infinite.
+    Raises TypeError if the layer has no free ``log_sigma2`` for each weight; ValueError if a weight
+    is NaN or infinite.
 
     >>> from bdl_lessons.models import SparseVD
     >>> layer_log_alpha(SparseVD().linear(3, 2)).shape

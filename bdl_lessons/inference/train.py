@@ -167,8 +167,7 @@ def optimize(
 ) -> Tensor:
     """Minimise the sum of ``loss_at(step)``, ``(...)``; returns the losses, ``(n_steps, ...)``.
 
-    Raises:
-        FloatingPointError: if a loss is NaN or infinite; the message names the step.
+    Raises FloatingPointError if a loss is NaN or infinite; the message names the step.
     """
     optimizer = make_optimizer(parameters)
     scheduler = LambdaLR(optimizer, schedule) if schedule else None

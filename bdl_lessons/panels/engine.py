@@ -138,8 +138,7 @@ class Panel:
     def render(self, **params: Any) -> Picture:
         """The picture at ``params``; parameters left out keep their starting value.
 
-        Raises:
-            ValueError: for an unknown parameter, or a value that is not on its grid.
+        Raises ValueError for an unknown parameter, or a value that is not on its grid.
         """
         params = self._checked({**self.start, **params})
         key = tuple(params.values())

@@ -84,13 +84,11 @@ def implied_tau(
 ) -> float:
     """The noise precision, in original units of y, that a ``weight_decay`` implies.
 
-    The inverse of :func:`weight_decay` in its first argument, to which it is proportional as
-    ``1 / tau``. With ``classic`` scaling and ``half_squared_error`` it is
-    ``keep l^2 / (N weight_decay)``: eq. 7 with ``lambda`` replaced.
-
-    Raises:
-        TypeError, ValueError: for a value outside its range, or ``data_term="nll"``, whose scale
-            is fixed: there tau stands in the data term and the weight decay implies none.
+    The inverse of :func:`weight_decay` in its first argument, to which it is proportional as ``1 /
+    tau``. With ``classic`` scaling and ``half_squared_error`` it is ``keep l^2 / (N
+    weight_decay)``: eq. 7 with ``lambda`` replaced. Raises TypeError or ValueError for a value
+    outside its range, or ``data_term="nll"``, whose scale is fixed: there tau stands in the data
+    term and the weight decay implies none.
 
     >>> implied_tau(0.02, 1.0, 100, 0.5, data_term="mse", scaling="inverted")
     2.0

@@ -139,11 +139,8 @@ class GaussianProcess(gpytorch.models.ExactGP):
         """Maximise the log evidence over kernel and noise parameters by L-BFGS; returns ``self``.
 
         Deterministic: it finds the optimum near the initial parameters, so those should be sane.
-
-        Raises:
-            TypeError, ValueError: if ``n_steps`` is no integer >= 1.
-            FloatingPointError: if the evidence stops being finite; the parameters then are not
-                usable.
+        Raises TypeError or ValueError if ``n_steps`` is no integer >= 1; FloatingPointError if the
+        evidence stops being finite; the parameters then are not usable.
         """
         integer("n_steps", n_steps, 1)
         how = {"max_iter": n_steps, "line_search_fn": "strong_wolfe"}
@@ -165,9 +162,7 @@ class GaussianProcess(gpytorch.models.ExactGP):
         """Posterior mean and variance of the noise-free ``f`` at ``x``, each ``(M,)``.
 
         Units of ``y`` and their square. Add :attr:`noise_var` for the variance of a new target.
-
-        Raises:
-            ValueError: if ``x`` is not finite or has another number of columns.
+        Raises ValueError if ``x`` is not finite or has another number of columns.
         """
         x = _columns(x)
         shapes("x must be (M, d), with the d of the training inputs (N, d)", x, *self.train_inputs)

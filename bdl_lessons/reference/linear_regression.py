@@ -77,8 +77,7 @@ class BayesLinear:
         .. math:: -\tfrac{N}{2}\log 2\pi\sigma^2 - \tfrac{1}{2\sigma^2}
                   \big( \|y - \Phi\mu_q\|^2 + \mathrm{tr}(\Phi\Sigma_q\Phi^\top) \big)
 
-        Raises:
-            ValueError: if ``mean_q`` is not ``(K,)`` or ``cov_q`` not ``(K, K)``.
+        Raises ValueError if ``mean_q`` is not ``(K,)`` or ``cov_q`` not ``(K, K)``.
         """
         rule = "mean_q must be (K,) and cov_q (K, K) for Phi (N, K)"
         self._check(rule, mean_q=mean_q, cov_q=cov_q)

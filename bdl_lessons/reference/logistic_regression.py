@@ -64,8 +64,7 @@ class BayesLogistic:
     def map(self, n_steps: int = 50) -> Tensor:
         """The most probable weights ``(K,)``, by Newton's method on the concave log joint.
 
-        Raises:
-            RuntimeError: if ``n_steps`` do not bring the gradient to 0.
+        Raises RuntimeError if ``n_steps`` do not bring the gradient to 0.
         """
         w = torch.zeros(self.X.shape[1]).to(self.X)
         eye = torch.eye(len(w)).to(w)

@@ -101,10 +101,8 @@ def split_r_hat(draws: Tensor) -> Tensor:
     """The potential scale reduction ``(...)`` of ``draws (N, C, ...)``; 1 where chains agree.
 
     Each chain is cut into halves, so that a trend counts as disagreement too (Gelman et al.,
-    Bayesian Data Analysis, 3rd ed., sec. 11.4; Vehtari et al. 2021 ask for at most 1.01).
-
-    Raises:
-        ValueError: if there are fewer than 4 draws.
+    Bayesian Data Analysis, 3rd ed., sec. 11.4; Vehtari et al. 2021 ask for at most 1.01). Raises
+    ValueError if there are fewer than 4 draws.
 
     >>> split_r_hat(torch.tensor([[0.0], [2.0], [2.0], [4.0]]))  # the square root of 1.5
     tensor(1.2247)
@@ -121,10 +119,8 @@ def effective_sample_size(draws: Tensor) -> Tensor:
     """Independent draws ``(...)`` that would give the chains' means their scatter.
 
     For ``draws (N, C, ...)``: the variance of the draws over the variance of the chains' means,
-    times ``C``. With few chains it is rough: with 8, its relative error is about one half.
-
-    Raises:
-        ValueError: if there are fewer than 2 chains.
+    times ``C``. With few chains it is rough: with 8, its relative error is about one half. Raises
+    ValueError if there are fewer than 2 chains.
 
     >>> draws = torch.randn(500, 100, generator=torch.Generator())
     >>> bool((effective_sample_size(draws) / draws.numel() - 1).abs() < 0.5)

@@ -107,8 +107,7 @@ class VariationalDropout(_Multiplicative):
 class GaussianDropout(_Multiplicative):
     """Layer factory: ``alpha = p_drop / (1 - p_drop)``, fixed. Its KL is a constant (lesson 07).
 
-    Raises:
-        TypeError, ValueError: for a ``p_drop`` outside (0, 1) or an unknown ``noise``.
+    Raises TypeError or ValueError for a ``p_drop`` outside (0, 1) or an unknown ``noise``.
 
     >>> round(GaussianDropout(p_drop=0.2, noise="B").linear(3, 2).alpha.item(), 4)
     0.25
@@ -173,8 +172,7 @@ class GaussianWeightNoise(_VariationalNoise, WeightNoise):
 def matched_log_alpha(p_drop: float) -> float:
     """The log variance of inverted dropout, ``log(p_drop / (1 - p_drop))``.
 
-    Raises:
-        TypeError, ValueError: if ``p_drop`` is not a number in (0, 1).
+    Raises TypeError or ValueError if ``p_drop`` is not a number in (0, 1).
 
     >>> round(math.exp(matched_log_alpha(0.2)), 6)
     0.25

@@ -149,10 +149,8 @@ def log_relative_variance(mu: Tensor, log_sigma2: Tensor) -> Tensor:
     """``log_alpha = log(sigma2 / mu**2)`` of each weight, any shape (lesson 08).
 
     ``mu**2`` would underflow long before ``mu`` does, so the logarithm is taken of ``|mu|``, held
-    at the smallest normal number: a ``mu`` of 0 gives a large, finite value and gradient 0.
-
-    Raises:
-        ValueError: if the shapes differ.
+    at the smallest normal number: a ``mu`` of 0 gives a large, finite value and gradient 0. Raises
+    ValueError if the shapes differ.
 
     >>> log_relative_variance(torch.tensor([-1.0, 0.1]), torch.zeros(2)).round(decimals=3)
     tensor([0.0000, 4.6050])
