@@ -57,10 +57,8 @@ def check(name: str, value: Value, expect: Value, atol: float) -> None:
     if not np.isfinite(expect).all():
         raise ValueError(f"check {name!r}: expect must be finite, it is the reference")
     if expect.ndim and expect.shape != value.shape:
-        raise ValueError(
-            f"check {name!r}: value has shape {value.shape}, expect has {expect.shape}; "
-            "compare arrays of one shape, or an array with a single number"
-        )
+        both = f"value has shape {value.shape}, expect has {expect.shape}"
+        raise ValueError(f"check {name!r}: {both}; compare one shape, or with a single number")
     error = np.abs(value - expect)
     if not (error <= atol).all():
         worst = int(np.argmax(np.nan_to_num(error, nan=np.inf)))
@@ -89,17 +87,14 @@ def check_between(
     """
     if low is None and high is None:
         raise ValueError(f"check_between {name!r}: give low, high or both")
-    for side, bound in (("low", low), ("high", high)):
-        if bound is not None:
-            number(f"check_between {name!r}: {side}", bound)
-    lower, upper = -np.inf if low is None else low, np.inf if high is None else high
+    lower = number(f"check_between {name!r}: low", -np.inf if low is None else low)
+    upper = number(f"check_between {name!r}: high", np.inf if high is None else high)
     if not lower <= upper:
         raise ValueError(f"check_between {name!r}: low={low} and high={high} leave nothing between")
     value = _array(f"check_between {name!r}: value", value)
     inside = (value >= lower) & (value <= upper)
-    bounds = f"<= {upper:g}" if low is None else f">= {lower:g}"
-    if None not in (low, high):
-        bounds = f"{low:g} to {high:g}"
+    one_sided = f"<= {upper:g}" if low is None else f">= {lower:g}"
+    bounds = one_sided if None in (low, high) else f"{low:g} to {high:g}"
     if not inside.all():
         outside = value.flat[int(np.argmin(inside))]
         raise CheckFailed(f"{name}: measured {outside:.10g}, expected {bounds}")
@@ -185,8 +180,7 @@ class ResultsTable:
         body = ""
         for row, cells in self.rows.items():
             body += f'<tr><th scope="row">{html.escape(row)}</th>'
-            for value in cells.values():
-                text, measured = _cell(row, value)
+            for text, measured in (_cell(row, value) for value in cells.values()):
                 kind = ' class="measured"' if measured else ""
                 body += f"<td{kind}>{html.escape(text)}</td>"
             body += "</tr>"

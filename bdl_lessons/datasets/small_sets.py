@@ -103,6 +103,5 @@ def origin_clusters(
     w2 = generator.standard_normal(width) * weight_std / np.sqrt(width)
     b1, b2 = generator.standard_normal(width), generator.standard_normal()
     y = np.maximum(x @ w1 + b1, 0) @ w2 + b2 + noise_std * generator.standard_normal(n_train)
-    return Regression(
-        "origin-clusters", torch.from_numpy(x), torch.from_numpy(y), ("x1", "x2"), "y", "1"
-    )
+    x, y = torch.from_numpy(x), torch.from_numpy(y)
+    return Regression("origin-clusters", x, y, ("x1", "x2"), "y", "1")

@@ -53,14 +53,10 @@ class Standardiser:
         return self._with_columns("z", z) * self.std + self.mean
 
     def _with_columns(self, name: str, value: torch.Tensor) -> torch.Tensor:
-        columns = self.mean.shape
-        try:
-            fits = torch.broadcast_shapes(value.shape, columns) == value.shape
-        except RuntimeError:
-            fits = False
-        if not fits:
+        columns = tuple(self.mean.shape)
+        if tuple(value.shape[value.dim() - len(columns) :]) != columns:
             raise ValueError(
-                f"{name} must end with the columns {tuple(columns)} that were fitted, got shape "
+                f"{name} must end with the columns {columns} that were fitted, got shape "
                 f"{tuple(value.shape)}: broadcasting would repeat it"
             )
         return value
