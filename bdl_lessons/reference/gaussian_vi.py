@@ -46,13 +46,9 @@ def gaussian_elbo(
 
     Args:
         log_joint: ``(S, K)`` weights to ``(S,)`` values of ``log p(D, w)``.
-        mean: ``(K,)``.
-        scale_tril: ``(K, K)``, lower triangular.
+        mean, scale_tril: ``(K,)``, and ``(K, K)``, lower triangular, else ValueError.
         nodes, weights: ``(S, K)`` and ``(S,)``, standard normal nodes from ``gauss_hermite``, or
             draws with weights ``1 / S``.
-
-    Raises:
-        ValueError: if a shape does not fit or ``scale_tril`` is not lower triangular.
 
     >>> rule = gauss_hermite(n_nodes=3, dim=1)
     >>> zero, one = torch.zeros(1).double(), torch.eye(1).double()
@@ -81,19 +77,14 @@ def fit_gaussian(
 ) -> tuple[Tensor, Tensor]:
     """The Gaussian ``q`` with the largest ELBO, found by L-BFGS from ``N(mean, diag(scale ** 2))``.
 
+    Returns its mean ``(K,)`` and ``scale_tril`` ``(K, K)``, without gradients.
+
     Args:
         log_joint: as in ``gaussian_elbo``; must be differentiable.
-        mean, scale: ``(K,)`` each; where to start. Start inside the bulk of the posterior.
+        mean, scale: ``(K,)`` each, ``scale`` positive: a start inside the bulk of the posterior.
         mean_field: keep the covariance diagonal.
         n_nodes: quadrature nodes per weight (``n_nodes ** K`` evaluations per step).
-        n_steps: most steps to take.
-
-    Returns:
-        mean ``(K,)`` and ``scale_tril`` ``(K, K)``, without gradients.
-
-    Raises:
-        ValueError: if ``scale`` is not positive or does not fit ``mean``.
-        RuntimeError: if the bound is not finite or its gradient is not 0 at the end.
+        n_steps: most steps to take; RuntimeError if the gradient is not 0 after them.
 
     >>> start = torch.zeros(2).double(), 0.5 * torch.ones(2).double()
     >>> mean, scale_tril = fit_gaussian(lambda w: -(w - 1).square().sum(-1) / 2, *start)
@@ -107,7 +98,7 @@ def fit_gaussian(
     mean = mean.detach().clone().requires_grad_()
     log_diag = scale.detach().log().requires_grad_()
     below = torch.zeros(len(mean), len(mean)).to(mean).requires_grad_(not mean_field)
-    leaves = [mean, log_diag] if mean_field else [mean, log_diag, below]
+    leaves = [leaf for leaf in (mean, log_diag, below) if leaf.requires_grad]
 
     def scale_tril() -> Tensor:
         return below.tril(-1) + log_diag.exp().diag()
@@ -124,8 +115,6 @@ def fit_gaussian(
     value = loss()
     largest = max(leaf.grad.abs().max().item() for leaf in leaves)
     if not (value.isfinite() and largest < 1e-4):
-        raise RuntimeError(
-            f"the bound is {-value.item():g} with a gradient of {largest:g} after {n_steps} steps; "
-            "start closer to the posterior or allow more steps"
-        )
+        end = f"the bound is {-value.item():g} with a gradient of {largest:g} after {n_steps} steps"
+        raise RuntimeError(f"{end}; start closer to the posterior or allow more steps")
     return mean.detach(), scale_tril().detach()

@@ -24,8 +24,7 @@ from bdl_lessons.core.validation import (
     variance,
 )
 
-_CHOLESKY = partial(settings.fast_computations, False, False, False)
-"""At any size. Beside it ``settings.debug(False)``: predicting at the training inputs is fine."""
+_CHOLESKY = partial(settings.fast_computations, False, False, False)  # at any size
 
 
 @typechecked
@@ -49,9 +48,8 @@ def gp_posterior(
         which is the same for every output.
 
     Raises:
-        TypeError: if a matrix or ``y`` has another dtype than ``k_train``.
-        ValueError: if shapes do not match, ``k_train`` or ``k_test`` is not symmetric,
-            ``noise_var`` is not positive or a value is not finite.
+        TypeError, ValueError: if dtypes or shapes do not match, ``k_train`` or ``k_test`` is not
+            symmetric, ``noise_var`` is not positive or a value is not finite.
         torch.linalg.LinAlgError: if ``k_train + noise_var I`` is not positive definite.
 
     >>> one, y = torch.ones(1, 1), torch.tensor([2.0])
@@ -77,10 +75,10 @@ def gp_posterior(
 class GaussianProcess(gpytorch.models.ExactGP):
     """GP regression with a GPyTorch kernel: exact, float64, predictions in the units of ``y``.
 
-    Targets are standardised inside (constant prior mean = their average), so the kernel's and the
-    likelihood's parameters refer to standardised targets; every public result is in the original
-    units. Inputs are used as given: for a non-stationary kernel their origin and scale matter.
-    Linear algebra is dense Cholesky at every size, never the stochastic solvers.
+    Targets are standardised inside (constant prior mean = their average), and the parameters of the
+    kernel and the likelihood refer to these; every public result is in the original units. Inputs
+    are used as given: for a non-stationary kernel their origin and scale matter. Linear algebra is
+    dense Cholesky at every size.
 
     Args:
         x: inputs ``(N, d)`` or ``(N,)``.

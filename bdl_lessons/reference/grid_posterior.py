@@ -17,9 +17,8 @@ class GridPosterior:
     .. math:: p(D) \approx \sum_g p(D, w_g)\, a, \qquad p(w_g \mid D) = p(D, w_g) / p(D)
 
     with ``a`` the area of a cell. For a smooth density that has died out at the border the error
-    of this sum falls faster than any power of the spacing, so a few hundred points a side are
-    exact for every purpose. The number of points is ``n`` to the power of the number of weights,
-    so two or three weights are the limit.
+    of this sum falls faster than any power of the spacing: a few hundred points a side are exact
+    for every purpose. But ``n ** K`` points make two or three weights the limit.
 
     Args:
         log_joint: ``(P, 2)`` weights to ``(P,)`` values of ``log p(D, w)`` in nats; it is given
@@ -28,11 +27,9 @@ class GridPosterior:
         n: points a side.
 
     Attributes:
-        points: ``(n * n, 2)``.
-        log_density: of the posterior, ``(n * n,)``.
-        probs: the probability of each cell, ``(n * n,)``.
+        points, axes: ``(n * n, 2)``, and the two tensors ``(n,)`` that they come from.
+        log_density, probs: ``(n * n,)``, of the posterior and of each cell.
         log_evidence: 0-dim, nats.
-        axes: two tensors ``(n,)``.
 
     Raises:
         TypeError, ValueError: if the rectangle is empty, ``log_joint`` gives a NaN or another

@@ -1,8 +1,8 @@
 """Kernels of infinitely wide networks: Gaussian expectations of nonlinearities. Lessons 03 and 09.
 
 A hidden layer turns a Gaussian pair of pre-activations ``(u, v)`` with variances ``kxx``, ``kyy``
-and covariance ``kxy`` into the covariance ``E[phi(u) phi(v)]``. The three functions below are
-that map for three nonlinearities; the kernels apply it once per layer.
+and covariance ``kxy`` into the covariance ``E[phi(u) phi(v)]``. Three functions are that map for
+three nonlinearities; the kernels apply it once per layer.
 """
 
 from __future__ import annotations
@@ -29,11 +29,8 @@ def relu_expectation(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> Tensor:
     at equal inputs, differentiating the formula term by term gives ``inf - inf``.
 
     Args:
-        kxx, kyy: variances of ``u`` and ``v``, >= 0; they broadcast to the shape of ``kxy``.
+        kxx, kyy: variances >= 0 that broadcast to the shape of ``kxy``, else ValueError.
         kxy: covariances, ``kxy^2 <= kxx kyy``; the result has this shape.
-
-    Raises:
-        ValueError: if ``kxx`` or ``kyy`` does not broadcast to the shape of ``kxy``.
 
     >>> relu_expectation(*torch.tensor([1.0, 1.0, 1.0]))
     tensor(0.5000)
@@ -47,7 +44,7 @@ def erf_expectation(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> Tensor:
     .. math:: \frac{2}{\pi}\arcsin\frac{2k_{xy}}{\sqrt{(1 + 2k_{xx})(1 + 2k_{yy})}}
 
     written with ``atan2``, whose gradient stays finite when the fraction tends to 1 (saturated
-    units). Arguments, shapes and errors as in :func:`relu_expectation`.
+    units). Arguments as in :func:`relu_expectation`.
 
     >>> erf_expectation(*torch.tensor([1.0, 1.0, 0.0]))
     tensor(0.)
@@ -63,8 +60,7 @@ def cos_expectation(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> Tensor:
     .. math:: \tfrac12 \exp\left(k_{xy} - \tfrac12(k_{xx} + k_{yy})\right)
 
     For ``u = w'x`` with ``w ~ N(0, I / lengthscale^2)`` the exponent is
-    ``-|x - x'|^2 / (2 lengthscale^2)``: half the squared-exponential kernel. Arguments, shapes and
-    errors as in :func:`relu_expectation`.
+    ``-|x - x'|^2 / (2 lengthscale^2)``: half the squared-exponential kernel. Arguments as above.
 
     >>> cos_expectation(*torch.tensor([1.0, 1.0, 1.0]))
     tensor(0.5000)
@@ -80,11 +76,10 @@ class NNGPKernel(gpytorch.kernels.Kernel):
         K^0(x, x') = \sigma_b^2 + \sigma_w^2\, \frac{x^\top x'}{d}, \qquad
         K^l(x, x') = \sigma_b^2 + \sigma_w^2\, F(K^{l-1}(x,x), K^{l-1}(x',x'), K^{l-1}(x,x'))
 
-    ``F`` is the Gaussian expectation of the nonlinearity and ``K^depth`` the covariance of the
-    network's output (their eqs. 4 and 5). All layers share ``weight_var`` and ``bias_var``. Inputs
-    are ``(..., N, d)`` and ``(..., M, d)``, the result is ``(..., N, M)``, or ``(..., N)`` with
-    ``diag=True``. Use a subclass, which supplies ``F``. Parameters have PyTorch's default dtype;
-    call ``double()`` before a Cholesky factorisation, which a smooth kernel needs in float64.
+    ``F`` is the Gaussian expectation of the nonlinearity, which a subclass has, and ``K^depth`` the
+    covariance of the network's output (their eqs. 4 and 5). Inputs are ``(..., N, d)`` and
+    ``(..., M, d)``, the result is ``(..., N, M)``, or ``(..., N)`` with ``diag=True``. Call
+    ``double()`` before a Cholesky factorisation, which a smooth kernel needs in float64.
 
     Args:
         depth: number of hidden layers, >= 1.
@@ -122,7 +117,7 @@ class NNGPKernel(gpytorch.kernels.Kernel):
 
     @property
     def weight_var(self) -> Tensor:
-        """``sigma_w^2``, shape ``(*batch_shape, 1)``."""
+        """``sigma_w^2``, ``(*batch_shape, 1)``, the same in all layers."""
         return self.raw_weight_var_constraint.transform(self.raw_weight_var)
 
     @weight_var.setter
@@ -132,7 +127,7 @@ class NNGPKernel(gpytorch.kernels.Kernel):
 
     @property
     def bias_var(self) -> Tensor:
-        """``sigma_b^2``, shape ``(*batch_shape, 1)``."""
+        """``sigma_b^2``, ``(*batch_shape, 1)``, the same in all layers."""
         return self.raw_bias_var_constraint.transform(self.raw_bias_var)
 
     @bias_var.setter

@@ -101,18 +101,12 @@ class BayesLinear:
         return self.mean, 1 / self.precision.diagonal()
 
     def predict(self, Phi_new: Tensor, cov: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Mean ``(M,)`` and variance ``(M,)`` of a new ``y``, weights integrated out.
+        """Mean ``(M,)`` and variance ``(M,)``, weights + noise in squared units, of a new ``y``.
 
         Args:
-            Phi_new: ``(M, K)``.
+            Phi_new: ``(M, K)``, else ValueError.
             cov: ``(K, K)``, the covariance to integrate over; the posterior's by default, that of
                 another q around the same mean, or zeros for the plug-in prediction of the MAP.
-
-        Returns:
-            mean, and variance = that from the weights + noise, in squared units of ``y``.
-
-        Raises:
-            ValueError: if a shape does not fit.
         """
         cov = self.cov if cov is None else cov
         rule = "Phi_new must be (M, K) and cov (K, K) for Phi (N, K)"

@@ -29,6 +29,10 @@ def hmc(
     20 %, and accepts or rejects the end. During the warm-up each chain adapts its step size, by
     ever smaller amounts, to an average probability of acceptance; afterwards it is frozen.
 
+    Returns draws ``(n_draws, C, ...)`` and each chain's mean probability of acceptance ``(C,)``.
+    Raises TypeError or ValueError if an argument is out of range, or ``potential`` returns other
+    shapes.
+
     Args:
         potential: from points ``(C, ...)`` to ``-log density (C,)`` in nats, up to a constant,
             and its gradient ``(C, ...)``.
@@ -36,13 +40,6 @@ def hmc(
         n_warmup, n_draws: steps that are thrown away, and that are kept.
         n_leapfrog: leapfrog steps, and so gradients, per draw.
         step_size, acceptance: the first step size; the probability to adapt it to.
-
-    Returns:
-        draws ``(n_draws, C, ...)``; each chain's mean probability of acceptance ``(C,)``.
-
-    Raises:
-        TypeError, ValueError: if an argument is out of range, or ``potential`` returns other
-            shapes; the message names it.
 
     >>> def normal(w):
     ...     return w.square().sum(1) / 2, w
@@ -85,9 +82,9 @@ def hmc(
         after = new_energy + kinetic(momentum)
         prob = (before - after).clamp(max=0).exp().nan_to_num(0)  # a diverged path is rejected
         accept = uniform() < prob
+        energy = torch.where(accept, new_energy, energy)
         point = torch.where(accept.view(shape), new, point)
         gradient = torch.where(accept.view(shape), new_gradient, gradient)
-        energy = torch.where(accept, new_energy, energy)
         if step < n_warmup:
             log_step = log_step + (prob - acceptance) / (1 + step) ** 0.5
         else:

@@ -26,8 +26,7 @@ class RandomFeatures:
     growing the width adds units and changes none (common random numbers).
 
     Args:
-        in_features: input dimension ``d``.
-        max_width: number of units drawn per hidden layer.
+        in_features, max_width: ``d``, and the number of units drawn per hidden layer.
         nonlinearity: ``"relu"``, ``"erf"`` or ``"cos"``.
         generator: from the CPU every device gets the same draws.
         depth: hidden layers; memory grows as ``(depth - 1) max_width^2``.
