@@ -1,8 +1,7 @@
 """Checks and results that a reader can see: a claim, what was measured, what was expected.
 
 The measured digits differ a little between machines, so the comparison of the notebooks masks them
-(tests/nbval_sanitize.cfg) and nothing else: claim, reference and tolerance are compared as text,
-and ``check`` itself asserts that the measured value lies where the claim says.
+(tests/nbval_sanitize.cfg) and nothing else: claim, reference and tolerance are compared as text.
 """
 
 from __future__ import annotations
@@ -44,9 +43,8 @@ def check(name: str, value: Value, expect: Value, atol: float) -> None:
 
     Raises:
         CheckFailed: if any element is further than ``atol`` from the reference, or is NaN.
-        TypeError: if ``value`` or ``expect`` is complex.
-        ValueError: if one of them is empty, the shapes differ, or ``expect`` or ``atol`` is out
-            of range.
+        TypeError, ValueError: if ``value`` or ``expect`` is complex or empty, the shapes differ, or
+            ``expect`` or ``atol`` is out of range.
 
     >>> check("half of a half", 0.5 * 0.5, expect=0.25, atol=1e-9)
     ok   half of a half: 0.25 (expected 0.25 ± 1e-09)
@@ -134,12 +132,10 @@ class ResultsTable:
         rows: what was measured, e.g. ``{"dropout": {"error (%)": [3.9, 4.1], "NLL": 0.12}}``.
             Several numbers are runs with different seeds and become mean ± standard error. Text
             and integers are compared between machines as they are, floats are masked.
-        caption: what the numbers are: the data, the number of runs, the units if the columns do
-            not say them.
+        caption: what the numbers are: the data, the number of runs, the units.
 
     Raises:
-        TypeError, ValueError: if there is no row or column, rows have different columns, or a
-            number is not finite.
+        TypeError, ValueError: if rows are missing or differ in columns, or a number is not finite.
 
     >>> table = ResultsTable({"dropout": {"NLL": [0.5, 0.2], "weights": 100}}, "Two runs")
     >>> print(table)  # doctest: +NORMALIZE_WHITESPACE
@@ -184,9 +180,9 @@ class ResultsTable:
                 kind = ' class="measured"' if measured else ""
                 body += f"<td{kind}>{html.escape(text)}</td>"
             body += "</tr>"
+        caption = f"<caption>{html.escape(self.caption)}</caption>"
         return (
-            f"<table><caption>{html.escape(self.caption)}</caption>"
-            f"<thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
+            f"<table>{caption}<thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
         )
 
 

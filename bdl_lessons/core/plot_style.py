@@ -79,9 +79,7 @@ def style() -> AbstractContextManager[None]:
 def new_figure(width: float, height: float, **kwargs: Any) -> Figure:
     """A figure in the style of the lessons, outside pyplot: nothing global, nothing to close.
 
-    Args:
-        width, height: inches; at the style's 100 dpi one inch is 100 pixels.
-        kwargs: passed on to ``matplotlib.figure.Figure``.
+    ``width`` and ``height`` are inches of 100 pixels, ``kwargs`` those of matplotlib's ``Figure``.
     """
     with style():
         return Figure(figsize=(width, height), dpi=STYLE["figure.dpi"], **kwargs)

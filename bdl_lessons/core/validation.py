@@ -27,9 +27,9 @@ _T = TypeVar("_T", bound=Callable)
 def typechecked(target: _T) -> _T:
     """Decorates a function or a dataclass that users call: arguments must be what its hints say.
 
-    One of another type is refused with a TypeError that names it. These are plain checks, which
-    ``python -O`` keeps. An int will do for a float, and so will NumPy's numbers; True and False are
-    no numbers. A list will do for a tuple, and a tuple for a list.
+    One of another type is refused with a TypeError that names it, also by ``python -O``. An int
+    will do for a float, and so will NumPy's numbers; True and False are no numbers. A list will do
+    for a tuple, and a tuple for a list.
 
     >>> @typechecked
     ... def half(x: float) -> float:
@@ -98,7 +98,7 @@ def floating(name: str, value: Tensor) -> Tensor:
 def floating_type(name: str, value: Tensor) -> Tensor:
     """``value`` if it is a floating-point tensor, else TypeError; its entries are not looked at."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
-        kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
+        kind = getattr(value, "dtype", type(value).__name__)
         raise TypeError(f"{name} must be a floating-point tensor, got {kind}")
     return value
 
@@ -128,13 +128,10 @@ def like(reference: Tensor, name: str, value: float | Tensor) -> Tensor:
         value = reference.new_full((), value)
     value = torch.as_tensor(value, dtype=reference.dtype, device=reference.device)
     try:
-        fits = torch.broadcast_shapes(value.shape, reference.shape) == reference.shape
+        value.expand_as(reference)
     except RuntimeError:
-        fits = False
-    if not fits:
-        raise ValueError(
-            f"{name} has shape {tuple(value.shape)}, it must broadcast to {tuple(reference.shape)}"
-        )
+        wanted = f"it must broadcast to {tuple(reference.shape)}"
+        raise ValueError(f"{name} has shape {tuple(value.shape)}, {wanted}") from None
     return value
 
 
@@ -162,10 +159,8 @@ def real_array(name: str, values: ArrayLike) -> np.ndarray:
 def valid_p_drop(p_drop: float) -> float:
     """``p_drop`` if it is a number (else TypeError) in [0, 1) (else ValueError)."""
     if not 0 <= number("p_drop", p_drop) < 1:
-        raise ValueError(
-            f"p_drop must lie in [0, 1), got {p_drop}: it is the probability to DROP a unit, "
-            "and at 1 nothing would be left"
-        )
+        meaning = "it is the probability to DROP a unit, and at 1 nothing would be left"
+        raise ValueError(f"p_drop must lie in [0, 1), got {p_drop}: {meaning}")
     return float(p_drop)
 
 
@@ -229,10 +224,8 @@ def _axes(rule: str) -> list[list[str]]:
 def same_shape(name: str, value: Tensor, other: str, reference: Tensor) -> None:
     """Raise ValueError unless both tensors have one shape: broadcasting would hide a mistake."""
     if value.shape != reference.shape:
-        raise ValueError(
-            f"{name} has shape {tuple(value.shape)}, {other} has {tuple(reference.shape)}; "
-            "they must have one shape"
-        )
+        both = f"{name} has shape {tuple(value.shape)}, {other} has {tuple(reference.shape)}"
+        raise ValueError(f"{both}; they must have one shape")
 
 
 def same_dtype(name: str, value: Tensor, other: str, reference: Tensor) -> None:

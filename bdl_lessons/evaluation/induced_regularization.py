@@ -90,9 +90,7 @@ def sensitivity(hessian: Tensor, h: Tensor) -> Tensor:
 def penalty(hessian: Tensor, h: Tensor, noise_cov: Tensor) -> Tensor:
     """``½ tr(H Q)`` of each example.
 
-    Args:
-        hessian: ``(..., K, K)``. h: ``(..., K)``.
-        noise_cov: ``C``, ``(..., K, K)``; the covariance of the factors, not of ``h ∘ eta``.
+    ``noise_cov`` is ``C``, ``(..., K, K)``: the covariance of the factors, not of ``h ∘ eta``.
 
     >>> penalty(torch.eye(2), torch.tensor([1.0, 3.0]), noise_cov=torch.eye(2))
     tensor(5.)
@@ -105,11 +103,8 @@ def penalty(hessian: Tensor, h: Tensor, noise_cov: Tensor) -> Tensor:
 def penalty_from_roots(hessian_root: Tensor, h: Tensor, noise_root: Tensor) -> Tensor:
     """The Tikhonov form ``½ ||R diag(h) A||_F²`` for ``H = R' R`` and ``C = A A'``.
 
-    No K x K Hessian is formed: with ``R = softmax_root(logits) @ jacobian`` an example takes
-    ``L K²`` operations.
-
-    Args:
-        hessian_root: ``(..., L, K)``. h: ``(..., K)``. noise_root: ``(..., K, R)``.
+    No K x K Hessian is formed: with ``R = softmax_root(logits) @ jacobian``, ``(..., L, K)``, and
+    ``A``, ``(..., K, R)``, an example takes ``L K²`` operations.
 
     >>> penalty_from_roots(torch.eye(2), torch.tensor([1.0, 3.0]), noise_root=torch.eye(2))
     tensor(5.)
@@ -144,12 +139,9 @@ def loss_increase(
     the variance, cancels exactly.
 
     Args:
-        loss: of one example, as in :func:`loss_hessian`.
+        loss, rows: of one example, as in :func:`loss_hessian`.
         h: ``(B, K)``. noise_root: ``A``, ``(K, R)``.
         n_samples: pairs of draws for each example, at least 2.
-
-    Raises:
-        TypeError, ValueError: if ``n_samples`` is no integer >= 2.
 
     >>> how = {"n_samples": 10, "generator": torch.Generator()}
     >>> loss_increase(lambda h: h.sum(), torch.ones(3, 2), torch.eye(2), **how).value.shape

@@ -16,25 +16,25 @@ _SUM_ATOL = 1e-3
 
 
 class ReliabilityBins(NamedTuple):
-    """A reliability diagram: for each bin of confidence its examples. Empty bins hold NaN means."""
+    """A reliability diagram: for each bin of confidence its examples. Empty bins hold NaN means.
+
+    ``edges (n_bins + 1,)`` run from 0 to 1; bin i is ``[edges[i], edges[i+1])``, the last closed.
+    The others, ``(n_bins,)``: mean of the largest probability, fraction of examples whose
+    most probable class is right, and the number of examples.
+    """
 
     edges: Tensor
-    """``(n_bins + 1,)``, from 0 to 1; bin i is ``[edges[i], edges[i+1])``, the last closed."""
     confidence: Tensor
-    """``(n_bins,)`` mean of the largest probability."""
     accuracy: Tensor
-    """``(n_bins,)`` fraction of examples whose most probable class is right."""
     count: Tensor
-    """``(n_bins,)`` number of examples."""
 
 
 @typechecked
 def accuracy(probs: Tensor, y: Tensor) -> float:
     """Fraction of examples whose most probable class is ``y``. Shapes ``(B, C)`` and ``(B,)``.
 
-    Raises:
-        ValueError: here and below, if shapes do not fit, ``y`` is not a class number, or ``probs``
-            are no probabilities.
+    Here and below ValueError if shapes do not fit, ``y`` is not a class number, or ``probs`` are no
+    probabilities.
 
     >>> accuracy(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([0, 1]))
     0.5
@@ -93,12 +93,8 @@ def reliability_bins(probs: Tensor, y: Tensor, n_bins: int = 15) -> ReliabilityB
     edges = torch.linspace(0, 1, validation.integer("n_bins", n_bins, 1) + 1)
     index = (torch.bucketize(confidence.float(), edges, right=True) - 1).clamp(max=n_bins - 1)
     count = index.bincount(minlength=n_bins)
-    return ReliabilityBins(
-        edges,
-        index.bincount(confidence.double(), minlength=n_bins) / count,
-        index.bincount(right, minlength=n_bins) / count,
-        count,
-    )
+    sums = (index.bincount(values, minlength=n_bins) for values in (confidence.double(), right))
+    return ReliabilityBins(edges, *(total / count for total in sums), count)
 
 
 @typechecked

@@ -42,12 +42,8 @@ def paired_difference(first: Values, second: Values, test_fraction: float = 0.1)
     and Bengio, Machine Learning 2003).
 
     Args:
-        first, second: ``(n,)`` each, entry i from split i.
-        test_fraction: test examples over all examples of a split.
-
-    Raises:
-        ValueError: for other shapes, fewer than 2 splits, a number that is not finite, or a
-            fraction outside (0, 1).
+        first, second: ``(n,)`` each, n >= 2, entry i from split i; finite.
+        test_fraction: test examples over all examples of a split, in (0, 1), else ValueError.
 
     >>> difference = paired_difference([3.0, 5.0, 4.0], [1.0, 1.0, 1.0], test_fraction=0.2)
     >>> [round(value, 2) for value in difference]
@@ -69,14 +65,8 @@ def paired_difference(first: Values, second: Values, test_fraction: float = 0.1)
 def ranks(scores: Values, higher_is_better: bool) -> np.ndarray:
     """Ranks from 1, the best; equal scores share the mean of their ranks.
 
-    Args:
-        scores: ``(..., M)``, M methods; NaN for one that was not measured, which gets no rank.
-
-    Returns:
-        ``(..., M)``, NaN where ``scores`` is.
-
-    Raises:
-        ValueError: if ``scores`` is a single number.
+    ``scores`` are ``(..., M)`` for M methods, else ValueError, and so are the ranks; NaN for one
+    that was not measured, which gets no rank.
 
     >>> ranks([[0.3, 0.1, 0.3]], higher_is_better=False)
     array([[2.5, 1. , 2.5]])
@@ -92,14 +82,8 @@ def ranks(scores: Values, higher_is_better: bool) -> np.ndarray:
 def pareto_front(cost: Values, loss: Values) -> np.ndarray:
     """Which methods are Pareto-optimal: no other is as good in both and better in one.
 
-    Args:
-        cost, loss: ``(M,)`` each: time or memory, and a score; less is better in both.
-
-    Returns:
-        ``(M,)`` of booleans.
-
-    Raises:
-        ValueError: for other shapes or a number that is not finite.
+    ``cost`` is time or memory, ``loss`` a score, ``(M,)`` each and finite, else ValueError; less is
+    better in both. Returns ``(M,)`` booleans.
 
     >>> pareto_front([1.0, 2.0, 3.0], [0.5, 0.2, 0.4])
     array([ True,  True, False])

@@ -58,14 +58,10 @@ def negative_entropy(log_probs: Tensor) -> Tensor:
 
 @typechecked
 def ood_metrics(score_in: Tensor, score_out: Tensor) -> OODMetrics:
-    """All five measures.
+    """All five measures, of in-distribution scores ``(N,)`` and OOD scores ``(M,)``.
 
-    Args:
-        score_in: ``(N,)`` scores of in-distribution inputs. score_out: ``(M,)`` of the OOD ones.
-
-    Raises:
-        TypeError, ValueError: if a score is not a vector of finite floating-point numbers, or is
-            empty.
+    Raises TypeError or ValueError unless both are vectors of finite floating-point numbers, not
+    empty.
 
     >>> ood_metrics(torch.tensor([3.0, 4.0]), torch.tensor([1.0, 2.0])).auroc
     1.0

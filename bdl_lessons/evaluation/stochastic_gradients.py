@@ -63,10 +63,8 @@ def gradient_variance(gradients: Tensor) -> Estimate:
     Its jackknife standard error is taken over draws: right also when parameters vary together.
 
     Args:
-        gradients: ``(S, ...)``, S >= 3 independent draws of the gradient of one set of parameters.
-
-    Raises:
-        ValueError: if there are fewer than 3 draws, no parameters, or a value is not finite.
+        gradients: ``(S, ...)``, S >= 3 independent draws of the gradient of one set of parameters,
+            finite, else ValueError.
 
     >>> gradient_variance(torch.tensor([[1.0], [2.0], [3.0]])).value
     1.0
@@ -74,9 +72,8 @@ def gradient_variance(gradients: Tensor) -> Estimate:
     validation.floating("gradients", gradients)
     n_draws = len(gradients)
     if n_draws < 3 or gradients.dim() < 2 or gradients.numel() == 0:
-        raise ValueError(
-            f"gradients must be (S, ...) with S >= 3 draws, got shape {tuple(gradients.shape)}"
-        )
+        got = tuple(gradients.shape)
+        raise ValueError(f"gradients must be (S, ...) with S >= 3 draws, got shape {got}")
     flat = float64(gradients.flatten(1))
     distance = (flat - flat.mean(0)).square().mean(1)
     value = distance.sum() / (n_draws - 1)

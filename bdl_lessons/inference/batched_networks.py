@@ -1,9 +1,9 @@
 """Batched networks: M networks of one architecture, trained and evaluated in one operation.
 
-Small networks leave a machine idle. M of them with stacked parameters do the same arithmetic in one
-operation instead of M; Adam and momentum act on each number alone, so one optimizer over the stack
-is M optimizers. The networks may differ in their weights, in their data, in anything that is a
-parameter or a buffer (a rate, an alpha), and in the likelihood and the weight of the KL. Lesson 12.
+Small networks leave a machine idle. M of them with stacked parameters do the same arithmetic at
+once; Adam and momentum act on each number alone, so one optimizer over the stack is M optimizers.
+The networks may differ in their data, in what is a parameter or a buffer (a weight, a rate, an
+alpha), and in the likelihood and the weight of the KL. Lesson 12.
 """
 
 from __future__ import annotations

@@ -66,9 +66,8 @@ class StochasticLayer(nn.Module):
             generator: where draws come from; ``"mean"`` needs none.
 
         Raises:
-            ValueError: if x has another number of units or channels, or under ``"shared"`` another
-                number of axes, or if ``sampling`` is unknown.
-            TypeError: if ``sampling`` is missing, or the generator that it needs.
+            ValueError: if x has another number of units, channels or axes.
+            TypeError, ValueError: for a ``sampling`` or generator that is missing or unknown.
         """
         check_sampling(sampling, generator)
         self._check_units(x)
@@ -94,19 +93,13 @@ class StochasticLayer(nn.Module):
         raise NotImplementedError
 
     def forward_with(self, x: Tensor, draw: Tensor) -> Tensor:
-        """The layer under the draws that :meth:`sample_weights` gave, one for each sample of x.
+        """The layer under the draws ``(S, ...)`` of :meth:`sample_weights`, for x ``(S, B, ...)``.
 
-        Args:
-            x: ``(S, B, ...)``. draw: ``(S, ...)``.
-
-        Raises:
-            ValueError: if their sample axes differ or x has another number of units.
+        Raises ValueError if their sample axes differ or x has another number of units.
         """
         if x.dim() != self.unit_dims + 2 or len(x) != len(draw):
-            raise ValueError(
-                f"x must have {self.unit_dims + 2} axes, the first for the {len(draw)} draws, "
-                f"got shape {tuple(x.shape)}"
-            )
+            wanted = f"{self.unit_dims + 2} axes, the first for the {len(draw)} draws"
+            raise ValueError(f"x must have {wanted}, got shape {tuple(x.shape)}")
         self._check_units(x)
         return self._forward_with(x, draw)
 
@@ -130,9 +123,8 @@ def check_sampling(sampling: str | None, generator: torch.Generator | None) -> N
     """Raise unless ``sampling`` is known and, where something is drawn, a generator is given."""
     if sampling is None:
         raise TypeError(
-            'sampling is missing: write model(x, "per_example", generator) to draw the weights '
-            'for every example, model(x, "shared", generator) to draw them once for the batch, or '
-            'model(x, "mean") for the mean weights'
+            'sampling is missing: write model(x, "per_example", generator) to draw the weights for '
+            'every example, model(x, "shared", generator) for the batch, or model(x, "mean")'
         )
     if sampling not in get_args(Sampling):
         raise ValueError(f"sampling must be one of {get_args(Sampling)}, got {sampling!r}")
@@ -195,8 +187,7 @@ def apply_batched(module: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 class LayerFactory:
     """Makes the linear and convolutional layers of one method, e.g. ``BinaryDropout(0.5)``.
 
-    A method names its pair of ``layers``, linear and convolutional, and says in :meth:`_noise` of
-    which noise they are.
+    A method has a pair of ``layers``, linear and convolutional, and :meth:`_noise` makes theirs.
 
     >>> from bdl_lessons.models import BinaryDropout
     >>> BinaryDropout(0.5).conv2d(3, 8, kernel_size=5).weight.shape
@@ -247,12 +238,7 @@ class UnitNoise(nn.Module):
         raise NotImplementedError
 
     def kl(self, theta: Tensor, bias: Tensor | None) -> Tensor:
-        """KL to the prior, a sum in nats, 0-dim.
-
-        Args:
-            theta: ``(K, Q)``; row i has the Q weights that ``xi_i`` multiplies.
-            bias: ``(L,)``, without noise.
-        """
+        """KL to the prior, a sum in nats, 0-dim; ``xi_i`` multiplies row i of ``theta (K, Q)``."""
         raise NotImplementedError
 
     def cov(self) -> Tensor:
@@ -265,10 +251,7 @@ class UnitNoise(nn.Module):
 
 
 class UnitNoiseLayer(StochasticLayer):
-    """``y = (x ∘ xi) Theta + b``. The bias has no noise.
-
-    ``weight`` is stored as PyTorch stores it, ``(L, K)``, so ``Theta = weight.T``.
-    """
+    """``y = (x ∘ xi) Theta + b``; ``weight``, ``(L, K)`` as in PyTorch, is ``Theta.T``."""
 
     noise: UnitNoise
 
@@ -335,13 +318,9 @@ class UnitNoiseFactory(LayerFactory):
 
 
 class GaussianNoise(nn.Module):
-    """Noise with a ``log_alpha``: a constant or a parameter, kept between two bounds.
+    """Noise with a ``log_alpha`` of any ``shape``, from ``init`` on between two bounds.
 
-    The stored ``raw_log_alpha`` may leave the bounds: see :func:`clamp_with_grad`.
-
-    Args:
-        shape: of ``log_alpha``: ``()``, or one number for each unit or weight.
-        init: where it starts.
+    The stored ``raw_log_alpha`` may leave them: see :func:`clamp_with_grad`.
     """
 
     def __init__(
