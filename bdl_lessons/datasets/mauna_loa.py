@@ -27,8 +27,8 @@ class CO2:
 class DetrendedCO2:
     """Standardised time ``x`` ``(N, 1)`` and linearly detrended, standardised ``y`` ``(N,)``.
 
-    ``y = (ppm - level - slope * x) / residual_std``; ``x`` and ``y`` are float64 with mean 0 and
-    standard deviation 1. Nothing is lost: ``to_ppm`` and ``to_years`` lead back.
+    ``y = (ppm - level - slope * x) / residual_std``; both are float64 with mean 0 and standard
+    deviation 1. Nothing is lost: ``to_ppm`` and ``to_years`` lead back.
     """
 
     x: torch.Tensor
@@ -47,10 +47,7 @@ class DetrendedCO2:
         return self.time_scale.inverse_transform(x)
 
     def to_y(self, x: torch.Tensor, ppm: torch.Tensor) -> torch.Tensor:
-        """CO2 in ppm at standardised times ``x`` -> detrended and standardised.
-
-        Raises ValueError if ``x`` and ``ppm`` have not one shape; draws ``(S, N)`` share ``(N,)``.
-        """
+        """CO2 in ppm, ``(N,)`` or draws ``(S, N)``, at times ``x (N,)``, else ValueError, -> y."""
         return (ppm - self.level - self.slope * like(ppm, "x", x)) / self.residual_std
 
     def to_ppm(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -17,11 +17,9 @@ class UCISet:
     ('compressive strength', 'MPa')
 
     Attributes:
-        name: as the file's folder and the records have it.
-        display_name: as tables, menus and the published tables write it.
+        name, display_name: as the file's folder and the records have it, and as tables write it.
         title: what it holds, with the licence and the source.
-        n_rows: how many examples it has.
-        n_features: how many of the columns are features.
+        n_rows, n_features: how many examples it has, and how many of the columns are features.
         target: what is predicted, in the ``unit``.
         tau_grid: precisions of the noise, in 1/unit², among which Gal and Ghahramani (2016) choose.
         sha256: of the official file.

@@ -18,14 +18,7 @@ from torch.func import functional_call, stack_module_state
 from bdl_lessons.core import validation
 from bdl_lessons.core.autograd import vmap
 from bdl_lessons.core.validation import typechecked
-from bdl_lessons.inference.train import (
-    KLWeight,
-    OptimizerFactory,
-    check_types,
-    minibatches,
-    optimize,
-    with_kl,
-)
+from bdl_lessons.inference import train
 from bdl_lessons.models import Network, Sampling
 from bdl_lessons.models.layers.base import check_sampling
 
@@ -104,10 +97,10 @@ def fit_batched(
     *,
     n_steps: int,
     generator: torch.Generator,
-    optimizer: OptimizerFactory,
+    optimizer: train.OptimizerFactory,
     nll_args: tuple[Tensor, ...] = (),
     batch_size: int | None = None,
-    kl_weight: KLWeight = 1.0,
+    kl_weight: train.KLWeight = 1.0,
     sampling: Sampling = "per_example",
     schedule: Callable[[int], float] | None = None,
     progress: bool = True,
@@ -142,19 +135,20 @@ def fit_batched(
             f"x and y must be (M, N, ...) with M = {len(networks)} and N > 0, "
             f"got {tuple(x.shape)} and {tuple(y.shape)}"
         )
-    check_types(x, y, "the networks' parameters", next(networks.parameters()))
+    train.check_types(x, y, "the networks' parameters", next(networks.parameters()))
     validation.integer("n_steps", n_steps, 1)
     n_train, nll_of_each = x.shape[1], vmap(nll)
-    batches = minibatches(x, y, batch_size, generator, batched=True)
+    batches = train.minibatches(x, y, batch_size, generator, batched=True)
 
     def loss_at(step: int) -> Tensor:
         inputs, targets = next(batches)
         nll_mean = nll_of_each(networks(inputs, sampling, generator), targets, *nll_args)
         if nll_mean.dim() != 1:
             raise ValueError(f"nll must return a 0-dim mean, got {tuple(nll_mean.shape[1:])}")
-        return with_kl(nll_mean, networks, n_train, kl_weight, step)
+        return train.with_kl(nll_mean, networks, n_train, kl_weight, step)
 
-    return optimize(networks.parameters(), loss_at, n_steps, optimizer, schedule, progress=progress)
+    how = {"schedule": schedule, "progress": progress}
+    return train.optimize(networks.parameters(), loss_at, n_steps, optimizer, **how)
 
 
 @typechecked
@@ -171,13 +165,9 @@ def predict_batched(
 
     Every example of every sample has its own draw of the weights (``"per_example"``).
 
-    Args:
-        x: examples for each network, ``(M, B, ...)``.
-        chunk_rows: how many examples of a network are computed at a time.
-
-    Raises:
-        TypeError, ValueError: if ``n_samples`` or ``chunk_rows`` is no integer >= 1, or ``x`` is
-            not finite or has no examples.
+    ``x`` has examples for each network, ``(M, B, ...)``, of which ``chunk_rows`` at a time are
+    computed. TypeError or ValueError if ``n_samples`` or ``chunk_rows`` is no integer >= 1, or
+    ``x`` is not finite or has no examples.
 
     >>> from bdl_lessons.models import BinaryDropout, mlp
     >>> three = BatchedNetworks([mlp((4, 8, 2), BinaryDropout(0.1)) for _ in range(3)])

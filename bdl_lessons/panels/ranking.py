@@ -15,14 +15,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from bdl_lessons.core import BLUE, GREY, INK, RED
-from bdl_lessons.datasets.records import (
-    Record,
-    UCIResults,
-    chosen_settings,
-    group_by,
-    load_records,
-    with_settings,
-)
+from bdl_lessons.datasets import records
 from bdl_lessons.datasets.uci_sets import display_name
 from bdl_lessons.evaluation import paired_difference, pareto_front
 from bdl_lessons.panels.engine import Choice, Panel, Update
@@ -66,7 +59,7 @@ class Row:
 
 def panel() -> Panel:
     """The panel of lesson 12: which data, which measure."""
-    data = (*UCIResults(_recorded("uci")).recorded_sets, *IMAGES)
+    data = (*records.UCIResults(_recorded("uci")).recorded_sets, *IMAGES)
     return Panel(
         build_figure,
         Choice("data", "data", data, data[0], display_name),
@@ -149,7 +142,7 @@ def rows(data: str, measure: str) -> list[Row]:
 
 
 def _uci_rows(data: str, measure: str) -> list[Row]:
-    found, score = UCIResults(_recorded("uci")), _UCI[measure]
+    found, score = records.UCIResults(_recorded("uci")), _UCI[measure]
     sign = -1 if score == "log_likelihood" else 1
     made = []
     for method in found.methods:
@@ -161,7 +154,7 @@ def _uci_rows(data: str, measure: str) -> list[Row]:
     return made
 
 
-def _uci_time(record: Record, plain: Record | None) -> float:
+def _uci_time(record: records.Record, plain: records.Record | None) -> float:
     if plain is None or "ms_side_by_side" not in record["metrics"]:
         return np.nan
     config, metrics = record["config"], record["metrics"]
@@ -172,10 +165,10 @@ def _uci_time(record: Record, plain: Record | None) -> float:
 
 
 def _image_rows(data: str, measure: str) -> list[Row]:
-    records = _recorded("image_classification")
-    chosen = with_settings(records, data, chosen_settings(records)) if records else []
+    every = _recorded("image_classification")
+    chosen = records.with_settings(every, data, records.chosen_settings(every)) if every else []
     made = []
-    for method, group in group_by(chosen, "method").items():
+    for method, group in records.group_by(chosen, "method").items():
         values = np.array([record["metrics"][_IMAGE[measure]] for record in group])
         if measure == "error":
             values = 100 - values
@@ -193,8 +186,8 @@ def _image_time(method: str) -> float:
 
 
 @functools.cache
-def _recorded(name: str) -> Sequence[Record]:
-    return load_records(name)
+def _recorded(name: str) -> Sequence[records.Record]:
+    return records.load_records(name)
 
 
 def _limits(values: np.ndarray) -> tuple[float, float]:

@@ -39,8 +39,7 @@ def empirical_bayes_kl(log_alpha: Tensor, noise_var: Tensor, n_columns: int) -> 
     (Nguyen et al., NeurIPS 2021. U is K x K, so each variance is a sum of K terms.)
 
     Args:
-        log_alpha: ``(K,)``.
-        noise_var: :math:`\tilde\alpha`, ``(K,)``, the result of
+        log_alpha, noise_var: ``(K,)`` each; :math:`\tilde\alpha` comes from
             :func:`~bdl_lessons.probability.rotated_variance`.
         n_columns: Q, the number of weights that share one factor.
 
@@ -56,11 +55,7 @@ def empirical_bayes_kl(log_alpha: Tensor, noise_var: Tensor, n_columns: int) -> 
 def best_precision(theta: Tensor, noise_var: Tensor) -> Tensor:
     r""":math:`\beta^*_{ij} = 1 / (\Theta_{ij}^2 (1 + \tilde\alpha_i))`, one over the second moment.
 
-    Args:
-        theta: ``(K, Q)``. noise_var: ``(K,)``.
-
-    Returns:
-        ``(K, Q)``; infinite where a weight is 0.
+    ``theta`` is ``(K, Q)``, ``noise_var`` ``(K,)``; the result is infinite where a weight is 0.
 
     >>> import torch
     >>> best_precision(torch.tensor([[2.0, 0.5]]), torch.tensor([1.0]))

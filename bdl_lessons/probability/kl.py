@@ -51,12 +51,8 @@ def gaussian_kl(mean_q: Tensor, var_q: Number, mean_p: Number = 0.0, var_p: Numb
 def gaussian_kl_to_prior(mean: Tensor, log_sigma2: Tensor, prior_var: float = 1.0) -> Tensor:
     r"""``KL(N(mean, exp(log_sigma2)) || N(0, prior_var))``, summed: for a layer. Lesson 06.
 
-    The variance enters by its logarithm, which may be any real number, so that no constraint is
-    left to enforce. Each term is summed by itself, which takes fewer passes over memory.
-
-    Args:
-        mean, log_sigma2: one shape; means and log variances of the weights.
-        prior_var: the variance of the prior, > 0.
+    ``mean`` and ``log_sigma2`` have one shape. The variance enters by its logarithm, so that no
+    constraint is left to enforce. Each term is summed by itself: fewer passes over memory.
 
     >>> gaussian_kl_to_prior(torch.tensor([3.0, 4.0]), torch.zeros(2)).round(decimals=3)
     tensor(12.5000)
@@ -94,12 +90,9 @@ def lognormal_kl(
 ) -> Tensor:
     """``KL(LogNormal(mu, sigma2) || LogNormal(prior_mu, prior_sigma2))``, summed. Lesson 11.
 
-    ``mu`` and ``sigma2`` are mean and variance of ``log z``. A divergence does not change when both
-    distributions are mapped by one invertible function: this is that of the two Gaussians.
-
-    Args:
-        mu, log_sigma2: one shape.
-        prior_mu, prior_log_sigma2: broadcast to it.
+    ``mu`` and ``sigma2``, of one shape, are mean and variance of ``log z``; the prior's broadcast.
+    A divergence does not change when both distributions are mapped by one invertible function: this
+    is that of the two Gaussians.
 
     >>> lognormal_kl(torch.tensor([1.0, 3.0]), torch.zeros(2), prior_mu=1.0)
     tensor(2.)
@@ -117,9 +110,7 @@ def lognormal_gamma_kl(mu: Tensor, log_sigma2: Tensor, shape: float, rate: float
     ``p(z) = rate**shape z**(shape-1) exp(-rate z) / Gamma(shape)``. The divergence is smallest in
     ``mu`` where ``E[z] = shape / rate``, the mean of the prior.
 
-    Args:
-        mu, log_sigma2: one shape.
-        shape, rate: of the prior, positive and finite, else ValueError.
+    ``mu`` and ``log_sigma2`` have one shape; ``shape`` and ``rate`` are positive, else ValueError.
 
     >>> lognormal_gamma_kl(torch.zeros(1), torch.zeros(1), shape=1.0, rate=1.0).round(decimals=3)
     tensor(0.2300)
@@ -137,13 +128,9 @@ def lognormal_gamma_kl(mu: Tensor, log_sigma2: Tensor, shape: float, rate: float
 def dropout_mixture(M: Tensor, p_drop: float) -> tuple[Tensor, Tensor]:
     """The two components of each column of ``M diag(z)``, ``z ~ Bernoulli(1 - p_drop)``. Lesson 04.
 
-    Args:
-        M: ``(L, K)``, L outputs and K inputs; column k is what dropping input k removes.
-        p_drop: probability of dropping an input, in [0, 1].
-
-    Returns:
-        probs ``(2,) = (1 - p_drop, p_drop)`` and means ``(K, 2, L)``: a column is either kept
-        (mean ``M[:, k]``) or dropped (mean 0). ``mixture_kl`` takes them as they are.
+    ``M`` is ``(L, K)``, L outputs and K inputs. Returns probs ``(2,) = (1 - p_drop, p_drop)`` and
+    means ``(K, 2, L)``: column k is either kept (mean ``M[:, k]``) or dropped (mean 0).
+    ``mixture_kl`` takes them as they are.
 
     >>> dropout_mixture(torch.tensor([[2.0], [3.0]]), p_drop=0.5)
     (tensor([0.5000, 0.5000]), tensor([[[2., 3.],
@@ -195,11 +182,8 @@ def mixture_kl_monte_carlo(
 ) -> tuple[Tensor, Tensor]:
     """Unbiased estimate of the exact ``KL(mixture || N(0, prior_var))`` and its standard error.
 
-    Averages ``log q(w) - log p(w)`` over draws from one mixture. Arguments are those of
-    ``mixture_kl``, but ``means`` is ``(C, L)`` and ``n_samples`` at least 2.
-
-    Returns:
-        (kl, standard error), both 0-dim, in nats.
+    Averages ``log q(w) - log p(w)`` over draws from one mixture, in nats; both are 0-dim. Arguments
+    are those of ``mixture_kl``, but ``means`` is ``(C, L)`` and ``n_samples`` at least 2.
 
     >>> probs, means = dropout_mixture(torch.tensor([[10.0], [10.0]]), p_drop=0.5)
     >>> g = torch.Generator().manual_seed(0)

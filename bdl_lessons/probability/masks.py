@@ -37,12 +37,8 @@ def all_masks(n_units: int) -> Tensor:
 def mask_probs(masks: Tensor, p_drop: float) -> Tensor:
     """The probability of each mask.
 
-    Args:
-        masks: ``(..., N)`` zeros and ones; one means the unit is kept.
-        p_drop: probability to drop a unit, in [0, 1).
-
-    Returns:
-        ``(...)`` probabilities; over all masks of a layer they sum to one.
+    ``masks`` are ``(..., N)`` zeros and ones; one means the unit is kept. The ``(...)``
+    probabilities sum to one over all masks of a layer.
 
     >>> mask_probs(torch.tensor([1.0, 0.0, 0.0]), p_drop=0.5)
     tensor(0.1250)

@@ -21,12 +21,9 @@ class BayesByBackprop(WeightNoiseFactory):
     """Layer factory: ``q(w) = N(mu, sigma**2)`` with the prior ``N(0, prior_var)`` (lesson 06).
 
     Args:
-        prior_var: variance of the prior of one weight.
-        init_log_sigma2: where the posterior's log variances start. Small: a network that starts
-            as noise does not learn.
-
-    Raises:
-        ValueError: if ``prior_var`` is not finite and > 0 or ``init_log_sigma2`` is not finite.
+        prior_var: variance of the prior of one weight, > 0, else ValueError.
+        init_log_sigma2: where the posterior's log variances start, finite, else ValueError. Small:
+            a network that starts as noise does not learn.
 
     >>> layer = BayesByBackprop(prior_var=1.0, init_log_sigma2=0.0).linear(3, 2, bias=False)
     >>> _ = layer.weight.data.fill_(1.0)

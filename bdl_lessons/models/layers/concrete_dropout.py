@@ -61,13 +61,9 @@ class ConcreteDropout(UnitNoiseFactory):
     """Layer factory: binary dropout on the inputs, with one learned p_drop for the layer.
 
     Args:
-        init_p_drop: where p_drop starts, in (0, 1).
-        length_scale: the prior's l; a weight has prior standard deviation 1/l.
-        temperature: of the relaxed masks; 0.1 in the authors' code.
-
-    Raises:
-        TypeError, ValueError: if ``init_p_drop`` is not in (0, 1), or ``length_scale`` or
-            ``temperature`` not positive.
+        init_p_drop: where p_drop starts, in (0, 1), else TypeError or ValueError.
+        length_scale: the prior's l > 0; a weight has prior standard deviation 1/l.
+        temperature: of the relaxed masks, > 0; 0.1 in the authors' code.
 
     >>> round(ConcreteDropout(init_p_drop=0.2).linear(3, 2).alpha.item(), 4)  # p_drop / keep
     0.25

@@ -297,14 +297,10 @@ class HierarchicalDropout(UnitNoiseFactory):
     ``HierarchicalDropout(StructuredDropout())`` is hierarchical VSD (lesson 11).
 
     Args:
-        base: factory of unit-noise layers whose KL does not depend on Theta.
+        base: factory of unit-noise layers, else TypeError, whose KL does not depend on Theta, else
+            ValueError: z would not cancel.
         scale_kl: the prior of the scales: their divergence in nats, a function of ``log_sigma2``.
-        init_std: standard deviation of ``log z`` at the start, > 0.
-
-    Raises:
-        ValueError: if ``init_std`` is not positive or the KL of ``base`` depends on Theta: then z
-            does not cancel.
-        TypeError: if ``base`` makes layers of another family.
+        init_std: standard deviation of ``log z`` at the start, > 0, else ValueError.
 
     >>> base = StructuredDropout()
     >>> layer = HierarchicalDropout(base, LogNormalScale(std=0.1), init_std=0.1).linear(3, 2)

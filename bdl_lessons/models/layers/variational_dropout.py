@@ -25,13 +25,7 @@ from torch import Tensor
 
 from bdl_lessons.core.random import standard_normal
 from bdl_lessons.core.validation import non_negative, typechecked, valid_p_drop
-from bdl_lessons.models.layers.base import (
-    GaussianNoise,
-    LayerFactory,
-    StochasticLayer,
-    UnitNoise,
-    UnitNoiseFactory,
-)
+from bdl_lessons.models.layers import base
 from bdl_lessons.models.layers.weight_noise import WeightNoise, WeightNoiseFactory
 from bdl_lessons.probability import loguniform_kl
 
@@ -40,12 +34,12 @@ AlphaPer = Literal["layer", "unit", "weight"]
 KLPer = Literal["factor", "weight"]
 
 
-class _Multiplicative(LayerFactory):
+class _Multiplicative(base.LayerFactory):
     noise: NoiseType
 
     @property
-    def layers(self) -> tuple[type[StochasticLayer], type[StochasticLayer]]:
-        return (UnitNoiseFactory if self.noise == "A" else WeightNoiseFactory).layers
+    def layers(self) -> tuple[type[base.StochasticLayer], type[base.StochasticLayer]]:
+        return (base.UnitNoiseFactory if self.noise == "A" else WeightNoiseFactory).layers
 
 
 @typechecked
@@ -95,7 +89,7 @@ class VariationalDropout(_Multiplicative):
             start = f"init_p_drop={self.init_p_drop} starts alpha at p/(1-p)"
             raise ValueError(f"{start}, above max_alpha={self.max_alpha}")
 
-    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> GaussianNoise:
+    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> base.GaussianNoise:
         n_units = weight_shape[1]
         per_unit = (n_units,) if self.noise == "A" else (1, n_units, *[1] * len(weight_shape[2:]))
         shape = {"layer": (), "unit": per_unit, "weight": weight_shape}[self.alpha_per]
@@ -119,12 +113,12 @@ class GaussianDropout(_Multiplicative):
     def __post_init__(self) -> None:
         matched_log_alpha(self.p_drop)
 
-    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> GaussianNoise:
+    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> base.GaussianNoise:
         learned = VariationalDropout(self.noise, init_p_drop=self.p_drop, max_alpha=math.inf)
         return learned._noise(weight_shape, bias).requires_grad_(False)
 
 
-class _VariationalNoise(GaussianNoise):
+class _VariationalNoise(base.GaussianNoise):
     def __init__(self, shape: tuple[int, ...], settings: VariationalDropout) -> None:
         start, largest = matched_log_alpha(settings.init_p_drop), math.log(settings.max_alpha)
         super().__init__(shape, start, max_log_alpha=largest)
@@ -134,7 +128,7 @@ class _VariationalNoise(GaussianNoise):
         return self.settings.kl_scale * n_terms * self.settings.kl(self.log_alpha).mean()
 
 
-class GaussianUnitNoise(_VariationalNoise, UnitNoise):
+class GaussianUnitNoise(_VariationalNoise, base.UnitNoise):
     """Type A: ``xi_i ~ N(1, alpha)``, or ``N(1, alpha_i)`` for ``log_alpha`` of shape ``(K,)``.
 
     >>> noise = GaussianDropout(p_drop=0.5, noise="A").linear(3, 2).noise

@@ -2,15 +2,13 @@ r"""The weight-noise family: every weight of a layer has its own independent Gau
 
 .. math:: w_{ij} \sim \mathcal N(\mu_{ij}, \sigma_{ij}^2)
 
-For an example ``a`` the activation ``b = a W`` is then Gaussian too, and independent over the
-output units:
+For an example ``a`` the activation ``b = a W`` is then Gaussian too, independent over the units:
 
 .. math:: b_j \sim \mathcal N(\gamma_j, \delta_j), \qquad \gamma_j = \sum_i a_i \mu_{ij}, \qquad
           \delta_j = \sum_i a_i^2 \sigma_{ij}^2
 
 Drawing ``b`` instead of ``W`` is the local reparameterization trick (Kingma, Salimans and Welling,
 NeurIPS 2015, section 2.3; lesson 06): a draw of its own for every example, by two matrix products.
-Layers of this family differ only in how the variance is parametrised and in the KL.
 """
 
 from __future__ import annotations
@@ -54,11 +52,7 @@ class WeightNoise(nn.Module):
 
 
 class AdditiveNoise(WeightNoise):
-    """``w = mu + sigma * eps`` with a free ``log_sigma2`` for each weight.
-
-    Args:
-        shape: that of the weights, ``(L, K)`` or ``(L, C, k, k)``.
-        init_log_sigma2: where every ``log_sigma2`` starts.
+    """``w = mu + sigma * eps`` with a free ``log_sigma2`` for each weight, ``shape`` in all.
 
     >>> AdditiveNoise((2, 3), init_log_sigma2=0.0).var(torch.zeros(2, 3)).sum().item()
     6.0
@@ -164,7 +158,6 @@ def log_relative_variance(mu: Tensor, log_sigma2: Tensor) -> Tensor:
 def scale_noise(mean: Tensor, var: Tensor, eps: Tensor) -> Tensor:
     """``mean + sqrt(var) * eps``, with slope 0 where ``var`` is 0 (an example of zeros).
 
-    The slope of the square root is infinite there. Some algorithms of convolution leave a ``var``
-    that should be 0 a little below.
+    Some algorithms of convolution leave a ``var`` that should be 0 a little below.
     """
     return mean + var.clamp_min(torch.finfo(var.dtype).tiny).sqrt() * eps
