@@ -4,8 +4,6 @@ The measured digits differ a little between machines, so the comparison of the n
 (tests/nbval_sanitize.cfg) and nothing else: claim, reference and tolerance are compared as text.
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

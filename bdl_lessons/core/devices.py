@@ -1,7 +1,5 @@
 """Where the tensors live: one choice, made once, overridable from outside."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ of 3 (WCAG 2.2, 1.4.11) and no two look alike with a common colour-vision defici
 in dash as well as colour, so a grey print still reads.
 """
 
-from __future__ import annotations
-
 import os
 from contextlib import AbstractContextManager
 from importlib import import_module

@@ -4,8 +4,6 @@ A draw happens where the generator lives and is then moved: a CPU generator give
 on every device.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

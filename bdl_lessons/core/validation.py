@@ -4,8 +4,6 @@ They are called at the borders: factories, ``fit``, ``predict``, metrics, loader
 shapes alone: to look at values, the processor has to wait for the GPU.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 import re

@@ -1,7 +1,5 @@
 """The map of the course: one picture of what each lesson asks and of what it builds on."""
 
-from __future__ import annotations
-
 import math
 
 from matplotlib.figure import Figure

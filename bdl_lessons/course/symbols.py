@@ -4,8 +4,6 @@ Lesson 00 shows the whole table and the recap of each lesson shows its own rows;
 formulas of the lessons to it.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

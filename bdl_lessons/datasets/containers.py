@@ -1,7 +1,5 @@
 """What a loader returns: two small frozen dataclasses, one per kind of task."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """Atmospheric CO2 at Mauna Loa, as Gal and Ghahramani (2016) fitted it. Lessons 03 and 05."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,8 +5,6 @@ trial with its configuration, seed and metrics. ``data/published/<name>.csv`` is
 as printed. Lessons 05 to 08 and 12.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence

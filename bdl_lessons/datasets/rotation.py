@@ -1,7 +1,5 @@
 """Images turned about their centre."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample

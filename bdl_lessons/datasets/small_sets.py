@@ -3,8 +3,6 @@
 Lessons 01, 02 and 04 to 11.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

@@ -4,8 +4,6 @@ Lesson 12 shows what was measured on them; ``reproductions.datasets.uci`` loads 
 new record, its trials in ``reproductions/uci/trials.py``, and a test.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

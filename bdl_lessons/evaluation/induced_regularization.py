@@ -23,8 +23,6 @@ Everything takes leading axes: one value for each example. Units are those of th
 Shapes that do not fit raise ValueError.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Scores of predictions: error, likelihood and calibration. Lessons 05, 10 and 12."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

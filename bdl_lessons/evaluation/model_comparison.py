@@ -7,8 +7,6 @@ makes a split hard for both cancels. But the splits of one data set share traini
 differences are not independent, and the usual standard error :math:`s/\sqrt n` is too small.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

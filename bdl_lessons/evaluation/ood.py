@@ -6,8 +6,6 @@ Gimpel (ICLR 2017). FPR95: Liang, Li and Srikant (ODIN, ICLR 2018). Precision is
 counts, not from rates, so the two AUPR depend on how many inputs there are of each kind.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

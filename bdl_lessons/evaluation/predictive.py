@@ -5,8 +5,6 @@ Every function takes draws with a leading sample axis S, as
 Bayesian approximation*, ICML 2016.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -6,8 +6,6 @@ The networks may differ in their data, in what is a parameter or a buffer (a wei
 alpha), and in the likelihood and the weight of the KL. Lesson 12.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 

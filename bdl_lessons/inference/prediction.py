@@ -7,8 +7,6 @@ passes are stacked into a few large ones, as many examples at a time as suit the
 before the first noise give the same in every draw and are computed once.
 """
 
-from __future__ import annotations
-
 from itertools import chain
 
 import torch

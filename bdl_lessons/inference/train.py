@@ -6,8 +6,6 @@ r"""Training a network by minimising minus the ELBO per example. Lessons 05 to 1
 A step draws a minibatch of B of the N examples and the weights, and follows the gradient.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Lesson 05 is the first to use one; lesson 12 compares all distributions on the same network.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 ``python -m reproductions arrays`` trains and writes them.
 """
 
-from __future__ import annotations
-
 import zipfile
 import zlib
 

@@ -5,8 +5,6 @@ dropout itself is the limit ``sigma -> 0``. Its exact divergence from the prior 
 found by Gauss-Hermite quadrature on each component, so nothing is drawn at random.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.special import roots_hermitenorm, xlogy

@@ -6,8 +6,6 @@ divided by keep: then weight scaling is that network itself. Units drop one afte
 rate rises: the uniform number of each unit stays, only the threshold moves.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from contourpy import contour_generator

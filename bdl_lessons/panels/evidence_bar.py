@@ -6,8 +6,6 @@ posteriors are shown in the same coordinates, distances from the posterior mean 
 standard deviations, so that one set of sliders serves both.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

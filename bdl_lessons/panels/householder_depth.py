@@ -5,8 +5,6 @@ variances draw closer to each other, the eigenvalues of the covariance stay as t
 grows a little.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from matplotlib.figure import Figure

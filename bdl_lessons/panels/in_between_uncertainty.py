@@ -5,8 +5,6 @@ several starts for each rate of the slider. The Gaussian process is their infini
 counterpart: the same prior, the same noise, the same points.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure

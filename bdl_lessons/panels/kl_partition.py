@@ -5,8 +5,6 @@ All three distributions have the same mean and the same variance in each weight.
 one lies on a line and one on two points; only the first has a finite KL to a prior with a density.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

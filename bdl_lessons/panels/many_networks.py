@@ -1,7 +1,5 @@
 """Lesson 00: networks trained on the same points, and where their answers differ."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.special import expit

@@ -4,8 +4,6 @@ A ReLU network was trained at each rate; 100 of its functions are stored. S take
 them, and tau adds observation noise to an epistemic standard deviation that stays the same.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from matplotlib.collections import LineCollection

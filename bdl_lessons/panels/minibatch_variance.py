@@ -4,8 +4,6 @@ A linear regression on the 442 diabetes patients with independent Gaussian weigh
 the variance has a closed form (``regression_parts``), so nothing is drawn at random.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Lesson 07: one alpha, three views: the noise, one noisy weight, and its KL from the prior."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from matplotlib.figure import Figure

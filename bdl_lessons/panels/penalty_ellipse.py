@@ -4,8 +4,6 @@ For squared loss nothing is approximated: the mean loss under the noise is the c
 ``R(w) = ½ w' (S ∘ C) w`` with ``S`` the mean of ``h h'`` and ``C = U diag(alpha) U'``.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

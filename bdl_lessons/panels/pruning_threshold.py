@@ -4,8 +4,6 @@ Three networks 64-50-10 were trained on handwritten digits: two priors on the tr
 on random labels. The slider prunes; nothing is trained again.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.figure import Figure
 

@@ -4,8 +4,6 @@ Nothing is trained here. The rows are what ``python -m reproductions run uci`` a
 image_classification`` left in ``data/results``; a method that was not run has no row.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass

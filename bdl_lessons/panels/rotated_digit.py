@@ -1,7 +1,5 @@
 """Lesson 05: a handwritten one turns, and 100 sub-networks vote on what it is."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

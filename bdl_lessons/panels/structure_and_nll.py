@@ -4,8 +4,6 @@ The KL counts every weight, and the slider moves its weight. MAP's weight decay 
 dropout are chosen on validation examples and do not move. Nothing is trained again.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.figure import Figure
 

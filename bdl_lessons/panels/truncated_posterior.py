@@ -4,8 +4,6 @@ On the axis of ``log10 |w|`` the prior is flat, so the posterior's shape is the 
 where the data say, and a shelf to its left that never ends. Truncation decides how much shelf.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

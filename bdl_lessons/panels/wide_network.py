@@ -6,8 +6,6 @@ of a layer are independent Gaussian functions whose covariance is that layer's, 
 column of the noise: a wider network has more columns, and the others stay.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import NamedTuple
 

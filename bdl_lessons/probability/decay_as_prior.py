@@ -23,8 +23,6 @@ penalty       ``lambda ||W||^2`` or ``weight_decay``      ``weight_decay = 2 lam
 gradient. ``AdamW`` decays the weights beside the gradient: there the identity does not hold.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from bdl_lessons.core.validation import integer, one_of, positive, valid_p_drop

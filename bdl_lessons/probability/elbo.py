@@ -7,8 +7,6 @@ The data term is a mean over examples, the KL a positive sum over all weights, a
 of the training set, never that of the minibatch. Everything is in nats.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -15,8 +15,6 @@ no longer a lower bound on the marginal likelihood.
 Everything here is a sum in nats. Shapes that do not fit raise ValueError.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from bdl_lessons.core.validation import cholesky, shapes

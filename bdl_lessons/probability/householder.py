@@ -17,8 +17,6 @@ constant added to ``|v|^2`` instead, U would no longer be orthogonal. Squared le
 overflow. Shapes that do not fit raise ValueError.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

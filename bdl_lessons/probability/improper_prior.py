@@ -13,8 +13,6 @@ lies at zero (Hron, Matthews and Ghahramani, ICML 2018). The series: expand $\co
 integrate.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

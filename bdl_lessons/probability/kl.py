@@ -10,8 +10,6 @@ are not checked: a variance of 0 has an infinite divergence, a negative one give
 04 and 11.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -13,8 +13,6 @@ Then it is positive and falls in ``alpha``. The functions here are elementwise: 
 divergence of *each* weight in nats, and sums are left to the layers.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

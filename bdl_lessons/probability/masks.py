@@ -11,8 +11,6 @@ $$\mathbb E[f(z)] = \sum_z P(z)\, f(z), \qquad
 A ``p_drop`` outside [0, 1) and shapes that do not fit raise ValueError.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -13,8 +13,6 @@ A distribution is given by its cells: integer coordinates ``index (M, D)`` of cu
 and a ``width``, ``std`` or ``alpha`` that is not positive and finite, raise ValueError.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

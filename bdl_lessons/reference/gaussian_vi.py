@@ -1,7 +1,5 @@
 """Gaussian variational inference: the Gaussian with the largest ELBO. Lesson 02."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """A posterior over two weights by brute force: evaluate it on a grid, then sum. Lesson 02."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

@@ -5,8 +5,6 @@ and covariance ``kxy`` into the covariance ``E[phi(u) phi(v)]``. Three functions
 three nonlinearities; the kernels apply it once per layer.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """Bayesian linear regression: posterior, evidence and predictions in closed form. Lesson 02."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Bayesian logistic regression: a small model whose posterior has no closed form. Lesson 02."""
 
-from __future__ import annotations
-
 import math
 
 import torch

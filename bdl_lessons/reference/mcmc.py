@@ -1,7 +1,5 @@
 """Hamiltonian Monte Carlo, many chains in one tensor, and two checks of its draws. Lesson 09."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """Random features: networks of finite width whose kernels are Monte Carlo. Lesson 03."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -9,8 +9,6 @@ A method adds a noise, a module that is drawn from and that has a KL to the prio
 :class:`LayerFactory` with its settings.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Literal, get_args

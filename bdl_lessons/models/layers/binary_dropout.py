@@ -3,8 +3,6 @@
 Lessons 04 and 05.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import torch

@@ -13,8 +13,6 @@ One weight has the same distribution under both. Under the log-uniform prior a r
 ``N(1, alpha)`` has the divergence ``KL(alpha)``: K of them under A, K * L under B.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -11,8 +11,6 @@ Drawing ``b`` instead of ``W`` is the local reparameterization trick (Kingma, Sa
 NeurIPS 2015, section 2.3; lesson 06): a draw of its own for every example, by two matrix products.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 
