@@ -58,10 +58,9 @@ def check(name: str, value: Value, expect: Value, atol: float) -> None:
     error = np.abs(value - expect)
     if not (error <= atol).all():
         worst = int(np.argmax(np.nan_to_num(error, nan=np.inf)))
-        raise CheckFailed(
-            f"{name}: measured {value.flat[worst]:.10g}, expected "
-            f"{np.broadcast_to(expect, value.shape).flat[worst]:.10g} ± {atol:g}"
-        )
+        wanted = np.broadcast_to(expect, value.shape).flat[worst]
+        measured = f"{name}: measured {value.flat[worst]:.10g}"
+        raise CheckFailed(f"{measured}, expected {wanted:.10g} ± {atol:g}")
     if expect.size <= _FEW:
         _report(name, *_measured(value), f"{_numbers(expect)} ± {atol:g}")
     else:

@@ -88,9 +88,7 @@ def detrended(series: CO2, start: float = -np.inf, end: float = np.inf) -> Detre
     times, ppm = series.times[chosen], series.ppm[chosen]
     if len(times) < 3:
         covered = f"it covers {series.times[0]:.2f} to {series.times[-1]:.2f}"
-        raise ValueError(
-            f"only {len(times)} months of the series lie in [{start}, {end}); {covered}"
-        )
+        raise ValueError(f"only {len(times)} months lie in [{start}, {end}); {covered}")
     time_scale = Standardiser.fit(times)
     x = time_scale.transform(times)
     level, slope = ppm.mean(), (x * ppm).mean()  # least squares: x has mean 0 and variance 1

@@ -1,7 +1,5 @@
 """Columns of mean 0 and variance 1, fitted on training examples. Lessons 03 and 10."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -26,7 +24,7 @@ class Standardiser:
     std: torch.Tensor
 
     @classmethod
-    def fit(cls, x: torch.Tensor) -> Standardiser:
+    def fit(cls, x: torch.Tensor) -> "Standardiser":
         """Take mean and standard deviation over the examples of ``x``, ``(N, Q)`` or ``(N,)``.
 
         A column is constant if its smallest value equals its largest. Comparing the standard

@@ -10,8 +10,6 @@ from bdl_lessons.core.devices import float64
 from bdl_lessons.core.validation import typechecked
 from bdl_lessons.evaluation.predictive import log_predictive_likelihood
 
-_SUM_ATOL = 1e-3
-
 
 class ReliabilityBins(NamedTuple):
     """A reliability diagram: for each bin of confidence its examples. Empty bins hold NaN means.
@@ -131,5 +129,5 @@ def _check_labels(name: str, scores: Tensor, y: Tensor) -> None:
 
 def _check_probs(probs: Tensor, y: Tensor, name: str = "probs") -> None:
     _check_labels(name, probs, y)
-    if not ((probs >= 0).all() and ((probs.sum(-1) - 1).abs() <= _SUM_ATOL).all()):
+    if not ((probs >= 0).all() and ((probs.sum(-1) - 1).abs() <= 1e-3).all()):
         raise ValueError(f"{name} must be >= 0 and sum to 1 for every example; got logits?")

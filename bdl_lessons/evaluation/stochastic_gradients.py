@@ -11,8 +11,6 @@ one number; for a gradient it is then averaged over the parameters. The variance
 of one gradient is something else: parameters have different gradients.
 """
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 import torch
@@ -94,7 +92,7 @@ class VarianceParts(NamedTuple):
     noise: float
     shared: float
 
-    def at(self, batch_size: float, n_train: int) -> VarianceParts:
+    def at(self, batch_size: float, n_train: int) -> "VarianceParts":
         """The parts of the minibatch estimator's variance; they sum to it.
 
         Examples are drawn with replacement. Data and noise fall as ``1 / batch_size``; ``shared``

@@ -129,10 +129,8 @@ def fit_batched(
     torch.Size([5, 3])
     """
     if x.shape[:2] != y.shape[:2] or len(x) != len(networks) or x.shape[1] == 0:
-        raise ValueError(
-            f"x and y must be (M, N, ...) with M = {len(networks)} and N > 0, "
-            f"got {tuple(x.shape)} and {tuple(y.shape)}"
-        )
+        wanted = f"(M, N, ...) with M = {len(networks)} and N > 0"
+        raise ValueError(f"x and y must be {wanted}, got {tuple(x.shape)} and {tuple(y.shape)}")
     train.check_types(x, y, "the networks' parameters", next(networks.parameters()))
     validation.integer("n_steps", n_steps, 1)
     n_train, nll_of_each = x.shape[1], vmap(nll)

@@ -17,11 +17,8 @@ from bdl_lessons.core.validation import typechecked
 from bdl_lessons.models import Network, Sampling, StochasticLayer
 from bdl_lessons.models.layers.base import UnitNoiseLayer, check_sampling
 
-_BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
-_ROWS_CPU, _ROWS_GPU = 2_000, 131_072
-"""How many examples are computed at a time, copies counted: measured values for each device."""
-_BYTES = 2**31
-"""What the activations of a chunk may take, or the weights that are drawn at a time; estimated."""
+_ROWS_CPU, _ROWS_GPU = 2_000, 131_072  # computed at a time, copies counted: measured values
+_BYTES = 2**31  # for the activations of a chunk, or the weights that are drawn at a time
 
 
 @typechecked
@@ -110,10 +107,9 @@ def _stacked(
 
 def _rows_in_memory(model: Network, x: Tensor) -> int:
     """How many examples fit, if one takes four times the largest output of a module; checks x."""
-    if any(m.training for m in model.modules() if isinstance(m, _BATCH_NORMS)):
-        raise ValueError(
-            "model has a batch norm that uses the statistics of the batch: call model.eval()"
-        )
+    norms = (m for m in model.modules() if isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d))
+    if any(norm.training for norm in norms):
+        raise ValueError("model has a batch norm that looks at the batch: call model.eval()")
     if len(x) == 0:
         raise ValueError(f"x must have examples, got shape {tuple(x.shape)}")
     state = chain(model.parameters(), model.buffers())

@@ -4,8 +4,6 @@ A weight with ``log_alpha >= 3`` has a variance of at least 20 times its squared
 multiplicative noise that is dropout at a rate of 0.95 or more; Molchanov et al. (2017) cut there.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from copy import deepcopy
@@ -55,10 +53,8 @@ def layer_log_alpha(layer: WeightNoiseLayer) -> Tensor:
     torch.Size([2, 3])
     """
     if not (isinstance(layer, WeightNoiseLayer) and isinstance(layer.noise, AdditiveNoise)):
-        raise TypeError(
-            "pruning needs layers with mu and log_sigma2 for each weight, such as those of "
-            f"SparseVD or ARD; got {type(layer).__name__}"
-        )
+        wanted = "mu and log_sigma2 for each weight, such as those of SparseVD or ARD"
+        raise TypeError(f"pruning needs layers with {wanted}; got {type(layer).__name__}")
     if not (layer.mu.isfinite().all() and layer.noise.log_sigma2.isfinite().all()):
         raise ValueError("the weights have a NaN or an infinity: there is nothing to prune")
     return log_relative_variance(layer.mu.detach(), layer.noise.log_sigma2.detach())
@@ -87,7 +83,7 @@ def compression(layers: list[LayerSparsity]) -> float:
 
 
 @typechecked
-def zero_pruned(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
+def zero_pruned(model: Network, threshold: float = THRESHOLD) -> "PrunedNetwork":
     """A network of plain layers with the mean weights, those at or above the threshold set to 0.
 
     Same shapes and same storage as before: what :func:`to_sparse` must agree with. Errors as there.
@@ -100,7 +96,7 @@ def zero_pruned(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
 
 
 @typechecked
-def to_sparse(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
+def to_sparse(model: Network, threshold: float = THRESHOLD) -> "PrunedNetwork":
     """The network without its pruned weights: the kept ones and their positions, and the biases.
 
     Args:
@@ -168,9 +164,7 @@ class PrunedNetwork(Network):
         return super().forward(x, sampling, generator)
 
     def kl(self) -> Tensor:
-        raise RuntimeError(
-            "a pruned network has no KL, its variances are gone: use the network before pruning"
-        )
+        raise RuntimeError("a pruned network has no KL, its variances are gone: use it before")
 
 
 def _noisy_layers(model: Network, threshold: float) -> dict[str, WeightNoiseLayer]:

@@ -22,7 +22,6 @@ from bdl_lessons.core.validation import typechecked
 from bdl_lessons.models import Network, Sampling
 from bdl_lessons.probability import elbo_loss
 
-NegativeLogLikelihood = Callable[[Tensor, Tensor], Tensor]
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 KLWeight = float | Tensor | Callable[[int], float | Tensor]
 
@@ -52,15 +51,12 @@ class Run:
     losses: Tensor | None = None
 
 
-Callback = Callable[[Run], None]
-
-
 @typechecked
 def fit(
     model: Network,
     x: Tensor,
     y: Tensor,
-    nll: NegativeLogLikelihood,
+    nll: Callable[[Tensor, Tensor], Tensor],
     *,
     n_steps: int,
     generator: torch.Generator,
@@ -69,7 +65,7 @@ def fit(
     kl_weight: KLWeight = 1.0,
     sampling: Sampling = "per_example",
     schedule: Callable[[int], float] | None = None,
-    callback: Callback | None = None,
+    callback: Callable[[Run], None] | None = None,
     progress: bool = True,
 ) -> Tensor:
     """Train ``model`` in place; returns the loss before each step, ``(n_steps,)``, nats an example.
@@ -156,7 +152,7 @@ def optimize(
     n_steps: int,
     make_optimizer: OptimizerFactory,
     schedule: Callable[[int], float] | None = None,
-    callback: Callback | None = None,
+    callback: Callable[[Run], None] | None = None,
     epoch: int = 1,
     progress: bool = True,
 ) -> Tensor:
@@ -266,7 +262,5 @@ def _raise_if_diverged(losses: Tensor) -> None:
     if len(bad):
         where = tuple(bad[0].tolist())
         step = len(losses) - len(recent) + where[0]
-        raise FloatingPointError(
-            f"the loss became {recent[where].item()} at step {step}: lower the learning rate, "
-            "or look for NaN in x and y"
-        )
+        remedy = "lower the learning rate, or look for NaN in x and y"
+        raise FloatingPointError(f"the loss became {recent[where].item()} at step {step}: {remedy}")

@@ -22,10 +22,8 @@ def load(name: str) -> dict[str, np.ndarray]:
     file is damaged; the message names it and has the command.
     """
     path = FOLDER / f"{name}.npz"
-    remedy = (
-        "It belongs to the repository; restore it, "
-        f"or make it again: python -m reproductions arrays {name}"
-    )
+    command = f"python -m reproductions arrays {name}"
+    remedy = f"It belongs to the repository; restore it, or make it again: {command}"
     if not path.exists():
         raise FileNotFoundError(f"{path.name} is missing from data/panels. {remedy}")
     try:

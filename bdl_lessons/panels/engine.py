@@ -8,8 +8,6 @@ picture depends on the parameters and on nothing else: not on earlier moves, and
 numbers (draw the noise in ``build_figure``, outside ``update``; the sliders only transform it).
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import html
@@ -108,8 +106,8 @@ class Picture:
 class Panel:
     """Sliders over a figure, live in a kernel and a plain picture everywhere else.
 
-    Displayed as one bundle: the live widget, a PNG of the starting state and a fixed text, so a
-    code host, an HTML export or an unopened notebook shows the picture.
+    Displayed as one bundle: the live widget, a PNG of the starting state and a fixed text, so that
+    a page without a kernel shows the picture.
 
     Args:
         build_figure: see the module's docstring; the panel's name is that of its module.
@@ -182,17 +180,14 @@ class Panel:
         """The live view: controls, picture, readout."""
         from ipywidgets import HTML, Button, HBox, Layout, VBox
 
-        reset = Button(
-            description="Reset", tooltip="Back to the start", layout=Layout(width="72px")
-        )
+        narrow = Layout(width="72px")
+        reset = Button(description="Reset", tooltip="Back to the start", layout=narrow)
         reset.on_click(lambda _: self.reset())
         for control in self._inputs.values():
             control.observe(self._schedule, names="value")
         self._refresh()
-        row = HBox(
-            [*self._inputs.values(), reset],
-            layout=Layout(flex_flow="row wrap", padding="0 0 0 8px"),
-        )
+        wrapped = Layout(flex_flow="row wrap", padding="0 0 0 8px")
+        row = HBox([*self._inputs.values(), reset], layout=wrapped)
         states = HTML(_STATES, layout=Layout(display="none"))  # a style works unseen
         view = VBox([row, self._image, self._readout, states])
         view.add_class("bdl-panel-live")
@@ -216,7 +211,7 @@ class Panel:
         return HTML()
 
     @cached_property
-    def _stage(self) -> _Stage:
+    def _stage(self) -> "_Stage":
         return _Stage(self.build_figure, self.size)
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict[str, Any]:

@@ -49,8 +49,7 @@ def weight_decay(
               \kappa = \mathrm{keep}\ \text{or}\ \tfrac{1}{\mathrm{keep}}
 
     Args:
-        tau: noise precision in original units of y, > 0.
-        length_scale: l of the prior ``N(0, l^-2)``, > 0.
+        tau, length_scale: noise precision in original units of y; l of the prior ``N(0, l^-2)``.
         n_train: size of the training set.
         p_drop: probability that an input of this layer is dropped, in [0, 1); 0 for a bias.
         data_term: a mean over examples of ``-log p(y|x)``, ``||y - y_pred||^2 / 2`` or

@@ -29,7 +29,7 @@ def elbo_loss(
             to the end fits a tempered posterior. One number, or ``(M,)``.
 
     Raises:
-        TypeError, ValueError: if shapes differ, ``n_train`` is not a positive integer, or a number
+        TypeError, ValueError: if shapes differ, ``n_train`` is no integer >= 1, or a number
             ``kl_weight`` is negative or not finite.
 
     >>> import torch
@@ -83,14 +83,8 @@ def kl_warmup(n_steps: float, begin: float = 0.0, final: float = 1.0) -> Callabl
     the KL removes weights before the likelihood has had an effect; the published sparse variational
     dropout uses ``kl_warmup(15, begin=5)`` in epochs. Lessons 08 and 10.
 
-    Args:
-        n_steps: how long the weight grows; 0 is a jump.
-        begin: when it starts to grow.
-        final: the weight at the end. Below 1 the posterior is tempered.
-
-    Raises:
-        TypeError, ValueError: if ``n_steps`` or ``final`` is negative or not finite, or ``begin``
-            is not finite.
+    ``n_steps = 0`` is a jump; a ``final`` below 1 tempers the posterior. TypeError or ValueError if
+    ``n_steps`` or ``final`` is negative or not finite, or ``begin`` is not finite.
 
     >>> schedule = kl_warmup(4, begin=1)
     >>> [schedule(step) for step in range(7)]

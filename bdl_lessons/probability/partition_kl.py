@@ -58,12 +58,8 @@ def gaussian_cells(mean: float, std: float, width: float) -> Cells:
 def line_cells(theta: Tensor, alpha: float, width: float) -> Cells:
     """``w = xi * theta`` with one ``xi ~ N(1, alpha)``: a distribution on a line through 0.
 
-    Gaussian dropout A on one input with D outputs: D weights, one random number. The cells are
-    exact: the line is cut wherever it crosses a side of a cube.
-
-    Args:
-        theta: ``(D,)``; ValueError if an entry is zero.
-        alpha: variance of ``xi``, > 0.
+    Gaussian dropout A on one input with D outputs: one random number, and D weights ``theta (D,)``
+    without zeros. The cells are exact: the line is cut wherever it crosses a side of a cube.
 
     >>> index, probs = line_cells(torch.tensor([1.0, -1.0]), alpha=1e-6, width=0.4)
     >>> index[probs > 0.5].tolist()

@@ -3,8 +3,6 @@
 Lessons 03, 05, 09 and 12.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 
@@ -133,7 +131,7 @@ class GaussianProcess(gpytorch.models.ExactGP):
             log_evidence = prior.log_prob(self.train_targets)
         return log_evidence - len(self.train_targets) * self.y_std.log()
 
-    def fit(self, n_steps: int = 50) -> GaussianProcess:
+    def fit(self, n_steps: int = 50) -> "GaussianProcess":
         """Maximise the log evidence over kernel and noise parameters by L-BFGS; returns ``self``.
 
         Deterministic: it finds the optimum near the initial parameters, so those should be sane.

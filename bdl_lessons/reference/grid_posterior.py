@@ -60,10 +60,8 @@ class GridPosterior:
         self.probs = (self.log_density + self.log_cell).exp()
         inside = self.probs.view(n, n)[1:-1, 1:-1].sum()
         if not 1 - inside < 1e-6:
-            raise ValueError(
-                f"the grid cuts the posterior off: {1 - inside:.1e} of it lies on the border "
-                f"of low={low}, high={high}; widen the rectangle"
-            )
+            border = f"{1 - inside:.1e} of it lies on the border of low={low}, high={high}"
+            raise ValueError(f"the grid cuts the posterior off: {border}; widen the rectangle")
 
     def expect(self, values: Tensor) -> Tensor:
         """Posterior mean of ``values``, ``(n * n, ...)`` to ``(...)``."""

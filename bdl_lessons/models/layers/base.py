@@ -37,10 +37,8 @@ class StochasticLayer(nn.Module):
     unit_dims: int
     """Axes of x from the units or channels on: 1 for linear layers, 3 for convolutions."""
 
-    @property
-    def is_random(self) -> bool:
-        """Whether two draws can differ."""
-        return True
+    is_random = True
+    """Whether two draws can differ."""
 
     @property
     def alpha(self) -> Tensor:
@@ -77,10 +75,8 @@ class StochasticLayer(nn.Module):
         if x.dim() == n_axes:
             return self._forward_with(x[None], self.sample_weights(1, generator))[0]
         if x.dim() != n_axes + 1:
-            raise ValueError(
-                f"x must have {n_axes} axes, or {n_axes + 1} with a sample axis, got shape "
-                f"{tuple(x.shape)}: flatten the leading axes"
-            )
+            wanted = f"{n_axes} axes, or {n_axes + 1} with a sample axis: flatten the leading ones"
+            raise ValueError(f"x must have {wanted}, got shape {tuple(x.shape)}")
         return self._forward_with(x, self.sample_weights(len(x), generator))
 
     def sample_weights(self, n_samples: int, generator: torch.Generator) -> Tensor:
@@ -127,10 +123,8 @@ def check_sampling(sampling: str | None, generator: torch.Generator | None) -> N
     if sampling not in get_args(Sampling):
         raise ValueError(f"sampling must be one of {get_args(Sampling)}, got {sampling!r}")
     if sampling != "mean" and not isinstance(generator, torch.Generator):
-        raise TypeError(
-            f"sampling={sampling!r} draws random numbers: give generator=torch.Generator(), "
-            f"got {type(generator).__name__}"
-        )
+        needed = f"sampling={sampling!r} draws random numbers: give generator=torch.Generator()"
+        raise TypeError(f"{needed}, got {type(generator).__name__}")
 
 
 class Linear(nn.Linear):
@@ -226,10 +220,8 @@ class UnitNoise(nn.Module):
     what its KL is. Lessons 01, 04, 05, 07, 10 and 11.
     """
 
-    @property
-    def is_random(self) -> bool:
-        """False if ``xi = 1`` with certainty."""
-        return True
+    is_random = True
+    """False if ``xi = 1`` with certainty."""
 
     def sample(self, shape: torch.Size, generator: torch.Generator, like: Tensor) -> Tensor:
         """Draw ``xi`` ``(..., K)``, independent over all axes but the last, typed as ``like``."""

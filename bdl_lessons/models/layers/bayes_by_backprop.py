@@ -3,8 +3,6 @@
 Lesson 06.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -39,7 +37,7 @@ class BayesByBackprop(WeightNoiseFactory):
         if not math.isfinite(self.init_log_sigma2):
             raise ValueError(f"init_log_sigma2 must be finite, got {self.init_log_sigma2}")
 
-    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> GaussianPosterior:
+    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> "GaussianPosterior":
         return GaussianPosterior(weight_shape, self.init_log_sigma2, self.prior_var)
 
 

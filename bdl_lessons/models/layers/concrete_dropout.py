@@ -1,11 +1,9 @@
 r"""Concrete dropout: binary dropout whose rate is learned (Gal, Hron and Kendall, NeurIPS 2017).
 
-Two things stand in the way of learning p_drop by gradient. A mask of zeros and ones has no gradient
-in its probability; and lesson 04's KL needs its entropy term, which was a constant as long as
-p_drop was fixed. Lesson 07.
+Two things stand in the way of learning p_drop by gradient: a mask of zeros and ones has no gradient
+in its probability, and lesson 04's KL needs the entropy term that a fixed p_drop made a constant.
+Lesson 07.
 """
-
-from __future__ import annotations
 
 import math
 from dataclasses import dataclass
@@ -31,7 +29,7 @@ class ConcreteNoise(UnitNoise):
     mean is 1 and its variance alpha; at t = 0.1 they are so within 1 % and 10 %.
     """
 
-    def __init__(self, settings: ConcreteDropout) -> None:
+    def __init__(self, settings: "ConcreteDropout") -> None:
         super().__init__()
         self.log_alpha = nn.Parameter(torch.tensor(matched_log_alpha(settings.init_p_drop)))
         self.settings = settings

@@ -10,8 +10,6 @@ and under both priors the divergence falls as ``log_alpha`` grows, and depends o
 weight that the data do not hold back drifts to a large alpha and can be removed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -72,7 +70,7 @@ class _SparseFactory(WeightNoiseFactory):
         if self.threshold is not None and math.isnan(self.threshold):
             raise ValueError("threshold must be a number or None, got nan")
 
-    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> SparseNoise:
+    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> "SparseNoise":
         return SparseNoise(weight_shape, self)
 
 

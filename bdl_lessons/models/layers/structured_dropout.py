@@ -30,8 +30,6 @@ row i of Theta by 1/c leaves the distribution of W and the divergence as they ar
 may go where ``KL(q(z) || p(z))`` is smallest, and the scale priors below are evaluated there.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -51,9 +49,6 @@ from bdl_lessons.models.layers.base import (
 )
 from bdl_lessons.models.layers.variational_dropout import KLPer, matched_log_alpha
 from bdl_lessons.probability import loguniform_kl, orthogonal_matrix, reflect, rotated_variance
-
-Prior = Literal["empirical_bayes", "log_uniform"]
-VectorsFrom = Literal["free", "fc", "fc_lowrank"]
 
 
 @typechecked
@@ -97,13 +92,13 @@ class StructuredDropout(UnitNoiseFactory):
     """
 
     n_reflections: int = 2
-    vectors: VectorsFrom = "free"
+    vectors: Literal["free", "fc", "fc_lowrank"] = "free"
     rank: int = 8
     init_p_drop: float = 0.2
     alpha_spread: float = 0.1
     min_alpha: float = 1e-4
     max_alpha: float = 1.0
-    prior: Prior = "empirical_bayes"
+    prior: Literal["empirical_bayes", "log_uniform"] = "empirical_bayes"
     kl_scale: float = 1.0
     kl_per: KLPer = "factor"
 
@@ -115,12 +110,10 @@ class StructuredDropout(UnitNoiseFactory):
         start = math.exp(matched_log_alpha(self.init_p_drop))
         above, below = start * (1 + 1e-9), start * (1 - 1e-9)  # rounding puts it beside a bound
         if not (0 < self.min_alpha <= above and below <= self.max_alpha):
-            raise ValueError(
-                f"0 < min_alpha <= p/(1-p) <= max_alpha must hold at p = init_p_drop = "
-                f"{self.init_p_drop}, got {self.min_alpha} and {self.max_alpha}"
-            )
+            rule = f"0 < min_alpha <= p/(1-p) <= max_alpha at p = init_p_drop = {self.init_p_drop}"
+            raise ValueError(f"{rule} must hold, got {self.min_alpha} and {self.max_alpha}")
 
-    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> StructuredUnitNoise:
+    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> "StructuredUnitNoise":
         return StructuredUnitNoise(weight_shape[1], self)
 
 
@@ -324,7 +317,7 @@ class HierarchicalDropout(UnitNoiseFactory):
         if torch.autograd.grad(kl, layer.weight)[0].any():
             raise ValueError(f"base must have a KL without Theta in it, got {self.base!r}")
 
-    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> ScaledNoise:
+    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> "ScaledNoise":
         return ScaledNoise(self.base._noise(weight_shape, bias), weight_shape[1], self)
 
 

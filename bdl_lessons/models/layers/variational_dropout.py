@@ -28,7 +28,6 @@ from bdl_lessons.models.layers.weight_noise import WeightNoise, WeightNoiseFacto
 from bdl_lessons.probability import loguniform_kl
 
 NoiseType = Literal["A", "B"]
-AlphaPer = Literal["layer", "unit", "weight"]
 KLPer = Literal["factor", "weight"]
 
 
@@ -56,9 +55,8 @@ class VariationalDropout(_Multiplicative):
         kl: elementwise divergence as a function of ``log_alpha``, exact or approximate.
         kl_scale: on the divergence.
         kl_per: what is counted. ``"factor"`` is the divergence of what is drawn, for both types: a
-            log-uniform factor times any fixed ``theta`` is a log-uniform weight. Under type A
-            ``"weight"`` instead adds up the marginal distributions of the weights, as if the L
-            that share a factor had one each.
+            log-uniform factor times a fixed ``theta`` is a log-uniform weight. Under type A
+            ``"weight"`` counts the weights, as if the L that share a factor had one each.
 
     Raises:
         TypeError, ValueError: for a setting that is unknown or out of range, an alpha per weight
@@ -70,7 +68,7 @@ class VariationalDropout(_Multiplicative):
     """
 
     noise: NoiseType = "A"
-    alpha_per: AlphaPer = "layer"
+    alpha_per: Literal["layer", "unit", "weight"] = "layer"
     init_p_drop: float = 0.5
     max_alpha: float = 1.0
     kl: Callable[[Tensor], Tensor] = loguniform_kl
