@@ -230,10 +230,9 @@ def same_dtype(name: str, value: Tensor, other: str, reference: Tensor) -> None:
     """Raise TypeError unless ``value`` is a tensor of the dtype and on the device of another."""
     got, wanted = ((t.dtype, t.device.type) for t in (floating_type(name, value), reference))
     if got != wanted:
-        raise TypeError(
-            f"{name} must have the dtype and device of {other}, {wanted[0]} on {wanted[1]}, "
-            f"got {got[0]} on {got[1]}: {name}.to({wanted[1]!r}, {wanted[0]}) has them"
-        )
+        rule = f"{name} must have the dtype and device of {other}, {wanted[0]} on {wanted[1]}"
+        remedy = f"{name}.to({wanted[1]!r}, {wanted[0]}) has them"
+        raise TypeError(f"{rule}, got {got[0]} on {got[1]}: {remedy}")
 
 
 def number(name: str, value: float) -> float:

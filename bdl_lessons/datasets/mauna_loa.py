@@ -56,10 +56,10 @@ class DetrendedCO2:
 def co2() -> CO2:
     """The committed series, 1958-03 to 2001-12: 521 months.
 
-    Each point averages the weekly values of one calendar month, and its time is the average of
-    the dates of the same weeks, so a month with few weeks is not shifted against the season. Five
-    months have no value and are left out, not interpolated: June and October 1958, February to
-    April 1964. Made by ``data/co2/make_co2.py``; source: Keeling and Whorf (2004).
+    A point averages the weekly values of a calendar month, its time the dates of the same weeks, so
+    that a month with few weeks is not shifted against the season. Five months without a value are
+    left out: June and October 1958, February to April 1964. Made by ``data/co2/make_co2.py`` from
+    Keeling and Whorf (2004).
 
     >>> len(co2().times), co2().ppm[0].item()
     (521, 316.1)

@@ -16,12 +16,10 @@ from bdl_lessons.core.validation import typechecked
 from bdl_lessons.datasets.uci_sets import display_name
 
 RESULTS_FOLDER, PUBLISHED = DATA / "results", DATA / "published"
-CHOSEN_ON = "fashion-mnist"
-"""The images on whose validation part the settings of a classifier were chosen."""
+CHOSEN_ON = "fashion-mnist"  # on its validation part the settings of a classifier were chosen
 
 Record = dict[str, Any]
-Value = tuple[float, float] | None
-"""Mean and standard error, or nothing."""
+Value = tuple[float, float] | None  # mean and standard error, or nothing
 
 
 @typechecked

@@ -27,11 +27,9 @@ class Standardiser:
     def fit(cls, x: torch.Tensor) -> "Standardiser":
         """Take mean and standard deviation over the examples of ``x``, ``(N, Q)`` or ``(N,)``.
 
-        A column is constant if its smallest value equals its largest. Comparing the standard
-        deviation with 0 would not do: rounding may leave 1e-16, or 1e-13 in numpy, for a column
-        like that of the inlet pressure in the naval set, 0.998 in every example. Raises TypeError
-        if ``x`` is not a floating-point tensor; ValueError if it has no examples, a NaN or an
-        infinity.
+        A column is constant if its smallest value equals its largest: rounding may leave a standard
+        deviation of 1e-16 (0.998 in every example of the naval set). Raises TypeError if ``x`` is
+        not a floating-point tensor; ValueError if it has no examples, a NaN or an infinity.
         """
         if len(floating("x", x)) == 0:
             raise ValueError(f"x must have examples, got shape {tuple(x.shape)}")

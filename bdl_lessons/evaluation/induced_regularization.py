@@ -158,14 +158,9 @@ def loss_increase(
 def layer_penalties(network: Network, x: Tensor, noise_covs: Sequence[Tensor]) -> Tensor:
     """R of each stochastic layer of a classifier, averaged over examples: ``(n_layers,)`` in nats.
 
-    Gauss-Newton form at the mean weights, for softmax outputs.
-
-    Args:
-        x: ``(B, K)``; layers and activations must act on vectors.
-        noise_covs: ``C`` for each stochastic layer, in order.
-
-    Raises:
-        ValueError: if there is not one covariance for each stochastic layer.
+    Gauss-Newton form at the mean weights, for softmax outputs. ``x`` is ``(B, K)``: layers and
+    activations must act on vectors. ``noise_covs`` are ``C`` for each stochastic layer, in order,
+    else ValueError.
 
     >>> from bdl_lessons.models import Deterministic, mlp
     >>> network = mlp((2, 4, 3), Deterministic())

@@ -58,8 +58,7 @@ def negative_entropy(log_probs: Tensor) -> Tensor:
 def ood_metrics(score_in: Tensor, score_out: Tensor) -> OODMetrics:
     """All five measures, of in-distribution scores ``(N,)`` and OOD scores ``(M,)``.
 
-    Raises TypeError or ValueError unless both are vectors of finite floating-point numbers, not
-    empty.
+    TypeError or ValueError unless both are vectors of finite floating-point numbers, not empty.
 
     >>> ood_metrics(torch.tensor([3.0, 4.0]), torch.tensor([1.0, 2.0])).auroc
     1.0

@@ -105,7 +105,8 @@ def fit_batched(
 ) -> Tensor:
     """Train all networks in place; returns the loss of each before each step, ``(n_steps, M)``.
 
-    The arguments are those of :func:`bdl_lessons.inference.fit`, without ``callback``, but for:
+    Arguments and errors are those of :func:`bdl_lessons.inference.fit`, without ``callback``, but
+    for these:
 
     Args:
         x, y: a training set for each network, ``(M, N, ...)``. For the same examples
@@ -114,10 +115,6 @@ def fit_batched(
         nll_args: further arguments of ``nll``, ``(M, ...)`` each: with ``gaussian_nll`` the
             precision ``tau`` of each network.
         kl_weight: one for all or one for each, ``(M,)``, or a function of the step.
-
-    Raises:
-        TypeError, ValueError: if shapes differ, or ``n_steps`` or ``batch_size`` cannot be.
-        FloatingPointError: if a loss is NaN or infinite; the message names the step.
 
     >>> from torch.nn.functional import cross_entropy
     >>> from bdl_lessons.models import BinaryDropout, mlp

@@ -86,10 +86,9 @@ def mlp(widths: Sequence, layers: Layers, activation: Callable[[], nn.Module] = 
 def lenet5(layers: Layers) -> Network:
     """Caffe's LeNet as Gal & Ghahramani use it: ``(B, 1, 28, 28) -> (B, 10)`` logits.
 
-    conv 20 (5x5), pool 2, conv 50 (5x5), pool 2, linear 500, ReLU, linear. There is no nonlinearity
-    after the convolutions but the pooling. Published: dropout 0.5 before the last layer only, i.e.
-    ``layers = [Deterministic()] * 3 + [BinaryDropout(0.5)]``. Raises ValueError if ``layers`` is
-    neither one factory nor four.
+    There is no nonlinearity after the convolutions but the pooling. Published: dropout 0.5 before
+    the last layer only, i.e. ``layers = [Deterministic()] * 3 + [BinaryDropout(0.5)]``. Raises
+    ValueError if ``layers`` is neither one factory nor four.
 
     >>> from bdl_lessons.models import BinaryDropout
     >>> lenet5(BinaryDropout(0.5))(torch.ones(2, 1, 28, 28), "mean").shape

@@ -80,6 +80,8 @@ def build_figure(figure: Figure) -> Update:
         at = torch.tensor(log_alpha, dtype=torch.float64)
         kl, cubic, sigmoid = (f(at).item() for f in (loguniform_kl, kingma_kl, molchanov_kl))
         slope = loguniform_kl_slope(at).item()
+        flips = torch.special.ndtr(torch.tensor(-1 / std)).item()
+        flips = torch.special.ndtr(torch.tensor(-1 / std)).item()
         here.set_offsets([[log_alpha, kl]])
         reach = np.array([-1.2, 1.2])
         tangent.set_data(log_alpha + reach, kl + slope * reach)
@@ -87,7 +89,7 @@ def build_figure(figure: Figure) -> Update:
             f"α = <b>{std**2:.4g}</b>, as inverted dropout with p_drop = <b>{p_drop:.3f}</b>. "
             f"KL = <b>{kl:.4f}</b> nats for any μ; cubic <b>{cubic:.4g}</b>, "
             f"sigmoid <b>{sigmoid:.4f}</b>. Slope of the KL: <b>{slope:.4f}</b> nats per unit of "
-            f"log α. P(sign of w flips) = <b>{_below_zero(std):.3f}</b>."
+            f"log α. P(sign of w flips) = <b>{flips:.3f}</b>."
         )
 
     return update
@@ -95,7 +97,3 @@ def build_figure(figure: Figure) -> Update:
 
 def _normal(x: np.ndarray, mean: float, std: float) -> np.ndarray:
     return np.exp(-0.5 * ((x - mean) / std) ** 2) / (std * np.sqrt(2 * np.pi))
-
-
-def _below_zero(std: float) -> float:
-    return float(torch.special.ndtr(torch.tensor(-1 / std)))

@@ -41,10 +41,8 @@ class Noise(NamedTuple):
 
 
 class Network(NamedTuple):
-    """One random network on the grid: its output covariance and functions drawn from it.
-
-    ``covariance`` ``(N, N)`` is that of the output when only the last layer is random;
-    ``draws`` ``(N_DRAWS, N)`` are outputs for as many last layers.
+    """One random network on the grid: the output's covariance ``(N, N)`` if only its last layer is
+    random, and outputs ``(N_DRAWS, N)`` for as many last layers.
     """
 
     covariance: Tensor
@@ -121,7 +119,7 @@ def build_figure(figure: Figure) -> Update:
             image.set(data=k.numpy(), clim=limits)
         for end, value in zip(ends, limits, strict=True):
             end.set_text(f"{value:.1f}")
-        relative = [_relative_error(n.covariance, exact) for n in seen]
+        relative = [((n.covariance - exact).norm() / exact.norm()).item() for n in seen]
         errors.set_data(WIDTHS, relative)
         here.set_data([width], [relative[WIDTHS.index(width)]])
         return (
@@ -172,10 +170,6 @@ def closed_form(nonlinearity: str, depth: int) -> Tensor:
     kernel: NNGPKernel = KERNELS[nonlinearity](depth).double()
     kernel.weight_var, kernel.bias_var = WEIGHT_VAR, BIAS_VAR
     return kernel(GRID.unsqueeze(-1)).to_dense()
-
-
-def _relative_error(k: Tensor, exact: Tensor) -> float:
-    return ((k - exact).norm() / exact.norm()).item()
 
 
 def _root(covariance: Tensor) -> Tensor:

@@ -44,6 +44,10 @@ def weight_decay(
 ) -> float:
     r"""``weight_decay`` of one weight, with which ``torch.optim.SGD`` minimises ``-ELBO``.
 
+    Raises TypeError or ValueError for a value outside its range.
+
+    Raises TypeError or ValueError for a value outside its range.
+
     .. math:: \texttt{weight\_decay} = 2\lambda = s \,\frac{\kappa\, l^2}{N}, \qquad
               s = 1,\ \tfrac1\tau,\ \tfrac2\tau,\ \tfrac{2}{\tau D}, \qquad
               \kappa = \mathrm{keep}\ \text{or}\ \tfrac{1}{\mathrm{keep}}
@@ -58,9 +62,6 @@ def weight_decay(
         n_outputs: D, matters for ``"mse"`` only.
         y_std: what y was divided by before the loss saw it: there the precision is
             ``tau * y_std**2``.
-
-    Raises:
-        TypeError, ValueError: for a value outside its range.
 
     >>> weight_decay(2.0, 1.0, 100, 0.5, data_term="mse", scaling="inverted")
     0.02

@@ -16,8 +16,7 @@ LogJoint = Callable[[Tensor], Tensor]
 def gauss_hermite(n_nodes: int, dim: int) -> tuple[Tensor, Tensor]:
     """Nodes ``(S, dim)`` and weights ``(S,)`` with ``sum_s weights_s f(nodes_s) = E[f(N(0, I))]``.
 
-    ``S = n_nodes ** dim``. Exact for polynomials of degree below ``2 * n_nodes`` in each variable;
-    float64.
+    ``S = n_nodes ** dim``, float64. Exact up to degree ``2 * n_nodes - 1`` in each variable.
 
     >>> nodes, weights = gauss_hermite(n_nodes=3, dim=1)
     >>> round((weights @ nodes[:, 0] ** 4).item(), 6)

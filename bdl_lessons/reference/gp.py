@@ -86,7 +86,7 @@ class GaussianProcess(gpytorch.models.ExactGP):
 
     Raises:
         ValueError: if shapes do not match, data are not finite, ``y`` is constant or ``noise_var``
-            is not finite and above ``1e-6`` times the variance of ``y``.
+            not above ``1e-6`` times the variance of ``y``.
 
     >>> x = torch.linspace(-2, 2, 20)
     >>> gp = GaussianProcess(x, x.sin(), gpytorch.kernels.RBFKernel(), noise_var=0.01)

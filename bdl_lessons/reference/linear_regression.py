@@ -27,8 +27,7 @@ class BayesLinear:
         prior_var: :math:`v`, variance of each weight before the data, one number > 0.
 
     Raises:
-        TypeError: if ``Phi`` or ``y`` is not a floating-point tensor, or their dtypes differ.
-        ValueError: for a wrong shape, a NaN, or a variance that is not one positive number.
+        TypeError, ValueError: for another dtype or shape, a NaN, or a value out of range.
 
     >>> Phi, y = torch.tensor([[1.0], [1.0], [1.0]]), torch.tensor([4.0, 4.0, 4.0])
     >>> model = BayesLinear(Phi, y, noise_var=1.0, prior_var=1.0)

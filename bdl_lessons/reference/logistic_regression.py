@@ -21,9 +21,7 @@ class BayesLogistic:
         prior_var: :math:`v`, variance of each weight before the data, > 0.
 
     Raises:
-        TypeError: if ``X`` is not a floating-point tensor.
-        ValueError: for a wrong shape, a NaN, a label other than 0 and 1, or a ``prior_var`` that is
-            not positive.
+        TypeError, ValueError: for another dtype or shape, a NaN, or a value out of range.
 
     >>> X, y = torch.eye(2, dtype=torch.float64), torch.tensor([0.0, 1.0])
     >>> model = BayesLogistic(X, y, prior_var=1.0)

@@ -27,11 +27,8 @@ class RandomFeatures:
         in_features, max_width: ``d``, and the number of units drawn per hidden layer.
         nonlinearity: ``"relu"``, ``"erf"`` or ``"cos"``.
         generator: from the CPU every device gets the same draws.
-        depth: hidden layers; memory grows as ``(depth - 1) max_width^2``.
-        weight_var, bias_var: ``sigma_w^2`` and ``sigma_b^2``, >= 0.
-
-    Raises:
-        TypeError, ValueError: if an argument is out of range; the message names it.
+        depth: hidden layers, >= 1; memory grows as ``(depth - 1) max_width^2``.
+        weight_var, bias_var: ``sigma_w^2`` and ``sigma_b^2``, >= 0, else ValueError.
 
     >>> features = RandomFeatures(2, 100, "relu", torch.Generator())
     >>> x = torch.ones(3, 2, dtype=torch.float64)

@@ -80,9 +80,8 @@ class StochasticLayer(nn.Module):
         return self._forward_with(x, self.sample_weights(len(x), generator))
 
     def sample_weights(self, n_samples: int, generator: torch.Generator) -> Tensor:
-        """``n_samples`` draws of the layer's noise, first axis S, for :meth:`forward_with`.
-
-        A block of layers gives a tuple of such tensors.
+        """``n_samples`` draws of the layer's noise, first axis S, for :meth:`forward_with`; a tuple
+        of such tensors for a block of layers.
         """
         raise NotImplementedError
 

@@ -52,9 +52,8 @@ class _SparseFactory(WeightNoiseFactory):
             0, and the weight comes back if its variance falls. The KL is that of all weights, so
             the loss is no bound any more. ``None``: every mean counts until pruning.
 
-    Raises:
-        ValueError: if ``init_log_sigma2`` is not finite, the clamp is not ``(low, high)`` or
-            ``threshold`` is NaN.
+    ValueError if ``init_log_sigma2`` is not finite, the clamp not ``(low, high)`` or ``threshold``
+    NaN.
     """
 
     init_log_sigma2: float = -10.0
