@@ -2,7 +2,7 @@
 
 The colours have the hues of Okabe and Ito, darkened until each stands out from white by a contrast
 of 3 (WCAG 2.2, 1.4.11) and no two look alike with a common colour-vision deficiency. Lines differ
-in dash as well as colour, so a grey print still reads.
+in dash too, so a grey print still reads.
 """
 
 import os

@@ -1,7 +1,6 @@
 """Random draws of the dropout family, from a generator that the caller hands over.
 
-A draw happens where the generator lives and is then moved: a CPU generator gives the same numbers
-on every device.
+A draw happens where the generator lives: a CPU generator gives the same numbers on every device.
 """
 
 import math

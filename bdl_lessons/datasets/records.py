@@ -69,10 +69,9 @@ def where(records: Iterable[Record], **wanted: Any) -> list[Record]:
     >>> len(where(load_records("image_classification"), data="mnist", method="VD", seed=0))
     1
     """
-    found = list(records)
     for name, value in wanted.items():
-        found = [r for r in found if (r["seed"] if name == "seed" else r["config"][name]) == value]
-    return found
+        records = [r for r in records if {**r["config"], "seed": r["seed"]}[name] == value]
+    return list(records)
 
 
 def setting(record: Record) -> str:

@@ -1,5 +1,4 @@
-"""Lesson 09: two weights under three kinds of dropout noise, looked at through finer and finer
-grids.
+"""Lesson 09: two weights under three kinds of dropout noise, seen through finer and finer grids.
 
 All three distributions have the same mean and the same variance in each weight. One has a density,
 one lies on a line and one on two points; only the first has a finite KL to a prior with a density.

@@ -22,6 +22,10 @@ from tests.draws import normal
 B, K, L = 4, 5, 3
 
 
+def output_jacobian(net, h):
+    return torch.stack([torch.func.jacrev(net)(row) for row in h])
+
+
 W1, W2 = 0.5 * normal(K, 6, seed=1), 0.5 * normal(6, L, seed=2)
 LABELS = torch.tensor([0, 2, 1, 1])
 H0 = normal(B, K, seed=3)
@@ -40,10 +44,6 @@ def relu_net(h):
 
 def loss_of(net):
     return lambda h, label: cross_entropy(net(h), label)
-
-
-def output_jacobian(net, h):
-    return torch.stack([torch.func.jacrev(net)(row) for row in h])
 
 
 def gauss_newton_of(net):
@@ -146,9 +146,7 @@ EYE, ROOT, h, COLUMN = torch.eye(K).double(), normal(L, K), normal(K), normal(K,
     ("call", "name"),
     [
         (lambda: sensitivity(EYE, COLUMN), "hessian"),
-        (lambda: penalty(EYE, COLUMN, COV), "hessian"),
         (lambda: penalty(EYE, h, ALPHA[:, None]), "noise_cov"),
-        (lambda: penalty(EYE, h, ALPHA), "noise_cov"),
         (lambda: penalty_from_roots(ROOT, COLUMN, BASIS), r"h \(..., K\)"),
         (lambda: penalty_from_roots(ROOT.expand(4, L, K), h.expand(4, K), ALPHA), "noise_root"),
         (lambda: penalty_from_roots(ROOT, h, BASIS[:1]), "noise_root"),

@@ -121,7 +121,6 @@ def parts(x=X, y=Y, mu=MU, var=MU, quantity="mu", estimator="local"):
         (lambda: parts(x=X * math.nan), "x must be finite"),
         (lambda: parts(y=Y[:, None]), r"y \(N,\).*got"),
         (lambda: parts(y=Y * math.nan), "y must be finite"),
-        (lambda: parts(mu=MU[:1]), r"mu \(K,\).*got"),
         (lambda: parts(var=MU[:, None]), r"var \(K,\), got"),
         (lambda: parts(var=MU * math.nan), "var must be finite"),
         (lambda: VarianceParts(3.0, 2.0, 0.5).at(0, 10), "batch_size"),

@@ -9,8 +9,8 @@ Noise with mean 1 and variance ``alpha``, that of inverted dropout at ``alpha = 
 - type **B**, on every weight: ``w_ij ~ N(theta_ij, alpha theta_ij**2)``, independently, as in Wang
   and Manning (ICML 2013), who drew the activations a layer's dropout would give.
 
-One weight has the same distribution under both. Under the log-uniform prior a random factor
-``N(1, alpha)`` has the divergence ``KL(alpha)``: K of them under A, K * L under B.
+Under the log-uniform prior a factor ``N(1, alpha)`` has the divergence ``KL(alpha)``: K of them
+under A, K * L under B. One weight has the same distribution under both.
 """
 
 import math
