@@ -9,20 +9,20 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMITS = {
-    "bdl_lessons": 15_329,
-    "bdl_lessons/core": 820,
-    "bdl_lessons/probability": 1_210,
-    "bdl_lessons/models": 1_780,
-    "bdl_lessons/reference": 1_160,
-    "bdl_lessons/inference": 883,
-    "bdl_lessons/evaluation": 940,
-    "bdl_lessons/panels": 2_781,
+    "bdl_lessons": 14_400,
+    "bdl_lessons/core": 792,
+    "bdl_lessons/probability": 1_110,
+    "bdl_lessons/models": 1_612,
+    "bdl_lessons/reference": 1_028,
+    "bdl_lessons/inference": 827,
+    "bdl_lessons/evaluation": 813,
+    "bdl_lessons/panels": 2_550,
     "bdl_lessons/exercises": 4_700,
-    "bdl_lessons/datasets": 796,
-    "bdl_lessons/course": 327,
+    "bdl_lessons/datasets": 714,
+    "bdl_lessons/course": 284,
     "reproductions": 8_754,
-    "tools": 3_759,
-    "tests": 18_653,
+    "tools": 3_765,
+    "tests": 18_660,
 }
 
 

@@ -1,7 +1,5 @@
 """Small helpers around PyTorch's autograd and ``vmap``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextvars import ContextVar
 

@@ -2,10 +2,8 @@
 
 The colours have the hues of Okabe and Ito, darkened until each stands out from white by a contrast
 of 3 (WCAG 2.2, 1.4.11) and no two look alike with a common colour-vision deficiency. Lines differ
-in dash as well as colour, so a grey print still reads.
+in dash too, so a grey print still reads.
 """
-
-from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager
@@ -56,9 +54,8 @@ def use_style() -> None:
 def show(figure: Figure) -> None:
     """Fit the layout of a pyplot figure and show it.
 
-    Raises:
-        ValueError: if the figure breaks a rule of the module that ``BDL_CHECK_FIGURES`` names; it
-            is ``tools.figure_rules`` when lessons are rebuilt or compared, and not set for readers.
+    Raises ValueError if the figure breaks a rule of the module that ``BDL_CHECK_FIGURES`` names; it
+    is ``tools.figure_rules`` when lessons are rebuilt or compared, and not set for readers.
 
     >>> show(new_figure(6, 3))
     """
@@ -80,9 +77,7 @@ def style() -> AbstractContextManager[None]:
 def new_figure(width: float, height: float, **kwargs: Any) -> Figure:
     """A figure in the style of the lessons, outside pyplot: nothing global, nothing to close.
 
-    Args:
-        width, height: inches; at the style's 100 dpi one inch is 100 pixels.
-        kwargs: passed on to ``matplotlib.figure.Figure``.
+    ``width`` and ``height`` are inches of 100 pixels, ``kwargs`` those of matplotlib's ``Figure``.
     """
     with style():
         return Figure(figsize=(width, height), dpi=STYLE["figure.dpi"], **kwargs)

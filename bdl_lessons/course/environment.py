@@ -1,7 +1,5 @@
 """What this machine has: versions, device, data. The first cell that a reader runs."""
 
-from __future__ import annotations
-
 import platform
 import time
 from collections.abc import Iterator

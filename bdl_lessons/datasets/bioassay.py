@@ -5,8 +5,6 @@ industry", Applied Statistics 35, 1986; as tabulated in Gelman et al., Bayesian 
 3rd edition, table 3.1.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """What a loader returns: two small frozen dataclasses, one per kind of task."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -43,8 +41,7 @@ class Regression:
 
 def first_n(n: int | None, available: int) -> int:
     """``n`` itself, or ``available`` for ``None``; an error if ``n`` is not in 1 .. available."""
-    if n is None:
-        return available
+    n = available if n is None else n
     if integer("n_train and n_test", n, 1) > available:
         raise ValueError(f"n_train and n_test must lie in 1..{available} for this part, got {n}")
     return n

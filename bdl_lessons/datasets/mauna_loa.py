@@ -1,7 +1,5 @@
 """Atmospheric CO2 at Mauna Loa, as Gal and Ghahramani (2016) fitted it. Lessons 03 and 05."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,8 +25,8 @@ class CO2:
 class DetrendedCO2:
     """Standardised time ``x`` ``(N, 1)`` and linearly detrended, standardised ``y`` ``(N,)``.
 
-    ``y = (ppm - level - slope * x) / residual_std``; ``x`` and ``y`` are float64 with mean 0 and
-    standard deviation 1. Nothing is lost: ``to_ppm`` and ``to_years`` lead back.
+    ``y = (ppm - level - slope * x) / residual_std``; both are float64 with mean 0 and standard
+    deviation 1. Nothing is lost: ``to_ppm`` and ``to_years`` lead back.
     """
 
     x: torch.Tensor
@@ -47,11 +45,7 @@ class DetrendedCO2:
         return self.time_scale.inverse_transform(x)
 
     def to_y(self, x: torch.Tensor, ppm: torch.Tensor) -> torch.Tensor:
-        """CO2 in ppm at standardised times ``x`` -> detrended and standardised.
-
-        Raises:
-            ValueError: if ``x`` and ``ppm`` have not one shape; draws ``(S, N)`` share ``(N,)``.
-        """
+        """CO2 in ppm, ``(N,)`` or draws ``(S, N)``, at times ``x (N,)``, else ValueError, -> y."""
         return (ppm - self.level - self.slope * like(ppm, "x", x)) / self.residual_std
 
     def to_ppm(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -62,10 +56,10 @@ class DetrendedCO2:
 def co2() -> CO2:
     """The committed series, 1958-03 to 2001-12: 521 months.
 
-    Each point averages the weekly values of one calendar month, and its time is the average of
-    the dates of the same weeks, so a month with few weeks is not shifted against the season. Five
-    months have no value and are left out, not interpolated: June and October 1958, February to
-    April 1964. Made by ``data/co2/make_co2.py``; source: Keeling and Whorf (2004).
+    A point averages the weekly values of a calendar month, its time the dates of the same weeks, so
+    that a month with few weeks is not shifted against the season. Five months without a value are
+    left out: June and October 1958, February to April 1964. Made by ``data/co2/make_co2.py`` from
+    Keeling and Whorf (2004).
 
     >>> len(co2().times), co2().ppm[0].item()
     (521, 316.1)
@@ -86,23 +80,19 @@ def detrended(series: CO2, start: float = -np.inf, end: float = np.inf) -> Detre
     >>> months.x.shape, round(months.slope, 1)
     (torch.Size([272, 1]), 6.9)
 
-    Raises:
-        ValueError: if fewer than 3 months are left, or ``start`` or ``end`` is NaN.
+    Raises ValueError if fewer than 3 months are left, or ``start`` or ``end`` is NaN.
     """
     if not start < end:
         raise ValueError(f"start must be below end, got {start} and {end}")
     chosen = (series.times >= start) & (series.times < end)
     times, ppm = series.times[chosen], series.ppm[chosen]
     if len(times) < 3:
-        raise ValueError(
-            f"only {len(times)} months of the series lie in [{start}, {end}); it covers "
-            f"{series.times[0]:.2f} to {series.times[-1]:.2f}"
-        )
+        covered = f"it covers {series.times[0]:.2f} to {series.times[-1]:.2f}"
+        raise ValueError(f"only {len(times)} months lie in [{start}, {end}); {covered}")
     time_scale = Standardiser.fit(times)
     x = time_scale.transform(times)
     level, slope = ppm.mean(), (x * ppm).mean()  # least squares: x has mean 0 and variance 1
     residual = ppm - level - slope * x
     std = residual.std(correction=0)
-    return DetrendedCO2(
-        x[:, None], residual / std, time_scale, level.item(), slope.item(), std.item()
-    )
+    numbers = level.item(), slope.item(), std.item()
+    return DetrendedCO2(x[:, None], residual / std, time_scale, *numbers)

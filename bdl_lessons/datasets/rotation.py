@@ -1,7 +1,5 @@
 """Images turned about their centre."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample
@@ -10,16 +8,11 @@ from torch.nn.functional import affine_grid, grid_sample
 def rotated(images: Tensor, degrees: float | Tensor) -> Tensor:
     """Square images ``(..., H, H)`` turned anticlockwise, bilinear; the same shape.
 
-    Pixels from outside the image are 0. Lesson 05 and the experiment ``rotated_digit`` use it.
+    Pixels from outside the image are 0; ``degrees`` is one angle, or anything that broadcasts to
+    ``(...)``. ValueError if the images are not square. Lesson 05.
 
     >>> rotated(torch.tensor([[0.0, 1.0], [0.0, 0.0]]), 90).round().tolist()
     [[1.0, 0.0], [0.0, 0.0]]
-
-    Args:
-        degrees: one angle for all images, or one for each: anything that broadcasts to ``(...)``.
-
-    Raises:
-        ValueError: if the images are not square.
     """
     *batch, height, width = images.shape
     if height != width:

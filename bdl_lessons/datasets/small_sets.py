@@ -3,8 +3,6 @@
 Lessons 01, 02 and 04 to 11.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 
@@ -30,9 +28,8 @@ DIABETES_NAMES = {
 def digits(n_train: int | None = None, n_test: int = 360, seed: int = 0) -> Classification:
     """scikit-learn's 1797 handwritten digits: x ``(N, 64)`` in [0, 1], ten classes.
 
-    The file has no split; here one permutation drawn with ``seed`` puts ``n_test`` examples aside
-    and keeps the first ``n_train`` of the others (all if ``None``). The test part does not depend
-    on ``n_train``. Pixels are ``k/16``: ``x.reshape(-1, 1, 8, 8)`` gives the images.
+    One permutation drawn with ``seed`` puts ``n_test`` examples aside and keeps the first
+    ``n_train`` of the others (all if ``None``). ``x.reshape(-1, 1, 8, 8)`` gives the images.
 
     >>> digits(n_train=100).x_train.shape
     torch.Size([100, 64])
@@ -52,10 +49,9 @@ def digits(n_train: int | None = None, n_test: int = 360, seed: int = 0) -> Clas
 def diabetes() -> Regression:
     """Diabetes progression of 442 patients: x ``(442, 10)``, y ``(442,)``.
 
-    Features are the raw measurements, not scikit-learn's scaled ones, so that they can be
-    standardised on the training examples alone. The source states neither the unit of the target (a
-    score of disease progression one year after baseline, 25 to 346) nor those of the blood
-    values; the units in ``feature_names`` are the customary ones.
+    Features are the raw measurements, so that they can be standardised on the training examples
+    alone. The source states neither the unit of the target (a score of disease progression one year
+    after baseline, 25 to 346) nor those of the blood values: here are the customary ones.
 
     >>> diabetes().x.shape, diabetes().feature_names[2]
     (torch.Size([442, 10]), 'body mass index [kg/m²]')
@@ -88,9 +84,8 @@ def origin_clusters(
     >>> origin_clusters(n_train=20).x.sign()[[0, -1]].tolist()
     [[1.0, 1.0], [-1.0, -1.0]]
 
-    Raises:
-        ValueError, TypeError: if ``n_train`` is no integer of at least 2, or a std is negative or
-            not finite.
+    Raises ValueError or TypeError if ``n_train`` is no integer of at least 2, or a std is negative
+    or not finite.
     """
     integer("n_train", n_train, 2)
     non_negative("spread_std", spread_std)
@@ -104,6 +99,5 @@ def origin_clusters(
     w2 = generator.standard_normal(width) * weight_std / np.sqrt(width)
     b1, b2 = generator.standard_normal(width), generator.standard_normal()
     y = np.maximum(x @ w1 + b1, 0) @ w2 + b2 + noise_std * generator.standard_normal(n_train)
-    return Regression(
-        "origin-clusters", torch.from_numpy(x), torch.from_numpy(y), ("x1", "x2"), "y", "1"
-    )
+    x, y = torch.from_numpy(x), torch.from_numpy(y)
+    return Regression("origin-clusters", x, y, ("x1", "x2"), "y", "1")

@@ -4,8 +4,6 @@ Lesson 12 shows what was measured on them; ``reproductions.datasets.uci`` loads 
 new record, its trials in ``reproductions/uci/trials.py``, and a test.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 
@@ -17,11 +15,9 @@ class UCISet:
     ('compressive strength', 'MPa')
 
     Attributes:
-        name: as the file's folder and the records have it.
-        display_name: as tables, menus and the published tables write it.
+        name, display_name: as the file's folder and the records have it, and as tables write it.
         title: what it holds, with the licence and the source.
-        n_rows: how many examples it has.
-        n_features: how many of the columns are features.
+        n_rows, n_features: how many examples it has, and how many of the columns are features.
         target: what is predicted, in the ``unit``.
         tau_grid: precisions of the noise, in 1/unit², among which Gal and Ghahramani (2016) choose.
         sha256: of the official file.
@@ -137,11 +133,12 @@ UCI_SETS = {one.name: one for one in _SETS}
 repetitions, 41 of power-plant, 25 of concrete, so that equal examples can fall on both sides of a
 split; the feature B of bostonHousing is built on race, for which scikit-learn dropped the set."""
 
-_IMAGES = {
+_SHOWN = {
     "mnist": "MNIST",
     "fashion-mnist": "Fashion-MNIST",
     "notmnist-small": "notMNIST (letters)",
 }
+_SHOWN |= {one.name: one.display_name for one in _SETS}
 
 
 def display_name(data: str) -> str:
@@ -150,6 +147,4 @@ def display_name(data: str) -> str:
     >>> display_name("wine-quality-red"), display_name("mnist"), display_name("protein")
     ('Wine', 'MNIST', 'Protein')
     """
-    if data in UCI_SETS:
-        return UCI_SETS[data].display_name
-    return _IMAGES.get(data, data.capitalize())
+    return _SHOWN.get(data, data.capitalize())

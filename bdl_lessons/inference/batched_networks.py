@@ -1,12 +1,10 @@
 """Batched networks: M networks of one architecture, trained and evaluated in one operation.
 
-Small networks leave a machine idle. M of them with stacked parameters do the same arithmetic in one
-operation instead of M; Adam and momentum act on each number alone, so one optimizer over the stack
-is M optimizers. The networks may differ in their weights, in their data, in anything that is a
-parameter or a buffer (a rate, an alpha), and in the likelihood and the weight of the KL. Lesson 12.
+Small networks leave a machine idle. M of them with stacked parameters do the same arithmetic at
+once; Adam and momentum act on each number alone, so one optimizer over the stack is M optimizers.
+The networks may differ in their data, in what is a parameter or a buffer (a weight, a rate, an
+alpha), and in the likelihood and the weight of the KL. Lesson 12.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
@@ -18,14 +16,7 @@ from torch.func import functional_call, stack_module_state
 from bdl_lessons.core import validation
 from bdl_lessons.core.autograd import vmap
 from bdl_lessons.core.validation import typechecked
-from bdl_lessons.inference.train import (
-    KLWeight,
-    OptimizerFactory,
-    check_types,
-    minibatches,
-    optimize,
-    with_kl,
-)
+from bdl_lessons.inference import train
 from bdl_lessons.models import Network, Sampling
 from bdl_lessons.models.layers.base import check_sampling
 
@@ -33,9 +24,8 @@ from bdl_lessons.models.layers.base import check_sampling
 class BatchedNetworks:
     """M networks with stacked parameters.
 
-    Raises:
-        ValueError: if there is no network, or they differ in more than values and starts: in
-            modules, shapes, which layers are random, or a setting such as the prior.
+    Raises ValueError if there is no network, or they differ in more than values and starts: in
+    modules, shapes, which layers are random, or a setting such as the prior.
 
     >>> from bdl_lessons.models import BinaryDropout, mlp
     >>> three = BatchedNetworks([mlp((4, 8, 2), BinaryDropout(p)) for p in (0.1, 0.2, 0.5)])
@@ -105,17 +95,18 @@ def fit_batched(
     *,
     n_steps: int,
     generator: torch.Generator,
-    optimizer: OptimizerFactory,
+    optimizer: train.OptimizerFactory,
     nll_args: tuple[Tensor, ...] = (),
     batch_size: int | None = None,
-    kl_weight: KLWeight = 1.0,
+    kl_weight: train.KLWeight = 1.0,
     sampling: Sampling = "per_example",
     schedule: Callable[[int], float] | None = None,
     progress: bool = True,
 ) -> Tensor:
     """Train all networks in place; returns the loss of each before each step, ``(n_steps, M)``.
 
-    The arguments are those of :func:`bdl_lessons.inference.fit`, without ``callback``, but for:
+    Arguments and errors are those of :func:`bdl_lessons.inference.fit`, without ``callback``, but
+    for these:
 
     Args:
         x, y: a training set for each network, ``(M, N, ...)``. For the same examples
@@ -124,10 +115,6 @@ def fit_batched(
         nll_args: further arguments of ``nll``, ``(M, ...)`` each: with ``gaussian_nll`` the
             precision ``tau`` of each network.
         kl_weight: one for all or one for each, ``(M,)``, or a function of the step.
-
-    Raises:
-        TypeError, ValueError: if shapes differ, or ``n_steps`` or ``batch_size`` cannot be.
-        FloatingPointError: if a loss is NaN or infinite; the message names the step.
 
     >>> from torch.nn.functional import cross_entropy
     >>> from bdl_lessons.models import BinaryDropout, mlp
@@ -139,23 +126,22 @@ def fit_batched(
     torch.Size([5, 3])
     """
     if x.shape[:2] != y.shape[:2] or len(x) != len(networks) or x.shape[1] == 0:
-        raise ValueError(
-            f"x and y must be (M, N, ...) with M = {len(networks)} and N > 0, "
-            f"got {tuple(x.shape)} and {tuple(y.shape)}"
-        )
-    check_types(x, y, "the networks' parameters", next(networks.parameters()))
+        wanted = f"(M, N, ...) with M = {len(networks)} and N > 0"
+        raise ValueError(f"x and y must be {wanted}, got {tuple(x.shape)} and {tuple(y.shape)}")
+    train.check_types(x, y, "the networks' parameters", next(networks.parameters()))
     validation.integer("n_steps", n_steps, 1)
     n_train, nll_of_each = x.shape[1], vmap(nll)
-    batches = minibatches(x, y, batch_size, generator, batched=True)
+    batches = train.minibatches(x, y, batch_size, generator, batched=True)
 
     def loss_at(step: int) -> Tensor:
         inputs, targets = next(batches)
         nll_mean = nll_of_each(networks(inputs, sampling, generator), targets, *nll_args)
         if nll_mean.dim() != 1:
             raise ValueError(f"nll must return a 0-dim mean, got {tuple(nll_mean.shape[1:])}")
-        return with_kl(nll_mean, networks, n_train, kl_weight, step)
+        return train.with_kl(nll_mean, networks, n_train, kl_weight, step)
 
-    return optimize(networks.parameters(), loss_at, n_steps, optimizer, schedule, progress=progress)
+    how = {"schedule": schedule, "progress": progress}
+    return train.optimize(networks.parameters(), loss_at, n_steps, optimizer, **how)
 
 
 @typechecked
@@ -172,13 +158,9 @@ def predict_batched(
 
     Every example of every sample has its own draw of the weights (``"per_example"``).
 
-    Args:
-        x: examples for each network, ``(M, B, ...)``.
-        chunk_rows: how many examples of a network are computed at a time.
-
-    Raises:
-        TypeError, ValueError: if ``n_samples`` or ``chunk_rows`` is no integer >= 1, or ``x`` is
-            not finite or has no examples.
+    ``x`` has examples for each network, ``(M, B, ...)``, of which ``chunk_rows`` at a time are
+    computed. TypeError or ValueError if ``n_samples`` or ``chunk_rows`` is no integer >= 1, or
+    ``x`` is not finite or has no examples.
 
     >>> from bdl_lessons.models import BinaryDropout, mlp
     >>> three = BatchedNetworks([mlp((4, 8, 2), BinaryDropout(0.1)) for _ in range(3)])

@@ -7,8 +7,6 @@ passes are stacked into a few large ones, as many examples at a time as suit the
 before the first noise give the same in every draw and are computed once.
 """
 
-from __future__ import annotations
-
 from itertools import chain
 
 import torch
@@ -19,11 +17,8 @@ from bdl_lessons.core.validation import typechecked
 from bdl_lessons.models import Network, Sampling, StochasticLayer
 from bdl_lessons.models.layers.base import UnitNoiseLayer, check_sampling
 
-_BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
-_ROWS_CPU, _ROWS_GPU = 2_000, 131_072
-"""How many examples are computed at a time, copies counted: measured values for each device."""
-_BYTES = 2**31
-"""What the activations of a chunk may take, or the weights that are drawn at a time; estimated."""
+_ROWS_CPU, _ROWS_GPU = 2_000, 131_072  # computed at a time, copies counted: measured values
+_BYTES = 2**31  # for the activations of a chunk, or the weights that are drawn at a time
 
 
 @typechecked
@@ -47,10 +42,9 @@ def predict(
             outputs. (Hierarchical dropout shares its scales among the examples of a chunk.)
 
     Raises:
-        TypeError: if an argument has another type than the signature says, or ``x`` another dtype
-            or device than the model.
-        ValueError: if ``n_samples`` is below 1, ``x`` has no examples, is not finite or does not
-            fit the model, ``sampling`` is ``"mean"``, or a batch norm is in training mode.
+        TypeError, ValueError: if ``n_samples`` is no integer >= 1, ``x`` has no examples, is not
+            finite or does not fit the model in shape, dtype or device, ``sampling`` is ``"mean"``,
+            or a batch norm is in training mode.
 
     >>> from bdl_lessons.models import BinaryDropout, mlp
     >>> network = mlp((3, 50, 2), BinaryDropout(0.1))
@@ -113,10 +107,9 @@ def _stacked(
 
 def _rows_in_memory(model: Network, x: Tensor) -> int:
     """How many examples fit, if one takes four times the largest output of a module; checks x."""
-    if any(m.training for m in model.modules() if isinstance(m, _BATCH_NORMS)):
-        raise ValueError(
-            "model has a batch norm that uses the statistics of the batch: call model.eval()"
-        )
+    norms = (m for m in model.modules() if isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d))
+    if any(norm.training for norm in norms):
+        raise ValueError("model has a batch norm that looks at the batch: call model.eval()")
     if len(x) == 0:
         raise ValueError(f"x must have examples, got shape {tuple(x.shape)}")
     state = chain(model.parameters(), model.buffers())

@@ -4,8 +4,6 @@ A weight with ``log_alpha >= 3`` has a variance of at least 20 times its squared
 multiplicative noise that is dropout at a rate of 0.95 or more; Molchanov et al. (2017) cut there.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from copy import deepcopy
@@ -47,19 +45,16 @@ class LayerSparsity:
 def layer_log_alpha(layer: WeightNoiseLayer) -> Tensor:
     """``log_alpha`` of each weight of a layer, in the shape of its weights, without gradient.
 
-    Raises:
-        TypeError: if the layer has no free ``log_sigma2`` for each weight.
-        ValueError: if a weight is NaN or infinite.
+    Raises TypeError if the layer has no free ``log_sigma2`` for each weight; ValueError if a weight
+    is NaN or infinite.
 
     >>> from bdl_lessons.models import SparseVD
     >>> layer_log_alpha(SparseVD().linear(3, 2)).shape
     torch.Size([2, 3])
     """
     if not (isinstance(layer, WeightNoiseLayer) and isinstance(layer.noise, AdditiveNoise)):
-        raise TypeError(
-            "pruning needs layers with mu and log_sigma2 for each weight, such as those of "
-            f"SparseVD or ARD; got {type(layer).__name__}"
-        )
+        wanted = "mu and log_sigma2 for each weight, such as those of SparseVD or ARD"
+        raise TypeError(f"pruning needs layers with {wanted}; got {type(layer).__name__}")
     if not (layer.mu.isfinite().all() and layer.noise.log_sigma2.isfinite().all()):
         raise ValueError("the weights have a NaN or an infinity: there is nothing to prune")
     return log_relative_variance(layer.mu.detach(), layer.noise.log_sigma2.detach())
@@ -88,7 +83,7 @@ def compression(layers: list[LayerSparsity]) -> float:
 
 
 @typechecked
-def zero_pruned(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
+def zero_pruned(model: Network, threshold: float = THRESHOLD) -> "PrunedNetwork":
     """A network of plain layers with the mean weights, those at or above the threshold set to 0.
 
     Same shapes and same storage as before: what :func:`to_sparse` must agree with. Errors as there.
@@ -101,7 +96,7 @@ def zero_pruned(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
 
 
 @typechecked
-def to_sparse(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
+def to_sparse(model: Network, threshold: float = THRESHOLD) -> "PrunedNetwork":
     """The network without its pruned weights: the kept ones and their positions, and the biases.
 
     Args:
@@ -110,8 +105,8 @@ def to_sparse(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
         threshold: a weight is kept if its ``log_alpha`` is below.
 
     Raises:
-        TypeError: if ``model`` is no Network, or a stochastic layer has no ``log_sigma2``.
-        ValueError: if ``threshold`` is NaN, there is nothing to prune, or a weight is NaN.
+        TypeError, ValueError: if a stochastic layer has no ``log_sigma2``, there is nothing to
+            prune, or ``threshold`` or a weight is NaN.
 
     >>> from bdl_lessons.models import SparseVD, mlp
     >>> sparse = to_sparse(mlp((4, 5, 3), SparseVD()), threshold=math.inf)
@@ -125,22 +120,15 @@ class SparseLayer(nn.Module):
     """A linear or convolutional layer that stores its non-zero weights and where they are.
 
     Attributes:
-        values: ``(n_kept,)``. index: ``(n_kept,)``, positions in the flattened weights, rising.
-        shape: of the full weights, ``(L, K)`` or ``(L, C, k, k)``.
+        values, index: ``(n_kept,)`` each, and rising positions in the flattened weights.
+        shape, steps: of the full weights, ``(L, K)`` or ``(L, C, k, k)``; stride and padding.
     """
 
-    def __init__(
-        self,
-        values: Tensor,
-        index: Tensor,
-        shape: tuple[int, ...],
-        bias: Tensor | None,
-        stride: int = 1,
-        padding: int = 0,
-    ) -> None:
+    def __init__(self, weight: Tensor, keep: Tensor, bias: Tensor | None, *steps: int) -> None:
         super().__init__()
-        self.shape, self.stride, self.padding = tuple(shape), stride, padding
-        self.register_buffer("values", values)
+        self.shape, self.steps = tuple(weight.shape), steps
+        index = keep.flatten().nonzero().squeeze(1)
+        self.register_buffer("values", weight.flatten()[index])
         self.register_buffer("index", index)
         self.register_buffer("bias", bias)
 
@@ -153,14 +141,14 @@ class SparseLayer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if len(self.shape) == 2:
             return linear(x, self.weight(), self.bias)
-        return conv2d(x, self.weight(), self.bias, self.stride, self.padding)
+        return conv2d(x, self.weight(), self.bias, *self.steps)
 
 
 class PrunedNetwork(Network):
     """What :func:`to_sparse` and :func:`zero_pruned` return: ``network(x)``, nothing random left.
 
-    An ordinary module in evaluation mode whose parameters require no gradient: the variances are
-    gone, and training would bring the removed weights back, so ``fit`` refuses it.
+    In evaluation mode, and no parameter requires a gradient: the variances are gone, and training
+    would bring the removed weights back, so ``fit`` refuses it.
 
     >>> list(PrunedNetwork(nn.Linear(2, 1))(torch.ones(3, 2)).shape)
     [3, 1]
@@ -176,9 +164,7 @@ class PrunedNetwork(Network):
         return super().forward(x, sampling, generator)
 
     def kl(self) -> Tensor:
-        raise RuntimeError(
-            "a pruned network has no KL, its variances are gone: use the network before pruning"
-        )
+        raise RuntimeError("a pruned network has no KL, its variances are gone: use it before")
 
 
 def _noisy_layers(model: Network, threshold: float) -> dict[str, WeightNoiseLayer]:
@@ -219,10 +205,7 @@ def to_dense_layer(layer: WeightNoiseLayer, threshold: float) -> nn.Linear | nn.
 
 
 def _sparse(layer: WeightNoiseLayer, threshold: float) -> SparseLayer:
-    index = _kept(layer, threshold).flatten().nonzero().squeeze(1)
+    keep, is_conv = _kept(layer, threshold), isinstance(layer, WeightNoiseConv2d)
+    steps = (layer.stride[0], layer.padding[0]) if is_conv else ()
     bias = None if layer.bias is None else layer.bias.detach().clone()
-    steps = ()
-    if isinstance(layer, WeightNoiseConv2d):
-        steps = (layer.stride[0], layer.padding[0])
-    values = layer.noise.mean(layer.mu).detach().flatten()[index]
-    return SparseLayer(values, index, layer.mu.shape, bias, *steps)
+    return SparseLayer(layer.noise.mean(layer.mu).detach(), keep, bias, *steps)

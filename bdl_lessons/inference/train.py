@@ -6,8 +6,6 @@ r"""Training a network by minimising minus the ELBO per example. Lessons 05 to 1
 A step draws a minibatch of B of the N examples and the weights, and follows the gradient.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -24,7 +22,6 @@ from bdl_lessons.core.validation import typechecked
 from bdl_lessons.models import Network, Sampling
 from bdl_lessons.probability import elbo_loss
 
-NegativeLogLikelihood = Callable[[Tensor, Tensor], Tensor]
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 KLWeight = float | Tensor | Callable[[int], float | Tensor]
 
@@ -54,15 +51,12 @@ class Run:
     losses: Tensor | None = None
 
 
-Callback = Callable[[Run], None]
-
-
 @typechecked
 def fit(
     model: Network,
     x: Tensor,
     y: Tensor,
-    nll: NegativeLogLikelihood,
+    nll: Callable[[Tensor, Tensor], Tensor],
     *,
     n_steps: int,
     generator: torch.Generator,
@@ -71,14 +65,13 @@ def fit(
     kl_weight: KLWeight = 1.0,
     sampling: Sampling = "per_example",
     schedule: Callable[[int], float] | None = None,
-    callback: Callback | None = None,
+    callback: Callable[[Run], None] | None = None,
     progress: bool = True,
 ) -> Tensor:
     """Train ``model`` in place; returns the loss before each step, ``(n_steps,)``, nats an example.
 
     A network whose layers have fewer than about a thousand units trains no faster on several
-    threads, and many times slower while other programs use the processor: call
-    ``torch.set_num_threads(1)`` before.
+    threads, and far slower beside other programs: call ``torch.set_num_threads(1)`` before.
 
     Args:
         x, y: the training set, ``(N, ...)`` each, on the model's device; ``x``, and ``y`` where it
@@ -96,13 +89,11 @@ def fit(
         callback: is called with the :class:`Run` before the first step, when it may restore an
             earlier run by setting ``done`` and ``losses``, and after each step.
         progress: whether work of more than five seconds shows a bar with the time that remains, in
-            a notebook or a terminal. It goes away at the end; the environment variable
-            ``TQDM_DISABLE=1`` keeps it away.
+            a notebook or a terminal, unless the environment has ``TQDM_DISABLE=1``.
 
     Raises:
-        TypeError, ValueError: if lengths differ, ``x`` or ``y`` has another dtype or device than
-            the parameters, ``n_steps`` or ``batch_size`` cannot be, nothing in ``model`` can be
-            trained, or ``nll`` returns more than one number.
+        TypeError, ValueError: if lengths, types or devices differ, ``n_steps`` or ``batch_size``
+            cannot be, ``model`` has nothing to train, or ``nll`` returns more than one number.
         FloatingPointError: if the loss is NaN or infinite; the message names the step.
 
     >>> from torch.nn.functional import cross_entropy
@@ -161,14 +152,13 @@ def optimize(
     n_steps: int,
     make_optimizer: OptimizerFactory,
     schedule: Callable[[int], float] | None = None,
-    callback: Callback | None = None,
+    callback: Callable[[Run], None] | None = None,
     epoch: int = 1,
     progress: bool = True,
 ) -> Tensor:
     """Minimise the sum of ``loss_at(step)``, ``(...)``; returns the losses, ``(n_steps, ...)``.
 
-    Raises:
-        FloatingPointError: if a loss is NaN or infinite; the message names the step.
+    Raises FloatingPointError if a loss is NaN or infinite; the message names the step.
     """
     optimizer = make_optimizer(parameters)
     scheduler = LambdaLR(optimizer, schedule) if schedule else None
@@ -272,7 +262,5 @@ def _raise_if_diverged(losses: Tensor) -> None:
     if len(bad):
         where = tuple(bad[0].tolist())
         step = len(losses) - len(recent) + where[0]
-        raise FloatingPointError(
-            f"the loss became {recent[where].item()} at step {step}: lower the learning rate, "
-            "or look for NaN in x and y"
-        )
+        remedy = "lower the learning rate, or look for NaN in x and y"
+        raise FloatingPointError(f"the loss became {recent[where].item()} at step {step}: {remedy}")

@@ -3,8 +3,6 @@
 ``python -m reproductions arrays`` trains and writes them.
 """
 
-from __future__ import annotations
-
 import zipfile
 import zlib
 
@@ -20,15 +18,12 @@ _DAMAGED = zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedErro
 def load(name: str) -> dict[str, np.ndarray]:
     """The arrays called ``name``.
 
-    Raises:
-        FileNotFoundError: if they were never made; the message has the command.
-        ValueError: if the file is damaged; the message names it and has the command.
+    Raises FileNotFoundError if they were never made; the message has the command; ValueError if the
+    file is damaged; the message names it and has the command.
     """
     path = FOLDER / f"{name}.npz"
-    remedy = (
-        "It belongs to the repository; restore it, "
-        f"or make it again: python -m reproductions arrays {name}"
-    )
+    command = f"python -m reproductions arrays {name}"
+    remedy = f"It belongs to the repository; restore it, or make it again: {command}"
     if not path.exists():
         raise FileNotFoundError(f"{path.name} is missing from data/panels. {remedy}")
     try:

@@ -6,8 +6,6 @@ divided by keep: then weight scaling is that network itself. Units drop one afte
 rate rises: the uniform number of each unit stays, only the threshold moves.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from contourpy import contour_generator
@@ -30,13 +28,10 @@ BINS = np.linspace(0, 1, 41)
 def panel() -> Panel:
     """The panel of lesson 01: ``p_drop``, the input of the sub-networks, and how they trained."""
     return Panel(
-        "dropout-rate",
         build_figure,
-        [
-            Slider("p_drop", "p_drop, drop probability", RATES, 0.5, "{:.2f}".format),
-            Choice("point", "input (star)", tuple(POINTS), "near the boundary"),
-            Choice("trained", "trained", TRAINED, TRAINED[0]),
-        ],
+        Slider("p_drop", "p_drop, drop probability", RATES, 0.5, "{:.2f}".format),
+        Choice("point", "input (star)", tuple(POINTS), "near the boundary"),
+        Choice("trained", "trained", TRAINED, TRAINED[0]),
         size=(9.6, 3.4),
     )
 

@@ -8,13 +8,11 @@ picture depends on the parameters and on nothing else: not on earlier moves, and
 numbers (draw the noise in ``build_figure``, outside ``update``; the sliders only transform it).
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import html
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -108,12 +106,11 @@ class Picture:
 class Panel:
     """Sliders over a figure, live in a kernel and a plain picture everywhere else.
 
-    Displayed as one bundle: the live widget, a PNG of the starting state and a fixed text, so a
-    code host, an HTML export or an unopened notebook shows the picture.
+    Displayed as one bundle: the live widget, a PNG of the starting state and a fixed text, so that
+    a page without a kernel shows the picture.
 
     Args:
-        name: short name with dashes; it appears in the fixed text.
-        build_figure: see the module's docstring.
+        build_figure: see the module's docstring; the panel's name is that of its module.
         controls: two or three sliders or choices.
         size: width and height of the picture in inches (100 pixels each).
 
@@ -122,16 +119,13 @@ class Panel:
     """
 
     def __init__(
-        self,
-        name: str,
-        build_figure: FigureBuilder,
-        controls: Sequence[Slider],
-        size: tuple[float, float] = (9.4, 3.3),
+        self, build_figure: FigureBuilder, *controls: Slider, size: tuple[float, float]
     ) -> None:
+        self.name = build_figure.__module__.rpartition(".")[2].replace("_", "-")
+        self.build_figure, self.size = build_figure, size
         names = [control.name for control in controls]
         if not names or len(set(names)) < len(names):
-            raise ValueError(f"panel {name!r}: needs controls with different names, got {names}")
-        self.name, self.build_figure, self.size = name, build_figure, size
+            raise ValueError(f"panel {self.name!r}: needs different controls, got {names}")
         self.controls = {control.name: control for control in controls}
         self.error: Exception | None = None
         self._pictures: dict[tuple, Picture] = {}
@@ -142,8 +136,7 @@ class Panel:
     def render(self, **params: Any) -> Picture:
         """The picture at ``params``; parameters left out keep their starting value.
 
-        Raises:
-            ValueError: for an unknown parameter, or a value that is not on its grid.
+        Raises ValueError for an unknown parameter, or a value that is not on its grid.
         """
         params = self._checked({**self.start, **params})
         key = tuple(params.values())
@@ -187,17 +180,14 @@ class Panel:
         """The live view: controls, picture, readout."""
         from ipywidgets import HTML, Button, HBox, Layout, VBox
 
-        reset = Button(
-            description="Reset", tooltip="Back to the start", layout=Layout(width="72px")
-        )
+        narrow = Layout(width="72px")
+        reset = Button(description="Reset", tooltip="Back to the start", layout=narrow)
         reset.on_click(lambda _: self.reset())
         for control in self._inputs.values():
             control.observe(self._schedule, names="value")
         self._refresh()
-        row = HBox(
-            [*self._inputs.values(), reset],
-            layout=Layout(flex_flow="row wrap", padding="0 0 0 8px"),
-        )
+        wrapped = Layout(flex_flow="row wrap", padding="0 0 0 8px")
+        row = HBox([*self._inputs.values(), reset], layout=wrapped)
         states = HTML(_STATES, layout=Layout(display="none"))  # a style works unseen
         view = VBox([row, self._image, self._readout, states])
         view.add_class("bdl-panel-live")
@@ -221,7 +211,7 @@ class Panel:
         return HTML()
 
     @cached_property
-    def _stage(self) -> _Stage:
+    def _stage(self) -> "_Stage":
         return _Stage(self.build_figure, self.size)
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Lesson 07: one alpha, three views: the noise, one noisy weight, and its KL from the prior."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from matplotlib.figure import Figure
@@ -20,12 +18,9 @@ CURVE = torch.linspace(LOG_ALPHAS[0], LOG_ALPHAS[-1], 401, dtype=torch.float64)
 def panel() -> Panel:
     """The panel of lesson 07: the noise variance alpha, and the weight that it multiplies."""
     return Panel(
-        "noise-and-kl",
         build_figure,
-        [
-            Slider("log_alpha", "log α (p_drop)", LOG_ALPHAS, -1.0, show_alpha),
-            Choice("mu", "μ, mean of the weight", MEANS, 1.0, "{:g}".format),
-        ],
+        Slider("log_alpha", "log α (p_drop)", LOG_ALPHAS, -1.0, show_alpha),
+        Choice("mu", "μ, mean of the weight", MEANS, 1.0),
         size=(9.6, 3.9),
     )
 
@@ -63,9 +58,8 @@ def build_figure(figure: Figure) -> Update:
     (weight,) = middle.plot(WEIGHT, WEIGHT, color=BLUE, ls="-", animated=True)
     middle.legend([weight, prior], ["q(w)", "prior ∝ 1/|w|"], loc="upper right")
 
-    right.set(ylim=(-0.6, 4.6), xlabel="log α", ylabel="KL (nats per factor)")
-    right.set_xlim(LOG_ALPHAS[0], LOG_ALPHAS[-1])
-    right.set_title("its KL divergence")
+    right.set(xlim=(LOG_ALPHAS[0], LOG_ALPHAS[-1]), ylim=(-0.6, 4.6), title="its KL divergence")
+    right.set(xlabel="log α", ylabel="KL (nats per factor)")
     right.axhline(0, color=GREY, lw=0.8, ls=":")
     right.plot([0, 0], [-0.6, 2.4], color=GREY, lw=0.8, ls=":")
     right.text(0.3, 1.7, "α > 1")
@@ -80,13 +74,14 @@ def build_figure(figure: Figure) -> Update:
     def update(log_alpha: float, mu: float) -> str:
         std, p_drop = np.exp(log_alpha / 2), matched_p_drop(log_alpha)
         gaussian.set_ydata(_normal(NOISE, 1.0, std))
-        stems.set_segments(
-            [[(0, 0), (0, p_drop)], [(1 / (1 - p_drop), 0), (1 / (1 - p_drop), 1 - p_drop)]]
-        )
+        kept = 1 / (1 - p_drop)
+        stems.set_segments([[(0, 0), (0, p_drop)], [(kept, 0), (kept, 1 - p_drop)]])
         weight.set_ydata(np.maximum(_normal(WEIGHT, mu, std * mu), 1e-9))
         at = torch.tensor(log_alpha, dtype=torch.float64)
         kl, cubic, sigmoid = (f(at).item() for f in (loguniform_kl, kingma_kl, molchanov_kl))
         slope = loguniform_kl_slope(at).item()
+        flips = torch.special.ndtr(torch.tensor(-1 / std)).item()
+        flips = torch.special.ndtr(torch.tensor(-1 / std)).item()
         here.set_offsets([[log_alpha, kl]])
         reach = np.array([-1.2, 1.2])
         tangent.set_data(log_alpha + reach, kl + slope * reach)
@@ -94,7 +89,7 @@ def build_figure(figure: Figure) -> Update:
             f"α = <b>{std**2:.4g}</b>, as inverted dropout with p_drop = <b>{p_drop:.3f}</b>. "
             f"KL = <b>{kl:.4f}</b> nats for any μ; cubic <b>{cubic:.4g}</b>, "
             f"sigmoid <b>{sigmoid:.4f}</b>. Slope of the KL: <b>{slope:.4f}</b> nats per unit of "
-            f"log α. P(sign of w flips) = <b>{_below_zero(std):.3f}</b>."
+            f"log α. P(sign of w flips) = <b>{flips:.3f}</b>."
         )
 
     return update
@@ -102,7 +97,3 @@ def build_figure(figure: Figure) -> Update:
 
 def _normal(x: np.ndarray, mean: float, std: float) -> np.ndarray:
     return np.exp(-0.5 * ((x - mean) / std) ** 2) / (std * np.sqrt(2 * np.pi))
-
-
-def _below_zero(std: float) -> float:
-    return float(torch.special.ndtr(torch.tensor(-1 / std)))

@@ -4,8 +4,6 @@ For squared loss nothing is approximated: the mean loss under the noise is the c
 ``R(w) = ½ w' (S ∘ C) w`` with ``S`` the mean of ``h h'`` and ``C = U diag(alpha) U'``.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -43,13 +41,10 @@ class Setting(NamedTuple):
 def panel() -> Panel:
     """The panel of lesson 11: size, directions and inequality of the noise."""
     return Panel(
-        "penalty-ellipse",
         build_figure,
-        [
-            Slider("mean_alpha", "mean of α₁, α₂", ALPHAS, 0.2, str),
-            Slider("n_reflections", "reflections T", REFLECTIONS, 0, str),
-            Choice("ratio", "α₁ / α₂", RATIOS, 25),
-        ],
+        Slider("mean_alpha", "mean of α₁, α₂", ALPHAS, 0.2, str),
+        Slider("n_reflections", "reflections T", REFLECTIONS, 0, str),
+        Choice("ratio", "α₁ / α₂", RATIOS, 25),
         size=(9.6, 4.2),
     )
 

@@ -6,8 +6,6 @@ of a layer are independent Gaussian functions whose covariance is that layer's, 
 column of the noise: a wider network has more columns, and the others stay.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -43,10 +41,8 @@ class Noise(NamedTuple):
 
 
 class Network(NamedTuple):
-    """One random network on the grid: its output covariance and functions drawn from it.
-
-    ``covariance`` ``(N, N)`` is that of the output when only the last layer is random;
-    ``draws`` ``(N_DRAWS, N)`` are outputs for as many last layers.
+    """One random network on the grid: the output's covariance ``(N, N)`` if only its last layer is
+    random, and outputs ``(N_DRAWS, N)`` for as many last layers.
     """
 
     covariance: Tensor
@@ -56,13 +52,10 @@ class Network(NamedTuple):
 def panel() -> Panel:
     """The panel of lesson 03: width, nonlinearity and depth."""
     return Panel(
-        "wide-network",
         build_figure,
-        [
-            Slider("width", "K, hidden units per layer", WIDTHS, 16, "{:d}".format),
-            Choice("nonlinearity", "φ, nonlinearity", tuple(KERNELS), "relu"),
-            Slider("depth", "depth, hidden layers", DEPTHS, 1, "{:d}".format),
-        ],
+        Slider("width", "K, hidden units per layer", WIDTHS, 16, "{:d}".format),
+        Choice("nonlinearity", "φ, nonlinearity", tuple(KERNELS), "relu"),
+        Slider("depth", "depth, hidden layers", DEPTHS, 1, "{:d}".format),
         size=(9.6, 3.4),
     )
 
@@ -126,7 +119,7 @@ def build_figure(figure: Figure) -> Update:
             image.set(data=k.numpy(), clim=limits)
         for end, value in zip(ends, limits, strict=True):
             end.set_text(f"{value:.1f}")
-        relative = [_relative_error(n.covariance, exact) for n in seen]
+        relative = [((n.covariance - exact).norm() / exact.norm()).item() for n in seen]
         errors.set_data(WIDTHS, relative)
         here.set_data([width], [relative[WIDTHS.index(width)]])
         return (
@@ -177,10 +170,6 @@ def closed_form(nonlinearity: str, depth: int) -> Tensor:
     kernel: NNGPKernel = KERNELS[nonlinearity](depth).double()
     kernel.weight_var, kernel.bias_var = WEIGHT_VAR, BIAS_VAR
     return kernel(GRID.unsqueeze(-1)).to_dense()
-
-
-def _relative_error(k: Tensor, exact: Tensor) -> float:
-    return ((k - exact).norm() / exact.norm()).item()
 
 
 def _root(covariance: Tensor) -> Tensor:

@@ -7,8 +7,6 @@ The data term is a mean over examples, the KL a positive sum over all weights, a
 of the training set, never that of the minibatch. Everything is in nats.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -31,7 +29,7 @@ def elbo_loss(
             to the end fits a tempered posterior. One number, or ``(M,)``.
 
     Raises:
-        TypeError, ValueError: if shapes differ, ``n_train`` is not a positive integer, or a number
+        TypeError, ValueError: if shapes differ, ``n_train`` is no integer >= 1, or a number
             ``kl_weight`` is negative or not finite.
 
     >>> import torch
@@ -67,10 +65,9 @@ def gaussian_nll(output: Tensor, y: Tensor, tau: float | Tensor) -> Tensor:
     tensor(6.2800)
     """
     validation.same_shape("output", output, "y", y)
-    if y.dim() < 2:
-        raise ValueError(f"output and y must be (B, D) or (S, B, D), got {tuple(y.shape)}")
+    validation.shapes("output and y must be (..., B, D)", y)
     if isinstance(tau, Tensor):
-        validation.has_shape("tau", tau)
+        validation.shapes("tau must be a number or a 0-dim tensor ()", tau)
     else:
         validation.positive("tau", tau)
     log_tau = tau.log() if isinstance(tau, Tensor) else math.log(tau)
@@ -86,14 +83,8 @@ def kl_warmup(n_steps: float, begin: float = 0.0, final: float = 1.0) -> Callabl
     the KL removes weights before the likelihood has had an effect; the published sparse variational
     dropout uses ``kl_warmup(15, begin=5)`` in epochs. Lessons 08 and 10.
 
-    Args:
-        n_steps: how long the weight grows; 0 is a jump.
-        begin: when it starts to grow.
-        final: the weight at the end. Below 1 the posterior is tempered.
-
-    Raises:
-        TypeError, ValueError: if ``n_steps`` or ``final`` is negative or not finite, or ``begin``
-            is not finite.
+    ``n_steps = 0`` is a jump; a ``final`` below 1 tempers the posterior. TypeError or ValueError if
+    ``n_steps`` or ``final`` is negative or not finite, or ``begin`` is not finite.
 
     >>> schedule = kl_warmup(4, begin=1)
     >>> [schedule(step) for step in range(7)]

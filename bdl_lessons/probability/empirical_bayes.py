@@ -15,11 +15,9 @@ no longer a lower bound on the marginal likelihood.
 Everything here is a sum in nats. Shapes that do not fit raise ValueError.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
-from bdl_lessons.core.validation import cholesky, has_shape, same_shape
+from bdl_lessons.core.validation import cholesky, shapes
 
 
 def empirical_bayes_kl(log_alpha: Tensor, noise_var: Tensor, n_columns: int) -> Tensor:
@@ -39,8 +37,7 @@ def empirical_bayes_kl(log_alpha: Tensor, noise_var: Tensor, n_columns: int) -> 
     (Nguyen et al., NeurIPS 2021. U is K x K, so each variance is a sum of K terms.)
 
     Args:
-        log_alpha: ``(K,)``.
-        noise_var: :math:`\tilde\alpha`, ``(K,)``, the result of
+        log_alpha, noise_var: ``(K,)`` each; :math:`\tilde\alpha` comes from
             :func:`~bdl_lessons.probability.rotated_variance`.
         n_columns: Q, the number of weights that share one factor.
 
@@ -49,25 +46,20 @@ def empirical_bayes_kl(log_alpha: Tensor, noise_var: Tensor, n_columns: int) -> 
     >>> empirical_bayes_kl(log_alpha, log_alpha.exp(), n_columns=3).round(decimals=3)  # 3 log 2
     tensor(2.0790)
     """
-    same_shape("log_alpha", log_alpha, "noise_var", noise_var)
+    shapes("log_alpha must be (K,) and noise_var (K,)", log_alpha, noise_var)
     return n_columns / 2 * (noise_var.log1p() - log_alpha).sum()
 
 
 def best_precision(theta: Tensor, noise_var: Tensor) -> Tensor:
     r""":math:`\beta^*_{ij} = 1 / (\Theta_{ij}^2 (1 + \tilde\alpha_i))`, one over the second moment.
 
-    Args:
-        theta: ``(K, Q)``. noise_var: ``(K,)``.
-
-    Returns:
-        ``(K, Q)``; infinite where a weight is 0.
+    ``theta`` is ``(K, Q)``, ``noise_var`` ``(K,)``; the result is infinite where a weight is 0.
 
     >>> import torch
     >>> best_precision(torch.tensor([[2.0, 0.5]]), torch.tensor([1.0]))
     tensor([[0.1250, 2.0000]])
     """
-    _matrix(theta)
-    has_shape("noise_var", noise_var, len(theta))
+    shapes("theta must be (K, Q) and noise_var (K,)", theta, noise_var)
     return 1 / (theta.square() * (1 + noise_var[:, None]))
 
 
@@ -88,14 +80,8 @@ def column_marginal_kl(theta: Tensor, noise_cov: Tensor, precision: Tensor) -> T
     >>> column_marginal_kl(torch.ones(2, 3), torch.eye(2), torch.ones(2, 3))
     tensor(3.)
     """
-    _matrix(theta)
-    same_shape("precision", precision, "theta", theta)
+    shapes("theta must be (K, Q) and precision (K, Q)", theta, precision)
     log_det = 2 * cholesky("noise_cov", noise_cov, len(theta)).diagonal().log().sum()
     moment = theta.square() * (1 + noise_cov.diagonal()[:, None])
     terms = precision * moment - 1 - theta.square().log() - precision.log()
     return (terms.sum() - theta.shape[1] * log_det) / 2
-
-
-def _matrix(theta: Tensor) -> None:
-    if theta.dim() != 2:
-        raise ValueError(f"theta must have shape (K, Q), got {tuple(theta.shape)}")

@@ -11,13 +11,11 @@ functions compute with the compact form :math:`U = I - V^\top A` of :func:`compa
 products take less time than T reflections one after the other.
 
 H depends on the direction of v alone, so the gradient for v is perpendicular to v: a small step of
-gradient descent never shortens it. At ``v = 0`` there is no direction and H has no limit. A vector
-whose squared length is below ``tiny / eps`` of its dtype (a length of 3e-16 in float32) counts as
-zero, and its reflection as the identity. Adding a constant to ``|v|^2`` would not do: U would no
-longer be orthogonal. Squared lengths must not overflow. Shapes that do not fit raise ValueError.
+gradient descent never shortens it. A vector whose squared length is below ``tiny / eps`` of its
+dtype (a length of 3e-16 in float32) counts as zero, and its reflection as the identity; with a
+constant added to ``|v|^2`` instead, U would no longer be orthogonal. Squared lengths must not
+overflow. Shapes that do not fit raise ValueError.
 """
-
-from __future__ import annotations
 
 import math
 
@@ -56,9 +54,7 @@ def compact_form(vectors: Tensor) -> tuple[Tensor, Tensor]:
 def reflect(x: Tensor, vectors: Tensor) -> Tensor:
     """``U x`` for each row of ``x``, in O(K T) a row.
 
-    Args:
-        x: ``(..., K)``.
-        vectors: ``(T, K)``; ``T = 0`` leaves x as it is, T may exceed K.
+    ``x`` is ``(..., K)``; ``vectors`` ``(T, K)``: T = 0 leaves x as it is, T may exceed K.
 
     >>> reflect(torch.tensor([1.0, 2.0]), torch.tensor([[1.0, 0.0]]))
     tensor([-1.,  2.])
@@ -93,11 +89,7 @@ def rotated_variance(alpha: Tensor, vectors: Tensor) -> Tensor:
     they are. The compact form takes O(K T^2) time and O(K T) memory instead of K^2; a variance far
     below the largest alpha loses relative precision by cancellation.
 
-    Args:
-        alpha: ``(K,)``, variances. vectors: ``(T, K)``.
-
-    Returns:
-        ``(K,)``, positive.
+    ``alpha`` is ``(K,)``, variances, ``vectors`` ``(T, K)``; the result ``(K,)`` is positive.
 
     >>> rotated_variance(torch.tensor([0.25, 1.0]), torch.tensor([[1.0, -1.0]]))
     tensor([1.0000, 0.2500])
@@ -116,7 +108,5 @@ def rotated_variance(alpha: Tensor, vectors: Tensor) -> Tensor:
 
 def _check(name: str, value: Tensor, vectors: Tensor) -> None:
     if vectors.dim() != 2 or value.shape[-1:] != vectors.shape[1:]:
-        raise ValueError(
-            f"{name} must have shape (..., K) and vectors (T, K), "
-            f"got {tuple(value.shape)} and {tuple(vectors.shape)}"
-        )
+        got = f"{tuple(value.shape)} and {tuple(vectors.shape)}"
+        raise ValueError(f"{name} must be (..., K) and vectors (T, K), got {got}")

@@ -13,8 +13,6 @@ lies at zero (Hron, Matthews and Ghahramani, ICML 2018). The series: expand $\co
 integrate.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -31,25 +29,20 @@ _SMALL = -8.0  # below e**-8, w_min**2 does not reach the twelfth digit of Z's s
 def truncated_evidence(z_score: float, log_w_min: Tensor | float) -> Tensor:
     """``Z(w_min)``: marginal likelihood of the prior ``1/|w|`` on ``|w| >= w_min``, unnormalised.
 
+    In float64, the shape of ``log_w_min``; the likelihood's peak counts 1.
+
     Args:
-        z_score: the estimate over its standard error; only its size matters.
+        z_score: the estimate over its standard error; only its size matters. ValueError if it
+            exceeds 30 (the series would overflow) or is NaN.
         log_w_min: any shape, in nats; ``w_min`` in standard errors. Given as a logarithm, so that
             10**-1000 is no problem.
-
-    Returns:
-        float64, the shape of ``log_w_min``; the likelihood's peak counts 1.
-
-    Raises:
-        ValueError: if ``|z_score|`` exceeds 30 (the series would overflow) or is NaN.
 
     >>> nearer = truncated_evidence(0.0, torch.tensor([-50.0, -51.0]))  # grows by 2 L(0) = 2
     >>> nearer.diff().round(decimals=6)
     tensor([2.], dtype=torch.float64)
     """
     if not abs(z_score) <= _MAX_Z_SCORE:
-        raise ValueError(
-            f"z_score must lie in [-{_MAX_Z_SCORE:g}, {_MAX_Z_SCORE:g}], got {z_score}"
-        )
+        raise ValueError(f"|z_score| must be at most {_MAX_Z_SCORE:g}, got {z_score}")
     log_w = torch.as_tensor(log_w_min, dtype=torch.float64)
     x = (2 * log_w).exp() / 2
     first = torch.as_tensor(exp1(x.numpy()))

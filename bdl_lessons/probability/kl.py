@@ -10,8 +10,6 @@ are not checked: a variance of 0 has an infinite divergence, a negative one give
 04 and 11.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch
@@ -42,9 +40,8 @@ def gaussian_kl(mean_q: Tensor, var_q: Number, mean_p: Number = 0.0, var_p: Numb
     tensor(2.)
     """
     validation.floating_type("mean_q", mean_q)
-    mean_p = validation.like(mean_q, "mean_p", mean_p)
-    var_q = validation.like(mean_q, "var_q", var_q)
-    var_p = validation.like(mean_q, "var_p", var_p)
+    others = {"var_q": var_q, "mean_p": mean_p, "var_p": var_p}
+    var_q, mean_p, var_p = (validation.like(mean_q, *named) for named in others.items())
     d = var_q.log() - var_p.log()
     return 0.5 * (d.expm1() - d + (mean_q - mean_p).square() / var_p).sum()
 
@@ -52,12 +49,8 @@ def gaussian_kl(mean_q: Tensor, var_q: Number, mean_p: Number = 0.0, var_p: Numb
 def gaussian_kl_to_prior(mean: Tensor, log_sigma2: Tensor, prior_var: float = 1.0) -> Tensor:
     r"""``KL(N(mean, exp(log_sigma2)) || N(0, prior_var))``, summed: for a layer. Lesson 06.
 
-    The variance enters by its logarithm, which may be any real number, so that no constraint is
-    left to enforce. Each term is summed by itself, which takes fewer passes over memory.
-
-    Args:
-        mean, log_sigma2: one shape; means and log variances of the weights.
-        prior_var: the variance of the prior, > 0.
+    ``mean`` and ``log_sigma2`` have one shape. The variance enters by its logarithm, so that no
+    constraint is left to enforce. Each term is summed by itself: fewer passes over memory.
 
     >>> gaussian_kl_to_prior(torch.tensor([3.0, 4.0]), torch.zeros(2)).round(decimals=3)
     tensor(12.5000)
@@ -83,8 +76,7 @@ def gaussian_kl_full(mean_q: Tensor, cov_q: Tensor, mean_p: Tensor, cov_p: Tenso
     tensor(2.)
     """
     K = mean_q.numel()
-    validation.has_shape("mean_q", mean_q, K)
-    validation.has_shape("mean_p", mean_p, K)
+    validation.shapes("mean_q must be (K,) and mean_p (K,)", mean_q, mean_p)
     L_q, L_p = validation.cholesky("cov_q", cov_q, K), validation.cholesky("cov_p", cov_p, K)
     q = MultivariateNormal(mean_q, scale_tril=L_q, validate_args=False)
     p = MultivariateNormal(mean_p, scale_tril=L_p, validate_args=False)
@@ -96,12 +88,9 @@ def lognormal_kl(
 ) -> Tensor:
     """``KL(LogNormal(mu, sigma2) || LogNormal(prior_mu, prior_sigma2))``, summed. Lesson 11.
 
-    ``mu`` and ``sigma2`` are mean and variance of ``log z``. A divergence does not change when both
-    distributions are mapped by one invertible function: this is that of the two Gaussians.
-
-    Args:
-        mu, log_sigma2: one shape.
-        prior_mu, prior_log_sigma2: broadcast to it.
+    ``mu`` and ``sigma2``, of one shape, are mean and variance of ``log z``; the prior's broadcast.
+    A divergence does not change when both distributions are mapped by one invertible function: this
+    is that of the two Gaussians.
 
     >>> lognormal_kl(torch.tensor([1.0, 3.0]), torch.zeros(2), prior_mu=1.0)
     tensor(2.)
@@ -119,9 +108,7 @@ def lognormal_gamma_kl(mu: Tensor, log_sigma2: Tensor, shape: float, rate: float
     ``p(z) = rate**shape z**(shape-1) exp(-rate z) / Gamma(shape)``. The divergence is smallest in
     ``mu`` where ``E[z] = shape / rate``, the mean of the prior.
 
-    Args:
-        mu, log_sigma2: one shape.
-        shape, rate: of the prior, positive and finite, else ValueError.
+    ``mu`` and ``log_sigma2`` have one shape; ``shape`` and ``rate`` are positive, else ValueError.
 
     >>> lognormal_gamma_kl(torch.zeros(1), torch.zeros(1), shape=1.0, rate=1.0).round(decimals=3)
     tensor(0.2300)
@@ -139,20 +126,15 @@ def lognormal_gamma_kl(mu: Tensor, log_sigma2: Tensor, shape: float, rate: float
 def dropout_mixture(M: Tensor, p_drop: float) -> tuple[Tensor, Tensor]:
     """The two components of each column of ``M diag(z)``, ``z ~ Bernoulli(1 - p_drop)``. Lesson 04.
 
-    Args:
-        M: ``(L, K)``, L outputs and K inputs; column k is what dropping input k removes.
-        p_drop: probability of dropping an input, in [0, 1].
-
-    Returns:
-        probs ``(2,) = (1 - p_drop, p_drop)`` and means ``(K, 2, L)``: a column is either kept
-        (mean ``M[:, k]``) or dropped (mean 0). ``mixture_kl`` takes them as they are.
+    ``M`` is ``(L, K)``, L outputs and K inputs. Returns probs ``(2,) = (1 - p_drop, p_drop)`` and
+    means ``(K, 2, L)``: column k is either kept (mean ``M[:, k]``) or dropped (mean 0).
+    ``mixture_kl`` takes them as they are.
 
     >>> dropout_mixture(torch.tensor([[2.0], [3.0]]), p_drop=0.5)
     (tensor([0.5000, 0.5000]), tensor([[[2., 3.],
              [0., 0.]]]))
     """
-    if M.dim() != 2:
-        raise ValueError(f"M must be a matrix (L, K), got shape {tuple(M.shape)}")
+    validation.shapes("M must be (L, K)", M)
     probs = torch.tensor([1 - p_drop, p_drop], dtype=M.dtype, device=M.device)
     return probs, torch.stack([M.mT, torch.zeros_like(M.mT)], dim=-2)
 
@@ -198,11 +180,8 @@ def mixture_kl_monte_carlo(
 ) -> tuple[Tensor, Tensor]:
     """Unbiased estimate of the exact ``KL(mixture || N(0, prior_var))`` and its standard error.
 
-    Averages ``log q(w) - log p(w)`` over draws from one mixture. Arguments are those of
-    ``mixture_kl``, but ``means`` is ``(C, L)`` and ``n_samples`` at least 2.
-
-    Returns:
-        (kl, standard error), both 0-dim, in nats.
+    Averages ``log q(w) - log p(w)`` over draws from one mixture, in nats; both are 0-dim. Arguments
+    are those of ``mixture_kl``, but ``means`` is ``(C, L)`` and ``n_samples`` at least 2.
 
     >>> probs, means = dropout_mixture(torch.tensor([[10.0], [10.0]]), p_drop=0.5)
     >>> g = torch.Generator().manual_seed(0)
@@ -210,8 +189,7 @@ def mixture_kl_monte_carlo(
     >>> abs(kl - mixture_kl(probs, means, 1.0)) < 5 * error
     tensor(True)
     """
-    if means.dim() != 2:
-        raise ValueError(f"means must be one mixture (C, L), got shape {tuple(means.shape)}")
+    validation.shapes("means must be one mixture (C, L)", means)
     validation.integer("n_samples", n_samples, 2)
     var, prior_var = _mixture_variances(probs, means, var, prior_var)
     std = var.sqrt().expand_as(means)
@@ -228,10 +206,6 @@ def mixture_kl_monte_carlo(
 
 def _mixture_variances(probs: Tensor, means: Tensor, var: Number, prior_var: Number):
     validation.floating_type("means", means)
-    if means.dim() < 2 or probs.shape != means.shape[-2:-1]:
-        raise ValueError(
-            "means must be (..., C, L) with one row per entry of probs (C,), "
-            f"got means {tuple(means.shape)} and probs {tuple(probs.shape)}"
-        )
+    validation.shapes("means must be (..., C, L) and probs (C,)", means, probs)
     var = validation.like(means, "var", var)
     return var, validation.like(means.new_empty(()), "prior_var", prior_var)

@@ -13,8 +13,6 @@ Then it is positive and falls in ``alpha``. The functions here are elementwise: 
 divergence of *each* weight in nats, and sums are left to the layers.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
 
@@ -48,11 +46,8 @@ def loguniform_kl(log_alpha: Tensor) -> Tensor:
     The relative error is at most 2e-7 in float32 and 2e-14 in float64 for ``log_alpha`` between -20
     and 20, of the value and of the gradient; beyond, nothing overflows.
 
-    Args:
-        log_alpha: any shape, float32 or float64, else TypeError.
-
-    Returns:
-        The shape of ``log_alpha``, in nats per weight; differentiable once.
+    ``log_alpha`` has any shape, in float32 or float64, else TypeError, and so has the result, in
+    nats per weight; differentiable once.
 
     >>> loguniform_kl(torch.tensor([-2.0, 0.0, 2.0])).round(decimals=3)
     tensor([1.5440, 0.4270, 0.0660])

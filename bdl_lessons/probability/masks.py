@@ -11,8 +11,6 @@ $$\mathbb E[f(z)] = \sum_z P(z)\, f(z), \qquad
 A ``p_drop`` outside [0, 1) and shapes that do not fit raise ValueError.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -22,10 +20,8 @@ from bdl_lessons.core.validation import valid_p_drop
 def all_masks(n_units: int) -> Tensor:
     """All masks of ``n_units`` units, one per row, ``(2**n_units, n_units)`` of 0.0 and 1.0.
 
-    Row ``r`` spells ``r`` in binary, the first unit being the most significant digit.
-
-    Raises:
-        ValueError: if ``n_units`` is not between 1 and 20.
+    Row ``r`` spells ``r`` in binary, the first unit being the most significant digit. Raises
+    ValueError if ``n_units`` is not between 1 and 20.
 
     >>> all_masks(2).tolist()
     [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
@@ -39,12 +35,8 @@ def all_masks(n_units: int) -> Tensor:
 def mask_probs(masks: Tensor, p_drop: float) -> Tensor:
     """The probability of each mask.
 
-    Args:
-        masks: ``(..., N)`` zeros and ones; one means the unit is kept.
-        p_drop: probability to drop a unit, in [0, 1).
-
-    Returns:
-        ``(...)`` probabilities; over all masks of a layer they sum to one.
+    ``masks`` are ``(..., N)`` zeros and ones; one means the unit is kept. The ``(...)``
+    probabilities sum to one over all masks of a layer.
 
     >>> mask_probs(torch.tensor([1.0, 0.0, 0.0]), p_drop=0.5)
     tensor(0.1250)

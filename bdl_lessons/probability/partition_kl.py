@@ -13,15 +13,13 @@ A distribution is given by its cells: integer coordinates ``index (M, D)`` of cu
 and a ``width``, ``std`` or ``alpha`` that is not positive and finite, raise ValueError.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch
 from torch import Tensor
 from torch.special import log_ndtr, ndtr, xlogy
 
-from bdl_lessons.core.validation import has_shape, positive
+from bdl_lessons.core.validation import positive, shapes
 
 Cells = tuple[Tensor, Tensor]
 _REACH = 12.0  # standard deviations; beyond them lies a mass below 1e-32
@@ -38,9 +36,7 @@ def quantised_kl(cells: Cells, width: float) -> Tensor:
     """
     index, probs = cells
     positive("width", width)
-    if index.ndim != 2 or probs.shape != index.shape[:1]:
-        found = f"{tuple(index.shape)}, {tuple(probs.shape)}"
-        raise ValueError(f"cells need index (M, D) and probs (M,), got {found}")
+    shapes("cells must have index (M, D) and probs (M,)", index, probs)
     return (xlogy(probs, probs) - probs * _log_prior_mass(index, width).sum(-1)).sum()
 
 
@@ -62,12 +58,8 @@ def gaussian_cells(mean: float, std: float, width: float) -> Cells:
 def line_cells(theta: Tensor, alpha: float, width: float) -> Cells:
     """``w = xi * theta`` with one ``xi ~ N(1, alpha)``: a distribution on a line through 0.
 
-    Gaussian dropout A on one input with D outputs: D weights, one random number. The cells are
-    exact: the line is cut wherever it crosses a side of a cube.
-
-    Args:
-        theta: ``(D,)``; ValueError if an entry is zero.
-        alpha: variance of ``xi``, > 0.
+    Gaussian dropout A on one input with D outputs: one random number, and D weights ``theta (D,)``
+    without zeros. The cells are exact: the line is cut wherever it crosses a side of a cube.
 
     >>> index, probs = line_cells(torch.tensor([1.0, -1.0]), alpha=1e-6, width=0.4)
     >>> index[probs > 0.5].tolist()
@@ -99,7 +91,7 @@ def point_cells(points: Tensor, probs: Tensor, width: float) -> Cells:
     ([[0], [3]], [0.5, 0.5])
     """
     positive("width", width)
-    has_shape("probs", probs, len(points))
+    shapes("points must be (S, K) and probs (S,)", points, probs)
     index = (points.double() / width).floor().long()
     index, member = index.unique(dim=0, return_inverse=True)
     return index, torch.zeros(len(index), dtype=torch.float64).index_add_(0, member, probs.double())

@@ -1,4 +1,5 @@
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -22,7 +23,6 @@ ELSEWHERE = torch.ones(2, device="meta")
         ("finite", ONES, ()),
         ("variance", ONES, ()),
         ("floating_type", ONES * math.nan, ()),
-        ("has_shape", ONES, (2, 2)),
         ("positive", 2, ()),
         ("positive", np.float32(0.5), ()),
         ("non_negative", 0.0, ()),
@@ -53,7 +53,7 @@ def test_a_covariance_gives_its_factor_and_a_rate_itself():
         ),
         ("variance", (torch.tensor([1.0, 0.0]),), ValueError, "x is a variance.* got 0.0"),
         ("variance", (torch.tensor([1.0, -1.0]),), ValueError, "x is a variance.* got -1.0"),
-        ("cholesky", (torch.eye(2), 3), ValueError, "x .*shape"),
+        ("cholesky", (torch.eye(2), 3), ValueError, r"x must be \(K, K\) with K = 3"),
         ("cholesky", (EYE * math.nan, 3), ValueError, "x .*finite"),
         ("cholesky", (EYE + torch.ones(3, 3).triu(1), 3), ValueError, "x .*symmetric"),
         ("cholesky", (torch.ones(3, 3), 3), ValueError, "x .*positive definite"),
@@ -68,7 +68,6 @@ def test_a_covariance_gives_its_factor_and_a_rate_itself():
         ("integer", (True, 1), TypeError, "x must be an int, got True"),
         ("integer", (0, 1), ValueError, "x must be >= 1, got 0"),
         ("one_of", ("c", Literal["a", "b"]), ValueError, "got 'c'"),
-        ("has_shape", (torch.ones(3, 1), 3), ValueError, r"shape \(3,\), got \(3, 1\)"),
         ("same_shape", (ONES, "w", ONES[:, :1]), ValueError, r"x has shape \(2, 2\), w has"),
         ("same_dtype", (ONES, "w", EYE.double()), TypeError, "x must have the dtype .* of w"),
         ("same_dtype", (ONES, "w", ELSEWHERE), TypeError, "float32 on meta, got .* on cpu"),
@@ -178,3 +177,18 @@ for factory, options in [
 """
     run = subprocess.run([sys.executable, "-O", "-c", program], capture_output=True, text=True)
     assert run.stdout.split() == ["p_drop", "True", "alpha_per", "True", "prior", "True"]
+
+
+PAIR, ROWS = "x (..., K) and U (..., K, K)", "x (M, N, ...) and y (M, N)"
+ALLOWED = {"tau ()": [()], PAIR: [(3,), (5, 3, 3)], ROWS: [(2, 3, 28, 28), (2, 3)]}
+REFUSED = {"tau ()": [(1,)], PAIR: [(5, 3), (4, 3, 3)], ROWS: [(2,), (2, 3)], "x (N, K)": [(3,)]}
+
+
+def test_shapes_follow_a_rule():
+    for rule, sizes in ALLOWED.items():
+        validation.shapes(rule, *map(torch.ones, sizes))
+    for rule, sizes in REFUSED.items():
+        with pytest.raises(ValueError, match=re.escape(f"{rule}, got {sizes[0]}")):
+            validation.shapes(rule, *map(torch.ones, sizes))
+    with pytest.raises(ValueError, match=r"x \(N, K\), got"):
+        validation.shapes("x (N, K)", torch.ones(3, 2), K=3)

@@ -1,10 +1,7 @@
 """The kernels keep the contract of GPyTorch's own kernels: its test case runs on each of them."""
 
 import unittest
-from functools import partial
 
-import pytest
-import torch
 from gpytorch.test.base_kernel_test_case import BaseKernelTestCase
 
 from bdl_lessons.reference import CosKernel, ErfKernel, ReLUKernel
@@ -28,9 +25,3 @@ class TestErf(BaseKernelTestCase, unittest.TestCase):
 class TestCos(BaseKernelTestCase, unittest.TestCase):
     def create_kernel_no_ard(self, **options):
         return CosKernel(**options)
-
-
-@pytest.mark.parametrize("make", [ReLUKernel, partial(ReLUKernel, 3), ErfKernel, CosKernel])
-def test_inputs_of_different_columns_are_refused(make):
-    with pytest.raises(ValueError, match="x1 and x2 must have the same number of columns"):
-        make()(torch.ones(4, 3), torch.ones(5, 2)).to_dense()

@@ -3,8 +3,6 @@
 Lesson 06.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -21,12 +19,9 @@ class BayesByBackprop(WeightNoiseFactory):
     """Layer factory: ``q(w) = N(mu, sigma**2)`` with the prior ``N(0, prior_var)`` (lesson 06).
 
     Args:
-        prior_var: variance of the prior of one weight.
-        init_log_sigma2: where the posterior's log variances start. Small: a network that starts
-            as noise does not learn.
-
-    Raises:
-        ValueError: if ``prior_var`` is not finite and > 0 or ``init_log_sigma2`` is not finite.
+        prior_var: variance of the prior of one weight, > 0, else ValueError.
+        init_log_sigma2: where the posterior's log variances start, finite, else ValueError. Small:
+            a network that starts as noise does not learn.
 
     >>> layer = BayesByBackprop(prior_var=1.0, init_log_sigma2=0.0).linear(3, 2, bias=False)
     >>> _ = layer.weight.data.fill_(1.0)
@@ -42,7 +37,7 @@ class BayesByBackprop(WeightNoiseFactory):
         if not math.isfinite(self.init_log_sigma2):
             raise ValueError(f"init_log_sigma2 must be finite, got {self.init_log_sigma2}")
 
-    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> GaussianPosterior:
+    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> "GaussianPosterior":
         return GaussianPosterior(weight_shape, self.init_log_sigma2, self.prior_var)
 
 

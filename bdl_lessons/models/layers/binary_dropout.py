@@ -3,8 +3,6 @@
 Lessons 04 and 05.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import torch
@@ -37,9 +35,8 @@ class BernoulliNoise(UnitNoise):
         if inside_vmap():  # batched networks may have rates of their own
             uniform = torch.rand(shape, generator=generator, device=generator.device)
             return (uniform.to(like.device) < self.keep).to(like.dtype) / self.keep
-        return dropout_noise(
-            shape, self.p_drop, generator=generator, device=like.device, dtype=like.dtype
-        )
+        typed = {"device": like.device, "dtype": like.dtype}
+        return dropout_noise(shape, self.p_drop, generator=generator, **typed)
 
     def kl(self, theta: Tensor, bias: Tensor | None) -> Tensor:
         """The part of KL(q || N(0, length_scale**-2 I)) that depends on the parameters, in nats.
@@ -63,11 +60,8 @@ class BinaryDropout(UnitNoiseFactory):
     """Layer factory: dropout on the *inputs* of the layer (lesson 05).
 
     Args:
-        p_drop: probability of a zero, in [0, 1).
-        length_scale: the prior's l; a weight has prior standard deviation 1/l.
-
-    Raises:
-        TypeError, ValueError: if ``p_drop`` is not in [0, 1) or ``length_scale`` not positive.
+        p_drop: probability of a zero, in [0, 1), else TypeError or ValueError.
+        length_scale: the prior's l > 0; a weight has prior standard deviation 1/l.
 
     >>> layer = BinaryDropout(p_drop=0.5).linear(3, 2)
     >>> layer(torch.ones(4, 3), "per_example", torch.Generator()).shape

@@ -1,11 +1,9 @@
 r"""Concrete dropout: binary dropout whose rate is learned (Gal, Hron and Kendall, NeurIPS 2017).
 
-Two things stand in the way of learning p_drop by gradient. A mask of zeros and ones has no gradient
-in its probability; and lesson 04's KL needs its entropy term, which was a constant as long as
-p_drop was fixed. Lesson 07.
+Two things stand in the way of learning p_drop by gradient: a mask of zeros and ones has no gradient
+in its probability, and lesson 04's KL needs the entropy term that a fixed p_drop made a constant.
+Lesson 07.
 """
-
-from __future__ import annotations
 
 import math
 from dataclasses import dataclass
@@ -31,7 +29,7 @@ class ConcreteNoise(UnitNoise):
     mean is 1 and its variance alpha; at t = 0.1 they are so within 1 % and 10 %.
     """
 
-    def __init__(self, settings: ConcreteDropout) -> None:
+    def __init__(self, settings: "ConcreteDropout") -> None:
         super().__init__()
         self.log_alpha = nn.Parameter(torch.tensor(matched_log_alpha(settings.init_p_drop)))
         self.settings = settings
@@ -61,13 +59,9 @@ class ConcreteDropout(UnitNoiseFactory):
     """Layer factory: binary dropout on the inputs, with one learned p_drop for the layer.
 
     Args:
-        init_p_drop: where p_drop starts, in (0, 1).
-        length_scale: the prior's l; a weight has prior standard deviation 1/l.
-        temperature: of the relaxed masks; 0.1 in the authors' code.
-
-    Raises:
-        TypeError, ValueError: if ``init_p_drop`` is not in (0, 1), or ``length_scale`` or
-            ``temperature`` not positive.
+        init_p_drop: where p_drop starts, in (0, 1), else TypeError or ValueError.
+        length_scale: the prior's l > 0; a weight has prior standard deviation 1/l.
+        temperature: of the relaxed masks, > 0; 0.1 in the authors' code.
 
     >>> round(ConcreteDropout(init_p_drop=0.2).linear(3, 2).alpha.item(), 4)  # p_drop / keep
     0.25

@@ -10,8 +10,6 @@ and under both priors the divergence falls as ``log_alpha`` grows, and depends o
 weight that the data do not hold back drifts to a large alpha and can be removed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,11 +20,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from bdl_lessons.core.validation import typechecked
-from bdl_lessons.models.layers.weight_noise import (
-    AdditiveNoise,
-    WeightNoiseFactory,
-    log_relative_variance,
-)
+from bdl_lessons.models.layers.weight_noise import AdditiveNoise, WeightNoiseFactory
 from bdl_lessons.probability import molchanov_kl
 
 
@@ -52,16 +46,14 @@ class _SparseFactory(WeightNoiseFactory):
         init_log_sigma2: where the log variances start. Published: -10. Small, because a network
             that starts as noise does not learn.
         log_alpha_clamp: bounds put on ``log_alpha`` *inside the KL*, published (-8, 8); beyond them
-            its gradient is 0. ``None``: no bounds, none are needed for stability. The variance that
-            is sampled is ``exp(log_sigma2)`` either way.
+            its gradient is 0. ``None``: no bounds, none are needed for stability.
         threshold: train with the means of weights at or above this ``log_alpha`` taken as 0, as the
             authors' code does at 3. No data reach such a ``mu``; only the KL moves it on, towards
             0, and the weight comes back if its variance falls. The KL is that of all weights, so
             the loss is no bound any more. ``None``: every mean counts until pruning.
 
-    Raises:
-        ValueError: if ``init_log_sigma2`` is not finite, the clamp is not ``(low, high)`` or
-            ``threshold`` is NaN.
+    ValueError if ``init_log_sigma2`` is not finite, the clamp not ``(low, high)`` or ``threshold``
+    NaN.
     """
 
     init_log_sigma2: float = -10.0
@@ -77,7 +69,7 @@ class _SparseFactory(WeightNoiseFactory):
         if self.threshold is not None and math.isnan(self.threshold):
             raise ValueError("threshold must be a number or None, got nan")
 
-    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> SparseNoise:
+    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> "SparseNoise":
         return SparseNoise(weight_shape, self)
 
 
@@ -133,7 +125,7 @@ class SparseNoise(AdditiveNoise):
         return mu.masked_fill(above, 0.0)
 
     def kl(self, mu: Tensor) -> Tensor:
-        log_alpha = log_relative_variance(mu, self.log_sigma2)
+        log_alpha = self.log_alpha_at(mu)
         if self.settings.log_alpha_clamp is not None:
             log_alpha = log_alpha.clamp(*self.settings.log_alpha_clamp)
         return self.settings.weight_kl(log_alpha).sum()

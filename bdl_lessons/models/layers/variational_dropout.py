@@ -9,11 +9,9 @@ Noise with mean 1 and variance ``alpha``, that of inverted dropout at ``alpha = 
 - type **B**, on every weight: ``w_ij ~ N(theta_ij, alpha theta_ij**2)``, independently, as in Wang
   and Manning (ICML 2013), who drew the activations a layer's dropout would give.
 
-One weight has the same distribution under both. Under the log-uniform prior a random factor
-``N(1, alpha)`` has the divergence ``KL(alpha)``: K of them under A, K * L under B.
+Under the log-uniform prior a factor ``N(1, alpha)`` has the divergence ``KL(alpha)``: K of them
+under A, K * L under B. One weight has the same distribution under both.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable
@@ -25,27 +23,20 @@ from torch import Tensor
 
 from bdl_lessons.core.random import standard_normal
 from bdl_lessons.core.validation import non_negative, typechecked, valid_p_drop
-from bdl_lessons.models.layers.base import (
-    GaussianNoise,
-    LayerFactory,
-    StochasticLayer,
-    UnitNoise,
-    UnitNoiseFactory,
-)
+from bdl_lessons.models.layers import base
 from bdl_lessons.models.layers.weight_noise import WeightNoise, WeightNoiseFactory
 from bdl_lessons.probability import loguniform_kl
 
 NoiseType = Literal["A", "B"]
-AlphaPer = Literal["layer", "unit", "weight"]
 KLPer = Literal["factor", "weight"]
 
 
-class _Multiplicative(LayerFactory):
+class _Multiplicative(base.LayerFactory):
     noise: NoiseType
 
     @property
-    def layers(self) -> tuple[type[StochasticLayer], type[StochasticLayer]]:
-        return (UnitNoiseFactory if self.noise == "A" else WeightNoiseFactory).layers
+    def layers(self) -> tuple[type[base.StochasticLayer], type[base.StochasticLayer]]:
+        return (base.UnitNoiseFactory if self.noise == "A" else WeightNoiseFactory).layers
 
 
 @typechecked
@@ -64,14 +55,12 @@ class VariationalDropout(_Multiplicative):
         kl: elementwise divergence as a function of ``log_alpha``, exact or approximate.
         kl_scale: on the divergence.
         kl_per: what is counted. ``"factor"`` is the divergence of what is drawn, for both types: a
-            log-uniform factor times any fixed ``theta`` is a log-uniform weight. Under type A
-            ``"weight"`` instead adds up the marginal distributions of the weights, as if the L
-            that share a factor had one each.
+            log-uniform factor times a fixed ``theta`` is a log-uniform weight. Under type A
+            ``"weight"`` counts the weights, as if the L that share a factor had one each.
 
     Raises:
-        TypeError, ValueError: for an unknown ``noise``, ``alpha_per`` or ``kl_per``, an alpha per
-            weight under type A, an ``init_p_drop`` outside (0, 1), a negative ``kl_scale``, or an
-            alpha that starts above ``max_alpha``.
+        TypeError, ValueError: for a setting that is unknown or out of range, an alpha per weight
+            under type A, or an alpha that starts above ``max_alpha``.
 
     >>> layer = VariationalDropout("A", "unit", init_p_drop=0.5).linear(3, 2)
     >>> layer.alpha.shape, round(layer.kl().item() / 3, 3)  # KL(alpha = 1) for each of 3 factors
@@ -79,7 +68,7 @@ class VariationalDropout(_Multiplicative):
     """
 
     noise: NoiseType = "A"
-    alpha_per: AlphaPer = "layer"
+    alpha_per: Literal["layer", "unit", "weight"] = "layer"
     init_p_drop: float = 0.5
     max_alpha: float = 1.0
     kl: Callable[[Tensor], Tensor] = loguniform_kl
@@ -93,12 +82,10 @@ class VariationalDropout(_Multiplicative):
         if not self.max_alpha > 0:
             raise ValueError(f"max_alpha must be > 0, got {self.max_alpha}")
         if matched_log_alpha(self.init_p_drop) > math.log(self.max_alpha) + 1e-9:
-            raise ValueError(
-                f"init_p_drop={self.init_p_drop} starts alpha at p/(1-p), "
-                f"above max_alpha={self.max_alpha}"
-            )
+            start = f"init_p_drop={self.init_p_drop} starts alpha at p/(1-p)"
+            raise ValueError(f"{start}, above max_alpha={self.max_alpha}")
 
-    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> GaussianNoise:
+    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> base.GaussianNoise:
         n_units = weight_shape[1]
         per_unit = (n_units,) if self.noise == "A" else (1, n_units, *[1] * len(weight_shape[2:]))
         shape = {"layer": (), "unit": per_unit, "weight": weight_shape}[self.alpha_per]
@@ -110,8 +97,7 @@ class VariationalDropout(_Multiplicative):
 class GaussianDropout(_Multiplicative):
     """Layer factory: ``alpha = p_drop / (1 - p_drop)``, fixed. Its KL is a constant (lesson 07).
 
-    Raises:
-        TypeError, ValueError: for a ``p_drop`` outside (0, 1) or an unknown ``noise``.
+    Raises TypeError or ValueError for a ``p_drop`` outside (0, 1) or an unknown ``noise``.
 
     >>> round(GaussianDropout(p_drop=0.2, noise="B").linear(3, 2).alpha.item(), 4)
     0.25
@@ -123,12 +109,12 @@ class GaussianDropout(_Multiplicative):
     def __post_init__(self) -> None:
         matched_log_alpha(self.p_drop)
 
-    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> GaussianNoise:
+    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> base.GaussianNoise:
         learned = VariationalDropout(self.noise, init_p_drop=self.p_drop, max_alpha=math.inf)
         return learned._noise(weight_shape, bias).requires_grad_(False)
 
 
-class _VariationalNoise(GaussianNoise):
+class _VariationalNoise(base.GaussianNoise):
     def __init__(self, shape: tuple[int, ...], settings: VariationalDropout) -> None:
         start, largest = matched_log_alpha(settings.init_p_drop), math.log(settings.max_alpha)
         super().__init__(shape, start, max_log_alpha=largest)
@@ -138,7 +124,7 @@ class _VariationalNoise(GaussianNoise):
         return self.settings.kl_scale * n_terms * self.settings.kl(self.log_alpha).mean()
 
 
-class GaussianUnitNoise(_VariationalNoise, UnitNoise):
+class GaussianUnitNoise(_VariationalNoise, base.UnitNoise):
     """Type A: ``xi_i ~ N(1, alpha)``, or ``N(1, alpha_i)`` for ``log_alpha`` of shape ``(K,)``.
 
     >>> noise = GaussianDropout(p_drop=0.5, noise="A").linear(3, 2).noise
@@ -176,8 +162,7 @@ class GaussianWeightNoise(_VariationalNoise, WeightNoise):
 def matched_log_alpha(p_drop: float) -> float:
     """The log variance of inverted dropout, ``log(p_drop / (1 - p_drop))``.
 
-    Raises:
-        TypeError, ValueError: if ``p_drop`` is not a number in (0, 1).
+    Raises TypeError or ValueError if ``p_drop`` is not a number in (0, 1).
 
     >>> round(math.exp(matched_log_alpha(0.2)), 6)
     0.25

@@ -2,18 +2,14 @@ r"""The weight-noise family: every weight of a layer has its own independent Gau
 
 .. math:: w_{ij} \sim \mathcal N(\mu_{ij}, \sigma_{ij}^2)
 
-For an example ``a`` the activation ``b = a W`` is then Gaussian too, and independent over the
-output units:
+For an example ``a`` the activation ``b = a W`` is then Gaussian too, independent over the units:
 
 .. math:: b_j \sim \mathcal N(\gamma_j, \delta_j), \qquad \gamma_j = \sum_i a_i \mu_{ij}, \qquad
           \delta_j = \sum_i a_i^2 \sigma_{ij}^2
 
 Drawing ``b`` instead of ``W`` is the local reparameterization trick (Kingma, Salimans and Welling,
 NeurIPS 2015, section 2.3; lesson 06): a draw of its own for every example, by two matrix products.
-Layers of this family differ only in how the variance is parametrised and in the KL.
 """
-
-from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
@@ -54,11 +50,7 @@ class WeightNoise(nn.Module):
 
 
 class AdditiveNoise(WeightNoise):
-    """``w = mu + sigma * eps`` with a free ``log_sigma2`` for each weight.
-
-    Args:
-        shape: that of the weights, ``(L, K)`` or ``(L, C, k, k)``.
-        init_log_sigma2: where every ``log_sigma2`` starts.
+    """``w = mu + sigma * eps`` with a free ``log_sigma2`` for each weight, ``shape`` in all.
 
     >>> AdditiveNoise((2, 3), init_log_sigma2=0.0).var(torch.zeros(2, 3)).sum().item()
     6.0
@@ -80,10 +72,8 @@ class WeightNoiseLayer(StochasticLayer):
 
     ``"shared"`` draws the weights. With a sample axis of length B and batches of one example,
     ``layer(x[:, None], "shared", g)[:, 0]``, every example gets its own draw of the weights: the
-    distribution of ``"per_example"`` without the trick, at ``B * L * K`` random numbers.
-
-    The mean weights are stored as ``weight``, as in the plain layer, and are also called ``mu``.
-    The bias is a plain parameter without noise.
+    distribution of ``"per_example"`` without the trick, at ``B * L * K`` random numbers. The mean
+    weights ``mu`` are stored as ``weight``; the bias has no noise.
     """
 
     noise: WeightNoise
@@ -135,9 +125,9 @@ class WeightNoiseConv2d(WeightNoiseLayer, Conv2d):
     """A convolution with weight noise: ``x`` is ``(..., B, C, H, W)``.
 
     ``"per_example"`` is an approximation here. One filter slides over the image, so activations at
-    different places share its noise and are correlated; the trick draws each place on its own.
-    Mean and variance of every activation are right, covariances between places are not (they are
-    set to 0). ``"shared"`` with a sample axis has them, see :class:`WeightNoiseLayer`.
+    different places share its noise; the trick draws each place on its own. Mean and variance of
+    every activation are right, covariances between places are set to 0. ``"shared"`` with a sample
+    axis has them, see :class:`WeightNoiseLayer`.
     """
 
 
@@ -151,10 +141,8 @@ def log_relative_variance(mu: Tensor, log_sigma2: Tensor) -> Tensor:
     """``log_alpha = log(sigma2 / mu**2)`` of each weight, any shape (lesson 08).
 
     ``mu**2`` would underflow long before ``mu`` does, so the logarithm is taken of ``|mu|``, held
-    at the smallest normal number: a ``mu`` of 0 gives a large, finite value and gradient 0.
-
-    Raises:
-        ValueError: if the shapes differ.
+    at the smallest normal number: a ``mu`` of 0 gives a large, finite value and gradient 0. Raises
+    ValueError if the shapes differ.
 
     >>> log_relative_variance(torch.tensor([-1.0, 0.1]), torch.zeros(2)).round(decimals=3)
     tensor([0.0000, 4.6050])
@@ -168,7 +156,6 @@ def log_relative_variance(mu: Tensor, log_sigma2: Tensor) -> Tensor:
 def scale_noise(mean: Tensor, var: Tensor, eps: Tensor) -> Tensor:
     """``mean + sqrt(var) * eps``, with slope 0 where ``var`` is 0 (an example of zeros).
 
-    The slope of the square root is infinite there. Some algorithms of convolution leave a ``var``
-    that should be 0 a little below.
+    Some algorithms of convolution leave a ``var`` that should be 0 a little below.
     """
     return mean + var.clamp_min(torch.finfo(var.dtype).tiny).sqrt() * eps
