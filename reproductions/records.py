@@ -14,7 +14,7 @@ import os
 import platform
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from torch import Tensor
 
 from bdl_lessons.core.devices import float64
 from bdl_lessons.core.validation import typechecked
-from bdl_lessons.datasets.records import RESULTS_FOLDER, Record
+from bdl_lessons.datasets.records import RESULTS_FOLDER, Record, published_table, where
 
 SCALES = ("quick", "paper")
 """``"quick"``: seconds, to see that everything works. ``"paper"``: the published architecture."""
@@ -172,6 +172,17 @@ def gpu_facts(on: torch.device) -> dict[str, Any]:
 def rounded(values: Tensor, digits: int) -> list:
     """The nested list of a tensor for the arrays of a record, to ``digits`` decimal places."""
     return float64(values).round(decimals=digits).tolist()
+
+
+def longest(records: Sequence[Record], name: str) -> list[Record]:
+    """Those that were trained longest: with the most of ``name``, such as ``"n_steps"``."""
+    most = max(record["config"][name] for record in records)
+    return where(records, **{name: most})
+
+
+def published_by(column: str, name: str) -> dict[str, dict[str, Any]]:
+    """The rows of a published table by what stands in one of its columns."""
+    return {row[column]: row for row in published_table(name)}
 
 
 def _parse(path: Path, content: bytes) -> tuple[list[Record], int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from filelock import FileLock
 
 import reproductions
+from bdl_lessons.core.plot_style import style
 from bdl_lessons.datasets.records import RESULTS_FOLDER, Record
 from reproductions import markdown
 from reproductions.experiment import Claim, Experiment
@@ -64,7 +65,8 @@ def write(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> list[Path]:
         records = recorded(experiment, scale, folder)
         if records:
             picture = records_path(name, scale, folder).with_suffix(".png")
-            experiment.figure(records).savefig(picture, metadata={"Software": None})
+            with style():
+                experiment.figure(records).savefig(picture, metadata={"Software": None})
             written.append(picture)
     return written
 

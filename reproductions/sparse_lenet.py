@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
+from math import inf, isnan
 from statistics import mean, median
 from typing import Any
 
@@ -24,31 +24,29 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
-from bdl_lessons.core import BLUE, GREY, INK, RED, device, seeded
-from bdl_lessons.core.plot_style import new_figure, style
-from bdl_lessons.datasets.records import Record, published_table
+from bdl_lessons.core import BLUE, GREY, INK, RED, seeded
+from bdl_lessons.core.plot_style import new_figure
+from bdl_lessons.datasets.records import Record, where
 from bdl_lessons.evaluation import error_percent
 from bdl_lessons.inference import (
     PrunedNetwork,
-    adam,
     compression,
-    fit,
     layer_log_alpha,
     sparsity,
     to_sparse,
     zero_pruned,
 )
 from bdl_lessons.inference.prune import THRESHOLD, SparseLayer
-from bdl_lessons.models import ARD, LayerFactory, Network, SparseVD, mlp
+from bdl_lessons.models import ARD, LayerFactory, Network, SparseVD, lenet5, mlp
 from bdl_lessons.probability import kl_warmup
 from reproductions import markdown
 from reproductions.checkpoint import Checkpoint, seconds_before
-from reproductions.datasets import CAFFE_SCALE, mnist
+from reproductions.datasets import CAFFE_SCALE
 from reproductions.dead_units import n_hidden, remove_dead_units
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
-from reproductions.measure import interleaved_times, mean_weights
+from reproductions.measure import ALL_OF_MNIST, digits, interleaved_times, mean_weights, train_by
+from reproductions.records import published_by
 
 BINS = (-10.0, 12.0, 88)
 """First edge, last edge and number of the bins that count ``log_alpha``; the outer two are open."""
@@ -64,14 +62,8 @@ _MARKERS = {"LeNet-300-100": "o", "LeNet-5": "s"}
 METHODS: dict[str, Callable[..., LayerFactory]] = {"sparse VD": SparseVD, "ARD": ARD}
 PUBLISHED_EPOCHS = 200
 
-_PAPER = {
-    "n_train": 60_000,
-    "n_test": 10_000,
-    "batch_size": 100,
-    "learning_rate": 1e-3,
-    "init_std": 0.01,
-    "init_log_sigma2": -10.0,
-}
+_PAPER = {**ALL_OF_MNIST, "batch_size": 100, "learning_rate": 1e-3}
+_PAPER |= {"init_std": 0.01, "init_log_sigma2": -10.0}
 _QUICK = {**_PAPER, "n_train": 200, "n_test": 50, "n_epochs": 2}
 
 
@@ -100,31 +92,22 @@ def run(trial: Trial) -> TrialResult:
     """Train, prune, store and time one network.
 
     Metrics: ``error`` after pruning and ``error_unpruned``, with the mean weights, in percent (the
-    same where training cuts: its report leaves it out);
-    ``compression``; ``bytes_pruned`` and ``bytes_dense``: the files of the pruned network and of
-    the same network with nothing pruned; ``ms_dense``, ``ms_stored`` and ``ms_shrunk``: median time
-    for the first 1000 test images by dense products with all zeros in them, by the stored form
-    (which puts the zeros back at every call), and by the smaller network of
-    :func:`remove_dead_units`; ``train_seconds_per_epoch``.
+    same where training cuts: its report leaves it out); ``compression``; ``bytes_pruned`` and
+    ``bytes_dense``: the files of the pruned network and of the same network with nothing pruned;
+    ``ms_dense``, ``ms_stored`` and ``ms_shrunk``: median time for the first 1000 test images by
+    dense products with all zeros in them, by the stored form (which puts the zeros back at every
+    call), and by the smaller network of :func:`remove_dead_units`; ``train_seconds_per_epoch``.
     Arrays: ``n_weights`` and ``n_kept`` of each layer; ``n_hidden``, what is left of the hidden
-    units; ``log_alpha``: how many weights fall into each bin of the
-    report; for LeNet-300-100
+    units; ``log_alpha``: how many weights fall into each of ``BINS``; for LeNet-300-100
     ``pixels``: kept weights of each of the 784 pixels.
     """
-    config, on = trial.config, device()
-    data = mnist(config["n_train"], config["n_test"])
-    x_train, x_test = (_inputs(x, config["network"]).to(on) for x in (data.x_train, data.x_test))
-    y_train, y_test = data.y_train.to(on), data.y_test.to(on)
-    generator = seeded(trial.seed)
+    config, generator = trial.config, seeded(trial.seed)
+    x, y, x_test, y_test = digits(config, lambda images: _inputs(images, config["network"]))
     net = make_network(config, generator)
-    seconds = train(net, x_train, y_train, trial, generator)
+    seconds = train(net, x, y, trial, generator)
 
-    rows, small = sparsity(net), zero_pruned(net)
-    unpruned, less, stored = (
-        zero_pruned(net, float("inf")),
-        remove_dead_units(small),
-        to_sparse(net),
-    )
+    rows, small, stored = sparsity(net), zero_pruned(net), to_sparse(net)
+    less = remove_dead_units(small)
     ms = _milliseconds({"dense": small, "stored": stored, "shrunk": less}, x_test[:1000])
     values = torch.cat([layer_log_alpha(net[int(row.name)]).flatten() for row in rows])
     first, last, n_bins = BINS
@@ -139,10 +122,10 @@ def run(trial: Trial) -> TrialResult:
     return TrialResult(
         {
             "error": error_percent(mean_weights(small, x_test), y_test),
-            "error_unpruned": error_percent(mean_weights(unpruned, x_test), y_test),
+            "error_unpruned": error_percent(mean_weights(zero_pruned(net, inf), x_test), y_test),
             "compression": compression(rows),
             "bytes_pruned": len(archive(stored)),
-            "bytes_dense": len(archive(to_sparse(net, float("inf")))),
+            "bytes_dense": len(archive(to_sparse(net, inf))),
             **{f"ms_{form}": value for form, value in ms.items()},
             "train_seconds_per_epoch": seconds / config["n_epochs"],
         },
@@ -159,18 +142,8 @@ def make_network(config: dict, generator: torch.Generator) -> Network:
     if config["network"] == "LeNet-300-100":
         net = mlp((784, 300, 100, 10), layers)
     else:
-        net = Network(
-            layers.conv2d(1, 20, 5),
-            nn.MaxPool2d(2),
-            nn.ReLU(),
-            layers.conv2d(20, 50, 5),
-            nn.MaxPool2d(2),
-            nn.ReLU(),
-            nn.Flatten(),
-            layers.linear(50 * 4 * 4, 500),
-            nn.ReLU(),
-            layers.linear(500, 10),
-        )
+        net = lenet5(layers)
+        net = Network(*net[:2], nn.ReLU(), *net[2:4], nn.ReLU(), *net[4:])
     net.to(generator.device, memory_format=torch.channels_last)  # faster convolutions on a CPU
     with torch.no_grad():
         for module in net:
@@ -184,20 +157,13 @@ def train(net: Network, x: Tensor, y: Tensor, trial: Trial, generator: torch.Gen
     """Fit ``net`` by the trial's schedule; returns the seconds it took, stops left out."""
     config = trial.config
     n_steps = config["n_epochs"] * (config["n_train"] // config["batch_size"])
+    how = {
+        "kl_weight": lambda step: kl_weight(step / n_steps),
+        "schedule": lambda step: learning_rate_factor(step / n_steps, config["network"]),
+        "callback": Checkpoint(trial, net, generator, x, y),
+    }
     began = time.perf_counter() - seconds_before(trial.checkpoint)
-    fit(
-        net,
-        x,
-        y,
-        cross_entropy,
-        n_steps=n_steps,
-        generator=generator,
-        optimizer=adam(config["learning_rate"]),
-        batch_size=config["batch_size"],
-        kl_weight=lambda step: kl_weight(step / n_steps),
-        schedule=lambda step: learning_rate_factor(step / n_steps, config["network"]),
-        callback=Checkpoint(trial, net, generator, x, y),
-    )
+    train_by(config, net, x, y, generator, n_steps, **how)
     return time.perf_counter() - began
 
 
@@ -241,7 +207,7 @@ def table(records: list[Record]) -> str:
     One line for each set-up; runs with other seeds are averaged.
     """
     ours = [summary(group) for group in _set_ups(records).values()]
-    published = published_table("sparse_lenet")
+    published = published_by("network and method", "sparse_lenet")
     run = {"network, method": "{name}", "seeds": "{seeds}"}
     errors = run | {
         "test error (%)": "{error_shown}",
@@ -258,8 +224,8 @@ def table(records: list[Record]) -> str:
         "time, shrunk / dense": "{time_shrunk:.2f}",
     }
     parts = [
-        markdown.table_of([*ours, *map(_as_printed, published)], errors),
-        "\n".join(_verdict(line, published) for line in ours),
+        markdown.table_of([*ours, *map(_as_printed, published.values())], errors),
+        "\n".join(_verdict(line, _target(line["network"])) for line in ours),
         "What is saved, with all mean weights stored in the same format as *dense*, and the time "
         "for 1000 images as a multiple of the dense network's in the same run, the median over "
         "seeds:",
@@ -275,7 +241,7 @@ def claims(records: list[Record]) -> list[Claim]:
     ours, found = [summary(group) for group in _set_ups(records).values()], []
     for network in dict.fromkeys(line["network"] for line in ours):
         lines = [r for r in ours if r["network"] == network and "sparse VD" in r["name"]]
-        target = _target(network, published_table("sparse_lenet"))
+        target = _target(network)
         told = (
             f"{r['compression']:.0f} times at {r['error_shown']} %" + ", cut" * ("cut" in r["name"])
             for r in lines
@@ -297,47 +263,40 @@ def claims(records: list[Record]) -> list[Claim]:
 def summary(group: list[Record]) -> dict[str, Any]:
     """What the tables say of the runs of one set-up: means of their metrics, and cells."""
     values = {name: [r["metrics"][name] for r in group] for name in group[0]["metrics"]}
-    means = {name: mean(of_seeds) for name, of_seeds in values.items()}
+    line = {name: mean(of_seeds) for name, of_seeds in values.items()}
     kept, whole, hidden = (
         np.array([record["arrays"][name] for record in group])
         for name in ("n_kept", "n_weights", "n_hidden")
     )
-    is_cut, dense = "cut_at" in group[0]["config"], means["bytes_dense"]
-    return (
-        means
-        | {
-            "name": _name(group[0]),
-            "network": group[0]["config"]["network"],
-            "seeds": len(group),
-            "error_shown": markdown.mean_and_error(values["error"], 2),
-            "unpruned_shown": "–"
-            if is_cut
-            else markdown.mean_and_error(values["error_unpruned"], 2),
-            "removed": _joined((100 * (1 - kept / whole)).mean(0), ".1f"),
-            "compression_shown": markdown.mean_and_error(values["compression"], 0),
-            "kilobytes": means["bytes_pruned"] / 1000,
-            "kilobytes_dense": "–" if is_cut else f"{dense / 1000:.0f}",
-            "ratio": "–" if is_cut else f"{dense / means['bytes_pruned']:.0f}",
-            "hidden": _joined(hidden.mean(0), ".0f"),
-        }
-        | {
-            f"time_{form}": median(
-                r["metrics"][f"ms_{form}"] / r["metrics"]["ms_dense"] for r in group
-            )
-            for form in ("stored", "shrunk")
-        }
-    )
+    for form in ("stored", "shrunk"):
+        times = zip(values[f"ms_{form}"], values["ms_dense"], strict=True)
+        line[f"time_{form}"] = median(own / dense for own, dense in times)
+    line |= {
+        "name": _name(group[0]),
+        "network": group[0]["config"]["network"],
+        "seeds": len(group),
+        "error_shown": markdown.mean_and_error(values["error"], 2),
+        "unpruned_shown": markdown.mean_and_error(values["error_unpruned"], 2),
+        "removed": _joined((100 * (1 - kept / whole)).mean(0), ".1f"),
+        "compression_shown": markdown.mean_and_error(values["compression"], 0),
+        "kilobytes": line["bytes_pruned"] / 1000,
+        "kilobytes_dense": f"{line['bytes_dense'] / 1000:.0f}",
+        "ratio": f"{line['bytes_dense'] / line['bytes_pruned']:.0f}",
+        "hidden": _joined(hidden.mean(0), ".0f"),
+    }
+    if "cut_at" in group[0]["config"]:
+        line |= dict.fromkeys(("unpruned_shown", "kilobytes_dense", "ratio"), "–")
+    return line
 
 
 def figure(records: list[Record]) -> Figure:
     """Error against compression; log alpha and kept pixels of LeNet-300-100."""
     picture = new_figure(10.0, 3.8, layout="constrained")
-    with style():
-        left, middle, right = picture.subplots(1, 3, width_ratios=(1.35, 1.2, 1))
-        _compressions(left, records)
-        shown = [r for r in records if r["config"]["network"] == "LeNet-300-100"] or records
-        _log_alphas(middle, shown)
-        _pixels(picture, right, shown[0])
+    left, middle, right = picture.subplots(1, 3, width_ratios=(1.35, 1.2, 1))
+    _compressions(left, records)
+    shown = where(records, network="LeNet-300-100") or records
+    _log_alphas(middle, shown)
+    _pixels(picture, right, shown[0])
     return picture
 
 
@@ -364,14 +323,13 @@ def _as_printed(row: dict[str, Any]) -> dict[str, Any]:
         "seeds": "",
         "error_shown": f"{row['error_percent']:.2f}",
         "unpruned_shown": "",
-        "removed": _joined((value for value in removed if not math.isnan(value)), "g") or "–",
+        "removed": _joined((value for value in removed if not isnan(value)), "g") or "–",
         "compression_shown": f"{row['compression']:.0f}",
     }
 
 
-def _verdict(line: dict[str, Any], published: list[dict[str, Any]]) -> str:
+def _verdict(line: dict[str, Any], target: dict[str, Any]) -> str:
     """Whether a set-up is as small and as good as the published sparse VD."""
-    target = _target(line["network"], published)
     return (
         f"- {line['name']}, {line['seeds']} seed{'s' * (line['seeds'] > 1)}: "
         f"{_VERDICTS[_as_good(line, target)]} ({target['compression']:.0f} times at "
@@ -379,8 +337,8 @@ def _verdict(line: dict[str, Any], published: list[dict[str, Any]]) -> str:
     )
 
 
-def _target(network: str, published: list[dict[str, Any]]) -> dict[str, Any]:
-    return next(r for r in published if r["network and method"] == f"{network}, sparse VD")
+def _target(network: str) -> dict[str, Any]:
+    return published_by("network and method", "sparse_lenet")[f"{network}, sparse VD"]
 
 
 def _as_good(line: dict[str, Any], target: dict[str, Any]) -> tuple[bool, bool]:
@@ -401,17 +359,13 @@ def _compressions(axes: Axes, records: list[Record]) -> None:
             markerfacecoloralt=INK,
             label=name,
         )
-    for row in published_table("sparse_lenet"):
-        network, method = row["network and method"].split(", ")
-        ours = method == "sparse VD"
-        axes.plot(
-            row["compression"],
-            row["error_percent"],
-            _MARKERS[network],
-            mfc="none",
-            color=_COLOURS[method] if ours else GREY,
-            label=f"{network}, {method}, published" if ours else None,
-        )
+    for name, row in published_by("network and method", "sparse_lenet").items():
+        network, method = name.split(", ")
+        look = {"color": GREY}
+        if method == "sparse VD":
+            look = {"color": _COLOURS[method], "label": f"{name}, published"}
+        point = row["compression"], row["error_percent"]
+        axes.plot(*point, _MARKERS[network], mfc="none", **look)
     axes.set(xscale="log", xlabel="compression (weights / kept weights)", ylabel="test error [%]")
     axes.set_title("Open: published (grey: other methods)")
     axes.legend(fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.45, -0.24))
@@ -452,9 +406,8 @@ def _milliseconds(networks: dict[str, Network], x: Tensor) -> dict[str, float]:
     def run(network: Network) -> None:
         network(x, "mean").sum().item()  # .item() waits for a GPU
 
-    seconds = interleaved_times(
-        {name: partial(run, net) for name, net in networks.items()}, 31, warm_up=2
-    )
+    calls = {name: partial(run, network) for name, network in networks.items()}
+    seconds = interleaved_times(calls, 31, warm_up=2)
     return {name: 1000 * median(own) for name, own in seconds.items()}
 
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from bdl_lessons.core.plot_style import style
 from reproductions import cifar_dropout_curves as curves
 
 N_TEST = 20
@@ -81,11 +82,10 @@ def test_every_data_set_has_a_panel_of_its_own():
         for width in (0.5, 1)
         for seed in range(2)
     ]
-    few, whole = curves.figure(records).axes
-    assert (few.get_title("left"), whole.get_title("left")) == (
-        "The first images of CIFAR-10",
-        "All of CIFAR-10",
-    )
+    with style():
+        few, whole = curves.figure(records).axes
+    titles = [axes.get_title("left") for axes in (few, whole)]
+    assert titles == ["The first images of CIFAR-10", "All of CIFAR-10"]
     assert len(few.containers) == len(whole.containers) == 5
     assert few.containers[0].lines[0].get_ydata() == pytest.approx([17.5, 17.5])
     assert "### All of CIFAR-10" in curves.table(records)

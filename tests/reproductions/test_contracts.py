@@ -282,11 +282,9 @@ def gradient_record(trial, result, seen):
     return dict(zip(names, errors, strict=True)), {}
 
 
-def digits_of(module):
-    """In place of ``mnist`` in a module: ``altered`` -> what takes the place of what."""
-    return lambda altered: {
-        f"reproductions.{module}.mnist": partial(pictures, altered, (1, 28, 28), "mnist")
-    }
+def images(*shape):
+    """``altered`` -> what takes the place of the function that loads images."""
+    return lambda altered: {"reproductions.datasets.load": partial(pictures, altered, shape)}
 
 
 ROWS = [
@@ -296,7 +294,7 @@ ROWS = [
             m: Trial({**cifar_dropout_curves._QUICK, "method": m, "width": 0.25}, 0)
             for m in cifar_dropout_curves.METHODS
         },
-        lambda altered: {"reproductions.datasets.load": partial(pictures, altered, (3, 32, 32))},
+        images(3, 32, 32),
         curve_plan,
         curve_record,
         choices=("train_error",),
@@ -304,14 +302,14 @@ ROWS = [
     Row(
         "mnist_dropout_curves",
         {t.config["method"]: t for t in mnist_dropout_curves.trials("quick")},
-        digits_of("mnist_dropout_curves"),
+        images(1, 28, 28),
         curve_plan,
         curve_record,
     ),
     Row(
         "rotated_digit",
         {"LeNet": rotated_digit.trials("quick")[0]},
-        digits_of("rotated_digit"),
+        images(1, 28, 28),
         rotated_plan,
         rotated_record,
     ),
@@ -322,7 +320,7 @@ ROWS = [
             for t in sparse_lenet.trials("quick")
             for cut in ({}, {"cut_at": 3.0})
         },
-        digits_of("sparse_lenet"),
+        images(1, 28, 28),
         sparse_plan,
         sparse_record,
         choices=("compression", "n_kept"),
@@ -330,7 +328,7 @@ ROWS = [
     Row(
         "gradient_variance",
         {"B": gradient_variance.trials("quick")[0]},
-        digits_of("gradient_variance"),
+        images(1, 28, 28),
         lambda trial, result: [({"per_example"}, 1.0, 1e-3)],
         gradient_record,
         choices=("top, local, 2",),
@@ -350,7 +348,7 @@ ROWS = [
             m: image_trial(classification._config("mnist", m, classification.GRID[m][0]), m)
             for m in ("MAP", "D.E", "MCD", "VSD T=2", "SWAG", "BBB-LRT", "BBB", "MNF", "SLANG")
         },
-        lambda altered: {"reproductions.datasets.load": partial(pictures, altered, (1, 28, 28))},
+        images(1, 28, 28),
         image_plan,
         image_record,
         choices=("val_nll",),
@@ -361,7 +359,7 @@ ROWS = [
             m: image_trial(colour._trial("LeNet5", "svhn", m, colour_settings(m)).config, m)
             for m in ("MAP", "VSD T=2", "BBB", "D.E", "SWAG")
         },
-        lambda altered: {"reproductions.datasets.load": partial(pictures, altered, (3, 32, 32))},
+        images(3, 32, 32),
         image_plan,
         image_record,
         choices=("val_nll",),

@@ -30,8 +30,6 @@ def few_images(monkeypatch):
         )
 
     monkeypatch.setattr("reproductions.datasets.load", load)
-    for name in ("rotated_digit", "sparse_lenet", "mnist_dropout_curves", "gradient_variance"):
-        monkeypatch.setattr(f"reproductions.{name}.mnist", lambda *sizes: load("mnist", *sizes))
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ def test_the_errors_are_those_after_and_before_pruning(monkeypatch):
     y = torch.arange(40) % 2
     x = y[:, None, None, None] * torch.ones(28, 28)
     few = Classification("few", x, y, x, y, ("0", "1"))
-    monkeypatch.setattr(sparse_lenet, "mnist", lambda *sizes: few)
+    monkeypatch.setattr("reproductions.datasets.load", lambda *_, **sizes: few)
 
     def train(net, x, y, *rest):
         """Unit 0 of each layer hands the first pixel on; the bias of the output says 0."""
