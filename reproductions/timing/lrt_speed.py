@@ -21,14 +21,15 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons.core import CYCLE, INK, clock, device
-from bdl_lessons.core.plot_style import new_figure, style
-from bdl_lessons.datasets.records import Record, published_table
+from bdl_lessons.core.plot_style import new_figure
+from bdl_lessons.datasets.records import Record
 from bdl_lessons.evaluation import noisy_outputs
 from bdl_lessons.inference import adam
 from bdl_lessons.models import BayesByBackprop, Network, initialise, mlp
 from reproductions import markdown
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.gradient_variance import ROWS
+from reproductions.records import published_by
 
 _PAPER = {"n_train": 60_000, "width": 500, "batch_size": 100}
 _QUICK = {"n_train": 100, "width": 8, "batch_size": 20}
@@ -37,21 +38,13 @@ _WARM_UP = 2
 
 def trials(scale: str) -> list[Trial]:
     """One for each estimator; the slow one with fewer batches, and fewer rows at once."""
-    quick = scale == "quick"
-    plans = [("per example", 5, 25), ("local", 50, 100), ("per minibatch", 50, 100)]
-    shared = _QUICK if quick else _PAPER
-    return [
-        Trial(
-            {
-                **shared,
-                "estimator": estimator,
-                "timed_batches": 3 if quick else n_batches,
-                "rows_at_once": min(rows_at_once, shared["batch_size"]),
-            },
-            seed=0,
-        )
-        for estimator, n_batches, rows_at_once in plans
-    ]
+    plans = {"per example": (5, 25), "local": (50, 100), "per minibatch": (50, 100)}
+    found = []
+    for estimator, (n_batches, n_rows) in plans.items():
+        plan = {"estimator": estimator, "timed_batches": n_batches, "rows_at_once": n_rows}
+        quick = {**_QUICK, "timed_batches": 3, "rows_at_once": _QUICK["batch_size"]}
+        found.append(Trial({**_PAPER, **plan, **(quick if scale == "quick" else {})}, seed=0))
+    return found
 
 
 def run(trial: Trial) -> TrialResult:
@@ -75,8 +68,8 @@ def run(trial: Trial) -> TrialResult:
 def _by_row(records: list[Record]) -> tuple[dict[str, Record], dict[str, float]]:
     """By row of the published table: our records, and the published seconds an epoch."""
     ours = {ROWS[record["config"]["estimator"]]: record for record in records}
-    rows = published_table("lrt_seconds_per_epoch")
-    return ours, {row["estimator"]: row["seconds_per_epoch"] for row in rows}
+    printed = published_by("estimator", "lrt_seconds_per_epoch")
+    return ours, {name: row["seconds_per_epoch"] for name, row in printed.items()}
 
 
 def table(records: list[Record]) -> str:
@@ -121,21 +114,20 @@ def figure(records: list[Record]) -> Figure:
     ours, printed = _by_row(records)
     names = list(ours)
     picture = new_figure(7.2, 2.4, layout="constrained")
-    with style():
-        left, right = picture.subplots(1, 2, sharey=True)
-        panels = [(left, "seconds_per_epoch", "seconds an epoch"), (right, "peak_mib", "MiB")]
-        for ax, metric, label in panels:
-            values = [ours[name]["metrics"][metric] for name in names]
-            for row, value in enumerate(values):
-                ax.plot(value, row, "s", ms=8, color=CYCLE[row])
-            ax.set(xscale="log", xlabel=label, yticks=range(len(names)), yticklabels=names)
-            ax.set_xlim(min(values) / 5, max(values) * 5)
-        for name, seconds in printed.items():
-            if name in names:
-                left.plot(seconds, names.index(name), "o", ms=11, mfc="none", color=INK)
-        left.set_title("Time (rings: published)")
-        right.set_title("Peak memory of training")
-        left.set_ylim(len(names) - 0.5, -0.5)
+    left, right = picture.subplots(1, 2, sharey=True)
+    panels = [(left, "seconds_per_epoch", "seconds an epoch"), (right, "peak_mib", "MiB")]
+    for ax, metric, label in panels:
+        values = [ours[name]["metrics"][metric] for name in names]
+        for row, value in enumerate(values):
+            ax.plot(value, row, "s", ms=8, color=CYCLE[row])
+        ax.set(xscale="log", xlabel=label, yticks=range(len(names)), yticklabels=names)
+        ax.set_xlim(min(values) / 5, max(values) * 5)
+    for name, seconds in printed.items():
+        if name in names:
+            left.plot(seconds, names.index(name), "o", ms=11, mfc="none", color=INK)
+    left.set_title("Time (rings: published)")
+    right.set_title("Peak memory of training")
+    left.set_ylim(len(names) - 0.5, -0.5)
     return picture
 
 
