@@ -83,5 +83,5 @@ class Experiment:
     run: Callable[[Trial], TrialResult]
     table: Callable[[Sequence[Record]], str]
     figure: Callable[[Sequence[Record]], Figure]
-    claims: Callable[[Sequence[Record]], Sequence[Claim]] | None = None
+    claims: Callable[[Sequence[Record]], Sequence[Claim]]
     on_cpu: bool = False

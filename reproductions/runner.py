@@ -18,6 +18,7 @@ from concurrent.futures import (
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -100,12 +101,11 @@ def reproduce(
         require_writable(path)
     bar = tqdm(total=len(trials), initial=outcome.skipped, desc=experiment.name, disable=None)
     with bar, _executor(jobs, executor) as pool:
-        for trial, future in _finished(pool, experiment, scale, missing):
+        for trial, record in _finished(pool, experiment, scale, missing):
             try:
-                if append_record(path, future.result()):
-                    outcome.recorded += 1
-                else:  # another process recorded it in the meantime
-                    outcome.skipped += 1
+                is_new = append_record(path, record())
+                outcome.recorded += is_new
+                outcome.skipped += not is_new  # another process recorded it in the meantime
                 if trial.checkpoint:
                     trial.checkpoint.unlink(missing_ok=True)
             except (Exception, CancelledError, SystemExit) as error:
@@ -118,17 +118,10 @@ def reproduce(
 def measure(experiment: Experiment, scale: str, trial: Trial) -> Record:
     """Run one trial, or the rest of it, and make its record."""
     began = time.perf_counter() - seconds_before(trial.checkpoint)
-    measured = experiment.run(trial)
-    return make_record(
-        experiment.name,
-        scale,
-        trial.config,
-        trial.seed,
-        measured.metrics,
-        arrays=measured.arrays,
-        seconds=time.perf_counter() - began,
-        device=device("cpu" if experiment.on_cpu else trial.config.get("device")),
-    )
+    result = experiment.run(trial)
+    on = device("cpu" if experiment.on_cpu else trial.config.get("device"))
+    seconds = time.perf_counter() - began
+    return make_record(experiment.name, scale, trial, result, seconds, on)
 
 
 @contextmanager
@@ -209,20 +202,15 @@ class _Processes(ThreadPoolExecutor):
 
 def _finished(
     pool: Executor | None, experiment: Experiment, scale: str, trials: list[Trial]
-) -> Iterator[tuple[Trial, Future]]:
-    """Trials with their futures, each as soon as it is done."""
+) -> Iterator[tuple[Trial, Callable[[], Record]]]:
+    """Trials, as soon as they are done or have their turn here, and what gives their record."""
     if pool is None:
         for trial in trials:
-            future: Future = Future()
-            try:
-                future.set_result(measure(experiment, scale, trial))
-            except (Exception, SystemExit) as error:
-                future.set_exception(error)
-            yield trial, future
+            yield trial, partial(measure, experiment, scale, trial)
         return
     submitted = {pool.submit(measure, experiment, scale, trial): trial for trial in trials}
     for future in as_completed(submitted):
-        yield submitted[future], future
+        yield submitted[future], future.result
 
 
 def _start_worker(lifeline: Connection) -> None:

@@ -6,7 +6,7 @@ import torch
 import reproductions
 from bdl_lessons.datasets.records import RESULTS_FOLDER
 from reproductions import report, runner
-from reproductions.experiment import Claim
+from reproductions.experiment import Claim, Trial, TrialResult
 from reproductions.records import append_record, make_record, read_records, trial_key
 
 from . import toy
@@ -59,9 +59,8 @@ def test_the_order_of_the_file_does_not_matter(toys, tmp_path):
 
 
 def test_records_of_other_settings_are_left_out(toys, tmp_path):
-    old = make_record(
-        "toy", "paper", {"n": 77}, 0, {"square": 1.0}, seconds=0, device=torch.device("cpu")
-    )
+    trial, result = Trial({"n": 77}, seed=0), TrialResult({"square": 1.0})
+    old = make_record("toy", "paper", trial, result, seconds=0, on=torch.device("cpu"))
     append_record(tmp_path / "toy.jsonl", old)
     assert "0 of 4 trials" in report.text(folder=tmp_path)
 
