@@ -24,6 +24,7 @@ from reproductions import datasets, markdown
 from reproductions import mnist_dropout_curves as curves
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.measure import mean_weights
+from reproductions.records import metric
 
 RATES = (0.2, 0.5, 0.5, 0.5, 0.5)
 SMALL_METHODS = ("none", "Gaussian A", "variational A", "variational A2")
@@ -182,7 +183,7 @@ def _errors(group: Sequence[Record]) -> str:
 
     def fitted(method: str, width: float) -> str:
         there = where(group, method=method, width=width)
-        return f", *{np.mean([r['metrics']['train_error'] for r in there]):.1f}*" if there else ""
+        return f", *{np.mean(metric(there, 'train_error')):.1f}*" if there else ""
 
     return (
         f"{config['n_epochs']} epochs of {config['n_train']:,} images, Adam with "

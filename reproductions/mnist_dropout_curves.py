@@ -12,6 +12,7 @@ import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import nan
 from statistics import mean, stdev
 from typing import Any
 
@@ -22,7 +23,7 @@ from torch import Tensor
 
 from bdl_lessons.core import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED, seeded
 from bdl_lessons.core.plot_style import new_figure
-from bdl_lessons.datasets.records import Record, group_by, published_table
+from bdl_lessons.datasets.records import Record, group_by, published_table, where
 from bdl_lessons.evaluation import error_percent
 from bdl_lessons.models import (
     BinaryDropout,
@@ -38,6 +39,7 @@ from bdl_lessons.probability import kingma_kl
 from reproductions import markdown
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.measure import ALL_OF_MNIST, digits, mean_weights, train_by
+from reproductions.records import metric
 
 RATES = (0.2, 0.5, 0.5, 0.5)
 METHODS: dict[str, Callable[[float], LayerFactory]] = {
@@ -131,14 +133,13 @@ def table(records: Sequence[Record]) -> str:
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Learned against fixed noise on units, and the order of all, by the longest schedule."""
     records = [*by_epochs(records).values()][-1]
-    runs, printed = by_width(records), _published()
-    gaps, theirs = [], []
+    printed, gaps, theirs = _published(), [], []
     for width, method in itertools.product(WIDTHS, ("variational A", "variational A2")):
-        learned, fixed = (errors_of(runs.get(m, {}).get(width, [])) for m in (method, "Gaussian A"))
+        learned, fixed = (errors(records, m, width) for m in (method, "Gaussian A"))
         if min(len(learned), len(fixed)) > 1:
             gaps.append(mean_gap(learned, fixed))
             theirs.append(printed[method][str(width)] - printed["Gaussian A"][str(width)])
-    places = _order(runs)
+    places = _order(records)
     agree, pairs = (sum(counts[i] for counts in places.values()) for i in (0, 1))
     how = f"MNIST, {records[0]['config']['n_epochs']} epochs, no stopping on validation data"
     return [
@@ -193,10 +194,15 @@ def by_epochs(records: Sequence[Record]) -> dict[int, list[Record]]:
     return dict(sorted(group_by(records, "n_epochs").items()))
 
 
-def by_width(trained: Sequence[Record]) -> dict[str, dict[float, list[Record]]]:
-    """The records of all seeds by method, in the order of ``STYLES``, and by width, rising."""
-    runs = group_by(trained, "method")
-    return {m: dict(sorted(group_by(runs[m], "width").items())) for m in STYLES if m in runs}
+def by_method(trained: Sequence[Record]) -> dict[str, list[Record]]:
+    """The records of each method, in the order of ``STYLES``."""
+    found = group_by(trained, "method")
+    return {method: found[method] for method in STYLES if method in found}
+
+
+def errors(trained: Sequence[Record], method: str, width: float) -> list[float]:
+    """Test errors of all seeds, in percent."""
+    return metric(where(trained, method=method, width=width), "error")
 
 
 def error_table(
@@ -208,32 +214,26 @@ def error_table(
         head: format of the head of a column, of ``width``.
         after: method and width -> what follows in the cell.
     """
-    runs, widths = by_width(trained), sorted(group_by(trained, "width"))
+    widths = sorted(group_by(trained, "width"))
 
     def cell(method: str, width: float) -> str:
-        errors = errors_of(runs[method].get(width, []))
-        ours = f"{markdown.mean_and_error(errors, digits)} ({len(errors)})" if errors else "–"
+        found = errors(trained, method, width)
+        ours = f"{markdown.mean_and_error(found, digits)} ({len(found)})" if found else "–"
         return ours + after(method, width)
 
-    lines = [[method, *(cell(method, width) for width in widths)] for method in runs]
+    lines = [[method, *(cell(method, width) for width in widths)] for method in by_method(trained)]
     return markdown.table(["method", *(head.format(width=width) for width in widths)], lines)
-
-
-def errors_of(records: Sequence[Record]) -> list[float]:
-    """Test errors in percent."""
-    return [record["metrics"]["error"] for record in records]
 
 
 def alphas(trained: Sequence[Record], width_name: str) -> str:
     """A table of the learned alphas, means over seeds; ``width_name`` heads their column."""
-    runs = by_width([record for record in trained if "alpha" in record["arrays"]])
-    if not runs:
-        return "No method with a learned alpha is recorded yet."
     lines = []
-    for method, of_method in runs.items():
-        for width, group in of_method.items():
+    for method, learned in by_method([r for r in trained if "alpha" in r["arrays"]]).items():
+        for width, group in sorted(group_by(learned, "width").items()):
             of_layers = zip(*(record["arrays"]["alpha"] for record in group), strict=True)
             lines.append([method, str(width), *(f"{mean(alpha):.2f}" for alpha in of_layers)])
+    if not lines:
+        return "No method with a learned alpha is recorded yet."
     layers = [f"layer {i}" for i in range(1, len(lines[0]) - 1)]
     return (
         "Learned α of the inputs of each layer (start: 0.25 on the pixels, 1, the bound, on the "
@@ -254,12 +254,13 @@ def draw_errors(
         place: width and number of the method -> where on the axis, side by side to see the bars.
         is_open: whether to draw open markers without a line, and no label.
     """
-    for k, (method, of_method) in enumerate(by_width(trained).items()):
-        errors = [errors_of(group) for group in of_method.values()]
-        bars = [stdev(e) / len(e) ** 0.5 if len(e) > 1 else float("nan") for e in errors]
+    for k, (method, group) in enumerate(by_method(trained).items()):
+        widths = sorted(group_by(group, "width"))
+        runs = [errors(group, method, width) for width in widths]
+        bars = [stdev(run) / len(run) ** 0.5 if len(run) > 1 else nan for run in runs]
         look = STYLES[method] | ({"ls": "none", "mfc": "none"} if is_open else {"label": method})
-        widths = [place(width, k) for width in of_method]
-        axes.errorbar(widths, [*map(mean, errors)], bars, capsize=2, ms=4, lw=1.4, **look)
+        places = [place(width, k) for width in widths]
+        axes.errorbar(places, [*map(mean, runs)], bars, capsize=2, ms=4, lw=1.4, **look)
 
 
 def _published() -> dict[str, dict[str, Any]]:
@@ -276,7 +277,7 @@ def _errors(trained: Sequence[Record], n_epochs: int) -> str:
 
     order = ", ".join(
         f"{agree} of {pairs} with {width} units"
-        for width, (agree, pairs) in _order(by_width(trained)).items()
+        for width, (agree, pairs) in _order(trained).items()
     )
     return (
         f"After {n_epochs} epochs: test error in percent with the mean weights, mean ± standard "
@@ -286,13 +287,13 @@ def _errors(trained: Sequence[Record], n_epochs: int) -> str:
     )
 
 
-def _order(runs: Mapping[str, Mapping[float, Sequence[Record]]]) -> dict[float, tuple[int, int]]:
+def _order(trained: Sequence[Record]) -> dict[float, tuple[int, int]]:
     """For each width how many pairs of methods stand in the published order, and of how many."""
-    reference, found = _published(), {}
-    for width in sorted({width for of_method in runs.values() for width in of_method}):
-        theirs = {m: row[str(width)] for m, row in reference.items() if str(width) in row}
-        ours = {m: mean(errors_of(runs[m][width])) for m in runs if width in runs[m]}
-        if pairs := [*itertools.combinations([m for m in ours if m in theirs], 2)]:
+    found = {}
+    for width in sorted(group_by(trained, "width")):
+        theirs = {m: row[str(width)] for m, row in _published().items() if str(width) in row}
+        ours = {m: mean(runs) for m in theirs if (runs := errors(trained, m, width))}
+        if pairs := [*itertools.combinations(ours, 2)]:
             agree = sum((ours[a] < ours[b]) == (theirs[a] < theirs[b]) for a, b in pairs)
             found[width] = agree, len(pairs)
     return found

@@ -14,7 +14,7 @@ import os
 import platform
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -168,6 +168,11 @@ def gpu_facts(on: torch.device) -> dict[str, Any]:
 def rounded(values: Tensor, digits: int) -> list:
     """The nested list of a tensor for the arrays of a record, to ``digits`` decimal places."""
     return float64(values).round(decimals=digits).tolist()
+
+
+def metric(records: Iterable[Record], name: str) -> list[float]:
+    """One of the metrics of each record."""
+    return [record["metrics"][name] for record in records]
 
 
 def longest(records: Sequence[Record], name: str) -> list[Record]:

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from bdl_lessons.core import BLUE, GREY, INK, RED, seeded
 from bdl_lessons.core.plot_style import new_figure
-from bdl_lessons.datasets.records import Record, where
+from bdl_lessons.datasets.records import Record, group_by, where
 from bdl_lessons.evaluation import error_percent
 from bdl_lessons.inference import (
     PrunedNetwork,
@@ -46,7 +46,7 @@ from reproductions.datasets import CAFFE_SCALE
 from reproductions.dead_units import n_hidden, remove_dead_units
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.measure import ALL_OF_MNIST, digits, interleaved_times, mean_weights, train_by
-from reproductions.records import published_by
+from reproductions.records import metric, published_by
 
 BINS = (-10.0, 12.0, 88)
 """First edge, last edge and number of the bins that count ``log_alpha``; the outer two are open."""
@@ -206,30 +206,22 @@ def table(records: list[Record]) -> str:
 
     One line for each set-up; runs with other seeds are averaged.
     """
-    ours = [summary(group) for group in _set_ups(records).values()]
+    set_ups = _set_ups(records)
     published = published_by("network and method", "sparse_lenet")
-    run = {"network, method": "{name}", "seeds": "{seeds}"}
-    errors = run | {
-        "test error (%)": "{error_shown}",
-        "before pruning (%)": "{unpruned_shown}",
-        "weights removed in each layer (%)": "{removed}",
-        "compression": "{compression_shown}",
-    }
-    saved = run | {
-        "file (kB)": "{kilobytes:.1f}",
-        "dense (kB)": "{kilobytes_dense}",
-        "ratio": "{ratio}",
-        "hidden units or channels left": "{hidden}",
-        "time, stored form / dense": "{time_stored:.2f}",
-        "time, shrunk / dense": "{time_shrunk:.2f}",
-    }
+    run = ["network, method", "seeds"]
+    errors = [*run, "test error (%)", "before pruning (%)"]
+    errors += ["weights removed in each layer (%)", "compression"]
+    saved = [*run, "file (kB)", "dense (kB)", "ratio", "hidden units or channels left"]
+    saved += ["time, stored form / dense", "time, shrunk / dense"]
     parts = [
-        markdown.table_of([*ours, *map(_as_printed, published.values())], errors),
-        "\n".join(_verdict(line, _target(line["network"])) for line in ours),
+        markdown.table(
+            errors, [*map(_errors, set_ups.values()), *map(_as_printed, published.values())]
+        ),
+        "\n".join(map(_verdict, set_ups.values())),
         "What is saved, with all mean weights stored in the same format as *dense*, and the time "
         "for 1000 images as a multiple of the dense network's in the same run, the median over "
         "seeds:",
-        markdown.table_of(ours, saved),
+        markdown.table(saved, [*map(_saved, set_ups.values())]),
         _READING,
         _DIFFERENCES,
     ]
@@ -238,55 +230,27 @@ def table(records: list[Record]) -> str:
 
 def claims(records: list[Record]) -> list[Claim]:
     """Each network: is our sparse VD as small, and as good, as the published one?"""
-    ours, found = [summary(group) for group in _set_ups(records).values()], []
-    for network in dict.fromkeys(line["network"] for line in ours):
-        lines = [r for r in ours if r["network"] == network and "sparse VD" in r["name"]]
+    found = []
+    for network in group_by(records, "network"):
+        groups = _set_ups(where(records, network=network, method="sparse VD")).values()
         target = _target(network)
         told = (
-            f"{r['compression']:.0f} times at {r['error_shown']} %" + ", cut" * ("cut" in r["name"])
-            for r in lines
+            f"{mean(metric(group, 'compression')):.0f} times at "
+            f"{markdown.mean_and_error(metric(group, 'error'), 2)} %{', cut' * _is_cut(group[0])}"
+            for group in groups
         )
-        seeds = " and ".join(str(r["seeds"]) for r in lines)
+        seeds = " and ".join(str(len(group)) for group in groups)
         found.append(
             Claim(
                 f"Sparse variational dropout makes {network} many times smaller at no loss",
                 f"{target['compression']:.0f} times at {target['error_percent']:.2f} %",
                 "; ".join(told),
-                sum(sum(_as_good(line, target)) for line in lines),
-                2 * len(lines),
+                sum(sum(_as_good(group)) for group in groups),
+                2 * len(groups),
                 f"as small, and as good; *cut* as in the authors' code; seeds: {seeds}",
             )
         )
     return found
-
-
-def summary(group: list[Record]) -> dict[str, Any]:
-    """What the tables say of the runs of one set-up: means of their metrics, and cells."""
-    values = {name: [r["metrics"][name] for r in group] for name in group[0]["metrics"]}
-    line = {name: mean(of_seeds) for name, of_seeds in values.items()}
-    kept, whole, hidden = (
-        np.array([record["arrays"][name] for record in group])
-        for name in ("n_kept", "n_weights", "n_hidden")
-    )
-    for form in ("stored", "shrunk"):
-        times = zip(values[f"ms_{form}"], values["ms_dense"], strict=True)
-        line[f"time_{form}"] = median(own / dense for own, dense in times)
-    line |= {
-        "name": _name(group[0]),
-        "network": group[0]["config"]["network"],
-        "seeds": len(group),
-        "error_shown": markdown.mean_and_error(values["error"], 2),
-        "unpruned_shown": markdown.mean_and_error(values["error_unpruned"], 2),
-        "removed": _joined((100 * (1 - kept / whole)).mean(0), ".1f"),
-        "compression_shown": markdown.mean_and_error(values["compression"], 0),
-        "kilobytes": line["bytes_pruned"] / 1000,
-        "kilobytes_dense": f"{line['bytes_dense'] / 1000:.0f}",
-        "ratio": f"{line['bytes_dense'] / line['bytes_pruned']:.0f}",
-        "hidden": _joined(hidden.mean(0), ".0f"),
-    }
-    if "cut_at" in group[0]["config"]:
-        line |= dict.fromkeys(("unpruned_shown", "kilobytes_dense", "ratio"), "–")
-    return line
 
 
 def figure(records: list[Record]) -> Figure:
@@ -302,8 +266,11 @@ def figure(records: list[Record]) -> Figure:
 
 def _name(record: Record) -> str:
     config = record["config"]
-    cut = "" if config.get("cut_at") is None else ", cut"
-    return f"{config['network']}, {config['method']}{cut}"
+    return f"{config['network']}, {config['method']}{', cut' * _is_cut(record)}"
+
+
+def _is_cut(record: Record) -> bool:
+    return "cut_at" in record["config"]
 
 
 def _set_ups(records: list[Record]) -> dict[str, list[Record]]:
@@ -311,54 +278,71 @@ def _set_ups(records: list[Record]) -> dict[str, list[Record]]:
     return {name: [r for r in records if _name(r) == name] for name in map(_name, records)}
 
 
+def _errors(group: list[Record]) -> list[str]:
+    """The cells of a set-up in the table of errors."""
+    kept, whole = (np.array([r["arrays"][n] for r in group]) for n in ("n_kept", "n_weights"))
+    error, unpruned, compressed = (
+        markdown.mean_and_error(metric(group, name), digits)
+        for name, digits in (("error", 2), ("error_unpruned", 2), ("compression", 0))
+    )
+    removed = _joined((100 * (1 - kept / whole)).mean(0), ".1f")
+    unpruned = "–" if _is_cut(group[0]) else unpruned
+    return [_name(group[0]), str(len(group)), error, unpruned, removed, compressed]
+
+
+def _as_printed(row: dict[str, Any]) -> list[str]:
+    """A row of the published table in the cells of :func:`_errors`."""
+    removed = [row[f"sparsity_{layer}_percent"] for layer in (1, 2, 3, 4)]
+    removed = _joined((value for value in removed if not isnan(value)), "g") or "–"
+    name, error = f"*published:* {row['network and method']}", f"{row['error_percent']:.2f}"
+    return [name, "", error, "", removed, f"{row['compression']:.0f}"]
+
+
+def _saved(group: list[Record]) -> list[str]:
+    """The cells of a set-up in the table of what pruning saves."""
+    pruned, dense = (mean(metric(group, f"bytes_{form}")) / 1000 for form in ("pruned", "dense"))
+    sizes = ["–", "–"] if _is_cut(group[0]) else [f"{dense:.0f}", f"{dense / pruned:.0f}"]
+    hidden = _joined(np.mean([record["arrays"]["n_hidden"] for record in group], 0), ".0f")
+    stored, shrunk = (
+        f"{median(r['metrics'][f'ms_{form}'] / r['metrics']['ms_dense'] for r in group):.2f}"
+        for form in ("stored", "shrunk")
+    )
+    return [_name(group[0]), str(len(group)), f"{pruned:.1f}", *sizes, hidden, stored, shrunk]
+
+
 def _joined(values: Iterable[float], form: str) -> str:
     return " − ".join(f"{value:{form}}" for value in values)
 
 
-def _as_printed(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of the published table with the cells of :func:`summary`."""
-    removed = [row[f"sparsity_{layer}_percent"] for layer in (1, 2, 3, 4)]
-    return {
-        "name": f"*published:* {row['network and method']}",
-        "seeds": "",
-        "error_shown": f"{row['error_percent']:.2f}",
-        "unpruned_shown": "",
-        "removed": _joined((value for value in removed if not isnan(value)), "g") or "–",
-        "compression_shown": f"{row['compression']:.0f}",
-    }
-
-
-def _verdict(line: dict[str, Any], target: dict[str, Any]) -> str:
+def _verdict(group: list[Record]) -> str:
     """Whether a set-up is as small and as good as the published sparse VD."""
+    target = _target(group[0]["config"]["network"])
     return (
-        f"- {line['name']}, {line['seeds']} seed{'s' * (line['seeds'] > 1)}: "
-        f"{_VERDICTS[_as_good(line, target)]} ({target['compression']:.0f} times at "
+        f"- {_name(group[0])}, {len(group)} seed{'s' * (len(group) > 1)}: "
+        f"{_VERDICTS[_as_good(group)]} ({target['compression']:.0f} times at "
         f"{target['error_percent']:.2f} %)."
     )
 
 
 def _target(network: str) -> dict[str, Any]:
+    """The published row of sparse VD."""
     return published_by("network and method", "sparse_lenet")[f"{network}, sparse VD"]
 
 
-def _as_good(line: dict[str, Any], target: dict[str, Any]) -> tuple[bool, bool]:
-    """Whether it is as small, and whether its mean error is as low."""
-    is_small = line["compression"] >= target["compression"]
-    return is_small, line["error"] <= target["error_percent"]
+def _as_good(group: list[Record]) -> tuple[bool, bool]:
+    """Whether it is as small as the published one, and whether its mean error is as low."""
+    target = _target(group[0]["config"]["network"])
+    is_small = mean(metric(group, "compression")) >= target["compression"]
+    return is_small, mean(metric(group, "error")) <= target["error_percent"]
 
 
 def _compressions(axes: Axes, records: list[Record]) -> None:
     for name, group in _set_ups(records).items():
         config = group[0]["config"]
-        axes.plot(
-            [record["metrics"]["compression"] for record in group],
-            [record["metrics"]["error"] for record in group],
-            _MARKERS[config["network"]],
-            color=_COLOURS[config["method"]],
-            fillstyle="full" if config.get("cut_at") is None else "left",
-            markerfacecoloralt=INK,
-            label=name,
-        )
+        points = metric(group, "compression"), metric(group, "error")
+        fill = {"fillstyle": "left" if _is_cut(group[0]) else "full", "markerfacecoloralt": INK}
+        colour = _COLOURS[config["method"]]
+        axes.plot(*points, _MARKERS[config["network"]], color=colour, label=name, **fill)
     for name, row in published_by("network and method", "sparse_lenet").items():
         network, method = name.split(", ")
         look = {"color": GREY}
