@@ -47,14 +47,8 @@ PAIRS = (
     ("Gaussian B", "none"),
 )
 
-_SMALL = {
-    "data": "cifar10-subset",
-    "n_train": 4_000,
-    "n_test": 1_000,
-    "batch_size": 100,
-    "learning_rate": 2e-3,
-    "n_epochs": 40,
-}
+_SMALL = {"data": "cifar10-subset", "n_train": 4_000, "n_test": 1_000, "batch_size": 100}
+_SMALL |= {"learning_rate": 2e-3, "n_epochs": 40}
 _ALL = {**_SMALL, "n_train": 50_000, "n_test": 10_000, "batch_size": 200, "n_epochs": 30}
 _QUICK = {**_SMALL, "n_train": 60, "n_test": 20, "batch_size": 20, "n_epochs": 1}
 

@@ -40,17 +40,14 @@ _QUICK = {"width": 16, "batch_size": 68, "n_samples": 20}
 _STEPS = {"quick": (30,), "paper": (1500, 20_000)}
 _RELU = {"activation": "relu", "learning_rate": 1e-3, "slope": 2.0}
 _TANH = {"activation": "tanh", "learning_rate": 3e-4, "slope": 20.0}
-_NETWORKS = [
-    {**activation, "n_hidden": n_hidden, "p_drop": p_drop, "n_months": n_months}
-    for activation, n_hidden, p_drop, n_months in (
-        (_TANH, 4, 0.1, 272),
-        (_RELU, 4, 0.1, 272),
-        (_TANH, 4, 0.2, 272),
-        (_RELU, 4, 0.1, 72),
-        (_RELU, 3, 0.1, 272),
-        (_TANH, 3, 0.1, 272),
-    )
-]
+_NETWORKS = (
+    {**_TANH, "n_hidden": 4, "p_drop": 0.1, "n_months": 272},
+    {**_RELU, "n_hidden": 4, "p_drop": 0.1, "n_months": 272},
+    {**_TANH, "n_hidden": 4, "p_drop": 0.2, "n_months": 272},
+    {**_RELU, "n_hidden": 4, "p_drop": 0.1, "n_months": 72},
+    {**_RELU, "n_hidden": 3, "p_drop": 0.1, "n_months": 272},
+    {**_TANH, "n_hidden": 3, "p_drop": 0.1, "n_months": 272},
+)
 
 
 def trials(scale: str) -> list[Trial]:

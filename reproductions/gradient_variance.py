@@ -9,7 +9,7 @@ network, so a trial is a seed. Lesson 06.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -121,20 +121,13 @@ def gradient(
     """
     weights = (net[0].weight, net[-1].weight)
     total = [torch.zeros_like(weight) for weight in weights]
-    for inputs, targets in _independent_parts(x, y, estimator):
+    size = _ROWS_AT_ONCE if estimator == "per example" else len(x)  # rows that share their noise
+    for inputs, targets in zip(x.split(size), y.split(size), strict=True):
         outputs = noisy_outputs(net, inputs, estimator, generator)
         nll = cross_entropy(outputs, targets, reduction="sum") * n_train / len(x)
         for sum_, part in zip(total, torch.autograd.grad(nll, weights), strict=True):
             sum_ += part
     return total[0], total[1]
-
-
-def _independent_parts(
-    x: Tensor, y: Tensor, estimator: Estimator
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """The minibatch, in pieces if its rows do not share their noise and need much memory."""
-    size = _ROWS_AT_ONCE if estimator == "per example" else len(x)
-    return zip(x.split(size), y.split(size), strict=True)
 
 
 def published() -> np.ndarray:

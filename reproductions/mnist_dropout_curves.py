@@ -111,8 +111,8 @@ def train(
     is_learned = config["method"].startswith("variational")
     how = {"kl_weight": float(is_learned), "schedule": lambda step: 1 - step / n_steps}
     train_by(config, net, x, y, generator, n_steps, **how)
-    alpha = [layer.alpha.item() for layer in net if hasattr(layer, "noise")] if is_learned else []
-    return {"alpha": alpha} if alpha else {}
+    noisy = [layer for layer in net if hasattr(layer, "noise")]
+    return {"alpha": [layer.alpha.item() for layer in noisy]} if is_learned else {}
 
 
 def make_network(method: str, width: int, generator: torch.Generator) -> Network:

@@ -29,15 +29,7 @@ from bdl_lessons.core import BLUE, GREY, INK, RED, seeded
 from bdl_lessons.core.plot_style import new_figure
 from bdl_lessons.datasets.records import Record, group_by, where
 from bdl_lessons.evaluation import error_percent
-from bdl_lessons.inference import (
-    PrunedNetwork,
-    compression,
-    layer_log_alpha,
-    sparsity,
-    to_sparse,
-    zero_pruned,
-)
-from bdl_lessons.inference.prune import THRESHOLD, SparseLayer
+from bdl_lessons.inference import PrunedNetwork, prune, sparsity, to_sparse, zero_pruned
 from bdl_lessons.models import ARD, LayerFactory, Network, SparseVD, lenet5, mlp
 from bdl_lessons.probability import kl_warmup
 from reproductions import markdown
@@ -82,7 +74,7 @@ def trials(scale: str) -> list[Trial]:
     return [
         Trial({**paper, "network": network, "method": method, **cut}, seed)
         for network, seed in runs
-        for cut in ({}, {"cut_at": THRESHOLD})
+        for cut in ({}, {"cut_at": prune.THRESHOLD})
         for method in METHODS
         if (network, method, cut) != ("LeNet-5", "ARD", {})
     ]
@@ -102,14 +94,16 @@ def run(trial: Trial) -> TrialResult:
     ``pixels``: kept weights of each of the 784 pixels.
     """
     config, generator = trial.config, seeded(trial.seed)
-    x, y, x_test, y_test = digits(config, lambda images: _inputs(images, config["network"]))
+    x, y, x_test, y_test = digits(config, lambda images: images * CAFFE_SCALE)
+    if config["network"] == "LeNet-300-100":
+        x, x_test = x.flatten(1), x_test.flatten(1)
     net = make_network(config, generator)
     seconds = train(net, x, y, trial, generator)
 
     rows, small, stored = sparsity(net), zero_pruned(net), to_sparse(net)
     less = remove_dead_units(small)
     ms = _milliseconds({"dense": small, "stored": stored, "shrunk": less}, x_test[:1000])
-    values = torch.cat([layer_log_alpha(net[int(row.name)]).flatten() for row in rows])
+    values = torch.cat([prune.layer_log_alpha(net[int(row.name)]).flatten() for row in rows])
     first, last, n_bins = BINS
     arrays = {
         "n_weights": [row.n_weights for row in rows],
@@ -123,7 +117,7 @@ def run(trial: Trial) -> TrialResult:
         {
             "error": error_percent(mean_weights(small, x_test), y_test),
             "error_unpruned": error_percent(mean_weights(zero_pruned(net, inf), x_test), y_test),
-            "compression": compression(rows),
+            "compression": prune.compression(rows),
             "bytes_pruned": len(archive(stored)),
             "bytes_dense": len(archive(to_sparse(net, inf))),
             **{f"ms_{form}": value for form, value in ms.items()},
@@ -154,12 +148,17 @@ def make_network(config: dict, generator: torch.Generator) -> Network:
 
 
 def train(net: Network, x: Tensor, y: Tensor, trial: Trial, generator: torch.Generator) -> float:
-    """Fit ``net`` by the trial's schedule; returns the seconds it took, stops left out."""
+    """Fit ``net``; returns the seconds it took, stops left out.
+
+    Published: the KL at weight 0 for 5 of 200 epochs and at 1 from epoch 20, a line between; the
+    rate to 0 in a line, over the second half for LeNet-300-100, over all for LeNet-5.
+    """
     config = trial.config
     n_steps = config["n_epochs"] * (config["n_train"] // config["batch_size"])
+    warm_up, late = kl_warmup(15, begin=5), config["network"] == "LeNet-300-100"
     how = {
-        "kl_weight": lambda step: kl_weight(step / n_steps),
-        "schedule": lambda step: learning_rate_factor(step / n_steps, config["network"]),
+        "kl_weight": lambda step: warm_up(PUBLISHED_EPOCHS * step / n_steps),
+        "schedule": lambda step: min(1.0, (2 if late else 1) * (1 - step / n_steps)),
         "callback": Checkpoint(trial, net, generator, x, y),
     }
     began = time.perf_counter() - seconds_before(trial.checkpoint)
@@ -175,7 +174,7 @@ def archive(network: PrunedNetwork) -> bytes:
     """
     layout, arrays = [], {}
     for number, module in enumerate(network):
-        if not isinstance(module, SparseLayer):
+        if not isinstance(module, prune.SparseLayer):
             options = {name: getattr(module, name) for name in getattr(module, "__constants__", ())}
             layout.append({"kind": type(module).__name__, **options})
             continue
@@ -189,16 +188,6 @@ def archive(network: PrunedNetwork) -> bytes:
     file = io.BytesIO()
     np.savez_compressed(file, header=header, **arrays)
     return file.getvalue()
-
-
-def kl_weight(progress: float) -> float:
-    """Published: 0 for 5 of 200 epochs, 1 from epoch 20, a line between. ``progress`` in [0, 1]."""
-    return kl_warmup(15, begin=5)(progress * PUBLISHED_EPOCHS)
-
-
-def learning_rate_factor(progress: float, network: str) -> float:
-    """Published: to 0 in a line, over the second half for LeNet-300-100, over all for LeNet-5."""
-    return min(1.0, 2 - 2 * progress) if network == "LeNet-300-100" else 1 - progress
 
 
 def table(records: list[Record]) -> str:
@@ -361,7 +350,7 @@ def _log_alphas(axes: Axes, records: list[Record]) -> None:
     for record in {r["config"]["method"]: r for r in reversed(records)}.values():
         method = record["config"]["method"]
         axes.stairs(record["arrays"]["log_alpha"], edges, color=_COLOURS[method], label=method)
-    axes.axvline(THRESHOLD, color=INK, ls="--", lw=1)
+    axes.axvline(prune.THRESHOLD, color=INK, ls="--", lw=1)
     axes.set(yscale="log", xlabel="log α (12: 12 or more)", ylabel="weights")
     axes.set_title(records[0]["config"]["network"])
     axes.legend(fontsize=8)
@@ -376,11 +365,6 @@ def _pixels(picture: Figure, axes: Axes, record: Record) -> None:
     axes.set_title(f"Kept weights of each pixel\n({record['config']['method']})")
     axes.spines[:].set_visible(False)
     picture.colorbar(image, ax=axes, shrink=0.8)
-
-
-def _inputs(x: Tensor, network: str) -> Tensor:
-    x = x * CAFFE_SCALE
-    return x.flatten(1) if network == "LeNet-300-100" else x
 
 
 @torch.no_grad()

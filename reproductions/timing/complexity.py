@@ -30,23 +30,15 @@ from reproductions.measure import interleaved_times
 from reproductions.records import published_by
 
 BASE = {"K": 1024, "L": 128, "B": 64, "s": 1, "r": 2, "m": 8}
-SWEEPS = {
-    "K": [512, 1024, 2048, 4096],
-    "L": [128, 256, 512, 1024],
-    "B": [64, 128, 256, 512],
-    "s": [1, 2, 4, 8, 16],
-    "r": [2, 4, 8, 16, 32],
-    "m": [8, 16, 32, 64, 128],
+_SIZES = {
+    "K": ("inputs K", [512, 1024, 2048, 4096]),
+    "L": ("outputs L", [128, 256, 512, 1024]),
+    "B": ("images B", [64, 128, 256, 512]),
+    "s": ("draws s", [1, 2, 4, 8, 16]),
+    "r": ("rank r (free vectors: their number)", [2, 4, 8, 16, 32]),
+    "m": ("pseudo-data m", [8, 16, 32, 64, 128]),
 }
-_QUICK = {name: [8, 16] for name in SWEEPS}
-_NAMES = {
-    "K": "inputs K",
-    "L": "outputs L",
-    "B": "images B",
-    "s": "draws s",
-    "r": "rank r (free vectors: their number)",
-    "m": "pseudo-data m",
-}
+"""Letter of a size -> what it is, and the values that it takes."""
 COSTS = ("time", "memory")
 Sizes = Mapping[str, int]
 METHODS = methods.tagged("complexity")
@@ -56,9 +48,9 @@ _SETTINGS = {"n_pseudo": "m", "rank": "r", "n_reflections": "r"}
 
 def trials(scale: str) -> list[Trial]:
     """One for each method."""
-    sweeps, rounds = (_QUICK, 1) if scale == "quick" else (SWEEPS, 9)
-    shared = {"base": BASE, "rounds": rounds}
-    return [Trial({"method": m, "sweeps": _swept(m, sweeps), **shared}, 0) for m in METHODS]
+    quick = scale == "quick"
+    shared = {"base": BASE, "rounds": 1 if quick else 9}
+    return [Trial({"method": m, "sweeps": _swept(m, quick), **shared}, 0) for m in METHODS]
 
 
 def run(trial: Trial) -> TrialResult:
@@ -139,7 +131,7 @@ def figure(records: Sequence[Record]) -> Figure:
     picture = new_figure(10.0, 6.0, layout="constrained")
     colours = (*CYCLE, INK, GREY, BLUE)
     axes = picture.subplots(2, 3, sharey=True)
-    for ax, (name, label) in zip(axes.flat, _NAMES.items(), strict=True):
+    for ax, (name, (label, _)) in zip(axes.flat, _SIZES.items(), strict=True):
         for k, record in enumerate(records):
             if name not in record["config"]["sweeps"]:
                 continue
@@ -173,12 +165,12 @@ def _exponents(record: Record, what: str) -> dict[str, list[float]]:
     return found
 
 
-def _swept(method: str, sweeps: Mapping[str, list[int]]) -> dict[str, list[int]]:
+def _swept(method: str, quick: bool) -> dict[str, list[int]]:
     """What is varied: s where one draw serves a whole batch, r and m where they are settings."""
     settings = signature(METHODS[method].factory).parameters
     own = ["s"] if "shared" in METHODS[method].tags else []
-    own += [letter for name, letter in _SETTINGS.items() if name in settings]
-    return {name: sweeps[name] for name in ("K", "L", "B", *own)}
+    names = ["K", "L", "B", *own, *(_SETTINGS[name] for name in _SETTINGS if name in settings)]
+    return {name: [8, 16] if quick else _SIZES[name][1] for name in names}
 
 
 class OnePass:

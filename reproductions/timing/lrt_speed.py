@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.core import CYCLE, INK, clock, device
+from bdl_lessons.core import CYCLE, INK, clock, device, seeded
 from bdl_lessons.core.plot_style import new_figure
 from bdl_lessons.datasets.records import Record
 from bdl_lessons.evaluation import noisy_outputs
@@ -78,13 +78,12 @@ def table(records: list[Record]) -> str:
     rows = []
     local, local_printed = ours.get(ROWS["local"]), printed[ROWS["local"]]
     for name, record in ours.items():
-        config, seconds = record["config"], record["metrics"]["seconds_per_epoch"]
+        config, metrics = record["config"], record["metrics"]
+        seconds, theirs = metrics["seconds_per_epoch"], printed.get(name)
         ratio = f"{seconds / local['metrics']['seconds_per_epoch']:.3g}" if local else "-"
-        theirs = printed.get(name)
-        cells = [name, f"{seconds:,.1f}", ratio]
-        cells += [f"{theirs:g}", f"{theirs / local_printed:.3g}"] if theirs else ["-", "-"]
-        cells += [f"{record['metrics']['peak_mib']:.0f}", str(config["rows_at_once"])]
-        rows.append([*cells, str(config["timed_batches"])])
+        cells = [f"{theirs:g}", f"{theirs / local_printed:.3g}"] if theirs else ["-", "-"]
+        cells += [f"{metrics['peak_mib']:.0f}", str(config["rows_at_once"])]
+        rows.append([name, f"{seconds:,.1f}", ratio, *cells, str(config["timed_batches"])])
     head = ["estimator", "seconds an epoch", "times local", "published seconds", "times local"]
     head += ["peak memory (MiB)", "rows at once", "batches timed"]
     return f"{markdown.table(head, rows)}\n\n{_differences(records[0]['config'])}"
@@ -133,8 +132,7 @@ def figure(records: list[Record]) -> Figure:
 
 def _train(config: dict, seed: int, n_threads: int) -> tuple[list[float], int]:
     torch.set_num_threads(n_threads)
-    on = device()
-    generator = torch.Generator(on).manual_seed(seed)
+    on, generator = device(), seeded(seed)
     widths = (784, *[config["width"]] * 3, 10)
     net = initialise(mlp(widths, BayesByBackprop()).to(on), generator)
     stepper = adam(1e-3)(net.parameters())
