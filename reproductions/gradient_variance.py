@@ -10,12 +10,13 @@ network, so a trial is a seed. Lesson 06.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
-from torch import Tensor
+from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons.core import BLUE, INK, seeded
@@ -66,11 +67,10 @@ def run(trial: Trial) -> TrialResult:
     config, generator = trial.config, seeded(trial.seed)
     x, y, x_test, y_test = digits(config, lambda images: images.flatten(1))
     net = make_network(config, generator)
-    metrics, done = {}, 0
-    for epochs in config["epochs"]:
+    metrics = {}
+    for done, epochs in pairwise([0, *config["epochs"]]):
         n_steps = (epochs - done) * (len(x) // config["batch_size"])
         train_by(config, net, x, y, generator, n_steps)
-        done = epochs
         metrics[f"test_error, {epochs}"] = error_percent(mean_weights(net, x_test), y_test)
         for estimator in ROWS:
             for layer, found in measure(net, x, y, estimator, config, generator).items():
@@ -79,7 +79,7 @@ def run(trial: Trial) -> TrialResult:
     return TrialResult(metrics)
 
 
-def make_network(config: dict, generator: torch.Generator) -> Network:
+def make_network(config: dict, generator: Generator) -> Network:
     """Variational dropout of type B, one learned alpha a layer."""
     noisy_input = VariationalDropout("B", init_p_drop=config["p_drop_input"])
     noisy = VariationalDropout("B", init_p_drop=config["p_drop_hidden"])
@@ -89,12 +89,7 @@ def make_network(config: dict, generator: torch.Generator) -> Network:
 
 
 def measure(
-    net: Network,
-    x: Tensor,
-    y: Tensor,
-    estimator: Estimator,
-    config: dict,
-    generator: torch.Generator,
+    net: Network, x: Tensor, y: Tensor, estimator: Estimator, config: dict, generator: Generator
 ) -> dict[str, tuple[float, float]]:
     """Variance and standard error for ``bottom`` and ``top`` over fresh rows and fresh noise."""
     n_draws = config["n_draws_per_example" if estimator == "per example" else "n_draws"]
@@ -108,12 +103,7 @@ def measure(
 
 
 def gradient(
-    net: Network,
-    x: Tensor,
-    y: Tensor,
-    estimator: Estimator,
-    n_train: int,
-    generator: torch.Generator,
+    net: Network, x: Tensor, y: Tensor, estimator: Estimator, n_train: int, generator: Generator
 ) -> tuple[Tensor, Tensor]:
     """One draw of the gradient of ``N/M sum_m -log p(y_m | x_m)``, first and last mean weights.
 
@@ -127,7 +117,7 @@ def gradient(
         nll = cross_entropy(outputs, targets, reduction="sum") * n_train / len(x)
         for sum_, part in zip(total, torch.autograd.grad(nll, weights), strict=True):
             sum_ += part
-    return total[0], total[1]
+    return tuple(total)
 
 
 def published() -> np.ndarray:
@@ -152,7 +142,7 @@ def table(records: list[Record]) -> str:
 def claims(records: list[Record]) -> list[Claim]:
     """The order of the estimators, and what training on does to the local one."""
     ours = [measured(record) for record in records]
-    falls = np.array([_growth(values) for values in ours])
+    falls = np.array([*map(_growth, ours)])
     theirs, told = (
         ", ".join(f"{n} layer × {v:.2g}" for n, v in zip(LAYERS, growth, strict=True))
         for growth in (_growth(published()), falls.mean(0))

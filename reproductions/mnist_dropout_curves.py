@@ -243,10 +243,7 @@ def alphas(trained: Sequence[Record], width_name: str) -> str:
 
 
 def draw_errors(
-    axes: Axes,
-    trained: Sequence[Record],
-    place: Callable[[float, int], float],
-    is_open: bool = False,
+    axes: Axes, trained: list[Record], place: Callable[[float, int], float], is_open: bool = False
 ) -> None:
     """Mean error of every method over the width; bars are standard errors over seeds.
 

@@ -74,25 +74,21 @@ def recorded(
 ) -> list[Record]:
     """Records of the trials as they are defined now, in order; older settings are left out."""
     found = {r["key"]: r for r in read_records(records_path(experiment.name, scale, folder))}
-    return [found[key] for key in _keys(experiment, scale) if key in found]
+    keys = [trial_key(trial.config, trial.seed) for trial in experiment.trials(scale)]
+    return [found[key] for key in keys if key in found]
 
 
 def _summary(claims: Sequence[Claim]) -> str:
     """Every published statement with our verdict, and how many there are of each verdict."""
     counts = Counter(claim.verdict for claim in claims)
     said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _VERDICTS)
-    columns = {"published statement": "{statement}", "published": "{published}", "ours": "{ours}"}
-    columns |= {"verdict": "{verdict}", "condition": "{condition}"}
-    rows = [vars(claim) | {"verdict": _bold(claim)} for claim in claims]
-    return f"Of {len(claims)} statements: {said}.\n\n{markdown.table_of(rows, columns)}"
-
-
-def _bold(claim: Claim) -> str:
-    return f"**{claim.verdict}**" + (f" ({claim.holds} of {claim.of})" if claim.of else "")
-
-
-def _keys(experiment: Experiment, scale: str) -> list[str]:
-    return [trial_key(trial.config, trial.seed) for trial in experiment.trials(scale)]
+    head = ["published statement", "published", "ours", "verdict", "condition"]
+    rows = []
+    for claim in claims:
+        cases = f" ({claim.holds} of {claim.of})" if claim.of else ""
+        verdict = f"**{claim.verdict}**{cases}"
+        rows.append([claim.statement, claim.published, claim.ours, verdict, claim.condition])
+    return f"Of {len(claims)} statements: {said}.\n\n{markdown.table(head, rows)}"
 
 
 def _sort_lines(experiment: Experiment, scale: str, folder: Path) -> None:
@@ -100,12 +96,12 @@ def _sort_lines(experiment: Experiment, scale: str, folder: Path) -> None:
     path = records_path(experiment.name, scale, folder)
     if not path.exists():
         return
-    place = {key: i for i, key in enumerate(_keys(experiment, scale))}
     with FileLock(path.with_suffix(".lock")):
-        records = read_records(path)
-        records.sort(key=lambda record: place.get(record["key"], len(place)))
+        now = recorded(experiment, scale, folder)
+        keys = {record["key"] for record in now}
+        older = [record for record in read_records(path) if record["key"] not in keys]
         with replacing(path) as file:
-            file.writelines(json.dumps(record).encode() + b"\n" for record in records)
+            file.writelines(json.dumps(record).encode() + b"\n" for record in now + older)
 
 
 def _section(experiment: Experiment, scale: str, records: list[Record]) -> str:

@@ -17,8 +17,9 @@ from statistics import median
 
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor
+from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy
+from torch.optim import Optimizer
 
 from bdl_lessons.core import CYCLE, INK, clock, device, seeded
 from bdl_lessons.core.plot_style import new_figure
@@ -147,12 +148,7 @@ def _train(config: dict, seed: int, n_threads: int) -> tuple[list[float], int]:
 
 
 def _step(
-    net: Network,
-    x: Tensor,
-    y: Tensor,
-    stepper: torch.optim.Optimizer,
-    config: dict,
-    generator: torch.Generator,
+    net: Network, x: Tensor, y: Tensor, stepper: Optimizer, config: dict, generator: Generator
 ) -> None:
     stepper.zero_grad(set_to_none=True)
     pieces = zip(x.split(config["rows_at_once"]), y.split(config["rows_at_once"]), strict=True)
