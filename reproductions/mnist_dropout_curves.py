@@ -21,20 +21,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from bdl_lessons import models
 from bdl_lessons.core import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED, seeded
 from bdl_lessons.core.plot_style import new_figure
 from bdl_lessons.datasets.records import Record, group_by, published_table, where
 from bdl_lessons.evaluation import error_percent
-from bdl_lessons.models import (
-    BinaryDropout,
-    Deterministic,
-    GaussianDropout,
-    LayerFactory,
-    Network,
-    VariationalDropout,
-    initialise,
-    mlp,
-)
 from bdl_lessons.probability import kingma_kl
 from reproductions import markdown
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
@@ -42,11 +33,11 @@ from reproductions.measure import ALL_OF_MNIST, digits, mean_weights, train_by
 from reproductions.records import metric
 
 RATES = (0.2, 0.5, 0.5, 0.5)
-METHODS: dict[str, Callable[[float], LayerFactory]] = {
-    "none": lambda p_drop: Deterministic(),
-    "binary": BinaryDropout,
-    "Gaussian A": partial(GaussianDropout, noise="A"),
-    "Gaussian B": partial(GaussianDropout, noise="B"),
+METHODS: dict[str, Callable[[float], models.LayerFactory]] = {
+    "none": lambda p_drop: models.Deterministic(),
+    "binary": models.BinaryDropout,
+    "Gaussian A": partial(models.GaussianDropout, noise="A"),
+    "Gaussian B": partial(models.GaussianDropout, noise="B"),
     "variational A": lambda p_drop: _variational("A", p_drop),
     "variational A2": lambda p_drop: _variational("A", p_drop, 1 / 3),
     "variational B": lambda p_drop: _variational("B", p_drop),
@@ -101,7 +92,7 @@ def run(trial: Trial) -> TrialResult:
 
 
 def train(
-    net: Network, x: Tensor, y: Tensor, config: Mapping[str, Any], generator: torch.Generator
+    net: models.Network, x: Tensor, y: Tensor, config: Mapping[str, Any], generator: torch.Generator
 ) -> dict[str, list[float]]:
     """Fit ``net`` by Adam with a rate that falls to 0 in a line; returns its ``alpha``, if learned.
 
@@ -115,10 +106,10 @@ def train(
     return {"alpha": [layer.alpha.item() for layer in noisy]} if is_learned else {}
 
 
-def make_network(method: str, width: int, generator: torch.Generator) -> Network:
+def make_network(method: str, width: int, generator: torch.Generator) -> models.Network:
     """784 - width - width - width - 10, noise on the inputs of every layer."""
-    net = mlp((784, width, width, width, 10), [METHODS[method](p_drop) for p_drop in RATES])
-    return initialise(net.to(generator.device), generator)
+    net = models.mlp((784, width, width, width, 10), [METHODS[method](p_drop) for p_drop in RATES])
+    return models.initialise(net.to(generator.device), generator)
 
 
 def table(records: Sequence[Record]) -> str:
@@ -317,8 +308,8 @@ random factor (each unit under A, each weight under B); what the paper counted u
 know. The published values are read off the figure of the preprint, to about 0.01."""
 
 
-def _variational(noise: str, p_drop: float, kl_scale: float = 1.0) -> VariationalDropout:
-    return VariationalDropout(noise, init_p_drop=p_drop, kl=kingma_kl, kl_scale=kl_scale)
+def _variational(noise: str, p_drop: float, kl_scale: float = 1.0) -> models.VariationalDropout:
+    return models.VariationalDropout(noise, init_p_drop=p_drop, kl=kingma_kl, kl_scale=kl_scale)
 
 
 def _trial(config: dict, method: str, width: int, seed: int) -> Trial:
