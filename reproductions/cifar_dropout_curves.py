@@ -140,7 +140,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     """Learned against fixed noise; the figure itself needs a GPU."""
     small = where(records, data="cifar10-subset")
     gap = _gap(small, ("variational A", "Gaussian A"), [*group_by(small, "width")])
-    told = f"on {small[0]['config']['n_train']:,} images {gap[0]:+.1f} ± {gap[1]:.1f} points"
+    n_train = small[0]["config"]["n_train"] if gap else 0
+    told = f"on {n_train:,} images {gap[0]:+.1f} ± {gap[1]:.1f} points" if gap else "–"
     return [
         Claim(
             "In a convolutional network, too, learned dropout (A) has a lower test error than the "

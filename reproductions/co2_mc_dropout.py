@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from bdl_lessons.core import BLUE, INK, RED, device, seeded, tint
 from bdl_lessons.core.plot_style import new_figure
 from bdl_lessons.datasets import GAL_SPAN, co2, detrended
-from bdl_lessons.datasets.records import Record, group_by, where
+from bdl_lessons.datasets.records import Record, where
 from bdl_lessons.inference import predict
 from bdl_lessons.models import BinaryDropout, Deterministic, Network, initialise, mlp
 from bdl_lessons.probability import gaussian_nll
@@ -153,10 +153,10 @@ def table(records: list[Record]) -> str:
 def claims(records: list[Record]) -> list[Claim]:
     """How the std of ReLU and of tanh networks goes on beyond the data."""
     trained = longest(records, "n_steps")
-    grows = {
-        activation: [r["metrics"]["std_at_3.7"] / r["metrics"]["std_at_2.5"] for r in group]
-        for activation, group in group_by(trained, "activation").items()
-    }
+    grows = {}
+    for name in ACTIVATIONS:
+        found = [record["metrics"] for record in where(trained, activation=name)]
+        grows[name] = [stds["std_at_3.7"] / stds["std_at_2.5"] for stds in found]
     deep = where(trained, activation="tanh", n_hidden=4)
     by_rate = {r["config"]["p_drop"]: r["metrics"]["std_at_3.7"] for r in deep}
     low, high = min(by_rate), max(by_rate)

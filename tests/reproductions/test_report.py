@@ -36,6 +36,15 @@ def test_every_committed_record_is_of_a_trial_of_today_and_has_its_figure(name):
     )
 
 
+@pytest.mark.parametrize("name", reproductions.names())
+def test_a_run_that_has_only_begun_can_be_reported(name):
+    experiment = reproductions.load(name)
+    records = report.recorded(experiment)
+    for n in (1, 2):
+        assert experiment.table(records[:n])
+        experiment.claims(records[:n])
+
+
 def test_the_page_tells_what_is_recorded_and_how_to_run_the_rest(toys, tmp_path):
     empty = report.text(folder=tmp_path)
     assert "0 of 4 trials are recorded" in empty
