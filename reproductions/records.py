@@ -64,11 +64,7 @@ def record_digest(record: Record) -> str:
 def make_record(
     experiment: str, scale: str, trial: Trial, result: TrialResult, seconds: float, on: torch.device
 ) -> Record:
-    """Record of one trial: what was run, what came out, how long it took, and on what.
-
-    Args:
-        seconds: wall time of the trial.
-        on: the device that it ran on.
+    """Record of one trial: what was run, what came out, its wall time in seconds, and on what.
 
     Raises:
         ValueError: if there is no metric, or a metric or an array holds something else than finite

@@ -203,14 +203,12 @@ def table(records: list[Record]) -> str:
     saved = [*run, "file (kB)", "dense (kB)", "ratio", "hidden units or channels left"]
     saved += ["time, stored form / dense", "time, shrunk / dense"]
     parts = [
-        markdown.table(
-            errors, [*map(_errors, set_ups.values()), *map(_as_printed, published.values())]
-        ),
-        "\n".join(map(_verdict, set_ups.values())),
+        markdown.table(errors, [*map(_errors, set_ups), *map(_as_printed, published.values())]),
+        "\n".join(map(_verdict, set_ups)),
         "What is saved, with all mean weights stored in the same format as *dense*, and the time "
         "for 1000 images as a multiple of the dense network's in the same run, the median over "
         "seeds:",
-        markdown.table(saved, [*map(_saved, set_ups.values())]),
+        markdown.table(saved, [*map(_saved, set_ups)]),
         _READING,
         _DIFFERENCES,
     ]
@@ -221,7 +219,7 @@ def claims(records: list[Record]) -> list[Claim]:
     """Each network: is our sparse VD as small, and as good, as the published one?"""
     found = []
     for network in group_by(records, "network"):
-        groups = _set_ups(where(records, network=network, method="sparse VD")).values()
+        groups = _set_ups(where(records, network=network, method="sparse VD"))
         target = _target(network)
         told = (
             f"{mean(metric(group, 'compression')):.0f} times at "
@@ -262,9 +260,10 @@ def _is_cut(record: Record) -> bool:
     return "cut_at" in record["config"]
 
 
-def _set_ups(records: list[Record]) -> dict[str, list[Record]]:
+def _set_ups(records: list[Record]) -> list[list[Record]]:
     """The runs of each network and method, with or without the cut: one for each seed."""
-    return {name: [r for r in records if _name(r) == name] for name in map(_name, records)}
+    names = dict.fromkeys(map(_name, records))
+    return [[record for record in records if _name(record) == name] for name in names]
 
 
 def _errors(group: list[Record]) -> list[str]:
@@ -326,12 +325,12 @@ def _as_good(group: list[Record]) -> tuple[bool, bool]:
 
 
 def _compressions(axes: Axes, records: list[Record]) -> None:
-    for name, group in _set_ups(records).items():
+    for group in _set_ups(records):
         config = group[0]["config"]
         points = metric(group, "compression"), metric(group, "error")
         fill = {"fillstyle": "left" if _is_cut(group[0]) else "full", "markerfacecoloralt": INK}
         colour = _COLOURS[config["method"]]
-        axes.plot(*points, _MARKERS[config["network"]], color=colour, label=name, **fill)
+        axes.plot(*points, _MARKERS[config["network"]], color=colour, label=_name(group[0]), **fill)
     for name, row in published_by("network and method", "sparse_lenet").items():
         network, method = name.split(", ")
         look = {"color": GREY}

@@ -20,9 +20,9 @@ LIMITS = {
     "bdl_lessons/exercises": 4_700,
     "bdl_lessons/datasets": 796,
     "bdl_lessons/course": 327,
-    "reproductions": 9_175,
+    "reproductions": 8_759,
     "tools": 3_759,
-    "tests": 18_673,
+    "tests": 18_648,
 }
 
 

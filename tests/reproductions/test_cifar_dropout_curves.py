@@ -8,7 +8,7 @@ from reproductions import cifar_dropout_curves as curves
 N_TEST = 20
 
 
-def record(method, width, wrong, seed=0, alpha=None, data="cifar10-subset"):
+def record(method, width, wrong, seed=0, data="cifar10-subset"):
     """``wrong``: how many of the test images, the first ones."""
     config = {"data": data, "method": method, "width": width, "n_epochs": 40, "batch_size": 100}
     config |= {"n_train": 4000, "n_test": N_TEST}
@@ -17,7 +17,7 @@ def record(method, width, wrong, seed=0, alpha=None, data="cifar10-subset"):
         "config": config,
         "seed": seed,
         "metrics": {"error": 100 * wrong / N_TEST, "train_error": 10.0},
-        "arrays": {"wrong": np.packbits(bits).tolist()} | ({"alpha": alpha} if alpha else {}),
+        "arrays": {"wrong": np.packbits(bits).tolist()},
     }
 
 

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.evaluation import noisy_outputs
 from bdl_lessons.evaluation.stochastic_gradients import Estimator
 from reproductions import gradient_variance
 from tests.draws import seeded
@@ -31,20 +30,18 @@ def test_the_gradient_is_that_of_the_scaled_sum_for_first_and_last_layer(estimat
     torch.testing.assert_close(got, expected, rtol=1e-3, atol=1e-3)
 
 
-def test_rows_that_share_their_noise_are_never_taken_apart(monkeypatch):
-    net, x, y = almost_still(), torch.rand(60, 784, generator=seeded(1)), torch.arange(60) % 10
-    parts = []
+@pytest.mark.parametrize("estimator", get_args(Estimator))
+def test_rows_that_share_their_noise_are_never_taken_apart(estimator, monkeypatch):
+    net, x, parts = almost_still(), torch.rand(60, 784, generator=seeded(1)), []
 
-    def watched(net, inputs, *how):
+    def outputs(net, inputs, *_):
         parts.append(len(inputs))
-        return noisy_outputs(net, inputs, *how)
+        return net(inputs, "mean")
 
-    monkeypatch.setattr(gradient_variance, "noisy_outputs", watched)
-    for estimator in get_args(Estimator):
-        parts.clear()
-        gradient_variance.gradient(net, x, y, estimator, 600, seeded(2))
-        assert sum(parts) == 60
-        assert (len(parts) > 1) == (estimator == "per example")
+    monkeypatch.setattr(gradient_variance, "noisy_outputs", outputs)
+    gradient_variance.gradient(net, x, torch.arange(60) % 10, estimator, 600, seeded(2))
+    assert sum(parts) == 60
+    assert (len(parts) > 1) == (estimator == "per example")
 
 
 def test_alphas_start_at_the_rates_of_input_and_hidden_layers():

@@ -21,10 +21,10 @@ def few_images(monkeypatch):
     shapes = dict.fromkeys(("mnist", "fashion-mnist", "notmnist-small"), (1, 28, 28))
     shapes["cifar10-subset"] = (3, 32, 32)
 
-    def load(name, **sizes):
-        return pictures(False, shapes[name], name, **sizes)
-
-    monkeypatch.setattr("reproductions.datasets.load", load)
+    monkeypatch.setattr(
+        "reproductions.datasets.load",
+        lambda name, **sizes: pictures(False, shapes[name], name, **sizes),
+    )
 
 
 @pytest.fixture

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -82,12 +80,7 @@ def test_one_rule_says_what_is_reproduced(holds, of, verdict):
     assert Claim("", "", "", holds, of, "").verdict == verdict
 
 
-def test_the_page_opens_with_the_verdicts(monkeypatch, tmp_path):
-    def claims(records):
-        return [Claim("Squares grow", "always", f"{len(records)} of them", 2, 4, "toys")]
-
-    monkeypatch.setattr(reproductions, "names", lambda: ["toy"])
-    monkeypatch.setattr(reproductions, "load", lambda name: replace(toy.make(), claims=claims))
+def test_the_page_opens_with_the_verdicts(toys, tmp_path):
     runner.reproduce(toy.make(), "quick", folder=tmp_path)
     text = report.text("quick", tmp_path)
     assert "Of 1 statements: 0 reproduced, 1 in part, 0 not reproduced, 0 not run." in text
