@@ -15,13 +15,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-
 Folder = Annotated[Path | None, typer.Option(help="Where the records are; default: data/results")]
-
-
-@app.callback()
-def _main() -> None:
-    pass
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from reproductions.experiment import Trial
 from reproductions.files import read_checked, write_checked
 
 SECONDS_BETWEEN_WRITES = 60.0
+_DELETE = "delete it to start from the beginning"
 
 
 @dataclass
@@ -74,15 +75,10 @@ class Checkpoint:
         names = sorted(wanted.keys() | found.keys())
         differing = [name for name in names if not _same(found.get(name), wanted.get(name))]
         if differing:
-            raise ValueError(
-                f"the checkpoint {path} is of another run: "
-                + ", ".join(f"{k} was {found.get(k)}, is {wanted.get(k)}" for k in differing)
-                + "; delete it to start from the beginning"
-            )
-        self.model.load_state_dict(state["model"])
-        run.optimizer.load_state_dict(state["optimizer"])
-        if run.scheduler:
-            run.scheduler.load_state_dict(state["scheduler"])
+            told = ", ".join(f"{k} was {found.get(k)}, is {wanted.get(k)}" for k in differing)
+            raise ValueError(f"the checkpoint {path} is of another run: {told}; {_DELETE}")
+        for name, part in self._parts(run).items():
+            part.load_state_dict(state[name])
         self.generator.set_state(state["generator"])
         self._began -= state["seconds"]
         run.done = state["done"]
@@ -90,17 +86,13 @@ class Checkpoint:
 
     def _save(self, path: Path, run: Run) -> None:
         self._written = time.monotonic()
-        state = {
-            "done": run.done,
-            "seconds": self._written - self._began,
-            "run": self._settings,
-            "model": self.model.state_dict(),
-            "optimizer": run.optimizer.state_dict(),
-            "scheduler": run.scheduler.state_dict() if run.scheduler else None,
-            "generator": self.generator.get_state(),
-            "losses": run.losses,
-        }
-        write(path, state)
+        state = {name: part.state_dict() for name, part in self._parts(run).items()}
+        state |= {"done": run.done, "losses": run.losses, "generator": self.generator.get_state()}
+        write(path, state | {"run": self._settings, "seconds": self._written - self._began})
+
+    def _parts(self, run: Run) -> dict[str, Any]:
+        parts = {"model": self.model, "optimizer": run.optimizer}
+        return parts | ({"scheduler": run.scheduler} if run.scheduler else {})
 
     def _settings_of(self, run: Run) -> dict[str, Any]:
         """What must be the same for a run to be continued."""
@@ -140,9 +132,7 @@ def read(path: Path) -> dict[str, Any] | None:
         return None
     content = read_checked(path)
     if content is None:
-        raise ValueError(
-            f"{path} is damaged or no checkpoint: delete it to start from the beginning"
-        )
+        raise ValueError(f"{path} is damaged or no checkpoint: {_DELETE}")
     return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
 
 

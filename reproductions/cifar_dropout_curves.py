@@ -16,14 +16,15 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from bdl_lessons.core import device, seeded
-from bdl_lessons.core.plot_style import new_figure, style
-from bdl_lessons.datasets.records import Record, group_by
+from bdl_lessons.core.plot_style import new_figure
+from bdl_lessons.datasets.records import Record, group_by, where
 from bdl_lessons.evaluation import error_percent
 from bdl_lessons.models import Network, initialise
 from reproductions import datasets, markdown
 from reproductions import mnist_dropout_curves as curves
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.measure import mean_weights
+from reproductions.records import metric
 
 RATES = (0.2, 0.5, 0.5, 0.5, 0.5)
 SMALL_METHODS = ("none", "Gaussian A", "variational A", "variational A2")
@@ -46,14 +47,8 @@ PAIRS = (
     ("Gaussian B", "none"),
 )
 
-_SMALL = {
-    "data": "cifar10-subset",
-    "n_train": 4_000,
-    "n_test": 1_000,
-    "batch_size": 100,
-    "learning_rate": 2e-3,
-    "n_epochs": 40,
-}
+_SMALL = {"data": "cifar10-subset", "n_train": 4_000, "n_test": 1_000, "batch_size": 100}
+_SMALL |= {"learning_rate": 2e-3, "n_epochs": 40}
 _ALL = {**_SMALL, "n_train": 50_000, "n_test": 10_000, "batch_size": 200, "n_epochs": 30}
 _QUICK = {**_SMALL, "n_train": 60, "n_test": 20, "batch_size": 20, "n_epochs": 1}
 
@@ -88,13 +83,9 @@ def run(trial: Trial) -> TrialResult:
     net = make_network(config["method"], config["width"], generator)
     arrays = curves.train(net, x, y, config, generator)
     logits = mean_weights(net, x_test)
-    wrong = (logits.argmax(-1) != y_test).cpu().numpy()
-    arrays["wrong"] = np.packbits(wrong).tolist()
-    errors = {
-        "error": error_percent(logits, y_test),
-        "train_error": error_percent(mean_weights(net, x), y),
-    }
-    return TrialResult(errors, arrays)
+    arrays["wrong"] = np.packbits((logits.argmax(-1) != y_test).cpu().numpy()).tolist()
+    train_error = error_percent(mean_weights(net, x), y)
+    return TrialResult({"error": error_percent(logits, y_test), "train_error": train_error}, arrays)
 
 
 def make_network(method: str, width: float, generator: torch.Generator) -> Network:
@@ -124,12 +115,8 @@ def table(records: Sequence[Record]) -> str:
     """For each data set the errors, their differences and the learned alphas; then the set-up."""
     parts = []
     for data, group in group_by(records, "data").items():
-        parts += [
-            f"### {TITLES[data]}",
-            _errors(group),
-            _differences(group),
-            curves.alphas(group, "k"),
-        ]
+        parts += [f"### {TITLES[data]}", _errors(group)]
+        parts += [_differences(group), curves.alphas(group, "k")]
     return "\n\n".join([*parts, _SET_UP])
 
 
@@ -137,32 +124,30 @@ def figure(records: Sequence[Record]) -> Figure:
     """A panel for each data set: mean error over the width, bars are standard errors over seeds."""
     by_data = group_by(records, "data")
     picture = new_figure(5.0 * len(by_data), 4.0, layout="constrained")
-    with style():
-        panels = picture.subplots(1, len(by_data), squeeze=False)[0]
-        for axes, (data, group) in zip(panels, by_data.items(), strict=True):
-            curves.draw_errors(axes, group, lambda width, k: width * 1.02 ** (k - 2))
-            axes.set(xlabel="width factor k", ylabel="CIFAR-10 test error [%]", xscale="log")
-            ticks = sorted(group_by(group, "width"))
-            axes.set_xticks(ticks, [f"{width:g}" for width in ticks])
-            axes.minorticks_off()
-            axes.set_title(TITLES[data])
-        panels[0].legend(fontsize=8)
+    panels = picture.subplots(1, len(by_data), squeeze=False)[0]
+    for axes, (data, group) in zip(panels, by_data.items(), strict=True):
+        curves.draw_errors(axes, group, lambda width, k: width * 1.02 ** (k - 2))
+        axes.set(xlabel="width factor k", ylabel="CIFAR-10 test error [%]", xscale="log")
+        ticks = sorted(group_by(group, "width"))
+        axes.set_xticks(ticks, [f"{width:g}" for width in ticks])
+        axes.minorticks_off()
+        axes.set_title(TITLES[data])
+    panels[0].legend(fontsize=8)
     return picture
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Learned against fixed noise; the figure itself needs a GPU."""
-    small = [record for record in records if record["config"]["data"] == "cifar10-subset"]
-    wrong = _wrong(small)
-    widths = sorted({width for _, width, _ in wrong})
-    gap = _gap(wrong, ("variational A", "Gaussian A"), widths)
-    told = f"on {small[0]['config']['n_train']:,} images {gap[0]:+.1f} ± {gap[1]:.1f} points"
+    small = where(records, data="cifar10-subset")
+    gap = _gap(small, ("variational A", "Gaussian A"), [*group_by(small, "width")])
+    n_train = small[0]["config"]["n_train"] if gap else 0
+    told = f"on {n_train:,} images {gap[0]:+.1f} ± {gap[1]:.1f} points" if gap else "–"
     return [
         Claim(
             "In a convolutional network, too, learned dropout (A) has a lower test error than the "
             "same noise at fixed rates",
             "a figure without numbers",
-            told if gap else "–",
+            told,
             0,
             0,
             "all images of CIFAR-10 need a GPU; figure 1b",
@@ -189,11 +174,11 @@ def difference(wrong: np.ndarray, other: np.ndarray) -> tuple[float, float]:
 
 
 def _errors(group: Sequence[Record]) -> str:
-    config, runs = group[0]["config"], group_by(group, "method", "width")
+    config = group[0]["config"]
 
     def fitted(method: str, width: float) -> str:
-        errors = [record["metrics"]["train_error"] for record in runs.get((method, width), [])]
-        return f", *{np.mean(errors):.1f}*" if errors else ""
+        there = where(group, method=method, width=width)
+        return f", *{np.mean(metric(there, 'train_error')):.1f}*" if there else ""
 
     return (
         f"{config['n_epochs']} epochs of {config['n_train']:,} images, Adam with "
@@ -207,11 +192,9 @@ def _errors(group: Sequence[Record]) -> str:
 
 def _differences(group: Sequence[Record]) -> str:
     """Paired differences for each width and over all, and which of the latter are clear."""
-    wrong = _wrong(group)
-    widths = sorted({width for _, width, _ in wrong})
-    rows, better, worse = [], [], []
+    widths, rows, better, worse = sorted(group_by(group, "width")), [], [], []
     for pair in PAIRS:
-        gaps = [_gap(wrong, pair, chosen) for chosen in (*([width] for width in widths), widths)]
+        gaps = [_gap(group, pair, chosen) for chosen in (*([width] for width in widths), widths)]
         if not any(gaps):
             continue
         rows.append([" − ".join(pair), *(f"{g[0]:+.1f} ± {g[1]:.1f}" if g else "–" for g in gaps)])
@@ -222,36 +205,28 @@ def _differences(group: Sequence[Record]) -> str:
     head = ["difference", *(f"k = {width:g}" for width in widths), "all widths"]
     return (
         "Differences of the errors in points, on the same test images and from the same seeds, "
-        "which give the methods the same first weights:\n\n"
-        + markdown.table(head, rows)
-        + "\n\nTheir standard errors join the scatter of the seeds and that of the test images. "
+        f"which give the methods the same first weights:\n\n{markdown.table(head, rows)}\n\n"
+        "Their standard errors join the scatter of the seeds and that of the test images. "
         f"Over all widths, by more than two of them, better: {markdown.listed(better)}; "
         f"worse: {markdown.listed(worse)}."
     )
 
 
-def _wrong(group: Sequence[Record]) -> dict[tuple[str, float, int], np.ndarray]:
-    """Method, width and seed -> 1 for each test image with a wrong answer."""
-    return {
-        (r["config"]["method"], r["config"]["width"], r["seed"]): np.unpackbits(
-            np.array(r["arrays"]["wrong"], np.uint8), count=r["config"]["n_test"]
-        )
-        for r in group
-    }
-
-
-def _gap(wrong: dict, pair: tuple[str, str], widths: list[float]) -> tuple[float, float] | None:
+def _gap(
+    group: Sequence[Record], pair: tuple[str, str], widths: Sequence[float]
+) -> tuple[float, float] | None:
     """The difference over the seeds that have both methods at all of these widths."""
-    seeds = [
-        seed
-        for seed in dict.fromkeys(seed for _, _, seed in wrong)
-        if all((method, width, seed) in wrong for method in pair for width in widths)
-    ]
-    first, second = (
-        np.array([[wrong[method, width, seed] for width in widths] for seed in seeds])
-        for method in pair
-    )
+    wrong = {(r["config"]["method"], r["config"]["width"], r["seed"]): _wrong(r) for r in group}
+    seeds = dict.fromkeys(record["seed"] for record in group)
+    seeds = [s for s in seeds if all((m, w, s) in wrong for m in pair for w in widths)]
+    first, second = (np.array([[wrong[m, w, s] for w in widths] for s in seeds]) for m in pair)
     return difference(first, second) if seeds else None
+
+
+def _wrong(record: Record) -> np.ndarray:
+    """1 for each test image with a wrong answer."""
+    packed = np.array(record["arrays"]["wrong"], np.uint8)
+    return np.unpackbits(packed, count=record["config"]["n_test"])
 
 
 _SET_UP = """\

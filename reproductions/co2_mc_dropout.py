@@ -15,17 +15,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from bdl_lessons.core import BLUE, INK, RED, device, tint
-from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.core import BLUE, INK, RED, device, seeded, tint
+from bdl_lessons.core.plot_style import new_figure
 from bdl_lessons.datasets import GAL_SPAN, co2, detrended
-from bdl_lessons.datasets.records import Record
-from bdl_lessons.inference import adam, fit, predict
+from bdl_lessons.datasets.records import Record, where
+from bdl_lessons.inference import predict
 from bdl_lessons.models import BinaryDropout, Deterministic, Network, initialise, mlp
 from bdl_lessons.probability import gaussian_nll
 from reproductions import markdown
 from reproductions.checkpoint import Checkpoint
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
-from reproductions.records import rounded
+from reproductions.measure import train_by
+from reproductions.records import longest, rounded
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 BEYOND = [n / 100 for n in range(175, 371, 3)]
@@ -70,22 +71,15 @@ def run(trial: Trial) -> TrialResult:
     config, on = trial.config, device()
     data = detrended(co2(), *SPANS[config["n_months"]])
     x, y = data.x.float().to(on), data.y.float()[:, None].to(on)
-    generator = torch.Generator(on).manual_seed(trial.seed)
+    generator, n_steps = seeded(trial.seed), config["n_steps"]
     net = make_network(config, generator)
-    n_steps = config["n_steps"]
-    fit(
-        net,
-        x,
-        y,
-        partial(gaussian_nll, tau=1.0),
-        n_steps=n_steps,
-        generator=generator,
-        optimizer=adam(config["learning_rate"]),
-        batch_size=config["batch_size"],
-        kl_weight=0.0,
-        schedule=lambda step: 1 - step / n_steps,
-        callback=Checkpoint(trial, net, generator, x, y),
-    )
+    how = {
+        "loss": partial(gaussian_nll, tau=1.0),
+        "kl_weight": 0.0,
+        "schedule": lambda step: 1 - step / n_steps,
+        "callback": Checkpoint(trial, net, generator, x, y),
+    }
+    train_by(config, net, x, y, generator, n_steps, **how)
     points = torch.cat([x, torch.tensor(BEYOND, device=on)[:, None]])
     draws = predict(net, points, config["n_samples"], "shared", generator=generator)[..., 0]
     mean, std = draws.mean(0), draws.std(0, correction=0)
@@ -93,18 +87,16 @@ def run(trial: Trial) -> TrialResult:
         scaled = net(points, "mean")[:, 0]
     seen, beyond = slice(0, len(x)), std[len(x) :]
     inside, end = std[seen].mean(), beyond[-1]
+    metrics = {
+        "train_rmse": _rmse(mean[seen], y[:, 0]),
+        "train_rmse_mean_weights": _rmse(scaled[seen], y[:, 0]),
+        "std_inside": inside.item(),
+        "std_at_2.5": beyond[BEYOND.index(2.5)].item(),
+        "std_at_3.7": end.item(),
+        "ratio": (end / inside).item(),
+    }
     curves = {"x": points[:, 0], "mean": mean, "std": std, "mean_weights": scaled}
-    return TrialResult(
-        {
-            "train_rmse": _rmse(mean[seen], y[:, 0]),
-            "train_rmse_mean_weights": _rmse(scaled[seen], y[:, 0]),
-            "std_inside": inside.item(),
-            "std_at_2.5": beyond[BEYOND.index(2.5)].item(),
-            "std_at_3.7": end.item(),
-            "ratio": (end / inside).item(),
-        },
-        {name: rounded(values, 6) for name, values in curves.items()},
-    )
+    return TrialResult(metrics, {name: rounded(values, 6) for name, values in curves.items()})
 
 
 def make_network(config: dict, generator: torch.Generator) -> Network:
@@ -160,23 +152,16 @@ def table(records: list[Record]) -> str:
 
 def claims(records: list[Record]) -> list[Claim]:
     """How the std of ReLU and of tanh networks goes on beyond the data."""
-    longest = max(record["config"]["n_steps"] for record in records)
-    trained = [record for record in records if record["config"]["n_steps"] == longest]
-    grows = {
-        activation: [
-            record["metrics"]["std_at_3.7"] / record["metrics"]["std_at_2.5"]
-            for record in trained
-            if record["config"]["activation"] == activation
-        ]
-        for activation in ACTIVATIONS
-    }
-    deep = [
-        r for r in trained if r["config"]["activation"] == "tanh" and r["config"]["n_hidden"] == 4
-    ]
+    trained = longest(records, "n_steps")
+    grows = {}
+    for name in ACTIVATIONS:
+        found = [record["metrics"] for record in where(trained, activation=name)]
+        grows[name] = [stds["std_at_3.7"] / stds["std_at_2.5"] for stds in found]
+    deep = where(trained, activation="tanh", n_hidden=4)
     by_rate = {r["config"]["p_drop"]: r["metrics"]["std_at_3.7"] for r in deep}
     low, high = min(by_rate), max(by_rate)
     times = {name: ", ".join(f"{value:.2f}" for value in found) for name, found in grows.items()}
-    how = f"CO2, {longest:,} steps of Adam, not 1,000,000; figure 2"
+    how = f"CO2, {trained[0]['config']['n_steps']:,} steps of Adam, not 1,000,000; figure 2"
     return [
         Claim(
             "Beyond the data the standard deviation of MC dropout with ReLU units grows with the "
@@ -211,22 +196,17 @@ def figure(records: list[Record]) -> Figure:
     by_steps = sorted(records, key=lambda record: record["config"]["n_steps"])
     shown = {(_label(record), record["config"]["n_months"]): record for record in by_steps}
     picture = new_figure(7.2, 2.1 * len(shown) + 0.4, layout="constrained")
-    with style():
-        rows = picture.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
-        for axes, ((label, n_months), record) in zip(rows, shown.items(), strict=True):
-            _draw(axes, record)
-            axes.set_title(
-                f"{label}, {n_months} months, {record['config']['n_steps']:,} steps: "
-                f"std × {record['metrics']['ratio']:.1f} at x = 3.7"
-            )
-        rows[0].legend(loc="lower left", ncols=2, labelspacing=0.2)
-        rows[-1].set_xlabel("standardised time")
-        picture.supylabel("detrended CO2, standardised", fontsize=10)
+    rows = picture.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, ((label, n_months), record) in zip(rows, shown.items(), strict=True):
+        _draw(axes, record)
+        axes.set_title(
+            f"{label}, {n_months} months, {record['config']['n_steps']:,} steps: "
+            f"std × {record['metrics']['ratio']:.1f} at x = 3.7"
+        )
+    rows[0].legend(loc="lower left", ncols=2, labelspacing=0.2)
+    rows[-1].set_xlabel("standardised time")
+    picture.supylabel("detrended CO2, standardised", fontsize=10)
     return picture
-
-
-TITLE = "MC dropout on CO2 (Gal and Ghahramani 2016, figure 2)"
-EXPERIMENT = Experiment("co2_mc_dropout", TITLE, trials, run, table, figure, claims)
 
 
 _READING = """\
@@ -250,10 +230,9 @@ of the month. A row with 72 months sees only the last six years, to have fewer s
 def _draw(axes: Axes, record: Record) -> None:
     curve = {name: torch.tensor(values) for name, values in record["arrays"].items()}
     data = detrended(co2(), *SPANS[record["config"]["n_months"]])
-    x, mean, std = curve["x"], curve["mean"], curve["std"]
-    axes.fill_between(
-        x, mean - 2 * std, mean + 2 * std, color=tint(BLUE, 0.3), lw=0, label="± 2 epistemic std"
-    )
+    x, mean, two_std = curve["x"], curve["mean"], 2 * curve["std"]
+    look = {"color": tint(BLUE, 0.3), "lw": 0, "label": "± 2 epistemic std"}
+    axes.fill_between(x, mean - two_std, mean + two_std, **look)
     axes.plot(x, mean, color=BLUE, ls="-", lw=1.2, label="mean of the draws")
     axes.plot(x, curve["mean_weights"], color=RED, ls="--", lw=1.2, label="weight scaling")
     axes.plot(data.x[:, 0], data.y, ".", color=INK, ms=2.5, label="training months")
@@ -276,3 +255,7 @@ def _label(record: Record) -> str:
 
 def _rmse(a: Tensor, b: Tensor) -> float:
     return (a - b).square().mean().sqrt().item()
+
+
+TITLE = "MC dropout on CO2 (Gal and Ghahramani 2016, figure 2)"
+EXPERIMENT = Experiment("co2_mc_dropout", TITLE, trials, run, table, figure, claims)

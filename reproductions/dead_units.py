@@ -94,10 +94,8 @@ def _part(
         weight = weight[:, units.repeat_interleave(weight.shape[1] // len(units))]
     weight = weight[outputs]
     n_out, n_in = weight.shape[:2]
-    if isinstance(layer, nn.Linear):
-        part = nn.Linear(n_in, n_out).to(weight)
-    else:
-        part = nn.Conv2d(n_in, n_out, layer.kernel_size, layer.stride).to(weight)
+    how = (layer.kernel_size, layer.stride) if isinstance(layer, nn.Conv2d) else ()
+    part = type(layer)(n_in, n_out, *how).to(weight)
     part.weight.copy_(weight)
     part.bias.copy_(_bias(layer, constant)[outputs])
     return part

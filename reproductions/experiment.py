@@ -72,7 +72,7 @@ class Experiment:
         trials: scale -> the trials, most important first.
         run: measures a trial. A module-level function, so that it reaches other processes.
         table: records of one scale -> Markdown: ours beside published, and what differs.
-        figure: the same records -> a figure.
+        figure: the same records -> a figure; it is called within the style of the lessons.
         claims: the same records -> what is published of it, held against them.
         on_cpu: whether it measures the processor, whatever GPU there is.
     """
@@ -83,5 +83,5 @@ class Experiment:
     run: Callable[[Trial], TrialResult]
     table: Callable[[Sequence[Record]], str]
     figure: Callable[[Sequence[Record]], Figure]
-    claims: Callable[[Sequence[Record]], Sequence[Claim]] | None = None
+    claims: Callable[[Sequence[Record]], Sequence[Claim]]
     on_cpu: bool = False

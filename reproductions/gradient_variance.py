@@ -9,26 +9,26 @@ network, so a trial is a seed. Lesson 06.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
-from torch import Tensor
+from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.core import BLUE, INK, device, seeded
-from bdl_lessons.core.plot_style import new_figure, style
-from bdl_lessons.datasets.records import Record, published_table
+from bdl_lessons.core import BLUE, INK, seeded
+from bdl_lessons.core.plot_style import new_figure
+from bdl_lessons.datasets.records import Record
 from bdl_lessons.evaluation import error_percent, gradient_variance, noisy_outputs
 from bdl_lessons.evaluation.stochastic_gradients import Estimator
-from bdl_lessons.inference import adam, fit
 from bdl_lessons.models import Network, VariationalDropout, initialise, mlp
 from reproductions import markdown
-from reproductions.datasets import mnist
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
-from reproductions.measure import mean_weights
+from reproductions.measure import ALL_OF_MNIST, digits, mean_weights, train_by
+from reproductions.records import published_by
 
 ROWS = {
     "local": "local reparameterization",
@@ -38,31 +38,14 @@ ROWS = {
 }
 """Our name of an estimator -> its row in the published table."""
 
-COLUMNS = [(layer, epochs) for layer in ("top", "bottom") for epochs in (10, 100)]
+LAYERS = ("top", "bottom")
+COLUMNS = [(layer, epochs) for layer in LAYERS for epochs in (10, 100)]
 
-_PAPER = {
-    "n_train": 60_000,
-    "n_test": 10_000,
-    "width": 256,
-    "batch_size": 200,
-    "learning_rate": 1e-3,
-    "p_drop_input": 0.2,
-    "p_drop_hidden": 0.5,
-    "epochs": [10, 100],
-    "rows": 1000,
-    "n_draws": 100,
-    "n_draws_per_example": 16,
-}
-_QUICK = {
-    **_PAPER,
-    "n_train": 400,
-    "n_test": 50,
-    "width": 16,
-    "epochs": [1, 2],
-    "rows": 40,
-    "n_draws": 6,
-    "n_draws_per_example": 4,
-}
+_PAPER = {**ALL_OF_MNIST, "width": 256, "batch_size": 200, "learning_rate": 1e-3}
+_PAPER |= {"p_drop_input": 0.2, "p_drop_hidden": 0.5, "epochs": [10, 100]}
+_PAPER |= {"rows": 1000, "n_draws": 100, "n_draws_per_example": 16}
+_QUICK = {**_PAPER, "n_train": 400, "n_test": 50, "width": 16, "epochs": [1, 2]}
+_QUICK |= {"rows": 40, "n_draws": 6, "n_draws_per_example": 4}
 _ROWS_AT_ONCE = 25
 """Rows whose own weights are held in memory at the same time."""
 
@@ -81,35 +64,22 @@ def run(trial: Trial) -> TrialResult:
     of the first (``bottom``) or last (``top``) layer, averaged over the layer, and the same with
     ``standard error``; ``test_error, <epochs>`` of the mean weights in percent.
     """
-    config, on = trial.config, device()
-    data = mnist(config["n_train"], config["n_test"])
-    x, y = data.x_train.flatten(1).to(on), data.y_train.to(on)
-    x_test, y_test = data.x_test.flatten(1).to(on), data.y_test.to(on)
-    generator = seeded(trial.seed)
+    config, generator = trial.config, seeded(trial.seed)
+    x, y, x_test, y_test = digits(config, lambda images: images.flatten(1))
     net = make_network(config, generator)
-    metrics, done = {}, 0
-    for epochs in config["epochs"]:
-        fit(
-            net,
-            x,
-            y,
-            cross_entropy,
-            n_steps=(epochs - done) * (len(x) // config["batch_size"]),
-            generator=generator,
-            optimizer=adam(config["learning_rate"]),
-            batch_size=config["batch_size"],
-        )
-        done = epochs
+    metrics = {}
+    for done, epochs in pairwise([0, *config["epochs"]]):
+        n_steps = (epochs - done) * (len(x) // config["batch_size"])
+        train_by(config, net, x, y, generator, n_steps)
         metrics[f"test_error, {epochs}"] = error_percent(mean_weights(net, x_test), y_test)
         for estimator in ROWS:
-            variances = measure(net, x, y, estimator, config, generator)
-            for layer, (value, std_err) in variances.items():
-                metrics[f"{layer}, {estimator}, {epochs}"] = value
-                metrics[f"{layer}, {estimator}, {epochs}, standard error"] = std_err
+            for layer, found in measure(net, x, y, estimator, config, generator).items():
+                name = f"{layer}, {estimator}, {epochs}"
+                metrics[name], metrics[f"{name}, standard error"] = found
     return TrialResult(metrics)
 
 
-def make_network(config: dict, generator: torch.Generator) -> Network:
+def make_network(config: dict, generator: Generator) -> Network:
     """Variational dropout of type B, one learned alpha a layer."""
     noisy_input = VariationalDropout("B", init_p_drop=config["p_drop_input"])
     noisy = VariationalDropout("B", init_p_drop=config["p_drop_hidden"])
@@ -119,32 +89,21 @@ def make_network(config: dict, generator: torch.Generator) -> Network:
 
 
 def measure(
-    net: Network,
-    x: Tensor,
-    y: Tensor,
-    estimator: Estimator,
-    config: dict,
-    generator: torch.Generator,
+    net: Network, x: Tensor, y: Tensor, estimator: Estimator, config: dict, generator: Generator
 ) -> dict[str, tuple[float, float]]:
     """Variance and standard error for ``bottom`` and ``top`` over fresh rows and fresh noise."""
     n_draws = config["n_draws_per_example" if estimator == "per example" else "n_draws"]
-    draws: dict[str, list[Tensor]] = {"bottom": [], "top": []}
+    draws = []
     for _ in range(n_draws):
-        rows = torch.randperm(len(x), generator=generator, device=generator.device)
-        rows = rows[: config["rows"]]
-        gradients = gradient(net, x[rows], y[rows], estimator, len(x), generator)
-        for layer, value in zip(draws, gradients, strict=True):
-            draws[layer].append(value)
-    return {layer: gradient_variance(torch.stack(values)) for layer, values in draws.items()}
+        order = torch.randperm(len(x), generator=generator, device=generator.device)
+        rows = order[: config["rows"]]
+        draws.append(gradient(net, x[rows], y[rows], estimator, len(x), generator))
+    bottom, top = (gradient_variance(torch.stack(values)) for values in zip(*draws, strict=True))
+    return {"bottom": bottom, "top": top}
 
 
 def gradient(
-    net: Network,
-    x: Tensor,
-    y: Tensor,
-    estimator: Estimator,
-    n_train: int,
-    generator: torch.Generator,
+    net: Network, x: Tensor, y: Tensor, estimator: Estimator, n_train: int, generator: Generator
 ) -> tuple[Tensor, Tensor]:
     """One draw of the gradient of ``N/M sum_m -log p(y_m | x_m)``, first and last mean weights.
 
@@ -152,65 +111,58 @@ def gradient(
     """
     weights = (net[0].weight, net[-1].weight)
     total = [torch.zeros_like(weight) for weight in weights]
-    for inputs, targets in _independent_parts(x, y, estimator):
+    size = _ROWS_AT_ONCE if estimator == "per example" else len(x)  # rows that share their noise
+    for inputs, targets in zip(x.split(size), y.split(size), strict=True):
         outputs = noisy_outputs(net, inputs, estimator, generator)
         nll = cross_entropy(outputs, targets, reduction="sum") * n_train / len(x)
         for sum_, part in zip(total, torch.autograd.grad(nll, weights), strict=True):
             sum_ += part
-    return total[0], total[1]
-
-
-def _independent_parts(
-    x: Tensor, y: Tensor, estimator: Estimator
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """The minibatch, in pieces if its rows do not share their noise and need much memory."""
-    size = _ROWS_AT_ONCE if estimator == "per example" else len(x)
-    return zip(x.split(size), y.split(size), strict=True)
+    return tuple(total)
 
 
 def published() -> np.ndarray:
     """Table 1 as printed: ``ROWS`` by ``COLUMNS``."""
-    rows = {row["estimator"]: row for row in published_table("lrt_gradient_variance")}
+    rows = published_by("estimator", "lrt_gradient_variance")
     names = [f"{layer}_layer_{epochs}_epochs" for layer, epochs in COLUMNS]
     return np.array([[rows[row][name] for name in names] for row in ROWS.values()])
 
 
 def measured(record: Record, what: str = "") -> np.ndarray:
     """Our variances, or with ``", standard error"`` those, in the same places."""
-    stops = [(layer, at) for layer in ("top", "bottom") for at in record["config"]["epochs"]]
-    return np.array(
-        [[record["metrics"][f"{layer}, {e}, {at}{what}"] for layer, at in stops] for e in ROWS]
-    )
+    stops = [(layer, at) for layer in LAYERS for at in record["config"]["epochs"]]
+    found = record["metrics"]
+    return np.array([[found[f"{layer}, {e}, {at}{what}"] for layer, at in stops] for e in ROWS])
 
 
 def table(records: list[Record]) -> str:
     """Ours beside published for each seed, the ratios to the first row, and what differs."""
-    parts = [*map(_of_seed, records), _differences(records[0]["config"])]
-    return "\n\n".join(parts)
+    return "\n\n".join([*map(_of_seed, records), _differences(records[0]["config"])])
 
 
 def claims(records: list[Record]) -> list[Claim]:
     """The order of the estimators, and what training on does to the local one."""
-    printed, ours = published(), [measured(record) for record in records]
-    falls = np.array([values[0, 1::2] / values[0, ::2] for values in ours])
-    theirs = printed[0, 1::2] / printed[0, ::2]
+    ours = [measured(record) for record in records]
+    falls = np.array([*map(_growth, ours)])
+    theirs, told = (
+        ", ".join(f"{n} layer × {v:.2g}" for n, v in zip(LAYERS, growth, strict=True))
+        for growth in (_growth(published()), falls.mean(0))
+    )
     how = f"MNIST, {len(records)} seeds, width and optimizer of the paper unknown; table 1"
-    names = ("top", "bottom")
     return [
         Claim(
             "Gradients vary least without noise, then with local reparameterization, a weight "
             "sample per data point, one per minibatch",
             "this order in all four columns",
             "this order",
-            sum(int(_in_order(values)) for values in ours),
+            sum(map(_in_order, ours)),
             len(ours) * len(COLUMNS),
             f"{how}; columns and seeds",
         ),
         Claim(
             "From epoch 10 to 100 the variance of the local estimator falls",
-            ", ".join(f"{n} layer × {v:.2g}" for n, v in zip(names, theirs, strict=True)),
-            ", ".join(f"{n} layer × {v:.2g}" for n, v in zip(names, falls.mean(0), strict=True)),
-            int((falls < 1).sum()),
+            theirs,
+            told,
+            (falls < 1).sum(),
             falls.size,
             f"{how}; layers and seeds",
         ),
@@ -220,24 +172,23 @@ def claims(records: list[Record]) -> list[Claim]:
 def figure(records: list[Record]) -> Figure:
     """Variances on a log axis: published hollow, ours filled with two standard errors."""
     picture, rows = new_figure(7.2, 3.2, layout="constrained"), np.arange(len(ROWS))
-    with style():
-        axes = picture.subplots(1, len(COLUMNS), sharey=True)
-        for place, (ax, (layer, _)) in enumerate(zip(axes, COLUMNS, strict=True)):
-            look = {"mfc": "none", "color": INK, "label": "published"}
-            ax.plot(published()[:, place], rows - 0.12, "o", **look)
-            for record in records:
-                values = measured(record)[:, place]
-                bars = 2 * measured(record, ", standard error")[:, place]
-                look = {"fmt": "s", "ms": 5, "color": BLUE, "label": "ours ± 2 s.e."}
-                ax.errorbar(values, rows + 0.12, xerr=bars, **look)
-            ax.set(xscale="log", xlabel="variance", yticks=rows)
-            ax.xaxis.set_minor_formatter(NullFormatter())
-            ax.set_yticklabels([row.replace(" sample", "\nsample") for row in ROWS.values()])
-            ax.set_title(f"{layer} layer,\n{records[0]['config']['epochs'][place % 2]} epochs")
-        axes[0].set_ylim(len(ROWS) - 0.5, -0.5)
-        handles, labels = axes[0].get_legend_handles_labels()
-        once = dict(zip(labels, handles, strict=True))
-        picture.legend(once.values(), once, loc="outside lower center", ncols=2)
+    axes = picture.subplots(1, len(COLUMNS), sharey=True)
+    for place, (ax, (layer, _)) in enumerate(zip(axes, COLUMNS, strict=True)):
+        look = {"mfc": "none", "color": INK, "label": "published"}
+        ax.plot(published()[:, place], rows - 0.12, "o", **look)
+        for record in records:
+            values = measured(record)[:, place]
+            bars = 2 * measured(record, ", standard error")[:, place]
+            look = {"fmt": "s", "ms": 5, "color": BLUE, "label": "ours ± 2 s.e."}
+            ax.errorbar(values, rows + 0.12, xerr=bars, **look)
+        ax.set(xscale="log", xlabel="variance", yticks=rows)
+        ax.xaxis.set_minor_formatter(NullFormatter())
+        ax.set_yticklabels([row.replace(" sample", "\nsample") for row in ROWS.values()])
+        ax.set_title(f"{layer} layer,\n{records[0]['config']['epochs'][place % 2]} epochs")
+    axes[0].set_ylim(len(ROWS) - 0.5, -0.5)
+    handles, labels = axes[0].get_legend_handles_labels()
+    once = dict(zip(labels, handles, strict=True))
+    picture.legend(once.values(), once, loc="outside lower center", ncols=2)
     return picture
 
 
@@ -245,33 +196,36 @@ def _of_seed(record: Record) -> str:
     """Variances; multiples of local; the order of the four, and what 90 epochs more did."""
     epochs, printed, ours = record["config"]["epochs"], published(), measured(record)
     errors = ", ".join(f"{record['metrics'][f'test_error, {e}']:.2f} % after {e}" for e in epochs)
-    std_errs, names = measured(record, ", standard error"), list(ROWS.values())
-    head = [f"{layer} layer, {e} epochs" for layer in ("top", "bottom") for e in epochs]
-    values, multiples = (
-        [[name, *map(form, *row)] for name, *row in zip(names, *parts, strict=True)]
-        for form, parts in (
-            (lambda v, e, p: f"{_short(v)} ± {_short(e)} ({_short(p)})", (ours, std_errs, printed)),
-            (lambda a, b: f"{a:.2g} ({b:.2g})", (ours / ours[0], printed / printed[0])),
-        )
+    head = ["estimator", *(f"{layer} layer, {e} epochs" for layer in LAYERS for e in epochs)]
+
+    def cells(form: Callable[..., str], *parts: np.ndarray) -> list[list[str]]:
+        return [[name, *map(form, *row)] for name, *row in zip(ROWS.values(), *parts, strict=True)]
+
+    values = cells(
+        lambda value, error, theirs: f"{_short(value)} ± {_short(error)} ({_short(theirs)})",
+        *(ours, measured(record, ", standard error"), printed),
     )
-    in_order = _in_order(ours)
-    top, bottom = (
-        f"{own[1] / own[0]:.2g} in the {layer} layer (published {theirs[1] / theirs[0]:.2g})"
-        for layer, own, theirs in zip(
-            ("top", "bottom"), ours[0].reshape(2, 2), printed[0].reshape(2, 2), strict=True
-        )
+    multiples = cells(lambda a, b: f"{a:.2g} ({b:.2g})", ours / ours[0], printed / printed[0])
+    changes = " and ".join(
+        f"{own:.2g} in the {layer} layer (published {theirs:.2g})"
+        for layer, own, theirs in zip(LAYERS, _growth(ours), _growth(printed), strict=True)
     )
     return "\n\n".join(
         [
             f"Seed {record['seed']}: ours ± standard error (published). Test error of the mean "
             f"weights {errors} epochs.",
-            markdown.table(["estimator", *head], values),
+            markdown.table(head, values),
             "As multiples of local reparameterization, ours (published):",
-            markdown.table(["estimator", *head], multiples[1:]),
-            f"The four stand in the published order in {in_order} of {len(COLUMNS)} columns. "
-            f"Training on multiplies the variance of the local estimator by {top} and {bottom}.",
+            markdown.table(head, multiples[1:]),
+            f"The four stand in the published order in {_in_order(ours)} of {len(COLUMNS)} "
+            f"columns. Training on multiplies the variance of the local estimator by {changes}.",
         ]
     )
+
+
+def _growth(values: np.ndarray) -> np.ndarray:
+    """What the local estimator's variance is multiplied by between the stops, for ``LAYERS``."""
+    return values[0, 1::2] / values[0, ::2]
 
 
 def _in_order(values: np.ndarray) -> int:

@@ -1,17 +1,44 @@
-"""What several experiments measure: outputs of the mean weights, and seconds of calls in turns."""
+"""What several experiments do: load digits, train, use the mean weights, time calls in turns."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
 from statistics import median, quantiles
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.inference import adam
+from bdl_lessons.core import device
+from bdl_lessons.inference import adam, fit
 from bdl_lessons.models import Network
+from reproductions import datasets
+
+ALL_OF_MNIST = {"n_train": 60_000, "n_test": 10_000}
+
+
+def digits(config: Mapping[str, Any], prepare: Callable[[Tensor], Tensor]) -> list[Tensor]:
+    """MNIST of a trial's sizes on the device, images prepared: ``x, y, x_test, y_test``."""
+    data = datasets.load("mnist", n_train=config["n_train"], n_test=config["n_test"])
+    parts = prepare(data.x_train), data.y_train, prepare(data.x_test), data.y_test
+    return [part.to(device()) for part in parts]
+
+
+def train_by(
+    config: Mapping[str, Any],
+    net: Network,
+    x: Tensor,
+    y: Tensor,
+    generator: torch.Generator,
+    n_steps: int,
+    loss: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
+    **how: Any,
+) -> None:
+    """:func:`bdl_lessons.inference.fit` with a trial's batches, by Adam at its learning rate."""
+    how = {"optimizer": adam(config["learning_rate"]), "batch_size": config["batch_size"], **how}
+    fit(net, x, y, loss, n_steps=n_steps, generator=generator, **how)
 
 
 @torch.no_grad()

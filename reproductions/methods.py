@@ -55,15 +55,15 @@ class Method:
     Args:
         name: a name of its own in the registry.
         factory: settings, by keyword and all with a default, to the layers.
-        note: what it is, in a line.
         tags: each of ``TAGS`` that holds, with the name that the method has there. Records are
             found by these names: they do not change.
+        note: what a table says of it beside its name.
     """
 
     name: str
     factory: Callable[..., LayerFactory]
-    note: str
     tags: Mapping[str, str]
+    note: str = ""
 
     def layers(self, settings: Mapping[str, Any] | None = None) -> LayerFactory:
         """The layers, with those of the ``settings`` of a trial that this method has."""
@@ -83,11 +83,11 @@ def tagged(tag: str) -> dict[str, Method]:
     return {method.tags[tag]: method for method in METHODS if tag in method.tags}
 
 
-def _method(
-    name: str, factory: Callable[..., LayerFactory], note: str, tags: str, **names: str
+def _row(
+    name: str, tags: str, factory: Callable[..., LayerFactory], note: str = "", **names: str
 ) -> Method:
     """``tags`` under which it has its own name, with spaces between; ``names``: tag -> name."""
-    return Method(name, factory, note, dict.fromkeys(tags.split(), name) | names)
+    return Method(name, factory, dict.fromkeys(tags.split(), name) | names, note)
 
 
 def _without_noise(prior_precision: float = 1.0) -> LayerFactory:
@@ -98,205 +98,148 @@ def _vd(p_drop: float = 0.5, **settings: Any) -> LayerFactory:
     return VariationalDropout("A", "unit", init_p_drop=p_drop, **settings)
 
 
-def _vsd(n_reflections: int, vectors: str = "free") -> Callable[..., LayerFactory]:
-    def layers(p_drop: float = 0.2) -> LayerFactory:
-        return StructuredDropout(n_reflections, vectors, init_p_drop=p_drop, kl_per="weight")
+_VSD = partial(StructuredDropout, kl_per="weight")
 
-    return layers
+
+def _vsd(n_reflections: int, vectors: str = "free") -> Callable[..., LayerFactory]:
+    return lambda p_drop=0.2: _VSD(n_reflections, vectors, init_p_drop=p_drop)
 
 
 METHODS = (
-    _method(
+    _row(
         "MAP",
+        "layer plain uci images steps complexity",
         _without_noise,
         "one network; prior N(0, 1)",
-        "layer plain uci images steps complexity",
     ),
-    _method(
+    _row(
         "D.E",
+        "plain ensemble uci images",
         _without_noise,
         "five MAP networks that share a tau; published: each predicts a mean and a variance",
-        "plain ensemble uci images",
     ),
-    _method("SWAG", _without_noise, "goes on from MAP by descent with momentum", "plain images"),
-    _method("SLANG", _without_noise, "goes on from MAP by natural gradients", "plain images"),
-    _method("MCD", partial(BinaryDropout, p_drop=0.5), "masks of zeros", "layer unit images steps"),
-    _method(
+    _row("SWAG", "plain images", _without_noise, "goes on from MAP by descent with momentum"),
+    _row("SLANG", "plain images", _without_noise, "goes on from MAP by natural gradients"),
+    _row("MCD", "layer unit images steps", partial(BinaryDropout, p_drop=0.5)),
+    _row(
         "MCD, length scale 0.01",
+        "layer unit",
         partial(BinaryDropout, p_drop=0.3, length_scale=1e-2),
         "published grid of drop rates and length scale 0.01: next to no weight decay",
-        "layer unit",
         uci="MCD",
     ),
-    _method("concrete dropout", partial(ConcreteDropout, 0.3), "learned rate", "layer log_alpha"),
-    _method("Gaussian A", partial(GaussianDropout, 0.5, "A"), "on units", "layer unit independent"),
-    _method("Gaussian B", partial(GaussianDropout, 0.5, "B"), "on weights", "layer independent"),
-    _method(
-        "VD A, per layer",
-        partial(VariationalDropout, "A"),
-        "log-uniform prior",
-        "layer log_alpha unit independent",
-    ),
-    _method(
-        "VD A, per unit", _vd, "log-uniform prior, its KL once a unit", "log_alpha unit structured"
-    ),
-    _method(
+    _row("concrete dropout", "layer log_alpha", partial(ConcreteDropout, 0.3)),
+    _row("Gaussian A", "layer unit independent", partial(GaussianDropout, 0.5, "A")),
+    _row("Gaussian B", "layer independent", partial(GaussianDropout, 0.5, "B")),
+    _row("VD A, per layer", "layer log_alpha unit independent", partial(VariationalDropout, "A")),
+    _row("VD A, per unit", "log_alpha unit structured", _vd, "its KL once a unit"),
+    _row(
         "VD, Kingma's cubic",
+        "layer log_alpha unit",
         partial(_vd, kl=kingma_kl),
         "one alpha an input unit, at most 1, from p_drop = 0.05; Kingma's cubic, once a unit",
-        "layer log_alpha unit",
         uci="VD",
     ),
-    _method(
+    _row(
         "VD",
+        "layer log_alpha unit images steps complexity",
         partial(_vd, kl_per="weight"),
         "one alpha an input unit; the KL of every weight",
-        "layer log_alpha unit images steps complexity",
     ),
-    _method(
-        "VD B, per layer",
-        partial(VariationalDropout, "B"),
-        "log-uniform prior",
-        "layer log_alpha independent",
-    ),
-    _method(
-        "VD B, per unit",
-        partial(VariationalDropout, "B", "unit"),
-        "log-uniform prior",
-        "layer log_alpha",
-    ),
-    _method(
+    _row("VD B, per layer", "layer log_alpha independent", partial(VariationalDropout, "B")),
+    _row("VD B, per unit", "layer log_alpha", partial(VariationalDropout, "B", "unit")),
+    _row(
         "VD B, per weight",
-        partial(VariationalDropout, "B", "weight"),
-        "log-uniform prior",
         "layer log_alpha independent",
+        partial(VariationalDropout, "B", "weight"),
     ),
-    _method(
+    _row(
         "BBB",
+        "shared uci images complexity",
         BayesByBackprop,
         "one draw of the weights for each minibatch; prior N(0, 1)",
-        "shared uci images complexity",
     ),
-    _method(
+    _row(
         "BBB-LRT",
+        "layer log_alpha uci images steps complexity independent",
         BayesByBackprop,
         "BBB with the local reparameterization trick",
-        "layer log_alpha uci images steps complexity independent",
     ),
-    _method(
-        "sparse VD",
-        SparseVD,
-        "log-uniform prior, Molchanov's approximation",
-        "layer log_alpha independent",
-    ),
-    _method(
-        "sparse VD, exact",
-        partial(SparseVD, weight_kl=loguniform_kl),
-        "the exact KL",
-        "layer log_alpha",
-    ),
-    _method(
-        "sparse VD, threshold",
-        partial(SparseVD, threshold=3.0),
-        "pruned as it runs",
-        "layer log_alpha",
-    ),
-    _method(
-        "sparse VD, clamp",
-        partial(SparseVD, log_alpha_clamp=(-8.0, 8.0)),
-        "a bounded log alpha",
-        "layer log_alpha",
-    ),
-    _method("ARD", ARD, "empirical Bayes for each weight", "layer log_alpha independent"),
-    _method(
+    _row("sparse VD", "layer log_alpha independent", SparseVD),
+    _row("sparse VD, exact", "layer log_alpha", partial(SparseVD, weight_kl=loguniform_kl)),
+    _row("sparse VD, threshold", "layer log_alpha", partial(SparseVD, threshold=3.0)),
+    _row("sparse VD, clamp", "layer log_alpha", partial(SparseVD, log_alpha_clamp=(-8.0, 8.0))),
+    _row("ARD", "layer log_alpha independent", ARD),
+    _row(
         "VMG",
+        "layer uci images complexity",
         VMG,
         "five pseudo-points; fixed prior, no Gamma distributions of precisions",
-        "layer uci images complexity",
     ),
-    _method("VMG, m = 0", partial(VMG, n_pseudo=0), "the plain matrix Gaussian", "layer"),
-    _method(
-        "ELRG", ELRG, "rank 5, fixed diagonal, prior variance 1 / K", "layer uci images complexity"
+    _row("VMG, m = 0", "layer", partial(VMG, n_pseudo=0)),
+    _row(
+        "ELRG", "layer uci images complexity", ELRG, "rank 5, fixed diagonal, prior variance 1 / K"
     ),
-    _method("MNF", MNF, "two flow steps of width 50 and 100", "images steps"),
-    _method(
+    _row("MNF", "images steps", MNF, "two flow steps of width 50 and 100"),
+    _row(
         "MNF, narrow flows",
+        "layer",
         partial(MNF, widths=(20, 40)),
         "two flow steps of width 20 and 40",
-        "layer",
         uci="MNF",
     ),
-    _method(
+    _row(
         "VSD, T = 0",
+        "layer log_alpha unit uci structured",
         _vsd(0),
         "VSD without reflections: the same KL and counting, independent noise",
-        "layer log_alpha unit uci structured",
         images="VSD T=0",
     ),
-    _method(
+    _row(
         "VSD, T = 1",
+        "log_alpha unit uci structured",
         _vsd(1),
         "VSD with one reflection",
-        "log_alpha unit uci structured",
         images="VSD T=1",
         steps="VSD T=1",
     ),
-    _method(
+    _row(
         "VSD, T = 2",
+        "layer log_alpha unit structured",
         _vsd(2),
         "two reflections, free vectors; alpha between 0.0001 and 1, from p_drop = 0.05; the "
         "empirical-Bayes KL with its factor Q / 2",
-        "layer log_alpha unit structured",
         uci="VSD",
         images="VSD T=2",
         steps="VSD T=2",
     ),
-    _method("VSD, T = 5", _vsd(5), "five reflections", "log_alpha unit structured"),
-    _method("VSD, T = 1, fc", _vsd(1, "fc"), "the published map", "", steps="VSD T=1, fc"),
-    _method(
+    _row("VSD, T = 5", "log_alpha unit structured", _vsd(5)),
+    _row("VSD, T = 1, fc", "", _vsd(1, "fc"), steps="VSD T=1, fc"),
+    _row(
         "VSD, T = 2, fc",
-        _vsd(2, "fc"),
-        "the published chain of maps",
         "layer log_alpha unit structured",
+        _vsd(2, "fc"),
         steps="VSD T=2, fc",
         complexity="VSD",
     ),
-    _method(
+    _row(
         "VSD, T = 2, fc_lowrank",
-        partial(StructuredDropout, 2, "fc_lowrank", rank=8, kl_per="weight"),
-        "the published chain with maps of low rank",
         "unit structured",
+        partial(_VSD, 2, "fc_lowrank", rank=8),
         complexity="VSD-low rank",
     ),
-    _method(
+    _row(
         "VSD, T = 2, fc_lowrank, rank 2",
-        partial(StructuredDropout, 2, "fc_lowrank", rank=2, kl_per="weight"),
-        "the same, of a rank below the widths of small tests",
         "layer log_alpha unit",
+        partial(_VSD, 2, "fc_lowrank", rank=2),
     ),
-    _method(
-        "VSD, free vectors",
-        partial(StructuredDropout, n_reflections=2, kl_per="weight"),
-        "as many reflections as are asked for",
-        "complexity",
-    ),
-    _method(
-        "VSD, log-uniform",
-        partial(StructuredDropout, 2, prior="log_uniform", kl_per="weight"),
-        "the prior of variational dropout",
-        "layer log_alpha unit",
-    ),
-    _method(
-        "hierarchical VSD",
-        partial(HierarchicalDropout, StructuredDropout(2, kl_per="weight")),
-        "a random scale for each unit",
-        "layer log_alpha unit",
-    ),
-    _method(
+    _row("VSD, free vectors", "complexity", partial(_VSD, n_reflections=2)),
+    _row("VSD, log-uniform", "layer log_alpha unit", partial(_VSD, 2, prior="log_uniform")),
+    _row("hierarchical VSD", "layer log_alpha unit", partial(HierarchicalDropout, _VSD(2))),
+    _row(
         "hierarchical VD, Gamma",
-        partial(HierarchicalDropout, VariationalDropout("A", "unit"), GammaScale()),
-        "a random scale for each unit, Gamma prior",
         "layer log_alpha unit",
+        partial(HierarchicalDropout, VariationalDropout("A", "unit"), GammaScale()),
     ),
 )
 """Every posterior. Their order is that of tables in which they stand."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from math import nan
 from statistics import mean, stdev
 from typing import Any
 
@@ -18,35 +20,24 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
-from bdl_lessons.core import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED, device, seeded
-from bdl_lessons.core.plot_style import new_figure, style
-from bdl_lessons.datasets.records import Record, group_by, published_table
+from bdl_lessons import models
+from bdl_lessons.core import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED, seeded
+from bdl_lessons.core.plot_style import new_figure
+from bdl_lessons.datasets.records import Record, group_by, published_table, where
 from bdl_lessons.evaluation import error_percent
-from bdl_lessons.inference import adam, fit
-from bdl_lessons.models import (
-    BinaryDropout,
-    Deterministic,
-    GaussianDropout,
-    LayerFactory,
-    Network,
-    VariationalDropout,
-    initialise,
-    mlp,
-)
 from bdl_lessons.probability import kingma_kl
 from reproductions import markdown
-from reproductions.datasets import mnist
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
-from reproductions.measure import mean_weights
+from reproductions.measure import ALL_OF_MNIST, digits, mean_weights, train_by
+from reproductions.records import metric
 
 RATES = (0.2, 0.5, 0.5, 0.5)
-METHODS: dict[str, Callable[[float], LayerFactory]] = {
-    "none": lambda p_drop: Deterministic(),
-    "binary": BinaryDropout,
-    "Gaussian A": lambda p_drop: GaussianDropout(p_drop, "A"),
-    "Gaussian B": lambda p_drop: GaussianDropout(p_drop, "B"),
+METHODS: dict[str, Callable[[float], models.LayerFactory]] = {
+    "none": lambda p_drop: models.Deterministic(),
+    "binary": models.BinaryDropout,
+    "Gaussian A": partial(models.GaussianDropout, noise="A"),
+    "Gaussian B": partial(models.GaussianDropout, noise="B"),
     "variational A": lambda p_drop: _variational("A", p_drop),
     "variational A2": lambda p_drop: _variational("A", p_drop, 1 / 3),
     "variational B": lambda p_drop: _variational("B", p_drop),
@@ -66,13 +57,7 @@ SEEDS = 3
 LONG_WIDTH, LONG_EPOCHS = 500, 60
 FULL_WIDTHS, FULL_EPOCHS = (100, 250, 500), 100
 
-_PAPER = {
-    "n_train": 60_000,
-    "n_test": 10_000,
-    "batch_size": 200,
-    "learning_rate": 2e-3,
-    "n_epochs": 6,
-}
+_PAPER = {**ALL_OF_MNIST, "batch_size": 200, "learning_rate": 2e-3, "n_epochs": 6}
 _QUICK = {**_PAPER, "n_train": 200, "n_test": 50, "batch_size": 100, "n_epochs": 1}
 
 
@@ -97,11 +82,7 @@ def run(trial: Trial) -> TrialResult:
     Arrays: ``alpha``, of each layer, if it is learned.
     """
     config, generator = trial.config, seeded(trial.seed)
-    data = mnist(config["n_train"], config["n_test"])
-    x, y, x_test, y_test = (
-        part.to(device())
-        for part in (data.x_train.flatten(1), data.y_train, data.x_test.flatten(1), data.y_test)
-    )
+    x, y, x_test, y_test = digits(config, lambda images: images.flatten(1))
     net = make_network(config["method"], config["width"], generator)
     began = time.perf_counter()
     arrays = train(net, x, y, config, generator)
@@ -111,34 +92,24 @@ def run(trial: Trial) -> TrialResult:
 
 
 def train(
-    net: Network, x: Tensor, y: Tensor, config: Mapping[str, Any], generator: torch.Generator
+    net: models.Network, x: Tensor, y: Tensor, config: Mapping[str, Any], generator: torch.Generator
 ) -> dict[str, list[float]]:
     """Fit ``net`` by Adam with a rate that falls to 0 in a line; returns its ``alpha``, if learned.
 
     Fixed noise has no KL.
     """
     n_steps = config["n_epochs"] * (len(x) // config["batch_size"])
-    fit(
-        net,
-        x,
-        y,
-        cross_entropy,
-        n_steps=n_steps,
-        generator=generator,
-        optimizer=adam(config["learning_rate"]),
-        batch_size=config["batch_size"],
-        kl_weight=_kl_weight(config["method"]),
-        schedule=lambda step: 1 - step / n_steps,
-    )
-    if not _kl_weight(config["method"]):
-        return {}
-    return {"alpha": [layer.alpha.item() for layer in net if hasattr(layer, "noise")]}
+    is_learned = config["method"].startswith("variational")
+    how = {"kl_weight": float(is_learned), "schedule": lambda step: 1 - step / n_steps}
+    train_by(config, net, x, y, generator, n_steps, **how)
+    noisy = [layer for layer in net if hasattr(layer, "noise")]
+    return {"alpha": [layer.alpha.item() for layer in noisy]} if is_learned else {}
 
 
-def make_network(method: str, width: int, generator: torch.Generator) -> Network:
+def make_network(method: str, width: int, generator: torch.Generator) -> models.Network:
     """784 - width - width - width - 10, noise on the inputs of every layer."""
-    net = mlp((784, width, width, width, 10), [METHODS[method](p_drop) for p_drop in RATES])
-    return initialise(net.to(generator.device), generator)
+    net = models.mlp((784, width, width, width, 10), [METHODS[method](p_drop) for p_drop in RATES])
+    return models.initialise(net.to(generator.device), generator)
 
 
 def table(records: Sequence[Record]) -> str:
@@ -153,41 +124,33 @@ def table(records: Sequence[Record]) -> str:
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Learned against fixed noise on units, and the order of all, by the longest schedule."""
     records = [*by_epochs(records).values()][-1]
-    runs, printed = by_width(records), _published()
-    rivals = "Gaussian A", ("variational A", "variational A2")
-    gaps, told, theirs = [], [], []
-    for width in WIDTHS:
-        groups = {m: runs.get(m, {}).get(width, []) for m in (rivals[0], *rivals[1])}
-        if min(map(len, groups.values())) < 2:
-            continue
-        fixed = errors_of(groups[rivals[0]])
-        for method in rivals[1]:
-            gap = mean_gap(errors_of(groups[method]), fixed)
-            gaps.append(gap)
-            told.append(f"{gap[0]:+.2f} ± {gap[1]:.2f}")
-            theirs.append(f"{printed[method][str(width)] - printed[rivals[0]][str(width)]:+.2f}")
-    places = _order(runs)
+    printed, gaps, theirs = _published(), [], []
+    for width, method in itertools.product(WIDTHS, ("variational A", "variational A2")):
+        learned, fixed = (errors(records, m, width) for m in (method, "Gaussian A"))
+        if min(len(learned), len(fixed)) > 1:
+            gaps.append(mean_gap(learned, fixed))
+            theirs.append(printed[method][str(width)] - printed["Gaussian A"][str(width)])
+    places = _order(records)
     agree, pairs = (sum(counts[i] for counts in places.values()) for i in (0, 1))
-    config = records[0]["config"]
-    how = f"MNIST, {config['n_epochs']} epochs, no stopping on validation data; figure 1a"
-    widths = ", ".join(map(str, places))
+    how = f"MNIST, {records[0]['config']['n_epochs']} epochs, no stopping on validation data"
     return [
         Claim(
             "Learned Gaussian dropout (A, A2) has a lower test error than the same noise at the "
             "fixed rate ½",
-            f"{', '.join(theirs)} points",
-            f"{', '.join(told)} points",
+            f"{', '.join(f'{gap:+.2f}' for gap in theirs)} points",
+            f"{', '.join(f'{gap:+.2f} ± {error:.2f}' for gap, error in gaps)} points",
             sum(gap < -2 * error for gap, error in gaps),
             len(gaps),
-            f"{how}; A and A2 at each width with several seeds, clear by two standard errors",
+            f"{how}; figure 1a; A and A2 at each width with several seeds, clear by two standard "
+            "errors",
         ),
         Claim(
-            f"The order of the seven methods with {widths} units",
+            f"The order of the seven methods with {', '.join(map(str, places))} units",
             f"{pairs} pairs",
             f"{agree} of them in that order",
             agree,
             pairs,
-            how,
+            f"{how}; figure 1a",
         ),
     ]
 
@@ -202,20 +165,18 @@ def figure(records: Sequence[Record]) -> Figure:
     """Left ours, right the published curves. Open markers: longer training."""
     schedules = by_epochs(records)
     picture = new_figure(10.0, 4.0, layout="constrained")
-    with style():
-        left, right = picture.subplots(1, 2)
-        for longer, trained in enumerate(schedules.values()):
-            draw_errors(left, trained, lambda width, k: width + 5 * (k - 3), is_open=longer > 0)
-        left.set_title("Ours" + ", open: longer training" * (len(schedules) > 1))
-        for row in published_table("mnist_dropout_curves"):
-            method = row.pop("method")
-            widths = [int(width) for width in row]
-            right.plot(widths, row.values(), ms=4, lw=1.4, label=method, **STYLES[method])
-        right.set_title("Published")
-        right.legend(fontsize=8, ncols=2)
-        for axes, ticks in ((left, WIDTHS), (right, widths)):
-            axes.set(xlabel="units in each of three hidden layers", ylabel="MNIST test error [%]")
-            axes.set_xticks(ticks)
+    left, right = picture.subplots(1, 2)
+    for longer, trained in enumerate(schedules.values()):
+        draw_errors(left, trained, lambda width, k: width + 5 * (k - 3), is_open=longer > 0)
+    left.set_title("Ours" + ", open: longer training" * (len(schedules) > 1))
+    for method, row in _published().items():
+        widths = [int(width) for width in row]
+        right.plot(widths, row.values(), ms=4, lw=1.4, label=method, **STYLES[method])
+    right.set_title("Published")
+    right.legend(fontsize=8, ncols=2)
+    for axes, ticks in ((left, WIDTHS), (right, widths)):
+        axes.set(xlabel="units in each of three hidden layers", ylabel="MNIST test error [%]")
+        axes.set_xticks(ticks)
     return picture
 
 
@@ -224,14 +185,15 @@ def by_epochs(records: Sequence[Record]) -> dict[int, list[Record]]:
     return dict(sorted(group_by(records, "n_epochs").items()))
 
 
-def by_width(trained: Sequence[Record]) -> dict[str, dict[float, list[Record]]]:
-    """The records of all seeds by method, in the order of ``STYLES``, and by width, rising."""
-    runs = group_by(trained, "method", "width")
-    return {
-        method: {width: runs[m, width] for m, width in sorted(runs) if m == method}
-        for method in STYLES
-        if any(m == method for m, _ in runs)
-    }
+def by_method(trained: Sequence[Record]) -> dict[str, list[Record]]:
+    """The records of each method, in the order of ``STYLES``."""
+    found = group_by(trained, "method")
+    return {method: found[method] for method in STYLES if method in found}
+
+
+def errors(trained: Sequence[Record], method: str, width: float) -> list[float]:
+    """Test errors of all seeds, in percent."""
+    return metric(where(trained, method=method, width=width), "error")
 
 
 def error_table(
@@ -243,33 +205,26 @@ def error_table(
         head: format of the head of a column, of ``width``.
         after: method and width -> what follows in the cell.
     """
-    runs = by_width(trained)
-    widths = sorted({width for of_method in runs.values() for width in of_method})
+    widths = sorted(group_by(trained, "width"))
 
     def cell(method: str, width: float) -> str:
-        errors = errors_of(runs[method].get(width, []))
-        ours = f"{markdown.mean_and_error(errors, digits)} ({len(errors)})" if errors else "–"
+        found = errors(trained, method, width)
+        ours = f"{markdown.mean_and_error(found, digits)} ({len(found)})" if found else "–"
         return ours + after(method, width)
 
-    lines = [[method, *(cell(method, width) for width in widths)] for method in runs]
+    lines = [[method, *(cell(method, width) for width in widths)] for method in by_method(trained)]
     return markdown.table(["method", *(head.format(width=width) for width in widths)], lines)
-
-
-def errors_of(records: Sequence[Record]) -> list[float]:
-    """Their test errors in percent."""
-    return [record["metrics"]["error"] for record in records]
 
 
 def alphas(trained: Sequence[Record], width_name: str) -> str:
     """A table of the learned alphas, means over seeds; ``width_name`` heads their column."""
-    runs = by_width([record for record in trained if "alpha" in record["arrays"]])
-    if not runs:
-        return "No method with a learned alpha is recorded yet."
     lines = []
-    for method, of_method in runs.items():
-        for width, group in of_method.items():
-            means = map(mean, zip(*(record["arrays"]["alpha"] for record in group), strict=True))
-            lines.append([method, str(width), *(f"{alpha:.2f}" for alpha in means)])
+    for method, learned in by_method([r for r in trained if "alpha" in r["arrays"]]).items():
+        for width, group in sorted(group_by(learned, "width").items()):
+            of_layers = zip(*(record["arrays"]["alpha"] for record in group), strict=True)
+            lines.append([method, str(width), *(f"{mean(alpha):.2f}" for alpha in of_layers)])
+    if not lines:
+        return "No method with a learned alpha is recorded yet."
     layers = [f"layer {i}" for i in range(1, len(lines[0]) - 1)]
     return (
         "Learned α of the inputs of each layer (start: 0.25 on the pixels, 1, the bound, on the "
@@ -279,10 +234,7 @@ def alphas(trained: Sequence[Record], width_name: str) -> str:
 
 
 def draw_errors(
-    axes: Axes,
-    trained: Sequence[Record],
-    place: Callable[[float, int], float],
-    is_open: bool = False,
+    axes: Axes, trained: list[Record], place: Callable[[float, int], float], is_open: bool = False
 ) -> None:
     """Mean error of every method over the width; bars are standard errors over seeds.
 
@@ -290,16 +242,18 @@ def draw_errors(
         place: width and number of the method -> where on the axis, side by side to see the bars.
         is_open: whether to draw open markers without a line, and no label.
     """
-    for k, (method, of_method) in enumerate(by_width(trained).items()):
-        errors = [errors_of(group) for group in of_method.values()]
-        bars = [stdev(e) / len(e) ** 0.5 if len(e) > 1 else float("nan") for e in errors]
+    for k, (method, group) in enumerate(by_method(trained).items()):
+        widths = sorted(group_by(group, "width"))
+        runs = [errors(group, method, width) for width in widths]
+        bars = [stdev(run) / len(run) ** 0.5 if len(run) > 1 else nan for run in runs]
         look = STYLES[method] | ({"ls": "none", "mfc": "none"} if is_open else {"label": method})
-        widths = [place(width, k) for width in of_method]
-        axes.errorbar(widths, [*map(mean, errors)], bars, capsize=2, ms=4, lw=1.4, **look)
+        places = [place(width, k) for width in widths]
+        axes.errorbar(places, [*map(mean, runs)], bars, capsize=2, ms=4, lw=1.4, **look)
 
 
 def _published() -> dict[str, dict[str, Any]]:
-    return {row["method"]: row for row in published_table("mnist_dropout_curves")}
+    """Method -> width, as text, -> printed error in percent."""
+    return {row.pop("method"): row for row in published_table("mnist_dropout_curves")}
 
 
 def _errors(trained: Sequence[Record], n_epochs: int) -> str:
@@ -309,31 +263,26 @@ def _errors(trained: Sequence[Record], n_epochs: int) -> str:
         value = reference[method].get(str(width))
         return "" if value is None else f", *{value:.2f}*"
 
-    text = (
-        f"After {n_epochs} epochs: test error in percent with the mean weights, mean ± standard "
-        "error over seeds (their number in brackets); published values, means of five runs, in "
-        "italics."
-    )
-    cells = error_table(trained, "{width} units", 2, published)
     order = ", ".join(
         f"{agree} of {pairs} with {width} units"
-        for width, (agree, pairs) in _order(by_width(trained)).items()
+        for width, (agree, pairs) in _order(trained).items()
     )
-    return "\n\n".join([text, cells, f"Pairs of methods in the published order: {order}."])
+    return (
+        f"After {n_epochs} epochs: test error in percent with the mean weights, mean ± standard "
+        "error over seeds (their number in brackets); published values, means of five runs, in "
+        f"italics.\n\n{error_table(trained, '{width} units', 2, published)}\n\n"
+        f"Pairs of methods in the published order: {order}."
+    )
 
 
-def _order(runs: Mapping[str, Mapping[float, Sequence[Record]]]) -> dict[float, tuple[int, int]]:
+def _order(trained: Sequence[Record]) -> dict[float, tuple[int, int]]:
     """For each width how many pairs of methods stand in the published order, and of how many."""
-    reference, found = _published(), {}
-    for width in sorted({width for of_method in runs.values() for width in of_method}):
-        there = [m for m in runs if width in runs[m] and str(width) in reference[m]]
-        ours = {m: mean(errors_of(runs[m][width])) for m in there}
-        pairs = list(itertools.combinations(there, 2))
-        agree = sum(
-            (ours[a] < ours[b]) == (reference[a][str(width)] < reference[b][str(width)])
-            for a, b in pairs
-        )
-        if pairs:
+    found = {}
+    for width in sorted(group_by(trained, "width")):
+        theirs = {m: row[str(width)] for m, row in _published().items() if str(width) in row}
+        ours = {m: mean(runs) for m in theirs if (runs := errors(trained, m, width))}
+        if pairs := [*itertools.combinations(ours, 2)]:
+            agree = sum((ours[a] < ours[b]) == (theirs[a] < theirs[b]) for a, b in pairs)
             found[width] = agree, len(pairs)
     return found
 
@@ -359,16 +308,12 @@ random factor (each unit under A, each weight under B); what the paper counted u
 know. The published values are read off the figure of the preprint, to about 0.01."""
 
 
-def _variational(noise: str, p_drop: float, kl_scale: float = 1.0) -> VariationalDropout:
-    return VariationalDropout(noise, init_p_drop=p_drop, kl=kingma_kl, kl_scale=kl_scale)
+def _variational(noise: str, p_drop: float, kl_scale: float = 1.0) -> models.VariationalDropout:
+    return models.VariationalDropout(noise, init_p_drop=p_drop, kl=kingma_kl, kl_scale=kl_scale)
 
 
 def _trial(config: dict, method: str, width: int, seed: int) -> Trial:
     return Trial({"measure": "error", "method": method, "width": width, **config}, seed)
-
-
-def _kl_weight(method: str) -> float:
-    return 1.0 if method.startswith("variational") else 0.0
 
 
 TITLE = "Kinds of dropout over the width (Kingma, Salimans and Welling 2015, figure 1a)"

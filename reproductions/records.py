@@ -14,7 +14,7 @@ import os
 import platform
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,8 @@ from torch import Tensor
 
 from bdl_lessons.core.devices import float64
 from bdl_lessons.core.validation import typechecked
-from bdl_lessons.datasets.records import RESULTS_FOLDER, Record
+from bdl_lessons.datasets.records import RESULTS_FOLDER, Record, published_table, where
+from reproductions.experiment import Trial, TrialResult
 
 SCALES = ("quick", "paper")
 """``"quick"``: seconds, to see that everything works. ``"paper"``: the published architecture."""
@@ -61,40 +62,31 @@ def record_digest(record: Record) -> str:
 
 
 def make_record(
-    experiment: str,
-    scale: str,
-    config: Mapping[str, Any],
-    seed: int,
-    metrics: Mapping[str, float],
-    *,
-    arrays: Mapping[str, list] | None = None,
-    seconds: float,
-    device: torch.device,
+    experiment: str, scale: str, trial: Trial, result: TrialResult, seconds: float, on: torch.device
 ) -> Record:
-    """Record of one trial: what was run, what came out, how long it took, and on what.
-
-    Args:
-        metrics: name -> finite number.
-        arrays: name -> nested list of finite numbers, e.g. a curve for a figure.
-        seconds: wall time of the trial.
+    """Record of one trial: what was run, what came out, its wall time in seconds, and on what.
 
     Raises:
         ValueError: if there is no metric, or a metric or an array holds something else than finite
             numbers; the message names it.
     """
-    _check_numbers(metrics, arrays or {})
+    if not result.metrics:
+        raise ValueError("there are no metrics")
+    for name, values in [*result.metrics.items(), *result.arrays.items()]:
+        if not _is_finite(values):
+            raise ValueError(f"{name} is not finite numbers: a trial that failed is not recorded")
     record = {
         "experiment": experiment,
         "scale": scale,
-        "key": trial_key(config, seed),
-        "config": dict(config),
-        "seed": seed,
-        "metrics": dict(metrics),
-        "arrays": dict(arrays or {}),
+        "key": trial_key(trial.config, trial.seed),
+        "config": dict(trial.config),
+        "seed": trial.seed,
+        "metrics": dict(result.metrics),
+        "arrays": dict(result.arrays),
         "seconds": round(seconds, 1),
-        "device": _describe(device),
+        "device": torch.cuda.get_device_name(on) if on.type == "cuda" else on.type,
         "threads": torch.get_num_threads(),
-        "versions": _versions() | gpu_facts(device),
+        "versions": _versions() | gpu_facts(on),
     }
     return record | {"digest": record_digest(record)}
 
@@ -174,6 +166,22 @@ def rounded(values: Tensor, digits: int) -> list:
     return float64(values).round(decimals=digits).tolist()
 
 
+def metric(records: Iterable[Record], name: str) -> list[float]:
+    """One of the metrics of each record."""
+    return [record["metrics"][name] for record in records]
+
+
+def longest(records: Sequence[Record], name: str) -> list[Record]:
+    """Those that were trained longest: with the most of ``name``, such as ``"n_steps"``."""
+    most = max(record["config"][name] for record in records)
+    return where(records, **{name: most})
+
+
+def published_by(column: str, name: str) -> dict[str, dict[str, Any]]:
+    """The rows of a published table by what stands in one of its columns."""
+    return {row[column]: row for row in published_table(name)}
+
+
 def _parse(path: Path, content: bytes) -> tuple[list[Record], int]:
     """The records in a file's content, and how many of its bytes belong to them.
 
@@ -181,16 +189,15 @@ def _parse(path: Path, content: bytes) -> tuple[list[Record], int]:
         ValueError: as :func:`read_records`.
     """
     records: dict[str, Record] = {}
-    length = 0
-    for number, line in enumerate(content.splitlines(keepends=True), start=1):
+    lines, length = content.splitlines(keepends=True), 0
+    for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
-        except ValueError as error:
-            if length + len(line) == len(content) and not line.endswith(b"\n"):
-                break  # the process that wrote it died
-            record, reason = {}, str(error)
-        else:
             reason = _what_is_wrong(record, path, records)
+        except ValueError as error:
+            if number == len(lines) and not line.endswith(b"\n"):
+                break  # the process that wrote it died
+            reason = str(error)
         if reason:
             raise ValueError(f"{path}, line {number} is not a record: {reason}: {line[:60]!r}")
         records[record["key"]] = record
@@ -202,41 +209,24 @@ def _what_is_wrong(record: Any, path: Path, before: Mapping[str, Record]) -> str
     """Why it is not what was recorded for the file at ``path``; nothing if it is."""
     if not isinstance(record, dict) or record.get("digest") != record_digest(record):
         return "the digest is not that of its entries"
-    if (record["experiment"], record["scale"]) != (path.stem, _scale_of(path)):
+    scale = "quick" if path.parent.name == "quick" else "paper"
+    if (record["experiment"], record["scale"]) != (path.stem, scale):
         return f"it is of {record['experiment']!r} at scale {record['scale']!r}"
     if trial_key(record["config"], record["seed"]) != record["key"]:
         return "the key is not that of its configuration and seed"
     return "a line before it is of the same trial" if record["key"] in before else ""
 
 
-def _scale_of(path: Path) -> str:
-    return "quick" if path.parent.name == "quick" else "paper"
-
-
-def _check_numbers(metrics: Mapping[str, float], arrays: Mapping[str, list]) -> None:
-    """Raise unless there is a metric, and all are finite numbers or nested lists of them."""
-    if not metrics:
-        raise ValueError("there are no metrics")
-    for name, values in [*metrics.items(), *arrays.items()]:
-        if not all(isinstance(v, int | float) and math.isfinite(v) for v in _flat(values)):
-            raise ValueError(f"{name} is not finite numbers: a trial that failed is not recorded")
-
-
-def _flat(values: object) -> Iterator[object]:
+def _is_finite(values: object) -> bool:
+    """Whether it is a finite number, or a nested list of them."""
     if isinstance(values, list):
-        for value in values:
-            yield from _flat(value)
-    else:
-        yield values
+        return all(map(_is_finite, values))
+    return isinstance(values, int | float) and math.isfinite(values)
 
 
 def _hash(entries: Mapping[str, Any]) -> str:
     canonical = json.dumps(entries, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
-
-
-def _describe(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def _versions() -> dict[str, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from filelock import FileLock
 
 import reproductions
+from bdl_lessons.core.plot_style import style
 from bdl_lessons.datasets.records import RESULTS_FOLDER, Record
 from reproductions import markdown
 from reproductions.experiment import Claim, Experiment
@@ -38,9 +39,10 @@ def text(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> str:
         ValueError: if there is no such scale, or a file holds a line that is not a record.
     """
     experiments = [reproductions.load(name) for name in reproductions.names()]
-    sections = [_section(experiment, scale, folder) for experiment in experiments]
-    head = _HEAD.format(summary=_summary(experiments, scale, folder))
-    return "\n".join([head, *sections])
+    found = [(experiment, recorded(experiment, scale, folder)) for experiment in experiments]
+    claims = [c for experiment, records in found if records for c in experiment.claims(records)]
+    sections = [_section(experiment, scale, records) for experiment, records in found]
+    return "\n".join([_HEAD.format(summary=_summary(claims)), *sections])
 
 
 def write(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> list[Path]:
@@ -58,14 +60,12 @@ def write(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> list[Path]:
     require_writable(page)
     page.write_text(text(scale, folder), encoding="utf-8")
     written = [page]
-    for name in reproductions.names():
-        experiment = reproductions.load(name)
+    for experiment in map(reproductions.load, reproductions.names()):
         _sort_lines(experiment, scale, folder)
-        records = recorded(experiment, scale, folder)
-        if records:
-            picture = records_path(name, scale, folder).with_suffix(".png")
-            experiment.figure(records).savefig(picture, metadata={"Software": None})
-            written.append(picture)
+        if records := recorded(experiment, scale, folder):
+            written.append(page.with_name(f"{experiment.name}.png"))
+            with style():
+                experiment.figure(records).savefig(written[-1], metadata={"Software": None})
     return written
 
 
@@ -74,34 +74,21 @@ def recorded(
 ) -> list[Record]:
     """Records of the trials as they are defined now, in order; older settings are left out."""
     found = {r["key"]: r for r in read_records(records_path(experiment.name, scale, folder))}
-    return [found[key] for key in _keys(experiment, scale) if key in found]
+    keys = [trial_key(trial.config, trial.seed) for trial in experiment.trials(scale)]
+    return [found[key] for key in keys if key in found]
 
 
-def _summary(experiments: Sequence[Experiment], scale: str, folder: Path) -> str:
+def _summary(claims: Sequence[Claim]) -> str:
     """Every published statement with our verdict, and how many there are of each verdict."""
-    claims = []
-    for experiment in experiments:
-        records = recorded(experiment, scale, folder)
-        claims += experiment.claims(records) if experiment.claims and records else ()
     counts = Counter(claim.verdict for claim in claims)
     said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _VERDICTS)
-    columns = {
-        "published statement": "{statement}",
-        "published": "{published}",
-        "ours": "{ours}",
-        "verdict": "{verdict}",
-        "condition": "{condition}",
-    }
-    rows = [vars(claim) | {"verdict": _bold(claim)} for claim in claims]
-    return f"Of {len(claims)} statements: {said}.\n\n{markdown.table_of(rows, columns)}"
-
-
-def _bold(claim: Claim) -> str:
-    return f"**{claim.verdict}**" + (f" ({claim.holds} of {claim.of})" if claim.of else "")
-
-
-def _keys(experiment: Experiment, scale: str) -> list[str]:
-    return [trial_key(trial.config, trial.seed) for trial in experiment.trials(scale)]
+    head = ["published statement", "published", "ours", "verdict", "condition"]
+    rows = []
+    for claim in claims:
+        cases = f" ({claim.holds} of {claim.of})" if claim.of else ""
+        verdict = f"**{claim.verdict}**{cases}"
+        rows.append([claim.statement, claim.published, claim.ours, verdict, claim.condition])
+    return f"Of {len(claims)} statements: {said}.\n\n{markdown.table(head, rows)}"
 
 
 def _sort_lines(experiment: Experiment, scale: str, folder: Path) -> None:
@@ -109,36 +96,27 @@ def _sort_lines(experiment: Experiment, scale: str, folder: Path) -> None:
     path = records_path(experiment.name, scale, folder)
     if not path.exists():
         return
-    place = {key: i for i, key in enumerate(_keys(experiment, scale))}
     with FileLock(path.with_suffix(".lock")):
-        records = read_records(path)
-        records.sort(key=lambda record: place.get(record["key"], len(place)))
+        now = recorded(experiment, scale, folder)
+        keys = {record["key"] for record in now}
+        older = [record for record in read_records(path) if record["key"] not in keys]
         with replacing(path) as file:
-            file.writelines(json.dumps(record).encode() + b"\n" for record in records)
+            file.writelines(json.dumps(record).encode() + b"\n" for record in now + older)
 
 
-def _section(experiment: Experiment, scale: str, folder: Path) -> str:
-    records = recorded(experiment, scale, folder)
+def _section(experiment: Experiment, scale: str, records: list[Record]) -> str:
     n_trials = len(experiment.trials(scale))
     option = "" if scale == "paper" else f" --scale {scale}"
     command = f"`python -m reproductions run {experiment.name}{option}`"
     missing = " The same command runs the others." if len(records) < n_trials else ""
-    lines = [
+    parts = [
         f"## {experiment.title}",
-        "",
         f"{len(records)} of {n_trials} trials are recorded, by {command}.{missing}",
-        "",
     ]
     if records:
-        lines += [
-            f"![{experiment.title}]({experiment.name}.png)",
-            "",
-            experiment.table(records),
-            "",
-            _how(records),
-            "",
-        ]
-    return "\n".join(lines)
+        parts += [f"![{experiment.title}]({experiment.name}.png)", experiment.table(records)]
+        parts += [_how(records)]
+    return "\n\n".join(parts) + "\n"
 
 
 def _how(records: list[Record]) -> str:

@@ -11,38 +11,27 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
-from bdl_lessons.core import BLUE, CYCLE, DASHES, INK, device
+from bdl_lessons.core import BLUE, CYCLE, DASHES, INK, seeded
 from bdl_lessons.core.devices import float64
-from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.core.plot_style import new_figure
 from bdl_lessons.datasets import rotated
 from bdl_lessons.datasets.records import Record
 from bdl_lessons.evaluation import error_percent, mutual_information, predictive_entropy
-from bdl_lessons.inference import fit, inverse_decay, predict, sgd
+from bdl_lessons.inference import inverse_decay, predict, sgd
 from bdl_lessons.models import BinaryDropout, Network, initialise, lenet5
 from reproductions import markdown
 from reproductions.checkpoint import Checkpoint
-from reproductions.datasets import CAFFE_SCALE, mnist
+from reproductions.datasets import CAFFE_SCALE
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
-from reproductions.measure import mean_weights
-from reproductions.records import rounded
+from reproductions.measure import ALL_OF_MNIST, digits, mean_weights, train_by
+from reproductions.records import longest, rounded
 
 PUBLISHED = (1, 1, 1, 1, 1, 5, 5, 7, 7, 7, 7, 7)
 SHOWN = (1, 2, 5, 7)
 """Classes in the figure: those of the published sequence, and 2."""
-_PAPER = {
-    "n_train": 60_000,
-    "n_test": 10_000,
-    "batch_size": 64,
-    "learning_rate": 0.01,
-    "momentum": 0.9,
-    "weight_decay": 5e-4,
-    "p_drop": 0.5,
-    "n_samples": 100,
-    "n_ones": 10,
-    "step_degrees": 10,
-}
+_PAPER = {**ALL_OF_MNIST, "batch_size": 64, "learning_rate": 0.01, "momentum": 0.9}
+_PAPER |= {"weight_decay": 5e-4, "p_drop": 0.5, "n_samples": 100, "n_ones": 10, "step_degrees": 10}
 _QUICK = {**_PAPER, "n_train": 256, "n_test": 50, "n_samples": 5, "n_ones": 2}
 
 
@@ -62,30 +51,20 @@ def run(trial: Trial) -> TrialResult:
     ``std`` of the predicted class's probability over the passes; ``probs``: the passes' outputs for
     the first 1, ``(angles, passes, len(SHOWN))``.
     """
-    config, on = trial.config, device()
-    data = mnist(config["n_train"], config["n_test"])
-    generator = torch.Generator(on).manual_seed(trial.seed)
+    config, generator = trial.config, seeded(trial.seed)
+    x, y, x_test, y_test = digits(config, lambda images: images * CAFFE_SCALE)
     net = make_network(config, generator)
-    x_train, y_train = (data.x_train * CAFFE_SCALE).to(on), data.y_train.to(on)
-    fit(
-        net,
-        x_train,
-        y_train,
-        cross_entropy,
-        n_steps=config["n_steps"],
-        generator=generator,
-        optimizer=sgd(config["learning_rate"], config["momentum"]),
-        batch_size=config["batch_size"],
-        schedule=inverse_decay(1e-4, 0.75),
-        callback=Checkpoint(trial, net, generator, x_train, y_train),
-    )
-    x_test, y_test = (data.x_test * CAFFE_SCALE).to(on), data.y_test.to(on)
+    how = {
+        "optimizer": sgd(config["learning_rate"], config["momentum"]),
+        "schedule": inverse_decay(1e-4, 0.75),
+        "callback": Checkpoint(trial, net, generator, x, y),
+    }
+    train_by(config, net, x, y, generator, config["n_steps"], **how)
     n_samples = config["n_samples"]
     probs = predict(net, x_test, n_samples, generator=generator).softmax(-1).mean(0)
 
     indices = (y_test == 1).nonzero()[: config["n_ones"], 0]
-    ones = x_test[indices]
-    turned = _turned(ones, config)
+    turned = _turned(x_test[indices], config)
     logits = predict(net, turned.flatten(0, 1), n_samples, generator=generator)
     outputs = logits.softmax(-1).unflatten(1, turned.shape[:2])  # (S, A, ones, 10)
     classes = outputs.mean(0).argmax(-1)
@@ -141,19 +120,13 @@ def table(records: list[Record]) -> str:
         "test error, MC dropout, 100 draws (%)": "{metrics[test_error]:.2f}",
         "test error, weight scaling (%)": "{metrics[test_error_mean_weights]:.2f}",
     }
-    longest = _longest(records)
-    first, n_steps = longest[0], longest[0]["config"]["n_steps"]
+    runs = longest(records, "n_steps")
+    first, n_steps = runs[0], runs[0]["config"]["n_steps"]
+    indices = first["arrays"]["test_index"]
     classes, entropies = sequences(first), sequences(first, "entropy")
     ones = [
-        [
-            str(index),
-            f"`{_join(forth)}`",
-            f"{entropy[0]:.2f}, {entropy.max():.2f}",
-            f"`{_join(back)}`",
-        ]
-        for index, (forth, back), (entropy, _) in zip(
-            first["arrays"]["test_index"], classes, entropies, strict=True
-        )
+        [str(i), f"`{_join(there)}`", f"{nats[0]:.2f}, {nats.max():.2f}", f"`{_join(back)}`"]
+        for i, (there, back), (nats, _) in zip(indices, classes, entropies, strict=True)
     ]
     head = ["test image", "classes, clockwise"]
     head += ["predictive entropy, clockwise (nats): upright, largest", "classes, anticlockwise"]
@@ -162,9 +135,9 @@ def table(records: list[Record]) -> str:
         f"Published classes of one 1 in 12 positions: `{_join(PUBLISHED)}`. Ours, the first 1s of "
         f"the test set, seed {first['seed']}, {n_steps:,} steps:",
         markdown.table(head, ones),
-        f"Every sequence of the networks of that many steps (seeds: {len(longest)}):",
-        _counts(longest),
-        _reading(longest),
+        f"Every sequence of the networks of that many steps (seeds: {len(runs)}):",
+        _counts(runs),
+        _reading(runs),
         _differences(first["config"]),
     ]
     return "\n\n".join(parts)
@@ -172,27 +145,25 @@ def table(records: list[Record]) -> str:
 
 def claims(records: list[Record]) -> list[Claim]:
     """The published sequence of classes, and where the network is least certain."""
-    longest = _longest(records)
-    classes = np.concatenate([sequences(record) for record in longest])
+    runs = longest(records, "n_steps")
+    classes = np.concatenate([sequences(record) for record in runs])
     same = (classes == PUBLISHED).all(-1)
-    near, last = _near_the_change(longest)
-    how = (
-        f"{longest[0]['config']['n_steps']:,} steps, not 1,000,000, {len(longest)} seeds; figure 4"
-    )
+    near, last = _near_the_change(runs)
+    how = f"{runs[0]['config']['n_steps']:,} steps, not 1,000,000, {len(runs)} seeds; figure 4"
     return [
         Claim(
             f"A 1 that is turned step by step is called {_join(PUBLISHED)}",
             "one image",
             f"{(classes[..., -1] == 7).sum()} of {same.size} sequences end with 7",
-            int(same.sum()),
+            same.sum(),
             same.size,
-            f"{how}; the first {classes.shape[0] // len(longest)} ones, both directions",
+            f"{how}; the first {len(classes) // len(runs)} ones, both directions",
         ),
         Claim(
             "Where its class changes the network is uncertain",
             "a scatter of softmax outputs",
             "the entropy is largest within one position of the first change",
-            int(near),
+            near,
             len(last),
             how,
         ),
@@ -201,33 +172,32 @@ def claims(records: list[Record]) -> list[Claim]:
 
 def figure(records: list[Record]) -> Figure:
     """The passes' softmax outputs over the positions of the first 1, and the uncertainty of all."""
-    record = _longest(records)[0]
+    record = longest(records, "n_steps")[0]
     arrays = {name: torch.tensor(values) for name, values in record["arrays"].items()}
     degrees, step = arrays["angles"], record["config"]["step_degrees"]
     n_passes, n_ones = arrays["probs"].shape[1], arrays["entropy"].shape[1]
     picture = new_figure(7.2, 5.4, layout="constrained")
-    with style():
-        top, bottom = picture.subplots(2, 1, sharex=True)
-        for k, name in enumerate(SHOWN):
-            look = {"color": CYCLE[k], "marker": "os^D"[k]}
-            probs, place = arrays["probs"][..., k], degrees + step * 0.2 * (k - 1.5)
-            at = place[:, None] + step * torch.linspace(-0.08, 0.08, n_passes)
-            top.scatter(at, probs, s=5, alpha=0.3, lw=0, **look)
-            top.plot(place, probs.mean(1), ls=DASHES[k], lw=1, ms=4, label=f"class {name}", **look)
-        top.set(ylabel="softmax output (probability)", ylim=(-0.04, 1.04))
-        top.set_title(f"First 1 of the test set: {n_passes} draws (small) and their mean")
-        top.legend(loc="center", bbox_to_anchor=(0.46, 0.5))
-        for one in range(n_ones):
-            for name, label, colour, dash in (
-                ("entropy", "predictive entropy", INK, "-"),
-                ("information", "mutual information", BLUE, "--"),
-            ):
-                look = {"color": colour, "ls": dash, "label": label if one == 0 else None}
-                bottom.plot(degrees, arrays[name][:, one], lw=0.8, **look)
-        bottom.set(xlabel="rotation (degrees, clockwise positive)", xticks=degrees.tolist()[1::2])
-        bottom.set(ylabel="nats", ylim=(-0.05, 2.4))
-        bottom.set_title(f"Uncertainty about each of the first {n_ones} ones of the test set")
-        bottom.legend(loc="upper center")
+    top, bottom = picture.subplots(2, 1, sharex=True)
+    for k, name in enumerate(SHOWN):
+        look = {"color": CYCLE[k], "marker": "os^D"[k]}
+        probs, place = arrays["probs"][..., k], degrees + step * 0.2 * (k - 1.5)
+        at = place[:, None] + step * torch.linspace(-0.08, 0.08, n_passes)
+        top.scatter(at, probs, s=5, alpha=0.3, lw=0, **look)
+        top.plot(place, probs.mean(1), ls=DASHES[k], lw=1, ms=4, label=f"class {name}", **look)
+    top.set(ylabel="softmax output (probability)", ylim=(-0.04, 1.04))
+    top.set_title(f"First 1 of the test set: {n_passes} draws (small) and their mean")
+    top.legend(loc="center", bbox_to_anchor=(0.46, 0.5))
+    for one in range(n_ones):
+        for name, label, colour, dash in (
+            ("entropy", "predictive entropy", INK, "-"),
+            ("information", "mutual information", BLUE, "--"),
+        ):
+            look = {"color": colour, "ls": dash, "label": label if one == 0 else None}
+            bottom.plot(degrees, arrays[name][:, one], lw=0.8, **look)
+    bottom.set(xlabel="rotation (degrees, clockwise positive)", xticks=degrees.tolist()[1::2])
+    bottom.set(ylabel="nats", ylim=(-0.05, 2.4))
+    bottom.set_title(f"Uncertainty about each of the first {n_ones} ones of the test set")
+    bottom.legend(loc="upper center")
     return picture
 
 
@@ -240,16 +210,11 @@ def sequences(record: Record, what: str = "classes") -> np.ndarray:
 
 def _counts(records: list[Record]) -> str:
     """For each direction, how often the sequences have the features of the published one."""
-    runs, rows = np.concatenate([sequences(record) for record in records]), []
-    for name, classes in zip(("clockwise", "anticlockwise"), runs.swapaxes(0, 1), strict=True):
+    both, rows = np.concatenate([sequences(record) for record in records]).swapaxes(0, 1), []
+    for name, classes in zip(("clockwise", "anticlockwise"), both, strict=True):
         agree = (classes == PUBLISHED).sum(1)
-        counts = [
-            len(classes),
-            (classes[:, 0] == 1).sum(),
-            (classes[:, -1] == 7).sum(),
-            (classes == 5).any(1).sum(),
-            (agree == len(PUBLISHED)).sum(),
-        ]
+        ends = (classes[:, 0] == 1).sum(), (classes[:, -1] == 7).sum()
+        counts = len(classes), *ends, (classes == 5).any(1).sum(), (agree == len(PUBLISHED)).sum()
         rows.append([name, *map(str, counts), f"{agree.mean():.1f}"])
     head = ["direction", "sequences", "start with 1", "end with 7", "have a 5"]
     head += ["equal the published", "positions that agree, mean of 12"]
@@ -258,14 +223,13 @@ def _counts(records: list[Record]) -> str:
 
 def _near_the_change(records: list[Record]) -> tuple[int, np.ndarray]:
     """In how many sequences the entropy is largest near the first change; the last entropies."""
-    n_positions = len(PUBLISHED)
     classes, entropy = (
-        np.concatenate([sequences(record, what) for record in records]).reshape(-1, n_positions)
+        np.concatenate([sequences(record, what) for record in records]).reshape(-1, len(PUBLISHED))
         for what in ("classes", "entropy")
     )
-    changed, last = classes != classes[:, :1], entropy[:, -1]
+    changed = classes != classes[:, :1]
     is_near = abs(entropy.argmax(1) - changed.argmax(1)) <= 1  # argmax: the first of them
-    return (changed.any(1) & is_near).sum(), last
+    return (changed.any(1) & is_near).sum(), entropy[:, -1]
 
 
 def _reading(records: list[Record]) -> str:
@@ -287,12 +251,6 @@ def _differences(config: dict) -> str:
         f"{config['step_degrees']} degrees; which 1 they turned is not published, so the first "
         f"{config['n_ones']} of the test set are shown, none chosen."
     )
-
-
-def _longest(records: list[Record]) -> list[Record]:
-    """Those that were trained longest, one for each seed."""
-    most = max(record["config"]["n_steps"] for record in records)
-    return [record for record in records if record["config"]["n_steps"] == most]
 
 
 def _join(classes) -> str:

@@ -8,16 +8,10 @@ import threading
 import time
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator
-from concurrent.futures import (
-    Executor,
-    Future,
-    ProcessPoolExecutor,
-    ThreadPoolExecutor,
-    as_completed,
-)
-from concurrent.futures.process import BrokenProcessPool
+from concurrent import futures
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -27,16 +21,10 @@ from tqdm import tqdm
 from bdl_lessons.core import device
 from bdl_lessons.core.validation import integer
 from bdl_lessons.datasets.records import RESULTS_FOLDER, Record
+from reproductions import records
 from reproductions.checkpoint import seconds_before
 from reproductions.experiment import Experiment, Trial
-from reproductions.records import (
-    append_record,
-    make_record,
-    read_records,
-    records_path,
-    require_writable,
-    trial_key,
-)
+from reproductions.records import records_path, trial_key
 
 _SPAWN = multiprocessing.get_context("spawn")  # a forked CUDA or OpenMP does not work
 
@@ -65,7 +53,7 @@ def reproduce(
     scale: str = "paper",
     jobs: int = 1,
     folder: Path = RESULTS_FOLDER,
-    executor: Executor | None = None,
+    executor: futures.Executor | None = None,
 ) -> Outcome:
     """Run what is missing and append each trial's record as soon as it is there.
 
@@ -85,7 +73,7 @@ def reproduce(
     """
     path = records_path(experiment.name, scale, folder)
     integer("jobs", jobs, 1)
-    known = {record["key"] for record in read_records(path)}
+    known = {record["key"] for record in records.read_records(path)}
     trials = experiment.trials(scale)
     for key in known:  # of trials that were killed between their record and their clean-up
         with suppress(OSError):  # the folder may be there to be read alone
@@ -97,15 +85,14 @@ def reproduce(
     ]
     outcome = Outcome(skipped=len(trials) - len(missing))
     if missing:
-        require_writable(path)
+        records.require_writable(path)
     bar = tqdm(total=len(trials), initial=outcome.skipped, desc=experiment.name, disable=None)
     with bar, _executor(jobs, executor) as pool:
-        for trial, future in _finished(pool, experiment, scale, missing):
+        for trial, record in _finished(pool, experiment, scale, missing):
             try:
-                if append_record(path, future.result()):
-                    outcome.recorded += 1
-                else:  # another process recorded it in the meantime
-                    outcome.skipped += 1
+                is_new = records.append_record(path, record())
+                outcome.recorded += is_new
+                outcome.skipped += not is_new  # another process recorded it in the meantime
                 if trial.checkpoint:
                     trial.checkpoint.unlink(missing_ok=True)
             except (Exception, CancelledError, SystemExit) as error:
@@ -118,21 +105,14 @@ def reproduce(
 def measure(experiment: Experiment, scale: str, trial: Trial) -> Record:
     """Run one trial, or the rest of it, and make its record."""
     began = time.perf_counter() - seconds_before(trial.checkpoint)
-    measured = experiment.run(trial)
-    return make_record(
-        experiment.name,
-        scale,
-        trial.config,
-        trial.seed,
-        measured.metrics,
-        arrays=measured.arrays,
-        seconds=time.perf_counter() - began,
-        device=device("cpu" if experiment.on_cpu else trial.config.get("device")),
-    )
+    result = experiment.run(trial)
+    on = device("cpu" if experiment.on_cpu else trial.config.get("device"))
+    seconds = time.perf_counter() - began
+    return records.make_record(experiment.name, scale, trial, result, seconds, on)
 
 
 @contextmanager
-def on_cluster(address: str, timeout: float = 30.0) -> Iterator[Executor]:
+def on_cluster(address: str, timeout: float = 30.0) -> Iterator[futures.Executor]:
     """An executor whose workers are those of the scheduler at ``address``.
 
     The package and, where an experiment needs it, ``BDL_DATA_DIR`` must be there for every worker;
@@ -173,7 +153,7 @@ def _checkpoint(path: Path, key: str) -> Path:
 
 
 @contextmanager
-def _executor(jobs: int, given: Executor | None) -> Iterator[Executor | None]:
+def _executor(jobs: int, given: futures.Executor | None) -> Iterator[futures.Executor | None]:
     """``None``: this process."""
     if given is not None or jobs == 1:
         yield given
@@ -188,41 +168,36 @@ def _executor(jobs: int, given: Executor | None) -> Iterator[Executor | None]:
             raise
 
 
-class _Processes(ThreadPoolExecutor):
+class _Processes(futures.ThreadPoolExecutor):
     """``jobs`` calls at a time, each in a process of its own: one that dies fails its own trial."""
 
     def __init__(self, jobs: int, lifeline: Connection) -> None:
         super().__init__(jobs)
         self._lifeline = lifeline
 
-    def submit(self, function: Callable, /, *args: object) -> Future:
+    def submit(self, function: Callable, /, *args: object) -> futures.Future:
         return super().submit(self._run, function, *args)
 
     def _run(self, function: Callable, *args: object) -> Record:
-        with ProcessPoolExecutor(1, _SPAWN, _start_worker, (self._lifeline,)) as process:
+        with futures.ProcessPoolExecutor(1, _SPAWN, _start_worker, (self._lifeline,)) as process:
             try:
                 return process.submit(function, *args).result()
-            except BrokenProcessPool:
+            except futures.BrokenExecutor:
                 message = "its worker process died; was there too little memory?"
                 raise RuntimeError(message) from None
 
 
 def _finished(
-    pool: Executor | None, experiment: Experiment, scale: str, trials: list[Trial]
-) -> Iterator[tuple[Trial, Future]]:
-    """Trials with their futures, each as soon as it is done."""
+    pool: futures.Executor | None, experiment: Experiment, scale: str, trials: list[Trial]
+) -> Iterator[tuple[Trial, Callable[[], Record]]]:
+    """Trials, as soon as they are done or have their turn here, and what gives their record."""
     if pool is None:
         for trial in trials:
-            future: Future = Future()
-            try:
-                future.set_result(measure(experiment, scale, trial))
-            except (Exception, SystemExit) as error:
-                future.set_exception(error)
-            yield trial, future
+            yield trial, partial(measure, experiment, scale, trial)
         return
     submitted = {pool.submit(measure, experiment, scale, trial): trial for trial in trials}
-    for future in as_completed(submitted):
-        yield submitted[future], future
+    for future in futures.as_completed(submitted):
+        yield submitted[future], future.result
 
 
 def _start_worker(lifeline: Connection) -> None:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
+from math import inf, isnan
 from statistics import mean, median
 from typing import Any
 
@@ -24,31 +24,21 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
-from bdl_lessons.core import BLUE, GREY, INK, RED, device, seeded
-from bdl_lessons.core.plot_style import new_figure, style
-from bdl_lessons.datasets.records import Record, published_table
+from bdl_lessons.core import BLUE, GREY, INK, RED, seeded
+from bdl_lessons.core.plot_style import new_figure
+from bdl_lessons.datasets.records import Record, group_by, where
 from bdl_lessons.evaluation import error_percent
-from bdl_lessons.inference import (
-    PrunedNetwork,
-    adam,
-    compression,
-    fit,
-    layer_log_alpha,
-    sparsity,
-    to_sparse,
-    zero_pruned,
-)
-from bdl_lessons.inference.prune import THRESHOLD, SparseLayer
-from bdl_lessons.models import ARD, LayerFactory, Network, SparseVD, mlp
+from bdl_lessons.inference import PrunedNetwork, prune, sparsity, to_sparse, zero_pruned
+from bdl_lessons.models import ARD, LayerFactory, Network, SparseVD, lenet5, mlp
 from bdl_lessons.probability import kl_warmup
 from reproductions import markdown
 from reproductions.checkpoint import Checkpoint, seconds_before
-from reproductions.datasets import CAFFE_SCALE, mnist
+from reproductions.datasets import CAFFE_SCALE
 from reproductions.dead_units import n_hidden, remove_dead_units
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
-from reproductions.measure import interleaved_times, mean_weights
+from reproductions.measure import ALL_OF_MNIST, digits, interleaved_times, mean_weights, train_by
+from reproductions.records import metric, published_by
 
 BINS = (-10.0, 12.0, 88)
 """First edge, last edge and number of the bins that count ``log_alpha``; the outer two are open."""
@@ -64,14 +54,8 @@ _MARKERS = {"LeNet-300-100": "o", "LeNet-5": "s"}
 METHODS: dict[str, Callable[..., LayerFactory]] = {"sparse VD": SparseVD, "ARD": ARD}
 PUBLISHED_EPOCHS = 200
 
-_PAPER = {
-    "n_train": 60_000,
-    "n_test": 10_000,
-    "batch_size": 100,
-    "learning_rate": 1e-3,
-    "init_std": 0.01,
-    "init_log_sigma2": -10.0,
-}
+_PAPER = {**ALL_OF_MNIST, "batch_size": 100, "learning_rate": 1e-3}
+_PAPER |= {"init_std": 0.01, "init_log_sigma2": -10.0}
 _QUICK = {**_PAPER, "n_train": 200, "n_test": 50, "n_epochs": 2}
 
 
@@ -90,7 +74,7 @@ def trials(scale: str) -> list[Trial]:
     return [
         Trial({**paper, "network": network, "method": method, **cut}, seed)
         for network, seed in runs
-        for cut in ({}, {"cut_at": THRESHOLD})
+        for cut in ({}, {"cut_at": prune.THRESHOLD})
         for method in METHODS
         if (network, method, cut) != ("LeNet-5", "ARD", {})
     ]
@@ -100,33 +84,26 @@ def run(trial: Trial) -> TrialResult:
     """Train, prune, store and time one network.
 
     Metrics: ``error`` after pruning and ``error_unpruned``, with the mean weights, in percent (the
-    same where training cuts: its report leaves it out);
-    ``compression``; ``bytes_pruned`` and ``bytes_dense``: the files of the pruned network and of
-    the same network with nothing pruned; ``ms_dense``, ``ms_stored`` and ``ms_shrunk``: median time
-    for the first 1000 test images by dense products with all zeros in them, by the stored form
-    (which puts the zeros back at every call), and by the smaller network of
-    :func:`remove_dead_units`; ``train_seconds_per_epoch``.
+    same where training cuts: its report leaves it out); ``compression``; ``bytes_pruned`` and
+    ``bytes_dense``: the files of the pruned network and of the same network with nothing pruned;
+    ``ms_dense``, ``ms_stored`` and ``ms_shrunk``: median time for the first 1000 test images by
+    dense products with all zeros in them, by the stored form (which puts the zeros back at every
+    call), and by the smaller network of :func:`remove_dead_units`; ``train_seconds_per_epoch``.
     Arrays: ``n_weights`` and ``n_kept`` of each layer; ``n_hidden``, what is left of the hidden
-    units; ``log_alpha``: how many weights fall into each bin of the
-    report; for LeNet-300-100
+    units; ``log_alpha``: how many weights fall into each of ``BINS``; for LeNet-300-100
     ``pixels``: kept weights of each of the 784 pixels.
     """
-    config, on = trial.config, device()
-    data = mnist(config["n_train"], config["n_test"])
-    x_train, x_test = (_inputs(x, config["network"]).to(on) for x in (data.x_train, data.x_test))
-    y_train, y_test = data.y_train.to(on), data.y_test.to(on)
-    generator = seeded(trial.seed)
+    config, generator = trial.config, seeded(trial.seed)
+    x, y, x_test, y_test = digits(config, lambda images: images * CAFFE_SCALE)
+    if config["network"] == "LeNet-300-100":
+        x, x_test = x.flatten(1), x_test.flatten(1)
     net = make_network(config, generator)
-    seconds = train(net, x_train, y_train, trial, generator)
+    seconds = train(net, x, y, trial, generator)
 
-    rows, small = sparsity(net), zero_pruned(net)
-    unpruned, less, stored = (
-        zero_pruned(net, float("inf")),
-        remove_dead_units(small),
-        to_sparse(net),
-    )
+    rows, small, stored = sparsity(net), zero_pruned(net), to_sparse(net)
+    less = remove_dead_units(small)
     ms = _milliseconds({"dense": small, "stored": stored, "shrunk": less}, x_test[:1000])
-    values = torch.cat([layer_log_alpha(net[int(row.name)]).flatten() for row in rows])
+    values = torch.cat([prune.layer_log_alpha(net[int(row.name)]).flatten() for row in rows])
     first, last, n_bins = BINS
     arrays = {
         "n_weights": [row.n_weights for row in rows],
@@ -139,10 +116,10 @@ def run(trial: Trial) -> TrialResult:
     return TrialResult(
         {
             "error": error_percent(mean_weights(small, x_test), y_test),
-            "error_unpruned": error_percent(mean_weights(unpruned, x_test), y_test),
-            "compression": compression(rows),
+            "error_unpruned": error_percent(mean_weights(zero_pruned(net, inf), x_test), y_test),
+            "compression": prune.compression(rows),
             "bytes_pruned": len(archive(stored)),
-            "bytes_dense": len(archive(to_sparse(net, float("inf")))),
+            "bytes_dense": len(archive(to_sparse(net, inf))),
             **{f"ms_{form}": value for form, value in ms.items()},
             "train_seconds_per_epoch": seconds / config["n_epochs"],
         },
@@ -159,18 +136,8 @@ def make_network(config: dict, generator: torch.Generator) -> Network:
     if config["network"] == "LeNet-300-100":
         net = mlp((784, 300, 100, 10), layers)
     else:
-        net = Network(
-            layers.conv2d(1, 20, 5),
-            nn.MaxPool2d(2),
-            nn.ReLU(),
-            layers.conv2d(20, 50, 5),
-            nn.MaxPool2d(2),
-            nn.ReLU(),
-            nn.Flatten(),
-            layers.linear(50 * 4 * 4, 500),
-            nn.ReLU(),
-            layers.linear(500, 10),
-        )
+        net = lenet5(layers)
+        net = Network(*net[:2], nn.ReLU(), *net[2:4], nn.ReLU(), *net[4:])
     net.to(generator.device, memory_format=torch.channels_last)  # faster convolutions on a CPU
     with torch.no_grad():
         for module in net:
@@ -181,23 +148,21 @@ def make_network(config: dict, generator: torch.Generator) -> Network:
 
 
 def train(net: Network, x: Tensor, y: Tensor, trial: Trial, generator: torch.Generator) -> float:
-    """Fit ``net`` by the trial's schedule; returns the seconds it took, stops left out."""
+    """Fit ``net``; returns the seconds it took, stops left out.
+
+    Published: the KL at weight 0 for 5 of 200 epochs and at 1 from epoch 20, a line between; the
+    rate to 0 in a line, over the second half for LeNet-300-100, over all for LeNet-5.
+    """
     config = trial.config
     n_steps = config["n_epochs"] * (config["n_train"] // config["batch_size"])
+    warm_up, late = kl_warmup(15, begin=5), config["network"] == "LeNet-300-100"
+    how = {
+        "kl_weight": lambda step: warm_up(PUBLISHED_EPOCHS * step / n_steps),
+        "schedule": lambda step: min(1.0, (2 if late else 1) * (1 - step / n_steps)),
+        "callback": Checkpoint(trial, net, generator, x, y),
+    }
     began = time.perf_counter() - seconds_before(trial.checkpoint)
-    fit(
-        net,
-        x,
-        y,
-        cross_entropy,
-        n_steps=n_steps,
-        generator=generator,
-        optimizer=adam(config["learning_rate"]),
-        batch_size=config["batch_size"],
-        kl_weight=lambda step: kl_weight(step / n_steps),
-        schedule=lambda step: learning_rate_factor(step / n_steps, config["network"]),
-        callback=Checkpoint(trial, net, generator, x, y),
-    )
+    train_by(config, net, x, y, generator, n_steps, **how)
     return time.perf_counter() - began
 
 
@@ -209,7 +174,7 @@ def archive(network: PrunedNetwork) -> bytes:
     """
     layout, arrays = [], {}
     for number, module in enumerate(network):
-        if not isinstance(module, SparseLayer):
+        if not isinstance(module, prune.SparseLayer):
             options = {name: getattr(module, name) for name in getattr(module, "__constants__", ())}
             layout.append({"kind": type(module).__name__, **options})
             continue
@@ -225,45 +190,25 @@ def archive(network: PrunedNetwork) -> bytes:
     return file.getvalue()
 
 
-def kl_weight(progress: float) -> float:
-    """Published: 0 for 5 of 200 epochs, 1 from epoch 20, a line between. ``progress`` in [0, 1]."""
-    return kl_warmup(15, begin=5)(progress * PUBLISHED_EPOCHS)
-
-
-def learning_rate_factor(progress: float, network: str) -> float:
-    """Published: to 0 in a line, over the second half for LeNet-300-100, over all for LeNet-5."""
-    return min(1.0, 2 - 2 * progress) if network == "LeNet-300-100" else 1 - progress
-
-
 def table(records: list[Record]) -> str:
     """Errors and compression; what is as good as published; what pruning saves; the set-up.
 
     One line for each set-up; runs with other seeds are averaged.
     """
-    ours = [summary(group) for group in _set_ups(records).values()]
-    published = published_table("sparse_lenet")
-    run = {"network, method": "{name}", "seeds": "{seeds}"}
-    errors = run | {
-        "test error (%)": "{error_shown}",
-        "before pruning (%)": "{unpruned_shown}",
-        "weights removed in each layer (%)": "{removed}",
-        "compression": "{compression_shown}",
-    }
-    saved = run | {
-        "file (kB)": "{kilobytes:.1f}",
-        "dense (kB)": "{kilobytes_dense}",
-        "ratio": "{ratio}",
-        "hidden units or channels left": "{hidden}",
-        "time, stored form / dense": "{time_stored:.2f}",
-        "time, shrunk / dense": "{time_shrunk:.2f}",
-    }
+    set_ups = _set_ups(records)
+    published = published_by("network and method", "sparse_lenet")
+    run = ["network, method", "seeds"]
+    errors = [*run, "test error (%)", "before pruning (%)"]
+    errors += ["weights removed in each layer (%)", "compression"]
+    saved = [*run, "file (kB)", "dense (kB)", "ratio", "hidden units or channels left"]
+    saved += ["time, stored form / dense", "time, shrunk / dense"]
     parts = [
-        markdown.table_of([*ours, *map(_as_printed, published)], errors),
-        "\n".join(_verdict(line, published) for line in ours),
+        markdown.table(errors, [*map(_errors, set_ups), *map(_as_printed, published.values())]),
+        "\n".join(map(_verdict, set_ups)),
         "What is saved, with all mean weights stored in the same format as *dense*, and the time "
         "for 1000 images as a multiple of the dense network's in the same run, the median over "
         "seeds:",
-        markdown.table_of(ours, saved),
+        markdown.table(saved, [*map(_saved, set_ups)]),
         _READING,
         _DIFFERENCES,
     ]
@@ -272,146 +217,127 @@ def table(records: list[Record]) -> str:
 
 def claims(records: list[Record]) -> list[Claim]:
     """Each network: is our sparse VD as small, and as good, as the published one?"""
-    ours, found = [summary(group) for group in _set_ups(records).values()], []
-    for network in dict.fromkeys(line["network"] for line in ours):
-        lines = [r for r in ours if r["network"] == network and "sparse VD" in r["name"]]
-        target = _target(network, published_table("sparse_lenet"))
+    found = []
+    for network in group_by(records, "network"):
+        groups = _set_ups(where(records, network=network, method="sparse VD"))
+        target = _target(network)
         told = (
-            f"{r['compression']:.0f} times at {r['error_shown']} %" + ", cut" * ("cut" in r["name"])
-            for r in lines
+            f"{mean(metric(group, 'compression')):.0f} times at "
+            f"{markdown.mean_and_error(metric(group, 'error'), 2)} %{', cut' * _is_cut(group[0])}"
+            for group in groups
         )
-        seeds = " and ".join(str(r["seeds"]) for r in lines)
+        seeds = " and ".join(str(len(group)) for group in groups)
         found.append(
             Claim(
                 f"Sparse variational dropout makes {network} many times smaller at no loss",
                 f"{target['compression']:.0f} times at {target['error_percent']:.2f} %",
                 "; ".join(told),
-                sum(sum(_as_good(line, target)) for line in lines),
-                2 * len(lines),
+                sum(sum(_as_good(group)) for group in groups),
+                2 * len(groups),
                 f"as small, and as good; *cut* as in the authors' code; seeds: {seeds}",
             )
         )
     return found
 
 
-def summary(group: list[Record]) -> dict[str, Any]:
-    """What the tables say of the runs of one set-up: means of their metrics, and cells."""
-    values = {name: [r["metrics"][name] for r in group] for name in group[0]["metrics"]}
-    means = {name: mean(of_seeds) for name, of_seeds in values.items()}
-    kept, whole, hidden = (
-        np.array([record["arrays"][name] for record in group])
-        for name in ("n_kept", "n_weights", "n_hidden")
-    )
-    is_cut, dense = "cut_at" in group[0]["config"], means["bytes_dense"]
-    return (
-        means
-        | {
-            "name": _name(group[0]),
-            "network": group[0]["config"]["network"],
-            "seeds": len(group),
-            "error_shown": markdown.mean_and_error(values["error"], 2),
-            "unpruned_shown": "–"
-            if is_cut
-            else markdown.mean_and_error(values["error_unpruned"], 2),
-            "removed": _joined((100 * (1 - kept / whole)).mean(0), ".1f"),
-            "compression_shown": markdown.mean_and_error(values["compression"], 0),
-            "kilobytes": means["bytes_pruned"] / 1000,
-            "kilobytes_dense": "–" if is_cut else f"{dense / 1000:.0f}",
-            "ratio": "–" if is_cut else f"{dense / means['bytes_pruned']:.0f}",
-            "hidden": _joined(hidden.mean(0), ".0f"),
-        }
-        | {
-            f"time_{form}": median(
-                r["metrics"][f"ms_{form}"] / r["metrics"]["ms_dense"] for r in group
-            )
-            for form in ("stored", "shrunk")
-        }
-    )
-
-
 def figure(records: list[Record]) -> Figure:
     """Error against compression; log alpha and kept pixels of LeNet-300-100."""
     picture = new_figure(10.0, 3.8, layout="constrained")
-    with style():
-        left, middle, right = picture.subplots(1, 3, width_ratios=(1.35, 1.2, 1))
-        _compressions(left, records)
-        shown = [r for r in records if r["config"]["network"] == "LeNet-300-100"] or records
-        _log_alphas(middle, shown)
-        _pixels(picture, right, shown[0])
+    left, middle, right = picture.subplots(1, 3, width_ratios=(1.35, 1.2, 1))
+    _compressions(left, records)
+    shown = where(records, network="LeNet-300-100") or records
+    _log_alphas(middle, shown)
+    _pixels(picture, right, shown[0])
     return picture
 
 
 def _name(record: Record) -> str:
     config = record["config"]
-    cut = "" if config.get("cut_at") is None else ", cut"
-    return f"{config['network']}, {config['method']}{cut}"
+    return f"{config['network']}, {config['method']}{', cut' * _is_cut(record)}"
 
 
-def _set_ups(records: list[Record]) -> dict[str, list[Record]]:
+def _is_cut(record: Record) -> bool:
+    return "cut_at" in record["config"]
+
+
+def _set_ups(records: list[Record]) -> list[list[Record]]:
     """The runs of each network and method, with or without the cut: one for each seed."""
-    return {name: [r for r in records if _name(r) == name] for name in map(_name, records)}
+    names = dict.fromkeys(map(_name, records))
+    return [[record for record in records if _name(record) == name] for name in names]
+
+
+def _errors(group: list[Record]) -> list[str]:
+    """The cells of a set-up in the table of errors."""
+    kept, whole = (np.array([r["arrays"][n] for r in group]) for n in ("n_kept", "n_weights"))
+    error, unpruned, compressed = (
+        markdown.mean_and_error(metric(group, name), digits)
+        for name, digits in (("error", 2), ("error_unpruned", 2), ("compression", 0))
+    )
+    removed = _joined((100 * (1 - kept / whole)).mean(0), ".1f")
+    unpruned = "–" if _is_cut(group[0]) else unpruned
+    return [_name(group[0]), str(len(group)), error, unpruned, removed, compressed]
+
+
+def _as_printed(row: dict[str, Any]) -> list[str]:
+    """A row of the published table in the cells of :func:`_errors`."""
+    removed = [row[f"sparsity_{layer}_percent"] for layer in (1, 2, 3, 4)]
+    removed = _joined((value for value in removed if not isnan(value)), "g") or "–"
+    name, error = f"*published:* {row['network and method']}", f"{row['error_percent']:.2f}"
+    return [name, "", error, "", removed, f"{row['compression']:.0f}"]
+
+
+def _saved(group: list[Record]) -> list[str]:
+    """The cells of a set-up in the table of what pruning saves."""
+    pruned, dense = (mean(metric(group, f"bytes_{form}")) / 1000 for form in ("pruned", "dense"))
+    sizes = ["–", "–"] if _is_cut(group[0]) else [f"{dense:.0f}", f"{dense / pruned:.0f}"]
+    hidden = _joined(np.mean([record["arrays"]["n_hidden"] for record in group], 0), ".0f")
+    stored, shrunk = (
+        f"{median(r['metrics'][f'ms_{form}'] / r['metrics']['ms_dense'] for r in group):.2f}"
+        for form in ("stored", "shrunk")
+    )
+    return [_name(group[0]), str(len(group)), f"{pruned:.1f}", *sizes, hidden, stored, shrunk]
 
 
 def _joined(values: Iterable[float], form: str) -> str:
     return " − ".join(f"{value:{form}}" for value in values)
 
 
-def _as_printed(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of the published table with the cells of :func:`summary`."""
-    removed = [row[f"sparsity_{layer}_percent"] for layer in (1, 2, 3, 4)]
-    return {
-        "name": f"*published:* {row['network and method']}",
-        "seeds": "",
-        "error_shown": f"{row['error_percent']:.2f}",
-        "unpruned_shown": "",
-        "removed": _joined((value for value in removed if not math.isnan(value)), "g") or "–",
-        "compression_shown": f"{row['compression']:.0f}",
-    }
-
-
-def _verdict(line: dict[str, Any], published: list[dict[str, Any]]) -> str:
+def _verdict(group: list[Record]) -> str:
     """Whether a set-up is as small and as good as the published sparse VD."""
-    target = _target(line["network"], published)
+    target = _target(group[0]["config"]["network"])
     return (
-        f"- {line['name']}, {line['seeds']} seed{'s' * (line['seeds'] > 1)}: "
-        f"{_VERDICTS[_as_good(line, target)]} ({target['compression']:.0f} times at "
+        f"- {_name(group[0])}, {len(group)} seed{'s' * (len(group) > 1)}: "
+        f"{_VERDICTS[_as_good(group)]} ({target['compression']:.0f} times at "
         f"{target['error_percent']:.2f} %)."
     )
 
 
-def _target(network: str, published: list[dict[str, Any]]) -> dict[str, Any]:
-    return next(r for r in published if r["network and method"] == f"{network}, sparse VD")
+def _target(network: str) -> dict[str, Any]:
+    """The published row of sparse VD."""
+    return published_by("network and method", "sparse_lenet")[f"{network}, sparse VD"]
 
 
-def _as_good(line: dict[str, Any], target: dict[str, Any]) -> tuple[bool, bool]:
-    """Whether it is as small, and whether its mean error is as low."""
-    is_small = line["compression"] >= target["compression"]
-    return is_small, line["error"] <= target["error_percent"]
+def _as_good(group: list[Record]) -> tuple[bool, bool]:
+    """Whether it is as small as the published one, and whether its mean error is as low."""
+    target = _target(group[0]["config"]["network"])
+    is_small = mean(metric(group, "compression")) >= target["compression"]
+    return is_small, mean(metric(group, "error")) <= target["error_percent"]
 
 
 def _compressions(axes: Axes, records: list[Record]) -> None:
-    for name, group in _set_ups(records).items():
+    for group in _set_ups(records):
         config = group[0]["config"]
-        axes.plot(
-            [record["metrics"]["compression"] for record in group],
-            [record["metrics"]["error"] for record in group],
-            _MARKERS[config["network"]],
-            color=_COLOURS[config["method"]],
-            fillstyle="full" if config.get("cut_at") is None else "left",
-            markerfacecoloralt=INK,
-            label=name,
-        )
-    for row in published_table("sparse_lenet"):
-        network, method = row["network and method"].split(", ")
-        ours = method == "sparse VD"
-        axes.plot(
-            row["compression"],
-            row["error_percent"],
-            _MARKERS[network],
-            mfc="none",
-            color=_COLOURS[method] if ours else GREY,
-            label=f"{network}, {method}, published" if ours else None,
-        )
+        points = metric(group, "compression"), metric(group, "error")
+        fill = {"fillstyle": "left" if _is_cut(group[0]) else "full", "markerfacecoloralt": INK}
+        colour = _COLOURS[config["method"]]
+        axes.plot(*points, _MARKERS[config["network"]], color=colour, label=_name(group[0]), **fill)
+    for name, row in published_by("network and method", "sparse_lenet").items():
+        network, method = name.split(", ")
+        look = {"color": GREY}
+        if method == "sparse VD":
+            look = {"color": _COLOURS[method], "label": f"{name}, published"}
+        point = row["compression"], row["error_percent"]
+        axes.plot(*point, _MARKERS[network], mfc="none", **look)
     axes.set(xscale="log", xlabel="compression (weights / kept weights)", ylabel="test error [%]")
     axes.set_title("Open: published (grey: other methods)")
     axes.legend(fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.45, -0.24))
@@ -423,7 +349,7 @@ def _log_alphas(axes: Axes, records: list[Record]) -> None:
     for record in {r["config"]["method"]: r for r in reversed(records)}.values():
         method = record["config"]["method"]
         axes.stairs(record["arrays"]["log_alpha"], edges, color=_COLOURS[method], label=method)
-    axes.axvline(THRESHOLD, color=INK, ls="--", lw=1)
+    axes.axvline(prune.THRESHOLD, color=INK, ls="--", lw=1)
     axes.set(yscale="log", xlabel="log α (12: 12 or more)", ylabel="weights")
     axes.set_title(records[0]["config"]["network"])
     axes.legend(fontsize=8)
@@ -440,11 +366,6 @@ def _pixels(picture: Figure, axes: Axes, record: Record) -> None:
     picture.colorbar(image, ax=axes, shrink=0.8)
 
 
-def _inputs(x: Tensor, network: str) -> Tensor:
-    x = x * CAFFE_SCALE
-    return x.flatten(1) if network == "LeNet-300-100" else x
-
-
 @torch.no_grad()
 def _milliseconds(networks: dict[str, Network], x: Tensor) -> dict[str, float]:
     """Median time of each network."""
@@ -452,9 +373,8 @@ def _milliseconds(networks: dict[str, Network], x: Tensor) -> dict[str, float]:
     def run(network: Network) -> None:
         network(x, "mean").sum().item()  # .item() waits for a GPU
 
-    seconds = interleaved_times(
-        {name: partial(run, net) for name, net in networks.items()}, 31, warm_up=2
-    )
+    calls = {name: partial(run, network) for name, network in networks.items()}
+    seconds = interleaved_times(calls, 31, warm_up=2)
     return {name: 1000 * median(own) for name, own in seconds.items()}
 
 

@@ -20,9 +20,9 @@ LIMITS = {
     "bdl_lessons/exercises": 4_700,
     "bdl_lessons/datasets": 714,
     "bdl_lessons/course": 284,
-    "reproductions": 8_754,
+    "reproductions": 8_340,
     "tools": 3_765,
-    "tests": 18_660,
+    "tests": 18_632,
 }
 
 

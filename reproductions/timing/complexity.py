@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from inspect import signature
 from statistics import median
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,31 +21,25 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from bdl_lessons.core import BLUE, CYCLE, DASHES, GREY, INK
-from bdl_lessons.core.plot_style import new_figure, style
-from bdl_lessons.datasets.records import Record, published_table
+from bdl_lessons.core.plot_style import new_figure
+from bdl_lessons.datasets.records import Record
 from bdl_lessons.models import Network, initialise
 from reproductions import markdown, methods
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.measure import interleaved_times
+from reproductions.records import published_by
 
 BASE = {"K": 1024, "L": 128, "B": 64, "s": 1, "r": 2, "m": 8}
-SWEEPS = {
-    "K": [512, 1024, 2048, 4096],
-    "L": [128, 256, 512, 1024],
-    "B": [64, 128, 256, 512],
-    "s": [1, 2, 4, 8, 16],
-    "r": [2, 4, 8, 16, 32],
-    "m": [8, 16, 32, 64, 128],
+_SIZES = {
+    "K": ("inputs K", [512, 1024, 2048, 4096]),
+    "L": ("outputs L", [128, 256, 512, 1024]),
+    "B": ("images B", [64, 128, 256, 512]),
+    "s": ("draws s", [1, 2, 4, 8, 16]),
+    "r": ("rank r (free vectors: their number)", [2, 4, 8, 16, 32]),
+    "m": ("pseudo-data m", [8, 16, 32, 64, 128]),
 }
-_QUICK = {name: [8, 16] for name in SWEEPS}
-_NAMES = {
-    "K": "inputs K",
-    "L": "outputs L",
-    "B": "images B",
-    "s": "draws s",
-    "r": "rank r (free vectors: their number)",
-    "m": "pseudo-data m",
-}
+"""Letter of a size -> what it is, and the values that it takes."""
+COSTS = ("time", "memory")
 Sizes = Mapping[str, int]
 METHODS = methods.tagged("complexity")
 _SETTINGS = {"n_pseudo": "m", "rank": "r", "n_reflections": "r"}
@@ -53,13 +48,9 @@ _SETTINGS = {"n_pseudo": "m", "rank": "r", "n_reflections": "r"}
 
 def trials(scale: str) -> list[Trial]:
     """One for each method."""
-    sweeps, rounds = (_QUICK, 1) if scale == "quick" else (SWEEPS, 9)
-    return [
-        Trial(
-            {"method": method, "base": BASE, "sweeps": _swept(method, sweeps), "rounds": rounds}, 0
-        )
-        for method in METHODS
-    ]
+    quick = scale == "quick"
+    shared = {"base": BASE, "rounds": 1 if quick else 9}
+    return [Trial({"method": m, "sweeps": _swept(m, quick), **shared}, 0) for m in METHODS]
 
 
 def run(trial: Trial) -> TrialResult:
@@ -72,8 +63,7 @@ def run(trial: Trial) -> TrialResult:
     """
     config, metrics, arrays = trial.config, {}, {}
     for name, values in config["sweeps"].items():
-        sizes = [{**config["base"], name: value} for value in values]
-        passes = [OnePass(config["method"], size, trial.seed) for size in sizes]
+        passes = [OnePass(config["method"], size, trial.seed) for size in _sizes(config, name)]
         kept = [one_pass.bytes_held() for one_pass in passes]
         calls = {value: p.both_ways for value, p in zip(values, passes, strict=True)}
         rounds = interleaved_times(calls, config["rounds"], clock=time.process_time)
@@ -97,28 +87,20 @@ def evaluate(formula: str, sizes: Sizes) -> float:
 
 def table(records: Sequence[Record]) -> str:
     """For each method the exponents in each size, ours and the formula's, in time and memory."""
-    formulas = {row["method"]: row for row in published_table("complexity_per_layer")}
+    formulas = published_by("method", "complexity_per_layer")
     head = ["method", "printed time", "size", "exponent of time: measured", "formula"]
     head += ["printed memory", "exponent of memory: measured", "formula"]
     lines = []
     for record in records:
-        config = record["config"]
-        row = formulas.get(config["method"], {"time": "", "memory": ""})
-        names = [config["method"], row["time"], row["memory"]]
-        for name, values in config["sweeps"].items():
-            sizes = [{**config["base"], name: value} for value in values]
-            ours = [record["metrics"][f"{name}/{what}_slope"] for what in ("time", "memory")]
-            theirs = [
-                f"{slope(values, [evaluate(row[what], s) for s in sizes]):z.2f}"
-                if row[what]
-                else ""
-                for what in ("time", "memory")
-            ]
-            method, time_, memory = names
-            cells = [method, time_, name, f"{ours[0]:z.2f}", theirs[0], memory]
-            lines.append([*cells, f"{ours[1]:z.2f}", theirs[1]])
+        method = record["config"]["method"]
+        row = formulas.get(method, {"time": "", "memory": ""})
+        names = [method, row["time"], row["memory"]]
+        both = [_exponents(record, what) for what in COSTS]
+        for name in record["config"]["sweeps"]:
+            of_time, of_memory = ([*map("{:z.2f}".format, found[name]), ""][:2] for found in both)
+            lines.append([*names[:2], name, *of_time, names[2], *of_memory])
             names = ["", "", ""]
-    measured = {record["config"]["method"] for record in records}
+    measured = [record["config"]["method"] for record in records]
     note = _NOTE.format(
         base=", ".join(f"{k} = {v}" for k, v in records[0]["config"]["base"].items()),
         rounds=records[0]["config"]["rounds"],
@@ -129,16 +111,8 @@ def table(records: Sequence[Record]) -> str:
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Exponents of time and memory, those of the printed orders beside them."""
-    formulas = {row["method"]: row for row in published_table("complexity_per_layer")}
-    gaps: dict[str, list[float]] = {"time": [], "memory": []}
-    for record in records:
-        config = record["config"]
-        for name, values in config["sweeps"].items() if config["method"] in formulas else ():
-            sizes = [{**config["base"], name: value} for value in values]
-            for what, found in gaps.items():
-                order = formulas[config["method"]][what]
-                theirs = slope(values, [evaluate(order, s) for s in sizes])
-                found.append(abs(record["metrics"][f"{name}/{what}_slope"] - theirs))
+    pairs = {what: [p for r in records for p in _exponents(r, what).values()] for what in COSTS}
+    gaps = {what: [abs(p[0] - p[1]) for p in found if p[1:]] for what, found in pairs.items()}
     return [
         Claim(
             f"The {what} of a layer grows with its sizes as the printed orders say",
@@ -156,32 +130,47 @@ def figure(records: Sequence[Record]) -> Figure:
     """Milliseconds against each size, a panel for each size, both logarithmic."""
     picture = new_figure(10.0, 6.0, layout="constrained")
     colours = (*CYCLE, INK, GREY, BLUE)
-    with style():
-        axes = picture.subplots(2, 3, sharey=True)
-        for ax, (name, label) in zip(axes.flat, _NAMES.items(), strict=True):
-            for k, record in enumerate(records):
-                if name not in record["config"]["sweeps"]:
-                    continue
-                values = record["arrays"][f"{name}/values"]
-                ms = [1000 * s for s in record["arrays"][f"{name}/seconds"]]
-                look = {"color": colours[k], "ls": DASHES[k % 6], "marker": "os^Dvx*P<"[k]}
-                ax.loglog(values, ms, ms=5, lw=1.3, label=record["config"]["method"], **look)
-                ax.set_xticks(values, [f"{v:,}" for v in values])
-            ax.set_xlabel(label)
-            ax.xaxis.minorticks_off()
-        for ax in axes[:, 0]:
-            ax.set_ylabel("milliseconds")
-        handles = axes[0, 0].get_legend_handles_labels()
-        picture.legend(*handles, loc="outside lower center", ncols=5, fontsize=9)
+    axes = picture.subplots(2, 3, sharey=True)
+    for ax, (name, (label, _)) in zip(axes.flat, _SIZES.items(), strict=True):
+        for k, record in enumerate(records):
+            if name not in record["config"]["sweeps"]:
+                continue
+            values = record["arrays"][f"{name}/values"]
+            ms = [1000 * s for s in record["arrays"][f"{name}/seconds"]]
+            look = {"color": colours[k], "ls": DASHES[k % 6], "marker": "os^Dvx*P<"[k]}
+            ax.loglog(values, ms, ms=5, lw=1.3, label=record["config"]["method"], **look)
+            ax.set_xticks(values, [f"{v:,}" for v in values])
+        ax.set_xlabel(label)
+        ax.xaxis.minorticks_off()
+    for ax in axes[:, 0]:
+        ax.set_ylabel("milliseconds")
+    handles = axes[0, 0].get_legend_handles_labels()
+    picture.legend(*handles, loc="outside lower center", ncols=5, fontsize=9)
     return picture
 
 
-def _swept(method: str, sweeps: Mapping[str, list[int]]) -> dict[str, list[int]]:
+def _sizes(config: Mapping[str, Any], name: str) -> list[Sizes]:
+    """Those of the layers of one sweep: the base, with each value of ``name``."""
+    return [{**config["base"], name: value} for value in config["sweeps"][name]]
+
+
+def _exponents(record: Record, what: str) -> dict[str, list[float]]:
+    """Size -> our exponent of a cost, and that of the printed formula if there is one."""
+    config = record["config"]
+    found = {name: [record["metrics"][f"{name}/{what}_slope"]] for name in config["sweeps"]}
+    if row := published_by("method", "complexity_per_layer").get(config["method"]):
+        for name, values in config["sweeps"].items():
+            costs = [evaluate(row[what], sizes) for sizes in _sizes(config, name)]
+            found[name].append(slope(values, costs))
+    return found
+
+
+def _swept(method: str, quick: bool) -> dict[str, list[int]]:
     """What is varied: s where one draw serves a whole batch, r and m where they are settings."""
     settings = signature(METHODS[method].factory).parameters
     own = ["s"] if "shared" in METHODS[method].tags else []
-    own += [letter for name, letter in _SETTINGS.items() if name in settings]
-    return {name: sweeps[name] for name in ("K", "L", "B", *own)}
+    names = ["K", "L", "B", *own, *(_SETTINGS[name] for name in _SETTINGS if name in settings)]
+    return {name: [8, 16] if quick else _SIZES[name][1] for name in names}
 
 
 class OnePass:

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import torch
 from matplotlib.figure import Figure
 
 from bdl_lessons.core import BLUE, GREY, clock, device
-from bdl_lessons.core.plot_style import new_figure, style
-from bdl_lessons.datasets.records import Record, group_by, published_table
+from bdl_lessons.core.plot_style import new_figure
+from bdl_lessons.datasets.records import Record, group_by
 from bdl_lessons.models import LayerFactory, Network, initialise
 from reproductions import markdown, methods
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.images.architectures import alexnet, lenet5_classic
 from reproductions.images.resnet import resnet18
 from reproductions.measure import step_times
+from reproductions.records import published_by
 
 METHODS = methods.tagged("steps")
 """Every layer has the noise, the first too: what is compared is the time."""
@@ -40,20 +40,12 @@ _SIZES = {  # batch size and rounds
 def trials(scale: str) -> list[Trial]:
     """One for each architecture and kind of device; those for a device that is absent fail."""
     sizes = {"cpu": {"lenet5": (2, 2)}} if scale == "quick" else _SIZES
-    return [
-        Trial(
-            {
-                "architecture": name,
-                "device": kind,
-                "batch_size": batch_size,
-                "rounds": rounds,
-                "methods": list(METHODS),
-            },
-            seed=0,
-        )
+    configs = [
+        {"architecture": name, "device": kind, "batch_size": batch_size, "rounds": rounds}
         for kind, of_networks in sizes.items()
         for name, (batch_size, rounds) in of_networks.items()
     ]
+    return [Trial({**config, "methods": list(METHODS)}, seed=0) for config in configs]
 
 
 def run(trial: Trial) -> TrialResult:
@@ -66,10 +58,7 @@ def run(trial: Trial) -> TrialResult:
     generator = torch.Generator(on).manual_seed(trial.seed)
     x = torch.randn(config["batch_size"], 3, 32, 32, generator=generator, device=on)
     y = torch.arange(config["batch_size"], device=on) % 10
-    networks = {
-        method: make_network(config["architecture"], method, generator)
-        for method in config["methods"]
-    }
+    networks = {m: make_network(config["architecture"], m, generator) for m in config["methods"]}
     rows = step_times(networks, x, y, generator, config["rounds"], clock=partial(clock, on))
     return TrialResult(
         {f"{name}/{method}": row[name] for method, row in rows.items() for name in ("ms", "ratio")}
@@ -84,24 +73,20 @@ def make_network(architecture: str, method: str, generator: torch.Generator) -> 
 
 def table(records: Sequence[Record]) -> str:
     """For each kind of device: milliseconds for MAP, ratios for the others, published beside."""
-    printed, parts = _published(), []
+    printed, parts = published_by("method", "time_per_epoch_ratio"), []
     for here in group_by(records, "device").values():
         head, lines = ["method"], [["MAP, ms a step"], *([method] for method in list(METHODS)[1:])]
         for record in here:
-            architecture, metrics = record["config"]["architecture"], record["metrics"]
-            head += [
-                f"{_TITLES[architecture]}, batch {record['config']['batch_size']}",
-                "published",
-            ]
+            config, metrics = record["config"], record["metrics"]
+            title = f"{_TITLES[config['architecture']]}, batch {config['batch_size']}"
+            head += [title, "published"]
             lines[0] += [f"{metrics['ms/MAP']:.1f}", ""]
             for line in lines[1:]:
                 row = printed.get(_base(line[0]))
-                theirs = f"{row[architecture]:.2f}" if row else ""
+                theirs = f"{row[config['architecture']]:.2f}" if row else ""
                 line += [f"{metrics[f'ratio/{line[0]}']:.2f}", theirs]
-        parts += [
-            f"Time of a training step relative to MAP, on {here[0]['device']}:",
-            markdown.table(head, lines),
-        ]
+        parts += [f"Time of a training step relative to MAP, on {here[0]['device']}:"]
+        parts += [markdown.table(head, lines)]
     missing = [method for method in printed if _base(method) not in map(_base, METHODS)]
     return "\n\n".join([*parts, _SET_UP.format(missing=", ".join(missing) or "nothing")])
 
@@ -126,30 +111,24 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 def figure(records: Sequence[Record]) -> Figure:
     """Ratios to MAP as bars, published ones as lines across them."""
-    printed = _published()
+    printed = published_by("method", "time_per_epoch_ratio")
     picture = new_figure(8.6, 3.4, layout="constrained")
     here = next(iter(group_by(records, "device").values()))
     names = list(METHODS)[1:]
-    with style():
-        for ax, record in zip(picture.subplots(1, len(here), squeeze=False)[0], here, strict=True):
-            architecture = record["config"]["architecture"]
-            for i, method in enumerate(names):
-                ax.barh(i, record["metrics"][f"ratio/{method}"], color=BLUE, height=0.62)
-                if _base(method) in printed:
-                    x = printed[_base(method)][architecture]
-                    ax.plot([x, x], [i - 0.42, i + 0.42], color=GREY, ls="-", lw=3)
-            ax.axvline(1, color="black", ls=":", lw=1)
-            shown = names if ax.get_subplotspec().is_first_col() else []
-            ax.set_yticks(range(len(names)), shown)
-            ax.invert_yaxis()
-            ax.set_title(_TITLES[architecture])
-            ax.margins(x=0.06)
-        picture.supxlabel("time of a step, as a multiple of MAP's (grey: published)", fontsize=10)
+    for ax, record in zip(picture.subplots(1, len(here), squeeze=False)[0], here, strict=True):
+        architecture = record["config"]["architecture"]
+        for i, method in enumerate(names):
+            ax.barh(i, record["metrics"][f"ratio/{method}"], color=BLUE, height=0.62)
+            if _base(method) in printed:
+                x = printed[_base(method)][architecture]
+                ax.plot([x, x], [i - 0.42, i + 0.42], color=GREY, ls="-", lw=3)
+        ax.axvline(1, color="black", ls=":", lw=1)
+        ax.set_yticks(range(len(names)), names if ax.get_subplotspec().is_first_col() else [])
+        ax.invert_yaxis()
+        ax.set_title(_TITLES[architecture])
+        ax.margins(x=0.06)
+    picture.supxlabel("time of a step, as a multiple of MAP's (grey: published)", fontsize=10)
     return picture
-
-
-def _published() -> dict[str, dict[str, Any]]:
-    return {row["method"]: row for row in published_table("time_per_epoch_ratio")}
 
 
 def _base(method: str) -> str:

@@ -19,9 +19,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bdl_lessons import inference
+from bdl_lessons import datasets, inference
 from bdl_lessons.reference import GaussianProcess
 from reproductions import Trial, TrialResult, load
+from reproductions.datasets import splits
 from reproductions.measure import mean_weights
 from reproductions.posteriors.slang import fit_slang, predict_slang
 from reproductions.posteriors.swag import predict_swag
@@ -34,6 +35,32 @@ PREDICTORS = (
     predict_swag,
     predict_slang,
 )
+
+
+N_ROWS = 40
+
+
+def yachts(altered, name="yacht"):
+    """Noise around a line. Altered: other numbers in the test part of the first split."""
+    generator = torch.Generator().manual_seed(0)
+    x = 5 + torch.randn(N_ROWS, 3, generator=generator).double()
+    y = 30 + 10 * (x[:, 0] + 0.3 * torch.randn(N_ROWS, generator=generator))
+    test = torch.from_numpy(splits(N_ROWS, 1)[0][1])
+    if altered:
+        x[test], y[test] = x[test] + 7, y[test] + 100
+    return datasets.Regression("yacht", x, y, ("",) * 3, "", "")
+
+
+def pictures(altered, shape, name, n_train=0, n_test=0):
+    """Noise whose brightness gives the class away. Altered: other test images and labels."""
+    generator = torch.Generator().manual_seed(len(name))
+    y = torch.arange(n_train + n_test) % 10
+    x = torch.rand(len(y), *shape, generator=generator) + (y / 10)[:, None, None, None]
+    x_test, y_test = x[n_train:], y[n_train:]
+    if altered:
+        x_test, y_test = 3 - 2 * x_test, (y_test + 3) % 10
+    classes = tuple("0123456789")
+    return datasets.Classification(name, x[:n_train], y[:n_train], x_test, y_test, classes)
 
 
 @dataclass(frozen=True)

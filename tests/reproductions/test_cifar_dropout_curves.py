@@ -2,12 +2,13 @@ import numpy as np
 import pytest
 import torch
 
+from bdl_lessons.core.plot_style import style
 from reproductions import cifar_dropout_curves as curves
 
 N_TEST = 20
 
 
-def record(method, width, wrong, seed=0, alpha=None, data="cifar10-subset"):
+def record(method, width, wrong, seed=0, data="cifar10-subset"):
     """``wrong``: how many of the test images, the first ones."""
     config = {"data": data, "method": method, "width": width, "n_epochs": 40, "batch_size": 100}
     config |= {"n_train": 4000, "n_test": N_TEST}
@@ -16,7 +17,7 @@ def record(method, width, wrong, seed=0, alpha=None, data="cifar10-subset"):
         "config": config,
         "seed": seed,
         "metrics": {"error": 100 * wrong / N_TEST, "train_error": 10.0},
-        "arrays": {"wrong": np.packbits(bits).tolist()} | ({"alpha": alpha} if alpha else {}),
+        "arrays": {"wrong": np.packbits(bits).tolist()},
     }
 
 
@@ -81,11 +82,10 @@ def test_every_data_set_has_a_panel_of_its_own():
         for width in (0.5, 1)
         for seed in range(2)
     ]
-    few, whole = curves.figure(records).axes
-    assert (few.get_title("left"), whole.get_title("left")) == (
-        "The first images of CIFAR-10",
-        "All of CIFAR-10",
-    )
+    with style():
+        few, whole = curves.figure(records).axes
+    titles = [axes.get_title("left") for axes in (few, whole)]
+    assert titles == ["The first images of CIFAR-10", "All of CIFAR-10"]
     assert len(few.containers) == len(whole.containers) == 5
     assert few.containers[0].lines[0].get_ydata() == pytest.approx([17.5, 17.5])
     assert "### All of CIFAR-10" in curves.table(records)

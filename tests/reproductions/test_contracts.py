@@ -8,7 +8,6 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from bdl_lessons import datasets
 from reproductions import (
     Trial,
     cifar_dropout_curves,
@@ -23,21 +22,10 @@ from reproductions.uci.methods import METHODS
 from reproductions.uci.trials import trials as uci_trials
 
 from . import contracts
-from .contracts import Row
+from .contracts import N_ROWS, Row, pictures, yachts
 
 # ----------------------------------------------------------------------------- regression on UCI
-N_ROWS, N_SPLITS = 40, 3
-
-
-def yachts(altered, name="yacht"):
-    """Noise around a line. Altered: other numbers in the test part of the first split."""
-    generator = torch.Generator().manual_seed(0)
-    x = 5 + torch.randn(N_ROWS, 3, generator=generator).double()
-    y = 30 + 10 * (x[:, 0] + 0.3 * torch.randn(N_ROWS, generator=generator))
-    test = torch.from_numpy(splits(N_ROWS, 1)[0][1])
-    if altered:
-        x[test], y[test] = x[test] + 7, y[test] + 100
-    return datasets.Regression("yacht", x, y, ("",) * 3, "", "")
+N_SPLITS = 3
 
 
 def uci_trial(method):
@@ -102,18 +90,6 @@ IMAGES = {"n_train": 96, "n_test": 40, "n_val": 32, "batch_size": 32, "epochs": 
 IMAGES |= {"warm_up_epochs": 2, "n_draws_per_epoch": 2, "n_val_samples": 2, "n_samples": 3}
 IMAGES |= {"swag_epochs": 2, "slang_epochs": 1}
 PER_EPOCH = 2  # batches of 32 in the 64 images that are not for validation
-
-
-def pictures(altered, shape, name, n_train=0, n_test=0):
-    """Noise whose brightness gives the class away. Altered: other test images and labels."""
-    generator = torch.Generator().manual_seed(len(name))
-    y = torch.arange(n_train + n_test) % 10
-    x = torch.rand(len(y), *shape, generator=generator) + (y / 10)[:, None, None, None]
-    x_test, y_test = x[n_train:], y[n_train:]
-    if altered:
-        x_test, y_test = 3 - 2 * x_test, (y_test + 3) % 10
-    classes = tuple("0123456789")
-    return datasets.Classification(name, x[:n_train], y[:n_train], x_test, y_test, classes)
 
 
 def image_trial(config, method):
@@ -282,11 +258,9 @@ def gradient_record(trial, result, seen):
     return dict(zip(names, errors, strict=True)), {}
 
 
-def digits_of(module):
-    """In place of ``mnist`` in a module: ``altered`` -> what takes the place of what."""
-    return lambda altered: {
-        f"reproductions.{module}.mnist": partial(pictures, altered, (1, 28, 28), "mnist")
-    }
+def images(*shape):
+    """``altered`` -> what takes the place of the function that loads images."""
+    return lambda altered: {"reproductions.datasets.load": partial(pictures, altered, shape)}
 
 
 ROWS = [
@@ -296,7 +270,7 @@ ROWS = [
             m: Trial({**cifar_dropout_curves._QUICK, "method": m, "width": 0.25}, 0)
             for m in cifar_dropout_curves.METHODS
         },
-        lambda altered: {"reproductions.datasets.load": partial(pictures, altered, (3, 32, 32))},
+        images(3, 32, 32),
         curve_plan,
         curve_record,
         choices=("train_error",),
@@ -304,14 +278,14 @@ ROWS = [
     Row(
         "mnist_dropout_curves",
         {t.config["method"]: t for t in mnist_dropout_curves.trials("quick")},
-        digits_of("mnist_dropout_curves"),
+        images(1, 28, 28),
         curve_plan,
         curve_record,
     ),
     Row(
         "rotated_digit",
         {"LeNet": rotated_digit.trials("quick")[0]},
-        digits_of("rotated_digit"),
+        images(1, 28, 28),
         rotated_plan,
         rotated_record,
     ),
@@ -322,7 +296,7 @@ ROWS = [
             for t in sparse_lenet.trials("quick")
             for cut in ({}, {"cut_at": 3.0})
         },
-        digits_of("sparse_lenet"),
+        images(1, 28, 28),
         sparse_plan,
         sparse_record,
         choices=("compression", "n_kept"),
@@ -330,7 +304,7 @@ ROWS = [
     Row(
         "gradient_variance",
         {"B": gradient_variance.trials("quick")[0]},
-        digits_of("gradient_variance"),
+        images(1, 28, 28),
         lambda trial, result: [({"per_example"}, 1.0, 1e-3)],
         gradient_record,
         choices=("top, local, 2",),
@@ -350,7 +324,7 @@ ROWS = [
             m: image_trial(classification._config("mnist", m, classification.GRID[m][0]), m)
             for m in ("MAP", "D.E", "MCD", "VSD T=2", "SWAG", "BBB-LRT", "BBB", "MNF", "SLANG")
         },
-        lambda altered: {"reproductions.datasets.load": partial(pictures, altered, (1, 28, 28))},
+        images(1, 28, 28),
         image_plan,
         image_record,
         choices=("val_nll",),
@@ -361,7 +335,7 @@ ROWS = [
             m: image_trial(colour._trial("LeNet5", "svhn", m, colour_settings(m)).config, m)
             for m in ("MAP", "VSD T=2", "BBB", "D.E", "SWAG")
         },
-        lambda altered: {"reproductions.datasets.load": partial(pictures, altered, (3, 32, 32))},
+        images(3, 32, 32),
         image_plan,
         image_record,
         choices=("val_nll",),

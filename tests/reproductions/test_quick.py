@@ -1,15 +1,16 @@
 """Every experiment from the command line at its smallest."""
 
 import math
+from functools import partial
 
 import pytest
-import torch
 from typer.testing import CliRunner
 
 import reproductions
-from bdl_lessons import datasets
 from reproductions.__main__ import app
 from reproductions.records import read_records, trial_key
+
+from .contracts import pictures, yachts
 
 command = CliRunner().invoke
 
@@ -20,26 +21,15 @@ def few_images(monkeypatch):
     shapes = dict.fromkeys(("mnist", "fashion-mnist", "notmnist-small"), (1, 28, 28))
     shapes["cifar10-subset"] = (3, 32, 32)
 
-    def load(name, n_train=0, n_test=0):
-        generator = torch.Generator().manual_seed(0)
-        x = torch.rand(n_train + n_test, *shapes[name], generator=generator)
-        y = torch.arange(n_train + n_test) % 10
-        classes = tuple("0123456789")
-        return datasets.Classification(
-            name, x[:n_train], y[:n_train], x[n_train:], y[n_train:], classes
-        )
-
-    monkeypatch.setattr("reproductions.datasets.load", load)
-    for name in ("rotated_digit", "sparse_lenet", "mnist_dropout_curves", "gradient_variance"):
-        monkeypatch.setattr(f"reproductions.{name}.mnist", lambda *sizes: load("mnist", *sizes))
+    monkeypatch.setattr(
+        "reproductions.datasets.load",
+        lambda name, **sizes: pictures(False, shapes[name], name, **sizes),
+    )
 
 
 @pytest.fixture
 def few_yachts(monkeypatch):
-    """A regression set without its file: noise around a straight line."""
-    x = torch.randn(60, 6, generator=torch.Generator().manual_seed(0)).double()
-    data = datasets.Regression("yacht", x, x.sum(1).sin() + x[:, 0], ("",) * 6, "", "")
-    monkeypatch.setattr("reproductions.uci.experiment.uci", lambda name: data)
+    monkeypatch.setattr("reproductions.uci.experiment.uci", partial(yachts, False))
 
 
 @pytest.mark.parametrize("name", reproductions.names())

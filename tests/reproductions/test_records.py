@@ -5,15 +5,15 @@ import multiprocessing
 import pytest
 import torch
 
+from reproductions.experiment import Trial, TrialResult
 from reproductions.records import append_record, make_record, read_records, record_digest, trial_key
 
 CPU = torch.device("cpu")
 
 
-def record(seed=0, **metrics):
-    return make_record(
-        "toy", "paper", {"width": 3}, seed, metrics or {"error": 0.5}, seconds=1.23, device=CPU
-    )
+def record(seed=0, arrays=None, **metrics):
+    result = TrialResult(metrics or {"error": 0.5}, arrays or {})
+    return make_record("toy", "paper", Trial({"width": 3}, seed), result, 1.23, CPU)
 
 
 @pytest.fixture
@@ -36,9 +36,7 @@ def test_what_is_not_finite_is_not_recorded(bad):
     with pytest.raises(ValueError, match="error is not finite numbers"):
         record(error=bad)
     with pytest.raises(ValueError, match="curve is not finite numbers"):
-        make_record(
-            "toy", "paper", {}, 0, {"a": 1}, arrays={"curve": [[0.0, bad]]}, seconds=0, device=CPU
-        )
+        record(arrays={"curve": [[0.0, bad]]})
 
 
 def test_records_come_back_in_order(path):

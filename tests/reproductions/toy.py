@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from bdl_lessons.inference import adam, fit
 from bdl_lessons.models import GaussianDropout, initialise, mlp
 from bdl_lessons.probability import gaussian_nll
-from reproductions import Experiment, Trial, TrialResult
+from reproductions import Claim, Experiment, Trial, TrialResult
 from reproductions.checkpoint import Checkpoint
 
 
@@ -58,8 +58,12 @@ def figure(records):
     return Figure()
 
 
+def claims(records):
+    return [Claim("Squares grow", "always", f"{len(records)} of them", 2, 4, "toys")]
+
+
 def make(run=run, trials=trials):
-    return Experiment("toy", "A toy", trials, run, table, figure)
+    return Experiment("toy", "A toy", trials, run, table, figure, claims)
 
 
 def train(trial):
