@@ -68,7 +68,7 @@ def test_at_half_the_mass_is_one_half(z_score):
 
 def test_what_is_out_of_reach_is_refused_and_what_is_not_a_number_stays_so():
     for bad in (31.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match="z_score. must be at most 30"):
+        with pytest.raises(ValueError, match=r"z_score. must be at most 30"):
             truncated_evidence(bad, -1.0)
     for bad in (0.0, -1.0, math.nan):
         with pytest.raises(ValueError, match="near must be positive and finite"):
