@@ -147,7 +147,7 @@ EYE, ROOT, h, COLUMN = torch.eye(K).double(), normal(L, K), normal(K), normal(K,
     [
         (lambda: sensitivity(EYE, COLUMN), "hessian"),
         (lambda: penalty(EYE, h, ALPHA[:, None]), "noise_cov"),
-        (lambda: penalty_from_roots(ROOT, COLUMN, BASIS), r"h \(..., K\)"),
+        (lambda: penalty_from_roots(ROOT, COLUMN, BASIS), r"h \(\.\.\., K\)"),
         (lambda: penalty_from_roots(ROOT.expand(4, L, K), h.expand(4, K), ALPHA), "noise_root"),
         (lambda: penalty_from_roots(ROOT, h, BASIS[:1]), "noise_root"),
         (lambda: spectral_bound(EYE, COV[:1]), "noise_cov"),
