@@ -9,7 +9,7 @@ from pathlib import Path
 from bdl_lessons.core.files import ROOT
 from bdl_lessons.course.lesson_map import ROWS
 from tools import address, archive
-from tools.metadata import Lesson, alone
+from tools.metadata import Lesson, minutes
 from tools.metadata import lessons as all_lessons
 from tools.web import page, store
 
@@ -30,7 +30,7 @@ def text(lessons: list[Path], subpackages: list[str]) -> str:
         "MAP": _map([Lesson(path) for path in lessons]),
         "COMMANDS": _commands(),
         "GET": _get(),
-        "MINUTES": str(alone(all_lessons()[0].sections)[0]),
+        "MINUTES": str(minutes(all_lessons()[0].sections)["alone"][0]),
         "LESSONS": "\n".join(f"lessons/{lesson.stem}" for lesson in lessons),
         "PACKAGE": "\n".join(f"package/{subpackage}" for subpackage in subpackages),
     }
