@@ -5,16 +5,6 @@ from bdl_lessons.panels import arrays, in_between_uncertainty
 from bdl_lessons.panels.in_between_uncertainty import POSITION, gap_ratio
 
 
-@pytest.fixture(scope="module")
-def stored():
-    return arrays.load("in_between_uncertainty")
-
-
-@pytest.fixture(scope="module")
-def panel():
-    return in_between_uncertainty.panel()
-
-
 def test_the_readout_compares_the_gap_with_the_clusters(panel, stored):
     readout = panel.render(depth=2, p_drop=0.1).readout
     ratios = ", ".join(f"{gap_ratio(std):.2f}" for std in stored["std_2"][2])

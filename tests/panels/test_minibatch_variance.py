@@ -9,25 +9,19 @@ from bdl_lessons.panels.minibatch_variance import (
     TAU,
     crossing_size,
     example_parts,
-    panel,
     posterior,
 )
 
 
-@pytest.fixture(scope="module")
-def the_panel():
-    return panel()
-
-
-def test_for_one_example_a_shared_draw_changes_nothing(the_panel):
+def test_for_one_example_a_shared_draw_changes_nothing(panel):
     for quantity in QUANTITIES:
-        readout = the_panel.render(batch_size=1, quantity=quantity).readout
+        readout = panel.render(batch_size=1, quantity=quantity).readout
         per_minibatch, per_example, share, _ = re.findall(r"<b>([\d.]+)", readout)
         assert float(per_minibatch) == pytest.approx(float(per_example), rel=0.01)
         assert share == "0"
 
 
-def test_the_readout_is_the_ratio_of_measured_variances(the_panel):
+def test_the_readout_is_the_ratio_of_measured_variances(panel):
     """Minibatches of 20 patients with replacement; one weight draw each, or one per example."""
     x, y, mu, var = posterior()
     generator = torch.Generator().manual_seed(0)
@@ -38,7 +32,7 @@ def test_the_readout_is_the_ratio_of_measured_variances(the_panel):
         eps = torch.randn(n_batches, n_draws, 10, generator=generator, dtype=torch.float64)
         b = (x[rows] * (mu + (10 * var).sqrt() * eps)).sum(-1)
         estimates[name] = (TAU / 2 * (y[rows] - b) ** 2).mean(1).var()
-    readout = the_panel.render(batch_size=m, noise_scale=10.0, quantity="loss").readout
+    readout = panel.render(batch_size=m, noise_scale=10.0, quantity="loss").readout
     shown = float(re.search(r"<b>([\d.]+)", readout)[1])
     assert shown == pytest.approx(
         (estimates["per minibatch"] / estimates["per example"]).item(), rel=0.05

@@ -10,16 +10,6 @@ from bdl_lessons.panels import pruning_threshold as module
 
 
 @pytest.fixture(scope="module")
-def stored():
-    return arrays.load("pruning_threshold")
-
-
-@pytest.fixture(scope="module")
-def panel():
-    return module.panel()
-
-
-@pytest.fixture(scope="module")
 def curves(stored):
     data = digits(seed=0)
     x, y = data.x_test.numpy(), data.y_test.numpy()

@@ -7,16 +7,6 @@ from bdl_lessons.panels import structure_and_nll as module
 from reproductions.panel_arrays import structure_and_nll as experiment
 
 
-@pytest.fixture(scope="module")
-def stored():
-    return arrays.load("structure_and_nll")
-
-
-@pytest.fixture(scope="module")
-def panel():
-    return module.panel()
-
-
 def test_the_arrays_have_one_entry_for_each_run(stored):
     runs = len(module.METHODS), len(module.KL_WEIGHTS), experiment.N_SEEDS
     for task, n_scores in (("digits", 3), ("diabetes", 2)):

@@ -6,11 +6,6 @@ from bdl_lessons.panels import truncated_posterior
 from bdl_lessons.probability import mass_near_zero
 
 
-@pytest.fixture(scope="module")
-def panel():
-    return truncated_posterior.panel()
-
-
 def test_the_readout_states_the_mass(panel):
     mass = mass_near_zero(1.5, -10 * math.log(10)).item()
     assert f"posterior mass <b>{mass:.3f}</b>" in panel.render(decades=10, z_score=1.5).readout

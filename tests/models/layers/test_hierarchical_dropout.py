@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from torch.distributions import MultivariateNormal, Normal
 
 from bdl_lessons.models import (
     GammaScale,
@@ -100,26 +99,3 @@ def test_scale_priors_charge_the_best_location(log_sigma2):
     for rate in (0.5, 3.0):
         gamma = best(lambda mu, rate=rate: lognormal_gamma_kl(mu, at, 2.5, rate))
         assert GammaScale(2.5)(at).item() == pytest.approx(gamma, abs=1e-5)
-
-
-def test_joint_divergence_by_monte_carlo():
-    """log q(z, W) - log p(z, W) for a column W, prior variance z² / beta, under drawn (z, W)."""
-    g, n = seeded(4), 20_000
-    A = 0.3 * normal(K, K, seed=5)
-    cov, theta, log_sigma2 = A @ A.T, normal(K, seed=6), normal(K, seed=7).sub(1)
-    s = cov.diagonal()
-    beta = 1 / (theta**2 * (1 + s))
-    std = (log_sigma2 / 2).exp()
-    log_z = std * torch.randn(n, K, generator=g, dtype=torch.float64) - std**2 / 2
-    z = log_z.exp()
-    eta = torch.randn(n, K, generator=g, dtype=torch.float64) @ A.T
-    W = z * (1 + eta) * theta
-    q = MultivariateNormal(z * theta, (z * theta)[:, :, None] * cov * (z * theta)[:, None, :])
-    p = Normal(torch.zeros(()).double(), z / beta.sqrt())
-    log_ratio = q.log_prob(W) - p.log_prob(W).sum(1)
-    log_ratio += (Normal(-(std**2) / 2, std).log_prob(log_z)).sum(1)
-    prior_of_log_z = Normal(-(std**2) / 2, torch.ones(K).double())  # at its best location
-    log_ratio -= prior_of_log_z.log_prob(log_z).sum(1)
-    log_det = torch.linalg.slogdet(cov).logabsdet
-    expected = LogNormalScale()(log_sigma2) + 0.5 * (torch.log1p(s).sum() - log_det)
-    assert abs(log_ratio.mean() - expected) < 4 * log_ratio.std() / n**0.5

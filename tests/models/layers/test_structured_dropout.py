@@ -121,14 +121,6 @@ def test_start_values_come_from_the_generator(source):
     assert layer.log_alpha.std().item() == pytest.approx(0.3, abs=0.04)
 
 
-def test_maps_of_low_rank_have_few_parameters_and_fit_narrow_layers():
-    count = sum(p.numel() for p in ChainedVectors(2, 100, rank=3).parameters())
-    assert count == 100 + 2 * (2 * 3 * 100 + 100)
-    full = sum(p.numel() for p in ChainedVectors(2, 100).parameters())
-    assert full == 100 + 2 * (100 * 100 + 100)
-    assert StructuredDropout(2, "fc_lowrank", rank=8).conv2d(3, 4, 3).noise.vectors.shape == (2, 3)
-
-
 def test_chained_vectors_follow_one_another():
     chain = ChainedVectors(3, K)
     chain.reset_parameters(seeded())
