@@ -6,13 +6,7 @@ import torch
 from matplotlib.figure import Figure
 from scipy.integrate import trapezoid
 
-from bdl_lessons.panels.dropout_prior import (
-    build_figure,
-    exact_kl,
-    kl_slope,
-    log_q,
-    separated_kl,
-)
+from bdl_lessons.panels.dropout_prior import build_figure, exact_kl, kl_slope, log_q, separated_kl
 from bdl_lessons.probability import dropout_mixture, mixture_kl
 
 

@@ -1,10 +1,9 @@
 import re
 
 import numpy as np
-import pytest
 import torch
 
-from bdl_lessons.panels import arrays, dropout_rate
+from bdl_lessons.panels import dropout_rate
 from bdl_lessons.probability import all_masks, mask_probs
 
 

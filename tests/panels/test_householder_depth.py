@@ -1,4 +1,3 @@
-import re
 from itertools import product
 
 import numpy as np

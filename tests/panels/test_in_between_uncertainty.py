@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from bdl_lessons.panels import arrays, in_between_uncertainty
 from bdl_lessons.panels.in_between_uncertainty import POSITION, gap_ratio
 
 

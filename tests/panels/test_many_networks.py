@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pytest
 
-from bdl_lessons.panels import arrays, many_networks
+from bdl_lessons.panels import many_networks
 
 
 @pytest.mark.parametrize("n_networks", [1, 2, 20])

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from bdl_lessons.inference import predict
-from bdl_lessons.panels import arrays, mc_dropout_co2
+from bdl_lessons.panels import mc_dropout_co2
 
 
 def number(pattern, readout):

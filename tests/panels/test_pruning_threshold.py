@@ -5,7 +5,6 @@ import torch
 from bdl_lessons.datasets import digits
 from bdl_lessons.inference import to_sparse
 from bdl_lessons.models import ARD, mlp
-from bdl_lessons.panels import arrays
 from bdl_lessons.panels import pruning_threshold as module
 
 

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from bdl_lessons.panels import arrays
 from bdl_lessons.panels import structure_and_nll as module
 from reproductions.panel_arrays import structure_and_nll as experiment
 

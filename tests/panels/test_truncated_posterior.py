@@ -2,7 +2,6 @@ import math
 
 import pytest
 
-from bdl_lessons.panels import truncated_posterior
 from bdl_lessons.probability import mass_near_zero
 
 
