@@ -110,12 +110,6 @@ def test_a_number_or_a_list_of_numbers_becomes_what_is_asked_for(kind):
     assert in_form(lambda: kind([2.5, 3]) if kind is not np.float64 else (2.5, 3), lambda: [1, 2])()
 
 
-def test_what_holds_no_numbers_passes():
-    layer = torch.nn.Linear(2, 3)
-    assert in_form(lambda: layer, lambda: torch.nn.Linear(2, 3))() is layer
-    assert in_form(lambda: ["b", "a"], lambda: ["a", "b"])() == ["b", "a"]
-
-
 def test_changes_in_place_do_not_reach_the_arguments():
     def answer(x, rates, options):
         x.mul_(2)
@@ -305,17 +299,6 @@ class TestTime:
         assert report.form is None
         assert "Does a loop never end?" in report.lines[1] or "Does" in report.lines[0]
         assert grade(TASK, slow, seconds=30).solved
-
-    def test_an_alarm_that_was_set_before_is_kept(self):
-        rung = []
-        before = signal.signal(signal.SIGALRM, lambda *_: rung.append(1))
-        try:
-            signal.setitimer(signal.ITIMER_REAL, 0.2)
-            assert grade(TASK, lambda x: x.logsumexp(1)).solved
-            time.sleep(0.4)
-        finally:
-            signal.signal(signal.SIGALRM, before)
-        assert rung == [1]
 
     def test_outside_of_the_main_thread_an_answer_is_graded_without_a_limit(self):
         reports = []

@@ -7,14 +7,8 @@ import pytest
 import torch
 from torch.distributions import MultivariateNormal, kl_divergence
 
+from bdl_lessons.exercises import lesson02
 from bdl_lessons.exercises.grader import find, grade
-from bdl_lessons.exercises.lesson02 import (
-    _elbo_with_bugs,
-    best_block,
-    predicted_gaps,
-    repaired_elbo,
-    weighted_posterior,
-)
 from bdl_lessons.exercises.lesson03 import ahead
 from bdl_lessons.probability import (
     gaussian_kl,
@@ -46,14 +40,16 @@ class TestLesson02:
         many = torch.ones(1000, dtype=torch.float64)
         gaps = [line.log_evidence() - line.elbo(*one) for one in q]
         gaps.append(gaussian_kl(0 * many, many / 2))
-        torch.testing.assert_close(predicted_gaps().double(), torch.stack(gaps), rtol=1e-5, atol=0)
+        torch.testing.assert_close(
+            lesson02.predicted_gaps().double(), torch.stack(gaps), rtol=1e-5, atol=0
+        )
 
     @pytest.mark.parametrize("block", [[2], [0, 3], [4, 1, 2]])
     def test_the_best_block_is_a_minimum_of_the_divergence(self, block):
         factor = normal(5, 5)
         cov = factor @ factor.mT + 0.1 * torch.eye(5, dtype=torch.float64)
         rest = [i for i in range(5) if i not in block]
-        root = torch.linalg.cholesky(best_block(cov, block)).requires_grad_()
+        root = torch.linalg.cholesky(lesson02.best_block(cov, block)).requires_grad_()
         q = torch.zeros(5, 5, dtype=torch.float64)
         q[rest, rest] = 1.0
         entries = tuple(torch.tensor(list(product(block, block))).T)
@@ -68,17 +64,17 @@ class TestLesson02:
         eye = torch.eye(3, dtype=torch.float64)
         eps = math.sqrt(3) * torch.cat([eye, -eye])  # mean 0 and covariance I
         exact = BayesLinear(X, y, noise_var=0.5, prior_var=4.0).elbo(m, var.diag())
-        torch.testing.assert_close(repaired_elbo(X, y, 2.0, 0.25, m, var, eps), exact)
+        torch.testing.assert_close(lesson02.repaired_elbo(X, y, 2.0, 0.25, m, var, eps), exact)
 
     def test_each_check_of_the_bug_hunt_sees_its_own_error_alone(self):
         for repaired in product([True, False], repeat=3):
-            report = grade(find("02.3"), _elbo_with_bugs(*repaired))
+            report = grade(find("02.3"), lesson02._elbo_with_bugs(*repaired))
             holds = [line.startswith("ok") for line in report.lines]
             assert holds == [*repaired, all(repaired)]
 
     def test_the_weighted_posterior_maximises_its_objective(self, data):
         X, y = data
-        mean, cov = weighted_posterior(X, y, 2.0, 0.25, 0.3)
+        mean, cov = lesson02.weighted_posterior(X, y, 2.0, 0.25, 0.3)
         mean, root = mean.requires_grad_(), torch.linalg.cholesky(cov).requires_grad_()
         linear = BayesLinear(X, y, noise_var=0.5, prior_var=4.0)
         prior = torch.zeros(3, dtype=torch.float64), 4.0 * torch.eye(3, dtype=torch.float64)

@@ -5,14 +5,9 @@ import math
 import pytest
 import torch
 
+from bdl_lessons import probability
 from bdl_lessons.models import StructuredDropout, VariationalDropout, ard_kl, initialise, mlp
 from bdl_lessons.models.layers.structured_dropout import ChainedVectors
-from bdl_lessons.probability import (
-    best_precision,
-    column_marginal_kl,
-    loguniform_kl,
-    orthogonal_matrix,
-)
 from tests.draws import seeded
 
 K, L = 6, 4
@@ -39,7 +34,7 @@ def test_the_noise_has_the_distribution_it_claims(T, source):
     layer = structured(T, vectors=source)
     xi, cov = xi_of(layer, 50_000), layer.noise_cov().detach()
     assert layer.noise.vectors.shape == (T, K)
-    U = orthogonal_matrix(layer.noise.vectors.detach())
+    U = probability.orthogonal_matrix(layer.noise.vectors.detach())
     torch.testing.assert_close(cov, U @ layer.alpha.detach().diag() @ U.T)
     scale = cov.diagonal().sqrt()
     standard_error = 50_000**-0.5
@@ -79,7 +74,9 @@ def test_the_kl_is_the_divergence_of_the_columns_and_moves_the_noise_alone(T):
     layer = structured(T)
     theta, noise = layer.weight.T.detach(), layer.noise
     cov = noise.cov()
-    explicit = column_marginal_kl(theta, cov, best_precision(theta, cov.diagonal()))
+    explicit = probability.column_marginal_kl(
+        theta, cov, probability.best_precision(theta, cov.diagonal())
+    )
     torch.testing.assert_close(layer.kl(), explicit)
     layer.kl().backward()
     assert layer.weight.grad is None
@@ -99,7 +96,7 @@ def test_the_kl_counts_the_weights_of_a_row():
 def test_the_kl_of_a_rotation_has_its_total_correlation_under_the_log_uniform_prior():
     layer = structured(2, prior="log_uniform", kl_per="factor")
     cov = layer.noise_cov()
-    alone = loguniform_kl(cov.diagonal().log()).sum()
+    alone = probability.loguniform_kl(cov.diagonal().log()).sum()
     correlation = (cov.diagonal().log().sum() - cov.logdet()) / 2
     assert correlation > 0.01
     torch.testing.assert_close(layer.kl(), alone + correlation)
