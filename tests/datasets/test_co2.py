@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import importlib.util
-from datetime import date
 
 import pytest
 import torch
@@ -28,22 +27,6 @@ def test_the_committed_file_is_what_the_script_makes():
     if importlib.util.find_spec("statsmodels") is None:
         pytest.skip("statsmodels is not installed: cannot regenerate the CO2 series")
     assert make_co2.render(make_co2.weekly_source()).encode() == COMMITTED.read_bytes()
-
-
-def test_monthly_means_by_hand():
-    weekly = "date,co2\n20000129,10\n20000205,20\n20000212,\n20000219,40\n20000304,\n"
-    january, february = make_co2.monthly_means(weekly)
-    assert january == (2000, 1, 2000 + 28.5 / 366, 10, 1)
-    assert february[:2] == (2000, 2)
-    assert february[2] == pytest.approx(2000 + (35.5 + 49.5) / 2 / 366)
-    assert february[3:] == (30, 2)
-
-
-def test_a_straight_line_stays_a_straight_line_whatever_weeks_are_missing():
-    days = [date.fromordinal(date(1999, 1, 2).toordinal() + 7 * k) for k in range(104)]
-    rows = [f"{d:%Y%m%d},{100 + 2 * make_co2.decimal_year(d):.12f}" for d in days if d.day % 3]
-    for _, _, time, ppm, _ in make_co2.monthly_means("date,co2\n" + "\n".join(rows)):
-        assert ppm == pytest.approx(100 + 2 * time, abs=1e-6)
 
 
 def test_the_series(series):
