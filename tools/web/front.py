@@ -59,17 +59,14 @@ def _map(lessons: list[Lesson]) -> str:
     for colour, theme, row in ROWS:
         lines += [f'<p class="map-row">{escape(theme)}</p>', '<ul class="map">']
         for number, (title, question) in row.items():
-            name = escape(f"{number} {title}")
-            after = ""
-            if number in listed:
-                name = f'<a href="lessons/{listed[number].path.stem}.html">{name}</a>'
-                after = " and ".join(", ".join(listed[number].needs).rsplit(", ", 1))
-            lines.append(
-                f'<li class="tile" style="--row:{colour}"><b>{name}</b>'
-                f"<p>{escape(' '.join(question.split()))}</p>"
-                + (f'<p class="after">after {after}</p>' if after else "")
-                + "</li>"
-            )
+            name, after = escape(f"{number} {title}"), ""
+            if lesson := listed.get(number):
+                name = f'<a href="lessons/{lesson.path.stem}.html">{name}</a>'
+                needs = " and ".join(", ".join(lesson.needs).rsplit(", ", 1))
+                after = f'<p class="after">after {needs}</p>' if needs else ""
+            asked = f"<p>{escape(' '.join(question.split()))}</p>"
+            tile = f'<li class="tile" style="--row:{colour}"><b>{name}</b>{asked}{after}</li>'
+            lines.append(tile)
         lines.append("</ul>")
     return "\n".join(lines)
 
