@@ -1,8 +1,9 @@
-"""Tables of cases that many tests have."""
+"""Tables of cases, and a comparison, that many tests have."""
 
 from collections.abc import Callable
 
 import pytest
+import torch
 
 
 def refused(
@@ -16,3 +17,9 @@ def refused(
             call()
 
     return test
+
+
+def close(actual: torch.Tensor, expected: object, atol: float = 1e-9) -> None:
+    """Assert that float64 numbers are what is expected, up to ``atol``."""
+    expected = torch.as_tensor(expected, dtype=torch.float64)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=atol)

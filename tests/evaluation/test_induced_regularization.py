@@ -18,7 +18,7 @@ from bdl_lessons.evaluation import (
     spectral_bound,
 )
 from bdl_lessons.models import GaussianDropout, initialise, mlp
-from tests.draws import normal
+from tests.draws import normal, seeded
 from tests.tables import refused
 
 B, K, L = 4, 5, 3
@@ -103,7 +103,7 @@ def test_the_spectral_bound_holds_and_is_reached():
 
 @pytest.mark.parametrize("net", [tanh_net, relu_net])
 def test_monte_carlo_increase_approaches_the_penalty(net):
-    g = torch.Generator().manual_seed(0)
+    g = seeded()
     H = loss_hessian(loss_of(net), H0, LABELS)
     scale = 1e-4
     root = (scale**0.5) * BASIS * ALPHA.sqrt()
@@ -115,7 +115,7 @@ def test_monte_carlo_increase_approaches_the_penalty(net):
 
 def two_layers():
     net = mlp((K, 7, L), GaussianDropout(0.2), nn.Tanh)
-    return initialise(net, torch.Generator().manual_seed(2)).double()
+    return initialise(net, seeded(2)).double()
 
 
 def test_layer_penalties_are_those_of_each_layer():

@@ -150,7 +150,7 @@ def memory(run: Run) -> dict[str, Any]:
     n_rows, n_samples = (40, 3) if run.small else (10_000, 100)
     images, facts = uniform((n_rows, 1, 28, 28), run.on), {}
     for name, factory in (("BBB", BayesByBackprop()), ("VSD", StructuredDropout(2))):
-        net = initialise(lenet5(factory), torch.Generator().manual_seed(0)).to(run.on)
+        net = initialise(lenet5(factory), seeded()).to(run.on)
         for mode in ("per_example", "shared"):
             before = _allocated(run, reset=True)
             draws = predict(net, images, n_samples, mode, generator=run.generator())

@@ -10,7 +10,7 @@ from torch.distributions import Normal
 from torch.nn import functional
 
 from bdl_lessons.probability import implied_tau, weight_decay
-from tests.draws import normal
+from tests.draws import normal, seeded
 
 DATA_TERMS = ("nll", "half_squared_error", "squared_error", "mse")
 N, Q, K, D = 7, 4, 5, 2
@@ -22,7 +22,7 @@ def gaussian(mean: torch.Tensor | float, std: float) -> Normal:
 
 
 def mask(p_drop: float, *shape: int) -> torch.Tensor:
-    uniform = torch.rand(shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    uniform = torch.rand(shape, generator=seeded(3), dtype=torch.float64)
     return (uniform >= p_drop).double()
 
 

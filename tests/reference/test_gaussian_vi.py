@@ -4,13 +4,7 @@ import pytest
 import torch
 
 from bdl_lessons.reference import BayesLinear, fit_gaussian, gauss_hermite, gaussian_elbo
-from tests.tables import refused
-
-
-def close(actual, expected, atol=1e-9):
-    torch.testing.assert_close(
-        actual, torch.as_tensor(expected, dtype=torch.float64), rtol=0, atol=atol
-    )
+from tests.tables import close, refused
 
 
 @pytest.fixture

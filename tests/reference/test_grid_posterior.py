@@ -4,7 +4,7 @@ import torch
 from torch.distributions import MultivariateNormal
 
 from bdl_lessons.reference import GridPosterior
-from tests.tables import refused
+from tests.tables import close, refused
 
 MEAN = torch.tensor([0.5, -1.0], dtype=torch.float64)
 COV = torch.tensor([[1.0, -0.6], [-0.6, 0.8]], dtype=torch.float64)
@@ -14,12 +14,6 @@ def gaussian_grid(log_evidence=-3.0, **options):
     q = MultivariateNormal(MEAN, COV)
     options = {"low": (-6, -7), "high": (7, 5)} | options
     return GridPosterior(lambda w: q.log_prob(w) + log_evidence, **options)
-
-
-def close(actual, expected, atol=1e-9):
-    torch.testing.assert_close(
-        actual, torch.as_tensor(expected, dtype=torch.float64), rtol=0, atol=atol
-    )
 
 
 def test_a_known_posterior_comes_back():

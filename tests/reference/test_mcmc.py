@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bdl_lessons.reference import effective_sample_size, hmc, split_r_hat
-from tests.draws import seeded
+from tests.draws import normal, seeded
 from tests.tables import refused
 
 COV = torch.tensor([[2.0, 0.9], [0.9, 0.5]], dtype=torch.float64)
@@ -18,7 +18,7 @@ def gaussian(point):
 
 
 def sample(potential=gaussian, n_chains=32, **settings):
-    start = 4 * torch.randn(n_chains, 2, generator=seeded(1), dtype=torch.float64)
+    start = 4 * normal(n_chains, 2, seed=1)
     return hmc(potential, start, generator=seeded(), **(SETTINGS | settings))
 
 
@@ -70,7 +70,7 @@ def test_a_path_that_diverges_is_rejected():
 
 
 def test_r_hat_is_one_for_independent_chains_and_large_for_chains_in_different_places():
-    draws = torch.randn(1000, 6, 3, generator=seeded(), dtype=torch.float64)
+    draws = normal(1000, 6, 3)
     assert split_r_hat(draws).shape == (3,)
     assert (split_r_hat(draws) - 1).abs().max() < 0.01
     apart = draws + 3 * torch.arange(6, dtype=torch.float64)[:, None]
@@ -86,7 +86,7 @@ def test_r_hat_by_hand():
 
 
 def test_independent_draws_count_fully_and_repeated_ones_once():
-    draws = torch.randn(500, 200, generator=seeded(), dtype=torch.float64)
+    draws = normal(500, 200)
     assert float(effective_sample_size(draws)) == pytest.approx(100_000, rel=0.3)
     repeated = draws[:50].repeat_interleave(10, 0)
     assert float(effective_sample_size(repeated)) == pytest.approx(10_000, rel=0.3)

@@ -10,7 +10,7 @@ from bdl_lessons.models import (
     matched_log_alpha,
 )
 from bdl_lessons.probability import kingma_kl, loguniform_kl
-from tests.draws import seeded
+from tests.draws import normal, seeded
 
 K, L, N_DRAWS = 5, 4, 20_000
 CHOICES = [("A", "layer"), ("A", "unit"), ("B", "layer"), ("B", "unit"), ("B", "weight")]
@@ -33,7 +33,7 @@ def alpha_of_weights(layer):
 @pytest.mark.parametrize(("noise", "alpha_per"), CHOICES)
 def test_activations_have_the_moments_of_the_derivation(noise, alpha_per):
     layer = scattered(VariationalDropout(noise, alpha_per))
-    x = torch.randn(K, generator=seeded(1), dtype=torch.float64)
+    x = normal(K, seed=1)
     y = layer(x.expand(N_DRAWS, K), "per_example", seeded(2)).detach()
     theta = layer.weight.detach()
     terms = theta * x  # (L, K)

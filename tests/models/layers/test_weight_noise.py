@@ -82,7 +82,7 @@ def test_a_variance_that_rounding_left_below_zero_is_no_noise(monkeypatch):
     linear = BayesByBackprop().linear(4, 3)
     below = torch.tensor([[-1e-7, 0.0, 1.0]]).requires_grad_()
     monkeypatch.setattr(linear, "activation_moments", lambda x: (torch.zeros(1, 3), below))
-    y = linear(torch.ones(1, 4), "per_example", torch.Generator().manual_seed(0))
+    y = linear(torch.ones(1, 4), "per_example", seeded())
     assert y[0, :2].abs().max() < 1e-17
     assert y[0, 2] != 0
     (slope,) = torch.autograd.grad(y.sum(), below)
@@ -95,7 +95,7 @@ def test_kl_is_the_sum_over_weights_to_the_prior(kind):
     layer = factory.linear(5, 4) if kind == "linear" else factory.conv2d(5, 4, 3)
     layer = layer.double()
     with torch.no_grad():
-        layer.noise.log_sigma2.normal_(-1, 1, generator=torch.Generator().manual_seed(0))
+        layer.noise.log_sigma2.normal_(-1, 1, generator=seeded())
     q = Normal(layer.mu, layer.noise.log_sigma2.exp().sqrt())
     p = Normal(torch.zeros_like(layer.mu), 0.3**0.5)
     torch.testing.assert_close(layer.kl(), kl_divergence(q, p).sum())
