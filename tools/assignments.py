@@ -54,14 +54,10 @@ h2 {{ break-before: page }}
 
 
 def write(lesson: Path, folder: Path) -> Path:
-    """Write the assignment of a lesson, and its sheet, into a folder that nbgrader works in.
+    """Write the assignment of a lesson, and its sheet, into the folder of an nbgrader course.
 
-    Args:
-        lesson: the notebook.
-        folder: of the course; its configuration is written if it has none.
-
-    Returns:
-        The instructor's notebook, ``folder/source/lesson05/<name of the notebook>.ipynb``.
+    The configuration of the course is written if it has none. Returns the instructor's notebook,
+    ``folder/source/lesson05/<name of the notebook>.ipynb``.
     """
     path = folder / "source" / f"lesson{lesson.name[:2]}" / lesson.name
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -109,14 +109,13 @@ def minutes(sections: Iterable[Section]) -> dict[str, tuple[int, int]]:
     ``"lecture"`` is the stage up to the recap, work in pairs included, and ``"alone"`` the page up
     to it, both without the ``"exercises"``; ``"going deeper"`` is what stands behind the recap.
     """
-    main = [s for s in sections if not s.deeper]
-    taught = [s for s in main if s.mode != "solo"]
-    return {
-        "lecture": _total(taught),
-        "alone": (sum(s.alone for s in taught),) * 2,
-        "exercises": _total(s for s in main if s.mode == "solo"),
-        "going deeper": _total(s for s in sections if s.deeper),
-    }
+    found = dict.fromkeys(("lecture", "alone", "exercises", "going deeper"), (0, 0))
+    for one in sections:
+        kind = "going deeper" if one.deeper else "exercises" if one.mode == "solo" else "lecture"
+        added = {kind: one.minutes} | ({"alone": (one.alone,) * 2} if kind == "lecture" else {})
+        for name, (low, high) in added.items():
+            found[name] = found[name][0] + low, found[name][1] + high
+    return found
 
 
 def summary(sections: list[Section]) -> str:
@@ -125,30 +124,18 @@ def summary(sections: list[Section]) -> str:
     return " · ".join(f"{span(time)} min {name}" for name, time in times.items() if time[1])
 
 
-def fill_title(notebook: NotebookNode, name: str = "", published: str | None = None) -> None:
-    """Write the minutes into the table of the first cell, and where the lesson opens elsewhere.
-
-    Args:
-        notebook: the lesson, changed in place.
-        name: of its file, without the ending.
-        published: address of the course, ``""`` for none; default: the setting of the project.
-    """
+def fill_title(notebook: NotebookNode, name: str = "") -> None:
+    """Write into the first cell how long the lesson takes, and where the file ``name`` opens."""
     first = notebook.cells[0]
     rows = f"| **Minutes** | {summary(sections_of(notebook.cells))}<br><small>{RATES}</small> |"
-    if opens := address.markdown_links(address.address() if published is None else published, name):
+    if opens := address.markdown_links(address.address(), name):
         rows += f"\n| **Elsewhere** | {opens} |"
     source = re.sub(r"\n\| \*\*Elsewhere\*\* \|.*$", "", first.source, flags=re.M)
     first.source = re.sub(r"^\| \*\*Minutes\*\* \|.*$", lambda _: rows, source, flags=re.M)
 
 
 def lessons(folder: Path = NOTEBOOKS) -> list[Lesson]:
-    """Every lesson in ``folder``, in order.
-
-    Raises:
-        FileNotFoundError: if it is not there; a wheel has no notebooks.
-    """
-    if not folder.is_dir():
-        raise FileNotFoundError(f"no folder {folder}: the notebooks come with the repository")
+    """Every lesson in ``folder``, in order."""
     return [Lesson(path) for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))]
 
 
@@ -165,10 +152,6 @@ def lesson_table(folder: Path = NOTEBOOKS, link: str = "") -> str:
     ]
     table = markdown.table(["lesson", "needs", *(f"{name}, min" for name in minutes([]))], rows)
     return f"{table}\n\nMinutes are {RATES}."
-
-
-def _total(sections: Iterable[Section]) -> tuple[int, int]:
-    return tuple(map(sum, zip((0, 0), *(section.minutes for section in sections), strict=True)))
 
 
 def span(minutes: tuple[int, int]) -> str:

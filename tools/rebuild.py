@@ -15,16 +15,10 @@ from tools import address, generated, guards, metadata, notebook, timing
 def rebuild_lesson(
     path: Path, check: bool = False, cell_timeout_s: int = 180
 ) -> tuple[list[str], float]:
-    """Rebuild one lesson.
+    """Rebuild one lesson; with ``check``, compare with the file and leave it alone.
 
-    Args:
-        path: the notebook.
-        check: compare with the file and leave it alone, instead of writing it.
-        cell_timeout_s: the longest that one cell may take.
-
-    Returns:
-        What is wrong (empty if nothing is) and the seconds that execution took. A lesson with
-        anything wrong, or one that stops with an error, is not written.
+    Returns what is wrong (empty if nothing is) and the seconds that execution took. A lesson with
+    anything wrong, or one that stops with an error, is not written.
     """
     stored = notebook.read(path)
     began = time.perf_counter()

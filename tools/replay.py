@@ -72,21 +72,18 @@ def shifted(source: str, offset: int) -> str:
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
-def planted(path: Path, seconds: int = 300) -> Iterator[tuple[str, str, bool]]:
+def planted(path: Path) -> Iterator[tuple[str, str, bool]]:
     """Each break of a lesson's method cells: its cell, what was changed, whether it was noticed.
 
     A break runs in a process of its own, forked where its cell begins, until a check fails or the
-    lesson ends.
-
-    Args:
-        seconds: the longest that the rest of the lesson may take; what takes longer is noticed.
+    lesson ends; what takes longer than 300 seconds is noticed.
     """
     cells = notebook.code_of(notebook.read(path))
     with _kernel(None) as run:
         for index, cell in enumerate(cells):
             for change, broken in breaks(cell):
                 rest = [(cell.id, broken), *((c.id, c.source) for c in cells[index + 1 :])]
-                yield cell.id, change, not _passes(run, rest, seconds)
+                yield cell.id, change, not _passes(run, rest)
             run(cell.id, cell.source)
 
 
@@ -140,11 +137,11 @@ def _broken(node: ast.AST) -> Iterator[ast.expr]:
             yield ast.Call(node.func, [first], keywords)
 
 
-def _passes(run: Callable[[str, str], None], cells: list[tuple[str, str]], seconds: int) -> bool:
+def _passes(run: Callable[[str, str], None], cells: list[tuple[str, str]]) -> bool:
     """Whether the cells run to their end in a forked process."""
     child = os.fork()
     if child == 0:
-        signal.alarm(seconds)
+        signal.alarm(300)
         status = 1
         with contextlib.suppress(BaseException):
             for cell_id, source in cells:

@@ -27,14 +27,7 @@ def write(lesson: Path, folder: Path) -> Path:
     ``hide-input`` and cells of type ``skip`` are left out; panels are live. The first slide shows
     the title, the opening question and the idea picture; a continuation repeats the heading of its
     section; notes are shown in the speaker's window alone (key S). Links to lessons lead to their
-    slides.
-
-    Args:
-        lesson: the notebook, with its outputs.
-        folder: where to; it is made if it does not exist.
-
-    Returns:
-        The page, ``folder/<name of the notebook>.html``.
+    slides. Returns the page, ``folder/<name of the notebook>.html``.
     """
     from nbconvert import SlidesExporter
 

@@ -17,12 +17,7 @@ PANEL = "many-networks"
 
 
 def text(lessons: list[Path], subpackages: list[str]) -> str:
-    """The page as Markdown.
-
-    Args:
-        lessons: the notebooks that the site has.
-        subpackages: the parts of the package.
-    """
+    """The page as Markdown, for the lessons that the site has and the parts of the package."""
     panel = store.load(PANEL)
     files = f"_static/panels/{panel.name}"
     parts = {

@@ -14,13 +14,7 @@ def describe(notebook: NotebookNode) -> list[str]:
     """Give every picture the sentence under it as its alternative text, in place.
 
     The text is stored in the metadata of the cell, where myst-nb looks for it. Panels have their
-    own.
-
-    Args:
-        notebook: a lesson with its outputs.
-
-    Returns:
-        The ids of cells with a picture that has no sentence under it.
+    own. Returns the ids of cells with a picture that has no sentence under it.
     """
     missing, heading = [], ""
     after = [cell.source for cell in notebook.cells[1:]] + [""]

@@ -265,11 +265,9 @@ class Scene:
         return "".join(f'<{tag} id="{n}"{attrs}>{inner}</{tag}>' for tag, attrs, inner, n in made)
 
     def frame(self, params: dict[str, Any], artists: Container[str] | None = None) -> Frame:
-        """The moving parts at one setting, in the order in which they are drawn.
+        """The moving parts at one setting, and the readout, in the order in which they are drawn.
 
-        Args:
-            params: the setting.
-            artists: numbers of the artists to draw; default: all. The readout is always there.
+        ``artists`` are the numbers of those to draw; default: all.
         """
         found: Frame = {}
         readout = self._update(**params)
@@ -287,8 +285,7 @@ class Scene:
     def _parts(self, agg: RendererBase) -> list[tuple[int, ...]]:
         """Cuts between the axes from left to right; a legend of the whole figure is the last part.
 
-        Args:
-            agg: knows the widths of the words.
+        ``agg`` knows the widths of the words.
         """
         boxes = sorted((a.get_tightbbox(agg) for a in self._figure.axes), key=lambda box: box.x0)
         cuts, right = [0.0], boxes[0].x1
