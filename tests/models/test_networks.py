@@ -3,6 +3,7 @@ import torch
 from torch import nn
 
 from bdl_lessons import models
+from tests.tables import refused
 
 PLAIN, DROP = models.Deterministic(), models.BinaryDropout(0.5)
 
@@ -56,17 +57,12 @@ def test_initial_weights_have_their_variance_and_come_from_the_generator():
     torch.testing.assert_close([*first.parameters()], [*again.parameters()])
 
 
-@pytest.mark.parametrize("widths", [(), (3,)])
-def test_too_few_widths_are_refused(widths):
-    with pytest.raises(ValueError, match="widths"):
-        models.mlp(widths, DROP)
-
-
-def test_a_wrong_number_of_factories_is_refused():
-    with pytest.raises(ValueError, match="one factory or 2, got 3"):
-        models.mlp((3, 7, 2), [DROP] * 3)
-    with pytest.raises(ValueError, match="one factory or 4, got 2"):
-        models.lenet5([DROP] * 2)
+test_wrong_numbers_of_widths_and_factories_are_refused = refused(
+    (lambda: models.mlp((), DROP), "widths"),
+    (lambda: models.mlp((3,), DROP), "widths"),
+    (lambda: models.mlp((3, 7, 2), [DROP] * 3), "one factory or 2, got 3"),
+    (lambda: models.lenet5([DROP] * 2), "one factory or 4, got 2"),
+)
 
 
 def test_the_kl_of_a_layer_that_is_used_twice_counts_once():
