@@ -21,8 +21,8 @@ LIMITS = {
     "bdl_lessons/datasets": 796,
     "bdl_lessons/course": 327,
     "reproductions": 9_175,
-    "tools": 3_759,
-    "tests": 18_673,
+    "tools": 3_493,
+    "tests": 17_396,
 }
 
 
