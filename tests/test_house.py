@@ -22,7 +22,7 @@ LIMITS = {
     "bdl_lessons/course": 327,
     "reproductions": 9_175,
     "tools": 3_493,
-    "tests": 17_396,
+    "tests": 17_400,
 }
 
 

@@ -57,3 +57,7 @@ def test_the_sheet_shows_formulas_and_keeps_answers_for_its_last_page():
     assert "it is" not in shown
     assert "see" not in shown
     assert "<li>C: it is.</li>" in answers
+
+
+def test_a_lesson_without_a_self_test_is_named():
+    assert "0 questions, 5 are wanted" in "".join(selftest.problems(new_notebook(), None))
