@@ -8,8 +8,9 @@ at shapes and hand NaN on.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -18,34 +19,62 @@ from torch.nn.functional import cross_entropy
 
 import reproductions
 from bdl_lessons import core, datasets, evaluation, inference, models, reference
+from tests.draws import normal as double
+from tests.draws import seeded
+
+NOT_VARIED = {"batch_shape", "active_dims", "dtype", "device", "weight_kl", "kl", "callback"}
+NOT_VARIED |= {"nll_args", "self", "args", "kwargs", "options", "folder"}
 
 
 @dataclass(frozen=True)
 class Border:
-    """A public callable, keyword arguments it takes, and what is done with the result.
+    """A public callable, a valid call of it, and what is done with the result.
 
     Attributes:
-        valid: makes the arguments; new ones for each call, since some are changed in place.
+        required: makes what has no default, in the order of the signature; new for each call,
+            since some are changed in place.
         use: goes on with the result, as a user would, and returns what must be finite.
+        instead: values to vary in place of defaults.
         fixed: arguments that are not varied: a function of the user sees them first.
         raises: what the border is documented to raise besides.
         may_be_nan: a result with NaN is documented: empty bins, missing methods.
     """
 
     function: Callable[..., Any]
-    valid: Callable[[], dict[str, Any]]
+    required: Callable[[], tuple] = lambda: ()
     use: Callable[[Any], Any] = lambda result: result
+    instead: dict[str, Any] = field(default_factory=dict)
     fixed: tuple[str, ...] = ()
     raises: tuple[type[Exception], ...] = ()
     may_be_nan: bool = False
 
-
-def generator() -> torch.Generator:
-    return torch.Generator().manual_seed(0)
+    def valid(self) -> dict[str, Any]:
+        """The arguments of a valid call by their names."""
+        every = inspect.signature(self.function).parameters.values()
+        varied = [one for one in every if one.name not in NOT_VARIED]
+        open_ones = [one.name for one in varied if one.default is one.empty]
+        defaults = {one.name: one.default for one in varied if one.default is not one.empty}
+        return dict(zip(open_ones, self.required(), strict=True)) | defaults | self.instead
 
 
 def normal(*shape: int) -> Tensor:
-    return torch.randn(*shape, generator=generator())
+    return double(*shape).float()
+
+
+def log_probs() -> tuple[Tensor]:
+    return (normal(6, 3).log_softmax(-1),)
+
+
+def probs() -> tuple[Tensor, Tensor]:
+    return normal(6, 3).softmax(-1), labels(6)
+
+
+def logits() -> tuple[Tensor]:
+    return (normal(4, 5, 3),)
+
+
+def draws() -> tuple[Tensor, Tensor, float]:
+    return normal(4, 5, 2), normal(5, 2), 2.0
 
 
 def labels(n: int) -> Tensor:
@@ -56,8 +85,8 @@ def network(layers: models.LayerFactory | None = None) -> models.Network:
     return models.mlp((4, 5, 3), layers or models.BinaryDropout(0.5))
 
 
-def sparse_network() -> models.Network:
-    return network(models.SparseVD())
+def sparse_network() -> tuple[models.Network]:
+    return (network(models.SparseVD()),)
 
 
 def batched() -> inference.BatchedNetworks:
@@ -68,10 +97,10 @@ def one_layer(factory: models.LayerFactory) -> list[Tensor]:
     """Outputs and KL of a linear and a convolutional layer of a method."""
     linear, conv = factory.linear(4, 3), factory.conv2d(2, 3, 3)
     for layer in (linear, conv):
-        layer.reset_noise(generator())
+        layer.reset_noise(seeded())
     found = [layer.kl() for layer in (linear, conv)]
-    found.append(linear(normal(5, 4), "per_example", generator()))
-    found.append(conv(normal(2, 2, 6, 6), "shared", generator()))
+    found.append(linear(normal(5, 4), "per_example", seeded()))
+    found.append(conv(normal(2, 2, 6, 6), "shared", seeded()))
     return found
 
 
@@ -87,352 +116,171 @@ def squared_error(output: Tensor, y: Tensor) -> Tensor:
     return (output - y).square().sum(-1).mean()
 
 
-def adam() -> inference.OptimizerFactory:
-    return inference.adam(1e-3)
+def training() -> tuple:
+    """What ``fit`` and ``fit_batched`` ask for after the data and the loss."""
+    return 2, seeded(), inference.adam(1e-3)
 
 
-def training() -> dict[str, Any]:
-    """What ``fit`` and ``fit_batched`` take alike."""
-    return {
-        "n_steps": 2,
-        "generator": generator(),
-        "optimizer": adam(),
-        "batch_size": 3,
-        "kl_weight": 1.0,
-        "sampling": "per_example",
-        "schedule": None,
-        "progress": False,
-    }
+def gram() -> tuple[Tensor, ...]:
+    root = double(4, 4)
+    k_train = root @ root.mT + torch.eye(4)
+    return k_train, double(4, 2), 20 * torch.eye(2).double(), double(4), 0.1
 
 
-def covariance(n: int) -> Tensor:
-    root = normal(n, n).double()
-    return root @ root.mT + torch.eye(n)
+def mean_pass(*shape: int) -> Callable[[models.Network], Tensor]:
+    return lambda made: made(normal(*shape), "mean")
 
 
-_LOGITS = {"logits": lambda: normal(4, 5, 3)}
-_PROBS = {"probs": lambda: normal(6, 3).softmax(-1), "y": lambda: labels(6)}
-_DRAWS = {"draws": lambda: normal(4, 5, 2), "y": lambda: normal(5, 2), "tau": lambda: 2.0}
-
-
-def _made(makers: dict[str, Callable[[], Any]], *names: str) -> Callable[[], dict[str, Any]]:
-    chosen = names or tuple(makers)
-    return lambda: {name: makers[name]() for name in chosen}
-
+IN_TRAINING = {"batch_size": 3, "progress": False}
+ZERO = torch.zeros(1, 2).double()
 
 BORDERS = [
     # core
-    Border(
-        core.check,
-        lambda: {"name": "a claim", "value": 1.0, "expect": 1.0, "atol": 0.1},
-        raises=(core.CheckFailed,),
-    ),
+    Border(core.check, lambda: ("a claim", 1.0, 1.0, 0.1), raises=(core.CheckFailed,)),
     Border(
         core.check_between,
-        lambda: {"name": "a claim", "value": 1.0, "low": 0.0, "high": 2.0},
+        lambda: ("a claim", 1.0),
+        instead={"low": 0.0, "high": 2.0},
         raises=(core.CheckFailed,),
     ),
-    Border(core.device, lambda: {"name": "cpu", "float64": True}),
-    Border(core.seeded, lambda: {"seed": 3}, use=lambda made: made.initial_seed()),
+    Border(core.device, instead={"name": "cpu", "float64": True}),
+    Border(core.seeded, lambda: (3,), torch.Generator.initial_seed),
     # reference
     Border(
         reference.BayesLinear,
-        lambda: {
-            "Phi": normal(6, 2).double(),
-            "y": normal(6).double(),
-            "noise_var": 0.1,
-            "prior_var": 1.0,
-        },
-        use=lambda model: [model.mean, model.cov],
+        lambda: (double(6, 2), double(6), 0.1, 1.0),
+        lambda model: [model.mean, model.cov],
     ),
     Border(
         reference.BayesLogistic,
-        lambda: {"X": normal(6, 2).double(), "y": (labels(6) % 2).double(), "prior_var": 1.0},
-        use=lambda model: model.log_joint(torch.zeros(1, model.X.shape[1]).double()),
+        lambda: (double(6, 2), (labels(6) % 2).double(), 1.0),
+        lambda model: model.log_joint(torch.zeros(1, model.X.shape[1]).double()),
     ),
     Border(
         reference.GaussianProcess,
-        lambda: {
-            "x": normal(6, 1).double(),
-            "y": normal(6).double(),
-            "kernel": reference.ReLUKernel(),
-            "noise_var": 0.1,
-        },
-        use=lambda gp: gp.predict(torch.zeros(2, 1).double()),
+        lambda: (double(6, 1), double(6), reference.ReLUKernel(), 0.1),
+        lambda gp: gp.predict(ZERO.mT),
     ),
-    Border(
-        reference.gp_posterior,
-        lambda: {
-            "k_train": covariance(4),
-            "k_cross": normal(4, 2).double(),
-            "k_test": 20 * torch.eye(2).double(),
-            "y": normal(4).double(),
-            "noise_var": 0.1,
-        },
-        raises=(torch.linalg.LinAlgError,),
-    ),
+    Border(reference.gp_posterior, gram, raises=(torch.linalg.LinAlgError,)),
     Border(
         reference.GridPosterior,
-        lambda: {"log_joint": log_joint, "low": (-6.0, -6.0), "high": (6.0, 6.0), "n": 20},
-        use=lambda grid: grid.probs,
+        lambda: (log_joint, (-6.0, -6.0), (6.0, 6.0)),
+        lambda grid: grid.probs,
+        instead={"n": 20},
     ),
-    Border(
-        reference.RandomFeatures,
-        lambda: {
-            "in_features": 2,
-            "max_width": 5,
-            "nonlinearity": "relu",
-            "generator": generator(),
-            "depth": 1,
-            "weight_var": 1.0,
-            "bias_var": 1.0,
-        },
-        use=lambda features: features(torch.zeros(3, 2).double(), 1),
-    ),
+    Border(reference.RandomFeatures, lambda: (2, 5, "relu", seeded()), lambda made: made(ZERO, 1)),
     *(
-        Border(
-            kernel,
-            lambda: {"depth": 1, "weight_var": 1.0, "bias_var": 1.0},
-            use=lambda made: made(torch.ones(2, 1), torch.ones(2, 1)).to_dense(),
-        )
+        Border(kernel, use=lambda made: made(torch.ones(2, 1), torch.ones(2, 1)).to_dense())
         for kernel in (reference.CosKernel, reference.ErfKernel, reference.ReLUKernel)
     ),
     Border(
         reference.fit_gaussian,
-        lambda: {
-            "log_joint": log_joint,
-            "mean": torch.zeros(2).double(),
-            "scale": torch.ones(2).double(),
-            "mean_field": True,
-            "n_nodes": 3,
-            "n_steps": 50,
-        },
+        lambda: (log_joint, torch.zeros(2).double(), torch.ones(2).double()),
+        instead={"mean_field": True, "n_nodes": 3, "n_steps": 50},
         raises=(RuntimeError,),
     ),
-    Border(reference.gauss_hermite, lambda: {"n_nodes": 3, "dim": 2}),
+    Border(reference.gauss_hermite, lambda: (3, 2)),
     Border(
         reference.hmc,
-        lambda: {
-            "potential": quadratic,
-            "start": normal(2, 3),
-            "n_warmup": 1,
-            "n_draws": 2,
-            "generator": generator(),
-            "n_leapfrog": 2,
-            "step_size": 0.1,
-            "acceptance": 0.8,
-        },
+        lambda: (quadratic, normal(2, 3), 1, 2, seeded()),
+        instead={"n_leapfrog": 2, "step_size": 0.1},
     ),
-    Border(reference.split_r_hat, lambda: {"draws": normal(8, 2)}),
-    Border(reference.effective_sample_size, lambda: {"draws": normal(8, 2)}),
+    Border(reference.split_r_hat, lambda: (normal(8, 2),)),
+    Border(reference.effective_sample_size, lambda: (normal(8, 2),)),
     # models
-    Border(models.Deterministic, lambda: {"length_scale": 1.0}, use=one_layer),
-    Border(models.BinaryDropout, lambda: {"p_drop": 0.5, "length_scale": 1.0}, use=one_layer),
-    Border(
-        models.ConcreteDropout,
-        lambda: {"init_p_drop": 0.1, "length_scale": 1.0, "temperature": 0.1},
-        use=one_layer,
-    ),
-    Border(models.GaussianDropout, lambda: {"p_drop": 0.2, "noise": "A"}, use=one_layer),
-    Border(
-        models.VariationalDropout,
-        lambda: {
-            "noise": "A",
-            "alpha_per": "layer",
-            "init_p_drop": 0.2,
-            "max_alpha": 1.0,
-            "kl_scale": 1.0,
-            "kl_per": "factor",
-        },
-        use=one_layer,
-    ),
-    Border(
-        models.BayesByBackprop, lambda: {"prior_var": 1.0, "init_log_sigma2": -6.0}, use=one_layer
-    ),
     *(
-        Border(
-            method,
-            lambda: {"init_log_sigma2": -6.0, "log_alpha_clamp": (-8.0, 8.0), "threshold": 3.0},
-            use=one_layer,
-        )
+        Border(method, use=one_layer)
+        for method in (models.Deterministic, models.ConcreteDropout, models.BayesByBackprop)
+    ),
+    Border(models.BinaryDropout, lambda: (0.5,), one_layer),
+    Border(models.GaussianDropout, lambda: (0.2,), one_layer),
+    Border(models.VariationalDropout, use=one_layer, instead={"init_p_drop": 0.2}),
+    *(
+        Border(method, use=one_layer, instead={"log_alpha_clamp": (-8.0, 8.0), "threshold": 3.0})
         for method in (models.SparseVD, models.ARD)
     ),
-    Border(
-        models.StructuredDropout,
-        lambda: {
-            "n_reflections": 2,
-            "vectors": "free",
-            "rank": 2,
-            "init_p_drop": 0.2,
-            "alpha_spread": 0.1,
-            "min_alpha": 1e-4,
-            "max_alpha": 1.0,
-            "prior": "empirical_bayes",
-            "kl_scale": 1.0,
-            "kl_per": "weight",
-        },
-        use=one_layer,
-    ),
-    Border(
-        models.HierarchicalDropout,
-        lambda: {
-            "base": models.StructuredDropout(),
-            "scale_kl": models.LogNormalScale(),
-            "init_std": 0.1,
-        },
-        use=one_layer,
-    ),
-    Border(models.LogNormalScale, lambda: {"std": 1.0}),
-    Border(models.GammaScale, lambda: {"shape": 1.0}),
-    Border(models.matched_log_alpha, lambda: {"p_drop": 0.2}),
-    Border(
-        models.mlp,
-        lambda: {"widths": (4, 5, 3), "layers": models.BinaryDropout(0.5), "activation": nn.Tanh},
-        use=lambda net: net(normal(2, 4), "mean"),
-    ),
-    Border(
-        models.lenet5,
-        lambda: {"layers": models.Deterministic()},
-        use=lambda net: net(normal(1, 1, 28, 28), "mean"),
-    ),
-    Border(
-        models.initialise,
-        lambda: {"network": network(), "generator": generator(), "weight_var": 2.0},
-        use=lambda net: net(normal(2, 4), "mean"),
-    ),
+    Border(models.StructuredDropout, use=one_layer, instead={"rank": 2}),
+    Border(models.HierarchicalDropout, lambda: (models.StructuredDropout(),), one_layer),
+    Border(models.LogNormalScale),
+    Border(models.GammaScale),
+    Border(models.matched_log_alpha, lambda: (0.2,)),
+    Border(models.mlp, lambda: ((4, 5, 3), models.BinaryDropout(0.5)), mean_pass(2, 4)),
+    Border(models.lenet5, lambda: (models.Deterministic(),), mean_pass(1, 1, 28, 28)),
+    Border(models.initialise, lambda: (network(), seeded()), mean_pass(2, 4)),
     # inference
-    Border(
-        inference.adam,
-        lambda: {"lr": 0.1},
-        use=lambda make: make([nn.Parameter(normal(2))]).defaults["lr"],
+    *(
+        Border(
+            optimizer, lambda: (0.1,), lambda make: make([nn.Parameter(normal(2))]).defaults["lr"]
+        )
+        for optimizer in (inference.adam, inference.sgd)
     ),
-    Border(
-        inference.sgd,
-        lambda: {"lr": 0.1, "momentum": 0.9},
-        use=lambda make: make([nn.Parameter(normal(2))]).defaults["lr"],
-    ),
-    Border(
-        inference.inverse_decay, lambda: {"gamma": 1e-4, "power": 0.75}, use=lambda decay: decay(3)
-    ),
+    Border(inference.inverse_decay, lambda: (1e-4, 0.75), lambda decay: decay(3)),
     Border(
         inference.fit,
-        lambda: {
-            "model": network(),
-            "x": normal(6, 4),
-            "y": labels(6),
-            "nll": cross_entropy,
-            **training(),
-        },
+        lambda: (network(), normal(6, 4), labels(6), cross_entropy, *training()),
+        instead=IN_TRAINING,
         fixed=("y",),
         raises=(FloatingPointError,),
     ),
     Border(
         inference.predict,
-        lambda: {
-            "model": network(),
-            "x": normal(6, 4),
-            "n_samples": 2,
-            "sampling": "shared",
-            "generator": generator(),
-        },
+        lambda: (network(), normal(6, 4), 2, seeded()),
+        instead={"sampling": "shared"},
     ),
     Border(
         inference.BatchedNetworks,
-        lambda: {"networks": [network(), network()]},
-        use=lambda nets: inference.predict_batched(nets, normal(2, 3, 4), 2, generator=generator()),
+        lambda: ([network(), network()],),
+        lambda nets: inference.predict_batched(nets, normal(2, 3, 4), 2, generator=seeded()),
     ),
     Border(
         inference.fit_batched,
-        lambda: {
-            "networks": batched(),
-            "x": normal(2, 6, 4),
-            "y": normal(2, 6, 3),
-            "nll": squared_error,
-            **training(),
-        },
+        lambda: (batched(), normal(2, 6, 4), normal(2, 6, 3), squared_error, *training()),
+        instead=IN_TRAINING,
         fixed=("y",),
         raises=(FloatingPointError,),
     ),
     Border(
         inference.predict_batched,
-        lambda: {
-            "networks": batched(),
-            "x": normal(2, 6, 4),
-            "n_samples": 2,
-            "generator": generator(),
-            "chunk_rows": 3,
-        },
+        lambda: (batched(), normal(2, 6, 4), 2, seeded()),
+        instead={"chunk_rows": 3},
     ),
-    Border(inference.sparsity, lambda: {"model": sparse_network(), "threshold": 3.0}),
-    *(
-        Border(
-            prune,
-            lambda: {"model": sparse_network(), "threshold": 3.0},
-            use=lambda net: net(normal(2, 4)),
-        )
-        for prune in (inference.zero_pruned, inference.to_sparse)
-    ),
-    Border(inference.compression, lambda: {"layers": inference.sparsity(sparse_network())}),
+    Border(inference.sparsity, sparse_network),
+    Border(inference.zero_pruned, sparse_network, lambda net: net(normal(2, 4))),
+    Border(inference.to_sparse, sparse_network, lambda net: net(normal(2, 4))),
+    Border(inference.compression, lambda: (inference.sparsity(*sparse_network()),)),
     # evaluation
-    Border(evaluation.accuracy, _made(_PROBS)),
-    Border(evaluation.error_percent, lambda: {"scores": normal(6, 3), "y": labels(6)}),
-    Border(evaluation.nll, lambda: {"log_probs": normal(6, 3).log_softmax(-1), "y": labels(6)}),
-    Border(evaluation.ece, lambda: {**_made(_PROBS)(), "n_bins": 3}),
-    Border(evaluation.reliability_bins, lambda: {**_made(_PROBS)(), "n_bins": 3}, may_be_nan=True),
-    Border(evaluation.rmse, lambda: {"mean": normal(6, 2), "y": normal(6, 2)}),
-    Border(evaluation.mean_log_likelihood, _made(_DRAWS)),
-    Border(evaluation.log_predictive_likelihood, _made(_DRAWS)),
-    Border(evaluation.predictive_var, _made(_DRAWS, "draws", "tau")),
-    Border(evaluation.log_mean_probs, _made(_LOGITS)),
-    Border(evaluation.predictive_entropy, _made(_LOGITS)),
-    Border(evaluation.mutual_information, _made(_LOGITS)),
-    *(
-        Border(score, lambda: {"log_probs": normal(6, 3).log_softmax(-1)})
-        for score in (
-            evaluation.entropy,
-            evaluation.max_log_probability,
-            evaluation.negative_entropy,
-        )
-    ),
-    Border(evaluation.ood_metrics, lambda: {"score_in": normal(6), "score_out": normal(4)}),
-    Border(
-        evaluation.paired_difference,
-        lambda: {
-            "first": normal(6).numpy(),
-            "second": normal(6).double().exp().numpy(),
-            "test_fraction": 0.1,
-        },
-    ),
-    Border(
-        evaluation.ranks,
-        lambda: {"scores": normal(4, 3).numpy(), "higher_is_better": True},
-        may_be_nan=True,
-    ),
-    Border(
-        evaluation.pareto_front,
-        lambda: {"cost": normal(4).exp().numpy(), "loss": normal(4).numpy()},
-    ),
-    Border(evaluation.gradient_variance, lambda: {"gradients": normal(8, 3)}),
+    Border(evaluation.accuracy, probs),
+    Border(evaluation.error_percent, lambda: (normal(6, 3), labels(6))),
+    Border(evaluation.nll, lambda: (*log_probs(), labels(6))),
+    Border(evaluation.ece, probs, instead={"n_bins": 3}),
+    Border(evaluation.reliability_bins, probs, instead={"n_bins": 3}, may_be_nan=True),
+    Border(evaluation.rmse, lambda: (normal(6, 2), normal(6, 2))),
+    Border(evaluation.mean_log_likelihood, draws),
+    Border(evaluation.log_predictive_likelihood, draws),
+    Border(evaluation.predictive_var, lambda: draws()[::2]),
+    Border(evaluation.log_mean_probs, logits),
+    Border(evaluation.predictive_entropy, logits),
+    Border(evaluation.mutual_information, logits),
+    Border(evaluation.entropy, log_probs),
+    Border(evaluation.max_log_probability, log_probs),
+    Border(evaluation.negative_entropy, log_probs),
+    Border(evaluation.ood_metrics, lambda: (normal(6), normal(4))),
+    Border(evaluation.paired_difference, lambda: (double(6).numpy(), double(6).exp().numpy())),
+    Border(evaluation.ranks, lambda: (double(4, 3).numpy(), True), may_be_nan=True),
+    Border(evaluation.pareto_front, lambda: (double(4).exp().numpy(), double(4).numpy())),
+    Border(evaluation.gradient_variance, lambda: (normal(8, 3),)),
     # datasets
     Border(
         datasets.digits,
-        lambda: {"n_train": 10, "n_test": 10, "seed": 0},
         use=lambda data: [data.x_train, data.y_test],
+        instead={"n_train": 10, "n_test": 10},
     ),
-    Border(
-        datasets.origin_clusters,
-        lambda: {"n_train": 10, "spread_std": 0.1, "noise_std": 0.1, "seed": 0},
-        use=lambda data: [data.x, data.y],
-    ),
-    Border(datasets.load_records, lambda: {"name": "uci"}, use=len),
-    Border(datasets.published_table, lambda: {"name": "sparse_lenet"}, may_be_nan=True),
+    Border(datasets.origin_clusters, use=lambda data: [data.x, data.y], instead={"n_train": 10}),
+    Border(datasets.load_records, lambda: ("uci",), len),
+    Border(datasets.published_table, lambda: ("sparse_lenet",), may_be_nan=True),
     # reproductions
-    Border(reproductions.load, lambda: {"name": "uci"}, use=lambda found: found.name),
-    Border(
-        reproductions.records_path,
-        lambda: {"name": "uci", "scale": "paper"},
-        use=lambda path: path.name,
-    ),
+    Border(reproductions.load, lambda: ("uci",), lambda found: found.name),
+    Border(reproductions.records_path, lambda: ("uci", "paper"), lambda path: path.name),
 ]
 
 PLAIN = {

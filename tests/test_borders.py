@@ -48,31 +48,20 @@ def test_a_bad_argument_is_refused_by_name_or_harmless(name, data):
     assert fault is None, f"{name} with another {wrong}: {fault}"
 
 
-def module_of(subpackage: str) -> str:
-    return subpackage if subpackage == "reproductions" else f"bdl_lessons.{subpackage}"
-
-
-@pytest.mark.parametrize("subpackage", ["core", *PLAIN])
+@pytest.mark.parametrize("subpackage", PLAIN)
 def test_every_public_callable_is_in_the_table_or_plain(subpackage):
-    face = importlib.import_module(module_of(subpackage))
+    above = subpackage == "reproductions"
+    face = importlib.import_module(subpackage if above else f"bdl_lessons.{subpackage}")
     public = {
         name
         for name, value in vars(face).items()
         if callable(value)
         and not name.startswith("_")
-        and not is_type_alias(value)
+        and (inspect.isclass(value) or inspect.isfunction(value))  # no alias of a type
         and value.__module__.startswith(("bdl_lessons", "reproductions"))
     }
     known = {name.split(".")[1] for name in BY_NAME if name.startswith(f"{subpackage}.")}
     assert public - known == PLAIN[subpackage]
-
-
-@pytest.mark.parametrize("name", BY_NAME)
-def test_every_argument_of_a_border_is_varied(name):
-    border = BY_NAME[name]
-    left_out = {"batch_shape", "active_dims", "dtype", "device", "weight_kl", "kl", "callback"}
-    left_out |= {"nll_args", "self", "args", "kwargs", "options", "folder"}
-    assert inspect.signature(border.function).parameters.keys() - left_out == border.valid().keys()
 
 
 def others(value):
@@ -123,7 +112,3 @@ def is_finite(result) -> bool:
     if is_dataclass(result):
         return all(is_finite(getattr(result, field.name)) for field in fields(result))
     return all(map(is_finite, result)) if isinstance(result, list | tuple) else True
-
-
-def is_type_alias(value) -> bool:
-    return not inspect.isclass(value) and not inspect.isfunction(value)

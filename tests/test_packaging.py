@@ -76,18 +76,10 @@ def test_every_import_is_declared_where_it_is_needed(package, extras):
     """What lessons import comes with ``pip install .``; the rest are extras."""
     declared = [*PROJECT["dependencies"], *(r for extra in extras for r in EXTRAS[extra])]
     known = {canonicalize_name(Requirement(r).name) for r in declared}
-    brought_by = {
-        "PIL": "pillow",
-        "sklearn": "scikit-learn",
-        "contourpy": "matplotlib",
-        "cycler": "matplotlib",
-        "docutils": "sphinx",
-        "myst_nb": "myst-nb",
-        "IPython": "jupyterlab",
-        "markdown_it": "markdown-it-py",
-        "fontTools": "matplotlib",
-        "linear_operator": "gpytorch",
-    }
+    brought_by = {"PIL": "pillow", "sklearn": "scikit-learn", "docutils": "sphinx"}
+    brought_by |= {"IPython": "jupyterlab", "markdown_it": "markdown-it-py"}
+    brought_by |= {"linear_operator": "gpytorch", "myst_nb": "myst-nb"}
+    brought_by |= dict.fromkeys(("contourpy", "cycler", "fontTools"), "matplotlib")
     own = {"bdl_lessons", "reproductions", "tools"}
     for path in (ROOT / package).rglob("*.py"):
         for name in imports(path) - sys.stdlib_module_names - own:

@@ -73,14 +73,3 @@ def unused(root: Path) -> list[str]:
 
 def test_no_public_name_is_there_for_tests_alone():
     assert unused(ROOT) == []
-
-
-def test_the_rule_on_a_small_package(tmp_path):
-    (tmp_path / "tools").mkdir()
-    (tmp_path / "tools" / "__init__.py").write_text("from tools.one import handed_on\n")
-    (tmp_path / "tools" / "one.py").write_text(
-        "USED = ALONE = 1\ndef handed_on(): return handed_on(), USED\n"
-        "class Thing:\n    def asked(self): ...\n    def lonely(self): ...\n"
-    )
-    (tmp_path / "tools" / "two.py").write_text("def _private(): return hasattr(Thing, 'asked')\n")
-    assert unused(tmp_path) == [f"tools/one.py: {n}" for n in ("ALONE", "handed_on", "lonely")]

@@ -25,12 +25,15 @@ def _bad_input_named() -> Iterator[None]:
 
 
 def _a_folder(folder: Path) -> Path:
-    """The folder, if something can be written to it."""
+    """The folder, made if it is not there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise typer.BadParameter(f"cannot write to the folder {folder}: {error}") from error
     return folder
+
+
+Folder = Annotated[Path, typer.Option(help="Where to", callback=_a_folder)]
 
 
 def _chosen(lessons: list[str] | None) -> list[Path]:
@@ -39,6 +42,13 @@ def _chosen(lessons: list[str] | None) -> list[Path]:
 
     with _bad_input_named():
         return notebook.paths(lessons)
+
+
+def _told(wrong: list[str]) -> None:
+    """Say what is wrong, and leave with 1 if anything is."""
+    for line in wrong:
+        typer.echo(line)
+    raise typer.Exit(int(bool(wrong)))
 
 
 def _shown(work: Iterable) -> Iterable:
@@ -73,10 +83,8 @@ def guards(lessons: Numbers = None) -> None:
     from tools import guards as tool
     from tools import notebook
 
-    wrong = [line for path in _chosen(lessons) for line in tool.problems(notebook.read(path), path)]
-    for line in wrong:
-        typer.echo(line)
-    raise typer.Exit(int(bool(wrong)))
+    paths = _chosen(lessons)
+    _told([line for path in paths for line in tool.problems(notebook.read(path), path)])
 
 
 @app.command()
@@ -87,20 +95,16 @@ def seeds(
     """Repeat the claims of lessons with other seeds; list the checks that leave their bounds."""
     from tools import replay
 
-    failed = False
+    wrong = []
     for path in _shown(_chosen(lessons)):
         every = [replay.with_seeds(path, 1000 * (1 + k)) for k in range(offsets)]
         for runs in zip(*every, strict=True):
-            values = sorted(run.value for run in runs)
-            if any(run.failure for run in runs):
-                failed = True
-                n_failed = sum(bool(run.failure) for run in runs)
-                typer.echo(
-                    f"{runs[0].cell}: {runs[0].claim}: {n_failed} of {offsets} leave the bounds, "
-                    f"{values[0]:.4g} to {values[-1]:.4g}"
-                )
+            values, n_failed = [run.value for run in runs], sum(bool(run.failure) for run in runs)
+            if n_failed:
+                told = f"{runs[0].cell}: {runs[0].claim}: {n_failed} of {offsets} leave the bounds"
+                wrong.append(f"{told}, {min(values):.4g} to {max(values):.4g}")
         typer.echo(f"{path.name}: {len(every[0])} checks, {offsets} offsets")
-    raise typer.Exit(int(failed))
+    _told(wrong)
 
 
 @app.command()
@@ -108,16 +112,12 @@ def breaks(lessons: Numbers = None) -> None:
     """Break the method cells of lessons, one change at a time; list what no check notices."""
     from tools import replay
 
-    green = 0
+    green = []
     for path in _chosen(lessons):
-        count = 0
-        for cell, change, noticed in _shown(replay.planted(path)):
-            count += 1
-            if not noticed:
-                green += 1
-                typer.echo(f"{cell}: {change}")
-        typer.echo(f"{path.name}: {count} breaks planted")
-    raise typer.Exit(int(green > 0))
+        found = [*_shown(replay.planted(path))]
+        green += [f"{cell}: {change}" for cell, change, noticed in found if not noticed]
+        typer.echo(f"{path.name}: {len(found)} breaks planted")
+    _told(green)
 
 
 @app.command()
@@ -130,14 +130,12 @@ def readme() -> None:
 
 
 @app.command()
-def slides(
-    lessons: Numbers = None, folder: Annotated[Path, typer.Option(help="Where to")] = Path("slides")
-) -> None:
+def slides(lessons: Numbers = None, folder: Folder = Path("slides")) -> None:
     """Write lessons as slides that need neither a network nor a kernel."""
     from tools import slides as tool
 
     for path in _shown(_chosen(lessons)):
-        typer.echo(tool.write(path, _a_folder(folder)))
+        typer.echo(tool.write(path, folder))
 
 
 @app.command()
@@ -145,7 +143,7 @@ def web(
     names: Annotated[
         list[str] | None, typer.Argument(help="Panels, e.g. many-networks; default: all")
     ] = None,
-    folder: Annotated[Path, typer.Option(help="Where to")] = Path("build/web"),
+    folder: Folder = Path("build/web"),
 ) -> None:
     """Write panels as pages that move without a kernel and a network, one file for each."""
     from tools.web import page, store
@@ -153,33 +151,28 @@ def web(
     with _bad_input_named():
         chosen = [store.load(name) for name in names or store.names()]
     for panel in chosen:
-        path = _a_folder(folder) / f"{panel.name}.html"
+        path = folder / f"{panel.name}.html"
         path.write_text(page.page(panel), encoding="utf-8")
         typer.echo(f"{path}: {len(panel.script) / 1e3:.0f} kB of recording")
 
 
 @app.command()
-def site(
-    lessons: Numbers = None, folder: Annotated[Path, typer.Option(help="Where to")] = Path("site")
-) -> None:
+def site(lessons: Numbers = None, folder: Folder = Path("site")) -> None:
     """Write the course as pages with live panels; they open from the disk."""
     from tools.web import site as tool
 
     with _bad_input_named():
-        typer.echo(tool.build(_a_folder(folder), lessons))
+        typer.echo(tool.build(folder, lessons))
 
 
 @app.command()
-def assignments(
-    lessons: Numbers = None,
-    folder: Annotated[Path, typer.Option(help="Of the course")] = Path("classroom"),
-) -> None:
+def assignments(lessons: Numbers = None, folder: Folder = Path("classroom")) -> None:
     """Write the exercises of lessons as assignments for nbgrader."""
     from tools import assignments as tool
 
     for path in _chosen(lessons):
         if path.name[:2] != "90":
-            typer.echo(tool.write(path, _a_folder(folder)))
+            typer.echo(tool.write(path, folder))
 
 
 @app.command()

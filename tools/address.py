@@ -67,15 +67,9 @@ def markdown_links(published: str, lesson: str = "00_start_here") -> str:
     return " · ".join(f"[{words}]({to})" for words, to in links(published, lesson).items())
 
 
-def fill_first_cell(notebook: NotebookNode, published: str | None = None) -> None:
-    """Let the imports of a published lesson install the package where it is missing.
-
-    Args:
-        notebook: the lesson, changed in place.
-        published: address of the course; default: the setting of the project.
-    """
-    published = address() if published is None else published
-    imports = next(cell for cell in notebook.cells if cell.cell_type == "code")
+def fill_first_cell(notebook: NotebookNode) -> None:
+    """Let the imports of a published lesson install the package where it is missing, in place."""
+    imports, published = next(c for c in notebook.cells if c.cell_type == "code"), address()
     installed = re.escape(_INSTALL).replace(r"\{\}", r"\S+")
     imports.source = re.sub(installed, "", imports.source)
     if published:

@@ -54,22 +54,17 @@ h2 {{ break-before: page }}
 
 
 def write(lesson: Path, folder: Path) -> Path:
-    """Write the assignment of a lesson, and its sheet, into a folder that nbgrader works in.
+    """Write the assignment of a lesson, and its sheet, into the folder of an nbgrader course.
 
-    Args:
-        lesson: the notebook.
-        folder: of the course; its configuration is written if it has none.
-
-    Returns:
-        The instructor's notebook, ``folder/source/lesson05/<name of the notebook>.ipynb``.
+    The configuration of the course is written if it has none. Returns the instructor's notebook,
+    ``folder/source/lesson05/<name of the notebook>.ipynb``.
     """
     path = folder / "source" / f"lesson{lesson.name[:2]}" / lesson.name
     path.parent.mkdir(parents=True, exist_ok=True)
     made = notebook.read(lesson)
     notebook.write(path, notebook.text(source(made)))
-    page = folder / "sheets" / f"lesson{lesson.name[:2]}.html"
-    page.parent.mkdir(exist_ok=True)
-    notebook.write(page, sheet(made))
+    (folder / "sheets").mkdir(exist_ok=True)
+    notebook.write(folder / "sheets" / f"lesson{lesson.name[:2]}.html", sheet(made))
     configuration = folder / "nbgrader_config.py"
     if not configuration.exists():
         configuration.write_text(CONFIGURATION, encoding="utf-8")
@@ -80,11 +75,9 @@ def source(lesson: NotebookNode) -> NotebookNode:
     """The instructor's notebook, made from the section "Exercises" of a lesson."""
     section = next(s for s in timing.sections(lesson) if s[0].source.startswith("## Exercises"))
     made = new_notebook(metadata=lesson.metadata)
+    first = f"# Exercises: {_title(lesson)}\n\nFill in the functions and hand in this notebook."
     made.cells = [
-        _read_only(
-            f"# Exercises: {_title(lesson)}\n\nFill in the functions and hand in this notebook.",
-            "t",
-        ),
+        _given(new_markdown_cell(first), "t"),
         _given(new_code_cell(FIRST), "first"),
         *_self_test(selftest.questions(lesson)),
     ]
@@ -103,8 +96,8 @@ def sheet(lesson: NotebookNode) -> str:
     text = [f"# {title}", "Name:", *map(selftest.unanswered, asked), "## Answers"]
     body = "\n\n".join([*text, "\n".join(answers)])
     body = re.sub(r"\[([^\]]+)\]\(#[^)]*\)", r"\1", body)  # links stay in the lesson
-    body = re.sub(r"\$\$(.+?)\$\$", lambda found: mathml(found[1], "block"), body, flags=re.S)
-    body = re.sub(r"\$(.+?)\$", lambda found: mathml(found[1], "inline"), body, flags=re.S)
+    for mark, kind in ((r"\$\$", "block"), (r"\$", "inline")):
+        body = re.sub(f"{mark}(.+?){mark}", lambda m, k=kind: mathml(m[1], k), body, flags=re.S)
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(body)
     return SHEET.format(title=escape(title), body=html)
 
@@ -130,7 +123,7 @@ sum(reply.startswith("right") for reply in replies)
 ### END HIDDEN TESTS"""
     choices = f"choices = {dict.fromkeys(range(1, len(asked) + 1), '')}  # a letter for each"
     return [
-        _read_only(f"## Self-test\n\n{text}", "self-test"),
+        _given(new_markdown_cell(f"## Self-test\n\n{text}"), "self-test"),
         _given(new_code_cell(choices), "choices", locked=False),
         _given(new_code_cell(test), "test-choices", grade=True, points=len(asked)),
     ]
@@ -161,24 +154,14 @@ def _open_question(text: str) -> list[NotebookNode]:
     answer = f"### BEGIN SOLUTION\n{model[1].strip() if model else ''}\n### END SOLUTION"
     flags = {"grade": True, "solution": True, "locked": False, "points": 4}
     return [
-        _read_only(question[0].strip(), "open-question"),
+        _given(new_markdown_cell(question[0].strip()), "open-question"),
         _given(new_markdown_cell(answer), "open-answer", **flags),
     ]
 
 
-def _read_only(text: str, name: str) -> NotebookNode:
-    return _given(new_markdown_cell(text), name)
-
-
 def _given(cell: NotebookNode, name: str, **flags: bool | int) -> NotebookNode:
     """The cell with what nbgrader asks of it; locked unless ``flags`` say otherwise."""
-    fixed = {"schema_version": 3, "grade_id": name, "cell_type": cell.cell_type, "task": False}
-    cell.id = name
-    cell.metadata["nbgrader"] = {
-        **fixed,
-        "grade": False,
-        "solution": False,
-        "locked": True,
-        **flags,
-    }
+    named = {"schema_version": 3, "grade_id": name, "cell_type": cell.cell_type}
+    default = {"task": False, "grade": False, "solution": False, "locked": True}
+    cell.id, cell.metadata["nbgrader"] = name, named | default | flags
     return cell

@@ -24,8 +24,10 @@ MAX_INCHES = 9.6  # 960 pixels at the style's 100 dpi: shown unscaled in Jupyter
 def problems(figure: Figure) -> list[str]:
     """Everything that makes the figure hard to read when it is projected, in words."""
     figure.canvas.draw()
-    panels = [axis for axis in figure.axes if not _is_colour_bar(axis)]
-    found = [*_sizes(figure, panels), *_colour_bars(figure)]
+    panels = [axis for axis in figure.axes if axis.get_label() != "<colorbar>"]
+    bars = [axis for axis in figure.axes if axis not in panels]
+    nameless = [b for b in bars if not (b.get_xlabel() or b.get_ylabel() or b.get_title())]
+    found = [*_sizes(figure, panels), *["a colour bar has no name"] * len(nameless)]
     for index, axis in enumerate(panels, 1):
         found += [f"panel {index}: {fault}" for fault in (*_names(axis), *_legend(axis))]
     return found
@@ -37,15 +39,8 @@ def _sizes(figure: Figure, panels: list[Axes]) -> Iterator[str]:
     if (width := figure.get_size_inches()[0]) > MAX_INCHES:
         yield f"{width:.1f} inches wide, at most {MAX_INCHES} are shown unscaled"
     texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text()]
-    small = {text.get_text() for text in texts if text.get_fontsize() < MIN_POINTS}
-    if small:
+    if small := {text.get_text() for text in texts if text.get_fontsize() < MIN_POINTS}:
         yield f"text smaller than {MIN_POINTS} pt: {', '.join(sorted(small)[:4])!r}"
-
-
-def _colour_bars(figure: Figure) -> Iterator[str]:
-    for axis in filter(_is_colour_bar, figure.axes):
-        if not (axis.get_xlabel() or axis.get_ylabel() or axis.get_title()):
-            yield "a colour bar has no name"
 
 
 def _names(axis: Axes) -> Iterator[str]:
@@ -76,10 +71,6 @@ def _touches(artist: Artist, box: Bbox) -> bool:
     filled = not isinstance(artist, Line2D | LineCollection) and getattr(artist, "filled", True)
     transform = artist.get_transform()
     return any(transform.transform_path(path).intersects_bbox(box, filled) for path in paths)
-
-
-def _is_colour_bar(axis: Axes) -> bool:
-    return axis.get_label() == "<colorbar>"
 
 
 def _is_number(text: str) -> bool:

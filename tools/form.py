@@ -9,18 +9,18 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from tools import notes, timing
-from tools.metadata import lecture, sections_of
+from tools.metadata import minutes, sections_of
 from tools.notebook import code_of, tags_of
 
 STAGE_MINUTES, MAX_SLIDES = 50, 24
-MAX_WORDS, MAX_FORMULA_LINES, MAX_STAGE_LINES, MAX_COLUMNS = 60, 4, 12, 82
-MAX_PATH_LINES = 110
+MOST = {"words": 60, "lines of formulas": 4, "lines of code": 12, "pictures": 1}  # on a slide
+MAX_COLUMNS, MAX_PATH_LINES = 82, 110
 _EFFECTS = {"append", "extend", "update", "add", "step", "backward"}
 
 
 def stage(notebook: NotebookNode, path: Path) -> Iterator[str]:
     """At most 50 minutes and 24 slides, one idea picture, nothing from behind the recap."""
-    low, high = lecture(sections_of(notebook.cells))
+    low, high = minutes(sections_of(notebook.cells))["lecture"]
     if (low + high) / 2 > STAGE_MINUTES:
         yield f"the stage takes {low} to {high} minutes, at most {STAGE_MINUTES} are allowed"
     slides = notes.slides(notebook)
@@ -45,24 +45,18 @@ def slide_contents(notebook: NotebookNode, path: Path) -> Iterator[str]:
             yield f"slide {name}: no heading, neither its own nor of its section"
         read = [c for c in cells if "panel" not in tags_of(c)]  # not its call
         counts = {
-            "words": (
-                sum(timing.spoken_words(timing.without_folds(c.source)) for c in texts),
-                MAX_WORDS,
-            ),
-            "lines of formulas": (
-                sum(timing.displayed_formulas(c.source) for c in texts),
-                MAX_FORMULA_LINES,
-            ),
-            "lines of code": (sum(len(timing.visible_lines(c)) for c in read), MAX_STAGE_LINES),
-            "pictures": (sum(map(timing.has_picture, cells)), 1),
+            "words": sum(timing.spoken_words(timing.without_folds(c.source)) for c in texts),
+            "lines of formulas": sum(timing.displayed_formulas(c.source) for c in texts),
+            "lines of code": sum(len(timing.visible_lines(c)) for c in read),
+            "pictures": sum(map(timing.has_picture, cells)),
         }
-        for what, (count, most) in counts.items():
-            if count > most:
-                yield f"slide {name}: {count} {what}, at most {most} are allowed"
-        things = [what for what, (count, _) in counts.items() if count and what != "words"]
+        for what, count in counts.items():
+            if count > MOST[what]:
+                yield f"slide {name}: {count} {what}, at most {MOST[what]} are allowed"
+        things = [what for what, count in counts.items() if count and what != "words"]
         if len(things) > 1:
             yield f"slide {name}: one thing for a slide, it has {' and '.join(things)}"
-        if counts["pictures"][0] and not counts["words"][0]:
+        if counts["pictures"] and not counts["words"]:
             yield f"slide {name}: a picture needs a sentence that says what to see"
         for cell in cells:
             for line in timing.visible_lines(cell):
@@ -73,11 +67,10 @@ def slide_contents(notebook: NotebookNode, path: Path) -> Iterator[str]:
 def slide_notes(notebook: NotebookNode, path: Path) -> Iterator[str]:
     """Every slide has its note, and every note its slide."""
     written = notes.of_lesson(path)
-    ids = [cells[0].id for cells in notes.slides(notebook)]
-    for cell_id in ids:
-        if not written.get(cell_id):
-            yield f"slide {cell_id}: no note for the lecturer in notebooks/notes"
-    for cell_id in written.keys() - {*ids}:
+    opening = {cells[0].id for cells in notes.slides(notebook)}
+    for cell_id in sorted(opening - {*filter(written.get, written)}):
+        yield f"slide {cell_id}: no note for the lecturer in notebooks/notes"
+    for cell_id in written.keys() - opening:
         yield f"notebooks/notes: {cell_id} opens no slide"
 
 
@@ -108,18 +101,14 @@ def unreadable(tree: ast.AST) -> Iterator[str]:
     """Nested comprehensions, and expressions that are there for what they do."""
     comprehension = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
     for node in ast.walk(tree):
-        if isinstance(node, comprehension):
-            inner = (part for child in ast.iter_child_nodes(node) for part in ast.walk(child))
-            if any(isinstance(part, comprehension) for part in inner):
-                yield f"a comprehension within another: {ast.unparse(node)[:60]}"
-        if isinstance(node, ast.Expr) and isinstance(
-            node.value, (*comprehension, ast.BoolOp, ast.IfExp)
-        ):
+        parts = [*ast.walk(node)]
+        if isinstance(node, comprehension) and any(isinstance(p, comprehension) for p in parts[1:]):
+            yield f"a comprehension within another: {ast.unparse(node)[:60]}"
+        alone = isinstance(node, ast.Expr) and node.value
+        called = {getattr(p.func, "attr", "") for p in parts if isinstance(p, ast.Call)}
+        acts = isinstance(node, ast.Lambda | ast.BoolOp | ast.IfExp) and called & _EFFECTS
+        if isinstance(alone, (*comprehension, ast.BoolOp, ast.IfExp)) or acts:
             yield f"a statement inside an expression: {ast.unparse(node)[:60]}"
-        if isinstance(node, ast.Lambda | ast.BoolOp | ast.IfExp):
-            called = (p.func for p in ast.walk(node) if isinstance(p, ast.Call))
-            if any(isinstance(f, ast.Attribute) and f.attr in _EFFECTS for f in called):
-                yield f"a statement inside an expression: {ast.unparse(node)[:60]}"
 
 
 def _bound(tree: ast.Module) -> Iterator[tuple[str, str]]:

@@ -30,11 +30,6 @@ def tags() -> set[str]:
     return {f"{_PREFIX}{name}" for name in TEXTS}
 
 
-def is_generated(cell: NotebookNode) -> bool:
-    """Whether the text of the cell is written here; the guards of what people write skip it."""
-    return bool(tags_of(cell) & tags())
-
-
 def fill(notebook: NotebookNode) -> None:
     """Write the text of every generated cell of the notebook."""
     for cell, name in _cells(notebook):

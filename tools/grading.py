@@ -70,23 +70,19 @@ def table(folder: Path, to: Path) -> list[str]:
     """
     paths = sorted(p for p in folder.rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
     if not paths:
-        raise ValueError(
-            f"no notebook in {folder}: it may hold submissions in folders of their own"
-        )
-    found, trouble = {}, []
-    for path in paths:
-        name = path.relative_to(folder).as_posix()
+        raise ValueError(f"no notebook in {folder}: it may hold submissions in folders")
+    found, trouble = {path.relative_to(folder).as_posix(): {} for path in paths}, []
+    for name in found:
         try:
-            found[name] = grade(path)
+            found[name] = grade(folder / name)
         except ValueError as error:
-            found[name] = {}
             trouble.append(str(error))
     numbers = sorted({number for passed in found.values() for number in passed})
     total = {number: len(grader.find(number).criteria) for number in numbers}
     with to.open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file)
-        rows.writerow(["notebook", *numbers])
+        rows = csv.DictWriter(file, ["notebook", *numbers])
+        rows.writeheader()
         for name, passed in found.items():
-            marks = (f"{passed[n]}/{total[n]}" if n in passed else "" for n in numbers)
-            rows.writerow([name, *marks])
+            marks = {number: f"{n}/{total[number]}" for number, n in passed.items()}
+            rows.writerow({"notebook": name} | marks)
     return trouble

@@ -43,9 +43,8 @@ PRIVATE_PATH = re.compile(r"/(?:home|root|Users|tmp)/|[A-Z]:\\\\Users")
 
 
 def problems(notebook: NotebookNode, path: Path) -> list[str]:
-    """Everything that is wrong with the notebook, in the order of the guards below."""
-    guards = [generated_text, execution, outputs, panels, tags, slides, times, size, sources]
-    guards += [links, code_cells, terms, symbols]
+    """Everything that is wrong with the notebook, in the order of the guards."""
+    guards = [generated_text, outputs, marks, times, size, links, code_cells, terms, symbols]
     if not path.name.startswith("90"):
         guards += [numbers, minutes, helpers, *FORM]
     if path.name[:2] not in {"00", "90"}:
@@ -58,66 +57,56 @@ def generated_text(notebook: NotebookNode, path: Path) -> Iterator[str]:
         yield f"the generated cell {name!r} is out of date; run rebuild"
 
 
-def execution(notebook: NotebookNode, path: Path) -> Iterator[str]:
+def outputs(notebook: NotebookNode, path: Path) -> Iterator[str]:
+    """Everything was run once, in order, and nothing stored belongs to one machine or one run."""
     counts = [cell.execution_count for cell in code_of(notebook)]
     if counts != list(range(1, len(counts) + 1)):
         yield f"execution counts must be 1..{len(counts)}, found {counts}; run rebuild"
-
-
-def outputs(notebook: NotebookNode, path: Path) -> Iterator[str]:
     if "widgets" in notebook.metadata:
         yield "metadata.widgets is stored; run rebuild"
     for cell in code_of(notebook):
         for output in cell.outputs:
-            if output.output_type == "error":
-                yield f"{cell.id}: an error is stored"
-            if output.get("name") == "stderr":
-                yield f"{cell.id}: stderr is stored: {output.text.strip()[:80]!r}"
-            if WIDGET_VIEW in output.get("data", {}):
-                yield f"{cell.id}: a widget view is stored; run rebuild"
-            if "image/svg+xml" in output.get("data", {}):
-                yield f"{cell.id}: SVG holds dates and random ids; use PNG"
-            shown = output.get("text", "") + str(output.get("data", {}).get("text/plain", ""))
-            if PRIVATE_PATH.search(shown):
-                yield f"{cell.id}: a path of the author's machine is stored"
-            if re.search(r"0x[0-9a-f]{6,}", shown):
-                yield f"{cell.id}: an object's address is stored"
+            data, text = output.get("data", {}), output.get("text", "")
+            shown = text + str(data.get("text/plain", ""))
+            faults = {
+                "an error is stored": output.output_type == "error",
+                f"stderr is stored: {text.strip()[:80]!r}": output.get("name") == "stderr",
+                "a widget view is stored; run rebuild": WIDGET_VIEW in data,
+                "SVG holds dates and random ids; use PNG": "image/svg+xml" in data,
+                "a path of the author's machine is stored": PRIVATE_PATH.search(shown),
+                "an object's address is stored": re.search(r"0x[0-9a-f]{6,}", shown),
+            }
+            yield from (f"{cell.id}: {fault}" for fault, found in faults.items() if found)
 
 
-def panels(notebook: NotebookNode, path: Path) -> Iterator[str]:
-    for cell in code_of(notebook):
-        if "panel" in tags_of(cell) and not timing.has_picture(cell):
-            yield f"{cell.id}: the panel has no still picture"
-
-
-def tags(notebook: NotebookNode, path: Path) -> Iterator[str]:
+def marks(notebook: NotebookNode, path: Path) -> Iterator[str]:
+    """Tags and slide types are known, and every panel has its picture."""
     for cell in notebook.cells:
         if unknown := tags_of(cell) - TAGS - generated.tags():
             yield f"{cell.id}: unknown tags {sorted(unknown)}; known are {sorted(TAGS)}"
+        if (kind := cell.metadata.get("slideshow", {}).get("slide_type")) not in SLIDES:
+            yield f"{cell.id}: slide type is {kind!r}, must be one of {sorted(SLIDES)}"
+        if "panel" in tags_of(cell) and not timing.has_picture(cell):
+            yield f"{cell.id}: the panel has no still picture"
     ignored = [cell.id for cell in notebook.cells if "nbval-ignore-output" in tags_of(cell)]
     if len(ignored) > 1:
         yield f"one ignored output is allowed, found {ignored}"
-
-
-def slides(notebook: NotebookNode, path: Path) -> Iterator[str]:
-    for cell in notebook.cells:
-        kind = cell.metadata.get("slideshow", {}).get("slide_type")
-        if kind not in SLIDES:
-            yield f"{cell.id}: slide type is {kind!r}, must be one of {sorted(SLIDES)}"
 
 
 def times(notebook: NotebookNode, path: Path) -> Iterator[str]:
     sections = [cell for cell in notebook.cells if cell.source.startswith("## ")]
     for cell in sections:
         timing = cell.metadata.get("bdl")
-        known = {"role", "activity", "alone"}
-        if not timing or set(timing) - known != {"minutes", "mode", "section"}:
+        if not timing or {*timing} - {"role", "activity", "alone"} != {
+            "minutes",
+            "mode",
+            "section",
+        }:
             yield f"{cell.id}: the section has no bdl metadata with minutes, mode and section"
             continue
         if unknown := set(timing.get("role", [])) - ROLES:
             yield f"{cell.id}: unknown roles {sorted(unknown)}; known are {sorted(ROLES)}"
-        first, last = timing["minutes"]
-        if not 0 < first <= last:
+        if not 0 < timing["minutes"][0] <= timing["minutes"][1]:
             yield f"{cell.id}: minutes must be a range like [6, 8], got {timing['minutes']}"
         if timing["mode"] not in MODES:
             yield f"{cell.id}: mode is {timing['mode']!r}, must be one of {sorted(MODES)}"
@@ -131,45 +120,33 @@ def size(notebook: NotebookNode, path: Path) -> Iterator[str]:
         yield f"{length / 1e6:.2f} MB, the limit is {MAX_BYTES / 1e6:.0f} MB"
 
 
-def sources(notebook: NotebookNode, path: Path) -> Iterator[str]:
-    for cell in code_of(notebook):
-        lines = cell.source.strip().splitlines() or [""]
-        if lines[-1].rstrip().endswith(";"):
+def code_cells(notebook: NotebookNode, path: Path) -> Iterator[str]:
+    for index, cell in enumerate(code_of(notebook)):
+        if cell.source.rstrip().endswith(";"):
             yield f"{cell.id}: a trailing ';' does not silence output when the lesson is checked"
         if re.search(r"^\s*[!%]|clear_output|interactive_output|@interact\b", cell.source, re.M):
             yield f"{cell.id}: magics, shell commands, interact and clear_output are not replayable"
-
-
-def code_cells(notebook: NotebookNode, path: Path) -> Iterator[str]:
-    methods = 0
-    for index, cell in enumerate(code_of(notebook)):
-        tags = tags_of(cell)
-        hidden = "hide-input" in tags
+        hidden = "hide-input" in tags_of(cell)
         if hidden != bool(cell.metadata.get("jupyter", {}).get("source_hidden")):
             yield f"{cell.id}: the tag hide-input and jupyter.source_hidden go together"
         if hidden != bool(PLOT.search(cell.source) or index == 0):
-            kind = "stands open" if not hidden else "is hidden"
+            kind = "is hidden" if hidden else "stands open"
             yield f"{cell.id}: cells that draw and the first cell are hidden, others not; it {kind}"
-        methods += "method" in tags
-        most = MAX_METHOD_LINES if "method" in tags else MAX_LINES
+        most = MAX_METHOD_LINES if "method" in tags_of(cell) else MAX_LINES
         lines = len(cell.source.strip().splitlines())
         if lines > most and not hidden:
             yield f"{cell.id}: {lines} lines of code, the limit is {most}"
-    if not methods and not path.name.startswith(("00", "90")):
-        yield "no cell is tagged 'method': the lesson's own method must be built in view"
 
 
 def numbers(notebook: NotebookNode, path: Path) -> Iterator[str]:
     """A measured number is shown by ``check`` or ``ResultsTable``, whose digits are masked."""
-    for cell in notebook.cells:
-        if cell.cell_type != "code" or "nbval-ignore-output" in cell.metadata.get("tags", []):
-            continue
-        for output in cell.outputs:
+    for cell in code_of(notebook):
+        for output in [] if "nbval-ignore-output" in tags_of(cell) else cell.outputs:
             data = output.get("data", {})
-            if {"image/png", "text/markdown"} & {*data}:
-                continue
             shown = output.get("text", "") + data.get("text/plain", "")
-            for line in shown.splitlines() if "┃" not in shown else []:
+            if {"image/png", "text/markdown"} & {*data} or "┃" in shown:
+                continue
+            for line in shown.splitlines():
                 if NUMBER.search(line) and not KNOWN.search(line):
                     yield f"{cell.id}: a number outside of check and ResultsTable: {line[:60]!r}"
 
@@ -186,8 +163,7 @@ def minutes(notebook: NotebookNode, path: Path) -> Iterator[str]:
             yield f"the first cell must say '{line}'"
     if path.name.startswith("00"):
         return
-    roles = [role for section in sections if not section.deeper for role in section.roles]
-    if missing := ROLES - {*roles}:
+    if missing := ROLES.difference(*(s.roles for s in sections if not s.deeper)):
         yield f"no section before the recap has the role {', '.join(sorted(missing))}"
     if not any(section.deeper for section in sections):
         yield "no section '## Going deeper' behind the recap"
@@ -195,8 +171,7 @@ def minutes(notebook: NotebookNode, path: Path) -> Iterator[str]:
 
 def terms(notebook: NotebookNode, path: Path) -> Iterator[str]:
     for cell in _written(notebook):
-        if cell.cell_type == "markdown":
-            yield from (f"{cell.id}: {found}" for found in dialect(cell.source))
+        yield from (f"{cell.id}: {found}" for found in dialect(cell.source))
 
 
 def symbols(notebook: NotebookNode, path: Path) -> Iterator[str]:
@@ -204,8 +179,6 @@ def symbols(notebook: NotebookNode, path: Path) -> Iterator[str]:
     last = "99" if path.name.startswith("00") else path.name[:2]
     known = set().union(*(letters(s.latex) for s in SYMBOLS if s.lesson <= last))
     for cell in _written(notebook):
-        if cell.cell_type != "markdown":
-            continue
         for parts in re.findall(r"\$\$(.+?)\$\$|\$(.+?)\$", cell.source, re.S):
             formula = "".join(parts).strip()
             if unknown := letters(formula) - known:
@@ -223,9 +196,7 @@ def letters(formula: str) -> set[str]:
 
 
 def links(notebook: NotebookNode, path: Path) -> Iterator[str]:
-    for cell in notebook.cells:
-        if cell.cell_type != "markdown":
-            continue
+    for cell in _markdown(notebook):
         for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", cell.source):
             if "://" not in target and not (path.parent / target).exists():
                 yield f"{cell.id}: the link to {target} leads nowhere"
@@ -234,32 +205,24 @@ def links(notebook: NotebookNode, path: Path) -> Iterator[str]:
 def skeleton(notebook: NotebookNode, path: Path) -> Iterator[str]:
     if not re.match(r"# \d\d · \S", notebook.cells[0].source):
         yield "the title must read '# NN · Claim'"
-    headings = [
-        line.removeprefix("## ")
-        for cell in notebook.cells
-        for line in cell.source.splitlines()
-        if cell.cell_type == "markdown" and line.startswith("## ")
-    ]
-    found = [heading for heading in headings if heading.startswith(HEADINGS)]
-    if missing := [name for name in HEADINGS[:-1] if not any(h.startswith(name) for h in found)]:
+    text = "\n".join(cell.source for cell in _markdown(notebook))
+    found = re.findall(f"^## ({'|'.join(HEADINGS)})", text, re.M)
+    if missing := [name for name in HEADINGS[:-1] if name not in found]:
         yield f"sections missing: {', '.join(missing)}"
-    order = [next(i for i, h in enumerate(HEADINGS) if found_h.startswith(h)) for found_h in found]
-    if order != sorted(order):
+    if found != sorted(found, key=HEADINGS.index):
         yield f"sections out of order: {found}"
-    if not any("panel" in tags_of(cell) for cell in notebook.cells):
-        yield "a lesson has at least one cell tagged 'panel'"
+    for tag in ("panel", "method"):
+        if not any(tag in tags_of(cell) for cell in notebook.cells):
+            yield f"no cell is tagged {tag!r}: a lesson builds its method in view and has a panel"
     exercises = sum("exercise" in tags_of(cell) for cell in notebook.cells)
     if not 3 <= exercises <= 5:
         yield f"a lesson has 3 to 5 exercises, found {exercises}"
 
 
-def helpers(notebook: NotebookNode, path: Path) -> Iterator[str]:
-    said = text(notebook)
-    for name in exercises.__all__:
-        if f'{name}(\\"' in said and not re.search(rf"\bimport .*\b{name}\b", said):
-            yield f"readers are told to call {name}(): import it"
+def _markdown(notebook: NotebookNode) -> list[NotebookNode]:
+    return [cell for cell in notebook.cells if cell.cell_type == "markdown"]
 
 
 def _written(notebook: NotebookNode) -> list[NotebookNode]:
-    """The cells that a person writes: not those that follow from other lessons."""
-    return [cell for cell in notebook.cells if not generated.is_generated(cell)]
+    """The text that a person writes, without what follows from other lessons."""
+    return [cell for cell in _markdown(notebook) if not tags_of(cell) & generated.tags()]

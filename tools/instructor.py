@@ -12,8 +12,6 @@ from tools import notes as lecturers_notes
 from tools.lesson_plans import expected_minutes, plan, two_sessions
 from tools.metadata import Lesson, Section, lessons, span
 
-_PANEL = re.compile(r"(\w+)\.panel\(")
-
 
 def taught() -> list[Lesson]:
     """The lessons proper: neither the start page nor this index."""
@@ -22,7 +20,18 @@ def taught() -> list[Lesson]:
 
 def timetable() -> str:
     """Every section with its minutes, its mode, and the clock at its end, without work alone."""
-    return _per_lesson(_timetable_of)
+
+    def of(lesson: Lesson) -> str:
+        rows, clock = [], (0, 0)
+        for section in lesson.sections:
+            alone = section.mode == "solo" and not section.deeper
+            if not alone:
+                clock = clock[0] + section.minutes[0], clock[1] + section.minutes[1]
+            end = "–" if alone else span(clock)
+            rows.append([section.name, span(section.minutes), end, _mode(section)])
+        return markdown.table(["section", "minutes", "clock", "mode"], rows)
+
+    return _per_lesson(of)
 
 
 def lesson_plans() -> str:
@@ -37,17 +46,14 @@ def lesson_plans() -> str:
 
 def _plan_of(lesson: Lesson) -> str:
     first, second = two_sessions(lesson)
-    plans = {
-        "45 minutes": plan(lesson, 45),
-        "90 minutes": plan(lesson, 90),
-        "two times 90 minutes, first": first,
-        "two times 90 minutes, second": second,
-    }
     return "\n\n".join(
         [
             f"### {lesson.number} {lesson.title}",
             f"Question: {opening_question(lesson)}",
-            *(_clock(name, sections) for name, sections in plans.items()),
+            _clock("45 minutes", plan(lesson, 45)),
+            _clock("90 minutes", plan(lesson, 90)),
+            _clock("two times 90 minutes, first", first),
+            _clock("two times 90 minutes, second", second),
             f"**Answer, in the lesson's own words.** {answer(lesson)}",
         ]
     )
@@ -58,14 +64,11 @@ def _clock(name: str, sections: Iterable[Section]) -> str:
     rows, clock = [], 0.0
     for section in sections:
         begin, clock = clock, clock + expected_minutes(section)
-        mode = "going deeper" if section.deeper else section.mode
         holds = ", ".join(sorted(section.roles))
-        times = "–".join(str(int(minute + 0.5)) for minute in (begin, clock))
-        rows.append([times, section.name, mode, holds and f"**{holds}**"])
+        times = f"{int(begin + 0.5)}–{int(clock + 0.5)}"
+        rows.append([times, section.name, _mode(section), holds and f"**{holds}**"])
     table = markdown.table(["minutes", "section", "mode", "holds"], rows)
-    if name == "45 minutes":
-        return f"**{name}**\n\n{table}"
-    return f"<details><summary>{name}</summary>\n\n{table}\n\n</details>"
+    return f"**{name}**\n\n{table}" if name == "45 minutes" else _fold(name, table)
 
 
 def opening_question(lesson: Lesson) -> str:
@@ -104,12 +107,12 @@ def _paragraph(lesson: Lesson, role: str, end: str, last: bool = False) -> str:
 
 def panels() -> str:
     """Every panel, its lesson, and the section that shows it."""
-    rows = []
-    for lesson in lessons():
-        for cell in lesson.cells("panel"):
-            name = _PANEL.search(cell.source)
-            shown = f"`{name[1]}`" if name else "see the cell"
-            rows.append([f"[{lesson.number}]({lesson.path.name})", shown, cell.section])
+    rows = [
+        [f"[{lesson.number}]({lesson.path.name})", f"`{name}`", cell.section]
+        for lesson in lessons()
+        for cell in lesson.cells("panel")
+        for name in re.findall(r"(\w+)\.panel\(", cell.source)
+    ]
     return markdown.table(["lesson", "panel", "section"], rows)
 
 
@@ -136,35 +139,28 @@ def known_errors() -> str:
 
 def notes() -> str:
     """What a lecturer says at each slide, for all lessons."""
-    return _per_lesson(_notes_of)
+
+    def of(lesson: Lesson) -> str:
+        slides = lecturers_notes.slides(notebook.read(lesson.path))
+        said, parts, heading = lecturers_notes.of_lesson(lesson.path), [], ""
+        for number, cells in enumerate(slides, start=1):
+            heading = lecturers_notes.heading(cells) or heading
+            if cells[0].id in said:
+                parts.append(f"**Slide {number}: {heading}** · {said[cells[0].id]}")
+        return "\n\n".join(parts)
+
+    return _per_lesson(of)
 
 
-def _notes_of(lesson: Lesson) -> str:
-    made, said = notebook.read(lesson.path), lecturers_notes.of_lesson(lesson.path)
-    parts, heading = [], ""
-    for number, cells in enumerate(lecturers_notes.slides(made), start=1):
-        heading = lecturers_notes.heading(cells) or heading
-        if cells[0].id in said:
-            parts.append(f"**Slide {number}: {heading}** · {said[cells[0].id]}")
-    return "\n\n".join(parts)
-
-
-def _timetable_of(lesson: Lesson) -> str:
-    rows, low, high = [], 0, 0
-    for section in lesson.sections:
-        mode = "going deeper" if section.deeper else section.mode
-        if mode != "solo":
-            low, high = low + section.minutes[0], high + section.minutes[1]
-        clock = "–" if mode == "solo" else span((low, high))
-        rows.append([section.name, span(section.minutes), clock, mode])
-    return markdown.table(["section", "minutes", "clock", "mode"], rows)
+def _mode(section: Section) -> str:
+    return "going deeper" if section.deeper else section.mode
 
 
 def _per_lesson(text_of: Callable[[Lesson], str]) -> str:
     """A fold for each lesson, so that the page stays short."""
-    return "\n\n".join(_fold(lesson, text_of(lesson)) for lesson in taught())
+    folds = (_fold(f"<b>{x.number}</b> {x.title}", text_of(x)) for x in taught())
+    return "\n\n".join(folds)
 
 
-def _fold(lesson: Lesson, text: str) -> str:
-    heading = f"<b>{lesson.number}</b> {lesson.title}"
+def _fold(heading: str, text: str) -> str:
     return f"<details><summary>{heading}</summary>\n\n{text}\n\n</details>"

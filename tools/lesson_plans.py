@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from tools.metadata import Lesson, Section
 
-_PRIORITY = {"lecture": 0, "pair": 1, "solo": 2}
+_PRIORITY = ("lecture", "pair", "solo")
 ROLES = frozenset({"question", "answer", "result", "panel"})
 """What every plan holds; and the idea picture, where a lesson has one."""
 
 
-def expected_minutes(section: Section) -> float:
-    """The middle of a section's range of minutes."""
-    return sum(section.minutes) / 2
-
-
-def total_minutes(sections: Sequence[Section]) -> float:
-    """Expected minutes of several sections."""
-    return sum(map(expected_minutes, sections))
+def expected_minutes(*sections: Section) -> float:
+    """The middle of the range of minutes of one section, or the sum of several."""
+    return sum(sum(section.minutes) / 2 for section in sections)
 
 
 def plan(lesson: Lesson, minutes: float) -> tuple[Section, ...]:
@@ -33,17 +27,19 @@ def plan(lesson: Lesson, minutes: float) -> tuple[Section, ...]:
     more.
     """
     sections = [section for section in lesson.sections if not section.deeper]
-    order = sorted(range(len(sections)), key=lambda i: (*_rank(sections[i]), i))
+    order = sorted(
+        range(len(sections)),
+        key=lambda i: (not sections[i].roles, _PRIORITY.index(sections[i].mode)),
+    )
     chosen: set[int] = set()
-    clock = 0.0
     for i in order:
-        left = int(minutes - clock)
+        left = int(minutes)
         if sections[i].name == "Exercises" and 10 <= left < expected_minutes(sections[i]):
             sections[i] = replace(sections[i], minutes=(left, left))
-        if clock + expected_minutes(sections[i]) <= minutes:
+        if (taken := expected_minutes(sections[i])) <= minutes:
             chosen.add(i)
-            clock += expected_minutes(sections[i])
-    return tuple(section for i, section in enumerate(sections) if i in chosen)
+            minutes -= taken
+    return tuple(sections[i] for i in sorted(chosen))
 
 
 def two_sessions(lesson: Lesson) -> tuple[tuple[Section, ...], tuple[Section, ...]]:
@@ -52,10 +48,9 @@ def two_sessions(lesson: Lesson) -> tuple[tuple[Section, ...], tuple[Section, ..
         replace(section, minutes=(section.alone, section.alone)) if section.alone else section
         for section in lesson.sections
     )
-    cuts = range(1, len(sections)) if len(sections) > 1 else [len(sections)]
-    cut = min(cuts, key=lambda i: abs(total_minutes(sections[:i]) - total_minutes(sections[i:])))
+
+    def unequal(cut: int) -> float:
+        return abs(expected_minutes(*sections[:cut]) - expected_minutes(*sections[cut:]))
+
+    cut = min(range(1, len(sections)), key=unequal)
     return sections[:cut], sections[cut:]
-
-
-def _rank(section: Section) -> tuple[bool, int]:
-    return not section.roles, _PRIORITY[section.mode]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from nbformat import NotebookNode
 
@@ -37,13 +38,12 @@ class Section:
     alone: int = field(default=0, compare=False)
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """A cell of a notebook: its id, its text, and the section in which it stands."""
 
     id: str
     source: str
-    section: str = ""
+    section: str
 
 
 @dataclass(frozen=True)
@@ -92,11 +92,9 @@ def sections_of(cells: Iterable[Mapping]) -> list[Section]:
     for cell in cells:
         source = _source(cell)
         if opened := cell["metadata"].get("bdl"):
-            deeper = source.startswith("## Going deeper")
-            roles = frozenset(opened.get("role", ()))
-            minutes = tuple(opened["minutes"])
-            name, mode, alone = opened["section"], opened["mode"], opened.get("alone", 0)
-            found.append(Section(name, minutes, mode, roles, deeper, alone=alone))
+            named = opened["section"], tuple(opened["minutes"]), opened["mode"]
+            roles, deeper = frozenset(opened.get("role", ())), source.startswith("## Going deeper")
+            found.append(Section(*named, roles, deeper, alone=opened.get("alone", 0)))
         if found and "idea" in tags_of(cell):
             found[-1] = replace(found[-1], roles=found[-1].roles | {"idea"})
         if found and cell["cell_type"] == "markdown" and on_stage(cell):
@@ -105,61 +103,39 @@ def sections_of(cells: Iterable[Mapping]) -> list[Section]:
     return found
 
 
-def lecture(sections: Iterable[Section]) -> tuple[int, int]:
-    """Minutes of the stage up to the recap, work in pairs included, least and most."""
-    return _total(s for s in sections if s.mode != "solo" and not s.deeper)
+def minutes(sections: Iterable[Section]) -> dict[str, tuple[int, int]]:
+    """What is told of the length of a lesson, least and most.
 
-
-def alone(sections: Iterable[Section]) -> tuple[int, int]:
-    """Minutes of the page up to the recap, without the exercises."""
-    minutes = sum(s.alone for s in sections if s.mode != "solo" and not s.deeper)
-    return minutes, minutes
-
-
-def exercises(sections: Iterable[Section]) -> tuple[int, int]:
-    """Minutes of the exercises, least and most."""
-    return _total(s for s in sections if s.mode == "solo" and not s.deeper)
-
-
-def going_deeper(sections: Iterable[Section]) -> tuple[int, int]:
-    """Minutes of what stands behind the recap, least and most."""
-    return _total(s for s in sections if s.deeper)
-
-
-MINUTES = {"lecture": lecture, "alone": alone, "exercises": exercises, "going deeper": going_deeper}
-"""What is told of the length of a lesson, and what adds it up."""
+    ``"lecture"`` is the stage up to the recap, work in pairs included, and ``"alone"`` the page up
+    to it, both without the ``"exercises"``; ``"going deeper"`` is what stands behind the recap.
+    """
+    found = dict.fromkeys(("lecture", "alone", "exercises", "going deeper"), (0, 0))
+    for one in sections:
+        kind = "going deeper" if one.deeper else "exercises" if one.mode == "solo" else "lecture"
+        added = {kind: one.minutes} | ({"alone": (one.alone,) * 2} if kind == "lecture" else {})
+        for name, (low, high) in added.items():
+            found[name] = found[name][0] + low, found[name][1] + high
+    return found
 
 
 def summary(sections: list[Section]) -> str:
     """How long a lesson takes, in one line."""
-    times = {name: total(sections) for name, total in MINUTES.items()}
+    times = minutes(sections)
     return " · ".join(f"{span(time)} min {name}" for name, time in times.items() if time[1])
 
 
-def fill_title(notebook: NotebookNode, name: str = "", published: str | None = None) -> None:
-    """Write the minutes into the table of the first cell, and where the lesson opens elsewhere.
-
-    Args:
-        notebook: the lesson, changed in place.
-        name: of its file, without the ending.
-        published: address of the course, ``""`` for none; default: the setting of the project.
-    """
+def fill_title(notebook: NotebookNode, name: str = "") -> None:
+    """Write into the first cell how long the lesson takes, and where the file ``name`` opens."""
     first = notebook.cells[0]
     rows = f"| **Minutes** | {summary(sections_of(notebook.cells))}<br><small>{RATES}</small> |"
-    if opens := address.markdown_links(address.address() if published is None else published, name):
+    if opens := address.markdown_links(address.address(), name):
         rows += f"\n| **Elsewhere** | {opens} |"
     source = re.sub(r"\n\| \*\*Elsewhere\*\* \|.*$", "", first.source, flags=re.M)
     first.source = re.sub(r"^\| \*\*Minutes\*\* \|.*$", lambda _: rows, source, flags=re.M)
 
 
 def lessons(folder: Path = NOTEBOOKS) -> list[Lesson]:
-    """Every lesson in ``folder``, in order.
-
-    Raises:
-        FileNotFoundError: if it is not there; a wheel has no notebooks.
-    """
-    if not folder.is_dir():
-        raise FileNotFoundError(f"no folder {folder}: the notebooks come with the repository")
+    """Every lesson in ``folder``, in order."""
     return [Lesson(path) for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))]
 
 
@@ -169,19 +145,13 @@ def lesson_table(folder: Path = NOTEBOOKS, link: str = "") -> str:
         [
             f"{lesson.number} [{lesson.title}]({link}{lesson.path.name})",
             ", ".join(lesson.needs) or "–",
-            *(span(total(lesson.sections)) for total in MINUTES.values()),
+            *map(span, minutes(lesson.sections).values()),
         ]
         for lesson in lessons(folder)
         if lesson.number != "90"  # the index has no lecture
     ]
-    minutes = [f"{name}, min" for name in MINUTES]
-    table = markdown.table(["lesson", "needs", *minutes], rows)
+    table = markdown.table(["lesson", "needs", *(f"{name}, min" for name in minutes([]))], rows)
     return f"{table}\n\nMinutes are {RATES}."
-
-
-def _total(sections: Iterable[Section]) -> tuple[int, int]:
-    times = [section.minutes for section in sections]
-    return sum(low for low, _ in times), sum(high for _, high in times)
 
 
 def span(minutes: tuple[int, int]) -> str:

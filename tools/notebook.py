@@ -54,19 +54,13 @@ def execute(notebook: NotebookNode, cell_timeout_s: int) -> NotebookNode:
     """Run every cell in order in a fresh kernel, inside the notebooks' folder."""
     from nbclient import NotebookClient
 
-    here = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    client = NotebookClient(
-        notebook,
-        timeout=cell_timeout_s,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(NOTEBOOKS)}},
-        coalesce_streams=True,
-        record_timing=False,
-        extra_arguments=["--log-level=ERROR"],
-    )
+    options = {"kernel_name": "python3", "coalesce_streams": True, "record_timing": False}
+    options |= {"extra_arguments": ["--log-level=ERROR"], "timeout": cell_timeout_s}
+    client = NotebookClient(notebook, resources={"metadata": {"path": str(NOTEBOOKS)}}, **options)
     settings = {"PYDEVD_DISABLE_FILE_VALIDATION": "1", "BDL_CHECK_FIGURES": "tools.figure_rules"}
     settings["TQDM_DISABLE"] = "1"  # a bar of progress is no result
-    client.execute(env={**os.environ, "PYTHONPATH": here, **settings})
+    settings["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    client.execute(env=os.environ | settings)
     return notebook
 
 
@@ -74,9 +68,8 @@ def clean(notebook: NotebookNode) -> NotebookNode:
     """Drop what differs between runs or readers (views, foreign metadata), and heavy pictures."""
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     for cell in notebook.cells:
-        cell.metadata = {
-            key: cell.metadata[key] for key in sorted(CELL_METADATA & {*cell.metadata})
-        }
+        kept = sorted(CELL_METADATA & {*cell.metadata})
+        cell.metadata = {key: cell.metadata[key] for key in kept}
         for output in cell.get("outputs", []):
             data = output.get("data", {})
             data.pop(WIDGET_VIEW, None)

@@ -15,10 +15,9 @@ from tools.notebook import write
 
 README = ROOT / "README.md"
 PICTURE = ROOT / "data" / "pictures" / "readme.png"
-PACKAGE = ROOT / "bdl_lessons"
 
 
-def subpackages(package: Path = PACKAGE) -> str:
+def subpackages(package: Path = ROOT / "bdl_lessons") -> str:
     """The subpackages as a Markdown table, each below those that it imports from.
 
     The docstring of its ``__init__`` says what one holds and imports: a first paragraph, and a last
@@ -64,12 +63,9 @@ def text(page: Path) -> str:
     """
     content = page.read_text(encoding="utf-8")
     for name, table in TABLES[page].items():
-        made = table()
-        shown = made + "\n" * bool(made)
-        between = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
-        content, found = re.subn(
-            between, lambda marks, new=shown: marks[1] + new + marks[2], content, flags=re.S
-        )
+        shown = f"{made}\n" if (made := table()) else ""
+        between = rf"(<!-- {name} -->\n).*?(?=<!-- end -->)"
+        content, found = re.subn(between, lambda m, new=shown: m[1] + new, content, flags=re.S)
         if found != 1:
             raise ValueError(f"{page} must have <!-- {name} --> … <!-- end --> once, not {found}")
     return content

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 
@@ -16,16 +15,10 @@ from tools import address, generated, guards, metadata, notebook, timing
 def rebuild_lesson(
     path: Path, check: bool = False, cell_timeout_s: int = 180
 ) -> tuple[list[str], float]:
-    """Rebuild one lesson.
+    """Rebuild one lesson; with ``check``, compare with the file and leave it alone.
 
-    Args:
-        path: the notebook.
-        check: compare with the file and leave it alone, instead of writing it.
-        cell_timeout_s: the longest that one cell may take.
-
-    Returns:
-        What is wrong (empty if nothing is) and the seconds that execution took. A lesson with
-        anything wrong, or one that stops with an error, is not written.
+    Returns what is wrong (empty if nothing is) and the seconds that execution took. A lesson with
+    anything wrong, or one that stops with an error, is not written.
     """
     stored = notebook.read(path)
     began = time.perf_counter()
@@ -34,8 +27,11 @@ def rebuild_lesson(
         address.fill_first_cell(fresh)
     try:
         fresh = notebook.clean(notebook.execute(fresh, cell_timeout_s))
-    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-        return [_stopped(path, error)], time.perf_counter() - began
+    except CellExecutionError as error:
+        why = f"{error.ename}: {error.evalue}\n{error.traceback}"
+        return [f"{path.name} stopped: {why}"], time.perf_counter() - began
+    except (CellTimeoutError, DeadKernelError) as error:
+        return [f"{path.name} stopped: {error}"], time.perf_counter() - began
     seconds = time.perf_counter() - began
     if not path.name.startswith("90"):
         timing.fill(fresh)
@@ -50,16 +46,6 @@ def rebuild_lesson(
     return wrong, seconds
 
 
-def _stopped(path: Path, error: Exception) -> str:
-    if isinstance(error, CellExecutionError):
-        error = f"{error.ename}: {error.evalue}\n{error.traceback}"
-    return f"{path.name} stopped: {error}"
-
-
-def _difference(before: str, after: str, most: int = 12) -> Iterator[str]:
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
-    for number, line in enumerate(lines):
-        if number >= most:
-            yield "    …"
-            return
-        yield "    " + line[:110]
+def _difference(before: str, after: str, most: int = 12) -> list[str]:
+    lines = [*difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)]
+    return [f"    {line[:110]}" for line in lines[:most] + ["…"] * (len(lines) > most)]

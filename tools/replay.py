@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import copy
 import os
 import signal
 import sys
@@ -40,9 +39,6 @@ class Noticed(Exception):
     """A check failed, or a cell stopped with an error."""
 
 
-# --- Other seeds --------------------------------------------------------------------------------
-
-
 def with_seeds(path: Path, offset: int) -> list[Measured]:
     """Every check of a lesson, with ``offset`` added to all seeds that its cells write.
 
@@ -68,39 +64,26 @@ def shifted(source: str, offset: int) -> str:
     """The code with ``offset`` added to every seed in it."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call):
-            continue
-        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if isinstance(node, ast.keyword) and node.arg == "seed":
+            node.value = ast.BinOp(node.value, ast.Add(), ast.Constant(offset))
+        name = isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2]
         if name in SEEDED and node.args:
-            node.args[0] = _plus(node.args[0], offset)
-        for keyword in node.keywords:
-            if keyword.arg == "seed":
-                keyword.value = _plus(keyword.value, offset)
+            node.args[0] = ast.BinOp(node.args[0], ast.Add(), ast.Constant(offset))
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
-def _plus(node: ast.expr, offset: int) -> ast.expr:
-    return ast.BinOp(node, ast.Add(), ast.Constant(offset))
-
-
-# --- A broken method ----------------------------------------------------------------------------
-
-
-def planted(path: Path, seconds: int = 300) -> Iterator[tuple[str, str, bool]]:
+def planted(path: Path) -> Iterator[tuple[str, str, bool]]:
     """Each break of a lesson's method cells: its cell, what was changed, whether it was noticed.
 
     A break runs in a process of its own, forked where its cell begins, until a check fails or the
-    lesson ends.
-
-    Args:
-        seconds: the longest that the rest of the lesson may take; what takes longer is noticed.
+    lesson ends; what takes longer than 300 seconds is noticed.
     """
     cells = notebook.code_of(notebook.read(path))
     with _kernel(None) as run:
         for index, cell in enumerate(cells):
             for change, broken in breaks(cell):
                 rest = [(cell.id, broken), *((c.id, c.source) for c in cells[index + 1 :])]
-                yield cell.id, change, not _passes(run, rest, seconds)
+                yield cell.id, change, not _passes(run, rest)
             run(cell.id, cell.source)
 
 
@@ -113,39 +96,39 @@ def breaks(cell: NotebookNode) -> Iterator[tuple[str, str]]:
     if "method" not in notebook.tags_of(cell):
         return
     tree = ast.parse(cell.source)
-    for place, node in enumerate(ast.walk(tree)):
-        for new in _broken(node):
-            if _in_a_check(tree, node):
-                continue
-            changed = copy.deepcopy(tree)
-            target = list(ast.walk(changed))[place]
-            done = _Replace(target, new).visit(changed)
+    calls = (part for part in ast.walk(tree) if isinstance(part, ast.Call))
+    checks = [c for c in calls if getattr(c.func, "id", "") in {"check", "check_between"}]
+    in_checks = {part for check in checks for part in ast.walk(check)}
+    for node in ast.walk(tree):
+        for new in () if node in in_checks else _broken(node):
             words = f"line {node.lineno}: {ast.unparse(node)} → {ast.unparse(new)}"
-            yield words, ast.unparse(ast.fix_missing_locations(done))
+            yield words, ast.unparse(ast.fix_missing_locations(_replaced(tree, node, new)))
 
 
-class _Replace(ast.NodeTransformer):
-    def __init__(self, target: ast.AST, new: ast.AST) -> None:
-        self.target, self.new = target, new
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        return self.new if node is self.target else self.generic_visit(node)
+def _replaced(tree: Any, node: ast.AST, new: ast.AST) -> Any:
+    """A copy of a syntax tree in which ``new`` stands in place of ``node``."""
+    if tree is node:
+        return new
+    if isinstance(tree, list):
+        return [_replaced(part, node, new) for part in tree]
+    if isinstance(tree, ast.AST):
+        parts = ast.iter_fields(tree)
+        return type(tree)(**{name: _replaced(part, node, new) for name, part in parts})
+    return tree
 
 
 def _broken(node: ast.AST) -> Iterator[ast.expr]:
     match node:
-        case ast.BinOp(left, ast.Mult() | ast.Div(), _):
+        case ast.BinOp(left, ast.Mult() | ast.Div() | ast.Pow(), _):
             yield left
         case ast.BinOp(left, ast.Add(), right):
             yield ast.BinOp(left, ast.Sub(), right)
         case ast.BinOp(left, ast.Sub(), right):
             yield ast.BinOp(left, ast.Add(), right)
-        case ast.BinOp(left, ast.Pow(), _):
-            yield left
         case ast.UnaryOp(ast.USub(), operand) if not isinstance(operand, ast.Constant):
             yield operand
         case ast.Call(ast.Attribute(value, ("sum" | "mean") as name, context), args, keywords):
-            other = {"sum": "mean", "mean": "sum"}[name]
+            other = "mean" if name == "sum" else "sum"
             yield ast.Call(ast.Attribute(value, other, context), args, keywords)
         case ast.Call(ast.Attribute(value, "sqrt" | "square" | "log" | "exp"), [], []):
             yield value
@@ -154,17 +137,11 @@ def _broken(node: ast.AST) -> Iterator[ast.expr]:
             yield ast.Call(node.func, [first], keywords)
 
 
-def _in_a_check(tree: ast.AST, node: ast.AST) -> bool:
-    calls = (part for part in ast.walk(tree) if isinstance(part, ast.Call))
-    checks = (c for c in calls if getattr(c.func, "id", "") in {"check", "check_between"})
-    return any(part is node for check in checks for part in ast.walk(check))
-
-
-def _passes(run: Callable[[str, str], None], cells: list[tuple[str, str]], seconds: int) -> bool:
+def _passes(run: Callable[[str, str], None], cells: list[tuple[str, str]]) -> bool:
     """Whether the cells run to their end in a forked process."""
     child = os.fork()
     if child == 0:
-        signal.alarm(seconds)
+        signal.alarm(300)
         status = 1
         with contextlib.suppress(BaseException):
             for cell_id, source in cells:
@@ -173,9 +150,6 @@ def _passes(run: Callable[[str, str], None], cells: list[tuple[str, str]], secon
         os._exit(status)
     _, status = os.waitpid(child, 0)
     return status == 0
-
-
-# --- A kernel in this process ------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -196,7 +170,9 @@ def _kernel(
     from bdl_lessons.core import CheckFailed
 
     main = sys.modules["__main__"]  # a shell puts its own there
-    shell, here, originals, now = InteractiveShell.instance(), Path.cwd(), {}, [""]
+    shell, now = InteractiveShell.instance(), [""]
+    names = ("check", "check_between") if record else ()
+    originals = {name: getattr(core, name) for name in names}
 
     def recorded(function: Callable) -> Callable:
         def call(name: str, value: Any, *args: Any, **kwargs: Any) -> None:
@@ -217,15 +193,12 @@ def _kernel(
         if error := result.error_before_exec or result.error_in_exec:
             raise Noticed(f"{cell_id}: {type(error).__name__}: {error}")
 
-    os.chdir(NOTEBOOKS)
-    if record:
-        originals = {name: getattr(core, name) for name in ("check", "check_between")}
-        for name, function in originals.items():
-            setattr(core, name, recorded(function))
+    for name, function in originals.items():
+        setattr(core, name, recorded(function))
     try:
-        yield run
+        with contextlib.chdir(NOTEBOOKS):
+            yield run
     finally:
-        os.chdir(here)
         for name, function in originals.items():
             setattr(core, name, function)
         shell.reset()

@@ -48,14 +48,11 @@ def questions(lesson: NotebookNode) -> list[Question]:
     """The questions of the lesson's self-test; none if it has no such cell."""
     cell = next((cell for cell in lesson.cells if "self-test" in tags_of(cell)), None)
     _, *parts = _QUESTION.split(cell.source if cell else "")
-    return [
-        Question(
-            int(number),
-            part.partition("<details>")[0].strip(),
-            [Option(a, b, c == "Right", d) for a, b, c, d in _OPTION.findall(part)],
-        )
-        for number, part in zip(parts[::2], parts[1::2], strict=True)
-    ]
+    found = []
+    for number, part in zip(parts[::2], parts[1::2], strict=True):
+        options = [Option(a, b, c == "Right", d) for a, b, c, d in _OPTION.findall(part)]
+        found.append(Question(int(number), part.partition("<details>")[0].strip(), options))
+    return found
 
 
 def problems(lesson: NotebookNode, path: Path) -> Iterator[str]:

@@ -27,23 +27,13 @@ def write(lesson: Path, folder: Path) -> Path:
     ``hide-input`` and cells of type ``skip`` are left out; panels are live. The first slide shows
     the title, the opening question and the idea picture; a continuation repeats the heading of its
     section; notes are shown in the speaker's window alone (key S). Links to lessons lead to their
-    slides.
-
-    Args:
-        lesson: the notebook, with its outputs.
-        folder: where to; it is made if it does not exist.
-
-    Returns:
-        The page, ``folder/<name of the notebook>.html``.
+    slides. Returns the page, ``folder/<name of the notebook>.html``.
     """
     from nbconvert import SlidesExporter
 
-    exporter = SlidesExporter(
-        template_name="deck",
-        extra_template_basedirs=[str(_WEB)],
-        exclude_input_prompt=True,
-        exclude_output_prompt=True,
-    )
+    no_prompts = {"exclude_input_prompt": True, "exclude_output_prompt": True}
+    template = {"template_name": "deck", "extra_template_basedirs": [str(_WEB)]}
+    exporter = SlidesExporter(**template, **no_prompts)
     made = notebook.read(lesson)
     pictures.describe(made)
     _prepare(made, lesson)
@@ -77,12 +67,11 @@ def _prepare(made: NotebookNode, lesson: Path) -> None:
         if on_stage(cell) and cell.source.startswith("## "):
             section = notes.heading([cell])
         elif slide_type(cell) == "subslide" and not notes.heading([cell]) and section:
-            heading = f'<h2 class="again">{section}</h2>'
-            cells.append(_cell(heading, "subslide", f"{cell.id}-heading"))
+            cells.append(_cell(cell, f'<h2 class="again">{section}</h2>', "subslide"))
             cell.metadata["slideshow"]["slide_type"] = "-"
         cells.append(cell)
         if cell.id in spoken:
-            cells.append(_cell(spoken[cell.id], "notes", f"{cell.id}-note"))
+            cells.append(_cell(cell, spoken[cell.id], "notes"))
     title = metadata.Lesson(lesson)
     made.metadata |= {"title": f"{title.number} · {title.title}", "form": title.number != "90"}
     if title.number != "90":
@@ -108,5 +97,6 @@ def _title(lesson: metadata.Lesson, made: NotebookNode) -> str:
     )
 
 
-def _cell(text: str, kind: str, cell_id: str) -> NotebookNode:
-    return new_markdown_cell(text, id=cell_id, metadata={"slideshow": {"slide_type": kind}})
+def _cell(beside: NotebookNode, text: str, kind: str) -> NotebookNode:
+    metadata = {"slideshow": {"slide_type": kind}}
+    return new_markdown_cell(text, id=f"{beside.id}-{kind}", metadata=metadata)

@@ -62,9 +62,9 @@ def fill(notebook: NotebookNode) -> None:
             continue
         timing = opening.metadata["bdl"]
         activity = timing.get("activity", 0)
-        page = max(1, round(minutes(cells) + activity))
-        shown = max(1, round(minutes([cell for cell in cells if on_stage(cell)]) + activity))
-        whole = page if opening.source.startswith("## Going deeper") else shown
+        shown = [*filter(on_stage, cells)]
+        page, stage = (max(1, round(minutes(part) + activity)) for part in (cells, shown))
+        whole = page if opening.source.startswith("## Going deeper") else stage
         timing |= {"minutes": [whole, whole], "alone": page}
 
 
@@ -75,11 +75,9 @@ def minutes(cells: list[NotebookNode]) -> float:
     """
     total = 0.0
     for cell in cells:
-        if cell.cell_type == "markdown":
-            if not cell.source.startswith("# "):
-                total += spoken_words(cell.source) / WORDS_PER_MINUTE
-                total += FORMULA_MINUTES * displayed_formulas(cell.source)
-            continue
+        if cell.cell_type == "markdown" and not cell.source.startswith("# "):
+            total += spoken_words(cell.source) / WORDS_PER_MINUTE
+            total += FORMULA_MINUTES * displayed_formulas(cell.source)
         total += CODE_LINE_MINUTES * len(visible_lines(cell))
         total += PICTURE_MINUTES * has_picture(cell) + TABLE_MINUTES * n_tables(cell)
     return QUESTIONS * total
@@ -101,8 +99,7 @@ def has_picture(cell: NotebookNode) -> bool:
 def n_tables(cell: NotebookNode) -> int:
     """How many tables of results or checks the cell shows."""
     return sum(
-        "text/html" in output.get("data", {})
-        or "text/markdown" in output.get("data", {})
+        bool({"text/html", "text/markdown"} & {*output.get("data", {})})
         or "ok   " in output.get("text", "")
         for output in cell.get("outputs", [])
     )

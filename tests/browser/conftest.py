@@ -15,15 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = (
     os.environ.get("BDL_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 )
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+FLAGS += ["--disable-background-networking", "--disable-component-update"]
 
 
 @pytest.fixture(scope="session")
@@ -70,30 +63,14 @@ def lab(browser, lab_folder):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
+    options = ["--no-browser", "--allow-root", f"--port={port}", "--ServerApp.port_retries=0"]
+    options += ["--IdentityProvider.token=", "--LabApp.news_url=", "--LabApp.collaborative=False"]
+    options += ["--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
+    own = ("_CONFIG_DIR", "_DATA_DIR", "LAB_SETTINGS_DIR", "LAB_WORKSPACES_DIR")
     process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "jupyterlab",
-            "--no-browser",
-            f"--port={port}",
-            "--allow-root",
-            "--ServerApp.port_retries=0",
-            "--IdentityProvider.token=",
-            "--LabApp.news_url=",
-            "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-            "--LabApp.collaborative=False",
-            f"--ServerApp.root_dir={lab_folder}",
-        ],
+        [sys.executable, "-m", "jupyterlab", *options, f"--ServerApp.root_dir={lab_folder}"],
         cwd=home,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "JUPYTER_CONFIG_DIR": str(home / "config"),
-            "JUPYTER_DATA_DIR": str(home / "data"),
-            "JUPYTERLAB_SETTINGS_DIR": str(home / "set"),
-            "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
-        },
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | {f"JUPYTER{x}": str(home / x) for x in own},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -1,15 +1,10 @@
 """Every panel of every lesson, as a reader meets it: run the lesson, move a control, look."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from tools.metadata import lessons
 
 pytestmark = pytest.mark.browser
-
-PICTURES = os.environ.get("BDL_SCREENSHOTS")
 
 
 @pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.number)
@@ -51,8 +46,6 @@ def test_the_slider_moves_and_the_picture_follows(lab, page, lesson):
             "([panel, old]) => panel.querySelector('.widget-html').innerText !== old",
             arg=[panel.element_handle(), readout],
         )
-        if PICTURES:
-            page.screenshot(path=Path(PICTURES) / f"{lesson.number}-panel{index}.png")
         panel.get_by_role("button", name="Reset").click()
         page.wait_for_function(
             "([panel, old]) => panel.querySelector('.widget-html').innerText === old",

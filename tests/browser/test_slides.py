@@ -1,11 +1,9 @@
 """Every slide is laid out in a browser without a network, and must fit."""
 
 import base64
-import os
 import re
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import matplotlib.image
 import nbformat
@@ -20,7 +18,6 @@ pytestmark = pytest.mark.browser
 
 WIDTH, HEIGHT, TEXT = 1280, 720, 26  # pixels
 SMALLEST_SCALE = 0.8  # text of figures has 10 points; a lecture hall cannot read it smaller
-PICTURES = os.environ.get("BDL_SCREENSHOTS")
 
 READY = """async () => {
     await Promise.all([...document.fonts].map(font => font.load()));
@@ -114,12 +111,7 @@ def measured(deck, page):
     deck.wait_for_function("Reveal.isReady()")
     ready = deck.evaluate(READY)
     assert ready["scale"] == 1, "one pixel of a slide must be one pixel of the screen"
-    found = []
-    for index in range(ready["slides"]):
-        found.append(Slide(**deck.evaluate(MEASURE, index)))
-        if PICTURES:
-            deck.screenshot(path=Path(PICTURES) / f"slide-{found[-1].cells[0]}.png")
-    return found
+    return [Slide(**deck.evaluate(MEASURE, index)) for index in range(ready["slides"])]
 
 
 @pytest.mark.parametrize(
@@ -163,9 +155,6 @@ def test_panels_move_on_their_slides_by_keyboard(deck, lesson, write):
             assert len(seen) > 1
             deck.keyboard.press("Tab")
             assert deck.evaluate("Reveal.getIndices()") == slide, "the slide has no use for keys"
-        if PICTURES:
-            name = panel.get_attribute("data-panel")
-            deck.screenshot(path=Path(PICTURES) / f"slide-panel-{name}.png")
         deck.keyboard.press("PageUp")
         assert deck.evaluate("Reveal.getIndices()") != slide, "a remote control turns the slide"
     assert deck.asked == deck.errors == []

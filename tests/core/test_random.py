@@ -38,13 +38,6 @@ def test_any_other_rate_is_off_by_less_than_two_to_the_minus_32(p_drop):
     assert abs((first_kept - low) / 2**32 - p_drop) <= 2**-32
 
 
-@pytest.mark.parametrize(
-    ("p_drop", "dtype"), [(0.25, torch.int8), (3 / 2**12, torch.int16), (0.1, torch.int32)]
-)
-def test_the_coarsest_width_that_is_exact_is_used(p_drop, dtype):
-    assert random._keep_bits(10, p_drop, seeded()).dtype == dtype
-
-
 @pytest.mark.parametrize("p_drop", [0.05, 0.1, 0.25, 0.5, 3 / 2**12, 0.9])
 def test_rate_and_independence(p_drop):
     n = 2**20

@@ -1,5 +1,3 @@
-import math
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -12,76 +10,30 @@ import torch
 
 from bdl_lessons.core import validation
 
-ONES, EYE, INT = torch.ones(2, 2), torch.eye(3), torch.ones(2, dtype=torch.int)
-ELSEWHERE = torch.ones(2, device="meta")
-
-
-@pytest.mark.parametrize(
-    ("function", "value", "others"),
-    [
-        ("floating", ONES, ()),
-        ("finite", ONES, ()),
-        ("variance", ONES, ()),
-        ("floating_type", ONES * math.nan, ()),
-        ("positive", 2, ()),
-        ("positive", np.float32(0.5), ()),
-        ("non_negative", 0.0, ()),
-        ("integer", 1, (1,)),
-        ("integer", np.int64(3), (1,)),
-        ("one_of", "a", (Literal["a", "b"],)),
-    ],
-)
-def test_what_is_right_comes_back(function, value, others):
-    assert getattr(validation, function)("x", value, *others) is value
-
-
-def test_a_covariance_gives_its_factor_and_a_rate_itself():
-    torch.testing.assert_close(validation.cholesky("x", 4 * EYE, 3), 2 * EYE)
-    assert validation.valid_p_drop(np.float64(0.25)) == 0.25
+ONES, EYE, ELSEWHERE = torch.ones(2, 2), torch.eye(3), torch.ones(2, device="meta")
 
 
 @pytest.mark.parametrize(
     ("function", "arguments", "error", "message"),
     [
-        ("floating", (1.0,), TypeError, "x must be a floating-point tensor, got float"),
-        ("floating", ([1.0],), TypeError, "x must be a floating-point tensor"),
-        ("floating", (INT,), TypeError, "x must be a floating-point tensor, got torch.int32"),
-        *(
-            (function, (torch.tensor([1.0, bad]),), ValueError, "x .*finite")
-            for function in ("floating", "finite", "variance")
-            for bad in (math.nan, math.inf, -math.inf)
-        ),
         ("variance", (torch.tensor([1.0, 0.0]),), ValueError, "x is a variance.* got 0.0"),
-        ("variance", (torch.tensor([1.0, -1.0]),), ValueError, "x is a variance.* got -1.0"),
-        ("cholesky", (torch.eye(2), 3), ValueError, r"x must be \(K, K\) with K = 3"),
-        ("cholesky", (EYE * math.nan, 3), ValueError, "x .*finite"),
         ("cholesky", (EYE + torch.ones(3, 3).triu(1), 3), ValueError, "x .*symmetric"),
         ("cholesky", (torch.ones(3, 3), 3), ValueError, "x .*positive definite"),
-        ("positive", (0,), ValueError, "x must be positive and finite"),
-        ("positive", (math.inf,), ValueError, "x must be positive"),
-        ("positive", (math.nan,), ValueError, "x must be positive"),
-        ("positive", ("1",), TypeError, "x must be a number, got '1'"),
         ("positive", (True,), TypeError, "x must be a number, got True"),
-        ("non_negative", (-1e-9,), ValueError, "x must be finite"),
-        ("integer", (2.0, 1), TypeError, "x must be an int, got 2.0"),
         ("integer", (np.float64(3), 1), TypeError, "x must be an int"),
         ("integer", (True, 1), TypeError, "x must be an int, got True"),
-        ("integer", (0, 1), ValueError, "x must be >= 1, got 0"),
-        ("one_of", ("c", Literal["a", "b"]), ValueError, "got 'c'"),
+        ("valid_p_drop", (True,), TypeError, "p_drop must be a number"),
+        ("has_shape", (torch.ones(3, 1), 3), ValueError, r"shape \(3,\), got \(3, 1\)"),
         ("same_shape", (ONES, "w", ONES[:, :1]), ValueError, r"x has shape \(2, 2\), w has"),
         ("same_dtype", (ONES, "w", EYE.double()), TypeError, "x must have the dtype .* of w"),
         ("same_dtype", (ONES, "w", ELSEWHERE), TypeError, "float32 on meta, got .* on cpu"),
     ],
 )
 def test_what_is_wrong_is_refused_by_name(function, arguments, error, message):
+    """Beside what the borders try."""
+    named = () if function == "valid_p_drop" else ("x",)
     with pytest.raises(error, match=message):
-        getattr(validation, function)("x", *arguments)
-
-
-@pytest.mark.parametrize("rate", [-0.1, 1.0, math.nan, "0.5", None, True])
-def test_what_is_no_rate_is_refused(rate):
-    with pytest.raises((TypeError, ValueError), match="p_drop"):
-        validation.valid_p_drop(rate)
+        getattr(validation, function)(*named, *arguments)
 
 
 def test_like_takes_dtype_and_shape_from_the_reference():
@@ -141,22 +93,9 @@ def test_an_argument_of_another_type_is_refused_by_name(arguments, message):
         Typed(None)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"n": np.int64(3), "rate": np.float32(0.5), "exact": np.bool_(True)},
-        {"rate": 1, "names": torch.Size([2]), "kind": np.str_("b")},
-        {
-            "names": [1, 2],
-            "bounds": [0, 1.5],
-            "counts": [1],
-            "function": lambda n: n / 2,
-            "other": 1,
-        },
-    ],
-)
-def test_what_numpy_and_torch_call_a_number_or_a_sequence_is_taken(arguments):
-    assert typed(**arguments) == arguments.get("n", 1)
+def test_what_numpy_and_torch_call_a_number_or_a_sequence_is_taken():
+    assert typed(n=np.int64(3), rate=np.float32(0.5), exact=np.bool_(True), kind=np.str_("b")) == 3
+    assert typed(rate=1, names=torch.Size([2]), bounds=[0, 1.5], counts=[1], other=1) == 1
     assert typed(1, 0.5, "a", (), (0, 1), (1, 2), float, True, "more", option=2) == 1
     assert Typed(np.float32(0.5)).rate == 0.5
 

@@ -16,34 +16,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons import evaluation, models, probability, reference
-from bdl_lessons.inference import (
-    BatchedNetworks,
-    adam,
-    fit,
-    fit_batched,
-    predict,
-    predict_batched,
-    sgd,
-    sparsity,
-    to_sparse,
-    zero_pruned,
-)
-from bdl_lessons.models import (
-    ARD,
-    BinaryDropout,
-    Deterministic,
-    Network,
-    StructuredDropout,
-    initialise,
-    mlp,
-)
+from bdl_lessons import evaluation, inference, models, probability, reference
 from bdl_lessons.probability import gaussian_nll, kingma_kl, loguniform_kl
 from reproductions import Trial, methods
 from reproductions.checkpoint import Checkpoint
 from reproductions.images.resnet import resnet18
 from reproductions.posteriors.slang import fit_slang, predict_slang
 from reproductions.posteriors.swag import fit_swag, predict_swag
+from tests.draws import seeded
 
 METHODS = {name: method.layers() for name, method in methods.tagged("layer").items()}
 MODES = ("per_example", "shared", "mean")
@@ -53,15 +33,15 @@ Calculation = Callable[[torch.device, torch.Generator], dict[str, Tensor]]
 
 def uniform(shape: tuple[int, ...], on: torch.device, seed: int = 0) -> Tensor:
     """The same numbers on every device, in the default dtype."""
-    return torch.rand(shape, generator=torch.Generator().manual_seed(seed)).to(on)
+    return torch.rand(shape, generator=seeded(seed)).to(on)
 
 
 def labels(n: int, on: torch.device, n_classes: int = 4) -> Tensor:
     return torch.arange(n, device=on) % n_classes
 
 
-def network(factory: models.LayerFactory, on: torch.device) -> Network:
-    made = initialise(mlp((6, 8, 4), factory), torch.Generator().manual_seed(1))
+def network(factory: models.LayerFactory, on: torch.device) -> models.Network:
+    made = models.initialise(models.mlp((6, 8, 4), factory), seeded(1))
     return made.to(on, torch.get_default_dtype())
 
 
@@ -69,55 +49,56 @@ def layer(method: str, kind: str, mode: str, on: torch.device, g: torch.Generato
     """Output, KL and gradients of a linear or convolutional layer under one of the modes."""
     factory = METHODS[method]
     made = factory.linear(6, 5) if kind == "linear" else factory.conv2d(2, 3, 3, padding=1)
-    module = initialise(Network(made), torch.Generator().manual_seed(1))
+    module = models.initialise(models.Network(made), seeded(1))
     module = module.to(on, torch.get_default_dtype())
     if mode == "mean":  # the KL of MNF is estimated by a draw
         module(uniform((1, 6) if kind == "linear" else (1, 2, 5, 5), on), "shared", g)
     output = module(uniform((4, 6) if kind == "linear" else (4, 2, 5, 5), on), mode, g)
     kl = module.kl()
     (output.square().sum() + kl / 10).backward()
-    gradients = {
-        f"gradient of {name}": parameter.grad
-        for name, parameter in module.named_parameters()
-        if parameter.grad is not None
-    }
+    learned = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
+    gradients = {f"gradient of {name}": slope for name, slope in learned.items()}
     return {"output": output.detach(), "kl": kl.detach()} | gradients
 
 
 def training(method: str, on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
     """Two steps of ``fit``, then ``predict`` in both modes."""
     net, x = network(METHODS[method], on), uniform((20, 6), on)
-    options = {"optimizer": adam(1e-2), "batch_size": 10, "generator": g}
-    losses = fit(net, x, labels(20, on), cross_entropy, n_steps=2, **options)
+    options = {"optimizer": inference.adam(1e-2), "batch_size": 10, "generator": g}
+    losses = inference.fit(net, x, labels(20, on), cross_entropy, n_steps=2, **options)
     found = {"losses": losses}
     for mode in ("per_example", "shared"):
-        found[mode] = predict(net, x, 3, mode, generator=g)
+        found[mode] = inference.predict(net, x, 3, mode, generator=g)
     return found
 
 
 def batched(method: str, on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
-    networks = BatchedNetworks([network(METHODS[method], on) for _ in range(2)])
+    networks = inference.BatchedNetworks([network(METHODS[method], on) for _ in range(2)])
     x, y = uniform((2, 12, 6), on), labels(12, on).expand(2, 12)
-    options = {"n_steps": 2, "optimizer": adam(1e-2), "batch_size": 6}
-    losses = fit_batched(networks, x, y, cross_entropy, generator=g, **options)
-    return {"losses": losses, "draws": predict_batched(networks, x, 2, generator=g)}
+    options = {"n_steps": 2, "optimizer": inference.adam(1e-2), "batch_size": 6}
+    losses = inference.fit_batched(networks, x, y, cross_entropy, generator=g, **options)
+    return {"losses": losses, "draws": inference.predict_batched(networks, x, 2, generator=g)}
 
 
 def pruning(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
-    net, x = network(ARD(init_log_sigma2=-4.0), on), uniform((5, 6), on)
-    kept = torch.tensor([float(part.n_kept) for part in sparsity(net, 0.0)])
-    return {"kept": kept, "zero": zero_pruned(net, 0.0)(x), "sparse": to_sparse(net, 0.0)(x)}
+    net, x = network(models.ARD(init_log_sigma2=-4.0), on), uniform((5, 6), on)
+    kept = torch.tensor([float(part.n_kept) for part in inference.sparsity(net, 0.0)])
+    return {
+        "kept": kept,
+        "zero": inference.zero_pruned(net, 0.0)(x),
+        "sparse": inference.to_sparse(net, 0.0)(x),
+    }
 
 
 def swag(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
-    net, x, y = network(Deterministic(), on), uniform((20, 6), on), labels(20, on)
+    net, x, y = network(models.Deterministic(), on), uniform((20, 6), on), labels(20, on)
     options = {"n_epochs": 4, "collect_from": 1, "batch_size": 10, "final_factor": 0.5}
-    found = fit_swag(net, x, y, cross_entropy, generator=g, optimizer=sgd(0.1), **options)
+    found = fit_swag(net, x, y, cross_entropy, generator=g, optimizer=inference.sgd(0.1), **options)
     return {"draws": predict_swag(found, net, x, 2, generator=g)}
 
 
 def slang(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
-    net, x, y = network(Deterministic(), on), uniform((20, 6), on), labels(20, on)
+    net, x, y = network(models.Deterministic(), on), uniform((20, 6), on), labels(20, on)
     q = fit_slang(net, x, y, cross_entropy, n_steps=3, generator=g, init_precision=100.0)
     # the signs of eigenvectors are free, and with them those of the draws: compare the covariance
     cov = torch.stack([q.solve(column) for column in torch.eye(q.mean.numel()).to(q.mean)])
@@ -126,7 +107,7 @@ def slang(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
 
 
 def residual(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
-    net = initialise(resnet18(StructuredDropout(2)), torch.Generator().manual_seed(1))
+    net = models.initialise(resnet18(models.StructuredDropout(2)), seeded(1))
     net = net.to(on, torch.get_default_dtype()).eval()
     x = uniform((2, 3, 32, 32), on)
     return {mode: net(x, mode, g).detach() for mode in MODES} | {"kl": net.kl().detach()}
@@ -149,15 +130,9 @@ def exact_models(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
     line = reference.BayesLinear(x, y, 4.0, 1.0)
     logistic = reference.BayesLogistic(x, (y > 0.5).double(), 1.0)
     mean, var = line.predict(x, line.mean_field()[1].diag())
-    best = logistic.map()
-    features = reference.RandomFeatures(2, 16, "cos", g, depth=2, device=on)
-    return {
-        "mean": mean,
-        "var": var,
-        "map": best,
-        "evidence": line.log_evidence(),
-        "features": features(x),
-    }
+    features = reference.RandomFeatures(2, 16, "cos", g, depth=2, device=on)(x)
+    found = {"mean": mean, "var": var, "evidence": line.log_evidence()}
+    return found | {"map": logistic.map(), "features": features}
 
 
 def sampling_by_hmc(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
@@ -219,7 +194,7 @@ def scores(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
 def gradients_and_curvature(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
     x, y, mu = uniform((10, 3), on), uniform((10,), on, 1), uniform((3,), on, 2)
     parts = evaluation.regression_parts(x, y, mu, mu.exp() / 10, 2.0, "mu", "local")
-    net = network(StructuredDropout(2), on)
+    net = network(models.StructuredDropout(2), on)
     covs = [module.noise_cov().detach() for module in net if hasattr(module, "noise_cov")]
     estimators = ("local", "per example", "per minibatch", "no noise")
     inputs = uniform((4, 6), on)
@@ -237,25 +212,29 @@ def gradients_and_curvature(on: torch.device, g: torch.Generator) -> dict[str, T
 
 def checkpoint(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
     """A run that is stopped and continued: the second ``fit`` finds all of its steps done."""
-    x, y, options = uniform((20, 6), on), labels(20, on), {"optimizer": adam(1e-2), "n_steps": 3}
+    x, y, options = (
+        uniform((20, 6), on),
+        labels(20, on),
+        {"optimizer": inference.adam(1e-2), "n_steps": 3},
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "state"
         found = []
         for _ in range(2):
-            net = network(BinaryDropout(0.5), on)
+            net = network(models.BinaryDropout(0.5), on)
             kept = Checkpoint(Trial({}, 0, path), net, g, x, y)
-            losses = fit(net, x, y, cross_entropy, generator=g, callback=kept, **options)
+            losses = inference.fit(net, x, y, cross_entropy, generator=g, callback=kept, **options)
             found += [losses, net(x, "mean").detach()]
     return {"losses": found[0], "again": found[2], "outputs": found[1], "outputs again": found[3]}
 
 
 def regression(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
     x = uniform((20, 3), on)
-    net = initialise(mlp((3, 8, 1), BinaryDropout(0.2)), torch.Generator().manual_seed(1))
+    net = models.initialise(models.mlp((3, 8, 1), models.BinaryDropout(0.2)), seeded(1))
     net = net.to(on, torch.get_default_dtype())
     nll = partial(gaussian_nll, tau=2.0)
-    options = {"n_steps": 3, "optimizer": adam(1e-2), "generator": g}
-    return {"losses": fit(net, x, x.sum(1, keepdim=True), nll, **options)}
+    options = {"n_steps": 3, "optimizer": inference.adam(1e-2), "generator": g}
+    return {"losses": inference.fit(net, x, x.sum(1, keepdim=True), nll, **options)}
 
 
 def everything() -> Iterator[tuple[str, Calculation]]:

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import ClassVar
 from unittest import mock
 
@@ -61,7 +62,7 @@ class SimulatedGPU(TorchFunctionMode):
         def with_mode(*args, **kwargs):  # backward passes written in Python are looked at too
             there = any(self.holds(root) for root in _tensors(args[0]))
             self.backward["GPU" if there else "CPU"] += 1
-            with _Again(self):
+            with _again(self):
                 return run_backward(*args, **kwargs)
 
         def of_module(*args, **kwargs):  # module.to(tensor)
@@ -90,9 +91,8 @@ class SimulatedGPU(TorchFunctionMode):
 
     def reset(self) -> None:
         """Start counting again."""
-        self.waits.clear()
-        self.copies.clear()
-        self.backward.clear()
+        for counter in (self.waits, self.copies, self.backward):
+            counter.clear()
 
     def holds(self, tensor: torch.Tensor) -> bool:
         """Whether the tensor is on the device."""
@@ -164,12 +164,6 @@ class SimulatedGPU(TorchFunctionMode):
     def _device(self, func, x, *_):
         return self.device if self.holds(x) else func(x)
 
-    def _is_cuda(self, func, x, *_):
-        return self.holds(x) and self.float64
-
-    def _is_cpu(self, func, x, *_):
-        return not self.holds(x)
-
     def _to(self, func, x, *args, **kwargs):
         args = list(args)
         wanted, like = kwargs.pop("device", None), kwargs.pop("other", None)
@@ -181,33 +175,25 @@ class SimulatedGPU(TorchFunctionMode):
         blocking = not (kwargs.get("non_blocking") or (len(args) > 1 and args[1]))
         if args and args[0] is None:  # to(device, dtype=None, non_blocking)
             args = []
-        x = func(x, *args, **kwargs) if args or kwargs else x
+        return self._arrived(func(x, *args, **kwargs) if args or kwargs else x, wanted, blocking)
+
+    def _arrived(self, x, wanted, blocking=True):
+        """``x`` on the device that is wanted, if one is; a copy is counted."""
         if wanted is None or _is_gpu(wanted) == self.holds(x):
             return x
         self._count_copy(_is_gpu(wanted), blocking)
         return self.move(x, _is_gpu(wanted))
 
-    def _cuda(self, func, x, *_, **__):
-        return self._to(torch.Tensor.to, x, self.device)
-
-    def _cpu(self, func, x, *_, **__):
-        return self._to(torch.Tensor.to, x, CPU)
-
     def _as_tensor(self, func, data, *args, **kwargs):
         wanted = kwargs.pop("device", None)
         result = func(data, *args, **kwargs)
-        is_tensor = isinstance(data, torch.Tensor)
-        if is_tensor:
+        if isinstance(data, torch.Tensor):
             self.place(result, self.holds(data))
-        if wanted is None or _is_gpu(wanted) == self.holds(result):
-            return result
-        self._count_copy(_is_gpu(wanted))
-        return self.move(result, _is_gpu(wanted))
+        return self._arrived(result, wanted)
 
     def _printed(self, func, x, *args, **kwargs):
-        here = self.holds(x)
-        self.waits["to the CPU"] += here
-        self.copies["to the CPU"] += here
+        if self.holds(x):
+            self._count_copy(False)
         with torch._C._DisableTorchDispatch():
             return func(x, *args, **kwargs)
 
@@ -220,23 +206,18 @@ class SimulatedGPU(TorchFunctionMode):
         kwargs.setdefault("device", self._device(torch.Tensor.device.__get__, x))
         return self._as_tensor(torch.tensor, data, *args, **{"dtype": x.dtype, **kwargs})
 
-    def _deepcopy(self, func, x, memo):
-        return self.place(func(x, memo), self.holds(x))
 
-
-class _Again:
+@contextmanager
+def _again(mode: SimulatedGPU) -> Iterator[None]:
     """The function mode switched on where PyTorch has switched it off, or left as it is."""
-
-    def __init__(self, mode: SimulatedGPU) -> None:
-        self.mode, self.off = mode, torch._C._len_torch_function_stack() == 0
-
-    def __enter__(self) -> None:
-        if self.off:
-            TorchFunctionMode.__enter__(self.mode)
-
-    def __exit__(self, *error) -> None:
-        if self.off:
-            TorchFunctionMode.__exit__(self.mode, *error)
+    if torch._C._len_torch_function_stack():
+        yield
+        return
+    TorchFunctionMode.__enter__(mode)
+    try:
+        yield
+    finally:
+        TorchFunctionMode.__exit__(mode, None, None, None)
 
 
 class _Operations(TorchDispatchMode):
@@ -271,26 +252,22 @@ class _Operations(TorchDispatchMode):
             if here[0] != here[1]:
                 gpu._count_copy(here[0], blocking=not (len(args) > 2 and args[2]))
             return
-        if name.startswith("index") and name in ("index", "index_put", "index_put_"):
-            indices = [i for i in args[1] if i is not None]
-            masked_fill = name != "index" and args[2].numel() == 1
+        if name in ("index", "index_put", "index_put_"):
+            indices, values = [i for i in args[1] if i is not None], args[2:3]
+            masked_fill = values and values[0].numel() == 1
             for i in indices:
                 if i.dtype in (torch.bool, torch.uint8) and not masked_fill:
                     gpu.waits[f"{name} with a mask"] += 1
                 if not gpu.holds(i) and gpu.holds(args[0]):
                     gpu._count_copy(True)
-            tensors = [args[0], *([] if name == "index" else [args[2]])] + (
-                [] if gpu.holds(args[0]) else indices
-            )
+            tensors = [args[0], *values, *([] if gpu.holds(args[0]) else indices)]
             here = [gpu.holds(tensor) for tensor in tensors]
         elsewhere = [t for t, on in zip(tensors, here, strict=True) if not on]
         wrong = [t for t in elsewhere if t.dim() or name in _NO_SCALARS]
         changes_host = func._schema.is_mutable and not here[0] and any(here)
         if any(here) and (wrong or changes_host):
-            shapes = [
-                f"{tuple(t.shape)} on {'cuda:0' if on else 'cpu'}"
-                for t, on in zip(tensors, here, strict=True)
-            ]
+            places = zip(tensors, here, strict=True)
+            shapes = [f"{tuple(t.shape)} on {'cuda:0' if on else 'cpu'}" for t, on in places]
             raise DeviceError(
                 f"Expected all tensors to be on the same device, but found at least two devices, "
                 f"cuda:0 and cpu! ({func}: {', '.join(shapes)})"
@@ -360,13 +337,13 @@ def _storage(tensor: torch.Tensor) -> int:
 
 _SPECIAL = {
     torch.Tensor.device.__get__: SimulatedGPU._device,
-    torch.Tensor.is_cuda.__get__: SimulatedGPU._is_cuda,
-    torch.Tensor.is_cpu.__get__: SimulatedGPU._is_cpu,
+    torch.Tensor.is_cuda.__get__: lambda gpu, _, x, *__: gpu.holds(x) and gpu.float64,
+    torch.Tensor.is_cpu.__get__: lambda gpu, _, x, *__: not gpu.holds(x),
     torch.Tensor.to: SimulatedGPU._to,
-    torch.Tensor.cuda: SimulatedGPU._cuda,
-    torch.Tensor.cpu: SimulatedGPU._cpu,
+    torch.Tensor.cuda: lambda gpu, _, x, *__, **___: gpu._arrived(x, gpu.device),
+    torch.Tensor.cpu: lambda gpu, _, x, *__, **___: gpu._arrived(x, CPU),
     torch.Tensor.new_tensor: SimulatedGPU._new_tensor,
-    torch.Tensor.__deepcopy__: SimulatedGPU._deepcopy,
+    torch.Tensor.__deepcopy__: lambda gpu, func, x, memo: gpu.place(func(x, memo), gpu.holds(x)),
     **dict.fromkeys(_AS_TENSOR, SimulatedGPU._as_tensor),
     **dict.fromkeys(_PRINTED, SimulatedGPU._printed),
     **dict.fromkeys(_NUMPY, SimulatedGPU._numpy),

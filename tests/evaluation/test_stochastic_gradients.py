@@ -7,6 +7,7 @@ from bdl_lessons.evaluation import gradient_variance, noisy_outputs, regression_
 from bdl_lessons.evaluation.stochastic_gradients import VarianceParts
 from bdl_lessons.models import BayesByBackprop, initialise, mlp
 from tests.draws import normal, seeded
+from tests.tables import refused
 
 N, K, TAU = 7, 3, 1.7
 NETWORK = mlp((3, 2), BayesByBackprop())
@@ -71,24 +72,9 @@ def test_the_parts_add_up_to_the_variance_of_the_minibatch_estimator(regression,
     assert estimate.var().item() == pytest.approx(sum(parts), rel=0.05)
 
 
-def test_parts_at_a_batch_size():
-    parts = VarianceParts(3.0, 2.0, 0.5)
-    assert parts.at(1, 10) == (300, 200, 0)
-    assert parts.at(4, 10) == (75, 50, 37.5)
-
-
-def test_gradient_variance_is_over_draws_and_averages_parameters():
-    scale = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
-    offset = torch.tensor([100.0, -50.0, 0.0], dtype=torch.float64)
-    gradients = offset + scale * normal(4_000, 3, seed=9)
-    value, std_err = gradient_variance(gradients)
-    assert value == pytest.approx((1 + 4 + 9) / 3, abs=4 * std_err)
-    assert value == pytest.approx(gradients.var(0).mean().item(), rel=1e-12)
-    assert gradient_variance(gradients.view(4_000, 1, 3)) == pytest.approx((value, std_err))
-
-
-def test_the_standard_error_is_the_jackknife():
+def test_gradient_variance_averages_parameters_and_its_standard_error_is_the_jackknife():
     gradients = normal(6, 4, seed=10)
+    assert gradient_variance(gradients).value == pytest.approx(gradients.var(0).mean().item())
     others = [[j for j in range(6) if j != i] for i in range(6)]
     left_out = torch.stack([gradients[rows].var(0).mean() for rows in others])
     jackknife = (5 / 6 * (left_out - left_out.mean()).square().sum()).sqrt()
@@ -109,26 +95,21 @@ def parts(x=X, y=Y, mu=MU, var=MU, quantity="mu", estimator="local"):
     return regression_parts(x, y, mu, var, TAU, quantity, estimator)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: gradient_variance(torch.ones(2, 3)), "gradients must"),
-        (lambda: gradient_variance(torch.ones(5)), "gradients must"),
-        (lambda: noisy_outputs(NETWORK, X, "shared", seeded()), "'local', 'per example'"),
-        (lambda: parts(quantity="sigma"), "quantity"),
-        (lambda: parts(estimator="no noise"), "estimator"),
-        (lambda: parts(x=X[0]), r"x must be \(N, K\)"),
-        (lambda: parts(x=X * math.nan), "x must be finite"),
-        (lambda: parts(y=Y[:, None]), r"y \(N,\).*got"),
-        (lambda: parts(y=Y * math.nan), "y must be finite"),
-        (lambda: parts(var=MU[:, None]), r"var \(K,\), got"),
-        (lambda: parts(var=MU * math.nan), "var must be finite"),
-        (lambda: VarianceParts(3.0, 2.0, 0.5).at(0, 10), "batch_size"),
-    ],
+test_bad_input_is_refused = refused(
+    (lambda: gradient_variance(torch.ones(2, 3)), "gradients must"),
+    (lambda: gradient_variance(torch.ones(5)), "gradients must"),
+    (lambda: noisy_outputs(NETWORK, X, "shared", seeded()), "'local', 'per example'"),
+    (lambda: parts(quantity="sigma"), "quantity"),
+    (lambda: parts(estimator="no noise"), "estimator"),
+    (lambda: parts(x=X[0]), "x must have shape"),
+    (lambda: parts(x=X * math.nan), "x must be finite"),
+    (lambda: parts(y=Y[:, None]), "y must have shape"),
+    (lambda: parts(y=Y * math.nan), "y must be finite"),
+    (lambda: parts(mu=MU[:1]), "mu must have shape"),
+    (lambda: parts(var=MU[:, None]), "var must have shape"),
+    (lambda: parts(var=MU * math.nan), "var must be finite"),
+    (lambda: VarianceParts(3.0, 2.0, 0.5).at(0, 10), "batch_size"),
 )
-def test_bad_input_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
 
 
 def test_the_four_estimators_of_a_network():

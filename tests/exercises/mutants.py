@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Generator, Tensor
@@ -53,8 +53,7 @@ N_REPLAYS = 1000
 N_ALIKE = 200  # replays without a difference, after which there is none that N_REPLAYS would show
 
 
-@dataclass(frozen=True)
-class Mutant:
+class Mutant(NamedTuple):
     """A changed solution, and the change: ``line 12: keep * p_drop → keep + p_drop``."""
 
     change: str
@@ -75,9 +74,6 @@ def survivors(exercise: Exercise, seconds: float = 5.0, gib: float = 1.0) -> lis
         if solved and _differs(exercise, mutant.answer, inputs):
             found.append(mutant.change)
     return found
-
-
-# --- Making mutants ---------------------------------------------------------------------------
 
 
 def mutants(solution: Answer) -> Iterator[Mutant]:
@@ -181,9 +177,8 @@ def _alternatives(node: ast.AST, kinds: dict[str, str]) -> Iterator[ast.AST]:
             for other in CONSTANTS.get(value, (2 * value,)):
                 yield ast.Constant(other)
         case ast.Name(name, ast.Load()) if name in kinds:
-            yield from (
-                ast.Name(n, node.ctx) for n in kinds if n != name and kinds[n] == kinds[name]
-            )
+            alike = (n for n in kinds if n != name and kinds[n] == kinds[name])
+            yield from (ast.Name(n, node.ctx) for n in alike)
             if kinds[name] == "int":
                 yield _one_less(node)
         case ast.Attribute(value, "T" | "mT"):
@@ -204,10 +199,7 @@ def _other_calls(node: ast.Call, kinds: dict[str, str]) -> Iterator[ast.expr]:
     name = getattr(node.func, "attr", getattr(node.func, "id", ""))
     operand = node.func.value if method else node.args[0] if node.args else None
     rest = node.args if method else node.args[1:]
-    dim, correction = (
-        next((k.value for k in node.keywords if k.arg == key), None)
-        for key in ("dim", "correction")
-    )
+    named = {keyword.arg: keyword.value for keyword in node.keywords}
 
     def call(function: ast.expr, rest: list[ast.expr], without: str, **new: int) -> ast.Call:
         keywords = [k for k in node.keywords if k.arg != without]
@@ -219,16 +211,16 @@ def _other_calls(node: ast.Call, kinds: dict[str, str]) -> Iterator[ast.expr]:
     if isinstance(node.func, ast.Attribute) and name in RENAMED:
         yield call(ast.Attribute(node.func.value, RENAMED[name], ast.Load()), rest, "")
     if name in REDUCTIONS:
-        axis = dim or (rest[0] if rest else None)
+        axis = named.get("dim") or (rest[0] if rest else None)
         for other in (None, 0, 1, -1):
             if str(other) != (ast.unparse(axis) if axis else "None"):
                 yield call(node.func, [], "dim", **({} if other is None else {"dim": other}))
     if name in {"var", "std", "cov"}:
-        biased = correction is not None and ast.unparse(correction) == "0"
-        yield call(node.func, rest, "correction", correction=1 if biased else 0)
+        biased = "correction" in named and ast.unparse(named["correction"]) == "0"
+        yield call(node.func, rest, "correction", correction=int(biased))
     if name in {"len", "numel"}:
         yield _one_less(node)
-    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    given = [*node.args, *named.values()]
     if any("Generator" in kinds.get(a.id, "") for a in given if isinstance(a, ast.Name)):
         for axes in ("rows", "columns", "all"):
             yield ast.Call(ast.Name("_shared", ast.Load()), [node, ast.Constant(axes)], [])
@@ -255,9 +247,6 @@ def _shared(noise: Any, by: str) -> Any:
     return noise
 
 
-# --- Deciding whether a mutant is wrong -------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Input:
     """The arguments of one call, and what the reference solution gives for them."""
@@ -266,10 +255,6 @@ class Input:
     args: tuple
     kwargs: dict
     right: Any
-
-    @property
-    def is_random(self) -> bool:
-        return _is_random(self.args, self.kwargs)
 
     @property
     def size(self) -> int:
@@ -353,9 +338,8 @@ def _moved(value: Any, generator: Generator) -> Any:
         if torch.allclose(value @ value.mT, torch.eye(len(value), dtype=value.dtype)):
             return value
     if value.min() < 0 or value.max() > 1 or value.min() == 1:
-        unit = value.ndim == 1 and abs(value.norm() - 1) < 1e-6
         moved = value * factor
-        return moved / moved.norm() if unit else moved
+        return moved / moved.norm() if value.ndim == 1 and abs(value.norm() - 1) < 1e-6 else moved
     moved = value**factor
     for total in (value.sum(), value.sum(-1, keepdim=True)):
         if torch.allclose(total, torch.ones_like(total)):
@@ -365,7 +349,7 @@ def _moved(value: Any, generator: Generator) -> Any:
 
 def _differs(exercise: Exercise, answer: Answer, inputs: list[Input]) -> bool:
     """Whether the answer gives other numbers, or numbers of another distribution if they vary."""
-    if any(one.is_random for one in inputs):
+    if any(_is_random(one.args, one.kwargs) for one in inputs):
         return _differs_in_distribution(answer, inputs)
     try:
         found = [(answer(*_fresh(one.args), **_fresh(one.kwargs)), one.right) for one in inputs]
@@ -428,8 +412,7 @@ def _moments(function: Answer, args: tuple, kwargs: dict, seed: int) -> Tensor:
         if isinstance(value, Generator):
             value.manual_seed(seed)
     result = function(*args, **kwargs)
-    corners = [part[(slice(3),) * part.ndim].flatten() for part, _ in _parts(result, result)]
-    corner = torch.cat(corners)
+    corner = torch.cat([p[(slice(3),) * p.ndim].flatten() for p, _ in _parts(result, result)])
     return torch.cat([corner, torch.outer(corner, corner).flatten()])
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from bdl_lessons.exercises import api, autocheck, exercise, hint, show_solution
+from bdl_lessons.exercises import api, autocheck, exercise, hint
 from bdl_lessons.exercises.grader import find
 
 
@@ -85,11 +85,6 @@ def test_hints_are_graded(capsys):
     hints = find("00.1").hints
     expected = [f"Hint {level} of 3: {hints[level - 1]}" for level in (1, 1, 2, 3)]
     assert capsys.readouterr().out.splitlines() == expected
-
-
-def test_the_solution_is_shown_on_request(capsys):
-    show_solution("00.1")
-    assert "return keep * p_drop" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("level", [0, 4, "1", 1.0])

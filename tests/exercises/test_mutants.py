@@ -1,14 +1,13 @@
 """The mutants find the checks that let wrong answers pass, and spare right answers."""
 
 import dataclasses
-import sys
 
 import pytest
 import torch
 from torch import Generator, Tensor
 
-from bdl_lessons.exercises.grader import Criterion, Exercise, close, grade, normals
-from tests.exercises.mutants import Mutant, bounded_memory, mutants, survivors
+from bdl_lessons.exercises.grader import Criterion, Exercise, close, normals
+from tests.exercises.mutants import Mutant, mutants, survivors
 
 X = normals(0)(3, 4)
 W = normals(1)(4)
@@ -31,12 +30,6 @@ def _coin(p_drop: float) -> float:
 
 def total(x: Tensor) -> Tensor:
     return x.sum(0)
-
-
-def countdown(n: int) -> int:
-    while n > 0:
-        n -= 1
-    return n
 
 
 def ratio(x: Tensor, p_drop: float, keep: float) -> Tensor:
@@ -82,11 +75,6 @@ def test_changes(change):
     assert found(penalty, change)
 
 
-def test_a_change_names_its_line():
-    number = dropout.__code__.co_firstlineno + 2
-    assert found(dropout, ": 1 - p_drop → 1 + p_drop").change.startswith(f"line {number}: ")
-
-
 def test_a_changed_helper_is_the_one_that_is_called():
     changed = found(penalty, ": 1 - p_drop → 1 + p_drop").answer
     shift = X.var(0)[0]
@@ -118,13 +106,6 @@ def test_one_coin_for_each_example_is_found():
     assert change.endswith("'columns')")
 
 
-def test_another_way_to_draw_the_same_noise_is_right():
-    tight = task(dropout, _noise, *LOOSE, lambda answer: _noise(answer).std(1).max() > 0)
-    assert survivors(tight) == []
-    same = found(dropout, " <= keep").answer
-    assert grade(tight, same).solved
-
-
 def test_numbers_that_no_check_fixes_are_found_unless_they_are_predictions():
     near_miss = "results × 1.01 for inputs of shapes [((3, 4),)]"
     linear = task(
@@ -142,19 +123,6 @@ def test_a_special_value_hides_nothing():
 
     changes = survivors(task(ratio, lambda answer: answer(X, 0.5, 0.5), at_half))
     assert "p_drop and keep exchanged" in changes
-
-
-def test_a_mutant_that_never_ends_is_stopped_and_rejected():
-    exercise = task(countdown, lambda answer: answer(3), lambda answer: answer(3) == 0)
-    assert found(countdown, ": n -= 1 → n += 1")
-    assert survivors(exercise, seconds=0.05) == []
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is bounded on Linux only")
-def test_memory_is_bounded_while_a_mutant_runs():
-    with bounded_memory(0.5), pytest.raises(RuntimeError, match="memory"):
-        torch.ones(2**30, dtype=torch.uint8)
-    assert torch.ones(2**30, dtype=torch.uint8).numel() == 2**30
 
 
 def test_a_ranking_turned_round_is_found():

@@ -16,11 +16,11 @@ import tempfile
 import time
 import traceback
 import warnings
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -35,32 +35,29 @@ from bdl_lessons.models import BayesByBackprop, Deterministic, StructuredDropout
 from reproductions.posteriors.slang import fit_slang
 from reproductions.records import gpu_facts
 from tests.device.calculations import METHODS, everything, labels, network, uniform
+from tests.draws import seeded
 from tools import gpu_evidence
 
 ROOT = Path(__file__).resolve().parents[2]
+CPU = torch.device("cpu")
 TOLERANCE = {"float64": 1e-10, "float32": 1e-4}
 WAITS = 1  # in a training step
 UNIT = ["core", "probability", "models", "reference", "inference", "evaluation"]
 UNIT += ["panels", "exercises", "reproductions"]
-NEEDED = ["gpytorch", "nbval", "ipykernel", "ipywidgets", "pooch", "typer", "xdist", "hypothesis"]
 
 
 @dataclass
 class Run:
-    """Where the parts run and what they leave.
-
-    Args:
-        on: the GPU.
-        small: a hundredth of the work, for testing this file.
-        folder: of the evidence and of new records.
-        n_jobs: processes at a time.
-    """
+    """The GPU, how many processes run at a time, and the problems that a part found."""
 
     on: torch.device
-    small: bool
-    folder: Path
     n_jobs: int
     problems: list[str] = field(default_factory=list)
+
+    @property
+    def small(self) -> bool:
+        """On the CPU a hundredth of the work tests this file."""
+        return self.on.type == "cpu"
 
     def expect(self, holds: bool, problem: str) -> None:
         if not holds:
@@ -74,24 +71,17 @@ def same_numbers(run: Run) -> dict[str, Any]:
     """(1) and most of (4): every calculation on the GPU against the CPU, from one CPU generator."""
     facts = {}
     calculations = list(everything())[:: 25 if run.small else 1]
-    for name, dtype in (("float64", torch.float64), ("float32", torch.float32)):
+    for name, tolerance in TOLERANCE.items():
         worst = {}
-        torch.set_default_dtype(dtype)
-        try:
-            for what, calculation in calculations:
-                try:
-                    here, there = (
-                        calculation(on, torch.Generator().manual_seed(0))
-                        for on in (torch.device("cpu"), run.on)
-                    )
-                except Exception as error:
-                    run.problems.append(f"{what}, {name}: {type(error).__name__}: {error}")
-                    continue
+        torch.set_default_dtype(getattr(torch, name))
+        for what, calculation in calculations:
+            try:
+                here, there = (calculation(on, seeded()) for on in (CPU, run.on))
                 worst[what] = _deviation(there, here)
-        finally:
-            torch.set_default_dtype(torch.float32)
-        for what, value in worst.items():
-            run.expect(value <= TOLERANCE[name], f"{what}, {name}: {value:.1e} off")
+                run.expect(worst[what] <= tolerance, f"{what}, {name}: {worst[what]:.1e} off")
+            except Exception as error:
+                run.problems.append(f"{what}, {name}: {type(error).__name__}: {error}")
+        torch.set_default_dtype(torch.float32)
         largest = max(worst, key=worst.get)
         facts[name] = {"calculations": len(worst), "largest": worst[largest], "in": largest}
     return facts
@@ -103,10 +93,9 @@ def same_distributions(run: Run) -> dict[str, Any]:
     for method, factory in METHODS.items():
         if method == "MAP":
             continue
-        layer = initialise(network(factory, torch.device("cpu")), torch.Generator().manual_seed(1))
-        x = uniform((1, 6), torch.device("cpu")) + 0.5
-        drawn = []
-        for on in (torch.device("cpu"), run.on):
+        layer = initialise(network(factory, CPU), seeded(1))
+        x, drawn = uniform((1, 6), CPU) + 0.5, []
+        for on in (CPU, run.on):
             module, g = layer[0].to(on), torch.Generator(on).manual_seed(1)
             with torch.no_grad():
                 rows = x.to(on).expand(n, 1, 6)
@@ -161,7 +150,7 @@ def memory(run: Run) -> dict[str, Any]:
     n_rows, n_samples = (40, 3) if run.small else (10_000, 100)
     images, facts = uniform((n_rows, 1, 28, 28), run.on), {}
     for name, factory in (("BBB", BayesByBackprop()), ("VSD", StructuredDropout(2))):
-        net = initialise(lenet5(factory), torch.Generator().manual_seed(0)).to(run.on)
+        net = initialise(lenet5(factory), seeded()).to(run.on)
         for mode in ("per_example", "shared"):
             before = _allocated(run, reset=True)
             draws = predict(net, images, n_samples, mode, generator=run.generator())
@@ -173,8 +162,6 @@ def memory(run: Run) -> dict[str, Any]:
 
 def tests(run: Run) -> dict[str, Any]:
     """(5) Unit tests and quick trials, and strict nbval of every lesson, on the GPU."""
-    missing = [name for name in NEEDED if not _has(name)]
-    run.expect(not missing, f"missing here: {', '.join(missing)}")
     folders = ["core"] if run.small else UNIT
     command = [*_pytest(), *(f"tests/{name}" for name in folders), "-n", str(run.n_jobs)]
     seconds, ok, text = _timed(run, command, run.on.type)
@@ -225,7 +212,7 @@ def main(arguments: list[str] | None = None) -> int:
     evidence = _machine(on) | {"items": {}}
     n_failed = 0
     for name in options.only:
-        run, began = Run(on, on.type == "cpu", options.folder, options.jobs), time.perf_counter()
+        run, began = Run(on, options.jobs), time.perf_counter()
         try:
             facts = PARTS[name](run)
         except Exception:
@@ -242,15 +229,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _machine(on: torch.device) -> dict[str, Any]:
-    name = torch.cuda.get_device_name(on) if on.type == "cuda" else "no GPU"
     facts = gpu_facts(on) or {"driver": "none", "cuda": "none"}
-    return {
+    return facts | {
         "date": datetime.now(UTC).date().isoformat(),
         "package_hash": gpu_evidence.package_hash(),
-        "gpu": name,
+        "gpu": torch.cuda.get_device_name(on) if on.type == "cuda" else "no GPU",
         "torch": torch.__version__,
         "python": sys.version.split()[0],
-    } | facts
+    }
 
 
 def _deviation(there: dict[str, Tensor], here: dict[str, Tensor]) -> float:
@@ -258,17 +244,15 @@ def _deviation(there: dict[str, Tensor], here: dict[str, Tensor]) -> float:
 
     Each result has a scale of its own, but the gradients of a layer share one: some cancel.
     """
-    found: dict[str, list[tuple[float, float]]] = {}
+    off, size = Counter(), Counter()
     for name, expected in here.items():
-        actual = there[name].detach().cpu().double()
-        expected = expected.detach().cpu().double()
+        actual, expected = there[name].detach().cpu().double(), expected.detach().cpu().double()
         if actual.shape != expected.shape or not actual.isfinite().all():
             return float("inf")
-        if expected.numel():
-            sizes = (actual - expected).abs().max().item(), expected.abs().max().item()
-            found.setdefault("gradient" if name.startswith("gradient") else name, []).append(sizes)
-    columns = [tuple(zip(*pairs, strict=True)) for pairs in found.values()]
-    return max(max(off) / max(*size, 1e-8) for off, size in columns)
+        kind = name.partition(" of ")[0]
+        off[kind] = max(off[kind], *(actual - expected).abs().flatten().tolist(), 0.0)
+        size[kind] = max(size[kind], *expected.abs().flatten().tolist(), 1e-8)
+    return max(off[kind] / size[kind] for kind in off)
 
 
 def _z(first: Tensor, second: Tensor) -> float:
@@ -306,14 +290,6 @@ def _allocated(run: Run, reset: bool = False) -> int:
     return torch.cuda.max_memory_allocated()
 
 
-def _has(name: str) -> bool:
-    try:
-        version({"xdist": "pytest-xdist"}.get(name, name))
-    except PackageNotFoundError:
-        return False
-    return True
-
-
 def _pytest() -> list[str]:
     return [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider"]
 
@@ -328,11 +304,9 @@ def _timed(run: Run, command: list[str], kind: str) -> tuple[float, bool, str]:
             command, cwd=ROOT, env=os.environ | settings, capture_output=True, text=True
         )
     seconds = round(time.perf_counter() - began, 1)
-    lines = done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or ["nothing"]
-    failed = [line for line in lines if re.match("FAILED|ERROR", line)]
-    errors = [line for line in lines if line.startswith("E  ")]
-    text = "\n".join([*failed[:10], *([] if done.returncode == 0 else errors[:10]), lines[-1]])
-    return seconds, done.returncode == 0, text
+    lines = (done.stdout.strip() or done.stderr.strip() or "nothing").splitlines()
+    wrong = [line for line in lines if re.match("FAILED|ERROR|E  ", line)]
+    return seconds, done.returncode == 0, "\n".join([*wrong[:20], lines[-1]])
 
 
 if __name__ == "__main__":

@@ -5,16 +5,8 @@ import pytest
 import torch
 from torch import nn
 
+from bdl_lessons import models
 from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched, predict_batched
-from bdl_lessons.models import (
-    BinaryDropout,
-    Deterministic,
-    GaussianDropout,
-    HierarchicalDropout,
-    StructuredDropout,
-    initialise,
-    mlp,
-)
 from bdl_lessons.probability import gaussian_nll
 from tests.draws import seeded
 
@@ -27,13 +19,13 @@ def train(members, x, y, nll=SQUARES, **changes):
 
 
 def networks(factory, n=3, widths=(4, 5, 2)):
-    return [initialise(mlp(widths, factory), seeded(seed)) for seed in range(n)]
+    return [models.initialise(models.mlp(widths, factory), seeded(seed)) for seed in range(n)]
 
 
 def test_training_in_a_batch_is_training_one_at_a_time():
     taus, weights = [0.5, 2.0, 7.0], [0.0, 1.0, 10.0]
     x, y = torch.randn(3, 20, 4, generator=seeded()), torch.randn(3, 20, 2, generator=seeded(1))
-    nets, how = networks(Deterministic()), {"n_steps": 30, "optimizer": adam(1e-2)}
+    nets, how = networks(models.Deterministic()), {"n_steps": 30, "optimizer": adam(1e-2)}
     members = BatchedNetworks(nets)
     of_each = {"nll_args": (torch.tensor(taus),), "kl_weight": torch.tensor(weights)}
     together = train(members, x, y, gaussian_nll, **of_each, **how)
@@ -47,7 +39,7 @@ def test_training_in_a_batch_is_training_one_at_a_time():
 
 def test_members_may_have_rates_of_their_own():
     rates = [0.1, 0.5, 0.8]
-    nets = [mlp((1, 1), BinaryDropout(p_drop)) for p_drop in rates]
+    nets = [models.mlp((1, 1), models.BinaryDropout(p_drop)) for p_drop in rates]
     for net in nets:
         net[0].weight.data.fill_(1.0)
         net[0].bias.data.zero_()
@@ -61,7 +53,7 @@ def test_members_may_have_rates_of_their_own():
 
 
 def test_predictions_have_the_distribution_of_the_noise():
-    nets = networks(GaussianDropout(0.2, "A"), 2, (3, 1))
+    nets = networks(models.GaussianDropout(0.2, "A"), 2, (3, 1))
     x = torch.randn(2, 5, 3, generator=seeded())
     draws = predict_batched(BatchedNetworks(nets), x, 20_000, generator=seeded(1), chunk_rows=5_000)
     assert draws.shape == (20_000, 2, 5, 1)
@@ -74,7 +66,9 @@ def test_predictions_have_the_distribution_of_the_noise():
 
 def test_every_draw_of_a_hierarchical_layer_has_scales_of_its_own():
     """They are drawn once for a batch of examples; a chunk of draws must not share them."""
-    nets = networks(HierarchicalDropout(GaussianDropout(1e-6), init_std=0.5), 2, (1, 1))
+    nets = networks(
+        models.HierarchicalDropout(models.GaussianDropout(1e-6), init_std=0.5), 2, (1, 1)
+    )
     draws = predict_batched(BatchedNetworks(nets), torch.ones(2, 3, 1), 4000, generator=seeded())
     for number, net in enumerate(nets):
         scales = (draws[:, number, :, 0] - net[0].bias) / net[0].weight
@@ -90,7 +84,7 @@ def test_an_epoch_shows_each_member_every_row_once_in_its_own_order(monkeypatch)
 
     monkeypatch.setattr(BatchedNetworks, "__call__", watched)
     x = torch.arange(6.0).view(1, 6, 1).expand(2, 6, 1)
-    members = BatchedNetworks(networks(Deterministic(), 2, (1, 1)))
+    members = BatchedNetworks(networks(models.Deterministic(), 2, (1, 1)))
     train(members, x, x, n_steps=3, batch_size=2)
     order = torch.cat(seen, 1)[..., 0]
     assert order.sort(1).values.tolist() == [[0, 1, 2, 3, 4, 5]] * 2
@@ -102,7 +96,7 @@ def nothing(output, y):
 
 
 def test_the_kl_has_a_weight_for_each_step_and_is_divided_by_the_training_set():
-    members = BatchedNetworks(networks(BinaryDropout(0.0), 2))
+    members = BatchedNetworks(networks(models.BinaryDropout(0.0), 2))
     kl = members.kl().detach()
     x, y = torch.randn(2, 8, 4, generator=seeded()), torch.zeros(2, 8, 2)
     losses = train(members, x, y, nothing, batch_size=2, kl_weight=lambda step: 3.0 * step)
@@ -110,10 +104,12 @@ def test_the_kl_has_a_weight_for_each_step_and_is_divided_by_the_training_set():
 
 
 def pair(*factories, widths=((4, 5, 2),) * 2, activations=(nn.ReLU,) * 2):
-    return [mlp(*arguments) for arguments in zip(widths, factories, activations, strict=True)]
+    return [
+        models.mlp(*arguments) for arguments in zip(widths, factories, activations, strict=True)
+    ]
 
 
-DROP = BinaryDropout(0.1)
+DROP = models.BinaryDropout(0.1)
 
 
 @pytest.mark.parametrize(
@@ -121,9 +117,9 @@ DROP = BinaryDropout(0.1)
     [
         ([], "must not be empty"),
         (pair(DROP, DROP, widths=((4, 5, 2), (4, 6, 2))), "alike"),
-        (pair(DROP, Deterministic()), "is_random"),
-        (pair(DROP, BinaryDropout(0.5, length_scale=2.0)), r"\['0.noise.length_scale'"),
-        (pair(StructuredDropout(), StructuredDropout(kl_scale=2.0)), "kl_scale"),
+        (pair(DROP, models.Deterministic()), "is_random"),
+        (pair(DROP, models.BinaryDropout(0.5, length_scale=2.0)), r"\['0.noise.length_scale'"),
+        (pair(models.StructuredDropout(), models.StructuredDropout(kl_scale=2.0)), "kl_scale"),
         (pair(DROP, DROP, activations=(nn.ELU, nn.Tanh)), "alike"),
         (pair(DROP, DROP, activations=(nn.ELU, partial(nn.ELU, 0.5))), "alike"),
     ],
@@ -155,4 +151,4 @@ def predict_three(members, x, n_samples):
 )
 def test_bad_arguments_are_named(call, error, words):
     with pytest.raises(error, match=words):
-        call(BatchedNetworks(networks(Deterministic())))
+        call(BatchedNetworks(networks(models.Deterministic())))

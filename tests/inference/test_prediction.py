@@ -5,27 +5,20 @@ import torch
 from scipy.stats import chi2
 from torch import nn
 
+from bdl_lessons import models
 from bdl_lessons.inference import prediction
 from bdl_lessons.inference.prediction import predict
-from bdl_lessons.models import (
-    BayesByBackprop,
-    BinaryDropout,
-    Deterministic,
-    Network,
-    initialise,
-    mlp,
-)
 from bdl_lessons.probability import all_masks, mask_probs
 from tests.draws import seeded
 
 P_DROP = 0.3
-PLAIN, DROP = Deterministic(), BinaryDropout(P_DROP)
+PLAIN, DROP = models.Deterministic(), models.BinaryDropout(P_DROP)
 
 
 def tiny(activation=nn.ReLU):
     """3 hidden and 2 second hidden units: 32 sub-networks."""
     torch.manual_seed(1)
-    return mlp((2, 3, 2, 1), [PLAIN, DROP, DROP], activation).double()
+    return models.mlp((2, 3, 2, 1), [PLAIN, DROP, DROP], activation).double()
 
 
 def sub_networks(model, x):
@@ -61,7 +54,7 @@ def test_outputs_are_distributed_as_the_enumerated_sub_networks(sampling):
 @pytest.mark.parametrize("layers", [DROP, [PLAIN, DROP, DROP], [DROP, PLAIN, DROP]], ids=str)
 def test_functions_are_forward_passes_however_many_examples_fit(layers, n_rows, monkeypatch):
     torch.manual_seed(4)
-    model, x = mlp((6, 40, 30, 2), layers), torch.randn(90, 6, generator=seeded(18))
+    model, x = models.mlp((6, 40, 30, 2), layers), torch.randn(90, 6, generator=seeded(18))
     monkeypatch.setattr(prediction, "_ROWS_CPU", n_rows)
     g = seeded(19)
     draws = {m: m.sample_weights(7, g) for m in model if getattr(m, "is_random", False)}
@@ -74,7 +67,9 @@ def test_functions_are_forward_passes_however_many_examples_fit(layers, n_rows, 
 
 def test_memory_is_bounded_by_bytes(monkeypatch):
     """With room for one draw of the weights at a time, or for one example, as one by one."""
-    net = initialise(mlp((3, 8, 2), BayesByBackprop(init_log_sigma2=-2.0)), seeded())
+    net = models.initialise(
+        models.mlp((3, 8, 2), models.BayesByBackprop(init_log_sigma2=-2.0)), seeded()
+    )
     x = torch.randn(5, 3, generator=seeded(1))
     monkeypatch.setattr(prediction, "_BYTES", 1)
     g = seeded(2)
@@ -86,8 +81,8 @@ def test_memory_is_bounded_by_bytes(monkeypatch):
     torch.testing.assert_close(predict(net, x, 4, generator=seeded(2)), rows)
 
 
-BATCH_NORM = Network(DROP.linear(2, 3), nn.BatchNorm1d(3))
-MISFIT = Network(DROP.linear(2, 60), nn.ReLU(), DROP.linear(50, 1))
+BATCH_NORM = models.Network(DROP.linear(2, 3), nn.BatchNorm1d(3))
+MISFIT = models.Network(DROP.linear(2, 60), nn.ReLU(), DROP.linear(50, 1))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +100,7 @@ MISFIT = Network(DROP.linear(2, 60), nn.ReLU(), DROP.linear(50, 1))
 @pytest.mark.parametrize("sampling", ["per_example", "shared"])
 def test_bad_arguments_are_named(change, error, words, sampling):
     arguments = {
-        "model": mlp((2, 4, 1), DROP),
+        "model": models.mlp((2, 4, 1), DROP),
         "x": torch.ones(3, 2),
         "n_samples": 2,
         "sampling": sampling,

@@ -10,11 +10,11 @@ from bdl_lessons.inference import adam, fit, inverse_decay, sgd
 from bdl_lessons.inference.train import minibatches
 from bdl_lessons.models import BinaryDropout, Deterministic, Network, mlp
 from bdl_lessons.probability import gaussian_nll
-from tests.draws import seeded
+from tests.draws import normal, seeded
 
 
 def line(n=40):
-    x = torch.randn(n, 3, generator=seeded(1), dtype=torch.float64)
+    x = normal(n, 3, seed=1)
     return x, x @ torch.tensor([[1.0], [-2.0], [0.5]], dtype=torch.float64)
 
 
@@ -97,23 +97,21 @@ def test_a_step_is_that_of_pytorchs_optimizer():
 
 
 def test_long_work_shows_a_bar_and_short_work_does_not(monkeypatch, capsys):
-    model = prior_of_two()
-    train(model)
-    assert capsys.readouterr() == ("", "")
-    monkeypatch.setattr("bdl_lessons.inference.train._BAR_AFTER_S", 0)
+    def shown(long=True, disabled=False, terminal=True, progress=True):
+        monkeypatch.setattr("bdl_lessons.inference.train._BAR_AFTER_S", 0 if long else 5)
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+        monkeypatch.setenv("TQDM_DISABLE", "1")
+        if not disabled:
+            monkeypatch.delenv("TQDM_DISABLE")
+        train(prior_of_two(), progress=progress)
+        out, err = capsys.readouterr()
+        assert out == ""
+        return err
+
     monkeypatch.setattr("bdl_lessons.inference.train.tqdm", tqdm)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    train(model)
-    assert capsys.readouterr() == ("", "")
-    monkeypatch.delenv("TQDM_DISABLE")
-    train(model, progress=False)
-    assert capsys.readouterr() == ("", "")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
-    train(model)  # into a log
-    assert capsys.readouterr() == ("", "")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    train(model)
-    bar = capsys.readouterr().err
+    for silent in ({"long": False}, {"disabled": True}, {"progress": False}, {"terminal": False}):
+        assert shown(**silent) == ""
+    bar = shown()
     assert "0/4" in bar
     assert "step" in bar
 

@@ -31,7 +31,6 @@ from tests.draws import seeded
 METHODS = methods.tagged("layer")
 ROWS = [(name, kind) for name in METHODS for kind in ("linear", "conv2d")]
 NOT_RANDOM = {"MAP"}
-MASKS = {"MCD", "MCD, length scale 0.01"}  # zeros and ones: the same bits in every dtype
 MODES = ("per_example", "shared", "mean")
 SHAPES = {"linear": (4,), "conv2d": (4, 5, 4)}
 
@@ -118,28 +117,6 @@ def test_an_example_has_the_same_moments_under_both_ways_to_draw(name, kind):
     assert ((var_1 - var_2).abs() <= 5.5 * (error_1 + error_2) / n**0.5 + tiny).all()
     if not name.startswith(("MNF", "concrete")):
         assert ((mean_1 - mean).abs() <= 5.5 * std_1 / n**0.5 + tiny).all()
-
-
-@rows
-@pytest.mark.parametrize("mode", ["per_example", "shared"])
-def test_noise_of_float64_is_drawn_in_float64(name, kind, mode, monkeypatch):
-    """Not drawn in float32 and then widened, which would leave eight digits of it."""
-    layer, x, dtypes = made(name, kind), inputs(kind, 6), []
-
-    def spy_on(draw):
-        def spy(*args, **options):
-            drawn = draw(*args, **options)
-            dtypes.append(drawn.dtype)
-            return drawn
-
-        return spy
-
-    monkeypatch.setattr(torch, "randn", spy_on(torch.randn))
-    if not name.startswith("MNF"):  # it draws masks too
-        monkeypatch.setattr(torch, "rand", spy_on(torch.rand))
-    y = layer(x, mode, seeded())
-    assert y.dtype == torch.float64
-    assert set(dtypes) == (set() if name in NOT_RANDOM | MASKS else {torch.float64})
 
 
 class _Both(nn.Module):

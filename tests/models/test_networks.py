@@ -2,21 +2,14 @@ import pytest
 import torch
 from torch import nn
 
-from bdl_lessons.models import (
-    BayesByBackprop,
-    BinaryDropout,
-    Deterministic,
-    Network,
-    initialise,
-    lenet5,
-    mlp,
-)
+from bdl_lessons import models
+from tests.tables import refused
 
-PLAIN, DROP = Deterministic(), BinaryDropout(0.5)
+PLAIN, DROP = models.Deterministic(), models.BinaryDropout(0.5)
 
 
 def test_mlp_layers_and_shapes():
-    model = mlp((3, 7, 5, 2), [PLAIN, DROP, DROP], nn.Tanh)
+    model = models.mlp((3, 7, 5, 2), [PLAIN, DROP, DROP], nn.Tanh)
     assert [type(module).__name__ for module in model] == [
         *["UnitNoiseLinear", "Tanh"] * 2,
         "UnitNoiseLinear",
@@ -26,7 +19,7 @@ def test_mlp_layers_and_shapes():
 
 
 def test_lenet5_is_caffes():
-    model = lenet5([PLAIN, PLAIN, PLAIN, DROP])
+    model = models.lenet5([PLAIN, PLAIN, PLAIN, DROP])
     assert sum(parameter.numel() for parameter in model.parameters()) == 431_080
     assert sum(isinstance(module, nn.ReLU) for module in model) == 1
     x = torch.randn(4, 1, 28, 28)
@@ -35,26 +28,27 @@ def test_lenet5_is_caffes():
 
 
 def test_mean_matches_a_plain_network():
-    model = mlp((3, 7, 2), DROP)
+    model = models.mlp((3, 7, 2), DROP)
     x = torch.randn(5, 3)
     by_hand = torch.relu(x @ model[0].weight.T + model[0].bias) @ model[2].weight.T + model[2].bias
     torch.testing.assert_close(model(x, "mean"), by_hand)
 
 
 def test_kl_is_the_sum_over_layers_and_has_gradients():
-    model = mlp((3, 7, 2), [PLAIN, DROP])
+    model = models.mlp((3, 7, 2), [PLAIN, DROP])
     torch.testing.assert_close(model.kl(), model[0].kl() + model[2].kl())
     model.kl().backward()
     torch.testing.assert_close(model[2].weight.grad, model[2].weight.detach() / 0.5)
 
 
 def test_a_network_without_random_layers_has_no_kl():
-    assert Network(nn.Linear(2, 2)).kl() == 0
+    assert models.Network(nn.Linear(2, 2)).kl() == 0
 
 
 def test_initial_weights_have_their_variance_and_come_from_the_generator():
     first, again = (
-        initialise(lenet5(DROP), torch.Generator().manual_seed(3), weight_var=2.0) for _ in range(2)
+        models.initialise(models.lenet5(DROP), torch.Generator().manual_seed(3), weight_var=2.0)
+        for _ in range(2)
     )
     for layer, fan_in in ((first[2], 20 * 25), (first[5], 800)):
         assert layer.weight.var().item() == pytest.approx(2 / fan_in, rel=0.03)
@@ -63,19 +57,14 @@ def test_initial_weights_have_their_variance_and_come_from_the_generator():
     torch.testing.assert_close([*first.parameters()], [*again.parameters()])
 
 
-@pytest.mark.parametrize("widths", [(), (3,)])
-def test_too_few_widths_are_refused(widths):
-    with pytest.raises(ValueError, match="widths"):
-        mlp(widths, DROP)
-
-
-def test_a_wrong_number_of_factories_is_refused():
-    with pytest.raises(ValueError, match="one factory or 2, got 3"):
-        mlp((3, 7, 2), [DROP] * 3)
-    with pytest.raises(ValueError, match="one factory or 4, got 2"):
-        lenet5([DROP] * 2)
+test_wrong_numbers_of_widths_and_factories_are_refused = refused(
+    (lambda: models.mlp((), DROP), "widths"),
+    (lambda: models.mlp((3,), DROP), "widths"),
+    (lambda: models.mlp((3, 7, 2), [DROP] * 3), "one factory or 2, got 3"),
+    (lambda: models.lenet5([DROP] * 2), "one factory or 4, got 2"),
+)
 
 
 def test_the_kl_of_a_layer_that_is_used_twice_counts_once():
-    layer = BayesByBackprop().linear(3, 3)
-    torch.testing.assert_close(Network(layer, nn.ReLU(), layer).kl(), layer.kl())
+    layer = models.BayesByBackprop().linear(3, 3)
+    torch.testing.assert_close(models.Network(layer, nn.ReLU(), layer).kl(), layer.kl())

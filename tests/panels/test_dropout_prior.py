@@ -6,14 +6,7 @@ import torch
 from matplotlib.figure import Figure
 from scipy.integrate import trapezoid
 
-from bdl_lessons.panels.dropout_prior import (
-    build_figure,
-    exact_kl,
-    kl_slope,
-    log_q,
-    panel,
-    separated_kl,
-)
+from bdl_lessons.panels.dropout_prior import build_figure, exact_kl, kl_slope, log_q, separated_kl
 from bdl_lessons.probability import dropout_mixture, mixture_kl
 
 
@@ -38,26 +31,15 @@ def test_the_formula_misses_the_entropy_of_the_mask_when_spikes_overlap_and_noth
     assert gap == pytest.approx([entropy, 0.0], abs=1e-5)
 
 
-@pytest.fixture(scope="module")
-def shown():
-    return panel()
-
-
-def numbers(shown, **params) -> list[float]:
-    """The noise standard deviation, the KL, its slope, the limit of the slope."""
-    bold = re.findall("<b>(.+?)</b>", shown.render(**params).readout)
-    return [float(number) for number in bold]
-
-
-def test_the_readout_says_the_slope_and_its_limit(shown):
-    _, _, slope, limit = numbers(shown, sigma=0.01, p_drop=0.4, length_scale=2.0)
+def test_the_readout_says_the_slope_and_its_limit(numbers):
+    _, _, slope, limit = numbers(sigma=0.01, p_drop=0.4, length_scale=2.0)
     assert slope == pytest.approx(limit, abs=2e-3)
     assert limit == pytest.approx(0.6 * 4)
     assert kl_slope(1.0, 0.4, 2.0, 0.5) < 0.9 * limit  # where the spikes overlap
 
 
-def test_the_noise_in_the_readout_is_equation_21(shown):
-    noise_std, *_ = numbers(shown, p_drop=0.5, length_scale=2.0, n_train=1000)
+def test_the_noise_in_the_readout_is_equation_21(numbers):
+    noise_std, *_ = numbers(p_drop=0.5, length_scale=2.0, n_train=1000)
     tau = 2 * 2.0**2 / (0.5 * 1000 * 1e-4)
     assert noise_std == pytest.approx(tau**-0.5, rel=1e-2)
 

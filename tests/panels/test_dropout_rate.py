@@ -1,21 +1,10 @@
 import re
 
 import numpy as np
-import pytest
 import torch
 
-from bdl_lessons.panels import arrays, dropout_rate
+from bdl_lessons.panels import dropout_rate
 from bdl_lessons.probability import all_masks, mask_probs
-
-
-@pytest.fixture(scope="module")
-def stored():
-    return arrays.load("dropout_rate")
-
-
-@pytest.fixture(scope="module")
-def panel():
-    return dropout_rate.panel()
 
 
 def test_the_readout_states_the_exact_mean(panel, stored):

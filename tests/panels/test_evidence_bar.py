@@ -15,11 +15,6 @@ from bdl_lessons.probability import gaussian_kl_full
 from bdl_lessons.reference import BayesLogistic, GridPosterior
 
 
-@pytest.fixture(scope="module")
-def panel():
-    return evidence_bar.panel()
-
-
 def numbers(readout):
     """Data term, KL to the prior, ELBO, KL to the posterior and log evidence of a readout."""
     plain = re.sub(r"<[^>]+>", "", readout)

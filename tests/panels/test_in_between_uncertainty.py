@@ -1,18 +1,7 @@
 import numpy as np
 import pytest
 
-from bdl_lessons.panels import arrays, in_between_uncertainty
 from bdl_lessons.panels.in_between_uncertainty import POSITION, gap_ratio
-
-
-@pytest.fixture(scope="module")
-def stored():
-    return arrays.load("in_between_uncertainty")
-
-
-@pytest.fixture(scope="module")
-def panel():
-    return in_between_uncertainty.panel()
 
 
 def test_the_readout_compares_the_gap_with_the_clusters(panel, stored):

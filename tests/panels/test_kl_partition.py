@@ -9,11 +9,6 @@ from bdl_lessons.panels import kl_partition
 from bdl_lessons.panels.kl_partition import ALPHA, DISTRIBUTIONS, THETA, _cells, kl_at
 
 
-@pytest.fixture(scope="module")
-def panel():
-    return kl_partition.panel()
-
-
 @pytest.mark.parametrize("noise", DISTRIBUTIONS)
 def test_all_laws_have_the_same_means_and_variances(noise):
     index, probs = _cells(noise, 6)

@@ -5,17 +5,7 @@ import torch
 from torch import nn
 
 from bdl_lessons.inference import predict
-from bdl_lessons.panels import arrays, mc_dropout_co2
-
-
-@pytest.fixture(scope="module")
-def panel():
-    return mc_dropout_co2.panel()
-
-
-@pytest.fixture(scope="module")
-def stored():
-    return arrays.load("mc_dropout_co2")
+from bdl_lessons.panels import mc_dropout_co2
 
 
 def number(pattern, readout):

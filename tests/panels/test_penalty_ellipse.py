@@ -1,20 +1,7 @@
-import re
-
 import numpy as np
 import pytest
 
-from bdl_lessons.panels import penalty_ellipse
 from bdl_lessons.panels.penalty_ellipse import examples, setting
-
-
-@pytest.fixture(scope="module")
-def shown():
-    return penalty_ellipse.panel()
-
-
-def numbers(shown, **params) -> list[float]:
-    """alpha 1, alpha 2, c12, w1, w2, R, clean loss, bound."""
-    return [float(n) for n in re.findall("<b>(.+?)</b>", shown.render(**params).readout)]
 
 
 def test_each_reflection_turns_the_noise_by_30_degrees():
@@ -46,11 +33,9 @@ def test_the_penalty_is_what_noise_adds_and_the_weights_are_best(T, ratio):
     assert min(nearby) > objective(now.w)
 
 
-def test_the_readout_is_the_mathematics(shown):
+def test_the_readout_is_the_mathematics(numbers):
     now = setting(0.1, 2, 4)
-    *alpha, c12, w1, w2, penalty, _, bound = numbers(
-        shown, mean_alpha=0.1, n_reflections=2, ratio=4
-    )
+    *alpha, c12, w1, w2, penalty, _, bound = numbers(mean_alpha=0.1, n_reflections=2, ratio=4)
     assert np.allclose(alpha, now.alpha, atol=1e-4)
     assert c12 == pytest.approx(now.C[0, 1], abs=1e-4)
     assert (w1, w2) == pytest.approx(now.w, abs=1e-3)

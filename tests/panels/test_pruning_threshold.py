@@ -5,18 +5,7 @@ import torch
 from bdl_lessons.datasets import digits
 from bdl_lessons.inference import to_sparse
 from bdl_lessons.models import ARD, mlp
-from bdl_lessons.panels import arrays
 from bdl_lessons.panels import pruning_threshold as module
-
-
-@pytest.fixture(scope="module")
-def stored():
-    return arrays.load("pruning_threshold")
-
-
-@pytest.fixture(scope="module")
-def panel():
-    return module.panel()
 
 
 @pytest.fixture(scope="module")
@@ -72,11 +61,3 @@ def test_about_half_of_the_units_in_the_first_figure_have_no_input_left(stored):
 def test_random_labels_leave_next_to_nothing(curves):
     _, sparsities = curves["sparse VD, random labels"]
     assert sparsities[module.THRESHOLDS.index(3.0)] == 1
-
-
-def test_the_mosaic_shows_each_unit_once():
-    incoming = np.arange(50.0)[:, None].repeat(64, 1)
-    canvas = module.mosaic(incoming)
-    assert [(canvas == unit).sum() for unit in range(50)] == [64] * 50
-    assert canvas[0, 9] == 1
-    assert canvas[9, 0] == 10

@@ -9,11 +9,6 @@ from bdl_lessons.panels import arrays, rotated_digit
 from bdl_lessons.panels.rotated_digit import ANGLES, RATES, rotated, the_one
 
 
-@pytest.fixture(scope="module")
-def panel():
-    return rotated_digit.panel()
-
-
 def test_the_readout_is_about_the_stored_draws(panel):
     logits = torch.from_numpy(arrays.load("rotated_digit")["logits"]).double()
     probs = logits[RATES.index(0.25), ANGLES.index(60)].softmax(-1).mean(0)

@@ -2,19 +2,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from bdl_lessons.panels import arrays
 from bdl_lessons.panels import structure_and_nll as module
 from reproductions.panel_arrays import structure_and_nll as experiment
-
-
-@pytest.fixture(scope="module")
-def stored():
-    return arrays.load("structure_and_nll")
-
-
-@pytest.fixture(scope="module")
-def panel():
-    return module.panel()
 
 
 def test_the_arrays_have_one_entry_for_each_run(stored):

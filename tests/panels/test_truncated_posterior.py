@@ -2,13 +2,7 @@ import math
 
 import pytest
 
-from bdl_lessons.panels import truncated_posterior
 from bdl_lessons.probability import mass_near_zero
-
-
-@pytest.fixture(scope="module")
-def panel():
-    return truncated_posterior.panel()
 
 
 def test_the_readout_states_the_mass(panel):

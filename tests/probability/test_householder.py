@@ -7,16 +7,14 @@ from hypothesis import strategies as st
 
 from bdl_lessons.core.autograd import vmap
 from bdl_lessons.probability import compact_form, orthogonal_matrix, reflect, rotated_variance
+from tests.draws import normal
+from tests.tables import refused
 
 sizes = st.integers(0, 9), st.integers(1, 12), st.integers(0, 2**31)
 
 
-def draw(*shape, seed=0, dtype=torch.float64):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
-
-
-def variances(n, seed=0, dtype=torch.float64):
-    return draw(n, seed=seed, dtype=dtype).exp()
+def variances(n, seed=0):
+    return normal(n, seed=seed).exp()
 
 
 def product(vectors):
@@ -30,8 +28,8 @@ def product(vectors):
 @given(*sizes)
 @settings(max_examples=50)
 def test_every_form_is_the_product_of_the_matrices(n_reflections, n_units, seed):
-    vectors, alpha = draw(n_reflections, n_units, seed=seed), variances(n_units, seed=seed + 1)
-    x, U = draw(2, 3, n_units, seed=seed + 2), product(vectors)
+    vectors, alpha = normal(n_reflections, n_units, seed=seed), variances(n_units, seed=seed + 1)
+    x, U = normal(2, 3, n_units, seed=seed + 2), product(vectors)
     left, right = compact_form(vectors)
     eye, options = torch.eye(n_units, dtype=U.dtype), {"rtol": 1e-7, "atol": 1e-8}
     torch.testing.assert_close(orthogonal_matrix(vectors), U, **options)
@@ -44,19 +42,10 @@ def test_every_form_is_the_product_of_the_matrices(n_reflections, n_units, seed)
     torch.testing.assert_close(U.det().item(), (-1.0) ** n_reflections)
 
 
-def test_a_reflection_turns_its_vector_round_and_the_first_vector_acts_first():
-    v, across = torch.tensor([3.0, 4.0, 0.0]), torch.tensor([-4.0, 3.0, 7.0])
-    torch.testing.assert_close(reflect(v, v[None]), -v)
-    torch.testing.assert_close(reflect(across, v[None]), across)
-    v = torch.tensor([[1.0, 0.0], [1.0, 1.0]])  # flips x, then swaps x and y and flips both
-    torch.testing.assert_close(reflect(torch.tensor([1.0, 0.0]), v), torch.tensor([0.0, 1.0]))
-    torch.testing.assert_close(orthogonal_matrix(v), torch.tensor([[0.0, -1.0], [1.0, 0.0]]))
-
-
 @pytest.mark.parametrize(("n_reflections", "n_units"), [(0, 3), (1, 4), (2, 4), (3, 4), (5, 2)])
 def test_gradients(n_reflections, n_units):
-    vectors = draw(n_reflections, n_units).requires_grad_()
-    x, alpha = draw(3, n_units, seed=1).requires_grad_(), variances(n_units).requires_grad_()
+    vectors = normal(n_reflections, n_units).requires_grad_()
+    x, alpha = normal(3, n_units, seed=1).requires_grad_(), variances(n_units).requires_grad_()
     assert torch.autograd.gradcheck(reflect, (x, vectors))
     assert torch.autograd.gradcheck(rotated_variance, (alpha, vectors))
     assert torch.autograd.gradcheck(compact_form, (vectors,))
@@ -65,16 +54,16 @@ def test_gradients(n_reflections, n_units):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("log10_length", [-300, -160, -30, -17, -14, -3, 3, 15])
 def test_any_length_gives_an_orthogonal_map(dtype, log10_length):
-    vectors, x = draw(3, 5, dtype=dtype), draw(4, 5, seed=1, dtype=dtype)
+    vectors, x = normal(3, 5).to(dtype), normal(4, 5, seed=1).to(dtype)
     vectors[1] *= 10.0**log10_length / vectors[1].norm()
     torch.testing.assert_close(reflect(x, vectors).norm(dim=1), x.norm(dim=1))
-    alpha = variances(5, dtype=dtype)
+    alpha = variances(5).to(dtype)
     torch.testing.assert_close(rotated_variance(alpha, vectors).sum(), alpha.sum())
 
 
 @pytest.mark.parametrize("n_reflections", [1, 3])
 def test_a_zero_vector_is_the_identity_with_gradient_zero(n_reflections):
-    vectors, x = draw(n_reflections, 4), draw(5, 4, seed=1)
+    vectors, x = normal(n_reflections, 4), normal(5, 4, seed=1)
     vectors[0] = 0
     vectors.requires_grad_()
     torch.testing.assert_close(reflect(x, vectors), reflect(x, vectors[1:]))
@@ -92,28 +81,21 @@ def test_cancellation_leaves_a_positive_variance():
 
 @pytest.mark.parametrize("n_reflections", [0, 1, 3])
 def test_batched(n_reflections):
-    x, alpha = draw(2, 5, 4), draw(2, 4, seed=1).exp()
-    vectors = draw(2, n_reflections, 4, seed=2)
+    x, alpha = normal(2, 5, 4), normal(2, 4, seed=1).exp()
+    vectors = normal(2, n_reflections, 4, seed=2)
     for function, argument in ((reflect, x), (rotated_variance, alpha)):
         each = torch.stack([function(*one) for one in zip(argument, vectors, strict=True)])
         torch.testing.assert_close(vmap(function)(argument, vectors), each)
 
 
-REFUSED = {
-    "x (4, 2)": (lambda: reflect(draw(4, 2), draw(2, 3)), r"x must be \(\.\.\., K\)"),
-    "x (4, 1)": (lambda: reflect(draw(4, 1), draw(2, 3)), r"x must be .*got \(4, 1\)"),
-    "one vector": (lambda: reflect(draw(4, 3), draw(3)), r"vectors \(T, K\), got .* and \(3,\)"),
-    "a vector": (lambda: orthogonal_matrix(draw(3)), r"vectors \(T, K\), got \(3,\)"),
-    "compact": (lambda: compact_form(draw(3)), r"vectors \(T, K\), got \(3,\)"),
-    **{
-        f"alpha {shape}": (lambda s=shape: rotated_variance(draw(*s), draw(2, 4)), "alpha must")
+test_shapes_that_do_not_fit_are_named = refused(
+    (lambda: reflect(normal(4, 2), normal(2, 3)), r"x must have shape \(\.\.\., K\)"),
+    (lambda: reflect(normal(4, 1), normal(2, 3)), r"x must have shape .*got \(4, 1\)"),
+    (lambda: reflect(normal(4, 3), normal(3)), r"vectors \(T, K\), got .* and \(3,\)"),
+    (lambda: orthogonal_matrix(normal(3)), r"vectors \(T, K\), got \(3,\)"),
+    (lambda: compact_form(normal(3)), r"vectors \(T, K\), got \(3,\)"),
+    *(
+        (lambda s=shape: rotated_variance(normal(*s), normal(2, 4)), "alpha must")
         for shape in [(2, 4), (1, 4), (3,), (1,), (4, 1)]
-    },
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_shapes_that_do_not_fit_are_named(name):
-    call, message = REFUSED[name]
-    with pytest.raises(ValueError, match=message):
-        call()
+    ),
+)

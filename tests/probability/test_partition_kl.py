@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from torch.distributions import Normal, kl_divergence
 
 from bdl_lessons.probability import gaussian_cells, line_cells, point_cells, quantised_kl
+from tests.tables import refused
 
 THETA = torch.tensor([1.2, -0.7], dtype=torch.float64)
 PRIOR = Normal(torch.tensor(0.0, dtype=torch.float64), 1.0)
@@ -98,23 +99,17 @@ MASS = torch.ones(2, 1)
 WIDTH = "width must be positive and finite"
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: quantised_kl(gaussian_cells(0.0, 1.0, 1.0), math.nan), WIDTH),
-        (lambda: gaussian_cells(0.0, 1.0, 0.0), WIDTH),
-        (lambda: line_cells(THETA, 0.5, -1.0), WIDTH),
-        (lambda: point_cells(THETA[None], MASS[0], math.inf), WIDTH),
-        (lambda: gaussian_cells(0.0, 0.0, 0.5), "std must be positive and finite"),
-        (lambda: line_cells(torch.tensor([1.0, 0.0]), 0.5, 0.5), "without zeros"),
-        (lambda: line_cells(THETA, 0.0, 0.5), "alpha must be positive and finite"),
-        (lambda: line_cells(MASS, 0.5, 0.5), r"theta must be \(K,\)"),
-        (lambda: quantised_kl((MASS.long(), MASS), 0.5), r"index \(M, D\)"),
-        (lambda: quantised_kl((MASS.long(), MASS[0]), 0.5), r"index \(M, D\)"),
-        (lambda: point_cells(MASS, MASS, 0.5), r"probs \(S,\), got"),
-        (lambda: point_cells(MASS, MASS[0], 0.5), r"probs \(S,\), got"),
-    ],
+test_what_does_not_fit_is_named = refused(
+    (lambda: quantised_kl(gaussian_cells(0.0, 1.0, 1.0), math.nan), WIDTH),
+    (lambda: gaussian_cells(0.0, 1.0, 0.0), WIDTH),
+    (lambda: line_cells(THETA, 0.5, -1.0), WIDTH),
+    (lambda: point_cells(THETA[None], MASS[0], math.inf), WIDTH),
+    (lambda: gaussian_cells(0.0, 0.0, 0.5), "std must be positive and finite"),
+    (lambda: line_cells(torch.tensor([1.0, 0.0]), 0.5, 0.5), "without zeros"),
+    (lambda: line_cells(THETA, 0.0, 0.5), "alpha must be positive and finite"),
+    (lambda: line_cells(MASS, 0.5, 0.5), r"theta must be \(K,\)"),
+    (lambda: quantised_kl((MASS.long(), MASS), 0.5), r"index \(M, D\)"),
+    (lambda: quantised_kl((MASS.long(), MASS[0]), 0.5), r"index \(M, D\)"),
+    (lambda: point_cells(MASS, MASS, 0.5), "probs must have shape"),
+    (lambda: point_cells(MASS, MASS[0], 0.5), "probs must have shape"),
 )
-def test_what_does_not_fit_is_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -57,12 +57,12 @@ def test_a_private_copy_has_no_link_that_leads_nowhere(monkeypatch):
     assert "slides/06_local" in shown()[2]
 
 
-def test_the_imports_of_a_published_lesson_install_the_package_where_it_is_missing(monkeypatch):
+def test_published_imports_install_the_package_where_it_is_missing(published, monkeypatch):
     path = paths(["06"])[0]
     lesson = nbformat.read(path, 4)
     before = [cell.source for cell in lesson.cells]
     for _ in range(2):
-        address.fill_first_cell(lesson, PUBLISHED)
+        address.fill_first_cell(lesson)
     first, rest = lesson.cells[1].source, [cell.source for cell in lesson.cells[2:]]
     assert first.endswith(before[1])
     assert rest == before[2:]
@@ -74,5 +74,6 @@ def test_the_imports_of_a_published_lesson_install_the_package_where_it_is_missi
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     exec(install, {"get_ipython": lambda: shell})
     assert asked == [("pip", f"install -q git+{PUBLISHED}")]
-    address.fill_first_cell(lesson, "")
+    monkeypatch.setattr(address, "address", lambda: "")
+    address.fill_first_cell(lesson)
     assert [cell.source for cell in lesson.cells] == before

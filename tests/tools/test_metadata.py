@@ -1,5 +1,3 @@
-import pytest
-
 from tools import metadata, notebook
 
 
@@ -33,11 +31,3 @@ def test_a_lesson_is_read_from_its_metadata(tmp_path):
     assert table.endswith("5 % for questions.")
     metadata.fill_title(made)
     assert made.cells[0].source.startswith("# 03 · A claim"), "a title without a row stays"
-
-
-@pytest.mark.parametrize("lesson", metadata.lessons(), ids=lambda lesson: lesson.number)
-def test_every_lesson_can_be_read(lesson):
-    assert lesson.title
-    for section in lesson.sections:
-        low, high = section.minutes
-        assert 0 < low <= high

@@ -16,10 +16,6 @@ from tools.guards import problems
 PATHS = notebook.paths()
 
 
-def test_there_are_lessons():
-    assert [path.name[:2] for path in PATHS][:2] == ["00", "01"]
-
-
 def test_a_picture_in_a_palette_looks_the_same_and_is_smaller():
     png = base64.b64encode(many_networks.panel().render().png).decode()
     light = notebook.lighten(png)

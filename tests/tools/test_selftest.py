@@ -3,7 +3,7 @@
 import pytest
 from nbformat.v4 import new_markdown_cell, new_notebook
 
-from tools import assignments, guards, notebook, selftest
+from tools import assignments, selftest
 
 
 def asked(letters="BACBA"):
@@ -49,13 +49,6 @@ def test_the_right_option_must_not_always_stand_in_the_same_place():
     assert "same place" in "".join(selftest.problems(asked("BBBBB"), None))
 
 
-def test_a_lesson_without_a_self_test_is_named():
-    path = notebook.paths(["00"])[0]
-    lesson = notebook.read(path)
-    lesson.cells = [cell for cell in lesson.cells if "## Self-test" not in cell.source]
-    assert "0 questions, 5 are wanted" in "".join(guards.problems(lesson, path))
-
-
 def test_the_sheet_shows_formulas_and_keeps_answers_for_its_last_page():
     page = assignments.sheet(asked())
     shown, _, answers = page.partition("<h2>Answers</h2>")
@@ -64,3 +57,7 @@ def test_the_sheet_shows_formulas_and_keeps_answers_for_its_last_page():
     assert "it is" not in shown
     assert "see" not in shown
     assert "<li>C: it is.</li>" in answers
+
+
+def test_a_lesson_without_a_self_test_is_named():
+    assert "0 questions, 5 are wanted" in "".join(selftest.problems(new_notebook(), None))

@@ -73,9 +73,3 @@ def test_links_lead_to_slides(page):
     found = re.findall(r'<a href="([^"]*)">', page.read_text())
     assert found == ["#Spot-the-bug", "02_next.html#Recap", "https://x.org/02_a.ipynb"]
     assert '<h2 id="Spot-the-bug">' in page.read_text()
-
-
-def test_writing_twice_changes_nothing(page):
-    before = page.read_bytes()
-    slides.write(page.parents[2] / "01_small.ipynb", page.parent)
-    assert page.read_bytes() == before

@@ -14,37 +14,6 @@ def modules():
     return sorted(path for path in paths if path.name not in FILES)
 
 
-@pytest.mark.parametrize(
-    ("text", "word"),
-    [
-        ("The law of the weights", "law"),
-        ("What it costs", "costs"),
-        ("It is sure of its answer", "sure"),
-        ("The training rows", "training rows"),
-        ("A committee of networks", "committee"),
-        ("Every member votes", "member"),
-    ],
-)
-def test_a_word_of_the_dialect_is_found_with_its_term(text, word):
-    (found,) = dialect(text)
-    assert found.startswith(f"{word!r} in ")
-    assert ": say " in found
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "By the law of large numbers",
-        "Make sure that it runs",
-        "the ensemble member that disagrees",
-        "a lawful measure",
-        "the rows of a matrix",
-    ],
-)
-def test_the_same_letters_elsewhere_are_left_alone(text):
-    assert list(dialect(text)) == []
-
-
 def texts(path):
     """Docstrings; of panels and of the page of results all that is shown."""
     shown = path.parent.name == "panels" or "reproductions" in path.parts

@@ -9,7 +9,7 @@ from pathlib import Path
 from bdl_lessons.core.files import ROOT
 from bdl_lessons.course.lesson_map import ROWS
 from tools import address, archive
-from tools.metadata import Lesson, alone
+from tools.metadata import Lesson, minutes
 from tools.metadata import lessons as all_lessons
 from tools.web import page, store
 
@@ -17,12 +17,7 @@ PANEL = "many-networks"
 
 
 def text(lessons: list[Path], subpackages: list[str]) -> str:
-    """The page as Markdown.
-
-    Args:
-        lessons: the notebooks that the site has.
-        subpackages: the parts of the package.
-    """
+    """The page as Markdown, for the lessons that the site has and the parts of the package."""
     panel = store.load(PANEL)
     files = f"_static/panels/{panel.name}"
     parts = {
@@ -30,7 +25,7 @@ def text(lessons: list[Path], subpackages: list[str]) -> str:
         "MAP": _map([Lesson(path) for path in lessons]),
         "COMMANDS": _commands(),
         "GET": _get(),
-        "MINUTES": str(alone(all_lessons()[0].sections)[0]),
+        "MINUTES": str(minutes(all_lessons()[0].sections)["alone"][0]),
         "LESSONS": "\n".join(f"lessons/{lesson.stem}" for lesson in lessons),
         "PACKAGE": "\n".join(f"package/{subpackage}" for subpackage in subpackages),
     }
@@ -59,17 +54,14 @@ def _map(lessons: list[Lesson]) -> str:
     for colour, theme, row in ROWS:
         lines += [f'<p class="map-row">{escape(theme)}</p>', '<ul class="map">']
         for number, (title, question) in row.items():
-            name = escape(f"{number} {title}")
-            after = ""
-            if number in listed:
-                name = f'<a href="lessons/{listed[number].path.stem}.html">{name}</a>'
-                after = " and ".join(", ".join(listed[number].needs).rsplit(", ", 1))
-            lines.append(
-                f'<li class="tile" style="--row:{colour}"><b>{name}</b>'
-                f"<p>{escape(' '.join(question.split()))}</p>"
-                + (f'<p class="after">after {after}</p>' if after else "")
-                + "</li>"
-            )
+            name, after = escape(f"{number} {title}"), ""
+            if lesson := listed.get(number):
+                name = f'<a href="lessons/{lesson.path.stem}.html">{name}</a>'
+                needs = " and ".join(", ".join(lesson.needs).rsplit(", ", 1))
+                after = f'<p class="after">after {needs}</p>' if needs else ""
+            asked = f"<p>{escape(' '.join(question.split()))}</p>"
+            tile = f'<li class="tile" style="--row:{colour}"><b>{name}</b>{asked}{after}</li>'
+            lines.append(tile)
         lines.append("</ul>")
     return "\n".join(lines)
 

@@ -14,14 +14,9 @@ _SHOWN = re.compile(r"<panel ([\w-]+):")
 
 
 def make_live(notebook: NotebookNode, address: str) -> list[str]:
-    """Give every panel in the outputs of a notebook its figure, in place.
+    """Give every panel in the outputs of a notebook its figure, in place; their names.
 
-    Args:
-        notebook: a lesson with its outputs.
-        address: where the files of ``write_files`` are, seen from the page.
-
-    Returns:
-        The names of the panels.
+    ``address`` is where the files of ``write_files`` are, seen from the page.
     """
     found = []
     for cell in notebook.cells:

@@ -42,10 +42,8 @@ def css(address: str = "") -> str:
 def figure(panel: WebPanel, picture: str, source: str = "") -> str:
     """The figure that the player brings to life.
 
-    Args:
-        panel: the panel.
-        picture: address of its picture, which stays where no script runs.
-        source: address of its script; empty if the page has it already.
+    ``picture`` is the address of its picture, which stays where no script runs, and ``source`` that
+    of its script, empty if the page has it already.
     """
     name, alt = escape(panel.name), escape(panel.alt)
     width, height = (round(100 * length) for length in panel.size)

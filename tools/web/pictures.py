@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from nbformat import NotebookNode
 
@@ -15,30 +14,20 @@ def describe(notebook: NotebookNode) -> list[str]:
     """Give every picture the sentence under it as its alternative text, in place.
 
     The text is stored in the metadata of the cell, where myst-nb looks for it. Panels have their
-    own.
-
-    Args:
-        notebook: a lesson with its outputs.
-
-    Returns:
-        The ids of cells with a picture that has no sentence under it.
+    own. Returns the ids of cells with a picture that has no sentence under it.
     """
     missing, heading = [], ""
-    for cell, after in _pairs(notebook):
+    after = [cell.source for cell in notebook.cells[1:]] + [""]
+    for cell, text in zip(notebook.cells, after, strict=True):
         if cell.cell_type == "markdown":
             heading = (_HEADING.findall(cell.source) or [heading])[-1]
-        elif any(_is_picture(output) for output in cell.outputs):
-            caption = _CAPTION.match(after.source) if after else None
-            if caption:
+        elif any(map(_is_picture, cell.outputs)):
+            if caption := _CAPTION.match(text):
                 alt = f"Figure in “{_plain(heading)}”. {_plain(caption[1])}"
                 cell.metadata["mystnb"] = {"image": {"alt": alt}}
             else:
                 missing.append(cell.id)
     return missing
-
-
-def _pairs(notebook: NotebookNode) -> Iterator[tuple[NotebookNode, NotebookNode | None]]:
-    return zip(notebook.cells, [*notebook.cells[1:], None], strict=True)
 
 
 def _is_picture(output: NotebookNode) -> bool:

@@ -14,11 +14,10 @@ from typing import Any
 
 from bdl_lessons.core.plot_style import style
 from bdl_lessons.panels.engine import Panel, Slider
-from tools.web.scene import UNIT, Frame, Scene
+from tools.web.scene import FIELDS, UNIT, Frame, Scene
 
 MOST_SETTINGS, MOST_BYTES = 20_000, 1_000_000
 _BASES, _CHECKS = 6, 80
-_FIELDS = ("look", "shape", "x", "y")
 
 
 @dataclass(frozen=True)
@@ -76,14 +75,10 @@ class Recording:
             slot, _, name = key.rpartition(".")
             if slot != "readout":
                 slots.setdefault(slot, [slot.split(".")[1], None, None, None, None])
-                slots[slot][1 + _FIELDS.index(name)] = _packed(field)
-        content = {
+                slots[slot][1 + FIELDS.index(name)] = _packed(field)
+        as_they_are = ("parts", "alt", "controls", "still", "definitions")
+        content = {name: getattr(self, name) for name in as_they_are} | {
             "size": [round(length * UNIT) for length in self.size],
-            "parts": self.parts,
-            "alt": self.alt,
-            "controls": self.controls,
-            "still": self.still,
-            "definitions": self.definitions,
             "slots": list(slots.values()),
             "readout": [_packed(f) for key, f in self.fields.items() if key.startswith("readout.")],
         }
@@ -134,9 +129,9 @@ def record(panel: Panel) -> Recording:
     rng = random.Random(0)
     some = [tuple(rng.randrange(len(grid)) for grid in values) for _ in range(_BASES + _CHECKS)]
     depends = _dependencies(frame, [start, *some[:_BASES]], values, rng)
+    controls = [*map(_control_data, sliders, values, start)]
     while True:
         fields = _fields(frame, depends, start, [len(grid) for grid in values])
-        controls = [*map(_control_data, sliders, values, start)]
         named = panel.name, scene.size, scene.parts, panel.alt
         made = Recording(*named, controls, scene.still, scene.definitions, fields)
         for setting in some:
@@ -149,7 +144,7 @@ def record(panel: Panel) -> Recording:
         ]
         if not wrong:
             return made
-        missed = {(k, _missed(frame, k, setting, start, depends[k])) for k, setting in wrong}
+        missed = [(k, _missed(frame, k, setting, start, depends[k])) for k, setting in wrong]
         for key, control in missed:
             depends[key].add(control)
 
@@ -222,7 +217,7 @@ def _order(key: str) -> tuple:
     if parts[0] == "readout":
         return 1, int(parts[1])
     tags = ("image", "path", "text")
-    return 0, int(parts[0]), tags.index(parts[1]), int(parts[2]), _FIELDS.index(parts[3])
+    return 0, int(parts[0]), tags.index(parts[1]), int(parts[2]), FIELDS.index(parts[3])
 
 
 def _missed(frame, key, setting, start, known) -> int:

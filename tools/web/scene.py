@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import re
+from collections import Counter
 from collections.abc import Container
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
@@ -28,11 +29,14 @@ from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.panels.engine import Panel, moving_artists
 
 UNIT = 10  # to the pixel
+FIELDS = ("look", "shape", "x", "y")  # of an element, which a frame has
 _FAR = 10**6  # a point that lies further away, in units, is drawn there
 _CROWD = 40  # from so many on, the parts of one artist share one element, translucent or not
 _SMOOTH = "smooth"
 _TOUCHING, _NARROW = 10, 90  # pixels: words of neighbours may touch; a colour bar is no part
 _CAPS = {"butt": "butt", "round": "round", "projecting": "square"}
+_COMMANDS = {Path.MOVETO: ("m", 1), Path.LINETO: ("l", 1), Path.CURVE3: ("q", 2)}
+_COMMANDS |= {Path.CURVE4: ("c", 3), Path.CLOSEPOLY: ("z", 0)}
 _NUMBER = re.compile(r"([+\-−]?\d[\d.,]*)")
 
 
@@ -100,10 +104,7 @@ class Renderer(RendererBase):
             stroke_width=self.points_to_pixels(width),
         )
         fill, stroke = self._fill(gc, rgbFace), self._stroke(gc) if width else ""
-        if not stroke and not fill:
-            return
-        data = self._path_data(cleaned)
-        if data:
+        if (stroke or fill) and (data := self._path_data(cleaned)):
             looks = [f"{fill or 'fill:none;'}{stroke}"]
             if hatch is not None:
                 looks.append(f"fill:url(#{self._hatch(gc, hatch)});")
@@ -122,11 +123,10 @@ class Renderer(RendererBase):
         points = trans.transform(path.vertices) + np.array([extent.x0 + extent.width / 2, 0])
         points = points[np.isfinite(points).all(1)]
         if len(points):
-            at, text = self._place(points), "h0"
-            for (x0, y0), (x, y) in pairwise(at):
-                text += f"m{x - x0} {y - y0}h0"
+            at = self._place(points)
+            text = "h0" + "".join(f"m{x - x0} {y - y0}h0" for (x0, y0), (x, y) in pairwise(at))
             look = f"fill:none;stroke:{to_hex(rgbFace)};stroke-width:{size};stroke-linecap:round;"
-            look += _opacity("stroke", _alpha(gc, rgbFace)) + self._clip(gc)
+            look += _opacity("stroke-opacity", _alpha(gc, rgbFace)) + self._clip(gc)
             self.elements.append(Element("path", look, text, *at[0], at[-1]))
 
     def draw_image(self, gc, x, y, im, transform=None) -> None:
@@ -136,7 +136,9 @@ class Renderer(RendererBase):
         im = im[:: -1 if y0 < y1 else 1, :: -1 if x0 > x1 else 1]
         left, top = self._round(min(x0, x1)), self._round(self.height - max(y0, y1))
         wide, high = self._round(abs(x1 - x0)), self._round(abs(y1 - y0))
-        look = f"width:{wide}px;height:{high}px;" + _opacity("", gc.get_alpha() if unsampled else 1)
+        look = f"width:{wide}px;height:{high}px;" + _opacity(
+            "opacity", gc.get_alpha() if unsampled else 1
+        )
         if unsampled and gc.get_gid() != _SMOOTH:
             look += "image-rendering:pixelated;"
         self.elements.append(Element("image", look + self._clip(gc), _png_address(im), left, top))
@@ -145,36 +147,32 @@ class Renderer(RendererBase):
         if ismath:
             super().draw_text(gc, x, y, s, prop, angle, ismath, mtext)
             return
-        size = self._round(self.points_to_pixels(prop.get_size_in_points()))
+        size = self._points(prop.get_size_in_points())
         weight = "font-weight:bold;" if prop.get_weight() in ("bold", 700) else ""
-        colour = gc.get_rgb()
-        look = f"{-angle % 360:g}|font-size:{size}px;{weight}fill:{to_hex(colour)};"
-        look += _opacity("fill", _alpha(gc, colour))
+        look = f"{-angle % 360:g}|font-size:{size}px;{weight}{self._fill(gc, gc.get_rgb())}"
         self.elements.append(Element("text", look, s, self._round(x), self._round(y)))
 
     def _fill(self, gc, colour) -> str:
         if colour is None or (len(colour) == 4 and colour[3] == 0):
             return ""
-        return f"fill:{to_hex(colour)};" + _opacity("fill", _alpha(gc, colour))
+        return f"fill:{to_hex(colour)};" + _opacity("fill-opacity", _alpha(gc, colour))
 
     def _stroke(self, gc) -> str:
         colour = gc.get_rgb()
         alpha = _alpha(gc, colour)
         if alpha == 0:
             return ""
-        width = self._round(self.points_to_pixels(gc.get_linewidth()))
-        look = f"stroke:{to_hex(colour)};stroke-width:{width};"
+        look = f"stroke:{to_hex(colour)};stroke-width:{self._points(gc.get_linewidth())};"
         offset, dashes = gc.get_dashes()
         if dashes is not None:
-            lengths = " ".join(str(self._round(self.points_to_pixels(d))) for d in dashes)
-            look += f"stroke-dasharray:{lengths};"
+            look += f"stroke-dasharray:{' '.join(str(self._points(dash)) for dash in dashes)};"
             if offset:
-                look += f"stroke-dashoffset:{self._round(self.points_to_pixels(offset))};"
+                look += f"stroke-dashoffset:{self._points(offset)};"
         if gc.get_capstyle() != "butt":
             look += f"stroke-linecap:{_CAPS[gc.get_capstyle()]};"
         if gc.get_joinstyle() != "miter":
             look += f"stroke-linejoin:{gc.get_joinstyle()};"
-        return look + _opacity("stroke", alpha)
+        return look + _opacity("stroke-opacity", alpha)
 
     def _clip(self, gc) -> str:
         box = gc.get_clip_rectangle()
@@ -190,9 +188,8 @@ class Renderer(RendererBase):
         if key not in self._hatches:
             path = hatch.cleaned(Affine2D().scale(72).translate(0, self.height - 72), curves=True)
             shape, x, y, _ = self._path_data(path)
-            width = self._round(self.points_to_pixels(key[2]))
             place = f' width="{72 * UNIT}" height="{72 * UNIT}" patternUnits="userSpaceOnUse"'
-            look = f"fill:{key[1]};stroke:{key[1]};stroke-width:{width}"
+            look = f"fill:{key[1]};stroke:{key[1]};stroke-width:{self._points(key[2])}"
             drawing = f'<path style="{look}" d="M{x} {y}{shape}"/>'
             self._hatches[key] = self._define("pattern", place, drawing)
         return self._hatches[key]
@@ -201,33 +198,21 @@ class Renderer(RendererBase):
         body = f"{tag}|{attributes}|{content}"
         return self.definitions.setdefault(body, f"{self.name}-{len(self.definitions)}")
 
-    def definitions_svg(self) -> str:
-        """What the elements refer to by name: rectangles that clip, and hatches."""
-        parts = ((*body.split("|"), name) for body, name in self.definitions.items())
-        return "".join(f'<{tag} id="{n}"{attrs}>{inner}</{tag}>' for tag, attrs, inner, n in parts)
-
     def _path_data(self, path: Path):
         """Commands after the first point, that point, and where the pen ends; None if empty."""
         vertices, codes = path.vertices, path.codes
         if codes is None or len(codes) == 0 or codes[0] != Path.MOVETO:
             return None
         points = self._place(vertices)
-        text, pen, start, last, i = [], points[0], points[0], "", 1
+        text, pen, start, last, i = "", points[0], points[0], "", 1
         while i < len(codes) and codes[i] != Path.STOP:
-            code = codes[i]
-            if code == Path.CLOSEPOLY:
-                text.append("z")
-                pen, last, i = start, "z", i + 1
-                continue
-            count = {Path.CURVE3: 2, Path.CURVE4: 3}.get(code, 1)
-            letter = {Path.MOVETO: "m", Path.LINETO: "l", Path.CURVE3: "q", Path.CURVE4: "c"}[code]
+            letter, count = _COMMANDS[codes[i]]
             chunk = [f"{x - pen[0]} {y - pen[1]}" for x, y in points[i : i + count]]
-            text.append((" " if letter == last else letter) + " ".join(chunk))
-            pen, i = points[i + count - 1], i + count
-            if code == Path.MOVETO:
-                start, letter = pen, "m"
-            last = letter if code != Path.MOVETO else ""
-        return "".join(text).replace(" -", "-"), *points[0], pen
+            text += (" " if letter == last else letter) + " ".join(chunk)
+            pen = points[i + count - 1] if count else start
+            start = pen if letter == "m" else start
+            last, i = "" if letter in "mz" else letter, i + max(count, 1)
+        return text.replace(" -", "-"), *points[0], pen
 
     def _place(self, vertices: np.ndarray) -> list[tuple[int, int]]:
         """Pixels from the lower left as units from the upper left; shapes round as one piece."""
@@ -239,6 +224,9 @@ class Renderer(RendererBase):
     @staticmethod
     def _round(pixels: float) -> int:
         return round(pixels * UNIT)
+
+    def _points(self, points: float) -> int:
+        return self._round(self.points_to_pixels(points))
 
 
 Frame = dict[str, Any]
@@ -272,37 +260,32 @@ class Scene:
 
     @property
     def definitions(self) -> str:
-        """SVG definitions to which the drawings refer, as far as they were drawn."""
-        return self._renderer.definitions_svg()
+        """Rectangles that clip, and hatches: what was drawn refers to them by name."""
+        made = ((*body.split("|"), name) for body, name in self._renderer.definitions.items())
+        return "".join(f'<{tag} id="{n}"{attrs}>{inner}</{tag}>' for tag, attrs, inner, n in made)
 
     def frame(self, params: dict[str, Any], artists: Container[str] | None = None) -> Frame:
-        """The moving parts at one setting, in the order in which they are drawn.
+        """The moving parts at one setting, and the readout, in the order in which they are drawn.
 
-        Args:
-            params: the setting.
-            artists: numbers of the artists to draw; default: all. The readout is always there.
+        ``artists`` are the numbers of those to draw; default: all.
         """
         found: Frame = {}
         readout = self._update(**params)
         for number, artist in enumerate(moving_artists(self._figure)):
             if artists is not None and str(number) not in artists:
                 continue
-            self._renderer.elements = []
+            self._renderer.elements, counts = [], Counter()
             artist.draw(self._renderer)
-            counts = dict.fromkeys(("path", "text", "image"), 0)
             for part in _merged(self._renderer.elements):
                 key = f"{number}.{part.tag}.{counts[part.tag]}"
                 counts[part.tag] += 1
-                fields = {"look": part.look, "shape": part.shape, "x": part.x, "y": part.y}
-                found |= {f"{key}.{name}": value for name, value in fields.items()}
-        pieces = _NUMBER.split(readout)
-        return found | {f"readout.{k}": piece for k, piece in enumerate(pieces)}
+                found |= {f"{key}.{name}": getattr(part, name) for name in FIELDS}
+        return found | {f"readout.{k}": piece for k, piece in enumerate(_NUMBER.split(readout))}
 
     def _parts(self, agg: RendererBase) -> list[tuple[int, ...]]:
         """Cuts between the axes from left to right; a legend of the whole figure is the last part.
 
-        Args:
-            agg: knows the widths of the words.
+        ``agg`` knows the widths of the words.
         """
         boxes = sorted((a.get_tightbbox(agg) for a in self._figure.axes), key=lambda box: box.x0)
         cuts, right = [0.0], boxes[0].x1
@@ -325,17 +308,15 @@ def _merged(elements: list[Element]) -> list[Element]:
     """
     found = []
     for (tag, look), same in groupby(elements, key=lambda element: (element.tag, element.look)):
-        first, *others = same
-        found.append(first)
+        parts = [*same]
         separate = "opacity" in look or ("stroke:" in look and "fill:none" not in look)
-        if tag != "path" or (separate and len(others) < _CROWD):
-            found += others
+        if tag != "path" or (separate and len(parts) <= _CROWD):
+            found += parts
             continue
-        shape, end = [first.shape], first.end
-        for other in others:
-            shape.append(f"m{other.x - end[0]} {other.y - end[1]}{other.shape}")
-            end = other.end
-        found[-1] = replace(first, shape="".join(shape), end=end)
+        shape = parts[0].shape
+        for (x, y), part in zip((part.end for part in parts), parts[1:], strict=False):
+            shape += f"m{part.x - x} {part.y - y}{part.shape}"
+        found.append(replace(parts[0], shape=shape, end=parts[-1].end))
     return found
 
 
@@ -344,8 +325,7 @@ def _alpha(gc, colour) -> float | None:
     return gc.get_alpha() if gc.get_forced_alpha() else (*colour, 1)[3]
 
 
-def _opacity(kind: str, alpha: float | None) -> str:
-    name = f"{kind}-opacity" if kind else "opacity"
+def _opacity(name: str, alpha: float | None) -> str:
     return "" if alpha is None or alpha >= 1 else f"{name}:{alpha:.3g};"
 
 

@@ -38,14 +38,12 @@ def build(folder: Path, numbers: list[str] | None = None, source: Path | None = 
 
     source = source or ROOT / "build" / "site"
     lessons = notebook.paths(numbers)
+    options = ["-q", "-j", "2", "-d", str(source / ".cache")]
     unfinished = source / "unfinished"
-    interrupted = unfinished.exists()
+    if unfinished.exists():  # a page may be half written, though Sphinx takes it for done
+        options += ["-E", "-a"]
     live.write_if_changed(unfinished, b"a build has begun")
     _prepare(source, lessons)
-
-    options = ["-q", "-j", "2", "-d", str(source / ".cache")]
-    if interrupted:  # a page may be half written, though Sphinx takes it for done
-        options += ["-E", "-a"]
     if build_main([*options, str(source), str(folder)]):
         raise ValueError("Sphinx could not build the site; its messages are above")
     for lesson in lessons:
@@ -71,23 +69,20 @@ def _prepare(source: Path, lessons: list[Path]) -> None:
         text = notebook.text(made).replace("../data/results/README.md", "../results/index.md")
         live.write_if_changed(source / "lessons" / lesson.name, text.encode())
     live.write_files(sorted(set(used)), source / "_static" / "panels")
-    for path in [*sorted((_VENDOR / "katex").rglob("*.*")), *(_VENDOR / "fonts").iterdir()]:
-        live.write_if_changed(source / "_static" / path.relative_to(_VENDOR), path.read_bytes())
-    for name in ("site.css", "site.js", "scorer.js"):
-        live.write_if_changed(source / "_static" / name, (_STATIC / name).read_bytes())
-    icons = source / "_static" / "scripts" / "fontawesome.js"  # 1.6 MB; a font has them too
-    live.write_if_changed(icons, b"")
-    for name in ("home.html", "layout.html"):
-        live.write_if_changed(source / "_templates" / name, (_STATIC / name).read_bytes())
-    live.write_if_changed(source / "conf.py", (_STATIC / "conf.py.txt").read_bytes())
-    for path in sorted((DATA / "results").glob("*.png")):
-        live.write_if_changed(source / "results" / path.name, path.read_bytes())
-    results = (DATA / "results" / "README.md").read_text(encoding="utf-8")
-    live.write_if_changed(source / "results" / "index.md", results.encode())
     subpackages = [m.name for m in pkgutil.iter_modules(bdl_lessons.__path__) if m.ispkg]
-    for name in subpackages:
-        live.write_if_changed(source / "package" / f"{name}.rst", _subpackage(name).encode())
-    live.write_if_changed(source / "index.md", front.text(lessons, subpackages).encode())
+    vendored = [*(_VENDOR / "katex").rglob("*.*"), *(_VENDOR / "fonts").iterdir()]
+    copies = {f"_static/{path.relative_to(_VENDOR)}": path for path in vendored}
+    copies |= {f"_static/{name}": _STATIC / name for name in ("site.css", "site.js", "scorer.js")}
+    copies |= {f"_templates/{name}": _STATIC / name for name in ("home.html", "layout.html")}
+    copies |= {f"results/{path.name}": path for path in (DATA / "results").glob("*.png")}
+    copies |= {"results/index.md": DATA / "results" / "README.md"}
+    copies |= {"conf.py": _STATIC / "conf.py.txt"}
+    contents = {name: path.read_bytes() for name, path in copies.items()}
+    contents |= {f"package/{name}.rst": _subpackage(name).encode() for name in subpackages}
+    contents |= {"index.md": front.text(lessons, subpackages).encode()}
+    contents["_static/scripts/fontawesome.js"] = b""  # 1.6 MB; a font has the icons too
+    for name, content in contents.items():
+        live.write_if_changed(source / name, content)
 
 
 def _subpackage(name: str) -> str:

@@ -50,47 +50,35 @@ def load(name: str, folder: Path = FOLDER) -> WebPanel:
     """
     if name not in names():
         raise ValueError(f"no panel {name!r}; there are {', '.join(names())}")
-    module = f"{panels.__name__}.{name.replace('-', '_')}"
+    module = name.replace("-", "_")
     path = folder / f"{name}.{_source_hash(module)}.recording"
     if path.exists():
-        try:
-            return _from_json(read_checked(path))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        try:  # unlike a pickle, JSON runs nothing when it is read
+            stored = json.loads(bytes(read_checked(path)))
+            stored |= {"size": tuple(stored["size"]), "png": base64.b64decode(stored["png"])}
+            return WebPanel(**stored)
+        except (ValueError, TypeError, KeyError) as error:  # or damaged: there are no bytes
             raise ValueError(f"panel {name!r}: its recording is damaged; delete {path}") from error
     with cpu_threads(1):  # the arrays are small: a second thread only waits for the first
-        panel: Panel = importlib.import_module(module).panel()
+        panel: Panel = importlib.import_module(f"{panels.__name__}.{module}").panel()
         recording = record(panel)
         made = WebPanel(name, recording.script(), panel.render().png, panel.alt, panel.size)
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(f"{name}.*.recording"):
         old.unlink()
-    write_checked(path, _to_json(made))
+    stored = asdict(made) | {"png": base64.b64encode(made.png).decode()}
+    write_checked(path, json.dumps(stored).encode())
     return made
-
-
-def _to_json(panel: WebPanel) -> bytes:
-    png = base64.b64encode(panel.png).decode()
-    return json.dumps({**asdict(panel), "png": png}).encode()
-
-
-def _from_json(content: memoryview | None) -> WebPanel:
-    """What :func:`_to_json` wrote. Unlike a pickle, JSON runs nothing when it is read."""
-    if content is None:
-        raise ValueError("these are not the bytes that were written")
-    stored = json.loads(bytes(content))
-    size, png = tuple(stored.pop("size")), base64.b64decode(stored.pop("png"))
-    return WebPanel(**stored, size=size, png=png)
 
 
 def _source_hash(module: str) -> str:
     """A hash of what decides what a panel shows: its module, the package below it, and data."""
     package = ROOT / "bdl_lessons"
     below = [p for p in package.rglob("*.py") if p.parent.name not in ("panels", "exercises")]
-    own = ROOT.joinpath(*module.split(".")).with_suffix(".py")
-    engine = [package / "panels" / name for name in ("engine.py", "arrays.py")]
+    own = [package / "panels" / f"{name}.py" for name in ("engine", "arrays", module)]
     drawing = Path(__file__).parent.glob("*.py")
     data = [p for part in ("panels", "published", "results") for p in (DATA / part).glob("*.*")]
     digest = hashlib.sha256("".join(map(version, _DRAWN_BY)).encode())
-    for path in sorted({own, *engine, *below, *drawing, *data}):
+    for path in sorted({*own, *below, *drawing, *data}):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]

@@ -5,7 +5,6 @@ import torch
 from torch.distributions import Bernoulli, kl_divergence
 
 from bdl_lessons.models import ConcreteDropout
-from bdl_lessons.probability import dropout_mixture, mixture_kl_monte_carlo
 
 N_DRAWS = 200_000
 
@@ -46,23 +45,3 @@ def test_the_kl_is_that_of_the_mask_entries_from_a_fair_coin_and_a_penalty_on_th
     penalty = 0.01 / 2 * (layer.weight.square().sum() / 0.7 + layer.bias.square().sum())
     torch.testing.assert_close(layer.kl(), 5 * coin + penalty, rtol=1e-6, atol=0)
     assert layer.kl().shape == ()
-
-
-def test_kl_differences_between_rates_are_those_of_the_mixture():
-    """Per input a mixture of a kept and a dropped row; its constant does not depend on p_drop."""
-    M = torch.tensor([[2.0, -1.5, 1.0, 0.7], [0.8, 1.9, -2.2, 1.1]], dtype=torch.float64)
-
-    def ours(p_drop):
-        layer = ConcreteDropout(p_drop, length_scale=0.7).linear(2, 4, bias=False).double()
-        with torch.no_grad():
-            layer.weight.copy_((1 - p_drop) * M.T)
-        return layer.kl().item()
-
-    def sampled(p_drop):
-        generator = torch.Generator().manual_seed(0)
-        probs, means = dropout_mixture(M.T, p_drop)
-        options = {"n_samples": 100_000, "generator": generator}
-        kls = [mixture_kl_monte_carlo(probs, row, 0.05**2, 1 / 0.49, **options) for row in means]
-        return sum(kl.item() for kl, _ in kls)
-
-    assert ours(0.5) - ours(0.1) == pytest.approx(sampled(0.5) - sampled(0.1), abs=0.03)

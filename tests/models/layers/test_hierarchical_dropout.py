@@ -4,25 +4,18 @@ import math
 
 import pytest
 import torch
-from torch.distributions import MultivariateNormal, Normal
 
-from bdl_lessons.models import (
-    GammaScale,
-    HierarchicalDropout,
-    LogNormalScale,
-    VariationalDropout,
-    scaled_cov,
-)
+from bdl_lessons import models
 from bdl_lessons.probability import lognormal_gamma_kl, lognormal_kl
 from tests.draws import normal, seeded
 
 K, L = 3, 4
-BASE = VariationalDropout("A", alpha_per="unit", init_p_drop=0.2)
+BASE = models.VariationalDropout("A", alpha_per="unit", init_p_drop=0.2)
 
 
 @pytest.fixture
 def layer():
-    layer = HierarchicalDropout(BASE).linear(K, L).double()
+    layer = models.HierarchicalDropout(BASE).linear(K, L).double()
     with torch.no_grad():  # scales with tails light enough for a sample covariance
         layer.noise.log_sigma2.copy_(torch.tensor([-3.0, -2.0, -1.0]))
         layer.noise.base.raw_log_alpha.copy_(normal(K, seed=1).sub(2))
@@ -38,7 +31,7 @@ def draws(layer, *shape, seed=0):
 def test_moments_of_the_factors(layer):
     """Within five standard errors, of a covariance those of the products of deviations."""
     xi = draws(layer, 200_000, 1)[:, 0]
-    expected = scaled_cov(layer.alpha.detach().diag(), layer.noise.log_sigma2.detach())
+    expected = models.scaled_cov(layer.alpha.detach().diag(), layer.noise.log_sigma2.detach())
     error = 5 * (expected.diagonal() / len(xi)).sqrt()
     assert ((xi.mean(0) - 1).abs() < error).all()
     products = (xi - 1)[:, :, None] * (xi - 1)[:, None, :]
@@ -53,7 +46,7 @@ def test_scaled_cov_keeps_what_is_off_the_diagonal():
     eps = torch.randn(400_000, 2, K, generator=generator, dtype=torch.float64)
     z = (std * eps[:, 0] - std**2 / 2).exp()
     xi = z * (1 + eps[:, 1] @ A.T)
-    expected = scaled_cov(cov, log_sigma2)
+    expected = models.scaled_cov(cov, log_sigma2)
     torch.testing.assert_close(torch.cov(xi.T), expected, atol=0.02 * expected.max(), rtol=0)
 
 
@@ -81,7 +74,7 @@ def test_a_sharp_scale_leaves_the_base_layer(layer, sampling):
 
 def test_kl_is_that_of_the_scales_plus_that_of_the_base(layer):
     alone = layer.noise.base.kl(layer.weight.T, layer.bias)
-    scales = LogNormalScale()(layer.noise.log_sigma2)
+    scales = models.LogNormalScale()(layer.noise.log_sigma2)
     torch.testing.assert_close(layer.kl(), alone + scales)
     gradient = torch.autograd.grad(layer.kl(), [layer.noise.log_sigma2, *layer.noise.parameters()])
     assert all(g.ne(0).all() for g in gradient)
@@ -96,30 +89,7 @@ def test_scale_priors_charge_the_best_location(log_sigma2):
         return min(kl(mu).item() for mu in mus)
 
     lognormal = best(lambda mu: lognormal_kl(mu, at, 0.4, 2 * math.log(0.7)))
-    assert LogNormalScale(0.7)(at).item() == pytest.approx(lognormal, abs=1e-5)
+    assert models.LogNormalScale(0.7)(at).item() == pytest.approx(lognormal, abs=1e-5)
     for rate in (0.5, 3.0):
         gamma = best(lambda mu, rate=rate: lognormal_gamma_kl(mu, at, 2.5, rate))
-        assert GammaScale(2.5)(at).item() == pytest.approx(gamma, abs=1e-5)
-
-
-def test_joint_divergence_by_monte_carlo():
-    """log q(z, W) - log p(z, W) for a column W, prior variance z² / beta, under drawn (z, W)."""
-    g, n = seeded(4), 20_000
-    A = 0.3 * normal(K, K, seed=5)
-    cov, theta, log_sigma2 = A @ A.T, normal(K, seed=6), normal(K, seed=7).sub(1)
-    s = cov.diagonal()
-    beta = 1 / (theta**2 * (1 + s))
-    std = (log_sigma2 / 2).exp()
-    log_z = std * torch.randn(n, K, generator=g, dtype=torch.float64) - std**2 / 2
-    z = log_z.exp()
-    eta = torch.randn(n, K, generator=g, dtype=torch.float64) @ A.T
-    W = z * (1 + eta) * theta
-    q = MultivariateNormal(z * theta, (z * theta)[:, :, None] * cov * (z * theta)[:, None, :])
-    p = Normal(torch.zeros(()).double(), z / beta.sqrt())
-    log_ratio = q.log_prob(W) - p.log_prob(W).sum(1)
-    log_ratio += (Normal(-(std**2) / 2, std).log_prob(log_z)).sum(1)
-    prior_of_log_z = Normal(-(std**2) / 2, torch.ones(K).double())  # at its best location
-    log_ratio -= prior_of_log_z.log_prob(log_z).sum(1)
-    log_det = torch.linalg.slogdet(cov).logabsdet
-    expected = LogNormalScale()(log_sigma2) + 0.5 * (torch.log1p(s).sum() - log_det)
-    assert abs(log_ratio.mean() - expected) < 4 * log_ratio.std() / n**0.5
+        assert models.GammaScale(2.5)(at).item() == pytest.approx(gamma, abs=1e-5)

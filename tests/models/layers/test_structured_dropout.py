@@ -5,14 +5,9 @@ import math
 import pytest
 import torch
 
+from bdl_lessons import probability
 from bdl_lessons.models import StructuredDropout, VariationalDropout, ard_kl, initialise, mlp
 from bdl_lessons.models.layers.structured_dropout import ChainedVectors
-from bdl_lessons.probability import (
-    best_precision,
-    column_marginal_kl,
-    loguniform_kl,
-    orthogonal_matrix,
-)
 from tests.draws import seeded
 
 K, L = 6, 4
@@ -39,7 +34,7 @@ def test_the_noise_has_the_distribution_it_claims(T, source):
     layer = structured(T, vectors=source)
     xi, cov = xi_of(layer, 50_000), layer.noise_cov().detach()
     assert layer.noise.vectors.shape == (T, K)
-    U = orthogonal_matrix(layer.noise.vectors.detach())
+    U = probability.orthogonal_matrix(layer.noise.vectors.detach())
     torch.testing.assert_close(cov, U @ layer.alpha.detach().diag() @ U.T)
     scale = cov.diagonal().sqrt()
     standard_error = 50_000**-0.5
@@ -79,7 +74,9 @@ def test_the_kl_is_the_divergence_of_the_columns_and_moves_the_noise_alone(T):
     layer = structured(T)
     theta, noise = layer.weight.T.detach(), layer.noise
     cov = noise.cov()
-    explicit = column_marginal_kl(theta, cov, best_precision(theta, cov.diagonal()))
+    explicit = probability.column_marginal_kl(
+        theta, cov, probability.best_precision(theta, cov.diagonal())
+    )
     torch.testing.assert_close(layer.kl(), explicit)
     layer.kl().backward()
     assert layer.weight.grad is None
@@ -99,7 +96,7 @@ def test_the_kl_counts_the_weights_of_a_row():
 def test_the_kl_of_a_rotation_has_its_total_correlation_under_the_log_uniform_prior():
     layer = structured(2, prior="log_uniform", kl_per="factor")
     cov = layer.noise_cov()
-    alone = loguniform_kl(cov.diagonal().log()).sum()
+    alone = probability.loguniform_kl(cov.diagonal().log()).sum()
     correlation = (cov.diagonal().log().sum() - cov.logdet()) / 2
     assert correlation > 0.01
     torch.testing.assert_close(layer.kl(), alone + correlation)
@@ -119,14 +116,6 @@ def test_start_values_come_from_the_generator(source):
     layer.reset_noise(seeded())
     assert layer.log_alpha.mean().item() == pytest.approx(math.log(0.25), abs=0.06)
     assert layer.log_alpha.std().item() == pytest.approx(0.3, abs=0.04)
-
-
-def test_maps_of_low_rank_have_few_parameters_and_fit_narrow_layers():
-    count = sum(p.numel() for p in ChainedVectors(2, 100, rank=3).parameters())
-    assert count == 100 + 2 * (2 * 3 * 100 + 100)
-    full = sum(p.numel() for p in ChainedVectors(2, 100).parameters())
-    assert full == 100 + 2 * (100 * 100 + 100)
-    assert StructuredDropout(2, "fc_lowrank", rank=8).conv2d(3, 4, 3).noise.vectors.shape == (2, 3)
 
 
 def test_chained_vectors_follow_one_another():

@@ -66,12 +66,6 @@ def test_a_field_has_only_the_controls_that_it_depends_on(panel):
     assert by_name["image.0.x"] == []
 
 
-def test_what_moves_without_changing_its_shape_keeps_its_text(panel):
-    fields = record(panel).fields
-    shapes = [field for key, field in fields.items() if key.endswith("path.0.shape")]
-    assert any(len(field.table) == 1 for field in shapes)
-
-
 def test_the_script_holds_all_of_it(panel):
     text = record(panel).script()
     head, name, _, data, _ = text.split('"')

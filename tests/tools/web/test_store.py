@@ -1,14 +1,11 @@
 import importlib
 import itertools
 import math
-import pickle
 import re
 from dataclasses import replace
 
 import pytest
-import torch
 
-from bdl_lessons.core.devices import cpu_threads
 from bdl_lessons.panels.engine import Panel
 from reproductions.files import write_checked
 from tools.web import page, store
@@ -79,17 +76,6 @@ def test_a_recording_is_kept_until_its_sources_change(tmp_path, monkeypatch):
     assert other.name != kept.name
 
 
-def test_panels_are_recorded_by_one_thread(tmp_path, monkeypatch):
-    threads = []
-    monkeypatch.setattr(
-        store, "record", lambda panel: threads.append(torch.get_num_threads()) or record(panel)
-    )
-    with cpu_threads(2):
-        store.load("many-networks", tmp_path)
-        assert torch.get_num_threads() == 2
-    assert threads == [1]
-
-
 def test_a_damaged_recording_is_named(tmp_path):
     store.load("many-networks", tmp_path)
     (kept,) = tmp_path.iterdir()
@@ -99,21 +85,14 @@ def test_a_damaged_recording_is_named(tmp_path):
         store.load("many-networks", tmp_path)
 
 
-class Hostile:
-    def __reduce__(self):
-        return open, ("ran", "w")
-
-
-@pytest.mark.parametrize("content", [pickle.dumps(Hostile()), b"{}", b"[1]", b"null"])
-def test_a_foreign_recording_is_refused_and_nothing_in_it_runs(tmp_path, monkeypatch, content):
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.parametrize("content", [b"{}", b"[1]", b"null"])
+def test_a_foreign_recording_is_refused(tmp_path, content):
     store.load("many-networks", tmp_path)
     (kept,) = tmp_path.iterdir()
     write_checked(kept, content)
     store.load.cache_clear()
     with pytest.raises(ValueError, match="panel 'many-networks': its recording is damaged"):
         store.load("many-networks", tmp_path)
-    assert not (tmp_path / "ran").exists()
 
 
 def test_a_page_needs_no_other_file(tmp_path):
