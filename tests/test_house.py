@@ -18,11 +18,11 @@ LIMITS = {
     "bdl_lessons/evaluation": 813,
     "bdl_lessons/panels": 2_550,
     "bdl_lessons/exercises": 4_700,
-    "bdl_lessons/datasets": 796,
-    "bdl_lessons/course": 327,
-    "reproductions": 9_175,
-    "tools": 3_493,
-    "tests": 17_400,
+    "bdl_lessons/datasets": 714,
+    "bdl_lessons/course": 284,
+    "reproductions": 8_340,
+    "tools": 3_502,
+    "tests": 17_364,
 }
 
 

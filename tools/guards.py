@@ -14,8 +14,8 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from bdl_lessons import exercises
 from bdl_lessons.course.symbols import SYMBOLS
+from bdl_lessons.exercises import __all__ as FOR_READERS
 from tools import form, generated, selftest, timing
 from tools.lesson_plans import ROLES
 from tools.metadata import sections_of, summary
@@ -200,6 +200,14 @@ def links(notebook: NotebookNode, path: Path) -> Iterator[str]:
         for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", cell.source):
             if "://" not in target and not (path.parent / target).exists():
                 yield f"{cell.id}: the link to {target} leads nowhere"
+
+
+def helpers(notebook: NotebookNode, path: Path) -> Iterator[str]:
+    """What texts and stubs tell readers to call, such as hint("01.1"), is imported."""
+    said = text(notebook)
+    for name in FOR_READERS:
+        if f'{name}(\\"' in said and not re.search(rf"\bimport .*\b{name}\b", said):
+            yield f"readers are told to call {name}(): import it"
 
 
 def skeleton(notebook: NotebookNode, path: Path) -> Iterator[str]:

@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -23,7 +24,6 @@ ONES, EYE, ELSEWHERE = torch.ones(2, 2), torch.eye(3), torch.ones(2, device="met
         ("integer", (np.float64(3), 1), TypeError, "x must be an int"),
         ("integer", (True, 1), TypeError, "x must be an int, got True"),
         ("valid_p_drop", (True,), TypeError, "p_drop must be a number"),
-        ("has_shape", (torch.ones(3, 1), 3), ValueError, r"shape \(3,\), got \(3, 1\)"),
         ("same_shape", (ONES, "w", ONES[:, :1]), ValueError, r"x has shape \(2, 2\), w has"),
         ("same_dtype", (ONES, "w", EYE.double()), TypeError, "x must have the dtype .* of w"),
         ("same_dtype", (ONES, "w", ELSEWHERE), TypeError, "float32 on meta, got .* on cpu"),

@@ -57,14 +57,14 @@ def test_warm_up_is_a_clipped_line():
 Y, ONE = normal(6, 1), torch.tensor(1.0)
 
 test_bad_input_names_the_argument = refused(
-    (lambda: gaussian_nll(Y[:, 0], Y[:, 0], 1.0), r"\(B, D\).* got \(6,\)"),
+    (lambda: gaussian_nll(Y[:, 0], Y[:, 0], 1.0), r"B, D\), got \(6,\)"),
     *(
         (lambda output=output: gaussian_nll(output, Y, 1.0), "output has shape")
         for output in (Y[:1], Y[:, 0], Y.expand(6, 2), Y.expand(2, 6, 1))
     ),
     *((lambda tau=tau: gaussian_nll(Y, Y, tau), "tau") for tau in (0, -1, math.inf, math.nan)),
     *(
-        (lambda s=shape: gaussian_nll(Y, Y, torch.ones(s)), r"tau must have shape \(\)")
+        (lambda s=shape: gaussian_nll(Y, Y, torch.ones(s)), "tau must be a number")
         for shape in ((1,), (5,), (5, 1))
     ),
     *(

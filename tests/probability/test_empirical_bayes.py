@@ -84,9 +84,9 @@ test_shapes_that_do_not_fit_are_named = refused(
     (lambda: empirical_bayes_kl(torch.zeros(3), torch.zeros(3, 1), 2), "noise_var"),
     (lambda: best_precision(weights(3, 2), COLUMN), "noise_var"),
     (lambda: best_precision(weights(3, 2), COLUMN[0]), "noise_var"),
-    (lambda: best_precision(torch.ones(3), torch.ones(3)), r"theta must have shape \(K, Q\)"),
+    (lambda: best_precision(torch.ones(3), torch.ones(3)), r"theta must be \(K, Q\)"),
     *(
-        (lambda p=precision: column_marginal_kl(weights(3, 2), EYE, p), "precision has shape")
+        (lambda p=precision: column_marginal_kl(weights(3, 2), EYE, p), r"precision \(K, Q\), got")
         for precision in (COLUMN, COLUMN[0])
     ),
     *(

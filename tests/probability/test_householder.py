@@ -89,8 +89,8 @@ def test_batched(n_reflections):
 
 
 test_shapes_that_do_not_fit_are_named = refused(
-    (lambda: reflect(normal(4, 2), normal(2, 3)), r"x must have shape \(\.\.\., K\)"),
-    (lambda: reflect(normal(4, 1), normal(2, 3)), r"x must have shape .*got \(4, 1\)"),
+    (lambda: reflect(normal(4, 2), normal(2, 3)), r"x must be \(\.\.\., K\)"),
+    (lambda: reflect(normal(4, 1), normal(2, 3)), r"x must be .*got \(4, 1\)"),
     (lambda: reflect(normal(4, 3), normal(3)), r"vectors \(T, K\), got .* and \(3,\)"),
     (lambda: orthogonal_matrix(normal(3)), r"vectors \(T, K\), got \(3,\)"),
     (lambda: compact_form(normal(3)), r"vectors \(T, K\), got \(3,\)"),
