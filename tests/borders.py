@@ -447,7 +447,7 @@ PLAIN = {
     # made by zero_pruned and to_sparse; a container; an attribute of a layer
     "inference": "PrunedNetwork Run layer_log_alpha",
     # formulas of lessons 06 and 11: shapes are looked at
-    "evaluation": "gauss_newton layer_penalties loss_hessian loss_increase output_jacobian penalty "
+    "evaluation": "gauss_newton layer_penalties loss_hessian loss_increase penalty "
     "penalty_from_roots sensitivity softmax_root spectral_bound noisy_outputs regression_parts",
     # containers; functions without arguments; what takes the results of loaders
     "datasets": "CO2 Classification DetrendedCO2 Regression Standardiser UCISet co2 diabetes "

@@ -1,8 +1,7 @@
 """Checks and results that a reader can see: a claim, what was measured, what was expected.
 
 The measured digits differ a little between machines, so the comparison of the notebooks masks them
-(tests/nbval_sanitize.cfg) and nothing else: claim, reference and tolerance are compared as text,
-and ``check`` itself asserts that the measured value lies where the claim says.
+(tests/nbval_sanitize.cfg) and nothing else: claim, reference and tolerance are compared as text.
 """
 
 from __future__ import annotations
@@ -44,9 +43,8 @@ def check(name: str, value: Value, expect: Value, atol: float) -> None:
 
     Raises:
         CheckFailed: if any element is further than ``atol`` from the reference, or is NaN.
-        TypeError: if ``value`` or ``expect`` is complex.
-        ValueError: if one of them is empty, the shapes differ, or ``expect`` or ``atol`` is out
-            of range.
+        TypeError, ValueError: if ``value`` or ``expect`` is complex or empty, the shapes differ, or
+            ``expect`` or ``atol`` is out of range.
 
     >>> check("half of a half", 0.5 * 0.5, expect=0.25, atol=1e-9)
     ok   half of a half: 0.25 (expected 0.25 ± 1e-09)
@@ -57,10 +55,8 @@ def check(name: str, value: Value, expect: Value, atol: float) -> None:
     if not np.isfinite(expect).all():
         raise ValueError(f"check {name!r}: expect must be finite, it is the reference")
     if expect.ndim and expect.shape != value.shape:
-        raise ValueError(
-            f"check {name!r}: value has shape {value.shape}, expect has {expect.shape}; "
-            "compare arrays of one shape, or an array with a single number"
-        )
+        both = f"value has shape {value.shape}, expect has {expect.shape}"
+        raise ValueError(f"check {name!r}: {both}; compare one shape, or with a single number")
     error = np.abs(value - expect)
     if not (error <= atol).all():
         worst = int(np.argmax(np.nan_to_num(error, nan=np.inf)))
@@ -81,27 +77,22 @@ def check_between(
 ) -> None:
     """Assert ``low <= value <= high`` elementwise (either bound may be left out) and print them.
 
-    Raises:
-        CheckFailed: if any element lies outside the bounds, or is NaN.
-        TypeError: if ``value`` is complex.
-        ValueError: if ``value`` is empty, no bound is given, a bound is NaN, or ``low > high``.
+    Raises CheckFailed if any element lies outside the bounds, or is NaN; TypeError if ``value`` is
+    complex; ValueError if ``value`` is empty, no bound is given, a bound is NaN, or ``low > high``.
 
     >>> check_between("two shares", [0.25, 0.75], low=0, high=1)
     ok   two shares: 0.25, 0.75 (expected 0 to 1)
     """
     if low is None and high is None:
         raise ValueError(f"check_between {name!r}: give low, high or both")
-    for side, bound in (("low", low), ("high", high)):
-        if bound is not None:
-            number(f"check_between {name!r}: {side}", bound)
-    lower, upper = -np.inf if low is None else low, np.inf if high is None else high
+    lower = number(f"check_between {name!r}: low", -np.inf if low is None else low)
+    upper = number(f"check_between {name!r}: high", np.inf if high is None else high)
     if not lower <= upper:
         raise ValueError(f"check_between {name!r}: low={low} and high={high} leave nothing between")
     value = _array(f"check_between {name!r}: value", value)
     inside = (value >= lower) & (value <= upper)
-    bounds = f"<= {upper:g}" if low is None else f">= {lower:g}"
-    if None not in (low, high):
-        bounds = f"{low:g} to {high:g}"
+    one_sided = f"<= {upper:g}" if low is None else f">= {lower:g}"
+    bounds = one_sided if None in (low, high) else f"{low:g} to {high:g}"
     if not inside.all():
         outside = value.flat[int(np.argmin(inside))]
         raise CheckFailed(f"{name}: measured {outside:.10g}, expected {bounds}")
@@ -141,12 +132,10 @@ class ResultsTable:
         rows: what was measured, e.g. ``{"dropout": {"error (%)": [3.9, 4.1], "NLL": 0.12}}``.
             Several numbers are runs with different seeds and become mean ± standard error. Text
             and integers are compared between machines as they are, floats are masked.
-        caption: what the numbers are: the data, the number of runs, the units if the columns do
-            not say them.
+        caption: what the numbers are: the data, the number of runs, the units.
 
     Raises:
-        TypeError, ValueError: if there is no row or column, rows have different columns, or a
-            number is not finite.
+        TypeError, ValueError: if rows are missing or differ in columns, or a number is not finite.
 
     >>> table = ResultsTable({"dropout": {"NLL": [0.5, 0.2], "weights": 100}}, "Two runs")
     >>> print(table)  # doctest: +NORMALIZE_WHITESPACE
@@ -187,14 +176,13 @@ class ResultsTable:
         body = ""
         for row, cells in self.rows.items():
             body += f'<tr><th scope="row">{html.escape(row)}</th>'
-            for value in cells.values():
-                text, measured = _cell(row, value)
+            for text, measured in (_cell(row, value) for value in cells.values()):
                 kind = ' class="measured"' if measured else ""
                 body += f"<td{kind}>{html.escape(text)}</td>"
             body += "</tr>"
+        caption = f"<caption>{html.escape(self.caption)}</caption>"
         return (
-            f"<table><caption>{html.escape(self.caption)}</caption>"
-            f"<thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
+            f"<table>{caption}<thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
         )
 
 

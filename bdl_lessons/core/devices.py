@@ -17,12 +17,8 @@ from bdl_lessons.core.validation import integer, typechecked
 def device(name: str | None = None, *, float64: bool = False) -> torch.device:
     """The device to compute on: ``name``, else ``BDL_DEVICE``, else cuda, mps, cpu in that order.
 
-    Args:
-        name: ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``; ``None`` or ``""`` to choose.
-        float64: whether double precision is needed; then the CPU stands in for mps.
-
-    Raises:
-        ValueError: if the device is unknown or this machine does not have it.
+    ``name`` is ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``, else ValueError, also if this
+    machine does not have it. If ``float64`` is needed the CPU stands in for mps.
 
     >>> device("cpu")
     device(type='cpu')
@@ -39,10 +35,9 @@ def device(name: str | None = None, *, float64: bool = False) -> torch.device:
     except RuntimeError:
         trouble = "is not a device name"
     if trouble:
-        raise ValueError(
-            f"device {wanted!r} {trouble}. Available here: {', '.join(available)}. "
-            "Set BDL_DEVICE to one of these, or unset it to let the package choose."
-        )
+        remedy = "Set BDL_DEVICE to one of these, or unset it to let the package choose."
+        there = ", ".join(available)
+        raise ValueError(f"device {wanted!r} {trouble}. Available here: {there}. {remedy}")
     return torch.device("cpu") if float64 and chosen.type == "mps" else chosen
 
 

@@ -56,9 +56,8 @@ def use_style() -> None:
 def show(figure: Figure) -> None:
     """Fit the layout of a pyplot figure and show it.
 
-    Raises:
-        ValueError: if the figure breaks a rule of the module that ``BDL_CHECK_FIGURES`` names; it
-            is ``tools.figure_rules`` when lessons are rebuilt or compared, and not set for readers.
+    Raises ValueError if the figure breaks a rule of the module that ``BDL_CHECK_FIGURES`` names; it
+    is ``tools.figure_rules`` when lessons are rebuilt or compared, and not set for readers.
 
     >>> show(new_figure(6, 3))
     """
@@ -80,9 +79,7 @@ def style() -> AbstractContextManager[None]:
 def new_figure(width: float, height: float, **kwargs: Any) -> Figure:
     """A figure in the style of the lessons, outside pyplot: nothing global, nothing to close.
 
-    Args:
-        width, height: inches; at the style's 100 dpi one inch is 100 pixels.
-        kwargs: passed on to ``matplotlib.figure.Figure``.
+    ``width`` and ``height`` are inches of 100 pixels, ``kwargs`` those of matplotlib's ``Figure``.
     """
     with style():
         return Figure(figsize=(width, height), dpi=STYLE["figure.dpi"], **kwargs)

@@ -32,13 +32,8 @@ def dropout_noise(
     probability is exact; for any other rate k = 32 and it is off by at most 2**-32. Other devices
     use ``rand < keep``, off by at most 2**-24.
 
-    Args:
-        shape: shape of the result.
-        p_drop: probability of a zero, in [0, 1).
-        device: where the result goes; ``None`` leaves it with the generator.
-
-    Raises:
-        TypeError, ValueError: see :func:`bdl_lessons.core.validation.valid_p_drop`.
+    ``p_drop`` is the probability of a zero, a number (else TypeError) in [0, 1) (else ValueError);
+    ``device`` where the result goes, ``None`` leaves it with the generator.
 
     >>> sorted(set(dropout_noise((100,), 0.5, generator=torch.Generator()).tolist()))
     [0.0, 2.0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 import reprlib
 from collections.abc import Callable, Sequence
 from functools import cache, wraps
@@ -26,9 +27,9 @@ _T = TypeVar("_T", bound=Callable)
 def typechecked(target: _T) -> _T:
     """Decorates a function or a dataclass that users call: arguments must be what its hints say.
 
-    One of another type is refused with a TypeError that names it. These are plain checks, which
-    ``python -O`` keeps. An int will do for a float, and so will NumPy's numbers; True and False are
-    no numbers. A list will do for a tuple, and a tuple for a list.
+    One of another type is refused with a TypeError that names it, also by ``python -O``. An int
+    will do for a float, and so will NumPy's numbers; True and False are no numbers. A list will do
+    for a tuple, and a tuple for a list.
 
     >>> @typechecked
     ... def half(x: float) -> float:
@@ -97,7 +98,7 @@ def floating(name: str, value: Tensor) -> Tensor:
 def floating_type(name: str, value: Tensor) -> Tensor:
     """``value`` if it is a floating-point tensor, else TypeError; its entries are not looked at."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
-        kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
+        kind = getattr(value, "dtype", type(value).__name__)
         raise TypeError(f"{name} must be a floating-point tensor, got {kind}")
     return value
 
@@ -121,30 +122,25 @@ def variance(name: str, value: Tensor) -> Tensor:
 def like(reference: Tensor, name: str, value: float | Tensor) -> Tensor:
     """``value`` with the dtype and device of ``reference``; it must broadcast to its shape.
 
-    Raises:
-        ValueError: if the shape does not broadcast, or only by enlarging ``reference``.
+    Raises ValueError if the shape does not broadcast, or only by enlarging ``reference``.
     """
     if isinstance(value, Real):  # written by the device: a copy would wait for it
         value = reference.new_full((), value)
     value = torch.as_tensor(value, dtype=reference.dtype, device=reference.device)
     try:
-        fits = torch.broadcast_shapes(value.shape, reference.shape) == reference.shape
+        value.expand_as(reference)
     except RuntimeError:
-        fits = False
-    if not fits:
-        raise ValueError(
-            f"{name} has shape {tuple(value.shape)}, it must broadcast to {tuple(reference.shape)}"
-        )
+        wanted = f"it must broadcast to {tuple(reference.shape)}"
+        raise ValueError(f"{name} has shape {tuple(value.shape)}, {wanted}") from None
     return value
 
 
 def cholesky(name: str, cov: Tensor, size: int) -> Tensor:
     """The lower Cholesky factor of ``cov``, ``(size, size)``.
 
-    Raises:
-        ValueError: if it has another shape, a NaN, or is not symmetric and positive definite.
+    Raises ValueError if it has another shape, a NaN, or is not symmetric and positive definite.
     """
-    finite(name, has_shape(name, cov, size, size))
+    shapes(f"{name} must be (K, K) with K = {size}", finite(name, cov), K=size)
     if not torch.allclose(cov, cov.mT, rtol=1e-5, atol=1e-8):
         raise ValueError(f"{name} must be symmetric")
     factor, info = torch.linalg.cholesky_ex(cov)
@@ -163,10 +159,8 @@ def real_array(name: str, values: ArrayLike) -> np.ndarray:
 def valid_p_drop(p_drop: float) -> float:
     """``p_drop`` if it is a number (else TypeError) in [0, 1) (else ValueError)."""
     if not 0 <= number("p_drop", p_drop) < 1:
-        raise ValueError(
-            f"p_drop must lie in [0, 1), got {p_drop}: it is the probability to DROP a unit, "
-            "and at 1 nothing would be left"
-        )
+        meaning = "it is the probability to DROP a unit, and at 1 nothing would be left"
+        raise ValueError(f"p_drop must lie in [0, 1), got {p_drop}: {meaning}")
     return float(p_drop)
 
 
@@ -200,20 +194,38 @@ def integer(name: str, value: int, least: int) -> int:
     return value
 
 
-def has_shape(name: str, value: Tensor, *shape: int) -> Tensor:
-    """``value`` if it has this shape, else ValueError: broadcasting would hide a mistake."""
-    if value.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}, got {tuple(value.shape)}")
-    return value
+def shapes(rule: str, *values: Tensor | np.ndarray, **sizes: Any) -> None:
+    """Raise ValueError unless the values have the shapes in ``rule``, a sentence for the reader.
+
+    A name is the same size wherever it stands; keywords fix some. ``...`` in front are further axes
+    of all values that have them, at the end of any. Broadcasting would hide a mistake.
+
+    >>> shapes("Phi must be (N, K) and y (N,)", torch.ones(3, 2), torch.ones(4))
+    Traceback (most recent call last):
+    ValueError: Phi must be (N, K) and y (N,), got (3, 2) and (4,)
+    """
+    found = [tuple(value.shape) for value in values]
+    for axes, shape in zip(_axes(rule), found, strict=True):
+        if axes[-1:] == ["..."]:
+            axes, shape = axes[:-1], shape[: len(axes) - 1]
+        elif axes[:1] == ["..."]:
+            leading, shape = shape[: 1 - len(axes)], shape[1 - len(axes) :]
+            axes, shape = (axes, (leading, *shape)) if leading else (axes[1:], shape)
+        known = [sizes.setdefault(axis, size) for axis, size in zip(axes, shape, strict=False)]
+        if len(axes) != len(shape) or known != list(shape):
+            raise ValueError(f"{rule}, got {' and '.join(map(str, found))}")
+
+
+@cache
+def _axes(rule: str) -> list[list[str]]:
+    return [re.findall(r"[\w.]+", group) for group in re.findall(r"\(([^()]*)\)", rule)]
 
 
 def same_shape(name: str, value: Tensor, other: str, reference: Tensor) -> None:
     """Raise ValueError unless both tensors have one shape: broadcasting would hide a mistake."""
     if value.shape != reference.shape:
-        raise ValueError(
-            f"{name} has shape {tuple(value.shape)}, {other} has {tuple(reference.shape)}; "
-            "they must have one shape"
-        )
+        both = f"{name} has shape {tuple(value.shape)}, {other} has {tuple(reference.shape)}"
+        raise ValueError(f"{both}; they must have one shape")
 
 
 def same_dtype(name: str, value: Tensor, other: str, reference: Tensor) -> None:

@@ -9,45 +9,30 @@ from matplotlib.patches import FancyBboxPatch
 
 from bdl_lessons.core import BLUE, GREEN, GREY, INK, PURPLE, RED, tint
 
-# Four rows from the foundations up: colour, what unites the row, and its lessons.
-ROWS = (
-    (
-        BLUE,
-        "Foundations",
-        {
-            "01": ("Dropout as an ensemble", "What does dropout\naverage over?"),
-            "02": ("Variational inference", "How do you fit a posterior\nthat has no formula?"),
-            "03": ("Gaussian processes", "What does a wide network\nbecome?"),
-        },
-    ),
-    (
-        GREEN,
-        "Dropout as\nBayesian inference",
-        {
-            "04": ("Dropout as inference", "When is weight decay\na KL term?"),
-            "05": ("Monte Carlo dropout", "Can many masks tell us\nwhat is uncertain?"),
-            "09": ("When is it Bayesian?", "Which conditions can fail,\nand do they?"),
-        },
-    ),
-    (
-        RED,
-        "Learning the noise",
-        {
-            "06": ("Local reparameterization", "Can the same gradient\nhave less noise?"),
-            "07": ("Variational dropout", "Can the dropout rate\nbe learned?"),
-            "08": ("Sparsity and ARD", "Which weights can be\nremoved?"),
-        },
-    ),
-    (
-        PURPLE,
-        "Giving the noise\nstructure",
-        {
-            "10": ("Structured dropout", "What if the noise of units\nis correlated?"),
-            "11": ("Induced regularization", "What does the noise\nregularise?"),
-            "12": ("Comparing posteriors", "Which posterior is worth\nits computing time?"),
-        },
-    ),
+LESSONS = {
+    "01": ("Dropout as an ensemble", "What does dropout\naverage over?"),
+    "02": ("Variational inference", "How do you fit a posterior\nthat has no formula?"),
+    "03": ("Gaussian processes", "What does a wide network\nbecome?"),
+    "04": ("Dropout as inference", "When is weight decay\na KL term?"),
+    "05": ("Monte Carlo dropout", "Can many masks tell us\nwhat is uncertain?"),
+    "09": ("When is it Bayesian?", "Which conditions can fail,\nand do they?"),
+    "06": ("Local reparameterization", "Can the same gradient\nhave less noise?"),
+    "07": ("Variational dropout", "Can the dropout rate\nbe learned?"),
+    "08": ("Sparsity and ARD", "Which weights can be\nremoved?"),
+    "10": ("Structured dropout", "What if the noise of units\nis correlated?"),
+    "11": ("Induced regularization", "What does the noise\nregularise?"),
+    "12": ("Comparing posteriors", "Which posterior is worth\nits computing time?"),
+}
+ROWS = tuple(
+    (colour, theme, {number: LESSONS[number] for number in numbers.split()})
+    for colour, theme, numbers in (
+        (BLUE, "Foundations", "01 02 03"),
+        (GREEN, "Dropout as\nBayesian inference", "04 05 09"),
+        (RED, "Learning the noise", "06 07 08"),
+        (PURPLE, "Giving the noise\nstructure", "10 11 12"),
+    )
 )
+"""Four rows from the foundations up: colour, what unites the row, and its lessons."""
 # From lesson to lesson: what has to be read before.
 ARROWS = (
     ("01", "04"), ("02", "03"), ("02", "04"), ("03", "05"), ("04", "05"),
@@ -71,12 +56,9 @@ def course_map() -> Figure:
         for column, (number, (title, question)) in enumerate(lessons.items()):
             x = 2.97 + 2.62 * column
             places[number] = x, y
-            corner = (x - WIDTH / 2, y - HEIGHT / 2)
-            face, style = tint(colour, 0.12), "round,pad=0,rounding_size=0.08"
-            box = FancyBboxPatch(
-                corner, WIDTH, HEIGHT, style, facecolor=face, edgecolor=colour, zorder=2
-            )
-            axis.add_patch(box)
+            corner, style = (x - WIDTH / 2, y - HEIGHT / 2), "round,pad=0,rounding_size=0.08"
+            look = {"facecolor": tint(colour, 0.12), "edgecolor": colour, "zorder": 2}
+            axis.add_patch(FancyBboxPatch(corner, WIDTH, HEIGHT, style, **look))
             axis.text(x, y + 0.26, f"{number} {title}", weight="bold", ha="center", va="center")
             axis.text(x, y - 0.16, question, color=INK, ha="center", va="center")
     for start, end in ARROWS:

@@ -6,6 +6,7 @@ formulas of the lessons to it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from IPython.display import Markdown
@@ -13,19 +14,18 @@ from IPython.display import Markdown
 
 @dataclass(frozen=True)
 class Symbol:
-    """A symbol, its name in code (may be empty), its meaning, and the lesson that introduces it."""
+    """Where a symbol is introduced, the symbol, its name in code (may be empty) and its meaning."""
 
+    lesson: str
     latex: str
     code: str
     meaning: str
-    lesson: str
 
 
 def new_symbols(lesson: str) -> Markdown:
     """The symbols that a lesson introduces, as a table.
 
-    Raises:
-        ValueError: if the lesson introduces none.
+    Raises ValueError if the lesson introduces none.
     """
     rows = [symbol for symbol in SYMBOLS if symbol.lesson == lesson]
     if not rows:
@@ -45,121 +45,102 @@ def _table(symbols: list[Symbol]) -> Markdown:
     return Markdown("\n".join(f"| {' | '.join(row)} |" for row in table))
 
 
+_ROWS = r"""
+01 | \text{p\_drop} | p_drop | probability that a unit is dropped
+01 | \text{keep} | keep | probability that a unit is kept, 1 − p_drop
+01 | z | z | mask: 1 for a unit that is kept, 0 for one that is dropped
+01 | K | | number of inputs of a layer: the units that can be dropped; number of weights of a
+    linear model
+01 | Q | | number of outputs of a layer
+01 | i | | index of an input or a unit
+01 | j | | index of an output, or another index of an input or a unit
+01 | N | n_train | number of training examples
+01 | n | | index of an example
+01 | S | n_samples | number of random draws that are averaged (papers often write T)
+01 | s | | index of a draw
+01 | c | | index of a class
+01 | x | x | input of a network or a layer
+01 | y | y | target: what is observed at an input
+01 | f | | output of a network, before observation noise
+01 | h | | values of hidden units
+01 | a | a | pre-activation: W x + b, before a nonlinearity or a softmax (logits)
+01 | W | W | weight matrix of a layer; random where it is given a distribution
+01 | w | w | weight vector, or one weight
+01 | b | b | bias of a layer
+01 | p | | probability or probability density
+01 | \lambda | | coefficient of a squared norm (ridge, weight decay)
+02 | \tau | tau | precision of the observation noise: its variance is 1/τ
+02 | \beta | beta | precision of the prior of a weight: variance 1/β
+02 | X | X | matrix of the training inputs, one example in each row
+02 | \Lambda | | precision matrix of the posterior of a linear model
+02 | q | | variational posterior: the approximation of the posterior
+02 | m | | mean vector of q
+02 | \Sigma | | covariance matrix of q
+02 | I | | identity matrix
+02 | L | L | lower triangular factor of a covariance matrix, as Σ = L Lᵀ
+02 | \mu | mu | mean of one weight under q
+02 | \sigma | log_sigma2 | standard deviation; in later lessons log σ² is learned
+02 | \epsilon | | standard normal noise
+02 | \rho | | correlation
+03 | \phi | | nonlinearity of a hidden unit
+03 | \Phi | | feature matrix: hidden units (columns) at all inputs (rows)
+03 | k | | kernel function: prior covariance of two outputs (of a network: times 1/β); index of a
+    component of noise
+03 | C | | kernel matrix over the training inputs
+03 | C_\ast,\ C_{\ast\ast} | | the same, training × test and test × test inputs
+03 | \sigma_w^2,\ \sigma_b^2 | | variances of hidden weights and of hidden biases
+03 | d | | number of inputs of a network
+03 | \ell | length_scale | length-scale
+03 | l | | index of a layer
+03 | \psi | | angle: its cosine is the correlation of two pre-activations
+03 | \omega | | angle of a random weight vector
+03 | u | | pre-activation of a hidden unit
+03 | Y | | targets of several outputs, one column each
+04 | \Theta | theta | parameters of q: the weights of a layer before any noise
+04 | H | | entropy, in nats
+04 | \mathcal L | loss | loss: of one example, or of all training examples
+05 | \bar p | | class probabilities averaged over draws
+06 | B | batch_size | number of examples in a minibatch
+06 | \gamma | | mean of an activation
+06 | \delta | | variance of an activation
+06 | \zeta | | standard normal noise of an activation
+07 | \xi | xi | multiplicative noise on a unit, with mean one
+07 | \alpha | alpha, log_alpha | variance of the multiplicative noise
+07 | F | | Dawson's integral
+07 | \nu | nu | uniform random number between 0 and 1
+07 | r | | 1/(2α): half the precision of the multiplicative noise
+08 | \hat w | w_hat, z_score | estimate of a weight from the data, in standard errors: its z-score
+08 | \text{kl\_weight} | kl_weight | factor on the KL term: below 1 in a warm-up or a tempered
+    objective
+09 | w_{\min} | | size of a weight below which a log-uniform prior is truncated
+09 | \text{near} | near | size of a weight below which we call it near zero
+09 | \mathcal D | | training data
+09 | Z | | marginal likelihood under a truncated prior, unnormalised
+09 | \Gamma | | incomplete gamma function
+09 | A | | cell of a partition
+09 | \text{width} | width | width of the cells of a grid
+09 | D | | number of weights
+09 | w_\text{out},\ b_\text{out} | w_out, b_out | weights and bias of one output
+09 | \kappa | | position on a segment, from 0 to 1
+10 | T | | number of Householder reflections
+10 | t | | index of a reflection
+10 | v | v | Householder vector
+10 | \eta | eta | noise of mean zero, before or after the reflections
+10 | U | U | product of the T reflections, an orthogonal matrix
+10 | \tilde\alpha | noise_var | variance of ξ after the reflections
+10 | V | vectors | matrix of the Householder vectors, one in each row
+10 | G | | lower triangle of V Vᵀ with half its diagonal
+10 | P | | Vᵀ G⁻¹ V, so that U = I − P
+11 | g | g | random scale of an input unit (the paper writes z)
+11 | J | jacobian | Jacobian of the network's outputs in a layer's input
+11 | \mathcal H | hessian | Hessian of the loss in a layer's input
+11 | \mathcal Q | | covariance of a layer's input under the noise
+11 | R | penalty | penalty that noise adds to the loss, in nats
+11 | \Omega | omega | diag(h) 𝓗 diag(h): sensitivity to relative noise
+12 | M | M | number of splits of a data set, or of networks trained in one batch
+12 | \Delta | | difference of the scores of two methods on a split
+"""
 SYMBOLS = [
-    Symbol(r"\text{p\_drop}", "p_drop", "probability that a unit is dropped", "01"),
-    Symbol(r"\text{keep}", "keep", "probability that a unit is kept, 1 − p_drop", "01"),
-    Symbol("z", "z", "mask: 1 for a unit that is kept, 0 for one that is dropped", "01"),
-    Symbol(
-        "K",
-        "",
-        "number of inputs of a layer: the units that can be dropped; "
-        "number of weights of a linear model",
-        "01",
-    ),
-    Symbol("Q", "", "number of outputs of a layer", "01"),
-    Symbol("i", "", "index of an input or a unit", "01"),
-    Symbol("j", "", "index of an output, or another index of an input or a unit", "01"),
-    Symbol("N", "n_train", "number of training examples", "01"),
-    Symbol("n", "", "index of an example", "01"),
-    Symbol(
-        "S", "n_samples", "number of random draws that are averaged (papers often write T)", "01"
-    ),
-    Symbol("s", "", "index of a draw", "01"),
-    Symbol("c", "", "index of a class", "01"),
-    Symbol("x", "x", "input of a network or a layer", "01"),
-    Symbol("y", "y", "target: what is observed at an input", "01"),
-    Symbol("f", "", "output of a network, before observation noise", "01"),
-    Symbol("h", "", "values of hidden units", "01"),
-    Symbol("a", "a", "pre-activation: W x + b, before a nonlinearity or a softmax (logits)", "01"),
-    Symbol("W", "W", "weight matrix of a layer; random where it is given a distribution", "01"),
-    Symbol("w", "w", "weight vector, or one weight", "01"),
-    Symbol("b", "b", "bias of a layer", "01"),
-    Symbol("p", "", "probability or probability density", "01"),
-    Symbol(r"\lambda", "", "coefficient of a squared norm (ridge, weight decay)", "01"),
-    Symbol(r"\tau", "tau", "precision of the observation noise: its variance is 1/τ", "02"),
-    Symbol(r"\beta", "beta", "precision of the prior of a weight: variance 1/β", "02"),
-    Symbol("X", "X", "matrix of the training inputs, one example in each row", "02"),
-    Symbol(r"\Lambda", "", "precision matrix of the posterior of a linear model", "02"),
-    Symbol("q", "", "variational posterior: the approximation of the posterior", "02"),
-    Symbol("m", "", "mean vector of q", "02"),
-    Symbol(r"\Sigma", "", "covariance matrix of q", "02"),
-    Symbol("I", "", "identity matrix", "02"),
-    Symbol("L", "L", "lower triangular factor of a covariance matrix, as Σ = L Lᵀ", "02"),
-    Symbol(r"\mu", "mu", "mean of one weight under q", "02"),
-    Symbol(r"\sigma", "log_sigma2", "standard deviation; in later lessons log σ² is learned", "02"),
-    Symbol(r"\epsilon", "", "standard normal noise", "02"),
-    Symbol(r"\rho", "", "correlation", "02"),
-    Symbol(r"\phi", "", "nonlinearity of a hidden unit", "03"),
-    Symbol(r"\Phi", "", "feature matrix: hidden units (columns) at all inputs (rows)", "03"),
-    Symbol(
-        "k",
-        "",
-        "kernel function: prior covariance of two outputs (of a network: times 1/β); "
-        "index of a component of noise",
-        "03",
-    ),
-    Symbol("C", "", "kernel matrix over the training inputs", "03"),
-    Symbol(r"C_\ast,\ C_{\ast\ast}", "", "the same, training × test and test × test inputs", "03"),
-    Symbol(
-        r"\sigma_w^2,\ \sigma_b^2", "", "variances of hidden weights and of hidden biases", "03"
-    ),
-    Symbol("d", "", "number of inputs of a network", "03"),
-    Symbol(r"\ell", "length_scale", "length-scale", "03"),
-    Symbol("l", "", "index of a layer", "03"),
-    Symbol(r"\psi", "", "angle: its cosine is the correlation of two pre-activations", "03"),
-    Symbol(r"\omega", "", "angle of a random weight vector", "03"),
-    Symbol("u", "", "pre-activation of a hidden unit", "03"),
-    Symbol("Y", "", "targets of several outputs, one column each", "03"),
-    Symbol(r"\Theta", "theta", "parameters of q: the weights of a layer before any noise", "04"),
-    Symbol("H", "", "entropy, in nats", "04"),
-    Symbol(r"\mathcal L", "loss", "loss: of one example, or of all training examples", "04"),
-    Symbol(r"\bar p", "", "class probabilities averaged over draws", "05"),
-    Symbol("B", "batch_size", "number of examples in a minibatch", "06"),
-    Symbol(r"\gamma", "", "mean of an activation", "06"),
-    Symbol(r"\delta", "", "variance of an activation", "06"),
-    Symbol(r"\zeta", "", "standard normal noise of an activation", "06"),
-    Symbol(r"\xi", "xi", "multiplicative noise on a unit, with mean one", "07"),
-    Symbol(r"\alpha", "alpha, log_alpha", "variance of the multiplicative noise", "07"),
-    Symbol("F", "", "Dawson's integral", "07"),
-    Symbol(r"\nu", "nu", "uniform random number between 0 and 1", "07"),
-    Symbol("r", "", "1/(2α): half the precision of the multiplicative noise", "07"),
-    Symbol(
-        r"\hat w",
-        "w_hat, z_score",
-        "estimate of a weight from the data, in standard errors: its z-score",
-        "08",
-    ),
-    Symbol(
-        r"\text{kl\_weight}",
-        "kl_weight",
-        "factor on the KL term: below 1 in a warm-up or a tempered objective",
-        "08",
-    ),
-    Symbol(r"w_{\min}", "", "size of a weight below which a log-uniform prior is truncated", "09"),
-    Symbol(r"\text{near}", "near", "size of a weight below which we call it near zero", "09"),
-    Symbol(r"\mathcal D", "", "training data", "09"),
-    Symbol("Z", "", "marginal likelihood under a truncated prior, unnormalised", "09"),
-    Symbol(r"\Gamma", "", "incomplete gamma function", "09"),
-    Symbol("A", "", "cell of a partition", "09"),
-    Symbol(r"\text{width}", "width", "width of the cells of a grid", "09"),
-    Symbol("D", "", "number of weights", "09"),
-    Symbol(r"w_\text{out},\ b_\text{out}", "w_out, b_out", "weights and bias of one output", "09"),
-    Symbol(r"\kappa", "", "position on a segment, from 0 to 1", "09"),
-    Symbol("T", "", "number of Householder reflections", "10"),
-    Symbol("t", "", "index of a reflection", "10"),
-    Symbol("v", "v", "Householder vector", "10"),
-    Symbol(r"\eta", "eta", "noise of mean zero, before or after the reflections", "10"),
-    Symbol("U", "U", "product of the T reflections, an orthogonal matrix", "10"),
-    Symbol(r"\tilde\alpha", "noise_var", "variance of ξ after the reflections", "10"),
-    Symbol("V", "vectors", "matrix of the Householder vectors, one in each row", "10"),
-    Symbol("G", "", "lower triangle of V Vᵀ with half its diagonal", "10"),
-    Symbol("P", "", "Vᵀ G⁻¹ V, so that U = I − P", "10"),
-    Symbol("g", "g", "random scale of an input unit (the paper writes z)", "11"),
-    Symbol("J", "jacobian", "Jacobian of the network's outputs in a layer's input", "11"),
-    Symbol(r"\mathcal H", "hessian", "Hessian of the loss in a layer's input", "11"),
-    Symbol(r"\mathcal Q", "", "covariance of a layer's input under the noise", "11"),
-    Symbol("R", "penalty", "penalty that noise adds to the loss, in nats", "11"),
-    Symbol(r"\Omega", "omega", "diag(h) 𝓗 diag(h): sensitivity to relative noise", "11"),
-    Symbol("M", "M", "number of splits of a data set, or of networks trained in one batch", "12"),
-    Symbol(r"\Delta", "", "difference of the scores of two methods on a split", "12"),
+    Symbol(*(" ".join(cell.split()) for cell in row.split("|")))
+    for row in re.split(r"\n(?=\d\d \|)", _ROWS.strip())
 ]

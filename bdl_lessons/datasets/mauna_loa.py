@@ -49,8 +49,7 @@ class DetrendedCO2:
     def to_y(self, x: torch.Tensor, ppm: torch.Tensor) -> torch.Tensor:
         """CO2 in ppm at standardised times ``x`` -> detrended and standardised.
 
-        Raises:
-            ValueError: if ``x`` and ``ppm`` have not one shape; draws ``(S, N)`` share ``(N,)``.
+        Raises ValueError if ``x`` and ``ppm`` have not one shape; draws ``(S, N)`` share ``(N,)``.
         """
         return (ppm - self.level - self.slope * like(ppm, "x", x)) / self.residual_std
 
@@ -86,23 +85,21 @@ def detrended(series: CO2, start: float = -np.inf, end: float = np.inf) -> Detre
     >>> months.x.shape, round(months.slope, 1)
     (torch.Size([272, 1]), 6.9)
 
-    Raises:
-        ValueError: if fewer than 3 months are left, or ``start`` or ``end`` is NaN.
+    Raises ValueError if fewer than 3 months are left, or ``start`` or ``end`` is NaN.
     """
     if not start < end:
         raise ValueError(f"start must be below end, got {start} and {end}")
     chosen = (series.times >= start) & (series.times < end)
     times, ppm = series.times[chosen], series.ppm[chosen]
     if len(times) < 3:
+        covered = f"it covers {series.times[0]:.2f} to {series.times[-1]:.2f}"
         raise ValueError(
-            f"only {len(times)} months of the series lie in [{start}, {end}); it covers "
-            f"{series.times[0]:.2f} to {series.times[-1]:.2f}"
+            f"only {len(times)} months of the series lie in [{start}, {end}); {covered}"
         )
     time_scale = Standardiser.fit(times)
     x = time_scale.transform(times)
     level, slope = ppm.mean(), (x * ppm).mean()  # least squares: x has mean 0 and variance 1
     residual = ppm - level - slope * x
     std = residual.std(correction=0)
-    return DetrendedCO2(
-        x[:, None], residual / std, time_scale, level.item(), slope.item(), std.item()
-    )
+    numbers = level.item(), slope.item(), std.item()
+    return DetrendedCO2(x[:, None], residual / std, time_scale, *numbers)

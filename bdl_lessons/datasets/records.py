@@ -17,8 +17,7 @@ from bdl_lessons.core.files import DATA
 from bdl_lessons.core.validation import typechecked
 from bdl_lessons.datasets.uci_sets import display_name
 
-RESULTS_FOLDER = DATA / "results"
-PUBLISHED = DATA / "published"
+RESULTS_FOLDER, PUBLISHED = DATA / "results", DATA / "published"
 CHOSEN_ON = "fashion-mnist"
 """The images on whose validation part the settings of a classifier were chosen."""
 
@@ -34,8 +33,7 @@ def load_records(name: str) -> list[Record]:
     >>> len(load_records("rotated_digit")[0]["metrics"]) > 0
     True
 
-    Raises:
-        ValueError: if there are none of that name; the message names those there are.
+    Raises ValueError if there are none of that name; the message names those there are.
     """
     lines = _existing(RESULTS_FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
@@ -48,8 +46,7 @@ def published_table(name: str) -> list[dict[str, str | float]]:
     >>> published_table("uci_rmse")[0]
     {'dataset': 'Boston', 'method': 'BBB', 'mean': 3.43, 'std_error': 0.2}
 
-    Raises:
-        ValueError: if there is no such table; the message names those there are.
+    Raises ValueError if there is no such table; the message names those there are.
     """
     with _existing(PUBLISHED / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file)
@@ -76,11 +73,10 @@ def where(records: Iterable[Record], **wanted: Any) -> list[Record]:
     >>> len(where(load_records("image_classification"), data="mnist", method="VD", seed=0))
     1
     """
-    return [
-        r
-        for r in records
-        if all({**r["config"], "seed": r["seed"]}[k] == wanted[k] for k in wanted)
-    ]
+    found = list(records)
+    for name, value in wanted.items():
+        found = [r for r in found if (r["seed"] if name == "seed" else r["config"][name]) == value]
+    return found
 
 
 def setting(record: Record) -> str:
@@ -97,10 +93,8 @@ def chosen_settings(records: Sequence[Record], data: str = CHOSEN_ON) -> dict[st
     """
     first = min(record["seed"] for record in records)
     tried = group_by(where(records, data=data, seed=first), "method")
-    return {
-        method: setting(min(group, key=lambda record: record["metrics"]["val_nll"]))
-        for method, group in tried.items()
-    }
+    best = {m: min(group, key=lambda r: r["metrics"]["val_nll"]) for m, group in tried.items()}
+    return {method: setting(record) for method, record in best.items()}
 
 
 def with_settings(
@@ -164,9 +158,8 @@ class UCIResults:
 def _existing(path: Path) -> Path:
     if not path.is_file():
         known = sorted(other.stem for other in path.parent.glob(f"*{path.suffix}"))
-        raise ValueError(
-            f"unknown name {path.stem!r}: data/{path.parent.name} has {', '.join(known)}"
-        )
+        folder = f"data/{path.parent.name}"
+        raise ValueError(f"unknown name {path.stem!r}: {folder} has {', '.join(known)}")
     return path
 
 

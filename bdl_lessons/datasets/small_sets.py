@@ -88,9 +88,8 @@ def origin_clusters(
     >>> origin_clusters(n_train=20).x.sign()[[0, -1]].tolist()
     [[1.0, 1.0], [-1.0, -1.0]]
 
-    Raises:
-        ValueError, TypeError: if ``n_train`` is no integer of at least 2, or a std is negative or
-            not finite.
+    Raises ValueError or TypeError if ``n_train`` is no integer of at least 2, or a std is negative
+    or not finite.
     """
     integer("n_train", n_train, 2)
     non_negative("spread_std", spread_std)
@@ -104,6 +103,5 @@ def origin_clusters(
     w2 = generator.standard_normal(width) * weight_std / np.sqrt(width)
     b1, b2 = generator.standard_normal(width), generator.standard_normal()
     y = np.maximum(x @ w1 + b1, 0) @ w2 + b2 + noise_std * generator.standard_normal(n_train)
-    return Regression(
-        "origin-clusters", torch.from_numpy(x), torch.from_numpy(y), ("x1", "x2"), "y", "1"
-    )
+    x, y = torch.from_numpy(x), torch.from_numpy(y)
+    return Regression("origin-clusters", x, y, ("x1", "x2"), "y", "1")

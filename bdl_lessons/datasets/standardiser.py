@@ -31,11 +31,9 @@ class Standardiser:
 
         A column is constant if its smallest value equals its largest. Comparing the standard
         deviation with 0 would not do: rounding may leave 1e-16, or 1e-13 in numpy, for a column
-        like that of the inlet pressure in the naval set, 0.998 in every example.
-
-        Raises:
-            TypeError: if ``x`` is not a floating-point tensor.
-            ValueError: if it has no examples, a NaN or an infinity.
+        like that of the inlet pressure in the naval set, 0.998 in every example. Raises TypeError
+        if ``x`` is not a floating-point tensor; ValueError if it has no examples, a NaN or an
+        infinity.
         """
         if len(floating("x", x)) == 0:
             raise ValueError(f"x must have examples, got shape {tuple(x.shape)}")
@@ -46,8 +44,7 @@ class Standardiser:
     def transform(self, x: torch.Tensor) -> torch.Tensor:
         """Original units -> standardised; with one mean (fitted on ``(N,)``) x has any shape.
 
-        Raises:
-            ValueError: if the columns of ``x`` are not those that were fitted.
+        Raises ValueError if the columns of ``x`` are not those that were fitted.
         """
         return (self._with_columns("x", x) - self.mean) / self.std
 
@@ -56,14 +53,10 @@ class Standardiser:
         return self._with_columns("z", z) * self.std + self.mean
 
     def _with_columns(self, name: str, value: torch.Tensor) -> torch.Tensor:
-        columns = self.mean.shape
-        try:
-            fits = torch.broadcast_shapes(value.shape, columns) == value.shape
-        except RuntimeError:
-            fits = False
-        if not fits:
+        columns = tuple(self.mean.shape)
+        if tuple(value.shape[value.dim() - len(columns) :]) != columns:
             raise ValueError(
-                f"{name} must end with the columns {tuple(columns)} that were fitted, got shape "
+                f"{name} must end with the columns {columns} that were fitted, got shape "
                 f"{tuple(value.shape)}: broadcasting would repeat it"
             )
         return value

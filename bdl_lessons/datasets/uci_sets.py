@@ -137,11 +137,12 @@ UCI_SETS = {one.name: one for one in _SETS}
 repetitions, 41 of power-plant, 25 of concrete, so that equal examples can fall on both sides of a
 split; the feature B of bostonHousing is built on race, for which scikit-learn dropped the set."""
 
-_IMAGES = {
+_SHOWN = {
     "mnist": "MNIST",
     "fashion-mnist": "Fashion-MNIST",
     "notmnist-small": "notMNIST (letters)",
 }
+_SHOWN |= {one.name: one.display_name for one in _SETS}
 
 
 def display_name(data: str) -> str:
@@ -150,6 +151,4 @@ def display_name(data: str) -> str:
     >>> display_name("wine-quality-red"), display_name("mnist"), display_name("protein")
     ('Wine', 'MNIST', 'Protein')
     """
-    if data in UCI_SETS:
-        return UCI_SETS[data].display_name
-    return _IMAGES.get(data, data.capitalize())
+    return _SHOWN.get(data, data.capitalize())

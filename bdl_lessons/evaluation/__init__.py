@@ -7,7 +7,7 @@ from bdl_lessons.evaluation.stochastic_gradients import (
     gradient_variance, noisy_outputs, regression_parts,
 )
 from bdl_lessons.evaluation.induced_regularization import (
-    gauss_newton, layer_penalties, loss_hessian, loss_increase, output_jacobian, penalty,
+    gauss_newton, layer_penalties, loss_hessian, loss_increase, penalty,
     penalty_from_roots, sensitivity, softmax_root, spectral_bound,
 )
 from bdl_lessons.evaluation.metrics import (
@@ -24,7 +24,7 @@ __all__ = [
     "accuracy", "ece", "entropy", "error_percent", "gauss_newton", "gradient_variance",
     "layer_penalties", "log_mean_probs", "log_predictive_likelihood", "loss_hessian",
     "loss_increase", "max_log_probability", "mean_log_likelihood", "mutual_information",
-    "negative_entropy", "nll", "noisy_outputs", "ood_metrics", "output_jacobian",
+    "negative_entropy", "nll", "noisy_outputs", "ood_metrics",
     "paired_difference", "pareto_front", "penalty", "penalty_from_roots",
     "predictive_entropy", "predictive_var", "ranks", "regression_parts", "reliability_bins", "rmse",
     "sensitivity", "softmax_root", "spectral_bound",

@@ -10,8 +10,8 @@ input. Its second-order Taylor expansion gives, up to higher order in C,
           R = \tfrac12 \operatorname{tr}(H Q), \qquad
           Q = \operatorname{diag}(h)\, C \operatorname{diag}(h), \quad H = \nabla^2 \ell(h).
 
-Three ways to read R, all with the same ½, which the talk of Nguyen et al. (Variational Structured
-Dropout, NeurIPS 2021, contribution 3) leaves out:
+Three ways to read R, all with the ½ that the talk of Nguyen et al. (Variational Structured Dropout,
+NeurIPS 2021, contribution 3) leaves out:
 
 - Gauss-Newton: ``H ≈ J' H_out J`` with the Jacobian J of the outputs;
 - Tikhonov: :math:`\tfrac12 \lVert H^{1/2} \operatorname{diag}(h)\, A \rVert_F^2` if ``C = A A'``;
@@ -20,17 +20,18 @@ Dropout, NeurIPS 2021, contribution 3) leaves out:
   :math:`\tfrac12 \lambda_{\max}(\Omega) \sum_k \alpha_k`.
 
 Everything takes leading axes: one value for each example. Units are those of the loss, nats here.
+Shapes that do not fit raise ValueError.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, func
 
-from bdl_lessons.core import validation
+from bdl_lessons.core.validation import integer, shapes
+from bdl_lessons.evaluation.stochastic_gradients import Estimate
 from bdl_lessons.models import Network, StochasticLayer
 
 
@@ -47,16 +48,6 @@ def loss_hessian(loss: Callable[..., Tensor], h: Tensor, *rows: Tensor) -> Tenso
     return func.vmap(func.jacrev(func.jacrev(loss)))(h, *rows)
 
 
-def output_jacobian(network: Callable[[Tensor], Tensor], h: Tensor) -> Tensor:
-    """``J`` of each example: ``(B, K) -> (B, L, K)``, for a ``network`` ``(K,) -> (L,)``.
-
-    >>> output_jacobian(lambda h: 2 * h, torch.ones(1, 2))
-    tensor([[[2., 0.],
-             [0., 2.]]])
-    """
-    return func.vmap(func.jacrev(network))(h)
-
-
 def softmax_root(logits: Tensor) -> Tensor:
     """``S``, ``(..., L, L)``, with ``S' S = diag(p) - p p'``: H_out of the cross-entropy.
 
@@ -68,7 +59,7 @@ def softmax_root(logits: Tensor) -> Tensor:
             [-0.2500,  0.2500]])
     """
     probs = logits.softmax(-1)
-    eye = torch.eye(logits.shape[-1], dtype=logits.dtype, device=logits.device)
+    eye = torch.eye(logits.shape[-1]).to(logits)
     return probs.sqrt()[..., None] * (eye - probs[..., None, :])
 
 
@@ -80,8 +71,7 @@ def gauss_newton(jacobian: Tensor, output_root: Tensor) -> Tensor:
     tensor([[1., 2.],
             [2., 4.]])
     """
-    n_outputs, leading = jacobian.shape[-2], jacobian.shape[:-2]
-    _fits("output_root", output_root, (output_root.shape[-2], n_outputs), leading)
+    shapes("jacobian must be (..., L, K) and output_root (..., R, L)", jacobian, output_root)
     root = output_root @ jacobian
     return root.mT @ root
 
@@ -89,46 +79,38 @@ def gauss_newton(jacobian: Tensor, output_root: Tensor) -> Tensor:
 def sensitivity(hessian: Tensor, h: Tensor) -> Tensor:
     """``Omega = diag(h) H diag(h)``: curvature of the loss along relative noise.
 
-    Raises:
-        ValueError: here and below, if a shape does not fit.
-
     >>> sensitivity(torch.eye(2), torch.tensor([1.0, 3.0]))
     tensor([[1., 0.],
             [0., 9.]])
     """
-    _fits("hessian", hessian, (h.shape[-1], h.shape[-1]), h.shape[:-1])
+    shapes("hessian must be (..., K, K) and h (..., K)", hessian, h)
     return h[..., :, None] * hessian * h[..., None, :]
 
 
 def penalty(hessian: Tensor, h: Tensor, noise_cov: Tensor) -> Tensor:
     """``½ tr(H Q)`` of each example.
 
-    Args:
-        hessian: ``(..., K, K)``. h: ``(..., K)``.
-        noise_cov: ``C``, ``(..., K, K)``; the covariance of the factors, not of ``h ∘ eta``.
+    ``noise_cov`` is ``C``, ``(..., K, K)``: the covariance of the factors, not of ``h ∘ eta``.
 
     >>> penalty(torch.eye(2), torch.tensor([1.0, 3.0]), noise_cov=torch.eye(2))
     tensor(5.)
     """
     omega = sensitivity(hessian, h)
-    _fits("noise_cov", noise_cov, omega.shape[-2:], omega.shape[:-2])
+    shapes("hessian must be (..., K, K) and noise_cov (..., K, K)", omega, noise_cov)
     return 0.5 * (omega * noise_cov).sum((-2, -1))
 
 
 def penalty_from_roots(hessian_root: Tensor, h: Tensor, noise_root: Tensor) -> Tensor:
     """The Tikhonov form ``½ ||R diag(h) A||_F²`` for ``H = R' R`` and ``C = A A'``.
 
-    No K x K Hessian is formed: with ``R = softmax_root(logits) @ jacobian`` an example takes
-    ``L K²`` operations.
-
-    Args:
-        hessian_root: ``(..., L, K)``. h: ``(..., K)``. noise_root: ``(..., K, R)``.
+    No K x K Hessian is formed: with ``R = softmax_root(logits) @ jacobian``, ``(..., L, K)``, and
+    ``A``, ``(..., K, R)``, an example takes ``L K²`` operations.
 
     >>> penalty_from_roots(torch.eye(2), torch.tensor([1.0, 3.0]), noise_root=torch.eye(2))
     tensor(5.)
     """
-    _fits("h", h, hessian_root.shape[-1:], hessian_root.shape[:-2])
-    _fits("noise_root", noise_root, (h.shape[-1], *noise_root.shape[-1:]), h.shape[:-1])
+    rule = "hessian_root must be (..., L, K), h (..., K) and noise_root (..., K, R)"
+    shapes(rule, hessian_root, h, noise_root)
     return 0.5 * ((hessian_root * h[..., None, :]) @ noise_root).square().sum((-2, -1))
 
 
@@ -138,16 +120,9 @@ def spectral_bound(omega: Tensor, noise_cov: Tensor) -> Tensor:
     >>> spectral_bound(torch.diag(torch.tensor([1.0, 9.0])), noise_cov=torch.eye(2)).round()
     tensor(9.)
     """
-    _fits("noise_cov", noise_cov, omega.shape[-2:], omega.shape[:-2])
+    shapes("omega must be (..., K, K) and noise_cov (..., K, K)", omega, noise_cov)
     total_var = noise_cov.diagonal(dim1=-2, dim2=-1).sum(-1)
     return 0.5 * torch.linalg.eigvalsh(omega)[..., -1] * total_var
-
-
-class Increase(NamedTuple):
-    """A mean over draws and its standard error, both in nats."""
-
-    value: Tensor
-    std_err: Tensor
 
 
 def loss_increase(
@@ -157,35 +132,29 @@ def loss_increase(
     *rows: Tensor,
     n_samples: int,
     generator: torch.Generator,
-) -> Increase:
+) -> Estimate:
     """Monte Carlo ``E[l(h + h ∘ eta)] - l(h)`` of each example, ``eta ~ N(0, A A')``.
 
     Every draw is used with both signs: the first-order term, which has mean zero and nearly all of
     the variance, cancels exactly.
 
     Args:
-        loss: of one example, as in :func:`loss_hessian`.
+        loss, rows: of one example, as in :func:`loss_hessian`.
         h: ``(B, K)``. noise_root: ``A``, ``(K, R)``.
         n_samples: pairs of draws for each example, at least 2.
-
-    Raises:
-        TypeError, ValueError: if ``n_samples`` is no integer >= 2, or a shape does not fit.
 
     >>> how = {"n_samples": 10, "generator": torch.Generator()}
     >>> loss_increase(lambda h: h.sum(), torch.ones(3, 2), torch.eye(2), **how).value.shape
     torch.Size([3])
     """
-    validation.integer("n_samples", n_samples, 2)
-    _fits("h", h, noise_root.shape[:1], h.shape[:1])
-    _fits("noise_root", noise_root, (h.shape[-1], *noise_root.shape[-1:]))
-    eps = torch.randn(
-        n_samples, len(h), noise_root.shape[-1], generator=generator, device=generator.device
-    )
+    shapes("h must be (B, K) and noise_root (K, R)", h, noise_root)
+    size = integer("n_samples", n_samples, 2), len(h), noise_root.shape[1]
+    eps = torch.randn(size, generator=generator, device=generator.device)
     eta = eps.to(noise_root) @ noise_root.mT
     of_rows = func.vmap(loss)
     pairs = [func.vmap(lambda e: of_rows(h * e, *rows))(1 + sign * eta) for sign in (1, -1)]
     draws = sum(pairs) / 2 - of_rows(h, *rows)
-    return Increase(draws.mean(0), draws.std(0) / n_samples**0.5)
+    return Estimate(draws.mean(0), draws.std(0) / n_samples**0.5)
 
 
 def layer_penalties(network: Network, x: Tensor, noise_covs: Sequence[Tensor]) -> Tensor:
@@ -211,13 +180,7 @@ def layer_penalties(network: Network, x: Tensor, noise_covs: Sequence[Tensor]) -
     penalties = []
     for position, noise_cov in zip(positions, noise_covs, strict=True):
         h, tail = network[:position](x, "mean"), network[position:]
-        jacobian = output_jacobian(lambda row, tail=tail: tail(row[None], "mean")[0], h)
+        jacobian = func.vmap(func.jacrev(lambda row, tail=tail: tail(row[None], "mean")[0]))(h)
         hessian = gauss_newton(jacobian, softmax_root(tail(h, "mean")))
         penalties.append(penalty(hessian, h, noise_cov).mean())
     return torch.stack(penalties)
-
-
-def _fits(name: str, value: Tensor, shape: Sequence[int], leading: Sequence[int] = ()) -> None:
-    """Raise ValueError unless ``value`` has this shape, alone or behind the ``leading`` axes."""
-    if tuple(value.shape) not in (tuple(shape), (*leading, *shape)):
-        raise ValueError(f"{name} must have shape {(*leading, *shape)}, got {tuple(value.shape)}")

@@ -16,25 +16,25 @@ _SUM_ATOL = 1e-3
 
 
 class ReliabilityBins(NamedTuple):
-    """A reliability diagram: for each bin of confidence its examples. Empty bins hold NaN means."""
+    """A reliability diagram: for each bin of confidence its examples. Empty bins hold NaN means.
+
+    ``edges (n_bins + 1,)`` run from 0 to 1; bin i is ``[edges[i], edges[i+1])``, the last closed.
+    The others, ``(n_bins,)``: mean of the largest probability, fraction of examples whose
+    most probable class is right, and the number of examples.
+    """
 
     edges: Tensor
-    """``(n_bins + 1,)``, from 0 to 1; bin i is ``[edges[i], edges[i+1])``, the last closed."""
     confidence: Tensor
-    """``(n_bins,)`` mean of the largest probability."""
     accuracy: Tensor
-    """``(n_bins,)`` fraction of examples whose most probable class is right."""
     count: Tensor
-    """``(n_bins,)`` number of examples."""
 
 
 @typechecked
 def accuracy(probs: Tensor, y: Tensor) -> float:
     """Fraction of examples whose most probable class is ``y``. Shapes ``(B, C)`` and ``(B,)``.
 
-    Raises:
-        ValueError: here and below, if shapes do not fit, ``y`` is not a class number, or ``probs``
-            are no probabilities.
+    Here and below ValueError if shapes do not fit, ``y`` is not a class number, or ``probs`` are no
+    probabilities.
 
     >>> accuracy(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([0, 1]))
     0.5
@@ -63,7 +63,7 @@ def nll(log_probs: Tensor, y: Tensor) -> float:
     >>> round(nll(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([1])), 3)
     0.693
     """
-    _check_probs(log_probs.exp(), y, "exp(log_probs)")
+    _check_probs(log_probs.exp(), y, "exp log_probs")
     return -float64(log_probs.gather(-1, y.long()[:, None])).mean().item()
 
 
@@ -93,20 +93,15 @@ def reliability_bins(probs: Tensor, y: Tensor, n_bins: int = 15) -> ReliabilityB
     edges = torch.linspace(0, 1, validation.integer("n_bins", n_bins, 1) + 1)
     index = (torch.bucketize(confidence.float(), edges, right=True) - 1).clamp(max=n_bins - 1)
     count = index.bincount(minlength=n_bins)
-    return ReliabilityBins(
-        edges,
-        index.bincount(confidence.double(), minlength=n_bins) / count,
-        index.bincount(right, minlength=n_bins) / count,
-        count,
-    )
+    sums = (index.bincount(values, minlength=n_bins) for values in (confidence.double(), right))
+    return ReliabilityBins(edges, *(total / count for total in sums), count)
 
 
 @typechecked
 def rmse(mean: Tensor, y: Tensor) -> float:
     """Root mean squared error in the units of ``y``; both ``(B, D)``.
 
-    Raises:
-        TypeError, ValueError: if one is no finite floating-point tensor, or the shapes differ.
+    Raises TypeError or ValueError if one is no finite floating-point tensor, or the shapes differ.
 
     >>> rmse(torch.tensor([[1.0], [3.0]]), torch.tensor([[3.0], [1.0]]))
     2.0
@@ -129,12 +124,9 @@ def mean_log_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> float:
 
 def _check_labels(name: str, scores: Tensor, y: Tensor) -> None:
     validation.floating_type(name, scores)
-    if scores.dim() != 2 or y.shape != scores.shape[:1] or not len(y):
-        raise ValueError(
-            f"{name} must be (B, C) and labels y (B,), got {tuple(scores.shape)}, {tuple(y.shape)}"
-        )
-    if scores.isnan().any():
-        raise ValueError(f"{name} must be numbers, got NaN")
+    validation.shapes(f"{name} must be (B, C) and labels y (B,)", scores, y)
+    if not len(y) or scores.isnan().any():
+        raise ValueError(f"{name} and labels y must have examples, and no NaN")
     if y.is_floating_point() or y.dtype == torch.bool or y.min() < 0 or y.max() >= scores.shape[-1]:
         raise ValueError(f"labels y must be integers in 0..{scores.shape[-1] - 1}")
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from bdl_lessons.core.validation import real_array, typechecked
+from bdl_lessons.core.validation import real_array, shapes, typechecked
 
 Values = Sequence | np.ndarray
 
@@ -42,25 +42,16 @@ def paired_difference(first: Values, second: Values, test_fraction: float = 0.1)
     and Bengio, Machine Learning 2003).
 
     Args:
-        first, second: ``(n,)`` each, entry i from split i.
-        test_fraction: test examples over all examples of a split.
-
-    Raises:
-        ValueError: for other shapes, fewer than 2 splits, a number that is not finite, or a
-            fraction outside (0, 1).
+        first, second: ``(n,)`` each, n >= 2, entry i from split i; finite.
+        test_fraction: test examples over all examples of a split, in (0, 1), else ValueError.
 
     >>> difference = paired_difference([3.0, 5.0, 4.0], [1.0, 1.0, 1.0], test_fraction=0.2)
     >>> [round(value, 2) for value in difference]
     [3.0, 0.58, 0.76]
     """
-    first, second = real_array("first", first), real_array("second", second)
-    if first.shape != second.shape or first.ndim != 1 or len(first) < 2:
-        raise ValueError(
-            "first and second must be vectors over the same n >= 2 splits, "
-            f"got shapes {first.shape} and {second.shape}"
-        )
-    if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        raise ValueError("first and second must be finite")
+    first, second = _finite_vectors(first=first, second=second)
+    if len(first) < 2:
+        raise ValueError("first and second must have at least 2 splits")
     if not 0 < test_fraction < 1:
         raise ValueError(f"test_fraction must lie in (0, 1), got {test_fraction}")
     differences = first - second
@@ -74,14 +65,8 @@ def paired_difference(first: Values, second: Values, test_fraction: float = 0.1)
 def ranks(scores: Values, higher_is_better: bool) -> np.ndarray:
     """Ranks from 1, the best; equal scores share the mean of their ranks.
 
-    Args:
-        scores: ``(..., M)``, M methods; NaN for one that was not measured, which gets no rank.
-
-    Returns:
-        ``(..., M)``, NaN where ``scores`` is.
-
-    Raises:
-        ValueError: if ``scores`` is a single number.
+    ``scores`` are ``(..., M)`` for M methods, else ValueError, and so are the ranks; NaN for one
+    that was not measured, which gets no rank.
 
     >>> ranks([[0.3, 0.1, 0.3]], higher_is_better=False)
     array([[2.5, 1. , 2.5]])
@@ -97,26 +82,21 @@ def ranks(scores: Values, higher_is_better: bool) -> np.ndarray:
 def pareto_front(cost: Values, loss: Values) -> np.ndarray:
     """Which methods are Pareto-optimal: no other is as good in both and better in one.
 
-    Args:
-        cost: ``(M,)``, time or memory.
-        loss: ``(M,)``, a score; less is better in both.
-
-    Returns:
-        ``(M,)`` of booleans.
-
-    Raises:
-        ValueError: for other shapes or a number that is not finite.
+    ``cost`` is time or memory, ``loss`` a score, ``(M,)`` each and finite, else ValueError; less is
+    better in both. Returns ``(M,)`` booleans.
 
     >>> pareto_front([1.0, 2.0, 3.0], [0.5, 0.2, 0.4])
     array([ True,  True, False])
     """
-    cost, loss = real_array("cost", cost), real_array("loss", loss)
-    if cost.ndim != 1 or cost.shape != loss.shape:
-        raise ValueError(f"cost and loss must be vectors (M,), got {cost.shape} and {loss.shape}")
-    points = np.stack([cost, loss], axis=-1)
-    if not np.isfinite(points).all():
-        raise ValueError("cost and loss must be finite")
-    others = points[None, :]
-    at_most = (others <= points[:, None]).all(-1)
-    less = (others < points[:, None]).any(-1)
+    points = np.stack(_finite_vectors(cost=cost, loss=loss), axis=-1)
+    at_most = (points <= points[:, None]).all(-1)
+    less = (points < points[:, None]).any(-1)
     return ~(at_most & less).any(1)
+
+
+def _finite_vectors(**named: Values) -> list[np.ndarray]:
+    arrays = [real_array(name, values) for name, values in named.items()]
+    shapes("{} must be (n,) and {} (n,)".format(*named), *arrays)
+    if not np.isfinite(arrays).all():
+        raise ValueError(f"{' and '.join(named)} must be finite")
+    return arrays

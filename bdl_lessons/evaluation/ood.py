@@ -58,14 +58,10 @@ def negative_entropy(log_probs: Tensor) -> Tensor:
 
 @typechecked
 def ood_metrics(score_in: Tensor, score_out: Tensor) -> OODMetrics:
-    """All five measures.
+    """All five measures, of in-distribution scores ``(N,)`` and OOD scores ``(M,)``.
 
-    Args:
-        score_in: ``(N,)`` scores of in-distribution inputs. score_out: ``(M,)`` of the OOD ones.
-
-    Raises:
-        TypeError, ValueError: if a score is not a vector of finite floating-point numbers, or is
-            empty.
+    Raises TypeError or ValueError unless both are vectors of finite floating-point numbers, not
+    empty.
 
     >>> ood_metrics(torch.tensor([3.0, 4.0]), torch.tensor([1.0, 2.0])).auroc
     1.0
@@ -73,8 +69,9 @@ def ood_metrics(score_in: Tensor, score_out: Tensor) -> OODMetrics:
     from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
     for name, score in (("score_in", score_in), ("score_out", score_out)):
-        if validation.floating(name, score).dim() != 1 or not len(score):
-            raise ValueError(f"{name} must have shape (N,) with N >= 1, got {tuple(score.shape)}")
+        validation.shapes(f"{name} must be (N,)", validation.floating(name, score))
+        if not len(score):
+            raise ValueError(f"{name} must have an input")
     scores = torch.cat([score_in.detach().cpu(), score_out.detach().cpu()]).double().numpy()
     known = (torch.arange(len(scores)) < len(score_in)).numpy()
     fpr, tpr, _ = roc_curve(known, scores, drop_intermediate=False)

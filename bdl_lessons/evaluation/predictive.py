@@ -22,12 +22,8 @@ def predictive_var(draws: Tensor, tau: float | Tensor) -> Tensor:
 
     ``1/tau`` is a variance: it is added before any square root is taken.
 
-    Args:
-        draws: ``(S, B, D)``. tau: noise precision in 1/(units of y)**2, a number or ``(D,)``.
-
-    Raises:
-        TypeError, ValueError: if ``tau`` is not > 0 or ``draws`` is not finite or not
-            ``(S, B, D)``.
+    ``draws`` are ``(S, B, D)``, ``tau`` is the noise precision in 1/(units of y)**2, a number or
+    ``(D,)``. TypeError or ValueError if they are not, not finite, or ``tau`` is not > 0.
 
     >>> predictive_var(torch.tensor([[[1.0]], [[5.0]]]), tau=4.0)
     tensor([[4.2500]])
@@ -42,19 +38,14 @@ def log_predictive_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> 
     This is the density of a mixture of S Gaussians, not of the one Gaussian with the predictive
     mean and variance. The paper prints D = 1; here ``log 2 pi`` and ``log tau`` count D times.
 
-    Args:
-        draws: ``(S, B, D)``. y: ``(B, D)``, same units. tau: a number or ``(D,)``.
-
-    Raises:
-        TypeError, ValueError: as :func:`predictive_var`, and if ``y`` is not ``(B, D)`` or not
-            finite.
+    ``y`` is ``(B, D)`` in the same units; otherwise arguments and errors are those of
+    :func:`predictive_var`.
 
     >>> log_predictive_likelihood(torch.zeros(100, 2, 1), torch.zeros(2, 1), tau=1.0)
     tensor([-0.9189, -0.9189])
     """
     tau = _check_tau(tau, _check(draws))
-    if y.shape != draws.shape[1:]:
-        raise ValueError(f"y must have shape {tuple(draws.shape[1:])}, got {tuple(y.shape)}")
+    validation.shapes("draws must be (S, B, D) and y (B, D)", draws, y)
     error = (tau * (validation.floating("y", y) - draws).square()).sum(-1)
     log_norm = (tau.log() - math.log(2 * math.pi)).expand(draws.shape[-1]).sum()
     return (-error / 2).logsumexp(0) - math.log(len(draws)) + log_norm / 2
@@ -104,8 +95,9 @@ def entropy(log_probs: Tensor) -> Tensor:
 
 
 def _check(draws: Tensor, name: str = "draws") -> Tensor:
-    if draws.dim() != 3 or draws.numel() == 0:
-        raise ValueError(f"{name} must have shape (S, B, D), none of them 0, got {draws.shape}")
+    validation.shapes(f"{name} must be (S, B, D)", draws)
+    if not draws.numel():
+        raise ValueError(f"{name} must not be empty, got {tuple(draws.shape)}")
     return validation.floating(name, draws)
 
 
@@ -123,6 +115,5 @@ def check_log_probs(log_probs: Tensor) -> None:
     if not log_probs.dim() or not log_probs.shape[-1]:
         raise ValueError(f"log_probs must be (..., C), got shape {tuple(log_probs.shape)}")
     if not (validation.floating_type("log_probs", log_probs).logsumexp(-1).abs() <= 1e-2).all():
-        raise ValueError(
-            "log_probs must be logarithms of probabilities that sum to 1: got logits or NaN?"
-        )
+        wanted = "logarithms of probabilities that sum to 1"
+        raise ValueError(f"log_probs must be {wanted}: got logits or NaN?")

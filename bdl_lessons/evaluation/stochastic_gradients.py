@@ -34,10 +34,8 @@ def noisy_outputs(
 
     ``"local"``: the local reparameterization trick. ``"per example"``: M draws of all weights, the
     same distribution with M weight matrices per layer. ``"per minibatch"``: one draw of the weights
-    for all examples. ``"no noise"``: the mean weights.
-
-    Raises:
-        ValueError: if ``estimator`` is none of the four.
+    for all examples. ``"no noise"``: the mean weights. Raises ValueError if ``estimator`` is none
+    of the four.
 
     >>> from bdl_lessons.models import BayesByBackprop, mlp
     >>> model = mlp((4, 2), BayesByBackprop())
@@ -51,24 +49,22 @@ def noisy_outputs(
     return model(x, modes[estimator], generator)
 
 
-class VarianceEstimate(NamedTuple):
-    """A variance and its standard error, both in the squared units of the gradient."""
+class Estimate(NamedTuple):
+    """A Monte Carlo estimate and its standard error, in the same units."""
 
-    value: float
-    std_err: float
+    value: float | Tensor
+    std_err: float | Tensor
 
 
 @typechecked
-def gradient_variance(gradients: Tensor) -> VarianceEstimate:
-    """Variance over draws, then the mean over parameters; with a jackknife standard error.
+def gradient_variance(gradients: Tensor) -> Estimate:
+    """Variance over draws, then the mean over parameters, in squared units of the gradient.
 
-    The standard error is taken over draws, so it stays right when parameters vary together.
+    Its jackknife standard error is taken over draws: right also when parameters vary together.
 
     Args:
-        gradients: ``(S, ...)``, S >= 3 independent draws of the gradient of one set of parameters.
-
-    Raises:
-        ValueError: if there are fewer than 3 draws, no parameters, or a value is not finite.
+        gradients: ``(S, ...)``, S >= 3 independent draws of the gradient of one set of parameters,
+            finite, else ValueError.
 
     >>> gradient_variance(torch.tensor([[1.0], [2.0], [3.0]])).value
     1.0
@@ -76,14 +72,13 @@ def gradient_variance(gradients: Tensor) -> VarianceEstimate:
     validation.floating("gradients", gradients)
     n_draws = len(gradients)
     if n_draws < 3 or gradients.dim() < 2 or gradients.numel() == 0:
-        raise ValueError(
-            f"gradients must be (S, ...) with S >= 3 draws, got shape {tuple(gradients.shape)}"
-        )
+        got = tuple(gradients.shape)
+        raise ValueError(f"gradients must be (S, ...) with S >= 3 draws, got shape {got}")
     flat = float64(gradients.flatten(1))
     distance = (flat - flat.mean(0)).square().mean(1)
     value = distance.sum() / (n_draws - 1)
     std_err = distance.std(correction=0) * n_draws / ((n_draws - 2) * (n_draws - 1) ** 0.5)
-    return VarianceEstimate(value.item(), std_err.item())
+    return Estimate(value.item(), std_err.item())
 
 
 class VarianceParts(NamedTuple):
@@ -103,10 +98,8 @@ class VarianceParts(NamedTuple):
         """The parts of the minibatch estimator's variance; they sum to it.
 
         Examples are drawn with replacement. Data and noise fall as ``1 / batch_size``; ``shared``
-        grows to its full size.
-
-        Raises:
-            ValueError: if ``batch_size`` or ``n_train`` is not at least 1.
+        grows to its full size. Raises ValueError if ``batch_size`` or ``n_train`` is not at least
+        1.
 
         >>> VarianceParts(data=3.0, noise=2.0, shared=0.5).at(batch_size=4, n_train=10)
         VarianceParts(data=75.0, noise=50.0, shared=37.5)
@@ -149,15 +142,9 @@ def regression_parts(
     VarianceParts(data=0.0, noise=2.0, shared=0.0)
     """
     validation.one_of("quantity", quantity, Quantity)
-    if validation.floating("x", x).dim() != 2:
-        raise ValueError(f"x must have shape (N, K), got {tuple(x.shape)}")
-    for name, value, shape in (
-        ("y", y, x.shape[:1]),
-        ("mu", mu, x.shape[1:]),
-        ("var", var, x.shape[1:]),
-    ):
-        if validation.floating(name, value).shape != shape:
-            raise ValueError(f"{name} must have shape {tuple(shape)}, got {tuple(value.shape)}")
+    for name, value in {"x": x, "y": y, "mu": mu, "var": var}.items():
+        validation.floating(name, value)
+    validation.shapes("x must be (N, K), y (N,), mu (K,) and var (K,)", x, y, mu, var)
     validation.positive("tau", tau)
     if validation.one_of("estimator", estimator, Estimator) == "no noise":
         raise ValueError("estimator must draw weights; without noise only the data part is left")

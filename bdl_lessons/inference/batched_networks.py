@@ -1,9 +1,9 @@
 """Batched networks: M networks of one architecture, trained and evaluated in one operation.
 
-Small networks leave a machine idle. M of them with stacked parameters do the same arithmetic in one
-operation instead of M; Adam and momentum act on each number alone, so one optimizer over the stack
-is M optimizers. The networks may differ in their weights, in their data, in anything that is a
-parameter or a buffer (a rate, an alpha), and in the likelihood and the weight of the KL. Lesson 12.
+Small networks leave a machine idle. M of them with stacked parameters do the same arithmetic at
+once; Adam and momentum act on each number alone, so one optimizer over the stack is M optimizers.
+The networks may differ in their data, in what is a parameter or a buffer (a weight, a rate, an
+alpha), and in the likelihood and the weight of the KL. Lesson 12.
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ from bdl_lessons.models.layers.base import check_sampling
 class BatchedNetworks:
     """M networks with stacked parameters.
 
-    Raises:
-        ValueError: if there is no network, or they differ in more than values and starts: in
-            modules, shapes, which layers are random, or a setting such as the prior.
+    Raises ValueError if there is no network, or they differ in more than values and starts: in
+    modules, shapes, which layers are random, or a setting such as the prior.
 
     >>> from bdl_lessons.models import BinaryDropout, mlp
     >>> three = BatchedNetworks([mlp((4, 8, 2), BinaryDropout(p)) for p in (0.1, 0.2, 0.5)])

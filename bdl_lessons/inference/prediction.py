@@ -47,10 +47,9 @@ def predict(
             outputs. (Hierarchical dropout shares its scales among the examples of a chunk.)
 
     Raises:
-        TypeError: if an argument has another type than the signature says, or ``x`` another dtype
-            or device than the model.
-        ValueError: if ``n_samples`` is below 1, ``x`` has no examples, is not finite or does not
-            fit the model, ``sampling`` is ``"mean"``, or a batch norm is in training mode.
+        TypeError, ValueError: if ``n_samples`` is no integer >= 1, ``x`` has no examples, is not
+            finite or does not fit the model in shape, dtype or device, ``sampling`` is ``"mean"``,
+            or a batch norm is in training mode.
 
     >>> from bdl_lessons.models import BinaryDropout, mlp
     >>> network = mlp((3, 50, 2), BinaryDropout(0.1))

@@ -47,9 +47,8 @@ class LayerSparsity:
 def layer_log_alpha(layer: WeightNoiseLayer) -> Tensor:
     """``log_alpha`` of each weight of a layer, in the shape of its weights, without gradient.
 
-    Raises:
-        TypeError: if the layer has no free ``log_sigma2`` for each weight.
-        ValueError: if a weight is NaN or infinite.
+    Raises TypeError if the layer has no free ``log_sigma2`` for each weight; ValueError if a weight
+    is NaN or infinite.
 
     >>> from bdl_lessons.models import SparseVD
     >>> layer_log_alpha(SparseVD().linear(3, 2)).shape
@@ -110,8 +109,8 @@ def to_sparse(model: Network, threshold: float = THRESHOLD) -> PrunedNetwork:
         threshold: a weight is kept if its ``log_alpha`` is below.
 
     Raises:
-        TypeError: if ``model`` is no Network, or a stochastic layer has no ``log_sigma2``.
-        ValueError: if ``threshold`` is NaN, there is nothing to prune, or a weight is NaN.
+        TypeError, ValueError: if a stochastic layer has no ``log_sigma2``, there is nothing to
+            prune, or ``threshold`` or a weight is NaN.
 
     >>> from bdl_lessons.models import SparseVD, mlp
     >>> sparse = to_sparse(mlp((4, 5, 3), SparseVD()), threshold=math.inf)
@@ -125,22 +124,15 @@ class SparseLayer(nn.Module):
     """A linear or convolutional layer that stores its non-zero weights and where they are.
 
     Attributes:
-        values: ``(n_kept,)``. index: ``(n_kept,)``, positions in the flattened weights, rising.
-        shape: of the full weights, ``(L, K)`` or ``(L, C, k, k)``.
+        values, index: ``(n_kept,)`` each, and rising positions in the flattened weights.
+        shape, steps: of the full weights, ``(L, K)`` or ``(L, C, k, k)``; stride and padding.
     """
 
-    def __init__(
-        self,
-        values: Tensor,
-        index: Tensor,
-        shape: tuple[int, ...],
-        bias: Tensor | None,
-        stride: int = 1,
-        padding: int = 0,
-    ) -> None:
+    def __init__(self, weight: Tensor, keep: Tensor, bias: Tensor | None, *steps: int) -> None:
         super().__init__()
-        self.shape, self.stride, self.padding = tuple(shape), stride, padding
-        self.register_buffer("values", values)
+        self.shape, self.steps = tuple(weight.shape), steps
+        index = keep.flatten().nonzero().squeeze(1)
+        self.register_buffer("values", weight.flatten()[index])
         self.register_buffer("index", index)
         self.register_buffer("bias", bias)
 
@@ -153,14 +145,14 @@ class SparseLayer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if len(self.shape) == 2:
             return linear(x, self.weight(), self.bias)
-        return conv2d(x, self.weight(), self.bias, self.stride, self.padding)
+        return conv2d(x, self.weight(), self.bias, *self.steps)
 
 
 class PrunedNetwork(Network):
     """What :func:`to_sparse` and :func:`zero_pruned` return: ``network(x)``, nothing random left.
 
-    An ordinary module in evaluation mode whose parameters require no gradient: the variances are
-    gone, and training would bring the removed weights back, so ``fit`` refuses it.
+    In evaluation mode, and no parameter requires a gradient: the variances are gone, and training
+    would bring the removed weights back, so ``fit`` refuses it.
 
     >>> list(PrunedNetwork(nn.Linear(2, 1))(torch.ones(3, 2)).shape)
     [3, 1]
@@ -219,10 +211,7 @@ def to_dense_layer(layer: WeightNoiseLayer, threshold: float) -> nn.Linear | nn.
 
 
 def _sparse(layer: WeightNoiseLayer, threshold: float) -> SparseLayer:
-    index = _kept(layer, threshold).flatten().nonzero().squeeze(1)
+    keep, is_conv = _kept(layer, threshold), isinstance(layer, WeightNoiseConv2d)
+    steps = (layer.stride[0], layer.padding[0]) if is_conv else ()
     bias = None if layer.bias is None else layer.bias.detach().clone()
-    steps = ()
-    if isinstance(layer, WeightNoiseConv2d):
-        steps = (layer.stride[0], layer.padding[0])
-    values = layer.noise.mean(layer.mu).detach().flatten()[index]
-    return SparseLayer(values, index, layer.mu.shape, bias, *steps)
+    return SparseLayer(layer.noise.mean(layer.mu).detach(), keep, bias, *steps)

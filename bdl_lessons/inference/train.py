@@ -77,8 +77,7 @@ def fit(
     """Train ``model`` in place; returns the loss before each step, ``(n_steps,)``, nats an example.
 
     A network whose layers have fewer than about a thousand units trains no faster on several
-    threads, and many times slower while other programs use the processor: call
-    ``torch.set_num_threads(1)`` before.
+    threads, and far slower beside other programs: call ``torch.set_num_threads(1)`` before.
 
     Args:
         x, y: the training set, ``(N, ...)`` each, on the model's device; ``x``, and ``y`` where it
@@ -96,13 +95,11 @@ def fit(
         callback: is called with the :class:`Run` before the first step, when it may restore an
             earlier run by setting ``done`` and ``losses``, and after each step.
         progress: whether work of more than five seconds shows a bar with the time that remains, in
-            a notebook or a terminal. It goes away at the end; the environment variable
-            ``TQDM_DISABLE=1`` keeps it away.
+            a notebook or a terminal, unless the environment has ``TQDM_DISABLE=1``.
 
     Raises:
-        TypeError, ValueError: if lengths differ, ``x`` or ``y`` has another dtype or device than
-            the parameters, ``n_steps`` or ``batch_size`` cannot be, nothing in ``model`` can be
-            trained, or ``nll`` returns more than one number.
+        TypeError, ValueError: if lengths, types or devices differ, ``n_steps`` or ``batch_size``
+            cannot be, ``model`` has nothing to train, or ``nll`` returns more than one number.
         FloatingPointError: if the loss is NaN or infinite; the message names the step.
 
     >>> from torch.nn.functional import cross_entropy
@@ -167,8 +164,7 @@ def optimize(
 ) -> Tensor:
     """Minimise the sum of ``loss_at(step)``, ``(...)``; returns the losses, ``(n_steps, ...)``.
 
-    Raises:
-        FloatingPointError: if a loss is NaN or infinite; the message names the step.
+    Raises FloatingPointError if a loss is NaN or infinite; the message names the step.
     """
     optimizer = make_optimizer(parameters)
     scheduler = LambdaLR(optimizer, schedule) if schedule else None

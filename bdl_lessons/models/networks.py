@@ -21,8 +21,8 @@ from bdl_lessons.models.layers.base import (
 )
 
 Layers = Any
-"""One layer factory for all layers of a network, or a list with one for each. A lesson's own class
-will do if it has the method ``linear``, and ``conv2d`` for a convolutional network."""
+"""One layer factory for all layers of a network, or a list with one for each. Any class will do
+that has the method ``linear``, and ``conv2d`` for a convolutional network."""
 
 
 class Network(nn.Sequential):
@@ -39,14 +39,8 @@ class Network(nn.Sequential):
     ) -> Tensor:
         """The network's outputs, ``(..., B, L)``, under drawn weights.
 
-        Args:
-            x: ``(B, K)`` or ``(B, C, H, W)``, or with a sample axis S before these.
-            sampling: ``"per_example"``, ``"shared"`` or ``"mean"``, for all stochastic layers: see
-                :meth:`StochasticLayer.forward <bdl_lessons.models.StochasticLayer.forward>`.
-            generator: where draws come from; ``"mean"`` needs none.
-
-        Raises:
-            TypeError, ValueError: as there.
+        Arguments and errors as for each layer:
+        :meth:`StochasticLayer.forward <bdl_lessons.models.StochasticLayer.forward>`.
         """
         check_sampling(sampling, generator)
         for module in self:
@@ -71,9 +65,8 @@ def mlp(widths: Sequence, layers: Layers, activation: Callable[[], nn.Module] = 
         activation: between the layers, not after the last.
 
     Raises:
-        TypeError: if ``layers`` holds something that makes no layers, or a width is no integer.
-        ValueError: if there are fewer than two widths, one is below 1, or there is not one factory
-            per layer.
+        TypeError, ValueError: if ``layers`` holds something that makes no layers or not one factory
+            for each layer, or ``widths`` are not two integers >= 1 or more.
 
     >>> from bdl_lessons.models import BinaryDropout, Deterministic
     >>> network = mlp((3, 8, 2), [Deterministic(), BinaryDropout(0.5)])
@@ -96,11 +89,9 @@ def lenet5(layers: Layers) -> Network:
     """Caffe's LeNet as Gal & Ghahramani use it: ``(B, 1, 28, 28) -> (B, 10)`` logits.
 
     conv 20 (5x5), pool 2, conv 50 (5x5), pool 2, linear 500, ReLU, linear. There is no nonlinearity
-    after the convolutions but the pooling. Published: dropout 0.5 before the last layer only,
-    i.e. ``layers = [Deterministic()] * 3 + [BinaryDropout(0.5)]``.
-
-    Raises:
-        ValueError: if ``layers`` is neither one factory nor four.
+    after the convolutions but the pooling. Published: dropout 0.5 before the last layer only, i.e.
+    ``layers = [Deterministic()] * 3 + [BinaryDropout(0.5)]``. Raises ValueError if ``layers`` is
+    neither one factory nor four.
 
     >>> from bdl_lessons.models import BinaryDropout
     >>> lenet5(BinaryDropout(0.5))(torch.ones(2, 1, 28, 28), "mean").shape

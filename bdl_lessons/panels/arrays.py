@@ -20,9 +20,8 @@ _DAMAGED = zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedErro
 def load(name: str) -> dict[str, np.ndarray]:
     """The arrays called ``name``.
 
-    Raises:
-        FileNotFoundError: if they were never made; the message has the command.
-        ValueError: if the file is damaged; the message names it and has the command.
+    Raises FileNotFoundError if they were never made; the message has the command; ValueError if the
+    file is damaged; the message names it and has the command.
     """
     path = FOLDER / f"{name}.npz"
     remedy = (

@@ -15,6 +15,7 @@ from bdl_lessons.core import BLUE, GREY, INK, ORANGE, RED
 from bdl_lessons.panels.engine import Panel, Slider, Update
 from bdl_lessons.probability import implied_tau
 
+Array = np.ndarray | float
 RATES = tuple(round(0.05 * step, 2) for step in range(19))
 LENGTHSCALES = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
 N_TRAINS = (100, 353, 1000, 3530, 10_000, 30_000, 100_000, 1_000_000)
@@ -32,14 +33,11 @@ NODES, NODE_WEIGHTS = roots_hermitenorm(64)
 def panel() -> Panel:
     """The panel of lesson 04: ``p_drop``, ``length_scale``, ``n_train`` and the width ``sigma``."""
     return Panel(
-        "dropout-prior",
         build_figure,
-        [
-            Slider("p_drop", "p_drop, drop probability", RATES, 0.1, "{:.2f}".format),
-            Slider("length_scale", "ℓ, prior std is 1/ℓ", LENGTHSCALES, 1.0),
-            Slider("n_train", "N, training examples", N_TRAINS, 353, "{:,}".format),
-            Slider("sigma", "σ, width of a spike", SIGMAS, 0.1),
-        ],
+        Slider("p_drop", "p_drop, drop probability", RATES, 0.1, "{:.2f}".format),
+        Slider("length_scale", "ℓ, prior std is 1/ℓ", LENGTHSCALES, 1.0),
+        Slider("n_train", "N, training examples", N_TRAINS, 353, "{:,}".format),
+        Slider("sigma", "σ, width of a spike", SIGMAS, 0.1),
         size=(9.6, 3.7),
     )
 
@@ -57,10 +55,9 @@ def build_figure(figure: Figure) -> Update:
     left.set(xlabel="weight_decay (mse_loss)", ylabel="noise assumed, 1/√τ (units of y)")
     (classic,) = left.plot(DECAYS, DECAYS, color=BLUE, ls="-", animated=True)
     (inverted,) = left.plot(DECAYS, DECAYS, color=RED, ls="--", animated=True)
-    typed = left.scatter([], [], s=150, marker="*", c=ORANGE, edgecolor=INK, zorder=3)
-    reading = left.text(0.03, 0.98, "", va="top", transform=left.transAxes)
-    for artist in (typed, reading):
-        artist.set_animated(True)
+    look = {"marker": "*", "c": ORANGE, "edgecolor": INK}
+    typed = left.scatter([], [], s=150, zorder=3, animated=True, **look)
+    reading = left.text(0.03, 0.98, "", va="top", transform=left.transAxes, animated=True)
     _name(left, "The noise that is assumed", [classic, inverted], ["masks 0, 1", "nn.Dropout"])
 
     middle.set(xlim=(W[0], W[-1]), ylim=(1e-3, 1e3), yscale="log")
@@ -77,15 +74,13 @@ def build_figure(figure: Figure) -> Update:
     words = right.text(0.5, 0.98, "", ha="center", va="top", transform=right.transAxes)
     for artist in (*ghosts, exact, tangent, words):
         artist.set_animated(True)
-    handles, labels = [exact, ghosts[0], tangent], ["this σ", "1 … 0.001", "slope"]
-    _name(right, "Its KL term", handles, labels)
+    _name(right, "Its KL term", [exact, ghosts[0], tangent], ["this σ", "1 … 0.001", "slope"])
 
     def update(p_drop: float, length_scale: float, n_train: int, sigma: float) -> str:
         noises = []
         for line, scaling in ((classic, "classic"), (inverted, "inverted")):
-            tau = implied_tau(
-                DECAY, length_scale, n_train, p_drop, data_term="mse", scaling=scaling
-            )
+            how = {"data_term": "mse", "scaling": scaling}
+            tau = implied_tau(DECAY, length_scale, n_train, p_drop, **how)
             line.set_ydata(np.sqrt(DECAYS / DECAY / tau))
             noises.append(tau**-0.5)
         noise_classic, noise = noises
@@ -113,9 +108,7 @@ def build_figure(figure: Figure) -> Update:
     return update
 
 
-def log_q(
-    w: np.ndarray, theta: np.ndarray | float, p_drop: float, sigma: np.ndarray | float
-) -> np.ndarray:
+def log_q(w: np.ndarray, theta: Array, p_drop: float, sigma: Array) -> np.ndarray:
     """Log density of ``keep N(theta, sigma^2) + p_drop N(0, sigma^2)``; arguments broadcast."""
     kept = np.log1p(-p_drop) + _log_normal(w, theta, sigma)
     if p_drop == 0:
@@ -123,9 +116,7 @@ def log_q(
     return np.logaddexp(kept, np.log(p_drop) + _log_normal(w, 0.0, sigma))
 
 
-def exact_kl(
-    theta: np.ndarray | float, p_drop: float, length_scale: float, sigma: np.ndarray | float
-) -> np.ndarray:
+def exact_kl(theta: Array, p_drop: float, length_scale: float, sigma: Array) -> np.ndarray:
     """``KL(q || N(0, l^-2))`` in nats by quadrature; ``theta`` and ``sigma`` broadcast."""
     theta, sigma = (np.asarray(value, dtype=float)[..., None] for value in (theta, sigma))
     total = 0.0
@@ -143,9 +134,7 @@ def kl_slope(theta: float, p_drop: float, length_scale: float, sigma: float) -> 
     return float(up - down) / (2 * step)
 
 
-def separated_kl(
-    theta: np.ndarray | float, p_drop: float, length_scale: float, sigma: np.ndarray | float
-) -> np.ndarray:
+def separated_kl(theta: Array, p_drop: float, length_scale: float, sigma: Array) -> np.ndarray:
     """Equation (25) for one weight: the same divergence if the two spikes do not overlap."""
     precision, keep = length_scale**2, 1 - p_drop
     entropy = -xlogy(keep, keep) - xlogy(p_drop, p_drop)
@@ -153,21 +142,13 @@ def separated_kl(
     return 0.5 * (keep * precision * np.square(theta) + spike) - entropy
 
 
-def _log_normal(w: np.ndarray, mean: np.ndarray | float, std: np.ndarray | float) -> np.ndarray:
+def _log_normal(w: np.ndarray, mean: Array, std: Array) -> np.ndarray:
     return -0.5 * ((w - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)
 
 
 def _name(axes, title: str, handles: list, labels: list[str]) -> None:
     """A title, and under it the legend: above the axes it lies on no data."""
     axes.set_title(title, pad=28)
-    axes.legend(
-        handles,
-        labels,
-        loc="lower left",
-        bbox_to_anchor=(-0.04, 0.98),
-        ncols=len(handles),
-        handlelength=1.3,
-        columnspacing=0.8,
-        handletextpad=0.4,
-        borderpad=0.2,
-    )
+    space = {"handlelength": 1.3, "columnspacing": 0.8, "handletextpad": 0.4, "borderpad": 0.2}
+    place = {"loc": "lower left", "bbox_to_anchor": (-0.04, 0.98), "ncols": len(handles)}
+    axes.legend(handles, labels, **place, **space)

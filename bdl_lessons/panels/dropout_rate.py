@@ -30,13 +30,10 @@ BINS = np.linspace(0, 1, 41)
 def panel() -> Panel:
     """The panel of lesson 01: ``p_drop``, the input of the sub-networks, and how they trained."""
     return Panel(
-        "dropout-rate",
         build_figure,
-        [
-            Slider("p_drop", "p_drop, drop probability", RATES, 0.5, "{:.2f}".format),
-            Choice("point", "input (star)", tuple(POINTS), "near the boundary"),
-            Choice("trained", "trained", TRAINED, TRAINED[0]),
-        ],
+        Slider("p_drop", "p_drop, drop probability", RATES, 0.5, "{:.2f}".format),
+        Choice("point", "input (star)", tuple(POINTS), "near the boundary"),
+        Choice("trained", "trained", TRAINED, TRAINED[0]),
         size=(9.6, 3.4),
     )
 

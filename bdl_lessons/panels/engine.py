@@ -14,7 +14,7 @@ import asyncio
 import base64
 import html
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -112,8 +112,7 @@ class Panel:
     code host, an HTML export or an unopened notebook shows the picture.
 
     Args:
-        name: short name with dashes; it appears in the fixed text.
-        build_figure: see the module's docstring.
+        build_figure: see the module's docstring; the panel's name is that of its module.
         controls: two or three sliders or choices.
         size: width and height of the picture in inches (100 pixels each).
 
@@ -122,16 +121,13 @@ class Panel:
     """
 
     def __init__(
-        self,
-        name: str,
-        build_figure: FigureBuilder,
-        controls: Sequence[Slider],
-        size: tuple[float, float] = (9.4, 3.3),
+        self, build_figure: FigureBuilder, *controls: Slider, size: tuple[float, float]
     ) -> None:
+        self.name = build_figure.__module__.rpartition(".")[2].replace("_", "-")
+        self.build_figure, self.size = build_figure, size
         names = [control.name for control in controls]
         if not names or len(set(names)) < len(names):
-            raise ValueError(f"panel {name!r}: needs controls with different names, got {names}")
-        self.name, self.build_figure, self.size = name, build_figure, size
+            raise ValueError(f"panel {self.name!r}: needs different controls, got {names}")
         self.controls = {control.name: control for control in controls}
         self.error: Exception | None = None
         self._pictures: dict[tuple, Picture] = {}
@@ -142,8 +138,7 @@ class Panel:
     def render(self, **params: Any) -> Picture:
         """The picture at ``params``; parameters left out keep their starting value.
 
-        Raises:
-            ValueError: for an unknown parameter, or a value that is not on its grid.
+        Raises ValueError for an unknown parameter, or a value that is not on its grid.
         """
         params = self._checked({**self.start, **params})
         key = tuple(params.values())

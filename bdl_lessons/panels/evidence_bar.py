@@ -30,9 +30,8 @@ LINE, BIOASSAY = "line, three points", "bioassay"
 SHIFTS = tuple(round(0.1 * step, 1) for step in range(-20, 21))
 SCALES = tuple(round(0.05 * step, 2) for step in range(4, 41))
 EXACT_CORRELATION = -math.sqrt(0.6)
-CORRELATIONS = tuple(
-    sorted([round(0.05 * step, 2) for step in range(-18, 19)] + [EXACT_CORRELATION])
-)
+CORRELATIONS = (round(0.05 * step, 2) for step in range(-18, 19))
+CORRELATIONS = tuple(sorted([*CORRELATIONS, EXACT_CORRELATION]))
 WEB_SHIFTS_1 = (-1.5, -0.8, -0.4, -0.2, 0.0, 0.3, 0.6, 1.0, 1.6)
 WEB_SHIFTS_2 = (-1.5, -0.8, -0.3, 0.0, 0.3, 0.8, 1.5)
 WEB_SCALES = (0.3, 0.45, 0.6, 0.8, 1.0, 1.25, 1.6)
@@ -66,29 +65,23 @@ class Target:
         kl = gaussian_kl_full(mean, cov, torch.zeros_like(mean), prior_cov)
         return self.data_term(mean, cov).item(), kl.item()
 
-    def place(
-        self, shift_1: float, shift_2: float, scale: float, correlation: float
-    ) -> tuple[Tensor, Tensor]:
+    def place(self, shift: tuple, scale: float, correlation: float) -> tuple[Tensor, Tensor]:
         """Mean and covariance of the q that the sliders choose."""
-        shift = torch.tensor([shift_1, shift_2], dtype=torch.float64)
         std = scale * self.std
         corr = torch.tensor([[1, correlation], [correlation, 1]], dtype=torch.float64)
-        return self.mean + shift * self.std, std[:, None] * corr * std
+        return self.mean + std.new_tensor(shift) * self.std, std[:, None] * corr * std
 
 
 def panel() -> Panel:
     """The panel of lesson 02: mean, scale and correlation of q, over one of two posteriors."""
     shift, tilt = "{:+.1f}".format, "{:+.2f}".format
     return Panel(
-        "evidence-bar",
         build_figure,
-        [
-            Slider("shift_1", "mean of q in w₁, posterior std", SHIFTS, 0.6, shift, WEB_SHIFTS_1),
-            Slider("shift_2", "mean of q in w₂, posterior std", SHIFTS, 0.0, shift, WEB_SHIFTS_2),
-            Slider("scale", "std of q / posterior std", SCALES, 0.6, "{:.2f}".format, WEB_SCALES),
-            Slider("correlation", "correlation of q", CORRELATIONS, 0.0, tilt, WEB_CORRELATIONS),
-            Choice("posterior", "posterior", (LINE, BIOASSAY), LINE),
-        ],
+        Slider("shift_1", "mean of q in w₁, posterior std", SHIFTS, 0.6, shift, WEB_SHIFTS_1),
+        Slider("shift_2", "mean of q in w₂, posterior std", SHIFTS, 0.0, shift, WEB_SHIFTS_2),
+        Slider("scale", "std of q / posterior std", SCALES, 0.6, "{:.2f}".format, WEB_SCALES),
+        Slider("correlation", "correlation of q", CORRELATIONS, 0.0, tilt, WEB_CORRELATIONS),
+        Choice("posterior", "posterior", (LINE, BIOASSAY), LINE),
         size=(9.4, 3.6),
     )
 
@@ -108,15 +101,8 @@ def build_figure(figure: Figure) -> Update:
     contours = plane.add_collection(LineCollection([], colors=GREY, lw=1.6, ls="-", animated=True))
     ellipses = [plane.plot([], [], color=BLUE, ls="-", lw=1.8, animated=True)[0] for _ in MASS]
     (centre,) = plane.plot([], [], "o", color=BLUE, ms=5, animated=True)
-    plane.legend(
-        [contours, ellipses[0]],
-        ["posterior", "q"],
-        loc="lower left",
-        bbox_to_anchor=(-0.02, 1.01),
-        ncols=2,
-        handlelength=1.4,
-        borderaxespad=0,
-    )
+    look = {"ncols": 2, "handlelength": 1.4, "borderaxespad": 0, "bbox_to_anchor": (-0.02, 1.01)}
+    plane.legend([contours, ellipses[0]], ["posterior", "q"], loc="lower left", **look)
 
     steps.set(xlim=(0, 3), ylim=(-DEEPEST, 4.2), xticks=(0.75, 2.0))
     names = steps.set_xticklabels(["minus KL(q‖prior)", "plus KL(q‖posterior)"], weight="bold")
@@ -142,7 +128,7 @@ def build_figure(figure: Figure) -> Update:
         shift_1: float, shift_2: float, scale: float, correlation: float, posterior: str
     ) -> str:
         target = targets[posterior]
-        mean, cov = target.place(shift_1, shift_2, scale, correlation)
+        mean, cov = target.place((shift_1, shift_2), scale, correlation)
         data_term, kl_prior = target.bound(mean, cov)
         bound = data_term - kl_prior
         kl_posterior = max(target.log_evidence - bound, 0.0)  # rounding can leave -1e-15
@@ -166,8 +152,7 @@ def build_figure(figure: Figure) -> Update:
             text.set_visible(text.get_position()[1] > -DEEPEST + 0.7)
         return (
             f"expected log-likelihood {data_term:.3f} − KL(q‖prior) {kl_prior:.3f} = ELBO "
-            f"<b>{bound:.3f}</b>; "
-            f"ELBO + KL(q‖posterior) <b>{kl_posterior:.3f}</b> = log evidence "
+            f"<b>{bound:.3f}</b>; ELBO + KL(q‖posterior) <b>{kl_posterior:.3f}</b> = log evidence "
             f"<b>{target.log_evidence:.3f}</b> nats"
         )
 
@@ -176,27 +161,13 @@ def build_figure(figure: Figure) -> Update:
 
 def line_target() -> Target:
     """Three points (1, 2), (2, 3), (3, 5), unit noise and prior: a Gaussian posterior."""
-    x = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
-    model = BayesLinear(
-        torch.stack([torch.ones_like(x), x], 1),
-        torch.tensor([2.0, 3.0, 5.0], dtype=torch.float64),
-        noise_var=1.0,
-        prior_var=1.0,
-    )
-    std = model.cov.diagonal().sqrt()
-    corner = 5 * std
-    density = torch.distributions.MultivariateNormal(model.mean, model.cov)
-    grid = GridPosterior(
-        density.log_prob, (model.mean - corner).tolist(), (model.mean + corner).tolist()
-    )
-    return Target(
-        mean=model.mean,
-        std=std,
-        log_evidence=model.log_evidence().item(),
-        prior_var=1.0,
-        contours=_contours(grid, model.mean, std),
-        data_term=model.data_term,
-    )
+    x, y = torch.tensor([[1.0, 2.0, 3.0], [2.0, 3.0, 5.0]], dtype=torch.float64)
+    model = BayesLinear(torch.stack([torch.ones_like(x), x], 1), y, noise_var=1.0, prior_var=1.0)
+    mean, std = model.mean, model.cov.diagonal().sqrt()
+    density = torch.distributions.MultivariateNormal(mean, model.cov)
+    grid = GridPosterior(density.log_prob, (mean - 5 * std).tolist(), (mean + 5 * std).tolist())
+    contours = _contours(grid, mean, std)
+    return Target(mean, std, model.log_evidence().item(), 1.0, contours, model.data_term)
 
 
 def bioassay_target() -> Target:
@@ -210,14 +181,8 @@ def bioassay_target() -> Target:
     def data_term(mean: Tensor, cov: Tensor) -> Tensor:
         return weights @ model.log_likelihood(mean + nodes @ torch.linalg.cholesky(cov).mT)
 
-    return Target(
-        mean=grid.mean,
-        std=std,
-        log_evidence=grid.log_evidence.item(),
-        prior_var=100.0,
-        contours=_contours(grid, grid.mean, std),
-        data_term=data_term,
-    )
+    contours = _contours(grid, grid.mean, std)
+    return Target(grid.mean, std, grid.log_evidence.item(), 100.0, contours, data_term)
 
 
 def _contours(grid: GridPosterior, mean: Tensor, std: Tensor) -> list[np.ndarray]:

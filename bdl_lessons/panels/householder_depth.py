@@ -27,13 +27,10 @@ ANGLE = np.linspace(0, 2 * np.pi, 91)
 def panel() -> Panel:
     """The panel of lesson 10: reflections, how unequal the alphas are, and which vectors."""
     return Panel(
-        "householder-depth",
         build_figure,
-        [
-            Slider("depth", "T, reflections", DEPTHS, 2, str),
-            Slider("log_std", "standard deviation of log α", LOG_STDS, 1.5, web=LOG_STDS[::2]),
-            Choice("seed", "draw of α and v", SEEDS, 4),
-        ],
+        Slider("depth", "T, reflections", DEPTHS, 2, str),
+        Slider("log_std", "standard deviation of log α", LOG_STDS, 1.5, web=LOG_STDS[::2]),
+        Choice("seed", "draw of α and v", SEEDS, 4),
         size=(9.6, 3.2),
     )
 
@@ -61,9 +58,8 @@ def build_figure(figure: Figure) -> Update:
 
     image = heat.imshow(np.zeros((K, K)), cmap="PuOr_r", vmin=-FULL, vmax=FULL, animated=True)
     heat.set(xticks=(), yticks=(), title=f"Correlations, {K} units")
-    bar = figure.colorbar(
-        image, ax=heat, location="bottom", pad=0.05, extend="both", ticks=(-FULL, 0, FULL)
-    )
+    look = {"location": "bottom", "pad": 0.05, "extend": "both", "ticks": (-FULL, 0, FULL)}
+    bar = figure.colorbar(image, ax=heat, **look)
     bar.set_label("correlation", labelpad=1)
 
     spectrum.set(xlim=(0.2, K + 0.8), ylim=(2e-3, 3), yscale="log", xticks=(1, K // 2, K))
@@ -151,9 +147,8 @@ def kl_per_output(alpha: Tensor, variances: Tensor) -> float:
 
 def kl_by_depth(alpha: Tensor, vectors: Tensor) -> np.ndarray:
     """``KL_EB / Q`` after 0, 1, 2, ... reflections."""
-    return np.array(
-        [kl_per_output(alpha, rotated_variance(alpha, vectors[:depth])) for depth in DEPTHS]
-    )
+    variances = [rotated_variance(alpha, vectors[:depth]) for depth in DEPTHS]
+    return np.array([kl_per_output(alpha, var) for var in variances])
 
 
 def ellipse(cov: np.ndarray) -> np.ndarray:

@@ -24,12 +24,9 @@ POSITION_LABEL = "position along the line through both clusters"
 def panel() -> Panel:
     """The depth of the networks and the dropout rate."""
     return Panel(
-        "in-between-uncertainty",
         build_figure,
-        [
-            Slider("depth", "hidden layers", tuple(WEIGHT_STDS), 1),
-            Slider("p_drop", "p_drop, drop probability", RATES, 0.05, "{:.2f}".format),
-        ],
+        Slider("depth", "hidden layers", tuple(WEIGHT_STDS), 1),
+        Slider("p_drop", "p_drop, drop probability", RATES, 0.05, "{:.2f}".format),
         size=(9.4, 3.5),
     )
 

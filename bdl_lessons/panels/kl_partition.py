@@ -7,6 +7,7 @@ one lies on a line and one on two points; only the first has a finite KL to a pr
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -31,12 +32,9 @@ X_RANGE, Y_RANGE = (-2, 4), (-3, 2)
 def panel() -> Panel:
     """The number of halvings of the grid, and the distribution of the noise."""
     return Panel(
-        "kl-partition",
         build_figure,
-        [
-            Slider("halvings", "cell width", HALVINGS, 1, lambda m: f"1/{2**m}" if m else "1"),
-            Choice("noise", "noise", DISTRIBUTIONS, DISTRIBUTIONS[1]),
-        ],
+        Slider("halvings", "cell width", HALVINGS, 1, lambda m: f"1/{2**m}" if m else "1"),
+        Choice("noise", "noise", DISTRIBUTIONS, DISTRIBUTIONS[1]),
         size=(9.4, 3.5),
     )
 
@@ -48,9 +46,8 @@ def build_figure(figure: Figure) -> Update:
     """
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
     figure.subplots_adjust(0.06, 0.15, 0.985, 0.9, wspace=0.2)
-    masses = {
-        (noise, m): _picture(*_cells(noise, m), m) for noise in DISTRIBUTIONS for m in HALVINGS
-    }
+    settings = itertools.product(DISTRIBUTIONS, HALVINGS)
+    masses = {(noise, m): _picture(*_cells(noise, m), m) for noise, m in settings}
     kls = {noise: [kl_at(noise, m) for m in HALVINGS] for noise in DISTRIBUTIONS}
 
     image = left.imshow(np.zeros((5, 6)), extent=(*X_RANGE, *Y_RANGE), origin="lower")

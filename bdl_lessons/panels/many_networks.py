@@ -17,7 +17,7 @@ PLACES = {"at the star": (20, 20), "at the circle": (33, 33)}
 def panel() -> Panel:
     """The panel of lesson 00: one slider, how many networks are averaged."""
     slider = Slider("n_networks", "networks that are averaged", tuple(range(1, 21)), 1)
-    return Panel("many-networks", build_figure, [slider], size=(9.0, 3.6))
+    return Panel(build_figure, slider, size=(9.0, 3.6))
 
 
 def draw_points(axis, stored: dict[str, np.ndarray], **options) -> None:
@@ -58,9 +58,8 @@ def build_figure(figure: Figure) -> Update:
     def update(n_networks: int) -> str:
         image.set_data(probs[:n_networks].mean(0).T)
         title.set_text(f"Mean answer of {n_networks}" if n_networks > 1 else "One answer")
-        rows = [
-            (y, probs[:n_networks, i, j]) for y, (i, j) in zip((1, 0), PLACES.values(), strict=True)
-        ]
+        places = zip((1, 0), PLACES.values(), strict=True)
+        rows = [(y, probs[:n_networks, i, j]) for y, (i, j) in places]
         dots.set_offsets([(p, y + s) for y, row in rows for p, s in zip(row, shift, strict=False)])
         means.set_segments([[(row.mean(), y - 0.38), (row.mean(), y + 0.38)] for y, row in rows])
         return "; ".join(

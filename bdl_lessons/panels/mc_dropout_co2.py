@@ -29,13 +29,10 @@ TAUS = (0.25, 0.5, 1.0, 2.0, 6.0, 10.0, 25.0, 100.0)  # the networks were traine
 def panel() -> Panel:
     """The panel of lesson 05: ``p_drop``, ``n_samples`` and ``tau`` in 1/ppm²."""
     return Panel(
-        "mc-dropout-co2",
         build_figure,
-        [
-            Slider("p_drop", "p_drop, drop probability", RATES, LESSON_RATE),
-            Slider("n_samples", "S, number of draws", DRAWS, 20),
-            Slider("tau", "τ, noise precision (1/ppm²)", TAUS, 6.0),
-        ],
+        Slider("p_drop", "p_drop, drop probability", RATES, LESSON_RATE),
+        Slider("n_samples", "S, number of draws", DRAWS, 20),
+        Slider("tau", "τ, noise precision (1/ppm²)", TAUS, 6.0),
         size=(9.6, 3.6),
     )
 
@@ -64,11 +61,8 @@ def build_figure(figure: Figure) -> Update:
     left.axvline(END, color=INK, lw=0.8, ls="--")
     left.set(xlim=(START, HORIZON), ylim=(322, 358), xlabel="year", ylabel="CO2 (ppm)")
     left.set_title("Mean ± 2 predictive standard deviations")
-    left.legend(
-        [seen, hidden, mean],
-        ["training months", "later months", "mean of S draws"],
-        loc="lower right",
-    )
+    names = ["training months", "later months", "mean of S draws"]
+    left.legend([seen, hidden, mean], names, loc="lower right")
 
     (epistemic_line,) = right.plot([], [], color=BLUE, ls="--", animated=True)
     (noise_line,) = right.plot([], [], color=GREEN, ls=":", animated=True)
@@ -76,11 +70,8 @@ def build_figure(figure: Figure) -> Update:
     right.axvline(END, color=INK, lw=0.8, ls="--")
     right.set(xlim=(START, HORIZON), ylim=(0, 8), xlabel="year", ylabel="standard deviation (ppm)")
     right.set_title("Its two parts: squares add")
-    right.legend(
-        [total_line, epistemic_line, noise_line],
-        ["predictive", "epistemic (draws)", "aleatoric, 1/√τ"],
-        loc="upper left",
-    )
+    names = ["predictive", "epistemic (draws)", "aleatoric, 1/√τ"]
+    right.legend([total_line, epistemic_line, noise_line], names, loc="upper left")
 
     def update(p_drop: float, n_samples: int, tau: float) -> str:
         draws = torch.from_numpy(stored["draws"][RATES.index(p_drop), :n_samples]).double()
@@ -93,9 +84,7 @@ def build_figure(figure: Figure) -> Update:
         epistemic_line.set_data(years, epistemic)
         noise_line.set_data(years, np.full(len(years), tau**-0.5))
         total_line.set_data(years, std)
-        at_test = torch.stack(
-            [torch.from_numpy(np.interp(test_years, years, draw)) for draw in ppm[..., 0]]
-        )
+        at_test = torch.from_numpy(np.stack([np.interp(test_years, years, d) for d in ppm[..., 0]]))
         score = log_predictive_likelihood(at_test[..., None], test_ppm[:, None], tau).mean()
         test_std = torch.from_numpy(np.interp(test_years, years, std))
         inside = ((test_ppm - at_test.mean(0)).abs() <= 2 * test_std).double()

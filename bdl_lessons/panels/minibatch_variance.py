@@ -22,11 +22,7 @@ from bdl_lessons.panels.engine import Choice, Panel, Slider, Update
 BATCH_SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 NOISE_SCALES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 QUANTITIES = {"loss": "loss", "gradient for μ": "mu", "gradient for log σ²": "log_sigma2"}
-ESTIMATORS: dict[Estimator, tuple] = {
-    "local": (BLUE, "-"),
-    "per example": (INK, "--"),
-    "per minibatch": (RED, "-."),
-}
+ESTIMATORS = {"local": (BLUE, "-"), "per example": (INK, "--"), "per minibatch": (RED, "-.")}
 PARTS = {
     "examples": {"facecolor": tint(GREY, 0.6)},
     "own noise": {"facecolor": tint(BLUE, 0.45), "hatch": "//"},
@@ -38,13 +34,10 @@ TAU = 2.0
 def panel() -> Panel:
     """The panel of lesson 06: minibatch size, variance of the posterior, and variance of what."""
     return Panel(
-        "minibatch-variance",
         build_figure,
-        [
-            Slider("batch_size", "B, examples in a minibatch", BATCH_SIZES, 100),
-            Slider("noise_scale", "σ², times that of the posterior", NOISE_SCALES, 10.0),
-            Choice("quantity", "variance of", tuple(QUANTITIES), "gradient for μ"),
-        ],
+        Slider("batch_size", "B, examples in a minibatch", BATCH_SIZES, 100),
+        Slider("noise_scale", "σ², times that of the posterior", NOISE_SCALES, 10.0),
+        Choice("quantity", "variance of", tuple(QUANTITIES), "gradient for μ"),
         size=(9.6, 3.5),
     )
 
@@ -82,9 +75,8 @@ def build_figure(figure: Figure) -> Update:
     right.legend(loc="upper left", ncols=3)
 
     def update(batch_size: int, noise_scale: float, quantity: str) -> str:
-        parts = {
-            name: example_parts(noise_scale, QUANTITIES[quantity], name) for name in ESTIMATORS
-        }
+        measured = noise_scale, QUANTITIES[quantity]
+        parts = {name: example_parts(*measured, name) for name in ESTIMATORS}
         unit = sum(parts["local"].at(1, 1))
         for name, line in lines.items():
             line.set_ydata([sum(parts[name].at(size, 1)) / unit for size in sizes])

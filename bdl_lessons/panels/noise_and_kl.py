@@ -20,12 +20,9 @@ CURVE = torch.linspace(LOG_ALPHAS[0], LOG_ALPHAS[-1], 401, dtype=torch.float64)
 def panel() -> Panel:
     """The panel of lesson 07: the noise variance alpha, and the weight that it multiplies."""
     return Panel(
-        "noise-and-kl",
         build_figure,
-        [
-            Slider("log_alpha", "log α (p_drop)", LOG_ALPHAS, -1.0, show_alpha),
-            Choice("mu", "μ, mean of the weight", MEANS, 1.0, "{:g}".format),
-        ],
+        Slider("log_alpha", "log α (p_drop)", LOG_ALPHAS, -1.0, show_alpha),
+        Choice("mu", "μ, mean of the weight", MEANS, 1.0),
         size=(9.6, 3.9),
     )
 
@@ -63,9 +60,8 @@ def build_figure(figure: Figure) -> Update:
     (weight,) = middle.plot(WEIGHT, WEIGHT, color=BLUE, ls="-", animated=True)
     middle.legend([weight, prior], ["q(w)", "prior ∝ 1/|w|"], loc="upper right")
 
-    right.set(ylim=(-0.6, 4.6), xlabel="log α", ylabel="KL (nats per factor)")
-    right.set_xlim(LOG_ALPHAS[0], LOG_ALPHAS[-1])
-    right.set_title("its KL divergence")
+    right.set(xlim=(LOG_ALPHAS[0], LOG_ALPHAS[-1]), ylim=(-0.6, 4.6), title="its KL divergence")
+    right.set(xlabel="log α", ylabel="KL (nats per factor)")
     right.axhline(0, color=GREY, lw=0.8, ls=":")
     right.plot([0, 0], [-0.6, 2.4], color=GREY, lw=0.8, ls=":")
     right.text(0.3, 1.7, "α > 1")
@@ -80,9 +76,8 @@ def build_figure(figure: Figure) -> Update:
     def update(log_alpha: float, mu: float) -> str:
         std, p_drop = np.exp(log_alpha / 2), matched_p_drop(log_alpha)
         gaussian.set_ydata(_normal(NOISE, 1.0, std))
-        stems.set_segments(
-            [[(0, 0), (0, p_drop)], [(1 / (1 - p_drop), 0), (1 / (1 - p_drop), 1 - p_drop)]]
-        )
+        kept = 1 / (1 - p_drop)
+        stems.set_segments([[(0, 0), (0, p_drop)], [(kept, 0), (kept, 1 - p_drop)]])
         weight.set_ydata(np.maximum(_normal(WEIGHT, mu, std * mu), 1e-9))
         at = torch.tensor(log_alpha, dtype=torch.float64)
         kl, cubic, sigmoid = (f(at).item() for f in (loguniform_kl, kingma_kl, molchanov_kl))

@@ -43,13 +43,10 @@ class Setting(NamedTuple):
 def panel() -> Panel:
     """The panel of lesson 11: size, directions and inequality of the noise."""
     return Panel(
-        "penalty-ellipse",
         build_figure,
-        [
-            Slider("mean_alpha", "mean of α₁, α₂", ALPHAS, 0.2, str),
-            Slider("n_reflections", "reflections T", REFLECTIONS, 0, str),
-            Choice("ratio", "α₁ / α₂", RATIOS, 25),
-        ],
+        Slider("mean_alpha", "mean of α₁, α₂", ALPHAS, 0.2, str),
+        Slider("n_reflections", "reflections T", REFLECTIONS, 0, str),
+        Choice("ratio", "α₁ / α₂", RATIOS, 25),
         size=(9.6, 4.2),
     )
 

@@ -24,12 +24,9 @@ GRID = (5, 10)
 def panel() -> Panel:
     """The panel of lesson 08: the threshold, and which network."""
     return Panel(
-        "pruning-threshold",
         build_figure,
-        [
-            Slider("threshold", "threshold on log α", THRESHOLDS, 3.0),
-            Choice("network", "network", NETWORKS, NETWORKS[0]),
-        ],
+        Slider("threshold", "threshold on log α", THRESHOLDS, 3.0),
+        Choice("network", "network", NETWORKS, NETWORKS[0]),
         size=(9.6, 3.5),
     )
 
@@ -51,30 +48,27 @@ def build_figure(figure: Figure) -> Update:
     )
     left_line = left.axvline(0, color=RED, ls="--", animated=True)
     left.set(xlim=(BINS[0], BINS[-1]), ylim=(0, 470), ylabel="weights")
-    left.set_xlabel(f"log α ({BINS[-1]:g}: {BINS[-1]:g} or more)")
-    left.set_title("Kept (blue) and removed")
+    left.set(xlabel=f"log α ({BINS[-1]:g}: {BINS[-1]:g} or more)", title="Kept (blue) and removed")
 
     (accuracy_line,) = middle.plot([], [], color=INK, ls="-", animated=True)
     (sparsity_line,) = middle.plot([], [], color=BLUE, ls=":", animated=True)
     middle_line = middle.axvline(0, color=RED, ls="--", animated=True)
     middle.set(xlim=(THRESHOLDS[0], THRESHOLDS[-1]), ylim=(0, 1.03), ylabel="fraction")
-    middle.set_xlabel("threshold on log α")
-    middle.set_title("At other thresholds")
+    middle.set(xlabel="threshold on log α", title="At other thresholds")
     middle.text(THRESHOLDS[-1] - 0.2, 0.92, "test accuracy", ha="right", va="top", color=INK)
     middle.text(THRESHOLDS[-1] - 0.2, 0.36, "sparsity", ha="right", va="top", color=BLUE)
 
-    image = right.imshow(
-        mosaic(np.zeros((WIDTH, 64))), cmap="PuOr", vmin=-1.2, vmax=1.2, animated=True
-    )
+    look = {"cmap": "PuOr", "vmin": -1.2, "vmax": 1.2}
+    image = right.imshow(mosaic(np.zeros((WIDTH, 64))), animated=True, **look)
     right.axis("off")
     right.set_title("Weights into each hidden unit")
 
     def update(threshold: float, network: str) -> str:
         mus, log_alphas, _ = weights(stored, network)
-        flat = np.concatenate([values.ravel() for values in log_alphas]).clip(-9.9, 29.9)
-        keep = np.concatenate([values.ravel() for values in log_alphas]) < threshold
-        cut_bars.set_data(np.histogram(flat, BINS)[0])
-        kept_bars.set_data(np.histogram(flat[keep], BINS)[0])
+        flat = np.concatenate([values.ravel() for values in log_alphas])
+        keep = flat < threshold
+        for bars, values in ((cut_bars, flat), (kept_bars, flat[keep])):
+            bars.set_data(np.histogram(values.clip(-9.9, 29.9), BINS)[0])
         accuracies, sparsities = curves[network]
         accuracy_line.set_data(THRESHOLDS, accuracies)
         sparsity_line.set_data(THRESHOLDS, sparsities)
@@ -93,15 +87,10 @@ def build_figure(figure: Figure) -> Update:
     return update
 
 
-def weights(
-    stored: dict[str, np.ndarray], network: str
-) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
+def weights(stored: dict[str, np.ndarray], network: str) -> list[list[np.ndarray]]:
     """Means, log alphas and biases of the two layers of a stored network."""
-    number = NETWORKS.index(network)
-    return tuple(
-        [stored[f"{name}_{layer}"][number] for layer in (1, 2)]
-        for name in ("mu", "log_alpha", "bias")
-    )
+    number, names = NETWORKS.index(network), ("mu", "log_alpha", "bias")
+    return [[stored[f"{name}_{layer}"][number] for layer in (1, 2)] for name in names]
 
 
 def predict(mus: list[np.ndarray], biases: list[np.ndarray], x: np.ndarray) -> np.ndarray:

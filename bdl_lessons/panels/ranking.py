@@ -68,12 +68,9 @@ def panel() -> Panel:
     """The panel of lesson 12: which data, which measure."""
     data = (*UCIResults(_recorded("uci")).recorded_sets, *IMAGES)
     return Panel(
-        "ranking",
         build_figure,
-        [
-            Choice("data", "data", data, data[0], display_name),
-            Choice("measure", "measure", MEASURES, MEASURES[1]),
-        ],
+        Choice("data", "data", data, data[0], display_name),
+        Choice("measure", "measure", MEASURES, MEASURES[1]),
         size=(9.6, 4.6),
     )
 
@@ -99,18 +96,10 @@ def build_figure(figure: Figure) -> Update:
     bars = left.hlines(np.zeros(_MOST), 0, 0, color=BLUE, lw=2, animated=True)
     (dots,) = left.plot([], [], "o", color=BLUE, ls="", animated=True)
     (rings,) = left.plot([], [], "s", mfc="white", color=RED, ls="", animated=True)
-    names = [
-        left.text(0, i, "", ha="right", va="center", transform=left.get_yaxis_transform())
-        for i in range(_MOST)
-    ]
-    left.legend(
-        [dots, rings],
-        ["ours ± standard error", "published"],
-        loc="upper right",
-        bbox_to_anchor=(1.02, 1.12),
-        ncols=2,
-        columnspacing=1.0,
-    )
+    look = {"ha": "right", "va": "center", "transform": left.get_yaxis_transform()}
+    names = [left.text(0, i, "", **look) for i in range(_MOST)]
+    place = {"loc": "upper right", "bbox_to_anchor": (1.02, 1.12), "ncols": 2, "columnspacing": 1.0}
+    left.legend([dots, rings], ["ours ± standard error", "published"], **place)
     (front,) = right.plot([], [], color=GREY, ls="--", lw=1.2, animated=True)
     (points,) = right.plot([], [], "o", color=BLUE, ls="", animated=True)
     numbers = [right.text(1, 0, "", fontsize=10, color=INK, va="bottom") for _ in range(_MOST)]
@@ -119,13 +108,11 @@ def build_figure(figure: Figure) -> Update:
 
     def update(data: str, measure: str) -> str:
         found = sorted(rows(data, measure), key=lambda row: row.score)
-        score = np.array([row.score for row in found])
-        error = np.array([row.error for row in found])
-        printed = np.array([row.printed for row in found])
+        columns = [[row.score, row.error, row.printed] for row in found]
+        score, error, printed = np.reshape(columns, (-1, 3)).T
         place = np.arange(len(found)) * (_MOST - 1) / max(len(found) - 1, _FEW)
-        bars.set_segments(
-            [[(s - e, i), (s + e, i)] for i, s, e in zip(place, score, error, strict=True)]
-        )
+        ends = zip(score - error, score + error, place, strict=True)
+        bars.set_segments([[(low, i), (high, i)] for low, high, i in ends])
         dots.set_data(score, place)
         rings.set_data(printed, place)
         for i, (text, row, y) in enumerate(zip(names, found, place, strict=False)):
@@ -138,8 +125,7 @@ def build_figure(figure: Figure) -> Update:
         left.set_xlabel(f"← better      {label}")
         right.set_ylabel(label)
         known = [(i, row) for i, row in enumerate(found) if np.isfinite(row.time)]
-        times = np.array([row.time for _, row in known])
-        scores = np.array([row.score for _, row in known])
+        times, scores = np.reshape([[row.time, row.score] for _, row in known], (-1, 2)).T
         points.set_data(times, scores)
         right.set_ylim(*_limits(scores))
         for text, (i, row) in zip(numbers, known, strict=False):
@@ -149,9 +135,8 @@ def build_figure(figure: Figure) -> Update:
         best = pareto_front(times, scores) if known else np.zeros(0, dtype=bool)
         order = times[best].argsort()
         front.set_data(times[best][order], scores[best][order])
-        return _readout(
-            data, measure, found, [row for row, on in zip(known, best, strict=True) if on]
-        )
+        cheap = [row.method for (_, row), on in zip(known, best, strict=True) if on]
+        return _readout(data, measure, found, cheap)
 
     return update
 
@@ -164,18 +149,15 @@ def rows(data: str, measure: str) -> list[Row]:
 
 
 def _uci_rows(data: str, measure: str) -> list[Row]:
-    found = UCIResults(_recorded("uci"))
-    score = _UCI[measure]
+    found, score = UCIResults(_recorded("uci")), _UCI[measure]
     sign = -1 if score == "log_likelihood" else 1
     made = []
     for method in found.methods:
-        ours = found.ours(data, method, score)
-        if ours:
+        if record := found.record(data, method):
+            mean, error = found.ours(data, method, score)
             printed = found.published(data, method, score) or (np.nan,)
-            record = found.record(data, method)
             time, runs = _uci_time(record, found.record(data, "MAP")), record["arrays"][score]
-            scores = sign * ours[0], ours[1], sign * printed[0]
-            made.append(Row(method, *scores, time, np.array(runs)))
+            made.append(Row(method, sign * mean, error, sign * printed[0], time, np.array(runs)))
     return made
 
 
@@ -205,8 +187,7 @@ def _image_rows(data: str, measure: str) -> list[Row]:
 def _image_time(method: str) -> float:
     for record in _recorded("time_per_step"):
         if record["config"]["architecture"] == "lenet5" and record["config"]["device"] == "cpu":
-            n_networks = {"D.E": 5}.get(method, 1)
-            name = {"D.E": "MAP"}.get(method, method)
+            n_networks, name = (5, "MAP") if method == "D.E" else (1, method)
             return n_networks * record["metrics"].get(f"ratio/{name}", np.nan)
     return np.nan
 
@@ -225,16 +206,13 @@ def _limits(values: np.ndarray) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _readout(
-    data: str, measure: str, found: Sequence[Row], front: Sequence[tuple[int, Row]]
-) -> str:
+def _readout(data: str, measure: str, found: Sequence[Row], front: Sequence[str]) -> str:
     if not found:
         return f"No recorded method has a <b>{measure}</b> on {display_name(data)}."
     first = found[0]
     near = [row.method for row in found[1:] if not _is_clear(first, row, data)]
     tied = f"not clearly behind: {' · '.join(near)}" if near else "all others are clearly behind"
-    cheap = " · ".join(row.method for _, row in front)
-    unbeaten = f" Pareto-optimal in score and time: {cheap}." if cheap else ""
+    unbeaten = f" Pareto-optimal in score and time: {' · '.join(front)}." if front else ""
     return f"{display_name(data)}: <b>{first.method}</b> has the best {measure}; {tied}.{unbeaten}"
 
 

@@ -24,12 +24,9 @@ MANY_SAMPLES = 5000  # for the entropies: with 100 draws they are off by up to 0
 def panel() -> Panel:
     """The second panel of lesson 05: the angle of the digit and ``p_drop``."""
     return Panel(
-        "rotated-digit",
         build_figure,
-        [
-            Slider("angle", "rotation (degrees)", ANGLES, 75),
-            Slider("p_drop", "p_drop, drop probability", RATES, LESSON_RATE),
-        ],
+        Slider("angle", "rotation (degrees)", ANGLES, 75),
+        Slider("p_drop", "p_drop, drop probability", RATES, LESSON_RATE),
         size=(9.6, 3.3),
     )
 
@@ -49,9 +46,8 @@ def build_figure(figure: Figure) -> Update:
     title = left.set_title("", animated=True)
 
     votes = middle.scatter([], [], s=9, color=BLUE, alpha=0.5, lw=0, animated=True)
-    means = middle.scatter(
-        range(10), np.zeros(10), s=420, marker="_", color=RED, lw=2.4, animated=True
-    )
+    look = {"s": 420, "marker": "_", "color": RED, "lw": 2.4}
+    means = middle.scatter(range(10), np.zeros(10), animated=True, **look)
     middle.set(xlim=(-0.6, 9.6), ylim=(-0.03, 1.03), xticks=range(10), xlabel="class")
     middle.set(ylabel="softmax output", title="100 draws (dots) and their mean")
 
@@ -62,27 +58,22 @@ def build_figure(figure: Figure) -> Update:
     right.text(ANGLES[-1] - 2, math.log(10) + 0.04, "log 10", ha="right", fontsize=10)
     right.set(xlim=(ANGLES[0], ANGLES[-1]), ylim=(0, 2.6), xticks=ANGLES[::9], ylabel="nats")
     right.set(xlabel="rotation (degrees)", title="Uncertainty over the angle")
-    right.legend(
-        [entropy_line, information_line],
-        ["predictive entropy", "mutual information"],
-        loc="upper left",
-        bbox_to_anchor=(0, 0.87),
-    )
+    names = ["predictive entropy", "mutual information"]
+    place = {"loc": "upper left", "bbox_to_anchor": (0, 0.87)}
+    right.legend([entropy_line, information_line], names, **place)
 
     def update(angle: int, p_drop: float) -> str:
-        here_logits = torch.from_numpy(logits[RATES.index(p_drop), ANGLES.index(angle)])  # (S, 10)
-        probs = here_logits.softmax(-1).numpy()
+        rate, index = RATES.index(p_drop), ANGLES.index(angle)
+        probs = torch.from_numpy(logits[rate, index]).softmax(-1).numpy()  # (S, 10)
         image.set_data(rotated(digit, angle).numpy())
         title.set_text(f"{angle}°")
         votes.set_offsets(np.column_stack([(np.arange(10) + shift).ravel(), probs.ravel()]))
         means.set_offsets(np.column_stack([np.arange(10), probs.mean(0)]))
-        rate = RATES.index(p_drop)
         entropy, information = stored["entropy"][rate], stored["information"][rate]
         entropy_line.set_data(ANGLES, entropy)
         information_line.set_data(ANGLES, information)
         here.set_xdata([angle, angle])
         ranked = probs.mean(0).argsort()[::-1]
-        index = ANGLES.index(angle)
         return (
             f"Most probable: <b>{ranked[0]}</b> (mean {probs.mean(0)[ranked[0]]:.2f}, single draws "
             f"{probs[:, ranked[0]].min():.2f} to {probs[:, ranked[0]].max():.2f}), then "

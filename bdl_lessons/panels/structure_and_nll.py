@@ -39,12 +39,9 @@ FIXED = {"MAP": ("--", GREY), "MC dropout": (":", INK)}
 def panel() -> Panel:
     """The weight of the KL, and whether draws are averaged."""
     return Panel(
-        "structure-and-nll",
         build_figure,
-        [
-            Slider("kl_weight", "weight of the KL", KL_WEIGHTS, 0.1),
-            Choice("reading", "prediction", READINGS, READINGS[0]),
-        ],
+        Slider("kl_weight", "weight of the KL", KL_WEIGHTS, 0.1),
+        Choice("reading", "prediction", READINGS, READINGS[0]),
         size=(9.6, 3.6),
     )
 
@@ -69,20 +66,16 @@ def build_figure(figure: Figure) -> Update:
         level = axis.axhline(1, color=tint(BLUE, 0.5), lw=1, animated=True)
         bars = axis.vlines(places, 1, 1, color=BLUE, lw=2, animated=True)
         dots = axis.scatter(places, places, s=20, c=[RED, *[BLUE] * len(DEPTHS)], animated=True)
-        lines = [
-            axis.axhline(1, ls=dash, color=colour, label=f"{method}, tuned", animated=True)
-            for method, (dash, colour) in FIXED.items()
-        ]
+        lines = [axis.axhline(1, ls=ls, color=c, animated=True) for ls, c in FIXED.values()]
         moving.append((key, level, bars, dots, lines))
-    axes[3].set(yscale="log", ylim=(0.03, 1.1))
-    axes[3].set_yticks((0.05, 0.1, 0.2, 0.5, 1), ("0.05", "0.1", "0.2", "0.5", "1"))
-    axes[3].minorticks_off()
-    axes[3].set_title("mean learned α", fontsize=10.5)
-    axes[3].set_ylabel("variance", labelpad=1)
-    alphas = [
-        axes[3].plot(places, 0 * places + 1, mark, ms=6, color=INK, mfc=face, animated=True)[0]
-        for mark, face in (("o", INK), ("s", "none"))
-    ]
+    last, look = axes[3], {"ms": 6, "color": INK, "animated": True}
+    last.set(yscale="log", ylim=(0.03, 1.1))
+    last.set_yticks((0.05, 0.1, 0.2, 0.5, 1), ("0.05", "0.1", "0.2", "0.5", "1"))
+    last.minorticks_off()
+    last.set_title("mean learned α", fontsize=10.5)
+    last.set_ylabel("variance", labelpad=1)
+    marks = (("o", INK), ("s", "none"))
+    alphas = [last.plot(places, places + 2, mark, mfc=face, **look)[0] for mark, face in marks]
     names = ["VSD ± 2 errors of the difference to T = 0", "VD", *FIXED, "α, digits", "α, diabetes"]
     shapes = [moving[0][2], axes[0].scatter([], [], s=20, color=RED), *moving[0][4], *alphas]
     figure.legend(shapes, names, loc="lower center", ncols=6, columnspacing=1, handlelength=1.4)
@@ -143,13 +136,10 @@ def best_settings(stored: dict[str, np.ndarray], task: str) -> np.ndarray:
 
 def _score_axis(axis, stored: dict[str, np.ndarray], key: tuple[str, int]) -> None:
     """Limits that hold every bar and line that the panel can show; what is positive is log."""
-    values = [
-        to_no_reflection(shown(stored, *key, weight, r))[1]
-        for weight in KL_WEIGHTS
-        for r in READINGS
-    ]
-    values += [fixed(stored, *key, method, r).mean() for method in FIXED for r in READINGS]
-    every = np.concatenate([np.ravel(value) for value in values])
+    scores = [shown(stored, *key, weight, r) for weight in KL_WEIGHTS for r in READINGS]
+    ends = [to_no_reflection(score)[1].ravel() for score in scores]
+    levels = [fixed(stored, *key, method, r).mean() for method in FIXED for r in READINGS]
+    every = np.concatenate([*ends, levels])
     if every.min() > 0:
         axis.set(yscale="log", ylim=(every.min() / 1.15, every.max() * 1.15))
     else:

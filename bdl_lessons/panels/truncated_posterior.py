@@ -24,12 +24,9 @@ LEFT_END, RIGHT_END = -CUTS[-1] - 1.0, 1.5
 def panel() -> Panel:
     """The decades of truncation and the z-score of the weight."""
     return Panel(
-        "truncated-posterior",
         build_figure,
-        [
-            Slider("decades", "decades: prior truncated at 10^−decades", CUTS, 3),
-            Slider("z_score", "z-score (estimate / standard error)", Z_SCORES, 2.0),
-        ],
+        Slider("decades", "decades: prior truncated at 10^−decades", CUTS, 3),
+        Slider("z_score", "z-score (estimate / standard error)", Z_SCORES, 2.0),
         size=(9.4, 3.3),
     )
 
@@ -42,20 +39,14 @@ def build_figure(figure: Figure) -> Update:
     left, right = figure.subplots(1, 2, width_ratios=(1.5, 1))
     figure.subplots_adjust(0.065, 0.16, 0.985, 0.89, wspace=0.2)
     places = np.concatenate([np.linspace(LEFT_END, -3, 60), np.linspace(-2.99, RIGHT_END, 400)])
-    left.set(
-        xlim=(LEFT_END, RIGHT_END), ylim=(0, 2.7), xlabel=r"$\log_{10} |w|$, w in standard errors"
-    )
-    left.set(ylabel="posterior, not normalised", title="Posterior over the decades")
+    left.set(xlim=(LEFT_END, RIGHT_END), ylim=(0, 2.7), ylabel="posterior, not normalised")
+    left.set(xlabel=r"$\log_{10} |w|$, w in standard errors", title="Posterior over the decades")
     (curve,) = left.plot([], [], color=INK, linestyle="-", lw=1.4, animated=True)
     near = left.fill_between([], [], color=tint(RED, 0.55), lw=0, animated=True)
     far = left.fill_between([], [], color=tint(BLUE, 0.55), lw=0, animated=True)
     cut = left.axvline(0, 0, 0.8, color=INK, linestyle="--", lw=1.4, animated=True)
-    left.legend(
-        [near, far, cut],
-        [f"|w| < {NEAR:g}", f"|w| > {NEAR:g}", "truncation"],
-        loc="upper left",
-        ncols=3,
-    )
+    names = [f"|w| < {NEAR:g}", f"|w| > {NEAR:g}", "truncation"]
+    left.legend([near, far, cut], names, loc="upper left", ncols=3)
 
     truncations, log10 = np.linspace(CUTS[0], CUTS[-1], 118), math.log(10)
     right.set(xlim=(0, CUTS[-1] + 0.9), ylim=(-0.02, 1.02), xlabel="decades of truncation")

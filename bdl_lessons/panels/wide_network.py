@@ -56,13 +56,10 @@ class Network(NamedTuple):
 def panel() -> Panel:
     """The panel of lesson 03: width, nonlinearity and depth."""
     return Panel(
-        "wide-network",
         build_figure,
-        [
-            Slider("width", "K, hidden units per layer", WIDTHS, 16, "{:d}".format),
-            Choice("nonlinearity", "φ, nonlinearity", tuple(KERNELS), "relu"),
-            Slider("depth", "depth, hidden layers", DEPTHS, 1, "{:d}".format),
-        ],
+        Slider("width", "K, hidden units per layer", WIDTHS, 16, "{:d}".format),
+        Choice("nonlinearity", "φ, nonlinearity", tuple(KERNELS), "relu"),
+        Slider("depth", "depth, hidden layers", DEPTHS, 1, "{:d}".format),
         size=(9.6, 3.4),
     )
 

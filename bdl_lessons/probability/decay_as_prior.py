@@ -68,40 +68,6 @@ def weight_decay(
     >>> weight_decay(2.0, 1.0, 100, 0.5, data_term="mse", scaling="inverted")
     0.02
     """
-    return _decay(tau, length_scale, n_train, p_drop, data_term, scaling, n_outputs, y_std)
-
-
-def implied_tau(
-    weight_decay: float,
-    length_scale: float,
-    n_train: int,
-    p_drop: float,
-    *,
-    data_term: DataTerm,
-    scaling: Scaling,
-    n_outputs: int = 1,
-    y_std: float = 1.0,
-) -> float:
-    """The noise precision, in original units of y, that a ``weight_decay`` implies.
-
-    The inverse of :func:`weight_decay` in its first argument, to which it is proportional as
-    ``1 / tau``. With ``classic`` scaling and ``half_squared_error`` it is
-    ``keep l^2 / (N weight_decay)``: eq. 7 with ``lambda`` replaced.
-
-    Raises:
-        TypeError, ValueError: for a value outside its range, or ``data_term="nll"``, whose scale
-            is fixed: there tau stands in the data term and the weight decay implies none.
-
-    >>> implied_tau(0.02, 1.0, 100, 0.5, data_term="mse", scaling="inverted")
-    2.0
-    """
-    if data_term == "nll":
-        raise ValueError("data_term='nll' already contains tau: its weight decay implies none")
-    at_one = _decay(1.0, length_scale, n_train, p_drop, data_term, scaling, n_outputs, y_std)
-    return at_one / positive("weight_decay", weight_decay)
-
-
-def _decay(tau, length_scale, n_train, p_drop, data_term, scaling, n_outputs, y_std) -> float:
     precision = positive("tau", tau) * positive("y_std", y_std) ** 2
     loss_per_nat = {
         "nll": 1.0,
@@ -113,3 +79,30 @@ def _decay(tau, length_scale, n_train, p_drop, data_term, scaling, n_outputs, y_
     factor = keep if one_of("scaling", scaling, Scaling) == "classic" else 1 / keep
     precision_of_prior = positive("length_scale", length_scale) ** 2
     return loss_per_nat * factor * precision_of_prior / integer("n_train", n_train, 1)
+
+
+def implied_tau(
+    decay: float,
+    length_scale: float,
+    n_train: int,
+    p_drop: float,
+    *,
+    data_term: DataTerm,
+    scaling: Scaling,
+    n_outputs: int = 1,
+    y_std: float = 1.0,
+) -> float:
+    """The noise precision, in original units of y, that a weight decay implies.
+
+    The inverse of :func:`weight_decay`, which is proportional to ``1 / tau``. With ``classic``
+    scaling and ``half_squared_error`` it is ``keep l^2 / (N decay)``: eq. 7, ``lambda`` replaced.
+    Raises TypeError or ValueError for a value outside its range, or ``data_term="nll"``, whose
+    scale is fixed: there tau stands in the data term and the weight decay implies none.
+
+    >>> implied_tau(0.02, 1.0, 100, 0.5, data_term="mse", scaling="inverted")
+    2.0
+    """
+    if data_term == "nll":
+        raise ValueError("data_term='nll' already contains tau: its weight decay implies none")
+    how = {"data_term": data_term, "scaling": scaling, "n_outputs": n_outputs, "y_std": y_std}
+    return weight_decay(1.0, length_scale, n_train, p_drop, **how) / positive("decay", decay)

@@ -67,10 +67,9 @@ def gaussian_nll(output: Tensor, y: Tensor, tau: float | Tensor) -> Tensor:
     tensor(6.2800)
     """
     validation.same_shape("output", output, "y", y)
-    if y.dim() < 2:
-        raise ValueError(f"output and y must be (B, D) or (S, B, D), got {tuple(y.shape)}")
+    validation.shapes("output and y must be (..., B, D)", y)
     if isinstance(tau, Tensor):
-        validation.has_shape("tau", tau)
+        validation.shapes("tau must be a number or a 0-dim tensor ()", tau)
     else:
         validation.positive("tau", tau)
     log_tau = tau.log() if isinstance(tau, Tensor) else math.log(tau)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from bdl_lessons.core.validation import cholesky, has_shape, same_shape
+from bdl_lessons.core.validation import cholesky, shapes
 
 
 def empirical_bayes_kl(log_alpha: Tensor, noise_var: Tensor, n_columns: int) -> Tensor:
@@ -49,7 +49,7 @@ def empirical_bayes_kl(log_alpha: Tensor, noise_var: Tensor, n_columns: int) -> 
     >>> empirical_bayes_kl(log_alpha, log_alpha.exp(), n_columns=3).round(decimals=3)  # 3 log 2
     tensor(2.0790)
     """
-    same_shape("log_alpha", log_alpha, "noise_var", noise_var)
+    shapes("log_alpha must be (K,) and noise_var (K,)", log_alpha, noise_var)
     return n_columns / 2 * (noise_var.log1p() - log_alpha).sum()
 
 
@@ -66,8 +66,7 @@ def best_precision(theta: Tensor, noise_var: Tensor) -> Tensor:
     >>> best_precision(torch.tensor([[2.0, 0.5]]), torch.tensor([1.0]))
     tensor([[0.1250, 2.0000]])
     """
-    _matrix(theta)
-    has_shape("noise_var", noise_var, len(theta))
+    shapes("theta must be (K, Q) and noise_var (K,)", theta, noise_var)
     return 1 / (theta.square() * (1 + noise_var[:, None]))
 
 
@@ -88,14 +87,8 @@ def column_marginal_kl(theta: Tensor, noise_cov: Tensor, precision: Tensor) -> T
     >>> column_marginal_kl(torch.ones(2, 3), torch.eye(2), torch.ones(2, 3))
     tensor(3.)
     """
-    _matrix(theta)
-    same_shape("precision", precision, "theta", theta)
+    shapes("theta must be (K, Q) and precision (K, Q)", theta, precision)
     log_det = 2 * cholesky("noise_cov", noise_cov, len(theta)).diagonal().log().sum()
     moment = theta.square() * (1 + noise_cov.diagonal()[:, None])
     terms = precision * moment - 1 - theta.square().log() - precision.log()
     return (terms.sum() - theta.shape[1] * log_det) / 2
-
-
-def _matrix(theta: Tensor) -> None:
-    if theta.dim() != 2:
-        raise ValueError(f"theta must have shape (K, Q), got {tuple(theta.shape)}")

@@ -116,7 +116,5 @@ def rotated_variance(alpha: Tensor, vectors: Tensor) -> Tensor:
 
 def _check(name: str, value: Tensor, vectors: Tensor) -> None:
     if vectors.dim() != 2 or value.shape[-1:] != vectors.shape[1:]:
-        raise ValueError(
-            f"{name} must have shape (..., K) and vectors (T, K), "
-            f"got {tuple(value.shape)} and {tuple(vectors.shape)}"
-        )
+        got = f"{tuple(value.shape)} and {tuple(vectors.shape)}"
+        raise ValueError(f"{name} must be (..., K) and vectors (T, K), got {got}")

@@ -42,9 +42,8 @@ def gaussian_kl(mean_q: Tensor, var_q: Number, mean_p: Number = 0.0, var_p: Numb
     tensor(2.)
     """
     validation.floating_type("mean_q", mean_q)
-    mean_p = validation.like(mean_q, "mean_p", mean_p)
-    var_q = validation.like(mean_q, "var_q", var_q)
-    var_p = validation.like(mean_q, "var_p", var_p)
+    others = {"var_q": var_q, "mean_p": mean_p, "var_p": var_p}
+    var_q, mean_p, var_p = (validation.like(mean_q, *named) for named in others.items())
     d = var_q.log() - var_p.log()
     return 0.5 * (d.expm1() - d + (mean_q - mean_p).square() / var_p).sum()
 
@@ -83,8 +82,7 @@ def gaussian_kl_full(mean_q: Tensor, cov_q: Tensor, mean_p: Tensor, cov_p: Tenso
     tensor(2.)
     """
     K = mean_q.numel()
-    validation.has_shape("mean_q", mean_q, K)
-    validation.has_shape("mean_p", mean_p, K)
+    validation.shapes("mean_q must be (K,) and mean_p (K,)", mean_q, mean_p)
     L_q, L_p = validation.cholesky("cov_q", cov_q, K), validation.cholesky("cov_p", cov_p, K)
     q = MultivariateNormal(mean_q, scale_tril=L_q, validate_args=False)
     p = MultivariateNormal(mean_p, scale_tril=L_p, validate_args=False)
@@ -151,8 +149,7 @@ def dropout_mixture(M: Tensor, p_drop: float) -> tuple[Tensor, Tensor]:
     (tensor([0.5000, 0.5000]), tensor([[[2., 3.],
              [0., 0.]]]))
     """
-    if M.dim() != 2:
-        raise ValueError(f"M must be a matrix (L, K), got shape {tuple(M.shape)}")
+    validation.shapes("M must be (L, K)", M)
     probs = torch.tensor([1 - p_drop, p_drop], dtype=M.dtype, device=M.device)
     return probs, torch.stack([M.mT, torch.zeros_like(M.mT)], dim=-2)
 
@@ -210,8 +207,7 @@ def mixture_kl_monte_carlo(
     >>> abs(kl - mixture_kl(probs, means, 1.0)) < 5 * error
     tensor(True)
     """
-    if means.dim() != 2:
-        raise ValueError(f"means must be one mixture (C, L), got shape {tuple(means.shape)}")
+    validation.shapes("means must be one mixture (C, L)", means)
     validation.integer("n_samples", n_samples, 2)
     var, prior_var = _mixture_variances(probs, means, var, prior_var)
     std = var.sqrt().expand_as(means)
@@ -228,10 +224,6 @@ def mixture_kl_monte_carlo(
 
 def _mixture_variances(probs: Tensor, means: Tensor, var: Number, prior_var: Number):
     validation.floating_type("means", means)
-    if means.dim() < 2 or probs.shape != means.shape[-2:-1]:
-        raise ValueError(
-            "means must be (..., C, L) with one row per entry of probs (C,), "
-            f"got means {tuple(means.shape)} and probs {tuple(probs.shape)}"
-        )
+    validation.shapes("means must be (..., C, L) and probs (C,)", means, probs)
     var = validation.like(means, "var", var)
     return var, validation.like(means.new_empty(()), "prior_var", prior_var)

@@ -22,10 +22,8 @@ from bdl_lessons.core.validation import valid_p_drop
 def all_masks(n_units: int) -> Tensor:
     """All masks of ``n_units`` units, one per row, ``(2**n_units, n_units)`` of 0.0 and 1.0.
 
-    Row ``r`` spells ``r`` in binary, the first unit being the most significant digit.
-
-    Raises:
-        ValueError: if ``n_units`` is not between 1 and 20.
+    Row ``r`` spells ``r`` in binary, the first unit being the most significant digit. Raises
+    ValueError if ``n_units`` is not between 1 and 20.
 
     >>> all_masks(2).tolist()
     [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.special import log_ndtr, ndtr, xlogy
 
-from bdl_lessons.core.validation import has_shape, positive
+from bdl_lessons.core.validation import positive, shapes
 
 Cells = tuple[Tensor, Tensor]
 _REACH = 12.0  # standard deviations; beyond them lies a mass below 1e-32
@@ -38,9 +38,7 @@ def quantised_kl(cells: Cells, width: float) -> Tensor:
     """
     index, probs = cells
     positive("width", width)
-    if index.ndim != 2 or probs.shape != index.shape[:1]:
-        found = f"{tuple(index.shape)}, {tuple(probs.shape)}"
-        raise ValueError(f"cells need index (M, D) and probs (M,), got {found}")
+    shapes("cells must have index (M, D) and probs (M,)", index, probs)
     return (xlogy(probs, probs) - probs * _log_prior_mass(index, width).sum(-1)).sum()
 
 
@@ -99,7 +97,7 @@ def point_cells(points: Tensor, probs: Tensor, width: float) -> Cells:
     ([[0], [3]], [0.5, 0.5])
     """
     positive("width", width)
-    has_shape("probs", probs, len(points))
+    shapes("points must be (S, K) and probs (S,)", points, probs)
     index = (points.double() / width).floor().long()
     index, member = index.unique(dim=0, return_inverse=True)
     return index, torch.zeros(len(index), dtype=torch.float64).index_add_(0, member, probs.double())

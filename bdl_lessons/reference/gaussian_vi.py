@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import floating, integer, same_shape, typechecked
+from bdl_lessons.core.validation import floating, integer, shapes, typechecked
 
 LogJoint = Callable[[Tensor], Tensor]
 
@@ -46,13 +46,9 @@ def gaussian_elbo(
 
     Args:
         log_joint: ``(S, K)`` weights to ``(S,)`` values of ``log p(D, w)``.
-        mean: ``(K,)``.
-        scale_tril: ``(K, K)``, lower triangular.
+        mean, scale_tril: ``(K,)``, and ``(K, K)``, lower triangular, else ValueError.
         nodes, weights: ``(S, K)`` and ``(S,)``, standard normal nodes from ``gauss_hermite``, or
             draws with weights ``1 / S``.
-
-    Raises:
-        ValueError: if a shape does not fit or ``scale_tril`` is not lower triangular.
 
     >>> rule = gauss_hermite(n_nodes=3, dim=1)
     >>> zero, one = torch.zeros(1).double(), torch.eye(1).double()
@@ -60,18 +56,13 @@ def gaussian_elbo(
     >>> round(bound.item(), 4)  # the evidence, since q is the posterior: log sqrt(2 pi)
     0.9189
     """
-    if mean.dim() != 1 or scale_tril.shape != (len(mean), len(mean)):
-        raise ValueError(
-            f"mean and scale_tril must be (K,) and (K, K), got {tuple(mean.shape)} and "
-            f"{tuple(scale_tril.shape)}"
-        )
+    shapes("mean must be (K,) and scale_tril (K, K)", mean, scale_tril)
     if scale_tril.triu(1).any():
         raise ValueError("scale_tril must be lower triangular: the entropy reads its diagonal")
     values = log_joint(mean + nodes @ scale_tril.mT)
-    same_shape("log_joint", values, "one value for each node", weights)
+    shapes("log_joint must give (S,) for as many nodes with weights (S,)", values, weights)
     entropy = 0.5 * len(mean) * math.log(2 * math.pi * math.e)
-    entropy = entropy + scale_tril.diagonal().abs().log().sum()
-    return weights @ values + entropy
+    return weights @ values + (entropy + scale_tril.diagonal().abs().log().sum())
 
 
 @typechecked
@@ -86,33 +77,28 @@ def fit_gaussian(
 ) -> tuple[Tensor, Tensor]:
     """The Gaussian ``q`` with the largest ELBO, found by L-BFGS from ``N(mean, diag(scale ** 2))``.
 
+    Returns its mean ``(K,)`` and ``scale_tril`` ``(K, K)``, without gradients.
+
     Args:
         log_joint: as in ``gaussian_elbo``; must be differentiable.
-        mean, scale: ``(K,)`` each; where to start. Start inside the bulk of the posterior.
+        mean, scale: ``(K,)`` each, ``scale`` positive: a start inside the bulk of the posterior.
         mean_field: keep the covariance diagonal.
         n_nodes: quadrature nodes per weight (``n_nodes ** K`` evaluations per step).
-        n_steps: most steps to take.
-
-    Returns:
-        mean ``(K,)`` and ``scale_tril`` ``(K, K)``, without gradients.
-
-    Raises:
-        ValueError: if ``scale`` is not positive or does not fit ``mean``.
-        RuntimeError: if the bound is not finite or its gradient is not 0 at the end.
+        n_steps: most steps to take; RuntimeError if the gradient is not 0 after them.
 
     >>> start = torch.zeros(2).double(), 0.5 * torch.ones(2).double()
     >>> mean, scale_tril = fit_gaussian(lambda w: -(w - 1).square().sum(-1) / 2, *start)
     >>> [round(value, 4) for value in mean.tolist()]
     [1.0, 1.0]
     """
-    floating("mean", mean), floating("scale", scale)
-    if mean.dim() != 1 or scale.shape != mean.shape or not (scale > 0).all():
-        raise ValueError("mean and scale must be vectors of one length, scale positive")
+    shapes("mean must be (K,) and scale (K,)", floating("mean", mean), floating("scale", scale))
+    if not (scale > 0).all():
+        raise ValueError(f"scale must be positive, got {scale.tolist()}")
     nodes, weights = (t.to(mean) for t in gauss_hermite(n_nodes, len(mean)))
     mean = mean.detach().clone().requires_grad_()
     log_diag = scale.detach().log().requires_grad_()
     below = torch.zeros(len(mean), len(mean)).to(mean).requires_grad_(not mean_field)
-    leaves = [mean, log_diag] if mean_field else [mean, log_diag, below]
+    leaves = [leaf for leaf in (mean, log_diag, below) if leaf.requires_grad]
 
     def scale_tril() -> Tensor:
         return below.tril(-1) + log_diag.exp().diag()
@@ -123,19 +109,12 @@ def fit_gaussian(
         value.backward()
         return value
 
-    optimizer = torch.optim.LBFGS(
-        leaves,
-        max_iter=n_steps,
-        tolerance_grad=1e-9,
-        tolerance_change=0.0,
-        line_search_fn="strong_wolfe",
-    )
+    how = {"max_iter": n_steps, "tolerance_grad": 1e-9, "tolerance_change": 0.0}
+    optimizer = torch.optim.LBFGS(leaves, line_search_fn="strong_wolfe", **how)
     optimizer.step(loss)
     value = loss()
     largest = max(leaf.grad.abs().max().item() for leaf in leaves)
     if not (value.isfinite() and largest < 1e-4):
-        raise RuntimeError(
-            f"the bound is {-value.item():g} with a gradient of {largest:g} after {n_steps} steps; "
-            "start closer to the posterior or allow more steps"
-        )
+        end = f"the bound is {-value.item():g} with a gradient of {largest:g} after {n_steps} steps"
+        raise RuntimeError(f"{end}; start closer to the posterior or allow more steps")
     return mean.detach(), scale_tril().detach()

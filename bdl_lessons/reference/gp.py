@@ -13,11 +13,18 @@ import torch
 from gpytorch import settings
 from torch import Tensor
 
-from bdl_lessons.core.validation import finite, floating, integer, like, same_dtype, typechecked
-from bdl_lessons.core.validation import variance as valid_variance
+from bdl_lessons.core.validation import (
+    finite,
+    floating,
+    integer,
+    like,
+    same_dtype,
+    shapes,
+    typechecked,
+    variance,
+)
 
-_CHOLESKY = partial(settings.fast_computations, False, False, False)
-"""At any size. Beside it ``settings.debug(False)``: predicting at the training inputs is fine."""
+_CHOLESKY = partial(settings.fast_computations, False, False, False)  # at any size
 
 
 @typechecked
@@ -41,9 +48,8 @@ def gp_posterior(
         which is the same for every output.
 
     Raises:
-        TypeError: if a matrix or ``y`` has another dtype than ``k_train``.
-        ValueError: if shapes do not match, ``k_train`` or ``k_test`` is not symmetric,
-            ``noise_var`` is not positive or a value is not finite.
+        TypeError, ValueError: if dtypes or shapes do not match, ``k_train`` or ``k_test`` is not
+            symmetric, ``noise_var`` is not positive or a value is not finite.
         torch.linalg.LinAlgError: if ``k_train + noise_var I`` is not positive definite.
 
     >>> one, y = torch.ones(1, 1), torch.tensor([2.0])
@@ -54,39 +60,25 @@ def gp_posterior(
     for name, matrix in (("k_train", k_train), ("k_cross", k_cross), ("k_test", k_test), ("y", y)):
         floating(name, matrix)
         same_dtype(name, matrix, "k_train", k_train)
-    if k_train.dim() != 2 or k_test.dim() != 2:
-        raise ValueError(
-            "k_train and k_test must be matrices, "
-            f"got {tuple(k_train.shape)} and {tuple(k_test.shape)}"
-        )
-    n, m = len(k_train), len(k_test)
-    if y.dim() not in (1, 2) or len(y) != n or k_train.shape != (n, n):
-        raise ValueError(
-            "y must be (N,) or (N, D) and k_train (N, N), "
-            f"got {tuple(y.shape)} and {tuple(k_train.shape)}"
-        )
-    if k_cross.shape != (n, m) or k_test.shape != (m, m):
-        raise ValueError(
-            f"k_cross must be (N, M) and k_test (M, M) with N = {n}, "
-            f"got {tuple(k_cross.shape)} and {tuple(k_test.shape)}"
-        )
+    rule = "k_train must be (N, N), k_cross (N, M), k_test (M, M) and y (N, ...)"
+    shapes(rule, k_train, k_cross, k_test, y)
     for name, matrix in (("k_train", k_train), ("k_test", k_test)):
         if ((matrix - matrix.mT).abs() > 1e-4 * matrix.diagonal().abs().mean()).any():
             raise ValueError(f"{name} must be symmetric: it is a covariance")
-    noise_var = valid_variance("noise_var", like(k_train[0, 0], "noise_var", noise_var))
-    chol = torch.linalg.cholesky(k_train + noise_var * torch.eye(n).to(k_train))
+    noise_var = variance("noise_var", like(k_train[0, 0], "noise_var", noise_var))
+    chol = torch.linalg.cholesky(k_train + noise_var * torch.eye(len(y)).to(k_train))
     a = torch.linalg.solve_triangular(chol, k_cross, upper=False)
-    b = torch.linalg.solve_triangular(chol, y.reshape(n, -1), upper=False)
-    return (a.mT @ b).reshape(m, *y.shape[1:]), k_test - a.mT @ a
+    b = torch.linalg.solve_triangular(chol, y.reshape(len(y), -1), upper=False)
+    return (a.mT @ b).reshape(-1, *y.shape[1:]), k_test - a.mT @ a
 
 
 class GaussianProcess(gpytorch.models.ExactGP):
     """GP regression with a GPyTorch kernel: exact, float64, predictions in the units of ``y``.
 
-    Targets are standardised inside (constant prior mean = their average), so the kernel's and the
-    likelihood's parameters refer to standardised targets; every public result is in the original
-    units. Inputs are used as given: for a non-stationary kernel their origin and scale matter.
-    Linear algebra is dense Cholesky at every size, never the stochastic solvers.
+    Targets are standardised inside (constant prior mean = their average), and the parameters of the
+    kernel and the likelihood refer to these; every public result is in the original units. Inputs
+    are used as given: for a non-stationary kernel their origin and scale matter. Linear algebra is
+    dense Cholesky at every size.
 
     Args:
         x: inputs ``(N, d)`` or ``(N,)``.
@@ -109,10 +101,8 @@ class GaussianProcess(gpytorch.models.ExactGP):
 
     @typechecked
     def __init__(self, x: Tensor, y: Tensor, kernel: gpytorch.kernels.Kernel, noise_var: float):
-        x, y = _columns(x), y.double()
-        if y.ndim != 1 or len(y) != len(x) or len(y) < 2:
-            raise ValueError(f"y must be (N,) with N = {len(x)} >= 2, got {tuple(y.shape)}")
-        finite("y", y)
+        x, y = _columns(x), finite("y", y.double())
+        shapes("x must be (N, d) and y (N,)", x, y)
         y_mean, y_std = y.mean(), y.std(correction=0)
         if y.min() == y.max():
             raise ValueError("y must not be constant: its standard deviation is the unit used")
@@ -120,8 +110,8 @@ class GaussianProcess(gpytorch.models.ExactGP):
         if not lowest < noise_var < math.inf:
             raise ValueError(f"noise_var must be finite and > {lowest:.3g}, got {noise_var}")
         floor = gpytorch.constraints.GreaterThan(self._NOISE_FLOOR)
-        likelihood = gpytorch.likelihoods.GaussianLikelihood(noise_constraint=floor)
-        super().__init__(x, (y - y_mean) / y_std, likelihood.to(x))
+        likelihood = gpytorch.likelihoods.GaussianLikelihood(noise_constraint=floor).to(x)
+        super().__init__(x, (y - y_mean) / y_std, likelihood)
         self.kernel = kernel.to(x)
         self.register_buffer("y_mean", y_mean)
         self.register_buffer("y_std", y_std)
@@ -137,26 +127,26 @@ class GaussianProcess(gpytorch.models.ExactGP):
 
     def log_evidence(self) -> Tensor:
         """Log marginal likelihood of the targets in nats, original units of ``y``, 0-dim."""
-        return self._log_evidence().detach()
+        self.train()
+        with _CHOLESKY(), settings.debug(False):
+            prior = self.likelihood(self(*self.train_inputs))
+            log_evidence = prior.log_prob(self.train_targets)
+        return log_evidence - len(self.train_targets) * self.y_std.log()
 
     def fit(self, n_steps: int = 50) -> GaussianProcess:
         """Maximise the log evidence over kernel and noise parameters by L-BFGS; returns ``self``.
 
         Deterministic: it finds the optimum near the initial parameters, so those should be sane.
-
-        Raises:
-            TypeError, ValueError: if ``n_steps`` is no integer >= 1.
-            FloatingPointError: if the evidence stops being finite; the parameters then are not
-                usable.
+        Raises TypeError or ValueError if ``n_steps`` is no integer >= 1; FloatingPointError if the
+        evidence stops being finite; the parameters then are not usable.
         """
         integer("n_steps", n_steps, 1)
-        optimizer = torch.optim.LBFGS(
-            self.parameters(), max_iter=n_steps, line_search_fn="strong_wolfe"
-        )
+        how = {"max_iter": n_steps, "line_search_fn": "strong_wolfe"}
+        optimizer = torch.optim.LBFGS(self.parameters(), **how)
 
         def closure() -> Tensor:
             optimizer.zero_grad()
-            loss = -self._log_evidence() / len(self.train_targets)
+            loss = -self.log_evidence() / len(self.train_targets)
             if not loss.isfinite():
                 raise FloatingPointError("log evidence is not finite: start from other parameters")
             loss.backward()
@@ -170,27 +160,16 @@ class GaussianProcess(gpytorch.models.ExactGP):
         """Posterior mean and variance of the noise-free ``f`` at ``x``, each ``(M,)``.
 
         Units of ``y`` and their square. Add :attr:`noise_var` for the variance of a new target.
-
-        Raises:
-            ValueError: if ``x`` is not finite or has another number of columns.
+        Raises ValueError if ``x`` is not finite or has another number of columns.
         """
         x = _columns(x)
-        n_columns = self.train_inputs[0].shape[1]
-        if x.shape[1] != n_columns:
-            raise ValueError(f"x must have {n_columns} columns, got {x.shape[1]}")
+        shapes("x must be (M, d), with the d of the training inputs (N, d)", x, *self.train_inputs)
         self.train()  # drops what GPyTorch cached for earlier parameters
         self.eval()
         with _CHOLESKY(), settings.debug(False):
             posterior = self(x)
-            variance = posterior.lazy_covariance_matrix.diagonal(dim1=-1, dim2=-2).clamp(min=0)
-        return self.y_mean + self.y_std * posterior.mean, self.y_std**2 * variance
-
-    def _log_evidence(self) -> Tensor:
-        self.train()
-        with _CHOLESKY(), settings.debug(False):
-            prior = self.likelihood(self(*self.train_inputs))
-            log_evidence = prior.log_prob(self.train_targets)
-        return log_evidence - len(self.train_targets) * self.y_std.log()
+            var = posterior.lazy_covariance_matrix.diagonal(dim1=-1, dim2=-2).clamp(min=0)
+        return self.y_mean + self.y_std * posterior.mean, self.y_std**2 * var
 
 
 def _columns(x: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import integer, number, same_shape, typechecked
+from bdl_lessons.core.validation import integer, number, shapes, typechecked
 
 
 class GridPosterior:
@@ -17,9 +17,8 @@ class GridPosterior:
     .. math:: p(D) \approx \sum_g p(D, w_g)\, a, \qquad p(w_g \mid D) = p(D, w_g) / p(D)
 
     with ``a`` the area of a cell. For a smooth density that has died out at the border the error
-    of this sum falls faster than any power of the spacing, so a few hundred points a side are
-    exact for every purpose. The number of points is ``n`` to the power of the number of weights,
-    so two or three weights are the limit.
+    of this sum falls faster than any power of the spacing: a few hundred points a side are exact
+    for every purpose. But ``n ** K`` points make two or three weights the limit.
 
     Args:
         log_joint: ``(P, 2)`` weights to ``(P,)`` values of ``log p(D, w)`` in nats; it is given
@@ -28,11 +27,9 @@ class GridPosterior:
         n: points a side.
 
     Attributes:
-        points: ``(n * n, 2)``.
-        log_density: of the posterior, ``(n * n,)``.
-        probs: the probability of each cell, ``(n * n,)``.
+        points, axes: ``(n * n, 2)``, and the two tensors ``(n,)`` that they come from.
+        log_density, probs: ``(n * n,)``, of the posterior and of each cell.
         log_evidence: 0-dim, nats.
-        axes: two tensors ``(n,)``.
 
     Raises:
         TypeError, ValueError: if the rectangle is empty, ``log_joint`` gives a NaN or another
@@ -48,21 +45,20 @@ class GridPosterior:
         self, log_joint: Callable[[Tensor], Tensor], low: Sequence, high: Sequence, n: int = 200
     ):
         self.n = integer("n", n, 3)
-        for name, corner in (("low", low), ("high", high)):
-            for value in corner:
-                number(name, value)
+        for value in (*low, *high):
+            number("low and high", value)
         if not len(low) == len(high) == 2 or not (low[0] < high[0] and low[1] < high[1]):
             raise ValueError(f"need two numbers each with low < high, got low={low}, high={high}")
         sides = list(zip(low, high, strict=True))
         self.axes = [torch.linspace(a, b, n, dtype=torch.float64) for a, b in sides]
         self.points = torch.cartesian_prod(*self.axes)
         self.log_cell = sum(math.log((b - a) / (n - 1)) for a, b in sides)
-        log_joint_values = log_joint(self.points)
-        self._one_each("log_joint", log_joint_values)
-        if log_joint_values.isnan().any():
+        values = log_joint(self.points)
+        shapes("log_joint must give (P,) at the points (P, 2)", values, self.points)
+        if values.isnan().any():
             raise ValueError("log_joint is NaN on the grid")
-        self.log_evidence = log_joint_values.logsumexp(0) + self.log_cell
-        self.log_density = log_joint_values - self.log_evidence
+        self.log_evidence = values.logsumexp(0) + self.log_cell
+        self.log_density = values - self.log_evidence
         self.probs = (self.log_density + self.log_cell).exp()
         inside = self.probs.view(n, n)[1:-1, 1:-1].sum()
         if not 1 - inside < 1e-6:
@@ -73,8 +69,7 @@ class GridPosterior:
 
     def expect(self, values: Tensor) -> Tensor:
         """Posterior mean of ``values``, ``(n * n, ...)`` to ``(...)``."""
-        if values.shape[:1] != self.probs.shape:
-            raise ValueError(f"values must have {len(self.probs)} points first, got {values.shape}")
+        shapes("values must be (P, ...) at the points (P, 2)", values, self.points)
         return torch.tensordot(self.probs, values, dims=1)
 
     @property
@@ -96,8 +91,5 @@ class GridPosterior:
 
     def kl_from(self, log_q: Tensor) -> Tensor:
         """``KL(q || posterior)`` in nats, from ``log q`` at ``points``, ``(n * n,)``."""
-        self._one_each("log_q", log_q)
+        shapes("log_q must be (P,) at the points (P, 2)", log_q, self.points)
         return ((log_q + self.log_cell).exp() * (log_q - self.log_density)).sum()
-
-    def _one_each(self, name: str, values: Tensor) -> None:
-        same_shape(name, values, "one value for each point", self.points[:, 0])

@@ -1,8 +1,8 @@
 """Kernels of infinitely wide networks: Gaussian expectations of nonlinearities. Lessons 03 and 09.
 
 A hidden layer turns a Gaussian pair of pre-activations ``(u, v)`` with variances ``kxx``, ``kyy``
-and covariance ``kxy`` into the covariance ``E[phi(u) phi(v)]``. The three functions below are
-that map for three nonlinearities; the kernels apply it once per layer.
+and covariance ``kxy`` into the covariance ``E[phi(u) phi(v)]``. Three functions are that map for
+three nonlinearities; the kernels apply it once per layer.
 """
 
 from __future__ import annotations
@@ -29,11 +29,8 @@ def relu_expectation(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> Tensor:
     at equal inputs, differentiating the formula term by term gives ``inf - inf``.
 
     Args:
-        kxx, kyy: variances of ``u`` and ``v``, >= 0; they broadcast to the shape of ``kxy``.
+        kxx, kyy: variances >= 0 that broadcast to the shape of ``kxy``, else ValueError.
         kxy: covariances, ``kxy^2 <= kxx kyy``; the result has this shape.
-
-    Raises:
-        ValueError: if ``kxx`` or ``kyy`` does not broadcast to the shape of ``kxy``.
 
     >>> relu_expectation(*torch.tensor([1.0, 1.0, 1.0]))
     tensor(0.5000)
@@ -47,7 +44,7 @@ def erf_expectation(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> Tensor:
     .. math:: \frac{2}{\pi}\arcsin\frac{2k_{xy}}{\sqrt{(1 + 2k_{xx})(1 + 2k_{yy})}}
 
     written with ``atan2``, whose gradient stays finite when the fraction tends to 1 (saturated
-    units). Arguments, shapes and errors as in :func:`relu_expectation`.
+    units). Arguments as in :func:`relu_expectation`.
 
     >>> erf_expectation(*torch.tensor([1.0, 1.0, 0.0]))
     tensor(0.)
@@ -63,8 +60,7 @@ def cos_expectation(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> Tensor:
     .. math:: \tfrac12 \exp\left(k_{xy} - \tfrac12(k_{xx} + k_{yy})\right)
 
     For ``u = w'x`` with ``w ~ N(0, I / lengthscale^2)`` the exponent is
-    ``-|x - x'|^2 / (2 lengthscale^2)``: half the squared-exponential kernel. Arguments, shapes and
-    errors as in :func:`relu_expectation`.
+    ``-|x - x'|^2 / (2 lengthscale^2)``: half the squared-exponential kernel. Arguments as above.
 
     >>> cos_expectation(*torch.tensor([1.0, 1.0, 1.0]))
     tensor(0.5000)
@@ -80,11 +76,10 @@ class NNGPKernel(gpytorch.kernels.Kernel):
         K^0(x, x') = \sigma_b^2 + \sigma_w^2\, \frac{x^\top x'}{d}, \qquad
         K^l(x, x') = \sigma_b^2 + \sigma_w^2\, F(K^{l-1}(x,x), K^{l-1}(x',x'), K^{l-1}(x,x'))
 
-    ``F`` is the Gaussian expectation of the nonlinearity and ``K^depth`` the covariance of the
-    network's output (their eqs. 4 and 5). All layers share ``weight_var`` and ``bias_var``. Inputs
-    are ``(..., N, d)`` and ``(..., M, d)``, the result is ``(..., N, M)``, or ``(..., N)`` with
-    ``diag=True``. Use a subclass, which supplies ``F``. Parameters have PyTorch's default dtype;
-    call ``double()`` before a Cholesky factorisation, which a smooth kernel needs in float64.
+    ``F`` is the Gaussian expectation of the nonlinearity, which a subclass has, and ``K^depth`` the
+    covariance of the network's output (their eqs. 4 and 5). Inputs are ``(..., N, d)`` and
+    ``(..., M, d)``, the result is ``(..., N, M)``, or ``(..., N)`` with ``diag=True``. Call
+    ``double()`` before a Cholesky factorisation, which a smooth kernel needs in float64.
 
     Args:
         depth: number of hidden layers, >= 1.
@@ -93,9 +88,9 @@ class NNGPKernel(gpytorch.kernels.Kernel):
         batch_shape, active_dims: as in every GPyTorch kernel. There is no ARD.
 
     Raises:
-        ValueError: if ``depth`` is below 1 or a variance is out of range or has another shape.
-        TypeError: if ``depth`` is no integer, or for an unknown option such as ``ard_num_dims``.
-        ValueError: when called, if the inputs have different numbers of columns.
+        TypeError, ValueError: if ``depth`` is no integer >= 1, a variance is out of range or has
+            another shape, or for an unknown option such as ``ard_num_dims``.
+        RuntimeError: when called, if the inputs have different numbers of columns.
 
     >>> ErfKernel(depth=3, weight_var=2.0).depth
     3
@@ -115,16 +110,14 @@ class NNGPKernel(gpytorch.kernels.Kernel):
     ):
         super().__init__(batch_shape=batch_shape, active_dims=active_dims)
         self.depth = integer("depth", depth, 1)
-        for name in ("weight_var", "bias_var"):
-            raw = torch.nn.Parameter(torch.zeros(*self.batch_shape, 1))
-            self.register_parameter(f"raw_{name}", raw)
-            self.register_constraint(f"raw_{name}", Positive())
-        self.weight_var = weight_var
-        self.bias_var = bias_var
+        for name in ("raw_weight_var", "raw_bias_var"):
+            self.register_parameter(name, torch.nn.Parameter(torch.zeros(*self.batch_shape, 1)))
+            self.register_constraint(name, Positive())
+        self.weight_var, self.bias_var = weight_var, bias_var
 
     @property
     def weight_var(self) -> Tensor:
-        """``sigma_w^2``, shape ``(*batch_shape, 1)``."""
+        """``sigma_w^2``, ``(*batch_shape, 1)``, the same in all layers."""
         return self.raw_weight_var_constraint.transform(self.raw_weight_var)
 
     @weight_var.setter
@@ -134,7 +127,7 @@ class NNGPKernel(gpytorch.kernels.Kernel):
 
     @property
     def bias_var(self) -> Tensor:
-        """``sigma_b^2``, shape ``(*batch_shape, 1)``."""
+        """``sigma_b^2``, ``(*batch_shape, 1)``, the same in all layers."""
         return self.raw_bias_var_constraint.transform(self.raw_bias_var)
 
     @bias_var.setter
@@ -143,14 +136,6 @@ class NNGPKernel(gpytorch.kernels.Kernel):
         if not (value >= 0).all():
             raise ValueError(f"bias_var must be >= 0, got {value.tolist()}")
         self.initialize(raw_bias_var=self.raw_bias_var_constraint.inverse_transform(value))
-
-    def __call__(self, x1: Tensor, x2: Tensor | None = None, *args, **options):
-        if x2 is not None and min(x1.dim(), x2.dim()) > 1 and x1.shape[-1] != x2.shape[-1]:
-            raise ValueError(
-                "x1 and x2 must have the same number of columns, "
-                f"got shapes {tuple(x1.shape)} and {tuple(x2.shape)}"
-            )
-        return super().__call__(x1, x2, *args, **options)
 
     def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params) -> Tensor:
         x1, x2 = x1 / math.sqrt(x1.shape[-1]), x2 / math.sqrt(x2.shape[-1])

@@ -45,16 +45,15 @@ class BayesLinear:
         validation.floating("Phi", Phi)
         validation.floating("y", y)
         validation.same_dtype("y", y, "Phi", Phi)
-        if Phi.dim() != 2 or y.shape != Phi.shape[:1] or not len(y):
-            raise ValueError(
-                f"Phi must be (N, K) and y (N,), got {tuple(Phi.shape)} and {tuple(y.shape)}"
-            )
+        validation.shapes("Phi must be (N, K) and y (N,)", Phi, y)
+        if not len(y):
+            raise ValueError("Phi and y must have examples")
         self.Phi, self.y = Phi, y
         self.noise_var, self.prior_var = (
             validation.variance(name, validation.like(y[0], name, value))
             for name, value in (("noise_var", noise_var), ("prior_var", prior_var))
         )
-        eye = torch.eye(Phi.shape[1], dtype=Phi.dtype, device=Phi.device)
+        eye = torch.eye(Phi.shape[1]).to(Phi)
         self.precision = Phi.mT @ Phi / self.noise_var + eye / self.prior_var
         self._factor = torch.linalg.cholesky(self.precision)
         self.cov = torch.cholesky_inverse(self._factor)
@@ -66,11 +65,8 @@ class BayesLinear:
         Computed from K × K matrices (matrix determinant lemma), so N may be large.
         """
         N, K = self.Phi.shape
-        log_det = (
-            N * self.noise_var.log()
-            + K * self.prior_var.log()
-            + 2 * self._factor.diagonal().log().sum()
-        )
+        log_det = N * self.noise_var.log() + K * self.prior_var.log()
+        log_det = log_det + 2 * self._factor.diagonal().log().sum()
         residual = (self.y - self.Phi @ self.mean).square().sum() / self.noise_var
         shrinkage = self.mean.square().sum() / self.prior_var
         return -0.5 * (N * math.log(2 * math.pi) + log_det + residual + shrinkage)
@@ -81,11 +77,10 @@ class BayesLinear:
         .. math:: -\tfrac{N}{2}\log 2\pi\sigma^2 - \tfrac{1}{2\sigma^2}
                   \big( \|y - \Phi\mu_q\|^2 + \mathrm{tr}(\Phi\Sigma_q\Phi^\top) \big)
 
-        Raises:
-            ValueError: if ``mean_q`` is not ``(K,)`` or ``cov_q`` not ``(K, K)``.
+        Raises ValueError if ``mean_q`` is not ``(K,)`` or ``cov_q`` not ``(K, K)``.
         """
-        self._check("mean_q", mean_q, self.mean)
-        self._check("cov_q", cov_q, self.cov)
+        rule = "mean_q must be (K,) and cov_q (K, K) for Phi (N, K)"
+        self._check(rule, mean_q=mean_q, cov_q=cov_q)
         squares = (self.y - self.Phi @ mean_q).square().sum()
         spread = ((self.Phi @ cov_q) * self.Phi).sum()
         normaliser = len(self.y) * (2 * math.pi * self.noise_var).log()
@@ -93,9 +88,7 @@ class BayesLinear:
 
     def elbo(self, mean_q: Tensor, cov_q: Tensor) -> Tensor:
         """Evidence lower bound of ``N(mean_q, cov_q)``: data term minus KL to the prior, nats."""
-        prior_cov = self.prior_var * torch.eye(
-            len(mean_q), dtype=mean_q.dtype, device=mean_q.device
-        )
+        prior_cov = self.prior_var * torch.eye(len(mean_q)).to(mean_q)
         kl = gaussian_kl_full(mean_q, cov_q, torch.zeros_like(mean_q), prior_cov)
         return self.data_term(mean_q, cov_q) - kl
 
@@ -108,26 +101,19 @@ class BayesLinear:
         return self.mean, 1 / self.precision.diagonal()
 
     def predict(self, Phi_new: Tensor, cov: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Mean ``(N',)`` and variance ``(N',)`` of a new ``y``, weights integrated out.
+        """Mean ``(M,)`` and variance ``(M,)``, weights + noise in squared units, of a new ``y``.
 
         Args:
-            Phi_new: ``(N', K)``.
+            Phi_new: ``(M, K)``, else ValueError.
             cov: ``(K, K)``, the covariance to integrate over; the posterior's by default, that of
                 another q around the same mean, or zeros for the plug-in prediction of the MAP.
-
-        Returns:
-            mean, and variance = that from the weights + noise, in squared units of ``y``.
-
-        Raises:
-            ValueError: if a shape does not fit.
         """
         cov = self.cov if cov is None else cov
-        self._check("cov", cov, self.cov)
-        validation.same_dtype("Phi_new", Phi_new, "Phi", self.Phi)
-        if Phi_new.shape[-1:] != self.mean.shape:
-            raise ValueError(f"Phi_new must be (N', {len(self.mean)}), got {tuple(Phi_new.shape)}")
+        rule = "Phi_new must be (M, K) and cov (K, K) for Phi (N, K)"
+        self._check(rule, Phi_new=Phi_new, cov=cov)
         return Phi_new @ self.mean, ((Phi_new @ cov) * Phi_new).sum(-1) + self.noise_var
 
-    def _check(self, name: str, value: Tensor, reference: Tensor) -> None:
-        validation.same_dtype(name, value, "Phi", self.Phi)
-        validation.same_shape(name, value, "the posterior's", reference)
+    def _check(self, rule: str, **values: Tensor) -> None:
+        for name, value in values.items():
+            validation.same_dtype(name, value, "Phi", self.Phi)
+        validation.shapes(rule, *values.values(), self.Phi)

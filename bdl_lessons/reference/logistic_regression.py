@@ -36,10 +36,7 @@ class BayesLogistic:
     @typechecked
     def __init__(self, X: Tensor, y: Tensor, prior_var: float):
         validation.floating("X", X)
-        if X.dim() != 2 or y.shape != X.shape[:1]:
-            raise ValueError(
-                f"X must be (N, K) and y (N,), got {tuple(X.shape)} and {tuple(y.shape)}"
-            )
+        validation.shapes("X must be (N, K) and y (N,)", X, y)
         if y.is_complex() or not ((y == 0) | (y == 1)).all():
             raise ValueError("y must hold labels 0 and 1 only")
         validation.positive("prior_var", prior_var)
@@ -62,17 +59,15 @@ class BayesLogistic:
 
     def _check(self, w: Tensor) -> None:
         validation.same_dtype("w", w, "X", self.X)
-        if w.shape[-1:] != self.X.shape[1:]:
-            raise ValueError(f"w must be (..., {self.X.shape[1]}), got {tuple(w.shape)}")
+        validation.shapes("w must be (..., K) for X (N, K)", w, self.X)
 
     def map(self, n_steps: int = 50) -> Tensor:
         """The most probable weights ``(K,)``, by Newton's method on the concave log joint.
 
-        Raises:
-            RuntimeError: if ``n_steps`` do not bring the gradient to 0.
+        Raises RuntimeError if ``n_steps`` do not bring the gradient to 0.
         """
-        w = torch.zeros(self.X.shape[1], dtype=self.X.dtype, device=self.X.device)
-        eye = torch.eye(len(w), dtype=w.dtype, device=w.device)
+        w = torch.zeros(self.X.shape[1]).to(self.X)
+        eye = torch.eye(len(w)).to(w)
         for _ in range(n_steps):
             prob = torch.sigmoid(self.X @ w)
             gradient = self.X.mT @ (self.y - prob) - w / self.prior_var

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import floating, integer, positive, typechecked
+from bdl_lessons.core.validation import floating, integer, positive, same_shape, shapes, typechecked
 
 
 @typechecked
@@ -29,6 +29,10 @@ def hmc(
     20 %, and accepts or rejects the end. During the warm-up each chain adapts its step size, by
     ever smaller amounts, to an average probability of acceptance; afterwards it is frozen.
 
+    Returns draws ``(n_draws, C, ...)`` and each chain's mean probability of acceptance ``(C,)``.
+    Raises TypeError or ValueError if an argument is out of range, or ``potential`` returns other
+    shapes.
+
     Args:
         potential: from points ``(C, ...)`` to ``-log density (C,)`` in nats, up to a constant,
             and its gradient ``(C, ...)``.
@@ -36,13 +40,6 @@ def hmc(
         n_warmup, n_draws: steps that are thrown away, and that are kept.
         n_leapfrog: leapfrog steps, and so gradients, per draw.
         step_size, acceptance: the first step size; the probability to adapt it to.
-
-    Returns:
-        draws ``(n_draws, C, ...)``; each chain's mean probability of acceptance ``(C,)``.
-
-    Raises:
-        TypeError, ValueError: if an argument is out of range, or ``potential`` returns other
-            shapes; the message names it.
 
     >>> def normal(w):
     ...     return w.square().sum(1) / 2, w
@@ -69,11 +66,8 @@ def hmc(
 
     log_step = start.new_full((len(start),), positive("step_size", step_size)).log()
     energy, gradient = potential(point)
-    if energy.shape != start.shape[:1] or gradient.shape != start.shape:
-        raise ValueError(
-            f"potential must return an energy {tuple(start.shape[:1])} and its gradient "
-            f"{tuple(start.shape)}, got {tuple(energy.shape)} and {tuple(gradient.shape)}"
-        )
+    shapes("potential must give energies (C,) for chains (C, ...)", energy, start)
+    same_shape("the gradient of potential", gradient, "start", start)
     draws, accepted = [], torch.zeros_like(log_step)
     for step in range(n_warmup + n_draws):
         size = (log_step.exp() * (0.8 + 0.4 * uniform())).view(shape)
@@ -88,9 +82,9 @@ def hmc(
         after = new_energy + kinetic(momentum)
         prob = (before - after).clamp(max=0).exp().nan_to_num(0)  # a diverged path is rejected
         accept = uniform() < prob
+        energy = torch.where(accept, new_energy, energy)
         point = torch.where(accept.view(shape), new, point)
         gradient = torch.where(accept.view(shape), new_gradient, gradient)
-        energy = torch.where(accept, new_energy, energy)
         if step < n_warmup:
             log_step = log_step + (prob - acceptance) / (1 + step) ** 0.5
         else:
@@ -104,10 +98,8 @@ def split_r_hat(draws: Tensor) -> Tensor:
     """The potential scale reduction ``(...)`` of ``draws (N, C, ...)``; 1 where chains agree.
 
     Each chain is cut into halves, so that a trend counts as disagreement too (Gelman et al.,
-    Bayesian Data Analysis, 3rd ed., sec. 11.4; Vehtari et al. 2021 ask for at most 1.01).
-
-    Raises:
-        ValueError: if there are fewer than 4 draws.
+    Bayesian Data Analysis, 3rd ed., sec. 11.4; Vehtari et al. 2021 ask for at most 1.01). Raises
+    ValueError if there are fewer than 4 draws.
 
     >>> split_r_hat(torch.tensor([[0.0], [2.0], [2.0], [4.0]]))  # the square root of 1.5
     tensor(1.2247)
@@ -124,10 +116,8 @@ def effective_sample_size(draws: Tensor) -> Tensor:
     """Independent draws ``(...)`` that would give the chains' means their scatter.
 
     For ``draws (N, C, ...)``: the variance of the draws over the variance of the chains' means,
-    times ``C``. With few chains it is rough: with 8, its relative error is about one half.
-
-    Raises:
-        ValueError: if there are fewer than 2 chains.
+    times ``C``. With few chains it is rough: with 8, its relative error is about one half. Raises
+    ValueError if there are fewer than 2 chains.
 
     >>> draws = torch.randn(500, 100, generator=torch.Generator())
     >>> bool((effective_sample_size(draws) / draws.numel() - 1).abs() < 0.5)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import integer, non_negative, same_dtype, typechecked
+from bdl_lessons.core.validation import integer, non_negative, same_dtype, shapes, typechecked
 
-NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": torch.relu,
-    "erf": torch.erf,
-    "cos": torch.cos,
-}
+NONLINEARITIES = {"relu": torch.relu, "erf": torch.erf, "cos": torch.cos}
 
 
 class RandomFeatures:
@@ -31,8 +26,7 @@ class RandomFeatures:
     growing the width adds units and changes none (common random numbers).
 
     Args:
-        in_features: input dimension ``d``.
-        max_width: number of units drawn per hidden layer.
+        in_features, max_width: ``d``, and the number of units drawn per hidden layer.
         nonlinearity: ``"relu"``, ``"erf"`` or ``"cos"``.
         generator: from the CPU every device gets the same draws.
         depth: hidden layers; memory grows as ``(depth - 1) max_width^2``.
@@ -89,9 +83,7 @@ class RandomFeatures:
         if not 1 <= integer("width", width, 0) <= self.max_width:
             raise ValueError(f"width must be in 1..{self.max_width}, got {width}")
         same_dtype("x", x, "the features' weights", self.weights[0])
-        if x.shape[-1:] != self.weights[0].shape[1:]:
-            d = self.weights[0].shape[1]
-            raise ValueError(f"x must have {d} columns (in_features), got {tuple(x.shape)}")
+        shapes("x must be (..., d) with d = in_features, W_1 (K, d)", x, self.weights[0])
         phi = NONLINEARITIES[self.nonlinearity]
         units = x
         for weight, shift in zip(self.weights, self.shifts, strict=True):

@@ -22,7 +22,6 @@ ELSEWHERE = torch.ones(2, device="meta")
         ("finite", ONES, ()),
         ("variance", ONES, ()),
         ("floating_type", ONES * math.nan, ()),
-        ("has_shape", ONES, (2, 2)),
         ("positive", 2, ()),
         ("positive", np.float32(0.5), ()),
         ("non_negative", 0.0, ()),
@@ -53,7 +52,7 @@ def test_a_covariance_gives_its_factor_and_a_rate_itself():
         ),
         ("variance", (torch.tensor([1.0, 0.0]),), ValueError, "x is a variance.* got 0.0"),
         ("variance", (torch.tensor([1.0, -1.0]),), ValueError, "x is a variance.* got -1.0"),
-        ("cholesky", (torch.eye(2), 3), ValueError, "x .*shape"),
+        ("cholesky", (torch.eye(2), 3), ValueError, r"x must be \(K, K\) with K = 3"),
         ("cholesky", (EYE * math.nan, 3), ValueError, "x .*finite"),
         ("cholesky", (EYE + torch.ones(3, 3).triu(1), 3), ValueError, "x .*symmetric"),
         ("cholesky", (torch.ones(3, 3), 3), ValueError, "x .*positive definite"),
@@ -68,7 +67,6 @@ def test_a_covariance_gives_its_factor_and_a_rate_itself():
         ("integer", (True, 1), TypeError, "x must be an int, got True"),
         ("integer", (0, 1), ValueError, "x must be >= 1, got 0"),
         ("one_of", ("c", Literal["a", "b"]), ValueError, "got 'c'"),
-        ("has_shape", (torch.ones(3, 1), 3), ValueError, r"shape \(3,\), got \(3, 1\)"),
         ("same_shape", (ONES, "w", ONES[:, :1]), ValueError, r"x has shape \(2, 2\), w has"),
         ("same_dtype", (ONES, "w", EYE.double()), TypeError, "x must have the dtype .* of w"),
         ("same_dtype", (ONES, "w", ELSEWHERE), TypeError, "float32 on meta, got .* on cpu"),
@@ -178,3 +176,38 @@ for factory, options in [
 """
     run = subprocess.run([sys.executable, "-O", "-c", program], capture_output=True, text=True)
     assert run.stdout.split() == ["p_drop", "True", "alpha_per", "True", "prior", "True"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "sizes", "named"),
+    [
+        ("x (N, K) and y (N,)", [(3, 2), (3,)], {}),
+        ("x (N, K) and y (N,)", [(0, 2), (0,)], {"K": 2}),
+        ("tau ()", [()], {}),
+        ("x (..., K) and U (K, K)", [(5, 4, 3), (3, 3)], {}),
+        ("x (..., K) and U (..., K, K)", [(5, 4, 3), (3, 3)], {}),
+        ("x (..., K) and U (..., K, K)", [(3,), (5, 3, 3)], {}),
+        ("x (M, N, ...) and y (M, N)", [(2, 3, 28, 28), (2, 3)], {"M": 2}),
+    ],
+)
+def test_shapes_that_a_rule_allows(rule, sizes, named):
+    validation.shapes(rule, *map(torch.ones, sizes), **named)
+
+
+@pytest.mark.parametrize(
+    ("rule", "sizes", "named"),
+    [
+        ("x (N, K) and y (N,)", [(3, 2), (2,)], {}),
+        ("x (N, K) and y (N,)", [(3, 2), (3, 1)], {}),
+        ("x (N, K) and y (N,)", [(3, 2), (3,)], {"K": 3}),
+        ("tau ()", [(1,)], {}),
+        ("x (..., K) and U (K, K)", [(), (3, 3)], {}),
+        ("x (..., K) and U (..., K, K)", [(5, 3), (4, 3, 3)], {}),
+        ("x (..., K) and U (..., K, K)", [(5, 3), (3,)], {}),
+        ("x (M, N, ...) and y (M, N)", [(2,), (2, 3)], {}),
+    ],
+)
+def test_other_shapes_are_refused_by_the_rule(rule, sizes, named):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        validation.shapes(rule, *map(torch.ones, sizes), **named)
+    assert str(caught.value) == f"{rule}, got {sizes[0]}" + f" and {sizes[-1]}" * (len(sizes) - 1)

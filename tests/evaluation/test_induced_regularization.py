@@ -10,7 +10,6 @@ from bdl_lessons.evaluation import (
     layer_penalties,
     loss_hessian,
     loss_increase,
-    output_jacobian,
     penalty,
     penalty_from_roots,
     sensitivity,
@@ -41,6 +40,10 @@ def relu_net(h):
 
 def loss_of(net):
     return lambda h, label: cross_entropy(net(h), label)
+
+
+def output_jacobian(net, h):
+    return torch.stack([torch.func.jacrev(net)(row) for row in h])
 
 
 def gauss_newton_of(net):
@@ -146,13 +149,13 @@ EYE, ROOT, h, COLUMN = torch.eye(K).double(), normal(L, K), normal(K), normal(K,
         (lambda: penalty(EYE, COLUMN, COV), "hessian"),
         (lambda: penalty(EYE, h, ALPHA[:, None]), "noise_cov"),
         (lambda: penalty(EYE, h, ALPHA), "noise_cov"),
-        (lambda: penalty_from_roots(ROOT, COLUMN, BASIS), "h must"),
+        (lambda: penalty_from_roots(ROOT, COLUMN, BASIS), r"h \(..., K\)"),
         (lambda: penalty_from_roots(ROOT.expand(4, L, K), h.expand(4, K), ALPHA), "noise_root"),
         (lambda: penalty_from_roots(ROOT, h, BASIS[:1]), "noise_root"),
         (lambda: spectral_bound(EYE, COV[:1]), "noise_cov"),
         (lambda: increase(BASIS[:1]), "h must"),
         (lambda: increase(EYE, n_samples=1), "n_samples must be >= 2, got 1"),
-        (lambda: gauss_newton(torch.ones(5, 3, 4), torch.ones(5, 2, 2)), "output_root must have"),
+        (lambda: gauss_newton(torch.ones(5, 3, 4), torch.ones(5, 2, 2)), "output_root .*got"),
         (lambda: layer_penalties(two_layers(), H0, [COV]), "noise_covs must hold 2 .*, got 1"),
     ],
 )

@@ -85,7 +85,7 @@ ONES, NAN = torch.ones(3, 1), torch.full((3, 1), math.nan)
         (rmse, (ONES, torch.ones(3)), "mean has shape"),
         (rmse, (ONES, torch.ones(1, 3)), "mean has shape"),
         (rmse, (ONES, torch.ones(1, 1)), "mean has shape"),
-        (mean_log_likelihood, (torch.ones(2, 3, 2), ONES, 1.0), "y must have shape"),
+        (mean_log_likelihood, (torch.ones(2, 3, 2), ONES, 1.0), r"y \(B, D\), got"),
     ],
 )
 def test_bad_input_is_refused(metric, arguments, words):

@@ -70,5 +70,5 @@ def test_scores_are_highest_where_one_class_is_certain():
 
 @pytest.mark.parametrize("shape", [(0,), (2, 2)])
 def test_scores_of_another_shape_are_refused(shape):
-    with pytest.raises(ValueError, match="score_in must have shape"):
+    with pytest.raises(ValueError, match="score_in must"):
         ood_metrics(torch.zeros(shape), torch.zeros(2))

@@ -62,7 +62,11 @@ NAN = math.nan
     + [
         (predictive_var, (DRAWS[0], 1.0), "draws must"),
         (log_mean_probs, (DRAWS[0],), "logits must"),
-        (log_predictive_likelihood, (DRAWS, Y[:, 0], 1.0), r"\(4, 2\), got \(4,\)"),
+        (
+            log_predictive_likelihood,
+            (DRAWS, Y[:, 0], 1.0),
+            r"y \(B, D\), got \(3, 4, 2\) and \(4,\)",
+        ),
         (entropy, (torch.tensor([-3.0, -5.0]),), "log_probs must be logarithms of probabilities"),
         (entropy, (torch.tensor([1.0, 0.0]),), "log_probs must be logarithms of probabilities"),
     ],

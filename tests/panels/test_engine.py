@@ -27,11 +27,8 @@ def build_figure(figure):
 
 @pytest.fixture
 def panel():
-    controls = [
-        Slider("height", "h", RATES, 0.25),
-        Choice("kind", "kind", ("whole", "broken"), "whole", str.upper),
-    ]
-    return Panel("line", build_figure, controls, (3, 2))
+    kind = Choice("kind", "kind", ("whole", "broken"), "whole", str.upper)
+    return Panel(build_figure, Slider("height", "h", RATES, 0.25), kind, size=(3, 2))
 
 
 def pixels(png):
@@ -46,7 +43,7 @@ def test_the_picture_has_the_stated_size_and_moves(panel):
 
 
 def test_a_picture_depends_on_the_parameters_alone(panel):
-    fresh = Panel("line", build_figure, list(panel.controls.values()), (3, 2)).render(height=0.5)
+    fresh = Panel(build_figure, *panel.controls.values(), size=(3, 2)).render(height=0.5)
     for height in RATES:
         panel.render(height=height)
     before = panel.render(height=0.5)
@@ -60,7 +57,7 @@ def test_the_bundle_has_a_live_view_a_picture_and_a_fixed_text(panel):
     assert "application/vnd.jupyter.widget-view+json" in bundle
     assert base64.b64decode(bundle["image/png"]) == panel.render().png
     assert bundle["text/plain"] == (
-        "<panel line: height=0.25, kind=WHOLE; run this cell for the sliders>"
+        "<panel test-engine: height=0.25, kind=WHOLE; run this cell for the sliders>"
     )
 
 
@@ -127,7 +124,8 @@ def test_events_in_quick_succession_share_one_redraw_and_the_last_one_wins(panel
     "params", [{"height": 0.3}, {"depth": 1}, {"height": float("nan")}, {"kind": "WHOLE"}]
 )
 def test_an_unknown_setting_is_an_error_that_lists_the_known_ones(panel, params):
-    with pytest.raises(ValueError, match=r"panel 'line'.*(height, kind|0.25, 0.5|'whole', 'br)"):
+    known = r"panel 'test-engine'.*(height, kind|0.25, 0.5|'whole', 'br)"
+    with pytest.raises(ValueError, match=known):
         panel.set(**params)
     assert panel.values == panel.start
 
@@ -137,5 +135,5 @@ def test_an_unknown_setting_is_an_error_that_lists_the_known_ones(panel, params)
     [[], [Slider("a", "a", (1, 2), 1), Slider("a", "b", (1, 2), 1)], [Slider("a", "a", (1, 2), 3)]],
 )
 def test_a_panel_needs_sensible_controls(controls):
-    with pytest.raises(ValueError, match="panel 'line'"):
-        Panel("line", build_figure, controls)
+    with pytest.raises(ValueError, match="panel 'test-engine'"):
+        Panel(build_figure, *controls, size=(3, 2))

@@ -45,7 +45,7 @@ def test_at_the_posterior_the_gap_closes(panel):
 
 def test_the_gap_of_the_line_is_the_closed_form_divergence():
     target = evidence_bar.line_target()
-    mean, cov = target.place(0.7, -0.4, 0.8, 0.3)
+    mean, cov = target.place((0.7, -0.4), 0.8, 0.3)
     std, corr = target.std, torch.eye(2, dtype=torch.float64)
     corr[0, 1] = corr[1, 0] = EXACT_CORRELATION
     data_term, kl_prior = target.bound(mean, cov)
@@ -55,7 +55,7 @@ def test_the_gap_of_the_line_is_the_closed_form_divergence():
 
 def test_the_gap_of_the_bioassay_is_the_divergence_on_the_grid():
     target = evidence_bar.bioassay_target()
-    mean, cov = target.place(-0.3, 0.1, 0.8, 0.5)
+    mean, cov = target.place((-0.3, 0.1), 0.8, 0.5)
     X, y = bioassay.load()
     grid = GridPosterior(BayesLogistic(X, y, 100.0).log_joint, (-6.0, -8.0), (12.0, 45.0), n=300)
     gap = grid.kl_from(MultivariateNormal(mean, cov).log_prob(grid.points))
@@ -81,5 +81,5 @@ def test_ellipses_hold_the_mass_of_q_they_are_named_after():
 
 def test_the_setting_named_in_the_lesson_leaves_about_a_tenth_of_a_nat():
     target = evidence_bar.bioassay_target()
-    data_term, kl_prior = target.bound(*target.place(0.0, 0.0, 0.85, 0.5))
+    data_term, kl_prior = target.bound(*target.place((0.0, 0.0), 0.85, 0.5))
     assert target.log_evidence - (data_term - kl_prior) == pytest.approx(0.12, abs=0.01)

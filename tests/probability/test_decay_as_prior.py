@@ -137,8 +137,8 @@ def test_bad_input_names_the_argument(name, value):
     arguments |= {"data_term": "mse", "scaling": "classic", "n_outputs": 1, "y_std": 1.0}
     with pytest.raises(ValueError, match=name):
         weight_decay(**(arguments | {name: value}))
-    arguments["weight_decay"] = arguments.pop("tau")
-    name = "weight_decay" if name == "tau" else name
+    arguments["decay"] = arguments.pop("tau")
+    name = "decay" if name == "tau" else name
     with pytest.raises(ValueError, match=name):
         implied_tau(**(arguments | {name: value}))
 

@@ -56,7 +56,7 @@ def test_warm_up_is_a_clipped_line():
 
 def test_bad_input_names_the_argument():
     y, one = normal(6, 1), torch.tensor(1.0)
-    with pytest.raises(ValueError, match=r"\(B, D\).* got \(6,\)"):
+    with pytest.raises(ValueError, match=r"B, D\), got \(6,\)"):
         gaussian_nll(y[:, 0], y[:, 0], 1.0)
     for output in (y[:1], y[:, 0], y.expand(6, 2), y.expand(2, 6, 1)):
         with pytest.raises(ValueError, match="output has shape"):
@@ -65,7 +65,7 @@ def test_bad_input_names_the_argument():
         with pytest.raises(ValueError, match="tau"):
             gaussian_nll(y, y, tau)
     for shape in ((1,), (5,), (5, 1)):
-        with pytest.raises(ValueError, match=r"tau must have shape \(\)"):
+        with pytest.raises(ValueError, match="tau must be a number or"):
             gaussian_nll(y, y, torch.ones(shape))
     for name, value in itertools.product(("n_steps", "final", "begin"), (math.inf, math.nan, "1")):
         with pytest.raises((TypeError, ValueError), match=name):

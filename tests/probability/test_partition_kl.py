@@ -111,8 +111,8 @@ WIDTH = "width must be positive and finite"
         (lambda: line_cells(MASS, 0.5, 0.5), r"theta must be \(K,\)"),
         (lambda: quantised_kl((MASS.long(), MASS), 0.5), r"index \(M, D\)"),
         (lambda: quantised_kl((MASS.long(), MASS[0]), 0.5), r"index \(M, D\)"),
-        (lambda: point_cells(MASS, MASS, 0.5), "probs must have shape"),
-        (lambda: point_cells(MASS, MASS[0], 0.5), "probs must have shape"),
+        (lambda: point_cells(MASS, MASS, 0.5), r"probs \(S,\), got"),
+        (lambda: point_cells(MASS, MASS[0], 0.5), r"probs \(S,\), got"),
     ],
 )
 def test_what_does_not_fit_is_named(call, message):

@@ -126,10 +126,10 @@ LOPSIDED = torch.tensor([[2, 1, 0], [0, 2, 0], [0, 0, 2]]).double()
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: process(y=torch.ones(4)), r"y must be \(N,\) with N = 5"),
-        (lambda: process(y=torch.ones(5, 1)), r"y must be \(N,\)"),
+        (lambda: process(y=torch.ones(4)), r"y \(N,\), got \(5, 1\) and \(4,\)"),
+        (lambda: process(y=torch.ones(5, 1)), r"y \(N,\), got"),
         (lambda: process(y=torch.full((5,), 0.1)), "constant"),
-        (lambda: process().predict(torch.zeros(3, 2)), "1 columns"),
+        (lambda: process().predict(torch.zeros(3, 2)), r"got \(3, 2\) and \(5, 1\)"),
         (lambda: process().fit(0), "n_steps"),
         (lambda: posterior(noise_var=torch.ones(3)), "noise_var"),
         (lambda: posterior(k_train=torch.eye(2).double()), "k_train"),
@@ -139,7 +139,6 @@ LOPSIDED = torch.tensor([[2, 1, 0], [0, 2, 0], [0, 0, 2]]).double()
         (lambda: posterior(k_cross=torch.zeros(1, 3).double()), "k_cross"),
         (lambda: posterior(k_test=torch.eye(2).double()), "k_cross"),
         (lambda: posterior(y=torch.zeros(2).double()), "k_train"),
-        (lambda: posterior(y=torch.zeros(3, 1, 1).double()), "y must be"),
     ],
 )
 def test_bad_input_is_refused(call, message):

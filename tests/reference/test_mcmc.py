@@ -104,7 +104,7 @@ def run(potential=gaussian, **change):
         (lambda: run(acceptance=1.0), "acceptance"),
         (lambda: run(lambda w: (w.square().sum(1), w[:, :1])), r"potential .*\(2, 1\)"),
         (lambda: run(lambda w: (w.square().sum(), w)), r"potential .*\(\)"),
-        (lambda: run(lambda w: (w.square().sum(1, True), w)), "potential must return"),
+        (lambda: run(lambda w: (w.square().sum(1, True), w)), "potential must give"),
         (lambda: split_r_hat(torch.zeros(3, 2)), "number of draws"),
         (lambda: effective_sample_size(torch.zeros(10, 1)), "number of chains"),
     ],

@@ -69,7 +69,7 @@ def made(**change):
         (lambda: made(nonlinearity="tanh"), "one of relu, erf, cos"),
         (lambda: made()(X, 0), r"width must be in 1\.\.4"),
         (lambda: made()(X, 5), r"width must be in 1\.\.4"),
-        (lambda: made(in_features=3)(X), "3 columns"),
+        (lambda: made(in_features=3)(X), "in_features"),
         (lambda: made()(X.to(torch.float16)), "x must have the dtype"),
     ],
 )

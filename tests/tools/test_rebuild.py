@@ -8,7 +8,7 @@ from tools.rebuild import rebuild_lesson
 
 CODE = (
     "from bdl_lessons.panels.engine import Panel, Slider\n"
-    "panel = Panel('x', lambda figure: lambda a: 'still', [Slider('a', 'a', (1, 2), 1)], (1, 1))",
+    "panel = Panel(lambda figure: lambda a: 'still', Slider('a', 'a', (1, 2), 1), size=(1, 1))",
     "print('hello')",
 )
 

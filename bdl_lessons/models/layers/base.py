@@ -1,11 +1,9 @@
 """What the layers of all methods share, linear and convolutional. Lessons 05 to 12 build on it.
 
-A layer is put together from three parts, each written once:
-
-- :class:`StochasticLayer`: the three ways to sample;
-- :class:`Linear` or :class:`Conv2d`: what a given matrix of weights makes of the inputs;
-- a family: how noise enters between the two. :class:`UnitNoise` is here, one random factor for each
-  input unit; :mod:`weight_noise` has the other, one random number for each weight.
+A layer is put together from three parts, each written once: :class:`StochasticLayer`, the three
+ways to sample; :class:`Linear` or :class:`Conv2d`, what a given matrix of weights makes of the
+inputs; and a family, how noise enters between the two. :class:`UnitNoise` is here, one random
+factor for each input unit; :mod:`weight_noise` has the other, one random number for each weight.
 
 A method adds a noise, a module that is drawn from and that has a KL to the prior, and a
 :class:`LayerFactory` with its settings.
@@ -29,7 +27,8 @@ class StochasticLayer(nn.Module):
 
     Inputs are ``(B, K)``, or ``(S, B, K)`` with a sample axis; ``"shared"`` then makes one draw
     for each of the ``S`` (for a convolution put ``C, H, W`` in place of ``K``). ``train()`` and
-    ``eval()`` do not matter.
+    ``eval()`` do not matter. A family says what ``_forward_mean(x)``,
+    ``_forward_per_example(x, generator)`` and ``_forward_with(x, draw)`` are.
 
     >>> from bdl_lessons.models import BinaryDropout
     >>> layer, g = BinaryDropout(0.5).linear(3, 2), torch.Generator().manual_seed(0)
@@ -67,9 +66,8 @@ class StochasticLayer(nn.Module):
             generator: where draws come from; ``"mean"`` needs none.
 
         Raises:
-            ValueError: if x has another number of units or channels, or under ``"shared"`` another
-                number of axes, or if ``sampling`` is unknown.
-            TypeError: if ``sampling`` is missing, or the generator that it needs.
+            ValueError: if x has another number of units, channels or axes.
+            TypeError, ValueError: for a ``sampling`` or generator that is missing or unknown.
         """
         check_sampling(sampling, generator)
         self._check_units(x)
@@ -77,13 +75,14 @@ class StochasticLayer(nn.Module):
             return self._forward_mean(x)
         if sampling == "per_example":
             return self._forward_per_example(x, generator)
-        if x.dim() not in (self.unit_dims + 1, self.unit_dims + 2):
-            raise ValueError(
-                f"x must have {self.unit_dims + 1} axes, or {self.unit_dims + 2} with a sample "
-                f"axis, got shape {tuple(x.shape)}: flatten the leading axes"
-            )
-        if x.dim() == self.unit_dims + 1:
+        n_axes = self.unit_dims + 1
+        if x.dim() == n_axes:
             return self._forward_with(x[None], self.sample_weights(1, generator))[0]
+        if x.dim() != n_axes + 1:
+            raise ValueError(
+                f"x must have {n_axes} axes, or {n_axes + 1} with a sample axis, got shape "
+                f"{tuple(x.shape)}: flatten the leading axes"
+            )
         return self._forward_with(x, self.sample_weights(len(x), generator))
 
     def sample_weights(self, n_samples: int, generator: torch.Generator) -> Tensor:
@@ -94,19 +93,13 @@ class StochasticLayer(nn.Module):
         raise NotImplementedError
 
     def forward_with(self, x: Tensor, draw: Tensor) -> Tensor:
-        """The layer under the draws that :meth:`sample_weights` gave, one for each sample of x.
+        """The layer under the draws ``(S, ...)`` of :meth:`sample_weights`, for x ``(S, B, ...)``.
 
-        Args:
-            x: ``(S, B, ...)``. draw: ``(S, ...)``.
-
-        Raises:
-            ValueError: if their sample axes differ or x has another number of units.
+        Raises ValueError if their sample axes differ or x has another number of units.
         """
         if x.dim() != self.unit_dims + 2 or len(x) != len(draw):
-            raise ValueError(
-                f"x must have {self.unit_dims + 2} axes, the first for the {len(draw)} draws, "
-                f"got shape {tuple(x.shape)}"
-            )
+            wanted = f"{self.unit_dims + 2} axes, the first for the {len(draw)} draws"
+            raise ValueError(f"x must have {wanted}, got shape {tuple(x.shape)}")
         self._check_units(x)
         return self._forward_with(x, draw)
 
@@ -118,32 +111,20 @@ class StochasticLayer(nn.Module):
         """Draw the start of those parameters of the noise that start at random, if it has any."""
         self.noise.reset_parameters(generator)
 
-    def _forward_mean(self, x: Tensor) -> Tensor:
-        raise NotImplementedError
-
-    def _forward_per_example(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        raise NotImplementedError
-
-    def _forward_with(self, x: Tensor, draw: Tensor) -> Tensor:
-        raise NotImplementedError
-
     def _check_units(self, x: Tensor) -> None:
         n_units, axis = self.weight.shape[1], -self.unit_dims
-        given = x.shape[axis] if x.dim() >= self.unit_dims else "none"
-        if given != n_units:
-            raise ValueError(
-                f"x must have {n_units} input {'channels' if self.unit_dims == 3 else 'units'} "
-                f"on axis {axis}, got {given} in shape {tuple(x.shape)}"
-            )
+        if x.dim() < self.unit_dims or x.shape[axis] != n_units:
+            units = "channels" if self.unit_dims == 3 else "units"
+            got = f"got shape {tuple(x.shape)}"
+            raise ValueError(f"x must have {n_units} input {units} on axis {axis}, {got}")
 
 
 def check_sampling(sampling: str | None, generator: torch.Generator | None) -> None:
     """Raise unless ``sampling`` is known and, where something is drawn, a generator is given."""
     if sampling is None:
         raise TypeError(
-            'sampling is missing: write model(x, "per_example", generator) to draw the weights '
-            'for every example, model(x, "shared", generator) to draw them once for the batch, or '
-            'model(x, "mean") for the mean weights'
+            'sampling is missing: write model(x, "per_example", generator) to draw the weights for '
+            'every example, model(x, "shared", generator) for the batch, or model(x, "mean")'
         )
     if sampling not in get_args(Sampling):
         raise ValueError(f"sampling must be one of {get_args(Sampling)}, got {sampling!r}")
@@ -163,9 +144,7 @@ class Linear(nn.Linear):
 
     unit_dims = 1
 
-    def __init__(
-        self, in_features: int, out_features: int, noise: nn.Module, bias: bool = True
-    ) -> None:
+    def __init__(self, in_features: int, out_features: int, noise: nn.Module, bias: bool = True):
         super().__init__(in_features, out_features, bias)
         self.noise = noise
 
@@ -178,24 +157,12 @@ class Linear(nn.Linear):
 
 
 class Conv2d(nn.Conv2d):
-    """The linear map of a convolution, from ``(..., B, C, H, W)`` to ``(..., B, L, H', W')``.
-
-    Arguments as for :class:`Linear`.
-    """
+    """The linear map of a convolution, from ``(..., B, C, H, W)`` to ``(..., B, L, H', W')``."""
 
     unit_dims = 3
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int,
-        noise: nn.Module,
-        bias: bool = True,
-        stride: int = 1,
-        padding: int = 0,
-    ) -> None:
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, bias=bias)
+    def __init__(self, sizes: tuple[int, int, int], noise: nn.Module, **options) -> None:
+        super().__init__(*sizes, **options)
         self.noise = noise
 
     def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -220,8 +187,7 @@ def apply_batched(module: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 class LayerFactory:
     """Makes the linear and convolutional layers of one method, e.g. ``BinaryDropout(0.5)``.
 
-    A method names its pair of ``layers``, linear and convolutional, and says in :meth:`_noise` of
-    which noise they are.
+    A method has a pair of ``layers``, linear and convolutional, and :meth:`_noise` makes theirs.
 
     >>> from bdl_lessons.models import BinaryDropout
     >>> BinaryDropout(0.5).conv2d(3, 8, kernel_size=5).weight.shape
@@ -246,8 +212,8 @@ class LayerFactory:
     ) -> StochasticLayer:
         """A convolution with square filters of ``kernel_size``."""
         noise = self._noise((out_channels, in_channels, kernel_size, kernel_size), bias)
-        sizes = (in_channels, out_channels, kernel_size)
-        return self.layers[1](*sizes, noise, bias, stride, padding)
+        options = {"bias": bias, "stride": stride, "padding": padding}
+        return self.layers[1]((in_channels, out_channels, kernel_size), noise, **options)
 
     def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> nn.Module:
         """The noise of a new layer with weights ``(L, K)`` or ``(L, C, k, k)``."""
@@ -258,9 +224,8 @@ class UnitNoise(nn.Module):
     """The distribution of ``xi``: one factor for each input unit of a layer, with mean one.
 
     ``W = diag(xi) Theta``: multiplying row i of the weights by ``xi_i`` is the same as multiplying
-    input i by it, so a draw takes K numbers instead of K * L. Methods of this family (binary,
-    concrete and Gaussian dropout, variational dropout A, structured dropout) say how ``xi`` is
-    drawn and what its KL is. Lessons 01, 04, 05, 07, 10 and 11.
+    input i by it, so a draw takes K numbers instead of K * L. A method says how ``xi`` is drawn and
+    what its KL is. Lessons 01, 04, 05, 07, 10 and 11.
     """
 
     @property
@@ -269,37 +234,24 @@ class UnitNoise(nn.Module):
         return True
 
     def sample(self, shape: torch.Size, generator: torch.Generator, like: Tensor) -> Tensor:
-        """Draw ``xi`` of shape ``(..., K)``, independent over all axes but the last.
-
-        The result has the device and dtype of ``like``.
-        """
+        """Draw ``xi`` ``(..., K)``, independent over all axes but the last, typed as ``like``."""
         raise NotImplementedError
 
     def kl(self, theta: Tensor, bias: Tensor | None) -> Tensor:
-        """KL to the prior, a sum in nats, 0-dim.
-
-        Args:
-            theta: ``(K, Q)``; row i has the Q weights that ``xi_i`` multiplies.
-            bias: ``(L,)``, without noise.
-        """
+        """KL to the prior, a sum in nats, 0-dim; ``xi_i`` multiplies row i of ``theta (K, Q)``."""
         raise NotImplementedError
 
     def cov(self) -> Tensor:
         """``Cov[xi]``, ``(K, K)``; TypeError if the factors are independent."""
-        raise TypeError(
-            "noise_cov needs structured dropout: independent factors have a diagonal covariance, "
-            "with alpha or p_drop / keep on it"
-        )
+        diagonal = "independent factors have a diagonal one, with alpha or p_drop / keep on it"
+        raise TypeError(f"noise_cov, the covariance, needs structured dropout: {diagonal}")
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw the start of those parameters that start at random, if there are any."""
 
 
 class UnitNoiseLayer(StochasticLayer):
-    """``y = (x ∘ xi) Theta + b``. The bias has no noise.
-
-    ``weight`` is stored as PyTorch stores it, ``(L, K)``, so ``Theta = weight.T``.
-    """
+    """``y = (x ∘ xi) Theta + b``; ``weight``, ``(L, K)`` as in PyTorch, is ``Theta.T``."""
 
     noise: UnitNoise
 
@@ -309,19 +261,14 @@ class UnitNoiseLayer(StochasticLayer):
 
     @property
     def log_alpha(self) -> Tensor:
-        """Log variance of the noise: 0-dim or ``(K,)``.
+        """Log variance of the factors: 0-dim or ``(K,)``.
 
-        It is that of the factors themselves if they are independent; in structured dropout it is
-        that before the reflections, in hierarchical dropout that without the scales.
+        In structured dropout it is that before the reflections, in hierarchical without the scales.
         """
         return self.noise.log_alpha
 
     def noise_cov(self) -> Tensor:
-        """``Cov[xi]``, ``(K, K)``, of structured dropout, also with hierarchical scales.
-
-        Raises:
-            TypeError: for noise whose factors are independent: theirs is diagonal.
-        """
+        """``Cov[xi]``, ``(K, K)``; TypeError if the factors are independent: it is diagonal."""
         return self.noise.cov()
 
     def sample_weights(self, n_samples: int, generator: torch.Generator) -> Tensor:
@@ -358,8 +305,7 @@ class UnitNoiseLinear(UnitNoiseLayer, Linear):
 class UnitNoiseConv2d(UnitNoiseLayer, Conv2d):
     """A convolution with one ``xi`` for each input *channel*, the same at all pixels.
 
-    ``x`` is ``(..., B, C, H, W)``. Sharing ``xi`` over the pixels is what makes the noise a
-    distribution over the weights: the filter that slides over the image is ``xi_c Theta_c``
+    ``x`` is ``(..., B, C, H, W)``. The filter that slides over the image is ``xi_c Theta_c``
     everywhere. Noise that differs between pixels, as in ``nn.Dropout`` on a feature map, is no
     distribution over one filter.
     """
@@ -372,13 +318,9 @@ class UnitNoiseFactory(LayerFactory):
 
 
 class GaussianNoise(nn.Module):
-    """Noise with a ``log_alpha``: a constant or a parameter, kept between two bounds.
+    """Noise with a ``log_alpha`` of any ``shape``, from ``init`` on between two bounds.
 
-    The stored ``raw_log_alpha`` may leave the bounds: see :func:`clamp_with_grad`.
-
-    Args:
-        shape: of ``log_alpha``: ``()``, or one number for each unit or weight.
-        init: where it starts.
+    The stored ``raw_log_alpha`` may leave them: see :func:`clamp_with_grad`.
     """
 
     def __init__(

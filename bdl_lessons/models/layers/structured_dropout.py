@@ -24,11 +24,10 @@ batch share: ``p(W, z) = p(W | z) p(z)`` and ``q(W, z) = q(z) q(W | z)``.
 
 (They do not print ``p(W | z)``; this is the reading under which their claim about the divergence
 holds.) As a *standard deviation* z scales W and its prior alike and cancels from the conditional
-divergence, so ``KL = KL(q(z) || p(z)) + KL of the noise xi``. (As a variance, ``z / beta``, it
-would not.) Here ``q(z)`` is log-normal with mean one: ``log z_i ~ N(-sigma_i^2 / 2, sigma_i^2)``. A
-free location adds nothing. Scaling z by c and row i of Theta by 1/c leaves the distribution of W as
-it is, and a divergence that does not depend on Theta does not change; so the location may go where
-``KL(q(z) || p(z))`` is smallest, and the scale priors below are evaluated there.
+divergence, so ``KL = KL(q(z) || p(z)) + KL of the noise xi``. Here ``q(z)`` is log-normal with mean
+one: ``log z_i ~ N(-sigma_i^2 / 2, sigma_i^2)``. A free location adds nothing: scaling z by c and
+row i of Theta by 1/c leaves the distribution of W and the divergence as they are; so the location
+may go where ``KL(q(z) || p(z))`` is smallest, and the scale priors below are evaluated there.
 """
 
 from __future__ import annotations
@@ -69,13 +68,8 @@ class StructuredDropout(UnitNoiseFactory):
     alpha 0.05, 0.25 and 1 that of a 784 -> 400 layer is 8.0, 4.2 and 1.8 nats for each of 60 000
     training images; guessing among ten classes loses 2.3. It drives the alphas to ``max_alpha``
     first and trains the network afterwards. By default each random factor is counted once, which
-    lesson 10 recommends. Bounds, ``kl_scale`` and ``kl_per`` are explicit, and so is the weight of
-    the whole KL in training, which may grow::
-
-        fit(model, x, y, nll, kl_weight=kl_warmup(1000, final=0.1), ...)
-
-    What the authors used is not known. The KL does not depend on Theta: decay its weights if they
-    should stay small.
+    lesson 10 recommends; ``fit`` can weigh the KL too (``kl_warmup``). What the authors used is not
+    known. The KL does not depend on Theta: decay its weights if they should stay small.
 
     Args:
         n_reflections: T, the length of the chain; 0 and more than K are fine.
@@ -94,10 +88,8 @@ class StructuredDropout(UnitNoiseFactory):
             counts all Q weights of a row, as published.
 
     Raises:
-        TypeError, ValueError: for a negative ``n_reflections``, a ``rank`` below 1, an unknown
-            ``vectors``, ``prior`` or ``kl_per``, an ``init_p_drop`` outside (0, 1), a negative
-            ``alpha_spread`` or ``kl_scale``, or bounds that do not hold the alpha of
-            ``init_p_drop``.
+        TypeError, ValueError: for a setting that is unknown or out of range, or bounds that do not
+            hold the alpha of ``init_p_drop``; the message names it.
 
     >>> layer = StructuredDropout(n_reflections=1, init_p_drop=0.5, alpha_spread=0.0).linear(3, 2)
     >>> round(layer.kl().item() / 3, 3)  # log(1 + 1 / alpha) / 2 for each factor, at alpha = 1
@@ -121,8 +113,8 @@ class StructuredDropout(UnitNoiseFactory):
         non_negative("alpha_spread", self.alpha_spread)
         non_negative("kl_scale", self.kl_scale)
         start = math.exp(matched_log_alpha(self.init_p_drop))
-        tolerance = 1 + 1e-9
-        if not 0 < self.min_alpha <= start * tolerance or not start <= self.max_alpha * tolerance:
+        above, below = start * (1 + 1e-9), start * (1 - 1e-9)  # rounding puts it beside a bound
+        if not (0 < self.min_alpha <= above and below <= self.max_alpha):
             raise ValueError(
                 f"0 < min_alpha <= p/(1-p) <= max_alpha must hold at p = init_p_drop = "
                 f"{self.init_p_drop}, got {self.min_alpha} and {self.max_alpha}"
@@ -135,8 +127,8 @@ class StructuredDropout(UnitNoiseFactory):
 class StructuredUnitNoise(GaussianNoise, UnitNoise):
     """``xi ~ N(1, U diag(alpha) U')`` for one layer of K input units or channels.
 
-    Until :meth:`reset_parameters` is called with a generator, the vectors and the alphas are drawn
-    as PyTorch draws the weights of a new layer, from its global generator.
+    The vectors and the alphas of a new layer are drawn from PyTorch's global generator, as weights
+    are.
 
     >>> noise = StructuredDropout(n_reflections=2).linear(3, 2).noise
     >>> noise.vectors.shape, noise.cov().shape
@@ -169,14 +161,15 @@ class StructuredUnitNoise(GaussianNoise, UnitNoise):
         :math:`\\tfrac{Q}{2} \\sum_i \\log\\big((1 + \\tilde\\alpha_i) / \\alpha_i\\big)`, Q = 1 for
         ``"factor"``; :func:`~bdl_lessons.probability.empirical_bayes_kl` has more about it.
         """
-        log_alpha, n_columns = self.log_alpha, theta.shape[1]
+        log_alpha = self.log_alpha
         var = rotated_variance(log_alpha.exp(), self.vectors)  # the diagonal of the covariance
         if self.settings.prior == "empirical_bayes":
             kl = (var.log1p() - log_alpha).sum() / 2
         else:
             total_correlation = (var.log() - log_alpha).sum() / 2
             kl = loguniform_kl(var.log()).sum() + total_correlation
-        return self.settings.kl_scale * (n_columns if self.settings.kl_per == "weight" else 1) * kl
+        n_columns = theta.shape[1] if self.settings.kl_per == "weight" else 1
+        return self.settings.kl_scale * n_columns * kl
 
     def cov(self) -> Tensor:
         """``U diag(alpha) U'``, ``(K, K)``: for looking at, no layer needs it."""
@@ -193,7 +186,7 @@ class StructuredUnitNoise(GaussianNoise, UnitNoise):
 
 
 class FreeVectors(nn.Module):
-    """T Householder vectors as they are: ``T K`` parameters, entries of size one at the start.
+    """T Householder vectors as they are: ``T K`` parameters, entries from N(0, 1) at the start.
 
     A reflection depends on the direction alone, so the length sets the pace: Adam turns a vector of
     half the length twice as fast.
@@ -204,11 +197,9 @@ class FreeVectors(nn.Module):
         self.v = nn.Parameter(torch.empty(n_reflections, n_units))
 
     def forward(self) -> Tensor:
-        """``(T, K)``, the first reflection first."""
         return self.v
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Draw every entry from N(0, 1): all directions are as likely."""
         _draw_normal(self.v, 1.0, generator)
 
 
@@ -216,13 +207,11 @@ class ChainedVectors(nn.Module):
     """Householder vectors ``v_t = FC_t(v_{t-1})`` with affine maps and a learned ``v_0``.
 
     As published, after the Householder flow of Tomczak and Welling (2016), where the first vector
-    is computed from the input. Here nothing enters, so ``v_0`` is a parameter, and so are in effect
-    all T vectors: the chain has T K^2 parameters for the distributions that T K describe, and can
-    only change how they are learned.
-
-    A map is K -> K, ``K^2 + K`` parameters, or with a ``rank`` r below K it is K -> r -> K,
-    ``2 r K + K``. The slides give no activation, size of the maps or start; here there is no
-    activation, and the maps start with weights of variance 1 / fan-in, which keep the length.
+    is computed from the input. Here nothing enters, so the chain has T K^2 parameters for the
+    distributions that T K describe, and can only change how they are learned. A map is K -> K,
+    ``K^2 + K`` parameters, or with a ``rank`` r below K it is K -> r -> K, ``2 r K + K``. The
+    slides give no activation, size of the maps or start; here is no activation, ``v_0`` starts from
+    N(0, I), and the maps with weights of variance 1 / fan-in, which keep the length.
     """
 
     def __init__(self, n_reflections: int, n_units: int, rank: int | None = None) -> None:
@@ -231,14 +220,12 @@ class ChainedVectors(nn.Module):
         self.maps = nn.ModuleList(_affine(n_units, rank) for _ in range(n_reflections))
 
     def forward(self) -> Tensor:
-        """``(T, K)``, the first reflection first."""
         vectors = [self.start]
         for affine in self.maps:
             vectors.append(affine(vectors[-1]))
         return torch.stack(vectors)[1:]
 
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Draw ``v_0`` from N(0, I) and the weights of the maps; biases become 0."""
         _draw_normal(self.start, 1.0, generator)
         for module in self.maps.modules():
             if isinstance(module, nn.Linear):
@@ -261,10 +248,7 @@ def _draw_normal(parameter: Tensor, std: float, generator: torch.Generator) -> N
 @typechecked
 @dataclass(frozen=True)
 class LogNormalScale:
-    """``p(z_i) = LogNormal(., std**2)``; the location cancels, see the module's docstring.
-
-    Raises:
-        ValueError: if ``std`` is not positive and finite.
+    """``p(z_i) = LogNormal(., std**2)``, ValueError unless ``std`` > 0; the location cancels.
 
     >>> LogNormalScale(std=1.0)(torch.zeros(3))  # the prior itself
     tensor(0.)
@@ -284,10 +268,7 @@ class LogNormalScale:
 @typechecked
 @dataclass(frozen=True)
 class GammaScale:
-    """``p(z_i) = Gamma(shape, .)``; the rate cancels with the location of q(z).
-
-    Raises:
-        TypeError, ValueError: if ``shape`` is not a positive and finite number.
+    """``p(z_i) = Gamma(shape, .)``, ValueError unless ``shape`` > 0; the rate cancels.
 
     >>> GammaScale(shape=1.0)(torch.zeros(1)).round(decimals=3)
     tensor(0.0810)
@@ -354,10 +335,10 @@ class HierarchicalDropout(UnitNoiseFactory):
 class ScaledNoise(UnitNoise):
     """``xi_hat = z ∘ xi``: the noise ``xi`` of ``base`` times a log-normal scale of mean one.
 
-    The last but one axis of a draw holds the examples. They share one ``z``; every index of the
-    axes before it, such as the sample axis S, has a ``z`` of its own. So ``"per_example"`` draws
-    one z for the batch and one xi for each example, ``"shared"`` one of each for each function, and
-    ``"mean"`` has ``E[xi_hat] = 1``.
+    The examples, the last but one axis of a draw, share one ``z``; every index of the axes before,
+    such as the sample axis S, has its own. So ``"per_example"`` draws one z for the batch and one
+    xi for each example, ``"shared"`` one of each for each function, and ``"mean"`` has
+    ``E[xi_hat] = 1``.
     """
 
     def __init__(self, base: UnitNoise, n_units: int, settings: HierarchicalDropout) -> None:

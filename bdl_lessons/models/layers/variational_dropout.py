@@ -69,9 +69,8 @@ class VariationalDropout(_Multiplicative):
             that share a factor had one each.
 
     Raises:
-        TypeError, ValueError: for an unknown ``noise``, ``alpha_per`` or ``kl_per``, an alpha per
-            weight under type A, an ``init_p_drop`` outside (0, 1), a negative ``kl_scale``, or an
-            alpha that starts above ``max_alpha``.
+        TypeError, ValueError: for a setting that is unknown or out of range, an alpha per weight
+            under type A, or an alpha that starts above ``max_alpha``.
 
     >>> layer = VariationalDropout("A", "unit", init_p_drop=0.5).linear(3, 2)
     >>> layer.alpha.shape, round(layer.kl().item() / 3, 3)  # KL(alpha = 1) for each of 3 factors
@@ -93,10 +92,8 @@ class VariationalDropout(_Multiplicative):
         if not self.max_alpha > 0:
             raise ValueError(f"max_alpha must be > 0, got {self.max_alpha}")
         if matched_log_alpha(self.init_p_drop) > math.log(self.max_alpha) + 1e-9:
-            raise ValueError(
-                f"init_p_drop={self.init_p_drop} starts alpha at p/(1-p), "
-                f"above max_alpha={self.max_alpha}"
-            )
+            start = f"init_p_drop={self.init_p_drop} starts alpha at p/(1-p)"
+            raise ValueError(f"{start}, above max_alpha={self.max_alpha}")
 
     def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> GaussianNoise:
         n_units = weight_shape[1]
@@ -110,8 +107,7 @@ class VariationalDropout(_Multiplicative):
 class GaussianDropout(_Multiplicative):
     """Layer factory: ``alpha = p_drop / (1 - p_drop)``, fixed. Its KL is a constant (lesson 07).
 
-    Raises:
-        TypeError, ValueError: for a ``p_drop`` outside (0, 1) or an unknown ``noise``.
+    Raises TypeError or ValueError for a ``p_drop`` outside (0, 1) or an unknown ``noise``.
 
     >>> round(GaussianDropout(p_drop=0.2, noise="B").linear(3, 2).alpha.item(), 4)
     0.25
@@ -176,8 +172,7 @@ class GaussianWeightNoise(_VariationalNoise, WeightNoise):
 def matched_log_alpha(p_drop: float) -> float:
     """The log variance of inverted dropout, ``log(p_drop / (1 - p_drop))``.
 
-    Raises:
-        TypeError, ValueError: if ``p_drop`` is not a number in (0, 1).
+    Raises TypeError or ValueError if ``p_drop`` is not a number in (0, 1).
 
     >>> round(math.exp(matched_log_alpha(0.2)), 6)
     0.25

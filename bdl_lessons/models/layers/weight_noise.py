@@ -80,10 +80,8 @@ class WeightNoiseLayer(StochasticLayer):
 
     ``"shared"`` draws the weights. With a sample axis of length B and batches of one example,
     ``layer(x[:, None], "shared", g)[:, 0]``, every example gets its own draw of the weights: the
-    distribution of ``"per_example"`` without the trick, at ``B * L * K`` random numbers.
-
-    The mean weights are stored as ``weight``, as in the plain layer, and are also called ``mu``.
-    The bias is a plain parameter without noise.
+    distribution of ``"per_example"`` without the trick, at ``B * L * K`` random numbers. The mean
+    weights ``mu`` are stored as ``weight``; the bias has no noise.
     """
 
     noise: WeightNoise
@@ -135,9 +133,9 @@ class WeightNoiseConv2d(WeightNoiseLayer, Conv2d):
     """A convolution with weight noise: ``x`` is ``(..., B, C, H, W)``.
 
     ``"per_example"`` is an approximation here. One filter slides over the image, so activations at
-    different places share its noise and are correlated; the trick draws each place on its own.
-    Mean and variance of every activation are right, covariances between places are not (they are
-    set to 0). ``"shared"`` with a sample axis has them, see :class:`WeightNoiseLayer`.
+    different places share its noise; the trick draws each place on its own. Mean and variance of
+    every activation are right, covariances between places are set to 0. ``"shared"`` with a sample
+    axis has them, see :class:`WeightNoiseLayer`.
     """
 
 
@@ -151,10 +149,8 @@ def log_relative_variance(mu: Tensor, log_sigma2: Tensor) -> Tensor:
     """``log_alpha = log(sigma2 / mu**2)`` of each weight, any shape (lesson 08).
 
     ``mu**2`` would underflow long before ``mu`` does, so the logarithm is taken of ``|mu|``, held
-    at the smallest normal number: a ``mu`` of 0 gives a large, finite value and gradient 0.
-
-    Raises:
-        ValueError: if the shapes differ.
+    at the smallest normal number: a ``mu`` of 0 gives a large, finite value and gradient 0. Raises
+    ValueError if the shapes differ.
 
     >>> log_relative_variance(torch.tensor([-1.0, 0.1]), torch.zeros(2)).round(decimals=3)
     tensor([0.0000, 4.6050])

@@ -39,7 +39,7 @@ def build_figure(figure):
 @pytest.fixture
 def panel():
     controls = [Slider("height", "h", HEIGHTS, 0.25), Choice("kind", "kind", KINDS, "line")]
-    return Panel("small", build_figure, controls, (3, 2))
+    return Panel(build_figure, *controls, size=(3, 2))
 
 
 def settings(panel):
@@ -75,7 +75,7 @@ def test_what_moves_without_changing_its_shape_keeps_its_text(panel):
 def test_the_script_holds_all_of_it(panel):
     text = record(panel).script()
     head, name, _, data, _ = text.split('"')
-    assert (head, name) == ("bdlPanels.add(", "small")
+    assert (head, name) == ("bdlPanels.add(", "test-recording")
     content = json.loads(zlib.decompress(base64.b64decode(data)))
     assert content["size"] == [3000, 2000]
     assert content["alt"] == "A line, dots and a picture."
@@ -91,23 +91,23 @@ def test_the_script_holds_all_of_it(panel):
 def test_too_many_settings_and_too_large_a_file_are_named(panel, monkeypatch):
     made = record(panel)
     monkeypatch.setattr(recording, "MOST_BYTES", 100)
-    with pytest.raises(ValueError, match="panel 'small': its recording has"):
+    with pytest.raises(ValueError, match="panel 'test-recording': its recording has"):
         made.script()
     monkeypatch.setattr(recording, "MOST_SETTINGS", 11)
-    with pytest.raises(ValueError, match="panel 'small' has 12 settings, more than 11"):
+    with pytest.raises(ValueError, match="panel 'test-recording' has 12 settings, more than 11"):
         record(panel)
 
 
 @pytest.mark.parametrize("web", [(0.0, 0.5), (0.25, 0.3)])
 def test_a_web_grid_has_the_start_and_values_of_the_slider(web):
     controls = [Slider("height", "h", HEIGHTS, 0.25, web=web), Choice("kind", "k", KINDS, "dots")]
-    with pytest.raises(ValueError, match="panel 'small': the web values of 'height'"):
-        record(Panel("small", build_figure, controls, (3, 2)))
+    with pytest.raises(ValueError, match="panel 'test-recording': the web values of 'height'"):
+        record(Panel(build_figure, *controls, size=(3, 2)))
 
 
 def test_a_thinned_grid_is_recorded(panel):
     controls = [Slider("height", "h", HEIGHTS, 0.25, web=(0.25, 0.75)), panel.controls["kind"]]
-    thinned = Panel("small", build_figure, controls, (3, 2))
+    thinned = Panel(build_figure, *controls, size=(3, 2))
     made, scene = record(thinned), Scene(thinned)
     assert made.controls[0]["texts"] == ["0.25", "0.75"]
     for places, setting in settings(thinned):

@@ -27,7 +27,7 @@ def coarse(panel):
     for control in panel.controls.values():
         values = dict.fromkeys([control.value, control.values[-1], control.values[0]])
         controls.append(replace(control, web=tuple(values)[:2]))
-    return Panel(panel.name, panel.build_figure, controls, panel.size)
+    return Panel(panel.build_figure, *controls, size=panel.size)
 
 
 @pytest.mark.parametrize("name", store.names())
