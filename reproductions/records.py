@@ -32,7 +32,7 @@ SCALES = ("quick", "paper")
 
 
 @typechecked
-def records_path(name: str, scale: str, folder: Path = RESULTS_FOLDER) -> Path:
+def records_path(name: str, scale: str, folder: Path | str = RESULTS_FOLDER) -> Path:
     """File of the records of an experiment; quick ones are kept apart from measured ones.
 
     Raises:
@@ -40,7 +40,7 @@ def records_path(name: str, scale: str, folder: Path = RESULTS_FOLDER) -> Path:
     """
     if scale not in SCALES:
         raise ValueError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
-    return (folder if scale == "paper" else folder / scale) / f"{name}.jsonl"
+    return Path(folder, "" if scale == "paper" else scale, f"{name}.jsonl")
 
 
 def trial_key(config: Mapping[str, Any], seed: int) -> str:

@@ -332,7 +332,7 @@ BORDERS = [
             "model": network(),
             "x": normal(6, 4),
             "n_samples": 2,
-            "sampling": "shared",
+            "sampling": "per_example",
             "generator": generator(),
         },
     ),

@@ -45,6 +45,6 @@ def first_n(n: int | None, available: int) -> int:
     """``n`` itself, or ``available`` for ``None``; an error if ``n`` is not in 1 .. available."""
     if n is None:
         return available
-    if integer("n_train and n_test", n, 1) > available:
+    if (n := integer("n_train and n_test", n, 1)) > available:
         raise ValueError(f"n_train and n_test must lie in 1..{available} for this part, got {n}")
     return n

@@ -51,8 +51,8 @@ def hmc(
     point, shape = floating("start", start), (-1, *[1] * (start.dim() - 1))
     if not start.numel():
         raise ValueError(f"start must have a point for each chain, got shape {tuple(start.shape)}")
-    integer("n_warmup", n_warmup, 0)
-    integer("n_draws", n_draws, 1)
+    n_warmup = integer("n_warmup", n_warmup, 0)
+    n_draws = integer("n_draws", n_draws, 1)
     integer("n_leapfrog", n_leapfrog, 1)
     if not 0 < positive("acceptance", acceptance) < 1:
         raise ValueError(f"acceptance must be in (0, 1), got {acceptance}")
