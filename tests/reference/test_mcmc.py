@@ -68,6 +68,12 @@ def test_a_path_that_diverges_is_rejected():
     assert float(draws.std()) > 0.5
 
 
+def test_the_graph_of_a_potential_is_let_go():
+    scale = torch.ones((), requires_grad=True)
+    draws = run(lambda w: [scale * part for part in gaussian(w)], n_warmup=1, n_draws=2)[0]
+    assert not draws.requires_grad
+
+
 def test_r_hat_is_one_for_independent_chains_and_large_for_chains_in_different_places():
     draws = torch.randn(1000, 6, 3, generator=seeded(), dtype=torch.float64)
     assert split_r_hat(draws).shape == (3,)
@@ -105,6 +111,11 @@ def run(potential=gaussian, **change):
         (lambda: run(lambda w: (w.square().sum(1), w[:, :1])), r"potential .*\(2, 1\)"),
         (lambda: run(lambda w: (w.square().sum(), w)), r"potential .*\(\)"),
         (lambda: run(lambda w: (w.square().sum(1, True), w)), "potential must give"),
+        (lambda: run(lambda w: (w.sum(1), w.numpy())), "potential must return two tensors"),
+        (lambda: run(lambda w: w), "potential must return two tensors"),
+        (lambda: run(lambda w: (w.sum(1), w, 0)), "potential must return two tensors"),
+        (lambda: run(lambda w: (w.sum(1) * math.nan, w)), "potential at start must be finite"),
+        (lambda: run(lambda w: (w.sum(1), w * math.nan)), "potential at start must be finite"),
         (lambda: split_r_hat(torch.zeros(3, 2)), "number of draws"),
         (lambda: effective_sample_size(torch.zeros(10, 1)), "number of chains"),
     ],
