@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from bdl_lessons.core.validation import cholesky, shapes
+from bdl_lessons.core.validation import cholesky, integer, shapes
 
 
 def empirical_bayes_kl(log_alpha: Tensor, noise_var: Tensor, n_columns: int) -> Tensor:
@@ -42,7 +42,7 @@ def empirical_bayes_kl(log_alpha: Tensor, noise_var: Tensor, n_columns: int) -> 
         log_alpha: ``(K,)``.
         noise_var: :math:`\tilde\alpha`, ``(K,)``, the result of
             :func:`~bdl_lessons.probability.rotated_variance`.
-        n_columns: Q, the number of weights that share one factor.
+        n_columns: Q, the number of weights that share one factor, >= 1.
 
     >>> import torch
     >>> log_alpha = torch.tensor([0.0, 0.0])
@@ -50,7 +50,7 @@ def empirical_bayes_kl(log_alpha: Tensor, noise_var: Tensor, n_columns: int) -> 
     tensor(2.0790)
     """
     shapes("log_alpha must be (K,) and noise_var (K,)", log_alpha, noise_var)
-    return n_columns / 2 * (noise_var.log1p() - log_alpha).sum()
+    return integer("n_columns", n_columns, 1) / 2 * (noise_var.log1p() - log_alpha).sum()
 
 
 def best_precision(theta: Tensor, noise_var: Tensor) -> Tensor:

@@ -34,6 +34,8 @@ def test_one_is_kept_and_zero_is_dropped():
 def test_rates_and_numbers_of_units_are_bounded():
     with pytest.raises(ValueError, match=r"p_drop must lie in \[0, 1\)"):
         mask_probs(all_masks(2), 1.0)
-    for bad in (0, -1, 21):
-        with pytest.raises(ValueError, match="n_units must be between 1 and 20"):
+    for bad in (0, -1, 21, 3.0, True):
+        with pytest.raises((TypeError, ValueError), match="n_units must be"):
             all_masks(bad)
+    with pytest.raises(ValueError, match="masks must hold 0 and 1"):
+        mask_probs(torch.tensor([[2.0, 0.0]]), 0.3)
