@@ -35,8 +35,7 @@ SCALES = ("quick", "paper")
 def records_path(name: str, scale: str, folder: Path | str = RESULTS_FOLDER) -> Path:
     """File of the records of an experiment; quick ones are kept apart from measured ones.
 
-    Raises:
-        ValueError: if there is no such scale.
+    Raises ValueError if there is no such scale.
     """
     if scale not in SCALES:
         raise ValueError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
@@ -175,17 +174,13 @@ def rounded(values: Tensor, digits: int) -> list:
 
 
 def _parse(path: Path, content: bytes) -> tuple[list[Record], int]:
-    """The records in a file's content, and how many of its bytes belong to them.
-
-    Raises:
-        ValueError: as :func:`read_records`.
-    """
+    """The records in a file's content, and how many of its bytes belong to them."""
     records: dict[str, Record] = {}
     length = 0
     for number, line in enumerate(content.splitlines(keepends=True), start=1):
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             if length + len(line) == len(content) and not line.endswith(b"\n"):
                 break  # the process that wrote it died
             record, reason = {}, str(error)
@@ -200,12 +195,16 @@ def _parse(path: Path, content: bytes) -> tuple[list[Record], int]:
 
 def _what_is_wrong(record: Any, path: Path, before: Mapping[str, Record]) -> str:
     """Why it is not what was recorded for the file at ``path``; nothing if it is."""
-    if not isinstance(record, dict) or record.get("digest") != record_digest(record):
-        return "the digest is not that of its entries"
-    if (record["experiment"], record["scale"]) != (path.stem, _scale_of(path)):
-        return f"it is of {record['experiment']!r} at scale {record['scale']!r}"
-    if trial_key(record["config"], record["seed"]) != record["key"]:
-        return "the key is not that of its configuration and seed"
+    try:
+        if record["digest"] != record_digest(record):
+            return "the digest is not that of its entries"
+        if (record["experiment"], record["scale"]) != (path.stem, _scale_of(path)):
+            return f"it is of {record['experiment']!r} at scale {record['scale']!r}"
+        if trial_key(record["config"], record["seed"]) != record["key"]:
+            return "the key is not that of its configuration and seed"
+        _check_numbers(record["metrics"], record["arrays"])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        return f"it is no record: {error!r}"
     return "a line before it is of the same trial" if record["key"] in before else ""
 
 
