@@ -33,15 +33,14 @@ SCALES = ("quick", "paper")
 
 
 @typechecked
-def records_path(name: str, scale: str, folder: Path = RESULTS_FOLDER) -> Path:
+def records_path(name: str, scale: str, folder: Path | str = RESULTS_FOLDER) -> Path:
     """File of the records of an experiment; quick ones are kept apart from measured ones.
 
-    Raises:
-        ValueError: if there is no such scale.
+    Raises ValueError if there is no such scale.
     """
     if scale not in SCALES:
         raise ValueError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
-    return (folder if scale == "paper" else folder / scale) / f"{name}.jsonl"
+    return Path(folder, "" if scale == "paper" else scale, f"{name}.jsonl")
 
 
 def trial_key(config: Mapping[str, Any], seed: int) -> str:
@@ -70,11 +69,7 @@ def make_record(
         ValueError: if there is no metric, or a metric or an array holds something else than finite
             numbers; the message names it.
     """
-    if not result.metrics:
-        raise ValueError("there are no metrics")
-    for name, values in [*result.metrics.items(), *result.arrays.items()]:
-        if not _is_finite(values):
-            raise ValueError(f"{name} is not finite numbers: a trial that failed is not recorded")
+    _check_numbers(result.metrics, result.arrays)
     record = {
         "experiment": experiment,
         "scale": scale,
@@ -183,18 +178,14 @@ def published_by(column: str, name: str) -> dict[str, dict[str, Any]]:
 
 
 def _parse(path: Path, content: bytes) -> tuple[list[Record], int]:
-    """The records in a file's content, and how many of its bytes belong to them.
-
-    Raises:
-        ValueError: as :func:`read_records`.
-    """
+    """The records in a file's content, and how many of its bytes belong to them."""
     records: dict[str, Record] = {}
     lines, length = content.splitlines(keepends=True), 0
     for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
             reason = _what_is_wrong(record, path, records)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             if number == len(lines) and not line.endswith(b"\n"):
                 break  # the process that wrote it died
             reason = str(error)
@@ -205,15 +196,28 @@ def _parse(path: Path, content: bytes) -> tuple[list[Record], int]:
     return list(records.values()), length
 
 
+def _check_numbers(metrics: Mapping[str, float], arrays: Mapping[str, list]) -> None:
+    """Raise unless there is a metric, and all are finite numbers or nested lists of them."""
+    if not metrics:
+        raise ValueError("there are no metrics")
+    for name, values in [*metrics.items(), *arrays.items()]:
+        if not _is_finite(values):
+            raise ValueError(f"{name} is not finite numbers: a trial that failed is not recorded")
+
+
 def _what_is_wrong(record: Any, path: Path, before: Mapping[str, Record]) -> str:
     """Why it is not what was recorded for the file at ``path``; nothing if it is."""
-    if not isinstance(record, dict) or record.get("digest") != record_digest(record):
-        return "the digest is not that of its entries"
-    scale = "quick" if path.parent.name == "quick" else "paper"
-    if (record["experiment"], record["scale"]) != (path.stem, scale):
-        return f"it is of {record['experiment']!r} at scale {record['scale']!r}"
-    if trial_key(record["config"], record["seed"]) != record["key"]:
-        return "the key is not that of its configuration and seed"
+    try:
+        if record["digest"] != record_digest(record):
+            return "the digest is not that of its entries"
+        scale = "quick" if path.parent.name == "quick" else "paper"
+        if (record["experiment"], record["scale"]) != (path.stem, scale):
+            return f"it is of {record['experiment']!r} at scale {record['scale']!r}"
+        if trial_key(record["config"], record["seed"]) != record["key"]:
+            return "the key is not that of its configuration and seed"
+        _check_numbers(record["metrics"], record["arrays"])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        return f"it is no record: {error!r}"
     return "a line before it is of the same trial" if record["key"] in before else ""
 
 

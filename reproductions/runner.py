@@ -52,7 +52,7 @@ def reproduce(
     experiment: Experiment,
     scale: str = "paper",
     jobs: int = 1,
-    folder: Path = RESULTS_FOLDER,
+    folder: Path | str = RESULTS_FOLDER,
     executor: futures.Executor | None = None,
 ) -> Outcome:
     """Run what is missing and append each trial's record as soon as it is there.

@@ -21,6 +21,13 @@ from torch import Tensor
 from tests.borders import BORDERS, PLAIN, Border, name_of
 
 BY_NAME = {name_of(border): border for border in BORDERS}
+ALIKE = {
+    bool: [np.bool_],
+    int: [np.int64, np.uint8],
+    float: [np.float64, np.float32],
+    tuple: [list],
+    list: [tuple],
+}
 SCALARS = st.one_of(
     st.integers(-100, 100).map(lambda tenths: tenths / 10),
     st.sampled_from([float("nan"), float("inf"), -float("inf")]),
@@ -34,6 +41,14 @@ FOREIGN = st.sampled_from([None, "3", "", 1j, [], [1.0], (), object(), torch.one
 def test_the_valid_call_gives_finite_numbers(name):
     border = BY_NAME[name]
     assert border.may_be_nan or is_finite(border.use(border.function(**border.valid())))
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_number_of_numpy_or_another_sequence_will_do(name):
+    border = BY_NAME[name]
+    for argument, value in border.valid().items():
+        for kind in ALIKE.get(type(value), ()):
+            border.use(border.function(**{**border.valid(), argument: kind(value)}))
 
 
 @pytest.mark.parametrize("name", BY_NAME)

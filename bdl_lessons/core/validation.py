@@ -184,12 +184,12 @@ def non_negative(name: str, value: float) -> float:
 
 
 def integer(name: str, value: int, least: int) -> int:
-    """``value`` if it is an ``int`` (else TypeError) of at least ``least`` (else ValueError)."""
+    """``value`` as an ``int`` if it is one (else TypeError), >= ``least`` (else ValueError)."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an int, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be >= {least}, got {value}")
-    return value
+    return int(value)
 
 
 def shapes(rule: str, *values: Tensor | np.ndarray, **sizes: Any) -> None:

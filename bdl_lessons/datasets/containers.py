@@ -41,7 +41,7 @@ class Regression:
 
 def first_n(n: int | None, available: int) -> int:
     """``n`` itself, or ``available`` for ``None``; an error if ``n`` is not in 1 .. available."""
-    n = available if n is None else n
-    if integer("n_train and n_test", n, 1) > available:
+    n = available if n is None else integer("n_train and n_test", n, 1)
+    if n > available:
         raise ValueError(f"n_train and n_test must lie in 1..{available} for this part, got {n}")
     return n

@@ -29,10 +29,16 @@ def load_records(name: str) -> list[Record]:
     >>> len(load_records("rotated_digit")[0]["metrics"]) > 0
     True
 
-    Raises ValueError if there are none of that name; the message names those there are.
+    Raises ValueError if there are none of that name, and names those there are; or for a line that
+    is cut.
     """
-    lines = _existing(RESULTS_FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines]
+    path, records = _existing(RESULTS_FOLDER / f"{name}.jsonl"), []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            records.append(json.loads(line))
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number} is not a record: {error}") from error
+    return records
 
 
 @typechecked

@@ -165,7 +165,7 @@ EXERCISES = (
         criteria=criteria(
             "examples of one sample share their scale",
             lambda answer: close(
-                _factors(answer) / _XI, (_factors(answer) / _XI)[:, :1].expand(6, 4, 3)
+                _factors(answer) / _XI, (_factors(answer) / _XI)[:, :1].expand(6, 4, 3), 1e-5
             ),
             "draw eps with one row for all examples: shape (S, 1, K)",
             "samples and units have scales of their own",
@@ -180,6 +180,7 @@ EXERCISES = (
             agrees(
                 lambda answer: _factors(answer, 3 * _XI**2),
                 lambda answer: 3 * _XI * _factors(answer),
+                1e-5,
             ),
             "with the same random numbers, three times the xi gives three times the result",
             "log g has the mean −sigma²/2, so that E[g] = 1",

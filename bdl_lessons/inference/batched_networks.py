@@ -129,7 +129,7 @@ def fit_batched(
         wanted = f"(M, N, ...) with M = {len(networks)} and N > 0"
         raise ValueError(f"x and y must be {wanted}, got {tuple(x.shape)} and {tuple(y.shape)}")
     train.check_types(x, y, "the networks' parameters", next(networks.parameters()))
-    validation.integer("n_steps", n_steps, 1)
+    n_steps = validation.integer("n_steps", n_steps, 1)
     n_train, nll_of_each = x.shape[1], vmap(nll)
     batches = train.minibatches(x, y, batch_size, generator, batched=True)
 
@@ -167,7 +167,7 @@ def predict_batched(
     >>> predict_batched(three, torch.ones(3, 20, 4), 100, generator=torch.Generator()).shape
     torch.Size([100, 3, 20, 2])
     """
-    validation.integer("n_samples", n_samples, 1)
+    n_samples = validation.integer("n_samples", n_samples, 1)
     if x.dim() < 2 or x.shape[1] == 0:
         raise ValueError(f"x must be (M, B, ...) with B > 0, got {tuple(x.shape)}")
     validation.floating("x", x)

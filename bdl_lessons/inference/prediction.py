@@ -56,7 +56,7 @@ def predict(
     if sampling == "mean":
         raise ValueError("sampling must be 'per_example' or 'shared'; 'mean' has nothing to draw")
     check_sampling(sampling, generator)
-    at_once = validation.integer("n_samples", n_samples, 1)
+    at_once = n_samples = validation.integer("n_samples", n_samples, 1)
     if sampling == "shared":  # a draw of unit noise is small, one of weights has their size
         layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]
         drawn = sum(m.weight.nbytes for m in layers if not isinstance(m, UnitNoiseLayer))

@@ -113,7 +113,7 @@ def fit(
     if not trained:
         raise ValueError("model has nothing to train: no parameter of it requires a gradient")
     check_types(x, y, "the model's parameters", trained[0])
-    validation.integer("n_steps", n_steps, 1)
+    n_steps = validation.integer("n_steps", n_steps, 1)
     batches = minibatches(x, y, batch_size, generator)
 
     def loss_at(step: int) -> Tensor:
@@ -123,7 +123,7 @@ def fit(
             raise ValueError(f"nll must return a 0-dim mean, got shape {tuple(nll_mean.shape)}")
         return with_kl(nll_mean, model, n_train, kl_weight, step)
 
-    epoch = n_train // (batch_size or n_train)
+    epoch = n_train // int(batch_size or n_train)
     how = {"callback": callback, "epoch": epoch, "progress": progress}
     return optimize(model.parameters(), loss_at, n_steps, optimizer, schedule, **how)
 
@@ -205,7 +205,7 @@ def minibatches(
     n_train = x.shape[1 if batched else 0]
     if batch_size in (None, n_train):
         yield from repeat((x, y))
-    if validation.integer("batch_size", batch_size, 1) > n_train:
+    if (batch_size := validation.integer("batch_size", batch_size, 1)) > n_train:
         raise ValueError(f"batch_size must be in 1..{n_train}, got {batch_size}")
     network = (torch.arange(len(x), device=x.device)[:, None],) if batched else ()
     options = {"generator": generator, "device": generator.device}

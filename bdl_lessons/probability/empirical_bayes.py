@@ -17,7 +17,7 @@ Everything here is a sum in nats. Shapes that do not fit raise ValueError.
 
 from torch import Tensor
 
-from bdl_lessons.core.validation import cholesky, shapes
+from bdl_lessons.core.validation import cholesky, integer, shapes
 
 
 def empirical_bayes_kl(log_alpha: Tensor, noise_var: Tensor, n_columns: int) -> Tensor:
@@ -39,7 +39,7 @@ def empirical_bayes_kl(log_alpha: Tensor, noise_var: Tensor, n_columns: int) -> 
     Args:
         log_alpha, noise_var: ``(K,)`` each; :math:`\tilde\alpha` comes from
             :func:`~bdl_lessons.probability.rotated_variance`.
-        n_columns: Q, the number of weights that share one factor.
+        n_columns: Q, the number of weights that share one factor, >= 1.
 
     >>> import torch
     >>> log_alpha = torch.tensor([0.0, 0.0])
@@ -47,7 +47,7 @@ def empirical_bayes_kl(log_alpha: Tensor, noise_var: Tensor, n_columns: int) -> 
     tensor(2.0790)
     """
     shapes("log_alpha must be (K,) and noise_var (K,)", log_alpha, noise_var)
-    return n_columns / 2 * (noise_var.log1p() - log_alpha).sum()
+    return integer("n_columns", n_columns, 1) / 2 * (noise_var.log1p() - log_alpha).sum()
 
 
 def best_precision(theta: Tensor, noise_var: Tensor) -> Tensor:

@@ -8,13 +8,13 @@ Sadowski 2013):
 $$\mathbb E[f(z)] = \sum_z P(z)\, f(z), \qquad
   P(z) = \text{keep}^{|z|}\, \text{p\_drop}^{\,N - |z|}, \qquad \text{keep} = 1 - \text{p\_drop}.$$
 
-A ``p_drop`` outside [0, 1) and shapes that do not fit raise ValueError.
+A ``p_drop`` outside [0, 1) and other masks raise ValueError.
 """
 
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import valid_p_drop
+from bdl_lessons.core.validation import integer, valid_p_drop
 
 
 def all_masks(n_units: int) -> Tensor:
@@ -26,7 +26,7 @@ def all_masks(n_units: int) -> Tensor:
     >>> all_masks(2).tolist()
     [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
     """
-    if not 1 <= n_units <= 20:
+    if integer("n_units", n_units, 1) > 20:
         raise ValueError(f"n_units must be between 1 and 20, got {n_units}: draw masks instead")
     rows, digits = torch.arange(2**n_units), torch.arange(n_units - 1, -1, -1)
     return (rows[:, None] >> digits & 1).double()
@@ -42,5 +42,7 @@ def mask_probs(masks: Tensor, p_drop: float) -> Tensor:
     tensor(0.1250)
     """
     p_drop = valid_p_drop(p_drop)
+    if not ((masks == 0) | (masks == 1)).all():
+        raise ValueError("masks must hold 0 and 1")
     kept = masks.sum(-1)
     return (1 - p_drop) ** kept * p_drop ** (masks.shape[-1] - kept)

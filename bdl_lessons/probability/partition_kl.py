@@ -10,7 +10,8 @@ prior here is $p = \mathcal N(0, I_D)$: weights are measured in its standard dev
 
 A distribution is given by its cells: integer coordinates ``index (M, D)`` of cubes
 ``[index * width, (index + 1) * width)`` and their masses ``probs (M,)``. Shapes that do not fit,
-and a ``width``, ``std`` or ``alpha`` that is not positive and finite, raise ValueError.
+a ``width``, ``std`` or ``alpha`` that is not positive and finite, and masses too far out for the
+width raise ValueError.
 """
 
 import math
@@ -23,6 +24,7 @@ from bdl_lessons.core.validation import positive, shapes
 
 Cells = tuple[Tensor, Tensor]
 _REACH = 12.0  # standard deviations; beyond them lies a mass below 1e-32
+_FAR = "lie too far out for cells of this width"
 
 
 def quantised_kl(cells: Cells, width: float) -> Tensor:
@@ -49,7 +51,8 @@ def gaussian_cells(mean: float, std: float, width: float) -> Cells:
     """
     positive("width", width)
     positive("std", std)
-    low, high = (math.floor((mean + side * _REACH * std) / width) for side in (-1, 1))
+    reach = _REACH * std
+    low, high = map(math.floor, _countable((mean - reach) / width, (mean + reach) / width))
     index = torch.arange(low, high + 1)
     edges = (torch.arange(low, high + 2, dtype=torch.float64) * width - mean) / std
     return index[:, None], _interval_mass(edges)
@@ -73,7 +76,7 @@ def line_cells(theta: Tensor, alpha: float, width: float) -> Cells:
     low, high = 1 - _REACH * alpha**0.5, 1 + _REACH * alpha**0.5
     cuts = [torch.tensor([low, high], dtype=torch.float64)]
     for entry in theta.tolist():
-        first, last = sorted((low * entry / width, high * entry / width))
+        first, last = _countable(*sorted((low * entry / width, high * entry / width)))
         sides = torch.arange(math.ceil(first), math.floor(last) + 1, dtype=torch.float64)
         cuts.append(sides * width / entry)
     xi = torch.cat(cuts).sort().values
@@ -92,9 +95,19 @@ def point_cells(points: Tensor, probs: Tensor, width: float) -> Cells:
     """
     positive("width", width)
     shapes("points must be (S, K) and probs (S,)", points, probs)
-    index = (points.double() / width).floor().long()
+    index = (points.double() / width).floor()
+    if not (index.abs() < 2**62).all():
+        raise ValueError(f"points {_FAR}")
+    index = index.long()
     index, member = index.unique(dim=0, return_inverse=True)
     return index, torch.zeros(len(index), dtype=torch.float64).index_add_(0, member, probs.double())
+
+
+def _countable(low: float, high: float) -> tuple[float, float]:
+    """Both, if the cells between them have numbers and fit into memory."""
+    if not (high - low < 2**28 and max(-low, high) < 2**62):
+        raise ValueError(f"the masses {_FAR}: {low:.3g} to {high:.3g}")
+    return low, high
 
 
 def _log_prior_mass(index: Tensor, width: float) -> Tensor:

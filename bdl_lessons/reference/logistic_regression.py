@@ -64,10 +64,11 @@ class BayesLogistic:
         """
         w = torch.zeros(self.X.shape[1]).to(self.X)
         eye = torch.eye(len(w)).to(w)
+        tol = max(1e-9, 16 * torch.finfo(w.dtype).eps) * (1 + self.X.norm())
         for _ in range(n_steps):
             prob = torch.sigmoid(self.X @ w)
             gradient = self.X.mT @ (self.y - prob) - w / self.prior_var
-            if gradient.norm() < 1e-9 * (1 + self.X.norm()):
+            if gradient.norm() < tol:
                 return w
             curvature = (self.X.mT * (prob * (1 - prob))) @ self.X + eye / self.prior_var
             w = w + torch.linalg.solve(curvature, gradient)

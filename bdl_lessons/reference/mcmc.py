@@ -1,12 +1,20 @@
 """Hamiltonian Monte Carlo, many chains in one tensor, and two checks of its draws. Lesson 09."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
 
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import floating, integer, positive, same_shape, shapes, typechecked
+from bdl_lessons.core.validation import (
+    finite,
+    floating,
+    integer,
+    positive,
+    same_shape,
+    shapes,
+    typechecked,
+)
 
 
 @typechecked
@@ -28,8 +36,8 @@ def hmc(
     ever smaller amounts, to an average probability of acceptance; afterwards it is frozen.
 
     Returns draws ``(n_draws, C, ...)`` and each chain's mean probability of acceptance ``(C,)``.
-    Raises TypeError or ValueError if an argument is out of range, or ``potential`` returns other
-    shapes.
+    Raises TypeError or ValueError if an argument is out of range, or ``potential`` returns
+    something else or is not finite at ``start``.
 
     Args:
         potential: from points ``(C, ...)`` to ``-log density (C,)`` in nats, up to a constant,
@@ -46,15 +54,22 @@ def hmc(
     >>> draws.shape, acceptance.shape
     (torch.Size([100, 4, 2]), torch.Size([4]))
     """
-    point, shape = floating("start", start), (-1, *[1] * (start.dim() - 1))
+    point, shape = floating("start", start).detach(), (-1, *[1] * (start.dim() - 1))
     if not start.numel():
         raise ValueError(f"start must have a point for each chain, got shape {tuple(start.shape)}")
-    integer("n_warmup", n_warmup, 0)
-    integer("n_draws", n_draws, 1)
+    n_warmup = integer("n_warmup", n_warmup, 0)
+    n_draws = integer("n_draws", n_draws, 1)
     integer("n_leapfrog", n_leapfrog, 1)
     if not 0 < positive("acceptance", acceptance) < 1:
         raise ValueError(f"acceptance must be in (0, 1), got {acceptance}")
     draw = {"generator": generator, "device": generator.device, "dtype": start.dtype}
+
+    def evaluated(point: Tensor) -> Iterator[Tensor]:
+        found = potential(point)
+        are = isinstance(found, tuple | list) and [isinstance(part, Tensor) for part in found]
+        if are != [True, True]:
+            raise TypeError("potential must return two tensors, energies and their gradient")
+        return (part.detach().to(start) for part in found)
 
     def uniform() -> Tensor:
         return torch.rand(len(start), **draw).to(start.device)
@@ -63,9 +78,11 @@ def hmc(
         return momentum.square().reshape(len(start), -1).sum(1) / 2
 
     log_step = start.new_full((len(start),), positive("step_size", step_size)).log()
-    energy, gradient = potential(point)
+    energy, gradient = evaluated(point)
     shapes("potential must give energies (C,) for chains (C, ...)", energy, start)
     same_shape("the gradient of potential", gradient, "start", start)
+    at_start = torch.cat([energy, gradient.flatten()])
+    finite("the energy and gradient of potential at start", at_start)
     draws, accepted = [], torch.zeros_like(log_step)
     for step in range(n_warmup + n_draws):
         size = (log_step.exp() * (0.8 + 0.4 * uniform())).view(shape)
@@ -75,7 +92,7 @@ def hmc(
         for _ in range(n_leapfrog):
             momentum = momentum - size / 2 * new_gradient
             new = new + size * momentum
-            new_energy, new_gradient = potential(new)
+            new_energy, new_gradient = evaluated(new)
             momentum = momentum - size / 2 * new_gradient
         after = new_energy + kinetic(momentum)
         prob = (before - after).clamp(max=0).exp().nan_to_num(0)  # a diverged path is rejected

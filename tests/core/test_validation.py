@@ -14,6 +14,10 @@ from bdl_lessons.core import validation
 ONES, EYE, ELSEWHERE = torch.ones(2, 2), torch.eye(3), torch.ones(2, device="meta")
 
 
+def test_a_numpy_integer_becomes_an_int():
+    assert type(validation.integer("x", np.int64(3), 1)) is int
+
+
 @pytest.mark.parametrize(
     ("function", "arguments", "error", "message"),
     [

@@ -1,5 +1,6 @@
 import pytest
 
+from bdl_lessons.datasets import records
 from bdl_lessons.datasets.records import (
     PUBLISHED,
     UCIResults,
@@ -32,6 +33,13 @@ def test_an_unknown_name_is_an_error_that_names_those_there_are():
         published_table("nothing")
     with pytest.raises(ValueError, match=r"'nothing'.*image_classification"):
         load_records("nothing")
+
+
+def test_a_line_that_is_cut_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "RESULTS_FOLDER", tmp_path)
+    (tmp_path / "toy.jsonl").write_text('{"seed": 0}\n{"seed":')
+    with pytest.raises(ValueError, match=r"toy\.jsonl, line 2 is not a record"):
+        load_records("toy")
 
 
 def record(method, val_nll, nll=0.0, seed=0, data="fashion-mnist", **setting):

@@ -176,6 +176,7 @@ RIGHT = [
     ("06.2", lambda K, B: torch.tensor([K + 1, (K + 1) / B, 2 + (K - 1) / B])),
     ("06.3", flipped("BK", "BQ")),
     ("06.4", with_bias_noise("BQ")),
+    ("11.2", lambda xi, sigma, g: solution("11.2")(xi.float(), sigma.float(), g)),
     ("12.1", lambda n_known, n_ood: solution("12.1")(n_known, n_ood).float()),
 ]
 

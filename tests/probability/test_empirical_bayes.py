@@ -82,6 +82,7 @@ def test_a_column_with_a_zero_has_no_density():
 test_shapes_that_do_not_fit_are_named = refused(
     (lambda: empirical_bayes_kl(torch.zeros(3), torch.zeros(()), 2), "noise_var"),
     (lambda: empirical_bayes_kl(torch.zeros(3), torch.zeros(3, 1), 2), "noise_var"),
+    (lambda: empirical_bayes_kl(torch.zeros(3), torch.zeros(3), -3), "n_columns must be >= 1"),
     (lambda: best_precision(weights(3, 2), COLUMN), "noise_var"),
     (lambda: best_precision(weights(3, 2), COLUMN[0]), "noise_var"),
     (lambda: best_precision(torch.ones(3), torch.ones(3)), r"theta must be \(K, Q\)"),

@@ -95,7 +95,7 @@ def test_far_in_the_prior_s_tail_nothing_underflows():
     assert quantised_kl(mirrored, 2.0**-10).item() == pytest.approx(expected, abs=0.05)
 
 
-MASS = torch.ones(2, 1)
+MASS, FAR = torch.ones(2, 1), "too far out for cells of this width"
 WIDTH = "width must be positive and finite"
 
 
@@ -112,4 +112,9 @@ test_what_does_not_fit_is_named = refused(
     (lambda: quantised_kl((MASS.long(), MASS[0]), 0.5), r"index \(M, D\)"),
     (lambda: point_cells(MASS, MASS, 0.5), r"probs \(S,\), got"),
     (lambda: point_cells(MASS, MASS[0], 0.5), r"probs \(S,\), got"),
+    (lambda: point_cells(1e30 * MASS, MASS[:, 0], 0.5), FAR),
+    (lambda: point_cells(math.nan * MASS, MASS[:, 0], 0.5), FAR),
+    (lambda: gaussian_cells(math.nan, 1.0, 1.0), FAR),
+    (lambda: gaussian_cells(0.0, 1.0, 1e-30), FAR),
+    (lambda: line_cells(1e30 * THETA, 0.5, 0.5), FAR),
 )

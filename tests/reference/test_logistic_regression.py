@@ -35,6 +35,11 @@ def test_map_has_zero_gradient():
     assert gradient.abs().max() < 1e-7
 
 
+def test_map_is_found_in_float32_too():
+    w = BayesLogistic(torch.eye(2), torch.tensor([0.0, 1.0]), 1.0).map()
+    assert w.tolist() == pytest.approx([-0.4011, 0.4011], abs=1e-4)
+
+
 def test_a_flat_prior_gives_the_published_maximum_likelihood_fit():
     """(0.8, 7.7) in Gelman et al., Bayesian Data Analysis, section 3.7."""
     intercept, slope = bioassay(prior_var=1e6).map().tolist()

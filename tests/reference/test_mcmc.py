@@ -69,6 +69,12 @@ def test_a_path_that_diverges_is_rejected():
     assert float(draws.std()) > 0.5
 
 
+def test_the_graph_of_a_potential_is_let_go():
+    scale = torch.ones((), requires_grad=True)
+    draws = run(lambda w: [scale * part for part in gaussian(w)], n_warmup=1, n_draws=2)[0]
+    assert not draws.requires_grad
+
+
 def test_r_hat_by_hand():
     """Halves (0, 2) and (2, 4): within 2, means 1 and 3, so the square root of ½ + 2/2."""
     draws = torch.tensor([[0.0], [2.0], [2.0], [4.0]])
@@ -93,7 +99,12 @@ test_bad_input_is_refused = refused(
     (lambda: run(acceptance=1.0), "acceptance"),
     (lambda: run(lambda w: (w.square().sum(1), w[:, :1])), r"potential .*\(2, 1\)"),
     (lambda: run(lambda w: (w.square().sum(), w)), r"potential .*\(\)"),
-    (lambda: run(lambda w: (w.square().sum(1, True), w)), "potential must give energies"),
+    (lambda: run(lambda w: (w.square().sum(1, True), w)), "potential must give"),
+    (lambda: run(lambda w: (w.sum(1), w.numpy())), "potential must return two tensors"),
+    (lambda: run(lambda w: w), "potential must return two tensors"),
+    (lambda: run(lambda w: (w.sum(1), w, 0)), "potential must return two tensors"),
+    (lambda: run(lambda w: (w.sum(1) * math.nan, w)), "potential at start must be finite"),
+    (lambda: run(lambda w: (w.sum(1), w * math.nan)), "potential at start must be finite"),
     (lambda: split_r_hat(torch.zeros(3, 2)), "number of draws"),
     (lambda: effective_sample_size(torch.zeros(10, 1)), "number of chains"),
 )

@@ -64,7 +64,11 @@ def test_a_last_line_cut_at_any_byte_is_dropped_and_the_rest_kept(path):
         assert path.read_bytes().startswith(whole)
 
 
-@pytest.mark.parametrize("line", [b"<<<<<<< HEAD\n", b"{}\n", b"3\n", b'{"key": \n'])
+LINES = [b"<<<<<<< HEAD", b"{}", b"3", b'{"key": ', b'{"digest": 3, "a": 1e999}', b"[" * 10**5]
+LINES.append(json.dumps({"a": 1, "digest": record_digest({"a": 1})}).encode())
+
+
+@pytest.mark.parametrize("line", [line + b"\n" for line in LINES], ids=range(len(LINES)))
 def test_a_complete_line_that_is_no_record_is_an_error(path, line):
     append_record(path, record())
     good = path.read_bytes()
@@ -86,6 +90,8 @@ def test_a_complete_line_that_is_no_record_is_an_error(path, line):
         ({"scale": "quick"}, "it is of 'toy' at scale 'quick'"),
         ({"digest": None}, "the digest is not that of its entries"),
         ({"seconds": 7.0, "digest": record(seed=1)["digest"]}, "the digest is not that"),
+        ({"metrics": None}, "there are no metrics"),
+        ({"metrics": "0.5"}, "it is no record: AttributeError"),
         (record(), "a line before it is of the same trial"),
     ],
 )

@@ -27,7 +27,7 @@ def squares(path):
 
 
 def test_every_trial_is_recorded_and_then_skipped(tmp_path):
-    first = runner.reproduce(toy.make(), folder=tmp_path)
+    first = runner.reproduce(toy.make(), folder=str(tmp_path))
     assert (first.recorded, first.skipped, first.failed) == (4, 0, [])
     again = runner.reproduce(toy.make(), folder=tmp_path)
     assert (again.recorded, again.skipped, again.failed) == (0, 4, [])
