@@ -222,7 +222,7 @@ BORDERS = [
         fixed=("y",),
         raises=(FloatingPointError,),
     ),
-    Border(inference.predict, lambda: (network(), normal(6, 4), 2, "per_example", seeded())),
+    Border(inference.predict, lambda: (network(), normal(6, 4), 2, seeded())),
     Border(
         inference.BatchedNetworks,
         lambda: ([network(), network()],),

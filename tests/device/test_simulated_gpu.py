@@ -85,6 +85,15 @@ def test_pytorch_is_told_of_no_gpu_that_it_has_not():
             assert (torch.cuda.is_available(), torch.backends.mps.is_available()) == before
 
 
+def test_what_is_gone_is_forgotten():
+    """Notes that stay split the heap between freed blocks: a lesson took 10 GB in place of 1."""
+    with SimulatedGPU() as gpu:
+        before = len(gpu._storages)
+        for _ in range(2000):
+            torch.ones(3, device=device())
+        assert len(gpu._storages) < before + 500
+
+
 def test_it_says_where_tensors_are():
     with SimulatedGPU() as gpu:
         x = torch.ones(3, 2, device=device())

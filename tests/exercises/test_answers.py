@@ -26,7 +26,11 @@ def cosine(x, z):
     return x @ z / (x.norm() * z.norm())
 
 
+# --- 01 to 04 ---------------------------------------------------------------------------------
+
+
 def one_unit_after_the_other(x, group, p_drop, generator):
+    """Draws for each group when it is met; the input itself without dropout."""
     drawn, columns = {}, []
     if p_drop == 0:
         return x
@@ -48,6 +52,13 @@ def sums_by_zeros(w, x, group, p_drop):
     return p_drop / (1 - p_drop) * sums.square().sum()
 
 
+def emptied_block(cov, block):
+    chosen = []
+    while block:
+        chosen.append(block.pop(0))
+    return solution("02.2")(cov, chosen)
+
+
 def cold_posterior(X, y, tau, beta, kl_weight):
     cov = torch.linalg.inv(tau * X.T @ X + beta * torch.eye(X.shape[1]))
     return tau * cov @ X.T @ y, kl_weight * cov
@@ -56,6 +67,10 @@ def cold_posterior(X, y, tau, beta, kl_weight):
 def weight_twice(X, y, tau, beta, kl_weight):
     mean, cov = solution("02.4")(X, y, tau, beta, kl_weight)
     return mean, kl_weight * cov
+
+
+def emptied_rates(prior_std, n_train, p_drops):
+    return [1 / (prior_std**2 * (1 - p_drops.pop(0)) * n_train) for _ in range(len(p_drops))]
 
 
 def noise_first(row, p_drop, sigma, length_scale, n_samples, generator):
@@ -87,6 +102,8 @@ def estimate(*lost, weights=True, coins=1):
     return answer
 
 
+# --- 05 and 06 --------------------------------------------------------------------------------
+
 KINDS = [nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d]
 KINDS += [nn.AlphaDropout, nn.FeatureAlphaDropout]
 
@@ -116,6 +133,10 @@ def passes_of_a_copy(model, x, n_samples):
     return torch.stack([model(x) for _ in range(n_samples)])
 
 
+def outvoted(n_draws, quiet, target):
+    return torch.stack([torch.as_tensor(part) for part in solution("05.3")(n_draws, quiet, target)])
+
+
 def flipped(shape_in, shape_out):
     """Flipout with signs of these shapes, in which B, K and Q are the sizes, 1 is shared."""
 
@@ -131,6 +152,14 @@ def flipped(shape_in, shape_out):
     return answer
 
 
+def flipped_one_by_one(x, mu, sigma, rng):
+    noise = sigma * normal(*mu.shape, generator=rng)
+    weights = [
+        mu + noise * torch.outer(*(signs(size, generator=rng) for size in mu.shape)) for _ in x
+    ]
+    return torch.stack([example @ w for example, w in zip(x, weights, strict=True)])
+
+
 def with_bias_noise(shape):
     """06.4 with weights that are drawn locally; the noise of the bias has this shape."""
 
@@ -141,6 +170,9 @@ def with_bias_noise(shape):
         return x @ mu + (x**2 @ sigma**2).sqrt() * noise + bias
 
     return answer
+
+
+# --- 12 ---------------------------------------------------------------------------------------
 
 
 def cut_weights(errors):
@@ -167,14 +199,18 @@ RIGHT = [
     ("01.2", one_unit_after_the_other),
     ("01.3", sums_by_zeros),
     ("02.1", lambda: [0.19, 0.31, 1.25, 97]),
+    ("02.2", emptied_block),
     ("03.2", lambda x, z: (math.pi - cosine(x, z).clamp(-1, 1).acos()) / (2 * math.pi)),
+    ("04.2", emptied_rates),
     ("04.3", noise_first),
+    ("05.3", outvoted),
     ("05.4", passes_of(lambda module: "Dropout" in type(module).__name__)),
     ("05.4", passes_of(lambda module: type(module) in KINDS)),
     ("05.4", passes_of(lambda module: isinstance(module, nn.modules.dropout._DropoutNd))),
     ("05.4", passes_of_a_copy),
     ("06.2", lambda K, B: torch.tensor([K + 1, (K + 1) / B, 2 + (K - 1) / B])),
     ("06.3", flipped("BK", "BQ")),
+    ("06.3", flipped_one_by_one),
     ("06.4", with_bias_noise("BQ")),
     ("11.2", lambda xi, sigma, g: solution("11.2")(xi.float(), sigma.float(), g)),
     ("12.1", lambda n_known, n_ood: solution("12.1")(n_known, n_ood).float()),

@@ -98,6 +98,24 @@ def test_each_of_several_results_is_looked_at(answer, message):
     assert told(answer, both).startswith(message)
 
 
+@pytest.mark.parametrize("kind", [list, torch.stack, lambda parts: torch.stack(parts).numpy()])
+def test_several_results_may_be_a_list_or_the_rows_of_an_array(kind):
+    torch.testing.assert_close(in_form(lambda x: kind(both(x)), both)(X), both(X))
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.asarray, torch.as_tensor])
+def test_a_number_or_a_list_of_numbers_becomes_what_is_asked_for(kind):
+    assert in_form(lambda: kind(2.5), lambda: 0.1)() == 2.5
+    assert in_form(lambda: [kind(2.5), kind(3)], lambda: [0.1, 0.2])() == [2.5, 3.0]
+    assert in_form(lambda: kind([2.5, 3]) if kind is not np.float64 else (2.5, 3), lambda: [1, 2])()
+
+
+def test_what_holds_no_numbers_passes():
+    layer = torch.nn.Linear(2, 3)
+    assert in_form(lambda: layer, lambda: torch.nn.Linear(2, 3))() is layer
+    assert in_form(lambda: ["b", "a"], lambda: ["a", "b"])() == ["b", "a"]
+
+
 def test_changes_in_place_do_not_reach_the_arguments():
     def answer(x, rates, options):
         x.mul_(2)
@@ -198,6 +216,19 @@ class TestGrading:
         report = grade(TASK, lambda x: x.logsumexp(1).to_sparse())
         assert "your result cannot be used (NotImplementedError: " in report.form
 
+    def test_a_prediction_is_an_answer_without_arguments(self):
+        task = dataclasses.replace(
+            TASK,
+            solution=lambda: 0.2,
+            probe=lambda answer: answer(),
+            criteria=criteria("near", agrees(lambda answer: answer(), 0.21, 0.021), ""),
+            known_errors=known_errors(lambda: 0.8, "keep, not p_drop"),
+            kind="predict",
+        )
+        assert grade(task, lambda: 0.22).solved
+        assert grade(task, lambda: 0.8).diagnosis == "keep, not p_drop"
+        assert "is None" in grade(task, lambda: None).form
+
     def test_the_stub_is_what_raises_an_empty_error_itself(self):
         def stub(x):
             raise NotImplementedError
@@ -244,9 +275,17 @@ def catches_everything(x):
             time.sleep(0.01)
 
 
+def catches_errors(x):
+    while True:
+        try:
+            time.sleep(0.01)
+        except:  # noqa: E722
+            continue
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there is no timer")
 class TestTime:
-    @pytest.mark.parametrize("answer", [endless, catches_everything])
+    @pytest.mark.parametrize("answer", [endless, catches_everything, catches_errors])
     def test_an_endless_answer_is_stopped_and_told(self, answer):
         start = time.perf_counter()
         report = grade(TASK, answer, seconds=0.1)
@@ -266,6 +305,17 @@ class TestTime:
         assert report.form is None
         assert "Does a loop never end?" in report.lines[1] or "Does" in report.lines[0]
         assert grade(TASK, slow, seconds=30).solved
+
+    def test_an_alarm_that_was_set_before_is_kept(self):
+        rung = []
+        before = signal.signal(signal.SIGALRM, lambda *_: rung.append(1))
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            assert grade(TASK, lambda x: x.logsumexp(1)).solved
+            time.sleep(0.4)
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        assert rung == [1]
 
     def test_outside_of_the_main_thread_an_answer_is_graded_without_a_limit(self):
         reports = []
