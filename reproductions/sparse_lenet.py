@@ -178,7 +178,8 @@ def archive(network: PrunedNetwork) -> bytes:
             options = {name: getattr(module, name) for name in getattr(module, "__constants__", ())}
             layout.append({"kind": type(module).__name__, **options})
             continue
-        steps = {"stride": module.stride, "padding": module.padding, "bias": True}
+        stride, padding = module.steps or (1, 0)
+        steps = {"stride": stride, "padding": padding, "bias": True}
         layout.append({"kind": "sparse", "shape": module.shape, **steps})
         gaps = np.diff(module.index.cpu().numpy(), prepend=0)
         arrays[f"{number}.values"] = module.values.cpu().numpy()

@@ -105,7 +105,7 @@ def with_settings(
 
     >>> images = load_records("image_classification")
     >>> rows = with_settings(images, "mnist", chosen_settings(images))
-    >>> [row["seed"] for row in rows if row["config"]["method"] == "VD"]
+    >>> [row["seed"] for row in rows if row["config"]["method"] == "BBB"]
     [0, 1, 2]
     """
     of_data = group_by(where(records, data=data), "method")

@@ -49,10 +49,11 @@ class Standardiser:
         return self._with_columns("z", z) * self.std + self.mean
 
     def _with_columns(self, name: str, value: torch.Tensor) -> torch.Tensor:
-        columns = tuple(self.mean.shape)
-        if tuple(value.shape[value.dim() - len(columns) :]) != columns:
+        try:
+            self.mean.expand_as(value)
+        except RuntimeError:
             raise ValueError(
-                f"{name} must end with the columns {columns} that were fitted, got shape "
-                f"{tuple(value.shape)}: broadcasting would repeat it"
-            )
+                f"{name} must end with the columns {tuple(self.mean.shape)} that were fitted, got "
+                f"shape {tuple(value.shape)}: broadcasting would repeat it"
+            ) from None
         return value

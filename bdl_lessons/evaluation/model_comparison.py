@@ -77,16 +77,16 @@ def ranks(scores: Values, higher_is_better: bool) -> np.ndarray:
 
 
 @typechecked
-def pareto_front(cost: Values, loss: Values) -> np.ndarray:
+def pareto_front(time: Values, loss: Values) -> np.ndarray:
     """Which methods are Pareto-optimal: no other is as good in both and better in one.
 
-    ``cost`` is time or memory, ``loss`` a score, ``(M,)`` each and finite, else ValueError; less is
+    ``time`` may be memory too, ``loss`` a score, ``(M,)`` each and finite, else ValueError; less is
     better in both. Returns ``(M,)`` booleans.
 
     >>> pareto_front([1.0, 2.0, 3.0], [0.5, 0.2, 0.4])
     array([ True,  True, False])
     """
-    points = np.stack(_finite_vectors(cost=cost, loss=loss), axis=-1)
+    points = np.stack(_finite_vectors(time=time, loss=loss), axis=-1)
     at_most = (points <= points[:, None]).all(-1)
     less = (points < points[:, None]).any(-1)
     return ~(at_most & less).any(1)

@@ -76,7 +76,7 @@ CHOSEN = dict.fromkeys(GRID, 0) | dict.fromkeys(_VD_AND_VSD, 3) | {"MAP": 2, "MC
 CHOSEN |= dict.fromkeys(("BBB-LRT", "BBB", "ELRG", "MNF", "SLANG"), 1)
 """Which of them has the smallest ``val_nll``; a test compares this with the records."""
 SEEDS = dict.fromkeys(GRID, 3) | dict.fromkeys(SHOWN, 5)
-"""How often each method starts anew; most often those that the lessons compare."""
+"""How often each method starts again; most often those that the lessons compare."""
 _FIRST = list(GRID)[:9]
 
 

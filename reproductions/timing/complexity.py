@@ -75,7 +75,7 @@ def run(trial: Trial) -> TrialResult:
 
 
 def slope(sizes: Sequence[float], costs: Sequence[float]) -> float:
-    """Of the least-squares line of log cost over log size."""
+    """Of the least-squares line of log time, or memory, over log size."""
     return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0])
 
 
@@ -155,7 +155,7 @@ def _sizes(config: Mapping[str, Any], name: str) -> list[Sizes]:
 
 
 def _exponents(record: Record, what: str) -> dict[str, list[float]]:
-    """Size -> our exponent of a cost, and that of the printed formula if there is one."""
+    """Size -> our exponent of time or memory, and that of the printed formula if there is one."""
     config = record["config"]
     found = {name: [record["metrics"][f"{name}/{what}_slope"]] for name in config["sweeps"]}
     if row := published_by("method", "complexity_per_layer").get(config["method"]):

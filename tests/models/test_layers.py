@@ -245,7 +245,7 @@ REFUSED = [  # beside what test_borders tries: a factory, an option, values, wha
     (VariationalDropout, "init_p_drop", (0.6,), "above max_alpha=1.0"),
     (ARD, "threshold", (NAN,), "threshold must be a number"),
     (ARD, "log_alpha_clamp", ((3, 3), (8, -8), (1,)), "log_alpha_clamp"),
-    (StructuredDropout, "init_p_drop", (0.6,), "max_alpha must hold at p = init_p_drop = 0.6"),
+    (StructuredDropout, "init_p_drop", (0.6,), "max_alpha at p = init_p_drop = 0.6 must hold"),
     (StructuredDropout, "min_alpha", (0.5, 0.0), "min_alpha"),
     (StructuredDropout, "max_alpha", (NAN, 0.2), "max_alpha"),
     (HierarchicalDropout, "base", (BinaryDropout(0.5),), "base must have a KL without Theta"),

@@ -23,7 +23,7 @@ def few_images(monkeypatch):
 
     monkeypatch.setattr(
         "reproductions.datasets.load",
-        lambda name, **sizes: pictures(False, shapes[name], name, **sizes),
+        lambda name, n_train=0, n_test=0: pictures(False, shapes[name], name, n_train or 0, n_test),
     )
 
 

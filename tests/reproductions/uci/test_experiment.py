@@ -11,6 +11,7 @@ from bdl_lessons.evaluation import log_predictive_likelihood
 from bdl_lessons.inference import adam, fit
 from bdl_lessons.models import Deterministic, initialise, mlp
 from bdl_lessons.probability import gaussian_nll
+from reproductions.experiment import TrialResult
 from reproductions.records import make_record
 from reproductions.uci import experiment
 from reproductions.uci.methods import METHODS, Method, Task
@@ -185,14 +186,7 @@ def fake_record(data, method, rmse, likelihood):
     means = {"rmse": rmse, "log_likelihood": likelihood, "log_likelihood_grid_tau": likelihood - 1}
     metrics = means | {f"{name}_error": 0.05 for name in means}
     return make_record(
-        "uci",
-        "paper",
-        trial.config,
-        0,
-        metrics,
-        arrays=arrays,
-        seconds=1.0,
-        device=torch.device("cpu"),
+        "uci", "paper", trial, TrialResult(metrics, arrays), 1.0, torch.device("cpu")
     )
 
 
