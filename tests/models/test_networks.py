@@ -63,6 +63,28 @@ def test_initial_weights_have_their_variance_and_come_from_the_generator():
     torch.testing.assert_close([*first.parameters()], [*again.parameters()])
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: DROP.linear(-1, 2), "in_features must be >= 1"),
+        (lambda: DROP.linear(0, 2), "in_features must be >= 1"),
+        (lambda: DROP.linear(2, 3.0), "out_features must be an int"),
+        (lambda: BayesByBackprop().conv2d(1, 2, -1), "kernel_size must be >= 1"),
+        (lambda: mlp((4, 5, 3), BinaryDropout), "layers must be factories .*, got <class"),
+        (lambda: mlp((4, 5, 3), DROP, nn.ReLU()), "activation must be a class"),
+        (lambda: mlp((4, 5, 3), DROP, torch.relu), "activation must be a class"),
+    ],
+)
+def test_what_makes_no_layer_is_named(call, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
+
+
+@pytest.mark.parametrize("method", [DROP, BayesByBackprop()])
+def test_filters_need_not_be_square(method):
+    assert method.conv2d(1, 2, (3, 5)).weight.shape == (2, 1, 3, 5)
+
+
 @pytest.mark.parametrize("widths", [(), (3,)])
 def test_too_few_widths_are_refused(widths):
     with pytest.raises(ValueError, match="widths"):
