@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ def _a_folder(folder: Path) -> Path:
     """The folder, made if it is not there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise typer.BadParameter(f"cannot write to the folder {folder}: {error}") from error
     return folder
@@ -178,11 +180,12 @@ def assignments(lessons: Numbers = None, folder: Folder = Path("classroom")) -> 
 @app.command()
 def grade(
     folder: Annotated[Path, typer.Argument(help="With submitted notebooks", file_okay=False)],
-    to: Annotated[Path, typer.Option(help="The table")] = Path("grades.csv"),
+    to: Annotated[Path, typer.Option(help="The table", dir_okay=False)] = Path("grades.csv"),
 ) -> None:
     """Run submitted notebooks and write which checks of the exercises they pass."""
     from tools import grading as tool
 
+    _a_folder(to.parent)
     with _bad_input_named():
         trouble = tool.table(folder, to)
     typer.echo("\n".join([*trouble, f"{to}: written"]))

@@ -73,6 +73,10 @@ def mlp(widths: Sequence, layers: Layers, activation: Callable[[], nn.Module] = 
     """
     for width in widths:
         integer("widths", width, 1)
+    try:
+        activation()
+    except TypeError:
+        raise TypeError(f"activation must be a class such as nn.ReLU, got {activation}") from None
     if len(widths) < 2:
         raise ValueError(f"widths needs an input and an output width, got {tuple(widths)}")
     factories = one_each(layers, len(widths) - 1)
@@ -149,7 +153,7 @@ def one_each(layers: Layers, n_layers: int) -> Sequence[LayerFactory]:
     """The factories of a network with ``n_layers`` layers; errors as in :func:`mlp`."""
     factories = layers if isinstance(layers, list | tuple) else [layers] * n_layers
     for factory in factories:
-        if not hasattr(factory, "linear"):
+        if isinstance(factory, type) or not hasattr(factory, "linear"):
             raise TypeError(f"layers must be factories such as BinaryDropout(0.5), got {factory!r}")
     if len(factories) != n_layers:
         raise ValueError(f"layers must be one factory or {n_layers}, got {len(factories)}")

@@ -57,12 +57,27 @@ def test_initial_weights_have_their_variance_and_come_from_the_generator():
     torch.testing.assert_close([*first.parameters()], [*again.parameters()])
 
 
-test_wrong_numbers_of_widths_and_factories_are_refused = refused(
+test_what_makes_no_network_is_named = refused(
     (lambda: models.mlp((), DROP), "widths"),
     (lambda: models.mlp((3,), DROP), "widths"),
     (lambda: models.mlp((3, 7, 2), [DROP] * 3), "one factory or 2, got 3"),
     (lambda: models.lenet5([DROP] * 2), "one factory or 4, got 2"),
+    (lambda: DROP.linear(-1, 2), "in_features must be >= 1"),
+    (lambda: DROP.linear(0, 2), "in_features must be >= 1"),
+    (lambda: DROP.linear(2, 3.0), "out_features must be an int"),
+    (lambda: models.BayesByBackprop().conv2d(1, 2, -1), "kernel_size must be >= 1"),
+    (
+        lambda: models.mlp((4, 5, 3), models.BinaryDropout),
+        "layers must be factories .*, got <class",
+    ),
+    (lambda: models.mlp((4, 5, 3), DROP, torch.nn.ReLU()), "activation must be a class"),
+    (lambda: models.mlp((4, 5, 3), DROP, torch.relu), "activation must be a class"),
 )
+
+
+@pytest.mark.parametrize("method", [DROP, models.BayesByBackprop()])
+def test_filters_need_not_be_square(method):
+    assert method.conv2d(1, 2, (3, 5)).weight.shape == (2, 1, 3, 5)
 
 
 def test_the_kl_of_a_layer_that_is_used_twice_counts_once():

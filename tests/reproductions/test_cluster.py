@@ -3,6 +3,7 @@ import signal
 import sys
 import threading
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -53,13 +54,14 @@ def test_a_worker_that_dies_loses_no_trial_and_doubles_none(two_workers, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("module", "message"),
+    ("module", "address", "message"),
     [
-        (distributed, "no Dask scheduler answers at 'tcp:"),
-        (None, r"pip install -e '\.\[cluster\]'"),
+        (distributed, "tcp://127.0.0.1:9", "no Dask scheduler answers at 'tcp:"),
+        (SimpleNamespace(Client=None), "foo", "no Dask scheduler answers at 'foo': missing port"),
+        (None, "tcp://127.0.0.1:9", r"pip install -e '\.\[cluster\]'"),
     ],
 )
-def test_a_missing_scheduler_or_library_is_named(monkeypatch, module, message):
+def test_a_missing_scheduler_or_library_is_named(monkeypatch, module, address, message):
     monkeypatch.setitem(sys.modules, "distributed", module)
-    with pytest.raises(ValueError, match=message), on_cluster("tcp://127.0.0.1:9", timeout=0.5):
+    with pytest.raises(ValueError, match=message), on_cluster(address, timeout=0.5):
         pass

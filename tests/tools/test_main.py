@@ -20,6 +20,9 @@ run = CliRunner().invoke
         (["slides", "00", "--folder", "FILE"], "cannot write to the folder"),
         (["site", "--folder", "FILE/inside"], "cannot write to the folder"),
         (["web", "many-networks", "--folder", "FILE"], "cannot write to the folder"),
+        (["assignments", "01", "--folder", "/proc"], "cannot write to the folder"),
+        (["grade", "tests", "--to", "FILE/grades.csv"], "cannot write to the folder"),
+        (["grade", "tests", "--to", "tests"], "is a directory"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(arguments, message, tmp_path):

@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bdl_lessons.core.validation import integer
+
 Sampling = Literal["per_example", "shared", "mean"]
 
 
@@ -189,6 +191,7 @@ class LayerFactory:
 
     def linear(self, in_features: int, out_features: int, bias: bool = True) -> StochasticLayer:
         """A layer from ``in_features`` to ``out_features`` units."""
+        integer("in_features", in_features, 1), integer("out_features", out_features, 1)
         noise = self._noise((out_features, in_features), bias)
         return self.layers[0](in_features, out_features, noise, bias)
 
@@ -196,15 +199,18 @@ class LayerFactory:
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: int,
+        kernel_size: int | tuple[int, int],
         bias: bool = True,
         stride: int = 1,
         padding: int = 0,
     ) -> StochasticLayer:
-        """A convolution with square filters of ``kernel_size``."""
-        noise = self._noise((out_channels, in_channels, kernel_size, kernel_size), bias)
+        """A convolution with filters of ``kernel_size``, square ones for one number."""
+        integer("in_channels", in_channels, 1), integer("out_channels", out_channels, 1)
+        kernel = kernel_size if isinstance(kernel_size, tuple | list) else (kernel_size,) * 2
+        kernel = tuple(integer("kernel_size", size, 1) for size in kernel)
+        noise = self._noise((out_channels, in_channels, *kernel), bias)
         options = {"bias": bias, "stride": stride, "padding": padding}
-        return self.layers[1]((in_channels, out_channels, kernel_size), noise, **options)
+        return self.layers[1]((in_channels, out_channels, kernel), noise, **options)
 
     def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> nn.Module:
         """The noise of a new layer with weights ``(L, K)`` or ``(L, C, k, k)``."""
