@@ -50,6 +50,7 @@ class Run:
     scheduler: LambdaLR | None
     n_steps: int
     epoch: int
+    kl_weight: KLWeight
     done: int = 0
     losses: Tensor | None = None
 
@@ -130,7 +131,7 @@ def fit(
         return with_kl(nll_mean, model, n_train, kl_weight, step)
 
     epoch = n_train // int(batch_size or n_train)
-    how = {"callback": callback, "epoch": epoch, "progress": progress}
+    how = {"callback": callback, "epoch": epoch, "kl_weight": kl_weight, "progress": progress}
     return optimize(model.parameters(), loss_at, n_steps, optimizer, schedule, **how)
 
 
@@ -160,6 +161,7 @@ def optimize(
     schedule: Callable[[int], float] | None = None,
     callback: Callback | None = None,
     epoch: int = 1,
+    kl_weight: KLWeight = 1.0,
     progress: bool = True,
 ) -> Tensor:
     """Minimise the sum of ``loss_at(step)``, ``(...)``; returns the losses, ``(n_steps, ...)``.
@@ -168,7 +170,7 @@ def optimize(
     """
     optimizer = make_optimizer(parameters)
     scheduler = LambdaLR(optimizer, schedule) if schedule else None
-    run = Run(optimizer, scheduler, n_steps, epoch)
+    run = Run(optimizer, scheduler, n_steps, epoch, kl_weight)
     if callback:
         callback(run)
     steps = range(run.done, n_steps)
