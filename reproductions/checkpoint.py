@@ -4,14 +4,14 @@ What decides how a run continues is in the file: the network, the moments of the
 place in the schedule and the state of the random numbers. It is written at the end of an epoch,
 since within one the order of the examples would be needed too. A continued run ends where it
 would have ended in one piece, up to rounding. The configuration and seed of the trial, the layers,
-the schedule and the data are in the file as well: a checkpoint of another run is refused.
+the schedules and the data are in the file as well: a checkpoint of another run is refused.
 """
 
 from __future__ import annotations
 
 import io
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +49,7 @@ class Checkpoint:
     def __call__(self, run: Run) -> None:
         """Before the first step, restore what is kept; after a step, write if it is time.
 
-        Raises:
-            ValueError: if the file is damaged, no checkpoint, or of another run.
+        Raises ValueError if the file is damaged, no checkpoint, or of another run.
         """
         path = self.trial.checkpoint
         if path is None:
@@ -97,13 +96,18 @@ class Checkpoint:
     def _settings_of(self, run: Run) -> dict[str, Any]:
         """What must be the same for a run to be continued."""
         factor = run.scheduler.lr_lambdas[0] if run.scheduler else lambda step: 1.0
+        weigh = run.kl_weight if callable(run.kl_weight) else lambda step: run.kl_weight
+        own = [item for module in self.model.modules() for item in vars(module).items()]
+        plain, steps = int | float | str | tuple, [run.n_steps * k // 8 for k in range(8)]
         return dict(self.trial.config) | {
             "seed": self.trial.seed,
             "layers": repr(self.model),
+            "settings": repr([(k, v) for k, v in own if isinstance(v, plain) or is_dataclass(v)]),
             "n_steps": run.n_steps,
             "steps in an epoch": run.epoch,
             "optimizer": f"{type(run.optimizer).__name__} {run.optimizer.defaults}",
-            "learning rates": torch.tensor([factor(run.n_steps * k // 8) for k in range(8)]),
+            "learning rates": torch.tensor([factor(step) for step in steps]),
+            "KL weights": [float(weigh(step)) for step in steps],
             "x": _fingerprint(self.x),
             "y": _fingerprint(self.y),
         }
@@ -123,11 +127,7 @@ def write(path: Path, state: dict[str, Any]) -> None:
 
 
 def read(path: Path) -> dict[str, Any] | None:
-    """The state in the file, ``None`` if there is no file.
-
-    Raises:
-        ValueError: if its bytes are not those that were written.
-    """
+    """The state in the file, ``None`` if there is none; ValueError if its bytes were changed."""
     if not path.exists():
         return None
     content = read_checked(path)

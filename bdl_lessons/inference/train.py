@@ -47,6 +47,7 @@ class Run:
     scheduler: LambdaLR | None
     n_steps: int
     epoch: int
+    kl_weight: KLWeight
     done: int = 0
     losses: Tensor | None = None
 
@@ -124,7 +125,7 @@ def fit(
         return with_kl(nll_mean, model, n_train, kl_weight, step)
 
     epoch = n_train // int(batch_size or n_train)
-    how = {"callback": callback, "epoch": epoch, "progress": progress}
+    how = {"callback": callback, "epoch": epoch, "kl_weight": kl_weight, "progress": progress}
     return optimize(model.parameters(), loss_at, n_steps, optimizer, schedule, **how)
 
 
@@ -154,6 +155,7 @@ def optimize(
     schedule: Callable[[int], float] | None = None,
     callback: Callable[[Run], None] | None = None,
     epoch: int = 1,
+    kl_weight: KLWeight = 1.0,
     progress: bool = True,
 ) -> Tensor:
     """Minimise the sum of ``loss_at(step)``, ``(...)``; returns the losses, ``(n_steps, ...)``.
@@ -162,7 +164,7 @@ def optimize(
     """
     optimizer = make_optimizer(parameters)
     scheduler = LambdaLR(optimizer, schedule) if schedule else None
-    run = Run(optimizer, scheduler, n_steps, epoch)
+    run = Run(optimizer, scheduler, n_steps, epoch, kl_weight)
     if callback:
         callback(run)
     steps = range(run.done, n_steps)

@@ -11,6 +11,7 @@ from reproductions.checkpoint import Checkpoint, seconds_before
 
 N_TRAIN, BATCH_SIZE, N_STEPS = 30, 10, 12
 ADAM, SGD, DECAY = adam(0.01), sgd(0.1), inverse_decay(0.1, 1.0)
+SPARSE = SparseVD(threshold=3.0)
 
 
 class Stopped(Exception):
@@ -30,7 +31,8 @@ def train(
     width=7,
     optimizer=ADAM,
     schedule=DECAY,
-    kl=True,
+    kl=1,
+    layers=SPARSE,
     seed=2,
     offset=0.0,
     flipped=False,
@@ -44,12 +46,13 @@ def train(
     if flipped:
         x = x.flip(0)
     generator = torch.Generator().manual_seed(seed)
-    model = initialise(mlp((4, width, 3), SparseVD()), generator)
+    model = initialise(mlp((4, width, 3), layers), generator)
+    keep = Checkpoint(Trial({"tau": 1.0, **config}, seed, path), model, generator, x, y)
 
-    def kl_weight(step):
-        if step == stop_at:
+    def callback(run):
+        keep(run)
+        if run.done == stop_at:
             raise Stopped
-        return step / N_STEPS if kl else 0.0
 
     losses = fit(
         model,
@@ -60,9 +63,9 @@ def train(
         generator=generator,
         optimizer=optimizer,
         batch_size=BATCH_SIZE,
-        kl_weight=kl_weight,
+        kl_weight=lambda step: kl * step / N_STEPS,
         schedule=schedule,
-        callback=Checkpoint(Trial({"tau": 1.0, **config}, seed, path), model, generator, x, y),
+        callback=callback,
     )
     return losses, *model.parameters(), torch.rand(1, generator=generator)
 
@@ -122,6 +125,8 @@ def test_writes_are_a_pause_apart_but_for_the_last(tmp_path, monkeypatch):
         ({"labels": 2}, "y was "),
         ({"tau": 2.0}, "tau was 1.0, is 2.0"),
         ({"kl_scale": 0.1}, "kl_scale was None, is 0.1"),
+        ({"kl": 0.99}, "KL weights was "),
+        ({"layers": SparseVD(threshold=2.0)}, "settings was .*threshold=3.0.*, is .*threshold=2.0"),
     ],
 )
 def test_the_checkpoint_of_another_run_is_refused(finished, other, message):
@@ -134,7 +139,7 @@ def test_the_checkpoint_of_another_run_is_refused(finished, other, message):
 def test_a_diverged_state_is_not_kept(tmp_path):
     path = tmp_path / "run.checkpoint"
     with pytest.raises(FloatingPointError):
-        train(path, optimizer=sgd(1e38), kl=False)
+        train(path, optimizer=sgd(1e38), kl=0)
     assert not path.exists()
 
 
