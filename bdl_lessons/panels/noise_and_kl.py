@@ -20,7 +20,7 @@ def panel() -> Panel:
     return Panel(
         build_figure,
         Slider("log_alpha", "log α (p_drop)", LOG_ALPHAS, -1.0, show_alpha),
-        Choice("mu", "μ, mean of the weight", MEANS, 1.0),
+        Choice("mu", "μ, mean of the weight", MEANS, 1.0, "{:g}".format),
         size=(9.6, 3.9),
     )
 
