@@ -9,11 +9,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMITS = {
-    "bdl_lessons": 14_453,
+    "bdl_lessons": 14_444,
     "bdl_lessons/core": 792,
     "bdl_lessons/probability": 1_125,
-    "bdl_lessons/models": 1_622,
-    "bdl_lessons/reference": 1_046,
+    "bdl_lessons/models": 1_624,
+    "bdl_lessons/reference": 1_035,
     "bdl_lessons/inference": 829,
     "bdl_lessons/evaluation": 813,
     "bdl_lessons/panels": 2_550,

@@ -11,16 +11,8 @@ import torch
 from gpytorch import settings
 from torch import Tensor
 
-from bdl_lessons.core.validation import (
-    finite,
-    floating,
-    integer,
-    like,
-    same_dtype,
-    shapes,
-    typechecked,
-    variance,
-)
+from bdl_lessons.core import validation
+from bdl_lessons.core.validation import typechecked
 
 _CHOLESKY = partial(settings.fast_computations, False, False, False)  # at any size
 
@@ -56,14 +48,16 @@ def gp_posterior(
     (1.0, 0.5)
     """
     for name, matrix in (("k_train", k_train), ("k_cross", k_cross), ("k_test", k_test), ("y", y)):
-        floating(name, matrix)
-        same_dtype(name, matrix, "k_train", k_train)
+        validation.floating(name, matrix)
+        validation.same_dtype(name, matrix, "k_train", k_train)
     rule = "k_train must be (N, N), k_cross (N, M), k_test (M, M) and y (N, ...)"
-    shapes(rule, k_train, k_cross, k_test, y)
+    validation.shapes(rule, k_train, k_cross, k_test, y)
     for name, matrix in (("k_train", k_train), ("k_test", k_test)):
         if ((matrix - matrix.mT).abs() > 1e-4 * matrix.diagonal().abs().mean()).any():
             raise ValueError(f"{name} must be symmetric: it is a covariance")
-    noise_var = variance("noise_var", like(k_train[0, 0], "noise_var", noise_var))
+    noise_var = validation.variance(
+        "noise_var", validation.like(k_train[0, 0], "noise_var", noise_var)
+    )
     chol = torch.linalg.cholesky(k_train + noise_var * torch.eye(len(y)).to(k_train))
     a = torch.linalg.solve_triangular(chol, k_cross, upper=False)
     b = torch.linalg.solve_triangular(chol, y.reshape(len(y), -1), upper=False)
@@ -99,8 +93,8 @@ class GaussianProcess(gpytorch.models.ExactGP):
 
     @typechecked
     def __init__(self, x: Tensor, y: Tensor, kernel: gpytorch.kernels.Kernel, noise_var: float):
-        x, y = _columns(x), finite("y", y.double())
-        shapes("x must be (N, d) and y (N,)", x, y)
+        x, y = _columns(x), validation.finite("y", y.double())
+        validation.shapes("x must be (N, d) and y (N,)", x, y)
         y_mean, y_std = y.mean(), y.std(correction=0)
         if y.min() == y.max():
             raise ValueError("y must not be constant: its standard deviation is the unit used")
@@ -138,7 +132,7 @@ class GaussianProcess(gpytorch.models.ExactGP):
         Raises TypeError or ValueError if ``n_steps`` is no integer >= 1; FloatingPointError if the
         evidence stops being finite; the parameters then are not usable.
         """
-        integer("n_steps", n_steps, 1)
+        validation.integer("n_steps", n_steps, 1)
         how = {"max_iter": n_steps, "line_search_fn": "strong_wolfe"}
         optimizer = torch.optim.LBFGS(self.parameters(), **how)
 
@@ -161,7 +155,9 @@ class GaussianProcess(gpytorch.models.ExactGP):
         Raises ValueError if ``x`` is not finite or has another number of columns.
         """
         x = _columns(x)
-        shapes("x must be (M, d), with the d of the training inputs (N, d)", x, *self.train_inputs)
+        validation.shapes(
+            "x must be (M, d), with the d of the training inputs (N, d)", x, *self.train_inputs
+        )
         self.train()  # drops what GPyTorch cached for earlier parameters
         self.eval()
         with _CHOLESKY(), settings.debug(False):
@@ -173,4 +169,4 @@ class GaussianProcess(gpytorch.models.ExactGP):
 def _columns(x: Tensor) -> Tensor:
     if not x.numel():
         raise ValueError(f"x must have examples, got shape {tuple(x.shape)}")
-    return finite("x", x.double().reshape(len(x), -1))
+    return validation.finite("x", x.double().reshape(len(x), -1))

@@ -5,16 +5,9 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
+from bdl_lessons.core import validation
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import (
-    finite,
-    floating,
-    integer,
-    positive,
-    same_shape,
-    shapes,
-    typechecked,
-)
+from bdl_lessons.core.validation import typechecked
 
 
 @typechecked
@@ -54,20 +47,20 @@ def hmc(
     >>> draws.shape, acceptance.shape
     (torch.Size([100, 4, 2]), torch.Size([4]))
     """
-    point, shape = floating("start", start).detach(), (-1, *[1] * (start.dim() - 1))
+    point, shape = validation.floating("start", start).detach(), (-1, *[1] * (start.dim() - 1))
     if not start.numel():
         raise ValueError(f"start must have a point for each chain, got shape {tuple(start.shape)}")
-    n_warmup = integer("n_warmup", n_warmup, 0)
-    n_draws = integer("n_draws", n_draws, 1)
-    integer("n_leapfrog", n_leapfrog, 1)
-    if not 0 < positive("acceptance", acceptance) < 1:
+    n_warmup = validation.integer("n_warmup", n_warmup, 0)
+    n_draws = validation.integer("n_draws", n_draws, 1)
+    validation.integer("n_leapfrog", n_leapfrog, 1)
+    if not 0 < validation.positive("acceptance", acceptance) < 1:
         raise ValueError(f"acceptance must be in (0, 1), got {acceptance}")
     draw = {"generator": generator, "device": generator.device, "dtype": start.dtype}
 
     def evaluated(point: Tensor) -> Iterator[Tensor]:
         found = potential(point)
-        are = isinstance(found, tuple | list) and [isinstance(part, Tensor) for part in found]
-        if are != [True, True]:
+        is_pair = isinstance(found, tuple | list) and len(found) == 2
+        if not is_pair or not all(isinstance(part, Tensor) for part in found):
             raise TypeError("potential must return two tensors, energies and their gradient")
         return (part.detach().to(start) for part in found)
 
@@ -77,12 +70,12 @@ def hmc(
     def kinetic(momentum: Tensor) -> Tensor:
         return momentum.square().reshape(len(start), -1).sum(1) / 2
 
-    log_step = start.new_full((len(start),), positive("step_size", step_size)).log()
+    log_step = start.new_full((len(start),), validation.positive("step_size", step_size)).log()
     energy, gradient = evaluated(point)
-    shapes("potential must give energies (C,) for chains (C, ...)", energy, start)
-    same_shape("the gradient of potential", gradient, "start", start)
+    validation.shapes("potential must give energies (C,) for chains (C, ...)", energy, start)
+    validation.same_shape("the gradient of potential", gradient, "start", start)
     at_start = torch.cat([energy, gradient.flatten()])
-    finite("the energy and gradient of potential at start", at_start)
+    validation.finite("the energy and gradient of potential at start", at_start)
     draws, accepted = [], torch.zeros_like(log_step)
     for step in range(n_warmup + n_draws):
         size = (log_step.exp() * (0.8 + 0.4 * uniform())).view(shape)
@@ -120,7 +113,7 @@ def split_r_hat(draws: Tensor) -> Tensor:
     tensor(1.2247)
     """
     _check_draws(draws)
-    half = integer("the number of draws", len(draws), 4) // 2
+    half = validation.integer("the number of draws", len(draws), 4) // 2
     halves = torch.cat([draws[:half], draws[-half:]], 1)
     within = halves.var(0).mean(0)
     return ((half - 1) / half + halves.mean(0).var(0) / within).sqrt()
@@ -139,10 +132,10 @@ def effective_sample_size(draws: Tensor) -> Tensor:
     True
     """
     _check_draws(draws)
-    n_chains = integer("the number of chains of draws", draws.shape[1], 2)
+    n_chains = validation.integer("the number of chains of draws", draws.shape[1], 2)
     return n_chains * draws.flatten(0, 1).var(0) / draws.mean(0).var(0)
 
 
 def _check_draws(draws: Tensor) -> None:
-    if floating("draws", draws).dim() < 2 or not len(draws):
+    if validation.floating("draws", draws).dim() < 2 or not len(draws):
         raise ValueError(f"draws must have shape (N, C, ...), got {tuple(draws.shape)}")

@@ -191,7 +191,8 @@ class LayerFactory:
 
     def linear(self, in_features: int, out_features: int, bias: bool = True) -> StochasticLayer:
         """A layer from ``in_features`` to ``out_features`` units."""
-        integer("in_features", in_features, 1), integer("out_features", out_features, 1)
+        integer("in_features", in_features, 1)
+        integer("out_features", out_features, 1)
         noise = self._noise((out_features, in_features), bias)
         return self.layers[0](in_features, out_features, noise, bias)
 
@@ -205,7 +206,8 @@ class LayerFactory:
         padding: int = 0,
     ) -> StochasticLayer:
         """A convolution with filters of ``kernel_size``, square ones for one number."""
-        integer("in_channels", in_channels, 1), integer("out_channels", out_channels, 1)
+        integer("in_channels", in_channels, 1)
+        integer("out_channels", out_channels, 1)
         kernel = kernel_size if isinstance(kernel_size, tuple | list) else (kernel_size,) * 2
         kernel = tuple(integer("kernel_size", size, 1) for size in kernel)
         noise = self._noise((out_channels, in_channels, *kernel), bias)
