@@ -124,10 +124,10 @@ class Renderer(RendererBase):
         points = points[np.isfinite(points).all(1)]
         if len(points):
             at = self._place(points)
-            text = "h0" + "".join(f"m{x - x0} {y - y0}h0" for (x0, y0), (x, y) in pairwise(at))
+            text = "h0" + "".join(f"m{x} {y}h0" for x, y in np.diff(at, axis=0).tolist())
             look = f"fill:none;stroke:{to_hex(rgbFace)};stroke-width:{size};stroke-linecap:round;"
             look += _opacity("stroke-opacity", _alpha(gc, rgbFace)) + self._clip(gc)
-            self.elements.append(Element("path", look, text, *at[0], at[-1]))
+            self.elements.append(Element("path", look, text, *at[0].tolist(), tuple(at[-1].tolist())))
 
     def draw_image(self, gc, x, y, im, transform=None) -> None:
         unsampled = transform is not None
@@ -207,19 +207,23 @@ class Renderer(RendererBase):
         text, pen, start, last, i = "", points[0], points[0], "", 1
         while i < len(codes) and codes[i] != Path.STOP:
             letter, count = _COMMANDS[codes[i]]
-            chunk = [f"{x - pen[0]} {y - pen[1]}" for x, y in points[i : i + count]]
-            text += (" " if letter == last else letter) + " ".join(chunk)
-            pen = points[i + count - 1] if count else start
+            end = i + max(count, 1)
+            while letter == "l" and end < len(codes) and codes[end] == codes[i]:
+                end += 1
+            block = points[i : end if count else i]
+            before = np.concatenate([pen[None], block[:-1]]) if letter == "l" else pen
+            text += (" " if letter == last else letter) + _numbers(block - before)
+            pen = block[-1] if count else start
             start = pen if letter == "m" else start
-            last, i = "" if letter in "mz" else letter, i + max(count, 1)
-        return text.replace(" -", "-"), *points[0], pen
+            last, i = "" if letter in "mz" else letter, end
+        return text.replace(" -", "-"), *points[0].tolist(), tuple(pen.tolist())
 
-    def _place(self, vertices: np.ndarray) -> list[tuple[int, int]]:
+    def _place(self, vertices: np.ndarray) -> np.ndarray:
         """Pixels from the lower left as units from the upper left; shapes round as one piece."""
         flipped = np.nan_to_num((vertices * [1, -1] + [0, self.height]) * UNIT)
         first = np.rint(flipped[0].clip(-_FAR, _FAR))
         moved = np.rint((flipped - flipped[0]).clip(-_FAR, _FAR)) + first
-        return [(int(x), int(y)) for x, y in moved]
+        return moved.astype(int)
 
     @staticmethod
     def _round(pixels: float) -> int:
@@ -318,6 +322,10 @@ def _merged(elements: list[Element]) -> list[Element]:
             shape += f"m{part.x - x} {part.y - y}{part.shape}"
         found.append(replace(parts[0], shape=shape, end=parts[-1].end))
     return found
+
+
+def _numbers(steps: np.ndarray) -> str:
+    return " ".join(map(str, steps.ravel().tolist()))
 
 
 def _alpha(gc, colour) -> float | None:
