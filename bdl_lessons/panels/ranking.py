@@ -200,18 +200,24 @@ def _limits(values: np.ndarray) -> tuple[float, float]:
 def _readout(data: str, measure: str, found: Sequence[Row], front: Sequence[str]) -> str:
     if not found:
         return f"No recorded method has a <b>{measure}</b> on {display_name(data)}."
-    first = found[0]
-    near = [row.method for row in found[1:] if not _is_clear(first, row, data)]
-    tied = f"not clearly behind: {' · '.join(near)}" if near else "all others are clearly behind"
+    first, *others = found
+    sides: dict[bool, list[str]] = {True: [], False: []}
+    for row in others:
+        sides[_is_clear(first, row, data, len(others))].append(row.method)
+    ahead = f"clearly ahead of {' · '.join(sides[True]) or 'none'}"
+    if len(sides[False]) <= len(sides[True]):
+        ahead = f"not clearly ahead of {' · '.join(sides[False])}" if sides[False] else "clearly so"
     unbeaten = f" Pareto-optimal in score and time: {' · '.join(front)}." if front else ""
-    return f"{display_name(data)}: <b>{first.method}</b> has the best {measure}; {tied}.{unbeaten}"
+    return f"{display_name(data)}: <b>{first.method}</b> has the best {measure} of {len(found)}, {ahead}.{unbeaten}"
 
 
-def _is_clear(first: Row, other: Row, data: str) -> bool:
-    """Whether two rows differ by two errors, paired; over n seeds, by Student's t at 97.5 %."""
+def _is_clear(first: Row, other: Row, data: str, n_rivals: int = 1) -> bool:
+    """Whether the best of many leads another row: paired, by Student's t over the runs at 97.5 %,
+    of which each of its rivals gets an equal part (lesson 12, "What a fair table needs").
+    """
     n = min(len(first.runs), len(other.runs))
     if n < 2:
         return False
     gap = paired_difference(first.runs[:n], other.runs[:n])
-    needed = stats.t.ppf(0.975, n - 1) * gap.std_error  # three seeds: 4.3 errors
-    return abs(gap.mean) > (needed if data in IMAGES else 2 * gap.corrected_std_error)
+    error = gap.std_error if data in IMAGES else gap.corrected_std_error
+    return abs(gap.mean) > stats.t.ppf(1 - 0.025 / n_rivals, n - 1) * error
