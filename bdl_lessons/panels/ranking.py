@@ -201,14 +201,14 @@ def _readout(data: str, measure: str, found: Sequence[Row], front: Sequence[str]
     if not found:
         return f"No recorded method has a <b>{measure}</b> on {display_name(data)}."
     first, *others = found
-    sides: dict[bool, list[str]] = {True: [], False: []}
-    for row in others:
-        sides[_is_clear(first, row, data, len(others))].append(row.method)
-    ahead = f"clearly ahead of {' · '.join(sides[True]) or 'none'}"
-    if len(sides[False]) <= len(sides[True]):
-        ahead = f"not clearly ahead of {' · '.join(sides[False])}" if sides[False] else "clearly so"
+    clear = [row.method for row in others if _is_clear(first, row, data, len(others))]
+    near = [row.method for row in others if row.method not in clear]
+    ahead = f"not clearly ahead of {' · '.join(near)}" if near else "clearly so"
+    if len(clear) < len(near):
+        ahead = f"clearly ahead of {' · '.join(clear) or 'none'}"
     unbeaten = f" Pareto-optimal in score and time: {' · '.join(front)}." if front else ""
-    return f"{display_name(data)}: <b>{first.method}</b> has the best {measure} of {len(found)}, {ahead}.{unbeaten}"
+    best = f"<b>{first.method}</b> has the best {measure} of {len(found)}, {ahead}."
+    return f"{display_name(data)}: {best}{unbeaten}"
 
 
 def _is_clear(first: Row, other: Row, data: str, n_rivals: int = 1) -> bool:

@@ -127,7 +127,8 @@ class Renderer(RendererBase):
             text = "h0" + "".join(f"m{x} {y}h0" for x, y in np.diff(at, axis=0).tolist())
             look = f"fill:none;stroke:{to_hex(rgbFace)};stroke-width:{size};stroke-linecap:round;"
             look += _opacity("stroke-opacity", _alpha(gc, rgbFace)) + self._clip(gc)
-            self.elements.append(Element("path", look, text, *at[0].tolist(), tuple(at[-1].tolist())))
+            first, last = at[0].tolist(), at[-1].tolist()
+            self.elements.append(Element("path", look, text, *first, tuple(last)))
 
     def draw_image(self, gc, x, y, im, transform=None) -> None:
         unsampled = transform is not None
@@ -212,7 +213,9 @@ class Renderer(RendererBase):
                 end += 1
             block = points[i : end if count else i]
             before = np.concatenate([pen[None], block[:-1]]) if letter == "l" else pen
-            text += (" " if letter == last else letter) + _numbers(block - before)
+            text += (" " if letter == last else letter) + " ".join(
+                map(str, (block - before).ravel().tolist())
+            )
             pen = block[-1] if count else start
             start = pen if letter == "m" else start
             last, i = "" if letter in "mz" else letter, end
@@ -322,10 +325,6 @@ def _merged(elements: list[Element]) -> list[Element]:
             shape += f"m{part.x - x} {part.y - y}{part.shape}"
         found.append(replace(parts[0], shape=shape, end=parts[-1].end))
     return found
-
-
-def _numbers(steps: np.ndarray) -> str:
-    return " ".join(map(str, steps.ravel().tolist()))
 
 
 def _alpha(gc, colour) -> float | None:
