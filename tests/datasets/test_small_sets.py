@@ -10,12 +10,9 @@ from tests.tables import refused
 
 def test_digits_are_a_partition_in_0_to_1():
     data = datasets.digits()
-    assert data.x_train.shape == (1437, 64)
-    assert data.x_test.shape == (360, 64)
-    assert data.x_train.dtype == torch.float32
-    assert data.y_train.dtype == torch.int64
-    assert data.x_train.min() == 0
-    assert data.x_train.max() == 1
+    assert (data.x_train.shape, data.x_test.shape) == ((1437, 64), (360, 64))
+    assert (data.x_train.dtype, data.y_train.dtype) == (torch.float32, torch.int64)
+    assert (data.x_train.min(), data.x_train.max()) == (0, 1)
     pixels, labels = load_digits(return_X_y=True)
     together = torch.cat([data.x_train, data.x_test]) * 16
     assert sorted(map(tuple, together.int().tolist())) == sorted(map(tuple, pixels.astype(int)))
@@ -32,7 +29,7 @@ def test_the_test_rows_depend_on_the_seed_alone():
 
 
 test_digits_bad_sizes = refused(
-    *((lambda n=n: datasets.digits(n_test=n), "n_train and n_test must") for n in (0, 1797)),
+    (lambda: datasets.digits(n_test=1797), "n_train and n_test must"),
     (lambda: datasets.digits(n_train=1438), "n_train and n_test must"),
 )
 
