@@ -88,9 +88,6 @@ def test_regression_results_stand_beside_the_published_ones():
     assert uci.ours("kin8nm", "GP", "rmse") is None
     assert map_on_wine in uci.of("MAP")
     assert [r["config"]["data"] for r in uci.of("MAP")] == uci.sets
-
-
-def test_a_set_without_published_scores_stands_beside_the_published_ones():
     new = {"config": {"data": "protein", "method": "MAP"}, "metrics": {"rmse": 4, "rmse_error": 1}}
     uci = UCIResults([*load_records("uci"), new])
     assert uci.recorded_sets == [*uci.sets, "protein"]

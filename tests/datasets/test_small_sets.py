@@ -5,6 +5,7 @@ import torch
 from sklearn.datasets import load_digits
 
 from bdl_lessons import datasets
+from bdl_lessons.datasets import bioassay
 from tests.tables import refused
 
 
@@ -65,3 +66,14 @@ def test_small_sets_have_the_units_and_names_of_their_source():
     clusters = datasets.origin_clusters(n_train=11)
     assert (clusters.x.dtype, clusters.y.shape) == (torch.float64, (11,))
     assert clusters.x.shape == (11, len(clusters.feature_names))
+
+
+def test_one_row_per_animal_adds_up_to_the_table():
+    X, y = bioassay.load()
+    assert X.shape == (20, 2)
+    assert y.shape == (20,)
+    assert (X[:, 0] == 1).all()
+    for dose, deaths in zip(bioassay.LOG_DOSE, bioassay.DEATHS, strict=True):
+        at_dose = X[:, 1] == dose
+        assert at_dose.sum() == 5
+        assert y[at_dose].sum() == deaths

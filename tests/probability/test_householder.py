@@ -38,15 +38,6 @@ def test_every_form_is_the_product_of_the_matrices(n_reflections, n_units, seed)
     torch.testing.assert_close(U.det().item(), (-1.0) ** n_reflections)
 
 
-@pytest.mark.parametrize(("n_reflections", "n_units"), [(0, 3), (1, 4), (2, 4), (3, 4), (5, 2)])
-def test_gradients(n_reflections, n_units):
-    vectors = normal(n_reflections, n_units).requires_grad_()
-    x, alpha = normal(3, n_units, seed=1).requires_grad_(), normal(n_units).exp().requires_grad_()
-    assert torch.autograd.gradcheck(reflect, (x, vectors))
-    assert torch.autograd.gradcheck(rotated_variance, (alpha, vectors))
-    assert torch.autograd.gradcheck(compact_form, (vectors,))
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("log10_length", [-300, -160, -30, -17, -14, -3, 3, 15])
 def test_any_length_gives_an_orthogonal_map(dtype, log10_length):
