@@ -22,7 +22,7 @@ LIMITS = {
     "bdl_lessons/course": 284,
     "reproductions": 8_351,
     "tools": 3_505,
-    "tests": 17_066,
+    "tests": 16_998,
 }
 
 
