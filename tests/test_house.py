@@ -22,7 +22,7 @@ LIMITS = {
     "bdl_lessons/course": 284,
     "reproductions": 8_351,
     "tools": 3_475,
-    "tests": 16_961,
+    "tests": 16_851,
 }
 
 
