@@ -21,8 +21,8 @@ LIMITS = {
     "bdl_lessons/datasets": 721,
     "bdl_lessons/course": 284,
     "reproductions": 8_351,
-    "tools": 3_505,
-    "tests": 17_577,
+    "tools": 3_475,
+    "tests": 16_851,
 }
 
 

@@ -5,29 +5,19 @@ names. That line, ``Imports: …``, is the one source: the table in the README i
 """
 
 import ast
-import json
-import re
 from pathlib import Path
 
 import pytest
 
+from tools import notebook, readme
+
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGE = ROOT / "bdl_lessons"
 ABOVE = {"bdl_lessons": set(), "reproductions": {"bdl_lessons"}}
 ABOVE["tools"] = {"bdl_lessons", "reproductions"}
-SUBPACKAGES = sorted(path.parent for path in PACKAGE.glob("*/__init__.py"))
-MODULES = sorted(path for subpackage in SUBPACKAGES for path in subpackage.rglob("*.py"))
 ALL = sorted(path for package in ABOVE for path in (ROOT / package).rglob("*.py"))
 
 
-def named_by(subpackage):
-    docstring = ast.get_docstring(ast.parse((subpackage / "__init__.py").read_text())) or ""
-    line = re.search(r"^Imports: (.+)\.$", docstring, re.MULTILINE)
-    assert line, f"the docstring of {subpackage.name} must end with 'Imports: …'"
-    return set() if line[1] == "nothing" else set(line[1].split(", "))
-
-
-NAMED = {subpackage.name: named_by(subpackage) for subpackage in SUBPACKAGES}
+NAMED = {name: {*imports} for name, (_, imports) in readme.described().items()}
 
 
 def below(name, on_the_way=()):
@@ -44,29 +34,23 @@ def imported(code):
             yield from (alias.name for alias in node.names)
 
 
-@pytest.mark.parametrize("subpackage", [subpackage.name for subpackage in SUBPACKAGES])
+@pytest.mark.parametrize("subpackage", NAMED)
 def test_no_subpackage_needs_itself(subpackage):
     assert below(subpackage) <= NAMED.keys()
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_within_the_package_only_go_down(path):
-    here = path.relative_to(PACKAGE).parts[0]
-    names = [name.split(".") for name in imported(path.read_text())]
-    found = {name[1] for name in names if name[0] == "bdl_lessons" and len(name) > 1}
-    assert found <= below(here) | {here}
-
-
 @pytest.mark.parametrize("path", ALL, ids=lambda path: str(path.relative_to(ROOT)))
-def test_arrows_point_from_tools_to_reproductions_to_the_package(path):
-    here = path.relative_to(ROOT).parts[0]
-    found = {name.partition(".")[0] for name in imported(path.read_text())} & ABOVE.keys()
-    assert found <= ABOVE[here] | {here}
+def test_imports_go_from_tools_to_reproductions_to_the_package_and_down_inside(path):
+    here, part, *_ = path.relative_to(ROOT).parts
+    names = [name.split(".") for name in imported(path.read_text())]
+    assert {name[0] for name in names} & ABOVE.keys() <= ABOVE[here] | {here}
+    if here == "bdl_lessons" and part in NAMED:
+        found = {name[1] for name in names if name[0] == "bdl_lessons" and len(name) > 1}
+        assert found <= below(part) | {part}
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.glob("notebooks/*.ipynb")), ids=lambda p: p.name[:2])
+@pytest.mark.parametrize("path", notebook.paths(), ids=lambda path: path.name[:2])
 def test_a_lesson_imports_the_package_alone(path):
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    code = "\n".join(cell.source for cell in notebook.code_of(notebook.read(path)))
     found = {name.partition(".")[0] for name in imported(code)} & ABOVE.keys()
     assert found <= {"bdl_lessons"}

@@ -1,6 +1,5 @@
 """pyproject, the lock, environment.yml, the Makefile and the README tell one story."""
 
-import ast
 import importlib
 import os
 import re
@@ -15,6 +14,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+
+from tests.test_imports import imported
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -37,9 +38,6 @@ def test_the_lock_pins_every_direct_dependency_within_its_range():
     for requirement in wanted():
         assert LOCK[canonicalize_name(requirement.name)] in requirement.specifier, requirement
         assert "==" not in str(requirement.specifier), "ranges stay wide"
-
-
-def test_the_lock_pins_torch_for_every_platform():
     assert LOCK["torch"] == Version("2.13.0")
     assert all(version.local is None for version in LOCK.values())
     assert LOCK["setuptools"] < Version("82"), "PyTorch 2.11 takes no newer one"
@@ -56,22 +54,17 @@ def test_what_is_installed_is_what_is_locked():
 def test_conda_leads_to_the_same_lock():
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
     python, pip, extra = environment["dependencies"]
-    assert (
-        Version(python.removeprefix("python="))
-        in Requirement(f"python{PROJECT['requires-python']}").specifier
-    )
+    allowed = Requirement(f"python{PROJECT['requires-python']}").specifier
+    assert Version(python.removeprefix("python=")) in allowed
     assert pip == "pip"
     assert extra["pip"] == ["-r requirements.lock", "-e ."]
 
 
-@pytest.mark.parametrize(
-    ("package", "extras"),
-    [
-        ("bdl_lessons", []),
-        ("reproductions", ["reproductions", "cluster"]),
-        ("tools", ["reproductions", "tools", "site"]),
-    ],
-)
+NEEDED = {"bdl_lessons": [], "reproductions": ["reproductions", "cluster"]}
+NEEDED |= {"tools": ["reproductions", "tools", "site"]}
+
+
+@pytest.mark.parametrize(("package", "extras"), NEEDED.items())
 def test_every_import_is_declared_where_it_is_needed(package, extras):
     """What lessons import comes with ``pip install .``; the rest are extras."""
     declared = [*PROJECT["dependencies"], *(r for extra in extras for r in EXTRAS[extra])]
@@ -82,27 +75,16 @@ def test_every_import_is_declared_where_it_is_needed(package, extras):
     brought_by |= dict.fromkeys(("contourpy", "cycler", "fontTools"), "matplotlib")
     own = {"bdl_lessons", "reproductions", "tools"}
     for path in (ROOT / package).rglob("*.py"):
-        for name in imports(path) - sys.stdlib_module_names - own:
+        names = {name.partition(".")[0] for name in imported(path.read_text())}
+        for name in names - sys.stdlib_module_names - own:
             needed = canonicalize_name(brought_by.get(name, name))
             assert needed in known, f"{path.name} imports {name}"
-
-
-def imports(path):
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            found.add(node.module.partition(".")[0])
-    return found
 
 
 def test_pages_install_the_extras_from_this_folder():
     """The name of the package is not registered: whoever registers it would be installed."""
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    assert {*re.findall(r"pip install -e '\.\[(\w+)\]'", text)} <= {
-        *PROJECT["optional-dependencies"]
-    }
+    assert {*re.findall(r"pip install -e '\.\[(\w+)\]'", text)} <= EXTRAS.keys()
     assert "bdl-lessons[" not in text
 
 
@@ -140,11 +122,6 @@ def test_what_a_page_names_exists(page):
     named = [path for path in paths if not re.search("N(N|AME)", path)]
     missing = [link for link in links if not (page.parent / link).exists()]
     assert [*missing, *(path for path in named if not (ROOT / path).exists())] == []
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_commands_that_a_page_names_exist(page):
-    text = page.read_text(encoding="utf-8")
     makefile = (ROOT / "Makefile").read_text()
     targets = {*re.findall(r"^([\w-]+):(?!=)", makefile, re.MULTILINE)}
     targets |= {*" ".join(re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)).split()}

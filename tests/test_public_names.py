@@ -5,12 +5,12 @@ or in a notebook outside its own definition. Handing a name on in an ``__init__`
 """
 
 import ast
-import json
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from bdl_lessons.core.files import ROOT
+from tools import notebook
+
 PACKAGES = ("bdl_lessons", "reproductions", "tools")
 CALLED_BY_OTHERS = {
     "forward", "backward", "setup_context", "vmap", "extra_repr", "get_extra_state",
@@ -22,13 +22,12 @@ CALLED_BY_OTHERS = {
 """Names that PyTorch, matplotlib, Sphinx or a look-up by name calls."""
 
 
-def sources(root: Path) -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(path for name in PACKAGES for path in (root / name).rglob("*.py")):
-        yield path.relative_to(root).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
-    for path in sorted(root.glob("notebooks/*.ipynb")):
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-        yield path.name, ast.parse("\n".join(code))
+def sources() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py")):
+        yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+    for path in notebook.paths():
+        code = "\n".join(cell.source for cell in notebook.code_of(notebook.read(path)))
+        yield path.name, ast.parse(code)
 
 
 def definitions(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
@@ -55,21 +54,16 @@ def uses(tree: ast.Module) -> Iterator[tuple[str, int]]:
             yield from ((a.value, a.lineno) for a in node.args if isinstance(a, ast.Constant))
 
 
-def unused(root: Path) -> list[str]:
-    parsed = list(sources(root))
-    places = defaultdict(list)
+def test_no_public_name_is_there_for_tests_alone():
+    parsed, places = list(sources()), defaultdict(list)
     for file, tree in parsed:
         for name, line in uses(tree):
             places[name].append((file, line))
-    return [
+    assert [
         f"{file}: {name}"
         for file, tree in parsed
         if file.endswith(".py")
         for name, node in definitions(tree)
         if not name.startswith("_") and name not in CALLED_BY_OTHERS
         if not any(f != file or not node.lineno <= i <= node.end_lineno for f, i in places[name])
-    ]
-
-
-def test_no_public_name_is_there_for_tests_alone():
-    assert unused(ROOT) == []
+    ] == []

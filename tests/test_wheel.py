@@ -11,7 +11,9 @@ from zipfile import ZipFile
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from bdl_lessons.core.files import ROOT
+from tools import notebook
+
 SCRIPT = """
 import ast
 import importlib.util
@@ -49,17 +51,13 @@ def found_in_the_repository():
     kinds = ("panels/*.npz", "results/*.jsonl", "published/*.csv")
     found = {files: sorted(path.stem for path in (ROOT / "data").glob(files)) for files in kinds}
     found |= {"imports": [], "panels": []}
-    for path in sorted(ROOT.glob("notebooks/*.ipynb")):
-        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-            if cell["cell_type"] != "code":
-                continue
-            name, source = f"{path.name[:2]}, {cell['id']}", "".join(cell["source"])
-            nodes = ast.walk(ast.parse(source))
-            imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
-            if imports:
-                found["imports"].append((name, "\n".join(map(ast.unparse, imports))))
-            if "panel" in cell["metadata"].get("tags", []):
-                found["panels"].append((name, source))
+    lessons = map(notebook.read, notebook.paths())
+    for cell in (cell for lesson in lessons for cell in notebook.code_of(lesson)):
+        nodes = ast.walk(ast.parse(cell.source))
+        if imports := [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]:
+            found["imports"].append((cell.id, "\n".join(map(ast.unparse, imports))))
+        if "panel" in notebook.tags_of(cell):
+            found["panels"].append((cell.id, cell.source))
     return found
 
 
@@ -83,12 +81,7 @@ def test_every_lesson_imports_its_names_and_every_panel_cell_runs_by_itself(whee
     found = found_in_the_repository()
     assert len(found["panels"]) >= 17
     (wheel / "found.json").write_text(json.dumps(found))
-    run = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
-        cwd=wheel,
-        env=os.environ | {"PYTHONPATH": str(wheel / "wheel")},
-        capture_output=True,
-        text=True,
-    )
+    how = {"cwd": wheel, "env": os.environ | {"PYTHONPATH": str(wheel / "wheel")}}
+    run = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, **how)
     imports, panels = len(found["imports"]), len(found["panels"])
     assert run.stdout == f"{imports} imports, {panels} panels\n", run.stderr

@@ -1,4 +1,4 @@
-"""Where the course is published: one setting in ``pyproject.toml``, empty for a private copy.
+"""Where the course is to be had: one setting in ``pyproject.toml``, empty for a private copy.
 
 ``[tool.course] address = "https://github.com/OWNER/NAME"``. README, title cells, slides and site
 show what follows from it: Colab, Binder, the archive. Without it they name the folder.
@@ -7,13 +7,16 @@ show what follows from it: Colab, Binder, the archive. Without it they name the 
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
+from functools import cache
 from pathlib import Path
 
 from nbformat import NotebookNode
 
 from bdl_lessons.core.files import ROOT
 
+ARCHIVE = "bdl-course.zip"
 _INSTALL = """\
 from importlib.util import find_spec
 
@@ -74,3 +77,13 @@ def fill_first_cell(notebook: NotebookNode) -> None:
     imports.source = re.sub(installed, "", imports.source)
     if published:
         imports.source = _INSTALL.format(published) + imports.source
+
+
+@cache
+def archive() -> bytes:
+    """The last commit as a zip archive; nothing where there is no repository or no git."""
+    command = ["git", "archive", "--format=zip", "--prefix=bdl-course/", "HEAD"]
+    try:
+        return subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return b""

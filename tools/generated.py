@@ -23,11 +23,7 @@ TEXTS: dict[str, Callable[[], str]] = {
     "notes": instructor.notes,
 }
 _PREFIX = "generated-"
-
-
-def tags() -> set[str]:
-    """The tags of the cells that are written here."""
-    return {f"{_PREFIX}{name}" for name in TEXTS}
+TAGS = {f"{_PREFIX}{name}" for name in TEXTS}
 
 
 def fill(notebook: NotebookNode) -> None:
@@ -43,6 +39,5 @@ def stale(notebook: NotebookNode) -> list[str]:
 
 def _cells(notebook: NotebookNode) -> Iterator[tuple[NotebookNode, str]]:
     for cell in notebook.cells:
-        for tag in tags_of(cell):
-            if tag.startswith(_PREFIX):
-                yield cell, tag.removeprefix(_PREFIX)
+        for tag in tags_of(cell) & TAGS:
+            yield cell, tag.removeprefix(_PREFIX)

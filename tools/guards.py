@@ -26,7 +26,7 @@ FORM = (form.stage, form.slide_contents, form.slide_notes, form.code, selftest.p
 MAX_BYTES = 1_000_000
 TAGS = {"panel", "exercise", "hide-input", "idea", "method", "nbval-ignore-output", "self-test"}
 SLIDES = {"slide", "subslide", "fragment", "skip", "-"}
-MODES = {"lecture", "pair", "solo"}
+OWED, MODES = {"minutes", "mode", "section"}, {"lecture", "pair", "solo"}
 HEADINGS = ("Predict", "Spot the bug", "Exercises", "Where this breaks", "Recap", "Going deeper")
 MAX_LINES, MAX_METHOD_LINES = 25, 15
 NUMBER = re.compile(r"\d\.\d|\de-?\d")
@@ -82,7 +82,7 @@ def outputs(notebook: NotebookNode, path: Path) -> Iterator[str]:
 def marks(notebook: NotebookNode, path: Path) -> Iterator[str]:
     """Tags and slide types are known, and every panel has its picture."""
     for cell in notebook.cells:
-        if unknown := tags_of(cell) - TAGS - generated.tags():
+        if unknown := tags_of(cell) - TAGS - generated.TAGS:
             yield f"{cell.id}: unknown tags {sorted(unknown)}; known are {sorted(TAGS)}"
         if (kind := cell.metadata.get("slideshow", {}).get("slide_type")) not in SLIDES:
             yield f"{cell.id}: slide type is {kind!r}, must be one of {sorted(SLIDES)}"
@@ -97,11 +97,7 @@ def times(notebook: NotebookNode, path: Path) -> Iterator[str]:
     sections = [cell for cell in notebook.cells if cell.source.startswith("## ")]
     for cell in sections:
         timing = cell.metadata.get("bdl")
-        if not timing or {*timing} - {"role", "activity", "alone"} != {
-            "minutes",
-            "mode",
-            "section",
-        }:
+        if not timing or {*timing} - {"role", "activity", "alone"} != OWED:
             yield f"{cell.id}: the section has no bdl metadata with minutes, mode and section"
             continue
         if unknown := set(timing.get("role", [])) - ROLES:
@@ -233,4 +229,4 @@ def _markdown(notebook: NotebookNode) -> list[NotebookNode]:
 
 def _written(notebook: NotebookNode) -> list[NotebookNode]:
     """The text that a person writes, without what follows from other lessons."""
-    return [cell for cell in _markdown(notebook) if not tags_of(cell) & generated.tags()]
+    return [cell for cell in _markdown(notebook) if not tags_of(cell) & generated.TAGS]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +14,7 @@ from nbformat import NotebookNode
 from bdl_lessons.core.files import NOTEBOOKS
 from reproductions import markdown
 from tools import address
-from tools.notebook import tags_of
+from tools.notebook import read, tags_of
 from tools.timing import RATES, on_stage, without_folds
 
 
@@ -58,13 +57,13 @@ class Lesson:
 
     @property
     def title(self) -> str:
-        heading = _source(self._cells[0]).splitlines()[0]
+        heading = self._cells[0].source.splitlines()[0]
         return heading.removeprefix("# ").split(" · ", 1)[-1]
 
     @property
     def needs(self) -> list[str]:
         """Numbers of the lessons that its first page asks for, without those called useful."""
-        row = re.search(r"^\| \*\*Needs\*\* \|(.*)", _source(self._cells[0]), re.M)
+        row = re.search(r"^\| \*\*Needs\*\* \|(.*)", self._cells[0].source, re.M)
         required = [part for part in row[1].split(";") if "useful" not in part] if row else []
         return re.findall(r"\((\d\d)_", "".join(required))
 
@@ -76,29 +75,29 @@ class Lesson:
         """The cells that carry ``tag``, e.g. ``"panel"`` or ``"exercise"``."""
         section, tagged = "", []
         for cell in self._cells:
-            section = cell["metadata"].get("bdl", {}).get("section", section)
+            section = cell.metadata.get("bdl", {}).get("section", section)
             if tag in tags_of(cell):
-                tagged.append(Cell(cell["id"], _source(cell), section))
+                tagged.append(Cell(cell.id, cell.source, section))
         return tagged
 
     @cached_property
-    def _cells(self) -> list[dict]:
-        return json.loads(self.path.read_text(encoding="utf-8"))["cells"]
+    def _cells(self) -> list[NotebookNode]:
+        return read(self.path).cells
 
 
-def sections_of(cells: Iterable[Mapping]) -> list[Section]:
+def sections_of(cells: Iterable[NotebookNode]) -> list[Section]:
     """The sections that the cells of a notebook open."""
     found: list[Section] = []
     for cell in cells:
-        source = _source(cell)
-        if opened := cell["metadata"].get("bdl"):
+        if opened := cell.metadata.get("bdl"):
             named = opened["section"], tuple(opened["minutes"]), opened["mode"]
-            roles, deeper = frozenset(opened.get("role", ())), source.startswith("## Going deeper")
+            roles = frozenset(opened.get("role", ()))
+            deeper = cell.source.startswith("## Going deeper")
             found.append(Section(*named, roles, deeper, alone=opened.get("alone", 0)))
         if found and "idea" in tags_of(cell):
             found[-1] = replace(found[-1], roles=found[-1].roles | {"idea"})
-        if found and cell["cell_type"] == "markdown" and on_stage(cell):
-            text = f"{found[-1].text}\n\n{without_folds(source)}".strip()
+        if found and cell.cell_type == "markdown" and on_stage(cell):
+            text = f"{found[-1].text}\n\n{without_folds(cell.source)}".strip()
             found[-1] = replace(found[-1], text=text)
     return found
 
@@ -158,7 +157,3 @@ def span(minutes: tuple[int, int]) -> str:
     """Minutes as text: ``"5–8"``, ``"5"`` if both are equal, ``"–"`` for none."""
     low, high = minutes
     return str(low or "–") if low == high else f"{low}–{high}"
-
-
-def _source(cell: Mapping) -> str:
-    return "".join(cell["source"])

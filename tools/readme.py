@@ -17,30 +17,35 @@ README = ROOT / "README.md"
 PICTURE = ROOT / "data" / "pictures" / "readme.png"
 
 
-def subpackages(package: Path = ROOT / "bdl_lessons") -> str:
-    """The subpackages as a Markdown table, each below those that it imports from.
+def described(package: Path = ROOT / "bdl_lessons") -> dict[str, tuple[str, list[str]]]:
+    """What each subpackage holds and which it imports, as the docstring of its ``__init__`` says.
 
-    The docstring of its ``__init__`` says what one holds and imports: a first paragraph, and a last
-    line ``Imports: core, models.`` (or ``Imports: nothing.``).
+    That is a first paragraph, and a last line ``Imports: core, models.`` or ``Imports: nothing.``
 
     Raises:
         ValueError: if a docstring has no such line.
     """
-    holds, imports = {}, {}
+    found = {}
     for path in sorted(package.glob("*/__init__.py")):
-        name = path.parent.name
         docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
         line = re.search(r"^Imports: (.+)\.$", docstring, re.M)
         if not line:
             raise ValueError(f"the docstring of {path} must end with 'Imports: …'")
-        holds[name] = " ".join(docstring.partition("\n\n")[0].split())
-        imports[name] = [] if line[1] == "nothing" else line[1].split(", ")
+        holds = " ".join(docstring.partition("\n\n")[0].split())
+        found[path.parent.name] = holds, [] if line[1] == "nothing" else line[1].split(", ")
+    return found
+
+
+def subpackages(package: Path = ROOT / "bdl_lessons") -> str:
+    """The subpackages as a Markdown table, each below those that it imports from."""
+    found = described(package)
 
     def below(name: str) -> set[str]:
-        return set(imports[name]).union(*map(below, imports[name]))
+        return set(found[name][1]).union(*map(below, found[name][1]))
 
-    order = sorted(holds, key=lambda name: (len(below(name)), name))
-    rows = [[f"`{name}/`", holds[name], ", ".join(imports[name]) or "nothing"] for name in order]
+    order = sorted(found, key=lambda name: (len(below(name)), name))
+    told = [(f"`{name}/`", *found[name]) for name in order]
+    rows = [[name, holds, ", ".join(imports) or "nothing"] for name, holds, imports in told]
     return markdown.table(["subpackage", "holds", "imports from"], rows)
 
 

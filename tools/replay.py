@@ -102,18 +102,18 @@ def breaks(cell: NotebookNode) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         for new in () if node in in_checks else _broken(node):
             words = f"line {node.lineno}: {ast.unparse(node)} → {ast.unparse(new)}"
-            yield words, ast.unparse(ast.fix_missing_locations(_replaced(tree, node, new)))
+            yield words, ast.unparse(replaced(tree, {id(node): new}))
 
 
-def _replaced(tree: Any, node: ast.AST, new: ast.AST) -> Any:
-    """A copy of a syntax tree in which ``new`` stands in place of ``node``."""
-    if tree is node:
-        return new
+def replaced(tree: Any, new: dict[int, ast.AST]) -> Any:
+    """A copy of a syntax tree with the nodes of these ids replaced."""
+    if id(tree) in new:
+        return ast.copy_location(new[id(tree)], tree)
     if isinstance(tree, list):
-        return [_replaced(part, node, new) for part in tree]
+        return [replaced(part, new) for part in tree]
     if isinstance(tree, ast.AST):
-        parts = ast.iter_fields(tree)
-        return type(tree)(**{name: _replaced(part, node, new) for name, part in parts})
+        fields = {name: replaced(part, new) for name, part in ast.iter_fields(tree)}
+        return ast.copy_location(type(tree)(**fields), tree)
     return tree
 
 

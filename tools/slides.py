@@ -15,7 +15,7 @@ from bdl_lessons.core.files import ROOT
 from tools import address, instructor, metadata, notebook, notes
 from tools.notebook import tags_of
 from tools.timing import on_stage, slide_type
-from tools.web import live, pictures
+from tools.web import pictures
 
 _WEB = Path(__file__).with_name("vendor")
 
@@ -37,7 +37,7 @@ def write(lesson: Path, folder: Path) -> Path:
     made = notebook.read(lesson)
     pictures.describe(made)
     _prepare(made, lesson)
-    live.write_files(live.make_live(made, "web/panels"), folder / "web" / "panels")
+    pictures.write_files(pictures.make_live(made, "web/panels"), folder / "web" / "panels")
     html, _ = exporter.from_notebook_node(made)
     shutil.copytree(_WEB, folder / "web", dirs_exist_ok=True)
     html = re.sub(r'(href="\d\d_\w+)\.ipynb', r"\1.html", html)

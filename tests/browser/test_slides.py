@@ -183,21 +183,6 @@ def test_the_speaker_has_notes_and_the_next_slide_in_a_second_window(deck, tmp_p
     assert deck.errors == []
 
 
-def test_a_panel_without_its_recording_leaves_the_picture_on_the_slide(deck, tmp_path):
-    path = slides.write(WITH_PANELS[0].path, tmp_path)
-    name = re.search(r'data-panel="([\w-]+)', path.read_text())[1]
-    recording = tmp_path / "web" / "panels" / f"{name}.js"
-    recording.write_text(f'bdlPanels.add("{name}", "AAAA");')
-    deck.goto(path.as_uri())
-    deck.wait_for_function("Reveal.isReady()")
-    panel = deck.locator("figure.bdl-panel")
-    panel.evaluate(SHOW)
-    panel.get_by_text("the picture shows where it starts").wait_for()
-    assert panel.locator("img").evaluate("image => image.naturalWidth") > 600
-    assert deck.evaluate(HEIGHT_NOW) <= HEIGHT
-    assert deck.errors == []
-
-
 @pytest.mark.parametrize("query", ["", "&showNotes=separate-page"])
 def test_a_handout_has_a_page_for_each_slide_and_each_note(deck, write, query):
     deck.goto(f"{write(WITH_PANELS[0].path).as_uri()}?print-pdf{query}")

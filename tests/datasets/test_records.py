@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 
 from bdl_lessons.datasets import records
@@ -75,10 +77,9 @@ def test_records_are_found_and_grouped_by_their_configuration():
 def test_regression_results_stand_beside_the_published_ones():
     uci = UCIResults(load_records("uci"))
     assert len(uci.sets) == 8
-    for data in uci.sets:
-        for method in uci.rows[:8]:
-            assert uci.published(data, method, "rmse")
-            assert uci.published(data, method, "log_likelihood")
+    for data, method in itertools.product(uci.sets, uci.rows[:8]):
+        assert uci.published(data, method, "rmse")
+        assert uci.published(data, method, "log_likelihood")
     assert uci.published("yacht", "VD", "log_likelihood")[0] == pytest.approx(-1.42)
     assert uci.published("yacht", "MAP", "rmse") is None
     map_on_wine = uci.record("wine-quality-red", "MAP")
@@ -87,9 +88,6 @@ def test_regression_results_stand_beside_the_published_ones():
     assert uci.ours("kin8nm", "GP", "rmse") is None
     assert map_on_wine in uci.of("MAP")
     assert [r["config"]["data"] for r in uci.of("MAP")] == uci.sets
-
-
-def test_a_set_without_published_scores_stands_beside_the_published_ones():
     new = {"config": {"data": "protein", "method": "MAP"}, "metrics": {"rmse": 4, "rmse_error": 1}}
     uci = UCIResults([*load_records("uci"), new])
     assert uci.recorded_sets == [*uci.sets, "protein"]

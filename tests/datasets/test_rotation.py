@@ -12,14 +12,6 @@ def test_positive_angles_turn_anticlockwise(quarters):
     torch.testing.assert_close(rotated(IMAGES, 90 * quarters), expected, atol=1e-5, rtol=0)
 
 
-def test_a_bright_corner_goes_where_the_hands_of_a_clock_do_not():
-    """Top right to top left: the direction in words, without ``rot90``."""
-    image = torch.zeros(4, 4)
-    image[0, 3] = 1.0
-    assert rotated(image, 90)[0, 0] == pytest.approx(1.0, abs=1e-5)
-    assert rotated(image, -90)[3, 3] == pytest.approx(1.0, abs=1e-5)
-
-
 def test_each_image_may_have_an_angle_of_its_own():
     angles = torch.tensor([10.0, -25.0, 160.0])
     together = rotated(IMAGES[:, 0], angles)

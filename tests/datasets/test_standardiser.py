@@ -4,21 +4,16 @@ import pytest
 import torch
 
 from bdl_lessons.datasets import Standardiser
-
-
-def made_up(n: int = 40) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(0)
-    return torch.randn(n, 3, dtype=torch.float64, generator=generator) * 5 + 100
+from tests.draws import normal
+from tests.tables import close, refused
 
 
 def test_standardiser_has_mean_0_std_1_and_an_inverse():
-    x = made_up()
+    x = normal(40, 3) * 5 + 100
     scale = Standardiser.fit(x)
     z = scale.transform(x)
-    torch.testing.assert_close(z.mean(0), torch.zeros(3, dtype=torch.float64), atol=1e-12, rtol=0)
-    torch.testing.assert_close(
-        z.square().mean(0), torch.ones(3, dtype=torch.float64), atol=1e-12, rtol=0
-    )
+    close(z.mean(0), [0, 0, 0])
+    close(z.square().mean(0), [1, 1, 1])
     torch.testing.assert_close(scale.inverse_transform(z), x)
 
 
@@ -32,17 +27,15 @@ def test_constant_columns_become_zero_even_where_rounding_leaves_a_deviation(con
     assert scale.transform(x)[:, 0].abs().max() < 1e-6 * max(1, abs(constant))
 
 
-def test_standardiser_refuses_nan_and_nothing():
-    with pytest.raises(ValueError, match="finite"):
-        Standardiser.fit(torch.tensor([[1.0], [float("nan")]]))
-    with pytest.raises(ValueError, match="examples"):
-        Standardiser.fit(torch.zeros(0, 2))
+SCALE = Standardiser.fit(normal(50, 3))
+
+test_nan_nothing_and_other_columns_than_those_that_were_fitted_are_refused = refused(
+    (lambda: Standardiser.fit(torch.tensor([[1.0], [float("nan")]])), "finite"),
+    (lambda: Standardiser.fit(torch.zeros(0, 2)), "examples"),
+    (lambda: SCALE.transform(torch.zeros(4, 1)), r"x must end with the columns \(3,\)"),
+    (lambda: SCALE.inverse_transform(torch.zeros(3, 4)), r"z must end with the columns \(3,\)"),
+)
 
 
-@pytest.mark.parametrize("shape", [(4, 1), (4,), (3, 4), ()])
-def test_other_columns_than_those_that_were_fitted_are_refused(shape):
-    scale = Standardiser.fit(torch.randn(50, 3))
-    for function, name in ((scale.transform, "x"), (scale.inverse_transform, "z")):
-        with pytest.raises(ValueError, match=rf"{name} must end with the columns \(3,\)"):
-            function(torch.zeros(shape))
-    assert scale.transform(torch.zeros(7, 4, 3)).shape == (7, 4, 3)
+def test_any_axes_may_stand_before_the_columns():
+    assert SCALE.transform(torch.zeros(7, 4, 3)).shape == (7, 4, 3)

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons import evaluation, inference, models, probability, reference
-from bdl_lessons.probability import gaussian_nll, kingma_kl, loguniform_kl
+from bdl_lessons.probability import kingma_kl, loguniform_kl
 from reproductions import Trial, methods
 from reproductions.checkpoint import Checkpoint
 from reproductions.images.resnet import resnet18
@@ -61,22 +61,44 @@ def layer(method: str, kind: str, mode: str, on: torch.device, g: torch.Generato
     return {"output": output.detach(), "kl": kl.detach()} | gradients
 
 
+def one(method: str, on: torch.device) -> tuple:
+    """What ``fit`` asks for, but the steps and the generator; inputs come second."""
+    return network(METHODS[method], on), uniform((20, 6), on), labels(20, on), cross_entropy
+
+
+def many(method: str, on: torch.device) -> tuple:
+    """What ``fit_batched`` asks for."""
+    networks = inference.BatchedNetworks([network(METHODS[method], on) for _ in range(2)])
+    return networks, uniform((2, 20, 6), on), labels(20, on).expand(2, 20), cross_entropy
+
+
+STEP = {"optimizer": inference.adam(1e-2)}
+
+
+TRAINED = (*METHODS, "batched networks", "SLANG")
+
+
+def steps(name: str, on: torch.device) -> Callable:
+    """What trains one of ``TRAINED``: a function of ``n_steps`` and ``generator``."""
+    if name == "SLANG":
+        return partial(fit_slang, *one("MAP", on))
+    if name == "batched networks":
+        return partial(inference.fit_batched, *many("VSD, T = 2", on), **STEP)
+    return partial(inference.fit, *one(name, on), **STEP)
+
+
 def training(method: str, on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
     """Two steps of ``fit``, then ``predict`` in both modes."""
-    net, x = network(METHODS[method], on), uniform((20, 6), on)
-    options = {"optimizer": inference.adam(1e-2), "batch_size": 10, "generator": g}
-    losses = inference.fit(net, x, labels(20, on), cross_entropy, n_steps=2, **options)
-    found = {"losses": losses}
+    net, x, *_ = data = one(method, on)
+    found = {"losses": inference.fit(*data, n_steps=2, batch_size=10, generator=g, **STEP)}
     for mode in ("per_example", "shared"):
         found[mode] = inference.predict(net, x, 3, mode, generator=g)
     return found
 
 
 def batched(method: str, on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
-    networks = inference.BatchedNetworks([network(METHODS[method], on) for _ in range(2)])
-    x, y = uniform((2, 12, 6), on), labels(12, on).expand(2, 12)
-    options = {"n_steps": 2, "optimizer": inference.adam(1e-2), "batch_size": 6}
-    losses = inference.fit_batched(networks, x, y, cross_entropy, generator=g, **options)
+    networks, x, *_ = data = many(method, on)
+    losses = inference.fit_batched(*data, n_steps=2, batch_size=10, generator=g, **STEP)
     return {"losses": losses, "draws": inference.predict_batched(networks, x, 2, generator=g)}
 
 
@@ -91,15 +113,15 @@ def pruning(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
 
 
 def swag(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
-    net, x, y = network(models.Deterministic(), on), uniform((20, 6), on), labels(20, on)
+    net, x, *_ = data = one("MAP", on)
     options = {"n_epochs": 4, "collect_from": 1, "batch_size": 10, "final_factor": 0.5}
-    found = fit_swag(net, x, y, cross_entropy, generator=g, optimizer=inference.sgd(0.1), **options)
+    found = fit_swag(*data, generator=g, optimizer=inference.sgd(0.1), **options)
     return {"draws": predict_swag(found, net, x, 2, generator=g)}
 
 
 def slang(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
-    net, x, y = network(models.Deterministic(), on), uniform((20, 6), on), labels(20, on)
-    q = fit_slang(net, x, y, cross_entropy, n_steps=3, generator=g, init_precision=100.0)
+    net, x, *_ = data = one("MAP", on)
+    q = fit_slang(*data, n_steps=3, generator=g, init_precision=100.0)
     # the signs of eigenvectors are free, and with them those of the draws: compare the covariance
     cov = torch.stack([q.solve(column) for column in torch.eye(q.mean.numel()).to(q.mean)])
     assert predict_slang(q, net, x, 2, generator=g).isfinite().all()
@@ -160,6 +182,7 @@ def divergences(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
         "mixture, drawn": probability.mixture_kl_monte_carlo(
             probs, means[0], 1e-3, n_samples=50, generator=g
         )[0],
+        "Gaussian nll": probability.gaussian_nll(mean, log_sigma2, 2.0),
         "log-uniform": loguniform_kl(log_sigma2),
         "kingma": kingma_kl(log_sigma2),
         "molchanov": probability.molchanov_kl(log_sigma2),
@@ -212,33 +235,17 @@ def gradients_and_curvature(on: torch.device, g: torch.Generator) -> dict[str, T
 
 def checkpoint(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
     """A run that is stopped and continued: the second ``fit`` finds all of its steps done."""
-    x, y, options = (
-        uniform((20, 6), on),
-        labels(20, on),
-        {"optimizer": inference.adam(1e-2), "n_steps": 3},
-    )
+    found = []
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "state"
-        found = []
         for _ in range(2):
-            net = network(models.BinaryDropout(0.5), on)
-            kept = Checkpoint(Trial({}, 0, path), net, g, x, y)
-            losses = inference.fit(net, x, y, cross_entropy, generator=g, callback=kept, **options)
+            net, x, y, _ = data = one("MCD", on)
+            kept = Checkpoint(Trial({}, 0, Path(folder) / "state"), net, g, x, y)
+            losses = inference.fit(*data, n_steps=3, generator=g, callback=kept, **STEP)
             found += [losses, net(x, "mean").detach()]
     return {"losses": found[0], "again": found[2], "outputs": found[1], "outputs again": found[3]}
 
 
-def regression(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
-    x = uniform((20, 3), on)
-    net = models.initialise(models.mlp((3, 8, 1), models.BinaryDropout(0.2)), seeded(1))
-    net = net.to(on, torch.get_default_dtype())
-    nll = partial(gaussian_nll, tau=2.0)
-    options = {"n_steps": 3, "optimizer": inference.adam(1e-2), "generator": g}
-    return {"losses": inference.fit(net, x, x.sum(1, keepdim=True), nll, **options)}
-
-
-def everything() -> Iterator[tuple[str, Calculation]]:
-    """All calculations with their names."""
+def _everything() -> Iterator[tuple[str, Calculation]]:
     for method in METHODS:
         for kind in ("linear", "conv2d"):
             for mode in MODES:
@@ -247,6 +254,10 @@ def everything() -> Iterator[tuple[str, Calculation]]:
         yield f"{method}, batched networks", partial(batched, method)
     for calculation in (
         pruning, swag, slang, residual, gaussian_process, exact_models, sampling_by_hmc,
-        divergences, scores, gradients_and_curvature, checkpoint, regression,
+        divergences, scores, gradients_and_curvature, checkpoint,
     ):  # fmt: skip
         yield calculation.__name__.replace("_", " "), calculation
+
+
+CALCULATIONS = dict(_everything())
+"""All calculations by their names."""

@@ -5,8 +5,7 @@ not told: it may be built with CUDA or without, on a machine with a GPU or witho
 made or moved there stays an ordinary CPU tensor whose storage is noted down, and says ``cuda:0``
 when it is asked where it is. Mixing devices, ``.numpy()`` and a generator of another device raise,
 as on CUDA. ``gpu.waits`` counts what makes the processor wait for the GPU, by operation, copies
-among them; ``gpu.copies`` counts the copies alone, ``gpu.backward`` the backward passes here and on
-the CPU.
+among them; ``gpu.backward`` the backward passes here and on the CPU.
 ``SimulatedGPU(float64=False)`` is ``mps``: it refuses double precision, as Apple's GPUs do.
 
 Left out: what only real kernels can show, such as values, speed and memory.
@@ -53,7 +52,7 @@ class SimulatedGPU(TorchFunctionMode):
     def __init__(self, float64: bool = True) -> None:
         super().__init__()
         self.float64, self.device = float64, _GPUS[float64]
-        self.waits, self.copies, self.backward = Counter(), Counter(), Counter()
+        self.waits, self.backward = Counter(), Counter()
         self._inputs: object = ()
 
     def __enter__(self) -> SimulatedGPU:
@@ -91,8 +90,8 @@ class SimulatedGPU(TorchFunctionMode):
 
     def reset(self) -> None:
         """Start counting again."""
-        for counter in (self.waits, self.copies, self.backward):
-            counter.clear()
+        self.waits.clear()
+        self.backward.clear()
 
     def holds(self, tensor: torch.Tensor) -> bool:
         """Whether the tensor is on the device."""
@@ -146,10 +145,8 @@ class SimulatedGPU(TorchFunctionMode):
         return self.place(x.clone(), there)
 
     def _count_copy(self, there: bool, blocking: bool = True) -> None:
-        name = "to the GPU" if there else "to the CPU"
-        self.copies[name] += 1
         if blocking or not there:
-            self.waits[name] += 1
+            self.waits["to the GPU" if there else "to the CPU"] += 1
 
     def _check_generator(self, args, kwargs) -> None:
         wanted = kwargs.get("device")

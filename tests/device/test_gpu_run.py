@@ -55,12 +55,9 @@ def evidence(tmp_path, **changes):
 
 
 def test_the_summary_says_what_was_shown(tmp_path):
+    """README.md holds it, so that its own test tells when the package has changed since."""
     assert "has not been run" in gpu_evidence.summary(tmp_path / "nothing")
     assert evidence(tmp_path).endswith("(driver X, CUDA X): all 2 parts passed.")
     failed = {"waits": {"passed": False}, "memory": {"passed": True}}
     assert "1 of 2 parts passed, not waits." in evidence(tmp_path, items=failed)
-
-
-def test_the_summary_says_that_the_package_has_changed(tmp_path):
-    """README.md holds the summary, so that its own test tells when this comes true."""
     assert evidence(tmp_path, package_hash="old").endswith("The package has changed since.")

@@ -25,6 +25,7 @@ from torch import Generator, Tensor
 
 from bdl_lessons.exercises.form import numbers
 from bdl_lessons.exercises.grader import Answer, Exercise, grade
+from tools.replay import replaced
 
 OPERATORS = {
     ast.Add: (ast.Sub,),
@@ -60,17 +61,17 @@ class Mutant(NamedTuple):
     answer: Answer
 
 
-def survivors(exercise: Exercise, seconds: float = 5.0, gib: float = 1.0) -> list[str]:
+def survivors(exercise: Exercise) -> list[str]:
     """The changes of all mutants that are wrong and yet pass as solved.
 
-    A mutant that takes longer, or more memory, is stopped and counts as rejected.
+    A mutant that takes more than 5 seconds, or 1 GiB, is stopped and counts as rejected.
     """
     inputs = _inputs(exercise)
     undiagnosed = dataclasses.replace(exercise, known_errors=())
     found = []
     for mutant in itertools.chain(mutants(exercise.solution), near_misses(exercise)):
-        with bounded_memory(gib):
-            solved = grade(undiagnosed, mutant.answer, seconds).solved
+        with bounded_memory(1.0):
+            solved = grade(undiagnosed, mutant.answer, seconds=5.0).solved
         if solved and _differs(exercise, mutant.answer, inputs):
             found.append(mutant.change)
     return found
@@ -131,27 +132,15 @@ def _changed(function: ast.FunctionDef) -> Iterator[tuple[str, ast.AST]]:
         outer = around.get(id(node), node)
         shown = node if large or isinstance(outer, ast.stmt) else outer
         for new in _alternatives(node, kinds):
-            before, after = ast.unparse(shown), ast.unparse(_replaced(shown, {id(node): new}))
+            before, after = ast.unparse(shown), ast.unparse(replaced(shown, {id(node): new}))
             change = f"line {node.lineno}: {before} → {after}"
-            yield change, _replaced(function, {id(node): new})
+            yield change, replaced(function, {id(node): new})
     names = [node for node in nodes if isinstance(node, ast.Name) and node.id in kinds]
     for one, other in itertools.combinations(dict.fromkeys(node.id for node in names), 2):
         if kinds[one] == kinds[other]:
             exchange = {one: other, other: one}
             new = {id(n): ast.Name(exchange[n.id], n.ctx) for n in names if n.id in exchange}
-            yield f"{one} and {other} exchanged", _replaced(function, new)
-
-
-def _replaced(tree: Any, new: dict[int, ast.AST]) -> Any:
-    """A copy of a syntax tree with the nodes of these ids replaced."""
-    if id(tree) in new:
-        return ast.copy_location(new[id(tree)], tree)
-    if isinstance(tree, list):
-        return [_replaced(part, new) for part in tree]
-    if isinstance(tree, ast.AST):
-        fields = {name: _replaced(part, new) for name, part in ast.iter_fields(tree)}
-        return ast.copy_location(type(tree)(**fields), tree)
-    return tree
+            yield f"{one} and {other} exchanged", replaced(function, new)
 
 
 def _alternatives(node: ast.AST, kinds: dict[str, str]) -> Iterator[ast.AST]:

@@ -1,6 +1,5 @@
 """What is wrong with the form of a result is said in words, and no answer spoils the next."""
 
-import contextlib
 import dataclasses
 import signal
 import threading
@@ -32,7 +31,11 @@ def both(x):
     return x.mean(0), x.var(0)
 
 
-def told(answer, reference=row_sums, arguments=(X,)):
+def draw(generator):
+    return torch.rand(3, generator=generator, dtype=torch.float64)
+
+
+def told(answer, reference, *arguments):
     with pytest.raises(WrongForm) as error:
         in_form(answer, reference)(*arguments)
     return str(error.value)
@@ -58,30 +61,7 @@ def told(answer, reference=row_sums, arguments=(X,)):
 def test_it_says_what_is_wrong(answer, message):
     x = X.abs()
     torch.testing.assert_close(row_sums(x), in_form(row_sums, row_sums)(x))
-    assert told(answer, arguments=(x,)).startswith(message)
-
-
-def test_a_number_must_be_one():
-    message = told(lambda x: x.sum(1, keepdim=True), lambda x: x.sum(), (X[:1],))
-    assert message == "your result has shape (1, 1); it must be a single number"
-
-
-def test_nan_is_told_with_the_small_inputs():
-    def root(x, shift):
-        return (x - shift).sqrt()
-
-    answer = in_form(root, lambda x, shift: (x - shift).abs().sqrt())
-    with pytest.raises(
-        WrongForm, match=r"holds nan at \[1\] for x = \(4, 1e-30\), shift = 2: look"
-    ):
-        answer(torch.tensor([4.0, 1e-30]), 2.0)
-    with pytest.raises(WrongForm, match=r"holds nan at \[0, 0\] for shift = 9: look"):
-        answer(torch.ones(5, 5), shift=9.0)
-
-
-def test_nan_is_right_where_the_reference_has_it():
-    x = torch.tensor([-1.0, 1.0])
-    assert in_form(torch.sqrt, lambda x: x.sqrt())(x).isnan().tolist() == [True, False]
+    assert told(answer, row_sums, x).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +75,27 @@ def test_nan_is_right_where_the_reference_has_it():
     ],
 )
 def test_each_of_several_results_is_looked_at(answer, message):
-    assert told(answer, both).startswith(message)
+    assert told(answer, both, X).startswith(message)
+
+
+def test_a_number_must_be_one_and_noise_that_of_the_generator():
+    message = told(lambda x: x.sum(1, keepdim=True), lambda x: x.sum(), X[:1])
+    assert message == "your result has shape (1, 1); it must be a single number"
+    message = told(lambda generator: torch.rand(3), draw, torch.Generator())
+    assert message.startswith("your function draws random numbers without its generator")
+    in_form(lambda: torch.rand(3), lambda: X[0])()  # there is none to be used
+    in_form(lambda generator: torch.zeros(3), draw)(torch.Generator())  # nothing is drawn
+
+
+def test_nan_is_told_with_the_small_inputs_and_right_where_the_reference_has_it():
+    def root(x, shift):
+        return (x - shift).sqrt()
+
+    small = told(root, lambda x, shift: x, torch.tensor([4.0, 1e-30]), 2.0)
+    assert "holds nan at [1] for x = (4, 1e-30), shift = 2: look" in small
+    large = told(root, lambda x, shift: x, torch.ones(5, 5), 9.0)
+    assert "holds nan at [0, 0] for shift = 9: look" in large
+    assert in_form(root, root)(torch.tensor([-1.0, 1.0]), 0.0).isnan().tolist() == [True, False]
 
 
 @pytest.mark.parametrize("kind", [list, torch.stack, lambda parts: torch.stack(parts).numpy()])
@@ -129,21 +129,10 @@ def test_changes_in_place_do_not_reach_the_arguments():
     assert rates == [[1.0], 3.0]
 
 
-def draw(generator):
-    return torch.rand(3, generator=generator, dtype=torch.float64)
-
-
 def test_answer_and_reference_draw_the_same_noise_and_the_generator_moves_on_once():
     once, twice = torch.Generator().manual_seed(1), torch.Generator().manual_seed(1)
     for _ in range(2):
         torch.testing.assert_close(in_form(draw, draw)(once), draw(twice))
-
-
-def test_noise_that_is_not_of_the_generator_is_told():
-    message = told(lambda generator: torch.rand(3), draw, (torch.Generator(),))
-    assert message.startswith("your function draws random numbers without its generator")
-    in_form(lambda: torch.rand(3), lambda: X[0])()  # there is none to be used
-    in_form(lambda generator: torch.zeros(3), draw)(torch.Generator())  # nothing is drawn
 
 
 TASK = Exercise(
@@ -164,39 +153,37 @@ TASK = Exercise(
 )
 
 
-class TestGrading:
-    def test_form_comes_before_claims_and_known_errors(self):
-        report = grade(TASK, lambda x: None)
-        assert not report.solved
-        assert report.form == "your result is None: is the `return` missing?"
+DIGITS = "only the first digits are right"
+OVERFLOWS = "moves with its inputs: your result holds inf"
+
+
+@pytest.mark.parametrize(
+    ("answer", "form", "diagnosis", "said"),
+    [
+        (lambda x: None, "your result is None: is the `return` missing?", None, ""),
+        (lambda x: x.logsumexp(1).float(), DIGITS, None, ""),
+        (lambda x: x.logsumexp(1) + 1e-5, DIGITS, None, ""),
+        (lambda x: x.logsumexp(1).to_sparse(), "your result cannot be used (NotImpl", None, ""),
+        (lambda x: x.sum(1), None, "no logarithm", "no   it is logsumexp: look at (1)"),
+        (lambda x: x.sum(1).float(), None, "no logarithm", "look at (1)"),
+        (lambda x: (x.exp().sum(1) / (x.max() < 99)).log(), None, None, OVERFLOWS),
+        (lambda x: x.exp().sum(1).log() + (x.max() > 99), None, None, "take the largest out"),
+    ],
+)
+def test_form_comes_before_advice_and_known_errors(answer, form, diagnosis, said):
+    report = grade(TASK, answer)
+    assert (report.solved, report.diagnosis) == (False, diagnosis)
+    assert report.form is form or report.form.startswith(form)
+    assert said in "".join(report.lines)
+    if form:
         assert report.lines == ("no   it is logsumexp", "no   it moves with its inputs")
-        assert report.diagnosis is None
 
-    def test_a_wrong_form_in_one_check_stands_in_place_of_its_advice(self):
-        report = grade(TASK, lambda x: (x.exp().sum(1) / (x.max() < 99)).log())
-        assert report.form is None
-        assert report.lines[0] == "ok   it is logsumexp"
-        assert report.lines[1].startswith("no   it moves with its inputs: your result holds inf")
-        assert not report.solved
 
+class TestGrading:
     def test_a_wrong_form_of_the_probe_is_not_solved_whatever_the_claims(self):
         task = dataclasses.replace(TASK, criteria=criteria("anything", lambda answer: True, ""))
         assert grade(task, task.solution).solved
         assert not grade(task, lambda x: x).solved
-
-    def test_a_known_error_of_the_right_form(self):
-        report = grade(TASK, lambda x: x.sum(1))
-        assert (report.form, report.diagnosis) == (None, "no logarithm")
-        assert report.lines[0] == "no   it is logsumexp: look at (1)"
-        assert grade(TASK, lambda x: x.sum(1).float()).diagnosis == "no logarithm"
-
-    def test_first_digits_are_told_as_that_without_advice(self):
-        for answer in (lambda x: x.logsumexp(1).float(), lambda x: x.logsumexp(1) + 1e-5):
-            report = grade(TASK, answer)
-            assert report.form.startswith("only the first digits are right")
-            assert report.lines == ("no   it is logsumexp", "no   it moves with its inputs")
-        overflows = grade(TASK, lambda x: x.exp().sum(1).log() + (x.max() > 99))
-        assert (overflows.solved, overflows.form, overflows.diagnosis) == (False, None, None)
 
     def test_a_probe_that_draws_is_compared_by_its_own_tolerance(self):
         task = dataclasses.replace(TASK, probe=lambda answer: answer(X), probe_atol=0.3)
@@ -213,8 +200,6 @@ class TestGrading:
         assert grade(layer, layer.solution).solved
         report = grade(layer, lambda: torch.nn.ReLU())
         assert "your result cannot be used (AttributeError: 'ReLU' object has no" in report.form
-        report = grade(TASK, lambda x: x.logsumexp(1).to_sparse())
-        assert "your result cannot be used (NotImplementedError: " in report.form
 
     def test_a_prediction_is_an_answer_without_arguments(self):
         task = dataclasses.replace(
@@ -271,12 +256,6 @@ def endless(x):
 
 def catches_everything(x):
     while True:
-        with contextlib.suppress(BaseException):
-            time.sleep(0.01)
-
-
-def catches_errors(x):
-    while True:
         try:
             time.sleep(0.01)
         except:  # noqa: E722
@@ -285,7 +264,7 @@ def catches_errors(x):
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there is no timer")
 class TestTime:
-    @pytest.mark.parametrize("answer", [endless, catches_everything, catches_errors])
+    @pytest.mark.parametrize("answer", [endless, catches_everything])
     def test_an_endless_answer_is_stopped_and_told(self, answer):
         start = time.perf_counter()
         report = grade(TASK, answer, seconds=0.1)

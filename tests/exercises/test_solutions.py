@@ -19,16 +19,9 @@ from bdl_lessons.probability import (
     rotated_variance,
 )
 from bdl_lessons.reference import BayesLinear, gp_posterior
+from tests.draws import normal
 
-
-def normal(*shape, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-@pytest.fixture
-def data():
-    """Inputs ``(6, 3)`` and targets ``(6,)``."""
-    return normal(6, 3), normal(6, seed=1)
+X, Y = normal(6, 3), normal(6, seed=1)
 
 
 class TestLesson02:
@@ -58,13 +51,12 @@ class TestLesson02:
         (slope,) = torch.autograd.grad(gaussian_kl_full(zero, q, zero, cov), root)
         assert slope.abs().max() < 1e-8
 
-    def test_the_repaired_elbo_is_exact_for_draws_with_the_moments_of_the_noise(self, data):
-        X, y = data
+    def test_the_repaired_elbo_is_exact_for_draws_with_the_moments_of_the_noise(self):
         m, var = normal(3, seed=2), normal(3, seed=3).exp()
         eye = torch.eye(3, dtype=torch.float64)
         eps = math.sqrt(3) * torch.cat([eye, -eye])  # mean 0 and covariance I
-        exact = BayesLinear(X, y, noise_var=0.5, prior_var=4.0).elbo(m, var.diag())
-        torch.testing.assert_close(lesson02.repaired_elbo(X, y, 2.0, 0.25, m, var, eps), exact)
+        exact = BayesLinear(X, Y, noise_var=0.5, prior_var=4.0).elbo(m, var.diag())
+        torch.testing.assert_close(lesson02.repaired_elbo(X, Y, 2.0, 0.25, m, var, eps), exact)
 
     def test_each_check_of_the_bug_hunt_sees_its_own_error_alone(self):
         for repaired in product([True, False], repeat=3):
@@ -72,11 +64,10 @@ class TestLesson02:
             holds = [line.startswith("ok") for line in report.lines]
             assert holds == [*repaired, all(repaired)]
 
-    def test_the_weighted_posterior_maximises_its_objective(self, data):
-        X, y = data
-        mean, cov = lesson02.weighted_posterior(X, y, 2.0, 0.25, 0.3)
+    def test_the_weighted_posterior_maximises_its_objective(self):
+        mean, cov = lesson02.weighted_posterior(X, Y, 2.0, 0.25, 0.3)
         mean, root = mean.requires_grad_(), torch.linalg.cholesky(cov).requires_grad_()
-        linear = BayesLinear(X, y, noise_var=0.5, prior_var=4.0)
+        linear = BayesLinear(X, Y, noise_var=0.5, prior_var=4.0)
         prior = torch.zeros(3, dtype=torch.float64), 4.0 * torch.eye(3, dtype=torch.float64)
         cov = root @ root.mT
         objective = linear.data_term(mean, cov) - 0.3 * gaussian_kl_full(mean, cov, *prior)

@@ -26,15 +26,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from bdl_lessons.core.devices import device
 from bdl_lessons.core.random import dropout_noise
-from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched, predict
-from bdl_lessons.models import BayesByBackprop, Deterministic, StructuredDropout, initialise, lenet5
-from reproductions.posteriors.slang import fit_slang
+from bdl_lessons.inference import predict
+from bdl_lessons.models import BayesByBackprop, StructuredDropout, initialise, lenet5
 from reproductions.records import gpu_facts
-from tests.device.calculations import METHODS, everything, labels, network, uniform
+from tests.device.calculations import CALCULATIONS, METHODS, TRAINED, network, steps, uniform
 from tests.draws import seeded
 from tools import gpu_evidence
 
@@ -70,7 +68,7 @@ class Run:
 def same_numbers(run: Run) -> dict[str, Any]:
     """(1) and most of (4): every calculation on the GPU against the CPU, from one CPU generator."""
     facts = {}
-    calculations = list(everything())[:: 25 if run.small else 1]
+    calculations = list(CALCULATIONS.items())[:: 25 if run.small else 1]
     for name, tolerance in TOLERANCE.items():
         worst = {}
         torch.set_default_dtype(getattr(torch, name))
@@ -104,8 +102,9 @@ def same_distributions(run: Run) -> dict[str, Any]:
                     draws["per_example"] = module(rows[:, 0], "per_example", g)
             drawn.append({mode: f.cpu().double() for mode, f in draws.items()})
         for mode in drawn[0]:
-            here, there = (d[mode] for d in drawn)
-            worst[f"{method}, {mode}"] = max(_z(here, there), _z(_squares(here), _squares(there)))
+            pair = [draws[mode] for draws in drawn]
+            squares = [(draws - draws.mean(0)).square() for draws in pair]
+            worst[f"{method}, {mode}"] = max(_z(*pair), _z(*squares))
     for p_drop in (0.1, 0.3, 0.5):
         noise = dropout_noise((n * 50,), p_drop, generator=run.generator(), device=run.on)
         kept = (noise > 0).double().mean().item()
@@ -119,28 +118,12 @@ def same_distributions(run: Run) -> dict[str, Any]:
 
 def waits(run: Run) -> dict[str, Any]:
     """(3) Synchronisations of a training step, as CUDA's own debug mode counts them."""
-    x, y, per_step = uniform((20, 6), run.on), labels(20, run.on), {}
-
-    def one(factory, n_steps: int) -> None:
-        fit(
-            network(factory, run.on), x, y, cross_entropy, n_steps=n_steps, batch_size=10,
-            optimizer=adam(1e-2), generator=run.generator(),
-        )  # fmt: skip
-
-    def many(n_steps: int) -> None:
-        networks = BatchedNetworks([network(StructuredDropout(2), run.on) for _ in range(2)])
-        inputs, targets = x.expand(2, *x.shape), y.expand(2, 20)
-        options = {"optimizer": adam(1e-2), "generator": run.generator()}
-        fit_batched(networks, inputs, targets, cross_entropy, n_steps=n_steps, **options)
-
-    def slang(n_steps: int) -> None:
-        net = network(Deterministic(), run.on)
-        fit_slang(net, x, y, cross_entropy, n_steps=n_steps, generator=run.generator())
-
-    steps = {name: partial(one, factory) for name, factory in METHODS.items()}
-    for name, step in (steps | {"batched networks": many, "SLANG": slang}).items():
+    per_step = {}
+    for name in TRAINED:
+        step = partial(steps(name, run.on), generator=run.generator())
         step(n_steps=2)  # what is prepared once does not count
-        per_step[name] = (_waits(run, partial(step, 22)) - _waits(run, partial(step, 2))) / 20
+        few, more = (_waits(run, partial(step, n_steps=n)) for n in (2, 22))
+        per_step[name] = (more - few) / 20
         run.expect(per_step[name] <= WAITS, f"{name}: {per_step[name]} waits a step")
     return {"budget": WAITS, "a step": per_step}
 
@@ -163,16 +146,16 @@ def memory(run: Run) -> dict[str, Any]:
 def tests(run: Run) -> dict[str, Any]:
     """(5) Unit tests and quick trials, and strict nbval of every lesson, on the GPU."""
     folders = ["core"] if run.small else UNIT
-    command = [*_pytest(), *(f"tests/{name}" for name in folders), "-n", str(run.n_jobs)]
-    seconds, ok, text = _timed(run, command, run.on.type)
+    tested = (f"tests/{name}" for name in folders)
+    seconds, ok, text = _pytest(run.on.type, *tested, "-n", str(run.n_jobs))
     run.expect(ok, f"unit tests: {text}")
     facts: dict[str, Any] = {"unit tests": {"seconds": seconds, "result": text}}
     lessons = sorted((ROOT / "notebooks").glob("*.ipynb"))[: 1 if run.small else None]
 
     def replay(lesson: Path, kind: str) -> tuple[float, bool, str]:
         options = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=300", "-p", "no:xdist"]
-        clean = ["--nbval-sanitize-with", "tests/nbval_sanitize.cfg"]
-        return _timed(run, [*_pytest(), *options, *clean, str(lesson)], kind)
+        options += ["--nbval-sanitize-with", "tests/nbval_sanitize.cfg"]
+        return _pytest(kind, *options, str(lesson))
 
     cases = [(lesson, kind) for lesson in lessons for kind in (run.on.type, "cpu")]
     with ThreadPoolExecutor(run.n_jobs) as pool:
@@ -261,10 +244,6 @@ def _z(first: Tensor, second: Tensor) -> float:
     return ((first.mean(0) - second.mean(0)).abs() / variance.sqrt()).max().item()
 
 
-def _squares(draws: Tensor) -> Tensor:
-    return (draws - draws.mean(0)).square()
-
-
 def _waits(run: Run, call) -> int:
     if run.on.type != "cuda":
         call()
@@ -290,19 +269,15 @@ def _allocated(run: Run, reset: bool = False) -> int:
     return torch.cuda.max_memory_allocated()
 
 
-def _pytest() -> list[str]:
-    return [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider"]
-
-
-def _timed(run: Run, command: list[str], kind: str) -> tuple[float, bool, str]:
-    """Seconds of a pytest command on a device, whether it passed, and what it says at its end."""
+def _pytest(kind: str, *arguments: str) -> tuple[float, bool, str]:
+    """Seconds of pytest on a device, whether it passed, and what it says at its end."""
+    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider"]
     settings = {"BDL_DEVICE": kind, "OMP_NUM_THREADS": "1", "JUPYTER_PLATFORM_DIRS": "1"}
     with tempfile.TemporaryDirectory() as folder:
         settings |= {"IPYTHONDIR": folder, "MPLCONFIGDIR": folder}
         began = time.perf_counter()
-        done = subprocess.run(
-            command, cwd=ROOT, env=os.environ | settings, capture_output=True, text=True
-        )
+        how = {"cwd": ROOT, "env": os.environ | settings, "capture_output": True, "text": True}
+        done = subprocess.run([*command, *arguments], **how)
     seconds = round(time.perf_counter() - began, 1)
     lines = (done.stdout.strip() or done.stderr.strip() or "nothing").splitlines()
     wrong = [line for line in lines if re.match("FAILED|ERROR|E  ", line)]

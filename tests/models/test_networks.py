@@ -10,10 +10,8 @@ PLAIN, DROP = models.Deterministic(), models.BinaryDropout(0.5)
 
 def test_mlp_layers_and_shapes():
     model = models.mlp((3, 7, 5, 2), [PLAIN, DROP, DROP], nn.Tanh)
-    assert [type(module).__name__ for module in model] == [
-        *["UnitNoiseLinear", "Tanh"] * 2,
-        "UnitNoiseLinear",
-    ]
+    kinds = ["UnitNoiseLinear", "Tanh"] * 2 + ["UnitNoiseLinear"]
+    assert [type(module).__name__ for module in model] == kinds
     assert model(torch.randn(11, 3), "mean").shape == (11, 2)
     assert [module.is_random for module in model[::2]] == [False, True, True]
 
@@ -27,21 +25,13 @@ def test_lenet5_is_caffes():
     assert model(x, "shared", torch.Generator()).shape == (4, 10)
 
 
-def test_mean_matches_a_plain_network():
+def test_mean_matches_a_plain_network_and_the_kl_is_the_sum_over_layers_each_once():
     model = models.mlp((3, 7, 2), DROP)
-    x = torch.randn(5, 3)
-    by_hand = torch.relu(x @ model[0].weight.T + model[0].bias) @ model[2].weight.T + model[2].bias
+    x, (first, activation, last) = torch.randn(5, 3), model
+    by_hand = torch.relu(x @ first.weight.T + first.bias) @ last.weight.T + last.bias
     torch.testing.assert_close(model(x, "mean"), by_hand)
-
-
-def test_kl_is_the_sum_over_layers_and_has_gradients():
-    model = models.mlp((3, 7, 2), [PLAIN, DROP])
-    torch.testing.assert_close(model.kl(), model[0].kl() + model[2].kl())
-    model.kl().backward()
-    torch.testing.assert_close(model[2].weight.grad, model[2].weight.detach() / 0.5)
-
-
-def test_a_network_without_random_layers_has_no_kl():
+    torch.testing.assert_close(model.kl(), first.kl() + last.kl())
+    torch.testing.assert_close(models.Network(first, activation, first).kl(), first.kl())
     assert models.Network(nn.Linear(2, 2)).kl() == 0
 
 
@@ -58,18 +48,13 @@ def test_initial_weights_have_their_variance_and_come_from_the_generator():
 
 
 test_what_makes_no_network_is_named = refused(
-    (lambda: models.mlp((), DROP), "widths"),
     (lambda: models.mlp((3,), DROP), "widths"),
     (lambda: models.mlp((3, 7, 2), [DROP] * 3), "one factory or 2, got 3"),
     (lambda: models.lenet5([DROP] * 2), "one factory or 4, got 2"),
-    (lambda: DROP.linear(-1, 2), "in_features must be >= 1"),
     (lambda: DROP.linear(0, 2), "in_features must be >= 1"),
     (lambda: DROP.linear(2, 3.0), "out_features must be an int"),
     (lambda: models.BayesByBackprop().conv2d(1, 2, -1), "kernel_size must be >= 1"),
-    (
-        lambda: models.mlp((4, 5, 3), models.BinaryDropout),
-        "layers must be factories .*, got <class",
-    ),
+    (lambda: models.mlp((4, 5, 3), models.BinaryDropout), "layers must be factories .*, got <cl"),
     (lambda: models.mlp((4, 5, 3), DROP, torch.nn.ReLU()), "activation must be a class"),
     (lambda: models.mlp((4, 5, 3), DROP, torch.relu), "activation must be a class"),
 )
@@ -78,8 +63,3 @@ test_what_makes_no_network_is_named = refused(
 @pytest.mark.parametrize("method", [DROP, models.BayesByBackprop()])
 def test_filters_need_not_be_square(method):
     assert method.conv2d(1, 2, (3, 5)).weight.shape == (2, 1, 3, 5)
-
-
-def test_the_kl_of_a_layer_that_is_used_twice_counts_once():
-    layer = models.BayesByBackprop().linear(3, 3)
-    torch.testing.assert_close(models.Network(layer, nn.ReLU(), layer).kl(), layer.kl())

@@ -27,9 +27,8 @@ def test_the_readout_is_the_ratio_of_measured_variances(panel):
         estimates[name] = (minibatch_variance.TAU / 2 * (y[rows] - b) ** 2).mean(1).var()
     readout = panel.render(batch_size=m, noise_scale=10.0, quantity="loss").readout
     shown = float(re.search(r"<b>([\d.]+)", readout)[1])
-    assert shown == pytest.approx(
-        (estimates["per minibatch"] / estimates["per example"]).item(), rel=0.05
-    )
+    ratio = estimates["per minibatch"] / estimates["per example"]
+    assert shown == pytest.approx(ratio.item(), rel=0.05)
 
 
 def test_the_posterior_is_the_best_independent_gaussian():

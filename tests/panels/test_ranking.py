@@ -10,14 +10,9 @@ from bdl_lessons.panels import ranking
 
 def uci_record(method, rmse, likelihood, ms, n_networks=1):
     config = {"data": "yacht", "method": method, "n_splits": 20, "grid": [{}, {}]}
-    metrics = {
-        "rmse": rmse,
-        "rmse_error": 0.1,
-        "log_likelihood": likelihood,
-        "log_likelihood_error": 0.2,
-        "ms_side_by_side": ms,
-        "n_side_by_side": 40 * n_networks,
-    }
+    metrics = {"rmse": rmse, "rmse_error": 0.1, "ms_side_by_side": ms}
+    metrics |= {"log_likelihood": likelihood, "log_likelihood_error": 0.2}
+    metrics["n_side_by_side"] = 40 * n_networks
     wiggle = np.tile([-0.1, 0.1], 10)
     arrays = {"rmse": rmse + wiggle, "log_likelihood": likelihood + wiggle[::-1]}
     return {"config": config, "metrics": metrics, "arrays": arrays, "seed": 0}
@@ -31,26 +26,14 @@ def image_record(method, accuracy, seed=0, data="mnist"):
 
 @pytest.fixture
 def records(monkeypatch):
-    made = {
-        "uci": [
-            uci_record("MAP", 2.0, -1.0, ms=0.5),
-            uci_record("VD", 1.0, -2.0, ms=0.6),
-            uci_record("D.E", 1.5, -0.5, ms=0.5, n_networks=5),
-        ],
-        "image_classification": [
-            image_record("MAP", 50.0, data="fashion-mnist"),
-            image_record("MAP", 90.0),
-            image_record("MAP", 92.0, seed=1),
-        ],
-        "time_per_step": [
-            {
-                "config": {"architecture": "lenet5", "device": "cpu"},
-                "metrics": {"ratio/MAP": 1.0, "ratio/VD": 1.5},
-            }
-        ],
-    }
+    uci = [uci_record("MAP", 2.0, -1.0, ms=0.5), uci_record("VD", 1.0, -2.0, ms=0.6)]
+    uci.append(uci_record("D.E", 1.5, -0.5, ms=0.5, n_networks=5))
+    images = [image_record("MAP", 50.0, data="fashion-mnist"), image_record("MAP", 90.0)]
+    images.append(image_record("MAP", 92.0, seed=1))
+    ratios = {"ratio/MAP": 1.0, "ratio/VD": 1.5}
+    times = [{"config": {"architecture": "lenet5", "device": "cpu"}, "metrics": ratios}]
+    made = {"uci": uci, "image_classification": images, "time_per_step": times}
     monkeypatch.setattr(ranking, "_recorded", made.__getitem__)
-    return made
 
 
 def by_method(rows):
@@ -82,12 +65,12 @@ def test_seeds_are_averaged(records):
 
 
 def test_the_readout_names_the_first_its_rivals_and_the_front(records):
-    readout = ranking.panel().render(data="yacht", measure="error").readout
+    panel = ranking.panel()
+    readout = panel.render(data="yacht", measure="error").readout
     assert "<b>VD</b> has the best error of 3, clearly so." in readout
     assert "Pareto-optimal in score and time: VD · MAP" in readout
-    readout = ranking.panel().render(data="mnist", measure="error").readout
-    assert "<b>MAP</b> has the best error of 1, clearly so." in readout
-    empty = ranking.panel().render(data="yacht", measure="calibration error").readout
+    assert "<b>MAP</b> has the best" in panel.render(data="mnist", measure="error").readout
+    empty = panel.render(data="yacht", measure="calibration error").readout
     assert "No recorded method" in empty
 
 

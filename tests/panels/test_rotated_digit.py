@@ -5,19 +5,15 @@ import torch
 
 from bdl_lessons.evaluation import mutual_information, predictive_entropy
 from bdl_lessons.inference import predict
-from bdl_lessons.panels import arrays, rotated_digit
+from bdl_lessons.panels import rotated_digit
 from bdl_lessons.panels.rotated_digit import ANGLES, RATES, rotated, the_one
 
 
-def test_the_readout_is_about_the_stored_draws(panel):
-    logits = torch.from_numpy(arrays.load("rotated_digit")["logits"]).double()
+def test_the_readout_is_about_the_stored_draws_and_upright_it_is_a_one_at_every_rate(panel, stored):
+    logits = torch.from_numpy(stored["logits"]).double()
     probs = logits[RATES.index(0.25), ANGLES.index(60)].softmax(-1).mean(0)
     readout = re.sub("<.*?>", "", panel.render(angle=60, p_drop=0.25).readout)
     assert f"Most probable: {probs.argmax()} (mean {probs.max():.2f}" in readout
-
-
-def test_upright_it_is_a_one_at_every_rate():
-    logits = torch.from_numpy(arrays.load("rotated_digit")["logits"]).double()
     assert (logits[:, 0].softmax(-1).mean(1).argmax(-1) == 1).all()
 
 

@@ -19,10 +19,8 @@ def test_the_arrays_have_one_entry_for_each_run(stored):
 
 def test_the_readout_is_the_paired_difference(panel, stored):
     readout = panel.render(kl_weight=1.0).readout
-    nll = {
-        depth: module.shown(stored, "digits", 0, 1.0, module.READINGS[0])[1 + i]
-        for i, depth in enumerate(module.DEPTHS)
-    }
+    shown = module.shown(stored, "digits", 0, 1.0, module.READINGS[0])
+    nll = {depth: shown[1 + i] for i, depth in enumerate(module.DEPTHS)}
     assert f"digits: NLL <b>{(nll[2] - nll[0]).mean():+.3f}</b>" in readout
 
 

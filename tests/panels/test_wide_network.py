@@ -1,42 +1,32 @@
 import pytest
 import torch
 
-from bdl_lessons.panels.wide_network import (
-    BIAS_VAR,
-    DEPTHS,
-    GRID,
-    KERNELS,
-    WEIGHT_VAR,
-    WIDTHS,
-    closed_form,
-    draw_noise,
-    sample,
-)
+from bdl_lessons.panels import wide_network as module
+from bdl_lessons.panels.wide_network import BIAS_VAR, GRID, WEIGHT_VAR, draw_noise, sample
 from bdl_lessons.reference import RandomFeatures
 
 
-@pytest.mark.parametrize("nonlinearity", KERNELS)
-@pytest.mark.parametrize("depth", DEPTHS)
+def gaps(nonlinearity, depth, width, n_networks):
+    """The relative errors of the covariances of some networks."""
+    exact = module.closed_form(nonlinearity, depth)
+    networks = [sample(nonlinearity, depth, width, draw_noise(seed)) for seed in range(n_networks)]
+    return torch.stack([(n.covariance - exact).norm() / exact.norm() for n in networks])
+
+
+@pytest.mark.parametrize("nonlinearity", module.KERNELS)
+@pytest.mark.parametrize("depth", module.DEPTHS)
 def test_the_widest_network_is_close_to_the_closed_form(nonlinearity, depth):
-    exact = closed_form(nonlinearity, depth)
-    errors = []
-    for width in (WIDTHS[0], WIDTHS[-1]):
-        networks = [sample(nonlinearity, depth, width, draw_noise(seed)) for seed in range(9)]
-        gaps = [(network.covariance - exact).norm() / exact.norm() for network in networks]
-        errors.append(torch.stack(gaps).median())
-    assert errors[1] < 0.06
-    assert errors[0] > 5 * errors[1]
+    narrow, wide = (gaps(nonlinearity, depth, module.WIDTHS[i], 9).median() for i in (0, -1))
+    assert wide < 0.06
+    assert narrow > 5 * wide
 
 
 def test_about_300_relu_units_are_right_to_ten_percent():
     """The lesson's answer to its second question."""
-    exact = closed_form("relu", 1)
-    networks = [sample("relu", 1, 256, draw_noise(seed)) for seed in range(12)]
-    gaps = torch.stack([(n.covariance - exact).norm() / exact.norm() for n in networks])
-    assert 0.07 < gaps.square().mean().sqrt() < 0.16
+    assert 0.07 < gaps("relu", 1, 256, 12).square().mean().sqrt() < 0.16
 
 
-@pytest.mark.parametrize("nonlinearity", KERNELS)
+@pytest.mark.parametrize("nonlinearity", module.KERNELS)
 def test_sampled_functions_have_the_distribution_of_sampled_weights(nonlinearity):
     """Mean and standard deviation of a covariance entry over networks, both ways of sampling."""
     width, depth, n = 8, 2, 500

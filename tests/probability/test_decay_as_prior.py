@@ -10,7 +10,7 @@ from torch.distributions import Normal
 from torch.nn import functional
 
 from bdl_lessons.probability import implied_tau, weight_decay
-from tests.draws import normal, seeded
+from tests.draws import normal
 
 DATA_TERMS = ("nll", "half_squared_error", "squared_error", "mse")
 N, Q, K, D = 7, 4, 5, 2
@@ -19,11 +19,6 @@ TAU, LENGTH_SCALE, P_IN, P_HIDDEN, Y_STD = 1.7, 0.6, 0.25, 0.4, 3.0
 
 def gaussian(mean: torch.Tensor | float, std: float) -> Normal:
     return Normal(torch.as_tensor(mean).double(), torch.tensor(std, dtype=torch.float64))
-
-
-def mask(p_drop: float, *shape: int) -> torch.Tensor:
-    uniform = torch.rand(shape, generator=seeded(3), dtype=torch.float64)
-    return (uniform >= p_drop).double()
 
 
 def data_loss(y_pred: torch.Tensor, y: torch.Tensor, data_term: str) -> torch.Tensor:
@@ -51,7 +46,8 @@ def minus_elbo(M1, b, M2, z1, z2, x, y) -> torch.Tensor:
 @pytest.mark.parametrize("data_term", DATA_TERMS)
 @pytest.mark.parametrize("scaling", ["classic", "inverted"])
 def test_one_sgd_step_with_weight_decay_is_one_step_on_the_elbo(data_term, scaling):
-    x, y, z1, z2 = normal(N, Q), normal(N, D, seed=1), mask(P_IN, N, Q), mask(P_HIDDEN, N, K)
+    x, y = normal(N, Q), normal(N, D, seed=1)
+    z1, z2 = (normal(N, size, seed=3) > -0.5 for size in (Q, K))  # the masks of two layers
     theta = [normal(K, Q, seed=4), normal(K, seed=5), normal(D, K, seed=6)]
     keeps = [1 - P_IN, 1.0, 1 - P_HIDDEN] if scaling == "inverted" else [1.0, 1.0, 1.0]
 
@@ -71,8 +67,7 @@ def test_one_sgd_step_with_weight_decay_is_one_step_on_the_elbo(data_term, scali
 
     # theta is what is stored; M = stored / keep, so dELBO/dstored = dELBO/dM / keep.
     leaves = [p.clone().requires_grad_() for p in theta]
-    means = [p / keep for p, keep in zip(leaves, keeps, strict=True)]
-    minus_elbo(means[0], means[1], means[2], z1, z2, x, y).backward()
+    minus_elbo(*(p / keep for p, keep in zip(leaves, keeps, strict=True)), z1, z2, x, y).backward()
     precision = TAU * Y_STD**2
     per_nat = {"nll": 1, "half_squared_error": 1 / precision, "squared_error": 2 / precision}
     scale = per_nat.get(data_term, 2 / (precision * D)) / N

@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.distributions import Normal
+from torch.distributions import MultivariateNormal, Normal
 
 from bdl_lessons.probability import elbo_loss, gaussian_nll, kl_warmup
 from tests.draws import normal
@@ -19,16 +19,15 @@ def test_the_loss_is_minus_the_elbo_of_a_conjugate_model_per_example():
     post_mean = post_var * tau * y.sum()
     expected_nll = gaussian_nll(post_mean.expand(n_train, 1), y, tau) + tau * post_var / 2
     kl = 0.5 * (post_var + post_mean**2 - 1 - math.log(post_var))
-    covariance = torch.eye(n_train, dtype=y.dtype) / tau + 1
-    log_evidence = torch.distributions.MultivariateNormal(
-        torch.zeros(n_train, dtype=y.dtype), covariance
-    ).log_prob(y[:, 0])
+    evidence = MultivariateNormal(0 * y[:, 0], torch.eye(n_train, dtype=y.dtype) / tau + 1)
+    log_evidence = evidence.log_prob(y[:, 0])
     torch.testing.assert_close(elbo_loss(expected_nll, kl, n_train) * n_train, -log_evidence)
 
 
-def test_the_kl_is_divided_by_the_training_set_and_weighted():
-    assert elbo_loss(torch.tensor(1.0), torch.tensor(8.0), n_train=4, kl_weight=0.5) == 2.0
+def test_the_kl_is_divided_by_the_training_set_and_weighted_for_each_of_several_networks():
     assert elbo_loss(torch.tensor(1.0), 8.0, n_train=4) == 3.0
+    loss = elbo_loss(torch.ones(2), torch.tensor([8.0, 4.0]), 4, torch.tensor([0.5, 3.0]))
+    torch.testing.assert_close(loss, torch.tensor([2.0, 4.0]))
 
 
 @given(tau=st.floats(0.05, 20))
@@ -58,32 +57,18 @@ Y, ONE = normal(6, 1), torch.tensor(1.0)
 
 test_bad_input_names_the_argument = refused(
     (lambda: gaussian_nll(Y[:, 0], Y[:, 0], 1.0), r"B, D\), got \(6,\)"),
-    *(
-        (lambda output=output: gaussian_nll(output, Y, 1.0), "output has shape")
-        for output in (Y[:1], Y[:, 0], Y.expand(6, 2), Y.expand(2, 6, 1))
-    ),
+    (lambda: gaussian_nll(Y[:1], Y, 1.0), "output has shape"),
+    (lambda: gaussian_nll(Y[:, 0], Y, 1.0), "output has shape"),
     *((lambda tau=tau: gaussian_nll(Y, Y, tau), "tau") for tau in (0, -1, math.inf, math.nan)),
-    *(
-        (lambda s=shape: gaussian_nll(Y, Y, torch.ones(s)), "tau must be a number")
-        for shape in ((1,), (5,), (5, 1))
-    ),
-    *(
-        (lambda bad={name: value}: kl_warmup(**{"n_steps": 1} | bad), name)
-        for name in ("n_steps", "final", "begin")
-        for value in (math.inf, math.nan, "1", -1)
-        if (name, value) != ("begin", -1)
-    ),
-    (lambda: elbo_loss(ONE, torch.ones(2), 10), "kl has shape"),
+    (lambda: gaussian_nll(Y, Y, torch.ones(1)), "tau must be a number"),
+    (lambda: kl_warmup(-1), "n_steps"),
+    (lambda: kl_warmup(1, final=math.nan), "final"),
+    (lambda: kl_warmup(1, begin=math.inf), "begin"),
     (lambda: elbo_loss(ONE, torch.ones(1), 10), "kl has shape"),
     (lambda: elbo_loss(torch.ones(3), torch.ones(3), 10, torch.ones(3, 1)), "kl_weight has shape"),
     *((lambda n=n: elbo_loss(ONE, ONE, n), "n_train") for n in (0, 1.5, True)),
     *((lambda w=w: elbo_loss(ONE, ONE, 10, w), "kl_weight") for w in (-0.1, math.nan)),
 )
-
-
-def test_each_of_several_networks_has_its_own_weight():
-    loss = elbo_loss(torch.ones(2), torch.tensor([8.0, 4.0]), 4, torch.tensor([0.5, 3.0]))
-    torch.testing.assert_close(loss, torch.tensor([2.0, 4.0]))
 
 
 def test_the_precision_of_the_likelihood_may_be_learned():

@@ -50,7 +50,7 @@ def test_it_is_the_sum_of_the_gaussian_divergences_at_the_best_precision(T, K, Q
 
 @cases
 @settings(max_examples=40)
-def test_any_other_precision_has_a_larger_divergence(T, K, Q, seed):
+def test_another_precision_has_a_larger_divergence_and_a_rotation_never_lowers_it(T, K, Q, seed):
     log_alpha, s, cov = distribution(T, K, seed)
     theta = weights(K, Q, seed)
     factor = (0.5 * normal(K, Q, seed=seed + 2)).exp()
@@ -58,13 +58,6 @@ def test_any_other_precision_has_a_larger_divergence(T, K, Q, seed):
     # the minimum is separable: a precision that is wrong by a factor f adds (f - 1 - log f) / 2
     excess = (factor - 1 - factor.log()).sum() / 2
     torch.testing.assert_close(other - empirical_bayes_kl(log_alpha, s, Q), excess)
-    assert excess > 0
-
-
-@cases
-@settings(max_examples=40)
-def test_a_rotation_never_lowers_it(T, K, Q, seed):
-    log_alpha, s, _ = distribution(T, K, seed)
     unrotated = empirical_bayes_kl(log_alpha, log_alpha.exp(), Q)
     assert empirical_bayes_kl(log_alpha, s, Q) >= unrotated - 1e-9
     torch.testing.assert_close(unrotated, Q / 2 * torch.log1p((-log_alpha).exp()).sum())
@@ -74,24 +67,15 @@ COLUMN, EYE = torch.ones(3, 1, dtype=torch.float64), torch.eye(3, dtype=torch.fl
 
 
 def test_a_column_with_a_zero_has_no_density():
-    theta, one = weights(3, 2), torch.ones(3, 2, dtype=torch.float64)
-    theta[1, 0] = 0
-    assert column_marginal_kl(theta, torch.eye(3, dtype=torch.float64), one) == math.inf
+    assert column_marginal_kl(0 * COLUMN, EYE, COLUMN) == math.inf
 
 
 test_shapes_that_do_not_fit_are_named = refused(
-    (lambda: empirical_bayes_kl(torch.zeros(3), torch.zeros(()), 2), "noise_var"),
     (lambda: empirical_bayes_kl(torch.zeros(3), torch.zeros(3, 1), 2), "noise_var"),
     (lambda: empirical_bayes_kl(torch.zeros(3), torch.zeros(3), -3), "n_columns must be >= 1"),
     (lambda: best_precision(weights(3, 2), COLUMN), "noise_var"),
-    (lambda: best_precision(weights(3, 2), COLUMN[0]), "noise_var"),
     (lambda: best_precision(torch.ones(3), torch.ones(3)), r"theta must be \(K, Q\)"),
-    *(
-        (lambda p=precision: column_marginal_kl(weights(3, 2), EYE, p), r"precision \(K, Q\), got")
-        for precision in (COLUMN, COLUMN[0])
-    ),
-    *(
-        (lambda c=cov: column_marginal_kl(weights(3, 2), c, weights(3, 2)), "noise_cov must")
-        for cov in (-EYE, 0 * EYE + 1, COLUMN)
-    ),
+    (lambda: column_marginal_kl(weights(3, 2), EYE, COLUMN), r"precision \(K, Q\), got"),
+    (lambda: column_marginal_kl(weights(3, 2), -EYE, weights(3, 2)), "noise_cov must"),
+    (lambda: column_marginal_kl(weights(3, 2), COLUMN, weights(3, 2)), "noise_cov must"),
 )

@@ -13,10 +13,6 @@ from tests.tables import refused
 sizes = st.integers(0, 9), st.integers(1, 12), st.integers(0, 2**31)
 
 
-def variances(n, seed=0):
-    return normal(n, seed=seed).exp()
-
-
 def product(vectors):
     """``H_T ... H_1`` by matrices."""
     U = torch.eye(vectors.shape[1], dtype=vectors.dtype)
@@ -28,7 +24,7 @@ def product(vectors):
 @given(*sizes)
 @settings(max_examples=50)
 def test_every_form_is_the_product_of_the_matrices(n_reflections, n_units, seed):
-    vectors, alpha = normal(n_reflections, n_units, seed=seed), variances(n_units, seed=seed + 1)
+    vectors, alpha = normal(n_reflections, n_units, seed=seed), normal(n_units, seed=seed + 1).exp()
     x, U = normal(2, 3, n_units, seed=seed + 2), product(vectors)
     left, right = compact_form(vectors)
     eye, options = torch.eye(n_units, dtype=U.dtype), {"rtol": 1e-7, "atol": 1e-8}
@@ -42,22 +38,13 @@ def test_every_form_is_the_product_of_the_matrices(n_reflections, n_units, seed)
     torch.testing.assert_close(U.det().item(), (-1.0) ** n_reflections)
 
 
-@pytest.mark.parametrize(("n_reflections", "n_units"), [(0, 3), (1, 4), (2, 4), (3, 4), (5, 2)])
-def test_gradients(n_reflections, n_units):
-    vectors = normal(n_reflections, n_units).requires_grad_()
-    x, alpha = normal(3, n_units, seed=1).requires_grad_(), variances(n_units).requires_grad_()
-    assert torch.autograd.gradcheck(reflect, (x, vectors))
-    assert torch.autograd.gradcheck(rotated_variance, (alpha, vectors))
-    assert torch.autograd.gradcheck(compact_form, (vectors,))
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("log10_length", [-300, -160, -30, -17, -14, -3, 3, 15])
 def test_any_length_gives_an_orthogonal_map(dtype, log10_length):
     vectors, x = normal(3, 5).to(dtype), normal(4, 5, seed=1).to(dtype)
     vectors[1] *= 10.0**log10_length / vectors[1].norm()
     torch.testing.assert_close(reflect(x, vectors).norm(dim=1), x.norm(dim=1))
-    alpha = variances(5).to(dtype)
+    alpha = normal(5).exp().to(dtype)
     torch.testing.assert_close(rotated_variance(alpha, vectors).sum(), alpha.sum())
 
 
@@ -67,7 +54,7 @@ def test_a_zero_vector_is_the_identity_with_gradient_zero(n_reflections):
     vectors[0] = 0
     vectors.requires_grad_()
     torch.testing.assert_close(reflect(x, vectors), reflect(x, vectors[1:]))
-    (reflect(x, vectors).square() * x + rotated_variance(variances(4), vectors)).sum().backward()
+    (reflect(x, vectors).square() * x + rotated_variance(normal(4).exp(), vectors)).sum().backward()
     assert not vectors.grad[0].any()
     assert vectors.grad.isfinite().all()
 
@@ -89,13 +76,10 @@ def test_batched(n_reflections):
 
 
 test_shapes_that_do_not_fit_are_named = refused(
-    (lambda: reflect(normal(4, 2), normal(2, 3)), r"x must be \(\.\.\., K\)"),
     (lambda: reflect(normal(4, 1), normal(2, 3)), r"x must be .*got \(4, 1\)"),
     (lambda: reflect(normal(4, 3), normal(3)), r"vectors \(T, K\), got .* and \(3,\)"),
     (lambda: orthogonal_matrix(normal(3)), r"vectors \(T, K\), got \(3,\)"),
     (lambda: compact_form(normal(3)), r"vectors \(T, K\), got \(3,\)"),
-    *(
-        (lambda s=shape: rotated_variance(normal(*s), normal(2, 4)), "alpha must")
-        for shape in [(2, 4), (1, 4), (3,), (1,), (4, 1)]
-    ),
+    (lambda: rotated_variance(normal(1, 4), normal(2, 4)), "alpha must"),
+    (lambda: rotated_variance(normal(1), normal(2, 4)), "alpha must"),
 )

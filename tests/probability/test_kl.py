@@ -1,6 +1,7 @@
 """Divergences as a table of cases: torch.distributions, quadrature, Monte Carlo, definitions."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -40,11 +41,8 @@ def torch_kl(mean_q, var_q, mean_p, var_p):
 
 A, B, C, D = (normal(4, 3, seed=seed) for seed in range(1, 5))
 M, Z1 = normal(3, 4), torch.zeros(1, dtype=torch.float64)
-V, W, COV_V, COV_W = (
-    normal(5, seed=1),
-    normal(5, seed=2),
-    *(covariance(normal(5, 5, seed=s)) for s in (3, 4)),
-)
+V, W = normal(5, seed=1), normal(5, seed=2)
+COV_V, COV_W = covariance(normal(5, 5, seed=3)), covariance(normal(5, 5, seed=4))
 MIX = normal(5, 5, seed=5) + 2 * torch.eye(5)
 ENTROPY = -0.9 * math.log(0.9) - 0.1 * math.log(0.1)
 EQUAL = {
@@ -149,12 +147,8 @@ def test_scales_by_quadrature_over_log_z(prior, mu, log_sigma2, a, b):
 
     std = math.exp(log_sigma2 / 2)
     q = LogNormal(scalar(mu), scalar(std))
-    if prior == "Gamma":
-        p, kl = (
-            Gamma(scalar(a), scalar(b)),
-            lognormal_gamma_kl(scalar(mu), scalar(log_sigma2), a, b),
-        )
-    else:
+    p, kl = Gamma(scalar(a), scalar(b)), lognormal_gamma_kl(scalar(mu), scalar(log_sigma2), a, b)
+    if prior == "log-normal":
         p = LogNormal(scalar(a - 4), scalar(b**0.5))
         kl = lognormal_kl(scalar(mu), scalar(log_sigma2), a - 4, math.log(b))
 
@@ -167,25 +161,21 @@ def test_scales_by_quadrature_over_log_z(prior, mu, log_sigma2, a, b):
     assert kl.item() == pytest.approx(expected, abs=1e-7, rel=1e-7)
 
 
-PROBS = torch.tensor([0.7, 0.3], dtype=torch.float64)
-GRADIENTS = {
-    "Gaussian": (lambda m, s, n, t: gaussian_kl(m, s.exp(), n, t.exp()), (A, B, C, D)),
-    "to the prior": (lambda m, s: gaussian_kl_to_prior(m, s, 0.3), (A, C)),
-    "full": (
-        lambda m, L, n, T: gaussian_kl_full(m, covariance(L), n, covariance(T)),
-        (V, MIX, W, MIX.T),
-    ),
-    "log-normal": (lognormal_kl, (A, C)),
-    "Gamma": (lambda m, s: lognormal_gamma_kl(m, s, 2.0, 3.0), (A, C)),
-    "mixture": (lambda m, s: mixture_kl(PROBS, m, s.exp()), (normal(2, 3), normal(3, seed=1))),
-}  # fmt: skip
+HALF = torch.tensor([0.5, 0.5])
 
 
-@pytest.mark.parametrize("name", GRADIENTS)
-def test_gradients(name):
-    function, leaves = GRADIENTS[name]
+@pytest.mark.parametrize(
+    ("kl", "leaves"),
+    [
+        (gaussian_kl, (A, C.exp(), B, D.exp())),
+        (gaussian_kl_to_prior, (A, C)),
+        (partial(lognormal_gamma_kl, shape=2.0, rate=3.0), (A, C)),
+        (partial(mixture_kl, HALF.double()), (normal(2, 3), normal(3, seed=1).exp())),
+    ],
+)
+def test_gradients(kl, leaves):
     leaves = [leaf.clone().requires_grad_() for leaf in leaves]
-    assert torch.autograd.gradcheck(function, leaves, fast_mode=True)
+    assert torch.autograd.gradcheck(kl, leaves, fast_mode=True)
 
 
 def test_a_ratio_of_variances_that_underflows_has_a_logarithm():
@@ -211,31 +201,21 @@ def test_what_is_not_a_number_stays_so():
     assert lognormal_gamma_kl(zero, nan, 1.0, 1.0).isnan()
 
 
-EYE, ONES, HALF = torch.eye(2), torch.ones(2), torch.tensor([0.5, 0.5])
+EYE, ONES = torch.eye(2), torch.ones(2)
 MEANS, DRAWS = torch.zeros(2, 3), {"n_samples": 9, "generator": seeded()}
 test_bad_arguments_are_named = refused(
     (lambda: gaussian_kl(ONES.long(), 1.0), "mean_q must be a floating"),
-    (lambda: gaussian_kl(0.0, 1.0), "mean_q must be a floating"),
     (lambda: lognormal_kl(ONES.long(), ONES), "mu must be a floating"),
-    *(
-        (lambda s=shape: gaussian_kl(ONES, torch.ones(s)), "var_q has shape")
-        for shape in [(2, 1), (3, 2), (3,)]
-    ),
-    *(
-        (lambda s=shape, f=kl: f(ONES, torch.ones(s)), "log_sigma2 has")
-        for shape in [(2, 1), (1,), (3,), ()]
-        for kl in (gaussian_kl_to_prior, lognormal_kl)
-    ),
+    (lambda: gaussian_kl(ONES, ONES[:, None]), "var_q has shape"),
+    (lambda: gaussian_kl_to_prior(ONES, ONES[:, None]), "log_sigma2 has"),
+    (lambda: lognormal_kl(ONES, ONES[:1]), "log_sigma2 has"),
     (lambda: lognormal_gamma_kl(ONES, ONES[:1], 1.0, 1.0), "log_sigma2 has"),
     (lambda: lognormal_gamma_kl(ONES, ONES, 0.0, 1.0), "shape must be pos"),
     (lambda: lognormal_gamma_kl(ONES, ONES, 1.0, math.nan), "rate must be pos"),
     (lambda: gaussian_kl_full(ONES, EYE, ONES[:1], EYE), r"mean_p \(K,\), got"),
-    (lambda: gaussian_kl_full(ONES[:, None], EYE, ONES, EYE), "mean_q must be"),
     (lambda: gaussian_kl_full(ONES, torch.eye(3), ONES, EYE), "cov_q must be"),
     (lambda: gaussian_kl_full(ONES, EYE, ONES, EYE.cumsum(0)), "cov_p must be"),
     (lambda: gaussian_kl_full(ONES, EYE - 2, ONES, EYE), "cov_q must be positive"),
-    (lambda: mixture_kl(torch.ones(3) / 3, MEANS, 1.0), r"means must be .*probs \(C,\), got"),
-    (lambda: mixture_kl(HALF[:, None], MEANS, 1.0), r"means must be .*probs \(C,\), got"),
     (lambda: mixture_kl(HALF[:1], MEANS, 1.0), r"means must be .*probs \(C,\), got"),
     (lambda: mixture_kl(HALF, MEANS, torch.ones(3, 1)), "var has shape"),
     (lambda: mixture_kl(HALF, MEANS, 1.0, torch.ones(3)), "prior_var has"),

@@ -39,15 +39,12 @@ def by_expansion(log_alpha):
     return -log_alpha / 2 + KL_OFFSET - alpha / 2 - 3 * alpha**2 / 4
 
 
-FORMS = {
-    "definition": (by_definition, [-6.0, -3.0, -1.0, 0.0, 2.0, 6.0], 1e-9),
-    "expansion": (by_expansion, [-20.0, -14.0, -10.0], 1e-11),
-}
+FORMS = [(by_definition, [-6.0, -1.0, 0.0, 2.0, 6.0], 1e-9)]
+FORMS += [(by_expansion, [-20.0, -14.0, -10.0], 1e-11)]
 
 
-@pytest.mark.parametrize("name", FORMS)
-def test_the_exact_divergence_is_its(name):
-    form, spots, error = FORMS[name]
+@pytest.mark.parametrize(("form", "spots", "error"), FORMS)
+def test_the_exact_divergence_is_that_of(form, spots, error):
     found = loguniform_kl(torch.tensor(spots, dtype=torch.float64))
     np.testing.assert_allclose(found, [form(spot) for spot in spots], rtol=error, atol=error)
 
@@ -98,21 +95,18 @@ def test_far_out_nothing_overflows(log_alpha, dtype):
     assert loguniform_kl(torch.empty(0, 3, dtype=dtype)).shape == (0, 3)
 
 
-APPROXIMATE = {  # the range, then smallest and largest error and where
-    "Kingma": (kingma_kl, WIDE[WIDE <= 0], (-0.0403, -2.1), (0.0, -20.0)),
-    "Molchanov": (molchanov_kl, WIDE, (-0.00435, -1.76), (0.00935, -3.51)),
-}
+APPROXIMATE = [  # the range, then smallest and largest error and where
+    (kingma_kl, WIDE[WIDE <= 0], (-0.0403, -2.1), (0.0, -20.0)),
+    (molchanov_kl, WIDE, (-0.00435, -1.76), (0.00935, -3.51)),
+]
 
 
-@pytest.mark.parametrize("name", APPROXIMATE)
-def test_an_approximation_has_its_documented_error(name):
-    function, log_alpha, smallest, largest = APPROXIMATE[name]
+@pytest.mark.parametrize(("function", "log_alpha", "smallest", "largest"), APPROXIMATE)
+def test_an_approximation_has_its_documented_error(function, log_alpha, smallest, largest):
     error = function(log_alpha) - loguniform_kl(log_alpha)
-    for extreme, place, expected in (
-        (error.min(), error.argmin(), smallest), (error.max(), error.argmax(), largest),
-    ):  # fmt: skip
-        assert extreme.item() == pytest.approx(expected[0], abs=6e-5)
-        assert log_alpha[place].item() == pytest.approx(expected[1], abs=0.02)
+    for place, (size, where) in ((error.argmin(), smallest), (error.argmax(), largest)):
+        assert error[place].item() == pytest.approx(size, abs=6e-5)
+        assert log_alpha[place].item() == pytest.approx(where, abs=0.02)
 
 
 def test_the_approximations_are_the_papers_formulas():
@@ -122,9 +116,6 @@ def test_the_approximations_are_the_papers_formulas():
     k1, k2, k3 = 0.63576, 1.87320, 1.48695
     minus_kl = k1 * torch.sigmoid(k2 + k3 * WIDE) - 0.5 * (1 + (-WIDE).exp()).log() - k1
     torch.testing.assert_close(molchanov_kl(WIDE), -minus_kl)
-    beyond = torch.linspace(0.5, 5, 100, dtype=torch.float64)
-    assert (kingma_kl(beyond).diff() < 0).all()
-    assert kingma_kl(beyond)[-1] / (-0.586299 * math.exp(15)) == pytest.approx(1, abs=0.02)
 
 
 @pytest.mark.parametrize("function", [loguniform_kl, kingma_kl, molchanov_kl, loguniform_kl_slope])
@@ -133,9 +124,6 @@ def test_shape_and_dtype_stay_and_what_is_not_a_number_stays_so(function, dtype)
     out = function(torch.tensor([[0.0, math.nan], [1.0, -30.0]], dtype=dtype))
     assert out.dtype == dtype
     assert out.isnan().tolist() == [[False, True], [False, False]]
-
-
-@pytest.mark.parametrize("function", [loguniform_kl, loguniform_kl_slope])
-def test_other_precisions_have_no_exact_divergence(function):
-    with pytest.raises(TypeError, match="must be a float32 or float64 tensor"):
-        function(torch.zeros(2, dtype=torch.float16))
+    if function in (loguniform_kl, loguniform_kl_slope):
+        with pytest.raises(TypeError, match="must be a float32 or float64 tensor"):
+            function(torch.zeros(2, dtype=torch.float16))

@@ -35,11 +35,8 @@ def test_gaussian_cells_hold_the_mass_of_their_interval(mean, std, width):
 @pytest.mark.parametrize(("mean", "std"), [(0.0, 1.0), (0.5, 0.3), (-3.0, 2.0), (6.0, 0.1)])
 def test_with_a_density_the_grid_finds_its_kl(mean, std):
     exact = kl_divergence(Normal(torch.tensor(mean).double(), std), PRIOR).item()
-    errors = []
-    for width in (2.0**-6, 2.0**-9):
-        errors.append(exact - quantised_kl(gaussian_cells(mean, std, width), width).item())
-    assert -1e-12 <= errors[1] <= errors[0] + 1e-9
-    assert errors[1] < 1e-4
+    width = 2.0**-9
+    assert -1e-12 <= exact - quantised_kl(gaussian_cells(mean, std, width), width) < 1e-4
 
 
 @given(st.floats(-2, 2), st.floats(0.1, 2), st.integers(0, 5))
@@ -108,10 +105,8 @@ test_what_does_not_fit_is_named = refused(
     (lambda: line_cells(torch.tensor([1.0, 0.0]), 0.5, 0.5), "without zeros"),
     (lambda: line_cells(THETA, 0.0, 0.5), "alpha must be positive and finite"),
     (lambda: line_cells(MASS, 0.5, 0.5), r"theta must be \(K,\)"),
-    (lambda: quantised_kl((MASS.long(), MASS), 0.5), r"index \(M, D\)"),
     (lambda: quantised_kl((MASS.long(), MASS[0]), 0.5), r"index \(M, D\)"),
     (lambda: point_cells(MASS, MASS, 0.5), r"probs \(S,\), got"),
-    (lambda: point_cells(MASS, MASS[0], 0.5), r"probs \(S,\), got"),
     (lambda: point_cells(1e30 * MASS, MASS[:, 0], 0.5), FAR),
     (lambda: point_cells(math.nan * MASS, MASS[:, 0], 0.5), FAR),
     (lambda: gaussian_cells(math.nan, 1.0, 1.0), FAR),

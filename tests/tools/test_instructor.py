@@ -1,10 +1,10 @@
-import json
 import re
 
 import pytest
+from nbformat.v4 import new_markdown_cell, new_notebook
 
 from bdl_lessons.exercises.grader import of_lesson
-from tools import instructor
+from tools import instructor, notebook
 from tools import notes as lecturers_notes
 from tools.metadata import Lesson, lessons
 
@@ -57,7 +57,7 @@ def test_an_answer_outside_the_recap_is_found_by_its_sentence_in_bold(tmp_path):
     def cell(source, section=None, role=(), slide="slide"):
         timing = {"section": section, "minutes": [1, 1], "mode": "lecture", "role": role}
         metadata = {"slideshow": {"slide_type": slide}} | ({"bdl": timing} if section else {})
-        return {"cell_type": "markdown", "metadata": metadata, "source": source}
+        return new_markdown_cell(source, metadata=metadata)
 
     cells = [
         cell("## A question\n\nSome **term**. **Which one?**", "A question", ["question"]),
@@ -67,10 +67,10 @@ def test_an_answer_outside_the_recap_is_found_by_its_sentence_in_bold(tmp_path):
         cell("## Recap\n\n1. All.\n\nNext: [04](04.ipynb).", "Recap"),
     ]
     path = tmp_path / "03_made.ipynb"
-    path.write_text(json.dumps({"cells": cells}))
+    notebook.write(path, notebook.text(new_notebook(cells=cells)))
     assert instructor.opening_question(Lesson(path)) == "Some **term**. **Which one?**"
     assert instructor.answer(Lesson(path)) == "**The second.** By far.\n\n1. All."
-    path.write_text(json.dumps({"cells": cells[:2] + cells[4:]}))
+    notebook.write(path, notebook.text(new_notebook(cells=cells[:2] + cells[4:])))
     with pytest.raises(ValueError, match="lesson 03: no paragraph states the answer"):
         instructor.answer(Lesson(path))
 

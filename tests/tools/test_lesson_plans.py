@@ -30,18 +30,13 @@ def test_what_fits_is_taught_in_the_order_of_the_lesson(minutes, names):
     assert expected_minutes(*chosen) <= minutes
 
 
-def test_what_stands_behind_the_recap_is_no_part_of_a_lecture():
-    class Longer:
-        sections = (*Made.sections, Section("Deeper", (1, 1), "lecture", deeper=True))
-
-    assert plan(Longer, 45) == Made.sections
+class Longer:
+    sections = (*Made.sections, Section("Exercises", (20, 40), "solo"))
+    sections += (Section("Deeper", (1, 1), "lecture", deeper=True),)
 
 
 @pytest.mark.parametrize(("minutes", "taught"), [(49, 0), (50, 10), (60, 20), (90, 30)])
-def test_of_the_exercises_a_class_does_what_fits(minutes, taught):
-    class Longer:
-        sections = (*Made.sections, Section("Exercises", (20, 40), "solo"))
-
+def test_of_the_exercises_a_class_does_what_fits_and_nothing_from_behind_the_recap(minutes, taught):
     assert expected_minutes(*plan(Longer, minutes)) == 40 + taught
 
 

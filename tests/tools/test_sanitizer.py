@@ -17,50 +17,47 @@ def masked(text):
     return text
 
 
-def one(value=0.25, expect=0.25, atol=0.1, claim="Var[z] = keep · p_drop: the (known) variance"):
-    check(claim, value, expect=expect, atol=atol)
-
-
-def many(value=0.25, expect=0.25, atol=0.1, claim="table"):
-    check(claim, [value] * 5, expect=[expect] * 5, atol=atol)
-
-
-def few(value=0.25, expect=0.25, atol=0.1, claim="pair"):
-    check(claim, [value, -value * 1e-9], expect=[expect, 0], atol=atol)
-
-
-def bounds(value=0.25, expect=0.2, atol=0.1, claim="accuracy"):
-    check_between(claim, value, low=expect - 0.1, high=expect + atol)
-
-
-def table(value=0.25, expect=0.25, atol=0.1, claim="mean"):
+def table(claim, value, expect, atol):
     with check_table():
         check(claim, value, expect=expect, atol=atol)
         check_between("many", [value] * 9, high=1)
 
 
-KINDS = pytest.mark.parametrize("kind", [one, many, few, bounds, table])
+START = {"claim": "Var[z] = keep · p_drop: the (known) variance"}
+START |= {"value": 0.25, "expect": 0.25, "atol": 0.1}
+SHOWN = {  # what is shown of a claim, a measured value, its reference and the tolerance
+    "one": lambda claim, value, expect, atol: check(claim, value, expect=expect, atol=atol),
+    "many": lambda claim, value, expect, atol: check(
+        claim, [value] * 5, expect=[expect] * 5, atol=atol
+    ),
+    "few": lambda claim, value, expect, atol: check(
+        claim, [value, -value / 1e9], expect=[expect, 0], atol=atol
+    ),
+    "bounds": lambda claim, value, expect, atol: check_between(
+        claim, value, low=expect - 0.1, high=expect + atol
+    ),
+    "table": table,
+}
 
 
-@KINDS
+def shown(kind, capsys, **change):
+    SHOWN[kind](**(START | change))
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", SHOWN)
 def test_another_measured_value_is_the_same_text(kind, capsys):
-    kind()
-    first = capsys.readouterr().out
-    kind(value=0.2637218)
-    second = capsys.readouterr().out
+    first, second = shown(kind, capsys), shown(kind, capsys, value=0.2637218)
     assert first != second
     assert masked(first) == masked(second)
 
 
-@KINDS
+@pytest.mark.parametrize("kind", SHOWN)
 @pytest.mark.parametrize("change", [{"expect": 0.26}, {"atol": 0.11}, {"claim": "another claim"}])
 def test_another_claim_reference_or_tolerance_is_another_text(kind, change, capsys):
-    kind()
-    first = capsys.readouterr().out
-    kind(**change)
-    if kind is many and "expect" in change:
+    if kind == "many" and "expect" in change:
         return  # a long reference is not printed; the assertion in check compares it
-    assert masked(first) != masked(capsys.readouterr().out)
+    assert masked(shown(kind, capsys)) != masked(shown(kind, capsys, **change))
 
 
 def results(value=0.25, seeds=(1.0, 2.0), row="dropout", column="error", count=7, caption="x"):

@@ -13,31 +13,20 @@ def cell(kind, source, slide_type="slide", tags=()):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "words", "lines"),
     [
-        ("## A question\n\nWho knows?", 4),
-        ("the mean-field family isn't rich", 5),
-        ("a mean $\\mathbb E[z_i] = 1$ of noise", 5),
-        ("one $$a = b$$ two", 2),
-        ("see <b>the</b> [next lesson](02_x.ipynb)", 4),
-        ("ask <details><summary>Answer</summary>\n\nbecause</details> me", 4),
-        ("code\n```python\nx = 1\n```\nhere", 2),
+        ("## A question\n\nWho knows?", 4, 0),
+        ("the mean-field family isn't rich", 5, 0),
+        ("a mean $\\mathbb E[z_i] = 1$ of noise", 5, 0),
+        ("one $$a = b$$ two $$c$$", 2, 2),
+        ("$$\\begin{aligned} a &= b && (1) \\\\ c &= d && (2) \\end{aligned}$$", 0, 2),
+        ("see <b>the</b> [next lesson](02_x.ipynb)", 4, 0),
+        ("ask <details><summary>Answer</summary>\n\nbecause</details> me", 4, 0),
+        ("code\n```python\nx = 1\n```\nhere", 2, 0),
     ],
 )
-def test_words_are_those_that_a_lecturer_says(text, words):
-    assert spoken_words(text) == words
-
-
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ("none $a$", 0),
-        ("$$a = b$$ and $$c$$", 2),
-        ("$$\\begin{aligned} a &= b && (1) \\\\ c &= d && (2) \\end{aligned}$$", 2),
-    ],
-)
-def test_lines_of_displayed_formulas(text, lines):
-    assert displayed_formulas(text) == lines
+def test_words_that_a_lecturer_says_and_lines_of_displayed_formulas(text, words, lines):
+    assert (spoken_words(text), displayed_formulas(text)) == (words, lines)
 
 
 def test_minutes_add_up_what_is_shown():

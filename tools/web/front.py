@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bdl_lessons.core.files import ROOT
 from bdl_lessons.course.lesson_map import ROWS
-from tools import address, archive
+from tools import address
 from tools.metadata import Lesson, minutes
 from tools.metadata import lessons as all_lessons
 from tools.web import page, store
@@ -71,9 +71,9 @@ def _get() -> str:
     ways = []
     if published := address.address():
         ways.append(f"It is published: {address.markdown_links(published)}.")
-    if archive.content():
+    if address.archive():
         ways.append(
-            f'<a href="{archive.NAME}">The whole course as one file</a> has notebooks, package '
+            f'<a href="{address.ARCHIVE}">The whole course as one file</a> has notebooks, package '
             "and data, for work without a network."
         )
     return " ".join(ways) or "You have it: these pages were made in the folder of the course."

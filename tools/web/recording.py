@@ -129,7 +129,10 @@ def record(panel: Panel) -> Recording:
     rng = random.Random(0)
     some = [tuple(rng.randrange(len(grid)) for grid in values) for _ in range(_BASES + _CHECKS)]
     depends = _dependencies(frame, [start, *some[:_BASES]], values, rng)
-    controls = [*map(_control_data, sliders, values, start)]
+    controls = [
+        {"label": c.label, "texts": [*map(c.show, grid)], "start": i, "list": type(c) is not Slider}
+        for c, grid, i in zip(sliders, values, start, strict=True)
+    ]
     while True:
         fields = _fields(frame, depends, start, [len(grid) for grid in values])
         named = panel.name, scene.size, scene.parts, panel.alt
@@ -157,15 +160,6 @@ def _web_values(panel: Panel, control: Slider) -> tuple:
             f"slider and contain its start, {control.show(control.value)}"
         )
     return values
-
-
-def _control_data(control: Slider, values: tuple, start: int) -> dict[str, Any]:
-    return {
-        "label": control.label,
-        "texts": [control.show(value) for value in values],
-        "start": start,
-        "list": type(control) is not Slider,
-    }
 
 
 def _different(one: Frame, other: Frame) -> list[str]:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import bdl_lessons
 from bdl_lessons.core.files import DATA, ROOT
-from tools import archive, notebook, slides
-from tools.web import front, live, pictures
+from tools import address, notebook, slides
+from tools.web import front, pictures
 
 _STATIC = Path(__file__).with_name("static")
 _VENDOR = Path(__file__).parents[1] / "vendor"
@@ -42,15 +42,15 @@ def build(folder: Path, numbers: list[str] | None = None, source: Path | None = 
     unfinished = source / "unfinished"
     if unfinished.exists():  # a page may be half written, though Sphinx takes it for done
         options += ["-E", "-a"]
-    live.write_if_changed(unfinished, b"a build has begun")
+    pictures.write_if_changed(unfinished, b"a build has begun")
     _prepare(source, lessons)
     if build_main([*options, str(source), str(folder)]):
         raise ValueError("Sphinx could not build the site; its messages are above")
     for lesson in lessons:
         shutil.copyfile(lesson, folder / "_sources" / "lessons" / lesson.name)
     slides.write_older(lessons, folder / "slides")
-    if archive.content():
-        live.write_if_changed(folder / archive.NAME, archive.content())
+    if address.archive():
+        pictures.write_if_changed(folder / address.ARCHIVE, address.archive())
     unfinished.unlink()
     return folder / "index.html"
 
@@ -63,12 +63,12 @@ def _prepare(source: Path, lessons: list[Path]) -> None:
     used = [front.PANEL]
     for lesson in lessons:
         made = notebook.read(lesson)
-        used += live.make_live(made, "../_static/panels")
+        used += pictures.make_live(made, "../_static/panels")
         if missing := pictures.describe(made):
             raise ValueError(f"{lesson.name}: no sentence under the figure of {', '.join(missing)}")
         text = notebook.text(made).replace("../data/results/README.md", "../results/index.md")
-        live.write_if_changed(source / "lessons" / lesson.name, text.encode())
-    live.write_files(sorted(set(used)), source / "_static" / "panels")
+        pictures.write_if_changed(source / "lessons" / lesson.name, text.encode())
+    pictures.write_files(sorted(set(used)), source / "_static" / "panels")
     subpackages = [m.name for m in pkgutil.iter_modules(bdl_lessons.__path__) if m.ispkg]
     vendored = [*(_VENDOR / "katex").rglob("*.*"), *(_VENDOR / "fonts").iterdir()]
     copies = {f"_static/{path.relative_to(_VENDOR)}": path for path in vendored}
@@ -82,7 +82,7 @@ def _prepare(source: Path, lessons: list[Path]) -> None:
     contents |= {"index.md": front.text(lessons, subpackages).encode()}
     contents["_static/scripts/fontawesome.js"] = b""  # 1.6 MB; a font has the icons too
     for name, content in contents.items():
-        live.write_if_changed(source / name, content)
+        pictures.write_if_changed(source / name, content)
 
 
 def _subpackage(name: str) -> str:

@@ -1,14 +1,11 @@
 """The code cells of every lesson on a simulated GPU without float64: ``make test-device``."""
 
-import json
-from pathlib import Path
-
 import pytest
 import torch
 
 from tests.device.simulated_gpu import SimulatedGPU
+from tools import notebook
 
-NOTEBOOKS = sorted(Path(__file__).parents[3].glob("notebooks/*.ipynb"))
 TRAINING = 100  # backward passes in a cell, from which on they belong on the device
 ON_THE_CPU = {  # but for those without a network, or of an identity that needs 16 digits
     "02": ("fit(", "five_fits("),  # two weights, in float64 on CUDA
@@ -20,13 +17,6 @@ ON_THE_CPU = {  # but for those without a network, or of an identity that needs 
 }
 
 
-def cells(notebook):
-    """The number and the code of every code cell."""
-    for number, cell in enumerate(json.loads(notebook.read_text(encoding="utf-8"))["cells"]):
-        if cell["cell_type"] == "code":
-            yield number, "".join(cell["source"])
-
-
 @pytest.fixture(autouse=True)
 def a_new_kernel():
     """Lessons may set these two."""
@@ -36,18 +26,18 @@ def a_new_kernel():
     torch.set_num_threads(n_threads)
 
 
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_cells_keep_to_their_device(notebook, monkeypatch):
-    monkeypatch.chdir(notebook.parent)
+@pytest.mark.parametrize("path", notebook.paths(), ids=lambda path: path.stem)
+def test_cells_keep_to_their_device(path, monkeypatch):
+    monkeypatch.chdir(path.parent)
     monkeypatch.delenv("BDL_DEVICE", raising=False)
     names = {"__name__": "__main__"}
     on_cpu = {}
     exec("from IPython.display import display", names)
     with SimulatedGPU(float64=False) as gpu:
-        for number, code in cells(notebook):
+        for cell in notebook.code_of(notebook.read(path)):
             gpu.reset()
-            exec(compile(code, f"cell {number} of {notebook.name}", "exec"), names)
-            allowed = any(part in code for part in ON_THE_CPU.get(notebook.name[:2], ()))
+            exec(compile(cell.source, f"cell {cell.id}", "exec"), names)
+            allowed = any(part in cell.source for part in ON_THE_CPU.get(path.name[:2], ()))
             if gpu.backward["CPU"] > TRAINING and not allowed:
-                on_cpu[number] = gpu.backward["CPU"]
+                on_cpu[cell.id] = gpu.backward["CPU"]
     assert not on_cpu, f"cells that train on the CPU, with their backward passes: {on_cpu}"

@@ -10,7 +10,7 @@ from bdl_lessons.probability import lognormal_gamma_kl, lognormal_kl
 from tests.draws import normal, seeded
 
 K, L = 3, 4
-BASE = models.VariationalDropout("A", alpha_per="unit", init_p_drop=0.2)
+BASE = models.StructuredDropout(init_p_drop=0.2)
 
 
 @pytest.fixture
@@ -29,25 +29,13 @@ def draws(layer, *shape, seed=0):
 
 
 def test_moments_of_the_factors(layer):
-    """Within five standard errors, of a covariance those of the products of deviations."""
+    """Rotated and scaled, within five standard errors: those of the products of deviations."""
     xi = draws(layer, 200_000, 1)[:, 0]
-    expected = models.scaled_cov(layer.alpha.detach().diag(), layer.noise.log_sigma2.detach())
+    expected = layer.noise_cov().detach()
     error = 5 * (expected.diagonal() / len(xi)).sqrt()
     assert ((xi.mean(0) - 1).abs() < error).all()
     products = (xi - 1)[:, :, None] * (xi - 1)[:, None, :]
     assert ((products.mean(0) - expected).abs() < 5 * products.std(0) / len(xi) ** 0.5).all()
-
-
-def test_scaled_cov_keeps_what_is_off_the_diagonal():
-    A = normal(K, K)
-    cov, log_sigma2 = A @ A.T, normal(K, seed=1).sub(2)
-    generator = seeded(2)
-    std = (log_sigma2 / 2).exp()
-    eps = torch.randn(400_000, 2, K, generator=generator, dtype=torch.float64)
-    z = (std * eps[:, 0] - std**2 / 2).exp()
-    xi = z * (1 + eps[:, 1] @ A.T)
-    expected = models.scaled_cov(cov, log_sigma2)
-    torch.testing.assert_close(torch.cov(xi.T), expected, atol=0.02 * expected.max(), rtol=0)
 
 
 def test_rows_are_correlated_by_the_scale_alone(layer):
@@ -63,7 +51,7 @@ def test_a_sharp_scale_leaves_the_base_layer(layer, sampling):
     base = BASE.linear(K, L).double()
     with torch.no_grad():
         layer.noise.log_sigma2.fill_(-70.0)
-        base.noise.raw_log_alpha.copy_(layer.noise.base.raw_log_alpha)
+        base.noise.load_state_dict(layer.noise.base.state_dict())
         base.weight.copy_(layer.weight)
         base.bias.copy_(layer.bias)
     x, generator, scale_draws = normal(6, K), seeded(3), seeded(3)

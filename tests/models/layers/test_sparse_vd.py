@@ -8,13 +8,9 @@ from torch.distributions import Normal, kl_divergence
 
 from bdl_lessons.models import ARD, SparseVD, ard_kl, log_relative_variance
 from bdl_lessons.probability import loguniform_kl, molchanov_kl
-from tests.draws import seeded
+from tests.draws import normal, seeded
 
 FACTORIES = [SparseVD(), SparseVD(weight_kl=loguniform_kl), ARD()]
-
-
-def normal(*shape, seed=1):
-    return torch.randn(*shape, generator=seeded(seed), dtype=torch.float64)
 
 
 def layers(factory):
@@ -22,7 +18,7 @@ def layers(factory):
     made = [factory.linear(4, 3).double(), factory.conv2d(2, 3, 2).double()]
     for layer in made:
         with torch.no_grad():
-            layer.mu.copy_(normal(*layer.mu.shape))
+            layer.mu.copy_(normal(*layer.mu.shape, seed=1))
             layer.noise.log_sigma2.copy_(3 * normal(*layer.mu.shape, seed=2) - 1)
     return made
 
@@ -46,8 +42,6 @@ def test_kl_is_the_sum_over_weights(factory):
     for layer in layers(factory):
         values = layer.noise.log_sigma2 - layer.mu.square().log()
         torch.testing.assert_close(layer.kl(), weight_kl(values).sum())
-        assert layer.kl().shape == ()
-        assert layer.kl() > 0
 
 
 @pytest.mark.parametrize("factory", FACTORIES)

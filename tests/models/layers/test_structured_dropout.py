@@ -7,7 +7,6 @@ import torch
 
 from bdl_lessons import probability
 from bdl_lessons.models import StructuredDropout, VariationalDropout, ard_kl, initialise, mlp
-from bdl_lessons.models.layers.structured_dropout import ChainedVectors
 from tests.draws import seeded
 
 K, L = 6, 4
@@ -52,14 +51,6 @@ def test_without_reflections_it_is_variational_dropout():
     torch.testing.assert_close(layer.kl(), plain.kl())
 
 
-@pytest.mark.parametrize("per", ["factor", "weight"])
-def test_without_reflections_the_log_uniform_prior_is_that_of_variational_dropout(per):
-    layer = structured(0, prior="log_uniform", kl_per=per, kl_scale=0.5)
-    plain = VariationalDropout("A", "unit", kl_per=per, kl_scale=0.5).linear(K, L).double()
-    plain.load_state_dict(layer.state_dict(), strict=False)
-    torch.testing.assert_close(layer.kl(), plain.kl())
-
-
 def test_equal_alphas_make_the_rotation_inert():
     layer = structured(3, alpha_spread=0.0)
     alpha = layer.alpha.detach()
@@ -94,38 +85,43 @@ def test_the_kl_counts_the_weights_of_a_row():
 
 
 def test_the_kl_of_a_rotation_has_its_total_correlation_under_the_log_uniform_prior():
-    layer = structured(2, prior="log_uniform", kl_per="factor")
-    cov = layer.noise_cov()
-    alone = probability.loguniform_kl(cov.diagonal().log()).sum()
-    correlation = (cov.diagonal().log().sum() - cov.logdet()) / 2
-    assert correlation > 0.01
-    torch.testing.assert_close(layer.kl(), alone + correlation)
+    for per, count in (("factor", 0.5), ("weight", L / 2)):
+        layer = structured(2, prior="log_uniform", kl_per=per, kl_scale=0.5)
+        cov = layer.noise_cov()
+        alone = probability.loguniform_kl(cov.diagonal().log()).sum()
+        correlation = (cov.diagonal().log().sum() - cov.logdet()) / 2
+        assert correlation > 0.01
+        torch.testing.assert_close(layer.kl(), count * (alone + correlation))
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_start_values_come_from_the_generator(source):
-    factory = StructuredDropout(2, source)
-
     def drawn(seed):
-        network = initialise(mlp((5, 7, 3), factory), seeded(seed))
+        network = initialise(mlp((5, 7, 3), StructuredDropout(2, source)), seeded(seed))
         return torch.cat([p.detach().flatten() for p in network.parameters()])
 
     torch.testing.assert_close(drawn(1), drawn(1))
     assert not torch.allclose(drawn(1), drawn(2))
-    layer = mlp((500, 1), StructuredDropout(alpha_spread=0.3))[0]
+
+
+def test_start_values_have_their_spread_within_the_bounds():
+    layer = StructuredDropout(alpha_spread=0.3).linear(500, 1)
     layer.reset_noise(seeded())
     assert layer.log_alpha.mean().item() == pytest.approx(math.log(0.25), abs=0.06)
     assert layer.log_alpha.std().item() == pytest.approx(0.3, abs=0.04)
+    layer = StructuredDropout(min_alpha=0.2, max_alpha=0.3, alpha_spread=1.0).linear(50, 1)
+    layer.reset_noise(seeded())
+    raw = layer.noise.raw_log_alpha.exp()
+    assert 0.2 - 1e-6 <= raw.min() < raw.max() <= 0.3 + 1e-6
 
 
 def test_chained_vectors_follow_one_another():
-    chain = ChainedVectors(3, K)
-    chain.reset_parameters(seeded())
+    chain = structured(3, vectors="fc").noise.householder
     v = chain.start
     for affine, found in zip(chain.maps, chain(), strict=True):
         v = affine.weight @ v + affine.bias
         torch.testing.assert_close(found, v)
-    assert not torch.stack([m.bias for m in chain.maps]).any()
+        assert not affine.bias.any()
 
 
 def test_bounds_hold_and_can_be_left():
@@ -138,7 +134,3 @@ def test_bounds_hold_and_can_be_left():
         raw.grad = None
         (sign * layer.log_alpha).sum().backward()
         assert raw.grad.tolist() == expected
-    start = StructuredDropout(min_alpha=0.2, max_alpha=0.3, alpha_spread=1.0).linear(50, 1)
-    start.reset_noise(seeded())
-    raw = start.noise.raw_log_alpha.exp()
-    assert 0.2 - 1e-6 <= raw.min() < raw.max() <= 0.3 + 1e-6

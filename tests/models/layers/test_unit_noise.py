@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from bdl_lessons.models import BinaryDropout
+from bdl_lessons.models import BinaryDropout, Deterministic
 from bdl_lessons.probability import all_masks, mask_probs
 
 P_DROP = 0.3
@@ -38,3 +38,14 @@ def test_a_conv_channel_is_dropped_at_all_pixels():
     nn.init.ones_(conv.weight)
     y = conv(x, "per_example", torch.Generator().manual_seed(7))
     torch.testing.assert_close(y, y[..., :1, :1].expand_as(y))
+
+
+@pytest.mark.parametrize("make", [lambda f: f.linear(5, 3), lambda f: f.conv2d(5, 3, 2)])
+def test_layers_sum_over_all_their_weights(make):
+    layer = make(BinaryDropout(0.25, length_scale=0.1)).double()
+    expected = 0.01 / 2 * (layer.weight.square().sum() / 0.75 + layer.bias.square().sum())
+    torch.testing.assert_close(layer.kl(), expected)
+    plain = Deterministic(length_scale=3.0).linear(4, 2)
+    expected = 4.5 * sum(parameter.square().sum() for parameter in plain.parameters())
+    torch.testing.assert_close(plain.kl(), expected)
+    assert not plain.is_random

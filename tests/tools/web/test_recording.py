@@ -49,8 +49,12 @@ def settings(panel):
         yield places, dict(zip(panel.controls, chosen, strict=True))
 
 
-def test_the_pieces_are_the_drawing_and_the_readout_at_every_setting(panel):
+@pytest.mark.parametrize("web", [(), (0.25, 0.75)])
+def test_the_pieces_are_the_drawing_and_the_readout_at_every_setting(panel, web):
+    controls = [Slider("height", "h", HEIGHTS, 0.25, web=web), panel.controls["kind"]]
+    panel = Panel(build_figure, *controls, size=(3, 2))
     made, scene = record(panel), Scene(panel)
+    assert made.controls[0]["texts"] == [f"{height:g}" for height in web or HEIGHTS]
     for places, setting in settings(panel):
         frame = made.frame(places)
         assert frame == scene.frame(setting)
@@ -67,8 +71,7 @@ def test_a_field_has_only_the_controls_that_it_depends_on(panel):
 
 
 def test_the_script_holds_all_of_it(panel):
-    text = record(panel).script()
-    head, name, _, data, _ = text.split('"')
+    head, name, _, data, _ = record(panel).script().split('"')
     assert (head, name) == ("bdlPanels.add(", "test-recording")
     content = json.loads(zlib.decompress(base64.b64decode(data)))
     assert content["size"] == [3000, 2000]
@@ -97,12 +100,3 @@ def test_a_web_grid_has_the_start_and_values_of_the_slider(web):
     controls = [Slider("height", "h", HEIGHTS, 0.25, web=web), Choice("kind", "k", KINDS, "dots")]
     with pytest.raises(ValueError, match="panel 'test-recording': the web values of 'height'"):
         record(Panel(build_figure, *controls, size=(3, 2)))
-
-
-def test_a_thinned_grid_is_recorded(panel):
-    controls = [Slider("height", "h", HEIGHTS, 0.25, web=(0.25, 0.75)), panel.controls["kind"]]
-    thinned = Panel(build_figure, *controls, size=(3, 2))
-    made, scene = record(thinned), Scene(thinned)
-    assert made.controls[0]["texts"] == ["0.25", "0.75"]
-    for places, setting in settings(thinned):
-        assert made.frame(places) == scene.frame(setting)

@@ -1,20 +1,30 @@
+import os
 import re
 
 import pytest
 
 from bdl_lessons.core.files import NOTEBOOKS
 from tools.web import site
+from tools.web.pictures import write_if_changed
 
 
 @pytest.fixture
-def sources(tmp_path, monkeypatch):
-    """The sources of a site with lesson 00 alone; Sphinx itself is left out."""
+def given(tmp_path, monkeypatch):
+    """What was handed to Sphinx, which itself is left out."""
+    given = []
 
     def build_main(arguments):
+        given.append({*arguments})
         (tmp_path / "site" / "_sources" / "lessons").mkdir(parents=True, exist_ok=True)
         return 0
 
     monkeypatch.setattr("sphinx.cmd.build.build_main", build_main)
+    return given
+
+
+@pytest.fixture
+def sources(tmp_path, given):
+    """The sources of a site with lesson 00 alone."""
     page = site.build(tmp_path / "site", ["00"], tmp_path / "source")
     assert page == tmp_path / "site" / "index.html"
     return tmp_path / "source"
@@ -70,26 +80,21 @@ def test_without_sphinx_the_command_is_named(tmp_path, monkeypatch):
     assert not (tmp_path / "site").exists()
 
 
-def test_after_an_interrupted_build_every_page_is_written_again(tmp_path, monkeypatch):
-    given = []
-
-    def build_main(arguments):
-        given.append(arguments)
-        (tmp_path / "site" / "_sources" / "lessons").mkdir(parents=True, exist_ok=True)
-        if len(given) == 1:
-            raise KeyboardInterrupt
-        return 0
-
-    monkeypatch.setattr("sphinx.cmd.build.build_main", build_main)
-    with pytest.raises(KeyboardInterrupt):
-        site.build(tmp_path / "site", ["00"], tmp_path / "source")
+def test_after_a_build_that_failed_every_page_is_written_again(sources, given, monkeypatch):
+    with monkeypatch.context() as failing:
+        failing.setattr("sphinx.cmd.build.build_main", lambda arguments: 2)
+        with pytest.raises(ValueError, match="Sphinx could not build the site"):
+            site.build(sources.parent / "site", ["00"], sources)
     for _ in range(2):
-        site.build(tmp_path / "site", ["00"], tmp_path / "source")
-    anew = [{"-E", "-a"} <= {*arguments} for arguments in given]
-    assert anew == [False, True, False]
+        site.build(sources.parent / "site", ["00"], sources)
+    assert [{"-E", "-a"} <= arguments for arguments in given] == [False, True, False]
 
 
-def test_a_page_that_cannot_be_built_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr("sphinx.cmd.build.build_main", lambda arguments: 2)
-    with pytest.raises(ValueError, match="Sphinx could not build the site"):
-        site.build(tmp_path / "site", ["00"], tmp_path / "source")
+def test_a_file_is_replaced_when_its_content_changed_and_left_alone_otherwise(tmp_path):
+    path = tmp_path / "web" / "player.js"
+    write_if_changed(path, b"old")
+    os.utime(path, ns=(1, 1))
+    write_if_changed(path, b"old")
+    assert path.stat().st_mtime_ns == 1
+    write_if_changed(path, b"new")
+    assert path.read_bytes() == b"new"
