@@ -4,7 +4,7 @@ What decides how a run continues is in the file: the network, the moments of the
 place in the schedule and the state of the random numbers. It is written at the end of an epoch,
 since within one the order of the examples would be needed too. A continued run ends where it
 would have ended in one piece, up to rounding. The configuration and seed of the trial, the layers,
-the schedules and the data are in the file as well: a checkpoint of another run is refused.
+the loss, the schedules and the data are in the file as well: that of another run is refused.
 """
 
 from __future__ import annotations
@@ -103,6 +103,7 @@ class Checkpoint:
             "seed": self.trial.seed,
             "layers": repr(self.model),
             "settings": repr([(k, v) for k, v in own if isinstance(v, plain) or is_dataclass(v)]),
+            "nll": _name_of(run.nll),
             "n_steps": run.n_steps,
             "steps in an epoch": run.epoch,
             "optimizer": f"{type(run.optimizer).__name__} {run.optimizer.defaults}",
@@ -134,6 +135,13 @@ def read(path: Path) -> dict[str, Any] | None:
     if content is None:
         raise ValueError(f"{path} is damaged or no checkpoint: {_DELETE}")
     return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+
+
+def _name_of(function: Any) -> str:
+    """The qualified name of a function, or of an object's class, and what a ``partial`` fixes."""
+    named = getattr(function, "func", function)
+    named = named if hasattr(named, "__qualname__") else type(named)
+    return f"{named.__module__}.{named.__qualname__} {getattr(function, 'keywords', '')}"
 
 
 def _fingerprint(values: Tensor) -> Tensor:
