@@ -98,12 +98,14 @@ class Checkpoint:
         factor = run.scheduler.lr_lambdas[0] if run.scheduler else lambda step: 1.0
         weigh = run.kl_weight if callable(run.kl_weight) else lambda step: run.kl_weight
         own = [item for module in self.model.modules() for item in vars(module).items()]
+        loss = getattr(run.nll, "func", run.nll)  # of a partial
+        loss = loss if hasattr(loss, "__qualname__") else type(loss)
         plain, steps = int | float | str | tuple, [run.n_steps * k // 8 for k in range(8)]
         return dict(self.trial.config) | {
             "seed": self.trial.seed,
             "layers": repr(self.model),
             "settings": repr([(k, v) for k, v in own if isinstance(v, plain) or is_dataclass(v)]),
-            "nll": _name_of(run.nll),
+            "nll": f"{loss.__module__}.{loss.__qualname__} {getattr(run.nll, 'keywords', '')}",
             "n_steps": run.n_steps,
             "steps in an epoch": run.epoch,
             "optimizer": f"{type(run.optimizer).__name__} {run.optimizer.defaults}",
@@ -135,13 +137,6 @@ def read(path: Path) -> dict[str, Any] | None:
     if content is None:
         raise ValueError(f"{path} is damaged or no checkpoint: {_DELETE}")
     return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-
-
-def _name_of(function: Any) -> str:
-    """The qualified name of a function, or of an object's class, and what a ``partial`` fixes."""
-    named = getattr(function, "func", function)
-    named = named if hasattr(named, "__qualname__") else type(named)
-    return f"{named.__module__}.{named.__qualname__} {getattr(function, 'keywords', '')}"
 
 
 def _fingerprint(values: Tensor) -> Tensor:

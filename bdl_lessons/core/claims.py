@@ -178,8 +178,8 @@ class ResultsTable:
                 body += f"<td{kind}>{html.escape(text)}</td>"
             body += "</tr>"
         caption = f"<caption>{html.escape(self.caption)}</caption>"
-        head = f"<thead><tr><td></td>{head}</tr></thead>"
-        return f"<table>{caption}{head}<tbody>{body}</tbody></table>"
+        rows = f"<thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody>"
+        return f"<table>{caption}{rows}</table>"
 
 
 def _cell(name: str, value: Value | str) -> tuple[str, bool]:

@@ -69,10 +69,10 @@ def mlp(widths: Sequence, layers: Layers, activation: Callable[[], nn.Module] = 
     for width in widths:
         integer("widths", width, 1)
     try:
-        made = activation()
+        is_right = isinstance(activation(), nn.Module)
     except TypeError:
-        made = None
-    if not isinstance(made, nn.Module):
+        is_right = False
+    if not is_right:
         raise TypeError(f"activation must be a class such as nn.ReLU, got {activation}")
     if len(widths) < 2:
         raise ValueError(f"widths needs an input and an output width, got {tuple(widths)}")

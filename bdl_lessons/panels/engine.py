@@ -85,7 +85,6 @@ class Choice(Slider):
     """A parameter with a few named values, picked from a list."""
 
     show: Callable[[Any], str] = str
-
     _kind, _width = "Dropdown", "max-content"
 
 
