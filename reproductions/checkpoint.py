@@ -4,7 +4,7 @@ What decides how a run continues is in the file: the network, the moments of the
 place in the schedule and the state of the random numbers. It is written at the end of an epoch,
 since within one the order of the examples would be needed too. A continued run ends where it
 would have ended in one piece, up to rounding. The configuration and seed of the trial, the layers,
-the schedules and the data are in the file as well: a checkpoint of another run is refused.
+the loss, the schedules and the data are in the file as well: that of another run is refused.
 """
 
 from __future__ import annotations
@@ -98,11 +98,14 @@ class Checkpoint:
         factor = run.scheduler.lr_lambdas[0] if run.scheduler else lambda step: 1.0
         weigh = run.kl_weight if callable(run.kl_weight) else lambda step: run.kl_weight
         own = [item for module in self.model.modules() for item in vars(module).items()]
+        loss = getattr(run.nll, "func", run.nll)  # of a partial
+        loss = loss if hasattr(loss, "__qualname__") else type(loss)
         plain, steps = int | float | str | tuple, [run.n_steps * k // 8 for k in range(8)]
         return dict(self.trial.config) | {
             "seed": self.trial.seed,
             "layers": repr(self.model),
             "settings": repr([(k, v) for k, v in own if isinstance(v, plain) or is_dataclass(v)]),
+            "nll": f"{loss.__module__}.{loss.__qualname__} {getattr(run.nll, 'keywords', '')}",
             "n_steps": run.n_steps,
             "steps in an epoch": run.epoch,
             "optimizer": f"{type(run.optimizer).__name__} {run.optimizer.defaults}",

@@ -1,9 +1,9 @@
 """The table of public borders: for each a valid call, from which ``test_borders`` makes bad ones.
 
 A border is a name that a subpackage exports and to which users pass arguments: constructors and
-factories, ``fit`` and ``predict``, metrics and scores, loaders. There an argument that cannot be
-used is refused with its name. The formulas of ``probability`` and the kernels lie inside: they look
-at shapes and hand NaN on.
+factories, ``fit`` and ``predict``, methods, metrics and scores, loaders. There an argument that
+cannot be used is refused with its name. The formulas of ``probability`` and the kernels lie inside:
+they look at shapes and hand NaN on.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class Border:
         use: goes on with the result, as a user would, and returns what must be finite.
         instead: values to vary in place of defaults.
         fixed: arguments that are not varied: a function of the user sees them first.
+        refused: argument -> values that look right and give no error of their own, or a late one.
         raises: what the border is documented to raise besides.
         may_be_nan: a result with NaN is documented: empty bins, missing methods.
     """
@@ -45,6 +46,7 @@ class Border:
     use: Callable[[Any], Any] = lambda result: result
     instead: dict[str, Any] = field(default_factory=dict)
     fixed: tuple[str, ...] = ()
+    refused: dict[str, tuple] = field(default_factory=dict)
     raises: tuple[type[Exception], ...] = ()
     may_be_nan: bool = False
 
@@ -127,12 +129,31 @@ def gram() -> tuple[Tensor, ...]:
     return k_train, double(4, 2), 20 * torch.eye(2).double(), double(4), 0.1
 
 
+def nothing(*_: Any) -> None:
+    """What a function gives that was written without a ``return``."""
+
+
 def mean_pass(*shape: int) -> Callable[[models.Network], Tensor]:
     return lambda made: made(normal(*shape), "mean")
 
 
-IN_TRAINING = {"batch_size": 3, "progress": False}
+def method(function: Callable[..., Any], *required: Any, **instead: Any) -> Border:
+    """A row of a method: shapes and types are looked at, and NaN is handed on."""
+    return Border(function, lambda: required, instead=instead, may_be_nan=True)
+
+
+DECAY = inference.inverse_decay(0.1, 1.0)
+IN_TRAINING = {"batch_size": 3, "progress": False, "schedule": DECAY}
+LATE = {"nll": (nothing, lambda f, y: 1.0, lambda f, y: f[:, 0]), "optimizer": (nothing,)}
+LATE |= {"schedule": (nothing,)}
+DRAWN = {"sampling": "per_example", "generator": seeded()}
 ZERO = torch.zeros(1, 2).double()
+PROCESS = reference.GaussianProcess(double(6, 1), double(6), reference.ReLUKernel(), 0.1)
+LOGISTIC = reference.BayesLogistic(double(6, 2), (labels(6) % 2).double(), 1.0)
+FEATURES = reference.RandomFeatures(2, 5, "relu", seeded())
+LINEAR = reference.BayesLinear(double(6, 2), double(6), 0.1, 1.0)
+GRID = reference.GridPosterior(log_joint, (-6.0, -6.0), (6.0, 6.0), n=20)
+COLUMNS = datasets.Standardiser.fit(double(5, 2))
 
 BORDERS = [
     # core
@@ -161,6 +182,14 @@ BORDERS = [
         lambda: (double(6, 1), double(6), reference.ReLUKernel(), 0.1),
         lambda gp: gp.predict(ZERO.mT),
     ),
+    method(PROCESS.predict, double(3, 1)),
+    method(LINEAR.data_term, double(2), torch.eye(2).double()),
+    method(LINEAR.elbo, double(2), torch.eye(2).double()),
+    method(LINEAR.predict, double(3, 2)),
+    method(LOGISTIC.log_joint, double(3, 2)),
+    method(GRID.expect, double(400)),
+    method(GRID.kl_from, double(400)),
+    method(FEATURES.__call__, double(3, 2)),
     Border(reference.gp_posterior, gram, raises=(torch.linalg.LinAlgError,)),
     Border(
         reference.GridPosterior,
@@ -204,7 +233,14 @@ BORDERS = [
     Border(models.LogNormalScale),
     Border(models.GammaScale),
     Border(models.matched_log_alpha, lambda: (0.2,)),
-    Border(models.mlp, lambda: ((4, 5, 3), models.BinaryDropout(0.5)), mean_pass(2, 4)),
+    Border(
+        models.mlp,
+        lambda: ((4, 5, 3), models.BinaryDropout(0.5)),
+        mean_pass(2, 4),
+        refused={"activation": (nothing,)},
+    ),
+    method(network().forward, normal(2, 4), **DRAWN),
+    method(models.BinaryDropout(0.5).linear(4, 3).forward, normal(2, 4), **DRAWN),
     Border(models.lenet5, lambda: (models.Deterministic(),), mean_pass(1, 1, 28, 28)),
     Border(models.initialise, lambda: (network(), seeded()), mean_pass(2, 4)),
     # inference
@@ -220,6 +256,7 @@ BORDERS = [
         lambda: (network(), normal(6, 4), labels(6), cross_entropy, *training()),
         instead=IN_TRAINING,
         fixed=("y",),
+        refused=LATE,
         raises=(FloatingPointError,),
     ),
     Border(inference.predict, lambda: (network(), normal(6, 4), 2, seeded())),
@@ -233,8 +270,10 @@ BORDERS = [
         lambda: (batched(), normal(2, 6, 4), normal(2, 6, 3), squared_error, *training()),
         instead=IN_TRAINING,
         fixed=("y",),
+        refused=LATE,
         raises=(FloatingPointError,),
     ),
+    method(batched().__call__, normal(2, 3, 4), "per_example", generator=seeded()),
     Border(
         inference.predict_batched,
         lambda: (batched(), normal(2, 6, 4), 2, seeded()),
@@ -243,7 +282,11 @@ BORDERS = [
     Border(inference.sparsity, sparse_network),
     Border(inference.zero_pruned, sparse_network, lambda net: net(normal(2, 4))),
     Border(inference.to_sparse, sparse_network, lambda net: net(normal(2, 4))),
-    Border(inference.compression, lambda: (inference.sparsity(*sparse_network()),)),
+    Border(
+        inference.compression,
+        lambda: (inference.sparsity(*sparse_network()),),
+        refused={"layers": ([],)},
+    ),
     # evaluation
     Border(evaluation.accuracy, probs),
     Border(evaluation.error_percent, lambda: (normal(6, 3), labels(6))),
@@ -265,6 +308,11 @@ BORDERS = [
     Border(evaluation.ranks, lambda: (double(4, 3).numpy(), True), may_be_nan=True),
     Border(evaluation.pareto_front, lambda: (double(4).exp().numpy(), double(4).numpy())),
     Border(evaluation.gradient_variance, lambda: (normal(8, 3),)),
+    Border(
+        evaluation.regression_parts,
+        lambda: (double(6, 2), double(6), double(2), double(2).exp(), 2.0, "loss", "local"),
+        refused={"var": (-double(2).exp(),)},
+    ),
     # datasets
     Border(
         datasets.digits,
@@ -272,7 +320,15 @@ BORDERS = [
         instead={"n_train": 10, "n_test": 10},
     ),
     Border(datasets.origin_clusters, use=lambda data: [data.x, data.y], instead={"n_train": 10}),
+    Border(COLUMNS.fit, lambda: (double(5, 2),), lambda scale: [scale.mean, scale.std]),
+    method(COLUMNS.transform, double(3, 2)),
+    method(COLUMNS.inverse_transform, double(3, 2)),
     Border(datasets.load_records, lambda: ("uci",), len),
+    Border(
+        datasets.chosen_settings,
+        lambda: (datasets.load_records("image_classification")[:50],),
+        refused={"data": ("cifar10",)},
+    ),
     Border(datasets.published_table, lambda: ("sparse_lenet",), may_be_nan=True),
     # reproductions
     Border(reproductions.load, lambda: ("uci",), lambda found: found.name),
@@ -286,16 +342,16 @@ PLAIN = {
     # parts of layers, which the factories make; formulas; what is abstract
     "models": "AdditiveNoise BernoulliNoise GaussianUnitNoise GaussianWeightNoise "
     "StructuredUnitNoise UnitNoise UnitNoiseConv2d UnitNoiseLinear WeightNoise WeightNoiseConv2d "
-    "WeightNoiseLinear StochasticLayer ard_kl log_relative_variance scaled_cov LayerFactory "
-    "Network apply_batched",
+    "WeightNoiseLinear ard_kl log_relative_variance scaled_cov LayerFactory "
+    "apply_batched",
     # made by zero_pruned and to_sparse; a container; an attribute of a layer
     "inference": "PrunedNetwork Run layer_log_alpha",
     # formulas of lessons 06 and 11: shapes are looked at
     "evaluation": "gauss_newton layer_penalties loss_hessian loss_increase penalty "
-    "penalty_from_roots sensitivity softmax_root spectral_bound noisy_outputs regression_parts",
+    "penalty_from_roots sensitivity softmax_root spectral_bound noisy_outputs",
     # containers; functions without arguments; what takes the results of loaders
-    "datasets": "CO2 Classification DetrendedCO2 Regression Standardiser UCISet co2 diabetes "
-    "UCIResults chosen_settings group_by where with_settings detrended display_name rotated",
+    "datasets": "CO2 Classification DetrendedCO2 Regression UCISet co2 diabetes "
+    "UCIResults group_by where with_settings detrended display_name rotated",
     "reproductions": "Claim Experiment Trial TrialResult names",
 }
 PLAIN = {subpackage: {*names.split()} for subpackage, names in PLAIN.items()}
@@ -305,4 +361,4 @@ formulas: they look at shapes, and a NaN goes through them as through PyTorch's 
 
 def name_of(border: Border) -> str:
     subpackage = border.function.__module__.removeprefix("bdl_lessons.").split(".")[0]
-    return f"{subpackage}.{border.function.__name__}"
+    return f"{subpackage}.{border.function.__qualname__}"

@@ -63,6 +63,19 @@ def test_a_bad_argument_is_refused_by_name_or_harmless(name, data):
     assert fault is None, f"{name} with another {wrong}: {fault}"
 
 
+@pytest.mark.parametrize("name", BY_NAME)
+def test_what_is_no_tensor_of_real_numbers_and_what_fails_late_is_refused_by_name(name):
+    """Complex numbers among them: of these one part would be dropped."""
+    border = BY_NAME[name]
+    for argument, value in border.valid().items():
+        wrong = [*border.refused.get(argument, ())]
+        if isinstance(value, Tensor):
+            wrong += [value.tolist(), value.to(torch.complex64), value.flatten()[0]]
+        for bad in wrong:
+            with pytest.raises((TypeError, ValueError), match=rf"\b{argument}\b"):
+                border.use(border.function(**{**border.valid(), argument: bad}))
+
+
 @pytest.mark.parametrize("subpackage", PLAIN)
 def test_every_public_callable_is_in_the_table_or_plain(subpackage):
     above = subpackage == "reproductions"

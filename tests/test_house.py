@@ -9,20 +9,20 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMITS = {
-    "bdl_lessons": 14_444,
-    "bdl_lessons/core": 792,
-    "bdl_lessons/probability": 1_125,
-    "bdl_lessons/models": 1_624,
-    "bdl_lessons/reference": 1_035,
-    "bdl_lessons/inference": 829,
-    "bdl_lessons/evaluation": 813,
-    "bdl_lessons/panels": 2_550,
+    "bdl_lessons": 14_406,
+    "bdl_lessons/core": 798,
+    "bdl_lessons/probability": 1_118,
+    "bdl_lessons/models": 1_609,
+    "bdl_lessons/reference": 1_025,
+    "bdl_lessons/inference": 827,
+    "bdl_lessons/evaluation": 805,
+    "bdl_lessons/panels": 2_549,
     "bdl_lessons/exercises": 4_670,
-    "bdl_lessons/datasets": 721,
+    "bdl_lessons/datasets": 720,
     "bdl_lessons/course": 284,
-    "reproductions": 8_351,
-    "tools": 3_475,
-    "tests": 16_851,
+    "reproductions": 8_350,
+    "tools": 3_482,
+    "tests": 17_001,
 }
 
 

@@ -27,7 +27,7 @@ def typechecked(target: _T) -> _T:
 
     One of another type is refused with a TypeError that names it, also by ``python -O``. An int
     will do for a float, and so will NumPy's numbers; True and False are no numbers. A list will do
-    for a tuple, and a tuple for a list.
+    for a tuple, and a tuple for a list, but neither for a tensor, and no tensor may be complex.
 
     >>> @typechecked
     ... def half(x: float) -> float:
@@ -59,6 +59,8 @@ def typechecked(target: _T) -> _T:
 
 def _fits(value: object, hint: Any) -> bool:
     kind = get_origin(hint) or hint
+    if kind is Tensor:
+        return isinstance(value, Tensor) and not value.is_complex()
     if kind in (Union, UnionType):
         return any(_fits(value, choice) for choice in get_args(hint))
     if kind is Literal:
@@ -85,11 +87,12 @@ def _words(hint: Any) -> str:
     if kind in (tuple, list, Sequence):
         parts = ", ".join("..." if part is ... else _words(part) for part in get_args(hint))
         return f"a sequence ({parts})" if parts else "a sequence"
-    return {Callable: "a function", NoneType: "None"}.get(kind, kind.__name__)
+    words = {Callable: "a function", NoneType: "None", Tensor: "a tensor of real numbers"}
+    return words.get(kind, kind.__name__)
 
 
 def floating(name: str, value: Tensor) -> Tensor:
-    """``value`` if it is a floating-point tensor (else TypeError) and finite (else ValueError)."""
+    """``value`` if it is a floating-point tensor, else TypeError; errors of :func:`finite`."""
     return finite(name, floating_type(name, value))
 
 
@@ -102,18 +105,20 @@ def floating_type(name: str, value: Tensor) -> Tensor:
 
 
 def finite(name: str, value: Tensor) -> Tensor:
-    """``value`` if it has no NaN and no infinity, else ValueError."""
+    """``value`` if it has numbers, none of them NaN or infinite, else ValueError."""
+    if not value.numel():
+        raise ValueError(f"{name} must not be empty, got shape {tuple(value.shape)}")
     if not value.isfinite().all():
         raise ValueError(f"{name} must be finite, it has a NaN or an infinity")
     return value
 
 
-def variance(name: str, value: Tensor) -> Tensor:
-    """``value`` if all of it is positive and finite, else ValueError."""
-    wrong = ~((value > 0) & value.isfinite())
+def variance(name: str, value: Tensor, zero: bool = False) -> Tensor:
+    """``value`` if all of it is positive, or 0 where ``zero``, and finite, else ValueError."""
+    wrong = ~(((value >= 0) if zero else (value > 0)) & value.isfinite())
     if wrong.any():
-        first = value[wrong][0]
-        raise ValueError(f"{name} is a variance: it must be positive and finite, got {first}")
+        rule = f"{'>= 0' if zero else 'positive'} and finite"
+        raise ValueError(f"{name} is a variance: it must be {rule}, got {value[wrong][0]}")
     return value
 
 
@@ -163,23 +168,24 @@ def valid_p_drop(p_drop: float) -> float:
 
 
 def one_of(name: str, value: str, choices: object) -> str:
-    """``value`` if the ``Literal`` type ``choices`` allows it, else ValueError."""
-    if value not in get_args(choices):
-        raise ValueError(f"{name} must be one of {get_args(choices)}, got {value!r}")
+    """``value`` if it is among ``choices``, a ``Literal`` type or a collection, else ValueError."""
+    known = get_args(choices) or tuple(choices)
+    if not isinstance(value, str) or value not in known:
+        raise ValueError(f"{name} must be one of {known}, got {value!r}")
     return value
 
 
 def positive(name: str, value: float) -> float:
     """``value`` if it is a number (else TypeError), finite and above 0 (else ValueError)."""
-    if not 0 < number(name, value) < math.inf:
-        raise ValueError(f"{name} must be positive and finite, got {value}")
+    if not number(name, value) > 0:
+        raise ValueError(f"{name} must be positive, got {value}")
     return value
 
 
 def non_negative(name: str, value: float) -> float:
     """``value`` if it is a finite number of at least 0; errors as for :func:`positive`."""
-    if not 0 <= number(name, value) < math.inf:
-        raise ValueError(f"{name} must be finite and >= 0, got {value}")
+    if not number(name, value) >= 0:
+        raise ValueError(f"{name} must be >= 0, got {value}")
     return value
 
 
@@ -196,12 +202,16 @@ def shapes(rule: str, *values: Tensor | np.ndarray, **sizes: Any) -> None:
     """Raise ValueError unless the values have the shapes in ``rule``, a sentence for the reader.
 
     A name is the same size wherever it stands; keywords fix some. ``...`` in front are further axes
-    of all values that have them, at the end of any. Broadcasting would hide a mistake.
+    of all values that have them, at the end of any. Broadcasting would hide a mistake. TypeError if
+    a value is no tensor or array, or complex: an imaginary part would be dropped somewhere.
 
     >>> shapes("Phi must be (N, K) and y (N,)", torch.ones(3, 2), torch.ones(4))
     Traceback (most recent call last):
     ValueError: Phi must be (N, K) and y (N,), got (3, 2) and (4,)
     """
+    for value in values:
+        if not isinstance(value, Tensor | np.ndarray) or "complex" in str(value.dtype):
+            raise TypeError(f"{rule}, tensors of real numbers, got {reprlib.repr(value)}")
     found = [tuple(value.shape) for value in values]
     for axes, shape in zip(_axes(rule), found, strict=True):
         if axes[-1:] == ["..."]:
@@ -236,7 +246,9 @@ def same_dtype(name: str, value: Tensor, other: str, reference: Tensor) -> None:
 
 
 def number(name: str, value: float) -> float:
-    """``value`` if it is a real number, else TypeError; True and False are none."""
+    """``value`` if it is a real number (else TypeError), finite (else ValueError); no True."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
+    if not math.isfinite(value):
+        raise ValueError(f"{name} must be finite, got {value}")
     return value

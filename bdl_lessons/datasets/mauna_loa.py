@@ -94,5 +94,4 @@ def detrended(series: CO2, start: float = -np.inf, end: float = np.inf) -> Detre
     level, slope = ppm.mean(), (x * ppm).mean()  # least squares: x has mean 0 and variance 1
     residual = ppm - level - slope * x
     std = residual.std(correction=0)
-    numbers = level.item(), slope.item(), std.item()
-    return DetrendedCO2(x[:, None], residual / std, time_scale, *numbers)
+    return DetrendedCO2(x[:, None], residual / std, time_scale, *map(float, (level, slope, std)))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bdl_lessons.core.files import DATA
-from bdl_lessons.core.validation import typechecked
+from bdl_lessons.core.validation import one_of, typechecked
 from bdl_lessons.datasets.uci_sets import display_name
 
 RESULTS_FOLDER, PUBLISHED = DATA / "results", DATA / "published"
@@ -86,12 +86,16 @@ def setting(record: Record) -> str:
     return json.dumps(config, sort_keys=True)
 
 
+@typechecked
 def chosen_settings(records: Sequence[Record], data: str = CHOSEN_ON) -> dict[str, str]:
     """Method -> the setting with the smallest ``val_nll`` on ``data`` with the first seed.
 
     >>> "prior_precision" in chosen_settings(load_records("image_classification"))["MAP"]
     True
+
+    Raises ValueError if there are no records on ``data``; the message names what they are on.
     """
+    one_of("data", data, dict.fromkeys(record["config"]["data"] for record in records))
     first = min(record["seed"] for record in records)
     tried = group_by(where(records, data=data, seed=first), "method")
     best = {m: min(group, key=lambda r: r["metrics"]["val_nll"]) for m, group in tried.items()}

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from bdl_lessons.core.validation import floating
+from bdl_lessons.core.validation import floating, floating_type, shapes
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,7 @@ class Standardiser:
         deviation of 1e-16 (0.998 in every example of the naval set). Raises TypeError if ``x`` is
         not a floating-point tensor; ValueError if it has no examples, a NaN or an infinity.
         """
-        if len(floating("x", x)) == 0:
-            raise ValueError(f"x must have examples, got shape {tuple(x.shape)}")
+        shapes("x must be (N, ...)", floating("x", x))
         constant = x.amin(0) == x.amax(0)
         std = x.std(0, correction=0)
         return cls(x.mean(0), torch.where(constant, torch.ones_like(std), std))
@@ -40,7 +39,7 @@ class Standardiser:
     def transform(self, x: torch.Tensor) -> torch.Tensor:
         """Original units -> standardised; with one mean (fitted on ``(N,)``) x has any shape.
 
-        Raises ValueError if the columns of ``x`` are not those that were fitted.
+        Raises TypeError or ValueError if the columns of ``x`` are not those that were fitted.
         """
         return (self._with_columns("x", x) - self.mean) / self.std
 
@@ -50,10 +49,8 @@ class Standardiser:
 
     def _with_columns(self, name: str, value: torch.Tensor) -> torch.Tensor:
         try:
-            self.mean.expand_as(value)
+            self.mean.expand_as(floating_type(name, value))
         except RuntimeError:
-            raise ValueError(
-                f"{name} must end with the columns {tuple(self.mean.shape)} that were fitted, got "
-                f"shape {tuple(value.shape)}: broadcasting would repeat it"
-            ) from None
+            rule = f"{name} must end with the columns {tuple(self.mean.shape)} that were fitted"
+            raise ValueError(f"{rule}, got shape {tuple(value.shape)}") from None
         return value

@@ -137,8 +137,7 @@ _SHOWN = {
     "mnist": "MNIST",
     "fashion-mnist": "Fashion-MNIST",
     "notmnist-small": "notMNIST (letters)",
-}
-_SHOWN |= {one.name: one.display_name for one in _SETS}
+} | {one.name: one.display_name for one in _SETS}
 
 
 def display_name(data: str) -> str:

@@ -102,9 +102,8 @@ def rmse(mean: Tensor, y: Tensor) -> float:
     >>> rmse(torch.tensor([[1.0], [3.0]]), torch.tensor([[3.0], [1.0]]))
     2.0
     """
-    validation.same_shape("mean", validation.floating("mean", mean), "y", y)
-    if not len(validation.floating("y", y)):
-        raise ValueError("mean and y must have examples")
+    mean, y = validation.floating("mean", mean), validation.floating("y", y)
+    validation.same_shape("mean", mean, "y", y)
     return float64(mean - y).square().mean().sqrt().item()
 
 

@@ -70,8 +70,7 @@ def ranks(scores: Values, higher_is_better: bool) -> np.ndarray:
     array([[2.5, 1. , 2.5]])
     """
     scores = real_array("scores", scores)
-    if not scores.ndim:
-        raise ValueError(f"scores must have an axis of methods, (..., M), got {scores}")
+    shapes("scores must be (..., M)", scores)
     signed = -scores if higher_is_better else scores
     return stats.rankdata(signed, axis=-1, nan_policy="omit")
 

@@ -67,8 +67,6 @@ def ood_metrics(score_in: Tensor, score_out: Tensor) -> OODMetrics:
 
     for name, score in (("score_in", score_in), ("score_out", score_out)):
         validation.shapes(f"{name} must be (N,)", validation.floating(name, score))
-        if not len(score):
-            raise ValueError(f"{name} must have an input")
     scores = torch.cat([score_in.detach().cpu(), score_out.detach().cpu()]).double().numpy()
     known = (torch.arange(len(scores)) < len(score_in)).numpy()
     fpr, tpr, _ = roc_curve(known, scores, drop_intermediate=False)

@@ -94,8 +94,6 @@ def entropy(log_probs: Tensor) -> Tensor:
 
 def _check(draws: Tensor, name: str = "draws") -> Tensor:
     validation.shapes(f"{name} must be (S, B, D)", draws)
-    if not draws.numel():
-        raise ValueError(f"{name} must not be empty, got {tuple(draws.shape)}")
     return validation.floating(name, draws)
 
 
@@ -110,8 +108,7 @@ def _check_tau(tau: float | Tensor, draws: Tensor) -> Tensor:
 
 def check_log_probs(log_probs: Tensor) -> None:
     """Raise unless ``log_probs`` are logarithms of probabilities that sum to 1: none is NaN."""
-    if not log_probs.dim() or not log_probs.shape[-1]:
-        raise ValueError(f"log_probs must be (..., C), got shape {tuple(log_probs.shape)}")
+    validation.shapes("log_probs must be (..., C)", log_probs)
     if not (validation.floating_type("log_probs", log_probs).logsumexp(-1).abs() <= 1e-2).all():
         wanted = "logarithms of probabilities that sum to 1"
         raise ValueError(f"log_probs must be {wanted}: got logits or NaN?")

@@ -67,9 +67,7 @@ def gradient_variance(gradients: Tensor) -> Estimate:
     >>> gradient_variance(torch.tensor([[1.0], [2.0], [3.0]])).value
     1.0
     """
-    validation.floating("gradients", gradients)
-    n_draws = len(gradients)
-    if n_draws < 3 or gradients.dim() < 2 or gradients.numel() == 0:
+    if validation.floating("gradients", gradients).dim() < 2 or (n_draws := len(gradients)) < 3:
         got = tuple(gradients.shape)
         raise ValueError(f"gradients must be (S, ...) with S >= 3 draws, got shape {got}")
     flat = float64(gradients.flatten(1))
@@ -133,7 +131,7 @@ def regression_parts(
 
     Raises:
         TypeError, ValueError: for an unknown quantity or estimator, another shape, a value that is
-            not finite, or a ``tau`` that is not positive.
+            not finite, a negative variance, or a ``tau`` that is not positive.
 
     >>> one, two = torch.ones(1, 1), torch.tensor([2.0])
     >>> regression_parts(one, torch.zeros(1), two, two, 1.0, "mu", "local")
@@ -144,6 +142,7 @@ def regression_parts(
         validation.floating(name, value)
     validation.shapes("x must be (N, K), y (N,), mu (K,) and var (K,)", x, y, mu, var)
     validation.positive("tau", tau)
+    validation.variance("var", var, zero=True)
     if validation.one_of("estimator", estimator, Estimator) == "no noise":
         raise ValueError("estimator must draw weights; without noise only the data part is left")
     r, delta = y - x @ mu, x.square() @ var

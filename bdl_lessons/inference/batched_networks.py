@@ -8,6 +8,7 @@ alpha), and in the likelihood and the weight of the KL. Lesson 12.
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,7 @@ from bdl_lessons.core.autograd import vmap
 from bdl_lessons.core.validation import typechecked
 from bdl_lessons.inference import train
 from bdl_lessons.models import Network, Sampling
-from bdl_lessons.models.layers.base import check_sampling
+from bdl_lessons.models.layers.base import check_call
 
 
 class BatchedNetworks:
@@ -34,11 +35,9 @@ class BatchedNetworks:
     """
 
     @typechecked
-    def __init__(self, networks: Sequence) -> None:
+    def __init__(self, networks: Sequence[Network]) -> None:
         if not networks:
             raise ValueError("networks must not be empty")
-        if not all(isinstance(network, Network) for network in networks):
-            raise TypeError("networks must be a list of networks such as mlp() makes")
         first, *others = map(_fixed, networks)
         for other in others:
             if differ := [name for name in first | other if first.get(name) != other.get(name)]:
@@ -57,9 +56,8 @@ class BatchedNetworks:
         self, x: Tensor, sampling: Sampling, generator: torch.Generator | None = None
     ) -> Tensor:
         """Every network on its own examples: ``x`` is ``(M, B, ...)``, the result ``(M, B, L)``."""
-        check_sampling(sampling, generator)
-        if len(x) != len(self):
-            raise ValueError(f"x must have {len(self)} networks first, got {tuple(x.shape)}")
+        check_call(x, sampling, generator)
+        validation.shapes(f"x must be (M, ...) for M = {len(self)} networks", x, M=len(self))
         return vmap(lambda state, x: self._call(state, x, sampling, generator))(self._state, x)
 
     def kl(self) -> Tensor:
@@ -125,23 +123,20 @@ def fit_batched(
     >>> fit_batched(three, x, y, cross_entropy, **how).shape
     torch.Size([5, 3])
     """
-    if x.shape[:2] != y.shape[:2] or len(x) != len(networks) or x.shape[1] == 0:
-        wanted = f"(M, N, ...) with M = {len(networks)} and N > 0"
-        raise ValueError(f"x and y must be {wanted}, got {tuple(x.shape)} and {tuple(y.shape)}")
-    train.check_types(x, y, "the networks' parameters", next(networks.parameters()))
+    rule = f"x must be (M, N, ...) and y (M, N, ...) with M = {len(networks)}"
+    validation.shapes(rule, x, y, M=len(networks))
+    train.check_data(x, y, "the networks' parameters", next(networks.parameters()))
     n_steps = validation.integer("n_steps", n_steps, 1)
-    n_train, nll_of_each = x.shape[1], vmap(nll)
+    n_train, nll_of_each = x.shape[1], vmap(partial(train.mean_of, nll))
     batches = train.minibatches(x, y, batch_size, generator, batched=True)
 
     def loss_at(step: int) -> Tensor:
         inputs, targets = next(batches)
         nll_mean = nll_of_each(networks(inputs, sampling, generator), targets, *nll_args)
-        if nll_mean.dim() != 1:
-            raise ValueError(f"nll must return a 0-dim mean, got {tuple(nll_mean.shape[1:])}")
         return train.with_kl(nll_mean, networks, n_train, kl_weight, step)
 
-    how = {"schedule": schedule, "progress": progress}
-    return train.optimize(networks.parameters(), loss_at, n_steps, optimizer, **how)
+    run = train.Run(n_steps, n_train // int(batch_size or n_train), kl_weight, nll)
+    return train.optimize(networks.parameters(), loss_at, run, optimizer, schedule, progress)
 
 
 @typechecked
@@ -168,9 +163,7 @@ def predict_batched(
     torch.Size([100, 3, 20, 2])
     """
     n_samples = validation.integer("n_samples", n_samples, 1)
-    if x.dim() < 2 or x.shape[1] == 0:
-        raise ValueError(f"x must be (M, B, ...) with B > 0, got {tuple(x.shape)}")
-    validation.floating("x", x)
+    validation.shapes("x must be (M, B, ...)", validation.floating("x", x))
     validation.same_dtype("x", x, "the networks' parameters", next(networks.parameters()))
     at_once = max(1, validation.integer("chunk_rows", chunk_rows, 1) // x.shape[1])
     draws = []

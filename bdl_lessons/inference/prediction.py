@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from bdl_lessons.core import validation
 from bdl_lessons.core.validation import typechecked
 from bdl_lessons.models import Network, Sampling, StochasticLayer
-from bdl_lessons.models.layers.base import UnitNoiseLayer, check_sampling
+from bdl_lessons.models.layers.base import UnitNoiseLayer, check_call
 
 _ROWS_CPU, _ROWS_GPU = 2_000, 131_072  # computed at a time, copies counted: measured values
 _BYTES = 2**31  # for the activations of a chunk, or the weights that are drawn at a time
@@ -55,7 +55,7 @@ def predict(
     n_rows = min(_ROWS_CPU if x.device.type == "cpu" else _ROWS_GPU, _rows_in_memory(model, x))
     if sampling == "mean":
         raise ValueError("sampling must be 'per_example' or 'shared'; 'mean' has nothing to draw")
-    check_sampling(sampling, generator)
+    check_call(x, sampling, generator)
     at_once = n_samples = validation.integer("n_samples", n_samples, 1)
     if sampling == "shared":  # a draw of unit noise is small, one of weights has their size
         layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]
@@ -110,8 +110,7 @@ def _rows_in_memory(model: Network, x: Tensor) -> int:
     norms = (m for m in model.modules() if isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d))
     if any(norm.training for norm in norms):
         raise ValueError("model has a batch norm that looks at the batch: call model.eval()")
-    if len(x) == 0:
-        raise ValueError(f"x must have examples, got shape {tuple(x.shape)}")
+    validation.shapes("x must be (B, ...)", x)
     state = chain(model.parameters(), model.buffers())
     weights = next(filter(Tensor.is_floating_point, state), x)
     validation.same_dtype("x", validation.finite("x", x), "the model", weights)

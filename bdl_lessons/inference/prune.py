@@ -14,16 +14,9 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, linear
 
 from bdl_lessons.core.validation import typechecked
-from bdl_lessons.models import (
-    AdditiveNoise,
-    Network,
-    Sampling,
-    StochasticLayer,
-    WeightNoiseConv2d,
-    WeightNoiseLinear,
-    log_relative_variance,
-)
-from bdl_lessons.models.layers.weight_noise import WeightNoiseLayer
+from bdl_lessons.models import Network, Sampling, StochasticLayer
+from bdl_lessons.models.layers import weight_noise
+from bdl_lessons.models.layers.weight_noise import AdditiveNoise, WeightNoiseLayer
 
 THRESHOLD = 3.0
 
@@ -57,7 +50,7 @@ def layer_log_alpha(layer: WeightNoiseLayer) -> Tensor:
         raise TypeError(f"pruning needs layers with {wanted}; got {type(layer).__name__}")
     if not (layer.mu.isfinite().all() and layer.noise.log_sigma2.isfinite().all()):
         raise ValueError("the weights have a NaN or an infinity: there is nothing to prune")
-    return log_relative_variance(layer.mu.detach(), layer.noise.log_sigma2.detach())
+    return weight_noise.log_relative_variance(layer.mu.detach(), layer.noise.log_sigma2.detach())
 
 
 @typechecked
@@ -68,8 +61,8 @@ def sparsity(model: Network, threshold: float = THRESHOLD) -> list[LayerSparsity
     >>> sparsity(mlp((4, 3), SparseVD(init_log_sigma2=-100.0)))
     [LayerSparsity(name='0', n_weights=12, n_kept=12)]
     """
-    kept = {n: _kept(layer, threshold) for n, layer in _noisy_layers(model, threshold).items()}
-    return [LayerSparsity(name, keep.numel(), int(keep.sum())) for name, keep in kept.items()]
+    log_alphas = {n: layer_log_alpha(m) for n, m in _noisy_layers(model, threshold).items()}
+    return [LayerSparsity(n, a.numel(), int((a < threshold).sum())) for n, a in log_alphas.items()]
 
 
 @typechecked
@@ -78,7 +71,11 @@ def compression(layers: list[LayerSparsity]) -> float:
 
     >>> compression([LayerSparsity("0", n_weights=900, n_kept=90), LayerSparsity("2", 100, 10)])
     10.0
+
+    Raises ValueError if there is no layer.
     """
+    if not layers:
+        raise ValueError("layers must hold one at least, as sparsity(model) gives them, got []")
     return sum(layer.n_weights for layer in layers) / max(1, sum(layer.n_kept for layer in layers))
 
 
@@ -184,14 +181,10 @@ def _pruned(model: Network, threshold: float, prune: Callable) -> PrunedNetwork:
     )
 
 
-def _kept(layer: WeightNoiseLayer, threshold: float) -> Tensor:
-    return layer_log_alpha(layer) < threshold
-
-
 def to_dense_layer(layer: WeightNoiseLayer, threshold: float) -> nn.Linear | nn.Conv2d:
-    keep = _kept(layer, threshold)
+    keep = layer_log_alpha(layer) < threshold
     weight = layer.noise.mean(layer.mu).detach() * keep
-    if isinstance(layer, WeightNoiseLinear):
+    if isinstance(layer, weight_noise.WeightNoiseLinear):
         plain = nn.Linear(layer.in_features, layer.out_features, layer.bias is not None)
     else:
         sizes = (layer.in_channels, layer.out_channels, layer.kernel_size, layer.stride)
@@ -205,7 +198,8 @@ def to_dense_layer(layer: WeightNoiseLayer, threshold: float) -> nn.Linear | nn.
 
 
 def _sparse(layer: WeightNoiseLayer, threshold: float) -> SparseLayer:
-    keep, is_conv = _kept(layer, threshold), isinstance(layer, WeightNoiseConv2d)
+    keep = layer_log_alpha(layer) < threshold
+    is_conv = isinstance(layer, weight_noise.WeightNoiseConv2d)
     steps = (layer.stride[0], layer.padding[0]) if is_conv else ()
     bias = None if layer.bias is None else layer.bias.detach().clone()
     return SparseLayer(layer.noise.mean(layer.mu).detach(), keep, bias, *steps)

@@ -43,13 +43,14 @@ class Run:
         losses: ``(n_steps, ...)``, the first ``done`` of them known; None before the first step.
     """
 
-    optimizer: Optimizer
-    scheduler: LambdaLR | None
     n_steps: int
     epoch: int
     kl_weight: KLWeight
+    nll: Callable[..., Tensor]
     done: int = 0
     losses: Tensor | None = None
+    optimizer: Optimizer | None = None
+    scheduler: LambdaLR | None = None
 
 
 @typechecked
@@ -94,7 +95,8 @@ def fit(
 
     Raises:
         TypeError, ValueError: if lengths, types or devices differ, ``n_steps`` or ``batch_size``
-            cannot be, ``model`` has nothing to train, or ``nll`` returns more than one number.
+            cannot be, ``model`` has nothing to train, ``nll`` returns no 0-dim tensor,
+            ``optimizer`` makes no optimizer, or ``schedule`` gives no number.
         FloatingPointError: if the loss is NaN or infinite; the message names the step.
 
     >>> from torch.nn.functional import cross_entropy
@@ -107,30 +109,36 @@ def fit(
     >>> bool(losses[-1] < losses[0])
     True
     """
-    n_train = len(x)
-    if len(y) != n_train or n_train == 0:
-        raise ValueError(f"x and y must have the same number N > 0, got {len(x)} and {len(y)}")
+    validation.shapes("x must be (N, ...) and y (N, ...)", x, y)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not trained:
         raise ValueError("model has nothing to train: no parameter of it requires a gradient")
-    check_types(x, y, "the model's parameters", trained[0])
-    n_steps = validation.integer("n_steps", n_steps, 1)
+    check_data(x, y, "the model's parameters", trained[0])
+    n_train, n_steps = len(x), validation.integer("n_steps", n_steps, 1)
     batches = minibatches(x, y, batch_size, generator)
 
     def loss_at(step: int) -> Tensor:
         inputs, targets = next(batches)
-        nll_mean = nll(model(inputs, sampling, generator), targets)
-        if nll_mean.shape:
-            raise ValueError(f"nll must return a 0-dim mean, got shape {tuple(nll_mean.shape)}")
+        nll_mean = mean_of(nll, model(inputs, sampling, generator), targets)
         return with_kl(nll_mean, model, n_train, kl_weight, step)
 
-    epoch = n_train // int(batch_size or n_train)
-    how = {"callback": callback, "epoch": epoch, "kl_weight": kl_weight, "progress": progress}
-    return optimize(model.parameters(), loss_at, n_steps, optimizer, schedule, **how)
+    run = Run(n_steps, n_train // int(batch_size or n_train), kl_weight, nll)
+    return optimize(model.parameters(), loss_at, run, optimizer, schedule, progress, callback)
 
 
-def check_types(x: Tensor, y: Tensor, other: str, parameter: Tensor) -> None:
-    """Raise TypeError unless ``x``, and ``y`` too if it is no label, can meet the parameters."""
+def mean_of(nll: Callable[..., Tensor], *args: Tensor) -> Tensor:
+    """What ``nll`` returns; TypeError unless it is a 0-dim tensor."""
+    mean = nll(*args)
+    if not isinstance(mean, Tensor) or mean.dim():
+        got = getattr(mean, "shape", mean)
+        raise TypeError(f"nll must return a 0-dim mean, a tensor without item(), got {got}")
+    return mean
+
+
+def check_data(x: Tensor, y: Tensor, other: str, parameter: Tensor) -> None:
+    """Raise unless ``x``, and ``y`` too if it is no label, can meet the parameters."""
+    if not x.numel():
+        raise ValueError(f"x must have examples, got shape {tuple(x.shape)}")
     validation.same_dtype("x", x, other, parameter)
     if y.is_floating_point():
         validation.same_dtype("y", y, other, parameter)
@@ -150,31 +158,35 @@ def with_kl(
 def optimize(
     parameters: Iterable[nn.Parameter],
     loss_at: Callable[[int], Tensor],
-    n_steps: int,
+    run: Run,
     make_optimizer: OptimizerFactory,
-    schedule: Callable[[int], float] | None = None,
+    schedule: Callable[[int], float] | None,
+    progress: bool,
     callback: Callable[[Run], None] | None = None,
-    epoch: int = 1,
-    kl_weight: KLWeight = 1.0,
-    progress: bool = True,
 ) -> Tensor:
     """Minimise the sum of ``loss_at(step)``, ``(...)``; returns the losses, ``(n_steps, ...)``.
 
-    Raises FloatingPointError if a loss is NaN or infinite; the message names the step.
+    Raises FloatingPointError if a loss is NaN or infinite; the message names the step. TypeError if
+    ``make_optimizer`` makes no optimizer or ``schedule`` gives no number.
     """
-    optimizer = make_optimizer(parameters)
-    scheduler = LambdaLR(optimizer, schedule) if schedule else None
-    run = Run(optimizer, scheduler, n_steps, epoch, kl_weight)
+
+    def factor(step: int) -> float:
+        return validation.number(f"schedule({step})", schedule(step))
+
+    optimizer = run.optimizer = make_optimizer(parameters)
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"optimizer must make one, as adam(1e-3) does, got {optimizer!r} from it")
+    scheduler = run.scheduler = LambdaLR(optimizer, factor) if schedule else None
     if callback:
         callback(run)
-    steps = range(run.done, n_steps)
+    steps = range(run.done, run.n_steps)
     if progress and "TQDM_DISABLE" not in os.environ:  # a bar in a notebook ignores it
         how = {"unit": "step", "leave": False, "delay": _BAR_AFTER_S, "disable": None}
-        steps = tqdm(steps, initial=run.done, total=n_steps, **how)  # None: not in a log
+        steps = tqdm(steps, initial=run.done, total=run.n_steps, **how)  # None: not in a log
     for step in steps:
         loss = loss_at(step)
         if run.losses is None:  # one block: small tensors that stay would splinter the memory
-            run.losses = loss.new_empty(n_steps, *loss.shape)
+            run.losses = loss.new_empty(run.n_steps, *loss.shape)
         optimizer.zero_grad(set_to_none=True)
         loss.sum().backward()
         optimizer.step()
@@ -184,7 +196,7 @@ def optimize(
         run.done = step + 1
         if callback:
             callback(run)
-        if run.done % _CHECK_EVERY == 0 or run.done == n_steps:
+        if run.done % _CHECK_EVERY == 0 or run.done == run.n_steps:
             _raise_if_diverged(run.losses[: run.done])
     return run.losses
 

@@ -10,13 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from bdl_lessons.core.validation import integer, non_negative, typechecked
-from bdl_lessons.models.layers.base import (
-    LayerFactory,
-    Sampling,
-    StochasticLayer,
-    apply_batched,
-    check_sampling,
-)
+from bdl_lessons.models.layers import base
+from bdl_lessons.models.layers.base import Sampling, StochasticLayer
 
 Layers = Any
 """One layer factory for all layers of a network, or a list with one for each. Any class will do
@@ -40,10 +35,10 @@ class Network(nn.Sequential):
         Arguments and errors as for each layer:
         :meth:`StochasticLayer.forward <bdl_lessons.models.StochasticLayer.forward>`.
         """
-        check_sampling(sampling, generator)
+        base.check_call(x, sampling, generator)
         for module in self:
             stochastic = isinstance(module, StochasticLayer)
-            x = module(x, sampling, generator) if stochastic else apply_batched(module, x)
+            x = module(x, sampling, generator) if stochastic else base.apply_batched(module, x)
         return x
 
     def kl(self) -> Tensor:
@@ -74,9 +69,11 @@ def mlp(widths: Sequence, layers: Layers, activation: Callable[[], nn.Module] = 
     for width in widths:
         integer("widths", width, 1)
     try:
-        activation()
+        is_right = isinstance(activation(), nn.Module)
     except TypeError:
-        raise TypeError(f"activation must be a class such as nn.ReLU, got {activation}") from None
+        is_right = False
+    if not is_right:
+        raise TypeError(f"activation must be a class such as nn.ReLU, got {activation}")
     if len(widths) < 2:
         raise ValueError(f"widths needs an input and an output width, got {tuple(widths)}")
     factories = one_each(layers, len(widths) - 1)
@@ -149,7 +146,7 @@ def _weight_layers(module: nn.Module) -> Iterator[nn.Linear | nn.Conv2d]:
             yield from _weight_layers(child)
 
 
-def one_each(layers: Layers, n_layers: int) -> Sequence[LayerFactory]:
+def one_each(layers: Layers, n_layers: int) -> Sequence[base.LayerFactory]:
     """The factories of a network with ``n_layers`` layers; errors as in :func:`mlp`."""
     factories = layers if isinstance(layers, list | tuple) else [layers] * n_layers
     for factory in factories:

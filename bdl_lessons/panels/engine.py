@@ -66,20 +66,17 @@ class Slider:
     show: Callable[[Any], str] = "{:g}".format
     web: tuple = ()
 
+    _kind, _width = "SelectionSlider", "420px"
+
     def widget(self):
-        from ipywidgets import SelectionSlider
+        import ipywidgets
 
-        return self._widget(SelectionSlider, "420px")
-
-    def _widget(self, kind: Callable, width: str):
-        from ipywidgets import Layout
-
-        return kind(
+        return getattr(ipywidgets, self._kind)(
             options=[(self.show(value), value) for value in self.values],
             value=self.value,
             description=self.label,
             style={"description_width": "max-content"},
-            layout=Layout(width=width),
+            layout=ipywidgets.Layout(width=self._width),
         )
 
 
@@ -88,11 +85,7 @@ class Choice(Slider):
     """A parameter with a few named values, picked from a list."""
 
     show: Callable[[Any], str] = str
-
-    def widget(self):
-        from ipywidgets import Dropdown
-
-        return self._widget(Dropdown, "max-content")
+    _kind, _width = "Dropdown", "max-content"
 
 
 @dataclass(frozen=True)

@@ -81,8 +81,7 @@ def build_figure(figure: Figure) -> Update:
     right.minorticks_off()
     for axis in (left.xaxis, right.yaxis):
         axis.set_animated(True)
-    left.locator_params(axis="x", nbins=5)
-    right.locator_params(axis="y", nbins=5)
+        axis.get_major_locator().set_params(nbins=5)
 
     bars = left.hlines(np.zeros(_MOST), 0, 0, color=BLUE, lw=2, animated=True)
     (dots,) = left.plot([], [], "o", color=BLUE, ls="", animated=True)
@@ -190,9 +189,7 @@ def _recorded(name: str) -> Sequence[records.Record]:
 
 def _limits(values: np.ndarray) -> tuple[float, float]:
     values = values[np.isfinite(values)]
-    if len(values) == 0:
-        return 0.0, 1.0
-    low, high = values.min(), values.max()
+    low, high = min(values, default=0.0), max(values, default=1.0)
     margin = 0.08 * (high - low) or 0.1 * abs(high) or 1.0
     return low - margin, high + margin
 
@@ -207,14 +204,11 @@ def _readout(data: str, measure: str, found: Sequence[Row], front: Sequence[str]
     if len(clear) < len(near):
         ahead = f"clearly ahead of {' · '.join(clear) or 'none'}"
     unbeaten = f" Pareto-optimal in score and time: {' · '.join(front)}." if front else ""
-    best = f"<b>{first.method}</b> has the best {measure} of {len(found)}, {ahead}."
-    return f"{display_name(data)}: {best}{unbeaten}"
+    return f"{display_name(data)}: <b>{first.method}</b> has the best {measure}, {ahead}.{unbeaten}"
 
 
 def _is_clear(first: Row, other: Row, data: str, n_rivals: int = 1) -> bool:
-    """Whether the best of many leads another row: paired, by Student's t over the runs at 97.5 %,
-    of which each of its rivals gets an equal part (lesson 12, "What a fair table needs").
-    """
+    """Whether the best of many leads another row, paired: "What a fair table needs", lesson 12."""
     n = min(len(first.runs), len(other.runs))
     if n < 2:
         return False

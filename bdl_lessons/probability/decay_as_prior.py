@@ -46,8 +46,6 @@ def weight_decay(
 
     Raises TypeError or ValueError for a value outside its range.
 
-    Raises TypeError or ValueError for a value outside its range.
-
     .. math:: \texttt{weight\_decay} = 2\lambda = s \,\frac{\kappa\, l^2}{N}, \qquad
               s = 1,\ \tfrac1\tau,\ \tfrac2\tau,\ \tfrac{2}{\tau D}, \qquad
               \kappa = \mathrm{keep}\ \text{or}\ \tfrac{1}{\mathrm{keep}}

@@ -92,8 +92,7 @@ def kl_warmup(n_steps: float, begin: float = 0.0, final: float = 1.0) -> Callabl
     """
     validation.non_negative("n_steps", n_steps)
     validation.non_negative("final", final)
-    if not math.isfinite(validation.number("begin", begin)):
-        raise ValueError(f"begin must be finite, got {begin}")
+    validation.number("begin", begin)
 
     def schedule(step: float) -> float:
         if step >= begin + n_steps:

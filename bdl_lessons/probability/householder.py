@@ -22,6 +22,8 @@ import math
 import torch
 from torch import Tensor
 
+from bdl_lessons.core.validation import shapes
+
 
 def compact_form(vectors: Tensor) -> tuple[Tensor, Tensor]:
     r"""``left`` and ``right``, both ``(T, K)``, with ``U = I - left.T @ right``.
@@ -42,7 +44,7 @@ def compact_form(vectors: Tensor) -> tuple[Tensor, Tensor]:
     tensor([[ 0.2800, -0.9600],
             [-0.9600, -0.2800]])
     """
-    _check("vectors", vectors, vectors)
+    shapes("vectors must be (T, K)", vectors)
     with torch.autocast(vectors.device.type, enabled=False):  # no solver has half precision
         gram, limits = vectors @ vectors.mT, torch.finfo(vectors.dtype)
         squares = gram.diagonal()
@@ -59,7 +61,7 @@ def reflect(x: Tensor, vectors: Tensor) -> Tensor:
     >>> reflect(torch.tensor([1.0, 2.0]), torch.tensor([[1.0, 0.0]]))
     tensor([-1.,  2.])
     """
-    _check("x", x, vectors)
+    shapes("x must be (..., K) and vectors (T, K)", x, vectors)
     if len(vectors) == 0:
         return x
     left, right = compact_form(vectors.to(x.dtype))
@@ -74,7 +76,7 @@ def orthogonal_matrix(vectors: Tensor) -> Tensor:
     tensor([[0., 1.],
             [1., 0.]])
     """
-    _check("vectors", vectors, vectors)
+    shapes("vectors must be (T, K)", vectors)
     return reflect(torch.eye(vectors.shape[1]).to(vectors), vectors).mT
 
 
@@ -89,14 +91,14 @@ def rotated_variance(alpha: Tensor, vectors: Tensor) -> Tensor:
     they are. The compact form takes O(K T^2) time and O(K T) memory instead of K^2; a variance far
     below the largest alpha loses relative precision by cancellation.
 
-    ``alpha`` is ``(K,)``, variances, ``vectors`` ``(T, K)``; the result ``(K,)`` is positive.
+    ``alpha`` is ``(K,)``, variances, ``vectors`` ``(T, K)``; the result ``(K,)`` is positive, or
+    NaN where an alpha is negative: to raise, the processor would have to wait for the GPU.
 
     >>> rotated_variance(torch.tensor([0.25, 1.0]), torch.tensor([[1.0, -1.0]]))
     tensor([1.0000, 0.2500])
     """
-    if alpha.dim() != 1:
-        raise ValueError(f"alpha must have shape (K,), got {tuple(alpha.shape)}")
-    _check("alpha", alpha, vectors)
+    shapes("alpha must be (K,) and vectors (T, K)", alpha, vectors)
+    alpha = alpha.masked_fill(alpha < 0, torch.nan)
     if len(vectors) == 0:
         return alpha
     left, right = compact_form(vectors.to(alpha.dtype))
@@ -104,9 +106,3 @@ def rotated_variance(alpha: Tensor, vectors: Tensor) -> Tensor:
         scaled = right * alpha
         change = (left * (scaled @ right.mT @ left - 2 * scaled)).sum(0)
     return (alpha + change).clamp_min(torch.finfo(alpha.dtype).tiny)
-
-
-def _check(name: str, value: Tensor, vectors: Tensor) -> None:
-    if vectors.dim() != 2 or value.shape[-1:] != vectors.shape[1:]:
-        got = f"{tuple(value.shape)} and {tuple(vectors.shape)}"
-        raise ValueError(f"{name} must be (..., K) and vectors (T, K), got {got}")

@@ -55,9 +55,8 @@ def gp_posterior(
     for name, matrix in (("k_train", k_train), ("k_test", k_test)):
         if ((matrix - matrix.mT).abs() > 1e-4 * matrix.diagonal().abs().mean()).any():
             raise ValueError(f"{name} must be symmetric: it is a covariance")
-    noise_var = validation.variance(
-        "noise_var", validation.like(k_train[0, 0], "noise_var", noise_var)
-    )
+    noise_var = validation.like(k_train[0, 0], "noise_var", noise_var)
+    validation.variance("noise_var", noise_var)
     chol = torch.linalg.cholesky(k_train + noise_var * torch.eye(len(y)).to(k_train))
     a = torch.linalg.solve_triangular(chol, k_cross, upper=False)
     b = torch.linalg.solve_triangular(chol, y.reshape(len(y), -1), upper=False)
@@ -79,8 +78,8 @@ class GaussianProcess(gpytorch.models.ExactGP):
         noise_var: initial noise variance in squared units of ``y``.
 
     Raises:
-        ValueError: if shapes do not match, data are not finite, ``y`` is constant or ``noise_var``
-            not above ``1e-6`` times the variance of ``y``.
+        TypeError, ValueError: if shapes do not match, data are not real and finite, ``y`` is
+            constant or ``noise_var`` not above ``1e-6`` times the variance of ``y``.
 
     >>> x = torch.linspace(-2, 2, 20)
     >>> gp = GaussianProcess(x, x.sin(), gpytorch.kernels.RBFKernel(), noise_var=0.01)
@@ -147,12 +146,13 @@ class GaussianProcess(gpytorch.models.ExactGP):
         optimizer.step(closure)
         return self
 
+    @typechecked
     @torch.no_grad()
     def predict(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of the noise-free ``f`` at ``x``, each ``(M,)``.
 
         Units of ``y`` and their square. Add :attr:`noise_var` for the variance of a new target.
-        Raises ValueError if ``x`` is not finite or has another number of columns.
+        Raises TypeError or ValueError if ``x`` is not finite or has another number of columns.
         """
         x = _columns(x)
         validation.shapes(
@@ -167,6 +167,5 @@ class GaussianProcess(gpytorch.models.ExactGP):
 
 
 def _columns(x: Tensor) -> Tensor:
-    if not x.numel():
-        raise ValueError(f"x must have examples, got shape {tuple(x.shape)}")
-    return validation.finite("x", x.double().reshape(len(x), -1))
+    validation.shapes("x must be (N, ...)", validation.finite("x", x))
+    return x.double().reshape(len(x), -1)

@@ -1,12 +1,12 @@
 """A posterior over two weights by brute force: evaluate it on a grid, then sum. Lesson 02."""
 
 import math
-from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import integer, number, shapes, typechecked
+from bdl_lessons.core.validation import integer, number, same_dtype, shapes, typechecked
+from bdl_lessons.reference.gaussian_vi import LogJoint
 
 
 class GridPosterior:
@@ -40,14 +40,11 @@ class GridPosterior:
 
     @typechecked
     def __init__(
-        self, log_joint: Callable[[Tensor], Tensor], low: Sequence, high: Sequence, n: int = 200
+        self, log_joint: LogJoint, low: tuple[float, float], high: tuple[float, float], n: int = 200
     ):
-        self.n = integer("n", n, 3)
-        for value in (*low, *high):
-            number("low and high", value)
-        if not len(low) == len(high) == 2 or not (low[0] < high[0] and low[1] < high[1]):
-            raise ValueError(f"need two numbers each with low < high, got low={low}, high={high}")
-        sides = list(zip(low, high, strict=True))
+        self.n, sides = integer("n", n, 3), list(zip(low, high, strict=True))
+        if not all(number("low", a) < number("high", b) for a, b in sides):
+            raise ValueError(f"low must be below high on both axes, got low={low}, high={high}")
         self.axes = [torch.linspace(a, b, n, dtype=torch.float64) for a, b in sides]
         self.points = torch.cartesian_prod(*self.axes)
         self.log_cell = sum(math.log((b - a) / (n - 1)) for a, b in sides)
@@ -65,6 +62,7 @@ class GridPosterior:
 
     def expect(self, values: Tensor) -> Tensor:
         """Posterior mean of ``values``, ``(n * n, ...)`` to ``(...)``."""
+        same_dtype("values", values, "the points", self.points)
         shapes("values must be (P, ...) at the points (P, 2)", values, self.points)
         return torch.tensordot(self.probs, values, dims=1)
 
@@ -87,5 +85,6 @@ class GridPosterior:
 
     def kl_from(self, log_q: Tensor) -> Tensor:
         """``KL(q || posterior)`` in nats, from ``log q`` at ``points``, ``(n * n,)``."""
+        same_dtype("log_q", log_q, "the points", self.points)
         shapes("log_q must be (P,) at the points (P, 2)", log_q, self.points)
         return ((log_q + self.log_cell).exp() * (log_q - self.log_density)).sum()

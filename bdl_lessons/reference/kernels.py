@@ -13,7 +13,7 @@ import torch
 from gpytorch.constraints import Positive
 from torch import Tensor
 
-from bdl_lessons.core.validation import finite, integer, like, typechecked, variance
+from bdl_lessons.core.validation import integer, like, typechecked, variance
 
 
 def relu_expectation(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> Tensor:
@@ -130,9 +130,7 @@ class NNGPKernel(gpytorch.kernels.Kernel):
 
     @bias_var.setter
     def bias_var(self, value: float | Tensor) -> None:
-        value = finite("bias_var", like(self.raw_bias_var, "bias_var", value))
-        if not (value >= 0).all():
-            raise ValueError(f"bias_var must be >= 0, got {value.tolist()}")
+        value = variance("bias_var", like(self.raw_bias_var, "bias_var", value), zero=True)
         self.initialize(raw_bias_var=self.raw_bias_var_constraint.inverse_transform(value))
 
     def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params) -> Tensor:

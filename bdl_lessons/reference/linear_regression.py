@@ -43,8 +43,6 @@ class BayesLinear:
         validation.floating("y", y)
         validation.same_dtype("y", y, "Phi", Phi)
         validation.shapes("Phi must be (N, K) and y (N,)", Phi, y)
-        if not len(y):
-            raise ValueError("Phi and y must have examples")
         self.Phi, self.y = Phi, y
         self.noise_var, self.prior_var = (
             validation.variance(name, validation.like(y[0], name, value))
@@ -85,9 +83,9 @@ class BayesLinear:
 
     def elbo(self, mean_q: Tensor, cov_q: Tensor) -> Tensor:
         """Evidence lower bound of ``N(mean_q, cov_q)``: data term minus KL to the prior, nats."""
+        data_term = self.data_term(mean_q, cov_q)
         prior_cov = self.prior_var * torch.eye(len(mean_q)).to(mean_q)
-        kl = gaussian_kl_full(mean_q, cov_q, torch.zeros_like(mean_q), prior_cov)
-        return self.data_term(mean_q, cov_q) - kl
+        return data_term - gaussian_kl_full(mean_q, cov_q, torch.zeros_like(mean_q), prior_cov)
 
     def mean_field(self) -> tuple[Tensor, Tensor]:
         r"""The factorised Gaussian with the largest ELBO: means ``(K,)`` and variances ``(K,)``.

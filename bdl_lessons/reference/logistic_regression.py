@@ -33,10 +33,10 @@ class BayesLogistic:
     def __init__(self, X: Tensor, y: Tensor, prior_var: float):
         validation.floating("X", X)
         validation.shapes("X must be (N, K) and y (N,)", X, y)
-        if y.is_complex() or not ((y == 0) | (y == 1)).all():
+        if not ((y == 0) | (y == 1)).all():
             raise ValueError("y must hold labels 0 and 1 only")
-        validation.positive("prior_var", prior_var)
-        self.X, self.y, self.prior_var = X, y.to(X.dtype), prior_var
+        self.X, self.y = X, y.to(X.dtype)
+        self.prior_var = validation.positive("prior_var", prior_var)
 
     def log_likelihood(self, w: Tensor) -> Tensor:
         """``log p(y | X, w)`` in nats, ``(..., K)`` to ``(...)``."""

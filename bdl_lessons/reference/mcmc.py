@@ -48,8 +48,7 @@ def hmc(
     (torch.Size([100, 4, 2]), torch.Size([4]))
     """
     point, shape = validation.floating("start", start).detach(), (-1, *[1] * (start.dim() - 1))
-    if not start.numel():
-        raise ValueError(f"start must have a point for each chain, got shape {tuple(start.shape)}")
+    validation.shapes("start must be (C, ...)", start)
     n_warmup = validation.integer("n_warmup", n_warmup, 0)
     n_draws = validation.integer("n_draws", n_draws, 1)
     validation.integer("n_leapfrog", n_leapfrog, 1)
@@ -137,5 +136,4 @@ def effective_sample_size(draws: Tensor) -> Tensor:
 
 
 def _check_draws(draws: Tensor) -> None:
-    if validation.floating("draws", draws).dim() < 2 or not len(draws):
-        raise ValueError(f"draws must have shape (N, C, ...), got {tuple(draws.shape)}")
+    validation.shapes("draws must be (N, C, ...)", validation.floating("draws", draws))

@@ -5,7 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import integer, non_negative, same_dtype, shapes, typechecked
+from bdl_lessons.core import validation
+from bdl_lessons.core.validation import integer, typechecked
 
 NONLINEARITIES = {"relu": torch.relu, "erf": torch.erf, "cos": torch.cos}
 
@@ -50,13 +51,10 @@ class RandomFeatures:
         dtype: torch.dtype = torch.float64,
         device: torch.device | str = "cpu",
     ):
-        if nonlinearity not in NONLINEARITIES:
-            known = ", ".join(NONLINEARITIES)
-            raise ValueError(f"nonlinearity must be one of {known}, got {nonlinearity!r}")
         self.max_width = integer("max_width", max_width, 1)
-        self.nonlinearity = nonlinearity
-        self.weight_var = non_negative("weight_var", weight_var)
-        self.bias_var = non_negative("bias_var", bias_var)
+        self.nonlinearity = validation.one_of("nonlinearity", nonlinearity, NONLINEARITIES)
+        self.weight_var = validation.non_negative("weight_var", weight_var)
+        self.bias_var = validation.non_negative("bias_var", bias_var)
 
         fans = [integer("in_features", in_features, 1)]
         fans += [max_width] * (integer("depth", depth, 1) - 1)
@@ -77,8 +75,8 @@ class RandomFeatures:
         width = self.max_width if width is None else width
         if not 1 <= integer("width", width, 0) <= self.max_width:
             raise ValueError(f"width must be in 1..{self.max_width}, got {width}")
-        same_dtype("x", x, "the features' weights", self.weights[0])
-        shapes("x must be (..., d) with d = in_features, W_1 (K, d)", x, self.weights[0])
+        validation.same_dtype("x", x, "the features' weights", self.weights[0])
+        validation.shapes("x must be (..., d) with d = in_features, W_1 (K, d)", x, self.weights[0])
         phi = NONLINEARITIES[self.nonlinearity]
         units = x
         for weight, shift in zip(self.weights, self.shifts, strict=True):

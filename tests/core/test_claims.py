@@ -67,13 +67,11 @@ def test_a_claim_that_does_not_hold_fails_with_the_worst_value(call, message):
         (lambda: check("m", 0.0, expect=NAN, atol=1), "expect must be finite"),
         (lambda: check("m", [], expect=1.0, atol=1), "value is empty"),
         (lambda: check("m", 1.0, expect=torch.empty(0), atol=1), "expect is empty"),
-        (lambda: check("m", torch.tensor([1 + 5j]), expect=1.0, atol=1), "value is complex"),
-        (lambda: check("m", 1.0, expect=1 + 5j, atol=1), "expect is complex"),
+        (lambda: check("m", torch.tensor([1 + 5j]), expect=1.0, atol=1), "value must be real"),
         (lambda: check_between("m", np.zeros((3, 0)), low=0), "value is empty"),
-        (lambda: check_between("m", np.array([1 + 5j]), low=0), "value is complex"),
         (lambda: check_between("m", 1.0), "give low, high or both"),
         (lambda: check_between("m", 1.0, low=2, high=1), "nothing between"),
-        (lambda: check_between("m", 1.0, low=NAN), "low=nan"),
+        (lambda: check_between("m", 1.0, low=NAN), "low must be finite, got nan"),
     ],
 )
 def test_a_claim_without_meaning_is_refused_by_name(call, message):

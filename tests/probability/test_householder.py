@@ -62,6 +62,7 @@ def test_a_zero_vector_is_the_identity_with_gradient_zero(n_reflections):
 def test_cancellation_leaves_a_positive_variance():
     alpha = torch.tensor([1e6, 1e-12, 1e-12, 1e-12])
     s = rotated_variance(alpha, torch.tensor([[1.0, -1.0, 0.0, 0.0]]))  # swaps the first two
+    assert rotated_variance(-alpha, torch.ones(1, 4)).isnan().all()
     assert (s > 0).all()
     torch.testing.assert_close(s[1], alpha[0])
 
@@ -77,9 +78,10 @@ def test_batched(n_reflections):
 
 test_shapes_that_do_not_fit_are_named = refused(
     (lambda: reflect(normal(4, 1), normal(2, 3)), r"x must be .*got \(4, 1\)"),
-    (lambda: reflect(normal(4, 3), normal(3)), r"vectors \(T, K\), got .* and \(3,\)"),
-    (lambda: orthogonal_matrix(normal(3)), r"vectors \(T, K\), got \(3,\)"),
-    (lambda: compact_form(normal(3)), r"vectors \(T, K\), got \(3,\)"),
+    (lambda: reflect(normal(4, 3), normal(3)), r"vectors .*\(T, K\), got .* and \(3,\)"),
+    (lambda: orthogonal_matrix(normal(3)), r"vectors .*\(T, K\), got \(3,\)"),
+    (lambda: compact_form(normal(3)), r"vectors .*\(T, K\), got \(3,\)"),
+    (lambda: rotated_variance([1.0], normal(2, 1)), "alpha must"),
     (lambda: rotated_variance(normal(1, 4), normal(2, 4)), "alpha must"),
     (lambda: rotated_variance(normal(1), normal(2, 4)), "alpha must"),
 )

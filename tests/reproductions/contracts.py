@@ -3,6 +3,7 @@
 1. Other test rows change no training input and no choice.
 2. Every method is trained with its own sampling mode, KL weight and learning rate.
 3. What is recorded is its definition, computed again from the outputs of the networks.
+4. A network sees test rows on the scale of the training rows, as often as the trial says.
 """
 
 from __future__ import annotations
@@ -41,24 +42,25 @@ N_ROWS = 40
 
 
 def yachts(altered, name="yacht"):
-    """Noise around a line. Altered: other numbers in the test part of the first split."""
+    """Noise around a line. Altered: the test part of the first split has inputs of training rows
+    and other targets."""
     generator = torch.Generator().manual_seed(0)
     x = 5 + torch.randn(N_ROWS, 3, generator=generator).double()
     y = 30 + 10 * (x[:, 0] + 0.3 * torch.randn(N_ROWS, generator=generator))
-    test = torch.from_numpy(splits(N_ROWS, 1)[0][1])
+    train, test = map(torch.from_numpy, splits(N_ROWS, 1)[0])
     if altered:
-        x[test], y[test] = x[test] + 7, y[test] + 100
+        x[test], y[test] = x[train[: len(test)]], y[test] + 100
     return datasets.Regression("yacht", x, y, ("",) * 3, "", "")
 
 
 def pictures(altered, shape, name, n_train=0, n_test=0):
-    """Noise whose brightness gives the class away. Altered: other test images and labels."""
+    """Noise whose brightness gives the class away. Altered: training images with other labels."""
     generator = torch.Generator().manual_seed(len(name))
     y = torch.arange(n_train + n_test) % 10
     x = torch.rand(len(y), *shape, generator=generator) + (y / 10)[:, None, None, None]
     x_test, y_test = x[n_train:], y[n_train:]
-    if altered:
-        x_test, y_test = 3 - 2 * x_test, (y_test + 3) % 10
+    if altered and n_train:
+        x_test, y_test = x[:n_test], (y_test + 3) % 10
     classes = tuple("0123456789")
     return datasets.Classification(name, x[:n_train], y[:n_train], x_test, y_test, classes)
 
@@ -87,6 +89,8 @@ class Seen:
 
     models: list[Any] = field(default_factory=list)
     trainings: list[Training] = field(default_factory=list)
+    inputs: list[tuple[Tensor, int | None]] = field(default_factory=list)
+    """What was predicted for, and how many draws were asked for, if the weights were drawn."""
     outputs: list[Tensor] = field(default_factory=list)
     """In their order: ``(S, B, ...)``, or ``(S, M, B, ...)`` of M networks."""
 
@@ -105,6 +109,8 @@ class Row:
         recorded: trial, result and what was seen -> the metrics and the arrays that follow.
         choices: names of metrics and arrays that test rows do not touch.
         alone: changes of the configuration under which a test row is nobody's training row.
+        copied: share of what a network predicts for that must be training rows, where these take
+            the place of test rows.
     """
 
     experiment: str
@@ -114,6 +120,7 @@ class Row:
     recorded: Callable[[Trial, TrialResult, Seen], tuple[Mapping[str, Any], Mapping[str, Any]]]
     choices: Sequence[str] = ()
     alone: Mapping[str, Any] = field(default_factory=dict)
+    copied: float = 1.0
 
     def run(
         self, label: str, altered: bool = False, **changes: Any
@@ -149,6 +156,26 @@ def check_test_rows_change_no_training(row: Row, label: str) -> None:
     found, other = ({**result.metrics, **result.arrays} for result in (first, second))
     changed = [values for name, values in found.items() if values != other[name]]
     assert any(_tensor(values).isfinite().all() for values in changed), "nothing saw the test rows"
+
+
+def check_test_rows_are_on_the_scale_of_training(row: Row, label: str) -> None:
+    """The altered test rows are copies of training rows: what a network sees must be some too."""
+    (trial, _, before), (_, _, after) = (
+        row.run(label, altered, **row.alone) for altered in (False, True)
+    )
+    train = _rows(after.trainings[-1].x)
+    pairs = zip(before.inputs, after.inputs, strict=True)
+    tests = [new for old, new in pairs if not torch.equal(old[0], new[0])]
+    assert tests, "no network saw the test rows"
+    for x, n_samples in tests:
+        assert n_samples in (None, trial.config.get("n_samples"))
+        nearest = torch.cdist(_rows(x), train).min(1).values
+        assert (nearest < 1e-3).double().mean() >= row.copied
+
+
+def _rows(x: Tensor) -> Tensor:
+    """Images ``(N, C, H, W)``, or rows ``(N, K)`` or ``(M, N, K)``, as ``(…, K)``."""
+    return (x.flatten(1) if x.dim() == 4 else x.flatten(0, -2)).double()
 
 
 def check_each_method_has_its_plan(row: Row, label: str) -> None:
@@ -237,6 +264,10 @@ def _rate(optimizer: Callable[..., torch.optim.Optimizer]) -> float:
 def _watched_predictor(predictor: Callable[..., Tensor], seen: Seen) -> Callable[..., Tensor]:
     @wraps(predictor)
     def watching(*args: Any, **how: Any) -> Tensor:
+        given = signature(predictor).bind(*args, **how).arguments
+        plain = predictor is inference.predict_batched and given["n_samples"] == 1
+        n_samples = None if plain else given.get("n_samples")
+        seen.inputs.append((given["x"].clone(), n_samples))
         seen.outputs.append(predictor(*args, **how))
         return seen.outputs[-1]
 
@@ -250,5 +281,9 @@ def _watched_process(seen: Seen) -> type[GaussianProcess]:
             seen.models.append(self)
             seen.trainings.append(Training(x.clone(), y.clone(), {"exact"}, none, none))
             super().__init__(x, y, *args, **how)
+
+        def predict(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            seen.inputs.append((x.clone(), None))
+            return super().predict(x)
 
     return Watched

@@ -1,8 +1,9 @@
 import os
+from functools import partial
 
 import pytest
 import torch
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, nll_loss
 
 from bdl_lessons.inference import adam, fit, inverse_decay, sgd
 from bdl_lessons.models import SparseVD, initialise, mlp
@@ -37,6 +38,7 @@ def train(
     offset=0.0,
     flipped=False,
     labels=3,
+    nll=cross_entropy,
     **config,
 ):
     """Losses, weights and the next random number of a run that may be stopped at a step."""
@@ -58,7 +60,7 @@ def train(
         model,
         x,
         y,
-        cross_entropy,
+        nll,
         n_steps=n_steps,
         generator=generator,
         optimizer=optimizer,
@@ -114,6 +116,8 @@ def test_writes_are_a_pause_apart_but_for_the_last(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("other", "message"),
     [
+        ({"nll": partial(cross_entropy, label_smoothing=0.1)}, "nll was .*, is .*smoothing"),
+        ({"nll": nll_loss}, "nll was .*cross_entropy.*, is .*nll_loss"),
         ({"n_steps": 15}, "n_steps was 12, is 15"),
         ({"schedule": None}, "learning rates was "),
         ({"schedule": inverse_decay(0.1, 0.9)}, "learning rates was "),

@@ -1,4 +1,3 @@
-import pytest
 import torch
 
 from reproductions import co2_mc_dropout
@@ -20,14 +19,3 @@ def test_units_of_the_first_layer_switch_within_the_data():
     assert abs(place.mean()) < 0.15
     assert slope.abs().min() >= CONFIG["slope"]
     assert slope.abs().max() <= 3 * CONFIG["slope"]
-
-
-def test_the_metrics_are_those_of_the_curves():
-    trial = co2_mc_dropout.trials("quick")[1]
-    measured = co2_mc_dropout.run(trial)
-    metrics, curves = measured.metrics, measured.arrays
-    assert curves["x"][-1] == 3.7
-    assert metrics["std_at_3.7"] == pytest.approx(curves["std"][-1], abs=1e-6)
-    assert metrics["std_at_2.5"] == pytest.approx(curves["std"][curves["x"].index(2.5)], abs=1e-6)
-    assert metrics["std_inside"] == pytest.approx(sum(curves["std"][:272]) / 272, abs=1e-6)
-    assert metrics["ratio"] == pytest.approx(metrics["std_at_3.7"] / metrics["std_inside"])

@@ -8,9 +8,11 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
+from bdl_lessons import datasets
 from reproductions import (
     Trial,
     cifar_dropout_curves,
+    co2_mc_dropout,
     gradient_variance,
     mnist_dropout_curves,
     rotated_digit,
@@ -258,6 +260,30 @@ def gradient_record(trial, result, seen):
     return dict(zip(names, errors, strict=True)), {}
 
 
+def co2_record(trial, result, seen):
+    """From functions drawn at the months and beyond, and the outputs of the mean weights there."""
+    data = datasets.detrended(datasets.co2(), *co2_mc_dropout.SPANS[trial.config["n_months"]])
+    draws, scaled = (out.double()[..., 0] for out in seen.outputs)
+    mean, std = draws.mean(0), draws.std(0, correction=0)
+    x, n = torch.cat([data.x[:, 0], torch.tensor(co2_mc_dropout.BEYOND)]), len(data.y)
+    inside, (near, far) = std[:n].mean(), std[[list(x).index(2.5), -1]]
+    metrics = {
+        "train_rmse": (mean[:n] - data.y).square().mean().sqrt(),
+        "train_rmse_mean_weights": (scaled[:n] - data.y).square().mean().sqrt(),
+        "std_inside": inside,
+        "std_at_2.5": near,
+        "std_at_3.7": far,
+        "ratio": far / inside,
+    }
+    return metrics, {"x": x, "mean": mean, "std": std, "mean_weights": scaled}
+
+
+def months(altered):
+    """Altered: other times after the last month."""
+    beyond = [2.5, 3.1, 3.7] if altered else co2_mc_dropout.BEYOND
+    return {"reproductions.co2_mc_dropout.BEYOND": beyond}
+
+
 def images(*shape):
     """``altered`` -> what takes the place of the function that loads images."""
     return lambda altered: {"reproductions.datasets.load": partial(pictures, altered, shape)}
@@ -288,6 +314,7 @@ ROWS = [
         images(1, 28, 28),
         rotated_plan,
         rotated_record,
+        copied=0.02,
     ),
     Row(
         "sparse_lenet",
@@ -308,6 +335,20 @@ ROWS = [
         lambda trial, result: [({"per_example"}, 1.0, 1e-3)],
         gradient_record,
         choices=("top, local, 2",),
+    ),
+    Row(
+        "co2_mc_dropout",
+        {t.config["activation"]: t for t in co2_mc_dropout.trials("quick")[:2]},
+        months,
+        lambda trial, result: [
+            (
+                {"per_example"},
+                0.0,
+                [trial.config["learning_rate"] * (1 - t / 30) for t in range(30)],
+            )
+        ],
+        co2_record,
+        copied=0.95,
     ),
     Row(
         "uci",
@@ -351,6 +392,11 @@ EACH = [
 @pytest.mark.parametrize(("row", "label"), EACH)
 def test_other_test_rows_change_no_training_input_and_no_choice(row, label):
     contracts.check_test_rows_change_no_training(row, label)
+
+
+@pytest.mark.parametrize(("row", "label"), EACH)
+def test_test_rows_are_seen_on_the_scale_of_training_as_often_as_the_trial_says(row, label):
+    contracts.check_test_rows_are_on_the_scale_of_training(row, label)
 
 
 @pytest.mark.parametrize(("row", "label"), EACH)

@@ -9,15 +9,14 @@ A method adds a noise, a module that is drawn from and that has a KL to the prio
 :class:`LayerFactory` with its settings.
 """
 
-import math
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bdl_lessons.core.validation import integer
+from bdl_lessons.core.validation import floating_type, integer, one_of
 
 Sampling = Literal["per_example", "shared", "mean"]
 
@@ -64,10 +63,10 @@ class StochasticLayer(nn.Module):
             generator: where draws come from; ``"mean"`` needs none.
 
         Raises:
-            ValueError: if x has another number of units, channels or axes.
-            TypeError, ValueError: for a ``sampling`` or generator that is missing or unknown.
+            TypeError, ValueError: if x has another number of units, channels or axes or is no
+                floating-point tensor, or ``sampling`` or generator is missing or unknown.
         """
-        check_sampling(sampling, generator)
+        check_call(x, sampling, generator)
         self._check_units(x)
         if sampling == "mean" or not self.is_random:
             return self._forward_mean(x)
@@ -76,10 +75,7 @@ class StochasticLayer(nn.Module):
         n_axes = self.unit_dims + 1
         if x.dim() == n_axes:
             return self._forward_with(x[None], self.sample_weights(1, generator))[0]
-        if x.dim() != n_axes + 1:
-            wanted = f"{n_axes} axes, or {n_axes + 1} with a sample axis: flatten the leading ones"
-            raise ValueError(f"x must have {wanted}, got shape {tuple(x.shape)}")
-        return self._forward_with(x, self.sample_weights(len(x), generator))
+        return self.forward_with(x, self.sample_weights(len(x), generator))
 
     def sample_weights(self, n_samples: int, generator: torch.Generator) -> Tensor:
         """``n_samples`` draws of the layer's noise, first axis S, for :meth:`forward_with`; a tuple
@@ -93,7 +89,7 @@ class StochasticLayer(nn.Module):
         Raises ValueError if their sample axes differ or x has another number of units.
         """
         if x.dim() != self.unit_dims + 2 or len(x) != len(draw):
-            wanted = f"{self.unit_dims + 2} axes, the first for the {len(draw)} draws"
+            wanted = f"{self.unit_dims + 1} axes, and another in front for the {len(draw)} draws"
             raise ValueError(f"x must have {wanted}, got shape {tuple(x.shape)}")
         self._check_units(x)
         return self._forward_with(x, draw)
@@ -114,16 +110,17 @@ class StochasticLayer(nn.Module):
             raise ValueError(f"x must have {n_units} input {units} on axis {axis}, {got}")
 
 
-def check_sampling(sampling: str | None, generator: torch.Generator | None) -> None:
-    """Raise unless ``sampling`` is known and, where something is drawn, a generator is given."""
+def check_call(x: Tensor, sampling: str | None, generator: torch.Generator | None) -> None:
+    """Raise unless ``x`` and ``sampling`` are known and what is drawn has a generator."""
+    floating_type("x", x)
     if sampling is None:
         raise TypeError(
             'sampling is missing: write model(x, "per_example", generator) to draw the weights for '
             'every example, model(x, "shared", generator) for the batch, or model(x, "mean")'
         )
-    if sampling not in get_args(Sampling):
-        raise ValueError(f"sampling must be one of {get_args(Sampling)}, got {sampling!r}")
-    if sampling != "mean" and not isinstance(generator, torch.Generator):
+    if one_of("sampling", sampling, Sampling) != "mean" and not isinstance(
+        generator, torch.Generator
+    ):
         needed = f"sampling={sampling!r} draws random numbers: give generator=torch.Generator()"
         raise TypeError(f"{needed}, got {type(generator).__name__}")
 
@@ -315,25 +312,19 @@ class UnitNoiseFactory(LayerFactory):
 
 
 class GaussianNoise(nn.Module):
-    """Noise with a ``log_alpha`` of any ``shape``, from ``init`` on between two bounds.
+    """Noise with a ``log_alpha`` of any ``shape``, from ``init`` on between ``low`` and ``high``.
 
     The stored ``raw_log_alpha`` may leave them: see :func:`clamp_with_grad`.
     """
 
-    def __init__(
-        self,
-        shape: tuple[int, ...],
-        init: float,
-        min_log_alpha: float = -math.inf,
-        max_log_alpha: float = math.inf,
-    ) -> None:
+    def __init__(self, shape: tuple[int, ...], init: float, low: float, high: float) -> None:
         super().__init__()
         self.raw_log_alpha = nn.Parameter(torch.full(shape, float(init)))
-        self.min_log_alpha, self.max_log_alpha = min_log_alpha, max_log_alpha
+        self.bounds = low, high
 
     @property
     def log_alpha(self) -> Tensor:
-        return clamp_with_grad(self.raw_log_alpha, self.min_log_alpha, self.max_log_alpha)
+        return clamp_with_grad(self.raw_log_alpha, *self.bounds)
 
     def extra_repr(self) -> str:
         return f"{tuple(self.raw_log_alpha.shape)}, learned={self.raw_log_alpha.requires_grad}"

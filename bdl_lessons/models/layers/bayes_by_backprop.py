@@ -3,12 +3,11 @@
 Lesson 06.
 """
 
-import math
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from bdl_lessons.core.validation import positive, typechecked
+from bdl_lessons.core.validation import number, positive, typechecked
 from bdl_lessons.models.layers.weight_noise import AdditiveNoise, WeightNoiseFactory
 from bdl_lessons.probability import gaussian_kl_to_prior
 
@@ -34,8 +33,7 @@ class BayesByBackprop(WeightNoiseFactory):
 
     def __post_init__(self) -> None:
         positive("prior_var", self.prior_var)
-        if not math.isfinite(self.init_log_sigma2):
-            raise ValueError(f"init_log_sigma2 must be finite, got {self.init_log_sigma2}")
+        number("init_log_sigma2", self.init_log_sigma2)
 
     def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> "GaussianPosterior":
         return GaussianPosterior(weight_shape, self.init_log_sigma2, self.prior_var)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from bdl_lessons.core.validation import typechecked
+from bdl_lessons.core.validation import number, typechecked
 from bdl_lessons.models.layers.weight_noise import AdditiveNoise, WeightNoiseFactory
 from bdl_lessons.probability import molchanov_kl
 
@@ -61,8 +61,7 @@ class _SparseFactory(WeightNoiseFactory):
     threshold: float | None = None
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.init_log_sigma2):
-            raise ValueError(f"init_log_sigma2 must be finite, got {self.init_log_sigma2}")
+        number("init_log_sigma2", self.init_log_sigma2)
         clamp = self.log_alpha_clamp
         if clamp is not None and not clamp[0] < clamp[1]:
             raise ValueError(f"log_alpha_clamp must be None or (low, high), got {clamp}")

@@ -174,7 +174,7 @@ class StructuredUnitNoise(GaussianNoise, UnitNoise):
         """Draw ``log_alpha`` around its start, within its bounds, then the vectors."""
         raw, start = self.raw_log_alpha, matched_log_alpha(self.settings.init_p_drop)
         drawn = start + self.settings.alpha_spread * standard_normal(raw.shape, generator, raw)
-        raw.copy_(drawn.clamp(self.min_log_alpha, self.max_log_alpha))
+        raw.copy_(drawn.clamp(*self.bounds))
         self.householder.reset_parameters(generator)
 
 
