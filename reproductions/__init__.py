@@ -1,7 +1,5 @@
 """Published tables and figures, measured again: one module for each."""
 
-from __future__ import annotations
-
 import importlib
 
 from bdl_lessons.core import validation

@@ -6,8 +6,6 @@ grows away from the data, that of a tanh network stays bounded (drawn there with
 Lesson 05.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch

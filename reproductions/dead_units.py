@@ -8,8 +8,6 @@ of a convolution, that is gone altogether. Two kinds can go without changing the
   contributes to the next layer is a number, and moves into that layer's bias.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -7,8 +7,6 @@ weights for each row, once with one draw for all rows, once without noise. All f
 network, so a trial is a seed. Lesson 06.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 

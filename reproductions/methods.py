@@ -4,8 +4,6 @@ A new layer enters here, once. The experiments on UCI sets, on images and on spe
 that have their tag, and so do the tests of what all layers have in common.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ that dies while writing leaves at most one line without an end; reading ignores 
 append removes it. A line holds a digest of itself: what was changed on the way is not read.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Render the records: one Markdown page for all experiments, one figure for each."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Run the trials of an experiment that are not recorded yet, here or on a Dask cluster."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import threading

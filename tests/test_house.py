@@ -20,7 +20,7 @@ LIMITS = {
     "bdl_lessons/exercises": 4_670,
     "bdl_lessons/datasets": 721,
     "bdl_lessons/course": 284,
-    "reproductions": 8_351,
+    "reproductions": 8_251,
     "tools": 3_505,
     "tests": 17_577,
 }

@@ -4,8 +4,6 @@ The first two folders belong to the user: a file there with a wrong hash is an e
 alone. The cache belongs to the package: a damaged file there is replaced by a download.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

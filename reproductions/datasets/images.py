@@ -1,7 +1,5 @@
 """Images from the official files, and two stand-ins for CIFAR-10: a record for each in ``SETS``."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import itertools
@@ -33,7 +31,7 @@ class Images(Source):
         classes: their names, in the order of the labels.
     """
 
-    read: Callable[[Images, str], Rows] = field(kw_only=True)
+    read: Callable[["Images", str], Rows] = field(kw_only=True)
     classes: tuple[str, ...] = field(kw_only=True)
 
 

@@ -1,7 +1,5 @@
 """The UCI regression sets, and the standard splits of the papers."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

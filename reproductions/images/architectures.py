@@ -1,7 +1,5 @@
 """LeNet-5 and AlexNet from a layer factory, as the tables on images use them."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from bdl_lessons.models import Network

@@ -3,8 +3,6 @@
 He, Zhang, Ren and Sun, *Deep residual learning for image recognition*, CVPR 2016.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

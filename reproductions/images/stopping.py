@@ -1,7 +1,5 @@
 """Training until the validation loss is no better: one rule for all methods. Lesson 12."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Markdown tables of records of networks for images; every number comes from the records."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from statistics import mean, stdev
 from typing import NamedTuple

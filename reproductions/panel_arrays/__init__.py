@@ -4,8 +4,6 @@ A module has ``make_arrays() -> dict[str, ndarray]``; ``python -m reproductions 
 writes what it returns to ``data/panels/NAME.npz``.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from pathlib import Path

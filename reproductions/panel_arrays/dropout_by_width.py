@@ -5,8 +5,6 @@ same rate, or start at it. The rivals are a network without noise, and one with 
 of concrete dropout but no noise, whose length-scale can be tuned.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -5,8 +5,6 @@ each rate; a mean-field network of one hidden layer; and the infinitely wide cou
 prior, the same noise, the same points.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Lesson 05: networks with dropout on six years of CO2, one for each rate, and their functions."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -3,8 +3,6 @@
 Two priors on the true labels, one of them again on random labels, and an ordinary network.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

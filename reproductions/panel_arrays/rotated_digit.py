@@ -1,7 +1,5 @@
 """Lesson 05: digit classifiers with dropout, one for each rate, and what they say of a turned 1."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import nn

@@ -4,8 +4,6 @@ All networks of a method are trained as one batch. Everything but the distributi
 its KL is the same: the widths, the splits, the optimiser, the number of steps.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

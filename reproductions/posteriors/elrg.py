@@ -1,7 +1,5 @@
 """ELRG: a diagonal and a few directions in which all weights of a layer are correlated."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -34,7 +32,7 @@ class LowRankPosterior(WeightPosterior):
     own, as in :class:`~bdl_lessons.models.WeightNoiseConv2d`; the low-rank part is exact.
     """
 
-    def __init__(self, settings: ELRG, weight_shape: tuple[int, ...], bias: bool) -> None:
+    def __init__(self, settings: "ELRG", weight_shape: tuple[int, ...], bias: bool) -> None:
         super().__init__(settings, weight_shape, bias)
         self.factors = nn.Parameter(torch.zeros(settings.rank, *self.shape))
         self.log_sigma2 = nn.Parameter(torch.full(self.shape, LOG_SIGMA2), requires_grad=False)

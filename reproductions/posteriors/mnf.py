@@ -1,7 +1,5 @@
 """MNF: factors on the units of a layer, their distribution bent by a normalising flow."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -92,7 +90,7 @@ class FlowPosterior(WeightPosterior):
     mean of the distribution.
     """
 
-    def __init__(self, settings: MNF, weight_shape: tuple[int, ...], bias: bool) -> None:
+    def __init__(self, settings: "MNF", weight_shape: tuple[int, ...], bias: bool) -> None:
         super().__init__(settings, weight_shape, bias)
         self._on_inputs = math.prod(weight_shape[2:]) == 1
         n_factors = weight_shape[1] if self._on_inputs else weight_shape[0]

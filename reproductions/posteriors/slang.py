@@ -11,8 +11,6 @@ weights a step takes ``(L + S B)**2 D`` operations and ``S B D`` numbers of memo
 single examples are what makes it expensive. No batch norm. Lesson 12.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -11,8 +11,6 @@ over *all* weights of the network together. It takes one training run and ``K + 
 of the weights. There is no KL: the variance is that of the noise of the minibatches. Lesson 12.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """VMG: inputs and outputs of a layer have covariances of their own, and pseudo-data tie them."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -45,7 +43,7 @@ class MatrixGaussianPosterior(WeightPosterior):
     where data are few. It is not the KL of the distribution that is drawn.
     """
 
-    def __init__(self, settings: VMG, weight_shape: tuple[int, ...], bias: bool) -> None:
+    def __init__(self, settings: "VMG", weight_shape: tuple[int, ...], bias: bool) -> None:
         super().__init__(settings, weight_shape, bias)
         (n_out, n_in), n_pseudo = self.shape, settings.n_pseudo
         self.log_input_std = nn.Parameter(torch.zeros(n_in))  # relative to the prior's

@@ -6,8 +6,6 @@ network for some minibatches, each in a process of its own, and the median time 
 by their number in an epoch. Lesson 06.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import resource
 import sys

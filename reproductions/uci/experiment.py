@@ -5,8 +5,6 @@ in one batch. The protocol is that of :mod:`reproductions.uci.protocol`.
 Lessons 10 and 12.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import median
