@@ -17,6 +17,7 @@ from bdl_lessons.core import BLUE, INK, RED, device, seeded, tint
 from bdl_lessons.core.plot_style import new_figure
 from bdl_lessons.datasets import GAL_SPAN, co2, detrended
 from bdl_lessons.datasets.records import Record, where
+from bdl_lessons.evaluation import rmse
 from bdl_lessons.inference import predict
 from bdl_lessons.models import BinaryDropout, Deterministic, Network, initialise, mlp
 from bdl_lessons.probability import gaussian_nll
@@ -86,8 +87,8 @@ def run(trial: Trial) -> TrialResult:
     seen, beyond = slice(0, len(x)), std[len(x) :]
     inside, end = std[seen].mean(), beyond[-1]
     metrics = {
-        "train_rmse": _rmse(mean[seen], y[:, 0]),
-        "train_rmse_mean_weights": _rmse(scaled[seen], y[:, 0]),
+        "train_rmse": rmse(mean[seen], y[:, 0]),
+        "train_rmse_mean_weights": rmse(scaled[seen], y[:, 0]),
         "std_inside": inside.item(),
         "std_at_2.5": beyond[BEYOND.index(2.5)].item(),
         "std_at_3.7": end.item(),
@@ -242,17 +243,13 @@ def _parabola_rmse(n_months: int) -> float:
     data = detrended(co2(), *SPANS[n_months])
     powers = data.x ** torch.arange(3)
     fitted = powers @ torch.linalg.lstsq(powers, data.y[:, None]).solution
-    return _rmse(fitted[:, 0], data.y)
+    return rmse(fitted[:, 0], data.y)
 
 
 def _label(record: Record) -> str:
     config = record["config"]
     activation = {"relu": "ReLU", "tanh": "tanh"}[config["activation"]]
     return f"{activation}, {config['n_hidden']} × {config['width']}, p_drop {config['p_drop']:g}"
-
-
-def _rmse(a: Tensor, b: Tensor) -> float:
-    return (a - b).square().mean().sqrt().item()
 
 
 TITLE = "MC dropout on CO2 (Gal and Ghahramani 2016, figure 2)"

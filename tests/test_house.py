@@ -20,9 +20,9 @@ LIMITS = {
     "bdl_lessons/exercises": 4_670,
     "bdl_lessons/datasets": 721,
     "bdl_lessons/course": 284,
-    "reproductions": 8_251,
+    "reproductions": 8_097,
     "tools": 3_505,
-    "tests": 17_577,
+    "tests": 17_553,
 }
 
 

@@ -20,5 +20,5 @@ the remedy. A file whose hash is right is the official one, and its layout is no
 """
 
 from reproductions.datasets.files import DatasetError
-from reproductions.datasets.images import CAFFE_SCALE, load, mnist
+from reproductions.datasets.images import CAFFE_SCALE, load
 from reproductions.datasets.regression import splits, uci

@@ -20,11 +20,7 @@ def makers() -> list[str]:
 
 
 def make(name: str) -> Path:
-    """Compute the arrays called ``name`` and write them, all or nothing.
-
-    Raises:
-        ValueError: if there are none of this name.
-    """
+    """Compute the arrays called ``name`` and write them, all or nothing; ValueError without any."""
     if name not in makers():
         raise ValueError(f"no arrays {name!r}; there are {', '.join(makers())}")
     made = importlib.import_module(f"{__name__}.{name}").make_arrays()
