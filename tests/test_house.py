@@ -20,7 +20,7 @@ LIMITS = {
     "bdl_lessons/exercises": 4_670,
     "bdl_lessons/datasets": 721,
     "bdl_lessons/course": 284,
-    "reproductions": 8_097,
+    "reproductions": 8_060,
     "tools": 3_505,
     "tests": 17_553,
 }
