@@ -1,7 +1,5 @@
 """Published tables and figures, measured again: one module for each."""
 
-from __future__ import annotations
-
 import importlib
 
 from bdl_lessons.core import validation
@@ -32,11 +30,7 @@ def names() -> list[str]:
 
 @validation.typechecked
 def load(name: str) -> Experiment:
-    """The experiment called ``name``.
-
-    Raises:
-        ValueError: if there is none; the message lists those there are.
-    """
+    """The experiment called ``name``; ValueError if there is none, with those there are."""
     if name not in _MODULES:
         raise ValueError(f"no experiment has the name {name!r}; there are {', '.join(names())}")
     return importlib.import_module(f"{__name__}.{_MODULES[name]}").EXPERIMENT

@@ -5,8 +5,6 @@ units, softplus; errors over the width factor k. First 4,000 images on a CPU, th
 which needs a GPU in practice: the lossy copy, and the official files. Lesson 07.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

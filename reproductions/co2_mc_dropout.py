@@ -6,8 +6,6 @@ grows away from the data, that of a tanh network stays bounded (drawn there with
 Lesson 05.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch
@@ -102,9 +100,8 @@ def run(trial: Trial) -> TrialResult:
 def make_network(config: dict, generator: torch.Generator) -> Network:
     """Dropout after every hidden layer, none on the input; weights drawn from ``generator``.
 
-    The first layer's units switch at places all over the data, with slopes of ``slope`` to
-    three times that. From the published zero biases all of them switch at 0, and 23 seasons take
-    very many more steps.
+    The first layer starts as :func:`switch_inside_the_data` says: from the published zero biases
+    all of its units switch at 0, and 23 seasons take very many more steps.
     """
     n_hidden, width = config["n_hidden"], config["width"]
     plain, drop = Deterministic(), BinaryDropout(config["p_drop"])

@@ -8,8 +8,6 @@ of a convolution, that is gone altogether. Two kinds can go without changing the
   contributes to the next layer is a number, and moves into that layer's bias.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 
@@ -28,20 +26,16 @@ def remove_dead_units(network: PrunedNetwork) -> PrunedNetwork:
         network: what :func:`~bdl_lessons.inference.zero_pruned` returns: linear layers and
             convolutions without padding, ReLU or tanh, max pooling, and a flatten between them.
 
-    Raises:
-        TypeError: if it has other layers.
-        ValueError: if a convolution is padded: a constant channel is not constant at the border.
+    Raises TypeError if it has other layers, ValueError if a convolution is padded: a constant
+    channel is not constant at the border.
     """
     layers, constants = _with_constant_inputs(network)
-    kept = [constants[0].new_ones(len(layers[-1].weight), dtype=torch.bool)]  # last layer first
-    for layer, constant, before in zip(
-        layers[:0:-1], constants[:0:-1], layers[-2::-1], strict=True
-    ):
-        read = (_by_input(layer)[kept[-1]] != 0).any(2).any(0) & constant.isnan()
-        wanted = read.view(len(before.weight), -1).any(1)
+    kept = [constants[0].new_ones(len(layers[-1].weight), dtype=torch.bool)]
+    for i in range(len(layers) - 1, 0, -1):
+        read = (_by_input(layers[i])[kept[0]] != 0).any(2).any(0) & constants[i].isnan()
+        wanted = read.view(len(layers[i - 1].weight), -1).any(1)
         wanted[0] |= not wanted.any()
-        kept.append(wanted)
-    kept.reverse()
+        kept.insert(0, wanted)
     parts = map(_part, layers, constants, [None, *kept[:-1]], kept)
     return PrunedNetwork(
         *(next(parts) if isinstance(module, _WEIGHTED) else module for module in network)

@@ -1,7 +1,5 @@
 """What an experiment is: independent trials, and how their records are shown."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

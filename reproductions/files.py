@@ -1,7 +1,5 @@
 """Files that are written whole or not at all, and files that know when they are damaged."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import time

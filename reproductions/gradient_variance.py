@@ -7,8 +7,6 @@ weights for each row, once with one draw for all rows, once without noise. All f
 network, so a trial is a seed. Lesson 06.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -179,16 +177,15 @@ def figure(records: list[Record]) -> Figure:
         for record in records:
             values = measured(record)[:, place]
             bars = 2 * measured(record, ", standard error")[:, place]
-            look = {"fmt": "s", "ms": 5, "color": BLUE, "label": "ours ± 2 s.e."}
-            ax.errorbar(values, rows + 0.12, xerr=bars, **look)
+            label = "ours ± 2 s.e." if record is records[0] else None
+            ax.errorbar(values, rows + 0.12, xerr=bars, fmt="s", ms=5, color=BLUE, label=label)
         ax.set(xscale="log", xlabel="variance", yticks=rows)
         ax.xaxis.set_minor_formatter(NullFormatter())
         ax.set_yticklabels([row.replace(" sample", "\nsample") for row in ROWS.values()])
         ax.set_title(f"{layer} layer,\n{records[0]['config']['epochs'][place % 2]} epochs")
     axes[0].set_ylim(len(ROWS) - 0.5, -0.5)
-    handles, labels = axes[0].get_legend_handles_labels()
-    once = dict(zip(labels, handles, strict=True))
-    picture.legend(once.values(), once, loc="outside lower center", ncols=2)
+    handles = axes[0].get_legend_handles_labels()
+    picture.legend(*handles, loc="outside lower center", ncols=2)
     return picture
 
 

@@ -1,7 +1,5 @@
 """Tables as Markdown, and what stands in their cells."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import mean, stdev

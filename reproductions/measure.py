@@ -1,7 +1,5 @@
 """What several experiments do: load digits, train, use the mean weights, time calls in turns."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from statistics import median, quantiles

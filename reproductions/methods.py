@@ -4,8 +4,6 @@ A new layer enters here, once. The experiments on UCI sets, on images and on spe
 that have their tag, and so do the tests of what all layers have in common.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -75,8 +73,7 @@ class Method:
 def tagged(tag: str) -> dict[str, Method]:
     """The methods with a tag, by the name that they have there, in the order of the registry.
 
-    Raises:
-        ValueError: if there is no such tag.
+    Raises ValueError if there is no such tag.
     """
     if tag not in TAGS:
         raise ValueError(f"tag must be one of {', '.join(TAGS)}, got {tag!r}")

@@ -6,8 +6,6 @@ means of five runs. The schedule of 6 epochs is too short for noise on whole uni
 what that does to the order of the methods. Lesson 07.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence

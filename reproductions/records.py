@@ -5,8 +5,6 @@ that dies while writing leaves at most one line without an end; reading ignores 
 append removes it. A line holds a digest of itself: what was changed on the way is not read.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -46,11 +44,8 @@ def records_path(name: str, scale: str, folder: Path | str = RESULTS_FOLDER) -> 
 def trial_key(config: Mapping[str, Any], seed: int) -> str:
     """16 hex digits that name a trial: the hash of its configuration and seed as canonical JSON.
 
-    The order of the entries does not matter; any change of a value does.
-
-    Raises:
-        TypeError: if the configuration holds something that JSON cannot.
-        ValueError: if it holds NaN or infinity.
+    The order of the entries does not matter; any change of a value does. Raises TypeError if the
+    configuration holds something that JSON cannot, ValueError if it holds NaN or infinity.
     """
     return _hash({"config": config, "seed": seed})
 
@@ -65,9 +60,7 @@ def make_record(
 ) -> Record:
     """Record of one trial: what was run, what came out, its wall time in seconds, and on what.
 
-    Raises:
-        ValueError: if there is no metric, or a metric or an array holds something else than finite
-            numbers; the message names it.
+    Raises ValueError if there is no metric, or one or an array is not finite numbers, and names it.
     """
     _check_numbers(result.metrics, result.arrays)
     record = {
@@ -89,10 +82,8 @@ def make_record(
 def read_records(path: Path) -> list[Record]:
     """The records of a file in the order in which they were added; none if there is no file.
 
-    Raises:
-        ValueError: if the file cannot be read, or a line other than an unfinished last one is not
-            a record of this experiment and scale, as it was written, of a trial that no line
-            before it has; the message names file and line.
+    Raises ValueError if the file cannot be read, or a line other than an unfinished last one is not
+    a record of this experiment and scale, as it was written, of a trial that no line before it has.
     """
     try:
         content = path.read_bytes()
@@ -107,10 +98,8 @@ def append_record(path: Path, record: Record) -> bool:
     """Add one record to the file; ``False`` if its trial is already there.
 
     Safe against other processes that append to the same file, and against one that died in the
-    middle of a line: that line is cut off first.
-
-    Raises:
-        ValueError: if a complete line of the file is not a record, or the record holds NaN.
+    middle of a line: that line is cut off first. Raises ValueError if a complete line of the file
+    is not a record, or the record holds NaN.
     """
     line = json.dumps(record, allow_nan=False).encode() + b"\n"
     path.parent.mkdir(parents=True, exist_ok=True)

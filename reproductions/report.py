@@ -1,7 +1,5 @@
 """Render the records: one Markdown page for all experiments, one figure for each."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -35,8 +33,7 @@ _VERDICTS = ("reproduced", "in part", "not reproduced", "not run")
 def text(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> str:
     """The page as the records give it.
 
-    Raises:
-        ValueError: if there is no such scale, or a file holds a line that is not a record.
+    Raises ValueError if there is no such scale, or a file holds a line that is not a record.
     """
     experiments = [reproductions.load(name) for name in reproductions.names()]
     found = [(experiment, recorded(experiment, scale, folder)) for experiment in experiments]
@@ -48,11 +45,8 @@ def text(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> str:
 def write(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> list[Path]:
     """Write the page and the figures beside the records; returns their paths.
 
-    The lines of each file are put into the order of the trials, in which lessons show them.
-
-    Raises:
-        ValueError: if there is no such folder or nothing can be written to it, and those of
-            :func:`text`.
+    The lines of each file are put into the order of the trials, in which lessons show them. Raises
+    ValueError if there is no such folder or nothing can be written to it, and that of :func:`text`.
     """
     page = records_path("README", scale, folder).with_suffix(".md")
     if not page.parent.is_dir():

@@ -5,8 +5,6 @@ classes of one 1 in 12 positions, ``1 1 1 1 1 5 5 7 7 7 7 7``, beside scatter pl
 inputs and outputs. Which 1 it was and by what angles it was turned is not said. Lesson 05.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from matplotlib.figure import Figure

@@ -1,7 +1,5 @@
 """Run the trials of an experiment that are not recorded yet, here or on a Dask cluster."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import threading
@@ -27,6 +25,7 @@ from reproductions.experiment import Experiment, Trial
 from reproductions.records import records_path, trial_key
 
 _SPAWN = multiprocessing.get_context("spawn")  # a forked CUDA or OpenMP does not work
+Submit = Callable[..., futures.Future]
 
 
 @dataclass
@@ -67,9 +66,8 @@ def reproduce(
         executor: where to run instead: anything with the interface of ``concurrent.futures``.
             Trials keep no checkpoints there, for it may be another machine.
 
-    Raises:
-        ValueError: before any trial runs: if there is no such scale, ``jobs`` is below 1, a record
-            cannot be read, or none can be written to ``folder``.
+    Raises ValueError before any trial runs if there is no such scale, ``jobs`` is below 1, a record
+    cannot be read, or none can be written to ``folder``.
     """
     path = records_path(experiment.name, scale, folder)
     integer("jobs", jobs, 1)
@@ -87,8 +85,8 @@ def reproduce(
     if missing:
         records.require_writable(path)
     bar = tqdm(total=len(trials), initial=outcome.skipped, desc=experiment.name, disable=None)
-    with bar, _executor(jobs, executor) as pool:
-        for trial, record in _finished(pool, experiment, scale, missing):
+    with bar, _submitting(jobs, executor) as submit:
+        for trial, record in _finished(submit, experiment, scale, missing):
             try:
                 is_new = records.append_record(path, record())
                 outcome.recorded += is_new
@@ -123,8 +121,7 @@ def on_cluster(address: str, timeout: float = 30.0) -> Iterator[futures.Executor
         address: such as ``tcp://10.0.0.1:8786``.
         timeout: seconds to wait for the scheduler.
 
-    Raises:
-        ValueError: if Dask is not installed or no scheduler answers; the message says what to do.
+    Raises ValueError if Dask is not installed or no scheduler answers, and says what to do.
     """
     try:
         from distributed import Client
@@ -155,49 +152,39 @@ def _checkpoint(path: Path, key: str) -> Path:
 
 
 @contextmanager
-def _executor(jobs: int, given: futures.Executor | None) -> Iterator[futures.Executor | None]:
-    """``None``: this process."""
+def _submitting(jobs: int, given: futures.Executor | None) -> Iterator[Submit | None]:
+    """What sends a call to where trials run; ``None``: this process."""
     if given is not None or jobs == 1:
-        yield given
+        yield given and given.submit
         return
     lifeline, ours = _SPAWN.Pipe(duplex=False)
-    with _Processes(jobs, lifeline) as pool:
+    with futures.ThreadPoolExecutor(jobs) as pool:
         try:
-            yield pool
+            yield partial(pool.submit, _in_a_process, lifeline)
         except BaseException:  # Ctrl-C: what is missing is not begun, what runs is ended
             ours.close()
             pool.shutdown(cancel_futures=True)
             raise
 
 
-class _Processes(futures.ThreadPoolExecutor):
-    """``jobs`` calls at a time, each in a process of its own: one that dies fails its own trial."""
-
-    def __init__(self, jobs: int, lifeline: Connection) -> None:
-        super().__init__(jobs)
-        self._lifeline = lifeline
-
-    def submit(self, function: Callable, /, *args: object) -> futures.Future:
-        return super().submit(self._run, function, *args)
-
-    def _run(self, function: Callable, *args: object) -> Record:
-        with futures.ProcessPoolExecutor(1, _SPAWN, _start_worker, (self._lifeline,)) as process:
-            try:
-                return process.submit(function, *args).result()
-            except futures.BrokenExecutor:
-                message = "its worker process died; was there too little memory?"
-                raise RuntimeError(message) from None
+def _in_a_process(lifeline: Connection, function: Callable[..., Record], *args: object) -> Record:
+    """The result of a call in a process of its own: one that dies fails its own trial."""
+    with futures.ProcessPoolExecutor(1, _SPAWN, _start_worker, (lifeline,)) as process:
+        try:
+            return process.submit(function, *args).result()
+        except futures.BrokenExecutor:
+            raise RuntimeError("its worker process died; was there too little memory?") from None
 
 
 def _finished(
-    pool: futures.Executor | None, experiment: Experiment, scale: str, trials: list[Trial]
+    submit: Submit | None, experiment: Experiment, scale: str, trials: list[Trial]
 ) -> Iterator[tuple[Trial, Callable[[], Record]]]:
     """Trials, as soon as they are done or have their turn here, and what gives their record."""
-    if pool is None:
+    if submit is None:
         for trial in trials:
             yield trial, partial(measure, experiment, scale, trial)
         return
-    submitted = {pool.submit(measure, experiment, scale, trial): trial for trial in trials}
+    submitted = {submit(measure, experiment, scale, trial): trial for trial in trials}
     for future in futures.as_completed(submitted):
         yield submitted[future], future.result
 

@@ -8,8 +8,6 @@ call ``cut_at``). Published for sparse VD: 68 and 280 times fewer weights at 1.9
 error. Lesson 08.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import time

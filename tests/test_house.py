@@ -9,20 +9,20 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMITS = {
-    "bdl_lessons": 14_406,
+    "bdl_lessons": 14_400,
     "bdl_lessons/core": 798,
     "bdl_lessons/probability": 1_118,
     "bdl_lessons/models": 1_609,
     "bdl_lessons/reference": 1_025,
     "bdl_lessons/inference": 827,
     "bdl_lessons/evaluation": 805,
-    "bdl_lessons/panels": 2_549,
+    "bdl_lessons/panels": 2_543,
     "bdl_lessons/exercises": 4_670,
     "bdl_lessons/datasets": 720,
     "bdl_lessons/course": 284,
-    "reproductions": 8_350,
+    "reproductions": 8_062,
     "tools": 3_482,
-    "tests": 17_001,
+    "tests": 16_977,
 }
 
 

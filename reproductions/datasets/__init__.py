@@ -19,8 +19,6 @@ stl10               5000 + 8000 colour images, 96×96
 the remedy. A file whose hash is right is the official one, and its layout is not checked again.
 """
 
-from __future__ import annotations
-
 from reproductions.datasets.files import DatasetError
-from reproductions.datasets.images import CAFFE_SCALE, load, mnist
+from reproductions.datasets.images import CAFFE_SCALE, load
 from reproductions.datasets.regression import splits, uci

@@ -4,8 +4,6 @@ The first two folders belong to the user: a file there with a wrong hash is an e
 alone. The cache belongs to the package: a damaged file there is replaced by a download.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time
@@ -14,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pooch
+from pooch.hashes import hash_matches
 
 from bdl_lessons.core.files import DATA
 
@@ -50,15 +49,14 @@ class Source:
 def fetch(source: Source, name: str) -> Path:
     """The path of one file of a data set, its hash checked; downloads it if need be.
 
-    Raises:
-        DatasetError: if the file is nowhere and cannot be downloaded, if the file in
-            ``BDL_DATA_DIR`` or ``data/`` has a wrong hash, or if ``BDL_DATA_DIR`` names no folder.
+    Raises DatasetError if the file is nowhere and cannot be downloaded, has a wrong hash in
+    ``BDL_DATA_DIR`` or ``data/``, or if ``BDL_DATA_DIR`` names no folder.
     """
     expected = source.files[name]
     for root in _user_folders():
         path = root / source.folder / name
         if path.is_file():
-            if not _has_hash(path, expected):
+            if not hash_matches(path, expected):
                 raise DatasetError(
                     f"{path} is not the official file, whose hash is {expected}.\n"
                     "  It was probably cut off or altered on its way. Replace it by a fresh copy, "
@@ -66,7 +64,7 @@ def fetch(source: Source, name: str) -> Path:
                 )
             return path
     path = Path(pooch.os_cache("bdl_lessons")) / source.folder / name
-    if path.is_file() and _has_hash(path, expected):
+    if path.is_file() and hash_matches(path, expected):
         return path
     return _download(source, path, expected)
 
@@ -82,11 +80,6 @@ def _user_folders() -> Iterator[Path]:
             )
         yield folder
     yield DATA
-
-
-def _has_hash(path: Path, expected: str) -> bool:
-    algorithm, _, digest = expected.partition(":")
-    return pooch.file_hash(str(path), algorithm) == digest
 
 
 def _download(source: Source, path: Path, expected: str) -> Path:

@@ -1,7 +1,5 @@
 """Images from the official files, and two stand-ins for CIFAR-10: a record for each in ``SETS``."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import itertools
@@ -33,7 +31,7 @@ class Images(Source):
         classes: their names, in the order of the labels.
     """
 
-    read: Callable[[Images, str], Rows] = field(kw_only=True)
+    read: Callable[["Images", str], Rows] = field(kw_only=True)
     classes: tuple[str, ...] = field(kw_only=True)
 
 
@@ -41,10 +39,8 @@ class Images(Source):
 def load(name: str, n_train: int | None = None, n_test: int | None = None) -> Classification:
     """The images called ``name``: the first ones of each part, all of them if ``None``.
 
-    Raises:
-        ValueError: if there are no such images; the message lists those there are. Or if
-            ``n_train`` or ``n_test`` is not between 1 and what there is.
-        DatasetError: if they cannot be had.
+    Raises ValueError if there are no such images, or ``n_train`` or ``n_test`` is not between 1 and
+    what there is; DatasetError if they cannot be had.
     """
     if name not in SETS:
         raise ValueError(f"there are no images called {name!r}, only {', '.join(SETS)}")
@@ -55,11 +51,6 @@ def load(name: str, n_train: int | None = None, n_test: int | None = None) -> Cl
         pixels = torch.from_numpy(np.ascontiguousarray(images[:n], np.float32)).div_(255)
         parts += [pixels, torch.from_numpy(labels[:n].astype(np.int64))]
     return Classification(name, *parts, found.classes)
-
-
-def mnist(n_train: int | None = None, n_test: int | None = None) -> Classification:
-    """MNIST: x ``(60000, 1, 28, 28)`` and ``(10000, 1, 28, 28)``; see :func:`load`."""
-    return load("mnist", n_train, n_test)
 
 
 def _idx(source: Images, part: str) -> Rows:

@@ -1,11 +1,9 @@
 """The UCI regression sets, and the standard splits of the papers."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 
-from bdl_lessons.core.validation import integer, typechecked
+from bdl_lessons.core.validation import typechecked
 from bdl_lessons.datasets import UCI_SETS, Regression
 from reproductions.datasets.files import Source, fetch
 
@@ -17,14 +15,9 @@ _MIRROR = (
 
 @typechecked
 def uci(name: str) -> Regression:
-    """One of the UCI sets: x ``(N, Q)`` and y ``(N,)`` in original units.
+    """One of ``bdl_lessons.datasets.UCI_SETS``: x ``(N, Q)`` and y ``(N,)`` in original units.
 
-    Args:
-        name: one of ``bdl_lessons.datasets.UCI_SETS``.
-
-    Raises:
-        ValueError: for another name.
-        DatasetError: if it cannot be had.
+    Raises ValueError for another name, DatasetError if it cannot be had.
     """
     if name not in UCI_SETS:
         raise ValueError(f"there is no UCI set {name!r}, only {', '.join(UCI_SETS)}")
@@ -48,13 +41,7 @@ def splits(n_examples: int, n_splits: int = 20) -> list[tuple[np.ndarray, np.nda
 
     >>> splits(10, 2)[1]
     (array([9, 5, 3, 0, 8, 4, 2, 1, 6]), array([7]))
-
-    Raises:
-        ValueError, TypeError: if ``n_examples`` is no integer of at least 6 (with 5 the test part
-            is empty), or ``n_splits`` none of at least 1.
     """
-    integer("n_examples", n_examples, 6)
-    integer("n_splits", n_splits, 1)
     generator = np.random.RandomState(1)
     n_train = int(np.floor(0.9 * n_examples + 0.5))
     permutations = (

@@ -1,7 +1,5 @@
 """LeNet-5 and AlexNet from a layer factory, as the tables on images use them."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from bdl_lessons.models import Network
@@ -16,12 +14,7 @@ def lenet5_classic(
     conv 6 (5x5), ReLU, pool 2, conv 16 (5x5), ReLU, pool 2, then linear 120, 84, ``n_classes`` with
     ReLU between. As it is used today: max pooling, every channel connected to every other, softmax.
     The original was made for 32 x 32 pixels; 28 x 28 are padded to that.
-
-    Raises:
-        ValueError: if ``size`` is neither 28 nor 32, or ``layers`` is neither one factory nor five.
     """
-    if size not in (28, 32):
-        raise ValueError(f"size must be 28 or 32, got {size}")
     conv1, conv2, dense1, dense2, dense3 = one_each(layers, 5)
     return Network(
         *(conv1.conv2d(in_channels, 6, 5, padding=(32 - size) // 2), nn.ReLU(), nn.MaxPool2d(2)),
@@ -37,15 +30,10 @@ def alexnet(layers: Layers, n_classes: int = 10, size: int = 32) -> Network:
 
     The version that is common on CIFAR: conv 64 (11x11, stride 4), 192 (5x5), 384, 256, 256 (3x3),
     pool 2 after the first, second and last, ReLU after each, one linear layer. 2.47 million
-    parameters for 32 x 32 pixels and 10 classes.
-
-    Raises:
-        ValueError: if ``layers`` is neither one factory nor six, or nothing of the image is left.
+    parameters for 32 x 32 pixels and 10 classes; 29 x 29 pixels or more.
     """
     conv1, conv2, conv3, conv4, conv5, dense = one_each(layers, 6)
     side = ((size - 1) // 4 + 1) // 8
-    if side < 1:
-        raise ValueError(f"size must be at least 29 pixels, got {size}")
     return Network(
         *(conv1.conv2d(3, 64, 11, stride=4, padding=5), nn.ReLU(), nn.MaxPool2d(2)),
         *(conv2.conv2d(64, 192, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),

@@ -5,8 +5,6 @@ histograms of predictive entropy, on the sets that can be had here. One training
 its row in all of them. Lesson 12.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from statistics import median

@@ -5,8 +5,6 @@ published sizes need a GPU and the data sets. The first trials need neither: few
 few epochs. Lesson 12.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from matplotlib.figure import Figure

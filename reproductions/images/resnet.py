@@ -3,8 +3,6 @@
 He, Zhang, Ren and Sun, *Deep residual learning for image recognition*, CVPR 2016.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch
@@ -52,13 +50,10 @@ def resnet18(
     """ResNet18 with the stem made for ImageNet: ``(B, 3, H, W)`` to logits.
 
     The stem is a convolution 64 (7x7) and a max pooling, both of stride 2, also on small images:
-    32 x 32 pixels are 8 x 8 when the first block sees them. (Networks for CIFAR often have a stem
-    of 3x3 without stride instead, and are better and slower.) Then two blocks each of 64, 128, 256
+    32 x 32 pixels are 8 x 8 when the first block sees them. Then two blocks each of 64, 128, 256
     and 512 channels, the mean over the pixels and a linear layer. As in the original there are no
-    biases before a batch norm.
-
-    Batch norm is not random. ``train()`` makes it use the statistics of the batch, for fitting;
-    ``eval()`` those it has collected, for predicting. Nothing else depends on these two.
+    biases before a batch norm, which is not random: ``train()`` makes it use the statistics of the
+    batch, ``eval()`` those it has collected. Nothing else depends on these two.
 
     Args:
         layers: of everything but the first convolution.

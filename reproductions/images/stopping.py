@@ -1,7 +1,5 @@
 """Training until the validation loss is no better: one rule for all methods. Lesson 12."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from copy import deepcopy
@@ -18,9 +16,7 @@ FACTOR, N_REDUCTIONS, THRESHOLD = 0.2, 2, 1e-3
 class Stopping(NamedTuple):
     """How a training went: the validation loss after each epoch, and why it ended.
 
-    Attributes:
-        curve: validation loss after each epoch.
-        no_better: ``True`` if the loss stopped improving, ``False`` if the epochs ran out.
+    ``no_better`` is ``True`` if the loss stopped improving, ``False`` if the epochs ran out.
     """
 
     curve: list[float]
@@ -40,13 +36,10 @@ def fit_until_no_better(
 
     When ``patience`` epochs in a row bring no improvement, training returns to the best state
     and goes on with a fifth of the learning rate; the third time it stops. It also stops after
-    ``max_epochs``.
+    ``max_epochs``. Raises FloatingPointError if a validation loss is NaN or infinite.
 
     Args:
         train_epoch: trains one epoch with ``optimizer``; gets the number of the epoch, from 0.
-
-    Raises:
-        FloatingPointError: if a validation loss is NaN or infinite; the message names the epoch.
     """
     plateau = ReduceLROnPlateau(
         optimizer, factor=FACTOR, patience=patience - 1, threshold=THRESHOLD, eps=0.0

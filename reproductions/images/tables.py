@@ -1,7 +1,5 @@
 """Markdown tables of records of networks for images; every number comes from the records."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from statistics import mean, stdev
 from typing import NamedTuple
@@ -11,6 +9,7 @@ from scipy import stats
 from bdl_lessons.datasets.records import Record, group_by, published_table, setting, where
 from reproductions import markdown
 from reproductions.markdown import mean_and_error
+from reproductions.records import metric
 
 MEASURES = {
     "fpr_at_95_tpr": "FPR at 95 % TPR",
@@ -50,17 +49,16 @@ def quality(records: Sequence[Record]) -> str:
     """NLL, accuracy and ECE of each method; the records of one data set at one setting each."""
     rows, digits = [], {"nll": 4, "accuracy_percent": 2, "ece": 4}
     for method, group in group_by(records, "method").items():
-        cells = (_over_seeds(group, name, n) for name, n in digits.items())
+        cells = (mean_and_error(metric(group, name), n) for name, n in digits.items())
         rows.append([method, _what(group[0]), str(len(group)), *cells])
     return markdown.table(["method", "setting", "seeds", "NLL (nats)", "accuracy (%)", "ECE"], rows)
 
 
 def detections(records: Sequence[Record], other: str, score: str) -> str:
     """The five measures of each method for one set of other images and one score."""
-    rows = [
-        [method, *(_over_seeds(group, f"{other}/{score}/{measure}", 3) for measure in MEASURES)]
-        for method, group in group_by(records, "method").items()
-    ]
+    names, rows = [f"{other}/{score}/{measure}" for measure in MEASURES], []
+    for method, group in group_by(records, "method").items():
+        rows.append([method, *(mean_and_error(metric(group, name), 3) for name in names)])
     return markdown.table(["method", *MEASURES.values()], rows)
 
 
@@ -82,8 +80,8 @@ def endings(records: Sequence[Record]) -> str:
     """For each method: the epochs of its training, the best of them, how often it had stopped."""
     rows = []
     for method, group in group_by(records, "method").items():
-        cells = [_over_seeds(group, name, 1) for name in ("epochs", "best_epoch")]
-        stopped = 100 * mean(r["metrics"]["no_better"] for r in group)
+        cells = [mean_and_error(metric(group, name), 1) for name in ("epochs", "best_epoch")]
+        stopped = 100 * mean(metric(group, "no_better"))
         late = [_late_gain(curve) for r in group for curve in r["arrays"]["val_nll"]]
         rows.append([method, *cells, f"{stopped:.0f}", f"{max(late):.2f}"])
     head = ["method", "epochs", "best epoch", "no longer improving (% of networks)"]
@@ -125,15 +123,11 @@ def differences(
     found = {}
     for rival in rivals:
         seeds = sorted(set(runs.get(method, ())) & set(runs.get(rival, ())))
-        for metric in metrics if seeds else ():
-            gaps = [runs[method][s][metric] - runs[rival][s][metric] for s in seeds]
+        for name in metrics if seeds else ():
+            gaps = [runs[method][s][name] - runs[rival][s][name] for s in seeds]
             error = stdev(gaps) / len(gaps) ** 0.5 if len(gaps) > 1 else None
-            found[metric, rival] = Gap(mean(gaps), error, len(gaps))
+            found[name, rival] = Gap(mean(gaps), error, len(gaps))
     return found
-
-
-def _over_seeds(group: Sequence[Record], metric: str, digits: int) -> str:
-    return mean_and_error([record["metrics"][metric] for record in group], digits)
 
 
 def _late_gain(curve: Sequence[float]) -> float:

@@ -4,8 +4,6 @@ A module has ``make_arrays() -> dict[str, ndarray]``; ``python -m reproductions 
 writes what it returns to ``data/panels/NAME.npz``.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from pathlib import Path
@@ -22,11 +20,7 @@ def makers() -> list[str]:
 
 
 def make(name: str) -> Path:
-    """Compute the arrays called ``name`` and write them, all or nothing.
-
-    Raises:
-        ValueError: if there are none of this name.
-    """
+    """Compute the arrays called ``name`` and write them, all or nothing; ValueError without any."""
     if name not in makers():
         raise ValueError(f"no arrays {name!r}; there are {', '.join(makers())}")
     made = importlib.import_module(f"{__name__}.{name}").make_arrays()

@@ -5,8 +5,6 @@ same rate, or start at it. The rivals are a network without noise, and one with 
 of concrete dropout but no noise, whose length-scale can be tuned.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -71,15 +69,10 @@ def train(
     layer = METHODS[method](number)
     made = [initialise(mlp((64, width, width, 10), layer), generator) for _ in range(SEEDS)]
     networks, done, error, alpha = BatchedNetworks(made), 0, [], []
+    how = {"optimizer": adam(3e-3), "batch_size": 100}
+    how |= {"kl_weight": 1.0 if method in (*LEARNED, "prior") else 0.0}
     for step in steps:
-        fit_batched(
-            *(networks, x, y, cross_entropy),
-            n_steps=step - done,
-            generator=generator,
-            optimizer=adam(3e-3),
-            batch_size=100,
-            kl_weight=1.0 if method in (*LEARNED, "prior") else 0.0,
-        )
+        fit_batched(networks, x, y, cross_entropy, n_steps=step - done, generator=generator, **how)
         done = step
         with torch.no_grad():
             wrong = (networks(x_held, "mean").argmax(-1) != y_held).double()

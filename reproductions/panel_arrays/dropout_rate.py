@@ -1,7 +1,5 @@
 """Lesson 01: a classifier with ten hidden units, trained on two moons at each dropout rate."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

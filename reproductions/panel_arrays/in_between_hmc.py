@@ -5,8 +5,6 @@ layer, the output layer is a Bayesian linear regression, whose posterior is know
 (lesson 02). So the chains only have to draw the hidden layer, from its marginal posterior.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

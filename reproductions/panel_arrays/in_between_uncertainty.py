@@ -5,8 +5,6 @@ each rate; a mean-field network of one hidden layer; and the infinitely wide cou
 prior, the same noise, the same points.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 
@@ -107,7 +105,7 @@ def train(
         stds.append((variances.mean(0) + means.var(0, correction=0)).sqrt())
     masks = (draw_masks((1, 1, 1, WIDTH), depth, keep, eye) for _ in range(N_SHOWN))
     with torch.no_grad():
-        shown = [output(layers, line, drawn) for drawn in masks]
+        shown = [moments(layers, line, keep, drawn)[0] for drawn in masks]
     return means.mean(0), torch.stack(stds, 2), torch.stack(shown, 2)
 
 
@@ -131,16 +129,13 @@ def hidden(layers: Layers, x: Tensor, masks: Sequence[Tensor]) -> Tensor:
     return h
 
 
-def output(layers: Layers, x: Tensor, masks: Sequence[Tensor]) -> Tensor:
-    """Outputs ``(R, S, B)`` under ``masks`` on all hidden layers."""
-    weight, bias = layers[-1]
-    return (hidden(layers, x, masks) @ weight + bias).squeeze(-1)
-
-
 def moments(
     layers: Layers, x: Tensor, keep: Tensor, masks: Sequence[Tensor] = ()
 ) -> tuple[Tensor, Tensor]:
-    """Mean and variance ``(R, S, B)`` over the masks of the last hidden layer, given the others."""
+    """Mean and variance ``(R, S, B)`` over the masks of the last hidden layer, given the others.
+
+    With its own masks among them the mean is the output under these masks.
+    """
     h, (weight, bias) = hidden(layers, x, masks), layers[-1]
     variance = (1 - keep) / keep * (h.square() @ weight.square())
     return (h @ weight + bias).squeeze(-1), variance.squeeze(-1)

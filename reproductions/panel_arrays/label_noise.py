@@ -8,8 +8,6 @@ the same rule; each has its own split, labels and start, the same for every meth
 differences between methods are paired.
 """
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

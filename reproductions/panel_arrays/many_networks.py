@@ -1,7 +1,5 @@
 """Lesson 00: twenty networks, trained on the same points from different initial weights."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 import torch.nn.functional as F

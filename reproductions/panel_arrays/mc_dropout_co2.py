@@ -1,29 +1,26 @@
 """Lesson 05: networks with dropout on six years of CO2, one for each rate, and their functions."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
 import torch
 from torch import nn
 
-from bdl_lessons.inference import adam, fit, predict
+from bdl_lessons.inference import predict
 from bdl_lessons.models import initialise
 from bdl_lessons.panels.mc_dropout_co2 import HORIZON, LESSON_RATE, RATES, WIDTH, network, six_years
 from bdl_lessons.probability import gaussian_nll
 from reproductions.co2_mc_dropout import switch_inside_the_data
+from reproductions.measure import train_by
 
-N_DRAWS, TRAIN_TAU = 100, 25.0
+N_DRAWS, TRAIN_TAU, TRAINING = 100, 25.0, {"learning_rate": 3e-3, "batch_size": None}
 
 
 def make_arrays(n_steps: int = 6000) -> dict[str, np.ndarray]:
     """Train a ReLU network for each rate and return 100 functions of each on a grid of times.
 
     With them come the weights of the two networks that the lesson itself evaluates: the ReLU
-    network at ``LESSON_RATE`` and one with tanh. The units of the first layer switch at places all
-    over the data, with steep slopes: from the customary zero biases a small network needs very many
-    steps to learn six seasons.
+    network at ``LESSON_RATE`` and one with tanh.
     """
     data = six_years()
     x = torch.linspace(data.x.min(), data.to_x(torch.tensor(HORIZON)), 180)
@@ -34,13 +31,10 @@ def make_arrays(n_steps: int = 6000) -> dict[str, np.ndarray]:
         initialise(net, generator, weight_var=2.0 if activation is nn.ReLU else 1.0)
         place, steepness, sign = torch.rand(3, WIDTH, generator=generator)
         switch_inside_the_data(net[0], 2.0, steepness, sign, place)
-        fit(
-            *(net, data.x.float(), data.y.float()[:, None], partial(gaussian_nll, tau=TRAIN_TAU)),
-            n_steps=n_steps,
-            generator=generator,
-            optimizer=adam(3e-3),
-            schedule=lambda step: 1 - step / n_steps,
-        )
+        how = {"loss": partial(gaussian_nll, tau=TRAIN_TAU)}
+        how |= {"schedule": lambda step: 1 - step / n_steps}
+        rows = data.x.float(), data.y.float()[:, None]
+        train_by(TRAINING, net, *rows, generator, n_steps, **how)
         if p_drop == LESSON_RATE:
             flat = nn.utils.parameters_to_vector(net.parameters())
             weights[activation.__name__] = flat.detach().half().numpy()

@@ -3,20 +3,18 @@
 Two priors on the true labels, one of them again on random labels, and an ordinary network.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from bdl_lessons.datasets import digits
-from bdl_lessons.inference import adam, fit, layer_log_alpha
+from bdl_lessons.inference import layer_log_alpha
 from bdl_lessons.models import ARD, BinaryDropout, LayerFactory, Network, SparseVD, initialise, mlp
 from bdl_lessons.panels.pruning_threshold import NETWORKS, WIDTH
 from bdl_lessons.probability import kl_warmup
+from reproductions.measure import train_by
 
-N_STEPS, BATCH = 3000, 100
+N_STEPS, TRAINING = 3000, {"learning_rate": 1e-2, "batch_size": 100}
 
 
 def train(
@@ -24,15 +22,8 @@ def train(
 ) -> Network:
     """A classifier 64-50-10; the KL's weight rises to 1 over the first quarter of the steps."""
     net = initialise(mlp((64, WIDTH, 10), factory), generator).to(x.device)
-    fit(
-        *(net, x, y, cross_entropy),
-        n_steps=n_steps,
-        generator=generator,
-        optimizer=adam(1e-2),
-        batch_size=BATCH,
-        kl_weight=kl_warmup(n_steps / 4),
-        schedule=lambda step: min(1, 2 - 2 * step / n_steps),
-    )
+    how = {"schedule": lambda step: min(1, 2 - 2 * step / n_steps)}
+    train_by(TRAINING, net, x, y, generator, n_steps, kl_weight=kl_warmup(n_steps / 4), **how)
     return net
 
 

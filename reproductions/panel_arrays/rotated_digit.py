@@ -1,15 +1,12 @@
 """Lesson 05: digit classifiers with dropout, one for each rate, and what they say of a turned 1."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy
 
 from bdl_lessons.datasets import digits, rotated
 from bdl_lessons.evaluation import mutual_information, predictive_entropy
-from bdl_lessons.inference import adam, fit, predict
+from bdl_lessons.inference import predict
 from bdl_lessons.models import initialise
 from bdl_lessons.panels.rotated_digit import (
     ANGLES,
@@ -20,6 +17,9 @@ from bdl_lessons.panels.rotated_digit import (
     classifier,
     the_one,
 )
+from reproductions.measure import train_by
+
+TRAINING = {"learning_rate": 2e-3, "batch_size": 100}
 
 
 def make_arrays(n_steps: int = 1500) -> dict[str, np.ndarray]:
@@ -34,13 +34,7 @@ def make_arrays(n_steps: int = 1500) -> dict[str, np.ndarray]:
     for p_drop in RATES:
         generator = torch.Generator().manual_seed(2)
         net = initialise(classifier(p_drop), generator)
-        fit(
-            *(net, data.x_train, data.y_train, cross_entropy),
-            n_steps=n_steps,
-            generator=generator,
-            optimizer=adam(2e-3),
-            batch_size=100,
-        )
+        train_by(TRAINING, net, data.x_train, data.y_train, generator, n_steps)
         draws = predict(net, turned, MANY_SAMPLES, "per_example", generator=generator)
         logits.append(draws[:N_SAMPLES].transpose(0, 1))
         entropies.append(predictive_entropy(draws))

@@ -4,8 +4,6 @@ All networks of a method are trained as one batch. Everything but the distributi
 its KL is the same: the widths, the splits, the optimiser, the number of steps.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -188,27 +186,20 @@ def train(
 
     A setting is the p_drop of MC dropout (trained without a KL) or else the weight of the KL.
     """
-    starts = itertools.product(settings, range(len(splits)))
-    networks = (
-        initialise(
-            mlp(task.widths, FACTORIES[method](setting)), torch.Generator().manual_seed(seed)
-        )
-        for setting, seed in starts
-    )
-    members = BatchedNetworks([*networks])
+    networks = [
+        initialise(mlp(task.widths, FACTORIES[method](one)), torch.Generator().manual_seed(seed))
+        for one, seed in itertools.product(settings, range(len(splits)))
+    ]
+    members = BatchedNetworks(networks)
     x, y = (_for_each(splits, "train", k, len(settings)) for k in (0, 1))
     kl_weight = torch.tensor(settings).repeat_interleave(len(splits))
     tau = torch.tensor([split.tau for split in splits]).repeat(len(settings))
-    fit_batched(
-        *(members, x, y, task.nll),
-        nll_args=(tau,) if task.nll is gaussian_nll else (),
-        n_steps=task.n_steps,
-        generator=torch.Generator().manual_seed(0),
-        optimizer=adam(5e-3),
-        batch_size=100,
-        kl_weight=0.0 if method == "MC dropout" else kl_weight,
-        schedule=lambda step: min(1, 2 - 2 * step / task.n_steps),
-    )
+    how = {"optimizer": adam(5e-3), "batch_size": 100}
+    how |= {"nll_args": (tau,) if task.nll is gaussian_nll else ()}
+    how |= {"kl_weight": 0.0 if method == "MC dropout" else kl_weight}
+    how |= {"schedule": lambda step: min(1, 2 - 2 * step / task.n_steps)}
+    generator = torch.Generator().manual_seed(0)
+    fit_batched(members, x, y, task.nll, n_steps=task.n_steps, generator=generator, **how)
     return members
 
 

@@ -1,7 +1,5 @@
 """ELRG: a diagonal and a few directions in which all weights of a layer are correlated."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -10,7 +8,6 @@ from torch import Tensor, nn
 
 from bdl_lessons.core.autograd import cholesky
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import integer
 from reproductions.posteriors.matrix import MatrixFactory, MatrixLayer, WeightPosterior, noisy
 
 LOG_SIGMA2 = -10.0
@@ -28,13 +25,12 @@ class LowRankPosterior(WeightPosterior):
               + D (\log p - 1) - \sum\log\sigma^2
               - \log\big|I_R + \tfrac1R V \mathrm{diag}(\sigma^{-2}) V^\top\big| \Big]
 
-    For ``"per_example"`` an example draws R numbers that all its outputs (and all places of an
-    image) share, and one for each output: mean, variance and covariances between the outputs are
-    those of a matrix of its own. In a convolution the diagonal part is drawn for each place on its
-    own, as in :class:`~bdl_lessons.models.WeightNoiseConv2d`; the low-rank part is exact.
+    For ``"per_example"`` an example draws R numbers that all its outputs and places share, and one
+    for each output and place: in a linear layer that is a matrix of its own, in a convolution the
+    places are independent in the diagonal part.
     """
 
-    def __init__(self, settings: ELRG, weight_shape: tuple[int, ...], bias: bool) -> None:
+    def __init__(self, settings: "ELRG", weight_shape: tuple[int, ...], bias: bool) -> None:
         super().__init__(settings, weight_shape, bias)
         self.factors = nn.Parameter(torch.zeros(settings.rank, *self.shape))
         self.log_sigma2 = nn.Parameter(torch.full(self.shape, LOG_SIGMA2), requires_grad=False)
@@ -75,22 +71,14 @@ class LowRankPosterior(WeightPosterior):
 class ELRG(MatrixFactory):
     """Layer factory of the efficient low-rank Gaussian (Tomczak, Swaroop and Turner, NeurIPS 2020).
 
-    A layer takes ``R + 2`` products of the size of the plain one and R**3; it stores ``(R + 1)``
-    numbers a weight. Weights and biases share the distribution. Defaults follow the public code:
-    rank 5, a diagonal that is *not* learned (the paper finds that rank helps a constant diagonal),
-    v_r at half the standard deviation of the weights in linear layers and at zero in convolutions,
-    and a prior whose variance is 1 over the number of input units or channels. (The public code
-    says input size and takes the number of *outputs* of a linear layer.) Lesson 12.
+    Defaults follow the public code: a diagonal that is *not* learned, v_r at half the standard
+    deviation of the weights in linear layers and at zero in convolutions, and a prior whose
+    variance is 1 over the number of input units or channels. (The public code says input size and
+    takes the number of *outputs* of a linear layer.) Lesson 12.
 
     Args:
-        rank: R, the number of directions.
-
-    Raises:
-        ValueError: if ``rank`` is below 1.
+        rank: R, the number of directions, at least 1.
     """
 
     rank: int = 5
     posterior = LowRankPosterior
-
-    def __post_init__(self) -> None:
-        integer("rank", self.rank, least=1)

@@ -6,8 +6,6 @@ Row j of the matrix holds the K weights that lead to output j, then its bias: ``
 (:class:`WeightPosterior`), the layers here turn that into activations.
 """
 
-from __future__ import annotations
-
 import math
 from typing import ClassVar
 
@@ -32,7 +30,9 @@ class WeightPosterior(nn.Module):
         weight_shape: ``(L, K)`` or ``(L, C, k, k)``. bias: whether the layer has one.
     """
 
-    def __init__(self, settings: MatrixFactory, weight_shape: tuple[int, ...], bias: bool) -> None:
+    def __init__(
+        self, settings: "MatrixFactory", weight_shape: tuple[int, ...], bias: bool
+    ) -> None:
         super().__init__()
         self.settings, self.has_bias = settings, bias
         self.shape = (weight_shape[0], math.prod(weight_shape[1:]) + bias)
@@ -49,7 +49,7 @@ class WeightPosterior(nn.Module):
         raise NotImplementedError
 
     def per_example(
-        self, mu: Tensor, x: Tensor, layer: MatrixLayer, generator: torch.Generator
+        self, mu: Tensor, x: Tensor, layer: "MatrixLayer", generator: torch.Generator
     ) -> Tensor:
         """Activations with a matrix of its own for every example, none of which is formed."""
         raise NotImplementedError

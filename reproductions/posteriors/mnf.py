@@ -1,7 +1,5 @@
 """MNF: factors on the units of a layer, their distribution bent by a normalising flow."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -9,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import integer
 from reproductions.posteriors.matrix import MatrixFactory, MatrixLayer, WeightPosterior, noisy
 
 LOG_SIGMA2, LOG_SIGMA2_OF_BIAS = -18.0, -9.0
@@ -27,9 +24,8 @@ class MaskedRealNVP(nn.Module):
     .. math:: z' = m \circ z + (1 - m) \circ \big(g \circ z + (1 - g) \circ t\big), \qquad
               \log\Big|\frac{\partial z'}{\partial z}\Big| = \sum_i (1 - m_i) \log g_i .
 
-    The numbers with ``m = 1`` stay, and t and g depend on them alone, so the Jacobian is triangular
-    (Dinh, Sohl-Dickstein and Bengio, ICLR 2017; with this gate Louizos and Welling, ICML 2017).
-    The densities that follow are those *given the masks*.
+    (Dinh, Sohl-Dickstein and Bengio, ICLR 2017; with this gate Louizos and Welling, ICML 2017.)
+    Densities are those *given the masks*.
 
     Args:
         dim: D. width: of h. n_steps: 0 is the identity.
@@ -76,23 +72,19 @@ class FlowPosterior(WeightPosterior):
 
     On the inputs (linear layers) z_k multiplies what leaves input k, but not the bias; on the
     outputs (convolutions) z_j multiplies all that leads to channel j, its bias too. The factors
-    begin as ``N(m0, s0**2)``, and the flow can make their joint distribution skewed, of several
-    peaks, correlated. The density of W cannot be written down, so an auxiliary ``r(z | W)``
-    guesses z from the weights, and the KL has the bound
+    begin as ``N(m0, s0**2)``. An auxiliary ``r(z | W)`` guesses z from the weights, and the KL has
+    the bound
 
     .. math:: \mathrm{KL} \le \mathbb{E}_{q(z)} \mathrm{KL}\big(q(W|z) \,\|\, p(W)\big)
               + \mathbb{E}_{q(W, z)} \big[\log q(z) - \log r(z|W)\big]
 
     which :meth:`kl` estimates from one z of its own. r is a Gaussian, at the end of a flow of z,
     of mean ``b1 * a`` and precision ``exp(b2 * a)``; a is the mean of ``c' W`` over the axis that
-    has no factors (c has one entry for each factor), or of its tanh for linear layers. The
-    densities of z are given the masks of the flow, which keeps the bound a bound.
-
-    ``"mean"`` is the path of ``m0`` through the middle of the flow, as published; it is not the
-    mean of the distribution.
+    has no factors, or of its tanh for linear layers. ``"mean"`` is the path of ``m0`` through the
+    middle of the flow, as published; it is not the mean of the distribution.
     """
 
-    def __init__(self, settings: MNF, weight_shape: tuple[int, ...], bias: bool) -> None:
+    def __init__(self, settings: "MNF", weight_shape: tuple[int, ...], bias: bool) -> None:
         super().__init__(settings, weight_shape, bias)
         self._on_inputs = math.prod(weight_shape[2:]) == 1
         n_factors = weight_shape[1] if self._on_inputs else weight_shape[0]
@@ -148,10 +140,7 @@ class FlowPosterior(WeightPosterior):
     def kl(self, mu: Tensor) -> Tensor:
         """An unbiased estimate of the bound, in nats, from one z; it may come out negative.
 
-        It draws from the generator that the layer last drew from.
-
-        Raises:
-            ValueError: if it never did.
+        It draws from the generator that the layer last drew from; ValueError if there is none.
         """
         if self._generator is None:
             raise ValueError(
@@ -189,9 +178,7 @@ class FlowPosterior(WeightPosterior):
 class MNF(MatrixFactory):
     """Layer factory of multiplicative normalizing flows (Louizos and Welling, ICML 2017).
 
-    A layer takes two products of the size of the plain one, and for every example three small ones
-    of size D x width a step of the flow; it stores two numbers a weight and the flows. The
-    prior of a weight is N(0, 1). Defaults as in the public code, whose ``logvar_W`` is a log
+    The prior of a weight is N(0, 1). Defaults as in the public code, whose ``logvar_W`` is a log
     *standard deviation*. Lesson 12.
 
     Args:
@@ -199,19 +186,9 @@ class MNF(MatrixFactory):
         widths: hidden units of the flow of q and of that of r.
         z_mean: where the means of the factors start, give or take 0.1; ``None`` as published: 0
             with flows, so that the layer starts as noise around 0, and 1 without.
-
-    Raises:
-        ValueError: if ``n_flows`` is negative, a width below 1, or ``z_mean`` not finite.
     """
 
     n_flows: int = 2
     widths: tuple[int, int] = (50, 100)
     z_mean: float | None = None
     posterior = FlowPosterior
-
-    def __post_init__(self) -> None:
-        integer("n_flows", self.n_flows, least=0)
-        for width in self.widths:
-            integer("widths", width, least=1)
-        if not math.isfinite(self.z_mean or 0.0):
-            raise ValueError(f"z_mean must be finite, got {self.z_mean}")

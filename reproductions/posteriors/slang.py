@@ -4,14 +4,9 @@ r"""SLANG: a Gaussian over all weights of a network, with a low-rank plus diagon
           \qquad V: D \times L
 
 (Mishkin, Kunstner, Nielsen, Schmidt and Khan, NeurIPS 2018.) A natural-gradient step moves the
-precision towards what the curvature of the data says, and the mean by a step measured in it; no
-gradient of an ELBO is taken. Of the curvature it takes the empirical Fisher matrix, the mean of
-``g g'`` over gradients g of single examples. With ``N`` examples, a batch of B and S draws of the
-weights a step takes ``(L + S B)**2 D`` operations and ``S B D`` numbers of memory: gradients of
-single examples are what makes it expensive. No batch norm. Lesson 12.
+precision towards the empirical Fisher matrix of the data, the mean of ``g g'`` over gradients g of
+single examples, and the mean by a step measured in it. No batch norm. Lesson 12.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,10 +28,7 @@ class LowRankPrecision:
 
     Args:
         mean, diagonal: ``(..., D)``, the diagonal > 0. factor: ``(..., D, L)``. Leading axes are
-            a batch of Gaussians.
-
-    Raises:
-        ValueError: if the shapes do not fit.
+            a batch of Gaussians. ValueError if the shapes do not fit.
     """
 
     mean: Tensor
@@ -57,8 +49,7 @@ class LowRankPrecision:
         r"""``n_samples`` draws ``(S, ..., D)``.
 
         With :math:`F = d^{-1/2} V` and the Cholesky factor M of ``I + F'F`` a root of the
-        covariance is :math:`d^{-1/2} (I - F M^{-\top} (M + I)^{-1} F^\top)`. Multiply it by its
-        transpose to see it. The published root has the Cholesky factor of ``F'F`` in its middle and
+        covariance is :math:`d^{-1/2} (I - F M^{-\top} (M + I)^{-1} F^\top)`. The published root
         needs V to have full rank; this one takes any V, zero too.
         """
         noise = standard_normal((n_samples, *self.mean.shape), generator, self.mean)
@@ -85,10 +76,9 @@ def updated(
 ) -> LowRankPrecision:
     r"""One natural-gradient step.
 
-    ``(1 - beta) V V' + beta N mean(g g')`` is kept in its L leading directions exactly; of the rest
-    the diagonal goes into d, which also takes a step towards the prior's precision. Written as
-    ``X X'`` with L + P columns, that needs the eigenvectors Q of the small ``X'X`` only: the new
-    factor is ``X Q``.
+    ``(1 - beta) V V' + beta N mean(g g') = X X'`` is kept in its L leading directions, ``X Q`` with
+    the eigenvectors Q of the small ``X'X``; of the rest the diagonal goes into d, which also takes
+    a step towards the prior's precision.
 
     Args:
         gradients: of minus the log likelihood of single examples, ``(..., P, D)``.
@@ -137,15 +127,13 @@ def fit_slang(
         rank: L. n_samples: S, draws of the weights in a step.
         beta: share of the new curvature. (The public code calls one minus this beta.)
         prior_precision: of the weights and biases. (Published: 1e-6 of the biases.)
-        init_precision: of all weights at the start. For weights that already fit it has to be well
-            above 1: draws of standard deviation 1 would lead away from them.
+        init_precision: of all weights at the start; well above 1 for weights that already fit.
         kl_weight: q approaches prior times likelihood to the power ``1 / kl_weight``, the optimum
             of the tempered ELBO. A factor on ``nll`` would not do: the empirical Fisher matrix
             has its square.
 
-    Raises:
-        ValueError: if the shapes cannot be.
-        FloatingPointError: if the weights became NaN or infinite.
+    Raises ValueError if the shapes cannot be, FloatingPointError if the weights became NaN or
+    infinite.
     """
     alone = isinstance(network, Network)
     if alone:

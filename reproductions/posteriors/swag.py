@@ -11,8 +11,6 @@ over *all* weights of the network together. It takes one training run and ``K + 
 of the weights. There is no KL: the variance is that of the noise of the minibatches. Lesson 12.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
@@ -33,9 +31,8 @@ MAX_RANK = 20
 class SWAG:
     """What is collected of ``parameters``, and draws from the posterior it makes.
 
-    With the stacked parameters of :class:`~bdl_lessons.inference.BatchedNetworks` every
-    network has the posterior of its own iterates; a draw of one and of another share their low-rank
-    coordinates.
+    With the stacked parameters of :class:`~bdl_lessons.inference.BatchedNetworks` every network has
+    the posterior of its own iterates; draws share their low-rank coordinates.
 
     Args:
         parameters: live tensors: :meth:`collect` reads them, :meth:`put` writes into them.
@@ -66,11 +63,7 @@ class SWAG:
         return [squares / self.n_collected for squares in self._sum_of_squares]
 
     def draw(self, generator: torch.Generator) -> list[Tensor]:
-        """One draw of all parameters.
-
-        Raises:
-            ValueError: if fewer than two models were collected.
-        """
+        """One draw of all parameters; ValueError if fewer than two models were collected."""
         rank = len(self.deviations)
         if rank < 2:
             raise ValueError(f"collect at least two models before drawing, there are {rank}")
@@ -114,14 +107,7 @@ def fit_swag(
         optimizer: descent with momentum, ``sgd(lr)``. Adam scales the noise away.
         final_factor: what :func:`swag_schedule` leads to, times the learning rate.
         settings: what else ``fit`` takes: ``kl_weight``, ``nll_args``.
-
-    Raises:
-        ValueError: if fewer than two models would be collected; and those of ``fit``.
     """
-    if n_epochs - collect_from < 2:
-        raise ValueError(
-            f"n_epochs must be collect_from + 2 or more, got {n_epochs} and {collect_from}"
-        )
     batched = isinstance(model, BatchedNetworks)
     train, n_train = (fit_batched, x.shape[1]) if batched else (fit, len(x))
     stepper = optimizer(model.parameters())  # one for all epochs: it holds the momentum
@@ -165,11 +151,8 @@ def predict_swag(
     Leaves ``model`` at the mean weights, which is stochastic weight averaging.
 
     Args:
-        train_x: training inputs, without augmentation. A network with batch norm needs them: the
-            statistics are those of the weights that collected them, so every draw collects its own.
-
-    Raises:
-        ValueError: if the network has batch norm and ``train_x`` is not given.
+        train_x: training inputs, without augmentation. A network with batch norm needs them, else
+            ValueError: every draw collects the statistics of its own weights.
     """
     modules = model.modules() if isinstance(model, nn.Module) else ()
     if train_x is None and any(isinstance(module, _BatchNorm) for module in modules):

@@ -1,7 +1,5 @@
 """VMG: inputs and outputs of a layer have covariances of their own, and pseudo-data tie them."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -11,7 +9,6 @@ from torch.nn.functional import softplus
 
 from bdl_lessons.core.autograd import cholesky
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import integer
 from bdl_lessons.probability import molchanov_kl
 from reproductions.posteriors.matrix import MatrixFactory, MatrixLayer, WeightPosterior, noisy
 
@@ -34,18 +31,16 @@ class MatrixGaussianPosterior(WeightPosterior):
     .. math:: M' = M + (B - A M^\top)^\top \Sigma^{-1} A\,\mathrm{diag}(u), \qquad
               U' = \mathrm{diag}(u) - \mathrm{diag}(u) A^\top \Sigma^{-1} A\,\mathrm{diag}(u) ,
 
-    so an example x has activations of mean ``M' x`` and covariance ``(x U' x) diag(v)``: a Gaussian
-    process with m inducing points. A and B carry multiplicative noise, each of a variance alpha < 1
-    of its own, drawn once for a batch or a sample of it, not for each example.
+    so an example x has activations of mean ``M' x`` and covariance ``(x U' x) diag(v)``. A and B
+    carry multiplicative noise, each of a variance alpha < 1 of its own, drawn once for a batch.
 
-    The prior is ``N(0, 1 / (K + 1))`` for every weight (in the paper ``N(0, 1)``, with inputs
-    divided by the root of their number); u starts at its variance, v at 1. ``kl`` is the published
-    one: that of the matrix Gaussian *before* it is conditioned, and the log-uniform KL of each
-    noisy number in A and B (Molchanov's approximation; the paper has Kingma's), which is most of it
-    where data are few. It is not the KL of the distribution that is drawn.
+    The prior is ``N(0, 1 / (K + 1))`` for every weight; u starts at its variance, v at 1. ``kl`` is
+    the published one, not that of the distribution that is drawn: of the matrix Gaussian *before*
+    it is conditioned, and the log-uniform KL of each noisy number in A and B (Molchanov's
+    approximation; the paper has Kingma's).
     """
 
-    def __init__(self, settings: VMG, weight_shape: tuple[int, ...], bias: bool) -> None:
+    def __init__(self, settings: "VMG", weight_shape: tuple[int, ...], bias: bool) -> None:
         super().__init__(settings, weight_shape, bias)
         (n_out, n_in), n_pseudo = self.shape, settings.n_pseudo
         self.log_input_std = nn.Parameter(torch.zeros(n_in))  # relative to the prior's
@@ -129,22 +124,13 @@ class MatrixGaussianPosterior(WeightPosterior):
 class VMG(MatrixFactory):
     """Layer factory of the variational matrix Gaussian (Louizos and Welling, ICML 2016).
 
-    A layer takes two products of the size of the plain one, m small ones and m**3; it stores
-    ``K + L`` numbers beside the weights and ``m (K + L)`` pseudo-data. The hyper-priors of the
-    paper's regression experiments (Gamma distributions of the prior and noise precisions) are left
-    out: the prior's variance is fixed, the noise is the likelihood's. For convolutions there is no
-    published code: the inputs are the pixels under a filter, and places are drawn on their own.
-    Lesson 12.
+    The paper's Gamma hyper-priors of the prior and noise precisions are left out. For convolutions
+    there is no published code: the inputs are the pixels under a filter, and places are drawn on
+    their own. Lesson 12.
 
     Args:
         n_pseudo: m. Published for regression: 5; 0 leaves the plain matrix Gaussian.
-
-    Raises:
-        ValueError: if ``n_pseudo`` is negative.
     """
 
     n_pseudo: int = 5
     posterior = MatrixGaussianPosterior
-
-    def __post_init__(self) -> None:
-        integer("n_pseudo", self.n_pseudo, least=0)

@@ -6,8 +6,6 @@ log size has the exponent as its slope; the same line through the printed formul
 sizes, has the slope to compare with. Lesson 12.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Mapping, Sequence

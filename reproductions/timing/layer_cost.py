@@ -3,8 +3,6 @@
 ``python -m reproductions bench`` measures it; there is no published table of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 

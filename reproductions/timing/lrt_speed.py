@@ -6,12 +6,11 @@ network for some minibatches, each in a process of its own, and the median time 
 by their number in an epoch. Lesson 06.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import resource
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -30,11 +29,11 @@ from bdl_lessons.models import BayesByBackprop, Network, initialise, mlp
 from reproductions import markdown
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.gradient_variance import ROWS
+from reproductions.measure import interleaved_times
 from reproductions.records import published_by
 
 _PAPER = {"n_train": 60_000, "width": 500, "batch_size": 100}
 _QUICK = {"n_train": 100, "width": 8, "batch_size": 20}
-_WARM_UP = 2
 
 
 def trials(scale: str) -> list[Trial]:
@@ -141,12 +140,9 @@ def _train(config: dict, seed: int, n_threads: int) -> tuple[list[float], int]:
     stepper = adam(1e-3)(net.parameters())
     x = torch.rand(config["batch_size"], 784, generator=generator, device=on)
     y = torch.randint(10, (len(x),), generator=generator, device=on)
-    before, seconds = _peak_bytes(on), []
-    for _ in range(_WARM_UP + config["timed_batches"]):
-        began = clock(on)
-        _step(net, x, y, stepper, config, generator)
-        seconds.append(clock(on) - began)
-    return seconds[_WARM_UP:], _peak_bytes(on) - before
+    step, before = partial(_step, net, x, y, stepper, config, generator), _peak_bytes(on)
+    times = interleaved_times({"step": step}, config["timed_batches"], 2, partial(clock, on))
+    return times["step"], _peak_bytes(on) - before
 
 
 def _step(

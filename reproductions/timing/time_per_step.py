@@ -4,8 +4,6 @@ Nguyen et al. (NeurIPS 2021), Table 7: time per epoch relative to MAP, for LeNet
 ResNet18. Their batch size and hardware are not known. Lesson 12.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 

@@ -5,8 +5,6 @@ in one batch. The protocol is that of :mod:`reproductions.uci.protocol`.
 Lessons 10 and 12.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -100,12 +98,8 @@ def claims(records: list[Record]) -> list[Claim]:
     found = []
     for score, name in SCORES.items():
         sign = -1 if score == "rmse" else 1
-        printed = [[results.published(d, m, score)[0] for m in ("VSD", r)] for d, r in pairs]
-        ahead = [
-            pair
-            for pair, (vsd, other) in zip(pairs, printed, strict=True)
-            if sign * (vsd - other) > 0
-        ]
+        printed = {(d, m): results.published(d, m, score)[0] for d, r in pairs for m in ("VSD", r)}
+        ahead = [(d, r) for d, r in pairs if sign * (printed[d, "VSD"] - printed[d, r]) > 0]
         gaps = [_gap(results, *pair, score) for pair in ahead]
         better, worse = (
             sum(way * sign * mean > 2 * error for mean, error in gaps) for way in (1, -1)

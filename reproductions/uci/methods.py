@@ -1,7 +1,5 @@
 """The rows of the UCI tables, and how each is trained: for all splits and settings at once."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

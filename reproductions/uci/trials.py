@@ -1,7 +1,5 @@
 """The trials of the UCI experiment and what they fix."""
 
-from __future__ import annotations
-
 from reproductions.experiment import Trial
 from reproductions.uci.methods import METHODS
 

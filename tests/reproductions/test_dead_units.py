@@ -44,18 +44,23 @@ def test_nothing_goes_where_every_unit_is_needed():
 
 
 def test_what_goes_is_counted_by_hand():
-    """Unit 0 is used, 1 is constant, 2 is read by nobody, 3 only by a unit that nobody reads."""
-    network = zero_pruned(mlp((2, 4, 2, 1), ARD()))
+    """Unit 0 is used, 1 is constant, 2 is read by nobody, 3 only by a unit that nobody reads.
+
+    The last unit of the second layer reads only what is constant, and so is constant too.
+    """
+    network = zero_pruned(mlp((2, 4, 3, 1), ARD()))
     first, _, second, _, third = network
     first.weight.copy_(torch.tensor([[1.0, 0], [0, 0], [1, 1], [0, 1]]))
     first.bias.copy_(torch.tensor([0.0, 2, 3, 4]))
-    second.weight.copy_(torch.tensor([[1.0, 10, 0, 0], [0, 0, 0, 1]]))
-    second.bias.copy_(torch.tensor([0.5, 0]))
-    third.weight.copy_(torch.tensor([[1.0, 0]]))
+    second.weight.copy_(torch.tensor([[1.0, 10, 0, 0], [0, 0, 0, 1], [0, 3, 0, 0]]))
+    second.bias.copy_(torch.tensor([0.5, 0, 1]))
+    third.weight.copy_(torch.tensor([[1.0, 0, 2]]))
+    third.bias.copy_(torch.tensor([0.25]))
     smaller = remove_dead_units(network)
     assert n_hidden(smaller) == [1, 1]
     torch.testing.assert_close(smaller[2].weight, torch.tensor([[1.0]]))
     torch.testing.assert_close(smaller[2].bias, torch.tensor([20.5]))  # 0.5 + 10 * relu(2)
+    torch.testing.assert_close(smaller[4].bias, torch.tensor([14.25]))  # 0.25 + 2 * relu(3 * 2 + 1)
 
 
 def test_one_unit_stays_of_a_layer_that_could_go():

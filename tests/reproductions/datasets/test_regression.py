@@ -82,11 +82,3 @@ def test_one_generator_for_all_splits_and_it_is_no_one_elses():
     for (a, b), (c, d) in zip(pairs, splits(50, 3), strict=False):
         assert np.array_equal(a, c)  # bits: integers
         assert np.array_equal(b, d)  # bits: integers
-
-
-@pytest.mark.parametrize(
-    ("n", "n_splits", "named"), [(5, 20, "n_examples"), (0, 20, "n_examples"), (10, 0, "n_splits")]
-)
-def test_bad_arguments(n, n_splits, named):
-    with pytest.raises(ValueError, match=f"{named} must be >="):
-        splits(n, n_splits)

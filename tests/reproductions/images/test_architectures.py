@@ -1,4 +1,4 @@
-"""The networks for images: their numbers of parameters, shapes, and sizes that do not fit."""
+"""The networks for images: their numbers of parameters and shapes."""
 
 import pytest
 import torch
@@ -27,10 +27,3 @@ def test_alexnet_is_the_cifar_version(size, features):
         assert sum(parameter.numel() for parameter in model.parameters()) == 2_472_266
     x = torch.randn(2, 3, size, size)
     assert model(x, "per_example", torch.Generator()).shape == (2, 10)
-
-
-def test_image_sizes_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="size must be 28 or 32, got 30"):
-        lenet5_classic(DROP, size=30)
-    with pytest.raises(ValueError, match="at least 29 pixels, got 28"):
-        alexnet(DROP, size=28)

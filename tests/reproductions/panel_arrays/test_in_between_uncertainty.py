@@ -11,7 +11,6 @@ from reproductions.panel_arrays.in_between_uncertainty import (
     dropout_loss,
     dropout_networks,
     moments,
-    output,
 )
 
 
@@ -19,6 +18,12 @@ from reproductions.panel_arrays.in_between_uncertainty import (
 def clusters():
     data = origin_clusters()
     return data.x.double(), data.y.double()
+
+
+def output(layers, x, mask):
+    """Of networks of one hidden layer under one mask."""
+    (W, b), (v, c) = layers
+    return (torch.relu(x @ W + b) * mask @ v + c).squeeze(-1)
 
 
 def keep_of(*rates):
@@ -32,7 +37,7 @@ def test_moments_are_those_over_all_masks(clusters, monkeypatch):
     mean, variance = moments(layers, x, keep_of(0.1, 0.5))
     for rate, p_drop in enumerate((0.1, 0.5)):
         chances = mask_probs(masks, p_drop)
-        f = torch.stack([output(layers, x, [m / (1 - p_drop)])[rate, 1] for m in masks])
+        f = torch.stack([output(layers, x, m / (1 - p_drop))[rate, 1] for m in masks])
         torch.testing.assert_close(mean[rate, 1], chances @ f)
         torch.testing.assert_close(variance[rate, 1], chances @ (f - chances @ f) ** 2)
 
@@ -43,7 +48,7 @@ def test_the_loss_is_the_mean_over_all_masks_plus_the_prior(clusters, monkeypatc
     layers, keep = dropout_networks(1, 1, [0]), keep_of(0.3)
     masks = all_masks(6)
     chances = mask_probs(masks, 0.3)
-    f = torch.stack([output(layers, x, [m / 0.7])[0, 0] for m in masks])
+    f = torch.stack([output(layers, x, m / 0.7)[0, 0] for m in masks])
     data = chances @ ((y - f) ** 2).sum(1) / (2 * NOISE_VAR)
     (W, b), (v, c) = layers
     prior = (W**2).sum() / (2 * 8) + (v**2).sum() / (2 * 16 / 6 * 0.7)

@@ -257,18 +257,3 @@ def test_start_values_are_the_published_ones():
     assert (noise.log_sigma2[:, -1] == -9).all()
     assert len(noise.z_mean) == 800
     assert len(MNF().conv2d(1, 20, 5).noise.z_mean) == 20
-
-
-@pytest.mark.parametrize(
-    ("factory", "argument", "value"),
-    [
-        (ELRG, "rank", 0),
-        (VMG, "n_pseudo", -1),
-        (MNF, "n_flows", -1),
-        (MNF, "widths", (0, 5)),
-        (MNF, "z_mean", float("inf")),
-    ],
-)
-def test_bad_settings_are_refused(factory, argument, value):
-    with pytest.raises(ValueError, match=argument):
-        factory(**{argument: value})
