@@ -64,10 +64,13 @@ def _keep_bits(n: int, p_drop: float, generator: torch.Generator) -> Tensor:
         return (octets >> places.view(8, 1) & 1).view(-1)[:n]
     width = next((k for k in _WORD_TYPES if (p_drop * 2**k).is_integer()), 32)
     words = _random_words(math.ceil(n * width / 64), generator)
-    limits = torch.iinfo(_WORD_TYPES[width])  # the lowest p_drop * 2**k integers become 0
-    return words.view(_WORD_TYPES[width])[:n].ge_(
-        min(limits.min + round(p_drop * 2**limits.bits), limits.max)
-    )
+    return _threshold(words.view(_WORD_TYPES[width])[:n], p_drop)
+
+
+def _threshold(bits: Tensor, p_drop: float) -> Tensor:
+    """Turn uniform k-bit integers into 0 (the lowest ``p_drop * 2**k`` of them) or 1, in place."""
+    limits = torch.iinfo(bits.dtype)
+    return bits.ge_(min(limits.min + round(p_drop * 2**limits.bits), limits.max))
 
 
 def _random_words(n: int, generator: torch.Generator) -> Tensor:

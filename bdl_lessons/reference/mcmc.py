@@ -111,7 +111,7 @@ def split_r_hat(draws: Tensor) -> Tensor:
     >>> split_r_hat(torch.tensor([[0.0], [2.0], [2.0], [4.0]]))  # the square root of 1.5
     tensor(1.2247)
     """
-    _check_draws(draws)
+    validation.shapes("draws must be (N, C, ...)", validation.floating("draws", draws))
     half = validation.integer("the number of draws", len(draws), 4) // 2
     halves = torch.cat([draws[:half], draws[-half:]], 1)
     within = halves.var(0).mean(0)
@@ -130,10 +130,6 @@ def effective_sample_size(draws: Tensor) -> Tensor:
     >>> bool((effective_sample_size(draws) / draws.numel() - 1).abs() < 0.5)
     True
     """
-    _check_draws(draws)
+    validation.shapes("draws must be (N, C, ...)", validation.floating("draws", draws))
     n_chains = validation.integer("the number of chains of draws", draws.shape[1], 2)
     return n_chains * draws.flatten(0, 1).var(0) / draws.mean(0).var(0)
-
-
-def _check_draws(draws: Tensor) -> None:
-    validation.shapes("draws must be (N, C, ...)", validation.floating("draws", draws))

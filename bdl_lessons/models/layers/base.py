@@ -75,7 +75,10 @@ class StochasticLayer(nn.Module):
         n_axes = self.unit_dims + 1
         if x.dim() == n_axes:
             return self._forward_with(x[None], self.sample_weights(1, generator))[0]
-        return self.forward_with(x, self.sample_weights(len(x), generator))
+        if x.dim() != n_axes + 1:
+            wanted = f"{n_axes} axes, or {n_axes + 1} with a sample axis: flatten the leading ones"
+            raise ValueError(f"x must have {wanted}, got shape {tuple(x.shape)}")
+        return self._forward_with(x, self.sample_weights(len(x), generator))
 
     def sample_weights(self, n_samples: int, generator: torch.Generator) -> Tensor:
         """``n_samples`` draws of the layer's noise, first axis S, for :meth:`forward_with`; a tuple
@@ -89,7 +92,7 @@ class StochasticLayer(nn.Module):
         Raises ValueError if their sample axes differ or x has another number of units.
         """
         if x.dim() != self.unit_dims + 2 or len(x) != len(draw):
-            wanted = f"{self.unit_dims + 1} axes, and another in front for the {len(draw)} draws"
+            wanted = f"{self.unit_dims + 2} axes, the first for the {len(draw)} draws"
             raise ValueError(f"x must have {wanted}, got shape {tuple(x.shape)}")
         self._check_units(x)
         return self._forward_with(x, draw)
