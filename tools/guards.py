@@ -97,11 +97,7 @@ def times(notebook: NotebookNode, path: Path) -> Iterator[str]:
     sections = [cell for cell in notebook.cells if cell.source.startswith("## ")]
     for cell in sections:
         timing = cell.metadata.get("bdl")
-        if not timing or {*timing} - {"role", "activity", "alone"} != {
-            "minutes",
-            "mode",
-            "section",
-        }:
+        if {*(timing or ())} - {"role", "activity", "alone"} != {"minutes", "mode", "section"}:
             yield f"{cell.id}: the section has no bdl metadata with minutes, mode and section"
             continue
         if unknown := set(timing.get("role", [])) - ROLES:
