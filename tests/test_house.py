@@ -21,7 +21,7 @@ LIMITS = {
     "bdl_lessons/datasets": 720,
     "bdl_lessons/course": 284,
     "reproductions": 8_062,
-    "tools": 3_482,
+    "tools": 3_484,
     "tests": 16_977,
 }
 

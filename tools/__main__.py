@@ -90,6 +90,15 @@ def guards(lessons: Numbers = None) -> None:
 
 
 @app.command()
+def plan(lesson: str, minutes: Annotated[int, typer.Argument(min=0)] = 0) -> None:
+    """Print what to teach of a lesson in so many minutes; without them, all its plans."""
+    from tools import instructor, metadata
+
+    with _bad_input_named():
+        typer.echo(instructor.plans_of(metadata.Lesson(*_chosen([lesson])), minutes))
+
+
+@app.command()
 def seeds(
     lessons: Numbers = None,
     offsets: Annotated[int, typer.Option(help="How many other seeds", min=1)] = 5,

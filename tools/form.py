@@ -43,11 +43,10 @@ def slide_contents(notebook: NotebookNode, path: Path) -> Iterator[str]:
         section = notes.heading(cells) or section
         if not section:
             yield f"slide {name}: no heading, neither its own nor of its section"
-        read = [c for c in cells if "panel" not in tags_of(c)]  # not its call
         counts = {
             "words": sum(timing.spoken_words(timing.without_folds(c.source)) for c in texts),
             "lines of formulas": sum(timing.displayed_formulas(c.source) for c in texts),
-            "lines of code": sum(len(timing.visible_lines(c)) for c in read),
+            "lines of code": sum(len(timing.visible_lines(c)) for c in cells),
             "pictures": sum(map(timing.has_picture, cells)),
         }
         for what, count in counts.items():

@@ -1,4 +1,4 @@
-"""Text of the lessons that follows from the lessons themselves: the clock, plans, tables.
+"""Text of the lessons that follows from the lessons themselves: plans, tables.
 
 A markdown cell with the tag ``generated-NAME`` holds what the function called NAME returns.
 ``rebuild`` writes it, and a test compares.
@@ -16,7 +16,6 @@ from tools.notebook import tags_of
 TEXTS: dict[str, Callable[[], str]] = {
     "lesson-table": metadata.lesson_table,
     "lesson-plans": instructor.lesson_plans,
-    "timetable": instructor.timetable,
     "panels": instructor.panels,
     "exercises": instructor.exercises,
     "known-errors": instructor.known_errors,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable, Iterable
 
@@ -10,65 +11,58 @@ from reproductions import markdown
 from tools import notebook, timing
 from tools import notes as lecturers_notes
 from tools.lesson_plans import expected_minutes, plan, two_sessions
-from tools.metadata import Lesson, Section, lessons, span
+from tools.metadata import Lesson, Section, lessons
 
 
 def taught() -> list[Lesson]:
-    """The lessons proper: neither the start page nor this index."""
-    return [lesson for lesson in lessons() if lesson.number not in {"00", "90"}]
-
-
-def timetable() -> str:
-    """Every section with its minutes, its mode, and the clock at its end, without work alone."""
-
-    def of(lesson: Lesson) -> str:
-        rows, clock = [], (0, 0)
-        for section in lesson.sections:
-            alone = section.mode == "solo" and not section.deeper
-            if not alone:
-                clock = clock[0] + section.minutes[0], clock[1] + section.minutes[1]
-            end = "–" if alone else span(clock)
-            rows.append([section.name, span(section.minutes), end, _mode(section)])
-        return markdown.table(["section", "minutes", "clock", "mode"], rows)
-
-    return _per_lesson(of)
+    """The lessons proper, without this index."""
+    return [lesson for lesson in lessons() if lesson.number != "90"]
 
 
 def lesson_plans() -> str:
-    """For each lesson what to teach in 45, 90 and two times 90 minutes, with the clock.
+    """For each lesson but 00 its plans, and what their minutes count."""
+    rates = f"Minutes are {timing.RATES}, plus the estimated minutes of work in pairs. What you add"
+    return f"{rates} from the notes is not counted.\n\n{_per_lesson(plans_of, taught()[1:])}"
 
-    Every plan holds the opening question, its answer, the idea picture, the main result and the
-    panel; question and answer stand there in the words of the lesson. 45 and 90 minutes take from
-    the stage, two times 90 the whole page.
+
+def plans_of(lesson: Lesson, minutes: int = 0) -> str:
+    """The plan for so many minutes; for 0 those for 45, 90 and two times 90, with the clock.
+
+    Every plan holds what has a role; question and answer stand there in the words of the lesson.
+    Two times 90 minutes take from the whole page, the others from the stage.
     """
-    return "\n\n".join([f"Minutes are {timing.RATES}.", *map(_plan_of, taught())])
-
-
-def _plan_of(lesson: Lesson) -> str:
-    first, second = two_sessions(lesson)
+    if minutes:
+        return _clock(plan(lesson, minutes))
+    short, lecture, longer = (plan(lesson, minutes) for minutes in (35, 45, 50))
+    first, second = map(_clock, two_sessions(lesson))
     return "\n\n".join(
         [
-            f"### {lesson.number} {lesson.title}",
-            f"Question: {opening_question(lesson)}",
-            _clock("45 minutes", plan(lesson, 45)),
-            _clock("90 minutes", plan(lesson, 90)),
-            _clock("two times 90 minutes, first", first),
-            _clock("two times 90 minutes, second", second),
+            f"**{lesson.title}.** Question: {opening_question(lesson)}",
+            f"**45 minutes**\n\n{_clock(lecture)}",
+            f"Ten minutes less: leave out {_names(lecture, short)}.",
+            f"Five minutes more: add {_names(longer, lecture)}.",
+            f"**90 minutes**\n\n{_clock(plan(lesson, 90))}",
+            f"**Two times 90 minutes**: the first session closes with the sentence.\n\n{first}",
+            f"**The second session**\n\n{second}",
             f"**Answer, in the lesson's own words.** {answer(lesson)}",
         ]
     )
 
 
-def _clock(name: str, sections: Iterable[Section]) -> str:
+def _names(sections: Iterable[Section], without: Iterable[Section]) -> str:
+    return ", ".join(f"*{one.name}*" for one in sections if one not in without) or "nothing"
+
+
+def _clock(sections: Iterable[Section]) -> str:
     """A plan as a table: from when to when each section is taught, and what it holds."""
-    rows, clock = [], 0.0
+    rows, end = [], 0.0
     for section in sections:
-        begin, clock = clock, clock + expected_minutes(section)
+        begin, end = end, end + expected_minutes(section)
         holds = ", ".join(sorted(section.roles))
-        times = f"{int(begin + 0.5)}–{int(clock + 0.5)}"
-        rows.append([times, section.name, _mode(section), holds and f"**{holds}**"])
-    table = markdown.table(["minutes", "section", "mode", "holds"], rows)
-    return f"**{name}**\n\n{table}" if name == "45 minutes" else _fold(name, table)
+        times = f"{int(begin + 0.5)}–{int(end + 0.5)}"
+        mode = "going deeper" if section.deeper else section.mode
+        rows.append([times, section.name, mode, holds and f"**{holds}**"])
+    return markdown.table(["minutes", "section", "mode", "holds"], rows)
 
 
 def opening_question(lesson: Lesson) -> str:
@@ -102,18 +96,23 @@ def _paragraph(lesson: Lesson, role: str, end: str, last: bool = False) -> str:
     found = [part for part in paragraphs if re.search(rf"\*\*[^*]+{end}\*\*", part)]
     if not found:
         raise ValueError(f"lesson {lesson.number}: no paragraph states the {role} in bold")
-    return found[-1 if last else 0]
+    return found[-1 if last else 0].removeprefix("> ")
 
 
 def panels() -> str:
-    """Every panel, its lesson, and the section that shows it."""
+    """Every panel, its lesson, what ``panel.set`` moves, and the section that shows it."""
+
+    def moved(name: str) -> str:
+        module = importlib.import_module(f"bdl_lessons.panels.{name}")
+        return ", ".join(f"`{control}`" for control in module.panel().controls)
+
     rows = [
-        [f"[{lesson.number}]({lesson.path.name})", f"`{name}`", cell.section]
+        [f"[{lesson.number}]({lesson.path.name})", f"`{name}`", moved(name), cell.section]
         for lesson in lessons()
         for cell in lesson.cells("panel")
         for name in re.findall(r"(\w+)\.panel\(", cell.source)
     ]
-    return markdown.table(["lesson", "panel", "section"], rows)
+    return markdown.table(["lesson", "panel", "controls", "section"], rows)
 
 
 def exercises() -> str:
@@ -152,15 +151,10 @@ def notes() -> str:
     return _per_lesson(of)
 
 
-def _mode(section: Section) -> str:
-    return "going deeper" if section.deeper else section.mode
-
-
-def _per_lesson(text_of: Callable[[Lesson], str]) -> str:
+def _per_lesson(text_of: Callable[[Lesson], str], chosen: Iterable[Lesson] = ()) -> str:
     """A fold for each lesson, so that the page stays short."""
-    folds = (_fold(f"<b>{x.number}</b> {x.title}", text_of(x)) for x in taught())
-    return "\n\n".join(folds)
-
-
-def _fold(heading: str, text: str) -> str:
-    return f"<details><summary>{heading}</summary>\n\n{text}\n\n</details>"
+    titles = {x: x.title.replace("$2^K$", "2ᴷ") for x in chosen or taught()}
+    return "\n\n".join(
+        f"<details><summary><b>{x.number}</b> {title}</summary>\n\n{text_of(x)}\n\n</details>"
+        for x, title in titles.items()
+    )

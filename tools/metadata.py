@@ -23,9 +23,9 @@ class Section:
     """A section of a lesson: its name, its minutes ``(low, high)`` and its mode of teaching.
 
     ``roles`` says which it holds of the opening question, its answer, the idea picture, the main
-    result and the panel; ``deeper`` whether it stands behind the recap; ``text`` is what it says
-    on its slides, without folds, references and notes; ``alone`` are the minutes of the whole
-    section for a person who reads it.
+    results, the panel, the sentence to take home and the recap; ``deeper`` whether it stands behind
+    the recap; ``text`` is what it says on its slides, without folds, references and notes;
+    ``alone`` are the minutes of the whole section for a person who reads it.
     """
 
     name: str
@@ -63,9 +63,13 @@ class Lesson:
     @property
     def needs(self) -> list[str]:
         """Numbers of the lessons that its first page asks for, without those called useful."""
-        row = re.search(r"^\| \*\*Needs\*\* \|(.*)", self._cells[0].source, re.M)
-        required = [part for part in row[1].split(";") if "useful" not in part] if row else []
-        return re.findall(r"\((\d\d)_", "".join(required))
+        return [number for number, useful in self.asked_for if not useful]
+
+    @property
+    def asked_for(self) -> list[tuple[str, str]]:
+        """The lessons in the row "Needs", each with the word "useful" if its part says so."""
+        row = re.search(r"^\| \*\*Needs\*\* \|.*", self._cells[0].source, re.M)
+        return re.findall(r"\((\d\d)_(?=[^;]*(useful)|)", row[0] if row else "")
 
     @property
     def sections(self) -> list[Section]:
@@ -98,7 +102,9 @@ def sections_of(cells: Iterable[NotebookNode]) -> list[Section]:
             found[-1] = replace(found[-1], roles=found[-1].roles | {"idea"})
         if found and cell.cell_type == "markdown" and on_stage(cell):
             text = f"{found[-1].text}\n\n{without_folds(cell.source)}".strip()
-            found[-1] = replace(found[-1], text=text)
+            shown = {"recap": text.startswith("## Recap"), "sentence": "\n> **" in text}
+            roles = found[-1].roles.union(role for role in shown if shown[role])
+            found[-1] = replace(found[-1], text=text, roles=roles)
     return found
 
 
@@ -143,14 +149,14 @@ def lesson_table(folder: Path = NOTEBOOKS, link: str = "") -> str:
     rows = [
         [
             f"{lesson.number} [{lesson.title}]({link}{lesson.path.name})",
-            ", ".join(lesson.needs) or "–",
+            ", ".join(f"({n})" if useful else n for n, useful in lesson.asked_for) or "–",
             *map(span, minutes(lesson.sections).values()),
         ]
         for lesson in lessons(folder)
         if lesson.number != "90"  # the index has no lecture
     ]
     table = markdown.table(["lesson", "needs", *(f"{name}, min" for name in minutes([]))], rows)
-    return f"{table}\n\nMinutes are {RATES}."
+    return f"{table}\n\nA lesson in brackets is useful, not required. Minutes are {RATES}."
 
 
 def span(minutes: tuple[int, int]) -> str:

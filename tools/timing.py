@@ -71,7 +71,7 @@ def fill(notebook: NotebookNode) -> None:
 def minutes(cells: list[NotebookNode]) -> float:
     """Minutes to present the cells: words, formulas, visible code, pictures and tables.
 
-    The line that imports a panel is not read out, nor is the table under the title.
+    The call of a panel is not read out, nor is the table under the title.
     """
     total = 0.0
     for cell in cells:
@@ -84,11 +84,10 @@ def minutes(cells: list[NotebookNode]) -> float:
 
 
 def visible_lines(cell: NotebookNode) -> list[str]:
-    """The lines of code that a reader sees, without the import of a panel."""
-    if cell.cell_type != "code" or "hide-input" in tags_of(cell):
+    """The lines of code that a reader sees, without the call of a panel."""
+    if cell.cell_type != "code" or tags_of(cell) & {"hide-input", "panel"}:
         return []
-    lines = [line for line in cell.source.splitlines() if line.strip()]
-    return [line for line in lines if not line.startswith("from bdl_lessons.panels ")]
+    return [line for line in cell.source.splitlines() if line.strip()]
 
 
 def has_picture(cell: NotebookNode) -> bool:

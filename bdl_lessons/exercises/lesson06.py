@@ -210,7 +210,7 @@ EXERCISES = (
     ),
     Exercise(
         number="06.3",
-        title="extend: decorrelate by random signs",
+        title="decorrelate by random signs",
         kind="extend",
         solution=flipout,
         probe=lambda answer: [*_traits(answer), float(len(_flips(answer, 1, 1).unique()))],
@@ -253,7 +253,7 @@ EXERCISES = (
     ),
     Exercise(
         number="06.4",
-        title="debug: a bias that brings the covariance back",
+        title="a bias that brings the covariance back",
         kind="debug",
         solution=noisy_layer,
         probe=lambda answer: _traits(answer, *_BIAS),

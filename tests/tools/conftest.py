@@ -14,7 +14,7 @@ def lesson():
 
     def make(*code: str) -> nbformat.NotebookNode:
         title = new.new_markdown_cell("# 01 · A subject: a claim\n\n| **Minutes** | |")
-        section = new.new_markdown_cell("## Predict\n\n**What is it?**")
+        section = new.new_markdown_cell("## Predict\n\n**What is it?**\n\n> **It.**")
         section.metadata["bdl"] = {
             "minutes": [1, 1],
             "mode": "pair",

@@ -6,25 +6,16 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 from bdl_lessons.exercises.grader import of_lesson
 from tools import instructor, notebook
 from tools import notes as lecturers_notes
+from tools.lesson_plans import ROLES, expected_minutes, plan
 from tools.metadata import Lesson, lessons
 
 
-def test_the_clock_ends_with_the_minutes_of_the_lesson():
-    folds = instructor.timetable().split("<details>")[1:]
-    for fold, lesson in zip(folds, instructor.taught(), strict=True):
-        ends = re.findall(r"^\|.*\| (\d+)(?:–(\d+))? \| (?!solo)[a-z ]+ \|$", fold, re.M)
-        on_clock = [s.minutes for s in lesson.sections if s.mode != "solo" or s.deeper]
-        total = tuple(map(sum, zip(*on_clock, strict=True)))
-        assert (int(ends[-1][0]), int(ends[-1][1] or ends[-1][0])) == total
-        assert len(ends) == len(on_clock)
-        assert len(re.findall(r"\| – \| solo \|$", fold, re.M)) == len(lesson.sections) - len(ends)
-
-
 def test_every_panel_is_listed_once():
-    listed = re.findall(r"\[(\d\d)\]\(.*\) \| `(\w+)` \| (.+) \|", instructor.panels())
+    listed = re.findall(r"\[(\d\d)\]\(.*\) \| `(\w+)` \| `.+` \| (.+) \|", instructor.panels())
     tagged = [(one.number, cell.section) for one in lessons() for cell in one.cells("panel")]
     assert [(number, section) for number, _, section in listed] == tagged
     assert len({panel for _, panel, _ in listed}) == len(listed)
+    assert "| `householder_depth` | `depth`, `log_std`, `seed` |" in instructor.panels()
 
 
 def test_every_exercise_and_every_wrong_answer_is_listed():
@@ -36,21 +27,24 @@ def test_every_exercise_and_every_wrong_answer_is_listed():
                 assert f"- **{exercise.number}** {error.diagnosis}" in told
 
 
-def test_every_lesson_has_its_plans_with_clock_question_answer_result_and_panel():
-    blocks = instructor.lesson_plans().split("### ")[1:]
-    for block, lesson in zip(blocks, instructor.taught(), strict=True):
-        assert block.startswith(f"{lesson.number} {lesson.title}\n")
-        plans = block.split("| minutes | section |")[1:]
-        for plan, most in zip(plans, (45, 90, 90, 90), strict=True):
-            clock = re.findall(r"^\| (\d+)–(\d+) \|", plan, re.M)
+def test_every_plan_has_a_clock_and_all_roles_and_so_has_one_ten_minutes_shorter():
+    folds = instructor.lesson_plans().split("<details>")[1:]
+    for fold, lesson in zip(folds, instructor.taught()[1:], strict=True):
+        assert re.match(rf"<summary><b>{lesson.number}</b> [^$]+</summary>", fold)
+        plans = fold.split("| minutes | section |")[1:]
+        for one, most in zip(plans, (45, 90, 90, 90), strict=True):
+            clock = re.findall(r"^\| (\d+)–(\d+) \|", one, re.M)
             assert clock[0][0] == "0"
             assert int(clock[-1][1]) <= most
             assert [end for _, end in clock[:-1]] == [begin for begin, _ in clock[1:]]
-        held = ", ".join(re.findall(r"\| \*\*(.+)\*\* \|$", plans[0], re.M))
-        assert {*held.split(", ")} >= {"question", "answer", "result", "panel"}
+        told = re.search("Ten minutes less: leave out (.+)[.]", fold)[1]
+        kept = [section for section in plan(lesson, 45) if f"*{section.name}*" not in told]
+        assert expected_minutes(*kept) <= 35
+        assert frozenset().union(*(section.roles for section in kept)) >= ROLES
+        assert "sentence" in plans[2], "the first of two sessions closes with it"
         assert "?" in instructor.opening_question(lesson)
-        assert instructor.answer(lesson) in block
-        assert "](#" not in block, "a link that arrives only inside the lesson"
+        assert instructor.answer(lesson) in fold
+        assert "](#" not in fold, "a link that arrives only inside the lesson"
 
 
 def test_an_answer_outside_the_recap_is_found_by_its_sentence_in_bold(tmp_path):

@@ -18,7 +18,6 @@ class Made:
 @pytest.mark.parametrize(
     ("minutes", "names"),
     [
-        (4, []),
         (10, ["A question", "Recap"]),
         (29, ["A question", "A proof", "Recap"]),
         (40, ["A question", "In pairs", "A proof", "Recap"]),

@@ -15,6 +15,7 @@ run = CliRunner().invoke
         (["rebuild", "--check", "00_start"], "no lesson '00_start'"),
         (["guards", "1"], "no lesson '1'"),
         (["slides", "77"], "no lesson '77'"),
+        (["plan", "05", "15"], "a plan of lesson 05 takes at least 24 minutes"),
         (["site", "77"], "no lesson '77'"),
         (["web", "nothing"], "no panel 'nothing'"),
         (["slides", "00", "--folder", "FILE"], "cannot write to the folder"),
@@ -51,3 +52,8 @@ def test_guards_say_what_is_wrong_without_executing(monkeypatch):
     result = run(app, ["guards", "01"])
     assert result.exit_code == 1
     assert result.output == "01_dropout_is_an_ensemble.ipynb: wrong\n"
+
+
+def test_plan_prints_the_table_of_the_lesson():
+    every, one = (run(app, ["plan", "05", *minutes]).output for minutes in ([], ["45"]))
+    assert f"**45 minutes**\n\n{one}" in every

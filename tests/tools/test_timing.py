@@ -38,6 +38,7 @@ def test_minutes_add_up_what_is_shown():
         cell("markdown", "# 01 · A title\n\n" + "word " * 130),
         cell("markdown", "word " * 130),
         cell("markdown", "$$a$$"),
+        cell("code", "panel", tags=["panel"]),
         picture,
         table,
     ]
