@@ -20,9 +20,9 @@ LIMITS = {
     "bdl_lessons/exercises": 4_670,
     "bdl_lessons/datasets": 720,
     "bdl_lessons/course": 284,
-    "reproductions": 8_062,
+    "reproductions": 8_063,
     "tools": 3_484,
-    "tests": 16_977,
+    "tests": 16_980,
 }
 
 

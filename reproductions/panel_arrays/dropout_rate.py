@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from sklearn.datasets import make_moons
 
-from bdl_lessons.inference.train import optimize
+from bdl_lessons.inference.train import Run, optimize
 from bdl_lessons.panels.dropout_rate import N_HIDDEN, RATES
 
 
@@ -37,7 +37,8 @@ def make_arrays(n_steps: int = 4000) -> dict[str, np.ndarray]:
         return len(RATES) * loss
 
     adam = partial(torch.optim.Adam, lr=0.02, weight_decay=1e-4)
-    optimize([w1, b1, w2, b2], loss_at, n_steps, adam)
+    run = Run(n_steps, epoch=1, kl_weight=0.0, nll=F.binary_cross_entropy_with_logits)
+    optimize([w1, b1, w2, b2], loss_at, run, adam, schedule=None, progress=True)
     weights = {"w1": w1, "b1": b1, "w2": w2, "b2": b2}
     uniforms = torch.rand(N_HIDDEN, generator=generator.manual_seed(12), dtype=torch.float64)
     made = {name: weight.detach().numpy() for name, weight in weights.items()}

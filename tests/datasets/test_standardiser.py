@@ -31,7 +31,7 @@ SCALE = Standardiser.fit(normal(50, 3))
 
 test_nan_nothing_and_other_columns_than_those_that_were_fitted_are_refused = refused(
     (lambda: Standardiser.fit(torch.tensor([[1.0], [float("nan")]])), "finite"),
-    (lambda: Standardiser.fit(torch.zeros(0, 2)), "examples"),
+    (lambda: Standardiser.fit(torch.zeros(0, 2)), "x must not be empty"),
     (lambda: SCALE.transform(torch.zeros(())), r"x must end with the columns \(3,\)"),
     (lambda: SCALE.transform(torch.zeros(4, 1)), r"x must end with the columns \(3,\)"),
     (lambda: SCALE.inverse_transform(torch.zeros(3, 4)), r"z must end with the columns \(3,\)"),

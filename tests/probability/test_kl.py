@@ -211,7 +211,7 @@ test_bad_arguments_are_named = refused(
     (lambda: lognormal_kl(ONES, ONES[:1]), "log_sigma2 has"),
     (lambda: lognormal_gamma_kl(ONES, ONES[:1], 1.0, 1.0), "log_sigma2 has"),
     (lambda: lognormal_gamma_kl(ONES, ONES, 0.0, 1.0), "shape must be pos"),
-    (lambda: lognormal_gamma_kl(ONES, ONES, 1.0, math.nan), "rate must be pos"),
+    (lambda: lognormal_gamma_kl(ONES, ONES, 1.0, math.nan), "rate must be finite"),
     (lambda: gaussian_kl_full(ONES, EYE, ONES[:1], EYE), r"mean_p \(K,\), got"),
     (lambda: gaussian_kl_full(ONES, torch.eye(3), ONES, EYE), "cov_q must be"),
     (lambda: gaussian_kl_full(ONES, EYE, ONES, EYE.cumsum(0)), "cov_p must be"),

@@ -93,7 +93,7 @@ def test_far_in_the_prior_s_tail_nothing_underflows():
 
 
 MASS, FAR = torch.ones(2, 1), "too far out for cells of this width"
-WIDTH = "width must be positive and finite"
+WIDTH = "width must be (positive|finite)"
 
 
 test_what_does_not_fit_is_named = refused(
@@ -101,9 +101,9 @@ test_what_does_not_fit_is_named = refused(
     (lambda: gaussian_cells(0.0, 1.0, 0.0), WIDTH),
     (lambda: line_cells(THETA, 0.5, -1.0), WIDTH),
     (lambda: point_cells(THETA[None], MASS[0], math.inf), WIDTH),
-    (lambda: gaussian_cells(0.0, 0.0, 0.5), "std must be positive and finite"),
+    (lambda: gaussian_cells(0.0, 0.0, 0.5), "std must be positive"),
     (lambda: line_cells(torch.tensor([1.0, 0.0]), 0.5, 0.5), "without zeros"),
-    (lambda: line_cells(THETA, 0.0, 0.5), "alpha must be positive and finite"),
+    (lambda: line_cells(THETA, 0.0, 0.5), "alpha must be positive"),
     (lambda: line_cells(MASS, 0.5, 0.5), r"theta must be \(K,\)"),
     (lambda: quantised_kl((MASS.long(), MASS[0]), 0.5), r"index \(M, D\)"),
     (lambda: point_cells(MASS, MASS, 0.5), r"probs \(S,\), got"),

@@ -165,7 +165,7 @@ def check_test_rows_are_on_the_scale_of_training(row: Row, label: str) -> None:
     )
     train = _rows(after.trainings[-1].x)
     pairs = zip(before.inputs, after.inputs, strict=True)
-    tests = [new for old, new in pairs if not torch.equal(old[0], new[0])]
+    tests = [new for old, new in pairs if not torch.equal(old[0], new[0])]  # bits: copies
     assert tests, "no network saw the test rows"
     for x, n_samples in tests:
         assert n_samples in (None, trial.config.get("n_samples"))
