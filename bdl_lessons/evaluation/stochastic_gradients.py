@@ -67,9 +67,8 @@ def gradient_variance(gradients: Tensor) -> Estimate:
     >>> gradient_variance(torch.tensor([[1.0], [2.0], [3.0]])).value
     1.0
     """
-    if validation.floating("gradients", gradients).dim() < 2 or (n_draws := len(gradients)) < 3:
-        got = tuple(gradients.shape)
-        raise ValueError(f"gradients must be (S, ...) with S >= 3 draws, got shape {got}")
+    validation.shapes("gradients must be (S, P, ...)", validation.floating("gradients", gradients))
+    n_draws = validation.integer("the number of draws of gradients", len(gradients), 3)
     flat = float64(gradients.flatten(1))
     distance = (flat - flat.mean(0)).square().mean(1)
     value = distance.sum() / (n_draws - 1)

@@ -207,7 +207,7 @@ def _readout(data: str, measure: str, found: Sequence[Row], front: Sequence[str]
     return f"{display_name(data)}: <b>{first.method}</b> has the best {measure}, {ahead}.{unbeaten}"
 
 
-def _is_clear(first: Row, other: Row, data: str, n_rivals: int = 1) -> bool:
+def _is_clear(first: Row, other: Row, data: str, n_rivals: int) -> bool:
     """Whether the best of many leads another row, paired: "What a fair table needs", lesson 12."""
     n = min(len(first.runs), len(other.runs))
     if n < 2:

@@ -155,9 +155,8 @@ class GaussianProcess(gpytorch.models.ExactGP):
         Raises TypeError or ValueError if ``x`` is not finite or has another number of columns.
         """
         x = _columns(x)
-        validation.shapes(
-            "x must be (M, d), with the d of the training inputs (N, d)", x, *self.train_inputs
-        )
+        rule = "x must be (M, d), with the d of the training inputs (N, d)"
+        validation.shapes(rule, x, *self.train_inputs)
         self.train()  # drops what GPyTorch cached for earlier parameters
         self.eval()
         with _CHOLESKY(), settings.debug(False):

@@ -42,7 +42,8 @@ class GridPosterior:
     def __init__(
         self, log_joint: LogJoint, low: tuple[float, float], high: tuple[float, float], n: int = 200
     ):
-        self.n, sides = integer("n", n, 3), list(zip(low, high, strict=True))
+        self.n = integer("n", n, 3)
+        sides = list(zip(low, high, strict=True))
         if not all(number("low", a) < number("high", b) for a, b in sides):
             raise ValueError(f"low must be below high on both axes, got low={low}, high={high}")
         self.axes = [torch.linspace(a, b, n, dtype=torch.float64) for a, b in sides]

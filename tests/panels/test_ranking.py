@@ -90,7 +90,7 @@ def test_two_methods_differ_clearly_by_more_than_two_paired_errors(records):
             ranking.Row("A", 0.0, 1.0, np.nan, 1.0, hard),
             ranking.Row("B", gap, 1.0, np.nan, 1.0, hard + gap + np.tile([-0.1, 0.1], 10)),
         ]
-        assert ranking._is_clear(*rows, "yacht") == clear, name
+        assert ranking._is_clear(*rows, "yacht", 1) == clear, name
 
 
 def test_three_seeds_need_more_than_four_errors_and_one_seed_shows_no_difference():
@@ -98,14 +98,14 @@ def test_three_seeds_need_more_than_four_errors_and_one_seed_shows_no_difference
     first = ranking.Row("A", 0.0, 0.0, np.nan, 1.0, np.zeros(3))
     for runs, clear in [([9.0], False), ([0.0, 1, 2], False), ([2.0, 3, 4], True)]:
         other = ranking.Row("B", np.mean(runs), 0.0, np.nan, 1.0, np.array(runs))
-        assert ranking._is_clear(first, other, "mnist") == clear, runs
+        assert ranking._is_clear(first, other, "mnist", 1) == clear, runs
 
 
 def test_the_best_of_many_needs_more_than_one_gap_that_was_chosen_beforehand():
     """A mean difference of 2.9 errors over 20 splits counts alone; the best of 15 needs 3.3."""
     runs = 0.12 + np.tile([-0.1, 0.1], 10)
     rows = [ranking.Row(name, 0, 0, np.nan, 1, r) for name, r in [("A", 0 * runs), ("B", runs)]]
-    assert ranking._is_clear(*rows, "yacht")
+    assert ranking._is_clear(*rows, "yacht", n_rivals=1)
     assert not ranking._is_clear(*rows, "yacht", n_rivals=14)
 
 

@@ -121,9 +121,8 @@ def check_call(x: Tensor, sampling: str | None, generator: torch.Generator | Non
             'sampling is missing: write model(x, "per_example", generator) to draw the weights for '
             'every example, model(x, "shared", generator) for the batch, or model(x, "mean")'
         )
-    if one_of("sampling", sampling, Sampling) != "mean" and not isinstance(
-        generator, torch.Generator
-    ):
+    draws = one_of("sampling", sampling, Sampling) != "mean"
+    if draws and not isinstance(generator, torch.Generator):
         needed = f"sampling={sampling!r} draws random numbers: give generator=torch.Generator()"
         raise TypeError(f"{needed}, got {type(generator).__name__}")
 

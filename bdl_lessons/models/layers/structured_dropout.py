@@ -132,9 +132,11 @@ class StructuredUnitNoise(GaussianNoise, UnitNoise):
         bounds = math.log(settings.min_alpha), math.log(settings.max_alpha)
         super().__init__((n_units,), matched_log_alpha(settings.init_p_drop), *bounds)
         self.settings = settings
-        sizes, is_free = (settings.n_reflections, n_units), settings.vectors == "free"
-        rank = settings.rank if settings.vectors == "fc_lowrank" else None
-        self.householder = FreeVectors(*sizes) if is_free else ChainedVectors(*sizes, rank)
+        if settings.vectors == "free":
+            self.householder = FreeVectors(settings.n_reflections, n_units)
+        else:
+            rank = settings.rank if settings.vectors == "fc_lowrank" else None
+            self.householder = ChainedVectors(settings.n_reflections, n_units, rank)
         self.reset_parameters(torch.default_generator)
 
     @property
