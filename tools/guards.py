@@ -26,7 +26,7 @@ FORM = (form.stage, form.slide_contents, form.slide_notes, form.code, selftest.p
 MAX_BYTES = 1_000_000
 TAGS = {"panel", "exercise", "hide-input", "idea", "method", "nbval-ignore-output", "self-test"}
 SLIDES = {"slide", "subslide", "fragment", "skip", "-"}
-OWED, MODES = {"minutes", "mode", "section"}, {"lecture", "pair", "solo"}
+OWED, MODES = {"minutes", "mode"}, {"lecture", "pair", "solo"}
 HEADINGS = ("Predict", "Spot the bug", "Exercises", "Where this breaks", "Recap", "Going deeper")
 MAX_LINES, MAX_METHOD_LINES = 25, 15
 NUMBER = re.compile(r"\d\.\d|\de-?\d")
@@ -98,7 +98,7 @@ def times(notebook: NotebookNode, path: Path) -> Iterator[str]:
     for cell in sections:
         timing = cell.metadata.get("bdl")
         if not timing or {*timing} - {"role", "activity", "alone"} != OWED:
-            yield f"{cell.id}: the section has no bdl metadata with minutes, mode and section"
+            yield f"{cell.id}: the section has no bdl metadata with minutes and mode"
             continue
         if unknown := set(timing.get("role", [])) - ROLES:
             yield f"{cell.id}: unknown roles {sorted(unknown)}; known are {sorted(ROLES)}"

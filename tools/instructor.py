@@ -11,7 +11,7 @@ from reproductions import markdown
 from tools import notebook, timing
 from tools import notes as lecturers_notes
 from tools.lesson_plans import expected_minutes, plan, two_sessions
-from tools.metadata import Lesson, Section, lessons
+from tools.metadata import Lesson, Section, lessons, span
 
 
 def taught() -> list[Lesson]:
@@ -42,7 +42,8 @@ def plans_of(lesson: Lesson, minutes: int = 0) -> str:
             f"Ten minutes less: leave out {_names(lecture, short)}.",
             f"Five minutes more: add {_names(longer, lecture)}.",
             f"**90 minutes**\n\n{_clock(plan(lesson, 90))}",
-            f"**Two times 90 minutes**: the first session closes with the sentence.\n\n{first}",
+            f"**Two times 90 minutes**\n\n{first}",
+            "Close the first session with the sentence: read it again.",
             f"**The second session**\n\n{second}",
             f"**Answer, in the lesson's own words.** {answer(lesson)}",
         ]
@@ -54,15 +55,15 @@ def _names(sections: Iterable[Section], without: Iterable[Section]) -> str:
 
 
 def _clock(sections: Iterable[Section]) -> str:
-    """A plan as a table: from when to when each section is taught, and what it holds."""
+    """A plan as a table: when each section is taught, on which slides, and what it holds."""
     rows, end = [], 0.0
     for section in sections:
         begin, end = end, end + expected_minutes(section)
         holds = ", ".join(sorted(section.roles))
         times = f"{int(begin + 0.5)}–{int(end + 0.5)}"
-        mode = "going deeper" if section.deeper else section.mode
-        rows.append([times, section.name, mode, holds and f"**{holds}**"])
-    return markdown.table(["minutes", "section", "mode", "holds"], rows)
+        shown = span((section.slides[0], section.slides[-1])) if section.slides else "page"
+        rows.append([times, section.name, shown, section.mode, holds and f"**{holds}**"])
+    return markdown.table(["minutes", "section", "slides", "mode", "holds"], rows)
 
 
 def opening_question(lesson: Lesson) -> str:
@@ -116,13 +117,16 @@ def panels() -> str:
 
 
 def exercises() -> str:
-    """Every exercise, what it asks a reader to do, and how many known errors its check names."""
-    rows = [
-        [e.number, e.title, e.kind, str(len(e.known_errors))]
-        for lesson in taught()
-        for e in of_lesson(lesson.number)
-    ]
-    return markdown.table(["exercise", "task", "kind", "wrong answers it names"], rows)
+    """Every exercise, what it asks a reader to do and the minutes that its stub says, and how many
+    known errors its check names."""
+    rows = []
+    for lesson in taught():
+        stubs = "".join(cell.source for cell in lesson.cells("exercise"))
+        told = dict(re.findall(r'@exercise\("([\d.]+)"\)[^@]*?\((\d+) minutes\)', stubs))
+        for e in of_lesson(lesson.number):
+            cells = [e.number, e.title, e.kind, told.get(e.number, "–")]
+            rows.append([*cells, str(len(e.known_errors))])
+    return markdown.table(["exercise", "task", "kind", "minutes", "wrong answers it names"], rows)
 
 
 def known_errors() -> str:

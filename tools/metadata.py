@@ -15,17 +15,18 @@ from bdl_lessons.core.files import NOTEBOOKS
 from reproductions import markdown
 from tools import address
 from tools.notebook import read, tags_of
-from tools.timing import RATES, on_stage, without_folds
+from tools.timing import RATES, on_stage, opens_slide, without_folds
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section of a lesson: its name, its minutes ``(low, high)`` and its mode of teaching.
+    """A section of a lesson: its heading, its minutes ``(low, high)`` and its mode of teaching.
 
     ``roles`` says which it holds of the opening question, its answer, the idea picture, the main
     results, the panel, the sentence to take home and the recap; ``deeper`` whether it stands behind
     the recap; ``text`` is what it says on its slides, without folds, references and notes;
-    ``alone`` are the minutes of the whole section for a person who reads it.
+    ``alone`` are the minutes of the whole section for a person who reads it; ``slides`` are the
+    numbers of its slides, none if the page alone has it.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Section:
     deeper: bool = False
     text: str = field(default="", compare=False)
     alone: int = field(default=0, compare=False)
+    slides: tuple[int, ...] = field(default=(), compare=False)
 
 
 class Cell(NamedTuple):
@@ -79,7 +81,7 @@ class Lesson:
         """The cells that carry ``tag``, e.g. ``"panel"`` or ``"exercise"``."""
         section, tagged = "", []
         for cell in self._cells:
-            section = cell.metadata.get("bdl", {}).get("section", section)
+            section = _heading(cell) if "bdl" in cell.metadata else section
             if tag in tags_of(cell):
                 tagged.append(Cell(cell.id, cell.source, section))
         return tagged
@@ -92,12 +94,16 @@ class Lesson:
 def sections_of(cells: Iterable[NotebookNode]) -> list[Section]:
     """The sections that the cells of a notebook open."""
     found: list[Section] = []
+    n_slides = 0
     for cell in cells:
+        n_slides += opens_slide(cell)
         if opened := cell.metadata.get("bdl"):
-            named = opened["section"], tuple(opened["minutes"]), opened["mode"]
+            named = _heading(cell), tuple(opened["minutes"]), opened["mode"]
             roles = frozenset(opened.get("role", ()))
             deeper = cell.source.startswith("## Going deeper")
             found.append(Section(*named, roles, deeper, alone=opened.get("alone", 0)))
+        if found and opens_slide(cell):
+            found[-1] = replace(found[-1], slides=(*found[-1].slides, n_slides))
         if found and "idea" in tags_of(cell):
             found[-1] = replace(found[-1], roles=found[-1].roles | {"idea"})
         if found and cell.cell_type == "markdown" and on_stage(cell):
@@ -106,6 +112,10 @@ def sections_of(cells: Iterable[NotebookNode]) -> list[Section]:
             roles = found[-1].roles.union(role for role in shown if shown[role])
             found[-1] = replace(found[-1], text=text, roles=roles)
     return found
+
+
+def _heading(cell: NotebookNode) -> str:
+    return cell.source.splitlines()[0].removeprefix("## ")
 
 
 def minutes(sections: Iterable[Section]) -> dict[str, tuple[int, int]]:

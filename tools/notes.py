@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from tools.timing import on_stage, slide_type
+from tools.timing import on_stage, opens_slide
 
 
 def path_of(lesson: Path) -> Path:
@@ -37,10 +37,10 @@ def of_lesson(lesson: Path) -> dict[str, str]:
 
 
 def slides(notebook: NotebookNode) -> list[list[NotebookNode]]:
-    """The cells of each slide, in order; a slide opens at a cell of type slide or subslide."""
+    """The cells of each slide, in order."""
     found: list[list[NotebookNode]] = []
     for cell in notebook.cells:
-        if slide_type(cell) in {"slide", "subslide"}:
+        if opens_slide(cell):
             found.append([])
         if found and on_stage(cell):
             found[-1].append(cell)

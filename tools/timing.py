@@ -35,6 +35,11 @@ def slide_type(cell: Mapping) -> str:
     return cell["metadata"].get("slideshow", {}).get("slide_type", "skip")
 
 
+def opens_slide(cell: Mapping) -> bool:
+    """Whether a slide begins at the cell."""
+    return slide_type(cell) in {"slide", "subslide"}
+
+
 def without_folds(markdown: str) -> str:
     """What stands open: the text without what opens on a click."""
     return re.sub(r"<details>.*?</details>", "", markdown, flags=re.S)

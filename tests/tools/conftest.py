@@ -18,14 +18,13 @@ def lesson():
         section.metadata["bdl"] = {
             "minutes": [1, 1],
             "mode": "pair",
-            "section": "Predict",
             "activity": 45,
             "role": ["question", "result", "panel", "answer"],
         }
         others = [new.new_markdown_cell(f"## {name}") for name in HEADINGS]
         for name, other in zip(HEADINGS, others, strict=True):
             mode = "solo" if name == "Exercises" else "lecture"
-            other.metadata["bdl"] = {"minutes": [2, 3], "mode": mode, "section": name}
+            other.metadata["bdl"] = {"minutes": [2, 3], "mode": mode}
         imports = new.new_code_cell("import torch", metadata={"tags": ["hide-input"]})
         imports.metadata["jupyter"] = {"source_hidden": True}
         exercises = [new.new_code_cell("pass", metadata={"tags": ["exercise"]}) for _ in range(3)]

@@ -34,7 +34,7 @@ def made_in(path):
         cell.id = f"01-{index:02}"
         cell.metadata["slideshow"] = {"slide_type": kind}
     for cell in (cells[1], cells[5]):
-        cell.metadata["bdl"] = {"minutes": [1, 1], "mode": "lecture", "section": "x", "alone": 1}
+        cell.metadata["bdl"] = {"minutes": [1, 1], "mode": "lecture", "alone": 1}
     cells[1].metadata["bdl"]["role"] = ["question"]
     (path.parent / "notes").mkdir(exist_ok=True)
     (path.parent / "notes" / "01.md").write_text(

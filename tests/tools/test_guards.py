@@ -51,7 +51,7 @@ def more_text(added):
 
 
 HOME = "/".join(["", "home", "me", "x"])
-STRAY = {"minutes": [1, 2], "mode": "pair", "section": "x"}
+STRAY = {"minutes": [1, 2], "mode": "pair"}
 STRAY_NUMBER = "a number outside of check and ResultsTable: "
 
 

@@ -22,7 +22,8 @@ def test_every_exercise_and_every_wrong_answer_is_listed():
     table, told = instructor.exercises(), instructor.known_errors()
     for lesson in instructor.taught():
         for exercise in of_lesson(lesson.number):
-            assert f"| {exercise.number} | {exercise.title} |" in table
+            row = rf"\| {exercise.number} \| {re.escape(exercise.title)} \| \w+ \| [1-9]\d? \|"
+            assert re.search(row, table) or lesson.number == "00"
             for error in exercise.known_errors:
                 assert f"- **{exercise.number}** {error.diagnosis}" in told
 
@@ -41,24 +42,28 @@ def test_every_plan_has_a_clock_and_all_roles_and_so_has_one_ten_minutes_shorter
         kept = [section for section in plan(lesson, 45) if f"*{section.name}*" not in told]
         assert expected_minutes(*kept) <= 35
         assert frozenset().union(*(section.roles for section in kept)) >= ROLES
-        assert "sentence" in plans[2], "the first of two sessions closes with it"
+        assert "sentence" in plans[2], "the first of two sessions ends with it"
+        for section in plan(lesson, 45):
+            assert f"| {section.name} | {section.slides[0]}" in plans[0]
+            assert f"**Slide {section.slides[0]}: {section.name}** ·" in instructor.notes()
         assert "?" in instructor.opening_question(lesson)
         assert instructor.answer(lesson) in fold
         assert "](#" not in fold, "a link that arrives only inside the lesson"
 
 
 def test_an_answer_outside_the_recap_is_found_by_its_sentence_in_bold(tmp_path):
-    def cell(source, section=None, role=(), slide="slide"):
-        timing = {"section": section, "minutes": [1, 1], "mode": "lecture", "role": role}
-        metadata = {"slideshow": {"slide_type": slide}} | ({"bdl": timing} if section else {})
+    def cell(source, role=(), slide="slide"):
+        timing = {"minutes": [1, 1], "mode": "lecture", "role": role}
+        is_section = source.startswith("## ")
+        metadata = {"slideshow": {"slide_type": slide}} | ({"bdl": timing} if is_section else {})
         return new_markdown_cell(source, metadata=metadata)
 
     cells = [
-        cell("## A question\n\nSome **term**. **Which one?**", "A question", ["question"]),
-        cell("## Result\n\n**Before you look:** guess.", "Result", ["answer"]),
+        cell("## A question\n\nSome **term**. **Which one?**", ["question"]),
+        cell("## Result\n\n**Before you look:** guess.", ["answer"]),
         cell("**The second.** By far.\n\n<details>**Hidden.**</details>"),
         cell("**A note.**", slide="notes"),
-        cell("## Recap\n\n1. All.\n\nNext: [04](04.ipynb).", "Recap"),
+        cell("## Recap\n\n1. All.\n\nNext: [04](04.ipynb)."),
     ]
     path = tmp_path / "03_made.ipynb"
     notebook.write(path, notebook.text(new_notebook(cells=cells)))

@@ -9,12 +9,12 @@ def test_a_lesson_is_read_from_its_metadata(tmp_path):
         "[07](07_c.ipynb) is useful, not required |"
     )
     section = v4.new_markdown_cell("## One")
-    section.metadata["bdl"] = {"minutes": [2, 3], "mode": "solo", "section": "One"}
+    section.metadata["bdl"] = {"minutes": [2, 3], "mode": "solo"}
     other = v4.new_markdown_cell("## Two")
-    other.metadata["bdl"] = {"minutes": [4, 8], "mode": "pair", "section": "Two"}
+    other.metadata["bdl"] = {"minutes": [4, 8], "mode": "pair"}
     other.metadata["bdl"] |= {"role": ["panel"], "alone": 9}
     deeper = v4.new_markdown_cell("## Going deeper: three")
-    deeper.metadata["bdl"] = {"minutes": [7, 7], "mode": "lecture", "section": "Three"}
+    deeper.metadata["bdl"] = {"minutes": [7, 7], "mode": "lecture"}
     panel = v4.new_code_cell("panel", metadata={"tags": ["panel"]})
     made = v4.new_notebook(cells=[title, section, other, panel, deeper])
     (tmp_path / "03_a_claim.ipynb").write_text(notebook.text(made))

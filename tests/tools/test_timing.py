@@ -48,7 +48,7 @@ def test_minutes_add_up_what_is_shown():
 def test_fill_times_stage_and_page_and_leaves_work_alone():
     def section(words, mode, slide_type="slide", name="x", **more):
         made = cell("markdown", f"## {name} " + "word " * (words - 1), slide_type)
-        made.metadata["bdl"] = {"minutes": [20, 40], "mode": mode, "section": name, **more}
+        made.metadata["bdl"] = {"minutes": [20, 40], "mode": mode, **more}
         return made
 
     lecture, pair = section(260, "lecture"), section(260, "pair", activity=3)
