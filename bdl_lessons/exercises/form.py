@@ -148,9 +148,9 @@ class _TimeLimit:
         if not self.works:
             return
         signal.setitimer(signal.ITIMER_REAL, 0)
+        sys.settrace(self.tracer)  # before a function of Python runs: at its line it would raise
         signal.signal(signal.SIGALRM, self.handler or signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, *self.timer)
-        sys.settrace(self.tracer)
         self.left -= time.perf_counter() - self.start
 
 
