@@ -13,7 +13,7 @@ THREADS := 1
 KERNEL :=
 TEST = OMP_NUM_THREADS=$(THREADS) $(KERNEL) $(BIN)/python -m pytest -q --numprocesses=$(WORKERS) --dist=loadscope
 UNIT := tests bdl_lessons -m 'not classroom' --doctest-modules --ignore=tests/browser --ignore=tests/device/lessons
-NOTEBOOKS := --nbval --nbval-current-env --nbval-cell-timeout=180 \
+NOTEBOOKS := --nbval --nbval-current-env --nbval-cell-timeout=600 \
     --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks/[0-9][0-9]_*.ipynb
 
 .PHONY: lab test lint unit notebooks test-browser test-classroom test-device test-gpu rebuild bench reproduce report site slides assignments release install clean

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from tools import notes, timing
+from tools import notes, replay, timing
 from tools.metadata import minutes, sections_of
 from tools.notebook import code_of, tags_of
 
@@ -79,16 +79,16 @@ def code(notebook: NotebookNode, path: Path) -> Iterator[str]:
     for cells in timing.sections(notebook):
         if cells[0].source.startswith(("## Going deeper", "## Exercises")):
             break
-        total += sum(len(timing.visible_lines(cell)) for cell in cells)
+        total += sum(len(timing.visible_lines(c)) for c in cells if c.cell_type == "code")
     if total > MAX_PATH_LINES:
         yield f"{total} lines of visible code on the main path, {MAX_PATH_LINES} are allowed"
     kinds: dict[str, set[str]] = {}
     for cell in code_of(notebook):
-        if "hide-input" in tags_of(cell):
-            continue
         tree = ast.parse(cell.source)
-        for problem in unreadable(tree):
+        for problem in () if "hide-input" in tags_of(cell) else unreadable(tree):
             yield f"{cell.id}: {problem}"
+        if "method" in tags_of(cell) and not any(replay.breaks(cell)):
+            yield f"{cell.id}: a method in which no break can be planted"
         for name, kind in _bound(tree):
             kinds.setdefault(name, set()).add(kind)
     for name, meanings in kinds.items():
@@ -97,15 +97,20 @@ def code(notebook: NotebookNode, path: Path) -> Iterator[str]:
 
 
 def unreadable(tree: ast.AST) -> Iterator[str]:
-    """Nested comprehensions, and expressions that are there for what they do."""
+    """Nested comprehensions, lines with two statements, expressions that are there for what they
+    do."""
     comprehension = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+    lines = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.stmt)]
+    for line in sorted({line for line in lines if lines.count(line) > 1}):
+        yield f"two statements in line {line}"
     for node in ast.walk(tree):
         parts = [*ast.walk(node)]
         if isinstance(node, comprehension) and any(isinstance(p, comprehension) for p in parts[1:]):
             yield f"a comprehension within another: {ast.unparse(node)[:60]}"
         alone = isinstance(node, ast.Expr) and node.value
         called = {getattr(p.func, "attr", "") for p in parts if isinstance(p, ast.Call)}
-        acts = isinstance(node, ast.Lambda | ast.BoolOp | ast.IfExp) and called & _EFFECTS
+        inside = isinstance(node, (ast.Lambda, ast.BoolOp, ast.IfExp, *comprehension))
+        acts = inside and called & _EFFECTS
         if isinstance(alone, (*comprehension, ast.BoolOp, ast.IfExp)) or acts:
             yield f"a statement inside an expression: {ast.unparse(node)[:60]}"
 

@@ -90,8 +90,10 @@ def planted(path: Path) -> Iterator[tuple[str, str, bool]]:
 def breaks(cell: NotebookNode) -> Iterator[tuple[str, str]]:
     """Typical breaks of a cell tagged ``method``: each in words, and the code that has it.
 
-    A factor or a term is gone, a sign turned, a mean taken for a sum, a root or a square left
-    out, noise shared by a batch. What stands inside a check is left alone.
+    A factor or a term is gone, a sign turned, a mean taken for a sum, a root or a square left out,
+    noise shared by a batch or no longer shared, a KL divided by the batch in place of the data
+    set, gradients that add up, a mode or a bound forgotten. What stands inside a check is left
+    alone.
     """
     if "method" not in notebook.tags_of(cell):
         return
@@ -100,7 +102,7 @@ def breaks(cell: NotebookNode) -> Iterator[tuple[str, str]]:
     checks = [c for c in calls if getattr(c.func, "id", "") in {"check", "check_between"}]
     in_checks = {part for check in checks for part in ast.walk(check)}
     for node in ast.walk(tree):
-        for new in () if node in in_checks else _broken(node):
+        for new in () if node in in_checks else [*_broken(node), *_shared(node)]:
             words = f"line {node.lineno}: {ast.unparse(node)} → {ast.unparse(new)}"
             yield words, ast.unparse(replaced(tree, {id(node): new}))
 
@@ -119,6 +121,8 @@ def replaced(tree: Any, new: dict[int, ast.AST]) -> Any:
 
 def _broken(node: ast.AST) -> Iterator[ast.expr]:
     match node:
+        case ast.BinOp(left, ast.Div() as by, ast.Name("n_train")):
+            yield from (left, ast.BinOp(left, by, ast.parse("len(x)", mode="eval").body))
         case ast.BinOp(left, ast.Mult() | ast.Div() | ast.Pow(), _):
             yield left
         case ast.BinOp(left, ast.Add(), right):
@@ -132,9 +136,26 @@ def _broken(node: ast.AST) -> Iterator[ast.expr]:
             yield ast.Call(ast.Attribute(value, other, context), args, keywords)
         case ast.Call(ast.Attribute(value, "sqrt" | "square" | "log" | "exp"), [], []):
             yield value
+        case ast.Expr(ast.Call(ast.Attribute(_, "zero_grad" | "train" | "clamp_"))):
+            yield ast.Expr(ast.Constant(None))
+
+
+def _shared(node: ast.AST) -> Iterator[ast.expr]:
+    """A draw for all examples of a batch where each had its own, and the reverse."""
+
+    def of_one(part: ast.expr) -> ast.expr:
+        return ast.Subscript(part, ast.Slice(upper=ast.Constant(1)), ast.Load())
+
+    match node:
         case ast.Call(ast.Attribute(_, "randn_like" | "rand_like"), [like], keywords):
-            first = ast.Subscript(like, ast.Slice(upper=ast.Constant(1)), ast.Load())
-            yield ast.Call(node.func, [first], keywords)
+            yield ast.Call(node.func, [of_one(like)], keywords)
+        case ast.Call(_, [ast.Attribute(value, "shape", context), *more], keywords):
+            first = ast.Attribute(of_one(value), "shape", context)
+            yield ast.Call(node.func, [first, *more], keywords)
+        case ast.Call(_, [ast.Call(ast.Name("len")), *more], keywords) if more:
+            yield ast.Call(node.func, [ast.Constant(1), *more], keywords)
+        case ast.Call(ast.Attribute(_, "ones_like"), [ast.Subscript(value, ast.Slice())], keywords):
+            yield ast.Call(node.func, [value], keywords)
 
 
 def _passes(run: Callable[[str, str], None], cells: list[tuple[str, str]]) -> bool:

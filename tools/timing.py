@@ -89,10 +89,13 @@ def minutes(cells: list[NotebookNode]) -> float:
 
 
 def visible_lines(cell: NotebookNode) -> list[str]:
-    """The lines of code that a reader sees, without the call of a panel."""
-    if cell.cell_type != "code" or tags_of(cell) & {"hide-input", "panel"}:
+    """The lines of code that a reader sees, in a text too, without the call of a panel."""
+    if tags_of(cell) & {"hide-input", "panel"}:
         return []
-    return [line for line in cell.source.splitlines() if line.strip()]
+    source = cell.source
+    if cell.cell_type == "markdown":
+        source = "".join(re.findall(r"^```\w*\n(.*?)^```", source, re.S | re.M))
+    return [line for line in source.splitlines() if line.strip()]
 
 
 def has_picture(cell: NotebookNode) -> bool:

@@ -96,7 +96,10 @@ FAULTS = {
         lambda n: [n.cells.insert(4, new.new_code_cell("x = 1\n" * 110))],
         "111 lines of visible code",
     ),
+    "code in a text": (source(3, "Seen.\n```python\n" + "x = 1\n" * 13 + "```"), "13 lines of code"),
     "two meanings": (source(4, "def x(): ...\nx = 1"), "the name 'x' has two meanings"),
+    "two meanings, one hidden": (source(2, "x = 1\ndef x(): ..."), "the name 'x' has two meanings"),
+    "a method that cannot fail": (source(4, "x = 1", tags=["method"]), "no break can be planted"),
 }
 
 
@@ -120,6 +123,8 @@ def test_a_fault_is_named(path, name):
         ("after = lambda step: path.append(step)", False),
         ("key = lambda step: path[step]", True),
         ("path.append(1)", True),
+        ("z = [path.append(x) for x in y]", False),
+        ("a = 1; b = 2", False),
     ],
 )
 def test_code_that_a_class_cannot_read(code, is_readable):

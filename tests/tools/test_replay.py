@@ -68,6 +68,11 @@ def test_an_error_of_another_kind_stops_with_its_cell(tmp_path):
         ("x.sum(0)", ["x.mean(0)"]),
         ("x.sqrt()", ["x"]),
         ("torch.randn_like(h)", ["torch.randn_like(h[:1])"]),
+        ("torch.rand(h.shape, generator=g)", ["torch.rand(h[:1].shape, generator=g)"]),
+        ("torch.randn(len(x), K)", ["torch.randn(1, K)"]),
+        ("torch.ones_like(h[:1])", ["torch.ones_like(h)"]),
+        ("kl / n_train", ["kl", "kl / len(x)"]),
+        ("optimizer.zero_grad()", ["None"]),
         ("check('a', b * c, 1, 0)", []),
     ],
 )
