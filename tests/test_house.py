@@ -16,13 +16,13 @@ LIMITS = {
     "bdl_lessons/reference": 1_021,
     "bdl_lessons/inference": 827,
     "bdl_lessons/evaluation": 804,
-    "bdl_lessons/panels": 2_543,
+    "bdl_lessons/panels": 2_538,
     "bdl_lessons/exercises": 4_670,
     "bdl_lessons/datasets": 720,
     "bdl_lessons/course": 284,
     "reproductions": 8_063,
     "tools": 3_532,
-    "tests": 16_999,
+    "tests": 17_025,
 }
 
 

@@ -5,6 +5,8 @@ names. That line, ``Imports: …``, is the one source: the table in the README i
 """
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,3 +56,10 @@ def test_a_lesson_imports_the_package_alone(path):
     code = "\n".join(cell.source for cell in notebook.code_of(notebook.read(path)))
     found = {name.partition(".")[0] for name in imported(code)} & ABOVE.keys()
     assert found <= {"bdl_lessons"}
+
+
+def test_a_reader_is_not_warned_of_what_pytorch_says_about_itself():
+    said = "`torch.jit.script` is deprecated. Please switch to `torch.compile`."
+    warn = f"import bdl_lessons, warnings; warnings.warn_explicit({said!r}, FutureWarning, 'x', 1)"
+    process = subprocess.run([sys.executable, "-c", warn], capture_output=True, text=True, cwd=ROOT)
+    assert (process.returncode, process.stderr) == (0, "")

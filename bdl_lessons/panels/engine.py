@@ -32,14 +32,15 @@ COALESCE_S = 0.008  # events that arrive within this time share one redraw; the 
 
 _STATES = """
 <style>
-.bdl-panel-live:has(.jupyter-widgets-disconnected)::after {
-  content: "The kernel was stopped or restarted, so the sliders do nothing. Run this cell again; "
-    "before you run others, choose Run → Run All Above Selected Cell."; color: #b00020;
-  padding: 4px 8px; }
+.bdl-panel-live::after { padding: 4px 8px; }
+.bdl-panel-live:has(.jupyter-widgets-disconnected)::after,
+.jp-NotebookPanel:has(.jp-Notebook-ExecutionIndicator[data-status="unknown"]) .bdl-panel-live::after
+{ content: "The kernel was stopped or restarted, so the sliders do nothing. Run this cell again; "
+    "before you run others, choose Run → Run All Above Selected Cell."; color: #b00020; }
 .jp-NotebookPanel:has(.jp-Notebook-ExecutionIndicator[data-status="busy"])
   .bdl-panel-live:not(:has(.jupyter-widgets-disconnected))::after {
   content: "The kernel is busy; the panel follows when it is done."; color: #555;
-  padding: 4px 8px; opacity: 0; animation: bdl-late 0s 1s forwards; }
+  opacity: 0; animation: bdl-late 0s 1s forwards; }
 @keyframes bdl-late { to { opacity: 1; } }
 </style>
 """

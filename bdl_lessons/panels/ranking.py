@@ -35,6 +35,7 @@ _LABELS = {
     "FPR95, letters": (_ONLY_IMAGES, "FPR95: letters taken as clothes or digits"),
 }
 _MOST, _FEW = 18, 7
+_recorded = functools.cache(records.load_records)
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,6 @@ def build_figure(figure: Figure) -> Update:
         rings.set_data(printed, place)
         for i, (text, row, y) in enumerate(zip(names, found, place, strict=False)):
             text.set(y=y, text=f"{i + 1}  {row.method}  ")
-        for text in names[len(found) :]:
-            text.set_text("")
 
         left.set_xlim(*_limits(np.concatenate([score - error, score + error, printed])))
         label = _LABELS[measure][data in IMAGES]
@@ -120,7 +119,7 @@ def build_figure(figure: Figure) -> Update:
         right.set_ylim(*_limits(scores))
         for text, (i, row) in zip(numbers, known, strict=False):
             text.set(position=(row.time * 1.04, row.score), text=str(i + 1))
-        for text in numbers[len(known) :]:
+        for text in (*names[len(found) :], *numbers[len(known) :]):
             text.set_text("")
         best = pareto_front(times, scores) if known else np.zeros(0, dtype=bool)
         order = times[best].argsort()
@@ -180,11 +179,6 @@ def _image_time(method: str) -> float:
             n_networks, name = (5, "MAP") if method == "D.E" else (1, method)
             return n_networks * record["metrics"].get(f"ratio/{name}", np.nan)
     return np.nan
-
-
-@functools.cache
-def _recorded(name: str) -> Sequence[records.Record]:
-    return records.load_records(name)
 
 
 def _limits(values: np.ndarray) -> tuple[float, float]:

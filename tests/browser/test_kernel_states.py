@@ -1,4 +1,4 @@
-"""A panel says when the kernel is busy, and what to do when it was restarted."""
+"""A panel says when the kernel is busy, and what to do when it was restarted or shut down."""
 
 import nbformat
 import pytest
@@ -41,3 +41,9 @@ def test_a_panel_says_that_the_kernel_is_busy_and_that_it_was_restarted(lab, lab
     page.locator(".jp-Notebook .jp-CodeCell .cm-content").first.click()
     page.keyboard.press("Shift+Enter")
     page.wait_for_function(f"({SAID})() === ''", timeout=60_000)
+
+    page.get_by_role("menuitem", name="Kernel", exact=True).click()
+    page.get_by_text("Shut Down Kernel", exact=True).click()
+    page.wait_for_function(
+        f"({SAID})().includes('Run → Run All Above Selected Cell')", timeout=30_000
+    )

@@ -96,7 +96,10 @@ FAULTS = {
         lambda n: [n.cells.insert(4, new.new_code_cell("x = 1\n" * 110))],
         "111 lines of visible code",
     ),
-    "code in a text": (source(3, "Seen.\n```python\n" + "x = 1\n" * 13 + "```"), "13 lines of code"),
+    "code in a text": (
+        source(3, "Seen.\n```python\n" + "x = 1\n" * 13 + "```"),
+        "13 lines of code",
+    ),
     "two meanings": (source(4, "def x(): ...\nx = 1"), "the name 'x' has two meanings"),
     "two meanings, one hidden": (source(2, "x = 1\ndef x(): ..."), "the name 'x' has two meanings"),
     "a method that cannot fail": (source(4, "x = 1", tags=["method"]), "no break can be planted"),
