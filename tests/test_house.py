@@ -22,7 +22,7 @@ LIMITS = {
     "bdl_lessons/course": 284,
     "reproductions": 8_063,
     "tools": 3_532,
-    "tests": 17_025,
+    "tests": 17_022,
 }
 
 

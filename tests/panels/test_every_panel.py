@@ -10,12 +10,10 @@ from matplotlib.figure import Figure
 
 from bdl_lessons import panels
 from bdl_lessons.core.plot_style import new_figure, style
-from bdl_lessons.panels.engine import Panel
 from tools.figure_rules import problems
 from tools.metadata import lessons
 
-CELLS = [cell for lesson in lessons() for cell in lesson.cells("panel")]
-SHOWN = " ".join(cell.source for cell in CELLS)
+SHOWN = " ".join(cell.source for lesson in lessons() for cell in lesson.cells("panel"))
 NAMES = [m.name for m in pkgutil.iter_modules(panels.__path__) if f"{m.name}.panel" in SHOWN]
 TWINS = ("penalty_ellipse", "ranking")  # two of their values give one picture:
 ALIKE = {6: "turned by 180 degrees, as by none", "FPR95, letters": "not measured at the start"}
@@ -32,12 +30,6 @@ def extremes(panel):
     for name, control in panel.controls.items():
         for value in (control.values[0], control.values[-1]):
             yield {**panel.start, name: value}
-
-
-@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.id)
-def test_the_cell_of_a_panel_needs_no_other(cell):
-    exec(cell.source, shown := {})
-    assert isinstance(shown["panel"], Panel)
 
 
 @pytest.mark.parametrize("name", NAMES)
