@@ -2,9 +2,10 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
+import yaml
 
 from bdl_lessons.core.files import ROOT
-from tools import address, guards, metadata, readme
+from tools import address, guards, metadata, readme, slides
 from tools.notebook import paths
 from tools.web import front, sphinx_pages
 
@@ -26,35 +27,45 @@ def test_the_setting_is_an_address_or_empty(tmp_path):
     assert address.address(setting(tmp_path, "")) == ""
     assert address.address(setting(tmp_path, PUBLISHED)) == PUBLISHED
     assert address.version(setting(tmp_path, "")) == "1.2"
-    assert f"\nversion: {address.version()}\n" in ROOT.joinpath("CITATION.cff").read_text()
     with pytest.raises(ValueError, match=r"address in \[tool.course\] .* is 'github.com/me'"):
         address.address(setting(tmp_path, "github.com/me"))
 
 
 def shown():
-    """What title cell, README, lesson page and front page show of the address."""
-    lesson = nbformat.read(paths(["06"])[0], 4)
-    metadata.fill_title(lesson, "06_local_reparameterization")
-    ways = sphinx_pages._ways("06_local_reparameterization")
-    return [lesson.cells[0].source, readme.text(readme.README), ways, front._get() + front.footer()]
+    """What title cell, lesson page, slides, README and front page show of the address."""
+    (path,) = paths(["06"])
+    lesson = nbformat.read(path, 4)
+    deck = slides._title(metadata.Lesson(path), lesson)
+    metadata.fill_title(lesson, path.stem)
+    texts = [lesson.cells[0].source, sphinx_pages._ways(path.stem), deck]
+    return [*texts, readme.text(readme.README), front._get() + front.footer()]
 
 
 def test_a_published_course_shows_where_it_is(published):
-    title, page, ways, first = shown()
-    file = "notebooks/06_local_reparameterization.ipynb"
-    for text in (title, ways):
-        assert f"colab.research.google.com/github/someone/course/blob/main/{file}" in text
-    assert "mybinder.org/v2/gh/someone/course/main?labpath=" in page
-    assert f"[repository]({PUBLISHED})" in first
+    title, ways, deck, page, first = shown()
+    for text in (title, ways, deck):
+        assert "/course/blob/HEAD/notebooks/06_local_reparameterization.ipynb" in text
+    for text in (title, ways, deck, page, first):
+        assert "https://colab.research.google.com/github/someone/course/blob/HEAD/" in text
+        assert "https://mybinder.org/v2/gh/someone/course/HEAD?labpath=notebooks/" in text
+        assert f"{PUBLISHED}/archive/HEAD.zip" in text
+        assert f"{PUBLISHED}/blob/HEAD/CITATION.cff" in text
+    assert f"[{PUBLISHED}]({PUBLISHED})" in deck
     assert f"version {address.version()}, {PUBLISHED}" in first
+    cited = yaml.safe_load(readme.text(ROOT / "CITATION.cff"))
+    assert (cited["version"], cited["repository-code"]) == (address.version(), PUBLISHED)
 
 
 def test_a_private_copy_has_no_link_that_leads_nowhere(monkeypatch):
     monkeypatch.setattr(address, "address", lambda: "")
     for text in shown():
-        for word in ("colab", "mybinder", "OWNER", "Elsewhere"):
+        for word in ("colab", "mybinder", "OWNER", "Elsewhere", "blob/HEAD"):
             assert word not in text
-    assert "slides/06_local" in shown()[2]
+    _, ways, deck, page, _ = shown()
+    assert "slides/06_local" in ways
+    assert "In the folder of the course: `notebooks/06_local" in deck
+    assert "\nThe course is this folder: " in page
+    assert "repository-code" not in readme.text(ROOT / "CITATION.cff")
 
 
 def test_published_imports_install_the_package_where_it_is_missing(published, monkeypatch):
