@@ -53,6 +53,7 @@ TABLES: dict[Path, dict[str, Callable[[], str]]] = {
     README: {
         "address": lambda: address.markdown_links(address.address()) or address.FOLDER,
         "lessons": lambda: metadata.lesson_table(link="notebooks/"),
+        "gpu": gpu_evidence.summary,
     },
     ROOT / "CITATION.cff": {"course": address.citation},
     ROOT / "docs" / "house.md": {"subpackages": subpackages},
