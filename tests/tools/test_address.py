@@ -27,6 +27,7 @@ def test_the_setting_is_an_address_or_empty(tmp_path):
     assert address.address(setting(tmp_path, "")) == ""
     assert address.address(setting(tmp_path, PUBLISHED)) == PUBLISHED
     assert address.version(setting(tmp_path, "")) == "1.2"
+    assert f"\n## {address.version()}, " in ROOT.joinpath("CHANGELOG.md").read_text()
     with pytest.raises(ValueError, match=r"address in \[tool.course\] .* is 'github.com/me'"):
         address.address(setting(tmp_path, "github.com/me"))
 
