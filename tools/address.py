@@ -17,7 +17,7 @@ from nbformat import NotebookNode
 from bdl_lessons.core.files import ROOT
 
 ARCHIVE = "bdl-course.zip"
-FOLDER = "The course is this folder: copy it, or clone it with git, and open it by `make lab`."
+FOLDER = "The course is this folder: copy it, or clone it with git."
 _INSTALL = """\
 from importlib.util import find_spec
 

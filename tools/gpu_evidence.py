@@ -31,8 +31,8 @@ def summary(path: Path = PATH) -> str:
     if not path.exists():
         return (
             "No part of this course has been seen on a real GPU; one was last looked for in "
-            "November 2026. `make test` and `make test-device` run all of it on a simulated one, "
-            "which shows mixed devices and needless waits, but no numbers and no speed."
+            "November 2026. A simulated one (`make test`, `make test-device`) shows mixed devices "
+            "and needless waits, but neither numbers nor speed."
         )
     found = json.loads(path.read_text(encoding="utf-8"))
     items = found["items"]
