@@ -52,14 +52,14 @@ def links(published: str, lesson: str = "00_start_here") -> dict[str, str]:
     """What opens a lesson elsewhere: the words of each link and its address; empty if unpublished.
 
     >>> list(links("https://github.com/me/course"))
-    ['repository', 'open in Colab', 'open in Binder', 'download', 'how to cite']
+    ['github.com/me/course', 'open in Colab', 'open in Binder', 'download', 'how to cite']
     """
     if not published:
         return {}
     name = published.removeprefix("https://github.com/")
     file = f"notebooks/{lesson}.ipynb"
     return {
-        "repository": published,
+        f"github.com/{name}": published,
         "open in Colab": f"https://colab.research.google.com/github/{name}/blob/HEAD/{file}",
         "open in Binder": f"https://mybinder.org/v2/gh/{name}/HEAD?labpath={file}",
         "download": f"{published}/archive/HEAD.zip",

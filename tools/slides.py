@@ -90,8 +90,7 @@ def _title(lesson: metadata.Lesson, made: NotebookNode) -> str:
         if "image/png" in output.get("data", {})
     ]
     question = re.findall(r"\*\*([^*]+\?)\*\*", instructor.opening_question(lesson))[-1]
-    found = address.address()
-    links = address.markdown_links(found, lesson.path.stem).replace("[repository]", f"[{found}]")
+    links = address.markdown_links(address.address(), lesson.path.stem)
     where = links or f"In the folder of the course: `notebooks/{lesson.path.name}`"
     return (
         f'<div class="title"><p class="number">{lesson.number}</p>\n\n# {lesson.title}\n\n'

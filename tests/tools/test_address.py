@@ -51,7 +51,7 @@ def test_a_published_course_shows_where_it_is(published):
         assert "https://mybinder.org/v2/gh/someone/course/HEAD?labpath=notebooks/" in text
         assert f"{PUBLISHED}/archive/HEAD.zip" in text
         assert f"{PUBLISHED}/blob/HEAD/CITATION.cff" in text
-    assert f"[{PUBLISHED}]({PUBLISHED})" in deck
+    assert f"[github.com/someone/course]({PUBLISHED})" in deck
     assert f"version {address.version()}, {PUBLISHED}" in first
     cited = yaml.safe_load(readme.text(ROOT / "CITATION.cff"))
     assert (cited["version"], cited["repository-code"]) == (address.version(), PUBLISHED)
