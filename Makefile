@@ -122,18 +122,20 @@ slides: install
 assignments: install
 	$(BIN)/python -m tools assignments $(LESSONS)
 
-# Everything of a release in build/release: the wheel, tried alone in a new environment with a lesson
-# beside it, site with slides and the whole course as one file. Nothing is uploaded.
+# Everything of a release in build/release: the wheel, tried alone in a new environment with three
+# lessons beside it, and the site with slides and the whole course as one file, in which every lesson
+# is looked for and every link is followed. Nothing is uploaded.
 RELEASE := build/release
 release: install
 	rm -rf $(RELEASE)
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(RELEASE) .
 	$(PYTHON) -m venv $(RELEASE)/new
 	$(RELEASE)/new/bin/python -m pip install --quiet --constraint $(LOCK) $(RELEASE)/*.whl nbval
-	cp notebooks/05_*.ipynb tests/nbval_sanitize.cfg $(RELEASE)
+	cp notebooks/0[025]_*.ipynb tests/nbval_sanitize.cfg $(RELEASE)
 	cd $(RELEASE) && TQDM_DISABLE=1 new/bin/python -m pytest -q --nbval --nbval-current-env \
-	    --nbval-sanitize-with nbval_sanitize.cfg 05_*.ipynb
+	    --nbval-sanitize-with nbval_sanitize.cfg *.ipynb
 	$(BIN)/python -m tools site --folder $(RELEASE)/site
+	BDL_SITE=$(RELEASE)/site $(BIN)/python -m pytest -q tests/browser/test_site.py -k "arrives or archive"
 	rm -rf $(RELEASE)/new $(RELEASE)/*.ipynb $(RELEASE)/*.cfg
 	@ls $(RELEASE)
 

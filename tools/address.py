@@ -1,7 +1,7 @@
 """Where the course is to be had: one setting in ``pyproject.toml``, empty for a private copy.
 
-``[tool.course] address = "https://github.com/OWNER/NAME"``. README, title cells, slides and site
-show what follows from it: Colab, Binder, the archive. Without it they name the folder.
+``[tool.course] address = "https://github.com/OWNER/NAME"``. README, title cells, slides, site and
+CITATION.cff show what follows from it. Without it, README and slides name the folder.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from nbformat import NotebookNode
 from bdl_lessons.core.files import ROOT
 
 ARCHIVE = "bdl-course.zip"
+FOLDER = "The course is this folder: copy it, or clone it with git."
 _INSTALL = """\
 from importlib.util import find_spec
 
@@ -51,23 +52,30 @@ def links(published: str, lesson: str = "00_start_here") -> dict[str, str]:
     """What opens a lesson elsewhere: the words of each link and its address; empty if unpublished.
 
     >>> list(links("https://github.com/me/course"))
-    ['repository', 'open in Colab', 'open in Binder', 'download']
+    ['github.com/me/course', 'open in Colab', 'open in Binder', 'download', 'how to cite']
     """
     if not published:
         return {}
     name = published.removeprefix("https://github.com/")
     file = f"notebooks/{lesson}.ipynb"
     return {
-        "repository": published,
-        "open in Colab": f"https://colab.research.google.com/github/{name}/blob/main/{file}",
-        "open in Binder": f"https://mybinder.org/v2/gh/{name}/main?labpath={file}",
-        "download": f"{published}/archive/refs/heads/main.zip",
+        f"github.com/{name}": published,
+        "open in Colab": f"https://colab.research.google.com/github/{name}/blob/HEAD/{file}",
+        "open in Binder": f"https://mybinder.org/v2/gh/{name}/HEAD?labpath={file}",
+        "download": f"{published}/archive/HEAD.zip",
+        "how to cite": f"{published}/blob/HEAD/CITATION.cff",
     }
 
 
 def markdown_links(published: str, lesson: str = "00_start_here") -> str:
     """The links in one line of Markdown."""
     return " · ".join(f"[{words}]({to})" for words, to in links(published, lesson).items())
+
+
+def citation() -> str:
+    """The lines of CITATION.cff that ``pyproject.toml`` decides."""
+    code = f"\nrepository-code: {found}" if (found := address()) else ""
+    return f"version: {version()}{code}"
 
 
 def fill_first_cell(notebook: NotebookNode) -> None:

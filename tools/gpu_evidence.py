@@ -1,6 +1,6 @@
 """What ``make test-gpu`` found on a real GPU, and whether the package is still the one it ran.
 
-``tests/gpu`` writes the file; README.md and lesson 00 show :func:`summary`.
+``tests/gpu`` writes the file; README.md and docs/reproductions.md show :func:`summary`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def summary(path: Path = PATH) -> str:
     """One sentence or two for a reader: what was run, where, when, and what came out."""
     if not path.exists():
         return (
-            "`make test-gpu` has not been run yet: no part of this course has been seen on a real "
-            "GPU. `make test` and `make test-device` run all of it on a simulated one, which shows "
-            "mixed devices and needless waits, but no numbers and no speed."
+            "No part of this course has been seen on a real GPU; one was last looked for in "
+            "November 2026. A simulated one (`make test`, `make test-device`) shows mixed devices "
+            "and needless waits, but neither numbers nor speed."
         )
     found = json.loads(path.read_text(encoding="utf-8"))
     items = found["items"]

@@ -1,4 +1,4 @@
-"""What README.md and docs/ take from the lessons and the package: tables, a sentence, a picture."""
+"""What README.md, CITATION.cff and docs/ take from the course: tables, sentences, a picture."""
 
 from __future__ import annotations
 
@@ -51,9 +51,11 @@ def subpackages(package: Path = ROOT / "bdl_lessons") -> str:
 
 TABLES: dict[Path, dict[str, Callable[[], str]]] = {
     README: {
-        "address": lambda: address.markdown_links(address.address()),
+        "address": lambda: address.markdown_links(address.address()) or address.FOLDER,
         "lessons": lambda: metadata.lesson_table(link="notebooks/"),
+        "gpu": gpu_evidence.summary,
     },
+    ROOT / "CITATION.cff": {"course": address.citation},
     ROOT / "docs" / "house.md": {"subpackages": subpackages},
     ROOT / "docs" / "reproductions.md": {"gpu": gpu_evidence.summary},
 }
@@ -68,9 +70,8 @@ def text(page: Path) -> str:
     """
     content = page.read_text(encoding="utf-8")
     for name, table in TABLES[page].items():
-        shown = f"{made}\n" if (made := table()) else ""
-        between = rf"(<!-- {name} -->\n).*?(?=<!-- end -->)"
-        content, found = re.subn(between, lambda m, new=shown: m[1] + new, content, flags=re.S)
+        between, made = rf"(?s)(<!-- {name} -->\n).*?(?=(?:# )?<!-- end -->)", table()
+        content, found = re.subn(between, lambda m, new=made: f"{m[1]}{new}\n", content)
         if found != 1:
             raise ValueError(f"{page} must have <!-- {name} --> … <!-- end --> once, not {found}")
     return content

@@ -90,10 +90,12 @@ def _title(lesson: metadata.Lesson, made: NotebookNode) -> str:
         if "image/png" in output.get("data", {})
     ]
     question = re.findall(r"\*\*([^*]+\?)\*\*", instructor.opening_question(lesson))[-1]
-    where = f'<p class="address">{found}</p>\n' if (found := address.address()) else ""
+    links = address.markdown_links(address.address(), lesson.path.stem)
+    where = links or f"In the folder of the course: `notebooks/{lesson.path.name}`"
     return (
         f'<div class="title"><p class="number">{lesson.number}</p>\n\n# {lesson.title}\n\n'
-        f'<p class="question">{question}</p>\n{where}{"".join(shown[:1])}</div>'
+        f'<p class="question">{question}</p>\n'
+        f'<div class="address">\n\n{where}\n\n</div>\n{"".join(shown[:1])}</div>'
     )
 
 

@@ -1,20 +1,23 @@
 """The whole site, moved elsewhere and opened from the disk without a network."""
 
+import os
 import shutil
 from html.parser import HTMLParser
 from itertools import product
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+from zipfile import ZipFile
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from bdl_lessons.core.files import NOTEBOOKS
+from tools.address import ARCHIVE
 from tools.web import site, store
 
 pytestmark = pytest.mark.browser
 
-LESSONS = [f"lessons/{path.stem}.html" for path in sorted(NOTEBOOKS.glob("*.ipynb"))]
+LESSONS = [f"lessons/{path.stem}.html" for path in sorted(NOTEBOOKS.glob("[0-9]*.ipynb"))]
 LIVE = ["index.html", *(one for one in LESSONS if "90_" not in one)]
 KINDS = ["index.html", "results/index.html", "package/probability.html", "search.html"]
 KINDS += ["genindex.html", *(one for one in LESSONS if one[8:10] in ("00", "05", "90"))]
@@ -27,6 +30,9 @@ OPEN = "document.querySelectorAll('details').forEach(each => { each.open = true;
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
+    """The site that ``BDL_SITE`` names, or one that is built here and then moved."""
+    if made := os.environ.get("BDL_SITE"):
+        return Path(made).resolve()
     folder = tmp_path_factory.mktemp("site")
     site.build(folder / "first")
     return Path(shutil.move(folder / "first", folder / "moved"))
@@ -159,6 +165,15 @@ def test_every_link_arrives_and_every_file_is_there(pages):
             if parts.scheme or not arrives:
                 wrong.append(f"{path.name}: {address}")
     assert wrong == []
+
+
+def test_every_lesson_has_a_page_and_slides_and_is_in_the_archive(built):
+    stems = {Path(lesson).stem for lesson in LESSONS}
+    for kind in ("lessons", "slides"):
+        assert {path.stem for path in built.glob(f"{kind}/*.html")} == stems
+    with ZipFile(built / ARCHIVE) as archive:
+        assert archive.testzip() is None
+        assert {f"bdl-course/notebooks/{stem}.ipynb" for stem in stems} <= {*archive.namelist()}
 
 
 def test_every_picture_has_a_text_and_every_header_a_direction(pages):

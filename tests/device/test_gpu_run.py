@@ -56,7 +56,7 @@ def evidence(tmp_path, **changes):
 
 def test_the_summary_says_what_was_shown(tmp_path):
     """README.md holds it, so that its own test tells when the package has changed since."""
-    assert "has not been run" in gpu_evidence.summary(tmp_path / "nothing")
+    assert "last looked for in" in gpu_evidence.summary(tmp_path / "nothing")
     assert evidence(tmp_path).endswith("(driver X, CUDA X): all 2 parts passed.")
     failed = {"waits": {"passed": False}, "memory": {"passed": True}}
     assert "1 of 2 parts passed, not waits." in evidence(tmp_path, items=failed)

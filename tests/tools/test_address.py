@@ -4,7 +4,7 @@ import nbformat
 import pytest
 
 from bdl_lessons.core.files import ROOT
-from tools import address, guards, metadata, readme
+from tools import address, guards, metadata, readme, slides
 from tools.notebook import paths
 from tools.web import front, sphinx_pages
 
@@ -26,35 +26,42 @@ def test_the_setting_is_an_address_or_empty(tmp_path):
     assert address.address(setting(tmp_path, "")) == ""
     assert address.address(setting(tmp_path, PUBLISHED)) == PUBLISHED
     assert address.version(setting(tmp_path, "")) == "1.2"
-    assert f"\nversion: {address.version()}\n" in ROOT.joinpath("CITATION.cff").read_text()
+    assert f"\n## {address.version()}, " in ROOT.joinpath("CHANGELOG.md").read_text()
     with pytest.raises(ValueError, match=r"address in \[tool.course\] .* is 'github.com/me'"):
         address.address(setting(tmp_path, "github.com/me"))
 
 
 def shown():
-    """What title cell, README, lesson page and front page show of the address."""
-    lesson = nbformat.read(paths(["06"])[0], 4)
-    metadata.fill_title(lesson, "06_local_reparameterization")
-    ways = sphinx_pages._ways("06_local_reparameterization")
-    return [lesson.cells[0].source, readme.text(readme.README), ways, front._get() + front.footer()]
+    """What title cell, lesson page, slides, README, front page and citation show of the address."""
+    (path,) = paths(["06"])
+    lesson = nbformat.read(path, 4)
+    deck = slides._title(metadata.Lesson(path), lesson)
+    metadata.fill_title(lesson, path.stem)
+    found = [lesson.cells[0].source, sphinx_pages._ways(path.stem), deck]
+    found += [readme.text(readme.README), front._get() + front.footer()]
+    return [*found, readme.text(ROOT / "CITATION.cff")]
 
 
 def test_a_published_course_shows_where_it_is(published):
-    title, page, ways, first = shown()
-    file = "notebooks/06_local_reparameterization.ipynb"
-    for text in (title, ways):
-        assert f"colab.research.google.com/github/someone/course/blob/main/{file}" in text
-    assert "mybinder.org/v2/gh/someone/course/main?labpath=" in page
-    assert f"[repository]({PUBLISHED})" in first
+    title, ways, deck, page, first, cited = shown()
+    assert all("/course/blob/HEAD/notebooks/06_local" in text for text in (title, ways, deck))
+    for text in (title, ways, deck, page, first):
+        assert "https://colab.research.google.com/github/someone/course/blob/HEAD/" in text
+        assert "https://mybinder.org/v2/gh/someone/course/HEAD?labpath=notebooks/" in text
+        assert f"{PUBLISHED}/archive/HEAD.zip" in text
+        assert f"{PUBLISHED}/blob/HEAD/CITATION.cff" in text
+    assert f"[github.com/someone/course]({PUBLISHED})" in deck
     assert f"version {address.version()}, {PUBLISHED}" in first
+    assert f"\nversion: {address.version()}\nrepository-code: {PUBLISHED}\n" in cited
 
 
-def test_a_private_copy_has_no_link_that_leads_nowhere(monkeypatch):
+def test_a_private_copy_names_the_folder_and_has_no_link_that_leads_nowhere(monkeypatch):
     monkeypatch.setattr(address, "address", lambda: "")
-    for text in shown():
-        for word in ("colab", "mybinder", "OWNER", "Elsewhere"):
-            assert word not in text
-    assert "slides/06_local" in shown()[2]
+    text = "\n".join(shown())
+    for word in ("colab", "mybinder", "OWNER", "Elsewhere", "blob/HEAD", "repository-code"):
+        assert word not in text
+    for word in ("slides/06_local", "course: `notebooks/06_local", "\nThe course is this folder: "):
+        assert word in text
 
 
 def test_published_imports_install_the_package_where_it_is_missing(published, monkeypatch):
