@@ -1,6 +1,7 @@
 """An assignment from its source to grades and feedback, with five submissions."""
 
 import csv
+import functools
 import os
 import subprocess
 import sys
@@ -126,27 +127,36 @@ def test_every_exercise_has_its_cells_and_points(lesson):
 
 
 @pytest.mark.classroom
-def test_submitted_notebooks_become_a_table(course, submitted, tmp_path):
+def test_submitted_notebooks_become_a_table(course, submitted, tmp_path, monkeypatch, capsys):
     folder = tmp_path / "in"
-    for student in ("half", "empty"):
+    release = course / "release" / "lesson00" / NAME
+    made = {student: submitted[student] for student in ("half", "empty", "endless")} | {
+        "dead": handed_in(release, "    import os\n    os._exit(1)"),
+        "loud": handed_in(release, f"    import warnings\n    warnings.warn('loud')\n{RIGHT}"),
+        "slow": handed_in(release, "    return time.sleep(60)\n\nimport time"),
+        "void": handed_in(release, drop=(CELL,)),
+    }
+    made["loud"].metadata.kernelspec.name = "of-the-student"
+    for student, notebook in made.items():
         path = folder / student / NAME
         path.parent.mkdir(parents=True)
-        nbformat.write(submitted[student], path)
+        nbformat.write(notebook, path)
     (folder / "no.ipynb").write_text("hello")
+    monkeypatch.setattr(grading, "grade", functools.partial(grading.grade, cell_seconds=15))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     trouble = grading.table(folder, tmp_path / "grades.csv")
-    assert trouble[0].startswith("no.ipynb is not a notebook")
+    assert [line.split(": ")[:2] for line in trouble] == [
+        [f"dead/{NAME}", "no mark for 00.1"],
+        ["no.ipynb", "not a notebook"],
+        [f"slow/{NAME}", "no mark for 00.1"],
+        [f"void/{NAME}", "no exercise in it"],
+    ]
+    assert "graded: " in capsys.readouterr().err, "it shows how far it is"
     with (tmp_path / "grades.csv").open() as file:
-        rows = {row["notebook"]: row for row in csv.DictReader(file)}
-    assert rows[f"empty/{NAME}"]["00.1"] == "0/4"
-    assert rows[f"half/{NAME}"]["00.1"] in {"1/4", "2/4", "3/4"}
-    assert rows["no.ipynb"]["00.1"] == ""
-
-
-@pytest.mark.classroom
-def test_an_endless_cell_is_stopped_and_the_others_count(submitted, tmp_path, course):
-    path = tmp_path / "loop.ipynb"
-    nbformat.write(handed_in(course / "release" / "lesson00" / NAME, LOOP), path)
-    assert grading.grade(path, cell_seconds=5) == {"00.1": len(grader.find("00.1").criteria)}
+        marks = {row["notebook"].split("/")[0]: row["00.1"] for row in csv.DictReader(file)}
+    assert marks.pop("half") in {"1/4", "2/4", "3/4"}
+    nothing = dict.fromkeys(("dead", "no.ipynb", "slow", "void"), "")
+    assert marks == nothing | {"empty": "0/4", "loud": "4/4", "endless": "4/4"}
 
 
 def test_an_empty_folder_is_named(tmp_path):
