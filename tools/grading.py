@@ -20,11 +20,10 @@ from tqdm import tqdm
 from bdl_lessons.exercises import grader
 
 _LIMIT = """\
-try:
+import contextlib
+with contextlib.suppress(ImportError, ValueError, OSError):  # a system without limits
     import resource
-    resource.setrlimit(resource.RLIMIT_AS, ({0}, {0}))
-except (ImportError, ValueError, OSError):  # a system without limits
-    pass"""
+    resource.setrlimit(resource.RLIMIT_AS, ({0}, {0}))"""
 _ASK = 'from bdl_lessons.exercises.api import score\n\nscore("{}")'
 
 
