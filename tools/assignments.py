@@ -1,18 +1,20 @@
 """The exercises of a lesson as an assignment for nbgrader: source notebook and configuration.
 
 An answer cell holds the stub with the reference behind it, between the marks that nbgrader takes
-out; the locked test cell after it has a point for each check. The open question is graded by hand
-and has the model answer, which students do not see. The self-test comes first, a point a question;
-it is also written as a sheet to print.
+out; the locked test cell after it has a point for each check. The self-test comes first, a point a
+question; it is also written as a sheet to print. The open question comes last, is graded by hand
+and has the model answer, which students do not see.
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from html import escape
 from pathlib import Path
 from pprint import pformat
+from textwrap import indent
 
 from markdown_it import MarkdownIt
 from nbformat import NotebookNode
@@ -24,18 +26,17 @@ from tools.formulas import mathml
 from tools.notebook import tags_of
 
 FIRST = """\
-import math
+# Exercises: {}
 
-import numpy as np
-import torch
-from torch import nn
-
-from bdl_lessons.exercises import exercise, hint"""
+Fill in the functions and hand in this notebook. Numbers in brackets are equations of the lesson, \
+and "above" is in the lesson too. Run the cell below each answer: it says what holds."""
+_LINK = re.compile(r"\[([^\]]+)\]\(#[^)]*\)")  # to a section of the lesson, whose name stays
 CONFIGURATION = """\
 # What a student's notebook may take: each cell 60 seconds, then the next one runs.
 c = get_config()
 c.CourseDirectory.course_id = "bdl"
 c.ExecutePreprocessor.timeout = 60
+c.ExecutePreprocessor.iopub_timeout = 60  # a busy machine is slow to say that a cell is done
 c.ExecutePreprocessor.interrupt_on_timeout = True
 c.ClearSolutions.code_stub = {"python": "raise NotImplementedError"}
 """
@@ -74,18 +75,21 @@ def write(lesson: Path, folder: Path) -> Path:
 def source(lesson: NotebookNode) -> NotebookNode:
     """The instructor's notebook, made from the section "Exercises" of a lesson."""
     section = next(s for s in timing.sections(lesson) if s[0].source.startswith("## Exercises"))
-    made = new_notebook(metadata=lesson.metadata)
-    first = f"# Exercises: {_title(lesson)}\n\nFill in the functions and hand in this notebook."
+    imports = next(cell.source for cell in lesson.cells if cell.cell_type == "code")
+    made, last = new_notebook(metadata=lesson.metadata), []
     made.cells = [
-        _given(new_markdown_cell(first), "t"),
-        _given(new_code_cell(FIRST), "first"),
+        _given(new_markdown_cell(FIRST.format(_title(lesson))), "t"),
+        _given(new_code_cell(imports.partition("\n\nuse_style()")[0]), "first"),
         *_self_test(selftest.questions(lesson)),
     ]
     for cell in section:
         if "exercise" in tags_of(cell):
             made.cells += _task(cell.source)
         elif re.search(r"\*\*[^*\n]*an open question", cell.source):
-            made.cells += _open_question(cell.source)
+            last = _open_question(cell.source)
+        elif re.match(r"\*\*\d\d\.\d", cell.source):  # the rest of a task
+            made.cells.append(_given(new_markdown_cell(cell.source), f"text-{len(made.cells)}"))
+    made.cells += last
     return made
 
 
@@ -94,8 +98,7 @@ def sheet(lesson: NotebookNode) -> str:
     title, asked = _title(lesson), selftest.questions(lesson)
     answers = [f"{q.number}. {q.answer.letter}: {q.answer.reason}" for q in asked]
     text = [f"# {title}", "Name:", *map(selftest.unanswered, asked), "## Answers"]
-    body = "\n\n".join([*text, "\n".join(answers)])
-    body = re.sub(r"\[([^\]]+)\]\(#[^)]*\)", r"\1", body)  # links stay in the lesson
+    body = _LINK.sub(r"\1", "\n\n".join([*text, "\n".join(answers)]))
     for mark, kind in ((r"\$\$", "block"), (r"\$", "inline")):
         body = re.sub(f"{mark}(.+?){mark}", lambda m, k=kind: mathml(m[1], k), body, flags=re.S)
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(body)
@@ -110,21 +113,26 @@ def _self_test(asked: list[selftest.Question]) -> list[NotebookNode]:
     """The questions, a cell for the letters chosen, and its test, whose key students do not see."""
     text = "\n\n".join(map(selftest.unanswered, asked))
     said = {
-        (number, letter): ("right: " if right else "not so: ") + reason
+        (number, letter): ("right: " if right else "not so: ") + _LINK.sub(r"\1", reason)
         for number, _, options in asked
         for letter, _, right, reason in options
     }
     test = f"""\
+# The replies to your letters come with the feedback.
 ### BEGIN HIDDEN TESTS
 said = {pformat(said, width=90)}
-replies = [said.get((n, choices.get(n)), "no such option") for n in range(1, {len(asked)} + 1)]
-print(*replies, sep="\\n")
+given = choices if isinstance(globals().get("choices"), dict) else {{}}
+if not given:
+    print("`choices` is no dict of letters, such as {{1: 'A', 2: 'B'}}.")
+letters = {{n: str(given.get(n)).strip().upper() for n in range(1, {len(asked)} + 1)}}
+replies = [said.get(pair, "no such option") for pair in letters.items()]
+print(*(f"{{n}}. {{reply}}" for n, reply in enumerate(replies, 1)), sep="\\n")
 sum(reply.startswith("right") for reply in replies)
 ### END HIDDEN TESTS"""
     choices = f"choices = {dict.fromkeys(range(1, len(asked) + 1), '')}  # a letter for each"
     return [
         _given(new_markdown_cell(f"## Self-test\n\n{text}"), "self-test"),
-        _given(new_code_cell(choices), "choices", locked=False),
+        new_code_cell(choices, id="choices"),
         _given(new_code_cell(test), "test-choices", grade=True, points=len(asked)),
     ]
 
@@ -133,18 +141,30 @@ def _task(stub: str) -> list[NotebookNode]:
     """The answer cell of an exercise, and its test cell."""
     number = re.search(r'@exercise\("(\d\d\.\d)"\)', stub)[1]
     exercise, name = grader.find(number), number.replace(".", "-")
-    shown = "\n".join(f"    # {line}" for line in inspect.getsource(exercise.solution).splitlines())
-    names = re.search(r"def \w+\((.*?)\)", stub, re.S)[1]
-    behind = (
-        f"    ### BEGIN SOLUTION\n{shown}\n    from bdl_lessons.exercises.grader import find\n\n"
-        f'    return find("{number}").solution({names})\n    ### END SOLUTION'
-    )
+    arguments = re.search(r"def \w+(\(.*?\))", stub, re.S)[1]
+    shown = f"{_reference(exercise.solution)}\n\nreturn {exercise.solution.__name__}{arguments}"
+    behind = indent(f"### BEGIN SOLUTION\n{shown}\n### END SOLUTION", "    ")
     answer = stub.partition("\n\n\nautocheck(")[0].replace("    raise NotImplementedError", behind)
-    test = f'from bdl_lessons.exercises import score\n\nscore("{number}")'
+    test = f'from bdl_lessons.exercises.api import score\n\nscore("{number}")'
     return [
         _given(new_code_cell(answer), f"answer-{name}", solution=True, locked=False),
         _given(new_code_cell(test), f"test-{name}", grade=True, points=len(exercise.criteria)),
     ]
+
+
+def _reference(solution: grader.Answer) -> str:
+    """The source of a reference solution with what it uses of its module, so that it runs."""
+    module, owner = inspect.getsource(inspect.getmodule(solution)), {}
+    for node in ast.parse(module).body:
+        bound = [node, *getattr(node, "names", []), *getattr(node, "targets", [])]
+        owner |= {getattr(b, key, None): node for b in bound for key in ("name", "asname", "id")}
+    needed = [owner[solution.__name__]]
+    for node in needed:  # it grows
+        names = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
+        used = {n.id for n in names} - {n.id for n in names if isinstance(n.ctx, ast.Store)}
+        needed += {owner[name] for name in used & owner.keys()} - {*needed}
+    parts = sorted(needed, key=lambda node: node.lineno)
+    return "\n\n".join(ast.get_source_segment(module, node) for node in parts)
 
 
 def _open_question(text: str) -> list[NotebookNode]:

@@ -6,64 +6,73 @@ it raises stays in it.
 
 from __future__ import annotations
 
+import contextlib
 import csv
-import json
+import re
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat.v4 import new_code_cell
+from tqdm import tqdm
 
 from bdl_lessons.exercises import grader
 
 _LIMIT = """\
-try:
+import contextlib
+with contextlib.suppress(ImportError, ValueError, OSError):  # a system without limits
     import resource
-    resource.setrlimit(resource.RLIMIT_AS, ({0}, {0}))
-except (ImportError, ValueError, OSError):  # a system without limits
-    pass"""
-_ASK = """\
-import json
-from bdl_lessons.exercises import api
-print("\\n" + json.dumps({number: api.score(number) for number in api._answers}))"""
+    resource.setrlimit(resource.RLIMIT_AS, ({0}, {0}))"""
+_ASK = 'from bdl_lessons.exercises.api import score\n\nscore("{}")'
 
 
-def grade(path: Path, cell_seconds: int = 60, memory_gb: float = 16) -> dict[str, int]:
+def grade(path: Path, cell_seconds: int = 60, memory_gb: float = 16) -> dict[str, int | None]:
     """How many checks each answer of a notebook passes, by the number of the exercise.
 
+    An answer has no mark, ``None``, if its cell failed, or the kernel died or did not reply.
+
     Raises:
-        ValueError: if the file is no notebook, or its kernel died or hung; the message names it.
+        ValueError: if the file is not a notebook, or has no exercise.
     """
     try:
         made = nbformat.read(path, as_version=4)
+        text = "\n".join(cell.source for cell in made.cells)
     except Exception as error:  # nbformat raises whatever its parser does
-        raise ValueError(f"{path.name} is not a notebook: {error}") from error
-    made.cells.insert(0, new_code_cell(_LIMIT.format(int(memory_gb * 2**30))))
-    made.cells.append(new_code_cell(_ASK))
+        raise ValueError(f"not a notebook: {error}") from error
+    numbers = re.findall(r"^@exercise\(.(\d\d\.\d).\)", text, re.M)
+    if not numbers:
+        raise ValueError("no exercise in it")
+    asked = {number: new_code_cell(_ASK.format(number)) for number in numbers}
+    limit = new_code_cell(_LIMIT.format(int(memory_gb * 2**30)))
+    made.cells = [limit, *made.cells, *asked.values()]
     client = NotebookClient(
         made,
+        kernel_name="python3",
         timeout=cell_seconds,
+        iopub_timeout=cell_seconds,
         interrupt_on_timeout=True,
         allow_errors=True,
         resources={"metadata": {"path": str(path.parent)}},
     )
-    try:
+    with contextlib.suppress(CellTimeoutError, DeadKernelError):
         client.execute()
-    except (CellTimeoutError, DeadKernelError) as error:
-        raise ValueError(f"{path.name}: the kernel died or did not answer") from error
-    printed = "".join(output.get("text", "") for output in made.cells[-1].outputs)
-    return json.loads(printed.splitlines()[-1]) if printed else {}
+    return dict.fromkeys(asked) | {
+        number: int(output.data["text/plain"])
+        for number, cell in asked.items()
+        for output in cell.outputs
+        if output.output_type == "execute_result"
+    }
 
 
 def table(folder: Path, to: Path) -> list[str]:
     """Grade the notebooks of a folder and below it, and write a CSV table, a row for each.
 
     A cell has the checks that hold and how many there are, ``3/4``; it is empty where nothing was
-    handed in. Files of one name in two folders keep their folders.
+    handed in or graded. Files of one name in two folders keep their folders.
 
     Returns:
-        A line for each notebook that could not be graded; its row is empty.
+        A line for each notebook, or exercise in it, that could not be graded.
 
     Raises:
         ValueError: if there is no notebook.
@@ -72,17 +81,20 @@ def table(folder: Path, to: Path) -> list[str]:
     if not paths:
         raise ValueError(f"no notebook in {folder}: it may hold submissions in folders")
     found, trouble = {path.relative_to(folder).as_posix(): {} for path in paths}, []
-    for name in found:
+    for name in tqdm(found, desc="graded", leave=False, disable=None):
         try:
-            found[name] = grade(folder / name)
+            marks = grade(folder / name)
         except ValueError as error:
-            trouble.append(str(error))
-    numbers = sorted({number for passed in found.values() for number in passed})
-    total = {number: len(grader.find(number).criteria) for number in numbers}
+            trouble.append(f"{name}: {error}")
+            continue
+        for number, mark in marks.items():
+            if mark is None:
+                trouble.append(f"{name}: no mark for {number}: a cell failed, or the kernel died")
+            else:
+                found[name][number] = f"{mark}/{len(grader.find(number).criteria)}"
+    numbers = sorted(set().union(*found.values()))
     with to.open("w", newline="", encoding="utf-8") as file:
         rows = csv.DictWriter(file, ["notebook", *numbers])
         rows.writeheader()
-        for name, passed in found.items():
-            marks = {number: f"{n}/{total[number]}" for number, n in passed.items()}
-            rows.writerow({"notebook": name} | marks)
+        rows.writerows({"notebook": name} | marks for name, marks in found.items())
     return trouble

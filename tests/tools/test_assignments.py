@@ -1,6 +1,7 @@
-"""An assignment from its source to grades and feedback, with five submissions."""
+"""An assignment from its source to grades and feedback, with submissions of many kinds."""
 
 import csv
+import functools
 import os
 import subprocess
 import sys
@@ -23,19 +24,20 @@ KEY = {
     for number, question in enumerate(selftest.questions(nbformat.read(paths(["00"])[0], 4)), 1)
 }
 LOOP = "    return p_drop * (1 - p_drop)\n\nwhile True:\n    pass"
+FORGED = WRONG + "\n\nfrom bdl_lessons import exercises\nexercises.score = lambda number: 4"
 
 
 def nbgrader(folder, *arguments):
     command = [sys.executable, "-m", "nbgrader", *arguments]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # it calls alembic
     where = {"cwd": folder, "env": os.environ | {"PATH": path}}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, **where)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, **where)
     assert done.returncode == 0, done.stderr
     return done.stderr
 
 
 def cell_of(notebook, name):
-    return next(c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == name)
+    return next(cell for cell in notebook.cells if cell.id == name)
 
 
 def handed_in(release, body=None, test=None, drop=(), choices=None):
@@ -48,7 +50,7 @@ def handed_in(release, body=None, test=None, drop=(), choices=None):
         cell_of(made, "test-00-1").source = test
     if choices:
         cell_of(made, "choices").source = f"choices = {choices}"
-    made.cells = [c for c in made.cells if c.metadata.get("nbgrader", {})["grade_id"] not in drop]
+    made.cells = [cell for cell in made.cells if cell.id not in drop]
     return made
 
 
@@ -59,7 +61,7 @@ def course(tmp_path_factory):
     folder = tmp_path_factory.mktemp("course")
     assignments.write(paths(["00"])[0], folder)
     with (folder / "nbgrader_config.py").open("a") as file:
-        file.write("c.ExecutePreprocessor.timeout = 10\n")
+        file.write("c.ExecutePreprocessor.timeout = 20\n")
     nbgrader(folder, "generate_assignment", "lesson00")
     return folder
 
@@ -73,7 +75,8 @@ def submitted(course):
         "half": handed_in(release, HALF),
         "wrong": handed_in(release, WRONG),
         "empty": handed_in(release),
-        "forger": handed_in(release, WRONG, test="4"),
+        "changer": handed_in(release, WRONG, test="4"),
+        "forger": handed_in(release, FORGED),
         "remover": handed_in(release, RIGHT, drop=("test-00-1",)),
         "endless": handed_in(release, LOOP),
     }
@@ -95,7 +98,7 @@ def test_students_get_the_stub_and_no_answer(course):
 
 @pytest.mark.classroom
 def test_points_and_feedback(course, submitted):
-    nbgrader(course, "autograde", "lesson00")
+    assert "does not exist" not in nbgrader(course, "autograde", "lesson00")
     nbgrader(course, "generate_feedback", "lesson00")
     nbgrader(course, "export")
     with (course / "grades.csv").open() as file:
@@ -103,7 +106,7 @@ def test_points_and_feedback(course, submitted):
     full = len(grader.find("00.1").criteria)
     assert points["right"] == points["endless"] == full
     assert 0 < points["half"] < full
-    assert points["wrong"] == points["forger"] < full
+    assert points["wrong"] == points["changer"] == points["forger"] < full
     assert points["empty"] == points["remover"] == 0  # nothing is gained by deleting a test
     assert points["chooser"] == 3  # one of five does not exist, one is not answered
     page = course / "feedback" / "wrong" / "lesson00" / NAME.replace("ipynb", "html")
@@ -114,39 +117,70 @@ def test_points_and_feedback(course, submitted):
 def test_every_exercise_has_its_cells_and_points(lesson):
     if lesson.name.startswith("90"):
         return
-    made = assignments.source(nbformat.read(lesson, 4))
-    given = {c.metadata["nbgrader"]["grade_id"]: c for c in made.cells}
+    made = assignments.source(taught := nbformat.read(lesson, 4))
+    given = {cell.id: cell for cell in made.cells}
     assert len(given) == len(made.cells)
+    assert ("open-answer" in given) == (made.cells[-1].id == "open-answer")
+    assert "are equations of the lesson" in given["t"].source
+    imports = next(cell.source for cell in taught.cells if cell.cell_type == "code")
+    assert imports.startswith(given["first"].source), "and so it installs what the lesson does"
+    exec(given["first"].source, names := {})
+    assert {"exercise", "hint"} <= names.keys()
+    assert ("08.4, in formulas" in str(made)) == (lesson.name[:2] == "08")
     assert given["test-choices"].metadata["nbgrader"]["points"] == selftest.N_QUESTIONS
     for exercise in grader.of_lesson(lesson.name[:2]):
         name = exercise.number.replace(".", "-")
         assert given[f"test-{name}"].metadata["nbgrader"]["points"] == len(exercise.criteria)
-        compile(given[f"answer-{name}"].source, name, "exec")
-        assert f'find("{exercise.number}").solution(' in given[f"answer-{name}"].source
+        assert "grader" not in given[f"answer-{name}"].source
+        exec(given[f"answer-{name}"].source, names := {"exercise": lambda number: lambda it: it})
+        with grader.double_precision():
+            shown, right = map(exercise.probe, ([*names.values()][-1], exercise.solution))
+        assert grader.close(shown, right, exercise.probe_atol), "the reference runs as it stands"
+
+
+def test_the_self_test_replies_to_each_letter(capsys):
+    test = cell_of(assignments.source(nbformat.read(paths(["00"])[0], 4)), "test-choices").source
+    assert test.startswith("# The replies to your letters")  # which is all that students see
+    spelled = KEY | {1: "E", 2: None, 4: f" {KEY[4].lower()}"}
+    for choices, said in ((spelled, "2. no such option\n3. right"), ([*KEY], "no dict of letters")):
+        exec(test.replace("\nsum(", "\npoints = sum("), names := {"choices": choices})
+        shown = capsys.readouterr().out
+        assert names["points"] == 3 * (choices is spelled)
+        assert said in shown
+        assert "](" not in shown
 
 
 @pytest.mark.classroom
-def test_submitted_notebooks_become_a_table(course, submitted, tmp_path):
+def test_submitted_notebooks_become_a_table(course, submitted, tmp_path, monkeypatch, capsys):
     folder = tmp_path / "in"
-    for student in ("half", "empty"):
+    release = course / "release" / "lesson00" / NAME
+    made = {student: submitted[student] for student in ("half", "empty", "endless")} | {
+        "dead": handed_in(release, "    import os\n    os._exit(1)"),
+        "loud": handed_in(release, f"    import warnings\n    warnings.warn('loud')\n{RIGHT}"),
+        "slow": handed_in(release, "    return time.sleep(60)\n\nimport time"),
+        "void": handed_in(release, drop=(CELL,)),
+    }
+    made["loud"].metadata.kernelspec.name = "of-the-student"
+    for student, notebook in made.items():
         path = folder / student / NAME
         path.parent.mkdir(parents=True)
-        nbformat.write(submitted[student], path)
+        nbformat.write(notebook, path)
     (folder / "no.ipynb").write_text("hello")
+    monkeypatch.setattr(grading, "grade", functools.partial(grading.grade, cell_seconds=15))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     trouble = grading.table(folder, tmp_path / "grades.csv")
-    assert trouble[0].startswith("no.ipynb is not a notebook")
+    assert [line.split(": ")[:2] for line in trouble] == [
+        [f"dead/{NAME}", "no mark for 00.1"],
+        ["no.ipynb", "not a notebook"],
+        [f"slow/{NAME}", "no mark for 00.1"],
+        [f"void/{NAME}", "no exercise in it"],
+    ]
+    assert "graded: " in capsys.readouterr().err, "it shows how far it is"
     with (tmp_path / "grades.csv").open() as file:
-        rows = {row["notebook"]: row for row in csv.DictReader(file)}
-    assert rows[f"empty/{NAME}"]["00.1"] == "0/4"
-    assert rows[f"half/{NAME}"]["00.1"] in {"1/4", "2/4", "3/4"}
-    assert rows["no.ipynb"]["00.1"] == ""
-
-
-@pytest.mark.classroom
-def test_an_endless_cell_is_stopped_and_the_others_count(submitted, tmp_path, course):
-    path = tmp_path / "loop.ipynb"
-    nbformat.write(handed_in(course / "release" / "lesson00" / NAME, LOOP), path)
-    assert grading.grade(path, cell_seconds=5) == {"00.1": len(grader.find("00.1").criteria)}
+        marks = {row["notebook"].split("/")[0]: row["00.1"] for row in csv.DictReader(file)}
+    assert marks.pop("half") in {"1/4", "2/4", "3/4"}
+    nothing = dict.fromkeys(("dead", "no.ipynb", "slow", "void"), "")
+    assert marks == nothing | {"empty": "0/4", "loud": "4/4", "endless": "4/4"}
 
 
 def test_an_empty_folder_is_named(tmp_path):
