@@ -21,8 +21,8 @@ LIMITS = {
     "bdl_lessons/datasets": 720,
     "bdl_lessons/course": 284,
     "reproductions": 8_063,
-    "tools": 3_543,
-    "tests": 17_044,
+    "tools": 3_575,
+    "tests": 17_078,
 }
 
 
