@@ -21,7 +21,7 @@ LIMITS = {
     "bdl_lessons/datasets": 720,
     "bdl_lessons/course": 284,
     "reproductions": 8_063,
-    "tools": 3_575,
+    "tools": 3_577,
     "tests": 17_078,
 }
 

@@ -53,9 +53,9 @@ def _told(wrong: list[str]) -> None:
     raise typer.Exit(int(bool(wrong)))
 
 
-def _shown(work: Iterable) -> Iterable:
-    """Work with a bar of its progress, in a terminal."""
-    return tqdm(work, leave=False, disable=None)
+def _shown(work: Iterable, total: int | None = None) -> Iterable:
+    """Work with a bar of its progress and the time that remains, in a terminal."""
+    return tqdm(work, total=total, leave=False, disable=None)
 
 
 @app.command()
@@ -85,7 +85,7 @@ def guards(lessons: Numbers = None) -> None:
     from tools import guards as tool
     from tools import notebook
 
-    paths = _chosen(lessons)
+    paths = _shown(_chosen(lessons))
     _told([line for path in paths for line in tool.problems(notebook.read(path), path)])
 
 
@@ -107,8 +107,8 @@ def seeds(
     from tools import replay
 
     wrong = []
-    for path in _shown(_chosen(lessons)):
-        every = [replay.with_seeds(path, 1000 * (1 + k)) for k in range(offsets)]
+    for path in _chosen(lessons):
+        every = [replay.with_seeds(path, 1000 * (1 + k)) for k in _shown(range(offsets))]
         for runs in zip(*every, strict=True):
             values, n_failed = [run.value for run in runs], sum(bool(run.failure) for run in runs)
             if n_failed:
@@ -121,11 +121,12 @@ def seeds(
 @app.command()
 def breaks(lessons: Numbers = None) -> None:
     """Break the method cells of lessons, one change at a time; list what no check notices."""
-    from tools import replay
+    from tools import notebook, replay
 
     green = []
     for path in _chosen(lessons):
-        found = [*_shown(replay.planted(path))]
+        n = sum(len([*replay.breaks(cell)]) for cell in notebook.read(path).cells)
+        found = [*_shown(replay.planted(path), n)]
         green += [f"{cell}: {change}" for cell, change, noticed in found if not noticed]
         typer.echo(f"{path.name}: {len(found)} breaks planted")
     _told(green)
@@ -161,7 +162,7 @@ def web(
 
     with _bad_input_named():
         chosen = [store.load(name) for name in names or store.names()]
-    for panel in chosen:
+    for panel in _shown(chosen):
         path = folder / f"{panel.name}.html"
         path.write_text(page.page(panel), encoding="utf-8")
         typer.echo(f"{path}: {len(panel.script) / 1e3:.0f} kB of recording")
@@ -181,7 +182,7 @@ def assignments(lessons: Numbers = None, folder: Folder = Path("classroom")) -> 
     """Write the exercises of lessons as assignments for nbgrader."""
     from tools import assignments as tool
 
-    for path in _chosen(lessons):
+    for path in _shown(_chosen(lessons)):
         if path.name[:2] != "90":
             typer.echo(tool.write(path, folder))
 

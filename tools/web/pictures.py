@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from nbformat import NotebookNode
+from tqdm import tqdm
 
 from reproductions.files import replacing
 from tools.web import page, store
@@ -36,7 +37,7 @@ def write_files(names: list[str], folder: Path) -> None:
     """Write the player, its style, and recording and picture of the panels into a folder."""
     files = {"player.js": page.script().encode(), "player.css": page.css("bdl-sans-").encode()}
     files |= {f"bdl-sans-{weight}.woff": page.font(weight) for weight in page.WEIGHTS}
-    for name in names:
+    for name in tqdm(names, "panels", leave=False, disable=None):
         panel = store.load(name)
         files |= {f"{name}.js": panel.script.encode(), f"{name}.png": panel.png}
     for name, content in files.items():
