@@ -191,7 +191,7 @@ def _kernel(
     from bdl_lessons.core import CheckFailed
 
     main = sys.modules["__main__"]  # a shell puts its own there
-    shell, now = InteractiveShell.instance(), [""]
+    shell, now, dtype = InteractiveShell.instance(), [""], torch.get_default_dtype()
     names = ("check", "check_between") if record else ()
     originals = {name: getattr(core, name) for name in names}
 
@@ -222,6 +222,7 @@ def _kernel(
     finally:
         for name, function in originals.items():
             setattr(core, name, function)
+        torch.set_default_dtype(dtype)  # a lesson may set it, and the next one begins as new
         shell.reset()
         InteractiveShell.clear_instance()
         sys.modules["__main__"] = main

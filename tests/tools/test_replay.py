@@ -5,6 +5,7 @@ import sys
 
 import nbformat
 import pytest
+import torch
 from IPython import get_ipython
 
 from tools import replay
@@ -40,11 +41,13 @@ def test_a_claim_that_holds_for_one_seed_alone_is_recorded_and_the_lesson_goes_o
     path = lesson(
         tmp_path / "01_a.ipynb",
         "x = torch.rand(1, generator=seeded(0)).item()\ncheck('lucky', x, 0.4963, 1e-3)",
+        "torch.set_default_dtype(torch.float64)\n"
         "check_between('sound', torch.tensor([0.5, 1.5]), 0, 2)",
     )
     main = sys.modules["__main__"]
     lucky, sound = replay.with_seeds(path, 0)
     assert sys.modules["__main__"] is main, "processes that start later look there"
+    assert torch.get_default_dtype() == torch.float32, "the next lesson begins as a new one"
     assert (lucky.cell, lucky.claim, lucky.failure) == ("01-1", "lucky", "")
     assert (sound.value, sound.failure) == (1.0, "")
     assert get_ipython() is None, "nothing else may take this process for a notebook"
