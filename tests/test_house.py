@@ -21,8 +21,8 @@ LIMITS = {
     "bdl_lessons/datasets": 720,
     "bdl_lessons/course": 284,
     "reproductions": 8_063,
-    "tools": 3_578,
-    "tests": 17_081,
+    "tools": 3_577,
+    "tests": 17_076,
 }
 
 

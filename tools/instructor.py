@@ -121,11 +121,10 @@ def exercises() -> str:
     known errors its check names."""
     rows = []
     for lesson in taught():
-        stubs = "".join(cell.source for cell in lesson.cells("exercise"))
-        told = dict(re.findall(r'@exercise\("([\d.]+)"\)[^@]*?\((\d+) minutes\)', stubs))
-        for e in of_lesson(lesson.number):
-            cells = [e.number, e.title, e.kind, told.get(e.number, "–")]
-            rows.append([*cells, str(len(e.known_errors))])
+        for e, stub in zip(of_lesson(lesson.number), lesson.cells("exercise"), strict=True):
+            told = re.search(r"\((\d+) minutes\)", stub.source)
+            minutes = told[1] if told else "–"
+            rows.append([e.number, e.title, e.kind, minutes, str(len(e.known_errors))])
     return markdown.table(["exercise", "task", "kind", "minutes", "wrong answers it names"], rows)
 
 

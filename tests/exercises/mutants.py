@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import functools
 import inspect
 import itertools
@@ -22,8 +23,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Generator, Tensor
 
-from bdl_lessons.exercises.form import double_precision, in_form, numbers
-from bdl_lessons.exercises.grader import Answer, Exercise, _attempt, grade
+from bdl_lessons.exercises.form import numbers
+from bdl_lessons.exercises.grader import Answer, Exercise, grade
 from tools.replay import replaced
 
 OPERATORS = {
@@ -66,21 +67,14 @@ def survivors(exercise: Exercise) -> list[str]:
     A mutant that takes more than 5 seconds, or 1 GiB, is stopped and counts as rejected.
     """
     inputs = _inputs(exercise)
+    undiagnosed = dataclasses.replace(exercise, known_errors=())
     found = []
     for mutant in itertools.chain(mutants(exercise.solution), near_misses(exercise)):
         with bounded_memory(1.0):
-            solved = _solves(exercise, mutant.answer)
+            solved = grade(undiagnosed, mutant.answer, seconds=5.0).solved
         if solved and _differs(exercise, mutant.answer, inputs):
             found.append(mutant.change)
     return found
-
-
-def _solves(exercise: Exercise, answer: Answer) -> bool:
-    """As ``grade`` has it, up to the first criterion that fails and without advice."""
-    with double_precision():
-        answer = in_form(answer, exercise.solution, seconds=5.0)
-        met = all(_attempt(one.holds, answer)[0] for one in exercise.criteria)
-        return met and _attempt(exercise.probe, answer)[1] is None
 
 
 def mutants(solution: Answer) -> Iterator[Mutant]:

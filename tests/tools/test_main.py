@@ -15,7 +15,7 @@ run = CliRunner().invoke
         (["rebuild", "--check", "00_start"], "no lesson '00_start'"),
         (["guards", "1"], "no lesson '1'"),
         (["slides", "77"], "no lesson '77'"),
-        (["plan", "05", "15"], "a plan of lesson 05 takes at least 2"),
+        (["plan", "05", "15"], "a plan of lesson 05 takes at least 23 minutes"),
         (["site", "77"], "no lesson '77'"),
         (["web", "nothing"], "no panel 'nothing'"),
         (["slides", "00", "--folder", "FILE"], "cannot write to the folder"),

@@ -6,7 +6,7 @@ from reproductions.uci.methods import Task, exact_gp, fitted_process, slang_post
 from tests.draws import seeded
 
 
-def test_slang_gets_the_law_of_a_likelihood_with_noise_variance_kl_weight():
+def test_slang_gets_the_posterior_of_a_likelihood_with_noise_variance_kl_weight():
     """Three lines whose noise has just that variance, so that their exact posterior is SLANG's."""
     kl_weights, n = torch.tensor([1.0, 0.1, 0.01]), 120
     x = torch.randn(3, n, 2, generator=seeded(1))
