@@ -37,6 +37,7 @@ _WAITS = {
     "_local_scalar_dense", "nonzero", "masked_select", "_unique", "_unique2", "unique_dim",
     "unique_consecutive", "equal", "_linalg_check_errors", "bincount", "repeat_interleave",
 }  # fmt: skip
+_INDEXING = {"index", "index_put", "index_put_"}
 _NO_SCALARS = {"cat", "stack", "dot", "vdot", "gather", "scatter", "index_select"}
 
 
@@ -54,6 +55,7 @@ class SimulatedGPU(TorchFunctionMode):
         self.float64, self.device = float64, _GPUS[float64]
         self.waits, self.backward = Counter(), Counter()
         self._inputs: object = ()
+        self._notes = 200  # from how many on those of tensors that are gone are looked for
 
     def __enter__(self) -> SimulatedGPU:
         run_backward, parse_to = torch.autograd._engine_run_backward, torch._C._nn._parse_to
@@ -103,9 +105,10 @@ class SimulatedGPU(TorchFunctionMode):
         if there and tensor.dtype == torch.float64 and not self.float64:
             raise DeviceError("float64 on a device that has none: compute it on the CPU")
         if there and key not in self._storages:
-            if len(self._storages) % 200 == 199:  # old notes hold the heap apart: it grew by GBs
+            if len(self._storages) > self._notes:  # old notes hold the heap apart: it grew by GBs
                 for gone in [k for k, r in self._storages.items() if r.expired()]:
                     del self._storages[gone]
+                self._notes = 2 * len(self._storages) + 200
             self._storages[key] = StorageWeakRef(_unwrapped(tensor).untyped_storage())
         elif not there:
             self._storages.pop(key, None)
@@ -224,14 +227,18 @@ class _Operations(TorchDispatchMode):
         super().__init__()
         self.gpu = gpu
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:  # nothing is compiled here; the guard costs a tenth
+        return False
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs, gpu = kwargs or {}, self.gpu
         with torch._C.DisableTorchFunction():
-            tensors = _tensors((args, kwargs))
+            tensors = _tensors((args, kwargs) if kwargs else args)
             here = [gpu.holds(tensor) for tensor in tensors]
             name = func._opname
             there = any(here)
-            if there:
+            if there and (name in _WAITS or name in _INDEXING or not all(here)):
                 self._look(name, func, args, tensors, here)
             elif not tensors:
                 there = gpu.fresh_is_here()
@@ -249,7 +256,7 @@ class _Operations(TorchDispatchMode):
             if here[0] != here[1]:
                 gpu._count_copy(here[0], blocking=not (len(args) > 2 and args[2]))
             return
-        if name in ("index", "index_put", "index_put_"):
+        if name in _INDEXING:
             indices, values = [i for i in args[1] if i is not None], args[2:3]
             masked_fill = values and values[0].numel() == 1
             for i in indices:
@@ -314,11 +321,21 @@ def _is_gpu(wanted) -> bool:
 def _tensors(tree) -> list[torch.Tensor]:
     if isinstance(tree, torch.Tensor):
         return [tree]
-    if isinstance(tree, dict):
-        tree = tree.values()
-    elif not isinstance(tree, list | tuple):
+    if not isinstance(tree, list | tuple | dict):
         return []
-    return [tensor for branch in tree for tensor in _tensors(branch)]
+    found = []
+    _collect(tree.values() if isinstance(tree, dict) else tree, found)
+    return found
+
+
+def _collect(branches, found: list[torch.Tensor]) -> None:
+    for branch in branches:  # millions of times a lesson: branches that hold nothing cost no call
+        if isinstance(branch, torch.Tensor):
+            found.append(branch)
+        elif isinstance(branch, list | tuple):
+            _collect(branch, found)
+        elif isinstance(branch, dict):
+            _collect(branch.values(), found)
 
 
 def _unwrapped(tensor: torch.Tensor) -> torch.Tensor:
