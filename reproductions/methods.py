@@ -36,11 +36,11 @@ TAGS = {
     "log_alpha": "its noise is learned, as a log alpha",
     "shared": "a training step draws the weights once for its minibatch",
     "ensemble": "several networks predict together",
-    "uci": "a row of the UCI tables",
-    "images": "a row of the tables on images",
+    "uci": "a row of the UCI tables: new trials, which the page counts, so run `report`",
+    "images": "a row of the tables on images, with its trials in `images/classification.py`",
     "independent": "timed by `bench`, noise without structure",
     "structured": "timed by `bench`, noise with structure and what it is compared with",
-    "steps": "timed in `time_per_step`",
+    "steps": "timed in `time_per_step`, whose records are then made again",
     "complexity": "measured in `complexity`",
 }
 """What a tag says of a method."""

@@ -218,9 +218,16 @@ def skeleton(notebook: NotebookNode, path: Path) -> Iterator[str]:
     for tag in ("panel", "method"):
         if not any(tag in tags_of(cell) for cell in notebook.cells):
             yield f"no cell is tagged {tag!r}: a lesson builds its method in view and has a panel"
-    exercises = sum("exercise" in tags_of(cell) for cell in notebook.cells)
-    if not 3 <= exercises <= 5:
-        yield f"a lesson has 3 to 5 exercises, found {exercises}"
+    stubs = [cell.source for cell in notebook.cells if "exercise" in tags_of(cell)]
+    if not 3 <= len(stubs) <= 5:
+        yield f"a lesson has 3 to 5 exercises, found {len(stubs)}"
+        return
+    if (last := f"{path.name[:2]}.{len(stubs) + 1}, an open question") not in text:
+        yield f"after {len(stubs)} exercises comes '{last}'"
+    low, high = next(s.minutes for s in sections_of(notebook.cells) if s.name == "Exercises")
+    needed = sum(int(n) for stub in stubs for n in re.findall(r"\((\d+) minutes?\)", stub))
+    if not low <= needed < high:
+        yield f"the exercises say {needed} minutes, their section [{low}, {high}]"
 
 
 def _markdown(notebook: NotebookNode) -> list[NotebookNode]:

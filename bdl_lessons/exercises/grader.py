@@ -30,7 +30,7 @@ from bdl_lessons.exercises.form import (
 )
 
 Answer = Callable[..., Any]
-Kind = Literal["transcription", "predict", "derive", "extend", "debug", "design"]
+Kind = Literal["implement", "predict", "derive", "extend", "debug", "design"]
 
 
 @dataclass(frozen=True)

@@ -200,7 +200,7 @@ EXERCISES = (
             lambda x, group, p_drop, rng: group_dropout(
                 x * p_drop / (1 - p_drop), group, 1 - p_drop, rng
             ),
-            "You kept with probability p_drop.",
+            "this keeps a group with probability p_drop, although it divides by keep.",
         ),
         hints=(
             "How many independent draws does a batch of B examples with G groups need?",

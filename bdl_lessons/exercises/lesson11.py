@@ -159,7 +159,7 @@ EXERCISES = (
     Exercise(
         number="11.2",
         title="one scale for all examples, with mean one",
-        kind="transcription",
+        kind="implement",
         solution=hierarchical_factors,
         probe=_factors,
         criteria=criteria(

@@ -67,7 +67,7 @@ def build_figure(figure: Figure) -> Update:
     (eigenvalues,) = spectrum.plot(units, units, "o", ms=4, color=GREY, animated=True)
     (variances,) = spectrum.plot(units, units, "-", color=BLUE, animated=True)
 
-    kl_axes.set(xlim=(-0.4, DEPTHS[-1] + 0.4), xticks=DEPTHS[::2])
+    kl_axes.set(xlim=(-0.4, DEPTHS[-1] + 0.4), xticks=sorted({*DEPTHS[::2], DEPTHS[-1]}))
     kl_axes.set(ylim=(-0.03, 0.5), yticks=(0, 0.2, 0.4))
     kl_axes.set(xlabel="T, reflections", ylabel="nats", title="Growth of the KL")
     bound = kl_axes.axhline(0, color=GREY, ls="--", lw=1.5, animated=True)
@@ -75,6 +75,7 @@ def build_figure(figure: Figure) -> Update:
     here = kl_axes.scatter([], [], s=60, c=RED, edgecolor=INK, zorder=4, animated=True)
 
     def update(depth: int, log_std: float, seed: int) -> str:
+        step = DEPTHS.index(depth)
         alpha, vectors, eta = draws(log_std, seed)
         i, j = pair(log_std, seed)
         xi = 1 + reflect(eta, vectors[:depth])
@@ -95,10 +96,10 @@ def build_figure(figure: Figure) -> Update:
         most = kl_per_output(alpha, alpha.mean().expand(K)) - kls[0]
         path.set_ydata(growth)
         bound.set_ydata([most, most])
-        here.set_offsets([[depth, growth[depth]]])
+        here.set_offsets([[depth, growth[step]]])
         return (
             f"Correlation of units {i + 1} and {j + 1}: <b>{shared:.2f}</b>. KL_EB per output: "
-            f"<b>{kls[depth]:.3f}</b> nats; without reflections <b>{kls[0]:.3f}</b>, "
+            f"<b>{kls[step]:.3f}</b> nats; without reflections <b>{kls[0]:.3f}</b>, "
             f"at most <b>{kls[0] + most:.3f}</b>."
         )
 
@@ -127,10 +128,10 @@ def covariance(alpha: Tensor, vectors: Tensor) -> np.ndarray:
 
 
 def pair(log_std: float, seed: int) -> tuple[int, int]:
-    """The two units with the largest correlation on average over all depths but 0."""
+    """The two units with the largest correlation on average over one to eight reflections."""
     alpha, vectors, _ = draws(log_std or 1.0, seed)
     total = np.zeros((K, K))
-    for depth in DEPTHS[1:]:
+    for depth in range(1, 9):  # not DEPTHS: a longer grid would show other units
         cov = covariance(alpha, vectors[:depth])
         total += np.abs(cov) / np.sqrt(np.outer(np.diag(cov), np.diag(cov)))
     np.fill_diagonal(total, 0)
@@ -144,7 +145,7 @@ def kl_per_output(alpha: Tensor, variances: Tensor) -> float:
 
 
 def kl_by_depth(alpha: Tensor, vectors: Tensor) -> np.ndarray:
-    """``KL_EB / Q`` after 0, 1, 2, ... reflections."""
+    """``KL_EB / Q`` at each of ``DEPTHS``."""
     variances = [rotated_variance(alpha, vectors[:depth]) for depth in DEPTHS]
     return np.array([kl_per_output(alpha, var) for var in variances])
 

@@ -73,7 +73,7 @@ def build_figure(figure: Figure) -> Update:
     joins those that no other method beats in both.
     """
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
-    figure.subplots_adjust(0.12, 0.13, 0.985, 0.91, wspace=0.24)
+    figure.subplots_adjust(0.145, 0.14, 0.985, 0.91, wspace=0.27)
     left.set(ylim=(_MOST - 0.3, -0.7), yticks=[])
     left.spines["left"].set_visible(False)
     right.set_title("Score against time")
@@ -87,13 +87,13 @@ def build_figure(figure: Figure) -> Update:
     bars = left.hlines(np.zeros(_MOST), 0, 0, color=BLUE, lw=2, animated=True)
     (dots,) = left.plot([], [], "o", color=BLUE, ls="", animated=True)
     (rings,) = left.plot([], [], "s", mfc="white", color=RED, ls="", animated=True)
-    look = {"ha": "right", "va": "center", "transform": left.get_yaxis_transform()}
+    look = {"ha": "right", "va": "center", "transform": left.get_yaxis_transform(), "fontsize": 12.5}
     names = [left.text(0, i, "", **look) for i in range(_MOST)]
     place = {"loc": "upper right", "bbox_to_anchor": (1.02, 1.12), "ncols": 2, "columnspacing": 1.0}
     left.legend([dots, rings], ["ours ± standard error", "published"], **place)
     (front,) = right.plot([], [], color=GREY, ls="--", lw=1.2, animated=True)
     (points,) = right.plot([], [], "o", color=BLUE, ls="", animated=True)
-    numbers = [right.text(1, 0, "", fontsize=10, color=INK, va="bottom") for _ in range(_MOST)]
+    numbers = [right.text(1, 0, "", fontsize=12, color=INK, va="bottom") for _ in range(_MOST)]
     for text in (*names, *numbers):
         text.set_animated(True)
 

@@ -162,6 +162,6 @@ def test_numbers_are_those_of_the_lesson_in_order():
 def test_a_lesson_asks_for_thought(lesson):
     kinds = [exercise.kind for exercise in of_lesson(lesson)]
     assert {*kinds} <= {*get_args(Kind)}, "every exercise says its kind"
-    assert kinds.count("transcription") <= 1, f"at most one transcription, of {kinds}"
+    assert kinds.count("implement") <= 1, f"at most one transcription, of {kinds}"
     assert "predict" in kinds, f"one exercise asks for a prediction, of {kinds}"
     assert {"derive", "extend"} & {*kinds}, f"one derives or extends, of {kinds}"

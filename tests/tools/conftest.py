@@ -23,11 +23,13 @@ def lesson():
         }
         others = [new.new_markdown_cell(f"## {name}") for name in HEADINGS]
         for name, other in zip(HEADINGS, others, strict=True):
-            mode = "solo" if name == "Exercises" else "lecture"
-            other.metadata["bdl"] = {"minutes": [2, 3], "mode": mode}
+            mode, lasts = ("solo", [30, 45]) if name == "Exercises" else ("lecture", [2, 3])
+            other.metadata["bdl"] = {"minutes": lasts, "mode": mode}
+        others[1].source += "\n\n**01.4, an open question.**"
         imports = new.new_code_cell("import torch", metadata={"tags": ["hide-input"]})
         imports.metadata["jupyter"] = {"source_hidden": True}
-        exercises = [new.new_code_cell("pass", metadata={"tags": ["exercise"]}) for _ in range(3)]
+        stub = ('"Derive (10 minutes)."', {"tags": ["exercise"]})
+        exercises = [new.new_code_cell(stub[0], metadata={**stub[1]}) for _ in range(3)]
         panel = new.new_code_cell("panel", metadata={"tags": ["panel"]})
         picture = {"image/png": "iVBORw0K", "text/plain": "<panel x>"}
         panel.outputs = [new.new_output("execute_result", picture, execution_count=1)]

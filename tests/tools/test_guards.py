@@ -92,6 +92,8 @@ FAULTS = {
     "a section missing": (lambda n: n.cells[-2].update(source="## Bye"), "sections missing: Recap"),
     "sections swapped": (lambda n: n.cells.append(n.cells.pop(-2)), "sections out of order"),
     "two exercises": (tagged(index=-1), "3 to 5 exercises, found 2"),
+    "a question twice": (text(-4, "01.4", "01.3"), "after 3 exercises comes '01.4, an open"),
+    "no time to answer": (source('"(60 minutes)"', -1), "80 minutes, their section [30, 45]"),
     "draws in the open": (source("figure, axis = plt.subplots()\nshow(figure)"), "it stands open"),
     "hides the idea": (tagged("hide-input", jupyter={"source_hidden": True}), "it is hidden"),
     "hidden by tag alone": (lambda n: code(n, 0).metadata.pop("jupyter"), "go together"),
