@@ -146,8 +146,7 @@ def kl_per_output(alpha: Tensor, variances: Tensor) -> float:
 
 def kl_by_depth(alpha: Tensor, vectors: Tensor) -> np.ndarray:
     """``KL_EB / Q`` at each of ``DEPTHS``."""
-    variances = [rotated_variance(alpha, vectors[:depth]) for depth in DEPTHS]
-    return np.array([kl_per_output(alpha, var) for var in variances])
+    return np.array([kl_per_output(alpha, rotated_variance(alpha, vectors[:T])) for T in DEPTHS])
 
 
 def ellipse(cov: np.ndarray) -> np.ndarray:

@@ -87,8 +87,8 @@ def build_figure(figure: Figure) -> Update:
     bars = left.hlines(np.zeros(_MOST), 0, 0, color=BLUE, lw=2, animated=True)
     (dots,) = left.plot([], [], "o", color=BLUE, ls="", animated=True)
     (rings,) = left.plot([], [], "s", mfc="white", color=RED, ls="", animated=True)
-    look = {"ha": "right", "va": "center", "transform": left.get_yaxis_transform(), "fontsize": 12.5}
-    names = [left.text(0, i, "", **look) for i in range(_MOST)]
+    look = {"ha": "right", "va": "center", "transform": left.get_yaxis_transform()}
+    names = [left.text(0, i, "", fontsize=12.5, **look) for i in range(_MOST)]
     place = {"loc": "upper right", "bbox_to_anchor": (1.02, 1.12), "ncols": 2, "columnspacing": 1.0}
     left.legend([dots, rings], ["ours ± standard error", "published"], **place)
     (front,) = right.plot([], [], color=GREY, ls="--", lw=1.2, animated=True)

@@ -135,7 +135,8 @@ def figure(records: Sequence[Record]) -> Figure:
                 continue
             values = record["arrays"][f"{name}/values"]
             ms = [1000 * s for s in record["arrays"][f"{name}/seconds"]]
-            look = {"color": colours[k % len(colours)], "ls": DASHES[k % 6], "marker": "os^Dvx*P<"[k % 9]}
+            colour, marker = colours[k % len(colours)], "os^Dvx*P<"[k % 9]
+            look = {"color": colour, "ls": DASHES[k % 6], "marker": marker}
             ax.loglog(values, ms, ms=5, lw=1.3, label=record["config"]["method"], **look)
             ax.set_xticks(values, [f"{v:,}" for v in values])
         ax.set_xlabel(label)
