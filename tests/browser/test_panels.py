@@ -9,8 +9,9 @@ pytestmark = pytest.mark.browser
 
 @pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.number)
 def test_the_slider_moves_and_the_picture_follows(lab, page, lesson):
+    page.set_default_timeout(180_000)  # the kernel answers when the cells below the panel have run
     page.goto(f"{lab}/lab/tree/{lesson.path.name}?reset")
-    page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+    page.wait_for_selector(".jp-Notebook .jp-Cell")
     page.wait_for_function(
         "document.querySelector('.jp-NotebookPanel .jp-Toolbar')?.innerText.includes('Python 3')"
     )
@@ -20,8 +21,7 @@ def test_the_slider_moves_and_the_picture_follows(lab, page, lesson):
     images, n_panels = page.locator(".jp-OutputArea img.widget-image"), len(lesson.cells("panel"))
     page.wait_for_function(
         "document.querySelectorAll('.jp-OutputArea .widget-image').length"
-        f" >= {len(lesson.cells('panel'))}",
-        timeout=180_000,
+        f" >= {len(lesson.cells('panel'))}"
     )
     assert images.count() == n_panels
     for index in range(images.count()):
