@@ -1,7 +1,7 @@
 """The house gets smaller: lines of Python in each folder, docstrings and empty lines included.
 
-A limit is the next hundred: a small change needs no new one. It goes down when a folder has shrunk,
-and up only in a commit that says what is worth it.
+A limit is the next hundred, or the budget if that is less: a small change needs no new one. It goes
+down when a folder has shrunk, and up only in a commit that says what is worth it.
 """
 
 from pathlib import Path
@@ -12,10 +12,10 @@ ROOT = Path(__file__).resolve().parents[1]
 LIMITS = {
     "bdl_lessons": 14_400,
     "bdl_lessons/core": 900,
-    "bdl_lessons/probability": 1_200,
+    "bdl_lessons/probability": 1_150,
     "bdl_lessons/models": 1_700,
     "bdl_lessons/reference": 1_100,
-    "bdl_lessons/inference": 900,
+    "bdl_lessons/inference": 850,
     "bdl_lessons/evaluation": 900,
     "bdl_lessons/panels": 2_600,
     "bdl_lessons/exercises": 4_700,

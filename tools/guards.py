@@ -224,10 +224,10 @@ def skeleton(notebook: NotebookNode, path: Path) -> Iterator[str]:
         return
     if (last := f"{path.name[:2]}.{len(stubs) + 1}, an open question") not in text:
         yield f"after {len(stubs)} exercises comes '{last}'"
-    low, high = next(s.minutes for s in sections_of(notebook.cells) if s.name == "Exercises")
     needed = sum(int(n) for stub in stubs for n in re.findall(r"\((\d+) minutes?\)", stub))
-    if not low <= needed < high:
-        yield f"the exercises say {needed} minutes, their section [{low}, {high}]"
+    for name, (low, high) in ((s.name, s.minutes) for s in sections_of(notebook.cells)):
+        if name == "Exercises" and not low <= needed < high:
+            yield f"the exercises say {needed} minutes, their section [{low}, {high}]"
 
 
 def _markdown(notebook: NotebookNode) -> list[NotebookNode]:

@@ -28,8 +28,8 @@ def lesson():
         others[1].source += "\n\n**01.4, an open question.**"
         imports = new.new_code_cell("import torch", metadata={"tags": ["hide-input"]})
         imports.metadata["jupyter"] = {"source_hidden": True}
-        stub = ('"Derive (10 minutes)."', {"tags": ["exercise"]})
-        exercises = [new.new_code_cell(stub[0], metadata={**stub[1]}) for _ in range(3)]
+        stub = '"Derive (10 minutes)."'
+        exercises = [new.new_code_cell(stub, metadata={"tags": ["exercise"]}) for _ in range(3)]
         panel = new.new_code_cell("panel", metadata={"tags": ["panel"]})
         picture = {"image/png": "iVBORw0K", "text/plain": "<panel x>"}
         panel.outputs = [new.new_output("execute_result", picture, execution_count=1)]

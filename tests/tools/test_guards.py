@@ -90,6 +90,7 @@ FAULTS = {
     "dead link": (more_text("\n[there](nowhere.ipynb)"), "nowhere.ipynb leads nowhere"),
     "no claim": (text(0, "# 01 · ", "# "), "the title must read"),
     "a section missing": (lambda n: n.cells[-2].update(source="## Bye"), "sections missing: Recap"),
+    "no exercises": (text(-4, "## Exercises", "## Bye"), "sections missing: Exercises"),
     "sections swapped": (lambda n: n.cells.append(n.cells.pop(-2)), "sections out of order"),
     "two exercises": (tagged(index=-1), "3 to 5 exercises, found 2"),
     "a question twice": (text(-4, "01.4", "01.3"), "after 3 exercises comes '01.4, an open"),
