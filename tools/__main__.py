@@ -59,19 +59,13 @@ def _shown(work: Iterable, total: int | None = None) -> Iterable:
 
 
 @app.command()
-def rebuild(
-    lessons: Numbers = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; fail if a lesson would change")
-    ] = False,
-    cell_timeout: Annotated[int, typer.Option(help="Seconds that one cell may take", min=1)] = 180,
-) -> None:
+def rebuild(lessons: Numbers = None) -> None:
     """Execute lessons in order, clean and guard them; running it twice changes nothing."""
     from tools.rebuild import rebuild_lesson
 
     failed = False
     for path in _shown(_chosen(lessons)):
-        wrong, seconds = rebuild_lesson(path, check, cell_timeout)
+        wrong, seconds = rebuild_lesson(path)
         failed = failed or bool(wrong)
         typer.echo(f"{'WRONG' if wrong else 'ok   '} {path.name} ({seconds:.1f} s)")
         for line in wrong:

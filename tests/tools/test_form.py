@@ -47,10 +47,6 @@ def problems(notebook, path):
     return [problem for rule in RULES for problem in rule(notebook, path)]
 
 
-def test_a_lesson_in_the_form_has_no_problem(path):
-    assert problems(made_in(path), path) == []
-
-
 def source(index, text, **more):
     def change(notebook):
         notebook.cells[index].source = text
@@ -77,16 +73,10 @@ FAULTS = {
         "the stage has 25 slides",
     ),
     "no idea": (source(2, "show(figure)", tags=["hide-input"]), "must have the tag 'idea'"),
-    "an idea without a picture": (
-        lambda notebook: notebook.cells[2].update(outputs=[]),
-        "must have the tag 'idea'",
-    ),
     "deeper on stage": (kind(5, "slide"), "01-05: what stands behind the recap"),
     "words": (source(1, "## A question\n\n" + "word " * 60), "62 words, at most 60"),
-    "formulas": (source(1, "## Five\n\n" + "$$a$$\n" * 5), "5 lines of formulas"),
     "code": (source(4, "x = 1\n" * 13), "13 lines of code"),
     "two things": (kind(4, "-"), "lines of code and pictures"),
-    "two pictures": (lambda n: n.cells[4].update(outputs=n.cells[2].outputs), "code and pictures"),
     "a picture without a sentence": (cut(3), "a picture needs a sentence"),
     "wide code": (source(4, f"x = {'1' * 80}"), "code of 84 columns"),
     "no heading": (source(1, "**What is it?**"), "no heading"),
@@ -96,20 +86,15 @@ FAULTS = {
         lambda n: [n.cells.insert(4, new.new_code_cell("x = 1\n" * 110))],
         "111 lines of visible code",
     ),
-    "code in a text": (
-        source(3, "Seen.\n```python\n" + "x = 1\n" * 13 + "```"),
-        "13 lines of code",
-    ),
     "two meanings": (source(4, "def x(): ...\nx = 1"), "the name 'x' has two meanings"),
-    "two meanings, one hidden": (source(2, "x = 1\ndef x(): ..."), "the name 'x' has two meanings"),
     "a method that cannot fail": (source(4, "x = 1", tags=["method"]), "no break can be planted"),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_named(path, name):
-    notebook = made_in(path)
-    change, message = FAULTS[name]
+    notebook, (change, message) = made_in(path), FAULTS[name]
+    assert problems(notebook, path) == []
     change(notebook)
     found = problems(notebook, path)
     assert any(message in problem for problem in found), found
@@ -121,11 +106,9 @@ def test_a_fault_is_named(path, name):
         ("[x for x in y]", False),
         ("z = [x for x in y]", True),
         ("z = [x for y in [t for t in u] for x in y]", False),
-        ("z = {k: [x for x in v] for k, v in y}", False),
         ("step % 10 or path.append(1)", False),
         ("after = lambda step: path.append(step)", False),
         ("key = lambda step: path[step]", True),
-        ("path.append(1)", True),
         ("z = [path.append(x) for x in y]", False),
         ("a = 1; b = 2", False),
     ],

@@ -1,5 +1,3 @@
-import shutil
-
 import nbformat
 import pytest
 
@@ -26,7 +24,6 @@ def test_a_second_rebuild_gives_the_same_bytes(path):
     first = path.read_bytes()
     assert rebuild_lesson(path)[0] == []
     assert path.read_bytes() == first
-    assert rebuild_lesson(path, check=True)[0] == []
     made = notebook.read(path)
     panel = next(cell for cell in made.cells if cell.source == "panel")
     assert set(panel.outputs[0].data) == {"image/png", "text/plain"}
@@ -34,20 +31,17 @@ def test_a_second_rebuild_gives_the_same_bytes(path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "check", "said"),
+    ("old", "new", "said"),
     [
-        ("hello\\n", "goodbye\\n", True, ["rebuilding changes it", "goodbye"]),
-        ("print('hello')", "1 / 0", False, ["ZeroDivisionError"]),
-        ("## Recap", "## Goodbye", False, ["sections missing: Recap"]),
+        ("print('hello')", "1 / 0", "ZeroDivisionError"),
+        ("## Recap", "## Goodbye", "sections missing: Recap"),
     ],
-    ids=["a stale output", "a failing cell", "what a guard finds"],
+    ids=["a failing cell", "what a guard finds"],
 )
-def test_a_fault_is_told_and_nothing_is_written(path, old, new, check, said):
-    assert rebuild_lesson(path)[0] == []
+def test_a_fault_is_told_and_nothing_is_written(path, old, new, said):
     path.write_text(path.read_text().replace(old, new))
     before = path.read_bytes()
-    wrong = "\n".join(rebuild_lesson(path, check)[0])
-    assert [words for words in said if words not in wrong] == []
+    assert said in "\n".join(rebuild_lesson(path)[0])
     assert path.read_bytes() == before
     assert [p.name for p in path.parent.iterdir()] == [path.name]
 
@@ -64,15 +58,4 @@ def test_foreign_metadata_is_dropped(lesson):
     assert "executionInfo" not in cleaned.cells[0].metadata
     assert panel.outputs[0].metadata == {}
     assert cleaned.cells[1].metadata["bdl"]["mode"] == "pair"
-    assert cleaned.cells[2].metadata["jupyter"] == {"source_hidden": True}
     nbformat.validate(cleaned)
-
-
-def test_lessons_are_found_by_number(tmp_path, monkeypatch):
-    for name in ("01_b.ipynb", "00_a.ipynb", "notes.ipynb"):
-        shutil.copy(__file__, tmp_path / name)
-    monkeypatch.setattr(notebook, "NOTEBOOKS", tmp_path)
-    assert [p.name for p in notebook.paths()] == ["00_a.ipynb", "01_b.ipynb"]
-    assert [p.name for p in notebook.paths(["01"])] == ["01_b.ipynb"]
-    with pytest.raises(ValueError, match="no lesson '00_a'; write two digits: 00, 01"):
-        notebook.paths(["00_a"])
