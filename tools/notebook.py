@@ -51,7 +51,7 @@ def read(path: Path) -> NotebookNode:
 
 
 def execute(notebook: NotebookNode) -> NotebookNode:
-    """Run every cell in order in a fresh kernel, inside the notebooks' folder, 3 minutes at most."""
+    """Run every cell in order in a fresh kernel, inside the folder of the notebooks."""
     from nbclient import NotebookClient
 
     options = {"kernel_name": "python3", "coalesce_streams": True, "record_timing": False}

@@ -4,7 +4,7 @@ import nbformat
 import pytest
 
 from bdl_lessons.core.files import ROOT
-from tools import address, guards, metadata, readme, slides
+from tools import address, metadata, readme, slides
 from tools.notebook import paths
 from tools.web import front, sphinx_pages
 
@@ -16,19 +16,17 @@ def published(monkeypatch):
     monkeypatch.setattr(address, "address", lambda: PUBLISHED)
 
 
-def setting(tmp_path, value):
-    path = tmp_path / "pyproject.toml"
-    path.write_text(f'[project]\nversion = "1.2"\n[tool.course]\naddress = "{value}"\n')
-    return path
-
-
 def test_the_setting_is_an_address_or_empty(tmp_path):
-    assert address.address(setting(tmp_path, "")) == ""
-    assert address.address(setting(tmp_path, PUBLISHED)) == PUBLISHED
-    assert address.version(setting(tmp_path, "")) == "1.2"
+    def setting(value):
+        path = tmp_path / "pyproject.toml"
+        path.write_text(f'[tool.course]\naddress = "{value}"\n')
+        return path
+
+    assert address.address(setting("")) == ""
+    assert address.address(setting(PUBLISHED)) == PUBLISHED
     assert f"\n## {address.version()}, " in ROOT.joinpath("CHANGELOG.md").read_text()
     with pytest.raises(ValueError, match=r"address in \[tool.course\] .* is 'github.com/me'"):
-        address.address(setting(tmp_path, "github.com/me"))
+        address.address(setting("github.com/me"))
 
 
 def shown():
@@ -50,8 +48,6 @@ def test_a_published_course_shows_where_it_is(published):
         assert "https://mybinder.org/v2/gh/someone/course/HEAD?labpath=notebooks/" in text
         assert f"{PUBLISHED}/archive/HEAD.zip" in text
         assert f"{PUBLISHED}/blob/HEAD/CITATION.cff" in text
-    assert f"[github.com/someone/course]({PUBLISHED})" in deck
-    assert f"version {address.version()}, {PUBLISHED}" in first
     assert f"\nversion: {address.version()}\nrepository-code: {PUBLISHED}\n" in cited
 
 
@@ -73,7 +69,6 @@ def test_published_imports_install_the_package_where_it_is_missing(published, mo
     first, rest = lesson.cells[1].source, [cell.source for cell in lesson.cells[2:]]
     assert first.endswith(before[1])
     assert rest == before[2:]
-    assert guards.problems(lesson, path) == guards.problems(nbformat.read(path, 4), path)
     install, asked = first.removesuffix(before[1]), []
     shell = SimpleNamespace(run_line_magic=lambda *words: asked.append(words))
     exec(install, {"get_ipython": lambda: shell})

@@ -47,8 +47,3 @@ class TestEveryLesson:
             assert f'autocheck("{number}")' in cell.source
             assert "raise NotImplementedError" in cell.source
             assert "not attempted yet" in "".join(o.get("text", "") for o in cell.outputs)
-
-    def test_code_in_the_lesson_is_formatted(self, path):
-        for cell in notebook.read(path).cells:
-            if cell.cell_type == "code":
-                assert max(map(len, cell.source.splitlines())) <= 100, cell.id
