@@ -1,11 +1,9 @@
-import os
 import re
 
 import pytest
 
 from bdl_lessons.core.files import NOTEBOOKS
 from tools.web import site
-from tools.web.pictures import write_if_changed
 
 
 @pytest.fixture
@@ -43,13 +41,9 @@ def test_a_lesson_and_the_front_page_have_live_panels(sources):
         assert (sources / "_static" / "panels" / name).stat().st_size > 0
 
 
-def test_the_download_is_the_notebook_without_changes(sources):
-    name = "00_start_here.ipynb"
-    copied = sources.parent / "site" / "_sources" / "lessons" / name
-    assert copied.read_bytes() == (NOTEBOOKS / name).read_bytes()
-
-
-def test_what_the_front_page_names_exists(sources):
+def test_what_the_front_page_names_exists_and_the_download_is_the_notebook(sources):
+    copied = sources.parent / "site" / "_sources" / "lessons" / "00_start_here.ipynb"
+    assert copied.read_bytes() == (NOTEBOOKS / copied.name).read_bytes()
     text = (sources / "index.md").read_text()
     assert not re.search("@[A-Z]+@", text)
     for block in re.findall(r"```\{toctree\}\n(.*?)```", text, re.DOTALL):
@@ -60,7 +54,10 @@ def test_what_the_front_page_names_exists(sources):
 
 
 def test_lessons_of_the_last_time_go_and_links_to_the_results_stay_inside(sources):
+    player = sources / "_static" / "panels" / "player.js"
+    before = player.stat().st_mtime_ns
     site.build(sources.parent / "site", ["07"], sources)
+    assert player.stat().st_mtime_ns == before, "what has not changed is left alone"
     (lesson,) = (sources / "lessons").iterdir()
     assert lesson.name.startswith("07")
     assert "](../results/index.md)" in lesson.read_text()
@@ -73,13 +70,6 @@ def test_a_figure_without_a_sentence_fails_the_build_by_name(tmp_path, monkeypat
         site.build(tmp_path / "site", ["00"], tmp_path / "source")
 
 
-def test_without_sphinx_the_command_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(site, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"pip install -e '\.\[site\]'"):
-        site.build(tmp_path / "site")
-    assert not (tmp_path / "site").exists()
-
-
 def test_after_a_build_that_failed_every_page_is_written_again(sources, given, monkeypatch):
     with monkeypatch.context() as failing:
         failing.setattr("sphinx.cmd.build.build_main", lambda arguments: 2)
@@ -88,13 +78,3 @@ def test_after_a_build_that_failed_every_page_is_written_again(sources, given, m
     for _ in range(2):
         site.build(sources.parent / "site", ["00"], sources)
     assert [{"-E", "-a"} <= arguments for arguments in given] == [False, True, False]
-
-
-def test_a_file_is_replaced_when_its_content_changed_and_left_alone_otherwise(tmp_path):
-    path = tmp_path / "web" / "player.js"
-    write_if_changed(path, b"old")
-    os.utime(path, ns=(1, 1))
-    write_if_changed(path, b"old")
-    assert path.stat().st_mtime_ns == 1
-    write_if_changed(path, b"new")
-    assert path.read_bytes() == b"new"

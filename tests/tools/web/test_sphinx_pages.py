@@ -1,5 +1,5 @@
 from tools.web import sphinx_pages
-from tools.web.sphinx_pages import slug, table_headers
+from tools.web.sphinx_pages import table_headers
 
 
 def table(head, *rows):
@@ -10,26 +10,14 @@ def table(head, *rows):
     )
 
 
-def test_headers_of_columns_say_so_and_an_empty_corner_is_a_cell():
+def test_headers_name_columns_or_rows_and_an_empty_corner_is_a_cell():
     made = table_headers(table(["", "RMSE"], ["net", "0.1 ± 0.2"]))
     assert '<tr><td></td>\n<th scope="col" class="head"><p>RMSE</p></th>' in made
     assert "<td><p>net</p></td><td><p>0.1\u00a0±\u00a00.2</p></td>" in made
-
-
-def test_without_headers_of_columns_the_first_column_heads_the_rows():
     made = table_headers(table(["", ""], ["Needs", "01"], ["Minutes", "48"]))
     assert "thead" not in made
     for name, value in (("Needs", "01"), ("Minutes", "48")):
         assert f'<th scope="row"><p>{name}</p></th><td><p>{value}</p></td>' in made
-
-
-def test_other_html_stays():
-    html = '<th class="head"><table><th>a</th></table>'
-    assert table_headers(html) == html
-
-
-def test_an_anchor_is_that_of_jupyterlab():
-    assert slug("Going deeper: Flipout, twice?") == "Going-deeper:-Flipout,-twice?"
 
 
 def test_formulas_of_docstrings():
