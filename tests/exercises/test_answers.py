@@ -1,6 +1,5 @@
 """Answers that readers may give: right ones written in another way, and wrong ones."""
 
-import copy
 import math
 
 import pytest
@@ -26,9 +25,6 @@ def cosine(x, z):
     return x @ z / (x.norm() * z.norm())
 
 
-# --- 01 to 04 ---------------------------------------------------------------------------------
-
-
 def one_unit_after_the_other(x, group, p_drop, generator):
     """Draws for each group when it is met; the input itself without dropout."""
     drawn, columns = {}, []
@@ -51,24 +47,13 @@ def weight_twice(X, y, tau, beta, kl_weight):
     return mean, kl_weight * cov
 
 
-def noise_first(row, p_drop, sigma, length_scale, n_samples, generator):
-    noise = normal(n_samples, len(row), generator=generator)
-    kept = torch.rand(n_samples, generator=generator)[:, None] > p_drop
-    w = torch.where(kept, row, 0 * row) + sigma * noise
-    spikes = torch.distributions.Normal(torch.stack([row, 0 * row]), sigma)
-    log_probs = torch.tensor([1 - p_drop, p_drop]).log()
-    log_q = (spikes.log_prob(w[:, None]).sum(-1) + log_probs).logsumexp(1)
-    prior = torch.distributions.Normal(torch.zeros_like(row), 1 / length_scale)
-    return (log_q - prior.log_prob(w).sum(1)).mean()
-
-
 def estimate(*lost, weights=True, coins=1):
-    """04.3 with something lost: a normaliser, the probabilities, or the coin for the whole row."""
+    """04.3 by other draws, with something lost: a normaliser, the weights, the common coin."""
 
     def answer(row, p_drop, sigma, length_scale, n_samples, generator):
+        noise = sigma * normal(n_samples, len(row), generator=generator)
         size = len(row) if coins > 1 else 1
-        kept = torch.rand(n_samples, size, generator=generator) < 1 - p_drop
-        w = kept * row + sigma * normal(n_samples, len(row), generator=generator)
+        w = noise + row * (torch.rand(n_samples, size, generator=generator) < 1 - p_drop)
         each = [-(w - mean).square().sum(1) / (2 * sigma**2) for mean in (row, 0 * row)]
         log_probs = [math.log(1 - p_drop), math.log(p_drop)] if weights else [0, 0]
         log_q = torch.logaddexp(each[0] + log_probs[0], each[1] + log_probs[1])
@@ -78,12 +63,6 @@ def estimate(*lost, weights=True, coins=1):
         return found
 
     return answer
-
-
-# --- 05 and 06 --------------------------------------------------------------------------------
-
-KINDS = [nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d]
-KINDS += [nn.AlphaDropout, nn.FeatureAlphaDropout]
 
 
 def passes_of(is_random):
@@ -102,15 +81,6 @@ def passes_of(is_random):
     return answer
 
 
-@torch.no_grad()
-def passes_of_a_copy(model, x, n_samples):
-    model = copy.deepcopy(model).eval()
-    for module in model.modules():
-        if isinstance(module, tuple(KINDS)):
-            module.train()
-    return torch.stack([model(x) for _ in range(n_samples)])
-
-
 def flipped(shape_in, shape_out):
     """Flipout with signs of these shapes, in which B, K and Q are the sizes, 1 is shared."""
 
@@ -126,14 +96,6 @@ def flipped(shape_in, shape_out):
     return answer
 
 
-def flipped_one_by_one(x, mu, sigma, rng):
-    noise = sigma * normal(*mu.shape, generator=rng)
-    weights = [
-        mu + noise * torch.outer(*(signs(size, generator=rng) for size in mu.shape)) for _ in x
-    ]
-    return torch.stack([example @ w for example, w in zip(x, weights, strict=True)])
-
-
 def with_bias_noise(shape):
     """06.4 with weights that are drawn locally; the noise of the bias has this shape."""
 
@@ -144,9 +106,6 @@ def with_bias_noise(shape):
         return x @ mu + (x**2 @ sigma**2).sqrt() * noise + bias
 
     return answer
-
-
-# --- 12 ---------------------------------------------------------------------------------------
 
 
 def cut_weights(errors):
@@ -173,14 +132,11 @@ RIGHT = [
     ("01.2", one_unit_after_the_other),
     ("02.1", lambda: [0.19, 0.31, 1.25, 97]),
     ("03.2", lambda x, z: (math.pi - cosine(x, z).clamp(-1, 1).acos()) / (2 * math.pi)),
-    ("04.3", noise_first),
+    ("04.3", estimate()),
     ("05.4", passes_of(lambda module: "Dropout" in type(module).__name__)),
-    ("05.4", passes_of(lambda module: type(module) in KINDS)),
     ("05.4", passes_of(lambda module: isinstance(module, nn.modules.dropout._DropoutNd))),
-    ("05.4", passes_of_a_copy),
     ("06.2", lambda K, B: torch.tensor([K + 1, (K + 1) / B, 2 + (K - 1) / B])),
     ("06.3", flipped("BK", "BQ")),
-    ("06.3", flipped_one_by_one),
     ("06.4", with_bias_noise("BQ")),
     ("11.2", lambda xi, sigma, g: solution("11.2")(xi.float(), sigma.float(), g)),
     ("12.1", lambda n_known, n_ood: solution("12.1")(n_known, n_ood).float()),
@@ -203,10 +159,8 @@ NEARLY_RIGHT = [
     ("02.1", lambda: [0.2, 0.3, 1.25, 97]),
     ("03.1", lambda K: (math.sqrt(5 / K) * 1.06, 15 / K)),
     ("03.1", lambda K: (math.sqrt(5 / (K + 1)), 15 / K)),
-    ("03.1", lambda K: (math.sqrt(5 / K), 15 / (K + 1))),
     ("03.2", lambda x, z: solution("03.2")(x, z).clamp(max=0.49)),
     ("03.4", lambda C, y, tau, h: solution("03.4")(C, y, tau, 1)),
-    ("03.4", lambda C, y, tau, h: solution("03.4")(C + 1e-4, y, tau, h)),
     ("04.1", lambda data_factor, before, after: data_factor**0.5 * after / before),
     ("04.2", lambda std, n, p_drops: solution("04.2")(std, n, [max(p_drops)] * len(p_drops))),
     ("04.3", lambda *args: 1.03 * solution("04.3")(*args)),
@@ -214,8 +168,6 @@ NEARLY_RIGHT = [
     ("04.4", lambda output, y, kl, tau, n: (output - y).norm() ** 2 / 12 + kl / (tau * n)),
     ("06.4", with_bias_noise("B1")),
     ("12.4", at_least_one),
-    ("12.4", lambda gap, std, f: solution("12.4")((2 * gap * std) ** 0.5, std, f)),
-    ("12.4", lambda gap, std, f: solution("12.4")(gap, std, f / (1 + 2 * f))),
     ("12.4", lambda *pilot: solution("12.4")(*pilot) + 1e-6),  # no whole number
     ("04.3", estimate(weights=False)),  # overlapping spikes tell these two from one spike alone
     ("04.3", estimate(coins=3)),
@@ -230,18 +182,12 @@ WRONG = [
     ("04.3", estimate("sigma", "length_scale"), "both densities lack"),
     ("07.1", lambda x, w, tau: 1 / (tau * w**2 * (x**2).sum(0)), "It is at most 1"),
     ("09.1", lambda q, p: (q * (q / p).log2()).nansum(), "base 2"),
-    ("09.1", lambda q, p: (q * (q / p).log()).nanmean(), "mean over cells"),
     ("09.1", lambda q, p: torch.xlogy(q, q / p).mean(), "mean over cells"),
     ("09.1", lambda q, p: torch.xlogy(q, q / p).mean() / math.log(2), "two things are left"),
     ("10.3", lambda precision: solution("10.3")(precision.float()), "only the first digits"),
-    ("10.3", lambda precision: solution("10.3")(precision).float(), "only the first digits"),
-    ("12.1", lambda a, b: solution("12.1")(b, a).float(), "the two AUPR are exchanged"),
     ("12.2", lambda errors: solution("12.2")(errors).float(), "only the first digits"),
     ("12.3", by_logsumexp(), "the variance is still divided by the number of splits"),
-    ("06.3", flipped("1K", "1Q"), "no   no two activations of a minibatch are correlated"),
-    ("06.3", flipped("B1", "B1"), "no   inputs have signs of their own"),
     ("06.3", flipped("1K", "BQ"), "no   inputs have signs of their own"),
-    ("06.3", flipped("BK", "1Q"), "no   outputs have signs of their own"),
     ("06.3", flipped("BK", "B1"), "no   outputs have signs of their own"),
 ]
 ONE_CHECK = [

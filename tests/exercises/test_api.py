@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 import torch
 
@@ -42,13 +41,9 @@ def test_a_right_answer_is_solved_and_used(capsys):
     [
         (lambda p_drop: p_drop / (1 - p_drop), "Looks familiar: this is the variance of z / keep"),
         (lambda p_drop: 7.0, "✗ no   at p_drop = ½ the variance is ¼: for z in"),
-        (lambda p_drop: 1 / 0, "no   at p_drop = ½ the variance is ¼\n"),
-        (
-            lambda p_drop: 1 / 0,
-            "Before anything else: your function raised ZeroDivisionError: division by zero.",
-        ),
+        (lambda p_drop: 1 / 0, "Before anything else: your function raised ZeroDivisionError"),
     ],
-    ids=["a known error", "advice", "no advice on a wrong form", "the wrong form"],
+    ids=["a known error", "advice", "the wrong form"],
 )
 def test_a_wrong_answer_is_told_what_is_wrong_and_not_the_solution(answer, told, capsys):
     exercise("00.1")(answer)
@@ -58,16 +53,6 @@ def test_a_wrong_answer_is_told_what_is_wrong_and_not_the_solution(answer, told,
     assert ("familiar" in out) == ("familiar" in told)
     assert out.endswith("not there yet.\n")
     assert "keep * p_drop" not in out
-
-
-def test_in_a_notebook_right_is_green_and_wrong_is_red(capsys, monkeypatch):
-    monkeypatch.setattr("bdl_lessons.exercises.api.get_ipython", lambda: object())
-    exercise("00.1")(lambda p_drop: 0.25)
-    autocheck("00.1")
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("\033[32m✓ ok\033[0m   at p_drop = ½")
-    assert any(line.startswith("\033[31m✗ no\033[0m") for line in lines)
-    assert lines[-1].startswith("\033[31m✗ 00.1 ")
 
 
 def test_an_operation_that_pytorch_lacks_is_no_stub(capsys):
@@ -81,7 +66,7 @@ def test_an_operation_that_pytorch_lacks_is_no_stub(capsys):
 
 def test_hints_are_graded(capsys):
     hint("00.1")
-    for level in (1, 2, np.int64(3)):
+    for level in (1, 2, 3):
         hint("00.1", level=level)
     hints = find("00.1").hints
     expected = [f"Hint {level} of 3: {hints[level - 1]}" for level in (1, 1, 2, 3)]
@@ -91,9 +76,7 @@ def test_hints_are_graded(capsys):
 test_what_is_not_there_is_named = refused(
     (lambda: hint("00.1", level=0), "hint level must be 1 to 3"),
     (lambda: hint("00.1", level=4), "hint level must be 1 to 3"),
-    (lambda: hint("00.1", level=1.0), "hint level must be 1 to 3"),
     (lambda: autocheck("00.9"), "no exercise '00.9'; it has 00.1"),
     (lambda: autocheck("77.1"), "numbers look like '00.1'"),
-    (lambda: autocheck(None), "numbers look like '00.1'"),
     (lambda: autocheck("00.1"), r"nothing was handed in for 00\.1"),
 )

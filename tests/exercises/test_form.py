@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from bdl_lessons.exercises.form import NotAttempted, WrongForm, in_form
+from bdl_lessons.exercises.form import WrongForm, in_form
 from bdl_lessons.exercises.grader import (
     Exercise,
     agrees,
@@ -44,16 +44,12 @@ def told(answer, reference, *arguments):
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (lambda x: None, "your result is None: is the `return` missing?"),
-        (lambda x: x.summe(1), "your function raised AttributeError: 'Tensor' object has no "),
         (lambda x, y: x, "your function raised TypeError: "),
         (lambda x: exit(), "your function raised SystemExit: None"),
         (lambda x: "0.5", "your result is a str, which holds no numbers"),
         (lambda x: (x, x[0]), "your result is a tuple, which holds no numbers"),
-        (lambda x: x, "your result has shape (4, 3); it must have shape (4,)"),
         (lambda x: x.sum(), "your result has shape (); it must have shape (4,)"),
         (lambda x: x.sum(1) / torch.tensor([1, 0, 1, 1]), "your result holds inf at [1]"),
-        (lambda x: row_sums(x) + 5j, "your result is complex; it must be real"),
         (lambda x: np.asarray(row_sums(x)) + 0j, "your result is complex"),
         (lambda x: [1, 2, 3, 4j], "your result is complex"),
     ],
@@ -67,10 +63,8 @@ def test_it_says_what_is_wrong(answer, message):
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (lambda x: x.mean(0), "your function must return 2 results, not 1"),
         (lambda x: x[:3], "your function must return 2 results, not 3"),
         (lambda x: (x.mean(0), x.var(1)), "result 2 has shape (4,); it must have shape (3,)"),
-        (lambda x: None, "your result is None: is the `return` missing?"),
         (lambda x: (x.mean(0), None), "result 2 is None"),
     ],
 )
@@ -101,32 +95,6 @@ def test_nan_is_told_with_the_small_inputs_and_right_where_the_reference_has_it(
 @pytest.mark.parametrize("kind", [list, torch.stack, lambda parts: torch.stack(parts).numpy()])
 def test_several_results_may_be_a_list_or_the_rows_of_an_array(kind):
     torch.testing.assert_close(in_form(lambda x: kind(both(x)), both)(X), both(X))
-
-
-@pytest.mark.parametrize("kind", [np.float64, np.asarray, torch.as_tensor])
-def test_a_number_or_a_list_of_numbers_becomes_what_is_asked_for(kind):
-    assert in_form(lambda: kind(2.5), lambda: 0.1)() == 2.5
-    assert in_form(lambda: [kind(2.5), kind(3)], lambda: [0.1, 0.2])() == [2.5, 3.0]
-    assert in_form(lambda: kind([2.5, 3]) if kind is not np.float64 else (2.5, 3), lambda: [1, 2])()
-
-
-def test_what_holds_no_numbers_passes():
-    layer = torch.nn.Linear(2, 3)
-    assert in_form(lambda: layer, lambda: torch.nn.Linear(2, 3))() is layer
-    assert in_form(lambda: ["b", "a"], lambda: ["a", "b"])() == ["b", "a"]
-
-
-def test_changes_in_place_do_not_reach_the_arguments():
-    def answer(x, rates, options):
-        x.mul_(2)
-        options["scale"].zero_()
-        return rates.pop() * rates[0].pop()
-
-    x, rates, options = X.clone(), [[1.0], 3.0], {"scale": X.clone()}
-    call = in_form(answer, lambda x, rates, options: rates[1])
-    assert [call(x, rates, options=options) for _ in range(2)] == [3.0, 3.0]
-    torch.testing.assert_close([x, options["scale"]], [X, X])
-    assert rates == [[1.0], 3.0]
 
 
 def test_answer_and_reference_draw_the_same_noise_and_the_generator_moves_on_once():
@@ -160,12 +128,10 @@ OVERFLOWS = "moves with its inputs: your result holds inf"
 @pytest.mark.parametrize(
     ("answer", "form", "diagnosis", "said"),
     [
-        (lambda x: None, "your result is None: is the `return` missing?", None, ""),
         (lambda x: x.logsumexp(1).float(), DIGITS, None, ""),
         (lambda x: x.logsumexp(1) + 1e-5, DIGITS, None, ""),
         (lambda x: x.logsumexp(1).to_sparse(), "your result cannot be used (NotImpl", None, ""),
         (lambda x: x.sum(1), None, "no logarithm", "no   it is logsumexp: look at (1)"),
-        (lambda x: x.sum(1).float(), None, "no logarithm", "look at (1)"),
         (lambda x: (x.exp().sum(1) / (x.max() < 99)).log(), None, None, OVERFLOWS),
         (lambda x: x.exp().sum(1).log() + (x.max() > 99), None, None, "take the largest out"),
     ],
@@ -179,74 +145,20 @@ def test_form_comes_before_advice_and_known_errors(answer, form, diagnosis, said
         assert report.lines == ("no   it is logsumexp", "no   it moves with its inputs")
 
 
-class TestGrading:
-    def test_a_wrong_form_of_the_probe_is_not_solved_whatever_the_claims(self):
-        task = dataclasses.replace(TASK, criteria=criteria("anything", lambda answer: True, ""))
-        assert grade(task, task.solution).solved
-        assert not grade(task, lambda x: x).solved
-
-    def test_a_probe_that_draws_is_compared_by_its_own_tolerance(self):
-        task = dataclasses.replace(TASK, probe=lambda answer: answer(X), probe_atol=0.3)
-        assert grade(task, lambda x: x.sum(1) + 0.2).diagnosis == "no logarithm"
-        assert grade(task, lambda x: x.sum(1) + 0.4).diagnosis is None
-
-    def test_a_result_that_the_check_cannot_use(self):
-        layer = dataclasses.replace(
-            TASK,
-            solution=lambda: torch.nn.Linear(2, 2),
-            probe=lambda answer: answer().weight.shape,
-            criteria=criteria("it has biases", lambda answer: answer().bias.shape == (2,), ""),
-        )
-        assert grade(layer, layer.solution).solved
-        report = grade(layer, lambda: torch.nn.ReLU())
-        assert "your result cannot be used (AttributeError: 'ReLU' object has no" in report.form
-
-    def test_a_prediction_is_an_answer_without_arguments(self):
-        task = dataclasses.replace(
-            TASK,
-            solution=lambda: 0.2,
-            probe=lambda answer: answer(),
-            criteria=criteria("near", agrees(lambda answer: answer(), 0.21, 0.021), ""),
-            known_errors=known_errors(lambda: 0.8, "keep, not p_drop"),
-            kind="predict",
-        )
-        assert grade(task, lambda: 0.22).solved
-        assert grade(task, lambda: 0.8).diagnosis == "keep, not p_drop"
-        assert "is None" in grade(task, lambda: None).form
-
-    def test_the_stub_is_what_raises_an_empty_error_itself(self):
-        def stub(x):
-            raise NotImplementedError
-
-        def lacks(x):
-            return torch.distributions.Beta(x.exp(), 1.0).cdf(x)
-
-        with pytest.raises(NotAttempted):
-            grade(TASK, stub)
-        assert grade(TASK, lacks).form == "your function raised NotImplementedError"
-        assert grade(TASK, lambda x: stub(x)).form == "your function raised NotImplementedError"
+def test_the_probe_must_have_the_form_whatever_the_claims_and_has_its_own_tolerance():
+    task = dataclasses.replace(TASK, criteria=criteria("anything", lambda answer: True, ""))
+    assert grade(task, task.solution).solved
+    assert not grade(task, lambda x: x).solved
+    task = dataclasses.replace(TASK, probe=lambda answer: answer(X), probe_atol=0.3)
+    assert grade(task, lambda x: x.sum(1) + 0.2).diagnosis == "no logarithm"
+    assert grade(task, lambda x: x.sum(1) + 0.4).diagnosis is None
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_an_answer_is_in_double_precision_and_leaves_nothing_behind(dtype, monkeypatch):
-    def spoils(x):
-        assert torch.get_default_dtype() == torch.float64
-        torch.set_default_dtype(torch.float16)
-        torch.set_grad_enabled(False)
-        return x.sum(1)
-
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        assert grade(TASK, spoils).diagnosis == "no logarithm"
-        assert torch.get_default_dtype() == dtype
-        assert torch.is_grad_enabled()
-        with torch.no_grad():
-            report = grade(TASK, lambda x: x.logsumexp(1) + torch.zeros(4).requires_grad_().exp())
-        assert not report.solved  # 1 is added; e**0 was made in float64, and has a gradient
-        assert grade(TASK, lambda x: (torch.ones(4) / 3).sub(1 / 3) + x.logsumexp(1)).solved
-    finally:
-        torch.set_default_dtype(before)
+def test_an_answer_is_in_double_precision_whatever_the_notebook_has_set():
+    with torch.no_grad():
+        report = grade(TASK, lambda x: x.logsumexp(1) + torch.zeros(4).requires_grad_().exp())
+    assert not report.solved  # 1 is added; e**0 was made in float64, and has a gradient
+    assert grade(TASK, lambda x: (torch.ones(4) / 3).sub(1 / 3) + x.logsumexp(1)).solved
 
 
 CALLS = []
@@ -289,17 +201,6 @@ class TestTime:
         assert report.form is None
         assert "Does a loop never end?" in report.lines[1] or "Does" in report.lines[0]
         assert grade(TASK, slow, seconds=30).solved
-
-    def test_an_alarm_that_was_set_before_is_kept(self):
-        rung = []
-        before = signal.signal(signal.SIGALRM, lambda *_: rung.append(1))
-        try:
-            signal.setitimer(signal.ITIMER_REAL, 0.2)
-            assert grade(TASK, lambda x: x.logsumexp(1)).solved
-            time.sleep(0.4)
-        finally:
-            signal.signal(signal.SIGALRM, before)
-        assert rung == [1]
 
     def test_outside_of_the_main_thread_an_answer_is_graded_without_a_limit(self):
         reports = []

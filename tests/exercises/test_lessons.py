@@ -73,6 +73,7 @@ class TestEveryExercise:
                     value.zero_()
 
         assert not grade(exercise, spoil).solved
+        assert torch.get_default_dtype() == torch.float32, "of the cells below"
         report = grade(exercise, exercise.solution)
         assert report.solved, report.lines
         assert (report.form, report.diagnosis) == (None, None)

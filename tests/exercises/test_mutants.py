@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from bdl_lessons.exercises.grader import Criterion, Exercise, close, normals
-from tests.exercises.mutants import Mutant, mutants, survivors
+from bdl_lessons.exercises.grader import Answer, Criterion, Exercise, close, normals
+from tests.exercises.mutants import mutants, survivors
 
 X = normals(0)(3, 4)
 W = normals(1)(4)
@@ -36,18 +36,14 @@ def ratio(x: Tensor, p_drop: float, keep: float) -> Tensor:
     return x * keep / p_drop
 
 
-def ranking() -> list[str]:
-    return ["ridge", "dropout"]
-
-
 def task(solution, probe, *checks) -> Exercise:
     criteria = tuple(Criterion(str(index), check, "") for index, check in enumerate(checks))
     return Exercise("00.9", "", solution, probe, criteria, (), ())
 
 
-def found(mutated, ending: str) -> Mutant:
-    (mutant,) = (mutant for mutant in mutants(mutated) if mutant.change.endswith(ending))
-    return mutant
+def found(mutated, ending: str) -> Answer:
+    (answer,) = (mutant.answer for mutant in mutants(mutated) if mutant.change.endswith(ending))
+    return answer
 
 
 @pytest.mark.parametrize(
@@ -55,19 +51,13 @@ def found(mutated, ending: str) -> Mutant:
     [
         "scale * (x ** 2 @ w ** 2).sum() → scale + (x ** 2 @ w ** 2).sum()",
         "scale * (x ** 2 @ w ** 2).sum() → scale",
-        "scale * (x ** 2 @ w ** 2).sum() → (x ** 2 @ w ** 2).sum()",
-        "x ** 2 → x ** 3",
         "x ** 2 → x * 2",
         "x ** 2 → w ** 2",
         "x ** 2 @ w ** 2 → x ** 2 * w ** 2",
-        "(x ** 2 @ w ** 2).sum() → x ** 2 @ w ** 2",
         "(x ** 2 @ w ** 2).sum() → (x ** 2 @ w ** 2).mean()",
-        "(x ** 2 @ w ** 2).sum() → (x ** 2 @ w ** 2).sum(dim=0)",
         "x.var(0) → x.var(dim=1)",
-        "x.var(0) → x.var()",
         "x.var(0) → x.var(0, correction=0)",
         "_coin(p_drop) / n_train → _coin(p_drop) / (n_train - 1)",
-        "1 - p_drop → 1 + p_drop",
         "x and w exchanged",
     ],
 )
@@ -76,7 +66,7 @@ def test_changes(change):
 
 
 def test_a_changed_helper_is_the_one_that_is_called():
-    changed = found(penalty, ": 1 - p_drop → 1 + p_drop").answer
+    changed = found(penalty, ": 1 - p_drop → 1 + p_drop")
     shift = X.var(0)[0]
     ratio = (changed(X, W, 0.5, 10) + shift) / (penalty(X, W, 0.5, 10) + shift)
     assert ratio.item() == pytest.approx(3.0)
@@ -84,37 +74,32 @@ def test_a_changed_helper_is_the_one_that_is_called():
 
 @pytest.mark.parametrize(("by", "n_patterns"), [("rows", 1), ("columns", 2), ("all", 1)])
 def test_noise_that_is_shared(by, n_patterns):
-    noise = found(dropout, f"'{by}')").answer(torch.ones(99, 4), 0.5, Generator().manual_seed(0))
+    noise = found(dropout, f"'{by}')")(torch.ones(99, 4), 0.5, Generator().manual_seed(0))
     assert noise.shape == (99, 4)
     assert len({tuple(row) for row in noise.tolist()}) == n_patterns
-    assert len({tuple(row) for row in dropout(noise, 0.5, Generator()).tolist()}) > n_patterns
-
-
-def _noise(answer) -> Tensor:
-    return answer(torch.full((300, 3), 2.0), 0.2, Generator().manual_seed(7))
-
-
-LOOSE = (
-    lambda answer: {round(x, 4) for x in _noise(answer).flatten().tolist()} == {0.0, 2.5},
-    lambda answer: abs(_noise(answer).mean() - 2) < 0.1,
-    lambda answer: len({tuple(row) for row in _noise(answer).tolist()}) > 1,
-)
 
 
 def test_one_coin_for_each_example_is_found():
-    (change,) = survivors(task(dropout, _noise, *LOOSE))
+    def noise(answer) -> Tensor:
+        return answer(torch.full((300, 3), 2.0), 0.2, Generator().manual_seed(7))
+
+    loose = (
+        lambda answer: {round(x, 4) for x in noise(answer).flatten().tolist()} == {0.0, 2.5},
+        lambda answer: abs(noise(answer).mean() - 2) < 0.1,
+        lambda answer: len({tuple(row) for row in noise(answer).tolist()}) > 1,
+    )
+    (change,) = survivors(task(dropout, noise, *loose))
     assert change.endswith("'columns')")
 
 
 def test_numbers_that_no_check_fixes_are_found_unless_they_are_predictions():
+    def is_linear(answer) -> bool:
+        return close(answer(2 * X), 2 * answer(X))
+
     near_miss = "results × 1.01 for inputs of shapes [((3, 4),)]"
-    linear = task(
-        total, lambda answer: answer(X), lambda answer: close(answer(2 * X), 2 * answer(X))
-    )
+    linear = task(total, lambda answer: answer(X), is_linear)
     assert near_miss in survivors(linear)
     assert near_miss not in survivors(dataclasses.replace(linear, kind="predict"))
-    exact = task(total, lambda answer: answer(X), lambda answer: close(answer(X), X.sum(0)))
-    assert survivors(exact) == []
 
 
 def test_a_special_value_hides_nothing():
@@ -123,9 +108,3 @@ def test_a_special_value_hides_nothing():
 
     changes = survivors(task(ratio, lambda answer: answer(X, 0.5, 0.5), at_half))
     assert "p_drop and keep exchanged" in changes
-
-
-def test_a_ranking_turned_round_is_found():
-    exercise = task(ranking, lambda answer: answer(), lambda answer: len(answer()) == 2)
-    (change,) = survivors(exercise)
-    assert change.endswith("['ridge', 'dropout'] → ['dropout', 'ridge']")

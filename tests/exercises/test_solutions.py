@@ -1,23 +1,15 @@
-"""Solutions against brute force where no criterion does it, and what a model answer claims."""
+"""Solutions against brute force where no criterion does it."""
 
 import math
 from itertools import product
 
 import pytest
 import torch
-from torch.distributions import MultivariateNormal, kl_divergence
 
 from bdl_lessons.exercises import lesson02
 from bdl_lessons.exercises.grader import find, grade
 from bdl_lessons.exercises.lesson03 import ahead
-from bdl_lessons.probability import (
-    gaussian_kl,
-    gaussian_kl_full,
-    kingma_kl,
-    loguniform_kl,
-    orthogonal_matrix,
-    rotated_variance,
-)
+from bdl_lessons.probability import gaussian_kl, gaussian_kl_full
 from bdl_lessons.reference import BayesLinear, gp_posterior
 from tests.draws import normal
 
@@ -81,41 +73,3 @@ def test_three_steps_ahead_is_the_posterior_of_one_target():
     mean, cov = gp_posterior(C[past, past], C[past, 7:], C[7:, 7:], y[past], 1 / 3.0)
     expected = torch.distributions.Normal(mean, (cov[0] + 1 / 3.0).sqrt()).log_prob(y[7])
     torch.testing.assert_close(ahead(C, y, 3.0, 3)[7:], expected)
-
-
-def kl_of_rotated_pair(alpha, kl=loguniform_kl):
-    """Log-uniform KL of two factors: as they are, and perfectly mixed (45 degrees)."""
-    mixed = rotated_variance(alpha, torch.tensor([[1.0, 1 - 2**0.5]], dtype=torch.float64))
-    total_correlation = (mixed.log() - alpha.log()).sum() / 2
-    return kl(alpha.log()).sum(), kl(mixed.log()).sum() + total_correlation
-
-
-class TestOpenQuestionOfLesson10:
-    def test_the_loguniform_kl_may_reward_a_rotation(self):
-        before, after = kl_of_rotated_pair(torch.tensor([0.3, 1.0], dtype=torch.float64))
-        assert abs(before - after - 0.08) < 0.005
-
-    def test_and_may_be_larger_after_one(self):
-        alpha = torch.tensor([0.05, 0.1], dtype=torch.float64)
-        before, after = kl_of_rotated_pair(alpha)
-        assert abs(after - before - 0.002) < 5e-4
-        before, after = kl_of_rotated_pair(alpha, kingma_kl)  # lesson 07's cubic says the opposite
-        assert after < before - 0.001
-
-    def test_a_prior_with_correlations_may_reward_a_rotation(self):
-        """The KL under the best covariance, and where it is smallest."""
-        alpha = torch.tensor([0.8, 0.3, 0.1], dtype=torch.float64)
-        ones, start = torch.ones(3, dtype=torch.float64), torch.eye(3, dtype=torch.float64)[0]
-        together = ones / 3**0.5 - start  # the mirror that takes unit 1 to the diagonal
-        kls = []
-        for vectors in (torch.empty(0, 3, dtype=torch.float64), together[None]):
-            U = orthogonal_matrix(vectors)
-            C = (U * alpha) @ U.T
-            q, all_ones = MultivariateNormal(ones, C), torch.outer(ones, ones)
-            best = kl_divergence(q, MultivariateNormal(0 * ones, C + all_ones))
-            other = kl_divergence(q, MultivariateNormal(0 * ones, 1.1 * C + all_ones))
-            assert best < other
-            assert torch.allclose(best, torch.log1p(ones @ torch.linalg.solve(C, ones)) / 2)
-            kls.append(best)
-        assert torch.allclose(kls[1], torch.log1p(3 / alpha[0]) / 2)
-        assert kls[1] < kls[0]
