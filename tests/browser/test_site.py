@@ -106,15 +106,6 @@ def test_every_panel_of_a_page_moves(open_page, address):
     assert page.errors == []
 
 
-def test_without_scripts_a_formula_is_mathml(browser, built):
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(built.joinpath("lessons/06_local_reparameterization.html").as_uri())
-    assert page.locator(".math > math").first.is_visible()
-    assert page.locator(".math > math").count() > 50
-    context.close()
-
-
 def test_the_search_finds_the_lesson_before_the_module_and_shows_excerpts(open_page):
     page = open_page("search.html?q=householder")
     page.locator("#search-results p.context").first.wait_for()

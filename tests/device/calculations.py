@@ -1,28 +1,23 @@
 """What the package computes, at its smallest, for a device and a generator that are given.
 
 The tests of this folder run all of it on a simulated GPU, ``make test-gpu`` on a real one beside
-the CPU. A calculation returns tensors by name; from the same generator they must be the same on
-every device up to rounding.
+the CPU; trials of the reproductions run there too. A calculation returns tensors by name; from the
+same generator they must be the same on every device up to rounding.
 """
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons import evaluation, inference, models, probability, reference
-from bdl_lessons.probability import kingma_kl, loguniform_kl
-from reproductions import Trial, methods
-from reproductions.checkpoint import Checkpoint
+from reproductions import methods
 from reproductions.images.resnet import resnet18
-from reproductions.posteriors.slang import fit_slang, predict_slang
-from reproductions.posteriors.swag import fit_swag, predict_swag
+from reproductions.posteriors.slang import fit_slang
 from tests.draws import seeded
 
 METHODS = {name: method.layers() for name, method in methods.tagged("layer").items()}
@@ -102,32 +97,6 @@ def batched(method: str, on: torch.device, g: torch.Generator) -> dict[str, Tens
     return {"losses": losses, "draws": inference.predict_batched(networks, x, 2, generator=g)}
 
 
-def pruning(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
-    net, x = network(models.ARD(init_log_sigma2=-4.0), on), uniform((5, 6), on)
-    kept = torch.tensor([float(part.n_kept) for part in inference.sparsity(net, 0.0)])
-    return {
-        "kept": kept,
-        "zero": inference.zero_pruned(net, 0.0)(x),
-        "sparse": inference.to_sparse(net, 0.0)(x),
-    }
-
-
-def swag(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
-    net, x, *_ = data = one("MAP", on)
-    options = {"n_epochs": 4, "collect_from": 1, "batch_size": 10, "final_factor": 0.5}
-    found = fit_swag(*data, generator=g, optimizer=inference.sgd(0.1), **options)
-    return {"draws": predict_swag(found, net, x, 2, generator=g)}
-
-
-def slang(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
-    net, x, *_ = data = one("MAP", on)
-    q = fit_slang(*data, n_steps=3, generator=g, init_precision=100.0)
-    # the signs of eigenvectors are free, and with them those of the draws: compare the covariance
-    cov = torch.stack([q.solve(column) for column in torch.eye(q.mean.numel()).to(q.mean)])
-    assert predict_slang(q, net, x, 2, generator=g).isfinite().all()
-    return {"mean": q.mean, "cov": cov}
-
-
 def residual(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
     net = models.initialise(resnet18(models.StructuredDropout(2)), seeded(1))
     net = net.to(on, torch.get_default_dtype()).eval()
@@ -179,12 +148,10 @@ def divergences(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
         "log-normal": probability.lognormal_kl(mean, log_sigma2, prior_log_sigma2=0.0),
         "gamma": probability.lognormal_gamma_kl(mean, log_sigma2, 2.0, 1.0),
         "mixture": probability.mixture_kl(probs, means, 1e-3),
-        "mixture, drawn": probability.mixture_kl_monte_carlo(
-            probs, means[0], 1e-3, n_samples=50, generator=g
-        )[0],
+        "drawn": probability.mixture_kl_monte_carlo(probs, means[0], 1e-3, 50, generator=g)[0],
         "Gaussian nll": probability.gaussian_nll(mean, log_sigma2, 2.0),
-        "log-uniform": loguniform_kl(log_sigma2),
-        "kingma": kingma_kl(log_sigma2),
+        "log-uniform": probability.loguniform_kl(log_sigma2),
+        "kingma": probability.kingma_kl(log_sigma2),
         "molchanov": probability.molchanov_kl(log_sigma2),
         "rotated": probability.reflect(mean, vectors),
         "matrix": probability.orthogonal_matrix(vectors),
@@ -233,18 +200,6 @@ def gradients_and_curvature(on: torch.device, g: torch.Generator) -> dict[str, T
     }
 
 
-def checkpoint(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
-    """A run that is stopped and continued: the second ``fit`` finds all of its steps done."""
-    found = []
-    with tempfile.TemporaryDirectory() as folder:
-        for _ in range(2):
-            net, x, y, _ = data = one("MCD", on)
-            kept = Checkpoint(Trial({}, 0, Path(folder) / "state"), net, g, x, y)
-            losses = inference.fit(*data, n_steps=3, generator=g, callback=kept, **STEP)
-            found += [losses, net(x, "mean").detach()]
-    return {"losses": found[0], "again": found[2], "outputs": found[1], "outputs again": found[3]}
-
-
 def _everything() -> Iterator[tuple[str, Calculation]]:
     for method in METHODS:
         for kind in ("linear", "conv2d"):
@@ -253,8 +208,8 @@ def _everything() -> Iterator[tuple[str, Calculation]]:
         yield f"{method}, fit and predict", partial(training, method)
         yield f"{method}, batched networks", partial(batched, method)
     for calculation in (
-        pruning, swag, slang, residual, gaussian_process, exact_models, sampling_by_hmc,
-        divergences, scores, gradients_and_curvature, checkpoint,
+        residual, gaussian_process, exact_models, sampling_by_hmc, divergences, scores,
+        gradients_and_curvature,
     ):  # fmt: skip
         yield calculation.__name__.replace("_", " "), calculation
 

@@ -1,4 +1,4 @@
-"""One quick trial of every experiment on a simulated GPU: nothing mixes devices."""
+"""Quick trials of every experiment, and every method of UCI's, on a simulated GPU."""
 
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -26,11 +26,15 @@ def this_process(*_):
     yield Here()
 
 
-@pytest.mark.parametrize("name", reproductions.names())
-def test_a_trial_stays_on_the_device(name, few_images, few_yachts, monkeypatch):  # noqa: F811
+CASES = [(name, 0) for name in reproductions.names()]
+CASES += [("uci", index) for index in range(1, len(reproductions.load("uci").trials("quick")))]
+
+
+@pytest.mark.parametrize(("name", "index"), CASES)
+def test_a_trial_stays_on_the_device(name, index, few_images, few_yachts, monkeypatch):  # noqa: F811
     monkeypatch.setattr(lrt_speed, "ProcessPoolExecutor", this_process)
     experiment = reproductions.load(name)
-    trial = experiment.trials("quick")[0]
+    trial = experiment.trials("quick")[index]
     if "device" in trial.config:
         trial = replace(trial, config={**trial.config, "device": "cuda"})
     with SimulatedGPU() as gpu:

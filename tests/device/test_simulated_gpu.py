@@ -4,13 +4,8 @@ import pytest
 import torch
 
 from bdl_lessons.core import device, random
-from bdl_lessons.models import AdditiveNoise, UnitNoiseLinear, WeightNoiseLinear
-from bdl_lessons.models.layers import (
-    binary_dropout,
-    structured_dropout,
-    variational_dropout,
-    weight_noise,
-)
+from bdl_lessons.models import AdditiveNoise, UnitNoiseLinear
+from bdl_lessons.models.layers import binary_dropout, weight_noise
 from bdl_lessons.probability import log_uniform
 from tests.device.calculations import CALCULATIONS
 from tests.device.simulated_gpu import DeviceError, SimulatedGPU
@@ -22,10 +17,6 @@ def noise_stays_behind(shape, generator, like):
 
 def noise_from_the_cpu(shape, generator, like):
     return torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=like.dtype)
-
-
-def noise_asks_another_generator(shape, generator, like):
-    return torch.randn(shape, generator=generator, device="cpu").to(like)
 
 
 def ones_on_the_cpu(shape, *_, **__):
@@ -47,24 +38,11 @@ def numbers_of_numpy(self, mu):
 PLANTED = [  # where, what, the calculation that meets it, the generator
     (weight_noise, "standard_normal", noise_stays_behind, "BBB-LRT, linear, per_example", "cpu"),
     (weight_noise, "standard_normal", noise_from_the_cpu, "BBB-LRT, linear, shared", "cuda"),
-    (
-        variational_dropout, "standard_normal", noise_asks_another_generator,
-        "Gaussian A, linear, shared", "cuda",
-    ),
-    (
-        structured_dropout, "standard_normal", noise_stays_behind,
-        "VSD, T = 2, conv2d, shared", "cpu",
-    ),
-    (
-        structured_dropout, "standard_normal", noise_stays_behind,
-        "hierarchical VSD, linear, shared", "cpu",
-    ),
     (binary_dropout, "dropout_noise", ones_on_the_cpu, "MCD, fit and predict", "cuda"),
     (log_uniform, "_table", table_on_the_cpu, "VD B, per weight, linear, mean", "cuda"),
     (UnitNoiseLinear, "linear_map", weights_of_the_cpu, "VD, linear, mean", "cuda"),
-    (WeightNoiseLinear, "linear_map", weights_of_the_cpu, "ARD, linear, mean", "cuda"),
     (AdditiveNoise, "var", numbers_of_numpy, "sparse VD, linear, per_example", "cuda"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("where", "name", "error", "calculation", "generator"), PLANTED)
@@ -107,13 +85,11 @@ def test_it_says_where_tensors_are():
     "mixed",
     [
         lambda x: x + torch.ones(3),
-        lambda x: x @ torch.ones(3),
         lambda x: torch.stack([x.sum(), torch.zeros(())]),
         lambda x: torch.ones(3)[x.long()],
         lambda x: torch.ones(()).add_(x.sum()),
         lambda x: x.numpy(),
         lambda x: torch.rand(3, device=x.device, generator=torch.Generator()),
-        lambda x: x.normal_(generator=torch.Generator()),
         lambda x: torch.rand(3, generator=torch.Generator(x.device)),
         lambda x: x.double(),
     ],
@@ -130,17 +106,13 @@ def test_what_cuda_or_a_device_without_float64_refuses(mixed):
     [
         (lambda x: x + torch.ones(()) + 1, []),
         (lambda x: x.sum().item(), ["_local_scalar_dense"]),
-        (lambda x: bool(x.any()), ["_local_scalar_dense"]),
         (lambda x: x.tolist(), ["to the CPU"]),
         (lambda x: x.nonzero(), ["nonzero"]),
         (lambda x: x[x > 0], ["index with a mask"]),
-        (lambda x: x.cpu().sum().item(), ["to the CPU"]),
         (lambda x: torch.ones(3).to(x), ["to the GPU"]),
         (lambda x: torch.ones(3).to(x.device, non_blocking=True), []),
         (lambda x: torch.tensor(1.0, device=x.device), ["to the GPU"]),
-        (lambda x: x.new_full((), 2.0), []),
         (lambda x: torch.linalg.cholesky(x.diag()), ["_linalg_check_errors"]),
-        (lambda x: str(x), ["to the CPU"]),
     ],
 )
 def test_waits_are_counted_and_copies_among_them(call, waits):
@@ -151,11 +123,9 @@ def test_waits_are_counted_and_copies_among_them(call, waits):
         assert [*gpu.waits.elements()] == waits
 
 
-@pytest.mark.parametrize("p_drop", [0.0, 0.3, 0.5])
-def test_the_default_device_does_not_matter_to_dropout(p_drop):
+@pytest.mark.parametrize(("p_drop", "where"), [(0.0, "cpu"), (0.3, "cpu"), (0.3, "cuda")])
+def test_the_default_device_does_not_matter_to_dropout(p_drop, where):
     """A CPU generator draws on the CPU, whatever ``torch.set_default_device`` says."""
     with SimulatedGPU() as gpu, torch.device("cuda"):
-        for where in ("cpu", "cuda"):
-            generator = torch.Generator(where).manual_seed(0)
-            noise = random.dropout_noise((4, 3), p_drop, generator=generator, device=device())
-            assert gpu.holds(noise)
+        generator = torch.Generator(where).manual_seed(0)
+        assert gpu.holds(random.dropout_noise((4, 3), p_drop, generator=generator, device=device()))

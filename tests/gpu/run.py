@@ -29,8 +29,7 @@ from torch import Tensor
 
 from bdl_lessons.core.devices import device
 from bdl_lessons.core.random import dropout_noise
-from bdl_lessons.inference import predict
-from bdl_lessons.models import BayesByBackprop, StructuredDropout, initialise, lenet5
+from bdl_lessons.models import initialise
 from reproductions.records import gpu_facts
 from tests.device.calculations import CALCULATIONS, METHODS, TRAINED, network, steps, uniform
 from tests.draws import seeded
@@ -66,7 +65,7 @@ class Run:
 
 
 def same_numbers(run: Run) -> dict[str, Any]:
-    """(1) and most of (4): every calculation on the GPU against the CPU, from one CPU generator."""
+    """(1) Every calculation on the GPU against the CPU, from one CPU generator."""
     facts = {}
     calculations = list(CALCULATIONS.items())[:: 25 if run.small else 1]
     for name, tolerance in TOLERANCE.items():
@@ -128,23 +127,8 @@ def waits(run: Run) -> dict[str, Any]:
     return {"budget": WAITS, "a step": per_step}
 
 
-def memory(run: Run) -> dict[str, Any]:
-    """(4) Peak bytes of ``predict``, and that a batch of networks trains and predicts."""
-    n_rows, n_samples = (40, 3) if run.small else (10_000, 100)
-    images, facts = uniform((n_rows, 1, 28, 28), run.on), {}
-    for name, factory in (("BBB", BayesByBackprop()), ("VSD", StructuredDropout(2))):
-        net = initialise(lenet5(factory), seeded()).to(run.on)
-        for mode in ("per_example", "shared"):
-            before = _allocated(run, reset=True)
-            draws = predict(net, images, n_samples, mode, generator=run.generator())
-            facts[f"LeNet {name}, {mode}"] = peak = _allocated(run) - before
-            run.expect(bool(draws.isfinite().all()), f"{name}, {mode}: draws are not finite")
-            run.expect(peak < 6 * 2**30, f"{name}, {mode}: {peak / 2**30:.1f} GiB")
-    return {"peak bytes": facts}
-
-
 def tests(run: Run) -> dict[str, Any]:
-    """(5) Unit tests and quick trials, and strict nbval of every lesson, on the GPU."""
+    """(4) Unit tests and quick trials, and strict nbval of every lesson, on the GPU."""
     folders = ["core"] if run.small else UNIT
     tested = (f"tests/{name}" for name in folders)
     seconds, ok, text = _pytest(run.on.type, *tested, "-n", str(run.n_jobs))
@@ -170,7 +154,6 @@ PARTS = {
     "the same numbers": same_numbers,
     "the same distributions": same_distributions,
     "waits": waits,
-    "memory": memory,
     "tests and lessons": tests,
 }
 
@@ -257,16 +240,6 @@ def _waits(run: Run, call) -> int:
     finally:
         torch.cuda.set_sync_debug_mode("default")
     return sum("synchronizing CUDA operation" in str(warning.message) for warning in caught)
-
-
-def _allocated(run: Run, reset: bool = False) -> int:
-    if run.on.type != "cuda":
-        return 0
-    torch.cuda.synchronize()
-    if reset:
-        torch.cuda.reset_peak_memory_stats()
-        return torch.cuda.memory_allocated()
-    return torch.cuda.max_memory_allocated()
 
 
 def _pytest(kind: str, *arguments: str) -> tuple[float, bool, str]:
