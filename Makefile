@@ -131,7 +131,7 @@ release: install
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(RELEASE) .
 	$(PYTHON) -m venv $(RELEASE)/new
 	$(RELEASE)/new/bin/python -m pip install --quiet --constraint $(LOCK) $(RELEASE)/*.whl nbval
-	cp notebooks/0[025]_*.ipynb tests/nbval_sanitize.cfg $(RELEASE)
+	cp notebooks/0[056]_*.ipynb tests/nbval_sanitize.cfg $(RELEASE)
 	cd $(RELEASE) && TQDM_DISABLE=1 new/bin/python -m pytest -q --nbval --nbval-current-env \
 	    --nbval-sanitize-with nbval_sanitize.cfg *.ipynb
 	$(BIN)/python -m tools site --folder $(RELEASE)/site

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from tqdm import tqdm
+from typer.core import TyperGroup
 
-app = typer.Typer(help="Build and check the lessons.", no_args_is_help=True, add_completion=False)
+from tools import notebook
+
+
+class Commands(TyperGroup):
+    """Commands in which a ValueError is one line under the usage instead of a traceback."""
+
+    def invoke(self, context: typer.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
+
+
+app = typer.Typer(
+    cls=Commands, help="Build and check the lessons.", no_args_is_help=True, add_completion=False
+)
 
 Numbers = Annotated[list[str] | None, typer.Argument(help="Two-digit numbers; default: all")]
-
-
-@contextmanager
-def _bad_input_named() -> Iterator[None]:
-    """A ValueError becomes one line under the usage instead of a traceback."""
-    try:
-        yield
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
 
 
 def _a_folder(folder: Path) -> Path:
@@ -36,14 +42,6 @@ def _a_folder(folder: Path) -> Path:
 
 
 Folder = Annotated[Path, typer.Option(help="Where to", callback=_a_folder)]
-
-
-def _chosen(lessons: list[str] | None) -> list[Path]:
-    """The notebooks with these numbers; one line under the usage if there is no such lesson."""
-    from tools import notebook
-
-    with _bad_input_named():
-        return notebook.paths(lessons)
 
 
 def _told(wrong: list[str]) -> None:
@@ -64,7 +62,7 @@ def rebuild(lessons: Numbers = None) -> None:
     from tools.rebuild import rebuild_lesson
 
     failed = False
-    for path in _shown(_chosen(lessons)):
+    for path in _shown(notebook.paths(lessons)):
         wrong, seconds = rebuild_lesson(path)
         failed = failed or bool(wrong)
         typer.echo(f"{'WRONG' if wrong else 'ok   '} {path.name} ({seconds:.1f} s)")
@@ -77,9 +75,8 @@ def rebuild(lessons: Numbers = None) -> None:
 def guards(lessons: Numbers = None) -> None:
     """Say what is wrong with lessons as they are stored; nothing is executed."""
     from tools import guards as tool
-    from tools import notebook
 
-    paths = _shown(_chosen(lessons))
+    paths = _shown(notebook.paths(lessons))
     _told([line for path in paths for line in tool.problems(notebook.read(path), path)])
 
 
@@ -88,8 +85,7 @@ def plan(lesson: str, minutes: Annotated[int, typer.Argument(min=0)] = 0) -> Non
     """Print what to teach of a lesson in so many minutes; without them, all its plans."""
     from tools import instructor, metadata
 
-    with _bad_input_named():
-        typer.echo(instructor.plans_of(metadata.Lesson(*_chosen([lesson])), minutes))
+    typer.echo(instructor.plans_of(metadata.Lesson(*notebook.paths([lesson])), minutes))
 
 
 @app.command()
@@ -101,7 +97,7 @@ def seeds(
     from tools import replay
 
     wrong = []
-    for path in _chosen(lessons):
+    for path in notebook.paths(lessons):
         every = [replay.with_seeds(path, 1000 * (1 + k)) for k in _shown(range(offsets))]
         for runs in zip(*every, strict=True):
             values, n_failed = [run.value for run in runs], sum(bool(run.failure) for run in runs)
@@ -115,10 +111,10 @@ def seeds(
 @app.command()
 def breaks(lessons: Numbers = None) -> None:
     """Break the method cells of lessons, one change at a time; list what no check notices."""
-    from tools import notebook, replay
+    from tools import replay
 
     green = []
-    for path in _chosen(lessons):
+    for path in notebook.paths(lessons):
         n = sum(len([*replay.breaks(cell)]) for cell in notebook.read(path).cells)
         found = [*_shown(replay.planted(path), n)]
         green += [f"{cell}: {change}" for cell, change, noticed in found if not noticed]
@@ -140,7 +136,7 @@ def slides(lessons: Numbers = None, folder: Folder = Path("slides")) -> None:
     """Write lessons as slides that need neither a network nor a kernel."""
     from tools import slides as tool
 
-    for path in _shown(_chosen(lessons)):
+    for path in _shown(notebook.paths(lessons)):
         typer.echo(tool.write(path, folder))
 
 
@@ -154,9 +150,7 @@ def web(
     """Write panels as pages that move without a kernel and a network, one file for each."""
     from tools.web import page, store
 
-    with _bad_input_named():
-        chosen = [store.load(name) for name in names or store.names()]
-    for panel in _shown(chosen):
+    for panel in _shown([store.load(name) for name in names or store.names()]):
         path = folder / f"{panel.name}.html"
         path.write_text(page.page(panel), encoding="utf-8")
         typer.echo(f"{path}: {len(panel.script) / 1e3:.0f} kB of recording")
@@ -167,8 +161,7 @@ def site(lessons: Numbers = None, folder: Folder = Path("site")) -> None:
     """Write the course as pages with live panels; they open from the disk."""
     from tools.web import site as tool
 
-    with _bad_input_named():
-        typer.echo(tool.build(folder, lessons))
+    typer.echo(tool.build(folder, lessons))
 
 
 @app.command()
@@ -176,7 +169,7 @@ def assignments(lessons: Numbers = None, folder: Folder = Path("classroom")) -> 
     """Write the exercises of lessons as assignments for nbgrader."""
     from tools import assignments as tool
 
-    for path in _shown(_chosen(lessons)):
+    for path in _shown(notebook.paths(lessons)):
         if path.name[:2] != "90":
             typer.echo(tool.write(path, folder))
 
@@ -190,9 +183,7 @@ def grade(
     from tools import grading as tool
 
     _a_folder(to.parent)
-    with _bad_input_named():
-        trouble = tool.table(folder, to)
-    typer.echo("\n".join([*trouble, f"{to}: written"]))
+    typer.echo("\n".join([*tool.table(folder, to), f"{to}: written"]))
 
 
 if __name__ == "__main__":

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.collections import Collection, LineCollection, PathCollection
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.text import Text
-from matplotlib.transforms import Bbox
 
 MIN_POINTS = 10
 MAX_PANELS = 4
@@ -29,7 +25,7 @@ def problems(figure: Figure) -> list[str]:
     nameless = [b for b in bars if not (b.get_xlabel() or b.get_ylabel() or b.get_title())]
     found = [*_sizes(figure, panels), *["a colour bar has no name"] * len(nameless)]
     for index, axis in enumerate(panels, 1):
-        found += [f"panel {index}: {fault}" for fault in (*_names(axis), *_legend(axis))]
+        found += [f"panel {index}: {fault}" for fault in _names(axis)]
     return found
 
 
@@ -51,26 +47,6 @@ def _names(axis: Axes) -> Iterator[str]:
         numbers = [tick for tick in ticks if tick.get_visible() and _is_number(tick.get_text())]
         if axis.axison and numbers and not name:
             yield f"the {side} axis has numbers and no name"
-
-
-def _legend(axis: Axes) -> Iterator[str]:
-    if (legend := axis.get_legend()) is None:
-        return
-    box = Bbox.intersection(legend.get_window_extent(), axis.bbox)  # data are clipped to the axis
-    for artist in (*axis.lines, *axis.patches, *axis.collections):
-        if box and artist.get_visible() and _touches(artist, box):
-            yield f"the legend lies on {artist.get_label()!r}"
-
-
-def _touches(artist: Artist, box: Bbox) -> bool:
-    """Whether a line, a filled shape or a point of a scatter plot reaches into the box."""
-    if isinstance(artist, PathCollection):
-        points = artist.get_offset_transform().transform(artist.get_offsets())
-        return bool(box.count_contains(points))
-    paths = artist.get_paths() if isinstance(artist, Collection) else [artist.get_path()]
-    filled = not isinstance(artist, Line2D | LineCollection) and getattr(artist, "filled", True)
-    transform = artist.get_transform()
-    return any(transform.transform_path(path).intersects_bbox(box, filled) for path in paths)
 
 
 def _is_number(text: str) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from tools import notes, replay, timing
+from tools import metadata, replay, timing
 from tools.metadata import minutes, sections_of
 from tools.notebook import code_of, tags_of
 
@@ -23,7 +23,7 @@ def stage(notebook: NotebookNode, path: Path) -> Iterator[str]:
     low, high = minutes(sections_of(notebook.cells))["lecture"]
     if (low + high) / 2 > STAGE_MINUTES:
         yield f"the stage takes {low} to {high} minutes, at most {STAGE_MINUTES} are allowed"
-    slides = notes.slides(notebook)
+    slides = metadata.slides(notebook)
     if len(slides) > MAX_SLIDES:
         yield f"the stage has {len(slides)} slides, at most {MAX_SLIDES} are allowed"
     ideas = [cell for cell in notebook.cells if "idea" in tags_of(cell)]
@@ -38,9 +38,9 @@ def stage(notebook: NotebookNode, path: Path) -> Iterator[str]:
 def slide_contents(notebook: NotebookNode, path: Path) -> Iterator[str]:
     """A slide holds one thing: few words with formulas, code, or one picture."""
     section = ""
-    for cells in notes.slides(notebook)[1:]:
+    for cells in metadata.slides(notebook)[1:]:
         name, texts = cells[0].id, [c for c in cells if c.cell_type == "markdown"]
-        section = notes.heading(cells) or section
+        section = metadata.slide_heading(cells) or section
         if not section:
             yield f"slide {name}: no heading, neither its own nor of its section"
         counts = {
@@ -65,8 +65,8 @@ def slide_contents(notebook: NotebookNode, path: Path) -> Iterator[str]:
 
 def slide_notes(notebook: NotebookNode, path: Path) -> Iterator[str]:
     """Every slide has its note, and every note its slide."""
-    written = notes.of_lesson(path)
-    opening = {cells[0].id for cells in notes.slides(notebook)}
+    written = metadata.notes(path)
+    opening = {cells[0].id for cells in metadata.slides(notebook)}
     for cell_id in sorted(opening - {*filter(written.get, written)}):
         yield f"slide {cell_id}: no note for the lecturer in notebooks/notes"
     for cell_id in written.keys() - opening:

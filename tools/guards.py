@@ -16,8 +16,8 @@ from nbformat import NotebookNode
 
 from bdl_lessons.course.symbols import SYMBOLS
 from bdl_lessons.exercises import __all__ as FOR_READERS
-from tools import form, generated, selftest, timing
-from tools.lesson_plans import ROLES
+from tools import form, instructor, selftest, timing
+from tools.instructor import GENERATED, ROLES
 from tools.metadata import sections_of, summary
 from tools.notebook import code_of, tags_of, text
 from tools.vocabulary import dialect
@@ -53,8 +53,8 @@ def problems(notebook: NotebookNode, path: Path) -> list[str]:
 
 
 def generated_text(notebook: NotebookNode, path: Path) -> Iterator[str]:
-    for name in generated.stale(notebook):
-        yield f"the generated cell {name!r} is out of date; run rebuild"
+    for name in instructor.stale(notebook):
+        yield f"{name}: the generated text is out of date; run rebuild"
 
 
 def outputs(notebook: NotebookNode, path: Path) -> Iterator[str]:
@@ -78,7 +78,7 @@ def outputs(notebook: NotebookNode, path: Path) -> Iterator[str]:
 def marks(notebook: NotebookNode, path: Path) -> Iterator[str]:
     """Tags and slide types are known, and every panel has its picture."""
     for cell in notebook.cells:
-        if unknown := tags_of(cell) - TAGS - generated.TAGS:
+        if unknown := tags_of(cell) - TAGS - GENERATED:
             yield f"{cell.id}: unknown tags {sorted(unknown)}; known are {sorted(TAGS)}"
         if (kind := cell.metadata.get("slideshow", {}).get("slide_type")) not in SLIDES:
             yield f"{cell.id}: slide type is {kind!r}, must be one of {sorted(SLIDES)}"
@@ -90,8 +90,7 @@ def marks(notebook: NotebookNode, path: Path) -> Iterator[str]:
 
 
 def times(notebook: NotebookNode, path: Path) -> Iterator[str]:
-    sections = [cell for cell in notebook.cells if cell.source.startswith("## ")]
-    for cell in sections:
+    for cell in (cell for cell in notebook.cells if cell.source.startswith("## ")):
         timing = cell.metadata.get("bdl")
         if not timing or {*timing} - {"role", "activity", "alone"} != OWED:
             yield f"{cell.id}: the section has no bdl metadata with minutes and mode"
@@ -102,9 +101,6 @@ def times(notebook: NotebookNode, path: Path) -> Iterator[str]:
             yield f"{cell.id}: minutes must be a range like [6, 8], got {timing['minutes']}"
         if timing["mode"] not in MODES:
             yield f"{cell.id}: mode is {timing['mode']!r}, must be one of {sorted(MODES)}"
-    for cell in notebook.cells:
-        if "bdl" in cell.metadata and cell not in sections:
-            yield f"{cell.id}: bdl metadata belongs on a cell that opens a section with '## '"
 
 
 def size(notebook: NotebookNode, path: Path) -> Iterator[str]:
@@ -230,4 +226,4 @@ def _markdown(notebook: NotebookNode) -> list[NotebookNode]:
 
 def _written(notebook: NotebookNode) -> list[NotebookNode]:
     """The text that a person writes, without what follows from other lessons."""
-    return [cell for cell in _markdown(notebook) if not tags_of(cell) & generated.TAGS]
+    return [cell for cell in _markdown(notebook) if not tags_of(cell) & GENERATED]

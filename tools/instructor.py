@@ -1,17 +1,27 @@
-"""The instructor's index: tables that follow from the lessons' metadata and exercises alone."""
+"""The instructor's index: plans and tables that follow from the lessons and exercises alone.
+
+A markdown cell with the tag ``generated-NAME`` holds what the function called NAME returns.
+``rebuild`` writes it, and a guard compares.
+"""
 
 from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from math import ceil
+
+from nbformat import NotebookNode
 
 from bdl_lessons.exercises.grader import of_lesson
 from reproductions import markdown
-from tools import notebook, timing
-from tools import notes as lecturers_notes
-from tools.lesson_plans import expected_minutes, plan, two_sessions
+from tools import metadata, notebook, timing
 from tools.metadata import Lesson, Section, lessons, span
+
+_PRIORITY = ("lecture", "pair", "solo")
+ROLES = frozenset({"question", "answer", "result", "panel", "sentence", "recap"})
+"""What every plan holds; and the idea picture, where a lesson has one."""
 
 
 def taught() -> list[Lesson]:
@@ -143,10 +153,10 @@ def notes() -> str:
     """What a lecturer says at each slide, for all lessons."""
 
     def of(lesson: Lesson) -> str:
-        slides = lecturers_notes.slides(notebook.read(lesson.path))
-        said, parts, heading = lecturers_notes.of_lesson(lesson.path), [], ""
+        slides = metadata.slides(notebook.read(lesson.path))
+        said, parts, heading = metadata.notes(lesson.path), [], ""
         for number, cells in enumerate(slides, start=1):
-            heading = lecturers_notes.heading(cells) or heading
+            heading = metadata.slide_heading(cells) or heading
             if cells[0].id in said:
                 parts.append(f"**Slide {number}: {heading}** · {said[cells[0].id]}")
         return "\n\n".join(parts)
@@ -161,3 +171,74 @@ def _per_lesson(text_of: Callable[[Lesson], str], chosen: Iterable[Lesson] = ())
         f"<details><summary><b>{x.number}</b> {title}</summary>\n\n{text_of(x)}\n\n</details>"
         for x, title in titles.items()
     )
+
+
+def expected_minutes(*sections: Section) -> float:
+    """The middle of the range of minutes of one section, or the sum of several."""
+    return sum(sum(section.minutes) / 2 for section in sections)
+
+
+def plan(lesson: Lesson, minutes: float) -> tuple[Section, ...]:
+    """The sections that fit into ``minutes``, in the order of the lesson.
+
+    First come those with a role. Of the others lectures come before work in pairs, and work in
+    pairs before work alone; among equals the lesson's order decides. A section that does not fit is
+    left out, and a shorter one after it may still be taken. What stands behind the recap is no part
+    of the stage. The exercises can be divided: of them a class does what fits, if that is ten
+    minutes or more.
+
+    Raises:
+        ValueError: if the sections with a role do not fit.
+    """
+    sections = [section for section in lesson.sections if not section.deeper]
+    if (least := expected_minutes(*(s for s in sections if s.roles))) > minutes:
+        raise ValueError(f"a plan of lesson {lesson.number} takes at least {ceil(least)} minutes")
+    ranks = [(not section.roles, _PRIORITY.index(section.mode)) for section in sections]
+    chosen: set[int] = set()
+    for i in sorted(range(len(ranks)), key=ranks.__getitem__):
+        left = int(minutes)
+        if sections[i].name == "Exercises" and 10 <= left < expected_minutes(sections[i]):
+            sections[i] = replace(sections[i], minutes=(left, left))
+        if (taken := expected_minutes(sections[i])) <= minutes:
+            chosen.add(i)
+            minutes -= taken
+    return tuple(sections[i] for i in sorted(chosen))
+
+
+def two_sessions(lesson: Lesson) -> tuple[tuple[Section, ...], tuple[Section, ...]]:
+    """The whole page, cut between two sections where the sessions are most equally long."""
+    sections = tuple(replace(s, minutes=(s.alone,) * 2) if s.alone else s for s in lesson.sections)
+
+    def unequal(cut: int) -> float:
+        return abs(expected_minutes(*sections[:cut]) - expected_minutes(*sections[cut:]))
+
+    cut = min(range(1, len(sections)), key=unequal)
+    return sections[:cut], sections[cut:]
+
+
+TEXTS: dict[str, Callable[[], str]] = {
+    "lesson-table": metadata.lesson_table,
+    "lesson-plans": lesson_plans,
+    "panels": panels,
+    "exercises": exercises,
+    "known-errors": known_errors,
+    "notes": notes,
+}
+GENERATED = {f"generated-{name}" for name in TEXTS}
+
+
+def fill(made: NotebookNode) -> None:
+    """Write the text of every generated cell of the notebook."""
+    for cell, text in _generated(made):
+        cell.source = text
+
+
+def stale(made: NotebookNode) -> list[str]:
+    """The ids of generated cells that do not hold what their function returns."""
+    return [cell.id for cell, text in _generated(made) if cell.source != text]
+
+
+def _generated(made: NotebookNode) -> Iterator[tuple[NotebookNode, str]]:
+    for cell in made.cells:
+        for tag in notebook.tags_of(cell) & GENERATED:
+            yield cell, TEXTS[tag.removeprefix("generated-")]()

@@ -1,4 +1,4 @@
-"""Metadata of the lessons: titles, sections with their minutes, panels, exercises."""
+"""Metadata of the lessons: titles, sections with their minutes, panels, exercises, notes."""
 
 from __future__ import annotations
 
@@ -173,3 +173,39 @@ def span(minutes: tuple[int, int]) -> str:
     """Minutes as text: ``"5–8"``, ``"5"`` if both are equal, ``"–"`` for none."""
     low, high = minutes
     return str(low or "–") if low == high else f"{low}–{high}"
+
+
+def notes(lesson: Path) -> dict[str, str]:
+    """What a lecturer says at each slide, from ``notes/05.md`` beside the lesson; none without it.
+
+    A heading there is the id of the cell that opens the slide, as in ``## 05-06``, and its note is
+    what stands below it: what to say, what to ask, the usual wrong answer.
+
+    Raises:
+        ValueError: if two notes belong to one slide.
+    """
+    path = lesson.parent / "notes" / f"{lesson.name[:2]}.md"
+    if not path.exists():
+        return {}
+    parts = re.split(r"^## (\S+).*\n", path.read_text(encoding="utf-8"), flags=re.M)[1:]
+    ids, texts = parts[::2], parts[1::2]
+    if twice := {cell_id for cell_id in ids if ids.count(cell_id) > 1}:
+        raise ValueError(f"{path} has two notes for {', '.join(sorted(twice))}")
+    return {cell_id: text.strip() for cell_id, text in zip(ids, texts, strict=True)}
+
+
+def slides(notebook: NotebookNode) -> list[list[NotebookNode]]:
+    """The cells of each slide, in order."""
+    found: list[list[NotebookNode]] = []
+    for cell in notebook.cells:
+        if opens_slide(cell):
+            found.append([])
+        if found and on_stage(cell):
+            found[-1].append(cell)
+    return found
+
+
+def slide_heading(cells: list[NotebookNode]) -> str:
+    """The heading of a slide that has one of its own, else an empty text."""
+    first = cells[0].source.splitlines()[0] if cells[0].source else ""
+    return re.sub(r"^#+ ", "", first) if re.match(r"#{1,3} ", first) else ""

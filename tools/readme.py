@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import ast
+import hashlib
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 from bdl_lessons.core.files import ROOT
+from bdl_lessons.datasets.records import RESULTS_FOLDER
 from bdl_lessons.panels import dropout_rate
 from reproductions import markdown
-from tools import address, gpu_evidence, metadata
+from tools import address, metadata
 from tools.notebook import write
 
 README = ROOT / "README.md"
 PICTURE = ROOT / "data" / "pictures" / "readme.png"
+GPU_EVIDENCE = RESULTS_FOLDER / "gpu_evidence.json"  # tests/gpu writes it
+COMPUTING = ("core", "probability", "reference", "models", "inference", "evaluation")
 
 
 def described(package: Path = ROOT / "bdl_lessons") -> dict[str, tuple[str, list[str]]]:
@@ -49,15 +54,46 @@ def subpackages(package: Path = ROOT / "bdl_lessons") -> str:
     return markdown.table(["subpackage", "holds", "imports from"], rows)
 
 
+def package_hash() -> str:
+    """16 hex digits for the subpackages that compute: every byte of their files counts."""
+    digest = hashlib.sha256()
+    folders = [ROOT / "bdl_lessons" / name for name in COMPUTING]
+    for folder in [*folders, ROOT / "reproductions"]:
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def gpu_summary(path: Path = GPU_EVIDENCE) -> str:
+    """What ``make test-gpu`` found on a real GPU, and whether it ran the package as it is now."""
+    if not path.exists():
+        return (
+            "No part of this course has been seen on a real GPU; one was last looked for in "
+            "November 2026. A simulated one (`make test`, `make test-device`) shows mixed devices "
+            "and needless waits, but neither numbers nor speed."
+        )
+    found = json.loads(path.read_text(encoding="utf-8"))
+    items = found["items"]
+    failed = [name for name, item in items.items() if not item["passed"]]
+    state = f"all {len(items)} parts passed"
+    if failed:
+        state = f"{len(items) - len(failed)} of {len(items)} parts passed, not {', '.join(failed)}"
+    stale = "" if found["package_hash"] == package_hash() else " The package has changed since."
+    return (
+        f"`make test-gpu` was last run on {found['date']} on one {found['gpu']} with PyTorch "
+        f"{found['torch']} (driver {found['driver']}, CUDA {found['cuda']}): {state}.{stale}"
+    )
+
+
 TABLES: dict[Path, dict[str, Callable[[], str]]] = {
     README: {
         "address": lambda: address.markdown_links(address.address()) or address.FOLDER,
         "lessons": lambda: metadata.lesson_table(link="notebooks/"),
-        "gpu": gpu_evidence.summary,
+        "gpu": gpu_summary,
     },
     ROOT / "CITATION.cff": {"course": address.citation},
     ROOT / "docs" / "house.md": {"subpackages": subpackages},
-    ROOT / "docs" / "reproductions.md": {"gpu": gpu_evidence.summary},
+    ROOT / "docs" / "reproductions.md": {"gpu": gpu_summary},
 }
 """The pages, and what stands in them between ``<!-- name -->`` and ``<!-- end -->``."""
 

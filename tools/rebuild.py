@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-from tools import address, generated, guards, metadata, notebook, timing
+from tools import address, guards, instructor, metadata, notebook, timing
 
 
 def rebuild_lesson(path: Path) -> tuple[list[str], float]:
@@ -28,7 +28,7 @@ def rebuild_lesson(path: Path) -> tuple[list[str], float]:
     if taught:
         timing.fill(fresh)
         metadata.fill_title(fresh, path.stem)
-    generated.fill(fresh)
+    instructor.fill(fresh)
     wrong = guards.problems(fresh, path)
     if not wrong:
         notebook.write(path, notebook.text(fresh))

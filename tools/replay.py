@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from nbformat import NotebookNode
 
+from bdl_lessons import core
 from bdl_lessons.core.files import NOTEBOOKS
 from tools import notebook
 
@@ -187,20 +189,15 @@ def _kernel(
     from IPython.core.interactiveshell import InteractiveShell
     from matplotlib import pyplot
 
-    import bdl_lessons.core as core
-    from bdl_lessons.core import CheckFailed
-
     main = sys.modules["__main__"]  # a shell puts its own there
     shell, now, dtype = InteractiveShell.instance(), [""], torch.get_default_dtype()
-    names = ("check", "check_between") if record else ()
-    originals = {name: getattr(core, name) for name in names}
 
     def recorded(function: Callable) -> Callable:
         def call(name: str, value: Any, *args: Any, **kwargs: Any) -> None:
             failure = ""
             try:
                 function(name, value, *args, **kwargs)
-            except CheckFailed as error:
+            except core.CheckFailed as error:
                 failure = str(error)
             record(now[0], name, value, failure)
 
@@ -214,14 +211,13 @@ def _kernel(
         if error := result.error_before_exec or result.error_in_exec:
             raise Noticed(f"{cell_id}: {type(error).__name__}: {error}")
 
-    for name, function in originals.items():
-        setattr(core, name, recorded(function))
     try:
-        with contextlib.chdir(NOTEBOOKS):
+        with contextlib.chdir(NOTEBOOKS), contextlib.ExitStack() as patched:
+            for name in ("check", "check_between") if record else ():
+                instead = recorded(getattr(core, name))
+                patched.enter_context(mock.patch.object(core, name, instead))
             yield run
     finally:
-        for name, function in originals.items():
-            setattr(core, name, function)
         torch.set_default_dtype(dtype)  # a lesson may set it, and the next one begins as new
         shell.reset()
         InteractiveShell.clear_instance()

@@ -11,8 +11,7 @@ from urllib.parse import unquote
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
-from bdl_lessons.core.files import ROOT
-from tools import address, instructor, metadata, notebook, notes
+from tools import address, instructor, metadata, notebook
 from tools.notebook import tags_of
 from tools.timing import on_stage, slide_type
 from tools.web import pictures
@@ -48,25 +47,13 @@ def write(lesson: Path, folder: Path) -> Path:
     return page
 
 
-def write_older(lessons: list[Path], folder: Path) -> None:
-    """Write the slides of those lessons that have changed, or what all slides are made of has."""
-    tools, panels = Path(__file__).parent, ROOT / "bdl_lessons" / "panels"
-    style = (path for ending in ("py", "css", "js", "j2") for path in tools.rglob(f"*.{ending}"))
-    newest = max(path.stat().st_mtime for path in [*style, *panels.glob("*.py")])
-    for lesson in lessons:
-        page, own = folder / f"{lesson.stem}.html", [lesson, notes.path_of(lesson)]
-        changed = max(newest, *(path.stat().st_mtime for path in own if path.exists()))
-        if not page.exists() or page.stat().st_mtime <= changed:
-            write(lesson, folder)
-
-
 def _prepare(made: NotebookNode, lesson: Path) -> None:
     """Give every slide its heading and its note, and the first one its design, in place."""
-    spoken, section, cells = notes.of_lesson(lesson), "", []
+    spoken, section, cells = metadata.notes(lesson), "", []
     for cell in made.cells:
         if on_stage(cell) and cell.source.startswith("## "):
-            section = notes.heading([cell])
-        elif slide_type(cell) == "subslide" and not notes.heading([cell]) and section:
+            section = metadata.slide_heading([cell])
+        elif slide_type(cell) == "subslide" and not metadata.slide_heading([cell]) and section:
             cells.append(_cell(cell, f'<h2 class="again">{section}</h2>', "subslide"))
             cell.metadata["slideshow"]["slide_type"] = "-"
         cells.append(cell)

@@ -33,7 +33,7 @@ from bdl_lessons.models import initialise
 from reproductions.records import gpu_facts
 from tests.device.calculations import CALCULATIONS, METHODS, TRAINED, network, steps, uniform
 from tests.draws import seeded
-from tools import gpu_evidence
+from tools import readme
 
 ROOT = Path(__file__).resolve().parents[2]
 CPU = torch.device("cpu")
@@ -161,7 +161,7 @@ PARTS = {
 def main(arguments: list[str] | None = None) -> int:
     """Run all parts; the number of those that failed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=gpu_evidence.PATH.parent)
+    parser.add_argument("--folder", type=Path, default=readme.GPU_EVIDENCE.parent)
     parser.add_argument("--only", nargs="*", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 2))
     parser.add_argument("--on", default="cuda", help=argparse.SUPPRESS)
@@ -174,7 +174,7 @@ def main(arguments: list[str] | None = None) -> int:
     os.environ["BDL_DEVICE"] = on.type
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.set_num_threads(1)
-    path = options.folder / gpu_evidence.PATH.name
+    path = options.folder / readme.GPU_EVIDENCE.name
     evidence = _machine(on) | {"items": {}}
     n_failed = 0
     for name in options.only:
@@ -198,7 +198,7 @@ def _machine(on: torch.device) -> dict[str, Any]:
     facts = gpu_facts(on) or {"driver": "none", "cuda": "none"}
     return facts | {
         "date": datetime.now(UTC).date().isoformat(),
-        "package_hash": gpu_evidence.package_hash(),
+        "package_hash": readme.package_hash(),
         "gpu": torch.cuda.get_device_name(on) if on.type == "cuda" else "no GPU",
         "torch": torch.__version__,
         "python": sys.version.split()[0],

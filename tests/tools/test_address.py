@@ -6,7 +6,7 @@ import pytest
 from bdl_lessons.core.files import ROOT
 from tools import address, metadata, readme, slides
 from tools.notebook import paths
-from tools.web import front, sphinx_pages
+from tools.web import site, sphinx_pages
 
 PUBLISHED = "https://github.com/someone/course"
 
@@ -36,7 +36,7 @@ def shown():
     deck = slides._title(metadata.Lesson(path), lesson)
     metadata.fill_title(lesson, path.stem)
     found = [lesson.cells[0].source, sphinx_pages._ways(path.stem), deck]
-    found += [readme.text(readme.README), front._get() + front.footer()]
+    found += [readme.text(readme.README), site._get() + site.footer()]
     return [*found, readme.text(ROOT / "CITATION.cff")]
 
 

@@ -8,8 +8,6 @@ from bdl_lessons.core import show
 from bdl_lessons.core.plot_style import new_figure
 from tools.figure_rules import problems
 
-X = np.linspace(0, 1, 50)
-
 
 def figure_of(draw):
     """A figure with one named axis on which ``draw`` has drawn."""
@@ -20,33 +18,21 @@ def figure_of(draw):
     return figure
 
 
-def with_legend(place, draw):
-    def both(axis):
-        draw(axis)
-        axis.legend(loc=place)
-
-    return both
+def small(axis):
+    axis.text(0.5, 0.5, "tiny", fontsize=9)
 
 
-LINE, LEGEND = {"label": "line"}, "panel 1: the legend lies"
-FIGURES = {
-    "band": (with_legend("lower left", lambda a: a.fill_between(X, X - 1, X + 1, **LINE)), LEGEND),
-    "line": (with_legend("upper right", lambda a: a.plot(X, X, **LINE)), LEGEND),
-    "points": (with_legend("upper right", lambda a: a.scatter(X, X, **LINE)), LEGEND),
-    "bars": (with_legend("lower right", lambda a: a.bar([0, 1, 2], [1, 2, 3], **LINE)), LEGEND),
-    "beside": (with_legend("upper left", lambda a: a.plot(X, X, **LINE)), ""),
-    "small": (lambda a: a.text(0.5, 0.5, "tiny", fontsize=9), "text smaller than 10 pt: 'tiny'"),
-    "nameless": (lambda a: a.set(xlabel=""), "panel 1: the x axis has numbers and no name"),
-    "a bar": (lambda a: a.figure.colorbar(a.imshow(np.eye(3))), "a colour bar has no name"),
-}
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_what_cannot_be_read_is_found(name):
-    draw, message = FIGURES[name]
-    found = problems(figure_of(draw))
-    assert bool(found) == bool(message)
-    assert all(message in problem for problem in found)
+@pytest.mark.parametrize(
+    ("draw", "found"),
+    [
+        (lambda axis: axis.plot([1, 2]), []),
+        (small, ["text smaller than 10 pt: 'tiny'"]),
+        (lambda axis: axis.set(xlabel=""), ["panel 1: the x axis has numbers and no name"]),
+        (lambda a: a.figure.colorbar(a.imshow(np.eye(3))), ["a colour bar has no name"]),
+    ],
+)
+def test_what_cannot_be_read_is_found(draw, found):
+    assert problems(figure_of(draw)) == found
 
 
 def test_size_and_number_of_panels():
@@ -63,7 +49,6 @@ def test_size_and_number_of_panels():
 def test_show_refuses_only_where_figures_are_checked(monkeypatch):
     monkeypatch.setattr("matplotlib.pyplot.show", lambda: None)
     monkeypatch.delenv("BDL_CHECK_FIGURES", raising=False)
-    small, _ = FIGURES["small"]
     show(figure_of(small))
     monkeypatch.setenv("BDL_CHECK_FIGURES", "tools.figure_rules")
     with pytest.raises(ValueError, match="text smaller than 10 pt"):

@@ -50,7 +50,6 @@ def more_text(added):
 
 
 HOME = "/".join(["", "home", "me", "x"])
-STRAY = {"minutes": [1, 2], "mode": "pair"}
 STRAY_NUMBER = "a number outside of check and ResultsTable: "
 
 
@@ -72,10 +71,6 @@ FAULTS = {
     "an untimed section": (lambda n: n.cells[1].metadata.pop("bdl"), "no bdl metadata"),
     "minutes reversed": (lambda n: timing(n).update(minutes=[10, 5]), "minutes must be a range"),
     "unknown mode": (lambda n: timing(n).update(mode="alone"), "mode is 'alone'"),
-    "time off a section": (
-        lambda n: n.cells[2].metadata.update(bdl=STRAY),
-        "belongs on a cell that opens a section",
-    ),
     "too large": (more_text("é" * 600_000), "the limit is 1 MB"),  # two bytes each
     "magic": (source("%matplotlib inline"), "not replayable"),
     "dead link": (more_text("\n[there](nowhere.ipynb)"), "nowhere.ipynb leads nowhere"),

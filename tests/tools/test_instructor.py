@@ -6,7 +6,7 @@ import pytest
 from nbformat.v4 import new_markdown_cell, new_notebook
 
 from tools import instructor, notebook
-from tools.lesson_plans import ROLES, expected_minutes, plan, two_sessions
+from tools.instructor import ROLES, expected_minutes, plan, two_sessions
 from tools.metadata import Lesson, Section, lessons
 
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import shutil
+from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 
 import bdl_lessons
 from bdl_lessons.core.files import DATA, ROOT
-from tools import address, notebook, slides
-from tools.web import front, pictures
+from bdl_lessons.course.lesson_map import ROWS
+from tools import address, metadata, notebook, slides
+from tools.web import page, pictures, store
 
 _STATIC = Path(__file__).with_name("static")
 _VENDOR = Path(__file__).parents[1] / "vendor"
+_PANEL = "many-networks"  # on the front page
 
 
 def build(folder: Path, numbers: list[str] | None = None, source: Path | None = None) -> Path:
@@ -48,7 +52,9 @@ def build(folder: Path, numbers: list[str] | None = None, source: Path | None = 
         raise ValueError("Sphinx could not build the site; its messages are above")
     for lesson in lessons:
         shutil.copyfile(lesson, folder / "_sources" / "lessons" / lesson.name)
-    slides.write_older(lessons, folder / "slides")
+    (folder / "slides").mkdir(exist_ok=True)
+    for lesson in lessons:
+        slides.write(lesson, folder / "slides")
     if address.archive():
         pictures.write_if_changed(folder / address.ARCHIVE, address.archive())
     unfinished.unlink()
@@ -60,7 +66,7 @@ def _prepare(source: Path, lessons: list[Path]) -> None:
     for path in (source / "lessons").glob("*.ipynb"):
         if path.name not in {lesson.name for lesson in lessons}:
             path.unlink()
-    used = [front.PANEL]
+    used = [_PANEL]
     for lesson in lessons:
         made = notebook.read(lesson)
         used += pictures.make_live(made, "../_static/panels")
@@ -79,7 +85,7 @@ def _prepare(source: Path, lessons: list[Path]) -> None:
     copies |= {"conf.py": _STATIC / "conf.py.txt"}
     contents = {name: path.read_bytes() for name, path in copies.items()}
     contents |= {f"package/{name}.rst": _subpackage(name).encode() for name in subpackages}
-    contents |= {"index.md": front.text(lessons, subpackages).encode()}
+    contents |= {"index.md": front_page(lessons, subpackages).encode()}
     contents["_static/scripts/fontawesome.js"] = b""  # 1.6 MB; a font has the icons too
     for name, content in contents.items():
         pictures.write_if_changed(source / name, content)
@@ -95,3 +101,72 @@ def _subpackage(name: str) -> str:
         short = module.removeprefix(f"{top}.")
         lines += [short, "-" * len(short), "", f".. automodule:: {module}", "   :members:", ""]
     return "\n".join(lines)
+
+
+def front_page(lessons: list[Path], subpackages: list[str]) -> str:
+    """A live panel, three ways in, and the map of the course, for the lessons that the site has."""
+    panel = store.load(_PANEL)
+    files = f"_static/panels/{panel.name}"
+    parts = {
+        "PANEL": page.figure(panel, f"{files}.png", f"{files}.js"),
+        "MAP": _map([metadata.Lesson(path) for path in lessons]),
+        "COMMANDS": _commands(),
+        "GET": _get(),
+        "MINUTES": str(metadata.minutes(metadata.lessons()[0].sections)["alone"][0]),
+        "LESSONS": "\n".join(f"lessons/{lesson.stem}" for lesson in lessons),
+        "PACKAGE": "\n".join(f"package/{subpackage}" for subpackage in subpackages),
+    }
+    made = (_STATIC / "front.md").read_text(encoding="utf-8")
+    for name, value in parts.items():
+        made = made.replace(f"@{name}@", value)
+    return made
+
+
+def footer() -> str:
+    """Below every page: version, date, licence, and how to cite the course."""
+    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    facts = dict(re.findall(r'^ *(?:- )?([\w-]+): "?([^"\n]+?)"?$', cited, re.M))
+    version, where = address.version(), address.address() or "see CITATION.cff"
+    return (
+        f"<p>{facts['title']}, version {version}, {facts['date-released']}. "
+        f"{facts['license']} licence. To cite: {facts['name']} ({facts['date-released'][:4]}), "
+        f"<i>{facts['title']}</i>, version {version}, {where}.</p>"
+    )
+
+
+def _map(lessons: list[metadata.Lesson]) -> str:
+    """The map of lesson 00 as a list of links: rows, questions, and what to read before."""
+    listed = {lesson.number: lesson for lesson in lessons}
+    lines = []
+    for colour, theme, row in ROWS:
+        lines += [f'<p class="map-row">{escape(theme)}</p>', '<ul class="map">']
+        for number, (title, question) in row.items():
+            name, after = escape(f"{number} {title}"), ""
+            if lesson := listed.get(number):
+                name = f'<a href="lessons/{lesson.path.stem}.html">{name}</a>'
+                needs = " and ".join(", ".join(lesson.needs).rsplit(", ", 1))
+                after = f'<p class="after">after {needs}</p>' if needs else ""
+            asked = f"<p>{escape(' '.join(question.split()))}</p>"
+            tile = f'<li class="tile" style="--row:{colour}"><b>{name}</b>{asked}{after}</li>'
+            lines.append(tile)
+        lines.append("</ul>")
+    return "\n".join(lines)
+
+
+def _get() -> str:
+    """Where the course is to be had: at its address, and as one file beside these pages."""
+    ways = []
+    if published := address.address():
+        ways.append(f"It is published: {address.markdown_links(published)}.")
+    if address.archive():
+        ways.append(
+            f'<a href="{address.ARCHIVE}">The whole course as one file</a> has notebooks, package '
+            "and data, for work without a network."
+        )
+    return " ".join(ways) or "You have it: these pages were made in the folder of the course."
+
+
+def _commands() -> str:
+    """The commands under the first heading of README.md."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.search(r"^## Two commands\n+```\n(.+?)```", readme, re.M | re.S)[1].rstrip()

@@ -3,6 +3,8 @@ import re
 import pytest
 
 from bdl_lessons.core.files import NOTEBOOKS
+from bdl_lessons.course.lesson_map import ROWS
+from tools import notebook
 from tools.web import site
 
 
@@ -78,3 +80,15 @@ def test_after_a_build_that_failed_every_page_is_written_again(sources, given, m
     for _ in range(2):
         site.build(sources.parent / "site", ["00"], sources)
     assert [{"-E", "-a"} <= arguments for arguments in given] == [False, True, False]
+
+
+def test_the_map_links_the_lessons_that_the_site_has():
+    lessons = [path for path in notebook.paths() if not path.name.startswith("03")]
+    text = site.front_page(lessons, ["core"])
+    tiles = dict(re.findall(r'<b>(?:<a href="(.*?)">)?\d\d ([^<]*)', text))
+    titles = {title for _, _, row in ROWS for title, _ in row.values()}
+    assert titles <= {*tiles.values()}
+    linked = {address for address in tiles if address}
+    assert linked == {f"lessons/{p.stem}.html" for p in lessons if p.name[:2] not in {"00", "90"}}
+    assert "after 03, 04, 05 and 07" in text
+    assert "make lab" in re.search(r"```\n(make .*?)```", text, re.S)[1]
