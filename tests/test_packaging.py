@@ -24,8 +24,6 @@ LOCK = {
     canonicalize_name(line.partition("==")[0]): Version(line.partition("==")[2])
     for line in (ROOT / "requirements.lock").read_text().splitlines()
 }
-
-
 EXTRAS = PROJECT["optional-dependencies"]
 
 
@@ -38,9 +36,7 @@ def test_the_lock_pins_every_direct_dependency_within_its_range():
     for requirement in wanted():
         assert LOCK[canonicalize_name(requirement.name)] in requirement.specifier, requirement
         assert "==" not in str(requirement.specifier), "ranges stay wide"
-    assert LOCK["torch"] == Version("2.13.0")
     assert all(version.local is None for version in LOCK.values())
-    assert LOCK["setuptools"] < Version("82"), "PyTorch 2.11 takes no newer one"
 
 
 def test_what_is_installed_is_what_is_locked():
@@ -79,13 +75,6 @@ def test_every_import_is_declared_where_it_is_needed(package, extras):
         for name in names - sys.stdlib_module_names - own:
             needed = canonicalize_name(brought_by.get(name, name))
             assert needed in known, f"{path.name} imports {name}"
-
-
-def test_pages_install_the_extras_from_this_folder():
-    """The name of the package is not registered: whoever registers it would be installed."""
-    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    assert {*re.findall(r"pip install -e '\.\[(\w+)\]'", text)} <= EXTRAS.keys()
-    assert "bdl-lessons[" not in text
 
 
 def test_an_environment_is_made_anew_where_it_was_copied_or_lost_its_interpreter(tmp_path):
@@ -127,6 +116,8 @@ def test_what_a_page_names_exists(page):
     targets |= {*" ".join(re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)).split()}
     spans = re.findall(r"`make ([^`]+)`", text) + re.findall(r"^make ([\w-]+)", text, re.MULTILINE)
     assert {word for span in spans for word in span.split() if "=" not in word} <= targets
+    extras = {*re.findall(r"pip install -e '\.\[(\w+)\]'", text)}
+    assert extras <= EXTRAS.keys(), "from this folder: the name of the package is not registered"
     for package, name in re.findall(r"python -m (tools|reproductions) (\w+)", text):
         commands = importlib.import_module(f"{package}.__main__").app.registered_commands
         assert name in {command.name or command.callback.__name__ for command in commands}

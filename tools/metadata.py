@@ -180,18 +180,12 @@ def notes(lesson: Path) -> dict[str, str]:
 
     A heading there is the id of the cell that opens the slide, as in ``## 05-06``, and its note is
     what stands below it: what to say, what to ask, the usual wrong answer.
-
-    Raises:
-        ValueError: if two notes belong to one slide.
     """
     path = lesson.parent / "notes" / f"{lesson.name[:2]}.md"
     if not path.exists():
         return {}
     parts = re.split(r"^## (\S+).*\n", path.read_text(encoding="utf-8"), flags=re.M)[1:]
-    ids, texts = parts[::2], parts[1::2]
-    if twice := {cell_id for cell_id in ids if ids.count(cell_id) > 1}:
-        raise ValueError(f"{path} has two notes for {', '.join(sorted(twice))}")
-    return {cell_id: text.strip() for cell_id, text in zip(ids, texts, strict=True)}
+    return {name: text.strip() for name, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
 def slides(notebook: NotebookNode) -> list[list[NotebookNode]]:

@@ -26,18 +26,13 @@ def described(package: Path = ROOT / "bdl_lessons") -> dict[str, tuple[str, list
     """What each subpackage holds and which it imports, as the docstring of its ``__init__`` says.
 
     That is a first paragraph, and a last line ``Imports: core, models.`` or ``Imports: nothing.``
-
-    Raises:
-        ValueError: if a docstring has no such line.
     """
     found = {}
     for path in sorted(package.glob("*/__init__.py")):
         docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-        line = re.search(r"^Imports: (.+)\.$", docstring, re.M)
-        if not line:
-            raise ValueError(f"the docstring of {path} must end with 'Imports: …'")
+        (imports,) = re.findall(r"^Imports: (.+)\.$", docstring, re.M)
         holds = " ".join(docstring.partition("\n\n")[0].split())
-        found[path.parent.name] = holds, [] if line[1] == "nothing" else line[1].split(", ")
+        found[path.parent.name] = holds, [] if imports == "nothing" else imports.split(", ")
     return found
 
 

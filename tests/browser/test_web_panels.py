@@ -135,16 +135,3 @@ def test_a_bad_file_leaves_the_picture_and_says_so(new_page, tmp_path, data, sou
     message.wait_for()
     assert "the picture shows where it starts" in message.inner_text()
     assert opened.locator("figure img[alt='Two pictures']").count() == 1
-
-
-def test_without_scripts_the_picture_stays(browser, panel, tmp_path):
-    path = tmp_path / "page.html"
-    path.write_text(page.page(panel), encoding="utf-8")
-    context = browser.new_context(java_script_enabled=False)
-    opened = context.new_page()
-    opened.goto(path.as_uri())
-    image = opened.locator("figure.bdl-panel img")
-    assert image.bounding_box()["width"] > 600
-    assert image.get_attribute("alt").startswith("Left: red points")
-    assert opened.get_by_text("The sliders need JavaScript").is_visible()
-    context.close()

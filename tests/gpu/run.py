@@ -28,7 +28,6 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core.devices import device
-from bdl_lessons.core.random import dropout_noise
 from bdl_lessons.models import initialise
 from reproductions.records import gpu_facts
 from tests.device.calculations import CALCULATIONS, METHODS, TRAINED, network, steps, uniform
@@ -104,11 +103,6 @@ def same_distributions(run: Run) -> dict[str, Any]:
             pair = [draws[mode] for draws in drawn]
             squares = [(draws - draws.mean(0)).square() for draws in pair]
             worst[f"{method}, {mode}"] = max(_z(*pair), _z(*squares))
-    for p_drop in (0.1, 0.3, 0.5):
-        noise = dropout_noise((n * 50,), p_drop, generator=run.generator(), device=run.on)
-        kept = (noise > 0).double().mean().item()
-        error = (p_drop * (1 - p_drop) / (n * 50)) ** 0.5
-        worst[f"dropout_noise {p_drop}"] = abs(kept - (1 - p_drop)) / error
     for what, value in worst.items():
         run.expect(value < 6, f"{what}: {value:.1f} standard errors apart")
     largest = max(worst, key=worst.get)

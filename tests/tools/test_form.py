@@ -5,7 +5,7 @@ import ast
 import nbformat
 import pytest
 
-from tools import form, metadata, slides
+from tools import form, slides
 
 new = nbformat.v4
 PICTURE = [new.new_output("display_data", {"image/png": "iVBORw0K"})]
@@ -115,15 +115,6 @@ def test_a_fault_is_named(path, name):
 )
 def test_code_that_a_class_cannot_read(code, is_readable):
     assert (not [*form.unreadable(ast.parse(code))]) == is_readable
-
-
-def test_a_note_belongs_to_one_slide(path):
-    made_in(path)
-    assert metadata.notes(path)["01-02"] == "Say 2."
-    file = path.parent / "notes" / "01.md"
-    file.write_text(file.read_text() + "## 01-02\nAgain.")
-    with pytest.raises(ValueError, match="two notes for 01-02"):
-        metadata.notes(path)
 
 
 def test_the_deck_has_a_designed_title_repeated_headings_and_notes(path):
