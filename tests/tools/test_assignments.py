@@ -131,6 +131,7 @@ def test_every_exercise_has_its_cells_and_points(lesson):
     for exercise in grader.of_lesson(lesson.name[:2]):
         name = exercise.number.replace(".", "-")
         assert given[f"test-{name}"].metadata["nbgrader"]["points"] == len(exercise.criteria)
+        assert "### BEGIN SOLUTION" in given[f"answer-{name}"].source, "which nbgrader takes out"
         assert "grader" not in given[f"answer-{name}"].source
         exec(given[f"answer-{name}"].source, names := {"exercise": lambda number: lambda it: it})
         with grader.double_precision():

@@ -91,4 +91,5 @@ def test_the_map_links_the_lessons_that_the_site_has():
     linked = {address for address in tiles if address}
     assert linked == {f"lessons/{p.stem}.html" for p in lessons if p.name[:2] not in {"00", "90"}}
     assert "after 03, 04, 05 and 07" in text
+    assert "after 05, 06 and 10<" in text, "11 is useful, not required"
     assert "make lab" in re.search(r"```\n(make .*?)```", text, re.S)[1]
