@@ -1,8 +1,9 @@
 """What the package computes, at its smallest, for a device and a generator that are given.
 
 The tests of this folder run all of it on a simulated GPU, ``make test-gpu`` on a real one beside
-the CPU; trials of the reproductions run there too. A calculation returns tensors by name; from the
-same generator they must be the same on every device up to rounding.
+the CPU; lessons, with their scores, and trials of the reproductions run there too. A calculation
+returns tensors by name; from the same generator they must be the same on every device up to
+rounding.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons import evaluation, inference, models, probability, reference
+from bdl_lessons import evaluation, inference, models, reference
 from reproductions import methods
 from reproductions.images.resnet import resnet18
 from reproductions.posteriors.slang import fit_slang
@@ -136,51 +137,6 @@ def sampling_by_hmc(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
     return {"draws": draws, "r_hat": measures[0], "ess": measures[1]}
 
 
-def divergences(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
-    mean, log_sigma2 = uniform((4, 3), on) + 0.1, uniform((4, 3), on, 1) - 2
-    cov = torch.eye(3).to(mean) + 0.1
-    probs, means = probability.dropout_mixture(mean, 0.3)
-    vectors = uniform((2, 3), on, 2) - 0.5
-    return {
-        "gaussian": probability.gaussian_kl(mean, log_sigma2.exp()),
-        "to prior": probability.gaussian_kl_to_prior(mean, log_sigma2),
-        "full": probability.gaussian_kl_full(mean[0], cov, mean[1], 2 * cov),
-        "log-normal": probability.lognormal_kl(mean, log_sigma2, prior_log_sigma2=0.0),
-        "gamma": probability.lognormal_gamma_kl(mean, log_sigma2, 2.0, 1.0),
-        "mixture": probability.mixture_kl(probs, means, 1e-3),
-        "drawn": probability.mixture_kl_monte_carlo(probs, means[0], 1e-3, 50, generator=g)[0],
-        "Gaussian nll": probability.gaussian_nll(mean, log_sigma2, 2.0),
-        "log-uniform": probability.loguniform_kl(log_sigma2),
-        "kingma": probability.kingma_kl(log_sigma2),
-        "molchanov": probability.molchanov_kl(log_sigma2),
-        "rotated": probability.reflect(mean, vectors),
-        "matrix": probability.orthogonal_matrix(vectors),
-        "variance": probability.rotated_variance(log_sigma2[0].exp(), vectors),
-    }
-
-
-def scores(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
-    logits, y = 3 * uniform((5, 20, 4), on), labels(20, on)
-    log_probs = evaluation.log_mean_probs(logits)
-    probs, targets = log_probs.exp(), uniform((20, 4), on, 1)
-    numbers = [
-        evaluation.accuracy(probs, y),
-        evaluation.error_percent(log_probs, y),
-        evaluation.nll(log_probs, y),
-        evaluation.ece(probs, y),
-        evaluation.rmse(probs, targets),
-        evaluation.mean_log_likelihood(logits, targets, 2.0),
-        *evaluation.ood_metrics(
-            evaluation.max_log_probability(log_probs), evaluation.negative_entropy(log_probs)
-        ),
-    ]
-    return {
-        "numbers": torch.tensor(numbers),
-        "information": evaluation.mutual_information(logits),
-        "variance": evaluation.predictive_var(logits, 2.0),
-    }
-
-
 def gradients_and_curvature(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
     x, y, mu = uniform((10, 3), on), uniform((10,), on, 1), uniform((3,), on, 2)
     parts = evaluation.regression_parts(x, y, mu, mu.exp() / 10, 2.0, "mu", "local")
@@ -208,8 +164,7 @@ def _everything() -> Iterator[tuple[str, Calculation]]:
         yield f"{method}, fit and predict", partial(training, method)
         yield f"{method}, batched networks", partial(batched, method)
     for calculation in (
-        residual, gaussian_process, exact_models, sampling_by_hmc, divergences, scores,
-        gradients_and_curvature,
+        residual, gaussian_process, exact_models, sampling_by_hmc, gradients_and_curvature,
     ):  # fmt: skip
         yield calculation.__name__.replace("_", " "), calculation
 

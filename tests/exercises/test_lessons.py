@@ -153,12 +153,6 @@ def test_a_known_error_is_told_by_name(exercise, error):
     assert report.diagnosis == error.diagnosis
 
 
-def test_numbers_are_those_of_the_lesson_in_order():
-    for lesson in lessons():
-        numbers = [exercise.number for exercise in of_lesson(lesson)]
-        assert numbers == [f"{lesson}.{index}" for index in range(1, len(numbers) + 1)]
-
-
 @pytest.mark.parametrize("lesson", [lesson for lesson in lessons() if lesson != "00"])
 def test_a_lesson_asks_for_thought(lesson):
     kinds = [exercise.kind for exercise in of_lesson(lesson)]
