@@ -21,7 +21,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(context)
         except ValueError as error:
-            raise typer.BadParameter(str(error)) from error
+            raise typer.BadParameter(str(error), ctx=context) from error
 
 
 app = typer.Typer(
