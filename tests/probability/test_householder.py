@@ -22,7 +22,7 @@ def product(vectors):
 
 
 @given(*sizes)
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_every_form_is_the_product_of_the_matrices(n_reflections, n_units, seed):
     vectors, alpha = normal(n_reflections, n_units, seed=seed), normal(n_units, seed=seed + 1).exp()
     x, U = normal(2, 3, n_units, seed=seed + 2), product(vectors)
@@ -80,8 +80,5 @@ test_shapes_that_do_not_fit_are_named = refused(
     (lambda: reflect(normal(4, 1), normal(2, 3)), r"x must be .*got \(4, 1\)"),
     (lambda: reflect(normal(4, 3), normal(3)), r"vectors .*\(T, K\), got .* and \(3,\)"),
     (lambda: orthogonal_matrix(normal(3)), r"vectors .*\(T, K\), got \(3,\)"),
-    (lambda: compact_form(normal(3)), r"vectors .*\(T, K\), got \(3,\)"),
-    (lambda: rotated_variance([1.0], normal(2, 1)), "alpha must"),
-    (lambda: rotated_variance(normal(1, 4), normal(2, 4)), "alpha must"),
     (lambda: rotated_variance(normal(1), normal(2, 4)), "alpha must"),
 )
