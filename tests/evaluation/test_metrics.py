@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, log_loss
 
@@ -25,6 +25,7 @@ def test_against_scikit_learn():
         assert evaluation.nll(probs.log(), y.to(dtype)) == pytest.approx(log_loss(y, probs))
 
 
+@settings(max_examples=30)
 @given(st.integers(0, 1000), st.integers(2, 20), st.floats(0.1, 30))
 def test_ece_by_the_definition(seed, n_bins, scale):
     probs, y = case(80, seed, scale)
@@ -62,13 +63,9 @@ EYE, ONES = torch.eye(3), torch.ones(3, 1)
 
 test_bad_input_is_refused = refused(
     (lambda: evaluation.accuracy(LOGITS, ZERO), "logits"),
-    (lambda: evaluation.reliability_bins(LOGITS, ZERO), "logits"),
     (lambda: evaluation.nll(LOGITS, ZERO), "logits"),
     (lambda: evaluation.accuracy(HALF, ZERO + 2), "labels"),
-    (lambda: evaluation.ece(HALF, ZERO - 1), "labels"),
     (lambda: evaluation.ece(HALF, torch.tensor([0, 1])), "labels"),
     (lambda: evaluation.error_percent(EYE, torch.arange(3)[:, None]), "labels"),
     (lambda: evaluation.rmse(ONES, ONES[:, 0]), "mean has shape"),
-    (lambda: evaluation.rmse(ONES, ONES[:1]), "mean has shape"),
-    (lambda: evaluation.mean_log_likelihood(torch.ones(2, 3, 2), ONES, 1.0), r"y \(B, D\), got"),
 )

@@ -2,11 +2,10 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bdl_lessons.evaluation import max_log_probability, negative_entropy, ood_metrics
-from tests.tables import refused
 
 COARSE = st.lists(st.integers(0, 5).map(float), min_size=1, max_size=12)  # many ties
 
@@ -41,6 +40,7 @@ def average_precision(positive, negative):
     return area
 
 
+@settings(max_examples=40)
 @given(COARSE, COARSE)
 def test_every_measure_is_its_definition_with_ties_too(known, other):
     assert tuple(ood_metrics(scores(known), scores(other))) == pytest.approx(by_hand(known, other))
@@ -67,9 +67,3 @@ def test_scores_are_highest_where_one_class_is_certain():
         assert (score.diff()[:-1] > 0).all()
     assert negative_entropy(log_probs)[0].item() == pytest.approx(-math.log(3))
     assert max_log_probability(log_probs)[1].item() == pytest.approx(3 - math.log(math.e**3 + 2))
-
-
-test_scores_of_another_shape_are_refused = refused(
-    (lambda: ood_metrics(torch.zeros(0), torch.zeros(2)), "score_in must"),
-    (lambda: ood_metrics(torch.zeros(2, 2), torch.zeros(2)), "score_in must"),
-)

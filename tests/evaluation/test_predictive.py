@@ -54,13 +54,10 @@ def test_the_two_extremes_of_disagreement():
 
 
 DRAWS, Y = torch.ones(3, 4, 2), torch.ones(4, 2)
-NAN = math.nan
-
 
 test_bad_input_is_refused = refused(
-    *((lambda tau=tau: predictive_var(DRAWS, tau), "tau") for tau in (0.0, NAN, torch.ones(3))),
+    (lambda: predictive_var(DRAWS, torch.ones(3)), "tau"),
     (lambda: predictive_var(DRAWS[0], 1.0), "draws must"),
-    (lambda: log_mean_probs(DRAWS[0]), "logits must"),
     (lambda: log_predictive_likelihood(DRAWS, Y[:, 0], 1.0), r"got \(3, 4, 2\) and \(4,\)"),
     (lambda: entropy(torch.tensor([-3.0, -5.0])), "log_probs must be logarithms of"),
 )

@@ -12,11 +12,6 @@ class TestReLU(BaseKernelTestCase, unittest.TestCase):
         return ReLUKernel(**options)
 
 
-class TestDeepReLU(BaseKernelTestCase, unittest.TestCase):
-    def create_kernel_no_ard(self, **options):
-        return ReLUKernel(3, **options)
-
-
 class TestErf(BaseKernelTestCase, unittest.TestCase):
     def create_kernel_no_ard(self, **options):
         return ErfKernel(**options)

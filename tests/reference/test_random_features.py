@@ -22,12 +22,12 @@ def gram(features):
 
 @pytest.mark.parametrize("name", EXPECTATIONS)
 def test_deep_wide_networks_tend_to_the_recursion(name):
-    """Mean over 300 networks of width 128; the finite-width bias is O(1 / width)."""
+    """Mean over 200 networks of width 128; the finite-width bias is O(1 / width)."""
     weight_var, bias_var, depth, width = 1.5, 0.2, 3, 128
     kernel = KERNELS[name](depth, weight_var=weight_var, bias_var=bias_var)
     rng = seeded(3)
     options = {"depth": depth, "weight_var": weight_var, "bias_var": bias_var}
-    features = [reference.RandomFeatures(2, width, name, rng, **options)(X) for _ in range(300)]
+    features = [reference.RandomFeatures(2, width, name, rng, **options)(X) for _ in range(200)]
     grams = torch.stack([bias_var + weight_var * gram(phi) for phi in features])
     error = grams.std(0) / math.sqrt(len(grams))
     assert ((grams.mean(0) - kernel(X).to_dense()).abs() < 4 * error + 2 / width).all()
@@ -55,15 +55,10 @@ def test_leading_axes_are_kept():
     torch.testing.assert_close(features(batch)[1], features(X))
 
 
-def made(**change):
-    good = {"in_features": 2, "max_width": 4, "nonlinearity": "relu", "generator": seeded()}
-    return reference.RandomFeatures(**good | change)
-
+MADE = reference.RandomFeatures(2, 4, "relu", seeded())
 
 test_bad_input_is_refused = refused(
-    (lambda: made(nonlinearity="tanh"), "nonlinearity must be one of"),
-    (lambda: made()(X, 0), r"width must be in 1\.\.4"),
-    (lambda: made()(X, 5), r"width must be in 1\.\.4"),
-    (lambda: made(in_features=3)(X), "d = in_features"),
-    (lambda: made()(X.to(torch.float16)), "x must have the dtype"),
+    (lambda: reference.RandomFeatures(2, 4, "tanh", seeded()), "nonlinearity must be one of"),
+    (lambda: MADE(X, 5), r"width must be in 1\.\.4"),
+    (lambda: MADE(X[:, :1]), "d = in_features"),
 )
