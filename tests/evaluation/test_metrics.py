@@ -46,7 +46,7 @@ def test_ece_by_the_definition(seed, n_bins, scale):
 def test_every_edge_belongs_to_the_bin_above(n_bins, dtype):
     """In both precisions: 0.9 in float32 is a little less than 0.9 in float64."""
     for i in range(n_bins // 2 + 1, n_bins):
-        confidence = torch.linspace(0, 1, n_bins + 1, dtype=torch.float32)[i].to(dtype)
+        confidence = torch.tensor(i / n_bins, dtype=dtype)
         probs = torch.stack([confidence, 1 - confidence])[None]
         assert evaluation.reliability_bins(probs, torch.tensor([0]), n_bins).count.argmax() == i
 
