@@ -1,16 +1,13 @@
 import ast
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-import numpy as np
 import pytest
 import torch
 
 import bdl_lessons
 from bdl_lessons.core import validation
+from tests.tables import refused
 
 ONES, EYE, ELSEWHERE = torch.ones(2, 2), torch.eye(3), torch.ones(2, device="meta")
 
@@ -43,53 +40,16 @@ def test_like_takes_dtype_and_shape_from_the_reference():
 
 
 @validation.typechecked
-def typed(
-    n: int = 1,
-    rate: float = 0.5,
-    kind: Literal["a", "b"] = "a",
-    names: Sequence | None = None,
-    bounds: tuple[float, float] = (0, 1),
-    counts: tuple[int, ...] = (),
-    function: Callable[[int], float] = float,
-    exact: bool = True,
-    *others,
-    **options,
-):
+def typed(n: int = 1, bounds: tuple[float, float] = (0, 1), exact: bool = True, *, x: float = 1):
     return n
 
 
-@validation.typechecked
-@dataclass
-class Typed:
-    rate: float
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"n": 1.5}, "n must be int, got 1.5"),
-        ({"n": True}, "n must be int, got True"),
-        ({"rate": "1"}, "rate must be float, got '1'"),
-        ({"kind": "c"}, "kind must be 'a' or 'b', got 'c'"),
-        ({"bounds": (0.5,)}, r"bounds must be a sequence \(float, float\), got \(0.5,\)"),
-        ({"counts": (1, 2.5)}, r"counts must be a sequence \(int, \.\.\.\)"),
-        ({"names": 3}, "names must be a sequence or None, got 3"),
-        ({"function": 3}, "function must be a function, got 3"),
-        ({"exact": 1}, "exact must be bool, got 1"),
-    ],
+test_an_argument_of_another_type_is_refused_by_name = refused(
+    (lambda: typed(n=True), "n must be int, got True"),
+    (lambda: typed(1, (0.5,)), r"bounds must be a sequence \(float, float\), got \(0.5,\)"),
+    (lambda: typed(exact=1), "exact must be bool, got 1"),
+    (lambda: typed(x="1"), "x must be float, got '1'"),
 )
-def test_an_argument_of_another_type_is_refused_by_name(arguments, message):
-    with pytest.raises(TypeError, match=message):
-        typed(**arguments)
-    with pytest.raises(TypeError, match="rate must be float, got None"):
-        Typed(None)
-
-
-def test_what_numpy_and_torch_call_a_number_or_a_sequence_is_taken():
-    assert typed(n=np.int64(3), rate=np.float32(0.5), exact=np.bool_(True), kind=np.str_("b")) == 3
-    assert typed(rate=1, names=torch.Size([2]), bounds=[0, 1.5], counts=[1], other=1) == 1
-    assert typed(1, 0.5, "a", (), (0, 1), (1, 2), float, True, "more", option=2) == 1
-    assert Typed(np.float32(0.5)).rate == 0.5
 
 
 def test_no_check_is_an_assertion_which_python_would_leave_out_when_it_optimises():

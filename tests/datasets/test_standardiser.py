@@ -3,7 +3,7 @@ import torch
 
 from bdl_lessons.datasets import Standardiser
 from tests.draws import normal
-from tests.tables import close, refused
+from tests.tables import close
 
 
 def test_standardiser_has_mean_0_std_1_and_an_inverse():
@@ -24,12 +24,3 @@ def test_constant_columns_become_zero_even_where_rounding_leaves_a_deviation(con
     assert Standardiser.fit(x[:, 0]).std == 1
     assert scale.std[0] == 1
     assert scale.transform(x)[:, 0].abs().max() < 1e-6 * max(1, abs(constant))
-
-
-SCALE = Standardiser.fit(normal(50, 3))
-
-test_other_columns_than_those_that_were_fitted_are_refused = refused(
-    (lambda: SCALE.transform(torch.zeros(())), r"x must end with the columns \(3,\)"),
-    (lambda: SCALE.transform(torch.zeros(4, 1)), r"x must end with the columns \(3,\)"),
-    (lambda: SCALE.inverse_transform(torch.zeros(3, 4)), r"z must end with the columns \(3,\)"),
-)

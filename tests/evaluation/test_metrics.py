@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, log_loss
 
 from bdl_lessons import evaluation
-from tests.tables import refused
 
 
 def case(n=300, seed=0, scale=2.0):
@@ -56,16 +55,3 @@ def test_rmse_and_log_likelihood():
     assert evaluation.rmse(mean, y) == pytest.approx(math.sqrt(5))
     expected = -0.5 * math.log(2 * math.pi) - 2.5
     assert evaluation.mean_log_likelihood(mean[None], y, tau=1.0) == pytest.approx(expected)
-
-
-HALF, ZERO, LOGITS = torch.tensor([[0.5, 0.5]]), torch.tensor([0]), torch.tensor([[2.0, -1.0]])
-EYE, ONES = torch.eye(3), torch.ones(3, 1)
-
-test_bad_input_is_refused = refused(
-    (lambda: evaluation.accuracy(LOGITS, ZERO), "logits"),
-    (lambda: evaluation.nll(LOGITS, ZERO), "logits"),
-    (lambda: evaluation.accuracy(HALF, ZERO + 2), "labels"),
-    (lambda: evaluation.ece(HALF, torch.tensor([0, 1])), "labels"),
-    (lambda: evaluation.error_percent(EYE, torch.arange(3)[:, None]), "labels"),
-    (lambda: evaluation.rmse(ONES, ONES[:, 0]), "mean has shape"),
-)

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bdl_lessons.evaluation import paired_difference, pareto_front, ranks
-from tests.tables import refused
 
 small = st.integers(0, 4).map(float)
 
@@ -46,9 +45,3 @@ def test_the_front_is_pareto_optimal(points):
 
     expected = [not any(beats(other, one) for other in points) for one in points]
     assert pareto_front(cost, loss).tolist() == expected
-
-
-test_bad_input_is_refused = refused(
-    (lambda: paired_difference([1.0, 2.0], [1.0, 2.0, 3.0]), r"second \(n,\), got"),
-    (lambda: pareto_front([1.0, 2.0], [[0.0], [1.0]]), r"loss \(n,\), got"),
-)

@@ -7,10 +7,8 @@ from bdl_lessons.evaluation import gradient_variance, noisy_outputs, regression_
 from bdl_lessons.evaluation.stochastic_gradients import VarianceParts
 from bdl_lessons.models import BayesByBackprop, initialise, mlp
 from tests.draws import normal, seeded
-from tests.tables import refused
 
 N, K, TAU = 7, 3, 1.7
-NETWORK = mlp((3, 2), BayesByBackprop())
 ESTIMATORS = ("local", "per example", "per minibatch")
 QUANTITIES = ("loss", "mu", "log_sigma2")
 
@@ -84,24 +82,6 @@ def test_a_row_of_zeros_has_no_noise():
     y, mu, var = torch.ones(2).double(), torch.ones(2).double(), torch.ones(2).double()
     parts = regression_parts(x, y, mu, var, 1.0, "log_sigma2", "local")
     assert all(map(math.isfinite, parts))
-
-
-X, Y, MU = torch.ones(5, 3), torch.ones(5), torch.ones(3)
-
-test_bad_input_is_refused = refused(
-    (lambda: gradient_variance(torch.ones(2, 3)), "gradients must"),
-    (lambda: noisy_outputs(NETWORK, X, "shared", seeded()), "'local', 'per example'"),
-    (lambda: regression_parts(X, Y, MU, MU, TAU, "mu", "no noise"), "estimator"),
-    (
-        lambda: regression_parts(X, Y[:, None], MU, MU, TAU, "mu", "local"),
-        r"y \(N,\).*and \(5, 1\)",
-    ),
-    (
-        lambda: regression_parts(X, Y, MU, MU[:, None], TAU, "mu", "local"),
-        r"var \(K,\).*and \(3, 1\)",
-    ),
-    (lambda: VarianceParts(3.0, 2.0, 0.5).at(0, 10), "batch_size"),
-)
 
 
 def test_the_four_estimators_of_a_network():

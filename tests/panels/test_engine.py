@@ -107,12 +107,3 @@ def test_an_unknown_setting_is_an_error_that_lists_the_known_ones(panel, params)
     with pytest.raises(ValueError, match=known):
         panel.set(**params)
     assert panel.values == panel.start
-
-
-@pytest.mark.parametrize(
-    "controls",
-    [[], [Slider("a", "a", (1, 2), 1), Slider("a", "b", (1, 2), 1)], [Slider("a", "a", (1, 2), 3)]],
-)
-def test_a_panel_needs_sensible_controls(controls):
-    with pytest.raises(ValueError, match="panel 'test-engine'"):
-        Panel(build_figure, *controls, size=(3, 2))

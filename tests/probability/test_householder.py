@@ -5,7 +5,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bdl_lessons.core.autograd import vmap
 from bdl_lessons.probability import compact_form, orthogonal_matrix, reflect, rotated_variance
 from tests.draws import normal
 from tests.tables import refused
@@ -65,15 +64,6 @@ def test_cancellation_leaves_a_positive_variance():
     assert rotated_variance(-alpha, torch.ones(1, 4)).isnan().all()
     assert (s > 0).all()
     torch.testing.assert_close(s[1], alpha[0])
-
-
-@pytest.mark.parametrize("n_reflections", [0, 1, 3])
-def test_batched(n_reflections):
-    x, alpha = normal(2, 5, 4), normal(2, 4, seed=1).exp()
-    vectors = normal(2, n_reflections, 4, seed=2)
-    for function, argument in ((reflect, x), (rotated_variance, alpha)):
-        each = torch.stack([function(*one) for one in zip(argument, vectors, strict=True)])
-        torch.testing.assert_close(vmap(function)(argument, vectors), each)
 
 
 test_shapes_that_do_not_fit_are_named = refused(

@@ -34,19 +34,10 @@ def by_definition(log_alpha):
     return -log_alpha / 2 + mean + (np.euler_gamma + math.log(2)) / 2
 
 
-def by_expansion(log_alpha):
-    alpha = math.exp(log_alpha)
-    return -log_alpha / 2 + KL_OFFSET - alpha / 2 - 3 * alpha**2 / 4
-
-
-FORMS = [(by_definition, [-6.0, -1.0, 0.0, 2.0, 6.0], 1e-9)]
-FORMS += [(by_expansion, [-20.0, -14.0, -10.0], 1e-11)]
-
-
-@pytest.mark.parametrize(("form", "spots", "error"), FORMS)
-def test_the_exact_divergence_is_that_of(form, spots, error):
+def test_the_exact_divergence_is_that_of_the_definition():
+    spots = [-6.0, -1.0, 0.0, 2.0, 6.0]
     found = loguniform_kl(torch.tensor(spots, dtype=torch.float64))
-    np.testing.assert_allclose(found, [form(spot) for spot in spots], rtol=error, atol=error)
+    np.testing.assert_allclose(found, [by_definition(spot) for spot in spots], 1e-9, 1e-9)
 
 
 @pytest.mark.parametrize(("dtype", "bound"), PRECISIONS)
@@ -106,15 +97,6 @@ def test_an_approximation_has_its_documented_error(function, log_alpha, smallest
     for place, (size, where) in ((error.argmin(), smallest), (error.argmax(), largest)):
         assert error[place].item() == pytest.approx(size, abs=6e-5)
         assert log_alpha[place].item() == pytest.approx(where, abs=0.02)
-
-
-def test_the_approximations_are_the_papers_formulas():
-    alpha = torch.tensor([0.1, 0.5, 1.0], dtype=torch.float64)
-    paper = 0.5 * alpha.log() + 1.16145124 * alpha - 1.50204118 * alpha**2 + 0.58629921 * alpha**3
-    torch.testing.assert_close(KL_OFFSET - kingma_kl(alpha.log()), paper, rtol=0, atol=1e-8)
-    k1, k2, k3 = 0.63576, 1.87320, 1.48695
-    minus_kl = k1 * torch.sigmoid(k2 + k3 * WIDE) - 0.5 * (1 + (-WIDE).exp()).log() - k1
-    torch.testing.assert_close(molchanov_kl(WIDE), -minus_kl)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

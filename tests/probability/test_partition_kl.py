@@ -23,15 +23,6 @@ def points(width, p_drop=0.3):
     return quantised_kl(point_cells(both, chance, width), width).item()
 
 
-@given(st.floats(-3, 3), st.floats(0.2, 2), st.sampled_from([1.0, 0.5, 0.3]))
-def test_gaussian_cells_hold_the_mass_of_their_interval(mean, std, width):
-    index, probs = gaussian_cells(mean, std, width)
-    edges = torch.cat([index[:, 0], index[-1] + 1]) * width
-    expected = Normal(torch.tensor(mean).double(), std).cdf(edges.double()).diff()
-    assert torch.allclose(probs, expected, atol=1e-12)
-    assert probs.sum().item() == pytest.approx(1, abs=1e-12)
-
-
 @pytest.mark.parametrize(("mean", "std"), [(0.0, 1.0), (0.5, 0.3), (-3.0, 2.0), (6.0, 0.1)])
 def test_with_a_density_the_grid_finds_its_kl(mean, std):
     exact = kl_divergence(Normal(torch.tensor(mean).double(), std), PRIOR).item()
@@ -90,13 +81,9 @@ MASS, FAR = torch.ones(2, 1), "too far out for cells of this width"
 
 test_what_does_not_fit_is_named = refused(
     (lambda: gaussian_cells(0.0, 1.0, 0.0), "width must be positive"),
-    (lambda: gaussian_cells(0.0, 0.0, 0.5), "std must be positive"),
     (lambda: line_cells(torch.tensor([1.0, 0.0]), 0.5, 0.5), "without zeros"),
-    (lambda: line_cells(THETA, 0.0, 0.5), "alpha must be positive"),
     (lambda: line_cells(MASS, 0.5, 0.5), r"theta must be \(K,\)"),
     (lambda: quantised_kl((MASS.long(), MASS[0]), 0.5), r"index \(M, D\)"),
     (lambda: point_cells(MASS, MASS, 0.5), r"probs \(S,\), got"),
     (lambda: point_cells(1e30 * MASS, MASS[:, 0], 0.5), FAR),
-    (lambda: gaussian_cells(0.0, 1.0, 1e-30), FAR),
-    (lambda: line_cells(1e30 * THETA, 0.5, 0.5), FAR),
 )

@@ -9,7 +9,6 @@ from torch.distributions import MultivariateNormal
 from bdl_lessons.probability import gaussian_kl_full
 from bdl_lessons.reference import BayesLinear
 from tests.draws import normal
-from tests.tables import refused
 
 
 def close(actual, expected, atol=1e-10):
@@ -74,15 +73,3 @@ def test_mean_field_is_the_best_factorised_gaussian(model):
         shift, log_scale = 0.1 * normal(3, seed=seed), 0.1 * normal(3, seed=seed + 50)
         assert model.elbo(mean + shift, (var * log_scale.exp()).diag()) < best
     assert (var <= model.cov.diagonal()).all()
-
-
-PHI, Y, (MEAN, COV), NEW = normal(7, 3), normal(7), random_q(seed=4), normal(4, 3)
-
-test_bad_input_is_refused = refused(
-    (lambda: small(y=Y[:, None]), "Phi must be"),
-    (lambda: small(noise_var=torch.ones(7)), "noise_var"),
-    (lambda: small().data_term(MEAN[:, None], COV), "mean_q"),
-    (lambda: small().data_term(MEAN, COV[:, :1]), "cov_q"),
-    (lambda: small().predict(NEW, COV[:, :1]), "cov"),
-    (lambda: small().predict(NEW[:, :1]), "Phi_new"),
-)

@@ -5,7 +5,6 @@ import torch
 
 from bdl_lessons import reference
 from tests.draws import seeded
-from tests.tables import refused
 
 EXPECTATIONS = {
     "relu": reference.relu_expectation,
@@ -46,19 +45,3 @@ def test_the_first_layer_is_the_formula():
     features = reference.RandomFeatures(2, 5, "relu", seeded(), weight_var=2.0, bias_var=0.5)
     (weight,), (shift,) = features.weights, features.shifts
     torch.testing.assert_close(features(X), (X @ weight.T + shift).relu() / math.sqrt(5))
-
-
-def test_leading_axes_are_kept():
-    features = reference.RandomFeatures(2, 8, "cos", seeded(), depth=2)
-    batch = X.expand(4, 3, 2)
-    assert features(batch).shape == (4, 3, 8)
-    torch.testing.assert_close(features(batch)[1], features(X))
-
-
-MADE = reference.RandomFeatures(2, 4, "relu", seeded())
-
-test_bad_input_is_refused = refused(
-    (lambda: reference.RandomFeatures(2, 4, "tanh", seeded()), "nonlinearity must be one of"),
-    (lambda: MADE(X, 5), r"width must be in 1\.\.4"),
-    (lambda: MADE(X[:, :1]), "d = in_features"),
-)

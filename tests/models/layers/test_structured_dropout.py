@@ -52,15 +52,6 @@ def test_without_reflections_it_is_variational_dropout():
     torch.testing.assert_close(layer.kl(), plain.kl())
 
 
-def test_equal_alphas_make_the_rotation_inert():
-    layer = structured(3, alpha_spread=0.0)
-    alpha = layer.alpha.detach()
-    torch.testing.assert_close(layer.noise_cov().detach(), alpha.diag())
-    layer.kl().backward()
-    gradient = layer.noise.householder.v.grad
-    torch.testing.assert_close(gradient, torch.zeros_like(gradient), atol=1e-12, rtol=0)
-
-
 @pytest.mark.parametrize("T", [1, 2])
 def test_the_kl_is_the_divergence_of_the_columns_and_moves_the_noise_alone(T):
     layer = structured(T)
