@@ -31,10 +31,7 @@ def test_a_claim_that_holds_is_printed_with_measurement_and_reference(call, line
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: check("mean", [0.2, 0.5, 0.3], 0.25, atol=0.1),
-            "mean: measured 0.5, expected 0.25",
-        ),
+        (lambda: check("m", [0.2, 0.5, 0.3], 0.25, atol=0.1), "m: measured 0.5, expected 0.25"),
         (lambda: check("x", NAN, expect=0.25, atol=10), "x: measured nan"),
         (lambda: check_between("x", 0.99, low=1, high=2), "x: measured 0.99, expected 1 to 2"),
         (lambda: check_between("x", [1.5, 2.01], low=1, high=2), "x: measured 2.01"),

@@ -76,22 +76,6 @@ def test_every_draw_of_a_hierarchical_layer_has_scales_of_its_own():
         torch.testing.assert_close(scales.log().std(0), torch.full((3,), 0.5), rtol=0.06, atol=0)
 
 
-def test_an_epoch_shows_each_member_every_row_once_in_its_own_order(monkeypatch):
-    seen, forward = [], BatchedNetworks.__call__
-
-    def watched(members, rows, *args):
-        seen.append(rows)
-        return forward(members, rows, *args)
-
-    monkeypatch.setattr(BatchedNetworks, "__call__", watched)
-    x = torch.arange(6.0).view(1, 6, 1).expand(2, 6, 1)
-    members = BatchedNetworks(networks(models.Deterministic(), 2, (1, 1)))
-    train(members, x, x, n_steps=3, batch_size=2)
-    order = torch.cat(seen, 1)[..., 0]
-    assert order.sort(1).values.tolist() == [[0, 1, 2, 3, 4, 5]] * 2
-    assert order[0].tolist() != order[1].tolist()
-
-
 def nothing(output, y):
     return output.mean() * 0
 

@@ -74,6 +74,10 @@ def test_an_epoch_has_full_minibatches_of_examples_that_differ_in_a_new_order():
     epochs = [torch.cat([next(batches)[0] for _ in range(2)]).tolist() for _ in range(2)]
     assert [len({*epoch}) for epoch in epochs] == [6, 6]
     assert epochs[0] != epochs[1]
+    several = minibatches(x.expand(2, 7), x.expand(2, 7), 3, seeded(5), batched=True)
+    orders = torch.cat([next(several)[0] for _ in range(2)], 1).tolist()  # of two networks
+    assert [len({*order}) for order in orders] == [6, 6]
+    assert orders[0] != orders[1]
     everything = minibatches(x, x, None, seeded())
     assert next(everything)[0] is next(everything)[1] is x
 

@@ -47,10 +47,8 @@ def test_initial_weights_have_their_variance_and_come_from_the_generator():
 
 test_what_makes_no_network_is_named = refused(
     (lambda: models.mlp((3, 2), DROP)(torch.ones(5, 3)), "sampling is missing: write model"),
-    (lambda: models.mlp((3,), DROP), "widths"),
     (lambda: models.mlp((3, 7, 2), [DROP] * 3), "one factory or 2, got 3"),
     (lambda: models.lenet5([DROP] * 2), "one factory or 4, got 2"),
-    (lambda: DROP.linear(0, 2), "in_features must be >= 1"),
     (lambda: models.BayesByBackprop().conv2d(1, 2, -1), "kernel_size must be >= 1"),
     (lambda: models.mlp((4, 5, 3), models.BinaryDropout), "layers must be factories .*, got <cl"),
     (lambda: models.mlp((4, 5, 3), DROP, torch.nn.ReLU()), "activation must be a class"),

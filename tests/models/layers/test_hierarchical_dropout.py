@@ -47,20 +47,6 @@ def test_rows_are_correlated_by_the_scale_alone(layer):
     )
 
 
-@pytest.mark.parametrize("sampling", ["per_example", "shared"])
-def test_a_sharp_scale_leaves_the_base_layer(layer, sampling):
-    base = BASE.linear(K, L).double()
-    with torch.no_grad():
-        layer.noise.log_sigma2.fill_(-70.0)
-        base.noise.load_state_dict(layer.noise.base.state_dict())
-        base.weight.copy_(layer.weight)
-        base.bias.copy_(layer.bias)
-    x, generator, scale_draws = normal(6, K), seeded(3), seeded(3)
-    torch.randn(1, K, generator=scale_draws, dtype=torch.float64)
-    torch.testing.assert_close(layer(x, sampling, generator), base(x, sampling, scale_draws))
-    torch.testing.assert_close(layer(x, "mean"), base(x, "mean"))
-
-
 def test_kl_is_that_of_the_scales_plus_that_of_the_base(layer):
     alone = layer.noise.base.kl(layer.weight.T, layer.bias)
     scales = models.LogNormalScale()(layer.noise.log_sigma2)
