@@ -1,6 +1,7 @@
 """The numbers that each panel states: from the mathematics by another way, or from its arrays."""
 
 import functools
+import itertools
 import math
 import re
 
@@ -81,7 +82,9 @@ def test_dropout_rate_states_the_mean_of_all_masks_and_the_answer_by_weight_scal
         answers = expit((hidden * factor * masks) @ net["w2"] + net["b2"])[:, 0]
         scaled = expit((hidden * factor * 0.7) @ net["w2"] + net["b2"]).item()
         exact = mask_probs(torch.from_numpy(masks), 0.3).numpy() @ answers
-        _, mean, _, scaling, _ = stated(dropout_rate, p_drop=0.3, point="far away", trained=trained)
+        setting = {"p_drop": 0.3, "point": "far away", "trained": trained}
+        kept, mean, _, scaling, _ = stated(dropout_rate, **setting)
+        assert kept == (arrays.load("dropout_rate")["uniforms"] >= 0.3).sum()
         assert (mean, scaling) == pytest.approx((exact, scaled), abs=6e-4)
 
 
@@ -383,6 +386,17 @@ def test_structure_and_nll_states_the_paired_difference_and_its_error():
     error = difference.std(ddof=1) * (1 / n + overlap) ** 0.5
     text = readout(structure_and_nll, kl_weight=1.0)
     assert f"digits: NLL {difference.mean():+.3f} ± {error:.3f}" in text
+
+
+def test_structure_and_nll_cuts_no_bar_off():
+    figure = Figure()
+    update = structure_and_nll.build_figure(figure)
+    for setting in itertools.product(structure_and_nll.KL_WEIGHTS, structure_and_nll.READINGS):
+        update(*setting)
+        for axis in figure.axes[:3]:
+            low, high = axis.get_ylim()
+            ends = np.concatenate(axis.collections[0].get_segments())[:, 1]
+            assert low < ends.min() < ends.max() < high
 
 
 def test_truncated_posterior_states_the_mass_near_zero_and_the_decades_to_one_half():

@@ -26,7 +26,8 @@ def image_record(method, accuracy, seed=0, data="mnist"):
 
 @pytest.fixture
 def records(monkeypatch):
-    uci = [uci_record("MAP", 2.0, -1.0, ms=0.5), uci_record("VD", 1.0, -2.0, ms=0.6)]
+    uci = [uci_record("MAP", 2.0, -1.0, ms=0.5)]
+    uci.append(uci_record("VD", 1.0, -2.0, ms=0.3, n_networks=2))
     uci.append(uci_record("D.E", 1.5, -0.5, ms=0.5, n_networks=5))
     images = [image_record("MAP", 50.0, data="fashion-mnist"), image_record("MAP", 90.0)]
     images.append(image_record("MAP", 92.0, seed=1))
