@@ -11,18 +11,12 @@ NAN, EIGHTHS = np.nan, np.arange(9) / 8
     ("call", "line"),
     [
         (lambda: check("m", 0.2503, expect=0.25, atol=1e-3), "m: 0.2503 (expected 0.25 ± 0.001)"),
-        (
-            lambda: check("pair", torch.tensor([0.5, 0.26]), expect=[0.5, 0.25], atol=0.1),
-            "pair: 0.5, 0.26 (expected 0.5, 0.25 ± 0.1)",
-        ),
-        (lambda: check("x", [1.0, 2.0], expect=1.5, atol=1), "x: 1, 2 (expected 1.5 ± 1)"),
+        (lambda: check("x", [1.0, 2.0], expect=[1.5, 2], atol=1), "x: 1, 2 (expected 1.5, 2 ± 1)"),
         (
             lambda: check("table", torch.full((2, 3), 0.25), expect=np.zeros((2, 3)), atol=1),
             "table: off by 2.5e-01 (expected a reference of shape 2×3 ± 1)",
         ),
-        (lambda: check("many", EIGHTHS, expect=0.5, atol=1), "many: 0 to 1 (expected 0.5 ± 1)"),
         (lambda: check("edge", 1.5, expect=1.0, atol=0.5), "edge: 1.5 (expected 1 ± 0.5)"),
-        (lambda: check("g", torch.ones(1, requires_grad=True), 1, 0), "g: 1 (expected 1 ± 0)"),
         (lambda: check("g", [torch.ones((), requires_grad=True)], 1, 0), "g: 1 (expected 1 ± 0)"),
         (lambda: check_between("many", EIGHTHS, high=1), "many: 0 to 1 (expected <= 1)"),
         (lambda: check_between("r", [1.2, 1.9], low=1, high=2), "r: 1.2, 1.9 (expected 1 to 2)"),
@@ -37,14 +31,8 @@ def test_a_claim_that_holds_is_printed_with_measurement_and_reference(call, line
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: check("mean", [0.25, 0.5, 0.3], expect=0.25, atol=1e-3),
-            r"mean: measured 0\.5, expected 0\.25 ± 0\.001",
-        ),
-        (lambda: check("edge", 1.5000001, expect=1.0, atol=0.5), "edge: measured"),
+        (lambda: check("m", [0.2, 0.5, 0.3], 0.25, atol=0.1), "m: measured 0.5, expected 0.25"),
         (lambda: check("x", NAN, expect=0.25, atol=10), "x: measured nan"),
-        (lambda: check("x", np.inf, expect=0.25, atol=10), "x: measured inf"),
-        (lambda: check("x", [0.25, NAN], expect=0.25, atol=10), "x: measured nan"),
         (lambda: check_between("x", 0.99, low=1, high=2), "x: measured 0.99, expected 1 to 2"),
         (lambda: check_between("x", [1.5, 2.01], low=1, high=2), "x: measured 2.01"),
         (lambda: check_between("x", NAN, low=1, high=2), "x: measured nan"),
@@ -58,20 +46,11 @@ def test_a_claim_that_does_not_hold_fails_with_the_worst_value(call, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: check("m", np.zeros((2, 1)), expect=np.zeros(2), atol=1),
-            r"value has shape \(2, 1\), expect has \(2,\)",
-        ),
-        (lambda: check("m", 0.0, expect=0.0, atol=-1), "atol"),
-        (lambda: check("m", 0.0, expect=0.0, atol=np.inf), "atol"),
+        (lambda: check("m", EIGHTHS[:, None], expect=EIGHTHS, atol=1), r"value has shape \(9, 1\)"),
         (lambda: check("m", 0.0, expect=NAN, atol=1), "expect must be finite"),
         (lambda: check("m", [], expect=1.0, atol=1), "value is empty"),
-        (lambda: check("m", 1.0, expect=torch.empty(0), atol=1), "expect is empty"),
-        (lambda: check("m", torch.tensor([1 + 5j]), expect=1.0, atol=1), "value must be real"),
-        (lambda: check_between("m", np.zeros((3, 0)), low=0), "value is empty"),
         (lambda: check_between("m", 1.0), "give low, high or both"),
         (lambda: check_between("m", 1.0, low=2, high=1), "nothing between"),
-        (lambda: check_between("m", 1.0, low=NAN), "low must be finite, got nan"),
     ],
 )
 def test_a_claim_without_meaning_is_refused_by_name(call, message):
@@ -127,11 +106,9 @@ class TestResultsTable:
     @pytest.mark.parametrize(
         ("rows", "message"),
         [
-            ({}, "at least one row"),
             ({"a": {}}, "at least one row and one column"),
             ({"a": {"x": 1.0}, "b": {"y": 1.0}}, r"row 'b' has columns \['y'\], not \['x'\]"),
             ({"a": {"x": float("nan")}}, "a, x: a result must be finite"),
-            ({"a": {"x": [1.0, float("inf")]}}, "a, x: a result must be finite"),
             ({"a": {"x": []}}, "a, x is empty"),
         ],
     )

@@ -3,7 +3,7 @@ import time
 import pytest
 import torch
 
-from bdl_lessons.core import clock, cpu_threads, device, seeded
+from bdl_lessons.core import clock, cpu_threads, device
 
 
 @pytest.fixture
@@ -28,7 +28,6 @@ def machine(monkeypatch):
         (("cuda", "mps"), None, None, "cuda"),
         (("mps",), None, None, "mps"),
         (("cuda",), "cpu", None, "cpu"),
-        (("cuda",), "cpu", "", "cpu"),
         (("cuda",), "", None, "cuda"),
         (("cuda",), "cpu", "cuda:0", "cuda:0"),  # a named device goes before the variable
         ((), "cuda", "cpu", "cpu"),
@@ -43,11 +42,8 @@ def test_the_name_then_the_variable_then_the_fastest(machine, kinds, variable, n
     ("kinds", "name", "message"),
     [
         ((), "cuda", r"cuda.*not available.*Available here: cpu.*BDL_DEVICE"),
-        ((), "cuda:1", r"cuda:1.*not available"),
         ((), "mps", r"mps.*not available"),
         ((), "gpu", r"not a device name.*BDL_DEVICE"),
-        ((), "cuda:x", r"not a device name"),
-        ((), "a potato", r"not a device name"),
         (("cuda",), "cuda:3", r"cuda:3.*does not exist: 1 GPU"),
     ],
 )
@@ -63,12 +59,6 @@ def test_an_absent_or_unknown_device_is_an_error_with_a_remedy(machine, kinds, n
 def test_double_precision_is_not_asked_of_apples_gpus(machine):
     machine("mps")
     assert device(float64=True).type == "cpu"
-
-
-def test_a_seed_is_that_of_the_generator():
-    draws = [torch.rand(3, generator=seeded(seed), device=device()) for seed in (0, 0, 1)]
-    torch.testing.assert_close(draws[0], draws[1])
-    assert not torch.allclose(draws[0], draws[2])
 
 
 def test_the_clock_counts_work_and_not_waiting():

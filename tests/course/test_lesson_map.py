@@ -10,10 +10,6 @@ def test_every_lesson_has_one_box():
     assert sorted(boxes) == [x.number for x in lessons() if x.number not in {"00", "90"}]
 
 
-def test_what_has_to_be_read_before_has_a_smaller_number():
-    assert all(start < end for start, end in ARROWS)
-
-
 def before(number: str) -> set[str]:
     """Every lesson from which arrows lead to one."""
     direct = {start for start, end in ARROWS if end == number}

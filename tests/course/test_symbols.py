@@ -1,5 +1,3 @@
-import pytest
-
 from bdl_lessons.course import all_symbols, new_symbols
 from bdl_lessons.course.symbols import SYMBOLS
 
@@ -16,8 +14,3 @@ def test_each_lesson_shows_its_own_rows_and_lesson_00_shows_all():
     rows = [row for lesson in lessons for row in new_symbols(lesson).data.splitlines()[2:]]
     assert rows == all_symbols().data.splitlines()[4:-2]
     assert "| $\\tau$ | `tau` |" in new_symbols("02").data
-
-
-def test_an_unknown_lesson_is_refused():
-    with pytest.raises(ValueError, match="no symbols of lesson '99'"):
-        new_symbols("99")

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import hashlib
 import re
 import subprocess
@@ -9,8 +7,6 @@ import pytest
 from bdl_lessons.core.files import DATA
 
 NOT_HASHED = ("README.md", ".gitattributes", "results/")
-
-
 TEXT = (DATA / "README.md").read_text(encoding="utf-8")
 RECORDED = dict(re.findall(r"^\| `([^`]+)` \|.*\| `([0-9a-f]{64})` \|$", TEXT, re.MULTILINE))
 """Path below data/ -> sha256, from the rows of the table."""

@@ -16,18 +16,11 @@ from bdl_lessons.datasets.records import (
 )
 
 
-def test_a_table_may_have_several_columns_of_text():
-    first = published_table("image_classification")[0]
-    assert (first["dataset"], first["method"]) == ("CIFAR10", "MAP")
-    assert first["nll"] == 1.038
-    assert published_table("complexity_per_layer")[0]["time"] == "K L B"
-
-
 @pytest.mark.parametrize("path", sorted(PUBLISHED.glob("*.csv")), ids=lambda path: path.stem)
 def test_every_table_can_be_read(path):
     rows = published_table(path.stem)
-    assert rows
     assert len({tuple(row) for row in rows}) == 1
+    assert any(isinstance(cell, str) for cell in rows[0].values())
 
 
 def test_an_unknown_name_is_an_error_that_names_those_there_are():
@@ -88,6 +81,9 @@ def test_regression_results_stand_beside_the_published_ones():
     assert uci.ours("kin8nm", "GP", "rmse") is None
     assert map_on_wine in uci.of("MAP")
     assert [r["config"]["data"] for r in uci.of("MAP")] == uci.sets
+
+
+def test_a_set_that_no_paper_has_stands_after_the_others():
     new = {"config": {"data": "protein", "method": "MAP"}, "metrics": {"rmse": 4, "rmse_error": 1}}
     uci = UCIResults([*load_records("uci"), new])
     assert uci.recorded_sets == [*uci.sets, "protein"]

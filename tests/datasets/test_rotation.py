@@ -6,7 +6,7 @@ from bdl_lessons.datasets.rotation import rotated
 IMAGES = torch.rand(3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
 
 
-@pytest.mark.parametrize("quarters", [-1, 0, 1, 2, 3])
+@pytest.mark.parametrize("quarters", [-1, 0, 1, 2])
 def test_positive_angles_turn_anticlockwise(quarters):
     expected = IMAGES.rot90(quarters, (-2, -1))
     torch.testing.assert_close(rotated(IMAGES, 90 * quarters), expected, atol=1e-5, rtol=0)

@@ -1,12 +1,9 @@
-from __future__ import annotations
-
 import pytest
 import torch
 from sklearn.datasets import load_digits
 
 from bdl_lessons import datasets
 from bdl_lessons.datasets import bioassay
-from tests.tables import refused
 
 
 def test_digits_are_a_partition_in_0_to_1():
@@ -27,12 +24,6 @@ def test_the_test_rows_depend_on_the_seed_alone():
     torch.testing.assert_close(few.x_test, every.x_test)
     torch.testing.assert_close(few.x_train, every.x_train[:50])
     assert not torch.allclose(other.x_test, every.x_test)
-
-
-test_digits_bad_sizes = refused(
-    (lambda: datasets.digits(n_test=1797), "n_train and n_test must"),
-    (lambda: datasets.digits(n_train=1438), "n_train and n_test must"),
-)
 
 
 def test_origin_clusters_sit_where_they_should():
@@ -57,21 +48,17 @@ def test_origin_targets_are_one_function_plus_the_stated_noise():
     assert values.var().item() == pytest.approx(137, rel=0.2)
 
 
-def test_small_sets_have_the_units_and_names_of_their_source():
+def test_diabetes_has_the_units_of_its_source():
     data = datasets.diabetes()
     assert (data.x.shape, data.y.shape, data.x.dtype) == ((442, 10), (442,), torch.float64)
     assert data.feature_names[2].startswith("body mass index")
     assert 15 < data.x[:, 2].min() < data.x[:, 2].max() < 50
     assert (data.y.min(), data.y.max()) == (25, 346)
-    clusters = datasets.origin_clusters(n_train=11)
-    assert (clusters.x.dtype, clusters.y.shape) == (torch.float64, (11,))
-    assert clusters.x.shape == (11, len(clusters.feature_names))
 
 
 def test_one_row_per_animal_adds_up_to_the_table():
     X, y = bioassay.load()
-    assert X.shape == (20, 2)
-    assert y.shape == (20,)
+    assert (X.shape, y.shape) == ((20, 2), (20,))
     assert (X[:, 0] == 1).all()
     for dose, deaths in zip(bioassay.LOG_DOSE, bioassay.DEATHS, strict=True):
         at_dose = X[:, 1] == dose

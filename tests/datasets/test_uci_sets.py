@@ -12,9 +12,3 @@ def test_a_record_is_found_by_its_name_and_no_two_share_one():
     names = [one.display_name for one in UCI_SETS.values()]
     assert len({*names}) == len(names) == len({one.sha256 for one in UCI_SETS.values()})
     assert display_name("naval-propulsion-plant") == "Naval"
-
-
-def test_the_precisions_of_a_grid_grow():
-    for one in UCI_SETS.values():
-        assert list(one.tau_grid) == sorted({*one.tau_grid})
-        assert one.tau_grid[0] > 0

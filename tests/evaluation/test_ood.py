@@ -2,11 +2,10 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bdl_lessons.evaluation import max_log_probability, negative_entropy, ood_metrics
-from tests.tables import refused
 
 COARSE = st.lists(st.integers(0, 5).map(float), min_size=1, max_size=12)  # many ties
 
@@ -41,23 +40,11 @@ def average_precision(positive, negative):
     return area
 
 
-@given(COARSE, COARSE)
+@settings(max_examples=40)
+@example(known=[0.0] + [2.0] * 19, other=[1.0])  # a threshold of 2 keeps 95 % exactly
+@given(known=COARSE, other=COARSE)
 def test_every_measure_is_its_definition_with_ties_too(known, other):
     assert tuple(ood_metrics(scores(known), scores(other))) == pytest.approx(by_hand(known, other))
-
-
-@pytest.mark.parametrize(
-    ("known", "other", "expected"),
-    [
-        ([2.0, 3.0], [0.0, 1.0], (0, 0, 1, 1, 1)),
-        ([0.0, 1.0], [2.0, 3.0], (1, 0.5, 0)),
-        ([0.0] * 10, [0.0] * 30, (1, 0.5, 0.5, 0.25, 0.75)),
-        ([0.0] + [2.0] * 19, [1.0], (0,)),  # a threshold of 2 keeps 95 % exactly
-    ],
-)
-def test_extremes(known, other, expected):
-    found = ood_metrics(scores(known), scores(other))
-    assert found[: len(expected)] == pytest.approx(expected)
 
 
 def test_scores_are_highest_where_one_class_is_certain():
@@ -67,9 +54,3 @@ def test_scores_are_highest_where_one_class_is_certain():
         assert (score.diff()[:-1] > 0).all()
     assert negative_entropy(log_probs)[0].item() == pytest.approx(-math.log(3))
     assert max_log_probability(log_probs)[1].item() == pytest.approx(3 - math.log(math.e**3 + 2))
-
-
-test_scores_of_another_shape_are_refused = refused(
-    (lambda: ood_metrics(torch.zeros(0), torch.zeros(2)), "score_in must"),
-    (lambda: ood_metrics(torch.zeros(2, 2), torch.zeros(2)), "score_in must"),
-)

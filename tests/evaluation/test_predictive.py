@@ -13,7 +13,6 @@ from bdl_lessons.evaluation import (
     predictive_var,
 )
 from tests.draws import normal
-from tests.tables import refused
 
 
 @pytest.mark.parametrize("tau", [2.5, torch.tensor([0.5, 4.0], dtype=torch.float64)])
@@ -51,16 +50,3 @@ def test_the_two_extremes_of_disagreement():
     assert entropy(torch.tensor([0.0, -torch.inf])).item() == 0
     spread = torch.tensor([[[1.0]], [[5.0]]], dtype=torch.float64)
     assert predictive_var(spread, tau=4.0).item() == pytest.approx(0.25 + 4.0)
-
-
-DRAWS, Y = torch.ones(3, 4, 2), torch.ones(4, 2)
-NAN = math.nan
-
-
-test_bad_input_is_refused = refused(
-    *((lambda tau=tau: predictive_var(DRAWS, tau), "tau") for tau in (0.0, NAN, torch.ones(3))),
-    (lambda: predictive_var(DRAWS[0], 1.0), "draws must"),
-    (lambda: log_mean_probs(DRAWS[0]), "logits must"),
-    (lambda: log_predictive_likelihood(DRAWS, Y[:, 0], 1.0), r"got \(3, 4, 2\) and \(4,\)"),
-    (lambda: entropy(torch.tensor([-3.0, -5.0])), "log_probs must be logarithms of"),
-)

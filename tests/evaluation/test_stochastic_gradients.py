@@ -7,10 +7,8 @@ from bdl_lessons.evaluation import gradient_variance, noisy_outputs, regression_
 from bdl_lessons.evaluation.stochastic_gradients import VarianceParts
 from bdl_lessons.models import BayesByBackprop, initialise, mlp
 from tests.draws import normal, seeded
-from tests.tables import refused
 
 N, K, TAU = 7, 3, 1.7
-NETWORK = mlp((3, 2), BayesByBackprop())
 ESTIMATORS = ("local", "per example", "per minibatch")
 QUANTITIES = ("loss", "mu", "log_sigma2")
 
@@ -47,7 +45,7 @@ def parts_from_draws(values):
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("quantity", QUANTITIES)
 def test_closed_form_parts_are_those_of_autograd_draws(quantity, estimator):
-    terms = sampled_terms(quantity, estimator, 100_000)
+    terms = sampled_terms(quantity, estimator, 60_000)
     measured = parts_from_draws(terms)
     exact = regression_parts(*REGRESSION, quantity, estimator)
     assert measured.data == pytest.approx(exact.data, rel=0.05, abs=1e-4)
@@ -84,29 +82,6 @@ def test_a_row_of_zeros_has_no_noise():
     y, mu, var = torch.ones(2).double(), torch.ones(2).double(), torch.ones(2).double()
     parts = regression_parts(x, y, mu, var, 1.0, "log_sigma2", "local")
     assert all(map(math.isfinite, parts))
-
-
-X, Y, MU = torch.ones(5, 3), torch.ones(5), torch.ones(3)
-
-
-def parts(x=X, y=Y, mu=MU, var=MU, quantity="mu", estimator="local"):
-    return regression_parts(x, y, mu, var, TAU, quantity, estimator)
-
-
-test_bad_input_is_refused = refused(
-    (lambda: gradient_variance(torch.ones(2, 3)), "gradients must"),
-    (lambda: noisy_outputs(NETWORK, X, "shared", seeded()), "'local', 'per example'"),
-    (lambda: parts(quantity="sigma"), "quantity"),
-    (lambda: parts(estimator="no noise"), "estimator"),
-    (lambda: parts(x=X[0]), r"x must be .*got \(3,\)"),
-    (lambda: parts(x=X * math.nan), "x must be finite"),
-    (lambda: parts(y=Y[:, None]), r"y \(N,\).*and \(5, 1\)"),
-    (lambda: parts(y=Y * math.nan), "y must be finite"),
-    (lambda: parts(mu=MU[:1]), r"mu \(K,\).*and \(1,\)"),
-    (lambda: parts(var=MU[:, None]), r"var \(K,\).*and \(3, 1\)"),
-    (lambda: parts(var=MU * math.nan), "var must be finite"),
-    (lambda: VarianceParts(3.0, 2.0, 0.5).at(0, 10), "batch_size"),
-)
 
 
 def test_the_four_estimators_of_a_network():

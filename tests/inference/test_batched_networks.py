@@ -9,6 +9,7 @@ from bdl_lessons import models
 from bdl_lessons.inference import BatchedNetworks, adam, fit, fit_batched, predict_batched
 from bdl_lessons.probability import gaussian_nll
 from tests.draws import seeded
+from tests.tables import refused
 
 SQUARES = partial(gaussian_nll, tau=1.0)
 
@@ -75,22 +76,6 @@ def test_every_draw_of_a_hierarchical_layer_has_scales_of_its_own():
         torch.testing.assert_close(scales.log().std(0), torch.full((3,), 0.5), rtol=0.06, atol=0)
 
 
-def test_an_epoch_shows_each_member_every_row_once_in_its_own_order(monkeypatch):
-    seen, forward = [], BatchedNetworks.__call__
-
-    def watched(members, rows, *args):
-        seen.append(rows)
-        return forward(members, rows, *args)
-
-    monkeypatch.setattr(BatchedNetworks, "__call__", watched)
-    x = torch.arange(6.0).view(1, 6, 1).expand(2, 6, 1)
-    members = BatchedNetworks(networks(models.Deterministic(), 2, (1, 1)))
-    train(members, x, x, n_steps=3, batch_size=2)
-    order = torch.cat(seen, 1)[..., 0]
-    assert order.sort(1).values.tolist() == [[0, 1, 2, 3, 4, 5]] * 2
-    assert order[0].tolist() != order[1].tolist()
-
-
 def nothing(output, y):
     return output.mean() * 0
 
@@ -104,50 +89,30 @@ def test_the_kl_has_a_weight_for_each_step_and_is_divided_by_the_training_set():
 
 
 def pair(*factories, widths=((4, 5, 2),) * 2, activations=(nn.ReLU,) * 2):
-    return [
-        models.mlp(*arguments) for arguments in zip(widths, factories, activations, strict=True)
-    ]
+    return BatchedNetworks([*map(models.mlp, widths, factories, activations)])
 
 
 DROP = models.BinaryDropout(0.1)
 
 
-@pytest.mark.parametrize(
-    ("nets", "words"),
-    [
-        ([], "must not be empty"),
-        (pair(DROP, DROP, widths=((4, 5, 2), (4, 6, 2))), "alike"),
-        (pair(DROP, models.Deterministic()), "is_random"),
-        (pair(DROP, models.BinaryDropout(0.5, length_scale=2.0)), r"\['0.noise.length_scale'"),
-        (pair(models.StructuredDropout(), models.StructuredDropout(kl_scale=2.0)), "kl_scale"),
-        (pair(DROP, DROP, activations=(nn.ELU, nn.Tanh)), "alike"),
-        (pair(DROP, DROP, activations=(nn.ELU, partial(nn.ELU, 0.5))), "alike"),
-    ],
+test_networks_must_fit_together = refused(
+    (lambda: BatchedNetworks([]), "must not be empty"),
+    (lambda: pair(DROP, DROP, widths=((4, 5, 2), (4, 6, 2))), "alike"),
+    (lambda: pair(DROP, models.Deterministic()), "is_random"),
+    (lambda: pair(DROP, models.BinaryDropout(0.5, 2.0)), r"\['0.noise.length_scale'"),
+    (lambda: pair(models.StructuredDropout(), models.StructuredDropout(kl_scale=2)), "kl_scale"),
+    (lambda: pair(DROP, DROP, activations=(nn.ELU, partial(nn.ELU, 0.5))), "alike"),
 )
-def test_networks_must_fit_together(nets, words):
-    with pytest.raises(ValueError, match=words):
-        BatchedNetworks(nets)
-
 
 X, Y = torch.zeros(3, 6, 4), torch.zeros(3, 6, 2)
+THREE = BatchedNetworks(networks(models.Deterministic()))
 
-
-def predict_three(members, x, n_samples):
-    return predict_batched(members, x, n_samples, generator=seeded())
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "words"),
-    [
-        (lambda m: train(m, X[0], Y[0]), ValueError, "M = 3"),
-        (lambda m: train(m, X, Y, batch_size=7), ValueError, r"batch_size must be in 1\.\.6"),
-        (lambda m: train(m, X.double(), Y), TypeError, "x must have the dtype"),
-        (lambda m: train(m, X, Y.double()), TypeError, "y must have the dtype"),
-        (lambda m: train(m, X * math.nan, Y), FloatingPointError, "at step 0"),
-        (lambda m: m(X[:2], "mean"), ValueError, "M = 3 networks"),
-        (lambda m: predict_three(m, X.double(), 2), TypeError, "x must have the dtype"),
-    ],
+test_bad_arguments_are_named = refused(
+    (lambda: train(THREE, X[0], Y[0]), "M = 3"),
+    (lambda: train(THREE, X, Y, batch_size=7), r"batch_size must be in 1\.\.6"),
+    (lambda: train(THREE, X, Y.double()), "y must have the dtype"),
+    (lambda: train(THREE, X * math.nan, Y), "at step 0"),
+    (lambda: THREE(X[:2], "mean"), "M = 3 networks"),
+    (lambda: predict_batched(THREE, X.double(), 2, generator=seeded()), "x must have the dtype"),
+    errors=(TypeError, ValueError, FloatingPointError),
 )
-def test_bad_arguments_are_named(call, error, words):
-    with pytest.raises(error, match=words):
-        call(BatchedNetworks(networks(models.Deterministic())))

@@ -1,4 +1,5 @@
 import math
+from copy import deepcopy
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from torch.nn.functional import cross_entropy
 from bdl_lessons.inference import adam, compression, fit, predict, sparsity, to_sparse, zero_pruned
 from bdl_lessons.models import ARD, BinaryDropout, Network, SparseVD, lenet5, mlp
 from tests.draws import seeded
+from tests.tables import refused
 
 
 def with_noise(model, seed=0):
@@ -36,16 +38,12 @@ def model_and_x(request):
 
 def by_hand(model, x, threshold):
     """The mean pass with weights at or above the threshold set to 0."""
-    kept = Network(*model)
-    originals = [(m, m.weight.detach().clone()) for m in model if hasattr(m, "noise")]
+    model = deepcopy(model)
     with torch.no_grad():
-        for m, _ in originals:
-            alpha = m.noise.log_sigma2.exp() / m.weight.square()
-            m.weight[alpha.log() >= threshold] = 0
-        y = kept(x, "mean")
-        for m, weight in originals:
-            m.weight.copy_(weight)
-    return y
+        for layer in (layer for layer in model if hasattr(layer, "noise")):
+            alpha = layer.noise.log_sigma2.exp() / layer.weight.square()
+            layer.weight[alpha.log() >= threshold] = 0
+    return model(x, "mean")
 
 
 @pytest.mark.parametrize("threshold", [-1.0, 3.0, 100.0, -100.0])
@@ -70,14 +68,6 @@ def test_sparsity_counts_weights_at_or_above_the_threshold():
     assert sparsity(model, threshold=10.0)[0].sparsity == 0
 
 
-def test_layers_without_bias_keep_none():
-    layer = SparseVD().linear(3, 2)
-    layer.bias = None
-    model = with_noise(Network(layer))
-    x = torch.randn(4, 3, generator=seeded())
-    torch.testing.assert_close(to_sparse(model)(x), zero_pruned(model)(x))
-
-
 def test_an_activation_that_is_used_twice_stays_twice():
     relu, layers = nn.ReLU(), [SparseVD().linear(4, 4) for _ in range(3)]
     model = with_noise(Network(layers[0], relu, layers[1], relu, layers[2]))
@@ -99,60 +89,41 @@ SMALL, X = (6, 5, 3), torch.randn(4, 6, generator=seeded())
 
 
 @pytest.mark.parametrize("make", [zero_pruned, to_sparse])
-class TestAPrunedNetworkIsFinal:
-    def test_it_is_an_ordinary_module_that_gives_one_answer(self, make):
-        pruned = make(with_noise(mlp(SMALL, SparseVD())))
-        expected = pruned(X)
-        assert not any(parameter.requires_grad for parameter in pruned.parameters())
-        assert not pruned.training
-        again = make(with_noise(mlp(SMALL, SparseVD())))
-        for value in again.state_dict().values():
-            value.zero_()
-        again.load_state_dict(pruned.state_dict())
-        torch.testing.assert_close(again(X), expected)
-        draws = predict(pruned, X, 3, "shared", generator=seeded())
-        torch.testing.assert_close(draws, expected.expand(3, 4, 3))
-        in_double = pruned.to(torch.float64)(X.double())
-        torch.testing.assert_close(in_double.float(), expected, rtol=1e-5, atol=1e-5)
-
-    def test_training_and_the_kl_are_refused(self, make):
-        pruned = make(with_noise(mlp(SMALL, SparseVD())))
-        options = {"n_steps": 1, "generator": seeded(), "optimizer": adam(0.1)}
-        with pytest.raises(ValueError, match="nothing to train"):
-            fit(pruned, X, torch.zeros(4).long(), cross_entropy, **options)
-        with pytest.raises(RuntimeError, match="has no KL"):
-            pruned.kl()
-
-    def test_nothing_random_is_left_and_the_original_stays_as_it_was(self, make):
-        first = with_noise(mlp((6, 6), SparseVD()))[0]
-        model = Network(first, nn.BatchNorm1d(6), nn.Dropout(0.5))
-        before = {name: value.clone() for name, value in model.state_dict().items()}
-        made = make(model)
-        torch.testing.assert_close(made(X), made(X))
-        assert model[1].training
-        assert all(parameter.requires_grad for parameter in model.parameters())
-        for name, value in model.state_dict().items():
-            assert torch.equal(value, before[name])  # bits: copies
+def test_a_pruned_network_is_an_ordinary_module_that_gives_one_answer(make):
+    pruned = make(with_noise(mlp(SMALL, SparseVD())))
+    expected, again = pruned(X), deepcopy(pruned)
+    for value in again.state_dict().values():
+        value.zero_()
+    again.load_state_dict(pruned.state_dict())
+    torch.testing.assert_close(again(X), expected)
+    draws = predict(pruned, X, 3, "shared", generator=seeded())
+    torch.testing.assert_close(draws, expected.expand(3, 4, 3))
+    options = {"n_steps": 1, "generator": seeded(), "optimizer": adam(0.1)}
+    with pytest.raises(ValueError, match="nothing to train"):
+        fit(pruned, X, torch.zeros(4).long(), cross_entropy, **options)
+    with pytest.raises(RuntimeError, match="has no KL"):
+        pruned.kl()
 
 
-def broken(attribute, bad):
-    model = mlp((3, 2), SparseVD())
-    model[0].get_parameter(attribute).data[0, 0] = bad
-    return model
+@pytest.mark.parametrize("make", [zero_pruned, to_sparse])
+def test_nothing_random_is_left_and_the_original_stays_as_it_was(make):
+    first = with_noise(mlp((6, 6), SparseVD()))[0]
+    model = Network(first, nn.BatchNorm1d(6), nn.Dropout(0.5))
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    pruned = make(model)
+    torch.testing.assert_close(pruned(X), pruned(X))
+    assert model[1].training
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name])  # bits: copies
 
 
-@pytest.mark.parametrize("make", [zero_pruned, to_sparse, sparsity])
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((nn.Linear(2, 2),), "model must be Network"),
-        ((mlp((2, 2), BinaryDropout(0.5)),), "SparseVD or ARD; got UnitNoiseLinear"),
-        ((Network(nn.ReLU()),), "nothing to prune"),
-        ((mlp((2, 2), ARD()), math.nan), "threshold"),
-        ((broken("weight", math.nan),), "NaN or an infinity"),
-        ((broken("noise.log_sigma2", math.inf),), "NaN or an infinity"),
-    ],
+BROKEN = mlp((3, 2), SparseVD())
+BROKEN[0].weight.data[0, 0] = math.nan
+
+test_what_cannot_be_pruned_is_named = refused(
+    (lambda: to_sparse(mlp((2, 2), BinaryDropout(0.5))), "SparseVD or ARD; got UnitNoiseLinear"),
+    (lambda: sparsity(Network(nn.ReLU())), "nothing to prune"),
+    (lambda: zero_pruned(mlp((2, 2), ARD()), math.nan), "threshold"),
+    (lambda: to_sparse(BROKEN), "NaN or an infinity"),
 )
-def test_what_cannot_be_pruned_is_named(make, arguments, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        make(*arguments)

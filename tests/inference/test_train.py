@@ -1,5 +1,6 @@
 import math
 import sys
+from copy import deepcopy
 from functools import partial
 
 import pytest
@@ -11,6 +12,7 @@ from bdl_lessons.inference.train import minibatches
 from bdl_lessons.models import BinaryDropout, Deterministic, Network, mlp
 from bdl_lessons.probability import gaussian_nll
 from tests.draws import normal, seeded
+from tests.tables import refused
 
 
 def line(n=40):
@@ -66,14 +68,16 @@ def test_a_kl_weight_may_change_from_step_to_step():
     torch.testing.assert_close(difference, expected, atol=1e-9, rtol=1e-9)
 
 
-def test_minibatches_of_one_network_and_of_several():
+def test_an_epoch_has_full_minibatches_of_examples_that_differ_in_a_new_order():
     x = torch.arange(7.0)
-    one = minibatches(x, x, 3, seeded(5))
-    order = torch.cat([torch.randperm(7, generator=g)[:6] for g in [seeded(5)] for _ in "ab"])
-    assert torch.cat([next(one)[0] for _ in range(4)]).tolist() == order.tolist()
+    batches = minibatches(x, x, 3, seeded(5))
+    epochs = [torch.cat([next(batches)[0] for _ in range(2)]).tolist() for _ in range(2)]
+    assert [len({*epoch}) for epoch in epochs] == [6, 6]
+    assert epochs[0] != epochs[1]
     several = minibatches(x.expand(2, 7), x.expand(2, 7), 3, seeded(5), batched=True)
-    order = torch.rand(2, 7, generator=seeded(5)).argsort(1)[:, :6]
-    assert torch.cat([next(several)[0] for _ in range(2)], 1).tolist() == order.tolist()
+    orders = torch.cat([next(several)[0] for _ in range(2)], 1).tolist()  # of two networks
+    assert [len({*order}) for order in orders] == [6, 6]
+    assert orders[0] != orders[1]
     everything = minibatches(x, x, None, seeded())
     assert next(everything)[0] is next(everything)[1] is x
 
@@ -127,23 +131,16 @@ def test_a_diverged_loss_names_its_step():
 
 
 X, Y = line()
-UNTRAINABLE = mlp((3, 1), Deterministic()).double().requires_grad_(False)
+PLAIN = mlp((3, 1), Deterministic()).double()
 
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"batch_size": 41}, "batch_size"),
-        ({"y": torch.ones(3, 1)}, "x must be .* and y"),
-        ({"x": X.float()}, r"x must have the dtype .* torch.float64 .*got torch.float32.*x\.to\("),
-        ({"y": Y.float()}, "y must have the dtype .* torch.float64 .*got torch.float32"),
-        ({"y": torch.ones(40, device="meta").long()}, "y must be on the device of x, cpu"),
-        ({"kl_weight": torch.ones(3)}, "kl_weight"),
-        ({"model": UNTRAINABLE}, "nothing to train"),
-    ],
+test_bad_arguments_are_named = refused(
+    (lambda: train(PLAIN, batch_size=41), "batch_size"),
+    (lambda: train(PLAIN, X, torch.ones(3, 1)), "x must be .* and y"),
+    (
+        lambda: train(PLAIN, X.float(), Y),
+        r"x must have .* torch.float64 .*got torch.float32.*x\.to\(",
+    ),
+    (lambda: train(PLAIN, X, Y.float()), "y must have the dtype .* torch.float64"),
+    (lambda: train(PLAIN, kl_weight=torch.ones(3)), "kl_weight"),
+    (lambda: train(deepcopy(PLAIN).requires_grad_(False)), "nothing to train"),
 )
-def test_bad_arguments_are_named(change, words):
-    arguments = {"model": mlp((3, 1), Deterministic()).double(), "x": X, "y": Y} | change
-    model, x, y = (arguments.pop(name) for name in ("model", "x", "y"))
-    with pytest.raises((TypeError, ValueError), match=words):
-        train(model, x, y, **arguments)

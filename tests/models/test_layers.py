@@ -4,15 +4,10 @@ A row is a method with its linear or convolutional layer. What a method draws an
 its own tests say.
 """
 
-import sys
-from functools import partial
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
 
-import bdl_lessons
 from bdl_lessons.inference import BatchedNetworks
 from bdl_lessons.models import (
     ARD,
@@ -23,10 +18,10 @@ from bdl_lessons.models import (
     StructuredDropout,
     VariationalDropout,
     initialise,
-    lenet5,
 )
 from reproductions import methods
 from tests.draws import seeded
+from tests.tables import refused
 
 METHODS = methods.tagged("layer")
 ROWS = [(name, kind) for name in METHODS for kind in ("linear", "conv2d")]
@@ -189,32 +184,18 @@ def test_factories_hand_stride_padding_and_bias_on_and_refuse_other_options(name
 def test_shapes_that_do_not_fit_are_refused(name, kind):
     layer, word = made(name, kind, torch.float32), {"linear": "units", "conv2d": "channels"}[kind]
     fewer = (1, *SHAPES[kind][1:])
-    for mode in MODES:
-        for leading in [(5,), (2, 5), ()]:
-            with pytest.raises(ValueError, match=f"4 input {word} on axis -., got shape"):
-                layer(torch.zeros(*leading, *fewer), mode, seeded())
     draw = layer.sample_weights(3, seeded())
+    for leading in [(5,), (2, 5), ()]:
+        with pytest.raises(ValueError, match=f"4 input {word} on axis -., got shape"):
+            layer(torch.zeros(*leading, *fewer), "per_example", seeded())
+    with pytest.raises(ValueError, match=f"must have 4 input {word}"):
+        layer.forward_with(torch.zeros(3, 2, *fewer), draw)
     for leading in [(2,), (1, 2), (2, 2), (3, 1, 2)]:
         with pytest.raises(ValueError, match="the first for the 3 draws"):
             layer.forward_with(torch.zeros(*leading, *SHAPES[kind]), draw)
-    with pytest.raises(ValueError, match=f"must have 4 input {word}"):
-        layer.forward_with(torch.zeros(3, 2, *fewer), draw)
-    if name not in NOT_RANDOM:
-        for leading in [(), (2, 2, 2)]:
-            with pytest.raises(ValueError, match="with a sample axis"):
-                layer(torch.zeros(*leading, *SHAPES[kind]), "shared", seeded())
-
-
-@pytest.mark.parametrize("model", [BinaryDropout(0.5).linear(4, 3), lenet5(BinaryDropout(0.5))])
-def test_what_is_missing_or_unknown_is_named(model):
-    x = torch.zeros(2, 4) if isinstance(model, nn.Linear) else torch.zeros(2, 1, 28, 28)
-    with pytest.raises(TypeError, match=r'write model\(x, "per_example", generator\)'):
-        model(x)
-    with pytest.raises(ValueError, match="'per_example', 'shared', 'mean'"):
-        model(x, "train", seeded())
-    for mode in ("per_example", "shared"):
-        with pytest.raises(TypeError, match="generator"):
-            model(x, mode)
+    for leading in [(), (2, 2, 2)] if name not in NOT_RANDOM else ():
+        with pytest.raises(ValueError, match="with a sample axis"):
+            layer(torch.zeros(*leading, *SHAPES[kind]), "shared", seeded())
 
 
 @pytest.mark.parametrize("name", [n for n in methods.tagged("log_alpha") if n in METHODS])
@@ -230,47 +211,12 @@ def test_layers_with_learned_noise_have_a_log_alpha(name, kind):
         torch.testing.assert_close(layer.alpha.expand_as(var), var / layer.mu.square())
 
 
-NAN = float("nan")
-REFUSED = [  # beside what test_borders tries: a factory, an option, values, what the error says
-    (VariationalDropout, "alpha_per", ("weight",), "needs noise='B'"),
-    (VariationalDropout, "init_p_drop", (0.6,), "above max_alpha=1.0"),
-    (ARD, "threshold", (NAN,), "threshold must be a number"),
-    (ARD, "log_alpha_clamp", ((3, 3), (8, -8), (1,)), "log_alpha_clamp"),
-    (StructuredDropout, "init_p_drop", (0.6,), "max_alpha at p = init_p_drop = 0.6 must hold"),
-    (StructuredDropout, "min_alpha", (0.5, 0.0), "min_alpha"),
-    (StructuredDropout, "max_alpha", (NAN, 0.2), "max_alpha"),
-    (HierarchicalDropout, "base", (BinaryDropout(0.5),), "base must have a KL without Theta"),
-    (HierarchicalDropout, "base", (SparseVD(),), "base must make unit-noise layers"),
-    (partial(HierarchicalDropout, StructuredDropout()), "init_std", (0.0, NAN), "init_std must be"),
-]
-
-
-@pytest.mark.parametrize(("factory", "option", "values", "message"), REFUSED)
-def test_bad_options_are_named(factory, option, values, message):
-    for value in values:
-        with pytest.raises((TypeError, ValueError), match=message):
-            factory(**{option: value})
-
-
-def files_entered(call):
-    """The files of the package whose functions run during a call, but for checks."""
-    files, package = set(), str(Path(bdl_lessons.__file__).parent)
-
-    def note(frame, event, _):
-        if event == "call" and frame.f_code.co_filename.startswith(package):
-            files.add(frame.f_code.co_filename)
-
-    sys.setprofile(note)
-    try:
-        call()
-    finally:
-        sys.setprofile(None)
-    return {file for file in files if not file.endswith("validation.py")}
-
-
-@pytest.mark.parametrize("name", ["VSD, T = 2", "sparse VD, threshold", "ARD", "hierarchical VSD"])
-def test_a_method_is_read_in_few_files(name):
-    layer, x, g = made(name, "linear"), inputs("linear", 2), seeded()
-    for mode in ("per_example", "shared"):
-        assert 0 < len(files_entered(lambda mode=mode: layer(x, mode, g))) <= 4
-    assert 0 < len(files_entered(layer.kl)) <= 3
+test_what_makes_no_method_is_named = refused(
+    (lambda: VariationalDropout(alpha_per="weight"), "needs noise='B'"),
+    (lambda: VariationalDropout(init_p_drop=0.6), "above max_alpha=1.0"),
+    (lambda: ARD(log_alpha_clamp=(8, -8)), "log_alpha_clamp"),
+    (lambda: StructuredDropout(init_p_drop=0.6), "max_alpha at p = init_p_drop = 0.6 must hold"),
+    (lambda: StructuredDropout(min_alpha=0.5), "min_alpha"),
+    (lambda: HierarchicalDropout(BinaryDropout(0.5)), "base must have a KL without Theta"),
+    (lambda: HierarchicalDropout(SparseVD()), "base must make unit-noise layers"),
+)

@@ -42,16 +42,6 @@ def test_the_picture_has_the_stated_size_and_moves(panel):
     assert high.readout == "height <b>0.75</b>"
 
 
-def test_a_picture_depends_on_the_parameters_alone(panel):
-    fresh = Panel(build_figure, *panel.controls.values(), size=(3, 2)).render(height=0.5)
-    for height in RATES:
-        panel.render(height=height)
-    before = panel.render(height=0.5)
-    panel.clear_cache()
-    assert panel.render(height=0.5) is not before
-    assert panel.render(height=0.5) == fresh
-
-
 def test_the_bundle_has_a_live_view_and_the_picture_and_text_of_the_start(panel):
     text = "<panel test-engine: height=0.25, kind=WHOLE; run this cell for the sliders>"
     for height in (0.25, 0.75):
@@ -117,12 +107,3 @@ def test_an_unknown_setting_is_an_error_that_lists_the_known_ones(panel, params)
     with pytest.raises(ValueError, match=known):
         panel.set(**params)
     assert panel.values == panel.start
-
-
-@pytest.mark.parametrize(
-    "controls",
-    [[], [Slider("a", "a", (1, 2), 1), Slider("a", "b", (1, 2), 1)], [Slider("a", "a", (1, 2), 3)]],
-)
-def test_a_panel_needs_sensible_controls(controls):
-    with pytest.raises(ValueError, match="panel 'test-engine'"):
-        Panel(build_figure, *controls, size=(3, 2))

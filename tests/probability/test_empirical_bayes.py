@@ -1,7 +1,5 @@
 """The empirical-Bayes KL against explicit Gaussian divergences."""
 
-import math
-
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,7 +32,7 @@ def weights(n_units, n_columns, seed=0):
 
 
 @cases
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_it_is_the_sum_of_the_gaussian_divergences_at_the_best_precision(T, K, Q, seed):
     log_alpha, s, cov = distribution(T, K, seed)
     theta = weights(K, Q, seed)
@@ -49,7 +47,7 @@ def test_it_is_the_sum_of_the_gaussian_divergences_at_the_best_precision(T, K, Q
 
 
 @cases
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_another_precision_has_a_larger_divergence_and_a_rotation_never_lowers_it(T, K, Q, seed):
     log_alpha, s, cov = distribution(T, K, seed)
     theta = weights(K, Q, seed)
@@ -66,16 +64,9 @@ def test_another_precision_has_a_larger_divergence_and_a_rotation_never_lowers_i
 COLUMN, EYE = torch.ones(3, 1, dtype=torch.float64), torch.eye(3, dtype=torch.float64)
 
 
-def test_a_column_with_a_zero_has_no_density():
-    assert column_marginal_kl(0 * COLUMN, EYE, COLUMN) == math.inf
-
-
 test_shapes_that_do_not_fit_are_named = refused(
     (lambda: empirical_bayes_kl(torch.zeros(3), torch.zeros(3, 1), 2), "noise_var"),
-    (lambda: empirical_bayes_kl(torch.zeros(3), torch.zeros(3), -3), "n_columns must be >= 1"),
     (lambda: best_precision(weights(3, 2), COLUMN), "noise_var"),
-    (lambda: best_precision(torch.ones(3), torch.ones(3)), r"theta must be \(K, Q\)"),
     (lambda: column_marginal_kl(weights(3, 2), EYE, COLUMN), r"precision \(K, Q\), got"),
     (lambda: column_marginal_kl(weights(3, 2), -EYE, weights(3, 2)), "noise_cov must"),
-    (lambda: column_marginal_kl(weights(3, 2), COLUMN, weights(3, 2)), "noise_cov must"),
 )

@@ -27,16 +27,10 @@ def by_quadrature(z_score, log_w_min):
 @pytest.mark.parametrize("z_score", [0.0, 0.5, 2.0, 6.0, 20.0])
 @pytest.mark.parametrize("lower", [1e-6, 3e-4, 0.01, 0.5, 2.0])
 def test_evidence_is_the_integral(z_score, lower):
-    expected = by_quadrature(z_score, math.log(lower))
-    assert truncated_evidence(z_score, math.log(lower)).item() == pytest.approx(expected, rel=1e-9)
-
-
-def test_the_sign_of_the_estimate_does_not_matter():
-    log_w_min = torch.tensor([[-3.0, 0.0], [1.0, -20.0]])
-    torch.testing.assert_close(
-        truncated_evidence(-1.7, log_w_min), truncated_evidence(1.7, log_w_min)
-    )
-    assert truncated_evidence(1.7, log_w_min).shape == (2, 2)
+    expected, log_w_min = by_quadrature(z_score, math.log(lower)), math.log(lower)
+    for sign in (1, -1):
+        found = truncated_evidence(sign * z_score, log_w_min).item()
+        assert found == pytest.approx(expected, rel=1e-9)
 
 
 @given(st.floats(0, 5), st.floats(5, 1e6))
@@ -66,14 +60,7 @@ def test_at_half_the_mass_is_one_half(z_score):
     assert mass_near_zero(z_score, -k * LOG10).item() == pytest.approx(0.5, abs=1e-4)
 
 
-def test_what_is_not_a_number_stays_so():
-    assert truncated_evidence(1.0, [math.nan, -1.0]).isnan().tolist() == [True, False]
-
-
 test_what_is_out_of_reach_is_refused = refused(
-    *((lambda z=z: truncated_evidence(z, -1.0), "must be at most 30") for z in (31.0, math.nan)),
-    *(
-        (lambda w=w: mass_near_zero(1.0, -3.0, w), "near must be (positive|finite)")
-        for w in (0.0, math.nan)
-    ),
+    (lambda: truncated_evidence(31.0, -1.0), "must be at most 30"),
+    (lambda: mass_near_zero(1.0, -3.0, 0.0), "near must be positive"),
 )

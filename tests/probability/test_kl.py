@@ -1,13 +1,11 @@
 """Divergences as a table of cases: torch.distributions, quadrature, Monte Carlo, definitions."""
 
 import math
-from functools import partial
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.integrate import quad
 from torch.distributions import Gamma, LogNormal, MultivariateNormal, Normal, kl_divergence
 
 from bdl_lessons.probability import (
@@ -43,31 +41,18 @@ A, B, C, D = (normal(4, 3, seed=seed) for seed in range(1, 5))
 M, Z1 = normal(3, 4), torch.zeros(1, dtype=torch.float64)
 V, W = normal(5, seed=1), normal(5, seed=2)
 COV_V, COV_W = covariance(normal(5, 5, seed=3)), covariance(normal(5, 5, seed=4))
-MIX = normal(5, 5, seed=5) + 2 * torch.eye(5)
 ENTROPY = -0.9 * math.log(0.9) - 0.1 * math.log(0.1)
 EQUAL = {
     "Gaussian: torch's": (gaussian_kl(A, C.exp(), B, D.exp()), torch_kl(A, C.exp(), B, D.exp())),
-    "Gaussian: from q to p": (gaussian_kl(Z1, 4.0, 0.0, 1.0), 1.5 - math.log(2)),
-    "Gaussian: not from p to q": (gaussian_kl(Z1, 1.0, 0.0, 4.0), math.log(2) - 0.375),
     "Gaussian: each weight once": (gaussian_kl(0 * M + 1, 0.5), 12 * gaussian_kl(Z1 + 1, 0.5)),
     "Gaussian: a variance of 0": (gaussian_kl(Z1, 0.0), math.inf),
     "to the prior: torch's": (
         gaussian_kl_to_prior(A, C, 0.3), torch_kl(A, C.exp(), 0 * A, 0 * A + 0.3),
     ),
-    "to the prior: zero at it": (gaussian_kl_to_prior(0 * A, 0 * A + math.log(0.3), 0.3), 0.0),
     "full: torch's": (
         gaussian_kl_full(V, COV_V, W, COV_W),
         kl_divergence(MultivariateNormal(V, COV_V), MultivariateNormal(W, COV_W)),
     ),
-    "full: diagonal": (
-        gaussian_kl_full(V, W.exp().diag(), W, V.exp().diag()),
-        gaussian_kl(V, W.exp(), W, V.exp()),
-    ),
-    "full: weights mixed linearly": (
-        gaussian_kl_full(MIX @ V, MIX @ COV_V @ MIX.mT, MIX @ W, MIX @ COV_W @ MIX.mT),
-        gaussian_kl_full(V, COV_V, W, COV_W),
-    ),
-    "log-normal: from itself": (lognormal_kl(A, C, A, C), 0.0),
     "log-normal: a sum": (lognormal_kl(A, C), sum(map(lognormal_kl, A, C))),
     "Gamma: a sum": (
         lognormal_gamma_kl(A, C, 2.0, 3.0),
@@ -89,9 +74,6 @@ EQUAL = {
     "mixture: nothing dropped": (
         mixture_kl(*dropout_mixture(M, 0.0), 0.01), gaussian_kl(M, 0.01),
     ),
-    "mixture: all dropped": (
-        mixture_kl(*dropout_mixture(M, 1.0), 0.01), gaussian_kl(0 * M, 0.01),
-    ),
 }  # fmt: skip
 
 
@@ -105,13 +87,10 @@ def test_it_is(name):
 
 DRAWN = {
     "separated": (column(50, 5.0, 0.1), 0.01, 1.0, 0.0, 0.0),
-    "separated, l = 0.1": (column(50, 5.0, 0.1), 0.01, 100.0, 0.0, 0.0),
     "overlapping": (column(50, 0.02, 0.1), 0.01, 1.0, 0.9 * ENTROPY, ENTROPY),
     "one component": ((torch.ones(1).double(), normal(1, 4)), 0.5, 2.0, 0.0, 0.0),
-    **{
-        f"norm {norm}": (column(5, norm, 0.5), 0.01, 1.0, 0.0, math.log(2))
-        for norm in (0.0, 0.1, 0.2, 0.4, 1.0)
-    },
+    "a coin, norm 0": (column(5, 0.0, 0.5), 0.01, 1.0, 0.0, math.log(2)),
+    "a coin, norm 0.2": (column(5, 0.2, 0.5), 0.01, 1.0, 0.0, math.log(2)),
 }
 
 
@@ -138,44 +117,19 @@ def test_monte_carlo_standard_error_is_the_spread_over_repetitions():
 reals, log_variances, positives = st.floats(-2, 2), st.floats(-4, 1), st.floats(0.2, 9)
 
 
-@pytest.mark.parametrize("prior", ["log-normal", "Gamma"])
 @settings(max_examples=15)
 @given(mu=reals, log_sigma2=log_variances, a=positives, b=positives)
-def test_scales_by_quadrature_over_log_z(prior, mu, log_sigma2, a, b):
-    def scalar(value):
-        return torch.tensor([value], dtype=torch.float64)
-
-    std = math.exp(log_sigma2 / 2)
-    q = LogNormal(scalar(mu), scalar(std))
-    p, kl = Gamma(scalar(a), scalar(b)), lognormal_gamma_kl(scalar(mu), scalar(log_sigma2), a, b)
-    if prior == "log-normal":
-        p = LogNormal(scalar(a - 4), scalar(b**0.5))
-        kl = lognormal_kl(scalar(mu), scalar(log_sigma2), a - 4, math.log(b))
-
-    def integrand(u):
-        z = scalar(math.exp(u))
-        log_q = q.log_prob(z)
-        return ((log_q - p.log_prob(z)) * (log_q + u).exp()).item()
-
-    expected = quad(integrand, mu - 12 * std, mu + 12 * std, limit=200)[0]
-    assert kl.item() == pytest.approx(expected, abs=1e-7, rel=1e-7)
-
-
-HALF = torch.tensor([0.5, 0.5])
-
-
-@pytest.mark.parametrize(
-    ("kl", "leaves"),
-    [
-        (gaussian_kl, (A, C.exp(), B, D.exp())),
-        (gaussian_kl_to_prior, (A, C)),
-        (partial(lognormal_gamma_kl, shape=2.0, rate=3.0), (A, C)),
-        (partial(mixture_kl, HALF.double()), (normal(2, 3), normal(3, seed=1).exp())),
-    ],
-)
-def test_gradients(kl, leaves):
-    leaves = [leaf.clone().requires_grad_() for leaf in leaves]
-    assert torch.autograd.gradcheck(kl, leaves, fast_mode=True)
+def test_scales_by_quadrature_over_log_z(mu, log_sigma2, a, b):
+    mu, log_sigma2 = (torch.tensor([value], dtype=torch.float64) for value in (mu, log_sigma2))
+    std = (log_sigma2 / 2).exp()
+    u = mu + std * torch.linspace(-12, 12, 2001, dtype=torch.float64)
+    log_q = LogNormal(mu, std).log_prob(u.exp())
+    for kl, p in (
+        (lognormal_kl(mu, log_sigma2, a - 4, math.log(b)), LogNormal(a - 4, b**0.5)),
+        (lognormal_gamma_kl(mu, log_sigma2, a, b), Gamma(torch.tensor(a).double(), b)),
+    ):
+        integrand = (log_q - p.log_prob(u.exp())) * (log_q + u).exp()
+        torch.testing.assert_close(kl, torch.trapezoid(integrand, u), rtol=1e-7, atol=1e-7)
 
 
 def test_a_ratio_of_variances_that_underflows_has_a_logarithm():
@@ -187,34 +141,16 @@ def test_a_ratio_of_variances_that_underflows_has_a_logarithm():
     assert var_q.grad.item() == pytest.approx(-0.5e25, rel=1e-6)
 
 
-def test_a_million_float32_weights_at_the_prior_have_no_divergence():
-    log_sigma2 = torch.full((1_000_000,), math.log(0.037))
-    assert gaussian_kl_to_prior(torch.zeros(1_000_000), log_sigma2, 0.037).abs() < 1e-6
-
-
-def test_what_is_not_a_number_stays_so():
-    nan, zero = torch.tensor([0.0, math.nan]), torch.zeros(2)
-    assert gaussian_kl(nan, 1.0).isnan()
-    assert gaussian_kl(zero, -1.0).isnan()
-    assert gaussian_kl_to_prior(zero, nan).isnan()
-    assert lognormal_kl(nan, zero).isnan()
-    assert lognormal_gamma_kl(zero, nan, 1.0, 1.0).isnan()
-
-
-EYE, ONES = torch.eye(2), torch.ones(2)
+EYE, ONES, HALF = torch.eye(2), torch.ones(2), torch.tensor([0.5, 0.5])
 MEANS, DRAWS = torch.zeros(2, 3), {"n_samples": 9, "generator": seeded()}
 test_bad_arguments_are_named = refused(
-    (lambda: gaussian_kl(ONES.long(), 1.0), "mean_q must be a floating"),
-    (lambda: lognormal_kl(ONES.long(), ONES), "mu must be a floating"),
     (lambda: gaussian_kl(ONES, ONES[:, None]), "var_q has shape"),
     (lambda: gaussian_kl_to_prior(ONES, ONES[:, None]), "log_sigma2 has"),
     (lambda: lognormal_kl(ONES, ONES[:1]), "log_sigma2 has"),
     (lambda: lognormal_gamma_kl(ONES, ONES[:1], 1.0, 1.0), "log_sigma2 has"),
     (lambda: lognormal_gamma_kl(ONES, ONES, 0.0, 1.0), "shape must be pos"),
-    (lambda: lognormal_gamma_kl(ONES, ONES, 1.0, math.nan), "rate must be finite"),
     (lambda: gaussian_kl_full(ONES, EYE, ONES[:1], EYE), r"mean_p \(K,\), got"),
     (lambda: gaussian_kl_full(ONES, torch.eye(3), ONES, EYE), "cov_q must be"),
-    (lambda: gaussian_kl_full(ONES, EYE, ONES, EYE.cumsum(0)), "cov_p must be"),
     (lambda: gaussian_kl_full(ONES, EYE - 2, ONES, EYE), "cov_q must be positive"),
     (lambda: mixture_kl(HALF[:1], MEANS, 1.0), r"means must be .*probs \(C,\), got"),
     (lambda: mixture_kl(HALF, MEANS, torch.ones(3, 1)), "var has shape"),

@@ -34,19 +34,10 @@ def by_definition(log_alpha):
     return -log_alpha / 2 + mean + (np.euler_gamma + math.log(2)) / 2
 
 
-def by_expansion(log_alpha):
-    alpha = math.exp(log_alpha)
-    return -log_alpha / 2 + KL_OFFSET - alpha / 2 - 3 * alpha**2 / 4
-
-
-FORMS = [(by_definition, [-6.0, -1.0, 0.0, 2.0, 6.0], 1e-9)]
-FORMS += [(by_expansion, [-20.0, -14.0, -10.0], 1e-11)]
-
-
-@pytest.mark.parametrize(("form", "spots", "error"), FORMS)
-def test_the_exact_divergence_is_that_of(form, spots, error):
+def test_the_exact_divergence_is_that_of_the_definition():
+    spots = [-6.0, -1.0, 0.0, 2.0, 6.0]
     found = loguniform_kl(torch.tensor(spots, dtype=torch.float64))
-    np.testing.assert_allclose(found, [form(spot) for spot in spots], rtol=error, atol=error)
+    np.testing.assert_allclose(found, [by_definition(spot) for spot in spots], 1e-9, 1e-9)
 
 
 @pytest.mark.parametrize(("dtype", "bound"), PRECISIONS)
@@ -76,9 +67,8 @@ def test_the_gradient_is_the_slope_times_what_follows_also_in_a_batch(dtype):
     torch.testing.assert_close(slopes, loguniform_kl_slope(log_alpha.detach()))
 
 
-def test_finite_differences_agree_and_a_second_derivative_is_refused():
-    log_alpha = torch.linspace(-20, 20, 81, dtype=torch.float64).requires_grad_()
-    assert torch.autograd.gradcheck(loguniform_kl, log_alpha, atol=1e-8)
+def test_a_second_derivative_is_refused():
+    log_alpha = torch.zeros(2, requires_grad=True)
     (slope,) = torch.autograd.grad(loguniform_kl(log_alpha).sum(), log_alpha, create_graph=True)
     with pytest.raises(RuntimeError):
         slope.sum().backward()
@@ -109,21 +99,10 @@ def test_an_approximation_has_its_documented_error(function, log_alpha, smallest
         assert log_alpha[place].item() == pytest.approx(where, abs=0.02)
 
 
-def test_the_approximations_are_the_papers_formulas():
-    alpha = torch.tensor([0.1, 0.5, 1.0], dtype=torch.float64)
-    paper = 0.5 * alpha.log() + 1.16145124 * alpha - 1.50204118 * alpha**2 + 0.58629921 * alpha**3
-    torch.testing.assert_close(KL_OFFSET - kingma_kl(alpha.log()), paper, rtol=0, atol=1e-8)
-    k1, k2, k3 = 0.63576, 1.87320, 1.48695
-    minus_kl = k1 * torch.sigmoid(k2 + k3 * WIDE) - 0.5 * (1 + (-WIDE).exp()).log() - k1
-    torch.testing.assert_close(molchanov_kl(WIDE), -minus_kl)
-
-
-@pytest.mark.parametrize("function", [loguniform_kl, kingma_kl, molchanov_kl, loguniform_kl_slope])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_shape_and_dtype_stay_and_what_is_not_a_number_stays_so(function, dtype):
-    out = function(torch.tensor([[0.0, math.nan], [1.0, -30.0]], dtype=dtype))
+def test_what_is_not_a_number_stays_so_and_half_precision_is_refused(dtype):
+    out = loguniform_kl(torch.tensor([[0.0, math.nan], [1.0, -30.0]], dtype=dtype))
     assert out.dtype == dtype
     assert out.isnan().tolist() == [[False, True], [False, False]]
-    if function in (loguniform_kl, loguniform_kl_slope):
-        with pytest.raises(TypeError, match="must be a float32 or float64 tensor"):
-            function(torch.zeros(2, dtype=torch.float16))
+    with pytest.raises(TypeError, match="must be a float32 or float64 tensor"):
+        loguniform_kl(torch.zeros(2, dtype=torch.float16))

@@ -5,7 +5,6 @@ import torch
 
 from bdl_lessons import reference
 from tests.draws import seeded
-from tests.tables import refused
 
 EXPECTATIONS = {
     "relu": reference.relu_expectation,
@@ -22,12 +21,12 @@ def gram(features):
 
 @pytest.mark.parametrize("name", EXPECTATIONS)
 def test_deep_wide_networks_tend_to_the_recursion(name):
-    """Mean over 300 networks of width 128; the finite-width bias is O(1 / width)."""
+    """Mean over 200 networks of width 128; the finite-width bias is O(1 / width)."""
     weight_var, bias_var, depth, width = 1.5, 0.2, 3, 128
     kernel = KERNELS[name](depth, weight_var=weight_var, bias_var=bias_var)
     rng = seeded(3)
     options = {"depth": depth, "weight_var": weight_var, "bias_var": bias_var}
-    features = [reference.RandomFeatures(2, width, name, rng, **options)(X) for _ in range(300)]
+    features = [reference.RandomFeatures(2, width, name, rng, **options)(X) for _ in range(200)]
     grams = torch.stack([bias_var + weight_var * gram(phi) for phi in features])
     error = grams.std(0) / math.sqrt(len(grams))
     assert ((grams.mean(0) - kernel(X).to_dense()).abs() < 4 * error + 2 / width).all()
@@ -46,24 +45,3 @@ def test_the_first_layer_is_the_formula():
     features = reference.RandomFeatures(2, 5, "relu", seeded(), weight_var=2.0, bias_var=0.5)
     (weight,), (shift,) = features.weights, features.shifts
     torch.testing.assert_close(features(X), (X @ weight.T + shift).relu() / math.sqrt(5))
-
-
-def test_leading_axes_are_kept():
-    features = reference.RandomFeatures(2, 8, "cos", seeded(), depth=2)
-    batch = X.expand(4, 3, 2)
-    assert features(batch).shape == (4, 3, 8)
-    torch.testing.assert_close(features(batch)[1], features(X))
-
-
-def made(**change):
-    good = {"in_features": 2, "max_width": 4, "nonlinearity": "relu", "generator": seeded()}
-    return reference.RandomFeatures(**good | change)
-
-
-test_bad_input_is_refused = refused(
-    (lambda: made(nonlinearity="tanh"), "nonlinearity must be one of"),
-    (lambda: made()(X, 0), r"width must be in 1\.\.4"),
-    (lambda: made()(X, 5), r"width must be in 1\.\.4"),
-    (lambda: made(in_features=3)(X), "d = in_features"),
-    (lambda: made()(X.to(torch.float16)), "x must have the dtype"),
-)

@@ -6,7 +6,7 @@ from torch.distributions import Bernoulli, kl_divergence
 
 from bdl_lessons.models import ConcreteDropout
 
-N_DRAWS = 200_000
+N_DRAWS = 50_000
 
 
 def draws(p_drop, temperature):
@@ -30,7 +30,7 @@ def test_a_cold_mask_is_binary_dropout_and_a_hot_one_is_constant(p_drop):
     cold, hot = draws(p_drop, 1e-6), draws(p_drop, 1e6)
     assert ((cold - 0).abs().minimum((cold - 1 / keep).abs()) < 1e-3).double().mean() > 0.999
     assert cold.mean().item() == pytest.approx(1, abs=4.5 * (p_drop / keep / N_DRAWS) ** 0.5)
-    assert cold.var().item() == pytest.approx(p_drop / keep, rel=0.03)
+    assert cold.var().item() == pytest.approx(p_drop / keep, rel=0.06)
     torch.testing.assert_close(hot, torch.full_like(hot, 0.5 / keep), atol=1e-4, rtol=0)
 
 

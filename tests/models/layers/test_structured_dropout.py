@@ -4,9 +4,10 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
 from bdl_lessons import probability
-from bdl_lessons.models import StructuredDropout, VariationalDropout, ard_kl, initialise, mlp
+from bdl_lessons.models import StructuredDropout, VariationalDropout, ard_kl
 from tests.draws import seeded
 
 K, L = 6, 4
@@ -31,12 +32,12 @@ def xi_of(layer, n_draws, seed=1):
 @pytest.mark.parametrize("T", [0, 1, 2, 9])
 def test_the_noise_has_the_distribution_it_claims(T, source):
     layer = structured(T, vectors=source)
-    xi, cov = xi_of(layer, 50_000), layer.noise_cov().detach()
+    xi, cov = xi_of(layer, 30_000), layer.noise_cov().detach()
     assert layer.noise.vectors.shape == (T, K)
     U = probability.orthogonal_matrix(layer.noise.vectors.detach())
     torch.testing.assert_close(cov, U @ layer.alpha.detach().diag() @ U.T)
     scale = cov.diagonal().sqrt()
-    standard_error = 50_000**-0.5
+    standard_error = 30_000**-0.5
     assert ((xi.mean(0) - 1) / scale).abs().max() < 4.5 * standard_error
     assert ((torch.cov(xi.T) - cov) / scale / scale[:, None]).abs().max() < 7 * standard_error
 
@@ -49,15 +50,6 @@ def test_without_reflections_it_is_variational_dropout():
     for sampling in ("per_example", "shared", "mean"):
         torch.testing.assert_close(layer(x, sampling, seeded(3)), plain(x, sampling, seeded(3)))
     torch.testing.assert_close(layer.kl(), plain.kl())
-
-
-def test_equal_alphas_make_the_rotation_inert():
-    layer = structured(3, alpha_spread=0.0)
-    alpha = layer.alpha.detach()
-    torch.testing.assert_close(layer.noise_cov().detach(), alpha.diag())
-    layer.kl().backward()
-    gradient = layer.noise.householder.v.grad
-    torch.testing.assert_close(gradient, torch.zeros_like(gradient), atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("T", [1, 2])
@@ -96,21 +88,19 @@ def test_the_kl_of_a_rotation_has_its_total_correlation_under_the_log_uniform_pr
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_start_values_come_from_the_generator(source):
-    def drawn(seed):
-        network = initialise(mlp((5, 7, 3), StructuredDropout(2, source)), seeded(seed))
-        return torch.cat([p.detach().flatten() for p in network.parameters()])
-
-    torch.testing.assert_close(drawn(1), drawn(1))
-    assert not torch.allclose(drawn(1), drawn(2))
+    start, again, other = (
+        nn.utils.parameters_to_vector(structured(vectors=source, seed=seed).noise.parameters())
+        for seed in (1, 1, 2)
+    )
+    torch.testing.assert_close(start, again)
+    assert not torch.allclose(start, other)
 
 
 def test_start_values_have_their_spread_within_the_bounds():
     layer = StructuredDropout(alpha_spread=0.3).linear(500, 1)
-    layer.reset_noise(seeded())
     assert layer.log_alpha.mean().item() == pytest.approx(math.log(0.25), abs=0.06)
     assert layer.log_alpha.std().item() == pytest.approx(0.3, abs=0.04)
     layer = StructuredDropout(min_alpha=0.2, max_alpha=0.3, alpha_spread=1.0).linear(50, 1)
-    layer.reset_noise(seeded())
     raw = layer.noise.raw_log_alpha.exp()
     assert 0.2 - 1e-6 <= raw.min() < raw.max() <= 0.3 + 1e-6
 

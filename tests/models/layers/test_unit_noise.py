@@ -33,13 +33,6 @@ def test_a_shared_draw_is_a_sub_network_and_the_mean_is_that_of_all(kind):
     torch.testing.assert_close(layer(x, "mean"), expected)
 
 
-def test_a_conv_channel_is_dropped_at_all_pixels():
-    conv, x = BinaryDropout(P_DROP).conv2d(4, 3, 2), torch.ones(200, 4, 3, 3)
-    nn.init.ones_(conv.weight)
-    y = conv(x, "per_example", torch.Generator().manual_seed(7))
-    torch.testing.assert_close(y, y[..., :1, :1].expand_as(y))
-
-
 @pytest.mark.parametrize("make", [lambda f: f.linear(5, 3), lambda f: f.conv2d(5, 3, 2)])
 def test_layers_sum_over_all_their_weights(make):
     layer = make(BinaryDropout(0.25, length_scale=0.1)).double()

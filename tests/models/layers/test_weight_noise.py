@@ -3,7 +3,8 @@ import torch
 from torch import nn
 from torch.distributions import Normal, kl_divergence
 
-from bdl_lessons.models import BayesByBackprop, WeightNoise, WeightNoiseLinear
+from bdl_lessons.models import BayesByBackprop
+from bdl_lessons.models.layers.weight_noise import scale_noise
 from tests.draws import seeded
 
 N_DRAWS = 20_000
@@ -52,31 +53,12 @@ def test_conv_example_draws_each_place_on_its_own_and_function_shares_the_filter
         assert torch.corrcoef(y.T)[0, 1].item() == pytest.approx(expected, abs=0.03)
 
 
-class Multiplicative(WeightNoise):
-    """``var = 2 mu**2``: that of Gaussian dropout, whose variance is 0 where the mean is."""
-
-    def var(self, mu):
-        return 2 * mu.square()
-
-
-@pytest.mark.parametrize("sampling", ["per_example", "shared"])
-def test_weights_at_zero_have_finite_gradients_under_multiplicative_noise(sampling):
-    layer = WeightNoiseLinear(4, 3, Multiplicative())
-    with torch.no_grad():
-        layer.weight.zero_()
-    layer(torch.ones(5, 4), sampling, seeded(9)).sum().backward()
-    assert layer.weight.grad.isfinite().all()
-
-
-def test_a_variance_that_rounding_left_below_zero_is_no_noise(monkeypatch):
-    linear = BayesByBackprop().linear(4, 3)
-    below = torch.tensor([[-1e-7, 0.0, 1.0]]).requires_grad_()
-    monkeypatch.setattr(linear, "activation_moments", lambda x: (torch.zeros(1, 3), below))
-    y = linear(torch.ones(1, 4), "per_example", seeded())
-    assert y[0, :2].abs().max() < 1e-17
-    assert y[0, 2] != 0
-    (slope,) = torch.autograd.grad(y.sum(), below)
-    assert slope[0, :2].tolist() == [0.0, 0.0]
+def test_a_variance_that_rounding_left_below_zero_is_no_noise_and_has_no_slope():
+    var = torch.tensor([-1e-7, 0.0, 1.0], requires_grad=True)
+    y = scale_noise(torch.zeros(3), var, torch.ones(3))
+    torch.testing.assert_close(y, torch.tensor([0.0, 0.0, 1.0]))
+    (slope,) = torch.autograd.grad(y.sum(), var)
+    assert slope.tolist() == [0.0, 0.0, 0.5]
 
 
 def test_kl_is_the_sum_over_weights_to_the_prior(case):
