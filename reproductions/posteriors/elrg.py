@@ -31,7 +31,7 @@ class LowRankPosterior(WeightPosterior):
     """
 
     def __init__(self, settings: "ELRG", weight_shape: tuple[int, ...], bias: bool) -> None:
-        super().__init__(settings, weight_shape, bias)
+        super().__init__(weight_shape, bias)
         self.factors = nn.Parameter(torch.zeros(settings.rank, *self.shape))
         self.log_sigma2 = nn.Parameter(torch.full(self.shape, LOG_SIGMA2), requires_grad=False)
         self.register_buffer("prior_var", torch.tensor(1 / weight_shape[1]), persistent=False)

@@ -22,19 +22,20 @@ class WeightPosterior(nn.Module):
     """The joint distribution of a layer's matrix of weights, and its KL to the prior.
 
     It is the layer's ``noise``. ``mu`` is the layer's own ``weight`` and ``bias`` as one matrix:
-    the mean of the distribution, or what takes its place. The parameters beside it are this
-    module's.
+    the mean of the distribution, or what takes its place. A method adds
+
+    - ``sample_weights(mu, n_samples, generator)``: matrices ``(S, L, K + 1)``;
+    - ``per_example(mu, x, layer, generator)``: activations with a matrix of its own for every
+      example, none of which is formed;
+    - ``kl(mu)``: a positive sum in nats, 0-dim.
 
     Args:
-        settings: the factory of the layer.
         weight_shape: ``(L, K)`` or ``(L, C, k, k)``. bias: whether the layer has one.
     """
 
-    def __init__(
-        self, settings: "MatrixFactory", weight_shape: tuple[int, ...], bias: bool
-    ) -> None:
+    def __init__(self, weight_shape: tuple[int, ...], bias: bool) -> None:
         super().__init__()
-        self.settings, self.has_bias = settings, bias
+        self.has_bias = bias
         self.shape = (weight_shape[0], math.prod(weight_shape[1:]) + bias)
 
     def reset_parameters(self, mu: Tensor, generator: torch.Generator) -> None:
@@ -43,20 +44,6 @@ class WeightPosterior(nn.Module):
     def mean(self, mu: Tensor) -> Tensor:
         """The mean matrix, ``(L, K + 1)``."""
         return mu
-
-    def sample_weights(self, mu: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
-        """``n_samples`` matrices, ``(S, L, K + 1)``."""
-        raise NotImplementedError
-
-    def per_example(
-        self, mu: Tensor, x: Tensor, layer: "MatrixLayer", generator: torch.Generator
-    ) -> Tensor:
-        """Activations with a matrix of its own for every example, none of which is formed."""
-        raise NotImplementedError
-
-    def kl(self, mu: Tensor) -> Tensor:
-        """A positive sum in nats, 0-dim."""
-        raise NotImplementedError
 
 
 class MatrixLayer(StochasticLayer):

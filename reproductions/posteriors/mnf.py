@@ -85,16 +85,15 @@ class FlowPosterior(WeightPosterior):
     """
 
     def __init__(self, settings: "MNF", weight_shape: tuple[int, ...], bias: bool) -> None:
-        super().__init__(settings, weight_shape, bias)
+        super().__init__(weight_shape, bias)
         self._on_inputs = math.prod(weight_shape[2:]) == 1
         n_factors = weight_shape[1] if self._on_inputs else weight_shape[0]
         start = torch.full(self.shape, LOG_SIGMA2)
         if bias:
             start[:, -1] = LOG_SIGMA2_OF_BIAS
         self.log_sigma2 = nn.Parameter(start)
-        z_mean = settings.z_mean
-        self._z_start = float(not settings.n_flows if z_mean is None else z_mean)
-        self.z_mean = nn.Parameter(torch.full((n_factors,), self._z_start))
+        self._z_start = settings.z_mean
+        self.z_mean = nn.Parameter(torch.full((n_factors,), settings.z_mean))
         self.z_log_var = nn.Parameter(torch.full((n_factors,), math.log(0.1)))
         self.flow, self.aux_flow = (
             MaskedRealNVP(n_factors, width, settings.n_flows) for width in settings.widths
@@ -184,11 +183,11 @@ class MNF(MatrixFactory):
     Args:
         n_flows: steps in each of the two flows; 0 leaves Gaussian factors.
         widths: hidden units of the flow of q and of that of r.
-        z_mean: where the means of the factors start, give or take 0.1; ``None`` as published: 0
-            with flows, so that the layer starts as noise around 0, and 1 without.
+        z_mean: where the means of the factors start, give or take 0.1. Published: 0 with flows,
+            so that the layer starts as noise around 0, and 1 without.
     """
 
     n_flows: int = 2
     widths: tuple[int, int] = (50, 100)
-    z_mean: float | None = None
+    z_mean: float = 0.0
     posterior = FlowPosterior

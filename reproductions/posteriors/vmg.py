@@ -41,7 +41,7 @@ class MatrixGaussianPosterior(WeightPosterior):
     """
 
     def __init__(self, settings: "VMG", weight_shape: tuple[int, ...], bias: bool) -> None:
-        super().__init__(settings, weight_shape, bias)
+        super().__init__(weight_shape, bias)
         (n_out, n_in), n_pseudo = self.shape, settings.n_pseudo
         self.log_input_std = nn.Parameter(torch.zeros(n_in))  # relative to the prior's
         self.log_output_std = nn.Parameter(torch.zeros(n_out))
@@ -80,8 +80,6 @@ class MatrixGaussianPosterior(WeightPosterior):
         u = self._input_var
         output_var = (2 * self.log_output_std).exp().view(-1, *[1] * (layer.unit_dims - 1))
         var = layer.activations(x.square(), u.expand(*samples, 1, len(u)))
-        if len(self.pseudo_x) == 0:
-            return noisy(mean, var * output_var, generator)
         known = torch.linalg.solve_triangular(self._cholesky(pseudo_x), pseudo_x * u, upper=False)
         explained = layer.activations(x, known).square().sum(-layer.unit_dims, keepdim=True)
         return noisy(mean, (var - explained) * output_var, generator)
@@ -129,7 +127,7 @@ class VMG(MatrixFactory):
     their own. Lesson 12.
 
     Args:
-        n_pseudo: m. Published for regression: 5; 0 leaves the plain matrix Gaussian.
+        n_pseudo: m, at least 1. Published for regression: 5.
     """
 
     n_pseudo: int = 5

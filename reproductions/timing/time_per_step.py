@@ -2,23 +2,31 @@
 
 Nguyen et al. (NeurIPS 2021), Table 7: time per epoch relative to MAP, for LeNet5, AlexNet and
 ResNet18. Their batch size and hardware are not known. Lesson 12.
+
+``python -m reproductions bench`` is the same for the layers of the course in one network; there is
+no published table of it.
 """
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
+from statistics import median, quantiles
 
 import torch
 from matplotlib.figure import Figure
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
-from bdl_lessons.core import BLUE, GREY, clock, device
+from bdl_lessons.core import BLUE, GREY, clock, cpu_threads, device
 from bdl_lessons.core.plot_style import new_figure
 from bdl_lessons.datasets.records import Record, group_by
-from bdl_lessons.models import LayerFactory, Network, initialise
+from bdl_lessons.inference import adam
+from bdl_lessons.models import LayerFactory, Network, initialise, mlp
 from reproductions import markdown, methods
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
-from reproductions.images.architectures import alexnet, lenet5_classic
-from reproductions.images.resnet import resnet18
-from reproductions.measure import step_times
+from reproductions.images.architectures import alexnet, lenet5_classic, resnet18
+from reproductions.measure import interleaved_times
 from reproductions.records import published_by
 
 METHODS = methods.tagged("steps")
@@ -67,6 +75,77 @@ def make_network(architecture: str, method: str, generator: torch.Generator) -> 
     """A network in training mode on the device of ``generator``, which draws its weights."""
     network = NETWORKS[architecture](METHODS[method].layers()).to(generator.device)
     return initialise(network, generator).train()
+
+
+def step_times(
+    networks: Mapping[str, nn.Module],
+    x: Tensor,
+    y: Tensor,
+    generator: torch.Generator,
+    n_rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, dict[str, float]]:
+    """For each network ``ms``, the median milliseconds of a step, and ``ratio``.
+
+    ``ratio`` is the median over rounds of the time of a step by that of the first network in the
+    same round, so that a machine that gets slower disturbs it little; ``low`` and ``high`` are its
+    quartiles.
+    """
+    steps = {name: training_step(network, x, y, generator) for name, network in networks.items()}
+    seconds = interleaved_times(steps, n_rounds, warm_up=2, clock=clock)
+    first = next(iter(seconds.values()))
+    rows = {}
+    for name, taken in seconds.items():
+        low, ratio, high = quantiles([a / b for a, b in zip(taken, first, strict=True)], n=4)
+        rows[name] = {"ms": 1e3 * median(taken), "ratio": ratio, "low": low, "high": high}
+    return rows
+
+
+def training_step(
+    network: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator
+) -> Callable[[], None]:
+    """A call that takes one step of fused Adam on the loss: with its KL for a ``Network``."""
+    optimizer = adam(1e-3)(network.parameters())
+
+    def step() -> None:
+        if isinstance(network, Network):
+            output = network(x, "per_example", generator)
+            loss = cross_entropy(output, y) + network.kl() / 50_000
+        else:
+            loss = cross_entropy(network(x), y)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def bench(widths: Sequence[int] = (784, 1200, 1200, 1200, 10), n_rounds: int = 40) -> str:
+    """A training step of networks of all kinds of layers, beside plain ones: measured now."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(100, widths[0], generator=generator)
+    y = torch.randint(widths[-1], (len(x),), generator=generator)
+    networks: dict[str, nn.Module] = {}
+    for name in ("nn.Linear", "nn.Linear again"):
+        layers = [part for sizes in pairwise(widths) for part in (nn.Linear(*sizes), nn.ReLU())]
+        networks[name] = nn.Sequential(*layers[:-1])
+    for name, method in methods.tagged("bench").items():
+        networks[name] = initialise(mlp(widths, method.layers()), generator)
+    with cpu_threads(2):
+        measured = step_times(networks, x, y, generator, n_rounds)
+    columns = {
+        "network": "{name}",
+        "ms": "{ms:.1f}",
+        "ratio to plain layers": "{ratio:.2f} ({low:.2f} to {high:.2f})",
+    }
+    rows = [{"name": name, **row} for name, row in measured.items()]
+    return (
+        f"A training step of {'-'.join(map(str, widths))}, batch {len(x)}, fused Adam, 2 threads. "
+        "All networks take turns; the median over repeats of the ratio to the plain network in the "
+        "same repeat, with quartiles. `nn.Linear again` tells what the measurement can tell apart. "
+        "The noise acts on the input of every layer, the pixels too.\n\n"
+        + markdown.table_of(rows, columns)
+    )
 
 
 def table(records: Sequence[Record]) -> str:

@@ -32,12 +32,8 @@ _NLL = partial(gaussian_nll, tau=1.0)
 
 @dataclass(frozen=True)
 class Task:
-    """M trainings: a point of the grid for each, and a training set, standardised.
-
-    Args:
-        points: M of them. x: ``(M, N, K)``. y: ``(M, N)``.
-        config: of the trial.
-    """
+    """M trainings under the ``config`` of a trial: a point of the grid for each, and a training
+    set, standardised: x ``(M, N, K)``, y ``(M, N)``."""
 
     points: Sequence[Point]
     x: Tensor
@@ -59,13 +55,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Method:
-    """A row of the tables.
+    """A row of the tables: how it is trained, and the points of its grid, each with a
+    ``kl_weight``.
 
-    Args:
-        train: does a task.
-        grid: the points that are trained for every split: dictionaries with a ``kl_weight``.
-        n_networks: how many networks of a point are trained side by side in the one batch of all
-            points; 0 where training is another.
+    ``n_networks`` of a point are trained side by side in the one batch of all points; 0 where
+    training is another.
     """
 
     train: Callable[[Task], Predict]

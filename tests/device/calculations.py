@@ -20,7 +20,7 @@ from bdl_lessons import evaluation, inference, models, probability, reference
 from bdl_lessons.probability import kingma_kl, loguniform_kl
 from reproductions import Trial, methods
 from reproductions.checkpoint import Checkpoint
-from reproductions.images.resnet import resnet18
+from reproductions.images.architectures import resnet18
 from reproductions.posteriors.slang import fit_slang, predict_slang
 from reproductions.posteriors.swag import fit_swag, predict_swag
 from tests.draws import seeded
