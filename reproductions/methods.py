@@ -10,24 +10,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bdl_lessons.models import (
-    ARD,
-    BayesByBackprop,
-    BinaryDropout,
-    ConcreteDropout,
-    Deterministic,
-    GammaScale,
-    GaussianDropout,
-    HierarchicalDropout,
-    LayerFactory,
-    SparseVD,
-    StructuredDropout,
-    VariationalDropout,
-)
+from bdl_lessons import models
+from bdl_lessons.models import LayerFactory, StructuredDropout, VariationalDropout
 from bdl_lessons.probability import kingma_kl, loguniform_kl
-from reproductions.posteriors.elrg import ELRG
+from reproductions.posteriors.matrix import ELRG, VMG
 from reproductions.posteriors.mnf import MNF
-from reproductions.posteriors.vmg import VMG
 
 TAGS = {
     "layer": "the tests of what all layers have in common run on it",
@@ -47,18 +34,14 @@ TAGS = {
 
 @dataclass(frozen=True)
 class Method:
-    """One posterior.
-
-    Args:
-        name: a name of its own in the registry.
-        factory: settings, by keyword and all with a default, to the layers.
-        tags: each of ``TAGS`` that holds, with the name that the method has there. Records are
-            found by these names: they do not change.
-    """
+    """One posterior, under a name of its own in the registry."""
 
     name: str
     factory: Callable[..., LayerFactory]
+    """Settings, by keyword and all with a default, to the layers."""
     tags: Mapping[str, str]
+    """Each of ``TAGS`` that holds, with the name that the method has there. Records are found by
+    these names: they do not change."""
 
     def layers(self, settings: Mapping[str, Any] | None = None) -> LayerFactory:
         """The layers, with those of the ``settings`` of a trial that this method has."""
@@ -83,7 +66,7 @@ def _row(name: str, tags: str, factory: Callable[..., LayerFactory], **names: st
 
 
 def _without_noise(prior_precision: float = 1.0) -> LayerFactory:
-    return Deterministic(prior_precision**0.5)
+    return models.Deterministic(prior_precision**0.5)
 
 
 def _vd(p_drop: float = 0.5, **settings: Any) -> LayerFactory:
@@ -102,16 +85,16 @@ METHODS = (
     _row("D.E", "plain ensemble uci images", _without_noise),
     _row("SWAG", "plain images", _without_noise),
     _row("SLANG", "plain images", _without_noise),
-    _row("MCD", "layer unit images steps", partial(BinaryDropout, p_drop=0.5)),
+    _row("MCD", "layer unit images steps", partial(models.BinaryDropout, p_drop=0.5)),
     _row(
         "MCD, length scale 0.01",
         "layer unit",
-        partial(BinaryDropout, p_drop=0.3, length_scale=1e-2),
+        partial(models.BinaryDropout, p_drop=0.3, length_scale=1e-2),
         uci="MCD",
     ),
-    _row("concrete dropout", "layer log_alpha", partial(ConcreteDropout, 0.3)),
-    _row("Gaussian A", "layer unit bench", partial(GaussianDropout, 0.5, "A")),
-    _row("Gaussian B", "layer bench", partial(GaussianDropout, 0.5, "B")),
+    _row("concrete dropout", "layer log_alpha", partial(models.ConcreteDropout, 0.3)),
+    _row("Gaussian A", "layer unit bench", partial(models.GaussianDropout, 0.5, "A")),
+    _row("Gaussian B", "layer bench", partial(models.GaussianDropout, 0.5, "B")),
     _row("VD A, per layer", "layer log_alpha unit bench", partial(_VD, "A")),
     _row("VD A, per unit", "log_alpha unit bench", _vd),
     _row("VD, Kingma's cubic", "layer log_alpha unit", partial(_vd, kl=kingma_kl), uci="VD"),
@@ -119,13 +102,15 @@ METHODS = (
     _row("VD B, per layer", "layer log_alpha bench", partial(_VD, "B")),
     _row("VD B, per unit", "layer log_alpha", partial(_VD, "B", "unit")),
     _row("VD B, per weight", "layer log_alpha bench", partial(_VD, "B", "weight")),
-    _row("BBB", "shared uci images complexity", BayesByBackprop),
-    _row("BBB-LRT", "layer log_alpha uci images steps complexity bench", BayesByBackprop),
-    _row("sparse VD", "layer log_alpha bench", SparseVD),
-    _row("sparse VD, exact", "layer log_alpha", partial(SparseVD, weight_kl=loguniform_kl)),
-    _row("sparse VD, threshold", "layer log_alpha", partial(SparseVD, threshold=3.0)),
-    _row("sparse VD, clamp", "layer log_alpha", partial(SparseVD, log_alpha_clamp=(-8.0, 8.0))),
-    _row("ARD", "layer log_alpha bench", ARD),
+    _row("BBB", "shared uci images complexity", models.BayesByBackprop),
+    _row("BBB-LRT", "layer log_alpha uci images steps complexity bench", models.BayesByBackprop),
+    _row("sparse VD", "layer log_alpha bench", models.SparseVD),
+    _row("sparse VD, exact", "layer log_alpha", partial(models.SparseVD, weight_kl=loguniform_kl)),
+    _row("sparse VD, threshold", "layer log_alpha", partial(models.SparseVD, threshold=3.0)),
+    _row(
+        "sparse VD, clamp", "layer log_alpha", partial(models.SparseVD, log_alpha_clamp=(-8.0, 8.0))
+    ),
+    _row("ARD", "layer log_alpha bench", models.ARD),
     _row("VMG", "layer uci images complexity", VMG),
     _row("ELRG", "layer uci images complexity", ELRG),
     _row("MNF", "images steps", MNF),
@@ -162,11 +147,11 @@ METHODS = (
     ),
     _row("VSD, free vectors", "complexity", partial(_VSD, n_reflections=2)),
     _row("VSD, log-uniform", "layer log_alpha unit", partial(_VSD, 2, prior="log_uniform")),
-    _row("hierarchical VSD", "layer log_alpha unit", partial(HierarchicalDropout, _VSD(2))),
+    _row("hierarchical VSD", "layer log_alpha unit", partial(models.HierarchicalDropout, _VSD(2))),
     _row(
         "hierarchical VD, Gamma",
         "layer log_alpha unit",
-        partial(HierarchicalDropout, _VD("A", "unit"), GammaScale()),
+        partial(models.HierarchicalDropout, _VD("A", "unit"), models.GammaScale()),
     ),
 )
 """Every posterior. Their order is that of tables in which they stand."""

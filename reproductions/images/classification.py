@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bdl_lessons.core import CYCLE, DASHES
-from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.core.plot_style import new_figure
 from bdl_lessons.datasets import display_name
 from bdl_lessons.datasets.records import (
     CHOSEN_ON,
@@ -26,14 +26,7 @@ from bdl_lessons.datasets.records import (
 )
 from reproductions import markdown
 from reproductions.experiment import Claim, Experiment, Trial
-from reproductions.images import tables
-from reproductions.images.training import (
-    FACTOR,
-    N_REDUCTIONS,
-    THRESHOLD,
-    entropy_bins,
-    measure_network,
-)
+from reproductions.images import tables, training
 
 SHOWN = ("MAP", "D.E", "MCD", "VD", "VSD T=0", "VSD T=2")
 RIVALS = ("VSD T=0", "VSD T=1", "MAP", "VD", "D.E")
@@ -168,25 +161,24 @@ def figure(records: Sequence[Record]) -> Figure:
     """Distribution functions of the predictive entropy: test images beside letters, a row a set."""
     picked, sets = chosen_settings(records), _data_sets(records)
     picture = new_figure(9.0, 0.6 + 3.1 * len(sets), layout="constrained")
-    with style():
-        axes = picture.subplots(len(sets), 2, sharex=True, sharey=True, squeeze=False)
-        for row, data in zip(axes, sets, strict=True):
-            groups = group_by(with_settings(records, data, picked), "method")
-            for ax, name in zip(row, (data, records[0]["config"]["ood"][0]), strict=True):
-                for method, color, dashes in zip(SHOWN, CYCLE, DASHES, strict=False):
-                    if method in groups:
-                        each = [r["arrays"][f"entropy/{name}"] for r in groups[method]]
-                        counts = np.sum(each, 0)
-                        share = 100 * np.cumsum([0, *counts]) / counts.sum()
-                        look = {"color": color, "ls": dashes, "lw": 1.6, "label": method}
-                        ax.plot(entropy_bins(10), share, **look)
-                kind = "test images" if name == data else "out of distribution"
-                title = f"trained on {display_name(data)}\n{display_name(name)}, {kind}"
-                ax.set_title(title, fontsize=10)
-            row[0].set_ylabel("images with at most\nthis entropy (%)")
-        for ax in axes[-1]:
-            ax.set_xlabel("predictive entropy (nats)")
-        axes[0, 0].legend(fontsize=10, loc="lower right")
+    axes = picture.subplots(len(sets), 2, sharex=True, sharey=True, squeeze=False)
+    for row, data in zip(axes, sets, strict=True):
+        groups = group_by(with_settings(records, data, picked), "method")
+        for ax, name in zip(row, (data, records[0]["config"]["ood"][0]), strict=True):
+            for method, color, dashes in zip(SHOWN, CYCLE, DASHES, strict=False):
+                if method in groups:
+                    each = [r["arrays"][f"entropy/{name}"] for r in groups[method]]
+                    counts = np.sum(each, 0)
+                    share = 100 * np.cumsum([0, *counts]) / counts.sum()
+                    look = {"color": color, "ls": dashes, "lw": 1.6, "label": method}
+                    ax.plot(training.entropy_bins(10), share, **look)
+            kind = "test images" if name == data else "out of distribution"
+            title = f"trained on {display_name(data)}\n{display_name(name)}, {kind}"
+            ax.set_title(title, fontsize=10)
+        row[0].set_ylabel("images with at most\nthis entropy (%)")
+    for ax in axes[-1]:
+        ax.set_xlabel("predictive entropy (nats)")
+    axes[0, 0].legend(fontsize=10, loc="lower right")
     return picture
 
 
@@ -205,25 +197,22 @@ def _differences_of_vsd(data: str, rows: Sequence[Record]) -> str:
     }
     gaps = tables.differences(rows, "VSD T=2", RIVALS, [name for name, *_ in measures.values()])
     rivals = [rival for rival in RIVALS if ("nll", rival) in gaps]
-    if not rivals:
-        return f"VSD T=2 on {display_name(data)}: no record of it and another method share a seed."
     lines, better, worse = [], [], []
     for title, (name, sign, digits) in measures.items():
-        cells = {rival: gaps[name, rival].shown(digits) for rival in rivals}
-        lines.append([title, *cells.values()])
-        for rival, cell in cells.items():
+        lines.append([title])
+        for rival in rivals:
             gap = gaps[name, rival]
+            lines[-1].append(cell := gap.shown(digits))
             if gap.is_clear:
                 (better if sign * gap.mean > 0 else worse).append(f"{rival} in {title} ({cell})")
-    n_compared, n_clear = len(gaps), len(better) + len(worse)
+    n_clear = len(better) + len(worse)
     better, worse = ("; ".join(found) or "none of them" for found in (better, worse))
     return (
         f"VSD T=2 minus the others on {display_name(data)}, seed by seed:\n\n"
         + markdown.table(["measure", *(f"− {rival}" for rival in rivals)], lines)
-        + f"\n\nOf these {n_compared} differences {n_clear} exclude 0 "
-        f"from their 95 % interval (Student's t over seeds); of {n_compared} true zeros about "
-        f"{0.05 * n_compared:.1f} would. There VSD T=2 is better than: {better}. It is worse than: "
-        f"{worse}."
+        + f"\n\nOf these {len(gaps)} differences {n_clear} exclude 0 from their 95 % interval "
+        f"(Student's t over seeds); of {len(gaps)} true zeros about {0.05 * len(gaps):.1f} would. "
+        f"There VSD T=2 is better than: {better}. It is worse than: {worse}."
     )
 
 
@@ -243,29 +232,29 @@ def _reading(config: dict) -> str:
     return (
         "Set-up: LeNet-5 with 6, 16, 120, 84 units and ReLU (61,706 weights); which LeNet5 was "
         "used for the published rows is not known, and they are for other data. All methods train "
-        f"on the first {n_fit:,} images of a training set, a part that keeps {min(seeds)} "
-        f"to {max(seeds)} seeds of every method affordable; the next {config['n_val']:,} are for "
+        f"on the first {n_fit:,} images of a training set, a part that keeps {min(seeds)} to "
+        f"{max(seeds)} seeds of every method affordable; the next {config['n_val']:,} are for "
         "validation; no augmentation. One rule for all: Adam at the rate in the table, in batches "
         f"of {config['batch_size']}; after each epoch the NLL of the method's own prediction "
         f"({config['n_draws_per_epoch']} draws) on the validation images; after "
         f"{config['patience']} epochs in a row without an improvement by "
-        f"{100 * THRESHOLD:g} % back to the best state with {FACTOR:g} times the learning rate, "
-        f"{N_REDUCTIONS} times; then the best state is kept. At most {config['epochs']} epochs. "
-        f"The rate, {min(_RATES):g} to {_FASTER:g}, is chosen with the other settings in MAP, MCD, "
-        f"VD and VSD; it is {_COMMON['learning_rate']:g} where every weight is "
-        "random. MAP has a Gaussian prior whose precision is chosen too. D.E averages such "
-        "networks; SWAG goes on from one by descent with momentum and collects after every epoch; "
-        "SLANG goes on from one by natural-gradient steps on batches of 32. "
-        f"The weight of the KL grows from 0 over the first {config['warm_up_epochs']} "
-        f"epoch(s). Predictions average {config['n_samples']} draws of the whole network. In MCD, "
-        "VD and VSD the first layer, which sees the pixels, has no noise. VD and VSD count the KL "
-        "for every weight and start at p = 0.1; VD has an alpha for each unit or channel, and the "
-        "log-uniform prior; VSD has free vectors and its empirical-Bayes prior, and T = 0 is VSD "
-        "without its rotation. BBB and SLANG draw the weights once a minibatch, the other "
-        "random networks for every image; MNF starts as a plain network. NLL is that of the "
-        "averaged probabilities, ECE has 15 bins, ± is one standard error over seeds (weights, "
-        "minibatches and draws differ, the split does not). Areas under precision-recall curves "
-        "are from counts; MNIST, Fashion-MNIST and notMNIST have 10,000 test images each."
+        f"{100 * training.THRESHOLD:g} % back to the best state with {training.FACTOR:g} times the "
+        f"learning rate, {training.N_REDUCTIONS} times; then the best state is kept. At most "
+        f"{config['epochs']} epochs. The rate, {min(_RATES):g} to {_FASTER:g}, is chosen with the "
+        f"other settings in MAP, MCD, VD and VSD; it is {_COMMON['learning_rate']:g} where every "
+        "weight is random. MAP has a Gaussian prior whose precision is chosen too. D.E averages "
+        "such networks; SWAG goes on from one by descent with momentum and collects after every "
+        "epoch; SLANG goes on from one by natural-gradient steps on batches of 32. The weight of "
+        f"the KL grows from 0 over the first {config['warm_up_epochs']} epoch(s). Predictions "
+        f"average {config['n_samples']} draws of the whole network. In MCD, VD and VSD the first "
+        "layer, which sees the pixels, has no noise. VD and VSD count the KL for every weight and "
+        "start at p = 0.1; VD has an alpha for each unit or channel, and the log-uniform prior; "
+        "VSD has free vectors and its empirical-Bayes prior, and T = 0 is VSD without its "
+        "rotation. BBB and SLANG draw the weights once a minibatch, the other random networks for "
+        "every image; MNF starts as a plain network. NLL is that of the averaged probabilities, "
+        "ECE has 15 bins, ± is one standard error over seeds (weights, minibatches and draws "
+        "differ, the split does not). Areas under precision-recall curves are from counts; MNIST, "
+        "Fashion-MNIST and notMNIST have 10,000 test images each."
     )
 
 
@@ -279,5 +268,5 @@ TITLE = (
     "al. 2021, Tables 4 and 5, OOD table, figure 4)"
 )
 EXPERIMENT = Experiment(
-    "image_classification", TITLE, trials, measure_network, table, figure, claims
+    "image_classification", TITLE, trials, training.measure_network, table, figure, claims
 )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from bdl_lessons.core import BLUE
-from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.core.plot_style import new_figure
 from bdl_lessons.datasets.records import Record, group_by, published_table
 from reproductions import markdown
 from reproductions.experiment import Claim, Experiment, Trial
@@ -135,19 +135,18 @@ def figure(records: Sequence[Record]) -> Figure:
     groups = group_by(records, "architecture", "data")
     heights = [0.9 + 0.2 * len(group_by(group, "method")) for group in groups.values()]
     picture = new_figure(8.6, 0.5 + sum(heights), layout="constrained")
-    with style():
-        axes = picture.subplots(len(groups), 3, squeeze=False, height_ratios=heights)
-        for row, ((name, data), group) in zip(axes, groups.items(), strict=True):
-            methods = group_by(group, "method")
-            for ax, (metric, label) in zip(row, tables.QUALITY.items(), strict=True):
-                for i, rows in enumerate(methods.values()):
-                    values = [r["metrics"][metric] for r in rows]
-                    ax.plot(values, [i] * len(values), "o", color=BLUE, ls="", ms=6)
-                ax.set_yticks(range(len(methods)), methods if ax is row[0] else [])
-                ax.set_ylim(len(methods) - 0.5, -0.5)
-                ax.set_xlabel(label)
-                ax.margins(x=0.15)
-            row[0].set_title(f"{name}, {data}")
+    axes = picture.subplots(len(groups), 3, squeeze=False, height_ratios=heights)
+    for row, ((name, data), group) in zip(axes, groups.items(), strict=True):
+        methods = group_by(group, "method")
+        for ax, (metric, label) in zip(row, tables.QUALITY.items(), strict=True):
+            for i, rows in enumerate(methods.values()):
+                values = [r["metrics"][metric] for r in rows]
+                ax.plot(values, [i] * len(values), "o", color=BLUE, ls="", ms=6)
+            ax.set_yticks(range(len(methods)), methods if ax is row[0] else [])
+            ax.set_ylim(len(methods) - 0.5, -0.5)
+            ax.set_xlabel(label)
+            ax.margins(x=0.15)
+        row[0].set_title(f"{name}, {data}")
     return picture
 
 

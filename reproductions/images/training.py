@@ -15,18 +15,9 @@ from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
+from bdl_lessons import evaluation
 from bdl_lessons.core import device
 from bdl_lessons.core.devices import float64
-from bdl_lessons.evaluation import (
-    accuracy,
-    ece,
-    entropy,
-    log_mean_probs,
-    max_log_probability,
-    negative_entropy,
-    nll,
-    ood_metrics,
-)
 from bdl_lessons.inference import adam, fit, predict, sgd
 from bdl_lessons.models import Deterministic, Network, initialise
 from bdl_lessons.probability import kl_warmup
@@ -38,7 +29,7 @@ from reproductions.posteriors.slang import fit_slang, predict_slang
 from reproductions.posteriors.swag import fit_swag, predict_swag
 
 METHODS = methods.tagged("images")
-SCORES = {"max softmax": max_log_probability, "entropy": negative_entropy}
+SCORES = {"max softmax": evaluation.max_log_probability, "entropy": evaluation.negative_entropy}
 N_BINS = 20
 FACTOR, N_REDUCTIONS, THRESHOLD = 0.2, 2, 1e-3
 """On the learning rate; how many times; the relative decrease that counts as an improvement."""
@@ -74,16 +65,16 @@ def measure_network(trial: Trial) -> TrialResult:
     logits = training.train()
 
     def log_probs_of(x: Tensor, n_samples: int = config["n_samples"]) -> Tensor:
-        return log_mean_probs(float64(logits(x, n_samples)))
+        return evaluation.log_mean_probs(float64(logits(x, n_samples)))
 
     val_log_probs = log_probs_of(held_out[0], config["n_val_samples"])
     log_probs = log_probs_of(standardised(data.x_test))
     y_test = data.y_test.to(log_probs.device)
     metrics = {
-        "val_nll": nll(val_log_probs, held_out[1].to(val_log_probs.device)),
-        "nll": nll(log_probs, y_test),
-        "accuracy_percent": 100 * accuracy(log_probs.exp(), y_test),
-        "ece": ece(log_probs.exp(), y_test),
+        "val_nll": evaluation.nll(val_log_probs, held_out[1].to(val_log_probs.device)),
+        "nll": evaluation.nll(log_probs, y_test),
+        "accuracy_percent": 100 * evaluation.accuracy(log_probs.exp(), y_test),
+        "ece": evaluation.ece(log_probs.exp(), y_test),
     }
     arrays = {f"entropy/{data.name}": _histogram(log_probs)}
     if training.stops:
@@ -98,7 +89,7 @@ def measure_network(trial: Trial) -> TrialResult:
         of_other = log_probs_of(standardised(other.x_test))
         arrays[f"entropy/{other.name}"] = _histogram(of_other)
         for name, score in SCORES.items():
-            found = ood_metrics(score(log_probs), score(of_other))._asdict()
+            found = evaluation.ood_metrics(score(log_probs), score(of_other))._asdict()
             metrics |= {f"{other.name}/{name}/{measure}": v for measure, v in found.items()}
     return TrialResult(metrics, arrays)
 
@@ -110,7 +101,7 @@ def entropy_bins(n_classes: int) -> list[float]:
 
 def _histogram(log_probs: Tensor) -> list[int]:
     edges = torch.tensor(entropy_bins(log_probs.shape[-1])[1:-1], dtype=torch.float64)
-    index = torch.bucketize(entropy(log_probs).cpu(), edges, right=True)
+    index = torch.bucketize(evaluation.entropy(log_probs).cpu(), edges, right=True)
     return index.bincount(minlength=N_BINS).tolist()
 
 
@@ -129,10 +120,7 @@ def make_network(config: Mapping[str, Any], n_channels: int, size: int, n_classe
 
 
 class Stopping(NamedTuple):
-    """How a training went: the validation loss after each epoch, and why it ended.
-
-    ``no_better`` is ``True`` if the loss stopped improving, ``False`` if the epochs ran out.
-    """
+    """The validation loss after each epoch, and whether it ended because that was no better."""
 
     curve: list[float]
     no_better: bool
@@ -202,9 +190,8 @@ class Training:
 
     def train(self) -> Logits:
         """By the method of the configuration."""
-        return {"SWAG": self._swag, "SLANG": self._slang}.get(
-            self.config["method"], self._networks
-        )()
+        ways = {"SWAG": self._swag, "SLANG": self._slang}
+        return ways.get(self.config["method"], self._networks)()
 
     def _networks(self) -> Logits:
         config, generator = self.config, self.generator
@@ -288,24 +275,22 @@ class Training:
             noise = torch.Generator(images.device).manual_seed(0)  # the same in all epochs
             n_draws = 1 if self._is("plain") else config["n_draws_per_epoch"]
             draws = predict(network, images, n_draws, "shared", generator=noise)
-            log_probs = log_mean_probs(float64(draws))
-            return nll(log_probs, labels.to(log_probs.device))
+            log_probs = evaluation.log_mean_probs(float64(draws))
+            return evaluation.nll(log_probs, labels.to(log_probs.device))
 
-        if "patience" in config:
-            stepper = optimizer(network.parameters())  # one for all epochs: it holds the moments
-            stop = fit_until_no_better(
-                network,
-                lambda epoch: train_epochs(epoch, 1, optimizer=lambda _: stepper),
-                validation_nll,
-                stepper,
-                patience=config["patience"],
-                max_epochs=config["epochs"],
-            )
-            self.stops.append(stop)
-        else:
+        if "patience" not in config:
             n_steps = config["epochs"] * per_epoch
             falling = {"optimizer": optimizer, "schedule": lambda step: 1 - step / n_steps}
             train_epochs(0, config["epochs"], **falling)
+            return network
+        stepper = optimizer(network.parameters())  # one for all epochs: it holds the moments
+
+        def train_epoch(epoch: int) -> None:
+            train_epochs(epoch, 1, optimizer=lambda _: stepper)
+
+        limits = {"patience": config["patience"], "max_epochs": config["epochs"]}
+        stop = fit_until_no_better(network, train_epoch, validation_nll, stepper, **limits)
+        self.stops.append(stop)
         return network
 
     def _started(self) -> Network:

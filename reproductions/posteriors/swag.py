@@ -24,14 +24,14 @@ from bdl_lessons.inference.train import OptimizerFactory
 from bdl_lessons.models import Network
 
 MAX_RANK = 20
-"""K, how many deviations are kept. Published: 20."""
+"""K, how many deviations are kept; as published."""
 
 
 class SWAG:
     """What is collected of ``parameters``, and draws from the posterior it makes.
 
-    :meth:`collect` reads the parameters, :meth:`put` writes into them. Of networks in a batch each
-    has the posterior of its own iterates; draws share their low-rank coordinates.
+    Of networks in a batch each has the posterior of its own iterates; draws share their low-rank
+    coordinates.
     """
 
     def __init__(self, parameters: Iterable[Tensor]) -> None:
@@ -97,11 +97,10 @@ def fit_swag(
     batched = isinstance(model, BatchedNetworks)
     train, n_train = (fit_batched, x.shape[1]) if batched else (fit, len(x))
     stepper = optimizer(model.parameters())  # one for all epochs: it holds the momentum
-    rates = [group["lr"] for group in stepper.param_groups]
-    swag = SWAG(model.parameters())
+    (group,) = stepper.param_groups
+    rate, swag = group["lr"], SWAG(model.parameters())
     for epoch in range(n_epochs):
-        for group, rate in zip(stepper.param_groups, rates, strict=True):
-            group["lr"] = rate * swag_schedule(epoch / max(collect_from, 1), final_factor)
+        group["lr"] = rate * swag_schedule(epoch / max(collect_from, 1), final_factor)
         train(
             *(model, x, y, nll),
             n_steps=max(1, n_train // batch_size),

@@ -14,6 +14,7 @@ from statistics import median
 
 import numpy as np
 import torch
+from cycler import cycler
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -96,18 +97,17 @@ def table(records: Sequence[Record]) -> str:
     lines = []
     for record in records:
         method = record["config"]["method"]
-        row = formulas.get(method, {"time": "", "memory": ""})
+        row = formulas.pop(method, {"time": "", "memory": ""})
         names = [method, row["time"], row["memory"]]
         both = [_exponents(record, what) for what in ("time", "memory")]
         for name in record["config"]["sweeps"]:
             of_time, of_memory = ([*map("{:z.2f}".format, found[name]), ""][:2] for found in both)
             lines.append([*names[:2], name, *of_time, names[2], *of_memory])
             names = ["", "", ""]
-    measured = [record["config"]["method"] for record in records]
+    config = records[0]["config"]
+    base = ", ".join(f"{k} = {v}" for k, v in config["base"].items())
     note = _NOTE.format(
-        base=", ".join(f"{k} = {v}" for k, v in records[0]["config"]["base"].items()),
-        rounds=records[0]["config"]["rounds"],
-        unmeasured=", ".join(m for m in formulas if m not in measured) or "none",
+        base=base, rounds=config["rounds"], unmeasured=", ".join(formulas) or "none"
     )
     return f"{markdown.table(head, lines)}\n\n{note}"
 
@@ -134,16 +134,15 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 def figure(records: Sequence[Record]) -> Figure:
     """Milliseconds against each size, a panel for each size, both logarithmic."""
     picture = new_figure(10.0, 6.0, layout="constrained")
-    colours = (*CYCLE, INK, GREY, BLUE)
     axes = picture.subplots(2, 3, sharey=True)
+    looks = cycler(color=(*CYCLE, INK, GREY, BLUE)) + cycler(marker="os^Dvx*P<")
+    looks += cycler(ls=(DASHES * 2)[:9])
     for ax, (name, (label, _)) in zip(axes.flat, _SIZES.items(), strict=True):
-        for k, record in enumerate(records):
+        for record, look in zip(records, looks(), strict=False):
             if name not in record["config"]["sweeps"]:
                 continue
             values = record["arrays"][f"{name}/values"]
             ms = [1000 * s for s in record["arrays"][f"{name}/seconds"]]
-            colour, marker = colours[k % len(colours)], "os^Dvx*P<"[k % 9]
-            look = {"color": colour, "ls": DASHES[k % 6], "marker": marker}
             ax.loglog(values, ms, ms=5, lw=1.3, label=record["config"]["method"], **look)
             ax.set_xticks(values, [f"{v:,}" for v in values])
         ax.set_xlabel(label)
@@ -204,19 +203,18 @@ class OnePass:
 
 
 _NOTE = (
-    "Set-up: one linear layer on the CPU, forward pass, KL and backward pass; {base} but for "
-    "the size that varies. A slope of log cost over log size; the formula's is taken over the "
-    "same sizes, so that a sum of terms has the slope of the term that rules there. Constant "
-    "times (tenths of a millisecond a layer, most of it Python) pull measured slopes down; a "
-    "matrix that outgrows the cache pushes them up. Time is processor "
-    "time, the fastest of {rounds} rounds. Memory is what is there between forward and "
-    "backward pass: the output, what autograd keeps, and the parameters other than the mean "
-    "weights. The formula of BBB-LRT leaves out its K L variances, so its memory does not grow "
-    "with K; here it does. VSD is the published chain of fully connected layers, T = 2, so "
-    "each reflection reads K^2 weights; with free vectors there is no K^2 at all. Printed for "
-    "low-rank VSD is a time of r K but a memory of K^2: K^2 numbers cannot be filled in r K "
-    "steps, and ours does not need them. The r of ELRG multiplies K L B here as in the "
-    "formula. Not measured: {unmeasured}."
+    "Set-up: one linear layer on the CPU, forward pass, KL and backward pass; {base} but for the "
+    "size that varies. A slope of log cost over log size; the formula's is taken over the same "
+    "sizes, so that a sum of terms has the slope of the term that rules there. Constant times "
+    "(tenths of a millisecond a layer, most of it Python) pull measured slopes down; a matrix that "
+    "outgrows the cache pushes them up. Time is processor time, the fastest of {rounds} rounds. "
+    "Memory is what is there between forward and backward pass: the output, what autograd keeps, "
+    "and the parameters other than the mean weights. The formula of BBB-LRT leaves out its K L "
+    "variances, so its memory does not grow with K; here it does. VSD is the published chain of "
+    "fully connected layers, T = 2, so each reflection reads K^2 weights; with free vectors there "
+    "is no K^2 at all. Printed for low-rank VSD is a time of r K but a memory of K^2: K^2 numbers "
+    "cannot be filled in r K steps, and ours does not need them. The r of ELRG multiplies K L B "
+    "here as in the formula. Not measured: {unmeasured}."
 )
 TITLE = "Time and memory of one layer against its sizes (Nguyen et al. 2021, Table 6)"
 EXPERIMENT = Experiment("complexity", TITLE, trials, run, table, figure, claims, on_cpu=True)

@@ -155,8 +155,10 @@ def table(records: Sequence[Record]) -> str:
         head, lines = ["method"], [["MAP, ms a step"], *([method] for method in list(METHODS)[1:])]
         for record in here:
             config, metrics = record["config"], record["metrics"]
-            title = f"{_TITLES[config['architecture']]}, batch {config['batch_size']}"
-            head += [title, "published"]
+            head += [
+                f"{_TITLES[config['architecture']]}, batch {config['batch_size']}",
+                "published",
+            ]
             lines[0] += [f"{metrics['ms/MAP']:.1f}", ""]
             for line in lines[1:]:
                 row = printed.get(_base(line[0]))

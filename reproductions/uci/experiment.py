@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bdl_lessons.core import BLUE, INK, RED
-from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.core.plot_style import new_figure
 from bdl_lessons.datasets import UCI_SETS, display_name
 from bdl_lessons.datasets.records import Record, UCIResults, Value
 from bdl_lessons.evaluation import paired_difference
@@ -85,20 +85,19 @@ def figure(records: list[Record]) -> Figure:
     height = 0.6 + n_rows * (0.7 + 0.19 * len(results.rows))
     picture = new_figure(10.4, height, layout="constrained")
     picture.get_layout_engine().set(w_pad=0.1)
-    with style():
-        axes = picture.subplots(n_rows, 4, sharey=True, squeeze=False)
-        for place, data in enumerate(results.recorded_sets):
-            pair = axes[place // 2][2 * (place % 2) :]
-            for ax, score in zip(pair, SCORES, strict=False):
-                _dots(ax, results, data, score)
-                title = SCORES[score].replace("log likelihood", "log lik.")
-                ax.set_title(f"{display_name(data)}: {title}", fontsize=9)
-        for ax in axes.flat[2 * len(results.recorded_sets) :]:
-            ax.remove()
-        axes[0][0].set_yticks(range(len(results.rows)), results.rows)
-        axes[0][0].invert_yaxis()
-        handles, labels = axes[0][0].get_legend_handles_labels()
-        picture.legend(handles, labels, loc="outside upper center", ncols=2)
+    axes = picture.subplots(n_rows, 4, sharey=True, squeeze=False)
+    for place, data in enumerate(results.recorded_sets):
+        pair = axes[place // 2][2 * (place % 2) :]
+        for ax, score in zip(pair, SCORES, strict=False):
+            _dots(ax, results, data, score)
+            title = SCORES[score].replace("log likelihood", "log lik.")
+            ax.set_title(f"{display_name(data)}: {title}", fontsize=9)
+    for ax in axes.flat[2 * len(results.recorded_sets) :]:
+        ax.remove()
+    axes[0][0].set_yticks(range(len(results.rows)), results.rows)
+    axes[0][0].invert_yaxis()
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    picture.legend(handles, labels, loc="outside upper center", ncols=2)
     return picture
 
 
@@ -220,20 +219,19 @@ def _set_up(records: Sequence[Record]) -> str:
         f"Training by Adam from a rate of {config['learning_rate']:g} down a cosine to 0: "
         f"{'; '.join(sizes)}. Predictions average {config['n_samples']:,} draws. The last "
         f"{VALIDATION:.0%} of a training part choose the point of the grid and tau by log "
-        "likelihood; then networks are trained on all of it. The test part is only "
-        "scored. The loss is half the squared error of standardised targets plus `kl_weight` KL / "
-        "N. That is the negative ELBO over tau, its KL weighted by `kl_weight` times tau: "
-        f"tau is chosen after training, from {len(TAUS)} values between {TAUS[0]:g} and "
-        f"{TAUS[-1]:,.0f} over the variance of the targets. Deep ensembles and MAP draw nothing. "
-        "The rate, the batch and the number of steps were set by hand, the same for every method, "
-        "on validation examples of the first splits of Yacht, Energy and Boston; in other splits "
-        "some of these are test examples, for all methods alike. Of the 1,599 wines 240 are "
-        "duplicates, and splits part some of them from their twins. "
-        "\n\nPublished: 4000 epochs of batch 128 for MC dropout, by the values (the runs named 10x "
-        "in the code of Gal and Ghahramani 2016), tau from a grid of three; how the rows VD and "
-        "VSD were trained is not said; the other rows come "
-        "from papers with protocols of their own (BBB and SLANG: the joint log likelihood of all "
-        "test points, tau by Bayesian optimisation; D.E: networks that predict their variance)."
+        "likelihood; then networks are trained on all of it. The test part is only scored. The "
+        "loss is half the squared error of standardised targets plus `kl_weight` KL / N. That is "
+        "the negative ELBO over tau, its KL weighted by `kl_weight` times tau: tau is chosen after "
+        f"training, from {len(TAUS)} values between {TAUS[0]:g} and {TAUS[-1]:,.0f} over the "
+        "variance of the targets. Deep ensembles and MAP draw nothing. The rate, the batch and the "
+        "number of steps were set by hand, the same for every method, on validation examples of "
+        "the first splits of Yacht, Energy and Boston; in other splits some of these are test "
+        "examples, for all methods alike. Of the 1,599 wines 240 are duplicates, and splits part "
+        "some of them from their twins. \n\nPublished: 4000 epochs of batch 128 for MC dropout, by "
+        "the values (the runs named 10x in the code of Gal and Ghahramani 2016), tau from a grid "
+        "of three; how the rows VD and VSD were trained is not said; the other rows come from "
+        "papers with protocols of their own (BBB and SLANG: the joint log likelihood of all test "
+        "points, tau by Bayesian optimisation; D.E: networks that predict their variance)."
     )
 
 

@@ -6,10 +6,9 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 from bdl_lessons.models import Network, initialise, mlp
 from bdl_lessons.probability import molchanov_kl
-from reproductions.posteriors import vmg
-from reproductions.posteriors.elrg import ELRG
+from reproductions.posteriors import matrix
+from reproductions.posteriors.matrix import ELRG, VMG
 from reproductions.posteriors.mnf import MNF
-from reproductions.posteriors.vmg import VMG
 from tests.draws import normal, seeded
 
 N_DRAWS = 20_000
@@ -27,7 +26,7 @@ CASES = pytest.mark.parametrize(
 @pytest.fixture(autouse=True)
 def wide_jitter(monkeypatch):
     """Of VMG: enough to be seen in draws."""
-    monkeypatch.setattr(vmg, "JITTER", 0.01)
+    monkeypatch.setattr(matrix, "JITTER", 0.01)
 
 
 def started(factory, kind, seed=10):
@@ -87,7 +86,7 @@ def conditioned(layer, mean, cov):
     A, B = layer.noise.pseudo_x, layer.noise.pseudo_y
     H = torch.kron(torch.eye(len(layer.mu)).double(), A)
     V = (2 * layer.noise.log_output_std).exp().diag()
-    noise = vmg.JITTER * torch.kron(V, torch.eye(len(A)).double())
+    noise = matrix.JITTER * torch.kron(V, torch.eye(len(A)).double())
     gain = cov @ H.T @ torch.linalg.inv(H @ cov @ H.T + noise)
     return mean + gain @ (B.T.flatten() - H @ mean), cov - gain @ H @ cov
 
@@ -108,7 +107,7 @@ def design(layer, x):
     """``A`` with ``layer.activations(x, W).flatten(1) = A vec W``, by one basis matrix a column."""
     shape = layer.mu.shape
     basis = torch.eye(shape.numel(), dtype=x.dtype).view(-1, *shape)
-    columns = [layer.activations(x, matrix).flatten(1) for matrix in basis]
+    columns = [layer.activations(x, one).flatten(1) for one in basis]
     return torch.stack(columns, -1).detach()
 
 
