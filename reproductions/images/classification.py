@@ -115,9 +115,13 @@ def table(records: Sequence[Record]) -> str:
         parts += [_differences_of_vsd(data, rows)]
         endings += [f"{display_name(data)}:", tables.endings(rows)]
     first_seed = min(record["seed"] for record in records)
+    late = [r["config"]["method"] for r in records if r["metrics"]["no_better"] < 1]
+    names = sorted(set(late))
     parts += [
         "### How training ended",
-        _stopped(records),
+        f"In {len(records) - len(late)} of {len(records)} trials every network stopped because "
+        f"its validation NLL no longer improved; in the others ({markdown.listed(names)}) the "
+        "epochs ran out.",
         *endings,
         "### Settings that were tried",
         f"On the {records[0]['config']['n_val']:,} validation images of {display_name(CHOSEN_ON)}, "
@@ -139,7 +143,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     letters = "notmnist-small/entropy/auroc"
     for name, title, sign in (("nll", "NLL", -1), (letters, "AUROC against letters", 1)):
         of_sets = (tables.differences(rows, "VSD T=2", rivals, [name]) for rows in sets.values())
-        gaps = [gap for of_set in of_sets for gap in of_set.values() if gap.n > 1]
+        gaps = [gap for of_set in of_sets for gap in of_set.values()]
         clear = [sign * gap.mean > 0 for gap in gaps if gap.is_clear]
         seeds = sorted(gap.n for gap in gaps) or [1]
         power = median([gap.least_clear for gap in gaps] or [math.inf])
@@ -202,7 +206,8 @@ def _differences_of_vsd(data: str, rows: Sequence[Record]) -> str:
         lines.append([title])
         for rival in rivals:
             gap = gaps[name, rival]
-            lines[-1].append(cell := gap.shown(digits))
+            cell = f"{gap.mean:+.{digits}f} ± {gap.error:.{digits}f}"
+            lines[-1].append(cell)
             if gap.is_clear:
                 (better if sign * gap.mean > 0 else worse).append(f"{rival} in {title} ({cell})")
     n_clear = len(better) + len(worse)
@@ -213,16 +218,6 @@ def _differences_of_vsd(data: str, rows: Sequence[Record]) -> str:
         + f"\n\nOf these {len(gaps)} differences {n_clear} exclude 0 from their 95 % interval "
         f"(Student's t over seeds); of {len(gaps)} true zeros about {0.05 * len(gaps):.1f} would. "
         f"There VSD T=2 is better than: {better}. It is worse than: {worse}."
-    )
-
-
-def _stopped(records: Sequence[Record]) -> str:
-    late = [r for r in records if r["metrics"]["no_better"] < 1]
-    names = ", ".join(sorted({r["config"]["method"] for r in late}))
-    return (
-        f"In {len(records) - len(late)} of {len(records)} trials every network stopped because "
-        "its validation NLL no longer improved"
-        + (f"; in the others ({names}) the epochs ran out." if late else ".")
     )
 
 

@@ -1,6 +1,5 @@
 """Markdown tables of records of networks for images; every number comes from the records."""
 
-import math
 from collections.abc import Iterable, Sequence
 from statistics import mean, stdev
 from typing import NamedTuple
@@ -90,7 +89,7 @@ def endings(records: Sequence[Record]) -> str:
 
 
 class Gap(NamedTuple):
-    """Mean of a difference over ``n`` seeds, and its standard error (NaN: a single seed)."""
+    """Mean of a difference over ``n`` seeds, and its standard error."""
 
     mean: float
     error: float
@@ -106,28 +105,22 @@ class Gap(NamedTuple):
         """The smallest difference that would be clear with this scatter of the seeds."""
         return stats.t.ppf(0.975, self.n - 1) * self.error
 
-    def shown(self, digits: int) -> str:
-        """The mean with its sign, and the error."""
-        error = f" ± {self.error:.{digits}f}" if self.n > 1 else ""
-        return f"{self.mean:+.{digits}f}{error}"
-
 
 def differences(
     records: Sequence[Record], method: str, rivals: Sequence[str], metrics: Iterable[str]
 ) -> dict[tuple[str, str], Gap]:
     """``method`` minus each rival, seed by seed: ``{(metric, rival): gap}``.
 
-    A rival that shares no seed with ``method`` is left out.
+    A rival that shares fewer than two seeds with ``method`` is left out.
     """
     groups = group_by(records, "method")
     runs = {name: {r["seed"]: r["metrics"] for r in group} for name, group in groups.items()}
     found = {}
     for rival in rivals:
         seeds = sorted(set(runs.get(method, ())) & set(runs.get(rival, ())))
-        for name in metrics if seeds else ():
+        for name in metrics if len(seeds) > 1 else ():
             gaps = [runs[method][s][name] - runs[rival][s][name] for s in seeds]
-            error = stdev(gaps) / len(gaps) ** 0.5 if len(gaps) > 1 else math.nan
-            found[name, rival] = Gap(mean(gaps), error, len(gaps))
+            found[name, rival] = Gap(mean(gaps), stdev(gaps) / len(gaps) ** 0.5, len(gaps))
     return found
 
 

@@ -141,8 +141,7 @@ def fit_until_no_better(
     and goes on with a fifth of the learning rate; the third time it stops. It also stops after
     ``max_epochs``. Raises FloatingPointError if a validation loss is NaN or infinite.
 
-    Args:
-        train_epoch: trains one epoch with ``optimizer``; gets the number of the epoch, from 0.
+    ``train_epoch`` uses ``optimizer`` and gets the number of the epoch, from 0.
     """
     plateau = ReduceLROnPlateau(
         optimizer, factor=FACTOR, patience=patience - 1, threshold=THRESHOLD, eps=0.0

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from bdl_lessons.core import BLUE, INK, RED
 from bdl_lessons.core.plot_style import new_figure
 from bdl_lessons.datasets import UCI_SETS, display_name
-from bdl_lessons.datasets.records import Record, UCIResults, Value
+from bdl_lessons.datasets.records import Record, UCIResults, Value, published_table
 from bdl_lessons.evaluation import paired_difference
 from reproductions import markdown
 from reproductions.experiment import Claim, Experiment
@@ -25,7 +25,6 @@ from reproductions.uci.protocol import TAUS, VALIDATION, run
 from reproductions.uci.trials import trials
 
 SCORES = {"rmse": "RMSE", "log_likelihood": "log likelihood (nats)"}
-_PUBLISHED = ("BBB", "VMG", "MNF", "SLANG", "MCD", "VD", "D.E", "VSD")
 _PUBLISHED_RIVALS = ("BBB", "MCD", "VD", "D.E")
 _COMPARED = ("MAP", "VSD, T = 0", "VSD, T = 1", "VD", "MCD", "BBB", "D.E")
 
@@ -130,10 +129,11 @@ def _dots(ax: Axes, results: UCIResults, data: str, score: str) -> None:
 
 def _scores(results: UCIResults, score: str) -> str:
     sets, rows = results.recorded_sets, []
+    printed = {row["method"] for row in published_table(f"uci_{score}")}
     for method in results.rows:
         ours = (_cell(results.ours(data, method, score), data, score) for data in sets)
         rows.append([method, "ours", *ours])
-        if method in _PUBLISHED:
+        if method in printed:
             theirs = (_cell(results.published(data, method, score)) for data in sets)
             rows.append(["", "published", *theirs])
     return markdown.table(["method", "", *map(display_name, sets)], rows)

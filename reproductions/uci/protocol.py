@@ -80,18 +80,14 @@ def choose_and_predict(
     """Choose a point of the grid and a tau for each split, train again, predict.
 
     Chosen is what gives the last 20 % of the training part the highest log predictive likelihood
-    after training on the first 80 %. No target of the test part comes in here.
-
-    Args:
-        x_train: ``(S, N, K)``. y_train: ``(S, N)``. x_test: ``(S, B, K)``. Original units.
-        tau_grid: precisions in original units, for ``grid_tau``.
-        config: of the trial, with its ``grid``.
+    after training on the first 80 %. No target of the test part comes in here. All is in original
+    units: x ``(S, N, K)`` and ``(S, B, K)``, y ``(S, N)``.
 
     Returns:
-        the predictions for the test parts in original units, ``(n_draws, S, B)``; what was chosen,
-        ``(S,)`` each: ``point`` of the grid, ``tau`` from ``TAUS``, ``grid_tau`` from
-        ``tau_grid`` for the same networks, and with ``tau`` the ``kl_weight`` beside a log
-        likelihood; CPU seconds of training all splits and points in one batch.
+        the predictions for the test parts, ``(n_draws, S, B)``; what was chosen, ``(S,)`` each:
+        ``point`` of the grid, ``tau`` from ``TAUS``, ``grid_tau`` from ``tau_grid`` for the same
+        networks, and with ``tau`` the ``kl_weight`` beside a log likelihood; CPU seconds of
+        training all splits and points in one batch.
     """
     grid, (n_splits, n_train) = config["grid"], y_train.shape
     n_points, part = len(grid), n_train - int(VALIDATION * n_train)
@@ -125,8 +121,7 @@ def choose_and_predict(
 def log_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> Tensor:
     """Mean over the rows of ``log (1/n) sum_s N(y; f_s, 1/tau)``, in nats: ``(M,)``.
 
-    Args:
-        draws: ``(n, M, B)``. y: ``(M, B)``, else ValueError. tau: one for all, or ``(M,)``.
+    ``draws`` are ``(n, M, B)`` and y is ``(M, B)``, else ValueError; one tau for all, or ``(M,)``.
     """
     same_shape("y", y, "a draw", draws[0])
     tau = torch.as_tensor(tau, device=y.device).expand(len(y))

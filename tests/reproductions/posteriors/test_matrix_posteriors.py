@@ -201,23 +201,6 @@ def test_noise_on_the_pseudo_data_widens_both_kinds_of_draws_alike():
         assert_moments(draws, A @ mean, A @ cov @ A.T + extra)
 
 
-@pytest.mark.parametrize("factory", [ELRG(), VMG(), MNF(z_mean=2.0)], ids=["ELRG", "VMG", "MNF"])
-def test_a_start_comes_from_the_generator_and_forgets_the_one_before(factory):
-    layer, starts = factory.linear(300, 2), []
-    drawn = [
-        parameter
-        for name, parameter in layer.noise.named_parameters()
-        if name not in ("log_sigma2", "z_log_var", "raw_alpha")  # they start at constants
-    ]
-    for _ in range(2):
-        initialise(Network(layer), seeded(3))
-        starts.append([parameter.clone() for parameter in layer.parameters()])
-        with torch.no_grad():
-            for parameter in drawn:
-                parameter.add_(1.0)
-    torch.testing.assert_close(*starts)
-
-
 def test_start_values_are_the_published_ones():
     dense = initialise(Network(ELRG().linear(800, 500)), seeded(3))[0]
     assert (dense.noise.factors.std() / dense.mu.std()).item() == pytest.approx(

@@ -1,16 +1,14 @@
 """Multiplicative normalizing flows: the flow, and the bound on the KL."""
 
-from copy import deepcopy
-
 import pytest
 import torch
-from torch.distributions import MultivariateNormal, Normal, kl_divergence
+from torch.distributions import Normal
 
 from bdl_lessons.core.autograd import vmap
 from reproductions.posteriors.mnf import MNF, MaskedRealNVP
 from tests.draws import seeded
 
-from .test_matrix_posteriors import KINDS, dense_gaussian, make, started, times
+from .test_matrix_posteriors import KINDS, started, times
 
 WITH_FLOWS = MNF(widths=(4, 5))
 
@@ -35,32 +33,6 @@ def test_every_row_has_masks_of_its_own_and_kept_numbers_stay():
     assert len(kept.unique(dim=0)) == 16  # bits: Booleans
     assert abs(kept.double().mean() - 0.5) < 4 * (0.25 / 4000) ** 0.5
     assert log_det.shape == (1000,)
-
-
-def kl_draws(layer, n=4000):
-    layer.noise._generator = seeded(5)
-    with torch.no_grad():
-        return vmap(lambda _: layer.kl())(torch.zeros(n))
-
-
-def standard_error(draws):
-    return draws.std() / len(draws) ** 0.5
-
-
-def test_the_kl_is_an_upper_bound_that_a_better_guess_tightens():
-    layer = make("MNF without flows", "conv")
-    mean, cov = dense_gaussian(layer)
-    prior = MultivariateNormal(torch.zeros_like(mean), torch.eye(len(mean)).double())
-    exact = kl_divergence(MultivariateNormal(mean, cov), prior)
-    before, noise = kl_draws(layer), layer.noise
-    stepper = torch.optim.Adam([noise.aux_in, noise.aux_mean, noise.aux_precision], lr=0.05)
-    for _ in range(60):
-        stepper.zero_grad()
-        vmap(lambda _: layer.kl())(torch.zeros(50)).mean().backward()
-        stepper.step()
-    after = kl_draws(layer)
-    assert after.mean() < before.mean() - 4 * standard_error(before)
-    assert after.mean() > exact - 4 * standard_error(after)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -89,15 +61,12 @@ def test_the_kl_is_the_mean_log_ratio_at_explicit_draws_of_factors_and_weights(k
         std = torch.exp(-posterior.aux_precision * a[:, None] / 2)
         log_r = Normal(posterior.aux_mean * a[:, None], std).log_prob(end).sum(-1) + aux_log_det
         explicit = log_q - log_p - log_r
-    draws = kl_draws(layer)
-    error = (standard_error(draws) ** 2 + standard_error(explicit) ** 2) ** 0.5
+        posterior._generator = g
+        draws = vmap(lambda _: layer.kl())(torch.zeros(n))
+    error = ((draws.var() + explicit.var()) / n) ** 0.5
     assert abs(draws.mean() - explicit.mean()) < 4 * error
 
 
 def test_the_kl_of_a_layer_that_never_ran_is_refused():
-    for sampling in ("per_example", "shared"):
-        layer = MNF().linear(3, 2)
-        with pytest.raises(ValueError, match="run the layer"):
-            layer.kl()
-        layer(torch.ones(1, 3), sampling, seeded())
-        assert deepcopy(layer).kl().dim() == 0
+    with pytest.raises(ValueError, match="run the layer"):
+        MNF().linear(3, 2).kl()

@@ -8,7 +8,7 @@ from torch import nn
 from bdl_lessons.inference import BatchedNetworks, sgd
 from bdl_lessons.models import Deterministic, Network, initialise, mlp
 from bdl_lessons.probability import gaussian_nll
-from reproductions.posteriors.swag import SWAG, fit_swag, predict_swag, swag_schedule
+from reproductions.posteriors.swag import SWAG, fit_swag, predict_swag
 from tests.draws import seeded
 
 PLAIN = Deterministic()
@@ -63,11 +63,6 @@ def test_small_steps_around_large_weights_keep_their_variance():
         weight.fill_(value)
         swag.collect()
     assert swag.var[0].item() == pytest.approx(values.var(correction=0).item(), rel=0.05)
-
-
-def test_the_learning_rate_falls_between_half_and_nine_tenths():
-    values = [swag_schedule(t, 0.2) for t in (0, 0.5, 0.7, 0.9, 1, 1.8)]
-    assert values == pytest.approx([1, 1, 0.6, 0.2, 0.2, 0.2])
 
 
 def settings(**change):

@@ -7,13 +7,12 @@ import torch
 
 from bdl_lessons.datasets import UCI_SETS, load_records
 from bdl_lessons.datasets.records import where
-from bdl_lessons.evaluation import log_predictive_likelihood
 from bdl_lessons.inference import adam, fit
 from bdl_lessons.models import Deterministic, initialise, mlp
 from bdl_lessons.probability import gaussian_nll
 from reproductions.uci import experiment
 from reproductions.uci.methods import METHODS, Method, Task
-from reproductions.uci.protocol import choose_and_predict, log_likelihood
+from reproductions.uci.protocol import choose_and_predict
 
 CONFIG = {
     "n_hidden": 8,
@@ -27,16 +26,6 @@ CONFIG = {
 
 def gen(seed=0):
     return torch.Generator().manual_seed(seed)
-
-
-def test_log_likelihood_is_that_of_the_mixture():
-    draws, y = torch.randn(5, 2, 7, generator=gen()), torch.randn(2, 7, generator=gen(1))
-    taus = torch.tensor([0.7, 3.0])
-    expected = [
-        log_predictive_likelihood(draws[:, m, :, None], y[m, :, None], taus[m].item()).mean()
-        for m in range(2)
-    ]
-    torch.testing.assert_close(log_likelihood(draws, y, taus), torch.stack(expected))
 
 
 def knows(task):
