@@ -14,9 +14,8 @@ def lenet5_classic(
 ) -> Network:
     """LeNet-5 with the widths of LeCun et al. (1998): ``(B, C, size, size)`` to logits.
 
-    conv 6 (5x5), ReLU, pool 2, conv 16 (5x5), ReLU, pool 2, then linear 120, 84, ``n_classes`` with
-    ReLU between. As it is used today: max pooling, every channel connected to every other, softmax.
-    The original was made for 32 x 32 pixels; 28 x 28 are padded to that.
+    As it is used today: max pooling, every channel connected to every other, softmax. The original
+    was made for 32 x 32 pixels; 28 x 28 are padded to that.
     """
     conv1, conv2, dense1, dense2, dense3 = one_each(layers, 5)
     return Network(
@@ -31,9 +30,8 @@ def lenet5_classic(
 def alexnet(layers: Layers, n_classes: int = 10, size: int = 32) -> Network:
     """AlexNet's five convolutions for small images: ``(B, 3, size, size)`` to logits.
 
-    The version that is common on CIFAR: conv 64 (11x11, stride 4), 192 (5x5), 384, 256, 256 (3x3),
-    pool 2 after the first, second and last, ReLU after each, one linear layer. 2.47 million
-    parameters for 32 x 32 pixels and 10 classes; 29 x 29 pixels or more.
+    The version that is common on CIFAR, with one linear layer: 2.47 million parameters for 32 x 32
+    pixels and 10 classes. 29 x 29 pixels or more.
     """
     conv1, conv2, conv3, conv4, conv5, dense = one_each(layers, 6)
     side = ((size - 1) // 4 + 1) // 8
@@ -90,15 +88,11 @@ def resnet18(
 
     He, Zhang, Ren and Sun, *Deep residual learning for image recognition*, CVPR 2016.
 
-    The stem is a convolution 64 (7x7) and a max pooling, both of stride 2, also on small images:
-    32 x 32 pixels are 8 x 8 when the first block sees them. Then two blocks each of 64, 128, 256
-    and 512 channels, the mean over the pixels and a linear layer. As in the original there are no
-    biases before a batch norm, which is not random: ``train()`` makes it use the statistics of the
-    batch, ``eval()`` those it has collected. Nothing else depends on these two.
+    Also of small images, 32 x 32 pixels are 8 x 8 when the first block sees them. As in the
+    original there are no biases before a batch norm, which is not random: ``train()`` makes it use
+    the statistics of the batch, ``eval()`` those it has collected. Nothing else depends on these.
 
-    Args:
-        layers: of everything but the first convolution.
-        first: of the first convolution, which sees the pixels; ``None``: as the others.
+    ``first`` makes the first convolution, which sees the pixels; ``None``: as the others.
     """
     stem = (first or layers).conv2d(3, 64, 7, bias=False, stride=2, padding=3)
     blocks = []

@@ -95,8 +95,9 @@ def table(records: Sequence[Record]) -> str:
         for other in config["ood"]:
             parts += [f"Against {PRINTED_AS[other]}, by the largest averaged probability:"]
             parts += [tables.detections(group, other, "max softmax")]
-        wanted = {"architecture": name, "in_distribution": printed}
-        parts += ["Published:", tables.published("ood_detection", wanted)]
+            wanted = {"architecture": name, "in_distribution": printed}
+            wanted["out_of_distribution"] = PRINTED_AS[other]
+            parts += ["Published:", tables.published("ood_detection", wanted)]
     printed = [(r["architecture"], r["dataset"]) for r in published_table("image_classification")]
     printed += [(r["architecture"], r["in_distribution"]) for r in published_table("ood_detection")]
     done = [(name, PRINTED_AS.get(data)) for name, data in groups]

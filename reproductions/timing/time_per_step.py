@@ -31,7 +31,7 @@ from reproductions.records import published_by
 METHODS = methods.tagged("steps")
 """Every layer has the noise, the first too: what is compared is the time."""
 NETWORKS: dict[str, Callable[[LayerFactory], Network]] = {
-    "lenet5": lambda layers: lenet5_classic(layers, in_channels=3, size=32),
+    "lenet5": partial(lenet5_classic, in_channels=3, size=32),
     "alexnet": alexnet,
     "resnet18": resnet18,
 }

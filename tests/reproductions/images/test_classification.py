@@ -67,5 +67,5 @@ def test_a_record_of_the_published_size_has_its_published_rows_beside_it():
     config = {"architecture": "AlexNet", "data": "cifar10", "method": "VSD T=2", "ood": ["svhn"]}
     text = colour.table([{"config": {**config, "epochs": 1}, "metrics": metrics}])
     assert "| VSD | 0.656 | 78.21 | 0.046 |" in text
-    assert "| VSD | SVHN | 0.91 | 0.30 | 0.73 | 0.65 | 0.83 |" in text
+    assert "| VSD | 0.91 | 0.30 | 0.73 | 0.65 | 0.83 |" in text
     assert text.count("| `python -m reproductions run") == 8  # one of nine is done

@@ -203,8 +203,8 @@ def test_noise_on_the_pseudo_data_widens_both_kinds_of_draws_alike():
 
 def test_start_values_are_the_published_ones():
     dense = initialise(Network(ELRG().linear(800, 500)), seeded(3))[0]
-    assert (dense.noise.factors.std() / dense.mu.std()).item() == pytest.approx(
-        0.5 / 5**0.5, rel=0.01
+    torch.testing.assert_close(
+        dense.noise.factors.std(), dense.mu.std() / 2 / 5**0.5, rtol=0.01, atol=0
     )
     assert dense.noise.prior_var == 1 / 800
     assert not dense.noise.log_sigma2.requires_grad
