@@ -42,8 +42,10 @@ def test_the_kl_is_the_mean_log_ratio_at_explicit_draws_of_factors_and_weights(k
     posterior, n, g = layer.noise, 4000, seeded(6)
     with torch.no_grad():
         for parameter in (posterior.aux_in, posterior.aux_mean, posterior.aux_precision):
-            parameter.mul_(4)
-        posterior.log_sigma2.add_(2)
+            parameter.add_(0.3 if parameter is posterior.aux_in else 0.7)
+        layer.weight.add_(0.5)  # so that a is not 0 in the mean
+        posterior.z_mean.add_(1)
+        posterior.log_sigma2.add_(1)
         eps = torch.randn(n, len(posterior.z_mean), generator=g, dtype=torch.float64)
         s0 = (posterior.z_log_var / 2).exp()
         z, log_det = posterior.flow(posterior.z_mean + s0 * eps, g)
