@@ -10,24 +10,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bdl_lessons.models import (
-    ARD,
-    BayesByBackprop,
-    BinaryDropout,
-    ConcreteDropout,
-    Deterministic,
-    GammaScale,
-    GaussianDropout,
-    HierarchicalDropout,
-    LayerFactory,
-    SparseVD,
-    StructuredDropout,
-    VariationalDropout,
-)
+from bdl_lessons import models
+from bdl_lessons.models import LayerFactory, StructuredDropout, VariationalDropout
 from bdl_lessons.probability import kingma_kl, loguniform_kl
-from reproductions.posteriors.elrg import ELRG
+from reproductions.posteriors.matrix import ELRG, VMG
 from reproductions.posteriors.mnf import MNF
-from reproductions.posteriors.vmg import VMG
 
 TAGS = {
     "layer": "the tests of what all layers have in common run on it",
@@ -38,8 +25,7 @@ TAGS = {
     "ensemble": "several networks predict together",
     "uci": "a row of the UCI tables: new trials, which the page counts, so run `report`",
     "images": "a row of the tables on images, with its trials in `images/classification.py`",
-    "independent": "timed by `bench`, noise without structure",
-    "structured": "timed by `bench`, noise with structure and what it is compared with",
+    "bench": "timed by `bench`",
     "steps": "timed in `time_per_step`, whose records are then made again",
     "complexity": "measured in `complexity`",
 }
@@ -48,20 +34,14 @@ TAGS = {
 
 @dataclass(frozen=True)
 class Method:
-    """One posterior.
-
-    Args:
-        name: a name of its own in the registry.
-        factory: settings, by keyword and all with a default, to the layers.
-        tags: each of ``TAGS`` that holds, with the name that the method has there. Records are
-            found by these names: they do not change.
-        note: what a table says of it beside its name.
-    """
+    """One posterior, under a name of its own in the registry."""
 
     name: str
     factory: Callable[..., LayerFactory]
+    """Settings, by keyword and all with a default, to the layers."""
     tags: Mapping[str, str]
-    note: str = ""
+    """Each of ``TAGS`` that holds, with the name that the method has there. Records are found by
+    these names: they do not change."""
 
     def layers(self, settings: Mapping[str, Any] | None = None) -> LayerFactory:
         """The layers, with those of the ``settings`` of a trial that this method has."""
@@ -71,31 +51,24 @@ class Method:
 
 
 def tagged(tag: str) -> dict[str, Method]:
-    """The methods with a tag, by the name that they have there, in the order of the registry.
-
-    Raises ValueError if there is no such tag.
-    """
-    if tag not in TAGS:
-        raise ValueError(f"tag must be one of {', '.join(TAGS)}, got {tag!r}")
+    """The methods with a tag, by the name that they have there, in the order of the registry."""
     return {method.tags[tag]: method for method in METHODS if tag in method.tags}
 
 
-def _row(
-    name: str, tags: str, factory: Callable[..., LayerFactory], note: str = "", **names: str
-) -> Method:
+def _row(name: str, tags: str, factory: Callable[..., LayerFactory], **names: str) -> Method:
     """``tags`` under which it has its own name, with spaces between; ``names``: tag -> name."""
-    return Method(name, factory, dict.fromkeys(tags.split(), name) | names, note)
+    return Method(name, factory, dict.fromkeys(tags.split(), name) | names)
 
 
 def _without_noise(prior_precision: float = 1.0) -> LayerFactory:
-    return Deterministic(prior_precision**0.5)
+    return models.Deterministic(prior_precision**0.5)
 
 
 def _vd(p_drop: float = 0.5, **settings: Any) -> LayerFactory:
     return VariationalDropout("A", "unit", init_p_drop=p_drop, **settings)
 
 
-_VSD = partial(StructuredDropout, kl_per="weight")
+_VD, _VSD = VariationalDropout, partial(StructuredDropout, kl_per="weight")
 
 
 def _vsd(n_reflections: int, vectors: str = "free") -> Callable[..., LayerFactory]:
@@ -103,125 +76,62 @@ def _vsd(n_reflections: int, vectors: str = "free") -> Callable[..., LayerFactor
 
 
 METHODS = (
-    _row(
-        "MAP",
-        "layer plain uci images steps complexity",
-        _without_noise,
-        "one network; prior N(0, 1)",
-    ),
-    _row(
-        "D.E",
-        "plain ensemble uci images",
-        _without_noise,
-        "five MAP networks that share a tau; published: each predicts a mean and a variance",
-    ),
-    _row("SWAG", "plain images", _without_noise, "goes on from MAP by descent with momentum"),
-    _row("SLANG", "plain images", _without_noise, "goes on from MAP by natural gradients"),
-    _row("MCD", "layer unit images steps", partial(BinaryDropout, p_drop=0.5)),
+    _row("MAP", "layer plain uci images steps complexity", _without_noise),
+    _row("D.E", "plain ensemble uci images", _without_noise),
+    _row("SWAG", "plain images", _without_noise),
+    _row("SLANG", "plain images", _without_noise),
+    _row("MCD", "layer unit images steps", partial(models.BinaryDropout, p_drop=0.5)),
     _row(
         "MCD, length scale 0.01",
         "layer unit",
-        partial(BinaryDropout, p_drop=0.3, length_scale=1e-2),
-        "published grid of drop rates and length scale 0.01: next to no weight decay",
+        partial(models.BinaryDropout, p_drop=0.3, length_scale=1e-2),
         uci="MCD",
     ),
-    _row("concrete dropout", "layer log_alpha", partial(ConcreteDropout, 0.3)),
-    _row("Gaussian A", "layer unit independent", partial(GaussianDropout, 0.5, "A")),
-    _row("Gaussian B", "layer independent", partial(GaussianDropout, 0.5, "B")),
-    _row("VD A, per layer", "layer log_alpha unit independent", partial(VariationalDropout, "A")),
-    _row("VD A, per unit", "log_alpha unit structured", _vd, "its KL once a unit"),
+    _row("concrete dropout", "layer log_alpha", partial(models.ConcreteDropout, 0.3)),
+    _row("Gaussian A", "layer unit bench", partial(models.GaussianDropout, 0.5, "A")),
+    _row("Gaussian B", "layer bench", partial(models.GaussianDropout, 0.5, "B")),
+    _row("VD A, per layer", "layer log_alpha unit bench", partial(_VD, "A")),
+    _row("VD A, per unit", "log_alpha unit bench", _vd),
+    _row("VD, Kingma's cubic", "layer log_alpha unit", partial(_vd, kl=kingma_kl), uci="VD"),
+    _row("VD", "layer log_alpha unit images steps complexity", partial(_vd, kl_per="weight")),
+    _row("VD B, per layer", "layer log_alpha bench", partial(_VD, "B")),
+    _row("VD B, per unit", "layer log_alpha", partial(_VD, "B", "unit")),
+    _row("VD B, per weight", "layer log_alpha bench", partial(_VD, "B", "weight")),
+    _row("BBB", "shared uci images complexity", models.BayesByBackprop),
+    _row("BBB-LRT", "layer log_alpha uci images steps complexity bench", models.BayesByBackprop),
+    _row("sparse VD", "layer log_alpha bench", models.SparseVD),
+    _row("sparse VD, exact", "layer log_alpha", partial(models.SparseVD, weight_kl=loguniform_kl)),
+    _row("sparse VD, threshold", "layer log_alpha", partial(models.SparseVD, threshold=3.0)),
     _row(
-        "VD, Kingma's cubic",
-        "layer log_alpha unit",
-        partial(_vd, kl=kingma_kl),
-        "one alpha an input unit, at most 1, from p_drop = 0.05; Kingma's cubic, once a unit",
-        uci="VD",
+        "sparse VD, clamp", "layer log_alpha", partial(models.SparseVD, log_alpha_clamp=(-8.0, 8.0))
     ),
-    _row(
-        "VD",
-        "layer log_alpha unit images steps complexity",
-        partial(_vd, kl_per="weight"),
-        "one alpha an input unit; the KL of every weight",
-    ),
-    _row("VD B, per layer", "layer log_alpha independent", partial(VariationalDropout, "B")),
-    _row("VD B, per unit", "layer log_alpha", partial(VariationalDropout, "B", "unit")),
-    _row(
-        "VD B, per weight",
-        "layer log_alpha independent",
-        partial(VariationalDropout, "B", "weight"),
-    ),
-    _row(
-        "BBB",
-        "shared uci images complexity",
-        BayesByBackprop,
-        "one draw of the weights for each minibatch; prior N(0, 1)",
-    ),
-    _row(
-        "BBB-LRT",
-        "layer log_alpha uci images steps complexity independent",
-        BayesByBackprop,
-        "BBB with the local reparameterization trick",
-    ),
-    _row("sparse VD", "layer log_alpha independent", SparseVD),
-    _row("sparse VD, exact", "layer log_alpha", partial(SparseVD, weight_kl=loguniform_kl)),
-    _row("sparse VD, threshold", "layer log_alpha", partial(SparseVD, threshold=3.0)),
-    _row("sparse VD, clamp", "layer log_alpha", partial(SparseVD, log_alpha_clamp=(-8.0, 8.0))),
-    _row("ARD", "layer log_alpha independent", ARD),
-    _row(
-        "VMG",
-        "layer uci images complexity",
-        VMG,
-        "five pseudo-points; fixed prior, no Gamma distributions of precisions",
-    ),
-    _row("VMG, m = 0", "layer", partial(VMG, n_pseudo=0)),
-    _row(
-        "ELRG", "layer uci images complexity", ELRG, "rank 5, fixed diagonal, prior variance 1 / K"
-    ),
-    _row("MNF", "images steps", MNF, "two flow steps of width 50 and 100"),
-    _row(
-        "MNF, narrow flows",
-        "layer",
-        partial(MNF, widths=(20, 40)),
-        "two flow steps of width 20 and 40",
-        uci="MNF",
-    ),
-    _row(
-        "VSD, T = 0",
-        "layer log_alpha unit uci structured",
-        _vsd(0),
-        "VSD without reflections: the same KL and counting, independent noise",
-        images="VSD T=0",
-    ),
-    _row(
-        "VSD, T = 1",
-        "log_alpha unit uci structured",
-        _vsd(1),
-        "VSD with one reflection",
-        images="VSD T=1",
-        steps="VSD T=1",
-    ),
+    _row("ARD", "layer log_alpha bench", models.ARD),
+    _row("VMG", "layer uci images complexity", VMG),
+    _row("ELRG", "layer uci images complexity", ELRG),
+    _row("MNF", "images steps", MNF),
+    _row("MNF, narrow flows", "layer", partial(MNF, widths=(20, 40)), uci="MNF"),
+    _row("VSD, T = 0", "layer log_alpha unit uci bench", _vsd(0), images="VSD T=0"),
+    _row("VSD, T = 1", "log_alpha unit uci bench", _vsd(1), images="VSD T=1", steps="VSD T=1"),
     _row(
         "VSD, T = 2",
-        "layer log_alpha unit structured",
+        "layer log_alpha unit bench",
         _vsd(2),
-        "two reflections, free vectors; alpha between 0.0001 and 1, from p_drop = 0.05; the "
-        "empirical-Bayes KL with its factor Q / 2",
         uci="VSD",
         images="VSD T=2",
         steps="VSD T=2",
     ),
-    _row("VSD, T = 5", "log_alpha unit structured", _vsd(5)),
+    _row("VSD, T = 5", "log_alpha unit bench", _vsd(5)),
     _row("VSD, T = 1, fc", "", _vsd(1, "fc"), steps="VSD T=1, fc"),
     _row(
         "VSD, T = 2, fc",
-        "layer log_alpha unit structured",
+        "layer log_alpha unit bench",
         _vsd(2, "fc"),
         steps="VSD T=2, fc",
         complexity="VSD",
     ),
     _row(
         "VSD, T = 2, fc_lowrank",
-        "unit structured",
+        "unit bench",
         partial(_VSD, 2, "fc_lowrank", rank=8),
         complexity="VSD-low rank",
     ),
@@ -232,11 +142,11 @@ METHODS = (
     ),
     _row("VSD, free vectors", "complexity", partial(_VSD, n_reflections=2)),
     _row("VSD, log-uniform", "layer log_alpha unit", partial(_VSD, 2, prior="log_uniform")),
-    _row("hierarchical VSD", "layer log_alpha unit", partial(HierarchicalDropout, _VSD(2))),
+    _row("hierarchical VSD", "layer log_alpha unit", partial(models.HierarchicalDropout, _VSD(2))),
     _row(
         "hierarchical VD, Gamma",
         "layer log_alpha unit",
-        partial(HierarchicalDropout, VariationalDropout("A", "unit"), GammaScale()),
+        partial(models.HierarchicalDropout, _VD("A", "unit"), models.GammaScale()),
     ),
 )
 """Every posterior. Their order is that of tables in which they stand."""

@@ -1,8 +1,11 @@
-"""LeNet-5 and AlexNet from a layer factory, as the tables on images use them."""
+"""LeNet-5, AlexNet and ResNet18 from layer factories, as the tables on images use them."""
 
-from torch import nn
+from collections.abc import Iterator
 
-from bdl_lessons.models import Network
+import torch
+from torch import Tensor, nn
+
+from bdl_lessons.models import LayerFactory, Network, Sampling, StochasticLayer, apply_batched
 from bdl_lessons.models.networks import Layers, one_each
 
 
@@ -11,9 +14,8 @@ def lenet5_classic(
 ) -> Network:
     """LeNet-5 with the widths of LeCun et al. (1998): ``(B, C, size, size)`` to logits.
 
-    conv 6 (5x5), ReLU, pool 2, conv 16 (5x5), ReLU, pool 2, then linear 120, 84, ``n_classes`` with
-    ReLU between. As it is used today: max pooling, every channel connected to every other, softmax.
-    The original was made for 32 x 32 pixels; 28 x 28 are padded to that.
+    As it is used today: max pooling, every channel connected to every other, softmax. The original
+    was made for 32 x 32 pixels; 28 x 28 are padded to that.
     """
     conv1, conv2, dense1, dense2, dense3 = one_each(layers, 5)
     return Network(
@@ -28,9 +30,8 @@ def lenet5_classic(
 def alexnet(layers: Layers, n_classes: int = 10, size: int = 32) -> Network:
     """AlexNet's five convolutions for small images: ``(B, 3, size, size)`` to logits.
 
-    The version that is common on CIFAR: conv 64 (11x11, stride 4), 192 (5x5), 384, 256, 256 (3x3),
-    pool 2 after the first, second and last, ReLU after each, one linear layer. 2.47 million
-    parameters for 32 x 32 pixels and 10 classes; 29 x 29 pixels or more.
+    The version that is common on CIFAR, with one linear layer: 2.47 million parameters for 32 x 32
+    pixels and 10 classes. 29 x 29 pixels or more.
     """
     conv1, conv2, conv3, conv4, conv5, dense = one_each(layers, 6)
     side = ((size - 1) // 4 + 1) // 8
@@ -42,3 +43,83 @@ def alexnet(layers: Layers, n_classes: int = 10, size: int = 32) -> Network:
         *(conv5.conv2d(256, 256, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
         dense.linear(256 * side**2, n_classes),
     )
+
+
+class Residual(StochasticLayer):
+    """``relu(main(x) + shortcut(x))``, both branches under the same draw of the weights.
+
+    A draw is a tuple: one draw for each random layer inside.
+    """
+
+    def __init__(self, main: Network, shortcut: Network) -> None:
+        super().__init__()
+        self.main, self.shortcut = main, shortcut
+
+    @property
+    def is_random(self) -> bool:
+        return any(True for _ in self._random_layers())
+
+    def forward(
+        self, x: Tensor, sampling: Sampling, generator: torch.Generator | None = None
+    ) -> Tensor:
+        main, shortcut = (branch(x, sampling, generator) for branch in (self.main, self.shortcut))
+        return (main + shortcut).relu()
+
+    def sample_weights(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, ...]:
+        return tuple(layer.sample_weights(n_samples, generator) for layer in self._random_layers())
+
+    def forward_with(self, x: Tensor, draw: tuple[Tensor, ...]) -> Tensor:
+        draws = iter(draw)
+        return (_run(self.main, x, draws) + _run(self.shortcut, x, draws)).relu()
+
+    def kl(self) -> Tensor:
+        return self.main.kl() + self.shortcut.kl()
+
+    def _random_layers(self) -> Iterator[StochasticLayer]:
+        for module in (*self.main, *self.shortcut):
+            if isinstance(module, StochasticLayer) and module.is_random:
+                yield module
+
+
+def resnet18(
+    layers: LayerFactory, n_classes: int = 10, first: LayerFactory | None = None
+) -> Network:
+    """ResNet18 with the stem made for ImageNet: ``(B, 3, H, W)`` to logits.
+
+    He, Zhang, Ren and Sun, *Deep residual learning for image recognition*, CVPR 2016.
+
+    Also of small images, 32 x 32 pixels are 8 x 8 when the first block sees them. As in the
+    original there are no biases before a batch norm, which is not random: ``train()`` makes it use
+    the statistics of the batch, ``eval()`` those it has collected. Nothing else depends on these.
+
+    ``first`` makes the first convolution, which sees the pixels; ``None``: as the others.
+    """
+    stem = (first or layers).conv2d(3, 64, 7, bias=False, stride=2, padding=3)
+    blocks = []
+    for n_in, n_out in ((64, 64), (64, 128), (128, 256), (256, 512)):
+        stride = 1 if n_in == n_out else 2
+        blocks += [_block(layers, n_in, n_out, stride), _block(layers, n_out, n_out, 1)]
+    return Network(
+        *(stem, nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1)),
+        *blocks,
+        *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), layers.linear(512, n_classes)),
+    )
+
+
+def _block(layers: LayerFactory, n_in: int, n_out: int, stride: int) -> Residual:
+    def normed(n_in: int, size: int, **how: int) -> tuple[nn.Module, nn.Module]:
+        return layers.conv2d(n_in, n_out, size, bias=False, **how), nn.BatchNorm2d(n_out)
+
+    first, second = normed(n_in, 3, stride=stride, padding=1), normed(n_out, 3, padding=1)
+    projection = () if n_in == n_out else normed(n_in, 1, stride=stride)
+    return Residual(Network(*first, nn.ReLU(), *second), Network(*projection))
+
+
+def _run(branch: Network, x: Tensor, draws: Iterator[Tensor]) -> Tensor:
+    """The branch on ``(S, B, C, H, W)``, its random layers under the next of the given draws."""
+    for module in branch:
+        if not isinstance(module, StochasticLayer):
+            x = apply_batched(module, x)
+        else:
+            x = module.forward_with(x, next(draws)) if module.is_random else module(x, "mean")
+    return x

@@ -6,6 +6,7 @@ its row in all of them. Lesson 12.
 """
 
 import itertools
+import math
 from collections.abc import Sequence
 from statistics import median
 
@@ -13,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bdl_lessons.core import CYCLE, DASHES
-from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.core.plot_style import new_figure
 from bdl_lessons.datasets import display_name
 from bdl_lessons.datasets.records import (
     CHOSEN_ON,
@@ -25,9 +26,7 @@ from bdl_lessons.datasets.records import (
 )
 from reproductions import markdown
 from reproductions.experiment import Claim, Experiment, Trial
-from reproductions.images import tables
-from reproductions.images.measures import entropy_bins, measure_network
-from reproductions.images.stopping import FACTOR, N_REDUCTIONS, THRESHOLD
+from reproductions.images import tables, training
 
 SHOWN = ("MAP", "D.E", "MCD", "VD", "VSD T=0", "VSD T=2")
 RIVALS = ("VSD T=0", "VSD T=1", "MAP", "VD", "D.E")
@@ -75,7 +74,6 @@ CHOSEN |= dict.fromkeys(("BBB-LRT", "BBB", "ELRG", "MNF", "SLANG"), 1)
 """Which of them has the smallest ``val_nll``; a test compares this with the records."""
 SEEDS = dict.fromkeys(GRID, 3) | dict.fromkeys(SHOWN, 5)
 """How often each method starts again; most often those that the lessons compare."""
-_FIRST = list(GRID)[:9]
 
 
 def trials(scale: str) -> list[Trial]:
@@ -84,7 +82,7 @@ def trials(scale: str) -> list[Trial]:
         quick = [_config("fashion-mnist", m, settings[0]) | _QUICK for m, settings in GRID.items()]
         return [Trial(config, seed=0) for config in quick]
     found = []
-    for methods in (_FIRST, [method for method in GRID if method not in _FIRST]):
+    for methods in (list(GRID)[:9], list(GRID)[9:]):
         tried = [Trial(_config(CHOSEN_ON, m, setting), 0) for m in methods for setting in GRID[m]]
         used = [
             Trial(_config(data, m, GRID[m][CHOSEN[m]]), seed)
@@ -117,9 +115,13 @@ def table(records: Sequence[Record]) -> str:
         parts += [_differences_of_vsd(data, rows)]
         endings += [f"{display_name(data)}:", tables.endings(rows)]
     first_seed = min(record["seed"] for record in records)
+    late = [r["config"]["method"] for r in records if r["metrics"]["no_better"] < 1]
+    names = sorted(set(late))
     parts += [
         "### How training ended",
-        _stopped(records),
+        f"In {len(records) - len(late)} of {len(records)} trials every network stopped because "
+        f"its validation NLL no longer improved; in the others ({markdown.listed(names)}) the "
+        "epochs ran out.",
         *endings,
         "### Settings that were tried",
         f"On the {records[0]['config']['n_val']:,} validation images of {display_name(CHOSEN_ON)}, "
@@ -128,7 +130,8 @@ def table(records: Sequence[Record]) -> str:
         "MAP.",
         tables.grid(where(records, data=CHOSEN_ON, seed=first_seed), picked),
         "### Published",
-        _published(),
+        _PUBLISHED,
+        tables.published("ood_detection", {"architecture": "LeNet5"}),
     ]
     return "\n\n".join(parts)
 
@@ -141,22 +144,18 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     for name, title, sign in (("nll", "NLL", -1), (letters, "AUROC against letters", 1)):
         of_sets = (tables.differences(rows, "VSD T=2", rivals, [name]) for rows in sets.values())
         gaps = [gap for of_set in of_sets for gap in of_set.values()]
-        better, worse = (
-            sum(gap.is_clear and way * sign * gap.mean > 0 for gap in gaps) for way in (1, -1)
-        )
-        power = [gap.least_clear for gap in gaps if gap.error is not None]
+        clear = [sign * gap.mean > 0 for gap in gaps if gap.is_clear]
+        seeds = sorted(gap.n for gap in gaps) or [1]
+        power = median([gap.least_clear for gap in gaps] or [math.inf])
         found.append(
             Claim(
                 f"VSD has a better {title} than {markdown.listed(rivals)}",
                 "better on other images; Tables 4 and 5, OOD table",
-                f"clearly better {better} times, clearly worse {worse} times",
-                better,
+                f"clearly better {sum(clear)} times, clearly worse {clear.count(False)} times",
+                sum(clear),
                 len(gaps),
-                f"LeNet5 on {' and '.join(map(display_name, sets))}, "
-                f"{min(gap.n for gap in gaps)} to {max(gap.n for gap in gaps)} seeds; in the "
-                f"median a difference of {median(power):.3f} would have been clear"
-                if power
-                else "one seed, nothing is clear",
+                f"LeNet5 on {' and '.join(map(display_name, sets))}, {seeds[0]} to {seeds[-1]} "
+                f"seeds; in the median a difference of {power:.3f} would have been clear",
             )
         )
     return found
@@ -166,25 +165,24 @@ def figure(records: Sequence[Record]) -> Figure:
     """Distribution functions of the predictive entropy: test images beside letters, a row a set."""
     picked, sets = chosen_settings(records), _data_sets(records)
     picture = new_figure(9.0, 0.6 + 3.1 * len(sets), layout="constrained")
-    with style():
-        axes = picture.subplots(len(sets), 2, sharex=True, sharey=True, squeeze=False)
-        for row, data in zip(axes, sets, strict=True):
-            groups = group_by(with_settings(records, data, picked), "method")
-            for ax, name in zip(row, (data, records[0]["config"]["ood"][0]), strict=True):
-                for method, color, dashes in zip(SHOWN, CYCLE, DASHES, strict=False):
-                    if method in groups:
-                        each = [r["arrays"][f"entropy/{name}"] for r in groups[method]]
-                        counts = np.sum(each, 0)
-                        share = 100 * np.cumsum([0, *counts]) / counts.sum()
-                        look = {"color": color, "ls": dashes, "lw": 1.6, "label": method}
-                        ax.plot(entropy_bins(10), share, **look)
-                kind = "test images" if name == data else "out of distribution"
-                title = f"trained on {display_name(data)}\n{display_name(name)}, {kind}"
-                ax.set_title(title, fontsize=10)
-            row[0].set_ylabel("images with at most\nthis entropy (%)")
-        for ax in axes[-1]:
-            ax.set_xlabel("predictive entropy (nats)")
-        axes[0, 0].legend(fontsize=10, loc="lower right")
+    axes = picture.subplots(len(sets), 2, sharex=True, sharey=True, squeeze=False)
+    for row, data in zip(axes, sets, strict=True):
+        groups = group_by(with_settings(records, data, picked), "method")
+        for ax, name in zip(row, (data, records[0]["config"]["ood"][0]), strict=True):
+            for method, color, dashes in zip(SHOWN, CYCLE, DASHES, strict=False):
+                if method in groups:
+                    each = [r["arrays"][f"entropy/{name}"] for r in groups[method]]
+                    counts = np.sum(each, 0)
+                    share = 100 * np.cumsum([0, *counts]) / counts.sum()
+                    look = {"color": color, "ls": dashes, "lw": 1.6, "label": method}
+                    ax.plot(training.entropy_bins(10), share, **look)
+            kind = "test images" if name == data else "out of distribution"
+            title = f"trained on {display_name(data)}\n{display_name(name)}, {kind}"
+            ax.set_title(title, fontsize=10)
+        row[0].set_ylabel("images with at most\nthis entropy (%)")
+    for ax in axes[-1]:
+        ax.set_xlabel("predictive entropy (nats)")
+    axes[0, 0].legend(fontsize=10, loc="lower right")
     return picture
 
 
@@ -203,36 +201,23 @@ def _differences_of_vsd(data: str, rows: Sequence[Record]) -> str:
     }
     gaps = tables.differences(rows, "VSD T=2", RIVALS, [name for name, *_ in measures.values()])
     rivals = [rival for rival in RIVALS if ("nll", rival) in gaps]
-    if not rivals:
-        return f"VSD T=2 on {display_name(data)}: no record of it and another method share a seed."
     lines, better, worse = [], [], []
     for title, (name, sign, digits) in measures.items():
-        cells = {rival: gaps[name, rival].shown(digits) for rival in rivals}
-        lines.append([title, *cells.values()])
-        for rival, cell in cells.items():
+        lines.append([title])
+        for rival in rivals:
             gap = gaps[name, rival]
+            cell = f"{gap.mean:+.{digits}f} ± {gap.error:.{digits}f}"
+            lines[-1].append(cell)
             if gap.is_clear:
                 (better if sign * gap.mean > 0 else worse).append(f"{rival} in {title} ({cell})")
-    n_compared = len(lines) * len(rivals)
     n_clear = len(better) + len(worse)
     better, worse = ("; ".join(found) or "none of them" for found in (better, worse))
     return (
         f"VSD T=2 minus the others on {display_name(data)}, seed by seed:\n\n"
         + markdown.table(["measure", *(f"− {rival}" for rival in rivals)], lines)
-        + f"\n\nOf these {n_compared} differences {n_clear} exclude 0 "
-        f"from their 95 % interval (Student's t over seeds); of {n_compared} true zeros about "
-        f"{0.05 * n_compared:.1f} would. There VSD T=2 is better than: {better}. It is worse than: "
-        f"{worse}."
-    )
-
-
-def _stopped(records: Sequence[Record]) -> str:
-    late = [r for r in records if r["metrics"]["no_better"] < 1]
-    names = ", ".join(sorted({r["config"]["method"] for r in late}))
-    return (
-        f"In {len(records) - len(late)} of {len(records)} trials every network stopped because "
-        "its validation NLL no longer improved"
-        + (f"; in the others ({names}) the epochs ran out." if late else ".")
+        + f"\n\nOf these {len(gaps)} differences {n_clear} exclude 0 from their 95 % interval "
+        f"(Student's t over seeds); of {len(gaps)} true zeros about {0.05 * len(gaps):.1f} would. "
+        f"There VSD T=2 is better than: {better}. It is worse than: {worse}."
     )
 
 
@@ -242,46 +227,41 @@ def _reading(config: dict) -> str:
     return (
         "Set-up: LeNet-5 with 6, 16, 120, 84 units and ReLU (61,706 weights); which LeNet5 was "
         "used for the published rows is not known, and they are for other data. All methods train "
-        f"on the first {n_fit:,} images of a training set, a part that keeps {min(seeds)} "
-        f"to {max(seeds)} seeds of every method affordable; the next {config['n_val']:,} are for "
+        f"on the first {n_fit:,} images of a training set, a part that keeps {min(seeds)} to "
+        f"{max(seeds)} seeds of every method affordable; the next {config['n_val']:,} are for "
         "validation; no augmentation. One rule for all: Adam at the rate in the table, in batches "
         f"of {config['batch_size']}; after each epoch the NLL of the method's own prediction "
         f"({config['n_draws_per_epoch']} draws) on the validation images; after "
         f"{config['patience']} epochs in a row without an improvement by "
-        f"{100 * THRESHOLD:g} % back to the best state with {FACTOR:g} times the learning rate, "
-        f"{N_REDUCTIONS} times; then the best state is kept. At most {config['epochs']} epochs. "
-        f"The rate, {min(_RATES):g} to {_FASTER:g}, is chosen with the other settings in MAP, MCD, "
-        f"VD and VSD; it is {_COMMON['learning_rate']:g} where every weight is "
-        "random. MAP has a Gaussian prior whose precision is chosen too. D.E averages such "
-        "networks; SWAG goes on from one by descent with momentum and collects after every epoch; "
-        "SLANG goes on from one by natural-gradient steps on batches of 32. "
-        f"The weight of the KL grows from 0 over the first {config['warm_up_epochs']} "
-        f"epoch(s). Predictions average {config['n_samples']} draws of the whole network. In MCD, "
-        "VD and VSD the first layer, which sees the pixels, has no noise. VD and VSD count the KL "
-        "for every weight and start at p = 0.1; VD has an alpha for each unit or channel, and the "
-        "log-uniform prior; VSD has free vectors and its empirical-Bayes prior, and T = 0 is VSD "
-        "without its rotation. BBB and SLANG draw the weights once a minibatch, the other "
-        "random networks for every image; MNF starts as a plain network. NLL is that of the "
-        "averaged probabilities, ECE has 15 bins, ± is one standard error over seeds (weights, "
-        "minibatches and draws differ, the split does not). Areas under precision-recall curves "
-        "are from counts; MNIST, Fashion-MNIST and notMNIST have 10,000 test images each."
+        f"{100 * training.THRESHOLD:g} % back to the best state with {training.FACTOR:g} times the "
+        f"learning rate, {training.N_REDUCTIONS} times; then the best state is kept. At most "
+        f"{config['epochs']} epochs. The rate, {min(_RATES):g} to {_FASTER:g}, is chosen with the "
+        f"other settings in MAP, MCD, VD and VSD; it is {_COMMON['learning_rate']:g} where every "
+        "weight is random. MAP has a Gaussian prior whose precision is chosen too. D.E averages "
+        "such networks; SWAG goes on from one by descent with momentum and collects after every "
+        "epoch; SLANG goes on from one by natural-gradient steps on batches of 32. The weight of "
+        f"the KL grows from 0 over the first {config['warm_up_epochs']} epoch(s). Predictions "
+        f"average {config['n_samples']} draws of the whole network. In MCD, VD and VSD the first "
+        "layer, which sees the pixels, has no noise. VD and VSD count the KL for every weight and "
+        "start at p = 0.1; VD has an alpha for each unit or channel, and the log-uniform prior; "
+        "VSD has free vectors and its empirical-Bayes prior, and T = 0 is VSD without its "
+        "rotation. BBB and SLANG draw the weights once a minibatch, the other random networks for "
+        "every image; MNF starts as a plain network. NLL is that of the averaged probabilities, "
+        "ECE has 15 bins, ± is one standard error over seeds (weights, minibatches and draws "
+        "differ, the split does not). Areas under precision-recall curves are from counts; MNIST, "
+        "Fashion-MNIST and notMNIST have 10,000 test images each."
     )
 
 
-def _published() -> str:
-    names = {"method": "method", "out_of_distribution": "other images"}
-    return (
-        "The only published rows of LeNet5 are for networks trained on SVHN, colour photographs of "
-        "house numbers, which could not be had here. Other images, so other numbers; what can be "
-        "compared is the order of the methods. T of the published VSD is not known.\n\n"
-        + tables.published_detections(names, architecture="LeNet5")
-    )
-
-
+_PUBLISHED = (
+    "The only published rows of LeNet5 are for networks trained on SVHN, colour photographs of "
+    "house numbers, which could not be had here. Other images, so other numbers; what can be "
+    "compared is the order of the methods. T of the published VSD is not known."
+)
 TITLE = (
     "LeNet5 on MNIST and Fashion-MNIST, and what it says of other images (Nguyen et "
     "al. 2021, Tables 4 and 5, OOD table, figure 4)"
 )
 EXPERIMENT = Experiment(
-    "image_classification", TITLE, trials, measure_network, table, figure, claims
+    "image_classification", TITLE, trials, training.measure_network, table, figure, claims
 )

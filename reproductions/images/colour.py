@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from bdl_lessons.core import BLUE
-from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.core.plot_style import new_figure
 from bdl_lessons.datasets.records import Record, group_by, published_table
 from reproductions import markdown
 from reproductions.experiment import Claim, Experiment, Trial
 from reproductions.images import tables
-from reproductions.images.measures import measure_network
+from reproductions.images.training import measure_network
 
 PRINTED_AS = {"cifar10": "CIFAR10", "cifar100": "CIFAR100", "svhn": "SVHN", "stl10": "STL10"}
 _COMMAND = "`python -m reproductions run image_classification_colour`"
@@ -33,8 +33,9 @@ SETTINGS = {
     "D.E": {"n_networks": 5},
     "SWAG": {"learning_rate": 0.05, "swag_epochs": 40},
 }
-SMALL_SETTINGS = SETTINGS | {"SWAG": {**SETTINGS["SWAG"], "swag_epochs": 12}}
-SMALL_METHODS = {"AlexNet": tuple(SETTINGS), "ResNet18": ("MAP", "VSD T=2", "VD", "MCD")}
+_SMALL_SETTINGS = SETTINGS | {"SWAG": {**SETTINGS["SWAG"], "swag_epochs": 12}}
+SMALL_GRID = {"AlexNet": (12, tuple(SETTINGS)), "ResNet18": (6, ("MAP", "VSD T=2", "VD", "MCD"))}
+"""Epochs and methods of the networks on few images."""
 OTHERS = {
     ("LeNet5", "svhn"): ["cifar10", "cifar100"],
     ("AlexNet", "cifar10"): ["cifar100", "svhn"],
@@ -45,16 +46,15 @@ _PUBLISHED_SIZE = {"epochs": 160, "batch_size": 128, "learning_rate": 5e-4, "kl_
 _PUBLISHED_SIZE |= {"warm_up_epochs": 20, "n_val": 1000, "n_val_samples": 20, "n_samples": 100}
 _SMALL = _PUBLISHED_SIZE | {"batch_size": 64, "learning_rate": 1e-3, "warm_up_epochs": 2}
 _SMALL |= {"n_val": 500, "n_val_samples": 10, "n_samples": 10}
-_SMALL_EPOCHS = {"AlexNet": 12, "ResNet18": 6}
 _QUICK = {"epochs": 1, "n_train": 48, "n_test": 20, "n_val": 16, "batch_size": 16, "n_samples": 2}
 
 
 def trials(scale: str) -> list[Trial]:
     """The small grid, then the published one, seed by seed."""
     small = [
-        _trial(name, "cifar10-subset", method, _SMALL | {"epochs": epochs} | SMALL_SETTINGS[method])
-        for name, epochs in _SMALL_EPOCHS.items()
-        for method in SMALL_METHODS[name]
+        _trial(name, "cifar10-subset", m, _SMALL | {"epochs": epochs} | _SMALL_SETTINGS[m])
+        for name, (epochs, methods) in SMALL_GRID.items()
+        for m in methods
     ]
     if scale == "quick":
         return [Trial({**trial.config, **_QUICK}, 0) for trial in small[:2]]
@@ -78,36 +78,38 @@ def table(records: Sequence[Record]) -> str:
 
     Published rows stand beside the same data only.
     """
-    small = [r for r in records if r["config"]["data"] not in PRINTED_AS]
-    large = [r for r in records if r["config"]["data"] in PRINTED_AS]
-    parts = []
-    for name, group in group_by(small, "architecture").items():
-        config = group[0]["config"]
-        parts += [
-            f"### {name} on 4,000 images of CIFAR-10",
-            tables.quality(group),
-            f"{config['epochs']} epochs on {4000 - config['n_val']:,} of the 4,000 images, batches "
-            f"of {config['batch_size']}, no augmentation; tested on 1,000. 7 % of the data and "
-            "a fraction of the steps: nothing to compare with the published rows, and the weights "
-            "of the KL were not tuned.",
-        ]
-    for (name, data), group in group_by(large, "architecture", "data").items():
-        parts += [f"### {name} on {PRINTED_AS[data]}", tables.quality(group)]
-        if printed := _published_quality(name, data):
-            parts += ["Published:", printed]
-        for other in group[0]["config"]["ood"]:
-            title = f"{PRINTED_AS[data]} against {PRINTED_AS[other]}"
-            parts += [f"{title}, by the largest averaged probability:"]
-            parts += [tables.detections(group, other, "max softmax")]
-            printed = tables.published_detections(
-                {"method": "method"},
-                architecture=name,
-                in_distribution=PRINTED_AS[data],
-                out_of_distribution=PRINTED_AS[other],
+    parts, groups = [], group_by(records, "architecture", "data")
+    for (name, data), group in groups.items():
+        config, printed = group[0]["config"], PRINTED_AS.get(data)
+        parts += [f"### {name} on {printed or '4,000 images of CIFAR-10'}", tables.quality(group)]
+        if not printed:
+            parts.append(
+                f"{config['epochs']} epochs on {4000 - config['n_val']:,} of the 4,000 images, "
+                f"batches of {config['batch_size']}, no augmentation; tested on 1,000. 7 % of the "
+                "data and a fraction of the steps: nothing to compare with the published rows, and "
+                "the weights of the KL were not tuned."
             )
-            parts += ["Published:", printed]
-    parts += ["### Published rows that need data and a GPU", _missing(records), _reading()]
-    return "\n\n".join(parts)
+            continue
+        wanted = {"architecture": name, "dataset": printed}
+        parts += ["Published:", tables.published("image_classification", wanted)]
+        for other in config["ood"]:
+            parts += [f"Against {PRINTED_AS[other]}, by the largest averaged probability:"]
+            parts += [tables.detections(group, other, "max softmax")]
+            wanted = {"architecture": name, "in_distribution": printed}
+            wanted["out_of_distribution"] = PRINTED_AS[other]
+            parts += ["Published:", tables.published("ood_detection", wanted)]
+    printed = [(r["architecture"], r["dataset"]) for r in published_table("image_classification")]
+    printed += [(r["architecture"], r["in_distribution"]) for r in published_table("ood_detection")]
+    done = [(name, PRINTED_AS.get(data)) for name, data in groups]
+    missing = [[*pair, _COMMAND] for pair in dict.fromkeys(printed) if pair not in done]
+    return "\n\n".join(
+        [
+            *parts,
+            "### Published rows that need data and a GPU",
+            markdown.table(["network", "data set", "command"], missing),
+            _READING,
+        ]
+    )
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
@@ -131,55 +133,31 @@ def figure(records: Sequence[Record]) -> Figure:
     groups = group_by(records, "architecture", "data")
     heights = [0.9 + 0.2 * len(group_by(group, "method")) for group in groups.values()]
     picture = new_figure(8.6, 0.5 + sum(heights), layout="constrained")
-    with style():
-        axes = picture.subplots(len(groups), 3, squeeze=False, height_ratios=heights)
-        for row, ((name, data), group) in zip(axes, groups.items(), strict=True):
-            methods = group_by(group, "method")
-            for ax, (metric, label) in zip(row, _SHOWN.items(), strict=True):
-                for i, rows in enumerate(methods.values()):
-                    values = [r["metrics"][metric] for r in rows]
-                    ax.plot(values, [i] * len(values), "o", color=BLUE, ls="", ms=6)
-                ax.set_yticks(range(len(methods)), methods if ax is row[0] else [])
-                ax.set_ylim(len(methods) - 0.5, -0.5)
-                ax.set_xlabel(label)
-                ax.margins(x=0.15)
-            row[0].set_title(f"{name}, {data}")
+    axes = picture.subplots(len(groups), 3, squeeze=False, height_ratios=heights)
+    for row, ((name, data), group) in zip(axes, groups.items(), strict=True):
+        methods = group_by(group, "method")
+        for ax, (metric, label) in zip(row, tables.QUALITY.items(), strict=True):
+            for i, rows in enumerate(methods.values()):
+                values = [r["metrics"][metric] for r in rows]
+                ax.plot(values, [i] * len(values), "o", color=BLUE, ls="", ms=6)
+            ax.set_yticks(range(len(methods)), methods if ax is row[0] else [])
+            ax.set_ylim(len(methods) - 0.5, -0.5)
+            ax.set_xlabel(label)
+            ax.margins(x=0.15)
+        row[0].set_title(f"{name}, {data}")
     return picture
 
 
-_SHOWN = {"nll": "NLL (nats)", "accuracy_percent": "accuracy (%)", "ece": "ECE"}
-
-
-def _published_quality(architecture: str, data: str) -> str:
-    wanted = {"architecture": architecture, "dataset": PRINTED_AS[data]}
-    rows = [r for r in published_table("image_classification") if wanted.items() <= r.items()]
-    cells = {"method": "{method}", "NLL (nats)": "{nll:.3f}"}
-    cells |= {"accuracy (%)": "{accuracy_percent:.2f}", "ECE": "{ece:.3f}"}
-    return markdown.table_of(rows, cells) if rows else ""
-
-
-def _missing(records: Sequence[Record]) -> str:
-    done = group_by(records, "architecture", "data")
-    printed = [(r["architecture"], r["dataset"]) for r in published_table("image_classification")]
-    printed += [(r["architecture"], r["in_distribution"]) for r in published_table("ood_detection")]
-    names = {title: name for name, title in PRINTED_AS.items()}
-    missing = [p for p in dict.fromkeys(printed) if (p[0], names[p[1]]) not in done]
-    return markdown.table(["network", "data set", "command"], [[*p, _COMMAND] for p in missing])
-
-
-def _reading() -> str:
-    return (
-        "The command fetches CIFAR-10 and CIFAR-100 (binary versions), SVHN and STL-10 from their "
-        "official addresses, or finds them in the folder that `BDL_DATA_DIR` names. Every row "
-        "needs all its seeds, its other images and, in practice, a GPU. Set-up of those trials, "
-        "where the published one is not known: AlexNet is the version common on CIFAR (2.47 "
-        "million weights, no dropout, no batch norm), ResNet18 has the stem made for ImageNet, on "
-        "32 x 32 pixels too (the published accuracies fit that one), LeNet5 is the one of the "
-        "section on MNIST; 160 epochs of Adam in batches of 128 with a rate that falls to 0 in a "
-        "straight line, no augmentation, the last 1,000 training images kept apart."
-    )
-
-
+_READING = (
+    "The command fetches CIFAR-10 and CIFAR-100 (binary versions), SVHN and STL-10 from their "
+    "official addresses, or finds them in the folder that `BDL_DATA_DIR` names. Every row "
+    "needs all its seeds, its other images and, in practice, a GPU. Set-up of those trials, "
+    "where the published one is not known: AlexNet is the version common on CIFAR (2.47 "
+    "million weights, no dropout, no batch norm), ResNet18 has the stem made for ImageNet, on "
+    "32 x 32 pixels too (the published accuracies fit that one), LeNet5 is the one of the "
+    "section on MNIST; 160 epochs of Adam in batches of 128 with a rate that falls to 0 in a "
+    "straight line, no augmentation, the last 1,000 training images kept apart."
+)
 TITLE = "AlexNet and ResNet18 on colour images (Nguyen et al. 2021, Tables 4 and 5, OOD table)"
 EXPERIMENT = Experiment(
     "image_classification_colour", TITLE, trials, measure_network, table, figure, claims

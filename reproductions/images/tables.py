@@ -18,6 +18,8 @@ MEASURES = {
     "aupr_in": "AUPR in",
     "aupr_out": "AUPR out",
 }
+QUALITY = {"nll": "NLL (nats)", "accuracy_percent": "accuracy (%)", "ece": "ECE"}
+_PRINTED = {"method": "method", "out_of_distribution": "other images", **QUALITY, **MEASURES}
 _TRIED = {
     "prior_precision": "prior precision",
     "p_drop": "p",
@@ -49,9 +51,9 @@ def quality(records: Sequence[Record]) -> str:
     """NLL, accuracy and ECE of each method; the records of one data set at one setting each."""
     rows, digits = [], {"nll": 4, "accuracy_percent": 2, "ece": 4}
     for method, group in group_by(records, "method").items():
-        cells = (mean_and_error(metric(group, name), n) for name, n in digits.items())
+        cells = (mean_and_error(metric(group, name), digits[name]) for name in QUALITY)
         rows.append([method, _what(group[0]), str(len(group)), *cells])
-    return markdown.table(["method", "setting", "seeds", "NLL (nats)", "accuracy (%)", "ECE"], rows)
+    return markdown.table(["method", "setting", "seeds", *QUALITY.values()], rows)
 
 
 def detections(records: Sequence[Record], other: str, score: str) -> str:
@@ -62,18 +64,15 @@ def detections(records: Sequence[Record], other: str, score: str) -> str:
     return markdown.table(["method", *MEASURES.values()], rows)
 
 
-def published_detections(names: dict[str, str], **wanted: str) -> str:
-    """The published measures where a row has all that is ``wanted``.
-
-    Args:
-        names: further columns that are shown: name in the file to title.
-    """
-    rows = [
-        [*(row[name] for name in names), *(f"{row[measure]:.2f}" for measure in MEASURES)]
-        for row in published_table("ood_detection")
-        if wanted.items() <= row.items()
-    ]
-    return markdown.table([*names.values(), *MEASURES.values()], rows)
+def published(name: str, wanted: dict[str, str]) -> str:
+    """The rows of a published table that have all that is ``wanted``, without these columns."""
+    rows = [row for row in published_table(name) if wanted.items() <= row.items()]
+    if not rows:
+        return "no such row"
+    formats = dict.fromkeys(MEASURES, ":.2f")
+    formats |= {"nll": ":.3f", "accuracy_percent": ":.2f", "ece": ":.3f"}
+    shown = [key for key in _PRINTED if key in rows[0] and key not in wanted]
+    return markdown.table_of(rows, {_PRINTED[k]: f"{{{k}{formats.get(k, '')}}}" for k in shown})
 
 
 def endings(records: Sequence[Record]) -> str:
@@ -82,33 +81,29 @@ def endings(records: Sequence[Record]) -> str:
     for method, group in group_by(records, "method").items():
         cells = [mean_and_error(metric(group, name), 1) for name in ("epochs", "best_epoch")]
         stopped = 100 * mean(metric(group, "no_better"))
-        late = [_late_gain(curve) for r in group for curve in r["arrays"]["val_nll"]]
-        rows.append([method, *cells, f"{stopped:.0f}", f"{max(late):.2f}"])
+        curves = [curve for r in group for curve in r["arrays"]["val_nll"]]
+        late = max(1 - min(c) / min(c[: len(c) - len(c) // 5]) for c in curves)
+        rows.append([method, *cells, f"{stopped:.0f}", f"{100 * late:.2f}"])
     head = ["method", "epochs", "best epoch", "no longer improving (% of networks)"]
     return markdown.table([*head, "largest gain in the last fifth of the epochs (%)"], rows)
 
 
 class Gap(NamedTuple):
-    """Mean of a difference over ``n`` seeds, and its standard error (``None``: a single seed)."""
+    """Mean of a difference over ``n`` seeds, and its standard error."""
 
     mean: float
-    error: float | None
+    error: float
     n: int
 
     @property
     def is_clear(self) -> bool:
         """Whether 0 lies outside the 95 % interval of Student's t."""
-        return self.error is not None and abs(self.mean) > self.least_clear
+        return abs(self.mean) > self.least_clear
 
     @property
     def least_clear(self) -> float:
         """The smallest difference that would be clear with this scatter of the seeds."""
         return stats.t.ppf(0.975, self.n - 1) * self.error
-
-    def shown(self, digits: int) -> str:
-        """The mean with its sign, and the error."""
-        error = "" if self.error is None else f" ± {self.error:.{digits}f}"
-        return f"{self.mean:+.{digits}f}{error}"
 
 
 def differences(
@@ -116,23 +111,17 @@ def differences(
 ) -> dict[tuple[str, str], Gap]:
     """``method`` minus each rival, seed by seed: ``{(metric, rival): gap}``.
 
-    A rival that shares no seed with ``method`` is left out.
+    A rival that shares fewer than two seeds with ``method`` is left out.
     """
     groups = group_by(records, "method")
     runs = {name: {r["seed"]: r["metrics"] for r in group} for name, group in groups.items()}
     found = {}
     for rival in rivals:
         seeds = sorted(set(runs.get(method, ())) & set(runs.get(rival, ())))
-        for name in metrics if seeds else ():
+        for name in metrics if len(seeds) > 1 else ():
             gaps = [runs[method][s][name] - runs[rival][s][name] for s in seeds]
-            error = stdev(gaps) / len(gaps) ** 0.5 if len(gaps) > 1 else None
-            found[name, rival] = Gap(mean(gaps), error, len(gaps))
+            found[name, rival] = Gap(mean(gaps), stdev(gaps) / len(gaps) ** 0.5, len(gaps))
     return found
-
-
-def _late_gain(curve: Sequence[float]) -> float:
-    """By how much of itself, in percent, the smallest loss fell in the last fifth of the epochs."""
-    return 100 * (1 - min(curve) / min(curve[: len(curve) - len(curve) // 5]))
 
 
 def _what(record: Record) -> str:

@@ -1,74 +1,111 @@
-"""One network for images under one posterior: training, and draws of its outputs."""
+"""One network for images under one posterior: its training, and all that is measured of it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
+from statistics import mean
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import ReduceLROnPlateau
 
+from bdl_lessons import evaluation
+from bdl_lessons.core import device
 from bdl_lessons.core.devices import float64
-from bdl_lessons.evaluation import log_mean_probs, nll
 from bdl_lessons.inference import adam, fit, predict, sgd
 from bdl_lessons.models import Deterministic, Network, initialise
 from bdl_lessons.probability import kl_warmup
-from reproductions import methods
-from reproductions.images.architectures import alexnet, lenet5_classic
-from reproductions.images.resnet import resnet18
-from reproductions.images.stopping import Stopping, fit_until_no_better
+from reproductions import datasets, methods
+from reproductions.experiment import Trial, TrialResult
+from reproductions.images.architectures import alexnet, lenet5_classic, resnet18
 from reproductions.measure import mean_weights
 from reproductions.posteriors.slang import fit_slang, predict_slang
 from reproductions.posteriors.swag import fit_swag, predict_swag
 
-Config = Mapping[str, Any]
-Logits = Callable[[Tensor, int], Tensor]
-"""``logits(x, n_samples)``: ``(S, B, n_classes)`` draws of the network at the examples x."""
-
 METHODS = methods.tagged("images")
+SCORES = {"max softmax": evaluation.max_log_probability, "entropy": evaluation.negative_entropy}
+N_BINS = 20
+FACTOR, N_REDUCTIONS, THRESHOLD = 0.2, 2, 1e-3
+"""On the learning rate; how many times; the relative decrease that counts as an improvement."""
+
+Logits = Callable[[Tensor, int], Tensor]
+"""``logits(x, n_samples)``: ``(S, B, n_classes)`` draws of the network at the examples x. Each
+sample is one function at all examples."""
 
 
-class Trained(NamedTuple):
-    """What :func:`train` returns.
+def measure_network(trial: Trial) -> TrialResult:
+    """Train on the training set without its last ``n_val`` rows; measure on those and on tests.
 
-    Attributes:
-        logits: draws outputs. Each of its samples is one function at all examples.
-        stops: how the training of each network ended; empty where the number of epochs was given.
+    Metrics: ``val_nll``; ``nll`` of the averaged probabilities in nats, ``accuracy_percent`` and
+    ``ece`` (15 bins) on the test set; ``<other set>/<score>/<measure>`` for how well the score
+    tells the test set from another one; and where the training followed the validation NLL (means
+    over the networks of an ensemble) ``epochs``, ``best_epoch`` and ``no_better``, 1 if it ended
+    because that NLL was no better and 0 if the epochs ran out. Arrays: ``entropy/<set>``, how many
+    images have a predictive entropy in each of ``N_BINS`` equal bins from 0 to log(classes);
+    ``val_nll``, the validation NLL of each network after each epoch.
     """
+    config, on = trial.config, device()
+    data = datasets.load(config["data"], config.get("n_train"), config.get("n_test"))
+    others = [datasets.load(name, n_test=config.get("n_test")) for name in config["ood"]]
+    std, centre = torch.std_mean(data.x_train, (0, 2, 3), keepdim=True)
 
-    logits: Logits
-    stops: list[Stopping]
+    def standardised(images: Tensor) -> Tensor:  # by each channel of the training set
+        return ((images - centre) / std).to(on)
+
+    x, y = standardised(data.x_train), data.y_train.to(on)
+    n_fit, generator = len(x) - config["n_val"], torch.Generator(on).manual_seed(trial.seed)
+    held_out = (x[n_fit:], y[n_fit:])
+    training = Training(config, x[:n_fit], y[:n_fit], held_out, len(data.classes), generator)
+    logits = training.train()
+
+    def log_probs_of(x: Tensor, n_samples: int = config["n_samples"]) -> Tensor:
+        return evaluation.log_mean_probs(float64(logits(x, n_samples)))
+
+    val_log_probs = log_probs_of(held_out[0], config["n_val_samples"])
+    log_probs = log_probs_of(standardised(data.x_test))
+    y_test = data.y_test.to(log_probs.device)
+    metrics = {
+        "val_nll": evaluation.nll(val_log_probs, held_out[1].to(val_log_probs.device)),
+        "nll": evaluation.nll(log_probs, y_test),
+        "accuracy_percent": 100 * evaluation.accuracy(log_probs.exp(), y_test),
+        "ece": evaluation.ece(log_probs.exp(), y_test),
+    }
+    arrays = {f"entropy/{data.name}": _histogram(log_probs)}
+    if training.stops:
+        curves = [stop.curve for stop in training.stops]
+        arrays["val_nll"] = [[round(value, 5) for value in curve] for curve in curves]
+        metrics |= {
+            "epochs": mean(map(len, curves)),
+            "best_epoch": mean(1 + curve.index(min(curve)) for curve in curves),
+            "no_better": mean(float(stop.no_better) for stop in training.stops),
+        }
+    for other in others:
+        of_other = log_probs_of(standardised(other.x_test))
+        arrays[f"entropy/{other.name}"] = _histogram(of_other)
+        for name, score in SCORES.items():
+            found = evaluation.ood_metrics(score(log_probs), score(of_other))._asdict()
+            metrics |= {f"{other.name}/{name}/{measure}": v for measure, v in found.items()}
+    return TrialResult(metrics, arrays)
 
 
-def train(
-    config: Config,
-    x: Tensor,
-    y: Tensor,
-    held_out: tuple[Tensor, Tensor],
-    n_classes: int,
-    generator: torch.Generator,
-) -> Trained:
-    """Fit what ``config`` describes to ``x``, ``(N, C, H, W)``, on the device of ``x``.
-
-    Adam. With ``patience`` in ``config`` training follows the NLL of ``held_out``, images
-    and labels, by :func:`~reproductions.images.stopping.fit_until_no_better`; without it
-    the learning rate falls to 0 in a straight line over ``epochs``. The weight of the KL grows from
-    0 to ``kl_weight`` over ``warm_up_epochs``. A random network draws its noise for each image; BBB
-    and SLANG draw the weights once a minibatch.
-
-    SWAG goes on from such a network for ``swag_epochs`` of descent with momentum and collects its
-    weights after each of these. (With a given number of epochs it descends with momentum from the
-    start, and collects at a fifth of the rate.) SLANG goes on from it for ``slang_epochs``. A deep
-    ensemble consists of such networks.
-    """
-    training = _Training(config, x, y, held_out, n_classes, generator)
-    way = {"SWAG": training.swag, "SLANG": training.slang}.get(config["method"], training.networks)
-    return Trained(way(), training.stops)
+def entropy_bins(n_classes: int) -> list[float]:
+    """The edges of the bins of predictive entropy in nats, ``N_BINS + 1``."""
+    return [math.log(n_classes) * i / N_BINS for i in range(N_BINS + 1)]
 
 
-def make_network(config: Config, n_channels: int, size: int, n_classes: int) -> Network:
+def _histogram(log_probs: Tensor) -> list[int]:
+    edges = torch.tensor(entropy_bins(log_probs.shape[-1])[1:-1], dtype=torch.float64)
+    index = torch.bucketize(evaluation.entropy(log_probs).cpu(), edges, right=True)
+    return index.bincount(minlength=N_BINS).tolist()
+
+
+def make_network(config: Mapping[str, Any], n_channels: int, size: int, n_classes: int) -> Network:
     """The architecture of ``config`` with the layers of its method."""
     method = METHODS[config["method"]]
     layers = method.layers(config)
@@ -82,11 +119,67 @@ def make_network(config: Config, n_channels: int, size: int, n_classes: int) -> 
             return resnet18(layers, n_classes, first)
 
 
-@dataclass
-class _Training:
-    """The arguments of :func:`train`, and how the training of each network ended."""
+class Stopping(NamedTuple):
+    """The validation loss after each epoch, and whether it ended because that was no better."""
 
-    config: Config
+    curve: list[float]
+    no_better: bool
+
+
+def fit_until_no_better(
+    model: nn.Module,
+    train_epoch: Callable[[int], None],
+    validation_loss: Callable[[], float],
+    optimizer: Optimizer,
+    *,
+    patience: int,
+    max_epochs: int,
+) -> Stopping:
+    """Train until the validation loss stops improving; leave ``model`` in its best state.
+
+    When ``patience`` epochs in a row bring no improvement, training returns to the best state
+    and goes on with a fifth of the learning rate; the third time it stops. It also stops after
+    ``max_epochs``. Raises FloatingPointError if a validation loss is NaN or infinite.
+
+    ``train_epoch`` uses ``optimizer`` and gets the number of the epoch, from 0.
+    """
+    plateau = ReduceLROnPlateau(
+        optimizer, factor=FACTOR, patience=patience - 1, threshold=THRESHOLD, eps=0.0
+    )
+    curve: list[float] = []
+    best, n_reductions = {}, 0
+    while len(curve) < max_epochs and n_reductions <= N_REDUCTIONS:
+        train_epoch(len(curve))
+        curve.append(validation_loss())
+        if not math.isfinite(curve[-1]):
+            raise FloatingPointError(f"a validation loss of {curve[-1]} in epoch {len(curve)}")
+        if curve[-1] < min(curve[:-1], default=math.inf):
+            best = deepcopy(model.state_dict())
+        rate = optimizer.param_groups[0]["lr"]
+        plateau.step(curve[-1])
+        if optimizer.param_groups[0]["lr"] < rate:
+            n_reductions += 1
+            model.load_state_dict(best)
+    model.load_state_dict(best)
+    return Stopping(curve, n_reductions > N_REDUCTIONS)
+
+
+@dataclass
+class Training:
+    """Fits what ``config`` describes to ``x``, ``(N, C, H, W)``, on the device of ``x``.
+
+    Adam. With ``patience`` in ``config`` training follows the NLL of ``held_out``, images and
+    labels, by :func:`fit_until_no_better`; without it the learning rate falls to 0 in a straight
+    line over ``epochs``. The weight of the KL grows from 0 to ``kl_weight`` over
+    ``warm_up_epochs``. A random network draws its noise for each image; BBB and SLANG draw the
+    weights once a minibatch. A deep ensemble consists of such networks, and SWAG and SLANG go on
+    from one.
+
+    Attributes:
+        stops: how the training of each network ended; empty where the number of epochs was given.
+    """
+
+    config: Mapping[str, Any]
     x: Tensor
     y: Tensor
     held_out: tuple[Tensor, Tensor]
@@ -94,20 +187,30 @@ class _Training:
     generator: torch.Generator
     stops: list[Stopping] = field(default_factory=list)
 
-    def networks(self) -> Logits:
+    def train(self) -> Logits:
+        """By the method of the configuration."""
+        ways = {"SWAG": self._swag, "SLANG": self._slang}
+        return ways.get(self.config["method"], self._networks)()
+
+    def _networks(self) -> Logits:
         config, generator = self.config, self.generator
-        networks = [self.fitted(config["kl_weight"]) for _ in range(config.get("n_networks", 1))]
-        if self.is_plain:
+        networks = [self._fitted(config["kl_weight"]) for _ in range(config.get("n_networks", 1))]
+        if self._is("plain"):
             return lambda rows, _: torch.stack([mean_weights(net, rows) for net in networks])
         return lambda rows, n: predict(networks[0], rows, n, "shared", generator=generator)
 
-    def swag(self) -> Logits:
+    def _swag(self) -> Logits:
+        """``swag_epochs`` of descent with momentum, after each of which the weights are collected.
+
+        With a given number of epochs it descends with momentum from the start, and collects at a
+        fifth of the rate.
+        """
         config = self.config
         if "patience" in config:
-            network, before = self.fitted(config["kl_weight"]), 0
+            network, before = self._fitted(config["kl_weight"]), 0
             rate, final_factor = config["swag_lr"], 1.0
         else:
-            network, before = self.started(), config["epochs"]
+            network, before = self._started(), config["epochs"]
             rate, final_factor = config["learning_rate"], 0.2
         swag = fit_swag(
             network.train(),
@@ -123,14 +226,14 @@ class _Training:
         how = {"generator": self.generator, "train_x": self.x}
         return lambda rows, n_samples: predict_swag(swag, network.eval(), rows, n_samples, **how)
 
-    def slang(self) -> Logits:
-        """One draw of the weights in a step. The KL weight of the configuration is SLANG's own.
+    def _slang(self) -> Logits:
+        """``slang_epochs``, one draw of the weights a step; the KL weight is that of SLANG alone.
 
         The noise of minibatches moves the mean by about ``sqrt(slang_lr N / (2 B kl_weight))``
         standard deviations of the posterior, so the rate has to be near ``kl_weight B / N``.
         """
         config, how = self.config, {"generator": self.generator}
-        network, batch_size = self.fitted(kl_weight=1.0), config["slang_batch_size"]
+        network, batch_size = self._fitted(kl_weight=1.0), config["slang_batch_size"]
         q = fit_slang(
             network,
             *(self.x, self.y, cross_entropy),
@@ -146,9 +249,9 @@ class _Training:
         )
         return lambda rows, n_samples: predict_slang(q, network, rows, n_samples, **how)
 
-    def fitted(self, kl_weight: float) -> Network:
+    def _fitted(self, kl_weight: float) -> Network:
         """A network after all its epochs."""
-        config, network = self.config, self.started()
+        config, network = self.config, self._started()
         per_epoch = len(self.x) // config["batch_size"]
         growing = kl_warmup(config["warm_up_epochs"], final=kl_weight)
         optimizer = adam(config["learning_rate"])
@@ -161,7 +264,7 @@ class _Training:
                 generator=self.generator,
                 batch_size=config["batch_size"],
                 kl_weight=lambda step: growing(first + step / per_epoch),
-                sampling="shared" if "shared" in METHODS[config["method"]].tags else "per_example",
+                sampling="shared" if self._is("shared") else "per_example",
                 **how,
             )
             network.eval()
@@ -169,35 +272,31 @@ class _Training:
         def validation_nll() -> float:
             images, labels = self.held_out
             noise = torch.Generator(images.device).manual_seed(0)  # the same in all epochs
-            n_draws = 1 if self.is_plain else config["n_draws_per_epoch"]
+            n_draws = 1 if self._is("plain") else config["n_draws_per_epoch"]
             draws = predict(network, images, n_draws, "shared", generator=noise)
-            log_probs = log_mean_probs(float64(draws))
-            return nll(log_probs, labels.to(log_probs.device))
+            log_probs = evaluation.log_mean_probs(float64(draws))
+            return evaluation.nll(log_probs, labels.to(log_probs.device))
 
-        if "patience" in config:
-            stepper = optimizer(network.parameters())  # one for all epochs: it holds the moments
-            stop = fit_until_no_better(
-                network,
-                lambda epoch: train_epochs(epoch, 1, optimizer=lambda _: stepper),
-                validation_nll,
-                stepper,
-                patience=config["patience"],
-                max_epochs=config["epochs"],
-            )
-            self.stops.append(stop)
-        else:
+        if "patience" not in config:
             n_steps = config["epochs"] * per_epoch
             falling = {"optimizer": optimizer, "schedule": lambda step: 1 - step / n_steps}
             train_epochs(0, config["epochs"], **falling)
+            return network
+        stepper = optimizer(network.parameters())  # one for all epochs: it holds the moments
+
+        def train_epoch(epoch: int) -> None:
+            train_epochs(epoch, 1, optimizer=lambda _: stepper)
+
+        limits = {"patience": config["patience"], "max_epochs": config["epochs"]}
+        stop = fit_until_no_better(network, train_epoch, validation_nll, stepper, **limits)
+        self.stops.append(stop)
         return network
 
-    def started(self) -> Network:
-        network = make_network(self.config, self.x.shape[1], self.x.shape[-1], self.n_classes).to(
-            self.x.device, memory_format=torch.channels_last
-        )  # faster
+    def _started(self) -> Network:
+        shape = self.x.shape[1], self.x.shape[-1], self.n_classes
+        network = make_network(self.config, *shape)
+        network = network.to(self.x.device, memory_format=torch.channels_last)  # faster
         return initialise(network, self.generator).train()
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether the networks have no noise."""
-        return "plain" in METHODS[self.config["method"]].tags
+    def _is(self, tag: str) -> bool:
+        return tag in METHODS[self.config["method"]].tags

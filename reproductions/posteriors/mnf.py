@@ -9,11 +9,6 @@ from torch import Tensor, nn
 from bdl_lessons.core.random import standard_normal
 from reproductions.posteriors.matrix import MatrixFactory, MatrixLayer, WeightPosterior, noisy
 
-LOG_SIGMA2, LOG_SIGMA2_OF_BIAS = -18.0, -9.0
-"""Where the log variances start, as in the public code."""
-GATE_BIAS = 2.0
-"""Where gates start: ``sigmoid(2) = 0.88`` of a number is kept in a step. Published."""
-
 
 class MaskedRealNVP(nn.Module):
     r"""Steps that move some of D numbers by what the others say.
@@ -40,13 +35,12 @@ class MaskedRealNVP(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self, generator: torch.Generator) -> None:
-        """Uniform weights of variance 1 / fan_in, biases 0 but for the gates'."""
+        """Uniform weights of variance 1 / fan_in, biases 0 but for the gates', as published:
+        ``sigmoid(2) = 0.88`` of a number is kept in a step."""
         for layer in (*self.hidden, *self.shift, *self.gate):
             uniform = torch.rand(layer.weight.shape, generator=generator, device=generator.device)
             layer.weight.copy_((2 * uniform - 1) * (3 / layer.in_features) ** 0.5)
-            layer.bias.zero_()
-        for layer in self.gate:
-            layer.bias.fill_(GATE_BIAS)
+            layer.bias.fill_(2 if layer in self.gate else 0)
 
     def forward(self, z: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         """``(..., D)`` to ``(..., D)`` and the log determinant ``(...)``.
@@ -85,16 +79,15 @@ class FlowPosterior(WeightPosterior):
     """
 
     def __init__(self, settings: "MNF", weight_shape: tuple[int, ...], bias: bool) -> None:
-        super().__init__(settings, weight_shape, bias)
+        super().__init__(weight_shape, bias)
+        n_weights = math.prod(weight_shape[1:])
         self._on_inputs = math.prod(weight_shape[2:]) == 1
         n_factors = weight_shape[1] if self._on_inputs else weight_shape[0]
-        start = torch.full(self.shape, LOG_SIGMA2)
-        if bias:
-            start[:, -1] = LOG_SIGMA2_OF_BIAS
+        start = torch.full(self.shape, -18.0)
+        start[:, n_weights:] = -9.0  # both as in the public code
         self.log_sigma2 = nn.Parameter(start)
-        z_mean = settings.z_mean
-        self._z_start = float(not settings.n_flows if z_mean is None else z_mean)
-        self.z_mean = nn.Parameter(torch.full((n_factors,), self._z_start))
+        self._z_start = settings.z_mean
+        self.z_mean = nn.Parameter(torch.full((n_factors,), settings.z_mean))
         self.z_log_var = nn.Parameter(torch.full((n_factors,), math.log(0.1)))
         self.flow, self.aux_flow = (
             MaskedRealNVP(n_factors, width, settings.n_flows) for width in settings.widths
@@ -143,10 +136,7 @@ class FlowPosterior(WeightPosterior):
         It draws from the generator that the layer last drew from; ValueError if there is none.
         """
         if self._generator is None:
-            raise ValueError(
-                "the KL of this layer is estimated by a draw: run the layer with "
-                "sampling='per_example' or 'shared' first, its generator is used"
-            )
+            raise ValueError("the KL is estimated by a draw: run the layer first, not with 'mean'")
         z, log_det = self.sample_z((), self._generator)
         mean, sigma2 = self._times(z, mu), self.log_sigma2.exp()
         kl_weights = (sigma2 + mean.square() - 1 - self.log_sigma2).sum() / 2
@@ -184,11 +174,11 @@ class MNF(MatrixFactory):
     Args:
         n_flows: steps in each of the two flows; 0 leaves Gaussian factors.
         widths: hidden units of the flow of q and of that of r.
-        z_mean: where the means of the factors start, give or take 0.1; ``None`` as published: 0
-            with flows, so that the layer starts as noise around 0, and 1 without.
+        z_mean: where the means of the factors start, give or take 0.1. Published: 0 with flows,
+            so that the layer starts as noise around 0, and 1 without.
     """
 
     n_flows: int = 2
     widths: tuple[int, int] = (50, 100)
-    z_mean: float | None = None
+    z_mean: float = 0.0
     posterior = FlowPosterior

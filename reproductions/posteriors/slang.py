@@ -18,26 +18,23 @@ from torch.linalg import solve_triangular
 
 from bdl_lessons.core.autograd import cholesky, vmap
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import same_shape
 from bdl_lessons.models import Network
+
+SHARE, MOMENTUM = 0.01, 0.9
+"""Of the new curvature in a step (one minus the beta of the public code); of the mean gradient."""
 
 
 @dataclass(frozen=True)
 class LowRankPrecision:
     """``N(mean, (factor factor' + diag(diagonal))^-1)`` over D numbers; no D x D matrix is made.
 
-    Args:
-        mean, diagonal: ``(..., D)``, the diagonal > 0. factor: ``(..., D, L)``. Leading axes are
-            a batch of Gaussians. ValueError if the shapes do not fit.
+    ``mean`` and ``diagonal`` are ``(..., D)``, the diagonal > 0; ``factor`` is ``(..., D, L)``.
+    Leading axes are a batch of Gaussians.
     """
 
     mean: Tensor
     factor: Tensor
     diagonal: Tensor
-
-    def __post_init__(self) -> None:
-        same_shape("diagonal", self.diagonal, "mean", self.mean)
-        same_shape("factor[..., 0]", self.factor[..., 0], "mean", self.mean)
 
     def solve(self, b: Tensor) -> Tensor:
         """Covariance times ``b``, ``(..., D)``, by Woodbury's identity: an L x L system."""
@@ -72,25 +69,24 @@ def updated(
     n_train: float,
     prior_precision: float,
     lr: float,
-    beta: float,
 ) -> LowRankPrecision:
     r"""One natural-gradient step.
 
-    ``(1 - beta) V V' + beta N mean(g g') = X X'`` is kept in its L leading directions, ``X Q`` with
-    the eigenvectors Q of the small ``X'X``; of the rest the diagonal goes into d, which also takes
-    a step towards the prior's precision.
+    With ``SHARE`` beta ``(1 - beta) V V' + beta N mean(g g') = X X'`` is kept in its L leading
+    directions, ``X Q`` with the eigenvectors Q of the small ``X'X``; of the rest the diagonal goes
+    into d, which also takes a step towards the prior's precision.
 
     Args:
         gradients: of minus the log likelihood of single examples, ``(..., P, D)``.
         direction: estimate of the mean gradient, ``(..., D)``.
         n_train: N; divided by ``kl_weight`` for a tempered posterior.
     """
-    share = beta * n_train / gradients.shape[-2]
-    X = torch.cat([(1 - beta) ** 0.5 * q.factor, share**0.5 * gradients.mT], -1)
+    each = SHARE * n_train / gradients.shape[-2]
+    X = torch.cat([(1 - SHARE) ** 0.5 * q.factor, each**0.5 * gradients.mT], -1)
     leading = torch.linalg.eigh(X.mT @ X).eigenvectors[..., -q.factor.shape[-1] :]
     factor = X @ leading
     left = (X.square().sum(-1) - factor.square().sum(-1)).clamp_min(0)
-    diagonal = (1 - beta) * q.diagonal + beta * prior_precision + left
+    diagonal = (1 - SHARE) * q.diagonal + SHARE * prior_precision + left
     new = LowRankPrecision(q.mean, factor, diagonal)
     step = new.solve(n_train * direction + prior_precision * q.mean)
     return LowRankPrecision(q.mean - lr * step, factor, diagonal)
@@ -109,8 +105,6 @@ def fit_slang(
     rank: int = 1,
     n_samples: int = 4,
     lr: float = 0.01,
-    beta: float = 0.01,
-    momentum: float = 0.9,
     prior_precision: float = 1.0,
     init_precision: float = 1.0,
     kl_weight: float = 1.0,
@@ -125,24 +119,15 @@ def fit_slang(
         nll_args: further arguments of ``nll``, ``(M, ...)`` each, for M networks.
         batch_size: examples of a step, drawn without replacement in each.
         rank: L. n_samples: S, draws of the weights in a step.
-        beta: share of the new curvature. (The public code calls one minus this beta.)
         prior_precision: of the weights and biases. (Published: 1e-6 of the biases.)
         init_precision: of all weights at the start; well above 1 for weights that already fit.
         kl_weight: q approaches prior times likelihood to the power ``1 / kl_weight``, the optimum
             of the tempered ELBO. A factor on ``nll`` would not do: the empirical Fisher matrix
             has its square.
-
-    Raises ValueError if the shapes cannot be, FloatingPointError if the weights became NaN or
-    infinite.
     """
     alone = isinstance(network, Network)
     if alone:
         network, x, y = [network], x[None], y[None]
-        nll_args = tuple(arg[None] for arg in nll_args)
-    if x.shape[:2] != y.shape[:2] or len(x) != len(network):
-        raise ValueError(
-            f"x and y must be ({len(network)}, N, ...), got {tuple(x.shape)} and {tuple(y.shape)}"
-        )
     n_train, template = x.shape[1], network[0]
     mean = torch.stack([torch.cat([p.detach().flatten() for p in n.parameters()]) for n in network])
     factor, diagonal = mean.new_zeros(*mean.shape, rank), torch.full_like(mean, init_precision)
@@ -156,11 +141,9 @@ def fit_slang(
         data = (x[member, rows], y[member, rows], *nll_args)
         gradients = vmap(lambda *each: example_gradients(template, nll, *each))(theta, *data)
         gradients = gradients.flatten(1, 2)
-        average = momentum * average + (1 - momentum) * gradients.mean(1)
-        direction = average / (1 - momentum**step)
-        q = updated(q, gradients, direction, n_train / kl_weight, prior_precision, lr, beta)
-    if not q.mean.isfinite().all():
-        raise FloatingPointError("the weights became NaN or infinite: lower lr")
+        average = MOMENTUM * average + (1 - MOMENTUM) * gradients.mean(1)
+        direction = average / (1 - MOMENTUM**step)
+        q = updated(q, gradients, direction, n_train / kl_weight, prior_precision, lr)
     return LowRankPrecision(q.mean[0], q.factor[0], q.diagonal[0]) if alone else q
 
 

@@ -15,8 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 import torch
-from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch import Tensor
 from torch.optim.swa_utils import update_bn
 
 from bdl_lessons.core.random import standard_normal
@@ -25,24 +24,20 @@ from bdl_lessons.inference.train import OptimizerFactory
 from bdl_lessons.models import Network
 
 MAX_RANK = 20
-"""K, how many deviations are kept. Published: 20."""
+"""K, how many deviations are kept; as published."""
 
 
 class SWAG:
     """What is collected of ``parameters``, and draws from the posterior it makes.
 
-    With the stacked parameters of :class:`~bdl_lessons.inference.BatchedNetworks` every network has
-    the posterior of its own iterates; draws share their low-rank coordinates.
-
-    Args:
-        parameters: live tensors: :meth:`collect` reads them, :meth:`put` writes into them.
+    Of networks in a batch each has the posterior of its own iterates; draws share their low-rank
+    coordinates.
     """
 
     def __init__(self, parameters: Iterable[Tensor]) -> None:
         self._parameters = list(parameters)
         self.n_collected = 0
-        self.mean = [torch.zeros_like(p) for p in self._parameters]
-        self._sum_of_squares = [torch.zeros_like(p) for p in self._parameters]
+        self.mean, self.var = ([torch.zeros_like(p) for p in self._parameters] for _ in range(2))
         self.deviations: deque[list[Tensor]] = deque(maxlen=MAX_RANK)
 
     @torch.no_grad()
@@ -50,23 +45,16 @@ class SWAG:
         """Take in the parameters as they are now."""
         self.n_collected += 1
         deviations = []
-        for p, mean, squares in zip(self._parameters, self.mean, self._sum_of_squares, strict=True):
+        for p, mean, var in zip(self._parameters, self.mean, self.var, strict=True):
             before = p - mean
             mean += before / self.n_collected
             deviations.append(p - mean)  # from the mean that p itself has already moved
-            squares += before * deviations[-1]
+            var += (before * deviations[-1] - var) / self.n_collected
         self.deviations.append(deviations)
 
-    @property
-    def var(self) -> list[Tensor]:
-        """Variance of each parameter over all that was collected (divided by their number)."""
-        return [squares / self.n_collected for squares in self._sum_of_squares]
-
     def draw(self, generator: torch.Generator) -> list[Tensor]:
-        """One draw of all parameters; ValueError if fewer than two models were collected."""
+        """One draw of all parameters, of two or more collected models."""
         rank = len(self.deviations)
-        if rank < 2:
-            raise ValueError(f"collect at least two models before drawing, there are {rank}")
         shared = standard_normal((rank,), generator, self.mean[0])
         draws = []
         for mean, var, *deviations in zip(self.mean, self.var, *self.deviations, strict=True):
@@ -99,23 +87,20 @@ def fit_swag(
     """Train ``model`` in place and collect once an epoch from epoch ``collect_from`` on.
 
     Published for CIFAR-10: 300 epochs, collected from 161 on, batches of 128, ``sgd(0.05)`` with
-    weight decay 5e-4 and ``final_factor = 0.2`` (a rate of 0.01).
+    weight decay 5e-4 and ``final_factor = 0.2`` (a rate of 0.01). Arguments that are not explained
+    here are those of ``fit`` or ``fit_batched``.
 
     Args:
-        model, x, y, nll: as :func:`~bdl_lessons.inference.train.fit` or
-            :func:`~bdl_lessons.inference.batched_networks.fit_batched` takes them.
         optimizer: descent with momentum, ``sgd(lr)``. Adam scales the noise away.
         final_factor: what :func:`swag_schedule` leads to, times the learning rate.
-        settings: what else ``fit`` takes: ``kl_weight``, ``nll_args``.
     """
     batched = isinstance(model, BatchedNetworks)
     train, n_train = (fit_batched, x.shape[1]) if batched else (fit, len(x))
     stepper = optimizer(model.parameters())  # one for all epochs: it holds the momentum
-    rates = [group["lr"] for group in stepper.param_groups]
-    swag = SWAG(model.parameters())
+    (group,) = stepper.param_groups
+    rate, swag = group["lr"], SWAG(model.parameters())
     for epoch in range(n_epochs):
-        for group, rate in zip(stepper.param_groups, rates, strict=True):
-            group["lr"] = rate * swag_schedule(epoch / max(collect_from, 1), final_factor)
+        group["lr"] = rate * swag_schedule(epoch / max(collect_from, 1), final_factor)
         train(
             *(model, x, y, nll),
             n_steps=max(1, n_train // batch_size),
@@ -148,15 +133,10 @@ def predict_swag(
 ) -> Tensor:
     """``n_samples`` functions drawn from the posterior, at ``x``: ``(S, B, ...)`` like ``predict``.
 
-    Leaves ``model`` at the mean weights, which is stochastic weight averaging.
-
-    Args:
-        train_x: training inputs, without augmentation. A network with batch norm needs them, else
-            ValueError: every draw collects the statistics of its own weights.
+    Leaves ``model`` at the mean weights, which is stochastic weight averaging. A network with batch
+    norm needs ``train_x``, the training inputs: every draw collects the statistics of its own
+    weights.
     """
-    modules = model.modules() if isinstance(model, nn.Module) else ()
-    if train_x is None and any(isinstance(module, _BatchNorm) for module in modules):
-        raise ValueError("the network has batch norm: give train_x to collect its statistics again")
 
     def move(values: list[Tensor]) -> None:
         swag.put(values)

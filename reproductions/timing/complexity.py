@@ -11,10 +11,10 @@ import time
 from collections.abc import Mapping, Sequence
 from inspect import signature
 from statistics import median
-from typing import Any
 
 import numpy as np
 import torch
+from cycler import cycler
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -37,7 +37,6 @@ _SIZES = {
     "m": ("pseudo-data m", [8, 16, 32, 64, 128]),
 }
 """Letter of a size -> what it is, and the values that it takes."""
-COSTS = ("time", "memory")
 Sizes = Mapping[str, int]
 METHODS = methods.tagged("complexity")
 _SETTINGS = {"n_pseudo": "m", "rank": "r", "n_reflections": "r"}
@@ -45,10 +44,16 @@ _SETTINGS = {"n_pseudo": "m", "rank": "r", "n_reflections": "r"}
 
 
 def trials(scale: str) -> list[Trial]:
-    """One for each method."""
-    quick = scale == "quick"
-    shared = {"base": BASE, "rounds": 1 if quick else 9}
-    return [Trial({"method": m, "sweeps": _swept(m, quick), **shared}, 0) for m in METHODS]
+    """One for each method; s varies where one draw serves a batch, r and m as settings."""
+    quick, found = scale == "quick", []
+    for name, method in METHODS.items():
+        settings = signature(method.factory).parameters
+        varied = ["K", "L", "B", *(["s"] if "shared" in method.tags else [])]
+        varied += [_SETTINGS[setting] for setting in _SETTINGS if setting in settings]
+        sweeps = {size: [8, 16] if quick else _SIZES[size][1] for size in varied}
+        config = {"method": name, "sweeps": sweeps, "base": BASE, "rounds": 1 if quick else 9}
+        found.append(Trial(config, 0))
+    return found
 
 
 def run(trial: Trial) -> TrialResult:
@@ -61,7 +66,8 @@ def run(trial: Trial) -> TrialResult:
     """
     config, metrics, arrays = trial.config, {}, {}
     for name, values in config["sweeps"].items():
-        passes = [OnePass(config["method"], size, trial.seed) for size in _sizes(config, name)]
+        sizes = [{**config["base"], name: value} for value in values]
+        passes = [OnePass(config["method"], size, trial.seed) for size in sizes]
         kept = [one_pass.bytes_held() for one_pass in passes]
         calls = {value: p.both_ways for value, p in zip(values, passes, strict=True)}
         rounds = interleaved_times(calls, config["rounds"], clock=time.process_time)
@@ -91,52 +97,52 @@ def table(records: Sequence[Record]) -> str:
     lines = []
     for record in records:
         method = record["config"]["method"]
-        row = formulas.get(method, {"time": "", "memory": ""})
+        row = formulas.pop(method, {"time": "", "memory": ""})
         names = [method, row["time"], row["memory"]]
-        both = [_exponents(record, what) for what in COSTS]
+        both = [_exponents(record, what) for what in ("time", "memory")]
         for name in record["config"]["sweeps"]:
             of_time, of_memory = ([*map("{:z.2f}".format, found[name]), ""][:2] for found in both)
             lines.append([*names[:2], name, *of_time, names[2], *of_memory])
             names = ["", "", ""]
-    measured = [record["config"]["method"] for record in records]
+    config = records[0]["config"]
+    base = ", ".join(f"{k} = {v}" for k, v in config["base"].items())
     note = _NOTE.format(
-        base=", ".join(f"{k} = {v}" for k, v in records[0]["config"]["base"].items()),
-        rounds=records[0]["config"]["rounds"],
-        unmeasured=", ".join(m for m in formulas if m not in measured) or "none",
+        base=base, rounds=config["rounds"], unmeasured=", ".join(formulas) or "none"
     )
     return f"{markdown.table(head, lines)}\n\n{note}"
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Exponents of time and memory, those of the printed orders beside them."""
-    pairs = {what: [p for r in records for p in _exponents(r, what).values()] for what in COSTS}
-    gaps = {what: [abs(p[0] - p[1]) for p in found if p[1:]] for what, found in pairs.items()}
-    return [
-        Claim(
-            f"The {what} of a layer grows with its sizes as the printed orders say",
-            "orders such as K^2 + K L B",
-            f"exponents differ by {median(found):.2f} in the median, at most {max(found):.2f}",
-            sum(gap < 0.25 for gap in found),
-            len(found),
-            "one layer on a CPU, sizes up to some thousand; a quarter allowed; Table 6",
+    found = []
+    for what in ("time", "memory"):
+        pairs = [pair for record in records for pair in _exponents(record, what).values()]
+        gaps = [abs(ours - printed[0]) for ours, *printed in pairs if printed]
+        found.append(
+            Claim(
+                f"The {what} of a layer grows with its sizes as the printed orders say",
+                "orders such as K^2 + K L B",
+                f"exponents differ by {median(gaps):.2f} in the median, at most {max(gaps):.2f}",
+                sum(gap < 0.25 for gap in gaps),
+                len(gaps),
+                "one layer on a CPU, sizes up to some thousand; a quarter allowed; Table 6",
+            )
         )
-        for what, found in gaps.items()
-    ]
+    return found
 
 
 def figure(records: Sequence[Record]) -> Figure:
     """Milliseconds against each size, a panel for each size, both logarithmic."""
     picture = new_figure(10.0, 6.0, layout="constrained")
-    colours = (*CYCLE, INK, GREY, BLUE)
     axes = picture.subplots(2, 3, sharey=True)
+    looks = cycler(color=(*CYCLE, INK, GREY, BLUE)) + cycler(marker="os^Dvx*P<")
+    looks += cycler(ls=(DASHES * 2)[:9])
     for ax, (name, (label, _)) in zip(axes.flat, _SIZES.items(), strict=True):
-        for k, record in enumerate(records):
+        for record, look in zip(records, looks(), strict=False):
             if name not in record["config"]["sweeps"]:
                 continue
             values = record["arrays"][f"{name}/values"]
             ms = [1000 * s for s in record["arrays"][f"{name}/seconds"]]
-            colour, marker = colours[k % len(colours)], "os^Dvx*P<"[k % 9]
-            look = {"color": colour, "ls": DASHES[k % 6], "marker": marker}
             ax.loglog(values, ms, ms=5, lw=1.3, label=record["config"]["method"], **look)
             ax.set_xticks(values, [f"{v:,}" for v in values])
         ax.set_xlabel(label)
@@ -148,28 +154,16 @@ def figure(records: Sequence[Record]) -> Figure:
     return picture
 
 
-def _sizes(config: Mapping[str, Any], name: str) -> list[Sizes]:
-    """Those of the layers of one sweep: the base, with each value of ``name``."""
-    return [{**config["base"], name: value} for value in config["sweeps"][name]]
-
-
 def _exponents(record: Record, what: str) -> dict[str, list[float]]:
     """Size -> our exponent of time or memory, and that of the printed formula if there is one."""
-    config = record["config"]
-    found = {name: [record["metrics"][f"{name}/{what}_slope"]] for name in config["sweeps"]}
-    if row := published_by("method", "complexity_per_layer").get(config["method"]):
-        for name, values in config["sweeps"].items():
-            costs = [evaluate(row[what], sizes) for sizes in _sizes(config, name)]
+    config, found = record["config"], {}
+    row = published_by("method", "complexity_per_layer").get(config["method"])
+    for name, values in config["sweeps"].items():
+        found[name] = [record["metrics"][f"{name}/{what}_slope"]]
+        if row:
+            costs = [evaluate(row[what], {**config["base"], name: value}) for value in values]
             found[name].append(slope(values, costs))
     return found
-
-
-def _swept(method: str, quick: bool) -> dict[str, list[int]]:
-    """What is varied: s where one draw serves a whole batch, r and m where they are settings."""
-    settings = signature(METHODS[method].factory).parameters
-    own = ["s"] if "shared" in METHODS[method].tags else []
-    names = ["K", "L", "B", *own, *(_SETTINGS[name] for name in _SETTINGS if name in settings)]
-    return {name: [8, 16] if quick else _SIZES[name][1] for name in names}
 
 
 class OnePass:
@@ -209,19 +203,18 @@ class OnePass:
 
 
 _NOTE = (
-    "Set-up: one linear layer on the CPU, forward pass, KL and backward pass; {base} but for "
-    "the size that varies. A slope of log cost over log size; the formula's is taken over the "
-    "same sizes, so that a sum of terms has the slope of the term that rules there. Constant "
-    "times (tenths of a millisecond a layer, most of it Python) pull measured slopes down; a "
-    "matrix that outgrows the cache pushes them up. Time is processor "
-    "time, the fastest of {rounds} rounds. Memory is what is there between forward and "
-    "backward pass: the output, what autograd keeps, and the parameters other than the mean "
-    "weights. The formula of BBB-LRT leaves out its K L variances, so its memory does not grow "
-    "with K; here it does. VSD is the published chain of fully connected layers, T = 2, so "
-    "each reflection reads K^2 weights; with free vectors there is no K^2 at all. Printed for "
-    "low-rank VSD is a time of r K but a memory of K^2: K^2 numbers cannot be filled in r K "
-    "steps, and ours does not need them. The r of ELRG multiplies K L B here as in the "
-    "formula. Not measured: {unmeasured}."
+    "Set-up: one linear layer on the CPU, forward pass, KL and backward pass; {base} but for the "
+    "size that varies. A slope of log cost over log size; the formula's is taken over the same "
+    "sizes, so that a sum of terms has the slope of the term that rules there. Constant times "
+    "(tenths of a millisecond a layer, most of it Python) pull measured slopes down; a matrix that "
+    "outgrows the cache pushes them up. Time is processor time, the fastest of {rounds} rounds. "
+    "Memory is what is there between forward and backward pass: the output, what autograd keeps, "
+    "and the parameters other than the mean weights. The formula of BBB-LRT leaves out its K L "
+    "variances, so its memory does not grow with K; here it does. VSD is the published chain of "
+    "fully connected layers, T = 2, so each reflection reads K^2 weights; with free vectors there "
+    "is no K^2 at all. Printed for low-rank VSD is a time of r K but a memory of K^2: K^2 numbers "
+    "cannot be filled in r K steps, and ours does not need them. The r of ELRG multiplies K L B "
+    "here as in the formula. Not measured: {unmeasured}."
 )
 TITLE = "Time and memory of one layer against its sizes (Nguyen et al. 2021, Table 6)"
 EXPERIMENT = Experiment("complexity", TITLE, trials, run, table, figure, claims, on_cpu=True)

@@ -33,18 +33,17 @@ from reproductions.measure import interleaved_times
 from reproductions.records import published_by
 
 _PAPER = {"n_train": 60_000, "width": 500, "batch_size": 100}
-_QUICK = {"n_train": 100, "width": 8, "batch_size": 20}
+_QUICK = {"n_train": 100, "width": 8, "batch_size": 20, "rows_at_once": 20, "timed_batches": 3}
 
 
 def trials(scale: str) -> list[Trial]:
     """One for each estimator; the slow one with fewer batches, and fewer rows at once."""
     plans = {"per example": (5, 25), "local": (50, 100), "per minibatch": (50, 100)}
-    found = []
-    for estimator, (n_batches, n_rows) in plans.items():
-        plan = {"estimator": estimator, "timed_batches": n_batches, "rows_at_once": n_rows}
-        quick = {**_QUICK, "timed_batches": 3, "rows_at_once": _QUICK["batch_size"]}
-        found.append(Trial({**_PAPER, **plan, **(quick if scale == "quick" else {})}, seed=0))
-    return found
+    configs = [
+        {**_PAPER, "estimator": estimator, "timed_batches": n_batches, "rows_at_once": n_rows}
+        for estimator, (n_batches, n_rows) in plans.items()
+    ]
+    return [Trial(config | (_QUICK if scale == "quick" else {}), seed=0) for config in configs]
 
 
 def run(trial: Trial) -> TrialResult:
@@ -65,34 +64,34 @@ def run(trial: Trial) -> TrialResult:
     )
 
 
-def _by_row(records: list[Record]) -> tuple[dict[str, Record], dict[str, float]]:
-    """By row of the published table: our records, and the published seconds an epoch."""
-    ours = {ROWS[record["config"]["estimator"]]: record for record in records}
+def _seconds_per_epoch(records: list[Record]) -> tuple[dict[str, float], dict[str, float]]:
+    """By row of the published table: ours, and the published."""
+    ours = {ROWS[r["config"]["estimator"]]: r["metrics"]["seconds_per_epoch"] for r in records}
     printed = published_by("estimator", "lrt_seconds_per_epoch")
     return ours, {name: row["seconds_per_epoch"] for name, row in printed.items()}
 
 
 def table(records: list[Record]) -> str:
     """Seconds and their ratio to local reparameterization, beside the published ones; memory."""
-    ours, printed = _by_row(records)
-    rows = []
-    local, local_printed = ours.get(ROWS["local"]), printed[ROWS["local"]]
-    for name, record in ours.items():
-        config, metrics = record["config"], record["metrics"]
-        seconds, theirs = metrics["seconds_per_epoch"], printed.get(name)
-        ratio = f"{seconds / local['metrics']['seconds_per_epoch']:.3g}" if local else "-"
-        cells = [f"{theirs:g}", f"{theirs / local_printed:.3g}"] if theirs else ["-", "-"]
-        cells += [f"{metrics['peak_mib']:.0f}", str(config["rows_at_once"])]
-        rows.append([name, f"{seconds:,.1f}", ratio, *cells, str(config["timed_batches"])])
+    rows, local, both = [], ROWS["local"], _seconds_per_epoch(records)
+    for record in records:
+        config, cells = record["config"], [ROWS[record["config"]["estimator"]]]
+        for seconds, digits in zip(both, (",.1f", "g"), strict=True):
+            known, base = seconds.get(cells[0]), seconds.get(local)
+            cells += [f"{known:{digits}}" if known else "-"]
+            cells += [f"{known / base:.3g}" if known and base else "-"]
+        cells += [f"{record['metrics']['peak_mib']:.0f}", str(config["rows_at_once"])]
+        rows.append([*cells, str(config["timed_batches"])])
     head = ["estimator", "seconds an epoch", "times local", "published seconds", "times local"]
     head += ["peak memory (MiB)", "rows at once", "batches timed"]
-    return f"{markdown.table(head, rows)}\n\n{_differences(records[0]['config'])}"
+    config = records[0]["config"]
+    n_batches = config["n_train"] // config["batch_size"]
+    return f"{markdown.table(head, rows)}\n\n{_SET_UP.format(**config, n_batches=n_batches)}"
 
 
 def claims(records: list[Record]) -> list[Claim]:
     """How much longer an epoch takes with a weight sample for each row."""
-    ours, printed = _by_row(records)
-    seconds = {name: record["metrics"]["seconds_per_epoch"] for name, record in ours.items()}
+    seconds, printed = _seconds_per_epoch(records)
     slow, fast = ROWS["per example"], ROWS["local"]
     if not {slow, fast} <= seconds.keys():
         return []
@@ -112,13 +111,13 @@ def claims(records: list[Record]) -> list[Claim]:
 
 def figure(records: list[Record]) -> Figure:
     """Seconds an epoch and memory as bars on a log axis."""
-    ours, printed = _by_row(records)
+    ours, printed = _seconds_per_epoch(records)
     names = list(ours)
     picture = new_figure(7.2, 2.4, layout="constrained")
     left, right = picture.subplots(1, 2, sharey=True)
     panels = [(left, "seconds_per_epoch", "seconds an epoch"), (right, "peak_mib", "MiB")]
     for ax, metric, label in panels:
-        values = [ours[name]["metrics"][metric] for name in names]
+        values = [record["metrics"][metric] for record in records]
         for row, value in enumerate(values):
             ax.plot(value, row, "s", ms=8, color=CYCLE[row])
         ax.set(xscale="log", xlabel=label, yticks=range(len(names)), yticklabels=names)
@@ -148,6 +147,7 @@ def _train(config: dict, seed: int, n_threads: int) -> tuple[list[float], int]:
 def _step(
     net: Network, x: Tensor, y: Tensor, stepper: Optimizer, config: dict, generator: Generator
 ) -> None:
+    """Of a minibatch in pieces of ``rows_at_once``."""
     stepper.zero_grad(set_to_none=True)
     pieces = zip(x.split(config["rows_at_once"]), y.split(config["rows_at_once"]), strict=True)
     for inputs, targets in pieces:
@@ -168,19 +168,14 @@ def _peak_bytes(on: torch.device) -> int:
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def _differences(config: dict) -> str:
-    n_batches = config["n_train"] // config["batch_size"]
-    return (
-        f"Ours: three hidden layers of {config['width']} units, batches of "
-        f"{config['batch_size']}, the gradient of likelihood and KL and an Adam step. Seconds of "
-        f"an epoch are the median of the timed batches times {n_batches}, not a whole epoch; on a "
-        "CPU they are processor time. Each estimator runs in a process of its own; memory is the "
-        "process's highest, less what it held before the first step. A weight sample per data "
-        "point needs memory in proportion to the rows at once: its minibatch is taken in pieces "
-        "and the gradients are added. Published: Theano on a GPU of 2015, and a network whose "
-        "width we do not know."
-    )
-
-
+_SET_UP = (
+    "Ours: three hidden layers of {width} units, batches of {batch_size}, the gradient of "
+    "likelihood and KL and an Adam step. Seconds of an epoch are the median of the timed batches "
+    "times {n_batches}, not a whole epoch; on a CPU they are processor time. Each estimator runs "
+    "in a process of its own; memory is the process's highest, less what it held before the first "
+    "step. A weight sample per data point needs memory in proportion to the rows at once: its "
+    "minibatch is taken in pieces and the gradients are added. Published: Theano on a GPU of 2015, "
+    "and a network whose width we do not know."
+)
 TITLE = "What a weight sample for each row costs (Kingma, Salimans and Welling 2015)"
 EXPERIMENT = Experiment("lrt_speed", TITLE, trials, run, table, figure, claims)

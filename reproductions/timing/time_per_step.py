@@ -2,29 +2,36 @@
 
 Nguyen et al. (NeurIPS 2021), Table 7: time per epoch relative to MAP, for LeNet5, AlexNet and
 ResNet18. Their batch size and hardware are not known. Lesson 12.
+
+``python -m reproductions bench`` is the same for the layers of the course in one network; there is
+no published table of it.
 """
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from statistics import median
 
 import torch
 from matplotlib.figure import Figure
+from torch import Tensor
+from torch.nn.functional import cross_entropy
 
-from bdl_lessons.core import BLUE, GREY, clock, device
+from bdl_lessons.core import BLUE, GREY, clock, cpu_threads, device
 from bdl_lessons.core.plot_style import new_figure
 from bdl_lessons.datasets.records import Record, group_by
-from bdl_lessons.models import LayerFactory, Network, initialise
+from bdl_lessons.inference import adam
+from bdl_lessons.models import LayerFactory, Network, initialise, mlp
 from reproductions import markdown, methods
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
-from reproductions.images.architectures import alexnet, lenet5_classic
-from reproductions.images.resnet import resnet18
-from reproductions.measure import step_times
+from reproductions.images.architectures import alexnet, lenet5_classic, resnet18
+from reproductions.measure import interleaved_times
 from reproductions.records import published_by
 
 METHODS = methods.tagged("steps")
 """Every layer has the noise, the first too: what is compared is the time."""
 NETWORKS: dict[str, Callable[[LayerFactory], Network]] = {
-    "lenet5": lambda layers: lenet5_classic(layers, in_channels=3, size=32),
+    "lenet5": partial(lenet5_classic, in_channels=3, size=32),
     "alexnet": alexnet,
     "resnet18": resnet18,
 }
@@ -69,6 +76,63 @@ def make_network(architecture: str, method: str, generator: torch.Generator) -> 
     return initialise(network, generator).train()
 
 
+def step_times(
+    networks: Mapping[str, Network],
+    x: Tensor,
+    y: Tensor,
+    generator: torch.Generator,
+    n_rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, dict[str, float]]:
+    """For each network ``ms``, the median milliseconds of a step, and ``ratio``.
+
+    ``ratio`` is the median over rounds of the time of a step by that of the first network in the
+    same round, so that a machine that gets slower disturbs it little.
+    """
+    steps = {name: training_step(network, x, y, generator) for name, network in networks.items()}
+    seconds = interleaved_times(steps, n_rounds, warm_up=2, clock=clock)
+    first = next(iter(seconds.values()))
+    rows = {}
+    for name, taken in seconds.items():
+        ratios = [a / b for a, b in zip(taken, first, strict=True)]
+        rows[name] = {"ms": 1e3 * median(taken), "ratio": median(ratios)}
+    return rows
+
+
+def training_step(
+    network: Network, x: Tensor, y: Tensor, generator: torch.Generator
+) -> Callable[[], None]:
+    """A call that takes one step of fused Adam on the loss."""
+    optimizer = adam(1e-3)(network.parameters())
+
+    def step() -> None:
+        loss = cross_entropy(network(x, "per_example", generator), y) + network.kl() / 50_000
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def bench(widths: Sequence[int] = (784, 1200, 1200, 1200, 10), n_rounds: int = 40) -> str:
+    """A training step of networks of all kinds of layers, relative to MAP: measured now."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(100, widths[0], generator=generator)
+    y = torch.randint(widths[-1], (len(x),), generator=generator)
+    timed = {"MAP": METHODS["MAP"], "MAP again": METHODS["MAP"], **methods.tagged("bench")}
+    networks = {m: initialise(mlp(widths, timed[m].layers()), generator) for m in timed}
+    with cpu_threads(2):
+        measured = step_times(networks, x, y, generator, n_rounds)
+    rows = [{"name": name, **row} for name, row in measured.items()]
+    columns = {"method": "{name}", "ms": "{ms:.1f}", "ratio to MAP": "{ratio:.2f}"}
+    return (
+        f"A training step of {'-'.join(map(str, widths))}, batch {len(x)}, fused Adam, 2 threads. "
+        "All networks take turns; the median over rounds of the ratio to MAP in the same round. "
+        "`MAP again` tells what the measurement can tell apart. The noise acts on the input of "
+        f"every layer, the pixels too.\n\n{markdown.table_of(rows, columns)}"
+    )
+
+
 def table(records: Sequence[Record]) -> str:
     """For each kind of device: milliseconds for MAP, ratios for the others, published beside."""
     printed, parts = published_by("method", "time_per_epoch_ratio"), []
@@ -76,8 +140,10 @@ def table(records: Sequence[Record]) -> str:
         head, lines = ["method"], [["MAP, ms a step"], *([method] for method in list(METHODS)[1:])]
         for record in here:
             config, metrics = record["config"], record["metrics"]
-            title = f"{_TITLES[config['architecture']]}, batch {config['batch_size']}"
-            head += [title, "published"]
+            head += [
+                f"{_TITLES[config['architecture']]}, batch {config['batch_size']}",
+                "published",
+            ]
             lines[0] += [f"{metrics['ms/MAP']:.1f}", ""]
             for line in lines[1:]:
                 row = printed.get(_base(line[0]))

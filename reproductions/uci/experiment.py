@@ -1,72 +1,31 @@
 """UCI regression on the standard splits (VSD, Tables 10 and 11): error and log likelihood.
 
 A trial is a data set and a method: all splits and all points of the method's grid in it, trained
-in one batch. The protocol is that of :mod:`reproductions.uci.protocol`.
-Lessons 10 and 12.
+in one batch, by the protocol of :mod:`reproductions.uci.protocol`. Lessons 10 and 12.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import product
 from statistics import median
 
-import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bdl_lessons.core import BLUE, INK, RED, device
-from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.core import BLUE, INK, RED
+from bdl_lessons.core.plot_style import new_figure
 from bdl_lessons.datasets import UCI_SETS, display_name
-from bdl_lessons.datasets.records import Record, UCIResults, Value
+from bdl_lessons.datasets.records import Record, UCIResults, Value, published_table
 from bdl_lessons.evaluation import paired_difference
 from reproductions import markdown
-from reproductions.datasets import splits, uci
-from reproductions.experiment import Claim, Experiment, Trial, TrialResult
+from reproductions.experiment import Claim, Experiment
 from reproductions.uci.methods import METHODS
-from reproductions.uci.protocol import TAUS, VALIDATION, choose_and_predict, log_likelihood
+from reproductions.uci.protocol import TAUS, VALIDATION, run
 from reproductions.uci.trials import trials
 
 SCORES = {"rmse": "RMSE", "log_likelihood": "log likelihood (nats)"}
-_PUBLISHED = ("BBB", "VMG", "MNF", "SLANG", "MCD", "VD", "D.E", "VSD")
 _PUBLISHED_RIVALS = ("BBB", "MCD", "VD", "D.E")
 _COMPARED = ("MAP", "VSD, T = 0", "VSD, T = 1", "VD", "MCD", "BBB", "D.E")
-
-
-def run(trial: Trial) -> TrialResult:
-    """One method on one data set.
-
-    Arrays, one entry for each split: ``rmse`` of the averaged draws and ``log_likelihood`` of a
-    test point in nats, original units, with ``tau`` chosen freely (``log_likelihood_grid_tau``:
-    from the published grid); ``point``: which of the grid was chosen; ``kl_weight``: on
-    the KL beside the log likelihood. Metrics: their means, ``*_error`` the standard errors; CPU
-    milliseconds of a step of one network among ``n_side_by_side`` in a batch.
-    """
-    config, on = trial.config, device(float64=True)
-    method = METHODS[config["method"]]
-    data = uci(config["data"])
-    rows = splits(len(data.x), config["n_splits"])
-    train, test = (torch.stack([torch.from_numpy(pair[i]) for pair in rows]) for i in (0, 1))
-    x, y, tau_grid = data.x.to(on), data.y.to(on), UCI_SETS[config["data"]].tau_grid
-    generator, y_test = torch.Generator(on).manual_seed(trial.seed), y[test]
-    predicted = choose_and_predict(method, x[train], y[train], x[test], tau_grid, config, generator)
-    per_split = {
-        "rmse": (predicted.draws.mean(0) - y_test).square().mean(1).sqrt(),
-        "log_likelihood": log_likelihood(predicted.draws, y_test, predicted.taus),
-        "log_likelihood_grid_tau": log_likelihood(predicted.draws, y_test, predicted.grid_taus),
-    }
-    metrics = {}
-    for name, values in per_split.items():
-        metrics[name] = values.mean().item()
-        metrics[f"{name}_error"] = (values.std() / len(values) ** 0.5).item()
-    if method.n_networks:
-        n_networks = len(rows) * len(config["grid"]) * method.n_networks
-        seconds = predicted.seconds_to_choose / config["n_steps"] / n_networks
-        metrics |= {"n_side_by_side": n_networks, "ms_side_by_side": 1e3 * seconds}
-    per_split |= {"tau": predicted.taus, "kl_weight": predicted.kl_weights}
-    arrays = {
-        name: [float(f"{value:.6g}") for value in values.tolist()]
-        for name, values in per_split.items()
-    }
-    return TrialResult(metrics, arrays | {"point": predicted.points})
 
 
 def table(records: list[Record]) -> str:
@@ -85,26 +44,23 @@ def table(records: list[Record]) -> str:
             "### What was chosen, over all splits",
             _choices(results),
             _set_up(records),
-            *_missing(records, results),
         ]
     )
 
 
 def claims(records: list[Record]) -> list[Claim]:
     """Where the published tables have VSD ahead of a rival: is it clearly ahead here?"""
-    results = _results(records)
-    pairs = [(data, rival) for rival in _PUBLISHED_RIVALS for data in results.sets]
-    pairs = [(d, r) for d, r in pairs if results.record(d, "VSD") and results.record(d, r)]
-    found = []
+    results, found = _results(records), []
     for score, name in SCORES.items():
-        sign = -1 if score == "rmse" else 1
-        printed = {(d, m): results.published(d, m, score)[0] for d, r in pairs for m in ("VSD", r)}
-        ahead = [(d, r) for d, r in pairs if sign * (printed[d, "VSD"] - printed[d, r]) > 0]
-        gaps = [_gap(results, *pair, score) for pair in ahead]
+        sign, pairs, ahead = -1 if score == "rmse" else 1, [], []
+        for rival, data in product(_PUBLISHED_RIVALS, results.sets):
+            if gap := _gap(results, data, rival, score):
+                pairs.append(data)
+                vsd, other = (results.published(data, m, score)[0] for m in ("VSD", rival))
+                ahead += [gap] if sign * vsd > sign * other else []
         better, worse = (
-            sum(way * sign * mean > 2 * error for mean, error in gaps) for way in (1, -1)
+            sum(way * sign * mean > 2 * error for mean, error in ahead) for way in (1, -1)
         )
-        n_sets = len({data for data, _ in pairs})
         found.append(
             Claim(
                 f"VSD has a better {name} than BBB, MC dropout, VD and deep ensembles",
@@ -112,9 +68,9 @@ def claims(records: list[Record]) -> list[Claim]:
                 f"of these clearly better {better} times, clearly worse {worse} times",
                 better,
                 len(ahead),
-                f"{n_sets} data sets, 20 splits, every method tuned on the same validation rows; "
-                "clear: two standard errors, corrected for the rows that splits share; Tables 10 "
-                "and 11",
+                f"{len(set(pairs))} data sets, 20 splits, every method tuned on the same "
+                "validation rows; clear: two standard errors, corrected for the rows that splits "
+                "share; Tables 10 and 11",
             )
         )
     return found
@@ -127,20 +83,19 @@ def figure(records: list[Record]) -> Figure:
     height = 0.6 + n_rows * (0.7 + 0.19 * len(results.rows))
     picture = new_figure(10.4, height, layout="constrained")
     picture.get_layout_engine().set(w_pad=0.1)
-    with style():
-        axes = picture.subplots(n_rows, 4, sharey=True, squeeze=False)
-        for place, data in enumerate(results.recorded_sets):
-            pair = axes[place // 2][2 * (place % 2) :]
-            for ax, score in zip(pair, SCORES, strict=False):
-                _dots(ax, results, data, score)
-                title = SCORES[score].replace("log likelihood", "log lik.")
-                ax.set_title(f"{display_name(data)}: {title}", fontsize=9)
-        for ax in axes.flat[2 * len(results.recorded_sets) :]:
-            ax.remove()
-        axes[0][0].set_yticks(range(len(results.rows)), results.rows)
-        axes[0][0].invert_yaxis()
-        handles, labels = axes[0][0].get_legend_handles_labels()
-        picture.legend(handles, labels, loc="outside upper center", ncols=2)
+    axes = picture.subplots(n_rows, 4, sharey=True, squeeze=False)
+    for place, data in enumerate(results.recorded_sets):
+        pair = axes[place // 2][2 * (place % 2) :]
+        for ax, score in zip(pair, SCORES, strict=False):
+            _dots(ax, results, data, score)
+            title = SCORES[score].replace("log likelihood", "log lik.")
+            ax.set_title(f"{display_name(data)}: {title}", fontsize=9)
+    for ax in axes.flat[2 * len(results.recorded_sets) :]:
+        ax.remove()
+    axes[0][0].set_yticks(range(len(results.rows)), results.rows)
+    axes[0][0].invert_yaxis()
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    picture.legend(handles, labels, loc="outside upper center", ncols=2)
     return picture
 
 
@@ -173,19 +128,18 @@ def _dots(ax: Axes, results: UCIResults, data: str, score: str) -> None:
 
 def _scores(results: UCIResults, score: str) -> str:
     sets, rows = results.recorded_sets, []
+    printed = {row["method"] for row in published_table(f"uci_{score}")}
     for method in results.rows:
         ours = (_cell(results.ours(data, method, score), data, score) for data in sets)
         rows.append([method, "ours", *ours])
-        if method in _PUBLISHED:
+        if method in printed:
             theirs = (_cell(results.published(data, method, score)) for data in sets)
             rows.append(["", "published", *theirs])
     return markdown.table(["method", "", *map(display_name, sets)], rows)
 
 
 def _differences_of_vsd(results: UCIResults) -> list[str]:
-    """VSD minus another method, split by split; nothing if VSD was not run."""
-    if "VSD" not in results.methods:
-        return []
+    """VSD minus another method, split by split."""
     sets, parts = results.recorded_sets, []
     for score, name in SCORES.items():
         rows, better, worse = [], [], []
@@ -233,7 +187,9 @@ def _choices(results: UCIResults) -> str:
     for name in results.methods:
         for record in results.of(name):
             grid, chosen = record["config"]["grid"], Counter(record["arrays"]["point"])
-            varied, told, n_ends = _varied(grid), [], 0
+            tried = {key: {point[key] for point in grid} for key in grid[0]}
+            varied = {key: values for key, values in tried.items() if len(values) > 1}
+            told, n_ends = [], 0
             for i, n in sorted(chosen.items()):
                 settings = ", ".join(f"{key} {grid[i][key]:g}" for key in varied)
                 told.append(f"{settings or 'the only one'}: {n}")
@@ -247,52 +203,33 @@ def _choices(results: UCIResults) -> str:
 
 def _set_up(records: Sequence[Record]) -> str:
     """The protocol, and how it differs from the published ones."""
-    config, trained = records[0]["config"], "; ".join(dict.fromkeys(map(_training, records)))
+    sizes = {}
+    for record in records:
+        config = record["config"]
+        n_steps, batch_size = config["n_steps"], config["batch_size"]
+        n_epochs = n_steps * batch_size / (0.9 * UCI_SETS[config["data"]].n_rows)
+        size = f"{n_steps:,} steps of batch {batch_size} ({n_epochs:,.0f} epochs)"
+        sizes[f"{display_name(config['data'])} {size}"] = True
     return (
         f"**Set-up.** {config['n_splits']} splits. One hidden layer of {config['n_hidden']} ReLU "
         "units. Inputs and targets are standardised with the rows that a network trains on. "
         f"Training by Adam from a rate of {config['learning_rate']:g} down a cosine to 0: "
-        f"{trained}. Predictions average {config['n_samples']:,} draws. The last "
+        f"{'; '.join(sizes)}. Predictions average {config['n_samples']:,} draws. The last "
         f"{VALIDATION:.0%} of a training part choose the point of the grid and tau by log "
-        "likelihood; then networks are trained on all of it. The test part is only "
-        "scored. The loss is half the squared error of standardised targets plus `kl_weight` KL / "
-        "N. That is the negative ELBO over tau, its KL weighted by `kl_weight` times tau: "
-        f"tau is chosen after training, from {len(TAUS)} values between {TAUS[0]:g} and "
-        f"{TAUS[-1]:,.0f} over the variance of the targets. Deep ensembles and MAP draw nothing. "
-        "The rate, the batch and the number of steps were set by hand, the same for every method, "
-        "on validation examples of the first splits of Yacht, Energy and Boston; in other splits "
-        "some of these are test examples, for all methods alike. Of the 1,599 wines 240 are "
-        "duplicates, and splits part some of them from their twins. "
-        "\n\nPublished: 4000 epochs of batch 128 for MC dropout, by the values (the runs named 10x "
-        "in the code of Gal and Ghahramani 2016), tau from a grid of three; how the rows VD and "
-        "VSD were trained is not said; the other rows come "
-        "from papers with protocols of their own (BBB and SLANG: the joint log likelihood of all "
-        "test points, tau by Bayesian optimisation; D.E: networks that predict their variance)."
+        "likelihood; then networks are trained on all of it. The test part is only scored. The "
+        "loss is half the squared error of standardised targets plus `kl_weight` KL / N. That is "
+        "the negative ELBO over tau, its KL weighted by `kl_weight` times tau: tau is chosen after "
+        f"training, from {len(TAUS)} values between {TAUS[0]:g} and {TAUS[-1]:,.0f} over the "
+        "variance of the targets. Deep ensembles and MAP draw nothing. The rate, the batch and the "
+        "number of steps were set by hand, the same for every method, on validation examples of "
+        "the first splits of Yacht, Energy and Boston; in other splits some of these are test "
+        "examples, for all methods alike. Of the 1,599 wines 240 are duplicates, and splits part "
+        "some of them from their twins. \n\nPublished: 4000 epochs of batch 128 for MC dropout, by "
+        "the values (the runs named 10x in the code of Gal and Ghahramani 2016), tau from a grid "
+        "of three; how the rows VD and VSD were trained is not said; the other rows come from "
+        "papers with protocols of their own (BBB and SLANG: the joint log likelihood of all test "
+        "points, tau by Bayesian optimisation; D.E: networks that predict their variance)."
     )
-
-
-def _missing(records: Sequence[Record], results: UCIResults) -> list[str]:
-    """The trials without a record."""
-    all_of_them = [(t.config["data"], t.config["method"]) for t in trials(records[0]["scale"])]
-    left = [f"{m} on {display_name(d)}" for d, m in all_of_them if not results.record(d, m)]
-    if not left:
-        return []
-    return [f"Missing, by `python -m reproductions run uci --jobs 2`: {'; '.join(left)}."]
-
-
-def _training(record: Record) -> str:
-    config = record["config"]
-    n_train = 0.9 * UCI_SETS[config["data"]].n_rows
-    return (
-        f"{display_name(config['data'])} {config['n_steps']:,} steps of batch "
-        f"{config['batch_size']} ({config['n_steps'] * config['batch_size'] / n_train:,.0f} epochs)"
-    )
-
-
-def _varied(grid: Sequence[Mapping]) -> dict[str, set[float]]:
-    """The settings that differ within the grid, and their values."""
-    values = {key: {point[key] for point in grid} for key in grid[0]}
-    return {key: tried for key, tried in values.items() if len(tried) > 1}
 
 
 TITLE = "Regression on the UCI sets (Variational structured dropout, Tables 10 and 11)"

@@ -32,12 +32,8 @@ _NLL = partial(gaussian_nll, tau=1.0)
 
 @dataclass(frozen=True)
 class Task:
-    """M trainings: a point of the grid for each, and a training set, standardised.
-
-    Args:
-        points: M of them. x: ``(M, N, K)``. y: ``(M, N)``.
-        config: of the trial.
-    """
+    """M trainings under the ``config`` of a trial: a point of the grid for each, and a training
+    set, standardised: x ``(M, N, K)``, y ``(M, N)``."""
 
     points: Sequence[Point]
     x: Tensor
@@ -59,18 +55,12 @@ class Task:
 
 @dataclass(frozen=True)
 class Method:
-    """A row of the tables.
-
-    Args:
-        train: does a task.
-        grid: the points that are trained for every split: dictionaries with a ``kl_weight``.
-        n_networks: how many networks of a point are trained side by side in the one batch of all
-            points; 0 where training is another.
-    """
+    """A row of the tables: how it is trained, and the points of its grid."""
 
     train: Callable[[Task], Predict]
     grid: tuple[Point, ...] = tuple({"kl_weight": weight} for weight in _KL_WEIGHTS)
     n_networks: int = 0
+    """Of a point, trained side by side in the one batch of all; 0 where training is another."""
 
 
 def networks(method: methods.Method, **grid: tuple[Point, ...]) -> Method:
@@ -124,7 +114,7 @@ def swag(task: Task) -> Predict:
 
 
 def slang(task: Task) -> Predict:
-    """SLANG, see :func:`slang_posterior`."""
+    """SLANG by :func:`slang_posterior`."""
     members = task.started(lambda _: Deterministic())
     q, network = slang_posterior(members, task), members.network(0)
     return lambda x, n_samples, g: predict_slang(q, network, x, n_samples, generator=g)[..., 0]

@@ -10,20 +10,19 @@ targets. Adam does not see a factor on the loss. So only :math:`\kappa` matters 
 every :math:`\tau` is tried afterwards on the same predictions.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from bdl_lessons.core import clock
+from bdl_lessons.core import clock, device
 from bdl_lessons.core.validation import same_shape
-from bdl_lessons.datasets import Standardiser
-from reproductions.uci.methods import Method, Task
+from bdl_lessons.datasets import UCI_SETS, Standardiser
+from reproductions import datasets
+from reproductions.experiment import Trial, TrialResult
+from reproductions.uci.methods import METHODS, Method, Task
 
 TAUS = tuple(2 ** (k / 2) for k in range(-2, 33))
 """Noise precisions of standardised targets: 0.5 to 65,536, a factor of 1.41 apart."""
@@ -32,22 +31,41 @@ VALIDATION = 0.2
 """The last rows of the training part choose."""
 
 
-@dataclass(frozen=True)
-class Predicted:
-    """Predictions for the test parts of S splits in original units, and how they were chosen."""
+def run(trial: Trial) -> TrialResult:
+    """One method on one data set, all splits side by side.
 
-    draws: Tensor
-    """``(n_draws, S, B)``."""
-    points: list[int]
-    """Which point of the grid was chosen, for each split."""
-    taus: Tensor
-    """``(S,)``: noise precisions, chosen from ``TAUS``."""
-    grid_taus: Tensor
-    """``(S,)``: chosen from a given grid, for the same networks."""
-    kl_weights: Tensor
-    """``(S,)``: the weights of the KL beside a log likelihood with ``taus``."""
-    seconds_to_choose: float
-    """CPU time of training all splits and points in one batch."""
+    Arrays, one entry for each split: ``rmse`` of the averaged draws and ``log_likelihood`` of a
+    test point in nats, original units, with ``tau`` chosen freely (``log_likelihood_grid_tau``:
+    from the published grid); ``point``: which of the grid was chosen; ``kl_weight``: on
+    the KL beside the log likelihood. Metrics: their means, ``*_error`` the standard errors; CPU
+    milliseconds of a step of one network among ``n_side_by_side`` in a batch.
+    """
+    config, on = trial.config, device(float64=True)
+    method, data = METHODS[config["method"]], datasets.uci(config["data"])
+    rows = datasets.splits(len(data.x), config["n_splits"])
+    train, test = (torch.stack([torch.from_numpy(pair[i]) for pair in rows]) for i in (0, 1))
+    x, y, generator = data.x.to(on), data.y.to(on), torch.Generator(on).manual_seed(trial.seed)
+    tau_grid = UCI_SETS[config["data"]].tau_grid
+    parts = x[train], y[train], x[test]
+    draws, chosen, seconds = choose_and_predict(method, *parts, tau_grid, config, generator)
+    grid_tau, scores = chosen.pop("grid_tau"), {}
+    scores["rmse"] = (draws.mean(0) - y[test]).square().mean(1).sqrt()
+    scores["log_likelihood"] = log_likelihood(draws, y[test], chosen["tau"])
+    scores["log_likelihood_grid_tau"] = log_likelihood(draws, y[test], grid_tau)
+    metrics = {}
+    for name, values in scores.items():
+        metrics[name] = values.mean().item()
+        metrics[f"{name}_error"] = (values.std() / len(values) ** 0.5).item()
+    if method.n_networks:
+        n_networks = len(rows) * len(config["grid"]) * method.n_networks
+        metrics["n_side_by_side"] = n_networks
+        metrics["ms_side_by_side"] = 1e3 * seconds / config["n_steps"] / n_networks
+    points = chosen.pop("point").tolist()
+    arrays = {
+        name: [float(f"{value:.6g}") for value in values.tolist()]
+        for name, values in (scores | chosen).items()
+    }
+    return TrialResult(metrics, arrays | {"point": points})
 
 
 def choose_and_predict(
@@ -58,16 +76,18 @@ def choose_and_predict(
     tau_grid: Sequence[float],
     config: Mapping[str, Any],
     generator: torch.Generator,
-) -> Predicted:
+) -> tuple[Tensor, dict[str, Tensor], float]:
     """Choose a point of the grid and a tau for each split, train again, predict.
 
     Chosen is what gives the last 20 % of the training part the highest log predictive likelihood
-    after training on the first 80 %. No target of the test part comes in here.
+    after training on the first 80 %. No target of the test part comes in here. All is in original
+    units: x ``(S, N, K)`` and ``(S, B, K)``, y ``(S, N)``.
 
-    Args:
-        x_train: ``(S, N, K)``. y_train: ``(S, N)``. x_test: ``(S, B, K)``. Original units.
-        tau_grid: precisions in original units, for ``Predicted.grid_taus``.
-        config: of the trial, with its ``grid``.
+    Returns:
+        the predictions for the test parts, ``(n_draws, S, B)``; what was chosen, ``(S,)`` each:
+        ``point`` of the grid, ``tau`` from ``TAUS``, ``grid_tau`` from ``tau_grid`` for the same
+        networks, and with ``tau`` the ``kl_weight`` beside a log likelihood; CPU seconds of
+        training all splits and points in one batch.
     """
     grid, (n_splits, n_train) = config["grid"], y_train.shape
     n_points, part = len(grid), n_train - int(VALIDATION * n_train)
@@ -93,24 +113,15 @@ def choose_and_predict(
     y, y_scale = _standardised(y_train, n_train)
     predict = method.train(Task(points, x, y, config, generator))
     draws = predict(x_scale.transform(x_test).float(), config["n_samples"], generator)
-    return Predicted(
-        y_scale.inverse_transform(draws),
-        chosen.tolist(),
-        taus / y_var,
-        y_var.new_tensor(tau_grid)[on_grid.argmax(0)],
-        weights * taus,
-        seconds,
-    )
+    found = {"tau": taus / y_var, "kl_weight": weights * taus, "point": chosen}
+    found["grid_tau"] = y_var.new_tensor(tau_grid)[on_grid.argmax(0)]
+    return y_scale.inverse_transform(draws), found, seconds
 
 
 def log_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> Tensor:
     """Mean over the rows of ``log (1/n) sum_s N(y; f_s, 1/tau)``, in nats: ``(M,)``.
 
-    Args:
-        draws: ``(n, M, B)``. y: ``(M, B)``. tau: one for all, or ``(M,)``.
-
-    Raises:
-        ValueError: if ``y`` has not the shape of a draw.
+    ``draws`` are ``(n, M, B)`` and y is ``(M, B)``, else ValueError; one tau for all, or ``(M,)``.
     """
     same_shape("y", y, "a draw", draws[0])
     tau = torch.as_tensor(tau, device=y.device).expand(len(y))

@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 
 from bdl_lessons import evaluation, inference, models, reference
 from reproductions import methods
-from reproductions.images.resnet import resnet18
+from reproductions.images.architectures import resnet18
 from reproductions.posteriors.slang import fit_slang
 from tests.draws import seeded
 

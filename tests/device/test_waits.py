@@ -11,7 +11,7 @@ from tests.device.calculations import METHODS, TRAINED, network, steps, uniform
 from tests.device.simulated_gpu import SimulatedGPU
 
 N_LAYERS = 2
-DRAWS_A_LAYER = {"ELRG": 2, "VMG": 3, "VMG, m = 0": 3, "MNF, narrow flows": 10, "MAP": 0}
+DRAWS_A_LAYER = {"ELRG": 2, "VMG": 3, "MNF, narrow flows": 10, "MAP": 0}
 DRAWS_A_LAYER |= dict.fromkeys(("hierarchical VSD", "hierarchical VD, Gamma"), 2)
 
 

@@ -353,7 +353,7 @@ ROWS = [
     Row(
         "uci",
         {m: uci_trial(m) for m in ("MCD", "VSD", "BBB", "D.E", "SWAG", "SLANG", "GP")},
-        lambda altered: {"reproductions.uci.experiment.uci": partial(yachts, altered)},
+        lambda altered: {"reproductions.datasets.uci": partial(yachts, altered)},
         uci_plan,
         uci_record,
         choices=("point", "tau", "kl_weight"),

@@ -27,8 +27,6 @@ def test_a_name_stands_once_under_its_tag_and_every_tag_is_explained():
         assert max(Counter(names).values()) == 1, tag
     assert {tag for method in methods.METHODS for tag in method.tags} == set(methods.TAGS)
     assert len({method.name for method in methods.METHODS}) == len(methods.METHODS)
-    with pytest.raises(ValueError, match="tag must be one of layer, plain"):
-        methods.tagged("layers")
 
 
 def test_settings_that_a_method_has_are_taken_and_others_are_not():

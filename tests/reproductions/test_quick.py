@@ -29,7 +29,7 @@ def few_images(monkeypatch):
 
 @pytest.fixture
 def few_yachts(monkeypatch):
-    monkeypatch.setattr("reproductions.uci.experiment.uci", partial(yachts, False))
+    monkeypatch.setattr("reproductions.datasets.uci", partial(yachts, False))
 
 
 @pytest.mark.parametrize("name", reproductions.names())

@@ -1,12 +1,18 @@
-from dataclasses import replace
+import math
 
 import pytest
 import torch
+from torch import nn
 
 from bdl_lessons.models import StochasticLayer
 from reproductions.images import classification
-from reproductions.images.training import METHODS, make_network
-from reproductions.images.training import train as train_network
+from reproductions.images.training import (
+    FACTOR,
+    METHODS,
+    Training,
+    fit_until_no_better,
+    make_network,
+)
 
 CONFIG = {
     "patience": 10,
@@ -17,7 +23,6 @@ CONFIG = {
     "batch_size": 16,
     "learning_rate": 5e-3,
     "warm_up_epochs": 2,
-    "kl_weight": 0.01,
 }
 SETTINGS = {method: tried[0] for method, tried in classification.GRID.items()}
 
@@ -36,17 +41,12 @@ def halves(n_rows=96):
     return x, y
 
 
-def train(config, x, y, n_classes, generator):
-    """The draws of a network that is validated on what it is trained on."""
-    return train_network(config, x, y, (x, y), n_classes, generator).logits
-
-
 @pytest.mark.parametrize("method", SETTINGS)
 def test_every_method_learns_and_draws_functions(method):
     x, y = halves()
-    n_networks = SETTINGS[method].get("n_networks")
-    changes = {"n_networks": 2} if n_networks else {}
-    logits = train(config(method, **changes), x, y, 2, torch.Generator().manual_seed(1))
+    changes = {"n_networks": 2} if method == "D.E" else {}
+    generator = torch.Generator().manual_seed(1)
+    logits = Training(config(method, **changes), x, y, (x, y), 2, generator).train()
     draws = logits(x, 4)
     assert draws.shape == ({"MAP": 1, "D.E": 2}.get(method, 4), len(x), 2)
     assert (draws.softmax(-1).mean(0).argmax(-1) == y).double().mean() > 0.9
@@ -71,36 +71,62 @@ def test_map_pays_for_the_size_of_its_weights():
     torch.testing.assert_close(net.kl(), expected)
 
 
-@pytest.mark.parametrize(
-    ("method", "n_networks"), [("MAP", 1), ("D.E", 2), ("SWAG", 1), ("SLANG", 1)]
-)
+@pytest.mark.parametrize(("method", "n_networks"), [("MAP", 1), ("D.E", 2), ("SLANG", 1)])
 def test_every_network_follows_its_validation_images(method, n_networks):
     """Wrong labels on held-out images: they fit best before anything is learnt of the others."""
     x, y = halves()
-    changes = {"epochs": 30, "patience": 1, "n_networks": n_networks, "swag_epochs": 2}
-    changes |= {"slang_epochs": 1, "warm_up_epochs": 0}
+    changes = {"epochs": 30, "patience": 1, "n_networks": n_networks, "slang_epochs": 1}
     generator = torch.Generator().manual_seed(1)
-    found = train_network(config(method, **changes), x, y, (x, 1 - y), 2, generator)
-    assert len(found.stops) == n_networks
-    for stop in found.stops:
+    how = config(method, **changes, warm_up_epochs=0)
+    training = Training(how, x, y, (x, 1 - y), 2, generator)
+    logits = training.train()
+    assert len(training.stops) == n_networks
+    for stop in training.stops:
         assert stop.no_better
         assert len(stop.curve) < 15
         assert min(stop.curve) == stop.curve[0]
     if method == "MAP":
-        wrong = torch.nn.functional.cross_entropy(found.logits(x, 1)[0], 1 - y).item()
+        wrong = torch.nn.functional.cross_entropy(logits(x, 1)[0], 1 - y).item()
         assert wrong == pytest.approx(stop.curve[0], rel=1e-4)
 
 
-def test_vsd_without_reflections_differs_from_the_others_in_nothing_else():
-    nets = {T: make_network(config(f"VSD T={T}"), 1, 28, 10) for T in (0, 1, 2)}
-    assert [len(nets[T][3].noise.vectors) for T in nets] == [0, 1, 2]
-    factories = {T: METHODS[f"VSD T={T}"].layers(config("VSD T=2")) for T in nets}
-    assert factories[0] == replace(factories[2], n_reflections=0)
-    for T in (1, 2):  # without a rotation they are one: the same KL, counted for every weight
-        with torch.no_grad():
-            for layer, plain in zip(nets[T], nets[0], strict=True):
-                if getattr(layer, "is_random", False):
-                    layer.noise.raw_log_alpha.copy_(plain.noise.raw_log_alpha)
-                    layer.noise.householder.v.zero_()
-                    layer.noise.householder.v[:, 0] = 1.0
-        torch.testing.assert_close(nets[T].kl(), nets[0].kl(), rtol=1e-4, atol=0)
+def follow(losses, max_epochs=50):
+    """The rule on a curve that stays at its last value; its end, the last weight, and for each
+    epoch the rate and the weight at its start. Epoch i leaves the weight at i."""
+    model, epochs, values = nn.Linear(1, 1, bias=False), [], iter(losses)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+
+    def train_epoch(epoch):
+        epochs.append((optimizer.param_groups[0]["lr"], model.weight.item()))
+        nn.init.constant_(model.weight, epoch)
+
+    def loss():
+        return next(values, losses[-1])
+
+    stop = fit_until_no_better(
+        model, train_epoch, loss, optimizer, patience=2, max_epochs=max_epochs
+    )
+    return stop, model.weight.item(), *zip(*epochs, strict=True)
+
+
+def test_without_improvement_the_rate_falls_twice_from_the_best_state():
+    stop, weight, rates, starts = follow([3.0, 1.0, 2.0])
+    assert rates == pytest.approx([1.0] * 4 + [FACTOR] * 2 + [FACTOR**2] * 2)
+    assert starts[2:] == (1, 2, 1, 4, 1, 6)  # every new rate begins where epoch 1 had ended
+    assert (stop.curve, stop.no_better, weight) == ([3.0, 1.0, *[2.0] * 6], True, 1)
+
+
+def test_a_tiny_improvement_is_kept_but_does_not_prolong_the_training():
+    stop, weight, _, _ = follow([1.0, 1.0 - 1e-5, 1.0 - 2e-5])
+    assert len(stop.curve) == 1 + 3 * 2
+    assert weight == 2
+
+
+def test_where_the_epochs_run_out_the_best_state_is_kept_too():
+    stop, weight, _, _ = follow([3.0, 1.0, 2.0], max_epochs=3)
+    assert (stop.no_better, weight) == (False, 1)
+
+
+def test_a_validation_loss_that_is_not_finite_ends_the_training():
+    with pytest.raises(FloatingPointError, match="in epoch 2"):
+        follow([1.0, math.nan, 0.5])

@@ -6,18 +6,16 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 from bdl_lessons.models import Network, initialise, mlp
 from bdl_lessons.probability import molchanov_kl
-from reproductions.posteriors import vmg
-from reproductions.posteriors.elrg import ELRG
+from reproductions.posteriors import matrix
+from reproductions.posteriors.matrix import ELRG, VMG
 from reproductions.posteriors.mnf import MNF
-from reproductions.posteriors.vmg import VMG
-from tests.draws import seeded
+from tests.draws import normal, seeded
 
 N_DRAWS = 20_000
 FACTORIES = {
     "ELRG": ELRG(rank=3),
     "VMG": VMG(n_pseudo=2),
-    "VMG, m = 0": VMG(n_pseudo=0),
-    "MNF without flows": MNF(n_flows=0),
+    "MNF without flows": MNF(n_flows=0, z_mean=1.0),
 }
 KINDS = ("linear", "no bias", "conv")
 CASES = pytest.mark.parametrize(
@@ -28,7 +26,7 @@ CASES = pytest.mark.parametrize(
 @pytest.fixture(autouse=True)
 def wide_jitter(monkeypatch):
     """Of VMG: enough to be seen in draws."""
-    monkeypatch.setattr(vmg, "JITTER", 0.01)
+    monkeypatch.setattr(matrix, "JITTER", 0.01)
 
 
 def started(factory, kind, seed=10):
@@ -47,16 +45,16 @@ def started(factory, kind, seed=10):
 def make(method, kind):
     """With Gaussian weights: VMG has no noise on its pseudo-data, and larger pseudo-inputs."""
     layer = started(FACTORIES[method], kind)
-    if method.startswith("VMG"):
+    if method == "VMG":
         with torch.no_grad():
             layer.noise.pseudo_x.mul_(5)
             layer.noise.raw_alpha.fill_(60)
     return layer
 
 
-def inputs(kind, n=2):
-    shape = (2, 3, 3) if kind == "conv" else (3,)
-    return torch.randn(n, *shape, generator=seeded(1), dtype=torch.float64)
+def inputs(kind):
+    """One example."""
+    return normal(1, *((2, 3, 3) if kind == "conv" else (3,)), seed=1)
 
 
 def dense_gaussian(layer):
@@ -88,7 +86,7 @@ def conditioned(layer, mean, cov):
     A, B = layer.noise.pseudo_x, layer.noise.pseudo_y
     H = torch.kron(torch.eye(len(layer.mu)).double(), A)
     V = (2 * layer.noise.log_output_std).exp().diag()
-    noise = vmg.JITTER * torch.kron(V, torch.eye(len(A)).double())
+    noise = matrix.JITTER * torch.kron(V, torch.eye(len(A)).double())
     gain = cov @ H.T @ torch.linalg.inv(H @ cov @ H.T + noise)
     return mean + gain @ (B.T.flatten() - H @ mean), cov - gain @ H @ cov
 
@@ -109,7 +107,7 @@ def design(layer, x):
     """``A`` with ``layer.activations(x, W).flatten(1) = A vec W``, by one basis matrix a column."""
     shape = layer.mu.shape
     basis = torch.eye(shape.numel(), dtype=x.dtype).view(-1, *shape)
-    columns = [layer.activations(x, matrix).flatten(1) for matrix in basis]
+    columns = [layer.activations(x, one).flatten(1) for one in basis]
     return torch.stack(columns, -1).detach()
 
 
@@ -130,28 +128,18 @@ def test_draws_of_the_weights_and_their_mean_are_those_of_the_dense_gaussian(met
         torch.testing.assert_close(layer.noise.mean(layer.mu).flatten(), mean)
 
 
+@pytest.mark.parametrize("kind", ["linear", "conv"])
 @pytest.mark.parametrize("method", FACTORIES)
-def test_rows_of_an_example_have_the_distribution_of_a_matrix_each(method):
-    layer, x = make(method, "linear"), inputs("linear", 1)
+def test_an_example_has_the_covariance_between_units_or_channels_at_every_place(method, kind):
+    """As with a matrix of its own."""
+    layer, x = make(method, kind), inputs(kind)
     mean, cov = dense_gaussian(layer)
     A = design(layer, x)[0]
     with torch.no_grad():
-        y = layer(x.expand(N_DRAWS, 2, 3), "per_example", seeded(3))
-    for row in (0, 1):
-        assert_moments(y[:, row], A @ mean, A @ cov @ A.T)
-    assert abs(torch.corrcoef(y.flatten(1).T)[0, 2]) < 5 / N_DRAWS**0.5
-
-
-@pytest.mark.parametrize("method", FACTORIES)
-def test_a_convolution_has_the_covariance_between_channels_at_every_place(method):
-    layer, x = make(method, "conv"), inputs("conv", 1)
-    mean, cov = dense_gaussian(layer)
-    A = design(layer, x)[0]
-    with torch.no_grad():
-        y = layer(x.expand(N_DRAWS, 2, 3, 3), "per_example", seeded(3)).flatten(1)
-    for place in range(4):
-        at = torch.tensor([place, 4 + place])
-        assert_moments(y[:, at], (A @ mean)[at], (A @ cov @ A.T)[at][:, at])
+        y = layer(x.expand(N_DRAWS, *x.shape[1:]), "per_example", seeded(3))
+    for place in range(4 if kind == "conv" else 1):
+        at = torch.tensor([place, 4 + place]) if kind == "conv" else torch.arange(2)
+        assert_moments(y.flatten(1)[:, at], (A @ mean)[at], (A @ cov @ A.T)[at][:, at])
 
 
 @pytest.mark.parametrize("method", ["ELRG", "MNF without flows"])
@@ -164,7 +152,7 @@ def test_a_direction_or_a_factor_moves_all_places_of_an_image_together(method):
     layer = make(method, "conv")
     with torch.no_grad():
         layer.noise.log_sigma2.fill_(-12)
-    x = inputs("conv", 1)
+    x = inputs("conv")
     mean, cov = dense_gaussian(layer)
     A = design(layer, x)[0]
     with torch.no_grad():
@@ -182,10 +170,9 @@ def test_the_kl_of_elrg_is_that_of_the_dense_gaussian(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("method", ["VMG", "VMG, m = 0"])
-def test_the_kl_of_vmg_is_that_of_the_matrix_gaussian_and_of_the_noise_on_pseudo_data(method, kind):
+def test_the_kl_of_vmg_is_that_of_the_matrix_gaussian_and_of_the_noise_on_pseudo_data(kind):
     """In units in which the prior is N(0, I); it is not that of the distribution that is drawn."""
-    layer = make(method, kind)
+    layer = make("VMG", kind)
     mean, cov = unconditioned(layer)
     n_in = layer.mu.shape[1]
     prior = MultivariateNormal(torch.zeros_like(mean), torch.eye(len(mean)).double())
@@ -193,16 +180,13 @@ def test_the_kl_of_vmg_is_that_of_the_matrix_gaussian_and_of_the_noise_on_pseudo
     kl_x, kl_y = molchanov_kl(layer.noise.log_alpha)
     noise = layer.noise.pseudo_x.numel() * kl_x + layer.noise.pseudo_y.numel() * kl_y
     torch.testing.assert_close(layer.kl(), kl + noise)
-    if method == "VMG":
-        mean, cov = dense_gaussian(layer)
-        assert kl_divergence(MultivariateNormal(n_in**0.5 * mean, n_in * cov), prior) > kl
 
 
 def test_noise_on_the_pseudo_data_widens_both_kinds_of_draws_alike():
     layer = started(FACTORIES["VMG"], "linear")
     with torch.no_grad():
         layer.noise.raw_alpha.copy_(torch.tensor([60.0, 0.3]))
-        x = inputs("linear", 1)
+        x = inputs("linear")
         rows = x.expand(N_DRAWS, 1, 3)
         y = [layer(rows, s, seeded(4))[:, 0] for s in ("per_example", "shared")]
     mean, cov = dense_gaussian(layer)
@@ -217,27 +201,10 @@ def test_noise_on_the_pseudo_data_widens_both_kinds_of_draws_alike():
         assert_moments(draws, A @ mean, A @ cov @ A.T + extra)
 
 
-@pytest.mark.parametrize("factory", [ELRG(), VMG(), MNF(z_mean=2)], ids=["ELRG", "VMG", "MNF"])
-def test_a_start_comes_from_the_generator_and_forgets_the_one_before(factory):
-    layer, starts = factory.linear(300, 2), []
-    drawn = [
-        parameter
-        for name, parameter in layer.noise.named_parameters()
-        if name not in ("log_sigma2", "z_log_var", "raw_alpha")  # they start at constants
-    ]
-    for _ in range(2):
-        initialise(Network(layer), seeded(3))
-        starts.append([parameter.clone() for parameter in layer.parameters()])
-        with torch.no_grad():
-            for parameter in drawn:
-                parameter.add_(1.0)
-    torch.testing.assert_close(*starts)
-
-
 def test_start_values_are_the_published_ones():
     dense = initialise(Network(ELRG().linear(800, 500)), seeded(3))[0]
-    assert (dense.noise.factors.std() / dense.mu.std()).item() == pytest.approx(
-        0.5 / 5**0.5, rel=0.01
+    torch.testing.assert_close(
+        dense.noise.factors.std(), dense.mu.std() / 2 / 5**0.5, rtol=0.01, atol=0
     )
     assert dense.noise.prior_var == 1 / 800
     assert not dense.noise.log_sigma2.requires_grad
@@ -246,14 +213,10 @@ def test_start_values_are_the_published_ones():
     assert conv.noise.prior_var == 1 / 20
 
     noise = initialise(mlp((300, 2), VMG()), seeded(3))[0].noise
-    assert noise.log_input_std[:-1].std().item() == pytest.approx(0.01, rel=0.2)
     assert noise.log_input_std[-1].item() == pytest.approx(-4, abs=0.1)
-    assert noise.pseudo_x.abs().max() < 0.01
     assert noise.pseudo_x.std().item() == pytest.approx(0.01 / 3**0.5, rel=0.1)
 
     noise = initialise(Network(MNF().linear(800, 500)), seeded(3))[0].noise
     assert noise.z_mean.mean().item() == pytest.approx(0, abs=0.02)
     assert (noise.log_sigma2[:, :-1] == -18).all()
     assert (noise.log_sigma2[:, -1] == -9).all()
-    assert len(noise.z_mean) == 800
-    assert len(MNF().conv2d(1, 20, 5).noise.z_mean) == 20

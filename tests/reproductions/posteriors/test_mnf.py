@@ -1,16 +1,14 @@
 """Multiplicative normalizing flows: the flow, and the bound on the KL."""
 
-from copy import deepcopy
-
 import pytest
 import torch
-from torch.distributions import MultivariateNormal, Normal, kl_divergence
+from torch.distributions import Normal
 
 from bdl_lessons.core.autograd import vmap
 from reproductions.posteriors.mnf import MNF, MaskedRealNVP
 from tests.draws import seeded
 
-from .test_matrix_posteriors import KINDS, dense_gaussian, make, started, times
+from .test_matrix_posteriors import KINDS, started, times
 
 WITH_FLOWS = MNF(widths=(4, 5))
 
@@ -37,32 +35,6 @@ def test_every_row_has_masks_of_its_own_and_kept_numbers_stay():
     assert log_det.shape == (1000,)
 
 
-def kl_draws(layer, n=4000):
-    layer.noise._generator = seeded(5)
-    with torch.no_grad():
-        return vmap(lambda _: layer.kl())(torch.zeros(n))
-
-
-def standard_error(draws):
-    return draws.std() / len(draws) ** 0.5
-
-
-def test_the_kl_is_an_upper_bound_that_a_better_guess_tightens():
-    layer = make("MNF without flows", "conv")
-    mean, cov = dense_gaussian(layer)
-    prior = MultivariateNormal(torch.zeros_like(mean), torch.eye(len(mean)).double())
-    exact = kl_divergence(MultivariateNormal(mean, cov), prior)
-    before, noise = kl_draws(layer), layer.noise
-    stepper = torch.optim.Adam([noise.aux_in, noise.aux_mean, noise.aux_precision], lr=0.05)
-    for _ in range(60):
-        stepper.zero_grad()
-        vmap(lambda _: layer.kl())(torch.zeros(50)).mean().backward()
-        stepper.step()
-    after = kl_draws(layer)
-    assert after.mean() < before.mean() - 4 * standard_error(before)
-    assert after.mean() > exact - 4 * standard_error(after)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_kl_is_the_mean_log_ratio_at_explicit_draws_of_factors_and_weights(kind):
     """The traps of ports: c meets the filters' axis, and c'W has variance sum c**2 sigma**2."""
@@ -70,8 +42,10 @@ def test_the_kl_is_the_mean_log_ratio_at_explicit_draws_of_factors_and_weights(k
     posterior, n, g = layer.noise, 4000, seeded(6)
     with torch.no_grad():
         for parameter in (posterior.aux_in, posterior.aux_mean, posterior.aux_precision):
-            parameter.mul_(4)
-        posterior.log_sigma2.add_(2)
+            parameter.add_(0.3 if parameter is posterior.aux_in else 0.7)
+        layer.weight.add_(0.5)  # so that a is not 0 in the mean
+        posterior.z_mean.add_(1)
+        posterior.log_sigma2.add_(1)
         eps = torch.randn(n, len(posterior.z_mean), generator=g, dtype=torch.float64)
         s0 = (posterior.z_log_var / 2).exp()
         z, log_det = posterior.flow(posterior.z_mean + s0 * eps, g)
@@ -89,15 +63,12 @@ def test_the_kl_is_the_mean_log_ratio_at_explicit_draws_of_factors_and_weights(k
         std = torch.exp(-posterior.aux_precision * a[:, None] / 2)
         log_r = Normal(posterior.aux_mean * a[:, None], std).log_prob(end).sum(-1) + aux_log_det
         explicit = log_q - log_p - log_r
-    draws = kl_draws(layer)
-    error = (standard_error(draws) ** 2 + standard_error(explicit) ** 2) ** 0.5
+        posterior._generator = g
+        draws = vmap(lambda _: layer.kl())(torch.zeros(n))
+    error = ((draws.var() + explicit.var()) / n) ** 0.5
     assert abs(draws.mean() - explicit.mean()) < 4 * error
 
 
 def test_the_kl_of_a_layer_that_never_ran_is_refused():
-    for sampling in ("per_example", "shared"):
-        layer = MNF().linear(3, 2)
-        with pytest.raises(ValueError, match="run the layer"):
-            layer.kl()
-        layer(torch.ones(1, 3), sampling, seeded())
-        assert deepcopy(layer).kl().dim() == 0
+    with pytest.raises(ValueError, match="run the layer"):
+        MNF().linear(3, 2).kl()
