@@ -72,26 +72,21 @@ def run(trial: Trial) -> TrialResult:
     x, y = data.x.float().to(on), data.y.float()[:, None].to(on)
     generator, n_steps = seeded(trial.seed), config["n_steps"]
     net = make_network(config, generator)
-    how = {
-        "loss": partial(gaussian_nll, tau=1.0),
-        "kl_weight": 0.0,
-        "schedule": lambda step: 1 - step / n_steps,
-        "callback": Checkpoint(trial, net, generator, x, y),
-    }
+    how = {"loss": partial(gaussian_nll, tau=1.0), "kl_weight": 0.0}
+    how |= {"schedule": lambda step: 1 - step / n_steps}
+    how |= {"callback": Checkpoint(trial, net, generator, x, y)}
     train_by(config, net, x, y, generator, n_steps, **how)
     points = torch.cat([x, torch.tensor(BEYOND, device=on)[:, None]])
     draws = predict(net, points, config["n_samples"], "shared", generator=generator)[..., 0]
-    mean, std = draws.mean(0), draws.std(0, correction=0)
-    scaled = mean_weights(net, points)[:, 0]
-    seen, beyond = slice(0, len(x)), std[len(x) :]
-    inside, end = std[seen].mean(), beyond[-1]
+    mean, std, scaled = draws.mean(0), draws.std(0, correction=0), mean_weights(net, points)[:, 0]
+    inside, beyond = std[: len(x)].mean(), std[len(x) :]
     metrics = {
-        "train_rmse": rmse(mean[seen], y[:, 0]),
-        "train_rmse_mean_weights": rmse(scaled[seen], y[:, 0]),
+        "train_rmse": rmse(mean[: len(x)], y[:, 0]),
+        "train_rmse_mean_weights": rmse(scaled[: len(x)], y[:, 0]),
         "std_inside": inside.item(),
         "std_at_2.5": beyond[BEYOND.index(2.5)].item(),
-        "std_at_3.7": end.item(),
-        "ratio": (end / inside).item(),
+        "std_at_3.7": beyond[-1].item(),
+        "ratio": (beyond[-1] / inside).item(),
     }
     curves = {"x": points[:, 0], "mean": mean, "std": std, "mean_weights": scaled}
     return TrialResult(metrics, {name: rounded(values, 6) for name, values in curves.items()})
@@ -143,8 +138,7 @@ def table(records: list[Record]) -> str:
         "std at 3.7 / on training months": "{metrics[ratio]:.1f}",
     }
     parabolas = " and ".join(f"{_parabola_rmse(n):.2f} for {n} months" for n in SPANS)
-    reading = _READING.format(parabolas=parabolas)
-    return "\n\n".join([markdown.table_of(records, columns), reading, _PUBLISHED])
+    return "\n\n".join([markdown.table_of(records, columns), _PROSE.format(parabolas=parabolas)])
 
 
 def claims(records: list[Record]) -> list[Claim]:
@@ -206,13 +200,12 @@ def figure(records: list[Record]) -> Figure:
     return picture
 
 
-_READING = """\
+_PROSE = """\
 All numbers are in standard deviations of the detrended series; std is the epistemic standard
 deviation, that of the function draws, without observation noise. Read the training RMSE first: the
 best parabola has {parabolas}. A network near that has learnt at most the curvature and hardly any
-of the seasons (see the figure), and its std far from the data says nothing about one that has."""
+of the seasons (see the figure), and its std far from the data says nothing about one that has.
 
-_PUBLISHED = """\
 Published, as pictures without numbers: weight scaling is confident far from the data; the
 epistemic standard deviation of the ReLU network grows with the distance; that of the tanh network
 stays bounded, and looks the same with p_drop 0.1 and 0.2. Networks with fewer layers did not fit.

@@ -62,37 +62,29 @@ def test_the_archive_holds_kept_weights_the_gaps_between_them_and_biases():
         assert stored["0.gaps"].tolist() == [1, 39 * 40 + 38 - 1]
         assert stored["0.gaps"].dtype == np.uint16  # the smallest that holds the larger one
         for number in (0, 2):
-            assert stored[f"{number}.values"].tolist() == network[number].values.tolist()
-            assert stored[f"{number}.bias"].tolist() == network[number].bias.tolist()
-        assert set(stored.files) == {"header"} | {
-            f"{number}.{name}" for number in (0, 2) for name in ("values", "gaps", "bias")
-        }
+            for name in ("values", "bias"):
+                kept = getattr(network[number], name)
+                assert stored[f"{number}.{name}"].tolist() == kept.tolist()
 
 
-@pytest.mark.parametrize(
-    ("error", "n_kept", "verdict"),
-    [
+def test_the_verdict_compares_both_numbers():
+    for error, n_kept, verdict in (
         (1.92, (2352, 900, 300), "as small and as good as"),
         (1.93, (2352, 900, 300), "as small as the published sparse VD, with a higher error"),
         (1.5, (4000, 900, 300), "as good as the published sparse VD, with more weights"),
         (2.5, (4000, 900, 300), "neither as small nor as good"),
-    ],
-)
-def test_the_verdict_compares_both_numbers(error, n_kept, verdict):
-    assert verdict in sparse_lenet.table([record(error=error, n_kept=n_kept)])
+    ):
+        assert verdict in sparse_lenet.table([record(error=error, n_kept=n_kept)])
 
 
 def test_the_figure_draws_every_record_and_the_published_points():
-    records = [record(), record(cut_at=3.0), record(method="ARD")]
-    records.append(record("LeNet-5", "ARD", error=0.9))
-    scatter, histogram, pixels, _ = sparse_lenet.figure(records).axes
+    records = [record(), record(cut_at=3.0), record("LeNet-5", "ARD", error=0.9)]
+    scatter = sparse_lenet.figure(records).axes[0]
     assert [line.get_fillstyle() for line in scatter.lines[:2]] == ["full", "left"]
     points = sorted(x for line in scatter.lines for x in line.get_xdata())
-    rows = published_table("sparse_lenet")
-    expected = [r["metrics"]["compression"] for r in records] + [r["compression"] for r in rows]
+    expected = [r["metrics"]["compression"] for r in records]
+    expected += [row["compression"] for row in published_table("sparse_lenet")]
     assert points == pytest.approx(sorted(expected))
-    assert len(histogram.patches) == 2
-    assert pixels.images[0].get_array().shape == (28, 28)
 
 
 @pytest.mark.parametrize("cut_at", [None, 3.0])
