@@ -9,7 +9,6 @@ Lesson 05.
 from functools import partial
 
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
@@ -115,9 +114,8 @@ def switch_inside_the_data(
 ) -> None:
     """Start the units of the first layer steep, each switching at a place in the data.
 
-    Args:
-        slope: the smallest; the largest is three times that.
-        steepness, sign, place: uniform in [0, 1), one for each unit.
+    The smallest ``slope`` is given, the largest is three times that; ``steepness``, ``sign`` and
+    ``place`` are uniform in [0, 1), one for each unit.
     """
     slopes = slope * (1 + 2 * steepness) * torch.where(sign < 0.5, -1.0, 1.0)
     layer.weight.copy_(slopes[:, None])
@@ -189,7 +187,16 @@ def figure(records: list[Record]) -> Figure:
     picture = new_figure(7.2, 2.1 * len(shown) + 0.4, layout="constrained")
     rows = picture.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
     for axes, ((label, n_months), record) in zip(rows, shown.items(), strict=True):
-        _draw(axes, record)
+        curve = {name: torch.tensor(values) for name, values in record["arrays"].items()}
+        data = detrended(co2(), *SPANS[n_months])
+        x, mean, two_std = curve["x"], curve["mean"], 2 * curve["std"]
+        look = {"color": tint(BLUE, 0.3), "lw": 0, "label": "± 2 epistemic std"}
+        axes.fill_between(x, mean - two_std, mean + two_std, **look)
+        axes.plot(x, mean, color=BLUE, ls="-", lw=1.2, label="mean of the draws")
+        axes.plot(x, curve["mean_weights"], color=RED, ls="--", lw=1.2, label="weight scaling")
+        axes.plot(data.x[:, 0], data.y, ".", color=INK, ms=2.5, label="training months")
+        axes.axvline(data.x[-1, 0], color=INK, lw=0.8, ls="--")
+        axes.set(xlim=(-1.8, BEYOND[-1]), ylim=(-6, 6))
         axes.set_title(
             f"{label}, {n_months} months, {record['config']['n_steps']:,} steps: "
             f"std × {record['metrics']['ratio']:.1f} at x = 3.7"
@@ -215,19 +222,6 @@ Set-up that differs: Adam with a learning rate that falls linearly to 0, on 68 m
 prior (lesson 04), not 1e-6 (ReLU), 5e-7 and 0 (tanh); the units of the first layer start with steep
 slopes and switch at places all over the data, not all at 0; times are dates, not the running number
 of the month. A row with 72 months sees only the last six years, to have fewer seasons to learn."""
-
-
-def _draw(axes: Axes, record: Record) -> None:
-    curve = {name: torch.tensor(values) for name, values in record["arrays"].items()}
-    data = detrended(co2(), *SPANS[record["config"]["n_months"]])
-    x, mean, two_std = curve["x"], curve["mean"], 2 * curve["std"]
-    look = {"color": tint(BLUE, 0.3), "lw": 0, "label": "± 2 epistemic std"}
-    axes.fill_between(x, mean - two_std, mean + two_std, **look)
-    axes.plot(x, mean, color=BLUE, ls="-", lw=1.2, label="mean of the draws")
-    axes.plot(x, curve["mean_weights"], color=RED, ls="--", lw=1.2, label="weight scaling")
-    axes.plot(data.x[:, 0], data.y, ".", color=INK, ms=2.5, label="training months")
-    axes.axvline(data.x[-1, 0], color=INK, lw=0.8, ls="--")
-    axes.set(xlim=(-1.8, BEYOND[-1]), ylim=(-6, 6))
 
 
 def _parabola_rmse(n_months: int) -> float:

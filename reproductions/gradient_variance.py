@@ -86,10 +86,9 @@ def run(trial: Trial) -> TrialResult:
 
 def make_network(config: dict, generator: Generator) -> Network:
     """Variational dropout of type B, one learned alpha a layer."""
-    noisy_input = VariationalDropout("B", init_p_drop=config["p_drop_input"])
-    noisy = VariationalDropout("B", init_p_drop=config["p_drop_hidden"])
-    widths = (784, *[config["width"]] * 3, 10)
-    net = mlp(widths, [noisy_input, noisy, noisy, noisy]).to(generator.device)
+    rates = (config["p_drop_input"], *[config["p_drop_hidden"]] * 3)
+    layers = [VariationalDropout("B", init_p_drop=p_drop) for p_drop in rates]
+    net = mlp((784, *[config["width"]] * 3, 10), layers).to(generator.device)
     return initialise(net, generator)
 
 

@@ -111,11 +111,13 @@ def on_cluster(address: str, timeout: float = 30.0) -> Iterator[Executor]:
     """
     try:
         from distributed import Client
+        from distributed.comm.addressing import parse_address, parse_host_port
     except ImportError as error:
         raise ValueError(
             "scheduler needs Dask, here and on the workers: pip install -e '.[cluster]'"
         ) from error
     try:
+        parse_host_port(parse_address(address)[1])  # a client without would wait as it is let go
         client = Client(address, timeout=timeout, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ValueError(f"no Dask scheduler answers at {address!r}: {error}") from error

@@ -58,12 +58,3 @@ def test_what_goes_is_counted_by_hand():
     torch.testing.assert_close(smaller[2].weight, torch.tensor([[1.0]]))
     torch.testing.assert_close(smaller[2].bias, torch.tensor([20.5]))  # 0.5 + 10 * relu(2)
     torch.testing.assert_close(smaller[4].bias, torch.tensor([14.25]))  # 0.25 + 2 * relu(3 * 2 + 1)
-
-
-def test_a_channel_goes_with_all_its_features():
-    network, x = make("lenet5", 1.0)
-    network[2].weight[1:] = 0  # all second-layer channels but one are constant
-    smaller = remove_dead_units(network)
-    assert n_hidden(smaller) == [20, 1, 500]
-    assert smaller[5].weight.shape == (500, 16)
-    torch.testing.assert_close(smaller(x), network(x))

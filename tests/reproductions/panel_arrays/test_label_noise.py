@@ -11,34 +11,6 @@ def stored():
     return arrays.load("label_noise")
 
 
-def test_the_arrays_have_one_entry_for_each_run(stored):
-    runs = (len(label_noise.METHODS), len(label_noise.SHARES), label_noise.SEEDS)
-    for key in ("clean_accuracy", "train_accuracy", "test_nll", "kl_weight"):
-        assert stored[key].shape == runs
-    for key in ("spectral_norm", "penalty", "alpha"):
-        assert stored[key].shape == (*runs, 3)
-        assert (stored[key] >= 0).all()
-    numbers = [values for values in stored.values() if values.dtype.kind == "f"]
-    assert all(np.isfinite(values).all() for values in numbers)
-    assert stored["methods"].tolist() == list(label_noise.METHODS)
-    assert tuple(stored["shares"]) == label_noise.SHARES
-    for method, alpha in zip(label_noise.METHODS, stored["alpha"], strict=True):
-        no_noise = method in {"no prior", "early stopping", "MAP"}
-        assert (alpha == 0).all() if no_noise else ((alpha > 0) & (alpha <= 1)).all()
-
-
-def test_map_has_a_precision_and_all_kinds_of_noise_share_one_kl_weight(stored):
-    weights = dict(zip(label_noise.METHODS, stored["kl_weight"], strict=True))
-    for method in ("MAP", "early stopping"):
-        assert set(weights.pop(method).flat) <= set(label_noise.TRIED[method])
-    assert (weights.pop("no prior") == 0).all()
-    for untuned in ("VSD, T = 0, untuned", "VSD, KL per weight"):
-        assert (weights.pop(untuned) == 1).all()
-    for weight in weights.values():
-        assert set(weight.flat) <= set(label_noise.KL_WEIGHTS)
-        assert np.allclose(weight, weights["VSD, T = 0"])
-
-
 @pytest.mark.parametrize(("method", "tried"), label_noise.TRIED.items())
 def test_a_strength_is_chosen_on_examples_that_are_not_trained_on(method, tried, monkeypatch):
     x, y = torch.zeros(1, 6, 64), torch.arange(6)[None]
@@ -91,9 +63,11 @@ def test_training_returns_what_is_stored(stored, monkeypatch):
     monkeypatch.setattr(label_noise, "N_DRAWS", 10)
     found = label_noise.train("hierarchical VSD", n_seeds=2, n_steps=3)
     assert set(found) == set(stored) - {"methods", "shares"}
-    n_shares = len(label_noise.SHARES)
+    assert stored["methods"].tolist() == list(label_noise.METHODS)
+    assert stored["shares"].tolist() == list(label_noise.SHARES)
     for key, value in found.items():
-        assert value.shape == (n_shares, 2, *stored[key].shape[3:])
+        assert value.shape == (len(label_noise.SHARES), 2, *stored[key].shape[3:])
+        assert np.isfinite(stored[key]).all()
 
 
 @pytest.mark.slow
