@@ -203,23 +203,24 @@ def mean_field_moments(parameters: Sequence[Tensor], x: Tensor) -> tuple[Tensor,
     return first @ v + bias, second @ (v**2 + log_sigma2_v.exp()) - first**2 @ v**2
 
 
+def mean_field_loss(parameters: Sequence[Tensor], x: Tensor, y: Tensor) -> Tensor:
+    """The negative ELBO in nats, up to constants (0-dim)."""
+    mu, log_sigma2, v, log_sigma2_v, bias = parameters
+    mean, variance = mean_field_moments(parameters, x)
+    data = ((y - mean).square() + variance).sum() / (2 * NOISE_VAR)
+    kl = gaussian_kl_to_prior(mu, log_sigma2, WEIGHT_STDS[1] ** 2 / 2)
+    kl = kl + gaussian_kl_to_prior(v, log_sigma2_v, WEIGHT_STDS[1] ** 2 / WIDTH)
+    return data + kl + bias.square().sum() / 2
+
+
 def train_mean_field(seed: int, looks: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Train one mean-field network by L-BFGS; mean ``(L,)`` and std ``(looks, L)`` on the line."""
     x, y, line = clusters()
     (W, b), (v, c) = dropout_networks(1, 1, [seed])
     mu, v, bias = torch.cat([W[0, 0], b[0, 0]]), v.flatten(), c.flatten()
     parameters = [mu, torch.full_like(mu, -10.0), v, torch.full_like(v, -10.0), bias]
-    parameters = [part.detach().requires_grad_() for part in parameters]
-
-    def loss() -> Tensor:
-        mean, variance = mean_field_moments(parameters, x)
-        data = ((y - mean).square() + variance).sum() / (2 * NOISE_VAR)
-        kl = gaussian_kl_to_prior(*parameters[:2], WEIGHT_STDS[1] ** 2 / 2)
-        kl = kl + gaussian_kl_to_prior(*parameters[2:4], WEIGHT_STDS[1] ** 2 / WIDTH)
-        return data + kl + parameters[4].square().sum() / 2
-
-    history = []
-    for _ in minimise(loss, parameters, looks, is_exact=True):
+    parameters, history = [part.detach().requires_grad_() for part in parameters], []
+    for _ in minimise(lambda: mean_field_loss(parameters, x, y), parameters, looks, is_exact=True):
         with torch.no_grad():
             mean, variance = mean_field_moments(parameters, line)
             history.append(variance.sqrt())

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from bdl_lessons.panels import arrays
-from bdl_lessons.probability import all_masks, mask_probs
+from bdl_lessons.probability import all_masks, gaussian_kl, mask_probs
 from reproductions.panel_arrays import in_between_uncertainty as arrays_of
 from reproductions.panel_arrays.in_between_uncertainty import NOISE_VAR
 
@@ -29,7 +29,7 @@ def test_moments_and_loss_are_those_over_all_masks(p_drop, monkeypatch):
     torch.testing.assert_close(arrays_of.dropout_loss(layers, x, y, keep, []), data + prior)
 
 
-def test_mean_field_moments_are_those_of_drawn_weights():
+def test_mean_field_moments_and_loss_are_those_of_drawn_weights():
     """A weight of the prior N(0, 8) times 8 ** -0.5 is a bias of the prior N(0, 1)."""
     draw = torch.Generator().manual_seed(0)
     mu, v = (torch.randn(*shape, generator=draw).double() for shape in ((3, 50), (50,)))
@@ -44,6 +44,12 @@ def test_mean_field_moments_are_those_of_drawn_weights():
     f = (hidden @ V[..., None]).squeeze(-1) + 1
     torch.testing.assert_close(mean, f.mean(0), atol=0.1, rtol=0)
     torch.testing.assert_close(variance, f.var(0), atol=0, rtol=0.03)
+
+    y = torch.tensor([1.0, 2.0]).double()
+    loss = (((y - mean) ** 2 + variance) / (2 * NOISE_VAR)).sum() + 1 / 2
+    loss = loss + gaussian_kl(mu, (mu.abs() - 1).exp(), 0.0, 8.0)
+    loss = loss + gaussian_kl(v, (v - 2).exp(), 0.0, 16 / 50)
+    torch.testing.assert_close(arrays_of.mean_field_loss(parameters, x, y), loss)
 
 
 def test_training_starts_as_stored_and_the_draws_have_the_moments():
