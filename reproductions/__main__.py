@@ -69,10 +69,10 @@ def run(
             outcome = runner.reproduce(experiment, scale, jobs, folder or RESULTS_FOLDER, executor)
     typer.echo(
         f"{name}: {outcome.recorded} trials recorded, {outcome.skipped} were there before, "
-        f"{len(outcome.failed)} failed"
+        f"{sum(map(len, outcome.failed.values()))} failed"
     )
-    for reason in outcome.reasons():
-        typer.echo(f"    {reason}", err=True)
+    for reason, trials in outcome.failed.items():
+        typer.echo(f"    {len(trials)}, the first with {trials[0]}: {reason}", err=True)
     raise typer.Exit(int(bool(outcome.failed)))
 
 

@@ -9,7 +9,6 @@ Lesson 05.
 from functools import partial
 
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
@@ -72,26 +71,21 @@ def run(trial: Trial) -> TrialResult:
     x, y = data.x.float().to(on), data.y.float()[:, None].to(on)
     generator, n_steps = seeded(trial.seed), config["n_steps"]
     net = make_network(config, generator)
-    how = {
-        "loss": partial(gaussian_nll, tau=1.0),
-        "kl_weight": 0.0,
-        "schedule": lambda step: 1 - step / n_steps,
-        "callback": Checkpoint(trial, net, generator, x, y),
-    }
+    how = {"loss": partial(gaussian_nll, tau=1.0), "kl_weight": 0.0}
+    how |= {"schedule": lambda step: 1 - step / n_steps}
+    how |= {"callback": Checkpoint(trial, net, generator, x, y)}
     train_by(config, net, x, y, generator, n_steps, **how)
     points = torch.cat([x, torch.tensor(BEYOND, device=on)[:, None]])
     draws = predict(net, points, config["n_samples"], "shared", generator=generator)[..., 0]
-    mean, std = draws.mean(0), draws.std(0, correction=0)
-    scaled = mean_weights(net, points)[:, 0]
-    seen, beyond = slice(0, len(x)), std[len(x) :]
-    inside, end = std[seen].mean(), beyond[-1]
+    mean, std, scaled = draws.mean(0), draws.std(0, correction=0), mean_weights(net, points)[:, 0]
+    inside, beyond = std[: len(x)].mean(), std[len(x) :]
     metrics = {
-        "train_rmse": rmse(mean[seen], y[:, 0]),
-        "train_rmse_mean_weights": rmse(scaled[seen], y[:, 0]),
+        "train_rmse": rmse(mean[: len(x)], y[:, 0]),
+        "train_rmse_mean_weights": rmse(scaled[: len(x)], y[:, 0]),
         "std_inside": inside.item(),
         "std_at_2.5": beyond[BEYOND.index(2.5)].item(),
-        "std_at_3.7": end.item(),
-        "ratio": (end / inside).item(),
+        "std_at_3.7": beyond[-1].item(),
+        "ratio": (beyond[-1] / inside).item(),
     }
     curves = {"x": points[:, 0], "mean": mean, "std": std, "mean_weights": scaled}
     return TrialResult(metrics, {name: rounded(values, 6) for name, values in curves.items()})
@@ -120,9 +114,8 @@ def switch_inside_the_data(
 ) -> None:
     """Start the units of the first layer steep, each switching at a place in the data.
 
-    Args:
-        slope: the smallest; the largest is three times that.
-        steepness, sign, place: uniform in [0, 1), one for each unit.
+    The smallest ``slope`` is given, the largest is three times that; ``steepness``, ``sign`` and
+    ``place`` are uniform in [0, 1), one for each unit.
     """
     slopes = slope * (1 + 2 * steepness) * torch.where(sign < 0.5, -1.0, 1.0)
     layer.weight.copy_(slopes[:, None])
@@ -143,8 +136,7 @@ def table(records: list[Record]) -> str:
         "std at 3.7 / on training months": "{metrics[ratio]:.1f}",
     }
     parabolas = " and ".join(f"{_parabola_rmse(n):.2f} for {n} months" for n in SPANS)
-    reading = _READING.format(parabolas=parabolas)
-    return "\n\n".join([markdown.table_of(records, columns), reading, _PUBLISHED])
+    return "\n\n".join([markdown.table_of(records, columns), _PROSE.format(parabolas=parabolas)])
 
 
 def claims(records: list[Record]) -> list[Claim]:
@@ -195,7 +187,16 @@ def figure(records: list[Record]) -> Figure:
     picture = new_figure(7.2, 2.1 * len(shown) + 0.4, layout="constrained")
     rows = picture.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
     for axes, ((label, n_months), record) in zip(rows, shown.items(), strict=True):
-        _draw(axes, record)
+        curve = {name: torch.tensor(values) for name, values in record["arrays"].items()}
+        data = detrended(co2(), *SPANS[n_months])
+        x, mean, two_std = curve["x"], curve["mean"], 2 * curve["std"]
+        look = {"color": tint(BLUE, 0.3), "lw": 0, "label": "± 2 epistemic std"}
+        axes.fill_between(x, mean - two_std, mean + two_std, **look)
+        axes.plot(x, mean, color=BLUE, ls="-", lw=1.2, label="mean of the draws")
+        axes.plot(x, curve["mean_weights"], color=RED, ls="--", lw=1.2, label="weight scaling")
+        axes.plot(data.x[:, 0], data.y, ".", color=INK, ms=2.5, label="training months")
+        axes.axvline(data.x[-1, 0], color=INK, lw=0.8, ls="--")
+        axes.set(xlim=(-1.8, BEYOND[-1]), ylim=(-6, 6))
         axes.set_title(
             f"{label}, {n_months} months, {record['config']['n_steps']:,} steps: "
             f"std × {record['metrics']['ratio']:.1f} at x = 3.7"
@@ -206,13 +207,12 @@ def figure(records: list[Record]) -> Figure:
     return picture
 
 
-_READING = """\
+_PROSE = """\
 All numbers are in standard deviations of the detrended series; std is the epistemic standard
 deviation, that of the function draws, without observation noise. Read the training RMSE first: the
 best parabola has {parabolas}. A network near that has learnt at most the curvature and hardly any
-of the seasons (see the figure), and its std far from the data says nothing about one that has."""
+of the seasons (see the figure), and its std far from the data says nothing about one that has.
 
-_PUBLISHED = """\
 Published, as pictures without numbers: weight scaling is confident far from the data; the
 epistemic standard deviation of the ReLU network grows with the distance; that of the tanh network
 stays bounded, and looks the same with p_drop 0.1 and 0.2. Networks with fewer layers did not fit.
@@ -222,19 +222,6 @@ Set-up that differs: Adam with a learning rate that falls linearly to 0, on 68 m
 prior (lesson 04), not 1e-6 (ReLU), 5e-7 and 0 (tanh); the units of the first layer start with steep
 slopes and switch at places all over the data, not all at 0; times are dates, not the running number
 of the month. A row with 72 months sees only the last six years, to have fewer seasons to learn."""
-
-
-def _draw(axes: Axes, record: Record) -> None:
-    curve = {name: torch.tensor(values) for name, values in record["arrays"].items()}
-    data = detrended(co2(), *SPANS[record["config"]["n_months"]])
-    x, mean, two_std = curve["x"], curve["mean"], 2 * curve["std"]
-    look = {"color": tint(BLUE, 0.3), "lw": 0, "label": "± 2 epistemic std"}
-    axes.fill_between(x, mean - two_std, mean + two_std, **look)
-    axes.plot(x, mean, color=BLUE, ls="-", lw=1.2, label="mean of the draws")
-    axes.plot(x, curve["mean_weights"], color=RED, ls="--", lw=1.2, label="weight scaling")
-    axes.plot(data.x[:, 0], data.y, ".", color=INK, ms=2.5, label="training months")
-    axes.axvline(data.x[-1, 0], color=INK, lw=0.8, ls="--")
-    axes.set(xlim=(-1.8, BEYOND[-1]), ylim=(-6, 6))
 
 
 def _parabola_rmse(n_months: int) -> float:

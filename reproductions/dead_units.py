@@ -24,10 +24,8 @@ def remove_dead_units(network: PrunedNetwork) -> PrunedNetwork:
 
     Args:
         network: what :func:`~bdl_lessons.inference.zero_pruned` returns: linear layers and
-            convolutions without padding, ReLU or tanh, max pooling, and a flatten between them.
-
-    Raises TypeError if it has other layers, ValueError if a convolution is padded: a constant
-    channel is not constant at the border.
+            convolutions without padding (a constant channel is not constant at a border), ReLU or
+            tanh, max pooling, and a flatten between them.
     """
     layers, constants = _with_constant_inputs(network)
     kept = [constants[0].new_ones(len(layers[-1].weight), dtype=torch.bool)]
@@ -57,8 +55,6 @@ def _with_constant_inputs(network: PrunedNetwork) -> tuple[list[nn.Module], list
     layers, constants, values = [], [], torch.tensor([torch.nan])
     for module in network:
         if isinstance(module, _WEIGHTED):
-            if getattr(module, "padding", (0, 0)) != (0, 0):
-                raise ValueError(f"convolutions must have padding 0, got {module.padding}")
             weights = _by_input(module)
             values = values.to(weights)
             values = values.repeat_interleave(weights.shape[1] // len(values))  # after a flatten
@@ -68,8 +64,6 @@ def _with_constant_inputs(network: PrunedNetwork) -> tuple[list[nn.Module], list
             values = _bias(module, values).masked_fill(varies.any(1), torch.nan)
         elif isinstance(module, nn.ReLU | nn.Tanh):
             values = module(values)
-        elif not isinstance(module, nn.MaxPool2d | nn.Flatten):
-            raise TypeError(f"remove_dead_units() does not know the layer {type(module).__name__}")
     return layers, constants
 
 

@@ -69,9 +69,8 @@ class Experiment:
         title: what is measured again, with its source.
         trials: scale -> the trials, most important first.
         run: measures a trial. A module-level function, so that it reaches other processes.
-        table: records of one scale -> Markdown: ours beside published, and what differs.
-        figure: the same records -> a figure; it is called within the style of the lessons.
-        claims: the same records -> what is published of it, held against them.
+        table, figure, claims: from the records of one scale: Markdown with ours beside published;
+            a figure, called within the style of the lessons; what is published, held against them.
         on_cpu: whether it measures the processor, whatever GPU there is.
     """
 

@@ -71,33 +71,25 @@ def run(trial: Trial) -> TrialResult:
         train_by(config, net, x, y, generator, n_steps)
         metrics[f"test_error, {epochs}"] = error_percent(mean_weights(net, x_test), y_test)
         for estimator in ROWS:
-            for layer, found in measure(net, x, y, estimator, config, generator).items():
+            own = "n_draws_per_example" if estimator == "per example" else "n_draws"
+            draws = []
+            for _ in range(config[own]):
+                order = torch.randperm(len(x), generator=generator, device=generator.device)
+                rows = order[: config["rows"]]
+                draws.append(gradient(net, x[rows], y[rows], estimator, len(x), generator))
+            for layer, slopes in zip(("bottom", "top"), zip(*draws, strict=True), strict=True):
                 name = f"{layer}, {estimator}, {epochs}"
+                found = gradient_variance(torch.stack(slopes))
                 metrics[name], metrics[f"{name}, standard error"] = found
     return TrialResult(metrics)
 
 
 def make_network(config: dict, generator: Generator) -> Network:
     """Variational dropout of type B, one learned alpha a layer."""
-    noisy_input = VariationalDropout("B", init_p_drop=config["p_drop_input"])
-    noisy = VariationalDropout("B", init_p_drop=config["p_drop_hidden"])
-    widths = (784, *[config["width"]] * 3, 10)
-    net = mlp(widths, [noisy_input, noisy, noisy, noisy]).to(generator.device)
+    rates = (config["p_drop_input"], *[config["p_drop_hidden"]] * 3)
+    layers = [VariationalDropout("B", init_p_drop=p_drop) for p_drop in rates]
+    net = mlp((784, *[config["width"]] * 3, 10), layers).to(generator.device)
     return initialise(net, generator)
-
-
-def measure(
-    net: Network, x: Tensor, y: Tensor, estimator: Estimator, config: dict, generator: Generator
-) -> dict[str, tuple[float, float]]:
-    """Variance and standard error for ``bottom`` and ``top`` over fresh rows and fresh noise."""
-    n_draws = config["n_draws_per_example" if estimator == "per example" else "n_draws"]
-    draws = []
-    for _ in range(n_draws):
-        order = torch.randperm(len(x), generator=generator, device=generator.device)
-        rows = order[: config["rows"]]
-        draws.append(gradient(net, x[rows], y[rows], estimator, len(x), generator))
-    bottom, top = (gradient_variance(torch.stack(values)) for values in zip(*draws, strict=True))
-    return {"bottom": bottom, "top": top}
 
 
 def gradient(
@@ -108,14 +100,14 @@ def gradient(
     The KL and its gradient are known exactly and vary in none of the estimators.
     """
     weights = (net[0].weight, net[-1].weight)
-    total = [torch.zeros_like(weight) for weight in weights]
     size = _ROWS_AT_ONCE if estimator == "per example" else len(x)  # rows that share their noise
+    parts = []
     for inputs, targets in zip(x.split(size), y.split(size), strict=True):
         outputs = noisy_outputs(net, inputs, estimator, generator)
         nll = cross_entropy(outputs, targets, reduction="sum") * n_train / len(x)
-        for sum_, part in zip(total, torch.autograd.grad(nll, weights), strict=True):
-            sum_ += part
-    return tuple(total)
+        parts.append(torch.autograd.grad(nll, weights))
+    first, last = (torch.stack(slopes).sum(0) for slopes in zip(*parts, strict=True))
+    return first, last
 
 
 def published() -> np.ndarray:
@@ -134,7 +126,8 @@ def measured(record: Record, what: str = "") -> np.ndarray:
 
 def table(records: list[Record]) -> str:
     """Ours beside published for each seed, the ratios to the first row, and what differs."""
-    return "\n\n".join([*map(_of_seed, records), _differences(records[0]["config"])])
+    set_up = _SET_UP.format_map(records[0]["config"])
+    return "\n\n".join([*map(_of_seed, records), set_up.replace("\n", " ")])
 
 
 def claims(records: list[Record]) -> list[Claim]:
@@ -145,25 +138,17 @@ def claims(records: list[Record]) -> list[Claim]:
         ", ".join(f"{n} layer × {v:.2g}" for n, v in zip(LAYERS, growth, strict=True))
         for growth in (_growth(published()), falls.mean(0))
     )
+    order = (
+        "Gradients vary least without noise, then with local reparameterization, a weight sample "
+        "per data point, one per minibatch"
+    )
+    falling = "From epoch 10 to 100 the variance of the local estimator falls"
+    held, of = sum(map(_in_order, ours)), len(ours) * len(COLUMNS)
     how = f"MNIST, {len(records)} seeds, width and optimizer of the paper unknown; table 1"
+    seen = f"{how}; columns and seeds", f"{how}; layers and seeds"
     return [
-        Claim(
-            "Gradients vary least without noise, then with local reparameterization, a weight "
-            "sample per data point, one per minibatch",
-            "this order in all four columns",
-            "this order",
-            sum(map(_in_order, ours)),
-            len(ours) * len(COLUMNS),
-            f"{how}; columns and seeds",
-        ),
-        Claim(
-            "From epoch 10 to 100 the variance of the local estimator falls",
-            theirs,
-            told,
-            (falls < 1).sum(),
-            falls.size,
-            f"{how}; layers and seeds",
-        ),
+        Claim(order, "this order in all four columns", "this order", held, of, seen[0]),
+        Claim(falling, theirs, told, (falls < 1).sum(), falls.size, seen[1]),
     ]
 
 
@@ -230,25 +215,19 @@ def _in_order(values: np.ndarray) -> int:
     return (np.diff(values[[3, 0, 1, 2]], axis=0) >= 0).all(0).sum()
 
 
-def _differences(config: dict) -> str:
-    return (
-        f"Set-up: {config['width']} units in each of three hidden layers, batches of "
-        f"{config['batch_size']}, Adam at {config['learning_rate']:g} that starts again at the "
-        f"first stop, {config['n_train']:,} training examples, one learned alpha for each layer; "
-        f"measured over minibatches of {config['rows']:,} rows without repeats, "
-        f"{config['n_draws']} draws of the gradient ({config['n_draws_per_example']} with a weight "
-        "sample per data point). Published: variational dropout with independent noise and "
-        "minibatches of 1,000; we do not know the width, the optimizer or the parametrisation of "
-        "alpha behind the printed numbers. The size of a variance depends on all of these, so "
-        "compare orders and ratios."
-    )
-
-
 def _short(value: float) -> str:
     """Two significant digits, as the paper prints them."""
     mantissa, exponent = f"{value:.1e}".split("e")
     return f"{mantissa}e{int(exponent)}"
 
 
+_SET_UP = """\
+Set-up: {width} units in each of three hidden layers, batches of {batch_size}, Adam at
+{learning_rate:g} that starts again at the first stop, {n_train:,} training examples, one learned
+alpha for each layer; measured over minibatches of {rows:,} rows without repeats, {n_draws} draws of
+the gradient ({n_draws_per_example} with a weight sample per data point). Published: variational
+dropout with independent noise and minibatches of 1,000; we do not know the width, the optimizer or
+the parametrisation of alpha behind the printed numbers. The size of a variance depends on all of
+these, so compare orders and ratios."""
 TITLE = "Variance of gradient estimators (Kingma, Salimans and Welling 2015, table 1)"
 EXPERIMENT = Experiment("gradient_variance", TITLE, trials, run, table, figure, claims)

@@ -7,7 +7,6 @@ append removes it. A line holds a digest of itself: what was changed on the way 
 
 import hashlib
 import json
-import math
 import os
 import platform
 import re
@@ -50,19 +49,13 @@ def trial_key(config: Mapping[str, Any], seed: int) -> str:
     return _hash({"config": config, "seed": seed})
 
 
-def record_digest(record: Record) -> str:
-    """16 hex digits: the hash of all entries but ``"digest"`` as canonical JSON."""
-    return _hash({name: value for name, value in record.items() if name != "digest"})
-
-
 def make_record(
     experiment: str, scale: str, trial: Trial, result: TrialResult, seconds: float, on: torch.device
 ) -> Record:
     """Record of one trial: what was run, what came out, its wall time in seconds, and on what.
 
-    Raises ValueError if there is no metric, or one or an array is not finite numbers, and names it.
+    Raises ValueError if a metric or a number in an array is not finite.
     """
-    _check_numbers(result.metrics, result.arrays)
     record = {
         "experiment": experiment,
         "scale": scale,
@@ -76,22 +69,24 @@ def make_record(
         "threads": torch.get_num_threads(),
         "versions": _versions() | gpu_facts(on),
     }
-    return record | {"digest": record_digest(record)}
+    try:
+        return record | {"digest": _digest(record)}
+    except ValueError:
+        raise ValueError("a metric is not finite: a trial that failed is not recorded") from None
 
 
 def read_records(path: Path) -> list[Record]:
     """The records of a file in the order in which they were added; none if there is no file.
 
     Raises ValueError if the file cannot be read, or a line other than an unfinished last one is not
-    a record of this experiment and scale, as it was written, of a trial that no line before it has.
+    a record of this experiment, as it was written, of a trial that no line before it has.
     """
     try:
-        content = path.read_bytes()
+        return _parse(path, path.read_bytes())
     except FileNotFoundError:
         return []
     except OSError as error:
         raise ValueError(f"the records in {path} cannot be read: {error.strerror}") from error
-    return _parse(path, content)[0]
 
 
 def append_record(path: Path, record: Record) -> bool:
@@ -99,20 +94,16 @@ def append_record(path: Path, record: Record) -> bool:
 
     Safe against other processes that append to the same file, and against one that died in the
     middle of a line: that line is cut off first. Raises ValueError if a complete line of the file
-    is not a record, or the record holds NaN.
+    is not a record.
     """
-    line = json.dumps(record, allow_nan=False).encode() + b"\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")), path.open("a+b") as file:
         file.seek(0)
         content = file.read()
-        records, length = _parse(path, content)
-        if any(known["key"] == record["key"] for known in records):
+        if any(known["key"] == record["key"] for known in _parse(path, content)):
             return False
-        file.truncate(length)
-        if records and content[length - 1 : length] != b"\n":  # all but the end of its line
-            line = b"\n" + line
-        file.write(line)
+        file.truncate(content.rfind(b"\n") + 1)
+        file.write(json.dumps(record).encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
     return True
@@ -166,55 +157,29 @@ def published_by(column: str, name: str) -> dict[str, dict[str, Any]]:
     return {row[column]: row for row in published_table(name)}
 
 
-def _parse(path: Path, content: bytes) -> tuple[list[Record], int]:
-    """The records in a file's content, and how many of its bytes belong to them."""
+def _parse(path: Path, content: bytes) -> list[Record]:
+    """The records in a file's content; the process that wrote a line without an end died."""
     records: dict[str, Record] = {}
-    lines, length = content.splitlines(keepends=True), 0
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), start=1):
         try:
             record = json.loads(line)
-            reason = _what_is_wrong(record, path, records)
-        except (ValueError, RecursionError) as error:
-            if number == len(lines) and not line.endswith(b"\n"):
-                break  # the process that wrote it died
-            reason = str(error)
-        if reason:
-            raise ValueError(f"{path}, line {number} is not a record: {reason}: {line[:60]!r}")
+            checks = {
+                "the digest is not that of its entries": record["digest"] == _digest(record),
+                f"it is of {record['experiment']!r}": record["experiment"] == path.stem,
+                "a line before it is of the same trial": record["key"] not in records,
+            }
+            wrong = [reason for reason, passed in checks.items() if not passed]
+        except (TypeError, KeyError, ValueError) as error:
+            wrong = [repr(error)]
+        if wrong:
+            raise ValueError(f"{path}, line {number} is not a record: {wrong[0]}: {line[:60]!r}")
         records[record["key"]] = record
-        length += len(line)
-    return list(records.values()), length
+    return list(records.values())
 
 
-def _check_numbers(metrics: Mapping[str, float], arrays: Mapping[str, list]) -> None:
-    """Raise unless there is a metric, and all are finite numbers or nested lists of them."""
-    if not metrics:
-        raise ValueError("there are no metrics")
-    for name, values in [*metrics.items(), *arrays.items()]:
-        if not _is_finite(values):
-            raise ValueError(f"{name} is not finite numbers: a trial that failed is not recorded")
-
-
-def _what_is_wrong(record: Any, path: Path, before: Mapping[str, Record]) -> str:
-    """Why it is not what was recorded for the file at ``path``; nothing if it is."""
-    try:
-        if record["digest"] != record_digest(record):
-            return "the digest is not that of its entries"
-        scale = "quick" if path.parent.name == "quick" else "paper"
-        if (record["experiment"], record["scale"]) != (path.stem, scale):
-            return f"it is of {record['experiment']!r} at scale {record['scale']!r}"
-        if trial_key(record["config"], record["seed"]) != record["key"]:
-            return "the key is not that of its configuration and seed"
-        _check_numbers(record["metrics"], record["arrays"])
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        return f"it is no record: {error!r}"
-    return "a line before it is of the same trial" if record["key"] in before else ""
-
-
-def _is_finite(values: object) -> bool:
-    """Whether it is a finite number, or a nested list of them."""
-    if isinstance(values, list):
-        return all(map(_is_finite, values))
-    return isinstance(values, int | float) and math.isfinite(values)
+def _digest(record: Record) -> str:
+    """The hash of all entries but ``"digest"``."""
+    return _hash({name: value for name, value in record.items() if name != "digest"})
 
 
 def _hash(entries: Mapping[str, Any]) -> str:

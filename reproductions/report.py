@@ -55,8 +55,8 @@ def write(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> list[Path]:
     page.write_text(text(scale, folder), encoding="utf-8")
     written = [page]
     for experiment in map(reproductions.load, reproductions.names()):
-        _sort_lines(experiment, scale, folder)
         if records := recorded(experiment, scale, folder):
+            _sort_lines(experiment, scale, folder)
             written.append(page.with_name(f"{experiment.name}.png"))
             with style():
                 experiment.figure(records).savefig(written[-1], metadata={"Software": None})
@@ -88,8 +88,6 @@ def _summary(claims: Sequence[Claim]) -> str:
 def _sort_lines(experiment: Experiment, scale: str, folder: Path) -> None:
     """Put a file of records into the order of its trials; records of older settings go last."""
     path = records_path(experiment.name, scale, folder)
-    if not path.exists():
-        return
     with FileLock(path.with_suffix(".lock")):
         now = recorded(experiment, scale, folder)
         keys = {record["key"] for record in now}
@@ -108,16 +106,13 @@ def _section(experiment: Experiment, scale: str, records: list[Record]) -> str:
         f"{len(records)} of {n_trials} trials are recorded, by {command}.{missing}",
     ]
     if records:
-        parts += [f"![{experiment.title}]({experiment.name}.png)", experiment.table(records)]
-        parts += [_how(records)]
+        devices = sorted({f"{r['device']}, {r['threads']} thread(s)" for r in records})
+        torches = sorted({r["versions"]["torch"] for r in records})
+        minutes = [r["seconds"] / 60 for r in records]
+        parts += [
+            f"![{experiment.title}]({experiment.name}.png)",
+            experiment.table(records),
+            f"Run on {'; '.join(devices)}; torch {', '.join(torches)}; {min(minutes):.1f} to "
+            f"{max(minutes):.1f} minutes a trial, other work on the machine included.",
+        ]
     return "\n\n".join(parts) + "\n"
-
-
-def _how(records: list[Record]) -> str:
-    devices = sorted({f"{r['device']}, {r['threads']} thread(s)" for r in records})
-    torches = sorted({r["versions"]["torch"] for r in records})
-    minutes = [r["seconds"] / 60 for r in records]
-    return (
-        f"Run on {'; '.join(devices)}; torch {', '.join(torches)}; {min(minutes):.1f} to "
-        f"{max(minutes):.1f} minutes a trial, other work on the machine included."
-    )

@@ -62,29 +62,26 @@ def run(trial: Trial) -> TrialResult:
     probs = predict(net, x_test, n_samples, generator=generator).softmax(-1).mean(0)
 
     indices = (y_test == 1).nonzero()[: config["n_ones"], 0]
-    turned = _turned(x_test[indices], config)
-    logits = predict(net, turned.flatten(0, 1), n_samples, generator=generator)
-    outputs = logits.softmax(-1).unflatten(1, turned.shape[:2])  # (S, A, ones, 10)
+    ones = turned(x_test[indices], config)
+    logits = predict(net, ones.flatten(0, 1), n_samples, generator=generator)
+    outputs = logits.softmax(-1).unflatten(1, ones.shape[:2])  # (S, A, ones, 10)
     classes = outputs.mean(0).argmax(-1)
     chosen = outputs.gather(-1, classes.expand(n_samples, -1, -1)[..., None])[..., 0]
-    upright = angles(config).index(0)
-    first_one = outputs[:, :, 0, SHOWN].transpose(0, 1)
-    return TrialResult(
-        {
-            "test_error": error_percent(probs, y_test),
-            "test_error_mean_weights": error_percent(mean_weights(net, x_test), y_test),
-            "starts_with_1": float64(classes[upright] == 1).mean().item(),
-        },
-        {
-            "test_index": indices.tolist(),
-            "angles": angles(config),
-            "classes": classes.tolist(),
-            "entropy": rounded(predictive_entropy(logits).unflatten(0, turned.shape[:2]), 4),
-            "information": rounded(mutual_information(logits).unflatten(0, turned.shape[:2]), 4),
-            "std": rounded(chosen.std(0, correction=0), 4),
-            "probs": rounded(first_one, 3),
-        },
-    )
+    metrics = {
+        "test_error": error_percent(probs, y_test),
+        "test_error_mean_weights": error_percent(mean_weights(net, x_test), y_test),
+        "starts_with_1": float64(classes[angles(config).index(0)] == 1).mean().item(),
+    }
+    arrays = {
+        "test_index": indices.tolist(),
+        "angles": angles(config),
+        "classes": classes.tolist(),
+        "entropy": rounded(predictive_entropy(logits).view_as(classes), 4),
+        "information": rounded(mutual_information(logits).view_as(classes), 4),
+        "std": rounded(chosen.std(0, correction=0), 4),
+        "probs": rounded(outputs[:, :, 0, SHOWN].transpose(0, 1), 3),
+    }
+    return TrialResult(metrics, arrays)
 
 
 def angles(config: dict) -> list[int]:
@@ -105,7 +102,7 @@ def make_network(config: dict, generator: torch.Generator) -> Network:
     return initialise(net, generator, weight_var=1.0)
 
 
-def _turned(ones: Tensor, config: dict) -> Tensor:
+def turned(ones: Tensor, config: dict) -> Tensor:
     """Images ``(N, 1, 28, 28)`` at each of A angles, clockwise positive: ``(A, N, 1, 28, 28)``."""
     return torch.stack([rotated(ones, -angle) for angle in angles(config)])
 
@@ -119,24 +116,35 @@ def table(records: list[Record]) -> str:
         "test error, weight scaling (%)": "{metrics[test_error_mean_weights]:.2f}",
     }
     runs = longest(records, "n_steps")
-    first, n_steps = runs[0], runs[0]["config"]["n_steps"]
-    indices = first["arrays"]["test_index"]
-    classes, entropies = sequences(first), sequences(first, "entropy")
+    first, config = runs[0], runs[0]["config"]
     ones = [
         [str(i), f"`{_join(there)}`", f"{nats[0]:.2f}, {nats.max():.2f}", f"`{_join(back)}`"]
-        for i, (there, back), (nats, _) in zip(indices, classes, entropies, strict=True)
+        for i, (there, back), (nats, _) in zip(
+            first["arrays"]["test_index"],
+            sequences(first),
+            sequences(first, "entropy"),
+            strict=True,
+        )
     ]
     head = ["test image", "classes, clockwise"]
     head += ["predictive entropy, clockwise (nats): upright, largest", "classes, anticlockwise"]
+    near, last = _near_the_change(runs)
     parts = [
         markdown.table_of(records, errors),
         f"Published classes of one 1 in 12 positions: `{_join(PUBLISHED)}`. Ours, the first 1s of "
-        f"the test set, seed {first['seed']}, {n_steps:,} steps:",
+        f"the test set, seed {first['seed']}, {config['n_steps']:,} steps:",
         markdown.table(head, ones),
         f"Every sequence of the networks of that many steps (seeds: {len(runs)}):",
         _counts(runs),
-        _reading(runs),
-        _differences(first["config"]),
+        f"In {near} of {len(last)} sequences the predictive entropy is largest within one position "
+        f"of the first change of class. At the last position it is {last.min():.1f} to "
+        f"{last.max():.1f} nats. Which class a turned 1 becomes depends on the 1 and on the "
+        "direction; the published sequence is one of many.",
+        f"Set-up that differs from the published one: {config['n_steps']:,} iterations, not "
+        "1,000,000 (their solver also comes in a variant of 10,000); biases learn at the rate of "
+        "the weights, not at twice it; the angles are not published, ours are steps of "
+        f"{config['step_degrees']} degrees; which 1 they turned is not published, so the first "
+        f"{config['n_ones']} of the test set are shown, none chosen.",
     ]
     return "\n\n".join(parts)
 
@@ -144,7 +152,7 @@ def table(records: list[Record]) -> str:
 def claims(records: list[Record]) -> list[Claim]:
     """The published sequence of classes, and where the network is least certain."""
     runs = longest(records, "n_steps")
-    classes = np.concatenate([sequences(record) for record in runs])
+    classes = _of_all(runs)
     same = (classes == PUBLISHED).all(-1)
     near, last = _near_the_change(runs)
     how = f"{runs[0]['config']['n_steps']:,} steps, not 1,000,000, {len(runs)} seeds; figure 4"
@@ -206,10 +214,16 @@ def sequences(record: Record, what: str = "classes") -> np.ndarray:
     return np.stack([values[upright:], values[upright::-1]]).transpose(2, 0, 1)
 
 
+def _of_all(records: list[Record], what: str = "classes") -> np.ndarray:
+    """The sequences of every record: ``(records * ones, 2, 12)``."""
+    return np.concatenate([sequences(record, what) for record in records])
+
+
 def _counts(records: list[Record]) -> str:
     """For each direction, how often the sequences have the features of the published one."""
-    both, rows = np.concatenate([sequences(record) for record in records]).swapaxes(0, 1), []
-    for name, classes in zip(("clockwise", "anticlockwise"), both, strict=True):
+    rows = []
+    for k, name in enumerate(("clockwise", "anticlockwise")):
+        classes = _of_all(records)[:, k]
         agree = (classes == PUBLISHED).sum(1)
         ends = (classes[:, 0] == 1).sum(), (classes[:, -1] == 7).sum()
         counts = len(classes), *ends, (classes == 5).any(1).sum(), (agree == len(PUBLISHED)).sum()
@@ -221,34 +235,10 @@ def _counts(records: list[Record]) -> str:
 
 def _near_the_change(records: list[Record]) -> tuple[int, np.ndarray]:
     """In how many sequences the entropy is largest near the first change; the last entropies."""
-    classes, entropy = (
-        np.concatenate([sequences(record, what) for record in records]).reshape(-1, len(PUBLISHED))
-        for what in ("classes", "entropy")
-    )
+    classes, entropy = (_of_all(records, w).reshape(-1, 12) for w in ("classes", "entropy"))
     changed = classes != classes[:, :1]
     is_near = abs(entropy.argmax(1) - changed.argmax(1)) <= 1  # argmax: the first of them
     return (changed.any(1) & is_near).sum(), entropy[:, -1]
-
-
-def _reading(records: list[Record]) -> str:
-    """Where the entropy of the sequences is largest, and how large it is at the last position."""
-    near, last = _near_the_change(records)
-    return (
-        f"In {near} of {len(last)} sequences the predictive entropy is largest within one position "
-        f"of the first change of class. At the last position it is {last.min():.1f} to "
-        f"{last.max():.1f} nats. Which class a turned 1 becomes depends on the 1 and on the "
-        "direction; the published sequence is one of many."
-    )
-
-
-def _differences(config: dict) -> str:
-    return (
-        f"Set-up that differs from the published one: {config['n_steps']:,} iterations, not "
-        "1,000,000 (their solver also comes in a variant of 10,000); biases learn at the rate of "
-        "the weights, not at twice it; the angles are not published, ours are steps of "
-        f"{config['step_degrees']} degrees; which 1 they turned is not published, so the first "
-        f"{config['n_ones']} of the test set are shown, none chosen."
-    )
 
 
 def _join(classes) -> str:

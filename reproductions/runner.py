@@ -1,16 +1,16 @@
 """Run the trials of an experiment that are not recorded yet, here or on a Dask cluster."""
 
+import asyncio
 import multiprocessing
 import os
 import threading
 import time
-from asyncio import CancelledError
 from collections.abc import Callable, Iterator
 from concurrent import futures
-from contextlib import contextmanager, suppress
+from concurrent.futures import Executor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import torch
@@ -25,26 +25,15 @@ from reproductions.experiment import Experiment, Trial
 from reproductions.records import records_path, trial_key
 
 _SPAWN = multiprocessing.get_context("spawn")  # a forked CUDA or OpenMP does not work
-Submit = Callable[..., futures.Future]
 
 
 @dataclass
 class Outcome:
-    """How many trials were recorded now and before; of those that failed, which one and why."""
+    """How many trials were recorded now and before; messages, each with the trials it ended."""
 
     recorded: int = 0
     skipped: int = 0
-    failed: list[tuple[str, str]] = field(default_factory=list)
-
-    def reasons(self) -> list[str]:
-        """Every message once, with the number of the trials that ended with it and the first."""
-        by_message: dict[str, list[str]] = {}
-        for trial, message in self.failed:
-            by_message.setdefault(message, []).append(trial)
-        return [
-            f"{which[0]}{f' and {len(which) - 1} more' if which[1:] else ''}: {message}"
-            for message, which in by_message.items()
-        ]
+    failed: dict[str, list[str]] = field(default_factory=dict)
 
 
 def reproduce(
@@ -52,14 +41,13 @@ def reproduce(
     scale: str = "paper",
     jobs: int = 1,
     folder: Path | str = RESULTS_FOLDER,
-    executor: futures.Executor | None = None,
+    executor: Executor | None = None,
 ) -> Outcome:
     """Run what is missing and append each trial's record as soon as it is there.
 
     Killing the process loses the trials that are running and nothing else, and of those that keep
-    a checkpoint beside the records only the last minutes. A trial that raises, or whose metrics
-    are not finite, is reported in the outcome and not recorded, and so is one whose worker process
-    dies; the others go on.
+    a checkpoint beside the records only the last minutes. A trial that raises, whose metrics are
+    not finite or whose worker process dies is reported in the outcome; the others go on.
 
     Args:
         jobs: number of local processes of one thread each. With 1 everything runs in this process.
@@ -73,29 +61,27 @@ def reproduce(
     integer("jobs", jobs, 1)
     known = {record["key"] for record in records.read_records(path)}
     trials = experiment.trials(scale)
-    for key in known:  # of trials that were killed between their record and their clean-up
-        with suppress(OSError):  # the folder may be there to be read alone
-            _checkpoint(path, key).unlink(missing_ok=True)
-    missing = [
-        trial if executor else replace(trial, checkpoint=_checkpoint(path, key))
-        for trial in trials
-        if (key := trial_key(trial.config, trial.seed)) not in known
-    ]
+    missing = []
+    for trial in trials:
+        if (key := trial_key(trial.config, trial.seed)) not in known:
+            kept = path.with_name(f"{path.stem}-{key}.checkpoint")
+            missing.append(trial if executor else replace(trial, checkpoint=kept))
     outcome = Outcome(skipped=len(trials) - len(missing))
     if missing:
         records.require_writable(path)
     bar = tqdm(total=len(trials), initial=outcome.skipped, desc=experiment.name, disable=None)
-    with bar, _submitting(jobs, executor) as submit:
-        for trial, record in _finished(submit, experiment, scale, missing):
+    call = partial(measure, experiment, scale)
+    with bar, closing(_finished(call, missing, jobs, executor)) as finished:
+        for trial, record in finished:
             try:
                 is_new = records.append_record(path, record())
                 outcome.recorded += is_new
                 outcome.skipped += not is_new  # another process recorded it in the meantime
                 if trial.checkpoint:
                     trial.checkpoint.unlink(missing_ok=True)
-            except (Exception, CancelledError, SystemExit) as error:
+            except (Exception, asyncio.CancelledError) as error:  # a scheduler may give up
                 which = f"{dict(trial.config)}, seed {trial.seed}"
-                outcome.failed.append((which, f"{type(error).__name__}: {_reason(error)}"))
+                outcome.failed.setdefault(f"{type(error).__name__}: {error}", []).append(which)
             bar.update()
     return outcome
 
@@ -110,7 +96,7 @@ def measure(experiment: Experiment, scale: str, trial: Trial) -> Record:
 
 
 @contextmanager
-def on_cluster(address: str, timeout: float = 30.0) -> Iterator[futures.Executor]:
+def on_cluster(address: str, timeout: float = 30.0) -> Iterator[Executor]:
     """An executor whose workers are those of the scheduler at ``address``.
 
     The package and, where an experiment needs it, ``BDL_DATA_DIR`` must be there for every worker;
@@ -139,63 +125,42 @@ def on_cluster(address: str, timeout: float = 30.0) -> Iterator[futures.Executor
         yield client.get_executor(pure=False)
 
 
-def _reason(error: BaseException) -> str:
-    if isinstance(error, SystemExit):
-        return f"the trial ended Python with exit status {error.code}"
-    if "Cancelled" in type(error).__name__:
-        return f"{error} The scheduler gave the trial up; is it still there?".lstrip()
-    return str(error)
-
-
-def _checkpoint(path: Path, key: str) -> Path:
-    return path.with_name(f"{path.stem}-{key}.checkpoint")
-
-
-@contextmanager
-def _submitting(jobs: int, given: futures.Executor | None) -> Iterator[Submit | None]:
-    """What sends a call to where trials run; ``None``: this process."""
-    if given is not None or jobs == 1:
-        yield given and given.submit
+def _finished(
+    call: Callable[[Trial], Record], trials: list[Trial], jobs: int, executor: Executor | None
+) -> Iterator[tuple[Trial, Callable[[], Record]]]:
+    """Trials, as soon as they are done or have their turn here, and what gives their record."""
+    if executor is None and jobs == 1:
+        for trial in trials:
+            yield trial, partial(call, trial)
         return
-    lifeline, ours = _SPAWN.Pipe(duplex=False)
-    with futures.ThreadPoolExecutor(jobs) as pool:
-        try:
-            yield partial(pool.submit, _in_a_process, lifeline)
-        except BaseException:  # Ctrl-C: what is missing is not begun, what runs is ended
-            ours.close()
-            pool.shutdown(cancel_futures=True)
-            raise
+    pool = futures.ThreadPoolExecutor(jobs)
+    submit = executor.submit if executor else partial(pool.submit, _in_a_process)
+    submitted = {submit(call, trial): trial for trial in trials}
+    try:
+        for future in futures.as_completed(submitted):
+            yield submitted[future], future.result
+    finally:  # after Ctrl-C: what is missing is not begun, what runs is ended
+        pool.shutdown(wait=False, cancel_futures=True)
+        for worker in () if executor else multiprocessing.active_children():
+            worker.kill()
 
 
-def _in_a_process(lifeline: Connection, function: Callable[..., Record], *args: object) -> Record:
-    """The result of a call in a process of its own: one that dies fails its own trial."""
-    with futures.ProcessPoolExecutor(1, _SPAWN, _start_worker, (lifeline,)) as process:
+def _in_a_process(call: Callable[[Trial], Record], trial: Trial) -> Record:
+    """The record by a process of its own: one that dies fails its own trial."""
+    with futures.ProcessPoolExecutor(1, _SPAWN, _start_worker) as process:
         try:
-            return process.submit(function, *args).result()
+            return process.submit(call, trial).result()
         except futures.BrokenExecutor:
             raise RuntimeError("its worker process died; was there too little memory?") from None
 
 
-def _finished(
-    submit: Submit | None, experiment: Experiment, scale: str, trials: list[Trial]
-) -> Iterator[tuple[Trial, Callable[[], Record]]]:
-    """Trials, as soon as they are done or have their turn here, and what gives their record."""
-    if submit is None:
-        for trial in trials:
-            yield trial, partial(measure, experiment, scale, trial)
-        return
-    submitted = {submit(measure, experiment, scale, trial): trial for trial in trials}
-    for future in futures.as_completed(submitted):
-        yield submitted[future], future.result
-
-
-def _start_worker(lifeline: Connection) -> None:
+def _start_worker() -> None:
     torch.set_num_threads(1)
     os.environ["TQDM_DISABLE"] = "1"  # the bar of the trials is the parent's
-    threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def _end_with_parent(lifeline: Connection) -> None:
+def _end_with_parent() -> None:
     """A worker whose parent was killed would wait for work forever."""
-    lifeline.poll(None)  # nothing is ever sent: returns when the other end is closed
+    multiprocessing.parent_process().join()
     os._exit(1)

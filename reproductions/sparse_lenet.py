@@ -9,10 +9,8 @@ error. Lesson 08.
 """
 
 import io
-import json
 import time
 from collections.abc import Callable, Iterable
-from functools import partial
 from math import inf, isnan
 from statistics import mean, median
 from typing import Any
@@ -81,15 +79,13 @@ def trials(scale: str) -> list[Trial]:
 def run(trial: Trial) -> TrialResult:
     """Train, prune, store and time one network.
 
-    Metrics: ``error`` after pruning and ``error_unpruned``, with the mean weights, in percent (the
-    same where training cuts: its report leaves it out); ``compression``; ``bytes_pruned`` and
-    ``bytes_dense``: the files of the pruned network and of the same network with nothing pruned;
-    ``ms_dense``, ``ms_stored`` and ``ms_shrunk``: median time for the first 1000 test images by
-    dense products with all zeros in them, by the stored form (which puts the zeros back at every
-    call), and by the smaller network of :func:`remove_dead_units`; ``train_seconds_per_epoch``.
-    Arrays: ``n_weights`` and ``n_kept`` of each layer; ``n_hidden``, what is left of the hidden
-    units; ``log_alpha``: how many weights fall into each of ``BINS``; for LeNet-300-100
-    ``pixels``: kept weights of each of the 784 pixels.
+    Metrics: ``error`` after pruning and ``error_unpruned``, of the mean weights, in percent;
+    ``compression``; ``bytes_pruned`` and ``bytes_dense``, of the same network with nothing pruned;
+    median times for the first 1000 test images by dense products (``ms_dense``), by the stored form
+    (``ms_stored``) and by the smaller network of :func:`remove_dead_units` (``ms_shrunk``);
+    ``train_seconds_per_epoch``. Arrays: ``n_weights`` and ``n_kept`` of each layer; ``n_hidden``,
+    what is left of the hidden units; ``log_alpha``: how many weights fall into each of ``BINS``;
+    for LeNet-300-100 ``pixels``: kept weights of each of the 784 pixels.
     """
     config, generator = trial.config, seeded(trial.seed)
     x, y, x_test, y_test = digits(config, lambda images: images * CAFFE_SCALE)
@@ -100,9 +96,18 @@ def run(trial: Trial) -> TrialResult:
 
     rows, small, stored = sparsity(net), zero_pruned(net), to_sparse(net)
     less = remove_dead_units(small)
-    ms = _milliseconds({"dense": small, "stored": stored, "shrunk": less}, x_test[:1000])
+    times = _milliseconds({"dense": small, "stored": stored, "shrunk": less}, x_test[:1000])
     values = torch.cat([prune.layer_log_alpha(net[int(row.name)]).flatten() for row in rows])
     first, last, n_bins = BINS
+    metrics = {
+        "error": error_percent(mean_weights(small, x_test), y_test),
+        "error_unpruned": error_percent(mean_weights(zero_pruned(net, inf), x_test), y_test),
+        "compression": prune.compression(rows),
+        "bytes_pruned": len(archive(stored)),
+        "bytes_dense": len(archive(to_sparse(net, inf))),
+        **times,
+        "train_seconds_per_epoch": seconds / config["n_epochs"],
+    }
     arrays = {
         "n_weights": [row.n_weights for row in rows],
         "n_kept": [row.n_kept for row in rows],
@@ -111,18 +116,7 @@ def run(trial: Trial) -> TrialResult:
     }
     if config["network"] == "LeNet-300-100":
         arrays["pixels"] = (small[0].weight != 0).sum(0).tolist()
-    return TrialResult(
-        {
-            "error": error_percent(mean_weights(small, x_test), y_test),
-            "error_unpruned": error_percent(mean_weights(zero_pruned(net, inf), x_test), y_test),
-            "compression": prune.compression(rows),
-            "bytes_pruned": len(archive(stored)),
-            "bytes_dense": len(archive(to_sparse(net, inf))),
-            **{f"ms_{form}": value for form, value in ms.items()},
-            "train_seconds_per_epoch": seconds / config["n_epochs"],
-        },
-        arrays,
-    )
+    return TrialResult(metrics, arrays)
 
 
 def make_network(config: dict, generator: torch.Generator) -> Network:
@@ -170,22 +164,15 @@ def archive(network: PrunedNetwork) -> bytes:
     Kept weights, the gaps between their positions in the smallest unsigned type that holds the
     largest of them, biases, and a header that describes the modules.
     """
-    layout, arrays = [], {}
+    arrays = {"header": np.frombuffer(repr(network).encode(), np.uint8)}
     for number, module in enumerate(network):
-        if not isinstance(module, prune.SparseLayer):
-            options = {name: getattr(module, name) for name in getattr(module, "__constants__", ())}
-            layout.append({"kind": type(module).__name__, **options})
-            continue
-        stride, padding = module.steps or (1, 0)
-        steps = {"stride": stride, "padding": padding, "bias": True}
-        layout.append({"kind": "sparse", "shape": module.shape, **steps})
-        gaps = np.diff(module.index.cpu().numpy(), prepend=0)
-        arrays[f"{number}.values"] = module.values.cpu().numpy()
-        arrays[f"{number}.gaps"] = gaps.astype(np.min_scalar_type(gaps.max(initial=0)))
-        arrays[f"{number}.bias"] = module.bias.cpu().numpy()
-    header = np.frombuffer(json.dumps({"version": 2, "layout": layout}).encode(), np.uint8)
+        if isinstance(module, prune.SparseLayer):
+            gaps = np.diff(module.index.cpu().numpy(), prepend=0)
+            arrays[f"{number}.values"] = module.values.cpu().numpy()
+            arrays[f"{number}.gaps"] = gaps.astype(np.min_scalar_type(gaps.max(initial=0)))
+            arrays[f"{number}.bias"] = module.bias.cpu().numpy()
     file = io.BytesIO()
-    np.savez_compressed(file, header=header, **arrays)
+    np.savez_compressed(file, **arrays)
     return file.getvalue()
 
 
@@ -219,23 +206,17 @@ def claims(records: list[Record]) -> list[Claim]:
     found = []
     for network in group_by(records, "network"):
         groups = _set_ups(where(records, network=network, method="sparse VD"))
-        target = _target(network)
-        told = (
+        told = [
             f"{mean(metric(group, 'compression')):.0f} times at "
             f"{markdown.mean_and_error(metric(group, 'error'), 2)} %{', cut' * _is_cut(group[0])}"
             for group in groups
-        )
+        ]
+        good = sum(sum(_as_good(group)) for group in groups)
         seeds = " and ".join(str(len(group)) for group in groups)
-        found.append(
-            Claim(
-                f"Sparse variational dropout makes {network} many times smaller at no loss",
-                f"{target['compression']:.0f} times at {target['error_percent']:.2f} %",
-                "; ".join(told),
-                sum(sum(_as_good(group)) for group in groups),
-                2 * len(groups),
-                f"as small, and as good; *cut* as in the authors' code; seeds: {seeds}",
-            )
-        )
+        statement = f"Sparse variational dropout makes {network} many times smaller at no loss"
+        how = f"as small, and as good; *cut* as in the authors' code; seeds: {seeds}"
+        ours = "; ".join(told)
+        found.append(Claim(statement, _printed(network), ours, good, 2 * len(groups), how))
     return found
 
 
@@ -246,7 +227,14 @@ def figure(records: list[Record]) -> Figure:
     _compressions(left, records)
     shown = where(records, network="LeNet-300-100") or records
     _log_alphas(middle, shown)
-    _pixels(picture, right, shown[0])
+    right.set(xticks=[], yticks=[])
+    if "pixels" not in shown[0]["arrays"]:
+        right.axis("off")
+        return picture
+    image = right.imshow(np.reshape(shown[0]["arrays"]["pixels"], (28, 28)))
+    right.set_title(f"Kept weights of each pixel\n({shown[0]['config']['method']})")
+    right.spines[:].set_visible(False)
+    picture.colorbar(image, ax=right, shrink=0.8)
     return picture
 
 
@@ -303,17 +291,19 @@ def _joined(values: Iterable[float], form: str) -> str:
 
 def _verdict(group: list[Record]) -> str:
     """Whether a set-up is as small and as good as the published sparse VD."""
-    target = _target(group[0]["config"]["network"])
-    return (
-        f"- {_name(group[0])}, {len(group)} seed{'s' * (len(group) > 1)}: "
-        f"{_VERDICTS[_as_good(group)]} ({target['compression']:.0f} times at "
-        f"{target['error_percent']:.2f} %)."
-    )
+    seeds = f"{len(group)} seed{'s' * (len(group) > 1)}"
+    target = _printed(group[0]["config"]["network"])
+    return f"- {_name(group[0])}, {seeds}: {_VERDICTS[_as_good(group)]} ({target})."
 
 
 def _target(network: str) -> dict[str, Any]:
     """The published row of sparse VD."""
     return published_by("network and method", "sparse_lenet")[f"{network}, sparse VD"]
+
+
+def _printed(network: str) -> str:
+    target = _target(network)
+    return f"{target['compression']:.0f} times at {target['error_percent']:.2f} %"
 
 
 def _as_good(group: list[Record]) -> tuple[bool, bool]:
@@ -354,27 +344,12 @@ def _log_alphas(axes: Axes, records: list[Record]) -> None:
     axes.legend(fontsize=8)
 
 
-def _pixels(picture: Figure, axes: Axes, record: Record) -> None:
-    axes.set(xticks=[], yticks=[])
-    if "pixels" not in record["arrays"]:
-        axes.axis("off")
-        return
-    image = axes.imshow(torch.tensor(record["arrays"]["pixels"]).view(28, 28).numpy())
-    axes.set_title(f"Kept weights of each pixel\n({record['config']['method']})")
-    axes.spines[:].set_visible(False)
-    picture.colorbar(image, ax=axes, shrink=0.8)
-
-
 @torch.no_grad()
 def _milliseconds(networks: dict[str, Network], x: Tensor) -> dict[str, float]:
-    """Median time of each network."""
-
-    def run(network: Network) -> None:
-        network(x, "mean").sum().item()  # .item() waits for a GPU
-
-    calls = {name: partial(run, network) for name, network in networks.items()}
+    """Median time of each network; ``.item()`` waits for a GPU."""
+    calls = {k: lambda net=net: net(x, "mean").sum().item() for k, net in networks.items()}
     seconds = interleaved_times(calls, 31, warm_up=2)
-    return {name: 1000 * median(own) for name, own in seconds.items()}
+    return {f"ms_{name}": 1000 * median(own) for name, own in seconds.items()}
 
 
 _READING = """\

@@ -6,7 +6,6 @@ import itertools
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -28,11 +27,10 @@ class Images(Source):
 
     Attributes:
         read: the source, and ``"train"`` or ``"test"``, to the rows of that part.
-        classes: their names, in the order of the labels.
     """
 
     read: Callable[["Images", str], Rows] = field(kw_only=True)
-    classes: tuple[str, ...] = field(kw_only=True)
+    n_classes: int = field(default=10, kw_only=True)
 
 
 @typechecked
@@ -50,27 +48,30 @@ def load(name: str, n_train: int | None = None, n_test: int | None = None) -> Cl
         n = first_n(n, len(labels))
         pixels = torch.from_numpy(np.ascontiguousarray(images[:n], np.float32)).div_(255)
         parts += [pixels, torch.from_numpy(labels[:n].astype(np.int64))]
-    return Classification(name, *parts, found.classes)
+    return Classification(name, *parts, tuple(map(str, range(found.n_classes))))
+
+
+def _idx_files(*digests: str) -> dict[str, str]:
+    """The names of MNIST's files and their SHA-256; of two digests those of the test part."""
+    parts, kinds = ("train", "t10k"), ("images-idx3", "labels-idx1")
+    names = [f"{part}-{kind}-ubyte.gz" for part in parts for kind in kinds]
+    return dict(zip(names[-len(digests) :], digests, strict=True))
 
 
 def _idx(source: Images, part: str) -> Rows:
-    """MNIST's format. notMNIST has no training images, which makes them none at all."""
-    prefix = {"train": "train", "test": "t10k"}[part]
-    names = f"{prefix}-images-idx3-ubyte.gz", f"{prefix}-labels-idx1-ubyte.gz"
-    if names[0] not in source.files:
-        return np.empty((0, 1, 28, 28), np.uint8), np.empty(0, np.uint8)
-    images, labels = (_read_idx(fetch(source, name)) for name in names)
-    return images[:, None], labels
+    """MNIST's format: a header, then the array in C order. The header has two zero bytes, the type
+    (8: bytes), the number of dimensions, and each dimension as a big-endian 32-bit integer.
 
-
-def _read_idx(path: Path) -> np.ndarray:
-    """A header, then the array in C order. The header has two zero bytes, the type (8: bytes), the
-    number of dimensions, and each dimension as a big-endian 32-bit integer.
+    notMNIST has no training images, which makes them none at all.
     """
-    content = gzip.decompress(path.read_bytes())
-    start = 4 + 4 * content[3]
-    shape = np.frombuffer(content[4:start], ">u4")
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    prefix = {"train": "train", "test": "t10k"}[part]
+    rows = [np.empty((0, 28, 28), np.uint8), np.empty(0, np.uint8)]
+    for k, name in enumerate(name for name in source.files if name.startswith(prefix)):
+        content = gzip.decompress(fetch(source, name).read_bytes())
+        start = 4 + 4 * content[3]
+        shape = np.frombuffer(content[4:start], ">u4")
+        rows[k] = np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    return rows[0][:, None], rows[1]
 
 
 def _cifar(source: Images, part: str) -> Rows:
@@ -133,26 +134,13 @@ def _jpeg(source: Images, part: str) -> Rows:
     return np.stack(images).transpose(0, 3, 1, 2), labels
 
 
-DIGITS = tuple("0123456789")
-CLOTHES = ("T-shirt/top", "trouser", "pullover", "dress", "coat")
-CLOTHES += ("sandal", "shirt", "sneaker", "bag", "ankle boot")
-CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-STL_CLASSES = ("airplane", "bird", "car", "cat", "deer", "dog", "horse", "monkey", "ship", "truck")
-_IDX = [f"{p}-{k}-ubyte.gz" for p in ("train", "t10k") for k in ("images-idx3", "labels-idx1")]
 _KRIZHEVSKY = "Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009"
 _TORONTO = ("https://www.cs.toronto.edu/~kriz/",)
-
-
-def _sha256(names: list[str], *digests: str) -> dict[str, str]:
-    return {name: f"sha256:{one}" for name, one in zip(names, digests, strict=True)}
-
-
 _SETS = (
     Images(
         "mnist",
         "MNIST (LeCun et al. 1998; usually given as CC BY-SA 3.0)",
-        _sha256(
-            _IDX,
+        _idx_files(
             "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
             "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
             "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
@@ -161,16 +149,13 @@ _SETS = (
         (
             "https://ossci-datasets.s3.amazonaws.com/mnist/",
             "https://storage.googleapis.com/cvdf-datasets/mnist/",
-            "http://yann.lecun.com/exdb/mnist/",
         ),
         read=_idx,
-        classes=DIGITS,
     ),
     Images(
         "fashion-mnist",
         "Fashion-MNIST (Xiao, Rasul and Vollgraf, arXiv:1708.07747; MIT, (c) 2017 Zalando SE)",
-        _sha256(
-            _IDX,
+        _idx_files(
             "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
             "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
             "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
@@ -181,19 +166,16 @@ _SETS = (
             "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
         ),
         read=_idx,
-        classes=CLOTHES,
     ),
     Images(  # 1000 of each letter, to be out of distribution for a network trained on MNIST
         "notmnist-small",
         "notMNIST (Bulatov 2011, no licence stated; sample of davidflanagan/notMNIST-to-MNIST)",
-        _sha256(
-            _IDX[2:],
+        _idx_files(
             "70ae9e06201f2827e5b0a3781a3169d735dd2efc69996b9eeaee7f10ed4044d7",
             "1fa03836e01c862542f8eb83463bb951bebec6fcb3efa28dad748c6b38a9021b",
         ),
         ("https://raw.githubusercontent.com/davidflanagan/notMNIST-to-MNIST/master/",),
         read=_idx,
-        classes=tuple("ABCDEFGHIJ"),
     ),
     Images(
         "cifar10",
@@ -201,37 +183,29 @@ _SETS = (
         {"cifar-10-binary.tar.gz": "md5:c32a1d4ab5d03f1284b67883e8d87530"},
         _TORONTO,
         read=_cifar,
-        classes=CLASSES,
     ),
-    Images(  # the fine classes, by their numbers
+    Images(  # the fine classes
         "cifar100",
         f"CIFAR-100, binary version ({_KRIZHEVSKY}; no licence stated)",
         {"cifar-100-binary.tar.gz": "md5:03b5dce01913d631647c71ecec9e9cb8"},
         _TORONTO,
         read=_cifar,
-        classes=tuple(map(str, range(100))),
+        n_classes=100,
     ),
     Images(
         "cifar10-subset",
         f"the first 4000 + 1000 images of CIFAR-10 ({_KRIZHEVSKY})",
-        _sha256(
-            ["cifar10_subset.npz"],
-            "5e81f99fe5af185b32d0cb5efbf72c956a858f8e684fdfba6995f9e197878f5c",
-        ),
+        {"cifar10_subset.npz": "5e81f99fe5af185b32d0cb5efbf72c956a858f8e684fdfba6995f9e197878f5c"},
         note="Made from public PNG copies, in no public place: use 'cifar10' with n_train=4000, "
         "n_test=1000 for the same images.",
         read=_subset,
-        classes=CLASSES,
     ),
     Images(  # mean PSNR 30.5 dB: what is measured on it must not be compared with what is published
         "cifar10-jpeg",
         f"CIFAR-10 after lossy JPEG compression ({_KRIZHEVSKY})",
-        _sha256(
-            ["cifar10_jpeg.npz"], "d18053244b3721e5daa26c0b71e1b71193e233142a9840e12bbf7c1c6c667db9"
-        ),
+        {"cifar10_jpeg.npz": "d18053244b3721e5daa26c0b71e1b71193e233142a9840e12bbf7c1c6c667db9"},
         note="Made from public JPEG copies, in no public place: use 'cifar10' instead.",
         read=_jpeg,
-        classes=CLASSES,
     ),
     Images(
         "svhn",
@@ -242,7 +216,6 @@ _SETS = (
         },
         ("http://ufldl.stanford.edu/housenumbers/",),
         read=_svhn,
-        classes=DIGITS,
     ),
     Images(
         "stl10",
@@ -250,7 +223,6 @@ _SETS = (
         {"stl10_binary.tar.gz": "md5:91f7769df0f17e558f3565bffb0c7dfb"},
         ("http://ai.stanford.edu/~acoates/stl10/",),
         read=_stl10,
-        classes=STL_CLASSES,
     ),
 )
 SETS = {one.folder: one for one in _SETS}

@@ -22,8 +22,8 @@ def uci(name: str) -> Regression:
     if name not in UCI_SETS:
         raise ValueError(f"there is no UCI set {name!r}, only {', '.join(UCI_SETS)}")
     one = UCI_SETS[name]
-    hashes = {"data.txt": f"sha256:{one.sha256}"}
-    source = Source(f"uci/{name}", one.title, hashes, (_MIRROR.format(name),))
+    files = {"data.txt": one.sha256}
+    source = Source(f"uci/{name}", one.title, files, (_MIRROR.format(name),))
     table = torch.from_numpy(np.loadtxt(fetch(source, "data.txt"), ndmin=2))
     x, y = table[:, : one.n_features].clone(), table[:, one.n_features].clone()
     columns = tuple(f"column {i}" for i in range(1, one.n_features + 1))
@@ -42,9 +42,6 @@ def splits(n_examples: int, n_splits: int = 20) -> list[tuple[np.ndarray, np.nda
     >>> splits(10, 2)[1]
     (array([9, 5, 3, 0, 8, 4, 2, 1, 6]), array([7]))
     """
-    generator = np.random.RandomState(1)
-    n_train = int(np.floor(0.9 * n_examples + 0.5))
-    permutations = (
-        generator.choice(n_examples, n_examples, replace=False) for _ in range(n_splits)
-    )
+    generator, n_train = np.random.RandomState(1), int(0.9 * n_examples + 0.5)
+    permutations = (generator.choice(n_examples, n_examples, False) for _ in range(n_splits))
     return [(indices[:n_train], indices[n_train:]) for indices in permutations]

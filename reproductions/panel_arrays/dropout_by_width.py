@@ -6,6 +6,7 @@ of concrete dropout but no noise, whose length-scale can be tuned.
 """
 
 from collections.abc import Callable
+from math import nan
 
 import numpy as np
 import torch
@@ -78,7 +79,9 @@ def train(
             wrong = (networks(x_held, "mean").argmax(-1) != y_held).double()
         halves = wrong.split([N_VALIDATION, N_TEST], 1)
         error.append(torch.stack([100 * part.mean(1) for part in halves]))
-        alpha.append([_alphas(networks.network(i), method) for i in range(SEEDS)])
+        layers = [[*networks.network(i)][::2] for i in range(SEEDS)]  # ReLUs are between them
+        learned = method in LEARNED
+        alpha.append([[part.alpha.item() if learned else nan for part in net] for net in layers])
     return {"error": torch.stack(error).numpy(), "alpha": np.array(alpha)}
 
 
@@ -91,8 +94,3 @@ def splits(label_noise: float) -> list[torch.Tensor]:
     replaced = torch.rand(y.shape, generator=generator) < label_noise
     y = torch.where(replaced, torch.randint(10, y.shape, generator=generator), y)
     return [x, y, x_held, y_held]
-
-
-def _alphas(network: torch.nn.Module, method: str) -> list[float]:
-    layers = [layer for layer in network if isinstance(layer, torch.nn.Linear)]
-    return [layer.alpha.item() if method in LEARNED else float("nan") for layer in layers]

@@ -9,6 +9,7 @@ differences between methods are paired.
 """
 
 import functools
+import itertools
 
 import numpy as np
 import torch
@@ -75,23 +76,22 @@ def train(method: str, n_seeds: int = SEEDS, n_steps: int = N_STEPS) -> dict[str
     - ``alpha``: mean variance of the noise of each layer (0 without noise);
     - ``kl_weight``: for MAP the precision of its prior, for early stopping the number of steps.
     """
-    x, y, x_test, y_clean, y_test = _data_of_all(n_seeds)
+    x, y, x_test, y_clean, y_test = data(n_seeds)
     if method in _FIXED:
         weight = torch.full((len(x),), _FIXED[method])
     else:
-        weight = _chosen(method if method in TRIED else "VSD, T = 0", n_seeds, n_steps)
-    members, generator = _fitted(method, x, y, weight, n_seeds, n_steps)
+        weight = chosen(method if method in TRIED else "VSD, T = 0", n_seeds, n_steps)
+    members, generator = fitted(method, x, y, weight, n_seeds, n_steps)
     on_train, on_test = (_probabilities(members, rows, generator) for rows in (x, x_test))
-    networks = [members.network(number) for number in range(len(x))]
-    layers = [[module for module in network if hasattr(module, "noise")] for network in networks]
     covs = [REFERENCE_ALPHA * torch.eye(width) for width in WIDTHS[:-1]]
+    penalties, norms, alphas = [], [], []
     with torch.no_grad():
-        pairs = zip(networks, x, strict=True)
-        penalties = [layer_penalties(net, rows[:200], covs) for net, rows in pairs]
-        norms = [[torch.linalg.matrix_norm(layer.weight, 2) for layer in row] for row in layers]
-        alphas = [
-            [getattr(layer, "alpha", x.new_zeros(1)).mean() for layer in row] for row in layers
-        ]
+        for number, rows in enumerate(x):
+            network = members.network(number)
+            layers = [module for module in network if hasattr(module, "noise")]
+            penalties.append(layer_penalties(network, rows[:200], covs))
+            norms.append([torch.linalg.matrix_norm(layer.weight, 2) for layer in layers])
+            alphas.append([getattr(layer, "alpha", torch.zeros(1)).mean() for layer in layers])
     results = {
         "clean_accuracy": _accuracy(on_test, y_clean),
         "train_accuracy": _accuracy(on_train, y),
@@ -104,7 +104,7 @@ def train(method: str, n_seeds: int = SEEDS, n_steps: int = N_STEPS) -> dict[str
     return {key: v.unflatten(0, (len(SHARES), n_seeds)).numpy() for key, v in results.items()}
 
 
-def _fitted(
+def fitted(
     method: str, x: Tensor, y: Tensor, weight: Tensor, n_seeds: int, n_steps: int
 ) -> tuple[BatchedNetworks, torch.Generator]:
     """Networks trained on ``x``, ``(M, N, 64)``; equal seeds have equal starts."""
@@ -126,34 +126,31 @@ def _fitted(
 
 
 @functools.cache
-def _chosen(method: str, n_seeds: int, n_steps: int) -> Tensor:
+def chosen(method: str, n_seeds: int, n_steps: int) -> Tensor:
     """The strength of each network, ``(M,)``, with the best NLL on the last training examples."""
-    x, y = _data_of_all(n_seeds)[:2]
-    tried, nlls = TRIED[method], []
-    for value in tried:
+    x, y, *_ = data(n_seeds)
+    nlls = []
+    for value in TRIED[method]:
         parts = x[:, :-N_VALIDATION], y[:, :-N_VALIDATION], torch.full((len(x),), value)
-        members, generator = _fitted(method, *parts, n_seeds, n_steps)
+        members, generator = fitted(method, *parts, n_seeds, n_steps)
         validated = _probabilities(members, x[:, -N_VALIDATION:], generator)
         nlls.append(_nll(validated, y[:, -N_VALIDATION:]))
-    return torch.tensor(tried)[torch.stack(nlls).argmin(0)]
+    return torch.tensor(TRIED[method])[torch.stack(nlls).argmin(0)]
 
 
-def _data_of_all(n_seeds: int) -> tuple[Tensor, ...]:
-    runs = (_data(share, seed) for share in SHARES for seed in range(n_seeds))
-    return tuple(map(torch.stack, zip(*runs, strict=True)))
-
-
-def _data(share: float, seed: int) -> tuple[Tensor, ...]:
-    data = digits(N_TRAIN, N_TEST, seed)
-    generator = torch.Generator().manual_seed(seed)
-
-    def some_random(labels: Tensor) -> Tensor:
-        random = torch.randint(10, labels.shape, generator=generator)
-        chosen = torch.rand(labels.shape, generator=generator) < share
-        return torch.where(chosen, random, labels)
-
-    y, y_test = some_random(data.y_train), some_random(data.y_test)
-    return data.x_train, y, data.x_test, data.y_test, y_test
+def data(n_seeds: int) -> list[Tensor]:
+    """For each share and seed x, y, x of the tested, their true labels, and those with the share
+    of random ones."""
+    runs = []
+    for share, seed in itertools.product(SHARES, range(n_seeds)):
+        rows, generator = digits(N_TRAIN, N_TEST, seed), torch.Generator().manual_seed(seed)
+        noisy = []
+        for labels in (rows.y_train, rows.y_test):
+            random = torch.randint(10, labels.shape, generator=generator)
+            replaced = torch.rand(labels.shape, generator=generator) < share
+            noisy.append(torch.where(replaced, random, labels))
+        runs.append((rows.x_train, noisy[0], rows.x_test, rows.y_test, noisy[1]))
+    return [*map(torch.stack, zip(*runs, strict=True))]
 
 
 @torch.no_grad()

@@ -35,22 +35,13 @@ TUNED = {  # on validation examples; the weight decay of MAP is the weight of it
 N_SEEDS, N_DRAWS, INIT_P_DROP, START_STD = 8, 50, 0.1, 0.5
 
 
-def _learned(kl_per: str) -> dict[str, Callable[[float], LayerFactory]]:
-    """VD and VSD; their KL counts every weight, or every random factor once."""
-    start = {"init_p_drop": INIT_P_DROP, "kl_per": kl_per}
-    vd = {f"VD, per {kl_per}": lambda _: VariationalDropout("A", "unit", **start)}
-    return vd | {
-        f"VSD, T = {depth}, per {kl_per}": lambda _, depth=depth: StructuredDropout(
-            depth, alpha_spread=START_STD, **start
-        )
-        for depth in DEPTHS
-    }
-
-
-PER_WEIGHT, PER_FACTOR = _learned("weight"), _learned("factor")
-FACTORIES = {"MAP": lambda _: Deterministic(), "MC dropout": BinaryDropout}
-FACTORIES |= PER_WEIGHT | PER_FACTOR
-"""Name -> layer factory for a setting: a p_drop for MC dropout, which the others ignore."""
+FACTORIES: dict[str, LayerFactory] = {"MAP": Deterministic()}
+for kl_per in ("weight", "factor"):  # a KL counts every weight, or every random factor once
+    _START = {"init_p_drop": INIT_P_DROP, "kl_per": kl_per}
+    FACTORIES[f"VD, per {kl_per}"] = VariationalDropout("A", "unit", **_START)
+    for depth in DEPTHS:
+        vsd = StructuredDropout(depth, alpha_spread=START_STD, **_START)
+        FACTORIES[f"VSD, T = {depth}, per {kl_per}"] = vsd
 
 
 @dataclass(frozen=True)
@@ -127,8 +118,7 @@ def make_arrays() -> dict[str, np.ndarray]:
     made = {}
     for name, task in TASKS.items():
         splits = [task.split(seed) for seed in range(N_SEEDS)]
-        each = ((method, run(task, method, splits, settings(method))) for method in METHODS)
-        runs = [at_its_best(*one) for one in each]
+        runs = [at_its_best(m, run(task, m, splits, settings(m))) for m in METHODS]
         for part, key in enumerate((name, f"{name}_validation", f"{name}_alpha")):
             full = [np.broadcast_to(r[part], (len(KL_WEIGHTS), *r[part].shape[1:])) for r in runs]
             made[key] = np.stack(full).astype(np.float32)
@@ -140,7 +130,7 @@ def settings(method: str) -> tuple[float, ...]:
 
     A KL that is counted once for each factor has no other weight.
     """
-    return TUNED.get(method, (1.0,) if method in PER_FACTOR else KL_WEIGHTS)
+    return TUNED.get(method, (1.0,) if method.endswith("per factor") else KL_WEIGHTS)
 
 
 def at_its_best(method: str, results: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
@@ -186,9 +176,10 @@ def train(
 
     A setting is the p_drop of MC dropout (trained without a KL) or else the weight of the KL.
     """
+    factories = [FACTORIES.get(method) or BinaryDropout(one) for one in settings]
     networks = [
-        initialise(mlp(task.widths, FACTORIES[method](one)), torch.Generator().manual_seed(seed))
-        for one, seed in itertools.product(settings, range(len(splits)))
+        initialise(mlp(task.widths, factory), torch.Generator().manual_seed(seed))
+        for factory, seed in itertools.product(factories, range(len(splits)))
     ]
     members = BatchedNetworks(networks)
     x, y = (_for_each(splits, "train", k, len(settings)) for k in (0, 1))

@@ -1,18 +1,12 @@
-"""What every experiment keeps, whatever it measures; ``test_contracts`` holds a row for each.
-
-1. Other test rows change no training input and no choice.
-2. Every method is trained with its own sampling mode, KL weight and learning rate.
-3. What is recorded is its definition, computed again from the outputs of the networks.
-4. A network sees test rows on the scale of the training rows, as often as the trial says.
-"""
+"""What an experiment did: its trainings, and every output it asked a network for."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import wraps
+from dataclasses import dataclass, field
+from functools import cache, partial, wraps
 from inspect import signature
 from typing import Any
 
@@ -21,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from bdl_lessons import datasets, inference
-from bdl_lessons.reference import GaussianProcess
 from reproductions import Trial, TrialResult, load
 from reproductions.datasets import splits
 from reproductions.measure import mean_weights
@@ -29,15 +22,8 @@ from reproductions.posteriors.slang import fit_slang, predict_slang
 from reproductions.posteriors.swag import predict_swag
 
 TRAINERS = (inference.fit, inference.fit_batched, fit_slang)
-PREDICTORS = (
-    inference.predict,
-    inference.predict_batched,
-    mean_weights,
-    predict_swag,
-    predict_slang,
-)
-
-
+PREDICTORS = (inference.predict, inference.predict_batched, mean_weights)
+PREDICTORS += (predict_swag, predict_slang)
 N_ROWS = 40
 
 
@@ -65,17 +51,12 @@ def pictures(altered, shape, name, n_train=0, n_test=0):
     return datasets.Classification(name, x[:n_train], y[:n_train], x_test, y_test, classes)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Training:
-    """One training: all calls of a training function on one model.
+    """All calls of a training function on one model: the last data, the sampling modes, and the KL
+    weights ``(n_steps, M)`` of M networks and learning rates ``(n_steps, 1)`` of all steps."""
 
-    Args:
-        x, y: what was trained on.
-        sampling: the modes of its calls.
-        kl_weights: at every step: ``(n_steps, 1)``, or ``(n_steps, M)`` for M networks.
-        rates: the learning rate at every step, ``(n_steps, 1)``.
-    """
-
+    model: Any
     x: Tensor
     y: Tensor
     sampling: set[str]
@@ -85,17 +66,15 @@ class Training:
 
 @dataclass
 class Seen:
-    """What an experiment did: its trainings, and every output it asked a network for."""
+    """Of ``inputs`` what was predicted for, and how many draws were asked for, if the weights were
+    drawn; of ``outputs`` in their order ``(S, B, ...)``, or ``(S, M, B, ...)`` of M networks."""
 
-    models: list[Any] = field(default_factory=list)
     trainings: list[Training] = field(default_factory=list)
     inputs: list[tuple[Tensor, int | None]] = field(default_factory=list)
-    """What was predicted for, and how many draws were asked for, if the weights were drawn."""
     outputs: list[Tensor] = field(default_factory=list)
-    """In their order: ``(S, B, ...)``, or ``(S, M, B, ...)`` of M networks."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row:
     """How one experiment meets the contracts.
 
@@ -122,168 +101,64 @@ class Row:
     alone: Mapping[str, Any] = field(default_factory=dict)
     copied: float = 1.0
 
-    def run(
-        self, label: str, altered: bool = False, **changes: Any
-    ) -> tuple[Trial, TrialResult, Seen]:
-        """The trial, what it returns, and what it did; the second time what was found before."""
-        key = (self.experiment, label, altered, *changes.items())
-        if key not in _RUNS:
-            trial = self.trials[label]
-            trial = Trial({**trial.config, **changes}, trial.seed)
-            experiment = load(self.experiment)
-            with pytest.MonkeyPatch.context() as patch:
-                for name, loader in self.loaders(altered).items():
-                    patch.setattr(name, loader)
-                with watched() as seen:
-                    _RUNS[key] = trial, experiment.run(trial), seen
-        return _RUNS[key]
+    def run(self, label: str, *altered: bool) -> tuple[Trial, TrialResult, Seen]:
+        """The trial, what it returns, and what it did; ``altered`` or not it runs ``alone``."""
+        return _run(self, label, *(altered if self.alone or any(altered) else ()))
 
 
-_RUNS: dict[tuple, tuple[Trial, TrialResult, Seen]] = {}
-
-
-def check_test_rows_change_no_training(row: Row, label: str) -> None:
-    (_, first, before), (_, second, after) = (
-        row.run(label, altered, **row.alone) for altered in (False, True)
-    )
-    assert len(before.trainings) == len(after.trainings) > 0
-    for one, other in zip(before.trainings, after.trainings, strict=True):
-        torch.testing.assert_close((one.x, one.y), (other.x, other.y))
-    for name in row.choices:
-        found = [result.arrays.get(name, result.metrics.get(name)) for result in (first, second)]
-        assert found[0] is not None, name
-        torch.testing.assert_close(*map(_tensor, found), rtol=1e-4, atol=1e-6, msg=name)
-    found, other = ({**result.metrics, **result.arrays} for result in (first, second))
-    changed = [values for name, values in found.items() if values != other[name]]
-    assert any(_tensor(values).isfinite().all() for values in changed), "nothing saw the test rows"
-
-
-def check_test_rows_are_on_the_scale_of_training(row: Row, label: str) -> None:
-    """The altered test rows are copies of training rows: what a network sees must be some too."""
-    (trial, _, before), (_, _, after) = (
-        row.run(label, altered, **row.alone) for altered in (False, True)
-    )
-    train = _rows(after.trainings[-1].x)
-    pairs = zip(before.inputs, after.inputs, strict=True)
-    tests = [new for old, new in pairs if not torch.equal(old[0], new[0])]  # bits: copies
-    assert tests, "no network saw the test rows"
-    for x, n_samples in tests:
-        assert n_samples in (None, trial.config.get("n_samples"))
-        nearest = torch.cdist(_rows(x), train).min(1).values
-        assert (nearest < 1e-3).double().mean() >= row.copied
-
-
-def _rows(x: Tensor) -> Tensor:
-    """Images ``(N, C, H, W)``, or rows ``(N, K)`` or ``(M, N, K)``, as ``(…, K)``."""
-    return (x.flatten(1) if x.dim() == 4 else x.flatten(0, -2)).double()
-
-
-def check_each_method_has_its_plan(row: Row, label: str) -> None:
-    trial, result, seen = row.run(label)
-    plan = row.plan(trial, result)
-    assert len(seen.trainings) == len(plan)
-    for training, (sampling, kl_weights, rates) in zip(seen.trainings, plan, strict=True):
-        assert training.sampling == sampling
-        expected = _tensor(kl_weights), _tensor(rates).reshape(-1, 1)
-        for found, wanted in zip((training.kl_weights, training.rates), expected, strict=True):
-            wanted = wanted.reshape(1, -1) if wanted.dim() < 2 else wanted
-            torch.testing.assert_close(found, wanted.expand_as(found), rtol=1e-4, atol=1e-9)
-
-
-def check_the_record_is_its_definition(row: Row, label: str) -> None:
-    trial, result, seen = row.run(label)
-    expected = row.recorded(trial, result, seen)
-    assert any(expected)
-    for values, wanted in zip((result.metrics, result.arrays), expected, strict=True):
-        for name, value in wanted.items():
-            error = _tensor(values[name]) - _tensor(value)
-            assert (error.abs() <= 1e-4 + 1e-3 * _tensor(value).abs()).all(), name
-
-
-def _tensor(values: Any) -> Tensor:
-    return torch.as_tensor(values, dtype=torch.float64)
+@cache
+def _run(row: Row, label: str, *altered: bool) -> tuple[Trial, TrialResult, Seen]:
+    trial = row.trials[label]
+    trial = Trial({**trial.config, **(row.alone if altered else {})}, trial.seed)
+    experiment, seen = load(row.experiment), Seen()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, loader in row.loaders(*altered or [False]).items():
+            patch.setattr(name, loader)
+        with watched(seen):
+            return trial, experiment.run(trial), seen
 
 
 @contextmanager
-def watched() -> Iterator[Seen]:
+def watched(seen: Seen) -> Iterator[None]:
     """Notes what the reproductions give to training functions and get from networks."""
-    seen = Seen()
-    with pytest.MonkeyPatch.context() as patch:
-        for trainer in TRAINERS:
-            _replace(patch, trainer, _watched_trainer(trainer, seen))
-        for predictor in PREDICTORS:
-            _replace(patch, predictor, _watched_predictor(predictor, seen))
-        _replace(patch, GaussianProcess, _watched_process(seen))
-        yield seen
-
-
-def _replace(patch: pytest.MonkeyPatch, original: Any, watching: Any) -> None:
-    """In every module of the reproductions that has imported ``original``."""
+    notes = dict.fromkeys(TRAINERS, _note_training) | dict.fromkeys(PREDICTORS, _note_outputs)
     modules = [m for name, m in sys.modules.items() if name.partition(".")[0] == "reproductions"]
-    for module in modules:
-        for name in [n for n, value in vars(module).items() if value is original]:
-            patch.setattr(module, name, watching)
+    with pytest.MonkeyPatch.context() as patch:
+        for function, note in notes.items():
+            for module in modules:
+                for name in [n for n, value in vars(module).items() if value is function]:
+                    patch.setattr(module, name, wraps(function)(partial(note, seen, function)))
+        yield
 
 
-def _watched_trainer(trainer: Callable[..., Any], seen: Seen) -> Callable[..., Any]:
-    @wraps(trainer)
-    def watching(model: Any, x: Tensor, y: Tensor, *args: Any, **how: Any) -> Any:
-        bound = signature(trainer).bind(model, x, y, *args, **how)
-        bound.apply_defaults()
-        _note(seen, model, x, y, bound.arguments)
-        return trainer(model, x, y, *args, **how)
-
-    return watching
-
-
-def _note(seen: Seen, model: Any, x: Tensor, y: Tensor, how: Mapping[str, Any]) -> None:
-    steps, weight = range(how["n_steps"]), how["kl_weight"]
+def _note_training(seen: Seen, trainer: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    bound = signature(trainer).bind(*args, **named)
+    bound.apply_defaults()
+    how = bound.arguments
+    model, x, y = [*how.values()][:3]
+    steps, weight, schedule = range(how["n_steps"]), how["kl_weight"], how.get("schedule")
     weights = [weight(step) if callable(weight) else weight for step in steps]
     weights = torch.stack([torch.as_tensor(w, dtype=torch.float64).flatten() for w in weights])
-    schedule = how.get("schedule") or (lambda step: 1.0)
     rate = how["lr"] if "lr" in how else _rate(how["optimizer"])
-    rates = torch.tensor([[rate * schedule(step)] for step in steps], dtype=torch.float64)
-    new = Training(x.clone(), y.clone(), {how.get("sampling", "shared")}, weights, rates)
-    if seen.models and seen.models[-1] is model:  # the next epoch of the same training
+    rates = [[rate * (schedule(step) if schedule else 1.0)] for step in steps]
+    rates, sampling = torch.tensor(rates, dtype=torch.float64), {how.get("sampling", "shared")}
+    new = Training(model, x.clone(), y.clone(), sampling, weights, rates)
+    if seen.trainings and seen.trainings[-1].model is model:  # the next epoch of the same training
         old = seen.trainings.pop()
-        new = replace(
-            new,
-            sampling=old.sampling | new.sampling,
-            kl_weights=torch.cat([old.kl_weights, new.kl_weights]),
-            rates=torch.cat([old.rates, new.rates]),
-        )
-    else:
-        seen.models.append(model)
+        new.sampling |= old.sampling
+        new.kl_weights = torch.cat([old.kl_weights, new.kl_weights])
+        new.rates = torch.cat([old.rates, new.rates])
     seen.trainings.append(new)
+    return trainer(*args, **named)
 
 
 def _rate(optimizer: Callable[..., torch.optim.Optimizer]) -> float:
     return optimizer([nn.Parameter(torch.zeros(1))]).param_groups[0]["lr"]
 
 
-def _watched_predictor(predictor: Callable[..., Tensor], seen: Seen) -> Callable[..., Tensor]:
-    @wraps(predictor)
-    def watching(*args: Any, **how: Any) -> Tensor:
-        given = signature(predictor).bind(*args, **how).arguments
-        plain = predictor is inference.predict_batched and given["n_samples"] == 1
-        n_samples = None if plain else given.get("n_samples")
-        seen.inputs.append((given["x"].clone(), n_samples))
-        seen.outputs.append(predictor(*args, **how))
-        return seen.outputs[-1]
-
-    return watching
-
-
-def _watched_process(seen: Seen) -> type[GaussianProcess]:
-    class Watched(GaussianProcess):
-        def __init__(self, x: Tensor, y: Tensor, *args: Any, **how: Any) -> None:
-            none = torch.zeros(0, 1, dtype=torch.float64)
-            seen.models.append(self)
-            seen.trainings.append(Training(x.clone(), y.clone(), {"exact"}, none, none))
-            super().__init__(x, y, *args, **how)
-
-        def predict(self, x: Tensor) -> tuple[Tensor, Tensor]:
-            seen.inputs.append((x.clone(), None))
-            return super().predict(x)
-
-    return Watched
+def _note_outputs(seen: Seen, predictor: Callable[..., Tensor], *args: Any, **how: Any) -> Tensor:
+    given = signature(predictor).bind(*args, **how).arguments
+    plain = predictor is inference.predict_batched and given["n_samples"] == 1
+    seen.inputs.append((given["x"].clone(), None if plain else given.get("n_samples")))
+    seen.outputs.append(predictor(*args, **how))
+    return seen.outputs[-1]

@@ -33,9 +33,8 @@ def test_what_a_killed_process_left_is_cleared_away_after_an_hour(tmp_path):
     assert sorted(tmp_path.iterdir()) == [path, new]
 
 
-@pytest.mark.parametrize("content", [b"", b"content of the file"])
-def test_a_checked_file_gives_back_what_was_written_and_nothing_else(tmp_path, content):
-    path = tmp_path / "a.bin"
+def test_a_checked_file_gives_back_what_was_written_and_nothing_else(tmp_path):
+    path, content = tmp_path / "a.bin", b"content of the file"
     write_checked(path, content)
     assert read_checked(path) == content
     whole = path.read_bytes()

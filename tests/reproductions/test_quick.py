@@ -64,8 +64,6 @@ def test_trials_of_a_scale_are_different_trials(name):
         (["run", "co2_mc_dropout", "--scale", "huge"], "scale must be one of quick, paper"),
         (["run", "co2_mc_dropout", "--jobs", "0"], "jobs must be >= 1, got 0"),
         (["report"], "there is no folder"),
-        (["report", "--scale", "quick"], "there is no folder"),
-        (["report", "--scale", "huge"], "scale must be one of quick, paper"),
     ],
 )
 def test_what_does_not_exist_is_refused(arguments, message, tmp_path):

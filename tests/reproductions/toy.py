@@ -25,29 +25,13 @@ def run(trial):
 
 
 def run_with_failures(trial):
-    if trial.config["n"] == 1:
+    if trial.config["n"] in (1, 3):
         raise FloatingPointError("the loss became nan at step 3")
-    if trial.config["n"] == 2:
-        return TrialResult({"error": math.nan})
-    return run(trial)
-
-
-def without_data(trial):
-    if trial.config["n"] == 1:
-        raise ValueError("n must not be 1")
-    raise FileNotFoundError("the file is not here")
+    return TrialResult({"error": math.nan}) if trial.config["n"] == 2 else run(trial)
 
 
 def die_at_1(trial):
-    if trial.config["n"] == 1:
-        os._exit(9)
-    return run(trial)
-
-
-def exit_at_1(trial):
-    if trial.config["n"] == 1:
-        raise SystemExit(3)
-    return run(trial)
+    return os._exit(9) if trial.config["n"] == 1 else run(trial)
 
 
 def table(records):
@@ -66,30 +50,21 @@ def make(run=run, trials=trials):
     return Experiment("toy", "A toy", trials, run, table, figure, claims)
 
 
-def train(trial):
-    """A few milliseconds of arithmetic that depends on the configuration and the seed."""
-    generator = torch.Generator().manual_seed(trial.seed)
-    weight = torch.randn(50, 50, generator=generator) / 8
-    state = torch.ones(50) * trial.config["n"]
-    for _ in range(100):
-        state = torch.tanh(weight @ state) + 0.1 * torch.randn(50, generator=generator)
-    return TrialResult({"norm": state.norm().item()}, {"state": state.tolist()})
-
-
 def train_slowly(trial):
-    """Says when it has begun and waits until a file allows it to go on."""
-    folder = Path(trial.config["folder"])
-    measured = train(trial)
-    (folder / f"began-{trial.config['n']}").touch()
-    while trial.config["n"] >= 2 and not (folder / "go-on").exists():
+    """Says when it has begun and waits until a file allows it to go on; draws by its seed."""
+    folder, n = Path(trial.config["folder"]), trial.config["n"]
+    (folder / f"began-{n}").touch()
+    while n >= 2 and not (folder / "go-on").exists():
         time.sleep(0.01)
-    return measured
+    draws = torch.randn(5, generator=torch.Generator().manual_seed(n))
+    return TrialResult({"norm": draws.norm().item()}, {"draws": draws.tolist()})
 
 
 def fit_and_stop(trial, stop_at=None):
     """Trains a line with a checkpoint; ``stop_at`` is the step at which the process "dies"."""
     generator = torch.Generator().manual_seed(trial.seed)
     x = torch.randn(20, 3, generator=generator)
+    y = x.sum(1, keepdim=True)
     net = initialise(mlp((3, 1), GaussianDropout(0.2, "A")), generator)
 
     def kl_weight(step):
@@ -97,16 +72,7 @@ def fit_and_stop(trial, stop_at=None):
             raise InterruptedError("stopped")
         return 0.0
 
-    y = x.sum(1, keepdim=True)
-    losses = fit(
-        net,
-        x,
-        y,
-        partial(gaussian_nll, tau=1.0),
-        n_steps=30 + trial.config["n"],
-        generator=generator,
-        optimizer=adam(0.1),
-        kl_weight=kl_weight,
-        callback=Checkpoint(trial, net, generator, x, y),
-    )
+    how = {"n_steps": 30 + trial.config["n"], "optimizer": adam(0.1), "kl_weight": kl_weight}
+    how |= {"generator": generator, "callback": Checkpoint(trial, net, generator, x, y)}
+    losses = fit(net, x, y, partial(gaussian_nll, tau=1.0), **how)
     return TrialResult({"loss": losses[-1].item()}, {"losses": losses.tolist()})

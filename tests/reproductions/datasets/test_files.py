@@ -56,41 +56,32 @@ def test_downloads_once_and_leaves_only_the_file(folders, source, server, monkey
 def test_bdl_data_dir_that_does_not_exist(folders, source, monkeypatch):
     monkeypatch.setenv("BDL_DATA_DIR", str(folders.user / "nowhere"))
     refused(source, "nowhere', which is not a folder")
-    monkeypatch.setenv("BDL_DATA_DIR", "~nosuchuser/data")
-    refused(source, "~nosuchuser/data', which is not a folder")
 
 
-def test_a_second_mirror_is_asked_when_the_first_has_nothing(folders, source, server):
+def test_a_second_mirror_is_asked_and_a_server_in_trouble_again(folders, source, server):
+    def busy() -> bytes:
+        server.answers[URL + NAME] = CONTENT
+        raise OSError("503")
+
+    server.answers[URL + NAME] = busy
     both = replace(source, addresses=(URL + "gone/", URL))
     assert fetch(both, NAME).read_bytes() == CONTENT
+    assert server.requests[URL + NAME] == 2
 
 
 def test_a_failure_names_file_address_reason_and_remedy(folders, source, server):
     server.answers[URL + NAME] = CONTENT + b"!"
     message = refused(replace(source, note="Made by hand."), "is not on this machine")
     places = str(folders.user / "letters"), str(cached(folders).parent)
-    for said in (NAME, URL, "Made by hand", *places):
+    for said in (NAME, URL, "Made by hand", *places, sha256(CONTENT)):
         assert said in message
-    assert sha256(CONTENT) in message
     assert list(cached(folders).parent.iterdir()) == []
-
-
-def test_a_server_in_trouble_is_asked_again(folders, source, server):
-    def busy() -> bytes:
-        server.answers[URL + NAME] = CONTENT
-        raise OSError("503")
-
-    server.answers[URL + NAME] = busy
-    assert fetch(source, NAME).read_bytes() == CONTENT
-    assert server.requests[URL + NAME] == 2
 
 
 @pytest.mark.parametrize("place", ["user", "repository"])
 def test_a_hand_placed_file_with_a_wrong_hash_is_an_error_and_stays(folders, source, server, place):
     path = folders.place(getattr(folders, place), "letters", NAME, CONTENT[:-1])
-    message = refused(source, "Replace it")
-    assert str(path) in message
-    assert sha256(CONTENT) in message
+    assert str(path) in refused(source, "Replace it")
     assert path.read_bytes() == CONTENT[:-1]
     assert not server.requests
 
@@ -103,8 +94,8 @@ def test_hashes_are_those_recorded_beside_the_real_data():
     from reproductions.datasets.images import SETS
 
     lines = (line.partition("  ") for line in sums.read_text("utf-8").splitlines())
-    recorded = {path: f"sha256:{digest}" for digest, _, path in lines}
-    known = {f"uci/{one.name}/data.txt": f"sha256:{one.sha256}" for one in UCI_SETS.values()}
+    recorded = {path: digest for digest, _, path in lines}
+    known = {f"uci/{one.name}/data.txt": one.sha256 for one in UCI_SETS.values()}
     for one in SETS.values():
         known |= {f"{one.folder}/{name}": digest for name, digest in one.files.items()}
     both = known.keys() & recorded.keys()

@@ -37,11 +37,6 @@ def test_features_come_first_then_the_target_and_a_second_target_is_left_out(fol
     assert data.target == record.target
 
 
-def test_an_unknown_set():
-    with pytest.raises(ValueError, match="there is no UCI set 'wine', only bostonHousing"):
-        uci("wine")
-
-
 @pytest.mark.parametrize("name", UCI_SETS)
 def test_the_real_sets(real, name):
     rows, features, mean, std = FACTS[name]
@@ -71,14 +66,3 @@ def test_each_split_is_a_partition_of_nine_to_one(n, n_splits):
     for train, test in pairs:
         assert len(train) == int(0.9 * n + 0.5)
         assert sorted([*train, *test]) == list(range(n))
-
-
-def test_one_generator_for_all_splits_and_it_is_no_one_elses():
-    np.random.seed(5)
-    before = np.random.get_state()[1].copy()
-    pairs = splits(50)
-    assert np.array_equal(np.random.get_state()[1], before), "global generator"  # bits: integers
-    assert not np.array_equal(pairs[0][0], pairs[1][0])  # bits: integers
-    for (a, b), (c, d) in zip(pairs, splits(50, 3), strict=False):
-        assert np.array_equal(a, c)  # bits: integers
-        assert np.array_equal(b, d)  # bits: integers

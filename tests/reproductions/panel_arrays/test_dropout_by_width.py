@@ -16,16 +16,10 @@ def stored():
 def test_the_arrays_have_one_entry_for_each_run(stored):
     cases = list(zip(stored["methods"].tolist(), stored["numbers"].tolist(), strict=True))
     assert cases == dropout_by_width.CASES
-    assert stored["settings"].tolist() == list(dropout_by_width.SETTINGS)
-    steps, seeds = len(dropout_by_width.STEPS), dropout_by_width.SEEDS
-    shape = (len(dropout_by_width.SETTINGS), len(cases), steps)
-    assert stored["error"].shape == (*shape, 2, seeds)
-    assert stored["alpha"].shape == (*shape, seeds, 3)
-    assert ((stored["error"] > 0) & (stored["error"] < 60)).all()
-    learned = np.isin(stored["methods"], dropout_by_width.LEARNED)
-    alpha = stored["alpha"][:, learned]
-    assert ((alpha > 0) & (alpha <= 1 + 1e-6)).all()
-    assert np.isnan(stored["alpha"][:, ~learned]).all()
+    shape = (len(dropout_by_width.SETTINGS), len(cases), len(dropout_by_width.STEPS))
+    assert stored["error"].shape == (*shape, 2, dropout_by_width.SEEDS)
+    learned = np.isfinite(stored["alpha"]).all((0, 2, 3, 4))
+    assert learned.tolist() == [method in dropout_by_width.LEARNED for method, _ in cases]
 
 
 @pytest.mark.parametrize(("name", "p_drop"), NOISY)
