@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
+from bdl_lessons.core.files import NOTEBOOKS, ROOT
 from tools import address, instructor, metadata, notebook
 from tools.notebook import tags_of
 from tools.timing import on_stage, slide_type
@@ -45,6 +46,17 @@ def write(lesson: Path, folder: Path) -> Path:
     page = folder / f"{lesson.stem}.html"
     notebook.write(page, here.sub(lambda a: a[0] if {a[1], unquote(a[1])} & ids else a[2], html))
     return page
+
+
+def write_older(lessons: list[Path], folder: Path) -> None:
+    """Write the slides that are older than their lesson or than what makes slides and notes."""
+    sources = [*_WEB.parent.rglob("*.*"), *(NOTEBOOKS / "notes").glob("*.md")]
+    sources += (ROOT / "bdl_lessons" / "panels").glob("*.py")
+    newest = max(path.stat().st_mtime for path in sources if path.suffix != ".pyc")
+    for lesson in lessons:
+        page = folder / f"{lesson.stem}.html"
+        if not page.exists() or page.stat().st_mtime <= max(newest, lesson.stat().st_mtime):
+            write(lesson, folder)
 
 
 def _prepare(made: NotebookNode, lesson: Path) -> None:

@@ -34,17 +34,11 @@ INSTEAD = {
 
 # Phrases in which such a word means what it says elsewhere too, with the reason.
 EXCEPTIONS = {
-    "law of large numbers": "the theorem's name",
     "law of total variance": "the theorem's name",
-    "power law": "a function of a power",
-    "make sure": "an instruction, not a probability",
     "Price's theorem": "a name",
     "stochastic weight averaging": "the method SWA",
-    "members of a ``.tar.gz``": "files in an archive",
-    "What a layer costs": "a title; its table has milliseconds",
     "for each row costs": "a title; its table has milliseconds",
     "log cost": "time or memory, as the sentence before says",
-    "cost: ``(M,)``": "the name of an argument, time or memory",
 }
 
 _WORDS = {re.compile(rf"\b(?:{word})\b", re.I): term for word, term in INSTEAD.items()}

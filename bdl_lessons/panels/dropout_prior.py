@@ -32,10 +32,10 @@ def panel() -> Panel:
     """The panel of lesson 04: ``p_drop``, ``length_scale``, ``n_train`` and the width ``sigma``."""
     return Panel(
         build_figure,
-        Slider("p_drop", "p_drop, drop probability", RATES, 0.1, "{:.2f}".format),
-        Slider("length_scale", "ℓ, prior std is 1/ℓ", LENGTHSCALES, 1.0),
-        Slider("n_train", "N, training examples", N_TRAINS, 353, "{:,}".format),
-        Slider("sigma", "σ, width of a spike", SIGMAS, 0.1),
+        Slider("p_drop", "p_drop, drop probability", RATES, 0.1, "{:.2f}".format, RATES[::2]),
+        Slider("length_scale", "ℓ, prior std is 1/ℓ", LENGTHSCALES, 1.0, web=(0.3, 1.0, 3.0)),
+        Slider("n_train", "N, training examples", N_TRAINS, 353, "{:,}".format, N_TRAINS[1::2]),
+        Slider("sigma", "σ, width of a spike", SIGMAS, 0.1, web=SIGMAS[::2]),
         size=(9.6, 3.7),
     )
 

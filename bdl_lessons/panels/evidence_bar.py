@@ -30,10 +30,10 @@ SCALES = tuple(round(0.05 * step, 2) for step in range(4, 41))
 EXACT_CORRELATION = -math.sqrt(0.6)
 CORRELATIONS = (round(0.05 * step, 2) for step in range(-18, 19))
 CORRELATIONS = tuple(sorted([*CORRELATIONS, EXACT_CORRELATION]))
-WEB_SHIFTS_1 = (-1.5, -0.8, -0.4, -0.2, 0.0, 0.3, 0.6, 1.0, 1.6)
-WEB_SHIFTS_2 = (-1.5, -0.8, -0.3, 0.0, 0.3, 0.8, 1.5)
-WEB_SCALES = (0.3, 0.45, 0.6, 0.8, 1.0, 1.25, 1.6)
-WEB_CORRELATIONS = (-0.9, EXACT_CORRELATION, -0.6, -0.3, 0.0, 0.3, 0.7)
+WEB_SHIFTS_1 = (-1.5, -0.5, 0.0, 0.6, 1.5)
+WEB_SHIFTS_2 = (-1.5, -0.5, 0.0, 0.5, 1.5)
+WEB_SCALES = (0.3, 0.45, 0.6, 0.85, 1.0, 2.0)
+WEB_CORRELATIONS = (-0.9, EXACT_CORRELATION, -0.4, 0.0, 0.5, 0.8)
 MASS = (0.9, 0.5, 0.1)  # share of the posterior inside each contour
 DEEPEST = 9.0  # nats below the evidence that the picture shows
 

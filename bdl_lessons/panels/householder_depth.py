@@ -28,7 +28,7 @@ def panel() -> Panel:
         build_figure,
         Slider("depth", "T, reflections", DEPTHS, 2, str),
         Slider("log_std", "standard deviation of log α", LOG_STDS, 1.5, web=LOG_STDS[::2]),
-        Choice("seed", "draw of α and v", SEEDS, 4),
+        Choice("seed", "draw of α and v", SEEDS, 4, web=SEEDS[::2]),
         size=(9.6, 3.2),
     )
 

@@ -30,7 +30,7 @@ def panel() -> Panel:
         build_figure,
         Slider("p_drop", "p_drop, drop probability", RATES, LESSON_RATE),
         Slider("n_samples", "S, number of draws", DRAWS, 20),
-        Slider("tau", "τ, noise precision (1/ppm²)", TAUS, 6.0),
+        Slider("tau", "τ, noise precision (1/ppm²)", TAUS, 6.0, web=TAUS[::2]),
         size=(9.6, 3.6),
     )
 

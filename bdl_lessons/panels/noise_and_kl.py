@@ -81,7 +81,6 @@ def build_figure(figure: Figure) -> Update:
         kl, cubic, sigmoid = (f(at).item() for f in (loguniform_kl, kingma_kl, molchanov_kl))
         slope = loguniform_kl_slope(at).item()
         flips = torch.special.ndtr(torch.tensor(-1 / std)).item()
-        flips = torch.special.ndtr(torch.tensor(-1 / std)).item()
         here.set_offsets([[log_alpha, kl]])
         reach = np.array([-1.2, 1.2])
         tangent.set_data(log_alpha + reach, kl + slope * reach)

@@ -42,7 +42,7 @@ def panel() -> Panel:
     """The panel of lesson 11: size, directions and inequality of the noise."""
     return Panel(
         build_figure,
-        Slider("mean_alpha", "mean of α₁, α₂", ALPHAS, 0.2, str),
+        Slider("mean_alpha", "mean of α₁, α₂", ALPHAS, 0.2, str, ALPHAS[1::2]),
         Slider("n_reflections", "reflections T", REFLECTIONS, 0, str),
         Choice("ratio", "α₁ / α₂", RATIOS, 25),
         size=(9.6, 4.2),

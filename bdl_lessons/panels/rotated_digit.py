@@ -15,6 +15,7 @@ from bdl_lessons.panels.engine import Panel, Slider, Update
 
 RATES = (0.05, 0.1, 0.25, 0.5, 0.7)
 ANGLES = tuple(range(0, 181, 5))
+WEB_ANGLES = tuple(sorted({*ANGLES[::2], 75}))
 LESSON_RATE, WIDTH, N_SAMPLES = 0.5, 128, 100
 MANY_SAMPLES = 5000  # for the entropies: with 100 draws they are off by up to 0.1 nats
 
@@ -23,7 +24,7 @@ def panel() -> Panel:
     """The second panel of lesson 05: the angle of the digit and ``p_drop``."""
     return Panel(
         build_figure,
-        Slider("angle", "rotation (degrees)", ANGLES, 75),
+        Slider("angle", "rotation (degrees)", ANGLES, 75, web=WEB_ANGLES),
         Slider("p_drop", "p_drop, drop probability", RATES, LESSON_RATE),
         size=(9.6, 3.3),
     )

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import base64
-import itertools
 import json
 import math
-import random
 import zlib
-from collections import defaultdict
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
+
+import numpy as np
 
 from bdl_lessons.core.plot_style import style
 from bdl_lessons.panels.engine import Panel, Slider
-from tools.web.scene import FIELDS, UNIT, Frame, Scene
+from tools.web.scene import FIELDS, UNIT, Scene
 
-MOST_SETTINGS, MOST_BYTES = 20_000, 1_000_000
-_BASES, _CHECKS = 6, 80
+MOST_SETTINGS, MOST_BYTES = 2_000, 500_000
 
 
 @dataclass(frozen=True)
@@ -52,18 +51,6 @@ class Recording:
     definitions: str
     fields: dict[str, Field]
 
-    def frame(self, setting: tuple[int, ...]) -> Frame:
-        """What the player puts together at a setting, given as places on the web grid."""
-        found = {}
-        for key, field in self.fields.items():
-            place = 0
-            for control in field.controls:
-                place = place * len(self.controls[control]["texts"]) + setting[control]
-            value = field.table[field.at[place]]
-            if value is not None:
-                found[key] = value
-        return found
-
     def script(self) -> str:
         """A script that hands the recording to the player, deflated.
 
@@ -94,18 +81,13 @@ class Recording:
 
 @style()  # once: it takes longer than a simple drawing
 def record(panel: Panel) -> Recording:
-    """Draw a panel at every setting that its page offers.
-
-    What depends on which controls is found by moving one control at a time. Each value is then
-    recorded over those controls only, and compared with everything that was drawn, also at random
-    settings; where they differ, the control that was missed is found and recorded too.
+    """Draw a panel at every setting that its page offers; keep each value where it changes.
 
     Raises:
         ValueError: if the web grid lacks the start, or has more than ``MOST_SETTINGS`` settings.
     """
     sliders = [*panel.controls.values()]
     values = [_web_values(panel, control) for control in sliders]
-    start = tuple(grid.index(c.value) for grid, c in zip(values, sliders, strict=True))
     n_settings = math.prod(map(len, values))
     if n_settings > MOST_SETTINGS:
         raise ValueError(
@@ -113,43 +95,22 @@ def record(panel: Panel) -> Recording:
             "give its sliders fewer values on the web (Slider(web=...))"
         )
     scene = Scene(panel)
-    frames: dict[tuple[int, ...], Frame] = {}
-    drawn: dict[tuple[int, ...], frozenset[str] | None] = {}
-
-    def frame(setting: tuple[int, ...], artists: frozenset[str] | None = None) -> Frame:
-        done = drawn.get(setting, frozenset())
-        wanted = (artists or frozenset()) - {"readout"}
-        if done is not None and (artists is None or setting not in drawn or not wanted <= done):
-            chosen = (grid[place] for grid, place in zip(values, setting, strict=True))
-            params = dict(zip(panel.controls, chosen, strict=True))
-            drawn[setting] = None if artists is None else done | wanted
-            frames[setting] = frames.get(setting, {}) | scene.frame(params, artists)
-        return frames[setting]
-
-    rng = random.Random(0)
-    some = [tuple(rng.randrange(len(grid)) for grid in values) for _ in range(_BASES + _CHECKS)]
-    depends = _dependencies(frame, [start, *some[:_BASES]], values, rng)
+    settings = [dict(zip(panel.controls, chosen, strict=True)) for chosen in product(*values)]
+    frames = [scene.frame(setting) for setting in settings]
+    keys = sorted(set().union(*frames), key=_order)
+    lengths = [*map(len, values)]
+    fields = {key: _field([frame.get(key) for frame in frames], lengths) for key in keys}
     controls = [
-        {"label": c.label, "texts": [*map(c.show, grid)], "start": i, "list": type(c) is not Slider}
-        for c, grid, i in zip(sliders, values, start, strict=True)
+        {
+            "label": control.label,
+            "texts": [*map(control.show, grid)],
+            "start": grid.index(control.value),
+            "list": type(control) is not Slider,
+        }
+        for control, grid in zip(sliders, values, strict=True)
     ]
-    while True:
-        fields = _fields(frame, depends, start, [len(grid) for grid in values])
-        named = panel.name, scene.size, scene.parts, panel.alt
-        made = Recording(*named, controls, scene.still, scene.definitions, fields)
-        for setting in some:
-            frame(setting)
-        wrong = [
-            (key, setting)
-            for setting in list(frames)
-            for key in _different(made.frame(setting), frames[setting])
-            if drawn[setting] is None or _artist(key) in {*drawn[setting], "readout"}
-        ]
-        if not wrong:
-            return made
-        missed = [(k, _missed(frame, k, setting, start, depends[k])) for k, setting in wrong]
-        for key, control in missed:
-            depends[key].add(control)
+    named = panel.name, scene.size, scene.parts, panel.alt
+    return Recording(*named, controls, scene.still, scene.definitions, fields)
 
 
 def _web_values(panel: Panel, control: Slider) -> tuple:
@@ -162,47 +123,18 @@ def _web_values(panel: Panel, control: Slider) -> tuple:
     return values
 
 
-def _different(one: Frame, other: Frame) -> list[str]:
-    return [key for key in one | other if one.get(key) != other.get(key)]
-
-
-def _dependencies(frame, bases, values, rng) -> dict[str, set[int]]:
-    """The controls on which each field was seen to depend."""
-    depends: dict[str, set[int]] = defaultdict(set)
-    for base in bases:
-        depends |= {key: depends[key] for key in frame(base)}
-        for control, grid in enumerate(values):
-            for place in {0, len(grid) - 1, rng.randrange(len(grid))}:
-                moved = (*base[:control], place, *base[control + 1 :])
-                for key in _different(frame(base), frame(moved)):
-                    depends[key].add(control)
-    return depends
-
-
-def _fields(frame, depends, start, lengths) -> dict[str, Field]:
-    """Each field over the controls it depends on, the others at their start."""
-    grids, seen = {}, {}
-    for controls in {tuple(sorted(controls)) for controls in depends.values()}:
-        artists = frozenset(_artist(k) for k, found in depends.items() if found == set(controls))
-        grids[controls] = []
-        for places in itertools.product(*(range(lengths[control]) for control in controls)):
-            moved = dict(zip(controls, places, strict=True))
-            grids[controls].append(tuple(moved.get(i, place) for i, place in enumerate(start)))
-            seen |= dict.fromkeys(frame(grids[controls][-1], artists))
-    for key in seen:
-        depends[key]  # an element that is not drawn at the settings that were tried
-    fields = {}
-    for key in sorted(depends, key=_order):
-        controls = tuple(sorted(depends[key]))
-        table: dict[Any, int] = {}
-        found = (frame(s, frozenset([_artist(key)])) for s in grids.get(controls) or [start])
-        at = [table.setdefault(values.get(key), len(table)) for values in found]
-        fields[key] = Field(list(controls), list(table), at)
-    return fields
-
-
-def _artist(key: str) -> str:
-    return key.partition(".")[0]
+def _field(values: list, lengths: list[int]) -> Field:
+    """A value at every setting, the last control fastest, over the controls that change it."""
+    table: dict[Any, int] = {}
+    at = np.reshape([table.setdefault(value, len(table)) for value in values], lengths)
+    controls = []
+    for control in range(at.ndim):
+        first = at.take([0], axis=control)
+        if (at == first).all():
+            at = first
+        else:
+            controls.append(control)
+    return Field(controls, list(table), at.ravel().tolist())
 
 
 def _order(key: str) -> tuple:
@@ -212,17 +144,6 @@ def _order(key: str) -> tuple:
         return 1, int(parts[1])
     tags = ("image", "path", "text")
     return 0, int(parts[0]), tags.index(parts[1]), int(parts[2]), FIELDS.index(parts[3])
-
-
-def _missed(frame, key, setting, start, known) -> int:
-    """A control that changes the field between this setting and the one recorded for it."""
-    moved = [place if i in known else start[i] for i, place in enumerate(setting)]
-    value = frame(tuple(moved)).get(key)
-    for control in sorted(set(range(len(setting))) - known):
-        moved[control] = setting[control]
-        if frame(tuple(moved)).get(key) != value:
-            return control
-    raise AssertionError(f"{key} differs at {setting} though no control changes it")
 
 
 def _packed(field: Field) -> list:

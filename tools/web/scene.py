@@ -10,7 +10,6 @@ import base64
 import io
 import re
 from collections import Counter
-from collections.abc import Container
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import Any
@@ -271,16 +270,11 @@ class Scene:
         made = ((*body.split("|"), name) for body, name in self._renderer.definitions.items())
         return "".join(f'<{tag} id="{n}"{attrs}>{inner}</{tag}>' for tag, attrs, inner, n in made)
 
-    def frame(self, params: dict[str, Any], artists: Container[str] | None = None) -> Frame:
-        """The moving parts at one setting, and the readout, in the order in which they are drawn.
-
-        ``artists`` are the numbers of those to draw; default: all.
-        """
+    def frame(self, params: dict[str, Any]) -> Frame:
+        """The moving parts at one setting, in the order of drawing, and the readout."""
         found: Frame = {}
         readout = self._update(**params)
         for number, artist in enumerate(moving_artists(self._figure)):
-            if artists is not None and str(number) not in artists:
-                continue
             self._renderer.elements, counts = [], Counter()
             artist.draw(self._renderer)
             for part in _merged(self._renderer.elements):

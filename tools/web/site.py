@@ -52,9 +52,7 @@ def build(folder: Path, numbers: list[str] | None = None, source: Path | None = 
         raise ValueError("Sphinx could not build the site; its messages are above")
     for lesson in lessons:
         shutil.copyfile(lesson, folder / "_sources" / "lessons" / lesson.name)
-    (folder / "slides").mkdir(exist_ok=True)
-    for lesson in lessons:
-        slides.write(lesson, folder / "slides")
+    slides.write_older(lessons, folder / "slides")
     if address.archive():
         pictures.write_if_changed(folder / address.ARCHIVE, address.archive())
     unfinished.unlink()
