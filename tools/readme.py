@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -19,7 +18,6 @@ from tools.notebook import write
 README = ROOT / "README.md"
 PICTURE = ROOT / "data" / "pictures" / "readme.png"
 GPU_EVIDENCE = RESULTS_FOLDER / "gpu_evidence.json"  # tests/gpu writes it
-COMPUTING = ("core", "probability", "reference", "models", "inference", "evaluation")
 
 
 def described(package: Path = ROOT / "bdl_lessons") -> dict[str, tuple[str, list[str]]]:
@@ -49,18 +47,8 @@ def subpackages(package: Path = ROOT / "bdl_lessons") -> str:
     return markdown.table(["subpackage", "holds", "imports from"], rows)
 
 
-def package_hash() -> str:
-    """16 hex digits for the subpackages that compute: every byte of their files counts."""
-    digest = hashlib.sha256()
-    folders = [ROOT / "bdl_lessons" / name for name in COMPUTING]
-    for folder in [*folders, ROOT / "reproductions"]:
-        for path in sorted(folder.rglob("*.py")):
-            digest.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
 def gpu_summary(path: Path = GPU_EVIDENCE) -> str:
-    """What ``make test-gpu`` found on a real GPU, and whether it ran the package as it is now."""
+    """What ``make test-gpu`` found on a real GPU, and with which version of the course."""
     if not path.exists():
         return (
             "No part of this course has been seen on a real GPU; one was last looked for in "
@@ -73,10 +61,10 @@ def gpu_summary(path: Path = GPU_EVIDENCE) -> str:
     state = f"all {len(items)} parts passed"
     if failed:
         state = f"{len(items) - len(failed)} of {len(items)} parts passed, not {', '.join(failed)}"
-    stale = "" if found["package_hash"] == package_hash() else " The package has changed since."
     return (
-        f"`make test-gpu` was last run on {found['date']} on one {found['gpu']} with PyTorch "
-        f"{found['torch']} (driver {found['driver']}, CUDA {found['cuda']}): {state}.{stale}"
+        f"`make test-gpu` was last run on {found['date']}, version {found['version']}, on one "
+        f"{found['gpu']} with PyTorch {found['torch']} (driver {found['driver']}, CUDA "
+        f"{found['cuda']}): {state}."
     )
 
 

@@ -9,7 +9,6 @@ import ast
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -186,11 +185,10 @@ def _kernel(
     import matplotlib
 
     matplotlib.use("agg")
-    from IPython.core.interactiveshell import InteractiveShell
     from matplotlib import pyplot
 
-    main = sys.modules["__main__"]  # a shell puts its own there
-    shell, now, dtype = InteractiveShell.instance(), [""], torch.get_default_dtype()
+    names = {"__name__": "__main__", "display": str}  # a table is made, and nobody looks at it
+    now, dtype = [""], torch.get_default_dtype()
 
     def recorded(function: Callable) -> Callable:
         def call(name: str, value: Any, *args: Any, **kwargs: Any) -> None:
@@ -205,11 +203,12 @@ def _kernel(
 
     def run(cell_id: str, source: str) -> None:
         now[0] = cell_id
-        with open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing):
-            result = shell.run_cell(source)
+        try:
+            with open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing):
+                exec(compile(source, cell_id, "exec"), names)
+        except Exception as error:
+            raise Noticed(f"{cell_id}: {type(error).__name__}: {error}") from error
         pyplot.close("all")
-        if error := result.error_before_exec or result.error_in_exec:
-            raise Noticed(f"{cell_id}: {type(error).__name__}: {error}")
 
     try:
         with contextlib.chdir(NOTEBOOKS), contextlib.ExitStack() as patched:
@@ -219,6 +218,3 @@ def _kernel(
             yield run
     finally:
         torch.set_default_dtype(dtype)  # a lesson may set it, and the next one begins as new
-        shell.reset()
-        InteractiveShell.clear_instance()
-        sys.modules["__main__"] = main

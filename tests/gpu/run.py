@@ -32,7 +32,7 @@ from bdl_lessons.models import initialise
 from reproductions.records import gpu_facts
 from tests.device.calculations import CALCULATIONS, METHODS, TRAINED, network, steps, uniform
 from tests.draws import seeded
-from tools import readme
+from tools import address, readme
 
 ROOT = Path(__file__).resolve().parents[2]
 CPU = torch.device("cpu")
@@ -192,7 +192,7 @@ def _machine(on: torch.device) -> dict[str, Any]:
     facts = gpu_facts(on) or {"driver": "none", "cuda": "none"}
     return facts | {
         "date": datetime.now(UTC).date().isoformat(),
-        "package_hash": readme.package_hash(),
+        "version": address.version(),
         "gpu": torch.cuda.get_device_name(on) if on.type == "cuda" else "no GPU",
         "torch": torch.__version__,
         "python": sys.version.split()[0],
