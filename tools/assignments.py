@@ -22,8 +22,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from bdl_lessons.exercises import grader
 from tools import notebook, selftest, timing
-from tools.formulas import mathml
 from tools.notebook import tags_of
+from tools.web.page import mathml
 
 FIRST = """\
 # Exercises: {}

@@ -23,9 +23,8 @@ def stage(notebook: NotebookNode, path: Path) -> Iterator[str]:
     low, high = minutes(sections_of(notebook.cells))["lecture"]
     if (low + high) / 2 > STAGE_MINUTES:
         yield f"the stage takes {low} to {high} minutes, at most {STAGE_MINUTES} are allowed"
-    slides = metadata.slides(notebook)
-    if len(slides) > MAX_SLIDES:
-        yield f"the stage has {len(slides)} slides, at most {MAX_SLIDES} are allowed"
+    if (n_slides := len(metadata.slides(notebook))) > MAX_SLIDES:
+        yield f"the stage has {n_slides} slides, at most {MAX_SLIDES} are allowed"
     ideas = [cell for cell in notebook.cells if "idea" in tags_of(cell)]
     if len(ideas) != 1 or not timing.has_picture(ideas[0]):
         yield "one cell, which draws a picture, must have the tag 'idea'"

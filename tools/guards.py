@@ -53,8 +53,9 @@ def problems(notebook: NotebookNode, path: Path) -> list[str]:
 
 
 def generated_text(notebook: NotebookNode, path: Path) -> Iterator[str]:
-    for name in instructor.stale(notebook):
-        yield f"{name}: the generated text is out of date; run rebuild"
+    for cell, fresh in instructor.generated(notebook):
+        if cell.source != fresh:
+            yield f"{cell.id}: the generated text is out of date; run rebuild"
 
 
 def outputs(notebook: NotebookNode, path: Path) -> Iterator[str]:

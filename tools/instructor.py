@@ -132,8 +132,7 @@ def exercises() -> str:
     rows = []
     for lesson in taught():
         for e, stub in zip(of_lesson(lesson.number), lesson.cells("exercise"), strict=True):
-            told = re.search(r"\((\d+) minutes\)", stub.source)
-            minutes = told[1] if told else "–"
+            minutes = re.search(r"\((\d+) minutes\)|$", stub.source)[1] or "–"
             rows.append([e.number, e.title, e.kind, minutes, str(len(e.known_errors))])
     return markdown.table(["exercise", "task", "kind", "minutes", "wrong answers it names"], rows)
 
@@ -153,9 +152,8 @@ def notes() -> str:
     """What a lecturer says at each slide, for all lessons."""
 
     def of(lesson: Lesson) -> str:
-        slides = metadata.slides(notebook.read(lesson.path))
         said, parts, heading = metadata.notes(lesson.path), [], ""
-        for number, cells in enumerate(slides, start=1):
+        for number, cells in enumerate(metadata.slides(notebook.read(lesson.path)), 1):
             heading = metadata.slide_heading(cells) or heading
             if cells[0].id in said:
                 parts.append(f"**Slide {number}: {heading}** · {said[cells[0].id]}")
@@ -227,18 +225,8 @@ TEXTS: dict[str, Callable[[], str]] = {
 GENERATED = {f"generated-{name}" for name in TEXTS}
 
 
-def fill(made: NotebookNode) -> None:
-    """Write the text of every generated cell of the notebook."""
-    for cell, text in _generated(made):
-        cell.source = text
-
-
-def stale(made: NotebookNode) -> list[str]:
-    """The ids of generated cells that do not hold what their function returns."""
-    return [cell.id for cell, text in _generated(made) if cell.source != text]
-
-
-def _generated(made: NotebookNode) -> Iterator[tuple[NotebookNode, str]]:
+def generated(made: NotebookNode) -> Iterator[tuple[NotebookNode, str]]:
+    """The generated cells of a notebook, and the text that each should hold."""
     for cell in made.cells:
         for tag in notebook.tags_of(cell) & GENERATED:
             yield cell, TEXTS[tag.removeprefix("generated-")]()

@@ -42,8 +42,7 @@ def subpackages(package: Path = ROOT / "bdl_lessons") -> str:
         return set(found[name][1]).union(*map(below, found[name][1]))
 
     order = sorted(found, key=lambda name: (len(below(name)), name))
-    told = [(f"`{name}/`", *found[name]) for name in order]
-    rows = [[name, holds, ", ".join(imports) or "nothing"] for name, holds, imports in told]
+    rows = [[f"`{n}/`", found[n][0], ", ".join(found[n][1]) or "nothing"] for n in order]
     return markdown.table(["subpackage", "holds", "imports from"], rows)
 
 
@@ -58,9 +57,8 @@ def gpu_summary(path: Path = GPU_EVIDENCE) -> str:
     found = json.loads(path.read_text(encoding="utf-8"))
     items = found["items"]
     failed = [name for name, item in items.items() if not item["passed"]]
-    state = f"all {len(items)} parts passed"
-    if failed:
-        state = f"{len(items) - len(failed)} of {len(items)} parts passed, not {', '.join(failed)}"
+    state = f"{len(items) - len(failed)} of {len(items)} parts passed"
+    state += f", not {', '.join(failed)}" if failed else ""
     return (
         f"`make test-gpu` was last run on {found['date']}, version {found['version']}, on one "
         f"{found['gpu']} with PyTorch {found['torch']} (driver {found['driver']}, CUDA "

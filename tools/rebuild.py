@@ -28,7 +28,8 @@ def rebuild_lesson(path: Path) -> tuple[list[str], float]:
     if taught:
         timing.fill(fresh)
         metadata.fill_title(fresh, path.stem)
-    instructor.fill(fresh)
+    for cell, text in instructor.generated(fresh):
+        cell.source = text
     wrong = guards.problems(fresh, path)
     if not wrong:
         notebook.write(path, notebook.text(fresh))

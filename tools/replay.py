@@ -164,14 +164,12 @@ def _passes(run: Callable[[str, str], None], cells: list[tuple[str, str]]) -> bo
     child = os.fork()
     if child == 0:
         signal.alarm(300)
-        status = 1
         with contextlib.suppress(BaseException):
             for cell_id, source in cells:
                 run(cell_id, source)
-            status = 0
-        os._exit(status)
-    _, status = os.waitpid(child, 0)
-    return status == 0
+            os._exit(0)
+        os._exit(1)
+    return os.waitpid(child, 0)[1] == 0
 
 
 @contextlib.contextmanager

@@ -52,7 +52,7 @@ def evidence(tmp_path, **changes):
 
 def test_the_summary_says_what_was_shown(tmp_path):
     assert "last looked for in" in readme.gpu_summary(tmp_path / "nothing")
-    assert evidence(tmp_path).endswith("(driver X, CUDA X): all 2 parts passed.")
+    assert evidence(tmp_path).endswith("(driver X, CUDA X): 2 of 2 parts passed.")
     failed = {"waits": {"passed": False}, "memory": {"passed": True}}
     assert "1 of 2 parts passed, not waits." in evidence(tmp_path, items=failed)
     assert "version 1.0" in evidence(tmp_path)

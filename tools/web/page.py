@@ -1,13 +1,15 @@
-"""HTML of recorded panels: a figure for any page, and a page that needs no other file."""
+"""HTML of formulas and recorded panels: for any page, and a page that needs no other file."""
 
 from __future__ import annotations
 
 import base64
 import io
+import re
 from functools import cache
 from html import escape
 from pathlib import Path
 
+from latex2mathml.converter import convert
 from matplotlib import get_data_path
 from matplotlib.font_manager import FontProperties, findfont
 
@@ -17,6 +19,11 @@ WEIGHTS = ("normal", "bold")
 _STATIC = Path(__file__).with_name("static")
 _LETTERS = [*range(0x20, 0x7F), *range(0xA0, 0x180), *range(0x370, 0x400), *range(0x1D00, 0x1DC0)]
 _SIGNS = [*range(0x2010, 0x2050), *range(0x2070, 0x20A0), *range(0x2190, 0x2300)]
+
+
+def mathml(tex: str, display: str) -> str:
+    """A formula in MathML, which every browser shows; ``display``: ``"inline"`` or ``"block"``."""
+    return convert(re.sub(r"\\[lr]Vert", r"\\Vert", tex), display=display)
 
 
 def script() -> str:

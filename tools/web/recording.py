@@ -86,10 +86,9 @@ def record(panel: Panel) -> Recording:
     Raises:
         ValueError: if the web grid lacks the start, or has more than ``MOST_SETTINGS`` settings.
     """
-    sliders = [*panel.controls.values()]
-    values = [_web_values(panel, control) for control in sliders]
-    n_settings = math.prod(map(len, values))
-    if n_settings > MOST_SETTINGS:
+    values = [_web_values(panel, control) for control in panel.controls.values()]
+    lengths = [*map(len, values)]
+    if (n_settings := math.prod(lengths)) > MOST_SETTINGS:
         raise ValueError(
             f"panel {panel.name!r} has {n_settings:,} settings, more than {MOST_SETTINGS:,}; "
             "give its sliders fewer values on the web (Slider(web=...))"
@@ -98,7 +97,6 @@ def record(panel: Panel) -> Recording:
     settings = [dict(zip(panel.controls, chosen, strict=True)) for chosen in product(*values)]
     frames = [scene.frame(setting) for setting in settings]
     keys = sorted(set().union(*frames), key=_order)
-    lengths = [*map(len, values)]
     fields = {key: _field([frame.get(key) for frame in frames], lengths) for key in keys}
     controls = [
         {
@@ -107,7 +105,7 @@ def record(panel: Panel) -> Recording:
             "start": grid.index(control.value),
             "list": type(control) is not Slider,
         }
-        for control, grid in zip(sliders, values, strict=True)
+        for control, grid in zip(panel.controls.values(), values, strict=True)
     ]
     named = panel.name, scene.size, scene.parts, panel.alt
     return Recording(*named, controls, scene.still, scene.definitions, fields)

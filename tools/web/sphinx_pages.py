@@ -14,7 +14,7 @@ from myst_nb import sphinx_ext
 from sphinx.application import Sphinx
 
 from tools import address
-from tools.formulas import mathml
+from tools.web.page import mathml
 
 _FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<![`$])\$([^$`\n]+(?:\n[^$`\n]+)?)\$", re.S)
 

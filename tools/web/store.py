@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import json
 import pkgutil
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import version
@@ -42,23 +43,19 @@ def names() -> list[str]:
 
 @cache
 def load(name: str, folder: Path = FOLDER) -> WebPanel:
-    """The recorded panel; recorded again if its sources have changed.
+    """The recorded panel; recorded again if its sources have changed, or what was kept is damaged.
 
     Raises:
-        ValueError: if there is no such panel, its grid or file is too large, or what was kept of it
-            has been damaged.
+        ValueError: if there is no such panel, or its grid or file is too large.
     """
     if name not in names():
         raise ValueError(f"no panel {name!r}; there are {', '.join(names())}")
     module = name.replace("-", "_")
     path = folder / f"{name}.{_source_hash(module)}.recording"
-    if path.exists():
-        try:  # unlike a pickle, JSON runs nothing when it is read
-            stored = json.loads(bytes(read_checked(path)))
-            stored |= {"size": tuple(stored["size"]), "png": base64.b64decode(stored["png"])}
-            return WebPanel(**stored)
-        except (ValueError, TypeError, KeyError) as error:  # or damaged: there are no bytes
-            raise ValueError(f"panel {name!r}: its recording is damaged; delete {path}") from error
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        stored = json.loads(bytes(read_checked(path)))  # unlike a pickle, it runs nothing
+        stored |= {"size": tuple(stored["size"]), "png": base64.b64decode(stored["png"])}
+        return WebPanel(**stored)
     with cpu_threads(1):  # the arrays are small: a second thread only waits for the first
         panel: Panel = importlib.import_module(f"{panels.__name__}.{module}").panel()
         recording = record(panel)
