@@ -1,7 +1,7 @@
 """The UCI regression sets of the dropout papers: one record each.
 
 Lesson 12 shows what was measured on them; ``reproductions.datasets.uci`` loads them. A new set is a
-new record, its trials in ``reproductions/uci/trials.py``, and a test.
+new record, and a row of a test.
 """
 
 from dataclasses import dataclass

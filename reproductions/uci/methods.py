@@ -23,9 +23,9 @@ Point = Mapping[str, float]
 Predict = Callable[[Tensor, int, torch.Generator], Tensor]
 """``predict(x, n_samples, generator)``: ``(M, B, K)`` to draws ``(n_draws, M, B)``."""
 
-_KL_WEIGHTS = (1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
+_KL_WEIGHTS = (100.0, 10.0, 1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
 """Factors on the KL where the data term is half the squared error of standardised targets."""
-_RATES = (0.001, 0.002, 0.005, 0.01, 0.05, 0.1)
+_RATES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.2, 0.3)
 _ROWS_AT_ONCE = 50_000
 _NLL = partial(gaussian_nll, tau=1.0)
 
