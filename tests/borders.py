@@ -155,6 +155,19 @@ LINEAR = reference.BayesLinear(double(6, 2), double(6), 0.1, 1.0)
 GRID = reference.GridPosterior(log_joint, (-6.0, -6.0), (6.0, 6.0), n=20)
 COLUMNS = datasets.Standardiser.fit(double(5, 2))
 
+REQUIRED = {
+    models.BinaryDropout: lambda: (0.5,),
+    models.GaussianDropout: lambda: (0.2,),
+    models.HierarchicalDropout: lambda: (models.StructuredDropout(),),
+}
+VARIED = {
+    models.VariationalDropout: {"init_p_drop": 0.2},
+    models.SparseVD: {"log_alpha_clamp": (-8.0, 8.0), "threshold": 3.0},
+    models.ARD: {"log_alpha_clamp": (-8.0, 8.0), "threshold": 3.0},
+    models.StructuredDropout: {"rank": 2},
+}
+"""Layers enter by their factories; here stands what one needs, or what is varied for a default."""
+
 BORDERS = [
     # core
     Border(core.check, lambda: ("a claim", 1.0, 1.0, 0.1), raises=(core.CheckFailed,)),
@@ -218,18 +231,11 @@ BORDERS = [
     Border(reference.effective_sample_size, lambda: (normal(8, 2),)),
     # models
     *(
-        Border(method, use=one_layer)
-        for method in (models.Deterministic, models.ConcreteDropout, models.BayesByBackprop)
+        Border(factory, REQUIRED.get(factory, tuple), one_layer, VARIED.get(factory, {}))
+        for factory in vars(models).values()
+        if inspect.isclass(factory) and issubclass(factory, models.LayerFactory)
+        if factory is not models.LayerFactory
     ),
-    Border(models.BinaryDropout, lambda: (0.5,), one_layer),
-    Border(models.GaussianDropout, lambda: (0.2,), one_layer),
-    Border(models.VariationalDropout, use=one_layer, instead={"init_p_drop": 0.2}),
-    *(
-        Border(method, use=one_layer, instead={"log_alpha_clamp": (-8.0, 8.0), "threshold": 3.0})
-        for method in (models.SparseVD, models.ARD)
-    ),
-    Border(models.StructuredDropout, use=one_layer, instead={"rank": 2}),
-    Border(models.HierarchicalDropout, lambda: (models.StructuredDropout(),), one_layer),
     Border(models.LogNormalScale),
     Border(models.GammaScale),
     Border(models.matched_log_alpha, lambda: (0.2,)),
