@@ -7,24 +7,22 @@ weights for each row, once with one draw for all rows, once without noise. All f
 network, so a trial is a seed. Lesson 06.
 """
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.core import BLUE, INK, seeded
-from bdl_lessons.core.plot_style import new_figure
+from bdl_lessons.core import seeded
 from bdl_lessons.datasets.records import Record
 from bdl_lessons.evaluation import error_percent, gradient_variance, noisy_outputs
 from bdl_lessons.evaluation.stochastic_gradients import Estimator
 from bdl_lessons.models import Network, VariationalDropout, initialise, mlp
 from reproductions import markdown
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
+from reproductions.figures import ours_and_published
 from reproductions.measure import ALL_OF_MNIST, digits, mean_weights, train_by
 from reproductions.records import published_by
 
@@ -125,9 +123,30 @@ def measured(record: Record, what: str = "") -> np.ndarray:
 
 
 def table(records: list[Record]) -> str:
-    """Ours beside published for each seed, the ratios to the first row, and what differs."""
-    set_up = _SET_UP.format_map(records[0]["config"])
-    return "\n\n".join([*map(_of_seed, records), set_up.replace("\n", " ")])
+    """Ours for each seed beside the published, their ratios to the first row, and what differs."""
+    config, printed = records[0]["config"], published()
+    head, rows = ["layer", "epochs", "estimator", "published", "times local"], []
+    for record in records:
+        head += [f"seed {record['seed']}", "times local"]
+    for place, (layer, k) in enumerate((layer, k) for layer in LAYERS for k in range(2)):
+        for i, name in enumerate(ROWS.values()):
+            cells = [layer, str(config["epochs"][k]), name, f"{printed[i, place]:.2g}"]
+            cells += [f"{printed[i, place] / printed[0, place]:.2g}"]
+            for record in records:
+                values, errors = measured(record), measured(record, ", standard error")
+                cells += [f"{values[i, place]:.2g} ± {errors[i, place]:.2g}"]
+                cells += [f"{values[i, place] / values[0, place]:.2g}"]
+            rows.append(cells)
+    columns = {"seed": "{seed}"}
+    for epochs in config["epochs"]:
+        name = f"test error of the mean weights after {epochs} epochs (%)"
+        columns[name] = f"{{metrics[test_error, {epochs}]:.2f}}"
+    columns["columns in the published order"] = lambda record: str(_in_order(measured(record)))
+    for k, layer in enumerate(LAYERS):
+        name = f"local, {layer} layer, by the later epochs (published {_growth(printed)[k]:.2g})"
+        columns[name] = lambda record, k=k: f"× {_growth(measured(record))[k]:.2g}"
+    set_up = _SET_UP.format_map(config).replace("\n", " ")
+    return "\n\n".join([markdown.table(head, rows), markdown.table_of(records, columns), set_up])
 
 
 def claims(records: list[Record]) -> list[Claim]:
@@ -153,56 +172,18 @@ def claims(records: list[Record]) -> list[Claim]:
 
 
 def figure(records: list[Record]) -> Figure:
-    """Variances on a log axis: published hollow, ours filled with two standard errors."""
-    picture, rows = new_figure(7.2, 3.2, layout="constrained"), np.arange(len(ROWS))
-    axes = picture.subplots(1, len(COLUMNS), sharey=True)
-    for place, (ax, (layer, _)) in enumerate(zip(axes, COLUMNS, strict=True)):
-        look = {"mfc": "none", "color": INK, "label": "published"}
-        ax.plot(published()[:, place], rows - 0.12, "o", **look)
-        for record in records:
-            values = measured(record)[:, place]
-            bars = 2 * measured(record, ", standard error")[:, place]
-            label = "ours ± 2 s.e." if record is records[0] else None
-            ax.errorbar(values, rows + 0.12, xerr=bars, fmt="s", ms=5, color=BLUE, label=label)
-        ax.set(xscale="log", xlabel="variance", yticks=rows)
-        ax.xaxis.set_minor_formatter(NullFormatter())
-        ax.set_yticklabels([row.replace(" sample", "\nsample") for row in ROWS.values()])
-        ax.set_title(f"{layer} layer,\n{records[0]['config']['epochs'][place % 2]} epochs")
-    axes[0].set_ylim(len(ROWS) - 0.5, -0.5)
-    handles = axes[0].get_legend_handles_labels()
-    picture.legend(*handles, loc="outside lower center", ncols=2)
-    return picture
-
-
-def _of_seed(record: Record) -> str:
-    """Variances; multiples of local; the order of the four, and what 90 epochs more did."""
-    epochs, printed, ours = record["config"]["epochs"], published(), measured(record)
-    errors = ", ".join(f"{record['metrics'][f'test_error, {e}']:.2f} % after {e}" for e in epochs)
-    head = ["estimator", *(f"{layer} layer, {e} epochs" for layer in LAYERS for e in epochs)]
-
-    def cells(form: Callable[..., str], *parts: np.ndarray) -> list[list[str]]:
-        return [[name, *map(form, *row)] for name, *row in zip(ROWS.values(), *parts, strict=True)]
-
-    values = cells(
-        lambda value, error, theirs: f"{_short(value)} ± {_short(error)} ({_short(theirs)})",
-        *(ours, measured(record, ", standard error"), printed),
-    )
-    multiples = cells(lambda a, b: f"{a:.2g} ({b:.2g})", ours / ours[0], printed / printed[0])
-    changes = " and ".join(
-        f"{own:.2g} in the {layer} layer (published {theirs:.2g})"
-        for layer, own, theirs in zip(LAYERS, _growth(ours), _growth(printed), strict=True)
-    )
-    return "\n\n".join(
-        [
-            f"Seed {record['seed']}: ours ± standard error (published). Test error of the mean "
-            f"weights {errors} epochs.",
-            markdown.table(head, values),
-            "As multiples of local reparameterization, ours (published):",
-            markdown.table(head, multiples[1:]),
-            f"The four stand in the published order in {_in_order(ours)} of {len(COLUMNS)} "
-            f"columns. Training on multiplies the variance of the local estimator by {changes}.",
+    """Variances on a log axis, ours with two standard errors."""
+    panels, names = {}, list(ROWS.values())
+    for place, (layer, epochs) in enumerate(COLUMNS):
+        theirs = [
+            (name, *value, 0) for name, value in zip(names, published()[:, [place]], strict=True)
         ]
-    )
+        ours = []
+        for record in records:
+            bars = 2 * measured(record, ", standard error")
+            ours += zip(names, measured(record)[:, place], bars[:, place], strict=True)
+        panels[f"{layer} layer, {epochs} epochs"] = ours, theirs
+    return ours_and_published(names, panels, "variance; bars: two standard errors", scale="log")
 
 
 def _growth(values: np.ndarray) -> np.ndarray:
@@ -213,12 +194,6 @@ def _growth(values: np.ndarray) -> np.ndarray:
 def _in_order(values: np.ndarray) -> int:
     """In how many columns the four stand in the published order."""
     return (np.diff(values[[3, 0, 1, 2]], axis=0) >= 0).all(0).sum()
-
-
-def _short(value: float) -> str:
-    """Two significant digits, as the paper prints them."""
-    mantissa, exponent = f"{value:.1e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
 
 
 _SET_UP = """\

@@ -1,11 +1,10 @@
-"""Training behind the panels and figures of the lessons, one module for each file of arrays.
+"""Training behind the panels and figures of the lessons.
 
-A module has ``make_arrays() -> dict[str, ndarray]``; ``python -m reproductions arrays NAME``
-writes what it returns to ``data/panels/NAME.npz``.
+``python -m reproductions arrays NAME`` writes what the function in ``MAKERS`` returns, a dictionary
+of arrays, to ``data/panels/NAME.npz``.
 """
 
 import importlib
-import pkgutil
 from pathlib import Path
 
 import numpy as np
@@ -13,17 +12,19 @@ import numpy as np
 from reproductions.files import replacing
 from bdl_lessons.panels.arrays import FOLDER
 
-
-def makers() -> list[str]:
-    """Names of the arrays that can be made."""
-    return [module.name for module in pkgutil.iter_modules(__path__)]
+_SMALL = ("dropout_rate", "many_networks", "mc_dropout_co2", "pruning_threshold", "rotated_digit")
+_ALONE = ("dropout_by_width", "in_between_hmc", "in_between_uncertainty", "label_noise")
+MAKERS = {name: ("small", f"make_{name}") for name in _SMALL}
+MAKERS |= {name: (name, "make_arrays") for name in (*_ALONE, "structure_and_nll")}
+"""Name of the arrays -> module and function that make them."""
 
 
 def make(name: str) -> Path:
     """Compute the arrays called ``name`` and write them, all or nothing; ValueError without any."""
-    if name not in makers():
-        raise ValueError(f"no arrays {name!r}; there are {', '.join(makers())}")
-    made = importlib.import_module(f"{__name__}.{name}").make_arrays()
+    if name not in MAKERS:
+        raise ValueError(f"no arrays {name!r}; there are {', '.join(sorted(MAKERS))}")
+    module, function = MAKERS[name]
+    made = getattr(importlib.import_module(f"{__name__}.{module}"), function)()
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / f"{name}.npz"
     with replacing(path) as file:
