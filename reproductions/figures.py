@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from bdl_lessons.core import BLUE, RED
 from bdl_lessons.core.plot_style import new_figure
@@ -32,7 +33,9 @@ def ours_and_published(
             places = [names.index(row) + shift for row in rows]
             ax.errorbar(values, places, xerr=bars, ls="", ms=4, lw=1.2, label=who, **look)
         ax.set_title(title, fontsize=9)
+        ax.locator_params(axis="x", nbins=4)
         ax.set_xscale(scale)
+        ax.xaxis.set_minor_formatter(NullFormatter())
         ax.tick_params(labelsize=8)
         ax.grid(axis="y", alpha=0.4, lw=0.6)
     for ax in axes.flat[len(panels) :]:

@@ -28,18 +28,15 @@ JITTER = 1e-4
 
 
 class WeightPosterior(nn.Module):
-    """The joint distribution of a layer's matrix of weights, and its KL to the prior.
+    """The joint distribution of a layer's matrix of weights: the layer's ``noise``.
 
-    It is the layer's ``noise``. ``mu`` is the layer's own ``weight`` and ``bias`` as one matrix:
-    the mean of the distribution, or what takes its place. A method adds
+    ``mu`` is the layer's own ``weight`` and ``bias`` as one matrix: the mean of the distribution,
+    or what takes its place. A method adds
 
     - ``sample_weights(mu, n_samples, generator)``: matrices ``(S, L, K + 1)``;
     - ``per_example(mu, x, layer, generator)``: activations with a matrix of its own for every
       example, none of which is formed;
-    - ``kl(mu)``: a positive sum in nats, 0-dim.
-
-    Args:
-        weight_shape: ``(L, K)`` or ``(L, C, k, k)``. bias: whether the layer has one.
+    - ``kl(mu)``: to the prior, a positive sum in nats, 0-dim.
     """
 
     def __init__(self, weight_shape: tuple[int, ...], bias: bool) -> None:
@@ -124,12 +121,6 @@ class LowRankPosterior(WeightPosterior):
 
     .. math:: \Sigma = \mathrm{diag}(\sigma^2) + \frac1R \sum_{r=1}^R v_r v_r^\top .
 
-    The KL to ``N(0, prior_var I)`` needs no matrix of the size of the weights (D of them):
-
-    .. math:: \tfrac12 \Big[ \frac{\sum\sigma^2 + \lVert V\rVert^2/R + \lVert\mu\rVert^2}{p}
-              + D (\log p - 1) - \sum\log\sigma^2
-              - \log\big|I_R + \tfrac1R V \mathrm{diag}(\sigma^{-2}) V^\top\big| \Big]
-
     For ``"per_example"`` an example draws R numbers that all its outputs and places share, and one
     for each output and place: in a convolution the places are independent in the diagonal part.
     """
@@ -175,12 +166,10 @@ class LowRankPosterior(WeightPosterior):
 class ELRG(MatrixFactory):
     """Layer factory of the efficient low-rank Gaussian (Tomczak, Swaroop and Turner, NeurIPS 2020).
 
-    Defaults follow the public code: a diagonal that is *not* learned, v_r at half the standard
-    deviation of the weights in linear layers and at zero in convolutions, and a prior whose
-    variance is 1 over the number of input units or channels. (The public code says input size and
-    takes the number of *outputs* of a linear layer.)
-
-    ``rank`` is R, the number of directions, at least 1.
+    As in the public code the diagonal is *not* learned, v_r starts at half the standard deviation
+    of the weights in linear layers and at zero in convolutions, and the variance of the prior is 1
+    over the number of input units or channels. (The public code says input size and takes the
+    number of *outputs* of a linear layer.) ``rank`` is R, at least 1.
     """
 
     rank: int = 5

@@ -45,8 +45,7 @@ class MaskedRealNVP(nn.Module):
     def forward(self, z: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         """``(..., D)`` to ``(..., D)`` and the log determinant ``(...)``.
 
-        Without a generator every mask is 1/2: one path through the middle, not a mean, and its
-        log determinant means nothing.
+        Without a generator every mask is 1/2, and the log determinant means nothing.
         """
         log_det = torch.zeros_like(z[..., 0])
         for hidden, shift, gate in zip(self.hidden, self.shift, self.gate, strict=True):
@@ -64,18 +63,17 @@ class MaskedRealNVP(nn.Module):
 class FlowPosterior(WeightPosterior):
     r"""``W | z ~ N(z ∘ M, sigma**2)`` with one factor z for each unit, and z from a flow.
 
-    On the inputs (linear layers) z_k multiplies what leaves input k, but not the bias; on the
-    outputs (convolutions) z_j multiplies all that leads to channel j, its bias too. The factors
-    begin as ``N(m0, s0**2)``. An auxiliary ``r(z | W)`` guesses z from the weights, and the KL has
-    the bound
+    In linear layers z_k multiplies what leaves input k, but not the bias; in convolutions z_j
+    multiplies all that leads to channel j, its bias too. The factors begin as ``N(m0, s0**2)``. An
+    auxiliary ``r(z | W)`` guesses z from the weights, and the KL has the bound
 
     .. math:: \mathrm{KL} \le \mathbb{E}_{q(z)} \mathrm{KL}\big(q(W|z) \,\|\, p(W)\big)
               + \mathbb{E}_{q(W, z)} \big[\log q(z) - \log r(z|W)\big]
 
-    which :meth:`kl` estimates from one z of its own. r is a Gaussian, at the end of a flow of z,
-    of mean ``b1 * a`` and precision ``exp(b2 * a)``; a is the mean of ``c' W`` over the axis that
-    has no factors, or of its tanh for linear layers. ``"mean"`` is the path of ``m0`` through the
-    middle of the flow, as published; it is not the mean of the distribution.
+    r is a Gaussian, at the end of a flow of z, of mean ``b1 * a`` and precision ``exp(b2 * a)``; a
+    is the mean of ``c' W`` over the axis that has no factors, or of its tanh for linear layers.
+    ``"mean"`` is the path of ``m0`` through the middle of the flow, as published; it is not the
+    mean of the distribution.
     """
 
     def __init__(self, settings: "MNF", weight_shape: tuple[int, ...], bias: bool) -> None:

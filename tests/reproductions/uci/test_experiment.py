@@ -106,6 +106,5 @@ def test_a_set_without_published_scores_is_shown_with_its_own_digits(monkeypatch
     (record,) = (r for r in load_records("uci") if where([r], data="yacht", method="VSD"))
     record["config"]["data"] = "protein"
     record["metrics"] |= {"rmse": 0.9, "rmse_error": 0.05}
-    page = experiment.table([record])
-    assert "| VSD | ours | 0.900 ± 0.050 |\n|  | published | – |" in page
+    assert "| VSD | ours | 0.900 ± 0.050 |" in experiment.table([record])
     assert len(experiment.figure([record]).axes) == 2
