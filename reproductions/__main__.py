@@ -18,10 +18,10 @@ Folder = Annotated[Path | None, typer.Option(help="Where the records are; defaul
 
 @contextmanager
 def _bad_input_named() -> Iterator[None]:
-    """A ValueError becomes one line under the usage instead of a traceback."""
+    """An error of values or files becomes one line under the usage instead of a traceback."""
     try:
         yield
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error)) from error
 
 

@@ -31,10 +31,7 @@ _VERDICTS = ("reproduced", "in part", "not reproduced", "not run")
 
 
 def text(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> str:
-    """The page as the records give it.
-
-    Raises ValueError if there is no such scale, or a file holds a line that is not a record.
-    """
+    """The page as the records give it; ValueError as of ``read_records`` or for no such scale."""
     experiments = [reproductions.load(name) for name in reproductions.names()]
     found = [(experiment, recorded(experiment, scale, folder)) for experiment in experiments]
     claims = [c for experiment, records in found if records for c in experiment.claims(records)]
@@ -46,7 +43,7 @@ def write(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> list[Path]:
     """Write the page and the figures beside the records; returns their paths.
 
     The lines of each file are put into the order of the trials, in which lessons show them. Raises
-    ValueError if there is no such folder or nothing can be written to it, and that of :func:`text`.
+    ValueError if there is no such folder, OSError if nothing can be written to it.
     """
     page = records_path("README", scale, folder).with_suffix(".md")
     if not page.parent.is_dir():

@@ -13,9 +13,10 @@ from reproductions.files import replacing
 from bdl_lessons.panels.arrays import FOLDER
 
 _SMALL = ("dropout_rate", "many_networks", "mc_dropout_co2", "pruning_threshold", "rotated_digit")
-_ALONE = ("dropout_by_width", "in_between_hmc", "in_between_uncertainty", "label_noise")
+_ALONE = ("dropout_by_width", "in_between_uncertainty", "label_noise", "structure_and_nll")
 MAKERS = {name: ("small", f"make_{name}") for name in _SMALL}
-MAKERS |= {name: (name, "make_arrays") for name in (*_ALONE, "structure_and_nll")}
+MAKERS |= {name: (name, "make_arrays") for name in _ALONE}
+MAKERS["in_between_hmc"] = ("in_between_uncertainty", "make_hmc")
 """Name of the arrays -> module and function that make them."""
 
 
