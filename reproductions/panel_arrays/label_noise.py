@@ -1,11 +1,10 @@
 """Lesson 11: what keeps a network from memorising random labels of the digits, trained once.
 
 Networks 64-80-80-10 without a prior, stopped early, with a Gaussian prior, and with the noise of
-VD, VSD and hierarchical VSD. Validation data choose the number of steps, in the same way the
-precision of the prior and the weight of the KL of VSD at T = 0, which all kinds of noise share. All
-networks of a method (one for each share of random labels and each seed) are trained as one batch by
-the same rule; each has its own split, labels and start, the same for every method, so that
-differences between methods are paired.
+VD, VSD and hierarchical VSD. Validation data choose the number of steps, the precision of the prior
+and the weight of the KL of VSD at T = 0, which all kinds of noise share. A method's networks (one
+for each share of random labels and each seed) are one batch; each has its own split, labels and
+start, the same for every method, so that differences between methods are paired.
 """
 
 import functools
@@ -16,17 +15,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from bdl_lessons import models
 from bdl_lessons.datasets import digits
 from bdl_lessons.evaluation import layer_penalties
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched
-from bdl_lessons.models import (
-    Deterministic,
-    HierarchicalDropout,
-    LayerFactory,
-    StructuredDropout,
-    initialise,
-    mlp,
-)
+from bdl_lessons.models import StructuredDropout, initialise, mlp
 from bdl_lessons.probability import kl_warmup
 
 WIDTHS = (64, 80, 80, 10)
@@ -44,14 +37,14 @@ TRIED = {"MAP": PRECISIONS, "early stopping": STOPS, "VSD, T = 0": KL_WEIGHTS}
 REFERENCE_ALPHA = 0.1
 
 _PER_UNIT = {"init_p_drop": 0.2, "kl_per": "factor", "alpha_spread": 0.5}
-METHODS: dict[str, LayerFactory] = {
-    "no prior": Deterministic(),
-    "early stopping": Deterministic(),
-    "MAP": Deterministic(),
+METHODS: dict[str, models.LayerFactory] = {
+    "no prior": models.Deterministic(),
+    "early stopping": models.Deterministic(),
+    "MAP": models.Deterministic(),
     "VD": StructuredDropout(n_reflections=0, prior="log_uniform", **_PER_UNIT),
     "VSD, T = 0": StructuredDropout(n_reflections=0, **_PER_UNIT),
     "VSD, T = 2": StructuredDropout(n_reflections=2, **_PER_UNIT),
-    "hierarchical VSD": HierarchicalDropout(StructuredDropout(n_reflections=2, **_PER_UNIT)),
+    "hierarchical VSD": models.HierarchicalDropout(StructuredDropout(n_reflections=2, **_PER_UNIT)),
     "VSD, T = 0, untuned": StructuredDropout(n_reflections=0, **_PER_UNIT),
     "VSD, KL per weight": StructuredDropout(n_reflections=2, kl_per="weight"),
 }
