@@ -1,9 +1,8 @@
 """How the compute of one layer grows with its sizes, beside the orders in a published table.
 
 Nguyen et al. (NeurIPS 2021), Table 6: time and memory of a layer with K inputs and L outputs for B
-images, with s draws of the weights, rank r or m pseudo-data. A straight line through log time over
-log size has the exponent as its slope; the same line through the printed formula, at the same
-sizes, has the slope to compare with. Lesson 12.
+images, with s draws of the weights, rank r or m pseudo-data. The slope of log cost over log size is
+compared with that of the printed formula at the same sizes. Lesson 12.
 """
 
 import re
@@ -39,7 +38,7 @@ _SIZES = {
 """Letter of a size -> the values that it takes."""
 METHODS = methods.tagged("complexity")
 _SETTINGS = {"n_pseudo": "m", "rank": "r", "n_reflections": "r"}
-"""Setting of a method -> the size that it is; ``r`` also counts the free vectors."""
+"""Setting of a method -> the size that it is."""
 
 
 def trials(scale: str) -> list[Trial]:
@@ -59,9 +58,8 @@ def run(trial: Trial) -> TrialResult:
     """One layer at every size, forward, KL and backward; on the CPU.
 
     Arrays, for each size that is swept: ``<size>/values``, ``<size>/seconds`` (the fastest of the
-    rounds, which take turns over the values) and ``<size>/bytes`` (the output, what is kept for the
-    backward pass, and the parameters; not the input nor the mean weights). Metrics:
-    ``<size>/time_slope`` and ``<size>/memory_slope``.
+    rounds, which take turns over the values) and ``<size>/bytes``. Metrics: ``<size>/time_slope``
+    and ``<size>/memory_slope``.
     """
     config, metrics, arrays = trial.config, {}, {}
     for name, values in config["sweeps"].items():

@@ -1,9 +1,7 @@
 """Kingma, Salimans and Welling (2015), experiments on speed: a draw of the weights for each row.
 
 Published: 1635 seconds an epoch with a separate weight sample for every row, 7.4 seconds with the
-local reparameterization trick, which draws from the same distribution. Here both train the same
-network for some minibatches, each in a process of its own, and the median time of one is multiplied
-by their number in an epoch. Lesson 06.
+local reparameterization trick, which draws from the same distribution. Lesson 06.
 """
 
 import multiprocessing

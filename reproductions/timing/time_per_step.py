@@ -1,10 +1,7 @@
 """Time of a training step under each posterior, relative to a plain network.
 
 Nguyen et al. (NeurIPS 2021), Table 7: time per epoch relative to MAP, for LeNet5, AlexNet and
-ResNet18. Their batch size and hardware are not known. Lesson 12.
-
-``python -m reproductions bench`` is the same for the layers of the course in one network; there is
-no published table of it.
+ResNet18; and ``bench``, the same for the layers of the course in one network. Lesson 12.
 """
 
 import time
@@ -56,11 +53,8 @@ def trials(scale: str) -> list[Trial]:
 
 
 def run(trial: Trial) -> TrialResult:
-    """Take steps with all methods in turn, round after round, on random 32 x 32 images.
-
-    Metrics, for each method: ``ms/<method>``, the median milliseconds of a step, and
-    ``ratio/<method>``, the median over rounds of its time by that of MAP in the same round.
-    """
+    """Steps with all methods in turn on random 32 x 32 images; the metrics of each, ``ms/<method>``
+    and ``ratio/<method>``, are those of :func:`step_times`."""
     config, on = trial.config, device(trial.config["device"])
     generator = torch.Generator(on).manual_seed(trial.seed)
     x = torch.randn(config["batch_size"], 3, 32, 32, generator=generator, device=on)
@@ -86,11 +80,8 @@ def step_times(
     n_rounds: int,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, dict[str, float]]:
-    """For each network ``ms``, the median milliseconds of a step, and ``ratio``.
-
-    ``ratio`` is the median over rounds of the time of a step by that of the first network in the
-    same round, so that a machine that gets slower disturbs it little.
-    """
+    """For each network ``ms``, the median milliseconds of a step, and ``ratio``, the median over
+    rounds of its time by that of the first network in the same round."""
     steps = {name: training_step(network, x, y, generator) for name, network in networks.items()}
     seconds = interleaved_times(steps, n_rounds, warm_up=2, clock=clock)
     first = next(iter(seconds.values()))
@@ -130,8 +121,7 @@ def bench(widths: Sequence[int] = (784, 1200, 1200, 1200, 10), n_rounds: int = 4
     return (
         f"A training step of {'-'.join(map(str, widths))}, batch {len(x)}, fused Adam, 2 threads. "
         "All networks take turns; the median over rounds of the ratio to MAP in the same round. "
-        "`MAP again` tells what the measurement can tell apart. The noise acts on the input of "
-        f"every layer, the pixels too.\n\n{markdown.table_of(rows, columns)}"
+        f"`MAP again` tells what can be told apart.\n\n{markdown.table_of(rows, columns)}"
     )
 
 

@@ -1,13 +1,9 @@
-r"""One protocol for all methods: choose inside the training part, train again, predict the test.
+"""One protocol for all methods: choose inside the training part, train again, predict the test.
 
-Up to the factor tau, the loss of a network is
-
-.. math:: \frac1{2B} \sum_b (y_b - f_b)^2 + \frac{\kappa}{N} \mathrm{KL}, \qquad
-          \kappa = \frac{\lambda}{\tau}
-
-with the weight :math:`\lambda` of the KL and the noise precision :math:`\tau` of standardised
-targets. Adam does not see a factor on the loss. So only :math:`\kappa` matters for training, and
-every :math:`\tau` is tried afterwards on the same predictions.
+Up to the noise precision tau of standardised targets, the loss of a network is ``1/(2B) sum_b
+(y_b - f_b)**2 + kappa/N KL`` with kappa the weight of the KL over tau. Adam does not see a factor
+on the loss. So only kappa matters for training, and every tau is tried afterwards on the same
+predictions.
 """
 
 import math
@@ -36,8 +32,7 @@ def run(trial: Trial) -> TrialResult:
 
     Arrays, one entry for each split: ``rmse`` of the averaged draws and ``log_likelihood`` of a
     test point in nats, original units, with ``tau`` chosen freely (``log_likelihood_grid_tau``:
-    from the published grid); ``point``: which of the grid was chosen; ``kl_weight``: on
-    the KL beside the log likelihood. Metrics: their means, ``*_error`` the standard errors; CPU
+    from the published grid), and what was chosen. Metrics: means, ``*_error`` standard errors; CPU
     milliseconds of a step of one network among ``n_side_by_side`` in a batch.
     """
     config, on = trial.config, device(float64=True)
@@ -80,14 +75,11 @@ def choose_and_predict(
     """Choose a point of the grid and a tau for each split, train again, predict.
 
     Chosen is what gives the last 20 % of the training part the highest log predictive likelihood
-    after training on the first 80 %. No target of the test part comes in here. All is in original
-    units: x ``(S, N, K)`` and ``(S, B, K)``, y ``(S, N)``.
-
-    Returns:
-        the predictions for the test parts, ``(n_draws, S, B)``; what was chosen, ``(S,)`` each:
-        ``point`` of the grid, ``tau`` from ``TAUS``, ``grid_tau`` from ``tau_grid`` for the same
-        networks, and with ``tau`` the ``kl_weight`` beside a log likelihood; CPU seconds of
-        training all splits and points in one batch.
+    after training on the first 80 %. All is in original units: x ``(S, N, K)`` and ``(S, B, K)``, y
+    ``(S, N)``. Returns predictions for the test parts, ``(n_draws, S, B)``; what was chosen,
+    ``(S,)`` each: ``point`` of the grid, ``tau`` from ``TAUS``, ``grid_tau`` from ``tau_grid`` for
+    the same networks, and with ``tau`` the ``kl_weight`` beside a log likelihood; CPU seconds of
+    training all splits and points in one batch.
     """
     grid, (n_splits, n_train) = config["grid"], y_train.shape
     n_points, part = len(grid), n_train - int(VALIDATION * n_train)
@@ -119,10 +111,8 @@ def choose_and_predict(
 
 
 def log_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> Tensor:
-    """Mean over the rows of ``log (1/n) sum_s N(y; f_s, 1/tau)``, in nats: ``(M,)``.
-
-    ``draws`` are ``(n, M, B)`` and y is ``(M, B)``, else ValueError; one tau for all, or ``(M,)``.
-    """
+    """Mean over the rows of ``log (1/n) sum_s N(y; f_s, 1/tau)``, in nats, ``(M,)``, of draws
+    ``(n, M, B)`` and y ``(M, B)``, else ValueError; one tau for all, or ``(M,)``."""
     same_shape("y", y, "a draw", draws[0])
     tau = torch.as_tensor(tau, device=y.device).expand(len(y))
     error = -0.5 * tau[:, None] * (y - draws).square()
