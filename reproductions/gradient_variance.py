@@ -2,9 +2,8 @@
 
 One network with three hidden layers of ReLU and independent weight noise is trained on MNIST. After
 10 and after 100 epochs it stands still, and the gradient of the N-scaled log likelihood of 1000
-rows is drawn again and again: once with the local reparameterization trick, once with a draw of the
-weights for each row, once with one draw for all rows, once without noise. All four share the
-network, so a trial is a seed. Lesson 06.
+rows is drawn again and again with each estimator. All share the network: a trial is a seed. Lesson
+06.
 """
 
 from itertools import pairwise
@@ -24,7 +23,7 @@ from reproductions import markdown
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.figures import ours_and_published
 from reproductions.measure import ALL_OF_MNIST, digits, mean_weights, train_by
-from reproductions.records import published_by
+from reproductions.records import metric, published_by
 
 ROWS = {
     "local": "local reparameterization",
@@ -124,29 +123,32 @@ def measured(record: Record, what: str = "") -> np.ndarray:
 
 def table(records: list[Record]) -> str:
     """Ours for each seed beside the published, their ratios to the first row, and what differs."""
-    config, printed = records[0]["config"], published()
-    head, rows = ["layer", "epochs", "estimator", "published", "times local"], []
-    for record in records:
-        head += [f"seed {record['seed']}", "times local"]
-    for place, (layer, k) in enumerate((layer, k) for layer in LAYERS for k in range(2)):
-        for i, name in enumerate(ROWS.values()):
-            cells = [layer, str(config["epochs"][k]), name, f"{printed[i, place]:.2g}"]
-            cells += [f"{printed[i, place] / printed[0, place]:.2g}"]
-            for record in records:
-                values, errors = measured(record), measured(record, ", standard error")
-                cells += [f"{values[i, place]:.2g} ± {errors[i, place]:.2g}"]
-                cells += [f"{values[i, place] / values[0, place]:.2g}"]
-            rows.append(cells)
-    columns = {"seed": "{seed}"}
+    config, printed, ours = records[0]["config"], published(), [*map(measured, records)]
+
+    def cells(values: np.ndarray) -> list[str]:
+        return [f"{value:.2g}" for value in values.T.ravel()]
+
+    variances = {
+        "layer": [layer for layer, _ in COLUMNS for _ in ROWS],
+        "epochs": [epochs for _ in LAYERS for epochs in config["epochs"] for _ in ROWS],
+        "estimator": [*ROWS.values()] * len(COLUMNS),
+        "published": cells(printed),
+        "published, times local": cells(printed / printed[0]),
+    }
+    seeds = {"seed": [record["seed"] for record in records]}
+    for seed, record, values in zip(seeds["seed"], records, ours, strict=True):
+        variances[f"seed {seed}"] = cells(values)
+        variances[f"seed {seed}, standard error"] = cells(measured(record, ", standard error"))
+        variances[f"seed {seed}, times local"] = cells(values / values[0])
     for epochs in config["epochs"]:
-        name = f"test error of the mean weights after {epochs} epochs (%)"
-        columns[name] = f"{{metrics[test_error, {epochs}]:.2f}}"
-    columns["columns in the published order"] = lambda record: str(_in_order(measured(record)))
-    for k, layer in enumerate(LAYERS):
-        name = f"local, {layer} layer, by the later epochs (published {_growth(printed)[k]:.2g})"
-        columns[name] = lambda record, k=k: f"× {_growth(measured(record))[k]:.2g}"
-    set_up = _SET_UP.format_map(config).replace("\n", " ")
-    return "\n\n".join([markdown.table(head, rows), markdown.table_of(records, columns), set_up])
+        errors = metric(records, f"test_error, {epochs}")
+        seeds[f"test error after {epochs} epochs (%)"] = [f"{error:.2f}" for error in errors]
+    seeds["columns in the published order"] = map(_in_order, ours)
+    for layer, theirs, *growth in zip(LAYERS, *map(_growth, [printed, *ours]), strict=True):
+        head = f"local, {layer} layer: later by earlier variance (published {theirs:.2g})"
+        seeds[head] = [f"{times:.2g}" for times in growth]
+    tables = [markdown.table_by_columns(variances), markdown.table_by_columns(seeds)]
+    return "\n\n".join([*tables, _SET_UP.format_map(config).replace("\n", " ")])
 
 
 def claims(records: list[Record]) -> list[Claim]:
@@ -173,15 +175,13 @@ def claims(records: list[Record]) -> list[Claim]:
 
 def figure(records: list[Record]) -> Figure:
     """Variances on a log axis, ours with two standard errors."""
-    panels, names = {}, list(ROWS.values())
+    panels, names, nothing = {}, list(ROWS.values()), np.zeros((4, 4))
     for place, (layer, epochs) in enumerate(COLUMNS):
-        theirs = [
-            (name, *value, 0) for name, value in zip(names, published()[:, [place]], strict=True)
-        ]
-        ours = []
-        for record in records:
-            bars = 2 * measured(record, ", standard error")
-            ours += zip(names, measured(record)[:, place], bars[:, place], strict=True)
+        pairs = [(measured(r), 2 * measured(r, ", standard error")) for r in records]
+        ours, theirs = (
+            [dot for pair in both for dot in zip(names, *(p[:, place] for p in pair), strict=True)]
+            for both in (pairs, [(published(), nothing)])
+        )
         panels[f"{layer} layer, {epochs} epochs"] = ours, theirs
     return ours_and_published(names, panels, "variance; bars: two standard errors", scale="log")
 

@@ -14,6 +14,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
+def table_by_columns(columns: Mapping[str, Iterable[Any]]) -> str:
+    """:func:`table` from head -> cells."""
+    return table([*columns], zip(*columns.values(), strict=True))
+
+
 def table_of(rows: Iterable[Row], columns: Mapping[str, str | Callable[[Row], str]]) -> str:
     """:func:`table` with a line for each of ``rows`` and a format for each column.
 

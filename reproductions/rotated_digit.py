@@ -142,9 +142,9 @@ def table(records: list[Record]) -> str:
         markdown.table_of(records, errors),
         f"Published classes of one 1 in 12 positions: {_join(PUBLISHED)}. Ours, the first 1s of "
         f"the test set, seed {first['seed']}, {config['n_steps']:,} steps:",
-        markdown.table([*shown], zip(*shown.values(), strict=True)),
+        markdown.table_by_columns(shown),
         f"Every sequence of the networks of that many steps (seeds: {len(runs)}):",
-        markdown.table([*counts], zip(*counts.values(), strict=True)),
+        markdown.table_by_columns(counts),
         f"In {near} of {len(last)} sequences the predictive entropy is largest within one position "
         f"of the first change of class. At the last position it is {last.min():.1f} to "
         f"{last.max():.1f} nats. Which class a turned 1 becomes depends on the 1 and on the "
