@@ -1,8 +1,7 @@
 """Lesson 07: fixed noise, and noise learned from several starts, on the 8x8 digits.
 
-Networks with two hidden layers: narrow ones, and wide ones with noisy labels. All layers have the
-same rate, or start at it. The rivals are a network without noise, and one with the prior
-of concrete dropout but no noise, whose length-scale can be tuned.
+Narrow networks with two hidden layers, and wide ones with noisy labels. All layers have the same
+rate, or start at it. The rivals have no noise, and no noise but the prior of concrete dropout.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,8 @@
-r"""ELRG and VMG: the weights and biases of a layer have one joint distribution, drawn as a matrix.
+"""ELRG and VMG: the weights and biases of a layer have one joint distribution, drawn as a matrix.
 
 Row j of the matrix holds the K weights that lead to output j, then its bias: ``(L, K + 1)``, or
 ``(L, K)`` for a layer without bias. A convolution with C channels and filters of k x k pixels has
-``K = C * k * k``. A method says how the weights are correlated (:class:`WeightPosterior`), the
-layers turn that into activations. Lesson 12.
+``K = C * k * k``. Lesson 12.
 """
 
 import math
@@ -179,11 +178,7 @@ class ELRG(MatrixFactory):
 class MatrixGaussianPosterior(WeightPosterior):
     r"""Of VMG: a matrix Gaussian, conditioned on what the layer does to m pseudo-inputs.
 
-    Before conditioning, with variances u of the K + 1 inputs and v of the L outputs,
-
-    .. math:: W \sim \mathcal{MN}(M, \mathrm{diag}(v), \mathrm{diag}(u)): \quad
-              \mathrm{Cov}(w_{jk}, w_{j'k'}) = v_j u_k [j = j'][k = k'] .
-
+    Before conditioning w_jk has the mean m_jk and the variance v_j u_k, and none are correlated.
     Pseudo-data say that pseudo-inputs ``A`` (m, K + 1) give pseudo-outputs ``B`` (m, L), up to a
     noise of variance ``JITTER * v``. With :math:`\Sigma = A\,\mathrm{diag}(u) A^\top + \epsilon I`
 
@@ -194,9 +189,8 @@ class MatrixGaussianPosterior(WeightPosterior):
     carry multiplicative noise, each of a variance alpha < 1 of its own, drawn once for a batch.
 
     The prior is ``N(0, 1 / (K + 1))`` for every weight; u starts at its variance, v at 1. ``kl`` is
-    the published one, not that of the distribution that is drawn: of the matrix Gaussian *before*
-    it is conditioned, and the log-uniform KL of each noisy number in A and B (Molchanov's
-    approximation; the paper has Kingma's).
+    the published one: of the matrix Gaussian *before* it is conditioned, and the log-uniform KL of
+    each noisy number in A and B (Molchanov's approximation; the paper has Kingma's).
     """
 
     def __init__(self, settings: "VMG", weight_shape: tuple[int, ...], bias: bool) -> None:
@@ -281,9 +275,9 @@ class MatrixGaussianPosterior(WeightPosterior):
 class VMG(MatrixFactory):
     """Layer factory of the variational matrix Gaussian (Louizos and Welling, ICML 2016).
 
-    The paper's Gamma hyper-priors of the prior and noise precisions are left out. For convolutions
-    there is no published code: the inputs are the pixels under a filter, and places are drawn on
-    their own. ``n_pseudo`` is m, at least 1; published for regression: 5.
+    The paper's Gamma hyper-priors are left out. For convolutions there is no published code: the
+    inputs are the pixels under a filter, and places are drawn on their own. ``n_pseudo`` is m, at
+    least 1; published for regression: 5.
     """
 
     n_pseudo: int = 5

@@ -11,19 +11,12 @@ from reproductions.posteriors.matrix import MatrixFactory, MatrixLayer, WeightPo
 
 
 class MaskedRealNVP(nn.Module):
-    r"""Steps that move some of D numbers by what the others say.
+    """Steps that move some of D numbers by what the others say.
 
-    A step draws a mask of zeros and ones for every example, with probability 1/2, and with
-    :math:`h = \tanh(A (m \circ z) + a)`, shift t = linear(h) and gate g = sigmoid(linear(h)) sets
-
-    .. math:: z' = m \circ z + (1 - m) \circ \big(g \circ z + (1 - g) \circ t\big), \qquad
-              \log\Big|\frac{\partial z'}{\partial z}\Big| = \sum_i (1 - m_i) \log g_i .
-
-    (Dinh, Sohl-Dickstein and Bengio, ICLR 2017; with this gate Louizos and Welling, ICML 2017.)
-    Densities are those *given the masks*.
-
-    Args:
-        dim: D. width: of h. n_steps: 0 is the identity.
+    A step draws a mask m of zeros and ones for every example, with probability 1/2, and moves the
+    rest towards a shift as far as a gate says, both of the numbers kept. Densities are those *given
+    the masks*. (Dinh, Sohl-Dickstein and Bengio, ICLR 2017; with this gate Louizos and Welling,
+    ICML 2017.) ``width`` is that of the hidden layer; without steps it is the identity.
     """
 
     def __init__(self, dim: int, width: int, n_steps: int) -> None:
@@ -129,10 +122,8 @@ class FlowPosterior(WeightPosterior):
         return self.flow(self.z_mean + (self.z_log_var / 2).exp() * eps, generator)
 
     def kl(self, mu: Tensor) -> Tensor:
-        """An unbiased estimate of the bound, in nats, from one z; it may come out negative.
-
-        It draws from the generator that the layer last drew from; ValueError if there is none.
-        """
+        """An unbiased estimate of the bound, in nats, from one z by the generator that the layer
+        last drew from, else ValueError; it may come out negative."""
         if self._generator is None:
             raise ValueError("the KL is estimated by a draw: run the layer first, not with 'mean'")
         z, log_det = self.sample_z((), self._generator)
@@ -169,11 +160,9 @@ class MNF(MatrixFactory):
     The prior of a weight is N(0, 1). Defaults as in the public code, whose ``logvar_W`` is a log
     *standard deviation*. Lesson 12.
 
-    Args:
-        n_flows: steps in each of the two flows; 0 leaves Gaussian factors.
-        widths: hidden units of the flow of q and of that of r.
-        z_mean: where the means of the factors start, give or take 0.1. Published: 0 with flows,
-            so that the layer starts as noise around 0, and 1 without.
+    Each of the two flows, of q and of r, has ``n_flows`` steps (0 leaves Gaussian factors) and a
+    hidden width. The means of the factors start at ``z_mean``, give or take 0.1. Published: 0 with
+    flows, so that the layer starts as noise around 0, and 1 without.
     """
 
     n_flows: int = 2

@@ -29,7 +29,6 @@ class LowRankPrecision:
     """``N(mean, (factor factor' + diag(diagonal))^-1)`` over D numbers; no D x D matrix is made.
 
     ``mean`` and ``diagonal`` are ``(..., D)``, the diagonal > 0; ``factor`` is ``(..., D, L)``.
-    Leading axes are a batch of Gaussians.
     """
 
     mean: Tensor
@@ -109,9 +108,8 @@ def fit_slang(
     With M networks of one architecture ``x`` and ``y`` are ``(M, N, ...)`` and so are the results.
 
     Args:
-        network: layers without noise: ``Deterministic()``. It is not changed.
-        nll: mean negative log likelihood of a minibatch in nats.
-        nll_args: further arguments of ``nll``, ``(M, ...)`` each, for M networks.
+        nll: mean negative log likelihood of a minibatch in nats; ``nll_args``, ``(M, ...)`` each,
+            are further arguments.
         rank: L. n_samples: S, draws of the weights in a step.
         prior_precision: of the weights and biases. (Published: 1e-6 of the biases.)
         init_precision: of all weights at the start; well above 1 for weights that already fit.
