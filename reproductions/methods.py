@@ -40,8 +40,7 @@ class Method:
     factory: Callable[..., LayerFactory]
     """Settings, by keyword and all with a default, to the layers."""
     tags: Mapping[str, str]
-    """Each of ``TAGS`` that holds, with the name that the method has there. Records are found by
-    these names: they do not change."""
+    """Each of ``TAGS`` that holds, with the name there, by which records are found."""
 
     def layers(self, settings: Mapping[str, Any] | None = None) -> LayerFactory:
         """The layers, with those of the ``settings`` of a trial that this method has."""

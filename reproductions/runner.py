@@ -148,12 +148,11 @@ def _in_a_process(call: Callable[[Trial], Record], trial: Trial) -> Record:
 
 
 def _start_worker() -> None:
+    def end_with_parent() -> None:
+        """A worker whose parent was killed would wait for work forever."""
+        multiprocessing.parent_process().join()
+        os._exit(1)
+
     torch.set_num_threads(1)
     os.environ["TQDM_DISABLE"] = "1"  # the bar of the trials is the parent's
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work forever."""
-    multiprocessing.parent_process().join()
-    os._exit(1)
+    threading.Thread(target=end_with_parent, daemon=True).start()

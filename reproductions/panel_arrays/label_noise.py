@@ -27,14 +27,11 @@ SHARES = (0.0, 0.15, 0.3, 0.45)
 """Of the labels, how many are replaced by random ones."""
 SEEDS = 8
 N_TRAIN, N_VALIDATION, N_TEST, N_STEPS, N_DRAWS = 1000, 200, 700, 1000, 40
-PRECISIONS = (0.0, 1.0, 3.0, 6.0, 10.0, 15.0, 25.0)
-"""Of the Gaussian prior of MAP, to choose from; 0 is maximum likelihood."""
-STOPS = (30.0, 50.0, 80.0, 130.0, 200.0, 400.0, 1000.0)
-"""Numbers of steps of early stopping, to choose from."""
-KL_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-"""Of the KL of the noise, to choose from for VSD at T = 0."""
-TRIED = {"MAP": PRECISIONS, "early stopping": STOPS, "VSD, T = 0": KL_WEIGHTS}
-REFERENCE_ALPHA = 0.1
+TRIED = {
+    "MAP": (0.0, 1.0, 3.0, 6.0, 10.0, 15.0, 25.0),  # precisions of its prior
+    "early stopping": (30.0, 50.0, 80.0, 130.0, 200.0, 400.0, 1000.0),  # numbers of steps
+    "VSD, T = 0": (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),  # weights of the KL
+}
 
 _PER_UNIT = {"init_p_drop": 0.2, "kl_per": "factor", "alpha_spread": 0.5}
 METHODS: dict[str, models.LayerFactory] = {
@@ -64,9 +61,8 @@ def train(method: str, n_seeds: int = SEEDS, n_steps: int = N_STEPS) -> dict[str
     - ``clean_accuracy``: share of test digits that get their *true* label;
     - ``train_accuracy``: on the labels that were trained on;
     - ``test_nll``: on test labels with the same share of random ones, nats;
-    - ``spectral_norm``: of the three mean weight matrices;
-    - ``penalty``: R of each layer under one reference noise, ``C = 0.1 I``, nats;
-    - ``alpha``: mean variance of the noise of each layer (0 without noise);
+    - of each layer ``spectral_norm``, ``penalty`` (R under one reference noise, ``C = 0.1 I``, in
+      nats) and ``alpha`` (mean variance of the noise, 0 without);
     - ``kl_weight``: for MAP the precision of its prior, for early stopping the number of steps.
     """
     x, y, x_test, y_clean, y_test = data(n_seeds)
@@ -76,7 +72,7 @@ def train(method: str, n_seeds: int = SEEDS, n_steps: int = N_STEPS) -> dict[str
         weight = chosen(method if method in TRIED else "VSD, T = 0", n_seeds, n_steps)
     members, generator = fitted(method, x, y, weight, n_seeds, n_steps)
     on_train, on_test = (_probabilities(members, rows, generator) for rows in (x, x_test))
-    covs = [REFERENCE_ALPHA * torch.eye(width) for width in WIDTHS[:-1]]
+    covs = [0.1 * torch.eye(width) for width in WIDTHS[:-1]]
     penalties, norms, alphas = [], [], []
     with torch.no_grad():
         for number, rows in enumerate(x):

@@ -100,9 +100,8 @@ TASKS = {"digits": DIGITS, "diabetes": DIABETES}
 
 
 def make_arrays() -> dict[str, np.ndarray]:
-    """For each task its scores ``(method, setting, seed, reading, score)``, the validation NLL
-    ``(method, setting, seed)`` and the mean alpha of each layer ``(method, setting, seed, 2)``, NaN
-    where there is none."""
+    """Of a task scores ``(method, setting, seed, reading, score)``, validation NLL ``(method,
+    setting, seed)`` and each layer's mean alpha or NaN, ``(method, setting, seed, 2)``."""
     made = {}
     for name, task in TASKS.items():
         splits = [task.split(seed) for seed in range(N_SEEDS)]

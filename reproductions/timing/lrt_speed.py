@@ -9,6 +9,7 @@ import resource
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from itertools import product
 from math import nan
 from pathlib import Path
 from statistics import median
@@ -49,9 +50,9 @@ def trials(scale: str) -> list[Trial]:
 def run(trial: Trial) -> TrialResult:
     """Train for some minibatches in a fresh process.
 
-    Metrics: ``seconds_per_epoch``, of processor time (on CUDA: of wall time), extrapolated;
-    ``peak_mib``: the highest memory of the process (on CUDA: of the allocator) while it trained,
-    above what it held before. ``seconds``, an array: each timed batch.
+    Metrics: ``seconds_per_epoch``, of processor time (on CUDA: of wall time), extrapolated from the
+    array ``seconds``; ``peak_mib``, the highest memory of the process (on CUDA: of the allocator)
+    above what it held before it trained.
     """
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, spawn) as fresh:
@@ -70,10 +71,9 @@ def _rows(records: list[Record]) -> list[dict[str, Any]]:
     theirs = {name: row["seconds_per_epoch"] for name, row in printed.items()}
     ours = {ROWS[r["config"]["estimator"]]: r["metrics"]["seconds_per_epoch"] for r in records}
     rows = [{**record, "name": name} for record, name in zip(records, ours, strict=True)]
-    for row in rows:
-        for who, seconds in (("ours", ours), ("published", theirs)):
-            known, base = seconds.get(row["name"], nan), seconds.get(ROWS["local"], nan)
-            row |= {who: known, f"{who}, times": known / base}
+    for row, (who, seconds) in product(rows, (("ours", ours), ("published", theirs))):
+        row[who] = seconds.get(row["name"], nan)
+        row[f"{who}, times"] = row[who] / seconds.get(ROWS["local"], nan)
     return rows
 
 
