@@ -175,13 +175,12 @@ def claims(records: list[Record]) -> list[Claim]:
 
 def figure(records: list[Record]) -> Figure:
     """Variances on a log axis, ours with two standard errors."""
-    panels, names, nothing = {}, list(ROWS.values()), np.zeros((4, 4))
+    panels, names = {}, list(ROWS.values())
     for place, (layer, epochs) in enumerate(COLUMNS):
-        pairs = [(measured(r), 2 * measured(r, ", standard error")) for r in records]
-        ours, theirs = (
-            [dot for pair in both for dot in zip(names, *(p[:, place] for p in pair), strict=True)]
-            for both in (pairs, [(published(), nothing)])
-        )
+        ours, theirs = [], [*zip(names, published()[:, place], [0.0] * len(names), strict=True)]
+        for record in records:
+            bars = 2 * measured(record, ", standard error")[:, place]
+            ours += zip(names, measured(record)[:, place], bars, strict=True)
         panels[f"{layer} layer, {epochs} epochs"] = ours, theirs
     return ours_and_published(names, panels, "variance; bars: two standard errors", scale="log")
 

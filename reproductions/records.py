@@ -21,7 +21,7 @@ from filelock import FileLock
 from torch import Tensor
 
 from bdl_lessons.core.devices import float64
-from bdl_lessons.core.validation import typechecked
+from bdl_lessons.core.validation import one_of, typechecked
 from bdl_lessons.datasets.records import RESULTS_FOLDER, Record, published_table, where
 from reproductions.experiment import Trial, TrialResult
 
@@ -35,8 +35,7 @@ def records_path(name: str, scale: str, folder: Path | str = RESULTS_FOLDER) -> 
 
     Raises ValueError if there is no such scale.
     """
-    if scale not in SCALES:
-        raise ValueError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
+    one_of("scale", scale, SCALES)
     return Path(folder, "" if scale == "paper" else scale, f"{name}.jsonl")
 
 

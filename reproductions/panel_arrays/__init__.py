@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from reproductions.files import replacing
+from bdl_lessons.core.validation import one_of
 from bdl_lessons.panels.arrays import FOLDER
 
 _SMALL = ("dropout_rate", "many_networks", "mc_dropout_co2", "pruning_threshold", "rotated_digit")
@@ -22,9 +23,7 @@ MAKERS["in_between_hmc"] = ("in_between_uncertainty", "make_hmc")
 
 def make(name: str) -> Path:
     """Compute the arrays called ``name`` and write them, all or nothing; ValueError without any."""
-    if name not in MAKERS:
-        raise ValueError(f"no arrays {name!r}; there are {', '.join(sorted(MAKERS))}")
-    module, function = MAKERS[name]
+    module, function = MAKERS[one_of("name", name, MAKERS)]
     made = getattr(importlib.import_module(f"{__name__}.{module}"), function)()
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / f"{name}.npz"

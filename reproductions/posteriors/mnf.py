@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from bdl_lessons.core.random import standard_normal
 from reproductions.posteriors.matrix import MatrixFactory, MatrixLayer, WeightPosterior, noisy
@@ -27,7 +27,7 @@ class MaskedRealNVP(nn.Module):
         )
 
     @torch.no_grad()
-    def reset_parameters(self, generator: torch.Generator) -> None:
+    def reset_parameters(self, generator: Generator) -> None:
         """Uniform weights of variance 1 / fan_in, biases 0 but for the gates', as published:
         ``sigmoid(2) = 0.88`` of a number is kept in a step."""
         for layer in (*self.hidden, *self.shift, *self.gate):
@@ -35,7 +35,7 @@ class MaskedRealNVP(nn.Module):
             layer.weight.copy_((2 * uniform - 1) * (3 / layer.in_features) ** 0.5)
             layer.bias.fill_(2 if layer in self.gate else 0)
 
-    def forward(self, z: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+    def forward(self, z: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
         """``(..., D)`` to ``(..., D)`` and the log determinant ``(...)``.
 
         Without a generator every mask is 1/2, and the log determinant means nothing.
@@ -86,10 +86,10 @@ class FlowPosterior(WeightPosterior):
         self.aux_in, self.aux_mean, self.aux_precision = (
             nn.Parameter(torch.zeros(n_factors)) for _ in range(3)
         )
-        self._generator: torch.Generator | None = None
+        self._generator: Generator | None = None
 
     @torch.no_grad()
-    def reset_parameters(self, mu: Tensor, generator: torch.Generator) -> None:
+    def reset_parameters(self, mu: Tensor, generator: Generator) -> None:
         for parameter in (self.z_mean, self.aux_in, self.aux_mean, self.aux_precision):
             parameter.copy_(0.1 * standard_normal(parameter.shape, generator, mu))
         self.z_mean += self._z_start
@@ -99,12 +99,12 @@ class FlowPosterior(WeightPosterior):
     def mean(self, mu: Tensor) -> Tensor:
         return self._times(self.flow(self.z_mean, None)[0], mu)
 
-    def sample_weights(self, mu: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
+    def sample_weights(self, mu: Tensor, n_samples: int, generator: Generator) -> Tensor:
         z, _ = self.sample_z((n_samples,), generator)
         return noisy(self._times(z, mu), self.log_sigma2.exp().expand(n_samples, -1, -1), generator)
 
     def per_example(
-        self, mu: Tensor, x: Tensor, layer: MatrixLayer, generator: torch.Generator
+        self, mu: Tensor, x: Tensor, layer: MatrixLayer, generator: Generator
     ) -> Tensor:
         z, _ = self.sample_z(x.shape[: -layer.unit_dims], generator)
         z = z.view(*z.shape, *[1] * (layer.unit_dims - 1))
@@ -113,9 +113,7 @@ class FlowPosterior(WeightPosterior):
             return noisy(layer.activations(x * z, mu), var, generator)
         return noisy(layer.activations(x, mu) * z, var, generator)
 
-    def sample_z(
-        self, leading: tuple[int, ...], generator: torch.Generator
-    ) -> tuple[Tensor, Tensor]:
+    def sample_z(self, leading: tuple[int, ...], generator: Generator) -> tuple[Tensor, Tensor]:
         """Factors ``(*leading, D)`` and the log determinants of their flow, ``(*leading,)``."""
         self._generator = generator
         eps = standard_normal((*leading, len(self.z_mean)), generator, self.z_mean)

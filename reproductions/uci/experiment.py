@@ -152,11 +152,16 @@ def table(records: list[Record]) -> str:
     for score, name in SCORES.items():
         parts += [f"### VSD against the others: {name}, split by split"]
         parts += _differences_of_vsd(results, score)
+    grids = (
+        f"{display_name(data)} {', '.join(f'{tau:g}' for tau in UCI_SETS[data].tau_grid)}"
+        for data in results.recorded_sets
+    )
     parts += [
         "The error of a difference allows for the training examples that splits share (Nadeau and "
         "Bengio 2003).",
         "### The same networks, tau held to the published grid: log likelihood",
-        _grid_tau(results),
+        f"Grids: {'; '.join(grids)}.",
+        _scores(results, "log_likelihood_grid_tau"),
         "### What was chosen, over all splits",
         _choices(records),
         _set_up(records),
@@ -251,14 +256,6 @@ def _gap(results: UCIResults, data: str, rival: str, score: str) -> Value:
         return None
     gap = paired_difference(*[record["arrays"][score] for record in pair])
     return gap.mean, gap.corrected_std_error
-
-
-def _grid_tau(results: UCIResults) -> str:
-    """Log likelihoods with tau from the published grids."""
-    sets, score = results.recorded_sets, "log_likelihood_grid_tau"
-    rows = [["*tau*", *(", ".join(f"{t:g}" for t in UCI_SETS[data].tau_grid) for data in sets)]]
-    rows += [[m, *(_cell(results.ours(data, m, score)) for data in sets)] for m in results.methods]
-    return markdown.table(["method", *map(display_name, sets)], rows)
 
 
 def _choices(records: Sequence[Record]) -> str:

@@ -76,6 +76,9 @@ def test_given_the_hidden_layer_the_posterior_is_that_of_a_linear_regression():
         torch.testing.assert_close(mean, expected)
         torch.testing.assert_close(root.square().sum(0), variance - NOISE_VAR, atol=1e-9, rtol=1e-6)
     assert np.ptp(off) < 1e-6  # equal up to one constant
+    units = arrays_of.features(torch.randn(2000, 3, 50, generator=generator).double(), x[:1])
+    prior_var = 1 + 16 * (8 * x[0].square().sum() + 1) / 2
+    assert units.square().sum(-1).mean().item() == pytest.approx(prior_var.item(), rel=0.05)
 
 
 @pytest.mark.slow
