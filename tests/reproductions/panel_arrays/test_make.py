@@ -3,14 +3,13 @@ import pytest
 
 from bdl_lessons.panels import arrays
 from reproductions import panel_arrays
-from reproductions.panel_arrays import small
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(arrays, "FOLDER", tmp_path)
     monkeypatch.setattr(panel_arrays, "FOLDER", tmp_path)
-    monkeypatch.setattr(small, "make_dropout_rate", lambda: {"x": np.arange(3.0)})
+    monkeypatch.setitem(panel_arrays.MAKERS, "dropout_rate", lambda: {"x": np.arange(3.0)})
     return tmp_path
 
 
@@ -24,7 +23,7 @@ def test_a_failure_leaves_the_old_arrays_alone(folder, monkeypatch):
         raise RuntimeError("diverged")
 
     before = panel_arrays.make("dropout_rate").read_bytes()
-    monkeypatch.setattr(small, "make_dropout_rate", fail)
+    monkeypatch.setitem(panel_arrays.MAKERS, "dropout_rate", fail)
     with pytest.raises(RuntimeError, match="diverged"):
         panel_arrays.make("dropout_rate")
     assert (folder / "dropout_rate.npz").read_bytes() == before
