@@ -31,6 +31,5 @@ def names() -> list[str]:
 @validation.typechecked
 def load(name: str) -> Experiment:
     """The experiment called ``name``; ValueError if there is none, with those there are."""
-    if name not in _MODULES:
-        raise ValueError(f"no experiment has the name {name!r}; there are {', '.join(names())}")
+    validation.one_of("name", name, _MODULES)
     return importlib.import_module(f"{__name__}.{_MODULES[name]}").EXPERIMENT

@@ -18,10 +18,10 @@ Folder = Annotated[Path | None, typer.Option(help="Where the records are; defaul
 
 @contextmanager
 def _bad_input_named() -> Iterator[None]:
-    """A ValueError becomes one line under the usage instead of a traceback."""
+    """An error of values or files becomes one line under the usage instead of a traceback."""
     try:
         yield
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error)) from error
 
 
@@ -32,7 +32,7 @@ def arrays_(
     """Train what panels show and write the arrays to data/panels."""
     from reproductions import panel_arrays
 
-    for name in names or panel_arrays.makers():
+    for name in names or panel_arrays.MAKERS:
         with _bad_input_named():
             path = panel_arrays.make(name)
         typer.echo(f"{path.name}: {path.stat().st_size / 1e3:.0f} kB")

@@ -1,10 +1,8 @@
 """Checkpoints of a trial: the state of its training in a file, so that a stopped run goes on.
 
-What decides how a run continues is in the file: the network, the moments of the optimizer, the
-place in the schedule and the state of the random numbers. It is written at the end of an epoch,
-since within one the order of the examples would be needed too. A continued run ends where it
-would have ended in one piece, up to rounding. What names the run is in the file as well: the state
-of another one is refused.
+What decides how a run continues is in the file, also the state of the random numbers, at the end
+of an epoch, since within one the order of the examples would be needed too. A continued run ends
+where it would have ended in one piece, up to rounding. The state of another run is refused.
 """
 
 import io
@@ -30,13 +28,8 @@ class Checkpoint:
     """The ``callback`` of :func:`bdl_lessons.inference.fit` that keeps a trial's state.
 
     It writes when an epoch ends a minute after the last time, and at the end. A trial that has no
-    ``checkpoint`` keeps nothing.
-
-    Args:
-        trial: says where, and with its configuration and seed what is trained.
-        model: the network that is trained.
-        generator: the source of all random numbers of the run.
-        x, y: the training set.
+    ``checkpoint`` keeps nothing. ``generator`` is the source of all random numbers of the run, and
+    ``x`` and ``y`` are the training set.
     """
 
     trial: Trial

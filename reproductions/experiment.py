@@ -32,15 +32,10 @@ class TrialResult:
 
 @dataclass(frozen=True)
 class Claim:
-    """A published statement beside the records, in cases that hold or do not.
+    """A published statement beside the records: it ``holds`` in some of so many cases.
 
-    Args:
-        statement: what the paper says.
-        published: its numbers, or a word.
-        ours: what the records say.
-        holds: in how many cases the statement is true of the records.
-        of: how many cases were looked at; 0 if it was not run.
-        condition: under which it was looked at, or why it was not.
+    ``published`` and ``ours`` are numbers or words; ``condition`` is that under which it was looked
+    at, or why it was not: then it is looked at in 0 cases.
     """
 
     statement: str
@@ -62,16 +57,13 @@ class Claim:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One published table or figure.
+    """One published table or figure; ``name`` is that of the file of records.
 
-    Args:
-        name: name of the module and of the file of records.
-        title: what is measured again, with its source.
-        trials: scale -> the trials, most important first.
-        run: measures a trial. A module-level function, so that it reaches other processes.
-        table, figure, claims: from the records of one scale: Markdown with ours beside published;
-            a figure, called within the style of the lessons; what is published, held against them.
-        on_cpu: whether it measures the processor, whatever GPU there is.
+    ``trials`` gives those of a scale, most important first. ``run`` is a module-level function, so
+    that it reaches other processes. From the records of one scale ``table`` makes Markdown with
+    ours beside published, ``figure`` a figure, called within the style of the lessons, and
+    ``claims`` what is published, held against them. ``on_cpu``: it measures the processor, whatever
+    GPU there is.
     """
 
     name: str

@@ -2,31 +2,28 @@
 
 One network with three hidden layers of ReLU and independent weight noise is trained on MNIST. After
 10 and after 100 epochs it stands still, and the gradient of the N-scaled log likelihood of 1000
-rows is drawn again and again: once with the local reparameterization trick, once with a draw of the
-weights for each row, once with one draw for all rows, once without noise. All four share the
-network, so a trial is a seed. Lesson 06.
+rows is drawn again and again with each estimator. All share the network: a trial is a seed. Lesson
+06.
 """
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.core import BLUE, INK, seeded
-from bdl_lessons.core.plot_style import new_figure
+from bdl_lessons.core import seeded
 from bdl_lessons.datasets.records import Record
 from bdl_lessons.evaluation import error_percent, gradient_variance, noisy_outputs
 from bdl_lessons.evaluation.stochastic_gradients import Estimator
 from bdl_lessons.models import Network, VariationalDropout, initialise, mlp
 from reproductions import markdown
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
+from reproductions.figures import ours_and_published
 from reproductions.measure import ALL_OF_MNIST, digits, mean_weights, train_by
-from reproductions.records import published_by
+from reproductions.records import metric, published_by
 
 ROWS = {
     "local": "local reparameterization",
@@ -125,9 +122,33 @@ def measured(record: Record, what: str = "") -> np.ndarray:
 
 
 def table(records: list[Record]) -> str:
-    """Ours beside published for each seed, the ratios to the first row, and what differs."""
-    set_up = _SET_UP.format_map(records[0]["config"])
-    return "\n\n".join([*map(_of_seed, records), set_up.replace("\n", " ")])
+    """Ours for each seed beside the published, their ratios to the first row, and what differs."""
+    config, printed, ours = records[0]["config"], published(), [*map(measured, records)]
+
+    def cells(values: np.ndarray) -> list[str]:
+        return [f"{value:.2g}" for value in values.T.ravel()]
+
+    variances = {
+        "layer": [layer for layer, _ in COLUMNS for _ in ROWS],
+        "epochs": [epochs for _ in LAYERS for epochs in config["epochs"] for _ in ROWS],
+        "estimator": [*ROWS.values()] * len(COLUMNS),
+        "published": cells(printed),
+        "published, times local": cells(printed / printed[0]),
+    }
+    seeds = {"seed": [record["seed"] for record in records]}
+    for seed, record, values in zip(seeds["seed"], records, ours, strict=True):
+        variances[f"seed {seed}"] = cells(values)
+        variances[f"seed {seed}, standard error"] = cells(measured(record, ", standard error"))
+        variances[f"seed {seed}, times local"] = cells(values / values[0])
+    for epochs in config["epochs"]:
+        errors = metric(records, f"test_error, {epochs}")
+        seeds[f"test error after {epochs} epochs (%)"] = [f"{error:.2f}" for error in errors]
+    seeds["columns in the published order"] = map(_in_order, ours)
+    for layer, theirs, *growth in zip(LAYERS, *map(_growth, [printed, *ours]), strict=True):
+        head = f"local, {layer} layer: later by earlier variance (published {theirs:.2g})"
+        seeds[head] = [f"{times:.2g}" for times in growth]
+    tables = [markdown.table_by_columns(variances), markdown.table_by_columns(seeds)]
+    return "\n\n".join([*tables, _SET_UP.format_map(config).replace("\n", " ")])
 
 
 def claims(records: list[Record]) -> list[Claim]:
@@ -153,56 +174,15 @@ def claims(records: list[Record]) -> list[Claim]:
 
 
 def figure(records: list[Record]) -> Figure:
-    """Variances on a log axis: published hollow, ours filled with two standard errors."""
-    picture, rows = new_figure(7.2, 3.2, layout="constrained"), np.arange(len(ROWS))
-    axes = picture.subplots(1, len(COLUMNS), sharey=True)
-    for place, (ax, (layer, _)) in enumerate(zip(axes, COLUMNS, strict=True)):
-        look = {"mfc": "none", "color": INK, "label": "published"}
-        ax.plot(published()[:, place], rows - 0.12, "o", **look)
+    """Variances on a log axis, ours with two standard errors."""
+    panels, names = {}, list(ROWS.values())
+    for place, (layer, epochs) in enumerate(COLUMNS):
+        ours, theirs = [], [*zip(names, published()[:, place], [0.0] * len(names), strict=True)]
         for record in records:
-            values = measured(record)[:, place]
             bars = 2 * measured(record, ", standard error")[:, place]
-            label = "ours ± 2 s.e." if record is records[0] else None
-            ax.errorbar(values, rows + 0.12, xerr=bars, fmt="s", ms=5, color=BLUE, label=label)
-        ax.set(xscale="log", xlabel="variance", yticks=rows)
-        ax.xaxis.set_minor_formatter(NullFormatter())
-        ax.set_yticklabels([row.replace(" sample", "\nsample") for row in ROWS.values()])
-        ax.set_title(f"{layer} layer,\n{records[0]['config']['epochs'][place % 2]} epochs")
-    axes[0].set_ylim(len(ROWS) - 0.5, -0.5)
-    handles = axes[0].get_legend_handles_labels()
-    picture.legend(*handles, loc="outside lower center", ncols=2)
-    return picture
-
-
-def _of_seed(record: Record) -> str:
-    """Variances; multiples of local; the order of the four, and what 90 epochs more did."""
-    epochs, printed, ours = record["config"]["epochs"], published(), measured(record)
-    errors = ", ".join(f"{record['metrics'][f'test_error, {e}']:.2f} % after {e}" for e in epochs)
-    head = ["estimator", *(f"{layer} layer, {e} epochs" for layer in LAYERS for e in epochs)]
-
-    def cells(form: Callable[..., str], *parts: np.ndarray) -> list[list[str]]:
-        return [[name, *map(form, *row)] for name, *row in zip(ROWS.values(), *parts, strict=True)]
-
-    values = cells(
-        lambda value, error, theirs: f"{_short(value)} ± {_short(error)} ({_short(theirs)})",
-        *(ours, measured(record, ", standard error"), printed),
-    )
-    multiples = cells(lambda a, b: f"{a:.2g} ({b:.2g})", ours / ours[0], printed / printed[0])
-    changes = " and ".join(
-        f"{own:.2g} in the {layer} layer (published {theirs:.2g})"
-        for layer, own, theirs in zip(LAYERS, _growth(ours), _growth(printed), strict=True)
-    )
-    return "\n\n".join(
-        [
-            f"Seed {record['seed']}: ours ± standard error (published). Test error of the mean "
-            f"weights {errors} epochs.",
-            markdown.table(head, values),
-            "As multiples of local reparameterization, ours (published):",
-            markdown.table(head, multiples[1:]),
-            f"The four stand in the published order in {_in_order(ours)} of {len(COLUMNS)} "
-            f"columns. Training on multiplies the variance of the local estimator by {changes}.",
-        ]
-    )
+            ours += zip(names, measured(record)[:, place], bars, strict=True)
+        panels[f"{layer} layer, {epochs} epochs"] = ours, theirs
+    return ours_and_published(names, panels, "variance; bars: two standard errors", scale="log")
 
 
 def _growth(values: np.ndarray) -> np.ndarray:
@@ -213,12 +193,6 @@ def _growth(values: np.ndarray) -> np.ndarray:
 def _in_order(values: np.ndarray) -> int:
     """In how many columns the four stand in the published order."""
     return (np.diff(values[[3, 0, 1, 2]], axis=0) >= 0).all(0).sum()
-
-
-def _short(value: float) -> str:
-    """Two significant digits, as the paper prints them."""
-    mantissa, exponent = f"{value:.1e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
 
 
 _SET_UP = """\

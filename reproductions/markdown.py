@@ -8,10 +8,15 @@ from typing import Any
 Row = Mapping[str, Any]
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Lines ``| cell | cell |`` with a rule under the head."""
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def table_by_columns(columns: Mapping[str, Iterable[Any]]) -> str:
+    """:func:`table` from head -> cells."""
+    return table([*columns], zip(*columns.values(), strict=True))
 
 
 def table_of(rows: Iterable[Row], columns: Mapping[str, str | Callable[[Row], str]]) -> str:
@@ -19,13 +24,15 @@ def table_of(rows: Iterable[Row], columns: Mapping[str, str | Callable[[Row], st
 
     Args:
         rows: such as records, whose entries formats reach as ``{metrics[error]:.2f}``.
-        columns: head -> format string for a row, or a function of it that gives the cell.
+        columns: head -> format string for a row, or a function of it that gives the cell. A number
+            that is none becomes a dash.
     """
-    lines = [
-        [cell(row) if callable(cell) else cell.format_map(row) for cell in columns.values()]
-        for row in rows
-    ]
-    return table([*columns], lines)
+
+    def cell(row: Row, form: str | Callable[[Row], str]) -> str:
+        text = form(row) if callable(form) else form.format_map(row)
+        return "–" if text == "nan" else text
+
+    return table([*columns], [[cell(row, form) for form in columns.values()] for row in rows])
 
 
 def mean_and_error(values: Sequence[float], digits: int) -> str:

@@ -40,8 +40,7 @@ class Method:
     factory: Callable[..., LayerFactory]
     """Settings, by keyword and all with a default, to the layers."""
     tags: Mapping[str, str]
-    """Each of ``TAGS`` that holds, with the name that the method has there. Records are found by
-    these names: they do not change."""
+    """Each of ``TAGS`` that holds, with the name there, by which records are found."""
 
     def layers(self, settings: Mapping[str, Any] | None = None) -> LayerFactory:
         """The layers, with those of the ``settings`` of a trial that this method has."""
@@ -68,7 +67,9 @@ def _vd(p_drop: float = 0.5, **settings: Any) -> LayerFactory:
     return VariationalDropout("A", "unit", init_p_drop=p_drop, **settings)
 
 
-_VD, _VSD = VariationalDropout, partial(StructuredDropout, kl_per="weight")
+_VD, _MCD, _SPARSE = VariationalDropout, models.BinaryDropout, models.SparseVD
+_VSD = partial(StructuredDropout, kl_per="weight")
+_LOW = partial(_VSD, 2, "fc_lowrank")
 
 
 def _vsd(n_reflections: int, vectors: str = "free") -> Callable[..., LayerFactory]:
@@ -80,13 +81,8 @@ METHODS = (
     _row("D.E", "plain ensemble uci images", _without_noise),
     _row("SWAG", "plain images", _without_noise),
     _row("SLANG", "plain images", _without_noise),
-    _row("MCD", "layer unit images steps", partial(models.BinaryDropout, p_drop=0.5)),
-    _row(
-        "MCD, length scale 0.01",
-        "layer unit",
-        partial(models.BinaryDropout, p_drop=0.3, length_scale=1e-2),
-        uci="MCD",
-    ),
+    _row("MCD", "layer unit images steps", partial(_MCD, p_drop=0.5)),
+    _row("MCD, wide prior", "layer unit", partial(_MCD, p_drop=0.3, length_scale=1e-2), uci="MCD"),
     _row("concrete dropout", "layer log_alpha", partial(models.ConcreteDropout, 0.3)),
     _row("Gaussian A", "layer unit bench", partial(models.GaussianDropout, 0.5, "A")),
     _row("Gaussian B", "layer bench", partial(models.GaussianDropout, 0.5, "B")),
@@ -99,12 +95,10 @@ METHODS = (
     _row("VD B, per weight", "layer log_alpha bench", partial(_VD, "B", "weight")),
     _row("BBB", "shared uci images complexity", models.BayesByBackprop),
     _row("BBB-LRT", "layer log_alpha uci images steps complexity bench", models.BayesByBackprop),
-    _row("sparse VD", "layer log_alpha bench", models.SparseVD),
-    _row("sparse VD, exact", "layer log_alpha", partial(models.SparseVD, weight_kl=loguniform_kl)),
-    _row("sparse VD, threshold", "layer log_alpha", partial(models.SparseVD, threshold=3.0)),
-    _row(
-        "sparse VD, clamp", "layer log_alpha", partial(models.SparseVD, log_alpha_clamp=(-8.0, 8.0))
-    ),
+    _row("sparse VD", "layer log_alpha bench", _SPARSE),
+    _row("sparse VD, exact", "layer log_alpha", partial(_SPARSE, weight_kl=loguniform_kl)),
+    _row("sparse VD, threshold", "layer log_alpha", partial(_SPARSE, threshold=3.0)),
+    _row("sparse VD, clamp", "layer log_alpha", partial(_SPARSE, log_alpha_clamp=(-8.0, 8.0))),
     _row("ARD", "layer log_alpha bench", models.ARD),
     _row("VMG", "layer uci images complexity", VMG),
     _row("ELRG", "layer uci images complexity", ELRG),
@@ -129,17 +123,8 @@ METHODS = (
         steps="VSD T=2, fc",
         complexity="VSD",
     ),
-    _row(
-        "VSD, T = 2, fc_lowrank",
-        "unit bench",
-        partial(_VSD, 2, "fc_lowrank", rank=8),
-        complexity="VSD-low rank",
-    ),
-    _row(
-        "VSD, T = 2, fc_lowrank, rank 2",
-        "layer log_alpha unit",
-        partial(_VSD, 2, "fc_lowrank", rank=2),
-    ),
+    _row("VSD, T = 2, fc_lowrank", "unit bench", partial(_LOW, rank=8), complexity="VSD-low rank"),
+    _row("VSD, T = 2, fc_lowrank, rank 2", "layer log_alpha unit", partial(_LOW, rank=2)),
     _row("VSD, free vectors", "complexity", partial(_VSD, n_reflections=2)),
     _row("VSD, log-uniform", "layer log_alpha unit", partial(_VSD, 2, prior="log_uniform")),
     _row("hierarchical VSD", "layer log_alpha unit", partial(models.HierarchicalDropout, _VSD(2))),

@@ -21,7 +21,7 @@ from filelock import FileLock
 from torch import Tensor
 
 from bdl_lessons.core.devices import float64
-from bdl_lessons.core.validation import typechecked
+from bdl_lessons.core.validation import one_of, typechecked
 from bdl_lessons.datasets.records import RESULTS_FOLDER, Record, published_table, where
 from reproductions.experiment import Trial, TrialResult
 
@@ -35,8 +35,7 @@ def records_path(name: str, scale: str, folder: Path | str = RESULTS_FOLDER) -> 
 
     Raises ValueError if there is no such scale.
     """
-    if scale not in SCALES:
-        raise ValueError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
+    one_of("scale", scale, SCALES)
     return Path(folder, "" if scale == "paper" else scale, f"{name}.jsonl")
 
 
@@ -52,10 +51,8 @@ def trial_key(config: Mapping[str, Any], seed: int) -> str:
 def make_record(
     experiment: str, scale: str, trial: Trial, result: TrialResult, seconds: float, on: torch.device
 ) -> Record:
-    """Record of one trial: what was run, what came out, its wall time in seconds, and on what.
-
-    Raises ValueError if a metric or a number in an array is not finite.
-    """
+    """What was run, what came out, its wall time in seconds, and on what; ValueError if a metric or
+    a number in an array is not finite."""
     record = {
         "experiment": experiment,
         "scale": scale,
@@ -78,23 +75,20 @@ def make_record(
 def read_records(path: Path) -> list[Record]:
     """The records of a file in the order in which they were added; none if there is no file.
 
-    Raises ValueError if the file cannot be read, or a line other than an unfinished last one is not
-    a record of this experiment, as it was written, of a trial that no line before it has.
+    Raises ValueError if a line other than an unfinished last one is not a record of this
+    experiment, as it was written, of a trial that no line before it has.
     """
     try:
         return _parse(path, path.read_bytes())
     except FileNotFoundError:
         return []
-    except OSError as error:
-        raise ValueError(f"the records in {path} cannot be read: {error.strerror}") from error
 
 
 def append_record(path: Path, record: Record) -> bool:
     """Add one record to the file; ``False`` if its trial is already there.
 
     Safe against other processes that append to the same file, and against one that died in the
-    middle of a line: that line is cut off first. Raises ValueError if a complete line of the file
-    is not a record.
+    middle of a line: that line is cut off first. Raises ValueError as :func:`read_records` does.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")), path.open("a+b") as file:
@@ -110,13 +104,10 @@ def append_record(path: Path, record: Record) -> bool:
 
 
 def require_writable(path: Path) -> None:
-    """Raise ValueError unless files can be written beside ``path``: found by writing one."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent) as file:
-            file.write(bytes(2**20))  # more than many records: a full disk refuses it
-    except OSError as error:
-        raise ValueError(f"nothing can be written to {path}: {error}") from error
+    """Raise OSError unless files can be written beside ``path``: found by writing one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=path.parent) as file:
+        file.write(bytes(2**20))  # more than many records: a full disk refuses it
 
 
 def gpu_facts(on: torch.device) -> dict[str, Any]:
@@ -125,14 +116,12 @@ def gpu_facts(on: torch.device) -> dict[str, Any]:
         return {}
     driver = Path("/proc/driver/nvidia/version")
     found = re.search(r"Module\D*([\d.]+)", driver.read_text()) if driver.exists() else None
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     return {
         "driver": found[1] if found else "unknown",
         "cuda": torch.version.cuda,
-        "cudnn": torch.backends.cudnn.version(),
-        "tf32": {
-            "products": torch.backends.cuda.matmul.allow_tf32,
-            "convolutions": torch.backends.cudnn.allow_tf32,
-        },
+        "cudnn": cudnn.version(),
+        "tf32": {"products": matmul.allow_tf32, "convolutions": cudnn.allow_tf32},
     }
 
 
@@ -163,16 +152,15 @@ def _parse(path: Path, content: bytes) -> list[Record]:
     for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), start=1):
         try:
             record = json.loads(line)
-            checks = {
-                "the digest is not that of its entries": record["digest"] == _digest(record),
-                f"it is of {record['experiment']!r}": record["experiment"] == path.stem,
-                "a line before it is of the same trial": record["key"] not in records,
-            }
-            wrong = [reason for reason, passed in checks.items() if not passed]
-        except (TypeError, KeyError, ValueError) as error:
-            wrong = [repr(error)]
-        if wrong:
-            raise ValueError(f"{path}, line {number} is not a record: {wrong[0]}: {line[:60]!r}")
+            as_written = record["digest"] == _digest(record)
+            is_new = record["key"] not in records
+        except (TypeError, KeyError, ValueError):
+            as_written = False
+        if not (as_written and is_new and record["experiment"] == path.stem):
+            raise ValueError(
+                f"{path}, line {number} is not a record of {path.stem} as it was written, of a "
+                f"trial that no line before it has: {line[:60]!r}"
+            )
         records[record["key"]] = record
     return list(records.values())
 

@@ -13,7 +13,7 @@ from bdl_lessons.datasets.records import RESULTS_FOLDER, Record
 from reproductions import markdown
 from reproductions.experiment import Claim, Experiment
 from reproductions.files import replacing
-from reproductions.records import read_records, records_path, require_writable, trial_key
+from reproductions.records import read_records, records_path, trial_key
 
 _HEAD = """# Recorded experiments
 
@@ -31,10 +31,7 @@ _VERDICTS = ("reproduced", "in part", "not reproduced", "not run")
 
 
 def text(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> str:
-    """The page as the records give it.
-
-    Raises ValueError if there is no such scale, or a file holds a line that is not a record.
-    """
+    """The page as the records give it; ValueError as of ``read_records`` or for no such scale."""
     experiments = [reproductions.load(name) for name in reproductions.names()]
     found = [(experiment, recorded(experiment, scale, folder)) for experiment in experiments]
     claims = [c for experiment, records in found if records for c in experiment.claims(records)]
@@ -46,12 +43,11 @@ def write(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> list[Path]:
     """Write the page and the figures beside the records; returns their paths.
 
     The lines of each file are put into the order of the trials, in which lessons show them. Raises
-    ValueError if there is no such folder or nothing can be written to it, and that of :func:`text`.
+    ValueError if there is no such folder, OSError if nothing can be written to it.
     """
     page = records_path("README", scale, folder).with_suffix(".md")
     if not page.parent.is_dir():
         raise ValueError(f"there is no folder {page.parent}: nothing was recorded there")
-    require_writable(page)
     page.write_text(text(scale, folder), encoding="utf-8")
     written = [page]
     for experiment in map(reproductions.load, reproductions.names()):

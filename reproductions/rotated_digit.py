@@ -1,9 +1,10 @@
 """Gal and Ghahramani (2016), figure 4: a handwritten 1 is turned, and LeNet classifies it.
 
 Dropout 0.5 stands before the last layer only; 100 stochastic passes. Published: the predicted
-classes of one 1 in 12 positions, ``1 1 1 1 1 5 5 7 7 7 7 7``, beside scatter plots of the softmax
-inputs and outputs. Which 1 it was and by what angles it was turned is not said. Lesson 05.
+classes of one 1 in 12 positions, beside scatter plots of the softmax inputs and outputs. Lesson 05.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -26,8 +27,7 @@ from reproductions.measure import ALL_OF_MNIST, digits, mean_weights, train_by
 from reproductions.records import longest, rounded
 
 PUBLISHED = (1, 1, 1, 1, 1, 5, 5, 7, 7, 7, 7, 7)
-SHOWN = (1, 2, 5, 7)
-"""Classes in the figure: those of the published sequence, and 2."""
+SHOWN = (1, 2, 5, 7)  # classes in the figure
 _PAPER = {**ALL_OF_MNIST, "batch_size": 64, "learning_rate": 0.01, "momentum": 0.9}
 _PAPER |= {"weight_decay": 5e-4, "p_drop": 0.5, "n_samples": 100, "n_ones": 10, "step_degrees": 10}
 _QUICK = {**_PAPER, "n_train": 256, "n_test": 50, "n_samples": 5, "n_ones": 2}
@@ -43,22 +43,18 @@ def trials(scale: str) -> list[Trial]:
 def run(trial: Trial) -> TrialResult:
     """Train LeNet, then classify the first 1s of the test set at every angle.
 
-    Metrics: ``test_error`` of 100 averaged passes and ``test_error_mean_weights`` of weight
-    scaling, in percent; ``starts_with_1``: the fraction of the 1s that are recognised upright.
-    Arrays, ``(angles, ones)`` each: predicted ``classes``, ``entropy`` and ``information`` in nats,
-    ``std`` of the predicted class's probability over the passes; ``probs``: the passes' outputs for
-    the first 1, ``(angles, passes, len(SHOWN))``.
+    Metrics: test errors of averaged passes and of weight scaling in percent, and the fraction of
+    the 1s that are recognised upright. Arrays, ``(angles, ones)`` each: predicted ``classes``,
+    ``entropy`` and ``information`` in nats, ``std`` of the predicted class's probability over the
+    passes; ``probs``: the passes' outputs for the first 1, ``(angles, passes, len(SHOWN))``.
     """
     config, generator = trial.config, seeded(trial.seed)
     x, y, x_test, y_test = digits(config, lambda images: images * CAFFE_SCALE)
-    net = make_network(config, generator)
-    how = {
-        "optimizer": sgd(config["learning_rate"], config["momentum"]),
-        "schedule": inverse_decay(1e-4, 0.75),
-        "callback": Checkpoint(trial, net, generator, x, y),
-    }
+    net, n_samples = make_network(config, generator), config["n_samples"]
+    how = {"optimizer": sgd(config["learning_rate"], config["momentum"])}
+    how |= {"schedule": inverse_decay(1e-4, 0.75)}
+    how |= {"callback": Checkpoint(trial, net, generator, x, y)}
     train_by(config, net, x, y, generator, config["n_steps"], **how)
-    n_samples = config["n_samples"]
     probs = predict(net, x_test, n_samples, generator=generator).softmax(-1).mean(0)
 
     indices = (y_test == 1).nonzero()[: config["n_ones"], 0]
@@ -108,7 +104,7 @@ def turned(ones: Tensor, config: dict) -> Tensor:
 
 
 def table(records: list[Record]) -> str:
-    """Test errors, and the class sequences of every 1 in both directions."""
+    """Test errors, the class sequences of every 1, and how often they are like the published."""
     errors = {
         "seed": "{seed}",
         "steps": "{config[n_steps]:,}",
@@ -116,35 +112,42 @@ def table(records: list[Record]) -> str:
         "test error, weight scaling (%)": "{metrics[test_error_mean_weights]:.2f}",
     }
     runs = longest(records, "n_steps")
-    first, config = runs[0], runs[0]["config"]
-    ones = [
-        [str(i), f"`{_join(there)}`", f"{nats[0]:.2f}, {nats.max():.2f}", f"`{_join(back)}`"]
-        for i, (there, back), (nats, _) in zip(
-            first["arrays"]["test_index"],
-            sequences(first),
-            sequences(first, "entropy"),
-            strict=True,
-        )
-    ]
-    head = ["test image", "classes, clockwise"]
-    head += ["predictive entropy, clockwise (nats): upright, largest", "classes, anticlockwise"]
-    near, last = _near_the_change(runs)
+    first, config, (near, last) = runs[0], runs[0]["config"], _near_the_change(runs)
+    nats = sequences(first, what="entropy")[:, 0]
+    shown = {
+        "test image": first["arrays"]["test_index"],
+        "classes, clockwise": map(_join, sequences(first)[:, 0]),
+        "entropy, clockwise (nats): upright": (f"{values[0]:.2f}" for values in nats),
+        "largest": (f"{values.max():.2f}" for values in nats),
+        "classes, anticlockwise": map(_join, sequences(first)[:, 1]),
+    }
+    classes = sequences(*runs)  # (ones, directions, positions)
+    agree = classes == PUBLISHED
+    counts = {
+        "direction": ("clockwise", "anticlockwise"),
+        "sequences": [len(classes)] * 2,
+        "start with 1": agree[..., 0].sum(0),
+        "end with 7": agree[..., -1].sum(0),
+        "have a 5": (classes == 5).any(-1).sum(0),
+        "equal the published": agree.all(-1).sum(0),
+        "positions that agree, mean of 12": [f"{n:.1f}" for n in agree.sum(-1).mean(0)],
+    }
     parts = [
         markdown.table_of(records, errors),
-        f"Published classes of one 1 in 12 positions: `{_join(PUBLISHED)}`. Ours, the first 1s of "
+        f"Published classes of one 1 in 12 positions: {_join(PUBLISHED)}. Ours, the first 1s of "
         f"the test set, seed {first['seed']}, {config['n_steps']:,} steps:",
-        markdown.table(head, ones),
+        markdown.table_by_columns(shown),
         f"Every sequence of the networks of that many steps (seeds: {len(runs)}):",
-        _counts(runs),
+        markdown.table_by_columns(counts),
         f"In {near} of {len(last)} sequences the predictive entropy is largest within one position "
         f"of the first change of class. At the last position it is {last.min():.1f} to "
         f"{last.max():.1f} nats. Which class a turned 1 becomes depends on the 1 and on the "
-        "direction; the published sequence is one of many.",
+        "direction.",
         f"Set-up that differs from the published one: {config['n_steps']:,} iterations, not "
         "1,000,000 (their solver also comes in a variant of 10,000); biases learn at the rate of "
-        "the weights, not at twice it; the angles are not published, ours are steps of "
-        f"{config['step_degrees']} degrees; which 1 they turned is not published, so the first "
-        f"{config['n_ones']} of the test set are shown, none chosen.",
+        "the weights, not at twice it; neither the angles nor which 1 they turned is published: "
+        f"ours are steps of {config['step_degrees']} degrees of the first {config['n_ones']} of "
+        "the test set, none chosen.",
     ]
     return "\n\n".join(parts)
 
@@ -152,7 +155,7 @@ def table(records: list[Record]) -> str:
 def claims(records: list[Record]) -> list[Claim]:
     """The published sequence of classes, and where the network is least certain."""
     runs = longest(records, "n_steps")
-    classes = _of_all(runs)
+    classes = sequences(*runs)
     same = (classes == PUBLISHED).all(-1)
     near, last = _near_the_change(runs)
     how = f"{runs[0]['config']['n_steps']:,} steps, not 1,000,000, {len(runs)} seeds; figure 4"
@@ -179,70 +182,46 @@ def claims(records: list[Record]) -> list[Claim]:
 def figure(records: list[Record]) -> Figure:
     """The passes' softmax outputs over the positions of the first 1, and the uncertainty of all."""
     record = longest(records, "n_steps")[0]
-    arrays = {name: torch.tensor(values) for name, values in record["arrays"].items()}
-    degrees, step = arrays["angles"], record["config"]["step_degrees"]
-    n_passes, n_ones = arrays["probs"].shape[1], arrays["entropy"].shape[1]
+    arrays = {name: np.array(values) for name, values in record["arrays"].items()}
+    degrees, n_ones = arrays["angles"], arrays["entropy"].shape[1]
     picture = new_figure(7.2, 5.4, layout="constrained")
     top, bottom = picture.subplots(2, 1, sharex=True)
     for k, name in enumerate(SHOWN):
-        look = {"color": CYCLE[k], "marker": "os^D"[k]}
-        probs, place = arrays["probs"][..., k], degrees + step * 0.2 * (k - 1.5)
-        at = place[:, None] + step * torch.linspace(-0.08, 0.08, n_passes)
-        top.scatter(at, probs, s=5, alpha=0.3, lw=0, **look)
-        top.plot(place, probs.mean(1), ls=DASHES[k], lw=1, ms=4, label=f"class {name}", **look)
+        look, probs = {"color": CYCLE[k], "marker": "os^D"[k]}, arrays["probs"][..., k]
+        top.plot(degrees + 2 * (k - 1.5), probs, ls="", ms=2, alpha=0.3, **look)
+        top.plot(degrees, probs.mean(1), ls=DASHES[k], lw=1, ms=4, label=f"class {name}", **look)
     top.set(ylabel="softmax output (probability)", ylim=(-0.04, 1.04))
-    top.set_title(f"First 1 of the test set: {n_passes} draws (small) and their mean")
+    top.set_title("First 1 of the test set: the draws (small) and their mean")
     top.legend(loc="center", bbox_to_anchor=(0.46, 0.5))
-    for one in range(n_ones):
-        for name, label, colour, dash in (
-            ("entropy", "predictive entropy", INK, "-"),
-            ("information", "mutual information", BLUE, "--"),
-        ):
-            look = {"color": colour, "ls": dash, "label": label if one == 0 else None}
-            bottom.plot(degrees, arrays[name][:, one], lw=0.8, **look)
-    bottom.set(xlabel="rotation (degrees, clockwise positive)", xticks=degrees.tolist()[1::2])
+    for name, colour, dash in (("entropy", INK, "-"), ("information", BLUE, "--")):
+        label = {"entropy": "predictive entropy", "information": "mutual information"}[name]
+        labels = [label, *[None] * (n_ones - 1)]
+        bottom.plot(degrees, arrays[name], lw=0.8, color=colour, ls=dash, label=labels)
+    bottom.set(xlabel="rotation (degrees, clockwise positive)", xticks=degrees[1::2])
     bottom.set(ylabel="nats", ylim=(-0.05, 2.4))
     bottom.set_title(f"Uncertainty about each of the first {n_ones} ones of the test set")
     bottom.legend(loc="upper center")
     return picture
 
 
-def sequences(record: Record, what: str = "classes") -> np.ndarray:
-    """Values at the 12 positions from upright on, clockwise and back: ``(ones, 2, 12)``."""
-    values = np.array(record["arrays"][what])
-    upright = record["arrays"]["angles"].index(0)
+def sequences(*records: Record, what: str = "classes") -> np.ndarray:
+    """Values at the 12 positions from upright on, clockwise and back: ``(ones, 2, 12)``, the ones
+    of every record."""
+    values = np.concatenate([record["arrays"][what] for record in records], 1)
+    upright = records[0]["arrays"]["angles"].index(0)
     return np.stack([values[upright:], values[upright::-1]]).transpose(2, 0, 1)
-
-
-def _of_all(records: list[Record], what: str = "classes") -> np.ndarray:
-    """The sequences of every record: ``(records * ones, 2, 12)``."""
-    return np.concatenate([sequences(record, what) for record in records])
-
-
-def _counts(records: list[Record]) -> str:
-    """For each direction, how often the sequences have the features of the published one."""
-    rows = []
-    for k, name in enumerate(("clockwise", "anticlockwise")):
-        classes = _of_all(records)[:, k]
-        agree = (classes == PUBLISHED).sum(1)
-        ends = (classes[:, 0] == 1).sum(), (classes[:, -1] == 7).sum()
-        counts = len(classes), *ends, (classes == 5).any(1).sum(), (agree == len(PUBLISHED)).sum()
-        rows.append([name, *map(str, counts), f"{agree.mean():.1f}"])
-    head = ["direction", "sequences", "start with 1", "end with 7", "have a 5"]
-    head += ["equal the published", "positions that agree, mean of 12"]
-    return markdown.table(head, rows)
 
 
 def _near_the_change(records: list[Record]) -> tuple[int, np.ndarray]:
     """In how many sequences the entropy is largest near the first change; the last entropies."""
-    classes, entropy = (_of_all(records, w).reshape(-1, 12) for w in ("classes", "entropy"))
+    classes, entropy = (sequences(*records, what=w).reshape(-1, 12) for w in ("classes", "entropy"))
     changed = classes != classes[:, :1]
     is_near = abs(entropy.argmax(1) - changed.argmax(1)) <= 1  # argmax: the first of them
     return (changed.any(1) & is_near).sum(), entropy[:, -1]
 
 
-def _join(classes) -> str:
-    return " ".join(map(str, classes))
+def _join(classes: Sequence[int]) -> str:
+    return f"`{' '.join(map(str, classes))}`"
 
 
 TITLE = "A rotated digit (Gal and Ghahramani 2016, figure 4)"

@@ -54,8 +54,8 @@ def reproduce(
         executor: where to run instead: anything with the interface of ``concurrent.futures``.
             Trials keep no checkpoints there, for it may be another machine.
 
-    Raises ValueError before any trial runs if there is no such scale, ``jobs`` is below 1, a record
-    cannot be read, or none can be written to ``folder``.
+    Before any trial runs, ValueError tells that there is no such scale, ``jobs`` is below 1 or a
+    line is no record, OSError that ``folder`` cannot be read or written.
     """
     path = records_path(experiment.name, scale, folder)
     integer("jobs", jobs, 1)
@@ -97,25 +97,18 @@ def measure(experiment: Experiment, scale: str, trial: Trial) -> Record:
 
 @contextmanager
 def on_cluster(address: str, timeout: float = 30.0) -> Iterator[Executor]:
-    """An executor whose workers are those of the scheduler at ``address``.
+    """An executor whose workers are those of the scheduler at, such as, ``tcp://10.0.0.1:8786``.
 
-    The package and, where an experiment needs it, ``BDL_DATA_DIR`` must be there for every worker;
-    workers of one thread each do not disturb one another. A trial whose worker dies is given to
-    another one. Leaving the context, also by Ctrl-C, takes back what has not been finished.
-
-    Args:
-        address: such as ``tcp://10.0.0.1:8786``.
-        timeout: seconds to wait for the scheduler.
-
-    Raises ValueError if Dask is not installed or no scheduler answers, and says what to do.
+    The package and, where an experiment needs it, ``BDL_DATA_DIR`` must be there for every worker.
+    A trial whose worker dies is given to another one. Leaving the context, also by Ctrl-C, takes
+    back what has not been finished. Raises ValueError if Dask is not installed or no scheduler
+    answers within ``timeout`` seconds.
     """
     try:
         from distributed import Client
         from distributed.comm.addressing import parse_address, parse_host_port
     except ImportError as error:
-        raise ValueError(
-            "scheduler needs Dask, here and on the workers: pip install -e '.[cluster]'"
-        ) from error
+        raise ValueError("no Dask here; it is in: pip install -e '.[cluster]'") from error
     try:
         parse_host_port(parse_address(address)[1])  # a client without would wait as it is let go
         client = Client(address, timeout=timeout, set_as_default=False)
@@ -155,12 +148,11 @@ def _in_a_process(call: Callable[[Trial], Record], trial: Trial) -> Record:
 
 
 def _start_worker() -> None:
+    def end_with_parent() -> None:
+        """A worker whose parent was killed would wait for work forever."""
+        multiprocessing.parent_process().join()
+        os._exit(1)
+
     torch.set_num_threads(1)
     os.environ["TQDM_DISABLE"] = "1"  # the bar of the trials is the parent's
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work forever."""
-    multiprocessing.parent_process().join()
-    os._exit(1)
+    threading.Thread(target=end_with_parent, daemon=True).start()

@@ -1,29 +1,36 @@
-"""Training behind the panels and figures of the lessons, one module for each file of arrays.
+"""Training behind the panels and figures of the lessons.
 
-A module has ``make_arrays() -> dict[str, ndarray]``; ``python -m reproductions arrays NAME``
-writes what it returns to ``data/panels/NAME.npz``.
+``python -m reproductions arrays NAME`` writes what the function in ``MAKERS`` returns to
+``data/panels/NAME.npz``.
 """
 
-import importlib
-import pkgutil
 from pathlib import Path
 
 import numpy as np
 
-from reproductions.files import replacing
+from bdl_lessons.core.validation import one_of
 from bdl_lessons.panels.arrays import FOLDER
+from reproductions.files import replacing
+from reproductions.panel_arrays import dropout_by_width, label_noise, small, structure_and_nll
+from reproductions.panel_arrays import in_between_uncertainty as in_between
 
-
-def makers() -> list[str]:
-    """Names of the arrays that can be made."""
-    return [module.name for module in pkgutil.iter_modules(__path__)]
+MAKERS = {
+    "dropout_by_width": dropout_by_width.make_arrays,
+    "dropout_rate": small.make_dropout_rate,
+    "in_between_hmc": in_between.make_hmc,
+    "in_between_uncertainty": in_between.make_arrays,
+    "label_noise": label_noise.make_arrays,
+    "many_networks": small.make_many_networks,
+    "mc_dropout_co2": small.make_mc_dropout_co2,
+    "pruning_threshold": small.make_pruning_threshold,
+    "rotated_digit": small.make_rotated_digit,
+    "structure_and_nll": structure_and_nll.make_arrays,
+}
 
 
 def make(name: str) -> Path:
     """Compute the arrays called ``name`` and write them, all or nothing; ValueError without any."""
-    if name not in makers():
-        raise ValueError(f"no arrays {name!r}; there are {', '.join(makers())}")
-    made = importlib.import_module(f"{__name__}.{name}").make_arrays()
+    made = MAKERS[one_of("name", name, MAKERS)]()
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / f"{name}.npz"
     with replacing(path) as file:

@@ -1,8 +1,7 @@
 """Lesson 07: fixed noise, and noise learned from several starts, on the 8x8 digits.
 
-Networks with two hidden layers: narrow ones, and wide ones with noisy labels. All layers have the
-same rate, or start at it. The rivals are a network without noise, and one with the prior
-of concrete dropout but no noise, whose length-scale can be tuned.
+Narrow networks with two hidden layers, and wide ones with noisy labels. All layers have the same
+rate, or start at it. The rivals have no noise, and no noise but the prior of concrete dropout.
 """
 
 from collections.abc import Callable
@@ -12,17 +11,10 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
+from bdl_lessons import models
 from bdl_lessons.datasets import digits
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched
-from bdl_lessons.models import (
-    ConcreteDropout,
-    Deterministic,
-    GaussianDropout,
-    LayerFactory,
-    VariationalDropout,
-    initialise,
-    mlp,
-)
+from bdl_lessons.models import initialise, mlp
 
 SETTINGS = {  # width, and the part of the training labels that is replaced by random ones
     "16 units": (16, 0.0),
@@ -31,12 +23,12 @@ SETTINGS = {  # width, and the part of the training labels that is replaced by r
 SEEDS = 15
 STEPS = (1000, 2000, 4000)
 N_TRAIN, N_VALIDATION, N_TEST = 1000, 397, 400
-METHODS: dict[str, Callable[[float], LayerFactory]] = {
-    "none": lambda _: Deterministic(),
-    "prior": Deterministic,
-    "Gaussian A": lambda p_drop: GaussianDropout(p_drop, "A"),
-    "variational A": lambda p_drop: VariationalDropout("A", init_p_drop=p_drop),
-    "concrete": ConcreteDropout,
+METHODS: dict[str, Callable[[float], models.LayerFactory]] = {
+    "none": lambda _: models.Deterministic(),
+    "prior": models.Deterministic,
+    "Gaussian A": lambda p_drop: models.GaussianDropout(p_drop, "A"),
+    "variational A": lambda p_drop: models.VariationalDropout("A", init_p_drop=p_drop),
+    "concrete": models.ConcreteDropout,
 }
 LEARNED = ("variational A", "concrete")
 CASES = [  # method, and its p_drop, start of p_drop or length-scale

@@ -1,8 +1,8 @@
-"""Lesson 09: dropout and mean-field networks on two clusters, and the exact Gaussian processes.
+"""Lesson 09: what networks on two clusters say between them, and the exact posteriors.
 
 Networks of one, two and three hidden layers with dropout on the hidden units, several starts for
-each rate; a mean-field network of one hidden layer; and the infinitely wide counterpart: the same
-prior, the same noise, the same points.
+each rate; a mean-field network of one hidden layer, and its posterior by Hamiltonian Monte Carlo;
+and the infinitely wide counterpart: the same prior, the same noise, the same points.
 """
 
 import itertools
@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 import torch
 from torch import Tensor
+from torch.linalg import solve_triangular
 from torch.special import ndtr
 
 from bdl_lessons.datasets import origin_clusters
 from bdl_lessons.panels.in_between_uncertainty import POSITION, RATES, WEIGHT_STDS
 from bdl_lessons.probability import gaussian_kl_to_prior
-from bdl_lessons.reference import ReLUKernel, gp_posterior
+from bdl_lessons.reference import ReLUKernel, effective_sample_size, gp_posterior, hmc, split_r_hat
 
 NOISE_VAR = 0.1**2
 WIDTH = 50
@@ -24,6 +25,7 @@ STEPS = (125, 250, 500, 1000, 2000)  # of L-BFGS, after which the history looks;
 N_TIMES = {1: 2, "mean-field": 2, 2: 8, 3: 8}  # deeper networks take steps of Adam
 N_SEEDS = 3
 N_SHOWN = 12
+N_CHAINS, N_DRAWS = 8, 600
 
 Layers = list[tuple[Tensor, Tensor]]  # weights (rates, seeds, in, out), biases (..., 1, out)
 
@@ -74,11 +76,9 @@ def train(
     """Train dropout networks of one depth; what they say along the line.
 
     One hidden layer: the loss is exact, and L-BFGS minimises it one network at a time. Deeper:
-    Adam, all networks in one batch, with fresh masks for every point in each step.
-
-    Returns:
-        mean ``(R, S, L)``; std ``(R, S, looks, L)`` after each number of steps in ``looks``, over
-        ``n_draws`` masks; ``N_SHOWN`` draws of the function ``(R, S, N_SHOWN, L)``.
+    Adam, all networks in one batch, with fresh masks for every point in each step. Returns mean
+    ``(R, S, L)``; std ``(R, S, looks, L)`` after each number of steps in ``looks``, over
+    ``n_draws`` masks; draws of the function ``(R, S, N_SHOWN, L)``.
     """
     if depth == 1 and len(rates) * len(seeds) > 1:
         runs = [[train(1, [p_drop], [seed], looks) for seed in seeds] for p_drop in rates]
@@ -121,10 +121,8 @@ def dropout_networks(depth: int, n_rates: int, seeds: Sequence[int]) -> Layers:
 def moments(
     layers: Layers, x: Tensor, keep: Tensor, masks: Sequence[Tensor] = ()
 ) -> tuple[Tensor, Tensor]:
-    """Mean and variance ``(R, S, B)`` over the masks of the last hidden layer, given the others.
-
-    With its own masks among them the mean is the output under these masks.
-    """
+    """Mean and variance ``(R, S, B)`` over the masks of the last hidden layer, given the others;
+    with its own masks among them the mean is the output under these masks."""
     *inner, (weight, bias) = layers
     for (W, b), mask in itertools.zip_longest(inner, masks, fillvalue=1.0):
         x = torch.relu(x @ W + b) * mask
@@ -157,10 +155,8 @@ def dropout_loss(
 def minimise(
     loss: Callable[[], Tensor], parameters: Iterable[Tensor], looks: Sequence[int], is_exact: bool
 ) -> Iterator[int]:
-    """Minimise in place; yield after each number of steps in ``looks``.
-
-    An exact loss by L-BFGS, another by Adam, its learning rate falling from 0.01 to 0.0001.
-    """
+    """Minimise in place and yield after each number of steps in ``looks``: an exact loss by L-BFGS,
+    another by Adam, its learning rate falling from 0.01 to 0.0001."""
     if is_exact:
         how = {"tolerance_grad": 1e-9, "tolerance_change": 1e-13, "history_size": 50}
         optimizer = torch.optim.LBFGS(list(parameters), line_search_fn="strong_wolfe", **how)
@@ -188,10 +184,9 @@ def minimise(
 def mean_field_moments(parameters: Sequence[Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
     """Exact mean and variance ``(B,)`` of the output over all weights, inputs ``(B, 2)``.
 
-    Args:
-        parameters: means ``(3, 50)`` and log variances of the hidden layer, those ``(50,)`` of the
-            output weights, and the output's bias. The third input is a constant, under which a
-            weight of prior variance 8 acts as a N(0, 1) bias.
+    ``parameters`` are means ``(3, 50)`` and log variances of the hidden layer, those ``(50,)`` of
+    the output weights, and the output's bias. The third input is a constant, under which a weight
+    of prior variance 8 acts as a N(0, 1) bias.
     """
     mu, log_sigma2, v, log_sigma2_v, bias = parameters
     x = torch.cat([x, torch.full_like(x[:, :1], 2**0.5 / WEIGHT_STDS[1])], 1)
@@ -225,3 +220,77 @@ def train_mean_field(seed: int, looks: Sequence[int]) -> tuple[Tensor, Tensor]:
             mean, variance = mean_field_moments(parameters, line)
             history.append(variance.sqrt())
     return mean, torch.stack(history)
+
+
+def make_hmc() -> dict[str, np.ndarray]:
+    """The posterior of the network of one layer by Hamiltonian Monte Carlo (ten minutes).
+
+    Given the hidden layer, the output layer is a Bayesian linear regression (lesson 02): the chains
+    draw the hidden layer alone, from its marginal posterior. Along the line, ``(113,)``: ``mean``
+    and ``std`` of f; ``std_error``, from the scatter of ``chain_std (chains, 113)``; r_hat and ess
+    of the mean and of the variance of f given the hidden layer; and ``draws (100, 113)`` of f and
+    ``acceptance (chains,)``.
+    """
+    x, y, line = clusters()
+    generator = torch.Generator().manual_seed(9)
+    start = torch.randn(N_CHAINS, 3, WIDTH, generator=generator, dtype=torch.float64)
+    how = {"n_leapfrog": 140, "step_size": 0.003, "generator": generator}
+    hidden, acceptance = hmc(lambda h: minus_log_posterior(h, x, y), start, 200, N_DRAWS, **how)
+    mean, root = output(hidden, x, y, line)  # (draws, chains, 113), (draws, chains, 51, 113)
+    noise = torch.randn(N_DRAWS, N_CHAINS, 1, WIDTH + 1, generator=generator, dtype=mean.dtype)
+    f, variance = mean + (noise @ root).squeeze(2), root.square().sum(2)
+    chain_std = (mean.var(0) + variance.mean(0)).sqrt()
+    stored = {
+        "mean": mean.mean((0, 1)),
+        "std": (mean.flatten(0, 1).var(0) + variance.mean((0, 1))).sqrt(),
+        "std_error": chain_std.std(0) / N_CHAINS**0.5,
+        "chain_std": chain_std,
+        "draws": f.flatten(0, 1)[:: N_CHAINS * N_DRAWS // 100].float(),
+        "r_hat_mean": split_r_hat(mean),
+        "r_hat_variance": split_r_hat(variance),
+        "ess_mean": effective_sample_size(mean),
+        "ess_variance": effective_sample_size(variance),
+        "acceptance": acceptance,
+    }
+    return {name: values.numpy() for name, values in stored.items()}
+
+
+def features(hidden: Tensor, x: Tensor) -> Tensor:
+    """What the output layer multiplies, ``(..., B, 51)``: hidden units in the prior's scale, and 1.
+
+    ``hidden (..., 3, 50)`` holds both weights and the bias of each unit over their prior stds, so
+    that its prior is standard normal, and so is that of the output weights.
+    """
+    w_std, v_std = (WEIGHT_STDS[1] / n_inputs**0.5 for n_inputs in (2, WIDTH))
+    units = torch.relu(x @ hidden[..., :2, :] * w_std + hidden[..., 2:, :])
+    return torch.cat([v_std * units, torch.ones_like(units[..., :1])], -1)
+
+
+@torch.enable_grad()
+def minus_log_posterior(hidden: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """``-log p(hidden | x, y) (...)`` in nats up to a constant, and its gradient ``(..., 3, 50)``.
+
+    The output weights are integrated out.
+    """
+    hidden = hidden.detach().requires_grad_()
+    Phi = features(hidden, x)
+    factor, mean = _regression(Phi, y)
+    residual = y - (Phi @ mean[..., None])[..., 0]
+    log_det = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    value = (hidden.square().sum((-2, -1)) + residual @ y / NOISE_VAR + log_det) / 2
+    return value.detach(), torch.autograd.grad(value.sum(), hidden)[0]
+
+
+def output(hidden: Tensor, x: Tensor, y: Tensor, x_new: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean ``(..., B)`` of f at ``x_new`` given the hidden layer, and a root ``(..., 51, B)`` of
+    its covariance: its columns' squared lengths are the variances."""
+    factor, mean = _regression(features(hidden, x), y)
+    Phi = features(hidden, x_new)
+    return (Phi @ mean[..., None])[..., 0], solve_triangular(factor, Phi.mT, upper=False)
+
+
+def _regression(Phi: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """The precision's Cholesky factor and the mean of the output weights (lesson 02)."""
+    precision = Phi.mT @ Phi / NOISE_VAR + torch.eye(Phi.shape[-1], dtype=Phi.dtype)
+    factor = torch.linalg.cholesky(precision)
+    return factor, torch.cholesky_solve((Phi.mT @ y / NOISE_VAR)[..., None], factor)[..., 0]

@@ -1,11 +1,10 @@
 """Lesson 11: what keeps a network from memorising random labels of the digits, trained once.
 
 Networks 64-80-80-10 without a prior, stopped early, with a Gaussian prior, and with the noise of
-VD, VSD and hierarchical VSD. Validation data choose the number of steps, in the same way the
-precision of the prior and the weight of the KL of VSD at T = 0, which all kinds of noise share. All
-networks of a method (one for each share of random labels and each seed) are trained as one batch by
-the same rule; each has its own split, labels and start, the same for every method, so that
-differences between methods are paired.
+VD, VSD and hierarchical VSD. Validation data choose the number of steps, the precision of the prior
+and the weight of the KL of VSD at T = 0, which all kinds of noise share. A method's networks (one
+for each share of random labels and each seed) are one batch; each has its own split, labels and
+start, the same for every method, so that differences between methods are paired.
 """
 
 import functools
@@ -16,17 +15,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from bdl_lessons import models
 from bdl_lessons.datasets import digits
 from bdl_lessons.evaluation import layer_penalties
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched
-from bdl_lessons.models import (
-    Deterministic,
-    HierarchicalDropout,
-    LayerFactory,
-    StructuredDropout,
-    initialise,
-    mlp,
-)
+from bdl_lessons.models import StructuredDropout, initialise, mlp
 from bdl_lessons.probability import kl_warmup
 
 WIDTHS = (64, 80, 80, 10)
@@ -34,24 +27,21 @@ SHARES = (0.0, 0.15, 0.3, 0.45)
 """Of the labels, how many are replaced by random ones."""
 SEEDS = 8
 N_TRAIN, N_VALIDATION, N_TEST, N_STEPS, N_DRAWS = 1000, 200, 700, 1000, 40
-PRECISIONS = (0.0, 1.0, 3.0, 6.0, 10.0, 15.0, 25.0)
-"""Of the Gaussian prior of MAP, to choose from; 0 is maximum likelihood."""
-STOPS = (30.0, 50.0, 80.0, 130.0, 200.0, 400.0, 1000.0)
-"""Numbers of steps of early stopping, to choose from."""
-KL_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-"""Of the KL of the noise, to choose from for VSD at T = 0."""
-TRIED = {"MAP": PRECISIONS, "early stopping": STOPS, "VSD, T = 0": KL_WEIGHTS}
-REFERENCE_ALPHA = 0.1
+TRIED = {
+    "MAP": (0.0, 1.0, 3.0, 6.0, 10.0, 15.0, 25.0),  # precisions of its prior
+    "early stopping": (30.0, 50.0, 80.0, 130.0, 200.0, 400.0, 1000.0),  # numbers of steps
+    "VSD, T = 0": (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),  # weights of the KL
+}
 
 _PER_UNIT = {"init_p_drop": 0.2, "kl_per": "factor", "alpha_spread": 0.5}
-METHODS: dict[str, LayerFactory] = {
-    "no prior": Deterministic(),
-    "early stopping": Deterministic(),
-    "MAP": Deterministic(),
+METHODS: dict[str, models.LayerFactory] = {
+    "no prior": models.Deterministic(),
+    "early stopping": models.Deterministic(),
+    "MAP": models.Deterministic(),
     "VD": StructuredDropout(n_reflections=0, prior="log_uniform", **_PER_UNIT),
     "VSD, T = 0": StructuredDropout(n_reflections=0, **_PER_UNIT),
     "VSD, T = 2": StructuredDropout(n_reflections=2, **_PER_UNIT),
-    "hierarchical VSD": HierarchicalDropout(StructuredDropout(n_reflections=2, **_PER_UNIT)),
+    "hierarchical VSD": models.HierarchicalDropout(StructuredDropout(n_reflections=2, **_PER_UNIT)),
     "VSD, T = 0, untuned": StructuredDropout(n_reflections=0, **_PER_UNIT),
     "VSD, KL per weight": StructuredDropout(n_reflections=2, kl_per="weight"),
 }
@@ -71,9 +61,8 @@ def train(method: str, n_seeds: int = SEEDS, n_steps: int = N_STEPS) -> dict[str
     - ``clean_accuracy``: share of test digits that get their *true* label;
     - ``train_accuracy``: on the labels that were trained on;
     - ``test_nll``: on test labels with the same share of random ones, nats;
-    - ``spectral_norm``: of the three mean weight matrices;
-    - ``penalty``: R of each layer under one reference noise, ``C = 0.1 I``, nats;
-    - ``alpha``: mean variance of the noise of each layer (0 without noise);
+    - of each layer ``spectral_norm``, ``penalty`` (R under one reference noise, ``C = 0.1 I``, in
+      nats) and ``alpha`` (mean variance of the noise, 0 without);
     - ``kl_weight``: for MAP the precision of its prior, for early stopping the number of steps.
     """
     x, y, x_test, y_clean, y_test = data(n_seeds)
@@ -83,7 +72,7 @@ def train(method: str, n_seeds: int = SEEDS, n_steps: int = N_STEPS) -> dict[str
         weight = chosen(method if method in TRIED else "VSD, T = 0", n_seeds, n_steps)
     members, generator = fitted(method, x, y, weight, n_seeds, n_steps)
     on_train, on_test = (_probabilities(members, rows, generator) for rows in (x, x_test))
-    covs = [REFERENCE_ALPHA * torch.eye(width) for width in WIDTHS[:-1]]
+    covs = [0.1 * torch.eye(width) for width in WIDTHS[:-1]]
     penalties, norms, alphas = [], [], []
     with torch.no_grad():
         for number, rows in enumerate(x):

@@ -13,18 +13,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from bdl_lessons import models
 from bdl_lessons.datasets import Standardiser, diabetes, digits
 from bdl_lessons.evaluation import log_mean_probs, metrics
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, predict_batched
-from bdl_lessons.models import (
-    BinaryDropout,
-    Deterministic,
-    LayerFactory,
-    StructuredDropout,
-    VariationalDropout,
-    initialise,
-    mlp,
-)
+from bdl_lessons.models import LayerFactory, StructuredDropout, initialise, mlp
 from bdl_lessons.panels.structure_and_nll import DEPTHS, KL_WEIGHTS, METHODS
 from bdl_lessons.probability import gaussian_nll
 
@@ -32,15 +25,13 @@ TUNED = {  # on validation examples; the weight decay of MAP is the weight of it
     "MAP": (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
     "MC dropout": (0.01, 0.05, 0.1, 0.2, 0.3, 0.5),
 }
-N_SEEDS, N_DRAWS, INIT_P_DROP, START_STD = 8, 50, 0.1, 0.5
-
-
-FACTORIES: dict[str, LayerFactory] = {"MAP": Deterministic()}
+N_SEEDS, N_DRAWS = 8, 50
+FACTORIES: dict[str, LayerFactory] = {"MAP": models.Deterministic()}
 for kl_per in ("weight", "factor"):  # a KL counts every weight, or every random factor once
-    _START = {"init_p_drop": INIT_P_DROP, "kl_per": kl_per}
-    FACTORIES[f"VD, per {kl_per}"] = VariationalDropout("A", "unit", **_START)
+    _START = {"init_p_drop": 0.1, "kl_per": kl_per}
+    FACTORIES[f"VD, per {kl_per}"] = models.VariationalDropout("A", "unit", **_START)
     for depth in DEPTHS:
-        vsd = StructuredDropout(depth, alpha_spread=START_STD, **_START)
+        vsd = StructuredDropout(depth, alpha_spread=0.5, **_START)
         FACTORIES[f"VSD, T = {depth}, per {kl_per}"] = vsd
 
 
@@ -76,11 +67,8 @@ def digits_split(seed: int) -> Split:
 
 
 def diabetes_split(seed: int) -> Split:
-    """283 training, 71 validation and 88 test patients, standardised by the training examples.
-
-    ``tau`` is one over the residual variance of a linear regression on the training examples, in
-    standardised units.
-    """
+    """283 training, 71 validation and 88 test patients, standardised by the training examples;
+    ``tau`` is one over the residual variance of a linear regression on these."""
     data = diabetes()
     rows = torch.from_numpy(np.random.default_rng(seed).permutation(len(data.x)))
     train, validation, test = rows[:283], rows[283:354], rows[354:]
@@ -112,9 +100,8 @@ TASKS = {"digits": DIGITS, "diabetes": DIABETES}
 
 
 def make_arrays() -> dict[str, np.ndarray]:
-    """For each task its scores ``(method, setting, seed, reading, score)``, the validation NLL
-    ``(method, setting, seed)`` and the mean alpha of each layer ``(method, setting, seed, 2)``, NaN
-    where there is none."""
+    """Of a task scores ``(method, setting, seed, reading, score)``, validation NLL ``(method,
+    setting, seed)`` and each layer's mean alpha or NaN, ``(method, setting, seed, 2)``."""
     made = {}
     for name, task in TASKS.items():
         splits = [task.split(seed) for seed in range(N_SEEDS)]
@@ -126,10 +113,8 @@ def make_arrays() -> dict[str, np.ndarray]:
 
 
 def settings(method: str) -> tuple[float, ...]:
-    """What a method is trained with: rates, weight decays, or weights of the KL.
-
-    A KL that is counted once for each factor has no other weight.
-    """
+    """What a method is trained with: rates, weight decays, or weights of the KL, but not of one
+    that is counted once for each factor."""
     return TUNED.get(method, (1.0,) if method.endswith("per factor") else KL_WEIGHTS)
 
 
@@ -172,11 +157,9 @@ def run(
 def train(
     task: Task, method: str, settings: Sequence[float], splits: Sequence[Split]
 ) -> BatchedNetworks:
-    """One network for each setting and split, setting by setting, trained as one batch.
-
-    A setting is the p_drop of MC dropout (trained without a KL) or else the weight of the KL.
-    """
-    factories = [FACTORIES.get(method) or BinaryDropout(one) for one in settings]
+    """One network for each setting and split, setting by setting: a setting is the p_drop of MC
+    dropout (trained without a KL) or else the weight of the KL."""
+    factories = [FACTORIES.get(method) or models.BinaryDropout(one) for one in settings]
     networks = [
         initialise(mlp(task.widths, factory), torch.Generator().manual_seed(seed))
         for factory, seed in itertools.product(factories, range(len(splits)))

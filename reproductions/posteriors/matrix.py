@@ -1,9 +1,8 @@
-r"""ELRG and VMG: the weights and biases of a layer have one joint distribution, drawn as a matrix.
+"""ELRG and VMG: the weights and biases of a layer have one joint distribution, drawn as a matrix.
 
 Row j of the matrix holds the K weights that lead to output j, then its bias: ``(L, K + 1)``, or
 ``(L, K)`` for a layer without bias. A convolution with C channels and filters of k x k pixels has
-``K = C * k * k``. A method says how the weights are correlated (:class:`WeightPosterior`), the
-layers turn that into activations. Lesson 12.
+``K = C * k * k``. Lesson 12.
 """
 
 import math
@@ -28,18 +27,15 @@ JITTER = 1e-4
 
 
 class WeightPosterior(nn.Module):
-    """The joint distribution of a layer's matrix of weights, and its KL to the prior.
+    """The joint distribution of a layer's matrix of weights: the layer's ``noise``.
 
-    It is the layer's ``noise``. ``mu`` is the layer's own ``weight`` and ``bias`` as one matrix:
-    the mean of the distribution, or what takes its place. A method adds
+    ``mu`` is the layer's own ``weight`` and ``bias`` as one matrix: the mean of the distribution,
+    or what takes its place. A method adds
 
     - ``sample_weights(mu, n_samples, generator)``: matrices ``(S, L, K + 1)``;
     - ``per_example(mu, x, layer, generator)``: activations with a matrix of its own for every
       example, none of which is formed;
-    - ``kl(mu)``: a positive sum in nats, 0-dim.
-
-    Args:
-        weight_shape: ``(L, K)`` or ``(L, C, k, k)``. bias: whether the layer has one.
+    - ``kl(mu)``: to the prior, a positive sum in nats, 0-dim.
     """
 
     def __init__(self, weight_shape: tuple[int, ...], bias: bool) -> None:
@@ -124,12 +120,6 @@ class LowRankPosterior(WeightPosterior):
 
     .. math:: \Sigma = \mathrm{diag}(\sigma^2) + \frac1R \sum_{r=1}^R v_r v_r^\top .
 
-    The KL to ``N(0, prior_var I)`` needs no matrix of the size of the weights (D of them):
-
-    .. math:: \tfrac12 \Big[ \frac{\sum\sigma^2 + \lVert V\rVert^2/R + \lVert\mu\rVert^2}{p}
-              + D (\log p - 1) - \sum\log\sigma^2
-              - \log\big|I_R + \tfrac1R V \mathrm{diag}(\sigma^{-2}) V^\top\big| \Big]
-
     For ``"per_example"`` an example draws R numbers that all its outputs and places share, and one
     for each output and place: in a convolution the places are independent in the diagonal part.
     """
@@ -175,12 +165,10 @@ class LowRankPosterior(WeightPosterior):
 class ELRG(MatrixFactory):
     """Layer factory of the efficient low-rank Gaussian (Tomczak, Swaroop and Turner, NeurIPS 2020).
 
-    Defaults follow the public code: a diagonal that is *not* learned, v_r at half the standard
-    deviation of the weights in linear layers and at zero in convolutions, and a prior whose
-    variance is 1 over the number of input units or channels. (The public code says input size and
-    takes the number of *outputs* of a linear layer.)
-
-    ``rank`` is R, the number of directions, at least 1.
+    As in the public code the diagonal is *not* learned, v_r starts at half the standard deviation
+    of the weights in linear layers and at zero in convolutions, and the variance of the prior is 1
+    over the number of input units or channels. (The public code says input size and takes the
+    number of *outputs* of a linear layer.) ``rank`` is R, at least 1.
     """
 
     rank: int = 5
@@ -190,11 +178,7 @@ class ELRG(MatrixFactory):
 class MatrixGaussianPosterior(WeightPosterior):
     r"""Of VMG: a matrix Gaussian, conditioned on what the layer does to m pseudo-inputs.
 
-    Before conditioning, with variances u of the K + 1 inputs and v of the L outputs,
-
-    .. math:: W \sim \mathcal{MN}(M, \mathrm{diag}(v), \mathrm{diag}(u)): \quad
-              \mathrm{Cov}(w_{jk}, w_{j'k'}) = v_j u_k [j = j'][k = k'] .
-
+    Before conditioning w_jk has the mean m_jk and the variance v_j u_k, and none are correlated.
     Pseudo-data say that pseudo-inputs ``A`` (m, K + 1) give pseudo-outputs ``B`` (m, L), up to a
     noise of variance ``JITTER * v``. With :math:`\Sigma = A\,\mathrm{diag}(u) A^\top + \epsilon I`
 
@@ -205,9 +189,8 @@ class MatrixGaussianPosterior(WeightPosterior):
     carry multiplicative noise, each of a variance alpha < 1 of its own, drawn once for a batch.
 
     The prior is ``N(0, 1 / (K + 1))`` for every weight; u starts at its variance, v at 1. ``kl`` is
-    the published one, not that of the distribution that is drawn: of the matrix Gaussian *before*
-    it is conditioned, and the log-uniform KL of each noisy number in A and B (Molchanov's
-    approximation; the paper has Kingma's).
+    the published one: of the matrix Gaussian *before* it is conditioned, and the log-uniform KL of
+    each noisy number in A and B (Molchanov's approximation; the paper has Kingma's).
     """
 
     def __init__(self, settings: "VMG", weight_shape: tuple[int, ...], bias: bool) -> None:
@@ -292,9 +275,9 @@ class MatrixGaussianPosterior(WeightPosterior):
 class VMG(MatrixFactory):
     """Layer factory of the variational matrix Gaussian (Louizos and Welling, ICML 2016).
 
-    The paper's Gamma hyper-priors of the prior and noise precisions are left out. For convolutions
-    there is no published code: the inputs are the pixels under a filter, and places are drawn on
-    their own. ``n_pseudo`` is m, at least 1; published for regression: 5.
+    The paper's Gamma hyper-priors are left out. For convolutions there is no published code: the
+    inputs are the pixels under a filter, and places are drawn on their own. ``n_pseudo`` is m, at
+    least 1; published for regression: 5.
     """
 
     n_pseudo: int = 5

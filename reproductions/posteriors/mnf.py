@@ -4,26 +4,19 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from bdl_lessons.core.random import standard_normal
 from reproductions.posteriors.matrix import MatrixFactory, MatrixLayer, WeightPosterior, noisy
 
 
 class MaskedRealNVP(nn.Module):
-    r"""Steps that move some of D numbers by what the others say.
+    """Steps that move some of D numbers by what the others say.
 
-    A step draws a mask of zeros and ones for every example, with probability 1/2, and with
-    :math:`h = \tanh(A (m \circ z) + a)`, shift t = linear(h) and gate g = sigmoid(linear(h)) sets
-
-    .. math:: z' = m \circ z + (1 - m) \circ \big(g \circ z + (1 - g) \circ t\big), \qquad
-              \log\Big|\frac{\partial z'}{\partial z}\Big| = \sum_i (1 - m_i) \log g_i .
-
-    (Dinh, Sohl-Dickstein and Bengio, ICLR 2017; with this gate Louizos and Welling, ICML 2017.)
-    Densities are those *given the masks*.
-
-    Args:
-        dim: D. width: of h. n_steps: 0 is the identity.
+    A step draws a mask m of zeros and ones for every example, with probability 1/2, and moves the
+    rest towards a shift as far as a gate says, both of the numbers kept. Densities are those *given
+    the masks*. (Dinh, Sohl-Dickstein and Bengio, ICLR 2017; with this gate Louizos and Welling,
+    ICML 2017.) ``width`` is that of the hidden layer; without steps it is the identity.
     """
 
     def __init__(self, dim: int, width: int, n_steps: int) -> None:
@@ -34,7 +27,7 @@ class MaskedRealNVP(nn.Module):
         )
 
     @torch.no_grad()
-    def reset_parameters(self, generator: torch.Generator) -> None:
+    def reset_parameters(self, generator: Generator) -> None:
         """Uniform weights of variance 1 / fan_in, biases 0 but for the gates', as published:
         ``sigmoid(2) = 0.88`` of a number is kept in a step."""
         for layer in (*self.hidden, *self.shift, *self.gate):
@@ -42,11 +35,10 @@ class MaskedRealNVP(nn.Module):
             layer.weight.copy_((2 * uniform - 1) * (3 / layer.in_features) ** 0.5)
             layer.bias.fill_(2 if layer in self.gate else 0)
 
-    def forward(self, z: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+    def forward(self, z: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
         """``(..., D)`` to ``(..., D)`` and the log determinant ``(...)``.
 
-        Without a generator every mask is 1/2: one path through the middle, not a mean, and its
-        log determinant means nothing.
+        Without a generator every mask is 1/2, and the log determinant means nothing.
         """
         log_det = torch.zeros_like(z[..., 0])
         for hidden, shift, gate in zip(self.hidden, self.shift, self.gate, strict=True):
@@ -64,18 +56,17 @@ class MaskedRealNVP(nn.Module):
 class FlowPosterior(WeightPosterior):
     r"""``W | z ~ N(z ∘ M, sigma**2)`` with one factor z for each unit, and z from a flow.
 
-    On the inputs (linear layers) z_k multiplies what leaves input k, but not the bias; on the
-    outputs (convolutions) z_j multiplies all that leads to channel j, its bias too. The factors
-    begin as ``N(m0, s0**2)``. An auxiliary ``r(z | W)`` guesses z from the weights, and the KL has
-    the bound
+    In linear layers z_k multiplies what leaves input k, but not the bias; in convolutions z_j
+    multiplies all that leads to channel j, its bias too. The factors begin as ``N(m0, s0**2)``. An
+    auxiliary ``r(z | W)`` guesses z from the weights, and the KL has the bound
 
     .. math:: \mathrm{KL} \le \mathbb{E}_{q(z)} \mathrm{KL}\big(q(W|z) \,\|\, p(W)\big)
               + \mathbb{E}_{q(W, z)} \big[\log q(z) - \log r(z|W)\big]
 
-    which :meth:`kl` estimates from one z of its own. r is a Gaussian, at the end of a flow of z,
-    of mean ``b1 * a`` and precision ``exp(b2 * a)``; a is the mean of ``c' W`` over the axis that
-    has no factors, or of its tanh for linear layers. ``"mean"`` is the path of ``m0`` through the
-    middle of the flow, as published; it is not the mean of the distribution.
+    r is a Gaussian, at the end of a flow of z, of mean ``b1 * a`` and precision ``exp(b2 * a)``; a
+    is the mean of ``c' W`` over the axis that has no factors, or of its tanh for linear layers.
+    ``"mean"`` is the path of ``m0`` through the middle of the flow, as published; it is not the
+    mean of the distribution.
     """
 
     def __init__(self, settings: "MNF", weight_shape: tuple[int, ...], bias: bool) -> None:
@@ -95,10 +86,10 @@ class FlowPosterior(WeightPosterior):
         self.aux_in, self.aux_mean, self.aux_precision = (
             nn.Parameter(torch.zeros(n_factors)) for _ in range(3)
         )
-        self._generator: torch.Generator | None = None
+        self._generator: Generator | None = None
 
     @torch.no_grad()
-    def reset_parameters(self, mu: Tensor, generator: torch.Generator) -> None:
+    def reset_parameters(self, mu: Tensor, generator: Generator) -> None:
         for parameter in (self.z_mean, self.aux_in, self.aux_mean, self.aux_precision):
             parameter.copy_(0.1 * standard_normal(parameter.shape, generator, mu))
         self.z_mean += self._z_start
@@ -108,12 +99,12 @@ class FlowPosterior(WeightPosterior):
     def mean(self, mu: Tensor) -> Tensor:
         return self._times(self.flow(self.z_mean, None)[0], mu)
 
-    def sample_weights(self, mu: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
+    def sample_weights(self, mu: Tensor, n_samples: int, generator: Generator) -> Tensor:
         z, _ = self.sample_z((n_samples,), generator)
         return noisy(self._times(z, mu), self.log_sigma2.exp().expand(n_samples, -1, -1), generator)
 
     def per_example(
-        self, mu: Tensor, x: Tensor, layer: MatrixLayer, generator: torch.Generator
+        self, mu: Tensor, x: Tensor, layer: MatrixLayer, generator: Generator
     ) -> Tensor:
         z, _ = self.sample_z(x.shape[: -layer.unit_dims], generator)
         z = z.view(*z.shape, *[1] * (layer.unit_dims - 1))
@@ -122,19 +113,15 @@ class FlowPosterior(WeightPosterior):
             return noisy(layer.activations(x * z, mu), var, generator)
         return noisy(layer.activations(x, mu) * z, var, generator)
 
-    def sample_z(
-        self, leading: tuple[int, ...], generator: torch.Generator
-    ) -> tuple[Tensor, Tensor]:
+    def sample_z(self, leading: tuple[int, ...], generator: Generator) -> tuple[Tensor, Tensor]:
         """Factors ``(*leading, D)`` and the log determinants of their flow, ``(*leading,)``."""
         self._generator = generator
         eps = standard_normal((*leading, len(self.z_mean)), generator, self.z_mean)
         return self.flow(self.z_mean + (self.z_log_var / 2).exp() * eps, generator)
 
     def kl(self, mu: Tensor) -> Tensor:
-        """An unbiased estimate of the bound, in nats, from one z; it may come out negative.
-
-        It draws from the generator that the layer last drew from; ValueError if there is none.
-        """
+        """An unbiased estimate of the bound, in nats, from one z by the generator that the layer
+        last drew from, else ValueError; it may come out negative."""
         if self._generator is None:
             raise ValueError("the KL is estimated by a draw: run the layer first, not with 'mean'")
         z, log_det = self.sample_z((), self._generator)
@@ -171,11 +158,9 @@ class MNF(MatrixFactory):
     The prior of a weight is N(0, 1). Defaults as in the public code, whose ``logvar_W`` is a log
     *standard deviation*. Lesson 12.
 
-    Args:
-        n_flows: steps in each of the two flows; 0 leaves Gaussian factors.
-        widths: hidden units of the flow of q and of that of r.
-        z_mean: where the means of the factors start, give or take 0.1. Published: 0 with flows,
-            so that the layer starts as noise around 0, and 1 without.
+    Each of the two flows, of q and of r, has ``n_flows`` steps (0 leaves Gaussian factors) and a
+    hidden width. The means of the factors start at ``z_mean``, give or take 0.1. Published: 0 with
+    flows, so that the layer starts as noise around 0, and 1 without.
     """
 
     n_flows: int = 2

@@ -29,7 +29,6 @@ class LowRankPrecision:
     """``N(mean, (factor factor' + diag(diagonal))^-1)`` over D numbers; no D x D matrix is made.
 
     ``mean`` and ``diagonal`` are ``(..., D)``, the diagonal > 0; ``factor`` is ``(..., D, L)``.
-    Leading axes are a batch of Gaussians.
     """
 
     mean: Tensor
@@ -46,8 +45,7 @@ class LowRankPrecision:
         r"""``n_samples`` draws ``(S, ..., D)``.
 
         With :math:`F = d^{-1/2} V` and the Cholesky factor M of ``I + F'F`` a root of the
-        covariance is :math:`d^{-1/2} (I - F M^{-\top} (M + I)^{-1} F^\top)`. The published root
-        needs V to have full rank; this one takes any V, zero too.
+        covariance is :math:`d^{-1/2} (I - F M^{-\top} (M + I)^{-1} F^\top)`, for V of any rank.
         """
         noise = standard_normal((n_samples, *self.mean.shape), generator, self.mean)
         root = self.diagonal.sqrt()
@@ -70,16 +68,12 @@ def updated(
     prior_precision: float,
     lr: float,
 ) -> LowRankPrecision:
-    r"""One natural-gradient step.
+    """One natural-gradient step by gradients ``(..., P, D)`` of single examples' negative log
+    likelihood and an estimate ``(..., D)`` of their mean; ``n_train`` is N over the ``kl_weight``.
 
     With ``SHARE`` beta ``(1 - beta) V V' + beta N mean(g g') = X X'`` is kept in its L leading
     directions, ``X Q`` with the eigenvectors Q of the small ``X'X``; of the rest the diagonal goes
     into d, which also takes a step towards the prior's precision.
-
-    Args:
-        gradients: of minus the log likelihood of single examples, ``(..., P, D)``.
-        direction: estimate of the mean gradient, ``(..., D)``.
-        n_train: N; divided by ``kl_weight`` for a tempered posterior.
     """
     each = SHARE * n_train / gradients.shape[-2]
     X = torch.cat([(1 - SHARE) ** 0.5 * q.factor, each**0.5 * gradients.mT], -1)
@@ -114,16 +108,13 @@ def fit_slang(
     With M networks of one architecture ``x`` and ``y`` are ``(M, N, ...)`` and so are the results.
 
     Args:
-        network: layers without noise: ``Deterministic()``. It is not changed.
-        nll: mean negative log likelihood of a minibatch in nats.
-        nll_args: further arguments of ``nll``, ``(M, ...)`` each, for M networks.
-        batch_size: examples of a step, drawn without replacement in each.
+        nll: mean negative log likelihood of a minibatch in nats; ``nll_args``, ``(M, ...)`` each,
+            are further arguments.
         rank: L. n_samples: S, draws of the weights in a step.
         prior_precision: of the weights and biases. (Published: 1e-6 of the biases.)
         init_precision: of all weights at the start; well above 1 for weights that already fit.
-        kl_weight: q approaches prior times likelihood to the power ``1 / kl_weight``, the optimum
-            of the tempered ELBO. A factor on ``nll`` would not do: the empirical Fisher matrix
-            has its square.
+        kl_weight: q approaches prior times likelihood to the power ``1 / kl_weight``. A factor on
+            ``nll`` would not do: the empirical Fisher matrix has its square.
     """
     alone = isinstance(network, Network)
     if alone:
@@ -150,11 +141,7 @@ def fit_slang(
 def example_gradients(
     network: Network, nll: Callable[..., Tensor], theta: Tensor, x: Tensor, y: Tensor, *args: Tensor
 ) -> Tensor:
-    """Gradients of the nll of each example at each of S weight vectors: ``(S, B, D)``.
-
-    Args:
-        theta: ``(S, D)``. x, y: ``(B, ...)``. args: further arguments of ``nll``.
-    """
+    """Gradients ``(S, B, D)`` of the nll of each example at each weight vector ``theta (S, D)``."""
 
     def loss(theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
         return nll(_output(network, theta, x[None]), y[None], *args)
@@ -167,11 +154,8 @@ def example_gradients(
 def predict_slang(
     q: LowRankPrecision, network: Network, x: Tensor, n_samples: int, *, generator: torch.Generator
 ) -> Tensor:
-    """``n_samples`` functions drawn from ``q`` at ``x``: ``(S, B, ...)`` like ``predict``.
-
-    For M Gaussians ``x`` is ``(M, B, ...)`` and the result ``(S, M, B, ...)``; ``network`` is any
-    of theirs: its own weights are not used.
-    """
+    """``n_samples`` functions drawn from ``q`` at ``x (B, ...)``: ``(S, B, ...)``; of M Gaussians
+    at ``(M, B, ...)``. The weights of ``network`` itself are not used."""
     outputs = _output if q.mean.dim() == 1 else vmap(_output, (None, 0, 0))
     return torch.stack([outputs(network, w, x) for w in q.draw(n_samples, generator)])
 

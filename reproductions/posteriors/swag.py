@@ -7,8 +7,8 @@ deviations from the running mean, the columns of D, make the posterior
 .. math:: q(w) = \mathcal N\Big(\bar w,\; \tfrac12 \mathrm{diag}(\sigma^2)
           + \tfrac{1}{2 (K - 1)} D D^\top\Big)
 
-over *all* weights of the network together. It takes one training run and ``K + 2`` times the memory
-of the weights. There is no KL: the variance is that of the noise of the minibatches. Lesson 12.
+over all weights of the network together. There is no KL: the variance is that of the noise of the
+minibatches. Lesson 12.
 """
 
 from collections import deque
@@ -28,11 +28,7 @@ MAX_RANK = 20
 
 
 class SWAG:
-    """What is collected of ``parameters``, and draws from the posterior it makes.
-
-    Of networks in a batch each has the posterior of its own iterates; draws share their low-rank
-    coordinates.
-    """
+    """What is collected of ``parameters``, of one network or a batch, and draws from it."""
 
     def __init__(self, parameters: Iterable[Tensor]) -> None:
         self._parameters = list(parameters)
@@ -86,13 +82,10 @@ def fit_swag(
 ) -> SWAG:
     """Train ``model`` in place and collect once an epoch from epoch ``collect_from`` on.
 
-    Published for CIFAR-10: 300 epochs, collected from 161 on, batches of 128, ``sgd(0.05)`` with
-    weight decay 5e-4 and ``final_factor = 0.2`` (a rate of 0.01). Arguments that are not explained
-    here are those of ``fit`` or ``fit_batched``.
-
-    Args:
-        optimizer: descent with momentum, ``sgd(lr)``. Adam scales the noise away.
-        final_factor: what :func:`swag_schedule` leads to, times the learning rate.
+    The learning rate of ``optimizer``, descent with momentum (Adam scales the noise away), falls
+    from half of ``collect_from`` to 0.9 of it in a straight line to ``final_factor`` times itself.
+    Published for CIFAR-10: 300 epochs, collected from 161 on, ``sgd(0.05)``, a factor of 0.2. Other
+    arguments are those of ``fit`` or ``fit_batched``.
     """
     batched = isinstance(model, BatchedNetworks)
     train, n_train = (fit_batched, x.shape[1]) if batched else (fit, len(x))
@@ -100,7 +93,8 @@ def fit_swag(
     (group,) = stepper.param_groups
     rate, swag = group["lr"], SWAG(model.parameters())
     for epoch in range(n_epochs):
-        group["lr"] = rate * swag_schedule(epoch / max(collect_from, 1), final_factor)
+        fallen = min(max((epoch / max(collect_from, 1) - 0.5) / 0.4, 0.0), 1.0)
+        group["lr"] = rate * (1 + (final_factor - 1) * fallen)
         train(
             *(model, x, y, nll),
             n_steps=max(1, n_train // batch_size),
@@ -115,12 +109,6 @@ def fit_swag(
     return swag
 
 
-def swag_schedule(t: float, final_factor: float) -> float:
-    """Factor on the learning rate at epoch ``t * collect_from``: 1 to t = 0.5, then a straight
-    line, ``final_factor`` from t = 0.9 on."""
-    return 1 + (final_factor - 1) * min(max((t - 0.5) / 0.4, 0.0), 1.0)
-
-
 @torch.no_grad()
 def predict_swag(
     swag: SWAG,
@@ -133,21 +121,15 @@ def predict_swag(
 ) -> Tensor:
     """``n_samples`` functions drawn from the posterior, at ``x``: ``(S, B, ...)`` like ``predict``.
 
-    Leaves ``model`` at the mean weights, which is stochastic weight averaging. A network with batch
-    norm needs ``train_x``, the training inputs: every draw collects the statistics of its own
-    weights.
+    Leaves ``model`` at the mean weights. A network with batch norm needs ``train_x``, the training
+    inputs: every draw collects the statistics of its own weights.
     """
-
-    def move(values: list[Tensor]) -> None:
-        swag.put(values)
+    outputs = []
+    for number in range(n_samples + 1):
+        swag.put(swag.draw(generator) if number < n_samples else swag.mean)
         if train_x is not None:
             n_parts = -(-len(train_x) // 500)  # of one size: update_bn weights them alike
             with model.register_forward_pre_hook(lambda _, args: (*args, "mean")):
                 update_bn(train_x.tensor_split(n_parts), model)
-
-    draws = []
-    for _ in range(n_samples):
-        move(swag.draw(generator))
-        draws.append(model(x, "mean"))
-    move(swag.mean)
-    return torch.stack(draws)
+        outputs.append(model(x, "mean"))
+    return torch.stack(outputs[:-1])

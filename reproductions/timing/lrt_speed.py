@@ -1,9 +1,7 @@
 """Kingma, Salimans and Welling (2015), experiments on speed: a draw of the weights for each row.
 
 Published: 1635 seconds an epoch with a separate weight sample for every row, 7.4 seconds with the
-local reparameterization trick, which draws from the same distribution. Here both train the same
-network for some minibatches, each in a process of its own, and the median time of one is multiplied
-by their number in an epoch. Lesson 06.
+local reparameterization trick, which draws from the same distribution. Lesson 06.
 """
 
 import multiprocessing
@@ -11,8 +9,11 @@ import resource
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from itertools import product
+from math import nan
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 from matplotlib.figure import Figure
@@ -20,14 +21,14 @@ from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 
-from bdl_lessons.core import CYCLE, INK, clock, device, seeded
-from bdl_lessons.core.plot_style import new_figure
+from bdl_lessons.core import clock, device, seeded
 from bdl_lessons.datasets.records import Record
 from bdl_lessons.evaluation import noisy_outputs
 from bdl_lessons.inference import adam
 from bdl_lessons.models import BayesByBackprop, Network, initialise, mlp
 from reproductions import markdown
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
+from reproductions.figures import ours_and_published
 from reproductions.gradient_variance import ROWS
 from reproductions.measure import interleaved_times
 from reproductions.records import published_by
@@ -49,9 +50,9 @@ def trials(scale: str) -> list[Trial]:
 def run(trial: Trial) -> TrialResult:
     """Train for some minibatches in a fresh process.
 
-    Metrics: ``seconds_per_epoch``, of processor time (on CUDA: of wall time), extrapolated;
-    ``peak_mib``: the highest memory of the process (on CUDA: of the allocator) while it trained,
-    above what it held before. ``seconds``, an array: each timed batch.
+    Metrics: ``seconds_per_epoch``, of processor time (on CUDA: of wall time), extrapolated from the
+    array ``seconds``; ``peak_mib``, the highest memory of the process (on CUDA: of the allocator)
+    above what it held before it trained.
     """
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, spawn) as fresh:
@@ -64,45 +65,48 @@ def run(trial: Trial) -> TrialResult:
     )
 
 
-def _seconds_per_epoch(records: list[Record]) -> tuple[dict[str, float], dict[str, float]]:
-    """By row of the published table: ours, and the published."""
-    ours = {ROWS[r["config"]["estimator"]]: r["metrics"]["seconds_per_epoch"] for r in records}
+def _rows(records: list[Record]) -> list[dict[str, Any]]:
+    """Each estimator's seconds an epoch, ours and published, and both over those of local."""
     printed = published_by("estimator", "lrt_seconds_per_epoch")
-    return ours, {name: row["seconds_per_epoch"] for name, row in printed.items()}
+    theirs = {name: row["seconds_per_epoch"] for name, row in printed.items()}
+    ours = {ROWS[r["config"]["estimator"]]: r["metrics"]["seconds_per_epoch"] for r in records}
+    rows = [{**record, "name": name} for record, name in zip(records, ours, strict=True)]
+    for row, (who, seconds) in product(rows, (("ours", ours), ("published", theirs))):
+        row[who] = seconds.get(row["name"], nan)
+        row[f"{who}, times"] = row[who] / seconds.get(ROWS["local"], nan)
+    return rows
 
 
 def table(records: list[Record]) -> str:
     """Seconds and their ratio to local reparameterization, beside the published ones; memory."""
-    rows, local, both = [], ROWS["local"], _seconds_per_epoch(records)
-    for record in records:
-        config, cells = record["config"], [ROWS[record["config"]["estimator"]]]
-        for seconds, digits in zip(both, (",.1f", "g"), strict=True):
-            known, base = seconds.get(cells[0]), seconds.get(local)
-            cells += [f"{known:{digits}}" if known else "-"]
-            cells += [f"{known / base:.3g}" if known and base else "-"]
-        cells += [f"{record['metrics']['peak_mib']:.0f}", str(config["rows_at_once"])]
-        rows.append([*cells, str(config["timed_batches"])])
-    head = ["estimator", "seconds an epoch", "times local", "published seconds", "times local"]
-    head += ["peak memory (MiB)", "rows at once", "batches timed"]
-    config = records[0]["config"]
+    columns = {
+        "estimator": "{name}",
+        "seconds an epoch": "{ours:,.1f}",
+        "times local": "{ours, times:.3g}",
+        "published seconds": "{published:g}",
+        "published, times local": "{published, times:.3g}",
+        "peak memory (MiB)": "{metrics[peak_mib]:.0f}",
+        "rows at once": "{config[rows_at_once]}",
+        "batches timed": "{config[timed_batches]}",
+    }
+    config, shown = records[0]["config"], markdown.table_of(_rows(records), columns)
     n_batches = config["n_train"] // config["batch_size"]
-    return f"{markdown.table(head, rows)}\n\n{_SET_UP.format(**config, n_batches=n_batches)}"
+    return f"{shown}\n\n{_SET_UP.format(**config, n_batches=n_batches)}"
 
 
 def claims(records: list[Record]) -> list[Claim]:
     """How much longer an epoch takes with a weight sample for each row."""
-    seconds, printed = _seconds_per_epoch(records)
-    slow, fast = ROWS["per example"], ROWS["local"]
-    if not {slow, fast} <= seconds.keys():
+    rows = {row["name"]: row for row in _rows(records)}
+    if not {ROWS["per example"], ROWS["local"]} <= rows.keys():
         return []
-    times, theirs = seconds[slow] / seconds[fast], printed[slow] / printed[fast]
+    slow = rows[ROWS["per example"]]
     return [
         Claim(
             "An epoch with a weight sample per data point takes hundreds of times as long as one "
             "with local reparameterization",
-            f"{theirs:.0f} times",
-            f"{times:.0f} times",
-            int(times > 100),
+            f"{slow['published, times']:.0f} times",
+            f"{slow['ours, times']:.0f} times",
+            int(slow["ours, times"] > 100),
             1,
             f"on {records[0]['device']}; published on a GPU of 2015",
         )
@@ -110,25 +114,12 @@ def claims(records: list[Record]) -> list[Claim]:
 
 
 def figure(records: list[Record]) -> Figure:
-    """Seconds an epoch and memory as bars on a log axis."""
-    ours, printed = _seconds_per_epoch(records)
-    names = list(ours)
-    picture = new_figure(7.2, 2.4, layout="constrained")
-    left, right = picture.subplots(1, 2, sharey=True)
-    panels = [(left, "seconds_per_epoch", "seconds an epoch"), (right, "peak_mib", "MiB")]
-    for ax, metric, label in panels:
-        values = [record["metrics"][metric] for record in records]
-        for row, value in enumerate(values):
-            ax.plot(value, row, "s", ms=8, color=CYCLE[row])
-        ax.set(xscale="log", xlabel=label, yticks=range(len(names)), yticklabels=names)
-        ax.set_xlim(min(values) / 5, max(values) * 5)
-    for name, seconds in printed.items():
-        if name in names:
-            left.plot(seconds, names.index(name), "o", ms=11, mfc="none", color=INK)
-    left.set_title("Time (rings: published)")
-    right.set_title("Peak memory of training")
-    left.set_ylim(len(names) - 0.5, -0.5)
-    return picture
+    """Seconds an epoch and memory on a log axis."""
+    rows = _rows(records)
+    memory = [(row["name"], row["metrics"]["peak_mib"], 0) for row in rows]
+    ours, theirs = ([(row["name"], row[who], 0) for row in rows] for who in ("ours", "published"))
+    panels = {"Seconds an epoch": (ours, theirs), "Peak memory (MiB)": (memory, [])}
+    return ours_and_published([row["name"] for row in rows], panels, scale="log")
 
 
 def _train(config: dict, seed: int, n_threads: int) -> tuple[list[float], int]:
@@ -171,11 +162,10 @@ def _peak_bytes(on: torch.device) -> int:
 _SET_UP = (
     "Ours: three hidden layers of {width} units, batches of {batch_size}, the gradient of "
     "likelihood and KL and an Adam step. Seconds of an epoch are the median of the timed batches "
-    "times {n_batches}, not a whole epoch; on a CPU they are processor time. Each estimator runs "
-    "in a process of its own; memory is the process's highest, less what it held before the first "
-    "step. A weight sample per data point needs memory in proportion to the rows at once: its "
-    "minibatch is taken in pieces and the gradients are added. Published: Theano on a GPU of 2015, "
-    "and a network whose width we do not know."
+    "times {n_batches}; on a CPU they are processor time. Each estimator runs in a process of its "
+    "own; memory is the process's highest, less what it held before the first step. With a weight "
+    "sample per data point a minibatch is taken in pieces, so that memory suffices. Published: "
+    "Theano on a GPU of 2015, and a network whose width we do not know."
 )
 TITLE = "What a weight sample for each row costs (Kingma, Salimans and Welling 2015)"
 EXPERIMENT = Experiment("lrt_speed", TITLE, trials, run, table, figure, claims)

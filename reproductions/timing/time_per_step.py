@@ -1,29 +1,28 @@
 """Time of a training step under each posterior, relative to a plain network.
 
 Nguyen et al. (NeurIPS 2021), Table 7: time per epoch relative to MAP, for LeNet5, AlexNet and
-ResNet18. Their batch size and hardware are not known. Lesson 12.
-
-``python -m reproductions bench`` is the same for the layers of the course in one network; there is
-no published table of it.
+ResNet18; and ``bench``, the same for the layers of the course in one network. Lesson 12.
 """
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import nan
 from statistics import median
+from typing import Any
 
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.core import BLUE, GREY, clock, cpu_threads, device
-from bdl_lessons.core.plot_style import new_figure
-from bdl_lessons.datasets.records import Record, group_by
+from bdl_lessons.core import clock, cpu_threads, device
+from bdl_lessons.datasets.records import Record, where
 from bdl_lessons.inference import adam
 from bdl_lessons.models import LayerFactory, Network, initialise, mlp
 from reproductions import markdown, methods
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
+from reproductions.figures import ours_and_published
 from reproductions.images.architectures import alexnet, lenet5_classic, resnet18
 from reproductions.measure import interleaved_times
 from reproductions.records import published_by
@@ -54,11 +53,8 @@ def trials(scale: str) -> list[Trial]:
 
 
 def run(trial: Trial) -> TrialResult:
-    """Take steps with all methods in turn, round after round, on random 32 x 32 images.
-
-    Metrics, for each method: ``ms/<method>``, the median milliseconds of a step, and
-    ``ratio/<method>``, the median over rounds of its time by that of MAP in the same round.
-    """
+    """Steps with all methods in turn on random 32 x 32 images; the metrics of each, ``ms/<method>``
+    and ``ratio/<method>``, are those of :func:`step_times`."""
     config, on = trial.config, device(trial.config["device"])
     generator = torch.Generator(on).manual_seed(trial.seed)
     x = torch.randn(config["batch_size"], 3, 32, 32, generator=generator, device=on)
@@ -84,11 +80,8 @@ def step_times(
     n_rounds: int,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, dict[str, float]]:
-    """For each network ``ms``, the median milliseconds of a step, and ``ratio``.
-
-    ``ratio`` is the median over rounds of the time of a step by that of the first network in the
-    same round, so that a machine that gets slower disturbs it little.
-    """
+    """For each network ``ms``, the median milliseconds of a step, and ``ratio``, the median over
+    rounds of its time by that of the first network in the same round."""
     steps = {name: training_step(network, x, y, generator) for name, network in networks.items()}
     seconds = interleaved_times(steps, n_rounds, warm_up=2, clock=clock)
     first = next(iter(seconds.values()))
@@ -128,31 +121,36 @@ def bench(widths: Sequence[int] = (784, 1200, 1200, 1200, 10), n_rounds: int = 4
     return (
         f"A training step of {'-'.join(map(str, widths))}, batch {len(x)}, fused Adam, 2 threads. "
         "All networks take turns; the median over rounds of the ratio to MAP in the same round. "
-        "`MAP again` tells what the measurement can tell apart. The noise acts on the input of "
-        f"every layer, the pixels too.\n\n{markdown.table_of(rows, columns)}"
+        f"`MAP again` tells what can be told apart.\n\n{markdown.table_of(rows, columns)}"
     )
 
 
+def _rows(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """A row for each record and method; what is not published is not a number."""
+    printed, rows = published_by("method", "time_per_epoch_ratio"), []
+    for record in records:
+        network = record["config"]["architecture"]
+        for method in METHODS:
+            row = {"method": method, "network": _TITLES[network], **record}
+            row |= {name: record["metrics"][f"{name}/{method}"] for name in ("ms", "ratio")}
+            rows.append(row | {"published": printed.get(_base(method), {}).get(network, nan)})
+    return rows
+
+
 def table(records: Sequence[Record]) -> str:
-    """For each kind of device: milliseconds for MAP, ratios for the others, published beside."""
-    printed, parts = published_by("method", "time_per_epoch_ratio"), []
-    for here in group_by(records, "device").values():
-        head, lines = ["method"], [["MAP, ms a step"], *([method] for method in list(METHODS)[1:])]
-        for record in here:
-            config, metrics = record["config"], record["metrics"]
-            head += [
-                f"{_TITLES[config['architecture']]}, batch {config['batch_size']}",
-                "published",
-            ]
-            lines[0] += [f"{metrics['ms/MAP']:.1f}", ""]
-            for line in lines[1:]:
-                row = printed.get(_base(line[0]))
-                theirs = f"{row[config['architecture']]:.2f}" if row else ""
-                line += [f"{metrics[f'ratio/{line[0]}']:.2f}", theirs]
-        parts += [f"Time of a training step relative to MAP, on {here[0]['device']}:"]
-        parts += [markdown.table(head, lines)]
+    """Milliseconds of a step, and its ratio to MAP's, published beside."""
+    columns = {
+        "device": "{device}",
+        "network": "{network}, batch {config[batch_size]}",
+        "method": "{method}",
+        "ms a step": "{ms:.1f}",
+        "over MAP": "{ratio:.2f}",
+        "published": "{published:.2f}",
+    }
+    printed = published_by("method", "time_per_epoch_ratio")
     missing = [method for method in printed if _base(method) not in map(_base, METHODS)]
-    return "\n\n".join([*parts, _SET_UP.format(missing=", ".join(missing) or "nothing")])
+    note = _SET_UP.format(missing=markdown.listed(missing))
+    return f"{markdown.table_of(_rows(records), columns)}\n\n{note}"
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
@@ -174,25 +172,13 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 
 
 def figure(records: Sequence[Record]) -> Figure:
-    """Ratios to MAP as bars, published ones as lines across them."""
-    printed = published_by("method", "time_per_epoch_ratio")
-    picture = new_figure(8.6, 3.4, layout="constrained")
-    here = next(iter(group_by(records, "device").values()))
-    names = list(METHODS)[1:]
-    for ax, record in zip(picture.subplots(1, len(here), squeeze=False)[0], here, strict=True):
-        architecture = record["config"]["architecture"]
-        for i, method in enumerate(names):
-            ax.barh(i, record["metrics"][f"ratio/{method}"], color=BLUE, height=0.62)
-            if _base(method) in printed:
-                x = printed[_base(method)][architecture]
-                ax.plot([x, x], [i - 0.42, i + 0.42], color=GREY, ls="-", lw=3)
-        ax.axvline(1, color="black", ls=":", lw=1)
-        ax.set_yticks(range(len(names)), names if ax.get_subplotspec().is_first_col() else [])
-        ax.invert_yaxis()
-        ax.set_title(_TITLES[architecture])
-        ax.margins(x=0.06)
-    picture.supxlabel("time of a step, as a multiple of MAP's (grey: published)", fontsize=10)
-    return picture
+    """Ratios to MAP of the networks on one kind of device."""
+    panels = {}
+    for record in where(records, device=records[0]["config"]["device"]):
+        rows = _rows([record])
+        dots = [[(row["method"], row[who], 0) for row in rows] for who in ("ratio", "published")]
+        panels[rows[0]["network"]] = tuple(dots)
+    return ours_and_published([*METHODS], panels, "time of a step, as a multiple of MAP's")
 
 
 def _base(method: str) -> str:
@@ -200,18 +186,16 @@ def _base(method: str) -> str:
 
 
 _SET_UP = (
-    "Set-up: a step is a forward pass with a draw for every image, the KL, the backward pass "
-    "and fused Adam; the methods take turns, a ratio is that of two neighbours in time, and "
-    "the median over the rounds is shown. On a CPU it is processor time. Every layer has the "
-    "noise, the first too. Published is the time of an epoch, loading included; data, batch "
-    "size, optimiser and hardware are not known. Published VSD makes its vectors by a chain of "
-    "fully connected layers: compare it with the rows `fc`; the other rows of VSD have free "
-    "vectors, the same distributions for fewer numbers. In LeNet5, where the image is "
-    "the largest array, learned noise on the pixels is expensive: it needs the gradient with "
-    "respect to them, which a plain network never computes. What a method adds to each layer "
-    "counts for little on a CPU, where the convolutions take the time, and for much on a GPU, "
-    "where many small operations wait for each other: that may be why published ratios of "
-    "ResNet18 are higher. Published but not measured here: {missing}."
+    "Set-up: a step is a forward pass with a draw for every image, the KL, the backward pass and "
+    "fused Adam; the methods take turns, and the median over rounds of the ratio to MAP in the "
+    "same round is shown. On a CPU it is processor time. Every layer has the noise, the first too: "
+    "in LeNet5, where the image is the largest array, this needs the gradient with respect to the "
+    "pixels, which a plain network never computes. Published is the time of an epoch, loading "
+    "included; data, batch size, optimiser and hardware are not known. Published VSD makes its "
+    "vectors by a chain of fully connected layers: compare it with the rows `fc`; the others have "
+    "free vectors, the same distributions for fewer numbers. On a GPU many small operations wait "
+    "for each other: that may be why published ratios of ResNet18 are higher. Published but not "
+    "measured here: {missing}."
 )
 TITLE = "Time of a training step under each method (Nguyen et al. 2021, Table 7)"
 EXPERIMENT = Experiment("time_per_step", TITLE, trials, run, table, figure, claims)

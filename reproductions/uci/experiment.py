@@ -1,56 +1,177 @@
 """UCI regression on the standard splits (VSD, Tables 10 and 11): error and log likelihood.
 
 A trial is a data set and a method: all splits and all points of the method's grid in it, trained
-in one batch, by the protocol of :mod:`reproductions.uci.protocol`. Lessons 10 and 12.
+in one batch. One protocol for all: choose inside the training part, train again, predict the test.
+
+Up to the noise precision tau of standardised targets, the loss of a network is ``1/(2B) sum_b
+(y_b - f_b)**2 + kappa/N KL`` with kappa the weight of the KL over tau. Adam does not see a factor
+on the loss. So only kappa matters for training, and every tau is tried afterwards on the same
+predictions. Lessons 10 and 12.
 """
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from statistics import median
+from typing import Any
 
-from matplotlib.axes import Axes
+import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
-from bdl_lessons.core import BLUE, INK, RED
-from bdl_lessons.core.plot_style import new_figure
-from bdl_lessons.datasets import UCI_SETS, display_name
-from bdl_lessons.datasets.records import Record, UCIResults, Value, published_table
+from bdl_lessons.core import clock, device
+from bdl_lessons.core.validation import same_shape
+from bdl_lessons.datasets import UCI_SETS, Standardiser, display_name
+from bdl_lessons.datasets.records import Record, UCIResults, Value
 from bdl_lessons.evaluation import paired_difference
-from reproductions import markdown
-from reproductions.experiment import Claim, Experiment
-from reproductions.uci.methods import METHODS
-from reproductions.uci.protocol import TAUS, VALIDATION, run
+from reproductions import datasets, markdown
+from reproductions.experiment import Claim, Experiment, Trial, TrialResult
+from reproductions.figures import ours_and_published
+from reproductions.uci.methods import METHODS, Method, Task
 from reproductions.uci.trials import trials
+
+TAUS = tuple(2 ** (k / 2) for k in range(-2, 33))
+"""Noise precisions of standardised targets: 0.5 to 65,536, a factor of 1.41 apart."""
+
+VALIDATION = 0.2
+"""The last rows of the training part choose."""
 
 SCORES = {"rmse": "RMSE", "log_likelihood": "log likelihood (nats)"}
 _PUBLISHED_RIVALS = ("BBB", "MCD", "VD", "D.E")
 _COMPARED = ("MAP", "VSD, T = 0", "VSD, T = 1", "VD", "MCD", "BBB", "D.E")
 
 
+def run(trial: Trial) -> TrialResult:
+    """One method on one data set, all splits side by side.
+
+    Arrays, one entry for each split: ``rmse`` of the averaged draws and ``log_likelihood`` of a
+    test point in nats, original units, with ``tau`` chosen freely (``log_likelihood_grid_tau``:
+    from the published grid), and what was chosen. Metrics: means, ``*_error`` standard errors; CPU
+    milliseconds of a step of one network among ``n_side_by_side`` in a batch.
+    """
+    config, on = trial.config, device(float64=True)
+    method, data = METHODS[config["method"]], datasets.uci(config["data"])
+    rows = datasets.splits(len(data.x), config["n_splits"])
+    train, test = (torch.stack([torch.from_numpy(pair[i]) for pair in rows]) for i in (0, 1))
+    x, y, generator = data.x.to(on), data.y.to(on), torch.Generator(on).manual_seed(trial.seed)
+    tau_grid = UCI_SETS[config["data"]].tau_grid
+    parts = x[train], y[train], x[test]
+    draws, chosen, seconds = choose_and_predict(method, *parts, tau_grid, config, generator)
+    grid_tau, scores = chosen.pop("grid_tau"), {}
+    scores["rmse"] = (draws.mean(0) - y[test]).square().mean(1).sqrt()
+    scores["log_likelihood"] = log_likelihood(draws, y[test], chosen["tau"])
+    scores["log_likelihood_grid_tau"] = log_likelihood(draws, y[test], grid_tau)
+    metrics = {}
+    for name, values in scores.items():
+        metrics[name] = values.mean().item()
+        metrics[f"{name}_error"] = (values.std() / len(values) ** 0.5).item()
+    if method.n_networks:
+        n_networks = len(rows) * len(config["grid"]) * method.n_networks
+        metrics["n_side_by_side"] = n_networks
+        metrics["ms_side_by_side"] = 1e3 * seconds / config["n_steps"] / n_networks
+    points = chosen.pop("point").tolist()
+    arrays = {
+        name: [float(f"{value:.6g}") for value in values.tolist()]
+        for name, values in (scores | chosen).items()
+    }
+    return TrialResult(metrics, arrays | {"point": points})
+
+
+def choose_and_predict(
+    method: Method,
+    x_train: Tensor,
+    y_train: Tensor,
+    x_test: Tensor,
+    tau_grid: Sequence[float],
+    config: Mapping[str, Any],
+    generator: torch.Generator,
+) -> tuple[Tensor, dict[str, Tensor], float]:
+    """Choose a point of the grid and a tau for each split, train again, predict.
+
+    Chosen is what gives the last 20 % of the training part the highest log predictive likelihood
+    after training on the first 80 %. All is in original units: x ``(S, N, K)`` and ``(S, B, K)``, y
+    ``(S, N)``. Returns predictions for the test parts, ``(n_draws, S, B)``; what was chosen,
+    ``(S,)`` each: ``point`` of the grid, ``tau`` from ``TAUS``, ``grid_tau`` from ``tau_grid`` for
+    the same networks, and with ``tau`` the ``kl_weight`` beside a log likelihood; CPU seconds of
+    training all splits and points in one batch.
+    """
+    grid, (n_splits, n_train) = config["grid"], y_train.shape
+    n_points, part = len(grid), n_train - int(VALIDATION * n_train)
+    x, _ = _standardised(x_train, part)
+    y, y_scale = _standardised(y_train, part)
+    x, y = x.repeat(n_points, 1, 1), y.repeat(n_points, 1)
+    every = [point for point in grid for _ in range(n_splits)]
+    began = clock(x.device)
+    predict = method.train(Task(every, x[:, :part], y[:, :part], config, generator))
+    seconds = clock(x.device) - began
+    draws, held_out = predict(x[:, part:], config["n_samples_val"], generator), y[:, part:]
+    likelihood, at = torch.stack([log_likelihood(draws, held_out, tau) for tau in TAUS]).max(0)
+    chosen = likelihood.unflatten(0, (n_points, n_splits)).argmax(0)
+    index = chosen * n_splits + torch.arange(n_splits, device=chosen.device)
+    y_var = y_scale.std[:, 0].square()
+    taus = y_var.new_tensor(TAUS)[at[index]]
+    draws, held_out = draws[:, index], held_out[index]
+    on_grid = torch.stack([log_likelihood(draws, held_out, tau * y_var) for tau in tau_grid])
+
+    points = [grid[i] for i in chosen.tolist()]
+    weights = y_var.new_tensor([point["kl_weight"] for point in points])
+    x, x_scale = _standardised(x_train, n_train)
+    y, y_scale = _standardised(y_train, n_train)
+    predict = method.train(Task(points, x, y, config, generator))
+    draws = predict(x_scale.transform(x_test).float(), config["n_samples"], generator)
+    found = {"tau": taus / y_var, "kl_weight": weights * taus, "point": chosen}
+    found["grid_tau"] = y_var.new_tensor(tau_grid)[on_grid.argmax(0)]
+    return y_scale.inverse_transform(draws), found, seconds
+
+
+def log_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> Tensor:
+    """Mean over the rows of ``log (1/n) sum_s N(y; f_s, 1/tau)``, in nats, ``(M,)``, of draws
+    ``(n, M, B)`` and y ``(M, B)``, else ValueError; one tau for all, or ``(M,)``."""
+    same_shape("y", y, "a draw", draws[0])
+    tau = torch.as_tensor(tau, device=y.device).expand(len(y))
+    error = -0.5 * tau[:, None] * (y - draws).square()
+    rows = error.logsumexp(0) - math.log(len(draws))
+    return rows.mean(-1) + (tau / (2 * math.pi)).log() / 2
+
+
+def _standardised(values: Tensor, n: int) -> tuple[Tensor, Standardiser]:
+    """``(S, N, ...)``, each split by its first ``n`` rows, in float32; and the scales."""
+    each = [Standardiser.fit(rows[:n]) for rows in values]
+    mean, std = (torch.stack([getattr(one, name) for one in each]) for name in ("mean", "std"))
+    scale = Standardiser(mean[:, None], std[:, None])
+    return scale.transform(values).float(), scale
+
+
 def table(records: list[Record]) -> str:
     """Both tables, the differences of VSD to the others, and the small print."""
-    results = _results(records)
-    return "\n\n".join(
-        [
-            "Mean over the splits ± standard error. Published: tables 10 and 11, as printed.",
-            "### RMSE, original units",
-            _scores(results, "rmse"),
-            "### Log likelihood of a test point in nats, original units",
-            _scores(results, "log_likelihood"),
-            *_differences_of_vsd(results),
-            "### The same networks, tau held to the published grid: log likelihood",
-            _grid_tau(results),
-            "### What was chosen, over all splits",
-            _choices(results),
-            _set_up(records),
-        ]
+    results = UCIResults(_by_method(records))
+    parts = ["Mean over the splits ± standard error. Published: tables 10 and 11, as printed."]
+    for score, name in SCORES.items():
+        parts += [f"### Mean {name}, original units", _scores(results, score)]
+    for score, name in SCORES.items():
+        parts += [f"### VSD against the others: {name}, split by split"]
+        parts += _differences_of_vsd(results, score)
+    grids = (
+        f"{display_name(data)} {', '.join(f'{tau:g}' for tau in UCI_SETS[data].tau_grid)}"
+        for data in results.recorded_sets
     )
+    parts += [
+        "The error of a difference allows for the training examples that splits share (Nadeau and "
+        "Bengio 2003).",
+        "### The same networks, tau held to the published grid: log likelihood",
+        f"Grids: {'; '.join(grids)}.",
+        _scores(results, "log_likelihood_grid_tau"),
+        "### What was chosen, over all splits",
+        _choices(records),
+        _set_up(records),
+    ]
+    return "\n\n".join(parts)
 
 
 def claims(records: list[Record]) -> list[Claim]:
     """Where the published tables have VSD ahead of a rival: is it clearly ahead here?"""
-    results, found = _results(records), []
+    results, found = UCIResults(_by_method(records)), []
     for score, name in SCORES.items():
         sign, pairs, ahead = -1 if score == "rmse" else 1, [], []
         for rival, data in product(_PUBLISHED_RIVALS, results.sets):
@@ -78,31 +199,20 @@ def claims(records: list[Record]) -> list[Claim]:
 
 def figure(records: list[Record]) -> Figure:
     """For each data set RMSE and log likelihood of every method, ours and published."""
-    results = _results(records)
-    n_rows = (len(results.recorded_sets) + 1) // 2
-    height = 0.6 + n_rows * (0.7 + 0.19 * len(results.rows))
-    picture = new_figure(10.4, height, layout="constrained")
-    picture.get_layout_engine().set(w_pad=0.1)
-    axes = picture.subplots(n_rows, 4, sharey=True, squeeze=False)
-    for place, data in enumerate(results.recorded_sets):
-        pair = axes[place // 2][2 * (place % 2) :]
-        for ax, score in zip(pair, SCORES, strict=False):
-            _dots(ax, results, data, score)
-            title = SCORES[score].replace("log likelihood", "log lik.")
-            ax.set_title(f"{display_name(data)}: {title}", fontsize=9)
-    for ax in axes.flat[2 * len(results.recorded_sets) :]:
-        ax.remove()
-    axes[0][0].set_yticks(range(len(results.rows)), results.rows)
-    axes[0][0].invert_yaxis()
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    picture.legend(handles, labels, loc="outside upper center", ncols=2)
-    return picture
+    results, panels = UCIResults(_by_method(records)), {}
+    for data, (score, name) in product(results.recorded_sets, SCORES.items()):
+        both = []
+        for value_of in (results.ours, results.published):
+            values = {method: value_of(data, method, score) for method in results.rows}
+            both.append([(method, *value) for method, value in values.items() if value])
+        panels[f"{display_name(data)}: {name.replace('log likelihood', 'log lik.')}"] = tuple(both)
+    return ours_and_published(results.rows, panels)
 
 
-def _results(records: Sequence[Record]) -> UCIResults:
-    """The records of one scale by data set and method, the methods in the order of ``METHODS``."""
+def _by_method(records: Sequence[Record]) -> list[Record]:
+    """Their order of a scale, the methods in the order of ``METHODS``."""
     places = list(METHODS)
-    return UCIResults(sorted(records, key=lambda r: places.index(r["config"]["method"])))
+    return sorted(records, key=lambda record: places.index(record["config"]["method"]))
 
 
 def _cell(value: Value, data: str = "", score: str = "") -> str:
@@ -111,56 +221,31 @@ def _cell(value: Value, data: str = "", score: str = "") -> str:
     return "–" if value is None else f"{value[0]:.{digits}f} ± {value[1]:.{digits}f}"
 
 
-def _dots(ax: Axes, results: UCIResults, data: str, score: str) -> None:
-    for label, value_of, shift, look in (
-        ("ours", results.ours, -0.13, {"color": BLUE, "marker": "o"}),
-        ("published", results.published, 0.13, {"color": RED, "marker": "s", "mfc": "white"}),
-    ):
-        values = {i + shift: value_of(data, method, score) for i, method in enumerate(results.rows)}
-        known = {place: value for place, value in values.items() if value}
-        if known:  # a set may stand in no published table
-            mean, error = zip(*known.values(), strict=True)
-            ax.errorbar(mean, [*known], xerr=error, ls="", ms=4, lw=1.2, label=label, **look)
-    ax.grid(axis="y", color=INK, alpha=0.12, lw=0.6)
-    ax.tick_params(labelsize=8)
-    ax.locator_params(axis="x", nbins=4)
-
-
 def _scores(results: UCIResults, score: str) -> str:
     sets, rows = results.recorded_sets, []
-    printed = {row["method"] for row in published_table(f"uci_{score}")}
     for method in results.rows:
-        ours = (_cell(results.ours(data, method, score), data, score) for data in sets)
+        ours = [_cell(results.ours(data, method, score), data, score) for data in sets]
+        theirs = [_cell(results.published(data, method, score)) for data in sets]
         rows.append([method, "ours", *ours])
-        if method in printed:
-            theirs = (_cell(results.published(data, method, score)) for data in sets)
+        if set(theirs) != {"–"}:
             rows.append(["", "published", *theirs])
     return markdown.table(["method", "", *map(display_name, sets)], rows)
 
 
-def _differences_of_vsd(results: UCIResults) -> list[str]:
-    """VSD minus another method, split by split."""
-    sets, parts = results.recorded_sets, []
-    for score, name in SCORES.items():
-        rows, better, worse = [], [], []
-        for other in (method for method in _COMPARED if method in results.methods):
-            gaps = {data: _gap(results, data, other, score) for data in sets}
-            cells = (_cell(gap, data, score) for data, gap in gaps.items())
-            rows.append([f"VSD − {other}", *cells])
-            for data, gap in gaps.items():
-                if gap and abs(gap[0]) > 2 * gap[1]:
-                    gains = (gap[0] < 0) == (score == "rmse")
-                    (better if gains else worse).append(f"{other} on {display_name(data)}")
-        parts += [
-            f"### VSD against the others: {name}, split by split",
-            markdown.table(["difference", *map(display_name, sets)], rows),
-            "By more than two of these errors VSD is better than "
-            f"{markdown.listed(better)}; it is worse than {markdown.listed(worse)}.",
-        ]
+def _differences_of_vsd(results: UCIResults, score: str) -> list[str]:
+    """VSD minus another method, split by split, and where they are clear."""
+    sets, rows, better, worse = results.recorded_sets, [], [], []
+    for other in (method for method in _COMPARED if method in results.methods):
+        gaps = {data: _gap(results, data, other, score) for data in sets}
+        rows.append([f"VSD − {other}", *(_cell(gap, data, score) for data, gap in gaps.items())])
+        for data, gap in gaps.items():
+            if gap and abs(gap[0]) > 2 * gap[1]:
+                gains = (gap[0] < 0) == (score == "rmse")
+                (better if gains else worse).append(f"{other} on {display_name(data)}")
     return [
-        *parts,
-        "The error of a difference allows for the training examples that splits share (Nadeau and "
-        "Bengio 2003): it is larger than a standard error over independent splits would be.",
+        markdown.table(["difference", *map(display_name, sets)], rows),
+        f"By more than two of these errors VSD is better than {markdown.listed(better)}; it is "
+        f"worse than {markdown.listed(worse)}.",
     ]
 
 
@@ -173,30 +258,21 @@ def _gap(results: UCIResults, data: str, rival: str, score: str) -> Value:
     return gap.mean, gap.corrected_std_error
 
 
-def _grid_tau(results: UCIResults) -> str:
-    """Log likelihoods with tau from the published grids."""
-    sets, score = results.recorded_sets, "log_likelihood_grid_tau"
-    rows = [["*tau*", *(", ".join(f"{t:g}" for t in UCI_SETS[data].tau_grid) for data in sets)]]
-    rows += [[m, *(_cell(results.ours(data, m, score)) for data in sets)] for m in results.methods]
-    return markdown.table(["method", *map(display_name, sets)], rows)
-
-
-def _choices(results: UCIResults) -> str:
+def _choices(records: Sequence[Record]) -> str:
     """How often each point of the grid was chosen, how often an end of it, and tau."""
     rows = []
-    for name in results.methods:
-        for record in results.of(name):
-            grid, chosen = record["config"]["grid"], Counter(record["arrays"]["point"])
-            tried = {key: {point[key] for point in grid} for key in grid[0]}
-            varied = {key: values for key, values in tried.items() if len(values) > 1}
-            told, n_ends = [], 0
-            for i, n in sorted(chosen.items()):
-                settings = ", ".join(f"{key} {grid[i][key]:g}" for key in varied)
-                told.append(f"{settings or 'the only one'}: {n}")
-                n_ends += n * any(grid[i][k] in (min(v), max(v)) for k, v in varied.items())
-            data, ends = display_name(record["config"]["data"]), f"{n_ends} of {chosen.total()}"
-            cells = [data, ", ".join(told), ends]
-            rows.append([name, *cells, f"{median(record['arrays']['tau']):.3g}"])
+    for record in _by_method(records):
+        config, chosen = record["config"], Counter(record["arrays"]["point"])
+        grid, told, n_ends = config["grid"], [], 0
+        tried = {key: sorted({point[key] for point in grid}) for key in grid[0]}
+        varied = {key: values for key, values in tried.items() if len(values) > 1}
+        for i, n in sorted(chosen.items()):
+            settings = ", ".join(f"{key} {grid[i][key]:g}" for key in varied)
+            told.append(f"{settings or 'the only one'}: {n}")
+            n_ends += n * any(grid[i][key] in (v[0], v[-1]) for key, v in varied.items())
+        cells = [config["method"], display_name(config["data"]), ", ".join(told)]
+        ends, tau = f"{n_ends} of {chosen.total()}", f"{median(record['arrays']['tau']):.3g}"
+        rows.append([*cells, ends, tau])
     head = ["method", "data set", "point of the grid: number of splits", "an end of the grid"]
     return markdown.table([*head, "median tau"], rows)
 
@@ -204,33 +280,32 @@ def _choices(results: UCIResults) -> str:
 def _set_up(records: Sequence[Record]) -> str:
     """The protocol, and how it differs from the published ones."""
     sizes = {}
-    for record in records:
-        config = record["config"]
+    for config in (record["config"] for record in records):
         n_steps, batch_size = config["n_steps"], config["batch_size"]
         n_epochs = n_steps * batch_size / (0.9 * UCI_SETS[config["data"]].n_rows)
         size = f"{n_steps:,} steps of batch {batch_size} ({n_epochs:,.0f} epochs)"
         sizes[f"{display_name(config['data'])} {size}"] = True
-    return (
-        f"**Set-up.** {config['n_splits']} splits. One hidden layer of {config['n_hidden']} ReLU "
-        "units. Inputs and targets are standardised with the rows that a network trains on. "
-        f"Training by Adam from a rate of {config['learning_rate']:g} down a cosine to 0: "
-        f"{'; '.join(sizes)}. Predictions average {config['n_samples']:,} draws. The last "
-        f"{VALIDATION:.0%} of a training part choose the point of the grid and tau by log "
-        "likelihood; then networks are trained on all of it. The test part is only scored. The "
-        "loss is half the squared error of standardised targets plus `kl_weight` KL / N. That is "
-        "the negative ELBO over tau, its KL weighted by `kl_weight` times tau: tau is chosen after "
-        f"training, from {len(TAUS)} values between {TAUS[0]:g} and {TAUS[-1]:,.0f} over the "
-        "variance of the targets. Deep ensembles and MAP draw nothing. The rate, the batch and the "
-        "number of steps were set by hand, the same for every method, on validation examples of "
-        "the first splits of Yacht, Energy and Boston; in other splits some of these are test "
-        "examples, for all methods alike. Of the 1,599 wines 240 are duplicates, and splits part "
-        "some of them from their twins. \n\nPublished: 4000 epochs of batch 128 for MC dropout, by "
-        "the values (the runs named 10x in the code of Gal and Ghahramani 2016), tau from a grid "
-        "of three; how the rows VD and VSD were trained is not said; the other rows come from "
-        "papers with protocols of their own (BBB and SLANG: the joint log likelihood of all test "
-        "points, tau by Bayesian optimisation; D.E: networks that predict their variance)."
-    )
+    taus = f"{len(TAUS)} values between {TAUS[0]:g} and {TAUS[-1]:,.0f}"
+    return _SET_UP.format(**config, sizes="; ".join(sizes), validation=VALIDATION, taus=taus)
 
 
+_SET_UP = (
+    "**Set-up.** {n_splits} splits. One hidden layer of {n_hidden} ReLU units. Inputs and targets "
+    "are standardised with the rows that a network trains on. Adam from a rate of "
+    "{learning_rate:g} down a cosine to 0: {sizes}. Predictions average {n_samples:,} draws. The "
+    "last {validation:.0%} of a training part choose the point of the grid and tau by log "
+    "likelihood; then networks are trained on all of it. The test part is only scored. The loss is "
+    "half the squared error of standardised targets plus `kl_weight` KL / N: the negative ELBO "
+    "over tau, its KL weighted by `kl_weight` times tau. tau is chosen after training, from {taus} "
+    "over the variance of the targets. Deep ensembles and MAP draw nothing. The rate, the batch "
+    "and the number of steps were set by hand, the same for every method, on validation examples "
+    "of the first splits of Yacht, Energy and Boston; in other splits some of these are test "
+    "examples, for all methods alike. Of the 1,599 wines 240 are duplicates, and splits part some "
+    "of them from their twins.\n\nPublished: 4000 epochs of batch 128 for MC dropout, by the "
+    "values (the runs named 10x in the code of Gal and Ghahramani 2016), tau from a grid of three; "
+    "how the rows VD and VSD were trained is not said; the other rows come from papers with "
+    "protocols of their own (BBB and SLANG: the joint log likelihood of all test points, tau by "
+    "Bayesian optimisation; D.E: networks that predict their variance)."
+)
 TITLE = "Regression on the UCI sets (Variational structured dropout, Tables 10 and 11)"
 EXPERIMENT = Experiment("uci", TITLE, trials, run, table, figure, claims)

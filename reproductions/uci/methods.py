@@ -64,11 +64,8 @@ class Method:
 
 
 def networks(method: methods.Method, **grid: tuple[Point, ...]) -> Method:
-    """Networks with the layers of a method of the registry, all of them in one batch.
-
-    Noise that is learned starts at ``p_drop = 0.05``. Of an ensemble five networks predict
-    together, for each point.
-    """
+    """Networks with the layers of a method of the registry, all of them in one batch: five for each
+    point of an ensemble. Noise that is learned starts at ``p_drop = 0.05``."""
     n_networks = 5 if "ensemble" in method.tags else 1
 
     def train(task: Task) -> Predict:
@@ -94,10 +91,8 @@ def networks(method: methods.Method, **grid: tuple[Point, ...]) -> Method:
 
 
 def swag(task: Task) -> Predict:
-    """SWAG over as many steps as the others have: from half of its epochs on it collects.
-
-    The learning rate of descent with momentum 0.9 falls to a fifth.
-    """
+    """SWAG over as many steps as the others have: from half of its epochs on it collects, and the
+    learning rate of descent with momentum falls to a fifth."""
     members, batch_size = task.started(lambda _: Deterministic()), task.config["batch_size"]
     n_epochs = max(4, task.config["n_steps"] // max(1, task.x.shape[1] // batch_size))
     found = fit_swag(
@@ -121,19 +116,15 @@ def slang(task: Task) -> Predict:
 
 
 def slang_posterior(members: BatchedNetworks, task: Task) -> LowRankPrecision:
-    r"""M Gaussians over the weights of M networks.
+    """M Gaussians over the weights of M networks.
 
     SLANG starts from the MAP weights that Adam reaches in the first half of the steps. Published
     for these sets are rank 1, natural-gradient steps of mostly 0.01, and four draws in a step.
 
-    With :math:`\kappa` the ``kl_weight`` of a point, the target is what the loss of the others has
-    as its optimum,
-
-    .. math:: \exp\Big(-\frac1{2 \kappa} \sum_n (y_n - f_n)^2\Big)\, \mathcal N(w; 0, I):
-
-    a likelihood with noise variance :math:`\kappa`. The empirical Fisher matrix of SLANG is the
-    curvature of that only where the residuals have this variance. Where theirs is larger, it is
-    too large by their ratio: q is too narrow, and steps are too short to leave the start.
+    The ``kl_weight`` of a point is the noise variance of the likelihood, so that the target is the
+    optimum of the others' loss. The empirical Fisher matrix of SLANG is its curvature only where
+    the residuals have this variance. Where theirs is larger, it is too large by their ratio: q is
+    too narrow, and steps are too short to leave the start.
     """
     n_adam = task.config["n_steps"] // 2
     _fit_by_adam(members, task, n_adam, "mean")
@@ -152,11 +143,8 @@ def slang_posterior(members: BatchedNetworks, task: Task) -> LowRankPrecision:
 
 
 def exact_gp(task: Task) -> Predict:
-    """A Gaussian process with one length scale for each feature, fitted by its evidence.
-
-    The draws are of the noise-free function at each row. tau is chosen as for the others: the
-    noise of the evidence is not used to predict.
-    """
+    """A Gaussian process with one length scale for each feature, fitted by its evidence: draws of
+    the noise-free function at each row. tau is chosen as for the others."""
     processes = [fitted_process(*rows) for rows in zip(task.x, task.y, strict=True)]
 
     def predict(x: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
@@ -171,8 +159,7 @@ def fitted_process(x: Tensor, y: Tensor) -> GaussianProcess:
     """The process for one training set, its kernel a squared exponential.
 
     Length scales are at least 0.01 standard deviations of the inputs. Without the bound the line
-    search tries 1e-6 on features of a few levels. Squared distances are then so large that rounding
-    leaves a Gram matrix with negative eigenvalues.
+    search tries 1e-6 on features of a few levels, and rounding leaves negative eigenvalues.
     """
     bound = gpytorch.constraints.GreaterThan(0.01)
     kernel = gpytorch.kernels.RBFKernel(ard_num_dims=x.shape[-1], lengthscale_constraint=bound)

@@ -58,14 +58,14 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_trial_runs(tmp_pa
         raise AssertionError("a trial ran")
 
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match=r"file/quick/toy\.jsonl cannot be read: Not a dir"):
+    with pytest.raises(NotADirectoryError):
         runner.reproduce(toy.make(run), "quick", folder=tmp_path / "file")
 
     def full(**options):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
-    with pytest.raises(ValueError, match=r"toy\.jsonl: .*No space left on device"):
+    with pytest.raises(OSError, match="No space left on device"):
         runner.reproduce(toy.make(run), folder=tmp_path)
     assert not (tmp_path / "toy.jsonl").exists()
 

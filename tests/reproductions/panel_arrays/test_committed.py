@@ -1,34 +1,29 @@
 """What training gives is laid out as the committed arrays are, and is what they are."""
 
-import importlib
-
 import numpy as np
 import pytest
 
 from bdl_lessons.datasets import digits
-from bdl_lessons.panels import arrays
+from bdl_lessons.panels import arrays, mc_dropout_co2, rotated_digit
 from bdl_lessons.panels.pruning_threshold import NETWORKS, threshold_curves
-from reproductions.panel_arrays import dropout_rate, pruning_threshold
+from reproductions.panel_arrays import small
 
 BRIEFLY = {
-    "dropout_rate": {},
-    "many_networks": {},
-    "mc_dropout_co2": {"RATES": (0.05, 0.2)},
-    "pruning_threshold": {},
-    "rotated_digit": {"RATES": (0.5,), "MANY_SAMPLES": 200},
+    small.make_dropout_rate: {},
+    small.make_many_networks: {},
+    small.make_mc_dropout_co2: {},
+    small.make_pruning_threshold: {},
+    small.make_rotated_digit: {"n_draws": 200},
 }
-"""Name of the arrays -> what a short training changes."""
+"""What makes arrays -> how a training is short."""
 
 
-@pytest.mark.parametrize("name", BRIEFLY)
-def test_arrays_have_the_layout_that_is_stored(name, monkeypatch):
-    module, stored = (
-        importlib.import_module(f"reproductions.panel_arrays.{name}"),
-        arrays.load(name),
-    )
-    for constant, value in BRIEFLY[name].items():
-        monkeypatch.setattr(module, constant, value)
-    made = module.make_arrays(n_steps=2)
+@pytest.mark.parametrize("make", BRIEFLY)
+def test_arrays_have_the_layout_that_is_stored(make, monkeypatch):
+    monkeypatch.setattr(mc_dropout_co2, "RATES", (0.05, 0.2))
+    monkeypatch.setattr(rotated_digit, "RATES", (0.5,))
+    made = make(n_steps=2, **BRIEFLY[make])
+    stored = arrays.load(make.__name__.removeprefix("make_"))
     assert made.keys() == stored.keys()
     for key, values in made.items():
         assert values.dtype == stored[key].dtype, key
@@ -38,14 +33,14 @@ def test_arrays_have_the_layout_that_is_stored(name, monkeypatch):
 
 @pytest.mark.slow
 def test_a_network_for_each_rate_is_trained_again():
-    made, stored = dropout_rate.make_arrays(), arrays.load("dropout_rate")
+    made, stored = small.make_dropout_rate(), arrays.load("dropout_rate")
     for name, values in made.items():
         assert np.allclose(values, stored[name], atol=1e-3), name
 
 
 @pytest.mark.slow
 def test_networks_are_pruned_alike_when_they_are_trained_again():
-    made, stored = pruning_threshold.make_arrays(), arrays.load("pruning_threshold")
+    made, stored = small.make_pruning_threshold(), arrays.load("pruning_threshold")
     data = digits(seed=0)
     x, y = data.x_test.numpy(), data.y_test.numpy()
     for name in NETWORKS:

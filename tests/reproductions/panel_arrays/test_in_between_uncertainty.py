@@ -4,6 +4,7 @@ import torch
 
 from bdl_lessons.panels import arrays
 from bdl_lessons.probability import all_masks, gaussian_kl, mask_probs
+from bdl_lessons.reference import BayesLinear
 from reproductions.panel_arrays import in_between_uncertainty as arrays_of
 from reproductions.panel_arrays.in_between_uncertainty import NOISE_VAR
 
@@ -60,6 +61,24 @@ def test_training_starts_as_stored_and_the_draws_have_the_moments():
         assert draws.shape == (2, 2, arrays_of.N_SHOWN, 113)
         spread = draws.std(2) / std[:, :, -1]
         assert 0.4 < float(spread.mean()) < 1.6
+
+
+def test_given_the_hidden_layer_the_posterior_is_that_of_a_linear_regression():
+    x, y, line = arrays_of.clusters()
+    generator, off = torch.Generator().manual_seed(0), []
+    for _ in range(3):
+        hidden = torch.randn(3, 50, generator=generator, dtype=torch.float64)
+        regression = BayesLinear(arrays_of.features(hidden, x), y, NOISE_VAR, 1.0)
+        expected = hidden.square().sum() / 2 - regression.log_evidence()
+        off.append(float(arrays_of.minus_log_posterior(hidden, x, y)[0] - expected))
+        mean, root = arrays_of.output(hidden, x, y, line)
+        expected, variance = regression.predict(arrays_of.features(hidden, line))
+        torch.testing.assert_close(mean, expected)
+        torch.testing.assert_close(root.square().sum(0), variance - NOISE_VAR, atol=1e-9, rtol=1e-6)
+    assert np.ptp(off) < 1e-6  # equal up to one constant
+    units = arrays_of.features(torch.randn(2000, 3, 50, generator=generator).double(), x[:1])
+    prior_var = 1 + 16 * (8 * x[0].square().sum() + 1) / 2
+    assert units.square().sum(-1).mean().item() == pytest.approx(prior_var.item(), rel=0.05)
 
 
 @pytest.mark.slow

@@ -3,19 +3,18 @@ import pytest
 
 from bdl_lessons.panels import arrays
 from reproductions import panel_arrays
-from reproductions.panel_arrays import dropout_rate
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(arrays, "FOLDER", tmp_path)
     monkeypatch.setattr(panel_arrays, "FOLDER", tmp_path)
-    monkeypatch.setattr(dropout_rate, "make_arrays", lambda: {"x": np.arange(3.0)})
+    monkeypatch.setitem(panel_arrays.MAKERS, "dropout_rate", lambda: {"x": np.arange(3.0)})
     return tmp_path
 
 
 def test_arrays_that_nothing_makes_are_an_error():
-    with pytest.raises(ValueError, match=r"no arrays 'engine'.*dropout_rate"):
+    with pytest.raises(ValueError, match=r"one of .*dropout_rate.* got 'engine'"):
         panel_arrays.make("engine")
 
 
@@ -24,7 +23,7 @@ def test_a_failure_leaves_the_old_arrays_alone(folder, monkeypatch):
         raise RuntimeError("diverged")
 
     before = panel_arrays.make("dropout_rate").read_bytes()
-    monkeypatch.setattr(dropout_rate, "make_arrays", fail)
+    monkeypatch.setitem(panel_arrays.MAKERS, "dropout_rate", fail)
     with pytest.raises(RuntimeError, match="diverged"):
         panel_arrays.make("dropout_rate")
     assert (folder / "dropout_rate.npz").read_bytes() == before

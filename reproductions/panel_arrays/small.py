@@ -1,0 +1,174 @@
+"""Trainings of a page or less, for the panels of lessons 00, 01, 05 and 08."""
+
+from functools import partial
+
+import numpy as np
+import torch
+from sklearn.datasets import make_moons
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.utils import parameters_to_vector
+
+from bdl_lessons.datasets import digits, rotated
+from bdl_lessons.evaluation import mutual_information, predictive_entropy
+from bdl_lessons.inference import layer_log_alpha, predict
+from bdl_lessons.inference.train import Run, optimize
+from bdl_lessons.models import ARD, BinaryDropout, LayerFactory, Network, SparseVD, initialise, mlp
+from bdl_lessons.panels import (
+    dropout_rate,
+    many_networks,
+    mc_dropout_co2,
+    pruning_threshold,
+    rotated_digit,
+)
+from bdl_lessons.probability import gaussian_nll, kl_warmup
+from reproductions.co2_mc_dropout import switch_inside_the_data
+from reproductions.measure import train_by
+
+Arrays = dict[str, np.ndarray]
+
+
+def make_many_networks(n_networks: int = 20, n_steps: int = 500) -> Arrays:
+    """Lesson 00: twenty networks, trained on the same points from different initial weights.
+
+    The points, their classes, and the logits of each network on a square grid (column, row).
+    """
+    torch.manual_seed(0)
+    corners = torch.tensor([[-2.0, 2.0], [2.0, -2.0], [2.0, 2.0], [-2.0, -2.0]])
+    x = (corners[:, None] + 0.35 * torch.randn(4, 10, 2)).flatten(0, 1)
+    y = torch.arange(40).ge(20).float()
+    axis, logits = torch.tensor(many_networks.AXIS).float(), []
+    for seed in range(n_networks):
+        torch.manual_seed(seed)
+        net = nn.Sequential(
+            *(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1))
+        )
+        optimizer = torch.optim.Adam(net.parameters(), lr=0.02)
+        for _ in range(n_steps):
+            loss = binary_cross_entropy_with_logits(net(x)[:, 0], y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        logits.append(net(torch.cartesian_prod(axis, axis)).view(len(axis), -1).detach())
+    return {"x": x.numpy(), "y": y.numpy(), "logits": torch.stack(logits).half().numpy()}
+
+
+def make_dropout_rate(n_steps: int = 4000) -> Arrays:
+    """Lesson 01: a classifier with ten hidden units on two moons for each dropout rate.
+
+    All are trained in one batch; data and weights. Masks are fresh for every example and step;
+    nothing is rescaled (classic dropout), so weight scaling at prediction multiplies the hidden
+    units by keep.
+    """
+    x, y = make_moons(80, noise=0.22, random_state=3)
+    generator = torch.Generator().manual_seed(0)
+    rates, n_hidden = dropout_rate.RATES, dropout_rate.N_HIDDEN
+    inputs, labels = torch.from_numpy(x), torch.from_numpy(y).double()
+    keep = 1 - torch.tensor(rates, dtype=torch.float64)[:, None, None]
+
+    def start(*shape: int, scale: float) -> Tensor:
+        draw = torch.randn(*shape, generator=generator, dtype=torch.float64) * scale
+        return draw.expand(len(rates), *shape).clone().requires_grad_()
+
+    w1, b1 = start(2, n_hidden, scale=1.5), start(1, n_hidden, scale=0.5)
+    w2, b2 = start(n_hidden, 1, scale=0.5), start(1, 1, scale=0.0)
+
+    def loss_at(_: int) -> Tensor:
+        uniforms = torch.rand(1, len(x), n_hidden, generator=generator, dtype=torch.float64)
+        hidden = torch.tanh(inputs @ w1 + b1) * (uniforms < keep)
+        logits = (hidden @ w2 + b2).squeeze(-1)
+        return len(rates) * binary_cross_entropy_with_logits(logits, labels.expand_as(logits))
+
+    adam = partial(torch.optim.Adam, lr=0.02, weight_decay=1e-4)
+    run = Run(n_steps, epoch=1, kl_weight=0.0, nll=binary_cross_entropy_with_logits)
+    optimize([w1, b1, w2, b2], loss_at, run, adam, schedule=None, progress=True)
+    weights = {"w1": w1, "b1": b1, "w2": w2, "b2": b2}
+    uniforms = torch.rand(n_hidden, generator=generator.manual_seed(12), dtype=torch.float64)
+    made = {name: weight.detach().numpy() for name, weight in weights.items()}
+    return {"x": x, "y": y, "uniforms": uniforms.numpy()} | made
+
+
+def make_mc_dropout_co2(n_steps: int = 6000) -> Arrays:
+    """Lesson 05: ReLU networks with dropout on six years of CO2, one for each rate.
+
+    100 functions of each on a grid of times, and the weights of the two networks that the lesson
+    itself evaluates: the ReLU network at its rate and one with tanh.
+    """
+    panel, data = mc_dropout_co2, mc_dropout_co2.six_years()
+    x = torch.linspace(data.x.min(), data.to_x(torch.tensor(panel.HORIZON)), 180)
+    cases = [*((rate, nn.ReLU) for rate in panel.RATES), (panel.LESSON_RATE, nn.Tanh)]
+    training, draws, weights = {"learning_rate": 3e-3, "batch_size": None}, [], {}
+    for p_drop, activation in cases:
+        generator = torch.Generator().manual_seed(3)
+        net = panel.network(p_drop, activation)
+        initialise(net, generator, weight_var=2.0 if activation is nn.ReLU else 1.0)
+        place, steepness, sign = torch.rand(3, panel.WIDTH, generator=generator)
+        switch_inside_the_data(net[0], 2.0, steepness, sign, place)
+        how = {"loss": partial(gaussian_nll, tau=25.0)}
+        how |= {"schedule": lambda step: 1 - step / n_steps}
+        rows = data.x.float(), data.y.float()[:, None]
+        train_by(training, net, *rows, generator, n_steps, **how)
+        if p_drop == panel.LESSON_RATE:
+            flat = parameters_to_vector(net.parameters())
+            weights[activation.__name__] = flat.detach().half().numpy()
+        if activation is nn.ReLU:
+            draws.append(predict(net, x[:, None], 100, "shared", generator=generator)[..., 0])
+    return {"x": x.double().numpy(), "draws": torch.stack(draws).half().numpy(), **weights}
+
+
+def make_rotated_digit(n_steps: int = 1500, n_draws: int = rotated_digit.MANY_SAMPLES) -> Arrays:
+    """Lesson 05: digit classifiers with dropout, one for each rate; what they say of a turned 1.
+
+    Logits of 100 draws at every angle, the predictive entropy and the mutual information of
+    ``n_draws``, ``(rates, angles)`` each, and the weights of the network that the lesson evaluates.
+    """
+    panel, data = rotated_digit, digits(seed=0)
+    ones = panel.the_one().expand(len(panel.ANGLES), 8, 8)
+    turned = rotated(ones, torch.tensor(panel.ANGLES)).flatten(1)
+    training, draws, stored = {"learning_rate": 2e-3, "batch_size": 100}, [], {}
+    for p_drop in panel.RATES:
+        generator = torch.Generator().manual_seed(2)
+        net = initialise(panel.classifier(p_drop), generator)
+        train_by(training, net, data.x_train, data.y_train, generator, n_steps)
+        draws.append(predict(net, turned, n_draws, "per_example", generator=generator))
+        if p_drop == panel.LESSON_RATE:
+            stored["weights"] = parameters_to_vector(net.parameters()).detach().half()
+    for name, of in (("entropy", predictive_entropy), ("information", mutual_information)):
+        stored[name] = torch.stack([*map(of, draws)])
+    few = [logits[: panel.N_SAMPLES].transpose(0, 1) for logits in draws]
+    stored["logits"] = torch.stack(few).half()
+    return {name: values.numpy() for name, values in stored.items()}
+
+
+def make_pruning_threshold(n_steps: int = 3000) -> Arrays:
+    """Lesson 08: networks 64-50-10 with one noise variance for each weight, on the digits.
+
+    Two priors on the true labels, one of them again on random labels, and an ordinary network for
+    the first figure of the lesson.
+    """
+    data, generator = digits(seed=0), torch.Generator()
+    random = torch.randint(10, data.y_train.shape, generator=generator.manual_seed(5))
+    sparse_vd, ard = SparseVD(init_log_sigma2=-6.0), ARD(init_log_sigma2=-6.0)
+    tasks = {"sparse VD": (sparse_vd, data.y_train), "ARD": (ard, data.y_train)}
+    tasks |= {"sparse VD, random labels": (sparse_vd, random)}
+    ordinary = BinaryDropout(0.0, length_scale=0.1), data.y_train
+
+    def train(factory: LayerFactory, y: Tensor) -> Network:
+        """The KL's weight rises to 1 over the first quarter of the steps."""
+        start = generator.manual_seed(0)
+        net = initialise(mlp((64, pruning_threshold.WIDTH, 10), factory), start)
+        training, how = {"learning_rate": 1e-2, "batch_size": 100}, {}
+        how["schedule"] = lambda step: min(1, 2 - 2 * step / n_steps)
+        how["kl_weight"] = kl_warmup(n_steps / 4)
+        train_by(training, net, data.x_train, y, start, n_steps, **how)
+        return net
+
+    nets, made = [train(*tasks[name]) for name in pruning_threshold.NETWORKS], {}
+    ordinary = train(*ordinary)
+    for layer, position in ((1, 0), (2, 2)):
+        made[f"mu_{layer}"] = torch.stack([net[position].weight for net in nets])
+        made[f"bias_{layer}"] = torch.stack([net[position].bias for net in nets])
+        made[f"log_alpha_{layer}"] = torch.stack([layer_log_alpha(net[position]) for net in nets])
+        made[f"ordinary_mu_{layer}"] = ordinary[position].weight
+        made[f"ordinary_bias_{layer}"] = ordinary[position].bias
+    return {name: values.detach().numpy() for name, values in made.items()}
