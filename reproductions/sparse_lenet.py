@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from bdl_lessons.core import BLUE, GREY, INK, RED, seeded
+from bdl_lessons.core import GREY, INK, seeded
 from bdl_lessons.core.plot_style import new_figure
 from bdl_lessons.datasets.records import Record, group_by, where
 from bdl_lessons.evaluation import error_percent
@@ -39,13 +38,6 @@ from reproductions.records import metric, published_by
 BINS = (-10.0, 12.0, 88)
 """First edge, last edge and number of the bins that count ``log_alpha``; the outer two are open."""
 
-_VERDICTS = {
-    (True, True): "as small and as good as the published sparse VD",
-    (True, False): "as small as the published sparse VD, with a higher error",
-    (False, True): "as good as the published sparse VD, with more weights",
-    (False, False): "neither as small nor as good as the published sparse VD",
-}
-_COLOURS = {"sparse VD": BLUE, "ARD": RED}
 _MARKERS = {"LeNet-300-100": "o", "LeNet-5": "s"}
 METHODS: dict[str, Callable[..., LayerFactory]] = {"sparse VD": SparseVD, "ARD": ARD}
 PUBLISHED_EPOCHS = 200
@@ -177,24 +169,22 @@ def archive(network: PrunedNetwork) -> bytes:
 
 
 def table(records: list[Record]) -> str:
-    """Errors and compression; what is as good as published; what pruning saves; the set-up.
+    """Errors and compression beside the published ones; what pruning saves; the set-up.
 
     One line for each set-up; runs with other seeds are averaged.
     """
-    set_ups = _set_ups(records)
-    published = published_by("network and method", "sparse_lenet")
-    run = ["network, method", "seeds"]
+    groups, run = _set_ups(records), ["network, method", "seeds"]
     errors = [*run, "test error (%)", "before pruning (%)"]
     errors += ["weights removed in each layer (%)", "compression"]
     saved = [*run, "file (kB)", "dense (kB)", "ratio", "hidden units or channels left"]
     saved += ["time, stored form / dense", "time, shrunk / dense"]
+    published = published_by("network and method", "sparse_lenet").values()
     parts = [
-        markdown.table(errors, [*map(_errors, set_ups), *map(_as_printed, published.values())]),
-        "\n".join(map(_verdict, set_ups)),
+        markdown.table(errors, [*map(_errors, groups.items()), *map(_as_printed, published)]),
         "What is saved, with all mean weights stored in the same format as *dense*, and the time "
         "for 1000 images as a multiple of the dense network's in the same run, the median over "
         "seeds:",
-        markdown.table(saved, [*map(_saved, set_ups)]),
+        markdown.table(saved, [*map(_saved, groups.items())]),
         _READING,
         _DIFFERENCES,
     ]
@@ -206,17 +196,18 @@ def claims(records: list[Record]) -> list[Claim]:
     found = []
     for network in group_by(records, "network"):
         groups = _set_ups(where(records, network=network, method="sparse VD"))
-        told = [
-            f"{mean(metric(group, 'compression')):.0f} times at "
-            f"{markdown.mean_and_error(metric(group, 'error'), 2)} %{', cut' * _is_cut(group[0])}"
-            for group in groups
-        ]
-        good = sum(sum(_as_good(group)) for group in groups)
-        seeds = " and ".join(str(len(group)) for group in groups)
+        target = published_by("network and method", "sparse_lenet")[f"{network}, sparse VD"]
+        good, told = [], []
+        for name, group in groups.items():
+            smaller, error = mean(metric(group, "compression")), metric(group, "error")
+            good += [smaller >= target["compression"], mean(error) <= target["error_percent"]]
+            cut = ", cut" * name.endswith("cut")
+            told += [f"{smaller:.0f} times at {markdown.mean_and_error(error, 2)} %{cut}"]
+        seeds = " and ".join(str(len(group)) for group in groups.values())
         statement = f"Sparse variational dropout makes {network} many times smaller at no loss"
         how = f"as small, and as good; *cut* as in the authors' code; seeds: {seeds}"
-        ours = "; ".join(told)
-        found.append(Claim(statement, _printed(network), ours, good, 2 * len(groups), how))
+        printed = f"{target['compression']:.0f} times at {target['error_percent']:.2f} %"
+        found.append(Claim(statement, printed, "; ".join(told), sum(good), len(good), how))
     return found
 
 
@@ -224,45 +215,56 @@ def figure(records: list[Record]) -> Figure:
     """Error against compression; log alpha and kept pixels of LeNet-300-100."""
     picture = new_figure(10.0, 3.8, layout="constrained")
     left, middle, right = picture.subplots(1, 3, width_ratios=(1.35, 1.2, 1))
-    _compressions(left, records)
+    for name, group in _set_ups(records).items():
+        marker = _MARKERS[name.partition(",")[0]]
+        left.plot(metric(group, "compression"), metric(group, "error"), marker, label=name)
+    for name, row in published_by("network and method", "sparse_lenet").items():
+        network, method = name.split(", ")
+        look = {"color": GREY, "mfc": "none"}
+        if method == "sparse VD":
+            look |= {"color": INK, "label": f"{name}, published"}
+        left.plot(row["compression"], row["error_percent"], _MARKERS[network], **look)
+    left.set(xscale="log", xlabel="compression (weights / kept weights)", ylabel="test error [%]")
+    left.set_title("Open: published (grey: other methods)")
+    left.legend(fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.45, -0.24))
+
     shown = where(records, network="LeNet-300-100") or records
-    _log_alphas(middle, shown)
-    right.set(xticks=[], yticks=[])
-    if "pixels" not in shown[0]["arrays"]:
-        right.axis("off")
-        return picture
-    image = right.imshow(np.reshape(shown[0]["arrays"]["pixels"], (28, 28)))
+    edges = np.linspace(BINS[0], BINS[1], BINS[2] + 1)
+    for method, group in group_by(shown, "method").items():
+        middle.stairs(group[0]["arrays"]["log_alpha"], edges, label=method)
+    middle.axvline(prune.THRESHOLD, color=INK, ls="--", lw=1)
+    middle.set(yscale="log", xlabel="log α (12: 12 or more)", ylabel="weights")
+    middle.set_title(shown[0]["config"]["network"])
+    middle.legend(fontsize=8)
+
+    pixels = shown[0]["arrays"].get("pixels", [np.nan] * 784)
+    picture.colorbar(right.imshow(np.reshape(pixels, (28, 28))), ax=right, shrink=0.8)
     right.set_title(f"Kept weights of each pixel\n({shown[0]['config']['method']})")
-    right.spines[:].set_visible(False)
-    picture.colorbar(image, ax=right, shrink=0.8)
+    right.set_axis_off()
     return picture
 
 
-def _name(record: Record) -> str:
-    config = record["config"]
-    return f"{config['network']}, {config['method']}{', cut' * _is_cut(record)}"
+def _set_ups(records: list[Record]) -> dict[str, list[Record]]:
+    """The runs of each network and method, with or without the cut, by name: one for each seed."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        config = record["config"]
+        name = f"{config['network']}, {config['method']}{', cut' * ('cut_at' in config)}"
+        groups.setdefault(name, []).append(record)
+    return groups
 
 
-def _is_cut(record: Record) -> bool:
-    return "cut_at" in record["config"]
-
-
-def _set_ups(records: list[Record]) -> list[list[Record]]:
-    """The runs of each network and method, with or without the cut: one for each seed."""
-    names = dict.fromkeys(map(_name, records))
-    return [[record for record in records if _name(record) == name] for name in names]
-
-
-def _errors(group: list[Record]) -> list[str]:
+def _errors(set_up: tuple[str, list[Record]]) -> list[str]:
     """The cells of a set-up in the table of errors."""
+    name, group = set_up
     kept, whole = (np.array([r["arrays"][n] for r in group]) for n in ("n_kept", "n_weights"))
     error, unpruned, compressed = (
-        markdown.mean_and_error(metric(group, name), digits)
-        for name, digits in (("error", 2), ("error_unpruned", 2), ("compression", 0))
+        markdown.mean_and_error(metric(group, measure), digits)
+        for measure, digits in (("error", 2), ("error_unpruned", 2), ("compression", 0))
     )
+    unpruned = "–" if name.endswith("cut") else unpruned
     removed = _joined((100 * (1 - kept / whole)).mean(0), ".1f")
-    unpruned = "–" if _is_cut(group[0]) else unpruned
-    return [_name(group[0]), str(len(group)), error, unpruned, removed, compressed]
+    return [name, str(len(group)), error, unpruned, removed, compressed]
 
 
 def _as_printed(row: dict[str, Any]) -> list[str]:
@@ -273,75 +275,21 @@ def _as_printed(row: dict[str, Any]) -> list[str]:
     return [name, "", error, "", removed, f"{row['compression']:.0f}"]
 
 
-def _saved(group: list[Record]) -> list[str]:
+def _saved(set_up: tuple[str, list[Record]]) -> list[str]:
     """The cells of a set-up in the table of what pruning saves."""
+    name, group = set_up
     pruned, dense = (mean(metric(group, f"bytes_{form}")) / 1000 for form in ("pruned", "dense"))
-    sizes = ["–", "–"] if _is_cut(group[0]) else [f"{dense:.0f}", f"{dense / pruned:.0f}"]
+    sizes = ["–", "–"] if name.endswith("cut") else [f"{dense:.0f}", f"{dense / pruned:.0f}"]
     hidden = _joined(np.mean([record["arrays"]["n_hidden"] for record in group], 0), ".0f")
     stored, shrunk = (
         f"{median(r['metrics'][f'ms_{form}'] / r['metrics']['ms_dense'] for r in group):.2f}"
         for form in ("stored", "shrunk")
     )
-    return [_name(group[0]), str(len(group)), f"{pruned:.1f}", *sizes, hidden, stored, shrunk]
+    return [name, str(len(group)), f"{pruned:.1f}", *sizes, hidden, stored, shrunk]
 
 
 def _joined(values: Iterable[float], form: str) -> str:
     return " − ".join(f"{value:{form}}" for value in values)
-
-
-def _verdict(group: list[Record]) -> str:
-    """Whether a set-up is as small and as good as the published sparse VD."""
-    seeds = f"{len(group)} seed{'s' * (len(group) > 1)}"
-    target = _printed(group[0]["config"]["network"])
-    return f"- {_name(group[0])}, {seeds}: {_VERDICTS[_as_good(group)]} ({target})."
-
-
-def _target(network: str) -> dict[str, Any]:
-    """The published row of sparse VD."""
-    return published_by("network and method", "sparse_lenet")[f"{network}, sparse VD"]
-
-
-def _printed(network: str) -> str:
-    target = _target(network)
-    return f"{target['compression']:.0f} times at {target['error_percent']:.2f} %"
-
-
-def _as_good(group: list[Record]) -> tuple[bool, bool]:
-    """Whether it is as small as the published one, and whether its mean error is as low."""
-    target = _target(group[0]["config"]["network"])
-    is_small = mean(metric(group, "compression")) >= target["compression"]
-    return is_small, mean(metric(group, "error")) <= target["error_percent"]
-
-
-def _compressions(axes: Axes, records: list[Record]) -> None:
-    for group in _set_ups(records):
-        config = group[0]["config"]
-        points = metric(group, "compression"), metric(group, "error")
-        fill = {"fillstyle": "left" if _is_cut(group[0]) else "full", "markerfacecoloralt": INK}
-        colour = _COLOURS[config["method"]]
-        axes.plot(*points, _MARKERS[config["network"]], color=colour, label=_name(group[0]), **fill)
-    for name, row in published_by("network and method", "sparse_lenet").items():
-        network, method = name.split(", ")
-        look = {"color": GREY}
-        if method == "sparse VD":
-            look = {"color": _COLOURS[method], "label": f"{name}, published"}
-        point = row["compression"], row["error_percent"]
-        axes.plot(*point, _MARKERS[network], mfc="none", **look)
-    axes.set(xscale="log", xlabel="compression (weights / kept weights)", ylabel="test error [%]")
-    axes.set_title("Open: published (grey: other methods)")
-    axes.legend(fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.45, -0.24))
-
-
-def _log_alphas(axes: Axes, records: list[Record]) -> None:
-    first, last, n_bins = BINS
-    edges = torch.linspace(first, last, n_bins + 1)
-    for record in {r["config"]["method"]: r for r in reversed(records)}.values():
-        method = record["config"]["method"]
-        axes.stairs(record["arrays"]["log_alpha"], edges, color=_COLOURS[method], label=method)
-    axes.axvline(prune.THRESHOLD, color=INK, ls="--", lw=1)
-    axes.set(yscale="log", xlabel="log α (12: 12 or more)", ylabel="weights")
-    axes.set_title(records[0]["config"]["network"])
-    axes.legend(fontsize=8)
 
 
 @torch.no_grad()
@@ -353,14 +301,12 @@ def _milliseconds(networks: dict[str, Network], x: Tensor) -> dict[str, float]:
 
 
 _READING = """\
-Means over the seeds, with ± one standard error where there are several. Compression counts weights
-as the papers do: all of them over those with log α below 3; no biases, no positions. On disk a kept
-weight needs its position too. Training with the cut leaves many means at exactly 0, which the file
-leaves out even where nothing is pruned: there is nothing dense to compare with. *Stored form* puts
-the zeros back at every call and then multiplies as the dense network does. *Shrunk* is the dense
-network that is left when hidden units without incoming or outgoing weights are taken out: the same
-function."""
-
+Compression counts weights as the papers do: all of them over those with log α below 3; no biases,
+no positions. On disk a kept weight needs its position too. Training with the cut leaves many means
+at exactly 0, which the file leaves out even where nothing is pruned: there is nothing dense to
+compare with. *Stored form* puts the zeros back at every call and then multiplies as the dense
+network does. *Shrunk* is the dense network that is left when hidden units without incoming or
+outgoing weights are taken out: the same function."""
 _DIFFERENCES = """\
 Set-up, after the authors' code: Adam, 100 images a step, learning rate 0.001 falling in a line to 0
 (over the second half for LeNet-300-100, over all of it for LeNet-5), the KL at weight 0 for the
@@ -371,6 +317,5 @@ neither these nor the warm-up of the KL (issue 11 of their repository). What els
 no bounds, where theirs are ±8; the sigmoid in the KL has the paper's constants. Only in lines with
 *cut* does a weight train with its mean taken as 0 once its log α passes 3, as in the authors' code.
 ARD is not in the published table: its lines are the same runs with the other KL."""
-
 TITLE = "Sparse LeNets (Molchanov, Ashukha and Vetrov 2017)"
 EXPERIMENT = Experiment("sparse_lenet", TITLE, trials, run, table, figure, claims)
