@@ -37,14 +37,9 @@ SHOWN = ("MAP", "D.E", "MCD", "VD", "VSD T=0", "VSD T=2")
 RIVALS = ("VSD T=0", "VSD T=1", "MAP", "VD", "D.E")
 """What VSD T=2 is compared with, seed by seed."""
 SCORE_NAMES = {"max softmax": "largest averaged probability", "entropy": "predictive entropy"}
-MEASURES = {
-    "fpr_at_95_tpr": "FPR at 95 % TPR",
-    "detection_error": "detection error",
-    "auroc": "AUROC",
-    "aupr_in": "AUPR in",
-    "aupr_out": "AUPR out",
-}
-QUALITY = {"nll": "NLL (nats)", "accuracy_percent": "accuracy (%)", "ece": "ECE"}
+MEASURES = {"FPR at 95 % TPR": "fpr_at_95_tpr", "detection error": "detection_error"}
+MEASURES |= {"AUROC": "auroc", "AUPR in": "aupr_in", "AUPR out": "aupr_out"}
+QUALITY = {"NLL (nats)": "nll", "accuracy (%)": "accuracy_percent", "ECE": "ece"}
 _DIGITS = {"nll": 4, "accuracy_percent": 2, "ece": 4, "epochs": 1, "best_epoch": 1}
 _TRIED = ("prior_precision", "p_drop", "kl_weight", "prior_var", "rank", "n_pseudo", "n_flows")
 _TRIED += ("n_networks", "learning_rate", "swag_lr", "swag_epochs", "slang_lr")
@@ -119,10 +114,15 @@ def _config(data: str, method: str, setting: dict) -> dict:
 
 def table(records: Sequence[Record]) -> str:
     """For each data set: quality, OOD detection, VSD's differences, training; what was tried."""
+    endings = {"epochs": "epochs", "best epoch": "best_epoch"}
+    endings["no longer improving (% of networks)"] = lambda group: (
+        f"{100 * mean(metric(group, 'no_better')):.0f}"
+    )
+    endings["largest gain in the last fifth of the epochs (%)"] = _latest_gain
     parts = [_SET_UP.format(**records[0]["config"])]
     for data, rows in _chosen(records).items():
         parts += [f"### Trained on {display_name(data)}", *measured(rows)]
-        parts += [_differences_of_vsd(rows), "How training ended:", _by_method(rows, _ENDINGS)]
+        parts += [_differences_of_vsd(rows), "How training ended:", _by_method(rows, endings)]
     late = [r["config"]["method"] for r in records if r["metrics"]["no_better"] < 1]
     parts += [
         f"In {len(records) - len(late)} of {len(records)} trials every network stopped because "
@@ -152,17 +152,14 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         clear = [sign * gap.mean > 0 for gap in gaps if gap.is_clear]
         seeds = sorted(gap.n for gap in gaps) or [1]
         power = median([gap.least_clear for gap in gaps] or [math.inf])
-        found.append(
-            Claim(
-                f"VSD has a better {title} than {markdown.listed(rivals)}",
-                "better on other images; Tables 4 and 5, OOD table",
-                f"clearly better {sum(clear)} times, clearly worse {clear.count(False)} times",
-                sum(clear),
-                len(gaps),
-                f"LeNet5 on {' and '.join(map(display_name, sets))}, {seeds[0]} to {seeds[-1]} "
-                f"seeds; in the median a difference of {power:.3f} would have been clear",
-            )
+        statement = f"VSD has a better {title} than {markdown.listed(rivals)}"
+        printed = "better on other images; Tables 4 and 5, OOD table"
+        ours = f"clearly better {sum(clear)} times, clearly worse {clear.count(False)} times"
+        how = (
+            f"LeNet5 on {' and '.join(map(display_name, sets))}, {seeds[0]} to {seeds[-1]} seeds; "
+            f"in the median a difference of {power:.3f} would have been clear"
         )
+        found.append(Claim(statement, printed, ours, sum(clear), len(gaps), how))
     return found
 
 
@@ -187,28 +184,22 @@ def figure(records: Sequence[Record]) -> Figure:
 def measured(records: Sequence[Record]) -> list[str]:
     """Tables of one network trained on one data set, each method at one setting: quality, OOD."""
     facts = {"setting": lambda group: _what(group[0]), "seeds": lambda group: str(len(group))}
-    parts = [
-        _by_method(records, facts | {title: _mean_of(name) for name, title in QUALITY.items()})
-    ]
+    parts = [_by_method(records, facts | QUALITY)]
     for other, score in itertools.product(records[0]["config"]["ood"], SCORE_NAMES):
-        names = {title: f"{other}/{score}/{name}" for name, title in MEASURES.items()}
+        names = {title: f"{other}/{score}/{name}" for title, name in MEASURES.items()}
         parts += [f"Told from {display_name(other)} by the {SCORE_NAMES[score]}:"]
-        parts += [_by_method(records, {title: _mean_of(name) for title, name in names.items()})]
+        parts += [_by_method(records, names)]
     return parts
 
 
 def published(name: str, wanted: Mapping[str, str]) -> str:
     """The rows of a published table that have all that is ``wanted``, without these columns."""
-    rows = [row for row in published_table(name) if wanted.items() <= row.items()]
-    if not rows:
-        return "no such row"
-    columns = {"method": "{method}"}
-    if "out_of_distribution" in rows[0].keys() - wanted:
-        columns |= {"other images": "{out_of_distribution}"}
-    for key, title in (QUALITY | MEASURES).items():
-        if key in rows[0]:
-            columns[title] = f"{{{key}:.{3 if key in ('nll', 'ece') else 2}f}}"
-    return markdown.table_of(rows, columns)
+    rows, columns = published_table(name), {}
+    titles = {key: title for title, key in (QUALITY | MEASURES).items()}
+    for key in (key for key in rows[0] if key not in wanted):
+        digits = ":.3f" if key in ("nll", "ece") else ":.2f" if key in titles else ""
+        columns[titles.get(key, key.replace("_", " "))] = f"{{{key}{digits}}}"
+    return markdown.table_of([row for row in rows if wanted.items() <= row.items()], columns)
 
 
 class Gap(NamedTuple):
@@ -254,22 +245,20 @@ def _chosen(records: Sequence[Record]) -> dict[str, list[Record]]:
 
 def _differences_of_vsd(rows: Sequence[Record]) -> str:
     """VSD T=2 minus its rivals, seed by seed; the clear ones are bold."""
-    measures = {title: (name, _DIGITS[name]) for name, title in QUALITY.items()} | {
-        f"AUROC, {display_name(other)}, {told}": (f"{other}/{score}/auroc", 3)
+    measures = QUALITY | {
+        f"AUROC, {display_name(other)}, {told}": f"{other}/{score}/auroc"
         for other in rows[0]["config"]["ood"]
         for score, told in SCORE_NAMES.items()
     }
-    gaps = differences(rows, "VSD T=2", RIVALS, [name for name, _ in measures.values()])
+    gaps = differences(rows, "VSD T=2", RIVALS, measures.values())
     rivals = [rival for rival in RIVALS if ("nll", rival) in gaps]
 
-    def cell(gap: Gap, digits: int) -> str:
-        told = f"{gap.mean:+.{digits}f} ± {gap.error:.{digits}f}"
-        return f"**{told}**" if gap.is_clear else told
+    def cell(name: str, rival: str) -> str:
+        gap, digits = gaps[name, rival], _DIGITS.get(name, 3)
+        bold = "**" if gap.is_clear else ""
+        return f"{bold}{gap.mean:+.{digits}f} ± {gap.error:.{digits}f}{bold}"
 
-    lines = [
-        [title, *(cell(gaps[name, rival], digits) for rival in rivals)]
-        for title, (name, digits) in measures.items()
-    ]
+    lines = [[title, *(cell(name, rival) for rival in rivals)] for title, name in measures.items()]
     return (
         "VSD T=2 minus the others, seed by seed:\n\n"
         + markdown.table(["measure", *(f"− {rival}" for rival in rivals)], lines)
@@ -300,17 +289,18 @@ def _tried(records: Sequence[Record]) -> str:
 
 
 def _by_method(
-    records: Sequence[Record], columns: Mapping[str, Callable[[Sequence[Record]], str]]
+    records: Sequence[Record], columns: Mapping[str, str | Callable[[Sequence[Record]], str]]
 ) -> str:
-    """A line for each method; ``columns``: head -> the cell of its records."""
+    """A line for each method; ``columns``: head -> a metric, or the cell as a function."""
+
+    def cell(group: Sequence[Record], what: str | Callable[[Sequence[Record]], str]) -> str:
+        if callable(what):
+            return what(group)
+        return markdown.mean_and_error(metric(group, what), _DIGITS.get(what, 3))
+
     groups = group_by(records, "method").items()
-    rows = [[method, *(cell(group) for cell in columns.values())] for method, group in groups]
+    rows = [[method, *(cell(group, what) for what in columns.values())] for method, group in groups]
     return markdown.table(["method", *columns], rows)
-
-
-def _mean_of(name: str) -> Callable[[Sequence[Record]], str]:
-    """The cell with the mean of a metric and its standard error."""
-    return lambda group: markdown.mean_and_error(metric(group, name), _DIGITS.get(name, 3))
 
 
 def _what(record: Record) -> str:
@@ -319,12 +309,6 @@ def _what(record: Record) -> str:
     return ", ".join(f"{k.replace('_', ' ')} {config[k]:g}" for k in _TRIED if k in config)
 
 
-_ENDINGS = {
-    "epochs": _mean_of("epochs"),
-    "best epoch": _mean_of("best_epoch"),
-    "no longer improving (% of networks)": lambda g: f"{100 * mean(metric(g, 'no_better')):.0f}",
-    "largest gain in the last fifth of the epochs (%)": _latest_gain,
-}
 _SET_UP = """\
 LeNet-5 with 6, 16, 120, 84 units and ReLU (61,706 weights); which LeNet5 the published rows are for
 is not known. All methods train on the first 20,000 images of a training set, a part that keeps 3 to

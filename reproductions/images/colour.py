@@ -107,7 +107,7 @@ def figure(records: Sequence[Record]) -> Figure:
     picture = new_figure(8.6, 2.5 * len(groups), layout="constrained")
     axes = picture.subplots(len(groups), len(QUALITY), sharey="row", squeeze=False)
     for row, ((name, data), group) in zip(axes, groups.items(), strict=True):
-        for ax, (measure, label) in zip(row, QUALITY.items(), strict=True):
+        for ax, (label, measure) in zip(row, QUALITY.items(), strict=True):
             methods = [record["config"]["method"] for record in group]
             ax.plot(metric(group, measure), methods, "o", color=BLUE)
             ax.set_xlabel(label)

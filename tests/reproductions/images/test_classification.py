@@ -64,9 +64,11 @@ def test_there_are_trials_of_networks_that_fit_for_every_published_row():
 def test_a_record_of_the_published_size_has_its_published_rows_beside_it():
     metrics = {"nll": 1.25, "accuracy_percent": 60.0, "ece": 0.1}
     scores = [f"svhn/{score}" for score in classification.SCORE_NAMES]
-    metrics |= {f"{score}/{name}": 0.5 for score in scores for name in classification.MEASURES}
+    metrics |= {
+        f"{score}/{name}": 0.5 for score in scores for name in classification.MEASURES.values()
+    }
     config = {"architecture": "AlexNet", "data": "cifar10", "method": "VSD T=2", "ood": ["svhn"]}
     text = colour.table([{"config": {**config, "epochs": 1}, "metrics": metrics}])
     assert "| VSD | 0.656 | 78.21 | 0.046 |" in text
-    assert "| VSD | SVHN | 0.91 | 0.30 | 0.73 | 0.65 | 0.83 |" in text
+    assert "| SVHN | VSD | 0.91 | 0.30 | 0.73 | 0.65 | 0.83 |" in text
     assert "GPU: AlexNet on SVHN, AlexNet on CIFAR100" in text  # without the one that is done
