@@ -7,7 +7,6 @@ short for noise on whole units, and tells what a schedule does to the order. Les
 """
 
 import itertools
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import mean, stdev
@@ -29,14 +28,15 @@ from reproductions.measure import ALL_OF_MNIST, digits, mean_weights, train_by
 from reproductions.records import longest, metric
 
 RATES = (0.2, 0.5, 0.5, 0.5)
+_LEARNED = partial(models.VariationalDropout, kl=kingma_kl)
 METHODS: dict[str, Callable[[float], models.LayerFactory]] = {
     "none": lambda p_drop: models.Deterministic(),
     "binary": models.BinaryDropout,
     "Gaussian A": partial(models.GaussianDropout, noise="A"),
     "Gaussian B": partial(models.GaussianDropout, noise="B"),
-    "variational A": lambda p_drop: _variational("A", p_drop),
-    "variational A2": lambda p_drop: _variational("A", p_drop, 1 / 3),
-    "variational B": lambda p_drop: _variational("B", p_drop),
+    "variational A": lambda p_drop: _LEARNED("A", init_p_drop=p_drop),
+    "variational A2": lambda p_drop: _LEARNED("A", init_p_drop=p_drop, kl_scale=1 / 3),
+    "variational B": lambda p_drop: _LEARNED("B", init_p_drop=p_drop),
 }
 WIDTHS, FULL_WIDTHS, SEEDS = (100, 250, 500, 750), (100, 250, 500), 3
 
@@ -58,19 +58,12 @@ def trials(scale: str) -> list[Trial]:
 
 
 def run(trial: Trial) -> TrialResult:
-    """Train one network.
-
-    Metrics: ``error`` on the test set with the mean weights, in percent, and ``train_seconds``.
-    Arrays: ``alpha``, of each layer, if it is learned.
-    """
+    """Train one network: its ``error`` with the mean weights, in percent, and learned ``alpha``."""
     config, generator = trial.config, seeded(trial.seed)
     x, y, x_test, y_test = digits(config, lambda images: images.flatten(1))
     net = make_network(config["method"], config["width"], generator)
-    began = time.perf_counter()
     arrays = train(net, x, y, config, generator)
-    seconds = time.perf_counter() - began
-    error = error_percent(mean_weights(net, x_test), y_test)
-    return TrialResult({"error": error, "train_seconds": seconds}, arrays)
+    return TrialResult({"error": error_percent(mean_weights(net, x_test), y_test)}, arrays)
 
 
 def train(
@@ -123,8 +116,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             error = sum(stdev(part) ** 2 / len(part) for part in (learned, fixed)) ** 0.5
             gaps.append((mean(learned) - mean(fixed), error))
             theirs += [errors(printed, method, width)[0] - errors(printed, "Gaussian A", width)[0]]
-    places = _order(trained)
-    agree, pairs = (sum(counts[i] for counts in places.values()) for i in (0, 1))
+    order = _order(trained)
+    agree, pairs = (sum(counts[i] for counts in order.values()) for i in (0, 1))
     how = f"MNIST, {trained[0]['config']['n_epochs']} epochs, no stopping on validation data"
     return [
         Claim(
@@ -138,7 +131,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             "errors",
         ),
         Claim(
-            f"The order of the seven methods with {', '.join(map(str, places))} units",
+            f"The order of the seven methods with {', '.join(map(str, order))} units",
             f"{pairs} pairs",
             f"{agree} of them in that order",
             agree,
@@ -182,11 +175,8 @@ def error_table(
 
 def alphas(trained: Sequence[Record], width_name: str) -> str:
     """A table of the learned alphas, means over seeds; ``width_name`` heads their column."""
-    learned, lines = (
-        group_by([r for r in trained if r["arrays"].get("alpha")], "method", "width"),
-        [],
-    )
-    for (method, width), group in sorted(learned.items()):
+    learned, lines = [record for record in trained if "alpha" in record["arrays"]], []
+    for (method, width), group in sorted(group_by(learned, "method", "width").items()):
         of_layers = zip(*(record["arrays"]["alpha"] for record in group), strict=True)
         lines.append([method, str(width), *(f"{mean(alpha):.2f}" for alpha in of_layers)])
     n_layers = max(map(len, lines), default=2) - 2
@@ -219,16 +209,13 @@ def curves(panels: Mapping[str, Sequence[Record]], width_name: str) -> Figure:
 
 def _published() -> list[Record]:
     """The printed errors in percent, in the form of records."""
-    return [
-        {
-            "config": {"method": row["method"], "width": int(name)},
-            "seed": 0,
-            "metrics": {"error": value},
-        }
-        for row in published_table("mnist_dropout_curves")
-        for name, value in row.items()
-        if name != "method"
-    ]
+    found = []
+    for row in published_table("mnist_dropout_curves"):
+        method = row.pop("method")
+        for width, error in row.items():
+            config = {"method": method, "width": int(width)}
+            found.append({"config": config, "seed": 0, "metrics": {"error": error}})
+    return found
 
 
 def _order(trained: Sequence[Record]) -> dict[float, tuple[int, int]]:
@@ -241,10 +228,6 @@ def _order(trained: Sequence[Record]) -> dict[float, tuple[int, int]]:
             agree = [(a[0] < b[0]) == (a[1] < b[1]) for a, b in pairs]
             found[width] = sum(agree), len(agree)
     return found
-
-
-def _variational(noise: str, p_drop: float, kl_scale: float = 1.0) -> models.VariationalDropout:
-    return models.VariationalDropout(noise, init_p_drop=p_drop, kl=kingma_kl, kl_scale=kl_scale)
 
 
 _DIFFERENCES = """\

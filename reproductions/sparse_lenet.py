@@ -9,7 +9,6 @@ error. Lesson 08.
 """
 
 import io
-import time
 from collections.abc import Callable, Iterable
 from math import inf, isnan
 from statistics import mean, median
@@ -28,7 +27,7 @@ from bdl_lessons.inference import PrunedNetwork, prune, sparsity, to_sparse, zer
 from bdl_lessons.models import ARD, LayerFactory, Network, SparseVD, lenet5, mlp
 from bdl_lessons.probability import kl_warmup
 from reproductions import markdown
-from reproductions.checkpoint import Checkpoint, seconds_before
+from reproductions.checkpoint import Checkpoint
 from reproductions.datasets import CAFFE_SCALE
 from reproductions.dead_units import n_hidden, remove_dead_units
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
@@ -74,17 +73,17 @@ def run(trial: Trial) -> TrialResult:
     Metrics: ``error`` after pruning and ``error_unpruned``, of the mean weights, in percent;
     ``compression``; ``bytes_pruned`` and ``bytes_dense``, of the same network with nothing pruned;
     median times for the first 1000 test images by dense products (``ms_dense``), by the stored form
-    (``ms_stored``) and by the smaller network of :func:`remove_dead_units` (``ms_shrunk``);
-    ``train_seconds_per_epoch``. Arrays: ``n_weights`` and ``n_kept`` of each layer; ``n_hidden``,
-    what is left of the hidden units; ``log_alpha``: how many weights fall into each of ``BINS``;
-    for LeNet-300-100 ``pixels``: kept weights of each of the 784 pixels.
+    (``ms_stored``) and by the smaller network of :func:`remove_dead_units` (``ms_shrunk``). Arrays:
+    ``n_weights`` and ``n_kept`` of each layer; ``n_hidden``, what is left of the hidden units;
+    ``log_alpha``: how many weights fall into each of ``BINS``; for LeNet-300-100 ``pixels``: kept
+    weights of each of the 784 pixels.
     """
     config, generator = trial.config, seeded(trial.seed)
     x, y, x_test, y_test = digits(config, lambda images: images * CAFFE_SCALE)
     if config["network"] == "LeNet-300-100":
         x, x_test = x.flatten(1), x_test.flatten(1)
     net = make_network(config, generator)
-    seconds = train(net, x, y, trial, generator)
+    train(net, x, y, trial, generator)
 
     rows, small, stored = sparsity(net), zero_pruned(net), to_sparse(net)
     less = remove_dead_units(small)
@@ -98,7 +97,6 @@ def run(trial: Trial) -> TrialResult:
         "bytes_pruned": len(archive(stored)),
         "bytes_dense": len(archive(to_sparse(net, inf))),
         **times,
-        "train_seconds_per_epoch": seconds / config["n_epochs"],
     }
     arrays = {
         "n_weights": [row.n_weights for row in rows],
@@ -131,10 +129,10 @@ def make_network(config: dict, generator: torch.Generator) -> Network:
     return net
 
 
-def train(net: Network, x: Tensor, y: Tensor, trial: Trial, generator: torch.Generator) -> float:
-    """Fit ``net``; returns the seconds it took, stops left out.
+def train(net: Network, x: Tensor, y: Tensor, trial: Trial, generator: torch.Generator) -> None:
+    """Fit ``net`` by the published schedule.
 
-    Published: the KL at weight 0 for 5 of 200 epochs and at 1 from epoch 20, a line between; the
+    The KL at weight 0 for 5 of 200 epochs and at 1 from epoch 20, a line between; the
     rate to 0 in a line, over the second half for LeNet-300-100, over all for LeNet-5.
     """
     config = trial.config
@@ -145,9 +143,7 @@ def train(net: Network, x: Tensor, y: Tensor, trial: Trial, generator: torch.Gen
         "schedule": lambda step: min(1.0, (2 if late else 1) * (1 - step / n_steps)),
         "callback": Checkpoint(trial, net, generator, x, y),
     }
-    began = time.perf_counter() - seconds_before(trial.checkpoint)
     train_by(config, net, x, y, generator, n_steps, **how)
-    return time.perf_counter() - began
 
 
 def archive(network: PrunedNetwork) -> bytes:
@@ -173,22 +169,19 @@ def table(records: list[Record]) -> str:
 
     One line for each set-up; runs with other seeds are averaged.
     """
-    groups, run = _set_ups(records), ["network, method", "seeds"]
-    errors = [*run, "test error (%)", "before pruning (%)"]
-    errors += ["weights removed in each layer (%)", "compression"]
-    saved = [*run, "file (kB)", "dense (kB)", "ratio", "hidden units or channels left"]
-    saved += ["time, stored form / dense", "time, shrunk / dense"]
-    published = published_by("network and method", "sparse_lenet").values()
-    parts = [
-        markdown.table(errors, [*map(_errors, groups.items()), *map(_as_printed, published)]),
-        "What is saved, with all mean weights stored in the same format as *dense*, and the time "
-        "for 1000 images as a multiple of the dense network's in the same run, the median over "
-        "seeds:",
-        markdown.table(saved, [*map(_saved, groups.items())]),
-        _READING,
-        _DIFFERENCES,
-    ]
-    return "\n\n".join(parts)
+    ours = [_summary(name, group) for name, group in _set_ups(records).items()]
+    printed = map(_as_printed, published_by("network and method", "sparse_lenet").values())
+    head, rows = [*ours[0]], [[*row.values()] for row in ours]
+    return "\n\n".join(
+        [
+            markdown.table(head[:6], [*(row[:6] for row in rows), *printed]),
+            "What is saved, with all mean weights stored in the same format as *dense*, and the "
+            "time for 1000 images as a multiple of the dense network's in the same run, the median "
+            "over seeds:",
+            markdown.table(head[:1] + head[6:], [row[:1] + row[6:] for row in rows]),
+            _READING,
+        ]
+    )
 
 
 def claims(records: list[Record]) -> list[Claim]:
@@ -254,38 +247,42 @@ def _set_ups(records: list[Record]) -> dict[str, list[Record]]:
     return groups
 
 
-def _errors(set_up: tuple[str, list[Record]]) -> list[str]:
-    """The cells of a set-up in the table of errors."""
-    name, group = set_up
-    kept, whole = (np.array([r["arrays"][n] for r in group]) for n in ("n_kept", "n_weights"))
-    error, unpruned, compressed = (
-        markdown.mean_and_error(metric(group, measure), digits)
-        for measure, digits in (("error", 2), ("error_unpruned", 2), ("compression", 0))
+def _summary(name: str, group: list[Record]) -> dict[str, str]:
+    """The cells of a set-up in both tables, six of the first, by their heads."""
+    of = {measure: metric(group, measure) for measure in group[0]["metrics"]}
+    kept, whole, hidden = (
+        np.mean([record["arrays"][key] for record in group], 0)
+        for key in ("n_kept", "n_weights", "n_hidden")
     )
-    unpruned = "–" if name.endswith("cut") else unpruned
-    removed = _joined((100 * (1 - kept / whole)).mean(0), ".1f")
-    return [name, str(len(group)), error, unpruned, removed, compressed]
+    pruned, dense = (mean(of[f"bytes_{form}"]) / 1000 for form in ("pruned", "dense"))
+    stored, shrunk = (
+        median(np.divide(of[f"ms_{form}"], of["ms_dense"])) for form in ("stored", "shrunk")
+    )
+    cells = {
+        "network, method": name,
+        "seeds": str(len(group)),
+        "test error (%)": markdown.mean_and_error(of["error"], 2),
+        "before pruning (%)": markdown.mean_and_error(of["error_unpruned"], 2),
+        "weights removed in each layer (%)": _joined(100 * (1 - kept / whole), ".1f"),
+        "compression": markdown.mean_and_error(of["compression"], 0),
+        "file (kB)": f"{pruned:.1f}",
+        "dense (kB)": f"{dense:.0f}",
+        "ratio": f"{dense / pruned:.0f}",
+        "hidden units or channels left": _joined(hidden, ".0f"),
+        "time, stored form / dense": f"{stored:.2f}",
+        "time, shrunk / dense": f"{shrunk:.2f}",
+    }
+    if name.endswith("cut"):
+        cells |= dict.fromkeys(("before pruning (%)", "dense (kB)", "ratio"), "–")
+    return cells
 
 
 def _as_printed(row: dict[str, Any]) -> list[str]:
-    """A row of the published table in the cells of :func:`_errors`."""
+    """A row of the published table in the cells of the first table."""
     removed = [row[f"sparsity_{layer}_percent"] for layer in (1, 2, 3, 4)]
     removed = _joined((value for value in removed if not isnan(value)), "g") or "–"
     name, error = f"*published:* {row['network and method']}", f"{row['error_percent']:.2f}"
     return [name, "", error, "", removed, f"{row['compression']:.0f}"]
-
-
-def _saved(set_up: tuple[str, list[Record]]) -> list[str]:
-    """The cells of a set-up in the table of what pruning saves."""
-    name, group = set_up
-    pruned, dense = (mean(metric(group, f"bytes_{form}")) / 1000 for form in ("pruned", "dense"))
-    sizes = ["–", "–"] if name.endswith("cut") else [f"{dense:.0f}", f"{dense / pruned:.0f}"]
-    hidden = _joined(np.mean([record["arrays"]["n_hidden"] for record in group], 0), ".0f")
-    stored, shrunk = (
-        f"{median(r['metrics'][f'ms_{form}'] / r['metrics']['ms_dense'] for r in group):.2f}"
-        for form in ("stored", "shrunk")
-    )
-    return [name, str(len(group)), f"{pruned:.1f}", *sizes, hidden, stored, shrunk]
 
 
 def _joined(values: Iterable[float], form: str) -> str:
@@ -302,12 +299,12 @@ def _milliseconds(networks: dict[str, Network], x: Tensor) -> dict[str, float]:
 
 _READING = """\
 Compression counts weights as the papers do: all of them over those with log α below 3; no biases,
-no positions. On disk a kept weight needs its position too. Training with the cut leaves many means
-at exactly 0, which the file leaves out even where nothing is pruned: there is nothing dense to
-compare with. *Stored form* puts the zeros back at every call and then multiplies as the dense
-network does. *Shrunk* is the dense network that is left when hidden units without incoming or
-outgoing weights are taken out: the same function."""
-_DIFFERENCES = """\
+no positions, which a file needs too. Training with the cut leaves many means at exactly 0, which
+the file leaves out even where nothing is pruned: there is nothing dense to compare with. *Stored
+form* puts the zeros back at every call and then multiplies as the dense network does. *Shrunk* is
+the dense network without the hidden units that have no incoming or outgoing weights, the same
+function.
+
 Set-up, after the authors' code: Adam, 100 images a step, learning rate 0.001 falling in a line to 0
 (over the second half for LeNet-300-100, over all of it for LeNet-5), the KL at weight 0 for the
 first 5 of 200 epochs and at 1 from the 20th, log σ² from −10, means from N(0, 0.01²), bytes divided
