@@ -129,15 +129,12 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 def difference(wrong: np.ndarray, other: np.ndarray) -> tuple[float, float]:
     """How much larger the error ``wrong`` is than ``other``, in points, and its standard error.
 
-    The error joins two parts: how the difference varies from seed to seed, and how it varies over
-    test images, were other images drawn. Their squares are added, which counts the chance of
-    single images in a run twice and so is rather too large than too small.
-
     Args:
         wrong, other: ``(seeds, widths, images)``, 1 for a wrong answer, from the same seeds.
 
-    Returns:
-        the mean over all, and the error; with one seed that of the images alone.
+    The error joins how the difference varies from seed to seed, where there are several, and over
+    test images. Their squares are added, which counts the chance of single images in a run twice:
+    rather too large than too small.
     """
     gap = 100 * (wrong.astype(float) - other)
     means = [gap.mean((0, 1)), *([gap.mean((1, 2))] if len(gap) > 1 else [])]
@@ -186,17 +183,15 @@ _SIZES = """\
 {n_epochs} epochs of {n_train:,} images, {batch_size} a step, {n_test:,} test images."""
 _SET_UP = """\
 Known of the published network: two convolutions of stride 2 with 32 k and 64 k feature maps, each
-followed by softplus, two fully connected layers of 128 k units, and the kinds of dropout; on MNIST
-the rates were 0.2 on the inputs and 0.5 elsewhere. Chosen here: kernels of 5 x 5 with 2 pixels of
-padding, softplus after the fully connected layers too, those same rates, fixed or as the start of
-one learned α for each layer, images standardised by channel, no augmentation, weights that start
-with variance 1 / fan-in, Adam with a learning rate that falls in a line from 0.002 to 0, and no
-validation set, where the paper stopped by a validation error. Type A draws one factor for each
-*channel*, the same at all pixels, for only then it is a distribution over the filters; which
-factors the paper drew we do not know. Type B draws the activations of a convolution independently
-at every place, an approximation. The divergence is the paper's cubic with α at most 1, counted once
-for each factor. On 4,000 images the order of the methods need not be that with all of them, for
-which a GPU is needed (ten hours of one core of a CPU). Numbers from the JPEG copy are not
-comparable with those from the official files, which are downloaded first."""
+followed by softplus, two fully connected layers of 128 k units, and the kinds of dropout. Chosen
+here: kernels of 5 x 5 with 2 pixels of padding, softplus after the fully connected layers too, the
+rates of MNIST (0.2 on the inputs, 0.5 elsewhere), images standardised by channel, no augmentation,
+weights that start with variance 1 / fan-in; optimizer, divergence and the missing validation set
+are as for figure 1a, see there. Type A draws one factor for each *channel*, the same at all pixels,
+for only then it is a distribution over the filters; which factors the paper drew we do not know.
+Type B draws the activations of a convolution independently at every place, an approximation. On
+4,000 images the order of the methods need not be that with all of them, for which a GPU is needed
+(ten hours of one core of a CPU). Numbers from the JPEG copy are not comparable with those from the
+official files, which are downloaded first."""
 TITLE = "Kinds of dropout in a convolutional network (Kingma, Salimans and Welling 2015, figure 1b)"
 EXPERIMENT = Experiment("cifar_dropout_curves", TITLE, trials, run, table, figure, claims)

@@ -7,7 +7,7 @@ its row in all of them. Lesson 12.
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import mean, median, stdev
 from typing import NamedTuple
 
@@ -147,8 +147,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     rivals, sets, found = ("MAP", "BBB", "MCD", "VD"), _chosen(records), []
     letters = "notmnist-small/entropy/auroc"
     for name, title, sign in (("nll", "NLL", -1), (letters, "AUROC against letters", 1)):
-        of_sets = (differences(rows, "VSD T=2", rivals, [name]) for rows in sets.values())
-        gaps = [gap for of_set in of_sets for gap in of_set.values()]
+        gaps = [vsd_minus(rows, rival, name) for rows in sets.values() for rival in rivals]
+        gaps = [gap for gap in gaps if gap]
         clear = [sign * gap.mean > 0 for gap in gaps if gap.is_clear]
         seeds = sorted(gap.n for gap in gaps) or [1]
         power = median([gap.least_clear for gap in gaps] or [math.inf])
@@ -220,21 +220,14 @@ class Gap(NamedTuple):
         return stats.t.ppf(0.975, self.n - 1) * self.error
 
 
-def differences(
-    records: Sequence[Record], method: str, rivals: Sequence[str], metrics: Iterable[str]
-) -> dict[tuple[str, str], Gap]:
-    """``method`` minus each rival, seed by seed: ``{(metric, rival): gap}``.
-
-    A rival that shares fewer than two seeds with ``method`` is left out.
-    """
-    runs = {(r["config"]["method"], r["seed"]): r["metrics"] for r in records}
-    seeds, found = sorted({seed for _, seed in runs}), {}
-    for name, rival in itertools.product(metrics, rivals):
-        both = [s for s in seeds if (method, s) in runs and (rival, s) in runs]
-        gaps = [runs[method, s][name] - runs[rival, s][name] for s in both]
-        if len(gaps) > 1:
-            found[name, rival] = Gap(mean(gaps), stdev(gaps) / len(gaps) ** 0.5, len(gaps))
-    return found
+def vsd_minus(records: Sequence[Record], rival: str, name: str) -> Gap | None:
+    """A metric of VSD T=2 minus that of a rival, seed by seed; ``None`` below two common seeds."""
+    ours, theirs = (
+        {record["seed"]: record["metrics"][name] for record in where(records, method=method)}
+        for method in ("VSD T=2", rival)
+    )
+    gaps = [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
+    return Gap(mean(gaps), stdev(gaps) / len(gaps) ** 0.5, len(gaps)) if len(gaps) > 1 else None
 
 
 def _chosen(records: Sequence[Record]) -> dict[str, list[Record]]:
@@ -250,20 +243,19 @@ def _differences_of_vsd(rows: Sequence[Record]) -> str:
         for other in rows[0]["config"]["ood"]
         for score, told in SCORE_NAMES.items()
     }
-    gaps = differences(rows, "VSD T=2", RIVALS, measures.values())
-    rivals = [rival for rival in RIVALS if ("nll", rival) in gaps]
-
-    def cell(name: str, rival: str) -> str:
-        gap, digits = gaps[name, rival], _DIGITS.get(name, 3)
-        bold = "**" if gap.is_clear else ""
-        return f"{bold}{gap.mean:+.{digits}f} ± {gap.error:.{digits}f}{bold}"
-
-    lines = [[title, *(cell(name, rival) for rival in rivals)] for title, name in measures.items()]
+    lines, gaps = [], []
+    for title, name in measures.items():
+        lines.append([title])
+        for gap in (vsd_minus(rows, rival, name) for rival in RIVALS):
+            digits, bold = _DIGITS.get(name, 3), "**" if gap and gap.is_clear else ""
+            told = f"{bold}{gap.mean:+.{digits}f} ± {gap.error:.{digits}f}{bold}" if gap else "–"
+            lines[-1].append(told)
+            gaps += [gap] if gap else []
     return (
         "VSD T=2 minus the others, seed by seed:\n\n"
-        + markdown.table(["measure", *(f"− {rival}" for rival in rivals)], lines)
-        + f"\n\nOf these {len(gaps)} differences {sum(gap.is_clear for gap in gaps.values())}, in "
-        "bold, exclude 0 from their 95 % interval (Student's t over seeds); of "
+        + markdown.table(["measure", *(f"− {rival}" for rival in RIVALS)], lines)
+        + f"\n\nOf these {len(gaps)} differences {sum(gap.is_clear for gap in gaps)}, in bold, "
+        "exclude 0 from their 95 % interval (Student's t over seeds); of "
         f"{len(gaps)} true zeros about {0.05 * len(gaps):.1f} would."
     )
 
@@ -319,15 +311,15 @@ epochs in a row without an improvement by 0.1 % back to the best state with a fi
 rate, twice; then the best state is kept. At most {epochs} epochs. The rate is chosen with the other
 settings in MAP, MCD, VD and VSD; it is 0.001 where every weight is random. MAP has a Gaussian prior
 whose precision is chosen too. D.E averages such networks; SWAG goes on from one by descent with
-momentum and collects after every epoch; SLANG goes on from one by natural-gradient steps on batches
-of 32. The weight of the KL grows from 0 over the first epoch. Predictions average {n_samples} draws
-of the whole network. In MCD, VD and VSD the first layer, which sees the pixels, has no noise. VD
-and VSD count the KL for every weight and start at p = 0.1; VD has an alpha for each unit or
-channel, and the log-uniform prior; VSD has free vectors and its empirical-Bayes prior, and T = 0 is
-VSD without its rotation. BBB and SLANG draw the weights once a minibatch, the other random networks
-for every image; MNF starts as a plain network. NLL is that of the averaged probabilities, ECE has
-15 bins, ± is one standard error over seeds (weights, minibatches and draws differ, the split does
-not). Areas under precision-recall curves are from counts; each set has 10,000 test images."""
+momentum, SLANG by natural-gradient steps on batches of 32. The weight of the KL grows from 0 over
+the first epoch. Predictions average {n_samples} draws of the whole network. In MCD, VD and VSD the
+first layer, on the pixels, has no noise. VD and VSD count the KL for every weight and start at p =
+0.1; VD has an alpha for each unit or channel and the log-uniform prior, VSD free vectors and its
+empirical-Bayes prior; T = 0 is VSD without its rotation. BBB and SLANG draw the weights once a
+minibatch, the other random networks for every image; MNF starts as a plain network. NLL is that of
+the averaged probabilities, ECE has 15 bins, ± is one standard error over seeds (weights,
+minibatches and draws differ, the split does not). Areas under precision-recall curves are from
+counts; each set has 10,000 test images."""
 TITLE = (
     "LeNet5 on MNIST and Fashion-MNIST, and what it says of other images (Nguyen et "
     "al. 2021, Tables 4 and 5, OOD table, figure 4)"

@@ -121,14 +121,13 @@ _FEW = """\
 tested on 1,000. 7 % of the data and a fraction of the steps: nothing to compare with the published
 rows, and the weights of the KL were not tuned."""
 _MISSING = """\
-Published rows that need data and a GPU: {missing}. The command fetches CIFAR-10 and CIFAR-100
-(binary versions), SVHN and STL-10 from their official addresses, or finds them in the folder that
-`BDL_DATA_DIR` names. Every row needs all its seeds and its other images. Set-up of those trials,
-where the published one is not known: AlexNet is the version common on CIFAR (2.47 million weights,
-no dropout, no batch norm), ResNet18 has the stem made for ImageNet, on 32 x 32 pixels too (the
-published accuracies fit that one), LeNet5 is the one of the section on MNIST; 160 epochs of Adam in
-batches of 128 with a rate that falls to 0 in a straight line, no augmentation, the last 1,000
-training images kept apart."""
+Published rows that need a GPU, all their seeds and their other images: {missing}. The command
+fetches the sets from their official addresses, or finds them in the folder that `BDL_DATA_DIR`
+names. Set-up where the published one is not known: AlexNet is the version common on CIFAR (2.47
+million weights, no dropout, no batch norm), ResNet18 has the stem made for ImageNet, on 32 x 32
+pixels too (the published accuracies fit that one), LeNet5 is the one of the section on MNIST; 160
+epochs of Adam in batches of 128 with a rate that falls to 0 in a straight line, no augmentation,
+the last 1,000 training images kept apart."""
 TITLE = "AlexNet and ResNet18 on colour images (Nguyen et al. 2021, Tables 4 and 5, OOD table)"
 EXPERIMENT = Experiment(
     "image_classification_colour", TITLE, trials, measure_network, table, figure, claims

@@ -45,12 +45,12 @@ def measure_network(trial: Trial) -> TrialResult:
     ``ece`` (15 bins) on the test set; ``<other set>/<score>/<measure>`` for how well the score
     tells the test set from another one; and where the training followed the validation NLL (means
     over the networks of an ensemble) ``epochs``, ``best_epoch`` and ``no_better``, 1 if it ended
-    because that NLL was no better and 0 if the epochs ran out. Arrays: ``entropy/<set>``, how many
-    images have a predictive entropy in each of ``N_BINS`` equal bins from 0 to log(classes);
-    ``val_nll``, the validation NLL of each network after each epoch.
+    because that NLL was no better. Arrays: ``entropy/<set>``, how many images have a predictive
+    entropy in each of ``N_BINS`` equal bins from 0 to log(classes); ``val_nll`` after each epoch.
     """
     config, on = trial.config, device()
     data = datasets.load(config["data"], config.get("n_train"), config.get("n_test"))
+    others = [datasets.load(name, n_test=config.get("n_test")) for name in config["ood"]]
     std, centre = torch.std_mean(data.x_train, (0, 2, 3), keepdim=True)
 
     def standardised(images: Tensor) -> Tensor:  # by each channel of the training set
@@ -79,7 +79,7 @@ def measure_network(trial: Trial) -> TrialResult:
         metrics["epochs"] = mean(map(len, curves))
         metrics["best_epoch"] = mean(1 + curve.index(min(curve)) for curve in curves)
         metrics["no_better"] = mean(float(stop.no_better) for stop in training.stops)
-    for other in (datasets.load(name, n_test=config.get("n_test")) for name in config["ood"]):
+    for other in others:
         of_other = log_probs_of(standardised(other.x_test))
         arrays[f"entropy/{other.name}"] = _histogram(of_other)
         for name, score in SCORES.items():
