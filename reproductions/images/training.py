@@ -1,7 +1,5 @@
 """One network for images under one posterior: its training, and all that is measured of it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -18,13 +16,13 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from bdl_lessons import evaluation
 from bdl_lessons.core import device
 from bdl_lessons.core.devices import float64
-from bdl_lessons.inference import adam, fit, predict, sgd
+from bdl_lessons.inference import adam, predict, sgd
 from bdl_lessons.models import Deterministic, Network, initialise
 from bdl_lessons.probability import kl_warmup
 from reproductions import datasets, methods
 from reproductions.experiment import Trial, TrialResult
 from reproductions.images.architectures import alexnet, lenet5_classic, resnet18
-from reproductions.measure import mean_weights
+from reproductions.measure import mean_weights, train_by
 from reproductions.posteriors.slang import fit_slang, predict_slang
 from reproductions.posteriors.swag import fit_swag, predict_swag
 
@@ -220,12 +218,9 @@ class Training:
         config, how, n_train = self.config, {"generator": self.generator}, len(self.x)
         network, batch_size = self._fitted(kl_weight=1.0), config["slang_batch_size"]
         plan = {name: config[name] for name in ("rank", "prior_precision", "kl_weight")}
-        plan |= {"n_steps": config["slang_epochs"] * (n_train // batch_size), "n_samples": 1}
-        plan |= {
-            "batch_size": batch_size,
-            "lr": config["slang_lr"],
-            "init_precision": 1.0 * n_train,
-        }
+        plan |= {"batch_size": batch_size, "n_samples": 1, "init_precision": 1.0 * n_train}
+        n_steps = config["slang_epochs"] * (n_train // batch_size)
+        plan |= {"lr": config["slang_lr"], "n_steps": n_steps}
         q = fit_slang(network, self.x, self.y, cross_entropy, **plan, **how)
         return lambda rows, n_samples: predict_slang(q, network, rows, n_samples, **how)
 
@@ -235,16 +230,11 @@ class Training:
         per_epoch = len(self.x) // config["batch_size"]
         growing = kl_warmup(config["warm_up_epochs"], final=kl_weight)
         sampling = "shared" if self._is("shared") else "per_example"
-        how = {
-            "batch_size": config["batch_size"],
-            "generator": self.generator,
-            "sampling": sampling,
-        }
 
-        def train_epochs(first: int, n_epochs: int, **plan: Any) -> None:
-            plan["kl_weight"] = lambda step: growing(first + step / per_epoch)
-            n_steps = n_epochs * per_epoch
-            fit(network.train(), self.x, self.y, cross_entropy, n_steps=n_steps, **how, **plan)
+        def train_epochs(first: int, n_epochs: int, **how: Any) -> None:
+            how |= {"kl_weight": lambda step: growing(first + step / per_epoch)}
+            n_steps, data = n_epochs * per_epoch, (self.x, self.y, self.generator)
+            train_by(config, network.train(), *data, n_steps, sampling=sampling, **how)
             network.eval()
 
         def validation_nll() -> float:
@@ -255,18 +245,19 @@ class Training:
             log_probs = evaluation.log_mean_probs(float64(draws))
             return evaluation.nll(log_probs, labels.to(log_probs.device))
 
-        optimizer, n_epochs = adam(config["learning_rate"]), config["epochs"]
         if "patience" not in config:
-            falling = {"schedule": lambda step: 1 - step / (n_epochs * per_epoch)}
-            train_epochs(0, n_epochs, optimizer=optimizer, **falling)
+            n_steps = config["epochs"] * per_epoch
+            train_epochs(0, config["epochs"], schedule=lambda step: 1 - step / n_steps)
             return network
-        stepper = optimizer(network.parameters())  # one for all epochs: it holds the moments
-        limits = {"patience": config["patience"], "max_epochs": n_epochs}
-
-        def train_epoch(epoch: int) -> None:
-            train_epochs(epoch, 1, optimizer=lambda _: stepper)
-
-        stop = fit_until_no_better(network, train_epoch, validation_nll, stepper, **limits)
+        stepper = adam(config["learning_rate"])(network.parameters())  # it holds the moments
+        stop = fit_until_no_better(
+            network,
+            lambda epoch: train_epochs(epoch, 1, optimizer=lambda _: stepper),
+            validation_nll,
+            stepper,
+            patience=config["patience"],
+            max_epochs=config["epochs"],
+        )
         self.stops.append(stop)
         return network
 
