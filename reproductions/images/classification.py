@@ -267,14 +267,10 @@ def _latest_gain(group: Sequence[Record]) -> str:
 
 def _tried(records: Sequence[Record]) -> str:
     """What was tried of each method that has more than one setting."""
-    picked, first_seed = chosen_settings(records), min(record["seed"] for record in records)
-    groups = group_by(where(records, data=CHOSEN_ON, seed=first_seed), "method").values()
-    columns = {
-        "method": "{config[method]}",
-        "setting": _what,
-        "validation NLL (nats)": "{metrics[val_nll]:.4f}",
-        "": lambda r: "chosen" if setting(r) == picked[r["config"]["method"]] else "",
-    }
+    picked, columns = chosen_settings(records), {"method": "{config[method]}", "setting": _what}
+    columns["validation NLL (nats)"] = "{metrics[val_nll]:.4f}"
+    columns[""] = lambda r: "chosen" if setting(r) == picked[r["config"]["method"]] else ""
+    groups = group_by(where(records, data=CHOSEN_ON, seed=0), "method").values()
     return markdown.table_of([r for group in groups if len(group) > 1 for r in group], columns)
 
 
