@@ -9,7 +9,6 @@ error. Lesson 08.
 """
 
 import io
-import time
 from collections.abc import Callable, Iterable
 from math import inf, isnan
 from statistics import mean, median
@@ -17,11 +16,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from bdl_lessons.core import BLUE, GREY, INK, RED, seeded
+from bdl_lessons.core import GREY, INK, seeded
 from bdl_lessons.core.plot_style import new_figure
 from bdl_lessons.datasets.records import Record, group_by, where
 from bdl_lessons.evaluation import error_percent
@@ -29,7 +27,7 @@ from bdl_lessons.inference import PrunedNetwork, prune, sparsity, to_sparse, zer
 from bdl_lessons.models import ARD, LayerFactory, Network, SparseVD, lenet5, mlp
 from bdl_lessons.probability import kl_warmup
 from reproductions import markdown
-from reproductions.checkpoint import Checkpoint, seconds_before
+from reproductions.checkpoint import Checkpoint
 from reproductions.datasets import CAFFE_SCALE
 from reproductions.dead_units import n_hidden, remove_dead_units
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
@@ -39,13 +37,6 @@ from reproductions.records import metric, published_by
 BINS = (-10.0, 12.0, 88)
 """First edge, last edge and number of the bins that count ``log_alpha``; the outer two are open."""
 
-_VERDICTS = {
-    (True, True): "as small and as good as the published sparse VD",
-    (True, False): "as small as the published sparse VD, with a higher error",
-    (False, True): "as good as the published sparse VD, with more weights",
-    (False, False): "neither as small nor as good as the published sparse VD",
-}
-_COLOURS = {"sparse VD": BLUE, "ARD": RED}
 _MARKERS = {"LeNet-300-100": "o", "LeNet-5": "s"}
 METHODS: dict[str, Callable[..., LayerFactory]] = {"sparse VD": SparseVD, "ARD": ARD}
 PUBLISHED_EPOCHS = 200
@@ -82,21 +73,27 @@ def run(trial: Trial) -> TrialResult:
     Metrics: ``error`` after pruning and ``error_unpruned``, of the mean weights, in percent;
     ``compression``; ``bytes_pruned`` and ``bytes_dense``, of the same network with nothing pruned;
     median times for the first 1000 test images by dense products (``ms_dense``), by the stored form
-    (``ms_stored``) and by the smaller network of :func:`remove_dead_units` (``ms_shrunk``);
-    ``train_seconds_per_epoch``. Arrays: ``n_weights`` and ``n_kept`` of each layer; ``n_hidden``,
-    what is left of the hidden units; ``log_alpha``: how many weights fall into each of ``BINS``;
-    for LeNet-300-100 ``pixels``: kept weights of each of the 784 pixels.
+    (``ms_stored``) and by the smaller network of :func:`remove_dead_units` (``ms_shrunk``). Arrays:
+    ``n_weights`` and ``n_kept`` of each layer; ``n_hidden``, what is left of the hidden units;
+    ``log_alpha``: how many weights fall into each of ``BINS``; for LeNet-300-100 ``pixels``: kept
+    weights of each of the 784 pixels.
     """
     config, generator = trial.config, seeded(trial.seed)
     x, y, x_test, y_test = digits(config, lambda images: images * CAFFE_SCALE)
     if config["network"] == "LeNet-300-100":
         x, x_test = x.flatten(1), x_test.flatten(1)
     net = make_network(config, generator)
-    seconds = train(net, x, y, trial, generator)
+    train(net, x, y, trial, generator)
 
-    rows, small, stored = sparsity(net), zero_pruned(net), to_sparse(net)
+    rows, small, stored, few = sparsity(net), zero_pruned(net), to_sparse(net), x_test[:1000]
     less = remove_dead_units(small)
-    times = _milliseconds({"dense": small, "stored": stored, "shrunk": less}, x_test[:1000])
+    calls = {
+        "ms_dense": lambda: small(few).sum().item(),  # which waits for a GPU
+        "ms_stored": lambda: stored(few).sum().item(),
+        "ms_shrunk": lambda: less(few).sum().item(),
+    }
+    with torch.no_grad():
+        seconds = interleaved_times(calls, 31, warm_up=2)
     values = torch.cat([prune.layer_log_alpha(net[int(row.name)]).flatten() for row in rows])
     first, last, n_bins = BINS
     metrics = {
@@ -105,8 +102,7 @@ def run(trial: Trial) -> TrialResult:
         "compression": prune.compression(rows),
         "bytes_pruned": len(archive(stored)),
         "bytes_dense": len(archive(to_sparse(net, inf))),
-        **times,
-        "train_seconds_per_epoch": seconds / config["n_epochs"],
+        **{name: 1000 * median(own) for name, own in seconds.items()},
     }
     arrays = {
         "n_weights": [row.n_weights for row in rows],
@@ -139,10 +135,10 @@ def make_network(config: dict, generator: torch.Generator) -> Network:
     return net
 
 
-def train(net: Network, x: Tensor, y: Tensor, trial: Trial, generator: torch.Generator) -> float:
-    """Fit ``net``; returns the seconds it took, stops left out.
+def train(net: Network, x: Tensor, y: Tensor, trial: Trial, generator: torch.Generator) -> None:
+    """Fit ``net`` by the published schedule.
 
-    Published: the KL at weight 0 for 5 of 200 epochs and at 1 from epoch 20, a line between; the
+    The KL at weight 0 for 5 of 200 epochs and at 1 from epoch 20, a line between; the
     rate to 0 in a line, over the second half for LeNet-300-100, over all for LeNet-5.
     """
     config = trial.config
@@ -153,9 +149,7 @@ def train(net: Network, x: Tensor, y: Tensor, trial: Trial, generator: torch.Gen
         "schedule": lambda step: min(1.0, (2 if late else 1) * (1 - step / n_steps)),
         "callback": Checkpoint(trial, net, generator, x, y),
     }
-    began = time.perf_counter() - seconds_before(trial.checkpoint)
     train_by(config, net, x, y, generator, n_steps, **how)
-    return time.perf_counter() - began
 
 
 def archive(network: PrunedNetwork) -> bytes:
@@ -177,28 +171,23 @@ def archive(network: PrunedNetwork) -> bytes:
 
 
 def table(records: list[Record]) -> str:
-    """Errors and compression; what is as good as published; what pruning saves; the set-up.
+    """Errors and compression beside the published ones; what pruning saves; the set-up.
 
     One line for each set-up; runs with other seeds are averaged.
     """
-    set_ups = _set_ups(records)
-    published = published_by("network and method", "sparse_lenet")
-    run = ["network, method", "seeds"]
-    errors = [*run, "test error (%)", "before pruning (%)"]
-    errors += ["weights removed in each layer (%)", "compression"]
-    saved = [*run, "file (kB)", "dense (kB)", "ratio", "hidden units or channels left"]
-    saved += ["time, stored form / dense", "time, shrunk / dense"]
-    parts = [
-        markdown.table(errors, [*map(_errors, set_ups), *map(_as_printed, published.values())]),
-        "\n".join(map(_verdict, set_ups)),
-        "What is saved, with all mean weights stored in the same format as *dense*, and the time "
-        "for 1000 images as a multiple of the dense network's in the same run, the median over "
-        "seeds:",
-        markdown.table(saved, [*map(_saved, set_ups)]),
-        _READING,
-        _DIFFERENCES,
-    ]
-    return "\n\n".join(parts)
+    ours = [_summary(name, group) for name, group in _set_ups(records).items()]
+    printed = map(_as_printed, published_by("network and method", "sparse_lenet").values())
+    head, rows = [*ours[0]], [[*row.values()] for row in ours]
+    return "\n\n".join(
+        [
+            markdown.table(head[:6], [*(row[:6] for row in rows), *printed]),
+            "What is saved, with all mean weights stored in the same format as *dense*, and the "
+            "time for 1000 images as a multiple of the dense network's in the same run, the median "
+            "over seeds:",
+            markdown.table(head[:1] + head[6:], [row[:1] + row[6:] for row in rows]),
+            _READING,
+        ]
+    )
 
 
 def claims(records: list[Record]) -> list[Claim]:
@@ -206,17 +195,18 @@ def claims(records: list[Record]) -> list[Claim]:
     found = []
     for network in group_by(records, "network"):
         groups = _set_ups(where(records, network=network, method="sparse VD"))
-        told = [
-            f"{mean(metric(group, 'compression')):.0f} times at "
-            f"{markdown.mean_and_error(metric(group, 'error'), 2)} %{', cut' * _is_cut(group[0])}"
-            for group in groups
-        ]
-        good = sum(sum(_as_good(group)) for group in groups)
-        seeds = " and ".join(str(len(group)) for group in groups)
+        target = published_by("network and method", "sparse_lenet")[f"{network}, sparse VD"]
+        good, told = [], []
+        for name, group in groups.items():
+            smaller, error = mean(metric(group, "compression")), metric(group, "error")
+            good += [smaller >= target["compression"], mean(error) <= target["error_percent"]]
+            cut = ", cut" * name.endswith("cut")
+            told += [f"{smaller:.0f} times at {markdown.mean_and_error(error, 2)} %{cut}"]
+        seeds = " and ".join(str(len(group)) for group in groups.values())
         statement = f"Sparse variational dropout makes {network} many times smaller at no loss"
         how = f"as small, and as good; *cut* as in the authors' code; seeds: {seeds}"
-        ours = "; ".join(told)
-        found.append(Claim(statement, _printed(network), ours, good, 2 * len(groups), how))
+        printed = f"{target['compression']:.0f} times at {target['error_percent']:.2f} %"
+        found.append(Claim(statement, printed, "; ".join(told), sum(good), len(good), how))
     return found
 
 
@@ -224,153 +214,100 @@ def figure(records: list[Record]) -> Figure:
     """Error against compression; log alpha and kept pixels of LeNet-300-100."""
     picture = new_figure(10.0, 3.8, layout="constrained")
     left, middle, right = picture.subplots(1, 3, width_ratios=(1.35, 1.2, 1))
-    _compressions(left, records)
+    for name, group in _set_ups(records).items():
+        marker = _MARKERS[name.partition(",")[0]]
+        left.plot(metric(group, "compression"), metric(group, "error"), marker, label=name)
+    for name, row in published_by("network and method", "sparse_lenet").items():
+        network, method = name.split(", ")
+        look = {"color": INK if method == "sparse VD" else GREY, "mfc": "none"}
+        left.plot(row["compression"], row["error_percent"], _MARKERS[network], **look)
+    left.set(xscale="log", xlabel="compression (weights / kept weights)", ylabel="test error [%]")
+    left.set_title("Open: published (grey: not sparse VD)")
+    left.legend(fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.45, -0.24))
+
     shown = where(records, network="LeNet-300-100") or records
-    _log_alphas(middle, shown)
-    right.set(xticks=[], yticks=[])
-    if "pixels" not in shown[0]["arrays"]:
-        right.axis("off")
-        return picture
-    image = right.imshow(np.reshape(shown[0]["arrays"]["pixels"], (28, 28)))
+    edges = np.linspace(BINS[0], BINS[1], BINS[2] + 1)
+    for method, group in group_by(shown, "method").items():
+        middle.stairs(group[0]["arrays"]["log_alpha"], edges, label=method)
+    middle.axvline(prune.THRESHOLD, color=INK, ls="--", lw=1)
+    middle.set(yscale="log", xlabel="log α (12: 12 or more)", ylabel="weights")
+    middle.set_title(shown[0]["config"]["network"])
+    middle.legend(fontsize=8)
+
+    pixels = shown[0]["arrays"].get("pixels", [np.nan] * 784)
+    picture.colorbar(right.imshow(np.reshape(pixels, (28, 28))), ax=right, shrink=0.8)
     right.set_title(f"Kept weights of each pixel\n({shown[0]['config']['method']})")
-    right.spines[:].set_visible(False)
-    picture.colorbar(image, ax=right, shrink=0.8)
+    right.set_axis_off()
     return picture
 
 
-def _name(record: Record) -> str:
-    config = record["config"]
-    return f"{config['network']}, {config['method']}{', cut' * _is_cut(record)}"
+def _set_ups(records: list[Record]) -> dict[str, list[Record]]:
+    """The runs of each network and method, with or without the cut, by name: one for each seed."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        config = record["config"]
+        name = f"{config['network']}, {config['method']}{', cut' * ('cut_at' in config)}"
+        groups.setdefault(name, []).append(record)
+    return groups
 
 
-def _is_cut(record: Record) -> bool:
-    return "cut_at" in record["config"]
-
-
-def _set_ups(records: list[Record]) -> list[list[Record]]:
-    """The runs of each network and method, with or without the cut: one for each seed."""
-    names = dict.fromkeys(map(_name, records))
-    return [[record for record in records if _name(record) == name] for name in names]
-
-
-def _errors(group: list[Record]) -> list[str]:
-    """The cells of a set-up in the table of errors."""
-    kept, whole = (np.array([r["arrays"][n] for r in group]) for n in ("n_kept", "n_weights"))
-    error, unpruned, compressed = (
-        markdown.mean_and_error(metric(group, name), digits)
-        for name, digits in (("error", 2), ("error_unpruned", 2), ("compression", 0))
+def _summary(name: str, group: list[Record]) -> dict[str, str]:
+    """The cells of a set-up in both tables, six of the first, by their heads."""
+    of = {measure: metric(group, measure) for measure in group[0]["metrics"]}
+    kept, whole, hidden = (
+        np.mean([record["arrays"][key] for record in group], 0)
+        for key in ("n_kept", "n_weights", "n_hidden")
     )
-    removed = _joined((100 * (1 - kept / whole)).mean(0), ".1f")
-    unpruned = "–" if _is_cut(group[0]) else unpruned
-    return [_name(group[0]), str(len(group)), error, unpruned, removed, compressed]
+    pruned, dense = (mean(of[f"bytes_{form}"]) / 1000 for form in ("pruned", "dense"))
+    stored, shrunk = (
+        median(np.divide(of[f"ms_{form}"], of["ms_dense"])) for form in ("stored", "shrunk")
+    )
+    cells = {
+        "network, method": name,
+        "seeds": str(len(group)),
+        "test error (%)": markdown.mean_and_error(of["error"], 2),
+        "before pruning (%)": markdown.mean_and_error(of["error_unpruned"], 2),
+        "weights removed in each layer (%)": _joined(100 * (1 - kept / whole), ".1f"),
+        "compression": markdown.mean_and_error(of["compression"], 0),
+        "file (kB)": f"{pruned:.1f}",
+        "dense (kB)": f"{dense:.0f}",
+        "ratio": f"{dense / pruned:.0f}",
+        "hidden units or channels left": _joined(hidden, ".0f"),
+        "time, stored form / dense": f"{stored:.2f}",
+        "time, shrunk / dense": f"{shrunk:.2f}",
+    }
+    if name.endswith("cut"):
+        cells |= dict.fromkeys(("before pruning (%)", "dense (kB)", "ratio"), "–")
+    return cells
 
 
 def _as_printed(row: dict[str, Any]) -> list[str]:
-    """A row of the published table in the cells of :func:`_errors`."""
+    """A row of the published table in the cells of the first table."""
     removed = [row[f"sparsity_{layer}_percent"] for layer in (1, 2, 3, 4)]
     removed = _joined((value for value in removed if not isnan(value)), "g") or "–"
     name, error = f"*published:* {row['network and method']}", f"{row['error_percent']:.2f}"
     return [name, "", error, "", removed, f"{row['compression']:.0f}"]
 
 
-def _saved(group: list[Record]) -> list[str]:
-    """The cells of a set-up in the table of what pruning saves."""
-    pruned, dense = (mean(metric(group, f"bytes_{form}")) / 1000 for form in ("pruned", "dense"))
-    sizes = ["–", "–"] if _is_cut(group[0]) else [f"{dense:.0f}", f"{dense / pruned:.0f}"]
-    hidden = _joined(np.mean([record["arrays"]["n_hidden"] for record in group], 0), ".0f")
-    stored, shrunk = (
-        f"{median(r['metrics'][f'ms_{form}'] / r['metrics']['ms_dense'] for r in group):.2f}"
-        for form in ("stored", "shrunk")
-    )
-    return [_name(group[0]), str(len(group)), f"{pruned:.1f}", *sizes, hidden, stored, shrunk]
-
-
 def _joined(values: Iterable[float], form: str) -> str:
     return " − ".join(f"{value:{form}}" for value in values)
 
 
-def _verdict(group: list[Record]) -> str:
-    """Whether a set-up is as small and as good as the published sparse VD."""
-    seeds = f"{len(group)} seed{'s' * (len(group) > 1)}"
-    target = _printed(group[0]["config"]["network"])
-    return f"- {_name(group[0])}, {seeds}: {_VERDICTS[_as_good(group)]} ({target})."
-
-
-def _target(network: str) -> dict[str, Any]:
-    """The published row of sparse VD."""
-    return published_by("network and method", "sparse_lenet")[f"{network}, sparse VD"]
-
-
-def _printed(network: str) -> str:
-    target = _target(network)
-    return f"{target['compression']:.0f} times at {target['error_percent']:.2f} %"
-
-
-def _as_good(group: list[Record]) -> tuple[bool, bool]:
-    """Whether it is as small as the published one, and whether its mean error is as low."""
-    target = _target(group[0]["config"]["network"])
-    is_small = mean(metric(group, "compression")) >= target["compression"]
-    return is_small, mean(metric(group, "error")) <= target["error_percent"]
-
-
-def _compressions(axes: Axes, records: list[Record]) -> None:
-    for group in _set_ups(records):
-        config = group[0]["config"]
-        points = metric(group, "compression"), metric(group, "error")
-        fill = {"fillstyle": "left" if _is_cut(group[0]) else "full", "markerfacecoloralt": INK}
-        colour = _COLOURS[config["method"]]
-        axes.plot(*points, _MARKERS[config["network"]], color=colour, label=_name(group[0]), **fill)
-    for name, row in published_by("network and method", "sparse_lenet").items():
-        network, method = name.split(", ")
-        look = {"color": GREY}
-        if method == "sparse VD":
-            look = {"color": _COLOURS[method], "label": f"{name}, published"}
-        point = row["compression"], row["error_percent"]
-        axes.plot(*point, _MARKERS[network], mfc="none", **look)
-    axes.set(xscale="log", xlabel="compression (weights / kept weights)", ylabel="test error [%]")
-    axes.set_title("Open: published (grey: other methods)")
-    axes.legend(fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.45, -0.24))
-
-
-def _log_alphas(axes: Axes, records: list[Record]) -> None:
-    first, last, n_bins = BINS
-    edges = torch.linspace(first, last, n_bins + 1)
-    for record in {r["config"]["method"]: r for r in reversed(records)}.values():
-        method = record["config"]["method"]
-        axes.stairs(record["arrays"]["log_alpha"], edges, color=_COLOURS[method], label=method)
-    axes.axvline(prune.THRESHOLD, color=INK, ls="--", lw=1)
-    axes.set(yscale="log", xlabel="log α (12: 12 or more)", ylabel="weights")
-    axes.set_title(records[0]["config"]["network"])
-    axes.legend(fontsize=8)
-
-
-@torch.no_grad()
-def _milliseconds(networks: dict[str, Network], x: Tensor) -> dict[str, float]:
-    """Median time of each network; ``.item()`` waits for a GPU."""
-    calls = {k: lambda net=net: net(x, "mean").sum().item() for k, net in networks.items()}
-    seconds = interleaved_times(calls, 31, warm_up=2)
-    return {f"ms_{name}": 1000 * median(own) for name, own in seconds.items()}
-
-
 _READING = """\
-Means over the seeds, with ± one standard error where there are several. Compression counts weights
-as the papers do: all of them over those with log α below 3; no biases, no positions. On disk a kept
-weight needs its position too. Training with the cut leaves many means at exactly 0, which the file
-leaves out even where nothing is pruned: there is nothing dense to compare with. *Stored form* puts
-the zeros back at every call and then multiplies as the dense network does. *Shrunk* is the dense
-network that is left when hidden units without incoming or outgoing weights are taken out: the same
-function."""
+Compression counts weights as the papers do: all of them over those with log α below 3; no biases,
+no positions, which a file needs too. Training with the cut leaves many means at exactly 0, which
+the file leaves out even where nothing is pruned: there is nothing dense to compare with. *Stored
+form* puts the zeros back at every call and multiplies as the dense network does. *Shrunk* is the
+dense network without hidden units that nothing reaches or reads: the same function.
 
-_DIFFERENCES = """\
 Set-up, after the authors' code: Adam, 100 images a step, learning rate 0.001 falling in a line to 0
 (over the second half for LeNet-300-100, over all of it for LeNet-5), the KL at weight 0 for the
 first 5 of 200 epochs and at 1 from the 20th, log σ² from −10, means from N(0, 0.01²), bytes divided
-by 256, no augmentation, ReLU after the convolutions of LeNet-5. All start from random weights. The
-script of LeNet-5 can load trained ones instead, but an author says that the published run had
-neither these nor the warm-up of the KL (issue 11 of their repository). What else differs: log α has
-no bounds, where theirs are ±8; the sigmoid in the KL has the paper's constants. Only in lines with
-*cut* does a weight train with its mean taken as 0 once its log α passes 3, as in the authors' code.
-ARD is not in the published table: its lines are the same runs with the other KL."""
-
+by 256, no augmentation, ReLU after the convolutions of LeNet-5. All start from random weights; an
+author says that so did the published LeNet-5, without the warm-up of the KL (issue 11 of their
+repository). What else differs: log α has no bounds, where theirs are ±8; the sigmoid in the KL has
+the paper's constants. Only in lines with *cut* does a weight train with its mean taken as 0 once
+its log α passes 3, as in the authors' code. ARD, not in the published table, is the same with the
+other KL."""
 TITLE = "Sparse LeNets (Molchanov, Ashukha and Vetrov 2017)"
 EXPERIMENT = Experiment("sparse_lenet", TITLE, trials, run, table, figure, claims)

@@ -30,17 +30,15 @@ class Source:
 
     Attributes:
         folder: of its files, below ``BDL_DATA_DIR``, ``data/`` and the cache.
-        title: what it holds, with the licence and the citation.
+        title: what it holds, with the licence and the citation; without an address, whence it came.
         files: name to SHA-256 of the official file, or ``"md5:…"`` where only that is published.
         addresses: folders on the network that have each of the files.
-        note: where a set without any address comes from.
     """
 
     folder: str
     title: str
     files: Mapping[str, str]
     addresses: tuple[str, ...] = ()
-    note: str = ""
 
 
 def fetch(source: Source, name: str) -> Path:
@@ -69,8 +67,7 @@ def fetch(source: Source, name: str) -> Path:
     path = Path(pooch.os_cache("bdl_lessons")) / source.folder / name
     if path.is_file() and hash_matches(path, expected):
         return path
-    reasons = [source.note] if source.note else []
-    get = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=TIMEOUT_S)
+    get, reasons = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=TIMEOUT_S), []
     for address in source.addresses * 2:  # a server in trouble is asked again
         try:  # pooch writes to another name and renames when the hash is right: no half file
             found = pooch.retrieve(address + name, expected, name, path.parent, downloader=get)

@@ -194,17 +194,15 @@ _SETS = (
     ),
     Images(
         "cifar10-subset",
-        f"the first 4000 + 1000 images of CIFAR-10 ({_KRIZHEVSKY})",
+        f"the first 4000 + 1000 images of CIFAR-10 ({_KRIZHEVSKY}; made from PNG copies, in no "
+        "public place: 'cifar10' with n_train=4000, n_test=1000 gives the same images)",
         {"cifar10_subset.npz": "5e81f99fe5af185b32d0cb5efbf72c956a858f8e684fdfba6995f9e197878f5c"},
-        note="Made from public PNG copies, in no public place: use 'cifar10' with n_train=4000, "
-        "n_test=1000 for the same images.",
         read=_subset,
     ),
     Images(  # mean PSNR 30.5 dB: what is measured on it must not be compared with what is published
         "cifar10-jpeg",
-        f"CIFAR-10 after lossy JPEG compression ({_KRIZHEVSKY})",
+        f"CIFAR-10 after lossy JPEG compression ({_KRIZHEVSKY}; in no public place: use 'cifar10')",
         {"cifar10_jpeg.npz": "d18053244b3721e5daa26c0b71e1b71193e233142a9840e12bbf7c1c6c667db9"},
-        note="Made from public JPEG copies, in no public place: use 'cifar10' instead.",
         read=_jpeg,
     ),
     Images(

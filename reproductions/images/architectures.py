@@ -54,10 +54,12 @@ class Residual(StochasticLayer):
     def __init__(self, main: Network, shortcut: Network) -> None:
         super().__init__()
         self.main, self.shortcut = main, shortcut
+        layers = [module for module in (*main, *shortcut) if isinstance(module, StochasticLayer)]
+        self._random_layers = [layer for layer in layers if layer.is_random]
 
     @property
     def is_random(self) -> bool:
-        return any(True for _ in self._random_layers())
+        return bool(self._random_layers)
 
     def forward(
         self, x: Tensor, sampling: Sampling, generator: torch.Generator | None = None
@@ -66,7 +68,7 @@ class Residual(StochasticLayer):
         return (main + shortcut).relu()
 
     def sample_weights(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, ...]:
-        return tuple(layer.sample_weights(n_samples, generator) for layer in self._random_layers())
+        return tuple(layer.sample_weights(n_samples, generator) for layer in self._random_layers)
 
     def forward_with(self, x: Tensor, draw: tuple[Tensor, ...]) -> Tensor:
         draws = iter(draw)
@@ -74,11 +76,6 @@ class Residual(StochasticLayer):
 
     def kl(self) -> Tensor:
         return self.main.kl() + self.shortcut.kl()
-
-    def _random_layers(self) -> Iterator[StochasticLayer]:
-        for module in (*self.main, *self.shortcut):
-            if isinstance(module, StochasticLayer) and module.is_random:
-                yield module
 
 
 def resnet18(
@@ -118,8 +115,8 @@ def _block(layers: LayerFactory, n_in: int, n_out: int, stride: int) -> Residual
 def _run(branch: Network, x: Tensor, draws: Iterator[Tensor]) -> Tensor:
     """The branch on ``(S, B, C, H, W)``, its random layers under the next of the given draws."""
     for module in branch:
-        if not isinstance(module, StochasticLayer):
-            x = apply_batched(module, x)
-        else:
+        if isinstance(module, StochasticLayer):
             x = module.forward_with(x, next(draws)) if module.is_random else module(x, "mean")
+        else:
+            x = apply_batched(module, x)
     return x

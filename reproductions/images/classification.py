@@ -7,11 +7,13 @@ its row in all of them. Lesson 12.
 
 import itertools
 import math
-from collections.abc import Sequence
-from statistics import median
+from collections.abc import Callable, Mapping, Sequence
+from statistics import mean, median, stdev
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
+from scipy import stats
 
 from bdl_lessons.core import CYCLE, DASHES
 from bdl_lessons.core.plot_style import new_figure
@@ -21,17 +23,26 @@ from bdl_lessons.datasets.records import (
     Record,
     chosen_settings,
     group_by,
+    published_table,
+    setting,
     where,
     with_settings,
 )
 from reproductions import markdown
 from reproductions.experiment import Claim, Experiment, Trial
-from reproductions.images import tables, training
+from reproductions.images import training
+from reproductions.records import metric
 
 SHOWN = ("MAP", "D.E", "MCD", "VD", "VSD T=0", "VSD T=2")
 RIVALS = ("VSD T=0", "VSD T=1", "MAP", "VD", "D.E")
 """What VSD T=2 is compared with, seed by seed."""
 SCORE_NAMES = {"max softmax": "largest averaged probability", "entropy": "predictive entropy"}
+MEASURES = {"FPR at 95 % TPR": "fpr_at_95_tpr", "detection error": "detection_error"}
+MEASURES |= {"AUROC": "auroc", "AUPR in": "aupr_in", "AUPR out": "aupr_out"}
+QUALITY = {"NLL (nats)": "nll", "accuracy (%)": "accuracy_percent", "ECE": "ece"}
+_DIGITS = {"nll": 4, "accuracy_percent": 2, "ece": 4, "epochs": 1, "best_epoch": 1}
+_TRIED = ("prior_precision", "p_drop", "kl_weight", "prior_var", "rank", "n_pseudo", "n_flows")
+_TRIED += ("n_networks", "learning_rate", "swag_lr", "swag_epochs", "slang_lr")
 OTHER = {"fashion-mnist": "mnist", "mnist": "fashion-mnist"}
 _COMMON = {"architecture": "LeNet5", "n_train": 25_000, "n_val": 5000, "n_val_samples": 20}
 _COMMON |= {"epochs": 80, "patience": 5, "n_draws_per_epoch": 4, "warm_up_epochs": 1}
@@ -46,17 +57,16 @@ def _grid(**values: float | tuple[float, ...]) -> list[dict]:
     return [dict(zip(values, setting, strict=True)) for setting in itertools.product(*each)]
 
 
-_KL_WEIGHTS, _RATES, _FASTER = (0.1, 1.0), (1e-3, 3e-3), 1e-2
-_VD_AND_VSD = ("VD", "VSD T=0", "VSD T=1", "VSD T=2")
+_KL_WEIGHTS, _RATES = (0.1, 1.0), (1e-3, 3e-3)
 _VD_GRID = _grid(p_drop=0.1, kl_weight=(0.01, *_KL_WEIGHTS), learning_rate=_RATES)
-_VD_GRID += _grid(p_drop=0.1, kl_weight=0.1, learning_rate=_FASTER)
+_VD_GRID += _grid(p_drop=0.1, kl_weight=0.1, learning_rate=1e-2)
 _SLANG = {"rank": 5, "slang_epochs": 4, "slang_batch_size": 32}
 GRID: dict[str, list[dict]] = {
     "MAP": _grid(prior_precision=(30.0, 100.0, 300.0), learning_rate=_RATES),
     "D.E": _grid(n_networks=5),
     "MCD": _grid(p_drop=(0.05, 0.1, 0.2, 0.3), learning_rate=_RATES)
-    + _grid(p_drop=0.2, learning_rate=_FASTER),
-    **dict.fromkeys(_VD_AND_VSD, _VD_GRID),
+    + _grid(p_drop=0.2, learning_rate=1e-2),
+    **dict.fromkeys(("VD", "VSD T=0", "VSD T=1", "VSD T=2"), _VD_GRID),
     "SWAG": _grid(swag_lr=(0.005, 0.02), swag_epochs=20),
     "BBB-LRT": _grid(prior_var=0.1, init_log_sigma2=-8.0, kl_weight=_KL_WEIGHTS),
     "BBB": _grid(prior_var=0.1, init_log_sigma2=-8.0, kl_weight=_KL_WEIGHTS),
@@ -69,8 +79,7 @@ GRID: dict[str, list[dict]] = {
 """The settings that are tried of each method, on the validation images of Fashion-MNIST, seed 0."""
 AS_MAP = ("D.E", "SWAG", "SLANG")
 """Methods that are made of networks trained like MAP: they have its prior and learning rate."""
-CHOSEN = dict.fromkeys(GRID, 0) | dict.fromkeys(_VD_AND_VSD, 3) | {"MAP": 2, "MCD": 5}
-CHOSEN |= dict.fromkeys(("BBB-LRT", "BBB", "ELRG", "MNF", "SLANG"), 1)
+CHOSEN = dict(zip(GRID, (2, 0, 5, 3, 3, 3, 3, 0, 1, 1, 1, 1, 0, 1), strict=True))
 """Which of them has the smallest ``val_nll``; a test compares this with the records."""
 SEEDS = dict.fromkeys(GRID, 3) | dict.fromkeys(SHOWN, 5)
 """How often each method starts again; most often those that the lessons compare."""
@@ -102,162 +111,209 @@ def _config(data: str, method: str, setting: dict) -> dict:
 
 
 def table(records: Sequence[Record]) -> str:
-    """For each data set: quality, OOD detection, VSD's differences; training; what was tried."""
-    picked = chosen_settings(records)
-    parts, endings = [_reading(records[0]["config"])], []
-    for data in _data_sets(records):
-        rows = with_settings(records, data, picked)
-        parts += [f"### Trained on {display_name(data)}", tables.quality(rows)]
-        for other in rows[0]["config"]["ood"]:
-            for score, name in SCORE_NAMES.items():
-                parts += [f"{display_name(data)} against {display_name(other)}, by the {name}:"]
-                parts += [tables.detections(rows, other, score)]
-        parts += [_differences_of_vsd(data, rows)]
-        endings += [f"{display_name(data)}:", tables.endings(rows)]
-    first_seed = min(record["seed"] for record in records)
+    """For each data set: quality, OOD detection, VSD's differences, training; what was tried."""
+    endings = {"epochs": "epochs", "best epoch": "best_epoch"}
+    endings["no longer improving (% of networks)"] = lambda group: (
+        f"{100 * mean(metric(group, 'no_better')):.0f}"
+    )
+    endings["largest gain in the last fifth of the epochs (%)"] = _latest_gain
+    parts = [_SET_UP.format(**records[0]["config"])]
+    for data, rows in _chosen(records).items():
+        parts += [f"### Trained on {display_name(data)}", *measured(rows)]
+        parts += [_differences_of_vsd(rows), "How training ended:", _by_method(rows, endings)]
     late = [r["config"]["method"] for r in records if r["metrics"]["no_better"] < 1]
-    names = sorted(set(late))
     parts += [
-        "### How training ended",
         f"In {len(records) - len(late)} of {len(records)} trials every network stopped because "
-        f"its validation NLL no longer improved; in the others ({markdown.listed(names)}) the "
-        "epochs ran out.",
-        *endings,
+        "its validation NLL no longer improved; in the others "
+        f"({markdown.listed(sorted(set(late)))}) the epochs ran out.",
         "### Settings that were tried",
-        f"On the {records[0]['config']['n_val']:,} validation images of {display_name(CHOSEN_ON)}, "
-        "with the first seed. Both data sets then use the setting with the smallest NLL there; no "
-        f"test image has a part in it. {', '.join(AS_MAP)} have the prior and the rate chosen for "
-        "MAP.",
-        tables.grid(where(records, data=CHOSEN_ON, seed=first_seed), picked),
+        f"On the validation images of {display_name(CHOSEN_ON)}, with the first seed. Both data "
+        "sets then use the setting with the smallest NLL there; no test image has a part in it. "
+        f"{', '.join(AS_MAP)} have the prior and the rate chosen for MAP.",
+        _tried(records),
         "### Published",
-        _PUBLISHED,
-        tables.published("ood_detection", {"architecture": "LeNet5"}),
+        "The only published rows of LeNet5 are for networks trained on SVHN, colour photographs of "
+        "house numbers, which could not be had here. Other images, so other numbers; what can be "
+        "compared is the order of the methods. T of the published VSD is not known.",
+        published("ood_detection", {"architecture": "LeNet5"}),
     ]
     return "\n\n".join(parts)
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """VSD against published rivals: NLL, and how well other images are told from the test's."""
-    picked, rivals, found = chosen_settings(records), ("MAP", "BBB", "MCD", "VD"), []
-    sets = {data: with_settings(records, data, picked) for data in _data_sets(records)}
+    rivals, sets, found = ("MAP", "BBB", "MCD", "VD"), _chosen(records), []
     letters = "notmnist-small/entropy/auroc"
     for name, title, sign in (("nll", "NLL", -1), (letters, "AUROC against letters", 1)):
-        of_sets = (tables.differences(rows, "VSD T=2", rivals, [name]) for rows in sets.values())
-        gaps = [gap for of_set in of_sets for gap in of_set.values()]
+        gaps = [vsd_minus(rows, rival, name) for rows in sets.values() for rival in rivals]
+        gaps = [gap for gap in gaps if gap]
         clear = [sign * gap.mean > 0 for gap in gaps if gap.is_clear]
         seeds = sorted(gap.n for gap in gaps) or [1]
         power = median([gap.least_clear for gap in gaps] or [math.inf])
-        found.append(
-            Claim(
-                f"VSD has a better {title} than {markdown.listed(rivals)}",
-                "better on other images; Tables 4 and 5, OOD table",
-                f"clearly better {sum(clear)} times, clearly worse {clear.count(False)} times",
-                sum(clear),
-                len(gaps),
-                f"LeNet5 on {' and '.join(map(display_name, sets))}, {seeds[0]} to {seeds[-1]} "
-                f"seeds; in the median a difference of {power:.3f} would have been clear",
-            )
+        statement = f"VSD has a better {title} than {markdown.listed(rivals)}"
+        printed = "better on other images; Tables 4 and 5, OOD table"
+        ours = f"clearly better {sum(clear)} times, clearly worse {clear.count(False)} times"
+        how = (
+            f"LeNet5 on {' and '.join(map(display_name, sets))}, {seeds[0]} to {seeds[-1]} seeds; "
+            f"in the median a difference of {power:.3f} would have been clear"
         )
+        found.append(Claim(statement, printed, ours, sum(clear), len(gaps), how))
     return found
 
 
 def figure(records: Sequence[Record]) -> Figure:
     """Distribution functions of the predictive entropy: test images beside letters, a row a set."""
-    picked, sets = chosen_settings(records), _data_sets(records)
+    sets = _chosen(records)
     picture = new_figure(9.0, 0.6 + 3.1 * len(sets), layout="constrained")
     axes = picture.subplots(len(sets), 2, sharex=True, sharey=True, squeeze=False)
-    for row, data in zip(axes, sets, strict=True):
-        groups = group_by(with_settings(records, data, picked), "method")
-        for ax, name in zip(row, (data, records[0]["config"]["ood"][0]), strict=True):
-            for method, color, dashes in zip(SHOWN, CYCLE, DASHES, strict=False):
-                if method in groups:
-                    each = [r["arrays"][f"entropy/{name}"] for r in groups[method]]
-                    counts = np.sum(each, 0)
+    for row, (data, rows) in zip(axes, sets.items(), strict=True):
+        for ax, name in zip(row, (data, rows[0]["config"]["ood"][0]), strict=True):
+            for method, color, dashes in zip(SHOWN, CYCLE, DASHES, strict=True):
+                if runs := where(rows, method=method):
+                    counts = np.sum([run["arrays"][f"entropy/{name}"] for run in runs], 0)
                     share = 100 * np.cumsum([0, *counts]) / counts.sum()
-                    look = {"color": color, "ls": dashes, "lw": 1.6, "label": method}
-                    ax.plot(training.entropy_bins(10), share, **look)
-            kind = "test images" if name == data else "out of distribution"
-            title = f"trained on {display_name(data)}\n{display_name(name)}, {kind}"
-            ax.set_title(title, fontsize=10)
-        row[0].set_ylabel("images with at most\nthis entropy (%)")
-    for ax in axes[-1]:
-        ax.set_xlabel("predictive entropy (nats)")
-    axes[0, 0].legend(fontsize=10, loc="lower right")
+                    ax.plot(training.entropy_bins(10), share, color=color, ls=dashes, label=method)
+            ax.set_title(f"trained on {display_name(data)}:\n{display_name(name)}")
+            ax.set(xlabel="predictive entropy (nats)", ylabel="images with at most this (%)")
+    axes[0, 0].legend(loc="lower right")
     return picture
 
 
-def _data_sets(records: Sequence[Record]) -> list[str]:
-    found = {record["config"]["data"] for record in records}
-    return [name for name in reversed(OTHER) if name in found]
+def measured(records: Sequence[Record]) -> list[str]:
+    """Tables of one network trained on one data set, each method at one setting: quality, OOD."""
+    facts = {"setting": lambda group: _what(group[0]), "seeds": lambda group: str(len(group))}
+    parts = [_by_method(records, facts | QUALITY)]
+    for other, score in itertools.product(records[0]["config"]["ood"], SCORE_NAMES):
+        names = {title: f"{other}/{score}/{name}" for title, name in MEASURES.items()}
+        parts += [f"Told from {display_name(other)} by the {SCORE_NAMES[score]}:"]
+        parts += [_by_method(records, names)]
+    return parts
 
 
-def _differences_of_vsd(data: str, rows: Sequence[Record]) -> str:
-    """VSD T=2 minus its rivals, seed by seed, and which of the differences are clear."""
-    measures = {"NLL (nats)": ("nll", -1, 4), "accuracy (%)": ("accuracy_percent", 1, 2)}
-    measures |= {"ECE": ("ece", -1, 4)} | {
-        f"AUROC, {display_name(other)}, {name}": (f"{other}/{score}/auroc", 1, 3)
+def published(name: str, wanted: Mapping[str, str]) -> str:
+    """The rows of a published table that have all that is ``wanted``, without these columns."""
+    rows, columns = published_table(name), {}
+    titles = {key: title for title, key in (QUALITY | MEASURES).items()}
+    for key in (key for key in rows[0] if key not in wanted):
+        digits = ":.3f" if key in ("nll", "ece") else ":.2f" if key in titles else ""
+        columns[titles.get(key, key.replace("_", " "))] = f"{{{key}{digits}}}"
+    return markdown.table_of([row for row in rows if wanted.items() <= row.items()], columns)
+
+
+class Gap(NamedTuple):
+    """Mean of a difference over ``n`` seeds, and its standard error."""
+
+    mean: float
+    error: float
+    n: int
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether 0 lies outside the 95 % interval of Student's t."""
+        return abs(self.mean) > self.least_clear
+
+    @property
+    def least_clear(self) -> float:
+        """The smallest difference that would be clear with this scatter of the seeds."""
+        return stats.t.ppf(0.975, self.n - 1) * self.error
+
+
+def vsd_minus(records: Sequence[Record], rival: str, name: str) -> Gap | None:
+    """A metric of VSD T=2 minus that of a rival, seed by seed; ``None`` below two common seeds."""
+    ours, theirs = (
+        {record["seed"]: record["metrics"][name] for record in where(records, method=method)}
+        for method in ("VSD T=2", rival)
+    )
+    gaps = [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
+    return Gap(mean(gaps), stdev(gaps) / len(gaps) ** 0.5, len(gaps)) if len(gaps) > 1 else None
+
+
+def _chosen(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """The records of each data set at the chosen settings."""
+    picked = chosen_settings(records)
+    return {data: with_settings(records, data, picked) for data in group_by(records, "data")}
+
+
+def _differences_of_vsd(rows: Sequence[Record]) -> str:
+    """VSD T=2 minus its rivals, seed by seed; the clear ones are bold."""
+    measures = QUALITY | {
+        f"AUROC, {display_name(other)}, {told}": f"{other}/{score}/auroc"
         for other in rows[0]["config"]["ood"]
-        for score, name in SCORE_NAMES.items()
+        for score, told in SCORE_NAMES.items()
     }
-    gaps = tables.differences(rows, "VSD T=2", RIVALS, [name for name, *_ in measures.values()])
-    rivals = [rival for rival in RIVALS if ("nll", rival) in gaps]
-    lines, better, worse = [], [], []
-    for title, (name, sign, digits) in measures.items():
+    lines, gaps = [], []
+    for title, name in measures.items():
         lines.append([title])
-        for rival in rivals:
-            gap = gaps[name, rival]
-            cell = f"{gap.mean:+.{digits}f} ± {gap.error:.{digits}f}"
-            lines[-1].append(cell)
-            if gap.is_clear:
-                (better if sign * gap.mean > 0 else worse).append(f"{rival} in {title} ({cell})")
-    n_clear = len(better) + len(worse)
-    better, worse = ("; ".join(found) or "none of them" for found in (better, worse))
+        for gap in (vsd_minus(rows, rival, name) for rival in RIVALS):
+            digits, bold = _DIGITS.get(name, 3), "**" if gap and gap.is_clear else ""
+            told = f"{bold}{gap.mean:+.{digits}f} ± {gap.error:.{digits}f}{bold}" if gap else "–"
+            lines[-1].append(told)
+            gaps += [gap] if gap else []
     return (
-        f"VSD T=2 minus the others on {display_name(data)}, seed by seed:\n\n"
-        + markdown.table(["measure", *(f"− {rival}" for rival in rivals)], lines)
-        + f"\n\nOf these {len(gaps)} differences {n_clear} exclude 0 from their 95 % interval "
-        f"(Student's t over seeds); of {len(gaps)} true zeros about {0.05 * len(gaps):.1f} would. "
-        f"There VSD T=2 is better than: {better}. It is worse than: {worse}."
+        "VSD T=2 minus the others, seed by seed:\n\n"
+        + markdown.table(["measure", *(f"− {rival}" for rival in RIVALS)], lines)
+        + f"\n\nOf these {len(gaps)} differences {sum(gap.is_clear for gap in gaps)}, in bold, "
+        "exclude 0 from their 95 % interval (Student's t over seeds); of "
+        f"{len(gaps)} true zeros about {0.05 * len(gaps):.1f} would."
     )
 
 
-def _reading(config: dict) -> str:
-    seeds = SEEDS.values()
-    n_fit = config["n_train"] - config["n_val"]
-    return (
-        "Set-up: LeNet-5 with 6, 16, 120, 84 units and ReLU (61,706 weights); which LeNet5 was "
-        "used for the published rows is not known, and they are for other data. All methods train "
-        f"on the first {n_fit:,} images of a training set, a part that keeps {min(seeds)} to "
-        f"{max(seeds)} seeds of every method affordable; the next {config['n_val']:,} are for "
-        "validation; no augmentation. One rule for all: Adam at the rate in the table, in batches "
-        f"of {config['batch_size']}; after each epoch the NLL of the method's own prediction "
-        f"({config['n_draws_per_epoch']} draws) on the validation images; after "
-        f"{config['patience']} epochs in a row without an improvement by "
-        f"{100 * training.THRESHOLD:g} % back to the best state with {training.FACTOR:g} times the "
-        f"learning rate, {training.N_REDUCTIONS} times; then the best state is kept. At most "
-        f"{config['epochs']} epochs. The rate, {min(_RATES):g} to {_FASTER:g}, is chosen with the "
-        f"other settings in MAP, MCD, VD and VSD; it is {_COMMON['learning_rate']:g} where every "
-        "weight is random. MAP has a Gaussian prior whose precision is chosen too. D.E averages "
-        "such networks; SWAG goes on from one by descent with momentum and collects after every "
-        "epoch; SLANG goes on from one by natural-gradient steps on batches of 32. The weight of "
-        f"the KL grows from 0 over the first {config['warm_up_epochs']} epoch(s). Predictions "
-        f"average {config['n_samples']} draws of the whole network. In MCD, VD and VSD the first "
-        "layer, which sees the pixels, has no noise. VD and VSD count the KL for every weight and "
-        "start at p = 0.1; VD has an alpha for each unit or channel, and the log-uniform prior; "
-        "VSD has free vectors and its empirical-Bayes prior, and T = 0 is VSD without its "
-        "rotation. BBB and SLANG draw the weights once a minibatch, the other random networks for "
-        "every image; MNF starts as a plain network. NLL is that of the averaged probabilities, "
-        "ECE has 15 bins, ± is one standard error over seeds (weights, minibatches and draws "
-        "differ, the split does not). Areas under precision-recall curves are from counts; MNIST, "
-        "Fashion-MNIST and notMNIST have 10,000 test images each."
-    )
+def _latest_gain(group: Sequence[Record]) -> str:
+    """The largest part of a validation NLL, in percent, by which the last epochs improved it."""
+    curves = [curve for record in group for curve in record["arrays"]["val_nll"]]
+    gains = (1 - min(curve) / min(curve[: len(curve) - len(curve) // 5]) for curve in curves)
+    return f"{100 * max(gains):.2f}"
 
 
-_PUBLISHED = (
-    "The only published rows of LeNet5 are for networks trained on SVHN, colour photographs of "
-    "house numbers, which could not be had here. Other images, so other numbers; what can be "
-    "compared is the order of the methods. T of the published VSD is not known."
-)
+def _tried(records: Sequence[Record]) -> str:
+    """What was tried of each method that has more than one setting."""
+    picked, columns = chosen_settings(records), {"method": "{config[method]}", "setting": _what}
+    columns["validation NLL (nats)"] = "{metrics[val_nll]:.4f}"
+    columns[""] = lambda r: "chosen" if setting(r) == picked[r["config"]["method"]] else ""
+    groups = group_by(where(records, data=CHOSEN_ON, seed=0), "method").values()
+    return markdown.table_of([r for group in groups if len(group) > 1 for r in group], columns)
+
+
+def _by_method(
+    records: Sequence[Record], columns: Mapping[str, str | Callable[[Sequence[Record]], str]]
+) -> str:
+    """A line for each method; ``columns``: head -> a metric, or the cell as a function."""
+
+    def cell(group: Sequence[Record], what: str | Callable[[Sequence[Record]], str]) -> str:
+        if callable(what):
+            return what(group)
+        return markdown.mean_and_error(metric(group, what), _DIGITS.get(what, 3))
+
+    groups = group_by(records, "method").items()
+    rows = [[method, *(cell(group, what) for what in columns.values())] for method, group in groups]
+    return markdown.table(["method", *columns], rows)
+
+
+def _what(record: Record) -> str:
+    """The settings that a method was given."""
+    config = record["config"]
+    return ", ".join(f"{k.replace('_', ' ')} {config[k]:g}" for k in _TRIED if k in config)
+
+
+_SET_UP = """\
+LeNet-5 with 6, 16, 120, 84 units and ReLU (61,706 weights); which LeNet5 the published rows are for
+is not known. All methods train on the first 20,000 images of a training set, a part that keeps 3 to
+5 seeds of every method affordable; the next {n_val:,} are for validation; no augmentation. One rule
+for all: Adam at the rate in the table, in batches of {batch_size}; after each epoch the NLL of the
+method's own prediction ({n_draws_per_epoch} draws) on the validation images; after {patience}
+epochs in a row without an improvement by 0.1 % back to the best state with a fifth of the learning
+rate, twice; then the best state is kept. At most {epochs} epochs. The rate is chosen with the other
+settings in MAP, MCD, VD and VSD; it is 0.001 where every weight is random. MAP has a Gaussian prior
+whose precision is chosen too. D.E averages such networks; SWAG goes on from one by descent with
+momentum, SLANG by natural-gradient steps on batches of 32. The weight of the KL grows from 0 over
+the first epoch. Predictions average {n_samples} draws of the whole network. In MCD, VD and VSD the
+first layer, on the pixels, has no noise. VD and VSD count the KL for every weight and start at p =
+0.1; VD has an alpha for each unit or channel and the log-uniform prior, VSD free vectors and its
+empirical-Bayes prior; T = 0 is VSD without its rotation. BBB and SLANG draw the weights once a
+minibatch, the other random networks for every image; MNF starts as a plain network. NLL is that of
+the averaged probabilities, ECE has 15 bins, ± is one standard error over seeds (weights,
+minibatches and draws differ, the split does not). Areas under precision-recall curves are from
+counts; each set has 10,000 test images."""
 TITLE = (
     "LeNet5 on MNIST and Fashion-MNIST, and what it says of other images (Nguyen et "
     "al. 2021, Tables 4 and 5, OOD table, figure 4)"

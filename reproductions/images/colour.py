@@ -11,14 +11,14 @@ from matplotlib.figure import Figure
 
 from bdl_lessons.core import BLUE
 from bdl_lessons.core.plot_style import new_figure
-from bdl_lessons.datasets.records import Record, group_by, published_table
+from bdl_lessons.datasets.records import Record, group_by
 from reproductions import markdown
 from reproductions.experiment import Claim, Experiment, Trial
-from reproductions.images import tables
+from reproductions.images.classification import QUALITY, measured, published
 from reproductions.images.training import measure_network
+from reproductions.records import metric
 
-PRINTED_AS = {"cifar10": "CIFAR10", "cifar100": "CIFAR100", "svhn": "SVHN", "stl10": "STL10"}
-_COMMAND = "`python -m reproductions run image_classification_colour`"
+PRINTED_AS = {"cifar10": "CIFAR10", "svhn": "SVHN", "cifar100": "CIFAR100", "stl10": "STL10"}
 _LEARNED = {"p_drop": 0.1, "kl_weight": 0.1}
 _GAUSSIAN = {"prior_var": 0.1, "init_log_sigma2": -8.0, "kl_weight": 0.1}
 SETTINGS = {
@@ -36,12 +36,10 @@ SETTINGS = {
 _SMALL_SETTINGS = SETTINGS | {"SWAG": {**SETTINGS["SWAG"], "swag_epochs": 12}}
 SMALL_GRID = {"AlexNet": (12, tuple(SETTINGS)), "ResNet18": (6, ("MAP", "VSD T=2", "VD", "MCD"))}
 """Epochs and methods of the networks on few images."""
-OTHERS = {
-    ("LeNet5", "svhn"): ["cifar10", "cifar100"],
-    ("AlexNet", "cifar10"): ["cifar100", "svhn"],
-    ("ResNet18", "cifar100"): ["cifar10", "svhn"],
-}
-"""Published pairs of training set and other images, of one architecture each."""
+GRID = [(name, data) for name in ("AlexNet", "ResNet18") for data in PRINTED_AS]
+GRID += [("LeNet5", "svhn")]
+OTHERS = ("cifar10", "cifar100", "svhn")
+"""Other images: each of these for the two that are not trained on."""
 _PUBLISHED_SIZE = {"epochs": 160, "batch_size": 128, "learning_rate": 5e-4, "kl_weight": 1.0}
 _PUBLISHED_SIZE |= {"warm_up_epochs": 20, "n_val": 1000, "n_val_samples": 20, "n_samples": 100}
 _SMALL = _PUBLISHED_SIZE | {"batch_size": 64, "learning_rate": 1e-3, "warm_up_epochs": 2}
@@ -58,106 +56,76 @@ def trials(scale: str) -> list[Trial]:
     ]
     if scale == "quick":
         return [Trial({**trial.config, **_QUICK}, 0) for trial in small[:2]]
-    data_sets = ("cifar10", "svhn", "cifar100", "stl10")
-    grid = [(name, data) for name in ("AlexNet", "ResNet18") for data in data_sets]
     return small + [
         _trial(name, data, method, _PUBLISHED_SIZE | SETTINGS[method], seed)
         for seed in range(5)
-        for name, data in [*grid, ("LeNet5", "svhn")]
+        for name, data in GRID
         for method in SETTINGS
     ]
 
 
 def _trial(architecture: str, data: str, method: str, setting: dict, seed: int = 0) -> Trial:
-    config = {"data": data, "architecture": architecture, "method": method}
-    return Trial({**config, "ood": OTHERS.get((architecture, data), []), **setting}, seed)
+    ood = [other for other in OTHERS if other != data] if data in OTHERS else []
+    config = {"data": data, "architecture": architecture, "method": method, "ood": ood}
+    return Trial({**config, **setting}, seed)
 
 
 def table(records: Sequence[Record]) -> str:
-    """Quality and detection for each network and data set, then what is missing.
-
-    Published rows stand beside the same data only.
-    """
-    parts, groups = [], group_by(records, "architecture", "data")
-    for (name, data), group in groups.items():
-        config, printed = group[0]["config"], PRINTED_AS.get(data)
-        parts += [f"### {name} on {printed or '4,000 images of CIFAR-10'}", tables.quality(group)]
+    """What was measured of each network and data set, beside published rows; what is missing."""
+    parts, missing = [], [f"{name} on {PRINTED_AS[data]}" for name, data in GRID]
+    for (name, data), group in group_by(records, "architecture", "data").items():
+        printed = PRINTED_AS.get(data)
+        parts += [f"### {name} on {printed or '4,000 images of CIFAR-10'}", *measured(group)]
         if not printed:
-            parts.append(
-                f"{config['epochs']} epochs on {4000 - config['n_val']:,} of the 4,000 images, "
-                f"batches of {config['batch_size']}, no augmentation; tested on 1,000. 7 % of the "
-                "data and a fraction of the steps: nothing to compare with the published rows, and "
-                "the weights of the KL were not tuned."
-            )
+            parts += [_FEW.format(**group[0]["config"])]
             continue
-        wanted = {"architecture": name, "dataset": printed}
-        parts += ["Published:", tables.published("image_classification", wanted)]
-        for other in config["ood"]:
-            parts += [f"Against {PRINTED_AS[other]}, by the largest averaged probability:"]
-            parts += [tables.detections(group, other, "max softmax")]
-            wanted = {"architecture": name, "in_distribution": printed}
-            wanted["out_of_distribution"] = PRINTED_AS[other]
-            parts += ["Published:", tables.published("ood_detection", wanted)]
-    printed = [(r["architecture"], r["dataset"]) for r in published_table("image_classification")]
-    printed += [(r["architecture"], r["in_distribution"]) for r in published_table("ood_detection")]
-    done = [(name, PRINTED_AS.get(data)) for name, data in groups]
-    missing = [[*pair, _COMMAND] for pair in dict.fromkeys(printed) if pair not in done]
-    return "\n\n".join(
-        [
-            *parts,
-            "### Published rows that need data and a GPU",
-            markdown.table(["network", "data set", "command"], missing),
-            _READING,
-        ]
-    )
+        missing.remove(f"{name} on {printed}")
+        for rows, column in (
+            ("image_classification", "dataset"),
+            ("ood_detection", "in_distribution"),
+        ):
+            parts += ["Published:", published(rows, {"architecture": name, column: printed})]
+    return "\n\n".join([*parts, _MISSING.format(missing=markdown.listed(missing))])
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Nothing of this size was run."""
+    statement = (
+        "VSD has the best NLL, calibration and detection of other images in AlexNet and ResNet18 "
+        "on colour images"
+    )
     n_trials = len(trials("paper"))
-    return [
-        Claim(
-            "VSD has the best NLL, calibration and detection of other images in AlexNet and "
-            "ResNet18 on colour images",
-            "Tables 4 and 5, OOD table",
-            "–",
-            0,
-            0,
-            f"{len(records)} of {n_trials} trials, on 4,000 images; the others need a GPU",
-        )
-    ]
+    how = f"{len(records)} of {n_trials} trials, on 4,000 images; the others need a GPU"
+    return [Claim(statement, "Tables 4 and 5, OOD table", "–", 0, 0, how)]
 
 
 def figure(records: Sequence[Record]) -> Figure:
     """NLL, accuracy and ECE of every method, a row of panels for each network and data set."""
     groups = group_by(records, "architecture", "data")
-    heights = [0.9 + 0.2 * len(group_by(group, "method")) for group in groups.values()]
-    picture = new_figure(8.6, 0.5 + sum(heights), layout="constrained")
-    axes = picture.subplots(len(groups), 3, squeeze=False, height_ratios=heights)
+    picture = new_figure(8.6, 2.5 * len(groups), layout="constrained")
+    axes = picture.subplots(len(groups), len(QUALITY), sharey="row", squeeze=False)
     for row, ((name, data), group) in zip(axes, groups.items(), strict=True):
-        methods = group_by(group, "method")
-        for ax, (metric, label) in zip(row, tables.QUALITY.items(), strict=True):
-            for i, rows in enumerate(methods.values()):
-                values = [r["metrics"][metric] for r in rows]
-                ax.plot(values, [i] * len(values), "o", color=BLUE, ls="", ms=6)
-            ax.set_yticks(range(len(methods)), methods if ax is row[0] else [])
-            ax.set_ylim(len(methods) - 0.5, -0.5)
+        for ax, (label, measure) in zip(row, QUALITY.items(), strict=True):
+            methods = [record["config"]["method"] for record in group]
+            ax.plot(metric(group, measure), methods, "o", color=BLUE)
             ax.set_xlabel(label)
-            ax.margins(x=0.15)
+        row[0].invert_yaxis()
         row[0].set_title(f"{name}, {data}")
     return picture
 
 
-_READING = (
-    "The command fetches CIFAR-10 and CIFAR-100 (binary versions), SVHN and STL-10 from their "
-    "official addresses, or finds them in the folder that `BDL_DATA_DIR` names. Every row "
-    "needs all its seeds, its other images and, in practice, a GPU. Set-up of those trials, "
-    "where the published one is not known: AlexNet is the version common on CIFAR (2.47 "
-    "million weights, no dropout, no batch norm), ResNet18 has the stem made for ImageNet, on "
-    "32 x 32 pixels too (the published accuracies fit that one), LeNet5 is the one of the "
-    "section on MNIST; 160 epochs of Adam in batches of 128 with a rate that falls to 0 in a "
-    "straight line, no augmentation, the last 1,000 training images kept apart."
-)
+_FEW = """\
+{epochs} epochs on all but {n_val} of the 4,000 images, batches of {batch_size}, no augmentation;
+tested on 1,000. 7 % of the data and a fraction of the steps: nothing to compare with the published
+rows, and the weights of the KL were not tuned."""
+_MISSING = """\
+Published rows that need a GPU, all their seeds and their other images: {missing}. The command
+fetches the sets from their official addresses, or finds them in the folder that `BDL_DATA_DIR`
+names. Set-up where the published one is not known: AlexNet is the version common on CIFAR (2.47
+million weights, no dropout, no batch norm), ResNet18 has the stem made for ImageNet, on 32 x 32
+pixels too (the published accuracies fit that one), LeNet5 is the one of the section on MNIST; 160
+epochs of Adam in batches of 128 with a rate that falls to 0 in a straight line, no augmentation,
+the last 1,000 training images kept apart."""
 TITLE = "AlexNet and ResNet18 on colour images (Nguyen et al. 2021, Tables 4 and 5, OOD table)"
 EXPERIMENT = Experiment(
     "image_classification_colour", TITLE, trials, measure_network, table, figure, claims

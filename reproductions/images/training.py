@@ -1,7 +1,5 @@
 """One network for images under one posterior: its training, and all that is measured of it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -18,13 +16,13 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from bdl_lessons import evaluation
 from bdl_lessons.core import device
 from bdl_lessons.core.devices import float64
-from bdl_lessons.inference import adam, fit, predict, sgd
+from bdl_lessons.inference import adam, predict, sgd
 from bdl_lessons.models import Deterministic, Network, initialise
 from bdl_lessons.probability import kl_warmup
 from reproductions import datasets, methods
 from reproductions.experiment import Trial, TrialResult
 from reproductions.images.architectures import alexnet, lenet5_classic, resnet18
-from reproductions.measure import mean_weights
+from reproductions.measure import mean_weights, train_by
 from reproductions.posteriors.slang import fit_slang, predict_slang
 from reproductions.posteriors.swag import fit_swag, predict_swag
 
@@ -35,8 +33,7 @@ FACTOR, N_REDUCTIONS, THRESHOLD = 0.2, 2, 1e-3
 """On the learning rate; how many times; the relative decrease that counts as an improvement."""
 
 Logits = Callable[[Tensor, int], Tensor]
-"""``logits(x, n_samples)``: ``(S, B, n_classes)`` draws of the network at the examples x. Each
-sample is one function at all examples."""
+"""``logits(x, n_samples)``: ``(S, B, n_classes)``, each sample one function at all examples."""
 
 
 def measure_network(trial: Trial) -> TrialResult:
@@ -46,9 +43,8 @@ def measure_network(trial: Trial) -> TrialResult:
     ``ece`` (15 bins) on the test set; ``<other set>/<score>/<measure>`` for how well the score
     tells the test set from another one; and where the training followed the validation NLL (means
     over the networks of an ensemble) ``epochs``, ``best_epoch`` and ``no_better``, 1 if it ended
-    because that NLL was no better and 0 if the epochs ran out. Arrays: ``entropy/<set>``, how many
-    images have a predictive entropy in each of ``N_BINS`` equal bins from 0 to log(classes);
-    ``val_nll``, the validation NLL of each network after each epoch.
+    because that NLL was no better. Arrays: ``entropy/<set>``, how many images have a predictive
+    entropy in each of ``N_BINS`` equal bins from 0 to log(classes); ``val_nll`` after each epoch.
     """
     config, on = trial.config, device()
     data = datasets.load(config["data"], config.get("n_train"), config.get("n_test"))
@@ -58,15 +54,13 @@ def measure_network(trial: Trial) -> TrialResult:
     def standardised(images: Tensor) -> Tensor:  # by each channel of the training set
         return ((images - centre) / std).to(on)
 
-    x, y = standardised(data.x_train), data.y_train.to(on)
-    n_fit, generator = len(x) - config["n_val"], torch.Generator(on).manual_seed(trial.seed)
-    held_out = (x[n_fit:], y[n_fit:])
-    training = Training(config, x[:n_fit], y[:n_fit], held_out, len(data.classes), generator)
-    logits = training.train()
-
     def log_probs_of(x: Tensor, n_samples: int = config["n_samples"]) -> Tensor:
         return evaluation.log_mean_probs(float64(logits(x, n_samples)))
 
+    x, y, n_val = standardised(data.x_train), data.y_train.to(on), config["n_val"]
+    held_out, generator = (x[-n_val:], y[-n_val:]), torch.Generator(on).manual_seed(trial.seed)
+    training = Training(config, x[:-n_val], y[:-n_val], held_out, len(data.classes), generator)
+    logits = training.train()
     val_log_probs = log_probs_of(held_out[0], config["n_val_samples"])
     log_probs = log_probs_of(standardised(data.x_test))
     y_test = data.y_test.to(log_probs.device)
@@ -80,11 +74,9 @@ def measure_network(trial: Trial) -> TrialResult:
     if training.stops:
         curves = [stop.curve for stop in training.stops]
         arrays["val_nll"] = [[round(value, 5) for value in curve] for curve in curves]
-        metrics |= {
-            "epochs": mean(map(len, curves)),
-            "best_epoch": mean(1 + curve.index(min(curve)) for curve in curves),
-            "no_better": mean(float(stop.no_better) for stop in training.stops),
-        }
+        metrics["epochs"] = mean(map(len, curves))
+        metrics["best_epoch"] = mean(1 + curve.index(min(curve)) for curve in curves)
+        metrics["no_better"] = mean(float(stop.no_better) for stop in training.stops)
     for other in others:
         of_other = log_probs_of(standardised(other.x_test))
         arrays[f"entropy/{other.name}"] = _histogram(of_other)
@@ -110,13 +102,12 @@ def make_network(config: Mapping[str, Any], n_channels: int, size: int, n_classe
     method = METHODS[config["method"]]
     layers = method.layers(config)
     first = Deterministic() if "unit" in method.tags else layers
-    match config["architecture"]:
-        case "LeNet5":
-            return lenet5_classic([first, *[layers] * 4], n_classes, n_channels, size)
-        case "AlexNet":
-            return alexnet([first, *[layers] * 5], n_classes, size)
-        case "ResNet18":
-            return resnet18(layers, n_classes, first)
+    name = config["architecture"]
+    if name == "ResNet18":
+        return resnet18(layers, n_classes, first)
+    if name == "AlexNet":
+        return alexnet([first, *[layers] * 5], n_classes, size)
+    return lenet5_classic([first, *[layers] * 4], n_classes, n_channels, size)
 
 
 class Stopping(NamedTuple):
@@ -168,12 +159,11 @@ def fit_until_no_better(
 class Training:
     """Fits what ``config`` describes to ``x``, ``(N, C, H, W)``, on the device of ``x``.
 
-    Adam. With ``patience`` in ``config`` training follows the NLL of ``held_out``, images and
-    labels, by :func:`fit_until_no_better`; without it the learning rate falls to 0 in a straight
-    line over ``epochs``. The weight of the KL grows from 0 to ``kl_weight`` over
-    ``warm_up_epochs``. A random network draws its noise for each image; BBB and SLANG draw the
-    weights once a minibatch. A deep ensemble consists of such networks, and SWAG and SLANG go on
-    from one.
+    Adam. With ``patience`` in ``config`` training follows the NLL of ``held_out`` by
+    :func:`fit_until_no_better`; without it the learning rate falls to 0 in a straight line over
+    ``epochs``. The weight of the KL grows from 0 to ``kl_weight`` over ``warm_up_epochs``. A random
+    network draws its noise for each image; BBB and SLANG draw the weights once a minibatch. A deep
+    ensemble consists of such networks, and SWAG and SLANG go on from one.
 
     Attributes:
         stops: how the training of each network ended; empty where the number of epochs was given.
@@ -205,25 +195,18 @@ class Training:
         With a given number of epochs it descends with momentum from the start, and collects at a
         fifth of the rate.
         """
-        config = self.config
+        config, how = self.config, {"generator": self.generator}
         if "patience" in config:
             network, before = self._fitted(config["kl_weight"]), 0
             rate, final_factor = config["swag_lr"], 1.0
         else:
             network, before = self._started(), config["epochs"]
             rate, final_factor = config["learning_rate"], 0.2
-        swag = fit_swag(
-            network.train(),
-            *(self.x, self.y, cross_entropy),
-            n_epochs=before + config["swag_epochs"],
-            collect_from=before,
-            batch_size=config["batch_size"],
-            generator=self.generator,
-            optimizer=sgd(rate),
-            final_factor=final_factor,
-            kl_weight=config["kl_weight"],
-        )
-        how = {"generator": self.generator, "train_x": self.x}
+        plan = {"n_epochs": before + config["swag_epochs"], "collect_from": before}
+        plan |= {"optimizer": sgd(rate), "final_factor": final_factor}
+        plan |= {"batch_size": config["batch_size"], "kl_weight": config["kl_weight"]}
+        swag = fit_swag(network.train(), self.x, self.y, cross_entropy, **plan, **how)
+        how["train_x"] = self.x
         return lambda rows, n_samples: predict_swag(swag, network.eval(), rows, n_samples, **how)
 
     def _slang(self) -> Logits:
@@ -232,21 +215,13 @@ class Training:
         The noise of minibatches moves the mean by about ``sqrt(slang_lr N / (2 B kl_weight))``
         standard deviations of the posterior, so the rate has to be near ``kl_weight B / N``.
         """
-        config, how = self.config, {"generator": self.generator}
+        config, how, n_train = self.config, {"generator": self.generator}, len(self.x)
         network, batch_size = self._fitted(kl_weight=1.0), config["slang_batch_size"]
-        q = fit_slang(
-            network,
-            *(self.x, self.y, cross_entropy),
-            n_steps=config["slang_epochs"] * (len(self.x) // batch_size),
-            batch_size=batch_size,
-            rank=config["rank"],
-            n_samples=1,
-            lr=config["slang_lr"],
-            prior_precision=config["prior_precision"],
-            init_precision=1.0 * len(self.x),
-            kl_weight=config["kl_weight"],
-            **how,
-        )
+        plan = {name: config[name] for name in ("rank", "prior_precision", "kl_weight")}
+        plan |= {"batch_size": batch_size, "n_samples": 1, "init_precision": 1.0 * n_train}
+        n_steps = config["slang_epochs"] * (n_train // batch_size)
+        plan |= {"lr": config["slang_lr"], "n_steps": n_steps}
+        q = fit_slang(network, self.x, self.y, cross_entropy, **plan, **how)
         return lambda rows, n_samples: predict_slang(q, network, rows, n_samples, **how)
 
     def _fitted(self, kl_weight: float) -> Network:
@@ -254,19 +229,12 @@ class Training:
         config, network = self.config, self._started()
         per_epoch = len(self.x) // config["batch_size"]
         growing = kl_warmup(config["warm_up_epochs"], final=kl_weight)
-        optimizer = adam(config["learning_rate"])
+        sampling = "shared" if self._is("shared") else "per_example"
 
         def train_epochs(first: int, n_epochs: int, **how: Any) -> None:
-            fit(
-                network.train(),
-                *(self.x, self.y, cross_entropy),
-                n_steps=n_epochs * per_epoch,
-                generator=self.generator,
-                batch_size=config["batch_size"],
-                kl_weight=lambda step: growing(first + step / per_epoch),
-                sampling="shared" if self._is("shared") else "per_example",
-                **how,
-            )
+            how |= {"kl_weight": lambda step: growing(first + step / per_epoch)}
+            n_steps, data = n_epochs * per_epoch, (self.x, self.y, self.generator)
+            train_by(config, network.train(), *data, n_steps, sampling=sampling, **how)
             network.eval()
 
         def validation_nll() -> float:
@@ -279,16 +247,17 @@ class Training:
 
         if "patience" not in config:
             n_steps = config["epochs"] * per_epoch
-            falling = {"optimizer": optimizer, "schedule": lambda step: 1 - step / n_steps}
-            train_epochs(0, config["epochs"], **falling)
+            train_epochs(0, config["epochs"], schedule=lambda step: 1 - step / n_steps)
             return network
-        stepper = optimizer(network.parameters())  # one for all epochs: it holds the moments
-
-        def train_epoch(epoch: int) -> None:
-            train_epochs(epoch, 1, optimizer=lambda _: stepper)
-
-        limits = {"patience": config["patience"], "max_epochs": config["epochs"]}
-        stop = fit_until_no_better(network, train_epoch, validation_nll, stepper, **limits)
+        stepper = adam(config["learning_rate"])(network.parameters())  # it holds the moments
+        stop = fit_until_no_better(
+            network,
+            lambda epoch: train_epochs(epoch, 1, optimizer=lambda _: stepper),
+            validation_nll,
+            stepper,
+            patience=config["patience"],
+            max_epochs=config["epochs"],
+        )
         self.stops.append(stop)
         return network
 

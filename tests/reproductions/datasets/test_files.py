@@ -71,9 +71,9 @@ def test_a_second_mirror_is_asked_and_a_server_in_trouble_again(folders, source,
 
 def test_a_failure_names_file_address_reason_and_remedy(folders, source, server):
     server.answers[URL + NAME] = CONTENT + b"!"
-    message = refused(replace(source, note="Made by hand."), "is not on this machine")
+    message = refused(replace(source, title="made by hand"), "is not on this machine")
     places = str(folders.user / "letters"), str(cached(folders).parent)
-    for said in (NAME, URL, "Made by hand", *places, sha256(CONTENT)):
+    for said in (NAME, URL, "made by hand", *places, sha256(CONTENT)):
         assert said in message
     assert list(cached(folders).parent.iterdir()) == []
 
