@@ -77,7 +77,7 @@ def build_figure(figure: Figure) -> Update:
     left.set(ylim=(_MOST - 0.3, -0.7), yticks=[])
     left.spines["left"].set_visible(False)
     right.set_title("Score against time")
-    right.set(xscale="log", xlim=(0.7, 14), xlabel="time of a training step / plain network")
+    right.set(xscale="log", xlim=(0.7, 20), xlabel="time of a training step / plain network")
     right.set_xticks([1, 2, 5, 10], ["1", "2", "5", "10"])
     right.minorticks_off()
     for axis in (left.xaxis, right.yaxis):
