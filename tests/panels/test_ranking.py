@@ -99,7 +99,7 @@ def test_a_lead_is_clear_from_its_paired_error_and_the_number_of_rivals(case):
 
 def test_what_the_lesson_says_of_the_ranking():
     """Lesson 12, "What you should have seen": the best methods, their rivals, the fastest ones."""
-    expected = {"yacht": ("GP", 4), "energy": ("GP", 4), "concrete": ("D.E", 14)}
+    expected = {"yacht": ("GP", 4), "energy": ("GP", 7), "concrete": ("D.E", 14)}
     panel = ranking.panel()
     for name, (by_error, n_rivals) in expected.items():
         error, likelihood = (
@@ -111,4 +111,4 @@ def test_what_the_lesson_says_of_the_ranking():
         near = [row for row in others if not ranking._is_clear(first, row, name, 14)]
         assert len(near) == n_rivals
         readout = panel.render(data=name, measure="error").readout
-        assert "D.E" in re.search("time: (.*)[.]", readout)[1].split(" · ")
+        assert {"D.E", "MAP"} <= {*re.search("time: (.*)[.]", readout)[1].split(" · ")}
