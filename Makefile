@@ -12,11 +12,11 @@ WORKERS := 2
 THREADS := 1
 KERNEL :=
 TEST = OMP_NUM_THREADS=$(THREADS) $(KERNEL) $(BIN)/python -m pytest -q --numprocesses=$(WORKERS) --dist=loadscope
-UNIT := tests bdl_lessons -m 'not classroom' --doctest-modules --ignore=tests/browser --ignore=tests/device/lessons
+UNIT := tests bdl_lessons -m 'not classroom and not slow' --doctest-modules --ignore=tests/browser --ignore=tests/device/lessons
 NOTEBOOKS := --nbval --nbval-current-env --nbval-cell-timeout=600 \
     --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks/[0-9][0-9]_*.ipynb
 
-.PHONY: lab test lint unit notebooks test-browser test-classroom test-device test-gpu rebuild bench reproduce report site slides assignments release install clean
+.PHONY: lab test lint unit notebooks test-arrays test-browser test-classroom test-device test-gpu rebuild bench reproduce report site slides assignments release install clean
 
 lab: install
 	$(BIN)/jupyter lab $(LAB_FLAGS) notebooks/00_start_here.ipynb
@@ -83,6 +83,10 @@ $(VERSIONS:%=version-%): version-%:
 # of the lock, in whichever versions; it fails where there is no CUDA.
 test-device: install
 	$(TEST) --dist=load tests/device/lessons
+
+# What panels show of trained networks is what training gives.
+test-arrays: install
+	$(TEST) --dist=load -m slow tests/reproductions
 
 # An assignment from its source to grades and feedback, by nbgrader.
 test-classroom: install
