@@ -2,7 +2,7 @@
 
 Two convolutions of stride 2 with 32 k and 64 k feature maps, two fully connected layers of 128 k
 units, softplus; errors over the width factor k. First 4,000 images on a CPU, then all of them,
-which needs a GPU in practice: the lossy copy, and the official files. Lesson 07.
+which needs a GPU in practice. Lesson 07.
 """
 
 import math
@@ -28,18 +28,15 @@ METHODS = (*SMALL_METHODS, "Gaussian B")
 SMALL_WIDTHS, WIDTHS = (0.25, 0.5, 1), (0.5, 1, 2)
 SEEDS = 3
 
-TITLES = {
-    "cifar10-subset": "The first images of CIFAR-10",
-    "cifar10-jpeg": "All of CIFAR-10, after lossy JPEG compression",
-    "cifar10": "All of CIFAR-10",
-}
+TITLES = {"cifar10-subset": "The first images of CIFAR-10", "cifar10": "All of CIFAR-10"}
 LEARNED = ("variational A", "variational A2")
 PAIRS = [(learned, fixed) for fixed in ("none", "Gaussian A") for learned in LEARNED]
 PAIRS += [("variational A2", "variational A"), ("Gaussian A", "none"), ("Gaussian B", "none")]
 
 _SMALL = {"data": "cifar10-subset", "n_train": 4_000, "n_test": 1_000, "batch_size": 100}
 _SMALL |= {"learning_rate": 2e-3, "n_epochs": 40}
-_ALL = {**_SMALL, "n_train": 50_000, "n_test": 10_000, "batch_size": 200, "n_epochs": 30}
+_ALL = {**_SMALL, "data": "cifar10", "n_train": 50_000, "n_test": 10_000}
+_ALL |= {"batch_size": 200, "n_epochs": 30}
 _QUICK = {**_SMALL, "n_train": 60, "n_test": 20, "batch_size": 20, "n_epochs": 1}
 
 
@@ -47,8 +44,7 @@ def trials(scale: str) -> list[Trial]:
     """4,000 images, every method and width with one seed, then the next; then all images."""
     if scale == "quick":
         return [Trial({**_QUICK, "method": method, "width": 0.25}, 0) for method in METHODS]
-    grids = [(_SMALL, SMALL_WIDTHS, SMALL_METHODS)]
-    grids += [({**_ALL, "data": data}, WIDTHS, METHODS) for data in ("cifar10-jpeg", "cifar10")]
+    grids = [(_SMALL, SMALL_WIDTHS, SMALL_METHODS), (_ALL, WIDTHS, METHODS)]
     return [
         Trial({**config, "method": method, "width": width}, seed)
         for config, widths, methods in grids
@@ -191,7 +187,6 @@ are as for figure 1a, see there. Type A draws one factor for each *channel*, the
 for only then it is a distribution over the filters; which factors the paper drew we do not know.
 Type B draws the activations of a convolution independently at every place, an approximation. On
 4,000 images the order of the methods need not be that with all of them, for which a GPU is needed
-(ten hours of one core of a CPU). Numbers from the JPEG copy are not comparable with those from the
-official files, which are downloaded first."""
+(ten hours of one core of a CPU)."""
 TITLE = "Kinds of dropout in a convolutional network (Kingma, Salimans and Welling 2015, figure 1b)"
 EXPERIMENT = Experiment("cifar_dropout_curves", TITLE, trials, run, table, figure, claims)

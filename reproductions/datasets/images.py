@@ -1,8 +1,6 @@
-"""Images from the official files, and two stand-ins for CIFAR-10: a record for each in ``SETS``."""
+"""Images from the official files, and the first of CIFAR-10: a record for each in ``SETS``."""
 
 import gzip
-import io
-import itertools
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -123,17 +121,6 @@ def _subset(source: Images, part: str) -> Rows:
         return file[f"x_{part}"].transpose(0, 3, 1, 2), file[f"y_{part}"]
 
 
-def _jpeg(source: Images, part: str) -> Rows:
-    """JPEG files of quality 75, one behind the other."""
-    from PIL import Image
-
-    with np.load(fetch(source, *source.files)) as file:
-        stream, labels = file[f"{part}_jpeg"].tobytes(), file[f"y_{part}"]
-        cuts = itertools.pairwise(file[f"{part}_offsets"])
-    images = [np.asarray(Image.open(io.BytesIO(stream[i:j]))) for i, j in cuts]
-    return np.stack(images).transpose(0, 3, 1, 2), labels
-
-
 _KRIZHEVSKY = "Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009"
 _TORONTO = ("https://www.cs.toronto.edu/~kriz/",)
 _SETS = (
@@ -198,12 +185,6 @@ _SETS = (
         "public place: 'cifar10' with n_train=4000, n_test=1000 gives the same images)",
         {"cifar10_subset.npz": "5e81f99fe5af185b32d0cb5efbf72c956a858f8e684fdfba6995f9e197878f5c"},
         read=_subset,
-    ),
-    Images(  # mean PSNR 30.5 dB: what is measured on it must not be compared with what is published
-        "cifar10-jpeg",
-        f"CIFAR-10 after lossy JPEG compression ({_KRIZHEVSKY}; in no public place: use 'cifar10')",
-        {"cifar10_jpeg.npz": "d18053244b3721e5daa26c0b71e1b71193e233142a9840e12bbf7c1c6c667db9"},
-        read=_jpeg,
     ),
     Images(
         "svhn",
