@@ -1,11 +1,9 @@
 """Molchanov, Ashukha and Vetrov (2017), LeNets on MNIST: how many weights can go.
 
 LeNet-300-100 and LeNet-5 are trained by sparse variational dropout, and by ARD in its place, with
-the schedule of the authors' code: Adam, 200 epochs, the KL off for 5 of them and at full weight
-from the 20th. Then every weight with ``log_alpha > 3`` is removed. In half of the trials such a
-weight trains with a mean of 0 already, as it does in that code (``threshold``, which the records
-call ``cut_at``). Published for sparse VD: 68 and 280 times fewer weights at 1.92 and 0.75 % test
-error. Lesson 08.
+the schedule of the authors' code. Then every weight with ``log_alpha > 3`` is removed. In half of
+the trials such a weight trains with a mean of 0 already, as it does in that code (``threshold``,
+which the records call ``cut_at``). Lesson 08.
 """
 
 import io
@@ -23,7 +21,7 @@ from torch import Tensor, nn
 
 from bdl_lessons.core import GREY, INK, seeded
 from bdl_lessons.core.plot_style import new_figure
-from bdl_lessons.datasets.records import Record, group_by, where
+from bdl_lessons.datasets.records import Record, group_by, published_table, where
 from bdl_lessons.evaluation import error_percent
 from bdl_lessons.inference import PrunedNetwork, prune, sparsity, to_sparse, zero_pruned
 from bdl_lessons.models import ARD, LayerFactory, Network, SparseVD, lenet5, mlp
@@ -213,19 +211,14 @@ def archive(network: PrunedNetwork) -> bytes:
 
 
 def table(records: list[Record]) -> str:
-    """Errors and compression beside the published ones; what pruning saves; the set-up.
-
-    One line for each set-up; runs with other seeds are averaged.
-    """
+    """Errors and compression beside the published ones; what pruning saves; the set-up."""
     ours = [_summary(name, group) for name, group in _set_ups(records).items()]
-    printed = map(_as_printed, published_by("network and method", "sparse_lenet").values())
+    printed = map(_as_printed, published_table("sparse_lenet"))
     head, rows = [*ours[0]], [[*row.values()] for row in ours]
     return "\n\n".join(
         [
             markdown.table(head[:6], [*(row[:6] for row in rows), *printed]),
-            "What is saved, with all mean weights stored in the same format as *dense*, and the "
-            "time for 1000 images as a multiple of the dense network's in the same run, the median "
-            "over seeds:",
+            "What is saved; *dense*: all mean weights in the same format; times of 1000 images:",
             markdown.table(head[:1] + head[6:], [row[:1] + row[6:] for row in rows]),
             _READING,
         ]
@@ -236,9 +229,8 @@ def claims(records: list[Record]) -> list[Claim]:
     """Each network: is our sparse VD as small, and as good, as the published one?"""
     found = []
     for network in group_by(records, "network"):
-        groups = _set_ups(where(records, network=network, method="sparse VD"))
+        groups, good, told = _set_ups(where(records, network=network, method="sparse VD")), [], []
         target = published_by("network and method", "sparse_lenet")[f"{network}, sparse VD"]
-        good, told = [], []
         for name, group in groups.items():
             smaller, error = mean(metric(group, "compression")), metric(group, "error")
             good += [smaller >= target["compression"], mean(error) <= target["error_percent"]]
@@ -301,9 +293,7 @@ def _summary(name: str, group: list[Record]) -> dict[str, str]:
         for key in ("n_kept", "n_weights", "n_hidden")
     )
     pruned, dense = (mean(of[f"bytes_{form}"]) / 1000 for form in ("pruned", "dense"))
-    stored, shrunk = (
-        median(np.divide(of[f"ms_{form}"], of["ms_dense"])) for form in ("stored", "shrunk")
-    )
+    times = {form: np.divide(of[f"ms_{form}"], of["ms_dense"]) for form in ("stored", "shrunk")}
     cells = {
         "network, method": name,
         "seeds": str(len(group)),
@@ -315,8 +305,8 @@ def _summary(name: str, group: list[Record]) -> dict[str, str]:
         "dense (kB)": f"{dense:.0f}",
         "ratio": f"{dense / pruned:.0f}",
         "hidden units or channels left": _joined(hidden, ".0f"),
-        "time, stored form / dense": f"{stored:.2f}",
-        "time, shrunk / dense": f"{shrunk:.2f}",
+        "time, stored form / dense": f"{median(times['stored']):.2f}",
+        "time, shrunk / dense": f"{median(times['shrunk']):.2f}",
     }
     if name.endswith("cut"):
         cells |= dict.fromkeys(("before pruning (%)", "dense (kB)", "ratio"), "–")
@@ -337,19 +327,18 @@ def _joined(values: Iterable[float], form: str) -> str:
 
 _READING = """\
 Compression counts weights as the papers do: all of them over those with log α below 3; no biases,
-no positions, which a file needs too. Training with the cut leaves many means at exactly 0, which
-the file leaves out even where nothing is pruned: there is nothing dense to compare with. *Stored
-form* puts the zeros back at every call and multiplies as the dense network does. *Shrunk* is the
-dense network without hidden units that nothing reaches or reads: the same function.
+no positions, which a file needs too. Training with the cut leaves means at exactly 0, which the
+file leaves out anyway: nothing dense to compare with. *Stored form* puts the zeros back at every
+call and multiplies as the dense network does. *Shrunk* is the dense network without hidden units
+that nothing reaches or reads: the same function.
 
 Set-up, after the authors' code: Adam, 100 images a step, learning rate 0.001 falling in a line to 0
 (over the second half for LeNet-300-100, over all of it for LeNet-5), the KL at weight 0 for the
 first 5 of 200 epochs and at 1 from the 20th, log σ² from −10, means from N(0, 0.01²), bytes divided
 by 256, no augmentation, ReLU after the convolutions of LeNet-5. All start from random weights; an
 author says that so did the published LeNet-5, without the warm-up of the KL (issue 11 of their
-repository). What else differs: log α has no bounds, where theirs are ±8; the sigmoid in the KL has
-the paper's constants. Only in lines with *cut* does a weight train with its mean taken as 0 once
-its log α passes 3, as in the authors' code. ARD, not in the published table, is the same with the
-other KL."""
+repository). What differs: log α has no bounds, theirs ±8; the sigmoid in the KL has the paper's
+constants; only in lines with *cut* does a weight train with a mean of 0 once its log α passes 3, as
+in the authors' code. ARD, not in the published table, is the same with the other KL."""
 TITLE = "Sparse LeNets (Molchanov, Ashukha and Vetrov 2017)"
 EXPERIMENT = Experiment("sparse_lenet", TITLE, trials, run, table, figure, claims)

@@ -86,15 +86,10 @@ def measure_network(trial: Trial) -> TrialResult:
     return TrialResult(metrics, arrays)
 
 
-def entropy_bins(n_classes: int) -> list[float]:
-    """The edges of the bins of predictive entropy in nats, ``N_BINS + 1``."""
-    return [math.log(n_classes) * i / N_BINS for i in range(N_BINS + 1)]
-
-
 def _histogram(log_probs: Tensor) -> list[int]:
-    edges = torch.tensor(entropy_bins(log_probs.shape[-1])[1:-1], dtype=torch.float64)
-    index = torch.bucketize(evaluation.entropy(log_probs).cpu(), edges, right=True)
-    return index.bincount(minlength=N_BINS).tolist()
+    largest = math.log(log_probs.shape[-1])
+    entropies = evaluation.entropy(log_probs).cpu().clamp(0.0, largest)
+    return torch.histc(entropies, N_BINS, 0.0, largest).int().tolist()
 
 
 def make_network(config: Mapping[str, Any], n_channels: int, size: int, n_classes: int) -> Network:
