@@ -54,11 +54,10 @@ def trials(scale: str) -> list[Trial]:
 
 
 def run(trial: Trial) -> TrialResult:
-    """Train one network.
+    """Train one network: ``error`` and ``train_error`` with the mean weights, in percent.
 
-    Metrics: ``error`` on the test set with the mean weights, ``train_error``; in percent. Arrays:
-    ``wrong``, the test images it gets wrong, eight a number (``numpy.packbits``), and ``alpha``, of
-    each layer, if it is learned.
+    Arrays: ``wrong``, the test images it gets wrong, eight a number (``numpy.packbits``), and the
+    learned ``alpha`` of each layer.
     """
     config, generator = trial.config, seeded(trial.seed)
     data = datasets.load(config["data"], n_train=config["n_train"], n_test=config["n_test"])
@@ -113,10 +112,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     small = where(records, data="cifar10-subset")
     gap = _gap(small, ("variational A", "Gaussian A"), [*group_by(small, "width")])
     told = f"on 4,000 images {gap[0]:+.1f} ± {gap[1]:.1f} points" if gap else "–"
-    statement = (
-        "In a convolutional network, too, learned dropout (A) has a lower test error than the same "
-        "noise at fixed rates"
-    )
+    statement = "In a convolutional network, too, learned dropout (A) errs less than at fixed rates"
     how = "all images of CIFAR-10 need a GPU; figure 1b"
     return [Claim(statement, "a figure without numbers", told, 0, 0, how)]
 
@@ -124,12 +120,9 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 def difference(wrong: np.ndarray, other: np.ndarray) -> tuple[float, float]:
     """How much larger the error ``wrong`` is than ``other``, in points, and its standard error.
 
-    Args:
-        wrong, other: ``(seeds, widths, images)``, 1 for a wrong answer, from the same seeds.
-
-    The error joins how the difference varies from seed to seed, where there are several, and over
-    test images. Their squares are added, which counts the chance of single images in a run twice:
-    rather too large than too small.
+    Both are ``(seeds, widths, images)``, 1 for a wrong answer. The squares of the scatter from seed
+    to seed, where there are several, and over images are added, which counts the chance of single
+    images in a run twice: rather too large than too small.
     """
     gap = 100 * (wrong.astype(float) - other)
     means = [gap.mean((0, 1)), *([gap.mean((1, 2))] if len(gap) > 1 else [])]

@@ -69,13 +69,11 @@ def trials(scale: str) -> list[Trial]:
 def run(trial: Trial) -> TrialResult:
     """Train, prune, store and time one network.
 
-    Metrics: ``error`` after pruning and ``error_unpruned``, of the mean weights, in percent;
-    ``compression``; ``bytes_pruned`` and ``bytes_dense``, of the same network with nothing pruned;
-    median times for the first 1000 test images by dense products (``ms_dense``), by the stored form
-    (``ms_stored``) and by the smaller network of :func:`remove_dead_units` (``ms_shrunk``). Arrays:
-    ``n_weights`` and ``n_kept`` of each layer; ``n_hidden``, what is left of the hidden units;
-    ``log_alpha``: how many weights fall into each of ``BINS``; for LeNet-300-100 ``pixels``: kept
-    weights of each of the 784 pixels.
+    Metrics: ``error`` of the mean weights after and before pruning, in percent; ``compression``;
+    ``bytes`` pruned, and with nothing pruned; median times for the first 1000 test images by dense
+    products, by the stored form and by the network of :func:`remove_dead_units`. Arrays: weights
+    and kept ones of each layer; ``n_hidden``, what is left of the hidden units; ``log_alpha``: how
+    many weights fall into each of ``BINS``; ``pixels``: kept weights of each of the 784 pixels.
     """
     config, generator = trial.config, seeded(trial.seed)
     x, y, x_test, y_test = digits(config, lambda images: images * CAFFE_SCALE)

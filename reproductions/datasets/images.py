@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from scipy.io import loadmat
 
 from bdl_lessons.core.validation import typechecked
 from bdl_lessons.datasets.containers import Classification, first_n
@@ -110,8 +111,6 @@ def _members(source: Images, wanted: list[str]) -> list[np.ndarray]:
 
 def _svhn(source: Images, part: str) -> Rows:
     """Label 10 stands for the digit 0 and becomes class 0. The 531131 "extra" images are left."""
-    from scipy.io import loadmat
-
     file = loadmat(fetch(source, f"{part}_32x32.mat"))
     return file["X"].transpose(3, 2, 0, 1), file["y"].ravel() % 10
 
