@@ -27,7 +27,6 @@ SMALL_METHODS = ("none", "Gaussian A", "variational A", "variational A2")
 METHODS = (*SMALL_METHODS, "Gaussian B")
 SMALL_WIDTHS, WIDTHS = (0.25, 0.5, 1), (0.5, 1, 2)
 SEEDS = 3
-
 TITLES = {"cifar10-subset": "The first images of CIFAR-10", "cifar10": "All of CIFAR-10"}
 PAIRS = [(learned, fixed) for fixed in SMALL_METHODS[:2] for learned in SMALL_METHODS[2:]]
 PAIRS += [("variational A2", "variational A"), ("Gaussian A", "none"), ("Gaussian B", "none")]
@@ -102,8 +101,7 @@ def table(records: Sequence[Record]) -> str:
 
 def figure(records: Sequence[Record]) -> Figure:
     """A panel for each data set: mean error over the width, bars are standard errors over seeds."""
-    by_data = group_by(records, "data")
-    panels = {TITLES[data]: group for data, group in by_data.items()}
+    panels = {TITLES[data]: group for data, group in group_by(records, "data").items()}
     return curves.curves(panels, "width factor k")
 
 

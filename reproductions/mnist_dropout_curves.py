@@ -1,9 +1,8 @@
 """Kingma, Salimans and Welling (2015), figure 1a: seven kinds of dropout on MNIST over the width.
 
 Three hidden layers of ReLU units; p_drop 0.2 on the pixels and 0.5 on the hidden units, fixed or as
-the start of a learned alpha for each layer. Published: test errors of 100 to 1250 units a layer,
-means of five runs. The table and the figure show the longest schedule; that of 6 epochs is too
-short for noise on whole units, and tells what a schedule does to the order. Lesson 07.
+the start of a learned alpha for each layer. Table and figure show the longest schedule; the others
+tell what a schedule does to the order of the methods. Lesson 07.
 """
 
 import itertools
@@ -69,10 +68,7 @@ def run(trial: Trial) -> TrialResult:
 def train(
     net: models.Network, x: Tensor, y: Tensor, config: Mapping[str, Any], generator: torch.Generator
 ) -> dict[str, list[float]]:
-    """Fit ``net`` by Adam with a rate that falls to 0 in a line; returns its ``alpha``, if learned.
-
-    Fixed noise has no KL.
-    """
+    """Fit ``net`` by Adam at a rate that falls to 0 in a line; returns its learned ``alpha``."""
     n_steps = config["n_epochs"] * (len(x) // config["batch_size"])
     is_learned = config["method"].startswith("variational")
     how = {"kl_weight": float(is_learned), "schedule": lambda step: 1 - step / n_steps}
@@ -184,10 +180,7 @@ def alphas(trained: Sequence[Record], width_name: str) -> str:
 
 
 def curves(panels: Mapping[str, Sequence[Record]], width_name: str) -> Figure:
-    """A panel for each title: mean error over the width, bars are standard errors over seeds.
-
-    Solid: learned noise. Dashed: fixed, or none.
-    """
+    """A panel for each title: mean error over the width, and standard errors; solid: learned."""
     colours = dict(zip(METHODS, (GREY, *CYCLE), strict=True))
     picture = new_figure(5.0 * len(panels), 4.0, layout="constrained")
     for k, (title, trained) in enumerate(panels.items(), start=1):

@@ -113,10 +113,7 @@ def run(trial: Trial) -> TrialResult:
 
 
 def make_network(config: dict, generator: torch.Generator) -> Network:
-    """One of the two networks, weights drawn from ``N(0, init_std**2)``, biases 0.
-
-    LeNet-5 has ReLU after its convolutions, as in the authors' code; Caffe's has none.
-    """
+    """One of the two networks, weights from ``N(0, init_std**2)``; Caffe's LeNet-5 plus ReLU."""
     layers = METHODS[config["method"]](config["init_log_sigma2"], threshold=config.get("cut_at"))
     if config["network"] == "LeNet-300-100":
         net = mlp((784, 300, 100, 10), layers)
@@ -133,11 +130,7 @@ def make_network(config: dict, generator: torch.Generator) -> Network:
 
 
 def train(net: Network, x: Tensor, y: Tensor, trial: Trial, generator: torch.Generator) -> None:
-    """Fit ``net`` by the published schedule.
-
-    The KL at weight 0 for 5 of 200 epochs and at 1 from epoch 20, a line between; the
-    rate to 0 in a line, over the second half for LeNet-300-100, over all for LeNet-5.
-    """
+    """Fit ``net`` by the published schedule, its 200 epochs in those of the trial."""
     config = trial.config
     n_steps = config["n_epochs"] * (config["n_train"] // config["batch_size"])
     warm_up, late = kl_warmup(15, begin=5), config["network"] == "LeNet-300-100"
@@ -191,11 +184,7 @@ def n_hidden(network: PrunedNetwork) -> list[int]:
 
 
 def archive(network: PrunedNetwork) -> bytes:
-    """A pruned network as a compressed NumPy archive: what its file would hold.
-
-    Kept weights, the gaps between their positions in the smallest unsigned type that holds the
-    largest of them, biases, and a header that describes the modules.
-    """
+    """A pruned network as a NumPy archive: kept weights, gaps between them, biases, modules."""
     arrays = {"header": np.frombuffer(repr(network).encode(), np.uint8)}
     for number, module in enumerate(network):
         if isinstance(module, prune.SparseLayer):

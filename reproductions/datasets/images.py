@@ -59,12 +59,9 @@ def _idx_files(*digests: str) -> dict[str, str]:
 
 def _idx(source: Images, part: str) -> Rows:
     """MNIST's format: a header, then the array in C order. The header has two zero bytes, the type
-    (8: bytes), the number of dimensions, and each dimension as a big-endian 32-bit integer.
-
-    notMNIST has no training images, which makes them none at all.
-    """
+    (8: bytes), the number of dimensions, and each dimension as a big-endian 32-bit integer."""
     prefix = {"train": "train", "test": "t10k"}[part]
-    rows = [np.empty((0, 28, 28), np.uint8), np.empty(0, np.uint8)]
+    rows = [np.empty((0, 28, 28), np.uint8), np.empty(0, np.uint8)]  # notMNIST has none to train on
     for k, name in enumerate(name for name in source.files if name.startswith(prefix)):
         content = gzip.decompress(fetch(source, name).read_bytes())
         start = 4 + 4 * content[3]
@@ -121,7 +118,7 @@ def _subset(source: Images, part: str) -> Rows:
 
 
 _KRIZHEVSKY = "Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009"
-_TORONTO = ("https://www.cs.toronto.edu/~kriz/",)
+_CIFAR_DIGESTS = {10: "c32a1d4ab5d03f1284b67883e8d87530", 100: "03b5dce01913d631647c71ecec9e9cb8"}
 _SETS = (
     Images(
         "mnist",
@@ -163,20 +160,16 @@ _SETS = (
         ("https://raw.githubusercontent.com/davidflanagan/notMNIST-to-MNIST/master/",),
         read=_idx,
     ),
-    Images(
-        "cifar10",
-        f"CIFAR-10, binary version ({_KRIZHEVSKY}; no licence stated)",
-        {"cifar-10-binary.tar.gz": "md5:c32a1d4ab5d03f1284b67883e8d87530"},
-        _TORONTO,
-        read=_cifar,
-    ),
-    Images(  # the fine classes
-        "cifar100",
-        f"CIFAR-100, binary version ({_KRIZHEVSKY}; no licence stated)",
-        {"cifar-100-binary.tar.gz": "md5:03b5dce01913d631647c71ecec9e9cb8"},
-        _TORONTO,
-        read=_cifar,
-        n_classes=100,
+    *(
+        Images(  # of 100 the fine classes
+            f"cifar{n}",
+            f"CIFAR-{n}, binary version ({_KRIZHEVSKY}; no licence stated)",
+            {f"cifar-{n}-binary.tar.gz": f"md5:{digest}"},
+            ("https://www.cs.toronto.edu/~kriz/",),
+            read=_cifar,
+            n_classes=n,
+        )
+        for n, digest in _CIFAR_DIGESTS.items()
     ),
     Images(
         "cifar10-subset",

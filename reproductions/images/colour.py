@@ -37,8 +37,7 @@ SMALL_GRID = {"AlexNet": (12, tuple(SETTINGS)), "ResNet18": (6, ("MAP", "VSD T=2
 """Epochs and methods of the networks on few images."""
 GRID = [(name, data) for name in ("AlexNet", "ResNet18") for data in PRINTED_AS]
 GRID += [("LeNet5", "svhn")]
-OTHERS = ("cifar10", "cifar100", "svhn")
-"""Other images: each of these for the two that are not trained on."""
+OTHERS = ("cifar10", "cifar100", "svhn")  # each for the two that are not trained on
 _PUBLISHED_SIZE = {"epochs": 160, "batch_size": 128, "learning_rate": 5e-4, "kl_weight": 1.0}
 _PUBLISHED_SIZE |= {"warm_up_epochs": 20, "n_val": 1000, "n_val_samples": 20, "n_samples": 100}
 _SMALL = _PUBLISHED_SIZE | {"batch_size": 64, "learning_rate": 1e-3, "warm_up_epochs": 2}

@@ -123,10 +123,9 @@ def fit_until_no_better(
     """Train until the validation loss stops improving; leave ``model`` in its best state.
 
     When ``patience`` epochs in a row bring no improvement, training returns to the best state
-    and goes on with a fifth of the learning rate; the third time it stops. It also stops after
-    ``max_epochs``. Raises FloatingPointError if a validation loss is NaN or infinite.
-
-    ``train_epoch`` uses ``optimizer`` and gets the number of the epoch, from 0.
+    and goes on with a fifth of the learning rate; the third time, or after ``max_epochs``, it
+    stops. ``train_epoch`` uses ``optimizer`` and gets the number of the epoch, from 0. Raises
+    FloatingPointError if a validation loss is NaN or infinite.
     """
     plateau = ReduceLROnPlateau(
         optimizer, factor=FACTOR, patience=patience - 1, threshold=THRESHOLD, eps=0.0
@@ -198,7 +197,7 @@ class Training:
         return lambda rows, n_samples: predict_swag(swag, network.eval(), rows, n_samples, **how)
 
     def _slang(self) -> Logits:
-        """``slang_epochs``, one draw of the weights a step; the KL weight is that of SLANG alone.
+        """``slang_epochs``; the KL weight is that of SLANG alone.
 
         The noise of minibatches moves the mean by about ``sqrt(slang_lr N / (2 B kl_weight))``
         standard deviations of the posterior, so the rate has to be near ``kl_weight B / N``.
