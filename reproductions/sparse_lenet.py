@@ -205,7 +205,7 @@ def table(records: list[Record]) -> str:
     return "\n\n".join(
         [
             markdown.table(head[:6], [*(row[:6] for row in rows), *printed]),
-            "What is saved; *dense*: all mean weights in the same format; times of 1000 images:",
+            "What is saved; *dense*: all mean weights in the same format; 1000 images, median times:",
             markdown.table(head[:1] + head[6:], [row[:1] + row[6:] for row in rows]),
             _READING,
         ]

@@ -248,7 +248,7 @@ def _differences_of_vsd(rows: Sequence[Record]) -> str:
     return (
         f"VSD T=2 minus the others, seed by seed. Of {len(gaps)} differences the "
         f"{sum(gap.is_clear for gap in gaps)} in bold exclude 0 from their 95 % interval "
-        f"(Student's t over seeds); of {len(gaps)} true zeros about {0.05 * len(gaps):.1f} would:\n\n"
+        f"(Student's t over seeds); of {len(gaps)} true zeros about {0.05 * len(gaps):.1f}:\n\n"
         + markdown.table(["measure", *(f"− {rival}" for rival in RIVALS)], lines)
     )
 
@@ -299,7 +299,7 @@ Adam, in batches of {batch_size}; after each epoch the NLL of the method's own p
 improvement by 0.1 % back to the best state with a fifth of the learning rate, twice; then the best
 state is kept. At most {epochs} epochs. The rate is chosen with the other settings in MAP, MCD, VD
 and VSD; it is 0.001 where every weight is random. MAP has a Gaussian prior whose precision is
-chosen too. D.E averages such networks; SWAG goes on from one by descent with momentum, SLANG by
+chosen too. D.E averages MAP's networks; SWAG goes on from one by descent with momentum, SLANG by
 natural-gradient steps on batches of 32. The weight of the KL grows from 0 over the first epoch.
 Predictions average {n_samples} draws of the whole network. In MCD, VD and VSD the first layer, on
 the pixels, has no noise. VD and VSD count the KL for every weight and start at p = 0.1; VD has an
