@@ -205,7 +205,7 @@ def table(records: list[Record]) -> str:
     return "\n\n".join(
         [
             markdown.table(head[:6], [*(row[:6] for row in rows), *printed]),
-            "What is saved; *dense*: all mean weights in the same format; 1000 images, median times:",
+            "What is saved; *dense*: all means in the same format; median times, 1000 images:",
             markdown.table(head[:1] + head[6:], [row[:1] + row[6:] for row in rows]),
             _READING,
         ]
