@@ -2,7 +2,7 @@
 
 Two convolutions of stride 2 with 32 k and 64 k feature maps, two fully connected layers of 128 k
 units, softplus; errors over the width factor k. First 4,000 images on a CPU, then all of them,
-which needs a GPU in practice: the lossy copy, and the official files. Lesson 07.
+which needs a GPU in practice. Lesson 07.
 """
 
 import math
@@ -27,19 +27,14 @@ SMALL_METHODS = ("none", "Gaussian A", "variational A", "variational A2")
 METHODS = (*SMALL_METHODS, "Gaussian B")
 SMALL_WIDTHS, WIDTHS = (0.25, 0.5, 1), (0.5, 1, 2)
 SEEDS = 3
-
-TITLES = {
-    "cifar10-subset": "The first images of CIFAR-10",
-    "cifar10-jpeg": "All of CIFAR-10, after lossy JPEG compression",
-    "cifar10": "All of CIFAR-10",
-}
-LEARNED = ("variational A", "variational A2")
-PAIRS = [(learned, fixed) for fixed in ("none", "Gaussian A") for learned in LEARNED]
+TITLES = {"cifar10-subset": "The first images of CIFAR-10", "cifar10": "All of CIFAR-10"}
+PAIRS = [(learned, fixed) for fixed in SMALL_METHODS[:2] for learned in SMALL_METHODS[2:]]
 PAIRS += [("variational A2", "variational A"), ("Gaussian A", "none"), ("Gaussian B", "none")]
 
 _SMALL = {"data": "cifar10-subset", "n_train": 4_000, "n_test": 1_000, "batch_size": 100}
 _SMALL |= {"learning_rate": 2e-3, "n_epochs": 40}
-_ALL = {**_SMALL, "n_train": 50_000, "n_test": 10_000, "batch_size": 200, "n_epochs": 30}
+_ALL = {**_SMALL, "data": "cifar10", "n_train": 50_000, "n_test": 10_000}
+_ALL |= {"batch_size": 200, "n_epochs": 30}
 _QUICK = {**_SMALL, "n_train": 60, "n_test": 20, "batch_size": 20, "n_epochs": 1}
 
 
@@ -47,8 +42,7 @@ def trials(scale: str) -> list[Trial]:
     """4,000 images, every method and width with one seed, then the next; then all images."""
     if scale == "quick":
         return [Trial({**_QUICK, "method": method, "width": 0.25}, 0) for method in METHODS]
-    grids = [(_SMALL, SMALL_WIDTHS, SMALL_METHODS)]
-    grids += [({**_ALL, "data": data}, WIDTHS, METHODS) for data in ("cifar10-jpeg", "cifar10")]
+    grids = [(_SMALL, SMALL_WIDTHS, SMALL_METHODS), (_ALL, WIDTHS, METHODS)]
     return [
         Trial({**config, "method": method, "width": width}, seed)
         for config, widths, methods in grids
@@ -59,11 +53,10 @@ def trials(scale: str) -> list[Trial]:
 
 
 def run(trial: Trial) -> TrialResult:
-    """Train one network.
+    """Train one network: ``error`` and ``train_error`` with the mean weights, in percent.
 
-    Metrics: ``error`` on the test set with the mean weights, ``train_error``; in percent. Arrays:
-    ``wrong``, the test images it gets wrong, eight a number (``numpy.packbits``), and ``alpha``, of
-    each layer, if it is learned.
+    Arrays: ``wrong``, the test images it gets wrong, eight a number (``numpy.packbits``), and the
+    learned ``alpha`` of each layer.
     """
     config, generator = trial.config, seeded(trial.seed)
     data = datasets.load(config["data"], n_train=config["n_train"], n_test=config["n_test"])
@@ -98,9 +91,9 @@ def make_network(method: str, width: float, generator: torch.Generator) -> Netwo
 
 def table(records: Sequence[Record]) -> str:
     """For each data set the errors, their differences and the learned alphas; then the set-up."""
-    parts = [_READING]
+    parts = []
     for data, group in group_by(records, "data").items():
-        parts += [f"### {TITLES[data]}", _SIZES.format(**group[0]["config"])]
+        parts += [f"### {TITLES[data]}", _READING.format(**group[0]["config"])]
         parts += [curves.error_table(group, "k", 1, group, "train_error")]
         parts += [_differences(group), curves.alphas(group, "k")]
     return "\n\n".join([*parts, _SET_UP])
@@ -108,8 +101,7 @@ def table(records: Sequence[Record]) -> str:
 
 def figure(records: Sequence[Record]) -> Figure:
     """A panel for each data set: mean error over the width, bars are standard errors over seeds."""
-    by_data = group_by(records, "data")
-    panels = {TITLES[data]: group for data, group in by_data.items()}
+    panels = {TITLES[data]: group for data, group in group_by(records, "data").items()}
     return curves.curves(panels, "width factor k")
 
 
@@ -118,10 +110,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     small = where(records, data="cifar10-subset")
     gap = _gap(small, ("variational A", "Gaussian A"), [*group_by(small, "width")])
     told = f"on 4,000 images {gap[0]:+.1f} ± {gap[1]:.1f} points" if gap else "–"
-    statement = (
-        "In a convolutional network, too, learned dropout (A) has a lower test error than the same "
-        "noise at fixed rates"
-    )
+    statement = "In a convolutional network, too, learned dropout (A) errs less than at fixed rates"
     how = "all images of CIFAR-10 need a GPU; figure 1b"
     return [Claim(statement, "a figure without numbers", told, 0, 0, how)]
 
@@ -129,12 +118,9 @@ def claims(records: Sequence[Record]) -> list[Claim]:
 def difference(wrong: np.ndarray, other: np.ndarray) -> tuple[float, float]:
     """How much larger the error ``wrong`` is than ``other``, in points, and its standard error.
 
-    Args:
-        wrong, other: ``(seeds, widths, images)``, 1 for a wrong answer, from the same seeds.
-
-    The error joins how the difference varies from seed to seed, where there are several, and over
-    test images. Their squares are added, which counts the chance of single images in a run twice:
-    rather too large than too small.
+    Both are ``(seeds, widths, images)``, 1 for a wrong answer. The squares of the scatter from seed
+    to seed, where there are several, and over images are added, which counts the chance of single
+    images in a run twice: rather too large than too small.
     """
     gap = 100 * (wrong.astype(float) - other)
     means = [gap.mean((0, 1)), *([gap.mean((1, 2))] if len(gap) > 1 else [])]
@@ -151,9 +137,8 @@ def _differences(group: Sequence[Record]) -> str:
             rows.append([" − ".join(pair), *cells])
     head = ["difference", *(f"k = {width:g}" for width in widths), "all widths"]
     return (
-        "Differences of the errors in points, on the same test images and from the same seeds, "
-        "which give the methods the same first weights; their standard errors join the scatter of "
-        f"the seeds and that of the test images:\n\n{markdown.table(head, rows)}"
+        "Differences of the errors in points, on the same images and from the same seeds and first "
+        f"weights; ± joins the scatter of seeds and of images:\n\n{markdown.table(head, rows)}"
     )
 
 
@@ -161,37 +146,29 @@ def _gap(
     group: Sequence[Record], pair: tuple[str, str], widths: Sequence[float]
 ) -> tuple[float, float] | None:
     """The difference over the seeds that have both methods at all of these widths."""
-    wrong = {(r["config"]["method"], r["config"]["width"], r["seed"]): _wrong(r) for r in group}
-    seeds = dict.fromkeys(record["seed"] for record in group)
-    seeds = [s for s in seeds if all((m, w, s) in wrong for m in pair for w in widths)]
+    wrong = {}
+    for record in group:
+        config, packed = record["config"], np.array(record["arrays"]["wrong"], np.uint8)
+        bits = np.unpackbits(packed, count=config["n_test"])
+        wrong[config["method"], config["width"], record["seed"]] = bits
+    seeds = [s for s in range(SEEDS) if all((m, w, s) in wrong for m in pair for w in widths)]
     first, second = (np.array([[wrong[m, w, s] for w in widths] for s in seeds]) for m in pair)
     return difference(first, second) if seeds else None
 
 
-def _wrong(record: Record) -> np.ndarray:
-    """1 for each test image with a wrong answer."""
-    packed = np.array(record["arrays"]["wrong"], np.uint8)
-    return np.unpackbits(packed, count=record["config"]["n_test"])
-
-
 _READING = """\
-Errors are in percent, with the mean weights, on test images, mean ± standard error over seeds
-(their number in brackets); in italics on the training images. Where that is far from 0, the noise,
-or a schedule too short for it, has kept the network from fitting them. The published figure has no
-numbers to stand beside them."""
-_SIZES = """\
-{n_epochs} epochs of {n_train:,} images, {batch_size} a step, {n_test:,} test images."""
+{n_epochs} epochs of {n_train:,} images, {batch_size} a step, {n_test:,} test images. The published
+figure has no numbers. In italics are errors on the training images. Where they are far from 0, the
+noise, or a schedule too short for it, has kept the network from fitting them."""
 _SET_UP = """\
 Known of the published network: two convolutions of stride 2 with 32 k and 64 k feature maps, each
 followed by softplus, two fully connected layers of 128 k units, and the kinds of dropout. Chosen
-here: kernels of 5 x 5 with 2 pixels of padding, softplus after the fully connected layers too, the
-rates of MNIST (0.2 on the inputs, 0.5 elsewhere), images standardised by channel, no augmentation,
-weights that start with variance 1 / fan-in; optimizer, divergence and the missing validation set
-are as for figure 1a, see there. Type A draws one factor for each *channel*, the same at all pixels,
-for only then it is a distribution over the filters; which factors the paper drew we do not know.
-Type B draws the activations of a convolution independently at every place, an approximation. On
-4,000 images the order of the methods need not be that with all of them, for which a GPU is needed
-(ten hours of one core of a CPU). Numbers from the JPEG copy are not comparable with those from the
-official files, which are downloaded first."""
+here: kernels of 5 x 5 with 2 pixels of padding, softplus after the fully connected layers too,
+rates of 0.2 on the inputs and 0.5 elsewhere, images standardised by channel, no augmentation,
+weights that start with variance 1 / fan-in; optimizer, divergence and the missing validation set as
+for figure 1a. Type A draws one factor for each *channel*, the same at all pixels, for only then it
+is a distribution over the filters; which factors the paper drew we do not know. Type B draws the
+activations of a convolution independently at every place, an approximation. With all images, for
+which a GPU is needed (ten hours of one core of a CPU), the order of the methods may be another."""
 TITLE = "Kinds of dropout in a convolutional network (Kingma, Salimans and Welling 2015, figure 1b)"
 EXPERIMENT = Experiment("cifar_dropout_curves", TITLE, trials, run, table, figure, claims)

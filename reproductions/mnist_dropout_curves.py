@@ -1,9 +1,8 @@
 """Kingma, Salimans and Welling (2015), figure 1a: seven kinds of dropout on MNIST over the width.
 
 Three hidden layers of ReLU units; p_drop 0.2 on the pixels and 0.5 on the hidden units, fixed or as
-the start of a learned alpha for each layer. Published: test errors of 100 to 1250 units a layer,
-means of five runs. The table and the figure show the longest schedule; that of 6 epochs is too
-short for noise on whole units, and tells what a schedule does to the order. Lesson 07.
+the start of a learned alpha for each layer. Table and figure show the longest schedule; the others
+tell what a schedule does to the order of the methods. Lesson 07.
 """
 
 import itertools
@@ -69,10 +68,7 @@ def run(trial: Trial) -> TrialResult:
 def train(
     net: models.Network, x: Tensor, y: Tensor, config: Mapping[str, Any], generator: torch.Generator
 ) -> dict[str, list[float]]:
-    """Fit ``net`` by Adam with a rate that falls to 0 in a line; returns its ``alpha``, if learned.
-
-    Fixed noise has no KL.
-    """
+    """Fit ``net`` by Adam at a rate that falls to 0 in a line; returns its learned ``alpha``."""
     n_steps = config["n_epochs"] * (len(x) // config["batch_size"])
     is_learned = config["method"].startswith("variational")
     how = {"kl_weight": float(is_learned), "schedule": lambda step: 1 - step / n_steps}
@@ -82,7 +78,7 @@ def train(
 
 
 def make_network(method: str, width: int, generator: torch.Generator) -> models.Network:
-    """784 - width - width - width - 10, noise on the inputs of every layer."""
+    """Three hidden layers, noise on the inputs of every layer."""
     net = models.mlp((784, width, width, width, 10), [METHODS[method](p_drop) for p_drop in RATES])
     return models.initialise(net.to(generator.device), generator)
 
@@ -93,16 +89,12 @@ def table(records: Sequence[Record]) -> str:
     for n_epochs, group in sorted(group_by(records, "n_epochs").items(), reverse=True):
         told = (f"{agree} of {n} with {width} units" for width, (agree, n) in _order(group).items())
         orders.append(f"after {n_epochs} epochs {', '.join(told)}")
-    config = trained[0]["config"]
     return "\n\n".join(
         [
-            f"After {config['n_epochs']} epochs: test error in percent with the mean weights, mean "
-            "± standard error over seeds (their number in brackets); published values, means of "
-            "five runs, in italics.",
             error_table(trained, "units", 2, _published(), "error"),
             f"Pairs of methods in the published order: {'; '.join(orders)}.",
             alphas(trained, "units"),
-            _DIFFERENCES.format(**config),
+            _SET_UP.format(**trained[0]["config"]),
         ]
     )
 
@@ -111,10 +103,10 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     """Learned against fixed noise on units, and the order of all, by the longest schedule."""
     trained, printed, gaps, theirs = longest(records, "n_epochs"), _published(), [], []
     for width, method in itertools.product(WIDTHS, ("variational A", "variational A2")):
-        learned, fixed = (errors(trained, m, width) for m in (method, "Gaussian A"))
-        if min(len(learned), len(fixed)) > 1:
-            error = sum(stdev(part) ** 2 / len(part) for part in (learned, fixed)) ** 0.5
-            gaps.append((mean(learned) - mean(fixed), error))
+        ours = [errors(trained, m, width) for m in (method, "Gaussian A")]
+        if min(map(len, ours)) > 1:
+            error = sum(stdev(part) ** 2 / len(part) for part in ours) ** 0.5
+            gaps.append((mean(ours[0]) - mean(ours[1]), error))
             theirs += [errors(printed, method, width)[0] - errors(printed, "Gaussian A", width)[0]]
     order = _order(trained)
     agree, pairs = (sum(counts[i] for counts in order.values()) for i in (0, 1))
@@ -127,8 +119,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
             f"{', '.join(f'{gap:+.2f} ± {error:.2f}' for gap, error in gaps)} points",
             sum(gap < -2 * error for gap, error in gaps),
             len(gaps),
-            f"{how}; figure 1a; A and A2 at each width with several seeds, clear by two standard "
-            "errors",
+            f"{how}; figure 1a; A and A2 with several seeds, clear by two standard errors",
         ),
         Claim(
             f"The order of the seven methods with {', '.join(map(str, order))} units",
@@ -158,10 +149,7 @@ def errors(
 def error_table(
     trained: Sequence[Record], width_name: str, digits: int, beside: Sequence[Record], name: str
 ) -> str:
-    """A line for each method, a column for each width: the error, mean ± standard error (seeds).
-
-    In italics follows the mean of the metric ``name`` of the records ``beside``.
-    """
+    """A line for each method, a column for each width; in italics ``name`` of ``beside``."""
     widths = sorted(group_by(trained, "width"))
 
     def cell(method: str, width: float) -> str:
@@ -170,7 +158,11 @@ def error_table(
         return ours + (f", *{mean(other):.{digits}f}*" if other else "")
 
     lines = [[m, *(cell(m, width) for width in widths)] for m in group_by(trained, "method")]
-    return markdown.table(["method", *(f"{width_name} = {w:g}" for w in widths)], lines)
+    head = ["method", *(f"{width_name} = {width:g}" for width in widths)]
+    return (
+        "Test errors are in percent, with the mean weights, mean ± standard error over seeds "
+        f"(their number in brackets):\n\n{markdown.table(head, lines)}"
+    )
 
 
 def alphas(trained: Sequence[Record], width_name: str) -> str:
@@ -188,10 +180,7 @@ def alphas(trained: Sequence[Record], width_name: str) -> str:
 
 
 def curves(panels: Mapping[str, Sequence[Record]], width_name: str) -> Figure:
-    """A panel for each title: mean error over the width, bars are standard errors over seeds.
-
-    Solid: learned noise. Dashed: fixed, or none.
-    """
+    """A panel for each title: mean error over the width, and standard errors; solid: learned."""
     colours = dict(zip(METHODS, (GREY, *CYCLE), strict=True))
     picture = new_figure(5.0 * len(panels), 4.0, layout="constrained")
     for k, (title, trained) in enumerate(panels.items(), start=1):
@@ -230,15 +219,14 @@ def _order(trained: Sequence[Record]) -> dict[float, tuple[int, int]]:
     return found
 
 
-_DIFFERENCES = """\
-Set-up that differs: {n_epochs} epochs of {n_train:,} images and no validation set, where the paper
-trained until a validation error stopped falling; Adam with {batch_size} images a step and a
-learning rate that falls in a line from {learning_rate:g} to 0, where the paper averaged the weights
-over time; up to 3 seeds, not 5 runs; fewer widths. Much shorter schedules do not train the networks
-under fixed noise to the end. An error of 1.5 % on 10,000 test images is uncertain by 0.12 in
-itself; the methods share the images, so their differences are less so. The divergence is the
-paper's cubic, with α at most 1 and one α a layer, counted once for each random factor (each unit
-under A, each weight under B); what the paper counted under A we do not know. The published values
-are read off the figure of the preprint, to about 0.01."""
+_SET_UP = """\
+Errors and α are those after {n_epochs} epochs; in italics the published errors, means of five runs,
+read off the figure of the preprint to about 0.01. Other than in the paper: all {n_train:,} images
+and no validation set, whose error ended its training; Adam, {batch_size} images a step, at a rate
+that falls in a line from {learning_rate:g} to 0, where it averaged the weights over time; fewer
+seeds and widths. Much shorter schedules do not train the networks under fixed noise to the end. An
+error of 1.5 % on 10,000 test images is uncertain by 0.12 in itself; differences on the same images
+are less so. The divergence is the paper's cubic, α at most 1 and one a layer, counted once for each
+random factor (unit under A, weight under B); what the paper counted under A we do not know."""
 TITLE = "Kinds of dropout over the width (Kingma, Salimans and Welling 2015, figure 1a)"
 EXPERIMENT = Experiment("mnist_dropout_curves", TITLE, trials, run, table, figure, claims)

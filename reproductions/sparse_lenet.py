@@ -1,15 +1,15 @@
 """Molchanov, Ashukha and Vetrov (2017), LeNets on MNIST: how many weights can go.
 
 LeNet-300-100 and LeNet-5 are trained by sparse variational dropout, and by ARD in its place, with
-the schedule of the authors' code: Adam, 200 epochs, the KL off for 5 of them and at full weight
-from the 20th. Then every weight with ``log_alpha > 3`` is removed. In half of the trials such a
-weight trains with a mean of 0 already, as it does in that code (``threshold``, which the records
-call ``cut_at``). Published for sparse VD: 68 and 280 times fewer weights at 1.92 and 0.75 % test
-error. Lesson 08.
+the schedule of the authors' code. Then every weight with ``log_alpha > 3`` is removed. In half of
+the trials such a weight trains with a mean of 0 already, as it does in that code (``threshold``,
+which the records call ``cut_at``). Lesson 08.
 """
 
 import io
 from collections.abc import Callable, Iterable
+from copy import deepcopy
+from itertools import pairwise
 from math import inf, isnan
 from statistics import mean, median
 from typing import Any
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from bdl_lessons.core import GREY, INK, seeded
 from bdl_lessons.core.plot_style import new_figure
-from bdl_lessons.datasets.records import Record, group_by, where
+from bdl_lessons.datasets.records import Record, group_by, published_table, where
 from bdl_lessons.evaluation import error_percent
 from bdl_lessons.inference import PrunedNetwork, prune, sparsity, to_sparse, zero_pruned
 from bdl_lessons.models import ARD, LayerFactory, Network, SparseVD, lenet5, mlp
@@ -29,7 +29,6 @@ from bdl_lessons.probability import kl_warmup
 from reproductions import markdown
 from reproductions.checkpoint import Checkpoint
 from reproductions.datasets import CAFFE_SCALE
-from reproductions.dead_units import n_hidden, remove_dead_units
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.measure import ALL_OF_MNIST, digits, interleaved_times, mean_weights, train_by
 from reproductions.records import metric, published_by
@@ -70,13 +69,11 @@ def trials(scale: str) -> list[Trial]:
 def run(trial: Trial) -> TrialResult:
     """Train, prune, store and time one network.
 
-    Metrics: ``error`` after pruning and ``error_unpruned``, of the mean weights, in percent;
-    ``compression``; ``bytes_pruned`` and ``bytes_dense``, of the same network with nothing pruned;
-    median times for the first 1000 test images by dense products (``ms_dense``), by the stored form
-    (``ms_stored``) and by the smaller network of :func:`remove_dead_units` (``ms_shrunk``). Arrays:
-    ``n_weights`` and ``n_kept`` of each layer; ``n_hidden``, what is left of the hidden units;
-    ``log_alpha``: how many weights fall into each of ``BINS``; for LeNet-300-100 ``pixels``: kept
-    weights of each of the 784 pixels.
+    Metrics: ``error`` of the mean weights after and before pruning, in percent; ``compression``;
+    ``bytes`` pruned, and with nothing pruned; median times for the first 1000 test images by dense
+    products, by the stored form and by the network of :func:`remove_dead_units`. Arrays: weights
+    and kept ones of each layer; ``n_hidden``, what is left of the hidden units; ``log_alpha``: how
+    many weights fall into each of ``BINS``; ``pixels``: kept weights of each of the 784 pixels.
     """
     config, generator = trial.config, seeded(trial.seed)
     x, y, x_test, y_test = digits(config, lambda images: images * CAFFE_SCALE)
@@ -116,10 +113,7 @@ def run(trial: Trial) -> TrialResult:
 
 
 def make_network(config: dict, generator: torch.Generator) -> Network:
-    """One of the two networks, weights drawn from ``N(0, init_std**2)``, biases 0.
-
-    LeNet-5 has ReLU after its convolutions, as in the authors' code; Caffe's has none.
-    """
+    """One of the two networks, weights from ``N(0, init_std**2)``; Caffe's LeNet-5 plus ReLU."""
     layers = METHODS[config["method"]](config["init_log_sigma2"], threshold=config.get("cut_at"))
     if config["network"] == "LeNet-300-100":
         net = mlp((784, 300, 100, 10), layers)
@@ -136,11 +130,7 @@ def make_network(config: dict, generator: torch.Generator) -> Network:
 
 
 def train(net: Network, x: Tensor, y: Tensor, trial: Trial, generator: torch.Generator) -> None:
-    """Fit ``net`` by the published schedule.
-
-    The KL at weight 0 for 5 of 200 epochs and at 1 from epoch 20, a line between; the
-    rate to 0 in a line, over the second half for LeNet-300-100, over all for LeNet-5.
-    """
+    """Fit ``net`` by the published schedule, its 200 epochs in those of the trial."""
     config = trial.config
     n_steps = config["n_epochs"] * (config["n_train"] // config["batch_size"])
     warm_up, late = kl_warmup(15, begin=5), config["network"] == "LeNet-300-100"
@@ -152,12 +142,49 @@ def train(net: Network, x: Tensor, y: Tensor, trial: Trial, generator: torch.Gen
     train_by(config, net, x, y, generator, n_steps, **how)
 
 
-def archive(network: PrunedNetwork) -> bytes:
-    """A pruned network as a compressed NumPy archive: what its file would hold.
+@torch.no_grad()
+def remove_dead_units(network: PrunedNetwork) -> PrunedNetwork:
+    """The smaller dense network inside a pruned one: the same function, in less time.
 
-    Kept weights, the gaps between their positions in the smallest unsigned type that holds the
-    largest of them, biases, and a header that describes the modules.
+    A hidden unit, or a channel of a convolution, goes if nothing reads it, or only what goes; or
+    if it is constant, for all that it reads is: then it moves into the biases of the next layer.
+    One unit of a layer that could go as a whole stays.
+
+    Args:
+        network: what :func:`~bdl_lessons.inference.zero_pruned` returns: linear layers and
+            convolutions without padding (a constant channel is not constant at a border), ReLU or
+            tanh, max pooling, and a flatten between them.
     """
+    small = deepcopy(network)
+    layers = [module for module in small if hasattr(module, "weight")]
+    units = layers[0].bias.new_full((1,), torch.nan)  # values before a layer, NaN where they vary
+    for module in small:
+        if module in layers:
+            inputs = module.weight.reshape(len(module.weight), len(units), -1)
+            module.bias += inputs.sum(2) @ units.nan_to_num(0.0)
+            varying = inputs.masked_fill(~units.isnan()[:, None], 0.0)
+            module.weight.copy_(varying.reshape(module.weight.shape))
+            units = module.bias.masked_fill(varying.flatten(1).any(1), torch.nan)
+        elif isinstance(module, nn.ReLU | nn.Tanh):
+            units = module(units)
+    for before, after in reversed([*pairwise(layers)]):
+        inputs = after.weight.reshape(len(after.weight), len(before.weight), -1)
+        read = inputs.any(2).any(0)
+        read[0] |= ~read.any()
+        kept = inputs[:, read].reshape(len(inputs), -1, *after.weight.shape[2:])
+        after.weight = nn.Parameter(kept, requires_grad=False)
+        before.weight = nn.Parameter(before.weight[read], requires_grad=False)
+        before.bias = nn.Parameter(before.bias[read], requires_grad=False)
+    return small
+
+
+def n_hidden(network: PrunedNetwork) -> list[int]:
+    """Hidden units, or channels, of each layer in order."""
+    return [len(module.weight) for module in network if hasattr(module, "weight")][:-1]
+
+
+def archive(network: PrunedNetwork) -> bytes:
+    """A pruned network as a NumPy archive: kept weights, gaps between them, biases, modules."""
     arrays = {"header": np.frombuffer(repr(network).encode(), np.uint8)}
     for number, module in enumerate(network):
         if isinstance(module, prune.SparseLayer):
@@ -171,19 +198,14 @@ def archive(network: PrunedNetwork) -> bytes:
 
 
 def table(records: list[Record]) -> str:
-    """Errors and compression beside the published ones; what pruning saves; the set-up.
-
-    One line for each set-up; runs with other seeds are averaged.
-    """
+    """Errors and compression beside the published ones; what pruning saves; the set-up."""
     ours = [_summary(name, group) for name, group in _set_ups(records).items()]
-    printed = map(_as_printed, published_by("network and method", "sparse_lenet").values())
+    printed = map(_as_printed, published_table("sparse_lenet"))
     head, rows = [*ours[0]], [[*row.values()] for row in ours]
     return "\n\n".join(
         [
             markdown.table(head[:6], [*(row[:6] for row in rows), *printed]),
-            "What is saved, with all mean weights stored in the same format as *dense*, and the "
-            "time for 1000 images as a multiple of the dense network's in the same run, the median "
-            "over seeds:",
+            "What is saved; *dense*: all means in the same format; median times, 1000 images:",
             markdown.table(head[:1] + head[6:], [row[:1] + row[6:] for row in rows]),
             _READING,
         ]
@@ -194,9 +216,8 @@ def claims(records: list[Record]) -> list[Claim]:
     """Each network: is our sparse VD as small, and as good, as the published one?"""
     found = []
     for network in group_by(records, "network"):
-        groups = _set_ups(where(records, network=network, method="sparse VD"))
+        groups, good, told = _set_ups(where(records, network=network, method="sparse VD")), [], []
         target = published_by("network and method", "sparse_lenet")[f"{network}, sparse VD"]
-        good, told = [], []
         for name, group in groups.items():
             smaller, error = mean(metric(group, "compression")), metric(group, "error")
             good += [smaller >= target["compression"], mean(error) <= target["error_percent"]]
@@ -259,9 +280,7 @@ def _summary(name: str, group: list[Record]) -> dict[str, str]:
         for key in ("n_kept", "n_weights", "n_hidden")
     )
     pruned, dense = (mean(of[f"bytes_{form}"]) / 1000 for form in ("pruned", "dense"))
-    stored, shrunk = (
-        median(np.divide(of[f"ms_{form}"], of["ms_dense"])) for form in ("stored", "shrunk")
-    )
+    times = {form: np.divide(of[f"ms_{form}"], of["ms_dense"]) for form in ("stored", "shrunk")}
     cells = {
         "network, method": name,
         "seeds": str(len(group)),
@@ -273,8 +292,8 @@ def _summary(name: str, group: list[Record]) -> dict[str, str]:
         "dense (kB)": f"{dense:.0f}",
         "ratio": f"{dense / pruned:.0f}",
         "hidden units or channels left": _joined(hidden, ".0f"),
-        "time, stored form / dense": f"{stored:.2f}",
-        "time, shrunk / dense": f"{shrunk:.2f}",
+        "time, stored form / dense": f"{median(times['stored']):.2f}",
+        "time, shrunk / dense": f"{median(times['shrunk']):.2f}",
     }
     if name.endswith("cut"):
         cells |= dict.fromkeys(("before pruning (%)", "dense (kB)", "ratio"), "–")
@@ -295,19 +314,18 @@ def _joined(values: Iterable[float], form: str) -> str:
 
 _READING = """\
 Compression counts weights as the papers do: all of them over those with log α below 3; no biases,
-no positions, which a file needs too. Training with the cut leaves many means at exactly 0, which
-the file leaves out even where nothing is pruned: there is nothing dense to compare with. *Stored
-form* puts the zeros back at every call and multiplies as the dense network does. *Shrunk* is the
-dense network without hidden units that nothing reaches or reads: the same function.
+no positions, which a file needs too. Training with the cut leaves means at exactly 0, which the
+file leaves out anyway: nothing dense to compare with. *Stored form* puts the zeros back at every
+call and multiplies as the dense network does. *Shrunk* is the dense network without hidden units
+that nothing reaches or reads: the same function.
 
 Set-up, after the authors' code: Adam, 100 images a step, learning rate 0.001 falling in a line to 0
 (over the second half for LeNet-300-100, over all of it for LeNet-5), the KL at weight 0 for the
 first 5 of 200 epochs and at 1 from the 20th, log σ² from −10, means from N(0, 0.01²), bytes divided
 by 256, no augmentation, ReLU after the convolutions of LeNet-5. All start from random weights; an
 author says that so did the published LeNet-5, without the warm-up of the KL (issue 11 of their
-repository). What else differs: log α has no bounds, where theirs are ±8; the sigmoid in the KL has
-the paper's constants. Only in lines with *cut* does a weight train with its mean taken as 0 once
-its log α passes 3, as in the authors' code. ARD, not in the published table, is the same with the
-other KL."""
+repository). What differs: log α has no bounds, theirs ±8; the sigmoid in the KL has the paper's
+constants; only in lines with *cut* does a weight train with a mean of 0 once its log α passes 3, as
+in the authors' code. ARD, not in the published table, is the same with the other KL."""
 TITLE = "Sparse LeNets (Molchanov, Ashukha and Vetrov 2017)"
 EXPERIMENT = Experiment("sparse_lenet", TITLE, trials, run, table, figure, claims)

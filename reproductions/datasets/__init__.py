@@ -1,7 +1,6 @@
 """Data sets of the papers that no lesson loads: found on this machine or downloaded.
 
-``load`` gives the images in ``images.SETS`` by name, ``uci`` the regression sets in ``UCI_SETS``. A
-file is looked for in ``BDL_DATA_DIR``, in ``data/``, in the user's cache, and then downloaded;
+``load`` gives the images in ``images.SETS`` by name, ``uci`` the regression sets in ``UCI_SETS``;
 every failure is a ``DatasetError`` that names the remedy. A file whose hash is right is the
 official one, and its layout is not checked again.
 """

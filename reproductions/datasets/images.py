@@ -1,14 +1,13 @@
-"""Images from the official files, and two stand-ins for CIFAR-10: a record for each in ``SETS``."""
+"""Images from the official files, and the first of CIFAR-10: a record for each in ``SETS``."""
 
 import gzip
-import io
-import itertools
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from scipy.io import loadmat
 
 from bdl_lessons.core.validation import typechecked
 from bdl_lessons.datasets.containers import Classification, first_n
@@ -60,12 +59,9 @@ def _idx_files(*digests: str) -> dict[str, str]:
 
 def _idx(source: Images, part: str) -> Rows:
     """MNIST's format: a header, then the array in C order. The header has two zero bytes, the type
-    (8: bytes), the number of dimensions, and each dimension as a big-endian 32-bit integer.
-
-    notMNIST has no training images, which makes them none at all.
-    """
+    (8: bytes), the number of dimensions, and each dimension as a big-endian 32-bit integer."""
     prefix = {"train": "train", "test": "t10k"}[part]
-    rows = [np.empty((0, 28, 28), np.uint8), np.empty(0, np.uint8)]
+    rows = [np.empty((0, 28, 28), np.uint8), np.empty(0, np.uint8)]  # notMNIST has none to train on
     for k, name in enumerate(name for name in source.files if name.startswith(prefix)):
         content = gzip.decompress(fetch(source, name).read_bytes())
         start = 4 + 4 * content[3]
@@ -112,8 +108,6 @@ def _members(source: Images, wanted: list[str]) -> list[np.ndarray]:
 
 def _svhn(source: Images, part: str) -> Rows:
     """Label 10 stands for the digit 0 and becomes class 0. The 531131 "extra" images are left."""
-    from scipy.io import loadmat
-
     file = loadmat(fetch(source, f"{part}_32x32.mat"))
     return file["X"].transpose(3, 2, 0, 1), file["y"].ravel() % 10
 
@@ -123,19 +117,8 @@ def _subset(source: Images, part: str) -> Rows:
         return file[f"x_{part}"].transpose(0, 3, 1, 2), file[f"y_{part}"]
 
 
-def _jpeg(source: Images, part: str) -> Rows:
-    """JPEG files of quality 75, one behind the other."""
-    from PIL import Image
-
-    with np.load(fetch(source, *source.files)) as file:
-        stream, labels = file[f"{part}_jpeg"].tobytes(), file[f"y_{part}"]
-        cuts = itertools.pairwise(file[f"{part}_offsets"])
-    images = [np.asarray(Image.open(io.BytesIO(stream[i:j]))) for i, j in cuts]
-    return np.stack(images).transpose(0, 3, 1, 2), labels
-
-
 _KRIZHEVSKY = "Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009"
-_TORONTO = ("https://www.cs.toronto.edu/~kriz/",)
+_CIFAR_DIGESTS = {10: "c32a1d4ab5d03f1284b67883e8d87530", 100: "03b5dce01913d631647c71ecec9e9cb8"}
 _SETS = (
     Images(
         "mnist",
@@ -177,20 +160,16 @@ _SETS = (
         ("https://raw.githubusercontent.com/davidflanagan/notMNIST-to-MNIST/master/",),
         read=_idx,
     ),
-    Images(
-        "cifar10",
-        f"CIFAR-10, binary version ({_KRIZHEVSKY}; no licence stated)",
-        {"cifar-10-binary.tar.gz": "md5:c32a1d4ab5d03f1284b67883e8d87530"},
-        _TORONTO,
-        read=_cifar,
-    ),
-    Images(  # the fine classes
-        "cifar100",
-        f"CIFAR-100, binary version ({_KRIZHEVSKY}; no licence stated)",
-        {"cifar-100-binary.tar.gz": "md5:03b5dce01913d631647c71ecec9e9cb8"},
-        _TORONTO,
-        read=_cifar,
-        n_classes=100,
+    *(
+        Images(  # of 100 the fine classes
+            f"cifar{n}",
+            f"CIFAR-{n}, binary version ({_KRIZHEVSKY}; no licence stated)",
+            {f"cifar-{n}-binary.tar.gz": f"md5:{digest}"},
+            ("https://www.cs.toronto.edu/~kriz/",),
+            read=_cifar,
+            n_classes=n,
+        )
+        for n, digest in _CIFAR_DIGESTS.items()
     ),
     Images(
         "cifar10-subset",
@@ -198,12 +177,6 @@ _SETS = (
         "public place: 'cifar10' with n_train=4000, n_test=1000 gives the same images)",
         {"cifar10_subset.npz": "5e81f99fe5af185b32d0cb5efbf72c956a858f8e684fdfba6995f9e197878f5c"},
         read=_subset,
-    ),
-    Images(  # mean PSNR 30.5 dB: what is measured on it must not be compared with what is published
-        "cifar10-jpeg",
-        f"CIFAR-10 after lossy JPEG compression ({_KRIZHEVSKY}; in no public place: use 'cifar10')",
-        {"cifar10_jpeg.npz": "d18053244b3721e5daa26c0b71e1b71193e233142a9840e12bbf7c1c6c667db9"},
-        read=_jpeg,
     ),
     Images(
         "svhn",

@@ -12,10 +12,9 @@ from bdl_lessons.models.networks import Layers, one_each
 def lenet5_classic(
     layers: Layers, n_classes: int = 10, in_channels: int = 1, size: int = 28
 ) -> Network:
-    """LeNet-5 with the widths of LeCun et al. (1998): ``(B, C, size, size)`` to logits.
+    """LeNet-5 with the widths of LeCun et al. (1998), as used today: max pooling, all channels.
 
-    As it is used today: max pooling, every channel connected to every other, softmax. The original
-    was made for 32 x 32 pixels; 28 x 28 are padded to that.
+    ``(B, C, size, size)`` to logits; made for 32 x 32 pixels, to which 28 x 28 are padded.
     """
     conv1, conv2, dense1, dense2, dense3 = one_each(layers, 5)
     return Network(
@@ -30,8 +29,7 @@ def lenet5_classic(
 def alexnet(layers: Layers, n_classes: int = 10, size: int = 32) -> Network:
     """AlexNet's five convolutions for small images: ``(B, 3, size, size)`` to logits.
 
-    The version that is common on CIFAR, with one linear layer: 2.47 million parameters for 32 x 32
-    pixels and 10 classes. 29 x 29 pixels or more.
+    The version that is common on CIFAR, with one linear layer, from 29 x 29 pixels on.
     """
     conv1, conv2, conv3, conv4, conv5, dense = one_each(layers, 6)
     side = ((size - 1) // 4 + 1) // 8
@@ -81,14 +79,10 @@ class Residual(StochasticLayer):
 def resnet18(
     layers: LayerFactory, n_classes: int = 10, first: LayerFactory | None = None
 ) -> Network:
-    """ResNet18 with the stem made for ImageNet: ``(B, 3, H, W)`` to logits.
+    """ResNet18 (He et al., CVPR 2016) with the stem made for ImageNet: ``(B, 3, H, W)`` to logits.
 
-    He, Zhang, Ren and Sun, *Deep residual learning for image recognition*, CVPR 2016.
-
-    Also of small images, 32 x 32 pixels are 8 x 8 when the first block sees them. As in the
-    original there are no biases before a batch norm, which is not random: ``train()`` makes it use
-    the statistics of the batch, ``eval()`` those it has collected. Nothing else depends on these.
-
+    The first block sees 32 x 32 pixels as 8 x 8. As in the original there are no biases before a
+    batch norm, whose statistics are those of the batch after ``train()``, else the collected ones.
     ``first`` makes the first convolution, which sees the pixels; ``None``: as the others.
     """
     stem = (first or layers).conv2d(3, 64, 7, bias=False, stride=2, padding=3)

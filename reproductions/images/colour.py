@@ -1,8 +1,7 @@
 """AlexNet and ResNet18 on colour images, and LeNet5 on SVHN: the published grid, and a small one.
 
 Nguyen et al. (NeurIPS 2021), Tables 4 and 5 and their table of out-of-distribution detection. The
-published sizes need a GPU and the data sets. The first trials need neither: few images of CIFAR-10,
-few epochs. Lesson 12.
+published sizes need a GPU and the data sets, the first trials neither. Lesson 12.
 """
 
 from collections.abc import Sequence
@@ -38,8 +37,7 @@ SMALL_GRID = {"AlexNet": (12, tuple(SETTINGS)), "ResNet18": (6, ("MAP", "VSD T=2
 """Epochs and methods of the networks on few images."""
 GRID = [(name, data) for name in ("AlexNet", "ResNet18") for data in PRINTED_AS]
 GRID += [("LeNet5", "svhn")]
-OTHERS = ("cifar10", "cifar100", "svhn")
-"""Other images: each of these for the two that are not trained on."""
+OTHERS = ("cifar10", "cifar100", "svhn")  # each for the two that are not trained on
 _PUBLISHED_SIZE = {"epochs": 160, "batch_size": 128, "learning_rate": 5e-4, "kl_weight": 1.0}
 _PUBLISHED_SIZE |= {"warm_up_epochs": 20, "n_val": 1000, "n_val_samples": 20, "n_samples": 100}
 _SMALL = _PUBLISHED_SIZE | {"batch_size": 64, "learning_rate": 1e-3, "warm_up_epochs": 2}
@@ -48,7 +46,7 @@ _QUICK = {"epochs": 1, "n_train": 48, "n_test": 20, "n_val": 16, "batch_size": 1
 
 
 def trials(scale: str) -> list[Trial]:
-    """The small grid, then the published one, seed by seed."""
+    """The small grid, then the published one."""
     small = [
         _trial(name, "cifar10-subset", m, _SMALL | {"epochs": epochs} | _SMALL_SETTINGS[m])
         for name, (epochs, methods) in SMALL_GRID.items()
@@ -80,11 +78,9 @@ def table(records: Sequence[Record]) -> str:
             parts += [_FEW.format(**group[0]["config"])]
             continue
         missing.remove(f"{name} on {printed}")
-        for rows, column in (
-            ("image_classification", "dataset"),
-            ("ood_detection", "in_distribution"),
-        ):
-            parts += ["Published:", published(rows, {"architecture": name, column: printed})]
+        row = {"architecture": name}
+        parts += ["Published:", published("image_classification", row | {"dataset": printed})]
+        parts += [published("ood_detection", row | {"in_distribution": printed})]
     return "\n\n".join([*parts, _MISSING.format(missing=markdown.listed(missing))])
 
 
@@ -94,8 +90,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         "VSD has the best NLL, calibration and detection of other images in AlexNet and ResNet18 "
         "on colour images"
     )
-    n_trials = len(trials("paper"))
-    how = f"{len(records)} of {n_trials} trials, on 4,000 images; the others need a GPU"
+    how = f"{len(records)} of {len(trials('paper'))} trials, on 4,000 images; the others need a GPU"
     return [Claim(statement, "Tables 4 and 5, OOD table", "–", 0, 0, how)]
 
 
@@ -115,17 +110,15 @@ def figure(records: Sequence[Record]) -> Figure:
 
 
 _FEW = """\
-{epochs} epochs on all but {n_val} of the 4,000 images, batches of {batch_size}, no augmentation;
-tested on 1,000. 7 % of the data and a fraction of the steps: nothing to compare with the published
-rows, and the weights of the KL were not tuned."""
+{epochs} epochs on all but {n_val} images, batches of {batch_size}, no augmentation; 7 % of the data
+and few steps, KL weights not tuned, 1,000 test images: not comparable with the published rows."""
 _MISSING = """\
 Published rows that need a GPU, all their seeds and their other images: {missing}. The command
-fetches the sets from their official addresses, or finds them in the folder that `BDL_DATA_DIR`
-names. Set-up where the published one is not known: AlexNet is the version common on CIFAR (2.47
-million weights, no dropout, no batch norm), ResNet18 has the stem made for ImageNet, on 32 x 32
-pixels too (the published accuracies fit that one), LeNet5 is the one of the section on MNIST; 160
-epochs of Adam in batches of 128 with a rate that falls to 0 in a straight line, no augmentation,
-the last 1,000 training images kept apart."""
+fetches the sets, or finds them in the folder that `BDL_DATA_DIR` names. Set-up where the published
+one is not known: AlexNet is the version common on CIFAR (2.47 million weights, no dropout, no batch
+norm), ResNet18 has the stem made for ImageNet, on 32 x 32 pixels too (the published accuracies fit
+that one), LeNet5 is that on MNIST; 160 epochs of Adam in batches of 128 with a rate that falls to 0
+in a straight line, no augmentation, the last 1,000 training images kept apart."""
 TITLE = "AlexNet and ResNet18 on colour images (Nguyen et al. 2021, Tables 4 and 5, OOD table)"
 EXPERIMENT = Experiment(
     "image_classification_colour", TITLE, trials, measure_network, table, figure, claims

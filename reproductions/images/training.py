@@ -40,11 +40,10 @@ def measure_network(trial: Trial) -> TrialResult:
     """Train on the training set without its last ``n_val`` rows; measure on those and on tests.
 
     Metrics: ``val_nll``; ``nll`` of the averaged probabilities in nats, ``accuracy_percent`` and
-    ``ece`` (15 bins) on the test set; ``<other set>/<score>/<measure>`` for how well the score
-    tells the test set from another one; and where the training followed the validation NLL (means
-    over the networks of an ensemble) ``epochs``, ``best_epoch`` and ``no_better``, 1 if it ended
-    because that NLL was no better. Arrays: ``entropy/<set>``, how many images have a predictive
-    entropy in each of ``N_BINS`` equal bins from 0 to log(classes); ``val_nll`` after each epoch.
+    ``ece`` on the test set; ``<other set>/<score>/<measure>`` for how well a score tells that set
+    from the test set; of a training that followed the validation NLL ``epochs``, ``best_epoch`` and
+    ``no_better``, 1 if that ended it, means over an ensemble. Arrays: ``entropy/<set>``, counts of
+    predictive entropies in ``N_BINS`` equal bins from 0 to log(classes); ``val_nll`` by epochs.
     """
     config, on = trial.config, device()
     data = datasets.load(config["data"], config.get("n_train"), config.get("n_test"))
@@ -86,15 +85,10 @@ def measure_network(trial: Trial) -> TrialResult:
     return TrialResult(metrics, arrays)
 
 
-def entropy_bins(n_classes: int) -> list[float]:
-    """The edges of the bins of predictive entropy in nats, ``N_BINS + 1``."""
-    return [math.log(n_classes) * i / N_BINS for i in range(N_BINS + 1)]
-
-
 def _histogram(log_probs: Tensor) -> list[int]:
-    edges = torch.tensor(entropy_bins(log_probs.shape[-1])[1:-1], dtype=torch.float64)
-    index = torch.bucketize(evaluation.entropy(log_probs).cpu(), edges, right=True)
-    return index.bincount(minlength=N_BINS).tolist()
+    largest = math.log(log_probs.shape[-1])
+    entropies = evaluation.entropy(log_probs).cpu().clamp(0.0, largest)
+    return torch.histc(entropies, N_BINS, 0.0, largest).int().tolist()
 
 
 def make_network(config: Mapping[str, Any], n_channels: int, size: int, n_classes: int) -> Network:
@@ -129,10 +123,9 @@ def fit_until_no_better(
     """Train until the validation loss stops improving; leave ``model`` in its best state.
 
     When ``patience`` epochs in a row bring no improvement, training returns to the best state
-    and goes on with a fifth of the learning rate; the third time it stops. It also stops after
-    ``max_epochs``. Raises FloatingPointError if a validation loss is NaN or infinite.
-
-    ``train_epoch`` uses ``optimizer`` and gets the number of the epoch, from 0.
+    and goes on with a fifth of the learning rate; the third time, or after ``max_epochs``, it
+    stops. ``train_epoch`` uses ``optimizer`` and gets the number of the epoch, from 0. Raises
+    FloatingPointError if a validation loss is NaN or infinite.
     """
     plateau = ReduceLROnPlateau(
         optimizer, factor=FACTOR, patience=patience - 1, threshold=THRESHOLD, eps=0.0
@@ -160,13 +153,10 @@ class Training:
     """Fits what ``config`` describes to ``x``, ``(N, C, H, W)``, on the device of ``x``.
 
     Adam. With ``patience`` in ``config`` training follows the NLL of ``held_out`` by
-    :func:`fit_until_no_better`; without it the learning rate falls to 0 in a straight line over
-    ``epochs``. The weight of the KL grows from 0 to ``kl_weight`` over ``warm_up_epochs``. A random
-    network draws its noise for each image; BBB and SLANG draw the weights once a minibatch. A deep
+    :func:`fit_until_no_better`, and ``stops`` tells how that ended for each network; without it the
+    rate falls to 0 in a straight line over ``epochs``. The weight of the KL grows from 0 over
+    ``warm_up_epochs``. Noise is drawn for each image, in BBB and SLANG once a minibatch. A deep
     ensemble consists of such networks, and SWAG and SLANG go on from one.
-
-    Attributes:
-        stops: how the training of each network ended; empty where the number of epochs was given.
     """
 
     config: Mapping[str, Any]
@@ -179,11 +169,9 @@ class Training:
 
     def train(self) -> Logits:
         """By the method of the configuration."""
-        ways = {"SWAG": self._swag, "SLANG": self._slang}
-        return ways.get(self.config["method"], self._networks)()
-
-    def _networks(self) -> Logits:
         config, generator = self.config, self.generator
+        if config["method"] in ("SWAG", "SLANG"):
+            return self._swag() if config["method"] == "SWAG" else self._slang()
         networks = [self._fitted(config["kl_weight"]) for _ in range(config.get("n_networks", 1))]
         if self._is("plain"):
             return lambda rows, _: torch.stack([mean_weights(net, rows) for net in networks])
@@ -198,19 +186,18 @@ class Training:
         config, how = self.config, {"generator": self.generator}
         if "patience" in config:
             network, before = self._fitted(config["kl_weight"]), 0
-            rate, final_factor = config["swag_lr"], 1.0
+            plan = {"optimizer": sgd(config["swag_lr"]), "final_factor": 1.0}
         else:
             network, before = self._started(), config["epochs"]
-            rate, final_factor = config["learning_rate"], 0.2
-        plan = {"n_epochs": before + config["swag_epochs"], "collect_from": before}
-        plan |= {"optimizer": sgd(rate), "final_factor": final_factor}
-        plan |= {"batch_size": config["batch_size"], "kl_weight": config["kl_weight"]}
+            plan = {"optimizer": sgd(config["learning_rate"]), "final_factor": 0.2}
+        plan |= {"n_epochs": before + config["swag_epochs"], "collect_from": before}
+        plan |= {name: config[name] for name in ("batch_size", "kl_weight")}
         swag = fit_swag(network.train(), self.x, self.y, cross_entropy, **plan, **how)
         how["train_x"] = self.x
         return lambda rows, n_samples: predict_swag(swag, network.eval(), rows, n_samples, **how)
 
     def _slang(self) -> Logits:
-        """``slang_epochs``, one draw of the weights a step; the KL weight is that of SLANG alone.
+        """``slang_epochs``; the KL weight is that of SLANG alone.
 
         The noise of minibatches moves the mean by about ``sqrt(slang_lr N / (2 B kl_weight))``
         standard deviations of the posterior, so the rate has to be near ``kl_weight B / N``.
