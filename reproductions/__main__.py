@@ -41,9 +41,9 @@ def arrays_(
 @app.command()
 def bench() -> None:
     """Measure the layers as ratios within one run, on a machine that does nothing else."""
-    from reproductions.timing import time_per_step
+    from reproductions import timing
 
-    typer.echo(time_per_step.bench())
+    typer.echo(timing.bench())
 
 
 @app.command()

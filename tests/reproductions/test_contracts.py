@@ -18,7 +18,7 @@ from reproductions import (
     Trial,
     cifar_dropout_curves,
     co2_mc_dropout,
-    gradient_variance,
+    local_reparameterization,
     mnist_dropout_curves,
     rotated_digit,
     sparse_lenet,
@@ -312,7 +312,7 @@ ROWS = [
     ),
     Row(
         "gradient_variance",
-        {"B": gradient_variance.trials("quick")[0]},
+        {"B": local_reparameterization.variance_trials("quick")[0]},
         images(1, 28, 28),
         lambda trial, result: [({"per_example"}, 1.0, 1e-3)],
         gradient_record,
