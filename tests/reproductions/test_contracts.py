@@ -25,8 +25,8 @@ from reproductions import (
 )
 from reproductions.datasets import splits
 from reproductions.images import classification, colour
+from reproductions.uci.experiment import trials as uci_trials
 from reproductions.uci.methods import METHODS
-from reproductions.uci.trials import trials as uci_trials
 
 from .contracts import N_ROWS, Row, pictures, yachts
 
@@ -195,19 +195,15 @@ def rotated_record(trial, result, seen):
     """From the passes of test images and of turned ones, and the outputs of the mean weights."""
     labels, shape = torch.arange(256, 256 + 50) % 10, np.shape(result.arrays["classes"])
     drawn, passes, scaled = (out.double() for out in seen.outputs)
-    p = passes.softmax(-1).unflatten(1, shape)  # (S, angles, ones, 10)
-    classes = p.mean(0).argmax(-1)
     arrays = {
         "test_index": (labels == 1).nonzero()[:2, 0],
-        "classes": classes,
+        "classes": passes.softmax(-1).mean(0).argmax(-1).view(shape),
         "entropy": evaluation.predictive_entropy(passes).view(shape),
         "information": evaluation.mutual_information(passes).view(shape),
-        "std": p.std(0, correction=0).gather(-1, classes[..., None])[..., 0],
     }
     metrics = {
         "test_error": evaluation.error_percent(drawn.softmax(-1).mean(0), labels),
         "test_error_mean_weights": evaluation.error_percent(scaled, labels),
-        "starts_with_1": (classes[shape[0] // 2] == 1).double().mean(),
     }
     return metrics, arrays
 
