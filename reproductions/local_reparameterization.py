@@ -115,8 +115,7 @@ def gradient(
         outputs = noisy_outputs(net, inputs, estimator, generator)
         nll = cross_entropy(outputs, targets, reduction="sum") * n_train / len(x)
         parts.append(torch.autograd.grad(nll, weights))
-    first, last = (torch.stack(slopes).sum(0) for slopes in zip(*parts, strict=True))
-    return first, last
+    return tuple(torch.stack(slopes).sum(0) for slopes in zip(*parts, strict=True))
 
 
 def published() -> np.ndarray:
@@ -160,7 +159,7 @@ def variance_table(records: list[Record]) -> str:
         head = f"local, {layer} layer: later by earlier variance (published {theirs:.2g})"
         seeds[head] = [f"{times:.2g}" for times in growth]
     tables = [markdown.table_by_columns(variances), markdown.table_by_columns(seeds)]
-    return "\n\n".join([*tables, _SET_UP.format_map(config).replace("\n", " ")])
+    return "\n\n".join([*tables, _VARIANCE_NOTE.format_map(config).replace("\n", " ")])
 
 
 def variance_claims(records: list[Record]) -> list[Claim]:
@@ -188,11 +187,10 @@ def variance_claims(records: list[Record]) -> list[Claim]:
 def variance_figure(records: list[Record]) -> Figure:
     """Variances on a log axis, ours with two standard errors."""
     panels, names = {}, list(ROWS.values())
+    values = [(measured(record), 2 * measured(record, ", standard error")) for record in records]
     for place, (layer, epochs) in enumerate(COLUMNS):
-        ours, theirs = [], [*zip(names, published()[:, place], [0.0] * len(names), strict=True)]
-        for record in records:
-            bars = 2 * measured(record, ", standard error")[:, place]
-            ours += zip(names, measured(record)[:, place], bars, strict=True)
+        theirs = [(name, row[place], 0) for name, row in zip(names, published(), strict=True)]
+        ours = [(n, v[i, place], e[i, place]) for v, e in values for i, n in enumerate(names)]
         panels[f"{layer} layer, {epochs} epochs"] = ours, theirs
     return ours_and_published(names, panels, "variance; bars: two standard errors", scale="log")
 
@@ -207,7 +205,7 @@ def _in_order(values: np.ndarray) -> int:
     return (np.diff(values[[3, 0, 1, 2]], axis=0) >= 0).all(0).sum()
 
 
-_SET_UP = """\
+_VARIANCE_NOTE = """\
 Set-up: {width} units in each of three hidden layers, batches of {batch_size}, Adam at
 {learning_rate:g} that starts again at the first stop, {n_train:,} training examples, one learned
 alpha for each layer; measured over minibatches of {rows:,} rows without repeats, {n_draws} draws of
@@ -218,25 +216,17 @@ these, so compare orders and ratios."""
 
 
 _SPEED = {"n_train": 60_000, "width": 500, "batch_size": 100}
-_QUICK_SPEED = {
-    "n_train": 100,
-    "width": 8,
-    "batch_size": 20,
-    "rows_at_once": 20,
-    "timed_batches": 3,
-}
+_BRIEF = {"n_train": 100, "width": 8, "batch_size": 20, "rows_at_once": 20, "timed_batches": 3}
 
 
 def speed_trials(scale: str) -> list[Trial]:
     """One for each estimator; the slow one with fewer batches, and fewer rows at once."""
     plans = {"per example": (5, 25), "local": (50, 100), "per minibatch": (50, 100)}
-    configs = [
-        {**_SPEED, "estimator": estimator, "timed_batches": n_batches, "rows_at_once": n_rows}
-        for estimator, (n_batches, n_rows) in plans.items()
-    ]
-    return [
-        Trial(config | (_QUICK_SPEED if scale == "quick" else {}), seed=0) for config in configs
-    ]
+    found = []
+    for estimator, (n_batches, n_rows) in plans.items():
+        config = {"estimator": estimator, "timed_batches": n_batches, "rows_at_once": n_rows}
+        found.append(Trial({**_SPEED, **config, **(_BRIEF if scale == "quick" else {})}, seed=0))
+    return found
 
 
 def measure_speed(trial: Trial) -> TrialResult:
@@ -354,10 +344,10 @@ def _peak_bytes(on: torch.device) -> int:
 _SPEED_NOTE = (
     "Ours: three hidden layers of {width} units, batches of {batch_size}, the gradient of "
     "likelihood and KL and an Adam step. Seconds of an epoch are the median of the timed batches "
-    "times {n_batches}; on a CPU they are processor time. Each estimator runs in a process of its "
-    "own; memory is the process's highest, less what it held before the first step. With a weight "
-    "sample per data point a minibatch is taken in pieces, so that memory suffices. Published: "
-    "Theano on a GPU of 2015, and a network whose width we do not know."
+    "times {n_batches}; on a CPU they are processor time. Each estimator has a process of its own; "
+    "memory is the process's highest, less what it held before the first step; with a weight "
+    "sample per data point a minibatch is taken in pieces. Published: Theano on a GPU of 2015, and "
+    "a network whose width we do not know."
 )
 VARIANCE = Experiment(
     "gradient_variance",
