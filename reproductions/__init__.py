@@ -8,14 +8,14 @@ from reproductions.records import SCALES, records_path
 
 _PLACES = {
     "cifar_dropout_curves": "cifar_dropout_curves:EXPERIMENT",
-    "co2_mc_dropout": "co2_mc_dropout:EXPERIMENT",
+    "co2_mc_dropout": "mc_dropout:CO2",
     "complexity": "timing:SIZES",
     "gradient_variance": "local_reparameterization:VARIANCE",
     "image_classification": "images.classification:EXPERIMENT",
     "image_classification_colour": "images.colour:EXPERIMENT",
     "lrt_speed": "local_reparameterization:SPEED",
     "mnist_dropout_curves": "mnist_dropout_curves:EXPERIMENT",
-    "rotated_digit": "rotated_digit:EXPERIMENT",
+    "rotated_digit": "mc_dropout:DIGIT",
     "sparse_lenet": "sparse_lenet:EXPERIMENT",
     "time_per_step": "timing:STEPS",
     "uci": "uci.experiment:EXPERIMENT",

@@ -22,7 +22,7 @@ from bdl_lessons.panels import (
     rotated_digit,
 )
 from bdl_lessons.probability import gaussian_nll, kl_warmup
-from reproductions.co2_mc_dropout import switch_inside_the_data
+from reproductions.mc_dropout import switch_inside_the_data
 from reproductions.measure import train_by
 
 Arrays = dict[str, np.ndarray]

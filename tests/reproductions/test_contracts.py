@@ -17,10 +17,9 @@ from bdl_lessons import datasets, evaluation
 from reproductions import (
     Trial,
     cifar_dropout_curves,
-    co2_mc_dropout,
     local_reparameterization,
+    mc_dropout,
     mnist_dropout_curves,
-    rotated_digit,
     sparse_lenet,
 )
 from reproductions.datasets import splits
@@ -240,10 +239,10 @@ def gradient_record(trial, result, seen):
 
 def co2_record(trial, result, seen):
     """From functions drawn at the months and beyond, and the outputs of the mean weights there."""
-    data = datasets.detrended(datasets.co2(), *co2_mc_dropout.SPANS[trial.config["n_months"]])
+    data = datasets.detrended(datasets.co2(), *mc_dropout.SPANS[trial.config["n_months"]])
     draws, scaled = (out.double()[..., 0] for out in seen.outputs)
     mean, std = draws.mean(0), draws.std(0, correction=0)
-    x, n = torch.cat([data.x[:, 0], torch.tensor(co2_mc_dropout.BEYOND)]), len(data.y)
+    x, n = torch.cat([data.x[:, 0], torch.tensor(mc_dropout.BEYOND)]), len(data.y)
     inside, (near, far) = std[:n].mean(), std[[list(x).index(2.5), -1]]
     metrics = {
         "train_rmse": (mean[:n] - data.y).square().mean().sqrt(),
@@ -258,8 +257,8 @@ def co2_record(trial, result, seen):
 
 def months(altered):
     """Altered: other times after the last month."""
-    beyond = [2.5, 3.1, 3.7] if altered else co2_mc_dropout.BEYOND
-    return {"reproductions.co2_mc_dropout.BEYOND": beyond}
+    beyond = [2.5, 3.1, 3.7] if altered else mc_dropout.BEYOND
+    return {"reproductions.mc_dropout.BEYOND": beyond}
 
 
 def images(*shape):
@@ -288,7 +287,7 @@ ROWS = [
     ),
     Row(
         "rotated_digit",
-        {"LeNet": rotated_digit.trials("quick")[0]},
+        {"LeNet": mc_dropout.digit_trials("quick")[0]},
         images(1, 28, 28),
         rotated_plan,
         rotated_record,
@@ -316,7 +315,7 @@ ROWS = [
     ),
     Row(
         "co2_mc_dropout",
-        {t.config["activation"]: t for t in co2_mc_dropout.trials("quick")[:2]},
+        {t.config["activation"]: t for t in mc_dropout.co2_trials("quick")[:2]},
         months,
         lambda trial, result: [
             (
