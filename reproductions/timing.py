@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import signature
 from math import nan
+from operator import truediv
 from statistics import median
 from typing import Any
 
@@ -91,11 +92,10 @@ def step_times(
     steps = {name: training_step(network, x, y, generator) for name, network in networks.items()}
     seconds = interleaved_times(steps, n_rounds, warm_up=2, clock=clock)
     first = next(iter(seconds.values()))
-    rows = {}
-    for name, taken in seconds.items():
-        ratios = [a / b for a, b in zip(taken, first, strict=True)]
-        rows[name] = {"ms": 1e3 * median(taken), "ratio": median(ratios)}
-    return rows
+    return {
+        name: {"ms": 1e3 * median(taken), "ratio": median(map(truediv, taken, first))}
+        for name, taken in seconds.items()
+    }
 
 
 def training_step(
