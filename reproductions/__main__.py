@@ -13,6 +13,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
+Scale = Annotated[str, typer.Option(help="quick: seconds. paper: the published size, hours")]
 Folder = Annotated[Path | None, typer.Option(help="Where the records are; default: data/results")]
 
 
@@ -41,17 +42,15 @@ def arrays_(
 @app.command()
 def bench() -> None:
     """Measure the layers as ratios within one run, on a machine that does nothing else."""
-    from reproductions.timing import time_per_step
+    from reproductions import timing
 
-    typer.echo(time_per_step.bench())
+    typer.echo(timing.bench())
 
 
 @app.command()
 def run(
     name: Annotated[str, typer.Argument(help="An experiment, e.g. co2_mc_dropout")],
-    scale: Annotated[
-        str, typer.Option(help="quick: seconds. paper: the published architecture, hours")
-    ] = "paper",
+    scale: Scale = "paper",
     jobs: Annotated[int, typer.Option(help="Local processes of one thread each")] = 1,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler whose workers run the trials")
@@ -77,9 +76,7 @@ def run(
 
 
 @app.command()
-def report(
-    scale: Annotated[str, typer.Option(help="quick or paper")] = "paper", folder: Folder = None
-) -> None:
+def report(scale: Scale = "paper", folder: Folder = None) -> None:
     """Write the tables and figures of the recorded experiments to data/results."""
     from bdl_lessons.datasets.records import RESULTS_FOLDER
     from reproductions import report as tool

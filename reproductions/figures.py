@@ -16,11 +16,10 @@ def ours_and_published(
     names: Sequence[str],
     panels: Mapping[str, tuple[Dots, Dots]],
     label: str = "",
-    n_columns: int = 4,
     scale: str = "linear",
 ) -> Figure:
     """A panel for each title with our dots and the published ones, in rows of the same names."""
-    n_columns = min(n_columns, len(panels))
+    n_columns = min(4, len(panels))
     n_rows = -(-len(panels) // n_columns)
     size = (1.6 + 2.2 * n_columns, 0.8 + n_rows * (0.7 + 0.19 * len(names)))
     picture = new_figure(*size, layout="constrained")

@@ -12,7 +12,7 @@ import platform
 import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -176,8 +176,5 @@ def _hash(entries: Mapping[str, Any]) -> str:
 
 
 def _versions() -> dict[str, str]:
-    try:
-        package = version("bdl-lessons")
-    except PackageNotFoundError:
-        package = "not installed"
+    package = next((found.version for found in distributions(name="bdl-lessons")), "not installed")
     return {"python": platform.python_version(), "torch": torch.__version__, "bdl_lessons": package}

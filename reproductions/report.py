@@ -72,13 +72,10 @@ def _summary(claims: Sequence[Claim]) -> str:
     """Every published statement with our verdict, and how many there are of each verdict."""
     counts = Counter(claim.verdict for claim in claims)
     said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _VERDICTS)
-    head = ["published statement", "published", "ours", "verdict", "condition"]
-    rows = []
-    for claim in claims:
-        cases = f" ({claim.holds} of {claim.of})" if claim.of else ""
-        verdict = f"**{claim.verdict}**{cases}"
-        rows.append([claim.statement, claim.published, claim.ours, verdict, claim.condition])
-    return f"Of {len(claims)} statements: {said}.\n\n{markdown.table(head, rows)}"
+    rows = [{**vars(claim), "verdict": claim.verdict} for claim in claims]
+    columns = {"published statement": "{statement}", "published": "{published}", "ours": "{ours}"}
+    columns |= {"verdict": "**{verdict}** ({holds} of {of})", "condition": "{condition}"}
+    return f"Of {len(claims)} statements: {said}.\n\n{markdown.table_of(rows, columns)}"
 
 
 def _sort_lines(experiment: Experiment, scale: str, folder: Path) -> None:

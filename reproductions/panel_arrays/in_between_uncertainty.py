@@ -42,8 +42,8 @@ def make_arrays(steps: Sequence[int] = STEPS, n_draws: int = 1000) -> dict[str, 
 
     For ``d`` hidden layers: ``mean_d``, ``std_d (rates, seeds, 113)``, ``draws_d (rates, 12, 113)``
     of the first start, ``gp_mean_d``, ``gp_std_d (113,)``. ``history_d (rates, seeds, steps, 113)``
-    is ``std_d`` on the way, after ``steps_d`` steps. ``mf_mean``, ``mf_std (seeds, 113)`` and
-    ``mf_history``: the same for mean-field networks of one hidden layer.
+    is ``std_d`` on the way, after ``steps_d`` steps. ``mf_std (seeds, 113)``, ``mf_history``: the
+    same for mean-field networks of one hidden layer.
     """
     x, y, line = clusters()
     looks = {kind: [n_times * step for step in steps] for kind, n_times in N_TIMES.items()}
@@ -59,10 +59,9 @@ def make_arrays(steps: Sequence[int] = STEPS, n_draws: int = 1000) -> dict[str, 
         stored |= {f"mean_{depth}": mean, f"draws_{depth}": draws[:, 0]}
         stored |= {f"std_{depth}": history[:, :, -1], f"history_{depth}": history}
         stored[f"steps_{depth}"] = torch.tensor(looks[depth])
-    runs = [train_mean_field(seed, looks["mean-field"]) for seed in range(N_SEEDS)]
-    mean, history = map(torch.stack, zip(*runs, strict=True))
-    stored |= {"mf_mean": mean, "mf_history": history, "mf_std": history[:, -1]}
-    stored["mf_steps"] = torch.tensor(looks["mean-field"])
+    steps = looks["mean-field"]
+    history = torch.stack([train_mean_field(seed, steps) for seed in range(N_SEEDS)])
+    stored |= {"mf_history": history, "mf_std": history[:, -1], "mf_steps": torch.tensor(steps)}
     return {name: (v.float() if v.dim() > 1 else v).numpy() for name, v in stored.items()}
 
 
@@ -208,8 +207,8 @@ def mean_field_loss(parameters: Sequence[Tensor], x: Tensor, y: Tensor) -> Tenso
     return data + kl + bias.square().sum() / 2
 
 
-def train_mean_field(seed: int, looks: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Train one mean-field network by L-BFGS; mean ``(L,)`` and std ``(looks, L)`` on the line."""
+def train_mean_field(seed: int, looks: Sequence[int]) -> Tensor:
+    """Train one mean-field network by L-BFGS; std ``(looks, L)`` on the line."""
     x, y, line = clusters()
     (W, b), (v, c) = dropout_networks(1, 1, [seed])
     mu, v, bias = torch.cat([W[0, 0], b[0, 0]]), v.flatten(), c.flatten()
@@ -217,9 +216,8 @@ def train_mean_field(seed: int, looks: Sequence[int]) -> tuple[Tensor, Tensor]:
     parameters, history = [part.detach().requires_grad_() for part in parameters], []
     for _ in minimise(lambda: mean_field_loss(parameters, x, y), parameters, looks, is_exact=True):
         with torch.no_grad():
-            mean, variance = mean_field_moments(parameters, line)
-            history.append(variance.sqrt())
-    return mean, torch.stack(history)
+            history.append(mean_field_moments(parameters, line)[1].sqrt())
+    return torch.stack(history)
 
 
 def make_hmc() -> dict[str, np.ndarray]:
@@ -227,30 +225,26 @@ def make_hmc() -> dict[str, np.ndarray]:
 
     Given the hidden layer, the output layer is a Bayesian linear regression (lesson 02): the chains
     draw the hidden layer alone, from its marginal posterior. Along the line, ``(113,)``: ``mean``
-    and ``std`` of f; ``std_error``, from the scatter of ``chain_std (chains, 113)``; r_hat and ess
-    of the mean and of the variance of f given the hidden layer; and ``draws (100, 113)`` of f and
-    ``acceptance (chains,)``.
+    and ``std`` of f, ``chain_std (chains, 113)``; r_hat and ess of the mean and the variance of f
+    given the hidden layer; and ``draws (100, 113)`` of f.
     """
     x, y, line = clusters()
     generator = torch.Generator().manual_seed(9)
     start = torch.randn(N_CHAINS, 3, WIDTH, generator=generator, dtype=torch.float64)
     how = {"n_leapfrog": 140, "step_size": 0.003, "generator": generator}
-    hidden, acceptance = hmc(lambda h: minus_log_posterior(h, x, y), start, 200, N_DRAWS, **how)
+    hidden, _ = hmc(lambda h: minus_log_posterior(h, x, y), start, 200, N_DRAWS, **how)
     mean, root = output(hidden, x, y, line)  # (draws, chains, 113), (draws, chains, 51, 113)
     noise = torch.randn(N_DRAWS, N_CHAINS, 1, WIDTH + 1, generator=generator, dtype=mean.dtype)
     f, variance = mean + (noise @ root).squeeze(2), root.square().sum(2)
-    chain_std = (mean.var(0) + variance.mean(0)).sqrt()
     stored = {
         "mean": mean.mean((0, 1)),
         "std": (mean.flatten(0, 1).var(0) + variance.mean((0, 1))).sqrt(),
-        "std_error": chain_std.std(0) / N_CHAINS**0.5,
-        "chain_std": chain_std,
+        "chain_std": (mean.var(0) + variance.mean(0)).sqrt(),
         "draws": f.flatten(0, 1)[:: N_CHAINS * N_DRAWS // 100].float(),
         "r_hat_mean": split_r_hat(mean),
         "r_hat_variance": split_r_hat(variance),
         "ess_mean": effective_sample_size(mean),
         "ess_variance": effective_sample_size(variance),
-        "acceptance": acceptance,
     }
     return {name: values.numpy() for name, values in stored.items()}
 

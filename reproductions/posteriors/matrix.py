@@ -32,6 +32,7 @@ class WeightPosterior(nn.Module):
     ``mu`` is the layer's own ``weight`` and ``bias`` as one matrix: the mean of the distribution,
     or what takes its place. A method adds
 
+    - ``reset_parameters(mu, generator)``: start values, after the layer's weights got theirs;
     - ``sample_weights(mu, n_samples, generator)``: matrices ``(S, L, K + 1)``;
     - ``per_example(mu, x, layer, generator)``: activations with a matrix of its own for every
       example, none of which is formed;
@@ -42,9 +43,6 @@ class WeightPosterior(nn.Module):
         super().__init__()
         self.has_bias = bias
         self.shape = (weight_shape[0], math.prod(weight_shape[1:]) + bias)
-
-    def reset_parameters(self, mu: Tensor, generator: torch.Generator) -> None:
-        """Draw the start values of the parameters, after the layer's weights got theirs."""
 
     def mean(self, mu: Tensor) -> Tensor:
         """The mean matrix, ``(L, K + 1)``."""

@@ -75,7 +75,6 @@ def fit_swag(
     n_epochs: int,
     collect_from: int,
     batch_size: int,
-    generator: torch.Generator,
     optimizer: OptimizerFactory,
     final_factor: float,
     **settings: object,
@@ -98,7 +97,6 @@ def fit_swag(
         train(
             *(model, x, y, nll),
             n_steps=max(1, n_train // batch_size),
-            generator=generator,
             optimizer=lambda _: stepper,
             batch_size=min(batch_size, n_train),
             sampling="mean",

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 import reproductions
-from reproductions import runner
-from reproductions.timing import lrt_speed
+from reproductions import local_reparameterization, runner
 from tests.device.simulated_gpu import SimulatedGPU
 from tests.reproductions.test_quick import few_images, few_yachts  # noqa: F401, fixtures
 
@@ -32,7 +31,7 @@ CASES += [("uci", index) for index in range(1, len(reproductions.load("uci").tri
 
 @pytest.mark.parametrize(("name", "index"), CASES)
 def test_a_trial_stays_on_the_device(name, index, few_images, few_yachts, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(lrt_speed, "ProcessPoolExecutor", this_process)
+    monkeypatch.setattr(local_reparameterization, "ProcessPoolExecutor", this_process)
     experiment = reproductions.load(name)
     trial = experiment.trials("quick")[index]
     if "device" in trial.config:

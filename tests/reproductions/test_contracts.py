@@ -17,16 +17,15 @@ from bdl_lessons import datasets, evaluation
 from reproductions import (
     Trial,
     cifar_dropout_curves,
-    co2_mc_dropout,
-    gradient_variance,
+    local_reparameterization,
+    mc_dropout,
     mnist_dropout_curves,
-    rotated_digit,
     sparse_lenet,
 )
 from reproductions.datasets import splits
 from reproductions.images import classification, colour
+from reproductions.uci.experiment import trials as uci_trials
 from reproductions.uci.methods import METHODS
-from reproductions.uci.trials import trials as uci_trials
 
 from .contracts import N_ROWS, Row, pictures, yachts
 
@@ -195,19 +194,15 @@ def rotated_record(trial, result, seen):
     """From the passes of test images and of turned ones, and the outputs of the mean weights."""
     labels, shape = torch.arange(256, 256 + 50) % 10, np.shape(result.arrays["classes"])
     drawn, passes, scaled = (out.double() for out in seen.outputs)
-    p = passes.softmax(-1).unflatten(1, shape)  # (S, angles, ones, 10)
-    classes = p.mean(0).argmax(-1)
     arrays = {
         "test_index": (labels == 1).nonzero()[:2, 0],
-        "classes": classes,
+        "classes": passes.softmax(-1).mean(0).argmax(-1).view(shape),
         "entropy": evaluation.predictive_entropy(passes).view(shape),
         "information": evaluation.mutual_information(passes).view(shape),
-        "std": p.std(0, correction=0).gather(-1, classes[..., None])[..., 0],
     }
     metrics = {
         "test_error": evaluation.error_percent(drawn.softmax(-1).mean(0), labels),
         "test_error_mean_weights": evaluation.error_percent(scaled, labels),
-        "starts_with_1": (classes[shape[0] // 2] == 1).double().mean(),
     }
     return metrics, arrays
 
@@ -244,10 +239,10 @@ def gradient_record(trial, result, seen):
 
 def co2_record(trial, result, seen):
     """From functions drawn at the months and beyond, and the outputs of the mean weights there."""
-    data = datasets.detrended(datasets.co2(), *co2_mc_dropout.SPANS[trial.config["n_months"]])
+    data = datasets.detrended(datasets.co2(), *mc_dropout.SPANS[trial.config["n_months"]])
     draws, scaled = (out.double()[..., 0] for out in seen.outputs)
     mean, std = draws.mean(0), draws.std(0, correction=0)
-    x, n = torch.cat([data.x[:, 0], torch.tensor(co2_mc_dropout.BEYOND)]), len(data.y)
+    x, n = torch.cat([data.x[:, 0], torch.tensor(mc_dropout.BEYOND)]), len(data.y)
     inside, (near, far) = std[:n].mean(), std[[list(x).index(2.5), -1]]
     metrics = {
         "train_rmse": (mean[:n] - data.y).square().mean().sqrt(),
@@ -262,8 +257,8 @@ def co2_record(trial, result, seen):
 
 def months(altered):
     """Altered: other times after the last month."""
-    beyond = [2.5, 3.1, 3.7] if altered else co2_mc_dropout.BEYOND
-    return {"reproductions.co2_mc_dropout.BEYOND": beyond}
+    beyond = [2.5, 3.1, 3.7] if altered else mc_dropout.BEYOND
+    return {"reproductions.mc_dropout.BEYOND": beyond}
 
 
 def images(*shape):
@@ -292,7 +287,7 @@ ROWS = [
     ),
     Row(
         "rotated_digit",
-        {"LeNet": rotated_digit.trials("quick")[0]},
+        {"LeNet": mc_dropout.digit_trials("quick")[0]},
         images(1, 28, 28),
         rotated_plan,
         rotated_record,
@@ -312,7 +307,7 @@ ROWS = [
     ),
     Row(
         "gradient_variance",
-        {"B": gradient_variance.trials("quick")[0]},
+        {"B": local_reparameterization.variance_trials("quick")[0]},
         images(1, 28, 28),
         lambda trial, result: [({"per_example"}, 1.0, 1e-3)],
         gradient_record,
@@ -320,7 +315,7 @@ ROWS = [
     ),
     Row(
         "co2_mc_dropout",
-        {t.config["activation"]: t for t in co2_mc_dropout.trials("quick")[:2]},
+        {t.config["activation"]: t for t in mc_dropout.co2_trials("quick")[:2]},
         months,
         lambda trial, result: [
             (

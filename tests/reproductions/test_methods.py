@@ -7,7 +7,7 @@ import pytest
 import bdl_lessons.models as models
 from reproductions import methods
 from reproductions.images import classification
-from reproductions.uci import trials as uci
+from reproductions.uci import experiment as uci
 
 
 def test_every_factory_of_the_package_is_tested_as_a_layer():

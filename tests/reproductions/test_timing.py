@@ -5,9 +5,8 @@ import torch
 
 from bdl_lessons.inference import sgd
 from bdl_lessons.models import BayesByBackprop, initialise, mlp
-from reproductions import methods
-from reproductions.timing import lrt_speed, time_per_step
-from reproductions.timing.complexity import OnePass, evaluate, slope
+from reproductions import local_reparameterization, methods, timing
+from reproductions.timing import OnePass, evaluate, slope
 
 SIZES = {"K": 8, "L": 4, "B": 2, "s": 3, "r": 5, "m": 2}
 
@@ -48,8 +47,8 @@ def test_a_ratio_is_that_of_neighbours(monkeypatch):
         own = next(cost)
         return lambda: now.__setitem__(0, now[0] + own * next(load))
 
-    monkeypatch.setattr(time_per_step, "training_step", training_step)
-    rows = time_per_step.step_times(networks, None, None, None, n_rounds=5, clock=lambda: now[0])
+    monkeypatch.setattr(timing, "training_step", training_step)
+    rows = timing.step_times(networks, None, None, None, n_rounds=5, clock=lambda: now[0])
     assert [row["ratio"] for row in rows.values()] == [1, 2, 3]
     assert [row["ms"] for row in rows.values()] == [1000 * 5 * n for n in (1, 2, 3)]
 
@@ -57,15 +56,15 @@ def test_a_ratio_is_that_of_neighbours(monkeypatch):
 def test_a_step_changes_the_parameters():
     generator = torch.Generator().manual_seed(0)
     x, y = torch.randn(4, 3, 32, 32, generator=generator), torch.arange(4)
-    network = time_per_step.make_network("lenet5", "VSD T=2, fc", generator)
+    network = timing.make_network("lenet5", "VSD T=2, fc", generator)
     before = [p.detach().clone() for p in network.parameters()]
-    time_per_step.training_step(network, x, y, generator)()
+    timing.training_step(network, x, y, generator)()
     unchanged = [*map(torch.equal, before, network.parameters())]  # bits: copies
     assert sum(unchanged) <= 0.2 * len(unchanged)
 
 
 def test_the_layers_are_timed_relative_to_map():
-    lines = time_per_step.bench((12, 10, 4), n_rounds=2).splitlines()
+    lines = timing.bench((12, 10, 4), n_rounds=2).splitlines()
     assert lines[4].startswith("| MAP | ")
     assert lines[4].endswith(" | 1.00 |")
     assert len(lines) == 4 + 2 + len(methods.tagged("bench"))
@@ -79,6 +78,6 @@ def test_pieces_add_up_to_the_step_of_the_whole_minibatch():
     for net, rows_at_once in ((whole, 20), (pieces, 5)):
         config = {"rows_at_once": rows_at_once, "estimator": "per example", "n_train": 100}
         stepper = sgd(0.1)(net.parameters())
-        lrt_speed._step(net, x, y, stepper, config, generator)
+        local_reparameterization._step(net, x, y, stepper, config, generator)
     for one, other in zip(whole.parameters(), pieces.parameters(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)

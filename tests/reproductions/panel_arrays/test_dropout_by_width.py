@@ -3,9 +3,9 @@ import pytest
 import torch
 
 from bdl_lessons.panels import arrays
-from reproductions.panel_arrays import dropout_by_width
+from reproductions.panel_arrays import small
 
-NOISY = [case for case in dropout_by_width.CASES if case[0] not in ("none", "prior")]
+NOISY = [case for case in small.CASES if case[0] not in ("none", "prior")]
 
 
 @pytest.fixture(scope="module")
@@ -15,16 +15,16 @@ def stored():
 
 def test_the_arrays_have_one_entry_for_each_run(stored):
     cases = list(zip(stored["methods"].tolist(), stored["numbers"].tolist(), strict=True))
-    assert cases == dropout_by_width.CASES
-    shape = (len(dropout_by_width.SETTINGS), len(cases), len(dropout_by_width.STEPS))
-    assert stored["error"].shape == (*shape, 2, dropout_by_width.SEEDS)
+    assert cases == small.CASES
+    shape = (len(small.NOISE_SETTINGS), len(cases), len(small.STEPS))
+    assert stored["error"].shape == (*shape, 2, small.SEEDS)
     learned = np.isfinite(stored["alpha"]).all((0, 2, 3, 4))
-    assert learned.tolist() == [method in dropout_by_width.LEARNED for method, _ in cases]
+    assert learned.tolist() == [method in small.LEARNED for method, _ in cases]
 
 
 @pytest.mark.parametrize(("name", "p_drop"), NOISY)
 def test_every_noise_starts_with_the_matched_variance(name, p_drop):
-    layer = dropout_by_width.METHODS[name](p_drop).linear(1, 1, bias=False).double()
+    layer = small.METHODS[name](p_drop).linear(1, 1, bias=False).double()
     x = torch.ones(40_000, 1, dtype=torch.float64)
     y = layer(x, "per_example", torch.Generator().manual_seed(0)) / layer.weight
     tolerance = 0.15 if name == "concrete" else 0.04  # a relaxed mask has less variance
@@ -32,7 +32,7 @@ def test_every_noise_starts_with_the_matched_variance(name, p_drop):
 
 
 def test_label_noise_leaves_the_test_labels_alone():
-    clean, noisy = (dropout_by_width.splits(rate) for rate in (0.0, 0.3))
+    clean, noisy = (small.noisy_splits(rate) for rate in (0.0, 0.3))
     changed = (clean[1] != noisy[1]).double().mean(1)
     assert ((changed > 0.2) & (changed < 0.34)).all()  # a tenth of the new labels are the old ones
     for part in (0, 2, 3):
@@ -42,8 +42,8 @@ def test_label_noise_leaves_the_test_labels_alone():
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [("none", 0.0), ("prior", 1.0), ("variational A", 0.1)])
 def test_the_committed_arrays_are_what_training_gives(stored, case):
-    row = dropout_by_width.CASES.index(case)
-    found = dropout_by_width.train(*case, "16 units", steps=(1000,))
+    row = small.CASES.index(case)
+    found = small.train_noise(*case, "16 units", steps=(1000,))
     committed = stored["error"][0, row, 0, 1]
-    standard_error = committed.std(ddof=1) / dropout_by_width.SEEDS**0.5
+    standard_error = committed.std(ddof=1) / small.SEEDS**0.5
     assert abs(found["error"][0, 1].mean() - committed.mean()) < 4 * standard_error

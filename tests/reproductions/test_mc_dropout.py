@@ -1,0 +1,45 @@
+import torch
+
+from reproductions import mc_dropout
+
+CONFIG = mc_dropout.co2_trials("quick")[0].config
+
+
+def test_no_noise_on_the_input_and_noise_after_every_hidden_layer():
+    net = mc_dropout.co2_network(CONFIG, torch.Generator().manual_seed(0))
+    layers = [module for module in net if hasattr(module, "noise")]
+    assert [layer.noise.p_drop for layer in layers] == [0, 0.1, 0.1, 0.1, 0.1]
+    assert [layer.out_features for layer in layers] == [16, 16, 16, 16, 1]
+
+
+def test_units_of_the_first_layer_switch_within_the_data():
+    net = mc_dropout.co2_network({**CONFIG, "width": 1000}, torch.Generator().manual_seed(0))
+    slope, place = net[0].weight[:, 0].detach(), (-net[0].bias / net[0].weight[:, 0]).detach()
+    assert place.abs().max() <= 1.8
+    assert abs(place.mean()) < 0.15
+    assert slope.abs().min() >= CONFIG["slope"]
+    assert slope.abs().max() <= 3 * CONFIG["slope"]
+
+
+def test_positive_angles_turn_clockwise():
+    config = {"step_degrees": 90}
+    images = torch.arange(2 * 16.0).view(2, 1, 4, 4)
+    turned = mc_dropout.turned(images, config)
+    for angle, found in zip(mc_dropout.angles(config), turned, strict=True):
+        expected = images.rot90(-angle // 90, (2, 3))
+        torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
+
+
+def test_the_prior_is_the_published_weight_decay():
+    config = {"p_drop": 0.5, "weight_decay": 5e-4, "n_train": 600}
+    net = mc_dropout.digit_network(config, torch.Generator().manual_seed(0))
+    (net.kl() / config["n_train"]).backward()
+    for layer in (net[0], net[-1]):
+        torch.testing.assert_close(layer.weight.grad, 5e-4 * layer.weight.detach())
+
+
+def test_sequences_run_from_upright_in_their_direction():
+    record = {"arrays": {"angles": mc_dropout.angles({"step_degrees": 10})}}
+    record["arrays"]["classes"] = [[angle, -angle] for angle in record["arrays"]["angles"]]
+    there, back = list(range(0, 120, 10)), list(range(0, -120, -10))
+    assert mc_dropout.sequences(record).tolist() == [[there, back], [back, there]]
