@@ -21,9 +21,9 @@ LIMITS = {
     "bdl_lessons/exercises": 4_700,
     "bdl_lessons/datasets": 800,
     "bdl_lessons/course": 300,
-    "reproductions": 8_100,
-    "tools": 3_600,
-    "tests": 17_200,
+    "reproductions": 6_400,
+    "tools": 3_300,
+    "tests": 14_000,
 }
 
 
