@@ -1,4 +1,4 @@
-"""What the posteriors cost: time of a training step, and how a layer's time and memory grow.
+"""Compute of the posteriors: time of a training step, growth of a layer's time and memory.
 
 Nguyen et al. (NeurIPS 2021), Table 7: time per epoch relative to MAP, for LeNet5, AlexNet and
 ResNet18; and ``bench``, the same for the layers of the course in one network. Table 6: time and
