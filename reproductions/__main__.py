@@ -83,8 +83,7 @@ def report(scale: Scale = "paper", folder: Folder = None) -> None:
 
     with _bad_input_named():
         written = tool.write(scale, folder or RESULTS_FOLDER)
-    for path in written:
-        typer.echo(path.name)
+    typer.echo("\n".join(path.name for path in written))
 
 
 if __name__ == "__main__":

@@ -8,8 +8,7 @@ from matplotlib.ticker import NullFormatter
 from bdl_lessons.core import BLUE, RED
 from bdl_lessons.core.plot_style import new_figure
 
-Dots = Sequence[tuple[str, float, float]]
-"""Name of a row, value, and half the length of its bar."""
+Dots = Sequence[tuple[str, float, float]]  # name of a row, value, half the length of its bar
 
 
 def ours_and_published(

@@ -41,8 +41,3 @@ def mean_and_error(values: Sequence[float], digits: int) -> str:
         return f"{values[0]:.{digits}f}"
     error = stdev(values) / math.sqrt(len(values))
     return f"{mean(values):.{digits}f} ± {error:.{digits}f}"
-
-
-def listed(names: Sequence[str]) -> str:
-    """The names with commas between them, or words for none."""
-    return ", ".join(names) or "none of them"

@@ -70,6 +70,9 @@ def _vd(p_drop: float = 0.5, **settings: Any) -> LayerFactory:
 _VD, _MCD, _SPARSE = VariationalDropout, models.BinaryDropout, models.SparseVD
 _VSD = partial(StructuredDropout, kl_per="weight")
 _LOW = partial(_VSD, 2, "fc_lowrank")
+_GAMMA = partial(models.HierarchicalDropout, _VD("A", "unit"), models.GammaScale())
+_AS_PUBLISHED = {"images": "VSD T=2", "steps": "VSD T=2"}
+_CHAIN = {"steps": "VSD T=2, fc", "complexity": "VSD"}
 
 
 def _vsd(n_reflections: int, vectors: str = "free") -> Callable[..., LayerFactory]:
@@ -106,32 +109,15 @@ METHODS = (
     _row("MNF, narrow flows", "layer", partial(MNF, widths=(20, 40)), uci="MNF"),
     _row("VSD, T = 0", "layer log_alpha unit uci bench", _vsd(0), images="VSD T=0"),
     _row("VSD, T = 1", "log_alpha unit uci bench", _vsd(1), images="VSD T=1", steps="VSD T=1"),
-    _row(
-        "VSD, T = 2",
-        "layer log_alpha unit bench",
-        _vsd(2),
-        uci="VSD",
-        images="VSD T=2",
-        steps="VSD T=2",
-    ),
+    _row("VSD, T = 2", "layer log_alpha unit bench", _vsd(2), uci="VSD", **_AS_PUBLISHED),
     _row("VSD, T = 5", "log_alpha unit bench", _vsd(5)),
     _row("VSD, T = 1, fc", "", _vsd(1, "fc"), steps="VSD T=1, fc"),
-    _row(
-        "VSD, T = 2, fc",
-        "layer log_alpha unit bench",
-        _vsd(2, "fc"),
-        steps="VSD T=2, fc",
-        complexity="VSD",
-    ),
+    _row("VSD, T = 2, fc", "layer log_alpha unit bench", _vsd(2, "fc"), **_CHAIN),
     _row("VSD, T = 2, fc_lowrank", "unit bench", partial(_LOW, rank=8), complexity="VSD-low rank"),
     _row("VSD, T = 2, fc_lowrank, rank 2", "layer log_alpha unit", partial(_LOW, rank=2)),
     _row("VSD, free vectors", "complexity", partial(_VSD, n_reflections=2)),
     _row("VSD, log-uniform", "layer log_alpha unit", partial(_VSD, 2, prior="log_uniform")),
     _row("hierarchical VSD", "layer log_alpha unit", partial(models.HierarchicalDropout, _VSD(2))),
-    _row(
-        "hierarchical VD, Gamma",
-        "layer log_alpha unit",
-        partial(models.HierarchicalDropout, _VD("A", "unit"), models.GammaScale()),
-    ),
+    _row("hierarchical VD, Gamma", "layer log_alpha unit", _GAMMA),
 )
 """Every posterior. Their order is that of tables in which they stand."""

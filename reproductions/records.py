@@ -10,7 +10,6 @@ import json
 import os
 import platform
 import re
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import distributions
 from pathlib import Path
@@ -53,6 +52,8 @@ def make_record(
 ) -> Record:
     """What was run, what came out, its wall time in seconds, and on what; ValueError if a metric or
     a number in an array is not finite."""
+    package = next((found.version for found in distributions(name="bdl-lessons")), "not installed")
+    versions = {"python": platform.python_version(), "torch": torch.__version__}
     record = {
         "experiment": experiment,
         "scale": scale,
@@ -64,7 +65,7 @@ def make_record(
         "seconds": round(seconds, 1),
         "device": torch.cuda.get_device_name(on) if on.type == "cuda" else on.type,
         "threads": torch.get_num_threads(),
-        "versions": _versions() | gpu_facts(on),
+        "versions": versions | {"bdl_lessons": package} | gpu_facts(on),
     }
     try:
         return record | {"digest": _digest(record)}
@@ -103,13 +104,6 @@ def append_record(path: Path, record: Record) -> bool:
     return True
 
 
-def require_writable(path: Path) -> None:
-    """Raise OSError unless files can be written beside ``path``: found by writing one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=path.parent) as file:
-        file.write(bytes(2**20))  # more than many records: a full disk refuses it
-
-
 def gpu_facts(on: torch.device) -> dict[str, Any]:
     """What of a CUDA device may change results: its driver, libraries and TF32; else nothing."""
     if on.type != "cuda":
@@ -137,8 +131,7 @@ def metric(records: Iterable[Record], name: str) -> list[float]:
 
 def longest(records: Sequence[Record], name: str) -> list[Record]:
     """Those that were trained longest: with the most of ``name``, such as ``"n_steps"``."""
-    most = max(record["config"][name] for record in records)
-    return where(records, **{name: most})
+    return where(records, **{name: max(record["config"][name] for record in records)})
 
 
 def published_by(column: str, name: str) -> dict[str, dict[str, Any]]:
@@ -173,8 +166,3 @@ def _digest(record: Record) -> str:
 def _hash(entries: Mapping[str, Any]) -> str:
     canonical = json.dumps(entries, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
-
-
-def _versions() -> dict[str, str]:
-    package = next((found.version for found in distributions(name="bdl-lessons")), "not installed")
-    return {"python": platform.python_version(), "torch": torch.__version__, "bdl_lessons": package}

@@ -59,9 +59,7 @@ def write(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> list[Path]:
     return written
 
 
-def recorded(
-    experiment: Experiment, scale: str = "paper", folder: Path = RESULTS_FOLDER
-) -> list[Record]:
+def recorded(experiment: Experiment, scale: str, folder: Path) -> list[Record]:
     """Records of the trials as they are defined now, in order; older settings are left out."""
     found = {r["key"]: r for r in read_records(records_path(experiment.name, scale, folder))}
     keys = [trial_key(trial.config, trial.seed) for trial in experiment.trials(scale)]

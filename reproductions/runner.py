@@ -3,6 +3,7 @@
 import asyncio
 import multiprocessing
 import os
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -68,7 +69,9 @@ def reproduce(
             missing.append(trial if executor else replace(trial, checkpoint=kept))
     outcome = Outcome(skipped=len(trials) - len(missing))
     if missing:
-        records.require_writable(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent) as file:
+            file.write(bytes(2**20))  # more than many records: a full disk refuses it
     bar = tqdm(total=len(trials), initial=outcome.skipped, desc=experiment.name, disable=None)
     call = partial(measure, experiment, scale)
     with bar, closing(_finished(call, missing, jobs, executor)) as finished:

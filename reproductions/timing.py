@@ -66,17 +66,12 @@ def measure_steps(trial: Trial) -> TrialResult:
     generator = torch.Generator(on).manual_seed(trial.seed)
     x = torch.randn(config["batch_size"], 3, 32, 32, generator=generator, device=on)
     y = torch.arange(config["batch_size"], device=on) % 10
-    networks = {m: make_network(config["architecture"], m, generator) for m in config["methods"]}
+    made = {m: NETWORKS[config["architecture"]](TIMED[m].layers()) for m in config["methods"]}
+    networks = {m: initialise(net.to(on), generator).train() for m, net in made.items()}
     rows = step_times(networks, x, y, generator, config["rounds"], clock=partial(clock, on))
     return TrialResult(
         {f"{name}/{method}": row[name] for method, row in rows.items() for name in ("ms", "ratio")}
     )
-
-
-def make_network(architecture: str, method: str, generator: torch.Generator) -> Network:
-    """A network in training mode on the device of ``generator``, which draws its weights."""
-    network = NETWORKS[architecture](TIMED[method].layers()).to(generator.device)
-    return initialise(network, generator).train()
 
 
 def step_times(
@@ -155,7 +150,7 @@ def step_table(records: Sequence[Record]) -> str:
     }
     printed = published_by("method", "time_per_epoch_ratio")
     missing = [method for method in printed if _base(method) not in map(_base, TIMED)]
-    note = _STEP_NOTE.format(missing=markdown.listed(missing))
+    note = _STEP_NOTE.format(missing=", ".join(missing) or "none of them")
     return f"{markdown.table_of(_rows(records), columns)}\n\n{note}"
 
 
@@ -326,7 +321,7 @@ def size_table(records: Sequence[Record]) -> str:
     config, measured = records[0]["config"], {record["config"]["method"] for record in records}
     unmeasured = [m for m in published_by("method", "complexity_per_layer") if m not in measured]
     base = ", ".join(f"{k} = {v}" for k, v in config["base"].items())
-    note = _SIZE_NOTE.format(base=base, rounds=config["rounds"], left=markdown.listed(unmeasured))
+    note = _SIZE_NOTE.format(base=base, rounds=config["rounds"], left=", ".join(unmeasured))
     return f"{markdown.table_of(_exponents(records), columns)}\n\n{note}"
 
 

@@ -21,7 +21,7 @@ LIMITS = {
     "bdl_lessons/exercises": 4_700,
     "bdl_lessons/datasets": 800,
     "bdl_lessons/course": 300,
-    "reproductions": 6_400,
+    "reproductions": 6_300,
     "tools": 3_300,
     "tests": 14_000,
 }

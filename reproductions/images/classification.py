@@ -123,7 +123,7 @@ def table(records: Sequence[Record]) -> str:
     parts += [
         f"In {len(records) - len(late)} of {len(records)} trials every network stopped because "
         "its validation NLL no longer improved; in the others "
-        f"({markdown.listed(sorted(set(late)))}) the epochs ran out.",
+        f"({', '.join(sorted(set(late))) or 'none'}) the epochs ran out.",
         "### Settings that were tried",
         f"On the validation images of {display_name(CHOSEN_ON)}, with the first seed; no test "
         "image has a part in it. The one with the smallest NLL is used on both data sets.",
@@ -146,7 +146,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         clear = [sign * gap.mean > 0 for gap in gaps if gap.is_clear]
         seeds = sorted(gap.n for gap in gaps) or [1]
         power = median([gap.least_clear for gap in gaps] or [math.inf])
-        statement = f"VSD has a better {title} than {markdown.listed(rivals)}"
+        statement = f"VSD has a better {title} than {', '.join(rivals)}"
         printed = "better on other images; Tables 4 and 5, OOD table"
         ours = f"clearly better {sum(clear)} times, clearly worse {clear.count(False)} times"
         how = (

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from bdl_lessons.core import BLUE
 from bdl_lessons.core.plot_style import new_figure
 from bdl_lessons.datasets.records import Record, group_by
-from reproductions import markdown
 from reproductions.experiment import Claim, Experiment, Trial
 from reproductions.images.classification import QUALITY, measured, published
 from reproductions.images.training import measure_network
@@ -81,7 +80,7 @@ def table(records: Sequence[Record]) -> str:
         row = {"architecture": name}
         parts += ["Published:", published("image_classification", row | {"dataset": printed})]
         parts += [published("ood_detection", row | {"in_distribution": printed})]
-    return "\n\n".join([*parts, _MISSING.format(missing=markdown.listed(missing))])
+    return "\n\n".join([*parts, _MISSING.format(missing=", ".join(missing) or "none of them")])
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:

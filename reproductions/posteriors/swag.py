@@ -23,8 +23,7 @@ from bdl_lessons.inference import BatchedNetworks, fit, fit_batched
 from bdl_lessons.inference.train import OptimizerFactory
 from bdl_lessons.models import Network
 
-MAX_RANK = 20
-"""K, how many deviations are kept; as published."""
+MAX_RANK = 20  # K, how many deviations are kept; as published
 
 
 class SWAG:

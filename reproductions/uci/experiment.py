@@ -174,7 +174,7 @@ def _standardised(values: Tensor, n: int) -> tuple[Tensor, Standardiser]:
 
 def table(records: list[Record]) -> str:
     """Both tables, the differences of VSD to the others, and the small print."""
-    results = UCIResults(_by_method(records))
+    results = UCIResults(records)
     parts = [
         "Mean over the splits ± standard error. Published: tables 10 and 11, as printed. Below, "
         "VSD minus the others, split by split: the error of a difference allows for the training "
@@ -197,7 +197,7 @@ def table(records: list[Record]) -> str:
 
 def claims(records: list[Record]) -> list[Claim]:
     """Where the published tables have VSD ahead of a rival: is it clearly ahead here?"""
-    results, found = UCIResults(_by_method(records)), []
+    results, found = UCIResults(records), []
     for score, name in SCORES.items():
         sign, sets, ahead = -1 if score == "rmse" else 1, [], []
         for rival, data in product(_PUBLISHED_RIVALS, results.sets):
@@ -223,7 +223,7 @@ def claims(records: list[Record]) -> list[Claim]:
 
 def figure(records: list[Record]) -> Figure:
     """For each data set RMSE and log likelihood of every method, ours and published."""
-    results, panels = UCIResults(_by_method(records)), {}
+    results, panels = UCIResults(records), {}
     for data, (score, name) in product(results.recorded_sets, SCORES.items()):
         both = []
         for value_of in (results.ours, results.published):
@@ -231,12 +231,6 @@ def figure(records: list[Record]) -> Figure:
             both.append([(method, *value) for method, value in values.items() if value])
         panels[f"{display_name(data)}: {name.replace('log likelihood', 'log lik.')}"] = tuple(both)
     return ours_and_published(results.rows, panels)
-
-
-def _by_method(records: Sequence[Record]) -> list[Record]:
-    """Their order of a scale, the methods in the order of ``METHODS``."""
-    places = list(METHODS)
-    return sorted(records, key=lambda record: places.index(record["config"]["method"]))
 
 
 def _cell(value: Value, data: str = "", score: str = "") -> str:
@@ -281,7 +275,7 @@ def _gap(results: UCIResults, data: str, rival: str, score: str) -> Value:
 def _choices(records: Sequence[Record]) -> str:
     """How often each point of the grid was chosen, how often an end of it, and tau."""
     rows = []
-    for record in _by_method(records):
+    for record in records:
         config, chosen = record["config"], Counter(record["arrays"]["point"])
         grid, told, n_ends = config["grid"], [], 0
         tried = {key: sorted({point[key] for point in grid}) for key in grid[0]}

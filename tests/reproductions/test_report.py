@@ -37,7 +37,7 @@ def test_every_committed_record_is_of_a_trial_of_today_and_has_its_figure(name):
 @pytest.mark.parametrize("name", reproductions.names())
 def test_a_run_that_has_only_begun_can_be_reported(name):
     experiment = reproductions.load(name)
-    records = report.recorded(experiment)
+    records = report.recorded(experiment, "paper", RESULTS_FOLDER)
     for n in (1, 2):
         assert experiment.table(records[:n])
         experiment.claims(records[:n])

@@ -56,7 +56,8 @@ def test_a_ratio_is_that_of_neighbours(monkeypatch):
 def test_a_step_changes_the_parameters():
     generator = torch.Generator().manual_seed(0)
     x, y = torch.randn(4, 3, 32, 32, generator=generator), torch.arange(4)
-    network = timing.make_network("lenet5", "VSD T=2, fc", generator)
+    made = timing.NETWORKS["lenet5"](timing.TIMED["VSD T=2, fc"].layers())
+    network = initialise(made, generator).train()
     before = [p.detach().clone() for p in network.parameters()]
     timing.training_step(network, x, y, generator)()
     unchanged = [*map(torch.equal, before, network.parameters())]  # bits: copies

@@ -5,12 +5,12 @@ from collections import defaultdict
 import pytest
 import torch
 
-from bdl_lessons.datasets.records import CHOSEN_ON, published_table, where
+from bdl_lessons.datasets.records import CHOSEN_ON, RESULTS_FOLDER, published_table, where
 from reproductions.images import classification, colour
 from reproductions.images.training import make_network
 from reproductions.report import recorded
 
-RECORDS = recorded(classification.EXPERIMENT)
+RECORDS = recorded(classification.EXPERIMENT, "paper", RESULTS_FOLDER)
 
 
 @pytest.mark.parametrize("method", classification.GRID)
