@@ -129,7 +129,7 @@ def _finished(
         for trial in trials:
             yield trial, partial(call, trial)
         return
-    pool = futures.ThreadPoolExecutor(jobs)
+    others, pool = multiprocessing.active_children(), futures.ThreadPoolExecutor(jobs)
     submit = executor.submit if executor else partial(pool.submit, _in_a_process)
     submitted = {submit(call, trial): trial for trial in trials}
     try:
@@ -137,7 +137,7 @@ def _finished(
             yield submitted[future], future.result
     finally:  # after Ctrl-C: what is missing is not begun, what runs is ended
         pool.shutdown(wait=False, cancel_futures=True)
-        for worker in () if executor else multiprocessing.active_children():
+        for worker in () if executor else {*multiprocessing.active_children()} - {*others}:
             worker.kill()
 
 

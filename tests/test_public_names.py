@@ -14,7 +14,7 @@ from tools import notebook
 PACKAGES = ("bdl_lessons", "reproductions", "tools")
 CALLED_BY_OTHERS = {
     "forward", "backward", "setup_context", "vmap", "extra_repr", "get_extra_state",
-    "set_extra_state", "EXPERIMENT", "EXERCISES", "make_arrays", "setup", "slug", "footer",
+    "set_extra_state", "EXPERIMENT", "EXERCISES", "setup", "slug", "footer",
     "show_solution", "invoke", "VARIANCE", "SPEED", "SIZES", "CO2", "DIGIT",
     "get_canvas_width_height", "points_to_pixels", "option_scale_image", "draw_path",
     "draw_markers", "draw_image", "draw_text",

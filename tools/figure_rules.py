@@ -16,7 +16,7 @@ from matplotlib.text import Text
 MIN_POINTS = 10
 MAX_PANELS = 4
 MAX_INCHES = 9.6  # 960 pixels at the style's 100 dpi: shown unscaled in JupyterLab and on a slide
-_NUMBER = re.compile(r"[+\-−]?\d[\d.]*(e[+\-−]?\d+)?%?|\$\\mathdefault.*", re.S)
+_NUMBER = re.compile(r"[+\-−]?[\d.]+(e[+\-−]?\d+)?%?|\$\\mathdefault.*", re.S)
 
 
 def problems(figure: Figure) -> list[str]:

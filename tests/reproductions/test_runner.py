@@ -1,5 +1,6 @@
 import concurrent.futures
 import errno
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -44,7 +45,12 @@ def test_failed_trials_are_reported_not_recorded_and_tried_again(tmp_path):
 
 
 def test_a_worker_that_dies_costs_its_own_trial_only(tmp_path):
+    callers = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(300,))
+    callers.start()
     outcome = runner.reproduce(toy.make(toy.die_at_1), jobs=2, folder=tmp_path)
+    callers.join(0.5)
+    assert callers.is_alive(), "a process that is not the runner's was ended"
+    callers.kill()
     records = read_records(tmp_path / "toy.jsonl")
     assert sorted(r["metrics"]["square"] for r in records) == [0, 4, 9]
     assert {r["threads"] for r in records} == {1}
