@@ -76,7 +76,8 @@ _CHAIN = {"steps": "VSD T=2, fc", "complexity": "VSD"}
 
 
 def _vsd(n_reflections: int, vectors: str = "free") -> Callable[..., LayerFactory]:
-    return lambda p_drop=0.2: _VSD(n_reflections, vectors, init_p_drop=p_drop)
+    made = partial(_VSD, n_reflections, vectors)
+    return lambda p_drop=0.2, min_alpha=1e-4: made(init_p_drop=p_drop, min_alpha=min_alpha)
 
 
 METHODS = (

@@ -56,7 +56,9 @@ class Border:
         varied = [one for one in every if one.name not in NOT_VARIED]
         open_ones = [one.name for one in varied if one.default is one.empty]
         defaults = {one.name: one.default for one in varied if one.default is not one.empty}
-        return dict(zip(open_ones, self.required(), strict=True)) | defaults | self.instead
+        values = self.required()
+        assert len(values) == len(open_ones), f"{self.function}: a value for each of {open_ones}"
+        return dict(zip(open_ones, values, strict=True)) | defaults | self.instead
 
 
 def normal(*shape: int) -> Tensor:

@@ -123,7 +123,7 @@ class UCIResults:
     (0.69, 0.06)
 
     Attributes:
-        recorded_sets: the data sets, in the order of the records.
+        recorded_sets: the data sets in the order of the records, those that no paper has at last.
         sets: those of them that stand in the published tables.
         methods: the recorded methods, in the same order.
         rows: the methods of the published tables, then those that are only recorded.
@@ -137,8 +137,9 @@ class UCIResults:
             for row in published_table(f"uci_{score}")
         }
         printed = {data for _, data, _ in self._published}
-        self.recorded_sets = list(dict.fromkeys(data for data, _ in self._records))
-        self.sets = [data for data in self.recorded_sets if display_name(data) in printed]
+        recorded = dict.fromkeys(data for data, _ in self._records)
+        self.recorded_sets = sorted(recorded, key=lambda data: display_name(data) not in printed)
+        self.sets = [data for data in recorded if display_name(data) in printed]
         self.methods = list(dict.fromkeys(method for _, method in self._records))
         self.rows = list(dict.fromkeys([*(key[2] for key in self._published), *self.methods]))
 
@@ -147,8 +148,7 @@ class UCIResults:
 
     def of(self, method: str) -> list[Record]:
         """The records of one method, in the order of the sets."""
-        found = (self.record(data, method) for data in self.recorded_sets)
-        return [record for record in found if record]
+        return [one for data in self.recorded_sets if (one := self.record(data, method))]
 
     def ours(self, data: str, method: str, score: str) -> Value:
         """A recorded score, e.g. ``"rmse"``: its mean over the splits, and the standard error."""

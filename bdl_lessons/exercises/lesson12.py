@@ -61,7 +61,7 @@ _NOISE = _normal(2, 20_000)
 _ERRORS = torch.tensor([[1.0], [1.6], [2.5]]).double() * _normal(3, 40) + 1.2 * _normal(40)
 _HARD = 6 * _normal(5, 1, 1)
 _FIRST, _SECOND = 1.5 * _normal(2, 5, 4, 3) - 2
-_PILOT = ((0.3, 0.2, 0.1), (0.2, 0.21, 0.1), (0.1, 0.12, 0.1), (1.0, 0.9, 0.5), (5.0, 0.1, 0.2))
+_PILOT = ((0.3, 0.2, 0.1), (0.3, 0.4, 0.1), (0.1, 0.12, 0.1), (1.0, 0.9, 0.5), (5.0, 0.1, 0.2))
 
 
 def _simulated(n_known: int, n_ood: int) -> list[float]:

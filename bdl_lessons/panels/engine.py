@@ -135,7 +135,7 @@ class Panel:
         params = self._checked({**self.start, **params})
         key = tuple(params.values())
         if key not in self._pictures:
-            self._pictures[key] = self._stage.draw(params)
+            self._pictures[key] = self.stage.draw(params)
         return self._pictures[key]
 
     def set(self, **params: Any) -> None:
@@ -205,8 +205,9 @@ class Panel:
         return HTML()
 
     @cached_property
-    def _stage(self) -> "_Stage":
-        return _Stage(self.build_figure, self.size)
+    def stage(self) -> "Stage":
+        """The figure on its canvas, built when the first picture is drawn."""
+        return Stage(self.build_figure, self.size)
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict[str, Any]:
         setting = ", ".join(f"{n}={c.show(self.start[n])}" for n, c in self.controls.items())
@@ -257,7 +258,7 @@ def moving_artists(figure: Figure) -> list[Artist]:
     ]
 
 
-class _Stage:
+class Stage:
     """A figure on its canvas: the still part drawn once, the animated artists at every draw."""
 
     def __init__(self, build_figure: FigureBuilder, size: tuple[float, float]) -> None:

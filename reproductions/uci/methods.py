@@ -25,7 +25,10 @@ Predict = Callable[[Tensor, int, torch.Generator], Tensor]
 
 _KL_WEIGHTS = (100.0, 10.0, 1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
 """Factors on the KL where the data term is half the squared error of standardised targets."""
-_RATES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.2, 0.3)
+_RATES = (1e-6, 1e-5, 1e-4, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.2, 0.3)
+_DROPOUT = tuple({"kl_weight": 1e-2, "p_drop": rate} for rate in _RATES)
+_VSD = tuple({"kl_weight": weight, "min_alpha": 1e-9} for weight in _KL_WEIGHTS)
+"""On Naval the default bound on alpha, 1e-4, and a rate of 0.0005 are too much noise."""
 _ROWS_AT_ONCE = 50_000
 _NLL = partial(gaussian_nll, tau=1.0)
 
@@ -91,19 +94,19 @@ def networks(method: methods.Method, **grid: tuple[Point, ...]) -> Method:
 
 
 def swag(task: Task) -> Predict:
-    """SWAG over as many steps as the others have: from half of its epochs on it collects, and the
-    learning rate of descent with momentum falls to a fifth."""
+    """SWAG goes on from the MAP weights, by descent with momentum at a constant rate, over as many
+    steps again."""
     members, batch_size = task.started(lambda _: Deterministic()), task.config["batch_size"]
-    n_epochs = max(4, task.config["n_steps"] // max(1, task.x.shape[1] // batch_size))
+    _fit_by_adam(members, task, task.config["n_steps"], "mean")
     found = fit_swag(
         *(members, task.x, task.y[..., None], _NLL),
         kl_weight=task.kl_weights,
-        n_epochs=n_epochs,
-        collect_from=n_epochs // 2,
+        n_epochs=max(2, task.config["n_steps"] // max(1, task.x.shape[1] // batch_size)),
+        collect_from=0,
         batch_size=batch_size,
         generator=task.generator,
         optimizer=sgd(0.05),
-        final_factor=0.2,
+        final_factor=1.0,
     )
     return lambda x, n_samples, g: predict_swag(found, members, x, n_samples, generator=g)[..., 0]
 
@@ -118,21 +121,20 @@ def slang(task: Task) -> Predict:
 def slang_posterior(members: BatchedNetworks, task: Task) -> LowRankPrecision:
     """M Gaussians over the weights of M networks.
 
-    SLANG starts from the MAP weights that Adam reaches in the first half of the steps. Published
-    for these sets are rank 1, natural-gradient steps of mostly 0.01, and four draws in a step.
+    SLANG goes on from the MAP weights of the full schedule, for half as many steps. Published for
+    these sets are rank 1, natural-gradient steps of mostly 0.01, and four draws in a step.
 
     The ``kl_weight`` of a point is the noise variance of the likelihood, so that the target is the
     optimum of the others' loss. The empirical Fisher matrix of SLANG is its curvature only where
     the residuals have this variance. Where theirs is larger, it is too large by their ratio: q is
     too narrow, and steps are too short to leave the start.
     """
-    n_adam = task.config["n_steps"] // 2
-    _fit_by_adam(members, task, n_adam, "mean")
+    _fit_by_adam(members, task, task.config["n_steps"], "mean")
     return fit_slang(
         [members.network(member) for member in range(len(members))],
         *(task.x, task.y[..., None], gaussian_nll),
         nll_args=(1 / task.kl_weights,),
-        n_steps=task.config["n_steps"] - n_adam,
+        n_steps=task.config["n_steps"] // 2,
         batch_size=min(task.config["batch_size"], task.x.shape[1]),
         generator=task.generator,
         rank=5,
@@ -185,13 +187,9 @@ def _fit_by_adam(members: BatchedNetworks, task: Task, n_steps: int, sampling: S
 _IN_THEIR_TURN = ("MCD", "VD", "VSD", "BBB", "D.E", "VSD, T = 0", "VSD, T = 1", "VMG", "SWAG")
 _IN_THEIR_TURN += ("SLANG", "GP", "ELRG", "MAP", "BBB-LRT", "MNF")
 """As they were run; methods that are not named come after these."""
-_ALL = {name: networks(method) for name, method in methods.tagged("uci").items()} | {
-    "MCD": networks(
-        methods.tagged("uci")["MCD"],
-        grid=tuple({"kl_weight": 1e-2, "p_drop": p_drop} for p_drop in _RATES),
-    ),
-    "SWAG": Method(swag),
-    "SLANG": Method(slang),
-    "GP": Method(exact_gp, ({"kl_weight": 1.0},)),
-}
+_UCI = methods.tagged("uci")
+_ALL = {name: networks(method) for name, method in _UCI.items()}
+_ALL |= {name: networks(_UCI[name], grid=_VSD) for name in ("VSD, T = 0", "VSD, T = 1", "VSD")}
+_ALL |= {"MCD": networks(_UCI["MCD"], grid=_DROPOUT), "SWAG": Method(swag), "SLANG": Method(slang)}
+_ALL |= {"GP": Method(exact_gp, ({"kl_weight": 1.0},))}
 METHODS = {name: _ALL[name] for name in dict.fromkeys((*_IN_THEIR_TURN, *_ALL))}

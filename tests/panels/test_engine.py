@@ -63,8 +63,8 @@ def test_moving_a_slider_changes_picture_and_readout_and_reset_moves_it_back(pan
 
 
 def test_several_controls_set_at_once_are_drawn_once(panel):
-    drawn, original = [], panel._stage.draw
-    panel._stage.draw = lambda params: drawn.append(params) or original(params)
+    drawn, original = [], panel.stage.draw
+    panel.stage.draw = lambda params: drawn.append(params) or original(params)
     _ = panel.widget
     with pytest.raises(ZeroDivisionError):
         panel.set(height=0.5, kind="broken")
@@ -85,8 +85,8 @@ def test_an_error_shows_in_the_readout_and_keeps_the_last_picture(panel):
 
 def test_events_in_quick_succession_share_one_redraw_and_the_last_one_wins(panel):
     drawn = []
-    original = panel._stage.draw
-    panel._stage.draw = lambda params: drawn.append(params["height"]) or original(params)
+    original = panel.stage.draw
+    panel.stage.draw = lambda params: drawn.append(params["height"]) or original(params)
 
     async def drag():
         _ = panel.widget

@@ -18,13 +18,12 @@ from xml.sax.saxutils import escape
 import numpy as np
 import PIL.Image
 from matplotlib.backend_bases import RendererBase
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.image import AxesImage
 from matplotlib.path import Path
 from matplotlib.transforms import Affine2D
 
-from bdl_lessons.core.plot_style import new_figure, style
+from bdl_lessons.core.plot_style import style
 from bdl_lessons.panels.engine import Panel, moving_artists
 
 UNIT = 10  # to the pixel
@@ -243,6 +242,8 @@ the pieces of the readout; a key that is missing belongs to an element that is n
 class Scene:
     """The figure of a panel and its moving parts at any setting of the controls.
 
+    It takes the figure over: the panel's images are no longer smoothed in Python.
+
     Attributes:
         still: SVG of what never moves.
         parts: boxes ``(x, y, width, height)`` of the drawing that may stand below each other.
@@ -251,11 +252,8 @@ class Scene:
     def __init__(self, panel: Panel) -> None:
         self.size = tuple(100 * length for length in panel.size)
         with style():
-            self._figure = new_figure(*panel.size)
-            self._update = panel.build_figure(self._figure)
-            canvas = FigureCanvasAgg(self._figure)
-            canvas.draw()
-            self.parts = self._parts(canvas.get_renderer())
+            self._figure, self._update = panel.stage.figure, panel.stage.update
+            self.parts = self._parts(panel.stage.canvas.get_renderer())
             for image in self._figure.findobj(AxesImage):
                 if image.get_interpolation() == "bilinear":
                     image.set_gid(_SMOOTH)

@@ -58,8 +58,8 @@ def load(name: str, folder: Path = FOLDER) -> WebPanel:
         return WebPanel(**stored)
     with cpu_threads(1):  # the arrays are small: a second thread only waits for the first
         panel: Panel = importlib.import_module(f"{panels.__name__}.{module}").panel()
-        recording = record(panel)
-        made = WebPanel(name, recording.script(), panel.render().png, panel.alt, panel.size)
+        png = panel.render().png  # a recording takes the figure over
+        made = WebPanel(name, record(panel).script(), png, panel.alt, panel.size)
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(f"{name}.*.recording"):
         old.unlink()
