@@ -192,7 +192,7 @@ def _readout(data: str, measure: str, found: Sequence[Row], front: Sequence[str]
     if not found:
         return f"No recorded method has a <b>{measure}</b> on {display_name(data)}."
     first, *others = found
-    clear = [row.method for row in others if _is_clear(first, row, data, len(others))]
+    clear = [row.method for row in others if _is_clear(first, row, data, len(found))]
     near = [row.method for row in others if row.method not in clear]
     ahead = f"not clearly ahead of {' · '.join(near)}" if near else "clearly so"
     if len(clear) < len(near):
@@ -201,11 +201,11 @@ def _readout(data: str, measure: str, found: Sequence[Row], front: Sequence[str]
     return f"{display_name(data)}: <b>{first.method}</b> has the best {measure}, {ahead}.{unbeaten}"
 
 
-def _is_clear(first: Row, other: Row, data: str, n_rivals: int) -> bool:
-    """Whether the best of many leads another row, paired: "What a fair table needs", lesson 12."""
+def _is_clear(first: Row, other: Row, data: str, n_methods: int) -> bool:
+    """Whether a lead that was found among so many methods counts, as one of all their pairs."""
     n = min(len(first.runs), len(other.runs))
     if n < 2:
         return False
     gap = paired_difference(first.runs[:n], other.runs[:n])
     error = gap.std_error if data in IMAGES else gap.corrected_std_error
-    return abs(gap.mean) > stats.t.ppf(1 - 0.025 / n_rivals, n - 1) * error
+    return abs(gap.mean) > stats.t.ppf(1 - 0.05 / (n_methods * (n_methods - 1)), n - 1) * error

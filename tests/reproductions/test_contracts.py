@@ -50,10 +50,10 @@ def uci_plan(trial, result):
 
 def _uci_plan(method, weights, steps_an_epoch):
     if method == "SLANG":
-        return [({"mean"}, weights, _cosine(0.03, 8)), ({"shared"}, 1.0, 0.02)]
+        return [({"mean"}, weights, _cosine(0.03, 16)), ({"shared"}, 1.0, 0.02)]
     if method == "SWAG":
-        rates = _falling(0.05, 16 // steps_an_epoch, 16 // steps_an_epoch // 2, steps_an_epoch)
-        return [({"mean"}, weights, rates)]
+        n_more = 16 // steps_an_epoch * steps_an_epoch
+        return [({"mean"}, weights, [*_cosine(0.03, 16), *[0.05] * n_more])]
     sampling = "shared" if method == "BBB" else "per_example"
     return [({sampling}, weights * (5 if method == "D.E" else 1), _cosine(0.03, 16))]
 
