@@ -4,6 +4,8 @@ A row is a method with its linear or convolutional layer. What a method draws an
 its own tests say.
 """
 
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -220,3 +222,28 @@ test_what_makes_no_method_is_named = refused(
     (lambda: HierarchicalDropout(BinaryDropout(0.5)), "base must have a KL without Theta"),
     (lambda: HierarchicalDropout(SparseVD()), "base must make unit-noise layers"),
 )
+
+
+def entered(function, *args):
+    """The files of the package that a call enters, but for the checks of arguments."""
+    files = set()
+
+    def note(frame, event, _):
+        name = frame.f_code.co_filename
+        if "bdl_lessons" in name and not name.endswith("validation.py"):
+            files.add(name)
+
+    sys.setprofile(note)
+    try:
+        function(*args)
+    finally:
+        sys.setprofile(None)
+    return files
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize("name", ["VSD, T = 2", "sparse VD", "hierarchical VSD"])
+def test_a_method_is_read_in_few_files(name, kind):
+    layer, x = made(name, kind), inputs(kind, 2)
+    assert len(entered(layer, x, "per_example", seeded())) <= 4
+    assert len(entered(layer.kl)) <= 3
