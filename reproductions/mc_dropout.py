@@ -19,7 +19,7 @@ from bdl_lessons.core.plot_style import new_figure
 from bdl_lessons.datasets import GAL_SPAN, co2, detrended, rotated
 from bdl_lessons.datasets.records import Record, where
 from bdl_lessons.evaluation import error_percent, mutual_information, predictive_entropy, rmse
-from bdl_lessons.inference import inverse_decay, predict, sgd
+from bdl_lessons.inference import predict, sgd
 from bdl_lessons.models import BinaryDropout, Deterministic, Network, initialise, lenet5, mlp
 from bdl_lessons.probability import gaussian_nll
 from reproductions import markdown
@@ -238,7 +238,7 @@ def measure_digit(trial: Trial) -> TrialResult:
     x, y, x_test, y_test = digits(config, lambda images: images * CAFFE_SCALE)
     net, n_samples = digit_network(config, generator), config["n_samples"]
     how = {"optimizer": sgd(config["learning_rate"], config["momentum"])}
-    how |= {"schedule": inverse_decay(1e-4, 0.75)}
+    how |= {"schedule": lambda step: (1 + 1e-4 * step) ** -0.75}  # Caffe's "inv"
     how |= {"callback": Checkpoint(trial, net, generator, x, y)}
     train_by(config, net, x, y, generator, config["n_steps"], **how)
     probs = predict(net, x_test, n_samples, generator=generator).softmax(-1).mean(0)

@@ -44,7 +44,9 @@ class Method:
 
     def layers(self, settings: Mapping[str, Any] | None = None) -> LayerFactory:
         """The layers, with those of the ``settings`` of a trial that this method has."""
-        settings = settings or {}
+        settings = dict(settings or {})
+        if "p_drop" in settings:
+            settings["init_p_drop"] = settings["p_drop"]  # where the noise is learned
         known = inspect.signature(self.factory).parameters
         return self.factory(**{name: settings[name] for name in known if name in settings})
 
@@ -63,22 +65,13 @@ def _without_noise(prior_precision: float = 1.0) -> LayerFactory:
     return models.Deterministic(prior_precision**0.5)
 
 
-def _vd(p_drop: float = 0.5, **settings: Any) -> LayerFactory:
-    return VariationalDropout("A", "unit", init_p_drop=p_drop, **settings)
-
-
 _VD, _MCD, _SPARSE = VariationalDropout, models.BinaryDropout, models.SparseVD
+_PER_UNIT = partial(_VD, "A", "unit")
 _VSD = partial(StructuredDropout, kl_per="weight")
 _LOW = partial(_VSD, 2, "fc_lowrank")
-_GAMMA = partial(models.HierarchicalDropout, _VD("A", "unit"), models.GammaScale())
-_AS_PUBLISHED = {"images": "VSD T=2", "steps": "VSD T=2"}
+_GAMMA = partial(models.HierarchicalDropout, _PER_UNIT(), models.GammaScale())
+_IN_PAPER = {T: dict.fromkeys(("images", "steps"), f"VSD T={T}") for T in (1, 2)}
 _CHAIN = {"steps": "VSD T=2, fc", "complexity": "VSD"}
-
-
-def _vsd(n_reflections: int, vectors: str = "free") -> Callable[..., LayerFactory]:
-    made = partial(_VSD, n_reflections, vectors)
-    return lambda p_drop=0.2, min_alpha=1e-4: made(init_p_drop=p_drop, min_alpha=min_alpha)
-
 
 METHODS = (
     _row("MAP", "layer plain uci images steps complexity", _without_noise),
@@ -91,9 +84,9 @@ METHODS = (
     _row("Gaussian A", "layer unit bench", partial(models.GaussianDropout, 0.5, "A")),
     _row("Gaussian B", "layer bench", partial(models.GaussianDropout, 0.5, "B")),
     _row("VD A, per layer", "layer log_alpha unit bench", partial(_VD, "A")),
-    _row("VD A, per unit", "log_alpha unit bench", _vd),
-    _row("VD, Kingma's cubic", "layer log_alpha unit", partial(_vd, kl=kingma_kl), uci="VD"),
-    _row("VD", "layer log_alpha unit images steps complexity", partial(_vd, kl_per="weight")),
+    _row("VD A, per unit", "log_alpha unit bench", _PER_UNIT),
+    _row("VD, Kingma's cubic", "layer log_alpha unit", partial(_PER_UNIT, kl=kingma_kl), uci="VD"),
+    _row("VD", "layer log_alpha unit images steps complexity", partial(_PER_UNIT, kl_per="weight")),
     _row("VD B, per layer", "layer log_alpha bench", partial(_VD, "B")),
     _row("VD B, per unit", "layer log_alpha", partial(_VD, "B", "unit")),
     _row("VD B, per weight", "layer log_alpha bench", partial(_VD, "B", "weight")),
@@ -108,12 +101,12 @@ METHODS = (
     _row("ELRG", "layer uci images complexity", ELRG),
     _row("MNF", "images steps", MNF),
     _row("MNF, narrow flows", "layer", partial(MNF, widths=(20, 40)), uci="MNF"),
-    _row("VSD, T = 0", "layer log_alpha unit uci bench", _vsd(0), images="VSD T=0"),
-    _row("VSD, T = 1", "log_alpha unit uci bench", _vsd(1), images="VSD T=1", steps="VSD T=1"),
-    _row("VSD, T = 2", "layer log_alpha unit bench", _vsd(2), uci="VSD", **_AS_PUBLISHED),
-    _row("VSD, T = 5", "log_alpha unit bench", _vsd(5)),
-    _row("VSD, T = 1, fc", "", _vsd(1, "fc"), steps="VSD T=1, fc"),
-    _row("VSD, T = 2, fc", "layer log_alpha unit bench", _vsd(2, "fc"), **_CHAIN),
+    _row("VSD, T = 0", "layer log_alpha unit uci bench", partial(_VSD, 0), images="VSD T=0"),
+    _row("VSD, T = 1", "log_alpha unit uci bench", partial(_VSD, 1), **_IN_PAPER[1]),
+    _row("VSD, T = 2", "layer log_alpha unit bench", partial(_VSD, 2), uci="VSD", **_IN_PAPER[2]),
+    _row("VSD, T = 5", "log_alpha unit bench", partial(_VSD, 5)),
+    _row("VSD, T = 1, fc", "", partial(_VSD, 1, "fc", 8), steps="VSD T=1, fc"),
+    _row("VSD, T = 2, fc", "layer log_alpha unit bench", partial(_VSD, 2, "fc", 8), **_CHAIN),
     _row("VSD, T = 2, fc_lowrank", "unit bench", partial(_LOW, rank=8), complexity="VSD-low rank"),
     _row("VSD, T = 2, fc_lowrank, rank 2", "layer log_alpha unit", partial(_LOW, rank=2)),
     _row("VSD, free vectors", "complexity", partial(_VSD, n_reflections=2)),

@@ -3,18 +3,16 @@
 Imports: models.
 """
 
-from bdl_lessons.evaluation.stochastic_gradients import (
-    gradient_variance, noisy_outputs, regression_parts,
-)
+from bdl_lessons.evaluation.stochastic_gradients import gradient_variance, noisy_outputs
 from bdl_lessons.evaluation.induced_regularization import (
     gauss_newton, layer_penalties, loss_hessian, loss_increase, penalty,
     penalty_from_roots, sensitivity, softmax_root, spectral_bound,
 )
 from bdl_lessons.evaluation.metrics import (
-    accuracy, ece, error_percent, mean_log_likelihood, nll, reliability_bins, rmse,
+    accuracy, ece, error_percent, nll, reliability_bins, rmse,
 )
-from bdl_lessons.evaluation.model_comparison import paired_difference, pareto_front, ranks
-from bdl_lessons.evaluation.ood import max_log_probability, negative_entropy, ood_metrics
+from bdl_lessons.evaluation.model_comparison import paired_difference, ranks
+from bdl_lessons.evaluation.ood import ood_metrics
 from bdl_lessons.evaluation.predictive import (
     entropy, log_mean_probs, log_predictive_likelihood, mutual_information, predictive_entropy,
     predictive_var,
@@ -23,9 +21,8 @@ from bdl_lessons.evaluation.predictive import (
 __all__ = [
     "accuracy", "ece", "entropy", "error_percent", "gauss_newton", "gradient_variance",
     "layer_penalties", "log_mean_probs", "log_predictive_likelihood", "loss_hessian",
-    "loss_increase", "max_log_probability", "mean_log_likelihood", "mutual_information",
-    "negative_entropy", "nll", "noisy_outputs", "ood_metrics",
-    "paired_difference", "pareto_front", "penalty", "penalty_from_roots",
-    "predictive_entropy", "predictive_var", "ranks", "regression_parts", "reliability_bins", "rmse",
-    "sensitivity", "softmax_root", "spectral_bound",
+    "loss_increase", "mutual_information", "nll", "noisy_outputs", "ood_metrics",
+    "paired_difference", "penalty", "penalty_from_roots", "predictive_entropy",
+    "predictive_var", "ranks", "reliability_bins", "rmse", "sensitivity", "softmax_root",
+    "spectral_bound",
 ]

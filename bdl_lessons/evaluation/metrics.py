@@ -8,7 +8,6 @@ from torch import Tensor
 from bdl_lessons.core import validation
 from bdl_lessons.core.devices import float64
 from bdl_lessons.core.validation import typechecked
-from bdl_lessons.evaluation.predictive import log_predictive_likelihood
 
 
 class ReliabilityBins(NamedTuple):
@@ -105,16 +104,6 @@ def rmse(mean: Tensor, y: Tensor) -> float:
     mean, y = validation.floating("mean", mean), validation.floating("y", y)
     validation.same_shape("mean", mean, "y", y)
     return float64(mean - y).square().mean().sqrt().item()
-
-
-@typechecked
-def mean_log_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> float:
-    """Mean over examples of the log predictive likelihood, nats; ``tau`` in units of ``y``.
-
-    >>> round(mean_log_likelihood(torch.zeros(100, 5, 1), torch.zeros(5, 1), tau=1.0), 3)
-    -0.919
-    """
-    return float64(log_predictive_likelihood(draws, y, tau)).mean().item()
 
 
 def _check_labels(name: str, scores: Tensor, y: Tensor) -> None:

@@ -1,4 +1,4 @@
-r"""Comparing methods over data sets: ranks, differences with errors, time against quality.
+r"""Comparing methods over data sets: ranks, and differences with errors.
 
 Lessons 10 and 12.
 
@@ -47,9 +47,10 @@ def paired_difference(first: Values, second: Values, test_fraction: float = 0.1)
     >>> [round(value, 2) for value in difference]
     [3.0, 0.58, 0.76]
     """
-    first, second = _finite_vectors(first=first, second=second)
-    if len(first) < 2:
-        raise ValueError("first and second must have at least 2 splits")
+    first, second = real_array("first", first), real_array("second", second)
+    shapes("first must be (n,) and second (n,)", first, second)
+    if len(first) < 2 or not np.isfinite([first, second]).all():
+        raise ValueError("first and second must be finite and have at least 2 splits")
     if not 0 < test_fraction < 1:
         raise ValueError(f"test_fraction must lie in (0, 1), got {test_fraction}")
     differences = first - second
@@ -73,27 +74,3 @@ def ranks(scores: Values, higher_is_better: bool) -> np.ndarray:
     shapes("scores must be (..., M)", scores)
     signed = -scores if higher_is_better else scores
     return stats.rankdata(signed, axis=-1, nan_policy="omit")
-
-
-@typechecked
-def pareto_front(time: Values, loss: Values) -> np.ndarray:
-    """Which methods are Pareto-optimal: no other is as good in both and better in one.
-
-    ``time`` may be memory too, ``loss`` a score, ``(M,)`` each and finite, else ValueError; less is
-    better in both. Returns ``(M,)`` booleans.
-
-    >>> pareto_front([1.0, 2.0, 3.0], [0.5, 0.2, 0.4])
-    array([ True,  True, False])
-    """
-    points = np.stack(_finite_vectors(time=time, loss=loss), axis=-1)
-    at_most = (points <= points[:, None]).all(-1)
-    less = (points < points[:, None]).any(-1)
-    return ~(at_most & less).any(1)
-
-
-def _finite_vectors(**named: Values) -> list[np.ndarray]:
-    arrays = [real_array(name, values) for name, values in named.items()]
-    shapes("{} must be (n,) and {} (n,)".format(*named), *arrays)
-    if not np.isfinite(arrays).all():
-        raise ValueError(f"{' and '.join(named)} must be finite")
-    return arrays

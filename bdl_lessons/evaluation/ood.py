@@ -13,7 +13,6 @@ from torch import Tensor
 
 from bdl_lessons.core import validation
 from bdl_lessons.core.validation import typechecked
-from bdl_lessons.evaluation.predictive import check_log_probs, entropy
 
 
 class OODMetrics(NamedTuple):
@@ -29,29 +28,6 @@ class OODMetrics(NamedTuple):
     """Average precision for finding in-distribution inputs by a high score."""
     aupr_out: float
     """Average precision for finding OOD inputs by a low score."""
-
-
-@typechecked
-def max_log_probability(log_probs: Tensor) -> Tensor:
-    """Log of the largest class probability, ``(B, C)`` to ``(B,)``: orders as the softmax does.
-
-    Near certainty the logarithm still tells values apart that round to 1.
-
-    >>> max_log_probability(torch.tensor([[0.75, 0.25]]).log())
-    tensor([-0.2877])
-    """
-    check_log_probs(log_probs)
-    return log_probs.max(-1).values
-
-
-@typechecked
-def negative_entropy(log_probs: Tensor) -> Tensor:
-    """Minus the predictive entropy in nats, ``(B, C)`` to ``(B,)``.
-
-    >>> negative_entropy(torch.tensor([[0.5, 0.5]]).log())
-    tensor([-0.6931])
-    """
-    return -entropy(log_probs)
 
 
 @typechecked

@@ -88,7 +88,10 @@ def entropy(log_probs: Tensor) -> Tensor:
     >>> entropy(torch.tensor([0.5, 0.5]).log())
     tensor(0.6931)
     """
-    check_log_probs(log_probs)
+    validation.shapes("log_probs must be (..., C)", log_probs)
+    if not (validation.floating_type("log_probs", log_probs).logsumexp(-1).abs() <= 1e-2).all():
+        wanted = "logarithms of probabilities that sum to 1"
+        raise ValueError(f"log_probs must be {wanted}: got logits or NaN?")
     return torch.special.entr(log_probs.exp()).sum(-1)
 
 
@@ -104,11 +107,3 @@ def _check_tau(tau: float | Tensor, draws: Tensor) -> Tensor:
     if tau.dim() > 1 or tau.numel() not in (1, draws.shape[-1]):
         raise ValueError(f"tau must be a number or have shape (D,), got {tuple(tau.shape)}")
     return tau
-
-
-def check_log_probs(log_probs: Tensor) -> None:
-    """Raise unless ``log_probs`` are logarithms of probabilities that sum to 1: none is NaN."""
-    validation.shapes("log_probs must be (..., C)", log_probs)
-    if not (validation.floating_type("log_probs", log_probs).logsumexp(-1).abs() <= 1e-2).all():
-        wanted = "logarithms of probabilities that sum to 1"
-        raise ValueError(f"log_probs must be {wanted}: got logits or NaN?")

@@ -87,7 +87,7 @@ def fit(
         kl_weight: factor on the KL; 0 is maximum likelihood. A function gives it for each step:
             ``kl_warmup(1000)``.
         sampling: which draw of the weights a step uses.
-        schedule: factor on the learning rate at step i, e.g. ``inverse_decay(1e-4, 0.25)``.
+        schedule: factor on the learning rate at step i, e.g. ``lambda i: 1 - i / n_steps``.
         callback: is called with the :class:`Run` before the first step, when it may restore an
             earlier run by setting ``done`` and ``losses``, and after each step.
         progress: whether work of more than five seconds shows a bar with the time that remains, in
@@ -255,19 +255,6 @@ def sgd(lr: float, momentum: float = 0.9) -> OptimizerFactory:
     validation.non_negative("lr", lr)
     validation.non_negative("momentum", momentum)
     return lambda parameters: torch.optim.SGD(parameters, lr=lr, momentum=momentum, fused=True)
-
-
-@typechecked
-def inverse_decay(gamma: float, power: float) -> Callable[[int], float]:
-    """Caffe's ``inv`` policy: the factor ``(1 + gamma * step) ** -power`` on the learning rate.
-
-    >>> schedule = inverse_decay(gamma=0.5, power=1.0)
-    >>> [schedule(step) for step in (0, 2, 6)]
-    [1.0, 0.5, 0.25]
-    """
-    validation.non_negative("gamma", gamma)
-    validation.non_negative("power", power)
-    return lambda step: (1 + gamma * step) ** -power
 
 
 def _raise_if_diverged(losses: Tensor) -> None:

@@ -1,10 +1,11 @@
 """Lesson 06: which part of the variance of an estimator a larger minibatch removes.
 
 A linear regression on the 442 diabetes patients with independent Gaussian weights. Every part of
-the variance has a closed form (``regression_parts``), so nothing is drawn at random.
+the variance has a closed form (:func:`regression_parts`), so nothing is drawn at random.
 """
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,8 +14,7 @@ from torch import Tensor
 
 from bdl_lessons.core import BLUE, GREY, INK, RED, tint
 from bdl_lessons.datasets import diabetes
-from bdl_lessons.evaluation import regression_parts
-from bdl_lessons.evaluation.stochastic_gradients import Estimator, VarianceParts
+from bdl_lessons.evaluation.stochastic_gradients import Estimator
 from bdl_lessons.panels.engine import Choice, Panel, Slider, Update
 
 BATCH_SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -100,6 +100,33 @@ def build_figure(figure: Figure) -> Update:
     return update
 
 
+class VarianceParts(NamedTuple):
+    """The parts of the variance of one example's term: ``Var[L_i] = data + noise``.
+
+    Attributes:
+        data: variance over examples of the term's mean over noise.
+        noise: mean over examples of the term's variance over noise.
+        shared: ``Cov[L_i, L_j]`` of two examples drawn at random; 0 if they share no noise.
+    """
+
+    data: float
+    noise: float
+    shared: float
+
+    def at(self, batch_size: float, n_train: int) -> "VarianceParts":
+        """The parts of the minibatch estimator's variance; they sum to it.
+
+        Examples are drawn with replacement. Data and noise fall as ``1 / batch_size``; ``shared``
+        grows to its full size.
+
+        >>> VarianceParts(data=3.0, noise=2.0, shared=0.5).at(batch_size=4, n_train=10)
+        VarianceParts(data=75.0, noise=50.0, shared=37.5)
+        """
+        scale = n_train**2 / batch_size
+        shared = scale * (batch_size - 1) * self.shared
+        return VarianceParts(scale * self.data, scale * self.noise, shared)
+
+
 def crossing_size(parts: VarianceParts) -> int:
     """The smallest B at which the covariance is more than half of the variance."""
     return int((parts.data + parts.noise) / parts.shared) + 2
@@ -125,3 +152,50 @@ def posterior() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     precision = TAU * x.T @ x + torch.eye(x.shape[1], dtype=torch.float64)
     mu = torch.linalg.solve(precision, TAU * x.T @ y)
     return x, y, mu, 1 / precision.diagonal()
+
+
+def regression_parts(
+    x: Tensor, y: Tensor, mu: Tensor, var: Tensor, tau: float, quantity: str, estimator: Estimator
+) -> VarianceParts:
+    r"""The parts in closed form for :math:`L_i = \frac\tau2 (y_i - x_i^\top w)^2`.
+
+    With ``w ~ N(mu, diag(var))`` the errors :math:`e_i = x_i^\top (w - \mu)` are jointly Gaussian
+    with covariance :math:`\Delta_{ij} = \sum_k x_{ik} x_{jk} \sigma_k^2`, so every moment is
+    elementary; means over pairs of examples become products of means over examples. For one
+    example and ``tau = 2`` this is the variance of the gradient of :math:`(b - t)^2`.
+
+    Args:
+        x: ``(N, K)``. y: ``(N,)``. mu, var: ``(K,)``, mean and variance of the weights.
+        tau: noise precision of y.
+        quantity: one of ``QUANTITIES``: the loss, or its gradient for ``mu`` or ``log_sigma2``
+            (averaged over the K).
+        estimator: how the weights are drawn; not ``"no noise"``.
+
+    >>> one, two = torch.ones(1, 1), torch.tensor([2.0])
+    >>> regression_parts(one, torch.zeros(1), two, two, 1.0, "mu", "local")
+    VarianceParts(data=0.0, noise=2.0, shared=0.0)
+    """
+    r, delta = y - x @ mu, x.square() @ var
+    xr, xx = (x * r[:, None]).mean(0), x.T @ x / len(x)
+    covered = xx.square() @ var  # mean over i, j of x_ik x_jk Delta_ij
+    if quantity == "loss":
+        mean = tau / 2 * (r.square() + delta)
+        noise = tau**2 * (r.square() * delta + delta.square() / 2)
+        shared = tau**2 * (xr.square() @ var + covered @ var / 2)
+    elif quantity == "mu":
+        mean = -tau * x * r[:, None]
+        noise = tau**2 * x.square() * delta[:, None]
+        shared = tau**2 * covered
+    else:
+        r2, d = r.square()[:, None], delta[:, None]
+        mean = tau / 2 * var * x.square()
+        if estimator == "local":
+            noise = mean.square() * (r2 / d.clamp_min(torch.finfo(d.dtype).tiny) + 2)
+        else:
+            noise = tau**2 / 4 * var * x.square() * (r2 + d + var * x.square())
+        shared = tau**2 / 4 * var * (xr.square() + covered + var * xx.diagonal().square())
+    return VarianceParts(
+        data=mean.var(0, correction=0).mean().item(),
+        noise=noise.mean().item(),
+        shared=shared.mean().item() if estimator == "per minibatch" else 0.0,
+    )

@@ -15,7 +15,7 @@ from scipy import stats
 from bdl_lessons.core import BLUE, GREY, INK, RED
 from bdl_lessons.datasets import records
 from bdl_lessons.datasets.uci_sets import display_name
-from bdl_lessons.evaluation import paired_difference, pareto_front
+from bdl_lessons.evaluation import paired_difference
 from bdl_lessons.panels.engine import Choice, Panel, Update
 
 IMAGES = ("mnist", "fashion-mnist")
@@ -121,7 +121,7 @@ def build_figure(figure: Figure) -> Update:
             text.set(position=(row.time * 1.04, row.score), text=str(i + 1))
         for text in (*names[len(found) :], *numbers[len(known) :]):
             text.set_text("")
-        best = pareto_front(times, scores) if known else np.zeros(0, dtype=bool)
+        best = pareto_front(times, scores)
         order = times[best].argsort()
         front.set_data(times[best][order], scores[best][order])
         cheap = [row.method for (_, row), on in zip(known, best, strict=True) if on]
@@ -179,6 +179,14 @@ def _image_time(method: str) -> float:
             n_networks, name = (5, "MAP") if method == "D.E" else (1, method)
             return n_networks * record["metrics"].get(f"ratio/{name}", np.nan)
     return np.nan
+
+
+def pareto_front(time: np.ndarray, loss: np.ndarray) -> np.ndarray:
+    """Which of ``(M,)`` methods no other equals in both and beats in one; less is better."""
+    points = np.stack([time, loss], axis=-1)
+    at_most = (points <= points[:, None]).all(-1)
+    less = (points < points[:, None]).any(-1)
+    return ~(at_most & less).any(1)
 
 
 def _limits(values: np.ndarray) -> tuple[float, float]:

@@ -4,7 +4,7 @@ Imports: probability.
 """
 
 from bdl_lessons.reference.gaussian_vi import fit_gaussian, gauss_hermite, gaussian_elbo
-from bdl_lessons.reference.gp import GaussianProcess, gp_posterior
+from bdl_lessons.reference.gp import GaussianProcess
 from bdl_lessons.reference.grid_posterior import GridPosterior
 from bdl_lessons.reference.mcmc import effective_sample_size, hmc, split_r_hat
 from bdl_lessons.reference.kernels import (
@@ -18,6 +18,6 @@ from bdl_lessons.reference.random_features import RandomFeatures
 __all__ = [
     "BayesLinear", "BayesLogistic", "CosKernel", "ErfKernel", "GaussianProcess", "GridPosterior",
     "NNGPKernel", "RandomFeatures", "ReLUKernel", "cos_expectation", "effective_sample_size",
-    "erf_expectation", "fit_gaussian", "gauss_hermite", "gaussian_elbo", "gp_posterior", "hmc",
-    "relu_expectation", "split_r_hat",
+    "erf_expectation", "fit_gaussian", "gauss_hermite", "gaussian_elbo", "hmc", "relu_expectation",
+    "split_r_hat",
 ]

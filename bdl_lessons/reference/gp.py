@@ -1,4 +1,4 @@
-"""Gaussian process regression: the algebra in ten lines, and a wrapper of GPyTorch.
+"""Gaussian process regression, a wrapper of GPyTorch whose results are in the units of the data.
 
 Lessons 03, 05, 09 and 12.
 """
@@ -15,52 +15,6 @@ from bdl_lessons.core import validation
 from bdl_lessons.core.validation import typechecked
 
 _CHOLESKY = partial(settings.fast_computations, False, False, False)  # at any size
-
-
-@typechecked
-def gp_posterior(
-    k_train: Tensor, k_cross: Tensor, k_test: Tensor, y: Tensor, noise_var: float | Tensor
-) -> tuple[Tensor, Tensor]:
-    """Posterior of ``f`` at the test inputs under ``y = f + noise``, ``f ~ GP(0, k)``.
-
-    ``mean = K*' (K + noise_var I)^-1 y`` and ``cov = K** - K*' (K + noise_var I)^-1 K*``
-    (Rasmussen & Williams 2006, eqs. 2.23 and 2.24), by one Cholesky factorisation.
-
-    Args:
-        k_train: ``K``, ``(N, N)``.
-        k_cross: ``K*``, ``(N, M)``: training examples by test inputs.
-        k_test: ``K**``, ``(M, M)``.
-        y: targets ``(N,)``, or ``(N, D)`` for D independent outputs under the same kernel.
-        noise_var: ``1 / tau`` in squared units of ``y``, > 0.
-
-    Returns:
-        mean ``(M,)`` or ``(M, D)``, and the covariance ``(M, M)`` of ``f`` (without the noise),
-        which is the same for every output.
-
-    Raises:
-        TypeError, ValueError: if dtypes or shapes do not match, ``k_train`` or ``k_test`` is not
-            symmetric, ``noise_var`` is not positive or a value is not finite.
-        torch.linalg.LinAlgError: if ``k_train + noise_var I`` is not positive definite.
-
-    >>> one, y = torch.ones(1, 1), torch.tensor([2.0])
-    >>> mean, cov = gp_posterior(one, one, one, y, noise_var=1.0)
-    >>> round(mean.item(), 3), round(cov.item(), 3)
-    (1.0, 0.5)
-    """
-    for name, matrix in (("k_train", k_train), ("k_cross", k_cross), ("k_test", k_test), ("y", y)):
-        validation.floating(name, matrix)
-        validation.same_dtype(name, matrix, "k_train", k_train)
-    rule = "k_train must be (N, N), k_cross (N, M), k_test (M, M) and y (N, ...)"
-    validation.shapes(rule, k_train, k_cross, k_test, y)
-    for name, matrix in (("k_train", k_train), ("k_test", k_test)):
-        if ((matrix - matrix.mT).abs() > 1e-4 * matrix.diagonal().abs().mean()).any():
-            raise ValueError(f"{name} must be symmetric: it is a covariance")
-    noise_var = validation.like(k_train[0, 0], "noise_var", noise_var)
-    validation.variance("noise_var", noise_var)
-    chol = torch.linalg.cholesky(k_train + noise_var * torch.eye(len(y)).to(k_train))
-    a = torch.linalg.solve_triangular(chol, k_cross, upper=False)
-    b = torch.linalg.solve_triangular(chol, y.reshape(len(y), -1), upper=False)
-    return (a.mT @ b).reshape(-1, *y.shape[1:]), k_test - a.mT @ a
 
 
 class GaussianProcess(gpytorch.models.ExactGP):

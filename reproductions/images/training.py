@@ -27,7 +27,8 @@ from reproductions.posteriors.slang import fit_slang, predict_slang
 from reproductions.posteriors.swag import fit_swag, predict_swag
 
 METHODS = methods.tagged("images")
-SCORES = {"max softmax": evaluation.max_log_probability, "entropy": evaluation.negative_entropy}
+SCORES = {"max softmax": lambda p: p.amax(-1), "entropy": lambda p: -evaluation.entropy(p)}
+"""Of log probabilities ``(B, C)``: high where the network is confident."""
 N_BINS = 20
 FACTOR, N_REDUCTIONS, THRESHOLD = 0.2, 2, 1e-3
 """On the learning rate; how many times; the relative decrease that counts as an improvement."""

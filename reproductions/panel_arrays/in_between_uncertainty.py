@@ -17,7 +17,7 @@ from torch.special import ndtr
 from bdl_lessons.datasets import origin_clusters
 from bdl_lessons.panels.in_between_uncertainty import POSITION, RATES, WEIGHT_STDS
 from bdl_lessons.probability import gaussian_kl_to_prior
-from bdl_lessons.reference import ReLUKernel, effective_sample_size, gp_posterior, hmc, split_r_hat
+from bdl_lessons.reference import ReLUKernel, effective_sample_size, hmc, split_r_hat
 
 NOISE_VAR = 0.1**2
 WIDTH = 50
@@ -52,9 +52,12 @@ def make_arrays(steps: Sequence[int] = STEPS, n_draws: int = 1000) -> dict[str, 
         kernel = ReLUKernel(depth).double()
         kernel.weight_var, kernel.bias_var = weight_std**2, 1.0
         with torch.no_grad():
-            covariances = (kernel(*pair).to_dense() for pair in ((x, x), (x, line), (line, line)))
-            mean, cov = gp_posterior(*covariances, y, NOISE_VAR)
-        stored |= {f"gp_mean_{depth}": mean, f"gp_std_{depth}": cov.diagonal().sqrt()}
+            cov, cross = (kernel(x, other).to_dense() for other in (x, line))
+            factor = torch.linalg.cholesky(cov + NOISE_VAR * torch.eye(len(x)))
+            mean = cross.T @ torch.cholesky_solve(y[:, None], factor)[:, 0]
+            known = solve_triangular(factor, cross, upper=False).square().sum(0)
+            std = (kernel(line, diag=True) - known).sqrt()
+        stored |= {f"gp_mean_{depth}": mean, f"gp_std_{depth}": std}
         mean, history, draws = train(depth, RATES, range(N_SEEDS), looks[depth], n_draws)
         stored |= {f"mean_{depth}": mean, f"draws_{depth}": draws[:, 0]}
         stored |= {f"std_{depth}": history[:, :, -1], f"history_{depth}": history}

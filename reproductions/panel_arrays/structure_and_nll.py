@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 
 from bdl_lessons import models
 from bdl_lessons.datasets import Standardiser, diabetes, digits
-from bdl_lessons.evaluation import log_mean_probs, metrics
+from bdl_lessons.evaluation import log_mean_probs, log_predictive_likelihood, metrics
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, predict_batched
 from bdl_lessons.models import LayerFactory, StructuredDropout, initialise, mlp
 from bdl_lessons.panels.structure_and_nll import DEPTHS, KL_WEIGHTS, METHODS
@@ -91,7 +91,8 @@ def diabetes_scores(draws: Tensor, y: Tensor, split: Split) -> list[float]:
     """RMSE and mean log likelihood in original units; ``draws`` are ``(S, B, 1)``, standardised."""
     scale = split.y_scale
     error = metrics.rmse(scale * draws.mean(0), scale * y)
-    return [error, metrics.mean_log_likelihood(scale * draws, scale * y, split.tau / scale**2)]
+    densities = log_predictive_likelihood(scale * draws, scale * y, split.tau / scale**2)
+    return [error, densities.double().mean().item()]
 
 
 DIGITS = Task((64, 50, 10), digits_split, cross_entropy, digits_scores, lambda s: s[0], 2400)

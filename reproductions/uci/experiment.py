@@ -21,10 +21,9 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from bdl_lessons.core import clock, device
-from bdl_lessons.core.validation import same_shape
 from bdl_lessons.datasets import UCI_SETS, Standardiser, display_name
 from bdl_lessons.datasets.records import Record, UCIResults, Value
-from bdl_lessons.evaluation import paired_difference
+from bdl_lessons.evaluation import log_predictive_likelihood, paired_difference
 from reproductions import datasets, markdown
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.figures import ours_and_published
@@ -155,13 +154,11 @@ def choose_and_predict(
 
 
 def log_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> Tensor:
-    """Mean over the rows of ``log (1/n) sum_s N(y; f_s, 1/tau)``, in nats, ``(M,)``, of draws
-    ``(n, M, B)`` and y ``(M, B)``, else ValueError; one tau for all, or ``(M,)``."""
-    same_shape("y", y, "a draw", draws[0])
-    tau = torch.as_tensor(tau, device=y.device).expand(len(y))
-    error = -0.5 * tau[:, None] * (y - draws).square()
-    rows = error.logsumexp(0) - math.log(len(draws))
-    return rows.mean(-1) + (tau / (2 * math.pi)).log() / 2
+    """Mean over the rows, ``(M,)`` in nats, of draws ``(n, M, B)`` and y ``(M, B)``; one tau for
+    all, or ``(M,)``."""
+    taus = torch.as_tensor(tau, device=y.device).expand(len(y))
+    each = zip(draws[..., None].unbind(1), y[..., None], taus, strict=True)
+    return torch.stack([log_predictive_likelihood(*one).mean() for one in each])
 
 
 def _standardised(values: Tensor, n: int) -> tuple[Tensor, Standardiser]:

@@ -112,9 +112,7 @@ def gaussian_process(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
         mean, var = gp.fit(3).predict(x + 0.1)
         name = type(kernel).__name__
         found |= {f"{name} mean": mean, f"{name} var": var, f"{name} evidence": gp.log_evidence()}
-    K = (x @ x.T + 1).square()
-    mean, cov = reference.gp_posterior(K, K, K, x[:, 0].sin(), 0.1)
-    return found | {"mean": mean, "cov": cov}
+    return found
 
 
 def exact_models(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
@@ -138,8 +136,7 @@ def sampling_by_hmc(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
 
 
 def gradients_and_curvature(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
-    x, y, mu = uniform((10, 3), on), uniform((10,), on, 1), uniform((3,), on, 2)
-    parts = evaluation.regression_parts(x, y, mu, mu.exp() / 10, 2.0, "mu", "local")
+    x = uniform((10, 3), on)
     net = network(models.StructuredDropout(2), on)
     covs = [module.noise_cov().detach() for module in net if hasattr(module, "noise_cov")]
     estimators = ("local", "per example", "per minibatch", "no noise")
@@ -149,7 +146,6 @@ def gradients_and_curvature(on: torch.device, g: torch.Generator) -> dict[str, T
         lambda h: h.square().sum(), x, torch.eye(3).to(x), n_samples=4, generator=g
     )
     return outputs | {
-        "parts": torch.tensor([parts.data, parts.noise, parts.shared]),
         "penalties": evaluation.layer_penalties(net, inputs, covs).detach(),
         "increase": increase.value,
         "variance": torch.tensor(evaluation.gradient_variance(outputs["local"])),

@@ -50,8 +50,6 @@ def test_every_edge_belongs_to_the_bin_above(n_bins, dtype):
         assert evaluation.reliability_bins(probs, torch.tensor([0]), n_bins).count.argmax() == i
 
 
-def test_rmse_and_log_likelihood():
+def test_rmse():
     mean, y = torch.tensor([[1.0], [3.0]]), torch.tensor([[2.0], [0.0]])
     assert evaluation.rmse(mean, y) == pytest.approx(math.sqrt(5))
-    expected = -0.5 * math.log(2 * math.pi) - 2.5
-    assert evaluation.mean_log_likelihood(mean[None], y, tau=1.0) == pytest.approx(expected)

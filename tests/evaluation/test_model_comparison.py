@@ -2,12 +2,8 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from bdl_lessons.evaluation import paired_difference, pareto_front, ranks
-
-small = st.integers(0, 4).map(float)
+from bdl_lessons.evaluation import paired_difference, ranks
 
 
 def test_a_difference_by_hand():
@@ -34,14 +30,3 @@ def test_ranks_share_ties_and_leave_gaps():
         ranks([[0.3, 0.1, 0.3, np.nan]], higher_is_better=False), [[2.5, 1, 2.5, np.nan]]
     )
     np.testing.assert_allclose(ranks([3.0, 1.0, 2.0], higher_is_better=True), [1, 3, 2])
-
-
-@given(st.lists(st.tuples(small, small), min_size=1, max_size=7))
-def test_the_front_is_pareto_optimal(points):
-    cost, loss = np.array(points).T
-
-    def beats(other, one):
-        return all(a <= b for a, b in zip(other, one, strict=True)) and other != one
-
-    expected = [not any(beats(other, one) for other in points) for one in points]
-    assert pareto_front(cost, loss).tolist() == expected

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tqdm import tqdm
 
-from bdl_lessons.inference import adam, fit, inverse_decay, sgd
+from bdl_lessons.inference import adam, fit, sgd
 from bdl_lessons.inference.train import minibatches
 from bdl_lessons.models import BinaryDropout, Deterministic, Network, mlp
 from bdl_lessons.probability import gaussian_nll
@@ -40,7 +40,8 @@ def test_dropout_in_linear_regression_reaches_the_ridge_solution():
     torch.nn.init.zeros_(model[0].bias).requires_grad_(False)
     options = {"nll": partial(gaussian_nll, tau=tau), "n_steps": 500, "optimizer": adam(0.1)}
     options["kl_weight"] = 500.0  # the same prior for 500 times the data
-    train(model, x.repeat(500, 1), y.repeat(500, 1), schedule=inverse_decay(0.05, 1.0), **options)
+    options["schedule"] = lambda step: 1 / (1 + 0.05 * step)
+    train(model, x.repeat(500, 1), y.repeat(500, 1), **options)
     gram, keep = x.T @ x, 1 - p_drop
     system = tau * (gram + p_drop / keep * gram.diag().diag())
     exact = torch.linalg.solve(system + length_scale**2 / keep * torch.eye(3), tau * x.T @ y)
@@ -87,8 +88,8 @@ def test_a_step_is_that_of_pytorchs_optimizer():
     x, y = line()
     models = [mlp((3, 1), Deterministic()).double() for _ in range(2)]
     models[1].load_state_dict(models[0].state_dict())
-    schedule = inverse_decay(1.0, 1.0)
-    train(models[0], optimizer=sgd(0.01, 0.5), schedule=schedule, kl_weight=0.0)
+    how = {"schedule": lambda step: 1 / (1 + step), "kl_weight": 0.0}
+    train(models[0], optimizer=sgd(0.01, 0.5), **how)
     velocity = [torch.zeros_like(parameter) for parameter in models[1].parameters()]
     for step in range(4):
         loss = gaussian_nll(models[1](x, "mean"), y, 3.0)

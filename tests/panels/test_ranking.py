@@ -3,9 +3,13 @@ import re
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from bdl_lessons.panels import ranking
+
+small = st.integers(0, 4).map(float)
 
 
 def uci_record(method, rmse, likelihood, ms, n_networks=1):
@@ -113,3 +117,14 @@ def test_what_the_lesson_says_of_the_ranking():
         assert len(near) == n_rivals
         readout = panel.render(data=name, measure="error").readout
         assert {"D.E", "MAP"} <= {*re.search("time: (.*)[.]", readout)[1].split(" · ")}
+
+
+@given(st.lists(st.tuples(small, small), min_size=1, max_size=7))
+def test_the_front_is_pareto_optimal(points):
+    time, loss = np.array(points).T
+
+    def beats(other, one):
+        return all(a <= b for a, b in zip(other, one, strict=True)) and other != one
+
+    expected = [not any(beats(other, one) for other in points) for one in points]
+    assert ranking.pareto_front(time, loss).tolist() == expected

@@ -1,9 +1,7 @@
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from bdl_lessons.reference import CosKernel, ErfKernel, GaussianProcess, ReLUKernel, gp_posterior
+from bdl_lessons.reference import CosKernel, ErfKernel, GaussianProcess, ReLUKernel
 from tests.tables import refused
 
 KERNELS = [ReLUKernel, ErfKernel, CosKernel]
@@ -17,38 +15,22 @@ def toy(n=25, seed=0):
     return x, 300 + 8 * torch.sin(2 * x) + noise
 
 
-def random_gram(n, m, seed):
-    rng = torch.Generator().manual_seed(seed)
-    root = torch.randn(n + m, n + m, generator=rng, dtype=torch.float64)
-    k = root @ root.mT / (n + m)
-    y = torch.randn(n, generator=rng, dtype=torch.float64)
-    return k[:n, :n], k[:n, n:], k[n:, n:], y
-
-
 def log_density(k, y, noise_var):
     """``log N(y; 0, k + noise_var I)``."""
     cov = k + noise_var * torch.eye(len(y)).to(k)
     return torch.distributions.MultivariateNormal(torch.zeros_like(y), cov).log_prob(y)
 
 
-@settings(max_examples=25)
-@given(n=st.integers(1, 6), m=st.integers(1, 4), seed=st.integers(0, 99), var=st.floats(0.01, 10))
-def test_posterior_conditions_the_joint_gaussian(n, m, seed, var):
-    """Brute force: invert the joint precision of (y, f*) and read the conditional off it."""
-    k_train, k_cross, k_test, y = random_gram(n, m, seed)
-    mean, cov = gp_posterior(k_train, k_cross, k_test, y, var)
-    top = torch.cat([k_train + var * torch.eye(n).double(), k_cross], 1)
-    precision = torch.linalg.inv(torch.cat([top, torch.cat([k_cross.mT, k_test], 1)]))
-    cov_by_hand = torch.linalg.inv(precision[n:, n:])
-    mean_by_hand = -cov_by_hand @ precision[n:, :n] @ y
-    assert torch.allclose(mean, mean_by_hand, atol=1e-6, rtol=1e-6)
-    assert torch.allclose(cov, cov_by_hand, atol=1e-6, rtol=1e-6)
-    columns, _ = gp_posterior(k_train, k_cross, k_test, torch.stack([y, 2 * y], 1), var)
-    assert torch.allclose(columns, torch.stack([mean, 2 * mean], 1))
+def conditioned(k, n, y, noise_var):
+    """Mean and variance of f at the rows of ``k`` from the first ``n`` on, where ``y`` is known:
+    ``K*' (K + noise_var I)^-1 y`` and ``K** - K*' (K + noise_var I)^-1 K*``."""
+    cross = k[:n, n:]
+    gain = torch.linalg.solve(k[:n, :n] + noise_var * torch.eye(n).to(k), cross)
+    return gain.T @ y, (k[n:, n:] - cross.T @ gain).diagonal()
 
 
 @pytest.mark.parametrize("kernel_class", KERNELS)
-def test_wrapper_agrees_with_the_ten_lines_in_original_units(kernel_class):
+def test_wrapper_conditions_the_joint_gaussian_in_original_units(kernel_class):
     x, y = toy()
     x_test = torch.linspace(-4, 4, 31, dtype=torch.float64)
     gp = GaussianProcess(x, y, kernel_class(2), noise_var=1.3)
@@ -56,9 +38,9 @@ def test_wrapper_agrees_with_the_ten_lines_in_original_units(kernel_class):
     k = (gp.kernel(torch.cat([x, x_test]).unsqueeze(-1)).to_dense() * y.var(correction=0)).detach()
     n = len(x)
     centred = y - y.mean()
-    f_mean, f_cov = gp_posterior(k[:n, :n], k[:n, n:], k[n:, n:], centred, 1.3)
+    f_mean, f_var = conditioned(k, n, centred, 1.3)
     assert torch.allclose(mean, f_mean + y.mean(), atol=1e-8)
-    assert torch.allclose(var, f_cov.diagonal(), atol=1e-8)
+    assert torch.allclose(var, f_var, atol=1e-8)
     assert gp.noise_var.item() == pytest.approx(1.3)
     evidence = log_density(k[:n, :n], centred, 1.3)
     assert gp.log_evidence().item() == pytest.approx(evidence.item(), abs=1e-8)
@@ -70,10 +52,11 @@ def test_wrapper_is_exact_above_the_size_where_gpytorch_turns_stochastic():
     k = gp.kernel(x.unsqueeze(-1)).to_dense().detach() * y.var(correction=0)
     evidence = log_density(k, y - y.mean(), 1.0)
     assert gp.log_evidence().item() == pytest.approx(evidence.item(), abs=1e-6)
-    mean, cov = gp_posterior(k, k[:, :50], k[:50, :50], y - y.mean(), 1.0)
+    again = torch.cat([torch.arange(900), torch.arange(50)])
+    mean, var = conditioned(k[again][:, again], 900, y - y.mean(), 1.0)
     predicted_mean, predicted_var = gp.predict(x[:50])
     assert torch.allclose(predicted_mean, mean + y.mean(), atol=1e-7)
-    assert torch.allclose(predicted_var, cov.diagonal(), atol=1e-7)
+    assert torch.allclose(predicted_var, var, atol=1e-7)
 
 
 @pytest.mark.parametrize("kernel_class", KERNELS)
@@ -101,5 +84,4 @@ X = torch.arange(5.0)
 test_bad_input_is_refused = refused(
     (lambda: GaussianProcess(X, 0 * X + 0.1, ErfKernel(), 1.0), "constant"),
     (lambda: GaussianProcess(X, X, ErfKernel(), 1.0).fit(0), "n_steps"),
-    (lambda: gp_posterior(X.diag().cumsum(0), X[:, None], X[:1, None], X, 1.0), "k_train must be"),
 )

@@ -4,12 +4,12 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.inference import adam, fit, inverse_decay, sgd
+from bdl_lessons.inference import adam, fit, sgd
 from bdl_lessons.models import SparseVD, initialise, mlp
 from reproductions import Trial, checkpoint
 from reproductions.checkpoint import Checkpoint, seconds_before
 
-ADAM, SGD, DECAY = adam(0.01), sgd(0.1), inverse_decay(0.1, 1.0)
+ADAM, SGD, DECAY = adam(0.01), sgd(0.1), lambda step: 1 / (1 + 0.1 * step)
 
 
 class Stopped(Exception):

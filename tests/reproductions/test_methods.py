@@ -31,7 +31,7 @@ def test_a_name_stands_once_under_its_tag_and_every_tag_is_explained():
 
 def test_settings_that_a_method_has_are_taken_and_others_are_not():
     vsd = methods.tagged("images")["VSD T=2"]
-    settings = {"p_drop": 0.3, "learning_rate": 1.0, "rank": 7}
+    settings = {"p_drop": 0.3, "learning_rate": 1.0, "n_pseudo": 7}
     assert vsd.layers(settings) == models.StructuredDropout(2, init_p_drop=0.3, kl_per="weight")
     assert vsd.layers() == models.StructuredDropout(2, init_p_drop=0.2, kl_per="weight")
 
