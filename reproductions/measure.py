@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
+from tqdm import tqdm
 
 from bdl_lessons.core import device
 from bdl_lessons.inference import adam, fit
@@ -56,7 +57,7 @@ def interleaved_times(
     ``warm_up`` rounds come on top and are left out.
     """
     seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for number in range(-warm_up, n_rounds):
+    for number in tqdm(range(-warm_up, n_rounds), delay=5, leave=False, disable=None):
         for name, call in calls.items():
             began = clock()
             call()

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from torch.nn.functional import cross_entropy
 
 import reproductions
 from bdl_lessons import core, datasets, evaluation, inference, models, reference
+from reproductions.methods import METHODS
 from tests.draws import normal as double
 from tests.draws import seeded
 
@@ -150,11 +152,14 @@ LINEAR = reference.BayesLinear(double(6, 2), double(6), 0.1, 1.0)
 GRID = reference.GridPosterior(log_joint, (-6.0, -6.0), (6.0, 6.0), n=20)
 COLUMNS = datasets.Standardiser.fit(double(5, 2))
 
-REQUIRED = {
-    models.BinaryDropout: lambda: (0.5,),
-    models.GaussianDropout: lambda: (0.2,),
-    models.HierarchicalDropout: lambda: (models.StructuredDropout(),),
-}
+
+def required(factory: type[models.LayerFactory]) -> tuple[Any, ...]:
+    """What a factory needs, as a row of the registry has it."""
+    row = next(row for row in METHODS if type(row.layers()) is factory)
+    needed = (one.name for one in fields(factory) if one.init and one.default is MISSING)
+    return tuple(getattr(row.layers(), name) for name in needed)
+
+
 VARIED = {
     models.VariationalDropout: {"init_p_drop": 0.2},
     models.SparseVD: {"log_alpha_clamp": (-8.0, 8.0), "threshold": 3.0},
@@ -225,7 +230,7 @@ BORDERS = [
     Border(reference.effective_sample_size, lambda: (normal(8, 2),)),
     # models
     *(
-        Border(factory, REQUIRED.get(factory, tuple), one_layer, VARIED.get(factory, {}))
+        Border(factory, partial(required, factory), one_layer, VARIED.get(factory, {}))
         for factory in vars(models).values()
         if inspect.isclass(factory) and issubclass(factory, models.LayerFactory)
         if factory is not models.LayerFactory

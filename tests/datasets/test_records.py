@@ -80,13 +80,15 @@ def test_regression_results_stand_beside_the_published_ones():
     assert uci.ours("wine-quality-red", "MAP", "rmse") == (metrics["rmse"], metrics["rmse_error"])
     assert uci.ours("kin8nm", "GP", "rmse") is None
     assert map_on_wine in uci.of("MAP")
-    assert [r["config"]["data"] for r in uci.of("MAP")] == uci.sets
+    assert [r["config"]["data"] for r in uci.of("MAP")][:8] == uci.sets
 
 
 def test_a_set_that_no_paper_has_stands_after_the_others():
     new = {"config": {"data": "protein", "method": "MAP"}, "metrics": {"rmse": 4, "rmse_error": 1}}
-    uci = UCIResults([new, *load_records("uci")])
-    assert uci.recorded_sets == [*uci.sets, "protein"]
+    printed = UCIResults(load_records("uci")).sets
+    known = [one for data in printed for one in where(load_records("uci"), data=data)]
+    uci = UCIResults([new, *known])
+    assert uci.recorded_sets == [*printed, "protein"]
     assert uci.ours("protein", "MAP", "rmse") == (4, 1)
     assert uci.published("protein", "VD", "rmse") is None
     assert uci.of("MAP")[-1] is new

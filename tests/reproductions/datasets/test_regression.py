@@ -39,6 +39,7 @@ def test_features_come_first_then_the_target_and_a_second_target_is_left_out(fol
 
 @pytest.mark.parametrize("name", UCI_SETS)
 def test_the_real_sets(real, name):
+    assert name in FACTS, f"give {name} a row in FACTS"
     rows, features, mean, std = FACTS[name]
     assert UCI_SETS[name].n_features == features
     real(f"uci/{name}")
@@ -51,6 +52,8 @@ def test_the_real_sets(real, name):
 @pytest.mark.parametrize("name", FACTS)
 def test_the_splits_are_the_published_ones(real, name):
     folder = real(f"uci/{name}")
+    if not (folder / "n_splits.txt").exists():
+        pytest.skip(f"{name} is in no paper: nobody has published its splits")
     pairs = splits(FACTS[name][0])
     assert len(pairs) == int((folder / "n_splits.txt").read_text())
     for i, (train, test) in enumerate(pairs):
