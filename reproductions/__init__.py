@@ -6,7 +6,7 @@ from bdl_lessons.core import validation
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.records import SCALES, records_path
 
-_PLACES = {
+PLACES = {
     "cifar_dropout_curves": "cifar_dropout_curves:EXPERIMENT",
     "co2_mc_dropout": "mc_dropout:CO2",
     "complexity": "timing:SIZES",
@@ -23,13 +23,8 @@ _PLACES = {
 """Each name has a file of records and the experiment, in a module here, that measures them."""
 
 
-def names() -> list[str]:
-    """Every experiment there is."""
-    return sorted(_PLACES)
-
-
 @validation.typechecked
 def load(name: str) -> Experiment:
     """The experiment called ``name``; ValueError if there is none, with those there are."""
-    validation.one_of("name", name, _PLACES)
-    return pkgutil.resolve_name(f"{__name__}.{_PLACES[name]}")
+    validation.one_of("name", name, PLACES)
+    return pkgutil.resolve_name(f"{__name__}.{PLACES[name]}")

@@ -176,8 +176,8 @@ def variance_claims(records: list[Record]) -> list[Claim]:
     )
     falling = "From epoch 10 to 100 the variance of the local estimator falls"
     held, of = sum(map(_in_order, ours)), len(ours) * len(COLUMNS)
-    how = f"MNIST, {len(records)} seeds, width and optimizer of the paper unknown; table 1"
-    seen = f"{how}; columns and seeds", f"{how}; layers and seeds"
+    how = f"MNIST, {len(records)} seeds, width and optimizer of the paper unknown"
+    seen = f"{how}; points in columns and seeds", f"{how}; layers and seeds; above 1 it rises"
     return [
         Claim(order, "this order in all four columns", "this order", held, of, seen[0]),
         Claim(falling, theirs, told, (falls < 1).sum(), falls.size, seen[1]),

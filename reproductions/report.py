@@ -19,7 +19,9 @@ _HEAD = """# Recorded experiments
 
 What papers on dropout and Bayesian networks say, measured again. A statement is taken apart into
 cases, such as a width or a data set; it is *reproduced* where it holds in all of them, *in part*
-where it holds in half or more. Below, each table and figure stands with its set-up.
+where it holds in half or more. Below, each table and figure stands with its set-up. MAP has no
+noise, MCD is MC dropout, D.E a deep ensemble, VD (A: on units) and VSD variational dropout without
+and with structure, by T reflections, BBB Bayes by backprop, LRT local reparameterization.
 
 {summary}
 
@@ -32,9 +34,9 @@ _VERDICTS = ("reproduced", "in part", "not reproduced", "not run")
 
 def text(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> str:
     """The page as the records give it; ValueError as of ``read_records`` or for no such scale."""
-    experiments = [reproductions.load(name) for name in reproductions.names()]
+    experiments = map(reproductions.load, reproductions.PLACES)
     found = [(experiment, recorded(experiment, scale, folder)) for experiment in experiments]
-    claims = [c for experiment, records in found if records for c in experiment.claims(records)]
+    claims = [(e.title, claim) for e, records in found if records for claim in e.claims(records)]
     sections = [_section(experiment, scale, records) for experiment, records in found]
     return "\n".join([_HEAD.format(summary=_summary(claims)), *sections])
 
@@ -50,7 +52,7 @@ def write(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> list[Path]:
         raise ValueError(f"there is no folder {page.parent}: nothing was recorded there")
     page.write_text(text(scale, folder), encoding="utf-8")
     written = [page]
-    for experiment in map(reproductions.load, reproductions.names()):
+    for experiment in map(reproductions.load, reproductions.PLACES):
         if records := recorded(experiment, scale, folder):
             _sort_lines(experiment, scale, folder)
             written.append(page.with_name(f"{experiment.name}.png"))
@@ -66,13 +68,17 @@ def recorded(experiment: Experiment, scale: str, folder: Path) -> list[Record]:
     return [found[key] for key in keys if key in found]
 
 
-def _summary(claims: Sequence[Claim]) -> str:
-    """Every published statement with our verdict, and how many there are of each verdict."""
-    counts = Counter(claim.verdict for claim in claims)
+def _summary(claims: Sequence[tuple[str, Claim]]) -> str:
+    """Every published statement with its place and our verdict; how many there are of each."""
+    counts = Counter(claim.verdict for _, claim in claims)
     said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _VERDICTS)
-    rows = [{**vars(claim), "verdict": claim.verdict} for claim in claims]
-    columns = {"published statement": "{statement}", "published": "{published}", "ours": "{ours}"}
-    columns |= {"verdict": "**{verdict}** ({holds} of {of})", "condition": "{condition}"}
+    rows = [
+        {**vars(claim), "verdict": claim.verdict, "place": title.rpartition("(")[2].rstrip(")")}
+        for title, claim in sorted(claims, key=lambda one: _VERDICTS.index(one[1].verdict))
+    ]
+    columns = {"published statement": "{statement} ({place})", "published": "{published}"}
+    columns |= {"ours": "{ours}", "verdict": "**{verdict}** ({holds} of {of})"}
+    columns["condition"] = "{condition}"
     return f"Of {len(claims)} statements: {said}.\n\n{markdown.table_of(rows, columns)}"
 
 

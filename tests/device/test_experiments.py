@@ -25,7 +25,7 @@ def this_process(*_):
     yield Here()
 
 
-CASES = [(name, 0) for name in reproductions.names()]
+CASES = [(name, 0) for name in reproductions.PLACES]
 CASES += [("uci", index) for index in range(1, len(reproductions.load("uci").trials("quick")))]
 
 

@@ -69,7 +69,16 @@ def test_learned_noise_must_be_clearly_better_than_fixed(learned, holds):
         for method, error in errors.items()
         for sign in (-1, 1)
     ]
-    claim, order = curves.claims(records)
+    claim, harmless, order = curves.claims(records)
     assert (claim.holds, claim.of) == (holds, 2)
     assert order.of == 3
     assert "-0.98, -0.89 points" in claim.published
+    assert harmless.verdict == "not run"
+
+
+@pytest.mark.parametrize(("learned", "holds"), [(2.05, 1), (2.06, 0)])
+def test_learned_noise_may_err_as_much_as_none(learned, holds):
+    errors = {"variational A": learned, "none": 2.0}
+    records = [record(m, 100, e + 0.02 * sign, sign) for m, e in errors.items() for sign in (-1, 1)]
+    harmless = curves.claims(records)[1]
+    assert (harmless.holds, harmless.of, harmless.published) == (holds, 1, "-0.02 points")

@@ -32,7 +32,7 @@ def few_yachts(monkeypatch):
     monkeypatch.setattr("reproductions.datasets.uci", partial(yachts, False))
 
 
-@pytest.mark.parametrize("name", reproductions.names())
+@pytest.mark.parametrize("name", reproductions.PLACES)
 def test_an_experiment_runs_and_is_reported(name, tmp_path, few_images, few_yachts):
     arguments = ["run", name, "--scale", "quick", "--folder", str(tmp_path)]
     first = command(app, arguments)
@@ -50,7 +50,7 @@ def test_an_experiment_runs_and_is_reported(name, tmp_path, few_images, few_yach
     assert reproductions.load(name).title in page
 
 
-@pytest.mark.parametrize("name", reproductions.names())
+@pytest.mark.parametrize("name", reproductions.PLACES)
 def test_trials_of_a_scale_are_different_trials(name):
     for scale in reproductions.SCALES:
         trials = reproductions.load(name).trials(scale)

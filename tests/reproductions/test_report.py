@@ -12,7 +12,7 @@ from . import toy
 
 @pytest.fixture
 def toys(monkeypatch):
-    monkeypatch.setattr(reproductions, "names", lambda: ["toy"])
+    monkeypatch.setattr(reproductions, "PLACES", {"toy": "toy:EXPERIMENT"})
     monkeypatch.setattr(reproductions, "load", lambda name: toy.make())
 
 
@@ -23,7 +23,7 @@ def test_the_committed_page_is_what_the_records_give():
     )
 
 
-@pytest.mark.parametrize("name", reproductions.names())
+@pytest.mark.parametrize("name", reproductions.PLACES)
 def test_every_committed_record_is_of_a_trial_of_today_and_has_its_figure(name):
     """Names inside a configuration ("cut_at", "warm_up_epochs", "MAP") are part of its key."""
     keys = [trial_key(t.config, t.seed) for t in reproductions.load(name).trials("paper")]
@@ -34,7 +34,7 @@ def test_every_committed_record_is_of_a_trial_of_today_and_has_its_figure(name):
     )
 
 
-@pytest.mark.parametrize("name", reproductions.names())
+@pytest.mark.parametrize("name", reproductions.PLACES)
 def test_a_run_that_has_only_begun_can_be_reported(name):
     experiment = reproductions.load(name)
     records = report.recorded(experiment, "paper", RESULTS_FOLDER)
@@ -54,8 +54,8 @@ def test_the_page_tells_what_is_recorded_and_how_to_run_the_rest(toys, tmp_path)
     assert "| 1 | 1.0 |" in text
     assert "run toy --scale quick" in text
     assert "Of 1 statements: 0 reproduced, 1 in part, 0 not reproduced, 0 not run." in text
-    assert "| Squares grow | always | 2 of them | **in part** (2 of 4) | toys |" in text
-    assert text.index("Squares grow") < text.index("## ")
+    assert "| Squares grow (A toy) | always | 2 of them | **in part** (2 of 4) | toys |" in text
+    assert text.index("Squares grow (A toy)") < text.index("## ")
 
 
 def test_the_order_of_the_file_does_not_matter(toys, tmp_path):

@@ -69,3 +69,24 @@ def test_a_record_of_the_published_size_has_its_published_rows_beside_it():
     assert "| VSD | 0.656 | 78.21 | 0.046 |" in text
     assert "| SVHN | VSD | 0.91 | 0.30 | 0.73 | 0.65 | 0.83 |" in text
     assert "images: AlexNet on SVHN, AlexNet on CIFAR100" in text  # without the one that is done
+
+
+def test_the_published_pairs_are_those_of_the_printed_tables():
+    def ahead(name, column, sign):
+        found = defaultdict(list)  # place -> VSD minus a rival
+        for row in published_table(name):
+            place = [v for k, v in row.items() if k.startswith(("arch", "data", "in_", "out_"))]
+            found[tuple(place)].append((row["method"], sign * row[column]))
+        rivals = {"MAP", "BBB", "MCD", "VD", "D.E"}
+        return {at: [dict(s)["VSD"] > v for m, v in s if m in rivals] for at, s in found.items()}
+
+    printed = [claim.published for claim in classification.claims(RECORDS)]
+    for said, found in zip(
+        printed, (ahead("image_classification", "nll", -1), ahead("ood_detection", "auroc", 1)),
+        strict=True,
+    ):  # fmt: skip
+        wins = [win for wins in found.values() for win in wins]
+        assert said == f"better in {sum(wins)} of {len(wins)} pairs, on other images"
+    colours = [wins for at, wins in found.items() if at[0] != "LeNet5"]
+    assert len(colours) == 4
+    assert all(map(all, colours))
