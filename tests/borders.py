@@ -347,7 +347,7 @@ PLAIN = {
     # containers; functions without arguments; what takes the results of loaders
     "datasets": "CO2 Classification DetrendedCO2 Regression UCISet co2 diabetes "
     "UCIResults group_by where with_settings detrended display_name rotated",
-    "reproductions": "Claim Experiment Trial TrialResult names",
+    "reproductions": "Claim Experiment Trial TrialResult",
 }
 PLAIN = {subpackage: {*names.split()} for subpackage, names in PLAIN.items()}
 """What a face hands out besides: no border, for the reason above it. All of ``probability`` is
