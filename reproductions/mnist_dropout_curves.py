@@ -124,7 +124,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
                 f"{', '.join(f'{gap:+.2f} ± {error:.2f}' for gap, error in gaps)} points",
                 sum(gap < most * error for gap, error in gaps),
                 len(gaps),
-                f"{how}; widths with several seeds, two standard errors over these",
+                f"{how}; two standard errors over seeds, where Student's t of three asks for 2.8",
             )
         )
     order = _order(trained)

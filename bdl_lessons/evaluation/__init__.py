@@ -8,9 +8,7 @@ from bdl_lessons.evaluation.induced_regularization import (
     gauss_newton, layer_penalties, loss_hessian, loss_increase, penalty,
     penalty_from_roots, sensitivity, softmax_root, spectral_bound,
 )
-from bdl_lessons.evaluation.metrics import (
-    accuracy, ece, error_percent, nll, reliability_bins, rmse,
-)
+from bdl_lessons.evaluation.metrics import accuracy, ece, error_percent, nll, reliability_bins, rmse
 from bdl_lessons.evaluation.model_comparison import paired_difference, ranks
 from bdl_lessons.evaluation.ood import ood_metrics
 from bdl_lessons.evaluation.predictive import (
