@@ -22,7 +22,13 @@ from bdl_lessons.datasets import bioassay
 from bdl_lessons.datasets.containers import Classification, Regression
 from bdl_lessons.datasets.mauna_loa import CO2, GAL_SPAN, DetrendedCO2, co2, detrended
 from bdl_lessons.datasets.records import (
-    UCIResults, chosen_settings, group_by, load_records, published_table, where, with_settings,
+    UCIResults,
+    chosen_settings,
+    group_by,
+    load_records,
+    published_table,
+    where,
+    with_settings,
 )
 from bdl_lessons.datasets.rotation import rotated
 from bdl_lessons.datasets.small_sets import diabetes, digits, origin_clusters
@@ -30,8 +36,27 @@ from bdl_lessons.datasets.standardiser import Standardiser
 from bdl_lessons.datasets.uci_sets import UCI_SETS, UCISet, display_name
 
 __all__ = [
-    "CO2", "GAL_SPAN", "UCI_SETS", "Classification", "DetrendedCO2", "Regression",
-    "Standardiser", "UCIResults", "UCISet", "bioassay", "chosen_settings", "co2", "detrended",
-    "diabetes", "digits", "display_name", "group_by", "load_records", "origin_clusters",
-    "published_table", "rotated", "where", "with_settings",
+    "CO2",
+    "GAL_SPAN",
+    "UCI_SETS",
+    "Classification",
+    "DetrendedCO2",
+    "Regression",
+    "Standardiser",
+    "UCIResults",
+    "UCISet",
+    "bioassay",
+    "chosen_settings",
+    "co2",
+    "detrended",
+    "diabetes",
+    "digits",
+    "display_name",
+    "group_by",
+    "load_records",
+    "origin_clusters",
+    "published_table",
+    "rotated",
+    "where",
+    "with_settings",
 ]

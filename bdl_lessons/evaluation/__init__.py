@@ -3,24 +3,55 @@
 Imports: models.
 """
 
-from bdl_lessons.evaluation.stochastic_gradients import gradient_variance, noisy_outputs
 from bdl_lessons.evaluation.induced_regularization import (
-    gauss_newton, layer_penalties, loss_hessian, loss_increase, penalty,
-    penalty_from_roots, sensitivity, softmax_root, spectral_bound,
+    gauss_newton,
+    layer_penalties,
+    loss_hessian,
+    loss_increase,
+    penalty,
+    penalty_from_roots,
+    sensitivity,
+    softmax_root,
+    spectral_bound,
 )
 from bdl_lessons.evaluation.metrics import accuracy, ece, error_percent, nll, reliability_bins, rmse
 from bdl_lessons.evaluation.model_comparison import paired_difference, ranks
 from bdl_lessons.evaluation.ood import ood_metrics
 from bdl_lessons.evaluation.predictive import (
-    entropy, log_mean_probs, log_predictive_likelihood, mutual_information, predictive_entropy,
+    entropy,
+    log_mean_probs,
+    log_predictive_likelihood,
+    mutual_information,
+    predictive_entropy,
     predictive_var,
 )
+from bdl_lessons.evaluation.stochastic_gradients import gradient_variance, noisy_outputs
 
 __all__ = [
-    "accuracy", "ece", "entropy", "error_percent", "gauss_newton", "gradient_variance",
-    "layer_penalties", "log_mean_probs", "log_predictive_likelihood", "loss_hessian",
-    "loss_increase", "mutual_information", "nll", "noisy_outputs", "ood_metrics",
-    "paired_difference", "penalty", "penalty_from_roots", "predictive_entropy",
-    "predictive_var", "ranks", "reliability_bins", "rmse", "sensitivity", "softmax_root",
+    "accuracy",
+    "ece",
+    "entropy",
+    "error_percent",
+    "gauss_newton",
+    "gradient_variance",
+    "layer_penalties",
+    "log_mean_probs",
+    "log_predictive_likelihood",
+    "loss_hessian",
+    "loss_increase",
+    "mutual_information",
+    "nll",
+    "noisy_outputs",
+    "ood_metrics",
+    "paired_difference",
+    "penalty",
+    "penalty_from_roots",
+    "predictive_entropy",
+    "predictive_var",
+    "ranks",
+    "reliability_bins",
+    "rmse",
+    "sensitivity",
+    "softmax_root",
     "spectral_bound",
 ]

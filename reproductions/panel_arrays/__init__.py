@@ -11,8 +11,8 @@ import numpy as np
 from bdl_lessons.core.validation import one_of
 from bdl_lessons.panels.arrays import FOLDER
 from reproductions.files import replacing
-from reproductions.panel_arrays import label_noise, small, structure_and_nll
 from reproductions.panel_arrays import in_between_uncertainty as in_between
+from reproductions.panel_arrays import label_noise, small, structure_and_nll
 
 MAKERS = {
     "dropout_by_width": small.make_dropout_by_width,
