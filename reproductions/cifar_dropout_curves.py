@@ -25,7 +25,8 @@ from reproductions.measure import mean_weights
 RATES = (0.2, 0.5, 0.5, 0.5, 0.5)
 SMALL_METHODS = ("none", "Gaussian A", "variational A", "variational A2")
 METHODS = (*SMALL_METHODS, "Gaussian B")
-SMALL_WIDTHS, WIDTHS = (0.25, 0.5, 1), (0.5, 1, 2)
+SMALL_WIDTHS = (0.25, 0.5, 1)
+WIDTHS = (0.5, 1, 2)
 SEEDS = 3
 TITLES = {"cifar10-subset": "The first images of CIFAR-10", "cifar10": "All of CIFAR-10"}
 PAIRS = [(learned, fixed) for fixed in SMALL_METHODS[:2] for learned in SMALL_METHODS[2:]]
@@ -58,11 +59,13 @@ def run(trial: Trial) -> TrialResult:
     Arrays: ``wrong``, the test images it gets wrong, eight a number (``numpy.packbits``), and the
     learned ``alpha`` of each layer.
     """
-    config, generator = trial.config, seeded(trial.seed)
+    config = trial.config
+    generator = seeded(trial.seed)
     data = datasets.load(config["data"], n_train=config["n_train"], n_test=config["n_test"])
     std, mean = torch.std_mean(data.x_train, (0, 2, 3), keepdim=True)
     x, x_test = (((part - mean) / std).to(device()) for part in (data.x_train, data.x_test))
-    y, y_test = data.y_train.to(device()), data.y_test.to(device())
+    y = data.y_train.to(device())
+    y_test = data.y_test.to(device())
     net = make_network(config["method"], config["width"], generator)
     arrays = curves.train(net, x, y, config, generator)
     logits = mean_weights(net, x_test)
@@ -79,10 +82,15 @@ def make_network(method: str, width: float, generator: torch.Generator) -> Netwo
     maps1, maps2, units = (round(n * width) for n in (32, 64, 128))
     conv1, conv2, dense1, dense2, dense3 = (curves.METHODS[method](p_drop) for p_drop in RATES)
     net = Network(
-        *(conv1.conv2d(3, maps1, 5, stride=2, padding=2), nn.Softplus()),
-        *(conv2.conv2d(maps1, maps2, 5, stride=2, padding=2), nn.Softplus(), nn.Flatten()),
-        *(dense1.linear(maps2 * 8 * 8, units), nn.Softplus()),
-        *(dense2.linear(units, units), nn.Softplus()),
+        conv1.conv2d(3, maps1, 5, stride=2, padding=2),
+        nn.Softplus(),
+        conv2.conv2d(maps1, maps2, 5, stride=2, padding=2),
+        nn.Softplus(),
+        nn.Flatten(),
+        dense1.linear(maps2 * 8 * 8, units),
+        nn.Softplus(),
+        dense2.linear(units, units),
+        nn.Softplus(),
         dense3.linear(units, 10),
     )
     net = net.to(generator.device, memory_format=torch.channels_last)
@@ -107,7 +115,8 @@ def figure(records: Sequence[Record]) -> Figure:
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Learned against fixed noise; the figure itself needs a GPU."""
-    small, told = where(records, data="cifar10-subset"), []
+    small = where(records, data="cifar10-subset")
+    told = []
     for fixed in ("Gaussian A", "none"):
         if gap := _gap(small, ("variational A", fixed), [*group_by(small, "width")]):
             told.append(f"{gap[0]:+.1f} ± {gap[1]:.1f} points from {fixed}")
@@ -130,7 +139,8 @@ def difference(wrong: np.ndarray, other: np.ndarray) -> tuple[float, float]:
 
 def _differences(group: Sequence[Record]) -> str:
     """Paired differences for each width and over all."""
-    widths, rows = sorted(group_by(group, "width")), []
+    widths = sorted(group_by(group, "width"))
+    rows = []
     for pair in PAIRS:
         gaps = [_gap(group, pair, chosen) for chosen in (*([width] for width in widths), widths)]
         cells = [f"{gap[0]:+.1f} ± {gap[1]:.1f}" if gap else "–" for gap in gaps]
@@ -149,7 +159,8 @@ def _gap(
     """The difference over the seeds that have both methods at all of these widths."""
     wrong = {}
     for record in group:
-        config, packed = record["config"], np.array(record["arrays"]["wrong"], np.uint8)
+        config = record["config"]
+        packed = np.array(record["arrays"]["wrong"], np.uint8)
         bits = np.unpackbits(packed, count=config["n_test"])
         wrong[config["method"], config["width"], record["seed"]] = bits
     seeds = [s for s in range(SEEDS) if all((m, w, s) in wrong for m in pair for w in widths)]

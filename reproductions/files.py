@@ -42,5 +42,6 @@ def write_checked(path: Path, content: bytes | memoryview) -> None:
 def read_checked(path: Path) -> memoryview | None:
     """What :func:`write_checked` put into the file; ``None`` if these are not its bytes."""
     whole = memoryview(path.read_bytes())
-    digest, content = whole[:_DIGEST], whole[_DIGEST:]
+    digest = whole[:_DIGEST]
+    content = whole[_DIGEST:]
     return content if hashlib.sha256(content).digest() == digest else None

@@ -71,7 +71,8 @@ def measure_variance(trial: Trial) -> TrialResult:
     of the first (``bottom``) or last (``top``) layer, averaged over the layer, and the same with
     ``standard error``; ``test_error, <epochs>`` of the mean weights in percent.
     """
-    config, generator = trial.config, seeded(trial.seed)
+    config = trial.config
+    generator = seeded(trial.seed)
     x, y, x_test, y_test = digits(config, lambda images: images.flatten(1))
     net = make_network(config, generator)
     metrics = {}
@@ -134,7 +135,9 @@ def measured(record: Record, what: str = "") -> np.ndarray:
 
 def variance_table(records: list[Record]) -> str:
     """Ours for each seed beside the published, their ratios to the first row, and what differs."""
-    config, printed, ours = records[0]["config"], published(), [*map(measured, records)]
+    config = records[0]["config"]
+    printed = published()
+    ours = [*map(measured, records)]
 
     def cells(values: np.ndarray) -> list[str]:
         return [f"{value:.2g}" for value in values.T.ravel()]
@@ -175,7 +178,8 @@ def variance_claims(records: list[Record]) -> list[Claim]:
         "per data point, one per minibatch"
     )
     falling = "From epoch 10 to 100 the variance of the local estimator falls"
-    held, of = sum(map(_in_order, ours)), len(ours) * len(COLUMNS)
+    held = sum(map(_in_order, ours))
+    of = len(ours) * len(COLUMNS)
     how = f"MNIST, {len(records)} seeds, width and optimizer of the paper unknown"
     seen = f"{how}; points in columns and seeds", f"{how}; layers and seeds; above 1 it rises"
     return [
@@ -186,7 +190,8 @@ def variance_claims(records: list[Record]) -> list[Claim]:
 
 def variance_figure(records: list[Record]) -> Figure:
     """Variances on a log axis, ours with two standard errors."""
-    panels, names = {}, list(ROWS.values())
+    panels = {}
+    names = list(ROWS.values())
     values = [(measured(record), 2 * measured(record, ", standard error")) for record in records]
     for place, (layer, epochs) in enumerate(COLUMNS):
         theirs = [(name, row[place], 0) for name, row in zip(names, published(), strict=True)]
@@ -271,7 +276,8 @@ def speed_table(records: list[Record]) -> str:
         "rows at once": "{config[rows_at_once]}",
         "batches timed": "{config[timed_batches]}",
     }
-    config, shown = records[0]["config"], markdown.table_of(_rows(records), columns)
+    config = records[0]["config"]
+    shown = markdown.table_of(_rows(records), columns)
     n_batches = config["n_train"] // config["batch_size"]
     return f"{shown}\n\n{_SPEED_NOTE.format(**config, n_batches=n_batches)}"
 
@@ -306,13 +312,15 @@ def speed_figure(records: list[Record]) -> Figure:
 
 def _train(config: dict, seed: int, n_threads: int) -> tuple[list[float], int]:
     torch.set_num_threads(n_threads)
-    on, generator = device(), seeded(seed)
+    on = device()
+    generator = seeded(seed)
     widths = (784, *[config["width"]] * 3, 10)
     net = initialise(mlp(widths, BayesByBackprop()).to(on), generator)
     stepper = adam(1e-3)(net.parameters())
     x = torch.rand(config["batch_size"], 784, generator=generator, device=on)
     y = torch.randint(10, (len(x),), generator=generator, device=on)
-    step, before = partial(_step, net, x, y, stepper, config, generator), _peak_bytes(on)
+    step = partial(_step, net, x, y, stepper, config, generator)
+    before = _peak_bytes(on)
     times = interleaved_times({"step": step}, config["timed_batches"], 2, partial(clock, on))
     return times["step"], _peak_bytes(on) - before
 
@@ -352,10 +360,18 @@ _SPEED_NOTE = (
 VARIANCE = Experiment(
     "gradient_variance",
     "Variance of gradient estimators (Kingma, Salimans and Welling 2015, table 1)",
-    *(variance_trials, measure_variance, variance_table, variance_figure, variance_claims),
+    variance_trials,
+    measure_variance,
+    variance_table,
+    variance_figure,
+    variance_claims,
 )
 SPEED = Experiment(
     "lrt_speed",
     "What a weight sample for each row costs (Kingma, Salimans and Welling 2015)",
-    *(speed_trials, measure_speed, speed_table, speed_figure, speed_claims),
+    speed_trials,
+    measure_speed,
+    speed_table,
+    speed_figure,
+    speed_claims,
 )

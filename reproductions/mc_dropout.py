@@ -67,10 +67,13 @@ def measure_co2(trial: Trial) -> TrialResult:
     Metrics, in units of the standardised CO2: RMSE of the mean of the draws and of weight scaling,
     standard deviations of the draws, ``inside`` averaged over the training months, and a ratio.
     """
-    config, on = trial.config, device()
+    config = trial.config
+    on = device()
     data = detrended(co2(), *SPANS[config["n_months"]])
-    x, y = data.x.float().to(on), data.y.float()[:, None].to(on)
-    generator, n_steps = seeded(trial.seed), config["n_steps"]
+    x = data.x.float().to(on)
+    y = data.y.float()[:, None].to(on)
+    generator = seeded(trial.seed)
+    n_steps = config["n_steps"]
     net = co2_network(config, generator)
     how = {"loss": partial(gaussian_nll, tau=1.0), "kl_weight": 0.0}
     how |= {"schedule": lambda step: 1 - step / n_steps}
@@ -78,8 +81,11 @@ def measure_co2(trial: Trial) -> TrialResult:
     train_by(config, net, x, y, generator, n_steps, **how)
     points = torch.cat([x, torch.tensor(BEYOND, device=on)[:, None]])
     draws = predict(net, points, config["n_samples"], "shared", generator=generator)[..., 0]
-    mean, std, scaled = draws.mean(0), draws.std(0, correction=0), mean_weights(net, points)[:, 0]
-    inside, beyond = std[: len(x)].mean(), std[len(x) :]
+    mean = draws.mean(0)
+    std = draws.std(0, correction=0)
+    scaled = mean_weights(net, points)[:, 0]
+    inside = std[: len(x)].mean()
+    beyond = std[len(x) :]
     metrics = {
         "train_rmse": rmse(mean[: len(x)], y[:, 0]),
         "train_rmse_mean_weights": rmse(scaled[: len(x)], y[:, 0]),
@@ -94,7 +100,8 @@ def measure_co2(trial: Trial) -> TrialResult:
 
 def co2_network(config: dict, generator: torch.Generator) -> Network:
     """Dropout after every hidden layer, none on the input; weights drawn from ``generator``."""
-    n_hidden, width = config["n_hidden"], config["width"]
+    n_hidden = config["n_hidden"]
+    width = config["width"]
     layers = [Deterministic(), *[BinaryDropout(config["p_drop"])] * n_hidden]
     activation = ACTIVATIONS[config["activation"]]
     net = mlp((1, *[width] * n_hidden, 1), layers, activation).to(generator.device)
@@ -135,7 +142,8 @@ def co2_table(records: list[Record]) -> str:
     parabolas = []
     for n_months, span in SPANS.items():
         data = detrended(co2(), *span)
-        x, y = data.x[:, 0].numpy(), data.y.numpy()
+        x = data.x[:, 0].numpy()
+        y = data.y.numpy()
         residual = y - np.polynomial.Polynomial.fit(x, y, 2)(x)
         parabolas.append(f"{residual.std():.2f} for {n_months} months")
     prose = _CO2_NOTE.format(parabolas=" and ".join(parabolas))
@@ -144,7 +152,8 @@ def co2_table(records: list[Record]) -> str:
 
 def co2_claims(records: list[Record]) -> list[Claim]:
     """How the std goes on beyond the data, in networks that have learnt the seasons."""
-    trained, found = longest(records, "n_steps"), []
+    trained = longest(records, "n_steps")
+    found = []
     how = f"{trained[0]['config']['n_steps']:,} steps of Adam, not 1,000,000; training RMSE < 0.5"
     grows = "Beyond the data the standard deviation of MC dropout with ReLU units grows"
     for activation, statement, bound, least, most in (
@@ -167,7 +176,8 @@ def co2_figure(records: list[Record]) -> Figure:
     picture = new_figure(7.2, 2.1 * len(shown) + 0.4, layout="constrained")
     rows = picture.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
     for axes, ((label, n_months), record) in zip(rows, shown.items(), strict=True):
-        arrays, data = record["arrays"], detrended(co2(), *SPANS[n_months])
+        arrays = record["arrays"]
+        data = detrended(co2(), *SPANS[n_months])
         x, mean, std = (np.array(arrays[name]) for name in ("x", "mean", "std"))
         look = {"color": tint(BLUE, 0.3), "lw": 0, "label": "± 2 epistemic std"}
         axes.fill_between(x, mean - 2 * std, mean + 2 * std, **look)
@@ -227,9 +237,11 @@ def measure_digit(trial: Trial) -> TrialResult:
     ones)`` each: predicted ``classes``, ``entropy`` and ``information`` in nats; ``probs``: the
     passes' outputs for the first 1, ``(angles, passes, len(SHOWN))``.
     """
-    config, generator = trial.config, seeded(trial.seed)
+    config = trial.config
+    generator = seeded(trial.seed)
     x, y, x_test, y_test = digits(config, lambda images: images * CAFFE_SCALE)
-    net, n_samples = digit_network(config, generator), config["n_samples"]
+    net = digit_network(config, generator)
+    n_samples = config["n_samples"]
     how = {"optimizer": sgd(config["learning_rate"], config["momentum"])}
     how |= {"schedule": lambda step: (1 + 1e-4 * step) ** -0.75}  # Caffe's "inv"
     how |= {"callback": Checkpoint(trial, net, generator, x, y)}
@@ -267,7 +279,8 @@ def digit_network(config: dict, generator: torch.Generator) -> Network:
 
     The weight decay becomes the prior of the same strength: ``l**2 = weight_decay * keep * N``.
     """
-    keep, strength = 1 - config["p_drop"], config["weight_decay"] * config["n_train"]
+    keep = 1 - config["p_drop"]
+    strength = config["weight_decay"] * config["n_train"]
     plain = BinaryDropout(0.0, strength**0.5)
     drop = BinaryDropout(config["p_drop"], (keep * strength) ** 0.5)
     net = lenet5([plain, plain, plain, drop]).to(generator.device)
@@ -288,8 +301,11 @@ def digit_table(records: list[Record]) -> str:
         "test error, weight scaling (%)": "{metrics[test_error_mean_weights]:.2f}",
     }
     runs = longest(records, "n_steps")
-    first, config, last = runs[0], runs[0]["config"], _near_the_change(runs)[1]
-    nats, classes = sequences(first, what="entropy")[:, 0], sequences(*runs)
+    first = runs[0]
+    config = runs[0]["config"]
+    last = _near_the_change(runs)[1]
+    nats = sequences(first, what="entropy")[:, 0]
+    classes = sequences(*runs)
     shown = {
         "test image": first["arrays"]["test_index"],
         "classes, clockwise": map(_join, sequences(first)[:, 0]),
@@ -326,7 +342,8 @@ def digit_table(records: list[Record]) -> str:
 def digit_claims(records: list[Record]) -> list[Claim]:
     """The published sequence of classes, and where the network is least certain."""
     runs = longest(records, "n_steps")
-    classes, (near, last) = sequences(*runs), _near_the_change(runs)
+    classes = sequences(*runs)
+    (near, last) = _near_the_change(runs)
     same = (classes == PUBLISHED).all(-1)
     how = f"{runs[0]['config']['n_steps']:,} steps, not 1,000,000, {len(runs)} seeds"
     return [
@@ -354,11 +371,13 @@ def digit_figure(records: list[Record]) -> Figure:
     """The passes' softmax outputs over the positions of the first 1, and the uncertainty of all."""
     record = longest(records, "n_steps")[0]
     arrays = {name: np.array(values) for name, values in record["arrays"].items()}
-    degrees, n_ones = arrays["angles"], arrays["entropy"].shape[1]
+    degrees = arrays["angles"]
+    n_ones = arrays["entropy"].shape[1]
     picture = new_figure(7.2, 5.4, layout="constrained")
     top, bottom = picture.subplots(2, 1, sharex=True)
     for k, name in enumerate(SHOWN):
-        look, probs = {"color": CYCLE[k], "marker": "os^D"[k]}, arrays["probs"][..., k]
+        look = {"color": CYCLE[k], "marker": "os^D"[k]}
+        probs = arrays["probs"][..., k]
         top.plot(degrees + 2 * (k - 1.5), probs, ls="", ms=2, alpha=0.3, **look)
         top.plot(degrees, probs.mean(1), ls=DASHES[k], lw=1, ms=4, label=f"class {name}", **look)
     top.set(ylabel="softmax output (probability)", ylim=(-0.04, 1.04))
@@ -397,10 +416,18 @@ def _join(classes: Sequence[int]) -> str:
 CO2 = Experiment(
     "co2_mc_dropout",
     "MC dropout on CO2 (Gal and Ghahramani 2016, figure 2)",
-    *(co2_trials, measure_co2, co2_table, co2_figure, co2_claims),
+    co2_trials,
+    measure_co2,
+    co2_table,
+    co2_figure,
+    co2_claims,
 )
 DIGIT = Experiment(
     "rotated_digit",
     "A rotated digit (Gal and Ghahramani 2016, figure 4)",
-    *(digit_trials, measure_digit, digit_table, digit_figure, digit_claims),
+    digit_trials,
+    measure_digit,
+    digit_table,
+    digit_figure,
+    digit_claims,
 )

@@ -65,7 +65,9 @@ def _without_noise(prior_precision: float = 1.0) -> LayerFactory:
     return models.Deterministic(prior_precision**0.5)
 
 
-_VD, _MCD, _SPARSE = VariationalDropout, models.BinaryDropout, models.SparseVD
+_VD = VariationalDropout
+_MCD = models.BinaryDropout
+_SPARSE = models.SparseVD
 _PER_UNIT = partial(_VD, "A", "unit")
 _VSD = partial(StructuredDropout, kl_per="weight")
 _LOW = partial(_VSD, 2, "fc_lowrank")

@@ -37,7 +37,9 @@ METHODS: dict[str, Callable[[float], models.LayerFactory]] = {
     "variational A2": lambda p_drop: _LEARNED("A", init_p_drop=p_drop, kl_scale=1 / 3),
     "variational B": lambda p_drop: _LEARNED("B", init_p_drop=p_drop),
 }
-WIDTHS, FULL_WIDTHS, SEEDS = (100, 250, 500, 750), (100, 250, 500), 3
+WIDTHS = (100, 250, 500, 750)
+FULL_WIDTHS = (100, 250, 500)
+SEEDS = 3
 
 _PAPER = {**ALL_OF_MNIST, "measure": "error", "batch_size": 200, "learning_rate": 2e-3}
 _QUICK = {**_PAPER, "n_train": 200, "n_test": 50, "batch_size": 100, "n_epochs": 1, "width": 20}
@@ -58,7 +60,8 @@ def trials(scale: str) -> list[Trial]:
 
 def run(trial: Trial) -> TrialResult:
     """Train one network: its ``error`` with the mean weights, in percent, and learned ``alpha``."""
-    config, generator = trial.config, seeded(trial.seed)
+    config = trial.config
+    generator = seeded(trial.seed)
     x, y, x_test, y_test = digits(config, lambda images: images.flatten(1))
     net = make_network(config["method"], config["width"], generator)
     arrays = train(net, x, y, config, generator)
@@ -85,7 +88,8 @@ def make_network(method: str, width: int, generator: torch.Generator) -> models.
 
 def table(records: Sequence[Record]) -> str:
     """Errors beside the published ones and learned alphas, after the longest schedule."""
-    trained, orders = longest(records, "n_epochs"), []
+    trained = longest(records, "n_epochs")
+    orders = []
     for n_epochs, group in sorted(group_by(records, "n_epochs").items(), reverse=True):
         told = (f"{agree} of {n} with {width} units" for width, (agree, n) in _order(group).items())
         orders.append(f"after {n_epochs} epochs {', '.join(told)}")
@@ -101,7 +105,9 @@ def table(records: Sequence[Record]) -> str:
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Learned against fixed noise and none, and the order of all, by the longest schedule."""
-    trained, printed, found = longest(records, "n_epochs"), _published(), []
+    trained = longest(records, "n_epochs")
+    printed = _published()
+    found = []
     how = f"MNIST, {trained[0]['config']['n_epochs']} epochs, no stopping on validation data"
     better = "Learned Gaussian dropout (A, A2) has a lower test error than the same noise at rate ½"
     harmless = f"With {WIDTHS[0]} units learned Gaussian dropout (A) errs no more than no dropout"
@@ -109,7 +115,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         (better, ("variational A", "variational A2"), "Gaussian A", WIDTHS, -2),
         (harmless, ("variational A",), "none", WIDTHS[:1], 2),
     ):
-        gaps, theirs = [], []
+        gaps = []
+        theirs = []
         for width, method in itertools.product(widths, methods):
             ours = [errors(trained, m, width) for m in (method, other)]
             if min(map(len, ours)) > 1:
@@ -155,7 +162,8 @@ def error_table(
     widths = sorted(group_by(trained, "width"))
 
     def cell(method: str, width: float) -> str:
-        found, other = errors(trained, method, width), errors(beside, method, width, name)
+        found = errors(trained, method, width)
+        other = errors(beside, method, width, name)
         ours = f"{markdown.mean_and_error(found, digits)} ({len(found)})" if found else "–"
         return ours + (f", *{mean(other):.{digits}f}*" if other else "")
 
@@ -169,7 +177,8 @@ def error_table(
 
 def alphas(trained: Sequence[Record], width_name: str) -> str:
     """A table of the learned alphas, means over seeds; ``width_name`` heads their column."""
-    learned, lines = [record for record in trained if "alpha" in record["arrays"]], []
+    learned = [record for record in trained if "alpha" in record["arrays"]]
+    lines = []
     for (method, width), group in sorted(group_by(learned, "method", "width").items()):
         of_layers = zip(*(record["arrays"]["alpha"] for record in group), strict=True)
         lines.append([method, str(width), *(f"{mean(alpha):.2f}" for alpha in of_layers)])
@@ -186,7 +195,8 @@ def curves(panels: Mapping[str, Sequence[Record]], width_name: str) -> Figure:
     colours = dict(zip(METHODS, (GREY, *CYCLE), strict=True))
     picture = new_figure(5.0 * len(panels), 4.0, layout="constrained")
     for k, (title, trained) in enumerate(panels.items(), start=1):
-        axes, widths = picture.add_subplot(1, len(panels), k), sorted(group_by(trained, "width"))
+        axes = picture.add_subplot(1, len(panels), k)
+        widths = sorted(group_by(trained, "width"))
         for method, group in group_by(trained, "method").items():
             runs = {w: own for w in widths if (own := errors(group, method, w))}
             bars = [stdev(own) / len(own) ** 0.5 if len(own) > 1 else 0 for own in runs.values()]
@@ -211,7 +221,8 @@ def _published() -> list[Record]:
 
 def _order(trained: Sequence[Record]) -> dict[float, tuple[int, int]]:
     """For each width how many pairs of methods stand in the published order, and of how many."""
-    found, printed = {}, _published()
+    found = {}
+    printed = _published()
     for width in sorted(group_by(trained, "width")):
         both = [[errors(part, m, width) for part in (trained, printed)] for m in METHODS]
         means = [[*map(mean, pair)] for pair in both if all(pair)]

@@ -110,7 +110,8 @@ def gpu_facts(on: torch.device) -> dict[str, Any]:
         return {}
     driver = Path("/proc/driver/nvidia/version")
     found = re.search(r"Module\D*([\d.]+)", driver.read_text()) if driver.exists() else None
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    matmul = torch.backends.cuda.matmul
+    cudnn = torch.backends.cudnn
     return {
         "driver": found[1] if found else "unknown",
         "cuda": torch.version.cuda,

@@ -129,7 +129,8 @@ def _finished(
         for trial in trials:
             yield trial, partial(call, trial)
         return
-    others, pool = multiprocessing.active_children(), futures.ThreadPoolExecutor(jobs)
+    others = multiprocessing.active_children()
+    pool = futures.ThreadPoolExecutor(jobs)
     submit = executor.submit if executor else partial(pool.submit, _in_a_process)
     submitted = {submit(call, trial): trial for trial in trials}
     try:

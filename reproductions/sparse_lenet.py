@@ -75,14 +75,19 @@ def run(trial: Trial) -> TrialResult:
     and kept ones of each layer; ``n_hidden``, what is left of the hidden units; ``log_alpha``: how
     many weights fall into each of ``BINS``; ``pixels``: kept weights of each of the 784 pixels.
     """
-    config, generator = trial.config, seeded(trial.seed)
+    config = trial.config
+    generator = seeded(trial.seed)
     x, y, x_test, y_test = digits(config, lambda images: images * CAFFE_SCALE)
     if config["network"] == "LeNet-300-100":
-        x, x_test = x.flatten(1), x_test.flatten(1)
+        x = x.flatten(1)
+        x_test = x_test.flatten(1)
     net = make_network(config, generator)
     train(net, x, y, trial, generator)
 
-    rows, small, stored, few = sparsity(net), zero_pruned(net), to_sparse(net), x_test[:1000]
+    rows = sparsity(net)
+    small = zero_pruned(net)
+    stored = to_sparse(net)
+    few = x_test[:1000]
     less = remove_dead_units(small)
     calls = {
         "ms_dense": lambda: small(few).sum().item(),  # which waits for a GPU
@@ -133,7 +138,8 @@ def train(net: Network, x: Tensor, y: Tensor, trial: Trial, generator: torch.Gen
     """Fit ``net`` by the published schedule, its 200 epochs in those of the trial."""
     config = trial.config
     n_steps = config["n_epochs"] * (config["n_train"] // config["batch_size"])
-    warm_up, late = kl_warmup(15, begin=5), config["network"] == "LeNet-300-100"
+    warm_up = kl_warmup(15, begin=5)
+    late = config["network"] == "LeNet-300-100"
     how = {
         "kl_weight": lambda step: warm_up(PUBLISHED_EPOCHS * step / n_steps),
         "schedule": lambda step: min(1.0, (2 if late else 1) * (1 - step / n_steps)),
@@ -201,7 +207,8 @@ def table(records: list[Record]) -> str:
     """Errors and compression beside the published ones; what pruning saves; the set-up."""
     ours = [_summary(name, group) for name, group in _set_ups(records).items()]
     printed = map(_as_printed, published_table("sparse_lenet"))
-    head, rows = [*ours[0]], [[*row.values()] for row in ours]
+    head = [*ours[0]]
+    rows = [[*row.values()] for row in ours]
     return "\n\n".join(
         [
             markdown.table(head[:6], [*(row[:6] for row in rows), *printed]),
@@ -216,10 +223,13 @@ def claims(records: list[Record]) -> list[Claim]:
     """Each network: is our sparse VD as small, and as good, as the published one?"""
     found = []
     for network in group_by(records, "network"):
-        groups, good, told = _set_ups(where(records, network=network, method="sparse VD")), [], []
+        groups = _set_ups(where(records, network=network, method="sparse VD"))
+        good = []
+        told = []
         target = published_by("network and method", "sparse_lenet")[f"{network}, sparse VD"]
         for name, group in groups.items():
-            smaller, error = mean(metric(group, "compression")), metric(group, "error")
+            smaller = mean(metric(group, "compression"))
+            error = metric(group, "error")
             good += [smaller >= target["compression"], mean(error) <= target["error_percent"]]
             cut = ", cut" * name.endswith("cut")
             told += [f"{smaller:.0f} times at {markdown.mean_and_error(error, 2)} %{cut}"]
@@ -304,7 +314,8 @@ def _as_printed(row: dict[str, Any]) -> list[str]:
     """A row of the published table in the cells of the first table."""
     removed = [row[f"sparsity_{layer}_percent"] for layer in (1, 2, 3, 4)]
     removed = _joined((value for value in removed if not isnan(value)), "g") or "–"
-    name, error = f"*published:* {row['network and method']}", f"{row['error_percent']:.2f}"
+    name = f"*published:* {row['network and method']}"
+    error = f"{row['error_percent']:.2f}"
     return [name, "", error, "", removed, f"{row['compression']:.0f}"]
 
 

@@ -62,7 +62,8 @@ def step_trials(scale: str) -> list[Trial]:
 def measure_steps(trial: Trial) -> TrialResult:
     """Steps with all methods in turn on random 32 x 32 images; the metrics of each, ``ms/<method>``
     and ``ratio/<method>``, are those of :func:`step_times`."""
-    config, on = trial.config, device(trial.config["device"])
+    config = trial.config
+    on = device(trial.config["device"])
     generator = torch.Generator(on).manual_seed(trial.seed)
     x = torch.randn(config["batch_size"], 3, 32, 32, generator=generator, device=on)
     y = torch.arange(config["batch_size"], device=on) % 10
@@ -128,7 +129,8 @@ def bench(widths: Sequence[int] = (784, 1200, 1200, 1200, 10), n_rounds: int = 4
 
 def _rows(records: Sequence[Record]) -> list[dict[str, Any]]:
     """A row for each record and method; what is not published is not a number."""
-    printed, rows = published_by("method", "time_per_epoch_ratio"), []
+    printed = published_by("method", "time_per_epoch_ratio")
+    rows = []
     for record in records:
         network = record["config"]["architecture"]
         for method in TIMED:
@@ -215,7 +217,8 @@ _SETTINGS = {"n_pseudo": "m", "rank": "r", "n_reflections": "r"}
 
 def size_trials(scale: str) -> list[Trial]:
     """One for each method; s varies where one draw serves a batch, r and m as settings."""
-    quick, found = scale == "quick", []
+    quick = scale == "quick"
+    found = []
     for name, method in SIZED.items():
         settings = signature(method.factory).parameters
         varied = ["K", "L", "B", *(["s"] if "shared" in method.tags else [])]
@@ -233,7 +236,9 @@ def measure_sizes(trial: Trial) -> TrialResult:
     rounds, which take turns over the values) and ``<size>/bytes``. Metrics: ``<size>/time_slope``
     and ``<size>/memory_slope``.
     """
-    config, metrics, arrays = trial.config, {}, {}
+    config = trial.config
+    metrics = {}
+    arrays = {}
     for name, values in config["sweeps"].items():
         sizes = [{**config["base"], name: value} for value in values]
         passes = [OnePass(config["method"], size, trial.seed) for size in sizes]
@@ -295,7 +300,8 @@ def evaluate(formula: str, sizes: Mapping[str, int]) -> float:
 
 def _exponents(records: Sequence[Record]) -> list[dict[str, Any]]:
     """A row for each method and size: ours, the printed orders and their exponents, if any."""
-    printed, rows = published_by("method", "complexity_per_layer"), []
+    printed = published_by("method", "complexity_per_layer")
+    rows = []
     for record in records:
         config = record["config"]
         formulas = printed.get(config["method"], {})
@@ -318,7 +324,8 @@ def size_table(records: Sequence[Record]) -> str:
         columns[f"printed {what}"] = f"{{{what}}}"
         columns[f"exponent of {what}: measured"] = f"{{our {what}:z.2f}}"
         columns[f"of the printed {what}"] = f"{{their {what}:z.2f}}"
-    config, measured = records[0]["config"], {record["config"]["method"] for record in records}
+    config = records[0]["config"]
+    measured = {record["config"]["method"] for record in records}
     unmeasured = [m for m in published_by("method", "complexity_per_layer") if m not in measured]
     base = ", ".join(f"{k} = {v}" for k, v in config["base"].items())
     note = _SIZE_NOTE.format(base=base, rounds=config["rounds"], left=", ".join(unmeasured))
@@ -327,7 +334,8 @@ def size_table(records: Sequence[Record]) -> str:
 
 def size_claims(records: Sequence[Record]) -> list[Claim]:
     """Exponents of time and memory, those of the printed orders beside them."""
-    found, rows = [], [row for row in _exponents(records) if row["time"]]
+    found = []
+    rows = [row for row in _exponents(records) if row["time"]]
     plain = next((row for row in rows if (row["method"], row["size"]) == ("MAP", "B")), {})
     for what in ("time", "memory"):
         gaps = [abs(row[f"our {what}"] - row[f"their {what}"]) for row in rows]
@@ -347,7 +355,8 @@ def size_claims(records: Sequence[Record]) -> list[Claim]:
 
 def size_figure(records: Sequence[Record]) -> Figure:
     """Exponents of time and of memory, ours and those of the printed orders."""
-    panels, rows = {}, {f"{row['method']}, {row['size']}": row for row in _exponents(records)}
+    panels = {}
+    rows = {f"{row['method']}, {row['size']}": row for row in _exponents(records)}
     for what in ("time", "memory"):
         both = (f"our {what}", f"their {what}")
         dots = [[(name, row[key], 0) for name, row in rows.items()] for key in both]
@@ -370,11 +379,19 @@ _SIZE_NOTE = (
 STEPS = Experiment(
     "time_per_step",
     "Time of a training step under each method (Nguyen et al. 2021, Table 7)",
-    *(step_trials, measure_steps, step_table, step_figure, step_claims),
+    step_trials,
+    measure_steps,
+    step_table,
+    step_figure,
+    step_claims,
 )
 SIZES = Experiment(
     "complexity",
     "Time and memory of one layer against its sizes (Nguyen et al. 2021, Table 6)",
-    *(size_trials, measure_sizes, size_table, size_figure, size_claims),
+    size_trials,
+    measure_sizes,
+    size_table,
+    size_figure,
+    size_claims,
     on_cpu=True,
 )

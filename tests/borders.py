@@ -101,7 +101,8 @@ def batched() -> inference.BatchedNetworks:
 
 def one_layer(factory: models.LayerFactory) -> list[Tensor]:
     """Outputs and KL of a linear and a convolutional layer of a method."""
-    linear, conv = factory.linear(4, 3), factory.conv2d(2, 3, 3)
+    linear = factory.linear(4, 3)
+    conv = factory.conv2d(2, 3, 3)
     for layer in (linear, conv):
         layer.reset_noise(seeded())
     found = [layer.kl() for layer in (linear, conv)]

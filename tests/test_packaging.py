@@ -126,7 +126,8 @@ def test_what_a_page_names_exists(page):
 def test_the_code_for_own_data_runs_as_it_stands():
     page = (ROOT / "docs" / "own_data.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    threads, found = torch.get_num_threads(), {}
+    threads = torch.get_num_threads()
+    found = {}
     try:
         exec(compile(code, "docs/own_data.md", "exec"), found)
     finally:

@@ -55,7 +55,8 @@ def uses(tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 
 def test_no_public_name_is_there_for_tests_alone():
-    parsed, places = list(sources()), defaultdict(list)
+    parsed = list(sources())
+    places = defaultdict(list)
     for file, tree in parsed:
         for name, line in uses(tree):
             places[name].append((file, line))

@@ -100,7 +100,8 @@ def seeds(
     for path in notebook.paths(lessons):
         every = [replay.with_seeds(path, 1000 * (1 + k)) for k in _shown(range(offsets))]
         for runs in zip(*every, strict=True):
-            values, n_failed = [run.value for run in runs], sum(bool(run.failure) for run in runs)
+            values = [run.value for run in runs]
+            n_failed = sum(bool(run.failure) for run in runs)
             if n_failed:
                 told = f"{runs[0].cell}: {runs[0].claim}: {n_failed} of {offsets} leave the bounds"
                 wrong.append(f"{told}, {min(values):.4g} to {max(values):.4g}")

@@ -80,7 +80,8 @@ def citation() -> str:
 
 def fill_first_cell(notebook: NotebookNode) -> None:
     """Let the imports of a published lesson install the package where it is missing, in place."""
-    imports, published = next(c for c in notebook.cells if c.cell_type == "code"), address()
+    imports = next(c for c in notebook.cells if c.cell_type == "code")
+    published = address()
     installed = re.escape(_INSTALL).replace(r"\{\}", r"\S+")
     imports.source = re.sub(installed, "", imports.source)
     if published:

@@ -76,7 +76,8 @@ def source(lesson: NotebookNode) -> NotebookNode:
     """The instructor's notebook, made from the section "Exercises" of a lesson."""
     section = next(s for s in timing.sections(lesson) if s[0].source.startswith("## Exercises"))
     imports = next(cell.source for cell in lesson.cells if cell.cell_type == "code")
-    made, last = new_notebook(metadata=lesson.metadata), []
+    made = new_notebook(metadata=lesson.metadata)
+    last = []
     made.cells = [
         _given(new_markdown_cell(FIRST.format(_title(lesson))), "t"),
         _given(new_code_cell(imports.partition("\n\nuse_style()")[0]), "first"),
@@ -95,7 +96,8 @@ def source(lesson: NotebookNode) -> NotebookNode:
 
 def sheet(lesson: NotebookNode) -> str:
     """The self-test to print: questions and options, and the answers on a page of their own."""
-    title, asked = _title(lesson), selftest.questions(lesson)
+    title = _title(lesson)
+    asked = selftest.questions(lesson)
     answers = [f"{q.number}. {q.answer.letter}: {q.answer.reason}" for q in asked]
     text = [f"# {title}", "Name:", *map(selftest.unanswered, asked), "## Answers"]
     body = _LINK.sub(r"\1", "\n\n".join([*text, "\n".join(answers)]))
@@ -140,7 +142,8 @@ sum(reply.startswith("right") for reply in replies)
 def _task(stub: str) -> list[NotebookNode]:
     """The answer cell of an exercise, and its test cell."""
     number = re.search(r'@exercise\("(\d\d\.\d)"\)', stub)[1]
-    exercise, name = grader.find(number), number.replace(".", "-")
+    exercise = grader.find(number)
+    name = number.replace(".", "-")
     arguments = re.search(r"def \w+(\(.*?\))", stub, re.S)[1]
     shown = f"{_reference(exercise.solution)}\n\nreturn {exercise.solution.__name__}{arguments}"
     behind = indent(f"### BEGIN SOLUTION\n{shown}\n### END SOLUTION", "    ")
@@ -154,7 +157,8 @@ def _task(stub: str) -> list[NotebookNode]:
 
 def _reference(solution: grader.Answer) -> str:
     """The source of a reference solution with what it uses of its module, so that it runs."""
-    module, owner = inspect.getsource(inspect.getmodule(solution)), {}
+    module = inspect.getsource(inspect.getmodule(solution))
+    owner = {}
     for node in ast.parse(module).body:
         bound = [node, *getattr(node, "names", []), *getattr(node, "targets", [])]
         owner |= {getattr(b, key, None): node for b in bound for key in ("name", "asname", "id")}
@@ -183,5 +187,6 @@ def _given(cell: NotebookNode, name: str, **flags: bool | int) -> NotebookNode:
     """The cell with what nbgrader asks of it; locked unless ``flags`` say otherwise."""
     named = {"schema_version": 3, "grade_id": name, "cell_type": cell.cell_type}
     default = {"task": False, "grade": False, "solution": False, "locked": True}
-    cell.id, cell.metadata["nbgrader"] = name, named | default | flags
+    cell.id = name
+    cell.metadata["nbgrader"] = named | default | flags
     return cell

@@ -38,7 +38,8 @@ def slide_contents(notebook: NotebookNode, path: Path) -> Iterator[str]:
     """A slide holds one thing: few words with formulas, code, or one picture."""
     section = ""
     for cells in metadata.slides(notebook)[1:]:
-        name, texts = cells[0].id, [c for c in cells if c.cell_type == "markdown"]
+        name = cells[0].id
+        texts = [c for c in cells if c.cell_type == "markdown"]
         section = metadata.slide_heading(cells) or section
         if not section:
             yield f"slide {name}: no heading, neither its own nor of its section"

@@ -80,7 +80,8 @@ def table(folder: Path, to: Path) -> list[str]:
     paths = sorted(p for p in folder.rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
     if not paths:
         raise ValueError(f"no notebook in {folder}: it may hold submissions in folders")
-    found, trouble = {path.relative_to(folder).as_posix(): {} for path in paths}, []
+    found = {path.relative_to(folder).as_posix(): {} for path in paths}
+    trouble = []
     for name in tqdm(found, desc="graded", leave=False, disable=None):
         try:
             marks = grade(folder / name)

@@ -26,7 +26,8 @@ FORM = (form.stage, form.slide_contents, form.slide_notes, form.code, selftest.p
 MAX_BYTES = 1_000_000
 TAGS = {"panel", "exercise", "hide-input", "idea", "method", "nbval-ignore-output", "self-test"}
 SLIDES = {"slide", "subslide", "fragment", "skip", "-"}
-OWED, MODES = {"minutes", "mode"}, {"lecture", "pair", "solo"}
+OWED = {"minutes", "mode"}
+MODES = {"lecture", "pair", "solo"}
 HEADINGS = ("Predict", "Spot the bug", "Exercises", "Where this breaks", "Recap", "Going deeper")
 MAX_LINES, MAX_METHOD_LINES = 25, 15
 NUMBER = re.compile(r"\d\.\d|\de-?\d")
@@ -65,7 +66,8 @@ def outputs(notebook: NotebookNode, path: Path) -> Iterator[str]:
         yield f"execution counts must be 1..{len(counts)}, found {counts}; run rebuild"
     for cell in code_of(notebook):
         for output in cell.outputs:
-            data, text = output.get("data", {}), output.get("text", "")
+            data = output.get("data", {})
+            text = output.get("text", "")
             shown = text + str(data.get("text/plain", ""))
             faults = {
                 f"stderr is stored: {text.strip()[:80]!r}": output.get("name") == "stderr",

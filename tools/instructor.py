@@ -66,9 +66,11 @@ def _names(sections: Iterable[Section], without: Iterable[Section]) -> str:
 
 def _clock(sections: Iterable[Section]) -> str:
     """A plan as a table: when each section is taught, on which slides, and what it holds."""
-    rows, end = [], 0.0
+    rows = []
+    end = 0.0
     for section in sections:
-        begin, end = end, end + expected_minutes(section)
+        begin = end
+        end = end + expected_minutes(section)
         holds = ", ".join(sorted(section.roles))
         times = f"{int(begin + 0.5)}–{int(end + 0.5)}"
         shown = span((section.slides[0], section.slides[-1])) if section.slides else "page"
@@ -152,7 +154,9 @@ def notes() -> str:
     """What a lecturer says at each slide, for all lessons."""
 
     def of(lesson: Lesson) -> str:
-        said, parts, heading = metadata.notes(lesson.path), [], ""
+        said = metadata.notes(lesson.path)
+        parts = []
+        heading = ""
         for number, cells in enumerate(metadata.slides(notebook.read(lesson.path)), 1):
             heading = metadata.slide_heading(cells) or heading
             if cells[0].id in said:

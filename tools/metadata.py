@@ -79,7 +79,8 @@ class Lesson:
 
     def cells(self, tag: str) -> list[Cell]:
         """The cells that carry ``tag``, e.g. ``"panel"`` or ``"exercise"``."""
-        section, tagged = "", []
+        section = ""
+        tagged = []
         for cell in self._cells:
             section = _heading(cell) if "bdl" in cell.metadata else section
             if tag in tags_of(cell):

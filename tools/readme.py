@@ -87,7 +87,8 @@ def text(page: Path) -> str:
     """
     content = page.read_text(encoding="utf-8")
     for name, table in TABLES[page].items():
-        between, made = rf"(?s)(<!-- {name} -->\n).*?(?=(?:# )?<!-- end -->)", table()
+        between = rf"(?s)(<!-- {name} -->\n).*?(?=(?:# )?<!-- end -->)"
+        made = table()
         content, found = re.subn(between, lambda m, new=made: f"{m[1]}{new}\n", content)
         if found != 1:
             raise ValueError(f"{page} must have <!-- {name} --> … <!-- end --> once, not {found}")

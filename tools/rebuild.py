@@ -16,7 +16,8 @@ def rebuild_lesson(path: Path) -> tuple[list[str], float]:
     Returns what is wrong (empty if nothing is) and the seconds that execution took. A lesson with
     anything wrong, or one that stops with an error, is not written.
     """
-    fresh, began = notebook.read(path), time.perf_counter()
+    fresh = notebook.read(path)
+    began = time.perf_counter()
     taught = not path.name.startswith("90")
     if taught:
         address.fill_first_cell(fresh)

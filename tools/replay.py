@@ -186,7 +186,8 @@ def _kernel(
     from matplotlib import pyplot
 
     names = {"__name__": "__main__", "display": str}  # a table is made, and nobody looks at it
-    now, dtype = [""], torch.get_default_dtype()
+    now = [""]
+    dtype = torch.get_default_dtype()
 
     def recorded(function: Callable) -> Callable:
         def call(name: str, value: Any, *args: Any, **kwargs: Any) -> None:

@@ -61,7 +61,9 @@ def write_older(lessons: list[Path], folder: Path) -> None:
 
 def _prepare(made: NotebookNode, lesson: Path) -> None:
     """Give every slide its heading and its note, and the first one its design, in place."""
-    spoken, section, cells = metadata.notes(lesson), "", []
+    spoken = metadata.notes(lesson)
+    section = ""
+    cells = []
     for cell in made.cells:
         if on_stage(cell) and cell.source.startswith("## "):
             section = metadata.slide_heading([cell])

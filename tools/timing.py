@@ -14,7 +14,10 @@ from nbformat import NotebookNode
 from tools.notebook import tags_of
 
 WORDS_PER_MINUTE = 130
-FORMULA_MINUTES, CODE_LINE_MINUTES, PICTURE_MINUTES, TABLE_MINUTES = 40 / 60, 6 / 60, 1.0, 25 / 60
+FORMULA_MINUTES = 40 / 60
+CODE_LINE_MINUTES = 6 / 60
+PICTURE_MINUTES = 1.0
+TABLE_MINUTES = 25 / 60
 QUESTIONS = 1.05
 RATES = (
     f"counted at {WORDS_PER_MINUTE} words a minute, {60 * FORMULA_MINUTES:.0f} s for a line of "

@@ -217,7 +217,8 @@ def shapes(rule: str, *values: Tensor | np.ndarray, **sizes: Any) -> None:
         if axes[-1:] == ["..."]:
             axes, shape = axes[:-1], shape[: len(axes) - 1]
         elif axes[:1] == ["..."]:
-            leading, shape = shape[: 1 - len(axes)], shape[1 - len(axes) :]
+            leading = shape[: 1 - len(axes)]
+            shape = shape[1 - len(axes) :]
             axes, shape = (axes, (leading, *shape)) if leading else (axes[1:], shape)
         known = [sizes.setdefault(axis, size) for axis, size in zip(axes, shape, strict=False)]
         if len(axes) != len(shape) or known != list(shape):

@@ -58,6 +58,8 @@ def _slider_move_s() -> float:
 
 
 def _data() -> Iterator[str]:
-    months, images, patients = len(co2().ppm), digits(), len(diabetes().y)
+    months = len(co2().ppm)
+    images = digits()
+    patients = len(diabetes().y)
     n_images = len(images.y_train) + len(images.y_test)
     yield f"ok       data: {months} months of CO2, {n_images} digits, {patients} patients"

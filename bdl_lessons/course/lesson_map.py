@@ -54,13 +54,15 @@ def course_map() -> Figure:
         for column, (number, (title, question)) in enumerate(lessons.items()):
             x = 2.97 + 2.62 * column
             places[number] = x, y
-            corner, style = (x - WIDTH / 2, y - HEIGHT / 2), "round,pad=0,rounding_size=0.08"
+            corner = (x - WIDTH / 2, y - HEIGHT / 2)
+            style = "round,pad=0,rounding_size=0.08"
             look = {"facecolor": tint(colour, 0.12), "edgecolor": colour, "zorder": 2}
             axis.add_patch(FancyBboxPatch(corner, WIDTH, HEIGHT, style, **look))
             axis.text(x, y + 0.26, f"{number} {title}", weight="bold", ha="center", va="center")
             axis.text(x, y - 0.16, question, color=INK, ha="center", va="center")
     for start, end in ARROWS:
-        (x0, y0), (x1, y1) = places[start], places[end]
+        (x0, y0) = places[start]
+        (x1, y1) = places[end]
         side = (WIDTH / 2, 0) if y0 == y1 else (0, math.copysign(HEIGHT / 2, y1 - y0))
         arrow = {"arrowstyle": "-|>", "color": GREY, "lw": 1.4, "shrinkA": 0, "shrinkB": 1}
         ends = (x1 - side[0], y1 - side[1]), (x0 + side[0], y0 + side[1])

@@ -22,7 +22,8 @@ def load() -> tuple[Tensor, Tensor]:
     >>> len(features), int(died.sum())
     (20, 9)
     """
-    rows, labels = [], []
+    rows = []
+    labels = []
     for dose, animals, deaths in zip(LOG_DOSE, ANIMALS, DEATHS, strict=True):
         rows += [(1.0, dose)] * animals
         labels += [1.0] * deaths + [0.0] * (animals - deaths)

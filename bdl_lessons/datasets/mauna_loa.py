@@ -85,13 +85,15 @@ def detrended(series: CO2, start: float = -np.inf, end: float = np.inf) -> Detre
     if not start < end:
         raise ValueError(f"start must be below end, got {start} and {end}")
     chosen = (series.times >= start) & (series.times < end)
-    times, ppm = series.times[chosen], series.ppm[chosen]
+    times = series.times[chosen]
+    ppm = series.ppm[chosen]
     if len(times) < 3:
         covered = f"it covers {series.times[0]:.2f} to {series.times[-1]:.2f}"
         raise ValueError(f"only {len(times)} months lie in [{start}, {end}); {covered}")
     time_scale = Standardiser.fit(times)
     x = time_scale.transform(times)
-    level, slope = ppm.mean(), (x * ppm).mean()  # least squares: x has mean 0 and variance 1
+    level = ppm.mean()
+    slope = (x * ppm).mean()  # least squares: x has mean 0 and variance 1
     residual = ppm - level - slope * x
     std = residual.std(correction=0)
     return DetrendedCO2(x[:, None], residual / std, time_scale, *map(float, (level, slope, std)))

@@ -15,7 +15,8 @@ from bdl_lessons.core.files import DATA
 from bdl_lessons.core.validation import one_of, typechecked
 from bdl_lessons.datasets.uci_sets import display_name
 
-RESULTS_FOLDER, PUBLISHED = DATA / "results", DATA / "published"
+RESULTS_FOLDER = DATA / "results"
+PUBLISHED = DATA / "published"
 CHOSEN_ON = "fashion-mnist"  # on its validation part the settings of a classifier were chosen
 
 Record = dict[str, Any]
@@ -32,7 +33,8 @@ def load_records(name: str) -> list[Record]:
     Raises ValueError if there are none of that name, and names those there are; or for a line that
     is cut.
     """
-    path, records = _existing(RESULTS_FOLDER / f"{name}.jsonl"), []
+    path = _existing(RESULTS_FOLDER / f"{name}.jsonl")
+    records = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
             records.append(json.loads(line))

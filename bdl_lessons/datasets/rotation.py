@@ -18,7 +18,8 @@ def rotated(images: Tensor, degrees: float | Tensor) -> Tensor:
     if height != width:
         raise ValueError(f"images must be square (..., H, H), got {tuple(images.shape)}")
     angle = torch.as_tensor(degrees, dtype=images.dtype, device=images.device).deg2rad()
-    cos, sin = angle.cos().expand(batch).reshape(-1), angle.sin().expand(batch).reshape(-1)
+    cos = angle.cos().expand(batch).reshape(-1)
+    sin = angle.sin().expand(batch).reshape(-1)
     zero = torch.zeros_like(cos)
     turn = torch.stack([cos, -sin, zero, sin, cos, zero], -1).view(-1, 2, 3)
     grid = affine_grid(turn, [len(turn), 1, height, width], align_corners=False)

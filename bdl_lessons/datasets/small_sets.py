@@ -97,7 +97,9 @@ def origin_clusters(
     width, weight_std = 50, 4.0
     w1 = generator.standard_normal((2, width)) * weight_std / np.sqrt(2)
     w2 = generator.standard_normal(width) * weight_std / np.sqrt(width)
-    b1, b2 = generator.standard_normal(width), generator.standard_normal()
+    b1 = generator.standard_normal(width)
+    b2 = generator.standard_normal()
     y = np.maximum(x @ w1 + b1, 0) @ w2 + b2 + noise_std * generator.standard_normal(n_train)
-    x, y = torch.from_numpy(x), torch.from_numpy(y)
+    x = torch.from_numpy(x)
+    y = torch.from_numpy(y)
     return Regression("origin-clusters", x, y, ("x1", "x2"), "y", "1")

@@ -172,7 +172,8 @@ def layer_penalties(network: Network, x: Tensor, noise_covs: Sequence[Tensor]) -
         raise ValueError(f"noise_covs must hold {len(positions)} matrices, got {len(noise_covs)}")
     penalties = []
     for position, noise_cov in zip(positions, noise_covs, strict=True):
-        h, tail = network[:position](x, "mean"), network[position:]
+        h = network[:position](x, "mean")
+        tail = network[position:]
         jacobian = func.vmap(func.jacrev(lambda row, tail=tail: tail(row[None], "mean")[0]))(h)
         hessian = gauss_newton(jacobian, softmax_root(tail(h, "mean")))
         penalties.append(penalty(hessian, h, noise_cov).mean())

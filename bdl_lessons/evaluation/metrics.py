@@ -83,7 +83,8 @@ def reliability_bins(probs: Tensor, y: Tensor, n_bins: int = 15) -> ReliabilityB
     tensor([0, 0, 1, 1])
     """
     _check_probs(probs, y)
-    confidence, right = probs.amax(-1).cpu(), (probs.argmax(-1) == y).cpu().double()
+    confidence = probs.amax(-1).cpu()
+    right = (probs.argmax(-1) == y).cpu().double()
     # In float32, so that a confidence of 0.9 in that precision lies on the edge 0.9.
     edges = torch.linspace(0, 1, validation.integer("n_bins", n_bins, 1) + 1)
     index = (torch.bucketize(confidence.float(), edges, right=True) - 1).clamp(max=n_bins - 1)
@@ -101,7 +102,8 @@ def rmse(mean: Tensor, y: Tensor) -> float:
     >>> rmse(torch.tensor([[1.0], [3.0]]), torch.tensor([[3.0], [1.0]]))
     2.0
     """
-    mean, y = validation.floating("mean", mean), validation.floating("y", y)
+    mean = validation.floating("mean", mean)
+    y = validation.floating("y", y)
     validation.same_shape("mean", mean, "y", y)
     return float64(mean - y).square().mean().sqrt().item()
 

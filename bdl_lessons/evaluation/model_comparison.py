@@ -47,14 +47,16 @@ def paired_difference(first: Values, second: Values, test_fraction: float = 0.1)
     >>> [round(value, 2) for value in difference]
     [3.0, 0.58, 0.76]
     """
-    first, second = real_array("first", first), real_array("second", second)
+    first = real_array("first", first)
+    second = real_array("second", second)
     shapes("first must be (n,) and second (n,)", first, second)
     if len(first) < 2 or not np.isfinite([first, second]).all():
         raise ValueError("first and second must be finite and have at least 2 splits")
     if not 0 < test_fraction < 1:
         raise ValueError(f"test_fraction must lie in (0, 1), got {test_fraction}")
     differences = first - second
-    n, std = len(differences), differences.std(ddof=1)
+    n = len(differences)
+    std = differences.std(ddof=1)
     overlap = test_fraction / (1 - test_fraction)
     errors = std / math.sqrt(n), std * math.sqrt(1 / n + overlap)
     return Difference(float(differences.mean()), *map(float, errors))

@@ -95,8 +95,10 @@ def in_form(
         arguments = signature.bind(*args, **kwargs).arguments
         generators = [g for g in arguments.values() if isinstance(g, torch.Generator)]
         states = [generator.get_state() for generator in generators]
-        copies, named = _copied(args), _copied(kwargs)
-        wanted, undrawn = reference(*args, **kwargs), torch.get_rng_state()
+        copies = _copied(args)
+        named = _copied(kwargs)
+        wanted = reference(*args, **kwargs)
+        undrawn = torch.get_rng_state()
         for generator, state in zip(generators, states, strict=True):
             generator.set_state(state)
         try:
@@ -140,7 +142,8 @@ class _TimeLimit:
             return
         if self.left <= 0:
             raise OutOfTime
-        self.start, self.tracer = time.perf_counter(), sys.gettrace()
+        self.start = time.perf_counter()
+        self.tracer = sys.gettrace()
         self.handler = signal.signal(signal.SIGALRM, _interrupt)
         self.timer = signal.setitimer(signal.ITIMER_REAL, self.left, 0.1)
 
@@ -164,7 +167,8 @@ def _interrupt(_: int, frame: FrameType | None) -> None:
 
     sys.settrace(again)
     while frame and frame.f_code.co_filename != __file__:
-        frame.f_trace, frame = again, frame.f_back
+        frame.f_trace = again
+        frame = frame.f_back
     raise OutOfTime
 
 
@@ -195,7 +199,8 @@ def _compared(given: Any, wanted: Any, inputs: dict[str, Any], name: str = "your
             raise WrongForm(f"your function must return {len(wanted)} results, not {len(parts)}")
         pairs = enumerate(zip(parts, wanted, strict=True), 1)
         return tuple(_compared(*pair, inputs, f"result {index}") for index, pair in pairs)
-    found, right = numbers(given), numbers(wanted)
+    found = numbers(given)
+    right = numbers(wanted)
     if right is None:
         return given
     if _is_complex(given):

@@ -174,7 +174,8 @@ def normals(seed: int) -> Callable[..., torch.Tensor]:
 
 def close(left: Any, right: Any, atol: float = 1e-9) -> bool:
     """Whether two results have one shape and agree to ``atol``; ``False`` for what is no number."""
-    left, right = numbers(left), numbers(right)
+    left = numbers(left)
+    right = numbers(right)
     if left is None or right is None or left.shape != right.shape:
         return False
     return bool(torch.allclose(left, right, rtol=0, atol=atol))

@@ -50,18 +50,21 @@ def undo_double_scaling(probs: Tensor, p_drop: float, n_layers: int) -> Tensor:
 
 
 _normal = normals(1)
-_W, _X = _normal(10), _normal(10)
+_W = _normal(10)
+_X = _normal(10)
 _SETTINGS = ((0.2, 40.3), (0.6, 17.6), (0.3, 90.5))  # a p_drop, and how many masks it takes
 _GROUP = torch.tensor([0, 1, 0, 2, 1])
 _MIXED = torch.tensor(  # weights and inputs whose products have both signs within a group
     [[1.0, -0.5, 2.0, 0.7, -1.2], [0.5, 1.5, -1.0, 0.8, 0.9]], dtype=torch.float64
 )
-_INPUTS, _LAYERS = _normal(40, 6), (_normal(8, 6), _normal(8, 8), _normal(3, 8))
+_INPUTS = _normal(40, 6)
+_LAYERS = (_normal(8, 6), _normal(8, 8), _normal(3, 8))
 
 
 def _std_of_mean(n_masks: int, p_drop: float) -> float:
     """Measured standard deviation of the mean over ``n_masks`` masks, from 4000 such means."""
-    masks, generator = all_masks(10), torch.Generator().manual_seed(3)
+    masks = all_masks(10)
+    generator = torch.Generator().manual_seed(3)
     drawn = mask_probs(masks, p_drop).multinomial(4000 * n_masks, True, generator=generator)
     return float((masks * _X @ _W / (1 - p_drop))[drawn].view(4000, n_masks).mean(1).std())
 

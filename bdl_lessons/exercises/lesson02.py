@@ -63,8 +63,11 @@ def weighted_posterior(
 
 
 _normal = normals(2)
-_X, _Y = _normal(7, 3), 3 * _normal(7)
-_M, _VAR, _EPS = _normal(3), 2 * _normal(3).abs() + 0.2, _normal(5, 3)
+_X = _normal(7, 3)
+_Y = 3 * _normal(7)
+_M = _normal(3)
+_VAR = 2 * _normal(3).abs() + 0.2
+_EPS = _normal(5, 3)
 _SHARED = _normal(6, 1)
 _COV = _SHARED @ _SHARED.T + 0.1 * torch.eye(6, dtype=torch.float64)  # strongly correlated
 _BLOCK = [4, 1, 3]

@@ -53,7 +53,8 @@ def ahead(C: Tensor, y: Tensor, tau: float, horizon: int) -> Tensor:
 
 
 def _last_layer(x, y, x_test, w, b, scale, tau):
-    phi, phi_test = torch.relu(x @ w.mT + b), torch.relu(x_test @ w.mT + b)
+    phi = torch.relu(x @ w.mT + b)
+    phi_test = torch.relu(x_test @ w.mT + b)
     noisy = scale * phi @ phi.T + torch.eye(len(y), dtype=y.dtype) / tau
     cross = scale * phi @ phi_test.T
     solved = torch.linalg.solve(noisy, cross)
@@ -85,10 +86,14 @@ def _ahead(C, y, tau, horizon, *, noise=1.0, std=torch.sqrt):
 
 _normal = normals(3)
 _VECTORS = _normal(200, 4)
-_X, _Y, _X_TEST = _normal(5, 2), _normal(5), _normal(3, 2)
-_W, _B = _normal(7, 2), _normal(7)
+_X = _normal(5, 2)
+_Y = _normal(5)
+_X_TEST = _normal(3, 2)
+_W = _normal(7, 2)
+_B = _normal(7)
 _ROOT = _normal(9, 9)
-_C, _SERIES = _ROOT @ _ROOT.T / 3, _normal(9)
+_C = _ROOT @ _ROOT.T / 3
+_SERIES = _normal(9)
 
 
 @functools.cache
@@ -117,7 +122,8 @@ def _psi(x: Tensor, x_other: Tensor) -> Tensor:
 
 
 def _predictions(answer, beta: float = 0.4, tau: float = 2.0, copies: int = 1) -> Tensor:
-    w, b = _W.repeat(copies, 1), _B.repeat(copies)
+    w = _W.repeat(copies, 1)
+    b = _B.repeat(copies)
     return torch.stack([torch.as_tensor(v) for v in answer(_X, _Y, _X_TEST, w, b, beta, tau)])
 
 

@@ -62,7 +62,9 @@ def minibatch_loss(output: Tensor, y: Tensor, kl: Tensor, tau: float, n_train: i
 
 
 _normal = normals(4)
-_X, _OUTPUT, _Y = _normal(7, 5), _normal(6, 3), _normal(6, 3)
+_X = _normal(7, 5)
+_OUTPUT = _normal(6, 3)
+_Y = _normal(6, 3)
 _LABELS = torch.tensor([0, 2, 1, 1, 0, 2, 2])
 _LAYERS = (_normal(4, 5), _normal(3, 4))
 _MASKS = ((_normal(7, 5) > -0.8).double(), (_normal(7, 4) > 0).double())
@@ -87,7 +89,8 @@ def _step_of_sgd(answer) -> Tensor:
         h = torch.relu((_X * noise[0]) @ layers[0].mT) * noise[1]
         return F.cross_entropy(h @ layers[1].mT, _LABELS)
 
-    keeps, prior_std = [1 - p_drop for p_drop in _P_DROPS], 0.3
+    keeps = [1 - p_drop for p_drop in _P_DROPS]
+    prior_std = 0.3
     stored = [layer.clone().requires_grad_() for layer in _LAYERS]
     inverted = [mask / keep for mask, keep in zip(_MASKS, keeps, strict=True)]
     steps = torch.autograd.grad(cross_entropy(stored, inverted), stored)

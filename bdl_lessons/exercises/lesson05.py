@@ -66,7 +66,8 @@ def mc_passes(model: nn.Module, x: Tensor, n_samples: int) -> Tensor:
 @functools.cache
 def _trained_std(slope: float, x: float, p_drop: float) -> float:
     """Least squares on 200,000 examples with a mask each, then 200,000 masks at ``x``."""
-    generator, keep = torch.Generator().manual_seed(5), 1 - p_drop
+    generator = torch.Generator().manual_seed(5)
+    keep = 1 - p_drop
     inputs = torch.randn(200_000, generator=generator, dtype=torch.float64)
     train, test = torch.rand(2, 200_000, generator=generator) < keep
     dropped = inputs * train / keep
@@ -81,7 +82,8 @@ def _near_measured(answer, *args: float) -> bool:
 
 
 _normal = normals(5)
-_MEANS, _VARIANCES = _normal(3, 4), 0.1 + _normal(3, 4) ** 2
+_MEANS = _normal(3, 4)
+_VARIANCES = 0.1 + _normal(3, 4) ** 2
 _PROBS = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
 _HAND = torch.tensor([[0.0], [2.0], [4.0]], dtype=torch.float64)
 _NOISE = torch.full((3, 1), 0.25, dtype=torch.float64)

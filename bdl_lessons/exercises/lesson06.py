@@ -54,7 +54,8 @@ def noisy_layer(
 
 
 _normal = normals(6)
-_MU, _SIGMA = _normal(3, 20), (1 + 0.3 * _normal(3, 20)).exp()
+_MU = _normal(3, 20)
+_SIGMA = (1 + 0.3 * _normal(3, 20)).exp()
 _BIAS = (_normal(20), (1.2 + 0.3 * _normal(20)).exp())
 _X = torch.tensor([[1.0, 3.0, 0.5], [0.0, 0.5, 0.3], [1.0, 3.0, 0.5]], dtype=torch.float64)
 
@@ -72,7 +73,8 @@ def _measured_ratios() -> list[float]:
 @cache
 def _measured_variances() -> Tensor:
     """Of 100,000 simulated estimates for K = 4, B = 2: one draw, a draw for each, signs."""
-    own, one = _normal(100_000, 2, 4), _normal(100_000, 1, 4)
+    own = _normal(100_000, 2, 4)
+    one = _normal(100_000, 1, 4)
     flipped = one * _normal(100_000, 2, 4).sign()
     return torch.stack([(e.sum(-1) * e[..., 0]).mean(1).var() for e in (one, own, flipped)])
 
@@ -87,7 +89,8 @@ def _noise(layer, *bias: Tensor, x: Tensor = _X) -> Tensor:
 
 def _standard(noise: Tensor) -> bool:
     """Whether every mean is 0 and the variance of every example is 1, to 5 standard errors."""
-    means, variances = noise.mean(0).abs().max(), noise.var((0, 2))
+    means = noise.mean(0).abs().max()
+    variances = noise.var((0, 2))
     return (
         float(means) < 5 / 200**0.5 and float((variances - 1).abs().max()) < 5 * (2 / 4000) ** 0.5
     )

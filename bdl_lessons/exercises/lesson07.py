@@ -53,11 +53,14 @@ def dropout_loss(
 
 
 _normal = normals(3)
-_X, _W = _normal(40, 4), torch.tensor([0.0, 1.5, -4.0, 0.9], dtype=torch.float64)
+_X = _normal(40, 4)
+_W = torch.tensor([0.0, 1.5, -4.0, 0.9], dtype=torch.float64)
 _NODES, _HERMITE = np.polynomial.hermite_e.hermegauss(60)
-_NODES, _HERMITE = torch.tensor(_NODES), torch.tensor(_HERMITE / _HERMITE.sum())
+_NODES = torch.tensor(_NODES)
+_HERMITE = torch.tensor(_HERMITE / _HERMITE.sum())
 _EPS = torch.tensor([-1.0, 0.5, 2.0], dtype=torch.float64)
-_THETA, _RATES = 2 * _normal(3, 4), torch.tensor([0.1, 0.5, 0.8], dtype=torch.float64)
+_THETA = 2 * _normal(3, 4)
+_RATES = torch.tensor([0.1, 0.5, 0.8], dtype=torch.float64)
 _OTHER_RATES = _RATES[[0, 0, 1]]  # no permutation: the entropies must differ as well
 _BATCH = (_normal(6, 3), torch.tensor([0, 3, 1, 2, 2, 0]), _THETA)
 _LOG_ALPHA = torch.tensor([-3.0, -1.0, -2.2], dtype=torch.float64)

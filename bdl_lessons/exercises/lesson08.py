@@ -54,8 +54,10 @@ def input_relevance(n_in: int, n_out: int) -> WeightNoiseLinear:
 
 
 _normal = normals(8)
-_MU, _LOG_SIGMA2 = _normal(6), 12 * _normal(6)
-_SMALL, _SMALL_LOG_SIGMA2 = torch.tensor([1e-12, 1e-18]), torch.tensor([-2.0, -2.0])
+_MU = _normal(6)
+_LOG_SIGMA2 = 12 * _normal(6)
+_SMALL = torch.tensor([1e-12, 1e-18])
+_SMALL_LOG_SIGMA2 = torch.tensor([-2.0, -2.0])
 _START = torch.tensor([3.0, -2.0, 0.8, 0.0], dtype=torch.float64)
 _START_LOG_SIGMA2 = torch.tensor([-1.0, 0.0, -3.0, -2.0], dtype=torch.float64)
 
@@ -69,10 +71,12 @@ def _counted_share(threshold: float) -> float:
     """
     levels = (torch.arange(2001, dtype=torch.float64) + 0.5) / 2001
     w_hat = torch.special.ndtri(levels)
-    mu, sigma2 = w_hat.clone(), torch.ones_like(w_hat)
+    mu = w_hat.clone()
+    sigma2 = torch.ones_like(w_hat)
     for _ in range(3000):
         total = mu**2 + sigma2
-        mu, sigma2 = w_hat * total / (1 + total), total / (1 + total)
+        mu = w_hat * total / (1 + total)
+        sigma2 = total / (1 + total)
     return float(((sigma2 / mu**2).log() < threshold).double().mean())
 
 
@@ -116,7 +120,8 @@ def _kl_and_var(answer) -> Tensor:
 
 def _correlation(answer) -> float:
     """The largest correlation of two outputs of one example, over 20,000 draws."""
-    layer, g = _layer(answer), torch.Generator().manual_seed(4)
+    layer = _layer(answer)
+    g = torch.Generator().manual_seed(4)
     outputs = layer(torch.ones(20_000, 3, dtype=torch.float64), "per_example", g)
     return float((torch.corrcoef(outputs.detach().T) - torch.eye(4)).abs().max())
 
@@ -129,7 +134,8 @@ def _kl_gradients(layer: WeightNoiseLinear) -> list[Tensor]:
 
 def _shared_prior_kl(layer: WeightNoiseLinear) -> Tensor:
     """The KL with one prior variance for each input, at its optimum by the definition."""
-    mu, var = layer.mu.detach(), layer.noise.var(layer.mu).detach()
+    mu = layer.mu.detach()
+    var = layer.noise.var(layer.mu).detach()
     prior_var = (mu**2 + var).mean(0)
     columns = zip(mu.T, var.expand_as(mu).T, prior_var, strict=True)
     return sum(gaussian_kl(m, v, 0.0, p.item()) for m, v, p in columns)

@@ -77,7 +77,8 @@ _U = torch.tensor([0.48, -0.6, 0.64], dtype=torch.float64)
 
 def _with_noise(u: Tensor, variance: float, cov: Tensor, noise_var: float = 1e-9) -> float:
     """KL of the line plus noise in all directions, less its infinite part: tends to the QKL."""
-    eye, zero = torch.eye(len(u), dtype=u.dtype), torch.zeros_like(u)
+    eye = torch.eye(len(u), dtype=u.dtype)
+    zero = torch.zeros_like(u)
     q = MultivariateNormal(zero, variance * torch.outer(u, u) + noise_var * eye)
     infinite = -(len(u) - 1) / 2 * math.log(2 * math.pi * math.e * noise_var)
     return float(kl_divergence(q, MultivariateNormal(zero, cov))) - infinite
@@ -91,8 +92,10 @@ def _entropy(variance: float) -> float:
 def _hat_var(answer, at: list[float], p_drop: float, n_copies: float = math.inf) -> Tensor:
     """Variance of f under the input's noise, and that of dropped copies of each hidden unit."""
     b, w_out = (torch.as_tensor(part).double() for part in answer(p_drop))
-    keep, x = 1 - p_drop, torch.tensor(at, dtype=torch.float64)[:, None]
-    h_0, h_1 = torch.relu(b), torch.relu(x / keep + b)
+    keep = 1 - p_drop
+    x = torch.tensor(at, dtype=torch.float64)[:, None]
+    h_0 = torch.relu(b)
+    h_1 = torch.relu(x / keep + b)
     between = keep * p_drop * ((h_1 - h_0) @ w_out) ** 2
     within = p_drop / keep * (p_drop * h_0**2 + keep * h_1**2) @ w_out**2
     return between + within / n_copies
@@ -117,7 +120,8 @@ def _predicted(*names: str) -> Callable[[Callable], bool]:
 
     def holds(answer) -> bool:
         for name in names:
-            found, ratio = _search(name), float(answer(name))
+            found = _search(name)
+            ratio = float(answer(name))
             if not ratio - 1e-6 <= found <= ratio + 0.03:  # no network beats it, some come near
                 return False
         return True

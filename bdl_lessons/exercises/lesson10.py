@@ -18,9 +18,11 @@ def correlation_after(alpha: Tensor, psi: float) -> Tensor:
 
     ``alpha`` ``(2,)`` holds the variances before the reflection.
     """
-    c, s = math.cos(2 * psi), math.sin(2 * psi)
+    c = math.cos(2 * psi)
+    s = math.sin(2 * psi)
     cov = s * c * (alpha[0] - alpha[1])
-    first, second = c**2 * alpha[0] + s**2 * alpha[1], s**2 * alpha[0] + c**2 * alpha[1]
+    first = c**2 * alpha[0] + s**2 * alpha[1]
+    second = s**2 * alpha[0] + c**2 * alpha[1]
     return cov / (first * second).sqrt()
 
 
@@ -70,7 +72,8 @@ _PRECISION = _FACTOR @ _FACTOR.T + torch.diag(torch.tensor([9.0, 1, 0.2, 3])).do
 _CORRELATED = torch.tensor([[4.0, 1.2], [1.2, 1.0]], dtype=torch.float64)  # rho = 0.6
 _BATCH = (_normal(6, 3), torch.tensor([0, 3, 1, 2, 2, 0]), 2 * _normal(3, 4))
 _LOG_ALPHA = torch.tensor([-2.5, -0.4, -1.3], dtype=torch.float64)
-_VECTORS, _EPS = _normal(2, 3), _normal(6, 3)
+_VECTORS = _normal(2, 3)
+_EPS = _normal(6, 3)
 
 
 def _correlation(alpha: Tensor, psi: float) -> Tensor:

@@ -14,7 +14,8 @@ from bdl_lessons.exercises.grader import Exercise, agrees, close, criteria, know
 
 def penalty_range(omega: Tensor, alpha: Tensor) -> Tensor:
     """Smallest and largest ``½ tr(omega U diag(alpha) U')`` over all orthogonal U, ``(2,)``."""
-    sensitive, noisy = torch.linalg.eigvalsh(omega), alpha.sort().values  # both ascending
+    sensitive = torch.linalg.eigvalsh(omega)
+    noisy = alpha.sort().values  # both ascending
     return torch.stack([0.5 * sensitive @ noisy.flip(0), 0.5 * sensitive @ noisy])
 
 
@@ -35,12 +36,15 @@ def noisy_least_squares(X: Tensor, y: Tensor, cov: Tensor) -> Tensor:
     return torch.linalg.solve(X.T @ X + X.T @ X * cov, X.T @ y)
 
 
-_ROOT, _ALPHA = normals(4)(3, 3), torch.tensor([0.5, 0.1, 2.0], dtype=torch.float64)
-_OMEGA, _EIGENVALUES = _ROOT @ _ROOT.T, torch.linalg.svdvals(_ROOT) ** 2
+_ROOT = normals(4)(3, 3)
+_ALPHA = torch.tensor([0.5, 0.1, 2.0], dtype=torch.float64)
+_OMEGA = _ROOT @ _ROOT.T
+_EIGENVALUES = torch.linalg.svdvals(_ROOT) ** 2
 _ASSIGNED = [0.5 * _EIGENVALUES @ _ALPHA[[*order]] for order in itertools.permutations(range(3))]
 _SIGMA = torch.tensor([0.3, 0.8, 1.2], dtype=torch.float64)
 _XI = 1 + 0.5 * normals(8)(6, 4, 3)
-_X, _Y = normals(6)(12, 3), normals(7)(12)
+_X = normals(6)(12, 3)
+_Y = normals(7)(12)
 _BASIS = torch.linalg.qr(normals(3)(3, 3)).Q
 _COV = _BASIS * _ALPHA @ _BASIS.T
 _W = torch.tensor([1.5, -1.0, 0.7], dtype=torch.float64)
@@ -57,14 +61,16 @@ def _factors(answer, xi: Tensor = _XI, sigma: Tensor = _SIGMA) -> Tensor:
 
 def _log_scales(answer) -> tuple[Tensor, float]:
     """300 × 300 values of log g for sigma = 0.8; 5 / sqrt(n) for n different ones among them."""
-    ones, sigma = torch.ones(300, 1, 300).double(), torch.full((300,), 0.8).double()
+    ones = torch.ones(300, 1, 300).double()
+    sigma = torch.full((300,), 0.8).double()
     log_g = _factors(answer, ones, sigma).log()
     return log_g, 5 / log_g.unique().numel() ** 0.5
 
 
 def _measured(scale: float = 1.0, inputs: float = 1.0, weights: float = 1.0, copies: int = 1):
     """What noise adds to the squared loss of a linear unit, by Monte Carlo."""
-    h, w = inputs * _X.repeat(1, copies), weights * _W.repeat(copies)
+    h = inputs * _X.repeat(1, copies)
+    w = weights * _W.repeat(copies)
     root = (scale * _ALPHA.repeat(copies)).sqrt().diag()
     return loss_increase(
         lambda h, y: 0.5 * (y - h @ w) ** 2,

@@ -127,7 +127,8 @@ def fit_batched(
     validation.shapes(rule, x, y, M=len(networks))
     train.check_data(x, y, "the networks' parameters", next(networks.parameters()))
     n_steps = validation.integer("n_steps", n_steps, 1)
-    n_train, nll_of_each = x.shape[1], vmap(partial(train.mean_of, nll))
+    n_train = x.shape[1]
+    nll_of_each = vmap(partial(train.mean_of, nll))
     batches = train.minibatches(x, y, batch_size, generator, batched=True)
 
     def loss_at(step: int) -> Tensor:

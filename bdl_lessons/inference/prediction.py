@@ -62,7 +62,8 @@ def predict(
         drawn = sum(m.weight.nbytes for m in layers if not isinstance(m, UnitNoiseLayer))
         at_once = max(1, _BYTES // max(1, drawn))
     first = next((i for i, module in enumerate(model) if _is_random(module)), len(model))
-    before_noise, others = model[:first], list(model)[first:]
+    before_noise = model[:first]
+    others = list(model)[first:]
     groups = []
     for numbers in torch.arange(n_samples).split(at_once):
         draws = {}

@@ -123,7 +123,8 @@ class SparseLayer(nn.Module):
 
     def __init__(self, weight: Tensor, keep: Tensor, bias: Tensor | None, *steps: int) -> None:
         super().__init__()
-        self.shape, self.steps = tuple(weight.shape), steps
+        self.shape = tuple(weight.shape)
+        self.steps = steps
         index = keep.flatten().nonzero().squeeze(1)
         self.register_buffer("values", weight.flatten()[index])
         self.register_buffer("index", index)

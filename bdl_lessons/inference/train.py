@@ -114,7 +114,8 @@ def fit(
     if not trained:
         raise ValueError("model has nothing to train: no parameter of it requires a gradient")
     check_data(x, y, "the model's parameters", trained[0])
-    n_train, n_steps = len(x), validation.integer("n_steps", n_steps, 1)
+    n_train = len(x)
+    n_steps = validation.integer("n_steps", n_steps, 1)
     batches = minibatches(x, y, batch_size, generator)
 
     def loss_at(step: int) -> Tensor:

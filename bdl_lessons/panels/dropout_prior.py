@@ -134,7 +134,8 @@ def kl_slope(theta: float, p_drop: float, length_scale: float, sigma: float) -> 
 
 def separated_kl(theta: Array, p_drop: float, length_scale: float, sigma: Array) -> np.ndarray:
     """Equation (25) for one weight: the same divergence if the two spikes do not overlap."""
-    precision, keep = length_scale**2, 1 - p_drop
+    precision = length_scale**2
+    keep = 1 - p_drop
     entropy = -xlogy(keep, keep) - xlogy(p_drop, p_drop)
     spike = precision * np.square(sigma) - 1 - np.log(precision * np.square(sigma))
     return 0.5 * (keep * precision * np.square(theta) + spike) - entropy

@@ -20,7 +20,8 @@ from bdl_lessons.probability import all_masks, mask_probs
 RATES = tuple(round(0.05 * step, 2) for step in range(19))
 N_HIDDEN = 10
 POINTS = {"near the boundary": (0.55, 0.3), "inside a class": (-0.9, 0.3), "far away": (2.6, 1.6)}
-XLIM, YLIM = (-1.9, 2.9), (-1.5, 2.0)
+XLIM = (-1.9, 2.9)
+YLIM = (-1.5, 2.0)
 TRAINED = ("at this p_drop", "without dropout")
 BINS = np.linspace(0, 1, 41)
 
@@ -54,7 +55,8 @@ def build_figure(figure: Figure) -> Update:
     bars = middle.stairs(np.zeros(40), BINS, fill=True, color=tint(BLUE, 0.45), animated=True)
     mean = middle.axvline(0, ymax=0.8, color=BLUE, linestyle="-", lw=2.2, animated=True)
     scaled = middle.axvline(0, ymax=0.8, color=RED, linestyle="--", lw=2.2, animated=True)
-    names, spacing = ["exact mean", "weight scaling"], {"handlelength": 1.6, "columnspacing": 1.2}
+    names = ["exact mean", "weight scaling"]
+    spacing = {"handlelength": 1.6, "columnspacing": 1.2}
     middle.legend([mean, scaled], names, loc="upper center", ncols=2, **spacing)
 
     x, y = np.meshgrid(np.linspace(*XLIM, 96), np.linspace(*YLIM, 70))
@@ -74,7 +76,8 @@ def build_figure(figure: Figure) -> Update:
 
     def update(p_drop: float, point: str, trained: str) -> str:
         rate, factor = (p_drop, 1.0) if trained == TRAINED[0] else (0.0, 1 / (1 - p_drop))
-        weights, scaling_noise = trained_at(rate, stored), factor * (1 - p_drop)
+        weights = trained_at(rate, stored)
+        scaling_noise = factor * (1 - p_drop)
         trained_title.set_text(f"Trained at p_drop = {rate:.2f}")
         kept = stored["uniforms"] >= p_drop
         title.set_text(f"One mask at p_drop = {p_drop:.2f}")

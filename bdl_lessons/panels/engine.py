@@ -235,7 +235,8 @@ class Panel:
             text = html.escape(f"{type(error).__name__}: {error}")
             self._readout.value = f'<span role="alert" style="color:#B00020">{text}</span>'
         else:
-            self._image.value, self._readout.value = picture.png, picture.readout
+            self._image.value = picture.png
+            self._readout.value = picture.readout
 
     def _checked(self, params: dict[str, Any]) -> dict[str, Any]:
         for name, value in params.items():

@@ -71,7 +71,8 @@ class Target:
 
 def panel() -> Panel:
     """The panel of lesson 02: mean, scale and correlation of q, over one of two posteriors."""
-    shift, tilt = "{:+.1f}".format, "{:+.2f}".format
+    shift = "{:+.1f}".format
+    tilt = "{:+.2f}".format
     return Panel(
         build_figure,
         Slider("shift_1", "mean of q in w₁, posterior std", SHIFTS, 0.6, shift, WEB_SHIFTS_1),
@@ -160,7 +161,8 @@ def line_target() -> Target:
     """Three points (1, 2), (2, 3), (3, 5), unit noise and prior: a Gaussian posterior."""
     x, y = torch.tensor([[1.0, 2.0, 3.0], [2.0, 3.0, 5.0]], dtype=torch.float64)
     model = BayesLinear(torch.stack([torch.ones_like(x), x], 1), y, noise_var=1.0, prior_var=1.0)
-    mean, std = model.mean, model.cov.diagonal().sqrt()
+    mean = model.mean
+    std = model.cov.diagonal().sqrt()
     density = torch.distributions.MultivariateNormal(mean, model.cov)
     grid = GridPosterior(density.log_prob, (mean - 5 * std).tolist(), (mean + 5 * std).tolist())
     contours = _contours(grid, mean, std)

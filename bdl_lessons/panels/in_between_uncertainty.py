@@ -55,8 +55,10 @@ def build_figure(figure: Figure) -> Update:
 
     def update(depth: int, p_drop: float) -> str:
         which = RATES.index(p_drop)
-        means, stds = stored[f"mean_{depth}"][which], stored[f"std_{depth}"][which]
-        gp_mean, gp_std = stored[f"gp_mean_{depth}"], stored[f"gp_std_{depth}"]
+        means = stored[f"mean_{depth}"][which]
+        stds = stored[f"std_{depth}"][which]
+        gp_mean = stored[f"gp_mean_{depth}"]
+        gp_std = stored[f"gp_std_{depth}"]
         process.set_data(POSITION, gp_mean - 2 * gp_std, gp_mean + 2 * gp_std)
         net.set_data(POSITION, means[0] - 2 * stds[0], means[0] + 2 * stds[0])
         lines = stored[f"draws_{depth}"][which]

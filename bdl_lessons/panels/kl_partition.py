@@ -17,13 +17,15 @@ from bdl_lessons.probability import gaussian_cells, line_cells, point_cells, qua
 from bdl_lessons.probability.partition_kl import Cells
 
 HALVINGS = tuple(range(7))
-THETA, ALPHA = torch.tensor([1.2, -0.7], dtype=torch.float64), 0.5
+THETA = torch.tensor([1.2, -0.7], dtype=torch.float64)
+ALPHA = 0.5
 P_DROP = ALPHA / (1 + ALPHA)  # alpha = p_drop / keep: the same variance
 POINTS = torch.stack([0 * THETA, THETA / (1 - P_DROP)])
 DISTRIBUTIONS = ("one factor for each weight", "one factor for both", "keep or drop both")
 STYLES = ((BLUE, "-", "o"), (RED, "--", "s"), (GREEN, "-.", "^"))
 MISSING = (0, 1, 2)
-X_RANGE, Y_RANGE = (-2, 4), (-3, 2)
+X_RANGE = (-2, 4)
+Y_RANGE = (-3, 2)
 
 
 def panel() -> Panel:
@@ -100,7 +102,8 @@ def _picture(index: torch.Tensor, probs: torch.Tensor, halvings: int) -> np.ndar
     """Cell masses as an image over the shown window, square roots scaled to at most 1."""
     per_unit = 2**halvings
     n_x, n_y = (per_unit * (high - low) for low, high in (X_RANGE, Y_RANGE))
-    column, row = index[:, 0] - per_unit * X_RANGE[0], index[:, 1] - per_unit * Y_RANGE[0]
+    column = index[:, 0] - per_unit * X_RANGE[0]
+    row = index[:, 1] - per_unit * Y_RANGE[0]
     shown = (column >= 0) & (column < n_x) & (row >= 0) & (row < n_y)
     picture = np.zeros((n_y, n_x))
     picture[row[shown].numpy(), column[shown].numpy()] = probs[shown].sqrt().numpy()

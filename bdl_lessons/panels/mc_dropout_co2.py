@@ -40,11 +40,14 @@ def build_figure(figure: Figure) -> Update:
     the later months. Right: the predictive standard deviation over the years, with its epistemic
     and its aleatoric part.
     """
-    stored, data = arrays.load("mc_dropout_co2"), six_years()
+    stored = arrays.load("mc_dropout_co2")
+    data = six_years()
     x = torch.from_numpy(stored["x"])[:, None]
-    years, future = data.to_years(x[:, 0]), co2()
+    years = data.to_years(x[:, 0])
+    future = co2()
     chosen = (future.times >= END) & (future.times < HORIZON)
-    test_years, test_ppm = future.times[chosen], future.ppm[chosen]
+    test_years = future.times[chosen]
+    test_ppm = future.ppm[chosen]
     left, right = figure.subplots(1, 2, width_ratios=(1.7, 1))
     figure.subplots_adjust(0.07, 0.15, 0.99, 0.9, wspace=0.2)
 
@@ -74,7 +77,8 @@ def build_figure(figure: Figure) -> Update:
     def update(p_drop: float, n_samples: int, tau: float) -> str:
         draws = torch.from_numpy(stored["draws"][RATES.index(p_drop), :n_samples]).double()
         ppm = data.to_ppm(x[:, 0], draws)[..., None]
-        centre, std = ppm.mean(0)[:, 0], predictive_var(ppm, tau)[:, 0].sqrt()
+        centre = ppm.mean(0)[:, 0]
+        std = predictive_var(ppm, tau)[:, 0].sqrt()
         epistemic = ppm.std(0, correction=0)[:, 0]
         band.set_data(years, centre - 2 * std, centre + 2 * std)
         lines.set_segments([np.column_stack([years, draw]) for draw in ppm[:20, :, 0]])
@@ -103,7 +107,8 @@ def six_years() -> DetrendedCO2:
 
 def network(p_drop: float, activation: type[nn.Module]) -> Network:
     """Three hidden layers of 128 units, dropout after each of them, untrained."""
-    plain, drop = BinaryDropout(0.0, 0.01), BinaryDropout(p_drop, 0.01)
+    plain = BinaryDropout(0.0, 0.01)
+    drop = BinaryDropout(p_drop, 0.01)
     return mlp((1, *[WIDTH] * N_HIDDEN, 1), [plain, *[drop] * N_HIDDEN], activation)
 
 

@@ -175,8 +175,10 @@ def regression_parts(
     >>> regression_parts(one, torch.zeros(1), two, two, 1.0, "mu", "local")
     VarianceParts(data=0.0, noise=2.0, shared=0.0)
     """
-    r, delta = y - x @ mu, x.square() @ var
-    xr, xx = (x * r[:, None]).mean(0), x.T @ x / len(x)
+    r = y - x @ mu
+    delta = x.square() @ var
+    xr = (x * r[:, None]).mean(0)
+    xx = x.T @ x / len(x)
     covered = xx.square() @ var  # mean over i, j of x_ik x_jk Delta_ij
     if quantity == "loss":
         mean = tau / 2 * (r.square() + delta)
@@ -187,7 +189,8 @@ def regression_parts(
         noise = tau**2 * x.square() * delta[:, None]
         shared = tau**2 * covered
     else:
-        r2, d = r.square()[:, None], delta[:, None]
+        r2 = r.square()[:, None]
+        d = delta[:, None]
         mean = tau / 2 * var * x.square()
         if estimator == "local":
             noise = mean.square() * (r2 / d.clamp_min(torch.finfo(d.dtype).tiny) + 2)

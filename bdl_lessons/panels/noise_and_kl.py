@@ -72,7 +72,8 @@ def build_figure(figure: Figure) -> Update:
     (tangent,) = right.plot([], [], color=INK, ls="-", lw=1.1, animated=True)
 
     def update(log_alpha: float, mu: float) -> str:
-        std, p_drop = np.exp(log_alpha / 2), matched_p_drop(log_alpha)
+        std = np.exp(log_alpha / 2)
+        p_drop = matched_p_drop(log_alpha)
         gaussian.set_ydata(_normal(NOISE, 1.0, std))
         kept = 1 / (1 - p_drop)
         stems.set_segments([[(0, 0), (0, p_drop)], [(kept, 0), (kept, 1 - p_drop)]])

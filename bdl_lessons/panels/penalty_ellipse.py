@@ -96,7 +96,8 @@ def build_figure(figure: Figure) -> Update:
     copies = left.scatter([], [], s=8, c=ORANGE, lw=0, animated=True)
     (cloud,) = left.plot([], [], color=RED, ls="-", animated=True)
     for step in np.arange(-4, 5) * 0.6:  # of the output
-        foot, along = CHOSEN + step * best / (best @ best), np.array([-best[1], best[0]])
+        foot = CHOSEN + step * best / (best @ best)
+        along = np.array([-best[1], best[0]])
         ends = foot[:, None] + np.outer(along, [-3, 3])
         (same,) = left.plot(*ends, color=BLUE, ls=":", lw=1.2)
     left.scatter(*CHOSEN, s=45, c=INK, zorder=5)

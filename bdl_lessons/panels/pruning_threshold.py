@@ -34,8 +34,10 @@ def build_figure(figure: Figure) -> Update:
     Middle: test accuracy, which stays high, and sparsity, which falls, against the threshold.
     Right: for every hidden unit a picture of the weights that remain, most of them empty.
     """
-    stored, data = arrays.load("pruning_threshold"), digits(seed=0)
-    x, y = data.x_test.numpy(), data.y_test.numpy()
+    stored = arrays.load("pruning_threshold")
+    data = digits(seed=0)
+    x = data.x_test.numpy()
+    y = data.y_test.numpy()
     curves = {name: threshold_curves(stored, name, x, y) for name in NETWORKS}
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 1.4))
     figure.subplots_adjust(0.065, 0.155, 0.99, 0.9, wspace=0.26)
@@ -87,7 +89,8 @@ def build_figure(figure: Figure) -> Update:
 
 def weights(stored: dict[str, np.ndarray], network: str) -> list[list[np.ndarray]]:
     """Means, log alphas and biases of the two layers of a stored network."""
-    number, names = NETWORKS.index(network), ("mu", "log_alpha", "bias")
+    number = NETWORKS.index(network)
+    names = ("mu", "log_alpha", "bias")
     return [[stored[f"{name}_{layer}"][number] for layer in (1, 2)] for name in names]
 
 
@@ -106,7 +109,8 @@ def threshold_curves(
     for threshold in THRESHOLDS:
         keep = [values < threshold for values in log_alphas]
         cut = [mu * kept for mu, kept in zip(mus, keep, strict=True)]
-        n_kept, n_weights = sum(k.sum() for k in keep), sum(k.size for k in keep)
+        n_kept = sum(k.sum() for k in keep)
+        n_weights = sum(k.size for k in keep)
         rows.append(((predict(cut, biases, x) == y).mean(), 1 - n_kept / n_weights))
     return tuple(np.transpose(rows))
 
@@ -116,6 +120,7 @@ def mosaic(incoming: np.ndarray) -> np.ndarray:
     rows, columns = GRID
     canvas = np.full((9 * rows - 1, 9 * columns - 1), np.nan)
     for unit, image in enumerate(incoming.reshape(-1, 8, 8)):
-        row, column = 9 * (unit // columns), 9 * (unit % columns)
+        row = 9 * (unit // columns)
+        column = 9 * (unit % columns)
         canvas[row : row + 8, column : column + 8] = image
     return canvas

@@ -138,14 +138,16 @@ def rows(data: str, measure: str) -> list[Row]:
 
 
 def _uci_rows(data: str, measure: str) -> list[Row]:
-    found, score = records.UCIResults(_recorded("uci")), _UCI[measure]
+    found = records.UCIResults(_recorded("uci"))
+    score = _UCI[measure]
     sign = -1 if score == "log_likelihood" else 1
     made = []
     for method in found.methods:
         if record := found.record(data, method):
             mean, error = found.ours(data, method, score)
             printed = found.published(data, method, score) or (np.nan,)
-            time, runs = _uci_time(record, found.record(data, "MAP")), record["arrays"][score]
+            time = _uci_time(record, found.record(data, "MAP"))
+            runs = record["arrays"][score]
             made.append(Row(method, sign * mean, error, sign * printed[0], time, np.array(runs)))
     return made
 
@@ -153,7 +155,8 @@ def _uci_rows(data: str, measure: str) -> list[Row]:
 def _uci_time(record: records.Record, plain: records.Record | None) -> float:
     if plain is None or "ms_side_by_side" not in record["metrics"]:
         return np.nan
-    config, metrics = record["config"], record["metrics"]
+    config = record["config"]
+    metrics = record["metrics"]
     if config["method"] == "D.E":
         return 5.0  # five of the plain network, however many share a batch
     n_networks = metrics["n_side_by_side"] / (config["n_splits"] * len(config["grid"]))
@@ -191,7 +194,8 @@ def pareto_front(time: np.ndarray, loss: np.ndarray) -> np.ndarray:
 
 def _limits(values: np.ndarray) -> tuple[float, float]:
     values = values[np.isfinite(values)]
-    low, high = min(values, default=0.0), max(values, default=1.0)
+    low = min(values, default=0.0)
+    high = max(values, default=1.0)
     margin = 0.08 * (high - low) or 0.1 * abs(high) or 1.0
     return low - margin, high + margin
 

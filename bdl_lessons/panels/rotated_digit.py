@@ -36,7 +36,8 @@ def build_figure(figure: Figure) -> Update:
     angle, and a line at the angle shown.
     """
     stored = arrays.load("rotated_digit")
-    logits, digit = stored["logits"].astype(np.float64), the_one()
+    logits = stored["logits"].astype(np.float64)
+    digit = the_one()
     shift = np.random.default_rng(0).uniform(-0.3, 0.3, (N_SAMPLES, 10))
     left, middle, right = figure.subplots(1, 3, width_ratios=(0.7, 1.5, 1.3))
     figure.subplots_adjust(0.01, 0.16, 0.985, 0.9, wspace=0.24)
@@ -62,13 +63,15 @@ def build_figure(figure: Figure) -> Update:
     right.legend([entropy_line, information_line], names, **place)
 
     def update(angle: int, p_drop: float) -> str:
-        rate, index = RATES.index(p_drop), ANGLES.index(angle)
+        rate = RATES.index(p_drop)
+        index = ANGLES.index(angle)
         probs = torch.from_numpy(logits[rate, index]).softmax(-1).numpy()  # (S, 10)
         image.set_data(rotated(digit, angle).numpy())
         title.set_text(f"{angle}°")
         votes.set_offsets(np.column_stack([(np.arange(10) + shift).ravel(), probs.ravel()]))
         means.set_offsets(np.column_stack([np.arange(10), probs.mean(0)]))
-        entropy, information = stored["entropy"][rate], stored["information"][rate]
+        entropy = stored["entropy"][rate]
+        information = stored["information"][rate]
         entropy_line.set_data(ANGLES, entropy)
         information_line.set_data(ANGLES, information)
         here.set_xdata([angle, angle])
@@ -92,7 +95,8 @@ def the_one() -> Tensor:
 
 def classifier(p_drop: float) -> Network:
     """A digit classifier 64-128-128-10 with dropout after both hidden layers, untrained."""
-    plain, drop = BinaryDropout(0.0, 0.1), BinaryDropout(p_drop, 0.1)
+    plain = BinaryDropout(0.0, 0.1)
+    drop = BinaryDropout(p_drop, 0.1)
     return mlp((64, WIDTH, WIDTH, 10), [plain, drop, drop])
 
 

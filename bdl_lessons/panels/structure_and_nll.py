@@ -66,7 +66,8 @@ def build_figure(figure: Figure) -> Update:
         dots = axis.scatter(places, places, s=20, c=[RED, *[BLUE] * len(DEPTHS)], animated=True)
         lines = [axis.axhline(1, ls=ls, color=c, animated=True) for ls, c in FIXED.values()]
         moving.append((key, level, bars, dots, lines))
-    last, look = axes[3], {"ms": 6, "color": INK, "animated": True}
+    last = axes[3]
+    look = {"ms": 6, "color": INK, "animated": True}
     last.set(yscale="log", ylim=(0.03, 1.1))
     last.set_yticks((0.05, 0.1, 0.2, 0.5, 1), ("0.05", "0.1", "0.2", "0.5", "1"))
     last.minorticks_off()

@@ -16,7 +16,8 @@ from bdl_lessons.probability import decades_to_half, mass_near_zero
 CUTS = (*range(1, 13), 15, 20, 25, 30, 35, 40)
 Z_SCORES = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5)
 NEAR = 0.1
-LEFT_END, RIGHT_END = -CUTS[-1] - 1.0, 1.5
+LEFT_END = -CUTS[-1] - 1.0
+RIGHT_END = 1.5
 
 
 def panel() -> Panel:
@@ -46,7 +47,8 @@ def build_figure(figure: Figure) -> Update:
     names = [f"|w| < {NEAR:g}", f"|w| > {NEAR:g}", "truncation"]
     left.legend([near, far, cut], names, loc="upper left", ncols=3)
 
-    truncations, log10 = np.linspace(CUTS[0], CUTS[-1], 118), math.log(10)
+    truncations = np.linspace(CUTS[0], CUTS[-1], 118)
+    log10 = math.log(10)
     right.set(xlim=(0, CUTS[-1] + 0.9), ylim=(-0.02, 1.02), xlabel="decades of truncation")
     right.set(ylabel=f"posterior mass of |w| < {NEAR:g}", title="Posterior mass near zero")
     right.axhline(0.5, color=GREY, linestyle=":", lw=1)

@@ -46,7 +46,8 @@ def compact_form(vectors: Tensor) -> tuple[Tensor, Tensor]:
     """
     shapes("vectors must be (T, K)", vectors)
     with torch.autocast(vectors.device.type, enabled=False):  # no solver has half precision
-        gram, limits = vectors @ vectors.mT, torch.finfo(vectors.dtype)
+        gram = vectors @ vectors.mT
+        limits = torch.finfo(vectors.dtype)
         squares = gram.diagonal()
         half_squares = torch.where(squares > limits.tiny / limits.eps, squares / 2, math.inf)
         G = gram.tril(-1) + half_squares.diag()

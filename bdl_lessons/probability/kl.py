@@ -77,7 +77,8 @@ def gaussian_kl_full(mean_q: Tensor, cov_q: Tensor, mean_p: Tensor, cov_p: Tenso
     """
     K = mean_q.numel()
     validation.shapes("mean_q must be (K,) and mean_p (K,)", mean_q, mean_p)
-    L_q, L_p = validation.cholesky("cov_q", cov_q, K), validation.cholesky("cov_p", cov_p, K)
+    L_q = validation.cholesky("cov_q", cov_q, K)
+    L_p = validation.cholesky("cov_p", cov_p, K)
     q = MultivariateNormal(mean_q, scale_tril=L_q, validate_args=False)
     p = MultivariateNormal(mean_p, scale_tril=L_p, validate_args=False)
     return kl_divergence(q, p)

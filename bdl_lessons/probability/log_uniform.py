@@ -135,7 +135,8 @@ _MAX_RATE = 64.0  # of the sum over counts
 
 def _series(log_alpha: Tensor) -> tuple[Tensor, Tensor]:
     """The divergence and its slope from one of two series."""
-    few, many = _poisson_sum(log_alpha), _small_alpha(log_alpha)
+    few = _poisson_sum(log_alpha)
+    many = _small_alpha(log_alpha)
     is_few = log_alpha > -math.log(2 * _MAX_RATE)
     return torch.where(is_few, few[0], many[0]), torch.where(is_few, few[1], many[1])
 
@@ -147,8 +148,10 @@ def _poisson_sum(log_alpha: Tensor) -> tuple[Tensor, Tensor]:
               -\lambda \sum_k \frac{\mathrm{Poisson}(k; \lambda)}{2k + 1}
     """
     rate = (-log_alpha).exp().div(2).clamp(max=_MAX_RATE)
-    poisson, odd_harmonic = (-rate).exp(), 0.0
-    value, slope = torch.zeros_like(rate), torch.zeros_like(rate)
+    poisson = (-rate).exp()
+    odd_harmonic = 0.0
+    value = torch.zeros_like(rate)
+    slope = torch.zeros_like(rate)
     for k in range(150):
         value.add_(poisson, alpha=odd_harmonic)
         slope.sub_(poisson, alpha=1 / (2 * k + 1))
@@ -165,7 +168,8 @@ def _small_alpha(log_alpha: Tensor) -> tuple[Tensor, Tensor]:
               -\tfrac12 - \tfrac12 \sum_{n \ge 1} (2n-1)!!\, \alpha^n
     """
     alpha = log_alpha.exp().clamp(max=1 / (2 * _MAX_RATE))
-    value, slope = KL_OFFSET - log_alpha / 2, torch.full_like(alpha, -0.5)
+    value = KL_OFFSET - log_alpha / 2
+    slope = torch.full_like(alpha, -0.5)
     term = torch.full_like(alpha, 0.5)
     for n in range(1, 22):
         term.mul_(alpha).mul_(2 * n - 1)
@@ -175,7 +179,9 @@ def _small_alpha(log_alpha: Tensor) -> tuple[Tensor, Tensor]:
 
 
 _BLOCK = 2**18  # weights whose intermediate results fit in the cache
-_FROM, _TO, _PER_UNIT = -20, 104, 64  # exp(-104) is 0 in float32
+_FROM = -20
+_TO = 104
+_PER_UNIT = 64  # exp(-104) is 0 in float32
 
 
 def _table_for(log_alpha: Tensor) -> Tensor | None:
@@ -191,8 +197,10 @@ def _table(device: torch.device) -> Tensor:
     """Coefficients of the cubics (Hermite's), ``(4, cells)``; below the first one, a line."""
     points = torch.arange(_FROM * _PER_UNIT, _TO * _PER_UNIT + 1, dtype=torch.float64, device="cpu")
     value, slope = _series(points / _PER_UNIT)
-    rise, slope = value.diff(), slope / _PER_UNIT
-    left, right = slope[:-1], slope[1:]
+    rise = value.diff()
+    slope = slope / _PER_UNIT
+    left = slope[:-1]
+    right = slope[1:]
     table = torch.stack([value[:-1], left, 3 * rise - 2 * left - right, left + right - 2 * rise])
     table[2:, 0] = 0
     return table.float().to(device)

@@ -28,7 +28,8 @@ def all_masks(n_units: int) -> Tensor:
     """
     if integer("n_units", n_units, 1) > 20:
         raise ValueError(f"n_units must be between 1 and 20, got {n_units}: draw masks instead")
-    rows, digits = torch.arange(2**n_units), torch.arange(n_units - 1, -1, -1)
+    rows = torch.arange(2**n_units)
+    digits = torch.arange(n_units - 1, -1, -1)
     return (rows[:, None] >> digits & 1).double()
 
 

@@ -73,7 +73,8 @@ def line_cells(theta: Tensor, alpha: float, width: float) -> Cells:
     if theta.ndim != 1 or not theta.all():
         raise ValueError(f"theta must be (K,) and without zeros, got {theta.tolist()}")
     theta = theta.double()
-    low, high = 1 - _REACH * alpha**0.5, 1 + _REACH * alpha**0.5
+    low = 1 - _REACH * alpha**0.5
+    high = 1 + _REACH * alpha**0.5
     cuts = [torch.tensor([low, high], dtype=torch.float64)]
     for entry in theta.tolist():
         first, last = _countable(*sorted((low * entry / width, high * entry / width)))
@@ -113,11 +114,13 @@ def _countable(low: float, high: float) -> tuple[float, float]:
 def _log_prior_mass(index: Tensor, width: float) -> Tensor:
     """Log mass of N(0, 1) in each interval, from the nearer tail so that nothing cancels."""
     mirrored = torch.where(index >= 0, -index - 1, index).double()
-    upper, lower = log_ndtr((mirrored + 1) * width), log_ndtr(mirrored * width)
+    upper = log_ndtr((mirrored + 1) * width)
+    lower = log_ndtr(mirrored * width)
     return upper + (-torch.expm1(lower - upper)).log()
 
 
 def _interval_mass(edges: Tensor) -> Tensor:
     """Mass of N(0, 1) between neighbouring ``edges``, from the nearer tail."""
-    low, high = edges[:-1], edges[1:]
+    low = edges[:-1]
+    high = edges[1:]
     return torch.where(low > 0, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low))

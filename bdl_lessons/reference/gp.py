@@ -46,9 +46,11 @@ class GaussianProcess(gpytorch.models.ExactGP):
 
     @typechecked
     def __init__(self, x: Tensor, y: Tensor, kernel: gpytorch.kernels.Kernel, noise_var: float):
-        x, y = _columns(x), validation.finite("y", y.double())
+        x = _columns(x)
+        y = validation.finite("y", y.double())
         validation.shapes("x must be (N, d) and y (N,)", x, y)
-        y_mean, y_std = y.mean(), y.std(correction=0)
+        y_mean = y.mean()
+        y_std = y.std(correction=0)
         if y.min() == y.max():
             raise ValueError("y must not be constant: its standard deviation is the unit used")
         lowest = self._NOISE_FLOOR * y_std**2

@@ -134,14 +134,20 @@ class NNGPKernel(gpytorch.kernels.Kernel):
         self.initialize(raw_bias_var=self.raw_bias_var_constraint.inverse_transform(value))
 
     def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params) -> Tensor:
-        x1, x2 = x1 / math.sqrt(x1.shape[-1]), x2 / math.sqrt(x2.shape[-1])
-        kxx, kyy = x1.square().sum(-1), x2.square().sum(-1)
-        weight_var, bias_var = self.weight_var, self.bias_var
+        x1 = x1 / math.sqrt(x1.shape[-1])
+        x2 = x2 / math.sqrt(x2.shape[-1])
+        kxx = x1.square().sum(-1)
+        kyy = x2.square().sum(-1)
+        weight_var = self.weight_var
+        bias_var = self.bias_var
         if diag:
             kxy = (x1 * x2).sum(-1)
         else:
-            kxx, kyy, kxy = kxx.unsqueeze(-1), kyy.unsqueeze(-2), x1 @ x2.mT
-            weight_var, bias_var = weight_var.unsqueeze(-1), bias_var.unsqueeze(-1)
+            kxx = kxx.unsqueeze(-1)
+            kyy = kyy.unsqueeze(-2)
+            kxy = x1 @ x2.mT
+            weight_var = weight_var.unsqueeze(-1)
+            bias_var = bias_var.unsqueeze(-1)
 
         kxx, kyy, kxy = (bias_var + weight_var * k for k in (kxx, kyy, kxy))
         for _ in range(self.depth):

@@ -35,7 +35,8 @@ class BayesLogistic:
         validation.shapes("X must be (N, K) and y (N,)", X, y)
         if not ((y == 0) | (y == 1)).all():
             raise ValueError("y must hold labels 0 and 1 only")
-        self.X, self.y = X, y.to(X.dtype)
+        self.X = X
+        self.y = y.to(X.dtype)
         self.prior_var = validation.positive("prior_var", prior_var)
 
     def log_likelihood(self, w: Tensor) -> Tensor:

@@ -47,7 +47,8 @@ def hmc(
     >>> draws.shape, acceptance.shape
     (torch.Size([100, 4, 2]), torch.Size([4]))
     """
-    point, shape = validation.floating("start", start).detach(), (-1, *[1] * (start.dim() - 1))
+    point = validation.floating("start", start).detach()
+    shape = (-1, *[1] * (start.dim() - 1))
     validation.shapes("start must be (C, ...)", start)
     n_warmup = validation.integer("n_warmup", n_warmup, 0)
     n_draws = validation.integer("n_draws", n_draws, 1)
@@ -75,7 +76,8 @@ def hmc(
     validation.same_shape("the gradient of potential", gradient, "start", start)
     at_start = torch.cat([energy, gradient.flatten()])
     validation.finite("the energy and gradient of potential at start", at_start)
-    draws, accepted = [], torch.zeros_like(log_step)
+    draws = []
+    accepted = torch.zeros_like(log_step)
     for step in range(n_warmup + n_draws):
         size = (log_step.exp() * (0.8 + 0.4 * uniform())).view(shape)
         momentum = standard_normal(start.shape, generator, start)

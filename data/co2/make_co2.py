@@ -53,7 +53,8 @@ def monthly_means(weekly_csv: str) -> list[tuple[int, int, float, float, int]]:
 
 def decimal_year(day: date) -> float:
     """Noon of a day as a fraction of its year: 1 January 1999 is 1999 + 0.5/365."""
-    start, end = date(day.year, 1, 1), date(day.year + 1, 1, 1)
+    start = date(day.year, 1, 1)
+    end = date(day.year + 1, 1, 1)
     return day.year + ((day - start).days + 0.5) / (end - start).days
 
 

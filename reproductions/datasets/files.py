@@ -47,7 +47,8 @@ def fetch(source: Source, name: str) -> Path:
     Raises DatasetError if the file is nowhere and cannot be downloaded, has a wrong hash in
     ``BDL_DATA_DIR`` or ``data/``, or if ``BDL_DATA_DIR`` names no folder.
     """
-    expected, named = source.files[name], os.environ.get("BDL_DATA_DIR")
+    expected = source.files[name]
+    named = os.environ.get("BDL_DATA_DIR")
     user = Path(os.path.expanduser(named)) if named else None
     if user and not user.is_dir():
         raise DatasetError(
@@ -67,7 +68,8 @@ def fetch(source: Source, name: str) -> Path:
     path = Path(pooch.os_cache("bdl_lessons")) / source.folder / name
     if path.is_file() and hash_matches(path, expected):
         return path
-    get, reasons = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=TIMEOUT_S), []
+    get = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=TIMEOUT_S)
+    reasons = []
     for address in source.addresses * 2:  # a server in trouble is asked again
         try:  # pooch writes to another name and renames when the hash is right: no half file
             found = pooch.retrieve(address + name, expected, name, path.parent, downloader=get)

@@ -41,7 +41,8 @@ def load(name: str, n_train: int | None = None, n_test: int | None = None) -> Cl
     """
     if name not in SETS:
         raise ValueError(f"there are no images called {name!r}, only {', '.join(SETS)}")
-    found, parts = SETS[name], []
+    found = SETS[name]
+    parts = []
     for part, n in (("train", n_train), ("test", n_test)):
         images, labels = found.read(found, part)
         n = first_n(n, len(labels))
@@ -52,7 +53,8 @@ def load(name: str, n_train: int | None = None, n_test: int | None = None) -> Cl
 
 def _idx_files(*digests: str) -> dict[str, str]:
     """The names of MNIST's files and their SHA-256; of two digests those of the test part."""
-    parts, kinds = ("train", "t10k"), ("images-idx3", "labels-idx1")
+    parts = ("train", "t10k")
+    kinds = ("images-idx3", "labels-idx1")
     names = [f"{part}-{kind}-ubyte.gz" for part in parts for kind in kinds]
     return dict(zip(names[-len(digests) :], digests, strict=True))
 
@@ -77,9 +79,11 @@ def _cifar(source: Images, part: str) -> Rows:
     """
     if source.folder == "cifar10":
         batches = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}[part]
-        names, n_labels = [f"cifar-10-batches-bin/{name}.bin" for name in batches], 1
+        names = [f"cifar-10-batches-bin/{name}.bin" for name in batches]
+        n_labels = 1
     else:
-        names, n_labels = [f"cifar-100-binary/{part}.bin"], 2
+        names = [f"cifar-100-binary/{part}.bin"]
+        n_labels = 2
     rows = np.concatenate(_members(source, names)).reshape(-1, n_labels + 3 * 32 * 32)
     return rows[:, n_labels:].reshape(-1, 3, 32, 32), rows[:, n_labels - 1]
 

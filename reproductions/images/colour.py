@@ -67,7 +67,8 @@ def _trial(architecture: str, data: str, method: str, setting: dict, seed: int =
 
 def table(records: Sequence[Record]) -> str:
     """What was measured of each network and data set, beside published rows; what is missing."""
-    parts, missing = [], [f"{name} on {PRINTED_AS[data]}" for name, data in GRID]
+    parts = []
+    missing = [f"{name} on {PRINTED_AS[data]}" for name, data in GRID]
     for (name, data), group in group_by(records, "architecture", "data").items():
         printed = PRINTED_AS.get(data)
         parts += [f"### {name} on {printed or '4,000 images of CIFAR-10'}", *measured(group)]

@@ -46,7 +46,8 @@ def measure_network(trial: Trial) -> TrialResult:
     ``no_better``, 1 if that ended it, means over an ensemble. Arrays: ``entropy/<set>``, counts of
     predictive entropies in ``N_BINS`` equal bins from 0 to log(classes); ``val_nll`` by epochs.
     """
-    config, on = trial.config, device()
+    config = trial.config
+    on = device()
     data = datasets.load(config["data"], config.get("n_train"), config.get("n_test"))
     others = [datasets.load(name, n_test=config.get("n_test")) for name in config["ood"]]
     std, centre = torch.std_mean(data.x_train, (0, 2, 3), keepdim=True)
@@ -57,8 +58,11 @@ def measure_network(trial: Trial) -> TrialResult:
     def log_probs_of(x: Tensor, n_samples: int = config["n_samples"]) -> Tensor:
         return evaluation.log_mean_probs(float64(logits(x, n_samples)))
 
-    x, y, n_val = standardised(data.x_train), data.y_train.to(on), config["n_val"]
-    held_out, generator = (x[-n_val:], y[-n_val:]), torch.Generator(on).manual_seed(trial.seed)
+    x = standardised(data.x_train)
+    y = data.y_train.to(on)
+    n_val = config["n_val"]
+    held_out = (x[-n_val:], y[-n_val:])
+    generator = torch.Generator(on).manual_seed(trial.seed)
     training = Training(config, x[:-n_val], y[:-n_val], held_out, len(data.classes), generator)
     logits = training.train()
     val_log_probs = log_probs_of(held_out[0], config["n_val_samples"])
@@ -132,7 +136,8 @@ def fit_until_no_better(
         optimizer, factor=FACTOR, patience=patience - 1, threshold=THRESHOLD, eps=0.0
     )
     curve: list[float] = []
-    best, n_reductions = {}, 0
+    best = {}
+    n_reductions = 0
     while len(curve) < max_epochs and n_reductions <= N_REDUCTIONS:
         train_epoch(len(curve))
         curve.append(validation_loss())
@@ -170,7 +175,8 @@ class Training:
 
     def train(self) -> Logits:
         """By the method of the configuration."""
-        config, generator = self.config, self.generator
+        config = self.config
+        generator = self.generator
         if config["method"] in ("SWAG", "SLANG"):
             return self._swag() if config["method"] == "SWAG" else self._slang()
         networks = [self._fitted(config["kl_weight"]) for _ in range(config.get("n_networks", 1))]
@@ -184,12 +190,15 @@ class Training:
         With a given number of epochs it descends with momentum from the start, and collects at a
         fifth of the rate.
         """
-        config, how = self.config, {"generator": self.generator}
+        config = self.config
+        how = {"generator": self.generator}
         if "patience" in config:
-            network, before = self._fitted(config["kl_weight"]), 0
+            network = self._fitted(config["kl_weight"])
+            before = 0
             plan = {"optimizer": sgd(config["swag_lr"]), "final_factor": 1.0}
         else:
-            network, before = self._started(), config["epochs"]
+            network = self._started()
+            before = config["epochs"]
             plan = {"optimizer": sgd(config["learning_rate"]), "final_factor": 0.2}
         plan |= {"n_epochs": before + config["swag_epochs"], "collect_from": before}
         plan |= {name: config[name] for name in ("batch_size", "kl_weight")}
@@ -203,8 +212,11 @@ class Training:
         The noise of minibatches moves the mean by about ``sqrt(slang_lr N / (2 B kl_weight))``
         standard deviations of the posterior, so the rate has to be near ``kl_weight B / N``.
         """
-        config, how, n_train = self.config, {"generator": self.generator}, len(self.x)
-        network, batch_size = self._fitted(kl_weight=1.0), config["slang_batch_size"]
+        config = self.config
+        how = {"generator": self.generator}
+        n_train = len(self.x)
+        network = self._fitted(kl_weight=1.0)
+        batch_size = config["slang_batch_size"]
         plan = {name: config[name] for name in ("rank", "prior_precision", "kl_weight")}
         plan |= {"batch_size": batch_size, "n_samples": 1, "init_precision": 1.0 * n_train}
         n_steps = config["slang_epochs"] * (n_train // batch_size)
@@ -214,14 +226,16 @@ class Training:
 
     def _fitted(self, kl_weight: float) -> Network:
         """A network after all its epochs."""
-        config, network = self.config, self._started()
+        config = self.config
+        network = self._started()
         per_epoch = len(self.x) // config["batch_size"]
         growing = kl_warmup(config["warm_up_epochs"], final=kl_weight)
         sampling = "shared" if self._is("shared") else "per_example"
 
         def train_epochs(first: int, n_epochs: int, **how: Any) -> None:
             how |= {"kl_weight": lambda step: growing(first + step / per_epoch)}
-            n_steps, data = n_epochs * per_epoch, (self.x, self.y, self.generator)
+            n_steps = n_epochs * per_epoch
+            data = (self.x, self.y, self.generator)
             train_by(config, network.train(), *data, n_steps, sampling=sampling, **how)
             network.eval()
 

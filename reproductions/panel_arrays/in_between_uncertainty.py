@@ -50,7 +50,8 @@ def make_arrays(steps: Sequence[int] = STEPS, n_draws: int = 1000) -> dict[str, 
     stored = {"x": x.mean(1), "y": y}
     for depth, weight_std in WEIGHT_STDS.items():
         kernel = ReLUKernel(depth).double()
-        kernel.weight_var, kernel.bias_var = weight_std**2, 1.0
+        kernel.weight_var = weight_std**2
+        kernel.bias_var = 1.0
         with torch.no_grad():
             cov, cross = (kernel(x, other).to_dense() for other in (x, line))
             factor = torch.linalg.cholesky(cov + NOISE_VAR * torch.eye(len(x)))
@@ -88,8 +89,10 @@ def train(
         return tuple(map(torch.cat, zip(*by_rate, strict=True)))
     x, y, line = clusters()
     keep = 1 - torch.tensor(rates, dtype=torch.float64)[:, None, None, None]
-    layers, stds = dropout_networks(depth, len(rates), seeds), []
-    generator, shape = torch.Generator().manual_seed(min(seeds)), (len(seeds), len(x))
+    layers = dropout_networks(depth, len(rates), seeds)
+    stds = []
+    generator = torch.Generator().manual_seed(min(seeds))
+    shape = (len(seeds), len(x))
 
     def loss() -> Tensor:
         return dropout_loss(layers, x, y, keep, draw_masks(shape, depth - 1, keep, generator))
@@ -192,9 +195,11 @@ def mean_field_moments(parameters: Sequence[Tensor], x: Tensor) -> tuple[Tensor,
     """
     mu, log_sigma2, v, log_sigma2_v, bias = parameters
     x = torch.cat([x, torch.full_like(x[:, :1], 2**0.5 / WEIGHT_STDS[1])], 1)
-    gamma, delta = x @ mu, x.square() @ log_sigma2.exp()
+    gamma = x @ mu
+    delta = x.square() @ log_sigma2.exp()
     std = delta.sqrt()
-    above, density = ndtr(gamma / std), torch.exp(-(gamma**2) / (2 * delta)) / (2 * np.pi) ** 0.5
+    above = ndtr(gamma / std)
+    density = torch.exp(-(gamma**2) / (2 * delta)) / (2 * np.pi) ** 0.5
     first = gamma * above + std * density  # E relu(a) and E relu(a)^2 for a ~ N(gamma, delta)
     second = (gamma**2 + delta) * above + gamma * std * density
     return first @ v + bias, second @ (v**2 + log_sigma2_v.exp()) - first**2 @ v**2
@@ -214,9 +219,12 @@ def train_mean_field(seed: int, looks: Sequence[int]) -> Tensor:
     """Train one mean-field network by L-BFGS; std ``(looks, L)`` on the line."""
     x, y, line = clusters()
     (W, b), (v, c) = dropout_networks(1, 1, [seed])
-    mu, v, bias = torch.cat([W[0, 0], b[0, 0]]), v.flatten(), c.flatten()
+    mu = torch.cat([W[0, 0], b[0, 0]])
+    v = v.flatten()
+    bias = c.flatten()
     parameters = [mu, torch.full_like(mu, -10.0), v, torch.full_like(v, -10.0), bias]
-    parameters, history = [part.detach().requires_grad_() for part in parameters], []
+    parameters = [part.detach().requires_grad_() for part in parameters]
+    history = []
     for _ in minimise(lambda: mean_field_loss(parameters, x, y), parameters, looks, is_exact=True):
         with torch.no_grad():
             history.append(mean_field_moments(parameters, line)[1].sqrt())
@@ -238,7 +246,8 @@ def make_hmc() -> dict[str, np.ndarray]:
     hidden, _ = hmc(lambda h: minus_log_posterior(h, x, y), start, 200, N_DRAWS, **how)
     mean, root = output(hidden, x, y, line)  # (draws, chains, 113), (draws, chains, 51, 113)
     noise = torch.randn(N_DRAWS, N_CHAINS, 1, WIDTH + 1, generator=generator, dtype=mean.dtype)
-    f, variance = mean + (noise @ root).squeeze(2), root.square().sum(2)
+    f = mean + (noise @ root).squeeze(2)
+    variance = root.square().sum(2)
     stored = {
         "mean": mean.mean((0, 1)),
         "std": (mean.flatten(0, 1).var(0) + variance.mean((0, 1))).sqrt(),

@@ -73,7 +73,9 @@ def train(method: str, n_seeds: int = SEEDS, n_steps: int = N_STEPS) -> dict[str
     members, generator = fitted(method, x, y, weight, n_seeds, n_steps)
     on_train, on_test = (_probabilities(members, rows, generator) for rows in (x, x_test))
     covs = [0.1 * torch.eye(width) for width in WIDTHS[:-1]]
-    penalties, norms, alphas = [], [], []
+    penalties = []
+    norms = []
+    alphas = []
     with torch.no_grad():
         for number, rows in enumerate(x):
             network = members.network(number)
@@ -97,9 +99,12 @@ def fitted(
     method: str, x: Tensor, y: Tensor, weight: Tensor, n_seeds: int, n_steps: int
 ) -> tuple[BatchedNetworks, torch.Generator]:
     """Networks trained on ``x``, ``(M, N, 64)``; equal seeds have equal starts."""
-    stops, kept, growing = torch.full((len(x),), n_steps), {}, kl_warmup(n_steps / 4)
+    stops = torch.full((len(x),), n_steps)
+    kept = {}
+    growing = kl_warmup(n_steps / 4)
     if method == "early stopping":
-        stops, weight = weight.long(), torch.zeros(len(x))
+        stops = weight.long()
+        weight = torch.zeros(len(x))
     for stop in stops.unique().tolist():
         networks = [
             initialise(mlp(WIDTHS, METHODS[method]), torch.Generator().manual_seed(n % n_seeds))
@@ -108,7 +113,8 @@ def fitted(
         noisy = networks[0][0].is_random
         kl_weight = (lambda step: weight * growing(step)) if noisy else weight
         how = {"optimizer": adam(3e-3), "batch_size": 100, "kl_weight": kl_weight}
-        members, generator = BatchedNetworks(networks), torch.Generator().manual_seed(0)
+        members = BatchedNetworks(networks)
+        generator = torch.Generator().manual_seed(0)
         fit_batched(members, x, y, cross_entropy, n_steps=stop, generator=generator, **how)
         kept |= {n: members.network(n) for n in (stops == stop).nonzero().flatten().tolist()}
     return BatchedNetworks([kept[n] for n in range(len(x))]), generator
@@ -132,7 +138,8 @@ def data(n_seeds: int) -> list[Tensor]:
     of random ones."""
     runs = []
     for share, seed in itertools.product(SHARES, range(n_seeds)):
-        rows, generator = digits(N_TRAIN, N_TEST, seed), torch.Generator().manual_seed(seed)
+        rows = digits(N_TRAIN, N_TEST, seed)
+        generator = torch.Generator().manual_seed(seed)
         noisy = []
         for labels in (rows.y_train, rows.y_test):
             random = torch.randint(10, labels.shape, generator=generator)

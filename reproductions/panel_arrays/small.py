@@ -40,11 +40,12 @@ def make_many_networks(n_networks: int = 20, n_steps: int = 500) -> Arrays:
     corners = torch.tensor([[-2.0, 2.0], [2.0, -2.0], [2.0, 2.0], [-2.0, -2.0]])
     x = (corners[:, None] + 0.35 * torch.randn(4, 10, 2)).flatten(0, 1)
     y = torch.arange(40).ge(20).float()
-    axis, logits = torch.tensor(many_networks.AXIS).float(), []
+    axis = torch.tensor(many_networks.AXIS).float()
+    logits = []
     for seed in range(n_networks):
         torch.manual_seed(seed)
         net = nn.Sequential(
-            *(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1))
+            nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1)
         )
         optimizer = torch.optim.Adam(net.parameters(), lr=0.02)
         for _ in range(n_steps):
@@ -65,16 +66,20 @@ def make_dropout_rate(n_steps: int = 4000) -> Arrays:
     """
     x, y = make_moons(80, noise=0.22, random_state=3)
     generator = torch.Generator().manual_seed(0)
-    rates, n_hidden = dropout_rate.RATES, dropout_rate.N_HIDDEN
-    inputs, labels = torch.from_numpy(x), torch.from_numpy(y).double()
+    rates = dropout_rate.RATES
+    n_hidden = dropout_rate.N_HIDDEN
+    inputs = torch.from_numpy(x)
+    labels = torch.from_numpy(y).double()
     keep = 1 - torch.tensor(rates, dtype=torch.float64)[:, None, None]
 
     def start(*shape: int, scale: float) -> Tensor:
         draw = torch.randn(*shape, generator=generator, dtype=torch.float64) * scale
         return draw.expand(len(rates), *shape).clone().requires_grad_()
 
-    w1, b1 = start(2, n_hidden, scale=1.5), start(1, n_hidden, scale=0.5)
-    w2, b2 = start(n_hidden, 1, scale=0.5), start(1, 1, scale=0.0)
+    w1 = start(2, n_hidden, scale=1.5)
+    b1 = start(1, n_hidden, scale=0.5)
+    w2 = start(n_hidden, 1, scale=0.5)
+    b2 = start(1, 1, scale=0.0)
 
     def loss_at(_: int) -> Tensor:
         uniforms = torch.rand(1, len(x), n_hidden, generator=generator, dtype=torch.float64)
@@ -97,10 +102,13 @@ def make_mc_dropout_co2(n_steps: int = 6000) -> Arrays:
     100 functions of each on a grid of times, and the weights of the two networks that the lesson
     itself evaluates: the ReLU network at its rate and one with tanh.
     """
-    panel, data = mc_dropout_co2, mc_dropout_co2.six_years()
+    panel = mc_dropout_co2
+    data = mc_dropout_co2.six_years()
     x = torch.linspace(data.x.min(), data.to_x(torch.tensor(panel.HORIZON)), 180)
     cases = [*((rate, nn.ReLU) for rate in panel.RATES), (panel.LESSON_RATE, nn.Tanh)]
-    training, draws, weights = {"learning_rate": 3e-3, "batch_size": None}, [], {}
+    training = {"learning_rate": 3e-3, "batch_size": None}
+    draws = []
+    weights = {}
     for p_drop, activation in cases:
         generator = torch.Generator().manual_seed(3)
         net = panel.network(p_drop, activation)
@@ -125,10 +133,13 @@ def make_rotated_digit(n_steps: int = 1500, n_draws: int = rotated_digit.MANY_SA
     Logits of 100 draws at every angle, the predictive entropy and the mutual information of
     ``n_draws``, ``(rates, angles)`` each, and the weights of the network that the lesson evaluates.
     """
-    panel, data = rotated_digit, digits(seed=0)
+    panel = rotated_digit
+    data = digits(seed=0)
     ones = panel.the_one().expand(len(panel.ANGLES), 8, 8)
     turned = rotated(ones, torch.tensor(panel.ANGLES)).flatten(1)
-    training, draws, stored = {"learning_rate": 2e-3, "batch_size": 100}, [], {}
+    training = {"learning_rate": 2e-3, "batch_size": 100}
+    draws = []
+    stored = {}
     for p_drop in panel.RATES:
         generator = torch.Generator().manual_seed(2)
         net = initialise(panel.classifier(p_drop), generator)
@@ -191,7 +202,10 @@ def train_noise(method: str, number: float, setting: str, steps: tuple[int, ...]
     generator = torch.Generator().manual_seed(0)
     layer = METHODS[method](number)
     made = [initialise(mlp((64, width, width, 10), layer), generator) for _ in range(SEEDS)]
-    networks, done, error, alpha = BatchedNetworks(made), 0, [], []
+    networks = BatchedNetworks(made)
+    done = 0
+    error = []
+    alpha = []
     how = {"optimizer": adam(3e-3), "batch_size": 100}
     how |= {"kl_weight": 1.0 if method in (*LEARNED, "prior") else 0.0}
     for step in steps:
@@ -224,9 +238,11 @@ def make_pruning_threshold(n_steps: int = 3000) -> Arrays:
     Two priors on the true labels, one of them again on random labels, and an ordinary network for
     the first figure of the lesson.
     """
-    data, generator = digits(seed=0), torch.Generator()
+    data = digits(seed=0)
+    generator = torch.Generator()
     random = torch.randint(10, data.y_train.shape, generator=generator.manual_seed(5))
-    sparse_vd, ard = SparseVD(init_log_sigma2=-6.0), ARD(init_log_sigma2=-6.0)
+    sparse_vd = SparseVD(init_log_sigma2=-6.0)
+    ard = ARD(init_log_sigma2=-6.0)
     tasks = {"sparse VD": (sparse_vd, data.y_train), "ARD": (ard, data.y_train)}
     tasks |= {"sparse VD, random labels": (sparse_vd, random)}
     ordinary = BinaryDropout(0.0, length_scale=0.1), data.y_train
@@ -235,13 +251,15 @@ def make_pruning_threshold(n_steps: int = 3000) -> Arrays:
         """The KL's weight rises to 1 over the first quarter of the steps."""
         start = generator.manual_seed(0)
         net = initialise(mlp((64, pruning_threshold.WIDTH, 10), factory), start)
-        training, how = {"learning_rate": 1e-2, "batch_size": 100}, {}
+        training = {"learning_rate": 1e-2, "batch_size": 100}
+        how = {}
         how["schedule"] = lambda step: min(1, 2 - 2 * step / n_steps)
         how["kl_weight"] = kl_warmup(n_steps / 4)
         train_by(training, net, data.x_train, y, start, n_steps, **how)
         return net
 
-    nets, made = [train(*tasks[name]) for name in pruning_threshold.NETWORKS], {}
+    nets = [train(*tasks[name]) for name in pruning_threshold.NETWORKS]
+    made = {}
     ordinary = train(*ordinary)
     for layer, position in ((1, 0), (2, 2)):
         made[f"mu_{layer}"] = torch.stack([net[position].weight for net in nets])

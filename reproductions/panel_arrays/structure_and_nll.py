@@ -61,7 +61,8 @@ class Task:
 def digits_split(seed: int) -> Split:
     """1149 training, 288 validation and 360 test examples."""
     data = digits(seed=seed)
-    x, y = data.x_train, data.y_train
+    x = data.x_train
+    y = data.y_train
     n_train = round(0.8 * len(x))
     return Split((x[:n_train], y[:n_train]), (x[n_train:], y[n_train:]), (data.x_test, data.y_test))
 
@@ -71,9 +72,13 @@ def diabetes_split(seed: int) -> Split:
     ``tau`` is one over the residual variance of a linear regression on these."""
     data = diabetes()
     rows = torch.from_numpy(np.random.default_rng(seed).permutation(len(data.x)))
-    train, validation, test = rows[:283], rows[283:354], rows[354:]
-    x_scale, y_scale = Standardiser.fit(data.x[train]), Standardiser.fit(data.y[train])
-    x, y = x_scale.transform(data.x), y_scale.transform(data.y)[:, None]
+    train = rows[:283]
+    validation = rows[283:354]
+    test = rows[354:]
+    x_scale = Standardiser.fit(data.x[train])
+    y_scale = Standardiser.fit(data.y[train])
+    x = x_scale.transform(data.x)
+    y = y_scale.transform(data.y)[:, None]
     linear = torch.linalg.lstsq(x[train], y[train]).solution
     residual_var = (y[train] - x[train] @ linear).square().sum() / (len(train) - x.shape[1] - 1)
     parts = [(x[part].float(), y[part].float()) for part in (train, validation, test)]
@@ -142,7 +147,9 @@ def run(
 
     held_out, _, y_held_out = outputs("validation")
     *readings, y = outputs("test")
-    scores, validation, alphas = [], [], []
+    scores = []
+    validation = []
+    alphas = []
     for number in range(len(members)):
         split = splits[number % len(splits)]
         scores.append([task.scores(f[:, number], y[number], split) for f in readings])

@@ -142,7 +142,8 @@ class LowRankPosterior(WeightPosterior):
     def per_example(
         self, mu: Tensor, x: Tensor, layer: MatrixLayer, generator: torch.Generator
     ) -> Tensor:
-        rank, n_out = len(self.factors), len(mu)
+        rank = len(self.factors)
+        n_out = len(mu)
         together = layer.activations(x, self.factors.flatten(0, 1))
         together = together.unflatten(-layer.unit_dims, (rank, n_out))  # ranks first, then outputs
         leading = together.shape[: -layer.unit_dims]
@@ -151,7 +152,8 @@ class LowRankPosterior(WeightPosterior):
         return noisy(mean, layer.activations(x.square(), self.log_sigma2.exp()), generator)
 
     def kl(self, mu: Tensor) -> Tensor:
-        sigma2, v = self.log_sigma2.exp().flatten(), self.factors.flatten(1)
+        sigma2 = self.log_sigma2.exp().flatten()
+        v = self.factors.flatten(1)
         second_moment = sigma2.sum() + v.square().sum() / len(v) + mu.square().sum()
         inner = torch.eye(len(v), dtype=mu.dtype, device=mu.device) + (v / sigma2) @ v.T / len(v)
         log_det = self.log_sigma2.sum() + 2 * cholesky(inner).diagonal().log().sum()
@@ -193,7 +195,8 @@ class MatrixGaussianPosterior(WeightPosterior):
 
     def __init__(self, settings: "VMG", weight_shape: tuple[int, ...], bias: bool) -> None:
         super().__init__(weight_shape, bias)
-        (n_out, n_in), n_pseudo = self.shape, settings.n_pseudo
+        (n_out, n_in) = self.shape
+        n_pseudo = settings.n_pseudo
         self.log_input_std = nn.Parameter(torch.zeros(n_in))  # relative to the prior's
         self.log_output_std = nn.Parameter(torch.zeros(n_out))
         self.pseudo_x = nn.Parameter(torch.zeros(n_pseudo, n_in))

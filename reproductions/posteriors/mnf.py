@@ -125,7 +125,8 @@ class FlowPosterior(WeightPosterior):
         if self._generator is None:
             raise ValueError("the KL is estimated by a draw: run the layer first, not with 'mean'")
         z, log_det = self.sample_z((), self._generator)
-        mean, sigma2 = self._times(z, mu), self.log_sigma2.exp()
+        mean = self._times(z, mu)
+        sigma2 = self.log_sigma2.exp()
         kl_weights = (sigma2 + mean.square() - 1 - self.log_sigma2).sum() / 2
         entropy = (1 + math.log(2 * math.pi) + self.z_log_var).sum() / 2 + log_det
         return kl_weights - entropy - self._log_aux(z, mean, sigma2)

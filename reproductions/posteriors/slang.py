@@ -49,7 +49,8 @@ class LowRankPrecision:
         """
         noise = standard_normal((n_samples, *self.mean.shape), generator, self.mean)
         root = self.diagonal.sqrt()
-        F, M = self.factor / root[..., None], self._cholesky()
+        F = self.factor / root[..., None]
+        M = self._cholesky()
         eye = torch.eye(M.shape[-1], dtype=M.dtype, device=M.device)
         inner = solve_triangular(M + eye, F.mT @ noise[..., None], upper=False)
         inner = solve_triangular(M.mT, inner, upper=True)
@@ -118,10 +119,14 @@ def fit_slang(
     """
     alone = isinstance(network, Network)
     if alone:
-        network, x, y = [network], x[None], y[None]
-    n_train, template = x.shape[1], network[0]
+        network = [network]
+        x = x[None]
+        y = y[None]
+    n_train = x.shape[1]
+    template = network[0]
     mean = torch.stack([torch.cat([p.detach().flatten() for p in n.parameters()]) for n in network])
-    factor, diagonal = mean.new_zeros(*mean.shape, rank), torch.full_like(mean, init_precision)
+    factor = mean.new_zeros(*mean.shape, rank)
+    diagonal = torch.full_like(mean, init_precision)
     q = LowRankPrecision(mean, factor, diagonal)
     average = torch.zeros_like(mean)
     member = torch.arange(len(x), device=x.device)[:, None]

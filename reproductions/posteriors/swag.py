@@ -89,12 +89,16 @@ def fit_swag(
     train, n_train = (fit_batched, x.shape[1]) if batched else (fit, len(x))
     stepper = optimizer(model.parameters())  # one for all epochs: it holds the momentum
     (group,) = stepper.param_groups
-    rate, swag = group["lr"], SWAG(model.parameters())
+    rate = group["lr"]
+    swag = SWAG(model.parameters())
     for epoch in range(n_epochs):
         fallen = min(max((epoch / max(collect_from, 1) - 0.5) / 0.4, 0.0), 1.0)
         group["lr"] = rate * (1 + (final_factor - 1) * fallen)
         train(
-            *(model, x, y, nll),
+            model,
+            x,
+            y,
+            nll,
             n_steps=max(1, n_train // batch_size),
             optimizer=lambda _: stepper,
             batch_size=min(batch_size, n_train),

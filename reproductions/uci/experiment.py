@@ -78,15 +78,20 @@ def run(trial: Trial) -> TrialResult:
     from the published grid), and what was chosen. Metrics: means, ``*_error`` standard errors; CPU
     milliseconds of a step of one network among ``n_side_by_side`` in a batch.
     """
-    config, on = trial.config, device(float64=True)
-    method, data = METHODS[config["method"]], datasets.uci(config["data"])
+    config = trial.config
+    on = device(float64=True)
+    method = METHODS[config["method"]]
+    data = datasets.uci(config["data"])
     rows = datasets.splits(len(data.x), config["n_splits"])
     train, test = (torch.stack([torch.from_numpy(pair[i]) for pair in rows]) for i in (0, 1))
-    x, y, generator = data.x.to(on), data.y.to(on), torch.Generator(on).manual_seed(trial.seed)
+    x = data.x.to(on)
+    y = data.y.to(on)
+    generator = torch.Generator(on).manual_seed(trial.seed)
     tau_grid = UCI_SETS[config["data"]].tau_grid
     parts = x[train], y[train], x[test]
     draws, chosen, seconds = choose_and_predict(method, *parts, tau_grid, config, generator)
-    grid_tau, scores = chosen.pop("grid_tau"), {}
+    grid_tau = chosen.pop("grid_tau")
+    scores = {}
     scores["rmse"] = (draws.mean(0) - y[test]).square().mean(1).sqrt()
     scores["log_likelihood"] = log_likelihood(draws, y[test], chosen["tau"])
     scores["log_likelihood_grid_tau"] = log_likelihood(draws, y[test], grid_tau)
@@ -124,22 +129,27 @@ def choose_and_predict(
     the same networks, and with ``tau`` the ``kl_weight`` beside a log likelihood; CPU seconds of
     training all splits and points in one batch.
     """
-    grid, (n_splits, n_train) = config["grid"], y_train.shape
-    n_points, part = len(grid), n_train - int(VALIDATION * n_train)
+    grid = config["grid"]
+    (n_splits, n_train) = y_train.shape
+    n_points = len(grid)
+    part = n_train - int(VALIDATION * n_train)
     x, _ = _standardised(x_train, part)
     y, y_scale = _standardised(y_train, part)
-    x, y = x.repeat(n_points, 1, 1), y.repeat(n_points, 1)
+    x = x.repeat(n_points, 1, 1)
+    y = y.repeat(n_points, 1)
     every = [point for point in grid for _ in range(n_splits)]
     began = clock(x.device)
     predict = method.train(Task(every, x[:, :part], y[:, :part], config, generator))
     seconds = clock(x.device) - began
-    draws, held_out = predict(x[:, part:], config["n_samples_val"], generator), y[:, part:]
+    draws = predict(x[:, part:], config["n_samples_val"], generator)
+    held_out = y[:, part:]
     likelihood, at = torch.stack([log_likelihood(draws, held_out, tau) for tau in TAUS]).max(0)
     chosen = likelihood.unflatten(0, (n_points, n_splits)).argmax(0)
     index = chosen * n_splits + torch.arange(n_splits, device=chosen.device)
     y_var = y_scale.std[:, 0].square()
     taus = y_var.new_tensor(TAUS)[at[index]]
-    draws, held_out = draws[:, index], held_out[index]
+    draws = draws[:, index]
+    held_out = held_out[index]
     on_grid = torch.stack([log_likelihood(draws, held_out, tau * y_var) for tau in tau_grid])
 
     points = [grid[i] for i in chosen.tolist()]
@@ -194,10 +204,13 @@ def table(records: list[Record]) -> str:
 
 def claims(records: list[Record]) -> list[Claim]:
     """Where the published tables have VSD ahead of a rival: is it clearly ahead here?"""
-    results, found = UCIResults(records), []
+    results = UCIResults(records)
+    found = []
     held = {"log_likelihood_grid_tau": "log likelihood (nats, tau from the published grid)"}
     for score, name in (SCORES | held).items():
-        sign, n_pairs, ahead = -1 if score == "rmse" else 1, 0, []
+        sign = -1 if score == "rmse" else 1
+        n_pairs = 0
+        ahead = []
         for rival, data in product(_PUBLISHED_RIVALS, results.sets):
             if gap := _gap(results, data, rival, score):
                 printed = score.removesuffix("_grid_tau")
@@ -224,7 +237,8 @@ def claims(records: list[Record]) -> list[Claim]:
 
 def figure(records: list[Record]) -> Figure:
     """For each data set RMSE and log likelihood of every method, ours and published."""
-    results, panels = UCIResults(records), {}
+    results = UCIResults(records)
+    panels = {}
     for data, (score, name) in product(results.recorded_sets, SCORES.items()):
         both = []
         for value_of in (results.ours, results.published):
@@ -241,7 +255,8 @@ def _cell(value: Value, data: str = "", score: str = "") -> str:
 
 
 def _scores(results: UCIResults, score: str, *rows: list[str]) -> str:
-    sets, rows = results.recorded_sets, [*rows]
+    sets = results.recorded_sets
+    rows = [*rows]
     for method in results.rows:
         ours = [_cell(results.ours(data, method, score), data, score) for data in sets]
         theirs = [_cell(results.published(data, method, score)) for data in sets]
@@ -253,7 +268,8 @@ def _scores(results: UCIResults, score: str, *rows: list[str]) -> str:
 
 def _differences_of_vsd(results: UCIResults, score: str) -> str:
     """VSD minus another method, split by split; bold where it is clear."""
-    sets, rows = results.recorded_sets, []
+    sets = results.recorded_sets
+    rows = []
     for other in (method for method in _COMPARED if method in results.methods):
         row = [f"VSD − {other}"]
         for data in sets:
@@ -277,8 +293,11 @@ def _choices(records: Sequence[Record]) -> str:
     """How often each point of the grid was chosen, how often an end of it, and tau."""
     rows = []
     for record in records:
-        config, chosen = record["config"], Counter(record["arrays"]["point"])
-        grid, told, n_ends = config["grid"], [], 0
+        config = record["config"]
+        chosen = Counter(record["arrays"]["point"])
+        grid = config["grid"]
+        told = []
+        n_ends = 0
         tried = {key: sorted({point[key] for point in grid}) for key in grid[0]}
         varied = {key: values for key, values in tried.items() if len(values) > 1}
         for i, n in sorted(chosen.items()):
@@ -286,7 +305,8 @@ def _choices(records: Sequence[Record]) -> str:
             told.append(f"{settings or 'the only one'}: {n}")
             n_ends += n * any(grid[i][key] in (v[0], v[-1]) for key, v in varied.items())
         cells = [config["method"], display_name(config["data"]), ", ".join(told)]
-        ends, tau = f"{n_ends} of {chosen.total()}", f"{median(record['arrays']['tau']):.3g}"
+        ends = f"{n_ends} of {chosen.total()}"
+        tau = f"{median(record['arrays']['tau']):.3g}"
         rows.append([*cells, ends, tau])
     head = ["method", "data set", "point of the grid: number of splits", "an end of the grid"]
     return markdown.table([*head, "median tau"], rows)
@@ -296,7 +316,8 @@ def _set_up(records: Sequence[Record]) -> str:
     """The protocol, and how it differs from the published ones."""
     sizes = {}
     for config in (record["config"] for record in records):
-        n_steps, batch_size = config["n_steps"], config["batch_size"]
+        n_steps = config["n_steps"]
+        batch_size = config["batch_size"]
         n_epochs = n_steps * batch_size / (0.9 * UCI_SETS[config["data"]].n_rows)
         size = f"{n_steps:,} steps of batch {batch_size} ({n_epochs:,.0f} epochs)"
         sizes[f"{display_name(config['data'])} {size}"] = True

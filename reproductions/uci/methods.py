@@ -51,7 +51,8 @@ class Task:
 
     def started(self, layers: Callable[[Point], LayerFactory]) -> BatchedNetworks:
         """A new network for each point."""
-        widths, g = (self.x.shape[-1], self.config["n_hidden"], 1), self.generator
+        widths = (self.x.shape[-1], self.config["n_hidden"], 1)
+        g = self.generator
         networks = (mlp(widths, layers(point)).to(g.device) for point in self.points)
         return BatchedNetworks([initialise(network, g) for network in networks])
 
@@ -96,10 +97,14 @@ def networks(method: methods.Method, **grid: tuple[Point, ...]) -> Method:
 def swag(task: Task) -> Predict:
     """SWAG goes on from the MAP weights, by descent with momentum at a constant rate, over as many
     steps again."""
-    members, batch_size = task.started(lambda _: Deterministic()), task.config["batch_size"]
+    members = task.started(lambda _: Deterministic())
+    batch_size = task.config["batch_size"]
     _fit_by_adam(members, task, task.config["n_steps"], "mean")
     found = fit_swag(
-        *(members, task.x, task.y[..., None], _NLL),
+        members,
+        task.x,
+        task.y[..., None],
+        _NLL,
         kl_weight=task.kl_weights,
         n_epochs=max(2, task.config["n_steps"] // max(1, task.x.shape[1] // batch_size)),
         collect_from=0,
@@ -114,7 +119,8 @@ def swag(task: Task) -> Predict:
 def slang(task: Task) -> Predict:
     """SLANG by :func:`slang_posterior`."""
     members = task.started(lambda _: Deterministic())
-    q, network = slang_posterior(members, task), members.network(0)
+    q = slang_posterior(members, task)
+    network = members.network(0)
     return lambda x, n_samples, g: predict_slang(q, network, x, n_samples, generator=g)[..., 0]
 
 
@@ -132,7 +138,9 @@ def slang_posterior(members: BatchedNetworks, task: Task) -> LowRankPrecision:
     _fit_by_adam(members, task, task.config["n_steps"], "mean")
     return fit_slang(
         [members.network(member) for member in range(len(members))],
-        *(task.x, task.y[..., None], gaussian_nll),
+        task.x,
+        task.y[..., None],
+        gaussian_nll,
         nll_args=(1 / task.kl_weights,),
         n_steps=task.config["n_steps"] // 2,
         batch_size=min(task.config["batch_size"], task.x.shape[1]),
@@ -173,7 +181,10 @@ def fitted_process(x: Tensor, y: Tensor) -> GaussianProcess:
 def _fit_by_adam(members: BatchedNetworks, task: Task, n_steps: int, sampling: Sampling) -> None:
     """The learning rate falls to 0 along half a cosine."""
     fit_batched(
-        *(members, task.x, task.y[..., None], _NLL),
+        members,
+        task.x,
+        task.y[..., None],
+        _NLL,
         kl_weight=task.kl_weights,
         n_steps=n_steps,
         sampling=sampling,

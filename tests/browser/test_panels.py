@@ -18,7 +18,8 @@ def test_the_slider_moves_and_the_picture_follows(lab, page, lesson):
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_text("Run All Cells", exact=True).click()
 
-    images, n_panels = page.locator(".jp-OutputArea img.widget-image"), len(lesson.cells("panel"))
+    images = page.locator(".jp-OutputArea img.widget-image")
+    n_panels = len(lesson.cells("panel"))
     page.wait_for_function(
         "document.querySelectorAll('.jp-OutputArea .widget-image').length"
         f" >= {len(lesson.cells('panel'))}"

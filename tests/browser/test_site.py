@@ -120,7 +120,10 @@ class Page(HTMLParser):
 
     def __init__(self, path):
         super().__init__()
-        self.anchors, self.links, self.files, self.silent = {""}, [], [], []
+        self.anchors = {""}
+        self.links = []
+        self.files = []
+        self.silent = []
         self.deck = path.parent.name == "slides"  # its tables are seen, one at a time
         self.feed(path.read_text(encoding="utf-8"))
 

@@ -72,9 +72,12 @@ def test_picture_and_readout_are_those_of_python(panel, opened):
             real.render(**setting).readout,
         )
         assert opened.locator(".bdl-readout").evaluate("p => p.innerHTML") == wanted
-        seen, drawn = grey(drawing.screenshot(scale="css")), grey(real.render(**setting).png)
-        height, width = min(seen.shape[0], drawn.shape[0]), min(seen.shape[1], drawn.shape[1])
-        seen, drawn = seen[:height, :width], drawn[:height, :width]
+        seen = grey(drawing.screenshot(scale="css"))
+        drawn = grey(real.render(**setting).png)
+        height = min(seen.shape[0], drawn.shape[0])
+        width = min(seen.shape[1], drawn.shape[1])
+        seen = seen[:height, :width]
+        drawn = drawn[:height, :width]
         off = np.abs(gaussian_filter(seen, BLUR) - gaussian_filter(drawn, BLUR)) > 64
         assert off.mean() < MOST_DIFFERENT
 
@@ -84,9 +87,11 @@ def test_picture_and_readout_are_those_of_python(panel, opened):
             ".map(element => element.outerHTML)"
         )
 
-    first, said = opened.locator(".bdl-control input").first, opened.locator("output").first
+    first = opened.locator(".bdl-control input").first
+    said = opened.locator("output").first
     assert first.get_attribute("aria-valuetext") == said.inner_text()
-    pictures, start = {}, shown()
+    pictures = {}
+    start = shown()
     for number, places in enumerate([*corners, *reversed(corners)]):
         set_places(opened, places)
         if number < len(corners):

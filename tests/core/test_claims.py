@@ -4,7 +4,8 @@ import torch
 
 from bdl_lessons.core import CheckFailed, ResultsTable, check, check_between, check_table
 
-NAN, EIGHTHS = np.nan, np.arange(9) / 8
+NAN = np.nan
+EIGHTHS = np.arange(9) / 8
 
 
 @pytest.mark.parametrize(

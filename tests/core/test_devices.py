@@ -71,7 +71,8 @@ def test_the_clock_counts_work_and_not_waiting():
 
 
 def test_the_number_of_threads_is_put_back_even_after_an_error():
-    before, seen = torch.get_num_threads(), []
+    before = torch.get_num_threads()
+    seen = []
 
     def fail():
         with cpu_threads(before + 1):

@@ -9,7 +9,9 @@ import bdl_lessons
 from bdl_lessons.core import validation
 from tests.tables import refused
 
-ONES, EYE, ELSEWHERE = torch.ones(2, 2), torch.eye(3), torch.ones(2, device="meta")
+ONES = torch.ones(2, 2)
+EYE = torch.eye(3)
+ELSEWHERE = torch.ones(2, device="meta")
 
 
 @pytest.mark.parametrize(

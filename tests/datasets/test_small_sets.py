@@ -28,7 +28,8 @@ def test_the_test_rows_depend_on_the_seed_alone():
 
 def test_origin_clusters_sit_where_they_should():
     data = datasets.origin_clusters(n_train=10_000)
-    first, second = data.x[:5000], data.x[5000:]
+    first = data.x[:5000]
+    second = data.x[5000:]
     for cluster, centre in ((first, 1.0), (second, -1.0)):
         assert (cluster.mean(0) - centre).abs().max() < 5 * 0.1 / 5000**0.5
         assert (cluster.std(0) - 0.1).abs().max() < 5 * 0.1 / (2 * 5000) ** 0.5

@@ -106,7 +106,8 @@ def residual(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
 
 
 def gaussian_process(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
-    x, found = uniform((12, 1), on).double(), {}
+    x = uniform((12, 1), on).double()
+    found = {}
     for kernel in (reference.ReLUKernel(2), reference.ErfKernel(1), reference.CosKernel(1)):
         gp = reference.GaussianProcess(x, (5 * x[:, 0]).sin(), kernel, noise_var=0.05).to(on)
         mean, var = gp.fit(3).predict(x + 0.1)
@@ -116,7 +117,8 @@ def gaussian_process(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
 
 
 def exact_models(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
-    x, y = uniform((15, 2), on).double(), uniform((15,), on, 1).double()
+    x = uniform((15, 2), on).double()
+    y = uniform((15,), on, 1).double()
     line = reference.BayesLinear(x, y, 4.0, 1.0)
     logistic = reference.BayesLogistic(x, (y > 0.5).double(), 1.0)
     mean, var = line.predict(x, line.mean_field()[1].diag())

@@ -52,13 +52,16 @@ class SimulatedGPU(TorchFunctionMode):
 
     def __init__(self, float64: bool = True) -> None:
         super().__init__()
-        self.float64, self.device = float64, _GPUS[float64]
-        self.waits, self.backward = Counter(), Counter()
+        self.float64 = float64
+        self.device = _GPUS[float64]
+        self.waits = Counter()
+        self.backward = Counter()
         self._inputs: object = ()
         self._notes = 200  # from how many on those of tensors that are gone are looked for
 
     def __enter__(self) -> SimulatedGPU:
-        run_backward, parse_to = torch.autograd._engine_run_backward, torch._C._nn._parse_to
+        run_backward = torch.autograd._engine_run_backward
+        parse_to = torch._C._nn._parse_to
 
         def with_mode(*args, **kwargs):  # backward passes written in Python are looked at too
             there = any(self.holds(root) for root in _tensors(args[0]))
@@ -116,7 +119,8 @@ class SimulatedGPU(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        outer, self._inputs = self._inputs, (args, kwargs)
+        outer = self._inputs
+        self._inputs = (args, kwargs)
         try:
             special = _SPECIAL.get(func)
             if special is not None:
@@ -166,12 +170,14 @@ class SimulatedGPU(TorchFunctionMode):
 
     def _to(self, func, x, *args, **kwargs):
         args = list(args)
-        wanted, like = kwargs.pop("device", None), kwargs.pop("other", None)
+        wanted = kwargs.pop("device", None)
+        like = kwargs.pop("other", None)
         if args and not isinstance(args[0], torch.dtype | bool):
             first = args.pop(0)
             like, wanted = (first, None) if isinstance(first, torch.Tensor) else (None, first)
         if like is not None:
-            wanted, kwargs["dtype"] = (self.device if self.holds(like) else CPU), like.dtype
+            wanted = self.device if self.holds(like) else CPU
+            kwargs["dtype"] = like.dtype
         blocking = not (kwargs.get("non_blocking") or (len(args) > 1 and args[1]))
         if args and args[0] is None:  # to(device, dtype=None, non_blocking)
             args = []
@@ -232,7 +238,8 @@ class _Operations(TorchDispatchMode):
         return False
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        kwargs, gpu = kwargs or {}, self.gpu
+        kwargs = kwargs or {}
+        gpu = self.gpu
         with torch._C.DisableTorchFunction():
             tensors = _tensors((args, kwargs) if kwargs else args)
             here = [gpu.holds(tensor) for tensor in tensors]
@@ -257,7 +264,8 @@ class _Operations(TorchDispatchMode):
                 gpu._count_copy(here[0], blocking=not (len(args) > 2 and args[2]))
             return
         if name in _INDEXING:
-            indices, values = [i for i in args[1] if i is not None], args[2:3]
+            indices = [i for i in args[1] if i is not None]
+            values = args[2:3]
             masked_fill = values and values[0].numel() == 1
             for i in indices:
                 if i.dtype in (torch.bool, torch.uint8) and not masked_fill:

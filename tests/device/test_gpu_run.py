@@ -13,7 +13,8 @@ from tools import readme
 def as_it_was(monkeypatch):
     """``main`` sets these for its own process."""
     monkeypatch.setenv("BDL_DEVICE", "cpu")
-    threads, products = torch.get_num_threads(), torch.backends.cuda.matmul.allow_tf32
+    threads = torch.get_num_threads()
+    products = torch.backends.cuda.matmul.allow_tf32
     convolutions = torch.backends.cudnn.allow_tf32
     yield
     torch.set_num_threads(threads)

@@ -53,7 +53,8 @@ def test_the_losses_are_looked_at_every_hundred_steps():
 @pytest.mark.parametrize("method", METHODS)
 def test_predicting_waits_once_to_look_at_x(method, mode):
     with SimulatedGPU() as gpu:
-        net, x = network(METHODS[method], device()), uniform((5, 6), device())
+        net = network(METHODS[method], device())
+        x = uniform((5, 6), device())
         generator = torch.Generator("cuda").manual_seed(0)
         gpu.reset()
         predict(net, x, 3, mode, generator=generator)

@@ -27,7 +27,8 @@ def output_jacobian(net, h):
     return torch.stack([torch.func.jacrev(net)(row) for row in h])
 
 
-W1, W2 = 0.5 * normal(K, 6, seed=1), 0.5 * normal(6, L, seed=2)
+W1 = 0.5 * normal(K, 6, seed=1)
+W2 = 0.5 * normal(6, L, seed=2)
 LABELS = torch.tensor([0, 2, 1, 1])
 H0 = normal(B, K, seed=3)
 BASIS = torch.linalg.qr(normal(K, K, seed=4)).Q
@@ -111,7 +112,10 @@ def test_layer_penalties_are_those_of_each_layer():
         torch.testing.assert_close(value, penalty(H, h, cov).mean())
 
 
-EYE, ROOT, h, COLUMN = torch.eye(K).double(), normal(L, K), normal(K), normal(K, 1)
+EYE = torch.eye(K).double()
+ROOT = normal(L, K)
+h = normal(K)
+COLUMN = normal(K, 1)
 MANY = {"n_samples": 2, "generator": torch.Generator()}
 
 test_a_shape_that_would_broadcast_to_another_meaning_is_refused = refused(

@@ -51,5 +51,6 @@ def test_every_edge_belongs_to_the_bin_above(n_bins, dtype):
 
 
 def test_rmse():
-    mean, y = torch.tensor([[1.0], [3.0]]), torch.tensor([[2.0], [0.0]])
+    mean = torch.tensor([[1.0], [3.0]])
+    y = torch.tensor([[2.0], [0.0]])
     assert evaluation.rmse(mean, y) == pytest.approx(math.sqrt(5))

@@ -15,10 +15,14 @@ def test_a_difference_by_hand():
 
 def test_the_corrected_error_is_right_for_correlated_splits():
     """10 splits with the correlation that the correction assumes: its square is unbiased."""
-    rng, n, fraction, repeats = np.random.default_rng(1), 10, 0.1, 40_000
+    rng = np.random.default_rng(1)
+    n = 10
+    fraction = 0.1
+    repeats = 40_000
     common = rng.standard_normal((repeats, 1)) * math.sqrt(fraction)
     samples = common + rng.standard_normal((repeats, n)) * math.sqrt(1 - fraction)
-    means, var = samples.mean(1), samples.var(1, ddof=1)
+    means = samples.mean(1)
+    var = samples.var(1, ddof=1)
     factor = paired_difference(samples[0], 0 * samples[0], fraction).corrected_std_error ** 2
     factor /= var[0]
     assert (factor * var).mean() == pytest.approx(means.var(), rel=0.03)

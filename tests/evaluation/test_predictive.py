@@ -17,7 +17,8 @@ from tests.draws import normal
 
 @pytest.mark.parametrize("tau", [2.5, torch.tensor([0.5, 4.0], dtype=torch.float64)])
 def test_likelihood_is_that_of_the_mixture(tau):
-    draws, y = normal(9, 5, 2), normal(5, 2, seed=1)
+    draws = normal(9, 5, 2)
+    y = normal(5, 2, seed=1)
     cov = torch.diag(1 / (torch.ones(2, dtype=torch.float64) * tau))
     densities = MultivariateNormal(draws, cov).log_prob(y).exp()
     torch.testing.assert_close(
@@ -26,7 +27,8 @@ def test_likelihood_is_that_of_the_mixture(tau):
 
 
 def test_likelihood_survives_where_densities_underflow():
-    draws, y = torch.zeros(3, 1, 1), torch.full((1, 1), 100.0)
+    draws = torch.zeros(3, 1, 1)
+    y = torch.full((1, 1), 100.0)
     expected = -5000 - 0.5 * math.log(2 * math.pi)
     assert log_predictive_likelihood(draws, y, 1.0).item() == pytest.approx(expected)
 

@@ -132,7 +132,8 @@ def _changed(function: ast.FunctionDef) -> Iterator[tuple[str, ast.AST]]:
         outer = around.get(id(node), node)
         shown = node if large or isinstance(outer, ast.stmt) else outer
         for new in _alternatives(node, kinds):
-            before, after = ast.unparse(shown), ast.unparse(replaced(shown, {id(node): new}))
+            before = ast.unparse(shown)
+            after = ast.unparse(replaced(shown, {id(node): new}))
             change = f"line {node.lineno}: {before} → {after}"
             yield change, replaced(function, {id(node): new})
     names = [node for node in nodes if isinstance(node, ast.Name) and node.id in kinds]
@@ -276,7 +277,8 @@ def _recorded(solution: Answer, use: Callable[[Answer], Any]) -> list[tuple[tupl
 def _inputs(exercise: Exercise) -> list[Input]:
     """Arguments that grading uses, and near ones, each with the result of the reference."""
     calls = _recorded(exercise.solution, lambda answer: grade(exercise, answer))
-    generator, found = Generator().manual_seed(1), []
+    generator = Generator().manual_seed(1)
+    found = []
     for call in calls[:: 1 + len(calls) // 25]:
         for args, kwargs in (call, _fresh(call, lambda value: _moved(value, generator))):
             with contextlib.suppress(Exception):

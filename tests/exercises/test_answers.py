@@ -27,7 +27,8 @@ def cosine(x, z):
 
 def one_unit_after_the_other(x, group, p_drop, generator):
     """Draws for each group when it is met; the input itself without dropout."""
-    drawn, columns = {}, []
+    drawn = {}
+    columns = []
     if p_drop == 0:
         return x
     for unit, of in enumerate(group.tolist()):

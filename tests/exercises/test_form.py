@@ -97,7 +97,8 @@ def test_several_results_may_be_a_list_or_the_rows_of_an_array(kind):
 
 
 def test_answer_and_reference_draw_the_same_noise_and_the_generator_moves_on_once():
-    once, twice = torch.Generator().manual_seed(1), torch.Generator().manual_seed(1)
+    once = torch.Generator().manual_seed(1)
+    twice = torch.Generator().manual_seed(1)
     for _ in range(2):
         torch.testing.assert_close(in_form(draw, draw)(once), draw(twice))
 

@@ -79,7 +79,8 @@ class TestEveryExercise:
         assert (report.form, report.diagnosis) == (None, None)
 
     def test_it_is_complete(self, exercise):
-        n_criteria, n_errors = len(exercise.criteria), len(exercise.known_errors)
+        n_criteria = len(exercise.criteria)
+        n_errors = len(exercise.known_errors)
         assert 3 <= n_criteria <= 5, f"it has {n_criteria} criteria, 3 to 5 are wanted"
         assert len({one.claim for one in exercise.criteria}) == n_criteria, "a claim stands twice"
         assert n_errors >= 2, f"it has {n_errors} known errors, at least 2 are wanted"

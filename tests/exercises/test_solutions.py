@@ -13,7 +13,8 @@ from bdl_lessons.probability import gaussian_kl, gaussian_kl_full
 from bdl_lessons.reference import BayesLinear
 from tests.draws import normal
 
-X, Y = normal(6, 3), normal(6, seed=1)
+X = normal(6, 3)
+Y = normal(6, seed=1)
 
 
 class TestLesson02:
@@ -44,7 +45,8 @@ class TestLesson02:
         assert slope.abs().max() < 1e-8
 
     def test_the_repaired_elbo_is_exact_for_draws_with_the_moments_of_the_noise(self):
-        m, var = normal(3, seed=2), normal(3, seed=3).exp()
+        m = normal(3, seed=2)
+        var = normal(3, seed=3).exp()
         eye = torch.eye(3, dtype=torch.float64)
         eps = math.sqrt(3) * torch.cat([eye, -eye])  # mean 0 and covariance I
         exact = BayesLinear(X, Y, noise_var=0.5, prior_var=4.0).elbo(m, var.diag())
@@ -58,7 +60,8 @@ class TestLesson02:
 
     def test_the_weighted_posterior_maximises_its_objective(self):
         mean, cov = lesson02.weighted_posterior(X, Y, 2.0, 0.25, 0.3)
-        mean, root = mean.requires_grad_(), torch.linalg.cholesky(cov).requires_grad_()
+        mean = mean.requires_grad_()
+        root = torch.linalg.cholesky(cov).requires_grad_()
         linear = BayesLinear(X, Y, noise_var=0.5, prior_var=4.0)
         prior = torch.zeros(3, dtype=torch.float64), 4.0 * torch.eye(3, dtype=torch.float64)
         cov = root @ root.mT
@@ -68,8 +71,10 @@ class TestLesson02:
 
 
 def test_three_steps_ahead_is_the_posterior_of_one_target():
-    root, y = normal(8, 8), normal(8, seed=1)
-    C, past = root @ root.T, slice(0, 5)
+    root = normal(8, 8)
+    y = normal(8, seed=1)
+    C = root @ root.T
+    past = slice(0, 5)
     gain = torch.linalg.solve(C[past, past] + torch.eye(5).to(C) / 3.0, C[past, 7])
     std = (C[7, 7] - C[past, 7] @ gain + 1 / 3.0).sqrt()
     expected = torch.distributions.Normal(gain @ y[past], std).log_prob(y[7:])

@@ -85,14 +85,17 @@ def same_numbers(run: Run) -> dict[str, Any]:
 
 def same_distributions(run: Run) -> dict[str, Any]:
     """(2) Means and variances of outputs, drawn by a generator on the GPU and by one on the CPU."""
-    n, worst = (400 if run.small else 20_000), {}
+    n = 400 if run.small else 20_000
+    worst = {}
     for method, factory in METHODS.items():
         if method == "MAP":
             continue
         layer = initialise(network(factory, CPU), seeded(1))
-        x, drawn = uniform((1, 6), CPU) + 0.5, []
+        x = uniform((1, 6), CPU) + 0.5
+        drawn = []
         for on in (CPU, run.on):
-            module, g = layer[0].to(on), torch.Generator(on).manual_seed(1)
+            module = layer[0].to(on)
+            g = torch.Generator(on).manual_seed(1)
             with torch.no_grad():
                 rows = x.to(on).expand(n, 1, 6)
                 draws = {"shared": module(rows, "shared", g)[:, 0]}
@@ -172,7 +175,8 @@ def main(arguments: list[str] | None = None) -> int:
     evidence = _machine(on) | {"items": {}}
     n_failed = 0
     for name in options.only:
-        run, began = Run(on, options.jobs), time.perf_counter()
+        run = Run(on, options.jobs)
+        began = time.perf_counter()
         try:
             facts = PARTS[name](run)
         except Exception:
@@ -204,9 +208,11 @@ def _deviation(there: dict[str, Tensor], here: dict[str, Tensor]) -> float:
 
     Each result has a scale of its own, but the gradients of a layer share one: some cancel.
     """
-    off, size = Counter(), Counter()
+    off = Counter()
+    size = Counter()
     for name, expected in here.items():
-        actual, expected = there[name].detach().cpu().double(), expected.detach().cpu().double()
+        actual = there[name].detach().cpu().double()
+        expected = expected.detach().cpu().double()
         if actual.shape != expected.shape or not actual.isfinite().all():
             return float("inf")
         kind = name.partition(" of ")[0]

@@ -24,9 +24,12 @@ def networks(factory, n=3, widths=(4, 5, 2)):
 
 
 def test_training_in_a_batch_is_training_one_at_a_time():
-    taus, weights = [0.5, 2.0, 7.0], [0.0, 1.0, 10.0]
-    x, y = torch.randn(3, 20, 4, generator=seeded()), torch.randn(3, 20, 2, generator=seeded(1))
-    nets, how = networks(models.Deterministic()), {"n_steps": 30, "optimizer": adam(1e-2)}
+    taus = [0.5, 2.0, 7.0]
+    weights = [0.0, 1.0, 10.0]
+    x = torch.randn(3, 20, 4, generator=seeded())
+    y = torch.randn(3, 20, 2, generator=seeded(1))
+    nets = networks(models.Deterministic())
+    how = {"n_steps": 30, "optimizer": adam(1e-2)}
     members = BatchedNetworks(nets)
     of_each = {"nll_args": (torch.tensor(taus),), "kl_weight": torch.tensor(weights)}
     together = train(members, x, y, gaussian_nll, **of_each, **how)
@@ -83,7 +86,8 @@ def nothing(output, y):
 def test_the_kl_has_a_weight_for_each_step_and_is_divided_by_the_training_set():
     members = BatchedNetworks(networks(models.BinaryDropout(0.0), 2))
     kl = members.kl().detach()
-    x, y = torch.randn(2, 8, 4, generator=seeded()), torch.zeros(2, 8, 2)
+    x = torch.randn(2, 8, 4, generator=seeded())
+    y = torch.zeros(2, 8, 2)
     losses = train(members, x, y, nothing, batch_size=2, kl_weight=lambda step: 3.0 * step)
     torch.testing.assert_close(losses, torch.stack([kl * 0, kl * 3 / 8]))
 
@@ -104,7 +108,8 @@ test_networks_must_fit_together = refused(
     (lambda: pair(DROP, DROP, activations=(nn.ELU, partial(nn.ELU, 0.5))), "alike"),
 )
 
-X, Y = torch.zeros(3, 6, 4), torch.zeros(3, 6, 2)
+X = torch.zeros(3, 6, 4)
+Y = torch.zeros(3, 6, 2)
 THREE = BatchedNetworks(networks(models.Deterministic()))
 
 test_bad_arguments_are_named = refused(

@@ -13,7 +13,8 @@ from tests.draws import seeded
 from tests.tables import refused
 
 P_DROP = 0.3
-PLAIN, DROP = models.Deterministic(), models.BinaryDropout(P_DROP)
+PLAIN = models.Deterministic()
+DROP = models.BinaryDropout(P_DROP)
 
 
 def tiny(activation=nn.ReLU):
@@ -25,7 +26,8 @@ def tiny(activation=nn.ReLU):
 def sub_networks(model, x):
     """Outputs of all 32 sub-networks at ``x``, ``(32, B, 1)``, and their probabilities."""
     first, _, second, _, third = model
-    outputs, probs = [], []
+    outputs = []
+    probs = []
     for z in all_masks(5):
         h = model[1](first(x, "mean")) * z[:3] / (1 - P_DROP)
         h = model[3](second(h, "mean")) * z[3:] / (1 - P_DROP)
@@ -46,7 +48,8 @@ def test_outputs_are_distributed_as_the_enumerated_sub_networks(sampling):
     outputs = members.flatten().sort().values  # some sub-networks have one output
     distinct = outputs[outputs.diff(prepend=outputs[:1] - 1) > 1e-9]
     near = [((values.flatten() - distinct[:, None]).abs() < 1e-9) for values in (members, draws)]
-    expected, counts = near[0].double() @ probs, near[1].sum(1)
+    expected = near[0].double() @ probs
+    counts = near[1].sum(1)
     statistic = ((counts - len(draws) * expected) ** 2 / (len(draws) * expected)).sum()
     assert statistic < chi2.ppf(1 - 1e-4, len(distinct) - 1)
 
@@ -55,7 +58,8 @@ def test_outputs_are_distributed_as_the_enumerated_sub_networks(sampling):
 @pytest.mark.parametrize("layers", [DROP, [PLAIN, DROP, DROP], [DROP, PLAIN, DROP]], ids=str)
 def test_functions_are_forward_passes_however_many_examples_fit(layers, n_rows, monkeypatch):
     torch.manual_seed(4)
-    model, x = models.mlp((6, 40, 30, 2), layers), torch.randn(90, 6, generator=seeded(18))
+    model = models.mlp((6, 40, 30, 2), layers)
+    x = torch.randn(90, 6, generator=seeded(18))
     monkeypatch.setattr(prediction, "_ROWS_CPU", n_rows)
     g = seeded(19)
     draws = {m: m.sample_weights(7, g) for m in model if getattr(m, "is_random", False)}
@@ -83,7 +87,8 @@ def test_memory_is_bounded_by_bytes(monkeypatch):
 
 
 BATCH_NORM = models.Network(DROP.linear(2, 3), nn.BatchNorm1d(3))
-NETWORK, X = models.mlp((2, 4, 1), DROP), torch.ones(3, 2)
+NETWORK = models.mlp((2, 4, 1), DROP)
+X = torch.ones(3, 2)
 
 
 def predicted(model=NETWORK, x=X, sampling="shared"):

@@ -69,7 +69,8 @@ def test_sparsity_counts_weights_at_or_above_the_threshold():
 
 
 def test_an_activation_that_is_used_twice_stays_twice():
-    relu, layers = nn.ReLU(), [SparseVD().linear(4, 4) for _ in range(3)]
+    relu = nn.ReLU()
+    layers = [SparseVD().linear(4, 4) for _ in range(3)]
     model = with_noise(Network(layers[0], relu, layers[1], relu, layers[2]))
     x = torch.randn(5, 4, generator=seeded())
     for made in (zero_pruned(model, math.inf), to_sparse(model, math.inf)):
@@ -85,13 +86,15 @@ def test_weights_that_training_cut_stay_cut(threshold):
         torch.testing.assert_close(made(x), model(x, "mean"))
 
 
-SMALL, X = (6, 5, 3), torch.randn(4, 6, generator=seeded())
+SMALL = (6, 5, 3)
+X = torch.randn(4, 6, generator=seeded())
 
 
 @pytest.mark.parametrize("make", [zero_pruned, to_sparse])
 def test_a_pruned_network_is_an_ordinary_module_that_gives_one_answer(make):
     pruned = make(with_noise(mlp(SMALL, SparseVD())))
-    expected, again = pruned(X), deepcopy(pruned)
+    expected = pruned(X)
+    again = deepcopy(pruned)
     for value in again.state_dict().values():
         value.zero_()
     again.load_state_dict(pruned.state_dict())

@@ -42,7 +42,8 @@ def test_dropout_in_linear_regression_reaches_the_ridge_solution():
     options["kl_weight"] = 500.0  # the same prior for 500 times the data
     options["schedule"] = lambda step: 1 / (1 + 0.05 * step)
     train(model, x.repeat(500, 1), y.repeat(500, 1), **options)
-    gram, keep = x.T @ x, 1 - p_drop
+    gram = x.T @ x
+    keep = 1 - p_drop
     system = tau * (gram + p_drop / keep * gram.diag().diag())
     exact = torch.linalg.solve(system + length_scale**2 / keep * torch.eye(3), tau * x.T @ y)
     torch.testing.assert_close(model[0].weight.detach().T, exact, atol=0.02, rtol=0)
@@ -50,8 +51,10 @@ def test_dropout_in_linear_regression_reaches_the_ridge_solution():
 
 @pytest.mark.parametrize("batch_size", [None, 5, 10])
 def test_loss_is_nll_plus_weighted_kl_per_example_of_the_training_set(batch_size):
-    (x, y), model = line(), prior_of_two()
-    losses, kl = train(model, kl_weight=0.5, batch_size=batch_size), model.kl().detach()
+    (x, y) = line()
+    model = prior_of_two()
+    losses = train(model, kl_weight=0.5, batch_size=batch_size)
+    kl = model.kl().detach()
     without = train(model, kl_weight=0.0, batch_size=batch_size)
     expected = (0.5 * kl / len(x)).expand(4)
     torch.testing.assert_close(losses - without, expected, atol=1e-9, rtol=1e-9)
@@ -61,7 +64,8 @@ def test_loss_is_nll_plus_weighted_kl_per_example_of_the_training_set(batch_size
 
 
 def test_a_kl_weight_may_change_from_step_to_step():
-    model, steps = prior_of_two(), []
+    model = prior_of_two()
+    steps = []
     changing = train(model, kl_weight=lambda step: steps.append(step) or step / 2)
     assert steps == [0, 1, 2, 3]
     expected = torch.tensor([0.0, 0.5, 1.0, 1.5], dtype=torch.float64) * model.kl().detach() / 40

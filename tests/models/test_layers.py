@@ -60,7 +60,8 @@ def same(rows):
 
 @rows
 def test_each_mode_shares_its_draws_among_the_right_examples(name, kind):
-    layer, random = made(name, kind), name not in NOT_RANDOM
+    layer = made(name, kind)
+    random = name not in NOT_RANDOM
     x = inputs(kind)[None, None].expand(12, 5, *SHAPES[kind])  # samples of five equal examples
     per_example, shared, mean = (layer(x, mode, seeded()) for mode in MODES)
     assert any(not same(of_sample) for of_sample in per_example) is random
@@ -77,7 +78,8 @@ def test_each_mode_shares_its_draws_among_the_right_examples(name, kind):
 @rows
 @pytest.mark.parametrize("mode", MODES)
 def test_a_seed_fixes_the_draw_and_training_mode_does_not_matter(name, kind, mode):
-    layer, x = made(name, kind), inputs(kind, 6)
+    layer = made(name, kind)
+    x = inputs(kind, 6)
     y = layer.train()(x, mode, seeded(3))
     torch.testing.assert_close(layer.eval()(x, mode, seeded(3)), y)
     drawn = mode != "mean" and name not in NOT_RANDOM
@@ -88,7 +90,8 @@ def test_a_seed_fixes_the_draw_and_training_mode_does_not_matter(name, kind, mod
 @rows
 def test_shared_is_one_matrix_of_weights_for_each_sample(name, kind):
     layer = made(name, kind)
-    a, b = inputs(kind, 5, 6), inputs(kind, 5, 6).flip(1)
+    a = inputs(kind, 5, 6)
+    b = inputs(kind, 5, 6).flip(1)
     draw = layer.sample_weights(5, seeded(4))
     f = [layer.forward_with(x, draw) for x in (a, b, a + b, 0 * a)]
     torch.testing.assert_close(f[0] + f[1], f[2] + f[3])  # linear but for the bias
@@ -98,14 +101,16 @@ def test_shared_is_one_matrix_of_weights_for_each_sample(name, kind):
 @rows
 def test_an_example_has_the_same_moments_under_both_ways_to_draw(name, kind):
     """The mean is that of the mean weights, but for relaxed masks and flows."""
-    layer, n = made(name, kind), 4_000
+    layer = made(name, kind)
+    n = 4_000
     x = inputs(kind).expand(n, 1, *SHAPES[kind])
     with torch.no_grad():
         draws = [layer(x, mode, seeded(5))[:, 0].flatten(1) for mode in ("per_example", "shared")]
         mean = layer(x[:1], "mean")[0].flatten()
     moments = []
     for y in draws:
-        centre, var = y.mean(0), y.var(0)
+        centre = y.mean(0)
+        var = y.var(0)
         error = ((y - centre).pow(4).mean(0) - var.square()).clamp_min(0).sqrt()
         moments.append((centre, var, var.sqrt(), error))
     (mean_1, var_1, std_1, error_1), (mean_2, var_2, std_2, error_2) = moments
@@ -130,7 +135,8 @@ class _Both(nn.Module):
 @rows
 @pytest.mark.parametrize("mode", MODES)
 def test_gradients_are_those_of_finite_differences(name, kind, mode):
-    layer, x = made(name, kind), inputs(kind, 2)
+    layer = made(name, kind)
+    x = inputs(kind, 2)
     learned = {f"layer.{n}": p.detach() for n, p in layer.named_parameters() if p.requires_grad}
 
     def results(x, *values):
@@ -146,7 +152,8 @@ def test_gradients_are_those_of_finite_differences(name, kind, mode):
 def test_the_kl_is_one_number_and_inputs_of_zeros_have_finite_gradients(name, kind):
     layer = made(name, kind, torch.float32)
     x = torch.zeros(3, *SHAPES[kind]).requires_grad_()
-    loss, kl = layer(x, "per_example", seeded()).sum(), layer.kl()
+    loss = layer(x, "per_example", seeded()).sum()
+    kl = layer.kl()
     assert kl.shape == ()
     assert kl > 0 or name.startswith("MNF")  # an estimate
     (loss + kl).backward()
@@ -158,7 +165,8 @@ def test_the_kl_is_one_number_and_inputs_of_zeros_have_finite_gradients(name, ki
 @rows
 def test_batched_networks_do_what_their_networks_do_and_draw_noise_of_their_own(name, kind):
     nets = [Network(made(name, kind, seed=seed)) for seed in range(2)]
-    batched, x = BatchedNetworks(nets), inputs(kind, 2, 6)
+    batched = BatchedNetworks(nets)
+    x = inputs(kind, 2, 6)
     expected = torch.stack([net(rows, "mean") for net, rows in zip(nets, x, strict=True)])
     torch.testing.assert_close(batched(x, "mean"), expected)
     if not name.startswith("MNF"):
@@ -184,7 +192,8 @@ def test_factories_hand_stride_padding_and_bias_on_and_refuse_other_options(name
 
 @rows
 def test_shapes_that_do_not_fit_are_refused(name, kind):
-    layer, word = made(name, kind, torch.float32), {"linear": "units", "conv2d": "channels"}[kind]
+    layer = made(name, kind, torch.float32)
+    word = {"linear": "units", "conv2d": "channels"}[kind]
     fewer = (1, *SHAPES[kind][1:])
     draw = layer.sample_weights(3, seeded())
     for leading in [(5,), (2, 5), ()]:
@@ -244,6 +253,7 @@ def entered(function, *args):
 @pytest.mark.parametrize("kind", SHAPES)
 @pytest.mark.parametrize("name", ["VSD, T = 2", "sparse VD", "hierarchical VSD"])
 def test_a_method_is_read_in_few_files(name, kind):
-    layer, x = made(name, kind), inputs(kind, 2)
+    layer = made(name, kind)
+    x = inputs(kind, 2)
     assert len(entered(layer, x, "per_example", seeded())) <= 4
     assert len(entered(layer.kl)) <= 3

@@ -5,7 +5,8 @@ from torch import nn
 from bdl_lessons import models
 from tests.tables import refused
 
-PLAIN, DROP = models.Deterministic(), models.BinaryDropout(0.5)
+PLAIN = models.Deterministic()
+DROP = models.BinaryDropout(0.5)
 
 
 def test_mlp_layers_and_shapes():
@@ -25,7 +26,8 @@ def test_lenet5_is_caffes():
 
 def test_mean_matches_a_plain_network_and_the_kl_is_the_sum_over_layers_each_once():
     model = models.mlp((3, 7, 2), DROP)
-    x, (first, activation, last) = torch.randn(5, 3), model
+    x = torch.randn(5, 3)
+    (first, activation, last) = model
     by_hand = torch.relu(x @ first.weight.T + first.bias) @ last.weight.T + last.bias
     torch.testing.assert_close(model(x, "mean"), by_hand)
     torch.testing.assert_close(model.kl(), first.kl() + last.kl())

@@ -36,7 +36,8 @@ def pixels(png):
 
 
 def test_the_picture_has_the_stated_size_and_moves(panel):
-    low, high = panel.render(height=0.0), panel.render(height=0.75)
+    low = panel.render(height=0.0)
+    high = panel.render(height=0.75)
     assert pixels(low.png).shape == (200, 300, 3)
     assert (pixels(low.png) != pixels(high.png)).any()
     assert high.readout == "height <b>0.75</b>"
@@ -63,7 +64,8 @@ def test_moving_a_slider_changes_picture_and_readout_and_reset_moves_it_back(pan
 
 
 def test_several_controls_set_at_once_are_drawn_once(panel):
-    drawn, original = [], panel.stage.draw
+    drawn = []
+    original = panel.stage.draw
     panel.stage.draw = lambda params: drawn.append(params) or original(params)
     _ = panel.widget
     with pytest.raises(ZeroDivisionError):

@@ -36,7 +36,8 @@ def sampled_terms(quantity, estimator, n_draws):
 
 def parts_from_draws(values):
     """Data, noise and shared part of ``values[s, i]``, the term of example i under draw s."""
-    noise, shared = values.var(0).mean(), values.mean(1).var(0).mean()
+    noise = values.var(0).mean()
+    shared = values.mean(1).var(0).mean()
     data = values.mean(0).var(0, correction=0).mean() - (noise - shared) / len(values)
     return VarianceParts(data.item(), noise.item(), shared.item())
 
@@ -69,6 +70,8 @@ def test_the_parts_add_up_to_the_variance_of_the_minibatch_estimator(batch_size)
 
 def test_a_row_of_zeros_has_no_noise():
     x = torch.tensor([[0.0, 0.0], [1.0, 2.0]], dtype=torch.float64)
-    y, mu, var = torch.ones(2).double(), torch.ones(2).double(), torch.ones(2).double()
+    y = torch.ones(2).double()
+    mu = torch.ones(2).double()
+    var = torch.ones(2).double()
     parts = regression_parts(x, y, mu, var, 1.0, "log_sigma2", "local")
     assert all(map(math.isfinite, parts))

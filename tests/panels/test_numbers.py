@@ -75,7 +75,8 @@ def test_dropout_prior_states_the_noise_of_equation_21_and_a_slope_that_meets_it
 
 
 def test_dropout_rate_states_the_mean_of_all_masks_and_the_answer_by_weight_scaling():
-    masks, x = all_masks(10).numpy(), np.array(dropout_rate.POINTS["far away"])
+    masks = all_masks(10).numpy()
+    x = np.array(dropout_rate.POINTS["far away"])
     for trained, rate, factor in zip(dropout_rate.TRAINED, (0.3, 0.0), (1, 1 / 0.7), strict=True):
         net = dropout_rate.trained_at(rate, arrays.load("dropout_rate"))
         hidden = np.tanh(x @ net["w1"] + net["b1"])
@@ -112,12 +113,15 @@ POSTERIORS = {
 def test_evidence_bar_splits_the_evidence_as_sums_over_a_grid_do(posterior):
     log_joint, low, high, prior_var = POSTERIORS[posterior]
     grid = GridPosterior(log_joint, low, high, n=300)
-    std, prior = grid.cov.diagonal().sqrt(), Normal(torch.zeros(2).double(), prior_var**0.5)
+    std = grid.cov.diagonal().sqrt()
+    prior = Normal(torch.zeros(2).double(), prior_var**0.5)
     for shift, scale, correlation in (((0.6, -0.4), 0.8, 0.3), ((0.0, 0.0), 0.85, 0.5)):
         corr = torch.tensor([[1.0, correlation], [correlation, 1.0]], dtype=torch.float64)
-        mean, cov = grid.mean + torch.tensor(shift) * std, scale**2 * torch.outer(std, std) * corr
+        mean = grid.mean + torch.tensor(shift) * std
+        cov = scale**2 * torch.outer(std, std) * corr
         q = MultivariateNormal(mean, cov)
-        gap, evidence = grid.kl_from(q.log_prob(grid.points)), grid.log_evidence
+        gap = grid.kl_from(q.log_prob(grid.points))
+        evidence = grid.log_evidence
         kl_prior = -q.entropy() - prior.log_prob(mean).sum() + cov.trace() / prior_var / 2
         setting = {"shift_1": shift[0], "shift_2": shift[1], "scale": scale}
         setting |= {"correlation": correlation, "posterior": posterior}
@@ -173,7 +177,8 @@ def test_householder_depth_starts_with_a_correlation_and_a_kl_that_hardly_grows(
 
 
 def test_in_between_uncertainty_compares_the_gap_with_the_larger_cluster():
-    stored, position = arrays.load("in_between_uncertainty"), in_between_uncertainty.POSITION
+    stored = arrays.load("in_between_uncertainty")
+    position = in_between_uncertainty.POSITION
 
     def ratio(std):
         left, middle, right = np.interp([-1, 0, 1], position, std)
@@ -193,7 +198,8 @@ NOISES = [*zip(kl_partition.DISTRIBUTIONS, (0, 1, 2), strict=True)]
 
 @pytest.mark.parametrize(("noise", "missing"), NOISES)
 def test_kl_partition_has_laws_of_one_mean_and_variance_and_states_the_slope(noise, missing):
-    theta, (index, probs) = kl_partition.THETA, kl_partition._cells(noise, 6)
+    theta = kl_partition.THETA
+    (index, probs) = kl_partition._cells(noise, 6)
     centres = (index.double() + 0.5) / 2**6
     mean = probs @ centres
     close(mean, theta, atol=0.02)
@@ -228,7 +234,8 @@ def test_many_networks_states_the_mean_answer_and_its_range(n_networks):
 
 
 def test_mc_dropout_co2_states_the_spread_of_the_first_draws_which_tau_does_not_move():
-    data, stored = mc_dropout_co2.six_years(), arrays.load("mc_dropout_co2")
+    data = mc_dropout_co2.six_years()
+    stored = arrays.load("mc_dropout_co2")
     last = stored["draws"][mc_dropout_co2.RATES.index(0.2), :10, -1].astype(float)
     _, at_end = stated(mc_dropout_co2, p_drop=0.2, n_samples=10)
     assert at_end == pytest.approx(data.residual_std * last.std(), abs=0.006)
@@ -325,7 +332,8 @@ def test_penalty_ellipse_has_the_loss_that_noise_adds_and_the_weights_that_are_b
 
 @pytest.mark.parametrize("network", pruning_threshold.NETWORKS)
 def test_pruning_threshold_states_the_kept_weights_and_the_accuracy_of_the_pruned_network(network):
-    stored, data = arrays.load("pruning_threshold"), digits(seed=0)
+    stored = arrays.load("pruning_threshold")
+    data = digits(seed=0)
     mus, log_alphas, biases = pruning_threshold.weights(stored, network)
     model = mlp((64, pruning_threshold.WIDTH, 10), ARD())
     with torch.no_grad():
@@ -343,8 +351,10 @@ def test_pruning_threshold_states_the_kept_weights_and_the_accuracy_of_the_prune
 
 def test_pruning_threshold_shows_what_lesson_08_says_about_the_curves():
     """At 3 nine in ten weights go without a loss, or all if labels are random; above, not more."""
-    stored, data = arrays.load("pruning_threshold"), digits(seed=0)
-    x, y = data.x_test.numpy(), data.y_test.numpy()
+    stored = arrays.load("pruning_threshold")
+    data = digits(seed=0)
+    x = data.x_test.numpy()
+    y = data.y_test.numpy()
     at_3 = pruning_threshold.THRESHOLDS.index(3.0)
     for network in pruning_threshold.NETWORKS:
         accuracies, sparsities = pruning_threshold.threshold_curves(stored, network, x, y)
@@ -380,7 +390,8 @@ def test_structure_and_nll_states_the_paired_difference_and_its_error():
     at = structure_and_nll.KL_WEIGHTS.index(1.0), slice(None), 0, 0
     names = [f"VSD, T = {depth}, per weight" for depth in (0, 2)]
     none, two = (runs[structure_and_nll.METHODS.index(name)][at] for name in names)
-    difference, n = two - none, experiment.N_SEEDS
+    difference = two - none
+    n = experiment.N_SEEDS
     split = experiment.TASKS["digits"].split(0)
     overlap = len(split.test[1]) / len(split.train[1])
     error = difference.std(ddof=1) * (1 / n + overlap) ** 0.5
@@ -430,9 +441,11 @@ def test_wide_network_of_about_300_relu_units_is_right_to_ten_percent():
 def test_wide_network_samples_functions_as_sampled_weights_would(nonlinearity):
     """Mean and standard deviation of a covariance entry over networks, both ways of sampling."""
     width, depth, n = 8, 2, 500
-    rng, noise = seeded(), wide_network.draw_noise(0)
+    rng = seeded()
+    noise = wide_network.draw_noise(0)
     variances = {"weight_var": wide_network.WEIGHT_VAR, "bias_var": wide_network.BIAS_VAR}
-    on_grid, by_weights = [], []
+    on_grid = []
+    by_weights = []
     for start in range(0, n * width, width):  # disjoint columns: independent networks
         columns = slice(start, start + width)
         part = noise._replace(units=noise.units[..., columns], phases=noise.phases[columns])
@@ -440,7 +453,8 @@ def test_wide_network_samples_functions_as_sampled_weights_would(nonlinearity):
         features = RandomFeatures(1, width, nonlinearity, rng, depth=depth, **variances)
         phi = features(wide_network.GRID[[30, 12], None])
         by_weights.append(variances["bias_var"] + variances["weight_var"] * phi[0] @ phi[1])
-    on_grid, by_weights = torch.stack(on_grid), torch.stack(by_weights)
+    on_grid = torch.stack(on_grid)
+    by_weights = torch.stack(by_weights)
     error = ((on_grid.var() + by_weights.var()) / n).sqrt()
     assert (on_grid.mean() - by_weights.mean()).abs() < 4 * error
     assert 0.6 < on_grid.std() / by_weights.std() < 1.7

@@ -82,7 +82,9 @@ def test_every_setting_has_a_readout_and_room_for_its_methods():
         assert len(ranking.rows(data, measure)) <= ranking._MOST
 
 
-HARD, WIGGLE, NONE = 5 * np.arange(20.0), np.tile([-0.1, 0.1], 10), np.zeros(20)
+HARD = 5 * np.arange(20.0)
+WIGGLE = np.tile([-0.1, 0.1], 10)
+NONE = np.zeros(20)
 CLEAR = {
     "a steady gap on splits that are hard for both": ("yacht", 2, HARD, HARD + 0.3 + WIGGLE, True),
     "a small one": ("yacht", 2, HARD, HARD + 0.02 + WIGGLE, False),

@@ -28,7 +28,8 @@ def data_loss(y_pred: torch.Tensor, y: torch.Tensor, data_term: str) -> torch.Te
 
 def minus_elbo(M1, b, M2, z1, z2, x, y) -> torch.Tensor:
     """Masked weights, Gaussian log densities, KL by its definition; nothing from the package."""
-    W1, W2 = M1 * z1[:, None, :], M2 * z2[:, None, :]  # (N, K, Q), (N, D, K)
+    W1 = M1 * z1[:, None, :]
+    W2 = M2 * z2[:, None, :]  # (N, K, Q), (N, D, K)
     hidden = torch.relu(torch.einsum("nkq,nq->nk", W1, x) + b)
     f = torch.einsum("ndk,nk->nd", W2, hidden)
     log_likelihood = gaussian(f * Y_STD, TAU**-0.5).log_prob(y * Y_STD).sum()
@@ -43,7 +44,8 @@ def minus_elbo(M1, b, M2, z1, z2, x, y) -> torch.Tensor:
 @pytest.mark.parametrize("data_term", DATA_TERMS)
 @pytest.mark.parametrize("scaling", ["classic", "inverted"])
 def test_one_sgd_step_with_weight_decay_is_one_step_on_the_elbo(data_term, scaling):
-    x, y = normal(N, Q), normal(N, D, seed=1)
+    x = normal(N, Q)
+    y = normal(N, D, seed=1)
     z1, z2 = (normal(N, size, seed=3) > -0.5 for size in (Q, K))  # the masks of two layers
     theta = [normal(K, Q, seed=4), normal(K, seed=5), normal(D, K, seed=6)]
     keeps = [1 - P_IN, 1.0, 1 - P_HIDDEN] if scaling == "inverted" else [1.0, 1.0, 1.0]

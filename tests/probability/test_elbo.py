@@ -32,20 +32,23 @@ def test_the_kl_is_divided_by_the_training_set_and_weighted_for_each_of_several_
 
 @given(tau=st.floats(0.05, 20))
 def test_gaussian_nll_is_the_log_density(tau):
-    output, y = normal(6, 3), normal(6, 3, seed=1)
+    output = normal(6, 3)
+    y = normal(6, 3, seed=1)
     expected = -Normal(output, tau**-0.5).log_prob(y).sum(-1).mean()
     torch.testing.assert_close(gaussian_nll(output, y, tau), expected)
     torch.testing.assert_close(gaussian_nll(output, y, torch.tensor(tau).double()), expected)
 
 
 def test_a_sample_axis_is_averaged_in_the_log():
-    draws, y = normal(7, 6, 2), normal(6, 2, seed=1)
+    draws = normal(7, 6, 2)
+    y = normal(6, 2, seed=1)
     each = torch.stack([gaussian_nll(draw, y, 1.3) for draw in draws])
     torch.testing.assert_close(gaussian_nll(draws, y.expand(7, 6, 2), 1.3), each.mean())
 
 
 def test_warm_up_is_a_clipped_line():
-    published, tempered = kl_warmup(15, begin=5), kl_warmup(15, begin=5, final=0.2)
+    published = kl_warmup(15, begin=5)
+    tempered = kl_warmup(15, begin=5, final=0.2)
     steps = (0, 5, 6, 12.5, 20, 1000)
     weights = [0, 0, 1 / 15, 0.5, 1, 1]
     assert [published(step) for step in steps] == pytest.approx(weights)
@@ -53,7 +56,8 @@ def test_warm_up_is_a_clipped_line():
     assert [kl_warmup(0, begin=3)(step) for step in (2, 3)] == [0, 1]
 
 
-Y, ONE = normal(6, 1), torch.tensor(1.0)
+Y = normal(6, 1)
+ONE = torch.tensor(1.0)
 
 test_bad_input_names_the_argument = refused(
     (lambda: gaussian_nll(Y[:, 0], Y[:, 0], 1.0), r"B, D\), got \(6,\)"),

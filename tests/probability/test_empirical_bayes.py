@@ -20,7 +20,8 @@ cases = given(st.integers(0, 5), st.integers(1, 7), st.integers(1, 4), st.intege
 
 def distribution(n_reflections, n_units, seed):
     """``log_alpha``, the variances after the rotation and the covariance of the noise."""
-    log_alpha, vectors = normal(n_units, seed=seed), normal(n_reflections, n_units, seed=seed + 1)
+    log_alpha = normal(n_units, seed=seed)
+    vectors = normal(n_reflections, n_units, seed=seed + 1)
     U = orthogonal_matrix(vectors)
     cov = U @ log_alpha.exp().diag() @ U.T
     return log_alpha, rotated_variance(log_alpha.exp(), vectors), cov
@@ -61,7 +62,8 @@ def test_another_precision_has_a_larger_divergence_and_a_rotation_never_lowers_i
     torch.testing.assert_close(unrotated, Q / 2 * torch.log1p((-log_alpha).exp()).sum())
 
 
-COLUMN, EYE = torch.ones(3, 1, dtype=torch.float64), torch.eye(3, dtype=torch.float64)
+COLUMN = torch.ones(3, 1, dtype=torch.float64)
+EYE = torch.eye(3, dtype=torch.float64)
 
 
 test_shapes_that_do_not_fit_are_named = refused(

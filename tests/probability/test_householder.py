@@ -23,10 +23,13 @@ def product(vectors):
 @given(*sizes)
 @settings(max_examples=30)
 def test_every_form_is_the_product_of_the_matrices(n_reflections, n_units, seed):
-    vectors, alpha = normal(n_reflections, n_units, seed=seed), normal(n_units, seed=seed + 1).exp()
-    x, U = normal(2, 3, n_units, seed=seed + 2), product(vectors)
+    vectors = normal(n_reflections, n_units, seed=seed)
+    alpha = normal(n_units, seed=seed + 1).exp()
+    x = normal(2, 3, n_units, seed=seed + 2)
+    U = product(vectors)
     left, right = compact_form(vectors)
-    eye, options = torch.eye(n_units, dtype=U.dtype), {"rtol": 1e-7, "atol": 1e-8}
+    eye = torch.eye(n_units, dtype=U.dtype)
+    options = {"rtol": 1e-7, "atol": 1e-8}
     torch.testing.assert_close(orthogonal_matrix(vectors), U, **options)
     torch.testing.assert_close(eye - left.T @ right, U, **options)
     torch.testing.assert_close(reflect(x, vectors), x @ U.T, **options)
@@ -40,7 +43,8 @@ def test_every_form_is_the_product_of_the_matrices(n_reflections, n_units, seed)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("log10_length", [-300, -160, -30, -17, -14, -3, 3, 15])
 def test_any_length_gives_an_orthogonal_map(dtype, log10_length):
-    vectors, x = normal(3, 5).to(dtype), normal(4, 5, seed=1).to(dtype)
+    vectors = normal(3, 5).to(dtype)
+    x = normal(4, 5, seed=1).to(dtype)
     vectors[1] *= 10.0**log10_length / vectors[1].norm()
     torch.testing.assert_close(reflect(x, vectors).norm(dim=1), x.norm(dim=1))
     alpha = normal(5).exp().to(dtype)
@@ -49,7 +53,8 @@ def test_any_length_gives_an_orthogonal_map(dtype, log10_length):
 
 @pytest.mark.parametrize("n_reflections", [1, 3])
 def test_a_zero_vector_is_the_identity_with_gradient_zero(n_reflections):
-    vectors, x = normal(n_reflections, 4), normal(5, 4, seed=1)
+    vectors = normal(n_reflections, 4)
+    x = normal(5, 4, seed=1)
     vectors[0] = 0
     vectors.requires_grad_()
     torch.testing.assert_close(reflect(x, vectors), reflect(x, vectors[1:]))

@@ -38,9 +38,12 @@ def torch_kl(mean_q, var_q, mean_p, var_p):
 
 
 A, B, C, D = (normal(4, 3, seed=seed) for seed in range(1, 5))
-M, Z1 = normal(3, 4), torch.zeros(1, dtype=torch.float64)
-V, W = normal(5, seed=1), normal(5, seed=2)
-COV_V, COV_W = covariance(normal(5, 5, seed=3)), covariance(normal(5, 5, seed=4))
+M = normal(3, 4)
+Z1 = torch.zeros(1, dtype=torch.float64)
+V = normal(5, seed=1)
+W = normal(5, seed=2)
+COV_V = covariance(normal(5, 5, seed=3))
+COV_W = covariance(normal(5, 5, seed=4))
 ENTROPY = -0.9 * math.log(0.9) - 0.1 * math.log(0.1)
 EQUAL = {
     "Gaussian: torch's": (gaussian_kl(A, C.exp(), B, D.exp()), torch_kl(A, C.exp(), B, D.exp())),
@@ -114,7 +117,9 @@ def test_monte_carlo_standard_error_is_the_spread_over_repetitions():
     assert error.isfinite()
 
 
-reals, log_variances, positives = st.floats(-2, 2), st.floats(-4, 1), st.floats(0.2, 9)
+reals = st.floats(-2, 2)
+log_variances = st.floats(-4, 1)
+positives = st.floats(0.2, 9)
 
 
 @settings(max_examples=15)
@@ -133,7 +138,9 @@ def test_scales_by_quadrature_over_log_z(mu, log_sigma2, a, b):
 
 
 def test_a_ratio_of_variances_that_underflows_has_a_logarithm():
-    mean, var_q, var_p = torch.zeros(1), torch.tensor([1e-25]), torch.tensor([1e25])
+    mean = torch.zeros(1)
+    var_q = torch.tensor([1e-25])
+    var_p = torch.tensor([1e25])
     var_q.requires_grad_()
     kl = gaussian_kl(mean, var_q, mean, var_p)
     kl.backward()
@@ -141,8 +148,11 @@ def test_a_ratio_of_variances_that_underflows_has_a_logarithm():
     assert var_q.grad.item() == pytest.approx(-0.5e25, rel=1e-6)
 
 
-EYE, ONES, HALF = torch.eye(2), torch.ones(2), torch.tensor([0.5, 0.5])
-MEANS, DRAWS = torch.zeros(2, 3), {"n_samples": 9, "generator": seeded()}
+EYE = torch.eye(2)
+ONES = torch.ones(2)
+HALF = torch.tensor([0.5, 0.5])
+MEANS = torch.zeros(2, 3)
+DRAWS = {"n_samples": 9, "generator": seeded()}
 test_bad_arguments_are_named = refused(
     (lambda: gaussian_kl(ONES, ONES[:, None]), "var_q has shape"),
     (lambda: gaussian_kl_to_prior(ONES, ONES[:, None]), "log_sigma2 has"),

@@ -33,7 +33,8 @@ def test_with_a_density_the_grid_finds_its_kl(mean, std):
 @settings(max_examples=30)
 @given(st.floats(-2, 2), st.floats(0.1, 2), st.integers(0, 5))
 def test_halving_never_lowers_it(mean, std, halvings):
-    coarse, fine = 2.0**-halvings, 2.0 ** -(halvings + 1)
+    coarse = 2.0**-halvings
+    fine = 2.0 ** -(halvings + 1)
     kls = [quantised_kl(gaussian_cells(mean, std, width), width) for width in (coarse, fine)]
     assert kls[1] >= kls[0] - 1e-9
     assert line(fine) >= line(coarse) - 1e-9
@@ -63,7 +64,8 @@ def test_each_missing_dimension_adds_log_2_a_halving():
 
 
 def test_the_constant_of_points_is_minus_entropy_minus_expected_log_prior():
-    width, p = 2.0**-18, 0.3
+    width = 2.0**-18
+    p = 0.3
     entropy = -p * math.log(p) - (1 - p) * math.log(1 - p)
     expected = -entropy + 0.7 * THETA.square().sum().item() / 2 + math.log(2 * math.pi)
     assert points(width, p) - 2 * math.log(1 / width) == pytest.approx(expected, abs=1e-4)
@@ -77,7 +79,8 @@ def test_far_in_the_prior_s_tail_nothing_underflows():
     assert quantised_kl(mirrored, 2.0**-10).item() == pytest.approx(expected, abs=0.05)
 
 
-MASS, FAR = torch.ones(2, 1), "too far out for cells of this width"
+MASS = torch.ones(2, 1)
+FAR = "too far out for cells of this width"
 
 test_what_does_not_fit_is_named = refused(
     (lambda: gaussian_cells(0.0, 1.0, 0.0), "width must be positive"),

@@ -34,8 +34,10 @@ def quadrature(name: str, kxx: float, kyy: float, kxy: float, nodes: int = 60) -
     if name == "relu":
         # u = r sqrt(kxx) cos t, v by the Cholesky factor: the radial integral is 2, the angular
         # one is smooth on the sector where both are positive.
-        a, b = kxy / math.sqrt(kxx), math.sqrt(kyy - kxy**2 / kxx)
-        low, high = max(-math.pi / 2, -math.atan2(a, b)), math.pi / 2
+        a = kxy / math.sqrt(kxx)
+        b = math.sqrt(kyy - kxy**2 / kxx)
+        low = max(-math.pi / 2, -math.atan2(a, b))
+        high = math.pi / 2
         z, w = np.polynomial.legendre.leggauss(nodes)
         t = low + (z + 1) / 2 * (high - low)
         product = math.sqrt(kxx) * np.cos(t) * (a * np.cos(t) + b * np.sin(t))
@@ -54,7 +56,8 @@ def pair(kxx, kyy, kxy, **options):
 
 @st.composite
 def covariances(draw):
-    kxx, kyy = draw(st.floats(0.05, 1.5)), draw(st.floats(0.05, 1.5))
+    kxx = draw(st.floats(0.05, 1.5))
+    kyy = draw(st.floats(0.05, 1.5))
     return kxx, kyy, draw(st.floats(-0.98, 0.98)) * math.sqrt(kxx * kyy)
 
 
@@ -102,7 +105,8 @@ def test_variances_that_would_enlarge_the_covariances_are_refused(name):
 def brute_force(kernel: NNGPKernel, x1, x2) -> torch.Tensor:
     """The recursion entry by entry, from the definition."""
     expectation = type(kernel).expectation
-    wv, bv = kernel.weight_var.squeeze(), kernel.bias_var.squeeze()
+    wv = kernel.weight_var.squeeze()
+    bv = kernel.bias_var.squeeze()
     k = torch.empty(len(x1), len(x2), dtype=torch.float64)
     for i, a in enumerate(x1):
         for j, b in enumerate(x2):
@@ -121,7 +125,8 @@ def brute_force(kernel: NNGPKernel, x1, x2) -> torch.Tensor:
 @pytest.mark.parametrize("depth", [1, 2, 4])
 def test_kernel_equals_the_recursion_entry_by_entry(kernel_class, depth):
     kernel = kernel_class(depth, weight_var=1.6, bias_var=0.3)
-    x1, x2 = normal(5, 3), normal(4, 3, seed=1)
+    x1 = normal(5, 3)
+    x2 = normal(4, 3, seed=1)
     assert torch.allclose(kernel(x1, x2).to_dense(), brute_force(kernel, x1, x2), atol=1e-12)
 
 

@@ -58,7 +58,8 @@ def test_prediction_is_the_conditional_of_the_joint_gaussian(model):
 @settings(max_examples=20)
 @given(st.integers(0, 10_000))
 def test_evidence_is_bound_plus_divergence_for_any_q(seed):
-    model, (mean, cov) = small(), random_q(seed)
+    model = small()
+    (mean, cov) = random_q(seed)
     kl = gaussian_kl_full(mean, cov, model.mean, model.cov)
     close(model.elbo(mean, cov) + kl, model.log_evidence(), atol=1e-9)
     assert model.elbo(mean, cov) < model.log_evidence()
@@ -70,6 +71,7 @@ def test_mean_field_is_the_best_factorised_gaussian(model):
     gap = 0.5 * (model.precision.diagonal().log().sum() - torch.logdet(model.precision))
     close(model.log_evidence() - best, gap)
     for seed in range(20):
-        shift, log_scale = 0.1 * normal(3, seed=seed), 0.1 * normal(3, seed=seed + 50)
+        shift = 0.1 * normal(3, seed=seed)
+        log_scale = 0.1 * normal(3, seed=seed + 50)
         assert model.elbo(mean + shift, (var * log_scale.exp()).diag()) < best
     assert (var <= model.cov.diagonal()).all()

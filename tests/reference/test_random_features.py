@@ -36,12 +36,14 @@ def test_deep_wide_networks_tend_to_the_recursion(name):
 def test_growing_the_width_appends_units(depth):
     """Layer 1 of the narrow network is a corner of layer 1 of the wide one."""
     features = reference.RandomFeatures(2, 16, "erf", seeded(), depth=1)
-    narrow, wide = features(X, 4) * math.sqrt(4), features(X, 16) * math.sqrt(16)
+    narrow = features(X, 4) * math.sqrt(4)
+    wide = features(X, 16) * math.sqrt(16)
     assert torch.allclose(narrow, wide[:, :4], atol=1e-15)
     assert reference.RandomFeatures(2, 16, "erf", seeded(), depth=depth)(X, 4).shape == (3, 4)
 
 
 def test_the_first_layer_is_the_formula():
     features = reference.RandomFeatures(2, 5, "relu", seeded(), weight_var=2.0, bias_var=0.5)
-    (weight,), (shift,) = features.weights, features.shifts
+    (weight,) = features.weights
+    (shift,) = features.shifts
     torch.testing.assert_close(features(X), (X @ weight.T + shift).relu() / math.sqrt(5))

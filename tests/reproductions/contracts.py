@@ -35,7 +35,8 @@ def yachts(altered, name="yacht"):
     y = 30 + 10 * (x[:, 0] + 0.3 * torch.randn(N_ROWS, generator=generator))
     train, test = map(torch.from_numpy, splits(N_ROWS, 1)[0])
     if altered:
-        x[test], y[test] = x[train[: len(test)]], y[test] + 100
+        x[test] = x[train[: len(test)]]
+        y[test] = y[test] + 100
     return datasets.Regression("yacht", x, y, ("",) * 3, "", "")
 
 
@@ -44,9 +45,11 @@ def pictures(altered, shape, name, n_train=0, n_test=0):
     generator = torch.Generator().manual_seed(len(name))
     y = torch.arange(n_train + n_test) % 10
     x = torch.rand(len(y), *shape, generator=generator) + (y / 10)[:, None, None, None]
-    x_test, y_test = x[n_train:], y[n_train:]
+    x_test = x[n_train:]
+    y_test = y[n_train:]
     if altered and n_train:
-        x_test, y_test = x[:n_test], (y_test + 3) % 10
+        x_test = x[:n_test]
+        y_test = (y_test + 3) % 10
     classes = tuple("0123456789")
     return datasets.Classification(name, x[:n_train], y[:n_train], x_test, y_test, classes)
 
@@ -110,7 +113,8 @@ class Row:
 def _run(row: Row, label: str, *altered: bool) -> tuple[Trial, TrialResult, Seen]:
     trial = row.trials[label]
     trial = Trial({**trial.config, **(row.alone if altered else {})}, trial.seed)
-    experiment, seen = load(row.experiment), Seen()
+    experiment = load(row.experiment)
+    seen = Seen()
     with pytest.MonkeyPatch.context() as patch:
         for name, loader in row.loaders(*altered or [False]).items():
             patch.setattr(name, loader)
@@ -136,12 +140,15 @@ def _note_training(seen: Seen, trainer: Callable[..., Any], *args: Any, **named:
     bound.apply_defaults()
     how = bound.arguments
     model, x, y = [*how.values()][:3]
-    steps, weight, schedule = range(how["n_steps"]), how["kl_weight"], how.get("schedule")
+    steps = range(how["n_steps"])
+    weight = how["kl_weight"]
+    schedule = how.get("schedule")
     weights = [weight(step) if callable(weight) else weight for step in steps]
     weights = torch.stack([torch.as_tensor(w, dtype=torch.float64).flatten() for w in weights])
     rate = how["lr"] if "lr" in how else _rate(how["optimizer"])
     rates = [[rate * (schedule(step) if schedule else 1.0)] for step in steps]
-    rates, sampling = torch.tensor(rates, dtype=torch.float64), {how.get("sampling", "shared")}
+    rates = torch.tensor(rates, dtype=torch.float64)
+    sampling = {how.get("sampling", "shared")}
     new = Training(model, x.clone(), y.clone(), sampling, weights, rates)
     if seen.trainings and seen.trainings[-1].model is model:  # the next epoch of the same training
         old = seen.trainings.pop()

@@ -9,7 +9,12 @@ from bdl_lessons.models import SparseVD, initialise, mlp
 from reproductions import Trial, checkpoint
 from reproductions.checkpoint import Checkpoint, seconds_before
 
-ADAM, SGD, DECAY = adam(0.01), sgd(0.1), lambda step: 1 / (1 + 0.1 * step)
+ADAM = adam(0.01)
+SGD = sgd(0.1)
+
+
+def decay(step):
+    return 1 / (1 + 0.1 * step)
 
 
 class Stopped(Exception):
@@ -33,7 +38,7 @@ def train(
     n_steps=12,
     width=7,
     optimizer=ADAM,
-    schedule=DECAY,
+    schedule=decay,
     seed=2,
     scale=1.0,
     **tau,
@@ -58,7 +63,7 @@ def train(
 
 
 @pytest.mark.parametrize(
-    ("stop_at", "optimizer", "schedule"), [(4, ADAM, DECAY), (6, SGD, None), (11, ADAM, None)]
+    ("stop_at", "optimizer", "schedule"), [(4, ADAM, decay), (6, SGD, None), (11, ADAM, None)]
 )
 def test_a_stopped_run_ends_where_it_would_have_ended(path, stop_at, optimizer, schedule):
     how = {"optimizer": optimizer, "schedule": schedule}

@@ -54,7 +54,8 @@ def test_the_error_of_a_difference_joins_seeds_and_images():
     wrong = np.array([[[1, 1, 0, 0]], [[0, 0, 0, 0]]])
     mean, error = curves.difference(wrong, np.zeros_like(wrong))
     assert mean == pytest.approx(25)
-    of_seeds, of_images = 1250 / 2, 10_000 / 12 / 4
+    of_seeds = 1250 / 2
+    of_images = 10_000 / 12 / 4
     assert error == pytest.approx((of_seeds + of_images) ** 0.5)
     _, alone = curves.difference(wrong[:1], np.zeros((1, 1, 4)))
     assert alone == pytest.approx((10_000 / 3 / 4) ** 0.5)

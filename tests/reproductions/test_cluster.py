@@ -29,7 +29,8 @@ def two_workers(monkeypatch, tmp_path):
 
 def test_a_worker_that_dies_loses_no_trial_and_doubles_none(two_workers, tmp_path):
     experiment = toy.make(toy.train_slowly, partial(toy.trials, folder=str(tmp_path)))
-    path, outcomes = tmp_path / "toy.jsonl", []
+    path = tmp_path / "toy.jsonl"
+    outcomes = []
 
     def reproduce():
         with on_cluster(two_workers.scheduler_address) as executor:

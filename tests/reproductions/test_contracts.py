@@ -43,7 +43,8 @@ def uci_trial(method):
 
 def uci_plan(trial, result):
     """The grid for every split on 29 rows, and what was chosen on 36."""
-    grid, method = trial.config["grid"], trial.config["method"]
+    grid = trial.config["grid"]
+    method = trial.config["method"]
     chosen = [grid[point]["kl_weight"] for point in result.arrays["point"]]
     plans = _uci_plan(method, [point["kl_weight"] for point in grid for _ in range(N_SPLITS)], 3)
     return plans + _uci_plan(method, chosen, 4)
@@ -76,7 +77,9 @@ def uci_record(trial, result, seen):
         metrics[name] = np.mean(values)
         metrics[f"{name}_error"] = np.std(values, ddof=1) / math.sqrt(N_SPLITS)
     outputs = seen.outputs[-1].squeeze(-1).double()  # at the standardised test rows
-    y, rmse, likelihood = yachts(False).y, [], []
+    y = yachts(False).y
+    rmse = []
+    likelihood = []
     for split, (train, test) in enumerate(splits(N_ROWS, N_SPLITS)):
         draws = outputs[:, split::N_SPLITS].reshape(-1, len(test), 1)  # of each of its networks
         draws = y[train].mean() + y[train].std(correction=0) * draws
@@ -104,7 +107,8 @@ def colour_settings(method):
 
 
 def image_plan(trial, result):
-    config, method = trial.config, trial.config["method"]
+    config = trial.config
+    method = trial.config["method"]
     n_steps = config["epochs"] * PER_EPOCH
     weight = 1.0 if method == "SLANG" else config["kl_weight"]
     weights = [weight * min(1, step / (2 * PER_EPOCH)) for step in range(n_steps)]
@@ -127,7 +131,8 @@ def image_plan(trial, result):
 
 def image_record(trial, result, seen):
     """From the last outputs, for held-out, test and other images, and those of the epochs."""
-    config, method = trial.config, trial.config["method"]
+    config = trial.config
+    method = trial.config["method"]
     n_networks = config.get("n_networks", 1)
     n_calls = n_networks if method in ("MAP", "D.E") else 1
     sets = ["held out", config["data"], *config["ood"]]
@@ -138,7 +143,8 @@ def image_record(trial, result, seen):
         outputs = torch.stack(outputs) if method in ("MAP", "D.E") else outputs[0]
         log_probs[name] = evaluation.log_mean_probs(outputs.double())
     labels = torch.arange(96 + 40) % 10
-    held_out, test = labels[64:96], labels[96:]
+    held_out = labels[64:96]
+    test = labels[96:]
     ours = log_probs[config["data"]]
     metrics = {
         "val_nll": evaluation.nll(log_probs["held out"], held_out),
@@ -194,7 +200,8 @@ def rotated_plan(trial, result):
 
 def rotated_record(trial, result, seen):
     """From the passes of test images and of turned ones, and the outputs of the mean weights."""
-    labels, shape = torch.arange(256, 256 + 50) % 10, np.shape(result.arrays["classes"])
+    labels = torch.arange(256, 256 + 50) % 10
+    shape = np.shape(result.arrays["classes"])
     drawn, passes, scaled = (out.double() for out in seen.outputs)
     arrays = {
         "test_index": (labels == 1).nonzero()[:2, 0],
@@ -221,7 +228,8 @@ def sparse_plan(trial, result):
 
 
 def sparse_record(trial, result, seen):
-    labels, arrays = torch.arange(200 + 50)[200:] % 10, result.arrays
+    labels = torch.arange(200 + 50)[200:] % 10
+    arrays = result.arrays
     errors = [100 * (out.argmax(1) != labels).double().mean() for out in seen.outputs]
     metrics = {
         "error": errors[0],
@@ -243,9 +251,12 @@ def co2_record(trial, result, seen):
     """From functions drawn at the months and beyond, and the outputs of the mean weights there."""
     data = datasets.detrended(datasets.co2(), *mc_dropout.SPANS[trial.config["n_months"]])
     draws, scaled = (out.double()[..., 0] for out in seen.outputs)
-    mean, std = draws.mean(0), draws.std(0, correction=0)
-    x, n = torch.cat([data.x[:, 0], torch.tensor(mc_dropout.BEYOND)]), len(data.y)
-    inside, (near, far) = std[:n].mean(), std[[list(x).index(2.5), -1]]
+    mean = draws.mean(0)
+    std = draws.std(0, correction=0)
+    x = torch.cat([data.x[:, 0], torch.tensor(mc_dropout.BEYOND)])
+    n = len(data.y)
+    inside = std[:n].mean()
+    (near, far) = std[[list(x).index(2.5), -1]]
     metrics = {
         "train_rmse": (mean[:n] - data.y).square().mean().sqrt(),
         "train_rmse_mean_weights": (scaled[:n] - data.y).square().mean().sqrt(),

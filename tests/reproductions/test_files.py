@@ -34,7 +34,8 @@ def test_what_a_killed_process_left_is_cleared_away_after_an_hour(tmp_path):
 
 
 def test_a_checked_file_gives_back_what_was_written_and_nothing_else(tmp_path):
-    path, content = tmp_path / "a.bin", b"content of the file"
+    path = tmp_path / "a.bin"
+    content = b"content of the file"
     write_checked(path, content)
     assert read_checked(path) == content
     whole = path.read_bytes()

@@ -22,7 +22,8 @@ def almost_still(log_alpha=-40.0):
 
 @pytest.mark.parametrize("estimator", get_args(Estimator))
 def test_the_gradient_is_that_of_the_scaled_sum_for_first_and_last_layer(estimator):
-    net, x = almost_still(), torch.rand(60, 784, generator=seeded(1))
+    net = almost_still()
+    x = torch.rand(60, 784, generator=seeded(1))
     y = torch.arange(60) % 10
     got = local_reparameterization.gradient(net, x, y, estimator, 600, seeded(2))
     sum_ = 600 / 60 * cross_entropy(net(x, "mean"), y, reduction="sum")

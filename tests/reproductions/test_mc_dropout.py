@@ -14,7 +14,8 @@ def test_no_noise_on_the_input_and_noise_after_every_hidden_layer():
 
 def test_units_of_the_first_layer_switch_within_the_data():
     net = mc_dropout.co2_network({**CONFIG, "width": 1000}, torch.Generator().manual_seed(0))
-    slope, place = net[0].weight[:, 0].detach(), (-net[0].bias / net[0].weight[:, 0]).detach()
+    slope = net[0].weight[:, 0].detach()
+    place = (-net[0].bias / net[0].weight[:, 0]).detach()
     assert place.abs().max() <= 1.8
     assert abs(place.mean()) < 0.15
     assert slope.abs().min() >= CONFIG["slope"]
@@ -41,5 +42,6 @@ def test_the_prior_is_the_published_weight_decay():
 def test_sequences_run_from_upright_in_their_direction():
     record = {"arrays": {"angles": mc_dropout.angles({"step_degrees": 10})}}
     record["arrays"]["classes"] = [[angle, -angle] for angle in record["arrays"]["angles"]]
-    there, back = list(range(0, 120, 10)), list(range(0, -120, -10))
+    there = list(range(0, 120, 10))
+    back = list(range(0, -120, -10))
     assert mc_dropout.sequences(record).tolist() == [[there, back], [back, there]]

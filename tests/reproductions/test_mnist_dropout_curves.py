@@ -15,7 +15,8 @@ def record(method, width, error, seed):
 def test_every_method_is_trained_by_three_schedules():
     trials = curves.trials("paper")
     plans = Counter((t.config["n_epochs"], t.config["width"]) for t in trials)
-    short, full = dict.fromkeys([(6, n) for n in (100, 250, 500, 750)], 21), (100, 250, 500)
+    short = dict.fromkeys([(6, n) for n in (100, 250, 500, 750)], 21)
+    full = (100, 250, 500)
     assert plans == short | {(60, 500): 7} | {(100, width): 21 for width in full}
     assert {t.config["method"] for t in trials[-7:]} == set(curves.METHODS)
 

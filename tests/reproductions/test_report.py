@@ -60,7 +60,8 @@ def test_the_page_tells_what_is_recorded_and_how_to_run_the_rest(toys, tmp_path)
 
 def test_the_order_of_the_file_does_not_matter(toys, tmp_path):
     runner.reproduce(toy.make(), folder=tmp_path)
-    text, path = report.text(folder=tmp_path), tmp_path / "toy.jsonl"
+    text = report.text(folder=tmp_path)
+    path = tmp_path / "toy.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(reversed(lines)))
     assert report.text(folder=tmp_path) == text
@@ -69,7 +70,8 @@ def test_the_order_of_the_file_does_not_matter(toys, tmp_path):
 
 
 def test_records_of_other_settings_are_left_out(toys, tmp_path):
-    trial, result = Trial({"n": 77}, seed=0), TrialResult({"square": 1.0})
+    trial = Trial({"n": 77}, seed=0)
+    result = TrialResult({"square": 1.0})
     old = make_record("toy", "paper", trial, result, seconds=0, on=torch.device("cpu"))
     append_record(tmp_path / "toy.jsonl", old)
     assert "0 of 4 trials" in report.text(folder=tmp_path)

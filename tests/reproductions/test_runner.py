@@ -93,7 +93,8 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
 def test_killing_loses_only_what_was_running_and_leaves_no_worker(tmp_path, ending):
-    script, path = tmp_path / "killed.py", tmp_path / "toy.jsonl"
+    script = tmp_path / "killed.py"
+    path = tmp_path / "toy.jsonl"
     script.write_text(KILLED)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen([sys.executable, str(script), str(tmp_path)], env=environment)

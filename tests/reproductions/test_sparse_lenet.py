@@ -111,7 +111,8 @@ def test_the_function_stays_the_same(kind, keep):
         smaller = remove_dead_units(network)
         torch.testing.assert_close(smaller(x), expected)
         torch.testing.assert_close(network(x), expected)  # the argument is not changed
-        before, after = n_hidden(network), n_hidden(smaller)
+        before = n_hidden(network)
+        after = n_hidden(smaller)
         assert all(a <= b for a, b in zip(after, before, strict=True))
         assert after == {0.0: [1] * len(before), 1.0: before}.get(keep, after)
 

@@ -34,14 +34,17 @@ def test_what_is_held_is_the_output_draws_of_weights_and_the_square_of_published
     assert more >= 4 * 4 * SIZES["K"] * SIZES["L"]
     assert more % 4 == 0
     for method, power in (("VSD", 2), ("VSD, free vectors", 1)):
-        small, large = held(method, K=400), held(method, K=1600)
+        small = held(method, K=400)
+        large = held(method, K=1600)
         assert 0.85 * 4**power < large / small < 1.1 * 4**power
 
 
 def test_a_ratio_is_that_of_neighbours(monkeypatch):
     """The machine gets slower from round to round; the ratio does not care."""
-    networks, load = dict.fromkeys("abc"), iter(sorted([*range(1, 9)] * 3))
-    cost, now = iter((1, 2, 3)), [0.0]
+    networks = dict.fromkeys("abc")
+    load = iter(sorted([*range(1, 9)] * 3))
+    cost = iter((1, 2, 3))
+    now = [0.0]
 
     def training_step(*_):
         own = next(cost)
@@ -55,7 +58,8 @@ def test_a_ratio_is_that_of_neighbours(monkeypatch):
 
 def test_a_step_changes_the_parameters():
     generator = torch.Generator().manual_seed(0)
-    x, y = torch.randn(4, 3, 32, 32, generator=generator), torch.arange(4)
+    x = torch.randn(4, 3, 32, 32, generator=generator)
+    y = torch.arange(4)
     made = timing.NETWORKS["lenet5"](timing.TIMED["VSD T=2, fc"].layers())
     network = initialise(made, generator).train()
     before = [p.detach().clone() for p in network.parameters()]
@@ -73,7 +77,8 @@ def test_the_layers_are_timed_relative_to_map():
 
 def test_pieces_add_up_to_the_step_of_the_whole_minibatch():
     generator = torch.Generator().manual_seed(0)
-    x, y = torch.rand(20, 784, generator=generator), torch.arange(20) % 10
+    x = torch.rand(20, 784, generator=generator)
+    y = torch.arange(20) % 10
     whole = initialise(mlp((784, 6, 10), BayesByBackprop(init_log_sigma2=-40.0)), generator)
     pieces = copy.deepcopy(whole)
     for net, rows_at_once in ((whole, 20), (pieces, 5)):

@@ -52,7 +52,8 @@ def make(run=run, trials=trials):
 
 def train_slowly(trial):
     """Says when it has begun and waits until a file allows it to go on; draws by its seed."""
-    folder, n = Path(trial.config["folder"]), trial.config["n"]
+    folder = Path(trial.config["folder"])
+    n = trial.config["n"]
     (folder / f"began-{n}").touch()
     while n >= 2 and not (folder / "go-on").exists():
         time.sleep(0.01)

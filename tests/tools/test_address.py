@@ -66,10 +66,12 @@ def test_published_imports_install_the_package_where_it_is_missing(published, mo
     before = [cell.source for cell in lesson.cells]
     for _ in range(2):
         address.fill_first_cell(lesson)
-    first, rest = lesson.cells[1].source, [cell.source for cell in lesson.cells[2:]]
+    first = lesson.cells[1].source
+    rest = [cell.source for cell in lesson.cells[2:]]
     assert first.endswith(before[1])
     assert rest == before[2:]
-    install, asked = first.removesuffix(before[1]), []
+    install = first.removesuffix(before[1])
+    asked = []
     shell = SimpleNamespace(run_line_magic=lambda *words: asked.append(words))
     exec(install, {"get_ipython": lambda: shell})
     assert asked == []  # it is there

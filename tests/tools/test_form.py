@@ -93,7 +93,8 @@ FAULTS = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_named(path, name):
-    notebook, (change, message) = made_in(path), FAULTS[name]
+    notebook = made_in(path)
+    (change, message) = FAULTS[name]
     assert problems(notebook, path) == []
     change(notebook)
     found = problems(notebook, path)

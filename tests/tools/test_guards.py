@@ -107,7 +107,8 @@ FAULTS = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_named(lesson, name):
-    notebook, (fault, message) = lesson("x = 1"), FAULTS[name]
+    notebook = lesson("x = 1")
+    (fault, message) = FAULTS[name]
     assert problems(notebook, PATH) == []
     fault(notebook)
     found = problems(notebook, PATH)

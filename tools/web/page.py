@@ -52,7 +52,8 @@ def figure(panel: WebPanel, picture: str, source: str = "") -> str:
     ``picture`` is the address of its picture, which stays where no script runs, and ``source`` that
     of its script, empty if the page has it already.
     """
-    name, alt = escape(panel.name), escape(panel.alt)
+    name = escape(panel.name)
+    alt = escape(panel.alt)
     width, height = (round(100 * length) for length in panel.size)
     data = f' data-src="{escape(source)}"' if source else ""
     return (

@@ -58,7 +58,8 @@ def describe(notebook: NotebookNode) -> list[str]:
     The text is stored in the metadata of the cell, where myst-nb looks for it. Panels have their
     own. Returns the ids of cells with a picture that has no sentence under it.
     """
-    missing, heading = [], ""
+    missing = []
+    heading = ""
     after = [cell.source for cell in notebook.cells[1:]] + [""]
     for cell, text in zip(notebook.cells, after, strict=True):
         if cell.cell_type == "markdown":

@@ -91,7 +91,8 @@ class Renderer(RendererBase):
         return True
 
     def draw_path(self, gc, path, transform, rgbFace=None) -> None:
-        width, hatch = gc.get_linewidth(), gc.get_hatch_path()
+        width = gc.get_linewidth()
+        hatch = gc.get_hatch_path()
         cleaned = path.cleaned(
             transform,
             remove_nans=True,
@@ -101,7 +102,8 @@ class Renderer(RendererBase):
             snap=gc.get_snap(),
             stroke_width=self.points_to_pixels(width),
         )
-        fill, stroke = self._fill(gc, rgbFace), self._stroke(gc) if width else ""
+        fill = self._fill(gc, rgbFace)
+        stroke = self._stroke(gc) if width else ""
         if (stroke or fill) and (data := self._path_data(cleaned)):
             looks = [f"{fill or 'fill:none;'}{stroke}"]
             if hatch is not None:
@@ -125,7 +127,8 @@ class Renderer(RendererBase):
             text = "h0" + "".join(f"m{x} {y}h0" for x, y in np.diff(at, axis=0).tolist())
             look = f"fill:none;stroke:{to_hex(rgbFace)};stroke-width:{size};stroke-linecap:round;"
             look += _opacity("stroke-opacity", _alpha(gc, rgbFace)) + self._clip(gc)
-            first, last = at[0].tolist(), at[-1].tolist()
+            first = at[0].tolist()
+            last = at[-1].tolist()
             self.elements.append(Element("path", look, text, *first, tuple(last)))
 
     def draw_image(self, gc, x, y, im, transform=None) -> None:
@@ -133,8 +136,10 @@ class Renderer(RendererBase):
         transform = transform or Affine2D().scale(im.shape[1], im.shape[0])
         (x0, y0), (x1, y1) = transform.transform([(0, 0), (1, 1)]) + np.array([x, y])
         im = im[:: -1 if y0 < y1 else 1, :: -1 if x0 > x1 else 1]
-        left, top = self._round(min(x0, x1)), self._round(self.height - max(y0, y1))
-        wide, high = self._round(abs(x1 - x0)), self._round(abs(y1 - y0))
+        left = self._round(min(x0, x1))
+        top = self._round(self.height - max(y0, y1))
+        wide = self._round(abs(x1 - x0))
+        high = self._round(abs(y1 - y0))
         look = f"width:{wide}px;height:{high}px;" + _opacity(
             "opacity", gc.get_alpha() if unsampled else 1
         )
@@ -177,8 +182,10 @@ class Renderer(RendererBase):
         box = gc.get_clip_rectangle()
         if box is None:
             return ""
-        left, right = self._round(box.x0), self._round(box.x1)
-        top, bottom = self._round(self.height - box.y1), self._round(self.height - box.y0)
+        left = self._round(box.x0)
+        right = self._round(box.x1)
+        top = self._round(self.height - box.y1)
+        bottom = self._round(self.height - box.y0)
         rectangle = f'x="{left}" y="{top}" width="{right - left}" height="{bottom - top}"'
         return f"clip-path:url(#{self._define('clipPath', '', f'<rect {rectangle}/>')})"
 
@@ -199,11 +206,16 @@ class Renderer(RendererBase):
 
     def _path_data(self, path: Path):
         """Commands after the first point, that point, and where the pen ends; None if empty."""
-        vertices, codes = path.vertices, path.codes
+        vertices = path.vertices
+        codes = path.codes
         if codes is None or len(codes) == 0 or codes[0] != Path.MOVETO:
             return None
         points = self._place(vertices)
-        text, pen, start, last, i = "", points[0], points[0], "", 1
+        text = ""
+        pen = points[0]
+        start = points[0]
+        last = ""
+        i = 1
         while i < len(codes) and codes[i] != Path.STOP:
             letter, count = _COMMANDS[codes[i]]
             end = i + max(count, 1)
@@ -216,7 +228,8 @@ class Renderer(RendererBase):
             )
             pen = block[-1] if count else start
             start = pen if letter == "m" else start
-            last, i = "" if letter in "mz" else letter, end
+            last = "" if letter in "mz" else letter
+            i = end
         return text.replace(" -", "-"), *points[0].tolist(), tuple(pen.tolist())
 
     def _place(self, vertices: np.ndarray) -> np.ndarray:
@@ -252,7 +265,8 @@ class Scene:
     def __init__(self, panel: Panel) -> None:
         self.size = tuple(100 * length for length in panel.size)
         with style():
-            self._figure, self._update = panel.stage.figure, panel.stage.update
+            self._figure = panel.stage.figure
+            self._update = panel.stage.update
             self.parts = self._parts(panel.stage.canvas.get_renderer())
             for image in self._figure.findobj(AxesImage):
                 if image.get_interpolation() == "bilinear":
@@ -273,7 +287,8 @@ class Scene:
         found: Frame = {}
         readout = self._update(**params)
         for number, artist in enumerate(moving_artists(self._figure)):
-            self._renderer.elements, counts = [], Counter()
+            self._renderer.elements = []
+            counts = Counter()
             artist.draw(self._renderer)
             for part in _merged(self._renderer.elements):
                 key = f"{number}.{part.tag}.{counts[part.tag]}"
@@ -287,7 +302,8 @@ class Scene:
         ``agg`` knows the widths of the words.
         """
         boxes = sorted((a.get_tightbbox(agg) for a in self._figure.axes), key=lambda box: box.x0)
-        cuts, right = [0.0], boxes[0].x1
+        cuts = [0.0]
+        right = boxes[0].x1
         for box in boxes[1:]:
             if box.x0 > right - _TOUCHING and box.width > _NARROW:
                 cuts.append((box.x0 + right) / 2)

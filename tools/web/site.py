@@ -124,7 +124,8 @@ def footer() -> str:
     """Below every page: version, date, licence, and how to cite the course."""
     cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     facts = dict(re.findall(r'^ *(?:- )?([\w-]+): "?([^"\n]+?)"?$', cited, re.M))
-    version, where = address.version(), address.address() or "see CITATION.cff"
+    version = address.version()
+    where = address.address() or "see CITATION.cff"
     return (
         f"<p>{facts['title']}, version {version}, {facts['date-released']}. "
         f"{facts['license']} licence. To cite: {facts['name']} ({facts['date-released'][:4]}), "
@@ -139,7 +140,8 @@ def _map(lessons: list[metadata.Lesson]) -> str:
     for colour, theme, row in ROWS:
         lines += [f'<p class="map-row">{escape(theme)}</p>', '<ul class="map">']
         for number, (title, question) in row.items():
-            name, after = escape(f"{number} {title}"), ""
+            name = escape(f"{number} {title}")
+            after = ""
             if lesson := listed.get(number):
                 name = f'<a href="lessons/{lesson.path.stem}.html">{name}</a>'
                 needs = " and ".join(", ".join(lesson.needs).rsplit(", ", 1))

@@ -106,7 +106,8 @@ class StochasticLayer(nn.Module):
         self.noise.reset_parameters(generator)
 
     def _check_units(self, x: Tensor) -> None:
-        n_units, axis = self.weight.shape[1], -self.unit_dims
+        n_units = self.weight.shape[1]
+        axis = -self.unit_dims
         if x.dim() < self.unit_dims or x.shape[axis] != n_units:
             units = "channels" if self.unit_dims == 3 else "units"
             got = f"got shape {tuple(x.shape)}"

@@ -24,7 +24,8 @@ class BernoulliNoise(UnitNoise):
 
     def __init__(self, p_drop: float, length_scale: float = 1.0) -> None:
         super().__init__()
-        self.p_drop, self.length_scale = valid_p_drop(p_drop), length_scale
+        self.p_drop = valid_p_drop(p_drop)
+        self.length_scale = length_scale
         self.register_buffer("keep", torch.tensor(1 - self.p_drop), persistent=False)
 
     @property

@@ -46,7 +46,8 @@ class ConcreteNoise(UnitNoise):
         the stored weights are ``theta = keep * M``. The constant ``K log 2`` makes the second term
         ``K KL(Bernoulli(p_drop) || Bernoulli(1/2))``, which is never negative.
         """
-        log_p, log_keep = logsigmoid(self.log_alpha), logsigmoid(-self.log_alpha)
+        log_p = logsigmoid(self.log_alpha)
+        log_keep = logsigmoid(-self.log_alpha)
         to_fair_coin = math.log(2) + log_p.exp() * log_p + log_keep.exp() * log_keep
         half = self.settings.length_scale**2 / 2
         kl = half * theta.square().sum() / log_keep.exp() + len(theta) * to_fair_coin

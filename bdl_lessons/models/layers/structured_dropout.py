@@ -108,7 +108,8 @@ class StructuredDropout(UnitNoiseFactory):
         non_negative("alpha_spread", self.alpha_spread)
         non_negative("kl_scale", self.kl_scale)
         start = math.exp(matched_log_alpha(self.init_p_drop))
-        above, below = start * (1 + 1e-9), start * (1 - 1e-9)  # rounding puts it beside a bound
+        above = start * (1 + 1e-9)
+        below = start * (1 - 1e-9)  # rounding puts it beside a bound
         if not (0 < self.min_alpha <= above and below <= self.max_alpha):
             rule = f"0 < min_alpha <= p/(1-p) <= max_alpha at p = init_p_drop = {self.init_p_drop}"
             raise ValueError(f"{rule} must hold, got {self.min_alpha} and {self.max_alpha}")
@@ -172,7 +173,8 @@ class StructuredUnitNoise(GaussianNoise, UnitNoise):
     @torch.no_grad()
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Draw ``log_alpha`` around its start, within its bounds, then the vectors."""
-        raw, start = self.raw_log_alpha, matched_log_alpha(self.settings.init_p_drop)
+        raw = self.raw_log_alpha
+        start = matched_log_alpha(self.settings.init_p_drop)
         drawn = start + self.settings.alpha_spread * standard_normal(raw.shape, generator, raw)
         raw.copy_(drawn.clamp(*self.bounds))
         self.householder.reset_parameters(generator)

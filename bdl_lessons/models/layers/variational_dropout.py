@@ -116,7 +116,8 @@ class GaussianDropout(_Multiplicative):
 
 class _VariationalNoise(base.GaussianNoise):
     def __init__(self, shape: tuple[int, ...], settings: VariationalDropout) -> None:
-        start, largest = matched_log_alpha(settings.init_p_drop), math.log(settings.max_alpha)
+        start = matched_log_alpha(settings.init_p_drop)
+        largest = math.log(settings.max_alpha)
         super().__init__(shape, start, -math.inf, largest)
         self.settings = settings
 

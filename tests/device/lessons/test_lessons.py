@@ -29,7 +29,8 @@ ON_THE_CPU = {  # but for those without a network, or of an identity that needs 
 @pytest.fixture(autouse=True)
 def a_new_kernel():
     """Lessons may set these two."""
-    dtype, n_threads = torch.get_default_dtype(), torch.get_num_threads()
+    dtype = torch.get_default_dtype()
+    n_threads = torch.get_num_threads()
     yield
     torch.set_default_dtype(dtype)
     torch.set_num_threads(n_threads)

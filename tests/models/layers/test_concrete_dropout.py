@@ -27,7 +27,8 @@ def test_a_relaxed_mask_drops_with_the_right_probability_at_every_temperature(p_
 @pytest.mark.parametrize("p_drop", [0.1, 0.8])
 def test_a_cold_mask_is_binary_dropout_and_a_hot_one_is_constant(p_drop):
     keep = 1 - p_drop
-    cold, hot = draws(p_drop, 1e-6), draws(p_drop, 1e6)
+    cold = draws(p_drop, 1e-6)
+    hot = draws(p_drop, 1e6)
     assert ((cold - 0).abs().minimum((cold - 1 / keep).abs()) < 1e-3).double().mean() > 0.999
     assert cold.mean().item() == pytest.approx(1, abs=4.5 * (p_drop / keep / N_DRAWS) ** 0.5)
     assert cold.var().item() == pytest.approx(p_drop / keep, rel=0.06)

@@ -58,7 +58,8 @@ def test_tiny_and_large_means_have_finite_kl_and_gradients(factory, mu):
 
 @pytest.mark.parametrize("factory", [SparseVD, ARD])
 def test_the_clamp_acts_on_the_kl_and_never_on_the_sampled_variance(factory):
-    free, clamped = factory().linear(3, 2), factory(log_alpha_clamp=(-8, 8)).linear(3, 2)
+    free = factory().linear(3, 2)
+    clamped = factory(log_alpha_clamp=(-8, 8)).linear(3, 2)
     for layer in (free, clamped):
         torch.nn.init.constant_(layer.weight, 1e-6)
         torch.nn.init.constant_(layer.noise.log_sigma2, -2.0)  # log_alpha = 25.6
@@ -81,7 +82,8 @@ def test_the_clamp_acts_on_the_kl_and_never_on_the_sampled_variance(factory):
 @pytest.mark.parametrize("shape", [(5, 4), (5, 2, 6, 6)])
 def test_a_threshold_takes_the_noisiest_means_out_and_leaves_their_noise(factory, shape):
     index = len(shape) // 4  # the linear or the convolutional layer
-    plain, thresholded = layers(factory())[index], layers(factory(threshold=3.0))[index]
+    plain = layers(factory())[index]
+    thresholded = layers(factory(threshold=3.0))[index]
     noisy = thresholded.log_alpha >= 3
     assert 0 < noisy.sum() < noisy.numel()
     x = normal(*shape, seed=3)

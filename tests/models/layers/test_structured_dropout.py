@@ -32,7 +32,8 @@ def xi_of(layer, n_draws, seed=1):
 @pytest.mark.parametrize("T", [0, 1, 2, 9])
 def test_the_noise_has_the_distribution_it_claims(T, source):
     layer = structured(T, vectors=source)
-    xi, cov = xi_of(layer, 30_000), layer.noise_cov().detach()
+    xi = xi_of(layer, 30_000)
+    cov = layer.noise_cov().detach()
     assert layer.noise.vectors.shape == (T, K)
     U = probability.orthogonal_matrix(layer.noise.vectors.detach())
     torch.testing.assert_close(cov, U @ layer.alpha.detach().diag() @ U.T)
@@ -55,7 +56,8 @@ def test_without_reflections_it_is_variational_dropout():
 @pytest.mark.parametrize("T", [1, 2])
 def test_the_kl_is_the_divergence_of_the_columns_and_moves_the_noise_alone(T):
     layer = structured(T)
-    theta, noise = layer.weight.T.detach(), layer.noise
+    theta = layer.weight.T.detach()
+    noise = layer.noise
     cov = noise.cov()
     explicit = probability.column_marginal_kl(
         theta, cov, probability.best_precision(theta, cov.diagonal())

@@ -24,7 +24,8 @@ def sub_network(layer, x, mask):
 @pytest.mark.parametrize("kind", LAYERS)
 def test_a_shared_draw_is_a_sub_network_and_the_mean_is_that_of_all(kind):
     layer, shape = LAYERS[kind]
-    layer, generator = layer.double(), torch.Generator().manual_seed(1)
+    layer = layer.double()
+    generator = torch.Generator().manual_seed(1)
     x = torch.randn(shape, generator=generator, dtype=torch.float64)
     members = torch.stack([sub_network(layer, x, mask) for mask in all_masks(4)])
     distance = (members - layer(x, "shared", generator)).flatten(1).abs().amax(1)

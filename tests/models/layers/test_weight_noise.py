@@ -23,7 +23,8 @@ def filled(layer):
 
 @pytest.fixture(params=["linear", "conv"])
 def case(request):
-    factory, g = BayesByBackprop(prior_var=0.3), seeded(1)
+    factory = BayesByBackprop(prior_var=0.3)
+    g = seeded(1)
     if request.param == "linear":
         return filled(factory.linear(4, 3)), torch.randn(6, 4, generator=g).double()
     return filled(factory.conv2d(4, 3, 2)), torch.randn(6, 4, 3, 3, generator=g).double()

@@ -81,8 +81,11 @@ def test_a_name_that_is_none_is_answered_by_the_list():
         datasets.load("minst")
 
 
-X, X_TEST, LABELS = images(5), images(3), np.array([0, 5, 9, 2, 2])
-SQUARE, COARSE = images(3, side=96), np.zeros(5)
+X = images(5)
+X_TEST = images(3)
+LABELS = np.array([0, 5, 9, 2, 2])
+SQUARE = images(3, side=96)
+COARSE = np.zeros(5)
 
 
 def cifar10() -> dict[str, bytes]:
@@ -121,7 +124,8 @@ def svhn() -> dict[str, bytes]:
 
 def stl10() -> dict[str, bytes]:
     """Planes by columns, labels from 1."""
-    columns, labels = SQUARE.transpose(0, 1, 3, 2).tobytes(), LABELS[:3].astype(np.uint8) + 1
+    columns = SQUARE.transpose(0, 1, 3, 2).tobytes()
+    labels = LABELS[:3].astype(np.uint8) + 1
     members = {f"{part}_{kind}": columns for part in ("test", "train") for kind in "X"}
     members |= {f"{part}_y": labels.tobytes() for part in ("test", "train")}
     members["unlabeled_X"] = b"never read"
@@ -142,7 +146,8 @@ def stl10() -> dict[str, bytes]:
 def test_colour_images_have_their_pixels_and_labels(folders, name, made, train, test, n_classes):
     for file, content in made().items():
         folders.put(name, file, content)
-    data, few = datasets.load(name), datasets.load(name, n_train=2, n_test=1)
+    data = datasets.load(name)
+    few = datasets.load(name, n_train=2, n_test=1)
     for part, x, n in (("train", train, 2), ("test", test, 1)):
         assert same_pixels(getattr(data, f"x_{part}"), x)
         assert same_pixels(getattr(few, f"x_{part}"), x[:n])

@@ -9,7 +9,8 @@ from bdl_lessons.models import BayesByBackprop, BinaryDropout, Deterministic, Ne
 from reproductions.images.architectures import Residual, alexnet, lenet5_classic, resnet18
 from tests.draws import seeded
 
-PLAIN, DROP = Deterministic(), BinaryDropout(0.5)
+PLAIN = Deterministic()
+DROP = BinaryDropout(0.5)
 
 
 @pytest.mark.parametrize(
@@ -40,12 +41,14 @@ def small(layers=DROP):
 
 
 def test_a_block_adds_its_shortcut_which_has_a_draw_of_its_own():
-    block, x = small()[1], torch.randn(9, 5, 2, 6, 6, generator=seeded(2))
+    block = small()[1]
+    x = torch.randn(9, 5, 2, 6, 6, generator=seeded(2))
     first, second, own = draws = block.sample_weights(9, seeded(3))
     conv1, norm, _, conv2 = block.main
     with torch.no_grad():
         main = norm(conv1.forward_with(x, first).flatten(0, 1)).relu().unflatten(0, (9, 5))
-        main, shortcut = conv2.forward_with(main, second), block.shortcut[0].forward_with(x, own)
+        main = conv2.forward_with(main, second)
+        shortcut = block.shortcut[0].forward_with(x, own)
         torch.testing.assert_close(block.forward_with(x, draws), (main + shortcut).relu())
         by_hand = conv2(norm(conv1(x[0], "mean")).relu(), "mean") + block.shortcut[0](x[0], "mean")
         torch.testing.assert_close(block(x[0], "mean"), by_hand.relu())
@@ -60,7 +63,8 @@ def test_kl_counts_every_layer_once():
 
 @pytest.mark.parametrize("n_rows", [3, 3000])  # expanded batch, and one sample at a time
 def test_predict_draws_functions_through_blocks(n_rows):
-    net, x = small(), torch.randn(n_rows, 2, 4, 4, generator=seeded(6))
+    net = small()
+    x = torch.randn(n_rows, 2, 4, 4, generator=seeded(6))
     draws = predict(net, x, 9, "shared", generator=seeded(7))
     g = seeded(7)
     noise = {m: m.sample_weights(9, g) for m in net if getattr(m, "is_random", False)}

@@ -93,7 +93,9 @@ def test_every_network_follows_its_validation_images(method, n_networks):
 def follow(losses, max_epochs=50):
     """The rule on a curve that stays at its last value; its end, the last weight, and for each
     epoch the rate and the weight at its start. Epoch i leaves the weight at i."""
-    model, epochs, values = nn.Linear(1, 1, bias=False), [], iter(losses)
+    model = nn.Linear(1, 1, bias=False)
+    epochs = []
+    values = iter(losses)
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
 
     def train_epoch(epoch):

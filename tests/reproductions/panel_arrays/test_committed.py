@@ -33,16 +33,19 @@ def test_arrays_have_the_layout_that_is_stored(make, monkeypatch):
 
 @pytest.mark.slow
 def test_a_network_for_each_rate_is_trained_again():
-    made, stored = small.make_dropout_rate(), arrays.load("dropout_rate")
+    made = small.make_dropout_rate()
+    stored = arrays.load("dropout_rate")
     for name, values in made.items():
         assert np.allclose(values, stored[name], atol=1e-3), name
 
 
 @pytest.mark.slow
 def test_networks_are_pruned_alike_when_they_are_trained_again():
-    made, stored = small.make_pruning_threshold(), arrays.load("pruning_threshold")
+    made = small.make_pruning_threshold()
+    stored = arrays.load("pruning_threshold")
     data = digits(seed=0)
-    x, y = data.x_test.numpy(), data.y_test.numpy()
+    x = data.x_test.numpy()
+    y = data.y_test.numpy()
     for name in NETWORKS:
         ours, theirs = (threshold_curves(a, name, x, y) for a in (made, stored))
         assert np.allclose(ours, theirs, atol=0.05), name

@@ -13,7 +13,8 @@ from reproductions.panel_arrays.in_between_uncertainty import NOISE_VAR
 def test_moments_and_loss_are_those_over_all_masks(p_drop, monkeypatch):
     x, y, _ = arrays_of.clusters()
     monkeypatch.setattr(arrays_of, "WIDTH", 6)
-    layers, masks = arrays_of.dropout_networks(1, 1, [0]), all_masks(6)
+    layers = arrays_of.dropout_networks(1, 1, [0])
+    masks = all_masks(6)
     (W, b), (v, c) = layers
     chances = mask_probs(masks, p_drop)
     hidden = torch.relu(x @ W + b)[0, 0]
@@ -65,7 +66,8 @@ def test_training_starts_as_stored_and_the_draws_have_the_moments():
 
 def test_given_the_hidden_layer_the_posterior_is_that_of_a_linear_regression():
     x, y, line = arrays_of.clusters()
-    generator, off = torch.Generator().manual_seed(0), []
+    generator = torch.Generator().manual_seed(0)
+    off = []
     for _ in range(3):
         hidden = torch.randn(3, 50, generator=generator, dtype=torch.float64)
         regression = BayesLinear(arrays_of.features(hidden, x), y, NOISE_VAR, 1.0)

@@ -13,8 +13,10 @@ def stored():
 
 @pytest.mark.parametrize(("method", "tried"), label_noise.TRIED.items())
 def test_a_strength_is_chosen_on_examples_that_are_not_trained_on(method, tried, monkeypatch):
-    x, y = torch.zeros(1, 6, 64), torch.arange(6)[None]
-    trained, validated = [], []
+    x = torch.zeros(1, 6, 64)
+    y = torch.arange(6)[None]
+    trained = []
+    validated = []
 
     def fitted(name, x, y, weight, *rest):
         trained.append((name, y.tolist(), weight.item()))
@@ -72,7 +74,8 @@ def test_training_returns_what_is_stored(stored, monkeypatch):
 
 @pytest.mark.slow
 def test_the_committed_arrays_are_what_training_at_the_chosen_weights_gives(stored, monkeypatch):
-    row, n_seeds = list(label_noise.METHODS).index("VSD, T = 2"), 3
+    row = list(label_noise.METHODS).index("VSD, T = 2")
+    n_seeds = 3
     chosen = torch.from_numpy(stored["kl_weight"][row, :, :n_seeds]).flatten()
     monkeypatch.setattr(label_noise, "chosen", lambda *_: chosen)
     found = label_noise.train("VSD, T = 2", n_seeds)

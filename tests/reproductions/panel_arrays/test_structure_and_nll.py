@@ -23,11 +23,14 @@ def test_the_parts_of_a_split_do_not_overlap(task):
 
 def test_other_test_rows_change_no_training_input(monkeypatch):
     """Neither scales nor the precision come from tested patients, whose scale is that of others."""
-    data, split = structure_and_nll.diabetes(), structure_and_nll.diabetes_split(0)
+    data = structure_and_nll.diabetes()
+    split = structure_and_nll.diabetes_split(0)
     rows = np.random.default_rng(0).permutation(len(data.x))
     test = rows[354:]
-    x, y = data.x.clone(), data.y.clone()
-    x[test], y[test] = x[rows[: len(test)]], 100 * y[test]
+    x = data.x.clone()
+    y = data.y.clone()
+    x[test] = x[rows[: len(test)]]
+    y[test] = 100 * y[test]
     altered = dataclasses.replace(data, x=x, y=y)
     monkeypatch.setattr(structure_and_nll, "diabetes", lambda: altered)
     other = structure_and_nll.diabetes_split(0)

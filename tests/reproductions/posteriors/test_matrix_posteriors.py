@@ -83,7 +83,8 @@ def unconditioned(layer):
 
 def conditioned(layer, mean, cov):
     """On ``A W' + noise = B``, by the textbook formula."""
-    A, B = layer.noise.pseudo_x, layer.noise.pseudo_y
+    A = layer.noise.pseudo_x
+    B = layer.noise.pseudo_y
     H = torch.kron(torch.eye(len(layer.mu)).double(), A)
     V = (2 * layer.noise.log_output_std).exp().diag()
     noise = matrix.JITTER * torch.kron(V, torch.eye(len(A)).double())
@@ -113,7 +114,8 @@ def design(layer, x):
 
 def assert_moments(samples, mean, cov, bound=5.0):
     """Mean and covariance of Gaussian ``samples`` ``(N, D)`` within ``bound`` standard errors."""
-    n, var = len(samples), cov.diagonal()
+    n = len(samples)
+    var = cov.diagonal()
     assert ((samples.mean(0) - mean).abs() / (var / n).sqrt()).max() < bound
     error = ((var[:, None] * var + cov.square()) / n).sqrt()
     assert ((torch.cov(samples.T) - cov).abs() / error).max() < bound
@@ -132,7 +134,8 @@ def test_draws_of_the_weights_and_their_mean_are_those_of_the_dense_gaussian(met
 @pytest.mark.parametrize("method", FACTORIES)
 def test_an_example_has_the_covariance_between_units_or_channels_at_every_place(method, kind):
     """As with a matrix of its own."""
-    layer, x = make(method, kind), inputs(kind)
+    layer = make(method, kind)
+    x = inputs(kind)
     mean, cov = dense_gaussian(layer)
     A = design(layer, x)[0]
     with torch.no_grad():
@@ -193,7 +196,8 @@ def test_noise_on_the_pseudo_data_widens_both_kinds_of_draws_alike():
     A = design(layer, x)[0]
     with torch.no_grad():
         u = (2 * layer.noise.log_input_std).exp() / 4
-        P, B = layer.noise.pseudo_x, layer.noise.pseudo_y
+        P = layer.noise.pseudo_x
+        B = layer.noise.pseudo_y
         gain = torch.linalg.solve(P * u @ P.T + 0.01 * torch.eye(2).double(), P * u)  # (m, K + 1)
         to_row = torch.cat([x[0], torch.ones(1)]).double() @ gain.T
         extra = layer.noise.log_alpha[1].exp() * (to_row.square() @ B.square()).diag()

@@ -20,7 +20,8 @@ def flow(n_steps=3):
 
 
 def test_log_det_is_that_of_the_jacobian():
-    f, z = flow(), torch.randn(4, generator=seeded(2), dtype=torch.float64)
+    f = flow()
+    z = torch.randn(4, generator=seeded(2), dtype=torch.float64)
     for seed in range(5):
         _, log_det = f(z, seeded(seed))
         jacobian = torch.autograd.functional.jacobian(lambda z, s=seed: f(z, seeded(s))[0], z)
@@ -39,7 +40,9 @@ def test_every_row_has_masks_of_its_own_and_kept_numbers_stay():
 def test_the_kl_is_the_mean_log_ratio_at_explicit_draws_of_factors_and_weights(kind):
     """The traps of ports: c meets the filters' axis, and c'W has variance sum c**2 sigma**2."""
     layer = started(WITH_FLOWS, kind)
-    posterior, n, g = layer.noise, 4000, seeded(6)
+    posterior = layer.noise
+    n = 4000
+    g = seeded(6)
     with torch.no_grad():
         for parameter in (posterior.aux_in, posterior.aux_mean, posterior.aux_precision):
             parameter.add_(0.3 if parameter is posterior.aux_in else 0.7)

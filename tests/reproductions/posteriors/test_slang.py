@@ -43,7 +43,9 @@ def test_a_step_is_the_dense_one(monkeypatch):
     """Keep the two leading eigenvectors of the mixture, put the rest of its diagonal into d."""
     monkeypatch.setattr(slang, "SHARE", 0.2)
     q = LowRankPrecision(normal(5, seed=1), normal(5, 2, seed=2), normal(5, seed=3).exp())
-    g, direction, precision = normal(7, 5, seed=4), normal(5, seed=5), normal(5, seed=6).exp()
+    g = normal(7, 5, seed=4)
+    direction = normal(5, seed=5)
+    precision = normal(5, seed=6).exp()
     new = slang.updated(q, g, direction, 30, precision, lr=0.1)
     mixture = 0.8 * q.factor @ q.factor.T + 0.2 * 30 * g.T @ g / 7
     values, vectors = torch.linalg.eigh(mixture)
@@ -60,7 +62,8 @@ def test_example_gradients_are_those_of_one_example_at_a_time():
     network = initialise(network, seeded()).double()
     flat = torch.cat([p.detach().flatten() for p in network.parameters()])
     theta = torch.stack([flat, 2 * flat])
-    x, labels = normal(4, 1, 4, 4, seed=1), torch.tensor([0, 2, 1, 2])
+    x = normal(4, 1, 4, 4, seed=1)
+    labels = torch.tensor([0, 2, 1, 2])
     gradients = slang.example_gradients(network, cross_entropy, theta, x, labels)
     for i in range(4):
         loss = cross_entropy(network(x[i : i + 1], "mean"), labels[i : i + 1])
@@ -72,13 +75,17 @@ def test_example_gradients_are_those_of_one_example_at_a_time():
 def test_a_tempered_posterior_of_classes_has_the_tempered_curvature(monkeypatch):
     """Two equally frequent classes, nothing but biases: along (1, -1) the NLL curves by N / 2."""
     monkeypatch.setattr(slang, "SHARE", 0.05)
-    n, labels = 500, torch.arange(500) % 2
+    n = 500
+    labels = torch.arange(500) % 2
     network = mlp((1, 2), PLAIN).double()
     for parameter in network.parameters():
         parameter.data.zero_()
     settings = {"n_steps": 300, "lr": 0.01, "batch_size": 50, "init_precision": 500.0}
     q = slang.fit_slang(
-        *(network, torch.zeros(n, 1).double(), labels, cross_entropy),
+        network,
+        torch.zeros(n, 1).double(),
+        labels,
+        cross_entropy,
         **{"generator": seeded(1), "n_samples": 1, "kl_weight": 0.1, **settings},
     )
     along = torch.tensor([0.0, 0, 1, -1]).double() / 2**0.5

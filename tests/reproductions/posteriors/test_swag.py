@@ -18,7 +18,8 @@ def collected(n=7, max_rank=4):
     """SWAG over two tensors that took ``n`` random values, and these as ``(n, D)``."""
     g = seeded(1)
     parameters = [torch.zeros(2, dtype=torch.float64), torch.zeros(1, 2, dtype=torch.float64)]
-    swag, values = SWAG(parameters), []
+    swag = SWAG(parameters)
+    values = []
     swag.deviations = deque(maxlen=max_rank)
     for _ in range(n):
         for p in parameters:
@@ -45,7 +46,8 @@ def dense_posterior(values, max_rank):
 def test_draws_have_the_dense_posterior_over_all_tensors_together(n, max_rank):
     """Also with fewer models than ``max_rank``: the divisor is the number that is there."""
     swag, values = collected(n, max_rank)
-    g, n_draws = seeded(2), 4000
+    g = seeded(2)
+    n_draws = 4000
     draws = torch.stack([flat(swag.draw(g)) for _ in range(n_draws)])
     mean, cov = dense_posterior(values, max_rank)
     var = cov.diagonal()
@@ -114,7 +116,8 @@ def test_members_have_the_law_of_their_own_iterates(line):
 
 def test_every_draw_has_batch_norm_statistics_of_its_own():
     model = Network(PLAIN.linear(2, 3), nn.BatchNorm1d(3), nn.ReLU(), PLAIN.linear(3, 1))
-    model, x = initialise(model, seeded()), torch.randn(60, 2, generator=seeded(1))
+    model = initialise(model, seeded())
+    x = torch.randn(60, 2, generator=seeded(1))
     y = x[:, :1] * 2
     swag = fit_swag(model, x, y, partial(gaussian_nll, tau=1.0), **settings())
     model.eval()

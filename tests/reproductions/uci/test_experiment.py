@@ -64,10 +64,12 @@ def test_each_split_chooses_by_its_own_held_out_rows():
 
 
 def test_side_by_side_is_one_at_a_time():
-    x, y = torch.randn(3, 16, 4, generator=gen()), torch.randn(3, 16, generator=gen(1))
+    x = torch.randn(3, 16, 4, generator=gen())
+    y = torch.randn(3, 16, generator=gen(1))
     points = [{"kl_weight": weight} for weight in (0.0, 0.1, 10.0)]
     predict = METHODS["D.E"].train(Task(points, x, y, CONFIG, gen()))
-    together, generator = predict(x, 1, gen()), gen()
+    together = predict(x, 1, gen())
+    generator = gen()
     alone = [initialise(mlp((4, 8, 1), Deterministic()), generator) for _ in 5 * points]
     for member, network in enumerate(alone):
         fit(
@@ -89,7 +91,8 @@ def test_side_by_side_is_one_at_a_time():
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_answers_with_draws_for_each_split(name):
     x = 5 + torch.randn(2, 30, 3, generator=gen()).double()
-    y, method = 30 + x.sum(-1), METHODS[name]
+    y = 30 + x.sum(-1)
+    method = METHODS[name]
     config = CONFIG | {"n_steps": 4, "grid": list(method.grid[-2:])}
     draws, _, _ = experiment.choose_and_predict(method, x, y, x[:, :7], (1.0, 2.0), config, gen())
     n_draws = {"MAP": 1, "D.E": 5}.get(name, CONFIG["n_samples"])

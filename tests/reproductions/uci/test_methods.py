@@ -8,7 +8,8 @@ from tests.draws import seeded
 
 def test_slang_gets_the_posterior_of_a_likelihood_with_noise_variance_kl_weight():
     """Three lines whose noise has just that variance, so that their exact posterior is SLANG's."""
-    kl_weights, n = torch.tensor([1.0, 0.1, 0.01]), 120
+    kl_weights = torch.tensor([1.0, 0.1, 0.01])
+    n = 120
     x = torch.randn(3, n, 2, generator=seeded(1))
     noise = kl_weights.sqrt()[:, None] * torch.randn(3, n, generator=seeded(2))
     y = x @ torch.tensor([0.5, -0.5]) + noise

@@ -9,7 +9,8 @@ from bdl_lessons.panels.engine import Choice, Panel, Slider
 from tools.web import recording
 from tools.web.recording import record
 
-HEIGHTS, KINDS = (0.0, 0.25, 0.5, 0.75), ("line", "dots", "corner")
+HEIGHTS = (0.0, 0.25, 0.5, 0.75)
+KINDS = ("line", "dots", "corner")
 
 
 def build_figure(figure):

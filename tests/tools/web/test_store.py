@@ -43,7 +43,8 @@ def test_every_panel_can_be_recorded(name):
     sizes = [len(control.web or control.values) for control in panel.controls.values()]
     assert math.prod(sizes) <= MOST_SETTINGS
     small = coarse(panel)
-    made, scene = record(small), Scene(small)
+    made = record(small)
+    scene = Scene(small)
     assert (made.still, made.alt) == (scene.still, small.alt)
     for places in itertools.islice(itertools.product(range(2), repeat=len(sizes)), 8):
         setting = {
