@@ -1,7 +1,6 @@
 """Small helpers around PyTorch's autograd and ``vmap``."""
 
 from collections.abc import Callable
-from contextvars import ContextVar
 
 import torch
 from torch import Tensor
@@ -17,23 +16,6 @@ def cholesky(matrix: Tensor) -> Tensor:
     return factor.masked_fill((info > 0)[..., None, None], torch.nan)
 
 
-_inside: ContextVar[bool] = ContextVar("inside_vmap", default=False)
-
-
-def inside_vmap() -> bool:
-    """Whether the caller runs under :func:`vmap`."""
-    return _inside.get()
-
-
 def vmap(function: Callable, in_dims: int | tuple = 0) -> Callable:
     """``function`` over the first axis of its arguments, with fresh random numbers for each."""
-    batched = torch.func.vmap(function, in_dims, randomness="different")
-
-    def run(*args):
-        token = _inside.set(True)
-        try:
-            return batched(*args)
-        finally:
-            _inside.reset(token)
-
-    return run
+    return torch.func.vmap(function, in_dims, randomness="different")

@@ -13,13 +13,13 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
+from torch.optim import Optimizer
 
 from bdl_lessons.core import validation
 from bdl_lessons.core.autograd import vmap
 from bdl_lessons.core.validation import typechecked
 from bdl_lessons.inference import train
 from bdl_lessons.models import Network, Sampling
-from bdl_lessons.models.layers.base import check_call
 
 
 class BatchedNetworks:
@@ -29,7 +29,9 @@ class BatchedNetworks:
     modules, shapes, which layers are random, or a setting such as the prior.
 
     >>> from bdl_lessons.models import BinaryDropout, mlp
-    >>> three = BatchedNetworks([mlp((4, 8, 2), BinaryDropout(p)) for p in (0.1, 0.2, 0.5)])
+    >>> rates = (0.1, 0.2, 0.5)
+    >>> methods = [partial(BinaryDropout, p_drop=rate) for rate in rates]
+    >>> three = BatchedNetworks([mlp((4, 8, 2), method) for method in methods])
     >>> three(torch.ones(3, 20, 4), "mean").shape, three.kl().shape
     (torch.Size([3, 20, 2]), torch.Size([3]))
     """
@@ -38,12 +40,15 @@ class BatchedNetworks:
     def __init__(self, networks: Sequence[Network]) -> None:
         if not networks:
             raise ValueError("networks must not be empty")
-        first, *others = map(_fixed, networks)
+        first, *others = map(_settings_in_common, networks)
         for other in others:
-            if differ := [name for name in first | other if first.get(name) != other.get(name)]:
-                raise ValueError(f"networks must be alike, they differ in {differ}")
+            differing = [name for name in first | other if first.get(name) != other.get(name)]
+            if differing:
+                raise ValueError(f"networks must be alike, they differ in {differing}")
         self._networks = [deepcopy(network) for network in networks]
-        parameters, self._buffers = stack_module_state(self._networks)
+        stackable = [_with_own_settings_as_buffers(network) for network in networks]
+        self._first = stackable[0]
+        parameters, self._buffers = stack_module_state(stackable)
         self._parameters = {
             name: value.detach().clone().requires_grad_(value.requires_grad)
             for name, value in parameters.items()
@@ -56,7 +61,6 @@ class BatchedNetworks:
         self, x: Tensor, sampling: Sampling, generator: torch.Generator | None = None
     ) -> Tensor:
         """Every network on its own examples: ``x`` is ``(M, B, ...)``, the result ``(M, B, L)``."""
-        check_call(x, sampling, generator)
         validation.shapes(f"x must be (M, ...) for M = {len(self)} networks", x, M=len(self))
         return vmap(lambda state, x: self._call(state, x, sampling, generator))(self._state, x)
 
@@ -77,7 +81,7 @@ class BatchedNetworks:
 
     def _call(self, state: dict[str, Tensor], *args) -> Tensor:
         named = {f"network.{name}": value for name, value in state.items()}
-        return functional_call(_Call(self._networks[0]), named, args)
+        return functional_call(_Call(self._first), named, args)
 
     @property
     def _state(self) -> dict[str, Tensor]:
@@ -93,7 +97,7 @@ def fit_batched(
     *,
     n_steps: int,
     generator: torch.Generator,
-    optimizer: train.OptimizerFactory,
+    optimizer: Optimizer | train.OptimizerFactory,
     nll_args: tuple[Tensor, ...] = (),
     batch_size: int | None = None,
     kl_weight: train.KLWeight = 1.0,
@@ -116,11 +120,20 @@ def fit_batched(
 
     >>> from torch.nn.functional import cross_entropy
     >>> from bdl_lessons.models import BinaryDropout, mlp
-    >>> three = BatchedNetworks([mlp((4, 8, 2), BinaryDropout(0.1)) for _ in range(3)])
+    >>> method = partial(BinaryDropout, p_drop=0.1)
+    >>> three = BatchedNetworks([mlp((4, 8, 2), method) for _ in range(3)])
     >>> from bdl_lessons.inference import adam
     >>> x, y = torch.ones(3, 20, 4), torch.zeros(3, 20).long()
-    >>> how = {"n_steps": 5, "optimizer": adam(1e-3), "generator": torch.Generator()}
-    >>> fit_batched(three, x, y, cross_entropy, **how).shape
+    >>> losses = fit_batched(
+    ...     three,
+    ...     x,
+    ...     y,
+    ...     cross_entropy,
+    ...     n_steps=5,
+    ...     optimizer=adam(1e-3),
+    ...     generator=torch.Generator(),
+    ... )
+    >>> losses.shape
     torch.Size([5, 3])
     """
     rule = f"x must be (M, N, ...) and y (M, N, ...) with M = {len(networks)}"
@@ -159,7 +172,8 @@ def predict_batched(
     ``x`` is not finite or has no examples.
 
     >>> from bdl_lessons.models import BinaryDropout, mlp
-    >>> three = BatchedNetworks([mlp((4, 8, 2), BinaryDropout(0.1)) for _ in range(3)])
+    >>> method = partial(BinaryDropout, p_drop=0.1)
+    >>> three = BatchedNetworks([mlp((4, 8, 2), method) for _ in range(3)])
     >>> predict_batched(three, torch.ones(3, 20, 4), 100, generator=torch.Generator()).shape
     torch.Size([100, 3, 20, 2])
     """
@@ -186,13 +200,27 @@ class _Call(nn.Module):
         return self.network(*args) if args else self.network.kl()
 
 
-def _fixed(network: Network) -> dict[str, object]:
-    """What may not differ: modules, shapes, and all settings that are no parameter and no start."""
-    fixed: dict[str, object] = {name: value.shape for name, value in network.state_dict().items()}
+def _settings_in_common(network: Network) -> dict[str, object]:
+    """What may not differ: modules, shapes, and settings but for a layer's ``batch_may_differ``."""
+    settings: dict[str, object] = {
+        name: value.shape for name, value in network.state_dict().items()
+    }
     for name, module in network.named_modules():
-        own = {"type": type(module), "is_random": getattr(module, "is_random", False)}
-        own |= vars(module) | vars(vars(module).get("settings", module))
-        for key in own.keys() - {"settings", "training", "p_drop", "alpha_spread"}:
-            if not key.startswith(("_", "init_")):
-                fixed[f"{name}.{key}"] = own[key]
-    return fixed
+        settings[f"{name}.type"] = type(module)
+        may_differ = ("training", *getattr(module, "batch_may_differ", ()))
+        for key, value in vars(module).items():
+            if not key.startswith("_") and key not in may_differ:
+                settings[f"{name}.{key}"] = value
+    return settings
+
+
+def _with_own_settings_as_buffers(network: Network) -> Network:
+    """A copy whose ``batch_may_differ`` are buffers, which ``vmap`` can give each network its own
+    of."""
+    network = deepcopy(network)
+    for module in network.modules():
+        for name in getattr(module, "batch_may_differ", ()):
+            value = torch.tensor(getattr(module, name), device=module.weight.device)
+            delattr(module, name)
+            module.register_buffer(name, value, persistent=False)
+    return network

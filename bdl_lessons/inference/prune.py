@@ -14,9 +14,13 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, linear
 
 from bdl_lessons.core.validation import typechecked
-from bdl_lessons.models import Network, Sampling, StochasticLayer
-from bdl_lessons.models.layers import weight_noise
-from bdl_lessons.models.layers.weight_noise import AdditiveNoise, WeightNoiseLayer
+from bdl_lessons.models import (
+    Network,
+    Sampling,
+    StochasticLayer,
+    WeightNoise,
+    log_relative_variance,
+)
 
 THRESHOLD = 3.0
 
@@ -35,22 +39,22 @@ class LayerSparsity:
         return 1 - self.n_kept / self.n_weights
 
 
-def layer_log_alpha(layer: WeightNoiseLayer) -> Tensor:
+def layer_log_alpha(layer: WeightNoise) -> Tensor:
     """``log_alpha`` of each weight of a layer, in the shape of its weights, without gradient.
 
     Raises TypeError if the layer has no free ``log_sigma2`` for each weight; ValueError if a weight
     is NaN or infinite.
 
     >>> from bdl_lessons.models import SparseVD
-    >>> layer_log_alpha(SparseVD().linear(3, 2)).shape
+    >>> layer_log_alpha(SparseVD(nn.Linear(3, 2))).shape
     torch.Size([2, 3])
     """
-    if not (isinstance(layer, WeightNoiseLayer) and isinstance(layer.noise, AdditiveNoise)):
+    if not (isinstance(layer, WeightNoise) and hasattr(layer, "log_sigma2")):
         wanted = "mu and log_sigma2 for each weight, such as those of SparseVD or ARD"
         raise TypeError(f"pruning needs layers with {wanted}; got {type(layer).__name__}")
-    if not (layer.mu.isfinite().all() and layer.noise.log_sigma2.isfinite().all()):
+    if not (layer.mu.isfinite().all() and layer.log_sigma2.isfinite().all()):
         raise ValueError("the weights have a NaN or an infinity: there is nothing to prune")
-    return weight_noise.log_relative_variance(layer.mu.detach(), layer.noise.log_sigma2.detach())
+    return log_relative_variance(layer.mu.detach(), layer.log_sigma2.detach())
 
 
 @typechecked
@@ -58,7 +62,8 @@ def sparsity(model: Network, threshold: float = THRESHOLD) -> list[LayerSparsity
     """Weights and kept weights of each layer, in order. Errors as in :func:`to_sparse`.
 
     >>> from bdl_lessons.models import SparseVD, mlp
-    >>> sparsity(mlp((4, 3), SparseVD(init_log_sigma2=-100.0)))
+    >>> from functools import partial
+    >>> sparsity(mlp((4, 3), partial(SparseVD, init_log_sigma2=-100.0)))
     [LayerSparsity(name='0', n_weights=12, n_kept=12)]
     """
     log_alphas = {n: layer_log_alpha(m) for n, m in _noisy_layers(model, threshold).items()}
@@ -86,7 +91,7 @@ def zero_pruned(model: Network, threshold: float = THRESHOLD) -> "PrunedNetwork"
     Same shapes and same storage as before: what :func:`to_sparse` must agree with. Errors as there.
 
     >>> from bdl_lessons.models import SparseVD, mlp
-    >>> zero_pruned(mlp((4, 5, 3), SparseVD()), threshold=-100.0)[0].weight.count_nonzero().item()
+    >>> zero_pruned(mlp((4, 5, 3), SparseVD), threshold=-100.0)[0].weight.count_nonzero().item()
     0
     """
     return _pruned(model, threshold, to_dense_layer)
@@ -106,7 +111,7 @@ def to_sparse(model: Network, threshold: float = THRESHOLD) -> "PrunedNetwork":
             prune, or ``threshold`` or a weight is NaN.
 
     >>> from bdl_lessons.models import SparseVD, mlp
-    >>> sparse = to_sparse(mlp((4, 5, 3), SparseVD()), threshold=math.inf)
+    >>> sparse = to_sparse(mlp((4, 5, 3), SparseVD), threshold=math.inf)
     >>> len(sparse[0].values), sparse(torch.ones(7, 4)).shape
     (20, torch.Size([7, 3]))
     """
@@ -118,17 +123,19 @@ class SparseLayer(nn.Module):
 
     Attributes:
         values, index: ``(n_kept,)`` each, and rising positions in the flattened weights.
-        shape, steps: of the full weights, ``(L, K)`` or ``(L, C, k, k)``; stride and padding.
+        shape: of the full weights, ``(L, K)`` or ``(L, C, k, k)``.
     """
 
-    def __init__(self, weight: Tensor, keep: Tensor, bias: Tensor | None, *steps: int) -> None:
+    def __init__(self, plain: nn.Linear | nn.Conv2d, weight: Tensor, keep: Tensor) -> None:
         super().__init__()
-        self.shape = tuple(weight.shape)
-        self.steps = steps
         index = keep.flatten().nonzero().squeeze(1)
+        self.shape = tuple(weight.shape)
+        self.stride = getattr(plain, "stride", None)  # of a convolution
+        self.padding = getattr(plain, "padding", None)
+        self.dilation = getattr(plain, "dilation", None)
         self.register_buffer("values", weight.flatten()[index])
         self.register_buffer("index", index)
-        self.register_buffer("bias", bias)
+        self.register_buffer("bias", None if plain.bias is None else plain.bias.detach().clone())
 
     def weight(self) -> Tensor:
         """The full weights, zeros put back: made for one product."""
@@ -137,9 +144,9 @@ class SparseLayer(nn.Module):
         return full
 
     def forward(self, x: Tensor) -> Tensor:
-        if len(self.shape) == 2:
+        if self.stride is None:
             return linear(x, self.weight(), self.bias)
-        return conv2d(x, self.weight(), self.bias, *self.steps)
+        return conv2d(x, self.weight(), self.bias, self.stride, self.padding, self.dilation)
 
 
 class PrunedNetwork(Network):
@@ -165,7 +172,7 @@ class PrunedNetwork(Network):
         raise RuntimeError("a pruned network has no KL, its variances are gone: use it before")
 
 
-def _noisy_layers(model: Network, threshold: float) -> dict[str, WeightNoiseLayer]:
+def _noisy_layers(model: Network, threshold: float) -> dict[str, WeightNoise]:
     if math.isnan(threshold):
         raise ValueError("threshold must be a number, got NaN")
     layers = {n: m for n, m in model._modules.items() if isinstance(m, StochasticLayer)}
@@ -182,25 +189,14 @@ def _pruned(model: Network, threshold: float, prune: Callable) -> PrunedNetwork:
     )
 
 
-def to_dense_layer(layer: WeightNoiseLayer, threshold: float) -> nn.Linear | nn.Conv2d:
+def to_dense_layer(layer: WeightNoise, threshold: float) -> nn.Linear | nn.Conv2d:
     keep = layer_log_alpha(layer) < threshold
-    weight = layer.noise.mean(layer.mu).detach() * keep
-    if isinstance(layer, weight_noise.WeightNoiseLinear):
-        plain = nn.Linear(layer.in_features, layer.out_features, layer.bias is not None)
-    else:
-        sizes = (layer.in_channels, layer.out_channels, layer.kernel_size, layer.stride)
-        plain = nn.Conv2d(*sizes, layer.padding, bias=layer.bias is not None)
-    plain = plain.to(weight)
+    plain = deepcopy(layer.inner)
     with torch.no_grad():
-        plain.weight.copy_(weight)
-        if layer.bias is not None:
-            plain.bias.copy_(layer.bias)
+        plain.weight.copy_(layer.weight_mean() * keep)
     return plain
 
 
-def _sparse(layer: WeightNoiseLayer, threshold: float) -> SparseLayer:
+def _sparse(layer: WeightNoise, threshold: float) -> SparseLayer:
     keep = layer_log_alpha(layer) < threshold
-    is_conv = isinstance(layer, weight_noise.WeightNoiseConv2d)
-    steps = (layer.stride[0], layer.padding[0]) if is_conv else ()
-    bias = None if layer.bias is None else layer.bias.detach().clone()
-    return SparseLayer(layer.noise.mean(layer.mu).detach(), keep, bias, *steps)
+    return SparseLayer(layer.inner, layer.weight_mean().detach(), keep)

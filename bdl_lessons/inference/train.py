@@ -20,6 +20,7 @@ from tqdm.auto import tqdm
 from bdl_lessons.core import validation
 from bdl_lessons.core.validation import typechecked
 from bdl_lessons.models import Network, Sampling
+from bdl_lessons.models.networks import refuse_own_draws
 from bdl_lessons.probability import elbo_loss
 
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
@@ -62,7 +63,7 @@ def fit(
     *,
     n_steps: int,
     generator: torch.Generator,
-    optimizer: OptimizerFactory,
+    optimizer: Optimizer | OptimizerFactory,
     batch_size: int | None = None,
     kl_weight: KLWeight = 1.0,
     sampling: Sampling = "per_example",
@@ -82,7 +83,8 @@ def fit(
             ``partial(bdl_lessons.probability.gaussian_nll, tau=tau)`` with targets ``(N, L)``; for
             labels ``0, 1, 2, …`` of classes ``torch.nn.functional.cross_entropy``.
         generator: draws the minibatches and the weights. Its device is where noise is drawn.
-        optimizer: makes the optimizer from the parameters: ``adam(1e-3)``, ``sgd(1e-2)``.
+        optimizer: of PyTorch, over the parameters of ``model``, or what makes it from them:
+            ``adam(1e-3)``, ``sgd(1e-2)``.
         batch_size: examples in a minibatch, without replacement within an epoch; ``None``: all.
         kl_weight: factor on the KL; 0 is maximum likelihood. A function gives it for each step:
             ``kl_warmup(1000)``.
@@ -96,16 +98,27 @@ def fit(
     Raises:
         TypeError, ValueError: if lengths, types or devices differ, ``n_steps`` or ``batch_size``
             cannot be, ``model`` has nothing to train, ``nll`` returns no 0-dim tensor,
-            ``optimizer`` makes no optimizer, or ``schedule`` gives no number.
+            ``optimizer`` is none, makes none, or has other parameters, ``schedule`` gives no
+            number, or ``model`` has a module that draws by itself, such as ``nn.Dropout``.
         FloatingPointError: if the loss is NaN or infinite; the message names the step.
 
+    >>> from functools import partial
     >>> from torch.nn.functional import cross_entropy
     >>> from bdl_lessons.models import BinaryDropout, mlp
-    >>> network, generator = mlp((2, 16, 2), BinaryDropout(0.1)), torch.Generator().manual_seed(0)
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> network = mlp((2, 16, 2), partial(BinaryDropout, p_drop=0.1))
     >>> x = torch.randn(100, 2, generator=generator)
     >>> y = (x[:, 0] > 0).long()
-    >>> how = {"n_steps": 200, "batch_size": 20, "optimizer": adam(1e-2), "generator": generator}
-    >>> losses = fit(network, x, y, cross_entropy, **how)
+    >>> losses = fit(
+    ...     network,
+    ...     x,
+    ...     y,
+    ...     cross_entropy,
+    ...     n_steps=200,
+    ...     batch_size=20,
+    ...     optimizer=adam(1e-2),
+    ...     generator=generator,
+    ... )
     >>> bool(losses[-1] < losses[0])
     True
     """
@@ -113,6 +126,7 @@ def fit(
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not trained:
         raise ValueError("model has nothing to train: no parameter of it requires a gradient")
+    refuse_own_draws(model)
     check_data(x, y, "the model's parameters", trained[0])
     n_train = len(x)
     n_steps = validation.integer("n_steps", n_steps, 1)
@@ -160,7 +174,7 @@ def optimize(
     parameters: Iterable[nn.Parameter],
     loss_at: Callable[[int], Tensor],
     run: Run,
-    make_optimizer: OptimizerFactory,
+    optimizer: Optimizer | OptimizerFactory,
     schedule: Callable[[int], float] | None,
     progress: bool,
     callback: Callable[[Run], None] | None = None,
@@ -168,22 +182,27 @@ def optimize(
     """Minimise the sum of ``loss_at(step)``, ``(...)``; returns the losses, ``(n_steps, ...)``.
 
     Raises FloatingPointError if a loss is NaN or infinite; the message names the step. TypeError if
-    ``make_optimizer`` makes no optimizer or ``schedule`` gives no number.
+    ``optimizer`` is none and makes none, or ``schedule`` gives no number.
     """
 
     def factor(step: int) -> float:
         return validation.number(f"schedule({step})", schedule(step))
 
-    optimizer = run.optimizer = make_optimizer(parameters)
-    if not isinstance(optimizer, Optimizer):
-        raise TypeError(f"optimizer must make one, as adam(1e-3) does, got {optimizer!r} from it")
+    optimizer = run.optimizer = optimizer_of(list(parameters), optimizer)
     scheduler = run.scheduler = LambdaLR(optimizer, factor) if schedule else None
     if callback:
         callback(run)
     steps = range(run.done, run.n_steps)
     if progress and "TQDM_DISABLE" not in os.environ:  # a bar in a notebook ignores it
-        how = {"unit": "step", "leave": False, "delay": _BAR_AFTER_S, "disable": None}
-        steps = tqdm(steps, initial=run.done, total=run.n_steps, **how)  # None: not in a log
+        steps = tqdm(
+            steps,
+            initial=run.done,
+            total=run.n_steps,
+            unit="step",
+            leave=False,
+            delay=_BAR_AFTER_S,
+            disable=None,  # not in a log
+        )
     for step in steps:
         loss = loss_at(step)
         if run.losses is None:  # one block: small tensors that stay would splinter the memory
@@ -200,6 +219,26 @@ def optimize(
         if run.done % _CHECK_EVERY == 0 or run.done == run.n_steps:
             _raise_if_diverged(run.losses[: run.done])
     return run.losses
+
+
+def optimizer_of(
+    parameters: list[nn.Parameter], optimizer: Optimizer | OptimizerFactory
+) -> Optimizer:
+    """The optimizer of these parameters: as it was given, or as it is made from them.
+
+    Raises TypeError if that is no optimizer, ValueError if it has none of the parameters.
+    """
+    if not isinstance(optimizer, Optimizer):
+        made_from = optimizer
+        optimizer = made_from(parameters)
+        if not isinstance(optimizer, Optimizer):
+            rule = "optimizer must be one of torch.optim or make one, as adam(1e-3) does"
+            raise TypeError(f"{rule}, got {optimizer!r} from {made_from!r}")
+    trained = {id(each) for group in optimizer.param_groups for each in group["params"]}
+    if trained.isdisjoint(map(id, parameters)):
+        rule = "optimizer must have the parameters that are trained, it has none of them"
+        raise ValueError(f"{rule}: write torch.optim.Adam(model.parameters(), lr=1e-3)")
+    return optimizer
 
 
 def minibatches(

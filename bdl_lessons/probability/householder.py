@@ -45,6 +45,11 @@ def compact_form(vectors: Tensor) -> tuple[Tensor, Tensor]:
             [-0.9600, -0.2800]])
     """
     shapes("vectors must be (T, K)", vectors)
+    return _compact_form(vectors)
+
+
+def _compact_form(vectors: Tensor) -> tuple[Tensor, Tensor]:
+    """:func:`compact_form` of vectors whose shape was looked at."""
     with torch.autocast(vectors.device.type, enabled=False):  # no solver has half precision
         gram = vectors @ vectors.mT
         limits = torch.finfo(vectors.dtype)
@@ -65,7 +70,7 @@ def reflect(x: Tensor, vectors: Tensor) -> Tensor:
     shapes("x must be (..., K) and vectors (T, K)", x, vectors)
     if len(vectors) == 0:
         return x
-    left, right = compact_form(vectors.to(x.dtype))
+    left, right = _compact_form(vectors.to(x.dtype))
     with torch.autocast(x.device.type, enabled=False):
         return x - (x @ right.mT) @ left
 
@@ -102,7 +107,7 @@ def rotated_variance(alpha: Tensor, vectors: Tensor) -> Tensor:
     alpha = alpha.masked_fill(alpha < 0, torch.nan)
     if len(vectors) == 0:
         return alpha
-    left, right = compact_form(vectors.to(alpha.dtype))
+    left, right = _compact_form(vectors.to(alpha.dtype))
     with torch.autocast(alpha.device.type, enabled=False):
         scaled = right * alpha
         change = (left * (scaled @ right.mT @ left - 2 * scaled)).sum(0)

@@ -1,14 +1,16 @@
-"""What the layers of all methods share, linear and convolutional. Lessons 05 to 12 build on it.
+r"""What all layers share: how they are called, and the two ways in which noise enters.
 
-A layer is put together from three parts, each written once: :class:`StochasticLayer`, the three
-ways to sample; :class:`Linear` or :class:`Conv2d`, what a given matrix of weights makes of the
-inputs; and a family, how noise enters between the two. :class:`UnitNoise` is here, one random
-factor for each input unit; :mod:`weight_noise` has the other, one random number for each weight.
+A layer has a distribution over the weights of ``inner``, an ``nn.Linear`` or ``nn.Conv2d``. A
+method is a class of its own in a file of its own: its parameters, how its noise is drawn, and its
+KL to the prior. It builds on one of two classes that are here:
 
-A method adds a noise, a module that is drawn from and that has a KL to the prior, and a
-:class:`LayerFactory` with its settings.
+- :class:`UnitNoise` multiplies each input unit by a random factor, :math:`W = \mathrm{diag}(\xi)
+  \Theta`. A method says how ``xi`` is drawn. Lessons 01, 04, 05, 07, 10 and 11.
+- :class:`WeightNoise` gives each weight its own Gaussian, :math:`w_{ij} \sim N(\mu_{ij},
+  \sigma_{ij}^2)`. A method says what the variances are. Lessons 06, 07 and 08.
 """
 
+import math
 from collections.abc import Callable
 from typing import Literal
 
@@ -16,30 +18,64 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bdl_lessons.core.validation import floating_type, integer, one_of
+from bdl_lessons.core.random import standard_normal
+from bdl_lessons.core.validation import valid_p_drop
 
 Sampling = Literal["per_example", "shared", "mean"]
+"""Which weights act: a draw for every example, one draw for all of them, or the mean weights."""
 
 
 class StochasticLayer(nn.Module):
-    """A layer with a distribution over its weights: it draws from it and has a KL to the prior.
+    """A layer with a distribution over the weights of ``inner``, and a KL to their prior.
 
-    Inputs are ``(B, K)``, or ``(S, B, K)`` with a sample axis; ``"shared"`` then makes one draw
-    for each of the ``S`` (for a convolution put ``C, H, W`` in place of ``K``). ``train()`` and
-    ``eval()`` do not matter. A family says what ``_forward_mean(x)``,
-    ``_forward_per_example(x, generator)`` and ``_forward_with(x, draw)`` are.
+    ``layer(x, sampling, generator)`` takes ``(B, K)``, or ``(S, B, K)`` with a sample axis; for a
+    convolution ``C, H, W`` stand in place of ``K``. ``sampling`` says which weights act:
+
+    - ``"per_example"``: every example has a draw of its own, as in training. (Hierarchical dropout
+      draws its scales once for all of them.)
+    - ``"shared"``: all examples share a draw, which is a sample of the function; with a sample axis
+      one draw for each of the ``S``.
+    - ``"mean"``: nothing is drawn and the mean weights act, which is weight scaling.
+
+    ``train()`` and ``eval()`` do not matter. A call raises TypeError if ``sampling`` or the
+    generator is missing or ``x`` is no floating-point tensor; ValueError if ``sampling`` is unknown
+    or ``x`` has another number of units, channels or axes.
+
+    Args:
+        inner: an ``nn.Linear`` or an ``nn.Conv2d`` with one group, else TypeError or ValueError.
+            Its weights are used as they are, not copied.
 
     >>> from bdl_lessons.models import BinaryDropout
-    >>> layer, g = BinaryDropout(0.5).linear(3, 2), torch.Generator().manual_seed(0)
-    >>> layer(torch.ones(5, 3), "per_example", g).shape, layer.kl().shape
+    >>> layer = BinaryDropout(nn.Linear(3, 2), p_drop=0.5)
+    >>> layer(torch.ones(5, 3), "per_example", torch.Generator()).shape, layer.kl().shape
     (torch.Size([5, 2]), torch.Size([]))
     """
 
-    unit_dims: int
-    """Axes of x from the units or channels on: 1 for linear layers, 3 for convolutions."""
+    batch_may_differ: tuple[str, ...] = ()
+    """Names of numbers among the settings that may differ in batched networks."""
 
-    is_random = True
-    """Whether two draws can differ."""
+    def __init__(self, inner: nn.Linear | nn.Conv2d) -> None:
+        super().__init__()
+        if not isinstance(inner, nn.Linear | nn.Conv2d):
+            wanted = "inner must be an nn.Linear or an nn.Conv2d, such as nn.Linear(784, 400)"
+            raise TypeError(f"{wanted}, got {inner!r}")
+        if getattr(inner, "groups", 1) != 1:
+            raise ValueError(f"inner must have groups=1, got a convolution with {inner.groups}")
+        self.inner = inner
+        self.n_units = inner.weight.shape[1]
+        """K: input units, or the input channels of a convolution."""
+        self.unit_dims = 1 if isinstance(inner, nn.Linear) else 3
+        """Axes of x from the units or channels on."""
+
+    @property
+    def weight(self) -> nn.Parameter:
+        """The mean weights as PyTorch stores them, ``(L, K)`` or ``(L, C, k, k)``."""
+        return self.inner.weight
+
+    @property
+    def bias(self) -> nn.Parameter | None:
+        """``(L,)``; it has no noise."""
+        return self.inner.bias
 
     @property
     def alpha(self) -> Tensor:
@@ -49,288 +85,188 @@ class StochasticLayer(nn.Module):
         """
         return self.log_alpha.exp()
 
-    def forward(
-        self, x: Tensor, sampling: Sampling | None = None, generator: torch.Generator | None = None
-    ) -> Tensor:
-        """The layer's outputs, ``(..., B, L)`` or ``(..., B, L, H', W')``, under drawn weights.
-
-        Args:
-            x: ``(B, K)`` or ``(B, C, H, W)``, or with a sample axis before these.
-            sampling: which weights. ``"per_example"``: every example of the batch has its own draw,
-                as in training. (Hierarchical dropout draws its scales once for all of them.)
-                ``"shared"``: all examples have one draw, a sample of the function. ``"mean"``:
-                nothing is drawn, the mean weights act, which is weight scaling.
-            generator: where draws come from; ``"mean"`` needs none.
-
-        Raises:
-            TypeError, ValueError: if x has another number of units, channels or axes or is no
-                floating-point tensor, or ``sampling`` or generator is missing or unknown.
-        """
-        check_call(x, sampling, generator)
-        self._check_units(x)
-        if sampling == "mean" or not self.is_random:
-            return self._forward_mean(x)
-        if sampling == "per_example":
-            return self._forward_per_example(x, generator)
-        n_axes = self.unit_dims + 1
-        if x.dim() == n_axes:
-            return self._forward_with(x[None], self.sample_weights(1, generator))[0]
-        if x.dim() != n_axes + 1:
-            wanted = f"{n_axes} axes, or {n_axes + 1} with a sample axis: flatten the leading ones"
-            raise ValueError(f"x must have {wanted}, got shape {tuple(x.shape)}")
-        return self._forward_with(x, self.sample_weights(len(x), generator))
-
-    def sample_weights(self, n_samples: int, generator: torch.Generator) -> Tensor:
-        """``n_samples`` draws of the layer's noise, first axis S, for :meth:`forward_with`; a tuple
-        of such tensors for a block of layers.
-        """
-        raise NotImplementedError
-
-    def forward_with(self, x: Tensor, draw: Tensor) -> Tensor:
-        """The layer under the draws ``(S, ...)`` of :meth:`sample_weights`, for x ``(S, B, ...)``.
-
-        Raises ValueError if their sample axes differ or x has another number of units.
-        """
-        if x.dim() != self.unit_dims + 2 or len(x) != len(draw):
-            wanted = f"{self.unit_dims + 2} axes, the first for the {len(draw)} draws"
-            raise ValueError(f"x must have {wanted}, got shape {tuple(x.shape)}")
-        self._check_units(x)
-        return self._forward_with(x, draw)
-
     def kl(self) -> Tensor:
         """KL from the distribution of the weights to the prior: a positive sum in nats, 0-dim."""
         raise NotImplementedError
 
     def reset_noise(self, generator: torch.Generator) -> None:
         """Draw the start of those parameters of the noise that start at random, if it has any."""
-        self.noise.reset_parameters(generator)
 
-    def _check_units(self, x: Tensor) -> None:
-        n_units = self.weight.shape[1]
-        axis = -self.unit_dims
-        if x.dim() < self.unit_dims or x.shape[axis] != n_units:
+    def apply_inner(self, x: Tensor) -> Tensor:
+        """``inner`` on ``x``, whose images may have a sample axis before their batch."""
+        if self.unit_dims == 3 and x.dim() > 4:
+            return self.inner(x.flatten(0, -4)).unflatten(0, x.shape[:-3])
+        return self.inner(x)
+
+    def check_call(
+        self, x: Tensor, sampling: str | None, generator: torch.Generator | None
+    ) -> None:
+        """Raise unless the layer can be called with these arguments."""
+        if not isinstance(x, Tensor) or not x.is_floating_point():
+            kind = getattr(x, "dtype", type(x).__name__)
+            raise TypeError(f"x must be a floating-point tensor, got {kind}: x.float() is one")
+        if sampling not in ("per_example", "shared", "mean"):
+            refuse_sampling(sampling)
+        if sampling != "mean" and not isinstance(generator, torch.Generator):
+            needed = f"sampling={sampling!r} draws random numbers: give generator=torch.Generator()"
+            raise TypeError(f"{needed}, got {type(generator).__name__}")
+        if x.dim() < self.unit_dims or x.shape[-self.unit_dims] != self.n_units:
             units = "channels" if self.unit_dims == 3 else "units"
-            got = f"got shape {tuple(x.shape)}"
-            raise ValueError(f"x must have {n_units} input {units} on axis {axis}, {got}")
+            wanted = f"{self.n_units} input {units} on axis {-self.unit_dims}"
+            raise ValueError(f"x must have {wanted}, got shape {tuple(x.shape)}")
+        if sampling == "shared" and not 1 <= x.dim() - self.unit_dims <= 2:
+            n_axes = self.unit_dims + 1
+            wanted = f"{n_axes} axes, or {n_axes + 1} with a sample axis: flatten the leading ones"
+            raise ValueError(f"x must have {wanted}, got shape {tuple(x.shape)}")
 
 
-def check_call(x: Tensor, sampling: str | None, generator: torch.Generator | None) -> None:
-    """Raise unless ``x`` and ``sampling`` are known and what is drawn has a generator."""
-    floating_type("x", x)
+class UnitNoise(StochasticLayer):
+    """``W = diag(xi) Theta``: one random factor with mean one for each input unit or channel.
+
+    Multiplying row i of the weights by ``xi_i`` is the same as multiplying input i by it, so a draw
+    takes K numbers instead of K * L. ``Theta`` is ``weight.T``. A channel of a convolution has one
+    factor at all its pixels: noise that differs between pixels, as in ``nn.Dropout`` on a feature
+    map, is no distribution over one filter.
+
+    A method adds :meth:`draw_xi` and ``kl``.
+    """
+
+    def draw_xi(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """Factors ``(..., K)``, independent over all axes but the last."""
+        raise NotImplementedError
+
+    def forward(
+        self, x: Tensor, sampling: Sampling | None = None, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """``(..., B, L)``, or ``(..., B, L, H', W')``; see :class:`StochasticLayer`."""
+        self.check_call(x, sampling, generator)
+        if sampling == "mean":
+            return self.apply_inner(x)
+        leading = x.shape[: -self.unit_dims]
+        if sampling == "shared":
+            leading = (*leading[:-1], 1)  # one draw for the whole batch
+        xi = self.draw_xi((*leading, self.n_units), generator)
+        if self.unit_dims == 3:
+            xi = xi[..., None, None]
+        return self.apply_inner(x * xi)
+
+
+class WeightNoise(StochasticLayer):
+    r"""Every weight has an independent Gaussian: :math:`w_{ij} \sim N(\mu_{ij}, \sigma_{ij}^2)`.
+
+    For an example ``a`` the activation ``b = a W`` is then Gaussian too, and its units are
+    independent:
+
+    .. math:: b_j \sim N(\gamma_j, \delta_j), \qquad \gamma_j = \sum_i a_i \mu_{ij}, \qquad
+              \delta_j = \sum_i a_i^2 \sigma_{ij}^2
+
+    ``"per_example"`` draws ``b`` instead of ``W``: the local reparameterization trick (Kingma,
+    Salimans and Welling, NeurIPS 2015, section 2.3; lesson 06), a draw of its own for every example
+    by two matrix products. In a convolution one filter slides over the image, so activations at
+    different places share its noise; the trick draws each place on its own. Mean and variance of
+    every activation are right there, covariances between places are set to 0. ``"shared"`` draws
+    the weights, and has them.
+
+    The means ``mu`` are ``weight``. A method adds :meth:`weight_var` and ``kl``.
+    """
+
+    @property
+    def mu(self) -> nn.Parameter:
+        """The mean of each weight, ``(L, K)`` or ``(L, C, k, k)``: ``weight`` by its letter."""
+        return self.inner.weight
+
+    def weight_mean(self) -> Tensor:
+        """The mean of each weight: ``mu``, unless a method leaves some of them out."""
+        return self.inner.weight
+
+    def weight_var(self) -> Tensor:
+        """The variance of each weight, in the shape of ``mu``."""
+        raise NotImplementedError
+
+    def product(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """What ``inner`` would make of ``x`` if these were its weights and its bias."""
+        if self.unit_dims == 1:
+            return functional.linear(x, weight, bias)
+        if x.dim() == 4:
+            return self.inner._conv_forward(x, weight, bias)
+        y = self.inner._conv_forward(x.flatten(0, -4), weight, bias)
+        return y.unflatten(0, x.shape[:-3])
+
+    def activation_moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean gamma and variance delta of each activation, given the inputs: ``(..., B, L)``."""
+        mean = self.product(x, self.weight_mean(), self.inner.bias)
+        var = self.product(x.square(), self.weight_var(), None)
+        return mean, var
+
+    def draw_weights(self, n_samples: int, generator: torch.Generator) -> Tensor:
+        """``n_samples`` draws of the weights: ``(S, L, K)`` or ``(S, L, C, k, k)``."""
+        mean = self.weight_mean()
+        eps = standard_normal((n_samples, *mean.shape), generator, mean)
+        return add_noise(mean, self.weight_var(), eps)
+
+    def forward(
+        self, x: Tensor, sampling: Sampling | None = None, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """``(..., B, L)``, or ``(..., B, L, H', W')``; see :class:`StochasticLayer`."""
+        self.check_call(x, sampling, generator)
+        if sampling == "mean":
+            return self.product(x, self.weight_mean(), self.inner.bias)
+        if sampling == "per_example":
+            mean, var = self.activation_moments(x)
+            return add_noise(mean, var, standard_normal(var.shape, generator, var))
+        has_sample_axis = x.dim() == self.unit_dims + 2
+        samples = x if has_sample_axis else x[None]
+        weights = self.draw_weights(len(samples), generator)
+        y = torch.vmap(self.product, in_dims=(0, 0, None))(samples, weights, self.inner.bias)
+        return y if has_sample_axis else y[0]
+
+
+def refuse_sampling(sampling: object) -> None:
+    """Raise the error of a ``sampling`` that is missing or unknown."""
     if sampling is None:
         raise TypeError(
             'sampling is missing: write model(x, "per_example", generator) to draw the weights for '
             'every example, model(x, "shared", generator) for the batch, or model(x, "mean")'
         )
-    draws = one_of("sampling", sampling, Sampling) != "mean"
-    if draws and not isinstance(generator, torch.Generator):
-        needed = f"sampling={sampling!r} draws random numbers: give generator=torch.Generator()"
-        raise TypeError(f"{needed}, got {type(generator).__name__}")
+    known = ("per_example", "shared", "mean")
+    raise ValueError(f"sampling must be one of {known}, got {sampling!r}")
 
 
-class Linear(nn.Linear):
-    """The linear map of a layer, from ``(..., B, K)`` to ``(..., B, L)``.
+def add_noise(mean: Tensor, var: Tensor, eps: Tensor) -> Tensor:
+    """``mean + sqrt(var) * eps``, with slope 0 where ``var`` is 0 (an example of zeros).
 
-    Args:
-        noise: the distribution of the weights around those that ``nn.Linear`` stores.
+    Some algorithms of convolution leave a ``var`` that should be 0 a little below.
     """
-
-    unit_dims = 1
-
-    def __init__(self, in_features: int, out_features: int, noise: nn.Module, bias: bool = True):
-        super().__init__(in_features, out_features, bias)
-        self.noise = noise
-
-    def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """``x W' + b`` with ``W`` ``(L, K)``, or ``(S, L, K)`` for an x of ``(S, B, K)``."""
-        if weight.dim() == 2:
-            return functional.linear(x, weight, bias)
-        y = x @ weight.mT
-        return y if bias is None else y + bias[..., None, :]
+    return mean + var.clamp_min(torch.finfo(var.dtype).tiny).sqrt() * eps
 
 
-class Conv2d(nn.Conv2d):
-    """The linear map of a convolution, from ``(..., B, C, H, W)`` to ``(..., B, L, H', W')``."""
+def log_relative_variance(mu: Tensor, log_sigma2: Tensor) -> Tensor:
+    """``log_alpha = log(sigma2 / mu**2)`` of each weight, any shape (lesson 08).
 
-    unit_dims = 3
+    ``mu**2`` would underflow long before ``mu`` does, so the logarithm is taken of ``|mu|``, held
+    at the smallest normal number: a ``mu`` of 0 gives a large, finite value and gradient 0. Raises
+    ValueError if the shapes differ.
 
-    def __init__(self, sizes: tuple[int, int, int], noise: nn.Module, **options) -> None:
-        super().__init__(*sizes, **options)
-        self.noise = noise
-
-    def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """``weight`` is ``(L, C, k, k)``, or ``(S, L, C, k, k)`` for an x of ``(S, B, ...)``."""
-        if weight.dim() == 5:
-            bias_dim = None if bias is None or bias.dim() == 1 else 0
-            return torch.vmap(self.linear_map, (0, 0, bias_dim))(x, weight, bias)
-        return apply_batched(lambda images: self._conv_forward(images, weight, bias), x)
-
-
-def apply_batched(module: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """A module without random weights on ``x``; images may have sample axes before their batch.
-
-    >>> apply_batched(nn.MaxPool2d(2), torch.ones(7, 5, 3, 8, 8)).shape
-    torch.Size([7, 5, 3, 4, 4])
+    >>> log_relative_variance(torch.tensor([-1.0, 0.1]), torch.zeros(2)).round(decimals=3)
+    tensor([0.0000, 4.6050])
     """
-    if x.dim() <= 4:
-        return module(x)
-    return module(x.flatten(0, -4)).unflatten(0, x.shape[:-3])
+    if mu.shape != log_sigma2.shape:
+        raise ValueError(f"mu has shape {tuple(mu.shape)}, log_sigma2 {tuple(log_sigma2.shape)}")
+    log_size = mu.abs().clamp_min(torch.finfo(mu.dtype).tiny).log()
+    return log_sigma2 - 2 * log_size
 
 
-class LayerFactory:
-    """Makes the linear and convolutional layers of one method, e.g. ``BinaryDropout(0.5)``.
+def matched_log_alpha(p_drop: float) -> float:
+    """The log variance of inverted dropout, ``log(p_drop / (1 - p_drop))``.
 
-    A method has a pair of ``layers``, linear and convolutional, and :meth:`_noise` makes theirs.
+    Raises TypeError or ValueError if ``p_drop`` is not a number in (0, 1).
 
-    >>> from bdl_lessons.models import BinaryDropout
-    >>> BinaryDropout(0.5).conv2d(3, 8, kernel_size=5).weight.shape
-    torch.Size([8, 3, 5, 5])
+    >>> round(math.exp(matched_log_alpha(0.2)), 6)
+    0.25
     """
-
-    layers: tuple[type[StochasticLayer], type[StochasticLayer]]
-
-    def linear(self, in_features: int, out_features: int, bias: bool = True) -> StochasticLayer:
-        """A layer from ``in_features`` to ``out_features`` units."""
-        integer("in_features", in_features, 1)
-        integer("out_features", out_features, 1)
-        noise = self._noise((out_features, in_features), bias)
-        return self.layers[0](in_features, out_features, noise, bias)
-
-    def conv2d(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int | tuple[int, int],
-        bias: bool = True,
-        stride: int = 1,
-        padding: int = 0,
-    ) -> StochasticLayer:
-        """A convolution with filters of ``kernel_size``, square ones for one number."""
-        integer("in_channels", in_channels, 1)
-        integer("out_channels", out_channels, 1)
-        kernel = kernel_size if isinstance(kernel_size, tuple | list) else (kernel_size,) * 2
-        kernel = tuple(integer("kernel_size", size, 1) for size in kernel)
-        noise = self._noise((out_channels, in_channels, *kernel), bias)
-        options = {"bias": bias, "stride": stride, "padding": padding}
-        return self.layers[1]((in_channels, out_channels, kernel), noise, **options)
-
-    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> nn.Module:
-        """The noise of a new layer with weights ``(L, K)`` or ``(L, C, k, k)``."""
-        raise NotImplementedError
-
-
-class UnitNoise(nn.Module):
-    """The distribution of ``xi``: one factor for each input unit of a layer, with mean one.
-
-    ``W = diag(xi) Theta``: multiplying row i of the weights by ``xi_i`` is the same as multiplying
-    input i by it, so a draw takes K numbers instead of K * L. A method says how ``xi`` is drawn and
-    what its KL is. Lessons 01, 04, 05, 07, 10 and 11.
-    """
-
-    is_random = True
-    """False if ``xi = 1`` with certainty."""
-
-    def sample(self, shape: torch.Size, generator: torch.Generator, like: Tensor) -> Tensor:
-        """Draw ``xi`` ``(..., K)``, independent over all axes but the last, typed as ``like``."""
-        raise NotImplementedError
-
-    def kl(self, theta: Tensor, bias: Tensor | None) -> Tensor:
-        """KL to the prior, a sum in nats, 0-dim; ``xi_i`` multiplies row i of ``theta (K, Q)``."""
-        raise NotImplementedError
-
-    def cov(self) -> Tensor:
-        """``Cov[xi]``, ``(K, K)``; TypeError if the factors are independent."""
-        diagonal = "independent factors have a diagonal one, with alpha or p_drop / keep on it"
-        raise TypeError(f"noise_cov, the covariance, needs structured dropout: {diagonal}")
-
-    def reset_parameters(self, generator: torch.Generator) -> None:
-        """Draw the start of those parameters that start at random, if there are any."""
-
-
-class UnitNoiseLayer(StochasticLayer):
-    """``y = (x ∘ xi) Theta + b``; ``weight``, ``(L, K)`` as in PyTorch, is ``Theta.T``."""
-
-    noise: UnitNoise
-
-    @property
-    def is_random(self) -> bool:
-        return self.noise.is_random
-
-    @property
-    def log_alpha(self) -> Tensor:
-        """Log variance of the factors: 0-dim or ``(K,)``.
-
-        In structured dropout it is that before the reflections, in hierarchical without the scales.
-        """
-        return self.noise.log_alpha
-
-    def noise_cov(self) -> Tensor:
-        """``Cov[xi]``, ``(K, K)``; TypeError if the factors are independent: it is diagonal."""
-        return self.noise.cov()
-
-    def sample_weights(self, n_samples: int, generator: torch.Generator) -> Tensor:
-        """Draws of ``xi`` alone: ``(S, 1, K)`` or ``(S, 1, C, 1, 1)``."""
-        return self._xi((n_samples, 1), generator)
-
-    def kl(self) -> Tensor:
-        return self.noise.kl(self.weight.transpose(0, 1).flatten(1), self.bias)
-
-    def _forward_mean(self, x: Tensor) -> Tensor:
-        return self.linear_map(x, self.weight, self.bias)
-
-    def _forward_per_example(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        return self._forward_with(x, self._xi(x.shape[: -self.unit_dims], generator))
-
-    def _forward_with(self, x: Tensor, draw: Tensor) -> Tensor:
-        return self.linear_map(x * draw, self.weight, self.bias)
-
-    def _xi(self, leading: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        shape = torch.Size([*leading, self.weight.shape[1]])
-        xi = self.noise.sample(shape, generator, self.weight)
-        return xi.view(*shape, *[1] * (self.unit_dims - 1))
-
-
-class UnitNoiseLinear(UnitNoiseLayer, Linear):
-    """A linear layer with unit noise: ``x`` is ``(..., B, K)`` and ``y`` ``(..., B, L)``.
-
-    >>> from bdl_lessons.models import BinaryDropout
-    >>> type(BinaryDropout(0.5).linear(3, 2)).__name__
-    'UnitNoiseLinear'
-    """
-
-
-class UnitNoiseConv2d(UnitNoiseLayer, Conv2d):
-    """A convolution with one ``xi`` for each input *channel*, the same at all pixels.
-
-    ``x`` is ``(..., B, C, H, W)``. The filter that slides over the image is ``xi_c Theta_c``
-    everywhere. Noise that differs between pixels, as in ``nn.Dropout`` on a feature map, is no
-    distribution over one filter.
-    """
-
-
-class UnitNoiseFactory(LayerFactory):
-    """Layers with unit noise. A method adds its ``_noise``."""
-
-    layers = (UnitNoiseLinear, UnitNoiseConv2d)
-
-
-class GaussianNoise(nn.Module):
-    """Noise with a ``log_alpha`` of any ``shape``, from ``init`` on between ``low`` and ``high``.
-
-    The stored ``raw_log_alpha`` may leave them: see :func:`clamp_with_grad`.
-    """
-
-    def __init__(self, shape: tuple[int, ...], init: float, low: float, high: float) -> None:
-        super().__init__()
-        self.raw_log_alpha = nn.Parameter(torch.full(shape, float(init)))
-        self.bounds = low, high
-
-    @property
-    def log_alpha(self) -> Tensor:
-        return clamp_with_grad(self.raw_log_alpha, *self.bounds)
-
-    def extra_repr(self) -> str:
-        return f"{tuple(self.raw_log_alpha.shape)}, learned={self.raw_log_alpha.requires_grad}"
+    if valid_p_drop(p_drop) == 0:
+        raise ValueError("p_drop must lie in (0, 1), got 0: its alpha is 0 and has no logarithm")
+    return math.log(p_drop) - math.log1p(-p_drop)
 
 
 def clamp_with_grad(x: Tensor, low: float, high: float) -> Tensor:
@@ -360,3 +296,7 @@ class _ClampWithGrad(torch.autograd.Function):
     @staticmethod
     def vmap(info, in_dims: tuple, x: Tensor, low: float, high: float) -> tuple[Tensor, int]:
         return clamp_with_grad(x, low, high), in_dims[0]  # a generated rule takes ten times as long
+
+
+Method = Callable[[nn.Module], StochasticLayer]
+"""What makes a layer of an ``nn.Linear`` or ``nn.Conv2d``, as ``Deterministic`` does."""

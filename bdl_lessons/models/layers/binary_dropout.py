@@ -3,43 +3,44 @@
 Lessons 04 and 05.
 """
 
-from dataclasses import dataclass, field
-
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from bdl_lessons.core.autograd import inside_vmap
-from bdl_lessons.core.random import dropout_noise
-from bdl_lessons.core.validation import positive, typechecked, valid_p_drop
-from bdl_lessons.models.layers.base import UnitNoise, UnitNoiseFactory
+from bdl_lessons.core.validation import positive, valid_p_drop
+from bdl_lessons.models.layers.base import Sampling, StochasticLayer, UnitNoise
 
 
-class BernoulliNoise(UnitNoise):
-    """``xi = z / keep`` with ``z ~ Bernoulli(keep)``: inverted dropout (lesson 01).
+class BinaryDropout(UnitNoise):
+    """``xi = z / keep`` with ``z ~ Bernoulli(keep)``: dropout on the *inputs* of the layer.
 
-    >>> noise, g = BernoulliNoise(p_drop=0.5), torch.Generator().manual_seed(0)
-    >>> noise.sample(torch.Size([100]), g, like=torch.ones(())).unique()
+    Args:
+        inner: the ``nn.Linear`` or ``nn.Conv2d`` whose inputs are dropped.
+        p_drop: probability of a zero, in [0, 1), else TypeError or ValueError.
+        length_scale: the prior's l > 0; a weight has prior standard deviation 1/l.
+
+    >>> layer = BinaryDropout(nn.Linear(3, 2), p_drop=0.5)
+    >>> layer.draw_xi((100, 3), torch.Generator()).unique()
     tensor([0., 2.])
     """
 
-    def __init__(self, p_drop: float, length_scale: float = 1.0) -> None:
-        super().__init__()
+    batch_may_differ = ("p_drop",)
+
+    def __init__(
+        self, inner: nn.Linear | nn.Conv2d, p_drop: float, length_scale: float = 1.0
+    ) -> None:
+        super().__init__(inner)
         self.p_drop = valid_p_drop(p_drop)
-        self.length_scale = length_scale
-        self.register_buffer("keep", torch.tensor(1 - self.p_drop), persistent=False)
+        self.length_scale = positive("length_scale", length_scale)
 
-    @property
-    def is_random(self) -> bool:
-        return self.p_drop > 0
+    def draw_xi(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """``(rand < keep) / keep``, ``(..., K)``; the uniform numbers have float32 precision."""
+        keep = 1 - self.p_drop
+        theta = self.inner.weight
+        uniform = torch.rand(shape, generator=generator, device=generator.device)
+        mask = uniform.to(theta.device) < keep
+        return mask.to(theta.dtype) / keep
 
-    def sample(self, shape: torch.Size, generator: torch.Generator, like: Tensor) -> Tensor:
-        if inside_vmap():  # batched networks may have rates of their own
-            uniform = torch.rand(shape, generator=generator, device=generator.device)
-            return (uniform.to(like.device) < self.keep).to(like.dtype) / self.keep
-        typed = {"device": like.device, "dtype": like.dtype}
-        return dropout_noise(shape, self.p_drop, generator=generator, **typed)
-
-    def kl(self, theta: Tensor, bias: Tensor | None) -> Tensor:
+    def kl(self) -> Tensor:
         """The part of KL(q || N(0, length_scale**-2 I)) that depends on the parameters, in nats.
 
         Gal & Ghahramani's mixture q puts mass ``keep`` on row ``m_i`` of M and the rest on 0, which
@@ -47,49 +48,50 @@ class BernoulliNoise(UnitNoise):
         infinite in the limit of point masses. With inverted dropout the stored weights are
         ``theta = keep * M``, so the first sum is ``l**2 / (2 keep) * ||theta||**2``.
         """
-        keep = self.keep if inside_vmap() else 1 - self.p_drop
-        kl = self.length_scale**2 / (2 * keep) * theta.square().sum()
-        return kl if bias is None else kl + self.length_scale**2 / 2 * bias.square().sum()
+        keep = 1 - self.p_drop
+        half_precision = self.length_scale**2 / 2
+        kl = half_precision / keep * self.inner.weight.square().sum()
+        if self.inner.bias is not None:
+            kl = kl + half_precision * self.inner.bias.square().sum()
+        return kl
 
     def extra_repr(self) -> str:
-        return f"p_drop={self.p_drop:g}"
+        return f"p_drop={self.p_drop:g}, length_scale={self.length_scale:g}"
 
 
-@typechecked
-@dataclass(frozen=True)
-class BinaryDropout(UnitNoiseFactory):
-    """Layer factory: dropout on the *inputs* of the layer (lesson 05).
+class Deterministic(StochasticLayer):
+    """No noise, under the Gaussian prior ``N(0, length_scale**-2 I)`` of binary dropout.
+
+    Its "KL" is the L2 penalty of that prior, so training with it is maximum a posteriori (MAP). It
+    is called like any layer, and nothing is ever drawn.
 
     Args:
-        p_drop: probability of a zero, in [0, 1), else TypeError or ValueError.
-        length_scale: the prior's l > 0; a weight has prior standard deviation 1/l.
+        inner: the ``nn.Linear`` or ``nn.Conv2d``.
+        length_scale: the prior's l > 0, else TypeError or ValueError.
 
-    >>> layer = BinaryDropout(p_drop=0.5).linear(3, 2)
-    >>> layer(torch.ones(4, 3), "per_example", torch.Generator()).shape
-    torch.Size([4, 2])
+    >>> layer = Deterministic(nn.Linear(3, 2), length_scale=2.0)
+    >>> penalty = 2 * (layer.weight.square().sum() + layer.bias.square().sum())
+    >>> torch.allclose(layer.kl(), penalty)
+    True
     """
 
-    p_drop: float
-    length_scale: float = 1.0
+    def __init__(self, inner: nn.Linear | nn.Conv2d, length_scale: float = 1.0) -> None:
+        super().__init__(inner)
+        self.length_scale = positive("length_scale", length_scale)
 
-    def __post_init__(self) -> None:
-        valid_p_drop(self.p_drop)
-        positive("length_scale", self.length_scale)
+    def forward(
+        self, x: Tensor, sampling: Sampling | None = None, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """``(..., B, L)``, the same for every ``sampling``; errors as for every layer."""
+        self.check_call(x, sampling, generator)
+        return self.apply_inner(x)
 
-    def _noise(self, weight_shape: tuple[int, ...], bias: bool) -> BernoulliNoise:
-        return BernoulliNoise(self.p_drop, self.length_scale)
+    def kl(self) -> Tensor:
+        """``l**2/2 (||theta||**2 + ||b||**2)`` in nats, 0-dim."""
+        kl = self.length_scale**2 / 2 * self.inner.weight.square().sum()
+        if self.inner.bias is not None:
+            kl = kl + self.length_scale**2 / 2 * self.inner.bias.square().sum()
+        return kl
 
-
-@typechecked
-@dataclass(frozen=True)
-class Deterministic(BinaryDropout):
-    """Layer factory: no noise, under the same Gaussian prior ``N(0, length_scale**-2 I)``.
-
-    Its "KL" is the L2 penalty of that prior, so training with it is maximum a posteriori (MAP).
-
-    >>> Deterministic().linear(3, 2).is_random
-    False
-    """
-
-    p_drop: float = field(default=0.0, init=False)
-    length_scale: float = 1.0
+    def extra_repr(self) -> str:
+        return f"length_scale={self.length_scale:g}"
