@@ -16,7 +16,7 @@ from torch import nn
 from bdl_lessons.core import device, seeded
 from bdl_lessons.datasets.records import Record, group_by, where
 from bdl_lessons.evaluation import error_percent
-from bdl_lessons.models import Network, initialise
+from bdl_lessons.models import Network, initialise, wrap
 from reproductions import datasets, markdown
 from reproductions import mnist_dropout_curves as curves
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
@@ -80,19 +80,19 @@ def make_network(method: str, width: float, generator: torch.Generator) -> Netwo
     Type A has one factor for each input channel of a convolution, B one for each weight.
     """
     maps1, maps2, units = (round(n * width) for n in (32, 64, 128))
-    conv1, conv2, dense1, dense2, dense3 = (curves.METHODS[method](p_drop) for p_drop in RATES)
-    net = Network(
-        conv1.conv2d(3, maps1, 5, stride=2, padding=2),
+    plain = nn.Sequential(
+        nn.Conv2d(3, maps1, kernel_size=5, stride=2, padding=2),
         nn.Softplus(),
-        conv2.conv2d(maps1, maps2, 5, stride=2, padding=2),
+        nn.Conv2d(maps1, maps2, kernel_size=5, stride=2, padding=2),
         nn.Softplus(),
         nn.Flatten(),
-        dense1.linear(maps2 * 8 * 8, units),
+        nn.Linear(maps2 * 8 * 8, units),
         nn.Softplus(),
-        dense2.linear(units, units),
+        nn.Linear(units, units),
         nn.Softplus(),
-        dense3.linear(units, 10),
+        nn.Linear(units, 10),
     )
+    net = wrap(plain, [curves.at_rate(method, p_drop) for p_drop in RATES])
     net = net.to(generator.device, memory_format=torch.channels_last)
     return initialise(net, generator, weight_var=1.0)
 

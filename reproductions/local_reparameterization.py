@@ -30,7 +30,7 @@ from bdl_lessons.datasets.records import Record
 from bdl_lessons.evaluation import error_percent, gradient_variance, noisy_outputs
 from bdl_lessons.evaluation.stochastic_gradients import Estimator
 from bdl_lessons.inference import adam
-from bdl_lessons.models import BayesByBackprop, Network, VariationalDropout, initialise, mlp
+from bdl_lessons.models import BayesByBackprop, Network, VariationalDropoutB, initialise, mlp
 from reproductions import markdown
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.figures import ours_and_published
@@ -97,8 +97,8 @@ def measure_variance(trial: Trial) -> TrialResult:
 def make_network(config: dict, generator: Generator) -> Network:
     """Variational dropout of type B, one learned alpha a layer."""
     rates = (config["p_drop_input"], *[config["p_drop_hidden"]] * 3)
-    layers = [VariationalDropout("B", init_p_drop=p_drop) for p_drop in rates]
-    net = mlp((784, *[config["width"]] * 3, 10), layers).to(generator.device)
+    methods = [partial(VariationalDropoutB, init_p_drop=p_drop) for p_drop in rates]
+    net = mlp((784, *[config["width"]] * 3, 10), methods).to(generator.device)
     return initialise(net, generator)
 
 
@@ -315,7 +315,7 @@ def _train(config: dict, seed: int, n_threads: int) -> tuple[list[float], int]:
     on = device()
     generator = seeded(seed)
     widths = (784, *[config["width"]] * 3, 10)
-    net = initialise(mlp(widths, BayesByBackprop()).to(on), generator)
+    net = initialise(mlp(widths, BayesByBackprop).to(on), generator)
     stepper = adam(1e-3)(net.parameters())
     x = torch.rand(config["batch_size"], 784, generator=generator, device=on)
     y = torch.randint(10, (len(x),), generator=generator, device=on)

@@ -20,12 +20,13 @@ from bdl_lessons.datasets import GAL_SPAN, co2, detrended, rotated
 from bdl_lessons.datasets.records import Record, where
 from bdl_lessons.evaluation import error_percent, mutual_information, predictive_entropy, rmse
 from bdl_lessons.inference import predict, sgd
-from bdl_lessons.models import BinaryDropout, Deterministic, Network, initialise, lenet5, mlp
+from bdl_lessons.models import BinaryDropout, Deterministic, Network, initialise, mlp
 from bdl_lessons.probability import gaussian_nll
 from reproductions import markdown
 from reproductions.checkpoint import Checkpoint
 from reproductions.datasets import CAFFE_SCALE
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
+from reproductions.images.architectures import lenet5
 from reproductions.measure import ALL_OF_MNIST, digits, mean_weights, train_by
 from reproductions.records import longest, metric, rounded
 
@@ -102,9 +103,10 @@ def co2_network(config: dict, generator: torch.Generator) -> Network:
     """Dropout after every hidden layer, none on the input; weights drawn from ``generator``."""
     n_hidden = config["n_hidden"]
     width = config["width"]
-    layers = [Deterministic(), *[BinaryDropout(config["p_drop"])] * n_hidden]
+    dropout = partial(BinaryDropout, p_drop=config["p_drop"])
+    methods = [Deterministic] + [dropout] * n_hidden
     activation = ACTIVATIONS[config["activation"]]
-    net = mlp((1, *[width] * n_hidden, 1), layers, activation).to(generator.device)
+    net = mlp((1, *[width] * n_hidden, 1), methods, activation).to(generator.device)
     initialise(net, generator, weight_var=2.0 if activation is nn.ReLU else 1.0)
     uniforms = torch.rand(3, width, generator=generator, device=generator.device)
     switch_inside_the_data(net[0], config["slope"], *uniforms)
@@ -281,9 +283,9 @@ def digit_network(config: dict, generator: torch.Generator) -> Network:
     """
     keep = 1 - config["p_drop"]
     strength = config["weight_decay"] * config["n_train"]
-    plain = BinaryDropout(0.0, strength**0.5)
-    drop = BinaryDropout(config["p_drop"], (keep * strength) ** 0.5)
-    net = lenet5([plain, plain, plain, drop]).to(generator.device)
+    plain = partial(Deterministic, length_scale=strength**0.5)
+    dropout = partial(BinaryDropout, p_drop=config["p_drop"], length_scale=(keep * strength) ** 0.5)
+    net = lenet5([plain, plain, plain, dropout]).to(generator.device)
     return initialise(net, generator, weight_var=1.0)
 
 

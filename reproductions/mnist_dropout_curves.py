@@ -6,7 +6,7 @@ tell what a schedule does to the order of the methods. Lesson 07.
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import mean, stdev
 from typing import Any
@@ -27,15 +27,14 @@ from reproductions.measure import ALL_OF_MNIST, digits, mean_weights, train_by
 from reproductions.records import longest, metric
 
 RATES = (0.2, 0.5, 0.5, 0.5)
-_LEARNED = partial(models.VariationalDropout, kl=kingma_kl)
-METHODS: dict[str, Callable[[float], models.LayerFactory]] = {
-    "none": lambda p_drop: models.Deterministic(),
+METHODS: dict[str, models.Method] = {
+    "none": models.Deterministic,
     "binary": models.BinaryDropout,
-    "Gaussian A": partial(models.GaussianDropout, noise="A"),
-    "Gaussian B": partial(models.GaussianDropout, noise="B"),
-    "variational A": lambda p_drop: _LEARNED("A", init_p_drop=p_drop),
-    "variational A2": lambda p_drop: _LEARNED("A", init_p_drop=p_drop, kl_scale=1 / 3),
-    "variational B": lambda p_drop: _LEARNED("B", init_p_drop=p_drop),
+    "Gaussian A": models.GaussianDropout,
+    "Gaussian B": models.GaussianDropoutB,
+    "variational A": partial(models.VariationalDropout, kl=kingma_kl),
+    "variational A2": partial(models.VariationalDropout, kl=kingma_kl, kl_scale=1 / 3),
+    "variational B": partial(models.VariationalDropoutB, kl=kingma_kl),
 }
 WIDTHS = (100, 250, 500, 750)
 FULL_WIDTHS = (100, 250, 500)
@@ -76,13 +75,25 @@ def train(
     is_learned = config["method"].startswith("variational")
     how = {"kl_weight": float(is_learned), "schedule": lambda step: 1 - step / n_steps}
     train_by(config, net, x, y, generator, n_steps, **how)
-    noisy = [layer for layer in net if hasattr(layer, "noise")]
-    return {"alpha": [layer.alpha.item() for layer in noisy]} if is_learned else {}
+    if not is_learned:
+        return {}
+    layers = [module for module in net if isinstance(module, models.StochasticLayer)]
+    return {"alpha": [layer.alpha.item() for layer in layers]}
+
+
+def at_rate(method: str, p_drop: float) -> models.Method:
+    """What makes layers with the noise of a rate, fixed or as the start of what is learned."""
+    if method == "none":
+        return METHODS[method]
+    if method.startswith("variational"):
+        return partial(METHODS[method], init_p_drop=p_drop)
+    return partial(METHODS[method], p_drop=p_drop)
 
 
 def make_network(method: str, width: int, generator: torch.Generator) -> models.Network:
     """Three hidden layers, noise on the inputs of every layer."""
-    net = models.mlp((784, width, width, width, 10), [METHODS[method](p_drop) for p_drop in RATES])
+    methods = [at_rate(method, p_drop) for p_drop in RATES]
+    net = models.mlp((784, width, width, width, 10), methods)
     return models.initialise(net.to(generator.device), generator)
 
 

@@ -7,8 +7,9 @@ which the records call ``cut_at``). Lesson 08.
 """
 
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from copy import deepcopy
+from functools import partial
 from itertools import pairwise
 from math import inf, isnan
 from statistics import mean, median
@@ -24,12 +25,13 @@ from bdl_lessons.core.plot_style import new_figure
 from bdl_lessons.datasets.records import Record, group_by, published_table, where
 from bdl_lessons.evaluation import error_percent
 from bdl_lessons.inference import PrunedNetwork, prune, sparsity, to_sparse, zero_pruned
-from bdl_lessons.models import ARD, LayerFactory, Network, SparseVD, lenet5, mlp
+from bdl_lessons.models import ARD, Method, Network, SparseVD, mlp
 from bdl_lessons.probability import kl_warmup
 from reproductions import markdown
 from reproductions.checkpoint import Checkpoint
 from reproductions.datasets import CAFFE_SCALE
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
+from reproductions.images.architectures import lenet5
 from reproductions.measure import ALL_OF_MNIST, digits, interleaved_times, mean_weights, train_by
 from reproductions.records import metric, published_by
 
@@ -37,7 +39,7 @@ BINS = (-10.0, 12.0, 88)
 """First edge, last edge and number of the bins that count ``log_alpha``; the outer two are open."""
 
 _MARKERS = {"LeNet-300-100": "o", "LeNet-5": "s"}
-METHODS: dict[str, Callable[..., LayerFactory]] = {"sparse VD": SparseVD, "ARD": ARD}
+METHODS: dict[str, Method] = {"sparse VD": SparseVD, "ARD": ARD}
 PUBLISHED_EPOCHS = 200
 
 _PAPER = {**ALL_OF_MNIST, "batch_size": 100, "learning_rate": 1e-3}
@@ -119,11 +121,15 @@ def run(trial: Trial) -> TrialResult:
 
 def make_network(config: dict, generator: torch.Generator) -> Network:
     """One of the two networks, weights from ``N(0, init_std**2)``; Caffe's LeNet-5 plus ReLU."""
-    layers = METHODS[config["method"]](config["init_log_sigma2"], threshold=config.get("cut_at"))
+    method = partial(
+        METHODS[config["method"]],
+        init_log_sigma2=config["init_log_sigma2"],
+        threshold=config.get("cut_at"),
+    )
     if config["network"] == "LeNet-300-100":
-        net = mlp((784, 300, 100, 10), layers)
+        net = mlp((784, 300, 100, 10), method)
     else:
-        net = lenet5(layers)
+        net = lenet5(method)
         net = Network(*net[:2], nn.ReLU(), *net[2:4], nn.ReLU(), *net[4:])
     net.to(generator.device, memory_format=torch.channels_last)  # faster convolutions on a CPU
     with torch.no_grad():

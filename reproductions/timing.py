@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from inspect import signature
 from math import nan
 from operator import truediv
 from statistics import median
@@ -20,13 +19,14 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from bdl_lessons import models
 from bdl_lessons.core import clock, cpu_threads, device
 from bdl_lessons.datasets.records import Record, where
 from bdl_lessons.inference import adam
-from bdl_lessons.models import LayerFactory, Network, initialise, mlp
+from bdl_lessons.models import Network, initialise, mlp
 from reproductions import markdown, methods
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.figures import ours_and_published
@@ -36,7 +36,7 @@ from reproductions.records import published_by
 
 TIMED = methods.tagged("steps")
 """Every layer has the noise, the first too: what is compared is the time."""
-NETWORKS: dict[str, Callable[[LayerFactory], Network]] = {
+NETWORKS: dict[str, Callable[[models.Method], Network]] = {
     "lenet5": partial(lenet5_classic, in_channels=3, size=32),
     "alexnet": alexnet,
     "resnet18": resnet18,
@@ -67,7 +67,7 @@ def measure_steps(trial: Trial) -> TrialResult:
     generator = torch.Generator(on).manual_seed(trial.seed)
     x = torch.randn(config["batch_size"], 3, 32, 32, generator=generator, device=on)
     y = torch.arange(config["batch_size"], device=on) % 10
-    made = {m: NETWORKS[config["architecture"]](TIMED[m].layers()) for m in config["methods"]}
+    made = {m: NETWORKS[config["architecture"]](TIMED[m].layer) for m in config["methods"]}
     networks = {m: initialise(net.to(on), generator).train() for m, net in made.items()}
     rows = step_times(networks, x, y, generator, config["rounds"], clock=partial(clock, on))
     return TrialResult(
@@ -115,7 +115,7 @@ def bench(widths: Sequence[int] = (784, 1200, 1200, 1200, 10), n_rounds: int = 4
     x = torch.rand(100, widths[0], generator=generator)
     y = torch.randint(widths[-1], (len(x),), generator=generator)
     timed = {"MAP": TIMED["MAP"], "MAP again": TIMED["MAP"], **methods.tagged("bench")}
-    networks = {m: initialise(mlp(widths, timed[m].layers()), generator) for m in timed}
+    networks = {m: initialise(mlp(widths, timed[m].layer), generator) for m in timed}
     with cpu_threads(2):
         measured = step_times(networks, x, y, generator, n_rounds)
     rows = [{"name": name, **row} for name, row in measured.items()]
@@ -220,9 +220,8 @@ def size_trials(scale: str) -> list[Trial]:
     quick = scale == "quick"
     found = []
     for name, method in SIZED.items():
-        settings = signature(method.factory).parameters
         varied = ["K", "L", "B", *(["s"] if "shared" in method.tags else [])]
-        varied += [_SETTINGS[setting] for setting in _SETTINGS if setting in settings]
+        varied += [_SETTINGS[setting] for setting in _SETTINGS if setting in method.settings]
         sweeps = {size: [8, 16] if quick else _SIZES[size] for size in varied}
         config = {"method": name, "sweeps": sweeps, "base": BASE, "rounds": 1 if quick else 9}
         found.append(Trial(config, 0))
@@ -259,7 +258,7 @@ class OnePass:
         self.sampling = "shared" if "shared" in SIZED[method].tags else "per_example"
         self.generator = torch.Generator().manual_seed(seed)
         settings = {name: size[letter] for name, letter in _SETTINGS.items()}
-        self.layer = SIZED[method].layers(settings).linear(size["K"], size["L"])
+        self.layer = SIZED[method].configured(settings)(nn.Linear(size["K"], size["L"]))
         initialise(Network(self.layer), self.generator)
         shape = size["s"], size["B"], size["K"]
         self.x = torch.randn(shape, generator=self.generator).squeeze(0).requires_grad_()

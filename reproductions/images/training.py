@@ -97,16 +97,16 @@ def _histogram(log_probs: Tensor) -> list[int]:
 
 
 def make_network(config: Mapping[str, Any], n_channels: int, size: int, n_classes: int) -> Network:
-    """The architecture of ``config`` with the layers of its method."""
+    """The architecture of ``config`` under its method."""
     method = METHODS[config["method"]]
-    layers = method.layers(config)
-    first = Deterministic() if "unit" in method.tags else layers
+    layer = method.configured(config)
+    first = Deterministic if "unit" in method.tags else layer
     name = config["architecture"]
     if name == "ResNet18":
-        return resnet18(layers, n_classes, first)
+        return resnet18(layer, n_classes, first)
     if name == "AlexNet":
-        return alexnet([first, *[layers] * 5], n_classes, size)
-    return lenet5_classic([first, *[layers] * 4], n_classes, n_channels, size)
+        return alexnet([first, layer, layer, layer, layer, layer], n_classes, size)
+    return lenet5_classic([first, layer, layer, layer, layer], n_classes, n_channels, size)
 
 
 class Stopping(NamedTuple):
@@ -251,12 +251,12 @@ class Training:
             n_steps = config["epochs"] * per_epoch
             train_epochs(0, config["epochs"], schedule=lambda step: 1 - step / n_steps)
             return network
-        stepper = adam(config["learning_rate"])(network.parameters())  # it holds the moments
+        optimizer = adam(config["learning_rate"])(network.parameters())  # it holds the moments
         stop = fit_until_no_better(
             network,
-            lambda epoch: train_epochs(epoch, 1, optimizer=lambda _: stepper),
+            lambda epoch: train_epochs(epoch, 1, optimizer=optimizer),
             validation_nll,
-            stepper,
+            optimizer,
             patience=config["patience"],
             max_epochs=config["epochs"],
         )

@@ -9,17 +9,25 @@ start, the same for every method, so that differences between methods are paired
 
 import functools
 import itertools
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons import models
 from bdl_lessons.datasets import digits
 from bdl_lessons.evaluation import layer_penalties
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched
-from bdl_lessons.models import StructuredDropout, initialise, mlp
+from bdl_lessons.models import (
+    Deterministic,
+    HierarchicalDropout,
+    Method,
+    StochasticLayer,
+    StructuredDropout,
+    initialise,
+    mlp,
+)
 from bdl_lessons.probability import kl_warmup
 
 WIDTHS = (64, 80, 80, 10)
@@ -33,17 +41,19 @@ TRIED = {
     "VSD, T = 0": (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),  # weights of the KL
 }
 
-_PER_UNIT = {"init_p_drop": 0.2, "kl_per": "factor", "alpha_spread": 0.5}
-METHODS: dict[str, models.LayerFactory] = {
-    "no prior": models.Deterministic(),
-    "early stopping": models.Deterministic(),
-    "MAP": models.Deterministic(),
-    "VD": StructuredDropout(n_reflections=0, prior="log_uniform", **_PER_UNIT),
-    "VSD, T = 0": StructuredDropout(n_reflections=0, **_PER_UNIT),
-    "VSD, T = 2": StructuredDropout(n_reflections=2, **_PER_UNIT),
-    "hierarchical VSD": models.HierarchicalDropout(StructuredDropout(n_reflections=2, **_PER_UNIT)),
-    "VSD, T = 0, untuned": StructuredDropout(n_reflections=0, **_PER_UNIT),
-    "VSD, KL per weight": StructuredDropout(n_reflections=2, kl_per="weight"),
+_VSD = partial(StructuredDropout, init_p_drop=0.2, kl_per="factor", alpha_spread=0.5)
+METHODS: dict[str, Method] = {
+    "no prior": Deterministic,
+    "early stopping": Deterministic,
+    "MAP": Deterministic,
+    "VD": partial(_VSD, n_reflections=0, prior="log_uniform"),
+    "VSD, T = 0": partial(_VSD, n_reflections=0),
+    "VSD, T = 2": partial(_VSD, n_reflections=2),
+    "hierarchical VSD": partial(
+        HierarchicalDropout, n_reflections=2, init_p_drop=0.2, kl_per="factor", alpha_spread=0.5
+    ),
+    "VSD, T = 0, untuned": partial(_VSD, n_reflections=0),
+    "VSD, KL per weight": partial(StructuredDropout, n_reflections=2, kl_per="weight"),
 }
 _FIXED = {"no prior": 0.0, "VSD, T = 0, untuned": 1.0, "VSD, KL per weight": 1.0}
 
@@ -79,7 +89,7 @@ def train(method: str, n_seeds: int = SEEDS, n_steps: int = N_STEPS) -> dict[str
     with torch.no_grad():
         for number, rows in enumerate(x):
             network = members.network(number)
-            layers = [module for module in network if hasattr(module, "noise")]
+            layers = [module for module in network if isinstance(module, StochasticLayer)]
             penalties.append(layer_penalties(network, rows[:200], covs))
             norms.append([torch.linalg.matrix_norm(layer.weight, 2) for layer in layers])
             alphas.append([getattr(layer, "alpha", torch.zeros(1)).mean() for layer in layers])
@@ -110,7 +120,7 @@ def fitted(
             initialise(mlp(WIDTHS, METHODS[method]), torch.Generator().manual_seed(n % n_seeds))
             for n in range(len(x))
         ]
-        noisy = networks[0][0].is_random
+        noisy = not isinstance(networks[0][0], Deterministic)
         kl_weight = (lambda step: weight * growing(step)) if noisy else weight
         how = {"optimizer": adam(3e-3), "batch_size": 100, "kl_weight": kl_weight}
         members = BatchedNetworks(networks)

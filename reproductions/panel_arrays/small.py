@@ -16,7 +16,7 @@ from bdl_lessons.datasets import digits, rotated
 from bdl_lessons.evaluation import mutual_information, predictive_entropy
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, layer_log_alpha, predict
 from bdl_lessons.inference.train import Run, optimize
-from bdl_lessons.models import ARD, BinaryDropout, LayerFactory, Network, SparseVD, initialise, mlp
+from bdl_lessons.models import ARD, Deterministic, Method, Network, SparseVD, initialise, mlp
 from bdl_lessons.panels import (
     dropout_rate,
     many_networks,
@@ -161,12 +161,12 @@ NOISE_SETTINGS = {  # width, and the part of the training labels that is replace
 SEEDS = 15
 STEPS = (1000, 2000, 4000)
 N_TRAIN, N_VALIDATION, N_TEST = 1000, 397, 400
-METHODS: dict[str, Callable[[float], models.LayerFactory]] = {
-    "none": lambda _: models.Deterministic(),
-    "prior": models.Deterministic,
-    "Gaussian A": lambda p_drop: models.GaussianDropout(p_drop, "A"),
-    "variational A": lambda p_drop: models.VariationalDropout("A", init_p_drop=p_drop),
-    "concrete": models.ConcreteDropout,
+METHODS: dict[str, Callable[[float], Method]] = {
+    "none": lambda _: Deterministic,
+    "prior": lambda length_scale: partial(Deterministic, length_scale=length_scale),
+    "Gaussian A": lambda p_drop: partial(models.GaussianDropout, p_drop=p_drop),
+    "variational A": lambda p_drop: partial(models.VariationalDropout, init_p_drop=p_drop),
+    "concrete": lambda p_drop: partial(models.ConcreteDropout, init_p_drop=p_drop),
 }
 LEARNED = ("variational A", "concrete")
 CASES = [  # method, and its p_drop, start of p_drop or length-scale
@@ -200,8 +200,10 @@ def train_noise(method: str, number: float, setting: str, steps: tuple[int, ...]
     width, label_noise = NOISE_SETTINGS[setting]
     x, y, x_held, y_held = noisy_splits(label_noise)
     generator = torch.Generator().manual_seed(0)
-    layer = METHODS[method](number)
-    made = [initialise(mlp((64, width, width, 10), layer), generator) for _ in range(SEEDS)]
+    made = [
+        initialise(mlp((64, width, width, 10), METHODS[method](number)), generator)
+        for _ in range(SEEDS)
+    ]
     networks = BatchedNetworks(made)
     done = 0
     error = []
@@ -241,16 +243,16 @@ def make_pruning_threshold(n_steps: int = 3000) -> Arrays:
     data = digits(seed=0)
     generator = torch.Generator()
     random = torch.randint(10, data.y_train.shape, generator=generator.manual_seed(5))
-    sparse_vd = SparseVD(init_log_sigma2=-6.0)
-    ard = ARD(init_log_sigma2=-6.0)
+    sparse_vd = partial(SparseVD, init_log_sigma2=-6.0)
+    ard = partial(ARD, init_log_sigma2=-6.0)
     tasks = {"sparse VD": (sparse_vd, data.y_train), "ARD": (ard, data.y_train)}
     tasks |= {"sparse VD, random labels": (sparse_vd, random)}
-    ordinary = BinaryDropout(0.0, length_scale=0.1), data.y_train
+    ordinary = partial(Deterministic, length_scale=0.1), data.y_train
 
-    def train(factory: LayerFactory, y: Tensor) -> Network:
+    def train(method: Method, y: Tensor) -> Network:
         """The KL's weight rises to 1 over the first quarter of the steps."""
         start = generator.manual_seed(0)
-        net = initialise(mlp((64, pruning_threshold.WIDTH, 10), factory), start)
+        net = initialise(mlp((64, pruning_threshold.WIDTH, 10), method), start)
         training = {"learning_rate": 1e-2, "batch_size": 100}
         how = {}
         how["schedule"] = lambda step: min(1, 2 - 2 * step / n_steps)

@@ -7,6 +7,7 @@ its KL is the same: the widths, the splits, the optimiser, the number of steps.
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from bdl_lessons import models
 from bdl_lessons.datasets import Standardiser, diabetes, digits
 from bdl_lessons.evaluation import log_mean_probs, log_predictive_likelihood, metrics
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, predict_batched
-from bdl_lessons.models import LayerFactory, StructuredDropout, initialise, mlp
+from bdl_lessons.models import StochasticLayer, StructuredDropout, initialise, mlp
 from bdl_lessons.panels.structure_and_nll import DEPTHS, KL_WEIGHTS, METHODS
 from bdl_lessons.probability import gaussian_nll
 
@@ -26,13 +27,19 @@ TUNED = {  # on validation examples; the weight decay of MAP is the weight of it
     "MC dropout": (0.01, 0.05, 0.1, 0.2, 0.3, 0.5),
 }
 N_SEEDS, N_DRAWS = 8, 50
-FACTORIES: dict[str, LayerFactory] = {"MAP": models.Deterministic()}
+LAYERS: dict[str, models.Method] = {"MAP": models.Deterministic}
 for kl_per in ("weight", "factor"):  # a KL counts every weight, or every random factor once
-    _START = {"init_p_drop": 0.1, "kl_per": kl_per}
-    FACTORIES[f"VD, per {kl_per}"] = models.VariationalDropout("A", "unit", **_START)
+    LAYERS[f"VD, per {kl_per}"] = partial(
+        models.VariationalDropout, alpha_per="unit", init_p_drop=0.1, kl_per=kl_per
+    )
     for depth in DEPTHS:
-        vsd = StructuredDropout(depth, alpha_spread=0.5, **_START)
-        FACTORIES[f"VSD, T = {depth}, per {kl_per}"] = vsd
+        LAYERS[f"VSD, T = {depth}, per {kl_per}"] = partial(
+            StructuredDropout,
+            n_reflections=depth,
+            alpha_spread=0.5,
+            init_p_drop=0.1,
+            kl_per=kl_per,
+        )
 
 
 @dataclass(frozen=True)
@@ -155,7 +162,9 @@ def run(
         scores.append([task.scores(f[:, number], y[number], split) for f in readings])
         own = task.scores(held_out[:, number], y_held_out[number], split)
         validation.append(task.validation(own))
-        layers = [module for module in members.network(number) if hasattr(module, "noise")]
+        layers = [
+            module for module in members.network(number) if isinstance(module, StochasticLayer)
+        ]
         learned = (getattr(layer, "alpha", torch.tensor(np.nan)) for layer in layers)
         alphas.append([alpha.mean().item() for alpha in learned])
     arrays = (np.array(values) for values in (scores, validation, alphas))
@@ -167,10 +176,13 @@ def train(
 ) -> BatchedNetworks:
     """One network for each setting and split, setting by setting: a setting is the p_drop of MC
     dropout (trained without a KL) or else the weight of the KL."""
-    factories = [FACTORIES.get(method) or models.BinaryDropout(one) for one in settings]
+    if method in LAYERS:
+        methods = [LAYERS[method]] * len(settings)
+    else:
+        methods = [partial(models.BinaryDropout, p_drop=p_drop) for p_drop in settings]
     networks = [
-        initialise(mlp(task.widths, factory), torch.Generator().manual_seed(seed))
-        for factory, seed in itertools.product(factories, range(len(splits)))
+        initialise(mlp(task.widths, method), torch.Generator().manual_seed(seed))
+        for method, seed in itertools.product(methods, range(len(splits)))
     ]
     members = BatchedNetworks(networks)
     x, y = (_for_each(splits, "train", k, len(settings)) for k in (0, 1))

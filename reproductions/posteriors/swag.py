@@ -87,8 +87,8 @@ def fit_swag(
     """
     batched = isinstance(model, BatchedNetworks)
     train, n_train = (fit_batched, x.shape[1]) if batched else (fit, len(x))
-    stepper = optimizer(model.parameters())  # one for all epochs: it holds the momentum
-    (group,) = stepper.param_groups
+    with_momentum = optimizer(model.parameters())  # one for all epochs: it holds the momentum
+    (group,) = with_momentum.param_groups
     rate = group["lr"]
     swag = SWAG(model.parameters())
     for epoch in range(n_epochs):
@@ -100,7 +100,7 @@ def fit_swag(
             y,
             nll,
             n_steps=max(1, n_train // batch_size),
-            optimizer=lambda _: stepper,
+            optimizer=with_momentum,
             batch_size=min(batch_size, n_train),
             sampling="mean",
             **settings,

@@ -10,9 +10,10 @@ import gpytorch
 import torch
 from torch import Tensor
 
+from bdl_lessons import models
 from bdl_lessons.core.random import standard_normal
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, predict_batched, sgd
-from bdl_lessons.models import Deterministic, LayerFactory, Sampling, initialise, mlp
+from bdl_lessons.models import Deterministic, Sampling, initialise, mlp
 from bdl_lessons.probability import gaussian_nll
 from bdl_lessons.reference import GaussianProcess
 from reproductions import methods
@@ -49,11 +50,11 @@ class Task:
         """``(M,)``."""
         return torch.tensor([point["kl_weight"] for point in self.points], device=self.x.device)
 
-    def started(self, layers: Callable[[Point], LayerFactory]) -> BatchedNetworks:
+    def started(self, layer_at: Callable[[Point], models.Method]) -> BatchedNetworks:
         """A new network for each point."""
         widths = (self.x.shape[-1], self.config["n_hidden"], 1)
         g = self.generator
-        networks = (mlp(widths, layers(point)).to(g.device) for point in self.points)
+        networks = (mlp(widths, layer_at(point)).to(g.device) for point in self.points)
         return BatchedNetworks([initialise(network, g) for network in networks])
 
 
@@ -75,7 +76,7 @@ def networks(method: methods.Method, **grid: tuple[Point, ...]) -> Method:
     def train(task: Task) -> Predict:
         x, y = (torch.cat([part] * n_networks) for part in (task.x, task.y))
         task = replace(task, points=[*task.points] * n_networks, x=x, y=y)
-        members = task.started(lambda point: method.layers({"p_drop": 0.05} | point))
+        members = task.started(lambda point: method.configured({"p_drop": 0.05} | point))
         sampling = "shared" if "shared" in method.tags else "per_example"
         _fit_by_adam(members, task, task.config["n_steps"], sampling)
 
@@ -97,7 +98,7 @@ def networks(method: methods.Method, **grid: tuple[Point, ...]) -> Method:
 def swag(task: Task) -> Predict:
     """SWAG goes on from the MAP weights, by descent with momentum at a constant rate, over as many
     steps again."""
-    members = task.started(lambda _: Deterministic())
+    members = task.started(lambda _: Deterministic)
     batch_size = task.config["batch_size"]
     _fit_by_adam(members, task, task.config["n_steps"], "mean")
     found = fit_swag(
@@ -118,7 +119,7 @@ def swag(task: Task) -> Predict:
 
 def slang(task: Task) -> Predict:
     """SLANG by :func:`slang_posterior`."""
-    members = task.started(lambda _: Deterministic())
+    members = task.started(lambda _: Deterministic)
     q = slang_posterior(members, task)
     network = members.network(0)
     return lambda x, n_samples, g: predict_slang(q, network, x, n_samples, generator=g)[..., 0]

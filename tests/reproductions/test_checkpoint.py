@@ -1,4 +1,5 @@
 import os
+from functools import partial
 
 import pytest
 import torch
@@ -48,7 +49,7 @@ def train(
     x = scale * torch.randn(30, 4, generator=data)
     y = torch.randint(3, (30,), generator=data)
     generator = torch.Generator().manual_seed(seed)
-    model = initialise(mlp((4, width, 3), SparseVD(threshold=3.0)), generator)
+    model = initialise(mlp((4, width, 3), partial(SparseVD, threshold=3.0)), generator)
     keep = Checkpoint(Trial({"tau": 1.0, **tau}, seed, path), model, generator, x, y)
 
     def callback(run):

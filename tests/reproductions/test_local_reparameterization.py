@@ -5,6 +5,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons.evaluation.stochastic_gradients import Estimator
+from bdl_lessons.models import StochasticLayer
 from reproductions import local_reparameterization
 from tests.draws import seeded
 
@@ -47,7 +48,7 @@ def test_only_rows_with_weights_of_their_own_are_taken_apart(monkeypatch):
 
 def test_alphas_start_at_the_rates_of_input_and_hidden_layers():
     net = local_reparameterization.make_network(CONFIG, seeded())
-    alphas = [layer.alpha.item() for layer in net if hasattr(layer, "noise")]
+    alphas = [layer.alpha.item() for layer in net if isinstance(layer, StochasticLayer)]
     assert alphas == pytest.approx([0.25, 1, 1, 1])
 
 

@@ -1,5 +1,6 @@
 import torch
 
+from bdl_lessons.models import Deterministic, StochasticLayer
 from reproductions import mc_dropout
 
 CONFIG = mc_dropout.co2_trials("quick")[0].config
@@ -7,9 +8,10 @@ CONFIG = mc_dropout.co2_trials("quick")[0].config
 
 def test_no_noise_on_the_input_and_noise_after_every_hidden_layer():
     net = mc_dropout.co2_network(CONFIG, torch.Generator().manual_seed(0))
-    layers = [module for module in net if hasattr(module, "noise")]
-    assert [layer.noise.p_drop for layer in layers] == [0, 0.1, 0.1, 0.1, 0.1]
-    assert [layer.out_features for layer in layers] == [16, 16, 16, 16, 1]
+    first, *others = [module for module in net if isinstance(module, StochasticLayer)]
+    assert isinstance(first, Deterministic)
+    assert [layer.p_drop for layer in others] == [0.1, 0.1, 0.1, 0.1]
+    assert [len(layer.weight) for layer in (first, *others)] == [16, 16, 16, 16, 1]
 
 
 def test_units_of_the_first_layer_switch_within_the_data():

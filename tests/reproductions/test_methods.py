@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from torch import nn
 
 import bdl_lessons.models as models
 from reproductions import methods
@@ -10,15 +11,15 @@ from reproductions.images import classification
 from reproductions.uci import experiment as uci
 
 
-def test_every_factory_of_the_package_is_tested_as_a_layer():
-    """A factory that is exported and stands in no row would meet none of the common tests."""
-    rows = {type(method.layers()).__name__ for method in methods.tagged("layer").values()}
-    factories = {
-        name
-        for name, value in vars(models).items()
-        if isinstance(value, type) and issubclass(value, models.LayerFactory)
+def test_every_method_of_the_package_is_tested_as_a_layer():
+    """A method that is exported and stands in no row would meet none of the common tests."""
+    rows = {type(method.layer(nn.Linear(1, 1))) for method in methods.tagged("layer").values()}
+    exported = {
+        value
+        for value in vars(models).values()
+        if isinstance(value, type) and issubclass(value, models.StochasticLayer)
     }
-    assert factories - {"LayerFactory"} <= rows
+    assert exported - {models.StochasticLayer, models.UnitNoise, models.WeightNoise} <= rows
 
 
 def test_a_name_stands_once_under_its_tag_and_every_tag_is_explained():
@@ -32,8 +33,11 @@ def test_a_name_stands_once_under_its_tag_and_every_tag_is_explained():
 def test_settings_that_a_method_has_are_taken_and_others_are_not():
     vsd = methods.tagged("images")["VSD T=2"]
     settings = {"p_drop": 0.3, "learning_rate": 1.0, "n_pseudo": 7}
-    assert vsd.layers(settings) == models.StructuredDropout(2, init_p_drop=0.3, kl_per="weight")
-    assert vsd.layers() == models.StructuredDropout(2, init_p_drop=0.2, kl_per="weight")
+    layer = vsd.configured(settings)(nn.Linear(1000, 2))
+    assert layer.log_alpha.mean().exp().item() == pytest.approx(0.3 / 0.7, rel=0.05)
+    assert len(layer.householder_vectors()) == 2
+    layer = vsd.configured({})(nn.Linear(1000, 2))
+    assert layer.log_alpha.mean().exp().item() == pytest.approx(0.2 / 0.8, rel=0.05)
 
 
 @pytest.mark.parametrize(

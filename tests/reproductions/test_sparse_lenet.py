@@ -7,8 +7,9 @@ from torch import nn
 
 from bdl_lessons.datasets import Classification
 from bdl_lessons.inference import to_sparse, zero_pruned
-from bdl_lessons.models import ARD, lenet5, mlp
+from bdl_lessons.models import ARD, mlp
 from reproductions import sparse_lenet
+from reproductions.images.architectures import lenet5
 from reproductions.sparse_lenet import n_hidden, remove_dead_units
 from tests.inference.test_prune import with_noise
 
@@ -48,7 +49,7 @@ def test_the_errors_are_those_after_and_before_pruning(monkeypatch):
 
 
 def test_the_archive_holds_kept_weights_the_gaps_between_them_and_biases():
-    model = with_noise(mlp((40, 40, 2), ARD()))
+    model = with_noise(mlp((40, 40, 2), ARD))
     with torch.no_grad():
         model[0].noise.log_sigma2.fill_(50.0)
         model[0].noise.log_sigma2[0, 1] = model[0].noise.log_sigma2[39, 38] = -50.0
@@ -89,9 +90,9 @@ def make(kind, keep, seed=0):
     """A pruned network in float64 whose weights are kept with probability ``keep``."""
     g = torch.Generator().manual_seed(seed)
     model = {
-        "mlp": lambda: mlp((6, 30, 20, 3), ARD()),
-        "tanh": lambda: mlp((6, 30, 20, 3), ARD(), nn.Tanh),
-        "lenet5": lambda: lenet5(ARD()),
+        "mlp": lambda: mlp((6, 30, 20, 3), ARD),
+        "tanh": lambda: mlp((6, 30, 20, 3), ARD, nn.Tanh),
+        "lenet5": lambda: lenet5(ARD),
     }[kind]()
     network = zero_pruned(model.double())
     for module in network:
@@ -122,7 +123,7 @@ def test_what_goes_is_counted_by_hand():
 
     The last unit of the second layer reads only what is constant, and so is constant too.
     """
-    network = zero_pruned(mlp((2, 4, 3, 1), ARD()))
+    network = zero_pruned(mlp((2, 4, 3, 1), ARD))
     first, _, second, _, third = network
     first.weight.copy_(torch.tensor([[1.0, 0], [0, 0], [1, 1], [0, 1]]))
     first.bias.copy_(torch.tensor([0.0, 2, 3, 4]))

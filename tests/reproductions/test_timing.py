@@ -1,4 +1,5 @@
 import copy
+from functools import partial
 
 import pytest
 import torch
@@ -60,7 +61,7 @@ def test_a_step_changes_the_parameters():
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(4, 3, 32, 32, generator=generator)
     y = torch.arange(4)
-    made = timing.NETWORKS["lenet5"](timing.TIMED["VSD T=2, fc"].layers())
+    made = timing.NETWORKS["lenet5"](timing.TIMED["VSD T=2, fc"].layer)
     network = initialise(made, generator).train()
     before = [p.detach().clone() for p in network.parameters()]
     timing.training_step(network, x, y, generator)()
@@ -79,7 +80,8 @@ def test_pieces_add_up_to_the_step_of_the_whole_minibatch():
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(20, 784, generator=generator)
     y = torch.arange(20) % 10
-    whole = initialise(mlp((784, 6, 10), BayesByBackprop(init_log_sigma2=-40.0)), generator)
+    method = partial(BayesByBackprop, init_log_sigma2=-40.0)
+    whole = initialise(mlp((784, 6, 10), method), generator)
     pieces = copy.deepcopy(whole)
     for net, rows_at_once in ((whole, 20), (pieces, 5)):
         config = {"rows_at_once": rows_at_once, "estimator": "per example", "n_train": 100}

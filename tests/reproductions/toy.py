@@ -66,7 +66,7 @@ def fit_and_stop(trial, stop_at=None):
     generator = torch.Generator().manual_seed(trial.seed)
     x = torch.randn(20, 3, generator=generator)
     y = x.sum(1, keepdim=True)
-    net = initialise(mlp((3, 1), GaussianDropout(0.2, "A")), generator)
+    net = initialise(mlp((3, 1), partial(GaussianDropout, p_drop=0.2)), generator)
 
     def kl_weight(step):
         if step == stop_at:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from bdl_lessons.models import StochasticLayer
+from bdl_lessons.models import Deterministic, StochasticLayer
 from reproductions.images import classification
 from reproductions.images.training import (
     FACTOR,
@@ -58,11 +58,9 @@ def test_every_method_learns_and_draws_functions(method):
 def test_unit_noise_spares_the_pixels_and_nothing_else(architecture):
     for method in ("MCD", "VSD T=1", "BBB-LRT"):
         net = make_network(config(method, architecture=architecture), 3, 32, 10)
-        layers = [
-            m for m in net.modules() if isinstance(m, StochasticLayer) and hasattr(m, "weight")
-        ]
-        assert [layer.is_random for layer in layers[1:]] == [True] * (len(layers) - 1)
-        assert layers[0].is_random == ("unit" not in METHODS[method].tags)
+        layers = [module for module in net.modules() if isinstance(module, StochasticLayer)]
+        assert isinstance(layers[0], Deterministic) == ("unit" in METHODS[method].tags)
+        assert not any(isinstance(layer, Deterministic) for layer in layers[1:])
 
 
 def test_map_pays_for_the_size_of_its_weights():

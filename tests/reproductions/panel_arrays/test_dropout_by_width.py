@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from bdl_lessons.panels import arrays
 from reproductions.panel_arrays import small
@@ -24,7 +25,7 @@ def test_the_arrays_have_one_entry_for_each_run(stored):
 
 @pytest.mark.parametrize(("name", "p_drop"), NOISY)
 def test_every_noise_starts_with_the_matched_variance(name, p_drop):
-    layer = small.METHODS[name](p_drop).linear(1, 1, bias=False).double()
+    layer = small.METHODS[name](p_drop)(nn.Linear(1, 1, bias=False)).double()
     x = torch.ones(40_000, 1, dtype=torch.float64)
     y = layer(x, "per_example", torch.Generator().manual_seed(0)) / layer.weight
     tolerance = 0.15 if name == "concrete" else 0.04  # a relaxed mask has less variance

@@ -3,12 +3,10 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.models import Deterministic, Network, initialise, mlp
+from bdl_lessons.models import Deterministic, initialise, mlp, wrap
 from reproductions.posteriors import slang
 from reproductions.posteriors.slang import LowRankPrecision
 from tests.draws import normal, seeded
-
-PLAIN = Deterministic()
 
 
 @pytest.fixture(params=["rank 2", "columns that agree", "zero"])
@@ -58,7 +56,9 @@ def test_a_step_is_the_dense_one(monkeypatch):
 
 
 def test_example_gradients_are_those_of_one_example_at_a_time():
-    network = Network(PLAIN.conv2d(1, 2, 3), nn.Tanh(), nn.Flatten(), PLAIN.linear(8, 3))
+    network = wrap(
+        nn.Sequential(nn.Conv2d(1, 2, 3), nn.Tanh(), nn.Flatten(), nn.Linear(8, 3)), Deterministic
+    )
     network = initialise(network, seeded()).double()
     flat = torch.cat([p.detach().flatten() for p in network.parameters()])
     theta = torch.stack([flat, 2 * flat])
@@ -77,7 +77,7 @@ def test_a_tempered_posterior_of_classes_has_the_tempered_curvature(monkeypatch)
     monkeypatch.setattr(slang, "SHARE", 0.05)
     n = 500
     labels = torch.arange(500) % 2
-    network = mlp((1, 2), PLAIN).double()
+    network = mlp((1, 2), Deterministic).double()
     for parameter in network.parameters():
         parameter.data.zero_()
     settings = {"n_steps": 300, "lr": 0.01, "batch_size": 50, "init_precision": 500.0}
@@ -94,7 +94,7 @@ def test_a_tempered_posterior_of_classes_has_the_tempered_curvature(monkeypatch)
 
 
 def two_steps(nll, **settings):
-    data = initialise(mlp((2, 1), PLAIN), seeded()), torch.ones(5, 2), torch.zeros(5, 1)
+    data = initialise(mlp((2, 1), Deterministic), seeded()), torch.ones(5, 2), torch.zeros(5, 1)
     return slang.fit_slang(*data, nll, n_steps=2, generator=seeded(), **settings)
 
 

@@ -6,12 +6,10 @@ import torch
 from torch import nn
 
 from bdl_lessons.inference import BatchedNetworks, sgd
-from bdl_lessons.models import Deterministic, Network, initialise, mlp
+from bdl_lessons.models import Deterministic, initialise, mlp, wrap
 from bdl_lessons.probability import gaussian_nll
 from reproductions.posteriors.swag import SWAG, fit_swag, predict_swag
 from tests.draws import seeded
-
-PLAIN = Deterministic()
 
 
 def collected(n=7, max_rank=4):
@@ -93,7 +91,7 @@ def test_momentum_lasts_from_epoch_to_epoch_and_the_model_is_left_at_the_mean(li
         made.append(sgd(0.05)(parameters))
         return made[-1]
 
-    model = initialise(mlp((1, 1), PLAIN), seeded())
+    model = initialise(mlp((1, 1), Deterministic), seeded())
     nll = partial(gaussian_nll, tau=1.0)
     swag = fit_swag(model, *line, nll, **settings(optimizer=optimizer))
     assert len(made) == 1
@@ -105,7 +103,7 @@ def test_momentum_lasts_from_epoch_to_epoch_and_the_model_is_left_at_the_mean(li
 
 def test_members_have_the_law_of_their_own_iterates(line):
     x, y = line
-    networks = [initialise(mlp((1, 4, 1), PLAIN), seeded(seed)) for seed in range(3)]
+    networks = [initialise(mlp((1, 4, 1), Deterministic), seeded(seed)) for seed in range(3)]
     members = BatchedNetworks(networks)
     both = (x.expand(3, 50, 1), torch.stack([y, y + 5, -y]))
     swag = fit_swag(members, *both, partial(gaussian_nll, tau=1.0), **settings())
@@ -115,7 +113,10 @@ def test_members_have_the_law_of_their_own_iterates(line):
 
 
 def test_every_draw_has_batch_norm_statistics_of_its_own():
-    model = Network(PLAIN.linear(2, 3), nn.BatchNorm1d(3), nn.ReLU(), PLAIN.linear(3, 1))
+    model = wrap(
+        nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.ReLU(), nn.Linear(3, 1)),
+        Deterministic,
+    )
     model = initialise(model, seeded())
     x = torch.randn(60, 2, generator=seeded(1))
     y = x[:, :1] * 2

@@ -70,7 +70,7 @@ def test_side_by_side_is_one_at_a_time():
     predict = METHODS["D.E"].train(Task(points, x, y, CONFIG, gen()))
     together = predict(x, 1, gen())
     generator = gen()
-    alone = [initialise(mlp((4, 8, 1), Deterministic()), generator) for _ in 5 * points]
+    alone = [initialise(mlp((4, 8, 1), Deterministic), generator) for _ in 5 * points]
     for member, network in enumerate(alone):
         fit(
             network,

@@ -13,7 +13,7 @@ def test_slang_gets_the_posterior_of_a_likelihood_with_noise_variance_kl_weight(
     x = torch.randn(3, n, 2, generator=seeded(1))
     noise = kl_weights.sqrt()[:, None] * torch.randn(3, n, generator=seeded(2))
     y = x @ torch.tensor([0.5, -0.5]) + noise
-    networks = [initialise(mlp((2, 1), Deterministic()), seeded(seed)) for seed in range(3)]
+    networks = [initialise(mlp((2, 1), Deterministic), seeded(seed)) for seed in range(3)]
     config = {"n_steps": 1600, "batch_size": 20, "learning_rate": 0.03}
     points = [{"kl_weight": weight} for weight in kl_weights.tolist()]
     q = slang_posterior(BatchedNetworks(networks), Task(points, x, y, config, seeded(3)))
