@@ -163,7 +163,7 @@ def layer_penalties(network: Network, x: Tensor, noise_covs: Sequence[Tensor]) -
     else ValueError.
 
     >>> from bdl_lessons.models import Deterministic, mlp
-    >>> network = mlp((2, 4, 3), Deterministic())
+    >>> network = mlp((2, 4, 3), Deterministic)
     >>> layer_penalties(network, torch.ones(5, 2), [torch.eye(2), torch.eye(4)]).shape
     torch.Size([2])
     """

@@ -35,7 +35,7 @@ def noisy_outputs(
     of the four.
 
     >>> from bdl_lessons.models import BayesByBackprop, mlp
-    >>> model = mlp((4, 2), BayesByBackprop())
+    >>> model = mlp((4, 2), BayesByBackprop)
     >>> noisy_outputs(model, torch.ones(5, 4), "local", torch.Generator()).shape
     torch.Size([5, 2])
     """

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons.exercises.grader import Exercise, agrees, close, criteria, known_errors, normals
@@ -90,7 +90,7 @@ def _kl_at(answer, p_drop: Tensor = _RATES, length_scale: float = 0.7) -> Tensor
 
 
 def _package_kl(p_drop: float) -> Tensor:
-    layer = ConcreteDropout(p_drop, 0.7).linear(3, 4, bias=False).double()
+    layer = ConcreteDropout(nn.Linear(3, 4, bias=False), p_drop, 0.7).double()
     with torch.no_grad():
         layer.weight.copy_(_THETA.T)
     return layer.kl().detach()

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from bdl_lessons.exercises.grader import Exercise, agrees, close, criteria, known_errors, normals
-from bdl_lessons.models import WeightNoise, WeightNoiseLinear
+from bdl_lessons.models import WeightNoise
 from bdl_lessons.probability import gaussian_kl
 
 
@@ -34,23 +34,23 @@ def untouched_log_sigma2(mu: Tensor, log_sigma2: Tensor) -> Tensor:
     return log_sigma2 + mu**2 / 4
 
 
-def input_relevance(n_in: int, n_out: int) -> WeightNoiseLinear:
+def input_relevance(n_in: int, n_out: int) -> WeightNoise:
     """A linear layer in which the weights out of one input share a variance and a prior."""
 
-    class InputNoise(WeightNoise):
-        def __init__(self) -> None:
-            super().__init__()
+    class InputRelevance(WeightNoise):
+        def __init__(self, linear):
+            super().__init__(linear)
             self.log_sigma2 = nn.Parameter(torch.full((1, n_in), -6.0))
 
-        def var(self, mu: Tensor) -> Tensor:
-            return self.log_sigma2.exp().expand_as(mu)
+        def weight_var(self):
+            return self.log_sigma2.exp().expand_as(self.mu)
 
-        def kl(self, mu: Tensor) -> Tensor:
-            mean_square = (mu**2).mean(0, keepdim=True).clamp_min(1e-30)
+        def kl(self):
+            mean_square = (self.mu**2).mean(0, keepdim=True).clamp_min(1e-30)
             log_alpha = self.log_sigma2 - mean_square.log()
             return n_out / 2 * softplus(-log_alpha).sum()
 
-    return WeightNoiseLinear(n_in, n_out, InputNoise())
+    return InputRelevance(nn.Linear(n_in, n_out))
 
 
 _normal = normals(8)
@@ -98,19 +98,24 @@ def _slope(answer, mu: float) -> Tensor:
     return torch.stack([value.detach(), gradient[0]])
 
 
-def _layer(answer, n_in: int = 3, n_out: int = 4) -> WeightNoiseLinear:
+def _layer(answer, n_in: int = 3, n_out: int = 4) -> WeightNoise:
     layer = answer(n_in, n_out).double()
     g = torch.Generator().manual_seed(9)
     with torch.no_grad():
         layer.mu.copy_(torch.randn(n_out, n_in, generator=g))
-        log_sigma2 = next(layer.noise.parameters())
+        (log_sigma2,) = _noise_parameters(layer)
         log_sigma2.copy_(torch.randn(log_sigma2.shape, generator=g))
     return layer
 
 
+def _noise_parameters(layer: WeightNoise) -> list[nn.Parameter]:
+    """What the answer adds to the weights and the bias."""
+    of_linear = {id(parameter) for parameter in layer.inner.parameters()}
+    return [parameter for parameter in layer.parameters() if id(parameter) not in of_linear]
+
+
 def _var(answer) -> Tensor:
-    layer = _layer(answer)
-    return layer.noise.var(layer.mu)
+    return _layer(answer).weight_var()
 
 
 def _kl_and_var(answer) -> Tensor:
@@ -126,16 +131,16 @@ def _correlation(answer) -> float:
     return float((torch.corrcoef(outputs.detach().T) - torch.eye(4)).abs().max())
 
 
-def _kl_gradients(layer: WeightNoiseLinear) -> list[Tensor]:
-    of = [layer.mu, *layer.noise.parameters()]
-    found = torch.autograd.grad(layer.kl(), of, allow_unused=True)
-    return [torch.zeros(1) if gradient is None else gradient for gradient in found]
+def _kl_gradients(layer: WeightNoise) -> list[Tensor]:
+    parameters = [layer.mu, *_noise_parameters(layer)]
+    gradients = torch.autograd.grad(layer.kl(), parameters, allow_unused=True)
+    return [torch.zeros(1) if gradient is None else gradient for gradient in gradients]
 
 
-def _shared_prior_kl(layer: WeightNoiseLinear) -> Tensor:
+def _shared_prior_kl(layer: WeightNoise) -> Tensor:
     """The KL with one prior variance for each input, at its optimum by the definition."""
     mu = layer.mu.detach()
-    var = layer.noise.var(layer.mu).detach()
+    var = layer.weight_var().detach()
     prior_var = (mu**2 + var).mean(0)
     columns = zip(mu.T, var.expand_as(mu).T, prior_var, strict=True)
     return sum(gaussian_kl(m, v, 0.0, p.item()) for m, v, p in columns)
@@ -144,19 +149,20 @@ def _shared_prior_kl(layer: WeightNoiseLinear) -> Tensor:
 def _wrong_layer(wrong_kl, shape=lambda n_in, n_out: (1, n_in), expanded: bool = True):
     """``input_relevance`` with another KL, or other variances."""
 
-    def answer(n_in: int, n_out: int) -> WeightNoiseLinear:
-        class Noise(WeightNoise):
-            def __init__(self) -> None:
-                super().__init__()
+    def answer(n_in: int, n_out: int) -> WeightNoise:
+        class Wrong(WeightNoise):
+            def __init__(self, linear: nn.Linear) -> None:
+                super().__init__(linear)
                 self.log_sigma2 = nn.Parameter(torch.full(shape(n_in, n_out), -6.0))
 
-            def var(self, mu: Tensor) -> Tensor:
-                return self.log_sigma2.exp().expand_as(mu) if expanded else self.log_sigma2.exp()
+            def weight_var(self) -> Tensor:
+                var = self.log_sigma2.exp()
+                return var.expand_as(self.mu) if expanded else var
 
-            def kl(self, mu: Tensor) -> Tensor:
-                return wrong_kl(self, mu)
+            def kl(self) -> Tensor:
+                return wrong_kl(self, self.mu)
 
-        return WeightNoiseLinear(n_in, n_out, Noise())
+        return Wrong(nn.Linear(n_in, n_out))
 
     return answer
 
@@ -324,9 +330,9 @@ EXERCISES = (
         solution=input_relevance,
         probe=_kl_and_var,
         criteria=criteria(
-            "var(mu) has the shape of the means",
+            "weight_var() has the shape of the means",
             lambda answer: _var(answer).shape == (4, 3),
-            "var(mu) must return (n_out, n_in): repeat the (1, n_in) variances over the "
+            "weight_var() must return (n_out, n_in): repeat the (1, n_in) variances over the "
             "outputs with expand_as(mu). Otherwise all outputs of an example share one draw",
             "weights out of one input share their variance, and inputs do not",
             lambda answer: (
@@ -336,7 +342,7 @@ EXERCISES = (
             "one log_sigma2 for each of the n_in columns of mu: shape (1, n_in)",
             "the outputs of an example have independent noise",
             lambda answer: _correlation(answer) < 0.05,
-            "a draw for each example and each output; is var(mu) of shape (n_out, n_in)?",
+            "a draw for each example and each output; is weight_var() of that shape?",
             "the KL is that of the best shared prior N(0, 1/beta_i)",
             lambda answer: close(_layer(answer).kl(), _shared_prior_kl(_layer(answer)), 1e-8),
             "1 / beta_i is the mean of mu² + sigma² over the n_out weights; put it into (8) "
@@ -359,19 +365,19 @@ EXERCISES = (
             _wrong_layer(_kl_per_weight, shape=lambda n_in, n_out: (n_out, n_in)),
             "this is ARD for every weight, the layer you already had.",
             _wrong_layer(_kl_right, expanded=False),
-            "var(mu) has shape (1, n_in). It must match mu, (n_out, n_in): with one variance "
+            "weight_var() has shape (1, n_in). It must match mu, (n_out, n_in): with one variance "
             "for all outputs the layer also draws one number for all of them, and they are "
             "perfectly correlated. expand_as(mu) repeats it.",
             _wrong_layer(_kl_right, shape=lambda n_in, n_out: (1, 1)),
             "all inputs share one variance here; each input needs its own.",
         ),
         hints=(
-            "One class, a WeightNoise with two methods: var(mu) repeats one variance per input "
-            "over all outputs, kl(mu) returns one number.",
+            "One class, a WeightNoise with two methods: weight_var() repeats one variance per "
+            "input over all outputs, kl() returns one number.",
             "(8) summed over the n_out weights of input i is smallest at 1 / beta_i = mean of "
             "mu² + sigma². As in (10), the other terms cancel.",
             "n_out / 2 * softplus(-log_alpha).sum() with alpha_i = sigma2_i / mean_j mu_ij²; and "
-            "WeightNoiseLinear(n_in, n_out, InputNoise()).",
+            "InputRelevance(nn.Linear(n_in, n_out)) is the layer.",
         ),
     ),
 )

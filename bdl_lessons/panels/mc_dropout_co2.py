@@ -4,6 +4,8 @@ A ReLU network was trained at each rate; 100 of its functions are stored. S take
 them, and tau adds observation noise to an epistemic standard deviation that stays the same.
 """
 
+from functools import partial
+
 import numpy as np
 import torch
 from matplotlib.collections import LineCollection
@@ -13,7 +15,7 @@ from torch import nn
 from bdl_lessons.core import BLUE, GREEN, INK, RED, tint
 from bdl_lessons.datasets import DetrendedCO2, co2, detrended
 from bdl_lessons.evaluation import log_predictive_likelihood, predictive_var
-from bdl_lessons.models import BinaryDropout, Network, mlp
+from bdl_lessons.models import BinaryDropout, Deterministic, Network, mlp
 from bdl_lessons.panels import arrays
 from bdl_lessons.panels.engine import Panel, Slider, Update
 
@@ -107,8 +109,8 @@ def six_years() -> DetrendedCO2:
 
 def network(p_drop: float, activation: type[nn.Module]) -> Network:
     """Three hidden layers of 128 units, dropout after each of them, untrained."""
-    plain = BinaryDropout(0.0, 0.01)
-    drop = BinaryDropout(p_drop, 0.01)
+    plain = partial(Deterministic, length_scale=0.01)
+    drop = partial(BinaryDropout, p_drop=p_drop, length_scale=0.01)
     return mlp((1, *[WIDTH] * N_HIDDEN, 1), [plain, *[drop] * N_HIDDEN], activation)
 
 

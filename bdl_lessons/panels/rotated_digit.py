@@ -1,6 +1,7 @@
 """Lesson 05: a handwritten one turns, and 100 sub-networks vote on what it is."""
 
 import math
+from functools import partial
 
 import numpy as np
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 
 from bdl_lessons.core import BLUE, INK, RED
 from bdl_lessons.datasets import digits, rotated
-from bdl_lessons.models import BinaryDropout, Network, mlp
+from bdl_lessons.models import BinaryDropout, Deterministic, Network, mlp
 from bdl_lessons.panels import arrays
 from bdl_lessons.panels.engine import Panel, Slider, Update
 
@@ -95,8 +96,8 @@ def the_one() -> Tensor:
 
 def classifier(p_drop: float) -> Network:
     """A digit classifier 64-128-128-10 with dropout after both hidden layers, untrained."""
-    plain = BinaryDropout(0.0, 0.1)
-    drop = BinaryDropout(p_drop, 0.1)
+    plain = partial(Deterministic, length_scale=0.1)
+    drop = partial(BinaryDropout, p_drop=p_drop, length_scale=0.1)
     return mlp((64, WIDTH, WIDTH, 10), [plain, drop, drop])
 
 

@@ -1,5 +1,6 @@
 import math
 from copy import deepcopy
+from functools import partial
 
 import pytest
 import torch
@@ -7,7 +8,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons.inference import adam, compression, fit, predict, sparsity, to_sparse, zero_pruned
-from bdl_lessons.models import ARD, BinaryDropout, Network, SparseVD, lenet5, mlp
+from bdl_lessons.models import ARD, BinaryDropout, Network, SparseVD, mlp, wrap
 from tests.draws import seeded
 from tests.tables import refused
 
@@ -16,17 +17,27 @@ def with_noise(model, seed=0):
     """Log variances spread so that log_alpha lies on both sides of the threshold."""
     g = seeded(seed)
     for layer in model:
-        if hasattr(layer, "noise"):
+        if hasattr(layer, "log_sigma2"):
             with torch.no_grad():
                 layer.weight.copy_(torch.randn(layer.weight.shape, generator=g))
                 wanted = 3 + 4 * torch.randn(layer.weight.shape, generator=g)
-                layer.noise.log_sigma2.copy_(wanted + layer.weight.square().log())
+                layer.log_sigma2.copy_(wanted + layer.weight.square().log())
     return model
 
 
+def convolutions():
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3, stride=2, padding=1),
+        nn.MaxPool2d(2),
+        nn.Conv2d(4, 5, 2, bias=False),
+        nn.Flatten(),
+        nn.Linear(5, 3),
+    )
+
+
 MODELS = {
-    "mlp": lambda: (with_noise(mlp((6, 5, 3), SparseVD())), (6,)),
-    "lenet5": lambda: (with_noise(lenet5(ARD())), (1, 28, 28)),
+    "mlp": lambda: (with_noise(mlp((6, 5, 3), SparseVD)), (6,)),
+    "convolutions": lambda: (with_noise(wrap(convolutions(), ARD)), (1, 9, 9)),
 }
 
 
@@ -40,8 +51,8 @@ def by_hand(model, x, threshold):
     """The mean pass with weights at or above the threshold set to 0."""
     model = deepcopy(model)
     with torch.no_grad():
-        for layer in (layer for layer in model if hasattr(layer, "noise")):
-            alpha = layer.noise.log_sigma2.exp() / layer.weight.square()
+        for layer in (layer for layer in model if hasattr(layer, "log_sigma2")):
+            alpha = layer.log_sigma2.exp() / layer.weight.square()
             layer.weight[alpha.log() >= threshold] = 0
     return model(x, "mean")
 
@@ -55,12 +66,12 @@ def test_sparse_zeroed_and_hand_pruned_networks_say_the_same(model_and_x, thresh
 
 
 def test_sparsity_counts_weights_at_or_above_the_threshold():
-    model = mlp((2, 2, 1), SparseVD())
+    model = mlp((2, 2, 1), SparseVD)
     with torch.no_grad():
         for layer in (model[0], model[2]):
             layer.weight.fill_(1.0)
-        model[0].noise.log_sigma2.copy_(torch.tensor([[2.9, 3.0], [3.1, -5.0]]))
-        model[2].noise.log_sigma2.fill_(4.0)
+        model[0].log_sigma2.copy_(torch.tensor([[2.9, 3.0], [3.1, -5.0]]))
+        model[2].log_sigma2.fill_(4.0)
     first, last = sparsity(model)
     assert (first.name, first.n_weights, first.n_kept) == ("0", 4, 2)
     assert (last.name, last.n_kept, last.sparsity) == ("2", 0, 1.0)
@@ -70,7 +81,7 @@ def test_sparsity_counts_weights_at_or_above_the_threshold():
 
 def test_an_activation_that_is_used_twice_stays_twice():
     relu = nn.ReLU()
-    layers = [SparseVD().linear(4, 4) for _ in range(3)]
+    layers = [SparseVD(nn.Linear(4, 4)) for _ in range(3)]
     model = with_noise(Network(layers[0], relu, layers[1], relu, layers[2]))
     x = torch.randn(5, 4, generator=seeded())
     for made in (zero_pruned(model, math.inf), to_sparse(model, math.inf)):
@@ -80,7 +91,7 @@ def test_an_activation_that_is_used_twice_stays_twice():
 
 @pytest.mark.parametrize("threshold", [3.0, 5.0, math.inf])
 def test_weights_that_training_cut_stay_cut(threshold):
-    model = with_noise(mlp((6, 5, 3), SparseVD(threshold=3)))
+    model = with_noise(mlp((6, 5, 3), partial(SparseVD, threshold=3)))
     x = torch.randn(7, 6, generator=seeded())
     for made in (zero_pruned(model, threshold), to_sparse(model, threshold)):
         torch.testing.assert_close(made(x), model(x, "mean"))
@@ -92,7 +103,7 @@ X = torch.randn(4, 6, generator=seeded())
 
 @pytest.mark.parametrize("make", [zero_pruned, to_sparse])
 def test_a_pruned_network_is_an_ordinary_module_that_gives_one_answer(make):
-    pruned = make(with_noise(mlp(SMALL, SparseVD())))
+    pruned = make(with_noise(mlp(SMALL, SparseVD)))
     expected = pruned(X)
     again = deepcopy(pruned)
     for value in again.state_dict().values():
@@ -110,7 +121,7 @@ def test_a_pruned_network_is_an_ordinary_module_that_gives_one_answer(make):
 
 @pytest.mark.parametrize("make", [zero_pruned, to_sparse])
 def test_nothing_random_is_left_and_the_original_stays_as_it_was(make):
-    first = with_noise(mlp((6, 6), SparseVD()))[0]
+    first = with_noise(mlp((6, 6), SparseVD))[0]
     model = Network(first, nn.BatchNorm1d(6), nn.Dropout(0.5))
     before = {name: value.clone() for name, value in model.state_dict().items()}
     pruned = make(model)
@@ -121,12 +132,15 @@ def test_nothing_random_is_left_and_the_original_stays_as_it_was(make):
         assert torch.equal(value, before[name])  # bits: copies
 
 
-BROKEN = mlp((3, 2), SparseVD())
+BROKEN = mlp((3, 2), SparseVD)
 BROKEN[0].weight.data[0, 0] = math.nan
 
 test_what_cannot_be_pruned_is_named = refused(
-    (lambda: to_sparse(mlp((2, 2), BinaryDropout(0.5))), "SparseVD or ARD; got UnitNoiseLinear"),
+    (
+        lambda: to_sparse(mlp((2, 2), partial(BinaryDropout, p_drop=0.5))),
+        "or ARD; got BinaryDropout",
+    ),
     (lambda: sparsity(Network(nn.ReLU())), "nothing to prune"),
-    (lambda: zero_pruned(mlp((2, 2), ARD()), math.nan), "threshold"),
+    (lambda: zero_pruned(mlp((2, 2), ARD), math.nan), "threshold"),
     (lambda: to_sparse(BROKEN), "NaN or an infinity"),
 )

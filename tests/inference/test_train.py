@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 import torch
+from torch import nn
 from tqdm import tqdm
 
 from bdl_lessons.inference import adam, fit, sgd
@@ -28,7 +29,7 @@ def train(model, *data, **changes):
 
 
 def prior_of_two():
-    return mlp((3, 4, 1), BinaryDropout(0.0, 2.0)).double()
+    return mlp((3, 4, 1), partial(Deterministic, length_scale=2.0)).double()
 
 
 def test_dropout_in_linear_regression_reaches_the_ridge_solution():
@@ -36,7 +37,8 @@ def test_dropout_in_linear_regression_reaches_the_ridge_solution():
     ``tau X'X + tau p/keep diag(X'X) + l^2/keep I``."""
     p_drop, tau, length_scale = 0.25, 2.0, 3.0
     x, y = line()
-    model = Network(BinaryDropout(p_drop, length_scale).linear(3, 1)).double()
+    layer = BinaryDropout(nn.Linear(3, 1), p_drop, length_scale)
+    model = Network(layer).double()
     torch.nn.init.zeros_(model[0].bias).requires_grad_(False)
     options = {"nll": partial(gaussian_nll, tau=tau), "n_steps": 500, "optimizer": adam(0.1)}
     options["kl_weight"] = 500.0  # the same prior for 500 times the data
@@ -90,10 +92,14 @@ def test_an_epoch_has_full_minibatches_of_examples_that_differ_in_a_new_order():
 def test_a_step_is_that_of_pytorchs_optimizer():
     """Momentum, the schedule and gradients that start at zero, against the loop by hand."""
     x, y = line()
-    models = [mlp((3, 1), Deterministic()).double() for _ in range(2)]
+    models = [mlp((3, 1), Deterministic).double() for _ in range(2)]
     models[1].load_state_dict(models[0].state_dict())
-    how = {"schedule": lambda step: 1 / (1 + step), "kl_weight": 0.0}
-    train(models[0], optimizer=sgd(0.01, 0.5), **how)
+    train(
+        models[0],
+        optimizer=sgd(0.01, 0.5),
+        schedule=lambda step: 1 / (1 + step),
+        kl_weight=0.0,
+    )
     velocity = [torch.zeros_like(parameter) for parameter in models[1].parameters()]
     for step in range(4):
         loss = gaussian_nll(models[1](x, "mean"), y, 3.0)
@@ -125,18 +131,31 @@ def test_long_work_shows_a_bar_and_short_work_does_not(monkeypatch, capsys):
     assert "step" in bar
 
 
-def test_a_diverged_loss_names_its_step():
-    calls = iter(range(100))
+def test_an_optimizer_of_pytorch_trains_as_what_makes_it_does():
+    models = [prior_of_two() for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    expected = train(models[0], optimizer=adam(0.01))
+    optimizer = torch.optim.Adam(models[1].parameters(), lr=0.01)
+    torch.testing.assert_close(train(models[1], optimizer=optimizer), expected)
+    assert len(optimizer.state) == 4
+
+
+@pytest.mark.parametrize(("step", "n_steps"), [(5, 9), (150, 260), (259, 260)])
+def test_a_diverged_loss_names_its_step(step, n_steps):
+    """Steps are looked at a hundred at a time; the message names the first bad one."""
+    calls = iter(range(n_steps))
 
     def nll(output, target):
-        return output.square().mean() * (math.nan if next(calls) == 5 else 1)
+        return output.square().mean() * (math.nan if next(calls) == step else 1)
 
-    with pytest.raises(FloatingPointError, match="nan at step 5"):
-        train(mlp((3, 2), Deterministic()).double(), nll=nll, n_steps=9)
+    with pytest.raises(FloatingPointError, match=f"nan at step {step}:"):
+        train(mlp((3, 2), Deterministic).double(), nll=nll, n_steps=n_steps)
 
 
 X, Y = line()
-PLAIN = mlp((3, 1), Deterministic()).double()
+OWN_DRAWS = Network(Deterministic(nn.Linear(3, 1)), nn.Dropout()).double()
+OTHERS = torch.optim.Adam(mlp((3, 1), Deterministic).parameters())
+PLAIN = mlp((3, 1), Deterministic).double()
 
 test_bad_arguments_are_named = refused(
     (lambda: train(PLAIN, batch_size=41), "batch_size"),
@@ -147,5 +166,8 @@ test_bad_arguments_are_named = refused(
     ),
     (lambda: train(PLAIN, X, Y.float()), "y must have the dtype .* torch.float64"),
     (lambda: train(PLAIN, kl_weight=torch.ones(3)), "kl_weight"),
+    (lambda: train(OWN_DRAWS), "nn.Dropout at '1', which draws by itself"),
+    (lambda: train(PLAIN, optimizer=OTHERS), "optimizer must have the parameters"),
+    (lambda: train(PLAIN, optimizer=lambda parameters: None), "optimizer must be one"),
     (lambda: train(deepcopy(PLAIN).requires_grad_(False)), "nothing to train"),
 )

@@ -4,6 +4,10 @@ A row is a method with its linear or convolutional layer. What a method draws an
 its own tests say.
 """
 
+import copy
+import inspect
+import math
+import pickle
 import sys
 
 import pytest
@@ -13,14 +17,21 @@ from torch import nn
 from bdl_lessons.inference import BatchedNetworks
 from bdl_lessons.models import (
     ARD,
+    BayesByBackprop,
     BinaryDropout,
+    ConcreteDropout,
+    Deterministic,
     HierarchicalDropout,
     Network,
     SparseVD,
     StructuredDropout,
     VariationalDropout,
+    VariationalDropoutB,
+    WeightNoise,
     initialise,
+    lognormal_scale_kl,
 )
+from bdl_lessons.probability import loguniform_kl, molchanov_kl
 from reproductions import methods
 from tests.draws import seeded
 from tests.tables import refused
@@ -28,19 +39,18 @@ from tests.tables import refused
 METHODS = methods.tagged("layer")
 ROWS = [(name, kind) for name in METHODS for kind in ("linear", "conv2d")]
 NOT_RANDOM = {"MAP"}
+LINEAR = nn.Linear(4, 3)
+LOG_ALPHA = [name for name in methods.tagged("log_alpha") if name in METHODS]
 MODES = ("per_example", "shared", "mean")
 SHAPES = {"linear": (4,), "conv2d": (4, 5, 4)}
 
 rows = pytest.mark.parametrize(("name", "kind"), ROWS, ids=[f"{n}, {k}" for n, k in ROWS])
 
 
-def made(name, kind, dtype=torch.float64, seed=1, **options):
+def layer_of(name, kind, dtype=torch.float64, seed=1, **options):
     """A layer from 4 to 3 units or channels whose noise is not small, and started by a seed."""
-    factory = METHODS[name].layers()
-    layer = (
-        factory.linear(4, 3, **options) if kind == "linear" else factory.conv2d(4, 3, 2, **options)
-    )
-    layer = initialise(Network(layer), seeded(seed))[0]
+    inner = nn.Linear(4, 3, **options) if kind == "linear" else nn.Conv2d(4, 3, 2, **options)
+    layer = initialise(Network(METHODS[name].layer(inner)), seeded(seed))[0]
     with torch.no_grad():
         if layer.bias is not None:
             layer.bias.copy_(torch.linspace(-1, 1, 3))
@@ -60,7 +70,7 @@ def same(rows):
 
 @rows
 def test_each_mode_shares_its_draws_among_the_right_examples(name, kind):
-    layer = made(name, kind)
+    layer = layer_of(name, kind)
     random = name not in NOT_RANDOM
     x = inputs(kind)[None, None].expand(12, 5, *SHAPES[kind])  # samples of five equal examples
     per_example, shared, mean = (layer(x, mode, seeded()) for mode in MODES)
@@ -78,7 +88,7 @@ def test_each_mode_shares_its_draws_among_the_right_examples(name, kind):
 @rows
 @pytest.mark.parametrize("mode", MODES)
 def test_a_seed_fixes_the_draw_and_training_mode_does_not_matter(name, kind, mode):
-    layer = made(name, kind)
+    layer = layer_of(name, kind)
     x = inputs(kind, 6)
     y = layer.train()(x, mode, seeded(3))
     torch.testing.assert_close(layer.eval()(x, mode, seeded(3)), y)
@@ -89,19 +99,17 @@ def test_a_seed_fixes_the_draw_and_training_mode_does_not_matter(name, kind, mod
 
 @rows
 def test_shared_is_one_matrix_of_weights_for_each_sample(name, kind):
-    layer = made(name, kind)
+    layer = layer_of(name, kind)
     a = inputs(kind, 5, 6)
-    b = inputs(kind, 5, 6).flip(1)
-    draw = layer.sample_weights(5, seeded(4))
-    f = [layer.forward_with(x, draw) for x in (a, b, a + b, 0 * a)]
+    b = a.flip(1)
+    f = [layer(x, "shared", seeded(4)) for x in (a, b, a + b, 0 * a)]
     torch.testing.assert_close(f[0] + f[1], f[2] + f[3])  # linear but for the bias
-    torch.testing.assert_close(layer(a, "shared", seeded(4)), f[0])
 
 
 @rows
 def test_an_example_has_the_same_moments_under_both_ways_to_draw(name, kind):
     """The mean is that of the mean weights, but for relaxed masks and flows."""
-    layer = made(name, kind)
+    layer = layer_of(name, kind)
     n = 4_000
     x = inputs(kind).expand(n, 1, *SHAPES[kind])
     with torch.no_grad():
@@ -135,7 +143,7 @@ class _Both(nn.Module):
 @rows
 @pytest.mark.parametrize("mode", MODES)
 def test_gradients_are_those_of_finite_differences(name, kind, mode):
-    layer = made(name, kind)
+    layer = layer_of(name, kind)
     x = inputs(kind, 2)
     learned = {f"layer.{n}": p.detach() for n, p in layer.named_parameters() if p.requires_grad}
 
@@ -150,7 +158,7 @@ def test_gradients_are_those_of_finite_differences(name, kind, mode):
 
 @rows
 def test_the_kl_is_one_number_and_inputs_of_zeros_have_finite_gradients(name, kind):
-    layer = made(name, kind, torch.float32)
+    layer = layer_of(name, kind, torch.float32)
     x = torch.zeros(3, *SHAPES[kind]).requires_grad_()
     loss = layer(x, "per_example", seeded()).sum()
     kl = layer.kl()
@@ -164,7 +172,7 @@ def test_the_kl_is_one_number_and_inputs_of_zeros_have_finite_gradients(name, ki
 
 @rows
 def test_batched_networks_do_what_their_networks_do_and_draw_noise_of_their_own(name, kind):
-    nets = [Network(made(name, kind, seed=seed)) for seed in range(2)]
+    nets = [Network(layer_of(name, kind, seed=seed)) for seed in range(2)]
     batched = BatchedNetworks(nets)
     x = inputs(kind, 2, 6)
     expected = torch.stack([net(rows, "mean") for net, rows in zip(nets, x, strict=True)])
@@ -177,83 +185,140 @@ def test_batched_networks_do_what_their_networks_do_and_draw_noise_of_their_own(
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_factories_hand_stride_padding_and_bias_on_and_refuse_other_options(name):
-    factory = METHODS[name].layers()
-    layer = factory.conv2d(3, 4, 5, stride=2, padding=1, bias=False)
-    assert (layer.kernel_size, layer.stride, layer.padding) == ((5, 5), (2, 2), (1, 1))
-    assert layer.bias is None is factory.linear(3, 4, bias=False).bias
+def test_a_convolution_keeps_its_stride_padding_and_missing_bias(name):
+    layer = METHODS[name].layer(nn.Conv2d(3, 4, 5, stride=2, padding=1, bias=False))
+    assert layer.bias is None is METHODS[name].layer(nn.Linear(3, 4, bias=False)).bias
     for mode in MODES:
         assert layer(torch.randn(2, 3, 9, 9), mode, seeded()).shape == (2, 4, 4, 4)
+        assert layer(torch.randn(5, 2, 3, 9, 9), mode, seeded()).shape == (5, 2, 4, 4, 4)
     assert layer.kl().shape == ()
-    for option in ({"groups": 3}, {"dilation": 2}):
-        with pytest.raises(TypeError, match=next(iter(option))):
-            factory.conv2d(3, 6, 5, **option)
 
 
 @rows
 def test_shapes_that_do_not_fit_are_refused(name, kind):
-    layer = made(name, kind, torch.float32)
+    layer = layer_of(name, kind, torch.float32)
     word = {"linear": "units", "conv2d": "channels"}[kind]
     fewer = (1, *SHAPES[kind][1:])
-    draw = layer.sample_weights(3, seeded())
     for leading in [(5,), (2, 5), ()]:
         with pytest.raises(ValueError, match=f"4 input {word} on axis -., got shape"):
             layer(torch.zeros(*leading, *fewer), "per_example", seeded())
-    with pytest.raises(ValueError, match=f"must have 4 input {word}"):
-        layer.forward_with(torch.zeros(3, 2, *fewer), draw)
-    for leading in [(2,), (1, 2), (2, 2), (3, 1, 2)]:
-        with pytest.raises(ValueError, match="the first for the 3 draws"):
-            layer.forward_with(torch.zeros(*leading, *SHAPES[kind]), draw)
-    for leading in [(), (2, 2, 2)] if name not in NOT_RANDOM else ():
+    for leading in [(), (2, 2, 2)]:
         with pytest.raises(ValueError, match="with a sample axis"):
             layer(torch.zeros(*leading, *SHAPES[kind]), "shared", seeded())
 
 
-@pytest.mark.parametrize("name", [n for n in methods.tagged("log_alpha") if n in METHODS])
+@pytest.mark.parametrize("name", LOG_ALPHA)
 @pytest.mark.parametrize("kind", ["linear", "conv2d"])
 def test_layers_with_learned_noise_have_a_log_alpha(name, kind):
-    layer = made(name, kind)
+    layer = layer_of(name, kind)
     torch.testing.assert_close(layer.alpha, layer.log_alpha.exp())
     layer.log_alpha.sum().backward()
     noise = [p for n, p in layer.named_parameters() if n.endswith(("alpha", "sigma2"))]
     assert any(p.grad is not None and p.grad.all() for p in noise)
-    if hasattr(layer.noise, "var"):  # noise on weights
-        var = layer.noise.var(layer.mu)
+    if isinstance(layer, WeightNoise):
+        var = layer.weight_var()
         torch.testing.assert_close(layer.alpha.expand_as(var), var / layer.mu.square())
 
 
+DEFAULTS = {
+    BinaryDropout: {"length_scale": 1.0},
+    Deterministic: {"length_scale": 1.0},
+    ConcreteDropout: {"init_p_drop": 0.1, "length_scale": 1.0, "temperature": 0.1},
+    VariationalDropout: {
+        "alpha_per": "layer",
+        "init_p_drop": 0.5,
+        "max_alpha": 1.0,
+        "kl": loguniform_kl,
+        "kl_scale": 1.0,
+        "kl_per": "factor",
+    },
+    VariationalDropoutB: {
+        "alpha_per": "layer",
+        "init_p_drop": 0.5,
+        "max_alpha": 1.0,
+        "kl": loguniform_kl,
+    },
+    BayesByBackprop: {"prior_var": 1.0, "init_log_sigma2": -6.0},
+    SparseVD: {
+        "init_log_sigma2": -10.0,
+        "log_alpha_clamp": None,
+        "threshold": None,
+        "weight_kl": molchanov_kl,
+    },
+    ARD: {"init_log_sigma2": -10.0, "log_alpha_clamp": None, "threshold": None},
+    StructuredDropout: {
+        "n_reflections": 2,
+        "init_p_drop": 0.2,
+        "alpha_spread": 0.1,
+        "min_alpha": 1e-4,
+        "max_alpha": 1.0,
+        "prior": "empirical_bayes",
+        "kl_per": "factor",
+    },
+    HierarchicalDropout: {"scale_kl": lognormal_scale_kl, "init_std": 0.1},
+}
+
+
+@pytest.mark.parametrize("method", DEFAULTS, ids=lambda method: method.__name__)
+def test_defaults_are_those_of_the_documentation(method):
+    parameters = inspect.signature(method).parameters.values()
+    defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+    assert defaults == DEFAULTS[method]
+
+
+@rows
+def test_a_layer_survives_copying_pickling_and_its_state(name, kind):
+    layer = layer_of(name, kind)
+    x = inputs(kind, 6)
+    expected = layer(x, "per_example", seeded(3))
+    other = layer_of(name, kind, seed=2)
+    other.load_state_dict(layer.state_dict())
+    for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer)), other):
+        torch.testing.assert_close(twin(x, "per_example", seeded(3)), expected)
+
+
 test_what_makes_no_method_is_named = refused(
-    (lambda: VariationalDropout(alpha_per="weight"), "needs noise='B'"),
-    (lambda: VariationalDropout(init_p_drop=0.6), "above max_alpha=1.0"),
-    (lambda: ARD(log_alpha_clamp=(8, -8)), "log_alpha_clamp"),
-    (lambda: StructuredDropout(init_p_drop=0.6), "max_alpha at p = init_p_drop = 0.6 must hold"),
-    (lambda: StructuredDropout(min_alpha=0.5), "min_alpha"),
-    (lambda: HierarchicalDropout(BinaryDropout(0.5)), "base must have a KL without Theta"),
-    (lambda: HierarchicalDropout(SparseVD()), "base must make unit-noise layers"),
+    (lambda: VariationalDropout(LINEAR, alpha_per="weight"), "alpha_per must be one of"),
+    (lambda: VariationalDropout(LINEAR, init_p_drop=0.6), "above max_alpha=1.0"),
+    (lambda: VariationalDropoutB(LINEAR, max_alpha=0.0), "max_alpha must be > 0"),
+    (lambda: VariationalDropout(LINEAR, kl_per="row"), "kl_per must be one of"),
+    (lambda: ARD(LINEAR, log_alpha_clamp=(8, -8)), "log_alpha_clamp"),
+    (lambda: SparseVD(LINEAR, threshold=math.nan), "threshold"),
+    (lambda: StructuredDropout(LINEAR, init_p_drop=0.6), "p = init_p_drop = 0.6 must hold"),
+    (lambda: StructuredDropout(LINEAR, min_alpha=0.5), "min_alpha"),
+    (lambda: StructuredDropout(LINEAR, n_reflections=-1), "n_reflections must be >= 0"),
+    (lambda: StructuredDropout(LINEAR, prior="normal"), "prior must be one of"),
+    (lambda: HierarchicalDropout(LINEAR, init_std=0.0), "init_std must be positive"),
+    (lambda: BinaryDropout(LINEAR, p_drop=1.0), "p_drop must lie in"),
 )
 
 
-def entered(function, *args):
-    """The files of the package that a call enters, but for the checks of arguments."""
-    files = set()
+def calls_in_the_package(function, *args):
+    """The files and names of the package's functions that a call enters, checks among them."""
+    calls = []
 
     def note(frame, event, _):
-        name = frame.f_code.co_filename
-        if "bdl_lessons" in name and not name.endswith("validation.py"):
-            files.add(name)
+        if event == "call" and "bdl_lessons" in frame.f_code.co_filename:
+            calls.append((frame.f_code.co_filename, frame.f_code.co_qualname))
 
     sys.setprofile(note)
     try:
         function(*args)
     finally:
         sys.setprofile(None)
-    return files
+    return calls
 
 
-@pytest.mark.parametrize("kind", SHAPES)
-@pytest.mark.parametrize("name", ["VSD, T = 2", "sparse VD", "hierarchical VSD"])
-def test_a_method_is_read_in_few_files(name, kind):
-    layer = made(name, kind)
-    x = inputs(kind, 2)
-    assert len(entered(layer, x, "per_example", seeded())) <= 4
-    assert len(entered(layer.kl)) <= 3
+@pytest.mark.parametrize("inner", [LINEAR, nn.Conv2d(4, 3, 2)], ids=["linear", "conv2d"])
+@pytest.mark.parametrize(
+    ("method", "n_calls"),
+    [(StructuredDropout, 16), (HierarchicalDropout, 18), (SparseVD, 10), (BayesByBackprop, 10)],
+)
+def test_a_draw_is_few_calls_and_a_method_stands_in_one_file(method, n_calls, inner):
+    layer = method(inner)
+    x = torch.rand(2, *SHAPES["linear" if inner is LINEAR else "conv2d"])
+    layer(x, "per_example", seeded())  # what is remembered from the first call on
+    calls = calls_in_the_package(layer, x, "per_example", seeded())
+    assert len(calls) <= n_calls, calls
+    layers = {file for file, _ in calls if "/layers/" in file}
+    assert len(layers) <= (3 if method is HierarchicalDropout else 2), layers

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 from torch.distributions import Bernoulli, kl_divergence
 
 from bdl_lessons.models import ConcreteDropout
@@ -10,9 +11,8 @@ N_DRAWS = 50_000
 
 
 def draws(p_drop, temperature):
-    noise = ConcreteDropout(p_drop, temperature=temperature).linear(3, 4).double().noise
-    like = torch.zeros((), dtype=torch.float64)
-    return noise.sample(torch.Size([N_DRAWS]), torch.Generator().manual_seed(0), like).detach()
+    layer = ConcreteDropout(nn.Linear(3, 4), p_drop, temperature=temperature).double()
+    return layer.draw_xi((N_DRAWS,), torch.Generator().manual_seed(0)).detach()
 
 
 @pytest.mark.parametrize("p_drop", [0.1, 0.5, 0.8])
@@ -35,9 +35,17 @@ def test_a_cold_mask_is_binary_dropout_and_a_hot_one_is_constant(p_drop):
     torch.testing.assert_close(hot, torch.full_like(hot, 0.5 / keep), atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize("make", [lambda f: f.linear(5, 3), lambda f: f.conv2d(5, 3, 2)])
-def test_the_kl_is_that_of_the_mask_entries_from_a_fair_coin_and_a_penalty_on_the_weights(make):
-    layer = make(ConcreteDropout(0.3, length_scale=0.1)).double()
+def test_a_rare_mask_is_drawn_in_float32_under_half_weights():
+    layer = ConcreteDropout(nn.Linear(3, 4), init_p_drop=0.002).to(torch.bfloat16)
+    xi = layer.draw_xi((N_DRAWS,), torch.Generator().manual_seed(0))
+    assert xi.dtype == torch.bfloat16
+    share = (xi < 0.5).double().mean().item()
+    assert share == pytest.approx(0.002, abs=5 * (0.002 / N_DRAWS) ** 0.5)
+
+
+@pytest.mark.parametrize("inner", [nn.Linear(5, 3), nn.Conv2d(5, 3, 2)], ids=["linear", "conv2d"])
+def test_the_kl_is_that_of_the_mask_entries_from_a_fair_coin_and_a_penalty_on_the_weights(inner):
+    layer = ConcreteDropout(inner, 0.3, length_scale=0.1).double()
     coin = kl_divergence(Bernoulli(torch.tensor(0.3).double()), Bernoulli(torch.tensor(0.5)))
     penalty = 0.01 / 2 * (layer.weight.square().sum() / 0.7 + layer.bias.square().sum())
     torch.testing.assert_close(layer.kl(), 5 * coin + penalty, rtol=1e-6, atol=0)

@@ -2,19 +2,26 @@
 
 import pytest
 import torch
+from torch import nn
 
-from bdl_lessons.models import VariationalDropout, matched_log_alpha
+from bdl_lessons.models import VariationalDropout, VariationalDropoutB, matched_log_alpha
 from bdl_lessons.probability import kingma_kl, loguniform_kl
 from tests.draws import normal, seeded
 
 K, L, N_DRAWS = 5, 4, 20_000
-CHOICES = [("A", "layer"), ("A", "unit"), ("B", "layer"), ("B", "unit"), ("B", "weight")]
+CHOICES = [
+    (VariationalDropout, "layer"),
+    (VariationalDropout, "unit"),
+    (VariationalDropoutB, "layer"),
+    (VariationalDropoutB, "unit"),
+    (VariationalDropoutB, "weight"),
+]
 
 
-def scattered(factory, seed=0):
+def scattered(method, alpha_per, seed=0, **settings):
     """A linear layer whose alphas all differ."""
-    layer = factory.linear(K, L).double()
-    raw = layer.noise.raw_log_alpha
+    layer = method(nn.Linear(K, L), alpha_per, **settings).double()
+    raw = layer.raw_log_alpha
     with torch.no_grad():
         raw.copy_(-2 * torch.rand(raw.shape, generator=seeded(seed), dtype=torch.float64) - 0.1)
     return layer
@@ -25,9 +32,9 @@ def alpha_of_weights(layer):
     return layer.alpha.expand(L, K).detach()
 
 
-@pytest.mark.parametrize(("noise", "alpha_per"), CHOICES)
-def test_activations_have_the_moments_of_the_derivation(noise, alpha_per):
-    layer = scattered(VariationalDropout(noise, alpha_per))
+@pytest.mark.parametrize(("method", "alpha_per"), CHOICES)
+def test_activations_have_the_moments_of_the_derivation(method, alpha_per):
+    layer = scattered(method, alpha_per)
     x = normal(K, seed=1)
     y = layer(x.expand(N_DRAWS, K), "per_example", seeded(2)).detach()
     theta = layer.weight.detach()
@@ -38,31 +45,35 @@ def test_activations_have_the_moments_of_the_derivation(noise, alpha_per):
     )
     assert torch.allclose(y.var(0) / var, torch.ones_like(var), atol=0.06)
     cov = torch.cov(y.T)
-    expected = (alpha_of_weights(layer)[0] * terms) @ terms.T if noise == "A" else var.diag()
+    if method is VariationalDropout:  # the outputs share the factors of their inputs
+        expected = (alpha_of_weights(layer)[0] * terms) @ terms.T
+    else:
+        expected = var.diag()
     assert torch.allclose(cov, expected, atol=0.05 * var.max())
 
 
-@pytest.mark.parametrize(
-    ("noise", "kl_per", "n_terms"),
-    [("A", "factor", K), ("A", "weight", K * L), ("B", "factor", K * L), ("B", "weight", K * L)],
-)
-def test_the_kl_counts_its_terms(noise, kl_per, n_terms):
-    layer = VariationalDropout(noise, kl_per=kl_per, kl_scale=0.5, init_p_drop=0.3).linear(K, L)
-    one = loguniform_kl(torch.tensor(matched_log_alpha(0.3)))
-    torch.testing.assert_close(layer.kl(), 0.5 * n_terms * one)
+def test_the_kl_counts_its_terms():
+    kl_of_one = loguniform_kl(torch.tensor(matched_log_alpha(0.3)))
+    for kl_per, n_terms in (("factor", K), ("weight", K * L)):
+        layer = VariationalDropout(nn.Linear(K, L), init_p_drop=0.3, kl_scale=0.5, kl_per=kl_per)
+        torch.testing.assert_close(layer.kl(), 0.5 * n_terms * kl_of_one)
+    layer = VariationalDropoutB(nn.Linear(K, L), init_p_drop=0.3)
+    torch.testing.assert_close(layer.kl(), K * L * kl_of_one)
 
 
-@pytest.mark.parametrize(("noise", "alpha_per"), CHOICES)
-def test_the_kl_adds_up_alphas_that_differ_and_moves_them_and_never_theta(noise, alpha_per):
-    layer = scattered(VariationalDropout(noise, alpha_per, kl=kingma_kl, kl_per="weight"))
+@pytest.mark.parametrize(("method", "alpha_per"), CHOICES)
+def test_the_kl_adds_up_alphas_that_differ_and_moves_them_and_never_theta(method, alpha_per):
+    per_weight = {"kl_per": "weight"} if method is VariationalDropout else {}
+    layer = scattered(method, alpha_per, kl=kingma_kl, **per_weight)
     expected = kingma_kl(alpha_of_weights(layer).log()).sum()
     torch.testing.assert_close(layer.kl().detach(), expected)
     layer.kl().backward()
     assert layer.weight.grad is None or not layer.weight.grad.any()
-    assert (layer.noise.raw_log_alpha.grad < 0).all()
+    assert (layer.raw_log_alpha.grad < 0).all()
 
 
 def test_alpha_is_bounded():  # and can come back: see test_structured_dropout
-    noise = VariationalDropout(max_alpha=1.0).linear(K, L).noise
-    torch.nn.init.constant_(noise.raw_log_alpha, 0.5)
-    assert noise.log_alpha == 0
+    for method in (VariationalDropout, VariationalDropoutB):
+        layer = method(nn.Linear(K, L), max_alpha=1.0)
+        nn.init.constant_(layer.raw_log_alpha, 0.5)
+        assert layer.log_alpha == 0

@@ -1,26 +1,33 @@
 import math
+from functools import partial
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 from torch.distributions import Normal, kl_divergence
 
 from bdl_lessons.models import ARD, SparseVD, ard_kl, log_relative_variance
 from bdl_lessons.probability import loguniform_kl, molchanov_kl
 from tests.draws import normal, seeded
 
-FACTORIES = [SparseVD(), SparseVD(weight_kl=loguniform_kl), ARD()]
+KL_OF_WEIGHT = [
+    (SparseVD, molchanov_kl),
+    (partial(SparseVD, weight_kl=loguniform_kl), loguniform_kl),
+    (ARD, ard_kl),
+]
 
 
-def layers(factory):
+def layers(method):
     """A linear and a convolutional layer with weights of all sizes, float64."""
-    made = [factory.linear(4, 3).double(), factory.conv2d(2, 3, 2).double()]
-    for layer in made:
+    linear = method(nn.Linear(4, 3)).double()
+    conv = method(nn.Conv2d(2, 3, 2)).double()
+    for layer in (linear, conv):
         with torch.no_grad():
             layer.mu.copy_(normal(*layer.mu.shape, seed=1))
-            layer.noise.log_sigma2.copy_(3 * normal(*layer.mu.shape, seed=2) - 1)
-    return made
+            layer.log_sigma2.copy_(3 * normal(*layer.mu.shape, seed=2) - 1)
+    return [linear, conv]
 
 
 @given(st.floats(-5, 5).filter(lambda mu: abs(mu) > 1e-3), st.floats(-8, 8))
@@ -36,33 +43,32 @@ def test_ard_kl_is_the_smallest_gaussian_kl_over_the_prior_variance(mu, log_sigm
     )
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
-def test_kl_is_the_sum_over_weights(factory):
-    weight_kl = ard_kl if isinstance(factory, ARD) else factory.weight_kl
-    for layer in layers(factory):
-        values = layer.noise.log_sigma2 - layer.mu.square().log()
+@pytest.mark.parametrize(("method", "weight_kl"), KL_OF_WEIGHT)
+def test_kl_is_the_sum_over_weights(method, weight_kl):
+    for layer in layers(method):
+        values = layer.log_sigma2 - layer.mu.square().log()
         torch.testing.assert_close(layer.kl(), weight_kl(values).sum())
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
+@pytest.mark.parametrize(("method", "weight_kl"), KL_OF_WEIGHT)
 @pytest.mark.parametrize("mu", [0.0, 1e-45, 1e-39, 1e-30, 1e-20, 1e15])
-def test_tiny_and_large_means_have_finite_kl_and_gradients(factory, mu):
-    layer = factory.linear(2, 2)
+def test_tiny_and_large_means_have_finite_kl_and_gradients(method, weight_kl, mu):
+    layer = method(nn.Linear(2, 2))
     torch.nn.init.constant_(layer.weight, mu)
     kl = layer.kl()
     kl.backward()
     assert kl.isfinite()
     assert layer.weight.grad.isfinite().all()
-    assert layer.noise.log_sigma2.grad.isfinite().all()
+    assert layer.log_sigma2.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("factory", [SparseVD, ARD])
-def test_the_clamp_acts_on_the_kl_and_never_on_the_sampled_variance(factory):
-    free = factory().linear(3, 2)
-    clamped = factory(log_alpha_clamp=(-8, 8)).linear(3, 2)
+@pytest.mark.parametrize(("method", "weight_kl"), [(SparseVD, molchanov_kl), (ARD, ard_kl)])
+def test_the_clamp_acts_on_the_kl_and_never_on_the_sampled_variance(method, weight_kl):
+    free = method(nn.Linear(3, 2))
+    clamped = method(nn.Linear(3, 2), log_alpha_clamp=(-8, 8))
     for layer in (free, clamped):
         torch.nn.init.constant_(layer.weight, 1e-6)
-        torch.nn.init.constant_(layer.noise.log_sigma2, -2.0)  # log_alpha = 25.6
+        torch.nn.init.constant_(layer.log_sigma2, -2.0)  # log_alpha = 25.6
     x = torch.ones(1, 3)
     for layer in (free, clamped):
         _, var = layer.activation_moments(x)
@@ -71,29 +77,35 @@ def test_the_clamp_acts_on_the_kl_and_never_on_the_sampled_variance(factory):
         assert draws[:, 0].var().item() == pytest.approx(3 * math.exp(-2), rel=0.05)
     kl = clamped.kl()
     kl.backward()
-    weight_kl = ard_kl if factory is ARD else molchanov_kl
     torch.testing.assert_close(kl, 6 * weight_kl(torch.tensor(8.0)))
-    assert not clamped.noise.log_sigma2.grad.any()
+    assert not clamped.log_sigma2.grad.any()
     free.kl().backward()
-    assert (free.noise.log_sigma2.grad < 0).all()
+    assert (free.log_sigma2.grad < 0).all()
 
 
-@pytest.mark.parametrize("factory", [SparseVD, ARD])
+@pytest.mark.parametrize(("method", "weight_kl"), [(SparseVD, molchanov_kl), (ARD, ard_kl)])
+def test_the_clamp_has_a_lower_end_too(method, weight_kl):
+    layer = method(nn.Linear(3, 2), init_log_sigma2=-12.0, log_alpha_clamp=(-8, 8))
+    torch.nn.init.constant_(layer.weight, 1.0)  # log_alpha = -12
+    torch.testing.assert_close(layer.kl(), 6 * weight_kl(torch.tensor(-8.0)))
+
+
+@pytest.mark.parametrize("method", [SparseVD, ARD])
 @pytest.mark.parametrize("shape", [(5, 4), (5, 2, 6, 6)])
-def test_a_threshold_takes_the_noisiest_means_out_and_leaves_their_noise(factory, shape):
+def test_a_threshold_takes_the_noisiest_means_out_and_leaves_their_noise(method, shape):
     index = len(shape) // 4  # the linear or the convolutional layer
-    plain = layers(factory())[index]
-    thresholded = layers(factory(threshold=3.0))[index]
+    plain = layers(method)[index]
+    thresholded = layers(partial(method, threshold=3.0))[index]
     noisy = thresholded.log_alpha >= 3
     assert 0 < noisy.sum() < noisy.numel()
     x = normal(*shape, seed=3)
     mean, var = thresholded.activation_moments(x)
-    expected_mean = thresholded.linear_map(x, thresholded.mu * ~noisy, thresholded.bias)
+    expected_mean = thresholded.product(x, thresholded.mu * ~noisy, thresholded.bias)
     torch.testing.assert_close(mean, expected_mean)
     torch.testing.assert_close(var, plain.activation_moments(x)[1])
     torch.testing.assert_close(thresholded(x, "mean"), expected_mean)
-    draws = thresholded.sample_weights(20_000, seeded())
-    std = (thresholded.noise.log_sigma2 / 2).exp()
+    draws = thresholded.draw_weights(20_000, seeded())
+    std = (thresholded.log_sigma2 / 2).exp()
     far = (draws.mean(0) - thresholded.mu * ~noisy) / (std / 20_000**0.5)
     assert far.abs().max() < 4.5
     torch.testing.assert_close(thresholded.kl(), plain.kl())
