@@ -38,7 +38,7 @@ def draw_points(axis: Axes, stored: dict[str, np.ndarray], **options) -> None:
         stored: the arrays of this panel; ``x (N, 2)`` and ``y (N,)`` are used.
         options: of all three ``scatter`` calls, such as ``animated``.
     """
-    ends = AXIS[0], AXIS[-1]
+    ends = (AXIS[0], AXIS[-1])
     axis.set(xticks=[], yticks=[], xlim=ends, ylim=ends)
     _draw_class(axis, points=stored["x"][stored["y"] == 0], c=RED, marker="o", **options)
     _draw_class(axis, points=stored["x"][stored["y"] == 1], c=BLUE, marker="s", **options)
@@ -53,7 +53,8 @@ def draw_answer(axis: Axes, probs: np.ndarray, **options) -> AxesImage:
         probs: ``(41, 41)`` over ``AXIS``, first index along x.
         options: further ones of ``imshow``, such as ``animated``.
     """
-    first, last = AXIS[0], AXIS[-1]
+    first = AXIS[0]
+    last = AXIS[-1]
     return axis.imshow(
         probs.T,
         interpolation="bilinear",
