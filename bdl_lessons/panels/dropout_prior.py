@@ -109,7 +109,14 @@ def build_figure(figure: Figure) -> Update:
     (exact,) = right.plot(THETAS, THETAS, color=BLUE, ls="-", animated=True)
     (tangent,) = right.plot(TANGENT, TANGENT, color=RED, ls="--", lw=2.4, animated=True)
     slope_text = right.text(
-        0.5, 0.98, "", ha="center", va="top", transform=right.transAxes, animated=True
+        0.5,
+        0.98,
+        "",
+        ha="center",
+        va="top",
+        transform=right.transAxes,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},  # curves pass below it
+        animated=True,
     )
     _title_and_legend(
         right,

@@ -73,8 +73,12 @@ def build_figure(figure: Figure) -> Update:
     bars = middle.stairs(
         np.zeros(len(BINS) - 1), BINS, fill=True, color=tint(BLUE, 0.45), animated=True
     )
-    mean_line = middle.axvline(0, ymax=0.8, color=BLUE, ls="-", lw=2.2, animated=True)
-    scaling_line = middle.axvline(0, ymax=0.8, color=RED, ls="--", lw=2.2, animated=True)
+    mean_line = middle.axvline(
+        0, ymax=0.8, color=BLUE, ls="-", lw=2.2, clip_on=False, animated=True
+    )
+    scaling_line = middle.axvline(
+        0, ymax=0.8, color=RED, ls="--", lw=2.2, clip_on=False, animated=True
+    )
     middle.legend(
         [mean_line, scaling_line],
         ["exact mean", "weight scaling"],

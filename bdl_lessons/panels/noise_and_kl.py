@@ -55,14 +55,14 @@ def build_figure(figure: Figure) -> Update:
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 1.15))
     figure.subplots_adjust(left=0.07, bottom=0.155, right=0.985, top=0.9, wspace=0.3)
 
-    left.set_title("the noise")
+    left.set_title("The noise")
     left.set(xlim=(NOISE[0], NOISE[-1]), xlabel="factor ξ")
     left.set(ylim=(0, 2.6), yticks=(0, 1, 2), ylabel="density, or probability (bars)")
     (gaussian,) = left.plot(NOISE, NOISE, color=BLUE, ls="-", animated=True)
     binary = left.vlines([0, 1], 0, [1, 1], color=RED, lw=5, alpha=0.7, animated=True)
     left.legend([gaussian, binary], ["N(1, α)", "binary"], loc="upper right")
 
-    middle.set_title("one weight")
+    middle.set_title("One weight")
     middle.set(xlim=(WEIGHT[0], WEIGHT[-1]), xlabel="weight w = μ ξ")
     middle.set(yscale="log", ylim=(1e-3, 2e3), yticks=(1e-3, 1e-2, 0.1, 1, 10), ylabel="density")
     middle.minorticks_off()
@@ -72,7 +72,7 @@ def build_figure(figure: Figure) -> Update:
     (weight,) = middle.plot(WEIGHT, WEIGHT, color=BLUE, ls="-", animated=True)
     middle.legend([weight, prior], ["q(w)", "prior ∝ 1/|w|"], loc="upper right")
 
-    right.set_title("its KL divergence")
+    right.set_title("Its KL divergence")
     right.set(xlim=(LOG_ALPHAS[0], LOG_ALPHAS[-1]), xlabel="log α")
     right.set(ylim=(-0.6, 4.6), ylabel="KL (nats per factor)")
     right.axhline(0, color=GREY, lw=0.8, ls=":")
@@ -82,7 +82,9 @@ def build_figure(figure: Figure) -> Update:
     right.plot(CURVE, kingma_kl(CURVE), color=RED, ls="--", label="cubic")
     right.plot(CURVE, molchanov_kl(CURVE), color=GREEN, ls=":", lw=2.6, label="sigmoid")
     right.legend(loc="upper right")
-    here = right.scatter([], [], s=60, c=BLUE, edgecolor=INK, zorder=4, animated=True)
+    here = right.scatter(
+        [], [], s=60, c=BLUE, edgecolor=INK, zorder=4, clip_on=False, animated=True
+    )
     (tangent,) = right.plot([], [], color=INK, ls="-", lw=1.1, animated=True)
 
     def update(log_alpha: float, mu: float) -> str:

@@ -25,6 +25,7 @@ CIRCLE_ANGLES = np.linspace(0, 2 * np.pi, 61)
 CIRCLE = np.stack([np.cos(CIRCLE_ANGLES), np.sin(CIRCLE_ANGLES)])
 N_EXAMPLES = 40
 N_COPIES = 80
+TOP = 0.38  # nats per example; a bound above it is written
 CHOSEN = np.array([1.0, 1.0])  # the input whose noisy copies are shown
 
 
@@ -140,7 +141,14 @@ def build_figure(figure: Figure) -> Update:
         x_ends, y_ends = foot[:, None] + np.outer(along, [-3, 3])
         (equal_output,) = left.plot(x_ends, y_ends, color=BLUE, ls=":", lw=1.2)
     left.scatter(*CHOSEN, s=45, c=INK, zorder=5)
-    depth_text = left.text(2.5, -0.5, "", ha="right", backgroundcolor="white", animated=True)
+    depth_text = left.text(
+        2.5,
+        -0.45,
+        "",
+        ha="right",
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},  # on the dotted lines
+        animated=True,
+    )
     left.legend(
         [noise_ellipse, equal_output],
         ["2 std of h ∘ ξ", "equal output at w₀"],
@@ -170,9 +178,10 @@ def build_figure(figure: Figure) -> Update:
 
     right.set_title("Penalty by direction")
     right.set(xlim=(0.4, 3.6), xticks=(1, 2, 3), xticklabels=["α₁", "α₂", "sum = R"])
-    right.set(ylim=(0, 0.38), ylabel="nats per example")
+    right.set(ylim=(0, TOP), ylabel="nats per example")
     bars = right.bar([1, 2, 3], [0, 0, 0], 0.62, color=[ORANGE, ORANGE, RED], animated=True)
     (bound_line,) = right.plot([], [], color=INK, ls="--", lw=1.2, animated=True)
+    bound_above = right.text(3, TOP, "", ha="center", va="top", animated=True)
     right.legend(
         [bound_line],
         ["bound ½ λmax Σα"],
@@ -199,6 +208,7 @@ def build_figure(figure: Figure) -> Update:
         for bar, height in zip(bars, [*now.shares, now.penalty], strict=True):
             bar.set_height(height)
         bound_line.set_data([2.6, 3.4], [now.bound, now.bound])
+        bound_above.set_text(f"↑ {now.bound:.2f}" if now.bound > TOP else "")
 
         clean_loss = 0.5 * np.mean((y - h @ now.w) ** 2)
         return (

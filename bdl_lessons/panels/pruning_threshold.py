@@ -67,10 +67,14 @@ def build_figure(figure: Figure) -> Update:
     middle.set(ylim=(0, 1.03), ylabel="fraction")
     (accuracy_line,) = middle.plot([], [], color=INK, ls="-", animated=True)
     (sparsity_line,) = middle.plot([], [], color=BLUE, ls=":", animated=True)
-    middle_threshold = middle.axvline(0, color=RED, ls="--", animated=True)
-    name_x = THRESHOLDS[-1] - 0.2
-    middle.text(name_x, 0.92, "test accuracy", ha="right", va="top", color=INK)
-    middle.text(name_x, 0.36, "sparsity", ha="right", va="top", color=BLUE)
+    middle_threshold = middle.axvline(0, color=RED, ls="--", clip_on=False, animated=True)
+    middle.legend(
+        [accuracy_line, sparsity_line],
+        ["test accuracy", "sparsity"],
+        loc="lower right",
+        bbox_to_anchor=(1.0, 0.11),  # above the accuracy by chance, below the least sparsity
+        handlelength=1.4,
+    )
 
     right.set_title("Weights into each hidden unit")
     right.axis("off")

@@ -72,7 +72,7 @@ def build_figure(figure: Figure) -> Update:
     right.set(ylim=(0, 2.6), ylabel="nats")
     (entropy_line,) = right.plot([], [], color=INK, ls="-", animated=True)
     (information_line,) = right.plot([], [], color=BLUE, ls="--", animated=True)
-    here = right.axvline(0, ymax=0.64, color=RED, ls=":", animated=True)
+    here = right.axvline(0, ymax=0.64, color=RED, ls=":", clip_on=False, animated=True)
     largest_entropy = math.log(N_CLASSES)
     right.axhline(largest_entropy, color=INK, lw=0.8, ls=":")
     right.text(ANGLES[-1] - 2, largest_entropy + 0.04, "log 10", ha="right", fontsize=10)

@@ -226,7 +226,7 @@ def _limits_and_ticks(axis: Axes, stored: dict[str, np.ndarray], key: tuple[str,
         axis.set(yscale="log", ylim=(low / 1.15, high * 1.15))
     else:
         axis.set_ylim(low - 0.005, high + 0.005)
-    axis.set_yticks(TICKS[key], map(str, TICKS[key]))
+    axis.set_yticks(TICKS[key], [str(tick).replace("-", "−") for tick in TICKS[key]])
     axis.minorticks_off()
 
 
