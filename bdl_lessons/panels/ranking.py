@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 from scipy import stats
 
 from bdl_lessons.core import BLUE, GREY, INK, RED
@@ -41,6 +43,9 @@ _IMAGE_LABELS = {
     "FPR95, letters": "FPR95: letters taken as clothes or digits",
 }
 _MOST = 18  # methods that the picture has room for
+_DIGIT_WIDTH = 10  # pixels, of the numbers beside points
+_DIGIT_HEIGHT = 15
+_GAP = 5  # pixels from a point to its number
 _FEW = 7  # so many gaps between methods, at least, are spread over the axis
 _recorded = functools.cache(records.load_records)
 
@@ -167,8 +172,9 @@ def build_figure(figure: Figure) -> Update:
         right.set_ylim(*_limits(timed_scores))
         right.set_ylabel(label)
         _clear(numbers)
-        for text, rank, time in zip(numbers, timed, times, strict=False):
-            text.set(position=(time * 1.04, score[rank]), text=str(rank + 1))
+        for text, rank in zip(numbers, timed, strict=False):
+            text.set_text(str(rank + 1))
+        _place_numbers(right, numbers[: len(timed)], times, timed_scores)
 
         is_on_front = pareto_front(times, timed_scores)
         front_times = times[is_on_front]
@@ -275,6 +281,25 @@ def pareto_front(time: np.ndarray, loss: np.ndarray) -> np.ndarray:
 def _clear(texts: Sequence[Text]) -> None:
     for text in texts:
         text.set_text("")
+
+
+def _place_numbers(
+    axes: Axes, numbers: Sequence[Text], times: np.ndarray, scores: np.ndarray
+) -> None:
+    """Put each number beside its point, where no point is and no number that came before."""
+    points = axes.transData.transform(np.column_stack([times, scores]))
+    taken = [Bbox.from_extents(x - 4, y - 4, x + 4, y + 4) for x, y in points]
+    for text, (x, y), time, score in zip(numbers, points, times, scores, strict=True):
+        width = _DIGIT_WIDTH * len(text.get_text())
+        boxes = {}
+        for ha, left in (("left", x + _GAP), ("right", x - _GAP - width)):
+            for va, bottom in (("bottom", y), ("top", y - _DIGIT_HEIGHT)):
+                boxes[ha, va] = Bbox.from_bounds(left, bottom, width, _DIGIT_HEIGHT)
+        n_overlaps = {corner: box.count_overlaps(taken) for corner, box in boxes.items()}
+        ha, va = min(boxes, key=n_overlaps.get)
+        taken.append(boxes[ha, va])
+        beside = time * 1.04 if ha == "left" else time / 1.04
+        text.set(position=(beside, score), ha=ha, va=va)
 
 
 def _limits(values: np.ndarray) -> tuple[float, float]:

@@ -90,7 +90,7 @@ def band(area: Artist) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Places, lower and upper ends of what ``fill_between`` has filled."""
     (path,) = area.get_paths()
     x, y = path.vertices.T
-    places = np.unique(x)
+    places = np.unique(x)  # bits: the outline passes each place twice, as a copy
     low = np.array([y[x == place].min() for place in places])
     high = np.array([y[x == place].max() for place in places])
     return places, low, high

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
+from bdl_lessons.core.plot_style import new_figure, style
 from bdl_lessons.panels import ranking
 from tests.panels.drawn import draw, legends, the
 
@@ -115,7 +116,7 @@ def test_the_picture_shows_scores_errors_and_times_by_name(records):
         row = rows[method]
         assert heights[k] == printed_heights[k] == text.get_position()[1]
         assert scores[k] == row.score
-        np.testing.assert_equal(printed[k], row.printed)
+        assert printed[k] == pytest.approx(row.printed, nan_ok=True)
         start, end = bars.get_segments()[k]
         assert start == pytest.approx([row.score - 0.2, heights[k]])
         assert end == pytest.approx([row.score + 0.2, heights[k]])
@@ -135,6 +136,26 @@ def test_the_picture_shows_scores_errors_and_times_by_name(records):
     (front,) = [line for line in right.lines if line.get_linestyle() == "--"]
     assert front.get_xdata() == pytest.approx([1, 5])
     assert front.get_ydata() == pytest.approx([1, 0.5])
+
+
+def test_the_numbers_of_points_lie_on_no_other_number():
+    panel = ranking.panel()
+    with style():
+        figure = new_figure(*panel.size)
+        update = panel.build_figure(figure)
+        overlaps = []
+        for data, measure in itertools.product(panel.controls["data"].values, ranking.MEASURES):
+            update(data, measure)
+            texts = [text for text in figure.axes[1].texts if text.get_text()]
+            boxes = [text.get_window_extent().padded(-2) for text in texts]
+            overlaps += [
+                f"{data}, {measure}: {one.get_text()} and {other.get_text()}"
+                for (one, box), (other, other_box) in itertools.combinations(
+                    zip(texts, boxes, strict=True), 2
+                )
+                if box.overlaps(other_box)
+            ]
+    assert overlaps == []
 
 
 def test_the_readout_names_the_first_its_rivals_and_the_front(records):
