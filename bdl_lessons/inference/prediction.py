@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from bdl_lessons.core import validation
 from bdl_lessons.core.validation import typechecked
-from bdl_lessons.models import Network, Sampling, WeightNoise
+from bdl_lessons.models import Deterministic, Network, Sampling, StochasticLayer, UnitNoise
 from bdl_lessons.models.networks import is_stochastic, refuse_own_draws
 
 _ROWS_CPU = 2_000  # computed at a time, copies counted: measured values
@@ -111,8 +111,12 @@ def _forward_pass(
 
 def rows_of_a_draw(model: nn.Module) -> int:
     """How many examples take the memory of a drawn matrix of weights: as many as it has rows."""
-    layers = [module for module in model.modules() if isinstance(module, WeightNoise)]
-    return max((layer.weight.shape[0] for layer in layers), default=0)
+    rows = 0
+    for module in model.modules():
+        draws_weights = isinstance(module, StochasticLayer)
+        if draws_weights and not isinstance(module, UnitNoise | Deterministic):
+            rows = max(rows, module.weight.shape[0])
+    return rows
 
 
 def check_prediction(model: Network, x: Tensor, sampling: Sampling) -> None:

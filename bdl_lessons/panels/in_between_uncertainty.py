@@ -20,11 +20,22 @@ POSITION_LABEL = "position along the line through both clusters"
 
 
 def panel() -> Panel:
-    """The depth of the networks and the dropout rate."""
+    """The panel of lesson 09: the depth of the networks and the dropout rate."""
     return Panel(
         build_figure,
-        Slider("depth", "hidden layers", tuple(WEIGHT_STDS), 1),
-        Slider("p_drop", "p_drop, drop probability", RATES, 0.05, "{:.2f}".format),
+        Slider(
+            name="depth",
+            label="hidden layers",
+            values=tuple(WEIGHT_STDS),
+            value=1,
+        ),
+        Slider(
+            name="p_drop",
+            label="p_drop, drop probability",
+            values=RATES,
+            value=0.05,
+            show="{:.2f}".format,
+        ),
         size=(9.4, 3.5),
     )
 
@@ -36,35 +47,46 @@ def build_figure(figure: Figure) -> Update:
     """
     stored = arrays.load("in_between_uncertainty")
     left, right = figure.subplots(1, 2, width_ratios=(1.2, 1))
-    figure.subplots_adjust(0.06, 0.15, 0.985, 0.9, wspace=0.22)
-    left.set(xlim=(POSITION[0], POSITION[-1]), ylim=(-4, 12), xlabel=POSITION_LABEL, ylabel="y")
-    left.set_title("Mean ± 2 standard deviations, first start")
-    process = left.fill_between([], [], color=tint(GREY, 0.35), lw=0, animated=True)
-    net = left.fill_between([], [], color=tint(BLUE, 0.35), lw=0, animated=True)
-    draws = left.add_collection(LineCollection([], colors=BLUE, lw=0.6, ls="-", animated=True))
-    left.plot(stored["x"], stored["y"], ".", ms=3, color=INK, animated=True, zorder=3)
-    left.legend([process, net], ["Gaussian process", "MC dropout"], loc="upper left")
+    figure.subplots_adjust(left=0.06, bottom=0.15, right=0.985, top=0.9, wspace=0.22)
 
-    right.set(xlim=left.get_xlim(), xlabel=POSITION_LABEL, ylabel="standard deviation of f")
-    right.set(yscale="log", ylim=(3e-4, 30), title="Standard deviation, every start")
-    for centre in (-1, 1):
-        right.axvline(centre, color=GREY, linestyle=":", lw=1)
-    (gp_line,) = right.plot([], [], color=INK, linestyle="--", animated=True)
-    net_lines = right.add_collection(LineCollection([], colors=BLUE, ls="-", lw=1.2, animated=True))
-    right.legend([gp_line, net_lines], ["Gaussian process", "MC dropout"], loc="upper center")
+    left.set_title("Mean ± 2 standard deviations, first start")
+    left.set(xlim=(POSITION[0], POSITION[-1]), xlabel=POSITION_LABEL)
+    left.set(ylim=(-4, 12), ylabel="y")
+    gp_band = left.fill_between([], [], color=tint(GREY, 0.35), lw=0, animated=True)
+    dropout_band = left.fill_between([], [], color=tint(BLUE, 0.35), lw=0, animated=True)
+    draws = LineCollection([], colors=BLUE, lw=0.6, ls="-", animated=True)
+    left.add_collection(draws)
+    left.plot(stored["x"], stored["y"], ".", ms=3, color=INK, animated=True, zorder=3)
+    left.legend([gp_band, dropout_band], ["Gaussian process", "MC dropout"], loc="upper left")
+
+    right.set_title("Standard deviation, every start")
+    right.set(xlim=left.get_xlim(), xlabel=POSITION_LABEL)
+    right.set(yscale="log", ylim=(3e-4, 30), ylabel="standard deviation of f")
+    right.axvline(-1, color=GREY, ls=":", lw=1)
+    right.axvline(1, color=GREY, ls=":", lw=1)
+    (gp_std_line,) = right.plot([], [], color=INK, ls="--", animated=True)
+    dropout_std_lines = LineCollection([], colors=BLUE, ls="-", lw=1.2, animated=True)
+    right.add_collection(dropout_std_lines)
+    right.legend(
+        [gp_std_line, dropout_std_lines],
+        ["Gaussian process", "MC dropout"],
+        loc="upper center",
+    )
 
     def update(depth: int, p_drop: float) -> str:
-        which = RATES.index(p_drop)
-        means = stored[f"mean_{depth}"][which]
-        stds = stored[f"std_{depth}"][which]
+        rate = RATES.index(p_drop)
         gp_mean = stored[f"gp_mean_{depth}"]
         gp_std = stored[f"gp_std_{depth}"]
-        process.set_data(POSITION, gp_mean - 2 * gp_std, gp_mean + 2 * gp_std)
-        net.set_data(POSITION, means[0] - 2 * stds[0], means[0] + 2 * stds[0])
-        lines = stored[f"draws_{depth}"][which]
-        draws.set_segments([np.stack([POSITION, line], 1) for line in lines])
-        gp_line.set_data(POSITION, gp_std)
-        net_lines.set_segments([np.stack([POSITION, std], 1) for std in stds])
+        means = stored[f"mean_{depth}"][rate]  # (starts, positions)
+        stds = stored[f"std_{depth}"][rate]
+        functions = stored[f"draws_{depth}"][rate]  # of the first start
+
+        gp_band.set_data(POSITION, gp_mean - 2 * gp_std, gp_mean + 2 * gp_std)
+        dropout_band.set_data(POSITION, means[0] - 2 * stds[0], means[0] + 2 * stds[0])
+        draws.set_segments(_curves(functions))
+        gp_std_line.set_data(POSITION, gp_std)
+        dropout_std_lines.set_segments(_curves(stds))
+
         ratios = ", ".join(f"{gap_ratio(std):.2f}" for std in stds)
         return (
             f"Standard deviation in the gap over the larger one at the clusters: Gaussian process "
@@ -75,6 +97,15 @@ def build_figure(figure: Figure) -> Update:
 
 
 def gap_ratio(std: np.ndarray) -> float:
-    """Standard deviation in the middle, over the larger of the two at the cluster centres."""
+    """Standard deviation in the middle, over the larger of the two at the cluster centres.
+
+    Args:
+        std: ``(113,)`` along ``POSITION``.
+    """
     left, middle, right = np.interp([-1.0, 0.0, 1.0], POSITION, std)
     return float(middle / max(left, right))
+
+
+def _curves(values: np.ndarray) -> list[np.ndarray]:
+    """One polyline ``(positions, 2)`` for each row."""
+    return [np.column_stack([POSITION, row]) for row in values]

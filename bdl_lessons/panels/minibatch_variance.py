@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from matplotlib.axes import Axes
+from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -19,23 +21,44 @@ from bdl_lessons.panels.engine import Choice, Panel, Slider, Update
 
 BATCH_SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 NOISE_SCALES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-QUANTITIES = {"loss": "loss", "gradient for μ": "mu", "gradient for log σ²": "log_sigma2"}
-ESTIMATORS = {"local": (BLUE, "-"), "per example": (INK, "--"), "per minibatch": (RED, "-.")}
-PARTS = {
-    "examples": {"facecolor": tint(GREY, 0.6)},
-    "own noise": {"facecolor": tint(BLUE, 0.45), "hatch": "//"},
-    "covariance": {"facecolor": tint(RED, 0.7), "hatch": ".."},
+QUANTITIES = {
+    "loss": "loss",
+    "gradient for μ": "mu",
+    "gradient for log σ²": "log_sigma2",
 }
+ESTIMATORS = {
+    "local": (BLUE, "-"),
+    "per example": (INK, "--"),
+    "per minibatch": (RED, "-."),
+}
+"""Colour and dash of each way of drawing the weights."""
+
 TAU = 2.0
+BAR_WIDTH = 0.62
 
 
 def panel() -> Panel:
     """The panel of lesson 06: minibatch size, variance of the posterior, and variance of what."""
     return Panel(
         build_figure,
-        Slider("batch_size", "B, examples in a minibatch", BATCH_SIZES, 100),
-        Slider("noise_scale", "σ², times that of the posterior", NOISE_SCALES, 10.0),
-        Choice("quantity", "variance of", tuple(QUANTITIES), "gradient for μ"),
+        Slider(
+            name="batch_size",
+            label="B, examples in a minibatch",
+            values=BATCH_SIZES,
+            value=100,
+        ),
+        Slider(
+            name="noise_scale",
+            label="σ², times that of the posterior",
+            values=NOISE_SCALES,
+            value=10.0,
+        ),
+        Choice(
+            name="quantity",
+            label="variance of",
+            values=tuple(QUANTITIES),
+            value="gradient for μ",
+        ),
         size=(9.6, 3.5),
     )
 
@@ -46,55 +69,58 @@ def build_figure(figure: Figure) -> Update:
     bar for each kind of noise with the share of examples, own noise and covariance.
     """
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
-    figure.subplots_adjust(0.085, 0.155, 0.985, 0.89, wspace=0.24)
-    sizes = np.geomspace(BATCH_SIZES[0], BATCH_SIZES[-1], 60)
+    figure.subplots_adjust(left=0.085, bottom=0.155, right=0.985, top=0.89, wspace=0.24)
 
-    left.set(xscale="log", yscale="log", ylim=(3e-4, 30))
-    left.set_xlim(0.9 * BATCH_SIZES[0], 1.1 * BATCH_SIZES[-1])
-    left.set(xlabel="B, examples in a minibatch", ylabel="variance (local at B = 1 is 1)")
     left.set_title("Variance of the estimator")
-    lines = {
-        name: left.plot(sizes, sizes, color=colour, ls=dash, animated=True)[0]
-        for name, (colour, dash) in ESTIMATORS.items()
-    }
+    left.set(xscale="log", xlabel="B, examples in a minibatch")
+    left.set_xlim(0.9 * BATCH_SIZES[0], 1.1 * BATCH_SIZES[-1])
+    left.set(yscale="log", ylim=(3e-4, 30), ylabel="variance (local at B = 1 is 1)")
+    sizes = np.geomspace(BATCH_SIZES[0], BATCH_SIZES[-1], 60)
+    lines = {}
+    for name, (colour, dash) in ESTIMATORS.items():
+        (lines[name],) = left.plot(sizes, sizes, color=colour, ls=dash, animated=True)
     here = left.axvline(1, color=GREY, ls=":", lw=1.2, animated=True)
-    half = left.plot(1, 1, "o", color=RED, ms=8, animated=True)[0]
+    (half,) = left.plot(1, 1, "o", color=RED, ms=8, animated=True)
     left.legend(lines.values(), lines.keys(), loc="lower left")
 
     places = range(len(ESTIMATORS))
-    right.set(xlim=(-0.6, places[-1] + 0.6), ylim=(0, 1.2), ylabel="share of per minibatch")
-    right.set_xticks(places, ESTIMATORS)
-    right.set_yticks(np.linspace(0, 1, 6))
     title = right.set_title("", animated=True)
-    bars = [
-        right.bar(places, 0, 0.62, edgecolor=INK, lw=0.6, label=name, animated=True, **look)
-        for name, look in PARTS.items()
-    ]
+    right.set(xlim=(-0.6, places[-1] + 0.6), xticks=places, xticklabels=ESTIMATORS)
+    right.set(ylim=(0, 1.2), yticks=np.linspace(0, 1, 6), ylabel="share of per minibatch")
+    examples_bars = _draw_bars(right, "examples", color=tint(GREY, 0.6))
+    noise_bars = _draw_bars(right, "own noise", color=tint(BLUE, 0.45), hatch="//")
+    covariance_bars = _draw_bars(right, "covariance", color=tint(RED, 0.7), hatch="..")
     right.legend(loc="upper left", ncols=3)
 
     def update(batch_size: int, noise_scale: float, quantity: str) -> str:
-        measured = noise_scale, QUANTITIES[quantity]
-        parts = {name: example_parts(*measured, name) for name in ESTIMATORS}
-        unit = sum(parts["local"].at(1, 1))
+        parts = {
+            name: example_parts(noise_scale, QUANTITIES[quantity], name) for name in ESTIMATORS
+        }
+        unit = sum(parts["local"].at(batch_size=1, n_train=1))
+
+        def variance(name: str, size: float) -> float:
+            """Of one estimator, as a multiple of local's for a single example."""
+            return sum(parts[name].at(size, n_train=1)) / unit
+
         for name, line in lines.items():
-            line.set_ydata([sum(parts[name].at(size, 1)) / unit for size in sizes])
+            line.set_ydata([variance(name, size) for size in sizes])
         here.set_xdata([batch_size, batch_size])
         crossing = crossing_size(parts["per minibatch"])
-        half.set_data([crossing], [sum(parts["per minibatch"].at(crossing, 1)) / unit])
+        half.set_data([crossing], [variance("per minibatch", crossing)])
+
         title.set_text(f"Its parts at B = {batch_size}")
-        heights = np.array([parts[name].at(batch_size, 1) for name in ESTIMATORS])
-        whole = heights.sum(1)
-        shares = heights / whole[-1]
-        for part, rectangles in enumerate(bars):
-            for estimator, rectangle in enumerate(rectangles):
-                rectangle.set_y(shares[estimator, :part].sum())
-                rectangle.set_height(shares[estimator, part])
+        at_size = np.array([parts[name].at(batch_size, n_train=1) for name in ESTIMATORS])
+        local, per_example, per_minibatch = at_size.sum(axis=1)
+        data, noise, covariance = (at_size / per_minibatch).T
+        _stack(examples_bars, bottoms=0 * data, heights=data)
+        _stack(noise_bars, bottoms=data, heights=noise)
+        _stack(covariance_bars, bottoms=data + noise, heights=covariance)
+        where = "the point on the left" if crossing <= BATCH_SIZES[-1] else "beyond the axis"
         return (
             f"Variance of the {quantity} at B = {batch_size}: per minibatch <b>"
-            f"{whole[2] / whole[0]:.2f}</b> and per example <b>{whole[1] / whole[0]:.2f}</b> times "
-            f"that of local. Covariance: <b>{100 * shares[2, 2]:.0f} %</b> of per minibatch. It is "
-            f"more than half of it from B = <b>{crossing}</b> on "
-            f"({'the point on the left' if crossing <= 1000 else 'beyond the axis'})."
+            f"{per_minibatch / local:.2f}</b> and per example <b>{per_example / local:.2f}</b> "
+            f"times that of local. Covariance: <b>{100 * covariance[-1]:.0f} %</b> of per "
+            f"minibatch. It is more than half of it from B = <b>{crossing}</b> on ({where})."
         )
 
     return update
@@ -155,7 +181,13 @@ def posterior() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def regression_parts(
-    x: Tensor, y: Tensor, mu: Tensor, var: Tensor, tau: float, quantity: str, estimator: Estimator
+    x: Tensor,
+    y: Tensor,
+    mu: Tensor,
+    var: Tensor,
+    tau: float,
+    quantity: str,
+    estimator: Estimator,
 ) -> VarianceParts:
     r"""The parts in closed form for :math:`L_i = \frac\tau2 (y_i - x_i^\top w)^2`.
 
@@ -191,14 +223,38 @@ def regression_parts(
     else:
         r2 = r.square()[:, None]
         d = delta[:, None]
-        mean = tau / 2 * var * x.square()
+        var_x2 = var * x.square()
+        mean = tau / 2 * var_x2
         if estimator == "local":
-            noise = mean.square() * (r2 / d.clamp_min(torch.finfo(d.dtype).tiny) + 2)
+            smallest = torch.finfo(d.dtype).tiny  # a row of zeros has no noise
+            noise = mean.square() * (r2 / d.clamp_min(smallest) + 2)
         else:
-            noise = tau**2 / 4 * var * x.square() * (r2 + d + var * x.square())
+            noise = tau**2 / 4 * var_x2 * (r2 + d + var_x2)
         shared = tau**2 / 4 * var * (xr.square() + covered + var * xx.diagonal().square())
+    if estimator != "per minibatch":
+        shared = torch.zeros_like(shared)
     return VarianceParts(
         data=mean.var(0, correction=0).mean().item(),
         noise=noise.mean().item(),
-        shared=shared.mean().item() if estimator == "per minibatch" else 0.0,
+        shared=shared.mean().item(),
     )
+
+
+def _draw_bars(axes: Axes, label: str, color: tuple[float, ...], hatch: str = "") -> BarContainer:
+    """One bar for each of ``ESTIMATORS``, still without height."""
+    return axes.bar(
+        range(len(ESTIMATORS)),
+        height=0,
+        width=BAR_WIDTH,
+        facecolor=color,
+        hatch=hatch,
+        edgecolor=INK,
+        lw=0.6,
+        label=label,
+        animated=True,
+    )
+
+
+def _stack(bars: BarContainer, bottoms: np.ndarray, heights: np.ndarray) -> None:
+    for bar, bottom, height in zip(bars, bottoms, heights, strict=True):
+        bar.set(y=bottom, height=height)

@@ -19,8 +19,20 @@ def panel() -> Panel:
     """The panel of lesson 07: the noise variance alpha, and the weight that it multiplies."""
     return Panel(
         build_figure,
-        Slider("log_alpha", "log α (p_drop)", LOG_ALPHAS, -1.0, show_alpha),
-        Choice("mu", "μ, mean of the weight", MEANS, 1.0, "{:g}".format),
+        Slider(
+            name="log_alpha",
+            label="log α (p_drop)",
+            values=LOG_ALPHAS,
+            value=-1.0,
+            show=show_alpha,
+        ),
+        Choice(
+            name="mu",
+            label="μ, mean of the weight",
+            values=MEANS,
+            value=1.0,
+            show="{:g}".format,
+        ),
         size=(9.6, 3.9),
     )
 
@@ -41,55 +53,64 @@ def build_figure(figure: Figure) -> Update:
     falling curve, with two approximations of it; the cubic one leaves it above alpha = 1.
     """
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 1.15))
-    figure.subplots_adjust(0.07, 0.155, 0.985, 0.9, wspace=0.3)
+    figure.subplots_adjust(left=0.07, bottom=0.155, right=0.985, top=0.9, wspace=0.3)
 
-    left.set(xlim=(NOISE[0], NOISE[-1]), ylim=(0, 2.6), yticks=(0, 1, 2))
-    left.set(xlabel="factor ξ", ylabel="density, or probability (bars)", title="the noise")
+    left.set_title("The noise")
+    left.set(xlim=(NOISE[0], NOISE[-1]), xlabel="factor ξ")
+    left.set(ylim=(0, 2.6), yticks=(0, 1, 2), ylabel="density, or probability (bars)")
     (gaussian,) = left.plot(NOISE, NOISE, color=BLUE, ls="-", animated=True)
-    stems = left.vlines([0, 1], 0, [1, 1], color=RED, lw=5, alpha=0.7, animated=True)
-    left.legend([gaussian, stems], ["N(1, α)", "binary"], loc="upper right")
+    binary = left.vlines([0, 1], 0, [1, 1], color=RED, lw=5, alpha=0.7, animated=True)
+    left.legend([gaussian, binary], ["N(1, α)", "binary"], loc="upper right")
 
-    middle.set(xlim=(WEIGHT[0], WEIGHT[-1]), ylim=(1e-3, 2e3), yscale="log")
-    middle.set_yticks([1e-3, 1e-2, 0.1, 1, 10])
+    middle.set_title("One weight")
+    middle.set(xlim=(WEIGHT[0], WEIGHT[-1]), xlabel="weight w = μ ξ")
+    middle.set(yscale="log", ylim=(1e-3, 2e3), yticks=(1e-3, 1e-2, 0.1, 1, 10), ylabel="density")
     middle.minorticks_off()
-    middle.set(xlabel="weight w = μ ξ", ylabel="density", title="one weight")
-    with np.errstate(divide="ignore"):
-        (prior,) = middle.plot(WEIGHT, np.minimum(0.3 / np.abs(WEIGHT), 30), color=GREY, ls="--")
+    with np.errstate(divide="ignore"):  # the pole at zero
+        prior_density = np.minimum(0.3 / np.abs(WEIGHT), 30)
+    (prior,) = middle.plot(WEIGHT, prior_density, color=GREY, ls="--")
     (weight,) = middle.plot(WEIGHT, WEIGHT, color=BLUE, ls="-", animated=True)
     middle.legend([weight, prior], ["q(w)", "prior ∝ 1/|w|"], loc="upper right")
 
-    right.set(xlim=(LOG_ALPHAS[0], LOG_ALPHAS[-1]), ylim=(-0.6, 4.6), title="its KL divergence")
-    right.set(xlabel="log α", ylabel="KL (nats per factor)")
+    right.set_title("Its KL divergence")
+    right.set(xlim=(LOG_ALPHAS[0], LOG_ALPHAS[-1]), xlabel="log α")
+    right.set(ylim=(-0.6, 4.6), ylabel="KL (nats per factor)")
     right.axhline(0, color=GREY, lw=0.8, ls=":")
     right.plot([0, 0], [-0.6, 2.4], color=GREY, lw=0.8, ls=":")
     right.text(0.3, 1.7, "α > 1")
-    x = CURVE.numpy()
-    right.plot(x, loguniform_kl(CURVE).numpy(), color=BLUE, ls="-", label="exact")
-    right.plot(x, kingma_kl(CURVE).numpy(), color=RED, ls="--", label="cubic")
-    right.plot(x, molchanov_kl(CURVE).numpy(), color=GREEN, ls=":", lw=2.6, label="sigmoid")
+    right.plot(CURVE, loguniform_kl(CURVE), color=BLUE, ls="-", label="exact")
+    right.plot(CURVE, kingma_kl(CURVE), color=RED, ls="--", label="cubic")
+    right.plot(CURVE, molchanov_kl(CURVE), color=GREEN, ls=":", lw=2.6, label="sigmoid")
     right.legend(loc="upper right")
-    here = right.scatter([], [], s=60, c=BLUE, edgecolor=INK, zorder=4, animated=True)
+    here = right.scatter(
+        [], [], s=60, c=BLUE, edgecolor=INK, zorder=4, clip_on=False, animated=True
+    )
     (tangent,) = right.plot([], [], color=INK, ls="-", lw=1.1, animated=True)
 
     def update(log_alpha: float, mu: float) -> str:
         std = np.exp(log_alpha / 2)
         p_drop = matched_p_drop(log_alpha)
-        gaussian.set_ydata(_normal(NOISE, 1.0, std))
-        kept = 1 / (1 - p_drop)
-        stems.set_segments([[(0, 0), (0, p_drop)], [(kept, 0), (kept, 1 - p_drop)]])
-        weight.set_ydata(np.maximum(_normal(WEIGHT, mu, std * mu), 1e-9))
+        keep = 1 - p_drop
+        gaussian.set_ydata(_normal(NOISE, mean=1.0, std=std))
+        dropped_bar = [(0, 0), (0, p_drop)]
+        kept_bar = [(1 / keep, 0), (1 / keep, keep)]
+        binary.set_segments([dropped_bar, kept_bar])
+
+        weight.set_ydata(np.maximum(_normal(WEIGHT, mean=mu, std=std * mu), 1e-9))
+
         at = torch.tensor(log_alpha, dtype=torch.float64)
-        kl, cubic, sigmoid = (f(at).item() for f in (loguniform_kl, kingma_kl, molchanov_kl))
+        kl = loguniform_kl(at).item()
         slope = loguniform_kl_slope(at).item()
-        flips = torch.special.ndtr(torch.tensor(-1 / std)).item()
         here.set_offsets([[log_alpha, kl]])
         reach = np.array([-1.2, 1.2])
         tangent.set_data(log_alpha + reach, kl + slope * reach)
+
+        sign_flips = torch.special.ndtr(torch.tensor(-1 / std)).item()
         return (
             f"α = <b>{std**2:.4g}</b>, as inverted dropout with p_drop = <b>{p_drop:.3f}</b>. "
-            f"KL = <b>{kl:.4f}</b> nats for any μ; cubic <b>{cubic:.4g}</b>, "
-            f"sigmoid <b>{sigmoid:.4f}</b>. Slope of the KL: <b>{slope:.4f}</b> nats per unit of "
-            f"log α. P(sign of w flips) = <b>{flips:.3f}</b>."
+            f"KL = <b>{kl:.4f}</b> nats for any μ; cubic <b>{kingma_kl(at).item():.4g}</b>, "
+            f"sigmoid <b>{molchanov_kl(at).item():.4f}</b>. Slope of the KL: <b>{slope:.4f}</b> "
+            f"nats per unit of log α. P(sign of w flips) = <b>{sign_flips:.3f}</b>."
         )
 
     return update

@@ -15,16 +15,26 @@ from bdl_lessons.panels.engine import Choice, Panel, Slider, Update
 NETWORKS = ("sparse VD", "ARD", "sparse VD, random labels")
 WIDTH = 50
 THRESHOLDS = tuple(0.5 * step for step in range(-12, 29))
-BINS = np.linspace(-10, 30, 81)
-GRID = (5, 10)
+BINS = np.linspace(-10, 30, 81)  # what lies outside is counted in the last one on its side
+GRID = (5, 10)  # rows and columns of the small images
 
 
 def panel() -> Panel:
     """The panel of lesson 08: the threshold, and which network."""
     return Panel(
         build_figure,
-        Slider("threshold", "threshold on log α", THRESHOLDS, 3.0),
-        Choice("network", "network", NETWORKS, NETWORKS[0]),
+        Slider(
+            name="threshold",
+            label="threshold on log α",
+            values=THRESHOLDS,
+            value=3.0,
+        ),
+        Choice(
+            name="network",
+            label="network",
+            values=NETWORKS,
+            value="sparse VD",
+        ),
         size=(9.6, 3.5),
     )
 
@@ -40,48 +50,61 @@ def build_figure(figure: Figure) -> Update:
     y = data.y_test.numpy()
     curves = {name: threshold_curves(stored, name, x, y) for name in NETWORKS}
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 1.4))
-    figure.subplots_adjust(0.065, 0.155, 0.99, 0.9, wspace=0.26)
+    figure.subplots_adjust(left=0.065, bottom=0.155, right=0.99, top=0.9, wspace=0.26)
 
-    kept_bars, cut_bars = (
-        left.stairs(0 * BINS[1:], BINS, fill=True, color=color, animated=True, zorder=zorder)
-        for color, zorder in ((BLUE, 2), (tint(GREY, 0.5), 1))
+    left.set_title("Kept (blue) and removed")
+    left.set(xlim=(BINS[0], BINS[-1]), xlabel=f"log α ({BINS[-1]:g}: {BINS[-1]:g} or more)")
+    left.set(ylim=(0, 470), ylabel="weights")
+    no_counts = np.zeros(len(BINS) - 1)
+    kept_bars = left.stairs(no_counts, BINS, fill=True, color=BLUE, zorder=2, animated=True)
+    all_bars = left.stairs(
+        no_counts, BINS, fill=True, color=tint(GREY, 0.5), zorder=1, animated=True
     )
-    left_line = left.axvline(0, color=RED, ls="--", animated=True)
-    left.set(xlim=(BINS[0], BINS[-1]), ylim=(0, 470), ylabel="weights")
-    left.set(xlabel=f"log α ({BINS[-1]:g}: {BINS[-1]:g} or more)", title="Kept (blue) and removed")
+    left_threshold = left.axvline(0, color=RED, ls="--", animated=True)
 
+    middle.set_title("At other thresholds")
+    middle.set(xlim=(THRESHOLDS[0], THRESHOLDS[-1]), xlabel="threshold on log α")
+    middle.set(ylim=(0, 1.03), ylabel="fraction")
     (accuracy_line,) = middle.plot([], [], color=INK, ls="-", animated=True)
     (sparsity_line,) = middle.plot([], [], color=BLUE, ls=":", animated=True)
-    middle_line = middle.axvline(0, color=RED, ls="--", animated=True)
-    middle.set(xlim=(THRESHOLDS[0], THRESHOLDS[-1]), ylim=(0, 1.03), ylabel="fraction")
-    middle.set(xlabel="threshold on log α", title="At other thresholds")
-    middle.text(THRESHOLDS[-1] - 0.2, 0.92, "test accuracy", ha="right", va="top", color=INK)
-    middle.text(THRESHOLDS[-1] - 0.2, 0.36, "sparsity", ha="right", va="top", color=BLUE)
+    middle_threshold = middle.axvline(0, color=RED, ls="--", clip_on=False, animated=True)
+    middle.legend(
+        [accuracy_line, sparsity_line],
+        ["test accuracy", "sparsity"],
+        loc="lower right",
+        bbox_to_anchor=(1.0, 0.11),  # above the accuracy by chance, below the least sparsity
+        handlelength=1.4,
+    )
 
-    look = {"cmap": "PuOr", "vmin": -1.2, "vmax": 1.2}
-    image = right.imshow(mosaic(np.zeros((WIDTH, 64))), animated=True, **look)
-    right.axis("off")
     right.set_title("Weights into each hidden unit")
+    right.axis("off")
+    no_weights = np.zeros((WIDTH, 64))
+    image = right.imshow(mosaic(no_weights), cmap="PuOr", vmin=-1.2, vmax=1.2, animated=True)
 
     def update(threshold: float, network: str) -> str:
         mus, log_alphas, _ = weights(stored, network)
-        flat = np.concatenate([values.ravel() for values in log_alphas])
-        keep = flat < threshold
-        for bars, values in ((cut_bars, flat), (kept_bars, flat[keep])):
-            bars.set_data(np.histogram(values.clip(-9.9, 29.9), BINS)[0])
+        every_log_alpha = np.concatenate([values.ravel() for values in log_alphas])
+        is_kept = every_log_alpha < threshold
+        all_bars.set_data(_histogram(every_log_alpha))
+        kept_bars.set_data(_histogram(every_log_alpha[is_kept]))
+        left_threshold.set_xdata([threshold, threshold])
+
         accuracies, sparsities = curves[network]
         accuracy_line.set_data(THRESHOLDS, accuracies)
         sparsity_line.set_data(THRESHOLDS, sparsities)
-        for line in (left_line, middle_line):
-            line.set_xdata([threshold, threshold])
+        middle_threshold.set_xdata([threshold, threshold])
+
         image.set_data(mosaic(mus[0] * (log_alphas[0] < threshold)))
-        shares = [100 * (values >= threshold).mean() for values in log_alphas]
-        here = THRESHOLDS.index(threshold)
-        ratio = f"{keep.size / keep.sum():.1f}x" if keep.any() else "nothing left"
+
+        sparsity_1, sparsity_2 = ((values >= threshold).mean() for values in log_alphas)
+        accuracy = accuracies[THRESHOLDS.index(threshold)]
+        n_weights = is_kept.size
+        n_kept = is_kept.sum()
+        compression = f"{n_weights / n_kept:.1f}x" if n_kept else "nothing left"
         return (
-            f"Kept <b>{keep.sum()}</b> of {keep.size} weights ({ratio}); sparsity "
-            f"{shares[0]:.1f} % − {shares[1]:.1f} %; accuracy on 360 true test labels "
-            f"<b>{100 * accuracies[here]:.1f} %</b>."
+            f"Kept <b>{n_kept}</b> of {n_weights} weights ({compression}); sparsity "
+            f"{100 * sparsity_1:.1f} % − {100 * sparsity_2:.1f} %; accuracy on {len(y)} true test "
+            f"labels <b>{100 * accuracy:.1f} %</b>."
         )
 
     return update
@@ -90,37 +113,55 @@ def build_figure(figure: Figure) -> Update:
 def weights(stored: dict[str, np.ndarray], network: str) -> list[list[np.ndarray]]:
     """Means, log alphas and biases of the two layers of a stored network."""
     number = NETWORKS.index(network)
-    names = ("mu", "log_alpha", "bias")
-    return [[stored[f"{name}_{layer}"][number] for layer in (1, 2)] for name in names]
+    mus = [stored["mu_1"][number], stored["mu_2"][number]]
+    log_alphas = [stored["log_alpha_1"][number], stored["log_alpha_2"][number]]
+    biases = [stored["bias_1"][number], stored["bias_2"][number]]
+    return [mus, log_alphas, biases]
 
 
 def predict(mus: list[np.ndarray], biases: list[np.ndarray], x: np.ndarray) -> np.ndarray:
     """Classes ``(B,)`` that a network with these weights gives to ``x`` ``(B, 64)``."""
     hidden = np.maximum(x @ mus[0].T + biases[0], 0)
-    return (hidden @ mus[1].T + biases[1]).argmax(-1)
+    logits = hidden @ mus[1].T + biases[1]
+    return logits.argmax(-1)
 
 
 def threshold_curves(
     stored: dict[str, np.ndarray], network: str, x: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Accuracy and overall sparsity at each of ``THRESHOLDS``."""
+    """Accuracy and overall sparsity at each of ``THRESHOLDS``.
+
+    Args:
+        stored: the arrays of this panel.
+        network: one of ``NETWORKS``.
+        x: images ``(B, 64)``, on which the accuracy is measured.
+        y: their classes, ``(B,)``.
+    """
     mus, log_alphas, biases = weights(stored, network)
-    rows = []
+    n_weights = sum(values.size for values in log_alphas)
+    accuracies = []
+    sparsities = []
     for threshold in THRESHOLDS:
-        keep = [values < threshold for values in log_alphas]
-        cut = [mu * kept for mu, kept in zip(mus, keep, strict=True)]
-        n_kept = sum(k.sum() for k in keep)
-        n_weights = sum(k.size for k in keep)
-        rows.append(((predict(cut, biases, x) == y).mean(), 1 - n_kept / n_weights))
-    return tuple(np.transpose(rows))
+        is_kept = [values < threshold for values in log_alphas]
+        pruned = [mu * kept for mu, kept in zip(mus, is_kept, strict=True)]
+        accuracies.append((predict(pruned, biases, x) == y).mean())
+        n_kept = sum(kept.sum() for kept in is_kept)
+        sparsities.append(1 - n_kept / n_weights)
+    return np.array(accuracies), np.array(sparsities)
 
 
 def mosaic(incoming: np.ndarray) -> np.ndarray:
     """Weights ``(50, 64)`` as 5 rows of 10 small images, with empty lines between."""
-    rows, columns = GRID
-    canvas = np.full((9 * rows - 1, 9 * columns - 1), np.nan)
+    n_rows, n_columns = GRID
+    canvas = np.full((9 * n_rows - 1, 9 * n_columns - 1), np.nan)
     for unit, image in enumerate(incoming.reshape(-1, 8, 8)):
-        row = 9 * (unit // columns)
-        column = 9 * (unit % columns)
-        canvas[row : row + 8, column : column + 8] = image
+        row, column = divmod(unit, n_columns)
+        canvas[9 * row : 9 * row + 8, 9 * column : 9 * column + 8] = image
     return canvas
+
+
+def _histogram(log_alphas: np.ndarray) -> np.ndarray:
+    """Counts in ``BINS``."""
+    inside = log_alphas.clip(BINS[0] + 0.1, BINS[-1] - 0.1)
+    counts, _ = np.histogram(inside, BINS)
+    return counts

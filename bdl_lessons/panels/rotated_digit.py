@@ -17,16 +17,30 @@ from bdl_lessons.panels.engine import Panel, Slider, Update
 RATES = (0.05, 0.1, 0.25, 0.5, 0.7)
 ANGLES = tuple(range(0, 181, 5))
 WEB_ANGLES = tuple(sorted({*ANGLES[::2], 75}))
-LESSON_RATE, WIDTH, N_SAMPLES = 0.5, 128, 100
+LESSON_RATE = 0.5
+WIDTH = 128
+N_SAMPLES = 100
 MANY_SAMPLES = 5000  # for the entropies: with 100 draws they are off by up to 0.1 nats
+N_CLASSES = 10
 
 
 def panel() -> Panel:
     """The second panel of lesson 05: the angle of the digit and ``p_drop``."""
     return Panel(
         build_figure,
-        Slider("angle", "rotation (degrees)", ANGLES, 75, web=WEB_ANGLES),
-        Slider("p_drop", "p_drop, drop probability", RATES, LESSON_RATE),
+        Slider(
+            name="angle",
+            label="rotation (degrees)",
+            values=ANGLES,
+            value=75,
+            web=WEB_ANGLES,
+        ),
+        Slider(
+            name="p_drop",
+            label="p_drop, drop probability",
+            values=RATES,
+            value=LESSON_RATE,
+        ),
         size=(9.6, 3.3),
     )
 
@@ -37,50 +51,62 @@ def build_figure(figure: Figure) -> Update:
     angle, and a line at the angle shown.
     """
     stored = arrays.load("rotated_digit")
-    logits = stored["logits"].astype(np.float64)
+    logits = stored["logits"].astype(np.float64)  # (rates, angles, S, classes)
     digit = the_one()
-    shift = np.random.default_rng(0).uniform(-0.3, 0.3, (N_SAMPLES, 10))
     left, middle, right = figure.subplots(1, 3, width_ratios=(0.7, 1.5, 1.3))
-    figure.subplots_adjust(0.01, 0.16, 0.985, 0.9, wspace=0.24)
-    image = left.imshow(np.zeros((8, 8)), cmap="Greys", vmin=0, vmax=1, animated=True)
+    figure.subplots_adjust(left=0.01, bottom=0.16, right=0.985, top=0.9, wspace=0.24)
+
     left.axis("off")
     title = left.set_title("", animated=True)
+    image = left.imshow(np.zeros((8, 8)), cmap="Greys", vmin=0, vmax=1, animated=True)
 
-    votes = middle.scatter([], [], s=9, color=BLUE, alpha=0.5, lw=0, animated=True)
-    look = {"s": 420, "marker": "_", "color": RED, "lw": 2.4}
-    means = middle.scatter(range(10), np.zeros(10), animated=True, **look)
-    middle.set(xlim=(-0.6, 9.6), ylim=(-0.03, 1.03), xticks=range(10), xlabel="class")
-    middle.set(ylabel="softmax output", title="100 draws (dots) and their mean")
+    middle.set_title("100 draws (dots) and their mean")
+    middle.set(xlim=(-0.6, 9.6), xticks=range(N_CLASSES), xlabel="class")
+    middle.set(ylim=(-0.03, 1.03), ylabel="softmax output")
+    draw_dots = middle.scatter([], [], s=9, color=BLUE, alpha=0.5, lw=0, animated=True)
+    mean_marks = middle.scatter([], [], s=420, marker="_", color=RED, lw=2.4, animated=True)
+    classes = np.arange(N_CLASSES)
+    jitter = np.random.default_rng(0).uniform(-0.3, 0.3, (N_SAMPLES, N_CLASSES))
 
+    right.set_title("Uncertainty over the angle")
+    right.set(xlim=(ANGLES[0], ANGLES[-1]), xticks=ANGLES[::9], xlabel="rotation (degrees)")
+    right.set(ylim=(0, 2.6), ylabel="nats")
     (entropy_line,) = right.plot([], [], color=INK, ls="-", animated=True)
     (information_line,) = right.plot([], [], color=BLUE, ls="--", animated=True)
-    here = right.axvline(0, ymax=0.64, color=RED, ls=":", animated=True)
-    right.axhline(math.log(10), color=INK, lw=0.8, ls=":")
-    right.text(ANGLES[-1] - 2, math.log(10) + 0.04, "log 10", ha="right", fontsize=10)
-    right.set(xlim=(ANGLES[0], ANGLES[-1]), ylim=(0, 2.6), xticks=ANGLES[::9], ylabel="nats")
-    right.set(xlabel="rotation (degrees)", title="Uncertainty over the angle")
-    names = ["predictive entropy", "mutual information"]
-    place = {"loc": "upper left", "bbox_to_anchor": (0, 0.87)}
-    right.legend([entropy_line, information_line], names, **place)
+    here = right.axvline(0, ymax=0.64, color=RED, ls=":", clip_on=False, animated=True)
+    largest_entropy = math.log(N_CLASSES)
+    right.axhline(largest_entropy, color=INK, lw=0.8, ls=":")
+    right.text(ANGLES[-1] - 2, largest_entropy + 0.04, "log 10", ha="right", fontsize=10)
+    right.legend(
+        [entropy_line, information_line],
+        ["predictive entropy", "mutual information"],
+        loc="upper left",
+        bbox_to_anchor=(0, 0.87),
+    )
 
     def update(angle: int, p_drop: float) -> str:
         rate = RATES.index(p_drop)
         index = ANGLES.index(angle)
-        probs = torch.from_numpy(logits[rate, index]).softmax(-1).numpy()  # (S, 10)
+
         image.set_data(rotated(digit, angle).numpy())
         title.set_text(f"{angle}°")
-        votes.set_offsets(np.column_stack([(np.arange(10) + shift).ravel(), probs.ravel()]))
-        means.set_offsets(np.column_stack([np.arange(10), probs.mean(0)]))
+
+        probs = torch.from_numpy(logits[rate, index]).softmax(-1).numpy()  # (S, classes)
+        mean_probs = probs.mean(0)
+        draw_dots.set_offsets(np.column_stack([(classes + jitter).ravel(), probs.ravel()]))
+        mean_marks.set_offsets(np.column_stack([classes, mean_probs]))
+
         entropy = stored["entropy"][rate]
         information = stored["information"][rate]
         entropy_line.set_data(ANGLES, entropy)
         information_line.set_data(ANGLES, information)
         here.set_xdata([angle, angle])
-        ranked = probs.mean(0).argsort()[::-1]
+
+        first, second = mean_probs.argsort()[::-1][:2]
         return (
-            f"Most probable: <b>{ranked[0]}</b> (mean {probs.mean(0)[ranked[0]]:.2f}, single draws "
-            f"{probs[:, ranked[0]].min():.2f} to {probs[:, ranked[0]].max():.2f}), then "
-            f"{ranked[1]} ({probs.mean(0)[ranked[1]]:.2f}). From {MANY_SAMPLES} draws: predictive "
+            f"Most probable: <b>{first}</b> (mean {mean_probs[first]:.2f}, single draws "
+            f"{probs[:, first].min():.2f} to {probs[:, first].max():.2f}), then "
+            f"{second} ({mean_probs[second]:.2f}). From {MANY_SAMPLES} draws: predictive "
             f"entropy {entropy[index]:.2f} nats, of which {information[index]:.2f} are mutual "
             f"information (epistemic)."
         )

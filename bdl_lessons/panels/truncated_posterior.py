@@ -15,17 +15,27 @@ from bdl_lessons.probability import decades_to_half, mass_near_zero
 
 CUTS = (*range(1, 13), 15, 20, 25, 30, 35, 40)
 Z_SCORES = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5)
-NEAR = 0.1
+NEAR = 0.1  # "near zero", in standard errors
 LEFT_END = -CUTS[-1] - 1.0
 RIGHT_END = 1.5
 
 
 def panel() -> Panel:
-    """The decades of truncation and the z-score of the weight."""
+    """A panel of lesson 09: the decades of truncation and the z-score of the weight."""
     return Panel(
         build_figure,
-        Slider("decades", "decades: prior truncated at 10^−decades", CUTS, 3),
-        Slider("z_score", "z-score (estimate / standard error)", Z_SCORES, 2.0),
+        Slider(
+            name="decades",
+            label="decades: prior truncated at 10^−decades",
+            values=CUTS,
+            value=3,
+        ),
+        Slider(
+            name="z_score",
+            label="z-score (estimate / standard error)",
+            values=Z_SCORES,
+            value=2.0,
+        ),
         size=(9.4, 3.3),
     )
 
@@ -36,43 +46,51 @@ def build_figure(figure: Figure) -> Update:
     below 0.1, which rises towards 1 as the truncation moves out.
     """
     left, right = figure.subplots(1, 2, width_ratios=(1.5, 1))
-    figure.subplots_adjust(0.065, 0.16, 0.985, 0.89, wspace=0.2)
-    places = np.concatenate([np.linspace(LEFT_END, -3, 60), np.linspace(-2.99, RIGHT_END, 400)])
-    left.set(xlim=(LEFT_END, RIGHT_END), ylim=(0, 2.7), ylabel="posterior, not normalised")
-    left.set(xlabel=r"$\log_{10} |w|$, w in standard errors", title="Posterior over the decades")
-    (curve,) = left.plot([], [], color=INK, linestyle="-", lw=1.4, animated=True)
+    figure.subplots_adjust(left=0.065, bottom=0.16, right=0.985, top=0.89, wspace=0.2)
+
+    left.set_title("Posterior over the decades")
+    left.set(xlim=(LEFT_END, RIGHT_END), xlabel=r"$\log_{10} |w|$, w in standard errors")
+    left.set(ylim=(0, 2.7), ylabel="posterior, not normalised")
+    flat_part = np.linspace(LEFT_END, -3, 60)
+    peak = np.linspace(-2.99, RIGHT_END, 400)
+    log10_w = np.concatenate([flat_part, peak])
+    (curve,) = left.plot([], [], color=INK, ls="-", lw=1.4, animated=True)
     near = left.fill_between([], [], color=tint(RED, 0.55), lw=0, animated=True)
     far = left.fill_between([], [], color=tint(BLUE, 0.55), lw=0, animated=True)
-    cut = left.axvline(0, 0, 0.8, color=INK, linestyle="--", lw=1.4, animated=True)
-    names = [f"|w| < {NEAR:g}", f"|w| > {NEAR:g}", "truncation"]
-    left.legend([near, far, cut], names, loc="upper left", ncols=3)
+    cut = left.axvline(0, ymin=0, ymax=0.8, color=INK, ls="--", lw=1.4, animated=True)
+    left.legend(
+        [near, far, cut],
+        [f"|w| < {NEAR:g}", f"|w| > {NEAR:g}", "truncation"],
+        loc="upper left",
+        ncols=3,
+    )
 
+    right.set_title("Posterior mass near zero")
+    right.set(xlim=(0, CUTS[-1] + 0.9), xlabel="decades of truncation")
+    right.set(ylim=(-0.02, 1.02), ylabel=f"posterior mass of |w| < {NEAR:g}")
+    right.axhline(0.5, color=GREY, ls=":", lw=1)
     truncations = np.linspace(CUTS[0], CUTS[-1], 118)
-    log10 = math.log(10)
-    right.set(xlim=(0, CUTS[-1] + 0.9), ylim=(-0.02, 1.02), xlabel="decades of truncation")
-    right.set(ylabel=f"posterior mass of |w| < {NEAR:g}", title="Posterior mass near zero")
-    right.axhline(0.5, color=GREY, linestyle=":", lw=1)
-    (mass_curve,) = right.plot([], [], color=RED, linestyle="-", animated=True)
+    (mass_curve,) = right.plot([], [], color=RED, ls="-", animated=True)
     (dot,) = right.plot([], [], "o", color=RED, mec=INK, ms=8, animated=True)
 
     def update(decades: float, z_score: float) -> str:
-        curve.set_data(places, _likelihood(places, z_score))
-        edge = math.log10(NEAR)
-        inside = np.linspace(-decades, edge, 200)
-        outside = np.linspace(edge, RIGHT_END, 300)
-        near.set_data(inside, 0, _likelihood(inside, z_score))
-        far.set_data(outside, 0, _likelihood(outside, z_score))
+        border = math.log10(NEAR)
+        near_log10_w = np.linspace(-decades, border, 200)
+        far_log10_w = np.linspace(border, RIGHT_END, 300)
+        curve.set_data(log10_w, _likelihood(log10_w, z_score))
+        near.set_data(near_log10_w, 0, _likelihood(near_log10_w, z_score))
+        far.set_data(far_log10_w, 0, _likelihood(far_log10_w, z_score))
         cut.set_xdata([-decades, -decades])
-        masses = mass_near_zero(z_score, -log10 * truncations, NEAR)
-        mass_curve.set_data(truncations, masses.numpy())
-        mass = mass_near_zero(z_score, -log10 * decades, NEAR).item()
+
+        log_truncations = -math.log(10) * truncations
+        mass_curve.set_data(truncations, mass_near_zero(z_score, log_truncations, NEAR).numpy())
+        mass = mass_near_zero(z_score, -math.log(10) * decades, NEAR).item()
         dot.set_data([decades], [mass])
-        half = decades_to_half(z_score)
         return (
             f"Prior truncated at 10<sup>−{decades}</sup> standard errors, "
             f"z-score <b>{z_score:g}</b>: posterior mass <b>{mass:.3f}</b> within "
             f"{NEAR:g} standard errors of zero. It reaches one half "
-            f"after <b>{half:.3g}</b> decades."
+            f"after <b>{decades_to_half(z_score):.3g}</b> decades."
         )
 
     return update

@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from torch import Tensor
 
 from bdl_lessons.core import BLUE, CYCLE, GREY, INK, RED, tint
@@ -23,15 +25,21 @@ from bdl_lessons.reference.random_features import NONLINEARITIES
 WIDTHS = tuple(2**power for power in range(13))
 DEPTHS = (1, 2, 3)
 KERNELS = {"relu": ReLUKernel, "erf": ErfKernel, "cos": CosKernel}
-WEIGHT_VAR, BIAS_VAR = 2.0, 0.2
+WEIGHT_VAR = 2.0
+BIAS_VAR = 0.2
 GRID = torch.linspace(-2.5, 2.5, 41, dtype=torch.float64)
 N_DRAWS = 4
 SEED = 2  # a typical one: of 16, its error curves stay closest to their root mean square
 
 
 class Noise(NamedTuple):
-    """Standard normals of the hidden units ``(depth, N, width)``, of ``N_DRAWS`` last layers
-    ``(N_DRAWS, width)`` and their biases ``(N_DRAWS, 1)``; and uniform phases ``(width,)``.
+    """The random numbers of one network.
+
+    Attributes:
+        units: standard normals of the hidden units, ``(depth, N, width)``.
+        phases: uniform ones of the hidden units, ``(width,)``.
+        last: standard normals of ``N_DRAWS`` last layers, ``(N_DRAWS, width)``.
+        bias: and of their biases, ``(N_DRAWS, 1)``.
     """
 
     units: Tensor
@@ -41,8 +49,11 @@ class Noise(NamedTuple):
 
 
 class Network(NamedTuple):
-    """One random network on the grid: the output's covariance ``(N, N)`` if only its last layer is
-    random, and outputs ``(N_DRAWS, N)`` for as many last layers.
+    """One random network on the grid.
+
+    Attributes:
+        covariance: of the output if only its last layer is random, ``(N, N)``.
+        draws: outputs for as many last layers, ``(N_DRAWS, N)``.
     """
 
     covariance: Tensor
@@ -53,9 +64,26 @@ def panel() -> Panel:
     """The panel of lesson 03: width, nonlinearity and depth."""
     return Panel(
         build_figure,
-        Slider("width", "K, hidden units per layer", WIDTHS, 16, "{:d}".format),
-        Choice("nonlinearity", "φ, nonlinearity", tuple(KERNELS), "relu"),
-        Slider("depth", "depth, hidden layers", DEPTHS, 1, "{:d}".format),
+        Slider(
+            name="width",
+            label="K, hidden units per layer",
+            values=WIDTHS,
+            value=16,
+            show="{:d}".format,
+        ),
+        Choice(
+            name="nonlinearity",
+            label="φ, nonlinearity",
+            values=tuple(KERNELS),
+            value="relu",
+        ),
+        Slider(
+            name="depth",
+            label="depth, hidden layers",
+            values=DEPTHS,
+            value=1,
+            show="{:d}".format,
+        ),
         size=(9.6, 3.4),
     )
 
@@ -65,67 +93,81 @@ def build_figure(figure: Figure) -> Update:
     two maps of the covariance, of this network and in the limit, that become alike. Right: the
     deviation between them falls like one over the root of the width.
     """
-    boxes = [(0.055, 0.215, 0.65), (0.335, 0.182, 0.515), (0.555, 0.182, 0.515)]
-    boxes += [(0.745, 0.012, 0.515), (0.875, 0.115, 0.65)]
-    left, middle, right, bar, curve = (figure.add_axes((x, 0.16, w, h)) for x, w, h in boxes)
     x = GRID.numpy()
     noise = draw_noise(SEED)
-    networks = {
-        (nonlinearity, depth): [sample(nonlinearity, depth, width, noise) for width in WIDTHS]
-        for nonlinearity in KERNELS
-        for depth in DEPTHS
-    }
+    networks = {}
+    for nonlinearity in KERNELS:
+        for depth in DEPTHS:
+            networks[nonlinearity, depth] = [
+                sample(nonlinearity, depth, width, noise) for width in WIDTHS
+            ]
+    functions = figure.add_axes((0.055, 0.16, 0.215, 0.65))
+    this_network = figure.add_axes((0.335, 0.16, 0.182, 0.515))
+    limit = figure.add_axes((0.555, 0.16, 0.182, 0.515))
+    colour_bar = figure.add_axes((0.745, 0.16, 0.012, 0.515))
+    all_widths = figure.add_axes((0.875, 0.16, 0.115, 0.65))
 
-    left.set(xlim=(x[0], x[-1]), ylim=(-6, 6), xlabel="input x", ylabel="output f(x)")
-    left.set_title("Four functions; grey:\nmean ± 2 std for K = ∞")
-    band = left.fill_between(x, 0 * x, 0 * x, color=tint(GREY, 0.35), lw=0, animated=True)
-    lines = LineCollection([], colors=CYCLE[:N_DRAWS], linewidths=1.6, animated=True)
-    left.add_collection(lines)
+    functions.set_title("Four functions; grey:\nmean ± 2 std for K = ∞")
+    functions.set(xlim=(x[0], x[-1]), xlabel="input x")
+    functions.set(ylim=(-6, 6), ylabel="output f(x)")
+    band = functions.fill_between(x, 0 * x, 0 * x, color=tint(GREY, 0.35), lw=0, animated=True)
+    function_lines = LineCollection([], colors=CYCLE[:N_DRAWS], linewidths=1.6, animated=True)
+    functions.add_collection(function_lines)
 
-    images = []
-    for axes, name in ((middle, "Covariance of\nthis network"), (right, "Covariance\nfor K = ∞")):
-        extent = (x[0], x[-1], x[0], x[-1])
-        blank = np.zeros((len(x), len(x)))
-        images.append(axes.imshow(blank, extent=extent, origin="lower", animated=True))
-        axes.set(xlabel="input x′", xticks=(-2, 0, 2), yticks=(-2, 0, 2), title=name)
-    middle.set_ylabel("input x")
-    right.set_yticks((-2, 0, 2), ("", "", ""))
-    bar.imshow(np.linspace(0, 1, 64)[:, None], aspect="auto", origin="lower")
-    bar.set(xticks=(), yticks=(), label="<colorbar>")
-    bar.yaxis.set_label_position("right")
-    bar.set_ylabel("Cov[f(x), f(x′)]")
-    ends = [bar.text(1.4, y, "", transform=bar.transAxes, animated=True) for y in (-0.02, 0.96)]
+    this_network.set_title("Covariance of\nthis network")
+    limit.set_title("Covariance\nfor K = ∞")
+    this_network_image = _draw_map(this_network)
+    limit_image = _draw_map(limit)
+    this_network.set_ylabel("input x")
+    limit.set_yticklabels(["", "", ""])
 
-    curve.set(xscale="log", yscale="log", ylim=(3e-3, 4), xlabel="width K")
-    curve.set_xlim(0.8 * WIDTHS[0], 1.83 * WIDTHS[-1])
-    curve.set(title="All widths", ylabel="relative deviation")
-    curve.set_xticks(WIDTHS[::5], map(str, WIDTHS[::5]))
-    curve.minorticks_off()
-    slope = np.array(WIDTHS, dtype=float) ** -0.5
-    curve.plot(WIDTHS, 1.6 * slope, color=GREY, linestyle="--", lw=1.2)
-    curve.text(90, 0.6, "1/√K", color=INK)
-    (errors,) = curve.plot([], [], color=BLUE, linestyle="-", animated=True)
-    (here,) = curve.plot([], [], "o", color=RED, ms=8, animated=True)
+    colour_bar.imshow(np.linspace(0, 1, 64)[:, None], aspect="auto", origin="lower")
+    colour_bar.set(xticks=(), yticks=(), label="<colorbar>")
+    colour_bar.yaxis.set_label_position("right")
+    colour_bar.set_ylabel("Cov[f(x), f(x′)]")
+    lowest = colour_bar.text(1.4, -0.02, "", transform=colour_bar.transAxes, animated=True)
+    highest = colour_bar.text(1.4, 0.96, "", transform=colour_bar.transAxes, animated=True)
+
+    all_widths.set_title("All widths")
+    all_widths.set(xscale="log", xlabel="width K")
+    all_widths.set_xlim(0.8 * WIDTHS[0], 1.83 * WIDTHS[-1])
+    all_widths.set_xticks(WIDTHS[::5], map(str, WIDTHS[::5]))
+    all_widths.set(yscale="log", ylim=(3e-3, 4), ylabel="relative deviation")
+    all_widths.minorticks_off()
+    root_k = np.sqrt(WIDTHS)
+    all_widths.plot(WIDTHS, 1.6 / root_k, color=GREY, ls="--", lw=1.2)
+    all_widths.text(90, 0.6, "1/√K", color=INK)
+    (deviation_line,) = all_widths.plot([], [], color=BLUE, ls="-", animated=True)
+    (here,) = all_widths.plot([], [], "o", color=RED, ms=8, animated=True)
 
     def update(width: int, nonlinearity: str, depth: int) -> str:
         exact = closed_form(nonlinearity, depth)
-        seen = networks[nonlinearity, depth]
-        network = seen[WIDTHS.index(width)]
+        at_width = WIDTHS.index(width)
+        network = networks[nonlinearity, depth][at_width]
+
         std = exact.diagonal().sqrt().numpy()
         band.set_data(x, -2 * std, 2 * std)
-        lines.set_segments([np.stack([x, draw], 1) for draw in network.draws.numpy()])
-        limits = min(0.0, exact.min().item()), exact.max().item()
-        for image, k in zip(images, (network.covariance, exact), strict=True):
-            image.set(data=k.numpy(), clim=limits)
-        for end, value in zip(ends, limits, strict=True):
-            end.set_text(f"{value:.1f}")
-        relative = [((n.covariance - exact).norm() / exact.norm()).item() for n in seen]
-        errors.set_data(WIDTHS, relative)
-        here.set_data([width], [relative[WIDTHS.index(width)]])
+        function_lines.set_segments([np.column_stack([x, draw]) for draw in network.draws])
+
+        low = min(0.0, exact.min().item())
+        high = exact.max().item()
+        this_network_image.set(data=network.covariance.numpy(), clim=(low, high))
+        limit_image.set(data=exact.numpy(), clim=(low, high))
+        lowest.set_text(f"{low:.1f}")
+        highest.set_text(f"{high:.1f}")
+
+        deviations = [
+            ((one.covariance - exact).norm() / exact.norm()).item()
+            for one in networks[nonlinearity, depth]
+        ]
+        deviation = deviations[at_width]
+        deviation_line.set_data(WIDTHS, deviations)
+        here.set_data([width], [deviation])
+        layers = "1 hidden layer" if depth == 1 else f"{depth} hidden layers"
+        units = "unit" if width == 1 else "units"
         return (
-            f"{depth} hidden layer{'s' if depth > 1 else ''} of <b>{width}</b> {nonlinearity} "
-            f"unit{'s' if width > 1 else ''}. The covariance deviates from that of the infinitely "
-            f"wide network by <b>{relative[WIDTHS.index(width)]:.1%}</b> of its size."
+            f"{layers} of <b>{width}</b> {nonlinearity} {units}. The covariance deviates from "
+            f"that of the infinitely wide network by <b>{deviation:.1%}</b> of its size."
         )
 
     return update
@@ -146,8 +188,13 @@ def draw_noise(seed: int) -> Noise:
         return torch.randn(shape, generator=generator(stream), dtype=torch.float64)
 
     units = [normal(3 + layer, widest, len(GRID)).mT for layer in range(max(DEPTHS))]
-    phases = 2 * torch.pi * torch.rand(widest, generator=generator(0), dtype=torch.float64)
-    return Noise(torch.stack(units), phases, normal(1, widest, N_DRAWS).mT, normal(2, N_DRAWS, 1))
+    uniform = torch.rand(widest, generator=generator(0), dtype=torch.float64)
+    return Noise(
+        units=torch.stack(units),
+        phases=2 * torch.pi * uniform,
+        last=normal(1, widest, N_DRAWS).mT,
+        bias=normal(2, N_DRAWS, 1),
+    )
 
 
 def sample(nonlinearity: str, depth: int, width: int, noise: Noise) -> Network:
@@ -159,8 +206,9 @@ def sample(nonlinearity: str, depth: int, width: int, noise: Noise) -> Network:
             units = units + noise.phases[:width]
         phi = NONLINEARITIES[nonlinearity](units) / width**0.5
         covariance = BIAS_VAR + WEIGHT_VAR * phi @ phi.mT
-    draws = WEIGHT_VAR**0.5 * noise.last[:, :width] @ phi.mT + BIAS_VAR**0.5 * noise.bias
-    return Network(covariance, draws)
+    weights = WEIGHT_VAR**0.5 * noise.last[:, :width]
+    biases = BIAS_VAR**0.5 * noise.bias
+    return Network(covariance=covariance, draws=weights @ phi.mT + biases)
 
 
 @lru_cache
@@ -168,10 +216,26 @@ def sample(nonlinearity: str, depth: int, width: int, noise: Noise) -> Network:
 def closed_form(nonlinearity: str, depth: int) -> Tensor:
     """The covariance ``(N, N)`` of the infinitely wide network on the grid."""
     kernel: NNGPKernel = KERNELS[nonlinearity](depth).double()
-    kernel.weight_var, kernel.bias_var = WEIGHT_VAR, BIAS_VAR
+    kernel.weight_var = WEIGHT_VAR
+    kernel.bias_var = BIAS_VAR
     return kernel(GRID.unsqueeze(-1)).to_dense()
 
 
 def _root(covariance: Tensor) -> Tensor:
+    """The symmetric square root."""
     values, vectors = torch.linalg.eigh(covariance)
     return vectors * values.clamp(min=0).sqrt() @ vectors.mT
+
+
+def _draw_map(axes: Axes) -> AxesImage:
+    """A blank map of a covariance over two inputs."""
+    first = GRID[0].item()
+    last = GRID[-1].item()
+    image = axes.imshow(
+        np.zeros((len(GRID), len(GRID))),
+        extent=(first, last, first, last),
+        origin="lower",
+        animated=True,
+    )
+    axes.set(xlabel="input x′", xticks=(-2, 0, 2), yticks=(-2, 0, 2))
+    return image

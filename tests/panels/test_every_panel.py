@@ -1,6 +1,7 @@
 """What holds for every panel of the lessons: it moves, and it can be projected."""
 
 import importlib
+import math
 import pkgutil
 from itertools import pairwise
 
@@ -13,8 +14,9 @@ from bdl_lessons.core.plot_style import new_figure, style
 from tools.figure_rules import problems
 from tools.metadata import lessons
 
-SHOWN = " ".join(cell.source for lesson in lessons() for cell in lesson.cells("panel"))
-NAMES = [m.name for m in pkgutil.iter_modules(panels.__path__) if f"{m.name}.panel" in SHOWN]
+PANEL_CELLS = " ".join(cell.source for lesson in lessons() for cell in lesson.cells("panel"))
+MODULES = [module.name for module in pkgutil.iter_modules(panels.__path__)]
+NAMES = [name for name in MODULES if f"{name}.panel" in PANEL_CELLS]
 N_VALUES = 3  # of a control are looked at, at most
 
 
@@ -34,15 +36,18 @@ def extremes(panel):
 def test_every_control_changes_the_picture_and_leaves_no_trace(name):
     panel = module_of(name).panel()
     for control in panel.controls.values():
-        values = control.values[:: -(-len(control.values) // N_VALUES)]
-        seen = [panel.render(**{control.name: value}) for value in values]
-        assert all(one.readout for one in seen), f"no readout at some of {control.name} = {values}"
-        for (one, other), pair in zip(pairwise(seen), pairwise(values), strict=True):
-            same = one.png == other.png and "No recorded method" not in other.readout
-            assert not same, f"{control.name}: one picture for {pair}"
+        step = math.ceil(len(control.values) / N_VALUES)
+        values = control.values[::step]
+        pictures = {value: panel.render(**{control.name: value}) for value in values}
+        for value, picture in pictures.items():
+            assert picture.readout, f"no readout at {control.name} = {value}"
+        for value, neighbour in pairwise(values):
+            if "No recorded method" not in pictures[neighbour].readout:
+                differs = pictures[value].png != pictures[neighbour].png
+                assert differs, f"{control.name}: one picture for {value} and {neighbour}"
     panel.clear_cache()
-    as_at_first = panel.render() == module_of(name).panel().render()
-    assert as_at_first, "back at the start, something of an earlier setting is left"
+    is_as_at_first = panel.render() == module_of(name).panel().render()
+    assert is_as_at_first, "back at the start, something of an earlier setting is left"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -52,15 +57,17 @@ def test_a_panel_can_be_projected(name):
     with style():
         figure = new_figure(*panel.size)
         update = panel.build_figure(figure)
-        found = set()
+        faults = set()
         for setting in extremes(panel):
             update(**setting)
-            found |= {f"{setting}: {problem}" for problem in problems(figure)}
-    assert sorted(found) == []
+            faults.update(f"{setting}: {problem}" for problem in problems(figure))
+    assert sorted(faults) == []
 
 
 def test_the_panels_of_the_lessons_are_found():
-    assert len(NAMES) == SHOWN.count(".panel("), "a cell tagged `panel` shows no module of panels"
+    assert len(NAMES) == PANEL_CELLS.count(".panel("), (
+        "a cell tagged `panel` shows no module of panels"
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,5 +89,6 @@ def test_noise_fills_the_ellipse_of_two_standard_deviations(name, points, ellips
         outline = cloud.lines[ellipse].get_xydata()[:-1] - 1  # both are drawn around (1, 1)
         cov = 2 * outline.T @ outline / len(outline) / 4
         noise = np.asarray(cloud.collections[points].get_offsets()) - 1
-        squares = np.einsum("ni,ij,nj->n", noise, np.linalg.inv(cov), noise)
-        assert squares.mean() == pytest.approx(2, abs=5 * 2 / len(noise) ** 0.5), setting
+        squared_distances = np.einsum("ni,ij,nj->n", noise, np.linalg.inv(cov), noise)
+        std_error = 2 / len(noise) ** 0.5
+        assert squared_distances.mean() == pytest.approx(2, abs=5 * std_error), setting

@@ -1,0 +1,686 @@
+"""What a panel draws under each name: colour and dash by its legend, and the data behind them.
+
+``test_numbers.py`` holds what a readout states. Here an artist is looked up by the look that the
+legend gives its name, so a name that stands at another artist is seen.
+"""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.colors import to_hex
+from scipy.integrate import quad, trapezoid
+from scipy.special import dawsn, expit
+
+from bdl_lessons.core import BLUE
+from bdl_lessons.datasets import co2
+from bdl_lessons.panels import (
+    arrays,
+    dropout_prior,
+    dropout_rate,
+    evidence_bar,
+    householder_depth,
+    in_between_uncertainty,
+    kl_partition,
+    many_networks,
+    mc_dropout_co2,
+    minibatch_variance,
+    noise_and_kl,
+    penalty_ellipse,
+    pruning_threshold,
+    rotated_digit,
+    structure_and_nll,
+    truncated_posterior,
+    wide_network,
+)
+from tests.panels.drawn import band, by_tick, centre, draw, hue, legends, named, span, the
+
+LEGENDS = {
+    dropout_prior: [
+        {"masks 0, 1": "blue -", "nn.Dropout": "red --"},
+        {"q(w)": "blue -", "prior": "grey --"},
+        {"this σ": "blue -", "1 … 0.001": "grey -", "slope": "red --"},
+    ],
+    dropout_rate: [{"exact mean": "blue -", "weight scaling": "red --"}],
+    evidence_bar: [{"posterior": "grey -", "q": "blue -"}],
+    in_between_uncertainty: [
+        {"Gaussian process": "grey area", "MC dropout": "blue area"},
+        {"Gaussian process": "ink --", "MC dropout": "blue -"},
+    ],
+    kl_partition: [
+        {
+            "one factor for each weight": "blue -",
+            "one factor for both": "red --",
+            "keep or drop both": "green -.",
+        },
+    ],
+    mc_dropout_co2: [
+        {"training months": "ink .", "later months": "red x", "mean of S draws": "blue -"},
+        {"predictive": "ink -", "epistemic (draws)": "blue --", "aleatoric, 1/√τ": "green :"},
+    ],
+    minibatch_variance: [
+        {"local": "blue -", "per example": "ink --", "per minibatch": "red -."},
+        {"examples": "grey area", "own noise": "blue area //", "covariance": "red area .."},
+    ],
+    noise_and_kl: [
+        {"N(1, α)": "blue -", "binary": "red -"},
+        {"q(w)": "blue -", "prior ∝ 1/|w|": "grey --"},
+        {"exact": "blue -", "cubic": "red --", "sigmoid": "green :"},
+    ],
+    penalty_ellipse: [
+        {"2 std of h ∘ ξ": "red -", "equal output at w₀": "blue :"},
+        {"w₀, without noise": "blue dots", "clean loss": "blue -", "R": "red --"},
+        {"bound ½ λmax Σα": "ink --"},
+    ],
+    pruning_threshold: [{"test accuracy": "ink -", "sparsity": "blue :"}],
+    rotated_digit: [{"predictive entropy": "ink -", "mutual information": "blue --"}],
+    structure_and_nll: [
+        {
+            "VSD ± 2 errors of the difference to T = 0": "blue -",
+            "VD": "red dots",
+            "MAP": "grey --",
+            "MC dropout": "ink :",
+            "α, digits": "ink o",
+            "α, diabetes": "ink s",
+        },
+    ],
+    truncated_posterior: [
+        {"|w| < 0.1": "red area", "|w| > 0.1": "blue area", "truncation": "ink --"},
+    ],
+}
+"""For each legend: its texts, and the hue and dash that it shows for them."""
+
+
+@pytest.mark.parametrize("module", LEGENDS, ids=lambda module: module.__name__.split(".")[-1])
+def test_legends_show_these_looks(module):
+    figure, _ = draw(module)
+    assert legends(figure) == LEGENDS[module]
+
+
+def test_dropout_prior():
+    keep = 0.6
+    length_scale = 2.0
+    sigma = 0.3
+    figure, (noise, kl, slope, _) = draw(
+        dropout_prior, p_drop=1 - keep, length_scale=length_scale, n_train=1000, sigma=sigma
+    )
+    left, middle, right = figure.axes
+
+    decays, inverted = the(left, "nn.Dropout").get_data()
+    _, classic = the(left, "masks 0, 1").get_data()
+    assert np.interp(math.log(1e-4), np.log(decays), np.log(inverted)) == pytest.approx(
+        math.log(noise), abs=0.01
+    )
+    assert inverted[-1] / inverted[0] == pytest.approx((decays[-1] / decays[0]) ** 0.5)
+    np.testing.assert_allclose(classic, inverted / keep)  # their weights are smaller by keep
+    (star,) = [one for one in left.collections if hue(one.get_facecolor()[0][:3]) == "orange"]
+    assert star.get_offsets().tolist() == [[1e-4, pytest.approx(noise, rel=0.01)]]
+
+    w, density = the(middle, "q(w)").get_data()
+    assert trapezoid(density, w) == pytest.approx(1, abs=1e-3)
+    assert trapezoid(w * density, w) == pytest.approx(keep, abs=1e-3)
+    w, prior = the(middle, "prior").get_data()
+    gaussian = np.exp(-((length_scale * w) ** 2) / 2) * length_scale / math.sqrt(2 * math.pi)
+    np.testing.assert_allclose(prior, gaussian)
+
+    def kl_of_one_gaussian(std):
+        """What is left at Θ = 0, where both spikes are the same."""
+        ratio = (length_scale * std) ** 2
+        return (ratio - 1 - math.log(ratio)) / 2
+
+    thetas, exact = the(right, "this σ").get_data()
+    assert np.interp(0, thetas, exact) == pytest.approx(kl_of_one_gaussian(sigma))
+    assert np.interp(1, thetas, exact) == pytest.approx(kl, abs=0.02)
+    at_zero = [np.interp(0, *ghost.get_data()) for ghost in named(right, "1 … 0.001")]
+    assert at_zero == pytest.approx([kl_of_one_gaussian(std) for std in (1, 0.1, 0.01, 0.001)])
+    x, y = the(right, "slope").get_data()
+    assert np.interp(1, x, y) == pytest.approx(kl, abs=0.006)
+    assert (y[-1] - y[0]) / (x[-1] - x[0]) == pytest.approx(slope, abs=6e-4)
+
+
+@pytest.mark.parametrize("trained", dropout_rate.TRAINED)
+def test_dropout_rate(trained):
+    figure, (n_kept, mean, std, scaled, _) = draw(
+        dropout_rate, p_drop=0.3, point="far away", trained=trained
+    )
+    network, histogram, plane = figure.axes
+    _, units, _ = network.collections
+    is_filled = [to_hex(colour) == BLUE.lower() for colour in units.get_facecolor()]
+    assert sum(is_filled) == n_kept
+    thick = np.array(network.collections[0].get_linewidths()) > 1
+    assert thick.reshape(-1, 3).all(axis=1).tolist() == is_filled
+
+    assert abs(mean - scaled) > 0.01
+    assert the(histogram, "exact mean").get_xdata() == pytest.approx([mean, mean], abs=6e-4)
+    assert the(histogram, "weight scaling").get_xdata() == pytest.approx([scaled] * 2, abs=6e-4)
+    (bars,) = histogram.patches
+    heights, edges, _ = bars.get_data()
+    middles = (edges[1:] + edges[:-1]) / 2
+    assert heights.sum() == pytest.approx(1)
+    assert heights @ middles == pytest.approx(mean, abs=0.013)  # half a bin
+    assert np.sqrt(heights @ (middles - mean) ** 2) == pytest.approx(std, abs=0.013)
+
+    star = plane.collections[-1]
+    assert star.get_offsets().tolist() == [list(dropout_rate.POINTS["far away"])]
+    (image,) = plane.images
+    x, y = star.get_offsets()[0]
+    left, right, bottom, top = image.get_extent()
+    n_rows, n_columns = image.get_array().shape
+    column = round((x - left) / (right - left) * (n_columns - 1))
+    row = round((y - bottom) / (top - bottom) * (n_rows - 1))
+    assert image.get_array()[row, column] == pytest.approx(scaled, abs=0.02)
+
+
+def test_evidence_bar():
+    shift = (0.6, -0.4)
+    figure, (elbo, gap, _) = draw(
+        evidence_bar, shift_1=shift[0], shift_2=shift[1], scale=0.8, correlation=0.3
+    )
+    plane, steps = figure.axes
+    x_of = by_tick(steps)
+    prior_bar, gap_bar = steps.patches
+    assert centre(prior_bar) == pytest.approx(x_of["minus KL(q‖prior)"])
+    assert hue(prior_bar.get_facecolor()[:3]) == hue(steps.get_xticklabels()[0].get_color())
+    assert centre(gap_bar) == pytest.approx(x_of["plus KL(q‖posterior)"])
+    assert hue(gap_bar.get_facecolor()[:3]) == hue(steps.get_xticklabels()[1].get_color())
+
+    target = evidence_bar.line_target()
+    data_term, kl_prior = target.bound(*target.place(shift, 0.8, 0.3))
+    top = data_term - target.log_evidence
+    assert span(gap_bar) == pytest.approx((-gap, 0), abs=6e-4)
+    assert span(prior_bar) == pytest.approx((-gap, top), abs=6e-4)
+    assert prior_bar.get_height() == pytest.approx(kl_prior)
+    assert elbo == pytest.approx(data_term - kl_prior, abs=6e-4)
+    (elbo_line,) = [line for line in steps.lines if line.get_animated()]
+    assert elbo_line.get_ydata() == pytest.approx([-gap, -gap], abs=6e-4)
+    heights = {text.get_text(): text.get_position()[1] for text in steps.texts}
+    assert heights["ELBO"] == pytest.approx(-gap - 0.15, abs=6e-4)
+    assert heights["expected log-likelihood"] == pytest.approx(top + 0.15)
+    assert heights["log evidence"] == pytest.approx(0.12)
+
+    for curve in [line for line in named(plane, "q") if line.get_linestyle() == "-"]:
+        assert curve.get_xydata()[:-1].mean(axis=0) == pytest.approx(shift, abs=1e-9)
+    (posterior,) = named(plane, "posterior")
+    for line in posterior.get_segments():
+        assert (line.min(axis=0) + line.max(axis=0)) / 2 == pytest.approx([0, 0], abs=0.01)
+
+
+def test_householder_depth():
+    setting = {"log_std": 1.0, "seed": 2}
+    figure, (correlation, kl, without, at_most) = draw(householder_depth, depth=3, **setting)
+    cloud, heat, spectrum, kl_axes, _ = figure.axes
+    alpha, vectors, _ = householder_depth.draws(**setting)
+    cov = householder_depth.covariance(alpha, vectors[:3])
+    i, j = householder_depth.pair(**setting)
+
+    colours = {text.get_text().split(":")[0]: hue(text.get_color()) for text in cloud.texts}
+    assert colours == {"red": "red", "blue": "blue"}
+    ellipses = {hue(line.get_color()): line.get_xydata()[:-1] - 1 for line in cloud.lines}
+    dots = {hue(one.get_facecolor()[0][:3]): one.get_offsets() for one in cloud.collections}
+    covariances = {"red": np.diag(alpha[[i, j]]), "blue": cov[np.ix_([i, j], [i, j])]}
+    for colour, expected in covariances.items():
+        outline = ellipses[colour]
+        moments = outline.T @ outline / len(outline) / 2  # an ellipse of two standard deviations
+        np.testing.assert_allclose(moments, expected, atol=1e-9)
+        measured = np.cov(np.asarray(dots[colour]).T)
+        np.testing.assert_allclose(measured, expected, atol=0.3 * expected.max())
+
+    (image,) = heat.images
+    assert image.get_array()[i, j] == pytest.approx(correlation, abs=0.006)
+
+    markers = {line.get_marker(): line.get_ydata() for line in spectrum.lines}
+    assert spectrum.get_title(loc="left") == "● eigenvalues  — α̃"
+    np.testing.assert_allclose(markers["o"], np.sort(alpha)[::-1])  # a rotation keeps them
+    np.testing.assert_allclose(markers["None"], np.sort(np.diag(cov))[::-1])
+
+    assert (kl_axes.get_xlabel(), kl_axes.get_ylabel()) == ("T, reflections", "nats")
+    looks = {line.get_linestyle(): line for line in kl_axes.lines}
+    assert looks["--"].get_ydata() == pytest.approx([at_most - without] * 2, abs=2e-3)
+    depths, growth = looks["-"].get_data()
+    assert (depths[0], growth[0]) == (0, 0)
+    assert growth[3] == pytest.approx(kl - without, abs=2e-3)
+    (here,) = kl_axes.collections
+    assert here.get_offsets().tolist() == [[3, growth[3]]]
+
+
+def test_in_between_uncertainty():
+    figure, _ = draw(in_between_uncertainty, depth=2, p_drop=0.1)
+    left, right = figure.axes
+    stored = arrays.load("in_between_uncertainty")
+    mean = stored["mean_2"][2][0]
+    std = stored["std_2"][2]
+
+    x, low, high = band(the(left, "Gaussian process"))
+    np.testing.assert_allclose((low + high) / 2, stored["gp_mean_2"], atol=1e-5)
+    np.testing.assert_allclose(high - low, 4 * stored["gp_std_2"], atol=1e-5)
+    assert (x[0], x[-1]) == (-1.4, 1.4)
+    _, low, high = band(the(left, "MC dropout"))
+    np.testing.assert_allclose((low + high) / 2, mean, atol=1e-5)
+    np.testing.assert_allclose(high - low, 4 * std[0], atol=1e-5)
+
+    np.testing.assert_allclose(the(right, "Gaussian process").get_ydata(), stored["gp_std_2"])
+    lines = [line[:, 1] for line in the(right, "MC dropout").get_segments()]
+    np.testing.assert_allclose(lines, std)
+    assert right.get_ylabel() == "standard deviation of f"
+
+
+def test_kl_partition():
+    figure, (kl, _) = draw(kl_partition, halvings=5, noise="one factor for both")
+    plane, curves = figure.axes
+    missing = {"one factor for each weight": 0, "one factor for both": 1, "keep or drop both": 2}
+    for name, n_dimensions in missing.items():
+        (line,) = named(curves, name)
+        halvings, kls = line.get_data()
+        assert halvings[0] == 0
+        assert kls[-1] - kls[-2] == pytest.approx(n_dimensions * math.log(2), abs=0.03)
+    (ring,) = [line for line in curves.lines if line.get_animated()]
+    assert ring.get_xydata().tolist() == [[5, pytest.approx(kl, abs=6e-4)]]
+
+    (image,) = plane.images
+    assert image.get_extent() == [-2, 4, -3, 2]
+    mass = np.asarray(image.get_array()) ** 2
+    rows, columns = np.indices(mass.shape)
+    x = -2 + (columns + 0.5) / 32
+    y = -3 + (rows + 0.5) / 32
+    mean = [(mass * x).sum() / mass.sum(), (mass * y).sum() / mass.sum()]
+    assert mean == pytest.approx([1.2, -0.7], abs=0.05)  # the window cuts the tails
+
+
+def test_many_networks():
+    figure, _ = draw(many_networks, n_networks=5)
+    plane, dots_axes = figure.axes
+    probs = expit(arrays.load("many_networks")["logits"][:5].astype(float))
+    y_of = by_tick(dots_axes, "y")
+    means, dots = dots_axes.collections
+    for place, middle in {"at the star": 20, "at the circle": 33}.items():
+        at_place = probs[:, middle, middle]
+        near = [x for x, y in dots.get_offsets() if abs(y - y_of[place]) < 0.3]
+        assert near == pytest.approx(at_place)
+        (mean,) = [line for line in means.get_segments() if abs(line[:, 1] - y_of[place]).max() < 1]
+        assert mean[:, 0] == pytest.approx([at_place.mean()] * 2)
+    (image,) = plane.images
+    np.testing.assert_allclose(image.get_array(), probs.mean(axis=0).T)
+    star, circle = (one.get_offsets()[0] for one in plane.collections[2:4])
+    np.testing.assert_allclose(star, [0, 0])
+    np.testing.assert_allclose(circle, [many_networks.AXIS[33]] * 2)
+    classes = {hue(one.get_facecolor()[0][:3]): one for one in plane.collections[:2]}
+    x, y = classes["blue"].get_offsets().T
+    assert (x * y > 0).all(), "blue is at the corners of equal signs"
+
+
+@pytest.mark.parametrize("tau", [0.25, 25.0])
+def test_mc_dropout_co2(tau):
+    figure, (over_training_months, at_end) = draw(mc_dropout_co2, p_drop=0.2, n_samples=10, tau=tau)
+    left, right = figure.axes
+    stored = arrays.load("mc_dropout_co2")
+    data = mc_dropout_co2.six_years()
+    x = torch.from_numpy(stored["x"])
+    years = data.to_years(x).numpy()
+    draws = stored["draws"][mc_dropout_co2.RATES.index(0.2), :10].astype(float)
+    mean = data.to_ppm(x, torch.from_numpy(draws.mean(axis=0))).numpy()
+    epistemic = data.residual_std * draws.std(axis=0)
+    aleatoric = tau**-0.5
+    predictive = np.hypot(epistemic, aleatoric)
+
+    is_training = years < 1981.25
+    assert over_training_months == pytest.approx(epistemic[is_training].mean(), abs=0.006)
+    assert at_end == pytest.approx(epistemic[-1], abs=0.006)
+
+    np.testing.assert_allclose(the(right, "epistemic (draws)").get_ydata(), epistemic)
+    np.testing.assert_allclose(the(right, "aleatoric, 1/√τ").get_ydata(), aleatoric)
+    np.testing.assert_allclose(the(right, "predictive").get_ydata(), predictive)
+    np.testing.assert_allclose(the(right, "predictive").get_xdata(), years)
+    assert right.get_ylabel() == "standard deviation (ppm)"
+
+    (mean_line,) = (line for line in left.lines if line in named(left, "mean of S draws"))
+    np.testing.assert_allclose(mean_line.get_ydata(), mean)
+    (area,) = [one for one in left.collections if not hasattr(one, "get_segments")]
+    places, low, high = band(area)
+    np.testing.assert_allclose(places, years)
+    np.testing.assert_allclose((low + high) / 2, mean)
+    np.testing.assert_allclose(high - low, 2 * 2 * predictive)
+    assert left.get_title(loc="left") == "Mean ± 2 predictive standard deviations"
+
+    record = co2()
+    for name, start, end in (
+        ("training months", 1975.25, 1981.25),
+        ("later months", 1981.25, 1984.75),
+    ):
+        is_shown = (record.times >= start) & (record.times < end)
+        times, ppm = the(left, name).get_data()
+        np.testing.assert_allclose(times, record.times[is_shown])
+        np.testing.assert_allclose(ppm, record.ppm[is_shown])
+
+
+def test_minibatch_variance():
+    size = 50
+    figure, (minibatch_ratio, example_ratio, covariance, crossing) = draw(
+        minibatch_variance, batch_size=size, noise_scale=30.0, quantity="gradient for log σ²"
+    )
+    left, right = figure.axes
+    variance = {}
+    for name in ("local", "per example", "per minibatch"):
+        sizes, values = the(left, name).get_data()
+        assert (sizes[0], sizes[-1]) == pytest.approx((1, 1000))
+        variance[name] = math.exp(np.interp(math.log(size), np.log(sizes), np.log(values)))
+    assert the(left, "local").get_ydata()[0] == pytest.approx(1)
+    assert variance["per minibatch"] / variance["local"] == pytest.approx(minibatch_ratio, rel=0.01)
+    assert variance["per example"] / variance["local"] == pytest.approx(example_ratio, rel=0.01)
+    (half,) = [line for line in left.lines if line.get_marker() == "o"]
+    assert half.get_xdata() == [crossing]
+
+    x_of = by_tick(right)
+    tops = {}
+    for estimator, whole in variance.items():
+        parts = minibatch_variance.example_parts(30.0, "log_sigma2", estimator)
+        expected = {
+            "examples": parts.data / size,
+            "own noise": parts.noise / size,
+            "covariance": parts.shared * (size - 1) / size,
+        }
+        unit = sum(expected.values()) * variance["per minibatch"] / whole
+        bottom = 0
+        for name, part in expected.items():
+            (bar,) = [one for one in named(right, name) if abs(centre(one) - x_of[estimator]) < 0.1]
+            assert span(bar) == pytest.approx((bottom, bottom + part / unit), abs=0.002)
+            bottom += part / unit
+        tops[estimator] = bottom
+    assert tops["per minibatch"] == pytest.approx(1)
+    (shared,) = [one for one in named(right, "covariance") if one.get_height() > 0]
+    assert shared.get_height() == pytest.approx(covariance / 100, abs=0.006)
+
+
+def test_noise_and_kl():
+    log_alpha = -1.0
+    alpha = math.exp(log_alpha)
+    figure, numbers = draw(noise_and_kl, log_alpha=log_alpha, mu=0.5)
+    left, middle, right = figure.axes
+
+    x, density = the(left, "N(1, α)").get_data()
+    assert trapezoid((x - 1) ** 2 * density, x) == pytest.approx(alpha, rel=0.02)
+    stems = the(left, "binary").get_segments()
+    places = np.array([bottom[0] for bottom, _ in stems])
+    probs = np.array([top[1] for _, top in stems])
+    assert probs.sum() == pytest.approx(1)
+    assert probs @ places == pytest.approx(1)
+    assert probs @ (places - 1) ** 2 == pytest.approx(alpha)
+
+    w, density = the(middle, "q(w)").get_data()
+    assert trapezoid(w * density, w) == pytest.approx(0.5, abs=1e-3)
+    (prior,) = named(middle, "prior ∝ 1/|w|")
+    w, density = prior.get_data()
+    is_far = abs(w) > 0.05
+    np.testing.assert_allclose(density[is_far] * abs(w[is_far]), 0.3)
+
+    curves = {}
+    for name in ("exact", "cubic", "sigmoid"):
+        (line,) = (
+            named(right, name)
+            if name != "exact"
+            else [one for one in named(right, name) if not one.get_animated()]
+        )
+        x, curves[name] = line.get_data()
+    for at in (-4.0, -1.0, 1.0):
+        exact = 2 * quad(dawsn, 0, math.exp(-at / 2) / math.sqrt(2))[0]
+        assert np.interp(at, x, curves["exact"]) == pytest.approx(exact, abs=1e-3)
+    assert 1e-4 < abs(curves["sigmoid"] - curves["exact"]).max() < 0.02
+    assert abs(curves["cubic"] - curves["exact"])[x < -1].max() < 0.05
+    assert np.interp(1.0, x, curves["cubic"]) < -1
+    (dot,) = right.collections
+    assert dot.get_offsets().tolist() == [[log_alpha, pytest.approx(numbers[2], abs=6e-5)]]
+    (tangent,) = [line for line in right.lines if line.get_animated()]
+    (x_0, x_1), (y_0, y_1) = tangent.get_data()
+    assert (y_1 - y_0) / (x_1 - x_0) == pytest.approx(numbers[5], abs=6e-5)
+
+
+def test_penalty_ellipse():
+    figure, numbers = draw(penalty_ellipse, mean_alpha=0.2, n_reflections=2, ratio=4)
+    noise, weights, bars_axes = figure.axes
+    alpha_1, alpha_2, c_12, w_1, w_2, penalty, clean_loss, bound = numbers
+    w = np.array([w_1, w_2])
+    h, y = penalty_ellipse.examples()
+    w_clean = np.linalg.lstsq(h, y, rcond=None)[0]
+
+    outline = the(noise, "2 std of h ∘ ξ").get_xydata()[:-1] - 1
+    cov = outline.T @ outline / len(outline) / 2
+    assert cov[0, 1] == pytest.approx(c_12, abs=1e-4)
+    assert np.linalg.eigvalsh(cov) == pytest.approx([alpha_2, alpha_1], abs=1e-4)
+    for line in named(noise, "equal output at w₀"):
+        start, end = line.get_xydata() @ w_clean
+        assert start == pytest.approx(end)
+
+    def loss(weights):
+        return 0.5 * np.mean((y - h @ weights) ** 2)
+
+    (clean,) = named(weights, "w₀, without noise")[:1]
+    np.testing.assert_allclose(clean.get_offsets()[0], w_clean)
+    losses = [loss(point) for point in the(weights, "clean loss").get_xydata()]
+    assert losses == pytest.approx([clean_loss] * len(losses), abs=1e-4)
+    contour = the(weights, "R").get_xydata()
+    assert abs(contour - w).sum(axis=1).min() < 0.1, "the minimum lies on the contour"
+    rng = np.random.default_rng(0)
+    C = np.array([[0, c_12], [c_12, 0]]) + np.diag(np.diag(cov))
+    eta = rng.multivariate_normal([0, 0], C, size=100_000)
+    for point in contour[::10]:
+        noisy = 0.5 * np.mean([((row * eta) @ point).var() for row in h[::4]])
+        whole = 0.5 * np.mean([row * point @ C @ (row * point) for row in h[::4]])
+        assert noisy == pytest.approx(whole, rel=0.03)
+        assert 0.5 * np.mean([row * point @ C @ (row * point) for row in h]) == pytest.approx(
+            penalty, rel=0.01
+        )
+
+    x_of = by_tick(bars_axes)
+    heights = {round(centre(bar)): bar.get_height() for bar in bars_axes.patches}
+    assert heights[x_of["sum = R"]] == pytest.approx(penalty, abs=6e-5)
+    shares = penalty_ellipse.setting(0.2, 2, 4).shares
+    assert [heights[x_of[name]] for name in ("α₁", "α₂")] == pytest.approx(shares)
+    assert the(bars_axes, "bound ½ λmax Σα").get_ydata() == pytest.approx([bound] * 2, abs=6e-5)
+
+
+def test_penalty_ellipse_writes_a_bound_that_is_above_the_axis():
+    figure, numbers = draw(penalty_ellipse, mean_alpha=1.0)
+    (above,) = figure.axes[2].texts
+    assert above.get_text() == f"↑ {numbers[-1]:.2f}"
+    figure, _ = draw(penalty_ellipse)
+    assert figure.axes[2].texts[0].get_text() == ""
+
+
+def test_pruning_threshold():
+    threshold = 2.0
+    figure, (n_kept, accuracy) = draw(pruning_threshold, threshold=threshold, network="ARD")
+    histogram, curves, mosaic = figure.axes
+    _, log_alphas, _ = pruning_threshold.weights(arrays.load("pruning_threshold"), "ARD")
+    every = np.concatenate([values.ravel() for values in log_alphas])
+
+    counts = {hue(patch.get_facecolor()[:3]): patch.get_data() for patch in histogram.patches}
+    assert histogram.get_title(loc="left") == "Kept (blue) and removed"
+    kept, edges, _ = counts["blue"]
+    assert kept.sum() == n_kept == (every < threshold).sum()
+    assert kept[edges[:-1] >= threshold].sum() == 0
+    assert counts["grey"].values.sum() == len(every)
+
+    thresholds, sparsity = the(curves, "sparsity").get_data()
+    expected = [(every >= one).mean() for one in thresholds]
+    np.testing.assert_allclose(sparsity, expected)
+    assert (thresholds[0], thresholds[-1]) == curves.get_xlim()
+    at_threshold = np.interp(threshold, *the(curves, "test accuracy").get_data())
+    assert at_threshold == pytest.approx(accuracy / 100, abs=6e-4)
+    for axes in (histogram, curves):
+        (line,) = [line for line in axes.lines if hue(line.get_color()) == "red"]
+        assert line.get_xdata() == [threshold, threshold]
+
+    readout = pruning_threshold.panel().render(threshold=threshold, network="ARD").readout
+    percents = [100 * (values >= threshold).mean() for values in log_alphas]
+    assert f"sparsity {percents[0]:.1f} % − {percents[1]:.1f} %;" in readout
+
+    (image,) = mosaic.images
+    shown = np.asarray(np.ma.filled(image.get_array(), np.nan))
+    is_weight = ~np.isnan(shown)
+    assert is_weight.sum() == log_alphas[0].size
+    assert (shown[is_weight] != 0).sum() == (log_alphas[0] < threshold).sum()
+
+
+def test_the_names_of_pruned_curves_are_free_of_all_curves():
+    for network in pruning_threshold.NETWORKS:
+        figure, _ = draw(pruning_threshold, network=network)
+        curves = figure.axes[1]
+        figure.canvas.draw()
+        frame = curves.get_legend().get_window_extent()
+        for name in ("test accuracy", "sparsity"):
+            points = curves.transData.transform(the(curves, name).get_xydata())
+            assert not frame.count_contains(points), f"{network}: {name}"
+
+
+def test_rotated_digit():
+    figure, _ = draw(rotated_digit, angle=30, p_drop=0.25)
+    digit, votes, curves = figure.axes
+    stored = arrays.load("rotated_digit")
+    rate = rotated_digit.RATES.index(0.25)
+
+    angles, entropy = the(curves, "predictive entropy").get_data()
+    _, information = the(curves, "mutual information").get_data()
+    assert list(angles) == list(range(0, 181, 5))
+    logits = torch.from_numpy(stored["logits"][rate]).double()
+    probs = logits.softmax(-1)
+    of_mean = torch.special.entr(probs.mean(1)).sum(-1).numpy()
+    mean_of = torch.special.entr(probs).sum(-1).mean(1).numpy()
+    np.testing.assert_allclose(entropy, of_mean, atol=0.25)  # from 5000 draws and from 100
+    np.testing.assert_allclose(information, of_mean - mean_of, atol=0.25)
+    assert abs(entropy - information).max() > 0.5
+    (here,) = [line for line in curves.lines if hue(line.get_color()) == "red"]
+    assert here.get_xdata() == [30, 30]
+
+    draws, means = votes.collections
+    assert votes.get_title(loc="left") == "100 draws (dots) and their mean"
+    assert [hue(one.get_facecolor()[0][:3]) for one in (draws, means)] == ["blue", "red"]
+    dots = np.asarray(draws.get_offsets())
+    for label, mean in np.asarray(means.get_offsets()):
+        of_class = dots[dots[:, 0].round() == label, 1]
+        assert len(of_class) == 100
+        assert of_class.mean() == pytest.approx(mean)
+    np.testing.assert_allclose(means.get_offsets()[:, 1], probs[6].mean(0))
+    assert digit.get_title(loc="left") == "30°"
+    upright = rotated_digit.the_one()
+    (image,) = digit.images
+    np.testing.assert_allclose(image.get_array(), rotated_digit.rotated(upright, 30))
+
+
+@pytest.mark.parametrize("reading", structure_and_nll.READINGS)
+def test_structure_and_nll(reading):
+    figure, _ = draw(structure_and_nll, kl_weight=1.0, reading=reading)
+    (legend,) = figure.legends
+    stored = arrays.load("structure_and_nll")
+    method_at = {"VD": "VD, per weight"}
+    method_at |= {str(depth): f"VSD, T = {depth}, per weight" for depth in (0, 2, 8)}
+    read = structure_and_nll.READINGS.index(reading)
+    titles = ["digits: NLL", "digits: ECE", "diabetes: log likelihood"]
+    scores = [("digits", 0), ("digits", 1), ("diabetes", 1)]
+    for axes, title, (task, score) in zip(figure.axes[:3], titles, scores, strict=True):
+        assert axes.get_title(loc="left") == title
+        x_of = by_tick(axes)
+        assert list(x_of) == list(method_at)
+
+        def runs(method, setting, task=task, score=score):
+            row = structure_and_nll.METHODS.index(method)
+            return stored[task][row, setting, :, read, score].astype(float)
+
+        without = runs("VSD, T = 0, per weight", setting=2)
+        (thin,) = [line for line in axes.lines if hue(line.get_color()) == "blue"]
+        assert thin.get_ydata() == pytest.approx([without.mean()] * 2)
+        (bars,) = [one for one in axes.collections if hasattr(one, "get_segments")]
+        (dots,) = [one for one in axes.collections if len(one.get_offsets()) == len(x_of)]
+        hues = [hue(colour[:3]) for colour in dots.get_facecolor()]
+        for place, (label, x) in enumerate(x_of.items()):
+            values = runs(method_at[label], setting=2)
+            assert dots.get_offsets()[place].tolist() == pytest.approx([x, values.mean()])
+            assert hues[place] == ("red" if label == "VD" else "blue")
+            (ends,) = [bar for bar in bars.get_segments() if bar[0, 0] == x]
+            difference = values - without
+            overlap = 0.238 / (1 - 0.238)
+            error = difference.std(ddof=1) * (1 / len(values) + overlap) ** 0.5
+            half_length = abs(ends[1, 1] - ends[0, 1]) / 2
+            assert half_length == pytest.approx(2 * error)
+            assert ends[:, 1].mean() == pytest.approx(values.mean())
+        for name in ("MAP", "MC dropout"):
+            level = runs(name, setting=0).mean()
+            assert the(axes, name, legend).get_ydata() == pytest.approx([level] * 2)
+
+    alpha_axes = figure.axes[3]
+    for name in ("digits", "diabetes"):
+        x, alphas = the(alpha_axes, f"α, {name}", legend).get_data()
+        assert list(x) == list(by_tick(alpha_axes).values())
+        rows = [structure_and_nll.METHODS.index(method) for method in method_at.values()]
+        expected = stored[f"{name}_alpha"][rows, 2].reshape(4, -1).mean(axis=1)
+        np.testing.assert_allclose(alphas, expected)
+
+
+def test_truncated_posterior():
+    decades = 10
+    figure, (z_score, mass, _) = draw(truncated_posterior, decades=decades, z_score=1.5)
+    left, right = figure.axes
+    areas = {}
+    ends = {}
+    for name in ("|w| < 0.1", "|w| > 0.1"):
+        x, low, high = band(the(left, name))
+        areas[name] = trapezoid(high - low, x)
+        ends[name] = (x[0], x[-1])
+        w = 10.0**x
+        both_signs = np.exp(-((w - z_score) ** 2) / 2) + np.exp(-((w + z_score) ** 2) / 2)
+        np.testing.assert_allclose(high, both_signs, atol=1e-9)
+    assert ends["|w| < 0.1"] == pytest.approx((-decades, -1))
+    assert ends["|w| > 0.1"] == pytest.approx((-1, truncated_posterior.RIGHT_END))
+    assert areas["|w| < 0.1"] / sum(areas.values()) == pytest.approx(mass, abs=2e-3)
+    assert the(left, "truncation").get_xdata() == [-decades, -decades]
+
+    assert right.get_xlabel() == "decades of truncation"
+    assert right.get_ylabel() == "posterior mass of |w| < 0.1"
+    dot, curve = sorted(
+        (line for line in right.lines if line.get_animated()),
+        key=lambda line: len(line.get_xdata()),
+    )
+    assert dot.get_xydata().tolist() == [[decades, pytest.approx(mass, abs=6e-4)]]
+    x, masses = curve.get_data()
+    assert (x[0], x[-1]) == (1, 40)
+    assert np.interp(decades, x, masses) == pytest.approx(mass, abs=2e-3)
+
+
+@pytest.mark.parametrize("nonlinearity", ["relu", "cos"])
+def test_wide_network(nonlinearity):
+    figure, (width, deviation) = draw(wide_network, width=32, nonlinearity=nonlinearity, depth=2)
+    functions, this_network, limit, colour_bar, all_widths = figure.axes
+    names = [(axes.get_xlabel(), axes.get_ylabel()) for axes in figure.axes]
+    assert names == [
+        ("input x", "output f(x)"),
+        ("input x′", "input x"),
+        ("input x′", ""),
+        ("", "Cov[f(x), f(x′)]"),
+        ("width K", "relative deviation"),
+    ]
+    assert this_network.get_title(loc="left") == "Covariance of\nthis network"
+    assert limit.get_title(loc="left") == "Covariance\nfor K = ∞"
+    maps = [np.asarray(axes.images[0].get_array()) for axes in (this_network, limit)]
+    exact = wide_network.closed_form(nonlinearity, 2).numpy()
+    np.testing.assert_allclose(maps[1], exact)
+    assert np.linalg.norm(maps[0] - exact) / np.linalg.norm(exact) == pytest.approx(
+        deviation / 100, abs=6e-4
+    )
+    texts = [text.get_text() for text in colour_bar.texts]
+    assert texts == [f"{min(0, exact.min()):.1f}", f"{exact.max():.1f}"]
+
+    x, low, high = band(functions.collections[0])
+    assert (x[0], x[-1]) == functions.get_xlim()
+    np.testing.assert_allclose(high, 2 * np.sqrt(np.diag(exact)))
+    np.testing.assert_allclose(low, -high)
+    curves = np.array([line[:, 1] for line in functions.collections[1].get_segments()])
+    assert curves.shape == (4, len(x))
+    half_width = 1.0 + 4 * np.sqrt(np.diag(maps[0])).max()
+    assert abs(curves).max() < half_width
+
+    looks = {hue(line.get_color()): line for line in all_widths.lines}
+    widths, deviations = looks["blue"].get_data()
+    assert list(widths) == [2**power for power in range(13)]
+    assert deviations[5] == pytest.approx(deviation / 100, abs=6e-4)
+    assert looks["red"].get_xydata().tolist() == [[width, deviations[5]]]
+    slopes = np.diff(np.log(looks["grey"].get_ydata())) / np.diff(np.log(widths))
+    np.testing.assert_allclose(slopes, -0.5)
