@@ -358,8 +358,8 @@ PLAIN = {
     "core": "ResultsTable check_table cpu_threads clock show tint use_style CheckFailed",
     # the kernels are the cases of NNGPKernel; the rest are formulas
     "reference": "NNGPKernel gaussian_elbo cos_expectation erf_expectation relu_expectation",
-    # what is abstract; formulas
-    "models": "StochasticLayer UnitNoise WeightNoise ard_kl gamma_scale_kl log_relative_variance "
+    # what is abstract (a call of ``UnitNoise`` is in the table); formulas
+    "models": "StochasticLayer WeightNoise ard_kl gamma_scale_kl log_relative_variance "
     "lognormal_scale_kl scaled_cov",
     # made by zero_pruned and to_sparse; a container; an attribute of a layer
     "inference": "PrunedNetwork Run layer_log_alpha",

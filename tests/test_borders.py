@@ -95,7 +95,8 @@ def test_every_public_callable_is_in_the_table_or_plain(subpackage):
 
 
 test_a_slip_with_a_method_is_refused_by_name = refused(
-    (lambda: models.BinaryDropout(0.5), "inner must be an nn.Linear or an nn.Conv2d"),
+    (lambda: models.BinaryDropout(0.5), "p_drop"),
+    (lambda: models.BinaryDropout(0.5, p_drop=0.5), "inner must be an nn.Linear or an nn.Conv2d"),
     (lambda: models.BinaryDropout(nn.Linear(4, 3)), "p_drop"),
     (lambda: models.mlp((4, 3), models.BinaryDropout), "p_drop"),
     (lambda: models.mlp((4, 3), models.Deterministic(nn.Linear(4, 3))), "method must make layers"),
