@@ -34,7 +34,7 @@ from reproductions.images.architectures import alexnet, lenet5_classic, resnet18
 from reproductions.measure import interleaved_times
 from reproductions.records import published_by
 
-TIMED = methods.tagged("steps")
+TIMED = methods.in_table("steps")
 """Every layer has the noise, the first too: what is compared is the time."""
 NETWORKS: dict[str, Callable[[models.Method], Network]] = {
     "lenet5": partial(lenet5_classic, in_channels=3, size=32),
@@ -114,7 +114,8 @@ def bench(widths: Sequence[int] = (784, 1200, 1200, 1200, 10), n_rounds: int = 4
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(100, widths[0], generator=generator)
     y = torch.randint(widths[-1], (len(x),), generator=generator)
-    timed = {"MAP": TIMED["MAP"], "MAP again": TIMED["MAP"], **methods.tagged("bench")}
+    timed = {"MAP": TIMED["MAP"], "MAP again": TIMED["MAP"]}
+    timed |= {method.name: method for method in methods.METHODS if method.bench}
     networks = {m: initialise(mlp(widths, timed[m].layer), generator) for m in timed}
     with cpu_threads(2):
         measured = step_times(networks, x, y, generator, n_rounds)
@@ -210,7 +211,7 @@ _SIZES = {
     "m": [8, 16, 32, 64, 128],
 }
 """Letter of a size -> the values that it takes."""
-SIZED = methods.tagged("complexity")
+SIZED = methods.in_table("complexity")
 _SETTINGS = {"n_pseudo": "m", "rank": "r", "n_reflections": "r"}
 """Setting of a method -> the size that it is."""
 
@@ -220,7 +221,7 @@ def size_trials(scale: str) -> list[Trial]:
     quick = scale == "quick"
     found = []
     for name, method in SIZED.items():
-        varied = ["K", "L", "B", *(["s"] if "shared" in method.tags else [])]
+        varied = ["K", "L", "B", *(["s"] if method.sampling == "shared" else [])]
         varied += [_SETTINGS[setting] for setting in _SETTINGS if setting in method.settings]
         sweeps = {size: [8, 16] if quick else _SIZES[size] for size in varied}
         config = {"method": name, "sweeps": sweeps, "base": BASE, "rounds": 1 if quick else 9}
@@ -255,7 +256,7 @@ class OnePass:
     """A forward pass of one layer and its KL, to numbers that can be differentiated."""
 
     def __init__(self, method: str, size: Mapping[str, int], seed: int) -> None:
-        self.sampling = "shared" if "shared" in SIZED[method].tags else "per_example"
+        self.sampling = SIZED[method].sampling
         self.generator = torch.Generator().manual_seed(seed)
         settings = {name: size[letter] for name, letter in _SETTINGS.items()}
         self.layer = SIZED[method].configured(settings)(nn.Linear(size["K"], size["L"]))

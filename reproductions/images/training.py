@@ -26,7 +26,7 @@ from reproductions.measure import mean_weights, train_by
 from reproductions.posteriors.slang import fit_slang, predict_slang
 from reproductions.posteriors.swag import fit_swag, predict_swag
 
-METHODS = methods.tagged("images")
+METHODS = methods.in_table("images")
 SCORES = {"max softmax": lambda p: p.amax(-1), "entropy": lambda p: -evaluation.entropy(p)}
 """Of log probabilities ``(B, C)``: high where the network is confident."""
 N_BINS = 20
@@ -100,7 +100,7 @@ def make_network(config: Mapping[str, Any], n_channels: int, size: int, n_classe
     """The architecture of ``config`` under its method."""
     method = METHODS[config["method"]]
     layer = method.configured(config)
-    first = Deterministic if "unit" in method.tags else layer
+    first = Deterministic if method.has_unit_noise else layer
     name = config["architecture"]
     if name == "ResNet18":
         return resnet18(layer, n_classes, first)
@@ -180,7 +180,7 @@ class Training:
         if config["method"] in ("SWAG", "SLANG"):
             return self._swag() if config["method"] == "SWAG" else self._slang()
         networks = [self._fitted(config["kl_weight"]) for _ in range(config.get("n_networks", 1))]
-        if self._is("plain"):
+        if not self.method.is_random:
             return lambda rows, _: torch.stack([mean_weights(net, rows) for net in networks])
         return lambda rows, n: predict(networks[0], rows, n, "shared", generator=generator)
 
@@ -230,7 +230,7 @@ class Training:
         network = self._started()
         per_epoch = len(self.x) // config["batch_size"]
         growing = kl_warmup(config["warm_up_epochs"], final=kl_weight)
-        sampling = "shared" if self._is("shared") else "per_example"
+        sampling = self.method.sampling
 
         def train_epochs(first: int, n_epochs: int, **how: Any) -> None:
             how |= {"kl_weight": lambda step: growing(first + step / per_epoch)}
@@ -242,7 +242,7 @@ class Training:
         def validation_nll() -> float:
             images, labels = self.held_out
             noise = torch.Generator(images.device).manual_seed(0)  # the same in all epochs
-            n_draws = 1 if self._is("plain") else config["n_draws_per_epoch"]
+            n_draws = config["n_draws_per_epoch"] if self.method.is_random else 1
             draws = predict(network, images, n_draws, "shared", generator=noise)
             log_probs = evaluation.log_mean_probs(float64(draws))
             return evaluation.nll(log_probs, labels.to(log_probs.device))
@@ -269,5 +269,7 @@ class Training:
         network = network.to(self.x.device, memory_format=torch.channels_last)  # faster
         return initialise(network, self.generator).train()
 
-    def _is(self, tag: str) -> bool:
-        return tag in METHODS[self.config["method"]].tags
+    @property
+    def method(self) -> methods.Method:
+        """Its row of the registry."""
+        return METHODS[self.config["method"]]

@@ -27,11 +27,14 @@ from bdl_lessons.evaluation import log_predictive_likelihood, paired_difference
 from reproductions import datasets, markdown
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.figures import ours_and_published
-from reproductions.uci.methods import METHODS, Method, Task
+from reproductions.methods import Method, in_table
+from reproductions.uci import training
+from reproductions.uci.training import Task
 
 TAUS = tuple(2 ** (k / 2) for k in range(-2, 33))
 """Noise precisions of standardised targets: 0.5 to 65,536, a factor of 1.41 apart."""
 
+METHODS = in_table("uci")
 VALIDATION = 0.2
 """The last rows of the training part choose."""
 
@@ -66,7 +69,7 @@ def trials(scale: str) -> list[Trial]:
 def _trial(data: str, method: str, config: dict) -> Trial:
     """Weights above 1 are left out for the large sets, where not even 1 was chosen."""
     greatest = 1.0 if UCI_SETS[data].n_rows >= LARGE else math.inf
-    grid = [dict(point) for point in METHODS[method].grid if point["kl_weight"] <= greatest]
+    grid = [dict(point) for point in METHODS[method].uci_grid if point["kl_weight"] <= greatest]
     return Trial({"data": data, "method": method, **config, "grid": grid}, seed=0)
 
 
@@ -99,7 +102,7 @@ def run(trial: Trial) -> TrialResult:
     for name, values in scores.items():
         metrics[name] = values.mean().item()
         metrics[f"{name}_error"] = (values.std() / len(values) ** 0.5).item()
-    if method.n_networks:
+    if method.uci_training is training.networks:
         n_networks = len(rows) * len(config["grid"]) * method.n_networks
         metrics["n_side_by_side"] = n_networks
         metrics["ms_side_by_side"] = 1e3 * seconds / config["n_steps"] / n_networks
@@ -139,7 +142,7 @@ def choose_and_predict(
     y = y.repeat(n_points, 1)
     every = [point for point in grid for _ in range(n_splits)]
     began = clock(x.device)
-    predict = method.train(Task(every, x[:, :part], y[:, :part], config, generator))
+    predict = method.train_uci(Task(every, x[:, :part], y[:, :part], config, generator))
     seconds = clock(x.device) - began
     draws = predict(x[:, part:], config["n_samples_val"], generator)
     held_out = y[:, part:]
@@ -156,7 +159,7 @@ def choose_and_predict(
     weights = y_var.new_tensor([point["kl_weight"] for point in points])
     x, x_scale = _standardised(x_train, n_train)
     y, y_scale = _standardised(y_train, n_train)
-    predict = method.train(Task(points, x, y, config, generator))
+    predict = method.train_uci(Task(points, x, y, config, generator))
     draws = predict(x_scale.transform(x_test).float(), config["n_samples"], generator)
     found = {"tau": taus / y_var, "kl_weight": weights * taus, "point": chosen}
     found["grid_tau"] = y_var.new_tensor(tau_grid)[on_grid.argmax(0)]

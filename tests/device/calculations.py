@@ -21,7 +21,7 @@ from reproductions.images.architectures import resnet18
 from reproductions.posteriors.slang import fit_slang
 from tests.draws import seeded
 
-METHODS = {name: method.layer for name, method in methods.tagged("layer").items()}
+METHODS = {name: method.layer for name, method in methods.with_common_tests().items()}
 MODES = ("per_example", "shared", "mean")
 
 Calculation = Callable[[torch.device, torch.Generator], dict[str, Tensor]]

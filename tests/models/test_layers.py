@@ -36,11 +36,11 @@ from reproductions import methods
 from tests.draws import seeded
 from tests.tables import refused
 
-METHODS = methods.tagged("layer")
+METHODS = methods.with_common_tests()
 ROWS = [(name, kind) for name in METHODS for kind in ("linear", "conv2d")]
 NOT_RANDOM = {"MAP"}
 LINEAR = nn.Linear(4, 3)
-LOG_ALPHA = [name for name in methods.tagged("log_alpha") if name in METHODS]
+LOG_ALPHA = [name for name, method in METHODS.items() if method.learns_alpha]
 MODES = ("per_example", "shared", "mean")
 SHAPES = {"linear": (4,), "conv2d": (4, 5, 4)}
 

@@ -24,8 +24,8 @@ from reproductions import (
 )
 from reproductions.datasets import splits
 from reproductions.images import classification, colour
+from reproductions.uci.experiment import METHODS
 from reproductions.uci.experiment import trials as uci_trials
-from reproductions.uci.methods import METHODS
 
 from .contracts import N_ROWS, Row, pictures, yachts
 
@@ -36,7 +36,7 @@ N_SPLITS = 3
 def uci_trial(method):
     config = next(t.config for t in uci_trials("paper") if t.config["method"] == method)
     sizes = {"n_splits": N_SPLITS, "n_hidden": 4, "batch_size": 8, "n_steps": 16, "n_samples": 4}
-    points = METHODS[method].grid
+    points = METHODS[method].uci_grid
     grid = [dict(point) for point in points[:: max(1, len(points) - 1)]]  # the ends
     return Trial({**config, **sizes, "n_samples_val": 3, "data": "yacht", "grid": grid}, seed=0)
 

@@ -59,7 +59,7 @@ def test_unit_noise_spares_the_pixels_and_nothing_else(architecture):
     for method in ("MCD", "VSD T=1", "BBB-LRT"):
         net = make_network(config(method, architecture=architecture), 3, 32, 10)
         layers = [module for module in net.modules() if isinstance(module, StochasticLayer)]
-        assert isinstance(layers[0], Deterministic) == ("unit" in METHODS[method].tags)
+        assert isinstance(layers[0], Deterministic) == METHODS[method].has_unit_noise
         assert not any(isinstance(layer, Deterministic) for layer in layers[1:])
 
 

@@ -10,8 +10,10 @@ from bdl_lessons.datasets.records import where
 from bdl_lessons.inference import adam, fit
 from bdl_lessons.models import Deterministic, initialise, mlp
 from bdl_lessons.probability import gaussian_nll
+from reproductions.methods import Method
 from reproductions.uci import experiment
-from reproductions.uci.methods import METHODS, Method, Task
+from reproductions.uci.experiment import METHODS
+from reproductions.uci.training import Task
 
 CONFIG = {
     "n_hidden": 8,
@@ -27,7 +29,7 @@ def gen(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def knows(task):
+def knows(_, task):
     """Knows the targets, the first feature, up to an error that its points make.
 
     ``new[split][point]`` on rows it was not trained on, and on its training rows the reverse: what
@@ -53,7 +55,9 @@ def test_each_split_chooses_by_its_own_held_out_rows():
     config = CONFIG | {"grid": [{"kl_weight": 0.0}, {"kl_weight": 1.0}]}
     tau_grid = (0.01, 1.0, 10.0)
     parts = x[:, :80], y[:, :80], x[:, 80:]
-    _, found, _ = experiment.choose_and_predict(Method(knows), *parts, tau_grid, config, gen())
+    _, found, _ = experiment.choose_and_predict(
+        Method("one that knows", uci_training=knows), *parts, tau_grid, config, gen()
+    )
     assert found["point"].tolist() == [0, 1, 1]
     y_var = y[:, :64].var(1, correction=0)
     taus = 1 / torch.tensor([0.1, 0.2, 0.05]).square()
@@ -67,7 +71,7 @@ def test_side_by_side_is_one_at_a_time():
     x = torch.randn(3, 16, 4, generator=gen())
     y = torch.randn(3, 16, generator=gen(1))
     points = [{"kl_weight": weight} for weight in (0.0, 0.1, 10.0)]
-    predict = METHODS["D.E"].train(Task(points, x, y, CONFIG, gen()))
+    predict = METHODS["D.E"].train_uci(Task(points, x, y, CONFIG, gen()))
     together = predict(x, 1, gen())
     generator = gen()
     alone = [initialise(mlp((4, 8, 1), Deterministic), generator) for _ in 5 * points]
@@ -93,7 +97,7 @@ def test_every_method_answers_with_draws_for_each_split(name):
     x = 5 + torch.randn(2, 30, 3, generator=gen()).double()
     y = 30 + x.sum(-1)
     method = METHODS[name]
-    config = CONFIG | {"n_steps": 4, "grid": list(method.grid[-2:])}
+    config = CONFIG | {"n_steps": 4, "grid": list(method.uci_grid[-2:])}
     draws, _, _ = experiment.choose_and_predict(method, x, y, x[:, :7], (1.0, 2.0), config, gen())
     n_draws = {"MAP": 1, "D.E": 5}.get(name, CONFIG["n_samples"])
     assert draws.shape == (n_draws, 2, 7)

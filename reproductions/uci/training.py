@@ -1,10 +1,10 @@
-"""The rows of the UCI tables, and how each is trained: for all splits and settings at once."""
+"""How the methods of the UCI tables are trained: for all splits and settings at once."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gpytorch
 import torch
@@ -13,23 +13,19 @@ from torch import Tensor
 from bdl_lessons import models
 from bdl_lessons.core.random import standard_normal
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, predict_batched, sgd
-from bdl_lessons.models import Deterministic, Sampling, initialise, mlp
+from bdl_lessons.models import Sampling, initialise, mlp
 from bdl_lessons.probability import gaussian_nll
 from bdl_lessons.reference import GaussianProcess
-from reproductions import methods
 from reproductions.posteriors.slang import LowRankPrecision, fit_slang, predict_slang
 from reproductions.posteriors.swag import fit_swag, predict_swag
+
+if TYPE_CHECKING:
+    from reproductions.methods import Method
 
 Point = Mapping[str, float]
 Predict = Callable[[Tensor, int, torch.Generator], Tensor]
 """``predict(x, n_samples, generator)``: ``(M, B, K)`` to draws ``(n_draws, M, B)``."""
 
-_KL_WEIGHTS = (100.0, 10.0, 1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
-"""Factors on the KL where the data term is half the squared error of standardised targets."""
-_RATES = (1e-6, 1e-5, 1e-4, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.2, 0.3)
-_DROPOUT = tuple({"kl_weight": 1e-2, "p_drop": rate} for rate in _RATES)
-_VSD = tuple({"kl_weight": weight, "min_alpha": 1e-9} for weight in _KL_WEIGHTS)
-"""On Naval the default bound on alpha, 1e-4, and a rate of 0.0005 are too much noise."""
 _ROWS_AT_ONCE = 50_000
 _NLL = partial(gaussian_nll, tau=1.0)
 
@@ -58,50 +54,39 @@ class Task:
         return BatchedNetworks([initialise(network, g) for network in networks])
 
 
-@dataclass(frozen=True)
-class Method:
-    """A row of the tables: how it is trained, and the points of its grid."""
+def networks(method: "Method", task: Task) -> Predict:
+    """Networks under a method of the registry, all of them in one batch.
 
-    train: Callable[[Task], Predict]
-    grid: tuple[Point, ...] = tuple({"kl_weight": weight} for weight in _KL_WEIGHTS)
-    n_networks: int = 0
-    """Of a point, trained side by side in the one batch of all; 0 where training is another."""
+    ``method.n_networks`` for each point, which predict together. Noise that is learned starts at
+    ``p_drop = 0.05``.
+    """
+    n_networks = method.n_networks
+    x = torch.cat([task.x] * n_networks)
+    y = torch.cat([task.y] * n_networks)
+    task = replace(task, points=[*task.points] * n_networks, x=x, y=y)
+    members = task.started(lambda point: method.configured({"p_drop": 0.05} | point))
+    _fit_by_adam(members, task, task.config["n_steps"], method.sampling)
 
+    def predict(x: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
+        draws = predict_batched(
+            members,
+            torch.cat([x] * n_networks),
+            n_samples if method.is_random else 1,
+            generator=generator,
+            chunk_rows=max(1, _ROWS_AT_ONCE // len(members)),
+        )
+        return draws[..., 0].unflatten(1, (n_networks, len(x))).flatten(0, 1)
 
-def networks(method: methods.Method, **grid: tuple[Point, ...]) -> Method:
-    """Networks with the layers of a method of the registry, all of them in one batch: five for each
-    point of an ensemble. Noise that is learned starts at ``p_drop = 0.05``."""
-    n_networks = 5 if "ensemble" in method.tags else 1
-
-    def train(task: Task) -> Predict:
-        x, y = (torch.cat([part] * n_networks) for part in (task.x, task.y))
-        task = replace(task, points=[*task.points] * n_networks, x=x, y=y)
-        members = task.started(lambda point: method.configured({"p_drop": 0.05} | point))
-        sampling = "shared" if "shared" in method.tags else "per_example"
-        _fit_by_adam(members, task, task.config["n_steps"], sampling)
-
-        def predict(x: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
-            draws = predict_batched(
-                members,
-                torch.cat([x] * n_networks),
-                1 if "plain" in method.tags else n_samples,
-                generator=generator,
-                chunk_rows=max(1, _ROWS_AT_ONCE // len(members)),
-            )
-            return draws[..., 0].unflatten(1, (n_networks, len(x))).flatten(0, 1)
-
-        return predict
-
-    return Method(train, n_networks=n_networks, **grid)
+    return predict
 
 
-def swag(task: Task) -> Predict:
+def swag(method: "Method", task: Task) -> Predict:
     """SWAG goes on from the MAP weights, by descent with momentum at a constant rate, over as many
     steps again."""
-    members = task.started(lambda _: Deterministic)
+    members = task.started(lambda _: method.layer)
     batch_size = task.config["batch_size"]
     _fit_by_adam(members, task, task.config["n_steps"], "mean")
-    found = fit_swag(
+    posterior = fit_swag(
         members,
         task.x,
         task.y[..., None],
@@ -114,12 +99,14 @@ def swag(task: Task) -> Predict:
         optimizer=sgd(0.05),
         final_factor=1.0,
     )
-    return lambda x, n_samples, g: predict_swag(found, members, x, n_samples, generator=g)[..., 0]
+    return lambda x, n_samples, g: predict_swag(posterior, members, x, n_samples, generator=g)[
+        ..., 0
+    ]
 
 
-def slang(task: Task) -> Predict:
+def slang(method: "Method", task: Task) -> Predict:
     """SLANG by :func:`slang_posterior`."""
-    members = task.started(lambda _: Deterministic)
+    members = task.started(lambda _: method.layer)
     q = slang_posterior(members, task)
     network = members.network(0)
     return lambda x, n_samples, g: predict_slang(q, network, x, n_samples, generator=g)[..., 0]
@@ -153,7 +140,7 @@ def slang_posterior(members: BatchedNetworks, task: Task) -> LowRankPrecision:
     )
 
 
-def exact_gp(task: Task) -> Predict:
+def exact_gp(method: "Method", task: Task) -> Predict:
     """A Gaussian process with one length scale for each feature, fitted by its evidence: draws of
     the noise-free function at each row. tau is chosen as for the others."""
     processes = [fitted_process(*rows) for rows in zip(task.x, task.y, strict=True)]
@@ -194,14 +181,3 @@ def _fit_by_adam(members: BatchedNetworks, task: Task, n_steps: int, sampling: S
         optimizer=adam(task.config["learning_rate"]),
         schedule=lambda step: (1 + math.cos(math.pi * step / n_steps)) / 2,
     )
-
-
-_IN_THEIR_TURN = ("MCD", "VD", "VSD", "BBB", "D.E", "VSD, T = 0", "VSD, T = 1", "VMG", "SWAG")
-_IN_THEIR_TURN += ("SLANG", "GP", "ELRG", "MAP", "BBB-LRT", "MNF")
-"""As they were run; methods that are not named come after these."""
-_UCI = methods.tagged("uci")
-_ALL = {name: networks(method) for name, method in _UCI.items()}
-_ALL |= {name: networks(_UCI[name], grid=_VSD) for name in ("VSD, T = 0", "VSD, T = 1", "VSD")}
-_ALL |= {"MCD": networks(_UCI["MCD"], grid=_DROPOUT), "SWAG": Method(swag), "SLANG": Method(slang)}
-_ALL |= {"GP": Method(exact_gp, ({"kl_weight": 1.0},))}
-METHODS = {name: _ALL[name] for name in dict.fromkeys((*_IN_THEIR_TURN, *_ALL))}

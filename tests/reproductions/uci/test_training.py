@@ -2,7 +2,7 @@ import torch
 
 from bdl_lessons.inference import BatchedNetworks
 from bdl_lessons.models import Deterministic, initialise, mlp
-from reproductions.uci.methods import Task, exact_gp, fitted_process, slang_posterior
+from reproductions.uci.training import Task, exact_gp, fitted_process, slang_posterior
 from tests.draws import seeded
 
 
