@@ -188,6 +188,8 @@ def initialise(network: nn.Module, generator: torch.Generator, weight_var: float
     """
     if not isinstance(network, nn.Module):
         raise TypeError(f"network must be a module such as mlp makes, got {network!r}")
+    if not isinstance(generator, torch.Generator):
+        raise TypeError(f"generator must be a torch.Generator, got {generator!r}")
     non_negative("weight_var", weight_var)
     for layer in _weight_layers(network):
         fan_in = layer.weight[0].numel()

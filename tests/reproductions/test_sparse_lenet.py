@@ -37,10 +37,10 @@ def test_the_errors_are_those_after_and_before_pruning(monkeypatch):
         for layer in (net[0], net[2], net[4]):
             layer.mu.zero_()
             layer.mu[0, 0] = 100.0
-            layer.noise.log_sigma2.fill_(-20.0)
+            layer.log_sigma2.fill_(-20.0)
         net[4].mu[:2, 0] = torch.tensor([-1000.0, 1000.0])
         net[4].bias[0] = 1.0
-        net[2].noise.log_sigma2.fill_(20.0)  # noise: all of the second layer goes
+        net[2].log_sigma2.fill_(20.0)  # noise: all of the second layer goes
         return 1.0
 
     monkeypatch.setattr(sparse_lenet, "train", train)
@@ -51,8 +51,8 @@ def test_the_errors_are_those_after_and_before_pruning(monkeypatch):
 def test_the_archive_holds_kept_weights_the_gaps_between_them_and_biases():
     model = with_noise(mlp((40, 40, 2), ARD))
     with torch.no_grad():
-        model[0].noise.log_sigma2.fill_(50.0)
-        model[0].noise.log_sigma2[0, 1] = model[0].noise.log_sigma2[39, 38] = -50.0
+        model[0].log_sigma2.fill_(50.0)
+        model[0].log_sigma2[0, 1] = model[0].log_sigma2[39, 38] = -50.0
     network = to_sparse(model)
     with np.load(io.BytesIO(sparse_lenet.archive(network)), allow_pickle=False) as stored:
         assert stored["0.gaps"].tolist() == [1, 39 * 40 + 38 - 1]
@@ -78,8 +78,8 @@ def test_both_numbers_must_be_as_good_as_the_published_ones():
 def test_a_network_starts_small_and_trains_with_the_cut_of_its_trial(cut_at):
     config = {**sparse_lenet._PAPER, "network": "LeNet-5", "method": "ARD", "cut_at": cut_at}
     net = sparse_lenet.make_network(config, torch.Generator().manual_seed(0))
-    layers = [layer for layer in net if hasattr(layer, "noise")]
-    assert {layer.noise.settings.threshold for layer in layers} == {cut_at}
+    layers = [layer for layer in net if isinstance(layer, ARD)]
+    assert {layer.threshold for layer in layers} == {cut_at}
     assert layers[1].weight.std().item() == pytest.approx(0.01, rel=0.15)
 
 

@@ -63,8 +63,8 @@ def test_members_have_the_data_and_the_setting_of_their_place():
     task = dataclasses.replace(structure_and_nll.TASKS["digits"], n_steps=1)
     splits = [task.split(seed) for seed in range(2)]
     members = structure_and_nll.train(task, "MC dropout", (0.1, 0.5), splits)
-    rates = [members.network(number)[0].noise.keep.item() for number in range(4)]
-    assert rates == pytest.approx([0.9, 0.9, 0.5, 0.5])
+    rates = [members.network(number)[0].p_drop for number in range(4)]
+    assert rates == pytest.approx([0.1, 0.1, 0.5, 0.5])
 
 
 def test_a_tuned_method_keeps_the_setting_with_the_least_validation_nll():

@@ -213,13 +213,13 @@ def test_noise_on_the_pseudo_data_widens_both_kinds_of_draws_alike():
 def test_start_values_are_the_published_ones():
     dense = initialise(Network(ELRG(nn.Linear(800, 500))), seeded(3))[0]
     torch.testing.assert_close(
-        dense.noise.factors.std(), dense.mu.std() / 2 / 5**0.5, rtol=0.01, atol=0
+        dense.factors.std(), dense.mu.std() / 2 / 5**0.5, rtol=0.01, atol=0
     )
-    assert dense.noise.prior_var == 1 / 800
-    assert not dense.noise.log_sigma2.requires_grad
+    assert dense.prior_var == 1 / 800
+    assert not dense.log_sigma2.requires_grad
     conv = initialise(Network(ELRG(nn.Conv2d(20, 50, 5))), seeded(3))[0]
-    assert not conv.noise.factors.any()
-    assert conv.noise.prior_var == 1 / 20
+    assert not conv.factors.any()
+    assert conv.prior_var == 1 / 20
 
     layer = initialise(mlp((300, 2), VMG), seeded(3))[0]
     assert layer.log_input_std[-1].item() == pytest.approx(-4, abs=0.1)

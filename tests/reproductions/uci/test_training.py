@@ -37,7 +37,7 @@ def test_the_gp_is_fitted_where_the_line_search_tries_vanishing_length_scales():
     x = torch.cat([x, torch.randn(60, 2, generator=generator).double()], 1)
     x = (x - x.mean(0)) / x.std(0, correction=0)
     y = x[:, 0] + 0.05 * x[:, 1] + 0.02 * torch.randn(60, generator=generator).double()
-    predict = exact_gp(Task([{}], x[None], y[None], {}, seeded()))
+    predict = exact_gp(None, Task([{}], x[None], y[None], {}, seeded()))
     draws = predict(x[None], 100, seeded())
     assert draws.shape == (100, 1, 60)
     assert (draws.mean(0) - y).square().mean().sqrt() < 0.03
@@ -48,7 +48,7 @@ def test_the_gp_draws_with_the_standard_deviation_of_its_prediction():
     x = torch.randn(30, 1, generator=seeded(1)).double()
     y = x[:, 0].sin() + 0.1 * torch.randn(30, generator=seeded(2)).double()
     far = torch.linspace(-4, 4, 9).double()[:, None]
-    predict = exact_gp(Task([{}], x[None], y[None], {}, seeded()))
+    predict = exact_gp(None, Task([{}], x[None], y[None], {}, seeded()))
     draws = predict(far[None], 20_000, seeded(3))[:, 0]
     mean, var = fitted_process(x, y).predict(far)
     assert var.max() > 5 * var.min()
