@@ -75,6 +75,11 @@ def test_records_of_other_settings_are_left_out(toys, tmp_path):
     old = make_record("toy", "paper", trial, result, seconds=0, on=torch.device("cpu"))
     append_record(tmp_path / "toy.jsonl", old)
     assert "0 of 4 trials" in report.text(folder=tmp_path)
+    runner.reproduce(toy.make(), folder=tmp_path)
+    report.write(folder=tmp_path)
+    records = read_records(tmp_path / "toy.jsonl")
+    assert len(records) == 5
+    assert records[-1]["key"] == old["key"], "the record of older settings goes last, and stays"
 
 
 def test_one_rule_says_what_is_reproduced():

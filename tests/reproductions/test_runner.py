@@ -180,3 +180,9 @@ def test_the_record_names_the_device_of_the_trial(monkeypatch):
     monkeypatch.setattr(runner, "device", lambda name: asked.append(name) or torch.device("cpu"))
     runner.measure(toy.make(), "paper", Trial({"n": 2, "device": "cpu"}, seed=0))
     assert asked == ["cpu"]
+
+
+def test_the_seconds_before_a_stop_are_counted(monkeypatch):
+    monkeypatch.setattr(runner, "seconds_before", lambda checkpoint: 1000.0)
+    record = runner.measure(toy.make(), "paper", Trial({"n": 2}, seed=0))
+    assert record["seconds"] >= 1000

@@ -3,9 +3,10 @@ from functools import partial
 
 import pytest
 import torch
+from torch import nn
 
 from bdl_lessons.inference import sgd
-from bdl_lessons.models import BayesByBackprop, initialise, mlp
+from bdl_lessons.models import BayesByBackprop, Deterministic, Network, initialise, mlp
 from reproductions import local_reparameterization, methods, timing
 from reproductions.timing import OnePass, evaluate, slope
 
@@ -89,3 +90,32 @@ def test_pieces_add_up_to_the_step_of_the_whole_minibatch():
         local_reparameterization._step(net, x, y, stepper, config, generator)
     for one, other in zip(whole.parameters(), pieces.parameters(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+class Priced(Deterministic):
+    """A layer with a parameter that only its KL has."""
+
+    def __init__(self, inner):
+        super().__init__(inner)
+        self.price = nn.Parameter(torch.ones(()))
+
+    def kl(self):
+        return self.price.square()
+
+
+def test_a_timed_step_pays_for_the_kl_too():
+    layer = Priced(nn.Linear(3, 2))
+    step = timing.training_step(
+        Network(layer), torch.ones(4, 3), torch.arange(4) % 2, torch.Generator()
+    )
+    step()
+    assert layer.price.item() < 1
+
+
+def test_a_ratio_is_the_median_over_rounds_and_one_slow_round_does_not_matter(monkeypatch):
+    """The ratio of the medians would be 1.5."""
+    seconds = {"MAP": [1.0, 2.0, 3.0, 2.0, 2.0], "VD": [3.0, 1.0, 6.0, 3.0, 900.0]}
+    monkeypatch.setattr(timing, "training_step", lambda *_: None)
+    monkeypatch.setattr(timing, "interleaved_times", lambda *_, **__: seconds)
+    rows = timing.step_times({"MAP": None, "VD": None}, None, None, None, n_rounds=5)
+    assert rows["VD"] == {"ms": 3000, "ratio": 2}

@@ -45,6 +45,20 @@ def test_the_kl_weight_scales_the_kl_of_the_noise():
     assert noise[1] > 1.05 * noise[0]
 
 
+def test_a_seed_has_one_start_in_every_method_and_another_seed_another(monkeypatch):
+    monkeypatch.setattr(label_noise, "fit_batched", lambda *_, **__: None)
+    x = torch.zeros(4, 3, 64)
+    y = torch.zeros(4, 3).long()
+    starts = {}
+    for method in ("MAP", "VD"):
+        networks, _ = label_noise.fitted(method, x, y, torch.ones(4), n_seeds=2, n_steps=1)
+        starts[method] = [networks.network(number)[0].weight for number in range(4)]
+    for seed in (0, 1):
+        torch.testing.assert_close(starts["MAP"][seed], starts["VD"][seed])
+        torch.testing.assert_close(starts["MAP"][seed], starts["MAP"][seed + 2])
+    assert not torch.allclose(starts["MAP"][0], starts["MAP"][1])
+
+
 def test_early_stopping_stops_each_network_at_its_step():
     x, y = (part[2:3].expand(2, *part.shape[1:]) for part in label_noise.data(1)[:2])
     stops = torch.tensor([3.0, 9.0])

@@ -29,3 +29,16 @@ def test_a_failure_leaves_the_old_arrays_alone(folder, monkeypatch):
     assert (folder / "dropout_rate.npz").read_bytes() == before
     assert [path.name for path in folder.iterdir()] == ["dropout_rate.npz"]
     assert list(arrays.load("dropout_rate")["x"]) == [0, 1, 2]
+
+
+def test_arrays_are_written_whole_or_not_at_all(folder, monkeypatch):
+    def full(file, **values):
+        file.write(b"half of the arr")
+        raise OSError("No space left on device")
+
+    before = panel_arrays.make("dropout_rate").read_bytes()
+    monkeypatch.setattr(np, "savez_compressed", full)
+    with pytest.raises(OSError, match="No space left"):
+        panel_arrays.make("dropout_rate")
+    assert (folder / "dropout_rate.npz").read_bytes() == before
+    assert [path.name for path in folder.iterdir()] == ["dropout_rate.npz"]

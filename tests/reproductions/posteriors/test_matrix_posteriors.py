@@ -212,9 +212,7 @@ def test_noise_on_the_pseudo_data_widens_both_kinds_of_draws_alike():
 
 def test_start_values_are_the_published_ones():
     dense = initialise(Network(ELRG(nn.Linear(800, 500))), seeded(3))[0]
-    torch.testing.assert_close(
-        dense.factors.std(), dense.mu.std() / 2 / 5**0.5, rtol=0.01, atol=0
-    )
+    torch.testing.assert_close(dense.factors.std(), dense.mu.std() / 2 / 5**0.5, rtol=0.01, atol=0)
     assert dense.prior_var == 1 / 800
     assert not dense.log_sigma2.requires_grad
     conv = initialise(Network(ELRG(nn.Conv2d(20, 50, 5))), seeded(3))[0]
