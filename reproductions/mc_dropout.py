@@ -76,10 +76,18 @@ def measure_co2(trial: Trial) -> TrialResult:
     generator = seeded(trial.seed)
     n_steps = config["n_steps"]
     net = co2_network(config, generator)
-    how = {"loss": partial(gaussian_nll, tau=1.0), "kl_weight": 0.0}
-    how |= {"schedule": lambda step: 1 - step / n_steps}
-    how |= {"callback": Checkpoint(trial, net, generator, x, y)}
-    train_by(config, net, x, y, generator, n_steps, **how)
+    train_by(
+        config,
+        net,
+        x,
+        y,
+        generator,
+        n_steps,
+        loss=partial(gaussian_nll, tau=1.0),
+        kl_weight=0.0,
+        schedule=lambda step: 1 - step / n_steps,
+        callback=Checkpoint(trial, net, generator, x, y),
+    )
     points = torch.cat([x, torch.tensor(BEYOND, device=on)[:, None]])
     draws = predict(net, points, config["n_samples"], "shared", generator=generator)[..., 0]
     mean = draws.mean(0)
@@ -244,10 +252,17 @@ def measure_digit(trial: Trial) -> TrialResult:
     x, y, x_test, y_test = digits(config, lambda images: images * CAFFE_SCALE)
     net = digit_network(config, generator)
     n_samples = config["n_samples"]
-    how = {"optimizer": sgd(config["learning_rate"], config["momentum"])}
-    how |= {"schedule": lambda step: (1 + 1e-4 * step) ** -0.75}  # Caffe's "inv"
-    how |= {"callback": Checkpoint(trial, net, generator, x, y)}
-    train_by(config, net, x, y, generator, config["n_steps"], **how)
+    train_by(
+        config,
+        net,
+        x,
+        y,
+        generator,
+        config["n_steps"],
+        optimizer=sgd(config["learning_rate"], config["momentum"]),
+        schedule=lambda step: (1 + 1e-4 * step) ** -0.75,  # Caffe's "inv"
+        callback=Checkpoint(trial, net, generator, x, y),
+    )
     probs = predict(net, x_test, n_samples, generator=generator).softmax(-1).mean(0)
 
     indices = (y_test == 1).nonzero()[: config["n_ones"], 0]

@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
+from torch.optim import Optimizer
 from tqdm import tqdm
 
 from bdl_lessons.core import device
-from bdl_lessons.inference import adam, fit
+from bdl_lessons.inference import OptimizerFactory, adam, fit
 from bdl_lessons.models import Network
 from reproductions import datasets
 
@@ -32,11 +33,24 @@ def train_by(
     generator: torch.Generator,
     n_steps: int,
     loss: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
-    **how: Any,
+    optimizer: Optimizer | OptimizerFactory | None = None,
+    **options: Any,
 ) -> None:
-    """:func:`bdl_lessons.inference.fit` with a trial's batches, by Adam at its learning rate."""
-    how = {"optimizer": adam(config["learning_rate"]), "batch_size": config["batch_size"], **how}
-    fit(net, x, y, loss, n_steps=n_steps, generator=generator, **how)
+    """:func:`bdl_lessons.inference.fit` with a trial's batches, by Adam at its learning rate.
+
+    ``optimizer``: another than this; ``options``: those of ``fit``.
+    """
+    fit(
+        net,
+        x,
+        y,
+        loss,
+        n_steps=n_steps,
+        batch_size=config["batch_size"],
+        optimizer=optimizer or adam(config["learning_rate"]),
+        generator=generator,
+        **options,
+    )
 
 
 @torch.no_grad()

@@ -73,8 +73,16 @@ def train(
     """Fit ``net`` by Adam at a rate that falls to 0 in a line; returns its learned ``alpha``."""
     n_steps = config["n_epochs"] * (len(x) // config["batch_size"])
     is_learned = config["method"].startswith("variational")
-    how = {"kl_weight": float(is_learned), "schedule": lambda step: 1 - step / n_steps}
-    train_by(config, net, x, y, generator, n_steps, **how)
+    train_by(
+        config,
+        net,
+        x,
+        y,
+        generator,
+        n_steps,
+        kl_weight=float(is_learned),
+        schedule=lambda step: 1 - step / n_steps,
+    )
     if not is_learned:
         return {}
     layers = [module for module in net if isinstance(module, models.StochasticLayer)]

@@ -146,12 +146,17 @@ def train(net: Network, x: Tensor, y: Tensor, trial: Trial, generator: torch.Gen
     n_steps = config["n_epochs"] * (config["n_train"] // config["batch_size"])
     warm_up = kl_warmup(15, begin=5)
     late = config["network"] == "LeNet-300-100"
-    how = {
-        "kl_weight": lambda step: warm_up(PUBLISHED_EPOCHS * step / n_steps),
-        "schedule": lambda step: min(1.0, (2 if late else 1) * (1 - step / n_steps)),
-        "callback": Checkpoint(trial, net, generator, x, y),
-    }
-    train_by(config, net, x, y, generator, n_steps, **how)
+    train_by(
+        config,
+        net,
+        x,
+        y,
+        generator,
+        n_steps,
+        kl_weight=lambda step: warm_up(PUBLISHED_EPOCHS * step / n_steps),
+        schedule=lambda step: min(1.0, (2 if late else 1) * (1 - step / n_steps)),
+        callback=Checkpoint(trial, net, generator, x, y),
+    )
 
 
 @torch.no_grad()

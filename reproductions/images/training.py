@@ -191,20 +191,34 @@ class Training:
         fifth of the rate.
         """
         config = self.config
-        how = {"generator": self.generator}
-        if "patience" in config:
+        goes_on = "patience" in config
+        if goes_on:
             network = self._fitted(config["kl_weight"])
-            before = 0
-            plan = {"optimizer": sgd(config["swag_lr"]), "final_factor": 1.0}
+            n_epochs_before = 0
         else:
             network = self._started()
-            before = config["epochs"]
-            plan = {"optimizer": sgd(config["learning_rate"]), "final_factor": 0.2}
-        plan |= {"n_epochs": before + config["swag_epochs"], "collect_from": before}
-        plan |= {name: config[name] for name in ("batch_size", "kl_weight")}
-        swag = fit_swag(network.train(), self.x, self.y, cross_entropy, **plan, **how)
-        how["train_x"] = self.x
-        return lambda rows, n_samples: predict_swag(swag, network.eval(), rows, n_samples, **how)
+            n_epochs_before = config["epochs"]
+        swag = fit_swag(
+            network.train(),
+            self.x,
+            self.y,
+            cross_entropy,
+            n_epochs=n_epochs_before + config["swag_epochs"],
+            collect_from=n_epochs_before,
+            batch_size=config["batch_size"],
+            optimizer=sgd(config["swag_lr"] if goes_on else config["learning_rate"]),
+            final_factor=1.0 if goes_on else 0.2,
+            kl_weight=config["kl_weight"],
+            generator=self.generator,
+        )
+
+        def logits(x: Tensor, n_samples: int) -> Tensor:
+            network.eval()
+            return predict_swag(
+                swag, network, x, n_samples, generator=self.generator, train_x=self.x
+            )
+
+        return logits
 
     def _slang(self) -> Logits:
         """``slang_epochs``; the KL weight is that of SLANG alone.
@@ -213,16 +227,29 @@ class Training:
         standard deviations of the posterior, so the rate has to be near ``kl_weight B / N``.
         """
         config = self.config
-        how = {"generator": self.generator}
         n_train = len(self.x)
         network = self._fitted(kl_weight=1.0)
         batch_size = config["slang_batch_size"]
-        plan = {name: config[name] for name in ("rank", "prior_precision", "kl_weight")}
-        plan |= {"batch_size": batch_size, "n_samples": 1, "init_precision": 1.0 * n_train}
-        n_steps = config["slang_epochs"] * (n_train // batch_size)
-        plan |= {"lr": config["slang_lr"], "n_steps": n_steps}
-        q = fit_slang(network, self.x, self.y, cross_entropy, **plan, **how)
-        return lambda rows, n_samples: predict_slang(q, network, rows, n_samples, **how)
+        q = fit_slang(
+            network,
+            self.x,
+            self.y,
+            cross_entropy,
+            n_steps=config["slang_epochs"] * (n_train // batch_size),
+            batch_size=batch_size,
+            n_samples=1,
+            rank=config["rank"],
+            lr=config["slang_lr"],
+            prior_precision=config["prior_precision"],
+            init_precision=1.0 * n_train,
+            kl_weight=config["kl_weight"],
+            generator=self.generator,
+        )
+
+        def logits(x: Tensor, n_samples: int) -> Tensor:
+            return predict_slang(q, network, x, n_samples, generator=self.generator)
+
+        return logits
 
     def _fitted(self, kl_weight: float) -> Network:
         """A network after all its epochs."""
@@ -230,13 +257,19 @@ class Training:
         network = self._started()
         per_epoch = len(self.x) // config["batch_size"]
         growing = kl_warmup(config["warm_up_epochs"], final=kl_weight)
-        sampling = self.method.sampling
 
-        def train_epochs(first: int, n_epochs: int, **how: Any) -> None:
-            how |= {"kl_weight": lambda step: growing(first + step / per_epoch)}
-            n_steps = n_epochs * per_epoch
-            data = (self.x, self.y, self.generator)
-            train_by(config, network.train(), *data, n_steps, sampling=sampling, **how)
+        def train_epochs(first: int, n_epochs: int, **options: Any) -> None:
+            train_by(
+                config,
+                network.train(),
+                self.x,
+                self.y,
+                self.generator,
+                n_epochs * per_epoch,
+                sampling=self.method.sampling,
+                kl_weight=lambda step: growing(first + step / per_epoch),
+                **options,
+            )
             network.eval()
 
         def validation_nll() -> float:

@@ -122,10 +122,19 @@ def fitted(
         ]
         noisy = not isinstance(networks[0][0], Deterministic)
         kl_weight = (lambda step: weight * growing(step)) if noisy else weight
-        how = {"optimizer": adam(3e-3), "batch_size": 100, "kl_weight": kl_weight}
         members = BatchedNetworks(networks)
         generator = torch.Generator().manual_seed(0)
-        fit_batched(members, x, y, cross_entropy, n_steps=stop, generator=generator, **how)
+        fit_batched(
+            members,
+            x,
+            y,
+            cross_entropy,
+            n_steps=stop,
+            batch_size=100,
+            optimizer=adam(3e-3),
+            kl_weight=kl_weight,
+            generator=generator,
+        )
         kept |= {n: members.network(n) for n in (stops == stop).nonzero().flatten().tolist()}
     return BatchedNetworks([kept[n] for n in range(len(x))]), generator
 

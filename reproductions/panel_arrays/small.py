@@ -115,10 +115,16 @@ def make_mc_dropout_co2(n_steps: int = 6000) -> Arrays:
         initialise(net, generator, weight_var=2.0 if activation is nn.ReLU else 1.0)
         place, steepness, sign = torch.rand(3, panel.WIDTH, generator=generator)
         switch_inside_the_data(net[0], 2.0, steepness, sign, place)
-        how = {"loss": partial(gaussian_nll, tau=25.0)}
-        how |= {"schedule": lambda step: 1 - step / n_steps}
-        rows = data.x.float(), data.y.float()[:, None]
-        train_by(training, net, *rows, generator, n_steps, **how)
+        train_by(
+            training,
+            net,
+            data.x.float(),
+            data.y.float()[:, None],
+            generator,
+            n_steps,
+            loss=partial(gaussian_nll, tau=25.0),
+            schedule=lambda step: 1 - step / n_steps,
+        )
         if p_drop == panel.LESSON_RATE:
             flat = parameters_to_vector(net.parameters())
             weights[activation.__name__] = flat.detach().half().numpy()
@@ -208,10 +214,18 @@ def train_noise(method: str, number: float, setting: str, steps: tuple[int, ...]
     done = 0
     error = []
     alpha = []
-    how = {"optimizer": adam(3e-3), "batch_size": 100}
-    how |= {"kl_weight": 1.0 if method in (*LEARNED, "prior") else 0.0}
     for step in steps:
-        fit_batched(networks, x, y, cross_entropy, n_steps=step - done, generator=generator, **how)
+        fit_batched(
+            networks,
+            x,
+            y,
+            cross_entropy,
+            n_steps=step - done,
+            batch_size=100,
+            optimizer=adam(3e-3),
+            kl_weight=1.0 if method in (*LEARNED, "prior") else 0.0,
+            generator=generator,
+        )
         done = step
         with torch.no_grad():
             wrong = (networks(x_held, "mean").argmax(-1) != y_held).double()
@@ -254,10 +268,16 @@ def make_pruning_threshold(n_steps: int = 3000) -> Arrays:
         start = generator.manual_seed(0)
         net = initialise(mlp((64, pruning_threshold.WIDTH, 10), method), start)
         training = {"learning_rate": 1e-2, "batch_size": 100}
-        how = {}
-        how["schedule"] = lambda step: min(1, 2 - 2 * step / n_steps)
-        how["kl_weight"] = kl_warmup(n_steps / 4)
-        train_by(training, net, data.x_train, y, start, n_steps, **how)
+        train_by(
+            training,
+            net,
+            data.x_train,
+            y,
+            start,
+            n_steps,
+            schedule=lambda step: min(1, 2 - 2 * step / n_steps),
+            kl_weight=kl_warmup(n_steps / 4),
+        )
         return net
 
     nets = [train(*tasks[name]) for name in pruning_threshold.NETWORKS]

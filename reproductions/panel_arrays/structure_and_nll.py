@@ -188,12 +188,19 @@ def train(
     x, y = (_for_each(splits, "train", k, len(settings)) for k in (0, 1))
     kl_weight = torch.tensor(settings).repeat_interleave(len(splits))
     tau = torch.tensor([split.tau for split in splits]).repeat(len(settings))
-    how = {"optimizer": adam(5e-3), "batch_size": 100}
-    how |= {"nll_args": (tau,) if task.nll is gaussian_nll else ()}
-    how |= {"kl_weight": 0.0 if method == "MC dropout" else kl_weight}
-    how |= {"schedule": lambda step: min(1, 2 - 2 * step / task.n_steps)}
-    generator = torch.Generator().manual_seed(0)
-    fit_batched(members, x, y, task.nll, n_steps=task.n_steps, generator=generator, **how)
+    fit_batched(
+        members,
+        x,
+        y,
+        task.nll,
+        nll_args=(tau,) if task.nll is gaussian_nll else (),
+        n_steps=task.n_steps,
+        batch_size=100,
+        optimizer=adam(5e-3),
+        schedule=lambda step: min(1, 2 - 2 * step / task.n_steps),
+        kl_weight=0.0 if method == "MC dropout" else kl_weight,
+        generator=torch.Generator().manual_seed(0),
+    )
     return members
 
 
