@@ -81,16 +81,16 @@ def measure_variance(trial: Trial) -> TrialResult:
         train_by(config, net, x, y, generator, n_steps)
         metrics[f"test_error, {epochs}"] = error_percent(mean_weights(net, x_test), y_test)
         for estimator in ROWS:
-            own = "n_draws_per_example" if estimator == "per example" else "n_draws"
+            n_draws = "n_draws_per_example" if estimator == "per example" else "n_draws"
             draws = []
-            for _ in range(config[own]):
+            for _ in range(config[n_draws]):
                 order = torch.randperm(len(x), generator=generator, device=generator.device)
                 rows = order[: config["rows"]]
                 draws.append(gradient(net, x[rows], y[rows], estimator, len(x), generator))
             for layer, slopes in zip(("bottom", "top"), zip(*draws, strict=True), strict=True):
                 name = f"{layer}, {estimator}, {epochs}"
-                found = gradient_variance(torch.stack(slopes))
-                metrics[name], metrics[f"{name}, standard error"] = found
+                estimate = gradient_variance(torch.stack(slopes))
+                metrics[name], metrics[f"{name}, standard error"] = estimate
     return TrialResult(metrics)
 
 
@@ -129,8 +129,8 @@ def published() -> np.ndarray:
 def measured(record: Record, what: str = "") -> np.ndarray:
     """Our variances, or with ``", standard error"`` those, in the same places."""
     stops = [(layer, at) for layer in LAYERS for at in record["config"]["epochs"]]
-    found = record["metrics"]
-    return np.array([[found[f"{layer}, {e}, {at}{what}"] for layer, at in stops] for e in ROWS])
+    metrics = record["metrics"]
+    return np.array([[metrics[f"{layer}, {e}, {at}{what}"] for layer, at in stops] for e in ROWS])
 
 
 def variance_table(records: list[Record]) -> str:
@@ -169,7 +169,7 @@ def variance_claims(records: list[Record]) -> list[Claim]:
     """The order of the estimators, and what training on does to the local one."""
     ours = [measured(record) for record in records]
     falls = np.array([*map(_growth, ours)])
-    theirs, told = (
+    theirs, ours_fall = (
         ", ".join(f"{n} layer × {v:.2g}" for n, v in zip(LAYERS, growth, strict=True))
         for growth in (_growth(published()), falls.mean(0))
     )
@@ -180,11 +180,14 @@ def variance_claims(records: list[Record]) -> list[Claim]:
     falling = "From epoch 10 to 100 the variance of the local estimator falls"
     held = sum(map(_in_order, ours))
     of = len(ours) * len(COLUMNS)
-    how = f"MNIST, {len(records)} seeds, width and optimizer of the paper unknown"
-    seen = f"{how}; points in columns and seeds", f"{how}; layers and seeds; above 1 it rises"
+    condition = f"MNIST, {len(records)} seeds, width and optimizer of the paper unknown"
+    seen = (
+        f"{condition}; points in columns and seeds",
+        f"{condition}; layers and seeds; above 1 it rises",
+    )
     return [
         Claim(order, "this order in all four columns", "this order", held, of, seen[0]),
-        Claim(falling, theirs, told, (falls < 1).sum(), falls.size, seen[1]),
+        Claim(falling, theirs, ours_fall, (falls < 1).sum(), falls.size, seen[1]),
     ]
 
 
@@ -227,11 +230,11 @@ _BRIEF = {"n_train": 100, "width": 8, "batch_size": 20, "rows_at_once": 20, "tim
 def speed_trials(scale: str) -> list[Trial]:
     """One for each estimator; the slow one with fewer batches, and fewer rows at once."""
     plans = {"per example": (5, 25), "local": (50, 100), "per minibatch": (50, 100)}
-    found = []
+    planned = []
     for estimator, (n_batches, n_rows) in plans.items():
         config = {"estimator": estimator, "timed_batches": n_batches, "rows_at_once": n_rows}
-        found.append(Trial({**_SPEED, **config, **(_BRIEF if scale == "quick" else {})}, seed=0))
-    return found
+        planned.append(Trial({**_SPEED, **config, **(_BRIEF if scale == "quick" else {})}, seed=0))
+    return planned
 
 
 def measure_speed(trial: Trial) -> TrialResult:

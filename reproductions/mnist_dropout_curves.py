@@ -110,8 +110,10 @@ def table(records: Sequence[Record]) -> str:
     trained = longest(records, "n_epochs")
     orders = []
     for n_epochs, group in sorted(group_by(records, "n_epochs").items(), reverse=True):
-        told = (f"{agree} of {n} with {width} units" for width, (agree, n) in _order(group).items())
-        orders.append(f"after {n_epochs} epochs {', '.join(told)}")
+        agreements = (
+            f"{agree} of {n} with {width} units" for width, (agree, n) in _order(group).items()
+        )
+        orders.append(f"after {n_epochs} epochs {', '.join(agreements)}")
     return "\n\n".join(
         [
             error_table(trained, "units", 2, _published(), "error"),
@@ -126,8 +128,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     """Learned against fixed noise and none, and the order of all, by the longest schedule."""
     trained = longest(records, "n_epochs")
     printed = _published()
-    found = []
-    how = f"MNIST, {trained[0]['config']['n_epochs']} epochs, no stopping on validation data"
+    statements = []
+    condition = f"MNIST, {trained[0]['config']['n_epochs']} epochs, no stopping on validation data"
     better = "Learned Gaussian dropout (A, A2) has a lower test error than the same noise at rate ½"
     harmless = f"With {WIDTHS[0]} units learned Gaussian dropout (A) errs no more than no dropout"
     for statement, methods, other, widths, most in (
@@ -143,21 +145,25 @@ def claims(records: Sequence[Record]) -> list[Claim]:
                 gaps.append((mean(ours[0]) - mean(ours[1]), error))
                 first, second = (errors(printed, m, width)[0] for m in (method, other))
                 theirs.append(f"{first - second:+.2f}")
-        found.append(
+        statements.append(
             Claim(
                 statement,
                 f"{', '.join(theirs)} points",
                 f"{', '.join(f'{gap:+.2f} ± {error:.2f}' for gap, error in gaps)} points",
                 sum(gap < most * error for gap, error in gaps),
                 len(gaps),
-                f"{how}; two standard errors over seeds, where Student's t of three asks for 2.8",
+                f"{condition}; two standard errors over seeds, where Student's t of three asks for "
+                "2.8",
             )
         )
     order = _order(trained)
     agree, pairs = (sum(counts[i] for counts in order.values()) for i in (0, 1))
     statement = f"The order of the seven methods with {', '.join(map(str, order))} units"
-    how += "; half of the pairs agree by chance"
-    return [*found, Claim(statement, f"{pairs} pairs", f"{agree} of them", agree, pairs, how)]
+    condition += "; half of the pairs agree by chance"
+    return [
+        *statements,
+        Claim(statement, f"{pairs} pairs", f"{agree} of them", agree, pairs, condition),
+    ]
 
 
 def figure(records: Sequence[Record]) -> Figure:
@@ -181,9 +187,9 @@ def error_table(
     widths = sorted(group_by(trained, "width"))
 
     def cell(method: str, width: float) -> str:
-        found = errors(trained, method, width)
+        of_seeds = errors(trained, method, width)
         other = errors(beside, method, width, name)
-        ours = f"{markdown.mean_and_error(found, digits)} ({len(found)})" if found else "–"
+        ours = f"{markdown.mean_and_error(of_seeds, digits)} ({len(of_seeds)})" if of_seeds else "–"
         return ours + (f", *{mean(other):.{digits}f}*" if other else "")
 
     lines = [[m, *(cell(m, width) for width in widths)] for m in group_by(trained, "method")]
@@ -217,11 +223,14 @@ def curves(panels: Mapping[str, Sequence[Record]], width_name: str) -> Figure:
         axes = picture.add_subplot(1, len(panels), k)
         widths = sorted(group_by(trained, "width"))
         for method, group in group_by(trained, "method").items():
-            runs = {w: own for w in widths if (own := errors(group, method, w))}
-            bars = [stdev(own) / len(own) ** 0.5 if len(own) > 1 else 0 for own in runs.values()]
-            look = {"color": colours[method], "ls": "-" if method.startswith("var") else "--"}
+            runs = {w: of_seeds for w in widths if (of_seeds := errors(group, method, w))}
+            bars = [
+                stdev(of_seeds) / len(of_seeds) ** 0.5 if len(of_seeds) > 1 else 0
+                for of_seeds in runs.values()
+            ]
+            style = {"color": colours[method], "ls": "-" if method.startswith("var") else "--"}
             means = [*map(mean, runs.values())]
-            axes.errorbar([*runs], means, bars, marker="o", ms=4, capsize=2, label=method, **look)
+            axes.errorbar([*runs], means, bars, marker="o", ms=4, capsize=2, label=method, **style)
         axes.set(title=title, xlabel=width_name, ylabel="test error [%]", xticks=widths)
     axes.legend(fontsize=8)
     return picture
@@ -229,26 +238,26 @@ def curves(panels: Mapping[str, Sequence[Record]], width_name: str) -> Figure:
 
 def _published() -> list[Record]:
     """The printed errors in percent, in the form of records."""
-    found = []
+    records = []
     for row in published_table("mnist_dropout_curves"):
         method = row.pop("method")
         for width, error in row.items():
             config = {"method": method, "width": int(width)}
-            found.append({"config": config, "seed": 0, "metrics": {"error": error}})
-    return found
+            records.append({"config": config, "seed": 0, "metrics": {"error": error}})
+    return records
 
 
 def _order(trained: Sequence[Record]) -> dict[float, tuple[int, int]]:
     """For each width how many pairs of methods stand in the published order, and of how many."""
-    found = {}
+    counts = {}
     printed = _published()
     for width in sorted(group_by(trained, "width")):
         both = [[errors(part, m, width) for part in (trained, printed)] for m in METHODS]
         means = [[*map(mean, pair)] for pair in both if all(pair)]
         if pairs := [*itertools.combinations(means, 2)]:
             agree = [(a[0] < b[0]) == (a[1] < b[1]) for a, b in pairs]
-            found[width] = sum(agree), len(agree)
-    return found
+            counts[width] = sum(agree), len(agree)
+    return counts
 
 
 _SET_UP = """\

@@ -106,7 +106,7 @@ def run(trial: Trial) -> TrialResult:
         "compression": prune.compression(rows),
         "bytes_pruned": len(archive(stored)),
         "bytes_dense": len(archive(to_sparse(net, inf))),
-        **{name: 1000 * median(own) for name, own in seconds.items()},
+        **{name: 1000 * median(times) for name, times in seconds.items()},
     }
     arrays = {
         "n_weights": [row.n_weights for row in rows],
@@ -232,24 +232,26 @@ def table(records: list[Record]) -> str:
 
 def claims(records: list[Record]) -> list[Claim]:
     """Each network: is our sparse VD as small, and as good, as the published one?"""
-    found = []
+    statements = []
     for network in group_by(records, "network"):
         groups = _set_ups(where(records, network=network, method="sparse VD"))
         good = []
-        told = []
+        ours = []
         target = published_by("network and method", "sparse_lenet")[f"{network}, sparse VD"]
         for name, group in groups.items():
             smaller = mean(metric(group, "compression"))
             error = metric(group, "error")
             good += [smaller >= target["compression"], mean(error) <= target["error_percent"]]
             cut = ", cut" * name.endswith("cut")
-            told += [f"{smaller:.0f} times at {markdown.mean_and_error(error, 2)} %{cut}"]
+            ours += [f"{smaller:.0f} times at {markdown.mean_and_error(error, 2)} %{cut}"]
         seeds = " and ".join(str(len(group)) for group in groups.values())
         statement = f"Sparse variational dropout prunes {network} so far, at so small an error"
-        how = f"as small; as good (± 0.1 points by the images); *cut* or not; seeds: {seeds}"
+        condition = f"as small; as good (± 0.1 points by the images); *cut* or not; seeds: {seeds}"
         printed = f"{target['compression']:.0f} times at {target['error_percent']:.2f} %"
-        found.append(Claim(statement, printed, "; ".join(told), sum(good), len(good), how))
-    return found
+        statements.append(
+            Claim(statement, printed, "; ".join(ours), sum(good), len(good), condition)
+        )
+    return statements
 
 
 def figure(records: list[Record]) -> Figure:
@@ -261,8 +263,8 @@ def figure(records: list[Record]) -> Figure:
         left.plot(metric(group, "compression"), metric(group, "error"), marker, label=name)
     for name, row in published_by("network and method", "sparse_lenet").items():
         network, method = name.split(", ")
-        look = {"color": INK if method == "sparse VD" else GREY, "mfc": "none"}
-        left.plot(row["compression"], row["error_percent"], _MARKERS[network], **look)
+        style = {"color": INK if method == "sparse VD" else GREY, "mfc": "none"}
+        left.plot(row["compression"], row["error_percent"], _MARKERS[network], **style)
     left.set(xscale="log", xlabel="compression (weights / kept weights)", ylabel="test error [%]")
     left.set_title("Open: published (grey: not sparse VD)")
     left.legend(fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.45, -0.24))

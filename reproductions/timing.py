@@ -67,8 +67,8 @@ def measure_steps(trial: Trial) -> TrialResult:
     generator = torch.Generator(on).manual_seed(trial.seed)
     x = torch.randn(config["batch_size"], 3, 32, 32, generator=generator, device=on)
     y = torch.arange(config["batch_size"], device=on) % 10
-    made = {m: NETWORKS[config["architecture"]](TIMED[m].layer) for m in config["methods"]}
-    networks = {m: initialise(net.to(on), generator).train() for m, net in made.items()}
+    new_networks = {m: NETWORKS[config["architecture"]](TIMED[m].layer) for m in config["methods"]}
+    networks = {m: initialise(net.to(on), generator).train() for m, net in new_networks.items()}
     rows = step_times(networks, x, y, generator, config["rounds"], clock=partial(clock, on))
     return TrialResult(
         {f"{name}/{method}": row[name] for method, row in rows.items() for name in ("ms", "ratio")}
@@ -161,13 +161,13 @@ def step_claims(records: Sequence[Record]) -> list[Claim]:
     """The order of four methods by the time of a step."""
     order = ("VD", "VSD T=1, fc", "VSD T=2, fc", "BBB-LRT", "MNF")
     ratios = [[record["metrics"][f"ratio/{method}"] for method in order] for record in records]
-    told = "; ".join(", ".join(f"{ratio:.2f}" for ratio in row) for row in ratios)
+    listed = "; ".join(", ".join(f"{ratio:.2f}" for ratio in row) for row in ratios)
     names = (_TITLES[record["config"]["architecture"]] for record in records)
     return [
         Claim(
             "A step of VD is cheapest, then of VSD with T = 1, T = 2, BBB-LRT, MNF",
             "this order in every network",
-            f"as multiples of MAP's: {told}",
+            f"as multiples of MAP's: {listed}",
             sum(row == sorted(row) for row in ratios),
             len(ratios),
             f"{', '.join(names)} on {records[0]['device']}; the order of medians alone",
@@ -219,14 +219,14 @@ _SETTINGS = {"n_pseudo": "m", "rank": "r", "n_reflections": "r"}
 def size_trials(scale: str) -> list[Trial]:
     """One for each method; s varies where one draw serves a batch, r and m as settings."""
     quick = scale == "quick"
-    found = []
+    planned = []
     for name, method in SIZED.items():
         varied = ["K", "L", "B", *(["s"] if method.sampling == "shared" else [])]
         varied += [_SETTINGS[setting] for setting in _SETTINGS if setting in method.settings]
         sweeps = {size: [8, 16] if quick else _SIZES[size] for size in varied}
         config = {"method": name, "sweeps": sweeps, "base": BASE, "rounds": 1 if quick else 9}
-        found.append(Trial(config, 0))
-    return found
+        planned.append(Trial(config, 0))
+    return planned
 
 
 def measure_sizes(trial: Trial) -> TrialResult:
@@ -274,7 +274,9 @@ class OnePass:
 
     def bytes_held(self) -> int:
         """Size of the distinct tensors that are there between forward and backward pass."""
-        own = {t.untyped_storage().data_ptr() for t in (self.layer.weight, self.layer.bias, self.x)}
+        not_counted = {
+            t.untyped_storage().data_ptr() for t in (self.layer.weight, self.layer.bias, self.x)
+        }
         held = list(self.layer.parameters())
 
         def pack(tensor: Tensor) -> Tensor:
@@ -284,7 +286,7 @@ class OnePass:
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
             held += self.forward()
         sizes = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in held}
-        return sum(size for at, size in sizes.items() if at not in own)
+        return sum(size for at, size in sizes.items() if at not in not_counted)
 
 
 def slope(sizes: Sequence[float], costs: Sequence[float]) -> float:
@@ -334,12 +336,12 @@ def size_table(records: Sequence[Record]) -> str:
 
 def size_claims(records: Sequence[Record]) -> list[Claim]:
     """Exponents of time and memory, those of the printed orders beside them."""
-    found = []
+    statements = []
     rows = [row for row in _exponents(records) if row["time"]]
     plain = next((row for row in rows if (row["method"], row["size"]) == ("MAP", "B")), {})
     for what in ("time", "memory"):
         gaps = [abs(row[f"our {what}"] - row[f"their {what}"]) for row in rows]
-        found.append(
+        statements.append(
             Claim(
                 f"The {what} of a layer grows with its sizes as the printed orders say",
                 "orders such as K^2 + K L B",
@@ -350,7 +352,7 @@ def size_claims(records: Sequence[Record]) -> list[Claim]:
                 f"proportion to B, has an exponent of {plain.get(f'our {what}', nan):.2f} there",
             )
         )
-    return found
+    return statements
 
 
 def size_figure(records: Sequence[Record]) -> Figure:
