@@ -98,10 +98,16 @@ def floating(name: str, value: Tensor) -> Tensor:
 
 def floating_type(name: str, value: Tensor) -> Tensor:
     """``value`` if it is a floating-point tensor, else TypeError; its entries are not looked at."""
-    if not isinstance(value, Tensor) or not value.is_floating_point():
-        kind = getattr(value, "dtype", type(value).__name__)
-        raise TypeError(f"{name} must be a floating-point tensor, got {kind}")
-    return value
+    if isinstance(value, Tensor) and value.is_floating_point():
+        return value
+    kind = getattr(value, "dtype", type(value).__name__)
+    remedy = f"torch.tensor({name}) makes a tensor of numbers"
+    if isinstance(value, np.ndarray):
+        kind = f"a NumPy array of {kind}"
+        remedy = f"torch.from_numpy({name}).double() is one"
+    elif isinstance(value, Tensor):
+        remedy = f"{name}.double() is one"
+    raise TypeError(f"{name} must be a floating-point tensor, got {kind}: {remedy}")
 
 
 def finite(name: str, value: Tensor) -> Tensor:
@@ -172,6 +178,13 @@ def one_of(name: str, value: str, choices: object) -> str:
     known = get_args(choices) or tuple(choices)
     if not isinstance(value, str) or value not in known:
         raise ValueError(f"{name} must be one of {known}, got {value!r}")
+    return value
+
+
+def instance(name: str, value: _T, kind: type[_T]) -> _T:
+    """``value`` if it is one of ``kind``, else TypeError."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be a {kind.__name__}, got {reprlib.repr(value)}")
     return value
 
 
