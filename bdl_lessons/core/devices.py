@@ -59,6 +59,11 @@ def float64(x: Tensor) -> Tensor:
     return (x.cpu() if x.device.type == "mps" else x).double()
 
 
+def single(x: Tensor) -> Tensor:
+    """``x`` in single precision if it is in half precision, else as it is: for sums and checks."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
 @contextmanager
 def cpu_threads(n_threads: int) -> Iterator[None]:
     """Compute with this many threads until the block ends.

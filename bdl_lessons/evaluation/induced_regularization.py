@@ -19,7 +19,8 @@ NeurIPS 2021, contribution 3) leaves out:
   :math:`\Omega = \operatorname{diag}(h) H \operatorname{diag}(h)`, at most
   :math:`\tfrac12 \lambda_{\max}(\Omega) \sum_k \alpha_k`.
 
-Everything takes leading axes: one value for each example. Units are those of the loss, nats here.
+Everything takes leading axes: one value for each example. Units are those of the loss, nats here;
+sums are in float32 at least.
 Shapes that do not fit raise ValueError.
 """
 
@@ -28,6 +29,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, func
 
+from bdl_lessons.core.devices import single
 from bdl_lessons.core.validation import integer, shapes
 from bdl_lessons.evaluation.stochastic_gradients import Estimate
 from bdl_lessons.models import Network, StochasticLayer
@@ -93,9 +95,9 @@ def penalty(hessian: Tensor, h: Tensor, noise_cov: Tensor) -> Tensor:
     >>> penalty(torch.eye(2), torch.tensor([1.0, 3.0]), noise_cov=torch.eye(2))
     tensor(5.)
     """
-    omega = sensitivity(hessian, h)
+    omega = sensitivity(single(hessian), single(h))
     shapes("hessian must be (..., K, K) and noise_cov (..., K, K)", omega, noise_cov)
-    return 0.5 * (omega * noise_cov).sum((-2, -1))
+    return 0.5 * (omega * single(noise_cov)).sum((-2, -1))
 
 
 def penalty_from_roots(hessian_root: Tensor, h: Tensor, noise_root: Tensor) -> Tensor:
@@ -109,7 +111,8 @@ def penalty_from_roots(hessian_root: Tensor, h: Tensor, noise_root: Tensor) -> T
     """
     rule = "hessian_root must be (..., L, K), h (..., K) and noise_root (..., K, R)"
     shapes(rule, hessian_root, h, noise_root)
-    return 0.5 * ((hessian_root * h[..., None, :]) @ noise_root).square().sum((-2, -1))
+    root = single(hessian_root) * single(h)[..., None, :]
+    return 0.5 * (root @ single(noise_root)).square().sum((-2, -1))
 
 
 def spectral_bound(omega: Tensor, noise_cov: Tensor) -> Tensor:
@@ -119,8 +122,9 @@ def spectral_bound(omega: Tensor, noise_cov: Tensor) -> Tensor:
     tensor(9.)
     """
     shapes("omega must be (..., K, K) and noise_cov (..., K, K)", omega, noise_cov)
-    total_var = noise_cov.diagonal(dim1=-2, dim2=-1).sum(-1)
-    return 0.5 * torch.linalg.eigvalsh(omega)[..., -1] * total_var
+    total_var = single(noise_cov).diagonal(dim1=-2, dim2=-1).sum(-1)
+    largest = torch.linalg.eigvalsh(single(omega))[..., -1]
+    return 0.5 * largest * total_var
 
 
 def loss_increase(

@@ -2,7 +2,8 @@
 
 Every function takes draws with a leading sample axis S, as
 :func:`bdl_lessons.inference.predict` returns them. Equations: Gal & Ghahramani, *Dropout as a
-Bayesian approximation*, ICML 2016.
+Bayesian approximation*, ICML 2016. Draws in half precision are averaged in float32, and so are the
+results.
 """
 
 import math
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core import validation
+from bdl_lessons.core.devices import single
 from bdl_lessons.core.validation import typechecked
 
 
@@ -26,7 +28,8 @@ def predictive_var(draws: Tensor, tau: float | Tensor) -> Tensor:
     >>> predictive_var(torch.tensor([[[1.0]], [[5.0]]]), tau=4.0)
     tensor([[4.2500]])
     """
-    return 1 / _check_tau(tau, _check(draws)) + draws.var(0, correction=0)
+    draws = _check(draws)
+    return 1 / _check_tau(tau, draws) + draws.var(0, correction=0)
 
 
 @typechecked
@@ -42,9 +45,10 @@ def log_predictive_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> 
     >>> log_predictive_likelihood(torch.zeros(100, 2, 1), torch.zeros(2, 1), tau=1.0)
     tensor([-0.9189, -0.9189])
     """
-    tau = _check_tau(tau, _check(draws))
+    draws = _check(draws)
+    tau = _check_tau(tau, draws)
     validation.shapes("draws must be (S, B, D) and y (B, D)", draws, y)
-    error = (tau * (validation.floating("y", y) - draws).square()).sum(-1)
+    error = (tau * (single(validation.floating("y", y)) - draws).square()).sum(-1)
     log_norm = (tau.log() - math.log(2 * math.pi)).expand(draws.shape[-1]).sum()
     return (-error / 2).logsumexp(0) - math.log(len(draws)) + log_norm / 2
 
@@ -75,10 +79,13 @@ def predictive_entropy(logits: Tensor) -> Tensor:
 def mutual_information(logits: Tensor) -> Tensor:
     """``H[mean_s p_s] - mean_s H[p_s]`` in nats, ``(B,)``: how much the draws disagree.
 
+    It is never negative, as no divergence is: what rounding leaves below 0 is 0.
+
     >>> mutual_information(torch.tensor([[[0.0, 50.0]], [[50.0, 0.0]]]))
     tensor([0.6931])
     """
-    return predictive_entropy(logits) - entropy(logits.log_softmax(-1)).mean(0)
+    log_probs = _check(logits, "logits").log_softmax(-1)
+    return (predictive_entropy(logits) - entropy(log_probs).mean(0)).clamp(min=0)
 
 
 @typechecked
@@ -89,7 +96,9 @@ def entropy(log_probs: Tensor) -> Tensor:
     tensor(0.6931)
     """
     validation.shapes("log_probs must be (..., C)", log_probs)
-    if not (validation.floating_type("log_probs", log_probs).logsumexp(-1).abs() <= 1e-2).all():
+    rounding = 4 * torch.finfo(validation.floating_type("log_probs", log_probs).dtype).eps
+    log_probs = single(log_probs)
+    if not (log_probs.logsumexp(-1).abs() <= max(1e-2, rounding)).all():
         wanted = "logarithms of probabilities that sum to 1"
         raise ValueError(f"log_probs must be {wanted}: got logits or NaN?")
     return torch.special.entr(log_probs.exp()).sum(-1)
@@ -97,7 +106,7 @@ def entropy(log_probs: Tensor) -> Tensor:
 
 def _check(draws: Tensor, name: str = "draws") -> Tensor:
     validation.shapes(f"{name} must be (S, B, D)", draws)
-    return validation.floating(name, draws)
+    return single(validation.floating(name, draws))
 
 
 def _check_tau(tau: float | Tensor, draws: Tensor) -> Tensor:

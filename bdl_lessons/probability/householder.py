@@ -22,6 +22,7 @@ import math
 import torch
 from torch import Tensor
 
+from bdl_lessons.core.devices import single
 from bdl_lessons.core.validation import shapes
 
 
@@ -45,7 +46,8 @@ def compact_form(vectors: Tensor) -> tuple[Tensor, Tensor]:
             [-0.9600, -0.2800]])
     """
     shapes("vectors must be (T, K)", vectors)
-    with torch.autocast(vectors.device.type, enabled=False):  # no solver has half precision
+    vectors = single(vectors)  # no solver has half precision
+    with torch.autocast(vectors.device.type, enabled=False):
         gram = vectors @ vectors.mT
         limits = torch.finfo(vectors.dtype)
         squares = gram.diagonal()
@@ -67,7 +69,8 @@ def reflect(x: Tensor, vectors: Tensor) -> Tensor:
         return x
     left, right = compact_form(vectors.to(x.dtype))
     with torch.autocast(x.device.type, enabled=False):
-        return x - (x @ right.mT) @ left
+        units = x.to(left.dtype)
+        return (units - (units @ right.mT) @ left).to(x.dtype)
 
 
 def orthogonal_matrix(vectors: Tensor) -> Tensor:
@@ -99,7 +102,7 @@ def rotated_variance(alpha: Tensor, vectors: Tensor) -> Tensor:
     tensor([1.0000, 0.2500])
     """
     shapes("alpha must be (K,) and vectors (T, K)", alpha, vectors)
-    alpha = alpha.masked_fill(alpha < 0, torch.nan)
+    alpha = single(alpha).masked_fill(alpha < 0, torch.nan)
     if len(vectors) == 0:
         return alpha
     left, right = compact_form(vectors.to(alpha.dtype))
