@@ -55,6 +55,7 @@ class GaussianProcess(nn.Module):
     def __init__(self, x: Tensor, y: Tensor, kernel: gpytorch.kernels.Kernel, noise_var: float):
         super().__init__()
         x = _columns(x)
+        validation.instance("y", y, Tensor)
         validation.shapes("x must be (N, d) and y (N,)", x, y)
         y = validation.finite("y", y).double()
         validation.instance("kernel", kernel, gpytorch.kernels.Kernel)
@@ -168,5 +169,5 @@ class _ZeroMeanProcess(gpytorch.models.ExactGP):
 
 
 def _columns(x: Tensor) -> Tensor:
-    validation.shapes("x must be (N, ...)", x)
+    validation.shapes("x must be (N, ...)", validation.instance("x", x, Tensor))
     return validation.finite("x", x).double().reshape(len(x), -1)
