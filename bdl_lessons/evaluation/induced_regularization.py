@@ -24,7 +24,7 @@ sums are in float32 at least.
 Shapes that do not fit raise ValueError.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, func
@@ -32,7 +32,6 @@ from torch import Tensor, func
 from bdl_lessons.core.devices import single
 from bdl_lessons.core.validation import integer, shapes
 from bdl_lessons.evaluation.stochastic_gradients import Estimate
-from bdl_lessons.models import Network, StochasticLayer
 
 
 def loss_hessian(loss: Callable[..., Tensor], h: Tensor, *rows: Tensor) -> Tensor:
@@ -157,28 +156,3 @@ def loss_increase(
     pairs = [func.vmap(lambda e: of_rows(h * e, *rows))(1 + sign * eta) for sign in (1, -1)]
     draws = sum(pairs) / 2 - of_rows(h, *rows)
     return Estimate(draws.mean(0), draws.std(0) / n_samples**0.5)
-
-
-def layer_penalties(network: Network, x: Tensor, noise_covs: Sequence[Tensor]) -> Tensor:
-    """R of each stochastic layer of a classifier, averaged over examples: ``(n_layers,)`` in nats.
-
-    Gauss-Newton form at the mean weights, for softmax outputs. ``x`` is ``(B, K)``: layers and
-    activations must act on vectors. ``noise_covs`` are ``C`` for each stochastic layer, in order,
-    else ValueError.
-
-    >>> from bdl_lessons.models import Deterministic, mlp
-    >>> network = mlp((2, 4, 3), Deterministic())
-    >>> layer_penalties(network, torch.ones(5, 2), [torch.eye(2), torch.eye(4)]).shape
-    torch.Size([2])
-    """
-    positions = [i for i, module in enumerate(network) if isinstance(module, StochasticLayer)]
-    if len(noise_covs) != len(positions):
-        raise ValueError(f"noise_covs must hold {len(positions)} matrices, got {len(noise_covs)}")
-    penalties = []
-    for position, noise_cov in zip(positions, noise_covs, strict=True):
-        h = network[:position](x, "mean")
-        tail = network[position:]
-        jacobian = func.vmap(func.jacrev(lambda row, tail=tail: tail(row[None], "mean")[0]))(h)
-        hessian = gauss_newton(jacobian, softmax_root(tail(h, "mean")))
-        penalties.append(penalty(hessian, h, noise_cov).mean())
-    return torch.stack(penalties)
