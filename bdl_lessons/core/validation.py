@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 _T = TypeVar("_T", bound=Callable)
+_Kind = TypeVar("_Kind")
 
 
 def typechecked(target: _T) -> _T:
@@ -131,11 +132,14 @@ def variance(name: str, value: Tensor, zero: bool = False) -> Tensor:
 def like(reference: Tensor, name: str, value: float | Tensor) -> Tensor:
     """``value`` with the dtype and device of ``reference``; it must broadcast to its shape.
 
-    Raises ValueError if the shape does not broadcast, or only by enlarging ``reference``.
+    Raises TypeError if it is neither a number nor a tensor of real numbers, ValueError if the shape
+    does not broadcast, or only by enlarging ``reference``.
     """
     if isinstance(value, Real):  # written by the device: a copy would wait for it
         value = reference.new_full((), value)
-    value = torch.as_tensor(value, dtype=reference.dtype, device=reference.device)
+    if not isinstance(value, Tensor) or value.is_complex():
+        raise TypeError(f"{name} must be a number or a real tensor, got {reprlib.repr(value)}")
+    value = value.to(reference)
     try:
         value.expand_as(reference)
     except RuntimeError:
@@ -181,10 +185,20 @@ def one_of(name: str, value: str, choices: object) -> str:
     return value
 
 
-def instance(name: str, value: _T, kind: type[_T]) -> _T:
+def instance(name: str, value: _Kind, kind: type[_Kind]) -> _Kind:
     """``value`` if it is one of ``kind``, else TypeError."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be a {kind.__name__}, got {reprlib.repr(value)}")
+    return value
+
+
+def flag(name: str, value: bool) -> bool:
+    """``value`` if it is True or False, else TypeError: whatever is not empty would count as True.
+
+    NumPy's truth values will do.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {reprlib.repr(value)}")
     return value
 
 

@@ -6,7 +6,7 @@ Lessons 01, 02 and 04 to 11.
 import numpy as np
 import torch
 
-from bdl_lessons.core.validation import integer, non_negative, typechecked
+from bdl_lessons.core.validation import integer, non_negative
 from bdl_lessons.datasets.containers import Classification, Regression, first_n
 
 DIGITS = tuple("0123456789")
@@ -24,7 +24,6 @@ DIABETES_NAMES = {
 }
 
 
-@typechecked
 def digits(n_train: int | None = None, n_test: int = 360, seed: int = 0) -> Classification:
     """scikit-learn's 1797 handwritten digits: x ``(N, 64)`` in [0, 1], ten classes.
 
@@ -69,7 +68,6 @@ def diabetes() -> Regression:
     )
 
 
-@typechecked
 def origin_clusters(
     n_train: int = 100, spread_std: float = 0.1, noise_std: float = 0.1, seed: int = 0
 ) -> Regression:

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from bdl_lessons.core import validation
 from bdl_lessons.core.devices import float64, single
-from bdl_lessons.core.validation import typechecked
 
 
 class ReliabilityBins(NamedTuple):
@@ -24,7 +23,6 @@ class ReliabilityBins(NamedTuple):
     count: Tensor
 
 
-@typechecked
 def accuracy(probs: Tensor, y: Tensor) -> float:
     """Fraction of examples whose most probable class is ``y``. Shapes ``(B, C)`` and ``(B,)``.
 
@@ -39,7 +37,6 @@ def accuracy(probs: Tensor, y: Tensor) -> float:
     return float64(probs.argmax(-1) == y).mean().item()
 
 
-@typechecked
 def error_percent(scores: Tensor, y: Tensor) -> float:
     """Percentage of examples whose largest score is not that of ``y``; ``(B, C)`` and ``(B,)``.
 
@@ -52,7 +49,6 @@ def error_percent(scores: Tensor, y: Tensor) -> float:
     return 100 * float64(scores.argmax(-1) != y).mean().item()
 
 
-@typechecked
 def nll(log_probs: Tensor, y: Tensor) -> float:
     """Mean ``-log p(y)`` in nats. ``log_probs``: ``(B, C)``, e.g. from ``log_mean_probs``.
 
@@ -63,7 +59,6 @@ def nll(log_probs: Tensor, y: Tensor) -> float:
     return -float64(log_probs.gather(-1, y.long()[:, None])).mean().item()
 
 
-@typechecked
 def ece(probs: Tensor, y: Tensor, n_bins: int = 15) -> float:
     """Expected calibration error ``sum_bins count/B * |accuracy - confidence|``, in [0, 1].
 
@@ -76,7 +71,6 @@ def ece(probs: Tensor, y: Tensor, n_bins: int = 15) -> float:
     return (bins.count / len(y) * (bins.accuracy - bins.confidence).abs()).nansum().item()
 
 
-@typechecked
 def reliability_bins(probs: Tensor, y: Tensor, n_bins: int = 15) -> ReliabilityBins:
     """The bars of a reliability diagram, in ``n_bins`` bins of equal width, on the CPU.
 
@@ -94,7 +88,6 @@ def reliability_bins(probs: Tensor, y: Tensor, n_bins: int = 15) -> ReliabilityB
     return ReliabilityBins(edges, *(total / count for total in sums), count)
 
 
-@typechecked
 def rmse(mean: Tensor, y: Tensor) -> float:
     """Root mean squared error in the units of ``y``; both ``(B, D)``.
 
@@ -111,8 +104,9 @@ def rmse(mean: Tensor, y: Tensor) -> float:
 
 def _check_labels(name: str, scores: Tensor, y: Tensor) -> None:
     validation.floating_type(name, scores)
+    validation.instance("labels y", y, Tensor)
     rule = f"{name} must be (B, C) and labels y (B,)"
-    if isinstance(y, Tensor) and y.dim() == 2 and y.shape[1] == 1:
+    if y.dim() == 2 and y.shape[1] == 1:
         raise ValueError(f"{rule}, got y of shape {tuple(y.shape)}: y.squeeze(1) has the shape")
     validation.shapes(rule, scores, y)
     if not len(y) or scores.isnan().any():

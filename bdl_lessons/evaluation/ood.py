@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core import validation
-from bdl_lessons.core.validation import typechecked
 
 
 class OODMetrics(NamedTuple):
@@ -30,7 +29,6 @@ class OODMetrics(NamedTuple):
     """Average precision for finding OOD inputs by a low score."""
 
 
-@typechecked
 def ood_metrics(score_in: Tensor, score_out: Tensor) -> OODMetrics:
     """All five measures, of in-distribution scores ``(N,)`` and OOD scores ``(M,)``.
 

@@ -13,10 +13,8 @@ from torch import Tensor
 
 from bdl_lessons.core import validation
 from bdl_lessons.core.devices import single
-from bdl_lessons.core.validation import typechecked
 
 
-@typechecked
 def predictive_var(draws: Tensor, tau: float | Tensor) -> Tensor:
     """Variance of y for each output: ``1/tau + (1/S) sum_s f_s**2 - mean**2``, ``(B, D)``.
 
@@ -32,7 +30,6 @@ def predictive_var(draws: Tensor, tau: float | Tensor) -> Tensor:
     return 1 / _check_tau(tau, draws) + draws.var(0, correction=0)
 
 
-@typechecked
 def log_predictive_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> Tensor:
     """``log (1/S) sum_s N(y; f_s, I/tau)`` in nats for each example, ``(B,)`` (their eq. 8).
 
@@ -53,7 +50,6 @@ def log_predictive_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> 
     return (-error / 2).logsumexp(0) - math.log(len(draws)) + log_norm / 2
 
 
-@typechecked
 def log_mean_probs(logits: Tensor) -> Tensor:
     """Log of the averaged class probabilities: ``(S, B, C)`` logits to ``(B, C)``.
 
@@ -65,7 +61,6 @@ def log_mean_probs(logits: Tensor) -> Tensor:
     return _check(logits, "logits").log_softmax(-1).logsumexp(0) - math.log(len(logits))
 
 
-@typechecked
 def predictive_entropy(logits: Tensor) -> Tensor:
     """Entropy ``H[mean_s p_s]`` of the averaged probabilities in nats, ``(B,)``: the total.
 
@@ -75,7 +70,6 @@ def predictive_entropy(logits: Tensor) -> Tensor:
     return entropy(log_mean_probs(logits))
 
 
-@typechecked
 def mutual_information(logits: Tensor) -> Tensor:
     """``H[mean_s p_s] - mean_s H[p_s]`` in nats, ``(B,)``: how much the draws disagree.
 
@@ -88,7 +82,6 @@ def mutual_information(logits: Tensor) -> Tensor:
     return (predictive_entropy(logits) - entropy(log_probs).mean(0)).clamp(min=0)
 
 
-@typechecked
 def entropy(log_probs: Tensor) -> Tensor:
     """``- sum_c p_c log p_c`` in nats over the last axis, with ``0 log 0 = 0``.
 
@@ -110,6 +103,10 @@ def _check(draws: Tensor, name: str = "draws") -> Tensor:
 
 
 def _check_tau(tau: float | Tensor, draws: Tensor) -> Tensor:
+    if isinstance(tau, Tensor):
+        validation.shapes("tau must be a number or a tensor (...)", tau)
+    else:
+        validation.number("tau", tau)
     tau = torch.as_tensor(tau, dtype=draws.dtype, device=draws.device)
     if not ((tau > 0) & tau.isfinite()).all():
         raise ValueError(f"tau must be a precision: finite and > 0, got {tau.tolist()}")

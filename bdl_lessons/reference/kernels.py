@@ -13,7 +13,7 @@ import torch
 from gpytorch.constraints import Positive
 from torch import Tensor
 
-from bdl_lessons.core.validation import integer, like, typechecked, variance
+from bdl_lessons.core.validation import integer, like, variance
 
 
 def relu_expectation(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> Tensor:
@@ -96,7 +96,6 @@ class NNGPKernel(gpytorch.kernels.Kernel):
 
     expectation: Callable[[Tensor, Tensor, Tensor], Tensor]
 
-    @typechecked
     def __init__(
         self,
         depth: int = 1,

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core import validation
-from bdl_lessons.core.validation import typechecked
 from bdl_lessons.probability import gaussian_kl_full
 
 
@@ -35,7 +34,6 @@ class BayesLinear:
     [3.0, 0.25]
     """
 
-    @typechecked
     def __init__(
         self, Phi: Tensor, y: Tensor, noise_var: float | Tensor, prior_var: float | Tensor
     ):

@@ -7,10 +7,8 @@ from torch import Tensor
 
 from bdl_lessons.core import validation
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import typechecked
 
 
-@typechecked
 def hmc(
     potential: Callable[[Tensor], tuple[Tensor, Tensor]],
     start: Tensor,
@@ -47,6 +45,8 @@ def hmc(
     >>> draws.shape, acceptance.shape
     (torch.Size([100, 4, 2]), torch.Size([4]))
     """
+    validation.instance("potential", potential, Callable)
+    validation.instance("generator", generator, torch.Generator)
     point = validation.floating("start", start).detach()
     shape = (-1, *[1] * (start.dim() - 1))
     validation.shapes("start must be (C, ...)", start)
