@@ -122,10 +122,12 @@ def finite(name: str, value: Tensor) -> Tensor:
 
 def variance(name: str, value: Tensor, zero: bool = False) -> Tensor:
     """``value`` if all of it is positive, or 0 where ``zero``, and finite, else ValueError."""
-    wrong = ~(((value >= 0) if zero else (value > 0)) & value.isfinite())
+    in_range = value >= 0 if zero else value > 0
+    wrong = ~(in_range & value.isfinite())
     if wrong.any():
-        rule = f"{'>= 0' if zero else 'positive'} and finite"
-        raise ValueError(f"{name} is a variance: it must be {rule}, got {value[wrong][0]}")
+        lowest = ">= 0" if zero else "positive"
+        rule = f"it must be {lowest} and finite"
+        raise ValueError(f"{name} is a variance: {rule}, got {value[wrong][0]}")
     return value
 
 
@@ -239,17 +241,22 @@ def shapes(rule: str, *values: Tensor | np.ndarray, **sizes: Any) -> None:
     for value in values:
         if not isinstance(value, Tensor | np.ndarray) or "complex" in str(value.dtype):
             raise TypeError(f"{rule}, tensors of real numbers, got {reprlib.repr(value)}")
-    found = [tuple(value.shape) for value in values]
-    for axes, shape in zip(_axes(rule), found, strict=True):
+    given = [tuple(value.shape) for value in values]
+    for axes, shape in zip(_axes(rule), given, strict=True):
         if axes[-1:] == ["..."]:
-            axes, shape = axes[:-1], shape[: len(axes) - 1]
+            axes = axes[:-1]
+            shape = shape[: len(axes)]
         elif axes[:1] == ["..."]:
-            leading = shape[: 1 - len(axes)]
-            shape = shape[1 - len(axes) :]
-            axes, shape = (axes, (leading, *shape)) if leading else (axes[1:], shape)
+            n_named = len(axes) - 1
+            leading = shape[:-n_named]
+            shape = shape[-n_named:]
+            if leading:
+                shape = (leading, *shape)  # one size: all further axes together
+            else:
+                axes = axes[1:]
         known = [sizes.setdefault(axis, size) for axis, size in zip(axes, shape, strict=False)]
         if len(axes) != len(shape) or known != list(shape):
-            raise ValueError(f"{rule}, got {' and '.join(map(str, found))}")
+            raise ValueError(f"{rule}, got {' and '.join(map(str, given))}")
 
 
 @cache
@@ -266,11 +273,13 @@ def same_shape(name: str, value: Tensor, other: str, reference: Tensor) -> None:
 
 def same_dtype(name: str, value: Tensor, other: str, reference: Tensor) -> None:
     """Raise TypeError unless ``value`` is a tensor of the dtype and on the device of another."""
-    got, wanted = ((t.dtype, t.device.type) for t in (floating_type(name, value), reference))
-    if got != wanted:
-        rule = f"{name} must have the dtype and device of {other}, {wanted[0]} on {wanted[1]}"
-        remedy = f"{name}.to({wanted[1]!r}, {wanted[0]}) has them"
-        raise TypeError(f"{rule}, got {got[0]} on {got[1]}: {remedy}")
+    floating_type(name, value)
+    dtype = reference.dtype
+    place = reference.device.type
+    if (value.dtype, value.device.type) != (dtype, place):
+        rule = f"{name} must have the dtype and device of {other}, {dtype} on {place}"
+        remedy = f"{name}.to({place!r}, {dtype}) has them"
+        raise TypeError(f"{rule}, got {value.dtype} on {value.device.type}: {remedy}")
 
 
 def number(name: str, value: float) -> float:

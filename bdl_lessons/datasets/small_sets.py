@@ -41,8 +41,16 @@ def digits(n_train: int | None = None, n_test: int = 360, seed: int = 0) -> Clas
     rows = np.random.default_rng(integer("seed", seed, 0)).permutation(len(pixels))
     x = torch.from_numpy(pixels / 16).to(torch.float32)
     y = torch.from_numpy(labels.astype(np.int64))
-    train, test = (torch.from_numpy(r) for r in (rows[n_test : n_test + n_train], rows[:n_test]))
-    return Classification("digits", x[train], y[train], x[test], y[test], DIGITS)
+    test = torch.from_numpy(rows[:n_test])
+    train = torch.from_numpy(rows[n_test : n_test + n_train])
+    return Classification(
+        name="digits",
+        x_train=x[train],
+        y_train=y[train],
+        x_test=x[test],
+        y_test=y[test],
+        classes=DIGITS,
+    )
 
 
 def diabetes() -> Regression:
@@ -59,12 +67,12 @@ def diabetes() -> Regression:
 
     raw = load_diabetes(scaled=False)
     return Regression(
-        "diabetes",
-        torch.from_numpy(raw.data),
-        torch.from_numpy(raw.target),
-        tuple(DIABETES_NAMES[name] for name in raw.feature_names),
-        "disease progression one year after baseline",
-        "score, unit not stated",
+        name="diabetes",
+        x=torch.from_numpy(raw.data),
+        y=torch.from_numpy(raw.target),
+        feature_names=tuple(DIABETES_NAMES[name] for name in raw.feature_names),
+        target="disease progression one year after baseline",
+        unit="score, unit not stated",
     )
 
 
@@ -92,12 +100,18 @@ def origin_clusters(
     n_first = n_train // 2
     centres = np.repeat([[1.0, 1.0], [-1.0, -1.0]], [n_first, n_train - n_first], axis=0)
     x = centres + spread_std * generator.standard_normal((n_train, 2))
-    width, weight_std = 50, 4.0
+    width = 50
+    weight_std = 4.0
     w1 = generator.standard_normal((2, width)) * weight_std / np.sqrt(2)
     w2 = generator.standard_normal(width) * weight_std / np.sqrt(width)
     b1 = generator.standard_normal(width)
     b2 = generator.standard_normal()
     y = np.maximum(x @ w1 + b1, 0) @ w2 + b2 + noise_std * generator.standard_normal(n_train)
-    x = torch.from_numpy(x)
-    y = torch.from_numpy(y)
-    return Regression("origin-clusters", x, y, ("x1", "x2"), "y", "1")
+    return Regression(
+        name="origin-clusters",
+        x=torch.from_numpy(x),
+        y=torch.from_numpy(y),
+        feature_names=("x1", "x2"),
+        target="y",
+        unit="1",
+    )

@@ -144,15 +144,22 @@ def loss_increase(
         h: ``(B, K)``. noise_root: ``A``, ``(K, R)``.
         n_samples: pairs of draws for each example, at least 2.
 
-    >>> how = {"n_samples": 10, "generator": torch.Generator()}
-    >>> loss_increase(lambda h: h.sum(), torch.ones(3, 2), torch.eye(2), **how).value.shape
+    >>> increase = loss_increase(
+    ...     lambda h: h.sum(),
+    ...     torch.ones(3, 2),
+    ...     torch.eye(2),
+    ...     n_samples=10,
+    ...     generator=torch.Generator(),
+    ... )
+    >>> increase.value.shape
     torch.Size([3])
     """
     shapes("h must be (B, K) and noise_root (K, R)", h, noise_root)
-    size = integer("n_samples", n_samples, 2), len(h), noise_root.shape[1]
+    size = (integer("n_samples", n_samples, 2), len(h), noise_root.shape[1])
     eps = torch.randn(size, generator=generator, device=generator.device)
     eta = eps.to(noise_root) @ noise_root.mT
-    of_rows = func.vmap(loss)
-    pairs = [func.vmap(lambda e: of_rows(h * e, *rows))(1 + sign * eta) for sign in (1, -1)]
-    draws = sum(pairs) / 2 - of_rows(h, *rows)
-    return Estimate(draws.mean(0), draws.std(0) / n_samples**0.5)
+    loss_of_rows = func.vmap(loss)
+    loss_with_noise = func.vmap(lambda one_eta: loss_of_rows(h * (1 + one_eta), *rows))
+    both_signs = (loss_with_noise(eta) + loss_with_noise(-eta)) / 2
+    increases = both_signs - loss_of_rows(h, *rows)
+    return Estimate(increases.mean(0), increases.std(0) / n_samples**0.5)

@@ -84,8 +84,12 @@ def reliability_bins(probs: Tensor, y: Tensor, n_bins: int = 15) -> ReliabilityB
     edges = torch.linspace(0, 1, validation.integer("n_bins", n_bins, 1) + 1)
     index = (torch.bucketize(confidence.float(), edges, right=True) - 1).clamp(max=n_bins - 1)
     count = index.bincount(minlength=n_bins)
-    sums = (index.bincount(values, minlength=n_bins) for values in (confidence.double(), right))
-    return ReliabilityBins(edges, *(total / count for total in sums), count)
+    return ReliabilityBins(
+        edges=edges,
+        confidence=index.bincount(confidence.double(), minlength=n_bins) / count,
+        accuracy=index.bincount(right, minlength=n_bins) / count,
+        count=count,
+    )
 
 
 def rmse(mean: Tensor, y: Tensor) -> float:

@@ -57,8 +57,11 @@ def paired_difference(first: Values, second: Values, test_fraction: float = 0.1)
     n = len(differences)
     std = differences.std(ddof=1)
     overlap = test_fraction / (1 - test_fraction)
-    errors = std / math.sqrt(n), std * math.sqrt(1 / n + overlap)
-    return Difference(float(differences.mean()), *map(float, errors))
+    return Difference(
+        mean=float(differences.mean()),
+        std_error=float(std / math.sqrt(n)),
+        corrected_std_error=float(std * math.sqrt(1 / n + overlap)),
+    )
 
 
 def ranks(scores: Values, higher_is_better: bool) -> np.ndarray:

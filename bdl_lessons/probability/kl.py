@@ -42,8 +42,9 @@ def gaussian_kl(mean_q: Tensor, var_q: Number, mean_p: Number = 0.0, var_p: Numb
     tensor(2.)
     """
     mean_q = single(validation.floating_type("mean_q", mean_q))
-    others = {"var_q": var_q, "mean_p": mean_p, "var_p": var_p}
-    var_q, mean_p, var_p = (validation.like(mean_q, *named) for named in others.items())
+    var_q = validation.like(mean_q, "var_q", var_q)
+    mean_p = validation.like(mean_q, "mean_p", mean_p)
+    var_p = validation.like(mean_q, "var_p", var_p)
     d = var_q.log() - var_p.log()
     return 0.5 * (d.expm1() - d + (mean_q - mean_p).square() / var_p).sum()
 

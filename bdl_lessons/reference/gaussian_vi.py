@@ -22,11 +22,15 @@ def gauss_hermite(n_nodes: int, dim: int) -> tuple[Tensor, Tensor]:
     3.0
     """
     integer("dim", dim, 1)
-    rule = np.polynomial.hermite_e.hermegauss(integer("n_nodes", n_nodes, 1))
-    x, w = (torch.from_numpy(values) for values in rule)
-    nodes = torch.cartesian_prod(*[x] * dim).view(-1, dim)
-    weights = torch.cartesian_prod(*[w / w.sum()] * dim).view(-1, dim).prod(-1)
+    x, w = np.polynomial.hermite_e.hermegauss(integer("n_nodes", n_nodes, 1))
+    nodes = _grid(torch.from_numpy(x), dim)
+    weights = _grid(torch.from_numpy(w / w.sum()), dim).prod(-1)
     return nodes, weights
+
+
+def _grid(values: Tensor, dim: int) -> Tensor:
+    """All combinations of ``dim`` of the ``values (n,)``, ``(n ** dim, dim)``."""
+    return torch.cartesian_prod(*[values] * dim).view(-1, dim)
 
 
 def gaussian_elbo(
@@ -92,7 +96,9 @@ def fit_gaussian(
     integer("n_steps", n_steps, 1)
     if not (scale > 0).all():
         raise ValueError(f"scale must be positive, got {scale.tolist()}")
-    nodes, weights = (t.to(mean) for t in gauss_hermite(n_nodes, len(mean)))
+    nodes, weights = gauss_hermite(n_nodes, len(mean))
+    nodes = nodes.to(mean)
+    weights = weights.to(mean)
     mean = mean.detach().clone().requires_grad_()
     log_diag = scale.detach().log().requires_grad_()
     below = torch.zeros(len(mean), len(mean)).to(mean).requires_grad_(not mean_field)

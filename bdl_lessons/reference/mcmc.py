@@ -58,11 +58,11 @@ def hmc(
     draw = {"generator": generator, "device": generator.device, "dtype": start.dtype}
 
     def evaluated(point: Tensor) -> Iterator[Tensor]:
-        found = potential(point)
-        is_pair = isinstance(found, tuple | list) and len(found) == 2
-        if not is_pair or not all(isinstance(part, Tensor) for part in found):
+        answer = potential(point)
+        is_pair = isinstance(answer, tuple | list) and len(answer) == 2
+        if not is_pair or not all(isinstance(part, Tensor) for part in answer):
             raise TypeError("potential must return two tensors, energies and their gradient")
-        return (part.detach().to(start) for part in found)
+        return (part.detach().to(start) for part in answer)
 
     def uniform() -> Tensor:
         return torch.rand(len(start), **draw).to(start.device)
@@ -82,7 +82,8 @@ def hmc(
         size = (log_step.exp() * (0.8 + 0.4 * uniform())).view(shape)
         momentum = standard_normal(start.shape, generator, start)
         before = energy + kinetic(momentum)
-        new, new_gradient = point, gradient
+        new = point
+        new_gradient = gradient
         for _ in range(n_leapfrog):
             momentum = momentum - size / 2 * new_gradient
             new = new + size * momentum
