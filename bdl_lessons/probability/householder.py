@@ -22,7 +22,6 @@ import math
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.devices import single
 from bdl_lessons.core.validation import shapes
 
 
@@ -46,7 +45,7 @@ def compact_form(vectors: Tensor) -> tuple[Tensor, Tensor]:
             [-0.9600, -0.2800]])
     """
     shapes("vectors must be (T, K)", vectors)
-    vectors = single(vectors)  # no solver has half precision
+    vectors = vectors.to(torch.promote_types(vectors.dtype, torch.float32))  # no solver has half
     with torch.autocast(vectors.device.type, enabled=False):
         gram = vectors @ vectors.mT
         limits = torch.finfo(vectors.dtype)
@@ -102,7 +101,8 @@ def rotated_variance(alpha: Tensor, vectors: Tensor) -> Tensor:
     tensor([1.0000, 0.2500])
     """
     shapes("alpha must be (K,) and vectors (T, K)", alpha, vectors)
-    alpha = single(alpha).masked_fill(alpha < 0, torch.nan)
+    dtype = torch.promote_types(alpha.dtype, torch.float32)
+    alpha = alpha.to(dtype).masked_fill(alpha < 0, torch.nan)
     if len(vectors) == 0:
         return alpha
     left, right = compact_form(vectors.to(alpha.dtype))
