@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -20,12 +20,12 @@ from torch.nn.functional import cross_entropy
 
 import reproductions
 from bdl_lessons import core, datasets, evaluation, inference, models, reference
-from reproductions.methods import METHODS
 from tests.draws import normal as double
 from tests.draws import seeded
 
-NOT_VARIED = {"batch_shape", "active_dims", "dtype", "device", "weight_kl", "kl", "callback"}
-NOT_VARIED |= {"nll_args", "self", "args", "kwargs", "options", "folder"}
+NOT_VARIED = {"batch_shape", "active_dims", "dtype", "device", "callback", "nll_args", "folder"}
+NOT_VARIED |= {"weight_kl", "kl", "scale_kl"}  # functions of the user
+NOT_VARIED |= {"self", "args", "kwargs", "options"}
 
 
 @dataclass(frozen=True)
@@ -87,28 +87,42 @@ def labels(n: int) -> Tensor:
     return torch.arange(n) % 3
 
 
-def network(layers: models.LayerFactory | None = None) -> models.Network:
-    return models.mlp((4, 5, 3), layers or models.BinaryDropout(0.5))
+DROPOUT = partial(models.BinaryDropout, p_drop=0.5)
+
+
+def network(layer: models.Method = DROPOUT) -> models.Network:
+    return models.mlp((4, 5, 3), layer)
 
 
 def sparse_network() -> tuple[models.Network]:
-    return (network(models.SparseVD()),)
+    return (network(models.SparseVD),)
 
 
 def batched() -> inference.BatchedNetworks:
     return inference.BatchedNetworks([network(), network()])
 
 
-def one_layer(factory: models.LayerFactory) -> list[Tensor]:
-    """Outputs and KL of a linear and a convolutional layer of a method."""
-    linear = factory.linear(4, 3)
-    conv = factory.conv2d(2, 3, 3)
-    for layer in (linear, conv):
-        layer.reset_noise(seeded())
-    found = [layer.kl() for layer in (linear, conv)]
-    found.append(linear(normal(5, 4), "per_example", seeded()))
-    found.append(conv(normal(2, 2, 6, 6), "shared", seeded()))
-    return found
+def outputs_and_kl(layer: models.StochasticLayer) -> list[Tensor]:
+    """What a layer with four inputs gives."""
+    layer.reset_noise(seeded())
+    x = normal(5, 4)
+    per_example = layer(x, "per_example", seeded())
+    shared = layer(x, "shared", seeded())
+    return [per_example, shared, layer.kl()]
+
+
+def layer_border(layer: type[models.StochasticLayer], **settings: Any) -> Border:
+    """The constructor of a method; ``settings`` are what has no default, or in place of one."""
+    parameters = inspect.signature(layer).parameters.values()
+    needed = [one.name for one in parameters if one.default is one.empty]
+    needed = [name for name in needed if name not in ("inner", *NOT_VARIED)]
+    return Border(
+        layer,
+        lambda: (nn.Linear(4, 3), *(settings[name] for name in needed)),
+        outputs_and_kl,
+        instead={name: value for name, value in settings.items() if name not in needed},
+        refused={"inner": (nn.ReLU(), nn.Conv1d(4, 3, 1), nn.Conv2d(4, 4, 3, groups=2), nn.Linear)},
+    )
 
 
 def log_joint(w: Tensor) -> Tensor:
@@ -133,7 +147,7 @@ def nothing(*_: Any) -> None:
 
 
 def mean_pass(*shape: int) -> Callable[[models.Network], Tensor]:
-    return lambda made: made(normal(*shape), "mean")
+    return lambda model: model(normal(*shape), "mean")
 
 
 def method(function: Callable[..., Any], *required: Any, **instead: Any) -> Border:
@@ -153,21 +167,6 @@ LINEAR = reference.BayesLinear(double(6, 2), double(6), 0.1, 1.0)
 GRID = reference.GridPosterior(log_joint, (-6.0, -6.0), (6.0, 6.0), n=20)
 COLUMNS = datasets.Standardiser.fit(double(5, 2))
 
-
-def required(factory: type[models.LayerFactory]) -> tuple[Any, ...]:
-    """What a factory needs, as a row of the registry has it."""
-    row = next(row for row in METHODS if type(row.layers()) is factory)
-    needed = (one.name for one in fields(factory) if one.init and one.default is MISSING)
-    return tuple(getattr(row.layers(), name) for name in needed)
-
-
-VARIED = {
-    models.VariationalDropout: {"init_p_drop": 0.2},
-    models.SparseVD: {"log_alpha_clamp": (-8.0, 8.0), "threshold": 3.0},
-    models.ARD: {"log_alpha_clamp": (-8.0, 8.0), "threshold": 3.0},
-    models.StructuredDropout: {"rank": 2},
-}
-"""Layers enter by their factories; here stands what one needs, or what is varied for a default."""
 
 BORDERS = [
     # core
@@ -228,24 +227,44 @@ BORDERS = [
         instead={"n_leapfrog": 2, "step_size": 0.1},
     ),
     # models
-    *(
-        Border(factory, partial(required, factory), one_layer, VARIED.get(factory, {}))
-        for factory in vars(models).values()
-        if inspect.isclass(factory) and issubclass(factory, models.LayerFactory)
-        if factory is not models.LayerFactory
-    ),
-    Border(models.LogNormalScale),
-    Border(models.GammaScale),
+    layer_border(models.ARD, log_alpha_clamp=(-8.0, 8.0), threshold=3.0),
+    layer_border(models.BayesByBackprop),
+    layer_border(models.BinaryDropout, p_drop=0.5),
+    layer_border(models.ConcreteDropout),
+    layer_border(models.Deterministic),
+    layer_border(models.GaussianDropout, p_drop=0.5),
+    layer_border(models.GaussianDropoutB, p_drop=0.5),
+    layer_border(models.HierarchicalDropout),
+    layer_border(models.SparseVD, log_alpha_clamp=(-8.0, 8.0), threshold=3.0),
+    layer_border(models.StructuredDropout),
+    layer_border(models.VariationalDropout, init_p_drop=0.2),
+    layer_border(models.VariationalDropoutB, init_p_drop=0.2),
     Border(models.matched_log_alpha, lambda: (0.2,)),
     Border(
         models.mlp,
-        lambda: ((4, 5, 3), models.BinaryDropout(0.5)),
+        lambda: ((4, 5, 3), DROPOUT),
         mean_pass(2, 4),
-        refused={"activation": (nothing,)},
+        refused={
+            "activation": (nn.ReLU(), "relu"),
+            "method": (nothing, nn.Linear(4, 5), [DROPOUT], lambda inner: inner),
+        },
+    ),
+    Border(
+        models.wrap,
+        lambda: (nn.Sequential(nn.Linear(4, 3)), DROPOUT),
+        mean_pass(2, 4),
+        refused={
+            "model": (
+                nn.Linear(4, 3),
+                nn.Sequential(nn.ReLU()),
+                nn.Sequential(nn.Dropout(), nn.Linear(4, 3)),
+                nn.Sequential(nn.TransformerEncoderLayer(4, 1, batch_first=True, dropout=0.0)),
+            ),
+            "method": (nothing, nn.Linear(4, 3), [], lambda inner: inner),
+        },
     ),
     method(network().forward, normal(2, 4), **DRAWN),
-    method(models.BinaryDropout(0.5).linear(4, 3).forward, normal(2, 4), **DRAWN),
-    Border(models.lenet5, lambda: (models.Deterministic(),), mean_pass(1, 1, 28, 28)),
+    method(DROPOUT(nn.Linear(4, 3)).forward, normal(2, 4), **DRAWN),
     Border(models.initialise, lambda: (network(), seeded()), mean_pass(2, 4)),
     # inference
     *(
@@ -262,7 +281,11 @@ BORDERS = [
         refused=LATE,
         raises=(FloatingPointError,),
     ),
-    Border(inference.predict, lambda: (network(), normal(6, 4), 2, seeded())),
+    Border(
+        inference.predict,
+        lambda: (network(), normal(6, 4), 2, seeded()),
+        instead={"chunk_rows": 3},
+    ),
     Border(
         inference.BatchedNetworks,
         lambda: ([network(), network()],),
@@ -333,11 +356,9 @@ PLAIN = {
     "core": "ResultsTable check_table cpu_threads clock show tint use_style CheckFailed",
     # the kernels are the cases of NNGPKernel; the rest are formulas
     "reference": "NNGPKernel gaussian_elbo cos_expectation erf_expectation relu_expectation",
-    # parts of layers, which the factories make; formulas; what is abstract
-    "models": "AdditiveNoise BernoulliNoise GaussianUnitNoise GaussianWeightNoise "
-    "StructuredUnitNoise UnitNoise UnitNoiseConv2d UnitNoiseLinear WeightNoise WeightNoiseConv2d "
-    "WeightNoiseLinear ard_kl log_relative_variance scaled_cov LayerFactory "
-    "apply_batched",
+    # what is abstract (a call of ``UnitNoise`` is in the table); formulas
+    "models": "StochasticLayer WeightNoise ard_kl gamma_scale_kl log_relative_variance "
+    "lognormal_scale_kl scaled_cov",
     # made by zero_pruned and to_sparse; a container; an attribute of a layer
     "inference": "PrunedNetwork Run layer_log_alpha",
     # formulas of lessons 06 and 11: shapes are looked at

@@ -16,9 +16,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 
+from bdl_lessons import models
 from tests.borders import BORDERS, PLAIN, Border, name_of
+from tests.tables import refused
 
 BY_NAME = {name_of(border): border for border in BORDERS}
 ALIKE = {
@@ -90,6 +92,17 @@ def test_every_public_callable_is_in_the_table_or_plain(subpackage):
     }
     known = {name.split(".")[1] for name in BY_NAME if name.startswith(f"{subpackage}.")}
     assert public - known == PLAIN[subpackage]
+
+
+test_a_slip_with_a_method_is_refused_by_name = refused(
+    (lambda: models.BinaryDropout(0.5), "p_drop"),
+    (lambda: models.BinaryDropout(0.5, p_drop=0.5), "inner must be an nn.Linear or an nn.Conv2d"),
+    (lambda: models.BinaryDropout(nn.Linear(4, 3)), "p_drop"),
+    (lambda: models.mlp((4, 3), models.BinaryDropout), "p_drop"),
+    (lambda: models.mlp((4, 3), models.Deterministic(nn.Linear(4, 3))), "method must make layers"),
+    (lambda: models.lognormal_scale_kl(torch.zeros(2), std=0.0), "std must be positive"),
+    (lambda: models.gamma_scale_kl(torch.zeros(2), shape=-1.0), "shape must be positive"),
+)
 
 
 def others(value):

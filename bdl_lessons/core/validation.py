@@ -218,6 +218,15 @@ def non_negative(name: str, value: float) -> float:
     return value
 
 
+def bound(name: str, value: float) -> float:
+    """``value`` if it is a number or infinite, else TypeError; ValueError if it is NaN."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    if value != value:
+        raise ValueError(f"{name} must be a number, got NaN")
+    return value
+
+
 def integer(name: str, value: int, least: int) -> int:
     """``value`` as an ``int`` if it is one (else TypeError), >= ``least`` (else ValueError)."""
     if isinstance(value, bool) or not isinstance(value, Integral):

@@ -92,6 +92,8 @@ def mlp(
     >>> network(torch.ones(5, 3), "mean").shape
     torch.Size([5, 2])
     """
+    if not isinstance(widths, tuple | list):
+        raise TypeError(f"widths must be a tuple such as (784, 400, 10), got {widths!r}")
     widths = tuple(integer("widths", width, least=1) for width in widths)
     if len(widths) < 2:
         raise ValueError(f"widths needs an input and an output width, got {widths}")
@@ -184,6 +186,8 @@ def initialise(network: nn.Module, generator: torch.Generator, weight_var: float
     Parameter containing:
     tensor([0., 0.], requires_grad=True)
     """
+    if not isinstance(network, nn.Module):
+        raise TypeError(f"network must be a module such as mlp makes, got {network!r}")
     non_negative("weight_var", weight_var)
     for layer in _weight_layers(network):
         fan_in = layer.weight[0].numel()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons import evaluation, inference, models, reference
@@ -21,7 +21,7 @@ from reproductions.images.architectures import resnet18
 from reproductions.posteriors.slang import fit_slang
 from tests.draws import seeded
 
-METHODS = {name: method.layers() for name, method in methods.tagged("layer").items()}
+METHODS = {name: method.layer for name, method in methods.tagged("layer").items()}
 MODES = ("per_example", "shared", "mean")
 
 Calculation = Callable[[torch.device, torch.Generator], dict[str, Tensor]]
@@ -36,16 +36,15 @@ def labels(n: int, on: torch.device, n_classes: int = 4) -> Tensor:
     return torch.arange(n, device=on) % n_classes
 
 
-def network(factory: models.LayerFactory, on: torch.device) -> models.Network:
-    made = models.initialise(models.mlp((6, 8, 4), factory), seeded(1))
-    return made.to(on, torch.get_default_dtype())
+def network(method: models.Method, on: torch.device) -> models.Network:
+    model = models.initialise(models.mlp((6, 8, 4), method), seeded(1))
+    return model.to(on, torch.get_default_dtype())
 
 
 def layer(method: str, kind: str, mode: str, on: torch.device, g: torch.Generator) -> dict:
     """Output, KL and gradients of a linear or convolutional layer under one of the modes."""
-    factory = METHODS[method]
-    made = factory.linear(6, 5) if kind == "linear" else factory.conv2d(2, 3, 3, padding=1)
-    module = models.initialise(models.Network(made), seeded(1))
+    inner = nn.Linear(6, 5) if kind == "linear" else nn.Conv2d(2, 3, kernel_size=3, padding=1)
+    module = models.initialise(models.Network(METHODS[method](inner)), seeded(1))
     module = module.to(on, torch.get_default_dtype())
     if mode == "mean":  # the KL of MNF is estimated by a draw
         module(uniform((1, 6) if kind == "linear" else (1, 2, 5, 5), on), "shared", g)
@@ -99,7 +98,7 @@ def batched(method: str, on: torch.device, g: torch.Generator) -> dict[str, Tens
 
 
 def residual(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
-    net = models.initialise(resnet18(models.StructuredDropout(2)), seeded(1))
+    net = models.initialise(resnet18(models.StructuredDropout), seeded(1))
     net = net.to(on, torch.get_default_dtype()).eval()
     x = uniform((2, 3, 32, 32), on)
     return {mode: net(x, mode, g).detach() for mode in MODES} | {"kl": net.kl().detach()}
@@ -142,7 +141,7 @@ def sampling_by_hmc(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
 
 def gradients_and_curvature(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
     x = uniform((10, 3), on)
-    net = network(models.StructuredDropout(2), on)
+    net = network(models.StructuredDropout, on)
     covs = [module.noise_cov().detach() for module in net if hasattr(module, "noise_cov")]
     estimators = ("local", "per example", "per minibatch", "no noise")
     inputs = uniform((4, 6), on)

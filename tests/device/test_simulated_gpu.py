@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from bdl_lessons.core import device, random
-from bdl_lessons.models import AdditiveNoise, UnitNoiseLinear
-from bdl_lessons.models.layers import binary_dropout, weight_noise
+from bdl_lessons.core import device
+from bdl_lessons.models import BinaryDropout, SparseVD, UnitNoise
+from bdl_lessons.models.layers import base
 from bdl_lessons.probability import log_uniform
 from tests.device.calculations import CALCULATIONS
 from tests.device.simulated_gpu import DeviceError, SimulatedGPU
@@ -19,7 +19,7 @@ def noise_from_the_cpu(shape, generator, like):
     return torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=like.dtype)
 
 
-def ones_on_the_cpu(shape, *_, **__):
+def mask_on_the_cpu(self, shape, generator):
     return torch.ones(shape)
 
 
@@ -27,21 +27,22 @@ def table_on_the_cpu(device):
     return torch.rand(4, 4000)
 
 
-def weights_of_the_cpu(self, x, weight, bias):
+def weights_of_the_cpu(self, x):
+    weight = self.inner.weight
     return x @ weight.new_tensor(weight.tolist(), device="cpu").mT
 
 
-def numbers_of_numpy(self, mu):
+def numbers_of_numpy(self):
     return torch.from_numpy(self.log_sigma2.detach().numpy()).exp()
 
 
 PLANTED = [  # where, what, the calculation that meets it, the generator
-    (weight_noise, "standard_normal", noise_stays_behind, "BBB-LRT, linear, per_example", "cpu"),
-    (weight_noise, "standard_normal", noise_from_the_cpu, "BBB-LRT, linear, shared", "cuda"),
-    (binary_dropout, "dropout_noise", ones_on_the_cpu, "MCD, fit and predict", "cuda"),
+    (base, "standard_normal", noise_stays_behind, "BBB-LRT, linear, per_example", "cpu"),
+    (base, "standard_normal", noise_from_the_cpu, "BBB-LRT, linear, shared", "cuda"),
+    (BinaryDropout, "draw_xi", mask_on_the_cpu, "MCD, fit and predict", "cuda"),
     (log_uniform, "_table", table_on_the_cpu, "VD B, per weight, linear, mean", "cuda"),
-    (UnitNoiseLinear, "linear_map", weights_of_the_cpu, "VD, linear, mean", "cuda"),
-    (AdditiveNoise, "var", numbers_of_numpy, "sparse VD, linear, per_example", "cuda"),
+    (UnitNoise, "apply_inner", weights_of_the_cpu, "VD, linear, mean", "cuda"),
+    (SparseVD, "weight_var", numbers_of_numpy, "sparse VD, linear, per_example", "cuda"),
 ]
 
 
@@ -123,9 +124,11 @@ def test_waits_are_counted_and_copies_among_them(call, waits):
         assert [*gpu.waits.elements()] == waits
 
 
-@pytest.mark.parametrize(("p_drop", "where"), [(0.0, "cpu"), (0.3, "cpu"), (0.3, "cuda")])
-def test_the_default_device_does_not_matter_to_dropout(p_drop, where):
+@pytest.mark.parametrize("where", ["cpu", "cuda"])
+def test_the_default_device_does_not_matter_to_dropout(where):
     """A CPU generator draws on the CPU, whatever ``torch.set_default_device`` says."""
     with SimulatedGPU() as gpu, torch.device("cuda"):
-        generator = torch.Generator(where).manual_seed(0)
-        assert gpu.holds(random.dropout_noise((4, 3), p_drop, generator=generator, device=device()))
+        layer = BinaryDropout(torch.nn.Linear(3, 2), p_drop=0.3)
+        xi = layer.draw_xi((4, 3), torch.Generator(where).manual_seed(0))
+        assert gpu.holds(layer.weight)
+        assert gpu.holds(xi)

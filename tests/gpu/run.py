@@ -87,10 +87,10 @@ def same_distributions(run: Run) -> dict[str, Any]:
     """(2) Means and variances of outputs, drawn by a generator on the GPU and by one on the CPU."""
     n = 400 if run.small else 20_000
     worst = {}
-    for method, factory in METHODS.items():
-        if method == "MAP":
+    for name, method in METHODS.items():
+        if name == "MAP":
             continue
-        layer = initialise(network(factory, CPU), seeded(1))
+        layer = initialise(network(method, CPU), seeded(1))
         x = uniform((1, 6), CPU) + 0.5
         drawn = []
         for on in (CPU, run.on):
@@ -99,13 +99,13 @@ def same_distributions(run: Run) -> dict[str, Any]:
             with torch.no_grad():
                 rows = x.to(on).expand(n, 1, 6)
                 draws = {"shared": module(rows, "shared", g)[:, 0]}
-                if "hierarchical" not in method:  # there a batch shares its scale
+                if "hierarchical" not in name:  # there a batch shares its scale
                     draws["per_example"] = module(rows[:, 0], "per_example", g)
             drawn.append({mode: f.cpu().double() for mode, f in draws.items()})
         for mode in drawn[0]:
             pair = [draws[mode] for draws in drawn]
             squares = [(draws - draws.mean(0)).square() for draws in pair]
-            worst[f"{method}, {mode}"] = max(_z(*pair), _z(*squares))
+            worst[f"{name}, {mode}"] = max(_z(*pair), _z(*squares))
     for what, value in worst.items():
         run.expect(value < 6, f"{what}: {value:.1f} standard errors apart")
     largest = max(worst, key=worst.get)

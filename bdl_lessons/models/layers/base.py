@@ -105,7 +105,7 @@ class StochasticLayer(nn.Module):
         if not isinstance(x, Tensor) or not x.is_floating_point():
             kind = getattr(x, "dtype", type(x).__name__)
             raise TypeError(f"x must be a floating-point tensor, got {kind}: x.float() is one")
-        if sampling not in ("per_example", "shared", "mean"):
+        if not isinstance(sampling, str) or sampling not in ("per_example", "shared", "mean"):
             refuse_sampling(sampling)
         if sampling != "mean" and not isinstance(generator, torch.Generator):
             needed = f"sampling={sampling!r} draws random numbers: give generator=torch.Generator()"

@@ -10,7 +10,6 @@ and under both priors the divergence falls as ``log_alpha`` grows, and depends o
 weight that the data do not hold back drifts to a large alpha and can be removed.
 """
 
-import math
 from collections.abc import Callable
 
 import torch
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from bdl_lessons.core.devices import single
-from bdl_lessons.core.validation import number
+from bdl_lessons.core.validation import bound, number
 from bdl_lessons.models.layers.base import WeightNoise, log_relative_variance
 from bdl_lessons.probability import molchanov_kl
 
@@ -128,14 +127,16 @@ def ard_kl(log_alpha: Tensor) -> Tensor:
 
 
 def valid_clamp(clamp: tuple[float, float] | None) -> tuple[float, float] | None:
-    """``(low, high)`` or None, else ValueError."""
-    if clamp is not None and not (len(clamp) == 2 and clamp[0] < clamp[1]):
+    """``(low, high)`` or None, else TypeError or ValueError."""
+    if clamp is None:
+        return None
+    if not (isinstance(clamp, tuple | list) and len(clamp) == 2):
+        raise TypeError(f"log_alpha_clamp must be None or (low, high), got {clamp!r}")
+    if not bound("log_alpha_clamp", clamp[0]) < bound("log_alpha_clamp", clamp[1]):
         raise ValueError(f"log_alpha_clamp must be None or (low, high), got {clamp}")
     return clamp
 
 
 def valid_threshold(threshold: float | None) -> float | None:
     """A number, infinity among them, or None, else TypeError or ValueError."""
-    if threshold is not None and math.isnan(threshold):
-        raise ValueError("threshold must be a number or None, got nan")
-    return threshold
+    return None if threshold is None else bound("threshold", threshold)

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from bdl_lessons.core.devices import single
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import integer, non_negative, one_of
+from bdl_lessons.core.validation import bound, integer, non_negative, one_of
 from bdl_lessons.models.layers.base import UnitNoise, clamp_with_grad, matched_log_alpha
 from bdl_lessons.probability import loguniform_kl, orthogonal_matrix, reflect, rotated_variance
 
@@ -143,6 +143,8 @@ class StructuredDropout(UnitNoise):
 
 def start_between(min_alpha: float, max_alpha: float, init_p_drop: float) -> float:
     """Where ``log_alpha`` starts; ValueError unless the bounds hold it."""
+    bound("min_alpha", min_alpha)
+    bound("max_alpha", max_alpha)
     start = matched_log_alpha(init_p_drop)
     alpha = math.exp(start)
     rounding = 1e-9  # may put the start beside a bound that it equals

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from bdl_lessons.core.devices import single
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import non_negative, one_of
+from bdl_lessons.core.validation import bound, non_negative, one_of
 from bdl_lessons.models.layers.base import (
     UnitNoise,
     WeightNoise,
@@ -136,7 +136,7 @@ class VariationalDropoutB(WeightNoise):
 
 def start_below(max_alpha: float, init_p_drop: float) -> float:
     """Where ``log_alpha`` starts; ValueError if that is above ``max_alpha`` or this is no bound."""
-    if not max_alpha > 0:
+    if not bound("max_alpha", max_alpha) > 0:
         raise ValueError(f"max_alpha must be > 0, got {max_alpha}")
     start = matched_log_alpha(init_p_drop)
     if start > math.log(max_alpha) + 1e-9:
