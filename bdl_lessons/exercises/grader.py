@@ -48,23 +48,12 @@ class Criterion:
     advice: str
 
 
-def criteria(*parts: Any) -> tuple[Criterion, ...]:
-    """The criteria of an exercise, from claim, test, advice, claim, test, advice, …"""
-    threes = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
-    return tuple(Criterion(*three) for three in threes)
-
-
 @dataclass(frozen=True)
 class KnownError:
     """A wrong answer that readers give, and what to tell them."""
 
     answer: Answer
     diagnosis: str
-
-
-def known_errors(*parts: Any) -> tuple[KnownError, ...]:
-    """The known errors of an exercise, from answer, diagnosis, answer, diagnosis, …"""
-    return tuple(KnownError(*pair) for pair in zip(parts[::2], parts[1::2], strict=True))
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ import torch
 
 from bdl_lessons.exercises.form import WrongForm, in_form
 from bdl_lessons.exercises.grader import (
+    Criterion,
     Exercise,
+    KnownError,
     agrees,
     close,
-    criteria,
     grade,
-    known_errors,
     normals,
 )
 
@@ -108,15 +108,19 @@ TASK = Exercise(
     title="the logarithms of the row sums",
     solution=lambda x: x.exp().sum(1).log(),
     probe=lambda answer: 1e3 * answer(X),
-    criteria=criteria(
-        "it is logsumexp",
-        agrees(lambda answer: answer(X), X.logsumexp(1)),
-        "look at (1)",
-        "it moves with its inputs",
-        agrees(lambda answer: answer(X + 300), X.logsumexp(1) + 300),
-        "take the largest out first",
+    criteria=(
+        Criterion(
+            "it is logsumexp",
+            agrees(lambda answer: answer(X), X.logsumexp(1)),
+            advice="look at (1)",
+        ),
+        Criterion(
+            "it moves with its inputs",
+            agrees(lambda answer: answer(X + 300), X.logsumexp(1) + 300),
+            advice="take the largest out first",
+        ),
     ),
-    known_errors=known_errors(lambda x: x.sum(1), "no logarithm"),
+    known_errors=(KnownError(lambda x: x.sum(1), diagnosis="no logarithm"),),
     hints=("exp, then sum, then log", "logsumexp"),
 )
 
@@ -146,7 +150,8 @@ def test_form_comes_before_advice_and_known_errors(answer, form, diagnosis, said
 
 
 def test_the_probe_must_have_the_form_whatever_the_claims_and_has_its_own_tolerance():
-    task = dataclasses.replace(TASK, criteria=criteria("anything", lambda answer: True, ""))
+    always = Criterion("anything", lambda answer: True, advice="")
+    task = dataclasses.replace(TASK, criteria=(always,))
     assert grade(task, task.solution).solved
     assert not grade(task, lambda x: x).solved
     task = dataclasses.replace(TASK, probe=lambda answer: answer(X), probe_atol=0.3)
