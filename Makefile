@@ -86,7 +86,7 @@ test-device: install
 
 # What panels show of trained networks is what training gives.
 test-arrays: install
-	$(TEST) --dist=load -m slow tests/reproductions
+	$(TEST) --dist=load -m slow tests/reproductions tests/exercises
 
 # An assignment from its source to grades and feedback, by nbgrader.
 test-classroom: install

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 from collections.abc import Callable
@@ -140,15 +141,31 @@ def hint(number: str, level: int = 1) -> None:
 
 
 def show_solution(number: str) -> None:
-    """Print the source of the reference solution.
+    """Print the reference solution, to be pasted in place of the stub's function.
+
+    It needs no more than what the first cell of its lesson imports.
 
     Raises:
         ValueError: if there is no such exercise.
 
     >>> show_solution("00.1")  # doctest: +ELLIPSIS
-    def mask_variance(p_drop: float) -> float:
+    def mask_variance(p_drop):
         ...
         return keep * p_drop
     <BLANKLINE>
     """
-    print(inspect.getsource(find(number).solution))
+    print(_without_annotations(inspect.getsource(find(number).solution)))
+
+
+def _without_annotations(source: str) -> str:
+    """The functions of ``source`` with plain arguments: a notebook does not import the types."""
+    lines = source.splitlines(keepends=True)
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    for function in sorted(functions, key=lambda function: function.lineno, reverse=True):
+        for node in ast.walk(function.args):
+            if isinstance(node, ast.arg):
+                node.annotation = None
+        indent = " " * function.col_offset
+        signature = f"{indent}def {function.name}({ast.unparse(function.args)}):\n"
+        lines[function.lineno - 1 : function.body[0].lineno - 1] = [signature]
+    return "".join(lines)

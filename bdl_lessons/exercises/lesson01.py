@@ -18,7 +18,7 @@ def masks_needed(w: Tensor, x: Tensor, p_drop: float, tolerance: float) -> int:
     ``w`` and ``x`` are ``(K,)``; the standard deviation of the mean must be at most ``tolerance``.
     """
     variance = p_drop / (1 - p_drop) * (w**2 * x**2).sum()
-    return max(1, math.ceil(variance / tolerance**2))
+    return max(1, int(torch.ceil(variance / tolerance**2)))
 
 
 def group_dropout(x: Tensor, group: Tensor, p_drop: float, generator: torch.Generator) -> Tensor:
@@ -179,7 +179,7 @@ EXERCISES = (
             "Equation (8) gives the variance of the output of one mask. The S masks are "
             "independent: what is the variance of their mean?",
             "Solve variance / S <= tolerance² for S. S is an integer, and at least 1.",
-            "max(1, math.ceil(variance / tolerance**2))",
+            "max(1, int(torch.ceil(variance / tolerance**2)))",
         ),
     ),
     Exercise(

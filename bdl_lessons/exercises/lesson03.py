@@ -41,7 +41,13 @@ def last_layer(
 
     ``x`` is ``(N, d)``, ``y`` ``(N,)``, ``x_test`` ``(M, d)``, ``w`` ``(K, d)``, ``b`` ``(K,)``.
     """
-    return _last_layer(x, y, x_test, w, b, 1 / beta / len(b), tau)
+    Phi = torch.relu(x @ w.T + b) / math.sqrt(len(b))
+    Phi_test = torch.relu(x_test @ w.T + b) / math.sqrt(len(b))
+    C = Phi @ Phi.T / beta + torch.eye(len(y), dtype=y.dtype) / tau
+    C_cross = Phi @ Phi_test.T / beta
+    prior = Phi_test.square().sum(1) / beta
+    solved = torch.linalg.solve(C, C_cross)
+    return solved.T @ y, prior - (C_cross * solved).sum(0)
 
 
 def ahead(C: Tensor, y: Tensor, tau: float, horizon: int) -> Tensor:
@@ -49,23 +55,26 @@ def ahead(C: Tensor, y: Tensor, tau: float, horizon: int) -> Tensor:
 
     ``C`` is the kernel matrix ``(N, N)`` in the order of time, ``y`` ``(N,)``, ``horizon >= 1``.
     """
-    return _ahead(C, y, tau, horizon)
-
-
-def _last_layer(x, y, x_test, w, b, scale, tau):
-    phi = torch.relu(x @ w.mT + b)
-    phi_test = torch.relu(x_test @ w.mT + b)
-    noisy = scale * phi @ phi.T + torch.eye(len(y), dtype=y.dtype) / tau
-    cross = scale * phi @ phi_test.T
-    solved = torch.linalg.solve(noisy, cross)
-    return solved.T @ y, scale * phi_test.square().sum(1) - (cross * solved).sum(0)
+    C_noisy = C + torch.eye(len(y), dtype=y.dtype) / tau  # of the targets
+    log_densities = []
+    for n in range(len(y)):
+        known = slice(0, max(0, n - horizon + 1))
+        solved = torch.linalg.solve(C_noisy[known, known], C[known, n])
+        mean = solved @ y[known]
+        var = C_noisy[n, n] - C[known, n] @ solved
+        log_densities.append(Normal(mean, var.sqrt()).log_prob(y[n]))
+    return torch.stack(log_densities)
 
 
 def _scaled(scale):
     """The last layer whose kernel has this factor, a function of beta and K, before the sum."""
-    return lambda x, y, x_test, w, b, beta, tau: _last_layer(
-        x, y, x_test, w, b, scale(beta, len(b)), tau
-    )
+
+    def answer(x, y, x_test, w, b, beta, tau):
+        n_units = len(b)
+        wrong_beta = 1 / (scale(beta, n_units) * n_units)
+        return last_layer(x, y, x_test, w, b, wrong_beta, tau)
+
+    return answer
 
 
 def _variance_of_y(x, y, x_test, w, b, beta, tau):
@@ -73,15 +82,21 @@ def _variance_of_y(x, y, x_test, w, b, beta, tau):
     return mean, var + 1 / tau
 
 
-def _ahead(C, y, tau, horizon, *, noise=1.0, std=torch.sqrt):
-    noisy = C + torch.eye(len(y), dtype=y.dtype) / tau
-    terms = []
-    for n, target in enumerate(y):
-        past = slice(0, max(0, n - horizon + 1))
-        solved = torch.linalg.solve(noisy[past, past], C[past, n])
-        var = C[n, n] + noise / tau - C[past, n] @ solved
-        terms.append(Normal(solved @ y[past], std(var)).log_prob(target))
-    return torch.stack(terms)
+def _ahead_with(std):
+    """Forecasts with another standard deviation: ``std`` of the variances of f and of y."""
+
+    def answer(C, y, tau, horizon):
+        identity = torch.eye(len(y), dtype=y.dtype)
+        log_densities = []
+        for n in range(len(y)):
+            known = slice(0, max(0, n - horizon + 1))
+            solved = torch.linalg.solve((C + identity / tau)[known, known], C[known, n])
+            var_f = C[n, n] - C[known, n] @ solved
+            forecast = Normal(solved @ y[known], std(var_f, var_f + 1 / tau))
+            log_densities.append(forecast.log_prob(y[n]))
+        return torch.stack(log_densities)
+
+    return answer
 
 
 _normal = normals(3)
@@ -437,24 +452,24 @@ EXERCISES = (
         ),
         known_errors=(
             KnownError(
-                lambda C, y, tau, steps: _ahead(C, y, tau, steps + 1),
+                lambda C, y, tau, horizon: ahead(C, y, tau, horizon + 1),
                 diagnosis=(
                     "one step too far ahead: y_{n-horizon} itself is known when y_n is predicted."
                 ),
             ),
             KnownError(
-                lambda C, y, tau, steps: _ahead(C, y, tau, steps - 1),
+                lambda C, y, tau, horizon: ahead(C, y, tau, horizon - 1),
                 diagnosis="one step too near: the last target that may be used is y_{n-horizon}.",
             ),
             KnownError(
-                lambda C, y, tau, steps: _ahead(C, y, tau, steps, noise=0.0),
+                _ahead_with(std=lambda var_f, var_y: var_f.sqrt()),
                 diagnosis=(
                     "this is the density of f at step n. The target y_n has the noise variance 1/τ "
                     "on top."
                 ),
             ),
             KnownError(
-                lambda C, y, tau, steps: _ahead(C, y, tau, steps, std=lambda var: var),
+                _ahead_with(std=lambda var_f, var_y: var_y),
                 diagnosis="the variance is passed where Normal expects the standard deviation.",
             ),
         ),

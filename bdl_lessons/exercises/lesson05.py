@@ -53,9 +53,11 @@ def mc_passes(model: nn.Module, x: Tensor, n_samples: int) -> Tensor:
 
     Every module has its own mode again afterwards.
     """
+    usual = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
+    alpha = (nn.AlphaDropout, nn.FeatureAlphaDropout)
     modes = {module: module.training for module in model.modules()}
     for module in modes:
-        module.training = isinstance(module, RANDOM)
+        module.training = isinstance(module, usual + alpha)
     with torch.no_grad():
         passes = torch.stack([model(x) for _ in range(n_samples)])
     for module, mode in modes.items():

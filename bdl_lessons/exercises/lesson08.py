@@ -6,7 +6,7 @@ import functools
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import softplus
 
 from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees, close, normals
@@ -20,7 +20,7 @@ def surviving_share(threshold: float) -> float:
     return math.erfc(smallest / math.sqrt(2))
 
 
-def log_alpha(mu: Tensor, log_sigma2: Tensor) -> Tensor:
+def safe_log_alpha(mu: Tensor, log_sigma2: Tensor) -> Tensor:
     """Equation (4) with finite values and gradients for every ``mu``, zero and 1e-30 included."""
     tiny = torch.finfo(mu.dtype).tiny
     return log_sigma2 - 2 * mu.abs().clamp_min(tiny).log()
@@ -40,7 +40,7 @@ def input_relevance(n_in: int, n_out: int) -> WeightNoiseLinear:
     class InputNoise(WeightNoise):
         def __init__(self) -> None:
             super().__init__()
-            self.log_sigma2 = nn.Parameter(torch.full((1, n_in), -6.0))
+            self.log_sigma2 = torch.nn.Parameter(torch.full((1, n_in), -6.0))
 
         def var(self, mu: Tensor) -> Tensor:
             return self.log_sigma2.exp().expand_as(mu)
@@ -48,7 +48,7 @@ def input_relevance(n_in: int, n_out: int) -> WeightNoiseLinear:
         def kl(self, mu: Tensor) -> Tensor:
             mean_square = (mu**2).mean(0, keepdim=True).clamp_min(1e-30)
             log_alpha = self.log_sigma2 - mean_square.log()
-            return n_out / 2 * softplus(-log_alpha).sum()
+            return n_out / 2 * torch.nn.functional.softplus(-log_alpha).sum()
 
     return WeightNoiseLinear(n_in, n_out, InputNoise())
 
@@ -148,7 +148,7 @@ def _wrong_layer(wrong_kl, shape=lambda n_in, n_out: (1, n_in), expanded: bool =
         class Noise(WeightNoise):
             def __init__(self) -> None:
                 super().__init__()
-                self.log_sigma2 = nn.Parameter(torch.full(shape(n_in, n_out), -6.0))
+                self.log_sigma2 = torch.nn.Parameter(torch.full(shape(n_in, n_out), -6.0))
 
             def var(self, mu: Tensor) -> Tensor:
                 return self.log_sigma2.exp().expand_as(mu) if expanded else self.log_sigma2.exp()
@@ -253,7 +253,7 @@ EXERCISES = (
         number="08.2",
         title="log alpha that survives a mean of 0",
         kind="debug",
-        solution=log_alpha,
+        solution=safe_log_alpha,
         probe=lambda answer: torch.cat(  # float32 of the small means: two digits are enough
             [answer(_MU, _LOG_SIGMA2), answer(_SMALL, _SMALL_LOG_SIGMA2).double().round(decimals=2)]
         ),
