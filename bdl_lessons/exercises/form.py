@@ -67,9 +67,12 @@ def numbers(value: Any) -> torch.Tensor | None:
     try:
         return torch.as_tensor(value, dtype=torch.float64, device="cpu")
     except (TypeError, ValueError, RuntimeError):
-        parts = [numbers(part) for part in value] if isinstance(value, list | tuple) else [None]
-        fit = all(part is not None and part.shape == parts[0].shape for part in parts)
-        return torch.stack(parts) if fit else None
+        if not isinstance(value, list | tuple):
+            return None
+        parts = [numbers(part) for part in value]
+        if any(part is None or part.shape != parts[0].shape for part in parts):
+            return None
+        return torch.stack(parts)
 
 
 @contextlib.contextmanager
@@ -270,26 +273,30 @@ def _compared(given: Any, wanted: Any, inputs: dict[str, Any], name: str = "your
             raise WrongForm(f"your function must return {len(wanted)} results, not {len(parts)}")
         pairs = enumerate(zip(parts, wanted, strict=True), 1)
         return tuple(_compared(*pair, inputs, f"result {index}") for index, pair in pairs)
-    found = numbers(given)
     right = numbers(wanted)
     if right is None:
         return given
+    values = numbers(given)
     if _is_complex(given):
         raise WrongForm(f"{name} is complex; it must be real")
-    if found is None:
+    if values is None:
         raise WrongForm(f"{name} is a {type(given).__name__}, which holds no numbers")
-    if found.shape != right.shape:
+    if values.shape != right.shape:
         must = f"have shape {tuple(right.shape)}" if right.ndim else "be a single number"
-        raise WrongForm(f"{name} has shape {tuple(found.shape)}; it must {must}")
-    if len(wrong := (right.isfinite() & ~found.isfinite()).nonzero()):
-        place = f" at {wrong[0].tolist()}" if right.ndim else ""
+        raise WrongForm(f"{name} has shape {tuple(values.shape)}; it must {must}")
+    not_finite = (right.isfinite() & ~values.isfinite()).nonzero()
+    if len(not_finite):
+        first = not_finite[0]
+        place = f" at {first.tolist()}" if right.ndim else ""
         raise WrongForm(
-            f"{name} holds {found[tuple(wrong[0])].item()}{place}{_small(inputs)}: look for "
+            f"{name} holds {values[tuple(first)].item()}{place}{_small(inputs)}: look for "
             "0 · log 0, a division by 0, or a logarithm, root or arccos out of its range"
         )
     if not isinstance(wanted, torch.Tensor):
-        return found.tolist()
-    return given.to(wanted.device) if isinstance(given, torch.Tensor) else found.to(wanted.dtype)
+        return values.tolist()
+    if isinstance(given, torch.Tensor):
+        return given.to(wanted.device)
+    return values.to(wanted.dtype)
 
 
 def _parts(given: Any, wanted: tuple) -> list[Any]:
