@@ -122,8 +122,6 @@ class CheckedAnswer:
                 takes too long.
             NotAttempted: for the empty stub.
         """
-        if self._draws_elsewhere:
-            raise WrongForm(OTHER_NOISE)
         arguments = self._signature.bind(*args, **kwargs).arguments
         generators = [value for value in arguments.values() if isinstance(value, torch.Generator)]
         states = [generator.get_state() for generator in generators]
