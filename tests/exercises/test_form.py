@@ -110,7 +110,8 @@ def test_noise_that_no_seed_changes_is_noticed_where_the_seed_should_change_it()
         assert checked.ignores_seed is ignores_seed
 
     def dropped(p_drop, generator):
-        return (torch.rand(99, generator=generator) < p_drop).double()
+        uniform = torch.rand(99, generator=generator, dtype=torch.float64)
+        return (uniform < p_drop).double()
 
     checked = CheckedAnswer(dropped, dropped)
     generator = torch.Generator().manual_seed(1)
