@@ -84,9 +84,10 @@ $(VERSIONS:%=version-%): version-%:
 test-device: install
 	$(TEST) --dist=load tests/device/lessons
 
-# What panels show of trained networks is what training gives.
+# What panels show of trained networks is what training gives; and each lesson in a kernel, with
+# its printed solutions pasted, gets all points.
 test-arrays: install
-	$(TEST) --dist=load -m slow tests/reproductions
+	$(TEST) --dist=load -m slow tests/reproductions tests/exercises
 
 # An assignment from its source to grades and feedback, by nbgrader.
 test-classroom: install
