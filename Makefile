@@ -15,11 +15,11 @@ WORKERS := 2
 THREADS := 1
 KERNEL :=
 TEST = OMP_NUM_THREADS=$(THREADS) $(KERNEL) $(BIN)/python -m pytest -q --numprocesses=$(WORKERS) --dist=loadscope
-UNIT := tests bdl_lessons -m 'not classroom and not slow' --doctest-modules --ignore=tests/browser --ignore=tests/device/lessons
+UNIT := tests bdl_lessons -m 'not classroom and not slow and not twice' --doctest-modules --ignore=tests/browser --ignore=tests/device/lessons
 NOTEBOOKS := --nbval --nbval-current-env --nbval-cell-timeout=600 \
     --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks/[0-9][0-9]_*.ipynb
 
-.PHONY: lab test lint unit notebooks test-arrays test-browser test-classroom test-device test-gpu rebuild bench reproduce report site slides assignments release install workshop classroom clean
+.PHONY: lab test lint unit notebooks test-arrays test-twice test-browser test-classroom test-device test-gpu rebuild bench reproduce report site slides assignments release install workshop classroom clean
 
 lab: install
 	@$(BIN)/python -m tools.lab $(LAB_FLAGS)
@@ -94,6 +94,10 @@ test-device: workshop
 # What panels show of trained networks is what training gives.
 test-arrays: workshop
 	$(TEST) --dist=load -m slow tests/reproductions
+
+# Every cell of every lesson twice in a row, as a reader does who changes something.
+test-twice: workshop
+	$(TEST) --dist=load -m twice tests/test_cells_twice.py
 
 # An assignment from its source to grades and feedback, by nbgrader.
 test-classroom: classroom

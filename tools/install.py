@@ -130,7 +130,8 @@ def doing(lines: list[str]) -> str:
     """What pip does now, from the lines that it has printed so far."""
     if any(line.startswith("Installing collected packages") for line in lines):
         return "unpacking them"
-    names = [line.split()[1] for line in lines if line.startswith("Collecting ")]
+    starts = ("Collecting ", "Processing ")  # the second is a file that is there already
+    names = [line.split()[1].rpartition("/")[2] for line in lines if line.startswith(starts)]
     if not names:
         return "looking at what is there"
     return f"fetching package {len(names)}, {names[-1]}"
