@@ -22,7 +22,7 @@ def each_cell_twice(lesson):
 @pytest.mark.twice
 @pytest.mark.parametrize("path", notebook.paths(), ids=lambda path: path.name[:2])
 def test_every_cell_of_a_lesson_runs_twice_in_a_row(path):
-    notebook.execute(each_cell_twice(notebook.read(path)))
+    notebook.execute(each_cell_twice(notebook.read(path)), cell_limit_s=600)
 
 
 @pytest.mark.twice

@@ -63,16 +63,22 @@ def cell_texts(notebook: Path) -> list | None:
         return None
 
 
+def with_flags(arguments: list[str]) -> list[str]:
+    """The arguments, and those of the course that they do not replace: each may be given once."""
+    replaced = {argument.partition("=")[0] for argument in arguments}
+    return [flag for flag in FLAGS if flag.partition("=")[0] not in replaced] + arguments
+
+
 def main() -> None:
     """Make the copies and become JupyterLab; further arguments are JupyterLab's."""
     for name in copy_lessons():
         print(f"my_lessons/{name} is yours and was kept; the course has a newer version of it.")
         print("    Give yours another name, and the next start puts the new one beside it.")
-    first = f"{COPIES.name}/00_start_here.ipynb"
-    arguments = [sys.executable, "-m", "jupyterlab", *FLAGS, *sys.argv[1:], first]
+    command = [sys.executable, "-m", "jupyterlab", *with_flags(sys.argv[1:])]
+    command.append(f"{COPIES.name}/00_start_here.ipynb")
     sys.stdout.flush()
     os.chdir(ROOT)
-    os.execv(sys.executable, arguments)
+    os.execv(sys.executable, command)
 
 
 if __name__ == "__main__":

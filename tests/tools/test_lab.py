@@ -86,5 +86,9 @@ def test_jupyterlab_starts_on_a_copy_with_the_settings_of_the_course(monkeypatch
     assert started[1:3] == ["-m", "jupyterlab"]
     assert started[-2:] == ["--port=1", "my_lessons/00_start_here.ipynb"]
     assert f"--LabApp.app_settings_dir={lab.SETTINGS}" in started
+    replaced = lab.with_flags(["--LabApp.news_url=https://example.org"])
+    assert [flag for flag in replaced if "news_url" in flag] == [
+        "--LabApp.news_url=https://example.org"
+    ]
     settings = json.loads((lab.SETTINGS / "overrides.json").read_text())
     assert settings["@jupyter-widgets/jupyterlab-manager:plugin"]["saveState"] is True
