@@ -14,6 +14,15 @@ function gridInputs(task) {
   });
 }
 
+/** What a summary of the functions says at the place of the grid nearest to { x, y }. */
+function lookUp(summary, task, { x, y }) {
+  const n = GRID[task];
+  const column = Math.round(((x + LIMIT) / (2 * LIMIT)) * (n - 1));
+  const row = task === "curve" ? 0 : Math.round(((LIMIT - y) / (2 * LIMIT)) * (n - 1));
+  const named = Object.entries(summary).map(([name, values]) => [name, values[row * n + column]]);
+  return Object.fromEntries(named);
+}
+
 /** A colour of the page's style, which differs between light and dark. */
 function colour(name) {
   return getComputedStyle(document.body).getPropertyValue(`--${name}`).trim();
@@ -47,7 +56,7 @@ function toData(canvas, { x, y }) {
 function drawPlot(canvas, { task, view, points, probe, noise_std }, summary, draws) {
   const { context, width, height } = begin(canvas);
   if (task === "classes") drawMap(context, width, height, summary[view], view);
-  drawAxes(context, canvas);
+  drawAxes(context, canvas, task === "classes" ? 0.4 : 1);
   if (task === "curve") {
     context.lineWidth = 2.5;
     context.strokeStyle = colour("blue");
@@ -61,17 +70,29 @@ function drawPlot(canvas, { task, view, points, probe, noise_std }, summary, dra
   if (probe) drawCross(context, toPixel(canvas, probe), task === "curve" ? height : 0);
 }
 
-function drawAxes(context, canvas) {
-  context.fillStyle = colour("muted");
-  context.strokeStyle = colour("grid");
-  context.lineWidth = 1;
+/** Lines and numbers at the whole values; over a map the lines let the colours through. */
+function drawAxes(context, canvas, opacity) {
   for (let tick = 1 - LIMIT; tick < LIMIT; tick++) {
     const { x, y } = toPixel(canvas, { x: tick, y: tick });
+    context.strokeStyle = colour("grid");
+    context.lineWidth = 1;
+    context.globalAlpha = opacity;
     context.strokeRect(x, -1, 0, canvas.clientHeight + 2);
     context.strokeRect(-1, y, canvas.clientWidth + 2, 0);
-    context.fillText(tick, x + 3, canvas.clientHeight - 5);
-    if (tick > 1 - LIMIT) context.fillText(tick, 4, y - 4);
+    context.globalAlpha = 1;
+    write(context, tick, x + 3, canvas.clientHeight - 5);
+    if (tick > 1 - LIMIT) write(context, tick, 4, y - 4);
   }
+}
+
+/** Text with a halo, legible on every colour; a minus where there is a hyphen. */
+function write(context, text, x, y) {
+  const shown = String(text).replace("-", "−");
+  context.strokeStyle = colour("halo");
+  context.lineWidth = 3;
+  context.strokeText(shown, x, y);
+  context.fillStyle = colour("muted");
+  context.fillText(shown, x, y);
 }
 
 /** Two standard deviations of the functions, of the functions and the noise, and the mean. */
@@ -184,6 +205,8 @@ function drawLosses(canvas, losses) {
     context.lineTo((i / (losses.length - 1)) * (width - 2) + 1, height - 4 - share * (height - 8));
   });
   context.stroke();
+  write(context, high.toFixed(2), 4, 14);
+  write(context, low.toFixed(2), 4, height - 5);
 }
 
 /** The learned alphas as bars between 0 and 1, the units of one layer after those of the other. */

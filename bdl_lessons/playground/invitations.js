@@ -1,8 +1,10 @@
 // Four things to try. Each sets the playground up, says what to do, and sees whether it was done.
 "use strict";
 
-const FAR = 1.2; // from every point: where a network has seen nothing
+const FAR = 1; // from every point: where a network has seen nothing
 const TRAINED = 400; // steps
+
+const average = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
 /**
  * title, task (HTML), setup (settings that differ from the defaults, and where the cross is), and
@@ -18,9 +20,10 @@ const INVITATIONS = [
     setup: { task: "classes", set: "gap", method: "weight_decay", depth: 2, view: "probability" },
     reached({ model, at, distance }, notes) {
       const sure = Math.max(at.probability, 1 - at.probability);
-      if (model.steps > TRAINED && distance > FAR && sure > 0.99) {
-        const percent = Math.min(sure * 100, 99.9).toFixed(1);
-        notes.done = `${percent} % sure, and the nearest point is ${distance.toFixed(1)} away.`;
+      const found = `${Math.min(sure * 100, 99.9).toFixed(1)} % sure`;
+      if (model.steps > TRAINED && sure > 0.99) {
+        if (distance > FAR) notes.done = `${found}, and the nearest point is ${round(distance)} away.`;
+        notes.hint = `${found}, but a point is near. Go on to a distance of ${FAR} and more.`;
       }
       return notes.done;
     },
@@ -31,13 +34,14 @@ const INVITATIONS = [
       "Play until the band is steady: is it wider <b>between</b> the clusters or at the points? " +
       "Then choose <b>ensemble of five</b> as the method. Lesson 09 says why.",
     setup: { task: "curve", set: "gap", method: "dropout", depth: 1, kl_weight: 0.3, p_drop: 0.1 },
-    reached({ model, state, spreadAt }, notes) {
+    reached({ model, state, summaryAt }, notes) {
       const xs = state.points.map(({ x }) => x).sort((a, b) => a - b);
       if (xs.length < 2 || model.steps < TRAINED) return notes.done;
       const gaps = xs.slice(1).map((x, i) => [x - xs[i], (x + xs[i]) / 2]);
       const [, middle] = gaps.reduce((widest, gap) => (gap[0] > widest[0] ? gap : widest));
-      const at_points = xs.reduce((sum, x) => sum + spreadAt(x), 0) / xs.length;
-      notes[state.method] = `${spreadAt(middle).toFixed(2)} and ${at_points.toFixed(2)}`;
+      const in_gap = summaryAt({ x: middle }).std.toFixed(2);
+      const at_points = average(xs.map((x) => summaryAt({ x }).std)).toFixed(2);
+      notes[state.method] = `${in_gap} and ${at_points}`;
       if (notes.dropout && notes.ensemble) {
         notes.done =
           "Standard deviation of the functions in the middle of the gap and at the points: " +
@@ -74,10 +78,11 @@ const INVITATIONS = [
       task: "classes", set: "ridge", method: "structured", depth: 0, n_reflections: 0,
       kl_weight: 0.3, view: "mutual_information", probe: { x: 1.5, y: -1.5 },
     },
-    reached({ model, state, informationAt }, notes) {
+    reached({ model, state, summaryAt }, notes) {
       if (model.steps < TRAINED || state.method !== "structured") return notes.done;
-      const on = informationAt(state.points);
-      const off = informationAt(state.points.map(({ x, y }) => ({ x, y: -y })));
+      const information = (place) => summaryAt(place).mutual_information;
+      const on = average(state.points.map(information));
+      const off = average(state.points.map(({ x, y }) => information({ x, y: -y })));
       const values = `${off.toFixed(2)} off the ridge and ${on.toFixed(2)} on it`;
       notes[state.n_reflections ? "after" : "before"] = values;
       if (notes.before && notes.after) {

@@ -5,7 +5,7 @@ const N_FUNCTIONS = { curve: 40, classes: 20 };
 const FRAME_MS = { train: 12, draw: 10 }; // the time that a frame may take for each
 const DEFAULTS = {
   task: "curve", set: "gap", method: "dropout", p_drop: 0.2, n_reflections: 2, kl_weight: 0.1,
-  noise_std: 0.1, depth: 2, width: 32, activation: "relu", lr: 0.01, view: "spread", speed: 5,
+  noise_std: 0.1, depth: 2, width: 32, activation: "relu", lr: 0.01, view: "spread", speed: 20,
   label: 0, seed: 1,
 };
 const LIVE = ["kl_weight", "noise_std", "lr", "view", "speed", "label"]; // no new start after these
@@ -40,10 +40,15 @@ function show(name, value) {
   for (const control of controls(name)) {
     if (control.type === "radio") control.checked = control.value === String(value);
     else if (control.type === "range") control.value = value;
-    else if ([...control.options].some((option) => option.value === String(value))) {
+    else if (optionsOf(control).some((option) => option.value === String(value))) {
       control.value = String(value);
     }
   }
+}
+
+/** The options of a list that belong to the task. */
+function optionsOf(list) {
+  return [...list.options].filter(({ dataset }) => (dataset.task ?? state.task) === state.task);
 }
 
 function read(name) {
@@ -61,6 +66,7 @@ function setUp(changes) {
   state.view = FIRST_VIEW[state.task];
   for (const [name, value] of Object.entries({ ...state, ...changes })) show(name, value);
   for (const name of Object.keys(DEFAULTS)) if (controls(name).length) state[name] = read(name);
+  limitRate();
   state.seed = Number(changes.seed) || DEFAULTS.seed;
   state.points = changes.points
     ? pointsFromText(changes.points, state.task)
@@ -68,6 +74,12 @@ function setUp(changes) {
   if (changes.points) ownPoints();
   probe = changes.probe ?? { x: 0, y: 0 };
   restart();
+}
+
+/** A learned alpha is at most 1, which is the variance of dropout at a rate of a half. */
+function limitRate() {
+  controls("p_drop")[0].max = state.method === "dropout" ? 0.9 : 0.5;
+  state.p_drop = read("p_drop");
 }
 
 function fillSets() {
@@ -103,12 +115,13 @@ function readAddress() {
 function changed(event) {
   const name = event.target.name;
   if (name === "task") {
-    const { task, seed, speed } = { ...state, task: read("task") };
-    return setUp({ ...state, task, seed, speed, set: "gap", points: undefined, view: undefined });
+    const { view, set, points, ...others } = state;
+    return setUp({ ...others, task: read("task") });
   }
-  remember(); // before the setting changes what the functions are
+  if (!LIVE.includes(name)) remember(); // what the functions say before they change
   if (name === "set" && read("set") !== "own") state.points = readySet(state.task, read("set"));
   state[name] = read(name);
+  limitRate();
   if (LIVE.includes(name)) refresh();
   else restart();
 }
@@ -128,7 +141,9 @@ function restart() {
 /** Shows what has changed, in the controls, the address and the pictures. */
 function refresh() {
   writeAddress();
-  for (const part of all("[data-task]")) part.hidden = part.dataset.task !== state.task;
+  for (const part of all("[data-task]")) {
+    part.hidden = part.disabled = part.dataset.task !== state.task;
+  }
   for (const part of all("[data-methods]")) {
     part.hidden = !part.dataset.methods.split(" ").includes(state.method);
   }
@@ -216,7 +231,8 @@ function startAnew() {
 function drawAll() {
   const summary = state.task === "curve" ? predictiveMoments(draws) : classUncertainty(draws);
   drawPlot(plot, { ...state, probe: hover ?? probe }, summary, draws);
-  element("probe").textContent = probeText(hover ?? probe);
+  const at = opinion(hover ?? probe);
+  element("probe").textContent = probeText(hover ?? probe, at);
   element("legend").textContent = legend();
   showScale();
   drawLosses(element("losses"), losses.means);
@@ -224,7 +240,7 @@ function drawAll() {
   const noisy = model.networks[0].layers.filter(({ noise }) => noise.log_alpha);
   if (noisy.length) showAlphas(noisy);
   if (state.method === "structured") showFactors(noisy.at(-1).noise);
-  if (invitation) showGoal();
+  if (invitation) showGoal(at, summary);
 }
 
 function legend() {
@@ -259,8 +275,7 @@ function opinion(place) {
   return Object.fromEntries(Object.entries(summary).map(([name, [value]]) => [name, value]));
 }
 
-function probeText(place) {
-  const at = opinion(place);
+function probeText(place, at = opinion(place)) {
   const x = place.x.toFixed(2);
   if (state.task === "curve") {
     const both = Math.hypot(at.std, state.noise_std).toFixed(2);
@@ -281,8 +296,8 @@ function lossText() {
   if (!losses.last) return "before the first step";
   const { loss, nll_mean } = losses.last;
   return (
-    `after ${model.steps.toLocaleString("en")} steps: ${loss.toFixed(2)} = ${nll_mean.toFixed(2)} ` +
-    `(nll_mean) + ${(loss - nll_mean).toFixed(2)} (kl_weight · kl / n_train)`
+    `${loss.toFixed(2)} = ${nll_mean.toFixed(2)} (nll_mean) + ${(loss - nll_mean).toFixed(2)} ` +
+    `(kl_weight · kl / n_train) after ${model.steps.toLocaleString("en")} steps`
   );
 }
 
@@ -319,7 +334,7 @@ function remember() {
   if (model.steps < 100) return;
   const at = opinion(probe);
   const { method, n_reflections } = state;
-  const name = controls("method")[0].selectedOptions[0] && methodName(method);
+  const name = methodName(method);
   const what = state.task === "curve"
     ? `std ${at.std.toFixed(2)}`
     : `entropy ${at.entropy.toFixed(2)}, mutual information ${at.mutual_information.toFixed(2)}`;
@@ -370,21 +385,14 @@ function invite(chosen, button) {
   say(element("task").textContent);
 }
 
-function showGoal() {
-  const place = hover ?? probe;
-  const at = opinion(place);
-  const nearest = nearestPoint(state.points, place);
-  const distance = nearest ? Math.hypot(nearest.x - place.x, nearest.y - place.y) : 2 * LIMIT;
-  const spreadAt = (x) => (state.task === "curve" ? opinion({ x }).std : NaN);
-  const informationAt = (places) => {
-    const inputs = Float64Array.from(places.flatMap(({ x, y }) => [x, y]));
-    const values = model.functions.map((_, s) => model.evaluate(s, inputs));
-    const { mutual_information } = classUncertainty(values);
-    return mutual_information.reduce((sum, value) => sum + value, 0) / places.length;
-  };
-  const was_done = notes.done;
+function showGoal(at, summary) {
   if (state.task !== invitation.setup.task) return;
-  const done = invitation.reached({ model, state, at, distance, spreadAt, informationAt }, notes);
+  const here = hover ?? probe;
+  const nearest = nearestPoint(state.points, here);
+  const distance = nearest ? Math.hypot(nearest.x - here.x, nearest.y - here.y) : 2 * LIMIT;
+  const summaryAt = (somewhere) => lookUp(summary, state.task, somewhere);
+  const was_done = notes.done;
+  const done = invitation.reached({ model, state, at, distance, summaryAt }, notes);
   element("goal").textContent = done ? `✓ ${done}` : notes.hint ?? "";
   if (done && !was_done) say(done);
 }
