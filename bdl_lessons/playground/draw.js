@@ -23,9 +23,11 @@ function lookUp(summary, task, { x, y }) {
   return Object.fromEntries(named);
 }
 
-/** A colour of the page's style, which differs between light and dark. */
+const page_style = getComputedStyle(document.body); // it follows a change between light and dark
+
+/** A colour by its name in style.css. */
 function colour(name) {
-  return getComputedStyle(document.body).getPropertyValue(`--${name}`).trim();
+  return page_style.getPropertyValue(`--${name}`).trim();
 }
 
 /** A canvas with as many pixels as its place on the screen has; returns its size in CSS pixels. */

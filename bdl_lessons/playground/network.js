@@ -35,12 +35,12 @@ class BinaryDropout {
   /** What randomness a draw for n_rows needs, or null if nothing is random. */
   draw(n_rows, random) {
     if (this.keep === 1) return null;
-    return Float64Array.from({ length: n_rows * this.n_units }, () => random.uniform());
+    return apply(() => random.uniform(), new Float64Array(n_rows * this.n_units));
   }
 
   /** The factors xi, (n_rows, n_units), from the randomness of `draw`. */
   factors(uniform) {
-    return uniform.map((u) => (u < this.keep ? 1 / this.keep : 0));
+    return apply((u) => (u < this.keep ? 1 / this.keep : 0), uniform.slice());
   }
 
   /** Dropout learns nothing about its noise. */
@@ -83,14 +83,16 @@ class VariationalDropout {
   }
 
   draw(n_rows, random) {
-    return Float64Array.from({ length: n_rows * this.n_units }, () => random.normal());
+    return apply(() => random.normal(), new Float64Array(n_rows * this.n_units));
   }
 
   /** sqrt(alpha) ∘ eps for every row. */
   scaled(eps) {
     const std = this.log_alpha.map((log_alpha) => Math.exp(log_alpha / 2));
     const eta = new Float64Array(eps.length);
-    for (let i = 0; i < eps.length; i++) eta[i] = std[i % this.n_units] * eps[i];
+    for (let start = 0; start < eps.length; start += this.n_units) {
+      for (let k = 0; k < this.n_units; k++) eta[start + k] = std[k] * eps[start + k];
+    }
     return eta;
   }
 

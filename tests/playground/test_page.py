@@ -12,7 +12,7 @@ def test_the_page_needs_no_other_file_and_no_network():
     html = page()
     assert not re.search(r"""(src|href)=["'](?!#)""", html)
     assert not re.search(r"https?:|@import|fetch\(|import\(", html)
-    assert html.count("<script>") == html.count("</script>") == 5
+    assert html.count("<script>") == html.count("</script>") == 8
 
 
 def test_every_file_of_the_page_is_in_it():
