@@ -89,11 +89,7 @@ class VariationalDropout {
   /** sqrt(alpha) ∘ eps for every row. */
   scaled(eps) {
     const std = this.log_alpha.map((log_alpha) => Math.exp(log_alpha / 2));
-    const eta = new Float64Array(eps.length);
-    for (let start = 0; start < eps.length; start += this.n_units) {
-      for (let k = 0; k < this.n_units; k++) eta[start + k] = std[k] * eps[start + k];
-    }
-    return eta;
+    return scaleRows(eps, std);
   }
 
   factors(eps) {
@@ -254,6 +250,15 @@ function product(a, b) {
   return result;
 }
 
+/** Every row of a matrix times the numbers of `factors`, one by one. */
+function scaleRows(matrix, factors) {
+  const result = new Float64Array(matrix.length);
+  for (let start = 0; start < matrix.length; start += factors.length) {
+    for (let k = 0; k < factors.length; k++) result[start + k] = factors[k] * matrix[start + k];
+  }
+  return result;
+}
+
 /** `f` of every entry, in place. */
 function apply(f, values) {
   for (let i = 0; i < values.length; i++) values[i] = f(values[i]);
@@ -293,9 +298,10 @@ class Layer {
     return [this.weight, this.bias, ...this.noise.parameters];
   }
 
-  /** x W' + b for inputs (n_rows, n_in); `weight` may be another one. */
-  linear(x, weight = this.weight.values) {
+  /** x W' + b for inputs (n_rows, n_in). */
+  linear(x) {
     const { n_in, n_out } = this;
+    const weight = this.weight.values;
     const bias = this.bias.values;
     const y = new Float64Array((x.length / n_in) * n_out);
     for (let row = 0, start = 0; start < x.length; row += n_out, start += n_in) {
@@ -389,12 +395,11 @@ class Network {
     }
   }
 
-  /** One function at many inputs: `noise` of `draw(1)`, whose factors act on the weights. */
+  /** One function at many inputs: `noise` of `draw(1)`, the same factors for all rows. */
   sampleFunction(x, noise) {
     this.layers.forEach((layer, index) => {
       const xi = noise[index] && layer.noise.factors(noise[index]);
-      const weight = layer.weight.values;
-      x = layer.linear(x, xi ? weight.map((w, i) => w * xi[i % layer.n_in]) : weight);
+      x = layer.linear(xi ? scaleRows(x, xi) : x);
       if (index < this.layers.length - 1) apply(this.activation.of, x);
     });
     return x;
@@ -502,9 +507,10 @@ function predictiveMoments(draws) {
  * and the mutual information (what the draws disagree about): entropy minus the mean entropy.
  */
 function classUncertainty(draws) {
-  const probability = averageOf(draws, sigmoid);
+  const probabilities = draws.map((draw) => apply(sigmoid, draw.slice()));
+  const probability = averageOf(probabilities, (p) => p);
   const entropy = probability.map(binaryEntropy);
-  const mean_entropy = averageOf(draws, (f) => binaryEntropy(sigmoid(f)));
+  const mean_entropy = averageOf(probabilities, binaryEntropy);
   const mutual_information = entropy.map((value, i) => Math.max(value - mean_entropy[i], 0));
   return { probability, entropy, mutual_information };
 }

@@ -2,7 +2,7 @@
 "use strict";
 
 const N_FUNCTIONS = { curve: 40, classes: 20 };
-const FRAME_MS = { train: 10, draw: 8 }; // the time that a frame may take for each
+const FRAME_MS = { train: 8, draw: 6 }; // the time that a frame may take for each
 
 const element = (id) => document.getElementById(id);
 const all = (selector) => [...document.querySelectorAll(selector)];
