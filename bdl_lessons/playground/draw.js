@@ -207,8 +207,8 @@ function drawLosses(canvas, losses) {
     context.lineTo((i / (losses.length - 1)) * (width - 2) + 1, height - 4 - share * (height - 8));
   });
   context.stroke();
-  write(context, high.toFixed(2), 4, 14);
-  write(context, low.toFixed(2), 4, height - 5);
+  context.textAlign = "right";
+  write(context, high.toFixed(2), width - 4, 14);
 }
 
 /** The learned alphas as bars between 0 and 1, the units of one layer after those of the other. */

@@ -54,8 +54,9 @@ const INVITATIONS = [
     title: "Two reasons to be uncertain",
     task:
       "Play. The map shows the entropy. Find a place that is uncertain because <b>its labels are " +
-      "mixed</b>, and one because <b>the functions disagree</b>: the text under the plot tells " +
-      "them apart. Which is worth another label? Lesson 15 asks.",
+      "mixed</b>, so that each function is uncertain by itself, and one because <b>the functions " +
+      "disagree</b>. The text under the plot tells them apart. Which is worth another label? " +
+      "Lesson 15 asks.",
     setup: { task: "classes", set: "ambiguous", method: "dropout", depth: 2, view: "entropy" },
     reached({ model, at }, notes) {
       if (model.steps < TRAINED || at.entropy < 0.4) return notes.done;

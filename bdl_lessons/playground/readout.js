@@ -66,7 +66,7 @@ function probeText(place, at = opinion(place)) {
   return (
     `At (${x}, ${fixed(place.y)}): class 1 with ${(100 * at.probability).toFixed(0)} %. Entropy ` +
     `${fixed(at.entropy)} = ${fixed(at.mutual_information)} (the functions disagree: mutual ` +
-    `information) + ${rest} (the labels are mixed).`
+    `information) + ${rest} (each is uncertain by itself).`
   );
 }
 
