@@ -34,7 +34,7 @@ MODES = {"lecture", "pair", "solo"}
 PARTS = {"exercises", "deeper"}
 MAX_LINES, MAX_METHOD_LINES = 25, 15
 NUMBER = re.compile(r"\d\.\d|\de-?\d")
-KNOWN = re.compile(r"^ok   |^\d\d\.\d |^Hint")
+KNOWN = re.compile(r"^ok   |^\d\d\.\d |^Hint|^ {5}[^│]*│ *│ *$")  # a long claim goes on
 PLOT = re.compile(r"\bshow\(|\.subplots\(")
 NO_QUANTITY = re.compile(
     r"\\(?:begin|end)\{\w+\*?\}|\\(?:text|mathrm|operatorname)\{[^}]*\}|\\math(?:bb|cal)\s*\{?\w\}?"

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import bdl_lessons
+from bdl_lessons import playground
 from bdl_lessons.core.files import DATA, ROOT
 from bdl_lessons.course.lesson_map import map_rows
 from bdl_lessons.course.lesson_record import lesson_records
@@ -54,6 +55,7 @@ def build(folder: Path, numbers: list[str] | None = None, source: Path | None = 
     for lesson in lessons:
         shutil.copyfile(lesson, folder / "_sources" / "lessons" / lesson.name)
     slides.write_older(lessons, folder / "slides")
+    pictures.write_if_changed(folder / "playground.html", playground.page().encode())
     if address.archive():
         pictures.write_if_changed(folder / address.ARCHIVE, address.archive())
     unfinished.unlink()
