@@ -2,36 +2,39 @@
 PYTHON ?= python3
 LAB_FLAGS ?=
 VENV := .venv
-LOCK := requirements.lock
 BIN := $(VENV)/bin
-STAMP := $(VENV)/installed
-RECIPE := $(LOCK) pyproject.toml setup.py
+
+# Each lock includes the one before it: what lessons need; tests, slides, site and reproductions;
+# and nbgrader, which puts its buttons into JupyterLab.
+LESSONS := requirements.lock
+WORKSHOP := requirements-workshop.lock
+CLASSROOM := requirements-classroom.lock
 
 # Tests run on two workers of one thread each; small tensors gain nothing from more.
 WORKERS := 2
 THREADS := 1
 KERNEL :=
 TEST = OMP_NUM_THREADS=$(THREADS) $(KERNEL) $(BIN)/python -m pytest -q --numprocesses=$(WORKERS) --dist=loadscope
-UNIT := tests bdl_lessons -m 'not classroom and not slow' --doctest-modules --ignore=tests/browser --ignore=tests/device/lessons
+UNIT := tests bdl_lessons -m 'not classroom and not slow and not twice' --doctest-modules --ignore=tests/browser --ignore=tests/device/lessons
 NOTEBOOKS := --nbval --nbval-current-env --nbval-cell-timeout=600 \
     --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks/[0-9][0-9]_*.ipynb
 
-.PHONY: lab test lint unit notebooks test-arrays test-browser test-classroom test-device test-gpu rebuild bench reproduce report site slides assignments release install clean
+.PHONY: lab test lint unit notebooks test-arrays test-twice test-browser test-classroom test-device test-gpu rebuild bench reproduce report site slides assignments release install workshop classroom clean
 
 lab: install
-	$(BIN)/jupyter lab $(LAB_FLAGS) notebooks/00_start_here.ipynb
+	@$(BIN)/python -m tools.lab $(LAB_FLAGS)
 
 test: lint unit notebooks
 
-lint: install
+lint: workshop
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-unit: install
+unit: workshop
 	$(TEST) $(UNIT)
 
-notebooks: install
-	BDL_CHECK_FIGURES=tools.figure_rules PYTHONPATH=$(CURDIR) $(TEST) $(NOTEBOOKS)
+notebooks: workshop
+	BDL_CHECK_FIGURES=tools.figure_rules PYTHONPATH="$(CURDIR)" $(TEST) $(NOTEBOOKS)
 
 # Another processor or number of threads adds floats in another order, so that their last bits
 # differ. test-kernels repeats unit tests and notebooks with other kernels: without vector
@@ -47,23 +50,27 @@ kernel-two-threads: WORKERS := 1
 .PHONY: test-kernels kernel-none kernel-avx2 kernel-one-thread kernel-two-threads
 test-kernels: $(KERNELS:%=kernel-%)
 
-kernel-none kernel-avx2 kernel-one-thread kernel-two-threads: install
+kernel-none kernel-avx2 kernel-one-thread kernel-two-threads: workshop
 	@OMP_NUM_THREADS=$(THREADS) $(KERNEL) $(BIN)/python -c "import torch; \
 	    print('$@:', torch.backends.cpu.get_cpu_capability(), torch.get_num_threads(), 'thread(s)')"
 	$(TEST) $(UNIT)
-	BDL_CHECK_FIGURES=tools.figure_rules PYTHONPATH=$(CURDIR) $(TEST) $(NOTEBOOKS)
+	BDL_CHECK_FIGURES=tools.figure_rules PYTHONPATH="$(CURDIR)" $(TEST) $(NOTEBOOKS)
 
 # The tests with other versions, each in an environment of its own (some GB) in build/versions, which
 # is kept: torch-X is the lock with PyTorch X, or with the newest there is; pythonX the lock with
 # this Python; oldest what pyproject.toml names as the lower bounds. One line tells how each ended.
 # make test-versions VERSIONS="oldest torch-2.11.0" runs some of them.
 VERSIONS ?= oldest torch-2.11.0 torch-newest python3.12 python3.13
-WANTED = cat requirements.lock
-version-torch-%: WANTED = sed 's/^torch==.*/torch==$(@:version-torch-%=%)/' requirements.lock
-version-torch-newest: WANTED = sed 's/^torch==.*/torch/' requirements.lock
+PINS = sed '/^-r /d' $(LESSONS) $(WORKSHOP)
+WANTED = $(PINS)
+version-torch-%: WANTED = $(PINS) | sed 's/^torch==.*/torch==$(@:version-torch-%=%)/'
+version-torch-newest: WANTED = $(PINS) | sed 's/^torch==.*/torch/'
 version-python%: override PYTHON = $(@:version-%=%)
 version-oldest: override PYTHON = python3.11
 version-oldest: WANTED = sed -n 's/^ *"\([a-z0-9-]*\)>=\([0-9.]*\)",$$/\1==\2.*/p' pyproject.toml
+
+ABOUT_THE_LOCK := test_what_is_installed_is_what_is_locked \
+    test_a_learner_installs_what_lessons_need_and_no_more
 
 .PHONY: test-versions $(VERSIONS:%=version-%)
 test-versions:
@@ -73,93 +80,89 @@ $(VERSIONS:%=version-%): version-%:
 	@mkdir -p build/versions
 	@$(WANTED) | sort -u > build/versions/$*.lock
 	@$(MAKE) --no-print-directory unit notebooks test-device PYTHON=$(PYTHON) \
-	    VENV=build/versions/$* LOCK=build/versions/$*.lock \
-	    UNIT="$(UNIT) --deselect=tests/test_packaging.py::test_what_is_installed_is_what_is_locked" \
+	    VENV=build/versions/$* WORKSHOP=build/versions/$*.lock \
+	    UNIT="$(UNIT) $(ABOUT_THE_LOCK:%=--deselect=tests/test_packaging.py::%)" \
 	    > build/versions/$*.log 2>&1 && echo "$*: passed" || \
 	    { echo "$*: FAILED, see build/versions/$*.log"; exit 1; }
 
 # Every lesson on a simulated GPU (the package's part is among the unit tests), and everything on a
 # real one. make test-gpu GPU_PYTHON=python3 takes an interpreter that has PyTorch and the packages
 # of the lock, in whichever versions; it fails where there is no CUDA.
-test-device: install
+test-device: workshop
 	$(TEST) --dist=load tests/device/lessons
 
 # What panels show of trained networks is what training gives.
-test-arrays: install
+test-arrays: workshop
 	$(TEST) --dist=load -m slow tests/reproductions
 
+# Lessons as a reader uses them: every cell twice in a row, and the printed solutions pasted.
+test-twice: workshop
+	$(TEST) --dist=load -m "twice or slow" tests/test_cells_twice.py tests/exercises
+
 # An assignment from its source to grades and feedback, by nbgrader.
-test-classroom: install
+test-classroom: classroom
 	$(TEST) -m classroom tests/tools/test_assignments.py
 
 GPU_PYTHON ?= $(BIN)/python
 GPU_FLAGS ?=
 ifeq ($(GPU_PYTHON),$(BIN)/python)
-test-gpu: install
+test-gpu: workshop
 endif
 test-gpu:
 	PYTHONPATH="$(CURDIR):$$PYTHONPATH" $(GPU_PYTHON) -m tests.gpu.run $(GPU_FLAGS)
 
-test-browser: install
+test-browser: workshop
 	$(BIN)/python -m pytest -q -rs tests/browser
 
-rebuild: install
+rebuild: workshop
 	$(BIN)/python -m tools rebuild
 
-bench: install
+bench: workshop
 	$(BIN)/python -m reproductions bench
 
 # make reproduce NAME=co2_mc_dropout runs what is not yet recorded of one experiment
-reproduce: install
+reproduce: workshop
 	$(BIN)/python -m reproductions run $(NAME)
 
-report: install
+report: workshop
 	$(BIN)/python -m reproductions report
 
-site: install
+site: workshop
 	$(BIN)/python -m tools site
 
-slides: install
+slides: workshop
 	$(BIN)/python -m tools slides
 
 # make assignments LESSONS="05 06" writes their exercises for nbgrader into classroom/
-assignments: install
+assignments: classroom
 	$(BIN)/python -m tools assignments $(LESSONS)
 
 # Everything of a release in build/release: the wheel, tried alone in a new environment with three
 # lessons beside it, and the site with slides and the whole course as one file, in which every lesson
 # is looked for and every link is followed. Nothing is uploaded.
 RELEASE := build/release
-release: install
+release: workshop
 	rm -rf $(RELEASE)
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(RELEASE) .
 	$(PYTHON) -m venv $(RELEASE)/new
-	$(RELEASE)/new/bin/python -m pip install --quiet --constraint $(LOCK) $(RELEASE)/*.whl nbval
+	$(PINS) > $(RELEASE)/pins
+	$(RELEASE)/new/bin/python -m pip install --quiet --constraint $(RELEASE)/pins $(RELEASE)/*.whl nbval
 	cp notebooks/0[056]_*.ipynb tests/nbval_sanitize.cfg $(RELEASE)
 	cd $(RELEASE) && TQDM_DISABLE=1 new/bin/python -m pytest -q --nbval --nbval-current-env \
 	    --nbval-sanitize-with nbval_sanitize.cfg *.ipynb
 	$(BIN)/python -m tools site --folder $(RELEASE)/site
 	BDL_SITE=$(RELEASE)/site $(BIN)/python -m pytest -q tests/browser/test_site.py -k "arrives or archive"
-	rm -rf $(RELEASE)/new $(RELEASE)/*.ipynb $(RELEASE)/*.cfg
+	rm -rf $(RELEASE)/new $(RELEASE)/pins $(RELEASE)/*.ipynb $(RELEASE)/*.cfg
 	@ls $(RELEASE)
 
-# The stamp holds where and what was installed; it is written last, so a broken install is repeated.
-# A copied folder brings an environment that belongs to the old place: it is made again.
-NOW_INSTALLED = { echo "$(CURDIR)"; cat $(RECIPE); }
 install:
-	@{ $(NOW_INSTALLED) | cmp -s - $(STAMP) && $(BIN)/python -c "" 2> /dev/null; } || \
-	    $(MAKE) --no-print-directory $(STAMP)-again
+	@$(PYTHON) tools/install.py $(VENV) $(LESSONS)
 
-.PHONY: $(STAMP)-again
-$(STAMP)-again:
-	@$(PYTHON) -c "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))" || \
-	    { echo "Python 3.11, 3.12 or 3.13 is needed, found: $$($(PYTHON) --version 2>&1)."; \
-	      echo "Install one and name it: make PYTHON=python3.12 ..."; exit 1; }
-	@test "$$(head -n 1 $(STAMP) 2> /dev/null)" = "$(CURDIR)" || rm -rf $(VENV)
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(LOCK)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@$(NOW_INSTALLED) > $(STAMP)
+workshop:
+	@$(PYTHON) tools/install.py $(VENV) $(WORKSHOP)
+
+classroom:
+	@$(PYTHON) tools/install.py $(VENV) $(CLASSROOM)
 
 clean:
 	rm -rf .venv build site slides

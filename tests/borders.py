@@ -226,8 +226,6 @@ BORDERS = [
         lambda: (quadratic, normal(2, 3), 1, 2, seeded()),
         instead={"n_leapfrog": 2, "step_size": 0.1},
     ),
-    Border(reference.split_r_hat, lambda: (normal(8, 2),)),
-    Border(reference.effective_sample_size, lambda: (normal(8, 2),)),
     # models
     layer_border(models.ARD, log_alpha_clamp=(-8.0, 8.0), threshold=3.0),
     layer_border(models.BayesByBackprop),
@@ -364,7 +362,7 @@ PLAIN = {
     # made by zero_pruned and to_sparse; a container; an attribute of a layer
     "inference": "PrunedNetwork Run layer_log_alpha",
     # formulas of lessons 06 and 11: shapes are looked at
-    "evaluation": "gauss_newton layer_penalties loss_hessian loss_increase penalty "
+    "evaluation": "gauss_newton loss_hessian loss_increase penalty "
     "penalty_from_roots sensitivity softmax_root spectral_bound noisy_outputs",
     # containers; functions without arguments; what takes the results of loaders
     "datasets": "CO2 Classification DetrendedCO2 Regression UCISet co2 diabetes "

@@ -72,6 +72,14 @@ def rebuild(lessons: Numbers = None) -> None:
 
 
 @app.command()
+def render(lessons: Numbers = None) -> None:
+    """Write what lessons take from their records and from each other; nothing is executed."""
+    from tools.rebuild import render_lesson
+
+    _told([line for path in _shown(notebook.paths(lessons)) for line in render_lesson(path)])
+
+
+@app.command()
 def guards(lessons: Numbers = None) -> None:
     """Say what is wrong with lessons as they are stored; nothing is executed."""
     from tools import guards as tool
@@ -169,9 +177,10 @@ def site(lessons: Numbers = None, folder: Folder = Path("site")) -> None:
 def assignments(lessons: Numbers = None, folder: Folder = Path("classroom")) -> None:
     """Write the exercises of lessons as assignments for nbgrader."""
     from tools import assignments as tool
+    from tools import metadata
 
     for path in _shown(notebook.paths(lessons)):
-        if path.name[:2] != "90":
+        if not metadata.Lesson(path).is_index:
             typer.echo(tool.write(path, folder))
 
 

@@ -20,8 +20,10 @@ from markdown_it import MarkdownIt
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from bdl_lessons.course.lesson_record import LETTERS, LessonRecord, Option, Question
 from bdl_lessons.exercises import grader
-from tools import notebook, selftest, timing
+from tools import notebook, render, selftest
+from tools.metadata import Lesson
 from tools.notebook import tags_of
 from tools.web.page import mathml
 
@@ -40,6 +42,18 @@ c.ExecutePreprocessor.iopub_timeout = 60  # a busy machine is slow to say that a
 c.ExecutePreprocessor.interrupt_on_timeout = True
 c.ClearSolutions.code_stub = {"python": "raise NotImplementedError"}
 """
+SELF_TEST = """\
+# The replies to your letters come with the feedback.
+### BEGIN HIDDEN TESTS
+said = {replies}
+given = choices if isinstance(globals().get("choices"), dict) else {{}}
+if not given:
+    print("`choices` is no dict of letters, such as {{1: 'A', 2: 'B'}}.")
+letters = {{n: str(given.get(n)).strip().upper() for n in range(1, {n_questions} + 1)}}
+replies = [said.get(pair, "no such option") for pair in letters.items()]
+print(*(f"{{n}}. {{reply}}" for n, reply in enumerate(replies, 1)), sep="\\n")
+sum(reply.startswith("right") for reply in replies)
+### END HIDDEN TESTS"""
 SHEET = """\
 <!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -60,95 +74,88 @@ def write(lesson: Path, folder: Path) -> Path:
     The configuration of the course is written if it has none. Returns the instructor's notebook,
     ``folder/source/lesson05/<name of the notebook>.ipynb``.
     """
-    path = folder / "source" / f"lesson{lesson.name[:2]}" / lesson.name
+    record = Lesson(lesson).record
+    name = f"lesson{record.number}"
+    path = folder / "source" / name / lesson.name
     path.parent.mkdir(parents=True, exist_ok=True)
-    made = notebook.read(lesson)
-    notebook.write(path, notebook.text(source(made)))
+    notebook.write(path, notebook.text(source(notebook.read(lesson), record)))
     (folder / "sheets").mkdir(exist_ok=True)
-    notebook.write(folder / "sheets" / f"lesson{lesson.name[:2]}.html", sheet(made))
+    notebook.write(folder / "sheets" / f"{name}.html", sheet(record))
     configuration = folder / "nbgrader_config.py"
     if not configuration.exists():
         configuration.write_text(CONFIGURATION, encoding="utf-8")
     return path
 
 
-def source(lesson: NotebookNode) -> NotebookNode:
-    """The instructor's notebook, made from the section "Exercises" of a lesson."""
-    section = next(s for s in timing.sections(lesson) if s[0].source.startswith("## Exercises"))
+def source(lesson: NotebookNode, record: LessonRecord) -> NotebookNode:
+    """The instructor's notebook: self-test and open question of the record, tasks of the lesson."""
     imports = next(cell.source for cell in lesson.cells if cell.cell_type == "code")
-    made = new_notebook(metadata=lesson.metadata)
-    last = []
-    made.cells = [
-        _given(new_markdown_cell(FIRST.format(_title(lesson))), "t"),
+    first = FIRST.format(f"{record.number} · {record.title}")
+    cells = [
+        _given(new_markdown_cell(first), "t"),
         _given(new_code_cell(imports.partition("\n\nuse_style()")[0]), "first"),
-        *_self_test(selftest.questions(lesson)),
+        *_self_test(record),
     ]
-    for cell in section:
+    exercises = iter(grader.of_lesson(record.number))
+    for cell in lesson.cells:
         if "exercise" in tags_of(cell):
-            made.cells += _task(cell.source)
-        elif re.search(r"\*\*[^*\n]*an open question", cell.source):
-            last = _open_question(cell.source)
-        elif re.match(r"\*\*\d\d\.\d", cell.source):  # the rest of a task
-            made.cells.append(_given(new_markdown_cell(cell.source), f"text-{len(made.cells)}"))
-    made.cells += last
-    return made
+            cells += _task(next(exercises), cell.source)
+        elif "task" in tags_of(cell):  # the rest of a task
+            cells.append(_given(new_markdown_cell(cell.source), f"text-{len(cells)}"))
+    if record.open_question:
+        cells += _open_question(record)
+    assignment = new_notebook(metadata=lesson.metadata)
+    assignment.cells = cells
+    return assignment
 
 
-def sheet(lesson: NotebookNode) -> str:
+def sheet(record: LessonRecord) -> str:
     """The self-test to print: questions and options, and the answers on a page of their own."""
-    title = _title(lesson)
-    asked = selftest.questions(lesson)
-    answers = [f"{q.number}. {q.answer.letter}: {q.answer.reason}" for q in asked]
-    text = [f"# {title}", "Name:", *map(selftest.unanswered, asked), "## Answers"]
-    body = _LINK.sub(r"\1", "\n\n".join([*text, "\n".join(answers)]))
-    for mark, kind in ((r"\$\$", "block"), (r"\$", "inline")):
-        body = re.sub(f"{mark}(.+?){mark}", lambda m, k=kind: mathml(m[1], k), body, flags=re.S)
+    title = f"{record.number} · {record.title}"
+    numbered = list(enumerate(record.self_test, start=1))
+    asked = [selftest.unanswered(number, question) for number, question in numbered]
+    answers = [f"{n}. {question.key}: {_right(question).reason}" for n, question in numbered]
+    text = "\n\n".join([f"# {title}", "Name:", *asked, "## Answers", "\n".join(answers)])
+    body = _LINK.sub(r"\1", text)
+    body = re.sub(r"\$\$(.+?)\$\$", lambda found: mathml(found[1], "block"), body, flags=re.S)
+    body = re.sub(r"\$(.+?)\$", lambda found: mathml(found[1], "inline"), body, flags=re.S)
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(body)
     return SHEET.format(title=escape(title), body=html)
 
 
-def _title(lesson: NotebookNode) -> str:
-    return lesson.cells[0].source.splitlines()[0].removeprefix("# ")
+def _right(question: Question) -> Option:
+    return question.options[LETTERS.index(question.key)]
 
 
-def _self_test(asked: list[selftest.Question]) -> list[NotebookNode]:
+def _self_test(record: LessonRecord) -> list[NotebookNode]:
     """The questions, a cell for the letters chosen, and its test, whose key students do not see."""
-    text = "\n\n".join(map(selftest.unanswered, asked))
-    said = {
-        (number, letter): ("right: " if right else "not so: ") + _LINK.sub(r"\1", reason)
-        for number, _, options in asked
-        for letter, _, right, reason in options
-    }
-    test = f"""\
-# The replies to your letters come with the feedback.
-### BEGIN HIDDEN TESTS
-said = {pformat(said, width=90)}
-given = choices if isinstance(globals().get("choices"), dict) else {{}}
-if not given:
-    print("`choices` is no dict of letters, such as {{1: 'A', 2: 'B'}}.")
-letters = {{n: str(given.get(n)).strip().upper() for n in range(1, {len(asked)} + 1)}}
-replies = [said.get(pair, "no such option") for pair in letters.items()]
-print(*(f"{{n}}. {{reply}}" for n, reply in enumerate(replies, 1)), sep="\\n")
-sum(reply.startswith("right") for reply in replies)
-### END HIDDEN TESTS"""
-    choices = f"choices = {dict.fromkeys(range(1, len(asked) + 1), '')}  # a letter for each"
+    numbered = list(enumerate(record.self_test, start=1))
+    text = "\n\n".join(selftest.unanswered(number, question) for number, question in numbered)
+    replies = {}
+    for number, question in numbered:
+        for letter, option in zip(LETTERS, question.options, strict=False):
+            verdict = "right" if option.right else "not so"
+            reason = _LINK.sub(r"\1", option.reason)
+            replies[number, letter] = f"{verdict}: {reason}"
+    test = SELF_TEST.format(replies=pformat(replies, width=90), n_questions=len(numbered))
+    empty = {number: "" for number, _ in numbered}
+    choices = f"choices = {empty}  # a letter for each"
     return [
         _given(new_markdown_cell(f"## Self-test\n\n{text}"), "self-test"),
         new_code_cell(choices, id="choices"),
-        _given(new_code_cell(test), "test-choices", grade=True, points=len(asked)),
+        _given(new_code_cell(test), "test-choices", grade=True, points=len(numbered)),
     ]
 
 
-def _task(stub: str) -> list[NotebookNode]:
+def _task(exercise: grader.Exercise, stub: str) -> list[NotebookNode]:
     """The answer cell of an exercise, and its test cell."""
-    number = re.search(r'@exercise\("(\d\d\.\d)"\)', stub)[1]
-    exercise = grader.find(number)
-    name = number.replace(".", "-")
-    arguments = re.search(r"def \w+(\(.*?\))", stub, re.S)[1]
-    shown = f"{_reference(exercise.solution)}\n\nreturn {exercise.solution.__name__}{arguments}"
+    name = exercise.number.replace(".", "-")
+    function = next(part for part in ast.parse(stub).body if isinstance(part, ast.FunctionDef))
+    call = f"{exercise.solution.__name__}({ast.unparse(function.args)})"
+    shown = f"{_reference(exercise.solution)}\n\nreturn {call}"
     behind = indent(f"### BEGIN SOLUTION\n{shown}\n### END SOLUTION", "    ")
     answer = stub.partition("\n\n\nautocheck(")[0].replace("    raise NotImplementedError", behind)
-    test = f'from bdl_lessons.exercises.api import score\n\nscore("{number}")'
+    test = f'from bdl_lessons.exercises.api import score\n\nscore("{exercise.number}")'
     return [
         _given(new_code_cell(answer), f"answer-{name}", solution=True, locked=False),
         _given(new_code_cell(test), f"test-{name}", grade=True, points=len(exercise.criteria)),
@@ -171,15 +178,19 @@ def _reference(solution: grader.Answer) -> str:
     return "\n\n".join(ast.get_source_segment(module, node) for node in parts)
 
 
-def _open_question(text: str) -> list[NotebookNode]:
+def _open_question(record: LessonRecord) -> list[NotebookNode]:
     """The question, and a cell for the answer that is graded by hand."""
-    question = re.search(r"\*\*[^*\n]*an open question[^*]*\*\*.*?(?=<details>|\Z)", text, re.S)
-    model = re.search(r"<details>.*?</summary>(.*?)</details>", text, re.S)
-    answer = f"### BEGIN SOLUTION\n{model[1].strip() if model else ''}\n### END SOLUTION"
-    flags = {"grade": True, "solution": True, "locked": False, "points": 4}
+    answer = f"### BEGIN SOLUTION\n{record.open_question.model_answer}\n### END SOLUTION"
     return [
-        _given(new_markdown_cell(question[0].strip()), "open-question"),
-        _given(new_markdown_cell(answer), "open-answer", **flags),
+        _given(new_markdown_cell(render.open_question_text(record)), "open-question"),
+        _given(
+            new_markdown_cell(answer),
+            "open-answer",
+            grade=True,
+            solution=True,
+            locked=False,
+            points=4,
+        ),
     ]
 
 

@@ -29,7 +29,7 @@ def stage(notebook: NotebookNode, path: Path) -> Iterator[str]:
     if len(ideas) != 1 or not timing.has_picture(ideas[0]):
         yield "one cell, which draws a picture, must have the tag 'idea'"
     for cells in timing.sections(notebook):
-        if cells[0].source.startswith("## Going deeper"):
+        if timing.part_of(cells) == "deeper":
             for cell in filter(timing.on_stage, cells):
                 yield f"{cell.id}: what stands behind the recap is on the page alone (type skip)"
 
@@ -77,7 +77,7 @@ def code(notebook: NotebookNode, path: Path) -> Iterator[str]:
     """Visible code of the main path, and what a class cannot read."""
     total = 0
     for cells in timing.sections(notebook):
-        if cells[0].source.startswith(("## Going deeper", "## Exercises")):
+        if timing.part_of(cells):
             break
         total += sum(len(timing.visible_lines(c)) for c in cells if c.cell_type == "code")
     if total > MAX_PATH_LINES:

@@ -16,22 +16,25 @@ from nbformat import NotebookNode
 
 from bdl_lessons.course.symbols import SYMBOLS
 from bdl_lessons.exercises import __all__ as FOR_READERS
-from tools import form, instructor, selftest, timing
+from tools import form, metadata, render, selftest, timing
 from tools.instructor import GENERATED, ROLES
-from tools.metadata import sections_of, summary
+from tools.metadata import sections_of
 from tools.notebook import code_of, tags_of, text
 from tools.vocabulary import dialect
 
-FORM = (form.stage, form.slide_contents, form.slide_notes, form.code, selftest.problems)
+FORM = (form.stage, form.slide_contents, form.slide_notes, form.code)
 MAX_BYTES = 1_000_000
-TAGS = {"panel", "exercise", "hide-input", "idea", "method", "nbval-ignore-output", "self-test"}
+TAGS = {
+    "answer", "exercise", "hide-input", "idea", "method", "nbval-ignore-output", "open-question",
+    "panel", "question", "self-test", "task",
+}  # fmt: skip
 SLIDES = {"slide", "subslide", "fragment", "skip", "-"}
 OWED = {"minutes", "mode"}
 MODES = {"lecture", "pair", "solo"}
-HEADINGS = ("Predict", "Spot the bug", "Exercises", "Where this breaks", "Recap", "Going deeper")
+PARTS = {"exercises", "deeper"}
 MAX_LINES, MAX_METHOD_LINES = 25, 15
 NUMBER = re.compile(r"\d\.\d|\de-?\d")
-KNOWN = re.compile(r"^ok   |^\d\d\.\d |^Hint")
+KNOWN = re.compile(r"^ok   |^\d\d\.\d |^Hint|^ {5}[^│]*│ *│ *$")  # a long claim goes on
 PLOT = re.compile(r"\bshow\(|\.subplots\(")
 NO_QUANTITY = re.compile(
     r"\\(?:begin|end)\{\w+\*?\}|\\(?:text|mathrm|operatorname)\{[^}]*\}|\\math(?:bb|cal)\s*\{?\w\}?"
@@ -46,17 +49,18 @@ PRIVATE_PATH = re.compile(r"/(?:home|root|Users|tmp)/|[A-Z]:\\\\Users")
 def problems(notebook: NotebookNode, path: Path) -> list[str]:
     """Everything that is wrong with the notebook, in the order of the guards."""
     guards = [generated_text, outputs, marks, times, size, links, code_cells, terms, symbols]
-    if not path.name.startswith("90"):
-        guards += [numbers, minutes, helpers, *FORM]
+    if not metadata.Lesson(path).is_index:
+        guards += [numbers, minutes, helpers, self_test, *FORM]
     if path.name[:2] not in {"00", "90"}:
         guards.append(skeleton)
     return [f"{path.name}: {problem}" for guard in guards for problem in guard(notebook, path)]
 
 
 def generated_text(notebook: NotebookNode, path: Path) -> Iterator[str]:
-    for cell, fresh in instructor.generated(notebook):
+    """What is rendered from the records and the lessons says what they say now."""
+    for cell, fresh in render.generated(notebook, path):
         if cell.source != fresh:
-            yield f"{cell.id}: the generated text is out of date; run rebuild"
+            yield f"{cell.id}: the rendered text is out of date; run render"
 
 
 def outputs(notebook: NotebookNode, path: Path) -> Iterator[str]:
@@ -95,11 +99,13 @@ def marks(notebook: NotebookNode, path: Path) -> Iterator[str]:
 def times(notebook: NotebookNode, path: Path) -> Iterator[str]:
     for cell in (cell for cell in notebook.cells if cell.source.startswith("## ")):
         timing = cell.metadata.get("bdl")
-        if not timing or {*timing} - {"role", "activity", "alone"} != OWED:
+        if not timing or {*timing} - {"role", "activity", "alone", "part"} != OWED:
             yield f"{cell.id}: the section has no bdl metadata with minutes and mode"
             continue
         if unknown := set(timing.get("role", [])) - ROLES:
             yield f"{cell.id}: unknown roles {sorted(unknown)}; known are {sorted(ROLES)}"
+        if (part := timing.get("part", "")) and part not in PARTS:
+            yield f"{cell.id}: part is {part!r}, must be one of {sorted(PARTS)}"
         if not 0 < timing["minutes"][0] <= timing["minutes"][1]:
             yield f"{cell.id}: minutes must be a range like [6, 8], got {timing['minutes']}"
         if timing["mode"] not in MODES:
@@ -147,15 +153,12 @@ def minutes(notebook: NotebookNode, path: Path) -> Iterator[str]:
     for stored, fresh in zip(sections, measured, strict=True):
         if (stored.minutes, stored.alone) != (fresh.minutes, fresh.alone):
             yield f"{stored.name}: {stored.minutes} min stored, {fresh.minutes} timed; run rebuild"
-    for line in (summary(sections), timing.RATES):
-        if line not in notebook.cells[0].source:
-            yield f"the first cell must say '{line}'"
     if path.name.startswith("00"):
         return
     if missing := ROLES.difference(*(s.roles for s in sections if not s.deeper)):
         yield f"no section before the recap has the role {', '.join(sorted(missing))}"
     if not any(section.deeper for section in sections):
-        yield "no section '## Going deeper' behind the recap"
+        yield "no section has the part 'deeper'"
 
 
 def terms(notebook: NotebookNode, path: Path) -> Iterator[str]:
@@ -199,28 +202,27 @@ def helpers(notebook: NotebookNode, path: Path) -> Iterator[str]:
             yield f"readers are told to call {name}(): import it"
 
 
+def self_test(notebook: NotebookNode, path: Path) -> Iterator[str]:
+    yield from selftest.problems(metadata.Lesson(path).record)
+
+
 def skeleton(notebook: NotebookNode, path: Path) -> Iterator[str]:
-    if not re.match(r"# \d\d · \S", notebook.cells[0].source):
-        yield "the title must read '# NN · Claim'"
-    text = "\n".join(cell.source for cell in _markdown(notebook))
-    found = re.findall(f"^## ({'|'.join(HEADINGS)})", text, re.M)
-    if missing := [name for name in HEADINGS[:-1] if name not in found]:
-        yield f"sections missing: {', '.join(missing)}"
-    if found != sorted(found, key=HEADINGS.index):
-        yield f"sections out of order: {found}"
-    for tag in ("panel", "method"):
+    """A lesson builds its method in view, has a panel, and says how long its exercises take."""
+    for tag in ("panel", "method", "question", "open-question"):
         if not any(tag in tags_of(cell) for cell in notebook.cells):
-            yield f"no cell is tagged {tag!r}: a lesson builds its method in view and has a panel"
-    stubs = [cell.source for cell in notebook.cells if "exercise" in tags_of(cell)]
-    if not 3 <= len(stubs) <= 5:
-        yield f"a lesson has 3 to 5 exercises, found {len(stubs)}"
+            yield f"no cell is tagged {tag!r}"
+    stated = metadata.Lesson(path).record.exercise_minutes
+    stubs = [cell for cell in notebook.cells if "exercise" in tags_of(cell)]
+    if len(stubs) != len(stated):
+        yield f"{len(stubs)} exercises, and exercise_minutes of the record has {len(stated)}"
         return
-    if (last := f"{path.name[:2]}.{len(stubs) + 1}, an open question") not in text:
-        yield f"after {len(stubs)} exercises comes '{last}'"
-    needed = sum(int(n) for stub in stubs for n in re.findall(r"\((\d+) minutes?\)", stub))
-    for name, (low, high) in ((s.name, s.minutes) for s in sections_of(notebook.cells)):
-        if name == "Exercises" and not low <= needed < high:
-            yield f"the exercises say {needed} minutes, their section [{low}, {high}]"
+    for stub, minutes in zip(stubs, stated, strict=True):
+        if f"({minutes} minutes)" not in stub.source:
+            yield f"{stub.id}: the stub does not say ({minutes} minutes), as its record does"
+    for section in sections_of(notebook.cells):
+        (low, high) = section.minutes
+        if section.part == "exercises" and not low <= sum(stated) < high:
+            yield f"the exercises take {sum(stated)} minutes, their section ({low}, {high})"
 
 
 def _markdown(notebook: NotebookNode) -> list[NotebookNode]:

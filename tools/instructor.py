@@ -26,7 +26,7 @@ ROLES = frozenset({"question", "answer", "result", "panel", "sentence", "recap"}
 
 def taught() -> list[Lesson]:
     """The lessons proper, without this index."""
-    return [lesson for lesson in lessons() if lesson.number != "90"]
+    return [lesson for lesson in lessons() if not lesson.is_index]
 
 
 def lesson_plans() -> str:
@@ -79,37 +79,28 @@ def _clock(sections: Iterable[Section]) -> str:
 
 
 def opening_question(lesson: Lesson) -> str:
-    """The last paragraph of the lesson's first section that asks something in bold.
-
-    Raises:
-        ValueError: if no section with the role "question" does.
-    """
-    return _paragraph(lesson, "question", r"\?", last=True)
+    """The question that the lesson's record has, in bold."""
+    return f"**{lesson.record.question}**"
 
 
 def answer(lesson: Lesson) -> str:
-    """The recap; before it, if the answer stands elsewhere, the paragraph that states it in bold.
+    """The cells tagged ``answer``, if the answer stands outside the recap, and the recap.
 
     Links into the lesson get the name of its file.
 
     Raises:
-        ValueError: if neither the recap nor another section gives the answer.
+        ValueError: if neither the recap nor a cell with the tag gives the answer.
     """
-    recap = next(section for section in lesson.sections if section.name == "Recap")
-    text = re.sub(r"^(?:## .*|Next: .*|\*\*References.*)$", "", recap.text, flags=re.M).strip()
-    if "answer" not in recap.roles:
-        text = f"{_paragraph(lesson, 'answer', '[.]')}\n\n{text}"
+    recap = next(section for section in lesson.sections if "recap" in section.roles)
+    _, _, summed_up = recap.text.partition("\n")
+    stated = [cell.source for cell in lesson.cells("answer")]
+    if not stated and "answer" not in recap.roles:
+        raise ValueError(
+            f"lesson {lesson.number} has no answer: give a cell the tag 'answer', or the recap "
+            "the role"
+        )
+    text = "\n\n".join([*stated, summed_up.strip()])
     return text.replace("](#", f"]({lesson.path.name}#")
-
-
-def _paragraph(lesson: Lesson, role: str, end: str, last: bool = False) -> str:
-    """A paragraph with a sentence in bold that ends with ``end``, in a section with this role."""
-    sections = [section for section in lesson.sections if role in section.roles]
-    paragraphs = [part for section in sections[::-1] for part in section.text.split("\n\n")]
-    found = [part for part in paragraphs if re.search(rf"\*\*[^*]+{end}\*\*", part)]
-    if not found:
-        raise ValueError(f"lesson {lesson.number}: no paragraph states the {role} in bold")
-    return found[-1 if last else 0].removeprefix("> ")
 
 
 def panels() -> str:
@@ -129,13 +120,14 @@ def panels() -> str:
 
 
 def exercises() -> str:
-    """Every exercise, what it asks a reader to do and the minutes that its stub says, and how many
-    known errors its check names."""
+    """Every exercise: what it asks a reader to do, its minutes, and how many errors it names."""
     rows = []
     for lesson in taught():
-        for e, stub in zip(of_lesson(lesson.number), lesson.cells("exercise"), strict=True):
-            minutes = re.search(r"\((\d+) minutes\)|$", stub.source)[1] or "–"
-            rows.append([e.number, e.title, e.kind, minutes, str(len(e.known_errors))])
+        stated = [str(minutes) for minutes in lesson.record.exercise_minutes]
+        for place, exercise in enumerate(of_lesson(lesson.number)):
+            minutes = stated[place] if stated else "–"
+            n_errors = str(len(exercise.known_errors))
+            rows.append([exercise.number, exercise.title, exercise.kind, minutes, n_errors])
     return markdown.table(["exercise", "task", "kind", "minutes", "wrong answers it names"], rows)
 
 
@@ -199,7 +191,7 @@ def plan(lesson: Lesson, minutes: float) -> tuple[Section, ...]:
     chosen: set[int] = set()
     for i in sorted(range(len(ranks)), key=ranks.__getitem__):
         left = int(minutes)
-        if sections[i].name == "Exercises" and 10 <= left < expected_minutes(sections[i]):
+        if sections[i].part == "exercises" and 10 <= left < expected_minutes(sections[i]):
             sections[i] = replace(sections[i], minutes=(left, left))
         if (taken := expected_minutes(sections[i])) <= minutes:
             chosen.add(i)

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from nbformat import NotebookNode
 
 from bdl_lessons.core.files import NOTEBOOKS
+from bdl_lessons.course.lesson_record import LessonRecord, lesson_records, read_record
 from reproductions import markdown
-from tools import address
 from tools.notebook import read, tags_of
 from tools.timing import RATES, on_stage, opens_slide, without_folds
 
@@ -23,8 +23,8 @@ class Section:
     """A section of a lesson: its heading, its minutes ``(low, high)`` and its mode of teaching.
 
     ``roles`` says which it holds of the opening question, its answer, the idea picture, the main
-    results, the panel, the sentence to take home and the recap; ``deeper`` whether it stands behind
-    the recap; ``text`` is what it says on its slides, without folds, references and notes;
+    results, the panel, the sentence to take home and the recap; ``part`` is ``"exercises"``, or
+    ``"deeper"`` behind the recap; ``text`` is what it says on its slides, without folds and notes;
     ``alone`` are the minutes of the whole section for a person who reads it; ``slides`` are the
     numbers of its slides, none if the page alone has it.
     """
@@ -33,10 +33,15 @@ class Section:
     minutes: tuple[int, int]
     mode: str
     roles: frozenset[str] = frozenset()
-    deeper: bool = False
+    part: str = ""
     text: str = field(default="", compare=False)
     alone: int = field(default=0, compare=False)
     slides: tuple[int, ...] = field(default=(), compare=False)
+
+    @property
+    def deeper(self) -> bool:
+        """Whether it stands behind the recap."""
+        return self.part == "deeper"
 
 
 class Cell(NamedTuple):
@@ -49,7 +54,10 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Lesson:
-    """One notebook, read from its file."""
+    """One notebook and its record, read from their files.
+
+    The index of instructors, 90, has no record.
+    """
 
     path: Path
 
@@ -58,20 +66,43 @@ class Lesson:
         return self.path.name[:2]
 
     @property
+    def is_index(self) -> bool:
+        """Whether it is the instructor's index, which teaches nothing and has no record."""
+        return self.number == "90"
+
+    @cached_property
+    def record(self) -> LessonRecord:
+        """What stands in its file in the folder ``lessons`` beside the notebook.
+
+        Raises:
+            ValueError: if there is no such file, or it is no record.
+        """
+        path = self.path.parent / "lessons" / f"{self.path.stem}.toml"
+        if not path.exists():
+            raise ValueError(f"{self.path.name} needs its record {path}")
+        return read_record(path)
+
+    @property
     def title(self) -> str:
-        heading = self._cells[0].source.splitlines()[0]
-        return heading.removeprefix("# ").split(" · ", 1)[-1]
+        return "Instructor index" if self.is_index else self.record.title
 
     @property
     def needs(self) -> list[str]:
-        """Numbers of the lessons that its first page asks for, without those called useful."""
-        return [number for number, useful in self.asked_for if not useful]
+        """Numbers of the lessons that it requires."""
+        return [number for number, required in self.asked_for if required]
 
     @property
-    def asked_for(self) -> list[tuple[str, str]]:
-        """The lessons in the row "Needs", each with the word "useful" if its part says so."""
-        row = re.search(r"^\| \*\*Needs\*\* \|.*", self._cells[0].source, re.M)
-        return re.findall(r"\((\d\d)_(?=[^;]*(useful)|)", row[0] if row else "")
+    def asked_for(self) -> list[tuple[str, bool]]:
+        """The lessons that it builds on: their numbers, and whether they are required."""
+        if self.is_index:
+            return []
+        records = lesson_records()
+        return [(records[need.lesson].number, need.required) for need in self.record.needs]
+
+    @property
+    def minutes(self) -> dict[str, tuple[int, int]]:
+        """What is told of its length, least and most, as ``minutes`` says."""
+        return minutes(self.sections)
 
     @property
     def sections(self) -> list[Section]:
@@ -94,25 +125,31 @@ class Lesson:
 
 def sections_of(cells: Iterable[NotebookNode]) -> list[Section]:
     """The sections that the cells of a notebook open."""
-    found: list[Section] = []
+    opened_sections: list[Section] = []
     n_slides = 0
     for cell in cells:
         n_slides += opens_slide(cell)
         if opened := cell.metadata.get("bdl"):
-            named = _heading(cell), tuple(opened["minutes"]), opened["mode"]
-            roles = frozenset(opened.get("role", ()))
-            deeper = cell.source.startswith("## Going deeper")
-            found.append(Section(*named, roles, deeper, alone=opened.get("alone", 0)))
-        if found and opens_slide(cell):
-            found[-1] = replace(found[-1], slides=(*found[-1].slides, n_slides))
-        if found and "idea" in tags_of(cell):
-            found[-1] = replace(found[-1], roles=found[-1].roles | {"idea"})
-        if found and cell.cell_type == "markdown" and on_stage(cell):
-            text = f"{found[-1].text}\n\n{without_folds(cell.source)}".strip()
-            shown = {"recap": text.startswith("## Recap"), "sentence": "\n> **" in text}
-            roles = found[-1].roles.union(role for role in shown if shown[role])
-            found[-1] = replace(found[-1], text=text, roles=roles)
-    return found
+            section = Section(
+                name=_heading(cell),
+                minutes=tuple(opened["minutes"]),
+                mode=opened["mode"],
+                roles=frozenset(opened.get("role", ())),
+                part=opened.get("part", ""),
+                alone=opened.get("alone", 0),
+            )
+            opened_sections.append(section)
+        if not opened_sections:
+            continue
+        last = opened_sections[-1]
+        if opens_slide(cell):
+            last = replace(last, slides=(*last.slides, n_slides))
+        if "idea" in tags_of(cell):
+            last = replace(last, roles=last.roles | {"idea"})
+        if cell.cell_type == "markdown" and on_stage(cell):
+            last = replace(last, text=f"{last.text}\n\n{without_folds(cell.source)}".strip())
+        opened_sections[-1] = last
+    return opened_sections
 
 
 def _heading(cell: NotebookNode) -> str:
@@ -125,29 +162,26 @@ def minutes(sections: Iterable[Section]) -> dict[str, tuple[int, int]]:
     ``"lecture"`` is the stage up to the recap, work in pairs included, and ``"alone"`` the page up
     to it, both without the ``"exercises"``; ``"going deeper"`` is what stands behind the recap.
     """
-    found = dict.fromkeys(("lecture", "alone", "exercises", "going deeper"), (0, 0))
-    for one in sections:
-        kind = "going deeper" if one.deeper else "exercises" if one.mode == "solo" else "lecture"
-        added = {kind: one.minutes} | ({"alone": (one.alone,) * 2} if kind == "lecture" else {})
-        for name, (low, high) in added.items():
-            found[name] = found[name][0] + low, found[name][1] + high
-    return found
+    totals = dict.fromkeys(("lecture", "alone", "exercises", "going deeper"), (0, 0))
+
+    def add(kind: str, low: int, high: int) -> None:
+        totals[kind] = (totals[kind][0] + low, totals[kind][1] + high)
+
+    for section in sections:
+        if section.deeper:
+            add("going deeper", *section.minutes)
+        elif section.mode == "solo":
+            add("exercises", *section.minutes)
+        else:
+            add("lecture", *section.minutes)
+            add("alone", section.alone, section.alone)
+    return totals
 
 
 def summary(sections: list[Section]) -> str:
     """How long a lesson takes, in one line."""
     times = minutes(sections)
     return " · ".join(f"{span(time)} min {name}" for name, time in times.items() if time[1])
-
-
-def fill_title(notebook: NotebookNode, name: str = "") -> None:
-    """Write into the first cell how long the lesson takes, and where the file ``name`` opens."""
-    first = notebook.cells[0]
-    rows = f"| **Minutes** | {summary(sections_of(notebook.cells))}<br><small>{RATES}</small> |"
-    if opens := address.markdown_links(address.address(), name):
-        rows += f"\n| **Elsewhere** | {opens} |"
-    source = re.sub(r"\n\| \*\*Elsewhere\*\* \|.*$", "", first.source, flags=re.M)
-    first.source = re.sub(r"^\| \*\*Minutes\*\* \|.*$", lambda _: rows, source, flags=re.M)
 
 
 def lessons(folder: Path = NOTEBOOKS) -> list[Lesson]:
@@ -160,11 +194,11 @@ def lesson_table(folder: Path = NOTEBOOKS, link: str = "") -> str:
     rows = [
         [
             f"{lesson.number} [{lesson.title}]({link}{lesson.path.name})",
-            ", ".join(f"({n})" if useful else n for n, useful in lesson.asked_for) or "–",
-            *map(span, minutes(lesson.sections).values()),
+            ", ".join(n if required else f"({n})" for n, required in lesson.asked_for) or "–",
+            *map(span, lesson.minutes.values()),
         ]
         for lesson in lessons(folder)
-        if lesson.number != "90"  # the index has no lecture
+        if not lesson.is_index
     ]
     table = markdown.table(["lesson", "needs", *(f"{name}, min" for name in minutes([]))], rows)
     return f"{table}\n\nA lesson in brackets is useful, not required. Minutes are {RATES}."
@@ -191,13 +225,13 @@ def notes(lesson: Path) -> dict[str, str]:
 
 def slides(notebook: NotebookNode) -> list[list[NotebookNode]]:
     """The cells of each slide, in order."""
-    found: list[list[NotebookNode]] = []
+    shown: list[list[NotebookNode]] = []
     for cell in notebook.cells:
         if opens_slide(cell):
-            found.append([])
-        if found and on_stage(cell):
-            found[-1].append(cell)
-    return found
+            shown.append([])
+        if shown and on_stage(cell):
+            shown[-1].append(cell)
+    return shown
 
 
 def slide_heading(cells: list[NotebookNode]) -> str:

@@ -50,12 +50,12 @@ def read(path: Path) -> NotebookNode:
     return nbformat.read(path, as_version=4)
 
 
-def execute(notebook: NotebookNode) -> NotebookNode:
+def execute(notebook: NotebookNode, cell_limit_s: int = 180) -> NotebookNode:
     """Run every cell in order in a fresh kernel, inside the folder of the notebooks."""
     from nbclient import NotebookClient
 
     options = {"kernel_name": "python3", "coalesce_streams": True, "record_timing": False}
-    options |= {"extra_arguments": ["--log-level=ERROR"], "timeout": 180}
+    options |= {"extra_arguments": ["--log-level=ERROR"], "timeout": cell_limit_s}
     client = NotebookClient(notebook, resources={"metadata": {"path": str(NOTEBOOKS)}}, **options)
     settings = {"PYDEVD_DISABLE_FILE_VALIDATION": "1", "BDL_CHECK_FIGURES": "tools.figure_rules"}
     settings["TQDM_DISABLE"] = "1"  # a bar of progress is no result

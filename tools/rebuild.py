@@ -1,4 +1,4 @@
-"""Execute, clean and guard the lessons."""
+"""Execute, render, clean and guard the lessons."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-from tools import address, guards, instructor, metadata, notebook, timing
+from tools import address, guards, metadata, notebook, render
 
 
 def rebuild_lesson(path: Path) -> tuple[list[str], float]:
@@ -18,20 +18,23 @@ def rebuild_lesson(path: Path) -> tuple[list[str], float]:
     """
     fresh = notebook.read(path)
     began = time.perf_counter()
-    taught = not path.name.startswith("90")
-    if taught:
+    if not metadata.Lesson(path).is_index:
         address.fill_first_cell(fresh)
     try:
         fresh = notebook.clean(notebook.execute(fresh))
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         return [f"{path.name} stopped: {error}"], time.perf_counter() - began
     seconds = time.perf_counter() - began
-    if taught:
-        timing.fill(fresh)
-        metadata.fill_title(fresh, path.stem)
-    for cell, text in instructor.generated(fresh):
-        cell.source = text
+    render.fill(fresh, path)
     wrong = guards.problems(fresh, path)
     if not wrong:
         notebook.write(path, notebook.text(fresh))
     return wrong, seconds
+
+
+def render_lesson(path: Path) -> list[str]:
+    """Write what is rendered into a stored lesson without executing it; say what is then wrong."""
+    stored = notebook.read(path)
+    render.fill(stored, path)
+    notebook.write(path, notebook.text(stored))
+    return guards.problems(stored, path)

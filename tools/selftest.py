@@ -1,79 +1,42 @@
-"""The self-test of a lesson: five questions with a reason for every option, read from its cell.
-
-The cell is tagged ``self-test`` and is written as a reader meets it. A question begins with its
-number in bold; each option is a fold, whose text begins with "Right:" or "Not so:".
-"""
+"""The self-test of a lesson: five questions of its record, with a reason for every option."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple
 
-from nbformat import NotebookNode
-
-from tools.notebook import tags_of
+from bdl_lessons.course.lesson_record import LETTERS, LessonRecord, Option, Question
 
 N_QUESTIONS = 5
-_QUESTION = re.compile(r"^\*\*(\d)\.\*\* ", re.M)
-_OPTION = re.compile(
-    r"<details><summary>([A-D])\. (.+?)</summary>\n\n(Right|Not so): (.+?)\n\n</details>", re.S
-)
+OPTION_COUNTS = (3, 4)
 
 
-class Option(NamedTuple):
-    """An answer to choose, and what is said about it."""
-
-    letter: str
-    text: str
-    right: bool
-    reason: str
+def reply(option: Option) -> str:
+    """What a reader is told who has chosen the option."""
+    return f"{'Right' if option.right else 'Not so'}: {option.reason}"
 
 
-class Question(NamedTuple):
-    """A question, and the options in the order shown."""
-
-    number: int
-    text: str
-    options: list[Option]
-
-    @property
-    def answer(self) -> Option:
-        """The right option."""
-        return next(option for option in self.options if option.right)
-
-
-def questions(lesson: NotebookNode) -> list[Question]:
-    """The questions of the lesson's self-test; none if it has no such cell."""
-    cell = next((cell for cell in lesson.cells if "self-test" in tags_of(cell)), None)
-    _, *parts = _QUESTION.split(cell.source if cell else "")
-    found = []
-    for number, part in zip(parts[::2], parts[1::2], strict=True):
-        options = [Option(a, b, c == "Right", d) for a, b, c, d in _OPTION.findall(part)]
-        found.append(Question(int(number), part.partition("<details>")[0].strip(), options))
-    return found
-
-
-def problems(lesson: NotebookNode, path: Path) -> Iterator[str]:
+def problems(record: LessonRecord) -> Iterator[str]:
     """Guard: five questions, one right option each, and a wrong one says what mends it."""
-    asked = questions(lesson)
-    if len(asked) != N_QUESTIONS:
-        yield f"self-test: {len(asked)} questions, {N_QUESTIONS} are wanted"
-    for number, _, options in asked:
-        if "".join(option.letter for option in options) not in {"ABC", "ABCD"}:
-            yield f"self-test, question {number}: options are A, B, C and perhaps D, in the form"
-        if sum(option.right for option in options) != 1:
-            yield f"self-test, question {number}: one option is right"
+    if len(record.self_test) != N_QUESTIONS:
+        yield f"self-test: {len(record.self_test)} questions, {N_QUESTIONS} are wanted"
+    for number, question in enumerate(record.self_test, start=1):
+        where = f"self-test, question {number}"
+        if len(question.options) not in OPTION_COUNTS:
+            yield f"{where}: {len(question.options)} options, 3 or 4 are wanted"
+        n_right = sum(option.right for option in question.options)
+        if n_right != 1:
+            yield f"{where}: one option is right, {n_right} are marked"
             return
-        for option in options:
+        for letter, option in zip(LETTERS, question.options, strict=False):
             if not option.right and "](#" not in option.reason:
-                yield f"self-test, question {number}, {option.letter}: no link to what mends it"
-    if asked and len({question.answer.letter for question in asked}) == 1:
+                yield f"{where}, {letter}: no link to what mends it"
+    keys = {question.key for question in record.self_test}
+    if len(keys) == 1:
         yield "self-test: the right option stands in the same place everywhere"
 
 
-def unanswered(question: Question) -> str:
+def unanswered(number: int, question: Question) -> str:
     """The question as Markdown, without what is said about its options."""
-    options = "\n".join(f"- {option.letter}. {option.text}" for option in question.options)
-    return f"**{question.number}.** {question.text}\n\n{options}"
+    lettered = zip(LETTERS, question.options, strict=False)
+    options = "\n".join(f"- {letter}. {option.text}" for letter, option in lettered)
+    return f"**{number}.** {question.text}\n\n{options}"

@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from bdl_lessons.core.files import NOTEBOOKS, ROOT
-from tools import address, instructor, metadata, notebook
+from tools import address, metadata, notebook
 from tools.notebook import tags_of
 from tools.timing import on_stage, slide_type
 from tools.web import pictures
@@ -74,8 +74,8 @@ def _prepare(made: NotebookNode, lesson: Path) -> None:
         if cell.id in spoken:
             cells.append(_cell(cell, spoken[cell.id], "notes"))
     title = metadata.Lesson(lesson)
-    made.metadata |= {"title": f"{title.number} · {title.title}", "form": title.number != "90"}
-    if title.number != "90":
+    made.metadata |= {"title": f"{title.number} · {title.title}", "form": not title.is_index}
+    if not title.is_index:
         cells[0].source = _title(title, made)
     made.cells = cells
 
@@ -90,12 +90,11 @@ def _title(lesson: metadata.Lesson, made: NotebookNode) -> str:
         for output in cell.outputs
         if "image/png" in output.get("data", {})
     ]
-    question = re.findall(r"\*\*([^*]+\?)\*\*", instructor.opening_question(lesson))[-1]
     links = address.markdown_links(address.address(), lesson.path.stem)
     where = links or f"In the folder of the course: `notebooks/{lesson.path.name}`"
     return (
         f'<div class="title"><p class="number">{lesson.number}</p>\n\n# {lesson.title}\n\n'
-        f'<p class="question">{question}</p>\n'
+        f'<p class="question">{lesson.record.question}</p>\n'
         f'<div class="address">\n\n{where}\n\n</div>\n{"".join(shown[:1])}</div>'
     )
 

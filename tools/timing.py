@@ -49,13 +49,26 @@ def without_folds(markdown: str) -> str:
 
 
 def sections(notebook: NotebookNode) -> list[list[NotebookNode]]:
-    """The cells of each section; what stands before the first one belongs to it."""
+    """The cells of each section, which the first one's ``bdl`` metadata opens.
+
+    What stands before the first section belongs to it.
+    """
     parts: list[list[NotebookNode]] = [[]]
     for cell in notebook.cells:
-        if cell.source.startswith("## ") and any(c.source.startswith("## ") for c in parts[-1]):
+        if "bdl" in cell.metadata and opening_of(parts[-1]):
             parts.append([])
         parts[-1].append(cell)
     return parts
+
+
+def opening_of(section: list[NotebookNode]) -> dict:
+    """The ``bdl`` metadata of a section: minutes, mode, roles, part; empty if it has none."""
+    return next((cell.metadata["bdl"] for cell in section if "bdl" in cell.metadata), {})
+
+
+def part_of(section: list[NotebookNode]) -> str:
+    """``"exercises"``, ``"deeper"`` behind the recap, else an empty text."""
+    return opening_of(section).get("part", "")
 
 
 def fill(notebook: NotebookNode) -> None:
@@ -65,14 +78,14 @@ def fill(notebook: NotebookNode) -> None:
     page.
     """
     for cells in sections(notebook):
-        opening = next((cell for cell in cells if "bdl" in cell.metadata), None)
-        if opening is None or opening.metadata["bdl"]["mode"] == "solo":
+        timing = opening_of(cells)
+        if not timing or timing["mode"] == "solo":
             continue
-        timing = opening.metadata["bdl"]
         activity = timing.get("activity", 0)
-        shown = [*filter(on_stage, cells)]
-        page, stage = (max(1, round(minutes(part) + activity)) for part in (cells, shown))
-        whole = page if opening.source.startswith("## Going deeper") else stage
+        shown = [cell for cell in cells if on_stage(cell)]
+        page = max(1, round(minutes(cells) + activity))
+        stage = max(1, round(minutes(shown) + activity))
+        whole = page if part_of(cells) == "deeper" else stage
         timing |= {"minutes": [whole, whole], "alone": page}
 
 

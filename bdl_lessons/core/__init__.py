@@ -20,6 +20,7 @@ from bdl_lessons.core.plot_style import (
     tint,
     use_style,
 )
+from bdl_lessons.core.progress import progress
 
 __all__ = [
     "BLUE",
@@ -40,6 +41,7 @@ __all__ = [
     "clock",
     "cpu_threads",
     "device",
+    "progress",
     "seeded",
     "show",
     "tint",

@@ -5,6 +5,7 @@ The measured digits differ a little between machines, so the comparison of the n
 """
 
 import html
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,6 +19,8 @@ from bdl_lessons.core.validation import non_negative, number, real_array
 Value = float | Sequence[float] | np.ndarray | torch.Tensor
 
 _FEW = 4  # so many numbers are printed one by one; more of them are summed up
+_WIDTH = 104  # of a table of checks: JupyterLab breaks longer lines anywhere at 1280 pixels
+_NARROWEST_CLAIM = 22
 _group: ContextVar[list[tuple[str, str, int, str]] | None] = ContextVar("group", default=None)
 
 
@@ -114,11 +117,26 @@ def check_table() -> Iterator[None]:
     finally:
         _group.reset(token)
         if rows:
-            claim = max(len("claim"), *(len(name) for name, *_ in rows))
-            middle = max(len("measured"), *(width for _, _, width, _ in rows))
-            print(f"     {'claim':{claim}} │ {'measured':{middle}} │ expected")
-            for name, measured, _, expected in rows:
-                print(f"ok   {name:{claim}} │ {measured:{middle}} │ {expected}")
+            print("\n".join(_table_lines(rows)))
+
+
+def _table_lines(rows: list[tuple[str, str, int, str]]) -> Iterator[str]:
+    """The lines of a table of checks; a claim that is too long for its column goes on below."""
+    measured_width = max(len("measured"), *(width for _, _, width, _ in rows))
+    expected_width = max(len("expected"), *(len(expected) for *_, expected in rows))
+    room = _WIDTH - len("ok    │  │ ") - measured_width - expected_width
+    claims = [_wrapped(name, max(room, _NARROWEST_CLAIM)) for name, *_ in rows]
+    claim_width = max(len("claim"), *(len(line) for claim in claims for line in claim))
+    yield f"     {'claim':{claim_width}} │ {'measured':{measured_width}} │ expected"
+    for (first, *others), (_, measured, _, expected) in zip(claims, rows, strict=True):
+        yield f"ok   {first:{claim_width}} │ {measured:{measured_width}} │ {expected}"
+        for line in others:
+            yield f"     {line:{claim_width}} │ {'':{measured_width}} │"
+
+
+def _wrapped(name: str, width: int) -> list[str]:
+    lines = textwrap.wrap(name, width, break_long_words=False, break_on_hyphens=False)
+    return lines or [""]
 
 
 @dataclass(frozen=True)

@@ -8,19 +8,21 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import integer, typechecked
+from bdl_lessons.core.validation import flag, instance, integer
 
 
-@typechecked
 def device(name: str | None = None, *, float64: bool = False) -> torch.device:
     """The device to compute on: ``name``, else ``BDL_DEVICE``, else cuda, mps, cpu in that order.
 
-    ``name`` is ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``, else ValueError, also if this
-    machine does not have it. If ``float64`` is needed the CPU stands in for mps.
+    ``name`` is ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``, else TypeError or ValueError,
+    also if this machine does not have it. If ``float64`` is needed the CPU stands in for mps.
 
     >>> device("cpu")
     device(type='cpu')
     """
+    if name is not None:
+        instance("name", name, str)
+    flag("float64", float64)
     available = _available()
     wanted = name or os.environ.get("BDL_DEVICE", "")
     trouble = ""
@@ -44,7 +46,6 @@ def _available() -> list[str]:
     return [kind for kind, there in present.items() if there] + ["cpu"]
 
 
-@typechecked
 def seeded(seed: int) -> torch.Generator:
     """A generator on :func:`device`, so that what it draws there need not be copied.
 
@@ -57,6 +58,11 @@ def seeded(seed: int) -> torch.Generator:
 def float64(x: Tensor) -> Tensor:
     """``x`` in double precision: where it is, or on the CPU if it is on an Apple GPU."""
     return (x.cpu() if x.device.type == "mps" else x).double()
+
+
+def single(x: Tensor) -> Tensor:
+    """``x`` in single precision if it is in half precision, else as it is: for sums and checks."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 @contextmanager

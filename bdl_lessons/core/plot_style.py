@@ -6,7 +6,8 @@ in dash too, so a grey print still reads.
 """
 
 import os
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -46,8 +47,12 @@ STYLE = {
 def use_style() -> None:
     """Give all pyplot figures of this process the look of the lessons.
 
+    What the lessons do not set is matplotlib's own default, and not what the reader's matplotlibrc
+    says: TeX for every text, a dark background or a font that is not installed would break them.
+
     >>> use_style()
     """
+    mpl.rcdefaults()
     mpl.rcParams.update(STYLE)
 
 
@@ -69,9 +74,12 @@ def show(figure: Figure) -> None:
     pyplot.show()
 
 
-def style() -> AbstractContextManager[None]:
+@contextmanager
+def style() -> Iterator[None]:
     """The same look for the length of a ``with`` block."""
-    return mpl.rc_context(STYLE)
+    with mpl.rc_context():
+        use_style()
+        yield
 
 
 def new_figure(width: float, height: float, **kwargs: Any) -> Figure:

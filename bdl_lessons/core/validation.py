@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 _T = TypeVar("_T", bound=Callable)
+_Kind = TypeVar("_Kind")
 
 
 def typechecked(target: _T) -> _T:
@@ -98,10 +99,16 @@ def floating(name: str, value: Tensor) -> Tensor:
 
 def floating_type(name: str, value: Tensor) -> Tensor:
     """``value`` if it is a floating-point tensor, else TypeError; its entries are not looked at."""
-    if not isinstance(value, Tensor) or not value.is_floating_point():
-        kind = getattr(value, "dtype", type(value).__name__)
-        raise TypeError(f"{name} must be a floating-point tensor, got {kind}")
-    return value
+    if isinstance(value, Tensor) and value.is_floating_point():
+        return value
+    kind = getattr(value, "dtype", type(value).__name__)
+    remedy = f"torch.tensor({name}) makes a tensor of numbers"
+    if isinstance(value, np.ndarray):
+        kind = f"a NumPy array of {kind}"
+        remedy = f"torch.from_numpy({name}).double() is one"
+    elif isinstance(value, Tensor):
+        remedy = f"{name}.double() is one"
+    raise TypeError(f"{name} must be a floating-point tensor, got {kind}: {remedy}")
 
 
 def finite(name: str, value: Tensor) -> Tensor:
@@ -115,21 +122,26 @@ def finite(name: str, value: Tensor) -> Tensor:
 
 def variance(name: str, value: Tensor, zero: bool = False) -> Tensor:
     """``value`` if all of it is positive, or 0 where ``zero``, and finite, else ValueError."""
-    wrong = ~(((value >= 0) if zero else (value > 0)) & value.isfinite())
+    in_range = value >= 0 if zero else value > 0
+    wrong = ~(in_range & value.isfinite())
     if wrong.any():
-        rule = f"{'>= 0' if zero else 'positive'} and finite"
-        raise ValueError(f"{name} is a variance: it must be {rule}, got {value[wrong][0]}")
+        lowest = ">= 0" if zero else "positive"
+        rule = f"it must be {lowest} and finite"
+        raise ValueError(f"{name} is a variance: {rule}, got {value[wrong][0]}")
     return value
 
 
 def like(reference: Tensor, name: str, value: float | Tensor) -> Tensor:
     """``value`` with the dtype and device of ``reference``; it must broadcast to its shape.
 
-    Raises ValueError if the shape does not broadcast, or only by enlarging ``reference``.
+    Raises TypeError if it is neither a number nor a tensor of real numbers, ValueError if the shape
+    does not broadcast, or only by enlarging ``reference``.
     """
     if isinstance(value, Real):  # written by the device: a copy would wait for it
         value = reference.new_full((), value)
-    value = torch.as_tensor(value, dtype=reference.dtype, device=reference.device)
+    if not isinstance(value, Tensor) or value.is_complex():
+        raise TypeError(f"{name} must be a number or a real tensor, got {reprlib.repr(value)}")
+    value = value.to(reference)
     try:
         value.expand_as(reference)
     except RuntimeError:
@@ -172,6 +184,23 @@ def one_of(name: str, value: str, choices: object) -> str:
     known = get_args(choices) or tuple(choices)
     if not isinstance(value, str) or value not in known:
         raise ValueError(f"{name} must be one of {known}, got {value!r}")
+    return value
+
+
+def instance(name: str, value: _Kind, kind: type[_Kind]) -> _Kind:
+    """``value`` if it is one of ``kind``, else TypeError."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be a {kind.__name__}, got {reprlib.repr(value)}")
+    return value
+
+
+def flag(name: str, value: bool) -> bool:
+    """``value`` if it is True or False, else TypeError: whatever is not empty would count as True.
+
+    NumPy's truth values will do.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {reprlib.repr(value)}")
     return value
 
 
@@ -221,17 +250,22 @@ def shapes(rule: str, *values: Tensor | np.ndarray, **sizes: Any) -> None:
     for value in values:
         if not isinstance(value, Tensor | np.ndarray) or "complex" in str(value.dtype):
             raise TypeError(f"{rule}, tensors of real numbers, got {reprlib.repr(value)}")
-    found = [tuple(value.shape) for value in values]
-    for axes, shape in zip(_axes(rule), found, strict=True):
+    given = [tuple(value.shape) for value in values]
+    for axes, shape in zip(_axes(rule), given, strict=True):
         if axes[-1:] == ["..."]:
-            axes, shape = axes[:-1], shape[: len(axes) - 1]
+            axes = axes[:-1]
+            shape = shape[: len(axes)]
         elif axes[:1] == ["..."]:
-            leading = shape[: 1 - len(axes)]
-            shape = shape[1 - len(axes) :]
-            axes, shape = (axes, (leading, *shape)) if leading else (axes[1:], shape)
+            n_named = len(axes) - 1
+            leading = shape[:-n_named]
+            shape = shape[-n_named:]
+            if leading:
+                shape = (leading, *shape)  # one size: all further axes together
+            else:
+                axes = axes[1:]
         known = [sizes.setdefault(axis, size) for axis, size in zip(axes, shape, strict=False)]
         if len(axes) != len(shape) or known != list(shape):
-            raise ValueError(f"{rule}, got {' and '.join(map(str, found))}")
+            raise ValueError(f"{rule}, got {' and '.join(map(str, given))}")
 
 
 @cache
@@ -248,11 +282,13 @@ def same_shape(name: str, value: Tensor, other: str, reference: Tensor) -> None:
 
 def same_dtype(name: str, value: Tensor, other: str, reference: Tensor) -> None:
     """Raise TypeError unless ``value`` is a tensor of the dtype and on the device of another."""
-    got, wanted = ((t.dtype, t.device.type) for t in (floating_type(name, value), reference))
-    if got != wanted:
-        rule = f"{name} must have the dtype and device of {other}, {wanted[0]} on {wanted[1]}"
-        remedy = f"{name}.to({wanted[1]!r}, {wanted[0]}) has them"
-        raise TypeError(f"{rule}, got {got[0]} on {got[1]}: {remedy}")
+    floating_type(name, value)
+    dtype = reference.dtype
+    place = reference.device.type
+    if (value.dtype, value.device.type) != (dtype, place):
+        rule = f"{name} must have the dtype and device of {other}, {dtype} on {place}"
+        remedy = f"{name}.to({place!r}, {dtype}) has them"
+        raise TypeError(f"{rule}, got {value.dtype} on {value.device.type}: {remedy}")
 
 
 def number(name: str, value: float) -> float:

@@ -24,13 +24,13 @@ def report() -> str:
 
 
 def _software() -> Iterator[str]:
-    found = [f"Python {platform.python_version()}"]
+    installed = [f"Python {platform.python_version()}"]
     for name in PACKAGES:
         try:
-            found.append(f"{name} {version(name)}")
+            installed.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             yield f"missing  {name}: run `make lab` once, or pip install -r requirements.lock"
-    yield f"ok       {', '.join(found)}"
+    yield f"ok       {', '.join(installed)}"
 
 
 def _speed() -> Iterator[str]:
@@ -48,13 +48,13 @@ def _slider_move_s() -> float:
     """The quickest of a few moves, so that a moment's load does not count."""
     panel = dropout_rate.panel()
     panel.render()
-    took = []
+    seconds = []
     for p_drop in (0.1, 0.3, 0.5, 0.7):
         panel.clear_cache()
         began = time.perf_counter()
         panel.render(p_drop=p_drop)
-        took.append(time.perf_counter() - began)
-    return min(took)
+        seconds.append(time.perf_counter() - began)
+    return min(seconds)
 
 
 def _data() -> Iterator[str]:

@@ -66,7 +66,8 @@ def co2() -> CO2:
     """
     path = DATA / "co2" / "co2_mauna_loa_monthly.csv"
     table = np.loadtxt(path, delimiter=",", usecols=(2, 3), comments=("#", "year"))
-    return CO2(*torch.from_numpy(table.T.copy()))
+    times, ppm = torch.from_numpy(table.T.copy())
+    return CO2(times=times, ppm=ppm)
 
 
 def detrended(series: CO2, start: float = -np.inf, end: float = np.inf) -> DetrendedCO2:
@@ -96,4 +97,11 @@ def detrended(series: CO2, start: float = -np.inf, end: float = np.inf) -> Detre
     slope = (x * ppm).mean()  # least squares: x has mean 0 and variance 1
     residual = ppm - level - slope * x
     std = residual.std(correction=0)
-    return DetrendedCO2(x[:, None], residual / std, time_scale, *map(float, (level, slope, std)))
+    return DetrendedCO2(
+        x=x[:, None],
+        y=residual / std,
+        time_scale=time_scale,
+        level=level.item(),
+        slope=slope.item(),
+        residual_std=std.item(),
+    )

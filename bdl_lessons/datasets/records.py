@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bdl_lessons.core.files import DATA
-from bdl_lessons.core.validation import one_of, typechecked
+from bdl_lessons.core.validation import instance, one_of
 from bdl_lessons.datasets.uci_sets import display_name
 
 RESULTS_FOLDER = DATA / "results"
@@ -23,7 +23,6 @@ Record = dict[str, Any]
 Value = tuple[float, float] | None  # mean and standard error, or nothing
 
 
-@typechecked
 def load_records(name: str) -> list[Record]:
     """The records of a reproduction, e.g. ``"uci"``, in the order of its trials.
 
@@ -33,7 +32,7 @@ def load_records(name: str) -> list[Record]:
     Raises ValueError if there are none of that name, and names those there are; or for a line that
     is cut.
     """
-    path = _existing(RESULTS_FOLDER / f"{name}.jsonl")
+    path = _existing(RESULTS_FOLDER / f"{instance('name', name, str)}.jsonl")
     records = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
@@ -43,7 +42,6 @@ def load_records(name: str) -> list[Record]:
     return records
 
 
-@typechecked
 def published_table(name: str) -> list[dict[str, str | float]]:
     """The rows of ``data/published/<name>.csv``. A column of numbers gives floats, another text.
 
@@ -52,7 +50,8 @@ def published_table(name: str) -> list[dict[str, str | float]]:
 
     Raises ValueError if there is no such table; the message names those there are.
     """
-    with _existing(PUBLISHED / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+    path = _existing(PUBLISHED / f"{instance('name', name, str)}.csv")
+    with path.open(encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file)
     columns = [_numbers(column) or column for column in zip(*rows, strict=True)]
     return [dict(zip(header, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -88,7 +87,6 @@ def setting(record: Record) -> str:
     return json.dumps(config, sort_keys=True)
 
 
-@typechecked
 def chosen_settings(records: Sequence[Record], data: str = CHOSEN_ON) -> dict[str, str]:
     """Method -> the setting with the smallest ``val_nll`` on ``data`` with the first seed.
 
@@ -97,6 +95,9 @@ def chosen_settings(records: Sequence[Record], data: str = CHOSEN_ON) -> dict[st
 
     Raises ValueError if there are no records on ``data``; the message names what they are on.
     """
+    is_sequence = isinstance(records, Sequence)
+    if not is_sequence or not all(isinstance(record, dict) for record in records):
+        raise TypeError("records must be a sequence of records, as load_records gives it")
     one_of("data", data, dict.fromkeys(record["config"]["data"] for record in records))
     first = min(record["seed"] for record in records)
     tried = group_by(where(records, data=data, seed=first), "method")

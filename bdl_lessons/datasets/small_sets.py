@@ -6,7 +6,7 @@ Lessons 01, 02 and 04 to 11.
 import numpy as np
 import torch
 
-from bdl_lessons.core.validation import integer, non_negative, typechecked
+from bdl_lessons.core.validation import integer, non_negative
 from bdl_lessons.datasets.containers import Classification, Regression, first_n
 
 DIGITS = tuple("0123456789")
@@ -24,7 +24,6 @@ DIABETES_NAMES = {
 }
 
 
-@typechecked
 def digits(n_train: int | None = None, n_test: int = 360, seed: int = 0) -> Classification:
     """scikit-learn's 1797 handwritten digits: x ``(N, 64)`` in [0, 1], ten classes.
 
@@ -42,8 +41,16 @@ def digits(n_train: int | None = None, n_test: int = 360, seed: int = 0) -> Clas
     rows = np.random.default_rng(integer("seed", seed, 0)).permutation(len(pixels))
     x = torch.from_numpy(pixels / 16).to(torch.float32)
     y = torch.from_numpy(labels.astype(np.int64))
-    train, test = (torch.from_numpy(r) for r in (rows[n_test : n_test + n_train], rows[:n_test]))
-    return Classification("digits", x[train], y[train], x[test], y[test], DIGITS)
+    test = torch.from_numpy(rows[:n_test])
+    train = torch.from_numpy(rows[n_test : n_test + n_train])
+    return Classification(
+        name="digits",
+        x_train=x[train],
+        y_train=y[train],
+        x_test=x[test],
+        y_test=y[test],
+        classes=DIGITS,
+    )
 
 
 def diabetes() -> Regression:
@@ -60,16 +67,15 @@ def diabetes() -> Regression:
 
     raw = load_diabetes(scaled=False)
     return Regression(
-        "diabetes",
-        torch.from_numpy(raw.data),
-        torch.from_numpy(raw.target),
-        tuple(DIABETES_NAMES[name] for name in raw.feature_names),
-        "disease progression one year after baseline",
-        "score, unit not stated",
+        name="diabetes",
+        x=torch.from_numpy(raw.data),
+        y=torch.from_numpy(raw.target),
+        feature_names=tuple(DIABETES_NAMES[name] for name in raw.feature_names),
+        target="disease progression one year after baseline",
+        unit="score, unit not stated",
     )
 
 
-@typechecked
 def origin_clusters(
     n_train: int = 100, spread_std: float = 0.1, noise_std: float = 0.1, seed: int = 0
 ) -> Regression:
@@ -94,12 +100,18 @@ def origin_clusters(
     n_first = n_train // 2
     centres = np.repeat([[1.0, 1.0], [-1.0, -1.0]], [n_first, n_train - n_first], axis=0)
     x = centres + spread_std * generator.standard_normal((n_train, 2))
-    width, weight_std = 50, 4.0
+    width = 50
+    weight_std = 4.0
     w1 = generator.standard_normal((2, width)) * weight_std / np.sqrt(2)
     w2 = generator.standard_normal(width) * weight_std / np.sqrt(width)
     b1 = generator.standard_normal(width)
     b2 = generator.standard_normal()
     y = np.maximum(x @ w1 + b1, 0) @ w2 + b2 + noise_std * generator.standard_normal(n_train)
-    x = torch.from_numpy(x)
-    y = torch.from_numpy(y)
-    return Regression("origin-clusters", x, y, ("x1", "x2"), "y", "1")
+    return Regression(
+        name="origin-clusters",
+        x=torch.from_numpy(x),
+        y=torch.from_numpy(y),
+        feature_names=("x1", "x2"),
+        target="y",
+        unit="1",
+    )

@@ -5,7 +5,6 @@ Imports: models.
 
 from bdl_lessons.evaluation.induced_regularization import (
     gauss_newton,
-    layer_penalties,
     loss_hessian,
     loss_increase,
     penalty,
@@ -34,7 +33,6 @@ __all__ = [
     "error_percent",
     "gauss_newton",
     "gradient_variance",
-    "layer_penalties",
     "log_mean_probs",
     "log_predictive_likelihood",
     "loss_hessian",

@@ -19,18 +19,19 @@ NeurIPS 2021, contribution 3) leaves out:
   :math:`\Omega = \operatorname{diag}(h) H \operatorname{diag}(h)`, at most
   :math:`\tfrac12 \lambda_{\max}(\Omega) \sum_k \alpha_k`.
 
-Everything takes leading axes: one value for each example. Units are those of the loss, nats here.
+Everything takes leading axes: one value for each example. Units are those of the loss, nats here;
+sums are in float32 at least.
 Shapes that do not fit raise ValueError.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, func
 
+from bdl_lessons.core.devices import single
 from bdl_lessons.core.validation import integer, shapes
 from bdl_lessons.evaluation.stochastic_gradients import Estimate
-from bdl_lessons.models import Network, StochasticLayer
 
 
 def loss_hessian(loss: Callable[..., Tensor], h: Tensor, *rows: Tensor) -> Tensor:
@@ -93,9 +94,9 @@ def penalty(hessian: Tensor, h: Tensor, noise_cov: Tensor) -> Tensor:
     >>> penalty(torch.eye(2), torch.tensor([1.0, 3.0]), noise_cov=torch.eye(2))
     tensor(5.)
     """
-    omega = sensitivity(hessian, h)
+    omega = sensitivity(single(hessian), single(h))
     shapes("hessian must be (..., K, K) and noise_cov (..., K, K)", omega, noise_cov)
-    return 0.5 * (omega * noise_cov).sum((-2, -1))
+    return 0.5 * (omega * single(noise_cov)).sum((-2, -1))
 
 
 def penalty_from_roots(hessian_root: Tensor, h: Tensor, noise_root: Tensor) -> Tensor:
@@ -109,7 +110,8 @@ def penalty_from_roots(hessian_root: Tensor, h: Tensor, noise_root: Tensor) -> T
     """
     rule = "hessian_root must be (..., L, K), h (..., K) and noise_root (..., K, R)"
     shapes(rule, hessian_root, h, noise_root)
-    return 0.5 * ((hessian_root * h[..., None, :]) @ noise_root).square().sum((-2, -1))
+    root = single(hessian_root) * single(h)[..., None, :]
+    return 0.5 * (root @ single(noise_root)).square().sum((-2, -1))
 
 
 def spectral_bound(omega: Tensor, noise_cov: Tensor) -> Tensor:
@@ -119,8 +121,9 @@ def spectral_bound(omega: Tensor, noise_cov: Tensor) -> Tensor:
     tensor(9.)
     """
     shapes("omega must be (..., K, K) and noise_cov (..., K, K)", omega, noise_cov)
-    total_var = noise_cov.diagonal(dim1=-2, dim2=-1).sum(-1)
-    return 0.5 * torch.linalg.eigvalsh(omega)[..., -1] * total_var
+    total_var = single(noise_cov).diagonal(dim1=-2, dim2=-1).sum(-1)
+    largest = torch.linalg.eigvalsh(single(omega))[..., -1]
+    return 0.5 * largest * total_var
 
 
 def loss_increase(
@@ -141,40 +144,22 @@ def loss_increase(
         h: ``(B, K)``. noise_root: ``A``, ``(K, R)``.
         n_samples: pairs of draws for each example, at least 2.
 
-    >>> how = {"n_samples": 10, "generator": torch.Generator()}
-    >>> loss_increase(lambda h: h.sum(), torch.ones(3, 2), torch.eye(2), **how).value.shape
+    >>> increase = loss_increase(
+    ...     lambda h: h.sum(),
+    ...     torch.ones(3, 2),
+    ...     torch.eye(2),
+    ...     n_samples=10,
+    ...     generator=torch.Generator(),
+    ... )
+    >>> increase.value.shape
     torch.Size([3])
     """
     shapes("h must be (B, K) and noise_root (K, R)", h, noise_root)
-    size = integer("n_samples", n_samples, 2), len(h), noise_root.shape[1]
+    size = (integer("n_samples", n_samples, 2), len(h), noise_root.shape[1])
     eps = torch.randn(size, generator=generator, device=generator.device)
     eta = eps.to(noise_root) @ noise_root.mT
-    of_rows = func.vmap(loss)
-    pairs = [func.vmap(lambda e: of_rows(h * e, *rows))(1 + sign * eta) for sign in (1, -1)]
-    draws = sum(pairs) / 2 - of_rows(h, *rows)
-    return Estimate(draws.mean(0), draws.std(0) / n_samples**0.5)
-
-
-def layer_penalties(network: Network, x: Tensor, noise_covs: Sequence[Tensor]) -> Tensor:
-    """R of each stochastic layer of a classifier, averaged over examples: ``(n_layers,)`` in nats.
-
-    Gauss-Newton form at the mean weights, for softmax outputs. ``x`` is ``(B, K)``: layers and
-    activations must act on vectors. ``noise_covs`` are ``C`` for each stochastic layer, in order,
-    else ValueError.
-
-    >>> from bdl_lessons.models import Deterministic, mlp
-    >>> network = mlp((2, 4, 3), Deterministic)
-    >>> layer_penalties(network, torch.ones(5, 2), [torch.eye(2), torch.eye(4)]).shape
-    torch.Size([2])
-    """
-    positions = [i for i, module in enumerate(network) if isinstance(module, StochasticLayer)]
-    if len(noise_covs) != len(positions):
-        raise ValueError(f"noise_covs must hold {len(positions)} matrices, got {len(noise_covs)}")
-    penalties = []
-    for position, noise_cov in zip(positions, noise_covs, strict=True):
-        h = network[:position](x, "mean")
-        tail = network[position:]
-        jacobian = func.vmap(func.jacrev(lambda row, tail=tail: tail(row[None], "mean")[0]))(h)
-        hessian = gauss_newton(jacobian, softmax_root(tail(h, "mean")))
-        penalties.append(penalty(hessian, h, noise_cov).mean())
-    return torch.stack(penalties)
+    loss_of_rows = func.vmap(loss)
+    loss_with_noise = func.vmap(lambda one_eta: loss_of_rows(h * (1 + one_eta), *rows))
+    both_signs = (loss_with_noise(eta) + loss_with_noise(-eta)) / 2
+    increases = both_signs - loss_of_rows(h, *rows)
+    return Estimate(increases.mean(0), increases.std(0) / n_samples**0.5)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from bdl_lessons.core.validation import real_array, shapes, typechecked
+from bdl_lessons.core.validation import flag, number, real_array, shapes
 
 Values = Sequence | np.ndarray
 
@@ -29,7 +29,6 @@ class Difference(NamedTuple):
     """:math:`s \\sqrt{1/n + n_{test}/n_{train}}`: allows for the training examples they share."""
 
 
-@typechecked
 def paired_difference(first: Values, second: Values, test_fraction: float = 0.1) -> Difference:
     r"""How much larger ``first`` is than ``second``, from n splits of one data set.
 
@@ -52,17 +51,19 @@ def paired_difference(first: Values, second: Values, test_fraction: float = 0.1)
     shapes("first must be (n,) and second (n,)", first, second)
     if len(first) < 2 or not np.isfinite([first, second]).all():
         raise ValueError("first and second must be finite and have at least 2 splits")
-    if not 0 < test_fraction < 1:
+    if not 0 < number("test_fraction", test_fraction) < 1:
         raise ValueError(f"test_fraction must lie in (0, 1), got {test_fraction}")
     differences = first - second
     n = len(differences)
     std = differences.std(ddof=1)
     overlap = test_fraction / (1 - test_fraction)
-    errors = std / math.sqrt(n), std * math.sqrt(1 / n + overlap)
-    return Difference(float(differences.mean()), *map(float, errors))
+    return Difference(
+        mean=float(differences.mean()),
+        std_error=float(std / math.sqrt(n)),
+        corrected_std_error=float(std * math.sqrt(1 / n + overlap)),
+    )
 
 
-@typechecked
 def ranks(scores: Values, higher_is_better: bool) -> np.ndarray:
     """Ranks from 1, the best; equal scores share the mean of their ranks.
 
@@ -74,5 +75,5 @@ def ranks(scores: Values, higher_is_better: bool) -> np.ndarray:
     """
     scores = real_array("scores", scores)
     shapes("scores must be (..., M)", scores)
-    signed = -scores if higher_is_better else scores
+    signed = -scores if flag("higher_is_better", higher_is_better) else scores
     return stats.rankdata(signed, axis=-1, nan_policy="omit")

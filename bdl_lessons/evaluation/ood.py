@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core import validation
-from bdl_lessons.core.validation import typechecked
 
 
 class OODMetrics(NamedTuple):
@@ -30,7 +29,6 @@ class OODMetrics(NamedTuple):
     """Average precision for finding OOD inputs by a low score."""
 
 
-@typechecked
 def ood_metrics(score_in: Tensor, score_out: Tensor) -> OODMetrics:
     """All five measures, of in-distribution scores ``(N,)`` and OOD scores ``(M,)``.
 
@@ -41,15 +39,15 @@ def ood_metrics(score_in: Tensor, score_out: Tensor) -> OODMetrics:
     """
     from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
-    for name, score in (("score_in", score_in), ("score_out", score_out)):
-        validation.shapes(f"{name} must be (N,)", validation.floating(name, score))
+    validation.shapes("score_in must be (N,)", validation.floating("score_in", score_in))
+    validation.shapes("score_out must be (M,)", validation.floating("score_out", score_out))
     scores = torch.cat([score_in.detach().cpu(), score_out.detach().cpu()]).double().numpy()
     known = (torch.arange(len(scores)) < len(score_in)).numpy()
     fpr, tpr, _ = roc_curve(known, scores, drop_intermediate=False)
     return OODMetrics(
-        float(fpr[tpr > 0.95 - 1e-12][0]),
-        float((1 - tpr + fpr).min() / 2),
-        float(roc_auc_score(known, scores)),
-        float(average_precision_score(known, scores)),
-        float(average_precision_score(~known, -scores)),
+        fpr_at_95_tpr=float(fpr[tpr > 0.95 - 1e-12][0]),
+        detection_error=float((1 - tpr + fpr).min() / 2),
+        auroc=float(roc_auc_score(known, scores)),
+        aupr_in=float(average_precision_score(known, scores)),
+        aupr_out=float(average_precision_score(~known, -scores)),
     )

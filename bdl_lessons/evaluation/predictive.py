@@ -2,7 +2,8 @@
 
 Every function takes draws with a leading sample axis S, as
 :func:`bdl_lessons.inference.predict` returns them. Equations: Gal & Ghahramani, *Dropout as a
-Bayesian approximation*, ICML 2016.
+Bayesian approximation*, ICML 2016. Draws in half precision are averaged in float32, and so are the
+results.
 """
 
 import math
@@ -11,10 +12,9 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core import validation
-from bdl_lessons.core.validation import typechecked
+from bdl_lessons.core.devices import single
 
 
-@typechecked
 def predictive_var(draws: Tensor, tau: float | Tensor) -> Tensor:
     """Variance of y for each output: ``1/tau + (1/S) sum_s f_s**2 - mean**2``, ``(B, D)``.
 
@@ -26,10 +26,10 @@ def predictive_var(draws: Tensor, tau: float | Tensor) -> Tensor:
     >>> predictive_var(torch.tensor([[[1.0]], [[5.0]]]), tau=4.0)
     tensor([[4.2500]])
     """
-    return 1 / _check_tau(tau, _check(draws)) + draws.var(0, correction=0)
+    draws = _check(draws)
+    return 1 / _check_tau(tau, draws) + draws.var(0, correction=0)
 
 
-@typechecked
 def log_predictive_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> Tensor:
     """``log (1/S) sum_s N(y; f_s, I/tau)`` in nats for each example, ``(B,)`` (their eq. 8).
 
@@ -42,14 +42,14 @@ def log_predictive_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> 
     >>> log_predictive_likelihood(torch.zeros(100, 2, 1), torch.zeros(2, 1), tau=1.0)
     tensor([-0.9189, -0.9189])
     """
-    tau = _check_tau(tau, _check(draws))
+    draws = _check(draws)
+    tau = _check_tau(tau, draws)
     validation.shapes("draws must be (S, B, D) and y (B, D)", draws, y)
-    error = (tau * (validation.floating("y", y) - draws).square()).sum(-1)
+    error = (tau * (single(validation.floating("y", y)) - draws).square()).sum(-1)
     log_norm = (tau.log() - math.log(2 * math.pi)).expand(draws.shape[-1]).sum()
     return (-error / 2).logsumexp(0) - math.log(len(draws)) + log_norm / 2
 
 
-@typechecked
 def log_mean_probs(logits: Tensor) -> Tensor:
     """Log of the averaged class probabilities: ``(S, B, C)`` logits to ``(B, C)``.
 
@@ -61,7 +61,6 @@ def log_mean_probs(logits: Tensor) -> Tensor:
     return _check(logits, "logits").log_softmax(-1).logsumexp(0) - math.log(len(logits))
 
 
-@typechecked
 def predictive_entropy(logits: Tensor) -> Tensor:
     """Entropy ``H[mean_s p_s]`` of the averaged probabilities in nats, ``(B,)``: the total.
 
@@ -71,17 +70,18 @@ def predictive_entropy(logits: Tensor) -> Tensor:
     return entropy(log_mean_probs(logits))
 
 
-@typechecked
 def mutual_information(logits: Tensor) -> Tensor:
     """``H[mean_s p_s] - mean_s H[p_s]`` in nats, ``(B,)``: how much the draws disagree.
+
+    It is never negative, as no divergence is: what rounding leaves below 0 is 0.
 
     >>> mutual_information(torch.tensor([[[0.0, 50.0]], [[50.0, 0.0]]]))
     tensor([0.6931])
     """
-    return predictive_entropy(logits) - entropy(logits.log_softmax(-1)).mean(0)
+    log_probs = _check(logits, "logits").log_softmax(-1)
+    return (predictive_entropy(logits) - entropy(log_probs).mean(0)).clamp(min=0)
 
 
-@typechecked
 def entropy(log_probs: Tensor) -> Tensor:
     """``- sum_c p_c log p_c`` in nats over the last axis, with ``0 log 0 = 0``.
 
@@ -89,7 +89,9 @@ def entropy(log_probs: Tensor) -> Tensor:
     tensor(0.6931)
     """
     validation.shapes("log_probs must be (..., C)", log_probs)
-    if not (validation.floating_type("log_probs", log_probs).logsumexp(-1).abs() <= 1e-2).all():
+    rounding = 4 * torch.finfo(validation.floating_type("log_probs", log_probs).dtype).eps
+    log_probs = single(log_probs)
+    if not (log_probs.logsumexp(-1).abs() <= max(1e-2, rounding)).all():
         wanted = "logarithms of probabilities that sum to 1"
         raise ValueError(f"log_probs must be {wanted}: got logits or NaN?")
     return torch.special.entr(log_probs.exp()).sum(-1)
@@ -97,10 +99,14 @@ def entropy(log_probs: Tensor) -> Tensor:
 
 def _check(draws: Tensor, name: str = "draws") -> Tensor:
     validation.shapes(f"{name} must be (S, B, D)", draws)
-    return validation.floating(name, draws)
+    return single(validation.floating(name, draws))
 
 
 def _check_tau(tau: float | Tensor, draws: Tensor) -> Tensor:
+    if isinstance(tau, Tensor):
+        validation.shapes("tau must be a number or a tensor (...)", tau)
+    else:
+        validation.number("tau", tau)
     tau = torch.as_tensor(tau, dtype=draws.dtype, device=draws.device)
     if not ((tau > 0) & tau.isfinite()).all():
         raise ValueError(f"tau must be a precision: finite and > 0, got {tau.tolist()}")

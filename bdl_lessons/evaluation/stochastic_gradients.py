@@ -18,7 +18,6 @@ from torch import Tensor
 
 from bdl_lessons.core import validation
 from bdl_lessons.core.devices import float64
-from bdl_lessons.core.validation import typechecked
 from bdl_lessons.models import Network
 
 Estimator = Literal["local", "per example", "per minibatch", "no noise"]
@@ -53,7 +52,6 @@ class Estimate(NamedTuple):
     std_err: float | Tensor
 
 
-@typechecked
 def gradient_variance(gradients: Tensor) -> Estimate:
     """Variance over draws, then the mean over parameters, in squared units of the gradient.
 

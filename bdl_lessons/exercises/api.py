@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 from collections.abc import Callable
@@ -61,7 +62,8 @@ def autocheck(number: str) -> None:
 
     The answer gets copies of its arguments, float64 by default, and 20 seconds for all its calls
     together (on Windows, or outside of the main thread, as long as it takes). Its memory is not
-    limited: one that needs more than the machine has ends the kernel.
+    limited: one that needs more than the machine has ends the kernel. Of what it prints, the first
+    100 lines are shown.
 
     Raises:
         ValueError: if there is no such exercise, or nothing was handed in for it.
@@ -108,9 +110,11 @@ def _graded(number: str) -> int:
         print(f'{number} · {task.title}: not attempted yet. hint("{number}") starts you off.')
         return 0
     for line in report.lines:
-        print(_marked(line[:2], line.startswith("ok")) + line[2:])
+        mark = line[:2]
+        print(_marked(mark, mark == "ok") + line[2:])
     if report.form:
-        print(f"\nBefore anything else: {report.form}{'.' * (report.form[-1] != '?')}")
+        end = "" if report.form.endswith("?") else "."
+        print(f"\nBefore anything else: {report.form}{end}")
     if report.diagnosis:
         print(f"\nLooks familiar: {report.diagnosis}")
     outcome = "solved." if report.solved else "not there yet."
@@ -120,8 +124,11 @@ def _graded(number: str) -> int:
 
 def _marked(text: str, is_right: bool) -> str:
     """The text with a tick or a cross; in a notebook, where it is seen, in green or red."""
-    text = f"{'✓' if is_right else '✗'} {text}"
-    return f"\033[{32 if is_right else 31}m{text}\033[0m" if get_ipython() else text
+    marked = f"✓ {text}" if is_right else f"✗ {text}"
+    if not get_ipython():
+        return marked
+    colour = 32 if is_right else 31
+    return f"\033[{colour}m{marked}\033[0m"
 
 
 def hint(number: str, level: int = 1) -> None:
@@ -140,15 +147,31 @@ def hint(number: str, level: int = 1) -> None:
 
 
 def show_solution(number: str) -> None:
-    """Print the source of the reference solution.
+    """Print the reference solution, to be pasted in place of the stub's function.
+
+    It needs no more than what the first cell of its lesson imports.
 
     Raises:
         ValueError: if there is no such exercise.
 
     >>> show_solution("00.1")  # doctest: +ELLIPSIS
-    def mask_variance(p_drop: float) -> float:
+    def mask_variance(p_drop):
         ...
         return keep * p_drop
     <BLANKLINE>
     """
-    print(inspect.getsource(find(number).solution))
+    print(_without_annotations(inspect.getsource(find(number).solution)))
+
+
+def _without_annotations(source: str) -> str:
+    """The functions of ``source`` with plain arguments: a notebook does not import the types."""
+    lines = source.splitlines(keepends=True)
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    for function in sorted(functions, key=lambda function: function.lineno, reverse=True):
+        for node in ast.walk(function.args):
+            if isinstance(node, ast.arg):
+                node.annotation = None
+        indent = " " * function.col_offset
+        signature = f"{indent}def {function.name}({ast.unparse(function.args)}):\n"
+        lines[function.lineno - 1 : function.body[0].lineno - 1] = [signature]
+    return "".join(lines)

@@ -8,7 +8,6 @@ can spoil the grading of another.
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
 import signal
 import sys
@@ -21,7 +20,18 @@ from typing import Any
 import numpy as np
 import torch
 
+Answer = Callable[..., Any]
+
 SECONDS = 20.0  # for all calls of an answer in one grading; a solution needs less than one
+OTHER_SEED = 20_011
+OTHER_NOISE = (
+    "your function gives another result for the same seed: all its random numbers must come from "
+    "its generator, none from NumPy, Python's random or a generator of your own"
+)
+FIXED_NOISE = (
+    "your function gives the same result for every seed: its random numbers must come from its "
+    "generator, as in torch.randn(..., generator=generator)"
+)
 
 
 class WrongForm(Exception):
@@ -36,7 +46,7 @@ class OutOfTime(BaseException):
     """The answer has used up its time; ``except Exception`` does not catch it."""
 
 
-def is_stub(error: Exception, answer: Callable[..., Any]) -> bool:
+def is_stub(error: Exception, answer: Answer) -> bool:
     """Whether ``error`` is the stub's own ``raise NotImplementedError``.
 
     PyTorch raises the same for an operation that it lacks, with a message or from a frame of its
@@ -57,9 +67,12 @@ def numbers(value: Any) -> torch.Tensor | None:
     try:
         return torch.as_tensor(value, dtype=torch.float64, device="cpu")
     except (TypeError, ValueError, RuntimeError):
-        parts = [numbers(part) for part in value] if isinstance(value, list | tuple) else [None]
-        fit = all(part is not None and part.shape == parts[0].shape for part in parts)
-        return torch.stack(parts) if fit else None
+        if not isinstance(value, list | tuple):
+            return None
+        parts = [numbers(part) for part in value]
+        if any(part is None or part.shape != parts[0].shape for part in parts):
+            return None
+        return torch.stack(parts)
 
 
 @contextlib.contextmanager
@@ -74,54 +87,113 @@ def double_precision() -> Iterator[None]:
         torch.set_default_dtype(dtype)
 
 
-def in_form(
-    answer: Callable[..., Any], reference: Callable[..., Any], seconds: float = SECONDS
-) -> Callable[..., Any]:
-    """``answer``, whose every result is held to the form of what ``reference`` returns.
+class CheckedAnswer:
+    """An answer whose every result is held to the form of what the reference returns.
 
-    Results come as the reference returns them: a tensor, a tuple, a list or a number. All calls
-    together have ``seconds``.
+    Results come as the reference returns them: a tensor, a tuple, a list or a number. The first
+    time that the noise of the reference changes its result, the answer is called twice more, with
+    the same seed and with another one.
 
-    Raises:
-        WrongForm: where ``answer`` raises, differs in form, draws without its generator, or takes
-            too long.
-        NotAttempted: for the empty stub.
+    Args:
+        answer: the function to be graded.
+        reference: the solution, with the same arguments.
+        seconds: for all calls together.
+
+    Attributes:
+        ignores_seed: whether the answer gave the same result for two seeds. That is told only to
+            an answer that passes everything else: a known error may be to draw nothing.
     """
-    signature = inspect.signature(reference)
-    limited = _TimeLimit(seconds)
 
-    @functools.wraps(answer)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        arguments = signature.bind(*args, **kwargs).arguments
-        generators = [g for g in arguments.values() if isinstance(g, torch.Generator)]
+    def __init__(self, answer: Answer, reference: Answer, seconds: float = SECONDS) -> None:
+        self.answer = answer
+        self.reference = reference
+        self.ignores_seed = False
+        self._signature = inspect.signature(reference)
+        self._seconds = seconds
+        self._limit = _TimeLimit(seconds)
+        self._seeds_were_compared = False
+        self._draws_elsewhere = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The result of the answer for copies of these arguments.
+
+        Raises:
+            WrongForm: where the answer raises, differs in form, draws without its generator, or
+                takes too long.
+            NotAttempted: for the empty stub.
+        """
+        arguments = self._signature.bind(*args, **kwargs).arguments
+        generators = [value for value in arguments.values() if isinstance(value, torch.Generator)]
         states = [generator.get_state() for generator in generators]
-        copies = _copied(args)
-        named = _copied(kwargs)
-        wanted = reference(*args, **kwargs)
+
+        def called(function: Answer) -> Any:
+            return function(*_copied(args), **_copied(kwargs))
+
+        wanted = called(self.reference)
+        _set_states(generators, states)
+        result = self._result(called, wanted, arguments)
+        if generators and not self._seeds_were_compared:
+            moved_on = [generator.get_state() for generator in generators]
+            _set_seeds(generators, OTHER_SEED)
+            if not _same(called(self.reference), wanted):
+                self._seeds_were_compared = True
+                _set_seeds(generators, OTHER_SEED)
+                with_other_seed = self._result(called, wanted, arguments)
+                _set_states(generators, states)
+                with_same_seed = self._result(called, wanted, arguments)
+                self._draws_elsewhere = not _same(with_same_seed, result)
+                self.ignores_seed = _same(with_other_seed, result)
+            _set_states(generators, moved_on)
+        if self._draws_elsewhere:
+            raise WrongForm(OTHER_NOISE)
+        return result
+
+    def _result(
+        self, called: Callable[[Answer], Any], wanted: Any, arguments: dict[str, Any]
+    ) -> Any:
+        """What the answer gives when it is ``called``, in the form of what is ``wanted``."""
         undrawn = torch.get_rng_state()
-        for generator, state in zip(generators, states, strict=True):
-            generator.set_state(state)
         try:
-            with double_precision(), limited:
-                given = answer(*copies, **named)
+            with double_precision(), self._limit:
+                given = called(self.answer)
         except OutOfTime:
             raise WrongForm(
-                f"your function was stopped: autocheck gives all its calls {seconds:g} seconds "
-                "together. Does a loop never end?"
+                f"your function was stopped: autocheck gives all its calls {self._seconds:g} "
+                "seconds together. Does a loop never end?"
             ) from None
         except (Exception, SystemExit) as error:
-            if is_stub(error, answer):
+            if is_stub(error, self.answer):
                 raise NotAttempted from error
-            told = f"{type(error).__name__}: {error}".removesuffix(": ")
-            raise WrongForm(f"your function raised {told}") from error
-        if generators and not torch.equal(torch.get_rng_state(), undrawn):
+            raised = f"{type(error).__name__}: {error}".removesuffix(": ")
+            raise WrongForm(f"your function raised {raised}") from error
+        has_generator = any(isinstance(value, torch.Generator) for value in arguments.values())
+        if has_generator and not torch.equal(torch.get_rng_state(), undrawn):
             raise WrongForm(
                 "your function draws random numbers without its generator: pass "
                 "generator=generator to each torch.rand, torch.randn and torch.randint"
             )
         return _compared(given, wanted, arguments)
 
-    return call
+
+def _set_seeds(generators: list[torch.Generator], seed: int) -> None:
+    for generator in generators:
+        generator.manual_seed(seed)
+
+
+def _set_states(generators: list[torch.Generator], states: list[torch.Tensor]) -> None:
+    for generator, state in zip(generators, states, strict=True):
+        generator.set_state(state)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two results, tensors or tuples of them, agree but for rounding."""
+    if isinstance(one, tuple):
+        return all(_same(part, of_other) for part, of_other in zip(one, other, strict=True))
+    left = numbers(one)
+    right = numbers(other)
+    if left is None or right is None:
+        return left is right
+    return torch.allclose(left, right, rtol=1e-6, atol=1e-12, equal_nan=True)
 
 
 class _TimeLimit:
@@ -199,26 +271,30 @@ def _compared(given: Any, wanted: Any, inputs: dict[str, Any], name: str = "your
             raise WrongForm(f"your function must return {len(wanted)} results, not {len(parts)}")
         pairs = enumerate(zip(parts, wanted, strict=True), 1)
         return tuple(_compared(*pair, inputs, f"result {index}") for index, pair in pairs)
-    found = numbers(given)
     right = numbers(wanted)
     if right is None:
         return given
+    values = numbers(given)
     if _is_complex(given):
         raise WrongForm(f"{name} is complex; it must be real")
-    if found is None:
+    if values is None:
         raise WrongForm(f"{name} is a {type(given).__name__}, which holds no numbers")
-    if found.shape != right.shape:
+    if values.shape != right.shape:
         must = f"have shape {tuple(right.shape)}" if right.ndim else "be a single number"
-        raise WrongForm(f"{name} has shape {tuple(found.shape)}; it must {must}")
-    if len(wrong := (right.isfinite() & ~found.isfinite()).nonzero()):
-        place = f" at {wrong[0].tolist()}" if right.ndim else ""
+        raise WrongForm(f"{name} has shape {tuple(values.shape)}; it must {must}")
+    not_finite = (right.isfinite() & ~values.isfinite()).nonzero()
+    if len(not_finite):
+        first = not_finite[0]
+        place = f" at {first.tolist()}" if right.ndim else ""
         raise WrongForm(
-            f"{name} holds {found[tuple(wrong[0])].item()}{place}{_small(inputs)}: look for "
+            f"{name} holds {values[tuple(first)].item()}{place}{_small(inputs)}: look for "
             "0 · log 0, a division by 0, or a logarithm, root or arccos out of its range"
         )
     if not isinstance(wanted, torch.Tensor):
-        return found.tolist()
-    return given.to(wanted.device) if isinstance(given, torch.Tensor) else found.to(wanted.dtype)
+        return values.tolist()
+    if isinstance(given, torch.Tensor):
+        return given.to(wanted.device)
+    return values.to(wanted.dtype)
 
 
 def _parts(given: Any, wanted: tuple) -> list[Any]:

@@ -21,15 +21,17 @@ from typing import Any, Literal
 import torch
 
 from bdl_lessons.exercises.form import (
+    FIXED_NOISE,
     SECONDS,
+    Answer,
+    CheckedAnswer,
     NotAttempted,
     WrongForm,
     double_precision,
-    in_form,
     numbers,
 )
+from bdl_lessons.exercises.output import bounded_output
 
-Answer = Callable[..., Any]
 Kind = Literal["implement", "predict", "derive", "extend", "debug", "design"]
 
 
@@ -48,23 +50,12 @@ class Criterion:
     advice: str
 
 
-def criteria(*parts: Any) -> tuple[Criterion, ...]:
-    """The criteria of an exercise, from claim, test, advice, claim, test, advice, …"""
-    threes = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
-    return tuple(Criterion(*three) for three in threes)
-
-
 @dataclass(frozen=True)
 class KnownError:
     """A wrong answer that readers give, and what to tell them."""
 
     answer: Answer
     diagnosis: str
-
-
-def known_errors(*parts: Any) -> tuple[KnownError, ...]:
-    """The known errors of an exercise, from answer, diagnosis, answer, diagnosis, …"""
-    return tuple(KnownError(*pair) for pair in zip(parts[::2], parts[1::2], strict=True))
 
 
 @dataclass(frozen=True)
@@ -116,15 +107,20 @@ def grade(exercise: Exercise, answer: Answer, seconds: float = SECONDS) -> Repor
     Raises:
         NotAttempted: if the answer is still the empty stub.
     """
-    with double_precision():
-        answer = in_form(answer, exercise.solution, seconds)
-        given, form = _attempt(exercise.probe, answer)
-        tested = [(one, *_attempt(one.holds, answer)) for one in exercise.criteria]
-        solved = form is None and all(holds for _, holds, _ in tested)
+    with double_precision(), bounded_output():
+        checked = CheckedAnswer(answer, exercise.solution, seconds)
+        given, form = _attempt(exercise.probe, checked)
+        tested = [(one, *_attempt(one.holds, checked)) for one in exercise.criteria]
+        is_right = form is None and all(holds for _, holds, _ in tested)
+        solved = is_right and not checked.ignores_seed
         diagnosis = None
         if not solved and form is None:
             diagnosis = _diagnose(exercise, given)
-            form = None if diagnosis else _imprecise(exercise, given)
+            if not diagnosis and checked.ignores_seed:
+                form = FIXED_NOISE
+                tested = [(one, False, None) for one in exercise.criteria]  # of one draw, by chance
+            elif not diagnosis:
+                form = _imprecise(exercise, given)
     lines = []
     for one, holds, trouble in tested:
         advice = "" if form else f": {trouble or one.advice}"

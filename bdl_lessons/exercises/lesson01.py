@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bdl_lessons.exercises.grader import Exercise, agrees, criteria, known_errors, normals
+from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees, normals
 from bdl_lessons.probability import all_masks, mask_probs
 
 
@@ -18,7 +18,7 @@ def masks_needed(w: Tensor, x: Tensor, p_drop: float, tolerance: float) -> int:
     ``w`` and ``x`` are ``(K,)``; the standard deviation of the mean must be at most ``tolerance``.
     """
     variance = p_drop / (1 - p_drop) * (w**2 * x**2).sum()
-    return max(1, math.ceil(variance / tolerance**2))
+    return max(1, int(torch.ceil(variance / tolerance**2)))
 
 
 def group_dropout(x: Tensor, group: Tensor, p_drop: float, generator: torch.Generator) -> Tensor:
@@ -127,35 +127,59 @@ EXERCISES = (
         title="predict how many masks you need",
         solution=masks_needed,
         probe=lambda answer: [answer(_W, _X, p, _tolerance(s, p)) for p, s in _SETTINGS],
-        criteria=criteria(
-            "in simulations, the mean over so many masks meets the tolerance",
-            lambda answer: _meets(answer, 0.2, 89.9) and _meets(answer, 0.7, 59.9),
-            "what is the variance of one mask's output by (8), and that of a mean of S masks?",
-            "it is the smallest such number",
-            agrees(
-                lambda answer: [answer(_W, _X, 0.3, _tolerance(s, 0.3)) for s in (6.2, 6.8, 7.2)],
-                [7, 7, 8],
+        criteria=(
+            Criterion(
+                "in simulations, the mean over so many masks meets the tolerance",
+                lambda answer: _meets(answer, 0.2, 89.9) and _meets(answer, 0.7, 59.9),
+                advice=(
+                    "what is the variance of one mask's output by (8), and that of a mean of S "
+                    "masks?"
+                ),
             ),
-            "where variance / S <= tolerance² first holds at S = 6.2 or 6.8, you need 7 masks",
-            "a generous tolerance still needs one mask",
-            agrees(lambda answer: [answer(_W, _X, rate, 1e3) for rate in (0.0, 0.3)], [1, 1]),
-            "if one mask is accurate enough, or all masks are the same, S = 1 is enough",
+            Criterion(
+                "it is the smallest such number",
+                agrees(
+                    lambda answer: [
+                        answer(_W, _X, 0.3, _tolerance(s, 0.3)) for s in (6.2, 6.8, 7.2)
+                    ],
+                    [7, 7, 8],
+                ),
+                advice=(
+                    "where variance / S <= tolerance² first holds at S = 6.2 or 6.8, you need 7 "
+                    "masks"
+                ),
+            ),
+            Criterion(
+                "a generous tolerance still needs one mask",
+                agrees(lambda answer: [answer(_W, _X, rate, 1e3) for rate in (0.0, 0.3)], [1, 1]),
+                advice="if one mask is accurate enough, or all masks are the same, S = 1 is enough",
+            ),
         ),
-        known_errors=known_errors(
-            lambda *args: math.ceil(math.sqrt(masks_needed(*args))),
-            "the standard deviation of a mean falls with the square root of S, not with S: "
-            "half the tolerance takes four times as many masks.",
-            lambda w, x, rate, tolerance: masks_needed(w, x, rate, tolerance / (1 - rate)),
-            "this is (7), the variance of dropout without rescaling, (2). Inverted dropout "
-            "divides by keep, so its variance is larger by 1/keep².",
-            lambda *args: masks_needed(*args) - 1,
-            "rounded down: with one mask fewer the tolerance is missed.",
+        known_errors=(
+            KnownError(
+                lambda *args: math.ceil(math.sqrt(masks_needed(*args))),
+                diagnosis=(
+                    "the standard deviation of a mean falls with the square root of S, not with S: "
+                    "half the tolerance takes four times as many masks."
+                ),
+            ),
+            KnownError(
+                lambda w, x, rate, tolerance: masks_needed(w, x, rate, tolerance / (1 - rate)),
+                diagnosis=(
+                    "this is (7), the variance of dropout without rescaling, (2). Inverted dropout "
+                    "divides by keep, so its variance is larger by 1/keep²."
+                ),
+            ),
+            KnownError(
+                lambda *args: masks_needed(*args) - 1,
+                diagnosis="rounded down: with one mask fewer the tolerance is missed.",
+            ),
         ),
         hints=(
             "Equation (8) gives the variance of the output of one mask. The S masks are "
             "independent: what is the variance of their mean?",
             "Solve variance / S <= tolerance² for S. S is an integer, and at least 1.",
-            "max(1, math.ceil(variance / tolerance**2))",
+            "max(1, int(torch.ceil(variance / tolerance**2)))",
         ),
     ),
     Exercise(
@@ -164,46 +188,88 @@ EXERCISES = (
         title="a layer that drops whole groups",
         solution=group_dropout,
         probe=_signature,
-        criteria=criteria(
-            "the values are 0 and 1/keep times the input",
-            agrees(
-                lambda answer: (lambda noise: noise * (noise - 1 / 0.8))(_kept(answer, 0.2)),
-                torch.zeros(6000, 5),
+        criteria=(
+            Criterion(
+                "the values are 0 and 1/keep times the input",
+                agrees(
+                    lambda answer: (lambda noise: noise * (noise - 1 / 0.8))(_kept(answer, 0.2)),
+                    torch.zeros(6000, 5),
+                ),
+                advice="on an input of ones at p_drop = 0.2 only 0 and 1.25 can come out",
             ),
-            "on an input of ones at p_drop = 0.2 only 0 and 1.25 can come out",
-            "the units of a group are kept or dropped together",
-            agrees(
-                lambda answer: (lambda n: n[:, [0, 1]] - n[:, [2, 4]])(_kept(answer)),
-                torch.zeros(6000, 2),
+            Criterion(
+                "the units of a group are kept or dropped together",
+                agrees(
+                    lambda answer: (lambda n: n[:, [0, 1]] - n[:, [2, 4]])(_kept(answer)),
+                    torch.zeros(6000, 2),
+                ),
+                advice=(
+                    "draw one number for each group, and let every unit look up the one of its "
+                    "group"
+                ),
             ),
-            "draw one number for each group, and let every unit look up the one of its group",
-            "all 2³ patterns of three groups occur as often as (4) says",
-            agrees(_pattern_frequencies, mask_probs(all_masks(3), 0.4), 0.027),  # 4.5 std. errors
-            "each example needs a draw of its own for each group, kept with probability keep",
-            "p_drop = 0 changes nothing",
-            agrees(
-                lambda answer: answer(_INPUTS[:, :5], _GROUP, 0.0, torch.Generator()),
-                _INPUTS[:, :5],
+            Criterion(
+                "all 2³ patterns of three groups occur as often as (4) says",
+                agrees(
+                    _pattern_frequencies, mask_probs(all_masks(3), 0.4), 0.027
+                ),  # 4.5 std. errors
+                advice=(
+                    "each example needs a draw of its own for each group, kept with probability "
+                    "keep"
+                ),
             ),
-            "with keep = 1 the mask is all ones and the scale is one",
+            Criterion(
+                "p_drop = 0 changes nothing",
+                agrees(
+                    lambda answer: answer(_INPUTS[:, :5], _GROUP, 0.0, torch.Generator()),
+                    _INPUTS[:, :5],
+                ),
+                advice="with keep = 1 the mask is all ones and the scale is one",
+            ),
         ),
-        known_errors=known_errors(
-            lambda x, group, p_drop, rng: group_dropout(x, torch.arange(5), p_drop, rng),
-            "every unit has a draw of its own: this is ordinary dropout, the groups are not used.",
-            lambda x, group, p_drop, rng: group_dropout(x, 0 * group, p_drop, rng),
-            "all groups of an example share one draw: an example loses everything or nothing.",
-            lambda x, *args: x * group_dropout(torch.ones_like(x[:1]), *args),
-            "one mask is shared by the whole batch. The mean over many batches is right, but "
-            "in each step every example trains the same sub-network.",
-            lambda x, group, rate, rng: group_dropout(x, group, rate, rng) * (1 - rate),
-            "the division by keep is missing. This is dropout without rescaling, (2), which "
-            "needs weight scaling at prediction.",
-            lambda x, group, p_drop, rng: group_dropout(x, group, 1 - p_drop, rng),
-            "p_drop and keep are swapped: this keeps a group with probability p_drop.",
-            lambda x, group, p_drop, rng: group_dropout(
-                x * p_drop / (1 - p_drop), group, 1 - p_drop, rng
+        known_errors=(
+            KnownError(
+                lambda x, group, p_drop, rng: group_dropout(x, torch.arange(5), p_drop, rng),
+                diagnosis=(
+                    "every unit has a draw of its own: this is ordinary dropout, the groups are "
+                    "not used."
+                ),
             ),
-            "this keeps a group with probability p_drop, although it divides by keep.",
+            KnownError(
+                lambda x, group, p_drop, rng: group_dropout(x, 0 * group, p_drop, rng),
+                diagnosis=(
+                    "all groups of an example share one draw: an example loses everything or "
+                    "nothing."
+                ),
+            ),
+            KnownError(
+                lambda x, *args: x * group_dropout(torch.ones_like(x[:1]), *args),
+                diagnosis=(
+                    "one mask is shared by the whole batch. The mean over many batches is right, "
+                    "but in each step every example trains the same sub-network."
+                ),
+            ),
+            KnownError(
+                lambda x, group, rate, rng: group_dropout(x, group, rate, rng) * (1 - rate),
+                diagnosis=(
+                    "the division by keep is missing. This is dropout without rescaling, (2), "
+                    "which needs weight scaling at prediction."
+                ),
+            ),
+            KnownError(
+                lambda x, group, p_drop, rng: group_dropout(x, group, 1 - p_drop, rng),
+                diagnosis=(
+                    "p_drop and keep are swapped: this keeps a group with probability p_drop."
+                ),
+            ),
+            KnownError(
+                lambda x, group, p_drop, rng: group_dropout(
+                    x * p_drop / (1 - p_drop), group, 1 - p_drop, rng
+                ),
+                diagnosis=(
+                    "this keeps a group with probability p_drop, although it divides by keep."
+                ),
+            ),
         ),
         hints=(
             "How many independent draws does a batch of B examples with G groups need?",
@@ -218,33 +284,57 @@ EXERCISES = (
         title="the variance that groups add",
         solution=group_variance,
         probe=lambda answer: answer(*_MIXED, _GROUP, 0.3),
-        criteria=criteria(
-            "it is what enumeration of the 2³ patterns gives",
-            agrees(
-                lambda answer: answer(*_MIXED, _GROUP, 0.3),
-                _enumerated_variance(*_MIXED, _GROUP, 0.3),
+        criteria=(
+            Criterion(
+                "it is what enumeration of the 2³ patterns gives",
+                agrees(
+                    lambda answer: answer(*_MIXED, _GROUP, 0.3),
+                    _enumerated_variance(*_MIXED, _GROUP, 0.3),
+                ),
+                advice=(
+                    "which terms of the sum over units share one draw, and which are independent?"
+                ),
             ),
-            "which terms of the sum over units share one draw, and which are independent?",
-            "groups of one unit give equation (8)",
-            agrees(
-                lambda answer: answer(_W, _X, torch.arange(10), 0.6), 1.5 * (_W**2 * _X**2).sum()
+            Criterion(
+                "groups of one unit give equation (8)",
+                agrees(
+                    lambda answer: answer(_W, _X, torch.arange(10), 0.6),
+                    1.5 * (_W**2 * _X**2).sum(),
+                ),
+                advice="with one unit in each group this is ordinary inverted dropout",
             ),
-            "with one unit in each group this is ordinary inverted dropout",
-            "no dropout adds no variance",
-            agrees(lambda answer: answer(*_MIXED, _GROUP, 0.0), 0.0),
-            "at p_drop = 0 every mask is the same",
+            Criterion(
+                "no dropout adds no variance",
+                agrees(lambda answer: answer(*_MIXED, _GROUP, 0.0), 0.0),
+                advice="at p_drop = 0 every mask is the same",
+            ),
         ),
-        known_errors=known_errors(
-            lambda w, x, group, p_drop: p_drop / (1 - p_drop) * (w**2 * x**2).sum(),
-            "this is equation (8). It holds for independent units; the units of a group have "
-            "the same draw, so their covariances count as well.",
-            lambda w, x, group, p_drop: p_drop / (1 - p_drop) * (w @ x) ** 2,
-            "this treats all units as one group. Different groups are independent: add their "
-            "variances.",
-            lambda w, x, *args: group_variance(w.abs(), x.abs(), *args),
-            "You added absolute values: within a group, contributions of opposite sign cancel.",
-            lambda *args: group_variance(*args) * (1 - args[-1]) ** 2,
-            "This is (7) for groups: inverted dropout divides by keep.",
+        known_errors=(
+            KnownError(
+                lambda w, x, group, p_drop: p_drop / (1 - p_drop) * (w**2 * x**2).sum(),
+                diagnosis=(
+                    "this is equation (8). It holds for independent units; the units of a group "
+                    "have the same draw, so their covariances count as well."
+                ),
+            ),
+            KnownError(
+                lambda w, x, group, p_drop: p_drop / (1 - p_drop) * (w @ x) ** 2,
+                diagnosis=(
+                    "this treats all units as one group. Different groups are independent: add "
+                    "their variances."
+                ),
+            ),
+            KnownError(
+                lambda w, x, *args: group_variance(w.abs(), x.abs(), *args),
+                diagnosis=(
+                    "You added absolute values: within a group, contributions of opposite sign "
+                    "cancel."
+                ),
+            ),
+            KnownError(
+                lambda *args: group_variance(*args) * (1 - args[-1]) ** 2,
+                diagnosis="This is (7) for groups: inverted dropout divides by keep.",
+            ),
         ),
         hints=(
             "Write the pre-activation as a sum over groups. Each group contributes its draw times "
@@ -260,34 +350,62 @@ EXERCISES = (
         title="repair probabilities that were scaled twice",
         solution=undo_double_scaling,
         probe=lambda answer: [*_repaired(answer, 0.2, 1)[0], *_repaired(answer, 0.2, 2)[0]],
-        criteria=criteria(
-            "one hidden layer at p_drop = 0.5",
-            agrees(lambda answer: _repaired(answer, 0.5, 1), _relu_network(1.0, 1)),
-            "by which factor are the logits too small, and how do you get logits back?",
-            "two hidden layers at p_drop = 0.2",
-            agrees(lambda answer: _repaired(answer, 0.2, 2), _relu_network(1.0, 2)),
-            "relu(c a) = c relu(a) for c > 0: follow the factor through both layers",
-            "without dropout nothing changes",
-            agrees(lambda answer: _repaired(answer, 0.0, 2), _relu_network(1.0, 2)),
-            "with keep = 1 scaling twice does no harm",
+        criteria=(
+            Criterion(
+                "one hidden layer at p_drop = 0.5",
+                agrees(lambda answer: _repaired(answer, 0.5, 1), _relu_network(1.0, 1)),
+                advice="by which factor are the logits too small, and how do you get logits back?",
+            ),
+            Criterion(
+                "two hidden layers at p_drop = 0.2",
+                agrees(lambda answer: _repaired(answer, 0.2, 2), _relu_network(1.0, 2)),
+                advice="relu(c a) = c relu(a) for c > 0: follow the factor through both layers",
+            ),
+            Criterion(
+                "without dropout nothing changes",
+                agrees(lambda answer: _repaired(answer, 0.0, 2), _relu_network(1.0, 2)),
+                advice="with keep = 1 scaling twice does no harm",
+            ),
         ),
-        known_errors=known_errors(
-            lambda probs, p_drop, n_layers: (probs.log() / (1 - p_drop)).softmax(-1),
-            "the factor keep enters once for every hidden layer, so the logits are too small "
-            "by keep to the power n_layers.",
-            lambda probs, p_drop, n_layers: probs,
-            "these are the stored probabilities again, as you also get by dividing and then "
-            "normalising them. The factor belongs on the logits.",
-            lambda probs, p_drop, n_layers: probs / (1 - p_drop) ** n_layers,
-            "the probabilities were divided, so they no longer sum to 1; normalised, they would "
-            "be the stored ones again. The factor belongs on the logits.",
-            lambda probs, p_drop, n_layers: (probs / (1 - p_drop) ** n_layers).softmax(-1),
-            "softmax was applied to probabilities; it expects logits, for which log "
-            "probabilities can stand in.",
-            lambda probs, p_drop, n_layers: probs ** (1 / (1 - p_drop) ** n_layers),
-            "The probabilities do not sum to 1: normalise.",
-            lambda probs, p_drop, n_layers: (probs.log() * (1 - p_drop) ** n_layers).softmax(-1),
-            "Divide the logits by keep ** n_layers, do not multiply.",
+        known_errors=(
+            KnownError(
+                lambda probs, p_drop, n_layers: (probs.log() / (1 - p_drop)).softmax(-1),
+                diagnosis=(
+                    "the factor keep enters once for every hidden layer, so the logits are too "
+                    "small by keep to the power n_layers."
+                ),
+            ),
+            KnownError(
+                lambda probs, p_drop, n_layers: probs,
+                diagnosis=(
+                    "these are the stored probabilities again, as you also get by dividing and "
+                    "then normalising them. The factor belongs on the logits."
+                ),
+            ),
+            KnownError(
+                lambda probs, p_drop, n_layers: probs / (1 - p_drop) ** n_layers,
+                diagnosis=(
+                    "the probabilities were divided, so they no longer sum to 1; normalised, they "
+                    "would be the stored ones again. The factor belongs on the logits."
+                ),
+            ),
+            KnownError(
+                lambda probs, p_drop, n_layers: (probs / (1 - p_drop) ** n_layers).softmax(-1),
+                diagnosis=(
+                    "softmax was applied to probabilities; it expects logits, for which log "
+                    "probabilities can stand in."
+                ),
+            ),
+            KnownError(
+                lambda probs, p_drop, n_layers: probs ** (1 / (1 - p_drop) ** n_layers),
+                diagnosis="The probabilities do not sum to 1: normalise.",
+            ),
+            KnownError(
+                lambda probs, p_drop, n_layers: (probs.log() * (1 - p_drop) ** n_layers).softmax(
+                    -1
+                ),
+                diagnosis="Divide the logits by keep ** n_layers, do not multiply.",
+            ),
         ),
         hints=(
             "A ReLU layer without bias passes a positive factor on: relu(c a) = c relu(a).",

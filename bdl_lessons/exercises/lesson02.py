@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from bdl_lessons.exercises.grader import Exercise, agrees, criteria, known_errors, normals
+from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees, normals
 from bdl_lessons.probability import gaussian_kl
 
 
@@ -136,34 +136,64 @@ EXERCISES = (
         probe=lambda answer: (
             torch.as_tensor(answer()).double() * torch.tensor([1, 1, 1, 0.01])
         ).round(decimals=1),
-        criteria=criteria(
-            "A: the covariance halved",
-            _gap(0),
-            "in (13) tr(ΛΣ) is then ½ + ½, and −log|Λ| − log|Σ| is 2 log 2",
-            "B: the covariance doubled",
-            _gap(1),
-            "in (13) tr(ΛΣ) is then 2 + 2, and −log|Λ| − log|Σ| is −2 log 2",
-            "C: the mean moved in w₁ alone",
-            _gap(2),
-            "only the square is left in (13), (m − w_MAP)ᵀ Λ (m − w_MAP), and it needs Λ_11",
-            "D: a thousand variances halved",
-            _gap(3),
-            "for independent weights the KL divergence is a sum of one term for each weight",
+        criteria=(
+            Criterion(
+                "A: the covariance halved",
+                _gap(0),
+                advice="in (13) tr(ΛΣ) is then ½ + ½, and −log|Λ| − log|Σ| is 2 log 2",
+            ),
+            Criterion(
+                "B: the covariance doubled",
+                _gap(1),
+                advice="in (13) tr(ΛΣ) is then 2 + 2, and −log|Λ| − log|Σ| is −2 log 2",
+            ),
+            Criterion(
+                "C: the mean moved in w₁ alone",
+                _gap(2),
+                advice=(
+                    "only the square is left in (13), (m − w_MAP)ᵀ Λ (m − w_MAP), and it needs Λ_11"
+                ),
+            ),
+            Criterion(
+                "D: a thousand variances halved",
+                _gap(3),
+                advice=(
+                    "for independent weights the KL divergence is a sum of one term for each weight"
+                ),
+            ),
         ),
-        known_errors=known_errors(
-            lambda: torch.tensor([0.307, 0.193, 1.25, 153.4]),
-            "this is KL(posterior ‖ q). The gap of the ELBO has q in front: a q that is too "
-            "wide is further away than one that is too narrow by the same factor.",
-            lambda: torch.tensor([0.307, 0.193, 1.25, 96.6]),
-            "A and B are exchanged: a q that is too wide is further away than one that is too "
-            "narrow by the same factor.",
-            lambda: -predicted_gaps(),
-            "the sign is wrong: a gap is log evidence − ELBO, never negative.",
-            lambda: torch.tensor([0.193, 0.307, 0.5, 96.6]),
-            "C would be right if the weights were independent. Here the other weight stays "
-            "where it was, so the mean leaves the narrow ellipse sideways.",
-            lambda: torch.tensor([0.193, 0.307, 1.25, 0.193]),
-            "D is not a matter of the factor alone: every weight adds its part to the gap.",
+        known_errors=(
+            KnownError(
+                lambda: torch.tensor([0.307, 0.193, 1.25, 153.4]),
+                diagnosis=(
+                    "this is KL(posterior ‖ q). The gap of the ELBO has q in front: a q that is "
+                    "too wide is further away than one that is too narrow by the same factor."
+                ),
+            ),
+            KnownError(
+                lambda: torch.tensor([0.307, 0.193, 1.25, 96.6]),
+                diagnosis=(
+                    "A and B are exchanged: a q that is too wide is further away than one that is "
+                    "too narrow by the same factor."
+                ),
+            ),
+            KnownError(
+                lambda: -predicted_gaps(),
+                diagnosis="the sign is wrong: a gap is log evidence − ELBO, never negative.",
+            ),
+            KnownError(
+                lambda: torch.tensor([0.193, 0.307, 0.5, 96.6]),
+                diagnosis=(
+                    "C would be right if the weights were independent. Here the other weight stays "
+                    "where it was, so the mean leaves the narrow ellipse sideways."
+                ),
+            ),
+            KnownError(
+                lambda: torch.tensor([0.193, 0.307, 1.25, 0.193]),
+                diagnosis=(
+                    "D is not a matter of the factor alone: every weight adds its part to the gap."
+                ),
+            ),
         ),
         hints=(
             "The gap is KL(q ‖ posterior), and (13) gives it for two Gaussians.",
@@ -177,39 +207,69 @@ EXERCISES = (
         title="mean-field between blocks of weights",
         solution=best_block,
         probe=lambda answer: answer(_COV, _BLOCK),
-        criteria=criteria(
-            "a block of all weights loses nothing",
-            agrees(lambda answer: answer(_COV, list(range(6))), _COV),
-            "q is then an arbitrary Gaussian, and the best one is the posterior",
-            "a block of one weight is mean-field, equation (15)",
-            _same(best_block, lambda answer: torch.cat([answer(_COV, [i]) for i in range(6)])),
-            "one over the diagonal element of the precision matrix; with more than two weights "
-            "it is not 1 − Σρ²",
-            "a block of three weights out of six",
-            _same(best_block, lambda answer: answer(_COV, _BLOCK)),
-            "write the terms of (13) that hold the covariance of the block: a trace with that "
-            "block of Λ, and a log-determinant. Set the derivative to 0",
-            "a block that is uncorrelated with the rest keeps its covariance",
-            agrees(
-                lambda answer: answer(torch.block_diag(_COV[:2, :2], _COV[2:, 2:]), [0, 1]),
-                _COV[:2, :2],
+        criteria=(
+            Criterion(
+                "a block of all weights loses nothing",
+                agrees(lambda answer: answer(_COV, list(range(6))), _COV),
+                advice="q is then an arbitrary Gaussian, and the best one is the posterior",
             ),
-            "the posterior itself has no correlation here that q would have to give up",
+            Criterion(
+                "a block of one weight is mean-field, equation (15)",
+                _same(best_block, lambda answer: torch.cat([answer(_COV, [i]) for i in range(6)])),
+                advice=(
+                    "one over the diagonal element of the precision matrix; with more than two "
+                    "weights it is not 1 − Σρ²"
+                ),
+            ),
+            Criterion(
+                "a block of three weights out of six",
+                _same(best_block, lambda answer: answer(_COV, _BLOCK)),
+                advice=(
+                    "write the terms of (13) that hold the covariance of the block: a trace with "
+                    "that block of Λ, and a log-determinant. Set the derivative to 0"
+                ),
+            ),
+            Criterion(
+                "a block that is uncorrelated with the rest keeps its covariance",
+                agrees(
+                    lambda answer: answer(torch.block_diag(_COV[:2, :2], _COV[2:, 2:]), [0, 1]),
+                    _COV[:2, :2],
+                ),
+                advice="the posterior itself has no correlation here that q would have to give up",
+            ),
         ),
-        known_errors=known_errors(
-            lambda cov, block: cov[block][:, block],
-            "this is the covariance of the block in the posterior. It minimises the other "
-            "divergence, KL(posterior ‖ q).",
-            lambda cov, block: torch.linalg.inv(cov)[block][:, block],
-            "this is a precision matrix; the covariance is its inverse.",
-            lambda cov, block: torch.linalg.inv(cov[block][:, block]),
-            "invert the matrix first, then take the block: the block of an inverse is not the "
-            "inverse of the block.",
-            lambda cov, block: torch.diag(1 / torch.linalg.inv(cov).diagonal()[block]),
-            "this makes all weights independent. Inside the block q keeps the correlations.",
-            _sum_of_correlations,
-            "1 − ρ² holds for two weights. With more of them the correlations overlap, and "
-            "1 − Σρ² can even be negative.",
+        known_errors=(
+            KnownError(
+                lambda cov, block: cov[block][:, block],
+                diagnosis=(
+                    "this is the covariance of the block in the posterior. It minimises the other "
+                    "divergence, KL(posterior ‖ q)."
+                ),
+            ),
+            KnownError(
+                lambda cov, block: torch.linalg.inv(cov)[block][:, block],
+                diagnosis="this is a precision matrix; the covariance is its inverse.",
+            ),
+            KnownError(
+                lambda cov, block: torch.linalg.inv(cov[block][:, block]),
+                diagnosis=(
+                    "invert the matrix first, then take the block: the block of an inverse is not "
+                    "the inverse of the block."
+                ),
+            ),
+            KnownError(
+                lambda cov, block: torch.diag(1 / torch.linalg.inv(cov).diagonal()[block]),
+                diagnosis=(
+                    "this makes all weights independent. Inside the block q keeps the correlations."
+                ),
+            ),
+            KnownError(
+                _sum_of_correlations,
+                diagnosis=(
+                    "1 − ρ² holds for two weights. With more of them the correlations overlap, and "
+                    "1 − Σρ² can even be negative."
+                ),
+            ),
         ),
         hints=(
             "(13) with Λ, the inverse of cov: which terms depend on the block's covariance Σ_B?",
@@ -223,54 +283,85 @@ EXERCISES = (
         title="three errors in a sampled ELBO",
         solution=repaired_elbo,
         probe=_elbo,
-        criteria=criteria(
-            "one example: the average over draws with the variances var",
-            _same(
-                repaired_elbo,  # of one example the sum and the mean are the same; the KL cancels
-                lambda answer: (
-                    _elbo(answer, _X[:1], _Y[:1]) - _elbo(answer, _X[:1], _Y[:1], eps=0 * _EPS)
+        criteria=(
+            Criterion(
+                "one example: the average over draws with the variances var",
+                _same(
+                    repaired_elbo,  # for one example sum and mean are the same; the KL cancels
+                    lambda answer: (
+                        _elbo(answer, _X[:1], _Y[:1]) - _elbo(answer, _X[:1], _Y[:1], eps=0 * _EPS)
+                    ),
+                ),
+                advice="average over the draws; and which factor gives noise the variance var?",
+            ),
+            Criterion(
+                "the same data twice add their log-likelihood once more",
+                _same(
+                    repaired_elbo,  # without noise; the KL cancels
+                    lambda answer: (
+                        _elbo(answer, _X.repeat(2, 1), _Y.repeat(2), eps=0 * _EPS)
+                        - _elbo(answer, eps=0 * _EPS)
+                    ),
+                ),
+                advice=(
+                    "log p(y | w) is a sum over the examples, whatever is averaged over the draws"
                 ),
             ),
-            "average over the draws; and which factor gives noise the variance var?",
-            "the same data twice add their log-likelihood once more",
-            _same(
-                repaired_elbo,  # without noise; the KL cancels
-                lambda answer: (
-                    _elbo(answer, _X.repeat(2, 1), _Y.repeat(2), eps=0 * _EPS)
-                    - _elbo(answer, eps=0 * _EPS)
+            Criterion(
+                "the KL term is KL(q ‖ prior)",
+                _same(
+                    repaired_elbo,  # inputs of 0: the expected log-likelihood cancels
+                    lambda answer: (
+                        _elbo(answer, 0 * _X) - _elbo(answer, 0 * _X, m=0 * _M, var=_VAR / 9)
+                    ),
                 ),
+                advice="compare with (13): which distribution is averaged over, q or the prior?",
             ),
-            "log p(y | w) is a sum over the examples, whatever is averaged over the draws",
-            "the KL term is KL(q ‖ prior)",
-            _same(
-                repaired_elbo,  # inputs of 0: the expected log-likelihood cancels
-                lambda answer: (
-                    _elbo(answer, 0 * _X) - _elbo(answer, 0 * _X, m=0 * _M, var=_VAR / 9)
-                ),
+            Criterion(
+                "for five draws it is the estimate of the ELBO",
+                _same(repaired_elbo, _elbo),
+                advice="average over the draws and count everything else exactly once",
             ),
-            "compare with (13): which distribution is averaged over, q or the prior?",
-            "for five draws it is the estimate of the ELBO",
-            _same(repaired_elbo, _elbo),
-            "average over the draws and count everything else exactly once",
         ),
-        known_errors=known_errors(
-            _elbo_with_bugs(std=False, total=True, direction=True),
-            "two errors found. The third: var is a variance, and noise is multiplied by the "
-            "standard deviation.",
-            _elbo_with_bugs(std=True, total=False, direction=True),
-            "two errors found. The third: .mean() averages over the examples too, so that the "
-            "data count as one example against the whole KL term.",
-            _elbo_with_bugs(std=True, total=True, direction=False),
-            "two errors found. The third is in the KL term: it has the prior and q exchanged.",
-            lambda X, y, tau, beta, m, var, eps: (
-                repaired_elbo(X, y, tau, beta, m, var, eps) - torch.log(beta * var).sum()
+        known_errors=(
+            KnownError(
+                _elbo_with_bugs(std=False, total=True, direction=True),
+                diagnosis=(
+                    "two errors found. The third: var is a variance, and noise is multiplied by "
+                    "the standard deviation."
+                ),
             ),
-            "in the KL term the logarithm has the wrong sign: see Spot the bug.",
-            _summed_over_draws,
-            "you summed over the draws; average over them, sum over the examples.",
-            _elbo_with_bugs(std=False, total=False, direction=False),
-            "this is the function as it was. Look at one line at a time: the draws, the "
-            "average, the KL term.",
+            KnownError(
+                _elbo_with_bugs(std=True, total=False, direction=True),
+                diagnosis=(
+                    "two errors found. The third: .mean() averages over the examples too, so that "
+                    "the data count as one example against the whole KL term."
+                ),
+            ),
+            KnownError(
+                _elbo_with_bugs(std=True, total=True, direction=False),
+                diagnosis=(
+                    "two errors found. The third is in the KL term: it has the prior and q "
+                    "exchanged."
+                ),
+            ),
+            KnownError(
+                lambda X, y, tau, beta, m, var, eps: (
+                    repaired_elbo(X, y, tau, beta, m, var, eps) - torch.log(beta * var).sum()
+                ),
+                diagnosis="in the KL term the logarithm has the wrong sign: see Spot the bug.",
+            ),
+            KnownError(
+                _summed_over_draws,
+                diagnosis="you summed over the draws; average over them, sum over the examples.",
+            ),
+            KnownError(
+                _elbo_with_bugs(std=False, total=False, direction=False),
+                diagnosis=(
+                    "this is the function as it was. Look at one line at a time: the draws, the "
+                    "average, the KL term."
+                ),
+            ),
         ),
         hints=(
             "Test the three lines one by one. What is the variance of var * eps?",
@@ -284,49 +375,90 @@ EXERCISES = (
         title="a KL term with a weight",
         solution=weighted_posterior,
         probe=lambda answer: _weighted(answer, 0.2),
-        criteria=criteria(
-            "with weight 1 it is the posterior",
-            agrees(lambda answer: _weighted(answer, 1.0), _weighted(weighted_posterior, 1.0)),
-            "this is the ELBO, and (14) gives its best q",
-            "with weight ¼ it is the posterior of the data seen four times",
-            agrees(
-                lambda answer: _weighted(answer, 0.25),
-                _weighted(weighted_posterior, 1.0, repeats=4),
+        criteria=(
+            Criterion(
+                "with weight 1 it is the posterior",
+                agrees(lambda answer: _weighted(answer, 1.0), _weighted(weighted_posterior, 1.0)),
+                advice="this is the ELBO, and (14) gives its best q",
             ),
-            "divide the whole objective by its weight: which likelihood makes it an ELBO?",
-            "with a huge weight it is the prior",
-            agrees(
-                lambda answer: _weighted(answer, 1e12),
-                torch.cat([torch.zeros(1, 3), 4 * torch.eye(3)]),
-                atol=1e-6,
+            Criterion(
+                "with weight ¼ it is the posterior of the data seen four times",
+                agrees(
+                    lambda answer: _weighted(answer, 0.25),
+                    _weighted(weighted_posterior, 1.0, repeats=4),
+                ),
+                advice=(
+                    "divide the whole objective by its weight: which likelihood makes it an ELBO?"
+                ),
             ),
-            "only the KL term is left, and it is 0 at the prior",
+            Criterion(
+                "with a huge weight it is the prior",
+                agrees(
+                    lambda answer: _weighted(answer, 1e12),
+                    torch.cat([torch.zeros(1, 3), 4 * torch.eye(3)]),
+                    atol=1e-6,
+                ),
+                advice="only the KL term is left, and it is 0 at the prior",
+            ),
         ),
-        known_errors=known_errors(
-            _confused(lambda k, mean, cov, *plain: (mean, cov / k)),
-            "the mean is right and the covariance is not: this widens the prior, where the "
-            "objective strengthens the likelihood.",
-            _confused(lambda k, mean, cov, mean_1, cov_1: (mean_1, k * cov_1)),
-            "this sharpens the whole posterior, prior included (a 'cold posterior'). A weight "
-            "on the KL term leaves the prior as it is.",
-            _confused(lambda k, mean, cov, mean_1, cov_1: (mean, k * cov_1)),
-            "the mean is right. The covariance is that of the posterior times the weight, which "
-            "sharpens the prior as well; a weight on the KL term leaves the prior as it is.",
-            _confused(lambda k, mean, cov, *plain: (mean, k * cov)),
-            "the mean is right. The covariance has the weight twice: in tau / kl_weight and in "
-            "front. The first alone is what (14) asks for.",
-            _confused(lambda k, mean, cov, mean_1, cov_1: (mean, cov_1)),
-            "the mean is right. The covariance is that of weight 1.",
-            _confused(lambda k, mean, cov, mean_1, cov_1: (mean_1, cov)),
-            "the covariance is right. The mean is that of weight 1.",
-            _confused(lambda k, mean, cov, *plain: (k * mean, cov)),
-            "the covariance is right; the mean needs tau / kl_weight too.",
-            lambda X, y, tau, beta, kl_weight: weighted_posterior(X, y, tau, beta / kl_weight, 1.0),
-            "the weight belongs to the likelihood, not to the prior.",
-            lambda X, y, tau, beta, kl_weight: weighted_posterior(X, y, tau, beta, 1.0),
-            "the weight is not used.",
-            lambda X, y, tau, beta, kl_weight: weighted_posterior(X, y, tau, beta, 1 / kl_weight),
-            "the weight is upside down: a small KL weight makes the data count more.",
+        known_errors=(
+            KnownError(
+                _confused(lambda k, mean, cov, *plain: (mean, cov / k)),
+                diagnosis=(
+                    "the mean is right and the covariance is not: this widens the prior, where the "
+                    "objective strengthens the likelihood."
+                ),
+            ),
+            KnownError(
+                _confused(lambda k, mean, cov, mean_1, cov_1: (mean_1, k * cov_1)),
+                diagnosis=(
+                    "this sharpens the whole posterior, prior included (a 'cold posterior'). A "
+                    "weight on the KL term leaves the prior as it is."
+                ),
+            ),
+            KnownError(
+                _confused(lambda k, mean, cov, mean_1, cov_1: (mean, k * cov_1)),
+                diagnosis=(
+                    "the mean is right. The covariance is that of the posterior times the weight, "
+                    "which sharpens the prior as well; a weight on the KL term leaves the prior as "
+                    "it is."
+                ),
+            ),
+            KnownError(
+                _confused(lambda k, mean, cov, *plain: (mean, k * cov)),
+                diagnosis=(
+                    "the mean is right. The covariance has the weight twice: in tau / kl_weight "
+                    "and in front. The first alone is what (14) asks for."
+                ),
+            ),
+            KnownError(
+                _confused(lambda k, mean, cov, mean_1, cov_1: (mean, cov_1)),
+                diagnosis="the mean is right. The covariance is that of weight 1.",
+            ),
+            KnownError(
+                _confused(lambda k, mean, cov, mean_1, cov_1: (mean_1, cov)),
+                diagnosis="the covariance is right. The mean is that of weight 1.",
+            ),
+            KnownError(
+                _confused(lambda k, mean, cov, *plain: (k * mean, cov)),
+                diagnosis="the covariance is right; the mean needs tau / kl_weight too.",
+            ),
+            KnownError(
+                lambda X, y, tau, beta, kl_weight: weighted_posterior(
+                    X, y, tau, beta / kl_weight, 1.0
+                ),
+                diagnosis="the weight belongs to the likelihood, not to the prior.",
+            ),
+            KnownError(
+                lambda X, y, tau, beta, kl_weight: weighted_posterior(X, y, tau, beta, 1.0),
+                diagnosis="the weight is not used.",
+            ),
+            KnownError(
+                lambda X, y, tau, beta, kl_weight: weighted_posterior(
+                    X, y, tau, beta, 1 / kl_weight
+                ),
+                diagnosis="the weight is upside down: a small KL weight makes the data count more.",
+            ),
         ),
         hints=(
             "Maximising an objective or the objective divided by kl_weight is the same.",

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.distributions import MultivariateNormal, Normal
 
-from bdl_lessons.exercises.grader import Exercise, agrees, close, criteria, known_errors, normals
+from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees, close, normals
 
 
 def wide_enough(K: int) -> tuple[float, float]:
@@ -41,7 +41,13 @@ def last_layer(
 
     ``x`` is ``(N, d)``, ``y`` ``(N,)``, ``x_test`` ``(M, d)``, ``w`` ``(K, d)``, ``b`` ``(K,)``.
     """
-    return _last_layer(x, y, x_test, w, b, 1 / beta / len(b), tau)
+    Phi = torch.relu(x @ w.T + b) / math.sqrt(len(b))
+    Phi_test = torch.relu(x_test @ w.T + b) / math.sqrt(len(b))
+    C = Phi @ Phi.T / beta + torch.eye(len(y), dtype=y.dtype) / tau
+    C_cross = Phi @ Phi_test.T / beta
+    prior = Phi_test.square().sum(1) / beta
+    solved = torch.linalg.solve(C, C_cross)
+    return solved.T @ y, prior - (C_cross * solved).sum(0)
 
 
 def ahead(C: Tensor, y: Tensor, tau: float, horizon: int) -> Tensor:
@@ -49,23 +55,26 @@ def ahead(C: Tensor, y: Tensor, tau: float, horizon: int) -> Tensor:
 
     ``C`` is the kernel matrix ``(N, N)`` in the order of time, ``y`` ``(N,)``, ``horizon >= 1``.
     """
-    return _ahead(C, y, tau, horizon)
-
-
-def _last_layer(x, y, x_test, w, b, scale, tau):
-    phi = torch.relu(x @ w.mT + b)
-    phi_test = torch.relu(x_test @ w.mT + b)
-    noisy = scale * phi @ phi.T + torch.eye(len(y), dtype=y.dtype) / tau
-    cross = scale * phi @ phi_test.T
-    solved = torch.linalg.solve(noisy, cross)
-    return solved.T @ y, scale * phi_test.square().sum(1) - (cross * solved).sum(0)
+    C_noisy = C + torch.eye(len(y), dtype=y.dtype) / tau  # of the targets
+    log_densities = []
+    for n in range(len(y)):
+        known = slice(0, max(0, n - horizon + 1))
+        solved = torch.linalg.solve(C_noisy[known, known], C[known, n])
+        mean = solved @ y[known]
+        var = C_noisy[n, n] - C[known, n] @ solved
+        log_densities.append(Normal(mean, var.sqrt()).log_prob(y[n]))
+    return torch.stack(log_densities)
 
 
 def _scaled(scale):
     """The last layer whose kernel has this factor, a function of beta and K, before the sum."""
-    return lambda x, y, x_test, w, b, beta, tau: _last_layer(
-        x, y, x_test, w, b, scale(beta, len(b)), tau
-    )
+
+    def answer(x, y, x_test, w, b, beta, tau):
+        n_units = len(b)
+        wrong_beta = 1 / (scale(beta, n_units) * n_units)
+        return last_layer(x, y, x_test, w, b, wrong_beta, tau)
+
+    return answer
 
 
 def _variance_of_y(x, y, x_test, w, b, beta, tau):
@@ -73,15 +82,21 @@ def _variance_of_y(x, y, x_test, w, b, beta, tau):
     return mean, var + 1 / tau
 
 
-def _ahead(C, y, tau, horizon, *, noise=1.0, std=torch.sqrt):
-    noisy = C + torch.eye(len(y), dtype=y.dtype) / tau
-    terms = []
-    for n, target in enumerate(y):
-        past = slice(0, max(0, n - horizon + 1))
-        solved = torch.linalg.solve(noisy[past, past], C[past, n])
-        var = C[n, n] + noise / tau - C[past, n] @ solved
-        terms.append(Normal(solved @ y[past], std(var)).log_prob(target))
-    return torch.stack(terms)
+def _ahead_with(std):
+    """Forecasts with another standard deviation: ``std`` of the variances of f and of y."""
+
+    def answer(C, y, tau, horizon):
+        identity = torch.eye(len(y), dtype=y.dtype)
+        log_densities = []
+        for n in range(len(y)):
+            known = slice(0, max(0, n - horizon + 1))
+            solved = torch.linalg.solve((C + identity / tau)[known, known], C[known, n])
+            var_f = C[n, n] - C[known, n] @ solved
+            forecast = Normal(solved @ y[known], std(var_f, var_f + 1 / tau))
+            log_densities.append(forecast.log_prob(y[n]))
+        return torch.stack(log_densities)
+
+    return answer
 
 
 _normal = normals(3)
@@ -153,35 +168,73 @@ EXERCISES = (
         title="how wide is wide?",
         solution=wide_enough,
         probe=lambda answer: torch.tensor([float(v) for v in answer(50)]),
-        criteria=criteria(
-            "the first is that of simulated networks, K = 5, 50 and 500",
-            _near_simulation(0, (5, 50, 500), 0.05),
-            "(ΦΦ')_nn is an average of K independent relu(u)². What are the mean and the "
-            "variance of one of them, and what does averaging do to both?",
-            "four times the units halve it",
-            agrees(lambda answer: 2 * float(answer(400)[0]), lambda answer: float(answer(100)[0])),
-            "how does the standard deviation of an average depend on the number of terms?",
-            "the second is that of simulated networks, K = 5, 50 and 500",
-            _near_simulation(1, (5, 50, 500), 0.1),
-            "given the units, f is Gaussian with variance s = (ΦΦ')_nn, and E[f⁴ | s] = 3s²",
+        criteria=(
+            Criterion(
+                "the first is that of simulated networks, K = 5, 50 and 500",
+                _near_simulation(0, (5, 50, 500), 0.05),
+                advice=(
+                    "(ΦΦ')_nn is an average of K independent relu(u)². What are the mean and the "
+                    "variance of one of them, and what does averaging do to both?"
+                ),
+            ),
+            Criterion(
+                "four times the units halve it",
+                agrees(
+                    lambda answer: 2 * float(answer(400)[0]), lambda answer: float(answer(100)[0])
+                ),
+                advice=(
+                    "how does the standard deviation of an average depend on the number of terms?"
+                ),
+            ),
+            Criterion(
+                "the second is that of simulated networks, K = 5, 50 and 500",
+                _near_simulation(1, (5, 50, 500), 0.1),
+                advice=(
+                    "given the units, f is Gaussian with variance s = (ΦΦ')_nn, and E[f⁴ | s] = 3s²"
+                ),
+            ),
         ),
-        known_errors=known_errors(
-            lambda K: (5 / K, 15 / K),
-            "the first number is a variance divided by the squared mean. Asked is the standard "
-            "deviation divided by the mean.",
-            lambda K: (math.sqrt(1.25 / K), 15 / K),
-            "the first number is the standard deviation of an average of relu(u)²/E[u²]; "
-            "divide by the mean of that, ½.",
-            lambda K: (math.sqrt(5) / K, 15 / K),
-            "the first number falls as 1/K. That is right for the variance of an average of K "
-            "terms; the standard deviation is its root.",
-            lambda K: (math.sqrt(2 / K), 6 / K),
-            "these numbers belong to linear units: E[u⁴]/E[u²]² = 3. A ReLU cuts off half of "
-            "the distribution, which halves E[u²] and E[u⁴] alike.",
-            lambda K: (math.sqrt(5 / K), 5 / K),
-            "the second number lacks a factor 3: the excess kurtosis is 3 E[s²]/E[s]² − 3.",
-            lambda K: (math.sqrt(5 / K), 3 + 15 / K),
-            "the second number is the kurtosis; the excess subtracts the 3 of a Gaussian.",
+        known_errors=(
+            KnownError(
+                lambda K: (5 / K, 15 / K),
+                diagnosis=(
+                    "the first number is a variance divided by the squared mean. Asked is the "
+                    "standard deviation divided by the mean."
+                ),
+            ),
+            KnownError(
+                lambda K: (math.sqrt(1.25 / K), 15 / K),
+                diagnosis=(
+                    "the first number is the standard deviation of an average of relu(u)²/E[u²]; "
+                    "divide by the mean of that, ½."
+                ),
+            ),
+            KnownError(
+                lambda K: (math.sqrt(5) / K, 15 / K),
+                diagnosis=(
+                    "the first number falls as 1/K. That is right for the variance of an average "
+                    "of K terms; the standard deviation is its root."
+                ),
+            ),
+            KnownError(
+                lambda K: (math.sqrt(2 / K), 6 / K),
+                diagnosis=(
+                    "these numbers belong to linear units: E[u⁴]/E[u²]² = 3. A ReLU cuts off half "
+                    "of the distribution, which halves E[u²] and E[u⁴] alike."
+                ),
+            ),
+            KnownError(
+                lambda K: (math.sqrt(5 / K), 5 / K),
+                diagnosis=(
+                    "the second number lacks a factor 3: the excess kurtosis is 3 E[s²]/E[s]² − 3."
+                ),
+            ),
+            KnownError(
+                lambda K: (math.sqrt(5 / K), 3 + 15 / K),
+                diagnosis=(
+                    "the second number is the kurtosis; the excess subtracts the 3 of a Gaussian."
+                ),
+            ),
         ),
         hints=(
             "Start with one unit: for u ~ N(0, k), what are E[relu(u)²] and E[relu(u)⁴]?",
@@ -197,48 +250,83 @@ EXERCISES = (
         title="the kernel of step units",
         solution=step_kernel,
         probe=lambda answer: _at_angle(answer, 50, 1.7),
-        criteria=criteria(
-            "equal inputs, also where rounding takes the cosine above 1: ½",
-            agrees(
-                lambda answer: torch.stack([answer(x, x) for x in _VECTORS]),
-                torch.full((200,), 0.5, dtype=torch.float64),
-                atol=1e-6,
+        criteria=(
+            Criterion(
+                "equal inputs, also where rounding takes the cosine above 1: ½",
+                agrees(
+                    lambda answer: torch.stack([answer(x, x) for x in _VECTORS]),
+                    torch.full((200,), 0.5, dtype=torch.float64),
+                    atol=1e-6,
+                ),
+                advice="E[step(u)²] = P(u > 0) = 1/2",
             ),
-            "E[step(u)²] = P(u > 0) = 1/2",
-            "opposite inputs, also where rounding takes it below −1: 0",
-            agrees(
-                lambda answer: torch.stack([answer(x, -3 * x) for x in _VECTORS]),
-                torch.zeros(200, dtype=torch.float64),
-                atol=1e-6,
+            Criterion(
+                "opposite inputs, also where rounding takes it below −1: 0",
+                agrees(
+                    lambda answer: torch.stack([answer(x, -3 * x) for x in _VECTORS]),
+                    torch.zeros(200, dtype=torch.float64),
+                    atol=1e-6,
+                ),
+                advice="the two are never both positive: if w'x > 0, then w'(−3x) < 0",
             ),
-            "the two are never both positive: if w'x > 0, then w'(−3x) < 0",
-            "perpendicular inputs: 1/4",
-            lambda answer: close(_at_angle(answer, 90), 0.25, 1e-7),
-            "perpendicular inputs have independent pre-activations",
-            "60° apart: 1/3",
-            lambda answer: close(_at_angle(answer, 60), 1 / 3, 1e-7),
-            "both are positive for directions of w in an arc. How long is it, as a share of "
-            "the whole circle?",
-            "the lengths of the inputs do not matter",
-            agrees(
-                lambda answer: _at_angle(answer, 50, 7.0),
-                lambda answer: _at_angle(answer, 50),
-                atol=1e-7,
+            Criterion(
+                "perpendicular inputs: 1/4",
+                lambda answer: close(_at_angle(answer, 90), 0.25, 1e-7),
+                advice="perpendicular inputs have independent pre-activations",
             ),
-            "step(7u) = step(u)",
+            Criterion(
+                "60° apart: 1/3",
+                lambda answer: close(_at_angle(answer, 60), 1 / 3, 1e-7),
+                advice=(
+                    "both are positive for directions of w in an arc. How long is it, as a share "
+                    "of the whole circle?"
+                ),
+            ),
+            Criterion(
+                "the lengths of the inputs do not matter",
+                agrees(
+                    lambda answer: _at_angle(answer, 50, 7.0),
+                    lambda answer: _at_angle(answer, 50),
+                    atol=1e-7,
+                ),
+                advice="step(7u) = step(u)",
+            ),
         ),
-        known_errors=known_errors(
-            lambda x, x_other: 2 * step_kernel(x, x_other),
-            "this is Cho and Saul's k₀, which is defined with a factor 2 in front of the "
-            "expectation.",
-            lambda x, x_other: _psi(x, x_other) / (2 * math.pi),
-            "ψ/(2π) is the probability that u > 0 and u' < 0. Asked is that both are positive.",
-            lambda x, x_other: 1 - 2 * _psi(x, x_other) / math.pi,
-            "this is the kernel of sign units, with values −1 and 1. Here they are 0 and 1.",
-            lambda x, x_other: (1 + torch.cos(_psi(x, x_other))) / 4,
-            "linear in the cosine of the angle. The probability is linear in the angle itself.",
-            lambda x, x_other: x.norm() * x_other.norm() * step_kernel(x, x_other),
-            "the lengths of the inputs stand in front, as for ReLU. A step ignores the length.",
+        known_errors=(
+            KnownError(
+                lambda x, x_other: 2 * step_kernel(x, x_other),
+                diagnosis=(
+                    "this is Cho and Saul's k₀, which is defined with a factor 2 in front of the "
+                    "expectation."
+                ),
+            ),
+            KnownError(
+                lambda x, x_other: _psi(x, x_other) / (2 * math.pi),
+                diagnosis=(
+                    "ψ/(2π) is the probability that u > 0 and u' < 0. Asked is that both are "
+                    "positive."
+                ),
+            ),
+            KnownError(
+                lambda x, x_other: 1 - 2 * _psi(x, x_other) / math.pi,
+                diagnosis=(
+                    "this is the kernel of sign units, with values −1 and 1. Here they are 0 and 1."
+                ),
+            ),
+            KnownError(
+                lambda x, x_other: (1 + torch.cos(_psi(x, x_other))) / 4,
+                diagnosis=(
+                    "linear in the cosine of the angle. The probability is linear in the angle "
+                    "itself."
+                ),
+            ),
+            KnownError(
+                lambda x, x_other: x.norm() * x_other.norm() * step_kernel(x, x_other),
+                diagnosis=(
+                    "the lengths of the inputs stand in front, as for ReLU. A step ignores the "
+                    "length."
+                ),
+            ),
         ),
         hints=(
             "Only the direction of w in the plane of x and x_other matters, and it is uniform.",
@@ -253,34 +341,61 @@ EXERCISES = (
         title="two mistakes in a last layer",
         solution=last_layer,
         probe=_predictions,
-        criteria=criteria(
-            "the same units twice change nothing",
-            agrees(lambda answer: _predictions(answer, copies=2), _predictions),
-            "ΦΦ' must be an average over units, not a sum: what does (8) have that this lacks?",
-            "a very precise prior (β → ∞) leaves f at 0",
-            lambda answer: bool((_predictions(answer, beta=1e9).abs() < 1e-6).all()),
-            "β is a precision: the larger it is, the closer the output weights are to 0",
-            "the mean is that of weight space",
-            agrees(lambda answer: _predictions(answer)[0], _in_weight_space(0.4, 2.0)[0]),
-            "compare with (8), (9) and (3), factor by factor",
-            "the variance is that of weight space",
-            agrees(lambda answer: _predictions(answer)[1], _in_weight_space(0.4, 2.0)[1]),
-            "C, C_cross and the prior variance all need the same factor",
+        criteria=(
+            Criterion(
+                "the same units twice change nothing",
+                agrees(lambda answer: _predictions(answer, copies=2), _predictions),
+                advice=(
+                    "ΦΦ' must be an average over units, not a sum: what does (8) have that this "
+                    "lacks?"
+                ),
+            ),
+            Criterion(
+                "a very precise prior (β → ∞) leaves f at 0",
+                lambda answer: bool((_predictions(answer, beta=1e9).abs() < 1e-6).all()),
+                advice="β is a precision: the larger it is, the closer the output weights are to 0",
+            ),
+            Criterion(
+                "the mean is that of weight space",
+                agrees(lambda answer: _predictions(answer)[0], _in_weight_space(0.4, 2.0)[0]),
+                advice="compare with (8), (9) and (3), factor by factor",
+            ),
+            Criterion(
+                "the variance is that of weight space",
+                agrees(lambda answer: _predictions(answer)[1], _in_weight_space(0.4, 2.0)[1]),
+                advice="C, C_cross and the prior variance all need the same factor",
+            ),
         ),
-        known_errors=known_errors(
-            _scaled(lambda beta, K: beta),
-            "nothing is mended yet. Try wider layers, and a larger beta: do the predictions "
-            "move as they should?",
-            _scaled(lambda beta, K: 1 / beta),
-            "one mistake is left: without sqrt(1/K) in Φ the prior variance grows with the "
-            "number of units.",
-            _scaled(lambda beta, K: beta / K),
-            "one mistake is left: β multiplies the kernel. It is a precision, so the prior "
-            "variance of the output weights is 1/β.",
-            _scaled(lambda beta, K: 1 / beta / K**2),
-            "Φ is divided by K instead of sqrt(K). It enters the kernel twice.",
-            _variance_of_y,
-            "this is the variance of a new y; asked is that of f, without 1/τ.",
+        known_errors=(
+            KnownError(
+                _scaled(lambda beta, K: beta),
+                diagnosis=(
+                    "nothing is mended yet. Try wider layers, and a larger beta: do the "
+                    "predictions move as they should?"
+                ),
+            ),
+            KnownError(
+                _scaled(lambda beta, K: 1 / beta),
+                diagnosis=(
+                    "one mistake is left: without sqrt(1/K) in Φ the prior variance grows with the "
+                    "number of units."
+                ),
+            ),
+            KnownError(
+                _scaled(lambda beta, K: beta / K),
+                diagnosis=(
+                    "one mistake is left: β multiplies the kernel. It is a precision, so the prior "
+                    "variance of the output weights is 1/β."
+                ),
+            ),
+            KnownError(
+                _scaled(lambda beta, K: 1 / beta / K**2),
+                diagnosis="Φ is divided by K instead of sqrt(K). It enters the kernel twice.",
+            ),
+            KnownError(
+                _variance_of_y,
+                diagnosis="this is the variance of a new y; asked is that of f, without 1/τ.",
+            ),
         ),
         hints=(
             "Change one thing at a time: the number of units, beta, tau. What should happen?",
@@ -295,41 +410,68 @@ EXERCISES = (
         title="forecasts several steps ahead",
         solution=ahead,
         probe=lambda answer: answer(_C, _SERIES, 2.0, 3),
-        criteria=criteria(
-            "horizon 1: the terms of (15), whose sum is the log evidence",
-            agrees(
-                lambda answer: answer(_C, _SERIES, 2.0, 1).cumsum(0),
-                torch.stack([_joint(n) for n in range(1, 10)]),
+        criteria=(
+            Criterion(
+                "horizon 1: the terms of (15), whose sum is the log evidence",
+                agrees(
+                    lambda answer: answer(_C, _SERIES, 2.0, 1).cumsum(0),
+                    torch.stack([_joint(n) for n in range(1, 10)]),
+                ),
+                advice=(
+                    "entry n is the density of y_n given y_0 to y_{n-1}; the first one is given "
+                    "nothing"
+                ),
             ),
-            "entry n is the density of y_n given y_0 to y_{n-1}; the first one is given nothing",
-            "horizon N: every target from the prior alone",
-            agrees(
-                lambda answer: answer(_C, _SERIES, 2.0, 9),
-                Normal(0.0, (_C.diagonal() + 0.5).sqrt()).log_prob(_SERIES),
+            Criterion(
+                "horizon N: every target from the prior alone",
+                agrees(
+                    lambda answer: answer(_C, _SERIES, 2.0, 9),
+                    Normal(0.0, (_C.diagonal() + 0.5).sqrt()).log_prob(_SERIES),
+                ),
+                advice=(
+                    "for n < horizon no earlier target is used: mean 0 and the variance of y_n "
+                    "itself"
+                ),
             ),
-            "for n < horizon no earlier target is used: mean 0 and the variance of y_n itself",
-            "two steps ahead, y_3 changes entry 3 and those from 5 on",
-            agrees(
-                lambda answer: _changed(answer, 3),
-                torch.tensor([0, 0, 0, 1, 0, 1, 1, 1, 1], dtype=torch.float64),
+            Criterion(
+                "two steps ahead, y_3 changes entry 3 and those from 5 on",
+                agrees(
+                    lambda answer: _changed(answer, 3),
+                    torch.tensor([0, 0, 0, 1, 0, 1, 1, 1, 1], dtype=torch.float64),
+                ),
+                advice="entry n may use y_0 to y_{n-horizon}, and the last of these is included",
             ),
-            "entry n may use y_0 to y_{n-horizon}, and the last of these is included",
-            "independent targets: the horizon does not matter",
-            agrees(
-                lambda answer: answer(_C.diagonal().diag(), _SERIES, 2.0, 4),
-                lambda answer: answer(_C.diagonal().diag(), _SERIES, 2.0, 1),
+            Criterion(
+                "independent targets: the horizon does not matter",
+                agrees(
+                    lambda answer: answer(_C.diagonal().diag(), _SERIES, 2.0, 4),
+                    lambda answer: answer(_C.diagonal().diag(), _SERIES, 2.0, 1),
+                ),
+                advice="with C diagonal, earlier targets tell nothing",
             ),
-            "with C diagonal, earlier targets tell nothing",
         ),
-        known_errors=known_errors(
-            lambda C, y, tau, steps: _ahead(C, y, tau, steps + 1),
-            "one step too far ahead: y_{n-horizon} itself is known when y_n is predicted.",
-            lambda C, y, tau, steps: _ahead(C, y, tau, steps - 1),
-            "one step too near: the last target that may be used is y_{n-horizon}.",
-            lambda C, y, tau, steps: _ahead(C, y, tau, steps, noise=0.0),
-            "this is the density of f at step n. The target y_n has the noise variance 1/τ on top.",
-            lambda C, y, tau, steps: _ahead(C, y, tau, steps, std=lambda var: var),
-            "the variance is passed where Normal expects the standard deviation.",
+        known_errors=(
+            KnownError(
+                lambda C, y, tau, horizon: ahead(C, y, tau, horizon + 1),
+                diagnosis=(
+                    "one step too far ahead: y_{n-horizon} itself is known when y_n is predicted."
+                ),
+            ),
+            KnownError(
+                lambda C, y, tau, horizon: ahead(C, y, tau, horizon - 1),
+                diagnosis="one step too near: the last target that may be used is y_{n-horizon}.",
+            ),
+            KnownError(
+                _ahead_with(std=lambda var_f, var_y: var_f.sqrt()),
+                diagnosis=(
+                    "this is the density of f at step n. The target y_n has the noise variance 1/τ "
+                    "on top."
+                ),
+            ),
+            KnownError(
+                _ahead_with(std=lambda var_f, var_y: var_y),
+                diagnosis="the variance is passed where Normal expects the standard deviation.",
+            ),
         ),
         hints=(
             "For one n, this is equation (3) with one test input: which rows and columns of C?",

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bdl_lessons.exercises.grader import Exercise, agrees, criteria, known_errors, normals
+from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees, normals
 from bdl_lessons.panels.dropout_prior import exact_kl
 from bdl_lessons.probability import dropout_mixture, implied_tau, mixture_kl
 
@@ -143,35 +143,62 @@ EXERCISES = (
         title="predict the noise that is assumed",
         solution=noise_ratio,
         probe=lambda answer: [answer(9, 0.5, 0.8), answer(2, 0.9, 0.3), answer(1, 0.4, 0.7)],
-        criteria=criteria(
-            "sixteen times the data, as measured",
-            agrees(
-                lambda answer: answer(16, 0.8, 0.8), lambda answer: _measured_ratio(16, 0.8, 0.8)
+        criteria=(
+            Criterion(
+                "sixteen times the data, as measured",
+                agrees(
+                    lambda answer: answer(16, 0.8, 0.8),
+                    lambda answer: _measured_ratio(16, 0.8, 0.8),
+                ),
+                advice="solve (21) for tau: how does 1/sqrt(tau) change if only N does?",
             ),
-            "solve (21) for tau: how does 1/sqrt(tau) change if only N does?",
-            "keep 0.25 instead of 1, as measured",
-            agrees(
-                lambda answer: answer(1, 1.0, 0.25), lambda answer: _measured_ratio(1, 1.0, 0.25)
+            Criterion(
+                "keep 0.25 instead of 1, as measured",
+                agrees(
+                    lambda answer: answer(1, 1.0, 0.25),
+                    lambda answer: _measured_ratio(1, 1.0, 0.25),
+                ),
+                advice="solve (21) for tau: how does 1/sqrt(tau) change if only keep does?",
             ),
-            "solve (21) for tau: how does 1/sqrt(tau) change if only keep does?",
-            "both at once, as measured",
-            agrees(lambda answer: answer(9, 0.5, 0.8), lambda answer: _measured_ratio(9, 0.5, 0.8)),
-            "put both changes into (21)",
-            "there and back again changes nothing",
-            agrees(lambda answer: answer(4, 0.5, 0.9) * answer(0.25, 0.9, 0.5), 1.0),
-            "undoing both changes must undo the factor",
+            Criterion(
+                "both at once, as measured",
+                agrees(
+                    lambda answer: answer(9, 0.5, 0.8), lambda answer: _measured_ratio(9, 0.5, 0.8)
+                ),
+                advice="put both changes into (21)",
+            ),
+            Criterion(
+                "there and back again changes nothing",
+                agrees(lambda answer: answer(4, 0.5, 0.9) * answer(0.25, 0.9, 0.5), 1.0),
+                advice="undoing both changes must undo the factor",
+            ),
         ),
-        known_errors=known_errors(
-            lambda data_factor, before, after: data_factor * after / before,
-            "this is the factor of the variance 1/tau. A standard deviation is its square root.",
-            lambda *change: 1 / noise_ratio(*change),
-            "the other way round: N and keep stand below the line in tau, so the noise "
-            "grows with both.",
-            lambda data_factor, before, after: math.sqrt(data_factor * before / after),
-            "keep is on the wrong side. That is right for masks of 0 and 1; nn.Dropout "
-            "stores keep · Theta.",
-            lambda data_factor, before, after: math.sqrt(data_factor),
-            "keep changed as well, and it stands in tau.",
+        known_errors=(
+            KnownError(
+                lambda data_factor, before, after: data_factor * after / before,
+                diagnosis=(
+                    "this is the factor of the variance 1/tau. A standard deviation is its square "
+                    "root."
+                ),
+            ),
+            KnownError(
+                lambda *change: 1 / noise_ratio(*change),
+                diagnosis=(
+                    "the other way round: N and keep stand below the line in tau, so the noise "
+                    "grows with both."
+                ),
+            ),
+            KnownError(
+                lambda data_factor, before, after: math.sqrt(data_factor * before / after),
+                diagnosis=(
+                    "keep is on the wrong side. That is right for masks of 0 and 1; nn.Dropout "
+                    "stores keep · Theta."
+                ),
+            ),
+            KnownError(
+                lambda data_factor, before, after: math.sqrt(data_factor),
+                diagnosis="keep changed as well, and it stands in tau.",
+            ),
         ),
         hints=(
             "Will it be larger or smaller? Solve (21) for tau and see where N and keep stand.",
@@ -185,44 +212,72 @@ EXERCISES = (
         title="one prior for all layers of a classifier",
         solution=layer_decays,
         probe=lambda answer: answer(0.3, 50, _P_DROPS),
-        criteria=criteria(
-            "one SGD step with cross-entropy is one step up the ELBO, in both layers",
-            agrees(_step_of_sgd, torch.zeros(32)),
-            "compare the gradients of cross_entropy + decay/2 ||V||² and of (22), with "
-            "Theta = V / keep",
-            "without dropout it is the decay of MAP",
-            agrees(lambda answer: answer(0.5, 40, [0.0]), [0.1]),
-            "-log p(w) / N is w² / (2 prior_std² N); its gradient is decay · w",
-            "a prior twice as wide decays a quarter",
-            agrees(
-                lambda answer: [4 * decay for decay in answer(0.6, 50, _P_DROPS)],
-                lambda answer: answer(0.3, 50, _P_DROPS),
+        criteria=(
+            Criterion(
+                "one SGD step with cross-entropy is one step up the ELBO, in both layers",
+                agrees(_step_of_sgd, torch.zeros(32)),
+                advice=(
+                    "compare the gradients of cross_entropy + decay/2 ||V||² and of (22), with "
+                    "Theta = V / keep"
+                ),
             ),
-            "the penalty is proportional to the precision of the prior, 1 / prior_std²",
-            "more dropout, more decay on the stored weights",
-            agrees(
-                lambda answer: (lambda decays: decays[1] / decays[0])(answer(1.0, 9, [0.0, 0.75])),
-                4.0,
+            Criterion(
+                "without dropout it is the decay of MAP",
+                agrees(lambda answer: answer(0.5, 40, [0.0]), [0.1]),
+                advice="-log p(w) / N is w² / (2 prior_std² N); its gradient is decay · w",
             ),
-            "keep ||Theta||² is ||V||² / keep for the stored weights V = keep · Theta",
+            Criterion(
+                "a prior twice as wide decays a quarter",
+                agrees(
+                    lambda answer: [4 * decay for decay in answer(0.6, 50, _P_DROPS)],
+                    lambda answer: answer(0.3, 50, _P_DROPS),
+                ),
+                advice="the penalty is proportional to the precision of the prior, 1 / prior_std²",
+            ),
+            Criterion(
+                "more dropout, more decay on the stored weights",
+                agrees(
+                    lambda answer: (lambda decays: decays[1] / decays[0])(
+                        answer(1.0, 9, [0.0, 0.75])
+                    ),
+                    4.0,
+                ),
+                advice="keep ||Theta||² is ||V||² / keep for the stored weights V = keep · Theta",
+            ),
         ),
-        known_errors=known_errors(
-            lambda prior_std, n_train, p_drops: [
-                (1 - p_drop) / (prior_std**2 * n_train) for p_drop in p_drops
-            ],
-            "keep stands above the line: right for masks of 0 and 1, but nn.Dropout stores "
-            "keep · Theta.",
-            lambda *plan: [decay / 2 for decay in layer_decays(*plan)],
-            "this is lambda. weight_decay is 2 lambda, because the gradient of "
-            "lambda ||V||² is 2 lambda V.",
-            lambda prior_std, n_train, p_drops: layer_decays(1 / prior_std, n_train, p_drops),
-            "prior_std² stands above the line. A narrow prior must decay more.",
-            lambda prior_std, n_train, p_drops: layer_decays(prior_std, 1, p_drops),
-            "cross_entropy is a mean over examples, so the KL must be divided by N as well.",
-            lambda prior_std, n_train, p_drops: layer_decays(
-                prior_std, n_train, [0] * len(p_drops)
+        known_errors=(
+            KnownError(
+                lambda prior_std, n_train, p_drops: [
+                    (1 - p_drop) / (prior_std**2 * n_train) for p_drop in p_drops
+                ],
+                diagnosis=(
+                    "keep stands above the line: right for masks of 0 and 1, but nn.Dropout stores "
+                    "keep · Theta."
+                ),
             ),
-            "keep is missing: each layer has its own.",
+            KnownError(
+                lambda *plan: [decay / 2 for decay in layer_decays(*plan)],
+                diagnosis=(
+                    "this is lambda. weight_decay is 2 lambda, because the gradient of lambda "
+                    "||V||² is 2 lambda V."
+                ),
+            ),
+            KnownError(
+                lambda prior_std, n_train, p_drops: layer_decays(1 / prior_std, n_train, p_drops),
+                diagnosis="prior_std² stands above the line. A narrow prior must decay more.",
+            ),
+            KnownError(
+                lambda prior_std, n_train, p_drops: layer_decays(prior_std, 1, p_drops),
+                diagnosis=(
+                    "cross_entropy is a mean over examples, so the KL must be divided by N as well."
+                ),
+            ),
+            KnownError(
+                lambda prior_std, n_train, p_drops: layer_decays(
+                    prior_std, n_train, [0] * len(p_drops)
+                ),
+                diagnosis="keep is missing: each layer has its own.",
+            ),
         ),
         hints=(
             "Start from (22). What is l² in terms of prior_std, and what is Theta in terms of the "
@@ -238,57 +293,88 @@ EXERCISES = (
         solution=kl_monte_carlo,
         probe=_estimates,
         probe_atol=0.1,  # 5 standard errors of a difference
-        criteria=criteria(
-            "spikes apart: it is formula (25)",
-            agrees(  # 5 standard errors, here and below
-                lambda answer: _estimate(answer, 0.2, 0.001), _separated(0.2, 0.001), atol=0.305
+        criteria=(
+            Criterion(
+                "spikes apart: it is formula (25)",
+                agrees(  # 5 standard errors, here and below
+                    lambda answer: _estimate(answer, 0.2, 0.001), _separated(0.2, 0.001), atol=0.305
+                ),
+                advice="compare your terms with (25), which is exact here: which of them differs?",
             ),
-            "compare your terms with (25), which is exact here: which of them differs?",
-            "spikes on each other: one Gaussian, so (25) lacks H(p_drop)",
-            agrees(
-                lambda answer: _estimate(answer, 0.5, 0.1, 0.001 * _ROW),
-                _separated(0.5, 0.1, 0.001 * _ROW) + _entropy(0.5),
-                atol=0.17,
+            Criterion(
+                "spikes on each other: one Gaussian, so (25) lacks H(p_drop)",
+                agrees(
+                    lambda answer: _estimate(answer, 0.5, 0.1, 0.001 * _ROW),
+                    _separated(0.5, 0.1, 0.001 * _ROW) + _entropy(0.5),
+                    atol=0.17,
+                ),
+                advice=(
+                    "here q is one Gaussian, up to 1e-3: what are its KL and your estimate, term "
+                    "by term?"
+                ),
             ),
-            "here q is one Gaussian, up to 1e-3: what are its KL and your estimate, term by term?",
-            "spikes that overlap in part: what quadrature gives",
-            agrees(
-                lambda answer: _estimate(answer, 0.5, 0.2, _ROW[:1]),
-                float(exact_kl(0.45, 0.5, 3.5, 0.2)),
-                atol=0.14,
+            Criterion(
+                "spikes that overlap in part: what quadrature gives",
+                agrees(
+                    lambda answer: _estimate(answer, 0.5, 0.2, _ROW[:1]),
+                    float(exact_kl(0.45, 0.5, 3.5, 0.2)),
+                    atol=0.14,
+                ),
+                advice="plot your log q(w) for one weight: does exp(log q) integrate to 1?",
             ),
-            "plot your log q(w) for one weight: does exp(log q) integrate to 1?",
         ),
-        known_errors=known_errors(
-            lambda row, *others: sum(kl_monte_carlo(w, *others) for w in row.split(1)),
-            "every entry has a coin of its own. A dropped unit takes its whole row along: one "
-            "coin for each draw.",
-            _own_spike,
-            "this is the density of the spike that w was drawn from, without its probability. "
-            "q(w) is the sum over both spikes.",
-            lambda *inputs: -kl_monte_carlo(*inputs),
-            "the sign: KL(q || p) averages log q - log p.",
-            lambda row, p_drop, sigma, length_scale, *others: kl_monte_carlo(
-                row, p_drop, sigma, 1 / length_scale, *others
+        known_errors=(
+            KnownError(
+                lambda row, *others: sum(kl_monte_carlo(w, *others) for w in row.split(1)),
+                diagnosis=(
+                    "every entry has a coin of its own. A dropped unit takes its whole row along: "
+                    "one coin for each draw."
+                ),
             ),
-            "the prior has standard deviation 1 / length_scale.",
-            lambda row, p_drop, *others: kl_monte_carlo(row, 1 - p_drop, *others),
-            "p_drop and keep are swapped.",
-            lambda row, p_drop, sigma, *others: (
-                kl_monte_carlo(row, p_drop, sigma, *others) + len(row) * math.log(sigma)
+            KnownError(
+                _own_spike,
+                diagnosis=(
+                    "this is the density of the spike that w was drawn from, without its "
+                    "probability. q(w) is the sum over both spikes."
+                ),
             ),
-            "log N(w; m, sigma²) contains -log sigma for each entry of w.",
-            lambda row, p_drop, sigma, length_scale, *others: (
-                kl_monte_carlo(row, p_drop, sigma, length_scale, *others)
-                + len(row) * math.log(length_scale)
+            KnownError(
+                lambda *inputs: -kl_monte_carlo(*inputs),
+                diagnosis="the sign: KL(q || p) averages log q - log p.",
             ),
-            "log p(w) contains +log length_scale for each entry of w.",
-            lambda row, p_drop, sigma, length_scale, *others: (
-                kl_monte_carlo(row, p_drop, sigma, length_scale, *others)
-                + len(row) * math.log(sigma * length_scale)
+            KnownError(
+                lambda row, p_drop, sigma, length_scale, *others: kl_monte_carlo(
+                    row, p_drop, sigma, 1 / length_scale, *others
+                ),
+                diagnosis="the prior has standard deviation 1 / length_scale.",
             ),
-            "both densities lack the factor in front of the exponential: -log sigma in "
-            "log q and +log length_scale in log p, for each entry of w.",
+            KnownError(
+                lambda row, p_drop, *others: kl_monte_carlo(row, 1 - p_drop, *others),
+                diagnosis="p_drop and keep are swapped.",
+            ),
+            KnownError(
+                lambda row, p_drop, sigma, *others: (
+                    kl_monte_carlo(row, p_drop, sigma, *others) + len(row) * math.log(sigma)
+                ),
+                diagnosis="log N(w; m, sigma²) contains -log sigma for each entry of w.",
+            ),
+            KnownError(
+                lambda row, p_drop, sigma, length_scale, *others: (
+                    kl_monte_carlo(row, p_drop, sigma, length_scale, *others)
+                    + len(row) * math.log(length_scale)
+                ),
+                diagnosis="log p(w) contains +log length_scale for each entry of w.",
+            ),
+            KnownError(
+                lambda row, p_drop, sigma, length_scale, *others: (
+                    kl_monte_carlo(row, p_drop, sigma, length_scale, *others)
+                    + len(row) * math.log(sigma * length_scale)
+                ),
+                diagnosis=(
+                    "both densities lack the factor in front of the exponential: -log sigma in log "
+                    "q and +log length_scale in log p, for each entry of w."
+                ),
+            ),
         ),
         hints=(
             "KL(q || p) is the mean of log q(w) - log p(w) over draws w from q. How do you draw "
@@ -305,31 +391,63 @@ EXERCISES = (
         title="a minibatch loss with three faults",
         solution=minibatch_loss,
         probe=_loss_differences,
-        criteria=criteria(
-            "the data term is half the squared error, summed over outputs",
-            agrees(lambda answer: _loss_differences(answer)[0], (_Y - _OUTPUT).square().sum() / 12),
-            "compare with the first term of (19): its factor, what is summed, what is averaged",
-            "the KL counts once for the whole training set",
-            agrees(lambda answer: _loss_differences(answer)[1], 41 / (0.2 * 60)),
-            "by (19) the KL is divided by tau N, however large the minibatch is",
-            "the losses of all minibatches average to that of the training set",
-            agrees(
-                lambda answer: sum(
-                    answer(_OUTPUT[i : i + 2], _Y[i : i + 2], _KL, 2.0, 6) for i in (0, 2, 4)
+        criteria=(
+            Criterion(
+                "the data term is half the squared error, summed over outputs",
+                agrees(
+                    lambda answer: _loss_differences(answer)[0], (_Y - _OUTPUT).square().sum() / 12
                 ),
-                lambda answer: 3 * answer(_OUTPUT, _Y, _KL, 2.0, 6),
+                advice=(
+                    "compare with the first term of (19): its factor, what is summed, what is "
+                    "averaged"
+                ),
             ),
-            "a minibatch must estimate the loss of all examples: a mean, plus one fixed term",
+            Criterion(
+                "the KL counts once for the whole training set",
+                agrees(lambda answer: _loss_differences(answer)[1], 41 / (0.2 * 60)),
+                advice="by (19) the KL is divided by tau N, however large the minibatch is",
+            ),
+            Criterion(
+                "the losses of all minibatches average to that of the training set",
+                agrees(
+                    lambda answer: sum(
+                        answer(_OUTPUT[i : i + 2], _Y[i : i + 2], _KL, 2.0, 6) for i in (0, 2, 4)
+                    ),
+                    lambda answer: 3 * answer(_OUTPUT, _Y, _KL, 2.0, 6),
+                ),
+                advice=(
+                    "a minibatch must estimate the loss of all examples: a mean, plus one fixed "
+                    "term"
+                ),
+            ),
         ),
-        known_errors=known_errors(
-            lambda output, y, kl, tau, n_train: F.mse_loss(output, y) + kl / (tau * n_train),
-            "the KL is mended. Now compare mse_loss with the first term of (19).",
-            lambda output, y, kl, tau, n_train: 0.5 * F.mse_loss(output, y) + kl / (tau * n_train),
-            "mse_loss averages over the outputs as well; (19) has their sum.",
-            lambda output, y, kl, tau, n_train: minibatch_loss(output, y, kl, tau, len(y)),
-            "the KL is divided by the size of the minibatch: it counts N/B times in an epoch.",
-            lambda output, y, kl, tau, n_train: tau * minibatch_loss(output, y, kl, tau, n_train),
-            "this is -ELBO / N. It has the same minimum, but the task asks for -ELBO / (tau N).",
+        known_errors=(
+            KnownError(
+                lambda output, y, kl, tau, n_train: F.mse_loss(output, y) + kl / (tau * n_train),
+                diagnosis="the KL is mended. Now compare mse_loss with the first term of (19).",
+            ),
+            KnownError(
+                lambda output, y, kl, tau, n_train: (
+                    0.5 * F.mse_loss(output, y) + kl / (tau * n_train)
+                ),
+                diagnosis="mse_loss averages over the outputs as well; (19) has their sum.",
+            ),
+            KnownError(
+                lambda output, y, kl, tau, n_train: minibatch_loss(output, y, kl, tau, len(y)),
+                diagnosis=(
+                    "the KL is divided by the size of the minibatch: it counts N/B times in an "
+                    "epoch."
+                ),
+            ),
+            KnownError(
+                lambda output, y, kl, tau, n_train: (
+                    tau * minibatch_loss(output, y, kl, tau, n_train)
+                ),
+                diagnosis=(
+                    "this is -ELBO / N. It has the same minimum, but the task asks for -ELBO / "
+                    "(tau N)."
+                ),
+            ),
         ),
         hints=(
             "Write (19) for one minibatch: which term depends on it, and which does not?",

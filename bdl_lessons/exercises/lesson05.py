@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from bdl_lessons.exercises.grader import Exercise, agrees, close, criteria, known_errors, normals
+from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees, close, normals
 
 RANDOM = (
     nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout,
@@ -53,9 +53,11 @@ def mc_passes(model: nn.Module, x: Tensor, n_samples: int) -> Tensor:
 
     Every module has its own mode again afterwards.
     """
+    usual = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
+    alpha = (nn.AlphaDropout, nn.FeatureAlphaDropout)
     modes = {module: module.training for module in model.modules()}
     for module in modes:
-        module.training = isinstance(module, RANDOM)
+        module.training = isinstance(module, usual + alpha)
     with torch.no_grad():
         passes = torch.stack([model(x) for _ in range(n_samples)])
     for module, mode in modes.items():
@@ -178,35 +180,69 @@ EXERCISES = (
         kind="predict",
         solution=limiting_std,
         probe=lambda answer: [answer(1.5, -2.0, 0.2), answer(0.4, 3.0, 0.6)],
-        criteria=criteria(
-            "p_drop = 0.2: it is what was measured",
-            lambda answer: _near_measured(answer, 1.5, 2.0, 0.2),
-            "first find the w that training ends at: expand the mean over masks of the error",
-            "p_drop = 0.7: it is what was measured",
-            lambda answer: _near_measured(answer, 0.5, 3.0, 0.7),
-            "training with dropout shrinks w below the slope, the more so the larger p_drop",
-            "at x = -4 it is twice what it is at x = 2",
-            lambda answer: close(answer(1.5, -4.0, 0.4), 2 * answer(1.5, 2.0, 0.4), 0.1),
-            "the standard deviation of w * x * mask / keep is positive on both sides of 0, "
-            "and proportional to |x|",
-            "without dropout it is 0",
-            lambda answer: close(answer(1.5, 2.0, 0.0), 0.0),
-            "with p_drop = 0 all passes are the same",
+        criteria=(
+            Criterion(
+                "p_drop = 0.2: it is what was measured",
+                lambda answer: _near_measured(answer, 1.5, 2.0, 0.2),
+                advice=(
+                    "first find the w that training ends at: expand the mean over masks of the "
+                    "error"
+                ),
+            ),
+            Criterion(
+                "p_drop = 0.7: it is what was measured",
+                lambda answer: _near_measured(answer, 0.5, 3.0, 0.7),
+                advice=(
+                    "training with dropout shrinks w below the slope, the more so the larger p_drop"
+                ),
+            ),
+            Criterion(
+                "at x = -4 it is twice what it is at x = 2",
+                lambda answer: close(answer(1.5, -4.0, 0.4), 2 * answer(1.5, 2.0, 0.4), 0.1),
+                advice=(
+                    "the standard deviation of w * x * mask / keep is positive on both sides of 0, "
+                    "and proportional to |x|"
+                ),
+            ),
+            Criterion(
+                "without dropout it is 0",
+                lambda answer: close(answer(1.5, 2.0, 0.0), 0.0),
+                advice="with p_drop = 0 all passes are the same",
+            ),
         ),
-        known_errors=known_errors(
-            lambda slope, x, p_drop: 0.0,
-            "this is what a posterior would do. But p_drop stays the same, however many "
-            "examples there are, and so do the masks at prediction.",
-            lambda slope, x, p_drop: abs(slope * x) * math.sqrt(p_drop / (1 - p_drop)),
-            "this takes w = slope. Training with dropout ends at a smaller w.",
-            lambda slope, x, p_drop: limiting_std(slope, x, p_drop) ** 2,
-            "this is the variance; its root was asked for.",
-            lambda slope, x, p_drop: (1 - p_drop) * limiting_std(slope, x, p_drop),
-            "inverted dropout divides by keep, at prediction as well: masks are 0 and 1 / keep.",
-            lambda slope, x, p_drop: abs(slope * x) * p_drop * (1 - p_drop),
-            "p_drop * keep is the variance of a mask. Take its root.",
-            lambda slope, x, p_drop: slope * x * math.sqrt(p_drop * (1 - p_drop)),
-            "the size is right, but a standard deviation is never negative: take |x|.",
+        known_errors=(
+            KnownError(
+                lambda slope, x, p_drop: 0.0,
+                diagnosis=(
+                    "this is what a posterior would do. But p_drop stays the same, however many "
+                    "examples there are, and so do the masks at prediction."
+                ),
+            ),
+            KnownError(
+                lambda slope, x, p_drop: abs(slope * x) * math.sqrt(p_drop / (1 - p_drop)),
+                diagnosis="this takes w = slope. Training with dropout ends at a smaller w.",
+            ),
+            KnownError(
+                lambda slope, x, p_drop: limiting_std(slope, x, p_drop) ** 2,
+                diagnosis="this is the variance; its root was asked for.",
+            ),
+            KnownError(
+                lambda slope, x, p_drop: (1 - p_drop) * limiting_std(slope, x, p_drop),
+                diagnosis=(
+                    "inverted dropout divides by keep, at prediction as well: masks are 0 and 1 / "
+                    "keep."
+                ),
+            ),
+            KnownError(
+                lambda slope, x, p_drop: abs(slope * x) * p_drop * (1 - p_drop),
+                diagnosis="p_drop * keep is the variance of a mask. Take its root.",
+            ),
+            KnownError(
+                lambda slope, x, p_drop: slope * x * math.sqrt(p_drop * (1 - p_drop)),
+                diagnosis=(
+                    "the size is right, but a standard deviation is never negative: take |x|."
+                ),
+            ),
         ),
         hints=(
             "Two questions: at which w does training end, and what do masks do to w * x?",
@@ -220,54 +256,84 @@ EXERCISES = (
         kind="derive",
         solution=split_variance,
         probe=lambda answer: torch.stack(answer(_MEANS, _VARIANCES, _PROBS)),
-        criteria=criteria(
-            "the network by hand: 2 and ¼",
-            agrees(
-                lambda answer: torch.stack(answer(_HAND, _NOISE, _PROBS.new_tensor([1, 2, 1]) / 4)),
-                [[2.0], [0.25]],
-            ),
-            "outputs 0, 2 and 4 with probabilities ¼, ½ and ¼ and noise ¼: epistemic first",
-            "both together are the variance of the mixture",
-            agrees(
-                lambda answer: sum(answer(_MEANS, _VARIANCES, _PROBS)), _by_quadrature(), atol=1e-6
-            ),
-            "compare with the integral of (y - mean)² over the density of the mixture",
-            "draws with one mean have no epistemic variance",
-            lambda answer: close(answer(_MEANS[:1].expand(3, 4), _VARIANCES, _PROBS)[0], [0] * 4),
-            "the epistemic part is the variance of the means",
-            "a draw of probability 0 does not count",
-            agrees(
-                lambda answer: torch.stack(
-                    answer(_MEANS, _VARIANCES, _PROBS.new_tensor([0.4, 0.6, 0]))
+        criteria=(
+            Criterion(
+                "the network by hand: 2 and ¼",
+                agrees(
+                    lambda answer: torch.stack(
+                        answer(_HAND, _NOISE, _PROBS.new_tensor([1, 2, 1]) / 4)
+                    ),
+                    [[2.0], [0.25]],
                 ),
-                lambda answer: torch.stack(
-                    answer(_MEANS[:2], _VARIANCES[:2], _PROBS.new_tensor([0.4, 0.6]))
+                advice=(
+                    "outputs 0, 2 and 4 with probabilities ¼, ½ and ¼ and noise ¼: epistemic first"
                 ),
             ),
-            "weight every draw by its probability, in the mean as well",
+            Criterion(
+                "both together are the variance of the mixture",
+                agrees(
+                    lambda answer: sum(answer(_MEANS, _VARIANCES, _PROBS)),
+                    _by_quadrature(),
+                    atol=1e-6,
+                ),
+                advice="compare with the integral of (y - mean)² over the density of the mixture",
+            ),
+            Criterion(
+                "draws with one mean have no epistemic variance",
+                lambda answer: close(
+                    answer(_MEANS[:1].expand(3, 4), _VARIANCES, _PROBS)[0], [0] * 4
+                ),
+                advice="the epistemic part is the variance of the means",
+            ),
+            Criterion(
+                "a draw of probability 0 does not count",
+                agrees(
+                    lambda answer: torch.stack(
+                        answer(_MEANS, _VARIANCES, _PROBS.new_tensor([0.4, 0.6, 0]))
+                    ),
+                    lambda answer: torch.stack(
+                        answer(_MEANS[:2], _VARIANCES[:2], _PROBS.new_tensor([0.4, 0.6]))
+                    ),
+                ),
+                advice="weight every draw by its probability, in the mean as well",
+            ),
         ),
-        known_errors=known_errors(
-            lambda means, variances, probs: split_variance(means, variances, probs)[::-1],
-            "the two parts are swapped: first the epistemic variance.",
-            lambda means, variances, probs: (means.var(0, correction=0), variances.mean(0)),
-            "all draws count the same here. Use their probabilities.",
-            lambda means, variances, probs: (probs @ means**2, probs @ variances),
-            "this is the mean of the squares. Subtract the square of the mean.",
-            lambda means, variances, probs: (
-                split_variance(means, variances, probs)[0],
-                (probs @ variances.sqrt()) ** 2,
+        known_errors=(
+            KnownError(
+                lambda means, variances, probs: split_variance(means, variances, probs)[::-1],
+                diagnosis="the two parts are swapped: first the epistemic variance.",
             ),
-            "variances are averaged, not standard deviations.",
-            lambda means, variances, probs: tuple(
-                part.sqrt() for part in split_variance(means, variances, probs)
+            KnownError(
+                lambda means, variances, probs: (means.var(0, correction=0), variances.mean(0)),
+                diagnosis="all draws count the same here. Use their probabilities.",
             ),
-            "these are standard deviations. Variances were asked for: only they add.",
-            lambda means, variances, probs: (
-                split_variance(means, variances, probs)[0],
-                sum(split_variance(means, variances, probs)),
+            KnownError(
+                lambda means, variances, probs: (probs @ means**2, probs @ variances),
+                diagnosis="this is the mean of the squares. Subtract the square of the mean.",
             ),
-            "your second result is the total variance. The aleatoric part is the mean of the "
-            "variances alone.",
+            KnownError(
+                lambda means, variances, probs: (
+                    split_variance(means, variances, probs)[0],
+                    (probs @ variances.sqrt()) ** 2,
+                ),
+                diagnosis="variances are averaged, not standard deviations.",
+            ),
+            KnownError(
+                lambda means, variances, probs: tuple(
+                    part.sqrt() for part in split_variance(means, variances, probs)
+                ),
+                diagnosis="these are standard deviations. Variances were asked for: only they add.",
+            ),
+            KnownError(
+                lambda means, variances, probs: (
+                    split_variance(means, variances, probs)[0],
+                    sum(split_variance(means, variances, probs)),
+                ),
+                diagnosis=(
+                    "your second result is the total variance. The aleatoric part is the mean of "
+                    "the variances alone."
+                ),
+            ),
         ),
         hints=(
             "Var[y] = E[Var[y | s]] + Var[E[y | s]]. Which is which?",
@@ -281,39 +347,67 @@ EXERCISES = (
         kind="debug",
         solution=outvote,
         probe=lambda answer: [*answer(10, 2.0, 0.99), *answer(4, 0.5, 0.3)],
-        criteria=criteria(
-            "with this logit the service reports the target",
-            lambda answer: all(
-                close(_service(n, quiet, float(answer(n, quiet, target)[0])), target, 1e-6)
-                for n, quiet, target in [(10, 2.0, 0.99), (4, 0.5, 0.7), (2, -1.0, 0.3)]
+        criteria=(
+            Criterion(
+                "with this logit the service reports the target",
+                lambda answer: all(
+                    close(_service(n, quiet, float(answer(n, quiet, target)[0])), target, 1e-6)
+                    for n, quiet, target in [(10, 2.0, 0.99), (4, 0.5, 0.7), (2, -1.0, 0.3)]
+                ),
+                advice=(
+                    "average the logits of each class over all draws first; then set the softmax "
+                    "of the two averages equal to the target and solve for loud"
+                ),
             ),
-            "average the logits of each class over all draws first; then set the softmax of "
-            "the two averages equal to the target and solve for loud",
-            "two draws, target ½: as loud as the other one",
-            agrees(lambda answer: answer(2, 3.0, 0.5), [3.0, 0.5]),
-            "logits (3, 0) and (0, 3) average to a tie, and so do their probabilities",
-            "quiet draws without an opinion have probability ½ each",
-            agrees(lambda answer: answer(4, 0.0, 0.9)[1], (3 / 2 + 1 / (1 + 9.0**-4)) / 4),
-            "for the second result take the softmax of each draw, then the mean over draws",
-            "ten draws: class 1 has 0.99 by the service, and hardly 0.2 in truth",
-            agrees(
-                lambda answer: answer(10, 2.0, 0.99)[1],
-                (9 / (1 + math.exp(2.0)) + 1 / (1 + math.exp(-18.0) / 99.0**10)) / 10,
+            Criterion(
+                "two draws, target ½: as loud as the other one",
+                agrees(lambda answer: answer(2, 3.0, 0.5), [3.0, 0.5]),
+                advice="logits (3, 0) and (0, 3) average to a tie, and so do their probabilities",
             ),
-            "the loud draw is one of ten votes: its probability counts a tenth",
+            Criterion(
+                "quiet draws without an opinion have probability ½ each",
+                agrees(lambda answer: answer(4, 0.0, 0.9)[1], (3 / 2 + 1 / (1 + 9.0**-4)) / 4),
+                advice=(
+                    "for the second result take the softmax of each draw, then the mean over draws"
+                ),
+            ),
+            Criterion(
+                "ten draws: class 1 has 0.99 by the service, and hardly 0.2 in truth",
+                agrees(
+                    lambda answer: answer(10, 2.0, 0.99)[1],
+                    (9 / (1 + math.exp(2.0)) + 1 / (1 + math.exp(-18.0) / 99.0**10)) / 10,
+                ),
+                advice="the loud draw is one of ten votes: its probability counts a tenth",
+            ),
         ),
-        known_errors=known_errors(
-            lambda n, quiet, target: _with_logit(n, quiet, target, 1, n - 1),
-            "the loud logit, too, is divided by the number of draws in the average: it must "
-            "exceed the others by n_draws times the logit of the target.",
-            lambda n, quiet, target: (outvote(n, quiet, target)[0], target),
-            "the second result is the service's own number. By (5) each draw has one vote.",
-            lambda n, quiet, target: _with_logit(n, quiet, target, n, 1),
-            "there are n_draws − 1 quiet draws; all of their logits have to be made up for.",
-            lambda n, quiet, target: _with_logit(n, quiet, target, n, n),
-            "there are n_draws − 1 quiet draws, not n_draws.",
-            lambda n, quiet, target: outvote(n, quiet, target)[::-1],
-            "the two results are swapped: first the logit.",
+        known_errors=(
+            KnownError(
+                lambda n, quiet, target: _with_logit(n, quiet, target, 1, n - 1),
+                diagnosis=(
+                    "the loud logit, too, is divided by the number of draws in the average: it "
+                    "must exceed the others by n_draws times the logit of the target."
+                ),
+            ),
+            KnownError(
+                lambda n, quiet, target: (outvote(n, quiet, target)[0], target),
+                diagnosis=(
+                    "the second result is the service's own number. By (5) each draw has one vote."
+                ),
+            ),
+            KnownError(
+                lambda n, quiet, target: _with_logit(n, quiet, target, n, 1),
+                diagnosis=(
+                    "there are n_draws − 1 quiet draws; all of their logits have to be made up for."
+                ),
+            ),
+            KnownError(
+                lambda n, quiet, target: _with_logit(n, quiet, target, n, n),
+                diagnosis="there are n_draws − 1 quiet draws, not n_draws.",
+            ),
+            KnownError(
+                lambda n, quiet, target: outvote(n, quiet, target)[::-1],
+                diagnosis="the two results are swapped: first the logit.",
+            ),
         ),
         hints=(
             "The average logits are ((n_draws − 1) quiet / n_draws, loud / n_draws).",
@@ -327,46 +421,78 @@ EXERCISES = (
         kind="extend",
         solution=mc_passes,
         probe=_outputs_and_modes,
-        criteria=criteria(
-            "every kind of dropout is on, and nothing else",
-            agrees(
-                lambda answer: answer(_model(), _X, 2)[0] - _model().eval()(_X),
-                torch.tensor([63.0, 126.0]).double().expand(5, 2),
+        criteria=(
+            Criterion(
+                "every kind of dropout is on, and nothing else",
+                agrees(
+                    lambda answer: answer(_model(), _X, 2)[0] - _model().eval()(_X),
+                    torch.tensor([63.0, 126.0]).double().expand(5, 2),
+                ),
+                advice=(
+                    "six kinds of modules must be in training mode, also inside of others, and no "
+                    "other kinds: Dropout1d is no subclass of Dropout"
+                ),
             ),
-            "six kinds of modules must be in training mode, also inside of others, and no "
-            "other kinds: Dropout1d is no subclass of Dropout",
-            "batch normalisation predicts from what it has stored",
-            agrees(
-                lambda answer: answer(_model()[:1].train(), _X, 2),
-                _model()[:1](_X).detach().expand(2, 5, 3),
+            Criterion(
+                "batch normalisation predicts from what it has stored",
+                agrees(
+                    lambda answer: answer(_model()[:1].train(), _X, 2),
+                    _model()[:1](_X).detach().expand(2, 5, 3),
+                ),
+                advice=(
+                    "in training mode it uses the statistics of the batch, and overwrites the "
+                    "stored ones"
+                ),
             ),
-            "in training mode it uses the statistics of the batch, and overwrites the stored ones",
-            "afterwards model and modes are as before",
-            _restores,
-            "remember module.training of every module, and give each its own back (train() or "
-            "eval() of the model gives all the same); leave the parameters as they are",
-            "each pass is a pass of its own",
-            agrees(
-                lambda answer: answer(nn.Sequential(_counter()), torch.zeros(2, 1), 3),
-                torch.arange(3.0)[:, None, None].expand(3, 2, 1),
+            Criterion(
+                "afterwards model and modes are as before",
+                _restores,
+                advice=(
+                    "remember module.training of every module, and give each its own back (train() "
+                    "or eval() of the model gives all the same); leave the parameters as they are"
+                ),
             ),
-            "call the model n_samples times, and stack the outputs",
-            "no gradients",
-            lambda answer: (
-                not answer(nn.Sequential(nn.Linear(3, 2)), torch.ones(1, 3), 2).requires_grad
+            Criterion(
+                "each pass is a pass of its own",
+                agrees(
+                    lambda answer: answer(nn.Sequential(_counter()), torch.zeros(2, 1), 3),
+                    torch.arange(3.0)[:, None, None].expand(3, 2, 1),
+                ),
+                advice="call the model n_samples times, and stack the outputs",
             ),
-            "call the model under torch.no_grad()",
+            Criterion(
+                "no gradients",
+                lambda answer: (
+                    not answer(nn.Sequential(nn.Linear(3, 2)), torch.ones(1, 3), 2).requires_grad
+                ),
+                advice="call the model under torch.no_grad()",
+            ),
         ),
-        known_errors=known_errors(
-            lambda model, x, n: _passes_with(model, x, n, nn.Module),
-            "this is model.train(): batch normalisation uses, and overwrites, its statistics.",
-            lambda model, x, n: _passes_with(model, x, n, nn.Dropout),
-            "only nn.Dropout itself is on: the other kinds are classes of their own. And the "
-            "modes are not given back.",
-            lambda model, x, n: _passes_with(model, x, n),
-            "this is model.eval(): no module is random, and all passes are the same.",
-            lambda model, x, n: _passes_with(model, x, n, *RANDOM),
-            "the right modules are on, but afterwards their modes are not what they were.",
+        known_errors=(
+            KnownError(
+                lambda model, x, n: _passes_with(model, x, n, nn.Module),
+                diagnosis=(
+                    "this is model.train(): batch normalisation uses, and overwrites, its "
+                    "statistics."
+                ),
+            ),
+            KnownError(
+                lambda model, x, n: _passes_with(model, x, n, nn.Dropout),
+                diagnosis=(
+                    "only nn.Dropout itself is on: the other kinds are classes of their own. And "
+                    "the modes are not given back."
+                ),
+            ),
+            KnownError(
+                lambda model, x, n: _passes_with(model, x, n),
+                diagnosis="this is model.eval(): no module is random, and all passes are the same.",
+            ),
+            KnownError(
+                lambda model, x, n: _passes_with(model, x, n, *RANDOM),
+                diagnosis=(
+                    "the right modules are on, but afterwards their modes are not what they were."
+                ),
+            ),
         ),
         hints=(
             "Which modules are random? isinstance takes a tuple of classes.",

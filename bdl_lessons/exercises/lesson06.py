@@ -7,7 +7,7 @@ from functools import cache
 import torch
 from torch import Generator, Tensor
 
-from bdl_lessons.exercises.grader import Exercise, agrees, close, criteria, known_errors, normals
+from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees, close, normals
 
 
 def variance_ratios() -> list[float]:
@@ -127,36 +127,68 @@ EXERCISES = (
         kind="predict",
         solution=variance_ratios,
         probe=lambda answer: answer(),
-        criteria=criteria(
-            "one example: sharing the draw changes nothing",
-            lambda answer: close(answer()[0], 1.0, 0.005),
-            "at B = 1 there is no second example to share with",
-            "ten examples",
-            lambda answer: close(answer()[1], 1.9, 0.01),
-            "what do the losses of two examples have in common if w is shared? That is the "
-            "covariance; put it and Var = 1 + 9 into (2)",
-            "a thousand examples",
-            lambda answer: close(answer()[2], 100.9, 0.5),
-            "put B = 1000 into (2), with Var = 10 and Cov = 1, and do not round before the end",
-            "4000 simulated minibatches of each size agree",
-            lambda answer: all(
-                abs(guess / found - 1) < 0.14
-                for guess, found in zip(answer(), _measured_ratios(), strict=True)
+        criteria=(
+            Criterion(
+                "one example: sharing the draw changes nothing",
+                lambda answer: close(answer()[0], 1.0, 0.005),
+                advice="at B = 1 there is no second example to share with",
             ),
-            "draw w once or B times, add 3 · randn, average over the minibatch, and take the "
-            "variance of many such averages",
+            Criterion(
+                "ten examples",
+                lambda answer: close(answer()[1], 1.9, 0.01),
+                advice=(
+                    "what do the losses of two examples have in common if w is shared? That is the "
+                    "covariance; put it and Var = 1 + 9 into (2)"
+                ),
+            ),
+            Criterion(
+                "a thousand examples",
+                lambda answer: close(answer()[2], 100.9, 0.5),
+                advice=(
+                    "put B = 1000 into (2), with Var = 10 and Cov = 1, and do not round before the "
+                    "end"
+                ),
+            ),
+            Criterion(
+                "4000 simulated minibatches of each size agree",
+                lambda answer: all(
+                    abs(guess / found - 1) < 0.14
+                    for guess, found in zip(answer(), _measured_ratios(), strict=True)
+                ),
+                advice=(
+                    "draw w once or B times, add 3 · randn, average over the minibatch, and take "
+                    "the variance of many such averages"
+                ),
+            ),
         ),
-        known_errors=known_errors(
-            lambda: [1.0, 10.0, 1000.0],
-            "this would be right if the examples did not differ. The part of e_n falls as "
-            "1/B, whether or not w is shared.",
-            lambda: [1 / ratio for ratio in variance_ratios()],
-            "upside down: the question is how much larger the variance is with one draw.",
-            lambda: [(size + 9) / 9 for size in (1, 10, 1000)],
-            "with a draw of its own for each example w varies too: its Var[L_n] is 1 + 9, not 9.",
-            lambda: [1.1, 2.0, 101.0],
-            "B examples make B (B − 1) pairs of different examples, not B²: at B = 1 there is "
-            "none.",
+        known_errors=(
+            KnownError(
+                lambda: [1.0, 10.0, 1000.0],
+                diagnosis=(
+                    "this would be right if the examples did not differ. The part of e_n falls as "
+                    "1/B, whether or not w is shared."
+                ),
+            ),
+            KnownError(
+                lambda: [1 / ratio for ratio in variance_ratios()],
+                diagnosis=(
+                    "upside down: the question is how much larger the variance is with one draw."
+                ),
+            ),
+            KnownError(
+                lambda: [(size + 9) / 9 for size in (1, 10, 1000)],
+                diagnosis=(
+                    "with a draw of its own for each example w varies too: its Var[L_n] is 1 + 9, "
+                    "not 9."
+                ),
+            ),
+            KnownError(
+                lambda: [1.1, 2.0, 101.0],
+                diagnosis=(
+                    "B examples make B (B − 1) pairs of different examples, not B²: at B = 1 there "
+                    "is none."
+                ),
+            ),
         ),
         hints=(
             "What are Var and Cov of the losses when w is shared? And when it is not?",
@@ -170,38 +202,66 @@ EXERCISES = (
         kind="derive",
         solution=derivative_variances,
         probe=lambda answer: [*answer(4, 2), *answer(4, 3)],
-        criteria=criteria(
-            "they are those of 100,000 simulated estimates, K = 4 and B = 2",
-            lambda answer: close(
-                torch.tensor(answer(4, 2)) / _measured_variances(), torch.ones(3), 0.07
+        criteria=(
+            Criterion(
+                "they are those of 100,000 simulated estimates, K = 4 and B = 2",
+                lambda answer: close(
+                    torch.tensor(answer(4, 2)) / _measured_variances(), torch.ones(3), 0.07
+                ),
+                advice=(
+                    "write a − y as the noise of weight 1 plus that of the K − 1 others; you need "
+                    "E[ε²] = 1 and E[ε⁴] = 3, and the square of the mean is subtracted"
+                ),
             ),
-            "write a − y as the noise of weight 1 plus that of the K − 1 others; you need "
-            "E[ε²] = 1 and E[ε⁴] = 3, and the square of the mean is subtracted",
-            "one input, one example: nothing tells the three apart",
-            agrees(lambda answer: answer(1, 1), (2.0, 2.0, 2.0)),
-            "for K = 1 and B = 1 all three estimates are ε², with variance E[ε⁴] − E[ε²]²",
-            "100 inputs, one example",
-            agrees(lambda answer: answer(100, 1), (101.0, 101.0, 101.0)),
-            "how does ε_1 Σ_i ε_i vary? For one example signs change nothing, because −ε has the "
-            "same distribution as ε",
-            "a million examples",
-            lambda answer: close(
-                torch.tensor(answer(10, 1_000_000)), torch.tensor([11.0, 0.0, 2.0]), 1e-3
+            Criterion(
+                "one input, one example: nothing tells the three apart",
+                agrees(lambda answer: answer(1, 1), (2.0, 2.0, 2.0)),
+                advice=(
+                    "for K = 1 and B = 1 all three estimates are ε², with variance E[ε⁴] − E[ε²]²"
+                ),
             ),
-            "with endless examples, what is still random if they share ε? Signs average products "
-            "of two different weights away; what do they do to ε_1²?",
+            Criterion(
+                "100 inputs, one example",
+                agrees(lambda answer: answer(100, 1), (101.0, 101.0, 101.0)),
+                advice=(
+                    "how does ε_1 Σ_i ε_i vary? For one example signs change nothing, because −ε "
+                    "has the same distribution as ε"
+                ),
+            ),
+            Criterion(
+                "a million examples",
+                lambda answer: close(
+                    torch.tensor(answer(10, 1_000_000)), torch.tensor([11.0, 0.0, 2.0]), 1e-3
+                ),
+                advice=(
+                    "with endless examples, what is still random if they share ε? Signs average "
+                    "products of two different weights away; what do they do to ε_1²?"
+                ),
+            ),
         ),
-        known_errors=known_errors(
-            lambda K, B: (K + 1.0, (K + 1) / B, (K + 1) / B),
-            "signs make the activations of two examples uncorrelated, but (r ε_1)² = ε_1² is the "
-            "same number in all of them.",
-            lambda K, B: (K + 1.0, (K + 1) / B, K + 1.0),
-            "signs do help: the products of ε_1 with the other K − 1 change sign from example to "
-            "example, so that they average out.",
-            lambda K, B: (K + 2.0, (K + 2) / B, 3 + (K - 1) / B),
-            "these are second moments. Subtract the square of the mean, which is 1.",
-            lambda K, B: (K - 1.0, (K - 1) / B, (K - 1) / B),
-            "ε_1 stands in both factors: its fourth moment is 3, not 1.",
+        known_errors=(
+            KnownError(
+                lambda K, B: (K + 1.0, (K + 1) / B, (K + 1) / B),
+                diagnosis=(
+                    "signs make the activations of two examples uncorrelated, but (r ε_1)² = ε_1² "
+                    "is the same number in all of them."
+                ),
+            ),
+            KnownError(
+                lambda K, B: (K + 1.0, (K + 1) / B, K + 1.0),
+                diagnosis=(
+                    "signs do help: the products of ε_1 with the other K − 1 change sign from "
+                    "example to example, so that they average out."
+                ),
+            ),
+            KnownError(
+                lambda K, B: (K + 2.0, (K + 2) / B, 3 + (K - 1) / B),
+                diagnosis="these are second moments. Subtract the square of the mean, which is 1.",
+            ),
+            KnownError(
+                lambda K, B: (K - 1.0, (K - 1) / B, (K - 1) / B),
+                diagnosis="ε_1 stands in both factors: its fourth moment is 3, not 1.",
+            ),
         ),
         hints=(
             "On target a − y = Σ_i ε_i. Insert it in (6), with x = σ = 1.",
@@ -217,36 +277,66 @@ EXERCISES = (
         kind="extend",
         solution=flipout,
         probe=lambda answer: [*_traits(answer), float(len(_flips(answer, 1, 1).unique()))],
-        criteria=criteria(
-            "every activation has mean γ and variance δ",
-            lambda answer: _standard(_noise(answer)),
-            "the signs belong on the noise, not on x @ mu, and are −1 or +1",
-            "no two activations of a minibatch are correlated",
-            lambda answer: _uncorrelated(_noise(answer)),
-            "every example needs signs of its own, and so does every output of an example",
-            "one noise matrix: with a single weight only the sign differs",
-            lambda answer: (
-                len(_flips(answer, 1, 1).unique()) == 2
-                and len(_flips(answer, 1, 1).abs().unique()) == 1
+        criteria=(
+            Criterion(
+                "every activation has mean γ and variance δ",
+                lambda answer: _standard(_noise(answer)),
+                advice="the signs belong on the noise, not on x @ mu, and are −1 or +1",
             ),
-            "draw the noise once, in the shape of mu; every example flips it",
-            "inputs have signs of their own",
-            lambda answer: len(_flips(answer, 2, 1).abs().unique()) == 2,
-            "for x = (1, 1) the noise is ε_1 + ε_2 or ε_1 − ε_2, up to its sign: multiply "
-            "each input of each example by a sign before the product with the noise",
-            "outputs have signs of their own",
-            lambda answer: len(_flips(answer, 1, 2).prod(1).unique()) == 2,
-            "multiply each output of each example by a sign after the product with the noise",
+            Criterion(
+                "no two activations of a minibatch are correlated",
+                lambda answer: _uncorrelated(_noise(answer)),
+                advice=(
+                    "every example needs signs of its own, and so does every output of an example"
+                ),
+            ),
+            Criterion(
+                "one noise matrix: with a single weight only the sign differs",
+                lambda answer: (
+                    len(_flips(answer, 1, 1).unique()) == 2
+                    and len(_flips(answer, 1, 1).abs().unique()) == 1
+                ),
+                advice="draw the noise once, in the shape of mu; every example flips it",
+            ),
+            Criterion(
+                "inputs have signs of their own",
+                lambda answer: len(_flips(answer, 2, 1).abs().unique()) == 2,
+                advice=(
+                    "for x = (1, 1) the noise is ε_1 + ε_2 or ε_1 − ε_2, up to its sign: multiply "
+                    "each input of each example by a sign before the product with the noise"
+                ),
+            ),
+            Criterion(
+                "outputs have signs of their own",
+                lambda answer: len(_flips(answer, 1, 2).prod(1).unique()) == 2,
+                advice=(
+                    "multiply each output of each example by a sign after the product with the "
+                    "noise"
+                ),
+            ),
         ),
-        known_errors=known_errors(
-            lambda x, mu, sigma, rng: x @ (mu + sigma * torch.randn(mu.shape, generator=rng)),
-            "all examples have the same noise: one draw of the weights for the minibatch, "
-            "which no example flips on its own.",
-            lambda x, mu, sigma, rng: noisy_layer(x, mu, sigma, mu[0] * 0, mu[0] * 0, rng),
-            "the size of the noise differs between examples, as in the local "
-            "reparameterization trick. Flipout draws one noise matrix and changes its signs.",
-            lambda x, mu, sigma, rng: flipout(x, 0 * mu, sigma, rng),
-            "the mean x @ mu is lost. Only the noise is flipped; the mean is added to it.",
+        known_errors=(
+            KnownError(
+                lambda x, mu, sigma, rng: x @ (mu + sigma * torch.randn(mu.shape, generator=rng)),
+                diagnosis=(
+                    "all examples have the same noise: one draw of the weights for the minibatch, "
+                    "which no example flips on its own."
+                ),
+            ),
+            KnownError(
+                lambda x, mu, sigma, rng: noisy_layer(x, mu, sigma, mu[0] * 0, mu[0] * 0, rng),
+                diagnosis=(
+                    "the size of the noise differs between examples, as in the local "
+                    "reparameterization trick. Flipout draws one noise matrix and changes its "
+                    "signs."
+                ),
+            ),
+            KnownError(
+                lambda x, mu, sigma, rng: flipout(x, 0 * mu, sigma, rng),
+                diagnosis=(
+                    "the mean x @ mu is lost. Only the noise is flipped; the mean is added to it."
+                ),
+            ),
         ),
         hints=(
             "Noise of the weights: sigma * randn, in the shape of mu. Signs: 2 * randint(2) − 1.",
@@ -260,38 +350,61 @@ EXERCISES = (
         kind="debug",
         solution=noisy_layer,
         probe=lambda answer: _traits(answer, *_BIAS),
-        criteria=criteria(
-            "no two activations of a minibatch are correlated",
-            lambda answer: _uncorrelated(_noise(answer, *_BIAS)),
-            "which random numbers do several examples share, or several units of one example?",
-            "mean and variance of each activation are right",
-            lambda answer: _standard(_noise(answer, *_BIAS)),
-            "a bias is the weight of an input that is always 1, and variances of independent "
-            "terms add",
-            "an input of zeros still has the noise of the bias",
-            lambda answer: _standard(_noise(answer, *_BIAS, x=0 * _X)),
-            "where x = 0 the weights add nothing, and the bias is left",
+        criteria=(
+            Criterion(
+                "no two activations of a minibatch are correlated",
+                lambda answer: _uncorrelated(_noise(answer, *_BIAS)),
+                advice=(
+                    "which random numbers do several examples share, or several units of one "
+                    "example?"
+                ),
+            ),
+            Criterion(
+                "mean and variance of each activation are right",
+                lambda answer: _standard(_noise(answer, *_BIAS)),
+                advice=(
+                    "a bias is the weight of an input that is always 1, and variances of "
+                    "independent terms add"
+                ),
+            ),
+            Criterion(
+                "an input of zeros still has the noise of the bias",
+                lambda answer: _standard(_noise(answer, *_BIAS, x=0 * _X)),
+                advice="where x = 0 the weights add nothing, and the bias is left",
+            ),
         ),
-        known_errors=known_errors(
-            lambda x, mu, sigma, bias_mu, bias_sigma, rng: (
-                noisy_layer(x, mu, sigma, bias_mu, 0 * bias_sigma, rng)
-                + bias_sigma * torch.randn(len(bias_mu), generator=rng)
+        known_errors=(
+            KnownError(
+                lambda x, mu, sigma, bias_mu, bias_sigma, rng: (
+                    noisy_layer(x, mu, sigma, bias_mu, 0 * bias_sigma, rng)
+                    + bias_sigma * torch.randn(len(bias_mu), generator=rng)
+                ),
+                diagnosis=(
+                    "this is still the bug: the noise of the bias has the shape (Q,), so all "
+                    "examples share it, and their losses are correlated as in (3)."
+                ),
             ),
-            "this is still the bug: the noise of the bias has the shape (Q,), so all examples "
-            "share it, and their losses are correlated as in (3).",
-            lambda x, mu, sigma, bias_mu, bias_sigma, rng: noisy_layer(
-                x, mu, sigma, bias_mu, 0 * bias_sigma, rng
+            KnownError(
+                lambda x, mu, sigma, bias_mu, bias_sigma, rng: noisy_layer(
+                    x, mu, sigma, bias_mu, 0 * bias_sigma, rng
+                ),
+                diagnosis=(
+                    "the covariance is gone, and so is the noise of the bias: its posterior has a "
+                    "variance too."
+                ),
             ),
-            "the covariance is gone, and so is the noise of the bias: its posterior has a "
-            "variance too.",
-            lambda x, mu, sigma, bias_mu, bias_sigma, rng: (
-                x @ mu
-                + bias_mu
-                + ((x**2 @ sigma**2).sqrt() + bias_sigma)
-                * torch.randn(len(x), len(bias_mu), generator=rng)
+            KnownError(
+                lambda x, mu, sigma, bias_mu, bias_sigma, rng: (
+                    x @ mu
+                    + bias_mu
+                    + ((x**2 @ sigma**2).sqrt() + bias_sigma)
+                    * torch.randn(len(x), len(bias_mu), generator=rng)
+                ),
+                diagnosis=(
+                    "standard deviations were added. Variances of independent terms add; take the "
+                    "root of their sum."
+                ),
             ),
-            "standard deviations were added. Variances of independent terms add; take the "
-            "root of their sum.",
         ),
         hints=(
             "Print the shape of every random tensor. Which has no axis for the examples?",

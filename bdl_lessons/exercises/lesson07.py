@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.exercises.grader import Exercise, agrees, close, criteria, known_errors, normals
+from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees, close, normals
 from bdl_lessons.models import ConcreteDropout
 from bdl_lessons.probability import loguniform_kl, mixture_kl
 
@@ -121,39 +121,73 @@ EXERCISES = (
         kind="predict",
         solution=resting_alpha,
         probe=lambda answer: answer(_X, _W + 1e-3, 3.0),  # finite without the clamp as well
-        criteria=criteria(
-            "measured: the alphas that minimise the loss of 40 examples",
-            lambda answer: _rests(answer, _X, 3.0),
-            "how fast does the expected loss grow with alpha, and how fast does the KL fall?",
-            "measured again with four times the precision and smaller inputs",
-            lambda answer: _rests(answer, 0.7 * _X, 12.0),
-            "the expected squared error grows by alpha_i w_i² x_i² for each example",
-            "an input that does not help goes to the bound",
-            agrees(lambda answer: answer(_X, _W, 3.0)[0], 1.0),
-            "with w = 0 only the KL is left, and it falls in alpha",
-            "twice as many examples, half the alpha",
-            agrees(
-                lambda answer: answer(torch.cat([_X, _X]), _W, 3.0)[1:],
-                lambda answer: answer(_X, _W, 3.0)[1:] / 2,
+        criteria=(
+            Criterion(
+                "measured: the alphas that minimise the loss of 40 examples",
+                lambda answer: _rests(answer, _X, 3.0),
+                advice=(
+                    "how fast does the expected loss grow with alpha, and how fast does the KL "
+                    "fall?"
+                ),
             ),
-            "the KL is counted once, the loss once for each example",
+            Criterion(
+                "measured again with four times the precision and smaller inputs",
+                lambda answer: _rests(answer, 0.7 * _X, 12.0),
+                advice="the expected squared error grows by alpha_i w_i² x_i² for each example",
+            ),
+            Criterion(
+                "an input that does not help goes to the bound",
+                agrees(lambda answer: answer(_X, _W, 3.0)[0], 1.0),
+                advice="with w = 0 only the KL is left, and it falls in alpha",
+            ),
+            Criterion(
+                "twice as many examples, half the alpha",
+                agrees(
+                    lambda answer: answer(torch.cat([_X, _X]), _W, 3.0)[1:],
+                    lambda answer: answer(_X, _W, 3.0)[1:] / 2,
+                ),
+                advice="the KL is counted once, the loss once for each example",
+            ),
         ),
-        known_errors=known_errors(
-            lambda x, w, tau: (1 / (tau * w**2 * (x**2).mean(0))).clamp(max=1),
-            "this balances the KL against the loss of one example. There are N of them.",
-            lambda x, w, tau: (2 / (tau * w**2 * (x**2).sum(0))).clamp(max=1),
-            "off by 2: the loss has a factor ½, τ/2 times the squared error, and the slope of "
-            "the KL in log alpha is −½. They cancel.",
-            lambda x, w, tau: (1 / (2 * tau * w**2 * (x**2).sum(0))).clamp(max=1),
-            "half of it: the loss has a factor ½, τ/2 times the squared error, and the slope "
-            "of the KL in log alpha is −½. They cancel.",
-            lambda x, w, tau: 1 / (tau * w**2 * (x**2).sum(0)),
-            "right where alpha is small. It is at most 1: an input that hardly helps comes to "
-            "rest at that bound.",
-            lambda x, w, tau: resting_alpha(x, w, tau) ** 0.5,
-            "this is the standard deviation of the noise; alpha is its variance.",
-            lambda x, w, tau: 1 - resting_alpha(x, w, tau),
-            "the other way round: an input to which the loss is sensitive gets little noise.",
+        known_errors=(
+            KnownError(
+                lambda x, w, tau: (1 / (tau * w**2 * (x**2).mean(0))).clamp(max=1),
+                diagnosis=(
+                    "this balances the KL against the loss of one example. There are N of them."
+                ),
+            ),
+            KnownError(
+                lambda x, w, tau: (2 / (tau * w**2 * (x**2).sum(0))).clamp(max=1),
+                diagnosis=(
+                    "off by 2: the loss has a factor ½, τ/2 times the squared error, and the slope "
+                    "of the KL in log alpha is −½. They cancel."
+                ),
+            ),
+            KnownError(
+                lambda x, w, tau: (1 / (2 * tau * w**2 * (x**2).sum(0))).clamp(max=1),
+                diagnosis=(
+                    "half of it: the loss has a factor ½, τ/2 times the squared error, and the "
+                    "slope of the KL in log alpha is −½. They cancel."
+                ),
+            ),
+            KnownError(
+                lambda x, w, tau: 1 / (tau * w**2 * (x**2).sum(0)),
+                diagnosis=(
+                    "right where alpha is small. It is at most 1: an input that hardly helps comes "
+                    "to rest at that bound."
+                ),
+            ),
+            KnownError(
+                lambda x, w, tau: resting_alpha(x, w, tau) ** 0.5,
+                diagnosis="this is the standard deviation of the noise; alpha is its variance.",
+            ),
+            KnownError(
+                lambda x, w, tau: 1 - resting_alpha(x, w, tau),
+                diagnosis=(
+                    "the other way round: an input to which the loss is sensitive gets little "
+                    "noise."
+                ),
+            ),
         ),
         hints=(
             "The expected negative log-likelihood is τ/2 times the expected squared error. Noise "
@@ -169,64 +203,96 @@ EXERCISES = (
         kind="derive",
         solution=lognormal_noise,
         probe=lambda answer: answer(0.3, _EPS),
-        criteria=criteria(
-            "the mean is one",
-            agrees(
-                lambda answer: [_moments(answer, rate)[0] for rate in (0.05, 0.3, 0.6)],
-                [1.0, 1.0, 1.0],
-                atol=1e-6,
+        criteria=(
+            Criterion(
+                "the mean is one",
+                agrees(
+                    lambda answer: [_moments(answer, rate)[0] for rate in (0.05, 0.3, 0.6)],
+                    [1.0, 1.0, 1.0],
+                    atol=1e-6,
+                ),
+                advice="E[exp(m + s ε)] = exp(m + s²/2): which m makes it one?",
             ),
-            "E[exp(m + s ε)] = exp(m + s²/2): which m makes it one?",
-            "the variance is p_drop / (1 − p_drop)",
-            agrees(
-                lambda answer: [_moments(answer, rate)[1] for rate in (0.05, 0.3, 0.6)],
-                [0.05 / 0.95, 0.3 / 0.7, 1.5],
-                atol=1e-6,
+            Criterion(
+                "the variance is p_drop / (1 − p_drop)",
+                agrees(
+                    lambda answer: [_moments(answer, rate)[1] for rate in (0.05, 0.3, 0.6)],
+                    [0.05 / 0.95, 0.3 / 0.7, 1.5],
+                    atol=1e-6,
+                ),
+                advice="Var[ξ] = E[ξ²] − 1 and ξ² is log-normal as well",
             ),
-            "Var[ξ] = E[ξ²] − 1 and ξ² is log-normal as well",
-            "it is positive and grows with ε",
-            lambda answer: bool(
-                (answer(0.5, _EPS) > 0).all() and (answer(0.5, _EPS).diff() > 0).all()
+            Criterion(
+                "it is positive and grows with ε",
+                lambda answer: bool(
+                    (answer(0.5, _EPS) > 0).all() and (answer(0.5, _EPS).diff() > 0).all()
+                ),
+                advice="ξ = exp(m + s ε) with s > 0",
             ),
-            "ξ = exp(m + s ε) with s > 0",
-            "without dropout it is 1, and each value follows from its own ε",
-            agrees(
-                lambda answer: [
-                    *answer(0.0, _EPS),
-                    *answer(0.3, _EPS),
-                    *answer(0.3, torch.cat([_EPS, _NODES]))[3:],
-                ],
-                lambda answer: [
-                    1.0,
-                    1.0,
-                    1.0,
-                    *answer(0.3, torch.cat([_EPS, _NODES]))[:3],
-                    *answer(0.3, _NODES),
-                ],
+            Criterion(
+                "without dropout it is 1, and each value follows from its own ε",
+                agrees(
+                    lambda answer: [
+                        *answer(0.0, _EPS),
+                        *answer(0.3, _EPS),
+                        *answer(0.3, torch.cat([_EPS, _NODES]))[3:],
+                    ],
+                    lambda answer: [
+                        1.0,
+                        1.0,
+                        1.0,
+                        *answer(0.3, torch.cat([_EPS, _NODES]))[:3],
+                        *answer(0.3, _NODES),
+                    ],
+                ),
+                advice="work elementwise on eps; at p_drop = 0 the variance is 0",
             ),
-            "work elementwise on eps; at p_drop = 0 the variance is 0",
         ),
-        known_errors=known_errors(
-            lambda p_drop, eps: torch.exp((p_drop / (1 - p_drop)) ** 0.5 * eps),
-            "alpha is taken for the variance of log ξ, and the mean of log ξ for 0. The mean "
-            "of ξ is then larger than one.",
-            lambda p_drop, eps: torch.exp(
-                (p_drop / (1 - p_drop)) ** 0.5 * eps - p_drop / (1 - p_drop) / 2
+        known_errors=(
+            KnownError(
+                lambda p_drop, eps: torch.exp((p_drop / (1 - p_drop)) ** 0.5 * eps),
+                diagnosis=(
+                    "alpha is taken for the variance of log ξ, and the mean of log ξ for 0. The "
+                    "mean of ξ is then larger than one."
+                ),
             ),
-            "the mean is one, but the variance of ξ is exp(alpha) − 1, not alpha: it is log ξ "
-            "whose variance you set to alpha.",
-            lambda p_drop, eps: torch.exp((-np.log(1 - p_drop)) ** 0.5 * eps),
-            "the standard deviation of log ξ is right. With mean 0 of log ξ, the mean of ξ is "
-            "larger than one.",
-            lambda p_drop, eps: 1 + (p_drop / (1 - p_drop)) ** 0.5 * eps,
-            "this is Gaussian noise. Its moments are right, but it can be negative.",
-            lambda p_drop, eps: torch.exp(np.log(1 - p_drop) / 2 - np.log(1 - p_drop) * eps),
-            "a root is missing: −log(1 − p_drop) is the variance of log ξ; ε is multiplied by "
-            "its standard deviation.",
-            lambda p_drop, eps: torch.log(lognormal_noise(p_drop, eps)),
-            "this is log ξ: the exponential is missing.",
-            lambda p_drop, eps: lognormal_noise(p_drop, eps) / (1 - p_drop),
-            "the sign of the mean of log ξ: it must be −s²/2, so that the mean of ξ is one.",
+            KnownError(
+                lambda p_drop, eps: torch.exp(
+                    (p_drop / (1 - p_drop)) ** 0.5 * eps - p_drop / (1 - p_drop) / 2
+                ),
+                diagnosis=(
+                    "the mean is one, but the variance of ξ is exp(alpha) − 1, not alpha: it is "
+                    "log ξ whose variance you set to alpha."
+                ),
+            ),
+            KnownError(
+                lambda p_drop, eps: torch.exp((-np.log(1 - p_drop)) ** 0.5 * eps),
+                diagnosis=(
+                    "the standard deviation of log ξ is right. With mean 0 of log ξ, the mean of ξ "
+                    "is larger than one."
+                ),
+            ),
+            KnownError(
+                lambda p_drop, eps: 1 + (p_drop / (1 - p_drop)) ** 0.5 * eps,
+                diagnosis="this is Gaussian noise. Its moments are right, but it can be negative.",
+            ),
+            KnownError(
+                lambda p_drop, eps: torch.exp(np.log(1 - p_drop) / 2 - np.log(1 - p_drop) * eps),
+                diagnosis=(
+                    "a root is missing: −log(1 − p_drop) is the variance of log ξ; ε is multiplied "
+                    "by its standard deviation."
+                ),
+            ),
+            KnownError(
+                lambda p_drop, eps: torch.log(lognormal_noise(p_drop, eps)),
+                diagnosis="this is log ξ: the exponential is missing.",
+            ),
+            KnownError(
+                lambda p_drop, eps: lognormal_noise(p_drop, eps) / (1 - p_drop),
+                diagnosis=(
+                    "the sign of the mean of log ξ: it must be −s²/2, so that the mean of ξ is one."
+                ),
+            ),
         ),
         hints=(
             "Let log ξ = m + s ε. Write E[ξ] and E[ξ²] with E[exp(tε)] = exp(t²/2).",
@@ -240,62 +306,92 @@ EXERCISES = (
         kind="extend",
         solution=kl_by_unit,
         probe=_kl_at,
-        criteria=criteria(
-            "equal rates give the package's layer",
-            agrees(
-                lambda answer: [
-                    _kl_at(answer, torch.full((3,), r).double(), 0.7) for r in (0.2, 0.6)
-                ],
-                [_package_kl(rate) for rate in (0.2, 0.6)],
-                atol=1e-5,
+        criteria=(
+            Criterion(
+                "equal rates give the package's layer",
+                agrees(
+                    lambda answer: [
+                        _kl_at(answer, torch.full((3,), r).double(), 0.7) for r in (0.2, 0.6)
+                    ],
+                    [_package_kl(rate) for rate in (0.2, 0.6)],
+                    atol=1e-5,
+                ),
+                advice="compare with equation (15), term by term",
             ),
-            "compare with equation (15), term by term",
-            "rates of their own: differences are those of lesson 04's mixtures",
-            agrees(
-                lambda answer: _kl_at(answer) - _kl_at(answer, _OTHER_RATES),
-                _from_mixtures(_RATES) - _from_mixtures(_OTHER_RATES),
-                atol=1e-6,
+            Criterion(
+                "rates of their own: differences are those of lesson 04's mixtures",
+                agrees(
+                    lambda answer: _kl_at(answer) - _kl_at(answer, _OTHER_RATES),
+                    _from_mixtures(_RATES) - _from_mixtures(_OTHER_RATES),
+                    atol=1e-6,
+                ),
+                advice="row i of theta belongs to the rate of input i, and so does an entropy",
             ),
-            "row i of theta belongs to the rate of input i, and so does an entropy",
-            "without weights, only fair coins have a KL of zero",
-            lambda answer: (
-                close(answer(0 * _THETA, 0 * _RATES + 0.5, 1.0), 0.0)
-                and float(answer(0 * _THETA, _RATES, 1.0)) > 0.1
-            ),
-            "the entropy of a fair coin is log 2",
-            "twice the length_scale, four times the term of the weights",
-            agrees(
-                lambda answer: _kl_at(answer, length_scale=2.0) - _kl_at(answer, length_scale=0.0),
+            Criterion(
+                "without weights, only fair coins have a KL of zero",
                 lambda answer: (
-                    4 * (_kl_at(answer, length_scale=1.0) - _kl_at(answer, length_scale=0.0))
+                    close(answer(0 * _THETA, 0 * _RATES + 0.5, 1.0), 0.0)
+                    and float(answer(0 * _THETA, _RATES, 1.0)) > 0.1
+                ),
+                advice="the entropy of a fair coin is log 2",
+            ),
+            Criterion(
+                "twice the length_scale, four times the term of the weights",
+                agrees(
+                    lambda answer: (
+                        _kl_at(answer, length_scale=2.0) - _kl_at(answer, length_scale=0.0)
+                    ),
+                    lambda answer: (
+                        4 * (_kl_at(answer, length_scale=1.0) - _kl_at(answer, length_scale=0.0))
+                    ),
+                ),
+                advice="the prior's precision is length_scale²",
+            ),
+        ),
+        known_errors=(
+            KnownError(
+                lambda theta, p_drop, scale: (
+                    scale**2 / 2 * (theta**2).sum() / (1 - p_drop.mean())
+                    + (kl_by_unit(0 * theta, p_drop, scale))
+                ),
+                diagnosis=(
+                    "the weights of all inputs are divided by the average keep. Each row has its "
+                    "own."
                 ),
             ),
-            "the prior's precision is length_scale²",
-        ),
-        known_errors=known_errors(
-            lambda theta, p_drop, scale: (
-                scale**2 / 2 * (theta**2).sum() / (1 - p_drop.mean())
-                + (kl_by_unit(0 * theta, p_drop, scale))
+            KnownError(
+                lambda theta, p_drop, scale: (
+                    scale**2 / 2 * ((theta**2).sum(1) * (1 - p_drop)).sum()
+                    + kl_by_unit(0 * theta, p_drop, scale)
+                ),
+                diagnosis=(
+                    "multiplied by keep: that is the paper's form for M. With inverted dropout "
+                    "theta = keep · M, so keep · M² = theta² / keep."
+                ),
             ),
-            "the weights of all inputs are divided by the average keep. Each row has its own.",
-            lambda theta, p_drop, scale: (
-                scale**2 / 2 * ((theta**2).sum(1) * (1 - p_drop)).sum()
-                + kl_by_unit(0 * theta, p_drop, scale)
+            KnownError(
+                lambda theta, p_drop, scale: (
+                    kl_by_unit(theta, p_drop, scale) - 2 * kl_by_unit(0 * theta, p_drop, scale)
+                ),
+                diagnosis="the sign of the entropy is wrong: rates near ½ have the *smaller* KL.",
             ),
-            "multiplied by keep: that is the paper's form for M. With inverted dropout "
-            "theta = keep · M, so keep · M² = theta² / keep.",
-            lambda theta, p_drop, scale: (
-                kl_by_unit(theta, p_drop, scale) - 2 * kl_by_unit(0 * theta, p_drop, scale)
+            KnownError(
+                lambda theta, p_drop, scale: kl_by_unit(theta, p_drop, scale) - 3 * np.log(2),
+                diagnosis=(
+                    "the constant log 2 for each input is missing; gradients do not change, but "
+                    "the KL of a fair coin should be zero."
+                ),
             ),
-            "the sign of the entropy is wrong: rates near ½ have the *smaller* KL.",
-            lambda theta, p_drop, scale: kl_by_unit(theta, p_drop, scale) - 3 * np.log(2),
-            "the constant log 2 for each input is missing; gradients do not change, but the KL "
-            "of a fair coin should be zero.",
-            lambda theta, p_drop, scale: (
-                scale**2 / 2 * ((theta**2).sum(1) / (1 - p_drop)).sum()
-                + kl_by_unit(0 * theta, 0 * p_drop + p_drop.mean(), scale)
+            KnownError(
+                lambda theta, p_drop, scale: (
+                    scale**2 / 2 * ((theta**2).sum(1) / (1 - p_drop)).sum()
+                    + kl_by_unit(0 * theta, 0 * p_drop + p_drop.mean(), scale)
+                ),
+                diagnosis=(
+                    "the entropy of the average rate is not the average entropy: each input has "
+                    "its own."
+                ),
             ),
-            "the entropy of the average rate is not the average entropy: each input has its own.",
         ),
         hints=(
             "The KL of independent rows is the sum of their KLs: write (15) for one row first.",
@@ -309,51 +405,83 @@ EXERCISES = (
         kind="debug",
         solution=dropout_loss,
         probe=_loss,
-        criteria=criteria(
-            "without noise it is cross-entropy plus the KL over N",
-            agrees(
-                lambda answer: _loss(answer, eps=0 * _DRAWS),
-                _noisy_nll(torch.zeros(3), _DRAWS) + loguniform_kl(_LOG_ALPHA).sum() / 50,
+        criteria=(
+            Criterion(
+                "without noise it is cross-entropy plus the KL over N",
+                agrees(
+                    lambda answer: _loss(answer, eps=0 * _DRAWS),
+                    _noisy_nll(torch.zeros(3), _DRAWS) + loguniform_kl(_LOG_ALPHA).sum() / 50,
+                ),
+                advice="at eps = 0 the noise is not to blame: look at the KL",
             ),
-            "at eps = 0 the noise is not to blame: look at the KL",
-            "with a large training set the KL no longer counts",
-            agrees(
-                lambda answer: _loss(answer, n_train=10**12),
-                _noisy_nll(torch.exp(_LOG_ALPHA / 2), _DRAWS),
-                atol=1e-8,
+            Criterion(
+                "with a large training set the KL no longer counts",
+                agrees(
+                    lambda answer: _loss(answer, n_train=10**12),
+                    _noisy_nll(torch.exp(_LOG_ALPHA / 2), _DRAWS),
+                    atol=1e-8,
+                ),
+                advice=(
+                    "now only the noise is left: what is its standard deviation? Who shares a draw?"
+                ),
             ),
-            "now only the noise is left: what is its standard deviation? Who shares a draw?",
-            "the KL term is the sum over the inputs, divided by N",
-            agrees(
-                lambda answer: _loss(answer, n_train=10) - _loss(answer, n_train=20),
-                loguniform_kl(_LOG_ALPHA).sum() / 20,
+            Criterion(
+                "the KL term is the sum over the inputs, divided by N",
+                agrees(
+                    lambda answer: _loss(answer, n_train=10) - _loss(answer, n_train=20),
+                    loguniform_kl(_LOG_ALPHA).sum() / 20,
+                ),
+                advice=(
+                    "one KL for each factor that is drawn, and a minibatch stands for all N "
+                    "examples"
+                ),
             ),
-            "one KL for each factor that is drawn, and a minibatch stands for all N examples",
         ),
-        known_errors=known_errors(
-            lambda x, y, theta, log_alpha, eps, n_train: (
-                cross_entropy((x * (1 + torch.exp(log_alpha) * eps)) @ theta, y)
-                + loguniform_kl(log_alpha).sum() / n_train
+        known_errors=(
+            KnownError(
+                lambda x, y, theta, log_alpha, eps, n_train: (
+                    cross_entropy((x * (1 + torch.exp(log_alpha) * eps)) @ theta, y)
+                    + loguniform_kl(log_alpha).sum() / n_train
+                ),
+                diagnosis="the noise still has standard deviation alpha. alpha is a variance.",
             ),
-            "the noise still has standard deviation alpha. alpha is a variance.",
-            lambda *given: dropout_loss(*given[:5], len(given[0])),
-            "the KL is still divided by the size of the minibatch. The loss is an average per "
-            "example, so the KL is divided by N, the number of training examples.",
-            lambda *given: dropout_loss(*given[:5], given[5] * len(given[3])),
-            "the KL is still averaged over the inputs. The KL of independent factors is a sum.",
-            lambda *given: dropout_loss(*given[:5], given[5] / given[2].shape[1]),
-            "the KL is counted once for each weight. All weights of an input share one factor, so "
-            "under type A it counts once for each input.",
-            lambda x, y, theta, log_alpha, eps, n_train: dropout_loss(
-                x, y, theta, log_alpha, eps[:1], n_train
+            KnownError(
+                lambda *given: dropout_loss(*given[:5], len(given[0])),
+                diagnosis=(
+                    "the KL is still divided by the size of the minibatch. The loss is an average "
+                    "per example, so the KL is divided by N, the number of training examples."
+                ),
             ),
-            "all examples of the minibatch still share one draw of the noise.",
-            lambda x, y, theta, log_alpha, eps, n_train: (
-                cross_entropy((x * (1 + log_alpha / 2 * eps)) @ theta, y)
-                + loguniform_kl(log_alpha).sum() / n_train
+            KnownError(
+                lambda *given: dropout_loss(*given[:5], given[5] * len(given[3])),
+                diagnosis=(
+                    "the KL is still averaged over the inputs. The KL of independent factors is a "
+                    "sum."
+                ),
             ),
-            "the exponential is missing: log_alpha / 2 is the logarithm of the noise's "
-            "standard deviation.",
+            KnownError(
+                lambda *given: dropout_loss(*given[:5], given[5] / given[2].shape[1]),
+                diagnosis=(
+                    "the KL is counted once for each weight. All weights of an input share one "
+                    "factor, so under type A it counts once for each input."
+                ),
+            ),
+            KnownError(
+                lambda x, y, theta, log_alpha, eps, n_train: dropout_loss(
+                    x, y, theta, log_alpha, eps[:1], n_train
+                ),
+                diagnosis="all examples of the minibatch still share one draw of the noise.",
+            ),
+            KnownError(
+                lambda x, y, theta, log_alpha, eps, n_train: (
+                    cross_entropy((x * (1 + log_alpha / 2 * eps)) @ theta, y)
+                    + loguniform_kl(log_alpha).sum() / n_train
+                ),
+                diagnosis=(
+                    "the exponential is missing: log_alpha / 2 is the logarithm of the noise's "
+                    "standard deviation."
+                ),
+            ),
         ),
         hints=(
             "There are four mistakes: two in the noise, two in the KL term.",

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from bdl_lessons.exercises.grader import Exercise, agrees, close, criteria, known_errors, normals
+from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees, close, normals
 from bdl_lessons.models import WeightNoise
 from bdl_lessons.probability import gaussian_kl
 
@@ -20,7 +20,7 @@ def surviving_share(threshold: float) -> float:
     return math.erfc(smallest / math.sqrt(2))
 
 
-def log_alpha(mu: Tensor, log_sigma2: Tensor) -> Tensor:
+def safe_log_alpha(mu: Tensor, log_sigma2: Tensor) -> Tensor:
     """Equation (4) with finite values and gradients for every ``mu``, zero and 1e-30 included."""
     tiny = torch.finfo(mu.dtype).tiny
     return log_sigma2 - 2 * mu.abs().clamp_min(tiny).log()
@@ -48,7 +48,7 @@ def input_relevance(n_in: int, n_out: int) -> WeightNoise:
         def kl(self):
             mean_square = (self.mu**2).mean(0, keepdim=True).clamp_min(1e-30)
             log_alpha = self.log_sigma2 - mean_square.log()
-            return n_out / 2 * softplus(-log_alpha).sum()
+            return n_out / 2 * torch.nn.functional.softplus(-log_alpha).sum()
 
     return InputRelevance(nn.Linear(n_in, n_out))
 
@@ -195,33 +195,60 @@ EXERCISES = (
         kind="predict",
         solution=surviving_share,
         probe=lambda answer: torch.tensor([float(answer(t)) for t in (-2.0, 0.0, 3.0)]),
-        criteria=criteria(
-            "at the threshold 3 it is what counting gives",
-            agrees(lambda answer: answer(3.0), lambda answer: _counted_share(3.0), atol=2e-3),
-            "log alpha < 3 means ŵ² > 1 + e⁻³ by (2); which share of N(0, 1) lies there?",
-            "at the threshold 0 too",
-            agrees(lambda answer: answer(0.0), lambda answer: _counted_share(0.0), atol=2e-3),
-            "alpha < 1 means ŵ² > 2",
-            "at the threshold −2 few are left",
-            agrees(lambda answer: answer(-2.0), lambda answer: _counted_share(-2.0), atol=1e-3),
-            "both tails of N(0, 1) count, and the threshold is a logarithm",
-            "without a threshold it is the share beyond one standard error",
-            agrees(lambda answer: answer(60.0), math.erfc(1 / math.sqrt(2)), atol=1e-6),
-            "for a very large threshold every |ŵ| > 1 is kept",
+        criteria=(
+            Criterion(
+                "at the threshold 3 it is what counting gives",
+                agrees(lambda answer: answer(3.0), lambda answer: _counted_share(3.0), atol=2e-3),
+                advice=(
+                    "log alpha < 3 means ŵ² > 1 + e⁻³ by (2); which share of N(0, 1) lies there?"
+                ),
+            ),
+            Criterion(
+                "at the threshold 0 too",
+                agrees(lambda answer: answer(0.0), lambda answer: _counted_share(0.0), atol=2e-3),
+                advice="alpha < 1 means ŵ² > 2",
+            ),
+            Criterion(
+                "at the threshold −2 few are left",
+                agrees(lambda answer: answer(-2.0), lambda answer: _counted_share(-2.0), atol=1e-3),
+                advice="both tails of N(0, 1) count, and the threshold is a logarithm",
+            ),
+            Criterion(
+                "without a threshold it is the share beyond one standard error",
+                agrees(lambda answer: answer(60.0), math.erfc(1 / math.sqrt(2)), atol=1e-6),
+                advice="for a very large threshold every |ŵ| > 1 is kept",
+            ),
         ),
-        known_errors=known_errors(
-            lambda threshold: math.erfc(math.sqrt((1 + math.exp(-threshold)) / 2)) / 2,
-            "this is one tail of N(0, 1). A weight is kept for ŵ far from 0 on either side.",
-            lambda threshold: math.erf(math.sqrt((1 + math.exp(-threshold)) / 2)),
-            "this is the share that is removed.",
-            lambda threshold: math.erfc(math.sqrt((1 + math.exp(threshold)) / 2)),
-            "in (2), ŵ² = 1 + 1/alpha: a large alpha belongs to an estimate near 1.",
-            lambda threshold: math.erfc((1 + math.exp(-threshold)) / math.sqrt(2)),
-            "this is where ŵ² ends; its root is |ŵ|.",
-            lambda threshold: math.erfc(math.sqrt(1 + math.exp(-threshold))),
-            "erfc(c) is twice a tail of N(0, 1/2). For N(0, 1) it is erfc(c / √2).",
-            lambda threshold: math.erfc(1 / math.sqrt(2)),
-            "this is every |ŵ| > 1. Those just above 1 have a large alpha and are removed too.",
+        known_errors=(
+            KnownError(
+                lambda threshold: math.erfc(math.sqrt((1 + math.exp(-threshold)) / 2)) / 2,
+                diagnosis=(
+                    "this is one tail of N(0, 1). A weight is kept for ŵ far from 0 on either side."
+                ),
+            ),
+            KnownError(
+                lambda threshold: math.erf(math.sqrt((1 + math.exp(-threshold)) / 2)),
+                diagnosis="this is the share that is removed.",
+            ),
+            KnownError(
+                lambda threshold: math.erfc(math.sqrt((1 + math.exp(threshold)) / 2)),
+                diagnosis="in (2), ŵ² = 1 + 1/alpha: a large alpha belongs to an estimate near 1.",
+            ),
+            KnownError(
+                lambda threshold: math.erfc((1 + math.exp(-threshold)) / math.sqrt(2)),
+                diagnosis="this is where ŵ² ends; its root is |ŵ|.",
+            ),
+            KnownError(
+                lambda threshold: math.erfc(math.sqrt(1 + math.exp(-threshold))),
+                diagnosis="erfc(c) is twice a tail of N(0, 1/2). For N(0, 1) it is erfc(c / √2).",
+            ),
+            KnownError(
+                lambda threshold: math.erfc(1 / math.sqrt(2)),
+                diagnosis=(
+                    "this is every |ŵ| > 1. Those just above 1 have a large alpha and are removed "
+                    "too."
+                ),
+            ),
         ),
         hints=(
             "Turn log alpha < threshold into a condition on ŵ² with the last formula of (2).",
@@ -232,43 +259,78 @@ EXERCISES = (
         number="08.2",
         title="log alpha that survives a mean of 0",
         kind="debug",
-        solution=log_alpha,
+        solution=safe_log_alpha,
         probe=lambda answer: torch.cat(  # float32 of the small means: two digits are enough
             [answer(_MU, _LOG_SIGMA2), answer(_SMALL, _SMALL_LOG_SIGMA2).double().round(decimals=2)]
         ),
-        criteria=criteria(
-            "it is log(sigma2 / mu**2)",
-            lambda answer: close(
-                answer(_MU, _LOG_SIGMA2), (_LOG_SIGMA2.exp() / _MU**2).log(), 1e-9
+        criteria=(
+            Criterion(
+                "it is log(sigma2 / mu**2)",
+                lambda answer: close(
+                    answer(_MU, _LOG_SIGMA2), (_LOG_SIGMA2.exp() / _MU**2).log(), 1e-9
+                ),
+                advice="log_sigma2 is already the logarithm of the variance; mu enters squared",
             ),
-            "log_sigma2 is already the logarithm of the variance; mu enters squared",
-            "the sign of mu does not matter",
-            lambda answer: close(answer(-_MU, _LOG_SIGMA2), answer(_MU, _LOG_SIGMA2)),
-            "log of a negative number is NaN: take |mu| or mu**2",
-            "at mu = 0 value and gradient are finite",
-            lambda answer: bool(_slope(answer, 0.0).isfinite().all()),
-            "log 0 is −inf; hold |mu| at the smallest normal number before the logarithm",
-            "at mu = 1e-30 it is still exact in float32",
-            lambda answer: close(_slope(answer, 1e-30)[0], -2 - 2 * math.log(1e-30), 1e-3),
-            "mu**2 = 1e-60 is 0 in float32, 1e-8 added to |mu| hides it, a clamp cuts it off",
+            Criterion(
+                "the sign of mu does not matter",
+                lambda answer: close(answer(-_MU, _LOG_SIGMA2), answer(_MU, _LOG_SIGMA2)),
+                advice="log of a negative number is NaN: take |mu| or mu**2",
+            ),
+            Criterion(
+                "at mu = 0 value and gradient are finite",
+                lambda answer: bool(_slope(answer, 0.0).isfinite().all()),
+                advice=(
+                    "log 0 is −inf; hold |mu| at the smallest normal number before the logarithm"
+                ),
+            ),
+            Criterion(
+                "at mu = 1e-30 it is still exact in float32",
+                lambda answer: close(_slope(answer, 1e-30)[0], -2 - 2 * math.log(1e-30), 1e-3),
+                advice=(
+                    "mu**2 = 1e-60 is 0 in float32, 1e-8 added to |mu| hides it, a clamp cuts it "
+                    "off"
+                ),
+            ),
         ),
-        known_errors=known_errors(
-            lambda mu, log_sigma2: log_sigma2 - (mu**2).log(),
-            "right for ordinary weights. Try the two ends: mu**2 is 0 in float32 below |mu| = "
-            "1e-23, and at mu = 0 the logarithm is infinite, or its gradient is.",
-            lambda mu, log_sigma2: log_sigma2 - 2 * (mu.abs() + 1e-8).log(),
-            "1e-8 is far more than many means: below it log alpha no longer grows as mu falls.",
-            lambda mu, log_sigma2: (log_sigma2 - 2 * mu.abs().clamp_min(1.2e-38).log()).clamp(
-                -10, 10
+        known_errors=(
+            KnownError(
+                lambda mu, log_sigma2: log_sigma2 - (mu**2).log(),
+                diagnosis=(
+                    "right for ordinary weights. Try the two ends: mu**2 is 0 in float32 below "
+                    "|mu| = 1e-23, and at mu = 0 the logarithm is infinite, or its gradient is."
+                ),
             ),
-            "a clamp changes log alpha outside of its bounds, and its gradient is 0 there. If "
-            "the sampled variance is made from it, a weight with a tiny mean loses its noise.",
-            lambda mu, log_sigma2: log_sigma2 - mu.abs().clamp_min(1.2e-38).log(),
-            "the factor 2 is missing: alpha divides by mu squared.",
-            lambda mu, log_sigma2: 2 * log_sigma2 - 2 * mu.abs().clamp_min(1.2e-38).log(),
-            "log_sigma2 is the log of the variance; doubling it takes it for log sigma.",
-            lambda mu, log_sigma2: 2 * mu.abs().clamp_min(1.2e-38).log() - log_sigma2,
-            "this is −log alpha: it grows with relevance.",
+            KnownError(
+                lambda mu, log_sigma2: log_sigma2 - 2 * (mu.abs() + 1e-8).log(),
+                diagnosis=(
+                    "1e-8 is far more than many means: below it log alpha no longer grows as mu "
+                    "falls."
+                ),
+            ),
+            KnownError(
+                lambda mu, log_sigma2: (log_sigma2 - 2 * mu.abs().clamp_min(1.2e-38).log()).clamp(
+                    -10, 10
+                ),
+                diagnosis=(
+                    "a clamp changes log alpha outside of its bounds, and its gradient is 0 there. "
+                    "If the sampled variance is made from it, a weight with a tiny mean loses its "
+                    "noise."
+                ),
+            ),
+            KnownError(
+                lambda mu, log_sigma2: log_sigma2 - mu.abs().clamp_min(1.2e-38).log(),
+                diagnosis="the factor 2 is missing: alpha divides by mu squared.",
+            ),
+            KnownError(
+                lambda mu, log_sigma2: 2 * log_sigma2 - 2 * mu.abs().clamp_min(1.2e-38).log(),
+                diagnosis=(
+                    "log_sigma2 is the log of the variance; doubling it takes it for log sigma."
+                ),
+            ),
+            KnownError(
+                lambda mu, log_sigma2: 2 * mu.abs().clamp_min(1.2e-38).log() - log_sigma2,
+                diagnosis="this is −log alpha: it grows with relevance.",
+            ),
         ),
         hints=(
             "log(mu**2) = 2 log|mu|; only one of the two forms underflows at 1e-30.",
@@ -282,40 +344,67 @@ EXERCISES = (
         kind="derive",
         solution=untouched_log_sigma2,
         probe=lambda answer: answer(_START, _START_LOG_SIGMA2),
-        criteria=criteria(
-            "gradient descent on the KL ends there",
-            agrees(
-                lambda answer: answer(_START, _START_LOG_SIGMA2),
-                lambda answer: _descended(),
-                atol=0.02,
+        criteria=(
+            Criterion(
+                "gradient descent on the KL ends there",
+                agrees(
+                    lambda answer: answer(_START, _START_LOG_SIGMA2),
+                    lambda answer: _descended(),
+                    atol=0.02,
+                ),
+                advice=(
+                    "by (12), d log_sigma2 / d mu is the ratio of the slopes: integrate it from mu "
+                    "to 0"
+                ),
             ),
-            "by (12), d log_sigma2 / d mu is the ratio of the slopes: integrate it from mu to 0",
-            "the sign of mu does not matter",
-            agrees(
-                lambda answer: answer(-_START, _START_LOG_SIGMA2),
-                lambda answer: answer(_START, _START_LOG_SIGMA2),
+            Criterion(
+                "the sign of mu does not matter",
+                agrees(
+                    lambda answer: answer(-_START, _START_LOG_SIGMA2),
+                    lambda answer: answer(_START, _START_LOG_SIGMA2),
+                ),
+                advice="mu enters squared",
             ),
-            "mu enters squared",
-            "a weight that starts at mu = 0 stays",
-            agrees(lambda answer: answer(0 * _START, _START_LOG_SIGMA2), _START_LOG_SIGMA2),
-            "both slopes of (12) are 0 there, or 0 in effect: alpha is infinite",
-            "it rises by the same amount from every start of log_sigma2",
-            agrees(
-                lambda answer: answer(_START, 0 * _START) - answer(_START, 5 + 0 * _START),
-                torch.full((4,), -5.0, dtype=torch.float64),
+            Criterion(
+                "a weight that starts at mu = 0 stays",
+                agrees(lambda answer: answer(0 * _START, _START_LOG_SIGMA2), _START_LOG_SIGMA2),
+                advice="both slopes of (12) are 0 there, or 0 in effect: alpha is infinite",
             ),
-            "the ratio of the slopes does not contain sigma",
+            Criterion(
+                "it rises by the same amount from every start of log_sigma2",
+                agrees(
+                    lambda answer: answer(_START, 0 * _START) - answer(_START, 5 + 0 * _START),
+                    torch.full((4,), -5.0, dtype=torch.float64),
+                ),
+                advice="the ratio of the slopes does not contain sigma",
+            ),
         ),
-        known_errors=known_errors(
-            lambda mu, log_sigma2: log_sigma2 - mu**2 / 4,
-            "the sign: both slopes are followed downhill, mu to 0 and log_sigma2 up.",
-            lambda mu, log_sigma2: log_sigma2 + mu**2 / 2,
-            "a factor 2 too much: the ratio is −mu / 2, its integral from mu to 0 is mu² / 4.",
-            lambda mu, log_sigma2: torch.log(mu**2 + log_sigma2.exp()),
-            "this is right for descent in (mu, sigma), where mu² + sigma² does not change. "
-            "Here the parameters are mu and log_sigma2, and their slopes have another ratio.",
-            lambda mu, log_sigma2: log_sigma2,
-            "it does rise while mu falls: by little for small means, but not by nothing.",
+        known_errors=(
+            KnownError(
+                lambda mu, log_sigma2: log_sigma2 - mu**2 / 4,
+                diagnosis="the sign: both slopes are followed downhill, mu to 0 and log_sigma2 up.",
+            ),
+            KnownError(
+                lambda mu, log_sigma2: log_sigma2 + mu**2 / 2,
+                diagnosis=(
+                    "a factor 2 too much: the ratio is −mu / 2, its integral from mu to 0 is mu² / "
+                    "4."
+                ),
+            ),
+            KnownError(
+                lambda mu, log_sigma2: torch.log(mu**2 + log_sigma2.exp()),
+                diagnosis=(
+                    "this is right for descent in (mu, sigma), where mu² + sigma² does not change. "
+                    "Here the parameters are mu and log_sigma2, and their slopes have another "
+                    "ratio."
+                ),
+            ),
+            KnownError(
+                lambda mu, log_sigma2: log_sigma2,
+                diagnosis=(
+                    "it does rise while mu falls: by little for small means, but not by nothing."
+                ),
+            ),
         ),
         hints=(
             "With steps along −slope, d mu is proportional to −mu / (mu² + sigma²), and "
@@ -329,47 +418,89 @@ EXERCISES = (
         kind="extend",
         solution=input_relevance,
         probe=_kl_and_var,
-        criteria=criteria(
-            "weight_var() has the shape of the means",
-            lambda answer: _var(answer).shape == (4, 3),
-            "weight_var() must return (n_out, n_in): repeat the (1, n_in) variances over the "
-            "outputs with expand_as(mu). Otherwise all outputs of an example share one draw",
-            "weights out of one input share their variance, and inputs do not",
-            lambda answer: (
-                close(_var(answer), _var(answer)[:1].expand(len(_var(answer)), 3))
-                and len({*_var(answer)[0].tolist()}) == 3
+        criteria=(
+            Criterion(
+                "weight_var() has the shape of the means",
+                lambda answer: _var(answer).shape == (4, 3),
+                advice=(
+                    "weight_var() must return (n_out, n_in): repeat the (1, n_in) variances over "
+                    "the outputs with expand_as(mu). Otherwise all outputs of an example share one "
+                    "draw"
+                ),
             ),
-            "one log_sigma2 for each of the n_in columns of mu: shape (1, n_in)",
-            "the outputs of an example have independent noise",
-            lambda answer: _correlation(answer) < 0.05,
-            "a draw for each example and each output; is weight_var() of that shape?",
-            "the KL is that of the best shared prior N(0, 1/beta_i)",
-            lambda answer: close(_layer(answer).kl(), _shared_prior_kl(_layer(answer)), 1e-8),
-            "1 / beta_i is the mean of mu² + sigma² over the n_out weights; put it into (8) "
-            "and add them up: kl(mu) returns one number",
-            "the KL reaches the means and the variances",
-            lambda answer: all(bool(g.ne(0).all()) for g in _kl_gradients(_layer(answer))),
-            "do not detach anything",
+            Criterion(
+                "weights out of one input share their variance, and inputs do not",
+                lambda answer: (
+                    close(_var(answer), _var(answer)[:1].expand(len(_var(answer)), 3))
+                    and len({*_var(answer)[0].tolist()}) == 3
+                ),
+                advice="one log_sigma2 for each of the n_in columns of mu: shape (1, n_in)",
+            ),
+            Criterion(
+                "the outputs of an example have independent noise",
+                lambda answer: _correlation(answer) < 0.05,
+                advice=("a draw for each example and each output; is weight_var() of that shape?"),
+            ),
+            Criterion(
+                "the KL is that of the best shared prior N(0, 1/beta_i)",
+                lambda answer: close(_layer(answer).kl(), _shared_prior_kl(_layer(answer)), 1e-8),
+                advice=(
+                    "1 / beta_i is the mean of mu² + sigma² over the n_out weights; put it into "
+                    "(8) and add them up: kl() returns one number"
+                ),
+            ),
+            Criterion(
+                "the KL reaches the means and the variances",
+                lambda answer: all(bool(g.ne(0).all()) for g in _kl_gradients(_layer(answer))),
+                advice="do not detach anything",
+            ),
         ),
-        known_errors=known_errors(
-            _wrong_layer(_kl_per_input),
-            "the factor n_out is missing: the KL adds up the n_out weights of an input.",
-            _wrong_layer(lambda noise, mu: 2 * _kl_right(noise, mu)),
-            "a factor 2 too much: (8) and (10) begin with ½.",
-            _wrong_layer(_kl_turned),
-            "softplus(log alpha) grows with the noise; the KL (10) is softplus(−log alpha).",
-            _wrong_layer(_kl_sum_of_squares),
-            "the prior variance is the mean of mu² + sigma² over the outputs, not the sum.",
-            _wrong_layer(_kl_per_weight),
-            "every weight has a prior of its own here; the n_out weights of an input share one.",
-            _wrong_layer(_kl_per_weight, shape=lambda n_in, n_out: (n_out, n_in)),
-            "this is ARD for every weight, the layer you already had.",
-            _wrong_layer(_kl_right, expanded=False),
-            "weight_var() has shape (1, n_in). It must match mu, (n_out, n_in): with one variance "
-            "for all outputs the layer also draws one number for all of them, and they are "
-            "perfectly correlated. expand_as(mu) repeats it.",
-            _wrong_layer(_kl_right, shape=lambda n_in, n_out: (1, 1)),
-            "all inputs share one variance here; each input needs its own.",
+        known_errors=(
+            KnownError(
+                _wrong_layer(_kl_per_input),
+                diagnosis=(
+                    "the factor n_out is missing: the KL adds up the n_out weights of an input."
+                ),
+            ),
+            KnownError(
+                _wrong_layer(lambda noise, mu: 2 * _kl_right(noise, mu)),
+                diagnosis="a factor 2 too much: (8) and (10) begin with ½.",
+            ),
+            KnownError(
+                _wrong_layer(_kl_turned),
+                diagnosis=(
+                    "softplus(log alpha) grows with the noise; the KL (10) is softplus(−log alpha)."
+                ),
+            ),
+            KnownError(
+                _wrong_layer(_kl_sum_of_squares),
+                diagnosis=(
+                    "the prior variance is the mean of mu² + sigma² over the outputs, not the sum."
+                ),
+            ),
+            KnownError(
+                _wrong_layer(_kl_per_weight),
+                diagnosis=(
+                    "every weight has a prior of its own here; the n_out weights of an input share "
+                    "one."
+                ),
+            ),
+            KnownError(
+                _wrong_layer(_kl_per_weight, shape=lambda n_in, n_out: (n_out, n_in)),
+                diagnosis="this is ARD for every weight, the layer you already had.",
+            ),
+            KnownError(
+                _wrong_layer(_kl_right, expanded=False),
+                diagnosis=(
+                    "weight_var() has shape (1, n_in). It must match mu, (n_out, n_in): with one "
+                    "variance for all outputs the layer also draws one number for all of them, and "
+                    "they are perfectly correlated. expand_as(mu) repeats it."
+                ),
+            ),
+            KnownError(
+                _wrong_layer(_kl_right, shape=lambda n_in, n_out: (1, 1)),
+                diagnosis="all inputs share one variance here; each input needs its own.",
+            ),
         ),
         hints=(
             "One class, a WeightNoise with two methods: weight_var() repeats one variance per "

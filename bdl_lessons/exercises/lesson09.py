@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions import MultivariateNormal, kl_divergence
 
-from bdl_lessons.exercises.grader import Exercise, agrees, close, criteria, known_errors, normals
+from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees, close, normals
 
 
 def partition_kl(q: Tensor, p: Tensor) -> Tensor:
@@ -136,43 +136,68 @@ EXERCISES = (
         kind="debug",
         solution=partition_kl,
         probe=lambda answer: answer((_Q + 0.05) / 1.5, _P),  # without empty cells: nan says nothing
-        criteria=criteria(
-            "q on two of four equal cells: log 2",
-            agrees(
-                lambda answer: answer(
-                    torch.tensor([0.5, 0.5, 0.0, 0.0], dtype=torch.float64),
-                    torch.full((4,), 0.25, dtype=torch.float64),
+        criteria=(
+            Criterion(
+                "q on two of four equal cells: log 2",
+                agrees(
+                    lambda answer: answer(
+                        torch.tensor([0.5, 0.5, 0.0, 0.0], dtype=torch.float64),
+                        torch.full((4,), 0.25, dtype=torch.float64),
+                    ),
+                    math.log(2),
                 ),
-                math.log(2),
+                advice="sum over all cells, in nats; a cell with q = 0 contributes 0",
             ),
-            "sum over all cells, in nats; a cell with q = 0 contributes 0",
-            "ten cells, three of them empty",
-            agrees(
-                lambda answer: answer(_Q, _P), lambda answer: float(torch.xlogy(_Q, _Q / _P).sum())
+            Criterion(
+                "ten cells, three of them empty",
+                agrees(
+                    lambda answer: answer(_Q, _P),
+                    lambda answer: float(torch.xlogy(_Q, _Q / _P).sum()),
+                ),
+                advice="each cell contributes q times the natural logarithm of q / p",
             ),
-            "each cell contributes q times the natural logarithm of q / p",
-            "it is zero between equal masses",
-            lambda answer: close(answer(_P, _P), 0.0),
-            "each term is q times the log of q/p",
-            "merging cells never raises it",
-            lambda answer: (
-                float(answer(_Q.view(5, 2).sum(1), _P.view(5, 2).sum(1)))
-                <= float(answer(_Q, _P)) - 1e-6
+            Criterion(
+                "it is zero between equal masses",
+                lambda answer: close(answer(_P, _P), 0.0),
+                advice="each term is q times the log of q/p",
             ),
-            "the terms are weighted by q and summed, not averaged",
+            Criterion(
+                "merging cells never raises it",
+                lambda answer: (
+                    float(answer(_Q.view(5, 2).sum(1), _P.view(5, 2).sum(1)))
+                    <= float(answer(_Q, _P)) - 1e-6
+                ),
+                advice="the terms are weighted by q and summed, not averaged",
+            ),
         ),
-        known_errors=known_errors(
-            lambda q, p: partition_kl(q, p) / math.log(2),
-            "the logarithm has base 2: that is in bits. Nats need the natural logarithm.",
-            lambda q, p: partition_kl(q, p) / len(q),
-            "this is a mean over cells. The masses q already are the weights: sum.",
-            lambda q, p: partition_kl(q, p) / math.log(2) / len(q),
-            "two things are left: the base of the logarithm (nats, not bits), and the mean "
-            "over cells, which must be a sum.",
-            lambda q, p: (p * (q.clamp(min=1e-300) / p).log()).sum(),
-            "the weights in front of the log must be q: the KL is an average under q.",
-            lambda q, p: -partition_kl(q, p),
-            "the sign is wrong: the ratio under the log is q over p.",
+        known_errors=(
+            KnownError(
+                lambda q, p: partition_kl(q, p) / math.log(2),
+                diagnosis=(
+                    "the logarithm has base 2: that is in bits. Nats need the natural logarithm."
+                ),
+            ),
+            KnownError(
+                lambda q, p: partition_kl(q, p) / len(q),
+                diagnosis="this is a mean over cells. The masses q already are the weights: sum.",
+            ),
+            KnownError(
+                lambda q, p: partition_kl(q, p) / math.log(2) / len(q),
+                diagnosis=(
+                    "two things are left: the base of the logarithm (nats, not bits), and the mean "
+                    "over cells, which must be a sum."
+                ),
+            ),
+            KnownError(
+                lambda q, p: (p * (q.clamp(min=1e-300) / p).log()).sum(),
+                diagnosis=(
+                    "the weights in front of the log must be q: the KL is an average under q."
+                ),
+            ),
+            KnownError(
+                lambda q, p: -partition_kl(q, p),
+                diagnosis="the sign is wrong: the ratio under the log is q over p.",
+            ),
         ),
         hints=(
             "Four things: the weights, the base of the log, sum or mean, and cells with q = 0.",
@@ -186,51 +211,87 @@ EXERCISES = (
         kind="derive",
         solution=line_qkl,
         probe=lambda answer: answer(_U, 0.7, _COV),
-        criteria=criteria(
-            "in one dimension it is the ordinary KL",
-            agrees(
-                lambda answer: answer(torch.ones(1).double(), 0.7, 2 * torch.eye(1).double()),
-                0.5 * (0.35 - 1 - math.log(0.35)),
+        criteria=(
+            Criterion(
+                "in one dimension it is the ordinary KL",
+                agrees(
+                    lambda answer: answer(torch.ones(1).double(), 0.7, 2 * torch.eye(1).double()),
+                    0.5 * (0.35 - 1 - math.log(0.35)),
+                ),
+                advice="compare with KL(N(0, 0.7) || N(0, 2)), term by term",
             ),
-            "compare with KL(N(0, 0.7) || N(0, 2)), term by term",
-            "measured in three dimensions: the line plus a little noise",
-            lambda answer: close(answer(_U, 0.7, _COV), _with_noise(_U, 0.7, _COV), 1e-5),
-            "E log q along the line minus E log p in all D dimensions, with all constants",
-            "measured again with a wider line and a narrower prior",
-            lambda answer: close(
-                answer(_U, 5.0, 0.3 * _COV), _with_noise(_U, 5.0, 0.3 * _COV), 1e-5
+            Criterion(
+                "measured in three dimensions: the line plus a little noise",
+                lambda answer: close(answer(_U, 0.7, _COV), _with_noise(_U, 0.7, _COV), 1e-5),
+                advice=(
+                    "E log q along the line minus E log p in all D dimensions, with all constants"
+                ),
             ),
-            "how does each term depend on the variance and on cov?",
-            "in two dimensions",
-            lambda answer: close(
-                answer(torch.tensor([0.6, 0.8]).double(), 0.2, _COV[:2, :2]),
-                _with_noise(torch.tensor([0.6, 0.8]).double(), 0.2, _COV[:2, :2]),
-                1e-5,
+            Criterion(
+                "measured again with a wider line and a narrower prior",
+                lambda answer: close(
+                    answer(_U, 5.0, 0.3 * _COV), _with_noise(_U, 5.0, 0.3 * _COV), 1e-5
+                ),
+                advice="how does each term depend on the variance and on cov?",
             ),
-            "which terms depend on the number of weights D?",
+            Criterion(
+                "in two dimensions",
+                lambda answer: close(
+                    answer(torch.tensor([0.6, 0.8]).double(), 0.2, _COV[:2, :2]),
+                    _with_noise(torch.tensor([0.6, 0.8]).double(), 0.2, _COV[:2, :2]),
+                    1e-5,
+                ),
+                advice="which terms depend on the number of weights D?",
+            ),
         ),
-        known_errors=known_errors(
-            lambda u, variance, cov: line_qkl(u, variance, cov.inverse()) + torch.logdet(cov),
-            "the quadratic form uses cov. The log density of N(0, cov) has its inverse.",
-            lambda u, variance, cov: line_qkl(u, variance, cov) + _entropy(variance),
-            "the entropy along the line is missing. Without it the best q is a point.",
-            lambda u, variance, cov: line_qkl(u, variance, cov) + 2 * _entropy(variance),
-            "the entropy has the wrong sign: E log q is MINUS the entropy.",
-            lambda u, *args: line_qkl(u, *args) - len(u) / 2 * math.log(2 * math.pi),
-            "the log density of N(0, cov) has the constant (D/2) log 2π; only one of the D "
-            "halves cancels against the entropy.",
-            lambda u, *args: line_qkl(u, *args) - (len(u) - 1) / 2 * math.log(2 * math.pi),
-            "the constant of log p is (D/2) log 2π, D times that of one dimension.",
-            lambda u, variance, cov: line_qkl(u, variance, cov) + 0.5,
-            "½ is missing: the entropy of a Gaussian is ½ log(2πe · variance), with the e.",
-            lambda u, variance, cov: line_qkl(u, variance, cov) - 0.5 * torch.logdet(cov),
-            "the log density of N(0, cov) also has −½ log det cov.",
-            lambda u, variance, cov: line_qkl(u, variance, cov) + 0.5 * torch.logdet(cov),
-            "log det cov needs the factor ½.",
-            lambda u, variance, cov: (
-                line_qkl(u, variance, cov) + 0.5 * (1 - variance) * u @ cov.inverse() @ u
+        known_errors=(
+            KnownError(
+                lambda u, variance, cov: line_qkl(u, variance, cov.inverse()) + torch.logdet(cov),
+                diagnosis=(
+                    "the quadratic form uses cov. The log density of N(0, cov) has its inverse."
+                ),
             ),
-            "E s² is the variance: it multiplies the quadratic form.",
+            KnownError(
+                lambda u, variance, cov: line_qkl(u, variance, cov) + _entropy(variance),
+                diagnosis=(
+                    "the entropy along the line is missing. Without it the best q is a point."
+                ),
+            ),
+            KnownError(
+                lambda u, variance, cov: line_qkl(u, variance, cov) + 2 * _entropy(variance),
+                diagnosis="the entropy has the wrong sign: E log q is MINUS the entropy.",
+            ),
+            KnownError(
+                lambda u, *args: line_qkl(u, *args) - len(u) / 2 * math.log(2 * math.pi),
+                diagnosis=(
+                    "the log density of N(0, cov) has the constant (D/2) log 2π; only one of the D "
+                    "halves cancels against the entropy."
+                ),
+            ),
+            KnownError(
+                lambda u, *args: line_qkl(u, *args) - (len(u) - 1) / 2 * math.log(2 * math.pi),
+                diagnosis="the constant of log p is (D/2) log 2π, D times that of one dimension.",
+            ),
+            KnownError(
+                lambda u, variance, cov: line_qkl(u, variance, cov) + 0.5,
+                diagnosis=(
+                    "½ is missing: the entropy of a Gaussian is ½ log(2πe · variance), with the e."
+                ),
+            ),
+            KnownError(
+                lambda u, variance, cov: line_qkl(u, variance, cov) - 0.5 * torch.logdet(cov),
+                diagnosis="the log density of N(0, cov) also has −½ log det cov.",
+            ),
+            KnownError(
+                lambda u, variance, cov: line_qkl(u, variance, cov) + 0.5 * torch.logdet(cov),
+                diagnosis="log det cov needs the factor ½.",
+            ),
+            KnownError(
+                lambda u, variance, cov: (
+                    line_qkl(u, variance, cov) + 0.5 * (1 - variance) * u @ cov.inverse() @ u
+                ),
+                diagnosis="E s² is the variance: it multiplies the quadratic form.",
+            ),
         ),
         hints=(
             "Two terms: E log q along the line, and minus E log p in D dimensions.",
@@ -244,45 +305,77 @@ EXERCISES = (
         kind="design",
         solution=input_hat,
         probe=lambda answer: _hat_var(answer, [0.5, 1.4, 2.0, 3.0, 4.5, 6.0], 0.25),
-        criteria=criteria(
-            "p_drop = 0.1: the variance is 1 at x = 2",
-            agrees(lambda answer: _hat_var(answer, [2.0], 0.1), torch.ones(1).double()),
-            "f takes two values there, one for z = 0 and one for z = 1: what is its variance?",
-            "no variance outside",
-            agrees(
-                lambda answer: _hat_var(answer, [-3.0, 0.3, 1.0, 4.0, 5.0, 9.0], 0.1),
-                torch.zeros(6).double(),
+        criteria=(
+            Criterion(
+                "p_drop = 0.1: the variance is 1 at x = 2",
+                agrees(lambda answer: _hat_var(answer, [2.0], 0.1), torch.ones(1).double()),
+                advice=(
+                    "f takes two values there, one for z = 0 and one for z = 1: what is its "
+                    "variance?"
+                ),
             ),
-            "from x = 4 on all slopes must add up to 0, and f must return to where it began",
-            "another rate, p_drop = 0.4",
-            agrees(
-                lambda answer: _hat_var(answer, [0.0, 1.0, 2.0, 4.0, 8.0], 0.4),
-                torch.tensor([0.0, 0, 1, 0, 0], dtype=torch.float64),
+            Criterion(
+                "no variance outside",
+                agrees(
+                    lambda answer: _hat_var(answer, [-3.0, 0.3, 1.0, 4.0, 5.0, 9.0], 0.1),
+                    torch.zeros(6).double(),
+                ),
+                advice=(
+                    "from x = 4 on all slopes must add up to 0, and f must return to where it began"
+                ),
             ),
-            "how do the knots and the height of the hat change with keep and p_drop?",
-            "2000 copies of each unit share its w_out, each with a mask of its own: still a hill",
-            lambda answer: bool(
-                (_hat_var(answer, [1.0, 2.0, 4.0], 0.1, 2000) - torch.eye(3)[1]).abs().max() < 0.15
+            Criterion(
+                "another rate, p_drop = 0.4",
+                agrees(
+                    lambda answer: _hat_var(answer, [0.0, 1.0, 2.0, 4.0, 8.0], 0.4),
+                    torch.tensor([0.0, 0, 1, 0, 0], dtype=torch.float64),
+                ),
+                advice="how do the knots and the height of the hat change with keep and p_drop?",
             ),
-            "once the checks above hold: a narrow hat needs steep units, so make it wide",
+            Criterion(
+                "2000 copies of each unit share its w_out, each with a mask of its own: "
+                "still a hill",
+                lambda answer: bool(
+                    (_hat_var(answer, [1.0, 2.0, 4.0], 0.1, 2000) - torch.eye(3)[1]).abs().max()
+                    < 0.15
+                ),
+                advice=(
+                    "once the checks above hold: a narrow hat needs steep units, so make it wide"
+                ),
+            ),
         ),
-        known_errors=known_errors(
-            lambda p_drop: (input_hat(p_drop)[0] * (1 - p_drop), input_hat(p_drop)[1]),
-            "the knots lie at 1, 2 and 4, but a kept input reaches the units as x / keep.",
-            lambda p_drop: (input_hat(p_drop)[0], input_hat(p_drop)[1] * (1 - p_drop)),
-            "the variance is that of a hat that is there or not, keep · p_drop times its squared "
-            "height. p_drop / keep would be right if the output were multiplied by z / keep.",
-            lambda p_drop: (
-                input_hat(p_drop)[0],
-                input_hat(p_drop)[1] * ((1 - p_drop) * p_drop) ** 0.5,
+        known_errors=(
+            KnownError(
+                lambda p_drop: (input_hat(p_drop)[0] * (1 - p_drop), input_hat(p_drop)[1]),
+                diagnosis=(
+                    "the knots lie at 1, 2 and 4, but a kept input reaches the units as x / keep."
+                ),
             ),
-            "the height of the hat is 1. The variance of f must be.",
-            lambda p_drop: (
-                torch.tensor([-1.0, -2, -4]) / (1 - p_drop),
-                torch.tensor([1.0, -2, 1]) * ((1 - p_drop) / p_drop) ** 0.5,
+            KnownError(
+                lambda p_drop: (input_hat(p_drop)[0], input_hat(p_drop)[1] * (1 - p_drop)),
+                diagnosis=(
+                    "the variance is that of a hat that is there or not, keep · p_drop times its "
+                    "squared height. p_drop / keep would be right if the output were multiplied by "
+                    "z / keep."
+                ),
             ),
-            "these are the slopes of (4), for knots at equal distances: this hat does not return "
-            "to 0 at x = 4.",
+            KnownError(
+                lambda p_drop: (
+                    input_hat(p_drop)[0],
+                    input_hat(p_drop)[1] * ((1 - p_drop) * p_drop) ** 0.5,
+                ),
+                diagnosis="the height of the hat is 1. The variance of f must be.",
+            ),
+            KnownError(
+                lambda p_drop: (
+                    torch.tensor([-1.0, -2, -4]) / (1 - p_drop),
+                    torch.tensor([1.0, -2, 1]) * ((1 - p_drop) / p_drop) ** 0.5,
+                ),
+                diagnosis=(
+                    "these are the slopes of (4), for knots at equal distances: this hat does not "
+                    "return to 0 at x = 4."
+                ),
+            ),
         ),
         hints=(
             "With z = 0 all units see 0. With z = 1 they see x / keep. What must f be each time?",
@@ -296,32 +389,54 @@ EXERCISES = (
         kind="predict",
         solution=smallest_ratio,
         probe=lambda answer: [float(answer(name)) for name in PHI],
-        criteria=criteria(
-            "measured: relu, abs and softplus",
-            _predicted("relu", "abs", "softplus"),
-            "is phi squared convex?",
-            "measured: tanh",
-            _predicted("tanh"),
-            "on the segment, tanh² is at most the larger of its end values",
-            "measured: sigmoid",
-            _predicted("sigmoid"),
-            "one unit off at the left end, another at the right end",
-            "measured: sin and bump",
-            _predicted("sin", "bump"),
-            "can a unit be 0 at both ends and not in between?",
+        criteria=(
+            Criterion(
+                "measured: relu, abs and softplus",
+                _predicted("relu", "abs", "softplus"),
+                advice="is phi squared convex?",
+            ),
+            Criterion(
+                "measured: tanh",
+                _predicted("tanh"),
+                advice="on the segment, tanh² is at most the larger of its end values",
+            ),
+            Criterion(
+                "measured: sigmoid",
+                _predicted("sigmoid"),
+                advice="one unit off at the left end, another at the right end",
+            ),
+            Criterion(
+                "measured: sin and bump",
+                _predicted("sin", "bump"),
+                advice="can a unit be 0 at both ends and not in between?",
+            ),
         ),
-        known_errors=known_errors(
-            lambda name: 1.0,
-            "that is the answer for a convex square. The square of tanh levels off.",
-            lambda name: 1.0 if name == "relu" else 0.5 if name == "tanh" else 0.0,
-            "not only ReLU has a convex square, and not only tanh is monotone.",
-            lambda name: 0.0 if smallest_ratio(name) < 1 else 1.0,
-            "tanh and sigmoid are monotone: a unit that is small at both ends is small in "
-            "between. So the variance is at most the sum of the two at the ends.",
-            lambda name: 0.5 if smallest_ratio(name) < 1 else 1.0,
-            "sin and the bump can vanish at both ends and be large in between.",
-            lambda name: math.sqrt(smallest_ratio(name)),
-            "that is the ratio of standard deviations. The question is about variances.",
+        known_errors=(
+            KnownError(
+                lambda name: 1.0,
+                diagnosis="that is the answer for a convex square. The square of tanh levels off.",
+            ),
+            KnownError(
+                lambda name: 1.0 if name == "relu" else 0.5 if name == "tanh" else 0.0,
+                diagnosis="not only ReLU has a convex square, and not only tanh is monotone.",
+            ),
+            KnownError(
+                lambda name: 0.0 if smallest_ratio(name) < 1 else 1.0,
+                diagnosis=(
+                    "tanh and sigmoid are monotone: a unit that is small at both ends is small in "
+                    "between. So the variance is at most the sum of the two at the ends."
+                ),
+            ),
+            KnownError(
+                lambda name: 0.5 if smallest_ratio(name) < 1 else 1.0,
+                diagnosis="sin and the bump can vanish at both ends and be large in between.",
+            ),
+            KnownError(
+                lambda name: math.sqrt(smallest_ratio(name)),
+                diagnosis=(
+                    "that is the ratio of standard deviations. The question is about variances."
+                ),
+            ),
         ),
         hints=(
             "(2) holds for every phi. Which property of relu² did the proof use?",

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.distributions import MultivariateNormal, kl_divergence
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.exercises.grader import Exercise, agrees, close, criteria, known_errors, normals
+from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees, close, normals
 from bdl_lessons.probability import empirical_bayes_kl, orthogonal_matrix, reflect, rotated_variance
 
 
@@ -139,39 +139,66 @@ EXERCISES = (
         kind="predict",
         solution=correlation_after,
         probe=lambda answer: [answer(_ALPHA, psi) for psi in _ANGLES],
-        criteria=criteria(
-            "it is that of the package's reflected noise, at four angles",
-            agrees(
-                lambda answer: [answer(_ALPHA, psi) for psi in _ANGLES],
-                [_correlation(_ALPHA, psi) for psi in _ANGLES],
+        criteria=(
+            Criterion(
+                "it is that of the package's reflected noise, at four angles",
+                agrees(
+                    lambda answer: [answer(_ALPHA, psi) for psi in _ANGLES],
+                    [_correlation(_ALPHA, psi) for psi in _ANGLES],
+                ),
+                advice="multiply out U diag(alpha) U' with U = I − 2 v v' for v = (cos ψ, sin ψ)",
             ),
-            "multiply out U diag(alpha) U' with U = I − 2 v v' for v = (cos ψ, sin ψ)",
-            "equal alphas: no correlation at any angle",
-            agrees(lambda answer: [answer(0 * _ALPHA + 0.3, psi) for psi in _ANGLES], [0.0] * 4),
-            "U (a I) U' = a I",
-            "v on the diagonal exchanges the factors: no correlation",
-            agrees(lambda answer: answer(_ALPHA, math.pi / 4), 0.0),
-            "at ψ = 45° the reflection is a permutation",
-            "exchange the alphas and the sign turns",
-            agrees(lambda answer: answer(_ALPHA.flip(0), 0.4), lambda answer: -answer(_ALPHA, 0.4)),
-            "the covariance is proportional to the difference of the alphas",
+            Criterion(
+                "equal alphas: no correlation at any angle",
+                agrees(
+                    lambda answer: [answer(0 * _ALPHA + 0.3, psi) for psi in _ANGLES], [0.0] * 4
+                ),
+                advice="U (a I) U' = a I",
+            ),
+            Criterion(
+                "v on the diagonal exchanges the factors: no correlation",
+                agrees(lambda answer: answer(_ALPHA, math.pi / 4), 0.0),
+                advice="at ψ = 45° the reflection is a permutation",
+            ),
+            Criterion(
+                "exchange the alphas and the sign turns",
+                agrees(
+                    lambda answer: answer(_ALPHA.flip(0), 0.4), lambda answer: -answer(_ALPHA, 0.4)
+                ),
+                advice="the covariance is proportional to the difference of the alphas",
+            ),
         ),
-        known_errors=known_errors(
-            lambda alpha, psi: math.sin(2 * psi) * math.cos(2 * psi) * (alpha[0] - alpha[1]),
-            "this is the covariance. Divide by the two standard deviations after the reflection.",
-            lambda alpha, psi: (
-                math.sin(2 * psi)
-                * math.cos(2 * psi)
-                * (alpha[0] - alpha[1])
-                / (alpha[0] * alpha[1]).sqrt()
+        known_errors=(
+            KnownError(
+                lambda alpha, psi: math.sin(2 * psi) * math.cos(2 * psi) * (alpha[0] - alpha[1]),
+                diagnosis=(
+                    "this is the covariance. Divide by the two standard deviations after the "
+                    "reflection."
+                ),
             ),
-            "divided by the standard deviations *before* the reflection. It changes them.",
-            lambda alpha, psi: correlation_after(alpha, psi / 2),
-            "this rotates by ψ. A reflection by a vector at the angle ψ contains 2ψ.",
-            lambda alpha, psi: correlation_after(alpha**2, psi),
-            "alpha is already the variance: it is not squared.",
-            lambda alpha, psi: -correlation_after(alpha, psi),
-            "the sign is wrong: look at the entry (0, 1) of I − 2 v v'.",
+            KnownError(
+                lambda alpha, psi: (
+                    math.sin(2 * psi)
+                    * math.cos(2 * psi)
+                    * (alpha[0] - alpha[1])
+                    / (alpha[0] * alpha[1]).sqrt()
+                ),
+                diagnosis=(
+                    "divided by the standard deviations *before* the reflection. It changes them."
+                ),
+            ),
+            KnownError(
+                lambda alpha, psi: correlation_after(alpha, psi / 2),
+                diagnosis="this rotates by ψ. A reflection by a vector at the angle ψ contains 2ψ.",
+            ),
+            KnownError(
+                lambda alpha, psi: correlation_after(alpha**2, psi),
+                diagnosis="alpha is already the variance: it is not squared.",
+            ),
+            KnownError(
+                lambda alpha, psi: -correlation_after(alpha, psi),
+                diagnosis="the sign is wrong: look at the entry (0, 1) of I − 2 v v'.",
+            ),
         ),
         hints=(
             "Write the 2 × 2 matrix U = I − 2 v v' with cos 2ψ and sin 2ψ.",
@@ -186,43 +213,65 @@ EXERCISES = (
         kind="derive",
         solution=aimed_reflection,
         probe=lambda answer: answer(1, _TARGET),
-        criteria=criteria(
-            "unit vector i becomes the direction, with length 1",
-            agrees(
-                lambda answer: [*answer(1, _TARGET)[:, 1], *answer(3, -_TARGET)[:, 3]],
-                [*(_TARGET / _TARGET.norm()), *(-_TARGET / _TARGET.norm())],
+        criteria=(
+            Criterion(
+                "unit vector i becomes the direction, with length 1",
+                agrees(
+                    lambda answer: [*answer(1, _TARGET)[:, 1], *answer(3, -_TARGET)[:, 3]],
+                    [*(_TARGET / _TARGET.norm()), *(-_TARGET / _TARGET.norm())],
+                ),
+                advice=(
+                    "draw both vectors: the mirror lies half-way between them. What is "
+                    "perpendicular to it?"
+                ),
             ),
-            "draw both vectors: the mirror lies half-way between them. What is perpendicular "
-            "to it?",
-            "it is a reflection: symmetric, its own inverse, with trace K − 2",
-            lambda answer: (
-                close(answer(1, _TARGET), answer(1, _TARGET).T)
-                and close(
-                    answer(1, _TARGET) @ answer(1, _TARGET), torch.eye(5, dtype=torch.float64)
-                )
-                and close(answer(1, _TARGET).trace(), 3.0)
+            Criterion(
+                "it is a reflection: symmetric, its own inverse, with trace K − 2",
+                lambda answer: (
+                    close(answer(1, _TARGET), answer(1, _TARGET).T)
+                    and close(
+                        answer(1, _TARGET) @ answer(1, _TARGET), torch.eye(5, dtype=torch.float64)
+                    )
+                    and close(answer(1, _TARGET).trace(), 3.0)
+                ),
+                advice="use I − 2 v v' / |v|²; other rotations do the first thing too",
             ),
-            "use I − 2 v v' / |v|²; other rotations do the first thing too",
-            "the length of the direction does not matter",
-            agrees(lambda answer: answer(1, 7 * _TARGET), lambda answer: answer(1, _TARGET)),
-            "a reflection keeps lengths, so aim at a vector of length 1",
+            Criterion(
+                "the length of the direction does not matter",
+                agrees(lambda answer: answer(1, 7 * _TARGET), lambda answer: answer(1, _TARGET)),
+                advice="a reflection keeps lengths, so aim at a vector of length 1",
+            ),
         ),
-        known_errors=known_errors(
-            lambda i, direction: orthogonal_matrix(direction[None]),
-            "this reflects by the direction itself: it turns the direction round.",
-            lambda i, direction: orthogonal_matrix(
-                (torch.eye(len(direction)).to(direction)[i] - direction)[None]
+        known_errors=(
+            KnownError(
+                lambda i, direction: orthogonal_matrix(direction[None]),
+                diagnosis="this reflects by the direction itself: it turns the direction round.",
             ),
-            "the difference is right for vectors of equal length. Divide the direction by its "
-            "length first.",
-            lambda i, direction: orthogonal_matrix(
-                (torch.eye(len(direction)).to(direction)[i] + direction / direction.norm())[None]
+            KnownError(
+                lambda i, direction: orthogonal_matrix(
+                    (torch.eye(len(direction)).to(direction)[i] - direction)[None]
+                ),
+                diagnosis=(
+                    "the difference is right for vectors of equal length. Divide the direction by "
+                    "its length first."
+                ),
             ),
-            "the sum of the two gives *minus* the direction.",
-            lambda i, direction: _divided(i, direction, 1),
-            "v is right, but divided by |v| and not by |v|²: the bug of this lesson.",
-            lambda i, direction: _divided(i, direction, 0),
-            "v is right, but v v' is not divided by |v|².",
+            KnownError(
+                lambda i, direction: orthogonal_matrix(
+                    (torch.eye(len(direction)).to(direction)[i] + direction / direction.norm())[
+                        None
+                    ]
+                ),
+                diagnosis="the sum of the two gives *minus* the direction.",
+            ),
+            KnownError(
+                lambda i, direction: _divided(i, direction, 1),
+                diagnosis="v is right, but divided by |v| and not by |v|²: the bug of this lesson.",
+            ),
+            KnownError(
+                lambda i, direction: _divided(i, direction, 0),
+                diagnosis="v is right, but v v' is not divided by |v|².",
+            ),
         ),
         hints=(
             "A reflection by v moves x along v only. So which multiple of which vector leads from "
@@ -237,37 +286,67 @@ EXERCISES = (
         kind="derive",
         solution=mean_field_gap,
         probe=lambda answer: [answer(_PRECISION), answer(torch.linalg.inv(_CORRELATED))],
-        criteria=criteria(
-            "measured: the smallest KL that gradient descent finds",
-            agrees(lambda answer: answer(_PRECISION), _smallest_gap(), atol=1e-5),
-            "write the KL of N(m, diag(d)) from the posterior, and set its derivatives in d to "
-            "zero",
-            "no independent noise comes closer",
-            lambda answer: all(
-                float(answer(_PRECISION)) <= float(_independent_kl(scale / _PRECISION.diagonal()))
-                for scale in (0.9, 0.95, 1.05, 1.1)
+        criteria=(
+            Criterion(
+                "measured: the smallest KL that gradient descent finds",
+                agrees(lambda answer: answer(_PRECISION), _smallest_gap(), atol=1e-5),
+                advice=(
+                    "write the KL of N(m, diag(d)) from the posterior, and set its derivatives in "
+                    "d to zero"
+                ),
             ),
-            "at the best d each d_i is one over Λ_ii",
-            "an uncorrelated posterior leaves no gap",
-            agrees(lambda answer: answer(torch.diag(_PRECISION.diagonal())), 0.0),
-            "for a diagonal precision the two terms are equal",
-            "two weights with correlation ρ: −½ log(1 − ρ²)",
-            agrees(lambda answer: answer(torch.linalg.inv(_CORRELATED)), -0.5 * math.log(1 - 0.36)),
-            "check your formula by hand for a 2 × 2 matrix",
+            Criterion(
+                "no independent noise comes closer",
+                lambda answer: all(
+                    float(answer(_PRECISION))
+                    <= float(_independent_kl(scale / _PRECISION.diagonal()))
+                    for scale in (0.9, 0.95, 1.05, 1.1)
+                ),
+                advice="at the best d each d_i is one over Λ_ii",
+            ),
+            Criterion(
+                "an uncorrelated posterior leaves no gap",
+                agrees(lambda answer: answer(torch.diag(_PRECISION.diagonal())), 0.0),
+                advice="for a diagonal precision the two terms are equal",
+            ),
+            Criterion(
+                "two weights with correlation ρ: −½ log(1 − ρ²)",
+                agrees(
+                    lambda answer: answer(torch.linalg.inv(_CORRELATED)), -0.5 * math.log(1 - 0.36)
+                ),
+                advice="check your formula by hand for a 2 × 2 matrix",
+            ),
         ),
-        known_errors=known_errors(
-            lambda precision: _independent_kl(torch.linalg.inv(precision).diagonal(), precision),
-            "this is the gap of independent noise with the *right variances*, the diagonal of "
-            "the covariance. The best d_i are smaller: 1 / Λ_ii (lesson 02).",
-            lambda precision: precision.diagonal().log().sum() - torch.logdet(precision),
-            "off by a factor of 2: the KL of two Gaussians has a ½ in front of log det.",
-            lambda precision: (
-                (torch.linalg.inv(precision).diagonal().log().sum() - torch.logdet(precision)) / 2
+        known_errors=(
+            KnownError(
+                lambda precision: _independent_kl(
+                    torch.linalg.inv(precision).diagonal(), precision
+                ),
+                diagnosis=(
+                    "this is the gap of independent noise with the *right variances*, the diagonal "
+                    "of the covariance. The best d_i are smaller: 1 / Λ_ii (lesson 02)."
+                ),
             ),
-            "this is the KL in the other direction, of the posterior from the product of its "
-            "marginals: use the precision in both logarithms.",
-            lambda precision: -mean_field_gap(precision),
-            "the sign: a KL divergence is not negative.",
+            KnownError(
+                lambda precision: precision.diagonal().log().sum() - torch.logdet(precision),
+                diagnosis=(
+                    "off by a factor of 2: the KL of two Gaussians has a ½ in front of log det."
+                ),
+            ),
+            KnownError(
+                lambda precision: (
+                    (torch.linalg.inv(precision).diagonal().log().sum() - torch.logdet(precision))
+                    / 2
+                ),
+                diagnosis=(
+                    "this is the KL in the other direction, of the posterior from the product of "
+                    "its marginals: use the precision in both logarithms."
+                ),
+            ),
+            KnownError(
+                lambda precision: -mean_field_gap(precision),
+                diagnosis="the sign: a KL divergence is not negative.",
+            ),
         ),
         hints=(
             "KL(N(m, Σ) ‖ N(m, Λ⁻¹)) = ½ (tr(Λ Σ) − K − log det Σ − log det Λ).",
@@ -282,55 +361,83 @@ EXERCISES = (
         kind="debug",
         solution=structured_loss,
         probe=_loss,
-        criteria=criteria(
-            "without noise it is cross-entropy plus the KL over N",
-            agrees(
-                lambda answer: _loss(answer, eps=0 * _EPS),
-                cross_entropy(_BATCH[0] @ _BATCH[2], _BATCH[1]) + _kl(_VECTORS) / 50,
+        criteria=(
+            Criterion(
+                "without noise it is cross-entropy plus the KL over N",
+                agrees(
+                    lambda answer: _loss(answer, eps=0 * _EPS),
+                    cross_entropy(_BATCH[0] @ _BATCH[2], _BATCH[1]) + _kl(_VECTORS) / 50,
+                ),
+                advice="at eps = 0 every factor must be 1; then look at the KL, equation (8)",
             ),
-            "at eps = 0 every factor must be 1; then look at the KL, equation (8)",
-            "with a large training set only the noise is left",
-            agrees(lambda answer: _loss(answer, n_train=10**12), _noisy_nll(_VECTORS), atol=1e-8),
-            "alpha is a variance, and U acts on the noise and not on its mean",
-            "without reflections it is VD with the empirical-Bayes KL",
-            agrees(
-                lambda answer: _loss(answer, vectors=_VECTORS[:0]),
-                _noisy_nll(_VECTORS[:0]) + _kl(_VECTORS[:0]) / 50,
+            Criterion(
+                "with a large training set only the noise is left",
+                agrees(
+                    lambda answer: _loss(answer, n_train=10**12), _noisy_nll(_VECTORS), atol=1e-8
+                ),
+                advice="alpha is a variance, and U acts on the noise and not on its mean",
             ),
-            "with T = 0 the KL is Q/2 Σ log(1 + 1/alpha)",
-            "twice the training set, half the KL term",
-            agrees(
-                lambda answer: _loss(answer, n_train=10) - _loss(answer, n_train=20),
-                _kl(_VECTORS) / 20,
+            Criterion(
+                "without reflections it is VD with the empirical-Bayes KL",
+                agrees(
+                    lambda answer: _loss(answer, vectors=_VECTORS[:0]),
+                    _noisy_nll(_VECTORS[:0]) + _kl(_VECTORS[:0]) / 50,
+                ),
+                advice="with T = 0 the KL is Q/2 Σ log(1 + 1/alpha)",
             ),
-            "this difference is the KL (8) times 1/10 − 1/20: check the KL first, then that it "
-            "is divided by N",
+            Criterion(
+                "twice the training set, half the KL term",
+                agrees(
+                    lambda answer: _loss(answer, n_train=10) - _loss(answer, n_train=20),
+                    _kl(_VECTORS) / 20,
+                ),
+                advice=(
+                    "this difference is the KL (8) times 1/10 − 1/20: check the KL first, then "
+                    "that it is divided by N"
+                ),
+            ),
         ),
-        known_errors=known_errors(
-            lambda x, y, theta, log_alpha, vectors, eps, n_train: (
-                structured_loss(x, y, theta, 2 * log_alpha, vectors, eps, 10**18)
-                + _kl_of(theta, log_alpha, vectors) / n_train
+        known_errors=(
+            KnownError(
+                lambda x, y, theta, log_alpha, vectors, eps, n_train: (
+                    structured_loss(x, y, theta, 2 * log_alpha, vectors, eps, 10**18)
+                    + _kl_of(theta, log_alpha, vectors) / n_train
+                ),
+                diagnosis="the noise still has standard deviation alpha. alpha is a variance.",
             ),
-            "the noise still has standard deviation alpha. alpha is a variance.",
-            lambda x, y, theta, log_alpha, vectors, eps, n_train: (
-                cross_entropy((x * reflect(1 + torch.exp(log_alpha / 2) * eps, vectors)) @ theta, y)
-                + _kl_of(theta, log_alpha, vectors) / n_train
+            KnownError(
+                lambda x, y, theta, log_alpha, vectors, eps, n_train: (
+                    cross_entropy(
+                        (x * reflect(1 + torch.exp(log_alpha / 2) * eps, vectors)) @ theta, y
+                    )
+                    + _kl_of(theta, log_alpha, vectors) / n_train
+                ),
+                diagnosis=(
+                    "the mean 1 is still reflected with the noise. Then Θ is not the mean of W."
+                ),
             ),
-            "the mean 1 is still reflected with the noise. Then Θ is not the mean of W.",
-            lambda x, y, theta, log_alpha, vectors, eps, n_train: (
-                structured_loss(x, y, theta, log_alpha, vectors, eps, 10**18)
-                + theta.shape[1]
-                / 2
-                * torch.log1p(1 / rotated_variance(log_alpha.exp(), vectors)).sum()
-                / n_train
+            KnownError(
+                lambda x, y, theta, log_alpha, vectors, eps, n_train: (
+                    structured_loss(x, y, theta, log_alpha, vectors, eps, 10**18)
+                    + theta.shape[1]
+                    / 2
+                    * torch.log1p(1 / rotated_variance(log_alpha.exp(), vectors)).sum()
+                    / n_train
+                ),
+                diagnosis=(
+                    "the denominator is still the variance after the reflections. log det of the "
+                    "covariance is the sum of the logarithms of alpha."
+                ),
             ),
-            "the denominator is still the variance after the reflections. log det of the "
-            "covariance is the sum of the logarithms of alpha.",
-            lambda x, y, theta, log_alpha, vectors, eps, n_train: structured_loss(
-                x, y, theta, log_alpha, vectors, eps, len(x)
+            KnownError(
+                lambda x, y, theta, log_alpha, vectors, eps, n_train: structured_loss(
+                    x, y, theta, log_alpha, vectors, eps, len(x)
+                ),
+                diagnosis=(
+                    "the KL is still divided by the size of the minibatch. The loss is an average "
+                    "per training example, so divide by N."
+                ),
             ),
-            "the KL is still divided by the size of the minibatch. The loss is an average per "
-            "training example, so divide by N.",
         ),
         hints=(
             "Take (2), (4), (8) and (13) one after the other, and compare each with its line.",

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons.evaluation import loss_hessian, loss_increase, penalty
-from bdl_lessons.exercises.grader import Exercise, agrees, close, criteria, known_errors, normals
+from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees, close, normals
 
 
 def penalty_range(omega: Tensor, alpha: Tensor) -> Tensor:
@@ -113,48 +113,80 @@ EXERCISES = (
         kind="derive",
         solution=penalty_range,
         probe=lambda answer: answer(_OMEGA, _ALPHA),
-        criteria=criteria(
-            "no rotation of 500 random ones leaves the range",
-            lambda answer: bool(
-                answer(_OMEGA, _ALPHA)[0] <= _random_penalties().min()
-                and answer(_OMEGA, _ALPHA)[1] >= _random_penalties().max()
+        criteria=(
+            Criterion(
+                "no rotation of 500 random ones leaves the range",
+                lambda answer: bool(
+                    answer(_OMEGA, _ALPHA)[0] <= _random_penalties().min()
+                    and answer(_OMEGA, _ALPHA)[1] >= _random_penalties().max()
+                ),
+                advice=(
+                    "the penalty is ½ Σ_j α_j u_j' Ω u_j with orthonormal u_j: where should the "
+                    "largest α go?"
+                ),
             ),
-            "the penalty is ½ Σ_j α_j u_j' Ω u_j with orthonormal u_j: where should the "
-            "largest α go?",
-            "both ends are reached, by noise along the eigenvectors of omega",
-            agrees(
-                lambda answer: answer(_OMEGA, _ALPHA), torch.stack([min(_ASSIGNED), max(_ASSIGNED)])
+            Criterion(
+                "both ends are reached, by noise along the eigenvectors of omega",
+                agrees(
+                    lambda answer: answer(_OMEGA, _ALPHA),
+                    torch.stack([min(_ASSIGNED), max(_ASSIGNED)]),
+                ),
+                advice=(
+                    "give each eigenvector one of the alphas, in the best and in the worst order"
+                ),
             ),
-            "give each eigenvector one of the alphas, in the best and in the worst order",
-            "with equal alphas the rotation does not matter",
-            agrees(
-                lambda answer: answer(_OMEGA, torch.full((3,), 0.3, dtype=torch.float64)),
-                (0.15 * _OMEGA.trace()).expand(2),
+            Criterion(
+                "with equal alphas the rotation does not matter",
+                agrees(
+                    lambda answer: answer(_OMEGA, torch.full((3,), 0.3, dtype=torch.float64)),
+                    (0.15 * _OMEGA.trace()).expand(2),
+                ),
+                advice="U I U' = I, and the penalty is ½ α tr(Ω)",
             ),
-            "U I U' = I, and the penalty is ½ α tr(Ω)",
-            "a linear unit: omega has rank one",
-            agrees(
-                lambda answer: answer(torch.outer(_W, _W), _ALPHA),
-                0.5 * (_W @ _W) * torch.tensor([0.1, 2.0], dtype=torch.float64),
+            Criterion(
+                "a linear unit: omega has rank one",
+                agrees(
+                    lambda answer: answer(torch.outer(_W, _W), _ALPHA),
+                    0.5 * (_W @ _W) * torch.tensor([0.1, 2.0], dtype=torch.float64),
+                ),
+                advice=(
+                    "only one eigenvalue is not zero: it meets the smallest or the largest alpha"
+                ),
             ),
-            "only one eigenvalue is not zero: it meets the smallest or the largest alpha",
         ),
-        known_errors=known_errors(
-            lambda omega, alpha: 2 * penalty_range(omega, alpha),
-            "the ½ of Taylor's second-order term is missing.",
-            lambda omega, alpha: penalty_range(omega, alpha).flip(0),
-            "the smallest value comes first.",
-            lambda omega, alpha: 0.5 * torch.linalg.eigvalsh(omega)[[0, -1]] * alpha.sum(),
-            "these are bounds, ½ λ Σα with the smallest and the largest eigenvalue. They put "
-            "all the noise along one eigenvector; U moves the alphas to orthogonal ones.",
-            lambda omega, alpha: (
-                0.5 * torch.linalg.eigvalsh(omega).sum() * torch.stack([*alpha.aminmax()])
+        known_errors=(
+            KnownError(
+                lambda omega, alpha: 2 * penalty_range(omega, alpha),
+                diagnosis="the ½ of Taylor's second-order term is missing.",
             ),
-            "here all eigenvectors have the smallest, or the largest alpha. There is one of "
-            "each alpha.",
-            lambda omega, alpha: penalty_range(omega.diagonal().diag(), alpha),
-            "this permutes the alphas among the units. A rotation can also use directions "
-            "that are no unit: the eigenvectors of omega.",
+            KnownError(
+                lambda omega, alpha: penalty_range(omega, alpha).flip(0),
+                diagnosis="the smallest value comes first.",
+            ),
+            KnownError(
+                lambda omega, alpha: 0.5 * torch.linalg.eigvalsh(omega)[[0, -1]] * alpha.sum(),
+                diagnosis=(
+                    "these are bounds, ½ λ Σα with the smallest and the largest eigenvalue. They "
+                    "put all the noise along one eigenvector; U moves the alphas to orthogonal "
+                    "ones."
+                ),
+            ),
+            KnownError(
+                lambda omega, alpha: (
+                    0.5 * torch.linalg.eigvalsh(omega).sum() * torch.stack([*alpha.aminmax()])
+                ),
+                diagnosis=(
+                    "here all eigenvectors have the smallest, or the largest alpha. There is one "
+                    "of each alpha."
+                ),
+            ),
+            KnownError(
+                lambda omega, alpha: penalty_range(omega.diagonal().diag(), alpha),
+                diagnosis=(
+                    "this permutes the alphas among the units. A rotation can also use directions "
+                    "that are no unit: the eigenvectors of omega."
+                ),
+            ),
         ),
         hints=(
             "Take two units first: Ω diagonal with 1 and 3, alphas 0.1 and 0.4.",
@@ -168,55 +200,87 @@ EXERCISES = (
         kind="implement",
         solution=hierarchical_factors,
         probe=_factors,
-        criteria=criteria(
-            "examples of one sample share their scale",
-            lambda answer: close(
-                _factors(answer) / _XI, (_factors(answer) / _XI)[:, :1].expand(6, 4, 3), 1e-5
+        criteria=(
+            Criterion(
+                "examples of one sample share their scale",
+                lambda answer: close(
+                    _factors(answer) / _XI, (_factors(answer) / _XI)[:, :1].expand(6, 4, 3), 1e-5
+                ),
+                advice="draw eps with one row for all examples: shape (S, 1, K)",
             ),
-            "draw eps with one row for all examples: shape (S, 1, K)",
-            "samples and units have scales of their own",
-            lambda answer: (
-                _factors(answer, torch.ones(6, 1, 3).double(), _SIGMA.new_full((3,), 0.8))
-                .unique()
-                .numel()
-                == 18
+            Criterion(
+                "samples and units have scales of their own",
+                lambda answer: (
+                    _factors(answer, torch.ones(6, 1, 3).double(), _SIGMA.new_full((3,), 0.8))
+                    .unique()
+                    .numel()
+                    == 18
+                ),
+                advice="S functions are S draws of g, and every one of the K units has its own",
             ),
-            "S functions are S draws of g, and every one of the K units has its own",
-            "the scales multiply xi",
-            agrees(
-                lambda answer: _factors(answer, 3 * _XI**2),
-                lambda answer: 3 * _XI * _factors(answer),
-                1e-5,
+            Criterion(
+                "the scales multiply xi",
+                agrees(
+                    lambda answer: _factors(answer, 3 * _XI**2),
+                    lambda answer: 3 * _XI * _factors(answer),
+                    1e-5,
+                ),
+                advice=(
+                    "with the same random numbers, three times the xi gives three times the result"
+                ),
             ),
-            "with the same random numbers, three times the xi gives three times the result",
-            "log g has the mean −sigma²/2, so that E[g] = 1",
-            lambda answer: bool(
-                (_log_scales(answer)[0].mean() + 0.32).abs() < 0.8 * _log_scales(answer)[1]
+            Criterion(
+                "log g has the mean −sigma²/2, so that E[g] = 1",
+                lambda answer: bool(
+                    (_log_scales(answer)[0].mean() + 0.32).abs() < 0.8 * _log_scales(answer)[1]
+                ),
+                advice="E[exp(sigma eps)] is exp(sigma²/2), not 1",
             ),
-            "E[exp(sigma eps)] is exp(sigma²/2), not 1",
-            "log g has the standard deviation sigma",
-            lambda answer: bool(
-                (_log_scales(answer)[0].std(correction=0) - 0.8).abs()
-                < 0.8 * _log_scales(answer)[1]
+            Criterion(
+                "log g has the standard deviation sigma",
+                lambda answer: bool(
+                    (_log_scales(answer)[0].std(correction=0) - 0.8).abs()
+                    < 0.8 * _log_scales(answer)[1]
+                ),
+                advice="log g = sigma eps + location",
             ),
-            "log g = sigma eps + location",
         ),
-        known_errors=known_errors(
-            lambda xi, sigma, g: hierarchical_factors(xi, sigma, g) * (sigma**2 / 2).exp(),
-            "E[g] is exp(sigma²/2) here: the layer's mean is not its mean weights.",
-            lambda xi, sigma, g: hierarchical_factors(xi, sigma, g) / (sigma**2 / 2).exp(),
-            "this subtracts sigma², twice too much: E[g] is exp(−sigma²/2).",
-            lambda xi, s, g: hierarchical_factors(xi.flatten(0, 1)[:, None], s, g).view_as(xi),
-            "every example has a g of its own. g is global: one draw for all examples.",
-            lambda xi, s, g: hierarchical_factors(xi.flatten(0, 1)[None], s, g).view_as(xi),
-            "all S samples have one g. Then the S functions do not differ in their scales.",
-            lambda xi, s, g: (
-                torch.exp(s * torch.randn(len(xi), 1, 1, generator=g, dtype=xi.dtype) - s**2 / 2)
-                * xi
+        known_errors=(
+            KnownError(
+                lambda xi, sigma, g: hierarchical_factors(xi, sigma, g) * (sigma**2 / 2).exp(),
+                diagnosis="E[g] is exp(sigma²/2) here: the layer's mean is not its mean weights.",
             ),
-            "all K units share one normal number. Draw (S, 1, K) of them: one for each.",
-            lambda xi, s, g: hierarchical_factors(torch.ones_like(xi), s, g) + xi,
-            "the scale is added to xi; it multiplies it.",
+            KnownError(
+                lambda xi, sigma, g: hierarchical_factors(xi, sigma, g) / (sigma**2 / 2).exp(),
+                diagnosis="this subtracts sigma², twice too much: E[g] is exp(−sigma²/2).",
+            ),
+            KnownError(
+                lambda xi, s, g: hierarchical_factors(xi.flatten(0, 1)[:, None], s, g).view_as(xi),
+                diagnosis=(
+                    "every example has a g of its own. g is global: one draw for all examples."
+                ),
+            ),
+            KnownError(
+                lambda xi, s, g: hierarchical_factors(xi.flatten(0, 1)[None], s, g).view_as(xi),
+                diagnosis=(
+                    "all S samples have one g. Then the S functions do not differ in their scales."
+                ),
+            ),
+            KnownError(
+                lambda xi, s, g: (
+                    torch.exp(
+                        s * torch.randn(len(xi), 1, 1, generator=g, dtype=xi.dtype) - s**2 / 2
+                    )
+                    * xi
+                ),
+                diagnosis=(
+                    "all K units share one normal number. Draw (S, 1, K) of them: one for each."
+                ),
+            ),
+            KnownError(
+                lambda xi, s, g: hierarchical_factors(torch.ones_like(xi), s, g) + xi,
+                diagnosis="the scale is added to xi; it multiplies it.",
+            ),
         ),
         hints=(
             "How many different g are there in a tensor (S, B, K)?",
@@ -230,38 +294,60 @@ EXERCISES = (
         kind="predict",
         solution=predicted_factors,
         probe=lambda answer: answer(),
-        criteria=criteria(
-            "measured: twice the alphas",
-            _changes_by(0, scale=2),
-            "R = ½ Σ α_i h_i² w_i² for independent noise on a linear unit",
-            "measured: twice the inputs",
-            _changes_by(1, inputs=2),
-            "R = ½ Σ α_i h_i² w_i² for independent noise on a linear unit",
-            "measured: twice the inputs with half the weights",
-            _changes_by(2, inputs=2, weights=0.5),
-            "R = ½ Σ α_i h_i² w_i² for independent noise on a linear unit",
-            "measured: every input twice, with half the weight",
-            _changes_by(3, weights=0.5, copies=2),
-            "R = ½ Σ α_i h_i² w_i² for independent noise on a linear unit",
-            "exact Hessian of a softmax layer: other labels",
-            agrees(
-                lambda answer: answer()[4],
-                _softmax_penalty(torch.arange(12) % 4) / _softmax_penalty(torch.arange(12) % 3),
+        criteria=(
+            Criterion(
+                "measured: twice the alphas",
+                _changes_by(0, scale=2),
+                advice="R = ½ Σ α_i h_i² w_i² for independent noise on a linear unit",
             ),
-            "H_out = diag(p) − pp': is a label in it?",
+            Criterion(
+                "measured: twice the inputs",
+                _changes_by(1, inputs=2),
+                advice="R = ½ Σ α_i h_i² w_i² for independent noise on a linear unit",
+            ),
+            Criterion(
+                "measured: twice the inputs with half the weights",
+                _changes_by(2, inputs=2, weights=0.5),
+                advice="R = ½ Σ α_i h_i² w_i² for independent noise on a linear unit",
+            ),
+            Criterion(
+                "measured: every input twice, with half the weight",
+                _changes_by(3, weights=0.5, copies=2),
+                advice="R = ½ Σ α_i h_i² w_i² for independent noise on a linear unit",
+            ),
+            Criterion(
+                "exact Hessian of a softmax layer: other labels",
+                agrees(
+                    lambda answer: answer()[4],
+                    _softmax_penalty(torch.arange(12) % 4) / _softmax_penalty(torch.arange(12) % 3),
+                ),
+                advice="H_out = diag(p) − pp': is a label in it?",
+            ),
         ),
-        known_errors=known_errors(
-            lambda: torch.tensor([4, 4, 1, 0.5, 1]),
-            "alpha is a variance already: it enters R to the first power.",
-            lambda: torch.tensor([2, 2, 1, 0.5, 1]),
-            "the noise is relative, h ∘ (xi − 1), and R is quadratic in it.",
-            lambda: torch.tensor([2, 4, 4, 0.5, 1]),
-            "R contains h ∘ w only: what the inputs gain the weights lose.",
-            lambda: torch.tensor([2, 4, 1, 1, 1]),
-            "the two copies have noise of their own, and independent variances add: twice "
-            "(½)² is ½. This is why a network under noise spreads its weights.",
-            lambda: torch.tensor([2, 4, 1, 0.25, 1]),
-            "there are two copies: add their penalties.",
+        known_errors=(
+            KnownError(
+                lambda: torch.tensor([4, 4, 1, 0.5, 1]),
+                diagnosis="alpha is a variance already: it enters R to the first power.",
+            ),
+            KnownError(
+                lambda: torch.tensor([2, 2, 1, 0.5, 1]),
+                diagnosis="the noise is relative, h ∘ (xi − 1), and R is quadratic in it.",
+            ),
+            KnownError(
+                lambda: torch.tensor([2, 4, 4, 0.5, 1]),
+                diagnosis="R contains h ∘ w only: what the inputs gain the weights lose.",
+            ),
+            KnownError(
+                lambda: torch.tensor([2, 4, 1, 1, 1]),
+                diagnosis=(
+                    "the two copies have noise of their own, and independent variances add: twice "
+                    "(½)² is ½. This is why a network under noise spreads its weights."
+                ),
+            ),
+            KnownError(
+                lambda: torch.tensor([2, 4, 1, 0.25, 1]),
+                diagnosis="there are two copies: add their penalties.",
+            ),
         ),
         hints=(
             "Write R for a linear unit with independent noise, as in the section by hand.",
@@ -275,36 +361,57 @@ EXERCISES = (
         kind="derive",
         solution=noisy_least_squares,
         probe=lambda answer: answer(_X, _Y, _COV),
-        criteria=criteria(
-            "without noise it is least squares",
-            agrees(
-                lambda answer: answer(_X, _Y, torch.zeros(3, 3).double()),
-                torch.linalg.lstsq(_X, _Y[:, None]).solution[:, 0],
-                atol=1e-8,
+        criteria=(
+            Criterion(
+                "without noise it is least squares",
+                agrees(
+                    lambda answer: answer(_X, _Y, torch.zeros(3, 3).double()),
+                    torch.linalg.lstsq(_X, _Y[:, None]).solution[:, 0],
+                    atol=1e-8,
+                ),
+                advice="covariance 0 leaves X'X w = X'y",
             ),
-            "covariance 0 leaves X'X w = X'y",
-            "the gradient of the expected loss is 0 there",
-            lambda answer: close(_slope_of_expected_loss(answer), torch.zeros(3), atol=1e-8),
-            "R = ½ w' (X'X ∘ cov) w: add its gradient to X'(Xw − y)",
-            "with the covariance alpha I it is a ridge weighted by the size of each input",
-            agrees(
-                lambda answer: answer(_X, _Y, 0.3 * torch.eye(3).double()),
-                torch.linalg.solve(_X.T @ _X + 0.3 * torch.diag((_X**2).sum(0)), _X.T @ _Y),
-                atol=1e-8,
+            Criterion(
+                "the gradient of the expected loss is 0 there",
+                lambda answer: close(_slope_of_expected_loss(answer), torch.zeros(3), atol=1e-8),
+                advice="R = ½ w' (X'X ∘ cov) w: add its gradient to X'(Xw − y)",
             ),
-            "relative noise on a large input is large noise",
+            Criterion(
+                "with the covariance alpha I it is a ridge weighted by the size of each input",
+                agrees(
+                    lambda answer: answer(_X, _Y, 0.3 * torch.eye(3).double()),
+                    torch.linalg.solve(_X.T @ _X + 0.3 * torch.diag((_X**2).sum(0)), _X.T @ _Y),
+                    atol=1e-8,
+                ),
+                advice="relative noise on a large input is large noise",
+            ),
         ),
-        known_errors=known_errors(
-            lambda X, y, cov: torch.linalg.solve(X.T @ X + cov, X.T @ y),
-            "this is the ridge of additive noise. Here the noise is relative: cov meets X'X "
-            "element by element.",
-            lambda X, y, cov: torch.linalg.solve(X.T @ X + (X.T @ X) @ cov, X.T @ y),
-            "X'X and cov are multiplied as matrices. The sum over examples of x_i x_j cov_ij "
-            "is an elementwise product.",
-            lambda X, y, cov: torch.linalg.solve(X.T @ X + 0.5 * (X.T @ X) * cov, X.T @ y),
-            "there is a ½ too much: the squared loss has one as well, and both go in the gradient.",
-            lambda X, y, cov: noisy_least_squares(X, y, torch.diag(cov.diagonal())),
-            "only the diagonal of cov is used. Then structure would change nothing.",
+        known_errors=(
+            KnownError(
+                lambda X, y, cov: torch.linalg.solve(X.T @ X + cov, X.T @ y),
+                diagnosis=(
+                    "this is the ridge of additive noise. Here the noise is relative: cov meets "
+                    "X'X element by element."
+                ),
+            ),
+            KnownError(
+                lambda X, y, cov: torch.linalg.solve(X.T @ X + (X.T @ X) @ cov, X.T @ y),
+                diagnosis=(
+                    "X'X and cov are multiplied as matrices. The sum over examples of x_i x_j "
+                    "cov_ij is an elementwise product."
+                ),
+            ),
+            KnownError(
+                lambda X, y, cov: torch.linalg.solve(X.T @ X + 0.5 * (X.T @ X) * cov, X.T @ y),
+                diagnosis=(
+                    "there is a ½ too much: the squared loss has one as well, and both go in the "
+                    "gradient."
+                ),
+            ),
+            KnownError(
+                lambda X, y, cov: noisy_least_squares(X, y, torch.diag(cov.diagonal())),
+                diagnosis="only the diagonal of cov is used. Then structure would change nothing.",
+            ),
         ),
         hints=(
             "For squared loss Taylor's second order is exact. What is H for one example?",

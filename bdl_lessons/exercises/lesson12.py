@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.evaluation import ood_metrics, paired_difference
-from bdl_lessons.exercises.grader import Exercise, agrees, close, criteria, known_errors, normals
+from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees, close, normals
 
 
 def uninformative(n_known: int, n_ood: int) -> Tensor:
@@ -117,44 +117,73 @@ EXERCISES = (
         kind="predict",
         solution=uninformative,
         probe=lambda answer: answer(3000, 1000),
-        criteria=criteria(
-            "measured: 15,000 known and 5,000 OOD inputs with random scores",
-            lambda answer: close(answer(15_000, 5000), _simulated(15_000, 5000), atol=0.03),
-            "at any threshold the same share of both kinds passes. What follows for each of the "
-            "four numbers?",
-            "measured: 2,000 known and 18,000 OOD inputs",
-            lambda answer: close(answer(2000, 18_000), _simulated(2000, 18_000), atol=0.06),
-            "only two of the four numbers depend on how many there are of each kind",
-            "as many of each kind: 0.95, and three times one half",
-            agrees(lambda answer: answer(500, 500), [0.95, 0.5, 0.5, 0.5], atol=1e-6),
-            "these are the exact values for very many inputs",
-            "exchange the kinds, and the two AUPR change places",
-            agrees(
-                lambda answer: answer(700, 300),
-                lambda answer: answer(300, 700)[[0, 1, 3, 2]],
-                atol=1e-6,
+        criteria=(
+            Criterion(
+                "measured: 15,000 known and 5,000 OOD inputs with random scores",
+                lambda answer: close(answer(15_000, 5000), _simulated(15_000, 5000), atol=0.03),
+                advice=(
+                    "at any threshold the same share of both kinds passes. What follows for each "
+                    "of the four numbers?"
+                ),
             ),
-            "the precision for one kind is its share of all inputs",
+            Criterion(
+                "measured: 2,000 known and 18,000 OOD inputs",
+                lambda answer: close(answer(2000, 18_000), _simulated(2000, 18_000), atol=0.06),
+                advice="only two of the four numbers depend on how many there are of each kind",
+            ),
+            Criterion(
+                "as many of each kind: 0.95, and three times one half",
+                agrees(lambda answer: answer(500, 500), [0.95, 0.5, 0.5, 0.5], atol=1e-6),
+                advice="these are the exact values for very many inputs",
+            ),
+            Criterion(
+                "exchange the kinds, and the two AUPR change places",
+                agrees(
+                    lambda answer: answer(700, 300),
+                    lambda answer: answer(300, 700)[[0, 1, 3, 2]],
+                    atol=1e-6,
+                ),
+                advice="the precision for one kind is its share of all inputs",
+            ),
         ),
-        known_errors=known_errors(
-            lambda n_known, n_ood: torch.tensor([0.95, 0.5, 0.5, 0.5]).double(),
-            "an AUPR is not ½ for a coin, unless both kinds are equally frequent. Which share "
-            "of the inputs that pass is known?",
-            lambda n_known, n_ood: uninformative(n_ood, n_known),
-            "the two AUPR are exchanged: the more known inputs, the larger that for the known.",
-            lambda n_known, n_ood: torch.cat(
-                [torch.tensor([0.05]).double(), uninformative(n_known, n_ood)[1:]]
+        known_errors=(
+            KnownError(
+                lambda n_known, n_ood: torch.tensor([0.95, 0.5, 0.5, 0.5]).double(),
+                diagnosis=(
+                    "an AUPR is not ½ for a coin, unless both kinds are equally frequent. Which "
+                    "share of the inputs that pass is known?"
+                ),
             ),
-            "FPR95 is the share of OOD inputs that *pass* when 95 % of the known pass.",
-            lambda n_known, n_ood: torch.cat(
-                [torch.tensor([0.5]).double(), uninformative(n_known, n_ood)[1:]]
+            KnownError(
+                lambda n_known, n_ood: uninformative(n_ood, n_known),
+                diagnosis=(
+                    "the two AUPR are exchanged: the more known inputs, the larger that for the "
+                    "known."
+                ),
             ),
-            "FPR95 is not taken at the threshold at which half of the inputs pass.",
-            lambda n_known, n_ood: torch.tensor([0.95, n_known / (n_known + n_ood)] * 2).double()[
-                [0, 1, 1, 1]
-            ],
-            "the AUROC compares pairs of one known and one OOD input: it does not depend on "
-            "how many there are of each kind.",
+            KnownError(
+                lambda n_known, n_ood: torch.cat(
+                    [torch.tensor([0.05]).double(), uninformative(n_known, n_ood)[1:]]
+                ),
+                diagnosis=(
+                    "FPR95 is the share of OOD inputs that *pass* when 95 % of the known pass."
+                ),
+            ),
+            KnownError(
+                lambda n_known, n_ood: torch.cat(
+                    [torch.tensor([0.5]).double(), uninformative(n_known, n_ood)[1:]]
+                ),
+                diagnosis="FPR95 is not taken at the threshold at which half of the inputs pass.",
+            ),
+            KnownError(
+                lambda n_known, n_ood: torch.tensor(
+                    [0.95, n_known / (n_known + n_ood)] * 2
+                ).double()[[0, 1, 1, 1]],
+                diagnosis=(
+                    "the AUROC compares pairs of one known and one OOD input: it does not depend "
+                    "on how many there are of each kind."
+                ),
+            ),
         ),
         hints=(
             "A random score lets the same share of both kinds pass, whatever the threshold.",
@@ -168,43 +197,73 @@ EXERCISES = (
         kind="derive",
         solution=best_weights,
         probe=lambda answer: answer(_ERRORS),
-        criteria=criteria(
-            "the weights have sum 1",
-            agrees(lambda answer: answer(_ERRORS).sum(), 1.0),
-            "divide by the sum at the end",
-            "no other weights of sum 1 have a smaller squared error",
-            lambda answer: _gradient(answer(_ERRORS)).std() < 1e-9,
-            "write the mean squared error as w' A w and set its derivative to a constant",
-            "two independent networks: inverse to their mean squared errors",
-            agrees(
-                lambda answer: answer(torch.tensor([[2.0, -2, 0, 0], [0, 0, 4, -4]]).double()),
-                [0.8, 0.2],
+        criteria=(
+            Criterion(
+                "the weights have sum 1",
+                agrees(lambda answer: answer(_ERRORS).sum(), 1.0),
+                advice="divide by the sum at the end",
             ),
-            "with errors that do not correlate, A is diagonal",
-            "a bias counts: errors (1, 1) and (1, −1) get one half each",
-            agrees(lambda answer: answer(torch.tensor([[1.0, 1], [1, -1]]).double()), [0.5, 0.5]),
-            "take mean products of the errors, not their covariance: a bias is an error too",
-            "a weight may be negative: errors (1, −1, 0, 0) and (2, −2, 1, −1)",
-            agrees(
-                lambda answer: answer(torch.tensor([[1.0, -1, 0, 0], [2, -2, 1, -1]]).double()),
-                [1.5, -0.5],
+            Criterion(
+                "no other weights of sum 1 have a smaller squared error",
+                lambda answer: _gradient(answer(_ERRORS)).std() < 1e-9,
+                advice=(
+                    "write the mean squared error as w' A w and set its derivative to a constant"
+                ),
             ),
-            "keep a negative weight: the worse network then corrects the better one",
+            Criterion(
+                "two independent networks: inverse to their mean squared errors",
+                agrees(
+                    lambda answer: answer(torch.tensor([[2.0, -2, 0, 0], [0, 0, 4, -4]]).double()),
+                    [0.8, 0.2],
+                ),
+                advice="with errors that do not correlate, A is diagonal",
+            ),
+            Criterion(
+                "a bias counts: errors (1, 1) and (1, −1) get one half each",
+                agrees(
+                    lambda answer: answer(torch.tensor([[1.0, 1], [1, -1]]).double()), [0.5, 0.5]
+                ),
+                advice=(
+                    "take mean products of the errors, not their covariance: a bias is an error too"
+                ),
+            ),
+            Criterion(
+                "a weight may be negative: errors (1, −1, 0, 0) and (2, −2, 1, −1)",
+                agrees(
+                    lambda answer: answer(torch.tensor([[1.0, -1, 0, 0], [2, -2, 1, -1]]).double()),
+                    [1.5, -0.5],
+                ),
+                advice="keep a negative weight: the worse network then corrects the better one",
+            ),
         ),
-        known_errors=known_errors(
-            lambda errors: torch.full((len(errors),), 1 / len(errors)).to(errors),
-            "equal weights are best if the networks are equally good and correlate alike. "
-            "These are not.",
-            lambda errors: torch.softmax(-errors.square().mean(1).log(), 0),
-            "inverse to the squared errors is right if errors do not correlate. These do.",
-            lambda errors: torch.linalg.solve(errors @ errors.T, errors.new_ones(len(errors))),
-            "the direction is right; the sum of the weights is not 1.",
-            lambda errors: (
-                torch.linalg.solve(torch.cov(errors), errors.new_ones(len(errors)))
-                / torch.linalg.inv(torch.cov(errors)).sum()
+        known_errors=(
+            KnownError(
+                lambda errors: torch.full((len(errors),), 1 / len(errors)).to(errors),
+                diagnosis=(
+                    "equal weights are best if the networks are equally good and correlate alike. "
+                    "These are not."
+                ),
             ),
-            "this is the smallest *variance*. A network with a bias has errors that a "
-            "covariance does not see.",
+            KnownError(
+                lambda errors: torch.softmax(-errors.square().mean(1).log(), 0),
+                diagnosis=(
+                    "inverse to the squared errors is right if errors do not correlate. These do."
+                ),
+            ),
+            KnownError(
+                lambda errors: torch.linalg.solve(errors @ errors.T, errors.new_ones(len(errors))),
+                diagnosis="the direction is right; the sum of the weights is not 1.",
+            ),
+            KnownError(
+                lambda errors: (
+                    torch.linalg.solve(torch.cov(errors), errors.new_ones(len(errors)))
+                    / torch.linalg.inv(torch.cov(errors)).sum()
+                ),
+                diagnosis=(
+                    "this is the smallest *variance*. A network with a bias has errors that a "
+                    "covariance does not see."
+                ),
+            ),
         ),
         hints=(
             "The mean squared error of the weighted mean is w' A w, with A the matrix of the mean "
@@ -219,50 +278,80 @@ EXERCISES = (
         kind="debug",
         solution=comparison,
         probe=lambda answer: answer(_FIRST, _SECOND, 3, 12),
-        criteria=criteria(
-            "it is the package's paired difference",
-            agrees(lambda answer: answer(_FIRST, _SECOND, 3, 12), _reported(_FIRST, _SECOND, 0.2)),
-            "take (1) and (2) symbol by symbol; n_test over n_train is 1/4 here",
-            "what makes a split hard for both methods cancels",
-            agrees(
-                lambda answer: answer(_FIRST + _HARD, _SECOND + _HARD, 3, 12),
-                lambda answer: answer(_FIRST, _SECOND, 3, 12),
+        criteria=(
+            Criterion(
+                "it is the package's paired difference",
+                agrees(
+                    lambda answer: answer(_FIRST, _SECOND, 3, 12), _reported(_FIRST, _SECOND, 0.2)
+                ),
+                advice="take (1) and (2) symbol by symbol; n_test over n_train is 1/4 here",
             ),
-            "form the differences split by split before you take a variance",
-            "the score is that of the averaged density",
-            agrees(
-                lambda answer: answer(_FIRST, _FIRST[:, :1], 3, 12)[0],
-                _reported(_FIRST, _FIRST[:, :1], 0.2)[0],
+            Criterion(
+                "what makes a split hard for both methods cancels",
+                agrees(
+                    lambda answer: answer(_FIRST + _HARD, _SECOND + _HARD, 3, 12),
+                    lambda answer: answer(_FIRST, _SECOND, 3, 12),
+                ),
+                advice="form the differences split by split before you take a variance",
             ),
-            "average the densities, then take the logarithm: logsumexp over draws minus log S",
-            "log densities smaller by 2000 change nothing",
-            agrees(
-                lambda answer: answer(_FIRST - 2000, _SECOND - 2000, 3, 12),
-                lambda answer: answer(_FIRST, _SECOND, 3, 12),
-                atol=1e-6,
+            Criterion(
+                "the score is that of the averaged density",
+                agrees(
+                    lambda answer: answer(_FIRST, _FIRST[:, :1], 3, 12)[0],
+                    _reported(_FIRST, _FIRST[:, :1], 0.2)[0],
+                ),
+                advice=(
+                    "average the densities, then take the logarithm: logsumexp over draws minus "
+                    "log S"
+                ),
             ),
-            "exp(−2000) is 0 in floating point; torch.logsumexp does not leave the logarithms",
+            Criterion(
+                "log densities smaller by 2000 change nothing",
+                agrees(
+                    lambda answer: answer(_FIRST - 2000, _SECOND - 2000, 3, 12),
+                    lambda answer: answer(_FIRST, _SECOND, 3, 12),
+                    atol=1e-6,
+                ),
+                advice=(
+                    "exp(−2000) is 0 in floating point; torch.logsumexp does not leave the "
+                    "logarithms"
+                ),
+            ),
         ),
-        known_errors=known_errors(
-            lambda first, second, n_test, n_train: _compared(
-                first, second, n_test=n_test, n_train=n_train, log_of_mean=False
+        known_errors=(
+            KnownError(
+                lambda first, second, n_test, n_train: _compared(
+                    first, second, n_test=n_test, n_train=n_train, log_of_mean=False
+                ),
+                diagnosis=(
+                    "the logarithms are still averaged over the draws. That is the expected score "
+                    "of one random network; (1) averages densities."
+                ),
             ),
-            "the logarithms are still averaged over the draws. That is the expected score of "
-            "one random network; (1) averages densities.",
-            lambda first, second, n_test, n_train: _compared(
-                first, second, n_test=n_test, n_train=n_train, paired=False
+            KnownError(
+                lambda first, second, n_test, n_train: _compared(
+                    first, second, n_test=n_test, n_train=n_train, paired=False
+                ),
+                diagnosis=(
+                    "the variances of both methods are still added, as if they had seen different "
+                    "splits. Use the variance of the differences."
+                ),
             ),
-            "the variances of both methods are still added, as if they had seen different "
-            "splits. Use the variance of the differences.",
-            lambda first, second, n_test, n_train: _compared(
-                first, second, n_test=n_test, n_train=n_test + n_train
+            KnownError(
+                lambda first, second, n_test, n_train: _compared(
+                    first, second, n_test=n_test, n_train=n_test + n_train
+                ),
+                diagnosis="n_test is still divided by all examples; (2) has n_test over n_train.",
             ),
-            "n_test is still divided by all examples; (2) has n_test over n_train.",
-            lambda first, second, n_test, n_train: (
-                comparison(first, second, n_test, n_train)
-                * torch.tensor([1, math.sqrt(1 - 1 / len(first))], dtype=torch.float64)
+            KnownError(
+                lambda first, second, n_test, n_train: (
+                    comparison(first, second, n_test, n_train)
+                    * torch.tensor([1, math.sqrt(1 - 1 / len(first))], dtype=torch.float64)
+                ),
+                diagnosis=(
+                    "the variance is still divided by the number of splits; divide by one less."
+                ),
             ),
-            "the variance is still divided by the number of splits; divide by one less.",
         ),
         hints=(
             "One mistake is in the score, three are in the error.",
@@ -277,36 +366,54 @@ EXERCISES = (
         kind="design",
         solution=splits_needed,
         probe=lambda answer: [answer(*pilot) for pilot in _PILOT],
-        criteria=criteria(
-            "with so many splits the gap is two errors, with one less it is not",
-            _is_smallest,
-            "solve gap = 2 std sqrt(1/M + n_test/n_train) for M and round up",
-            "below the floor of (2) no number is enough: infinity",
-            agrees(
-                lambda answer: [1 / answer(0.1, 0.3, 0.1), 1 / answer(0.19, 0.3, 0.1)], [0.0, 0.0]
+        criteria=(
+            Criterion(
+                "with so many splits the gap is two errors, with one less it is not",
+                _is_smallest,
+                advice="solve gap = 2 std sqrt(1/M + n_test/n_train) for M and round up",
             ),
-            "as M grows, the error does not go to 0 but to std sqrt(n_test / n_train)",
-            "an obvious gap: two splits, the least that give a standard deviation",
-            agrees(lambda answer: answer(5.0, 0.1, 0.2), 2.0),
-            "return at least 2",
+            Criterion(
+                "below the floor of (2) no number is enough: infinity",
+                agrees(
+                    lambda answer: [1 / answer(0.1, 0.3, 0.1), 1 / answer(0.19, 0.3, 0.1)],
+                    [0.0, 0.0],
+                ),
+                advice="as M grows, the error does not go to 0 but to std sqrt(n_test / n_train)",
+            ),
+            Criterion(
+                "an obvious gap: two splits, the least that give a standard deviation",
+                agrees(lambda answer: answer(5.0, 0.1, 0.2), 2.0),
+                advice="return at least 2",
+            ),
         ),
-        known_errors=known_errors(
-            lambda gap, std, fraction: max(2.0, float(math.ceil((2 * std / gap) ** 2))),
-            "this is the number for independent splits. The term n_test / n_train is missing.",
-            lambda gap, std, fraction: (
-                max(2.0, float(math.ceil(1 / room)))
-                if (room := (gap / (2 * std)) ** 2 - fraction) > 0
-                else math.inf
+        known_errors=(
+            KnownError(
+                lambda gap, std, fraction: max(2.0, float(math.ceil((2 * std / gap) ** 2))),
+                diagnosis=(
+                    "this is the number for independent splits. The term n_test / n_train is "
+                    "missing."
+                ),
             ),
-            "(2) has n_test over n_train, that is f / (1 − f), and not f.",
-            lambda gap, std, fraction: (
-                max(2.0, float(math.floor(1 / room)))
-                if (room := (gap / (2 * std)) ** 2 - fraction / (1 - fraction)) > 0
-                else math.inf
+            KnownError(
+                lambda gap, std, fraction: (
+                    max(2.0, float(math.ceil(1 / room)))
+                    if (room := (gap / (2 * std)) ** 2 - fraction) > 0
+                    else math.inf
+                ),
+                diagnosis="(2) has n_test over n_train, that is f / (1 − f), and not f.",
             ),
-            "round up: with the whole number below, the gap is less than two errors.",
-            lambda gap, std, fraction: splits_needed(2 * gap, std, fraction),
-            "this is the number for a gap of one error; two are asked for.",
+            KnownError(
+                lambda gap, std, fraction: (
+                    max(2.0, float(math.floor(1 / room)))
+                    if (room := (gap / (2 * std)) ** 2 - fraction / (1 - fraction)) > 0
+                    else math.inf
+                ),
+                diagnosis="round up: with the whole number below, the gap is less than two errors.",
+            ),
+            KnownError(
+                lambda gap, std, fraction: splits_needed(2 * gap, std, fraction),
+                diagnosis="this is the number for a gap of one error; two are asked for.",
+            ),
         ),
         hints=(
             "Write gap ≥ 2 std sqrt(1/M + f/(1 − f)) and square it.",

@@ -32,7 +32,9 @@ COALESCE_S = 0.008  # events that arrive within this time share one redraw; the 
 
 _STATES = """
 <style>
-.bdl-panel-live::after { padding: 4px 8px; }
+.bdl-panel-live::after { padding: 4px 8px; order: -1; }
+.bdl-panel-live.jupyter-widgets-disconnected::before,
+.bdl-panel-live .jupyter-widgets-disconnected::before { display: none; }
 .bdl-panel-live:has(.jupyter-widgets-disconnected)::after,
 .jp-NotebookPanel:has(.jp-Notebook-ExecutionIndicator[data-status="unknown"]) .bdl-panel-live::after
 { content: "The kernel was stopped or restarted, so the sliders do nothing. Run this cell again; "
@@ -44,7 +46,13 @@ _STATES = """
 @keyframes bdl-late { to { opacity: 1; } }
 </style>
 """
-"""What a panel says when the kernel is gone or busy. The page knows, and the kernel cannot say."""
+"""What a panel says when the kernel is gone or busy. The page knows, and the kernel cannot say.
+
+It stands above the sliders, in place of the broken links that widgets show without a kernel.
+"""
+
+_PICTURE_HEIGHT = "max(300px, 100vh - 400px)"
+"""On a screen of 720 lines the last lines of the question stay in view with sliders and picture."""
 
 
 @dataclass(frozen=True)
@@ -195,8 +203,14 @@ class Panel:
     def _image(self):
         from ipywidgets import Image, Layout
 
-        width = f"{100 * self.size[0]:.0f}px"
-        return Image(format="png", layout=Layout(width="100%", max_width=width))
+        layout = Layout(
+            width="auto",
+            max_width=f"min(100%, {100 * self.size[0]:.0f}px)",
+            max_height=_PICTURE_HEIGHT,
+            object_fit="contain",
+            align_self="flex-start",
+        )
+        return Image(format="png", layout=layout)
 
     @cached_property
     def _readout(self):

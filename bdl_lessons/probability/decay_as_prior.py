@@ -100,5 +100,14 @@ def implied_tau(
     """
     if data_term == "nll":
         raise ValueError("data_term='nll' already contains tau: its weight decay implies none")
-    how = {"data_term": data_term, "scaling": scaling, "n_outputs": n_outputs, "y_std": y_std}
-    return weight_decay(1.0, length_scale, n_train, p_drop, **how) / positive("decay", decay)
+    decay_at_tau_1 = weight_decay(
+        1.0,
+        length_scale,
+        n_train,
+        p_drop,
+        data_term=data_term,
+        scaling=scaling,
+        n_outputs=n_outputs,
+        y_std=y_std,
+    )
+    return decay_at_tau_1 / positive("decay", decay)

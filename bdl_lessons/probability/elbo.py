@@ -13,6 +13,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from bdl_lessons.core import validation
+from bdl_lessons.core.devices import single
 
 
 def elbo_loss(
@@ -71,7 +72,7 @@ def gaussian_nll(output: Tensor, y: Tensor, tau: float | Tensor) -> Tensor:
     else:
         validation.positive("tau", tau)
     log_tau = tau.log() if isinstance(tau, Tensor) else math.log(tau)
-    squared = tau * (y - output).square() + math.log(2 * math.pi) - log_tau
+    squared = tau * (single(y) - single(output)).square() + math.log(2 * math.pi) - log_tau
     return squared.sum(-1).mean() / 2
 
 

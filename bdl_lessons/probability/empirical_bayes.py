@@ -12,11 +12,12 @@ infinite, and what is left is formally the sum over columns of
 :math:`\mathrm{KL}(q(W_{:j}) \| p(W_{:j}))`. That sum is finite, but ELBO plus mutual information is
 no longer a lower bound on the marginal likelihood.
 
-Everything here is a sum in nats. Shapes that do not fit raise ValueError.
+Everything here is a sum in nats, in float32 at least. Shapes that do not fit raise ValueError.
 """
 
 from torch import Tensor
 
+from bdl_lessons.core.devices import single
 from bdl_lessons.core.validation import cholesky, integer, shapes
 
 
@@ -47,7 +48,8 @@ def empirical_bayes_kl(log_alpha: Tensor, noise_var: Tensor, n_columns: int) -> 
     tensor(2.0790)
     """
     shapes("log_alpha must be (K,) and noise_var (K,)", log_alpha, noise_var)
-    return integer("n_columns", n_columns, 1) / 2 * (noise_var.log1p() - log_alpha).sum()
+    log_ratios = single(noise_var).log1p() - single(log_alpha)
+    return integer("n_columns", n_columns, 1) / 2 * log_ratios.sum()
 
 
 def best_precision(theta: Tensor, noise_var: Tensor) -> Tensor:
@@ -60,7 +62,8 @@ def best_precision(theta: Tensor, noise_var: Tensor) -> Tensor:
     tensor([[0.1250, 2.0000]])
     """
     shapes("theta must be (K, Q) and noise_var (K,)", theta, noise_var)
-    return 1 / (theta.square() * (1 + noise_var[:, None]))
+    second_moment = single(theta).square() * (1 + single(noise_var)[:, None])
+    return 1 / second_moment
 
 
 def column_marginal_kl(theta: Tensor, noise_cov: Tensor, precision: Tensor) -> Tensor:
@@ -81,6 +84,9 @@ def column_marginal_kl(theta: Tensor, noise_cov: Tensor, precision: Tensor) -> T
     tensor(3.)
     """
     shapes("theta must be (K, Q) and precision (K, Q)", theta, precision)
+    theta = single(theta)
+    noise_cov = single(noise_cov)
+    precision = single(precision)
     log_det = 2 * cholesky("noise_cov", noise_cov, len(theta)).diagonal().log().sum()
     moment = theta.square() * (1 + noise_cov.diagonal()[:, None])
     terms = precision * moment - 1 - theta.square().log() - precision.log()

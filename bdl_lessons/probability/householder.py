@@ -50,7 +50,8 @@ def compact_form(vectors: Tensor) -> tuple[Tensor, Tensor]:
 
 def _compact_form(vectors: Tensor) -> tuple[Tensor, Tensor]:
     """:func:`compact_form` of vectors whose shape was looked at."""
-    with torch.autocast(vectors.device.type, enabled=False):  # no solver has half precision
+    vectors = vectors.to(torch.promote_types(vectors.dtype, torch.float32))  # no solver has half
+    with torch.autocast(vectors.device.type, enabled=False):
         gram = vectors @ vectors.mT
         limits = torch.finfo(vectors.dtype)
         squares = gram.diagonal()
@@ -72,7 +73,8 @@ def reflect(x: Tensor, vectors: Tensor) -> Tensor:
         return x
     left, right = _compact_form(vectors.to(x.dtype))
     with torch.autocast(x.device.type, enabled=False):
-        return x - (x @ right.mT) @ left
+        units = x.to(left.dtype)
+        return (units - (units @ right.mT) @ left).to(x.dtype)
 
 
 def orthogonal_matrix(vectors: Tensor) -> Tensor:
@@ -104,7 +106,8 @@ def rotated_variance(alpha: Tensor, vectors: Tensor) -> Tensor:
     tensor([1.0000, 0.2500])
     """
     shapes("alpha must be (K,) and vectors (T, K)", alpha, vectors)
-    alpha = alpha.masked_fill(alpha < 0, torch.nan)
+    dtype = torch.promote_types(alpha.dtype, torch.float32)
+    alpha = alpha.to(dtype).masked_fill(alpha < 0, torch.nan)
     if len(vectors) == 0:
         return alpha
     left, right = _compact_form(vectors.to(alpha.dtype))

@@ -4,10 +4,11 @@ r"""Kullback-Leibler divergences between Gaussians, log-normals and the mixture 
 
 The first distribution is always ``q``, the approximation; the second is ``p``, the prior or the
 posterior it stands for. ``KL(q || p)`` is not ``KL(p || q)``. Every function returns a sum over all
-weights in nats, as a 0-dim tensor. Shapes that do not fit raise ValueError, and so do shapes that
-would enlarge the first argument by broadcasting and count weights twice. The values of tensors
-are not checked: a variance of 0 has an infinite divergence, a negative one gives NaN. Lessons 02,
-04 and 11.
+weights in nats, as a 0-dim tensor, in float32 at least.
+
+Shapes that do not fit raise ValueError, and so do shapes that would enlarge the first argument by
+broadcasting and count weights twice. The values of tensors are not checked: a variance of 0 has an
+infinite divergence, a negative one gives NaN. Lessons 02, 04 and 11.
 """
 
 import math
@@ -17,6 +18,7 @@ from torch import Tensor
 from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
 from bdl_lessons.core import validation
+from bdl_lessons.core.devices import single
 from bdl_lessons.core.random import standard_normal
 
 Number = float | Tensor
@@ -39,9 +41,10 @@ def gaussian_kl(mean_q: Tensor, var_q: Number, mean_p: Number = 0.0, var_p: Numb
     >>> gaussian_kl(torch.tensor([1.0, 3.0]), 1.0, mean_p=1.0)
     tensor(2.)
     """
-    validation.floating_type("mean_q", mean_q)
-    others = {"var_q": var_q, "mean_p": mean_p, "var_p": var_p}
-    var_q, mean_p, var_p = (validation.like(mean_q, *named) for named in others.items())
+    mean_q = single(validation.floating_type("mean_q", mean_q))
+    var_q = validation.like(mean_q, "var_q", var_q)
+    mean_p = validation.like(mean_q, "mean_p", mean_p)
+    var_p = validation.like(mean_q, "var_p", var_p)
     d = var_q.log() - var_p.log()
     return 0.5 * (d.expm1() - d + (mean_q - mean_p).square() / var_p).sum()
 
@@ -56,6 +59,8 @@ def gaussian_kl_to_prior(mean: Tensor, log_sigma2: Tensor, prior_var: float = 1.
     tensor(12.5000)
     """
     validation.same_shape("mean", mean, "log_sigma2", log_sigma2)
+    mean = single(mean)
+    log_sigma2 = single(log_sigma2)
     d = log_sigma2 - math.log(prior_var)
     of_means = torch.linalg.vector_norm(mean).square() / prior_var
     return (d.expm1().sum() - d.sum() + of_means) / 2
@@ -77,10 +82,10 @@ def gaussian_kl_full(mean_q: Tensor, cov_q: Tensor, mean_p: Tensor, cov_p: Tenso
     """
     K = mean_q.numel()
     validation.shapes("mean_q must be (K,) and mean_p (K,)", mean_q, mean_p)
-    L_q = validation.cholesky("cov_q", cov_q, K)
-    L_p = validation.cholesky("cov_p", cov_p, K)
-    q = MultivariateNormal(mean_q, scale_tril=L_q, validate_args=False)
-    p = MultivariateNormal(mean_p, scale_tril=L_p, validate_args=False)
+    L_q = validation.cholesky("cov_q", single(cov_q), K)
+    L_p = validation.cholesky("cov_p", single(cov_p), K)
+    q = MultivariateNormal(single(mean_q), scale_tril=L_q, validate_args=False)
+    p = MultivariateNormal(single(mean_p), scale_tril=L_p, validate_args=False)
     return kl_divergence(q, p)
 
 
@@ -97,8 +102,9 @@ def lognormal_kl(
     tensor(2.)
     """
     validation.same_shape("mu", validation.floating_type("mu", mu), "log_sigma2", log_sigma2)
+    mu = single(mu)
     prior_var = validation.like(mu, "prior_log_sigma2", prior_log_sigma2).exp()
-    return gaussian_kl(mu, log_sigma2.exp(), prior_mu, prior_var)
+    return gaussian_kl(mu, single(log_sigma2).exp(), prior_mu, prior_var)
 
 
 def lognormal_gamma_kl(mu: Tensor, log_sigma2: Tensor, shape: float, rate: float) -> Tensor:
@@ -117,6 +123,8 @@ def lognormal_gamma_kl(mu: Tensor, log_sigma2: Tensor, shape: float, rate: float
     validation.same_shape("mu", mu, "log_sigma2", log_sigma2)
     validation.positive("shape", shape)
     validation.positive("rate", rate)
+    mu = single(mu)
+    log_sigma2 = single(log_sigma2)
     entropy = mu + 0.5 * (math.log(2 * math.pi * math.e) + log_sigma2)
     mean = (mu + log_sigma2.exp() / 2).exp()
     log_normaliser = math.lgamma(shape) - shape * math.log(rate)
@@ -164,7 +172,7 @@ def mixture_kl(probs: Tensor, means: Tensor, var: Number, prior_var: Number = 1.
     >>> mixture_kl(*spikes, var=1.0).round(decimals=2)  # half of 10² + 10², over 2, less log 2
     tensor(49.3100)
     """
-    var, prior_var = _mixture_variances(probs, means, var, prior_var)
+    probs, means, var, prior_var = _in_single(probs, means, var, prior_var)
     ratio = var / prior_var
     kl = 0.5 * (ratio - 1 - ratio.log() + means.square() / prior_var).sum(-1)
     return (probs * kl + torch.xlogy(probs, probs)).sum()
@@ -192,7 +200,7 @@ def mixture_kl_monte_carlo(
     """
     validation.shapes("means must be one mixture (C, L)", means)
     validation.integer("n_samples", n_samples, 2)
-    var, prior_var = _mixture_variances(probs, means, var, prior_var)
+    probs, means, var, prior_var = _in_single(probs, means, var, prior_var)
     std = var.sqrt().expand_as(means)
     there = probs.detach().to(generator.device)
     component = torch.multinomial(there, n_samples, replacement=True, generator=generator)
@@ -205,8 +213,12 @@ def mixture_kl_monte_carlo(
     return log_ratio.mean(), log_ratio.std() / math.sqrt(n_samples)
 
 
-def _mixture_variances(probs: Tensor, means: Tensor, var: Number, prior_var: Number):
-    validation.floating_type("means", means)
+def _in_single(
+    probs: Tensor, means: Tensor, var: Number, prior_var: Number
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The arguments of a mixture as tensors of one dtype, float32 at least, if their shapes fit."""
+    means = single(validation.floating_type("means", means))
     validation.shapes("means must be (..., C, L) and probs (C,)", means, probs)
     var = validation.like(means, "var", var)
-    return var, validation.like(means.new_empty(()), "prior_var", prior_var)
+    prior_var = validation.like(means.new_empty(()), "prior_var", prior_var)
+    return probs.to(means), means, var, prior_var

@@ -52,9 +52,12 @@ def gaussian_cells(mean: float, std: float, width: float) -> Cells:
     positive("width", width)
     positive("std", std)
     reach = _REACH * std
-    low, high = map(math.floor, _countable((mean - reach) / width, (mean + reach) / width))
-    index = torch.arange(low, high + 1)
-    edges = (torch.arange(low, high + 2, dtype=torch.float64) * width - mean) / std
+    low, high = _countable((mean - reach) / width, (mean + reach) / width)
+    first = math.floor(low)
+    last = math.floor(high)
+    index = torch.arange(first, last + 1)
+    sides = torch.arange(first, last + 2, dtype=torch.float64) * width
+    edges = (sides - mean) / std
     return index[:, None], _interval_mass(edges)
 
 
@@ -77,7 +80,9 @@ def line_cells(theta: Tensor, alpha: float, width: float) -> Cells:
     high = 1 + _REACH * alpha**0.5
     cuts = [torch.tensor([low, high], dtype=torch.float64)]
     for entry in theta.tolist():
-        first, last = _countable(*sorted((low * entry / width, high * entry / width)))
+        one_end = low * entry / width
+        other_end = high * entry / width
+        first, last = _countable(min(one_end, other_end), max(one_end, other_end))
         sides = torch.arange(math.ceil(first), math.floor(last) + 1, dtype=torch.float64)
         cuts.append(sides * width / entry)
     xi = torch.cat(cuts).sort().values
@@ -99,9 +104,9 @@ def point_cells(points: Tensor, probs: Tensor, width: float) -> Cells:
     index = (points.double() / width).floor()
     if not (index.abs() < 2**62).all():
         raise ValueError(f"points {_FAR}")
-    index = index.long()
-    index, member = index.unique(dim=0, return_inverse=True)
-    return index, torch.zeros(len(index), dtype=torch.float64).index_add_(0, member, probs.double())
+    cells, cell_of = index.long().unique(dim=0, return_inverse=True)
+    masses = torch.zeros(len(cells), dtype=torch.float64)
+    return cells, masses.index_add(0, cell_of, probs.double())
 
 
 def _countable(low: float, high: float) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from bdl_lessons.reference.kernels import (
 )
 from bdl_lessons.reference.linear_regression import BayesLinear
 from bdl_lessons.reference.logistic_regression import BayesLogistic
-from bdl_lessons.reference.mcmc import effective_sample_size, hmc, split_r_hat
+from bdl_lessons.reference.mcmc import hmc
 from bdl_lessons.reference.random_features import RandomFeatures
 
 __all__ = [
@@ -31,12 +31,10 @@ __all__ = [
     "RandomFeatures",
     "ReLUKernel",
     "cos_expectation",
-    "effective_sample_size",
     "erf_expectation",
     "fit_gaussian",
     "gauss_hermite",
     "gaussian_elbo",
     "hmc",
     "relu_expectation",
-    "split_r_hat",
 ]

@@ -7,12 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import floating, integer, shapes, typechecked
+from bdl_lessons.core.validation import flag, floating, instance, integer, shapes
 
 LogJoint = Callable[[Tensor], Tensor]
 
 
-@typechecked
 def gauss_hermite(n_nodes: int, dim: int) -> tuple[Tensor, Tensor]:
     """Nodes ``(S, dim)`` and weights ``(S,)`` with ``sum_s weights_s f(nodes_s) = E[f(N(0, I))]``.
 
@@ -23,11 +22,15 @@ def gauss_hermite(n_nodes: int, dim: int) -> tuple[Tensor, Tensor]:
     3.0
     """
     integer("dim", dim, 1)
-    rule = np.polynomial.hermite_e.hermegauss(integer("n_nodes", n_nodes, 1))
-    x, w = (torch.from_numpy(values) for values in rule)
-    nodes = torch.cartesian_prod(*[x] * dim).view(-1, dim)
-    weights = torch.cartesian_prod(*[w / w.sum()] * dim).view(-1, dim).prod(-1)
+    x, w = np.polynomial.hermite_e.hermegauss(integer("n_nodes", n_nodes, 1))
+    nodes = _grid(torch.from_numpy(x), dim)
+    weights = _grid(torch.from_numpy(w / w.sum()), dim).prod(-1)
     return nodes, weights
+
+
+def _grid(values: Tensor, dim: int) -> Tensor:
+    """All combinations of ``dim`` of the ``values (n,)``, ``(n ** dim, dim)``."""
+    return torch.cartesian_prod(*[values] * dim).view(-1, dim)
 
 
 def gaussian_elbo(
@@ -62,7 +65,6 @@ def gaussian_elbo(
     return weights @ values + (entropy + scale_tril.diagonal().abs().log().sum())
 
 
-@typechecked
 def fit_gaussian(
     log_joint: LogJoint,
     mean: Tensor,
@@ -88,10 +90,15 @@ def fit_gaussian(
     >>> [round(value, 4) for value in mean.tolist()]
     [1.0, 1.0]
     """
+    instance("log_joint", log_joint, Callable)
     shapes("mean must be (K,) and scale (K,)", floating("mean", mean), floating("scale", scale))
+    flag("mean_field", mean_field)
+    integer("n_steps", n_steps, 1)
     if not (scale > 0).all():
         raise ValueError(f"scale must be positive, got {scale.tolist()}")
-    nodes, weights = (t.to(mean) for t in gauss_hermite(n_nodes, len(mean)))
+    nodes, weights = gauss_hermite(n_nodes, len(mean))
+    nodes = nodes.to(mean)
+    weights = weights.to(mean)
     mean = mean.detach().clone().requires_grad_()
     log_diag = scale.detach().log().requires_grad_()
     below = torch.zeros(len(mean), len(mean)).to(mean).requires_grad_(not mean_field)
@@ -106,8 +113,13 @@ def fit_gaussian(
         value.backward()
         return value
 
-    how = {"max_iter": n_steps, "tolerance_grad": 1e-9, "tolerance_change": 0.0}
-    optimizer = torch.optim.LBFGS(leaves, line_search_fn="strong_wolfe", **how)
+    optimizer = torch.optim.LBFGS(
+        leaves,
+        max_iter=n_steps,
+        tolerance_grad=1e-9,
+        tolerance_change=0.0,
+        line_search_fn="strong_wolfe",
+    )
     optimizer.step(loss)
     value = loss()
     largest = max(leaf.grad.abs().max().item() for leaf in leaves)

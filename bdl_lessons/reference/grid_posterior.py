@@ -1,11 +1,12 @@
 """A posterior over two weights by brute force: evaluate it on a grid, then sum. Lesson 02."""
 
 import math
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from bdl_lessons.core.validation import integer, number, same_dtype, shapes, typechecked
+from bdl_lessons.core.validation import instance, integer, number, same_dtype, shapes
 from bdl_lessons.reference.gaussian_vi import LogJoint
 
 
@@ -38,11 +39,14 @@ class GridPosterior:
     (1.8379, [1.0, 1.0])
     """
 
-    @typechecked
     def __init__(
         self, log_joint: LogJoint, low: tuple[float, float], high: tuple[float, float], n: int = 200
     ):
+        instance("log_joint", log_joint, Callable)
         self.n = integer("n", n, 3)
+        for name, corner in (("low", low), ("high", high)):
+            if not isinstance(corner, Sequence) or len(corner) != 2:
+                raise TypeError(f"{name} must be two numbers, got {corner!r}")
         sides = list(zip(low, high, strict=True))
         if not all(number("low", a) < number("high", b) for a, b in sides):
             raise ValueError(f"low must be below high on both axes, got low={low}, high={high}")

@@ -13,7 +13,7 @@ import torch
 from gpytorch.constraints import Positive
 from torch import Tensor
 
-from bdl_lessons.core.validation import integer, like, typechecked, variance
+from bdl_lessons.core.validation import integer, like, variance
 
 
 def relu_expectation(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> Tensor:
@@ -96,7 +96,6 @@ class NNGPKernel(gpytorch.kernels.Kernel):
 
     expectation: Callable[[Tensor, Tensor, Tensor], Tensor]
 
-    @typechecked
     def __init__(
         self,
         depth: int = 1,
@@ -111,7 +110,8 @@ class NNGPKernel(gpytorch.kernels.Kernel):
         for name in ("raw_weight_var", "raw_bias_var"):
             self.register_parameter(name, torch.nn.Parameter(torch.zeros(*self.batch_shape, 1)))
             self.register_constraint(name, Positive())
-        self.weight_var, self.bias_var = weight_var, bias_var
+        self.weight_var = weight_var
+        self.bias_var = bias_var
 
     @property
     def weight_var(self) -> Tensor:
@@ -149,12 +149,14 @@ class NNGPKernel(gpytorch.kernels.Kernel):
             weight_var = weight_var.unsqueeze(-1)
             bias_var = bias_var.unsqueeze(-1)
 
-        kxx, kyy, kxy = (bias_var + weight_var * k for k in (kxx, kyy, kxy))
+        kxx = bias_var + weight_var * kxx
+        kyy = bias_var + weight_var * kyy
+        kxy = bias_var + weight_var * kxy
         for _ in range(self.depth):
-            kxx, kyy, kxy = (
-                bias_var + weight_var * self.expectation(*pair)
-                for pair in ((kxx, kxx, kxx), (kyy, kyy, kyy), (kxx, kyy, kxy))
-            )
+            # kxy first, since it needs the variances of the layer below
+            kxy = bias_var + weight_var * self.expectation(kxx, kyy, kxy)
+            kxx = bias_var + weight_var * self.expectation(kxx, kxx, kxx)
+            kyy = bias_var + weight_var * self.expectation(kyy, kyy, kyy)
         return kxy
 
 
@@ -200,10 +202,15 @@ class _ReLUExpectation(torch.autograd.Function):
     def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         kxx, kyy, kxy = ctx.saved_tensors
         s, angle = _sine_and_angle(kxx, kyy, kxy)
-        d_kxx, d_kyy = (
-            torch.where(k > 0, s / torch.where(k > 0, k, 1), 0) / (4 * math.pi) for k in (kxx, kyy)
-        )
-        return grad * d_kxx, grad * d_kyy, grad * (math.pi - angle) / (2 * math.pi)
+        d_kxx = _zero_at_zero(s, kxx) / (4 * math.pi)
+        d_kyy = _zero_at_zero(s, kyy) / (4 * math.pi)
+        d_kxy = (math.pi - angle) / (2 * math.pi)
+        return grad * d_kxx, grad * d_kyy, grad * d_kxy
+
+
+def _zero_at_zero(s: Tensor, k: Tensor) -> Tensor:
+    """``s / k``, and 0 where ``k`` is 0: there ``s`` is 0 too."""
+    return torch.where(k > 0, s / torch.where(k > 0, k, 1), 0)
 
 
 def _sine_and_angle(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> tuple[Tensor, Tensor]:
@@ -212,5 +219,6 @@ def _sine_and_angle(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> tuple[Tensor, Tens
 
 
 def _gaussian_pair(kxx: Tensor, kyy: Tensor, kxy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    kxx, kyy = (like(kxy, name, k).expand_as(kxy) for name, k in (("kxx", kxx), ("kyy", kyy)))
+    kxx = like(kxy, "kxx", kxx).expand_as(kxy)
+    kyy = like(kxy, "kyy", kyy).expand_as(kxy)
     return kxx, kyy, kxy

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core import validation
-from bdl_lessons.core.validation import typechecked
 from bdl_lessons.probability import gaussian_kl_full
 
 
@@ -35,7 +34,6 @@ class BayesLinear:
     [3.0, 0.25]
     """
 
-    @typechecked
     def __init__(
         self, Phi: Tensor, y: Tensor, noise_var: float | Tensor, prior_var: float | Tensor
     ):
@@ -43,11 +41,12 @@ class BayesLinear:
         validation.floating("y", y)
         validation.same_dtype("y", y, "Phi", Phi)
         validation.shapes("Phi must be (N, K) and y (N,)", Phi, y)
-        self.Phi, self.y = Phi, y
-        self.noise_var, self.prior_var = (
-            validation.variance(name, validation.like(y[0], name, value))
-            for name, value in (("noise_var", noise_var), ("prior_var", prior_var))
-        )
+        self.Phi = Phi
+        self.y = y
+        noise_var = validation.like(y[0], "noise_var", noise_var)
+        prior_var = validation.like(y[0], "prior_var", prior_var)
+        self.noise_var = validation.variance("noise_var", noise_var)
+        self.prior_var = validation.variance("prior_var", prior_var)
         eye = torch.eye(Phi.shape[1]).to(Phi)
         self.precision = Phi.mT @ Phi / self.noise_var + eye / self.prior_var
         self._factor = torch.linalg.cholesky(self.precision)

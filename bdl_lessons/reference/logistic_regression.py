@@ -7,7 +7,6 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from bdl_lessons.core import validation
-from bdl_lessons.core.validation import typechecked
 
 
 class BayesLogistic:
@@ -29,9 +28,9 @@ class BayesLogistic:
     [-0.4, 0.4]
     """
 
-    @typechecked
     def __init__(self, X: Tensor, y: Tensor, prior_var: float):
         validation.floating("X", X)
+        validation.instance("y", y, Tensor)
         validation.shapes("X must be (N, K) and y (N,)", X, y)
         if not ((y == 0) | (y == 1)).all():
             raise ValueError("y must hold labels 0 and 1 only")

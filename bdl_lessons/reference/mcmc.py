@@ -1,4 +1,4 @@
-"""Hamiltonian Monte Carlo, many chains in one tensor, and two checks of its draws. Lesson 09."""
+"""Hamiltonian Monte Carlo, many chains in one tensor. Lesson 09."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,10 +7,8 @@ from torch import Tensor
 
 from bdl_lessons.core import validation
 from bdl_lessons.core.random import standard_normal
-from bdl_lessons.core.validation import typechecked
 
 
-@typechecked
 def hmc(
     potential: Callable[[Tensor], tuple[Tensor, Tensor]],
     start: Tensor,
@@ -47,6 +45,8 @@ def hmc(
     >>> draws.shape, acceptance.shape
     (torch.Size([100, 4, 2]), torch.Size([4]))
     """
+    validation.instance("potential", potential, Callable)
+    validation.instance("generator", generator, torch.Generator)
     point = validation.floating("start", start).detach()
     shape = (-1, *[1] * (start.dim() - 1))
     validation.shapes("start must be (C, ...)", start)
@@ -58,11 +58,11 @@ def hmc(
     draw = {"generator": generator, "device": generator.device, "dtype": start.dtype}
 
     def evaluated(point: Tensor) -> Iterator[Tensor]:
-        found = potential(point)
-        is_pair = isinstance(found, tuple | list) and len(found) == 2
-        if not is_pair or not all(isinstance(part, Tensor) for part in found):
+        answer = potential(point)
+        is_pair = isinstance(answer, tuple | list) and len(answer) == 2
+        if not is_pair or not all(isinstance(part, Tensor) for part in answer):
             raise TypeError("potential must return two tensors, energies and their gradient")
-        return (part.detach().to(start) for part in found)
+        return (part.detach().to(start) for part in answer)
 
     def uniform() -> Tensor:
         return torch.rand(len(start), **draw).to(start.device)
@@ -82,7 +82,8 @@ def hmc(
         size = (log_step.exp() * (0.8 + 0.4 * uniform())).view(shape)
         momentum = standard_normal(start.shape, generator, start)
         before = energy + kinetic(momentum)
-        new, new_gradient = point, gradient
+        new = point
+        new_gradient = gradient
         for _ in range(n_leapfrog):
             momentum = momentum - size / 2 * new_gradient
             new = new + size * momentum
@@ -100,38 +101,3 @@ def hmc(
             draws.append(point)
             accepted = accepted + prob / n_draws
     return torch.stack(draws), accepted
-
-
-@typechecked
-def split_r_hat(draws: Tensor) -> Tensor:
-    """The potential scale reduction ``(...)`` of ``draws (N, C, ...)``; 1 where chains agree.
-
-    Each chain is cut into halves, so that a trend counts as disagreement too (Gelman et al.,
-    Bayesian Data Analysis, 3rd ed., sec. 11.4; Vehtari et al. 2021 ask for at most 1.01). Raises
-    ValueError if there are fewer than 4 draws.
-
-    >>> split_r_hat(torch.tensor([[0.0], [2.0], [2.0], [4.0]]))  # the square root of 1.5
-    tensor(1.2247)
-    """
-    validation.shapes("draws must be (N, C, ...)", validation.floating("draws", draws))
-    half = validation.integer("the number of draws", len(draws), 4) // 2
-    halves = torch.cat([draws[:half], draws[-half:]], 1)
-    within = halves.var(0).mean(0)
-    return ((half - 1) / half + halves.mean(0).var(0) / within).sqrt()
-
-
-@typechecked
-def effective_sample_size(draws: Tensor) -> Tensor:
-    """Independent draws ``(...)`` that would give the chains' means their scatter.
-
-    For ``draws (N, C, ...)``: the variance of the draws over the variance of the chains' means,
-    times ``C``. With few chains it is rough: with 8, its relative error is about one half. Raises
-    ValueError if there are fewer than 2 chains.
-
-    >>> draws = torch.randn(500, 100, generator=torch.Generator())
-    >>> bool((effective_sample_size(draws) / draws.numel() - 1).abs() < 0.5)
-    True
-    """
-    validation.shapes("draws must be (N, C, ...)", validation.floating("draws", draws))
-    n_chains = validation.integer("the number of chains of draws", draws.shape[1], 2)
-    return n_chains * draws.flatten(0, 1).var(0) / draws.mean(0).var(0)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from bdl_lessons.core import validation
-from bdl_lessons.core.validation import integer, typechecked
+from bdl_lessons.core.validation import integer
 
 NONLINEARITIES = {"relu": torch.relu, "erf": torch.erf, "cos": torch.cos}
 
@@ -37,7 +37,6 @@ class RandomFeatures:
     (torch.Size([3, 100]), torch.Size([3, 5]))
     """
 
-    @typechecked
     def __init__(
         self,
         in_features: int,
@@ -56,8 +55,10 @@ class RandomFeatures:
         self.weight_var = validation.non_negative("weight_var", weight_var)
         self.bias_var = validation.non_negative("bias_var", bias_var)
 
+        validation.instance("generator", generator, torch.Generator)
+
         fans = [integer("in_features", in_features, 1)]
-        fans += [max_width] * (integer("depth", depth, 1) - 1)
+        fans += [self.max_width] * (integer("depth", depth, 1) - 1)
         draw = {"generator": generator, "device": generator.device, "dtype": dtype}
         self.weights = [torch.randn(max_width, fan, **draw).to(device) for fan in fans]
         std = math.sqrt(bias_var)

@@ -17,7 +17,8 @@ from torch.special import ndtr
 from bdl_lessons.datasets import origin_clusters
 from bdl_lessons.panels.in_between_uncertainty import POSITION, RATES, WEIGHT_STDS
 from bdl_lessons.probability import gaussian_kl_to_prior
-from bdl_lessons.reference import ReLUKernel, effective_sample_size, hmc, split_r_hat
+from bdl_lessons.reference import ReLUKernel, hmc
+from reproductions.chains import effective_sample_size, split_r_hat
 
 NOISE_VAR = 0.1**2
 WIDTH = 50

@@ -17,7 +17,6 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons.datasets import digits
-from bdl_lessons.evaluation import layer_penalties
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched
 from bdl_lessons.models import (
     Deterministic,
@@ -29,6 +28,7 @@ from bdl_lessons.models import (
     mlp,
 )
 from bdl_lessons.probability import kl_warmup
+from reproductions.penalties import layer_penalties
 
 WIDTHS = (64, 80, 80, 10)
 SHARES = (0.0, 0.15, 0.3, 0.45)

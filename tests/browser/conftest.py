@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.lab import with_flags
+
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = (
     os.environ.get("BDL_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -64,11 +66,11 @@ def lab(browser, lab_folder):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     options = ["--no-browser", "--allow-root", f"--port={port}", "--ServerApp.port_retries=0"]
-    options += ["--IdentityProvider.token=", "--LabApp.news_url=", "--LabApp.collaborative=False"]
-    options += ["--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
+    options += ["--IdentityProvider.token=", "--LabApp.collaborative=False"]
+    options = with_flags([*options, f"--ServerApp.root_dir={lab_folder}"])  # as make lab does
     own = ("_CONFIG_DIR", "_DATA_DIR", "LAB_SETTINGS_DIR", "LAB_WORKSPACES_DIR")
     process = subprocess.Popen(
-        [sys.executable, "-m", "jupyterlab", *options, f"--ServerApp.root_dir={lab_folder}"],
+        [sys.executable, "-m", "jupyterlab", *options],
         cwd=home,
         env=os.environ | {"PYTHONPATH": str(ROOT)} | {f"JUPYTER{x}": str(home / x) for x in own},
         stdout=subprocess.DEVNULL,

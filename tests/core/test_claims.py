@@ -71,6 +71,19 @@ def test_several_checks_make_one_aligned_table(capsys):
     ]
 
 
+def test_a_long_claim_goes_on_below_so_that_no_number_is_broken(capsys):
+    claim = "a claim that needs many more words than there is room for beside four long numbers"
+    with check_table():
+        check(claim, [1, 2, 3, 4], [1, 2, 3, 4], atol=1e-12)
+        check("short", 1, 1, atol=0)
+    head, first, *others, last = capsys.readouterr().out.splitlines()
+    assert max(map(len, (head, first, *others, last))) <= 104
+    assert first.endswith("│ 1, 2, 3, 4 ± 1e-12")
+    assert all(line.count("│") == 2 and line.startswith("     ") for line in others)
+    assert " ".join(line[5:].partition("│")[0].strip() for line in (first, *others)) == claim
+    assert last.startswith("ok   short ")
+
+
 def test_a_failure_in_a_table_shows_what_held_before_it(capsys):
     def both():
         with check_table():

@@ -44,6 +44,7 @@ def test_the_name_then_the_variable_then_the_fastest(machine, kinds, variable, n
         ((), "cuda", r"cuda.*not available.*Available here: cpu.*BDL_DEVICE"),
         ((), "mps", r"mps.*not available"),
         ((), "gpu", r"not a device name.*BDL_DEVICE"),
+        (("cuda",), "cuda:1", r"cuda:1.*does not exist: 1 GPU"),
         (("cuda",), "cuda:3", r"cuda:3.*does not exist: 1 GPU"),
     ],
 )
@@ -68,6 +69,16 @@ def test_the_clock_counts_work_and_not_waiting():
     sum(range(3_000_000))
     assert 0 <= waited < 0.15
     assert clock(torch.device("cpu")) - began > waited
+
+
+def test_the_clock_of_a_gpu_waits_once_until_it_has_finished(monkeypatch):
+    waited = []
+    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
+    began = clock(torch.device("cuda:0"))
+    assert waited == [torch.device("cuda:0")]
+    time.sleep(0.2)
+    assert clock(torch.device("cuda:0")) - began >= 0.2  # a wall clock: the CPU only waits
+    assert len(waited) == 2
 
 
 def test_the_number_of_threads_is_put_back_even_after_an_error():

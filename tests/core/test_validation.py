@@ -21,14 +21,19 @@ ELSEWHERE = torch.ones(2, device="meta")
         ("cholesky", (EYE + torch.ones(3, 3).triu(1), 3), ValueError, "x .*symmetric"),
         ("cholesky", (torch.ones(3, 3), 3), ValueError, "x .*positive definite"),
         ("integer", (True, 1), TypeError, "x must be an int, got True"),
+        ("like", ("1",), TypeError, "x must be a number or a real tensor, got '1'"),
+        ("like", (EYE.to(torch.complex64),), TypeError, "x must be a number or a real tensor"),
+        ("instance", (3, str), TypeError, "x must be a str, got 3"),
+        ("flag", (1,), TypeError, "x must be True or False, got 1"),
         ("same_shape", (ONES, "w", ONES[:, :1]), ValueError, r"x has shape \(2, 2\), w has"),
         ("same_dtype", (ONES, "w", ELSEWHERE), TypeError, "float32 on meta, got .* on cpu"),
     ],
 )
 def test_what_is_wrong_is_refused_by_name(function, arguments, error, message):
     """Beside what the borders try."""
+    before = (EYE,) if function == "like" else ()
     with pytest.raises(error, match=message):
-        getattr(validation, function)("x", *arguments)
+        getattr(validation, function)(*before, "x", *arguments)
 
 
 def test_like_takes_dtype_and_shape_from_the_reference():

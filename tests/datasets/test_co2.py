@@ -46,6 +46,12 @@ def test_detrended_is_standardised_without_trend_and_invertible():
     torch.testing.assert_close(d.to_x(SERIES.times[chosen]), x)
 
 
+def test_a_span_holds_the_month_at_its_start_and_not_the_one_at_its_end():
+    start, end = SERIES.times[100].item(), SERIES.times[110].item()
+    months = detrended(SERIES, start, end)
+    torch.testing.assert_close(months.to_years(months.x[:, 0]), SERIES.times[100:110])
+
+
 def test_gal_span_are_the_272_months_of_the_paper():
     d = detrended(SERIES, *GAL_SPAN)
     assert len(d.x) == 272

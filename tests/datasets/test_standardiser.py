@@ -1,9 +1,11 @@
+import numpy as np
 import pytest
 import torch
+from sklearn.preprocessing import StandardScaler
 
 from bdl_lessons.datasets import Standardiser
-from tests.draws import normal
-from tests.tables import close
+from tests.draws import normal, seeded
+from tests.tables import close, refused
 
 
 def test_standardiser_has_mean_0_std_1_and_an_inverse():
@@ -24,3 +26,53 @@ def test_constant_columns_become_zero_even_where_rounding_leaves_a_deviation(con
     assert Standardiser.fit(x[:, 0]).std == 1
     assert scale.std[0] == 1
     assert scale.transform(x)[:, 0].abs().max() < 1e-6 * max(1, abs(constant))
+
+
+TENTH = 0.1 * torch.arange(1, 1001, dtype=torch.float64) / torch.arange(1, 1001)
+SHARES = torch.rand(500, 3, generator=seeded())
+
+
+@pytest.mark.parametrize(
+    "column",
+    [TENTH, (SHARES / SHARES.sum(1, keepdim=True)).sum(1)],
+    ids=["a tenth", "sums of shares in float32"],
+)
+def test_what_varies_by_rounding_alone_is_constant(column):
+    assert column.std() > 0
+    assert Standardiser.fit(column).std == 1
+
+
+def test_constant_is_what_scikit_learn_takes_for_constant():
+    deviations = 10.0 ** torch.arange(-17, -9, dtype=torch.float64)
+    x = 5 + deviations * normal(100, 8)
+    by_scikit_learn = StandardScaler().fit(x.numpy()).scale_
+    torch.testing.assert_close(Standardiser.fit(x).std, torch.from_numpy(by_scikit_learn))
+    assert (by_scikit_learn == 1).sum() in range(2, 7)
+
+
+@pytest.mark.parametrize("centre", [1e3, 1.7e9])
+def test_a_column_far_from_zero_is_not_constant(centre):
+    minutes = centre + 60 * torch.arange(1000, dtype=torch.float64)
+    z = Standardiser.fit(minutes).transform(minutes).float()
+    torch.testing.assert_close(z, ((torch.arange(1000) - 499.5) / (1000**2 / 12) ** 0.5).float())
+
+
+def test_the_mean_of_large_numbers_does_not_overflow():
+    x = 1e36 * torch.linspace(1, 2, 1000)[:, None]
+    scale = Standardiser.fit(x)
+    assert scale.mean.item() == pytest.approx(1.5e36, rel=1e-5)
+    assert scale.transform(x).square().mean().item() == pytest.approx(1, rel=1e-4)
+
+
+def test_half_precision_is_standardised_in_single():
+    x = 300 + normal(2000, 2)
+    scale = Standardiser.fit(x.bfloat16())
+    assert scale.mean.dtype == scale.std.dtype == torch.float32
+    torch.testing.assert_close(scale.mean.double(), x.bfloat16().double().mean(0))
+
+
+test_numpy_and_integers_are_named_with_the_call_that_helps = refused(
+    (lambda: Standardiser.fit(np.ones((3, 2))), r"x .* NumPy .*torch\.from_numpy\(x\)"),
+    (lambda: Standardiser.fit(torch.ones(3, 2).long()), r"x .*int64.* x\.double\(\)"),
+    (lambda: Standardiser.fit([1.0, 2.0]), r"x .*list.*torch\.tensor\(x\)"),
+)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons import evaluation, inference, models, reference
-from reproductions import methods
+from reproductions import chains, methods, penalties
 from reproductions.images.architectures import resnet18
 from reproductions.posteriors.slang import fit_slang
 from tests.draws import seeded
@@ -132,8 +132,11 @@ def sampling_by_hmc(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
 
     options = {"generator": g, "n_leapfrog": 5, "step_size": 0.1}
     draws, _ = reference.hmc(potential, uniform((3, 2), on).double(), 5, 12, **options)
-    measures = reference.split_r_hat(draws), reference.effective_sample_size(draws)
-    return {"draws": draws, "r_hat": measures[0], "ess": measures[1]}
+    return {
+        "draws": draws,
+        "r_hat": chains.split_r_hat(draws),
+        "ess": chains.effective_sample_size(draws),
+    }
 
 
 def gradients_and_curvature(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
@@ -147,7 +150,7 @@ def gradients_and_curvature(on: torch.device, g: torch.Generator) -> dict[str, T
         lambda h: h.square().sum(), x, torch.eye(3).to(x), n_samples=4, generator=g
     )
     return outputs | {
-        "penalties": evaluation.layer_penalties(net, inputs, covs).detach(),
+        "penalties": penalties.layer_penalties(net, inputs, covs).detach(),
         "increase": increase.value,
         "variance": torch.tensor(evaluation.gradient_variance(outputs["local"])),
     }

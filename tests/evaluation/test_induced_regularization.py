@@ -2,12 +2,10 @@
 
 import pytest
 import torch
-from torch import nn
 from torch.nn.functional import cross_entropy
 
 from bdl_lessons.evaluation import (
     gauss_newton,
-    layer_penalties,
     loss_hessian,
     loss_increase,
     penalty,
@@ -16,7 +14,6 @@ from bdl_lessons.evaluation import (
     softmax_root,
     spectral_bound,
 )
-from bdl_lessons.models import GaussianDropout, initialise, mlp
 from tests.draws import normal, seeded
 from tests.tables import refused
 
@@ -96,22 +93,6 @@ def test_monte_carlo_increase_approaches_the_penalty(net):
     assert found.std_err.sum() < 0.06 * expected.abs().sum()
 
 
-NETWORK = initialise(mlp((K, 7, L), GaussianDropout(0.2), nn.Tanh), seeded(2)).double()
-
-
-def test_layer_penalties_are_those_of_each_layer():
-    covs = [COV, 0.1 * torch.eye(7, dtype=torch.float64)]
-    found = layer_penalties(NETWORK, H0, covs)
-    first, activation, last = NETWORK
-    hidden = activation(first(H0, "mean"))
-    for value, h, tail, cov in (
-        (found[0], H0, lambda h: last(activation(first(h, "mean")), "mean"), covs[0]),
-        (found[1], hidden, lambda h: last(h, "mean"), covs[1]),
-    ):
-        H = gauss_newton(output_jacobian(tail, h), softmax_root(tail(h)))
-        torch.testing.assert_close(value, penalty(H, h, cov).mean())
-
-
 EYE = torch.eye(K).double()
 ROOT = normal(L, K)
 h = normal(K)
@@ -126,5 +107,4 @@ test_a_shape_that_would_broadcast_to_another_meaning_is_refused = refused(
     (lambda: spectral_bound(EYE, COV[:1]), "noise_cov"),
     (lambda: loss_increase(torch.sum, H0, BASIS[:1], **MANY), "h must"),
     (lambda: gauss_newton(torch.ones(5, 3, 4), torch.ones(5, 2, 2)), "output_root .*got"),
-    (lambda: layer_penalties(NETWORK, H0, [COV]), "noise_covs must hold 2 .*, got 1"),
 )

@@ -43,6 +43,37 @@ def test_probabilities_are_averaged_not_logits():
     torch.testing.assert_close(mutual_information(logits), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_draws_that_agree_have_no_mutual_information_below_zero(dtype):
+    logits = (3 * normal(1, 500, 10)).to(dtype).expand(20, 500, 10)
+    information = mutual_information(logits)
+    assert information.min() >= 0
+    torch.testing.assert_close(information, torch.zeros_like(information), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_draws_in_half_precision_are_averaged_in_single(dtype):
+    """1000 draws: a sum of their squares in float16 would overflow, one in bfloat16 stop early."""
+    draws = (100 + 10 * normal(1000, 3, 2)).to(dtype)
+    y = (100 + normal(3, 2, seed=1)).to(dtype)
+    logits = normal(1000, 3, 4).to(dtype)
+    pairs = [
+        (predictive_var(draws, 2.0), predictive_var(draws.double(), 2.0)),
+        (
+            log_predictive_likelihood(draws, y, 0.01),
+            log_predictive_likelihood(draws.double(), y.double(), 0.01),
+        ),
+        (mutual_information(logits), mutual_information(logits.double())),
+        (predictive_entropy(logits), predictive_entropy(logits.double())),
+    ]
+    for single, double in pairs:
+        assert single.dtype == torch.float32
+        torch.testing.assert_close(single.double(), double, rtol=1e-4, atol=1e-5)
+    entropies = entropy(logits.log_softmax(-1))
+    expected = entropy(logits.double().log_softmax(-1))
+    torch.testing.assert_close(entropies.double(), expected, rtol=0.03, atol=0)
+
+
 def test_the_two_extremes_of_disagreement():
     sure = torch.tensor([[[60.0, 0.0]], [[0.0, 60.0]]], dtype=torch.float64)
     assert mutual_information(sure).item() == pytest.approx(math.log(2))

@@ -1,6 +1,8 @@
 """What is wrong with the form of a result is said in words, and no answer spoils the next."""
 
 import dataclasses
+import inspect
+import random
 import signal
 import time
 
@@ -8,18 +10,20 @@ import numpy as np
 import pytest
 import torch
 
-from bdl_lessons.exercises.form import WrongForm, in_form
+from bdl_lessons.exercises.form import CheckedAnswer, WrongForm
 from bdl_lessons.exercises.grader import (
+    Criterion,
     Exercise,
+    KnownError,
     agrees,
     close,
-    criteria,
+    find,
     grade,
-    known_errors,
     normals,
 )
 
 X = normals(0)(4, 3)
+OWN = torch.Generator()
 
 
 def row_sums(x, p_drop=0.5):
@@ -36,7 +40,7 @@ def draw(generator):
 
 def told(answer, reference, *arguments):
     with pytest.raises(WrongForm) as error:
-        in_form(answer, reference)(*arguments)
+        CheckedAnswer(answer, reference)(*arguments)
     return str(error.value)
 
 
@@ -55,7 +59,7 @@ def told(answer, reference, *arguments):
 )
 def test_it_says_what_is_wrong(answer, message):
     x = X.abs()
-    torch.testing.assert_close(row_sums(x), in_form(row_sums, row_sums)(x))
+    torch.testing.assert_close(row_sums(x), CheckedAnswer(row_sums, row_sums)(x))
     assert told(answer, row_sums, x).startswith(message)
 
 
@@ -76,8 +80,71 @@ def test_a_number_must_be_one_and_noise_that_of_the_generator():
     assert message == "your result has shape (1, 1); it must be a single number"
     message = told(lambda generator: torch.rand(3), draw, torch.Generator())
     assert message.startswith("your function draws random numbers without its generator")
-    in_form(lambda: torch.rand(3), lambda: X[0])()  # there is none to be used
-    in_form(lambda generator: torch.zeros(3), draw)(torch.Generator())  # nothing is drawn
+    CheckedAnswer(lambda: torch.rand(3), lambda: X[0])()  # there is none to be used
+    CheckedAnswer(lambda generator: torch.zeros(3), draw)(torch.Generator())  # nothing is drawn
+
+
+@pytest.mark.parametrize(
+    "draws",
+    [
+        lambda: np.random.default_rng().random(3),
+        lambda: [random.random() for _ in range(3)],
+        lambda: torch.rand(3, generator=OWN, dtype=torch.float64),
+    ],
+    ids=["numpy", "random", "a generator of its own"],
+)
+def test_noise_from_elsewhere_is_told_in_every_call(draws):
+    checked = CheckedAnswer(lambda generator: torch.as_tensor(draws()), draw)
+    for _ in range(2):
+        with pytest.raises(WrongForm, match="gives another result for the same seed"):
+            checked(torch.Generator())
+
+
+def test_noise_that_no_seed_changes_is_noticed_where_the_seed_should_change_it():
+    def fixed(generator):
+        return torch.as_tensor(np.random.default_rng(0).random(3))
+
+    for answer, ignores_seed in ((fixed, True), (draw, False)):
+        checked = CheckedAnswer(answer, draw)
+        checked(torch.Generator())
+        assert checked.ignores_seed is ignores_seed
+
+    def dropped(p_drop, generator):
+        uniform = torch.rand(99, generator=generator, dtype=torch.float64)
+        return (uniform < p_drop).double()
+
+    checked = CheckedAnswer(dropped, dropped)
+    generator = torch.Generator().manual_seed(1)
+    checked(0.0, generator)  # there is nothing to be seen
+    assert not checked.ignores_seed
+    once = torch.Generator().manual_seed(1)
+    dropped(0.0, once)
+    assert torch.equal(generator.get_state(), once.get_state()), "it moves on as in one call"
+
+
+@pytest.mark.parametrize("number", ["01.2", "04.3", "06.3", "06.4", "11.2"])
+@pytest.mark.parametrize(
+    ("new_seed", "message"),
+    [
+        (lambda: int(np.random.default_rng().integers(2**31)), "another result for the same seed"),
+        (lambda: 4, "the same result for every seed"),
+    ],
+    ids=["another each time", "one for all"],
+)
+def test_right_noise_that_ignores_the_seed_is_not_solved(number, new_seed, message):
+    exercise = find(number)
+    signature = inspect.signature(exercise.solution)
+
+    def answer(*args, **kwargs):
+        arguments = signature.bind(*args, **kwargs).arguments
+        return exercise.solution(
+            **arguments | {"generator": torch.Generator().manual_seed(new_seed())}
+        )
+
+    report = grade(exercise, answer)
+    assert not report.solved
+    assert message in report.form
+    assert not any(line.startswith("ok") for line in report.lines), "it would be given points"
 
 
 def test_nan_is_told_with_the_small_inputs_and_right_where_the_reference_has_it():
@@ -88,19 +155,22 @@ def test_nan_is_told_with_the_small_inputs_and_right_where_the_reference_has_it(
     assert "holds nan at [1] for x = (4, 1e-30), shift = 2: look" in small
     large = told(root, lambda x, shift: x, torch.ones(5, 5), 9.0)
     assert "holds nan at [0, 0] for shift = 9: look" in large
-    assert in_form(root, root)(torch.tensor([-1.0, 1.0]), 0.0).isnan().tolist() == [True, False]
+    assert CheckedAnswer(root, root)(torch.tensor([-1.0, 1.0]), 0.0).isnan().tolist() == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("kind", [list, torch.stack, lambda parts: torch.stack(parts).numpy()])
 def test_several_results_may_be_a_list_or_the_rows_of_an_array(kind):
-    torch.testing.assert_close(in_form(lambda x: kind(both(x)), both)(X), both(X))
+    torch.testing.assert_close(CheckedAnswer(lambda x: kind(both(x)), both)(X), both(X))
 
 
 def test_answer_and_reference_draw_the_same_noise_and_the_generator_moves_on_once():
     once = torch.Generator().manual_seed(1)
     twice = torch.Generator().manual_seed(1)
     for _ in range(2):
-        torch.testing.assert_close(in_form(draw, draw)(once), draw(twice))
+        torch.testing.assert_close(CheckedAnswer(draw, draw)(once), draw(twice))
 
 
 TASK = Exercise(
@@ -108,15 +178,19 @@ TASK = Exercise(
     title="the logarithms of the row sums",
     solution=lambda x: x.exp().sum(1).log(),
     probe=lambda answer: 1e3 * answer(X),
-    criteria=criteria(
-        "it is logsumexp",
-        agrees(lambda answer: answer(X), X.logsumexp(1)),
-        "look at (1)",
-        "it moves with its inputs",
-        agrees(lambda answer: answer(X + 300), X.logsumexp(1) + 300),
-        "take the largest out first",
+    criteria=(
+        Criterion(
+            "it is logsumexp",
+            agrees(lambda answer: answer(X), X.logsumexp(1)),
+            advice="look at (1)",
+        ),
+        Criterion(
+            "it moves with its inputs",
+            agrees(lambda answer: answer(X + 300), X.logsumexp(1) + 300),
+            advice="take the largest out first",
+        ),
     ),
-    known_errors=known_errors(lambda x: x.sum(1), "no logarithm"),
+    known_errors=(KnownError(lambda x: x.sum(1), diagnosis="no logarithm"),),
     hints=("exp, then sum, then log", "logsumexp"),
 )
 
@@ -146,7 +220,8 @@ def test_form_comes_before_advice_and_known_errors(answer, form, diagnosis, said
 
 
 def test_the_probe_must_have_the_form_whatever_the_claims_and_has_its_own_tolerance():
-    task = dataclasses.replace(TASK, criteria=criteria("anything", lambda answer: True, ""))
+    always = Criterion("anything", lambda answer: True, advice="")
+    task = dataclasses.replace(TASK, criteria=(always,))
     assert grade(task, task.solution).solved
     assert not grade(task, lambda x: x).solved
     task = dataclasses.replace(TASK, probe=lambda answer: answer(X), probe_atol=0.3)

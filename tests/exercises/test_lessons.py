@@ -161,3 +161,13 @@ def test_a_lesson_asks_for_thought(lesson):
     assert kinds.count("implement") <= 1, f"at most one transcription, of {kinds}"
     assert "predict" in kinds, f"one exercise asks for a prediction, of {kinds}"
     assert {"derive", "extend"} & {*kinds}, f"one derives or extends, of {kinds}"
+
+
+def test_no_hint_stands_twice():
+    """Each exercise has hints of its own: that of another would go unnoticed."""
+    numbers = {}
+    for exercise in EXERCISES:
+        for hint in exercise.hints:
+            numbers.setdefault(hint, []).append(exercise.number)
+    twice = {hint: of for hint, of in numbers.items() if len(of) > 1}
+    assert not twice

@@ -267,6 +267,21 @@ def test_defaults_are_those_of_the_documentation(method):
 
 
 @rows
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_the_kl_of_half_weights_is_a_sum_in_float32(name, kind, dtype):
+    """The weights of a wide layer: the sum of their squares is no number of float16."""
+    if name.startswith(("MNF", "ELRG", "VMG")):
+        pytest.skip("not taught: these are trained in float32 alone")
+    layer = layer_of(name, kind, torch.float32)
+    with torch.no_grad():
+        layer.weight.copy_(100 * layer.weight.to(dtype))
+    expected = layer.kl()
+    kl = layer.to(dtype).kl()
+    assert kl.dtype == torch.float32
+    torch.testing.assert_close(kl, expected, rtol=0.02, atol=0)
+
+
+@rows
 def test_a_layer_survives_copying_pickling_and_its_state(name, kind):
     layer = layer_of(name, kind)
     x = inputs(kind, 6)

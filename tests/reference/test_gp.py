@@ -1,3 +1,7 @@
+import copy
+import pickle
+
+import gpytorch
 import pytest
 import torch
 
@@ -77,6 +81,47 @@ def test_predictions_follow_a_changed_parameter():
     gp.kernel.weight_var = 30.0
     fresh = GaussianProcess(x, y, ErfKernel(weight_var=30.0), noise_var=1.0)
     assert torch.allclose(gp.predict(x)[0], fresh.predict(x)[0], atol=1e-5)
+
+
+def test_a_state_of_another_data_set_brings_its_parameters_and_not_its_units():
+    """What is loaded are parameters of standardised targets; these data differ by units alone."""
+    x, y = toy()
+    fitted = GaussianProcess(x, y, ErfKernel(), noise_var=1.0).fit()
+    other = GaussianProcess(x, 100 + y / 8, ErfKernel(), noise_var=1.0)
+    other.load_state_dict(fitted.state_dict())
+    mean, var = fitted.predict(x)
+    torch.testing.assert_close(other.predict(x)[0], 100 + mean / 8)
+    torch.testing.assert_close(other.predict(x)[1], var / 64)
+    torch.testing.assert_close(other.noise_var, fitted.noise_var / 64)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda gp: pickle.loads(pickle.dumps(gp))])
+def test_a_copy_predicts_the_same_in_the_same_units(copied):
+    x, y = toy()
+    gp = GaussianProcess(x, y, ErfKernel(), noise_var=1.0).fit()
+    for before, after in zip(gp.predict(x), copied(gp).predict(x), strict=True):
+        torch.testing.assert_close(before, after)
+
+
+def test_equal_inputs_count_as_several_measurements():
+    """Two targets at every input are one, their mean, with half the noise."""
+    x, y = toy()
+    twice = torch.cat([x, x])
+    apart = torch.cat([y + 0.5, y - 0.5])
+    many = GaussianProcess(twice, apart, ErfKernel(), noise_var=2.0).predict(x)[0]
+    # the kernel is in units of the targets' variance, so that both have the same prior
+    kernel = gpytorch.kernels.ScaleKernel(ErfKernel())
+    kernel.outputscale = (apart.var(correction=0) / y.var(correction=0)).item()
+    once = GaussianProcess(x, y, kernel, noise_var=1.0).predict(x)[0]
+    torch.testing.assert_close(many, once, rtol=1e-6, atol=0)
+
+
+def test_what_would_answer_in_other_units_is_refused():
+    gp = GaussianProcess(*toy(), ErfKernel(), noise_var=1.0)
+    with pytest.raises(TypeError, match=r"predict\(x\)"):
+        gp.eval()(toy()[0])
+    assert not hasattr(gp, "set_train_data")
+    assert not hasattr(gp, "get_fantasy_model")
 
 
 X = torch.arange(5.0)

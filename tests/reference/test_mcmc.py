@@ -3,7 +3,8 @@ import math
 import pytest
 import torch
 
-from bdl_lessons.reference import effective_sample_size, hmc, split_r_hat
+from bdl_lessons.reference import hmc
+from reproductions.chains import split_r_hat
 from tests.draws import normal, seeded
 from tests.tables import refused
 
@@ -75,19 +76,6 @@ def test_the_graph_of_a_potential_is_let_go():
     assert not draws.requires_grad
 
 
-def test_r_hat_by_hand():
-    """Halves (0, 2) and (2, 4): within 2, means 1 and 3, so the square root of ½ + 2/2."""
-    draws = torch.tensor([[0.0], [2.0], [2.0], [4.0]])
-    assert float(split_r_hat(draws)) == pytest.approx(1.5**0.5)
-
-
-def test_independent_draws_count_fully_and_repeated_ones_once():
-    draws = normal(500, 200)
-    assert float(effective_sample_size(draws)) == pytest.approx(100_000, rel=0.3)
-    repeated = draws[:50].repeat_interleave(10, 0)
-    assert float(effective_sample_size(repeated)) == pytest.approx(10_000, rel=0.3)
-
-
 START = MEAN.expand(2, 2)
 
 
@@ -100,6 +88,4 @@ test_bad_input_is_refused = refused(
     (lambda: run(lambda w: (w.square().sum(1, True), w)), "potential must give"),
     (lambda: run(lambda w: w), "potential must return two tensors"),
     (lambda: run(lambda w: (w.sum(1) * math.nan, w)), "potential at start must be finite"),
-    (lambda: split_r_hat(torch.zeros(3, 2)), "number of draws"),
-    (lambda: effective_sample_size(torch.zeros(10, 1)), "number of chains"),
 )

@@ -42,6 +42,32 @@ def test_growing_the_width_appends_units(depth):
     assert reference.RandomFeatures(2, 16, "erf", seeded(), depth=depth)(X, 4).shape == (3, 4)
 
 
+@pytest.mark.parametrize("name", EXPECTATIONS)
+def test_a_narrow_part_of_a_wide_network_is_scaled_by_its_own_width(name):
+    """16 of 128 units at depth 3: the mean of k(x, x) over networks is that of the recursion."""
+    weight_var, bias_var, depth, width = 1.5, 0.2, 3, 16
+    kernel = KERNELS[name](depth, weight_var=weight_var, bias_var=bias_var)
+    generator = seeded(4)
+    variances = []
+    for _ in range(400):
+        features = reference.RandomFeatures(
+            2,
+            128,
+            name,
+            generator,
+            depth=depth,
+            weight_var=weight_var,
+            bias_var=bias_var,
+        )
+        narrow = features(X, width)
+        variances.append(bias_var + weight_var * narrow.square().sum(-1))
+    variances = torch.stack(variances)
+    error = variances.std(0) / math.sqrt(len(variances))
+    bias = 2 / width  # of a finite width
+    exact = kernel(X, diag=True)
+    assert ((variances.mean(0) - exact).abs() < 4 * error + bias * exact).all()
+
+
 def test_the_first_layer_is_the_formula():
     features = reference.RandomFeatures(2, 5, "relu", seeded(), weight_var=2.0, bias_var=0.5)
     (weight,) = features.weights

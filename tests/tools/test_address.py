@@ -4,7 +4,7 @@ import nbformat
 import pytest
 
 from bdl_lessons.core.files import ROOT
-from tools import address, metadata, readme, slides
+from tools import address, metadata, readme, render, slides
 from tools.notebook import paths
 from tools.web import site, sphinx_pages
 
@@ -34,8 +34,8 @@ def shown():
     (path,) = paths(["06"])
     lesson = nbformat.read(path, 4)
     deck = slides._title(metadata.Lesson(path), lesson)
-    metadata.fill_title(lesson, path.stem)
-    found = [lesson.cells[0].source, sphinx_pages._ways(path.stem), deck]
+    title = render.title(metadata.Lesson(path).record, lesson)
+    found = [title, sphinx_pages._ways(path.stem), deck]
     found += [readme.text(readme.README), site._get() + site.footer()]
     return [*found, readme.text(ROOT / "CITATION.cff")]
 

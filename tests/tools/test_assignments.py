@@ -12,6 +12,7 @@ import pytest
 
 from bdl_lessons.exercises import grader
 from tools import assignments, grading, selftest
+from tools.metadata import Lesson
 from tools.notebook import paths
 
 NAME = "00_start_here.ipynb"
@@ -20,8 +21,8 @@ RIGHT = "    return p_drop * (1 - p_drop)"
 WRONG = "    return (p_drop * (1 - p_drop)) ** 0.5"
 HALF = "    return 0.25"
 KEY = {
-    number: question.answer.letter
-    for number, question in enumerate(selftest.questions(nbformat.read(paths(["00"])[0], 4)), 1)
+    number: question.key
+    for number, question in enumerate(Lesson(paths(["00"])[0]).record.self_test, start=1)
 }
 LOOP = "    return p_drop * (1 - p_drop)\n\nwhile True:\n    pass"
 FORGED = WRONG + "\n\nfrom bdl_lessons import exercises\nexercises.score = lambda number: 4"
@@ -34,6 +35,11 @@ def nbgrader(folder, *arguments):
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, **where)
     assert done.returncode == 0, done.stderr
     return done.stderr
+
+
+def source_of(path):
+    """The instructor's notebook of a lesson."""
+    return assignments.source(nbformat.read(path, 4), Lesson(path).record)
 
 
 def cell_of(notebook, name):
@@ -117,7 +123,8 @@ def test_points_and_feedback(course, submitted):
 def test_every_exercise_has_its_cells_and_points(lesson):
     if lesson.name.startswith("90"):
         return
-    made = assignments.source(taught := nbformat.read(lesson, 4))
+    taught = nbformat.read(lesson, 4)
+    made = source_of(lesson)
     given = {cell.id: cell for cell in made.cells}
     assert len(given) == len(made.cells)
     assert ("open-answer" in given) == (made.cells[-1].id == "open-answer")
@@ -140,7 +147,7 @@ def test_every_exercise_has_its_cells_and_points(lesson):
 
 
 def test_the_self_test_replies_to_each_letter(capsys):
-    test = cell_of(assignments.source(nbformat.read(paths(["00"])[0], 4)), "test-choices").source
+    test = cell_of(source_of(paths(["00"])[0]), "test-choices").source
     assert test.startswith("# The replies to your letters")  # which is all that students see
     spelled = KEY | {1: "E", 2: None, 4: f" {KEY[4].lower()}"}
     for choices, said in ((spelled, "2. no such option\n3. right"), ([*KEY], "no dict of letters")):

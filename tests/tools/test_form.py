@@ -13,8 +13,8 @@ RULES = (form.stage, form.slide_contents, form.slide_notes, form.code)
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "01_small.ipynb"
+def path(lesson_path):
+    return lesson_path
 
 
 def made_in(path):
@@ -35,6 +35,7 @@ def made_in(path):
         cell.metadata["slideshow"] = {"slide_type": kind}
     for cell in (cells[1], cells[5]):
         cell.metadata["bdl"] = {"minutes": [1, 1], "mode": "lecture", "alone": 1}
+    cells[5].metadata["bdl"]["part"] = "deeper"
     cells[1].metadata["bdl"]["role"] = ["question"]
     (path.parent / "notes").mkdir(exist_ok=True)
     (path.parent / "notes" / "01.md").write_text(

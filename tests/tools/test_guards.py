@@ -1,13 +1,10 @@
 """Each guard is shown a lesson with exactly one fault, and must name it."""
 
-from pathlib import Path
-
 import nbformat
 import pytest
 
 from tools.guards import problems
 
-PATH = Path("01_a_claim.ipynb")
 new = nbformat.v4
 
 
@@ -74,12 +71,22 @@ FAULTS = {
     "too large": (more_text("é" * 600_000), "the limit is 1 MB"),  # two bytes each
     "magic": (source("%matplotlib inline"), "not replayable"),
     "dead link": (more_text("\n[there](nowhere.ipynb)"), "nowhere.ipynb leads nowhere"),
-    "no claim": (text(0, "# 01 · ", "# "), "the title must read"),
-    "a section missing": (lambda n: n.cells[-2].update(source="## Bye"), "sections missing: Recap"),
-    "sections swapped": (lambda n: n.cells.append(n.cells.pop(-2)), "sections out of order"),
-    "two exercises": (tagged(index=-1), "3 to 5 exercises, found 2"),
-    "a question twice": (text(-4, "01.4", "01.3"), "after 3 exercises comes '01.4, an open"),
-    "no time to answer": (source('"(60 minutes)"', -1), "80 minutes, their section [30, 45]"),
+    "two exercises": (tagged(index=-1), "2 exercises, and exercise_minutes of the record has 3"),
+    "a title of its own": (
+        text(0, "a claim", "another"),
+        "01-00: the rendered text is out of date",
+    ),
+    "a question of its own": (text(2, "What", "Who"), "01-02: the rendered text is out of date"),
+    "no open question": (
+        lambda n: n.cells[-4].metadata.pop("tags"),
+        "no cell is tagged 'open-question'",
+    ),
+    "other minutes": (source('"(60 minutes)"', -1), "the stub does not say (10 minutes)"),
+    "no time to answer": (
+        lambda n: n.cells[-5].metadata["bdl"].update(minutes=[5, 10]),
+        "the exercises take 30 minutes, their section (5, 10)",
+    ),
+    "unknown part": (lambda n: timing(n).update(part="end"), "part is 'end'"),
     "draws in the open": (source("figure, axis = plt.subplots()\nshow(figure)"), "it stands open"),
     "hides the idea": (tagged("hide-input", jupyter={"source_hidden": True}), "it is hidden"),
     "hidden by tag alone": (lambda n: code(n, 0).metadata.pop("jupyter"), "go together"),
@@ -90,13 +97,16 @@ FAULTS = {
         STRAY_NUMBER + "'accuracy 0.97'",
     ),
     "guessed minutes": (lambda n: timing(n).update(minutes=[60, 60]), "(60, 60) min stored"),
-    "stated minutes": (text(0, "min lecture", "minutes"), "the first cell must say"),
+    "stated minutes": (text(0, "min lecture", "minutes"), "rendered text is out of date"),
     "no result": (
         lambda n: timing(n)["role"].remove("result"),
         "no section before the recap has the role result",
     ),
     "unknown role": (lambda n: timing(n)["role"].append("joke"), "unknown roles ['joke']"),
-    "nothing deeper": (lambda n: n.cells[-1].update(source="## More"), "no section '## Going deep"),
+    "nothing deeper": (
+        lambda n: n.cells[-1].metadata["bdl"].pop("part"),
+        "no section has the part 'deeper'",
+    ),
     "help not imported": (more_text(' `hint("01.1")`'), "readers are told to call hint(): import"),
     "dialect": (more_text(" A committee."), "'committee' in"),
     "unknown symbol": (more_text(r" $\zeta$"), "zeta'] in"),
@@ -106,17 +116,17 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_named(lesson, name):
+def test_a_fault_is_named(lesson, lesson_path, name):
     notebook = lesson("x = 1")
     (fault, message) = FAULTS[name]
-    assert problems(notebook, PATH) == []
+    assert problems(notebook, lesson_path) == []
     fault(notebook)
-    found = problems(notebook, PATH)
+    found = problems(notebook, lesson_path)
     assert any(message in problem for problem in found), found
 
 
-def test_numbers_that_check_and_results_show_are_known(lesson):
+def test_numbers_that_check_and_results_show_are_known(lesson, lesson_path):
     notebook = lesson("x = 1")
     known = "ok   mean: 0.251 (expected 0.25 ± 0.01)\n01.1 · a task: solved.\n"
     outputs("stream", name="stdout", text=known)(notebook)
-    assert problems(notebook, PATH) == []
+    assert problems(notebook, lesson_path) == []

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from nbformat.v4 import new_markdown_cell, new_notebook
+from nbformat.v4 import new_markdown_cell
 
 from tools import instructor, notebook
 from tools.instructor import ROLES, expected_minutes, plan, two_sessions
@@ -44,8 +44,8 @@ class Made:
         Section("In pairs", (20, 20), "pair"),
         Section("A proof", (10, 10), "lecture"),
         Section("Recap", (4, 6), "lecture", frozenset({"answer"})),
-        Section("Exercises", (20, 40), "solo"),
-        Section("Going deeper", (1, 1), "lecture", deeper=True),
+        Section("Exercises", (20, 40), "solo", part="exercises"),
+        Section("Going deeper", (1, 1), "lecture", part="deeper"),
     )
 
 
@@ -66,23 +66,17 @@ def test_what_fits_is_taught_in_order_and_of_the_exercises_what_is_left(minutes,
     assert [len(session) for session in two_sessions(Made)] == [3, 3]
 
 
-def test_an_answer_outside_the_recap_is_found_by_its_sentence_in_bold(tmp_path):
-    def cell(source, *role):
-        timing = {"minutes": [1, 1], "mode": "lecture", "role": role}
-        metadata = {"slideshow": {"slide_type": "slide"}} | ({"bdl": timing} if role else {})
-        return new_markdown_cell(source, metadata=metadata)
-
-    cells = [
-        cell("## A question\n\nSome **term**. **Which one?**", "question"),
-        cell("## Result\n\n**Before you look:** guess.", "answer"),
-        cell("**The second.** By far.\n\n<details>**Hidden.**</details>"),
-        cell("## Recap\n\n1. All.\n\nNext: [04](04.ipynb).", "recap"),
-    ]
-    path = tmp_path / "03_made.ipynb"
-    notebook.write(path, notebook.text(new_notebook(cells=cells)))
-    assert instructor.opening_question(Lesson(path)) == "Some **term**. **Which one?**"
-    assert instructor.answer(Lesson(path)) == "**The second.** By far.\n\n1. All."
-    del cells[2]
-    notebook.write(path, notebook.text(new_notebook(cells=cells)))
-    with pytest.raises(ValueError, match="lesson 03: no paragraph states the answer"):
-        instructor.answer(Lesson(path))
+def test_an_answer_outside_the_recap_is_the_cell_that_has_the_tag(lesson, lesson_path):
+    made = lesson()
+    recap = next(cell for cell in made.cells if cell.source == "## Recap")
+    recap.source = "## In short\n\n1. All, see [there](#There)."
+    answer = new_markdown_cell("The second. By far.", metadata={"tags": ["answer"]})
+    made.cells.insert(2, answer)
+    notebook.write(lesson_path, notebook.text(made))
+    summed_up = "1. All, see [there](01_a_claim.ipynb#There)."
+    assert instructor.answer(Lesson(lesson_path)) == f"The second. By far.\n\n{summed_up}"
+    assert instructor.opening_question(Lesson(lesson_path)) == "**What is it?**"
+    made.cells.remove(answer)
+    notebook.write(lesson_path, notebook.text(made))
+    with pytest.raises(ValueError, match="lesson 01 has no answer: give a cell the tag"):
+        instructor.answer(Lesson(lesson_path))

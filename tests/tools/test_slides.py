@@ -6,7 +6,7 @@ from tools import notebook, slides
 
 
 @pytest.fixture
-def page(lesson, tmp_path):
+def page(lesson, lesson_path, tmp_path):
     """The slides of a small lesson with a live panel."""
     made = lesson("hidden = 1", "shown = 1", "skipped = 1", "spoken = 1")
     cells = {cell.source: cell for cell in made.cells}
@@ -16,9 +16,8 @@ def page(lesson, tmp_path):
     cells["panel"].outputs[0].data["text/plain"] = "<panel many-networks: n_networks=1>"
     links = "[here](#Spot-the-bug) [next](02_next.ipynb#Recap) [page](https://x.org/02_a.ipynb)"
     made.cells[1].source += f" {links}"
-    path = tmp_path / "01_small.ipynb"
-    notebook.write(path, notebook.text(made))
-    return slides.write(path, tmp_path / "new" / "slides")
+    notebook.write(lesson_path, notebook.text(made))
+    return slides.write(lesson_path, tmp_path / "new" / "slides")
 
 
 def code(name):

@@ -11,8 +11,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import bdl_lessons
+from bdl_lessons import playground
 from bdl_lessons.core.files import DATA, ROOT
-from bdl_lessons.course.lesson_map import ROWS
+from bdl_lessons.course.lesson_map import map_rows
+from bdl_lessons.course.lesson_record import lesson_records
 from tools import address, metadata, notebook, slides
 from tools.web import page, pictures, store
 
@@ -53,6 +55,7 @@ def build(folder: Path, numbers: list[str] | None = None, source: Path | None = 
     for lesson in lessons:
         shutil.copyfile(lesson, folder / "_sources" / "lessons" / lesson.name)
     slides.write_older(lessons, folder / "slides")
+    pictures.write_if_changed(folder / "playground.html", playground.page().encode())
     if address.archive():
         pictures.write_if_changed(folder / address.ARCHIVE, address.archive())
     unfinished.unlink()
@@ -137,17 +140,17 @@ def _map(lessons: list[metadata.Lesson]) -> str:
     """The map of lesson 00 as a list of links: rows, questions, and what to read before."""
     listed = {lesson.number: lesson for lesson in lessons}
     lines = []
-    for colour, theme, row in ROWS:
-        lines += [f'<p class="map-row">{escape(theme)}</p>', '<ul class="map">']
-        for number, (title, question) in row.items():
-            name = escape(f"{number} {title}")
+    for row in map_rows(lesson_records().values()):
+        lines += [f'<p class="map-row">{escape(row.theme)}</p>', '<ul class="map">']
+        for record in row.lessons:
+            name = escape(f"{record.number} {record.short_title}")
             after = ""
-            if lesson := listed.get(number):
+            if lesson := listed.get(record.number):
                 name = f'<a href="lessons/{lesson.path.stem}.html">{name}</a>'
                 needs = " and ".join(", ".join(lesson.needs).rsplit(", ", 1))
                 after = f'<p class="after">after {needs}</p>' if needs else ""
-            asked = f"<p>{escape(' '.join(question.split()))}</p>"
-            tile = f'<li class="tile" style="--row:{colour}"><b>{name}</b>{asked}{after}</li>'
+            asked = f"<p>{escape(' '.join(record.map.question.split()))}</p>"
+            tile = f'<li class="tile" style="--row:{row.colour}"><b>{name}</b>{asked}{after}</li>'
             lines.append(tile)
         lines.append("</ul>")
     return "\n".join(lines)

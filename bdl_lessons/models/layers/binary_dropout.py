@@ -6,6 +6,7 @@ Lessons 04 and 05.
 import torch
 from torch import Tensor, nn
 
+from bdl_lessons.core.devices import single
 from bdl_lessons.core.validation import positive, valid_p_drop
 from bdl_lessons.models.layers.base import Sampling, StochasticLayer, UnitNoise
 
@@ -50,9 +51,9 @@ class BinaryDropout(UnitNoise):
         """
         keep = 1 - self.p_drop
         half_precision = self.length_scale**2 / 2
-        kl = half_precision / keep * self.inner.weight.square().sum()
+        kl = half_precision / keep * single(self.inner.weight).square().sum()
         if self.inner.bias is not None:
-            kl = kl + half_precision * self.inner.bias.square().sum()
+            kl = kl + half_precision * single(self.inner.bias).square().sum()
         return kl
 
     def extra_repr(self) -> str:
@@ -88,9 +89,10 @@ class Deterministic(StochasticLayer):
 
     def kl(self) -> Tensor:
         """``l**2/2 (||theta||**2 + ||b||**2)`` in nats, 0-dim."""
-        kl = self.length_scale**2 / 2 * self.inner.weight.square().sum()
+        half_precision = self.length_scale**2 / 2
+        kl = half_precision * single(self.inner.weight).square().sum()
         if self.inner.bias is not None:
-            kl = kl + self.length_scale**2 / 2 * self.inner.bias.square().sum()
+            kl = kl + half_precision * single(self.inner.bias).square().sum()
         return kl
 
     def extra_repr(self) -> str:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
+from bdl_lessons.core.devices import single
 from bdl_lessons.core.validation import positive
 from bdl_lessons.models.layers.base import UnitNoise, matched_log_alpha
 
@@ -52,9 +53,8 @@ class ConcreteDropout(UnitNoise):
     def draw_xi(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """``(1 - d) / keep``, ``(..., K)``, computed in float32 at least."""
         theta = self.inner.weight
-        dtype = torch.promote_types(theta.dtype, torch.float32)
-        u = torch.rand(shape, generator=generator, device=generator.device, dtype=dtype)
-        log_alpha = self.log_alpha.to(dtype)
+        log_alpha = single(self.log_alpha)
+        u = torch.rand(shape, generator=generator, device=generator.device, dtype=log_alpha.dtype)
         dropped = torch.sigmoid((log_alpha + u.to(theta.device).logit()) / self.temperature)
         keep = torch.sigmoid(-log_alpha)
         return ((1 - dropped) / keep).to(theta.dtype)
@@ -66,12 +66,12 @@ class ConcreteDropout(UnitNoise):
         the stored weights are ``theta = keep * M``. The constant ``K log 2`` makes the second term
         ``K KL(Bernoulli(p_drop) || Bernoulli(1/2))``, which is never negative.
         """
-        log_p = logsigmoid(self.log_alpha)
-        log_keep = logsigmoid(-self.log_alpha)
+        log_p = logsigmoid(single(self.log_alpha))
+        log_keep = logsigmoid(-single(self.log_alpha))
         to_fair_coin = math.log(2) + log_p.exp() * log_p + log_keep.exp() * log_keep
         half_precision = self.length_scale**2 / 2
-        kl = half_precision * self.inner.weight.square().sum() / log_keep.exp()
+        kl = half_precision * single(self.inner.weight).square().sum() / log_keep.exp()
         kl = kl + self.n_units * to_fair_coin
         if self.inner.bias is not None:
-            kl = kl + half_precision * self.inner.bias.square().sum()
+            kl = kl + half_precision * single(self.inner.bias).square().sum()
         return kl

@@ -15,6 +15,7 @@ One weight has the same distribution under both. :mod:`variational_dropout` lear
 import torch
 from torch import Tensor, nn
 
+from bdl_lessons.core.devices import single
 from bdl_lessons.core.random import standard_normal
 from bdl_lessons.models.layers.base import UnitNoise, WeightNoise, matched_log_alpha
 from bdl_lessons.probability import loguniform_kl
@@ -42,7 +43,7 @@ class GaussianDropout(UnitNoise):
 
     def kl(self) -> Tensor:
         """K times that of a factor to the log-uniform prior, in nats: a constant."""
-        return self.n_units * loguniform_kl(self.log_alpha)
+        return self.n_units * loguniform_kl(single(self.log_alpha))
 
 
 class GaussianDropoutB(WeightNoise):
@@ -67,4 +68,4 @@ class GaussianDropoutB(WeightNoise):
 
     def kl(self) -> Tensor:
         """That of a weight to the log-uniform prior times the weights, in nats: a constant."""
-        return self.inner.weight.numel() * loguniform_kl(self.log_alpha)
+        return self.inner.weight.numel() * loguniform_kl(single(self.log_alpha))

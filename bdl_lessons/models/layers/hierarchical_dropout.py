@@ -21,6 +21,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from bdl_lessons.core.devices import single
 from bdl_lessons.core.random import standard_normal
 from bdl_lessons.core.validation import positive
 from bdl_lessons.models.layers.structured_dropout import StructuredDropout
@@ -95,7 +96,7 @@ class HierarchicalDropout(StructuredDropout):
 
     def kl(self) -> Tensor:
         """``KL(q(z) || p(z))`` plus the divergence of the structured noise, in nats, 0-dim."""
-        return self.scale_kl(self.log_sigma2) + super().kl()
+        return self.scale_kl(single(self.log_sigma2)) + super().kl()
 
     def noise_cov(self) -> Tensor:
         """``Cov[z ∘ xi]``, ``(K, K)``."""

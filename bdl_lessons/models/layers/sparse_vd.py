@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
+from bdl_lessons.core.devices import single
 from bdl_lessons.core.validation import bound, number
 from bdl_lessons.models.layers.base import WeightNoise, log_relative_variance
 from bdl_lessons.probability import molchanov_kl
@@ -82,7 +83,7 @@ class SparseVD(WeightNoise):
 
     def kl(self) -> Tensor:
         """The sum of ``weight_kl`` over the weights, in nats, 0-dim."""
-        log_alpha = self.log_alpha
+        log_alpha = single(self.log_alpha)
         if self.log_alpha_clamp is not None:
             log_alpha = log_alpha.clamp(*self.log_alpha_clamp)
         return self.weight_kl(log_alpha).sum()

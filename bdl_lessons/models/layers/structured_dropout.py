@@ -21,6 +21,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from bdl_lessons.core.devices import single
 from bdl_lessons.core.random import standard_normal
 from bdl_lessons.core.validation import bound, integer, non_negative, one_of
 from bdl_lessons.models.layers.base import UnitNoise, clamp_with_grad, matched_log_alpha
@@ -116,7 +117,7 @@ class StructuredDropout(UnitNoise):
         :math:`\\tfrac{Q}{2} \\sum_i \\log\\big((1 + \\tilde\\alpha_i) / \\alpha_i\\big)`, Q = 1 for
         ``"factor"``; :func:`~bdl_lessons.probability.empirical_bayes_kl` has more about it.
         """
-        log_alpha = self.log_alpha
+        log_alpha = single(self.log_alpha)
         var = rotated_variance(log_alpha.exp(), self.householder_vectors())  # alpha tilde
         if self.prior == "empirical_bayes":
             kl = (var.log1p() - log_alpha).sum() / 2

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from bdl_lessons.core.devices import single
 from bdl_lessons.core.random import standard_normal
 from bdl_lessons.core.validation import bound, non_negative, one_of
 from bdl_lessons.models.layers.base import (
@@ -84,7 +85,7 @@ class VariationalDropout(UnitNoise):
     def kl(self) -> Tensor:
         """The divergences of the K factors, or of all weights, in nats: a sum, 0-dim."""
         n_terms = self.n_units if self.kl_per == "factor" else self.inner.weight.numel()
-        return self.kl_scale * n_terms * self.kl_of_log_alpha(self.log_alpha).mean()
+        return self.kl_scale * n_terms * self.kl_of_log_alpha(single(self.log_alpha)).mean()
 
 
 class VariationalDropoutB(WeightNoise):
@@ -130,7 +131,7 @@ class VariationalDropoutB(WeightNoise):
 
     def kl(self) -> Tensor:
         """The divergences of all weights, in nats: a sum, 0-dim."""
-        return self.inner.weight.numel() * self.kl_of_log_alpha(self.log_alpha).mean()
+        return self.inner.weight.numel() * self.kl_of_log_alpha(single(self.log_alpha)).mean()
 
 
 def start_below(max_alpha: float, init_p_drop: float) -> float:
