@@ -11,6 +11,7 @@ from bdl_lessons.evaluation.predictive import mutual_information, predictive_ent
 from bdl_lessons.models import (
     BinaryDropout,
     Deterministic,
+    StochasticLayer,
     StructuredDropout,
     VariationalDropout,
     initialise,
@@ -24,11 +25,13 @@ LR = 0.01
 close = partial(torch.testing.assert_close, rtol=1e-5, atol=1e-5)
 
 METHODS = {
-    "weight_decay": lambda T: Deterministic(),
-    "ensemble": lambda T: Deterministic(),
-    "dropout": lambda T: BinaryDropout(P_DROP),
-    "variational": lambda T: VariationalDropout("A", "unit", init_p_drop=P_DROP, kl=molchanov_kl),
-    "structured": lambda T: StructuredDropout(n_reflections=T, init_p_drop=P_DROP),
+    "weight_decay": Deterministic,
+    "ensemble": Deterministic,
+    "dropout": partial(BinaryDropout, p_drop=P_DROP),
+    "variational": partial(
+        VariationalDropout, alpha_per="unit", init_p_drop=P_DROP, kl=molchanov_kl
+    ),
+    "structured": partial(StructuredDropout, init_p_drop=P_DROP),
 }
 CASES = [
     # method, T, task, activation, hidden layers
@@ -65,16 +68,18 @@ class Case:
             "p_drop": P_DROP,
             "n_reflections": n_reflections,
         }
-        noisy = METHODS[method](n_reflections)
-        first = [Deterministic()] if depth else []
-        factories = [*first, *[noisy] * (depth + 1 - len(first))]
+        noisy = METHODS[method]
+        if method == "structured":
+            noisy = partial(noisy, n_reflections=n_reflections)
+        first = [Deterministic] if depth else []
+        methods = [*first, *[noisy] * (depth + 1 - len(first))]
         nonlinearity = {"tanh": nn.Tanh, "relu": nn.ReLU}[activation]
-        network = mlp((n_inputs, *[WIDTH] * depth, 1), factories, nonlinearity).double()
+        network = mlp((n_inputs, *[WIDTH] * depth, 1), methods, nonlinearity).double()
         self.network = initialise(network, self.generator)
-        self.layers = [module for module in network if isinstance(module, nn.Linear)]
+        self.layers = [module for module in network if isinstance(module, StochasticLayer)]
         for layer in self.layers:
             layer.bias.data += self.normal(layer.bias.shape)
-            raw = getattr(layer.noise, "raw_log_alpha", None)
+            raw = getattr(layer, "raw_log_alpha", None)
             if raw is not None:  # apart, and some of them beyond both bounds
                 raw.data += self.normal(raw.shape)
                 raw.data[0] = 0.7
@@ -105,17 +110,17 @@ class Case:
         factors = []
         generator = torch.Generator().manual_seed(seed)
         for layer in self.layers:
-            if not layer.is_random:
+            if isinstance(layer, Deterministic):
                 raw.append(None)
                 factors.append(None)
                 continue
             state = generator.get_state()
-            xi = layer.sample_weights(n_rows, generator).detach().flatten()
+            xi = layer.draw_xi((n_rows, layer.n_units), generator).detach().flatten()
             factors.append(xi)
-            if hasattr(layer.noise, "raw_log_alpha"):
+            if hasattr(layer, "raw_log_alpha"):
                 again = torch.Generator()
                 again.set_state(state)
-                numbers = torch.randn(n_rows * layer.in_features, generator=again, dtype=xi.dtype)
+                numbers = torch.randn(n_rows * layer.n_units, generator=again, dtype=xi.dtype)
             else:  # a uniform number on the side of keep where the package's mask is
                 numbers = torch.where(xi > 0, 0.5 * (1 - P_DROP), 1 - 0.5 * P_DROP)
             raw.append(numbers.tolist())
@@ -126,10 +131,10 @@ class Case:
         listed = []
         for layer in self.layers:
             named = {"weight": layer.weight, "bias": layer.bias}
-            if hasattr(layer.noise, "raw_log_alpha"):
-                named["log_alpha"] = layer.noise.raw_log_alpha
-            if hasattr(layer.noise, "householder"):
-                named["vectors"] = layer.noise.householder.v
+            if hasattr(layer, "raw_log_alpha"):
+                named["log_alpha"] = layer.raw_log_alpha
+            if hasattr(layer, "vectors"):
+                named["vectors"] = layer.vectors
             listed.append({name: of(p).detach().flatten() for name, p in named.items()})
         return listed
 
