@@ -159,7 +159,9 @@ def _note_training(seen: Seen, trainer: Callable[..., Any], *args: Any, **named:
     return trainer(*args, **named)
 
 
-def _rate(optimizer: Callable[..., torch.optim.Optimizer]) -> float:
+def _rate(optimizer: torch.optim.Optimizer | Callable[..., torch.optim.Optimizer]) -> float:
+    if isinstance(optimizer, torch.optim.Optimizer):
+        return optimizer.param_groups[0]["lr"]
     return optimizer([nn.Parameter(torch.zeros(1))]).param_groups[0]["lr"]
 
 
