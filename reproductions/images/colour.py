@@ -35,6 +35,20 @@ SMALL_GRID = {"AlexNet": (12, tuple(SETTINGS)), "ResNet18": (6, ("MAP", "VSD T=2
 GRID = [(name, data) for name in ("AlexNet", "ResNet18") for data in PRINTED_AS]
 GRID += [("LeNet5", "svhn")]
 OTHERS = ("cifar10", "cifar100", "svhn")  # each for the two that are not trained on
+_FOLLOWED = {"epochs": 30, "patience": 2, "n_draws_per_epoch": 4, "n_val": 1000}
+_FOLLOWED |= {"n_val_samples": 20, "n_samples": 20, "batch_size": 128, "learning_rate": 1e-3}
+_FOLLOWED |= {"warm_up_epochs": 1, "kl_weight": 1.0}
+_KL_WEIGHTS = ({"kl_weight": 0.01}, {"kl_weight": 0.1})
+_NOISE_LEARNED = [{"p_drop": 0.1, **weight} for weight in _KL_WEIGHTS]
+_NOISE_ON_WEIGHTS = [{"prior_var": 0.1, "init_log_sigma2": -8.0, **w} for w in _KL_WEIGHTS]
+TRIED = {
+    "MAP": [{"prior_precision": 30.0}, {"prior_precision": 300.0}],
+    "MCD": [{"p_drop": 0.2}, {"p_drop": 0.1}],
+    "VD": _NOISE_LEARNED,
+    "VSD T=0": _NOISE_LEARNED,
+    "VSD T=2": _NOISE_LEARNED,
+    "BBB-LRT": _NOISE_ON_WEIGHTS,
+}
 _PUBLISHED_SIZE = {"epochs": 160, "batch_size": 128, "learning_rate": 5e-4, "kl_weight": 1.0}
 _PUBLISHED_SIZE |= {"warm_up_epochs": 20, "n_val": 1000, "n_val_samples": 20, "n_samples": 100}
 _SMALL = _PUBLISHED_SIZE | {"batch_size": 64, "learning_rate": 1e-3, "warm_up_epochs": 2}
@@ -51,7 +65,12 @@ def trials(scale: str) -> list[Trial]:
     ]
     if scale == "quick":
         return [Trial({**trial.config, **_QUICK}, 0) for trial in small[:2]]
-    return small + [
+    followed = [
+        _trial("AlexNet", "cifar10-sheets", method, _FOLLOWED | settings[k])
+        for k in range(2)
+        for method, settings in TRIED.items()
+    ]
+    return small + followed + [
         _trial(name, data, method, _PUBLISHED_SIZE | SETTINGS[method], seed)
         for seed in range(5)
         for name, data in GRID
@@ -61,6 +80,8 @@ def trials(scale: str) -> list[Trial]:
 
 def _trial(architecture: str, data: str, method: str, setting: dict, seed: int = 0) -> Trial:
     ood = [other for other in OTHERS if other != data] if data in OTHERS else []
+    if data == "cifar10-sheets":
+        ood = ["cifar100-sheets", "svhn-sheets"]
     config = {"data": data, "architecture": architecture, "method": method, "ood": ood}
     return Trial({**config, **setting}, seed)
 
