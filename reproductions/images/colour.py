@@ -202,11 +202,11 @@ augmentation. The last {n_val:,} training images are for validation. One rule fo
 {learning_rate}, in batches of {batch_size}; after each epoch the NLL of the method's own prediction
 ({n_draws_per_epoch} draws) on the validation images; after {patience} epochs in a row without an
 improvement by 0.1 % back to the best state with a fifth of the learning rate, twice; then the best
-state is kept. At most {epochs} epochs, what a processor can do for all methods in about twenty
-hours. The weight of the KL grows from 0 over the first epoch. Predictions average {n_samples} draws
-of the whole network. Each of the three test sets has 10,000 images. SVHN's are the first of 26,032,
-and areas under precision-recall curves depend on these numbers: with published ones of all images
-they cannot be compared. The other measures can."""
+state is kept. At most {epochs} epochs, so that all methods take a processor about twenty hours. The
+weight of the KL grows from 0 over the first epoch. Predictions average {n_samples} draws of the
+whole network. Each of the three test sets has 10,000 images. Those of SVHN are the first of 26,032;
+areas under precision-recall curves depend on these numbers and cannot be compared with published
+ones of all its images. The other measures can."""
 _MISSING = """\
 Published rows that need a GPU, all their seeds and their other images: {missing}. The command
 fetches the sets, or finds them in the folder that `BDL_DATA_DIR` names. Set-up where the published
