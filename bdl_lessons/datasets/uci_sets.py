@@ -137,6 +137,12 @@ _SHOWN = {
     "mnist": "MNIST",
     "fashion-mnist": "Fashion-MNIST",
     "notmnist-small": "notMNIST (letters)",
+    "cifar10": "CIFAR-10",
+    "cifar10-sheets": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "cifar100-sheets": "CIFAR-100",
+    "svhn": "SVHN",
+    "svhn-sheets": "SVHN",
 } | {one.name: one.display_name for one in _SETS}
 
 

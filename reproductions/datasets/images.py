@@ -1,11 +1,13 @@
-"""Images from the official files, and the first of CIFAR-10: a record for each in ``SETS``."""
+"""Images from the official files, or from sheets of pictures: a record for each in ``SETS``."""
 
 import gzip
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
+import PIL.Image
 import torch
 from scipy.io import loadmat
 
@@ -16,18 +18,26 @@ from reproductions.datasets.files import Source, fetch
 CAFFE_SCALE = 255 / 256
 """On pixels in [0, 1]: the bytes divided by 256, as Caffe and many papers have them, not by 255."""
 
+SIDE = 32
+"""Pixels of a side of the images on sheets."""
+LABELS = "labels.npz"
+DIGESTS = Path(__file__).with_name("sheets.sha256")
+"""The SHA-256 of every sheet, as ``sha256sum`` writes them."""
+
 Rows = tuple[np.ndarray, np.ndarray]
 """Images as bytes, ``(N, C, H, W)``, and labels, ``(N,)``."""
 
 
 @dataclass(frozen=True)
 class Images(Source):
-    """A set of images with labels. Its name is that of its folder.
+    """A set of images with labels.
 
     Attributes:
+        name: what it is called in ``SETS``; that of its folder if empty.
         read: the source, and ``"train"`` or ``"test"``, to the rows of that part.
     """
 
+    name: str = field(default="", kw_only=True)
     read: Callable[["Images", str], Rows] = field(kw_only=True)
     n_classes: int = field(default=10, kw_only=True)
 
@@ -116,9 +126,39 @@ def _svhn(source: Images, part: str) -> Rows:
     return file["X"].transpose(3, 2, 0, 1), file["y"].ravel() % 10
 
 
-def _subset(source: Images, part: str) -> Rows:
-    with np.load(fetch(source, *source.files)) as file:
-        return file[f"x_{part}"].transpose(0, 3, 1, 2), file[f"y_{part}"]
+def _sheets(source: Images, part: str) -> Rows:
+    """Sheets of 25 rows of 40 images, in official order, and the labels of all of them.
+
+    A part without a sheet has no images. Where a source names the first sheets alone, it has the
+    first images alone.
+    """
+    names = sorted(name for name in source.files if name.startswith(f"{part}_"))
+    images = [np.empty((0, 3, 32, 32), np.uint8)]
+    images += [_images_on_sheet(fetch(source, name)) for name in names]
+    pixels = np.concatenate(images)
+    with np.load(fetch(source, LABELS)) as labels:
+        known = labels[f"y_{part}"] if names else np.empty(0, np.uint8)
+    return pixels, known[: len(pixels)]
+
+
+def _images_on_sheet(path: Path) -> np.ndarray:
+    """The images of a sheet, line by line: ``(1000, 3, 32, 32)``."""
+    with PIL.Image.open(path) as picture:
+        pixels = np.asarray(picture.convert("RGB"))
+    lines, columns = (length // SIDE for length in pixels.shape[:2])
+    cells = pixels.reshape(lines, SIDE, columns, SIDE, 3)
+    return cells.transpose(0, 2, 4, 1, 3).reshape(-1, 3, SIDE, SIDE)
+
+
+def _sheet_files(folder: str, **n_sheets: int) -> dict[str, str]:
+    """The labels and the first sheets of each part, with their SHA-256."""
+    digests = {}
+    for line in DIGESTS.read_text("ascii").splitlines():
+        digest, path = line.split()
+        digests[path] = digest
+    names = [LABELS]
+    names += [f"{part}_{k:02d}.webp" for part, n in n_sheets.items() for k in range(n)]
+    return {name: digests[f"{folder}/{name}"] for name in names}
 
 
 _KRIZHEVSKY = "Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009"
@@ -176,11 +216,37 @@ _SETS = (
         for n, digest in _CIFAR_DIGESTS.items()
     ),
     Images(
-        "cifar10-subset",
-        f"the first 4000 + 1000 images of CIFAR-10 ({_KRIZHEVSKY}; made from PNG copies, in no "
-        "public place: 'cifar10' with n_train=4000, n_test=1000 gives the same images)",
-        {"cifar10_subset.npz": "5e81f99fe5af185b32d0cb5efbf72c956a858f8e684fdfba6995f9e197878f5c"},
-        read=_subset,
+        "cifar10",
+        f"CIFAR-10 ({_KRIZHEVSKY}; no licence stated; as sheets, in no public place: 'cifar10' has "
+        "the same images, but for 75 + 20 that are here from JPEG copies)",
+        _sheet_files("cifar10", train=50, test=10),
+        name="cifar10-sheets",
+        read=_sheets,
+    ),
+    Images(
+        "cifar10",
+        f"the first 4000 + 1000 images of CIFAR-10 ({_KRIZHEVSKY}; as sheets, in no public place: "
+        "'cifar10' with n_train=4000, n_test=1000 gives the same images)",
+        _sheet_files("cifar10", train=4, test=1),
+        name="cifar10-subset",
+        read=_sheets,
+    ),
+    Images(
+        "cifar100",
+        f"the test images of CIFAR-100 ({_KRIZHEVSKY}; no licence stated; as sheets, in no public "
+        "place: 'cifar100' has the same)",
+        _sheet_files("cifar100", test=10),
+        name="cifar100-sheets",
+        read=_sheets,
+        n_classes=100,
+    ),
+    Images(
+        "svhn",
+        "the first 10,000 test images of SVHN (Netzer et al. 2011; for non-commercial use; as "
+        "sheets, in no public place: 'svhn' with n_test=10000 has the same)",
+        _sheet_files("svhn", test=10),
+        name="svhn-sheets",
+        read=_sheets,
     ),
     Images(
         "svhn",
@@ -200,5 +266,5 @@ _SETS = (
         read=_stl10,
     ),
 )
-SETS = {one.folder: one for one in _SETS}
+SETS = {one.name or one.folder: one for one in _SETS}
 """Name -> how to get the images of that name."""

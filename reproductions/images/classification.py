@@ -200,7 +200,7 @@ def figure(records: Sequence[Record]) -> Figure:
 
 def measured(records: Sequence[Record]) -> list[str]:
     """Tables of one network trained on one data set, each method at one setting: quality, OOD."""
-    facts = {"setting": lambda group: _what(group[0]), "seeds": lambda group: str(len(group))}
+    facts = {"setting": lambda group: setting_of(group[0]), "seeds": lambda group: str(len(group))}
     parts = [_by_method(records, facts | QUALITY)]
     for other, score in itertools.product(records[0]["config"]["ood"], SCORE_NAMES):
         names = {title: f"{other}/{score}/{name}" for title, name in MEASURES.items()}
@@ -288,7 +288,7 @@ def _latest_gain(group: Sequence[Record]) -> str:
 def _tried(records: Sequence[Record]) -> str:
     """What was tried of each method that has more than one setting."""
     picked = chosen_settings(records)
-    columns = {"method": "{config[method]}", "setting": _what}
+    columns = {"method": "{config[method]}", "setting": setting_of}
     columns["validation NLL (nats)"] = "{metrics[val_nll]:.4f}"
     columns["AUROC, letters"] = "{metrics[notmnist-small/entropy/auroc]:.3f}"
     columns[""] = lambda r: "chosen" if setting(r) == picked[r["config"]["method"]] else ""
@@ -311,7 +311,7 @@ def _by_method(
     return markdown.table(["method", *columns], rows)
 
 
-def _what(record: Record) -> str:
+def setting_of(record: Record) -> str:
     """The settings that a method was given."""
     config = record["config"]
     return ", ".join(f"{k.replace('_', ' ')} {config[k]:g}" for k in _TRIED if k in config)

@@ -2,16 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from bdl_lessons import evaluation
 from bdl_lessons.core import device
@@ -22,6 +19,7 @@ from bdl_lessons.probability import kl_warmup
 from reproductions import datasets, methods
 from reproductions.experiment import Trial, TrialResult
 from reproductions.images.architectures import alexnet, lenet5_classic, resnet18
+from reproductions.images.stopping import EpochCheckpoint, Stopping, fit_until_no_better
 from reproductions.measure import mean_weights, train_by
 from reproductions.posteriors.slang import fit_slang, predict_slang
 from reproductions.posteriors.swag import fit_swag, predict_swag
@@ -30,8 +28,6 @@ METHODS = methods.in_table("images")
 SCORES = {"max softmax": lambda p: p.amax(-1), "entropy": lambda p: -evaluation.entropy(p)}
 """Of log probabilities ``(B, C)``: high where the network is confident."""
 N_BINS = 20
-FACTOR, N_REDUCTIONS, THRESHOLD = 0.2, 2, 1e-3
-"""On the learning rate; how many times; the relative decrease that counts as an improvement."""
 
 Logits = Callable[[Tensor, int], Tensor]
 """``logits(x, n_samples)``: ``(S, B, n_classes)``, each sample one function at all examples."""
@@ -63,7 +59,15 @@ def measure_network(trial: Trial) -> TrialResult:
     n_val = config["n_val"]
     held_out = (x[-n_val:], y[-n_val:])
     generator = torch.Generator(on).manual_seed(trial.seed)
-    training = Training(config, x[:-n_val], y[:-n_val], held_out, len(data.classes), generator)
+    training = Training(
+        config,
+        x[:-n_val],
+        y[:-n_val],
+        held_out,
+        len(data.classes),
+        generator,
+        checkpoint=EpochCheckpoint(trial.checkpoint, generator) if trial.checkpoint else None,
+    )
     logits = training.train()
     val_log_probs = log_probs_of(held_out[0], config["n_val_samples"])
     log_probs = log_probs_of(standardised(data.x_test))
@@ -109,57 +113,13 @@ def make_network(config: Mapping[str, Any], n_channels: int, size: int, n_classe
     return lenet5_classic([first, layer, layer, layer, layer], n_classes, n_channels, size)
 
 
-class Stopping(NamedTuple):
-    """The validation loss after each epoch, and whether it ended because that was no better."""
-
-    curve: list[float]
-    no_better: bool
-
-
-def fit_until_no_better(
-    model: nn.Module,
-    train_epoch: Callable[[int], None],
-    validation_loss: Callable[[], float],
-    optimizer: Optimizer,
-    *,
-    patience: int,
-    max_epochs: int,
-) -> Stopping:
-    """Train until the validation loss stops improving; leave ``model`` in its best state.
-
-    When ``patience`` epochs in a row bring no improvement, training returns to the best state
-    and goes on with a fifth of the learning rate; the third time, or after ``max_epochs``, it
-    stops. ``train_epoch`` uses ``optimizer`` and gets the number of the epoch, from 0. Raises
-    FloatingPointError if a validation loss is NaN or infinite.
-    """
-    plateau = ReduceLROnPlateau(
-        optimizer, factor=FACTOR, patience=patience - 1, threshold=THRESHOLD, eps=0.0
-    )
-    curve: list[float] = []
-    best = {}
-    n_reductions = 0
-    while len(curve) < max_epochs and n_reductions <= N_REDUCTIONS:
-        train_epoch(len(curve))
-        curve.append(validation_loss())
-        if not math.isfinite(curve[-1]):
-            raise FloatingPointError(f"a validation loss of {curve[-1]} in epoch {len(curve)}")
-        if curve[-1] < min(curve[:-1], default=math.inf):
-            best = deepcopy(model.state_dict())
-        rate = optimizer.param_groups[0]["lr"]
-        plateau.step(curve[-1])
-        if optimizer.param_groups[0]["lr"] < rate:
-            n_reductions += 1
-            model.load_state_dict(best)
-    model.load_state_dict(best)
-    return Stopping(curve, n_reductions > N_REDUCTIONS)
-
-
 @dataclass
 class Training:
     """Fits what ``config`` describes to ``x``, ``(N, C, H, W)``, on the device of ``x``.
 
     Adam. With ``patience`` in ``config`` training follows the NLL of ``held_out`` by
-    :func:`fit_until_no_better`, and ``stops`` tells how that ended for each network; without it the
+    :func:`fit_until_no_better`, which keeps its state in ``checkpoint``, and ``stops`` tells how
+    that ended for each network; without it the
     rate falls to 0 in a straight line over ``epochs``. The weight of the KL grows from 0 over
     ``warm_up_epochs``. Noise is drawn for each image, in BBB and SLANG once a minibatch. A deep
     ensemble consists of such networks, and SWAG and SLANG go on from one.
@@ -172,6 +132,7 @@ class Training:
     n_classes: int
     generator: torch.Generator
     stops: list[Stopping] = field(default_factory=list)
+    checkpoint: EpochCheckpoint | None = None
 
     def train(self) -> Logits:
         """By the method of the configuration."""
@@ -292,6 +253,8 @@ class Training:
             optimizer,
             patience=config["patience"],
             max_epochs=config["epochs"],
+            checkpoint=self.checkpoint,
+            number=len(self.stops),
         )
         self.stops.append(stop)
         return network

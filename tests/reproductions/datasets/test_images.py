@@ -6,13 +6,16 @@ import gzip
 import io
 import struct
 import tarfile
+from dataclasses import replace
 
 import numpy as np
+import PIL.Image
 import pytest
 import torch
 from scipy.io import savemat
 
 from reproductions import datasets
+from reproductions.datasets.images import SETS
 
 GENERATOR = np.random.default_rng(0)
 LETTERS = "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"
@@ -106,11 +109,6 @@ def cifar100() -> dict[str, bytes]:
     return {"cifar-100-binary.tar.gz": tar_gz(named)}
 
 
-def subset() -> dict[str, bytes]:
-    pixels = {"x_train": X.transpose(0, 2, 3, 1), "x_test": X_TEST.transpose(0, 2, 3, 1)}
-    return {"cifar10_subset.npz": saved(np.savez, y_train=LABELS, y_test=LABELS[:3], **pixels)}
-
-
 def svhn() -> dict[str, bytes]:
     """Its label 10 is the digit 0."""
     parts = {"train": (X, LABELS), "test": (X_TEST, LABELS[:3])}
@@ -138,7 +136,6 @@ def stl10() -> dict[str, bytes]:
     [
         ("cifar10", cifar10, X, X_TEST, 10),
         ("cifar100", cifar100, X, X_TEST, 100),
-        ("cifar10-subset", subset, X, X_TEST, 10),
         ("svhn", svhn, X, X_TEST, 10),
         ("stl10", stl10, SQUARE, SQUARE, 10),
     ],
@@ -156,6 +153,47 @@ def test_colour_images_have_their_pixels_and_labels(folders, name, made, train, 
     assert len(data.classes) == n_classes
 
 
+def sheet(pixels: np.ndarray, n_columns: int) -> bytes:
+    """A lossless picture of ``(N, 3, 32, 32)``, line by line, ``n_columns`` images to a line."""
+    lines = [np.concatenate(line, axis=2) for line in np.split(pixels, len(pixels) // n_columns)]
+    picture = np.concatenate(lines, axis=1).transpose(1, 2, 0)
+    return saved(PIL.Image.fromarray(picture).save, "WEBP", lossless=True)
+
+
+@pytest.mark.parametrize(("name", "n_train_sheets"), [("cifar10-sheets", 2), ("svhn-sheets", 0)])
+def test_sheets_are_read_line_by_line_in_the_order_of_their_numbers(folders, name, n_train_sheets):
+    """Two sheets of twelve for each part, also where there are labels of more images."""
+    n_images = 24
+    pixels = {part: images(n_images) for part in ("train", "test")}
+    labels = {part: np.arange(n_images + 6) % 10 for part in pixels}
+    source = replace(SETS[name], files={})
+    folders.monkeypatch.setitem(SETS, name, source)
+    n_sheets = {"train": n_train_sheets, "test": 2}
+    for part, n in n_sheets.items():
+        for k in reversed(range(n)):
+            shown = pixels[part][12 * k : 12 * (k + 1)]
+            folders.put(name, f"{part}_{k:02d}.webp", sheet(shown, n_columns=4))
+    arrays = {f"y_{part}": values for part, values in labels.items()}
+    folders.put(name, "labels.npz", saved(np.savez, **arrays))
+    data = datasets.load(name, n_test=13)
+    n_train = 12 * n_train_sheets
+    assert same_pixels(data.x_train, pixels["train"][:n_train])
+    assert data.y_train.tolist() == labels["train"][:n_train].tolist()
+    assert same_pixels(data.x_test, pixels["test"][:13])
+    assert data.y_test.tolist() == labels["test"][:13].tolist()
+    with pytest.raises(ValueError, match=r"n_test must .*24"):
+        datasets.load(name, n_test=25)
+
+
+def test_every_sheet_has_a_digest():
+    """The sheets of a set are those of its folder, the subset's the first of CIFAR-10."""
+    whole = SETS["cifar10-sheets"].files
+    subset = SETS["cifar10-subset"].files
+    assert len(whole) == 50 + 10 + 1
+    assert subset.items() < whole.items()
+    assert {len(digest) for digest in whole.values()} == {64}
+
+
 def test_real_images(real):
     """Facts of the official files: numbers of images, of each class, first pixels, moments."""
     for name, mean, std in (("mnist", 0.13066, 0.30811), ("fashion-mnist", 0.28604, 0.35302)):
@@ -166,6 +204,16 @@ def test_real_images(real):
         assert moments == pytest.approx((mean, std), abs=6e-6)
     real("notmnist-small")
     assert torch.bincount(datasets.load("notmnist-small").y_test).tolist() == [1000] * 10
-    real("cifar10-subset")
-    few = datasets.load("cifar10-subset", 500, 100)
+    real("cifar10")
+    few = datasets.load("cifar10-subset")
+    assert (len(few.x_train), len(few.x_test)) == (4000, 1000)
     assert (few.x_train[0, :, 0, 0] * 255).round().tolist() == [59, 62, 63]
+    assert (few.x_test[0, :, 0, 0] * 255).round().tolist() == [158, 112, 49]
+    counts = [396, 366, 420, 384, 422, 393, 414, 385, 407, 413]
+    assert torch.bincount(few.y_train).tolist() == counts
+    real("cifar100")
+    fine = datasets.load("cifar100-sheets")
+    assert torch.bincount(fine.y_test).tolist() == [100] * 100
+    real("svhn")
+    means = datasets.load("svhn-sheets").x_test.double().mean((0, 2, 3))
+    assert means.tolist() == pytest.approx([0.4537, 0.4538, 0.4702], abs=6e-5)

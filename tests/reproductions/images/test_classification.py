@@ -1,6 +1,6 @@
 """Both experiments on images: which trials there are, and what stands beside each other."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import pytest
 import torch
@@ -69,6 +69,35 @@ def test_a_record_of_the_published_size_has_its_published_rows_beside_it():
     assert "| VSD | 0.656 | 78.21 | 0.046 |" in text
     assert "| SVHN | VSD | 0.91 | 0.30 | 0.73 | 0.65 | 0.83 |" in text
     assert "images: AlexNet on SVHN, AlexNet on CIFAR100" in text  # without the one that is done
+
+
+def test_of_all_of_cifar10_the_setting_with_the_best_validation_nll_is_shown():
+    """Two settings of MAP, the one that is worse on validation images better on test images."""
+    trials = [trial for trial in colour.trials("paper") if trial.config["data"] == colour.SHEETS]
+    chosen, other = (trial for trial in trials if trial.config["method"] == "MAP")
+    scores = {"epochs": 12, "best_epoch": 7, "no_better": 1.0}
+    records = []
+    for trial, val_nll, nll in ((other, 1.5, 0.5), (chosen, 1.25, 0.75)):
+        metrics = defaultdict(lambda: 0.5, scores, val_nll=val_nll, nll=nll)
+        records.append({"config": trial.config, "seed": 0, "metrics": metrics})
+    text = colour.table(records)
+    assert "prior precision 30, kl weight 1, learning rate 0.001 | 1 | 0.7500 |" in text
+    assert "| 1 | 0.5000 |" not in text
+    assert "| 1.2500 | 12 | 7 | the rule | chosen |" in text
+    assert "| 1.5000 | 12 | 7 | the rule |  |" in text
+    assert "| VSD | 0.656 | 78.21 | 0.046 |" in text
+    assert "Told from CIFAR-100 by the" in text
+    lines = colour.figure(records).axes[0].lines
+    assert [line.get_xdata().tolist() for line in lines if len(line.get_xdata())] == [[0.75]]
+
+
+def test_all_methods_have_the_same_rule_on_all_of_cifar10():
+    trials = [trial for trial in colour.trials("paper") if trial.config["data"] == colour.SHEETS]
+    for name in ("epochs", "patience", "batch_size", "learning_rate", "n_val", "n_samples", "ood"):
+        first = trials[0].config[name]
+        assert all(trial.config[name] == first for trial in trials)
+    numbers = Counter(trial.config["method"] for trial in trials)
+    assert numbers == dict.fromkeys(colour.TRIED, 2)
 
 
 def test_the_published_pairs_are_those_of_the_printed_tables():

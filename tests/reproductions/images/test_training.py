@@ -6,13 +6,8 @@ from torch import nn
 
 from bdl_lessons.models import Deterministic, StochasticLayer
 from reproductions.images import classification
-from reproductions.images.training import (
-    FACTOR,
-    METHODS,
-    Training,
-    fit_until_no_better,
-    make_network,
-)
+from reproductions.images.stopping import FACTOR, EpochCheckpoint, fit_until_no_better
+from reproductions.images.training import METHODS, Training, make_network
 
 CONFIG = {
     "patience": 10,
@@ -88,23 +83,30 @@ def test_every_network_follows_its_validation_images(method, n_networks):
         assert wrong == pytest.approx(stop.curve[0], rel=1e-4)
 
 
-def follow(losses, max_epochs=50):
+def follow(losses, max_epochs=50, checkpoint=None):
     """The rule on a curve that stays at its last value; its end, the last weight, and for each
     epoch the rate and the weight at its start. Epoch i leaves the weight at i."""
     model = nn.Linear(1, 1, bias=False)
     epochs = []
-    values = iter(losses)
+    numbers = []
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
 
     def train_epoch(epoch):
         epochs.append((optimizer.param_groups[0]["lr"], model.weight.item()))
+        numbers.append(epoch)
         nn.init.constant_(model.weight, epoch)
 
     def loss():
-        return next(values, losses[-1])
+        return losses[min(numbers[-1], len(losses) - 1)]
 
     stop = fit_until_no_better(
-        model, train_epoch, loss, optimizer, patience=2, max_epochs=max_epochs
+        model,
+        train_epoch,
+        loss,
+        optimizer,
+        patience=2,
+        max_epochs=max_epochs,
+        checkpoint=checkpoint,
     )
     return stop, model.weight.item(), *zip(*epochs, strict=True)
 
@@ -130,3 +132,61 @@ def test_where_the_epochs_run_out_the_best_state_is_kept_too():
 def test_a_validation_loss_that_is_not_finite_ends_the_training():
     with pytest.raises(FloatingPointError, match="in epoch 2"):
         follow([1.0, math.nan, 0.5])
+
+
+class StoppedRun(Exception):
+    pass
+
+
+class StoppingCheckpoint(EpochCheckpoint):
+    """Its run is stopped after ``n_epochs``, all networks together."""
+
+    n_epochs = math.inf
+
+    def keep(self, number, state):
+        super().keep(number, state)
+        self.n_epochs -= 1
+        if not self.n_epochs:
+            raise StoppedRun
+
+
+def run(path, method, n_epochs=math.inf):
+    """The outputs, curves and next random number of a training that goes on from ``path``."""
+    x, y = halves()
+    generator = torch.Generator().manual_seed(1)
+    checkpoint = StoppingCheckpoint(path, generator)
+    checkpoint.n_epochs = n_epochs
+    settings = config(method, epochs=4, n_networks=2, swag_epochs=2)
+    training = Training(settings, x, y, (x, y), 2, generator, checkpoint=checkpoint)
+    logits = training.train()
+    outputs = logits(x, 2)
+    return outputs, [stop.curve for stop in training.stops], torch.rand(1, generator=generator)
+
+
+@pytest.mark.parametrize(
+    ("method", "stopped_after"),
+    [("MAP", 3), ("MAP", 4), ("VSD T=2", 2), ("SWAG", 2), ("D.E", 3), ("D.E", 4), ("D.E", 6)],
+)
+def test_a_stopped_training_ends_where_it_would_have_ended(tmp_path, method, stopped_after):
+    outputs, curves, number = run(tmp_path / "whole", method)
+    with pytest.raises(StoppedRun):
+        run(tmp_path / "parts", method, stopped_after)
+    later_outputs, later_curves, later_number = run(tmp_path / "parts", method)
+    assert [len(curve) for curve in later_curves] == [len(curve) for curve in curves]
+    torch.testing.assert_close(torch.tensor(later_curves), torch.tensor(curves))
+    torch.testing.assert_close(later_outputs, outputs)
+    torch.testing.assert_close(later_number, number)
+    assert EpochCheckpoint(tmp_path / "parts", torch.Generator()).seconds > 0
+
+
+@pytest.mark.parametrize("n_epochs", [2, 3, 5, 8])
+def test_a_restored_rule_remembers_its_best_state_and_its_rate(tmp_path, n_epochs):
+    losses = [3.0, 1.0, 2.0]
+    stop, weight, rates, starts = follow(losses)
+    path = tmp_path / "rule"
+    follow(losses, n_epochs, EpochCheckpoint(path, torch.Generator()))
+    again, weight_again, *later = follow(losses, 9, EpochCheckpoint(path, torch.Generator()))
+    assert again == stop
+    assert weight_again == weight
+    if n_epochs < len(stop.curve):
+        assert later == [rates[n_epochs:], starts[n_epochs:]]
