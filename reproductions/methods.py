@@ -130,11 +130,6 @@ def in_table(table: Table) -> dict[str, Method]:
     return {getattr(method, table): method for method in rows}
 
 
-def with_common_tests() -> dict[str, Method]:
-    """The methods that the tests of what all layers have in common run on, by name."""
-    return {method.name: method for method in METHODS if method.common_tests}
-
-
 _PER_UNIT = partial(VariationalDropout, alpha_per="unit")
 _VSD = partial(StructuredDropout, kl_per="weight")
 _CHAIN = partial(ChainedVectors, kl_per="weight")

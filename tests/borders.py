@@ -353,7 +353,7 @@ BORDERS = [
 ]
 
 PLAIN = {
-    "core": "ResultsTable check_table cpu_threads clock show tint use_style CheckFailed",
+    "core": "ResultsTable check_table cpu_threads clock progress show tint use_style CheckFailed",
     # the kernels are the cases of NNGPKernel; the rest are formulas
     "reference": "NNGPKernel gaussian_elbo cos_expectation erf_expectation relu_expectation",
     # what is abstract (a call of ``UnitNoise`` is in the table); formulas

@@ -17,7 +17,7 @@ CALLED_BY_OTHERS = {
     "set_extra_state", "EXPERIMENT", "EXERCISES", "setup", "slug", "footer",
     "show_solution", "invoke", "VARIANCE", "SPEED", "SIZES", "CO2", "DIGIT",
     "get_canvas_width_height", "points_to_pixels", "option_scale_image", "draw_path",
-    "draw_markers", "draw_image", "draw_text", "playground",
+    "draw_markers", "draw_image", "draw_text", "playground", "writable",
 }  # fmt: skip
 """Names that PyTorch, matplotlib, Sphinx, a look-up by name or a reader calls."""
 

@@ -26,7 +26,7 @@ FLAGS = (
 
 
 def copy_lessons(lessons: Path = LESSONS, copies: Path = COPIES) -> list[str]:
-    """Copy each lesson that has no copy yet, and renew the copies into which nobody has written.
+    """Copy each lesson that has no copy yet, and renew the copies that were not written into.
 
     Whoever only ran a copy has not written into it: what counts is the text of its cells.
 

@@ -134,7 +134,7 @@ class LessonRecord:
 
     @property
     def name(self) -> str:
-        """The name of its files without the number: it stays if lessons are counted anew."""
+        """The name of its files without the number: it stays if lessons are counted again."""
         return self.stem[3:]
 
 

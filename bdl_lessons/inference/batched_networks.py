@@ -61,6 +61,7 @@ class BatchedNetworks:
         self, x: Tensor, sampling: Sampling, generator: torch.Generator | None = None
     ) -> Tensor:
         """Every network on its own examples: ``x`` is ``(M, B, ...)``, the result ``(M, B, L)``."""
+        validation.floating_type("x", x)
         validation.shapes(f"x must be (M, ...) for M = {len(self)} networks", x, M=len(self))
         return vmap(lambda state, x: self._call(state, x, sampling, generator))(self._state, x)
 

@@ -46,7 +46,8 @@ SHOWN = ["VD, per weight", *(f"VSD, T = {depth}, per weight" for depth in DEPTHS
 ROWS = [METHODS.index(name) for name in SHOWN]
 PLACES = np.arange(len(SHOWN)) - 1  # of SHOWN on the axis: VD at -1
 PLACE_NAMES = ["VD", *map(str, DEPTHS)]
-VD, T0, T2 = (SHOWN.index(f"{name}, per weight") for name in ("VD", "VSD, T = 0", "VSD, T = 2"))
+T0 = SHOWN.index("VSD, T = 0, per weight")
+T2 = SHOWN.index("VSD, T = 2, per weight")
 
 
 @dataclass(frozen=True)

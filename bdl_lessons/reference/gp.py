@@ -31,7 +31,7 @@ class GaussianProcess(nn.Module):
 
     ``state_dict()`` holds the parameters of the kernel and the likelihood, and neither the data nor
     their units: what was fitted to one data set may be loaded for another. For other data make
-    another process, since GPyTorch's ``set_train_data`` knows nothing of the units.
+    another process, since GPyTorch's ``set_train_data`` does not convert units.
 
     Args:
         x: inputs ``(N, d)`` or ``(N,)``.

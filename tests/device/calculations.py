@@ -21,7 +21,7 @@ from reproductions.images.architectures import resnet18
 from reproductions.posteriors.slang import fit_slang
 from tests.draws import seeded
 
-METHODS = {name: method.layer for name, method in methods.with_common_tests().items()}
+METHODS = {method.name: method.layer for method in methods.METHODS if method.common_tests}
 MODES = ("per_example", "shared", "mean")
 
 Calculation = Callable[[torch.device, torch.Generator], dict[str, Tensor]]

@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 import torch
 
@@ -18,7 +20,8 @@ def test_gradient_variance_averages_parameters_and_its_standard_error_is_the_jac
 
 
 def test_the_four_estimators_of_a_network():
-    model = initialise(mlp((4, 6, 2), BayesByBackprop(init_log_sigma2=-1.0)), seeded()).double()
+    method = partial(BayesByBackprop, init_log_sigma2=-1.0)
+    model = initialise(mlp((4, 6, 2), method), seeded()).double()
     x = normal(1, 4, seed=11).expand(50, 4)
     outputs = {e: noisy_outputs(model, x, e, seeded(1)) for e in (*ESTIMATORS, "no noise")}
     for name, output in outputs.items():

@@ -119,7 +119,8 @@ def test_noise_that_no_seed_changes_is_noticed_where_the_seed_should_change_it()
     assert not checked.ignores_seed
     once = torch.Generator().manual_seed(1)
     dropped(0.0, once)
-    assert torch.equal(generator.get_state(), once.get_state()), "it moves on as in one call"
+    same_state = torch.equal(generator.get_state(), once.get_state())  # bits: of a generator
+    assert same_state, "it moves on as in one call"
 
 
 @pytest.mark.parametrize("number", ["01.2", "04.3", "06.3", "06.4", "11.2"])

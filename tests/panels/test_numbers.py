@@ -420,14 +420,14 @@ def test_pruning_threshold_states_the_kept_weights_and_the_accuracy_of_the_prune
     stored = arrays.load("pruning_threshold")
     data = digits(seed=0)
     mus, log_alphas, biases = pruning_threshold.weights(stored, network)
-    model = mlp((64, pruning_threshold.WIDTH, 10), ARD())
+    model = mlp((64, pruning_threshold.WIDTH, 10), ARD)
     with torch.no_grad():
         for layer, *values in zip((model[0], model[2]), mus, log_alphas, biases, strict=True):
             mu, log_alpha, bias = map(torch.from_numpy, values)
             layer.mu.copy_(mu)
             layer.bias.copy_(bias)
             floor = mu.abs().clamp_min(torch.finfo(torch.float32).tiny).log()
-            layer.noise.log_sigma2.copy_(log_alpha + 2 * floor)
+            layer.log_sigma2.copy_(log_alpha + 2 * floor)
     pruned = to_sparse(model)(data.x_test).argmax(-1)
     accuracy = (pruned == data.y_test).double().mean().item()
     n_kept, accuracy_percent = stated(pruning_threshold, threshold=3.0, network=network)

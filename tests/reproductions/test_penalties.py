@@ -1,3 +1,5 @@
+from functools import partial
+
 import torch
 from torch import nn
 
@@ -18,17 +20,18 @@ def output_jacobian(net, h):
     return torch.stack([torch.func.jacrev(net)(row) for row in h])
 
 
-NETWORK = initialise(mlp((K, 7, L), GaussianDropout(0.2), nn.Tanh), seeded(2)).double()
+METHOD = partial(GaussianDropout, p_drop=0.2)
+NETWORK = initialise(mlp((K, 7, L), METHOD, nn.Tanh), seeded(2)).double()
 
 
 def test_layer_penalties_are_those_of_each_layer():
     covs = [COV, 0.1 * torch.eye(7, dtype=torch.float64)]
-    found = layer_penalties(NETWORK, H0, covs)
+    penalties = layer_penalties(NETWORK, H0, covs)
     first, activation, last = NETWORK
     hidden = activation(first(H0, "mean"))
     for value, h, tail, cov in (
-        (found[0], H0, lambda h: last(activation(first(h, "mean")), "mean"), covs[0]),
-        (found[1], hidden, lambda h: last(h, "mean"), covs[1]),
+        (penalties[0], H0, lambda h: last(activation(first(h, "mean")), "mean"), covs[0]),
+        (penalties[1], hidden, lambda h: last(h, "mean"), covs[1]),
     ):
         H = gauss_newton(output_jacobian(tail, h), softmax_root(tail(h)))
         torch.testing.assert_close(value, penalty(H, h, cov).mean())
