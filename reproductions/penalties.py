@@ -1,4 +1,4 @@
-"""The penalty that noise puts on each layer of a network: what lesson 11 compares by method."""
+"""The penalty that noise puts on each layer of a network: what lesson 12 compares by method."""
 
 from collections.abc import Sequence
 

@@ -4,7 +4,7 @@ Nguyen et al. (NeurIPS 2021), Table 7: time per epoch relative to MAP, for LeNet
 ResNet18; and ``bench``, the same for the layers of the course in one network. Table 6: time and
 memory of a layer with K inputs and L outputs for B images, with s draws of the weights, rank r or m
 pseudo-data. The slope of log cost over log size is compared with that of the printed formula at the
-same sizes. Lesson 12.
+same sizes. Lesson 13.
 """
 
 import re

@@ -361,7 +361,7 @@ PLAIN = {
     "lognormal_scale_kl scaled_cov",
     # made by zero_pruned and to_sparse; a container; an attribute of a layer
     "inference": "PrunedNetwork Run layer_log_alpha",
-    # formulas of lessons 06 and 11: shapes are looked at
+    # formulas of lessons 06 and 12: shapes are looked at
     "evaluation": "gauss_newton loss_hessian loss_increase penalty "
     "penalty_from_roots sensitivity softmax_root spectral_bound noisy_outputs",
     # containers; functions without arguments; what takes the results of loaders

@@ -120,23 +120,23 @@ _ROWS = r"""
 09 | D | | number of weights
 09 | w_\text{out},\ b_\text{out} | w_out, b_out | weights and bias of one output
 09 | \kappa | | position on a segment, from 0 to 1
-10 | T | | number of Householder reflections
-10 | t | | index of a reflection
-10 | v | v | Householder vector
-10 | \eta | eta | noise of mean zero, before or after the reflections
-10 | U | U | product of the T reflections, an orthogonal matrix
-10 | \tilde\alpha | noise_var | variance of ξ after the reflections
-10 | V | vectors | matrix of the Householder vectors, one in each row
-10 | G | | lower triangle of V Vᵀ with half its diagonal
-10 | P | | Vᵀ G⁻¹ V, so that U = I − P
-11 | g | g | random scale of an input unit (the paper writes z)
-11 | J | jacobian | Jacobian of the network's outputs in a layer's input
-11 | \mathcal H | hessian | Hessian of the loss in a layer's input
-11 | \mathcal Q | | covariance of a layer's input under the noise
-11 | R | penalty | penalty that noise adds to the loss, in nats
-11 | \Omega | omega | diag(h) 𝓗 diag(h): sensitivity to relative noise
-12 | M | M | number of splits of a data set, or of networks trained in one batch
-12 | \Delta | | difference of the scores of two methods on a split
+11 | T | | number of Householder reflections
+11 | t | | index of a reflection
+11 | v | v | Householder vector
+11 | \eta | eta | noise of mean zero, before or after the reflections
+11 | U | U | product of the T reflections, an orthogonal matrix
+11 | \tilde\alpha | noise_var | variance of ξ after the reflections
+11 | V | vectors | matrix of the Householder vectors, one in each row
+11 | G | | lower triangle of V Vᵀ with half its diagonal
+11 | P | | Vᵀ G⁻¹ V, so that U = I − P
+12 | g | g | random scale of an input unit (the paper writes z)
+12 | J | jacobian | Jacobian of the network's outputs in a layer's input
+12 | \mathcal H | hessian | Hessian of the loss in a layer's input
+12 | \mathcal Q | | covariance of a layer's input under the noise
+12 | R | penalty | penalty that noise adds to the loss, in nats
+12 | \Omega | omega | diag(h) 𝓗 diag(h): sensitivity to relative noise
+13 | M | M | number of splits of a data set, or of networks trained in one batch
+13 | \Delta | | difference of the scores of two methods on a split
 """
 SYMBOLS = [
     Symbol(*(" ".join(cell.split()) for cell in row.split("|")))

@@ -2,7 +2,7 @@
 
 ``data/results/<name>.jsonl`` holds the records of a reproduction, one JSON line for each finished
 trial with its configuration, seed and metrics. ``data/published/<name>.csv`` is a table of a paper,
-as printed. Lessons 05 to 08 and 12.
+as printed. Lessons 05 to 08 and 13.
 """
 
 import csv

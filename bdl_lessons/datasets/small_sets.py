@@ -1,6 +1,6 @@
 """Small sets without a download: digits and diabetes of scikit-learn, and a simulated one.
 
-Lessons 01, 02 and 04 to 11.
+Lessons 01, 02 and 04 to 12.
 """
 
 import numpy as np

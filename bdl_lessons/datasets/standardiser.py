@@ -1,4 +1,4 @@
-"""Columns of mean 0 and variance 1, fitted on training examples. Lessons 03 and 10."""
+"""Columns of mean 0 and variance 1, fitted on training examples. Lessons 03 and 11."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class Standardiser:
     Three ways lead back to original units: :meth:`inverse_transform` for values and means; for a
     standard deviation ``scale.std * std_z``, without the mean; for a log density of an example
     ``log_density_z - scale.std.log().sum()``, because it is a density per unit of y. Lesson 03
-    (time in years), the UCI experiments and the panels of lesson 10.
+    (time in years), the UCI experiments and the panels of lesson 11.
 
     >>> scale = Standardiser.fit(torch.tensor([1.0, 3.0]))
     >>> scale.transform(torch.tensor([1.0, 2.0])).tolist(), scale.std.item()

@@ -1,6 +1,6 @@
 """The UCI regression sets of the dropout papers: one record each.
 
-Lesson 12 shows what was measured on them; ``reproductions.datasets.uci`` loads them. A new set is a
+Lesson 13 shows what was measured on them; ``reproductions.datasets.uci`` loads them. A new set is a
 new record, and a row of a test.
 """
 

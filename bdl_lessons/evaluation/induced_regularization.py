@@ -1,6 +1,6 @@
 r"""Induced regularization: the penalty that noise on a layer's inputs puts on what follows.
 
-Lesson 11.
+Lesson 12.
 
 A layer's input ``h`` becomes ``h ∘ (1 + eta)`` with ``E[eta] = 0`` and ``Cov[eta] = C``; structured
 dropout has ``C = U diag(alpha) U'``. Let ``l(h)`` be the loss of one example as a function of this

@@ -1,4 +1,4 @@
-"""Scores of predictions: error, likelihood and calibration. Lessons 05, 10 and 12."""
+"""Scores of predictions: error, likelihood and calibration. Lessons 05, 11 and 13."""
 
 from typing import NamedTuple
 

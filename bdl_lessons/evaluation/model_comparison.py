@@ -1,6 +1,6 @@
 r"""Comparing methods over data sets: ranks, and differences with errors.
 
-Lessons 10 and 12.
+Lessons 11 and 13.
 
 Two methods measured on the same splits are compared by their differences, split by split: what
 makes a split hard for both cancels. But the splits of one data set share training examples, so the

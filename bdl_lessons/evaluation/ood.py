@@ -1,4 +1,4 @@
-"""Detection of out-of-distribution (OOD) inputs by the confidence of a network. Lesson 12.
+"""Detection of out-of-distribution (OOD) inputs by the confidence of a network. Lesson 13.
 
 A score is high where the network is confident. In-distribution inputs are the positive class; an
 input counts as in-distribution if its score is at least a threshold. AUROC and AUPR: Hendrycks and

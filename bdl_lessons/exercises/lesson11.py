@@ -1,422 +1,448 @@
-"""Exercises of lesson 11: which noise is penalised most, a random scale, predictions, a ridge."""
+"""Exercises of lesson 11: a correlation, an aimed reflection, a mean-field gap, a loss."""
 
 from __future__ import annotations
 
-import itertools
+import math
 
 import torch
 from torch import Tensor
+from torch.distributions import MultivariateNormal, kl_divergence
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.evaluation import loss_hessian, loss_increase, penalty
 from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees, close, normals
+from bdl_lessons.probability import empirical_bayes_kl, orthogonal_matrix, reflect, rotated_variance
 
 
-def penalty_range(omega: Tensor, alpha: Tensor) -> Tensor:
-    """Smallest and largest ``½ tr(omega U diag(alpha) U')`` over all orthogonal U, ``(2,)``."""
-    sensitive = torch.linalg.eigvalsh(omega)
-    noisy = alpha.sort().values  # both ascending
-    return torch.stack([0.5 * sensitive @ noisy.flip(0), 0.5 * sensitive @ noisy])
+def correlation_after(alpha: Tensor, psi: float) -> Tensor:
+    """Correlation of two factors after one reflection by ``(cos psi, sin psi)``; 0-dim.
+
+    ``alpha`` ``(2,)`` holds the variances before the reflection.
+    """
+    c = math.cos(2 * psi)
+    s = math.sin(2 * psi)
+    cov = s * c * (alpha[0] - alpha[1])
+    first = c**2 * alpha[0] + s**2 * alpha[1]
+    second = s**2 * alpha[0] + c**2 * alpha[1]
+    return cov / (first * second).sqrt()
 
 
-def hierarchical_factors(xi: Tensor, sigma: Tensor, generator: torch.Generator) -> Tensor:
-    """``g ∘ xi`` for ``xi`` ``(S, B, K)``: one g for each of the S, shared by its B examples."""
-    eps = torch.randn(len(xi), 1, len(sigma), generator=generator, dtype=xi.dtype)
-    return torch.exp(sigma * eps - sigma**2 / 2) * xi
+def aimed_reflection(i: int, direction: Tensor) -> Tensor:
+    """The reflection ``(K, K)`` that turns unit vector i into ``direction / |direction|``."""
+    target = direction / direction.norm()
+    v = torch.eye(len(direction), dtype=direction.dtype)[i] - target
+    identity = torch.eye(len(direction), dtype=direction.dtype)
+    return identity - 2 * torch.outer(v, v) / (v @ v)
 
 
-def predicted_factors() -> Tensor:
-    """By which factor R changes: twice the alphas, twice the inputs, twice the inputs with half the
-    weights, every input twice with half the weight, other labels."""
-    return torch.tensor([2, 4, 1, 0.5, 1])
+def mean_field_gap(precision: Tensor) -> Tensor:
+    """Smallest KL of independent noise from a Gaussian posterior, in nats; 0-dim.
+
+    ``precision`` is the posterior's precision matrix, ``(K, K)``.
+    """
+    return (precision.diagonal().log().sum() - torch.logdet(precision)) / 2
 
 
-def noisy_least_squares(X: Tensor, y: Tensor, cov: Tensor) -> Tensor:
-    """The minimiser of ``E ½ ||y - (X ∘ xi) w||²`` over factors with mean 1, covariance cov."""
-    return torch.linalg.solve(X.T @ X + X.T @ X * cov, X.T @ y)
+def structured_loss(
+    x: Tensor,
+    y: Tensor,
+    theta: Tensor,
+    log_alpha: Tensor,
+    vectors: Tensor,
+    eps: Tensor,
+    n_train: int,
+) -> Tensor:
+    """The loss (13) with kl_weight 1 of one VSD layer on a minibatch.
+
+    ``x`` and ``eps`` are ``(B, K)``, ``y`` ``(B,)``, ``theta`` ``(K, Q)``, ``log_alpha`` ``(K,)``,
+    ``vectors`` ``(T, K)``.
+    """
+    xi = 1 + reflect(torch.exp(log_alpha / 2) * eps, vectors)
+    nll_mean = cross_entropy((x * xi) @ theta, y)
+    noise_var = rotated_variance(log_alpha.exp(), vectors)
+    kl = theta.shape[1] / 2 * (torch.log1p(noise_var) - log_alpha).sum()
+    return nll_mean + kl / n_train
 
 
-_ROOT = normals(4)(3, 3)
-_ALPHA = torch.tensor([0.5, 0.1, 2.0], dtype=torch.float64)
-_OMEGA = _ROOT @ _ROOT.T
-_EIGENVALUES = torch.linalg.svdvals(_ROOT) ** 2
-_ASSIGNED = [0.5 * _EIGENVALUES @ _ALPHA[[*order]] for order in itertools.permutations(range(3))]
-_SIGMA = torch.tensor([0.3, 0.8, 1.2], dtype=torch.float64)
-_XI = 1 + 0.5 * normals(8)(6, 4, 3)
-_X = normals(6)(12, 3)
-_Y = normals(7)(12)
-_BASIS = torch.linalg.qr(normals(3)(3, 3)).Q
-_COV = _BASIS * _ALPHA @ _BASIS.T
-_W = torch.tensor([1.5, -1.0, 0.7], dtype=torch.float64)
+_normal = normals(10)
+_ALPHA = torch.tensor([1.3, 0.2], dtype=torch.float64)
+_ANGLES = (0.4, 1.1, 2.0, -0.7)
+_TARGET = 2.5 * _normal(5)
+_FACTOR = _normal(4, 4) + 1.5 * torch.eye(4, dtype=torch.float64)
+_PRECISION = _FACTOR @ _FACTOR.T + torch.diag(torch.tensor([9.0, 1, 0.2, 3])).double()
+_CORRELATED = torch.tensor([[4.0, 1.2], [1.2, 1.0]], dtype=torch.float64)  # rho = 0.6
+_BATCH = (_normal(6, 3), torch.tensor([0, 3, 1, 2, 2, 0]), 2 * _normal(3, 4))
+_LOG_ALPHA = torch.tensor([-2.5, -0.4, -1.3], dtype=torch.float64)
+_VECTORS = _normal(2, 3)
+_EPS = _normal(6, 3)
 
 
-def _random_penalties(n_rotations: int = 500) -> Tensor:
-    U = torch.linalg.qr(normals(9)(n_rotations, 3, 3)).Q
-    return 0.5 * (_OMEGA * ((U * _ALPHA) @ U.mT)).sum((1, 2))
+def _correlation(alpha: Tensor, psi: float) -> Tensor:
+    """What the package says, from the covariance of the reflected noise."""
+    v = torch.tensor([[math.cos(psi), math.sin(psi)]], dtype=torch.float64)
+    u = orthogonal_matrix(v)
+    cov = (u * alpha) @ u.T
+    return cov[0, 1] / (cov[0, 0] * cov[1, 1]).sqrt()
 
 
-def _factors(answer, xi: Tensor = _XI, sigma: Tensor = _SIGMA) -> Tensor:
-    return answer(xi, sigma, torch.Generator().manual_seed(8))
+def _divided(i: int, direction: Tensor, power: int) -> Tensor:
+    """The aimed reflection with ``|v|`` to the wrong power in the denominator."""
+    identity = torch.eye(len(direction)).to(direction)
+    v = identity[i] - direction / direction.norm()
+    return identity - 2 * torch.outer(v, v) / v.norm() ** power
 
 
-def _log_scales(answer) -> tuple[Tensor, float]:
-    """300 × 300 values of log g for sigma = 0.8; 5 / sqrt(n) for n different ones among them."""
-    ones = torch.ones(300, 1, 300).double()
-    sigma = torch.full((300,), 0.8).double()
-    log_g = _factors(answer, ones, sigma).log()
-    return log_g, 5 / log_g.unique().numel() ** 0.5
+def _independent_kl(variances: Tensor, precision: Tensor = _PRECISION) -> Tensor:
+    zeros = torch.zeros_like(variances)
+    posterior = MultivariateNormal(zeros, precision_matrix=precision)
+    return kl_divergence(MultivariateNormal(zeros, torch.diag(variances)), posterior)
 
 
-def _measured(scale: float = 1.0, inputs: float = 1.0, weights: float = 1.0, copies: int = 1):
-    """What noise adds to the squared loss of a linear unit, by Monte Carlo."""
-    h = inputs * _X.repeat(1, copies)
-    w = weights * _W.repeat(copies)
-    root = (scale * _ALPHA.repeat(copies)).sqrt().diag()
-    return loss_increase(
-        lambda h, y: 0.5 * (y - h @ w) ** 2,
-        h,
-        root,
-        _Y,
-        n_samples=4000,
-        generator=torch.Generator().manual_seed(1),
-    ).value.mean()
+def _smallest_gap() -> Tensor:
+    """The smallest KL that gradient descent finds over the variances of independent noise."""
+    log_var = torch.zeros(4, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS([log_var], max_iter=200, line_search_fn="strong_wolfe")
+
+    def loss():
+        optimizer.zero_grad()
+        value = _independent_kl(log_var.exp())
+        value.backward()
+        return value
+
+    optimizer.step(loss)
+    return _independent_kl(log_var.detach().exp())
 
 
-def _softmax_penalty(labels: Tensor) -> Tensor:
-    theta = normals(10)(3, 4)
-    hessian = loss_hessian(lambda h, label: cross_entropy(h @ theta, label), _X, labels)
-    return penalty(hessian, _X, _COV).mean()
+def _loss(
+    answer, log_alpha: Tensor = _LOG_ALPHA, vectors: Tensor = _VECTORS, eps=_EPS, n_train=50
+) -> Tensor:
+    return answer(*_BATCH, log_alpha, vectors, eps, n_train)
 
 
-def _changes_by(index: int, **change: float):
-    """The test of the prediction at ``index`` by the measured ratio."""
-    return agrees(
-        lambda answer: answer()[index], lambda answer: _measured(**change) / _measured(), 0.08
-    )
+def _noisy_nll(vectors: Tensor) -> Tensor:
+    x, y, theta = _BATCH
+    noise = torch.exp(_LOG_ALPHA / 2) * _EPS
+    return cross_entropy((x * (1 + reflect(noise, vectors))) @ theta, y)
 
 
-def _expected_loss(w: Tensor) -> Tensor:
-    """The mean squared loss under the noise, by its two moments."""
-    residual = 0.5 * (_Y - _X @ w).square().sum()
-    return residual + 0.5 * sum((x * w) @ _COV @ (x * w) for x in _X)
+def _kl_of(theta: Tensor, log_alpha: Tensor, vectors: Tensor) -> Tensor:
+    return empirical_bayes_kl(log_alpha, rotated_variance(log_alpha.exp(), vectors), theta.shape[1])
 
 
-def _slope_of_expected_loss(answer) -> Tensor:
-    w = answer(_X, _Y, _COV).detach().requires_grad_()
-    return torch.autograd.grad(_expected_loss(w), w)[0]
+def _kl(vectors: Tensor) -> Tensor:
+    return _kl_of(_BATCH[2], _LOG_ALPHA, vectors)
 
 
 EXERCISES = (
     Exercise(
         number="11.1",
-        title="which structure is penalised least, and which most",
-        kind="derive",
-        solution=penalty_range,
-        probe=lambda answer: answer(_OMEGA, _ALPHA),
+        title="predict a correlation",
+        kind="predict",
+        solution=correlation_after,
+        probe=lambda answer: [answer(_ALPHA, psi) for psi in _ANGLES],
         criteria=(
             Criterion(
-                "no rotation of 500 random ones leaves the range",
-                lambda answer: bool(
-                    answer(_OMEGA, _ALPHA)[0] <= _random_penalties().min()
-                    and answer(_OMEGA, _ALPHA)[1] >= _random_penalties().max()
+                "it is that of the package's reflected noise, at four angles",
+                agrees(
+                    lambda answer: [answer(_ALPHA, psi) for psi in _ANGLES],
+                    [_correlation(_ALPHA, psi) for psi in _ANGLES],
                 ),
-                advice=(
-                    "the penalty is ½ Σ_j α_j u_j' Ω u_j with orthonormal u_j: where should the "
-                    "largest α go?"
-                ),
+                advice="multiply out U diag(alpha) U' with U = I − 2 v v' for v = (cos ψ, sin ψ)",
             ),
             Criterion(
-                "both ends are reached, by noise along the eigenvectors of omega",
+                "equal alphas: no correlation at any angle",
                 agrees(
-                    lambda answer: answer(_OMEGA, _ALPHA),
-                    torch.stack([min(_ASSIGNED), max(_ASSIGNED)]),
+                    lambda answer: [answer(0 * _ALPHA + 0.3, psi) for psi in _ANGLES], [0.0] * 4
                 ),
-                advice=(
-                    "give each eigenvector one of the alphas, in the best and in the worst order"
-                ),
+                advice="U (a I) U' = a I",
             ),
             Criterion(
-                "with equal alphas the rotation does not matter",
-                agrees(
-                    lambda answer: answer(_OMEGA, torch.full((3,), 0.3, dtype=torch.float64)),
-                    (0.15 * _OMEGA.trace()).expand(2),
-                ),
-                advice="U I U' = I, and the penalty is ½ α tr(Ω)",
+                "v on the diagonal exchanges the factors: no correlation",
+                agrees(lambda answer: answer(_ALPHA, math.pi / 4), 0.0),
+                advice="at ψ = 45° the reflection is a permutation",
             ),
             Criterion(
-                "a linear unit: omega has rank one",
+                "exchange the alphas and the sign turns",
                 agrees(
-                    lambda answer: answer(torch.outer(_W, _W), _ALPHA),
-                    0.5 * (_W @ _W) * torch.tensor([0.1, 2.0], dtype=torch.float64),
+                    lambda answer: answer(_ALPHA.flip(0), 0.4), lambda answer: -answer(_ALPHA, 0.4)
                 ),
-                advice=(
-                    "only one eigenvalue is not zero: it meets the smallest or the largest alpha"
-                ),
+                advice="the covariance is proportional to the difference of the alphas",
             ),
         ),
         known_errors=(
             KnownError(
-                lambda omega, alpha: 2 * penalty_range(omega, alpha),
-                diagnosis="the ½ of Taylor's second-order term is missing.",
-            ),
-            KnownError(
-                lambda omega, alpha: penalty_range(omega, alpha).flip(0),
-                diagnosis="the smallest value comes first.",
-            ),
-            KnownError(
-                lambda omega, alpha: 0.5 * torch.linalg.eigvalsh(omega)[[0, -1]] * alpha.sum(),
+                lambda alpha, psi: math.sin(2 * psi) * math.cos(2 * psi) * (alpha[0] - alpha[1]),
                 diagnosis=(
-                    "these are bounds, ½ λ Σα with the smallest and the largest eigenvalue. They "
-                    "put all the noise along one eigenvector; U moves the alphas to orthogonal "
-                    "ones."
+                    "this is the covariance. Divide by the two standard deviations after the "
+                    "reflection."
                 ),
             ),
             KnownError(
-                lambda omega, alpha: (
-                    0.5 * torch.linalg.eigvalsh(omega).sum() * torch.stack([*alpha.aminmax()])
+                lambda alpha, psi: (
+                    math.sin(2 * psi)
+                    * math.cos(2 * psi)
+                    * (alpha[0] - alpha[1])
+                    / (alpha[0] * alpha[1]).sqrt()
                 ),
                 diagnosis=(
-                    "here all eigenvectors have the smallest, or the largest alpha. There is one "
-                    "of each alpha."
+                    "divided by the standard deviations *before* the reflection. It changes them."
                 ),
             ),
             KnownError(
-                lambda omega, alpha: penalty_range(omega.diagonal().diag(), alpha),
-                diagnosis=(
-                    "this permutes the alphas among the units. A rotation can also use directions "
-                    "that are no unit: the eigenvectors of omega."
-                ),
+                lambda alpha, psi: correlation_after(alpha, psi / 2),
+                diagnosis="this rotates by ψ. A reflection by a vector at the angle ψ contains 2ψ.",
+            ),
+            KnownError(
+                lambda alpha, psi: correlation_after(alpha**2, psi),
+                diagnosis="alpha is already the variance: it is not squared.",
+            ),
+            KnownError(
+                lambda alpha, psi: -correlation_after(alpha, psi),
+                diagnosis="the sign is wrong: look at the entry (0, 1) of I − 2 v v'.",
             ),
         ),
         hints=(
-            "Take two units first: Ω diagonal with 1 and 3, alphas 0.1 and 0.4.",
-            "Swapping two alphas between eigenvectors changes R by ½ (α − α')(λ' − λ).",
-            "Sort the eigenvalues and the alphas: the same order is the worst, opposite the best.",
+            "Write the 2 × 2 matrix U = I − 2 v v' with cos 2ψ and sin 2ψ.",
+            "U = [[−c, −s], [−s, c]] with c = cos 2ψ and s = sin 2ψ. Its rows give the variances "
+            "c²α₀ + s²α₁ and s²α₀ + c²α₁.",
+            "The covariance is s c (α₀ − α₁). Divide it by the root of the product of variances.",
         ),
     ),
     Exercise(
         number="11.2",
-        title="one scale for all examples, with mean one",
-        kind="implement",
-        solution=hierarchical_factors,
-        probe=_factors,
+        title="aim a reflection",
+        kind="derive",
+        solution=aimed_reflection,
+        probe=lambda answer: answer(1, _TARGET),
         criteria=(
             Criterion(
-                "examples of one sample share their scale",
-                lambda answer: close(
-                    _factors(answer) / _XI, (_factors(answer) / _XI)[:, :1].expand(6, 4, 3), 1e-5
-                ),
-                advice="draw eps with one row for all examples: shape (S, 1, K)",
-            ),
-            Criterion(
-                "samples and units have scales of their own",
-                lambda answer: (
-                    _factors(answer, torch.ones(6, 1, 3).double(), _SIGMA.new_full((3,), 0.8))
-                    .unique()
-                    .numel()
-                    == 18
-                ),
-                advice="S functions are S draws of g, and every one of the K units has its own",
-            ),
-            Criterion(
-                "the scales multiply xi",
+                "unit vector i becomes the direction, with length 1",
                 agrees(
-                    lambda answer: _factors(answer, 3 * _XI**2),
-                    lambda answer: 3 * _XI * _factors(answer),
-                    1e-5,
+                    lambda answer: [*answer(1, _TARGET)[:, 1], *answer(3, -_TARGET)[:, 3]],
+                    [*(_TARGET / _TARGET.norm()), *(-_TARGET / _TARGET.norm())],
                 ),
                 advice=(
-                    "with the same random numbers, three times the xi gives three times the result"
+                    "draw both vectors: the mirror lies half-way between them. What is "
+                    "perpendicular to it?"
                 ),
             ),
             Criterion(
-                "log g has the mean −sigma²/2, so that E[g] = 1",
-                lambda answer: bool(
-                    (_log_scales(answer)[0].mean() + 0.32).abs() < 0.8 * _log_scales(answer)[1]
+                "it is a reflection: symmetric, its own inverse, with trace K − 2",
+                lambda answer: (
+                    close(answer(1, _TARGET), answer(1, _TARGET).T)
+                    and close(
+                        answer(1, _TARGET) @ answer(1, _TARGET), torch.eye(5, dtype=torch.float64)
+                    )
+                    and close(answer(1, _TARGET).trace(), 3.0)
                 ),
-                advice="E[exp(sigma eps)] is exp(sigma²/2), not 1",
+                advice="use I − 2 v v' / |v|²; other rotations do the first thing too",
             ),
             Criterion(
-                "log g has the standard deviation sigma",
-                lambda answer: bool(
-                    (_log_scales(answer)[0].std(correction=0) - 0.8).abs()
-                    < 0.8 * _log_scales(answer)[1]
-                ),
-                advice="log g = sigma eps + location",
+                "the length of the direction does not matter",
+                agrees(lambda answer: answer(1, 7 * _TARGET), lambda answer: answer(1, _TARGET)),
+                advice="a reflection keeps lengths, so aim at a vector of length 1",
             ),
         ),
         known_errors=(
             KnownError(
-                lambda xi, sigma, g: hierarchical_factors(xi, sigma, g) * (sigma**2 / 2).exp(),
-                diagnosis="E[g] is exp(sigma²/2) here: the layer's mean is not its mean weights.",
+                lambda i, direction: orthogonal_matrix(direction[None]),
+                diagnosis="this reflects by the direction itself: it turns the direction round.",
             ),
             KnownError(
-                lambda xi, sigma, g: hierarchical_factors(xi, sigma, g) / (sigma**2 / 2).exp(),
-                diagnosis="this subtracts sigma², twice too much: E[g] is exp(−sigma²/2).",
-            ),
-            KnownError(
-                lambda xi, s, g: hierarchical_factors(xi.flatten(0, 1)[:, None], s, g).view_as(xi),
-                diagnosis=(
-                    "every example has a g of its own. g is global: one draw for all examples."
-                ),
-            ),
-            KnownError(
-                lambda xi, s, g: hierarchical_factors(xi.flatten(0, 1)[None], s, g).view_as(xi),
-                diagnosis=(
-                    "all S samples have one g. Then the S functions do not differ in their scales."
-                ),
-            ),
-            KnownError(
-                lambda xi, s, g: (
-                    torch.exp(
-                        s * torch.randn(len(xi), 1, 1, generator=g, dtype=xi.dtype) - s**2 / 2
-                    )
-                    * xi
+                lambda i, direction: orthogonal_matrix(
+                    (torch.eye(len(direction)).to(direction)[i] - direction)[None]
                 ),
                 diagnosis=(
-                    "all K units share one normal number. Draw (S, 1, K) of them: one for each."
+                    "the difference is right for vectors of equal length. Divide the direction by "
+                    "its length first."
                 ),
             ),
             KnownError(
-                lambda xi, s, g: hierarchical_factors(torch.ones_like(xi), s, g) + xi,
-                diagnosis="the scale is added to xi; it multiplies it.",
+                lambda i, direction: orthogonal_matrix(
+                    (torch.eye(len(direction)).to(direction)[i] + direction / direction.norm())[
+                        None
+                    ]
+                ),
+                diagnosis="the sum of the two gives *minus* the direction.",
+            ),
+            KnownError(
+                lambda i, direction: _divided(i, direction, 1),
+                diagnosis="v is right, but divided by |v| and not by |v|²: the bug of this lesson.",
+            ),
+            KnownError(
+                lambda i, direction: _divided(i, direction, 0),
+                diagnosis="v is right, but v v' is not divided by |v|².",
             ),
         ),
         hints=(
-            "How many different g are there in a tensor (S, B, K)?",
-            "eps = torch.randn(S, 1, K, ...), and log g = sigma * eps + location.",
-            "The location that makes E[g] = 1 is −sigma²/2.",
+            "A reflection by v moves x along v only. So which multiple of which vector leads from "
+            "unit vector i to its image?",
+            "v is the difference of unit vector i and the image, and both have length 1.",
+            "v = e_i − direction / |direction|, then I − 2 v v' / |v|².",
         ),
     ),
     Exercise(
         number="11.3",
-        title="predict how the penalty changes",
-        kind="predict",
-        solution=predicted_factors,
-        probe=lambda answer: answer(),
+        title="what independent noise misses",
+        kind="derive",
+        solution=mean_field_gap,
+        probe=lambda answer: [answer(_PRECISION), answer(torch.linalg.inv(_CORRELATED))],
         criteria=(
             Criterion(
-                "measured: twice the alphas",
-                _changes_by(0, scale=2),
-                advice="R = ½ Σ α_i h_i² w_i² for independent noise on a linear unit",
-            ),
-            Criterion(
-                "measured: twice the inputs",
-                _changes_by(1, inputs=2),
-                advice="R = ½ Σ α_i h_i² w_i² for independent noise on a linear unit",
-            ),
-            Criterion(
-                "measured: twice the inputs with half the weights",
-                _changes_by(2, inputs=2, weights=0.5),
-                advice="R = ½ Σ α_i h_i² w_i² for independent noise on a linear unit",
-            ),
-            Criterion(
-                "measured: every input twice, with half the weight",
-                _changes_by(3, weights=0.5, copies=2),
-                advice="R = ½ Σ α_i h_i² w_i² for independent noise on a linear unit",
-            ),
-            Criterion(
-                "exact Hessian of a softmax layer: other labels",
-                agrees(
-                    lambda answer: answer()[4],
-                    _softmax_penalty(torch.arange(12) % 4) / _softmax_penalty(torch.arange(12) % 3),
+                "measured: the smallest KL that gradient descent finds",
+                agrees(lambda answer: answer(_PRECISION), _smallest_gap(), atol=1e-5),
+                advice=(
+                    "write the KL of N(m, diag(d)) from the posterior, and set its derivatives in "
+                    "d to zero"
                 ),
-                advice="H_out = diag(p) − pp': is a label in it?",
+            ),
+            Criterion(
+                "no independent noise comes closer",
+                lambda answer: all(
+                    float(answer(_PRECISION))
+                    <= float(_independent_kl(scale / _PRECISION.diagonal()))
+                    for scale in (0.9, 0.95, 1.05, 1.1)
+                ),
+                advice="at the best d each d_i is one over Λ_ii",
+            ),
+            Criterion(
+                "an uncorrelated posterior leaves no gap",
+                agrees(lambda answer: answer(torch.diag(_PRECISION.diagonal())), 0.0),
+                advice="for a diagonal precision the two terms are equal",
+            ),
+            Criterion(
+                "two weights with correlation ρ: −½ log(1 − ρ²)",
+                agrees(
+                    lambda answer: answer(torch.linalg.inv(_CORRELATED)), -0.5 * math.log(1 - 0.36)
+                ),
+                advice="check your formula by hand for a 2 × 2 matrix",
             ),
         ),
         known_errors=(
             KnownError(
-                lambda: torch.tensor([4, 4, 1, 0.5, 1]),
-                diagnosis="alpha is a variance already: it enters R to the first power.",
-            ),
-            KnownError(
-                lambda: torch.tensor([2, 2, 1, 0.5, 1]),
-                diagnosis="the noise is relative, h ∘ (xi − 1), and R is quadratic in it.",
-            ),
-            KnownError(
-                lambda: torch.tensor([2, 4, 4, 0.5, 1]),
-                diagnosis="R contains h ∘ w only: what the inputs gain the weights lose.",
-            ),
-            KnownError(
-                lambda: torch.tensor([2, 4, 1, 1, 1]),
+                lambda precision: _independent_kl(
+                    torch.linalg.inv(precision).diagonal(), precision
+                ),
                 diagnosis=(
-                    "the two copies have noise of their own, and independent variances add: twice "
-                    "(½)² is ½. This is why a network under noise spreads its weights."
+                    "this is the gap of independent noise with the *right variances*, the diagonal "
+                    "of the covariance. The best d_i are smaller: 1 / Λ_ii (lesson 02)."
                 ),
             ),
             KnownError(
-                lambda: torch.tensor([2, 4, 1, 0.25, 1]),
-                diagnosis="there are two copies: add their penalties.",
+                lambda precision: precision.diagonal().log().sum() - torch.logdet(precision),
+                diagnosis=(
+                    "off by a factor of 2: the KL of two Gaussians has a ½ in front of log det."
+                ),
+            ),
+            KnownError(
+                lambda precision: (
+                    (torch.linalg.inv(precision).diagonal().log().sum() - torch.logdet(precision))
+                    / 2
+                ),
+                diagnosis=(
+                    "this is the KL in the other direction, of the posterior from the product of "
+                    "its marginals: use the precision in both logarithms."
+                ),
+            ),
+            KnownError(
+                lambda precision: -mean_field_gap(precision),
+                diagnosis="the sign: a KL divergence is not negative.",
             ),
         ),
         hints=(
-            "Write R for a linear unit with independent noise, as in the section by hand.",
-            "R = ½ Σ α_i h_i² w_i².",
-            "For a softmax layer look for the label in the Gauss–Newton form.",
+            "KL(N(m, Σ) ‖ N(m, Λ⁻¹)) = ½ (tr(Λ Σ) − K − log det Σ − log det Λ).",
+            "With Σ = diag(d) the trace is the sum of Λ_ii d_i. The derivative in d_i is "
+            "½ (Λ_ii − 1/d_i).",
+            "At d_i = 1/Λ_ii the trace is K. Two logarithms are left.",
         ),
     ),
     Exercise(
         number="11.4",
-        title="least squares under structured noise",
-        kind="derive",
-        solution=noisy_least_squares,
-        probe=lambda answer: answer(_X, _Y, _COV),
+        title="repair a VSD loss",
+        kind="debug",
+        solution=structured_loss,
+        probe=_loss,
         criteria=(
             Criterion(
-                "without noise it is least squares",
+                "without noise it is cross-entropy plus the KL over N",
                 agrees(
-                    lambda answer: answer(_X, _Y, torch.zeros(3, 3).double()),
-                    torch.linalg.lstsq(_X, _Y[:, None]).solution[:, 0],
-                    atol=1e-8,
+                    lambda answer: _loss(answer, eps=0 * _EPS),
+                    cross_entropy(_BATCH[0] @ _BATCH[2], _BATCH[1]) + _kl(_VECTORS) / 50,
                 ),
-                advice="covariance 0 leaves X'X w = X'y",
+                advice="at eps = 0 every factor must be 1; then look at the KL, equation (8)",
             ),
             Criterion(
-                "the gradient of the expected loss is 0 there",
-                lambda answer: close(_slope_of_expected_loss(answer), torch.zeros(3), atol=1e-8),
-                advice="R = ½ w' (X'X ∘ cov) w: add its gradient to X'(Xw − y)",
+                "with a large training set only the noise is left",
+                agrees(
+                    lambda answer: _loss(answer, n_train=10**12), _noisy_nll(_VECTORS), atol=1e-8
+                ),
+                advice="alpha is a variance, and U acts on the noise and not on its mean",
             ),
             Criterion(
-                "with the covariance alpha I it is a ridge weighted by the size of each input",
+                "without reflections it is VD with the empirical-Bayes KL",
                 agrees(
-                    lambda answer: answer(_X, _Y, 0.3 * torch.eye(3).double()),
-                    torch.linalg.solve(_X.T @ _X + 0.3 * torch.diag((_X**2).sum(0)), _X.T @ _Y),
-                    atol=1e-8,
+                    lambda answer: _loss(answer, vectors=_VECTORS[:0]),
+                    _noisy_nll(_VECTORS[:0]) + _kl(_VECTORS[:0]) / 50,
                 ),
-                advice="relative noise on a large input is large noise",
+                advice="with T = 0 the KL is Q/2 Σ log(1 + 1/alpha)",
+            ),
+            Criterion(
+                "twice the training set, half the KL term",
+                agrees(
+                    lambda answer: _loss(answer, n_train=10) - _loss(answer, n_train=20),
+                    _kl(_VECTORS) / 20,
+                ),
+                advice=(
+                    "this difference is the KL (8) times 1/10 − 1/20: check the KL first, then "
+                    "that it is divided by N"
+                ),
             ),
         ),
         known_errors=(
             KnownError(
-                lambda X, y, cov: torch.linalg.solve(X.T @ X + cov, X.T @ y),
+                lambda x, y, theta, log_alpha, vectors, eps, n_train: (
+                    structured_loss(x, y, theta, 2 * log_alpha, vectors, eps, 10**18)
+                    + _kl_of(theta, log_alpha, vectors) / n_train
+                ),
+                diagnosis="the noise still has standard deviation alpha. alpha is a variance.",
+            ),
+            KnownError(
+                lambda x, y, theta, log_alpha, vectors, eps, n_train: (
+                    cross_entropy(
+                        (x * reflect(1 + torch.exp(log_alpha / 2) * eps, vectors)) @ theta, y
+                    )
+                    + _kl_of(theta, log_alpha, vectors) / n_train
+                ),
                 diagnosis=(
-                    "this is the ridge of additive noise. Here the noise is relative: cov meets "
-                    "X'X element by element."
+                    "the mean 1 is still reflected with the noise. Then Θ is not the mean of W."
                 ),
             ),
             KnownError(
-                lambda X, y, cov: torch.linalg.solve(X.T @ X + (X.T @ X) @ cov, X.T @ y),
+                lambda x, y, theta, log_alpha, vectors, eps, n_train: (
+                    structured_loss(x, y, theta, log_alpha, vectors, eps, 10**18)
+                    + theta.shape[1]
+                    / 2
+                    * torch.log1p(1 / rotated_variance(log_alpha.exp(), vectors)).sum()
+                    / n_train
+                ),
                 diagnosis=(
-                    "X'X and cov are multiplied as matrices. The sum over examples of x_i x_j "
-                    "cov_ij is an elementwise product."
+                    "the denominator is still the variance after the reflections. log det of the "
+                    "covariance is the sum of the logarithms of alpha."
                 ),
             ),
             KnownError(
-                lambda X, y, cov: torch.linalg.solve(X.T @ X + 0.5 * (X.T @ X) * cov, X.T @ y),
-                diagnosis=(
-                    "there is a ½ too much: the squared loss has one as well, and both go in the "
-                    "gradient."
+                lambda x, y, theta, log_alpha, vectors, eps, n_train: structured_loss(
+                    x, y, theta, log_alpha, vectors, eps, len(x)
                 ),
-            ),
-            KnownError(
-                lambda X, y, cov: noisy_least_squares(X, y, torch.diag(cov.diagonal())),
-                diagnosis="only the diagonal of cov is used. Then structure would change nothing.",
+                diagnosis=(
+                    "the KL is still divided by the size of the minibatch. The loss is an average "
+                    "per training example, so divide by N."
+                ),
             ),
         ),
         hints=(
-            "For squared loss Taylor's second order is exact. What is H for one example?",
-            "Sum R over examples: ½ Σ_n Σ_ij w_i w_j x_ni x_nj cov_ij.",
-            "Solve (X'X + X'X ∘ cov) w = X'y.",
+            "Take (2), (4), (8) and (13) one after the other, and compare each with its line.",
+            "Noise: root of alpha, reflect, then add 1. KL: divide 1 + α̃ by α.",
+            "xi = 1 + reflect(torch.exp(log_alpha / 2) * eps, vectors); divide the KL by n_train.",
         ),
     ),
 )

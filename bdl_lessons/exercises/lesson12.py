@@ -1,424 +1,422 @@
-"""Exercises of lesson 12: chance level, best weights, a comparison, how many splits."""
+"""Exercises of lesson 12: which noise is penalised most, a random scale, predictions, a ridge."""
 
 from __future__ import annotations
 
-import math
+import itertools
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
-from bdl_lessons.evaluation import ood_metrics, paired_difference
+from bdl_lessons.evaluation import loss_hessian, loss_increase, penalty
 from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees, close, normals
 
 
-def uninformative(n_known: int, n_ood: int) -> Tensor:
-    """FPR95, AUROC, AUPR for the known and for the OOD inputs of a random score, ``(4,)``.
-
-    The same share of both kinds passes any threshold. Among those that pass, the known inputs have
-    their share of all inputs: that is the precision, at every threshold.
-    """
-    share = n_known / (n_known + n_ood)
-    return torch.tensor([0.95, 0.5, share, 1 - share], dtype=torch.float64)
+def penalty_range(omega: Tensor, alpha: Tensor) -> Tensor:
+    """Smallest and largest ``½ tr(omega U diag(alpha) U')`` over all orthogonal U, ``(2,)``."""
+    sensitive = torch.linalg.eigvalsh(omega)
+    noisy = alpha.sort().values  # both ascending
+    return torch.stack([0.5 * sensitive @ noisy.flip(0), 0.5 * sensitive @ noisy])
 
 
-def best_weights(errors: Tensor) -> Tensor:
-    """The weights of sum 1 with the smallest mean squared error of the weighted mean.
-
-    ``errors`` is ``(networks, examples)``. With the matrix A of mean products of errors the mean
-    squared error is w' A w; Lagrange's condition A w = constant gives w, up to its sum.
-    """
-    products = errors @ errors.T / errors.shape[1]
-    ones = torch.ones(len(errors), dtype=errors.dtype)
-    weights = torch.linalg.solve(products, ones)
-    return weights / weights.sum()
+def hierarchical_factors(xi: Tensor, sigma: Tensor, generator: torch.Generator) -> Tensor:
+    """``g ∘ xi`` for ``xi`` ``(S, B, K)``: one g for each of the S, shared by its B examples."""
+    eps = torch.randn(len(xi), 1, len(sigma), generator=generator, dtype=xi.dtype)
+    return torch.exp(sigma * eps - sigma**2 / 2) * xi
 
 
-def comparison(first: Tensor, second: Tensor, n_test: int, n_train: int) -> Tensor:
-    """Mean difference of two log likelihoods (1) and its error (2), ``(2,)``.
-
-    ``first`` and ``second`` hold log densities ``(splits, S, n_test)``.
-    """
-    scores = [
-        (method.logsumexp(1) - math.log(method.shape[1])).mean(1) for method in (first, second)
-    ]
-    gaps = scores[0] - scores[1]
-    error = torch.sqrt(gaps.var() * (1 / len(gaps) + n_test / n_train))
-    return torch.stack([gaps.mean(), error])
+def predicted_factors() -> Tensor:
+    """By which factor R changes: twice the alphas, twice the inputs, twice the inputs with half the
+    weights, every input twice with half the weight, other labels."""
+    return torch.tensor([2, 4, 1, 0.5, 1])
 
 
-def splits_needed(gap: float, std: float, test_fraction: float) -> float:
-    """The smallest number of splits, at least 2, at which ``gap`` is two errors (2), or infinity.
-
-    ``std`` is the standard deviation of the differences; ``test_fraction`` of all examples is
-    tested.
-    """
-    room = (gap / (2 * std)) ** 2 - test_fraction / (1 - test_fraction)
-    return max(2.0, float(math.ceil(1 / room))) if room > 0 else math.inf
+def noisy_least_squares(X: Tensor, y: Tensor, cov: Tensor) -> Tensor:
+    """The minimiser of ``E ½ ||y - (X ∘ xi) w||²`` over factors with mean 1, covariance cov."""
+    return torch.linalg.solve(X.T @ X + X.T @ X * cov, X.T @ y)
 
 
-_normal = normals(12)
-_NOISE = _normal(2, 20_000)
-_ERRORS = torch.tensor([[1.0], [1.6], [2.5]]).double() * _normal(3, 40) + 1.2 * _normal(40)
-_HARD = 6 * _normal(5, 1, 1)
-_FIRST, _SECOND = 1.5 * _normal(2, 5, 4, 3) - 2
-_PILOT = ((0.3, 0.2, 0.1), (0.3, 0.4, 0.1), (0.1, 0.12, 0.1), (1.0, 0.9, 0.5), (5.0, 0.1, 0.2))
+_ROOT = normals(4)(3, 3)
+_ALPHA = torch.tensor([0.5, 0.1, 2.0], dtype=torch.float64)
+_OMEGA = _ROOT @ _ROOT.T
+_EIGENVALUES = torch.linalg.svdvals(_ROOT) ** 2
+_ASSIGNED = [0.5 * _EIGENVALUES @ _ALPHA[[*order]] for order in itertools.permutations(range(3))]
+_SIGMA = torch.tensor([0.3, 0.8, 1.2], dtype=torch.float64)
+_XI = 1 + 0.5 * normals(8)(6, 4, 3)
+_X = normals(6)(12, 3)
+_Y = normals(7)(12)
+_BASIS = torch.linalg.qr(normals(3)(3, 3)).Q
+_COV = _BASIS * _ALPHA @ _BASIS.T
+_W = torch.tensor([1.5, -1.0, 0.7], dtype=torch.float64)
 
 
-def _simulated(n_known: int, n_ood: int) -> list[float]:
-    """What the package measures for a score of random numbers."""
-    found = ood_metrics(_NOISE[0, :n_known], _NOISE[1, :n_ood])
-    return [found.fpr_at_95_tpr, found.auroc, found.aupr_in, found.aupr_out]
+def _random_penalties(n_rotations: int = 500) -> Tensor:
+    U = torch.linalg.qr(normals(9)(n_rotations, 3, 3)).Q
+    return 0.5 * (_OMEGA * ((U * _ALPHA) @ U.mT)).sum((1, 2))
 
 
-def _gradient(weights: Tensor) -> Tensor:
-    """Of half the mean squared error on ``_ERRORS``; at the optimum all entries are equal."""
-    return _ERRORS @ (weights @ _ERRORS) / _ERRORS.shape[1]
+def _factors(answer, xi: Tensor = _XI, sigma: Tensor = _SIGMA) -> Tensor:
+    return answer(xi, sigma, torch.Generator().manual_seed(8))
 
 
-def _reported(first: Tensor, second: Tensor, test_fraction: float) -> list[float]:
-    """The package's paired difference of densities that are averaged one by one."""
-    scores = [method.exp().mean(1).log().mean(1).numpy() for method in (first, second)]
-    found = paired_difference(*scores, test_fraction=test_fraction)
-    return [found.mean, found.corrected_std_error]
+def _log_scales(answer) -> tuple[Tensor, float]:
+    """300 × 300 values of log g for sigma = 0.8; 5 / sqrt(n) for n different ones among them."""
+    ones = torch.ones(300, 1, 300).double()
+    sigma = torch.full((300,), 0.8).double()
+    log_g = _factors(answer, ones, sigma).log()
+    return log_g, 5 / log_g.unique().numel() ** 0.5
 
 
-def _compared(
-    first: Tensor, second: Tensor, *, n_test: float, n_train: float, log_of_mean=True, paired=True
-) -> Tensor:
-    """The comparison with some of its mistakes left."""
-    scores = [
-        (m.logsumexp(1) - math.log(m.shape[1])).mean(1) if log_of_mean else m.mean(1).mean(1)
-        for m in (first, second)
-    ]
-    gaps = scores[0] - scores[1]
-    var = gaps.var() if paired else scores[0].var() + scores[1].var()
-    return torch.stack([gaps.mean(), torch.sqrt(var * (1 / len(gaps) + n_test / n_train))])
+def _measured(scale: float = 1.0, inputs: float = 1.0, weights: float = 1.0, copies: int = 1):
+    """What noise adds to the squared loss of a linear unit, by Monte Carlo."""
+    h = inputs * _X.repeat(1, copies)
+    w = weights * _W.repeat(copies)
+    root = (scale * _ALPHA.repeat(copies)).sqrt().diag()
+    return loss_increase(
+        lambda h, y: 0.5 * (y - h @ w) ** 2,
+        h,
+        root,
+        _Y,
+        n_samples=4000,
+        generator=torch.Generator().manual_seed(1),
+    ).value.mean()
 
 
-def _needed_error(gap: float, std: float, fraction: float, n_splits: float) -> bool:
-    """Whether ``gap`` is at least two errors with so many splits."""
-    return gap >= 2 * std * math.sqrt(1 / n_splits + fraction / (1 - fraction))
+def _softmax_penalty(labels: Tensor) -> Tensor:
+    theta = normals(10)(3, 4)
+    hessian = loss_hessian(lambda h, label: cross_entropy(h @ theta, label), _X, labels)
+    return penalty(hessian, _X, _COV).mean()
 
 
-def _is_smallest(answer) -> bool:
-    for pilot in _PILOT[:2]:
-        n_splits = answer(*pilot)
-        if not float(n_splits).is_integer() or not _needed_error(*pilot, n_splits):
-            return False
-        if _needed_error(*pilot, n_splits - 1):
-            return False
-    return True
+def _changes_by(index: int, **change: float):
+    """The test of the prediction at ``index`` by the measured ratio."""
+    return agrees(
+        lambda answer: answer()[index], lambda answer: _measured(**change) / _measured(), 0.08
+    )
+
+
+def _expected_loss(w: Tensor) -> Tensor:
+    """The mean squared loss under the noise, by its two moments."""
+    residual = 0.5 * (_Y - _X @ w).square().sum()
+    return residual + 0.5 * sum((x * w) @ _COV @ (x * w) for x in _X)
+
+
+def _slope_of_expected_loss(answer) -> Tensor:
+    w = answer(_X, _Y, _COV).detach().requires_grad_()
+    return torch.autograd.grad(_expected_loss(w), w)[0]
 
 
 EXERCISES = (
     Exercise(
         number="12.1",
-        title="predict what a coin would score",
-        kind="predict",
-        solution=uninformative,
-        probe=lambda answer: answer(3000, 1000),
+        title="which structure is penalised least, and which most",
+        kind="derive",
+        solution=penalty_range,
+        probe=lambda answer: answer(_OMEGA, _ALPHA),
         criteria=(
             Criterion(
-                "measured: 15,000 known and 5,000 OOD inputs with random scores",
-                lambda answer: close(answer(15_000, 5000), _simulated(15_000, 5000), atol=0.03),
+                "no rotation of 500 random ones leaves the range",
+                lambda answer: bool(
+                    answer(_OMEGA, _ALPHA)[0] <= _random_penalties().min()
+                    and answer(_OMEGA, _ALPHA)[1] >= _random_penalties().max()
+                ),
                 advice=(
-                    "at any threshold the same share of both kinds passes. What follows for each "
-                    "of the four numbers?"
+                    "the penalty is ½ Σ_j α_j u_j' Ω u_j with orthonormal u_j: where should the "
+                    "largest α go?"
                 ),
             ),
             Criterion(
-                "measured: 2,000 known and 18,000 OOD inputs",
-                lambda answer: close(answer(2000, 18_000), _simulated(2000, 18_000), atol=0.06),
-                advice="only two of the four numbers depend on how many there are of each kind",
-            ),
-            Criterion(
-                "as many of each kind: 0.95, and three times one half",
-                agrees(lambda answer: answer(500, 500), [0.95, 0.5, 0.5, 0.5], atol=1e-6),
-                advice="these are the exact values for very many inputs",
-            ),
-            Criterion(
-                "exchange the kinds, and the two AUPR change places",
+                "both ends are reached, by noise along the eigenvectors of omega",
                 agrees(
-                    lambda answer: answer(700, 300),
-                    lambda answer: answer(300, 700)[[0, 1, 3, 2]],
-                    atol=1e-6,
+                    lambda answer: answer(_OMEGA, _ALPHA),
+                    torch.stack([min(_ASSIGNED), max(_ASSIGNED)]),
                 ),
-                advice="the precision for one kind is its share of all inputs",
+                advice=(
+                    "give each eigenvector one of the alphas, in the best and in the worst order"
+                ),
+            ),
+            Criterion(
+                "with equal alphas the rotation does not matter",
+                agrees(
+                    lambda answer: answer(_OMEGA, torch.full((3,), 0.3, dtype=torch.float64)),
+                    (0.15 * _OMEGA.trace()).expand(2),
+                ),
+                advice="U I U' = I, and the penalty is ½ α tr(Ω)",
+            ),
+            Criterion(
+                "a linear unit: omega has rank one",
+                agrees(
+                    lambda answer: answer(torch.outer(_W, _W), _ALPHA),
+                    0.5 * (_W @ _W) * torch.tensor([0.1, 2.0], dtype=torch.float64),
+                ),
+                advice=(
+                    "only one eigenvalue is not zero: it meets the smallest or the largest alpha"
+                ),
             ),
         ),
         known_errors=(
             KnownError(
-                lambda n_known, n_ood: torch.tensor([0.95, 0.5, 0.5, 0.5]).double(),
+                lambda omega, alpha: 2 * penalty_range(omega, alpha),
+                diagnosis="the ½ of Taylor's second-order term is missing.",
+            ),
+            KnownError(
+                lambda omega, alpha: penalty_range(omega, alpha).flip(0),
+                diagnosis="the smallest value comes first.",
+            ),
+            KnownError(
+                lambda omega, alpha: 0.5 * torch.linalg.eigvalsh(omega)[[0, -1]] * alpha.sum(),
                 diagnosis=(
-                    "an AUPR is not ½ for a coin, unless both kinds are equally frequent. Which "
-                    "share of the inputs that pass is known?"
+                    "these are bounds, ½ λ Σα with the smallest and the largest eigenvalue. They "
+                    "put all the noise along one eigenvector; U moves the alphas to orthogonal "
+                    "ones."
                 ),
             ),
             KnownError(
-                lambda n_known, n_ood: uninformative(n_ood, n_known),
+                lambda omega, alpha: (
+                    0.5 * torch.linalg.eigvalsh(omega).sum() * torch.stack([*alpha.aminmax()])
+                ),
                 diagnosis=(
-                    "the two AUPR are exchanged: the more known inputs, the larger that for the "
-                    "known."
+                    "here all eigenvectors have the smallest, or the largest alpha. There is one "
+                    "of each alpha."
                 ),
             ),
             KnownError(
-                lambda n_known, n_ood: torch.cat(
-                    [torch.tensor([0.05]).double(), uninformative(n_known, n_ood)[1:]]
-                ),
+                lambda omega, alpha: penalty_range(omega.diagonal().diag(), alpha),
                 diagnosis=(
-                    "FPR95 is the share of OOD inputs that *pass* when 95 % of the known pass."
-                ),
-            ),
-            KnownError(
-                lambda n_known, n_ood: torch.cat(
-                    [torch.tensor([0.5]).double(), uninformative(n_known, n_ood)[1:]]
-                ),
-                diagnosis="FPR95 is not taken at the threshold at which half of the inputs pass.",
-            ),
-            KnownError(
-                lambda n_known, n_ood: torch.tensor(
-                    [0.95, n_known / (n_known + n_ood)] * 2
-                ).double()[[0, 1, 1, 1]],
-                diagnosis=(
-                    "the AUROC compares pairs of one known and one OOD input: it does not depend "
-                    "on how many there are of each kind."
+                    "this permutes the alphas among the units. A rotation can also use directions "
+                    "that are no unit: the eigenvectors of omega."
                 ),
             ),
         ),
         hints=(
-            "A random score lets the same share of both kinds pass, whatever the threshold.",
-            "So FPR95 = TPR = 0.95, and a known input wins half of the comparisons.",
-            "The precision is n_known / (n_known + n_ood) at every threshold, and so is its mean.",
+            "Take two units first: Ω diagonal with 1 and 3, alphas 0.1 and 0.4.",
+            "Swapping two alphas between eigenvectors changes R by ½ (α − α')(λ' − λ).",
+            "Sort the eigenvalues and the alphas: the same order is the worst, opposite the best.",
         ),
     ),
     Exercise(
         number="12.2",
-        title="the best weights of an ensemble",
-        kind="derive",
-        solution=best_weights,
-        probe=lambda answer: answer(_ERRORS),
+        title="one scale for all examples, with mean one",
+        kind="implement",
+        solution=hierarchical_factors,
+        probe=_factors,
         criteria=(
             Criterion(
-                "the weights have sum 1",
-                agrees(lambda answer: answer(_ERRORS).sum(), 1.0),
-                advice="divide by the sum at the end",
+                "examples of one sample share their scale",
+                lambda answer: close(
+                    _factors(answer) / _XI, (_factors(answer) / _XI)[:, :1].expand(6, 4, 3), 1e-5
+                ),
+                advice="draw eps with one row for all examples: shape (S, 1, K)",
             ),
             Criterion(
-                "no other weights of sum 1 have a smaller squared error",
-                lambda answer: _gradient(answer(_ERRORS)).std() < 1e-9,
+                "samples and units have scales of their own",
+                lambda answer: (
+                    _factors(answer, torch.ones(6, 1, 3).double(), _SIGMA.new_full((3,), 0.8))
+                    .unique()
+                    .numel()
+                    == 18
+                ),
+                advice="S functions are S draws of g, and every one of the K units has its own",
+            ),
+            Criterion(
+                "the scales multiply xi",
+                agrees(
+                    lambda answer: _factors(answer, 3 * _XI**2),
+                    lambda answer: 3 * _XI * _factors(answer),
+                    1e-5,
+                ),
                 advice=(
-                    "write the mean squared error as w' A w and set its derivative to a constant"
+                    "with the same random numbers, three times the xi gives three times the result"
                 ),
             ),
             Criterion(
-                "two independent networks: inverse to their mean squared errors",
-                agrees(
-                    lambda answer: answer(torch.tensor([[2.0, -2, 0, 0], [0, 0, 4, -4]]).double()),
-                    [0.8, 0.2],
+                "log g has the mean −sigma²/2, so that E[g] = 1",
+                lambda answer: bool(
+                    (_log_scales(answer)[0].mean() + 0.32).abs() < 0.8 * _log_scales(answer)[1]
                 ),
-                advice="with errors that do not correlate, A is diagonal",
+                advice="E[exp(sigma eps)] is exp(sigma²/2), not 1",
             ),
             Criterion(
-                "a bias counts: errors (1, 1) and (1, −1) get one half each",
-                agrees(
-                    lambda answer: answer(torch.tensor([[1.0, 1], [1, -1]]).double()), [0.5, 0.5]
+                "log g has the standard deviation sigma",
+                lambda answer: bool(
+                    (_log_scales(answer)[0].std(correction=0) - 0.8).abs()
+                    < 0.8 * _log_scales(answer)[1]
                 ),
-                advice=(
-                    "take mean products of the errors, not their covariance: a bias is an error too"
-                ),
-            ),
-            Criterion(
-                "a weight may be negative: errors (1, −1, 0, 0) and (2, −2, 1, −1)",
-                agrees(
-                    lambda answer: answer(torch.tensor([[1.0, -1, 0, 0], [2, -2, 1, -1]]).double()),
-                    [1.5, -0.5],
-                ),
-                advice="keep a negative weight: the worse network then corrects the better one",
+                advice="log g = sigma eps + location",
             ),
         ),
         known_errors=(
             KnownError(
-                lambda errors: torch.full((len(errors),), 1 / len(errors)).to(errors),
+                lambda xi, sigma, g: hierarchical_factors(xi, sigma, g) * (sigma**2 / 2).exp(),
+                diagnosis="E[g] is exp(sigma²/2) here: the layer's mean is not its mean weights.",
+            ),
+            KnownError(
+                lambda xi, sigma, g: hierarchical_factors(xi, sigma, g) / (sigma**2 / 2).exp(),
+                diagnosis="this subtracts sigma², twice too much: E[g] is exp(−sigma²/2).",
+            ),
+            KnownError(
+                lambda xi, s, g: hierarchical_factors(xi.flatten(0, 1)[:, None], s, g).view_as(xi),
                 diagnosis=(
-                    "equal weights are best if the networks are equally good and correlate alike. "
-                    "These are not."
+                    "every example has a g of its own. g is global: one draw for all examples."
                 ),
             ),
             KnownError(
-                lambda errors: torch.softmax(-errors.square().mean(1).log(), 0),
+                lambda xi, s, g: hierarchical_factors(xi.flatten(0, 1)[None], s, g).view_as(xi),
                 diagnosis=(
-                    "inverse to the squared errors is right if errors do not correlate. These do."
+                    "all S samples have one g. Then the S functions do not differ in their scales."
                 ),
             ),
             KnownError(
-                lambda errors: torch.linalg.solve(errors @ errors.T, errors.new_ones(len(errors))),
-                diagnosis="the direction is right; the sum of the weights is not 1.",
-            ),
-            KnownError(
-                lambda errors: (
-                    torch.linalg.solve(torch.cov(errors), errors.new_ones(len(errors)))
-                    / torch.linalg.inv(torch.cov(errors)).sum()
+                lambda xi, s, g: (
+                    torch.exp(
+                        s * torch.randn(len(xi), 1, 1, generator=g, dtype=xi.dtype) - s**2 / 2
+                    )
+                    * xi
                 ),
                 diagnosis=(
-                    "this is the smallest *variance*. A network with a bias has errors that a "
-                    "covariance does not see."
+                    "all K units share one normal number. Draw (S, 1, K) of them: one for each."
                 ),
+            ),
+            KnownError(
+                lambda xi, s, g: hierarchical_factors(torch.ones_like(xi), s, g) + xi,
+                diagnosis="the scale is added to xi; it multiplies it.",
             ),
         ),
         hints=(
-            "The mean squared error of the weighted mean is w' A w, with A the matrix of the mean "
-            "products of errors.",
-            "Minimise w' A w − 2 λ (1' w − 1): the derivative says A w = λ 1.",
-            "Solve A w = 1 and divide by the sum of w.",
+            "How many different g are there in a tensor (S, B, K)?",
+            "eps = torch.randn(S, 1, K, ...), and log g = sigma * eps + location.",
+            "The location that makes E[g] = 1 is −sigma²/2.",
         ),
     ),
     Exercise(
         number="12.3",
-        title="repair a comparison",
-        kind="debug",
-        solution=comparison,
-        probe=lambda answer: answer(_FIRST, _SECOND, 3, 12),
+        title="predict how the penalty changes",
+        kind="predict",
+        solution=predicted_factors,
+        probe=lambda answer: answer(),
         criteria=(
             Criterion(
-                "it is the package's paired difference",
-                agrees(
-                    lambda answer: answer(_FIRST, _SECOND, 3, 12), _reported(_FIRST, _SECOND, 0.2)
-                ),
-                advice="take (1) and (2) symbol by symbol; n_test over n_train is 1/4 here",
+                "measured: twice the alphas",
+                _changes_by(0, scale=2),
+                advice="R = ½ Σ α_i h_i² w_i² for independent noise on a linear unit",
             ),
             Criterion(
-                "what makes a split hard for both methods cancels",
-                agrees(
-                    lambda answer: answer(_FIRST + _HARD, _SECOND + _HARD, 3, 12),
-                    lambda answer: answer(_FIRST, _SECOND, 3, 12),
-                ),
-                advice="form the differences split by split before you take a variance",
+                "measured: twice the inputs",
+                _changes_by(1, inputs=2),
+                advice="R = ½ Σ α_i h_i² w_i² for independent noise on a linear unit",
             ),
             Criterion(
-                "the score is that of the averaged density",
-                agrees(
-                    lambda answer: answer(_FIRST, _FIRST[:, :1], 3, 12)[0],
-                    _reported(_FIRST, _FIRST[:, :1], 0.2)[0],
-                ),
-                advice=(
-                    "average the densities, then take the logarithm: logsumexp over draws minus "
-                    "log S"
-                ),
+                "measured: twice the inputs with half the weights",
+                _changes_by(2, inputs=2, weights=0.5),
+                advice="R = ½ Σ α_i h_i² w_i² for independent noise on a linear unit",
             ),
             Criterion(
-                "log densities smaller by 2000 change nothing",
+                "measured: every input twice, with half the weight",
+                _changes_by(3, weights=0.5, copies=2),
+                advice="R = ½ Σ α_i h_i² w_i² for independent noise on a linear unit",
+            ),
+            Criterion(
+                "exact Hessian of a softmax layer: other labels",
                 agrees(
-                    lambda answer: answer(_FIRST - 2000, _SECOND - 2000, 3, 12),
-                    lambda answer: answer(_FIRST, _SECOND, 3, 12),
-                    atol=1e-6,
+                    lambda answer: answer()[4],
+                    _softmax_penalty(torch.arange(12) % 4) / _softmax_penalty(torch.arange(12) % 3),
                 ),
-                advice=(
-                    "exp(−2000) is 0 in floating point; torch.logsumexp does not leave the "
-                    "logarithms"
-                ),
+                advice="H_out = diag(p) − pp': is a label in it?",
             ),
         ),
         known_errors=(
             KnownError(
-                lambda first, second, n_test, n_train: _compared(
-                    first, second, n_test=n_test, n_train=n_train, log_of_mean=False
-                ),
+                lambda: torch.tensor([4, 4, 1, 0.5, 1]),
+                diagnosis="alpha is a variance already: it enters R to the first power.",
+            ),
+            KnownError(
+                lambda: torch.tensor([2, 2, 1, 0.5, 1]),
+                diagnosis="the noise is relative, h ∘ (xi − 1), and R is quadratic in it.",
+            ),
+            KnownError(
+                lambda: torch.tensor([2, 4, 4, 0.5, 1]),
+                diagnosis="R contains h ∘ w only: what the inputs gain the weights lose.",
+            ),
+            KnownError(
+                lambda: torch.tensor([2, 4, 1, 1, 1]),
                 diagnosis=(
-                    "the logarithms are still averaged over the draws. That is the expected score "
-                    "of one random network; (1) averages densities."
+                    "the two copies have noise of their own, and independent variances add: twice "
+                    "(½)² is ½. This is why a network under noise spreads its weights."
                 ),
             ),
             KnownError(
-                lambda first, second, n_test, n_train: _compared(
-                    first, second, n_test=n_test, n_train=n_train, paired=False
-                ),
-                diagnosis=(
-                    "the variances of both methods are still added, as if they had seen different "
-                    "splits. Use the variance of the differences."
-                ),
-            ),
-            KnownError(
-                lambda first, second, n_test, n_train: _compared(
-                    first, second, n_test=n_test, n_train=n_test + n_train
-                ),
-                diagnosis="n_test is still divided by all examples; (2) has n_test over n_train.",
-            ),
-            KnownError(
-                lambda first, second, n_test, n_train: (
-                    comparison(first, second, n_test, n_train)
-                    * torch.tensor([1, math.sqrt(1 - 1 / len(first))], dtype=torch.float64)
-                ),
-                diagnosis=(
-                    "the variance is still divided by the number of splits; divide by one less."
-                ),
+                lambda: torch.tensor([2, 4, 1, 0.25, 1]),
+                diagnosis="there are two copies: add their penalties.",
             ),
         ),
         hints=(
-            "One mistake is in the score, three are in the error.",
-            "Score: logsumexp over the draws minus log S, then the mean over examples. Error: the "
-            "variance of the differences, with M − 1 in its denominator.",
-            "gaps = scores[0] − scores[1]; gaps.var() * (1 / len(gaps) + n_test / n_train).",
+            "Write R for a linear unit with independent noise, as in the section by hand.",
+            "R = ½ Σ α_i h_i² w_i².",
+            "For a softmax layer look for the label in the Gauss–Newton form.",
         ),
     ),
     Exercise(
         number="12.4",
-        title="how many splits?",
-        kind="design",
-        solution=splits_needed,
-        probe=lambda answer: [answer(*pilot) for pilot in _PILOT],
+        title="least squares under structured noise",
+        kind="derive",
+        solution=noisy_least_squares,
+        probe=lambda answer: answer(_X, _Y, _COV),
         criteria=(
             Criterion(
-                "with so many splits the gap is two errors, with one less it is not",
-                _is_smallest,
-                advice="solve gap = 2 std sqrt(1/M + n_test/n_train) for M and round up",
-            ),
-            Criterion(
-                "below the floor of (2) no number is enough: infinity",
+                "without noise it is least squares",
                 agrees(
-                    lambda answer: [1 / answer(0.1, 0.3, 0.1), 1 / answer(0.19, 0.3, 0.1)],
-                    [0.0, 0.0],
+                    lambda answer: answer(_X, _Y, torch.zeros(3, 3).double()),
+                    torch.linalg.lstsq(_X, _Y[:, None]).solution[:, 0],
+                    atol=1e-8,
                 ),
-                advice="as M grows, the error does not go to 0 but to std sqrt(n_test / n_train)",
+                advice="covariance 0 leaves X'X w = X'y",
             ),
             Criterion(
-                "an obvious gap: two splits, the least that give a standard deviation",
-                agrees(lambda answer: answer(5.0, 0.1, 0.2), 2.0),
-                advice="return at least 2",
+                "the gradient of the expected loss is 0 there",
+                lambda answer: close(_slope_of_expected_loss(answer), torch.zeros(3), atol=1e-8),
+                advice="R = ½ w' (X'X ∘ cov) w: add its gradient to X'(Xw − y)",
+            ),
+            Criterion(
+                "with the covariance alpha I it is a ridge weighted by the size of each input",
+                agrees(
+                    lambda answer: answer(_X, _Y, 0.3 * torch.eye(3).double()),
+                    torch.linalg.solve(_X.T @ _X + 0.3 * torch.diag((_X**2).sum(0)), _X.T @ _Y),
+                    atol=1e-8,
+                ),
+                advice="relative noise on a large input is large noise",
             ),
         ),
         known_errors=(
             KnownError(
-                lambda gap, std, fraction: max(2.0, float(math.ceil((2 * std / gap) ** 2))),
+                lambda X, y, cov: torch.linalg.solve(X.T @ X + cov, X.T @ y),
                 diagnosis=(
-                    "this is the number for independent splits. The term n_test / n_train is "
-                    "missing."
+                    "this is the ridge of additive noise. Here the noise is relative: cov meets "
+                    "X'X element by element."
                 ),
             ),
             KnownError(
-                lambda gap, std, fraction: (
-                    max(2.0, float(math.ceil(1 / room)))
-                    if (room := (gap / (2 * std)) ** 2 - fraction) > 0
-                    else math.inf
+                lambda X, y, cov: torch.linalg.solve(X.T @ X + (X.T @ X) @ cov, X.T @ y),
+                diagnosis=(
+                    "X'X and cov are multiplied as matrices. The sum over examples of x_i x_j "
+                    "cov_ij is an elementwise product."
                 ),
-                diagnosis="(2) has n_test over n_train, that is f / (1 − f), and not f.",
             ),
             KnownError(
-                lambda gap, std, fraction: (
-                    max(2.0, float(math.floor(1 / room)))
-                    if (room := (gap / (2 * std)) ** 2 - fraction / (1 - fraction)) > 0
-                    else math.inf
+                lambda X, y, cov: torch.linalg.solve(X.T @ X + 0.5 * (X.T @ X) * cov, X.T @ y),
+                diagnosis=(
+                    "there is a ½ too much: the squared loss has one as well, and both go in the "
+                    "gradient."
                 ),
-                diagnosis="round up: with the whole number below, the gap is less than two errors.",
             ),
             KnownError(
-                lambda gap, std, fraction: splits_needed(2 * gap, std, fraction),
-                diagnosis="this is the number for a gap of one error; two are asked for.",
+                lambda X, y, cov: noisy_least_squares(X, y, torch.diag(cov.diagonal())),
+                diagnosis="only the diagonal of cov is used. Then structure would change nothing.",
             ),
         ),
         hints=(
-            "Write gap ≥ 2 std sqrt(1/M + f/(1 − f)) and square it.",
-            "1/M ≤ (gap / (2 std))² − f/(1 − f). What if the right-hand side is not positive?",
-            "math.ceil(1 / room), at least 2; math.inf if room ≤ 0.",
+            "For squared loss Taylor's second order is exact. What is H for one example?",
+            "Sum R over examples: ½ Σ_n Σ_ij w_i w_j x_ni x_nj cov_ij.",
+            "Solve (X'X + X'X ∘ cov) w = X'y.",
         ),
     ),
 )

@@ -3,7 +3,7 @@
 Small networks leave a machine idle. M of them with stacked parameters do the same arithmetic at
 once; Adam and momentum act on each number alone, so one optimizer over the stack is M optimizers.
 The networks may differ in their data, in what is a parameter or a buffer (a weight, a rate, an
-alpha), and in the likelihood and the weight of the KL. Lesson 12.
+alpha), and in the likelihood and the weight of the KL. Lesson 13.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-r"""Training a network by minimising minus the ELBO per example. Lessons 05 to 12.
+r"""Training a network by minimising minus the ELBO per example. Lessons 05 to 13.
 
 .. math:: \frac1B \sum_{b=1}^B -\log p(y_b \mid x_b, w)
           + \mathrm{kl\_weight} \cdot \frac{\mathrm{KL}(q \,\|\, p)}{N}, \qquad w \sim q

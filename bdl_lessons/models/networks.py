@@ -1,6 +1,6 @@
 """Networks of stochastic layers: one architecture under any distribution of the weights.
 
-Lesson 05 is the first to use one; lesson 12 compares all distributions on the same network.
+Lesson 05 is the first to use one; lesson 13 compares all distributions on the same network.
 """
 
 from collections.abc import Callable, Iterator, Sequence

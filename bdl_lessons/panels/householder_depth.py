@@ -1,4 +1,4 @@
-"""Lesson 10: what a chain of T reflections does to the noise of twenty units, and its KL.
+"""Lesson 11: what a chain of T reflections does to the noise of twenty units, and its KL.
 
 Before any reflection the factors are independent. Reflections mix them: correlations appear, the
 variances draw closer to each other, the eigenvalues of the covariance stay as they are, and the KL
@@ -25,7 +25,7 @@ ANGLE = np.linspace(0, 2 * np.pi, 91)
 
 
 def panel() -> Panel:
-    """The panel of lesson 10: reflections, how unequal the alphas are, and which vectors."""
+    """The panel of lesson 11: reflections, how unequal the alphas are, and which vectors."""
     return Panel(
         build_figure,
         Slider(
@@ -194,7 +194,7 @@ def pair(log_std: float, seed: int) -> tuple[int, int]:
 
 
 def kl_per_output(alpha: Tensor, variances: Tensor) -> float:
-    """``KL_EB / Q``, equation (8) of lesson 10, in nats; ``variances`` after the reflections."""
+    """``KL_EB / Q``, equation (8) of lesson 11, in nats; ``variances`` after the reflections."""
     return float((torch.log1p(variances) - alpha.log()).sum()) / 2
 
 

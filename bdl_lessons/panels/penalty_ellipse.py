@@ -1,4 +1,4 @@
-"""Lesson 11: noise on two inputs of a linear unit, and the ellipse of weights it holds back.
+"""Lesson 12: noise on two inputs of a linear unit, and the ellipse of weights it holds back.
 
 For squared loss nothing is approximated: the mean loss under the noise is the clean loss plus
 ``R(w) = ½ w' (S ∘ C) w`` with ``S`` the mean of ``h h'`` and ``C = U diag(alpha) U'``.
@@ -52,7 +52,7 @@ class Setting(NamedTuple):
 
 
 def panel() -> Panel:
-    """The panel of lesson 11: size, directions and inequality of the noise."""
+    """The panel of lesson 12: size, directions and inequality of the noise."""
     return Panel(
         build_figure,
         Slider(

@@ -1,4 +1,4 @@
-"""Lesson 10: trained VSD on two small real sets, against the number of reflections.
+"""Lesson 11: trained VSD on two small real sets, against the number of reflections.
 
 The KL counts every weight, and the slider moves its weight. MAP's weight decay and the rate of MC
 dropout are chosen on validation examples and do not move. Nothing is trained again.
@@ -68,7 +68,7 @@ class ScoreArtists:
 
 
 def panel() -> Panel:
-    """A panel of lesson 10: the weight of the KL, and whether draws are averaged."""
+    """A panel of lesson 11: the weight of the KL, and whether draws are averaged."""
     return Panel(
         build_figure,
         Slider(

@@ -82,7 +82,7 @@ def kl_warmup(n_steps: float, begin: float = 0.0, final: float = 1.0) -> Callabl
     It takes the step, in the units of ``begin`` and ``n_steps``, for instance updates or epochs:
     ``fit(model, x, y, nll, kl_weight=kl_warmup(1000), ...)``. With full weight from the first step
     the KL removes weights before the likelihood has had an effect; the published sparse variational
-    dropout uses ``kl_warmup(15, begin=5)`` in epochs. Lessons 08 and 10.
+    dropout uses ``kl_warmup(15, begin=5)`` in epochs. Lessons 08 and 11.
 
     ``n_steps = 0`` is a jump; a ``final`` below 1 tempers the posterior. TypeError or ValueError if
     ``n_steps`` or ``final`` is negative or not finite, or ``begin`` is not finite.

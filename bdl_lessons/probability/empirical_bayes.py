@@ -1,4 +1,4 @@
-r"""KL of correlated noise on the rows of a weight matrix from an empirical-Bayes prior. Lesson 10.
+r"""KL of correlated noise on the rows of a weight matrix from an empirical-Bayes prior. Lesson 11.
 
 ``W = diag(xi) Theta`` with ``xi ~ N(1, C)``: column j of W is Gaussian,
 

@@ -1,4 +1,4 @@
-r"""Chains of Householder reflections: rotations that take O(K T), not O(K^2). Lesson 10.
+r"""Chains of Householder reflections: rotations that take O(K T), not O(K^2). Lesson 11.
 
 A vector v is mirrored in the plane perpendicular to it by
 

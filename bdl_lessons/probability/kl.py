@@ -8,7 +8,7 @@ weights in nats, as a 0-dim tensor, in float32 at least.
 
 Shapes that do not fit raise ValueError, and so do shapes that would enlarge the first argument by
 broadcasting and count weights twice. The values of tensors are not checked: a variance of 0 has an
-infinite divergence, a negative one gives NaN. Lessons 02, 04 and 11.
+infinite divergence, a negative one gives NaN. Lessons 02, 04 and 12.
 """
 
 import math
@@ -92,7 +92,7 @@ def gaussian_kl_full(mean_q: Tensor, cov_q: Tensor, mean_p: Tensor, cov_p: Tenso
 def lognormal_kl(
     mu: Tensor, log_sigma2: Tensor, prior_mu: Number = 0.0, prior_log_sigma2: Number = 0.0
 ) -> Tensor:
-    """``KL(LogNormal(mu, sigma2) || LogNormal(prior_mu, prior_sigma2))``, summed. Lesson 11.
+    """``KL(LogNormal(mu, sigma2) || LogNormal(prior_mu, prior_sigma2))``, summed. Lesson 12.
 
     ``mu`` and ``sigma2``, of one shape, are mean and variance of ``log z``; the prior's broadcast.
     A divergence does not change when both distributions are mapped by one invertible function: this
@@ -108,7 +108,7 @@ def lognormal_kl(
 
 
 def lognormal_gamma_kl(mu: Tensor, log_sigma2: Tensor, shape: float, rate: float) -> Tensor:
-    r"""``KL(LogNormal(mu, sigma2) || Gamma(shape, rate))``, summed. Lesson 11.
+    r"""``KL(LogNormal(mu, sigma2) || Gamma(shape, rate))``, summed. Lesson 12.
 
     ``log z ~ N(mu, sigma2)`` has the entropy :math:`\mu + \tfrac12 \log(2\pi e\, \sigma^2)` of z
     and the mean :math:`\mathbb E[z] = e^{\mu + \sigma^2/2}`. The prior is

@@ -1,6 +1,6 @@
 """Gaussian process regression, a wrapper of GPyTorch whose results are in the units of the data.
 
-Lessons 03, 05, 09 and 12.
+Lessons 03, 05, 09 and 13.
 """
 
 from functools import partial

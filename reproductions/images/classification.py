@@ -1,7 +1,7 @@
 """LeNet5 on MNIST and Fashion-MNIST under every method: likelihood, calibration, other data.
 
 Nguyen et al. (NeurIPS 2021), Tables 4 and 5, their table of out-of-distribution detection and their
-histograms of predictive entropy. One training of a network gives its row in all. Lesson 12.
+histograms of predictive entropy. One training of a network gives its row in all. Lesson 13.
 """
 
 import itertools

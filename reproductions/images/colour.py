@@ -3,7 +3,7 @@
 Nguyen et al. (NeurIPS 2021), Tables 4 and 5 and their table of out-of-distribution detection.
 There are three grids of trials: networks on 4,000 images, which a processor trains in minutes;
 AlexNet on all of CIFAR-10, each training stopped by the same rule on validation images, which takes
-a processor about twenty hours; and the published sizes, which need a GPU. Lesson 12.
+a processor about twenty hours; and the published sizes, which need a GPU. Lesson 13.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Lesson 11: what keeps a network from memorising random labels of the digits, trained once.
+"""Lesson 12: what keeps a network from memorising random labels of the digits, trained once.
 
 Networks 64-80-80-10 without a prior, stopped early, with a Gaussian prior, and with the noise of
 VD, VSD and hierarchical VSD. Validation data choose the number of steps, the precision of the prior

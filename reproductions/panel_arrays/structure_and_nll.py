@@ -1,4 +1,4 @@
-"""Lesson 10: VSD and what it must be compared with, on two small real sets and eight splits each.
+"""Lesson 11: VSD and what it must be compared with, on two small real sets and eight splits each.
 
 All networks of a method are trained as one batch. Everything but the distribution of the noise and
 its KL is the same: the widths, the splits, the optimiser, the number of steps.

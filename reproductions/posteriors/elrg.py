@@ -1,4 +1,4 @@
-"""ELRG: a Gaussian whose covariance is a diagonal and a few directions. Lesson 12."""
+"""ELRG: a Gaussian whose covariance is a diagonal and a few directions. Lesson 13."""
 
 import torch
 from torch import Tensor, nn

@@ -2,7 +2,7 @@
 
 Row j of the matrix holds the K weights that lead to output j, then its bias: ``(L, K + 1)``, or
 ``(L, K)`` for a layer without bias. A convolution with C channels and filters of k x k pixels has
-``K = C * k * k``. Lesson 12.
+``K = C * k * k``. Lesson 13.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""MNF: factors on the units of a layer, their distribution bent by a flow. Lesson 12."""
+"""MNF: factors on the units of a layer, their distribution bent by a flow. Lesson 13."""
 
 import math
 

@@ -5,7 +5,7 @@ r"""SLANG: a Gaussian over all weights of a network, with a low-rank plus diagon
 
 (Mishkin, Kunstner, Nielsen, Schmidt and Khan, NeurIPS 2018.) A natural-gradient step moves the
 precision towards the empirical Fisher matrix of the data, the mean of ``g g'`` over gradients g of
-single examples, and the mean by a step measured in it. No batch norm. Lesson 12.
+single examples, and the mean by a step measured in it. No batch norm. Lesson 13.
 """
 
 from collections.abc import Callable, Sequence

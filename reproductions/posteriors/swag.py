@@ -8,7 +8,7 @@ deviations from the running mean, the columns of D, make the posterior
           + \tfrac{1}{2 (K - 1)} D D^\top\Big)
 
 over all weights of the network together. There is no KL: the variance is that of the noise of the
-minibatches. Lesson 12.
+minibatches. Lesson 13.
 """
 
 from collections import deque

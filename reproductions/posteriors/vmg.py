@@ -1,4 +1,4 @@
-"""VMG: a matrix Gaussian, conditioned on what the layer does to pseudo-inputs. Lesson 12."""
+"""VMG: a matrix Gaussian, conditioned on what the layer does to pseudo-inputs. Lesson 13."""
 
 import math
 

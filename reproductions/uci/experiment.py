@@ -6,7 +6,7 @@ in one batch. One protocol for all: choose inside the training part, train again
 Up to the noise precision tau of standardised targets, the loss of a network is ``1/(2B) sum_b
 (y_b - f_b)**2 + kappa/N KL`` with kappa the weight of the KL over tau. Adam does not see a factor
 on the loss. So only kappa matters for training, and every tau is tried afterwards on the same
-predictions. Lessons 10 and 12.
+predictions. Lessons 11 and 13.
 """
 
 import math

@@ -110,7 +110,7 @@ def with_bias_noise(shape):
 
 
 def cut_weights(errors):
-    weights = solution("12.2")(errors).clamp(min=0)
+    weights = solution("13.2")(errors).clamp(min=0)
     return weights / weights.sum()
 
 
@@ -139,8 +139,8 @@ RIGHT = [
     ("06.2", lambda K, B: torch.tensor([K + 1, (K + 1) / B, 2 + (K - 1) / B])),
     ("06.3", flipped("BK", "BQ")),
     ("06.4", with_bias_noise("BQ")),
-    ("11.2", lambda xi, sigma, g: solution("11.2")(xi.float(), sigma.float(), g)),
-    ("12.1", lambda n_known, n_ood: solution("12.1")(n_known, n_ood).float()),
+    ("12.2", lambda xi, sigma, g: solution("12.2")(xi.float(), sigma.float(), g)),
+    ("13.1", lambda n_known, n_ood: solution("13.1")(n_known, n_ood).float()),
 ]
 
 
@@ -168,8 +168,8 @@ NEARLY_RIGHT = [
     ("04.4", lambda output, y, *kl: solution("04.4")(output, y, *kl) * len(y)),
     ("04.4", lambda output, y, kl, tau, n: (output - y).norm() ** 2 / 12 + kl / (tau * n)),
     ("06.4", with_bias_noise("B1")),
-    ("12.4", at_least_one),
-    ("12.4", lambda *pilot: solution("12.4")(*pilot) + 1e-6),  # no whole number
+    ("13.4", at_least_one),
+    ("13.4", lambda *pilot: solution("13.4")(*pilot) + 1e-6),  # no whole number
     ("04.3", estimate(weights=False)),  # overlapping spikes tell these two from one spike alone
     ("04.3", estimate(coins=3)),
 ]
@@ -185,17 +185,17 @@ WRONG = [
     ("09.1", lambda q, p: (q * (q / p).log2()).nansum(), "base 2"),
     ("09.1", lambda q, p: torch.xlogy(q, q / p).mean(), "mean over cells"),
     ("09.1", lambda q, p: torch.xlogy(q, q / p).mean() / math.log(2), "two things are left"),
-    ("10.3", lambda precision: solution("10.3")(precision.float()), "only the first digits"),
-    ("12.2", lambda errors: solution("12.2")(errors).float(), "only the first digits"),
-    ("12.3", by_logsumexp(), "the variance is still divided by the number of splits"),
+    ("11.3", lambda precision: solution("11.3")(precision.float()), "only the first digits"),
+    ("13.2", lambda errors: solution("13.2")(errors).float(), "only the first digits"),
+    ("13.3", by_logsumexp(), "the variance is still divided by the number of splits"),
     ("06.3", flipped("1K", "BQ"), "no   inputs have signs of their own"),
     ("06.3", flipped("BK", "B1"), "no   outputs have signs of their own"),
 ]
 ONE_CHECK = [
-    ("11.2", find("11.2").known_errors[3].answer, "samples and units have scales of their own"),
-    ("12.2", cut_weights, "a weight may be negative"),
-    ("12.3", by_logsumexp(), "it is the package's paired difference"),
-    ("12.3", by_logsumexp(False, 1), "the score is that of the averaged density"),
+    ("12.2", find("12.2").known_errors[3].answer, "samples and units have scales of their own"),
+    ("13.2", cut_weights, "a weight may be negative"),
+    ("13.3", by_logsumexp(), "it is the package's paired difference"),
+    ("13.3", by_logsumexp(False, 1), "the score is that of the averaged density"),
 ]
 
 

@@ -532,7 +532,7 @@ def test_truncated_posterior_states_the_decades_to_one_half():
     assert mass_near_zero(1.5, -half * math.log(10)).item() == pytest.approx(0.5, abs=2e-3)
 
 
-# Lesson 10
+# Lesson 11
 
 
 @pytest.mark.parametrize("seed", householder_depth.SEEDS)
@@ -572,7 +572,7 @@ def test_householder_depth_starts_with_a_correlation_and_a_kl_that_hardly_grows(
 
 
 def test_householder_depth_shows_that_a_reflection_can_undo_what_others_did():
-    """As lesson 10 says."""
+    """As lesson 11 says."""
     alpha, vectors, _ = householder_depth.draws(1.5, 4)
     kls = householder_depth.kl_by_depth(alpha, vectors)
     assert np.diff(kls).min() < 0
@@ -608,7 +608,7 @@ def test_structure_and_nll_cuts_no_bar_off():
             assert low < ends.min() < ends.max() < high
 
 
-# Lesson 11
+# Lesson 12
 
 PENALTY_SETTINGS = pytest.mark.parametrize(("n_reflections", "ratio"), [(0, 25), (1, 4), (4, 25)])
 

@@ -5,7 +5,7 @@ method is a class of its own in a file of its own: its parameters, how its noise
 KL to the prior. It builds on one of two classes that are here:
 
 - :class:`UnitNoise` multiplies each input unit by a random factor, :math:`W = \mathrm{diag}(\xi)
-  \Theta`. A method says how ``xi`` is drawn. Lessons 01, 04, 05, 07, 10 and 11.
+  \Theta`. A method says how ``xi`` is drawn. Lessons 01, 04, 05, 07, 11 and 12.
 - :class:`WeightNoise` gives each weight its own Gaussian, :math:`w_{ij} \sim N(\mu_{ij},
   \sigma_{ij}^2)`. A method says what the variances are. Lessons 06, 07 and 08.
 """

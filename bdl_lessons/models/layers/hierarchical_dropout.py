@@ -1,4 +1,4 @@
-r"""Hierarchical dropout: structured dropout with a random scale for each input unit. Lesson 11.
+r"""Hierarchical dropout: structured dropout with a random scale for each input unit. Lesson 12.
 
 The second contribution of Nguyen et al. (NeurIPS 2021) puts a distribution on the scale of each
 input unit, which all examples of a batch share: ``p(W, z) = p(W | z) p(z)`` and ``q(W, z) = q(z)

@@ -1,4 +1,4 @@
-r"""Variational structured dropout (VSD): Gaussian dropout whose noise is rotated. Lesson 10.
+r"""Variational structured dropout (VSD): Gaussian dropout whose noise is rotated. Lesson 11.
 
 Nguyen et al., NeurIPS 2021: the factors of a layer's K input units are correlated.
 
@@ -38,7 +38,7 @@ class StructuredDropout(UnitNoise):
     alpha 0.05, 0.25 and 1 that of a 784 -> 400 layer is 8.0, 4.2 and 1.8 nats for each of 60 000
     training images; guessing among ten classes loses 2.3. It drives the alphas to ``max_alpha``
     first and trains the network afterwards. By default each random factor is counted once, which
-    lesson 10 recommends; ``fit`` can weigh the KL too (``kl_weight``). What the authors used is not
+    lesson 11 recommends; ``fit`` can weigh the KL too (``kl_weight``). What the authors used is not
     known. The KL does not depend on Theta: decay its weights if they should stay small.
 
     The vectors and the alphas of a new layer are drawn from PyTorch's global generator, as weights
@@ -112,7 +112,7 @@ class StructuredDropout(UnitNoise):
         return 1 + reflect(eta, self.householder_vectors())
 
     def kl(self) -> Tensor:
-        """The KL of the columns of W to the best Gaussian prior, lesson 10's equation (8), in nats.
+        """The KL of the columns of W to the best Gaussian prior, lesson 11's equation (8), in nats.
 
         :math:`\\tfrac{Q}{2} \\sum_i \\log\\big((1 + \\tilde\\alpha_i) / \\alpha_i\\big)`, Q = 1 for
         ``"factor"``; :func:`~bdl_lessons.probability.empirical_bayes_kl` has more about it.

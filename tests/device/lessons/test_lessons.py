@@ -21,8 +21,8 @@ ON_THE_CPU = {  # but for those without a network, or of an identity that needs 
     "03": ("fit(phi, x",),  # two numbers of a covariance, by L-BFGS
     "04": ("vi_path", "net(inputs)"),  # steps are compared to 1e-10; in float64 on CUDA
     "06": ("repeated(draw, small",),  # one layer of 18 weights, whose gradient is known
-    "10": ("smallest_kl", "fitted("),  # linear models
-    "11": ("penalty(torch.outer",),  # compared to 1e-9; in float64 on CUDA
+    "11": ("smallest_kl", "fitted("),  # linear models
+    "12": ("penalty(torch.outer",),  # compared to 1e-9; in float64 on CUDA
 }
 
 

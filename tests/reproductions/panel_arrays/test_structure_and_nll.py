@@ -1,4 +1,4 @@
-"""The networks behind the second panel of lesson 10: their data, their scores, their training."""
+"""The networks behind the second panel of lesson 11: their data, their scores, their training."""
 
 import dataclasses
 
