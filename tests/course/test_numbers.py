@@ -1,4 +1,4 @@
-"""Lessons were numbered again once: no old number may be left in text, links, cells or exercises."""
+"""Lessons were numbered again once: no old number may be left in text, links, cells, exercises."""
 
 import json
 import re
