@@ -38,22 +38,29 @@ def map_rows(records: Iterable[LessonRecord]) -> list[Row]:
 
 
 WIDTH, HEIGHT = 2.4, 0.92  # of a box, in inches
+PER_LINE = 3  # boxes; a row with more has further lines
+LINE_HEIGHT = 1.3
 
 
 def course_map() -> Figure:
     """A figure of boxes and arrows, 9.5 inches wide; a pyplot figure, for ``show``."""
     from matplotlib import pyplot
 
-    figure, axis = pyplot.subplots(figsize=(9.6, 5.3))
-    axis.set(xlim=(0, 9.5), ylim=(0, 5.2))
-    axis.axis("off")
     records = lesson_records()
+    rows = map_rows(records.values())
+    n_lines = sum(math.ceil(len(row.lessons) / PER_LINE) for row in rows)
+    height = LINE_HEIGHT * n_lines
+    figure, axis = pyplot.subplots(figsize=(9.6, height + 0.1))
+    axis.set(xlim=(0, 9.5), ylim=(0, height))
+    axis.axis("off")
     places = {}
-    for index, row in enumerate(map_rows(records.values())):
-        y = 4.55 - 1.3 * index
-        axis.text(0.08, y, row.theme, color=INK, weight="bold", va="center", fontsize=10.5)
-        for column, record in enumerate(row.lessons):
+    top = height - LINE_HEIGHT / 2
+    for row in rows:
+        axis.text(0.08, top, row.theme, color=INK, weight="bold", va="center", fontsize=10.5)
+        for index, record in enumerate(row.lessons):
+            line, column = divmod(index, PER_LINE)
             x = 2.97 + 2.62 * column
+            y = top - LINE_HEIGHT * line
             places[record.name] = (x, y)
             corner = (x - WIDTH / 2, y - HEIGHT / 2)
             style = "round,pad=0,rounding_size=0.08"
@@ -70,6 +77,7 @@ def course_map() -> Figure:
             name = f"{record.number} {record.short_title}"
             axis.text(x, y + 0.26, name, weight="bold", ha="center", va="center")
             axis.text(x, y - 0.16, record.map.question, color=INK, ha="center", va="center")
+        top -= LINE_HEIGHT * math.ceil(len(row.lessons) / PER_LINE)
     for end, place in places.items():
         for start in records[end].map.arrows_from:
             _draw_arrow(axis, places[start], place)

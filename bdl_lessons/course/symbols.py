@@ -110,16 +110,16 @@ _ROWS = r"""
 08 | \hat w | w_hat, z_score | estimate of a weight from the data, in standard errors: its z-score
 08 | \text{kl\_weight} | kl_weight | factor on the KL term: below 1 in a warm-up or a tempered
     objective
-09 | w_{\min} | | size of a weight below which a log-uniform prior is truncated
-09 | \text{near} | near | size of a weight below which we call it near zero
-09 | \mathcal D | | training data
-09 | Z | | marginal likelihood under a truncated prior, unnormalised
-09 | \Gamma | | incomplete gamma function
-09 | A | | cell of a partition
-09 | \text{width} | width | width of the cells of a grid
-09 | D | | number of weights
 09 | w_\text{out},\ b_\text{out} | w_out, b_out | weights and bias of one output
 09 | \kappa | | position on a segment, from 0 to 1
+09 | \mathcal D | | training data
+10 | w_{\min} | | size of a weight below which a log-uniform prior is truncated
+10 | \text{near} | near | size of a weight below which we call it near zero
+10 | Z | | marginal likelihood under a truncated prior, unnormalised
+10 | \Gamma | | incomplete gamma function
+10 | A | | cell of a partition
+10 | \text{width} | width | width of the cells of a grid
+10 | D | | number of weights
 11 | T | | number of Householder reflections
 11 | t | | index of a reflection
 11 | v | v | Householder vector

@@ -1,4 +1,4 @@
-"""Exercises of lesson 09: KL through a partition, a quasi-KL, noisy inputs, the worst ratio."""
+"""Exercises of lesson 09: noisy inputs, the worst ratio, other networks, a factor from the ends."""
 
 from __future__ import annotations
 
@@ -8,30 +8,9 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.distributions import MultivariateNormal, kl_divergence
 
-from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees, close, normals
-
-
-def partition_kl(q: Tensor, p: Tensor) -> Tensor:
-    """``sum_A q(A) log(q(A) / p(A))`` in nats, equation (8), for cell masses ``q, p (M,)``.
-
-    A cell that q does not visit counts nothing; every ``p`` is positive. Returns a 0-dim tensor.
-    """
-    visited = q > 0
-    return (q[visited] * (q[visited] / p[visited]).log()).sum()
-
-
-def line_qkl(u: Tensor, variance: float, cov: Tensor) -> Tensor:
-    """The quasi-KL (10) from ``N(0, variance u u')`` to ``N(0, cov)``, in nats.
-
-    ``u (D,)`` has length one, so q lies on the line through u, with density ``N(s; 0, variance)``
-    in the position s along it. ``cov`` is ``(D, D)``, of full rank. Returns a 0-dim tensor.
-    """
-    precision = torch.linalg.inv(cov)
-    minus_entropy = -0.5 * math.log(2 * math.pi * math.e * variance)
-    cross = 0.5 * variance * u @ precision @ u + 0.5 * torch.logdet(2 * math.pi * cov)
-    return minus_entropy + cross
+from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees, normals
+from bdl_lessons.probability import all_masks, mask_probs
 
 
 def input_hat(p_drop: float) -> tuple[Tensor, Tensor]:
@@ -57,6 +36,26 @@ def smallest_ratio(name: str) -> float:
     return 0.5 if name in ("tanh", "sigmoid") else 0.0
 
 
+def obeys(name: str) -> bool:
+    """Whether every network of this kind has the bound (3).
+
+    A leaky and a squared ReLU have convex squares, and a path without noise adds no variance. One
+    mask for all units adds before it squares; the second of two layers is no convex function of x;
+    and the ELU is small and flat on its left side, as tanh is.
+    """
+    return name in ("leaky ReLU", "squared ReLU", "skip connection")
+
+
+def least_factor(posterior_std: float, std_0: float, std_1: float, kappa: float) -> float:
+    """The least factor by which dropout is overconfident at ``x_kappa``, from both ends.
+
+    The standard deviation is the length of a vector whose entries are not negative and convex in
+    x, so it is convex itself: it stays below the straight line between the standard deviations.
+    """
+    line = (1 - kappa) * std_0 + kappa * std_1
+    return posterior_std / line
+
+
 PHI: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
     "abs": torch.abs,
@@ -68,25 +67,6 @@ PHI: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 _normal = normals(9)
-_Q = torch.tensor([4.0, 0, 1, 9, 0, 2, 0.5, 0, 3, 0.5], dtype=torch.float64) / 20
-_P = torch.tensor([1.0, 5, 4, 2, 1, 1, 2, 1, 1, 2], dtype=torch.float64) / 20
-_ROOT = _normal(3, 3)
-_COV = _ROOT @ _ROOT.T + 0.5 * torch.eye(3, dtype=torch.float64)
-_U = torch.tensor([0.48, -0.6, 0.64], dtype=torch.float64)
-
-
-def _with_noise(u: Tensor, variance: float, cov: Tensor, noise_var: float = 1e-9) -> float:
-    """KL of the line plus noise in all directions, less its infinite part: tends to the QKL."""
-    eye = torch.eye(len(u), dtype=u.dtype)
-    zero = torch.zeros_like(u)
-    q = MultivariateNormal(zero, variance * torch.outer(u, u) + noise_var * eye)
-    infinite = -(len(u) - 1) / 2 * math.log(2 * math.pi * math.e * noise_var)
-    return float(kl_divergence(q, MultivariateNormal(zero, cov))) - infinite
-
-
-def _entropy(variance: float) -> float:
-    """The entropy of a Gaussian on a line, in nats."""
-    return 0.5 * math.log(2 * math.pi * math.e * variance)
 
 
 def _hat_var(answer, at: list[float], p_drop: float, n_copies: float = math.inf) -> Tensor:
@@ -129,178 +109,95 @@ def _predicted(*names: str) -> Callable[[Callable], bool]:
     return holds
 
 
+LEAKY = functools.partial(torch.nn.functional.leaky_relu, negative_slope=0.1)
+UNITS: dict[str, Callable[[Tensor], Tensor]] = {
+    "leaky ReLU": LEAKY,
+    "squared ReLU": lambda u: torch.relu(u) ** 2,
+    "skip connection": torch.relu,
+    "one mask for all units": torch.relu,
+    "second of two layers": torch.relu,
+    "ELU": torch.nn.functional.elu,
+}
+"""The kinds of networks of 09.3, and their hidden units."""
+
+_TWO_SIDES = torch.tensor([[-8.0, 8.0, 0.0], [-8.0, -8.0, 0.0], [1.0, 1.0, 0.0]])
+_HAT = torch.tensor([[1.0, 1.0, 1.0], [1.0, 0.0, -1.0], [1.0, -2.0, 1.0]])
+
+
+def _output_var(name: str, network: Tensor, mixing: Tensor, x: Tensor) -> Tensor:
+    """Variance of f ``(L,)`` over all masks of three units, p_drop = 1/2.
+
+    ``network (3, 3)`` holds the weights, biases and output weights of the units. ``mixing (3, 3)``
+    leads to a second layer, whose units have the noise, for "second of two layers".
+    """
+    w, b, w_out = network.double()
+    h = UNITS[name](x[:, None] * w + b)
+    if name == "second of two layers":
+        h = torch.relu(h @ mixing.double())
+    masks = all_masks(3).double()
+    probs = mask_probs(masks, 0.5).double()
+    if name == "one mask for all units":
+        masks = all_masks(1).double().expand(-1, 3)
+        probs = mask_probs(all_masks(1), 0.5).double()
+    f = (masks[:, None] * h / 0.5) @ w_out.double()
+    if name == "skip connection":
+        f = f + 3 * x
+    return probs @ (f - probs @ f) ** 2
+
+
+@functools.cache
+def _worst(name: str) -> float:
+    """The largest Var f at a point over the larger one of both ends, of many networks."""
+    x = torch.linspace(-1, 1, 41, dtype=torch.float64)
+    draw = normals(3)
+    to_hat = torch.tensor([[1.0, 0, 0], [-2.0, 0, 0], [1.0, 0, 0]])
+    networks = [(_TWO_SIDES, torch.eye(3)), (_HAT, torch.eye(3)), (_HAT, to_hat)]
+    networks += [(draw(3, 3), draw(3, 3)) for _ in range(50)]
+    worst = 0.0
+    for network, mixing in networks:
+        variance = _output_var(name, network, mixing, x)
+        larger = max(float(variance[0]), float(variance[-1]))
+        if float(variance.max()) > 1e-6:
+            worst = max(worst, float(variance.max()) / max(larger, 1e-9))
+    return worst
+
+
+def _is_measured(*names: str) -> Callable[[Callable], bool]:
+    """Whether the predictions are met by the networks that were tried."""
+
+    def holds(answer) -> bool:
+        return all(bool(answer(name)) == (_worst(name) <= 1 + 1e-6) for name in names)
+
+    return holds
+
+
+def _but(name: str, value: bool) -> Callable[[str], bool]:
+    """The right predictions, but for one."""
+    return lambda asked: value if asked == name else obeys(asked)
+
+
+def _stds_of_networks() -> list[Tensor]:
+    """Standard deviations ``(5,)`` of f at five points of the segment, of 100 networks."""
+    x = torch.linspace(0, 1, 5, dtype=torch.float64)
+    draw = normals(4)
+    networks = [draw(3, 3) for _ in range(100)]
+    variances = [_output_var("skip connection", network, network, x) for network in networks]
+    return [variance.sqrt() for variance in variances if float(variance.min()) > 1e-6]
+
+
+def _is_a_bound(answer) -> bool:
+    """Whether no network is overconfident by less than the answer says."""
+    for stds in _stds_of_networks():
+        first, *inner, last = stds.tolist()
+        for index, std in enumerate(inner, start=1):
+            if float(answer(1.0, first, last, index / 4)) > 1 / std + 1e-9:
+                return False
+    return True
+
+
 EXERCISES = (
     Exercise(
         number="09.1",
-        title="repair a KL through a partition",
-        kind="debug",
-        solution=partition_kl,
-        probe=lambda answer: answer((_Q + 0.05) / 1.5, _P),  # without empty cells: nan says nothing
-        criteria=(
-            Criterion(
-                "q on two of four equal cells: log 2",
-                agrees(
-                    lambda answer: answer(
-                        torch.tensor([0.5, 0.5, 0.0, 0.0], dtype=torch.float64),
-                        torch.full((4,), 0.25, dtype=torch.float64),
-                    ),
-                    math.log(2),
-                ),
-                advice="sum over all cells, in nats; a cell with q = 0 contributes 0",
-            ),
-            Criterion(
-                "ten cells, three of them empty",
-                agrees(
-                    lambda answer: answer(_Q, _P),
-                    lambda answer: float(torch.xlogy(_Q, _Q / _P).sum()),
-                ),
-                advice="each cell contributes q times the natural logarithm of q / p",
-            ),
-            Criterion(
-                "it is zero between equal masses",
-                lambda answer: close(answer(_P, _P), 0.0),
-                advice="each term is q times the log of q/p",
-            ),
-            Criterion(
-                "merging cells never raises it",
-                lambda answer: (
-                    float(answer(_Q.view(5, 2).sum(1), _P.view(5, 2).sum(1)))
-                    <= float(answer(_Q, _P)) - 1e-6
-                ),
-                advice="the terms are weighted by q and summed, not averaged",
-            ),
-        ),
-        known_errors=(
-            KnownError(
-                lambda q, p: partition_kl(q, p) / math.log(2),
-                diagnosis=(
-                    "the logarithm has base 2: that is in bits. Nats need the natural logarithm."
-                ),
-            ),
-            KnownError(
-                lambda q, p: partition_kl(q, p) / len(q),
-                diagnosis="this is a mean over cells. The masses q already are the weights: sum.",
-            ),
-            KnownError(
-                lambda q, p: partition_kl(q, p) / math.log(2) / len(q),
-                diagnosis=(
-                    "two things are left: the base of the logarithm (nats, not bits), and the mean "
-                    "over cells, which must be a sum."
-                ),
-            ),
-            KnownError(
-                lambda q, p: (p * (q.clamp(min=1e-300) / p).log()).sum(),
-                diagnosis=(
-                    "the weights in front of the log must be q: the KL is an average under q."
-                ),
-            ),
-            KnownError(
-                lambda q, p: -partition_kl(q, p),
-                diagnosis="the sign is wrong: the ratio under the log is q over p.",
-            ),
-        ),
-        hints=(
-            "Four things: the weights, the base of the log, sum or mean, and cells with q = 0.",
-            "nanmean also leaves cells out of the count. Select the cells with q > 0 first.",
-            "Then q * log(q / p), summed.",
-        ),
-    ),
-    Exercise(
-        number="09.2",
-        title="derive the quasi-KL of a line",
-        kind="derive",
-        solution=line_qkl,
-        probe=lambda answer: answer(_U, 0.7, _COV),
-        criteria=(
-            Criterion(
-                "in one dimension it is the ordinary KL",
-                agrees(
-                    lambda answer: answer(torch.ones(1).double(), 0.7, 2 * torch.eye(1).double()),
-                    0.5 * (0.35 - 1 - math.log(0.35)),
-                ),
-                advice="compare with KL(N(0, 0.7) || N(0, 2)), term by term",
-            ),
-            Criterion(
-                "measured in three dimensions: the line plus a little noise",
-                lambda answer: close(answer(_U, 0.7, _COV), _with_noise(_U, 0.7, _COV), 1e-5),
-                advice=(
-                    "E log q along the line minus E log p in all D dimensions, with all constants"
-                ),
-            ),
-            Criterion(
-                "measured again with a wider line and a narrower prior",
-                lambda answer: close(
-                    answer(_U, 5.0, 0.3 * _COV), _with_noise(_U, 5.0, 0.3 * _COV), 1e-5
-                ),
-                advice="how does each term depend on the variance and on cov?",
-            ),
-            Criterion(
-                "in two dimensions",
-                lambda answer: close(
-                    answer(torch.tensor([0.6, 0.8]).double(), 0.2, _COV[:2, :2]),
-                    _with_noise(torch.tensor([0.6, 0.8]).double(), 0.2, _COV[:2, :2]),
-                    1e-5,
-                ),
-                advice="which terms depend on the number of weights D?",
-            ),
-        ),
-        known_errors=(
-            KnownError(
-                lambda u, variance, cov: line_qkl(u, variance, cov.inverse()) + torch.logdet(cov),
-                diagnosis=(
-                    "the quadratic form uses cov. The log density of N(0, cov) has its inverse."
-                ),
-            ),
-            KnownError(
-                lambda u, variance, cov: line_qkl(u, variance, cov) + _entropy(variance),
-                diagnosis=(
-                    "the entropy along the line is missing. Without it the best q is a point."
-                ),
-            ),
-            KnownError(
-                lambda u, variance, cov: line_qkl(u, variance, cov) + 2 * _entropy(variance),
-                diagnosis="the entropy has the wrong sign: E log q is MINUS the entropy.",
-            ),
-            KnownError(
-                lambda u, *args: line_qkl(u, *args) - len(u) / 2 * math.log(2 * math.pi),
-                diagnosis=(
-                    "the log density of N(0, cov) has the constant (D/2) log 2π; only one of the D "
-                    "halves cancels against the entropy."
-                ),
-            ),
-            KnownError(
-                lambda u, *args: line_qkl(u, *args) - (len(u) - 1) / 2 * math.log(2 * math.pi),
-                diagnosis="the constant of log p is (D/2) log 2π, D times that of one dimension.",
-            ),
-            KnownError(
-                lambda u, variance, cov: line_qkl(u, variance, cov) + 0.5,
-                diagnosis=(
-                    "½ is missing: the entropy of a Gaussian is ½ log(2πe · variance), with the e."
-                ),
-            ),
-            KnownError(
-                lambda u, variance, cov: line_qkl(u, variance, cov) - 0.5 * torch.logdet(cov),
-                diagnosis="the log density of N(0, cov) also has −½ log det cov.",
-            ),
-            KnownError(
-                lambda u, variance, cov: line_qkl(u, variance, cov) + 0.5 * torch.logdet(cov),
-                diagnosis="log det cov needs the factor ½.",
-            ),
-            KnownError(
-                lambda u, variance, cov: (
-                    line_qkl(u, variance, cov) + 0.5 * (1 - variance) * u @ cov.inverse() @ u
-                ),
-                diagnosis="E s² is the variance: it multiplies the quadratic form.",
-            ),
-        ),
-        hints=(
-            "Two terms: E log q along the line, and minus E log p in D dimensions.",
-            "E log q = −½ log(2πe · variance). For the other, E[s² u' cov⁻¹ u] = variance · …",
-            "−E log p = ½ variance u' cov⁻¹ u + ½ log det(2π cov); torch.logdet helps.",
-        ),
-    ),
-    Exercise(
-        number="09.3",
         title="design in-between uncertainty from noise on the input",
         kind="design",
         solution=input_hat,
@@ -368,6 +265,41 @@ EXERCISES = (
             ),
             KnownError(
                 lambda p_drop: (
+                    torch.tensor([-1.0, -2, -4]),
+                    torch.tensor([1.0, -1.5, 0.5]) / ((1 - p_drop) * p_drop) ** 0.5,
+                ),
+                diagnosis=(
+                    "this is the hat of a network that sees z x. Here it sees z x / keep: the "
+                    "knots move, and so do the slopes between them."
+                ),
+            ),
+            KnownError(
+                lambda p_drop: (-input_hat(p_drop)[0], input_hat(p_drop)[1]),
+                diagnosis="relu(x / keep + b) has its knot where x / keep is -b: the sign of b.",
+            ),
+            KnownError(
+                lambda p_drop: (input_hat(p_drop)[0] * (1 - p_drop) ** 2, input_hat(p_drop)[1]),
+                diagnosis="the knots were multiplied by keep. An input x arrives as x / keep.",
+            ),
+            KnownError(
+                lambda p_drop: (
+                    input_hat(p_drop)[0],
+                    input_hat(p_drop)[1] / ((1 - p_drop) * p_drop) ** 0.5,
+                ),
+                diagnosis=(
+                    "the variance goes with the square of the height: the height is one over the "
+                    "root of keep · p_drop."
+                ),
+            ),
+            KnownError(
+                lambda p_drop: (input_hat(p_drop)[0], input_hat(p_drop)[1] / (1 - p_drop)),
+                diagnosis=(
+                    "the slopes are those of a hat over x. The units see x / keep, over which the "
+                    "hat is wider, so its slopes are smaller by keep."
+                ),
+            ),
+            KnownError(
+                lambda p_drop: (
                     torch.tensor([-1.0, -2, -4]) / (1 - p_drop),
                     torch.tensor([1.0, -2, 1]) * ((1 - p_drop) / p_drop) ** 0.5,
                 ),
@@ -384,7 +316,7 @@ EXERCISES = (
         ),
     ),
     Exercise(
-        number="09.4",
+        number="09.2",
         title="predict the smallest ratio for other nonlinearities",
         kind="predict",
         solution=smallest_ratio,
@@ -442,6 +374,145 @@ EXERCISES = (
             "(2) holds for every phi. Which property of relu² did the proof use?",
             "A monotone unit that is small at both ends is small in between. And two units?",
             "Convex squares: 1. Monotone and odd, or monotone with one sign: ½. The others: 0.",
+        ),
+    ),
+    Exercise(
+        number="09.3",
+        title="predict which networks obey the theorem",
+        kind="predict",
+        solution=obeys,
+        probe=lambda answer: [float(answer(name)) for name in UNITS],
+        criteria=(
+            Criterion(
+                "measured: leaky and squared ReLU",
+                _is_measured("leaky ReLU", "squared ReLU"),
+                advice="draw the square of one unit: does its slope ever fall?",
+            ),
+            Criterion(
+                "measured: a linear path without noise beside the units",
+                _is_measured("skip connection"),
+                advice="what does a part that is the same under all masks add to the variance?",
+            ),
+            Criterion(
+                "measured: one mask for all units",
+                _is_measured("one mask for all units"),
+                advice="the variance is then that of one coin: what is multiplied by it?",
+            ),
+            Criterion(
+                "measured: noise on the second of two layers alone, and ELU",
+                _is_measured("second of two layers", "ELU"),
+                advice="is each unit's square a convex function of the input x?",
+            ),
+        ),
+        known_errors=(
+            KnownError(
+                lambda name: True,
+                diagnosis="the proof uses two things: masks that are independent, and convexity.",
+            ),
+            KnownError(
+                lambda name: False,
+                diagnosis="the proof uses of the ReLU only that its square is convex.",
+            ),
+            KnownError(
+                _but("leaky ReLU", value=False),
+                diagnosis="u² for u > 0 and 0.01 u² for u < 0: the slope of that never falls.",
+            ),
+            KnownError(
+                _but("squared ReLU", value=False),
+                diagnosis="its square is relu(u)⁴, which is as convex as relu(u)².",
+            ),
+            KnownError(
+                _but("skip connection", value=False),
+                diagnosis="a path without noise moves the mean. It adds nothing to the variance.",
+            ),
+            KnownError(
+                _but("one mask for all units", value=True),
+                diagnosis=(
+                    "with one mask for all, the units add before they are squared: the variance is "
+                    "p_drop/keep times (f − b_out)², and f itself may be a hat."
+                ),
+            ),
+            KnownError(
+                _but("second of two layers", value=True),
+                diagnosis=(
+                    "(2) holds for the units of the second layer. But these are no affine "
+                    "functions of x inside a ReLU: one of them can be a hat."
+                ),
+            ),
+            KnownError(
+                _but("ELU", value=True),
+                diagnosis=(
+                    "on its left side the ELU tends to −1: its square is 0 at a hinge and 1 to the "
+                    "left of it, with a part that bends downwards."
+                ),
+            ),
+        ),
+        hints=(
+            "Two questions for each: do the variances of the units add? Is each part convex in x?",
+            "Plot the square of a single unit over x, for the second layer that of a hat.",
+            "Three of the six obey (3).",
+        ),
+    ),
+    Exercise(
+        number="09.4",
+        title="derive the least factor of overconfidence from both ends",
+        kind="derive",
+        solution=least_factor,
+        probe=lambda answer: [
+            float(answer(0.98, 0.05, 0.08, 0.5)),
+            float(answer(0.7, 0.3, 0.04, 0.2)),
+            float(answer(0.7, 0.3, 0.04, 0.9)),
+        ],
+        criteria=(
+            Criterion(
+                "no network of 100 is overconfident by less",
+                _is_a_bound,
+                advice="which straight line does dropout stay below?",
+            ),
+            Criterion(
+                "one unit that is active on the whole segment: its factor",
+                agrees(lambda answer: answer(1.0, 2.0, 4.0, 0.25), 1 / 2.5),
+                advice=(
+                    "the standard deviation of such a unit is a straight line over x. What is its "
+                    "factor at kappa = 0.25?"
+                ),
+            ),
+            Criterion(
+                "another place, another posterior",
+                agrees(lambda answer: answer(0.5, 0.1, 0.02, 0.75), 0.5 / 0.04),
+                advice="kappa = 0 is the end with std_0; the posterior stands above the line",
+            ),
+        ),
+        known_errors=(
+            KnownError(
+                lambda std, s_0, s_1, kappa: std / math.sqrt((1 - kappa) * s_0**2 + kappa * s_1**2),
+                diagnosis=(
+                    "that is the first line of (3), and it is true. But it is not the best that "
+                    "the two ends say: the standard deviation is convex as well, and its straight "
+                    "line lies lower."
+                ),
+            ),
+            KnownError(
+                lambda std, s_0, s_1, kappa: std / max(s_0, s_1),
+                diagnosis="that is the second line of (3). The first one, with kappa, says more.",
+            ),
+            KnownError(
+                lambda std, s_0, s_1, kappa: least_factor(std, s_1, s_0, kappa),
+                diagnosis="kappa = 0 is the end with std_0.",
+            ),
+            KnownError(
+                lambda *ends: 1 / least_factor(*ends),
+                diagnosis="the factor has the posterior above and dropout below.",
+            ),
+            KnownError(
+                lambda std, s_0, s_1, kappa: std**2 / ((1 - kappa) * s_0**2 + kappa * s_1**2),
+                diagnosis="that is a ratio of variances. Asked is one of standard deviations.",
+            ),
+        ),
+        hints=(
+            "(2) says that the std is the length of a vector with one entry for each unit.",
+            "Entries c |w_i| relu(u_i) are convex and not negative, and a length grows with them.",
+            "So the std is convex: below (1 − kappa) std_0 + kappa std_1.",
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Lesson 09: two weights under three kinds of dropout noise, seen through finer and finer grids.
+"""Lesson 10: two weights under three kinds of dropout noise, seen through finer and finer grids.
 
 All three distributions have the same mean and the same variance in each weight. One has a density,
 one lies on a line and one on two points; only the first has a finite KL to a prior with a density.
@@ -33,7 +33,7 @@ Y_RANGE = (-3, 2)
 
 
 def panel() -> Panel:
-    """A panel of lesson 09: the number of halvings of the grid, the distribution of the noise."""
+    """A panel of lesson 10: the number of halvings of the grid, the distribution of the noise."""
     return Panel(
         build_figure,
         Slider(

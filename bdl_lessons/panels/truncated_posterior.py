@@ -1,4 +1,4 @@
-"""Lesson 09: the log-uniform prior truncated at ``10**-k``, and where the posterior then lies.
+"""Lesson 10: the log-uniform prior truncated at ``10**-k``, and where the posterior then lies.
 
 On the axis of ``log10 |w|`` the prior is flat, so the posterior's shape is the likelihood's: a bump
 where the data say, and a shelf to its left that never ends. Truncation decides how much shelf.
@@ -21,7 +21,7 @@ RIGHT_END = 1.5
 
 
 def panel() -> Panel:
-    """A panel of lesson 09: the decades of truncation and the z-score of the weight."""
+    """A panel of lesson 10: the decades of truncation and the z-score of the weight."""
     return Panel(
         build_figure,
         Slider(

@@ -1,4 +1,4 @@
-r"""The log-uniform prior $1/|w|$ has no integral, and its posterior has none either. Lesson 09.
+r"""The log-uniform prior $1/|w|$ has no integral, and its posterior has none either. Lesson 10.
 
 One weight, measured in standard errors of its estimate $\hat w$, its z-score: the likelihood is
 $L(w) = e^{-(w - \hat w)^2/2}$. Truncate the prior to $|w| \ge w_{\min}$ and the marginal likelihood

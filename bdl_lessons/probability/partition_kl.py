@@ -1,4 +1,4 @@
-r"""The KL divergence over the cells of a grid: its limit shows whether it is finite. Lesson 09.
+r"""The KL divergence over the cells of a grid: its limit shows whether it is finite. Lesson 10.
 
 Divide space into cubes $A$ of side ``width`` and compare only the masses of the cubes,
 

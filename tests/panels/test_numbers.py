@@ -23,6 +23,7 @@ from bdl_lessons.inference import predict, to_sparse
 from bdl_lessons.models import ARD, mlp
 from bdl_lessons.panels import (
     arrays,
+    convex_variance,
     dropout_prior,
     dropout_rate,
     evidence_bar,
@@ -482,6 +483,56 @@ def test_in_between_uncertainty_has_the_convex_variances_of_the_theorem():
         variance = std.astype(float) ** 2
         assert np.diff(variance, 2).min() > -1e-5 * variance.max()  # stored in single precision
         assert in_between_uncertainty.gap_ratio(std) < 0.5
+
+
+UNIT_NOISE = ("ReLU, noise on the units", "tanh, noise on the units")
+
+
+def variance_by_hand(x, distance, weight, network):
+    """The variance of three units with output weights 1, -1 and ``weight``, p_drop = 1/2."""
+
+    def activation(u):
+        return math.tanh(2 * u) if network.startswith("tanh") else max(u, 0.0)
+
+    def terms(x):
+        first = activation(x - 2 + distance)
+        second = activation(2 + distance - x)
+        return [first, -second, weight * activation(x - 2)]
+
+    if network in UNIT_NOISE:
+        return sum(term**2 for term in terms(x))
+    return (sum(terms(x)) - sum(terms(0.0))) ** 2 / 4
+
+
+@pytest.mark.parametrize("network", [*UNIT_NOISE, "ReLU, noise on the input"])
+@pytest.mark.parametrize(("distance", "weight"), [(1.0, -4.0), (0.75, 0.0), (1.5, 2.0)])
+def test_convex_variance_states_the_variance_at_the_clusters_and_in_the_middle(
+    distance, weight, network
+):
+    numbers = stated(convex_variance, distance=distance, weight=weight, network=network)
+    expected = [variance_by_hand(x, distance, weight, network) for x in (1.0, 2.0, 3.0)]
+    assert numbers[:3] == pytest.approx(expected, abs=6e-3)
+
+
+def test_convex_variance_finds_no_hill_with_relu_units_that_have_the_noise():
+    for distance, weight in itertools.product(convex_variance.DISTANCES, convex_variance.WEIGHTS):
+        text = readout(convex_variance, distance=distance, weight=weight)
+        assert "Nowhere between the clusters above the straight line" in text
+
+
+@pytest.mark.parametrize(
+    ("weight", "network", "height"),
+    [
+        (0.0, "tanh, noise on the units", 2 * math.tanh(2) ** 2 - math.tanh(4) ** 2),
+        (-4.0, "ReLU, noise on the input", (3**2 - 1) / 4),
+    ],
+)
+def test_convex_variance_finds_the_hills_where_the_proof_breaks(weight, network, height):
+    text = readout(convex_variance, distance=1.0, weight=weight, network=network)
+    assert f"Above the straight line by up to {height:.2f}, at x = 2.00" in text
+
+
+# Lesson 10
 
 
 NOISES = [

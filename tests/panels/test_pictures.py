@@ -17,6 +17,7 @@ from bdl_lessons.core import BLUE
 from bdl_lessons.datasets import co2
 from bdl_lessons.panels import (
     arrays,
+    convex_variance,
     dropout_prior,
     dropout_rate,
     evidence_bar,
@@ -37,6 +38,14 @@ from bdl_lessons.panels import (
 from tests.panels.drawn import band, by_tick, centre, draw, hue, legends, named, span, the
 
 LEGENDS = {
+    convex_variance: [
+        {
+            "variance": "blue -",
+            "of one unit": "blue --",
+            "straight line": "ink -.",
+            "hill above it": "red area",
+        },
+    ],
     dropout_prior: [
         {"masks 0, 1": "blue -", "nn.Dropout": "red --"},
         {"q(w)": "blue -", "prior": "grey --"},
@@ -96,6 +105,33 @@ LEGENDS = {
 def test_legends_show_these_looks(module):
     figure, _ = draw(module)
     assert legends(figure) == LEGENDS[module]
+
+
+@pytest.mark.parametrize(
+    ("network", "n_masks"), [("tanh, noise on the units", 8), ("ReLU, noise on the input", 2)]
+)
+def test_convex_variance(network, n_masks):
+    figure, (_, _, _, height) = draw(convex_variance, weight=0.0, network=network, distance=0.75)
+    left, right = figure.axes
+    (outputs,) = left.collections
+    functions = np.array([curve[:, 1] for curve in outputs.get_segments()])
+    assert len(functions) == n_masks
+
+    x, variance = the(right, "variance").get_data()
+    np.testing.assert_allclose(variance, functions.var(axis=0), atol=1e-9)  # equal probabilities
+    units = [curve[:, 1] for curve in the(right, "of one unit").get_segments()]
+    if n_masks == 8:
+        np.testing.assert_allclose(sum(units), variance, atol=1e-9)
+    else:
+        assert units == []
+    ends, chord = the(right, "straight line").get_data()
+    assert list(ends) == [1, 3]
+    assert chord == pytest.approx(np.interp(ends, x, variance))
+    places, low, high = band(the(right, "hill above it"))
+    assert (places[0], places[-1]) == pytest.approx((1, 3))
+    np.testing.assert_allclose(low, np.interp(places, ends, chord), atol=1e-9)
+    np.testing.assert_allclose(high, np.maximum(low, np.interp(places, x, variance)), atol=1e-9)
+    assert (high - low).max() == pytest.approx(height, abs=6e-3)
 
 
 def test_dropout_prior():
