@@ -1,8 +1,8 @@
-"""Lesson 09: three hidden units between two clusters, and the straight line over their variance.
+"""Lesson 09: three hidden units, two clusters, and a straight line over the variance.
 
 With ReLU units and noise on them, the variance of the output is convex: no hinge and no output
-weight lifts it over the straight line between the clusters. With tanh, or with noise on the input,
-the proof breaks, and some settings have a hill.
+weight lifts it over the straight line from cluster to cluster. With tanh, or with noise on the
+input, the proof breaks, and some settings have a hill.
 """
 
 from collections.abc import Callable
@@ -109,7 +109,7 @@ def build_figure(figure: Figure) -> Update:
             f"<b>{at_right:.2f}</b>."
         )
         if excess[highest] < 1e-9:
-            return f"{values} Nowhere between the clusters above the straight line."
+            return f"{values} Nowhere from 1 to 3 above the straight line."
         return (
             f"{values} Above the straight line by up to <b>{excess[highest]:.2f}</b>, "
             f"at x = {X[highest]:.2f}."

@@ -517,7 +517,7 @@ def test_convex_variance_states_the_variance_at_the_clusters_and_in_the_middle(
 def test_convex_variance_finds_no_hill_with_relu_units_that_have_the_noise():
     for distance, weight in itertools.product(convex_variance.DISTANCES, convex_variance.WEIGHTS):
         text = readout(convex_variance, distance=distance, weight=weight)
-        assert "Nowhere between the clusters above the straight line" in text
+        assert "Nowhere from 1 to 3 above the straight line" in text
 
 
 @pytest.mark.parametrize(
