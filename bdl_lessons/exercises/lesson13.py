@@ -82,14 +82,27 @@ def _reported(first: Tensor, second: Tensor, test_fraction: float) -> list[float
     return [found.mean, found.corrected_std_error]
 
 
+def _averaged(log_p: Tensor) -> Tensor:
+    """Log likelihood (1) of each split."""
+    return (log_p.logsumexp(1) - math.log(log_p.shape[1])).mean(1)
+
+
+def _of_one_draw(log_p: Tensor) -> Tensor:
+    """The expected log likelihood of one random draw, for each split."""
+    return log_p.mean((1, 2))
+
+
+def _joint(log_p: Tensor) -> Tensor:
+    """The joint log likelihood of all test examples over their number, for each split."""
+    n_draws, n_test = log_p.shape[1:]
+    return (log_p.sum(2).logsumexp(1) - math.log(n_draws)) / n_test
+
+
 def _compared(
-    first: Tensor, second: Tensor, *, n_test: float, n_train: float, log_of_mean=True, paired=True
+    first: Tensor, second: Tensor, *, n_test: float, n_train: float, score=None, paired=True
 ) -> Tensor:
-    """The comparison with some of its mistakes left."""
-    scores = [
-        (m.logsumexp(1) - math.log(m.shape[1])).mean(1) if log_of_mean else m.mean(1).mean(1)
-        for m in (first, second)
-    ]
+    """The comparison with some of its mistakes left; ``score`` is ``_averaged`` unless given."""
+    scores = [(score or _averaged)(method) for method in (first, second)]
     gaps = scores[0] - scores[1]
     var = gaps.var() if paired else scores[0].var() + scores[1].var()
     return torch.stack([gaps.mean(), torch.sqrt(var * (1 / len(gaps) + n_test / n_train))])
@@ -321,7 +334,7 @@ EXERCISES = (
         known_errors=(
             KnownError(
                 lambda first, second, n_test, n_train: _compared(
-                    first, second, n_test=n_test, n_train=n_train, log_of_mean=False
+                    first, second, n_test=n_test, n_train=n_train, score=_of_one_draw
                 ),
                 diagnosis=(
                     "the logarithms are still averaged over the draws. That is the expected score "
@@ -350,6 +363,16 @@ EXERCISES = (
                 ),
                 diagnosis=(
                     "the variance is still divided by the number of splits; divide by one less."
+                ),
+            ),
+            KnownError(
+                lambda first, second, n_test, n_train: _compared(
+                    first, second, n_test=n_test, n_train=n_train, score=_joint
+                ),
+                diagnosis=(
+                    "this is the joint likelihood of all test examples under one draw, as in the "
+                    "bug above. Average the densities of each example over the draws, and only "
+                    "then take the mean over examples."
                 ),
             ),
         ),

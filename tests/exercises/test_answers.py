@@ -114,6 +114,14 @@ def cut_weights(errors):
     return weights / weights.sum()
 
 
+def by_joint_likelihood(first, second, n_test, n_train):
+    """The densities of all examples multiplied before the draws are averaged."""
+    scores = [m.sum(-1).logsumexp(1) / m.shape[-1] for m in (first, second)]
+    gaps = scores[0] - scores[1]
+    error = gaps.std() * math.sqrt(1 / len(gaps) + n_test / n_train)
+    return torch.stack([gaps.mean(), error])
+
+
 def by_logsumexp(log_draws=True, correction=0):
     def answer(first, second, n_test, n_train):
         scores = [m.logsumexp(1) - log_draws * math.log(m.shape[1]) for m in (first, second)]
@@ -188,6 +196,7 @@ WRONG = [
     ("11.3", lambda precision: solution("11.3")(precision.float()), "only the first digits"),
     ("13.2", lambda errors: solution("13.2")(errors).float(), "only the first digits"),
     ("13.3", by_logsumexp(), "the variance is still divided by the number of splits"),
+    ("13.3", by_joint_likelihood, "the joint likelihood of all test examples"),
     ("06.3", flipped("1K", "BQ"), "no   inputs have signs of their own"),
     ("06.3", flipped("BK", "B1"), "no   outputs have signs of their own"),
 ]

@@ -15,10 +15,11 @@ from matplotlib.figure import Figure
 from matplotlib.path import Path
 from scipy.integrate import quad, trapezoid
 from scipy.special import dawsn, expit
+from scipy.stats import t as student
 from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
 from bdl_lessons.datasets import bioassay, digits
-from bdl_lessons.evaluation import mutual_information, predictive_entropy
+from bdl_lessons.evaluation import mutual_information, paired_difference, predictive_entropy
 from bdl_lessons.inference import predict, to_sparse
 from bdl_lessons.models import ARD, mlp
 from bdl_lessons.panels import (
@@ -27,6 +28,7 @@ from bdl_lessons.panels import (
     dropout_prior,
     dropout_rate,
     evidence_bar,
+    false_alarms,
     householder_depth,
     in_between_uncertainty,
     kl_partition,
@@ -709,3 +711,70 @@ def test_penalty_ellipse_has_the_weights_that_are_best(n_reflections, ratio):
     steps = np.random.default_rng(1).standard_normal((50, 2))
     nearby = [objective(now.w + 0.01 * step) for step in steps]
     assert min(nearby) > objective(now.w)
+
+
+# Lesson 13
+
+
+def simulated_tables(n_splits, correlation, gap, n_tables):
+    """Gaps in the naive and in the corrected error, ``(n_tables,)`` each."""
+    rng = np.random.default_rng(1)
+    common = rng.standard_normal((n_tables, 1))
+    of_each_split = rng.standard_normal((n_tables, n_splits))
+    differences = gap + correlation**0.5 * common + (1 - correlation) ** 0.5 * of_each_split
+    gaps = differences.mean(axis=1)
+    std = differences.std(axis=1, ddof=1)
+    return gaps / (std * (1 / n_splits) ** 0.5), gaps / (std * (1 / n_splits + 1 / 9) ** 0.5)
+
+
+@pytest.mark.parametrize(
+    ("n_splits", "correlation", "gap"),
+    [(10, 0.1, 0.0), (50, 0.3, 0.0), (3, 0.0, 0.5), (20, 0.1, 1)],
+)
+def test_false_alarms_states_the_shares_of_simulated_tables(n_splits, correlation, gap):
+    n_comparisons = 4
+    numbers = stated(
+        false_alarms,
+        n_splits=n_splits,
+        correlation=correlation,
+        gap=gap,
+        n_comparisons=n_comparisons,
+    )
+    needed = student.ppf(1 - 0.05 / 2 / n_comparisons, n_splits - 1)
+    thresholds = [2, 2, needed]
+
+    naive, corrected = simulated_tables(n_splits, correlation, gap, n_tables=60_000)
+    shares = [
+        (abs(gaps) > threshold).mean()
+        for gaps, threshold in zip([naive, corrected, corrected], thresholds, strict=True)
+    ]
+    assert numbers[:3] == pytest.approx([100 * share for share in shares], abs=1.2)
+
+    naive, corrected = simulated_tables(n_splits, correlation, 0.0, n_tables=60_000)
+    any_of_many = [
+        (abs(gaps.reshape(-1, n_comparisons)) > threshold).any(axis=1).mean()
+        for gaps, threshold in zip([naive, corrected, corrected], thresholds, strict=True)
+    ]
+    assert numbers[3:] == pytest.approx([100 * share for share in any_of_many], abs=2.2)
+
+
+@pytest.mark.parametrize("n_splits", false_alarms.N_SPLITS)
+def test_false_alarms_has_the_errors_of_the_package(n_splits):
+    differences = normal(n_splits, seed=3).numpy()
+    difference = paired_difference(differences, 0 * differences, test_fraction=0.1)
+    std = differences.std(ddof=1)
+    assert std * false_alarms.naive_factor(n_splits) == pytest.approx(difference.std_error)
+    assert std * false_alarms.corrected_factor(n_splits) == pytest.approx(
+        difference.corrected_std_error
+    )
+
+
+def test_false_alarms_shows_what_lesson_13_says():
+    """Of ten and of fifty splits, of sixteen gaps, and of a gap of one standard deviation."""
+    naive, corrected, _, naive_16, corrected_16, best_of_16 = stated(false_alarms)
+    assert (naive, corrected) == (20, 8)
+    assert (naive_16, corrected_16, best_of_16) == (97, 72, 5)
+    naive_of_50, corrected_of_50, *_ = stated(false_alarms, n_splits=50)
+    assert (naive_of_50, corrected_of_50) == (44, 5)
+    _, alone, best_of_many, *_ = stated(false_alarms, gap=1.0)
+    assert (alone, best_of_many) == (63, 12)

@@ -12,6 +12,7 @@ import torch
 from matplotlib.colors import to_hex
 from scipy.integrate import quad, trapezoid
 from scipy.special import dawsn, expit
+from scipy.stats import t as student
 
 from bdl_lessons.core import BLUE
 from bdl_lessons.datasets import co2
@@ -21,6 +22,7 @@ from bdl_lessons.panels import (
     dropout_prior,
     dropout_rate,
     evidence_bar,
+    false_alarms,
     householder_depth,
     in_between_uncertainty,
     kl_partition,
@@ -53,6 +55,18 @@ LEGENDS = {
     ],
     dropout_rate: [{"exact mean": "blue -", "weight scaling": "red --"}],
     evidence_bar: [{"posterior": "grey -", "q": "blue -"}],
+    false_alarms: [
+        {
+            "by std/√M": "red --",
+            "by (2)": "blue -",
+            "two errors": "ink :",
+            "best of many": "grey -.",
+        },
+        {
+            "all are zero, and one counts": "orange area //",
+            "a gap of the chosen size counts": "green area",
+        },
+    ],
     in_between_uncertainty: [
         {"Gaussian process": "grey area", "MC dropout": "blue area"},
         {"Gaussian process": "ink --", "MC dropout": "blue -"},
@@ -240,6 +254,60 @@ def test_evidence_bar():
     (posterior,) = named(plane, "posterior")
     for line in posterior.get_segments():
         assert (line.min(axis=0) + line.max(axis=0)) / 2 == pytest.approx([0, 0], abs=0.01)
+
+
+def test_false_alarms():
+    n_splits = 20
+    correlation = 0.2
+    figure, numbers = draw(
+        false_alarms, n_splits=n_splits, correlation=correlation, gap=0.0, n_comparisons=4
+    )
+    left, right = figure.axes
+    variance_of_mean = correlation + (1 - correlation) / n_splits
+    unit_of_naive = (variance_of_mean * n_splits / (1 - correlation)) ** 0.5
+    unit_of_corrected = (variance_of_mean / (1 - correlation) / (1 / n_splits + 1 / 9)) ** 0.5
+    for name, unit, share in (
+        ("by std/√M", unit_of_naive, numbers[0]),
+        ("by (2)", unit_of_corrected, numbers[1]),
+    ):
+        t, density = the(left, name).get_data()
+        expected = student.pdf(t / unit, n_splits - 1) / unit
+        np.testing.assert_allclose(density, expected, rtol=0.02, atol=1e-4)
+        beyond = 2 * student.sf(2 / unit, n_splits - 1)
+        assert share == pytest.approx(100 * beyond, abs=0.6)
+        colour = hue(the(left, name).get_color())
+        fills = [one for one in left.collections if hue(one.get_facecolor()[0][:3]) == colour]
+        ends = []
+        for fill in fills:
+            x, _, high = band(fill)
+            ends.append(min(abs(x)))
+            at = student.pdf(x / unit, n_splits - 1) / unit
+            np.testing.assert_allclose(high, at, rtol=0.02, atol=1e-4)
+        assert ends == pytest.approx([2, 2])
+    assert [line.get_xdata()[0] for line in named(left, "two errors")] == [-2, 2]
+    needed = student.ppf(1 - 0.025 / 4, n_splits - 1)
+    best_of_many = [line.get_xdata()[0] for line in named(left, "best of many")]
+    assert best_of_many == pytest.approx([-needed, needed])
+
+    x_of = by_tick(right)
+    assert list(x_of) == ["std/√M:\ntwo errors", "(2):\ntwo errors", "(2): best\nof many"]
+    for name, heights, side in (
+        ("a gap of the chosen size counts", numbers[:3], 1),
+        ("all are zero, and one counts", numbers[3:], -1),
+    ):
+        bars = named(right, name)
+        assert [bar.get_height() for bar in bars] == pytest.approx(heights, abs=0.51)
+        assert all(
+            0 < side * (centre(bar) - x) < 0.5 for bar, x in zip(bars, x_of.values(), strict=True)
+        )
+
+
+def test_false_alarms_draws_no_curve_above_its_axis():
+    for setting in ({"n_splits": 50, "correlation": 0.0}, {"n_splits": 3}, {"gap": 1.5}):
+        figure, _ = draw(false_alarms, **setting)
+        _, top = figure.axes[0].get_ylim()
+        for name in ("by std/√M", "by (2)"):
+            assert the(figure.axes[0], name).get_ydata().max() < top
 
 
 def test_householder_depth():
