@@ -19,8 +19,8 @@ from bdl_lessons.panels.householder_depth import ellipse
 from bdl_lessons.probability import orthogonal_matrix
 
 COLUMNS = (6, 7)  # HDL, and total over HDL cholesterol
-ANGLES = tuple(range(0, 181, 5))
-"""Of the first vector, in degrees: at 0, 90 and 180 it lies along an axis."""
+ANGLES = tuple(range(0, 91, 2))
+"""Of the first vector, in degrees: at 0 and 90 it lies along an axis. From 90 on all repeats."""
 DEPTHS = (1, 2)
 SECOND_ANGLE = 30
 """Of the second vector, in degrees; it stands still."""
@@ -83,7 +83,7 @@ def panel() -> Panel:
             values=ANGLES,
             value=0,
             show=str,
-            web=ANGLES[::3],
+            web=(0, 10, 20, 30, 34, 40, 50, 60, 70, 80, 90),
         ),
         Choice(
             name="depth",
@@ -129,7 +129,7 @@ def build_figure(figure: Figure) -> Update:
     gap_axes.set(title="ELBO below log p(y)", xlabel="angle of v₁ [°]", ylabel="nats")
     loss_axes.set(title="Loss against exact", xlabel="angle of v₁ [°]", ylabel="10⁻⁶ nats")
     for axes, heights in ((gap_axes, gaps), (loss_axes, losses)):
-        axes.set(xlim=(-6, 186), xticks=(0, 45, 90, 135, 180))
+        axes.set(xlim=(-3, 93), xticks=(0, 30, 60, 90))
         axes.set(ylim=(-0.06 * heights.max(), 1.06 * heights.max()))
     (gap_line,) = gap_axes.plot([], [], color=BLUE, ls="-", animated=True)
     gap_here = gap_axes.scatter([], [], s=60, c=BLUE, edgecolor=INK, zorder=4, animated=True)
@@ -144,8 +144,8 @@ def build_figure(figure: Figure) -> Update:
     loss_axes.legend(
         [given_line, permuted_line],
         ["inputs as given", "permuted"],
-        loc="upper center",
-        bbox_to_anchor=(0.5, -0.2),
+        loc="upper right",
+        bbox_to_anchor=(1.05, -0.2),
         ncols=2,
     )
 

@@ -69,8 +69,6 @@ METHODS: dict[str, Method] = {
     "T = 0": INDEPENDENT,
     "T = 2, frozen": partial(INDEPENDENT, n_reflections=2),
     "T = 2, learned": partial(INDEPENDENT, n_reflections=2),
-    "T = 8, frozen": partial(INDEPENDENT, n_reflections=8),
-    "T = 8, learned": partial(INDEPENDENT, n_reflections=8),
     "full covariance": partial(FreeCovariance, init_p_drop=0.1, alpha_spread=0.5),
 }
 
@@ -87,7 +85,9 @@ def make_arrays() -> dict[str, np.ndarray]:
 
 def run(method: str, splits: list[Split], n_steps: int = N_STEPS) -> dict[str, np.ndarray]:
     """Train and test a network for each KL weight and split: ``(weight, split)`` each."""
-    networks = [start(method, seed) for _, seed in itertools.product(KL_WEIGHTS, range(len(splits)))]
+    networks = [
+        start(method, seed) for _, seed in itertools.product(KL_WEIGHTS, range(len(splits)))
+    ]
     members = BatchedNetworks(networks)
     x_train, y_train = _stacked(splits, "train")
     fit_batched(
