@@ -97,6 +97,13 @@ def _independent_kl(variances: Tensor, precision: Tensor = _PRECISION) -> Tensor
     return kl_divergence(MultivariateNormal(zeros, torch.diag(variances)), posterior)
 
 
+def _pairs(precision: Tensor) -> Tensor:
+    """``-log(1 - rho^2) / 2``, the gap of two weights, added over all pairs of weights."""
+    cov = torch.linalg.inv(precision)
+    rho = cov / (cov.diagonal() * cov.diagonal()[:, None]).sqrt()
+    return -torch.log1p(-rho.triu(1).square()).sum() / 2
+
+
 def _smallest_gap() -> Tensor:
     """The smallest KL that gradient descent finds over the variances of independent noise."""
     log_var = torch.zeros(4, dtype=torch.float64, requires_grad=True)
@@ -335,12 +342,20 @@ EXERCISES = (
             ),
             KnownError(
                 lambda precision: (
-                    (torch.linalg.inv(precision).diagonal().log().sum() - torch.logdet(precision))
+                    (torch.linalg.inv(precision).diagonal().log().sum() + torch.logdet(precision))
                     / 2
                 ),
                 diagnosis=(
-                    "this is the KL in the other direction, of the posterior from the product of "
-                    "its marginals: use the precision in both logarithms."
+                    "this is −½ log det of the correlation matrix of the weights, the KL in the "
+                    "other direction: of the posterior from the product of its marginals. For two "
+                    "weights both are equal. Use the precision in both logarithms."
+                ),
+            ),
+            KnownError(
+                _pairs,
+                diagnosis=(
+                    "this adds −½ log(1 − ρ²) of every pair, which is right for two weights alone. "
+                    "With more, pairs share what they tell: use log det of the precision."
                 ),
             ),
             KnownError(

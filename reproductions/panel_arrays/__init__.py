@@ -12,7 +12,7 @@ from bdl_lessons.core.validation import one_of
 from bdl_lessons.panels.arrays import FOLDER
 from reproductions.files import replacing
 from reproductions.panel_arrays import in_between_uncertainty as in_between
-from reproductions.panel_arrays import label_noise, small, structure_and_nll
+from reproductions.panel_arrays import label_noise, paired_starts, small, structure_and_nll
 
 MAKERS = {
     "dropout_by_width": small.make_dropout_by_width,
@@ -22,6 +22,7 @@ MAKERS = {
     "label_noise": label_noise.make_arrays,
     "many_networks": small.make_many_networks,
     "mc_dropout_co2": small.make_mc_dropout_co2,
+    "paired_starts": paired_starts.make_arrays,
     "pruning_threshold": small.make_pruning_threshold,
     "rotated_digit": small.make_rotated_digit,
     "structure_and_nll": structure_and_nll.make_arrays,

@@ -132,6 +132,13 @@ def by_logsumexp(log_draws=True, correction=0):
     return answer
 
 
+def correlations_of(precision):
+    """Correlation matrix of the weights whose posterior has this precision."""
+    cov = torch.linalg.inv(precision)
+    std = cov.diagonal().sqrt()
+    return cov / std / std[:, None]
+
+
 def at_least_one(gap, std, fraction):
     room = (gap / (2 * std)) ** 2 - fraction / (1 - fraction)
     return float(math.ceil(1 / room)) if room > 0 else math.inf
@@ -194,6 +201,7 @@ WRONG = [
     ("10.1", lambda q, p: torch.xlogy(q, q / p).mean(), "mean over cells"),
     ("10.1", lambda q, p: torch.xlogy(q, q / p).mean() / math.log(2), "two things are left"),
     ("11.3", lambda precision: solution("11.3")(precision.float()), "only the first digits"),
+    ("11.3", lambda lam: -correlations_of(lam).logdet() / 2, "correlation matrix of the weights"),
     ("13.2", lambda errors: solution("13.2")(errors).float(), "only the first digits"),
     ("13.3", by_logsumexp(), "the variance is still divided by the number of splits"),
     ("13.3", by_joint_likelihood, "the joint likelihood of all test examples"),

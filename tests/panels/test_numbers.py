@@ -38,13 +38,14 @@ from bdl_lessons.panels import (
     noise_and_kl,
     penalty_ellipse,
     pruning_threshold,
+    reflection_on_two_weights,
     rotated_digit,
     structure_and_nll,
     truncated_posterior,
     wide_network,
 )
 from bdl_lessons.probability import all_masks, mask_probs, mass_near_zero
-from bdl_lessons.reference import BayesLogistic, GridPosterior, RandomFeatures
+from bdl_lessons.reference import BayesLinear, BayesLogistic, GridPosterior, RandomFeatures
 from reproductions.panel_arrays import structure_and_nll as experiment
 from tests.draws import normal, seeded
 from tests.panels.drawn import BOLD_NUMBER
@@ -630,6 +631,51 @@ def test_householder_depth_shows_that_a_reflection_can_undo_what_others_did():
     kls = householder_depth.kl_by_depth(alpha, vectors)
     assert np.diff(kls).min() < 0
     assert 0.15 < kls[8] - kls[0] < 0.3
+
+
+@pytest.mark.parametrize("alphas", reflection_on_two_weights.ALPHAS)
+def test_reflection_on_two_weights_states_the_gap_the_kl_and_both_losses(alphas):
+    """From the evidence of the linear model and PyTorch's KL divergences."""
+    gap, kl, *losses = stated(reflection_on_two_weights, angle=20, depth=1, alphas=alphas)
+    x, y, tau, permuted = map(torch.as_tensor, reflection_on_two_weights.data())
+    now = reflection_on_two_weights.fitted(20, 1, alphas)
+    mean = torch.from_numpy(now.mean)
+    cov = torch.from_numpy(now.cov)
+    prior_var = mean.square() + cov.diagonal()  # (7): the second moments
+    prior = MultivariateNormal(torch.zeros(2).double(), prior_var.diag())
+    q = MultivariateNormal(mean, cov)
+    assert float(kl_divergence(q, prior)) == pytest.approx(kl, abs=0.006)
+
+    exact = BayesLinear(x * prior_var.sqrt(), y, 1 / tau, 1.0)
+    log_lik = Normal(x @ mean, tau**-0.5).log_prob(y).sum()
+    expected_log_lik = log_lik - tau / 2 * (x.T @ x * cov).sum()
+    elbo = expected_log_lik - kl_divergence(q, prior)
+    assert float(exact.log_evidence() - elbo) == pytest.approx(gap, abs=6e-4)
+
+    exact_cov = torch.diag(prior_var.sqrt()) @ exact.cov @ torch.diag(prior_var.sqrt())
+    for inputs, loss in zip((x, permuted), losses, strict=True):
+        stds = [
+            (1 / tau + torch.einsum("ni,ij,nj->n", inputs, each, inputs)).sqrt()
+            for each in (exact_cov, cov)
+        ]
+        lost = kl_divergence(Normal(0.0, stds[0]), Normal(0.0, stds[1])).mean()
+        assert 1e6 * float(lost) == pytest.approx(loss, abs=0.06)
+
+
+def test_reflection_on_two_weights_shows_what_the_lesson_says():
+    """(9) at given alphas; the exact posterior near 34 degrees; the losses of the answer."""
+    free, held = reflection_on_two_weights.ALPHAS
+    kl = [each.kl for each in reflection_on_two_weights.curve(1, held)]
+    assert min(kl) == pytest.approx(kl[0], abs=1e-9)
+    curve = reflection_on_two_weights.curve(1, free)
+    gaps = [each.gap for each in curve]
+    assert gaps[0] == pytest.approx(0.346, abs=6e-4)
+    assert reflection_on_two_weights.ANGLES[np.argmin(gaps)] in (34, 78, 80)
+    assert min(gaps) < 0.003
+    given, permuted = 1e6 * np.array([each.losses for each in curve]).T
+    assert given.max() == pytest.approx(3.6, abs=0.06)
+    assert permuted.max() == pytest.approx(22.3, abs=0.5)
+    assert permuted[0] / given[0] == pytest.approx(15.6, abs=0.5)
 
 
 def test_structure_and_nll_states_the_paired_difference_and_its_error():

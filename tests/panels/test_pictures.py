@@ -32,6 +32,7 @@ from bdl_lessons.panels import (
     noise_and_kl,
     penalty_ellipse,
     pruning_threshold,
+    reflection_on_two_weights,
     rotated_digit,
     structure_and_nll,
     truncated_posterior,
@@ -98,6 +99,10 @@ LEGENDS = {
     ],
     pruning_threshold: [{"test accuracy": "ink -", "sparsity": "blue :"}],
     rotated_digit: [{"predictive entropy": "ink -", "mutual information": "blue --"}],
+    reflection_on_two_weights: [
+        {"exact posterior": "ink --", "VSD": "blue -"},
+        {"inputs as given": "green :", "permuted": "orange -"},
+    ],
     structure_and_nll: [
         {
             "VSD ± 2 errors of the difference to T = 0": "blue -",
@@ -346,6 +351,33 @@ def test_householder_depth():
     assert growth[3] == pytest.approx(kl - without, abs=2e-3)
     (here,) = kl_axes.collections
     assert here.get_offsets().tolist() == [[3, growth[3]]]
+
+
+@pytest.mark.parametrize("alphas", reflection_on_two_weights.ALPHAS)
+def test_reflection_on_two_weights(alphas):
+    setting = {"angle": 20, "depth": 2, "alphas": alphas}
+    figure, (gap, _, given, permuted) = draw(reflection_on_two_weights, **setting)
+    plane, gap_axes, loss_axes = figure.axes
+    now = reflection_on_two_weights.fitted(**setting)
+
+    for name, cov in {"VSD": now.cov, "exact posterior": now.exact_cov}.items():
+        outline = the(plane, name).get_xydata()[:-1] - now.mean
+        moments = outline.T @ outline / len(outline) / 2  # an ellipse of two standard deviations
+        np.testing.assert_allclose(moments, cov, rtol=1e-6)
+
+    (gap_line,) = (line for line in gap_axes.lines if line.get_animated())
+    assert np.interp(20, *gap_line.get_data()) == pytest.approx(gap, abs=6e-4)
+    (gap_here,) = gap_axes.collections
+    assert gap_here.get_offsets().tolist() == [[20, pytest.approx(gap, abs=6e-4)]]
+    for name, loss, colour in (
+        ("inputs as given", given, "green"),
+        ("permuted", permuted, "orange"),
+    ):
+        assert np.interp(20, *the(loss_axes, name).get_data()) == pytest.approx(loss, abs=0.06)
+        (here,) = (
+            one for one in loss_axes.collections if hue(one.get_facecolor()[0][:3]) == colour
+        )
+        assert here.get_offsets().tolist() == [[20, pytest.approx(loss, abs=0.06)]]
 
 
 def test_in_between_uncertainty():

@@ -106,7 +106,13 @@ class StructuredDropout(UnitNoise):
         return self.vectors
 
     def draw_xi(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """``1 + U eta``, ``(..., K)``: independent Gaussians, reflected T times."""
+        """``1 + U eta``, ``(..., K)``: independent Gaussians, reflected T times.
+
+        ``reflect`` does this to eta, one vector after the other, in fewer operations::
+
+            for v in self.householder_vectors():
+                eta = eta - 2 * (eta @ v / (v @ v))[..., None] * v
+        """
         std = (self.log_alpha / 2).exp()
         eta = std * standard_normal(shape, generator, self.inner.weight)
         return 1 + reflect(eta, self.householder_vectors())
