@@ -46,4 +46,4 @@ def test_sequences_run_from_upright_in_their_direction():
     record["arrays"]["classes"] = [[angle, -angle] for angle in record["arrays"]["angles"]]
     there = list(range(0, 120, 10))
     back = list(range(0, -120, -10))
-    assert mc_dropout.sequences(record).tolist() == [[there, back], [back, there]]
+    assert mc_dropout.sequences([record]).tolist() == [[there, back], [back, there]]
