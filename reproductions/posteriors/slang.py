@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad
 from torch.linalg import solve_triangular
-from torch.nn.utils import parameters_to_vector
 
 from bdl_lessons.core.autograd import cholesky, vmap
 from bdl_lessons.core.random import standard_normal
@@ -136,7 +135,7 @@ def fit_slang(
         y = y[None]
     n_train = x.shape[1]
     template = network[0]
-    mean = torch.stack([parameters_to_vector(member.parameters()).detach() for member in network])
+    mean = torch.stack([_flat_weights(member) for member in network])
     q = LowRankPrecision(
         mean,
         factor=mean.new_zeros(*mean.shape, rank),
@@ -187,6 +186,11 @@ def predict_slang(
     outputs = _output if q.mean.dim() == 1 else vmap(_output, (None, 0, 0))
     draws = q.draw(n_samples, generator)
     return torch.stack([outputs(network, theta, x) for theta in draws])
+
+
+def _flat_weights(network: Network) -> Tensor:
+    """All weights and biases as one vector, ``(D,)``, whatever their layout in memory."""
+    return torch.cat([parameter.detach().flatten() for parameter in network.parameters()])
 
 
 def _output(network: Network, theta: Tensor, x: Tensor) -> Tensor:
