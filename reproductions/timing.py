@@ -102,7 +102,9 @@ def step_times(
     of_first = next(iter(seconds.values()))
     times = {}
     for name, of_network in seconds.items():
-        ratios = [own / first for own, first in zip(of_network, of_first, strict=True)]
+        ratios = [
+            seconds_of / first for seconds_of, first in zip(of_network, of_first, strict=True)
+        ]
         times[name] = {"ms": 1e3 * median(of_network), "ratio": median(ratios)}
     return times
 

@@ -20,6 +20,14 @@ def test_the_parts_of_a_split_do_not_overlap(task):
     assert len(set(rows)) == n_examples
 
 
+@pytest.mark.parametrize("task", structure_and_nll.TASKS)
+def test_another_seed_is_another_split(task):
+    """So that eight seeds are eight splits."""
+    x, _ = structure_and_nll.TASKS[task].split(0).train
+    x_of_another_seed, _ = structure_and_nll.TASKS[task].split(1).train
+    assert (x != x_of_another_seed).any(1).double().mean() > 0.5
+
+
 def test_other_test_rows_change_no_training_input(monkeypatch):
     """Neither scales nor the precision come from tested patients, whose scale is that of others."""
     data = structure_and_nll.diabetes()

@@ -35,10 +35,8 @@ def wide_jitter(monkeypatch):
 
 def started(method, kind, seed=10):
     """A layer in float64, every parameter moved off its start value so that no two are alike."""
-    if kind == "conv":
-        inner = nn.Conv2d(2, 2, 2)
-    else:
-        inner = nn.Linear(3, 2, bias=kind != "no bias")
+    has_bias = kind != "no bias"
+    inner = nn.Conv2d(2, 2, 2) if kind == "conv" else nn.Linear(3, 2, bias=has_bias)
     generator = seeded(seed)
     (layer,) = initialise(Network(method(inner)), generator).double()
     with torch.no_grad():
