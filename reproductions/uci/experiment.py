@@ -11,7 +11,7 @@ predictions. Lessons 10 and 12.
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from statistics import median
 from typing import Any
@@ -122,6 +122,7 @@ def choose_and_predict(
     tau_grid: Sequence[float],
     config: Mapping[str, Any],
     generator: torch.Generator,
+    new_task: Callable[..., Task] = Task,
 ) -> tuple[Tensor, dict[str, Tensor], float]:
     """Choose a point of the grid and a tau for each split, train again, predict.
 
@@ -130,7 +131,7 @@ def choose_and_predict(
     ``(S, N)``. Returns predictions for the test parts, ``(n_draws, S, B)``; what was chosen,
     ``(S,)`` each: ``point`` of the grid, ``tau`` from ``TAUS``, ``grid_tau`` from ``tau_grid`` for
     the same networks, and with ``tau`` the ``kl_weight`` beside a log likelihood; CPU seconds of
-    training all splits and points in one batch.
+    training all splits and points in one batch. ``new_task`` is called as ``Task`` is.
     """
     grid = config["grid"]
     (n_splits, n_train) = y_train.shape
@@ -142,7 +143,7 @@ def choose_and_predict(
     y = y.repeat(n_points, 1)
     every = [point for point in grid for _ in range(n_splits)]
     began = clock(x.device)
-    predict = method.train_uci(Task(every, x[:, :part], y[:, :part], config, generator))
+    predict = method.train_uci(new_task(every, x[:, :part], y[:, :part], config, generator))
     seconds = clock(x.device) - began
     draws = predict(x[:, part:], config["n_samples_val"], generator)
     held_out = y[:, part:]
@@ -159,7 +160,7 @@ def choose_and_predict(
     weights = y_var.new_tensor([point["kl_weight"] for point in points])
     x, x_scale = _standardised(x_train, n_train)
     y, y_scale = _standardised(y_train, n_train)
-    predict = method.train_uci(Task(points, x, y, config, generator))
+    predict = method.train_uci(new_task(points, x, y, config, generator))
     draws = predict(x_scale.transform(x_test).float(), config["n_samples"], generator)
     found = {"tau": taus / y_var, "kl_weight": weights * taus, "point": chosen}
     found["grid_tau"] = y_var.new_tensor(tau_grid)[on_grid.argmax(0)]
