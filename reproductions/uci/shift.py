@@ -70,7 +70,7 @@ METHODS = {
 }
 INDEPENDENT = "VSD, T = 0"
 """What every other method is compared with, and whose start the noise of the others shares."""
-CORE = (INDEPENDENT, "VSD, T = 2", "VSD, T = 2, frozen", "VSD, T = 8", "full covariance")
+CORE = (INDEPENDENT, "full covariance", "VSD, T = 8", "VSD, T = 2", "VSD, T = 2, frozen")
 FAMILY = ("VSD, T = 1", "VSD, T = 2, fc", "VSD, T = 8, frozen")
 RIVALS = ("MAP", "MCD", "D.E", "VD", "BBB-LRT", "SWAG", "SLANG", "ELRG", "VMG", "MNF")
 OTHER_STARTS = (
